@@ -43,8 +43,8 @@ double Rng::uniform_double() {
 
 std::uint32_t Rng::below(std::uint32_t bound) {
   EMPLACE_CHECK(bound > 0, "below(0)");
-  const std::uint32_t threshold =
-      (0u - bound) % bound;  // Lemire: reject the few values that would bias the result.
+  // Lemire: reject the few values that would bias the result.
+  const std::uint32_t threshold = (0u - bound) % bound;
   for (;;) {
     const std::uint64_t product = std::uint64_t{(*this)()} * bound;
     if (static_cast<std::uint32_t>(product) >= threshold) return static_cast<std::uint32_t>(product >> 32);

@@ -13,8 +13,8 @@ struct Agreement {
   double spearman = 0;  ///< Pearson's correlation of the ranks; ties share their mean rank.
   double kendall = 0;   ///< Tau-b: (concordant - discordant) / sqrt(pairs untied in a * pairs untied in b).
   double error_mean = 0, error_median = 0, error_p95 = 0, error_max = 0;
-  std::uint64_t top5_overlap =
-      0;  ///< Count of the five fastest by `logged` that are among the five fastest by `again`.
+  /// Count of the five fastest by `logged` that are among the five fastest by `again`.
+  std::uint64_t top5_overlap = 0;
 };
 
 /// Compares pairs of positive times. O(n log n). @pre both have the same size.

@@ -34,14 +34,14 @@ struct Format {
   std::string_view name;
   bool (*recognise)(std::span<const std::byte> bytes);
   Result<OpGraph> (*parse)(std::span<const std::byte> bytes, std::string_view where, const OpenDims& dims);
-  std::array<std::string_view, 3>
-      endings;  ///< File name endings, for formats that the content does not identify.
+  /// File name endings, for formats that the content does not identify.
+  std::array<std::string_view, 3> endings;
 };
 
 /// A reader of a format without open dimensions.
 template <Result<OpGraph> (*parse)(std::span<const std::byte>, std::string_view)>
 Result<OpGraph> sized(std::span<const std::byte> bytes, std::string_view where, const OpenDims& dims) {
-  EMPLACE_TRY(DimsMet{dims}.all_used(where));
+  EMPLACE_TRY(DimUsage{dims}.all_used(where));
   return parse(bytes, where);
 }
 

@@ -27,17 +27,19 @@ Grouping colocation_groups(const OpGraph& graph);
 Grouping random_groups(const OpGraph& graph, std::size_t wanted, std::uint64_t seed);
 
 /// Extends colocation_groups: a group whose outputs go to a single other group joins it; groups then count as
-/// ops, until nothing changes. Paper: ColocRL 2017, section 3.3  [COL-GROUP]
+/// ops, until nothing changes.
+/// Paper: ColocRL 2017, section 3.3  [COL-GROUP]
 Grouping recursive_colocation_groups(const OpGraph& graph);
 
 struct ScopeOptions {
   std::size_t depth = 64;  ///< Levels of the scope that are used; Spotlight uses 2.
-  bool share_time_steps =
-      false;  ///< Whether to ignore levels such as "t07", so that a group spans all time steps.
+  /// Whether to ignore levels such as "t07", so that a group spans all time steps.
+  bool share_time_steps = false;
   bool split_phases = false;  ///< Whether to separate forward, backward and update.
 };
 /// One group per scope. A state op, or an op without a scope, joins its first reader; a class joins its
-/// lowest op. Paper: Spotlight 2018, section 4.1  [SPO-GROUP]
+/// lowest op.
+/// Paper: Spotlight 2018, section 4.1  [SPO-GROUP]
 Grouping scope_groups(const OpGraph& graph, ScopeOptions options = {});
 
 /// Removes time-step levels from `scope`: "decoder/t07/l0" → "decoder/l0".
@@ -45,7 +47,8 @@ std::string without_time_steps(std::string_view scope);
 
 /// Merges the group of least `weight` into the neighbour with which it exchanges the most bytes (the
 /// lowest-numbered group if it has no neighbour), until `wanted` groups are left. `weight` [groups], e.g.
-/// total op time. Paper: Placeto 2019, appendix  [PLA-MERGE]
+/// total op time.
+/// Paper: Placeto 2019, appendix  [PLA-MERGE]
 Grouping merge_small_groups(const OpGraph& graph, const Grouping& grouping, const std::vector<double>& weight,
                             std::size_t wanted);
 

@@ -29,8 +29,8 @@ LoweredGraph::LoweredGraph(const OpGraph& graph) : graph_{&graph} {
   // first.
   std::vector<Draft> drafts;
   std::vector<std::uint32_t> buffer_of(graph.num_tensors(), kNoIndex);
-  std::unordered_map<std::uint32_t, std::vector<std::uint32_t>>
-      waits_of;  // Tensor → additional buffers to wait for; rare.
+  // Tensor → additional buffers to wait for; rare.
+  std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> waits_of;
   const auto whole = [&](OpId op, TensorId tensor, bool resident, std::int64_t held) {
     buffer_of[index(tensor)] = static_cast<std::uint32_t>(drafts.size());
     drafts.push_back(

@@ -51,8 +51,8 @@ struct OpSpec {
   Phase phase = Phase::kForward;
   OpId colocate = kNoOp;                                    ///< Op that must share the device.
   std::vector<std::pair<std::string, double>> measured_us;  ///< Device class → time [us], finite and >= 0.
-  std::vector<std::string>
-      allowed_devices;  ///< Device names; has_allowed_devices distinguishes [] from unset.
+  /// Device names; has_allowed_devices distinguishes [] from unset.
+  std::vector<std::string> allowed_devices;
   bool has_allowed_devices = false;
 };
 

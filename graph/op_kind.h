@@ -102,8 +102,8 @@ struct WorkRule {
   Formula formula = Formula::kUnknown;
   std::uint8_t amount = 1;
   std::uint8_t input = 0;  ///< Input of kEachInput and kWindowOfInput.
-  bool whole_numbers =
-      false;  ///< Whether integer work counts too, as for products, which use the same units.
+  /// Whether integer work counts too, as for products, which use the same units.
+  bool whole_numbers = false;
 };
 
 struct OpKind {

@@ -48,8 +48,8 @@ Result<OpenDims> parse_open_dims(std::span<const std::string> texts) {
   return dims;
 }
 
-std::optional<std::int64_t> DimsMet::size_of(std::string_view name, std::size_t axis) {
-  add_once(met_, name);
+std::optional<std::int64_t> DimUsage::size_of(std::string_view name, std::size_t axis) {
+  add_once(encountered_, name);
   if (!name.empty() && std::find(batches_.begin(), batches_.end(), name) != batches_.end()) axis = 0;
   const auto size = given_.size_of(name, axis);
   if (!size) {
@@ -60,7 +60,7 @@ std::optional<std::int64_t> DimsMet::size_of(std::string_view name, std::size_t 
   return size;
 }
 
-std::string DimsMet::missing_as_option() const {
+std::string DimUsage::missing_as_option() const {
   std::string names;
   for (const std::string& name : missing_)
     if (!name.empty()) names += (names.empty() ? "--shape " : ",") + printable(name, 60) + "=…";
@@ -69,11 +69,11 @@ std::string DimsMet::missing_as_option() const {
   return names;
 }
 
-Result<Unit> DimsMet::all_used(std::string_view where) const {
+Result<Unit> DimUsage::all_used(std::string_view where) const {
   for (const auto& [name, size] : given_.named) {
-    if (std::find(met_.begin(), met_.end(), name) != met_.end()) continue;
+    if (std::find(encountered_.begin(), encountered_.end(), name) != encountered_.end()) continue;
     std::string known;
-    for (const std::string& one : met_)
+    for (const std::string& one : encountered_)
       if (!one.empty()) known += (known.empty() ? "" : ", ") + printable(one, 60);
     return invalid(where, "has no dimension called '" + printable(name, 60) + "'",
                    known.empty() ? "all dimensions have fixed sizes" : "it has " + known);

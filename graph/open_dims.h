@@ -28,9 +28,9 @@ struct OpenDims {
 Result<OpenDims> parse_open_dims(std::span<const std::string> texts);
 
 /// Tracks the open dimensions that a reader encountered and the given sizes that were used.
-class DimsMet {
+class DimUsage {
  public:
-  explicit DimsMet(const OpenDims& given) : given_{given} {}
+  explicit DimUsage(const OpenDims& given) : given_{given} {}
 
   /// As OpenDims::size_of; additionally a name that got its size as a first dimension keeps it everywhere.
   /// Dimensions without a size are recorded for missing().
@@ -45,7 +45,7 @@ class DimsMet {
 
  private:
   const OpenDims& given_;
-  std::vector<std::string> missing_, met_;
+  std::vector<std::string> missing_, encountered_;
   std::vector<std::string> batches_;  // Names sized by --batch.
 };
 

@@ -113,35 +113,35 @@ class Resolver {
         if (places(earlier) && places(later) && is_exception(matches_[earlier], matches_[later]))
           exceptions[later].push_back(earlier);
     }
-    std::vector<std::size_t> holding;
+    std::vector<std::size_t> active;
     for (std::uint32_t op = 0; op < graph_.num_ops(); ++op) {
-      holding.clear();
+      active.clear();
       for (std::size_t r = 0; r < count; ++r) {
         if (!places(r) || !matches_[r].of[op]) continue;
         const bool replaced =
             std::any_of(exceptions[r].begin(), exceptions[r].end(),
                         [&](std::size_t earlier) { return bool{matches_[earlier].of[op]}; });
-        if (!replaced) holding.push_back(r);
+        if (!replaced) active.push_back(r);
       }
-      for (const std::size_t r : holding) {
+      for (const std::size_t r : active) {
         out_.devices[op] &= masks_[r];
         std::uint32_t& decided = out_.device_rule[op];
         const bool pins = out_.rules[r].kind == RuleKind::kPin;
         if (decided == kNoRule || (pins && out_.rules[decided].kind != RuleKind::kPin))
           decided = static_cast<std::uint32_t>(r);
       }
-      if (out_.devices[op].none()) return contradiction(OpId{op}, holding);
+      if (out_.devices[op].none()) return contradiction(OpId{op}, active);
     }
     return Unit{};
   }
 
-  Error contradiction(OpId op, const std::vector<std::size_t>& holding) const {
-    std::size_t first = holding.front(), second = holding.back();
-    for (std::size_t a = 0; a < holding.size(); ++a) {
-      for (std::size_t b = a + 1; b < holding.size(); ++b) {
-        if ((masks_[holding[a]] & masks_[holding[b]]).any()) continue;
-        first = holding[a], second = holding[b];
-        a = b = holding.size();
+  Error contradiction(OpId op, const std::vector<std::size_t>& active) const {
+    std::size_t first = active.front(), second = active.back();
+    for (std::size_t a = 0; a < active.size(); ++a) {
+      for (std::size_t b = a + 1; b < active.size(); ++b) {
+        if ((masks_[active[a]] & masks_[active[b]]).any()) continue;
+        first = active[a], second = active[b];
+        a = b = active.size();
       }
     }
     return invalid(out_.rules[second].described(),

@@ -111,8 +111,8 @@ Result<Constraints> Constraints::make(const OpGraph& graph, const DeviceSet& dev
       constraints.class_of_[op] = static_cast<std::uint32_t>(constraints.allowed_.size());
       constraints.allowed_.push_back(all);
     } else {
-      constraints.class_of_[op] =
-          constraints.class_of_[leader];  // The leader has a lower number and is done.
+      // The leader has a lower number and is done.
+      constraints.class_of_[op] = constraints.class_of_[leader];
     }
     EMPLACE_TRY_ASSIGN(const auto mask, own_devices(graph, devices, rules, OpId{op}));
     if (mask.none()) return against_the_graph(graph, rules, OpId{op});

@@ -30,8 +30,8 @@ Result<Unit> save_placement(const std::filesystem::path& path, const OpGraph& gr
 
 /// A placement on devices that are known only by name.
 struct NamedPlacement {
-  std::vector<std::string>
-      devices;          ///< Names in the file's order, or in order of first use if the file has no list.
+  /// Names in the file's order, or in order of first use if the file has no list.
+  std::vector<std::string> devices;
   Placement placement;  ///< Placement; ids index `devices`.
 };
 

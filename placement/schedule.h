@@ -39,12 +39,12 @@ struct Schedule {
 /// One link of the critical chain.
 struct ChainLink {
   enum class Kind : std::uint8_t { kOp, kTransfer, kGap };
-  /// What delayed the start: an input, or the previous op or transfer on the same engine.
+  /// The cause of the start time: an input, or the previous op or transfer on the same engine.
   enum class Cause : std::uint8_t { kStart, kInput, kEngine };
   Kind kind = Kind::kGap;
   Cause cause = Cause::kStart;
-  std::uint32_t run =
-      0;  ///< Index into Schedule::ops or ::transfers; 0 for a gap, in which the chain was idle.
+  /// Index into Schedule::ops or ::transfers; 0 for a gap, in which the chain was idle.
+  std::uint32_t run = 0;
   double start_s = 0, end_s = 0;
 };
 

@@ -74,11 +74,11 @@ bool is_unsafe(char32_t c) {
 }
 
 /// A character of a text and its safe form.
-struct Shown {
+struct EscapedCharacter {
   std::size_t bytes;  ///< Length in the text [B].
   std::string as;
 };
-Shown shown_at(std::string_view text, std::size_t at, std::string_view kept) {
+EscapedCharacter escape_at(std::string_view text, std::size_t at, std::string_view kept) {
   const std::size_t length = utf8_length(text, at);
   if (length == 0) return {1, fmt::format("\\x{:02x}", static_cast<unsigned char>(text[at]))};
   const std::string_view character = text.substr(at, length);
@@ -112,9 +112,9 @@ std::string toml_text(std::string_view text) {
 std::string inert_text(std::string_view text, std::string_view kept) {
   std::string out;
   for (std::size_t i = 0; i < text.size();) {
-    const Shown shown = shown_at(text, i, kept);
-    out += shown.as;
-    i += shown.bytes;
+    const EscapedCharacter escaped = escape_at(text, i, kept);
+    out += escaped.as;
+    i += escaped.bytes;
   }
   return out;
 }
@@ -125,9 +125,9 @@ std::string printable(std::string_view text, std::size_t max_length) {
   std::string out;
   for (std::size_t i = 0; i < text.size();) {
     if (out.size() >= max_length) return out + "…";
-    const Shown shown = shown_at(text, i, {});
-    out += text[i] == '\n' ? "\\n" : shown.as;
-    i += shown.bytes;
+    const EscapedCharacter escaped = escape_at(text, i, {});
+    out += text[i] == '\n' ? "\\n" : escaped.as;
+    i += escaped.bytes;
   }
   return out;
 }

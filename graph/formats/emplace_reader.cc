@@ -15,8 +15,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kMaxDepth =
-    64;  // The MessagePack parser recurses; attributes need three or four levels.
+// The MessagePack parser recurses; attributes need three or four levels.
+constexpr std::size_t kMaxDepth = 64;
 constexpr std::string_view kFormat = "emplace-graph v1";
 
 /// Reads one op; the first error wins.
@@ -212,7 +212,8 @@ class GraphSax {
         (static_cast<unsigned char>(first) & 0xf0) == 0x80 || first == '\xde' || first == '\xdf';
     if (!is_text && !is_map)
       return invalid(where_,
-                     "is not a known format: expected JSON, MessagePack, ONNX, a TensorFlow graph or a PipeDream profile");
+                     "is not a known format: expected JSON, MessagePack, ONNX, a TensorFlow graph or a "
+                     "PipeDream profile");
     lines_ = is_text;
     bool complete = false;
     try {
@@ -280,8 +281,8 @@ class GraphSax {
   }
   template <class Exception>
   bool parse_error(std::size_t, const std::string&, const Exception& error) {
-    const std::string_view text =
-        error.what();  // "[json.exception.parse_error.101] parse error at line 1, …"
+    // "[json.exception.parse_error.101] parse error at line 1, …"
+    const std::string_view text = error.what();
     const std::size_t skip = text.find("] ");
     const std::string why = printable(skip == std::string_view::npos ? text : text.substr(skip + 2), 160);
     return fail((lines_ ? "is not JSON: " : "is not MessagePack: ") + why);

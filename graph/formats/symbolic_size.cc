@@ -20,7 +20,7 @@ class SizeFormula {
  public:
   using Value = std::optional<std::int64_t>;
 
-  SizeFormula(std::string_view text, std::size_t axis, DimsMet& dims)
+  SizeFormula(std::string_view text, std::size_t axis, DimUsage& dims)
       : whole_{text}, text_{text}, axis_{axis}, dims_{dims} {}
 
   Result<Value> evaluate() {
@@ -168,12 +168,13 @@ class SizeFormula {
   const std::string_view whole_;
   std::string_view text_;
   const std::size_t axis_;
-  DimsMet& dims_;
+  DimUsage& dims_;
 };
 
 }  // namespace
 
-Result<std::optional<std::int64_t>> evaluate_size(std::string_view formula, std::size_t axis, DimsMet& dims) {
+Result<std::optional<std::int64_t>> evaluate_size(std::string_view formula, std::size_t axis,
+                                                  DimUsage& dims) {
   return SizeFormula{formula, axis, dims}.evaluate();
 }
 

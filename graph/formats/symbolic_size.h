@@ -17,6 +17,6 @@ namespace emplace {
 /// Supports + - * / // % **, parentheses, Max, Min, FloorDiv, CeilDiv, Mod, PythonMod, and in trees Add, Mul,
 /// Pow, Integer and Symbol. Errors (kInvalid, without a place): any other function, a division by zero or
 /// with a remainder, a malformed formula, more than 64 levels, values beyond 2^62. Thread: one per `dims`.
-Result<std::optional<std::int64_t>> evaluate_size(std::string_view formula, std::size_t axis, DimsMet& dims);
+Result<std::optional<std::int64_t>> evaluate_size(std::string_view formula, std::size_t axis, DimUsage& dims);
 
 }  // namespace emplace

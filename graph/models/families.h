@@ -1,6 +1,6 @@
 #pragma once
-/// Families of graphs on which a placer learns to generalise to unseen graphs. Paper: Placeto 2019, sections
-/// 3.1 and 4.2  [PLA-FAMILY]
+/// Families of graphs on which a placer learns to generalise to unseen graphs.
+/// Paper: Placeto 2019, sections 3.1 and 4.2  [PLA-FAMILY]
 
 #include <cstdint>
 #include <span>

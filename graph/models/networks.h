@@ -38,8 +38,8 @@ Result<OpGraph> nmt_graph(const NmtOptions& options, Identity identity);
 
 /// One node of a recurrent cell from neural architecture search: node k > 0 reads node `input` < k; node 0
 /// reads the layer's input and its previous output (and ignores `input`).
-///   h = h_in + c (f(u) − h_in),   [c u] = W h_in,  c through a sigmoid          Paper: ENAS 2018, section
-///   2.1
+///   h = h_in + c (f(u) − h_in),   [c u] = W h_in,  c through a sigmoid
+/// Paper: ENAS 2018, section 2.1
 enum class Activation : std::uint8_t { kTanh, kRelu, kIdentity, kSigmoid };
 struct RecurrentNode {
   std::uint32_t input = 0;
@@ -48,7 +48,7 @@ struct RecurrentNode {
 };
 /// A language model of such cells; a cell's output is the mean of its unread nodes.
 struct CellRnnOptions {
-  std::vector<RecurrentNode> nodes;  ///< At least one; the wiring is the same in every layer and step.
+  std::vector<RecurrentNode> nodes;  ///< Nodes, at least one; the wiring is the same in every layer and step.
   std::int64_t layers = 1;
   std::int64_t steps = 35;
   std::int64_t hidden = 1024;
@@ -69,9 +69,10 @@ struct CellBlock {
   bool operator==(const CellBlock&) const = default;
 };
 /// NASNet's architecture for 32x32 images: three stacks of normal cells with reduction cells between them; a
-/// cell's output concatenates the states that no block reads. Paper: NASNet 2018, figure 2; ENAS 2018
+/// cell's output concatenates the states that no block reads.
+/// Paper: NASNet 2018, figure 2; ENAS 2018
 struct CellNetOptions {
-  std::vector<CellBlock> normal, reduction;  ///< At least one block each.
+  std::vector<CellBlock> normal, reduction;  ///< Blocks, at least one each.
   std::int64_t repeats = 6;                  ///< Normal cells per stack.
   std::int64_t filters = 32;                 ///< Filters of the first stack, doubled at each reduction; even.
   std::int64_t stem_channels = 96;
@@ -83,7 +84,8 @@ struct CellNetOptions {
 /// Errors: also for a block that reads a state that does not precede it.
 Result<OpGraph> cell_net_graph(const CellNetOptions& options, Identity identity);
 
-/// NASNet-A for 32x32 images: 96 stem channels, 32 filters; momentum. Paper: NASNet 2018, figure 4
+/// NASNet-A for 32x32 images: 96 stem channels, 32 filters; momentum.
+/// Paper: NASNet 2018, figure 4
 struct NasnetOptions {
   std::int64_t repeats = 6;  ///< Normal cells per stack, 1 … 99.
   std::int64_t batch = 32;
@@ -98,8 +100,8 @@ struct Cifar10CnnOptions {
 };
 Result<OpGraph> cifar10_cnn_graph(const Cifar10CnnOptions& options, Identity identity);
 
-/// ResNet-152: bottlenecks in stages of 3, 8, 36 and 3; 224x224 images, 1000 classes; momentum. Paper: He et
-/// al. 2016, table 1
+/// ResNet-152: bottlenecks in stages of 3, 8, 36 and 3; 224x224 images, 1000 classes; momentum.
+/// Paper: He et al. 2016, table 1
 struct Resnet152Options {
   std::int64_t batch = 128;
   Recording recording = {};
@@ -107,14 +109,16 @@ struct Resnet152Options {
 Result<OpGraph> resnet152_graph(const Resnet152Options& options, Identity identity);
 
 /// Inception-v3: 299x299 images, 1000 classes; RMSProp. Trains with its auxiliary head unless the batch is 1,
-/// which that head's batch norm cannot normalise. Paper: Szegedy et al. 2016
+/// which that head's batch norm cannot normalise.
+/// Paper: Szegedy et al. 2016
 struct InceptionV3Options {
   std::int64_t batch = 32;
   Recording recording = {};
 };
 Result<OpGraph> inception_v3_graph(const InceptionV3Options& options, Identity identity);
 
-/// A language model of stacked LSTM cells, unrolled; SGD. Paper: Jozefowicz et al. 2016
+/// A language model of stacked LSTM cells, unrolled; SGD.
+/// Paper: Jozefowicz et al. 2016
 struct RnnlmOptions {
   std::int64_t layers = 2;  ///< LSTM layers, 1 … 99.
   std::int64_t steps = 40;  ///< Unrolled length, 1 … 99.

@@ -174,8 +174,8 @@ std::optional<Tensor> TrainingTape::gradient(Tensor target) {
   const auto& by_output = ops_[target.op].gradients;
   if (by_output.size() <= target.output || by_output[target.output].empty()) return std::nullopt;
   if (by_output[target.output].size() == 1) return by_output[target.output].front();
-  const std::vector<Tensor> parts =
-      by_output[target.output];  // A copy, because recording moves the referenced vector.
+  // A copy, because recording moves the referenced vector.
+  const std::vector<Tensor> parts = by_output[target.output];
   const Tensor whole = sum(target, parts);
   ops_[target.op].gradients[target.output] = {whole};
   return whole;

@@ -39,8 +39,8 @@ Result<Optimizer> parse_optimizer(std::string_view name);
 
 /// The dialect of ops that a network is recorded in.
 enum class Granularity : std::uint8_t {
-  kAten,        ///< As torch's tracer records a step.
-  kTensorFlow,  ///< As TensorFlow 1 builds a training graph.
+  kAten,        ///< Ops of torch's tracer.
+  kTensorFlow,  ///< Ops of a TensorFlow 1 training graph.
 };
 std::string_view granularity_name(Granularity granularity);
 

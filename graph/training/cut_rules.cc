@@ -18,11 +18,11 @@ Tensor sliced(Recorder& r, Tensor x, std::size_t d, std::int64_t start, std::int
   made[d] = size;
   const Recorder::Attributes attrs{
       {"dim", std::to_string(d)}, {"start", std::to_string(start)}, {"end", std::to_string(start + size)}};
-  const Tensor out = r.shown("aten::slice", x, made, attrs);
+  const Tensor out = r.viewed("aten::slice", x, made, attrs);
   r.flow(out, {x}, [&r, x, attrs](const Gradients& dy) {
     Recorder::Attributes back = attrs;
     back.emplace("step", "1");
-    r.give(x, r.op("aten::slice_backward", {*dy[0]}, r.shape(x), back));
+    r.add_gradient(x, r.op("aten::slice_backward", {*dy[0]}, r.shape(x), back));
   });
   return out;
 }
@@ -81,7 +81,7 @@ Made split(Recorder& r, const Call& call) {
     std::vector<Tensor> parts;
     for (std::size_t k = 0; k < dy.size(); ++k)
       parts.push_back(dy[k] ? *dy[k] : r.new_zeros(x, outputs[k].shape));
-    r.give(x, r.op("aten::cat", parts, r.shape(x), {{"dim", dim}}));
+    r.add_gradient(x, r.op("aten::cat", parts, r.shape(x), {{"dim", dim}}));
   });
   std::vector<Tensor> all;
   for (std::uint32_t k = 0; k < call.outputs.size(); ++k) all.push_back({out.op, k});
@@ -111,11 +111,11 @@ Made concat(Recorder& r, const Call& call) {
       const std::int64_t end = start + shape[at];
       if (r.flows(part))
         given.emplace_back(
-            part, r.shown("aten::slice", *dy[0], shape,
-                          {{"dim", dim}, {"start", std::to_string(start)}, {"end", std::to_string(end)}}));
+            part, r.viewed("aten::slice", *dy[0], shape,
+                           {{"dim", dim}, {"start", std::to_string(start)}, {"end", std::to_string(end)}}));
       start = end;
     }
-    for (const auto& [part, slice] : given) r.give(part, slice);
+    for (const auto& [part, slice] : given) r.add_gradient(part, slice);
   });
   return std::vector{out};
 }
@@ -144,7 +144,7 @@ Made pad(Recorder& r, const Call& call) {
   }
   const Tensor out = r.op("aten::constant_pad_nd", {x}, made, {{"pad", json_list(grown)}});
   r.flow(out, {x}, [&r, x, shrunk](const Gradients& dy) {
-    r.give(x, r.op("aten::constant_pad_nd", {*dy[0]}, r.shape(x), {{"pad", json_list(shrunk)}}));
+    r.add_gradient(x, r.op("aten::constant_pad_nd", {*dy[0]}, r.shape(x), {{"pad", json_list(shrunk)}}));
   });
   return std::vector{out};
 }

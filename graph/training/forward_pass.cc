@@ -15,7 +15,7 @@ bool is_float(const OpGraph& graph, TensorId tensor) { return models::carries_gr
 /// Shape and Size do not read data.
 bool reads_shapes_only(std::string_view type) { return type == "Shape" || type == "Size"; }
 
-std::vector<bool> known_beforehand(const OpGraph& graph) {
+std::vector<bool> is_static(const OpGraph& graph) {
   std::vector<bool> known(graph.num_tensors(), false);
   for (const OpId op : graph.topological_order()) {
     const std::string_view type = graph.type_name(op);
@@ -99,7 +99,7 @@ bool is_constant(const OpGraph& graph, OpId op) {
 
 ForwardPass forward_pass(const OpGraph& graph) {
   ForwardPass pass;
-  pass.known_beforehand = known_beforehand(graph);
+  pass.is_static = is_static(graph);
   pass.statistic = statistic_tensors(graph);
   for (const OpId op : graph.topological_order()) {
     if (graph.is_state(op)) continue;

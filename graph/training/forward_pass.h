@@ -19,10 +19,10 @@ struct Node {
 /// The nodes of a forward pass. Vectors over tensors are indexed by TensorId, over ops by OpId. Thread: a
 /// plain value.
 struct ForwardPass {
-  std::vector<Node> nodes;             ///< All nodes except state, in topological order.
-  std::vector<bool> known_beforehand;  ///< [tensors] Whether it depends only on constants and shapes.
-  std::vector<bool>
-      statistic;  ///< [ops] Whether it is a statistic of batch norm, a parameter without a gradient.
+  std::vector<Node> nodes;      ///< All nodes except state, in topological order.
+  std::vector<bool> is_static;  ///< [tensors] Whether it depends only on constants and shapes.
+  /// [ops] Whether it is a statistic of batch norm, a parameter without a gradient.
+  std::vector<bool> statistic;
 };
 
 /// Joins idioms that exporters write as several nodes: GELU by erf, SiLU, layer norm, a product with a bias.

@@ -48,12 +48,12 @@ class Joiner {
 
   bool is_number(TensorId tensor) const {
     const auto shape = graph_.shape(tensor);
-    return pass_.known_beforehand[index(tensor)] &&
+    return pass_.is_static[index(tensor)] &&
            std::all_of(shape.begin(), shape.end(), [](std::int64_t dim) { return dim == 1; });
   }
 
   /// The other operand of a two-operand op; nothing if `one` is not an operand.
-  std::optional<TensorId> beside(OpId op, TensorId one) const {
+  std::optional<TensorId> other_operand(OpId op, TensorId one) const {
     if (op == kNoOp) return std::nullopt;
     const auto inputs = graph_.inputs(op);
     if (inputs.size() != 2) return std::nullopt;
@@ -85,7 +85,7 @@ class Joiner {
     const auto x = scaled(before);
     const OpId plus = reader(erf, "Add"), times = reader(plus, "Mul");
     if (!x || reader(before) != erf || times == kNoOp || !scaled(plus)) return;
-    const auto other = beside(times, graph_.first_output(plus));
+    const auto other = other_operand(times, graph_.first_output(plus));
     if (!other) return;
     if (*other == *x) {  // Order x (1 + erf), then ½.
       const OpId half = reader(times, "Mul");
@@ -101,14 +101,14 @@ class Joiner {
   void silu(OpId sigmoid) {
     const TensorId x = graph_.inputs(sigmoid)[0];
     const OpId times = reader(sigmoid, "Mul");
-    if (times != kNoOp && beside(times, graph_.first_output(sigmoid)) == x)
+    if (times != kNoOp && other_operand(times, graph_.first_output(sigmoid)) == x)
       join("Silu", sigmoid, times, {x}, {sigmoid, times});
   }
 
   void linear(OpId product) {
     const OpId plus = reader(product, "Add");
     if (plus == kNoOp) return;
-    const auto bias = beside(plus, graph_.first_output(product));
+    const auto bias = other_operand(plus, graph_.first_output(product));
     const auto inputs = graph_.inputs(product);
     if (!bias || graph_.shape(*bias).size() != 1 || type(graph_.producer(*bias)) != "Parameter") return;
     if (inputs.size() != 2 || graph_.shape(inputs[1]).size() != 2 || graph_.shape(inputs[0]).size() < 2)
@@ -133,8 +133,8 @@ class Joiner {
     if (over == kNoOp || graph_.consumers(d).size() != 2 || reader(root) != over) return;
     const OpId times = reader(over, "Mul"), shift = reader(times, "Add");
     if (shift == kNoOp) return;
-    const auto weight = beside(times, graph_.first_output(over));
-    const auto bias = beside(shift, graph_.first_output(times));
+    const auto weight = other_operand(times, graph_.first_output(over));
+    const auto bias = other_operand(shift, graph_.first_output(times));
     if (!weight || !bias || graph_.shape(*weight).size() != 1 || graph_.shape(*bias).size() != 1) return;
     if (graph_.shape(x).empty() || graph_.shape(*weight)[0] != graph_.shape(x).back()) return;
     join("LayerNormalization", mean, shift, {x, *weight, *bias},

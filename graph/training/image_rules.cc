@@ -48,7 +48,7 @@ Tensor evenly_padded(Recorder& r, Tensor x, Window& w) {
   const Shape in = r.shape(x);
   Shape padded = in;
   Sizes pad, undo;
-  for (std::size_t d = w.kernel.size(); d-- > 0;) {  // From the last dimension to the first.
+  for (std::size_t d = w.kernel.size(); d-- > 0;) {  // Iterate from the last dimension to the first.
     padded[d + 2] += w.before[d] + w.after[d];
     pad.insert(pad.end(), {w.before[d], w.after[d]});
     undo.insert(undo.end(), {-w.before[d], -w.after[d]});
@@ -56,7 +56,7 @@ Tensor evenly_padded(Recorder& r, Tensor x, Window& w) {
   w.before = w.after = Sizes(w.kernel.size(), 0);
   const Tensor out = r.op("aten::constant_pad_nd", {x}, padded, {{"pad", json_list(pad)}});
   r.flow(out, {x}, [&r, x, undo](const Gradients& dy) {
-    r.give(x, r.op("aten::constant_pad_nd", {*dy[0]}, r.shape(x), {{"pad", json_list(undo)}}));
+    r.add_gradient(x, r.op("aten::constant_pad_nd", {*dy[0]}, r.shape(x), {{"pad", json_list(undo)}}));
   });
   return out;
 }
@@ -89,7 +89,7 @@ Tensor convolution(Recorder& r, const std::vector<Tensor>& read, const TensorSpe
     attrs.emplace("output_mask", mask + "]");
     const Tensor back =
         r.op("aten::convolution_backward", {*dy[0], read[0], read[1]}, outputs, flops, attrs, c.groups);
-    for (std::uint32_t k = 0; k < targets.size(); ++k) r.give(targets[k], {back.op, k});
+    for (std::uint32_t k = 0; k < targets.size(); ++k) r.add_gradient(targets[k], {back.op, k});
   });
   return out;
 }
@@ -176,7 +176,7 @@ Made max_pool(Recorder& r, const Call& call) {
   const Tensor out = r.op(kind, {x}, outputs, times(n, elements(flat->window.kernel)), attrs);
   attrs.emplace("dilation", json_list(flat->window.dilations));
   r.flow(out, {x}, [&r, x, out, kind, attrs, n](const Gradients& dy) {
-    r.give(x, r.op(kind + "_backward", {*dy[0], x, Tensor{out.op, 1}}, r.shape(x), n, attrs));
+    r.add_gradient(x, r.op(kind + "_backward", {*dy[0], x, Tensor{out.op, 1}}, r.shape(x), n, attrs));
   });
   return std::vector{r.reshaped(out, call.made())};
 }
@@ -191,7 +191,7 @@ Made average_pool(Recorder& r, const Call& call) {
   const std::int64_t flops = times(elements(flat->made), elements(flat->window.kernel));
   const Tensor out = r.op(kind, {x}, flat->made, flops, attrs);
   r.flow(out, {x}, [&r, x, kind, attrs, flops](const Gradients& dy) {
-    r.give(x, r.op(kind + "_backward", {*dy[0], x}, r.shape(x), flops, attrs));
+    r.add_gradient(x, r.op(kind + "_backward", {*dy[0], x}, r.shape(x), flops, attrs));
   });
   return std::vector{r.reshaped(out, call.made())};
 }
@@ -224,7 +224,7 @@ Made resize(Recorder& r, const Call& call) {
   const Tensor out = r.pointwise(kind, {x}, made, each);
   r.flow(out, {x}, [&r, x, kind, each](const Gradients& dy) {
     const std::int64_t flops = times(elements(r.shape(*dy[0])), each);
-    r.give(x, r.op(kind + "_backward", {*dy[0]}, r.shape(x), flops));
+    r.add_gradient(x, r.op(kind + "_backward", {*dy[0]}, r.shape(x), flops));
   });
   return std::vector{out};
 }
@@ -237,7 +237,7 @@ Made shuffle(Recorder& r, const Call& call) {
   const bool apart = call.type == "DepthToSpace";
   const Tensor out = r.op(apart ? "aten::pixel_shuffle" : "aten::pixel_unshuffle", {x}, call.made());
   r.flow(out, {x}, [&r, x, apart](const Gradients& dy) {
-    r.give(x, r.op(apart ? "aten::pixel_unshuffle" : "aten::pixel_shuffle", {*dy[0]}, r.shape(x)));
+    r.add_gradient(x, r.op(apart ? "aten::pixel_unshuffle" : "aten::pixel_shuffle", {*dy[0]}, r.shape(x)));
   });
   return std::vector{out};
 }

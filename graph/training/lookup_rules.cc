@@ -16,7 +16,7 @@ Tensor embedding(Recorder& r, Tensor table, Tensor indices, const Shape& made) {
   r.flow(out, {table}, [&r, table, indices, made](const Gradients& dy) {
     const Recorder::Attributes attrs{{"num_weights", std::to_string(r.shape(table)[0])},
                                      {"padding_idx", "-1"}};
-    r.give(table, r.op("aten::embedding_dense_backward", {*dy[0], indices}, r.shape(table), attrs));
+    r.add_gradient(table, r.op("aten::embedding_dense_backward", {*dy[0], indices}, r.shape(table), attrs));
   });
   return out;
 }
@@ -26,9 +26,9 @@ Tensor selected(Recorder& r, Tensor x, std::size_t d, std::int64_t at) {
   Shape made = r.shape(x);
   made.erase(made.begin() + static_cast<std::ptrdiff_t>(d));
   const Recorder::Attributes attrs{{"dim", std::to_string(d)}, {"index", std::to_string(at)}};
-  const Tensor out = r.shown("aten::select", x, made, attrs);
+  const Tensor out = r.viewed("aten::select", x, made, attrs);
   r.flow(out, {x}, [&r, x, attrs](const Gradients& dy) {
-    r.give(x, r.op("aten::select_backward", {*dy[0]}, r.shape(x), attrs));
+    r.add_gradient(x, r.op("aten::select_backward", {*dy[0]}, r.shape(x), attrs));
   });
   return out;
 }
@@ -56,7 +56,7 @@ Made gather(Recorder& r, const Call& call) {
       r.op(at.size() == 1 ? "aten::index_select" : "aten::index", {x, indices}, made, 0, attrs);
   r.flow(out, {x}, [&r, x, indices, made, attrs](const Gradients& dy) {
     const Tensor zeros = r.new_zeros(*dy[0], r.shape(x));
-    r.give(x, r.op("aten::index_add", {zeros, indices, *dy[0]}, r.shape(x), attrs));
+    r.add_gradient(x, r.op("aten::index_add", {zeros, indices, *dy[0]}, r.shape(x), attrs));
   });
   return std::vector{out};
 }
@@ -70,7 +70,7 @@ Made gather_elements(Recorder& r, const Call& call) {
   const Tensor out = r.op("aten::gather", {x, indices}, call.made(), attrs);
   r.flow(out, {x}, [&r, x, indices, attrs](const Gradients& dy) {
     const Tensor zeros = r.new_zeros(*dy[0], r.shape(x));
-    r.give(x, r.op("aten::scatter_add", {zeros, indices, *dy[0]}, r.shape(x), attrs));
+    r.add_gradient(x, r.op("aten::scatter_add", {zeros, indices, *dy[0]}, r.shape(x), attrs));
   });
   return std::vector{out};
 }
@@ -82,7 +82,7 @@ Made gather_rows(Recorder& r, const Call& call) {
   const Tensor out = r.op("aten::index", {x, indices}, call.made());
   r.flow(out, {x}, [&r, x, indices](const Gradients& dy) {
     const Tensor zeros = r.new_zeros(*dy[0], r.shape(x));
-    r.give(x, r.op("aten::index_put", {zeros, indices, *dy[0]}, r.shape(x)));
+    r.add_gradient(x, r.op("aten::index_put", {zeros, indices, *dy[0]}, r.shape(x)));
   });
   return std::vector{out};
 }
@@ -99,10 +99,10 @@ Made scatter(Recorder& r, const Call& call) {
   const Tensor out = r.op(writes, {x, indices, part}, call.made());
   r.flow(out, {x, part}, [=, &r](const Gradients& dy) {
     if (r.flows(part))
-      r.give(part, r.op(rows ? "aten::index" : "aten::gather", {*dy[0], indices}, r.shape(part)));
+      r.add_gradient(part, r.op(rows ? "aten::index" : "aten::gather", {*dy[0], indices}, r.shape(part)));
     if (!r.flows(x)) return;
     const Tensor zeros = r.new_zeros(*dy[0], r.shape(part));
-    r.give(x, adds ? *dy[0] : r.op(writes, {*dy[0], indices, zeros}, r.shape(x)));
+    r.add_gradient(x, adds ? *dy[0] : r.op(writes, {*dy[0], indices, zeros}, r.shape(x)));
   });
   return std::vector{out};
 }
@@ -118,7 +118,7 @@ Made top(Recorder& r, const Call& call) {
   const Tensor out = r.op("aten::topk", {x}, outputs, elements(r.shape(x)), attrs);
   r.flow(out, {x}, [&r, x, out, attrs](const Gradients& dy) {
     const Tensor zeros = r.new_zeros(*dy[0], r.shape(x)), at{out.op, 1};
-    r.give(x, r.op("aten::scatter", {zeros, at, *dy[0]}, r.shape(x), attrs));
+    r.add_gradient(x, r.op("aten::scatter", {zeros, at, *dy[0]}, r.shape(x), attrs));
   });
   return std::vector{out, Tensor{out.op, 1}};
 }

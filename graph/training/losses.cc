@@ -15,7 +15,7 @@ Tensor log_softmax(Recorder& r, Tensor x, std::size_t dim) {
   const Recorder::Attributes attrs{{"dim", std::to_string(dim)}};
   const Tensor out = r.op("aten::_log_softmax", {x}, r.shape(x), attrs);
   r.flow(out, {x}, [&r, x, out, attrs](const Gradients& dy) {
-    r.give(x, r.op("aten::_log_softmax_backward_data", {*dy[0], out}, r.shape(x), attrs));
+    r.add_gradient(x, r.op("aten::_log_softmax_backward_data", {*dy[0], out}, r.shape(x), attrs));
   });
   return out;
 }
@@ -66,7 +66,7 @@ Tensor loss_of(Recorder& r, const Output& output, Kind kind) {
   if (output.type == "Softmax") {
     log_p = r.op("aten::log", {scores}, r.shape(scores));
     r.flow(log_p, {scores}, [&r, scores](const Gradients& dy) {
-      r.give(scores, r.op("aten::div", {*dy[0], scores}, r.shape(scores)));
+      r.add_gradient(scores, r.op("aten::div", {*dy[0], scores}, r.shape(scores)));
     });
   }
   return negative_log_likelihood(r, log_p, labels);
@@ -75,8 +75,8 @@ Tensor loss_of(Recorder& r, const Output& output, Kind kind) {
 Tensor sum_of(Recorder& r, Tensor a, Tensor b) {
   const Tensor out = r.op("aten::add", {a, b}, Shape{});
   r.flow(out, {a, b}, [&r, a, b](const Gradients& dy) {
-    r.give(a, *dy[0]);
-    r.give(b, *dy[0]);
+    r.add_gradient(a, *dy[0]);
+    r.add_gradient(b, *dy[0]);
   });
   return out;
 }
@@ -92,8 +92,8 @@ Tensor negative_log_likelihood(Recorder& r, Tensor log_p, Tensor labels) {
   r.flow(out, {log_p}, [=, &r](const Gradients& dy) {
     const Tensor total_weight{out.op, 1};
     const TensorSpec whole{.dtype = r.dtype(log_p), .shape = in};
-    r.give(log_p,
-           r.op(kind + "_backward", {*dy[0], log_p, labels, total_weight}, std::vector{whole}, 0, mean));
+    r.add_gradient(
+        log_p, r.op(kind + "_backward", {*dy[0], log_p, labels, total_weight}, std::vector{whole}, 0, mean));
   });
   return out;
 }
@@ -107,9 +107,9 @@ Tensor mean_square(Recorder& r, Tensor x, Tensor target) {
   const Tensor out =
       r.op("aten::mse_loss", {x, target}, Shape{}, times(3, elements(in)), {{"reduction", "1"}});
   r.flow(out, {x}, [&r, x, target, in](const Gradients& dy) {
-    r.give(x, r.op("aten::mse_loss_backward", {*dy[0], x, target},
-                   std::vector{TensorSpec{.dtype = r.dtype(x), .shape = in}}, times(2, elements(in)),
-                   {{"reduction", "1"}}));
+    r.add_gradient(x, r.op("aten::mse_loss_backward", {*dy[0], x, target},
+                           std::vector{TensorSpec{.dtype = r.dtype(x), .shape = in}}, times(2, elements(in)),
+                           {{"reduction", "1"}}));
   });
   return out;
 }

@@ -32,7 +32,7 @@ Made batch_norm(Recorder& r, const Call& call) {
         r.op("aten::native_batch_norm_backward",
              {*dy[0], read[0], read[1], read[3], read[4], Tensor{out.op, 1}, Tensor{out.op, 2}}, outputs,
              {{"train", "true"}, {"output_mask", "[true,true,true]"}});
-    for (std::uint32_t k = 0; k < 3; ++k) r.give(read[k], {back.op, k});
+    for (std::uint32_t k = 0; k < 3; ++k) r.add_gradient(read[k], {back.op, k});
   });
   return std::vector{out};
 }
@@ -56,7 +56,7 @@ Made layer_norm(Recorder& r, const Call& call) {
     Recorder::Attributes asked = attrs;
     asked.emplace("output_mask", read.size() > 2 ? "[true,true,true]" : "[true,true,false]");
     const Tensor back = r.op("aten::native_layer_norm_backward", reads, made, asked);
-    for (std::uint32_t k = 0; k < read.size(); ++k) r.give(read[k], {back.op, k});
+    for (std::uint32_t k = 0; k < read.size(); ++k) r.add_gradient(read[k], {back.op, k});
   });
   return std::vector{out};
 }
@@ -81,7 +81,7 @@ Made group_norm(Recorder& r, const Call& call) {
     asked.emplace("output_mask", "[true,true,true]");
     const Tensor back = r.op("aten::native_group_norm_backward",
                              {*dy[0], read[0], Tensor{out.op, 1}, Tensor{out.op, 2}, read[1]}, made, asked);
-    for (std::uint32_t k = 0; k < 3; ++k) r.give(read[k], {back.op, k});
+    for (std::uint32_t k = 0; k < 3; ++k) r.add_gradient(read[k], {back.op, k});
   });
   return std::vector{out};
 }
@@ -111,7 +111,7 @@ Made softmax(Recorder& r, const Call& call) {
   const Tensor out = r.op(log ? "aten::_log_softmax" : "aten::_softmax", {x}, in, attrs);
   r.flow(out, {x}, [=, &r](const Gradients& dy) {
     const std::string_view kind = log ? "aten::_log_softmax_backward_data" : "aten::_softmax_backward_data";
-    r.give(x, r.pointwise(kind, {*dy[0], out}, in, log ? 5 : 4, attrs));
+    r.add_gradient(x, r.pointwise(kind, {*dy[0], out}, in, log ? 5 : 4, attrs));
   });
   return std::vector{out};
 }

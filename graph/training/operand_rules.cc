@@ -22,7 +22,7 @@ bool fits(const Recorder& r, const Call& call) {
 Tensor with_number(Recorder& r, std::string_view type, Tensor x, bool scales) {
   const Tensor out = r.pointwise(type, {x}, r.shape(x), 1);
   r.flow(out, {x}, [&r, x, type, scales](const Gradients& dy) {
-    r.give(x, scales ? r.pointwise(type, {*dy[0]}, r.shape(x), 1) : *dy[0]);
+    r.add_gradient(x, scales ? r.pointwise(type, {*dy[0]}, r.shape(x), 1) : *dy[0]);
   });
   return out;
 }
@@ -50,8 +50,8 @@ Made add(Recorder& r, const Call& call) {
   const Tensor a = given->tensors[0], b = given->tensors[1];
   const Tensor out = r.op("aten::add", {a, b}, call.made());
   r.flow(out, {a, b}, [&r, a, b](const Gradients& dy) {
-    r.give(a, *dy[0]);
-    r.give(b, *dy[0]);
+    r.add_gradient(a, *dy[0]);
+    r.add_gradient(b, *dy[0]);
   });
   return std::vector{out};
 }
@@ -65,8 +65,8 @@ Made sub(Recorder& r, const Call& call) {
   const Tensor a = given->tensors[0], b = given->tensors[1];
   const Tensor out = r.op("aten::sub", {a, b}, call.made());
   r.flow(out, {a, b}, [&r, a, b](const Gradients& dy) {
-    r.give(a, *dy[0]);
-    if (r.flows(b)) r.give(b, r.op("aten::neg", {*dy[0]}, r.shape(*dy[0])));
+    r.add_gradient(a, *dy[0]);
+    if (r.flows(b)) r.add_gradient(b, r.op("aten::neg", {*dy[0]}, r.shape(*dy[0])));
   });
   return std::vector{out};
 }
@@ -83,10 +83,10 @@ Tensor quotient(Recorder& r, Tensor a, Tensor b, const Shape& made) {
   const Tensor out = r.op("aten::div", {a, b}, made);
   r.flow(out, {a, b}, [&r, a, b, out](const Gradients& dy) {
     const Shape whole = r.shape(out);
-    if (r.flows(a)) r.give(a, r.op("aten::div", {*dy[0], b}, whole));
+    if (r.flows(a)) r.add_gradient(a, r.op("aten::div", {*dy[0], b}, whole));
     if (!r.flows(b)) return;
     const Tensor ratio = r.op("aten::div", {out, b}, whole);
-    r.give(b, r.op("aten::mul", {r.op("aten::neg", {*dy[0]}, whole), ratio}, whole));
+    r.add_gradient(b, r.op("aten::mul", {r.op("aten::neg", {*dy[0]}, whole), ratio}, whole));
   });
   return out;
 }
@@ -102,7 +102,7 @@ Made div(Recorder& r, const Call& call) {
   r.flow(out, {x}, [&r, x, out](const Gradients& dy) {
     const Shape whole = r.shape(x);
     const Tensor square = r.op("aten::mul", {out, out}, whole);
-    r.give(x, r.op("aten::mul", {r.op("aten::neg", {*dy[0]}, whole), square}, whole));
+    r.add_gradient(x, r.op("aten::mul", {r.op("aten::neg", {*dy[0]}, whole), square}, whole));
   });
   return std::vector{scaled(r, out)};
 }
@@ -119,11 +119,11 @@ Made pow(Recorder& r, const Call& call) {
     const auto scaled_dy = [&](Tensor x) { return r.op("aten::mul", {*dy[0], x}, whole); };
     if (r.flows(a)) {
       const Tensor power = r.op("aten::pow", {a, r.op("aten::sub", {b}, r.shape(b))}, whole);
-      r.give(a, scaled_dy(r.op("aten::mul", {power, b}, whole)));
+      r.add_gradient(a, scaled_dy(r.op("aten::mul", {power, b}, whole)));
     }
     if (r.flows(b)) {
       const Tensor log = r.op("aten::log", {a}, r.shape(a));
-      r.give(b, scaled_dy(r.op("aten::mul", {out, log}, whole)));
+      r.add_gradient(b, scaled_dy(r.op("aten::mul", {out, log}, whole)));
     }
   });
   return std::vector{out};
@@ -134,7 +134,7 @@ void masked(Recorder& r, Tensor target, Tensor dy, std::string_view compare, Ten
   if (!r.flows(target)) return;
   const TensorSpec flags{.dtype = DType::kBool, .shape = r.shape(dy)};
   const Tensor mask = r.op(compare, {a, b}, std::vector{flags}, 0);
-  r.give(target, r.op("aten::masked_fill", {dy, mask}, r.shape(dy)));
+  r.add_gradient(target, r.op("aten::masked_fill", {dy, mask}, r.shape(dy)));
 }
 
 Made extreme(Recorder& r, const Call& call) {
@@ -160,8 +160,8 @@ Made sum(Recorder& r, const Call& call) {
     const Tensor a = whole, b = call.inputs[k];
     const Tensor out = r.op("aten::add", {a, b}, call.made());
     r.flow(out, {a, b}, [&r, a, b](const Gradients& dy) {
-      r.give(a, *dy[0]);
-      r.give(b, *dy[0]);
+      r.add_gradient(a, *dy[0]);
+      r.add_gradient(b, *dy[0]);
     });
     whole = out;
   }
@@ -175,8 +175,8 @@ Made where(Recorder& r, const Call& call) {
   const Tensor out = r.op("aten::where", read, std::vector{call.outputs[0]});
   r.flow(out, {a, b}, [&r, mask, a, b](const Gradients& dy) {
     const Shape whole = r.shape(*dy[0]);
-    if (r.flows(a)) r.give(a, r.op("aten::masked_fill", {*dy[0], mask}, whole));
-    if (r.flows(b)) r.give(b, r.op("aten::masked_fill", {*dy[0], mask}, whole));
+    if (r.flows(a)) r.add_gradient(a, r.op("aten::masked_fill", {*dy[0], mask}, whole));
+    if (r.flows(b)) r.add_gradient(b, r.op("aten::masked_fill", {*dy[0], mask}, whole));
   });
   return std::vector{out};
 }
@@ -189,8 +189,8 @@ Made prelu(Recorder& r, const Call& call) {
     const TensorSpec whole{.dtype = r.dtype(x), .shape = r.shape(*dy[0])};
     const Tensor back = r.op("aten::_prelu_kernel_backward", {*dy[0], x, slope}, std::vector{whole, whole},
                              times(2, elements(whole.shape)));
-    r.give(x, back);
-    r.give(slope, {back.op, 1});
+    r.add_gradient(x, back);
+    r.add_gradient(slope, {back.op, 1});
   });
   return std::vector{out};
 }
@@ -206,8 +206,8 @@ Tensor multiplied(Recorder& r, Tensor a, Tensor b, const Shape& made) {
   const Tensor out = r.op("aten::mul", {a, b}, made);
   r.flow(out, {a, b}, [&r, a, b](const Gradients& dy) {
     const auto by = [&](Tensor other) { return r.op("aten::mul", {*dy[0], other}, r.shape(*dy[0])); };
-    if (r.flows(a)) r.give(a, by(b));
-    if (r.flows(b)) r.give(b, by(a));
+    if (r.flows(a)) r.add_gradient(a, by(b));
+    if (r.flows(b)) r.add_gradient(b, by(a));
   });
   return out;
 }
@@ -220,7 +220,7 @@ Tensor raised(Recorder& r, Tensor x) {
   r.flow(out, {x}, [&r, x](const Gradients& dy) {
     const Shape whole = r.shape(x);
     const Tensor less = r.op("aten::mul", {r.op("aten::pow", {x}, whole)}, whole);
-    r.give(x, r.op("aten::mul", {*dy[0], less}, whole));
+    r.add_gradient(x, r.op("aten::mul", {*dy[0], less}, whole));
   });
   return out;
 }
@@ -230,7 +230,7 @@ Tensor inverse_root(Recorder& r, Tensor x) {
   r.flow(out, {x}, [&r, x, out](const Gradients& dy) {
     const Shape whole = r.shape(x);
     const Tensor cube = r.op("aten::mul", {r.op("aten::pow", {out}, whole)}, whole);
-    r.give(x, r.op("aten::mul", {*dy[0], cube}, whole));
+    r.add_gradient(x, r.op("aten::mul", {*dy[0], cube}, whole));
   });
   return out;
 }

@@ -19,7 +19,7 @@ std::int64_t product_flops(std::int64_t batch, std::int64_t m, std::int64_t k, s
 }
 
 Tensor turned(Recorder& r, Tensor matrix) {
-  return r.shown("aten::t", matrix, {r.shape(matrix)[1], r.shape(matrix)[0]});
+  return r.viewed("aten::t", matrix, {r.shape(matrix)[1], r.shape(matrix)[0]});
 }
 
 /// Product x [m, k] · w [k, n] (+ bias [n]). torch computes the gradient of a transposed weight in transposed
@@ -32,12 +32,12 @@ Tensor mm(Recorder& r, Tensor x, Tensor w, const Tensor* bias) {
   const Tensor out = r.op(bias != nullptr ? "aten::addmm" : "aten::mm", read, Shape{m, n},
                           flops + (bias != nullptr ? times(m, n) : 0));
   r.flow(out, read, [&r, x, w, read, m, k, n, flops](const Gradients& dy) {
-    if (r.flows(x)) r.give(x, r.op("aten::mm", {*dy[0], turned(r, w)}, Shape{m, k}, flops));
+    if (r.flows(x)) r.add_gradient(x, r.op("aten::mm", {*dy[0], turned(r, w)}, Shape{m, k}, flops));
     if (r.flows(w)) {
       const Tensor product = r.op("aten::mm", {turned(r, *dy[0]), x}, Shape{n, k}, flops);
-      r.give(w, turned(r, product));
+      r.add_gradient(w, turned(r, product));
     }
-    if (read.size() == 3) r.give(read[0], *dy[0]);
+    if (read.size() == 3) r.add_gradient(read[0], *dy[0]);
   });
   return out;
 }
@@ -50,12 +50,12 @@ Tensor bmm(Recorder& r, Tensor a, Tensor b) {
   r.flow(out, {a, b}, [=, &r](const Gradients& dy) {
     const Recorder::Attributes dims{{"dim0", "1"}, {"dim1", "2"}};
     if (r.flows(b)) {
-      const Tensor a_t = r.shown("aten::transpose", a, {batch, k, m}, dims);
-      r.give(b, r.op("aten::bmm", {a_t, *dy[0]}, Shape{batch, k, n}, flops));
+      const Tensor a_t = r.viewed("aten::transpose", a, {batch, k, m}, dims);
+      r.add_gradient(b, r.op("aten::bmm", {a_t, *dy[0]}, Shape{batch, k, n}, flops));
     }
     if (r.flows(a)) {
-      const Tensor b_t = r.shown("aten::transpose", b, {batch, n, k}, dims);
-      r.give(a, r.op("aten::bmm", {*dy[0], b_t}, Shape{batch, m, k}, flops));
+      const Tensor b_t = r.viewed("aten::transpose", b, {batch, n, k}, dims);
+      r.add_gradient(a, r.op("aten::bmm", {*dy[0], b_t}, Shape{batch, m, k}, flops));
     }
   });
   return out;
@@ -197,7 +197,8 @@ Made einsum(Recorder& r, const Call& call) {
       inputs[k] = *dy[0];
       std::vector<std::string> turned = terms;
       std::swap(turned[k], turned.back());
-      r.give(read[k], r.op("Einsum", inputs, r.shape(read[k]), *flops, {{"equation", equation_of(turned)}}));
+      r.add_gradient(read[k],
+                     r.op("Einsum", inputs, r.shape(read[k]), *flops, {{"equation", equation_of(turned)}}));
     }
   });
   return std::vector{out};

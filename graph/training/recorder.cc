@@ -89,7 +89,7 @@ Tensor Recorder::label(std::string_view wanted, const TensorSpec& tensor) {
 
 // ---- Ops ----
 
-Tensor Recorder::as_it_is(OpSpec spec) { return record({.spec = std::move(spec)}); }
+Tensor Recorder::copy_op(OpSpec spec) { return record({.spec = std::move(spec)}); }
 
 Tensor Recorder::op(std::string_view type, std::vector<Tensor> inputs, std::vector<TensorSpec> outputs,
                     std::int64_t flops, Attributes attrs, std::int64_t conv_groups) {
@@ -117,7 +117,7 @@ Tensor Recorder::pointwise(std::string_view type, std::vector<Tensor> inputs, Sh
   return op(type, std::move(inputs), std::move(output), flops, std::move(attrs));
 }
 
-Tensor Recorder::shown(std::string_view type, Tensor x, Shape output, Attributes attrs) {
+Tensor Recorder::viewed(std::string_view type, Tensor x, Shape output, Attributes attrs) {
   const TensorSpec tensor{.dtype = dtype(x), .shape = std::move(output)};
   return emit(type, {x}, std::vector<TensorSpec>{tensor}, {.attrs = std::move(attrs), .view = true});
 }
@@ -126,23 +126,23 @@ Tensor Recorder::parts(std::string_view type, Tensor x, std::vector<TensorSpec> 
   return emit(type, {x}, std::move(outputs), {.attrs = std::move(attrs), .view = true});
 }
 
-Tensor Recorder::shown_as(Tensor x, const Shape& output) {
-  return shape(x) == output ? x : shown("aten::view", x, output);
+Tensor Recorder::viewed_as(Tensor x, const Shape& output) {
+  return shape(x) == output ? x : viewed("aten::view", x, output);
 }
 
 // ---- With gradients ----
 
 Tensor Recorder::reshaped(Tensor x, const Shape& output) {
   if (shape(x) == output) return x;
-  const Tensor out = shown("aten::view", x, output);
-  flow(out, {x}, [this, x](const Gradients& dy) { give(x, shown_as(*dy[0], shape(x))); });
+  const Tensor out = viewed("aten::view", x, output);
+  flow(out, {x}, [this, x](const Gradients& dy) { add_gradient(x, viewed_as(*dy[0], shape(x))); });
   return out;
 }
 
 Tensor Recorder::expanded(Tensor x, const Shape& output) {
   if (shape(x) == output) return x;
-  const Tensor out = shown("aten::expand", x, output);
-  flow(out, {x}, [this, x](const Gradients& dy) { give(x, *dy[0]); });
+  const Tensor out = viewed("aten::expand", x, output);
+  flow(out, {x}, [this, x](const Gradients& dy) { add_gradient(x, *dy[0]); });
   return out;
 }
 
@@ -154,13 +154,13 @@ Tensor Recorder::permuted(Tensor x, const std::vector<std::int64_t>& order) {
     back[static_cast<std::size_t>(order[d])] = static_cast<std::int64_t>(d);
   }
   if (back == order && order.size() == 2 && order[0] == 1) {
-    const Tensor out = shown("aten::t", x, turned);
-    flow(out, {x}, [this, x](const Gradients& dy) { give(x, shown("aten::t", *dy[0], shape(x))); });
+    const Tensor out = viewed("aten::t", x, turned);
+    flow(out, {x}, [this, x](const Gradients& dy) { add_gradient(x, viewed("aten::t", *dy[0], shape(x))); });
     return out;
   }
-  const Tensor out = shown("aten::permute", x, turned, {{"dims", json_list(order)}});
+  const Tensor out = viewed("aten::permute", x, turned, {{"dims", json_list(order)}});
   flow(out, {x}, [this, x, back](const Gradients& dy) {
-    give(x, shown("aten::permute", *dy[0], shape(x), {{"dims", json_list(back)}}));
+    add_gradient(x, viewed("aten::permute", *dy[0], shape(x), {{"dims", json_list(back)}}));
   });
   return out;
 }
@@ -188,10 +188,10 @@ Tensor Recorder::summed(Tensor gradient, const Shape& to) {
   if (!dims.empty())
     gradient = op("aten::sum", {gradient}, kept_dims, elements(from),
                   {{"dim", json_list(dims)}, {"keepdim", "true"}});
-  return shown_as(gradient, to);
+  return viewed_as(gradient, to);
 }
 
-void Recorder::give(Tensor target, Tensor gradient) {
+void Recorder::add_gradient(Tensor target, Tensor gradient) {
   if (!flows(target)) return;
   const Shape to = shape(target);
   accumulate(target, summed(gradient, to));

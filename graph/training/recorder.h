@@ -52,7 +52,7 @@ class Recorder final : public models::AtenTape {
 
   // ---- Ops ----
   /// Adds an op as in the file, without a gradient.
-  Tensor as_it_is(OpSpec spec);
+  Tensor copy_op(OpSpec spec);
   Tensor op(std::string_view type, std::vector<Tensor> inputs, std::vector<TensorSpec> outputs,
             std::int64_t flops, Attributes attrs = {}, std::int64_t conv_groups = 1);
   /// Adds an op with the work of the type's rule (graph/op_kind.h).
@@ -66,11 +66,11 @@ class Recorder final : public models::AtenTape {
   Tensor pointwise(std::string_view type, std::vector<Tensor> inputs, Shape output, std::int64_t flops_each,
                    Attributes attrs = {});
   /// Adds a view; no gradient.
-  Tensor shown(std::string_view type, Tensor x, Shape output, Attributes attrs = {});
+  Tensor viewed(std::string_view type, Tensor x, Shape output, Attributes attrs = {});
   /// Adds a view with several outputs.
   Tensor parts(std::string_view type, Tensor x, std::vector<TensorSpec> outputs, Attributes attrs);
-  Tensor shown_as(Tensor x,
-                  const Shape& output);  ///< Adds an aten::view; returns x if the shape is the same.
+  Tensor viewed_as(Tensor x,
+                   const Shape& output);  ///< Adds an aten::view; returns x if the shape is the same.
 
   // ---- With gradients ----
   Tensor reshaped(Tensor x, const Shape& output);
@@ -81,7 +81,7 @@ class Recorder final : public models::AtenTape {
   // ---- Gradients ----
   /// Adds `gradient` to the gradient of `target`, summed over the dimensions along which `target` was
   /// broadcast.
-  void give(Tensor target, Tensor gradient);
+  void add_gradient(Tensor target, Tensor gradient);
 
  private:
   std::string op_name(std::string_view type) override;

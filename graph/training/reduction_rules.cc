@@ -65,8 +65,8 @@ Tensor reduced(Recorder& r, std::string_view type, Tensor x, const Along& a, boo
   const Shape in = r.shape(x);
   const Tensor out = r.op(type, {x}, a.kept, reduce_attrs(a));
   r.flow(out, {x}, [&r, x, in, mean](const Gradients& dy) {
-    const Tensor spread = r.shown("aten::expand", *dy[0], in);
-    r.give(x, mean ? r.op("aten::div", {spread}, in) : spread);
+    const Tensor spread = r.viewed("aten::expand", *dy[0], in);
+    r.add_gradient(x, mean ? r.op("aten::div", {spread}, in) : spread);
   });
   return out;
 }
@@ -101,7 +101,7 @@ Made reduced_extreme(Recorder& r, const Call& call) {
     const Tensor mask = r.op("aten::eq", {x, out}, std::vector{flags});
     const Tensor count = r.op("aten::sum", {mask}, kept, 0, attrs);
     const Tensor part = r.op("aten::div", {*dy[0], count}, kept);
-    r.give(x, r.op("aten::mul", {part, mask}, in));
+    r.add_gradient(x, r.op("aten::mul", {part, mask}, in));
   });
   return std::vector{r.reshaped(out, call.made())};
 }
@@ -115,7 +115,7 @@ Made norm(Recorder& r, const Call& call) {
   const Tensor out = r.op("aten::linalg_vector_norm", {x}, kept, reduce_attrs(*a));
   r.flow(out, {x}, [=, &r](const Gradients& dy) {
     const Tensor part = r.op("aten::div", {*dy[0], out}, kept);
-    r.give(x, r.op("aten::mul", {x, part}, in));
+    r.add_gradient(x, r.op("aten::mul", {x, part}, in));
   });
   return std::vector{r.reshaped(out, call.made())};
 }
@@ -128,7 +128,7 @@ Made running_sum(Recorder& r, const Call& call) {
   r.flow(out, {x}, [&r, x](const Gradients& dy) {
     const Shape whole = r.shape(x);
     const Tensor from_end = r.pointwise("aten::cumsum", {r.op("aten::flip", {*dy[0]}, whole)}, whole, 1);
-    r.give(x, r.op("aten::flip", {from_end}, whole));
+    r.add_gradient(x, r.op("aten::flip", {from_end}, whole));
   });
   return std::vector{out};
 }

@@ -18,11 +18,11 @@ namespace emplace::training {
 struct Call {
   std::string_view type;
   const nlohmann::json& attrs;
-  std::vector<Tensor> inputs;  ///< In argument order, without absent ones.
+  std::vector<Tensor> inputs;  ///< Inputs in argument order, without absent ones.
   std::vector<bool> number;  ///< [inputs] Whether it is a single number known statically; as in torch, it is
                              ///< then not an operand.
   std::vector<std::vector<double>> values;  ///< [inputs] Values of small constants; empty if unknown.
-  std::vector<TensorSpec> outputs;          ///< At least one.
+  std::vector<TensorSpec> outputs;          ///< Outputs; at least one.
 
   const Shape& made() const { return outputs.front().shape; }
 };

@@ -59,10 +59,10 @@ Made tile(Recorder& r, const Call& call) {
   r.flow(out, {x}, [&r, x, split, copies](const Gradients& dy) {
     Shape kept = split;
     for (const std::int64_t d : copies) kept[static_cast<std::size_t>(d)] = 1;
-    const Tensor parts = r.shown_as(*dy[0], split);
+    const Tensor parts = r.viewed_as(*dy[0], split);
     const Tensor sum =
         r.op("aten::sum", {parts}, kept, elements(split), {{"dim", json_list(copies)}, {"keepdim", "true"}});
-    r.give(x, r.shown_as(sum, r.shape(x)));
+    r.add_gradient(x, r.viewed_as(sum, r.shape(x)));
   });
   return std::vector{out};
 }

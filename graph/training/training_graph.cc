@@ -134,7 +134,7 @@ class Step {
     const auto rule = training::rule_of(node.type);
     const bool floats = forward_.num_outputs(node.result) > 0 &&
                         models::carries_gradient(forward_.dtype(forward_.first_output(node.result)));
-    const bool known = floats && pass_.known_beforehand[index(forward_.first_output(node.result))];
+    const bool known = floats && pass_.is_static[index(forward_.first_output(node.result))];
     if (!rule || !floats || known) {
       keep(node);
       return Unit{};
@@ -180,14 +180,14 @@ class Step {
   void keep(const Node& node) {
     OpSpec spec = spec_of_op(node.op);
     for (const TensorId input : node.inputs) spec.inputs.push_back(*tensor_[index(input)]);
-    const Tensor made = recorder_.as_it_is(std::move(spec));
+    const Tensor made = recorder_.copy_op(std::move(spec));
     for (std::uint32_t k = 0; k < forward_.num_outputs(node.op); ++k)
       tensor_[index(forward_.output(node.op, k))] = Tensor{made.op, k};
   }
 
   bool is_number(TensorId tensor) const {
     const auto shape = forward_.shape(tensor);
-    return pass_.known_beforehand[index(tensor)] &&
+    return pass_.is_static[index(tensor)] &&
            std::all_of(shape.begin(), shape.end(), [](std::int64_t dim) { return dim == 1; });
   }
 

@@ -47,7 +47,7 @@ Made pair(Recorder& r, const Call& call) {
   const Tensor out = r.pointwise(kind.forward, {x}, call.made(), kind.flops);
   r.flow(out, {x}, [&r, x, out, kind](const Gradients& dy) {
     const Tensor other = kind.reads_result ? out : x;
-    r.give(x, r.pointwise(kind.backward, {*dy[0], other}, r.shape(x), kind.backward_flops));
+    r.add_gradient(x, r.pointwise(kind.backward, {*dy[0], other}, r.shape(x), kind.backward_flops));
   });
   return std::vector{out};
 }
@@ -115,7 +115,8 @@ Made formula(Recorder& r, const Call& call) {
   const Formula kind = *found;
   const Tensor x = call.inputs[0];
   const Tensor out = r.pointwise(kind.forward, {x}, call.made(), kind.flops);
-  r.flow(out, {x}, [&r, x, out, kind](const Gradients& dy) { r.give(x, kind.slope(r, *dy[0], x, out)); });
+  r.flow(out, {x},
+         [&r, x, out, kind](const Gradients& dy) { r.add_gradient(x, kind.slope(r, *dy[0], x, out)); });
   return std::vector{out};
 }
 
@@ -131,7 +132,7 @@ Made cast(Recorder& r, const Call& call) {
   const Tensor out = r.op("aten::_to_copy", {x}, std::vector{call.outputs[0]});
   r.flow(out, {x}, [&r, x](const Gradients& dy) {
     const TensorSpec like{.dtype = r.dtype(x), .shape = r.shape(x)};
-    r.give(x, r.op("aten::_to_copy", {*dy[0]}, std::vector{like}));
+    r.add_gradient(x, r.op("aten::_to_copy", {*dy[0]}, std::vector{like}));
   });
   return std::vector{out};
 }
@@ -150,8 +151,9 @@ Made triangle(Recorder& r, const Call& call) {
   const Tensor x = call.inputs[0];
   const std::string_view kind = integer(call.attrs, "upper", 1) != 0 ? "aten::triu" : "aten::tril";
   const Tensor out = r.pointwise(kind, {x}, call.made(), 0);
-  r.flow(out, {x},
-         [&r, x, kind](const Gradients& dy) { r.give(x, r.pointwise(kind, {*dy[0]}, r.shape(x), 0)); });
+  r.flow(out, {x}, [&r, x, kind](const Gradients& dy) {
+    r.add_gradient(x, r.pointwise(kind, {*dy[0]}, r.shape(x), 0));
+  });
   return std::vector{out};
 }
 

@@ -153,7 +153,7 @@ std::int64_t saturating_sum(std::int64_t a, std::int64_t b) {
 }
 
 /// The least m with Σ max(capacity, m) >= need: the memory that smaller devices need.
-std::int64_t raised_to(std::vector<std::int64_t> capacities, std::int64_t need) {
+std::int64_t raised_capacity(std::vector<std::int64_t> capacities, std::int64_t need) {
   std::sort(capacities.begin(), capacities.end());
   std::int64_t above = 0;  // Sum of the capacities above m.
   for (const std::int64_t c : capacities) above = saturating_sum(above, c);
@@ -232,7 +232,7 @@ std::optional<Shortfall> state_too_large(const DeviceSet& devices, const Constra
       if (set.test(d)) capacities.push_back(devices[static_cast<DeviceId>(d)].memory_bytes);
     for (const std::int64_t capacity : capacities) have = saturating_sum(have, capacity);
     if (state + extra <= have || (worst && worst->short_bytes() >= state + extra - have)) continue;
-    worst = Shortfall{state + extra, have, raised_to(capacities, state + extra),
+    worst = Shortfall{state + extra, have, raised_capacity(capacities, state + extra),
                       more_alive   ? "the state and the live tensors"
                       : set == all ? "the state and the largest op"
                                    : "the state and the largest op restricted to these devices",

@@ -33,7 +33,7 @@ std::vector<DeviceMask> fitting_devices(const DeviceSet& devices, const Constrai
 struct MemoryShortfall {
   std::int64_t short_bytes = 0;  ///< Missing on the devices concerned [B], > 0.
   std::int64_t each_bytes = 0;   ///< Least memory per device with which this proof no longer applies [B].
-  std::string what;              ///< What needs how much memory, and where how much is available.
+  std::string what;              ///< Demand and available memory, as text.
 };
 std::optional<MemoryShortfall> memory_shortfall(const OpGraph& graph, const DeviceSet& devices,
                                                 const Constraints& constraints);

@@ -15,7 +15,7 @@ namespace emplace {
 
 struct WorkBound {
   double work_ns = 0;    ///< Bound by the time of all classes over all devices.
-  double memory_ns = 0;  ///< As work_ns, with state limited by memory; 0 if memory does not bind.
+  double memory_ns = 0;  ///< Same bound with state limited by memory; 0 if memory does not bind.
   /// [kinds] Price per device of the best dual solution; sum(count · price) is 1.
   std::vector<double> price;
 };

@@ -19,12 +19,12 @@ namespace emplace {
 /// A kind of device: peak rates, and the fraction that each class of op reaches.
 struct Profile {
   std::string name;
-  std::string kind =
-      "gpu";  ///< "gpu" or "cpu"; also the class of measured_us it takes ("accelerator" is "gpu").
+  /// "gpu" or "cpu"; also the class of measured_us it takes ("accelerator" is "gpu").
+  std::string kind = "gpu";
   std::int64_t memory_bytes = 0;  ///< Memory per device; a device may override it.
   double peak_gflops = 0;         ///< Scalar peak [GFLOP/s].
-  double matrix_peak_gflops =
-      0;                     ///< Peak for matmul and conv [GFLOP/s]; equals peak_gflops if the file has none.
+  /// Peak for matmul and conv [GFLOP/s]; equals peak_gflops if the file has none.
+  double matrix_peak_gflops = 0;
   double bandwidth_gbs = 0;  ///< Memory bandwidth [GB/s].
   double bandwidth_efficiency = 1;
   double launch_us = 0;                            ///< Launch overhead per op [us].

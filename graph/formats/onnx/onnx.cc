@@ -24,8 +24,8 @@ namespace {
 using nlohmann::json;
 using namespace onnx_io;
 
-constexpr std::int64_t kSmall =
-    64;  // Maximum elements of a tensor that is treated as shape arithmetic instead of a weight.
+// Maximum elements of a tensor that is treated as shape arithmetic instead of a weight.
+constexpr std::int64_t kSmall = 64;
 
 /// Version of the default ONNX opset that the model uses.
 int opset_of(const onnx::ModelProto& model) {
@@ -43,7 +43,7 @@ bool stays_inside(std::string location) {
 }
 
 /// Counts of the reader's approximations, for meta.notes.
-struct Settled {
+struct Approximations {
   std::size_t branches = 0, loops = 0, loops_once = 0, strings = 0, calls = 0;
   std::set<std::string> uncounted;
 };
@@ -84,17 +84,17 @@ class Reader {
                     "export the model with input shapes");
       symbols_.add_input(input);
     }
-    if (!symbols_.met().any_missing()) return Unit{};
+    if (!symbols_.usage().any_missing()) return Unit{};
     std::string names;
-    for (const std::string& name : symbols_.met().missing())
+    for (const std::string& name : symbols_.usage().missing())
       names += (names.empty() ? "" : ", ") + in_quotes(name);
     return fail("its inputs have open dimensions: " + names,
-                "set their sizes with " + symbols_.met().missing_as_option());
+                "set their sizes with " + symbols_.usage().missing_as_option());
   }
 
   Result<Unit> infer() {
     EMPLACE_TRY(types_.infer(graph_));
-    EMPLACE_TRY(symbols_.met().all_used(where_));
+    EMPLACE_TRY(symbols_.usage().all_used(where_));
     for (const auto& tensor : graph_.initializer())
       holds_weights_ =
           holds_weights_ || (is_floating(tensor.data_type()) && elements_or_max(dims_of(tensor)) > kSmall);
@@ -126,7 +126,7 @@ class Reader {
       auto tensor = value == nullptr ? std::nullopt : spec_of(*value);
       if (value != nullptr && value->opaque) tensor = TensorSpec{DType::kU8, {0}};
       if (!tensor) return fail("input " + in_quotes(input.name()) + " has no element type with a fixed size");
-      if (value->element == onnx::TensorProto::STRING) ++settled_.strings;
+      if (value->element == onnx::TensorProto::STRING) ++approximations_.strings;
       OpSpec op;
       op.type = input.doc_string() == "parameter" ? "Parameter" : "Input";
       op.outputs = {*std::move(tensor)};
@@ -334,15 +334,15 @@ class Reader {
   void count_work(const onnx::NodeProto& node, const json& attributes, OpSpec& op) {
     if (const BodyWork* body = types_.body_of(node)) {
       op.flops = body->flops;
-      if (body->unknown_work) settled_.uncounted.insert(op.type);
-      if (op.type == "If") ++settled_.branches;
-      if (op.type != "If") ++settled_.loops;
-      if (op.type != "If" && !body->iterations) ++settled_.loops_once;
+      if (body->unknown_work) approximations_.uncounted.insert(op.type);
+      if (op.type == "If") ++approximations_.branches;
+      if (op.type != "If") ++approximations_.loops;
+      if (op.type != "If" && !body->iterations) ++approximations_.loops_once;
       return;
     }
     const auto flops = node_flops(node, attributes, types_);
     if (flops && !op.outputs.empty()) op.flops = *flops;
-    if (!flops && !op.view) settled_.uncounted.insert(op.type);
+    if (!flops && !op.view) approximations_.uncounted.insert(op.type);
   }
 
   std::string meta() const {
@@ -350,11 +350,11 @@ class Reader {
     const auto note = [&](std::string_view what, std::size_t count, std::string_view meaning) {
       if (count > 0) notes.push_back(fmt::format("{}: {}; {}", what, count, meaning));
     };
-    note("branches (If)", settled_.branches,
+    note("branches (If)", approximations_.branches,
          "each is placed as one op and takes the time of its costlier branch");
-    note("loops (Loop, Scan)", settled_.loops, "each is placed as one op");
-    note("loops of unknown length", settled_.loops_once, "one iteration of each is counted");
-    note("inputs of text", settled_.strings, "each element counts as a byte");
+    note("loops (Loop, Scan)", approximations_.loops, "each is placed as one op");
+    note("loops of unknown length", approximations_.loops_once, "one iteration of each is counted");
+    note("inputs of text", approximations_.strings, "each element counts as a byte");
     for (const auto& output : graph_.output())
       if (const auto edge = source_.find(output.name()); edge != source_.end())
         outputs.push_back({edge->second.op, edge->second.output});
@@ -362,7 +362,7 @@ class Reader {
                 {"opset", opset_of(model_)},
                 {"notes", std::move(notes)},
                 {"outputs", std::move(outputs)},
-                {"uncounted", settled_.uncounted}}
+                {"uncounted", approximations_.uncounted}}
         .dump(-1, ' ', false, json::error_handler_t::replace);
   }
 
@@ -372,7 +372,7 @@ class Reader {
   Symbols symbols_;
   Types types_{symbols_, opset_of(model_), where_};
   OpGraphBuilder builder_;
-  Settled settled_;
+  Approximations approximations_;
   bool holds_weights_ = false;
   std::unordered_set<std::string_view> is_initializer_;
   std::unordered_map<std::string, EdgeSpec> source_;  // [tensor name] Producer and output index.

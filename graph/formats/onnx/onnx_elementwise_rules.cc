@@ -24,7 +24,7 @@ void broadcast_all(Inference& op) {
     if (!both) {
       // Before opset 7 an attribute defined how the second operand aligns with the first.
       if (op.attribute("broadcast") != nullptr) return op.set(0, *op.shape(0));
-      return op.misfit("its inputs " + shape_text(out) + " and " + shape_text(*op.shape(k)) +
+      return op.reject("its inputs " + shape_text(out) + " and " + shape_text(*op.shape(k)) +
                        " do not broadcast");
     }
     out = *both;
@@ -83,7 +83,7 @@ void layer_norm(Inference& op) {
   same_as_first(op);
   if (op.shape(0) == nullptr) return;
   const auto axis = axis_of(op.number("axis", -1), op.shape(0)->size());
-  if (!axis) return op.misfit("its axis is outside of " + shape_text(*op.shape(0)));
+  if (!axis) return op.reject("its axis is outside of " + shape_text(*op.shape(0)));
   Shape statistics = *op.shape(0);
   std::fill(statistics.begin() + static_cast<std::ptrdiff_t>(*axis), statistics.end(), 1);
   for (std::size_t k = 1; k < op.num_outputs(); ++k) {

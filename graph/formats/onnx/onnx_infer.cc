@@ -59,8 +59,8 @@ void Inference::set_element(std::size_t output, int element) {
   if (output < outputs_.size()) outputs_[output].element = element;
 }
 
-void Inference::misfit(std::string what) {
-  if (complaint_.empty()) complaint_ = std::move(what);
+void Inference::reject(std::string what) {
+  if (rejection_.empty()) rejection_ = std::move(what);
 }
 
 KnownKind shape_rule(std::string_view kind) {

@@ -19,13 +19,13 @@ namespace emplace::onnx_io {
 
 using Shape = std::vector<std::int64_t>;
 
-/// What is known about a value before the model runs.
+/// The facts known about a value before the model runs.
 struct Value {
   int element = 0;                                 ///< onnx::TensorProto::DataType; 0 is unknown.
   std::optional<Shape> shape;                      ///< Set if every size is known; each is >= 0.
   std::optional<std::vector<std::int64_t>> whole;  ///< Contents of a small integer tensor.
   std::optional<std::vector<double>> real;         ///< Contents of a small real tensor.
-  bool opaque = false;                             ///< Whether it is a sequence, a map or an optional; `shape` is then [bytes].
+  bool opaque = false;  ///< Whether it is a sequence, a map or an optional; `shape` is then [bytes].
 };
 
 /// The context of a rule for one op. Inputs by argument position; an absent optional input is null.
@@ -57,14 +57,14 @@ class Inference {
   void set_element(std::size_t output, int element);
   Value* output(std::size_t k) { return k < outputs_.size() ? &outputs_[k] : nullptr; }
   /// Reports incompatible inputs, described by `what`; the first report wins.
-  void misfit(std::string what);
-  const std::string& complaint() const { return complaint_; }
+  void reject(std::string what);
+  const std::string& rejection() const { return rejection_; }
 
  private:
   const onnx::NodeProto& node_;
   const std::span<const Value* const> inputs_;
   std::vector<Value>& outputs_;
-  std::string complaint_;
+  std::string rejection_;
 };
 
 /// A rule sets the outputs that it can infer and leaves the others.

@@ -34,11 +34,11 @@ void reshape(Inference& op) {
     if (out[k] == -1 && open == nullptr) {
       open = &out[k];
     } else if (out[k] < 0 || __builtin_mul_overflow(known, out[k], &known)) {
-      return op.misfit("its new shape " + shape_text(*wanted) + " is invalid");
+      return op.reject("its new shape " + shape_text(*wanted) + " is invalid");
     }
   }
   const bool fits = open == nullptr ? known == all : known != 0 && all % known == 0;
-  if (!fits) return op.misfit("its input " + shape_text(*x) + " does not match " + shape_text(*wanted));
+  if (!fits) return op.reject("its input " + shape_text(*x) + " does not match " + shape_text(*wanted));
   if (open != nullptr) *open = all / known;
   op.set(0, std::move(out));
 }
@@ -49,7 +49,7 @@ void flatten(Inference& op) {
   if (x == nullptr) return;
   const std::int64_t rank = static_cast<std::int64_t>(x->size()), given = op.number("axis", 1);
   const std::int64_t axis = given < 0 ? given + rank : given;
-  if (axis < 0 || axis > rank) return op.misfit("its axis is outside of " + shape_text(*x));
+  if (axis < 0 || axis > rank) return op.reject("its axis is outside of " + shape_text(*x));
   op.set(0, {elements_or_max(std::span{*x}.first(static_cast<std::size_t>(axis))),
              elements_or_max(std::span{*x}.subspan(static_cast<std::size_t>(axis)))});
 }
@@ -63,7 +63,7 @@ void squeeze(Inference& op) {
     for (std::size_t k = 0; k < x->size(); ++k)
       if ((*x)[k] == 1) axes->push_back(static_cast<std::int64_t>(k));
   const auto gone = marked(*axes, x->size());
-  if (!gone) return op.misfit("its axes are outside of " + shape_text(*x));
+  if (!gone) return op.reject("its axes are outside of " + shape_text(*x));
   Shape out;
   for (std::size_t k = 0; k < x->size(); ++k)
     if (!(*gone)[k]) out.push_back((*x)[k]);
@@ -76,7 +76,7 @@ void unsqueeze(Inference& op) {
   const auto axes = op.list_or_input("axes", 1);
   if (x == nullptr || !axes || axes->size() > 64) return;
   const auto added = marked(*axes, x->size() + axes->size());
-  if (!added) return op.misfit("its axes are outside of its result");
+  if (!added) return op.reject("its axes are outside of its result");
   Shape out;
   for (std::size_t k = 0, from = 0; k < added->size(); ++k)
     out.push_back((*added)[k] ? 1 : from < x->size() ? (*x)[from++] : 1);
@@ -90,10 +90,10 @@ void transpose(Inference& op) {
   const Axes perm = op.list("perm");
   Shape out(x->rbegin(), x->rend());
   if (!perm.empty()) {
-    if (perm.size() != x->size()) return op.misfit("its permutation does not match " + shape_text(*x));
+    if (perm.size() != x->size()) return op.reject("its permutation does not match " + shape_text(*x));
     for (std::size_t k = 0; k < perm.size(); ++k) {
       const auto axis = axis_of(perm[k], x->size());
-      if (!axis) return op.misfit("its permutation does not match " + shape_text(*x));
+      if (!axis) return op.reject("its permutation does not match " + shape_text(*x));
       out[k] = (*x)[*axis];
     }
   }
@@ -105,14 +105,14 @@ void concat(Inference& op) {
   if (op.shape(0) == nullptr) return;
   Shape out = *op.shape(0);
   const auto axis = axis_of(op.number("axis", 1), out.size());
-  if (!axis) return op.misfit("its axis is outside of " + shape_text(out));
+  if (!axis) return op.reject("its axis is outside of " + shape_text(out));
   for (std::size_t k = 1; k < op.num_inputs(); ++k) {
     if (op.shape(k) == nullptr) return;
     Shape next = *op.shape(k);
-    if (next.size() != out.size()) return op.misfit("its inputs differ in rank");
+    if (next.size() != out.size()) return op.reject("its inputs differ in rank");
     const std::int64_t more = next[*axis];
     next[*axis] = out[*axis];
-    if (next != out) return op.misfit(fmt::format("its inputs differ outside axis {}", *axis));
+    if (next != out) return op.reject(fmt::format("its inputs differ outside axis {}", *axis));
     if (__builtin_add_overflow(out[*axis], more, &out[*axis]) || out[*axis] > kLargestDim) return;
   }
   op.set(0, std::move(out));
@@ -124,7 +124,7 @@ void split(Inference& op) {
   auto sizes = op.list_or_input("split", 1);
   if (x == nullptr || !sizes) return;
   const auto axis = axis_of(op.number("axis", 0), x->size());
-  if (!axis) return op.misfit("its axis is outside of " + shape_text(*x));
+  if (!axis) return op.reject("its axis is outside of " + shape_text(*x));
   const auto parts = static_cast<std::int64_t>(op.num_outputs());
   if (sizes->empty() && parts > 0) {
     const std::int64_t each = ((*x)[*axis] + parts - 1) / parts;
@@ -132,7 +132,7 @@ void split(Inference& op) {
       sizes->push_back(std::clamp<std::int64_t>((*x)[*axis] - k * each, 0, each));
   }
   if (static_cast<std::int64_t>(sizes->size()) != parts)
-    return op.misfit(fmt::format("it has {} results and {} sizes", parts, sizes->size()));
+    return op.reject(fmt::format("it has {} results and {} sizes", parts, sizes->size()));
   for (std::size_t k = 0; k < sizes->size(); ++k) {
     Shape out = *x;
     out[*axis] = std::max<std::int64_t>(0, (*sizes)[k]);
@@ -150,13 +150,13 @@ void slice(Inference& op) {
     for (std::size_t k = 0; k < starts->size(); ++k) axes->push_back(static_cast<std::int64_t>(k));
   if (steps->empty()) steps->assign(starts->size(), 1);
   if (ends->size() != starts->size() || axes->size() != starts->size() || steps->size() != starts->size())
-    return op.misfit("its lists differ in length");
+    return op.reject("its lists differ in length");
   Shape out = *x;
   for (std::size_t k = 0; k < starts->size(); ++k) {
     const auto axis = axis_of((*axes)[k], x->size());
     const std::int64_t step = (*steps)[k];
     if (!axis || step == 0 || step == std::numeric_limits<std::int64_t>::min())
-      return op.misfit("its axes or steps are out of range");
+      return op.reject("its axes or steps are out of range");
     const std::int64_t size = (*x)[*axis];
     const auto from_end = [&](std::int64_t at, std::int64_t low, std::int64_t high) {
       return std::clamp(at < 0 ? std::max(at, -size - 1) + size : at, low, high);
@@ -178,7 +178,7 @@ void pad(Inference& op) {
   if (x == nullptr || !pads || !axes) return;
   Shape out = *x;
   const std::size_t n = axes->empty() ? out.size() : axes->size();
-  if (pads->size() != 2 * n) return op.misfit("its pads do not match " + shape_text(*x));
+  if (pads->size() != 2 * n) return op.reject("its pads do not match " + shape_text(*x));
   for (std::size_t k = 0; k < n; ++k) {
     const auto axis = axis_of(axes->empty() ? static_cast<std::int64_t>(k) : (*axes)[k], out.size());
     const std::int64_t before = (*pads)[k], after = (*pads)[k + n];
@@ -208,7 +208,7 @@ void gather(Inference& op) {
   const Shape *x = op.shape(0), *indices = op.shape(1);
   if (x == nullptr || indices == nullptr) return;
   const auto axis = axis_of(op.number("axis", 0), x->size());
-  if (!axis) return op.misfit("its axis is outside of " + shape_text(*x));
+  if (!axis) return op.reject("its axis is outside of " + shape_text(*x));
   Shape out = *x;
   const auto at = out.erase(out.begin() + static_cast<std::ptrdiff_t>(*axis));
   out.insert(at, indices->begin(), indices->end());
@@ -226,7 +226,7 @@ void gather_nd(Inference& op) {
   const std::int64_t batch = op.number("batch_dims", 0);
   if (x == nullptr || indices == nullptr || indices->empty() || batch < 0) return;
   const std::int64_t taken = batch + indices->back();
-  if (taken > static_cast<std::int64_t>(x->size())) return op.misfit("its indices are longer than its data");
+  if (taken > static_cast<std::int64_t>(x->size())) return op.reject("its indices are longer than its data");
   Shape out(indices->begin(), indices->end() - 1);
   out.insert(out.end(), x->begin() + taken, x->end());
   op.set(0, std::move(out));
@@ -242,7 +242,7 @@ void reduce(Inference& op) {
     for (std::size_t k = 0; k < x->size(); ++k) axes->push_back(static_cast<std::int64_t>(k));
   }
   const auto gone = marked(*axes, x->size());
-  if (!gone) return op.misfit("its axes are outside of " + shape_text(*x));
+  if (!gone) return op.reject("its axes are outside of " + shape_text(*x));
   Shape out;
   for (std::size_t k = 0; k < x->size(); ++k) {
     if (!(*gone)[k]) out.push_back((*x)[k]);
@@ -256,7 +256,7 @@ void arg_extreme(Inference& op) {
   const Shape* x = op.shape(0);
   if (x == nullptr) return;
   const auto axis = axis_of(op.number("axis", 0), x->size());
-  if (!axis) return op.misfit("its axis is outside of " + shape_text(*x));
+  if (!axis) return op.reject("its axis is outside of " + shape_text(*x));
   Shape out = *x;
   out[*axis] = 1;
   if (op.number("keepdims", 1) == 0) out.erase(out.begin() + static_cast<std::ptrdiff_t>(*axis));
@@ -270,7 +270,7 @@ void top_k(Inference& op) {
   if (op.whole(1) != nullptr && op.whole(1)->size() == 1) k = op.whole(1)->front();
   if (x == nullptr || k < 0) return;
   const auto axis = axis_of(op.number("axis", -1), x->size());
-  if (!axis) return op.misfit("its axis is outside of " + shape_text(*x));
+  if (!axis) return op.reject("its axis is outside of " + shape_text(*x));
   Shape out = *x;
   out[*axis] = k;
   op.set(0, out), op.set(1, out);

@@ -30,7 +30,7 @@ void product_of(Inference& op, std::size_t a, std::size_t b) {
   if (op.shape(a) == nullptr || op.shape(b) == nullptr) return;
   auto out = matrix_product(*op.shape(a), *op.shape(b));
   if (!out)
-    return op.misfit("its matrices " + shape_text(*op.shape(a)) + " and " + shape_text(*op.shape(b)) +
+    return op.reject("its matrices " + shape_text(*op.shape(a)) + " and " + shape_text(*op.shape(b)) +
                      " are incompatible");
   op.set(0, *std::move(out));
 }
@@ -75,11 +75,11 @@ void gemm_of(Inference& op, std::size_t second) {
   if (op.shape(0) == nullptr || op.shape(second) == nullptr) return;
   Shape a = *op.shape(0), b = *op.shape(second);
   if (a.size() != 2 || b.size() != 2)
-    return op.misfit("its operands " + shape_text(a) + " and " + shape_text(b) + " are not matrices");
+    return op.reject("its operands " + shape_text(a) + " and " + shape_text(b) + " are not matrices");
   if (op.number("transA", 0) != 0) swap_last(a);
   if (op.number("transB", 0) != 0) swap_last(b);
   if (a[1] != b[0])
-    return op.misfit("its matrices " + shape_text(a) + " and " + shape_text(b) + " are incompatible");
+    return op.reject("its matrices " + shape_text(a) + " and " + shape_text(b) + " are incompatible");
   op.set(0, {a[0], b[1]});
 }
 void gemm(Inference& op) {

@@ -19,7 +19,7 @@ void Symbols::add_input(const onnx::ValueInfoProto& input) {
     const std::string name =
         dim.dim_param().empty() ? fmt::format("{}.{}", input.name(), axis) : dim.dim_param();
     if (sizes_.contains(name) && !given_.named.contains(name)) continue;
-    const auto size = met_.size_of(name, static_cast<std::size_t>(axis));
+    const auto size = usage_.size_of(name, static_cast<std::size_t>(axis));
     if (size) sizes_[name] = *size;
   }
 }
@@ -47,10 +47,10 @@ std::optional<std::vector<std::int64_t>> Symbols::shape(const onnx::TensorShapeP
 std::optional<std::int64_t> Symbols::value(std::string_view expression) {
   // Exporters may use any name, so look up the whole text before parsing it as a formula.
   if (const auto it = sizes_.find(std::string{expression}); it != sizes_.end()) {
-    if (given_.named.contains(expression)) static_cast<void>(met_.size_of(expression, 1));
+    if (given_.named.contains(expression)) static_cast<void>(usage_.size_of(expression, 1));
     return it->second;
   }
-  const auto size = evaluate_size(expression, 1, met_);
+  const auto size = evaluate_size(expression, 1, usage_);
   return size ? *size : std::nullopt;
 }
 

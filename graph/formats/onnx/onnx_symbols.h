@@ -32,11 +32,11 @@ class Symbols {
   /// The value of "batch" or "batch*(seq + 1)"; nothing if a symbol has no size.
   std::optional<std::int64_t> value(std::string_view expression);
 
-  const DimsMet& met() const { return met_; }
+  const DimUsage& usage() const { return usage_; }
 
  private:
   const OpenDims given_;
-  DimsMet met_{given_};
+  DimUsage usage_{given_};
   std::unordered_map<std::string, std::int64_t> sizes_;
 };
 

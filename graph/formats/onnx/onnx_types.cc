@@ -205,7 +205,7 @@ Result<Unit> Types::infer(const onnx::NodeProto& node) {
     return fail(fmt::format("has {} inputs, but {} needs {}", given, printable(kind, 60), known.inputs));
   Inference op{node, inputs, outputs};
   if (known.rule != nullptr) known.rule(op);
-  if (!op.complaint().empty() && opset_ >= 7) return fail(op.complaint());
+  if (!op.rejection().empty() && opset_ >= 7) return fail(op.rejection());
   fold(op, kind);
   if (kind == "If" || kind == "Loop" || kind == "Scan") EMPLACE_TRY(infer_bodies(node, inputs, outputs));
   if (makes_container(kind) && !outputs.empty()) {
@@ -304,7 +304,8 @@ Result<Unit> Types::infer_bodies(const onnx::NodeProto& node, const std::vector<
                  Value{onnx::TensorProto::BOOL, Shape{}, {}, {}, false}};
     if (!inputs.empty() && inputs[0] != nullptr && inputs[0]->whole && inputs[0]->whole->size() == 1)
       work.iterations = std::clamp<std::int64_t>(inputs[0]->whole->front(), 0, std::int64_t{1} << 40);
-    if (work.iterations == std::int64_t{1} << 40) work.iterations.reset();  // 2^40 iterations mean "until the condition ends the loop".
+    if (work.iterations == std::int64_t{1} << 40)
+      work.iterations.reset();  // 2^40 iterations mean "until the condition ends the loop".
   }
   for (std::size_t k = carried_from; k < inputs.size(); ++k) {
     Value argument = plain(inputs[k]);

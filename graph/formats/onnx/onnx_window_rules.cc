@@ -53,7 +53,7 @@ std::optional<std::int64_t> positions(const Inference& op, const Window& w, std:
 void slide(Inference& op, const Shape& x, const Window& window, Shape out) {
   for (std::size_t axis = 0; axis < window.kernel.size(); ++axis) {
     const auto count = positions(op, window, axis, x[axis + 2]);
-    if (!count) return op.misfit("its window is larger than its input " + shape_text(x));
+    if (!count) return op.reject("its window is larger than its input " + shape_text(x));
     out.push_back(*count);
   }
   op.set(0, std::move(out));
@@ -65,11 +65,10 @@ void convolve(Inference& op, std::size_t weights, int element) {
   const Shape *x = op.shape(0), *w = op.shape(weights);
   if (x == nullptr || w == nullptr) return;
   if (x->size() < 3 || x->size() != w->size())
-    return op.misfit("its input " + shape_text(*x) + " and weights " + shape_text(*w) +
-                     " are incompatible");
+    return op.reject("its input " + shape_text(*x) + " and weights " + shape_text(*w) + " are incompatible");
   const std::int64_t groups = op.number("group", 1);
   if (groups < 1 || (*w)[1] > kLargestDim / groups || (*x)[1] != (*w)[1] * groups)
-    return op.misfit(fmt::format("its input {} and weights {} are incompatible with {} groups",
+    return op.reject(fmt::format("its input {} and weights {} are incompatible with {} groups",
                                  shape_text(*x), shape_text(*w), groups));
   const auto window = window_of(op, {w->begin() + 2, w->end()});
   if (window) slide(op, *x, *window, {(*x)[0], (*w)[0]});

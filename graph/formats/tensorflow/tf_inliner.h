@@ -70,7 +70,7 @@ class Inliner {
     std::vector<std::string> waits_for = {};  ///< Control inputs "^node" of nodes without inputs.
   };
   /// The outcome of running a function.
-  struct Ran {
+  struct FunctionResult {
     std::vector<TensorRef> results;
     std::vector<std::string> effects;  ///< "^node": nodes that must run before the call is complete.
   };
@@ -95,11 +95,11 @@ class Inliner {
   bool is_calling(const NodeDef& node) const;
   static std::uint32_t argument_length(const OpDef::ArgDef& arg, const Attributes& attributes);
   /// Inlines the body of `function` with its nodes under `prefix`.
-  Result<Ran> run_function(const CallSite& call, const NameAttrList& function,
-                           std::span<const TensorRef> arguments, std::vector<std::string> waits_for,
-                           const std::string& prefix);
+  Result<FunctionResult> run_function(const CallSite& call, const NameAttrList& function,
+                                      std::span<const TensorRef> arguments,
+                                      std::vector<std::string> waits_for, const std::string& prefix);
   Result<Unit> bind_arguments(const CallSite& call, std::span<const TensorRef> arguments, Body& body);
-  Result<Ran> returned_by(const CallSite& call, const Body& body);
+  Result<FunctionResult> returned_by(const CallSite& call, const Body& body);
   Result<Unit> lower(const CallSite& call);
   Result<Unit> lower_call(const CallSite& call);
   Result<Unit> lower_branches(const CallSite& call);

@@ -42,9 +42,10 @@ std::uint32_t Inliner::argument_length(const OpDef::ArgDef& arg, const Attribute
   return list_length(holder, by);
 }
 
-Result<Inliner::Ran> Inliner::run_function(const CallSite& call, const NameAttrList& function,
-                                           std::span<const TensorRef> arguments,
-                                           std::vector<std::string> waits_for, const std::string& prefix) {
+Result<Inliner::FunctionResult> Inliner::run_function(const CallSite& call, const NameAttrList& function,
+                                                      std::span<const TensorRef> arguments,
+                                                      std::vector<std::string> waits_for,
+                                                      const std::string& prefix) {
   const std::string called = in_quotes(function.name());
   const auto it = functions_.find(function.name());
   if (it == functions_.end())
@@ -89,9 +90,9 @@ Result<Unit> Inliner::bind_arguments(const CallSite& call, std::span<const Tenso
                                      arguments.size(), in_quotes(signature.name())));
 }
 
-Result<Inliner::Ran> Inliner::returned_by(const CallSite& call, const Body& body) {
+Result<Inliner::FunctionResult> Inliner::returned_by(const CallSite& call, const Body& body) {
   const FunctionDef& def = *body.function;
-  Ran ran;
+  FunctionResult ran;
   for (const OpDef::ArgDef& arg : def.signature().output_arg()) {
     const auto it = std::find_if(def.ret().begin(), def.ret().end(),
                                  [&](const FunctionDef::Text& one) { return one.key() == arg.name(); });
@@ -214,7 +215,7 @@ Result<Unit> Inliner::lower_branches(const CallSite& call) {
     add_attribute(*made, "num_outs", outputs);
     arguments.push_back({made->name(), 0});
   }
-  std::vector<Ran> all;
+  std::vector<FunctionResult> all;
   std::vector<std::string> effects, begin = waits;
   begin.push_back("^" + call.inputs[0].node);
   for (std::size_t b = 0; b < branches.size(); ++b) {
@@ -229,7 +230,7 @@ Result<Unit> Inliner::lower_branches(const CallSite& call) {
   std::vector<TensorRef> results;
   for (std::size_t k = 0; k < all.front().results.size(); ++k) {
     EMPLACE_TRY_ASSIGN(auto made, piece(call, fmt::format("merge_{}", k), "Merge", "Tout", k));
-    for (const Ran& ran : all) made->add_input(ran.results[k].text());
+    for (const FunctionResult& ran : all) made->add_input(ran.results[k].text());
     results.push_back({made->name(), 0});
   }
   return finish(call, "", std::move(results), std::move(effects));

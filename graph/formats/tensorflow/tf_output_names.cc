@@ -12,8 +12,8 @@ namespace emplace::tf {
 namespace {
 
 struct Row {
-  std::string_view
-      outputs;  ///< Output names; "name:attribute" is a list, whose length the attribute contains.
+  /// Output names; "name:attribute" is a list, whose length the attribute contains.
+  std::string_view outputs;
   std::string_view types;
 };
 

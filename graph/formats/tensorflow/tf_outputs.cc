@@ -14,7 +14,7 @@
 namespace emplace::tf {
 namespace {
 
-/// What is known about the inputs of a node.
+/// The known facts about the inputs of a node.
 struct Known {
   std::vector<Shape> shapes;
   std::vector<Value> values;
@@ -22,7 +22,7 @@ struct Known {
 
 class OutputsReader {
  public:
-  OutputsReader(const GraphDef& graph, const Step& step, const Inlined& inlined, DimsMet& dims)
+  OutputsReader(const GraphDef& graph, const Step& step, const Inlined& inlined, DimUsage& dims)
       : graph_{graph},
         step_{step},
         inlined_{inlined},
@@ -294,7 +294,7 @@ class OutputsReader {
   const GraphDef& graph_;
   const Step& step_;
   const Inlined& inlined_;
-  DimsMet& dims_;
+  DimUsage& dims_;
   const VariableSizes sizes_;
   const std::size_t n_;
   std::size_t left_;  // Number of shapes that may still be inferred.
@@ -309,7 +309,7 @@ class OutputsReader {
 
 }  // namespace
 
-Outputs outputs_of(const GraphDef& graph, const Step& step, const Inlined& inlined, DimsMet& dims) {
+Outputs outputs_of(const GraphDef& graph, const Step& step, const Inlined& inlined, DimUsage& dims) {
   return OutputsReader{graph, step, inlined, dims}.read();
 }
 

@@ -28,6 +28,6 @@ struct Outputs {
 /// `_output_shapes` if complete; inference from the inputs; the shape that a call declares for its result;
 /// `_output_shapes` if incomplete. `dims` supplies the sizes of open dimensions of fed tensors. For nodes
 /// without any known shape `of` is empty.
-Outputs outputs_of(const GraphDef& graph, const Step& step, const Inlined& inlined, DimsMet& dims);
+Outputs outputs_of(const GraphDef& graph, const Step& step, const Inlined& inlined, DimUsage& dims);
 
 }  // namespace emplace::tf

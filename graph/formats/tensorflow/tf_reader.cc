@@ -21,8 +21,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::int64_t kSmall =
-    64;  // Maximum elements of a constant that is treated as shape arithmetic instead of a weight.
+// Maximum elements of a constant that is treated as shape arithmetic instead of a weight.
+constexpr std::int64_t kSmall = 64;
 constexpr std::size_t kLongestText = 64;  // Larger attributes do not affect the cost.
 constexpr int kLongestList = 64;
 
@@ -59,7 +59,7 @@ struct Parts {
 
 class GraphReader {
  public:
-  GraphReader(const Parts& parts, const DimsMet& dims, std::string_view where)
+  GraphReader(const Parts& parts, const DimUsage& dims, std::string_view where)
       : graph_{parts.graph},
         step_{parts.step},
         parts_{parts},
@@ -362,11 +362,11 @@ class GraphReader {
   const GraphDef& graph_;
   const Step& step_;
   const Parts& parts_;
-  const DimsMet& dims_;
+  const DimUsage& dims_;
   const std::string_view where_;
   const std::uint32_t n_;
-  const char* const
-      large_constant_;  // Op type of large constants: the weights of a frozen graph are constants.
+  // Op type of large constants: the weights of a frozen graph are constants.
+  const char* const large_constant_;
   OpGraphBuilder builder_;
   std::vector<bool> waited_for_, view_;
   Joins joins_;
@@ -389,7 +389,7 @@ Result<OpGraph> read_graph(Served served, const OpenDims& given, std::string_vie
   }
   for (const NodeDef& node : inlined.graph.node()) idle.push_back(idle_names.contains(node.name()));
   EMPLACE_TRY_ASSIGN(auto step, step_of(inlined.graph, idle, where));
-  DimsMet dims{given};
+  DimUsage dims{given};
   Outputs outputs = outputs_of(inlined.graph, step, inlined, dims);
   EMPLACE_TRY(dims.all_used(where));
   Variables variables = variables_of(inlined.graph, step);

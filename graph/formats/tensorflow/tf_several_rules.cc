@@ -50,7 +50,7 @@ std::optional<Inferred> broadcast_arguments(const Op& op) {
   const auto axes = [](const std::vector<std::int64_t>& mine, const std::vector<std::int64_t>& other) {
     const std::size_t rank = std::max(mine.size(), other.size());
     std::int64_t count = 0;
-    for (std::size_t k = 0; k < rank; ++k) {  // From the last dimension.
+    for (std::size_t k = 0; k < rank; ++k) {  // Iterate from the last dimension.
       const std::int64_t a = k < mine.size() ? mine[mine.size() - 1 - k] : 1;
       const std::int64_t b = k < other.size() ? other[other.size() - 1 - k] : 1;
       if ((a == 1 && b != 1) || k >= mine.size()) ++count;

@@ -250,8 +250,8 @@ class StepReader {
   void find_colocation() {
     step_.leader.resize(n_);
     std::iota(step_.leader.begin(), step_.leader.end(), 0u);
-    std::unordered_map<std::string_view, std::uint32_t>
-        groups;  // Groups by `_class` entry, which need not be a node.
+    // Groups by `_class` entry, which need not be a node.
+    std::unordered_map<std::string_view, std::uint32_t> groups;
     std::vector<std::uint32_t> of_frame(step_.frames.size(), n_);
     for (std::uint32_t i = 0; i < n_; ++i) {
       if (const AttrValue* classes = find(node(i), "_class")) {

@@ -27,15 +27,15 @@ inline constexpr std::uint32_t kNoNode = 0xffffffffu;
 /// [nodes] Analysis of one step. Thread: a plain value.
 struct Step {
   std::vector<Role> role;  ///< A Placeholder of a handle that is read or written counts as a variable.
-  std::vector<std::uint32_t>
-      variable;  ///< Variable whose handle output 0 is; for a variable itself; else kNoNode.
+  /// Variable whose handle output 0 is; for a variable itself; else kNoNode.
+  std::vector<std::uint32_t> variable;
   std::vector<std::vector<Edge>> inputs;  ///< Inputs in file order, without back edges.
   std::vector<std::uint32_t> order;       ///< Topological order; without nodes in or behind cycles.
   std::vector<bool> one_off;  ///< Whether the node initialises, saves or restores: it runs outside of steps.
   std::vector<Phase> phase;
   std::vector<std::uint32_t> leader;  ///< Lowest node that must share the device; itself if unconstrained.
-  std::vector<std::uint32_t>
-      frame;                        ///< Index of the outermost while loop around the node, from 1; 0 if none.
+  /// Index of the outermost while loop around the node, from 1; 0 if none.
+  std::vector<std::uint32_t> frame;
   std::vector<std::string> frames;  ///< Names of the loops; [0] is "".
   std::size_t back_edges = 0;       ///< Number of back edges that were cut.
 };

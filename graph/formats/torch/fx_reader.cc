@@ -147,7 +147,7 @@ class FxReader {
     Value value;
     value.kind = Value::Kind::kNumber;
     if (type.starts_with("Sym(") && type.ends_with(')')) {
-      DimsMet quiet{given_};  // A number that no tensor size needs may stay unknown.
+      DimUsage quiet{given_};  // A number that no tensor size needs may stay unknown.
       if (const auto number = evaluate_size(type.substr(4, type.size() - 5), 1, quiet))
         value.number = *number;
     }
@@ -468,7 +468,7 @@ class FxReader {
   const FxText& text_;
   const std::string_view where_;
   const OpenDims& given_;
-  DimsMet dims_;
+  DimUsage dims_;
   std::size_t line_ = 0;
   std::unordered_map<std::string_view, Value> values_;
   std::unordered_map<std::string_view, std::map<std::int64_t, std::string_view>> parts_of_;

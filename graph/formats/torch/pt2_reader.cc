@@ -306,7 +306,7 @@ class Pt2Reader {
   }
 
   const std::string_view where_;
-  DimsMet dims_;
+  DimUsage dims_;
   const json* tensors_of_file_ = nullptr;
   const json* numbers_of_file_ = nullptr;
   std::vector<AtenTensor> tensors_;
