@@ -58,9 +58,8 @@ class LoweredGraph {
   BufferId base(BufferId buffer) const { return base_[index(buffer)]; }
   /// Kernels that read the buffer, sorted by id.
   std::span<const OpId> readers(BufferId buffer) const { return row(readers_, reader_begin_, index(buffer)); }
-  bool is_resident(BufferId buffer) const {
-    return resident_[index(buffer)];
-  }  ///< State: resident from the start.
+  /// State: resident from the start.
+  bool is_resident(BufferId buffer) const { return resident_[index(buffer)]; }
   /// Bytes that a whole tensor uses on its own device until it is freed: 0 for state (counted as resident),
   /// for in-place results of `update` ops, and for a part.
   std::int64_t held_bytes(BufferId buffer) const { return held_bytes_[index(buffer)]; }

@@ -90,9 +90,8 @@ class OpGraph {
   std::span<const OpId> consumers(TensorId tensor) const {
     return row(consumers_, consumer_begin_, index(tensor));
   }
-  std::int64_t bytes(TensorId tensor) const {
-    return bytes_[index(tensor)];
-  }  ///< Size [B]: elements × element size.
+  /// Size [B]: elements × element size.
+  std::int64_t bytes(TensorId tensor) const { return bytes_[index(tensor)]; }
   DType dtype(TensorId tensor) const { return dtypes_[index(tensor)]; }
   std::span<const std::int64_t> shape(TensorId tensor) const { return row(dims_, dim_begin_, index(tensor)); }
 
@@ -110,9 +109,8 @@ class OpGraph {
   std::string_view group_name(std::uint32_t group) const { return group_names_[group]; }
   std::string_view group_name(OpId op) const { return group_names_[group(op)]; }
 
-  OpId colocated_with(OpId op) const {
-    return colocate_[index(op)];
-  }  ///< Op that must share the device; kNoOp if unconstrained.
+  /// Op that must share the device; kNoOp if unconstrained.
+  OpId colocated_with(OpId op) const { return colocate_[index(op)]; }
   bool has_allowed_devices(OpId op) const { return (flags_[index(op)] & kAllowed) != 0; }
   /// Device names that the op may use; valid only if has_allowed_devices(op).
   std::span<const std::string> allowed_devices(OpId op) const;

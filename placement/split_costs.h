@@ -40,9 +40,8 @@ class SplitCosts {
 
   /// A net is a tensor with its producer and its distinct readers other than the producer. Tensors of one
   /// producer with the same readers form one net.
-  std::int64_t net_ps(std::size_t net) const {
-    return net_ps_[net];
-  }  ///< Transfer time to or from the host, one way [ps].
+  /// Transfer time to or from the host, one way [ps].
+  std::int64_t net_ps(std::size_t net) const { return net_ps_[net]; }
   std::int64_t net_bytes(std::size_t net) const { return net_bytes_[net]; }
   std::uint32_t maker(std::size_t net) const { return maker_[net]; }
   std::span<const std::uint32_t> readers(std::size_t net) const { return row(reader_, reader_begin_, net); }

@@ -5,17 +5,17 @@
 /// - variables: a state op (`Parameter`, attribute op = VariableV2), and an `Identity` NAME/read for readers
 /// - constants: a state op (`Constant`, attribute op = Const) per axis, shape or number operand
 /// - layers: MatMul and BiasAdd; Conv2D or DepthwiseConv2dNative; FusedBatchNorm, with Sub, Mul and AssignSub
-/// for the moving mean and variance; dropout from RandomUniform
+///   for the moving mean and variance; dropout from RandomUniform
 /// - LSTM cells (BasicLSTMCell): ConcatV2, MatMul, BiasAdd, Split, the forget bias's Add, gates, products
 /// - sequences: unrolled, Unpack and Pack at their ends; beyond a sentence's end GreaterEqual and Select, as
-/// in dynamic_rnn; zero states of Shape, StridedSlice, Pack and Fill
+///   in dynamic_rnn; zero states of Shape, StridedSlice, Pack and Fill
 /// - gradients of binary ops: Shape of both operands, BroadcastGradientArgs, and per operand Sum and Reshape
 /// - gradients of concatenations: FloorMod, ShapeN, ConcatOffset and a Slice per part
 /// - gradients of means: Reshape, Tile, and the count by Prod, Maximum, FloorDiv, Cast, RealDiv
 /// - several gradients of one tensor: one AddN
 /// - several gradients of one op: an Identity each (tuple/control_dependency)
 /// - lookups: GatherV2; its gradient stays sparse (values and indices), is made unique (Unique,
-/// UnsortedSegmentSum) and applied to the rows only (ScatterSub, SparseApply…; Adam has its own sequence)
+///   UnsortedSegmentSum) and applied to the rows only (ScatterSub, SparseApply…; Adam has its own sequence)
 /// - updates: ApplyGradientDescent, ApplyMomentum, ApplyRMSProp or ApplyAdam per variable, and its slots
 ///
 /// Not recorded: initialisers, savers, summaries and input queues, which no step runs, and NoOp, which only

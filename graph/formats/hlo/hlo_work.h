@@ -16,11 +16,11 @@ namespace emplace {
 ///
 /// - dot: 2 · outputs · contracted sizes
 /// - convolution: 2 · pairs of input and kernel elements that meet, without padding and dilation holes, as
-/// XLA counts
+///   XLA counts
 /// - element-wise ops: the constants of the traced graphs
 /// - reduction: its body once per input element
 /// - fusion, call: the body; loop: body and condition times known_trip_count (1 if unknown); conditional: the
-/// most expensive branch
+///   most expensive branch
 /// - integer work and data movement: 0
 /// Sums saturate at 2^60.
 class HloWork {
@@ -34,9 +34,8 @@ class HloWork {
   /// Errors (kInvalid, with the line): an unknown computation or operand, recursive computations.
   Result<Count> of(const HloComputation& in, const HloInstruction& one);
 
-  const std::set<std::string>& uncounted() const {
-    return uncounted_;
-  }                                                       ///< Targets of custom calls and unknown opcodes.
+  /// Targets of custom calls and unknown opcodes.
+  const std::set<std::string>& uncounted() const { return uncounted_; }
   std::size_t loops_once() const { return loops_once_; }  ///< Number of loops of unknown length.
 
  private:

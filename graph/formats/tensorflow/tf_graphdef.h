@@ -20,14 +20,14 @@ bool looks_like_tf_graphdef(std::span<const std::byte> bytes);
 ///
 /// - Function calls are inlined (tf_inline.h); of a SavedModel one signature runs (tf_saved_model.h).
 /// - Op k is node k of the result. Its type is TensorFlow's, except that variables, constants and
-/// placeholders become state (`attrs.tf_type` has the original type). A Placeholder that holds a variable
-/// becomes a variable.
+///   placeholders become state (`attrs.tf_type` has the original type). A Placeholder that holds a variable
+///   becomes a variable.
 /// - Shapes are those of `_output_shapes` if complete, else inferred from the inputs (tf_shapes.h). An open
-/// dimension of a fed node is called "node.axis" in `dims`; without a size it counts as 1.
+///   dimension of a fed node is called "node.axis" in `dims`; without a size it counts as 1.
 /// - A control input reads an output of zero bytes. Control edges shared by many nodes go through joins
-/// (tf_joins.h), which come after the nodes.
+///   (tf_joins.h), which come after the nodes.
 /// - Nodes that run only once, for initialisers and savers, are marked `one_off`: they take no time and move
-/// no data.
+///   no data.
 /// - Back edges of while loops are cut, so that one iteration is placed; the ops of a loop share a device.
 /// - meta contains counts, `notes` for the user and `uncounted`, the op types without a flops rule.
 ///

@@ -57,7 +57,7 @@ class OutputsReader {
     for (const auto& inputs : step_.inputs)
       for (const Edge& edge : inputs) read_[edge.node] = read_[edge.node] || !edge.control;
     std::vector<bool> done(n_, false);
-    for (const std::uint32_t i : step_.order) look_at(i), done[i] = true;
+    for (const std::uint32_t i : step_.order) visit(i), done[i] = true;
     for (std::uint32_t i = 0; i < n_; ++i)
       if (!done[i] && !step_.one_off[i])
         out_.of[i] = listed_only(i);  // The node is in a cycle, which is rejected later.
@@ -68,7 +68,7 @@ class OutputsReader {
     return missing;
   }
 
-  void look_at(std::uint32_t i) {
+  void visit(std::uint32_t i) {
     if (step_.one_off[i]) return;
     switch (step_.role[i]) {
       case Role::kConstant:

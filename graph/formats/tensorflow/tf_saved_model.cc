@@ -68,16 +68,16 @@ std::vector<bool> needed(const GraphDef& graph, std::vector<int> wanted) {
 /// Functions that neither a node nor a function calls, except those for saving and restoring.
 std::vector<const FunctionDef*> entries(const GraphDef& graph) {
   std::unordered_set<std::string_view> called;
-  const auto look_at = [&](const NodeDef& node) {
+  const auto add_calls = [&](const NodeDef& node) {
     called.insert(node.op());
     for (const NodeDef::Attr& attr : node.attr()) {
       called.insert(attr.value().func().name());
       for (const NameAttrList& one : attr.value().list().func()) called.insert(one.name());
     }
   };
-  for (const NodeDef& node : graph.node()) look_at(node);
+  for (const NodeDef& node : graph.node()) add_calls(node);
   for (const FunctionDef& function : graph.library().function())
-    for (const NodeDef& node : function.node_def()) look_at(node);
+    for (const NodeDef& node : function.node_def()) add_calls(node);
   std::vector<const FunctionDef*> found;
   for (const FunctionDef& function : graph.library().function()) {
     const std::string& name = function.signature().name();

@@ -105,7 +105,7 @@ class FxReader {
   std::uint32_t add_tensor(std::uint32_t op, std::uint32_t output, TensorSpec spec) {
     tensors_.push_back({{op, output}, std::move(spec)});
     backward_.push_back(false);
-    now_.push_back(static_cast<std::uint32_t>(now_.size()));
+    newest_.push_back(static_cast<std::uint32_t>(newest_.size()));
     return static_cast<std::uint32_t>(tensors_.size() - 1);
   }
   void name_tensor(std::string_view name, std::uint32_t tensor) {
@@ -241,7 +241,7 @@ class FxReader {
 
   /// The current version of a tensor, after the in-place ops so far.
   std::uint32_t newest(std::uint32_t tensor) {
-    while (now_[tensor] != tensor) tensor = now_[tensor] = now_[now_[tensor]];
+    while (newest_[tensor] != tensor) tensor = newest_[tensor] = newest_[newest_[tensor]];
     return tensor;
   }
 
@@ -417,7 +417,7 @@ class FxReader {
       if (__builtin_mul_overflow(elements, size, &elements)) elements = 0;
     roles_.add_call(op.type, in_place, read.call, read.tensors, places, elements);
     // Later readers of the written tensor read the result.
-    if (in_place && !tuple && !read.tensors.empty()) now_[read.tensors[0]] = value.tensor;
+    if (in_place && !tuple && !read.tensors.empty()) newest_[read.tensors[0]] = value.tensor;
     ops_.push_back(std::move(op));
     values_[name] = std::move(value);
   }
@@ -474,8 +474,8 @@ class FxReader {
   std::unordered_map<std::string_view, std::map<std::int64_t, std::string_view>> parts_of_;
   std::set<std::string_view> untyped_, untyped_inputs_, plainly_read_;
   std::vector<AtenTensor> tensors_;
-  std::vector<bool> backward_;      // [tensors] Whether a backward op produced it.
-  std::vector<std::uint32_t> now_;  // [tensors] Newest version, written by an in-place op; else itself.
+  std::vector<bool> backward_;         // [tensors] Whether a backward op produced it.
+  std::vector<std::uint32_t> newest_;  // [tensors] Newest version, written by an in-place op; else itself.
   std::vector<OpSpec> ops_;
   std::vector<std::uint32_t> inputs_;  // Op numbers of the inputs, in the order of roles_.
   FxRoles roles_;

@@ -15,7 +15,7 @@ namespace emplace {
 ///   - Buffer: running statistics, and inputs that the graph overwrites
 ///   - Input: the data of these ops
 ///   - Parameter: an input that is expanded, or is combined with a larger tensor or with one computed from
-///   several inputs
+///     several inputs
 ///   - undecided: Parameter if it is floating-point, else Input
 /// Integers and booleans are never Parameters. Names assigned by torch take precedence: tangents_1 is an
 /// Input, p_… and …_parameters_… a Parameter, b_… and …_buffers_… a Buffer. Thread: one.
