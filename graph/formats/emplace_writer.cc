@@ -63,7 +63,8 @@ class OpDocuments {
   }
 
   const OpGraph& graph_;
-  std::unordered_map<const char*, json> parsed_;  // Keyed by address: the graph stores each distinct text once.
+  // Keyed by address: the graph stores each distinct text once.
+  std::unordered_map<const char*, json> parsed_;
 };
 
 json head_document(const OpGraph& graph) {

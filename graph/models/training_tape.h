@@ -121,8 +121,8 @@ class TrainingTape {
   virtual Tensor cat(const std::vector<Tensor>& parts) = 0;    ///< Concatenates along dimension 1.
   virtual Tensor stack(const std::vector<Tensor>& parts) = 0;  ///< [B, …] each → [B, parts, …].
   virtual std::vector<Tensor> unbind(Tensor x) = 0;  ///< Unbinds dimension 1; every part must be read.
-  virtual std::vector<Tensor> split(Tensor x,
-                                    std::int64_t parts) = 0;  ///< Splits dimension 1 into equal parts.
+  /// Splits dimension 1 into equal parts.
+  virtual std::vector<Tensor> split(Tensor x, std::int64_t parts) = 0;
   virtual Tensor unsqueeze(Tensor x, std::int64_t dim) = 0;
   virtual Tensor squeeze(Tensor x, std::int64_t dim) = 0;
   virtual Tensor flatten(Tensor x) = 0;  ///< [B, …] → [B, product of the others].
@@ -141,16 +141,16 @@ class TrainingTape {
                             Tensor running_var) = 0;
   virtual Tensor avg_pool2d(Tensor x, PoolOptions options) = 0;
   virtual Tensor max_pool2d(Tensor x, PoolOptions options) = 0;
-  virtual Tensor shifted(
-      Tensor x) = 0;  ///< Shifts by one pixel up and left, with zeros behind: pad and slices.
+  /// Shifts by one pixel up and left, with zeros behind: pad and slices.
+  virtual Tensor shifted(Tensor x) = 0;
   virtual Tensor global_mean(Tensor x) = 0;  ///< → [B, C].
   virtual Tensor pool_all(Tensor x) = 0;     ///< Global mean as [B, C, 1, 1].
 
   // Lookup and loss.
   virtual Tensor embedding(Tensor table, Tensor indices) = 0;
   virtual Tensor softmax(Tensor x) = 0;  ///< Softmax along dimension 1.
-  virtual Tensor cross_entropy(Tensor logits,
-                               Tensor labels) = 0;  ///< Scores [B, classes], labels [B] → scalar.
+  /// Scores [B, classes], labels [B] → scalar.
+  virtual Tensor cross_entropy(Tensor logits, Tensor labels) = 0;
 
   /// Differentiates `loss`, adds the update of every parameter that it depends on, and drops unneeded ops.
   /// Numbers ops like a traced step: parameters, buffers, optimizer state, inputs, then issue order. @pre

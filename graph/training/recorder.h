@@ -69,8 +69,8 @@ class Recorder final : public models::AtenTape {
   Tensor viewed(std::string_view type, Tensor x, Shape output, Attributes attrs = {});
   /// Adds a view with several outputs.
   Tensor parts(std::string_view type, Tensor x, std::vector<TensorSpec> outputs, Attributes attrs);
-  Tensor viewed_as(Tensor x,
-                   const Shape& output);  ///< Adds an aten::view; returns x if the shape is the same.
+  /// Adds an aten::view; returns x if the shape is the same.
+  Tensor viewed_as(Tensor x, const Shape& output);
 
   // ---- With gradients ----
   Tensor reshaped(Tensor x, const Shape& output);

@@ -27,8 +27,8 @@ class SignatureCosts {
   };
 
   SignatureCosts() = default;
-  explicit SignatureCosts(
-      std::vector<Entry> entries);  ///< The first of several entries with one signature wins.
+  /// The first of several entries with one signature wins.
+  explicit SignatureCosts(std::vector<Entry> entries);
   /// Parses one entry of a device file: "00f3a1c27b9d4e58=12.625". Errors: kInvalid.
   static Result<Entry> parse_entry(const std::string& text);
   static std::string entry_text(const Entry& entry);

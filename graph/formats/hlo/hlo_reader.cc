@@ -100,13 +100,13 @@ class Reader {
     std::vector<const std::vector<EdgeSpec>*> read;
     for (const std::string_view name : one.operands) {
       const auto it = values_.find(name);
-      if (it == values_.end()) return fail("reads '" + printable(name, 80) + "', which is not defined before");
+      if (it == values_.end())
+        return fail("reads '" + printable(name, 80) + "', which is not defined before");
       read.push_back(&it->second);
     }
     std::vector<EdgeSpec> inputs;
     for (const auto* edges : read) inputs.insert(inputs.end(), edges->begin(), edges->end());
-    if ((leaves_ += inputs.size()) > kMostLeaves)
-      return fail("exceeds the limit of 2^24 tuple elements");
+    if ((leaves_ += inputs.size()) > kMostLeaves) return fail("exceeds the limit of 2^24 tuple elements");
     if (one.opcode == "tuple") {
       values_[one.name] = std::move(inputs);
       return Unit{};
@@ -152,8 +152,7 @@ class Reader {
     std::vector<EdgeSpec> made;
     for (std::uint32_t k = 0; k < op.outputs.size(); ++k)
       made.push_back({static_cast<std::uint32_t>(ops_.size()), k});
-    if ((leaves_ += made.size()) > kMostLeaves)
-      return fail("exceeds the limit of 2^24 tuple elements");
+    if ((leaves_ += made.size()) > kMostLeaves) return fail("exceeds the limit of 2^24 tuple elements");
     values_[one.name] = std::move(made);
     ops_.push_back(std::move(op));
     return Unit{};

@@ -237,7 +237,8 @@ class HloTextReader {
       line = trimmed(line.substr(5));
     }
     const std::size_t equals = line.find(" = ");
-    if (equals == std::string_view::npos) return fail("is not an instruction", "write NAME = f32[2,3] OPCODE(…)");
+    if (equals == std::string_view::npos)
+      return fail("is not an instruction", "write NAME = f32[2,3] OPCODE(…)");
     one.name = unsigned_name(line.substr(0, equals));
     std::string_view rest = line.substr(equals + 3);
     EMPLACE_TRY_ASSIGN(one.shape, shape(rest, 0));

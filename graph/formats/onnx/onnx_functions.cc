@@ -15,7 +15,8 @@
 namespace emplace::onnx_io {
 namespace {
 
-constexpr std::size_t kMostNodes = 300'000;  // Limit of nodes from functions; the file's own nodes are not limited.
+// Limit of nodes from functions; the file's own nodes are not limited.
+constexpr std::size_t kMostNodes = 300'000;
 
 using Nodes = google::protobuf::RepeatedPtrField<onnx::NodeProto>;
 using Names = std::unordered_map<std::string, std::string>;

@@ -31,6 +31,7 @@ std::optional<Shape> matrix_product(Shape a, Shape b);
 
 // Rules shared by several families.
 void same_as_first(Inference& op);  ///< Gives every output the shape and element type of input 0.
-void broadcast_all(Inference& op);  ///< Gives output 0 the broadcast shape of all inputs and the element type of input 0.
+/// Gives output 0 the broadcast shape of all inputs and the element type of input 0.
+void broadcast_all(Inference& op);
 
 }  // namespace emplace::onnx_io

@@ -25,8 +25,9 @@ namespace emplace::onnx_io {
 
 /// Totals over the nodes in the bodies of an `If`, `Loop` or `Scan`.
 struct BodyWork {
-  std::int64_t flops = 0;                       ///< Work of one step: all iterations, the most expensive branch.
-  std::optional<std::int64_t> iterations;       ///< Trip count of a loop if the file contains it; otherwise 1 is assumed.
+  std::int64_t flops = 0;  ///< Work of one step: all iterations, the most expensive branch.
+  /// Trip count of a loop if the file contains it; otherwise 1 is assumed.
+  std::optional<std::int64_t> iterations;
   bool unknown_work = false;                    ///< Whether an op in it has no flops rule.
   std::vector<std::string> reads;               ///< Outer values that the bodies read, without duplicates.
   std::vector<const onnx::GraphProto*> bodies;  ///< All bodies, including nested ones.

@@ -52,7 +52,8 @@ class DnnReader {
     const auto it = from.find(key);
     if (it == from.end()) return fail(place, std::string{"has no "} + key);
     if (!it->is_number() || !(it->get<double>() >= 0) || it->get<double>() > most)
-      return fail(place, fmt::format("{} is not a number from 0 to {}", key, static_cast<std::int64_t>(most)));
+      return fail(place,
+                  fmt::format("{} is not a number from 0 to {}", key, static_cast<std::int64_t>(most)));
     return it->get<double>();
   }
   Result<std::int64_t> whole(const json& from, const char* key, const std::string& place) const {
@@ -89,8 +90,7 @@ Result<Unit> DnnReader::read_node(const json& from) {
   EMPLACE_TRY_ASSIGN(const auto cpu, number(from, "cpuLatency", place, kMostMs));
   EMPLACE_TRY_ASSIGN(const auto accelerator, number(from, "fpgaLatency", place, kMostMs));
   EMPLACE_TRY_ASSIGN(const auto size, number(from, "size", place, kMostBytes));
-  if ((bytes_ += size) > kMostBytesInAll)
-    return fail(place, "exceeds the total size limit of 2^60 bytes");
+  if ((bytes_ += size) > kMostBytesInAll) return fail(place, "exceeds the total size limit of 2^60 bytes");
   EMPLACE_TRY_ASSIGN(const auto backward, truth(from, "isBackwardNode", place, false));
   EMPLACE_TRY_ASSIGN(const auto on_accelerator, truth(from, "supportedOnFpga", place, true));
   node.id = id;
