@@ -19,8 +19,8 @@ namespace {
 /// Bounds that are quadratic in the number of kinds are skipped above this number.
 constexpr std::size_t kMaxKinds = 16;
 
-// Bound 1: each op takes at least its least time over the allowed kinds, and the ops of a path run one after
-// another. So the longest path is a lower bound.
+/// Bound 1: each op takes at least its least time over the allowed kinds, and the ops of a path run one after
+/// another. So the longest path is a lower bound.
 std::int64_t longest_path_ns(const OpGraph& graph, const Constraints& constraints, const DeviceKinds& kinds,
                              const CostTable& costs) {
   std::vector<std::int64_t> fastest(graph.num_ops(), DeviceKinds::kNever);

@@ -134,8 +134,7 @@ class Sweep {
 
   /// Rule 1: every input must be present. Returns the maximum over inputs of the lesser of two times, the
   /// producer's end on this device and its end on any other device plus the transfer; and the number of
-  /// inputs from kernels.
-  /// Fills remote_ for the edges into `op`.
+  /// inputs from kernels. Sets remote_ for the edges into `op`.
   std::pair<std::int64_t, std::size_t> first_start(OpId op, std::size_t k) {
     std::int64_t start = 0;
     std::size_t joined = 0;
@@ -232,7 +231,7 @@ class Sweep {
     }
   }
 
-  // Keeps the largest known arrival and tail per ancestor. Both are lower bounds over different chains.
+  /// Keeps the largest known arrival and tail per ancestor. Both are lower bounds over different chains.
   void offer(OpId op, std::int64_t arrival, std::int64_t tail) {
     if (stamp_[index(op)] != generation_) {
       stamp_[index(op)] = generation_;

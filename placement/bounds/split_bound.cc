@@ -16,8 +16,8 @@ struct Sides {
   std::int64_t least() const { return std::min(accelerator_ps, cpu_ps); }
 };
 
-// The least times of each class on both sides [classes]. A class is on one device, so its time there is the
-// sum over its ops.
+/// The least times of each class on both sides [classes]. A class is on one device, so its time there is the
+/// sum over its ops.
 std::vector<Sides> sides_of(const SplitCosts& costs, const Constraints& constraints) {
   std::vector<std::vector<std::int64_t>> sums(constraints.num_classes(),
                                               std::vector<std::int64_t>(costs.num_devices(), 0));
@@ -73,8 +73,8 @@ double divided_work_ps(std::vector<Sides> sides, double accelerators, double cpu
   return std::max(on_accelerators / accelerators, on_cpus / cpus);
 }
 
-// Critical path: a split runs each op at least for its least time and after its producers, also within a
-// piece (docs/proofs/bounds.md excludes cycles between pieces). So the latency is at least the longest path.
+/// Critical path: a split runs each op at least for its least time and after its producers, also within a
+/// piece (docs/proofs/bounds.md excludes cycles between pieces). So the latency is at least the longest path.
 std::int64_t longest_path_ps(const SplitCosts& costs, const Constraints& constraints) {
   std::vector<std::int64_t> end(costs.num_ops(), 0);
   std::int64_t longest = 0;

@@ -8,7 +8,7 @@
 namespace emplace {
 namespace {
 
-// A job of the single-machine relaxation [ns].
+/// A job of the single-machine relaxation [ns].
 struct Load {
   double release, tail, work;
 };
@@ -42,9 +42,9 @@ double preemptive_bound(std::vector<Load>& jobs) {
 
 }  // namespace
 
-// Why it is a lower bound: let S be any set of ops, h its least head and q its least tail. All of S runs
-// within T - h - q. As for the total work, prices turn the busy time of all devices into one machine: T >= h
-// + Σ_S min_k price[k]·time[k] + q. preemptive_bound maximises the right side over S.
+/// Why it is a lower bound: let S be any set of ops, h its least head and q its least tail. All of S runs
+/// within T - h - q. As for the total work, prices turn the busy time of all devices into one machine: T >= h
+/// + Σ_S min_k price[k]·time[k] + q. preemptive_bound maximises the right side over S.
 double window_bound(const LoweredGraph& lowered, const Constraints& constraints, const DeviceKinds& kinds,
                     const CostTable& costs, const Routes& routes, std::span<const double> price) {
   constexpr double kInfinite = std::numeric_limits<double>::infinity();

@@ -37,18 +37,17 @@ Loads loads_of(const OpGraph& graph, const Constraints& constraints, const Devic
 
 /// The dual value at given prices, and the load of the primal choice that attains it.
 struct Dual {
-  // Lower bound of the step time [ns].
-  double value = 0;
+  double value = 0;             // Lower bound of the step time [ns].
   std::vector<double> time_ns;  // [kinds] Load per device.
   std::vector<double> state;    // [kinds] Load of all devices of the kind [B].
 };
 
-// Evaluates the dual. Invariant: any price, rent >= 0 with Σ count·price = 1 give a lower bound of the step
-// time T of every placement that fits.
-//   Each device is busy for at most T:    T = Σ_d price(d)·T >= Σ_c price(d(c))·time(c, d(c))
-//   State on a device is within memory:   Σ_c rent(d(c))·state(c) - Σ_k rent[k]·memory[k] <= 0
-// Adding both and taking the minimum over the allowed kinds of each class removes the placement:
-//   T >= Σ_c min_k (price[k]·time[c,k] + rent[k]·state[c]) - Σ_k rent[k]·memory[k]
+/// Evaluates the dual. Invariant: any price, rent >= 0 with Σ count·price = 1 give a lower bound of the step
+/// time T of every placement that fits.
+///   Each device is busy for at most T:    T = Σ_d price(d)·T >= Σ_c price(d(c))·time(c, d(c))
+///   State on a device is within memory:   Σ_c rent(d(c))·state(c) - Σ_k rent[k]·memory[k] <= 0
+/// Adding both and taking the minimum over the allowed kinds of each class removes the placement:
+///   T >= Σ_c min_k (price[k]·time[c,k] + rent[k]·state[c]) - Σ_k rent[k]·memory[k]
 Dual evaluate(const Loads& loads, const DeviceKinds& kinds, const std::vector<double>& price,
               const std::vector<double>& rent) {
   Dual dual{0, std::vector<double>(loads.kinds, 0), std::vector<double>(loads.kinds, 0)};
