@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the pages of docs/ as a site in build/site; open build/site/index.html. A broken link fails, and so does a page that
-# the navigation of mkdocs.yml lacks.
+# Builds the pages of docs/ as a site in build/site; open build/site/index.html. A broken link fails, and so does a
+# page that the navigation of mkdocs.yml lacks.
 #   usage: scripts/docs.sh [FOLDER]      (default: build/site)
 set -euo pipefail
 cd "$(dirname "$0")/.."
