@@ -1,5 +1,5 @@
 #pragma once
-/// Every message, as a list for those who must treat all alike: tests and the register.
+/// All messages as one type list, for code that treats them uniformly: tests and the register.
 
 #include <tuple>
 

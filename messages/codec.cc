@@ -77,7 +77,8 @@ bool Reader::big_endian(std::size_t width, std::uint64_t& value) {
   return true;
 }
 
-/// fix: 0x80 or 0x90 with the count in the low four bits; wide: 0xde or 0xdc with 16 bits, the next with 32.
+/// Reads the header of a map or an array. `fix`: 0x80 or 0x90, with the count in the low four bits. `wide`:
+/// 0xde or 0xdc, followed by a 16-bit count; the next code has a 32-bit count.
 bool Reader::container(std::uint8_t fix, std::uint8_t wide, std::size_t per_element, std::size_t& n) {
   std::uint64_t first = 0;
   std::uint64_t count = 0;
@@ -111,8 +112,7 @@ bool Reader::unsigned_int(std::uint64_t& value) {
   if (first >= kUint8 && first < kUint8 + 4u) return big_endian(std::size_t{1} << (first - kUint8), value);
   if (first < kInt8 || first >= kInt8 + 4u) return fail();
   const std::size_t width = std::size_t{1} << (first - kInt8);
-  return big_endian(width, value) &&
-         (value >> (8 * width - 1) == 0 || fail());  // A signed one that is not negative.
+  return big_endian(width, value) && (value >> (8 * width - 1) == 0 || fail());  // Signed and non-negative.
 }
 
 bool Reader::signed_int(std::int64_t& value) {

@@ -1,11 +1,12 @@
 #pragma once
-/// Structs to MessagePack maps and back. A message lists its fields once, with EMPLACE_FIELDS
-/// (base/fields.h).
+/// Encodes structs as MessagePack maps and decodes them. A message lists its fields once, with
+/// EMPLACE_FIELDS (base/fields.h).
 ///
-/// Numbers, bool, enums, strings, Section, nested structs with EMPLACE_FIELDS, vectors of strings and of such
-/// structs. A vector of numbers travels as one `bin` of raw little-endian values (33 times faster than an
-/// array of 83,712). A reader skips fields it does not know and leaves missing ones at their default. A
-/// struct whose fields had other names in an earlier version of the format maps these: static name_now(name).
+/// Supported fields: numbers, bool, enums, strings, Section, nested structs with EMPLACE_FIELDS, vectors of
+/// strings and vectors of such structs. A vector of numbers is one `bin` of raw little-endian values (33
+/// times faster than an array at 83,712 elements). The reader skips unknown fields and leaves missing
+/// fields at their default. A struct whose fields had other names in an earlier version of the format maps
+/// the old names: static name_now(name).
 
 #include <bit>
 #include <concepts>
@@ -24,13 +25,13 @@
 
 namespace emplace::messages {
 
-static_assert(std::endian::native == std::endian::little,
-              "bulk and number vectors travel as they lie in memory");
+static_assert(std::endian::native == std::endian::little, "bulk and number vectors travel in memory order");
 
-/// Part of a message's bulk frame. Checked against the frame before use (see section_of).
+/// Part of a message's bulk frame. Offset and size must be checked against the frame before use (see
+/// section_of).
 struct Section {
   std::uint64_t offset = 0;
-  std::uint64_t size = 0;  ///< [bytes]
+  std::uint64_t size = 0;  ///< Size [bytes].
   bool operator==(const Section&) const = default;
 };
 
@@ -52,27 +53,27 @@ class Writer {
   Bytes* out_;
 };
 
-/// Reads MessagePack that a stranger wrote. Pulls one value at a time straight from the bytes, so that
-/// nothing is allocated before its size is checked: element counts are at most the bytes left, depth at most
-/// kMaxDepth. After the first wrong byte every call returns false. Thread: one owner.
+/// Decodes untrusted MessagePack. Pulls one value at a time straight from the bytes and checks every size
+/// before it allocates: element counts are at most the remaining bytes, depth is at most kMaxDepth. After
+/// the first invalid byte every call returns false. Thread: one owner.
 class Reader {
  public:
   static constexpr int kMaxDepth = 32;
-  static constexpr std::size_t kMaxElements =
-      65'536;  ///< Of strings or structs: one byte may stand for many.
+  /// Limit on strings or structs in one array: an encoded element may take one byte, a decoded one many.
+  static constexpr std::size_t kMaxElements = 65'536;
 
   explicit Reader(std::span<const std::byte> bytes) : bytes_{bytes} {}
 
-  bool map(std::size_t& fields);      ///< Counts as one level until leave().
-  bool array(std::size_t& elements);  ///< The same.
+  bool map(std::size_t& fields);      ///< Enters a map; it counts as one level until leave().
+  bool array(std::size_t& elements);  ///< Enters an array; it counts as one level until leave().
   void leave() { --depth_; }
   bool boolean(bool& value);
-  bool unsigned_int(std::uint64_t& value);  ///< Any integer encoding >= 0.
-  bool signed_int(std::int64_t& value);     ///< Any integer encoding that fits.
-  bool real(double& value);                 ///< float32, float64 or integer.
-  bool text(std::string_view& value);       ///< A view into the bytes.
+  bool unsigned_int(std::uint64_t& value);  ///< Accepts any non-negative integer.
+  bool signed_int(std::int64_t& value);     ///< Accepts any integer that fits.
+  bool real(double& value);                 ///< Accepts float32, float64 and integers.
+  bool text(std::string_view& value);       ///< The result is a view into the bytes.
   bool binary(std::span<const std::byte>& value);
-  bool skip();  ///< One value with all that is in it.
+  bool skip();  ///< Skips one value with its nested values.
 
   bool ok() const { return ok_; }
   bool fail() { return ok_ = false; }
@@ -213,8 +214,8 @@ Bytes encode_body(const M& message) {
   return out;
 }
 
-/// Errors (kInvalid): not a map of such fields, bytes left over, a bound exceeded. Never throws on hostile
-/// bytes.
+/// Errors (kInvalid): the body is not a map of these fields, has trailing bytes, or exceeds a limit. Never
+/// throws on hostile bytes.
 template <HasFields M>
 Result<M> decode_body(std::span<const std::byte> body) {
   M message;
@@ -226,11 +227,11 @@ Result<M> decode_body(std::span<const std::byte> body) {
   return message;
 }
 
-/// Gathers sections into one bulk frame. A bulk of one section that is a vector already needs no builder:
-/// SharedBytes::adopt.
+/// Concatenates sections into one bulk frame. A bulk frame with one section that is already a vector needs
+/// no builder: SharedBytes::adopt.
 class BulkBuilder {
  public:
-  /// Copies `bytes` behind what is there.
+  /// Appends a copy of `bytes`.
   Section add(std::span<const std::byte> bytes);
   template <class T>
   Section add_values(std::span<const T> values) {
@@ -243,9 +244,9 @@ class BulkBuilder {
   Bytes bytes_;
 };
 
-/// The bytes of a section. Errors (kInvalid): outside the frame.
+/// The bytes of a section. Errors (kInvalid): the section exceeds the frame.
 Result<std::span<const std::byte>> section_of(std::span<const std::byte> bulk, Section section);
-/// The same with shared ownership, to keep or forward without copying.
+/// As above, with shared ownership: the bytes can be kept or forwarded without a copy.
 Result<SharedBytes> section_of(const SharedBytes& bulk, Section section);
 
 }  // namespace emplace::messages

@@ -37,7 +37,7 @@ std::size_t encode_envelope(const Envelope& envelope, std::byte* out) {
   packer.pack_uint64(static_cast<std::uint64_t>(envelope.from));
   packer.pack_uint64(static_cast<std::uint64_t>(envelope.to));
   packer.pack_uint64(envelope.seq);
-  packer.pack_uint32(0);  // Until version 2: the time left, which nothing enforced.
+  packer.pack_uint32(0);  // Reserved. Version 1 and 2 sent the remaining time here; no node enforced it.
   packer.pack_uint64(envelope.trace);
   return sink.used;
 }
@@ -52,7 +52,7 @@ Result<Envelope> decode_envelope(std::span<const std::byte> bytes, std::size_t* 
                     read_value(reader, envelope.trace);
   if (!read) return invalid("envelope", "not [version, type, from, to, seq, 0, trace]");
   for (; elements > 7; --elements)
-    if (!reader.skip()) return invalid("envelope", "a broken element after the seventh");
+    if (!reader.skip()) return invalid("envelope", "invalid element after the seventh");
   if (envelope.version == 0) return Error{Errc::kUnsupported, "envelope: version 0 never existed"};
   if (used != nullptr) *used = reader.position();
   return envelope;

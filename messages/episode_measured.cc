@@ -47,7 +47,7 @@ void EpisodeMeasured::merge(const PlacementMeasured& lease, std::uint32_t number
   EMPLACE_CHECK(lease.consistent() && lease.num_devices == num_devices &&
                     lease.placement_id >= placement_id &&
                     lease.placement_id - placement_id + lease.count <= count,
-                "a lease outside its episode");
+                "lease outside its episode");
   const auto first = static_cast<std::uint32_t>(lease.placement_id - placement_id);
   copy_rows(lease, first);
   std::fill_n(executor_of.begin() + first, lease.count,

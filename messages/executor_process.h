@@ -1,6 +1,6 @@
 #pragma once
-/// What an executor that lives in a process of its own says to the executor actor that started it, and the
-/// other way round, over a socket that only the two have (launcher/worker).
+/// Protocol between an executor in a separate process and the executor actor that started it, over a
+/// private socket (launcher/worker).
 
 #include <cstdint>
 #include <string>
@@ -12,49 +12,50 @@
 
 namespace emplace::messages {
 
-/// A device of the machine: placement/machine/device.h, whole, so that no number is rounded on its way.
+/// A device of the machine. Mirrors all of placement/machine/device.h, so that no number is rounded in
+/// transit.
 struct DeviceFacts {
   std::string name, host, profile, kind;
-  std::int64_t memory_bytes = 0;          ///< The cap.
-  std::int64_t profile_memory_bytes = 0;  ///< As the profile has it.
+  std::int64_t memory_bytes = 0;          ///< Memory cap [bytes].
+  std::int64_t profile_memory_bytes = 0;  ///< Memory in the device profile [bytes].
   double peak_gflops = 0, matrix_peak_gflops = 0, bandwidth_gbs = 0, bandwidth_efficiency = 1, launch_us = 0;
-  std::vector<double> efficiency;         ///< By OpClass.
-  std::vector<std::uint64_t> signatures;  ///< Whose costs are known, and
-  std::vector<double> signature_us;       ///< what they are [us].
+  std::vector<double> efficiency;         ///< [OpClass] Efficiency per op class.
+  std::vector<std::uint64_t> signatures;  ///< Op signatures with known costs.
+  std::vector<double> signature_us;       ///< [signatures] Cost of each signature [us].
   EMPLACE_FIELDS(name, host, profile, kind, memory_bytes, profile_memory_bytes, peak_gflops,
                  matrix_peak_gflops, bandwidth_gbs, bandwidth_efficiency, launch_us, efficiency, signatures,
                  signature_us)
 };
 
-/// parent -> executor process, first of all. It answers ExecutorReady or ExecutorRefused.
+/// parent -> executor process, the first message. Answer: ExecutorReady or ExecutorRefused.
 struct PrepareExecutor {
   static constexpr std::uint16_t kType = number(Type::kPrepareExecutor);
   std::string graph_sha256;  ///< 64 hex digits.
-  Section graph;             ///< As graph_msgpack() has it.
+  Section graph;             ///< Encoded by graph_msgpack().
   std::vector<DeviceFacts> devices;
-  std::vector<double> link_bytes_per_s;  ///< [devices, devices] row-major, source first.
-  std::vector<double> link_latency_s;    ///< [devices, devices]
+  std::vector<double> link_bytes_per_s;  ///< [devices, devices] Row-major, source first.
+  std::vector<double> link_latency_s;    ///< [devices, devices] Row-major, source first.
   std::uint32_t warmups = 5, samples = 5, most_samples = 15;
   std::uint8_t statistic = 0;  ///< TimingOptions::Statistic.
   std::uint64_t seed = 0;
   bool allow_synthetic = true;
   std::uint8_t copies = 0;  ///< CopyEngine.
   double corun = 1;
-  std::vector<std::uint8_t> link_shaped;  ///< [devices, devices] 1: it is.
+  std::vector<std::uint8_t> link_shaped;  ///< [devices, devices] 1: the link is shaped.
   EMPLACE_FIELDS(graph_sha256, graph, devices, link_bytes_per_s, link_latency_s, warmups, samples,
                  most_samples, statistic, seed, allow_synthetic, copies, corun, link_shaped)
 };
 
-/// executor process -> parent. It has the graph, and its self-test passed.
+/// executor process -> parent: the graph is loaded and the self-test passed.
 struct ExecutorReady {
   static constexpr std::uint16_t kType = number(Type::kExecutorReady);
   std::string kind;                          ///< "cpu", …
-  std::string version;                       ///< Of its program and of what it computes with.
-  std::vector<std::string> synthetic_types;  ///< Kinds of ops that it stands in for.
+  std::string version;                       ///< Version of its program and of its compute libraries.
+  std::vector<std::string> synthetic_types;  ///< Kinds of ops that run as synthetic stand-ins.
   EMPLACE_FIELDS(kind, version, synthetic_types)
 };
 
-/// executor process -> parent. It cannot run this graph here, and never will; it ends.
+/// executor process -> parent: this graph can never run on this machine. The process exits.
 struct ExecutorRefused {
   static constexpr std::uint16_t kType = number(Type::kExecutorRefused);
   std::uint8_t code = 0;  ///< Errc.
@@ -62,26 +63,26 @@ struct ExecutorRefused {
   EMPLACE_FIELDS(code, error)
 };
 
-/// executor process -> parent, a few times a second, from a thread that never computes.
+/// executor process -> parent, a few times a second, from a thread that does not compute.
 struct ExecutorBeat {
   static constexpr std::uint16_t kType = number(Type::kExecutorBeat);
-  std::uint64_t progress = 0;  ///< Rises while it gets on; one that lives and hangs repeats itself.
+  std::uint64_t progress = 0;  ///< Increases while there is progress; a hung process repeats the value.
   EMPLACE_FIELDS(progress)
 };
 
-/// What is to be done with a placement.
+/// What to do with a placement.
 enum class PlacementTask : std::uint8_t { kMeasure = 0, kTrace = 1, kVerify = 2, kProfile = 3 };
 
-/// parent -> executor process. One at a time.
+/// parent -> executor process. One request at a time.
 struct RunPlacement {
   static constexpr std::uint16_t kType = number(Type::kRunPlacement);
-  std::uint64_t id = 0;  ///< Of all that this parent has asked for, from 1, also of earlier processes.
+  std::uint64_t id = 0;  ///< Request number of this parent, from 1; continues across restarts of the process.
   PlacementTask task = PlacementTask::kMeasure;
-  Section placement;  ///< [ops] one byte per op: its device. Empty: kProfile.
+  Section placement;  ///< [ops] Device of each op, one byte each. Empty for kProfile.
   EMPLACE_FIELDS(id, task, placement)
 };
 
-/// placement/schedule.h in columns.
+/// placement/schedule.h as columns.
 struct ScheduleFacts {
   std::vector<std::uint32_t> ops, op_devices;
   std::vector<double> op_start_s, op_end_s;
@@ -95,7 +96,7 @@ struct ScheduleFacts {
                  transfer_start_s, transfer_end_s, level_devices, level_at_s, level_bytes)
 };
 
-/// executor/real_executor.h, Verification.
+/// Verification of executor/real_executor.h.
 struct VerificationFacts {
   bool identical = false;
   std::uint64_t compared = 0, skipped = 0;
@@ -103,7 +104,7 @@ struct VerificationFacts {
   EMPLACE_FIELDS(identical, compared, skipped, first_difference)
 };
 
-/// executor/real_executor.h, ExecutorProfile, in columns; `ops` is [devices, kernels] row-major.
+/// ExecutorProfile of executor/real_executor.h as columns; `ops` is [devices, kernels] row-major.
 struct ProfileFacts {
   std::uint32_t devices = 0;
   std::vector<std::uint32_t> ops, samples;
@@ -121,7 +122,7 @@ struct ProfileFacts {
 struct PlacementRan {
   static constexpr std::uint16_t kType = number(Type::kPlacementRan);
   static constexpr PlacementTask kTask = PlacementTask::kMeasure;
-  std::uint64_t id = 0;  ///< As RunPlacement has it; so in the other answers.
+  std::uint64_t id = 0;  ///< Copied from RunPlacement, here and in the other answers.
   Measurement measurement;
   EMPLACE_FIELDS(id, measurement)
 };
@@ -154,8 +155,8 @@ struct ExecutorProfiled {
   EMPLACE_FIELDS(id, profile)
 };
 
-/// executor process -> parent. A task that could not be done at all; a placement that does not run is a
-/// measurement that is not valid.
+/// executor process -> parent: the task failed as a whole. A placement that does not run is not a failed
+/// task; it is an invalid measurement.
 struct TaskFailed {
   static constexpr std::uint16_t kType = number(Type::kTaskFailed);
   std::uint64_t id = 0;

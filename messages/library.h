@@ -1,6 +1,6 @@
 #pragma once
-/// What a node that comes from elsewhere is given before it can take part: the run's settings, and its files
-/// by hash, in pieces.
+/// What a remote node receives before it can take part: the run's settings, and the run's files by hash, in
+/// pieces.
 
 #include <cstdint>
 #include <string>
@@ -13,29 +13,29 @@ namespace emplace::messages {
 
 /// A file of the run.
 struct FileFacts {
-  std::string path;    ///< Relative to the folder in which config.toml lies.
-  std::string sha256;  ///< Of its bytes, 64 hex digits.
+  std::string path;    ///< Path relative to the folder of config.toml.
+  std::string sha256;  ///< SHA-256 of the bytes, 64 hex digits.
   std::uint64_t bytes = 0;
   EMPLACE_FIELDS(path, sha256, bytes)
 };
 
-/// node -> library: what is this run?
+/// node -> library: requests the manifest of the run.
 struct ManifestRequested {
   static constexpr std::uint16_t kType = number(Type::kManifestRequested);
   std::string node;
-  std::string version;  ///< Of its program.
+  std::string version;  ///< Version of the node's program.
   EMPLACE_FIELDS(node, version)
 };
 
 /// library -> node.
 struct ManifestDelivered {
   static constexpr std::uint16_t kType = number(Type::kManifestDelivered);
-  std::string version;  ///< Of the head's program.
+  std::string version;  ///< Version of the head's program.
   std::string start;    ///< "scratch", "best-baseline".
-  std::string config;   ///< config.toml, its paths as `files` has them.
-  std::string cluster;  ///< cluster.toml; empty: there is none.
+  std::string config;   ///< config.toml; its paths are those in `files`.
+  std::string cluster;  ///< cluster.toml; empty: the run has none.
   std::vector<FileFacts> files;
-  bool more_starts = false;  ///< When this start ends, another begins at the same address.
+  bool more_starts = false;  ///< True: another start follows at the same address when this one ends.
   EMPLACE_FIELDS(version, start, config, cluster, files, more_starts)
 };
 
@@ -47,13 +47,13 @@ struct FileRequested {
   EMPLACE_FIELDS(sha256, offset)
 };
 
-/// library -> node. At most kFilePieceBytes from there on.
+/// library -> node. At most kFilePieceBytes from `offset` on.
 struct FileDelivered {
   static constexpr std::uint16_t kType = number(Type::kFileDelivered);
   std::string sha256;
   std::uint64_t offset = 0;  ///< [bytes]
   Section piece;
-  std::string error;  ///< Not empty: it cannot be had, and why; there is no piece.
+  std::string error;  ///< Why the file is not available; empty: no error. There is no piece with an error.
   EMPLACE_FIELDS(sha256, offset, piece, error)
 };
 

@@ -18,25 +18,25 @@ std::string of_placement(std::string_view what, std::size_t placement, std::stri
   return std::string{what} + " of placement " + std::to_string(placement) + " " + std::string{why};
 }
 
-/// Why a time cannot be one; empty: it can.
+/// Why a number is not a valid time; empty: it is valid.
 std::string_view wrong_time(double seconds) {
   if (!std::isfinite(seconds)) return "is not finite";
-  if (seconds < 0) return "is below 0";
+  if (seconds < 0) return "is negative";
   return seconds > kLongestMeasuredS ? "is longer than 1e9 s" : "";
 }
 std::string_view wrong_bytes(std::int64_t bytes) {
-  if (bytes < 0) return "is below 0";
-  return bytes > kMostMeasuredBytes ? "is more than 2^53" : "";
+  if (bytes < 0) return "is negative";
+  return bytes > kMostMeasuredBytes ? "is above 2^53" : "";
 }
 std::string_view wrong_share(double share) {
   if (!std::isfinite(share)) return "is not finite";
   return share < 0 || share > 1 ? "is outside [0, 1]" : "";
 }
 std::string_view wrong_flag(std::uint8_t flag) { return flag > 1 ? "is neither 0 nor 1" : ""; }
-std::string_view wrong_label(std::uint8_t label) { return label > kLastLabel ? "is no label" : ""; }
+std::string_view wrong_label(std::uint8_t label) { return label > kLastLabel ? "is not a known label" : ""; }
 std::string_view wrong_samples(std::uint32_t count) { return count > kMostSamples ? "is above 4096" : ""; }
 
-/// The first of `values` that is wrong; `per` of them belong to one placement.
+/// The first invalid value, as a phrase; empty: all are valid. One placement has `per` values.
 template <class Values, class Wrong>
 std::string first_wrong(std::string_view what, const Values& values, std::size_t per, Wrong&& wrong) {
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -61,7 +61,8 @@ std::string wrong_columns(const MeasurementColumns& m) {
   then("label", m.labels, 1, wrong_label);
   then("sample_count", m.sample_counts, 1, wrong_samples);
   for (std::size_t i = 0; i < m.valid.size() && why.empty(); ++i)
-    if (m.valid[i] != 0 && !(m.step_time_s[i] > 0)) why = of_placement("step_time_s", i, "is 0, and it ran");
+    if (m.valid[i] != 0 && !(m.step_time_s[i] > 0))
+      why = of_placement("step_time_s", i, "is 0 although the placement is valid");
   std::span<const double> samples = m.samples_s;
   for (std::size_t i = 0; i < m.sample_counts.size() && why.empty(); ++i) {
     for (const double sample : samples.first(m.sample_counts[i]))
@@ -76,7 +77,7 @@ std::string wrong_wall(double wall_s) {
   return why.empty() ? "" : "wall_s " + std::string{why};
 }
 
-/// -0.0 becomes 0, which is equal to it; every other value stays.
+/// Replaces -0.0 by 0; every other value stays.
 void without_sign_of_zero(double& value) {
   if (value == 0) value = 0;
 }
@@ -100,7 +101,7 @@ bool is_harmless(std::string_view text) {
 
 std::string harmless_text(std::string_view text) {
   if (is_harmless(text)) return std::string{text};
-  // Room for the last escape, the sign that it was cut, and a character that the cut took apart.
+  // Room for the last escape, the truncation mark, and a character split by the cut.
   constexpr std::size_t kRoom = 16;
   const std::string mended = mended_utf8(text.substr(0, kLongestText));
   return mended_utf8(printable(mended, kLongestText - kRoom));
@@ -109,7 +110,7 @@ std::string harmless_text(std::string_view text) {
 std::string wrong_name(std::string_view what, std::string_view name) {
   if (name.size() > kLongestName) return std::string{what} + " is longer than 255 bytes";
   if (!is_utf8(name) || printable(name, kLongestName + 1) != name)
-    return std::string{what} + " has bytes that cannot be shown";
+    return std::string{what} + " contains unprintable bytes";
   return "";
 }
 
@@ -133,7 +134,7 @@ void canonicalise(EpisodeMeasured& measured) {
 
 std::string wrong_values(const PlacementMeasured& m) {
   if (!m.error.empty()) return "";
-  if (!m.consistent()) return "its lists are not of one length";
+  if (!m.consistent()) return "columns differ in length";
   std::string why = wrong_columns(m);
   if (why.empty()) why = wrong_wall(m.wall_s);
   for (const auto& [what, name] :
@@ -143,12 +144,12 @@ std::string wrong_values(const PlacementMeasured& m) {
 }
 
 std::string wrong_values(const EpisodeMeasured& m) {
-  if (!m.consistent()) return "its lists are not of one length";
-  if (m.count == 0) return "it has no placements";
-  if (m.executors.empty()) return "nobody measured it";
+  if (!m.consistent()) return "columns differ in length";
+  if (m.count == 0) return "has no placements";
+  if (m.executors.empty()) return "has no executors";
   constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
   if (m.episode > kMost || m.policy_version > kMost || m.placement_id > kMost - m.count)
-    return "its numbers are above 2^63 - 1";
+    return "ids exceed 2^63 - 1";
   std::string why = wrong_columns(m);
   if (why.empty()) why = wrong_wall(m.wall_s);
   if (why.empty()) why = wrong_name("graph_sha256", m.graph_sha256);

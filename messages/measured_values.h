@@ -1,7 +1,7 @@
 #pragma once
-/// The values that a measurement may have. An executor lives in another process, perhaps with another owner;
-/// what it says is recorded, hashed, shown to people and learned from. Whoever takes a result from outside
-/// checks it here first.
+/// Validation of measurements. An executor runs in another process, perhaps under another owner; its values
+/// are recorded, hashed, displayed and learned from. Code that receives results from outside validates them
+/// here first.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,31 +14,32 @@
 
 namespace emplace::messages {
 
-/// Beyond every machine, and so small that no sum or square of them overflows.
+/// Above any real step time, and small enough that sums and squares do not overflow.
 inline constexpr double kLongestMeasuredS = 1e9;
-inline constexpr std::int64_t kMostMeasuredBytes = std::int64_t{1} << 53;  ///< A double holds it exactly.
-inline constexpr std::uint32_t kMostSamples = 4'096;                       ///< Timed steps of one placement.
-inline constexpr std::size_t kLongestName = 255;   ///< [bytes] Of a host, an executor, a kind.
-inline constexpr std::size_t kLongestText = 1000;  ///< [bytes] Of a failure or an error.
+inline constexpr std::int64_t kMostMeasuredBytes = std::int64_t{1}
+                                                   << 53;  ///< Limit [bytes]; exact in a double.
+inline constexpr std::uint32_t kMostSamples = 4'096;       ///< Limit on timed steps of one placement.
+inline constexpr std::size_t kLongestName = 255;   ///< Limit for a host, an executor or a kind [bytes].
+inline constexpr std::size_t kLongestText = 1000;  ///< Limit for a failure or an error [bytes].
 
-/// Gives each value the one form in which it is recorded: 0 for -0.0; failures and the error as UTF-8 without
-/// control characters, cut to kLongestText. Doing it twice changes nothing more.
+/// Converts values to the canonical form that is recorded: 0 for -0.0; failures and the error as UTF-8
+/// without control characters, truncated to kLongestText. Idempotent.
 void canonicalise(PlacementMeasured& measured);
 void canonicalise(EpisodeMeasured& measured);
 
-/// What is wrong with the values, as one phrase: "step_time_s of placement 3 is not finite"; empty: nothing.
-/// Placements count from 0. Of an inconsistent message (consistent()) it says that and no more. Of a lease
-/// whose executor could not measure (`error`) nothing else is looked at.
+/// The first invalid value, as a phrase: "step_time_s of placement 3 is not finite"; empty: all are valid.
+/// Placements count from 0. An inconsistent message (see consistent()) yields only that problem. If the
+/// executor could not measure (`error` is set), no other field is checked.
 std::string wrong_values(const PlacementMeasured& measured);
 std::string wrong_values(const EpisodeMeasured& measured);
 
-/// What is wrong with the name of a host, an executor or a kind: `what` and why; empty: nothing.
+/// The problem with the name of a host, an executor or a kind, starting with `what`; empty: valid.
 std::string wrong_name(std::string_view what, std::string_view name);
 
-/// True if every number of an update is one.
+/// True if every number of the update is finite.
 bool all_finite(const UpdateApplied& update);
 
-/// A text of any origin as UTF-8 without control characters, at most kLongestText bytes.
+/// Any text as UTF-8 without control characters, at most kLongestText bytes.
 std::string harmless_text(std::string_view text);
 
 }  // namespace emplace::messages

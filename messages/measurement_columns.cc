@@ -8,7 +8,8 @@
 namespace emplace::messages {
 namespace {
 
-/// The one list that ties the fields of a measurement to their columns. `row` copies one way or the other.
+/// The single list that maps the fields of a measurement to columns. `row` copies in one direction or the
+/// other.
 template <class Columns, class OneMeasurement, class Row>
 void tie(Columns& columns, OneMeasurement& m, Row&& row) {
   row.dense(columns.valid, m.valid);
@@ -98,12 +99,12 @@ void MeasurementColumns::resize(std::uint32_t rows, std::uint32_t devices) {
 }
 
 void MeasurementColumns::set(std::uint32_t row, const Measurement& measurement) {
-  EMPLACE_CHECK(row < count, "a row beyond the columns");
+  EMPLACE_CHECK(row < count, "row out of range");
   tie(*this, measurement, Put{row, count, num_devices});
 }
 
 void MeasurementColumns::get(std::uint32_t row, Measurement& out) const {
-  EMPLACE_CHECK(row < count, "a row beyond the columns");
+  EMPLACE_CHECK(row < count, "row out of range");
   tie(*this, out, Get{row, num_devices});
 }
 

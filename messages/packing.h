@@ -1,5 +1,5 @@
 #pragma once
-/// msgpack-cxx's packer, for the .cc files of this folder only: the header is heavy.
+/// msgpack-cxx's packer, for .cc files of this folder only: the header is heavy.
 
 #define MSGPACK_NO_BOOST
 #include <msgpack/pack.hpp>
@@ -8,7 +8,7 @@
 
 namespace emplace::messages {
 
-/// What a packer writes to: anything with `append(const std::byte*, std::size_t)`.
+/// The packer's sink: any type with `append(const std::byte*, std::size_t)`.
 template <class Sink>
 struct PackTarget {
   Sink& sink;

@@ -11,30 +11,31 @@
 namespace emplace::messages {
 namespace {
 
-/// "executor/": every actor whose name goes on with a number. Empty: every name, known or not.
+/// Pattern for actor names. "executor/" matches every name that continues with a number; empty matches
+/// every name.
 using Names = std::string_view;
 
 struct Permission {
   Names to;
-  std::span<const Type> types;  // Empty: every one of the register.
+  std::span<const Type> types;  // Empty: every type of the register.
 };
 struct Row {
   Role role;
-  std::span<const Names> lives_there;  // Empty: everybody.
+  std::span<const Names> hosts;  // Actors that the role may host; empty: any.
   std::span<const Names> except;
   std::span<const Permission> sends;
 };
 
-constexpr std::array kExecutorSays{Type::kExecutorJoined, Type::kExecutorLeft, Type::kHeartbeat,
-                                   Type::kCreditGranted, Type::kPlacementMeasured};
-constexpr std::array kReports{Type::kNodeReported};
-constexpr std::array kLoans{Type::kManifestRequested, Type::kFileRequested};
-constexpr std::array kOrders{Type::kStopRun};
-constexpr std::array kQuestions{Type::kStatusRequested};
+constexpr std::array kExecutorTypes{Type::kExecutorJoined, Type::kExecutorLeft, Type::kHeartbeat,
+                                    Type::kCreditGranted, Type::kPlacementMeasured};
+constexpr std::array kStatusTypes{Type::kNodeReported};
+constexpr std::array kLibraryTypes{Type::kManifestRequested, Type::kFileRequested};
+constexpr std::array kStopTypes{Type::kStopRun};
+constexpr std::array kQueryTypes{Type::kStatusRequested};
 constexpr std::array<Permission, 3> kExecutorSends{
-    {{"dispatcher/", kExecutorSays}, {"view/", kReports}, {"library/", kLoans}}};
+    {{"dispatcher/", kExecutorTypes}, {"view/", kStatusTypes}, {"library/", kLibraryTypes}}};
 constexpr std::array<Permission, 1> kActorSends{{{"", {}}}};
-constexpr std::array<Permission, 2> kOperatorSends{{{"dispatcher/", kOrders}, {"view/", kQuestions}}};
+constexpr std::array<Permission, 2> kOperatorSends{{{"dispatcher/", kStopTypes}, {"view/", kQueryTypes}}};
 constexpr Names kAgent = "node/";
 constexpr std::array<Names, 2> kExecutors{"executor/", kAgent};
 constexpr std::array<Names, 1> kOperators{"operator/"};
@@ -61,9 +62,9 @@ bool may_announce(Roles roles, std::string_view node, std::string_view actor) {
       actor.substr(kAgent.size()) != std::to_string(static_cast<std::uint64_t>(actor_id(node))))
     return false;
   return std::any_of(kTable.begin(), kTable.end(), [&](const Row& row) {
-    const bool lives = row.lives_there.empty() || std::any_of(row.lives_there.begin(), row.lives_there.end(),
-                                                              [&](Names n) { return matches(n, actor); });
-    return roles.has(row.role) && lives &&
+    const bool hosted = row.hosts.empty() || std::any_of(row.hosts.begin(), row.hosts.end(),
+                                                         [&](Names n) { return matches(n, actor); });
+    return roles.has(row.role) && hosted &&
            std::none_of(row.except.begin(), row.except.end(), [&](Names n) { return actor.starts_with(n); });
   });
 }

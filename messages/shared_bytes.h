@@ -23,7 +23,7 @@ class SharedBytes {
   SharedBytes(std::shared_ptr<const void> owner, std::span<const std::byte> view)
       : owner_{std::move(owner)}, view_{view} {}
 
-  /// Takes over the vector's memory; little-endian as it lies there.
+  /// Takes over the vector's memory; the bytes are in memory order, little-endian.
   template <class T>
   requires std::is_trivially_copyable_v<T>
   static SharedBytes adopt(std::vector<T> values) {
@@ -40,7 +40,7 @@ class SharedBytes {
   bool empty() const { return view_.empty(); }
   const std::shared_ptr<const void>& owner() const { return owner_; }
 
-  /// A part of it, with the same owner. @pre offset + size <= size().
+  /// A slice with the same owner. @pre offset + size <= size().
   SharedBytes slice(std::size_t offset, std::size_t size) const {
     EMPLACE_CHECK(offset <= view_.size() && size <= view_.size() - offset, "slice outside the buffer");
     return {owner_, view_.subspan(offset, size)};
@@ -51,8 +51,8 @@ class SharedBytes {
   std::span<const std::byte> view_;
 };
 
-/// Received bytes as aligned values: frames arrive unaligned, so this copies. A tail shorter than one T is
-/// left out.
+/// Received bytes as aligned values. Copies, because frames arrive unaligned. A tail shorter than one T is
+/// dropped.
 template <class T>
 requires std::is_trivially_copyable_v<T> std::vector<T> copy_as(std::span<const std::byte> bytes) {
   std::vector<T> values(bytes.size() / sizeof(T));

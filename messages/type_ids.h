@@ -1,7 +1,7 @@
 #pragma once
-/// The register of message numbers. A number is never used again for another message, and never changes; the
-/// ranges have meaning (messages/envelope.h). Retired, and unknown to this version: 8 BestFound,
-/// 69 ActorFailed, 72 HistoryRequested.
+/// The register of message numbers. A number never changes and is never reused. Its range gives the class
+/// of the message (messages/envelope.h). Retired numbers, unknown to this version: 8 BestFound, 69
+/// ActorFailed, 72 HistoryRequested.
 
 #include <cstdint>
 
@@ -57,7 +57,7 @@ enum class Type : std::uint16_t {
   kSamplerDrained = 90,
   kTaskFailed = 91,
   kConsumedTwice = 92,
-  // Latest only: a newer one from the same sender replaces an older one that still waits.
+  // Latest only: a newer message from the same sender replaces an older one that is still queued.
   kParametersPublished = 128,
   kRunProgress = 129,
   kNodeReported = 130,
@@ -69,7 +69,7 @@ constexpr std::uint16_t number(Type type) { return static_cast<std::uint16_t>(ty
 
 /// True if `type` is in the register; a message of another type is refused and counted.
 bool is_known(std::uint16_t type);
-/// "PlacementProposed", or "unknown".
+/// "PlacementProposed"; "unknown" for an unknown number.
 const char* type_name(std::uint16_t type);
 
 }  // namespace emplace::messages

@@ -212,8 +212,8 @@ TEST(WireVersion, EachSideMustUnderstandWhatTheOtherSpeaks) {
   ASSERT_FALSE(newer.ok());
   EXPECT_EQ(newer.error().code, Errc::kUnsupported);
   const std::string ours = std::to_string(kWireVersion), next = std::to_string(kWireVersion + 1);
-  EXPECT_EQ(newer.error().context, "it speaks wire version " + next + " and understands " + next +
-                                       " and later, the head speaks " + ours + " and understands " +
+  EXPECT_EQ(newer.error().context, "node uses wire version " + next + " and accepts " + next +
+                                       " and later, head uses " + ours + " and accepts " +
                                        std::to_string(kOldestWireVersion) +
                                        " and later; use the same release on both");
   EXPECT_FALSE(check_wire_version(kOldestWireVersion - 1, 0).ok()) << "one that is too old";

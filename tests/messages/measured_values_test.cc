@@ -47,33 +47,34 @@ const std::vector<Case>& cases() {
       {"step_time_s of placement 0 is not finite", [](auto& m) { m.step_time_s[0] = kNan; }},
       {"step_time_s of placement 1 is not finite", [](auto& m) { m.step_time_s[1] = kInf; }},
       {"step_time_s of placement 1 is not finite", [](auto& m) { m.step_time_s[1] = -kInf; }},
-      {"step_time_s of placement 0 is below 0", [](auto& m) { m.step_time_s[0] = -1e9; }},
+      {"step_time_s of placement 0 is negative", [](auto& m) { m.step_time_s[0] = -1e9; }},
       {"step_time_s of placement 0 is longer", [](auto& m) { m.step_time_s[0] = 1e308; }},
-      {"step_time_s of placement 0 is 0, and it ran", [](auto& m) { m.step_time_s[0] = 0; }},
+      {"step_time_s of placement 0 is 0 although the placement is valid",
+       [](auto& m) { m.step_time_s[0] = 0; }},
       {"valid of placement 1 is neither", [](auto& m) { m.valid[1] = 2; }},
-      {"label of placement 1 is no label", [](auto& m) { m.labels[1] = 5; }},
-      {"bytes_over of placement 0 is below 0", [](auto& m) { m.bytes_over[0] = kLowest; }},
+      {"label of placement 1 is not a known label", [](auto& m) { m.labels[1] = 5; }},
+      {"bytes_over of placement 0 is negative", [](auto& m) { m.bytes_over[0] = kLowest; }},
       {"bytes_moved of placement 1 is more", [](auto& m) { m.bytes_moved[1] = kMostMeasuredBytes + 1; }},
-      {"peak_bytes of placement 1 is below 0", [](auto& m) { m.peak_bytes[2] = -1; }},
+      {"peak_bytes of placement 1 is negative", [](auto& m) { m.peak_bytes[2] = -1; }},
       {"busy_s of placement 1 is not finite", [](auto& m) { m.busy_s[3] = kNan; }},
       {"wall_s is not finite", [](auto& m) { m.wall_s = kInf; }},
-      {"wall_s is below 0", [](auto& m) { m.wall_s = -1; }},
+      {"wall_s is negative", [](auto& m) { m.wall_s = -1; }},
       {"synthetic_share of placement 0 is not finite", [](auto& m) { m.synthetic_shares[0] = kNan; }},
       {"synthetic_share of placement 1 is outside", [](auto& m) { m.synthetic_shares[1] = -0.1; }},
       {"a sample of placement 0 is not finite", [](auto& m) { m.samples_s[1] = kNan; }},
       {"sample_count of placement 0 is above",
        [](auto& m) { m.sample_counts[0] = 1'000'000, m.samples_s.assign(1'000'000, 1.0); }},
-      {"its lists are not of one length", [](auto& m) { m.sample_counts[0] = 3; }},
-      {"its lists are not of one length",
+      {"columns differ in length", [](auto& m) { m.sample_counts[0] = 3; }},
+      {"columns differ in length",
        [](auto& m) {
          m.sample_counts = {0xffffffff, 0xffffffff};
        }},
-      {"its lists are not of one length", [](auto& m) { m.step_time_s.clear(); }},
-      {"its lists are not of one length", [](auto& m) { m.num_devices = 0xffffffff; }},
+      {"columns differ in length", [](auto& m) { m.step_time_s.clear(); }},
+      {"columns differ in length", [](auto& m) { m.num_devices = 0xffffffff; }},
       {"host is longer", [](auto& m) { m.host.assign(300, 'a'); }},
-      {"host has bytes that cannot be shown", [](auto& m) { m.host = "\x1b[31mred"; }},
-      {"executor_kind has bytes that cannot be shown", [](auto& m) { m.executor_kind = "\xff"; }},
-      {"executor has bytes that cannot be shown",
+      {"host contains unprintable bytes", [](auto& m) { m.host = "\x1b[31mred"; }},
+      {"executor_kind contains unprintable bytes", [](auto& m) { m.executor_kind = "\xff"; }},
+      {"executor contains unprintable bytes",
        [](auto& m) {
          m.executor = std::string{"a\0b", 3};
        }},
@@ -102,7 +103,7 @@ TEST(MeasuredValues, AnEpisodeIsHeldToTheSame) {
   whole.placement_id = 100;
   EXPECT_EQ(wrong_values(EpisodeMeasured{}), "it has no placements");
   whole.resize(2, 2);
-  EXPECT_NE(wrong_values(whole), "") << "nobody measured it";
+  EXPECT_NE(wrong_values(whole), "") << "no executors";
   whole.merge(sound(), 1);
   EXPECT_EQ(wrong_values(whole), "");
   for (const auto& [says, change] :
@@ -110,8 +111,8 @@ TEST(MeasuredValues, AnEpisodeIsHeldToTheSame) {
            {"step_time_s of placement 0 is not finite", [](auto& m) { m.step_time_s[0] = kNan; }},
            {"label of placement 0", [](auto& m) { m.labels[0] = 4; }},
            {"synthetic_share of placement 1", [](auto& m) { m.synthetic_shares[1] = 2; }},
-           {"its numbers are above", [](auto& m) { m.episode = std::uint64_t{1} << 63; }},
-           {"its numbers are above", [](auto& m) { m.placement_id = ~std::uint64_t{0}; }},
+           {"ids exceed", [](auto& m) { m.episode = std::uint64_t{1} << 63; }},
+           {"ids exceed", [](auto& m) { m.placement_id = ~std::uint64_t{0}; }},
            {"graph_sha256 is longer", [](auto& m) { m.graph_sha256.assign(1 << 20, 'a'); }},
            {"executor has bytes", [](auto& m) { m.executors[0] = "\x80"; }}}) {
     EpisodeMeasured m = whole;

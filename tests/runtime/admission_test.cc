@@ -58,7 +58,7 @@ TEST_F(AdmissionTest, TheWireVersionIsCheckedFirstAndForGood) {
   Hello late = hello("", {});
   late.wire = late.oldest_wire = messages::kWireVersion + 1;
   const std::string text = refusal(late, "rack-key");
-  EXPECT_TRUE(text.starts_with("final: it speaks wire version ")) << text;
+  EXPECT_TRUE(text.starts_with("final: node uses wire version ")) << text;
   EXPECT_TRUE(text.ends_with("use the same release on both")) << text;
 }
 
