@@ -1,5 +1,5 @@
-// Budget: the bounds in under 0.5 s at 25,000 ops and 9 devices, under 2 s at 84,000, so that every table can
-// have them.
+// Cost of the lower bounds. Budget: under 0.5 s at 25,000 ops and 9 devices, under 2 s at 84,000 ops, so
+// that every table can include them.
 
 #include <benchmark/benchmark.h>
 #include <fmt/core.h>
@@ -20,7 +20,7 @@ DeviceSet nine_devices(bool alike) {
   return *DeviceSet::make(std::move(devices), {.bytes_per_s = 12e9, .latency_s = 1e-5});
 }
 
-// Args: ops, 1 for eight GPUs of one kind, 0 for five kinds. The answer is the bound [s].
+// Args: ops; 1 for eight GPUs of one kind, 0 for five kinds. The counter is the bound [s].
 void BM_Bound(benchmark::State& state) {
   Rng rng{7, Purpose::kTest};
   const OpGraph graph = testing::layered_graph(rng, static_cast<std::uint32_t>(state.range(0)));
@@ -33,7 +33,7 @@ void BM_Bound(benchmark::State& state) {
 }
 BENCHMARK(BM_Bound)->ArgsProduct({{1000, 25'000, 84'000}, {1, 0}})->Unit(benchmark::kMillisecond);
 
-// Too little memory for anything, which takes longest: what is alive at once is looked at.
+// Worst case: memory is too small for any placement, so the bound examines the tensors alive at each point.
 void BM_MustFit(benchmark::State& state) {
   Rng rng{7, Purpose::kTest};
   const OpGraph graph = testing::layered_graph(rng, static_cast<std::uint32_t>(state.range(0)));

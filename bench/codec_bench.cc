@@ -1,6 +1,6 @@
-// What messages cost beside the copy that nobody can avoid. Floor: memcpy of the same bytes.
-// Budget: an episode of 83,712 ops encodes in 1.1 x memcpy of its placements and float log-probabilities, and
-// its bulk is decoded as views in under 0.5 us.
+// Cost of encoding messages beyond the unavoidable copy. Floor: memcpy of the same bytes. Budget: an
+// episode of 83,712 ops encodes in 1.1 x the memcpy of its placements and float log-probabilities; its bulk
+// is decoded as views in under 0.5 us.
 #include <benchmark/benchmark.h>
 
 #include <array>
@@ -29,7 +29,7 @@ Episode make_episode(std::int64_t ops) {
   return episode;
 }
 
-/// Envelope, body and bulk into buffers that are kept, as a steady sender has them.
+/// Encodes envelope, body and bulk into reused buffers, as a steady sender does.
 std::size_t encode(const Episode& episode, Bytes& body, Bytes& bulk) {
   std::array<std::byte, kMaxEnvelopeBytes> head;
   const std::size_t head_bytes = encode_envelope(
@@ -81,7 +81,7 @@ void BM_MemcpyEpisode(benchmark::State& state) {
 }
 BENCHMARK(BM_MemcpyEpisode)->Arg(256)->Arg(4'096)->Arg(83'712)->Unit(benchmark::kMicrosecond);
 
-/// The two bulk sections as views, offsets checked.
+/// Decodes the two bulk sections as views with checked offsets.
 void BM_DecodeBulkAsViews(benchmark::State& state) {
   const Episode episode = make_episode(state.range(0));
   Bytes body;
@@ -97,7 +97,7 @@ void BM_DecodeBulkAsViews(benchmark::State& state) {
 }
 BENCHMARK(BM_DecodeBulkAsViews)->Arg(83'712);
 
-/// Envelope, the body's sixteen fields, and the views.
+/// Decodes the envelope, the sixteen fields of the body and the views.
 void BM_DecodeEpisode(benchmark::State& state) {
   const Episode episode = make_episode(state.range(0));
   Bytes body;
@@ -125,8 +125,8 @@ void BM_Envelope(benchmark::State& state) {
 }
 BENCHMARK(BM_Envelope);
 
-/// 256 results of a batch, there and back. Budget: far below the 256 simulations they tell of (15 ms at 1,000
-/// ops).
+/// Round trip of the 256 results of a batch. Budget: far below the time of the 256 simulations (15 ms at
+/// 1,000 ops).
 void BM_MeasuredBatch(benchmark::State& state) {
   constexpr std::uint32_t kCount = 256;
   PlacementMeasured measured;

@@ -1,6 +1,6 @@
-// What running a task costs beside its kernel: chains of small ops on one core, and back and forth between
-// two, where each op waits for a copy. Time is that of the steps; `us_per_task` the whole, `kernel_us` what
-// was in kernels.
+// Overhead of running a task beyond its kernel: chains of small ops on one core, and alternating between
+// two cores, where each op waits for a copy. Time is the step time; `us_per_task` is the total per task,
+// `kernel_us` the part inside kernels.
 #include <benchmark/benchmark.h>
 #include <fmt/core.h>
 
@@ -44,7 +44,7 @@ void steps(benchmark::State& state, std::size_t devices, std::size_t tasks) {
   Measurement measured;
   for (auto _ : state) {
     if (auto done = (*executor)->measure(placement, measured); !done || !measured.valid)
-      return state.SkipWithError("the chain did not run");
+      return state.SkipWithError("chain did not run");
     state.SetIterationTime(measured.step_time_s);
   }
   double busy_s = 0;

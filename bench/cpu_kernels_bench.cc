@@ -1,5 +1,5 @@
-// Kernels of the CPU on one core, as a step calls them: packed tensors in, packed tensors out, reorders
-// inside. Tiny ops show what a call costs beside its work; convolutions are those of ResNet-50.
+// CPU kernels on one core, called as in a step: packed tensors in and out, reorders included. Tiny ops show
+// the overhead of a call; convolutions are those of ResNet-50.
 #include <benchmark/benchmark.h>
 #include <omp.h>
 
@@ -24,7 +24,7 @@ Operand packed(std::vector<std::int64_t> shape, DType dtype = DType::kF32) {
 
 using Memory = std::unique_ptr<std::byte, decltype(&std::free)>;
 
-/// 64-byte aligned; f32 as small numbers, integers as zeros.
+/// Memory aligned to 64 bytes; f32 values are small numbers, integers are zeros.
 Memory memory(std::size_t bytes, bool numbers) {
   const std::size_t size = (bytes + 63) / 64 * 64;
   Memory block{static_cast<std::byte*>(std::aligned_alloc(64, std::max<std::size_t>(64, size))), &std::free};
@@ -80,7 +80,7 @@ void BM_Matmul(benchmark::State& state) {
 }
 BENCHMARK(BM_Matmul)->Arg(64)->Arg(512);
 
-/// y = x Wᵀ + b, W as a view.
+/// y = x Wᵀ + b; W is a view.
 void BM_Linear(benchmark::State& state) {
   const std::int64_t rows = state.range(0), in = state.range(1), out = state.range(2);
   Operand weights = packed({out, in});
@@ -129,7 +129,7 @@ void BM_ConvBackward(benchmark::State& state) {
        {conv.source(), conv.weights()}},
       2 * conv.flops());
 }
-/// Shapes of ResNet-50 in its order; each stage's three of a block.
+/// Shapes of ResNet-50 in network order; for each stage the three of a block.
 void resnet50(benchmark::internal::Benchmark* bench) {
   for (const std::int64_t batch : {1, 8}) {
     bench->Args({batch, 3, 224, 64, 7, 2})

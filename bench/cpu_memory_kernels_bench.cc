@@ -1,5 +1,5 @@
-// Kernels that are bound by memory, in bytes read and written per second, against memcpy in the same run: a
-// packed one should reach 70 % of it. Budget of one over 64 elements: 150 ns.
+// Memory-bound kernels: bytes read and written per second, compared with memcpy in the same run. Budget: a
+// packed kernel reaches 70 % of memcpy; a kernel over 64 elements takes at most 150 ns.
 #include <benchmark/benchmark.h>
 #include <sys/mman.h>
 
@@ -24,7 +24,7 @@ std::int64_t bytes_of(const Operand& operand) {
   return places * element_bytes(operand.dtype);
 }
 
-/// As devices have it: large pages, written to, so that it is there.
+/// Memory like that of a device: large pages, written once so that they are resident.
 class Block {
  public:
   Block(std::int64_t bytes, int fill) : bytes_{static_cast<std::size_t>(bytes) / kPage * kPage + kPage} {
@@ -47,7 +47,7 @@ std::vector<Block> memory_of(const std::vector<Operand>& operands, int fill) {
   return memory;
 }
 
-/// `moved`: bytes read and written; 0 for those of all operands.
+/// `moved`: bytes read and written; 0: the bytes of all operands.
 void run(benchmark::State& state, const Signature& signature, std::int64_t moved = 0,
          const std::vector<std::int64_t>& indices = {}) {
   const auto kernel = make_kernel(signature);
@@ -102,7 +102,7 @@ EMPLACE_ELEMENTWISE(gelu, "aten::gelu", 1, "{}");
 EMPLACE_ELEMENTWISE(gelu_backward, "aten::gelu_backward", 2, "{}");
 EMPLACE_ELEMENTWISE(bernoulli, "aten::bernoulli", 1, "{}");
 
-/// [rows, 1024] with a row, and with a column; with a transposed matrix.
+/// [rows, 1024] times a row, times a column, and times a transposed matrix.
 void BM_MulRow(benchmark::State& state) {
   const Operand x = packed({state.range(0) / 1024, 1024});
   run(state, {"aten::mul", "{}", {x, packed({1024})}, {x}});
@@ -119,7 +119,7 @@ void BM_AddTransposed(benchmark::State& state) {
 }
 BENCHMARK(BM_AddTransposed)->Arg(kSmall)->Arg(kLarge);
 
-/// One step of Adam over a parameter as traced: eight ops, twenty tensors read or written.
+/// One Adam step on a parameter, as traced: eight ops, twenty tensors read or written.
 void BM_AdamChain(benchmark::State& state) {
   const Operand x = packed({state.range(0)});
   const auto make = [&x](const char* type, std::size_t operands) {
@@ -171,7 +171,7 @@ void BM_Transpose(benchmark::State& state) {
   run(state, {"Transpose", R"({"perm":[1,0]})", {packed({rows, 1024})}, {packed({1024, rows})}});
 }
 BENCHMARK(BM_Transpose)->Arg(kSmall)->Arg(kLarge);
-/// Heads of an attention: [batch, 40, 8, 64] to [batch, 8, 40, 64].
+/// Heads of an attention layer: [batch, 40, 8, 64] to [batch, 8, 40, 64].
 void BM_CloneOfHeads(benchmark::State& state) {
   const std::int64_t batch = state.range(0) / (40 * 8 * 64);
   run(state,
@@ -201,7 +201,7 @@ std::vector<std::int64_t> drawn_indices(std::int64_t count, std::int64_t below) 
   }
   return indices;
 }
-/// As many rows as the table has, 512 wide.
+/// Looks up as many rows as the table has; a row is 512 wide.
 void BM_Embedding(benchmark::State& state) {
   const std::int64_t rows = state.range(0) / 512;
   run(state,

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""One training step of ResNet-50 (batch 32, momentum, TF32 allowed) by PyTorch on this machine's GPU, as JSON.
+"""Time of one ResNet-50 training step (batch 32, momentum, TF32 allowed) in PyTorch on this machine's GPU, as JSON.
 
     usage: bench/gpu_pytorch.py [--batch 32] [--steps 15]
 
-What scripts/gpu.sh puts beside the CUDA executor's time for the same network. Exit status 77: no torch, or no GPU.
+scripts/gpu.sh compares it with the CUDA executor's time for the same network. Exit status 77: no torch, or no GPU.
 """
 
 import argparse

@@ -1,5 +1,5 @@
-// What a graph costs before anything is placed: making it, reading it, naming it by its content, grouping it.
-// Budget: an 84k-op graph is made in under 1 s and loads in under 1 s on one core, whatever its format.
+// Cost of a graph before placement: generating, reading, hashing and grouping it. Budget: an 84k-op graph
+// is generated in under 1 s and loads in under 1 s on one core, in every format.
 
 #include <benchmark/benchmark.h>
 #include <fmt/core.h>
@@ -22,7 +22,7 @@ using namespace emplace;
 
 constexpr std::int64_t kSmall = 1000, kLarge = 83'712;
 
-/// A file that goes with the benchmark.
+/// A graph file shipped with the benchmark.
 class GraphFile {
  public:
   GraphFile(const OpGraph& graph, const std::string& ending)
@@ -52,7 +52,7 @@ BENCHMARK_CAPTURE(load, json_gz, ".json.gz")->Arg(kSmall)->Arg(kLarge)->Unit(ben
 BENCHMARK_CAPTURE(load, json_zst, ".json.zst")->Arg(kSmall)->Arg(kLarge)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(load, msgpack, ".msgpack")->Arg(kSmall)->Arg(kLarge)->Unit(benchmark::kMillisecond);
 
-/// NMT as TensorFlow builds it, of so many layers: 8 are 82,619 ops.
+/// NMT as built by TensorFlow with this many layers; 8 layers are 82,619 ops.
 void BM_Generate(benchmark::State& state) {
   const models::ModelFacts& nmt = *models::find_model("nmt");
   const models::Recording recording{.granularity = models::Granularity::kTensorFlow, .training = true};
@@ -64,13 +64,13 @@ void BM_Generate(benchmark::State& state) {
 }
 BENCHMARK(BM_Generate)->Arg(2)->Arg(8)->Unit(benchmark::kMillisecond);
 
-/// Every file of the folder EMPLACE_PUBLISHED (tests/models/published_files.sh fetches some), with whatever
-/// sizes EMPLACE_SHAPE gives.
+/// Reads every file of the folder EMPLACE_PUBLISHED (tests/models/published_files.sh fetches some), with
+/// the sizes in EMPLACE_SHAPE.
 void BM_ReadFolder(benchmark::State& state) {
   const char* folder = std::getenv("EMPLACE_PUBLISHED");
   std::error_code error;
   if (folder == nullptr || !std::filesystem::is_directory(folder, error))
-    return state.SkipWithError("EMPLACE_PUBLISHED is no folder");
+    return state.SkipWithError("EMPLACE_PUBLISHED is not a folder");
   const char* sizes = std::getenv("EMPLACE_SHAPE");
   ReadOptions options;
   if (sizes != nullptr && *sizes != 0) {

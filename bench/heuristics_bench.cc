@@ -1,8 +1,8 @@
-// What a heuristic placement costs, all attempts and their measurements included. Budgets at 25k ops: m-etf 1
-// s; scotch, mincut and metis what the library takes and 100 ms. Graphs: layered random DAGs by size on four
-// GPUs (12,000 MB each, and 40 MB, where memory decides), and a net on a CPU and four GPUs (12,000 and 1,300
-// MB): the shipped one, or the one that EMPLACE_GRAPH names. Each prints its answer, step_ms, and the
-// libraries' part of its time, library_ms.
+// Cost of heuristic placement, including all attempts and their measurements. Budgets at 25k ops: 1 s for
+// m-etf; library time plus 100 ms for scotch, mincut and metis. Graphs: layered random DAGs of several
+// sizes on four GPUs (12,000 MB each; and 40 MB, where memory is the bottleneck), and a network on a CPU
+// and four GPUs (12,000 and 1,300 MB): the shipped graph, or the file named by EMPLACE_GRAPH. Counters: the
+// result, step_ms, and the time in libraries, library_ms.
 #include <benchmark/benchmark.h>
 #include <fmt/core.h>
 
@@ -104,7 +104,7 @@ void register_all() {
         ->Unit(benchmark::kMillisecond);
     benchmark::RegisterBenchmark(("BM_Nmt/" + method).c_str(),
                                  [method](benchmark::State& state) { on_nmt(state, method); })
-        ->Arg(12000)  // Memory of a GPU [MB].
+        ->Arg(12000)  // GPU memory [MB].
         ->Arg(1300)
         ->Unit(benchmark::kMillisecond);
   }

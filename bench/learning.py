@@ -1,22 +1,23 @@
 #!/usr/bin/env python3
-"""What each method reaches on which graph and machine, as one resumable job.
+"""Step times that each method reaches on each graph and machine, as one resumable job.
 
 usage: bench/learning.py --graphs DIR --out ROWS.jsonl [options]
 
-Runs `emplace compare` and `emplace run` for every graph, machine, method and seed of the table, appends each
-finished row to ROWS.jsonl (one JSON object per line) and skips rows that are there; ends with the Markdown table.
-Stop it whenever you like: the same command goes on where it was. The machines are one Haswell CPU and 2 or 4
-K40s, with all their memory or with each GPU cut to 0.6 (of 2) or 0.4 (of 4) of what one GPU would need for the
-whole graph. Learned methods are written METHOD or METHOD:PRESET (paper, tuned) and start from nothing, or
-METHOD:PRESET:best-baseline, to start where annealing does: from the best of the simple methods, whose placement
-counts if nothing better is found. `anneal` and the simple methods come from `compare`; those that nothing
-random decides are run with the first seed only.
+Runs `emplace compare` and `emplace run` for every graph, machine, method and seed of the table. Appends each finished
+row to ROWS.jsonl (one JSON object per line), skips existing rows, and prints the Markdown table at the end. The job can
+be stopped at any time; the same command continues it.
+
+Machines: one Haswell CPU and 2 or 4 K40s, with all their memory or with each GPU capped at 0.6 (of 2) or 0.4 (of 4) of
+what one GPU needs for the whole graph.
+Learned methods: METHOD or METHOD:PRESET (paper, tuned) starts from scratch. METHOD:PRESET:best-baseline starts from the
+best of the simple methods, as annealing does; that placement counts if nothing better is found.
+Other methods: `anneal` and the simple methods come from `compare`; deterministic methods run with the first seed only.
 
   --short        3 graphs, capped memory only, one seed: half an hour with four learned methods of 60 s
-  --only REGEX   of the rows' names "GRAPH/MACHINE/METHOD/SEED"
+  --only REGEX   run only rows whose name "GRAPH/MACHINE/METHOD/SEED" matches
   --table        print the tables of ROWS.jsonl and run nothing
-  --reach METHOD with it: how far each learned row was after how many evaluations, and after how many it reached
-                 METHOD's best of the same graph, machine and seed
+  --reach METHOD with --table: the progress of each learned row by number of evaluations, and the evaluations it took to
+                 reach METHOD's best for the same graph, machine and seed
 """
 import argparse
 import json
@@ -32,32 +33,32 @@ import time
 GRAPHS = ["nmt-2layer-bs64", "nmt-4layer-bs64", "rnnlm-bs64", "nasnet_a_cifar-bs32", "inception_v3-bs1",
           "inception_v3-bs32"]
 SHORT_GRAPHS = ["nmt-2layer-bs64", "inception_v3-bs32", "nasnet_a_cifar-bs32"]
-# Name, GPUs, share of the one-device peak that each may use (None: all that a K40 has).
+# Columns: name, GPUs, share of the one-device peak that each GPU may use (None: all memory of a K40).
 MACHINES = [("2gpu-full", 2, None), ("2gpu-0.6x", 2, 0.6), ("4gpu-full", 4, None), ("4gpu-0.4x", 4, 0.4)]
-FIXED = ["single-cpu", "single-gpu", "round-robin", "contiguous", "expert"]  # Nothing random in them.
+FIXED = ["single-cpu", "single-gpu", "round-robin", "contiguous", "expert"]  # Deterministic methods.
 SEEDED = ["random", "anneal"]
-SIMPLE = FIXED + ["random", "scotch", "mincut", "metis", "m-topo", "m-etf", "m-sct", "heft"]  # Annealing's starts.
+SIMPLE = FIXED + ["random", "scotch", "mincut", "metis", "m-topo", "m-etf", "m-sct", "heft"]  # Start placements of annealing.
 LEARNED = ["hierarchical:tuned", "colocrl:tuned", "spotlight:tuned", "placeto:tuned"]
 ENDINGS = (".json.gz", ".json", ".json.zst", ".epg", ".msgpack")
 
 
 class Failed(Exception):
-    """A command that gave no result, with its own words."""
+    """A command that failed, with its error message."""
 
 
 def words():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--graphs", help="folder with the graph files")
-    parser.add_argument("--out", required=True, help="rows, one JSON object per line; read first if it is there")
+    parser.add_argument("--out", required=True, help="file of rows, one JSON object per line; existing rows are reused")
     parser.add_argument("--program", default="build/release/emplace")
-    parser.add_argument("--learned", default=",".join(LEARNED), help="METHOD[:PRESET[:START]], separated by commas")
-    parser.add_argument("--methods", default=",".join(FIXED + SEEDED), help="methods of `emplace compare`")
-    parser.add_argument("--names", help="graphs, separated by commas, instead of the table's")
+    parser.add_argument("--learned", default=",".join(LEARNED), help="comma-separated list of METHOD[:PRESET[:START]]")
+    parser.add_argument("--methods", default=",".join(FIXED + SEEDED), help="comma-separated methods of `emplace compare`")
+    parser.add_argument("--names", help="comma-separated graphs instead of those of the table")
     parser.add_argument("--seeds", default="1,2,3")
-    parser.add_argument("--budget", default="60s", help="wall time of one learned row; 0s: none")
+    parser.add_argument("--budget", default="60s", help="wall time of one learned row; 0s: no limit")
     parser.add_argument("--evaluations", type=int, default=0,
                         help="placements measured in one learned or annealed row; 0: no limit")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="for every `emplace run`")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="setting for every `emplace run`")
     parser.add_argument("--short", action="store_true")
     parser.add_argument("--only", default="")
     parser.add_argument("--table", action="store_true")
@@ -69,7 +70,7 @@ def words():
 
 
 def run_program(args, words_, allowed=(0,)):
-    """The JSON object that a command prints; None for an allowed status without one."""
+    """The JSON object that a command prints; None for an allowed exit status without one."""
     done = subprocess.run([args.program, *words_, "--json", "--quiet"], capture_output=True, text=True)
     if done.returncode in (130, 143) or done.returncode < 0:
         raise KeyboardInterrupt
@@ -108,14 +109,14 @@ def config_file(path, graph, devices, method, preset, start, args):
 
 
 def spent_by(args, wall=None):
-    """What a row may cost, in words."""
+    """The limits of a row, as text."""
     limits = ["%d evaluations" % args.evaluations] if args.evaluations else []
     wall = args.budget if wall is None else wall
     return " or ".join(limits if re.fullmatch(r"0\D*|", wall) else limits + [wall])
 
 
 class Rows:
-    """The file of finished rows. A line that was cut short by a crash is left out, and said."""
+    """The file of finished rows. A line truncated by a crash is dropped with a warning."""
 
     def __init__(self, path):
         self.path, self.rows, complete = path, {}, 0
@@ -129,7 +130,7 @@ class Rows:
                     self.rows[self.key(row)] = row
                     complete += len(line)
             if complete < os.path.getsize(path):
-                print("%s: its last line is incomplete and is dropped" % path, file=sys.stderr)
+                print("%s: dropped the incomplete last line" % path, file=sys.stderr)
                 with open(path, "rb+") as f:
                     f.truncate(complete)
 
@@ -146,7 +147,7 @@ class Rows:
 
 
 def compared(args, place, method, seed):
-    """One row of `emplace compare`. Status 3: the method found nothing that fits, which is a result."""
+    """One row of `emplace compare`. Exit status 3 is a result: no feasible placement found."""
     command = ["compare", place["path"], "-d", place["devices"], "-m", method, "--seed", str(seed)]
     if method == "anneal":
         command += ["--evaluations", str(args.evaluations)]
@@ -171,17 +172,17 @@ def learned_in(args, place, method, seed, folder):
         command += ["--set", setting]
     result = run_program(args, command, allowed=(0, 3))
     if result is None:
-        return {"step_time_s": None, "evaluations": None, "wall_s": None, "note": "nothing that fits was found"}
+        return {"step_time_s": None, "evaluations": None, "wall_s": None, "note": "no feasible placement found"}
     known = [result["best_step_time_s"], *(result["baseline_step_time_s"].values())]
     best = min((s for s in known if s), default=None)
     return {"step_time_s": best, "evaluations": result["measurements"], "wall_s": result["wall_s"],
             "updates": result["updates"], "start": result["starts"][0]["start"],
-            "note": "" if best else "nothing that fits was found",
+            "note": "" if best else "no feasible placement found",
             "curve": curve(os.path.join(folder, "run", "run.db"))}
 
 
 def curve(run_db):
-    """[evaluations, step time in s] of every placement that was better than all before it, in the log's order."""
+    """[evaluations, step time in s] of every placement that improved on all before it, in log order."""
     points = []
     with sqlite3.connect(run_db) as db:
         logged = db.execute("SELECT valid, step_time_s FROM measurements JOIN episodes USING (episode) ORDER BY seq, number")
@@ -192,7 +193,7 @@ def curve(run_db):
 
 
 def prepare(args, graph, machine, gpus, share, folder, known):
-    """The device file of a machine for a graph, and what does not depend on the method."""
+    """The device file of a machine for a graph, and values that do not depend on the method."""
     path = find_graph(args.graphs, graph)
     if graph not in known:
         whole = device_file(os.path.join(folder, "whole.toml"), 1, None)
@@ -206,7 +207,7 @@ def prepare(args, graph, machine, gpus, share, folder, known):
 
 
 def work(args):
-    """(graph, machine, GPUs, share, method, seed, is it learned), in the order in which it is done."""
+    """(graph, machine, GPUs, share, method, seed, is learned) in the order of execution."""
     graphs = args.names.split(",") if args.names else SHORT_GRAPHS if args.short else GRAPHS
     machines = [m for m in MACHINES if m[2]] if args.short else MACHINES
     seeds = [int(s) for s in args.seeds.split(",")][:1 if args.short else None]
@@ -254,7 +255,7 @@ def do_all(args, rows):
 
 
 def cell(rows):
-    """Best, and median where there are several seeds; how many fitted if not all."""
+    """Best; also the median with several seeds, and the number of feasible rows if not all are."""
     times = sorted(r["step_time_s"] for r in rows if r["step_time_s"])
     if not times:
         return "–"
@@ -265,7 +266,7 @@ def cell(rows):
 
 
 def table(rows):
-    """Two Markdown tables: step times, and what they cost."""
+    """Two Markdown tables: step times, and evaluations with wall times."""
     if not rows:
         return "no rows yet"
     first_seen = lambda values: list(dict.fromkeys(values))
@@ -290,7 +291,7 @@ def table(rows):
             spent.append("%d / %.1f s" % (statistics.mean(r["evaluations"] for r in done),
                                           statistics.mean(r["wall_s"] for r in done)) if done else "")
         costs += "| %s | %s | %s |\n" % (graph, machine, " | ".join(spent))
-    return ("Step time [ms], best (median) of the seeds; – nothing that fits:\n\n%s\n"
+    return ("Step time [ms], best (median) of the seeds; – no feasible placement:\n\n%s\n"
             "Evaluations / wall time, means over the seeds:\n\n%s" % (steps, costs))
 
 
@@ -298,7 +299,7 @@ CHECKPOINTS = [1000, 3000, 6000, 12000]  # Evaluations.
 
 
 def reach_table(rows, reference):
-    """Markdown: each learned row's best so far, and when it reached what `reference` ended with."""
+    """Markdown: best step time so far of each learned row, and when it reached the final best of `reference`."""
     text = "Best step time so far [ms]:\n\n| graph | machine | seed | method | %s | best (at) | reaches %s |\n" % (
         " | ".join("%d" % n for n in CHECKPOINTS), reference)
     text += "|---|---|--:|---|" + "--:|" * (len(CHECKPOINTS) + 2) + "\n"
@@ -330,7 +331,7 @@ def main():
         try:
             failures = do_all(args, rows)
         except KeyboardInterrupt:
-            print("interrupted; the same command goes on from here", file=sys.stderr)
+            print("interrupted; repeat the command to continue", file=sys.stderr)
             return 130
         except (Failed, OSError) as failure:
             print("error: %s" % failure, file=sys.stderr)
@@ -338,7 +339,7 @@ def main():
     done = list(rows.rows.values())
     print(reach_table(done, args.reach) if args.reach else table(done))
     if failures:
-        print("%d rows failed; the same command tries them again" % failures, file=sys.stderr)
+        print("%d rows failed; repeat the command to retry them" % failures, file=sys.stderr)
     return 1 if failures else 0
 
 

@@ -1,9 +1,10 @@
-// What the quickstart's policy learns, without the runtime: nmt-2layer on one Haswell CPU and two K40s of 2.5
-// GiB, sample, simulate, learn, in one thread, with the numbers of configs/quickstart.toml. The answer is the
-// step time of the best placement drawn and of the likeliest one in the end; updates, not seconds, are fixed,
-// so that it repeats to the bit. Floor: 325 ms (the proven bound); annealing reached 418 ms, METIS 559, the
-// best baseline of the quickstart 600. Budget: under 600 ms from scratch and 480 ms from the best baseline, 5
-// of 6 seeds, in the updates of 20 s on two cores.
+// Learning quality of the quickstart's policy without the runtime: nmt-2layer on one Haswell CPU and two
+// K40s of 2.5 GiB; sampling, simulation and learning in one thread, with the settings of
+// configs/quickstart.toml. Counters: the step time of the best placement drawn and of the final most likely
+// placement. The number of updates is fixed instead of the time, so the result is bit-reproducible. Floor:
+// 325 ms (proven bound). References: annealing 418 ms, METIS 559 ms, the best baseline of the quickstart
+// 600 ms. Budget: under 600 ms from scratch and under 480 ms from the best baseline, for 5 of 6 seeds, in
+// the number of updates that two cores make in 20 s.
 
 #include <benchmark/benchmark.h>
 
@@ -27,7 +28,7 @@ namespace emplace {
 namespace {
 
 constexpr std::size_t kGroups = 64;
-constexpr std::size_t kLag = 2;  // Episodes on their way while one is learned from.
+constexpr std::size_t kLag = 2;  // Episodes in flight while one is learned from.
 
 struct Task {
   OpGraph graph = *load_graph(std::string{EMPLACE_SOURCE_DIR} + "/configs/graphs/nmt-2layer-bs64.json.gz");
@@ -64,7 +65,7 @@ Placement best_baseline(Task& task) {
   return best;
 }
 
-/// What stands for baseline tracker: an exponential mean and variance of the costs.
+/// Stand-in for the baseline tracker: exponential mean and variance of the costs.
 struct Baseline {
   double mean = 0, variance = 0;
   bool started = false;

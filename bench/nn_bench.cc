@@ -1,10 +1,10 @@
-// What an iteration of the Hierarchical Planner and of ColocRL costs. The planner: 4 placements, 5 devices,
-// one core. Budget at 83,712 ops, 256 groups and the paper's sizes: sampling 0.12 s, update (gradient, clip,
-// Adam) 0.30 s. The paper draws one grouping and 4 placements of it; the peer (placers.py hp) 4 groupings and
-// a placement of each, which encodes four times. Floor of the peer's shape: 22.3 GFLOP of matrix products, at
-// the speed that BM_Product shows, and 67 M tanh a pass in the attention. ColocRL: budget 0.26 s for a sample
-// and an update of 280 groups, a third and a half of the peer's (placers.py coloc). Each benchmark prints its
-// answer, log_p of the first update, beside its time.
+// Cost of an iteration of the Hierarchical Planner and of ColocRL. Planner: 4 placements, 5 devices, one
+// core. Budget at 83,712 ops, 256 groups and the paper's sizes: sampling 0.12 s, update (gradient, clip,
+// Adam) 0.30 s. The paper draws one grouping and 4 placements of it. The peer (placers.py hp) draws 4
+// groupings and one placement of each, which encodes four times. Floor of the peer's shape: 22.3 GFLOP of
+// matrix products at the speed of BM_Product, and 67 M tanh per pass in the attention. ColocRL: budget 0.26
+// s for a sample and an update of 280 groups, a third and a half of the peer's time (placers.py coloc).
+// Counter: log_p of the first update.
 #include <benchmark/benchmark.h>
 
 #include <memory>
@@ -46,7 +46,8 @@ Setting setting(const benchmark::State& state) {
           state.range(2), static_cast<std::size_t>(state.range(3))};
 }
 
-/// Ops, groups, hidden, groupings: a small one, the quickstart's, the paper's, the peer's.
+/// Args: ops, groups, hidden size, groupings. Rows: a small case, the quickstart's, the paper's, the
+/// peer's.
 void shapes(benchmark::internal::Benchmark* bench) {
   bench->Args({1000, 64, 64, 1})->Args({13'581, 64, 64, 1});
   bench->Args({83'712, 256, 256, 1})->Args({83'712, 256, 256, 4})->Unit(benchmark::kMillisecond);
@@ -85,9 +86,9 @@ void BM_HierarchicalUpdate(benchmark::State& state) {
 }
 BENCHMARK(BM_HierarchicalUpdate)->Apply(shapes);
 
-/// The network of the peer (placers.py coloc): inputs of 200 types, 16 shape sums and 280 groups, both ways,
-/// the decoder started from the encoder, plain logits. 14.4 GFLOP as the peer counts, which
-/// encodes each of the 4 samples; once for all is enough, 8.3 GFLOP.
+/// The network of the peer (placers.py coloc): inputs of 200 types, 16 shape sums and 280 groups in both
+/// directions; the decoder starts from the encoder's state; plain logits. The peer counts 14.4 GFLOP
+/// because it encodes each of the 4 samples; encoding once takes 8.3 GFLOP.
 struct ColocRl {
   ColocRl(std::uint32_t ops, std::size_t groups, Eigen::Index hidden, std::size_t threads)
       : graph{Setting::make(ops)},
@@ -111,7 +112,7 @@ struct ColocRl {
   std::unique_ptr<policy::SequencePlacer> placer;
 };
 
-/// Ops, groups, hidden, threads.
+/// Args: ops, groups, hidden size, threads.
 void coloc_shapes(benchmark::internal::Benchmark* bench) {
   bench->Args({1000, 64, 64, 1})->Args({22'097, 280, 256, 1})->Args({22'097, 280, 256, 2});
   bench->UseRealTime()->Unit(benchmark::kMillisecond);
@@ -147,7 +148,7 @@ void BM_ColocRlUpdate(benchmark::State& state) {
 }
 BENCHMARK(BM_ColocRlUpdate)->Apply(coloc_shapes);
 
-/// The matrix product that most of it could be: m x n x k, from the cache.
+/// Reference speed: a matrix product m x n x k from the cache.
 void BM_Product(benchmark::State& state) {
   const Eigen::Index m = state.range(0), n = state.range(1), k = state.range(2);
   const policy::Packed a{policy::Matrix::Constant(m, k, 0.5f)};

@@ -1,8 +1,9 @@
-// What an iteration of Placeto costs: 5 devices, the peer's layered graph (placers.py placeto_replay), one
-// episode, one core. Target at 160 nodes: draw, gradient and Adam together in 0.256 s, 2.5 times the speed of
-// the best PyTorch setting (0.64 s). Floor of the plain way, every state passed forward and backward whole:
-// 31.4 GFLOP, 23.5 of them useful, 0.152 s at 206 GFLOP/s. A trace computes only what a step changes: that
-// part of the message passing which `computed` says. The answer is log_p of the first episode.
+// Cost of an iteration of Placeto: 5 devices, the peer's layered graph (placers.py placeto_replay), one
+// episode, one core. Target at 160 nodes: draw, gradient and Adam together in 0.256 s, 2.5 times the speed
+// of the best PyTorch setting (0.64 s). Floor of the direct method, which passes every state forward and
+// backward in full: 31.4 GFLOP, 23.5 of them useful, 0.152 s at 206 GFLOP/s. A trace computes only what a
+// step changes; the counter `computed` is that share of the message passing. The result is log_p of the
+// first episode.
 #include <benchmark/benchmark.h>
 #include <fmt/core.h>
 
@@ -22,7 +23,8 @@
 namespace emplace {
 namespace {
 
-/// The peer's graph: each node reads one of the 20 before it, four in ten one of the 60 before as well.
+/// The peer's graph: each node reads one of the 20 nodes before it; four in ten also read one of the 60
+/// before.
 OpGraph peer_graph(std::uint32_t nodes) {
   Rng rng{1, Purpose::kTest};
   std::vector<testing::SampleOp> ops(nodes);
@@ -52,7 +54,7 @@ struct Setting {
     policy::PlacetoOptions options;
     options.start = policy::EpisodeStart::kRandom;
     placer = *policy::PlacetoPlacer::make({view}, options, 1);
-    // Untrained, the head's zeros would hide what is under it.
+    // The head is zero before training and would hide errors in the layers below.
     Rng rng{2, Purpose::kTest};
     for (float& value : placer->parameters().values()) value += 0.02f * rng.normal();
   }
@@ -90,7 +92,7 @@ void BM_PlacetoIteration(benchmark::State& state) {
 }
 BENCHMARK(BM_PlacetoIteration)->Arg(16)->Arg(64)->Arg(160)->Unit(benchmark::kMillisecond);
 
-/// The network alone along an episode, forward and backward.
+/// The network alone over an episode, forward and backward.
 void BM_GraphTrace(benchmark::State& state) {
   const auto nodes = static_cast<std::uint32_t>(state.range(0));
   const OpGraph ops = peer_graph(nodes);
@@ -109,7 +111,7 @@ void BM_GraphTrace(benchmark::State& state) {
     trace.begin(weights, graph, nullptr, features);
     std::uint32_t before = graph.order().front();
     for (const std::uint32_t node : graph.order()) {
-      // As in an episode: the node before and the node at hand.
+      // Changed nodes as in an episode: the previous node and the current one.
       for (const std::uint32_t changed : {before, node})
         trace.change(changed, {features.col((changed + node) % nodes).data(), 9});
       trace.step(node);
@@ -123,9 +125,9 @@ void BM_GraphTrace(benchmark::State& state) {
 }
 BENCHMARK(BM_GraphTrace)->Arg(64)->Arg(160)->Unit(benchmark::kMillisecond);
 
-/// What it learns: the quickstart's net and machine (see learning_bench.cc for floors and others' results) in
-/// 64 groups of scopes by phase, episodes of 64 placements, 4 to an update. The answer is the step time of
-/// the best placement seen and of the likeliest in the end.
+/// Learning quality on the quickstart's network and machine (see learning_bench.cc for floors and
+/// references): 64 groups of scopes by phase, episodes of 64 placements, 4 episodes per update. Counters:
+/// the step time of the best placement seen and of the final most likely placement.
 void BM_PlacetoLearn(benchmark::State& state) {
   const OpGraph graph =
       *load_graph(std::string{EMPLACE_SOURCE_DIR} + "/configs/graphs/nmt-2layer-bs64.json.gz");

@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
-"""How good `auto` is, as one resumable job that writes docs/results/quality.md.
+"""Placement quality of `auto`, as one resumable job that writes docs/results/quality.md.
 
 usage: bench/quality.py --graphs DIR --workloads DIR --out ROWS.jsonl [options]
 
-Two tables. Machines: ten training graphs on one Haswell CPU with 2, 4 or 8 K40s or 2 or 4 V100s over PCIe, each GPU with
-all its memory or capped at 0.6 (of 2), 0.4 (of 4) or 0.27 (of 8) of what one device would need for the whole graph; every
-heuristic by `emplace compare`, then `emplace place` (auto) for the budget. Workloads: those of dnn-partitioning under
-their cost models, auto on one core with three seeds, and `contiguous`, held against the best that is known. Finished rows
-are appended to ROWS.jsonl and skipped the next time: stop it whenever you like.
+Machines table: ten training graphs on one Haswell CPU with 2, 4 or 8 K40s or 2 or 4 V100s over PCIe. Each GPU has all
+its memory, or is capped at 0.6 (of 2), 0.4 (of 4) or 0.27 (of 8) of what one device needs for the whole graph. Runs every
+heuristic by `emplace compare`, then `emplace place` (auto) for the budget.
+Workloads table: the dnn-partitioning workloads under their cost models; auto on one core with three seeds, and
+`contiguous`, compared with the best known values.
+Appends finished rows to ROWS.jsonl and skips existing ones. The job can be stopped at any time.
 
-  --budget 60s   of each auto          --workload-budget 60s   the same for workloads
-  --only REGEX   of the rows' names    --threads N             of auto on machines; 0: all cores
-  --page FILE    write the page        --table                 print the tables of ROWS.jsonl and run nothing
+  --budget 60s   time of each auto       --workload-budget 60s   time of each auto on workloads
+  --only REGEX   run matching rows only  --threads N             threads of auto on machines; 0: all cores
+  --page FILE    write the page          --table                 print the tables of ROWS.jsonl and run nothing
 """
 import argparse
 import json
@@ -63,7 +64,7 @@ def arguments():
 
 
 def emplace(args, words):
-    """The JSON object that a command prints; None if it says that nothing fits."""
+    """The JSON object that a command prints; None if no placement is feasible."""
     done = subprocess.run([args.program, *words, "--json", "--quiet"], capture_output=True, text=True)
     if done.returncode in (130, 143) or done.returncode < 0:
         raise KeyboardInterrupt

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """The learned rows of the placement quality table: latency of the dnn-partitioning workloads.
 
-  on-graph    a sweep trained on each workload, from nothing and from the best baseline; the better of the two
-  zero-shot   the likeliest placement of one that was trained on other networks alone, nothing searched or drawn
-  fine-tuned  the same policy, 60 s on the workload
+  on-graph    a sweep trained on each workload, from scratch and from the best baseline; the better of the two
+  zero-shot   the most likely placement of a sweep trained only on other networks, without search or sampling
+  fine-tuned  the same policy after 60 s of fine-tuning on the workload
 
-quality_learned.py --workloads DIR --graphs DIR --out FOLDER [--seeds 1,2] writes FOLDER/rows.jsonl, one line per
-number, FOLDER/rows.md, and run directories; what is there already is not done again.
-DIR of --workloads holds LayerGraphs/ and OperatorGraphs/ of latency-inputs, that of --graphs the measured graphs of
-PipeDream as emplace reads them.
+quality_learned.py --workloads DIR --graphs DIR --out FOLDER [--seeds 1,2] writes FOLDER/rows.jsonl (one line per
+number), FOLDER/rows.md and the run directories. Existing results are reused.
+The DIR of --workloads contains LayerGraphs/ and OperatorGraphs/ of latency-inputs. The DIR of --graphs contains the
+measured PipeDream graphs in a format that emplace reads.
 """
 import argparse
 import collections
@@ -19,21 +19,23 @@ import subprocess
 import sys
 import time
 
-# Network: file, best known latency [ms], and the family whose members count as seen.
+# Network: file, best known latency [ms], family. Training on any member of the family counts as having seen
+# it.
 WORKLOADS = {
     "bert24": ("LayerGraphs/bert24_inference.json", 100.2185, "bert"),
     "inceptionv3": ("LayerGraphs/inceptionv3_inference.json", 1186.548058, "inception"),
     "bert_l-3": ("OperatorGraphs/bert_l-3_inference.json", 408.474408, "bert"),
     "resnet50": ("OperatorGraphs/resnet50_inference.json", 651.120759, "resnet"),
 }
-# Training graphs beside the workloads themselves; none is of a network above.
+# Additional training graphs; none of them is a network above.
 OTHERS = {"densenet121": "pipedream-densenet121.json", "alexnet": "pipedream-alexnet.json"}
-# A network on other machines: all transfers over all times on the CPU (None: its own), and factors of memory.
+# Machine variants of a network: ratio of all transfers to all CPU times (None: unchanged), and memory
+# factor.
 VARIANTS = [(None, 1), (0.15, 1.5), (0.5, 0.8), (1.5, 1), (3, 0.7), (6, 1)]
 
 
 def workload_of(graph, cpu_factor=10.0, ms_per_byte=1 / 2147483.648):
-    """A PipeDream profile as a workload: its forward pass, a CPU so many times slower, eight accelerators."""
+    """A PipeDream profile as a workload: its forward pass, a CPU slower by this factor, eight accelerators."""
     ops = [op for op in graph["ops"] if op["phase"] == "forward"]
     kept = {op["id"] for op in ops}
     nodes, edges = [], []
@@ -65,7 +67,7 @@ def variant_of(workload, ratio, memory):
 
 
 def best_of(summary):
-    """Of all starts of a run: the least latency [ms], and how many placements were measured."""
+    """Least latency of all starts of a run [ms], and the number of placements measured."""
     return (min(start["best_step_time_s"] for start in summary["starts"]) * 1e3,
             sum(start["measurements"] for start in summary["starts"]))
 
@@ -87,11 +89,11 @@ class Bench:
             try:
                 self.rows.append(json.loads(line))
             except ValueError:
-                print(f"{self.file}: a row is incomplete and made again", file=sys.stderr)
+                print(f"{self.file}: incomplete row, computed again", file=sys.stderr)
         write_whole(self.file, "".join(json.dumps(row) + "\n" for row in self.rows))
 
     def row(self, kind, network, seed, make):
-        """The row, made unless it is there already."""
+    """The row; computed unless it exists."""
         for row in self.rows:
             if (row["kind"], row["network"], row["seed"]) == (kind, network, seed):
                 return
@@ -115,7 +117,7 @@ class Bench:
         return json.loads(done.stdout)
 
     def run(self, config, name, seed, budget, *settings):
-        """One run, or what is left of it; its summary."""
+    """Makes or resumes a run; returns its summary."""
         folder = self.out / f"{name}-{seed}"
         summary = self.out / f"{name}-{seed}.json"
         if not summary.exists():
@@ -128,7 +130,7 @@ class Bench:
         return folder, json.loads(summary.read_text())
 
     def training_graphs(self, family):
-        """Every network but those of the family, on several machines each."""
+    """Every network outside the family, on several machines each."""
         folder = self.out / "graphs"
         folder.mkdir(exist_ok=True)
         sources = {n: json.loads(self.path(n).read_text()) for n in WORKLOADS if WORKLOADS[n][2] != family}
@@ -191,9 +193,9 @@ def main():
     parser.add_argument("--seeds", default="1")
     parser.add_argument("--kinds", default="on-graph,zero-shot,fine-tuned")
     parser.add_argument("--networks", default=",".join(WORKLOADS))
-    parser.add_argument("--budget", default="140s", help="of training on one workload")
-    parser.add_argument("--family-budget", default="240s", help="of training on the others")
-    parser.add_argument("--fine-budget", default="60s", help="of fine-tuning")
+    parser.add_argument("--budget", default="140s", help="training time per workload")
+    parser.add_argument("--family-budget", default="240s", help="training time on the other networks")
+    parser.add_argument("--fine-budget", default="60s", help="fine-tuning time")
     bench = Bench(parser.parse_args())
     makers = {"on-graph": bench.on_graph, "zero-shot": bench.zero_shot, "fine-tuned": bench.fine_tuned}
     for seed in map(int, bench.o.seeds.split(",")):

@@ -1,8 +1,8 @@
-// What recording costs: episodes of 25,000 ops into a real database on disk, as the recorder adds them:
-// placements packed, hashes chained, 256 rows a commit, each commit waited for. The answer is bytes per
-// episode and the share of one core at 2,000 episodes a second. Floor: the placement is read once (25 kB, 2
-// us at 12 GB/s) and two rows are inserted (SQLite alone: BM_SqliteRows, blobs of the same size, nothing
-// packed or hashed). Budget: under 10 % of a core at 2,000 episodes/s; 100,000 episodes under 1.5 GB.
+// Cost of recording: episodes of 25,000 ops written to a real database on disk, as by the recorder:
+// placements packed, hashes chained, 256 rows per commit, each commit awaited. Counters: bytes per episode,
+// and the share of one core at 2,000 episodes/s. Floor: the placement is read once (25 kB, 2 us at 12 GB/s)
+// and two rows are inserted (SQLite alone: BM_SqliteRows, blobs of the same size, not packed or hashed).
+// Budget: under 10 % of a core at 2,000 episodes/s; under 1.5 GB for 100,000 episodes.
 
 #include <benchmark/benchmark.h>
 #include <fmt/core.h>
@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::size_t kOps = 25'000;
 
-/// [count, ops] in runs of `mean_run` ops on average.
+/// Placements [count, ops] in runs of `mean_run` ops on average.
 Bytes placements(std::size_t count, double mean_run, std::uint64_t seed) {
   Rng rng{seed, Purpose::kTest, 0};
   Bytes all;
@@ -47,7 +47,7 @@ std::filesystem::path fresh_folder() {
   return folder;
 }
 
-/// Of what a thread did in a benchmark.
+/// Reports the CPU time and bytes per episode.
 void report(benchmark::State& state, double cpu, std::uint64_t episodes, std::uintmax_t bytes) {
   const double each = cpu / static_cast<double>(episodes);
   state.SetItemsProcessed(static_cast<std::int64_t>(episodes));
@@ -58,7 +58,7 @@ void report(benchmark::State& state, double cpu, std::uint64_t episodes, std::ui
 
 void BM_RecordEpisodes(benchmark::State& state) {
   const auto count = static_cast<std::size_t>(state.range(0));
-  std::vector<Bytes> drawn;  // Others than the last few.
+  std::vector<Bytes> drawn;  // 32 episodes in turn: none repeats one of the last few.
   for (std::uint64_t i = 0; i < 32; ++i) drawn.push_back(placements(count, 40, i));
   const auto folder = fresh_folder();
   auto db = *RunWriter::create(folder, {});
@@ -83,10 +83,10 @@ void BM_RecordEpisodes(benchmark::State& state) {
       measured[i].number = static_cast<std::uint32_t>(i);
       measured[i].placement_id = row.placement_id + i;
     }
-    if (!db->add_episode(row, measured)) state.SkipWithError("an episode was refused");
-    if (db->uncommitted_rows() >= 256 && !db->commit()) state.SkipWithError("the disk refused");
+    if (!db->add_episode(row, measured)) state.SkipWithError("add_episode failed");
+    if (db->uncommitted_rows() >= 256 && !db->commit()) state.SkipWithError("commit failed");
   }
-  if (!db->commit()) state.SkipWithError("the disk refused");
+  if (!db->commit()) state.SkipWithError("commit failed");
   const double cpu = cpu_s() - began;
   db.reset();
   report(state, cpu, row.seq, std::filesystem::file_size(folder / "run.db"));
@@ -94,7 +94,7 @@ void BM_RecordEpisodes(benchmark::State& state) {
 }
 BENCHMARK(BM_RecordEpisodes)->Arg(1)->Arg(4)->ArgName("placements")->MinTime(2)->UseRealTime();
 
-/// What SQLite takes for rows of these sizes, with the same commits.
+/// SQLite alone: rows of these sizes with the same commits.
 void BM_SqliteRows(benchmark::State& state) {
   const auto folder = fresh_folder();
   std::filesystem::create_directories(folder);

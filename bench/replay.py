@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""What a replay takes, and whether it gives the same bits: runs of the quickstart's policy on fake executors, each replayed again and
-again. Needs a built program.
+"""Time of a replay, and whether it is bit-identical: runs of the quickstart's policy on fake executors, each replayed several
+times. Needs a built program.
 
     usage: bench/replay.py [--program build/release/emplace] [--executors 1,8] [--delay 50ms] [--seconds 20] [--times 20]
 
-Prints, per run: identical replays of all; the replay's time over that of its updates alone (a learner that reads no log); the run's
-time over the replay's. Budgets: all identical, at most 1.1, at least 5 where a measurement takes 50 ms. Floor: the updates alone.
+Prints per run: the number of identical replays; replay time over the time of its updates alone (a learner that reads no
+log); run time over replay time. Budgets: all replays identical; at most 1.1; at least 5 with 50 ms per measurement.
+Floor: the updates alone.
 """
 
 import argparse

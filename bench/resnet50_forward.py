@@ -1,15 +1,14 @@
 #!/usr/bin/python3
-"""How fast the CPU executor is beside PyTorch (Debian's python3-torch): one core each, side by side in one run.
+"""Speed of the CPU executor compared with PyTorch (Debian's python3-torch): one core each, side by side in one run.
 
 usage: bench/resnet50_forward.py [options]                          ResNet-50 forward, batch 1
        bench/resnet50_forward.py --training GRAPH.json[.gz]         a whole training step of traced aten ops
 
-Rounds alternate: `emplace evaluate GRAPH PLACEMENT --executor cpu` with everything on one CPU, then the same graph in
-PyTorch, op by op in the graph's order, one thread, oneDNN as installed. Both run on one core, the same one, one after
-the other. In PyTorch a ReLU writes over its input where nobody else reads that (as the model's definition does), and
-the optimizer over its state (as torch.optim does). Weights and data are random. Prints the medians of all samples, the
-smallest and largest, and the ratio. Exit status 1 if the CPU executor is not there or refuses the graph, 77 if PyTorch
-is not there.
+Rounds alternate between `emplace evaluate GRAPH PLACEMENT --executor cpu` with all ops on one CPU, and the same graph in
+PyTorch: op by op in graph order, one thread, oneDNN as installed. Both use the same core, one after the other. In
+PyTorch a ReLU overwrites its input if it is the only reader (as in the model's definition), and the optimizer overwrites
+its state (as torch.optim does). Weights and data are random. Prints the medians of all samples, minimum and maximum, and
+the ratio. Exit status 1: the CPU executor is missing or refuses the graph; 77: PyTorch is missing.
 """
 import argparse
 import gzip
@@ -34,17 +33,17 @@ def words():
     parser.add_argument("--training", metavar="GRAPH", help="an emplace graph instead of --graph")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--samples", type=int, default=5, help="timed steps of PyTorch in each round")
-    parser.add_argument("--warmups", type=int, default=5, help="steps before these")
+    parser.add_argument("--warmups", type=int, default=5, help="steps before the timed ones")
     parser.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)))
     parser.add_argument("--torch-only", action="store_true")
-    parser.add_argument("--keep-memory", action="store_true", help="PyTorch's allocations stay in the process: without,"
-                        " the C library gives large ones back to the system after each op")
+    parser.add_argument("--keep-memory", action="store_true", help="keep PyTorch's allocations in the process; without it,"
+                        " the C library returns large ones to the system after each op")
     parser.add_argument("--json", action="store_true", help="one JSON object")
     return parser.parse_args()
 
 
 def alone_on(core, keep_memory):
-    """One core and one thread; libraries read their variables when they are loaded, so the program starts anew."""
+    """One core and one thread. Restarts the program, because libraries read their variables at load time."""
     os.sched_setaffinity(0, {core})
     wanted = {"OMP_NUM_THREADS": "1"}
     if keep_memory:
@@ -74,12 +73,12 @@ class Emplace:
         answer = json.loads(emplace(self.program, "evaluate", self.graph, self.placement, "--devices", self.devices,
                                     "--executor", "cpu", "--json"))
         if not answer.get("valid", False):
-            raise SystemExit("bench/resnet50_forward.py: the CPU executor could not run it: %s" % answer.get("reason"))
+            raise SystemExit("bench/resnet50_forward.py: the CPU executor cannot run this graph: %s" % answer.get("reason"))
         return answer["samples_s"]
 
 
 class Step:
-    """A graph in PyTorch: calls in the order of ids, every tensor dropped after its last reader."""
+    """A graph in PyTorch: calls in id order; every tensor is dropped after its last reader."""
 
     def __init__(self, graph):
         import torch
@@ -90,7 +89,7 @@ class Step:
         for op in self.ops:
             for source in op["inputs"]:
                 readers.setdefault(source[0], []).append(op["id"])
-        memory = {}  # Which op's memory a view is a name of.
+        memory = {}  # Op whose memory a view aliases.
         for op in self.ops:
             is_view = op["type"] in graph_ops.VIEWS
             memory[op["id"]] = memory[op["inputs"][0][0]] if is_view else op["id"]
@@ -154,7 +153,7 @@ class Step:
         return getattr(inputs[0], name + "_")(inputs[1], inputs[2])
 
     def samples(self, warmups, timed):
-        """[s]; from the same state each time."""
+    """Times of the steps [s]; each starts from the same state."""
         self.state = self.random_state()
         times = []
         with self.torch.inference_mode():
@@ -173,14 +172,14 @@ def main():
     args = words()
     alone_on(args.core, args.keep_memory)
     if importlib.util.find_spec("torch") is None:
-        print("bench/resnet50_forward.py: %s has no torch; install python3-torch" % sys.executable, file=sys.stderr)
+        print("bench/resnet50_forward.py: torch is missing in %s; install python3-torch" % sys.executable, file=sys.stderr)
         raise SystemExit(77)
     source = args.training or args.graph
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         mine = None if args.torch_only else Emplace(args.program, source, folder)
         if mine:
-            mine.samples()  # Says at once if it cannot.
+            mine.samples()  # Fails early if the executor cannot run the graph.
         path = pathlib.Path(source)
         if path.suffix == ".onnx":
             emplace(args.program, "import", source, "-o", str(folder / "graph.json"))

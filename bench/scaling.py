@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""How many executors, and how many evaluations a second, one head carries.
+"""Number of executors, and evaluations per second, that one head sustains.
 
 usage: bench/scaling.py [options]        one row per number of executors, as JSON lines and a Markdown table
 
-Runs the real program on this machine: a head (switch, dispatcher, recorder, one sampler that draws at random) and
-processes of fake executors, each of which waits `--delay` per placement and then simulates it. The graph is a layered
-one of `--ops` ops. Everything is read from outside: the summary of `emplace run --json`, CPU time and memory from
-/proc, connections and bytes from `ss` (the links are tcp on the loopback; `--endpoint ipc` does without).
+Runs the real program on this machine: a head (router, dispatcher, recorder, one random sampler) and processes with fake
+executors. A fake executor waits `--delay` per placement and then simulates it. The graph is layered, with `--ops` ops.
+All values are measured from outside: the summary of `emplace run --json`, CPU time and memory from /proc, connections
+and bytes from `ss` (links are tcp on the loopback; `--endpoint ipc` avoids tcp).
 
-  bench/scaling.py                                     16, 128 and 1,024 executors of 200 ms: are they kept busy?
-  bench/scaling.py --delay 1ms --executors 256         as many evaluations as the head carries
+  bench/scaling.py                                     16, 128 and 1,024 executors of 200 ms: utilisation
+  bench/scaling.py --delay 1ms --executors 256         maximum evaluations per second of the head
 """
 import argparse
 import json
@@ -30,25 +30,25 @@ def words():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", default="build/release/emplace")
     parser.add_argument("--executors", default="16,128,1024")
-    parser.add_argument("--delay", default="200ms", help="per placement")
-    parser.add_argument("--spread", type=float, default=2, help="longest over shortest delay, so that they do not"
-                        " keep step")
-    parser.add_argument("--seconds", type=float, default=60, help="of each run")
-    parser.add_argument("--processes", type=int, default=4, help="that the executors share")
+    parser.add_argument("--delay", default="200ms", help="delay per placement")
+    parser.add_argument("--spread", type=float, default=2, help="ratio of the longest to the shortest delay,"
+                        " which keeps executors out of step")
+    parser.add_argument("--seconds", type=float, default=60, help="duration of each run")
+    parser.add_argument("--processes", type=int, default=4, help="processes shared by the executors")
     parser.add_argument("--ops", type=int, default=1000)
     parser.add_argument("--lease", type=int, default=4, help="placements per lease")
     parser.add_argument("--episode", type=int, default=16, help="placements per episode")
     parser.add_argument("--in-flight", type=int, default=0,
-                        help="placements on their way; 0: four leases for each executor")
+                        help="placements in flight; 0: four leases per executor")
     parser.add_argument("--endpoint", default="tcp://127.0.0.1:*")
-    parser.add_argument("--keys", action="store_true", help="encrypted links, as between machines")
+    parser.add_argument("--keys", action="store_true", help="encrypt links, as between machines")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
-    parser.add_argument("--perf", help="file to record a profile of the head into, in the middle of the last run")
+    parser.add_argument("--perf", help="file for a profile of the head, taken in the middle of the last run")
     return parser.parse_args()
 
 
 def layered_graph(ops, width=10):
-    """Ops in layers of `width`, each reading two of the layer before it; sizes by splitmix64."""
+    """Ops in layers of `width`; each reads two ops of the layer before. Sizes by splitmix64."""
     state = 7
 
     def draw(below):
@@ -72,7 +72,7 @@ def layered_graph(ops, width=10):
 
 
 class Watch(threading.Thread):
-    """CPU time and memory of the nodes of a run, by name, between a quarter of the run and its last second."""
+    """CPU time and memory of the nodes of a run, by name, from a quarter of the run to its last second."""
 
     def __init__(self, launcher, seconds, perf, run_dir):
         super().__init__(daemon=True)
@@ -115,7 +115,7 @@ class Watch(threading.Thread):
             return int(re.search(r"VmRSS:\s+(\d+)", status.read()).group(1)) * 1024
 
     def sockets(self, pid):
-        """Connections of the head, and the bytes that it has sent and received on them; nothing where `ss` is not."""
+        """Connections of the head with bytes sent and received; empty without `ss`."""
         if shutil.which("ss") is None:
             return 0, 0, 0
         out = subprocess.run(["ss", "-tinpH", "state", "established"], capture_output=True, text=True).stdout
@@ -132,11 +132,11 @@ class Watch(threading.Thread):
         return count, sent, received
 
     def measurements(self):
-        """When the head said last how many placements are measured, and how many."""
+        """Time of the head's last report, and the number of placements measured by then."""
         file = os.path.join(self.run_dir, "metrics.prom")
         with open(file) as text:
             measured = float(re.search(r"^emplace_measurements_total (.*)$", text.read(), re.M).group(1))
-        return os.stat(file).st_mtime, measured  # The launcher writes it as the head reports.
+        return os.stat(file).st_mtime, measured  # The launcher writes this file at each report of the head.
 
     def sample(self, nodes):
         head = next(pid for name, pid in nodes.items() if name.startswith("head"))
@@ -145,7 +145,7 @@ class Watch(threading.Thread):
 
     def run(self):
         time.sleep(self.seconds / 4)
-        for _ in range(300):  # A busy machine may take longer to its first report.
+        for _ in range(300):  # On a busy machine the first report may take longer.
             if os.path.exists(os.path.join(self.run_dir, "metrics.prom")):
                 break
             time.sleep(0.1)

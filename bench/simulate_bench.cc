@@ -1,12 +1,11 @@
-// What a simulated step costs. Budget: Placeto's model at most 30 ns per op + edge on one core at 84k ops;
-// the default model (issue order, links, memory) at most twice that. Floor: about 5 MB of compulsory traffic
-// at 84k ops, 0.05 ms from L3, 0.22 ms from DRAM; what is lost above it is dependent loads and branches that
-// cannot be predicted.
+// Cost of a simulated step. Budget: Placeto's model at most 30 ns per op + edge on one core at 84k ops; the
+// default model (issue order, links, memory) at most twice that. Floor: about 5 MB of compulsory traffic at
+// 84k ops, 0.05 ms from L3, 0.22 ms from DRAM; the rest is dependent loads and unpredictable branches.
 //
-// Graphs: layered random DAGs, seed 7. Those of 1k and 10k ops ship with the tests; others are read from the
-// folder that EMPLACE_DAGS names (NODES.txt), or generated. Real graphs come from configs/graphs or the
-// folder that EMPLACE_GRAPHS_DIR names, or are generated; a label says which. Placement: splitmix64, k = 0, 5
-// devices. Each benchmark prints its answer, step_us, beside its time.
+// Graphs: layered random DAGs, seed 7. The graphs of 1k and 10k ops ship with the tests; others are read
+// from the folder EMPLACE_DAGS (NODES.txt) or generated. Real graphs come from configs/graphs or from the
+// folder EMPLACE_GRAPHS_DIR, or are generated; the label states the source. Placement: splitmix64, k = 0, 5
+// devices. Counter: the simulated step time, step_us.
 #include <benchmark/benchmark.h>
 #include <fmt/core.h>
 
@@ -86,7 +85,7 @@ BENCHMARK(BM_DefaultProgramOrder)
     ->Unit(benchmark::kMicrosecond);
 BENCHMARK(BM_DefaultFifo)->Arg(1000)->Arg(10000)->Arg(83712)->Unit(benchmark::kMicrosecond);
 
-/// Two workers, a simulator each: evaluations per second of wall time against one worker's.
+/// Two workers with a simulator each: evaluations per second of wall time relative to one worker.
 void BM_PlacetoWorkers(benchmark::State& state) {
   const auto dag = load(state);
   const auto workers = static_cast<std::size_t>(state.range(1));
@@ -121,7 +120,7 @@ BENCHMARK(BM_PlacetoWorkers)
     ->UseRealTime()
     ->Unit(benchmark::kMillisecond);
 
-/// The placement that searches start from: the issue order cut by cost, one piece per fast device.
+/// The usual start of searches: the issue order cut by cost, one piece per fast device.
 Placement cut_by_cost(const Problem& problem) {
   const std::vector<DeviceId> fast = fast_devices(problem.devices);
   const std::vector<double> weight = op_weights(problem);
@@ -160,7 +159,7 @@ struct RealCase {
 
 struct Network {
   const char* file;
-  const char* model;  ///< Generated where the file does not exist.
+  const char* model;  ///< Model to generate if the file does not exist.
   models::ModelSizes sizes;
 };
 
@@ -193,8 +192,8 @@ void BM_Contiguous(benchmark::State& state) {
 }
 BENCHMARK(BM_Contiguous)->ArgsProduct({{0, 1, 2}, {2, 4}})->Unit(benchmark::kMicrosecond);
 
-/// Moves of one scope group at a time on the quickstart's net, in the order of its groups as Placeto's
-/// episodes visit them; anew, and going on from the last placement.
+/// Moves of one scope group at a time on the quickstart's network, in the order in which Placeto's episodes
+/// visit the groups: simulated from scratch, and incrementally from the previous placement.
 void BM_Moves(benchmark::State& state) {
   const std::filesystem::path configs = std::filesystem::path{EMPLACE_SOURCE_DIR} / "configs";
   const OpGraph graph = load_graph(configs / "graphs/nmt-2layer-bs64.json.gz").value();
@@ -219,8 +218,8 @@ void BM_Moves(benchmark::State& state) {
 }
 BENCHMARK(BM_Moves)->Arg(0)->Arg(1)->Iterations(2000)->Unit(benchmark::kMicrosecond);
 
-/// Moves of one of 256 groups that are all refused, as late in a walk: a placement, and each time another
-/// group elsewhere. Anew, and as differences to what is remembered.
+/// Moves of one of 256 groups that are all refused, as late in a local search: each candidate moves another
+/// group of the same placement. Simulated from scratch, and incrementally.
 void run_refused_moves(benchmark::State& state, const Problem& problem, const Placement& start, bool moving) {
   Simulator simulator{problem.graph, problem.devices, {Dispatch::kProgram, moving}};
   const Grouping grouping = placement_groups(problem, 256);
@@ -253,7 +252,7 @@ BENCHMARK(BM_RefusedMoves)
     ->Iterations(2000)
     ->Unit(benchmark::kMicrosecond);
 
-/// The same on a layered DAG, cut by cost (0) or with its groups dealt at random (1).
+/// Refused moves on a layered DAG, cut by cost (0) or with its groups assigned at random (1).
 void BM_RefusedMovesLayered(benchmark::State& state) {
   const auto dag = load(state);
   const DeviceSet devices = testing::sample_devices(kDevices, false, std::int64_t{1} << 50, {7.6e9, 25e-6});

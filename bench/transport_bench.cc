@@ -1,8 +1,9 @@
-// What actors pay between processes beside raw ZeroMQ of the same topology (DEALER -> ROUTER, tcp loopback,
-// one I/O thread each), measured in turns within one run. The other process is this program again. Counters:
-// raw and ours in messages per second (or us per round trip) and their ratio. Budget: one way 64 B >= 0.50 of
-// raw, 16 KiB >= 1.5 (aggregated), 256 KiB >= 0.95; round trip <= 1.1 of raw between actors on I/O loops, <=
-// 2 between actors with loops of their own. An actor's message carries its envelope.
+// Cost of messages between actors of two processes, compared with raw ZeroMQ in the same topology (DEALER
+// -> ROUTER, tcp loopback, one I/O thread each), alternating in one run. The peer process runs this
+// program. Counters: raw and actor messages per second (or us per round trip) and their ratio. Budget: one
+// way 64 B >= 0.50 of raw, 16 KiB >= 1.5 (aggregated), 256 KiB >= 0.95; round trip <= 1.1 of raw between
+// actors on I/O loops, <= 2 between actors with loops of their own. An actor's message includes its
+// envelope.
 #include <benchmark/benchmark.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -34,12 +35,12 @@ double seconds_since(Nanos start) { return std::chrono::duration<double>(g_clock
 
 struct Load {
   static constexpr std::uint16_t kType = 40;
-  std::vector<std::uint8_t> payload;  ///< Small ones; large ones are bulk.
+  std::vector<std::uint8_t> payload;  ///< Payload of small messages; large payloads are bulk.
   EMPLACE_FIELDS(payload)
 };
 constexpr std::size_t kBulkFrom = 1'024;
 
-/// This program as the other side.
+/// A child process with this program as the other side.
 class Process {
  public:
   explicit Process(std::vector<std::string> arguments) {
@@ -51,7 +52,7 @@ class Process {
   }
   ~Process() {
     int status = 0;
-    EMPLACE_CHECK(waitpid(pid_, &status, 0) == pid_ && status == 0, "the other process failed");
+    EMPLACE_CHECK(waitpid(pid_, &status, 0) == pid_ && status == 0, "child process failed");
   }
 
  private:
@@ -131,14 +132,14 @@ int raw_echo(const std::string& endpoint, std::size_t bytes, long trips) {
     (void)socket.recv(message);
     socket.send(message, zmq::send_flags::none);
   }
-  // The last answer has to leave before the socket does.
+  // The last answer must be sent before the socket closes.
   socket.set(zmq::sockopt::linger, 1'000);
   return 0;
 }
 
 // ---- actors ----
 
-/// Sends as fast as it is let.
+/// Sends as fast as the queue accepts.
 class Source final : public Actor {
  public:
   Source(std::size_t bytes, long messages)
@@ -159,11 +160,11 @@ class Source final : public Actor {
       room = context.send(sink_, load_, bulk_);
       left_ -= room ? 1 : 0;
     }
-    // What waits in the queue lasts for longer than the pause.
+    // The queue holds enough to bridge the pause.
     if (left_ > 0)
       context.after(std::chrono::milliseconds{room ? 0 : 1}, [this, &context] { push(context); });
   }
-  const std::size_t burst_;  // A turn's worth: about 1 MiB.
+  const std::size_t burst_;  // Messages per turn: about 1 MiB.
   const ActorId sink_ = actor_id("sink");
   Load load_;
   messages::SharedBytes bulk_;
@@ -238,7 +239,7 @@ double actors_one_way(std::size_t bytes, long messages) {
   const auto head = make_node({.listen = {"tcp://127.0.0.1:*"}});
   (void)head->spawn<Sink>("sink", Home::kIoLoop, messages, &elapsed);
   const Process sender{{"--source", head->endpoints()[0], std::to_string(bytes), std::to_string(messages)}};
-  EMPLACE_CHECK(run(*head) == 0, "the head failed");
+  EMPLACE_CHECK(run(*head) == 0, "head failed");
   return elapsed;
 }
 
@@ -247,7 +248,7 @@ double actors_round_trip(std::size_t bytes, long trips, Home home) {
   const auto head = make_node({.listen = {"tcp://127.0.0.1:*"}});
   (void)head->spawn<Pinger>("pinger", home, bytes, trips, &elapsed);
   const Process echo{{home == Home::kIoLoop ? "--echo" : "--echo-own", head->endpoints()[0], "0", "0"}};
-  EMPLACE_CHECK(run(*head) == 0, "the head failed");
+  EMPLACE_CHECK(run(*head) == 0, "head failed");
   return elapsed;
 }
 
