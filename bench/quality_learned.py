@@ -93,7 +93,7 @@ class Bench:
         write_whole(self.file, "".join(json.dumps(row) + "\n" for row in self.rows))
 
     def row(self, kind, network, seed, make):
-    """The row; computed unless it exists."""
+        """The row; computed unless it exists."""
         for row in self.rows:
             if (row["kind"], row["network"], row["seed"]) == (kind, network, seed):
                 return
@@ -117,7 +117,7 @@ class Bench:
         return json.loads(done.stdout)
 
     def run(self, config, name, seed, budget, *settings):
-    """Makes or resumes a run; returns its summary."""
+        """Makes or resumes a run; returns its summary."""
         folder = self.out / f"{name}-{seed}"
         summary = self.out / f"{name}-{seed}.json"
         if not summary.exists():
@@ -130,7 +130,7 @@ class Bench:
         return folder, json.loads(summary.read_text())
 
     def training_graphs(self, family):
-    """Every network outside the family, on several machines each."""
+        """Every network outside the family, on several machines each."""
         folder = self.out / "graphs"
         folder.mkdir(exist_ok=True)
         sources = {n: json.loads(self.path(n).read_text()) for n in WORKLOADS if WORKLOADS[n][2] != family}

@@ -153,7 +153,7 @@ class Step:
         return getattr(inputs[0], name + "_")(inputs[1], inputs[2])
 
     def samples(self, warmups, timed):
-    """Times of the steps [s]; each starts from the same state."""
+        """Times of the steps [s]; each starts from the same state."""
         self.state = self.random_state()
         times = []
         with self.torch.inference_mode():
