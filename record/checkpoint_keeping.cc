@@ -8,7 +8,7 @@ std::vector<std::uint64_t> superfluous_checkpoints(std::span<const std::uint64_t
                                                    const CheckpointKeeping& keeping) {
   std::vector<std::uint64_t> superfluous;
   if (keeping.every == 0 || updates.size() <= 3) return superfluous;
-  // The newest one that is not newer than this version; the first if all are.
+  // The newest checkpoint that is not newer than `version`; the first if all are newer.
   const auto before = [&](std::uint64_t version) {
     const auto after = std::upper_bound(updates.begin(), updates.end(), version);
     return after == updates.begin() ? updates.front() : *(after - 1);

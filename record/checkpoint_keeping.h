@@ -1,5 +1,5 @@
 #pragma once
-/// Which checkpoints of a run are kept.
+/// Selects the checkpoints of a run that are kept.
 
 #include <cstdint>
 #include <span>
@@ -8,13 +8,14 @@
 namespace emplace::record {
 
 struct CheckpointKeeping {
-  std::uint64_t every = 0;   ///< Those after a multiple of so many updates; 0: all.
-  std::uint64_t recent = 0;  ///< Those after one of the last so many updates, and the one before them.
-  /// Of the policy that drew the best placement so far: the checkpoint nearest before it.
+  std::uint64_t every = 0;   ///< Keep checkpoints at multiples of this many updates; 0: all.
+  std::uint64_t recent = 0;  ///< Keep checkpoints of the last N updates, and the one before them.
+  /// Policy version that drew the best placement so far; the nearest checkpoint at or before it is kept.
   std::uint64_t best_version = 0;
 };
 
-/// Of the checkpoints after these updates (rising) those that may go. The first and the last two stay.
+/// The checkpoints that may be deleted, out of those after these updates (ascending). The first and the
+/// last two are always kept.
 std::vector<std::uint64_t> superfluous_checkpoints(std::span<const std::uint64_t> updates,
                                                    const CheckpointKeeping& keeping);
 

@@ -25,9 +25,9 @@ Result<std::optional<CheckpointRow>> Checkpoints::latest(std::uint64_t at_most) 
                         "CASE WHEN \"update\" <= ?1 THEN -\"update\" ELSE \"update\" END LIMIT 1"};
     q.bind(1, sql(at_most));
     if (!q.executeStep()) return std::nullopt;
-    // Its hash covers what is in it, not that it is there.
+    // The seal covers the content of the row. It does not prove that all rows are present.
     if (!is_as_sealed(q, q.getColumnCount() - 1))
-      throw std::runtime_error{"a checkpoint is not as it was sealed"};
+      throw std::runtime_error{"a checkpoint does not match its seal"};
     return read_checkpoint(q);
   });
 }

@@ -12,12 +12,12 @@ namespace emplace::record {
 
 struct RunConnection;
 
-/// The parameters that a run keeps. A view of an open run (record/run_reader.h).
+/// The stored checkpoints of a run. A view of an open run (record/run_reader.h).
 class Checkpoints {
  public:
   explicit Checkpoints(RunConnection& connection) : connection_{&connection} {}
-  Result<std::vector<std::uint64_t>> updates() const;  ///< After which ones there are any; rising.
-  /// The newest checkpoint after at most so many updates; the oldest if all are newer.
+  Result<std::vector<std::uint64_t>> updates() const;  ///< Updates with a checkpoint, ascending.
+  /// The newest checkpoint after at most `at_most` updates; the oldest if all are newer.
   Result<std::optional<CheckpointRow>> latest(
       std::uint64_t at_most = std::numeric_limits<std::int64_t>::max()) const;
 

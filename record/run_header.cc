@@ -72,7 +72,7 @@ Result<RunFacts> RunHeader::facts() const {
     f.started_wall_ns = q.getColumn(at++).getInt64();
     f.num_ops = q.getColumn(at++).getUInt();
     f.num_devices = q.getColumn(at++).getUInt();
-    if (f.num_devices > kMaxDevices) throw std::runtime_error{"the number of devices is damaged"};
+    if (f.num_devices > kMaxDevices) throw std::runtime_error{"invalid number of devices"};
     for (std::string* text : {&f.run_id, &f.parent, &f.host_facts}) *text = q.getColumn(at++).getString();
     return f;
   });

@@ -13,20 +13,21 @@ namespace emplace::record {
 
 struct RunConnection;
 
-/// What a run began with: its facts, its graphs, and what methods that nobody trained made of them. Written
-/// once and never changed. A view of an open run (record/run_reader.h).
+/// The constant part of a run: its facts, its graphs, and the baselines, placements by untrained methods.
+/// Written once, never changed. A view of an open run (record/run_reader.h).
 class RunHeader {
  public:
   explicit RunHeader(RunConnection& connection) : connection_{&connection} {}
   Result<RunFacts> facts() const;
-  Result<std::vector<GraphRow>> graphs() const;  ///< In the order of the config; none in runs of schema 3.
-  Result<std::vector<BaselineRow>> baselines() const;  ///< As the table shows them; none in runs of schema 3.
+  Result<std::vector<GraphRow>> graphs() const;  ///< Graphs in config order; empty for runs of schema 3.
+  /// Baselines in table order; empty for runs of schema 3.
+  Result<std::vector<BaselineRow>> baselines() const;
 
  private:
   RunConnection* connection_;
 };
 
-/// Into empty tables. Throws what SQLite throws.
+/// Inserts the header into empty tables. Throws what SQLite throws.
 void insert_header(SQLite::Database& db, const RunFacts& facts, const std::vector<GraphRow>& graphs,
                    const std::vector<BaselineRow>& baselines);
 

@@ -10,7 +10,7 @@
 namespace emplace::record {
 namespace {
 
-/// Log rows of a query over episodes.
+/// Log rows of a query on `episodes`.
 std::vector<LogRow> read_log(SQLite::Database& db, SQLite::Statement& q, bool actions) {
   MeasurementsOf measurements_of{db};
   std::vector<LogRow> rows;

@@ -1,6 +1,6 @@
 #pragma once
-/// A run's database, open to be read: one SQLite file in the run directory, readable by any SQLite tool while
-/// the run goes on. docs/reference/run_database.md describes the tables.
+/// Read access to a run's database: one SQLite file in the run directory. Any SQLite tool can read it while
+/// the run is in progress. docs/reference/run_database.md describes the tables.
 
 #include <cstdint>
 #include <filesystem>
@@ -17,20 +17,19 @@ namespace emplace::record {
 
 struct RunConnection;
 
-/// What a reader asks of a run that somebody may write. Readers never change what is recorded.
+/// How to read a run that another process may be writing. Readers never change the record.
 enum class Reading : std::uint8_t {
-  kLive,         ///< As far as it has come; it may go on meanwhile.
-  kQuiet,        ///< While nobody writes it, and it stays so: not a file changes.
-  kQuietOrLive,  ///< For who only looks: quietly where nobody writes, else live.
+  kLive,         ///< Reads the current state; the run may continue meanwhile.
+  kQuiet,        ///< Requires that no process writes and locks out writers; no file changes.
+  kQuietOrLive,  ///< kQuiet if no process writes the run, else kLive. For read-only commands.
 };
 
-/// What is read lies in narrow views, which are cheap to copy and valid while this object lives. Each of
-/// their calls may fail: kInvalid if the file is damaged, kIo if it cannot be read. Thread: one, views
-/// included.
+/// Data is read through narrow views, which are cheap to copy and valid while this object exists. Each call
+/// may fail: kInvalid if the file is damaged, kIo if it cannot be read. Thread: one, including views.
 class RunReader {
  public:
-  /// Errors: kIo if there is no run, or for what may pass (a read that fails, no descriptor, no memory);
-  /// kInvalid if it is damaged, newer than this program, or (kQuiet) being written.
+  /// Errors: kIo if there is no run, or for a transient failure (read, descriptors, memory); kInvalid if
+  /// the run is damaged, newer than this program, or (kQuiet) being written.
   static Result<std::unique_ptr<RunReader>> open(const std::filesystem::path& directory, Reading reading);
   virtual ~RunReader();
   RunReader(const RunReader&) = delete;
@@ -42,8 +41,8 @@ class RunReader {
   Checkpoints checkpoints() const { return Checkpoints{*connection_}; }
   Remeasurements remeasurements() const { return Remeasurements{*connection_}; }
 
-  /// Holds everything against its hashes: the chain of episodes, each row's seal, SQLite's own structure.
-  /// Errors: kInvalid, naming the first damaged row; kIo if it cannot be read.
+  /// Verifies all hashes: the chain of episodes, the seal of each row, SQLite's own structure. Errors:
+  /// kInvalid, naming the first damaged row; kIo if the file cannot be read.
   Result<Unit> verify() const;
 
  protected:

@@ -76,7 +76,7 @@ Result<std::vector<CurveSample>> RunResults::samples(const std::string& graph_sh
     SQLite::Statement run{connection_->db, "SELECT started_wall_ns FROM runs"};
     run.executeStep();
     const std::int64_t started_wall_ns = run.getColumn(0).getInt64();
-    // By ids: placements of an episode have consecutive ones, and nothing needs sorting but the episodes.
+    // Joins by id: placement ids of an episode are consecutive, so only the episodes need sorting.
     SQLite::Statement q{connection_->db,
                         "SELECT m.valid, m.step_time_s, e.wall_ns FROM episodes e CROSS JOIN measurements m "
                         "ON m.placement_id >= e.placement_id AND m.placement_id < e.placement_id + e.count "

@@ -29,27 +29,27 @@ struct BestRow {
 /// One measurement, for a learning curve.
 struct CurveSample {
   bool valid = false;
-  double step_time_s = 0;  ///< Means nothing if it is not valid.
-  double wall_s = 0;       ///< Since the run's start; 0 if it was not kept.
+  double step_time_s = 0;  ///< Step time [s]; meaningless if invalid.
+  double wall_s = 0;       ///< Time since the start of the run [s]; 0: unknown.
 };
 
-/// Who measured how much.
+/// Measurements per host and kind of executor.
 struct MeasurerRow {
   std::string host, executor_kind;
   std::uint64_t executors = 0, measurements = 0;
 };
 
-/// What a run has found so far, for reports and commands. A view of an open run (record/run_reader.h).
+/// Results of a run so far, for reports and commands. A view of an open run (record/run_reader.h).
 class RunResults {
  public:
   explicit RunResults(RunConnection& connection) : connection_{&connection} {}
   Result<Counters> counters() const;
-  Result<std::vector<std::string>> graphs() const;  ///< Hashes of those that episodes are about.
-  /// The fastest valid placement of a graph; of any where none is named.
+  Result<std::vector<std::string>> graphs() const;  ///< Hashes of the graphs that have episodes.
+  /// The fastest valid placement of a graph; of any graph if the hash is empty.
   Result<std::optional<BestRow>> best(const std::string& graph_sha256 = "") const;
-  /// Of the placement that came nearest to fitting; none if nothing was measured.
+  /// Excess bytes of the placement nearest to feasibility; empty if nothing was measured.
   Result<std::optional<std::int64_t>> least_bytes_over() const;
-  /// Of one graph, in the order of their commits.
+  /// Samples of one graph in commit order.
   Result<std::vector<CurveSample>> samples(const std::string& graph_sha256) const;
   Result<std::vector<MeasurerRow>> measurers() const;
 

@@ -15,13 +15,13 @@ RunWatch::RunWatch(std::filesystem::path directory, int folder)
     : directory_{std::move(directory)}, files_{directory_, folder} {}
 RunWatch::~RunWatch() = default;
 
-void RunWatch::look(bool log_too) { suspicious_ = suspicious_ || files_.changed(log_too); }
+void RunWatch::note_writes(bool log_too) { suspicious_ = suspicious_ || files_.changed(log_too); }
 
 Result<Unit> RunWatch::check(bool log_too) {
   EMPLACE_TRY(files_.check());
-  look(log_too);
+  note_writes(log_too);
   if (!suspicious_) return Unit{};
-  // What this connection has in memory would hide it: read from the file, by another one.
+  // Uses a second connection that reads the file: the cache of this connection would hide changes.
   EMPLACE_TRY_ASSIGN(const auto reader, RunReader::open(directory_, Reading::kLive));
   EMPLACE_TRY(reader->verify());
   suspicious_ = false;

@@ -25,27 +25,27 @@
 namespace emplace::record {
 namespace {
 
-/// Writes the whole log into the database file and waits for the disk. After a failed sync the kernel shows
-/// pages that the disk does not have and will not be given again. Such a transaction may stand in the log as
-/// committed, and a power cut would take it and all that is appended behind it. Errors: kIo, also while
-/// somebody reads from the log.
-Result<Unit> settle_log(SQLite::Database& db, const std::filesystem::path& directory) {
-  constexpr int kBriefly_ms = 100, kAsBefore_ms = 5000;  // Who opens a run to write it tries again.
+/// Writes the whole write-ahead log into the database file and syncs it. Reason: after a failed sync the
+/// page cache shows pages that are not on disk and will not be written again. A transaction in such pages
+/// looks committed, and a power failure would lose it and everything after it. Errors: kIo, also while a
+/// reader uses the log.
+Result<Unit> flush_log(SQLite::Database& db, const std::filesystem::path& directory) {
+  constexpr int kShortTimeout_ms = 100,
+                kBusyTimeout_ms = 5000;  // Opening for writing is retried by the callers.
   try {
-    db.setBusyTimeout(kBriefly_ms);
+    db.setBusyTimeout(kShortTimeout_ms);
     SQLite::Statement checkpoint{db, "PRAGMA main.wal_checkpoint(TRUNCATE)"};
     const bool done = checkpoint.executeStep() && checkpoint.getColumn(0).getInt() == 0;
-    db.setBusyTimeout(kAsBefore_ms);
+    db.setBusyTimeout(kBusyTimeout_ms);
     if (done) return Unit{};
-    return io_error(directory, "run.db: a reader holds on to its log (run.db-wal); wait for its end");
+    return io_error(directory, "run.db: a reader uses its log (run.db-wal); wait until it has finished");
   } catch (const SQLite::Exception& refused) {
-    return io_error(directory,
-                    std::string{"run.db: its log cannot be written into it and synced: "} + refused.what());
+    return io_error(directory, std::string{"run.db: cannot write its log into it: "} + refused.what());
   }
 }
 
-/// A log with a damaged frame is recovered up to that frame. What was acknowledged behind it is gone, and
-/// must not be recorded as something else.
+/// SQLite recovers a log with a damaged frame up to that frame. Acknowledged rows after it are lost; their
+/// numbers must not be recorded again with other content.
 Result<Unit> check_head(std::uint64_t last_seq, std::uint64_t last_update,
                         const std::filesystem::path& directory) {
   const Acknowledged acknowledged = acknowledged_in(directory);
@@ -59,7 +59,7 @@ Result<Unit> check_head(std::uint64_t last_seq, std::uint64_t last_update,
                  kSalvageIt);
 }
 
-/// Waits until a file, or a folder's entries, are on disk.
+/// Syncs a file, or the entries of a folder.
 Result<Unit> sync_file(const std::filesystem::path& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   const bool synced = fd >= 0 && ::fsync(fd) == 0;
@@ -74,7 +74,7 @@ RunWriter::RunWriter(std::unique_ptr<RunConnection> opened, Durability durabilit
     : RunReader{std::move(opened)}, durability_{durability} {
   SQLite::Database& db = connection().db;
   db.exec("PRAGMA journal_mode=WAL");
-  // NORMAL waits before the log is folded into the database, and so never leaves a damaged one.
+  // NORMAL syncs before the log is written back to the database, and so never leaves a damaged database.
   db.exec(durability == Durability::kDisk ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=NORMAL");
   insert_episode_ = std::make_unique<SQLite::Statement>(db, kInsertEpisode);
   insert_measurement_ = std::make_unique<SQLite::Statement>(db, kInsertMeasurement);
@@ -100,7 +100,7 @@ Result<std::unique_ptr<RunWriter>> RunWriter::create(const std::filesystem::path
   EMPLACE_TRY(make_private_folder(directory));
   if (std::filesystem::exists(directory / "run.db")) {
     return invalid(printable_path(directory), "holds a run already",
-                   "go on with it by --resume, or choose another --run-dir");
+                   "continue it with --resume, or choose another --run-dir");
   }
   EMPLACE_TRY(check_folder(directory));
   try {
@@ -111,15 +111,15 @@ Result<std::unique_ptr<RunWriter>> RunWriter::create(const std::filesystem::path
     make_schema(db);
     insert_header(db, facts, graphs, baselines);
     transaction.commit();
-    // The run as it began, page by page: what never changes is there once more if run.db is damaged.
+    // A copy of the constant part of the run, made at its start; salvage uses it if run.db is damaged.
     SQLite::Database initial{(directory / "initial.db").string(),
                              SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE};
     SQLite::Backup{initial, db}.executeStep(-1);
-    // SQLite syncs its files and their folder, not the folder's own name.
+    // SQLite syncs its files and their folder, but not the name of the folder.
     EMPLACE_TRY(sync_folders(directory));
     return std::unique_ptr<RunWriter>{new RunWriter{std::move(connection), Durability::kDisk}};
   } catch (const std::exception& thrown) {
-    return io_error(directory, std::string{"the run database cannot be made: "} + thrown.what());
+    return io_error(directory, std::string{"cannot create the run database: "} + thrown.what());
   }
 }
 
@@ -128,7 +128,7 @@ Result<std::unique_ptr<RunWriter>> RunWriter::open(const std::filesystem::path& 
   EMPLACE_TRY_ASSIGN(auto opened, RunConnection::open(directory, RunConnection::Access::kWrite));
   try {
     SQLite::Database& db = opened->db;
-    if (durability == Durability::kDisk) EMPLACE_TRY(settle_log(db, directory));
+    if (durability == Durability::kDisk) EMPLACE_TRY(flush_log(db, directory));
     if (opened->version < kSchemaVersion) migrate(db, opened->version);
     auto writer = std::unique_ptr<RunWriter>{new RunWriter{std::move(opened), durability}};
     EMPLACE_TRY(check_head(writer->last_seq_, writer->last_update_, directory));
@@ -140,7 +140,7 @@ Result<std::unique_ptr<RunWriter>> RunWriter::open(const std::filesystem::path& 
 
 void RunWriter::begin() {
   if (transaction_) return;
-  watch_->look(/*log_too=*/true);
+  watch_->note_writes(/*log_too=*/true);
   transaction_ = std::make_unique<SQLite::Transaction>(connection().db);
 }
 
@@ -151,7 +151,8 @@ Result<bool> RunWriter::add_episode(const EpisodeRow& row, const std::vector<Mea
   RunConnection& run = connection();
   try {
     begin();
-    run.db.exec("SAVEPOINT episode");  // All of it or nothing.
+    // The episode and its measurements are inserted together or not at all.
+    run.db.exec("SAVEPOINT episode");
     insert_episode(*insert_episode_, row, placements, actions, chain);
     for (const MeasurementRow& measured : measurements) insert_measurement(*insert_measurement_, measured);
     run.db.exec("RELEASE episode");
@@ -163,12 +164,11 @@ Result<bool> RunWriter::add_episode(const EpisodeRow& row, const std::vector<Mea
     if (error.getErrorCode() != SQLITE_CONSTRAINT) return database_error(run.directory, error);
     EMPLACE_TRY_ASSIGN(const auto counted, log().has_episode(row.episode));
     if (counted) return false;
-    // Two episodes with one placement, or one whose own row is damaged.
+    // Either two episodes have the same placement, or the row of the other episode is damaged.
     if (auto reader = RunReader::open(run.directory, Reading::kLive)) EMPLACE_TRY((*reader)->verify());
-    return invalid(
-        fmt::format("episode {}", row.episode),
-        fmt::format("claims placements from {} on, and another episode has one of them", row.placement_id),
-        "the run has two samplers with the same numbers");
+    return invalid(fmt::format("episode {}", row.episode),
+                   fmt::format("another episode has one of its placements (from {} on)", row.placement_id),
+                   "two samplers of the run use the same numbers");
   }
   chain_ = chain;
   last_seq_ = row.seq;
@@ -258,8 +258,8 @@ Result<Unit> RunWriter::commit() {
   rows_ = 0;
   if (!done) return done;
   watch_->remember();
-  // Kept apart from the WAL, so that a WAL cut short shows. Where a power cut may shorten it, that is no
-  // damage.
+  // Stored outside the WAL, so that a truncated WAL is detected. With kProcess durability a power failure
+  // may truncate it, which is not damage.
   if (durability_ == Durability::kDisk) EMPLACE_TRY(watch_->write_head(last_seq_, last_update_));
   return watch_->check_places();
 }
@@ -276,7 +276,7 @@ Result<Unit> RunWriter::write_again(std::unique_ptr<RunWriter>& run) {
   const auto refused = [&](const Error& why) {
     std::error_code ignored;
     std::filesystem::remove(again, ignored);
-    return io_error(directory, "run.db was deleted, and cannot be written again: " + why.context);
+    return io_error(directory, "run.db was deleted and cannot be restored: " + why.context);
   };
   std::error_code failure;
   std::filesystem::remove(again, failure);
@@ -289,7 +289,7 @@ Result<Unit> RunWriter::write_again(std::unique_ptr<RunWriter>& run) {
   });
   if (!copied) return refused(copied.error());
   if (auto synced = sync_file(again); !synced) return refused(synced.error());
-  // The log of the deleted file must not meet the new one.
+  // The log of the deleted file must not be applied to the new file.
   for (const char* rest : {"run.db-wal", "run.db-shm"}) std::filesystem::remove(directory / rest, failure);
   std::filesystem::rename(again, directory / "run.db", failure);
   if (failure) return refused(Error{Errc::kIo, failure.message()});

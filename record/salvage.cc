@@ -37,7 +37,7 @@ std::string count_of(std::uint64_t count, const std::string& noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
-/// Copies a file, and zeros where the disk cannot read it. Returns the bytes that it could not read.
+/// Copies a file and replaces unreadable parts by zeros. Returns the number of unreadable bytes.
 Result<std::uint64_t> copy_readable(const std::filesystem::path& from, const std::filesystem::path& to) {
   const int in = ::open(from.c_str(), O_RDONLY | O_CLOEXEC);
   if (in < 0)
@@ -59,27 +59,27 @@ Result<std::uint64_t> copy_readable(const std::filesystem::path& from, const std
   return lost;
 }
 
-/// Gives a database the first page of the one that it began as: its header and where its tables begin.
+/// Replaces the first page of a database by that of `initial`: the file header and the roots of the tables.
 Result<Unit> restore_first_page(const std::filesystem::path& database, const std::filesystem::path& initial) {
-  EMPLACE_TRY_ASSIGN(auto begun, read_file(initial));
+  EMPLACE_TRY_ASSIGN(auto page, read_file(initial));
   std::error_code none;
   const auto size = std::filesystem::file_size(database, none);
   const std::uintmax_t pages = none ? 0 : size / kPage;
-  if (begun.size() < kPage || pages == 0) return invalid(printable_path(database), "is too short");
-  const auto put = [&](std::size_t at, std::uint32_t number) {  // Big-endian, as SQLite's file format has it.
-    for (std::size_t i = 0; i < 4; ++i) begun[at + i] = static_cast<std::byte>(number >> (24 - 8 * i));
+  if (page.size() < kPage || pages == 0) return invalid(printable_path(database), "is too short");
+  const auto put = [&](std::size_t at, std::uint32_t number) {  // Big-endian, as in SQLite's file format.
+    for (std::size_t i = 0; i < 4; ++i) page[at + i] = static_cast<std::byte>(number >> (24 - 8 * i));
   };
   put(28, static_cast<std::uint32_t>(pages));
-  put(32, 0);  // No list of free pages.
+  put(32, 0);  // Empty free list.
   put(36, 0);
-  std::copy_n(begun.begin() + 24, 4, begun.begin() + 92);  // The size above is valid.
+  std::copy_n(page.begin() + 24, 4, page.begin() + 92);  // The size above is valid.
   std::fstream file{database, std::ios::in | std::ios::out | std::ios::binary};
-  file.write(reinterpret_cast<const char*>(begun.data()), kPage);
+  file.write(reinterpret_cast<const char*>(page.data()), kPage);
   return file.flush() ? Result<Unit>{Unit{}}
                       : Error{Errc::kIo, printable_path(database) + ": cannot be written"};
 }
 
-/// A folder that is removed at the end.
+/// A temporary folder, removed by the destructor.
 class Scratch {
  public:
   explicit Scratch(std::filesystem::path at) : at_{std::move(at)} {
@@ -99,7 +99,7 @@ class Scratch {
   const std::filesystem::path at_;
 };
 
-/// A copy of a record, perhaps damaged: typed readers, and the database itself to check rows.
+/// A copy of a record that may be damaged: typed readers, and the database itself to check rows.
 class Source {
  public:
   static Result<std::unique_ptr<Source>> open(const std::filesystem::path& folder) {
@@ -113,7 +113,7 @@ class Source {
       return invalid("run.db", printable(error.what()));
     }
   }
-  /// True if every row of the table can be read and is as it was sealed.
+  /// True if every row of the table can be read and matches its seal.
   bool whole(const std::string& table) {
     try {
       SQLite::Statement q{rows, "SELECT * FROM " + table};
@@ -133,7 +133,7 @@ class Source {
       : typed{std::move(db)}, rows{(folder / "run.db").string(), SQLite::OPEN_READONLY, 5000} {}
 };
 
-/// Reads from a copy of a record into a new one.
+/// Reads from a copy of a record and writes a new one.
 class Salvage {
  public:
   Salvage(const std::filesystem::path& run, const std::filesystem::path& directory)
@@ -160,8 +160,7 @@ class Salvage {
       std::error_code none;
       if (!std::filesystem::exists(run_ / from, none)) continue;
       EMPLACE_TRY_ASSIGN(const auto lost, copy_readable(run_ / from, to));
-      if (lost > 0)
-        found_.missing.push_back(count_of(lost, "byte") + " of " + from + " that the disk cannot read");
+      if (lost > 0) found_.missing.push_back(count_of(lost, "byte") + " of " + from + " unreadable on disk");
     }
     return Unit{};
   }
@@ -177,14 +176,14 @@ class Salvage {
     if (source) {
       source_ = *std::move(source);
     } else if (initial_) {
-      found_.missing.push_back("all of run.db, which cannot be read");
+      found_.missing.push_back("all of run.db (unreadable)");
     } else {
       return source.error();
     }
     return Unit{};
   }
 
-  /// The copy that has all rows of a table that never changes; null: none has.
+  /// The copy that has all rows of a constant table; null: no copy has.
   const RunReader* holder_of(const std::string& table) {
     for (const std::unique_ptr<Source>* source : {&source_, &initial_})
       if (*source && (**source).whole(table)) return (**source).typed.get();
@@ -196,8 +195,8 @@ class Salvage {
     const RunReader* const runs = holder_of("runs");
     const auto facts = runs ? runs->header().facts() : Result<RunFacts>{Error{}};
     if (!facts)
-      return invalid(printable_path(run_) + ": run.db", "does not say any more what run it is of",
-                     "nothing of it can be salvaged");
+      return invalid(printable_path(run_) + ": run.db", "does not identify its run any more",
+                     "nothing can be salvaged");
     found_.facts = *facts;
     const std::string name = facts->run_id + " salvaged";
     found_.facts.run_id = sha256_hex(std::as_bytes(std::span{name})).substr(0, 16);
@@ -219,7 +218,7 @@ class Salvage {
 
   Result<Unit> episodes() {
     std::uint64_t all = found_.acknowledged;
-    std::string why = "not there";
+    std::string why = "missing";
     try {
       if (source_) {
         ChainWalk walk{source_->rows};
@@ -229,7 +228,7 @@ class Salvage {
         last_ = walk.seq();
       }
     } catch (const std::exception& error) {
-      why = "cannot be read: " + printable(error.what());
+      why = "unreadable: " + printable(error.what());
     }
     all = std::max(all, last_in("episodes", "seq"));
     if (last_ < all)
@@ -251,7 +250,7 @@ class Salvage {
 
   Result<Unit> updates() {
     const std::uint64_t all = last_in("updates", "\"update\"");
-    std::string why = "not there";
+    std::string why = "missing";
     while (source_) {
       const auto next = update(updates_ + 1, why);
       if (!next) break;
@@ -264,27 +263,27 @@ class Salvage {
     return Unit{};
   }
 
-  /// An update that can be trusted, and whose episodes are there.
+  /// Update `number` if it is intact and its episodes are present; else sets `why`.
   std::optional<UpdateRow> update(std::uint64_t number, std::string& why) {
     try {
       SQLite::Statement row{source_->rows, "SELECT * FROM updates WHERE \"update\" = ?"};
       row.bind(1, sql(number));
-      why = "is not there";
+      why = "is missing";
       if (!row.executeStep()) return std::nullopt;
       why = "is damaged";
       if (!is_as_sealed(row, row.getColumnCount() - 1)) return std::nullopt;
       UpdateRow read = read_update(row);
-      why = "learned from an episode that is missing";
+      why = "consumed a missing episode";
       const bool there = std::all_of(read.episodes.begin(), read.episodes.end(),
                                      [&](std::uint64_t episode) { return known_.contains(episode); });
       return there ? std::optional{std::move(read)} : std::nullopt;
     } catch (const std::exception& error) {
-      why = "cannot be read: " + printable(error.what());
+      why = "is unreadable: " + printable(error.what());
       return std::nullopt;
     }
   }
 
-  /// One by one, by their key: a page that is lost takes no other checkpoint with it.
+  /// Copies checkpoints one by one by key: a lost page does not affect other checkpoints.
   Result<Unit> checkpoints() {
     std::uint64_t damaged = 0;
     for (std::uint64_t version = 0; source_ && version <= updates_; ++version) {
@@ -303,11 +302,11 @@ class Salvage {
         ++damaged;
       }
     }
-    if (damaged > 0) found_.missing.push_back(count_of(damaged, "checkpoint") + " that cannot be read");
+    if (damaged > 0) found_.missing.push_back(count_of(damaged, "checkpoint") + " (unreadable)");
     return Unit{};
   }
 
-  /// Who took part, and what was measured again. Neither has a hash.
+  /// Copies actors and repeated measurements. Neither has a hash.
   Result<Unit> rest() {
     if (!source_) return Unit{};
     try {
@@ -316,14 +315,14 @@ class Salvage {
         EMPLACE_TRY(into_->note_actor(actors.getColumn(0).getString(), actors.getColumn(1).getString(),
                                       actors.getColumn(2).getInt64()));
     } catch (const std::exception&) {
-      found_.missing.push_back("some of the actors that took part");
+      found_.missing.push_back("some of the actors");
     }
     const auto sessions = source_->typed->remeasurements().sessions();
-    if (!sessions) found_.missing.push_back("what was measured again");
+    if (!sessions) found_.missing.push_back("the repeated measurements");
     for (RemeasureSession session : sessions ? *sessions : std::vector<RemeasureSession>{}) {
       const auto rows = source_->typed->remeasurements().rows(session.session);
       if (!rows) {
-        found_.missing.push_back(fmt::format("session {} of what was measured again", session.session));
+        found_.missing.push_back(fmt::format("session {} of the repeated measurements", session.session));
         continue;
       }
       EMPLACE_TRY(into_->add_remeasured(session, *rows));
@@ -331,7 +330,7 @@ class Salvage {
     return Unit{};
   }
 
-  /// The highest number in a table, as far as it can be read.
+  /// The highest number in a table, as far as it is readable.
   std::uint64_t last_in(const std::string& table, const std::string& column) {
     try {
       if (!source_) return 0;
@@ -363,7 +362,7 @@ Result<Salvaged> salvage(const std::filesystem::path& run, const std::filesystem
     return Error{Errc::kIo, where + ": holds no run"};
   const FolderLock lock{run, /*exclusive=*/false};
   if (!lock.taken())
-    return invalid(where, "is still being written", "end the run first, or wait for its end");
+    return invalid(where, "is still being written", "stop the run first, or wait for its end");
   const bool was_there = std::filesystem::exists(directory, failure);
   if (was_there && !std::filesystem::is_empty(directory, failure))
     return invalid(printable_path(directory), "is not empty", "name a folder that does not exist yet");

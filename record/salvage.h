@@ -1,5 +1,5 @@
 #pragma once
-/// What can be trusted of a damaged record, as a run of its own.
+/// Copies the intact part of a damaged record into a new run.
 
 #include <cstdint>
 #include <filesystem>
@@ -12,19 +12,19 @@
 
 namespace emplace::record {
 
-/// What was found, and what was not.
+/// Result of a salvage.
 struct Salvaged {
-  RunFacts facts;                    ///< Of the new run.
-  Counters counters;                 ///< Of the new run.
-  std::uint64_t acknowledged = 0;    ///< Episodes that the damaged record had committed at least.
-  std::vector<std::string> missing;  ///< A phrase for each loss; empty: everything was there.
+  RunFacts facts;                    ///< Facts of the new run.
+  Counters counters;                 ///< Counters of the new run.
+  std::uint64_t acknowledged = 0;    ///< Lower bound of the episodes that the damaged record had committed.
+  std::vector<std::string> missing;  ///< One phrase per loss; empty: nothing was lost.
 };
 
-/// Copies into `directory` a new run with the valid prefix of `run`'s record: every episode before the first
-/// one that is damaged, every update before the first one that is damaged or needs a later episode, and the
-/// checkpoints of these. What is constant (config, graphs, baselines) is taken from `initial.db` where run.db
-/// does not have it whole. `run` is not changed. Errors: kInvalid if `run` is still being written,
-/// `directory` is not empty, or nothing can be read; kIo. After an error `directory` is as it was.
+/// Creates in `directory` a new run with the valid prefix of `run`'s record: every episode before the first
+/// damaged one; every update before the first one that is damaged or needs a later episode; the checkpoints
+/// of these updates. Constant data (config, graphs, baselines) comes from `initial.db` where it is damaged
+/// in run.db. `run` is not changed. Errors: kInvalid if `run` is still being written, `directory` is not
+/// empty, or nothing can be read; kIo. After an error `directory` is as before.
 Result<Salvaged> salvage(const std::filesystem::path& run, const std::filesystem::path& directory);
 
 }  // namespace emplace::record

@@ -14,7 +14,7 @@ using Cells = std::vector<std::string>;
 
 std::string percent(double share) { return fmt::format("{:+.0f} %", share * 100); }
 
-/// Display width: bytes that begin a UTF-8 character.
+/// Display width: the number of bytes that start a UTF-8 character.
 std::size_t width(const std::string& text) {
   return static_cast<std::size_t>(std::count_if(
       text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
@@ -24,8 +24,8 @@ std::size_t width(const std::string& text) {
 
 std::string render_table(const std::vector<TableRow>& rows, double lower_bound_s,
                          const std::vector<std::string>& device_names, const std::string& value) {
-  // Measured and simulated times are not held against each other, nor measured ones against a simulator's
-  // bound.
+  // Measured and simulated times are not compared with each other, nor measured times with a bound of the
+  // simulator.
   const auto is_measured = [](const TableRow& row) {
     return row.found && row.measurement.label != MeasurementLabel::kSimulated;
   };

@@ -1,5 +1,5 @@
 #pragma once
-/// The comparison table as people read it.
+/// The comparison table for terminals.
 
 #include <cstdint>
 #include <string>
@@ -9,20 +9,21 @@
 
 namespace emplace::record {
 
-/// One method's answer.
+/// Result of one method.
 struct TableRow {
   std::string method;
-  bool found = false;  ///< False: `note` says why there is nothing.
+  bool found = false;  ///< False: no placement; `note` gives the reason.
   Measurement measurement;
   std::uint64_t evaluations = 0;
   double wall_s = 0;
-  std::string note;               ///< Why it does not fit, or what must be said with it.
-  bool transforms_graph = false;  ///< Of another graph that does the same work: never the best.
+  std::string note;  ///< Why it does not fit, or a remark about it.
+  /// True: measured on an equivalent transformed graph; never marked as the best.
+  bool transforms_graph = false;
 };
 
-/// Rows in the order given, the fastest valid one marked (where something was measured, of what was measured,
-/// and a column says which is which); gap is (step time / bound − 1). Lines end in '\n'; no control
-/// characters. `device_names` head the memory columns, `value` what is compared.
+/// Renders rows in the given order and marks the fastest valid one. If some rows were measured, only those
+/// are compared, and a column shows the label. Gap: step time / bound − 1. Lines end in '\n'; no control
+/// characters. `device_names`: heads of the memory columns. `value`: name of the compared quantity.
 std::string render_table(const std::vector<TableRow>& rows, double lower_bound_s,
                          const std::vector<std::string>& device_names,
                          const std::string& value = "step time");

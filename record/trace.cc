@@ -16,7 +16,7 @@ constexpr std::size_t kOps = 0, kCopies = 1;
 
 std::int64_t ns(double seconds) { return std::llround(seconds * 1e9); }
 
-/// What is to be written at a time, by its place in the schedule.
+/// An event to write, with its index in the schedule.
 struct Event {
   enum Kind : std::uint8_t { kOp, kCopy, kCopyLeaves, kCopyArrives };
   std::int64_t at_ns;
@@ -29,7 +29,8 @@ struct Event {
 Result<Unit> write_trace(const std::filesystem::path& path, const OpGraph& graph, const DeviceSet& devices,
                          const Schedule& schedule) {
   TraceWriter writer{path};
-  // A copy is drawn at the device that makes it: a track of a source that nobody queues for could overlap.
+  // A copy is drawn at the device whose engine makes it: on a track of the other device copies could
+  // overlap.
   const bool by_target = devices.copies() == CopyEngine::kTarget;
   const auto engine = [&](const TransferRun& run) { return index(by_target ? run.target : run.source); };
   for (std::size_t d = 0; d < devices.size(); ++d) {

@@ -1,5 +1,5 @@
 #pragma once
-/// A schedule as a Chrome trace, which Perfetto and chrome://tracing open.
+/// Writes a schedule as a Chrome trace, for Perfetto and chrome://tracing.
 
 #include <filesystem>
 
@@ -10,9 +10,9 @@
 
 namespace emplace::record {
 
-/// JSON, packed if `path` ends in ".gz": relative microseconds as numbers, sorted; one process per device
-/// with a track for its ops and one for its outgoing copies, neither ever overlapping itself; each copy is
-/// tied to its reader's device by a flow with a small id. Errors: kIo.
+/// JSON, compressed if `path` ends in ".gz". Times are relative microseconds, in ascending order. Each
+/// device is a process with one track for its ops and one for its copies; slices of a track never overlap.
+/// A flow with a small id connects each copy with its reader's device. Errors: kIo.
 Result<Unit> write_trace(const std::filesystem::path& path, const OpGraph& graph, const DeviceSet& devices,
                          const Schedule& schedule);
 

@@ -10,7 +10,7 @@
 namespace emplace::record {
 namespace {
 
-/// Nanoseconds as microseconds, to the last digit.
+/// Nanoseconds as microseconds, exact.
 std::string microseconds(std::int64_t ns) {
   const char* const sign = ns < 0 ? "-" : "";
   const std::uint64_t size = ns < 0 ? 0 - static_cast<std::uint64_t>(ns) : static_cast<std::uint64_t>(ns);
@@ -28,7 +28,7 @@ struct TraceWriter::Packer {
   Packer() {
     constexpr int kLevel = 5, kGzip = 15 + 16, kMemory = 8;
     EMPLACE_CHECK(deflateInit2(&stream, kLevel, Z_DEFLATED, kGzip, kMemory, Z_DEFAULT_STRATEGY) == Z_OK,
-                  "zlib does not start");
+                  "zlib initialisation failed");
   }
   ~Packer() { deflateEnd(&stream); }
 

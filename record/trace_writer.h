@@ -1,5 +1,5 @@
 #pragma once
-/// Events of a trace, as Perfetto and chrome://tracing read them.
+/// Events in the trace format of Perfetto and chrome://tracing.
 
 #include <cstdint>
 #include <filesystem>
@@ -12,14 +12,14 @@
 
 namespace emplace::record {
 
-/// `text` as JSON has it, in quotes; bytes that are not UTF-8 are mended.
+/// `text` as a quoted JSON string; invalid UTF-8 is replaced.
 std::string json_text(std::string_view text);
 
-/// Writes events to a file as they come, packed if its name ends in ".gz". Times are whole nanoseconds since
-/// the beginning; in the file they are microseconds. Slices come in the order of their begins. Thread: one.
+/// Streams events to a file, compressed if its name ends in ".gz". Times are whole nanoseconds since the
+/// start, written as microseconds. Slices must be ordered by start time. Thread: one.
 class TraceWriter {
  public:
-  /// Where an event is drawn.
+  /// Position of an event in the drawing.
   struct Track {
     std::size_t process = 0, track = 0;
   };
@@ -31,15 +31,16 @@ class TraceWriter {
 
   void name_process(std::size_t process, std::string_view name);
   void name_track(Track track, std::string_view name);
-  /// `arguments`: what a JSON object holds, without its braces; may be empty.
+  /// `arguments`: the members of a JSON object without braces; may be empty.
   void slice(Track track, std::string_view name, std::string_view category, std::int64_t begin_ns,
              std::int64_t end_ns, std::string_view arguments);
-  /// An arrow from the slice around `at_ns` on one track to that on another; `id` is small.
+  /// Flow arrow from the slice around `at_ns` on one track to one on another track; `id` is small.
   void flow_begins(Track track, std::uint64_t id, std::int64_t at_ns) { flow("s", track, id, at_ns); }
   void flow_ends(Track track, std::uint64_t id, std::int64_t at_ns) {
     flow("f\",\"bp\":\"e", track, id, at_ns);
   }
-  /// The file appears. `metadata`: as `arguments`. Errors: kIo.
+  /// Completes the file and makes it visible at its path. `metadata`: same form as `arguments`. Errors:
+  /// kIo.
   Result<Unit> finish(std::string_view metadata = {});
 
  private:
@@ -49,7 +50,7 @@ class TraceWriter {
   void write(std::string_view text);
 
   NewFile file_;
-  std::unique_ptr<Packer> packer_;  // Null: as it is.
+  std::unique_ptr<Packer> packer_;  // Null: uncompressed.
   bool first_ = true;
 };
 

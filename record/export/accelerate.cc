@@ -1,5 +1,5 @@
-// A device map of Hugging Face's accelerate: modules of a PyTorch model on devices, the longest name
-// deciding.
+// Export as a device map of Hugging Face's accelerate: modules of a PyTorch model on devices. The longest
+// matching name decides.
 
 #include <algorithm>
 #include <map>
@@ -14,11 +14,11 @@ namespace {
 
 using nlohmann::json;
 
-/// "layer1/0/conv1" → "layer1.0.conv1". PyTorch's ONNX exporter repeats a list's name at its members,
-/// "layer1/layer1.0/conv1": once is enough.
+/// "layer1/0/conv1" → "layer1.0.conv1". PyTorch's ONNX exporter repeats the name of a list at its members,
+/// "layer1/layer1.0/conv1"; the repetition is removed.
 std::string module_name(std::string_view scope) {
   std::string name;
-  std::size_t last = 0;  // Where the last part begins.
+  std::size_t last = 0;  // Start of the last part.
   for (std::size_t begin = 0; begin <= scope.size();) {
     const std::size_t end = std::min(scope.find('/', begin), scope.size());
     const std::string_view part = scope.substr(begin, end - begin);
@@ -34,7 +34,7 @@ std::string module_name(std::string_view scope) {
   return name;
 }
 
-/// The modules as a tree; a parent comes before its children.
+/// The modules as a tree. Parents come before their children.
 class Modules {
  public:
   std::size_t add(const std::string& name) {
@@ -52,9 +52,10 @@ class Modules {
   std::size_t parent(std::size_t module) const { return nodes_[module].parent; }
   void place(std::size_t module, DeviceId device) { nodes_[module].device = device; }
 
-  /// The fewest entries that say the same: a module all of whose parts agree stands for them.
+  /// The smallest equivalent device map: a module whose parts all agree replaces them.
   std::vector<std::pair<std::string, DeviceId>> entries() const {
-    std::vector<std::optional<DeviceId>> all(nodes_.size());  // The one device of a module and its parts.
+    // Device shared by a module and its parts, if any.
+    std::vector<std::optional<DeviceId>> all(nodes_.size());
     std::vector<bool> mixed(nodes_.size(), false);
     for (std::size_t m = nodes_.size(); m-- > 0;) {
       if (nodes_[m].device && !mixed[m]) {
@@ -67,12 +68,12 @@ class Modules {
       if (all[m] && !all[parent]) all[parent] = all[m];
     }
     std::vector<std::pair<std::string, DeviceId>> entries;
-    std::vector<std::optional<DeviceId>> said(nodes_.size());  // By the nearest entry at or above.
+    std::vector<std::optional<DeviceId>> mapped(nodes_.size());  // Device of the nearest entry at or above.
     for (std::size_t m = 0; m < nodes_.size(); ++m) {
-      if (m > 0) said[m] = said[nodes_[m].parent];
+      if (m > 0) mapped[m] = mapped[nodes_[m].parent];
       const auto device = mixed[m] ? nodes_[m].device : all[m];
-      if (!device || (said[m] && *said[m] == *device)) continue;
-      said[m] = device;
+      if (!device || (mapped[m] && *mapped[m] == *device)) continue;
+      mapped[m] = device;
       entries.emplace_back(name(m), *device);
     }
     return entries;
@@ -81,7 +82,7 @@ class Modules {
  private:
   struct Node {
     std::size_t parent = 0;
-    std::string last;  ///< Part of the name.
+    std::string last;  ///< Last part of the name.
     std::optional<DeviceId> device;
     bool has_parts = false;
   };
@@ -91,7 +92,7 @@ class Modules {
     nodes_.push_back({parent, std::move(last), std::nullopt});
   }
 
-  /// Adds what is above, outermost first, without recursion: names may be deep.
+  /// Adds the ancestors, outermost first. Iterative, because names may be deep.
   std::size_t add_parents(const std::string& name, std::size_t dot) {
     if (dot == std::string::npos) return 0;
     std::size_t parent = 0;
@@ -114,7 +115,7 @@ class Modules {
   }
 
   std::map<std::string, std::size_t> by_name_;
-  std::vector<Node> nodes_{{0, "", std::nullopt}};  // [0] is the model.
+  std::vector<Node> nodes_{{0, "", std::nullopt}};  // Node 0 is the model.
 };
 
 class DeviceMap {
@@ -142,14 +143,15 @@ class DeviceMap {
  private:
   static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
-  /// Whom the op must follow (a weight's update its weight); itself if it is free.
+  /// The op that determines the device of `op` (a weight's update follows its weight); `op` itself if it is
+  /// free.
   OpId leader(OpId op) const {
     while (graph_.colocated_with(op) != kNoOp) op = graph_.colocated_with(op);
     return op;
   }
 
-  /// An op's module is its scope, or its leader's; a weight's without one, and an input's, is that of the
-  /// first op that reads it.
+  /// The module of an op is its scope, or that of its leader. A weight without a scope, or an input, gets
+  /// the module of the first op that reads it.
   void find_modules() {
     const std::size_t n = graph_.num_ops();
     module_.assign(n, kNone);
@@ -166,13 +168,13 @@ class DeviceMap {
           if (module_[i] == kNone) module_[i] = module_[index(reader)];
     }
     for (std::uint32_t i = 0; i < n; ++i) module_[i] = module_[index(leader(OpId{i}))];
-    // A graph without any scope is one module: the model.
+    // A graph without scopes is one module: the model.
     if (modules_.size() == 1) std::fill(module_.begin(), module_.end(), 0);
   }
 
-  /// What a module's own code joins (a residual addition) must come from one device, or PyTorch stops: such a
-  /// module is not split, which is what accelerate calls no_split_module_classes. Other code of a module with
-  /// parts runs where its input is.
+  /// Marks modules that must not be split, accelerate's no_split_module_classes. If a module's own code
+  /// combines several tensors (a residual addition), they must be on one device, or PyTorch stops. Other
+  /// code of a module with parts runs on the device of its input.
   void keep_whole() {
     std::vector<bool> joins(modules_.size(), false);
     const auto is_own_code = [&](OpId op) {
@@ -189,7 +191,7 @@ class DeviceMap {
         first = producer;
       }
     }
-    std::vector<std::size_t> whole(modules_.size());  // The outermost that is not split, or itself.
+    std::vector<std::size_t> whole(modules_.size());  // Outermost unsplit ancestor, or the module itself.
     for (std::size_t m = 0; m < modules_.size(); ++m) {
       whole[m] = m;
       if (m == 0) continue;
@@ -203,7 +205,8 @@ class DeviceMap {
     }
   }
 
-  /// A module is where most of its time is; without times, most of its work and traffic.
+  /// The device of a module is the one with most of its time; if times are unknown, with most of its work
+  /// and traffic.
   void vote() {
     std::optional<CostTable> costs;
     if (what_.machine != nullptr) costs.emplace(graph_, *what_.machine);
@@ -211,7 +214,7 @@ class DeviceMap {
     for (std::uint32_t i = 0; i < graph_.num_ops(); ++i) {
       if (module_[i] == kNone) continue;
       const OpId op{i};
-      double weight = 1;  // So that what takes no time counts where nothing does.
+      double weight = 1;  // Base weight, so that ops with zero time are counted.
       if (costs) {
         weight += static_cast<double>(costs->ns(what_.placement[i], op));
       } else {
@@ -231,8 +234,8 @@ class DeviceMap {
       if (most[m] > 0) modules_.place(m, chosen_[m]);
   }
 
-  /// Ops run with their module; what has none runs where its first input is, as PyTorch's functions do. What
-  /// must share a device with another (a weight's update) goes with it.
+  /// Ops run with their module. An op without a module runs on the device of its first input, as PyTorch's
+  /// functions do. An op that must share a device (a weight's update) follows its leader.
   void follow() {
     std::vector<bool> known(graph_.num_ops(), false);
     for (const OpId op : graph_.topological_order()) {

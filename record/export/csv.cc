@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::array<std::string_view, 3> kCsvTables{"measurements", "episodes", "updates"};
 
-/// "1 2 3"
+/// Numbers separated by spaces: "1 2 3".
 template <class T>
 std::string spaced(const std::vector<T>& numbers) {
   std::string text;
@@ -28,7 +28,7 @@ class Csv final : public RunExporter {
     file_.write(line_.take());
   }
 
-  Wishes wishes() const override {
+  Needs needs() const override {
     const bool updates = what_.table == "updates";
     return {.episodes = !updates, .updates = updates};
   }

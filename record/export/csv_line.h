@@ -1,5 +1,5 @@
 #pragma once
-/// One line of comma-separated values, as RFC 4180 quotes them.
+/// One line of comma-separated values, quoted as in RFC 4180.
 
 #include <concepts>
 #include <string>
@@ -7,10 +7,10 @@
 
 namespace emplace::record {
 
-/// Numbers take their shortest form that reads back the same. Text is mended to UTF-8; what would steer a
-/// terminal or turn the direction of text is escaped (inert_text), but tabs and line ends stay; and one that
-/// a spreadsheet would take for a formula (it begins with = + - @, a tab or a line end) gets an apostrophe in
-/// front.
+/// Numbers use the shortest form that parses to the same value. Invalid UTF-8 in text is replaced.
+/// Characters that control a terminal or the text direction are escaped (inert_text); tabs and line ends
+/// stay. Text that a spreadsheet would read as a formula (it starts with = + - @, a tab or a line end) is
+/// prefixed with an apostrophe.
 class CsvLine {
  public:
   CsvLine& text(std::string_view cell);
@@ -19,7 +19,7 @@ class CsvLine {
   CsvLine& flag(bool value) { return bare(value ? "true" : "false"); }
   CsvLine& empty() { return bare(""); }
 
-  /// The line, with its end; the next one begins.
+  /// Returns the line with its line end, and starts the next one.
   std::string take();
 
  private:

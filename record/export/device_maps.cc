@@ -1,4 +1,4 @@
-// Op by op: what TensorFlow and OpenVINO take.
+// Device lists per op, for TensorFlow and OpenVINO.
 
 #include <fmt/core.h>
 
@@ -12,7 +12,8 @@ namespace {
 
 using nlohmann::json;
 
-/// "/job:localhost/replica:0/task:0/device:GPU:0"; of several hosts each is a task of the job "worker".
+/// "/job:localhost/replica:0/task:0/device:GPU:0"; with several hosts each one is a task of the job
+/// "worker".
 std::string tensorflow_name(const FrameworkDevice& device, bool one_host) {
   return fmt::format("{}/replica:0/task:{}/device:{}{}", one_host ? "/job:localhost" : "/job:worker",
                      device.host, device.gpu ? "GPU:" : "CPU:", device.number);
@@ -22,8 +23,8 @@ std::string text_of(const json& object) {
   return object.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
-/// A node that the reader of TensorFlow's files put in for edges (docs/reference/file_formats.md): no file
-/// has it.
+/// True for a node that the TensorFlow reader inserts for edges (docs/reference/file_formats.md); it is not
+/// in any file.
 bool is_join(const OpGraph& graph, OpId op) {
   return graph.name(op).starts_with("emplace/join#") &&
          graph.attrs_json(op).find("\"join\":true") != std::string_view::npos;
@@ -50,7 +51,8 @@ Result<ExportedPlacement> placement_tensorflow(const PlacementExport& what) {
     if (is_join(what.graph, OpId{i})) continue;
     if (name.find_first_of("\t\n\r") != std::string_view::npos)
       return invalid("op '" + printable(name, 80) + "'",
-                     "has a tab or a line end in its name, which a list cannot hold", "let -o end in .json");
+                     "its name contains a tab or a line end, which the list format cannot represent",
+                     "use an -o file name ending in .json");
     list.append(name).append("\t").append(names[index(what.placement[i])]).append("\n");
   }
   return exported(what, std::move(list), what.placement);

@@ -8,7 +8,7 @@
 namespace emplace::record {
 namespace {
 
-/// "gpu:1" → a GPU, 1.
+/// Parses "gpu:1" into a GPU with number 1.
 bool by_name(std::string_view name, FrameworkDevice& device) {
   const std::size_t colon = name.find(':');
   if (colon == std::string_view::npos) return false;
@@ -46,8 +46,8 @@ Result<std::vector<FrameworkDevice>> framework_devices(const PlacementExport& wh
       const std::uint32_t number = counts[{device.host, device.gpu}]++;
       if (!named || hosts.size() > 1) device.number = number;
     } else if (!named && used[d]) {
-      return invalid("device '" + printable(what.devices[d], 60) + "'",
-                     "is neither cpu:N nor gpu:N by its name", "give the device file with --devices");
+      return invalid("device '" + printable(what.devices[d], 60) + "'", "the name is neither cpu:N nor gpu:N",
+                     "give the device file with --devices");
     }
   }
   return devices;
@@ -65,8 +65,8 @@ Result<std::vector<DeviceId>> one_cpu(const PlacementExport& what,
     if (first == devices.size()) first = d;
     if (devices[d].host != devices[first].host)
       return invalid("device '" + printable(what.devices[d], 60) + "'",
-                     "is on another host than '" + printable(what.devices[first], 60) + "', and " +
-                         std::string{framework} + " knows one host",
+                     "is not on the same host as '" + printable(what.devices[first], 60) + "'; " +
+                         std::string{framework} + " supports a single host",
                      "place on the devices of one host");
     if (!devices[d].gpu && cpu == devices.size()) cpu = d;
     if (!devices[d].gpu) stands_for[d] = static_cast<DeviceId>(cpu);

@@ -32,7 +32,7 @@ class Jsonl final : public RunExporter {
  public:
   explicit Jsonl(RunExport what) : what_{std::move(what)}, file_{what_.output} {}
 
-  Wishes wishes() const override {
+  Needs needs() const override {
     const bool updates = what_.table == "updates";
     return {.episodes = !updates, .updates = updates};
   }

@@ -13,7 +13,7 @@
 namespace emplace::record {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "arrays are written as they lie in memory");
+static_assert(std::endian::native == std::endian::little, "arrays are written in memory order");
 
 template <class T>
 constexpr std::string_view kDtype = "";
@@ -32,7 +32,8 @@ constexpr std::string_view kDtype<bool> = "|b1";
 template <>
 constexpr std::string_view kDtype<std::byte> = "|u1";
 
-/// The head of a .npy file, version 1.0. `shape`: "3," for three numbers, "3, 2" for three pairs, "" for one.
+/// The header of a .npy file, version 1.0. `shape`: "3," for three numbers, "3, 2" for three pairs, "" for
+/// a scalar.
 std::string npy_head(std::string_view dtype, const std::string& shape) {
   std::string about =
       "{'descr': '" + std::string{dtype} + "', 'fortran_order': False, 'shape': (" + shape + "), }";
@@ -43,7 +44,7 @@ std::string npy_head(std::string_view dtype, const std::string& shape) {
          static_cast<char>(about.size() >> 8) + about;
 }
 
-/// A column that grows: [rows], or [rows, width].
+/// A growing column: [rows] or [rows, width].
 template <class T>
 class Column {
  public:
@@ -65,7 +66,7 @@ class Column {
   std::size_t width_;
 };
 
-/// Texts as NumPy has them: UTF-32, all of the longest one's length.
+/// Texts in NumPy's form: UTF-32, padded to the longest text.
 void add_texts(ZipFile& into, const std::string& name, const std::filesystem::path& folder,
                const std::vector<std::string>& texts, bool scalar = false) {
   std::vector<std::u32string> points;
@@ -88,7 +89,7 @@ class Npz final : public RunExporter {
  public:
   explicit Npz(RunExport what) : what_{std::move(what)}, folder_{folder_of(what_.output)} {}
 
-  Wishes wishes() const override { return {.placements = what_.placements, .updates = true}; }
+  Needs needs() const override { return {.placements = what_.placements, .updates = true}; }
 
   Result<Unit> episode(const LogRow& row) override {
     const EpisodeRow& e = row.episode;
@@ -173,18 +174,18 @@ class Npz final : public RunExporter {
     const std::size_t ops = e.count == 0 ? 0 : e.placements.size() / e.count;
     if (ops_ == 0) ops_ = ops;
     if (ops != ops_ || number >= e.count)
-      return invalid("--placements", "the run's graphs differ in their ops",
-                     "export it without --placements");
+      return invalid("--placements", "the graphs of the run have different numbers of ops",
+                     "export without --placements");
     placements_.add(std::span{e.placements}.subspan(number * ops, ops));
     return placements_.so_far();
   }
 
   const RunExport what_;
   const std::filesystem::path folder_;
-  std::size_t ops_ = 0;  // Of the placements; 0: none seen.
+  std::size_t ops_ = 0;  // Ops per placement; 0: no placement seen yet.
   Numbers executors_, graphs_;
 
-  // A row per measurement,
+  // One row per measurement.
   Column<std::uint64_t> seq_{"seq", folder_}, episode_{"episode", folder_};
   Column<std::uint32_t> controller_{"controller", folder_};
   Column<std::uint64_t> policy_version_{"policy_version", folder_};
@@ -197,7 +198,7 @@ class Npz final : public RunExporter {
   Column<std::uint32_t> executor_{"executor", folder_}, attempt_{"attempt", folder_},
       graph_{"graph", folder_};
   Column<std::byte> placements_{"placements", folder_};
-  // and one per update, but for the lists, which lie one after the other.
+  // One row per update. The elements of lists are concatenated.
   Column<std::uint64_t> update_{"updates_update", folder_},
       update_policy_version_{"updates_policy_version", folder_};
   Column<double> staleness_mean_{"updates_staleness_mean", folder_};

@@ -1,4 +1,4 @@
-// The model itself, each node with its device.
+// Export as the ONNX model itself, with a device on each node.
 
 #include <onnx.pb.h>
 
@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kKey = "emplace.device", kOurs = "emplace.";
 
-/// Replaces what an earlier export said.
+/// Replaces the device written by an earlier export.
 void note_on_node(onnx::NodeProto& node, const std::string& device) {
   google::protobuf::RepeatedPtrField<onnx::StringStringEntryProto> kept;
   for (const auto& entry : node.metadata_props())
@@ -32,14 +32,14 @@ Result<ExportedPlacement> placement_onnx(const PlacementExport& what) {
   if (what.graph_file.empty() || recognise_format(what.graph_file, "") != GraphFormat::kOnnx ||
       what.graph_file.size() > static_cast<std::size_t>(std::numeric_limits<int>::max()) ||
       !model.ParseFromArray(what.graph_file.data(), static_cast<int>(what.graph_file.size())))
-    return invalid("--to onnx", "writes an ONNX model back, and the graph given is none",
-                   "give the .onnx file that was placed as --graph");
-  // As its reader has it: functions in place of their calls, state first, then an op per node, in the file's
-  // order (graph/formats/onnx/onnx.h).
+    return invalid("--to onnx", "needs an ONNX model, and the given graph is not one",
+                   "pass the placed .onnx file as --graph");
+  // Same transformation as in the reader: function calls are inlined; state comes first, then one op per
+  // node in file order (graph/formats/onnx/onnx.h).
   EMPLACE_TRY(onnx_io::inline_functions(model, "--graph"));
   model.clear_functions();
   const auto nodes = static_cast<std::size_t>(model.graph().node_size());
-  if (nodes > what.graph.num_ops()) return invalid("--to onnx", "the graph is not that of the ONNX file");
+  if (nodes > what.graph.num_ops()) return invalid("--to onnx", "the graph does not match the ONNX file");
   const std::size_t first = what.graph.num_ops() - nodes;
   google::protobuf::RepeatedPtrField<onnx::StringStringEntryProto> props;
   for (const auto& entry : model.metadata_props())
@@ -56,7 +56,8 @@ Result<ExportedPlacement> placement_onnx(const PlacementExport& what) {
     note(std::string{kKey} + ":" + std::string{what.graph.name(op)}, device);
     if (i < first) continue;
     onnx::NodeProto& node = *model.mutable_graph()->mutable_node(static_cast<int>(i - first));
-    node.set_name(std::string{what.graph.name(op)});  // Another only if it was missing or repeated.
+    // Differs from the file only where a name was missing or repeated.
+    node.set_name(std::string{what.graph.name(op)});
     note_on_node(node, device);
   }
   model.mutable_metadata_props()->Swap(&props);

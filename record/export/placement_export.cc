@@ -26,7 +26,7 @@ std::string csv_of(const OpGraph& graph, const std::vector<std::string>& devices
   return all;
 }
 
-/// In double quotes, where Graphviz knows two escapes of its own and labels know more.
+/// Quotes a text for Graphviz: two escapes in strings, further ones in labels.
 std::string dot_text(std::string_view text) {
   std::string quoted{'"'};
   for (const char c : printable(mended_utf8(text), 2000)) {
@@ -36,12 +36,13 @@ std::string dot_text(std::string_view text) {
   return quoted + '"';
 }
 
-/// Hues apart from one another however many devices there are.
+/// Distinct hues for any number of devices.
 std::string colour_of(std::size_t device, std::size_t devices) {
   return fmt::format("{:.4f} 0.35 0.95", static_cast<double>(device) / static_cast<double>(devices));
 }
 
-/// Ops as boxes in the colour of their device; an edge between two devices is red and says its bytes.
+/// Ops as boxes in the colour of their device. An edge between two devices is red and labelled with its
+/// bytes.
 std::string dot_of(const OpGraph& graph, const std::vector<std::string>& devices,
                    const Placement& placement) {
   std::string all = "digraph " + dot_text(graph.name()) + " {\n  node [shape=box, style=filled];\n";
@@ -100,8 +101,8 @@ Result<ExportedPlacement> export_placement(std::string_view format, const Placem
     names.push_back(one.name);
   }
   const std::string_view near = nearest_word(format, names);
-  return invalid("--to '" + printable(format, 40) + "'", "is no format of a placement",
-                 "there are " + placement_formats() +
+  return invalid("--to '" + printable(format, 40) + "'", "is not a placement format",
+                 "expected one of: " + placement_formats() +
                      (near.empty() ? std::string{} : "; did you mean '" + std::string{near} + "'?"));
 }
 

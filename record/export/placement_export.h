@@ -1,5 +1,5 @@
 #pragma once
-/// A placement in the forms that other tools read: docs/guide/export.md.
+/// Exports a placement in the formats of other tools: docs/guide/export.md.
 
 #include <cstddef>
 #include <span>
@@ -14,29 +14,29 @@
 
 namespace emplace::record {
 
-/// What is exported. References outlive the call.
+/// Input of an export. Referenced objects must outlive the call.
 struct PlacementExport {
   const OpGraph& graph;
-  const std::vector<std::string>& devices;  ///< Their names, which `placement` counts.
+  const std::vector<std::string>& devices;  ///< Device names, indexed by `placement`.
   const Placement& placement;               ///< [ops]
-  const DeviceSet* machine = nullptr;       ///< The devices themselves, as many, where they are known.
-  std::span<const std::byte> graph_file =
-      {};                        ///< What the graph was read from, unpacked; `onnx` writes it back.
-  std::string_view output = {};  ///< Name of the file to be: `tensorflow` writes a list for .txt.
+  const DeviceSet* machine = nullptr;       ///< The devices, one per name; null: unknown.
+  /// Unpacked content of the graph file; `onnx` writes it back.
+  std::span<const std::byte> graph_file = {};
+  std::string_view output = {};  ///< Name of the output file; `tensorflow` writes a list for .txt.
 };
 
-/// What a format can say of it.
+/// The exported file, and how exactly the format represents the placement.
 struct ExportedPlacement {
   std::string content;
-  Placement applied;          ///< [ops] what a reader of `content` will place.
-  std::size_t moved_ops = 0;  ///< Where that is another device: 0 is exact.
+  Placement applied;          ///< [ops] Placement that a reader of `content` applies.
+  std::size_t moved_ops = 0;  ///< Ops whose device differs from the given placement; 0: exact.
 };
 
-/// "csv, dot, …" in the order of the table.
+/// "csv, dot, …", in table order.
 std::string placement_formats();
 
-/// The content of the file. Errors (kInvalid): a format that is none, naming those there are; devices that
-/// the format has no word for; a graph that the format does not write.
+/// The content of the file. Errors (kInvalid): an unknown format, with a list of the known ones; devices or
+/// a graph that the format cannot represent.
 Result<ExportedPlacement> export_placement(std::string_view format, const PlacementExport& what);
 
 }  // namespace emplace::record

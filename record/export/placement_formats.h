@@ -1,5 +1,5 @@
 #pragma once
-/// The formats of a placement, one file each, and what several of them need.
+/// Placement formats, one function and file each, and shared helpers.
 
 #include <cstdint>
 
@@ -14,24 +14,24 @@ Result<ExportedPlacement> placement_accelerate(const PlacementExport& what);
 Result<ExportedPlacement> placement_tensorflow(const PlacementExport& what);
 Result<ExportedPlacement> placement_openvino(const PlacementExport& what);
 
-/// A device as the frameworks call it: a kind, and a number among those of its kind on its host.
+/// A device in the frameworks' terms: a kind, and a number among the devices of that kind on its host.
 struct FrameworkDevice {
   bool gpu = false;
   std::uint32_t number = 0;
-  std::uint32_t host = 0;  ///< By order of appearance.
+  std::uint32_t host = 0;  ///< Host number, in order of appearance.
 };
 
-/// Of every device, by what the machine says or else by its name: "gpu:1", "cuda:1", "accel:1", "cpu:0".
-/// Errors (kInvalid): a device that some op is on and whose name does not tell, naming it.
+/// The framework device of every device: from the device file if given, else parsed from the name ("gpu:1",
+/// "cuda:1", "accel:1", "cpu:0"). Errors (kInvalid): the name of a used device cannot be parsed.
 Result<std::vector<FrameworkDevice>> framework_devices(const PlacementExport& what);
 
-/// For frameworks of one host and one CPU: the device that stands for each, the lowest CPU in use for every
-/// CPU. Errors (kInvalid): ops on several hosts.
+/// For frameworks with one host and one CPU: the replacement of each device, where every CPU becomes the
+/// lowest CPU in use. Errors (kInvalid): ops on several hosts.
 Result<std::vector<DeviceId>> one_cpu(const PlacementExport& what,
                                       const std::vector<FrameworkDevice>& devices,
                                       std::string_view framework);
 
-/// With `content`, and what differs counted.
+/// Builds the result and counts the ops whose device differs.
 ExportedPlacement exported(const PlacementExport& what, std::string content, Placement applied);
 
 }  // namespace emplace::record

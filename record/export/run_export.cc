@@ -32,12 +32,12 @@ std::string listed(std::span<const std::string_view> names) {
 
 constexpr std::size_t kPageRows = 256, kPageBytes = std::size_t{32} << 20;
 
-/// The log with its placements, page after page.
+/// Reads the log with its placements, page by page.
 class Pages {
  public:
   Pages(RunLog log, bool placements, std::size_t ops) : log_{log}, placements_{placements}, ops_{ops} {}
 
-  /// Empty at the end of the log.
+  /// The next page; empty at the end of the log.
   Result<std::vector<LogRow>> next() {
     auto rows = log_.rows(from_, limit_, false);
     if (!rows || rows->empty()) return rows;
@@ -45,7 +45,7 @@ class Pages {
       EMPLACE_TRY_ASSIGN(auto episodes, log_.episodes(from_, rows->size()));
       for (std::size_t k = 0; k < rows->size() && k < episodes.size(); ++k)
         (*rows)[k].episode.placements = std::move(episodes[k].placements);
-      // Of few ops thousands of episodes fit in memory, of many ops a few.
+      // Limits the memory of a page: thousands of episodes of small graphs, a few of large ones.
       const std::size_t bytes = std::max<std::size_t>(1, ops_ * rows->front().episode.count);
       limit_ = std::clamp<std::size_t>(kPageBytes / bytes, 1, kPageRows);
     }
@@ -63,7 +63,7 @@ class Pages {
 
 Result<Unit> export_episodes(const RunReader& run, RunExporter& exporter, Exported& done) {
   EMPLACE_TRY_ASSIGN(const auto facts, run.header().facts());
-  Pages pages{run.log(), exporter.wishes().placements, facts.num_ops};
+  Pages pages{run.log(), exporter.needs().placements, facts.num_ops};
   for (;;) {
     EMPLACE_TRY_ASSIGN(const auto page, pages.next());
     if (page.empty()) return Unit{};
@@ -83,7 +83,7 @@ Result<Unit> export_updates(RunLog log, RunExporter& exporter, Exported& done) {
     if (!update) continue;
     consumed.clear();
     for (const std::uint64_t episode : update->episodes) {
-      if (!exporter.wishes().consumed) break;
+      if (!exporter.needs().consumed) break;
       EMPLACE_TRY_ASSIGN(auto row, log.row_of(episode, false));
       if (row) consumed.push_back(*std::move(row));
     }
@@ -99,21 +99,21 @@ Result<std::unique_ptr<RunExporter>> make_run_exporter(std::string_view format, 
   const auto found = std::find_if(kRunFormats.begin(), kRunFormats.end(),
                                   [&](const RunFormat& one) { return one.name == format; });
   if (found == kRunFormats.end())
-    return invalid("--to '" + printable(format, 40) + "'", "is no format of a run",
-                   "there are " + listed(kNames));
+    return invalid("--to '" + printable(format, 40) + "'", "is not a run format",
+                   "expected one of: " + listed(kNames));
   return found->make(std::move(what));
 }
 
 Result<Unit> check_table(std::string_view table, std::span<const std::string_view> tables) {
   if (std::find(tables.begin(), tables.end(), table) != tables.end()) return Unit{};
   return invalid("--table '" + printable(table, 40) + "'", "is unknown",
-                 tables.empty() ? "only csv and jsonl have tables" : "there are " + listed(tables));
+                 tables.empty() ? "only csv and jsonl have tables" : "expected one of: " + listed(tables));
 }
 
 Result<Exported> export_run(const RunReader& run, RunExporter& exporter) {
   Exported done;
-  if (exporter.wishes().episodes) EMPLACE_TRY(export_episodes(run, exporter, done));
-  if (exporter.wishes().updates) EMPLACE_TRY(export_updates(run.log(), exporter, done));
+  if (exporter.needs().episodes) EMPLACE_TRY(export_episodes(run, exporter, done));
+  if (exporter.needs().updates) EMPLACE_TRY(export_updates(run.log(), exporter, done));
   EMPLACE_TRY_ASSIGN(done.path, exporter.finish());
   return done;
 }

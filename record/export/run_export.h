@@ -1,5 +1,5 @@
 #pragma once
-/// A run's rows in the forms that other tools read: docs/guide/export.md.
+/// Exports the rows of a run in the formats of other tools: docs/guide/export.md.
 
 #include <cstdint>
 #include <filesystem>
@@ -14,47 +14,47 @@
 
 namespace emplace::record {
 
-/// What is exported, and whither.
+/// Options of an export.
 struct RunExport {
-  std::filesystem::path output;      ///< The file; tensorboard: a folder, made if it is not there.
-  std::string table;                 ///< Of csv and jsonl; empty: the format's own.
-  bool placements = false;           ///< Of npz: the placements too.
-  RunFacts facts;                    ///< Of the run.
-  std::vector<std::string> devices;  ///< Their names, facts.num_devices of them.
+  std::filesystem::path output;      ///< Output file; tensorboard: output folder, created if missing.
+  std::string table;                 ///< Table to export (csv, jsonl); empty: the format's default.
+  bool placements = false;           ///< True: include placements (npz).
+  RunFacts facts;                    ///< Facts of the run.
+  std::vector<std::string> devices;  ///< Device names, facts.num_devices of them.
 };
 
-/// One format. Rows come in the record's order, all episodes before the first update; none is kept, so that a
-/// run may be of any length. Thread: one.
+/// One output format. Rows arrive in record order, all episodes before the first update. Rows are not kept,
+/// so a run may be of any size. Thread: one.
 class RunExporter {
  public:
-  /// What it would be told of.
-  struct Wishes {
+  /// Rows that the format needs.
+  struct Needs {
     bool episodes = true;
-    bool placements = false;  ///< EpisodeRow::placements too.
+    bool placements = false;  ///< True: fill EpisodeRow::placements.
     bool updates = false;
-    bool consumed = false;  ///< With each update the episodes that it consumed.
+    bool consumed = false;  ///< True: pass the consumed episodes with each update.
   };
 
   virtual ~RunExporter() = default;
-  virtual Wishes wishes() const = 0;
-  /// Errors: kInvalid if the format cannot say it; kIo.
+  virtual Needs needs() const = 0;
+  /// Errors: kInvalid if the format cannot represent the row; kIo.
   virtual Result<Unit> episode(const LogRow&) { return Unit{}; }
   virtual Result<Unit> update(const UpdateRow&, std::span<const LogRow> /*consumed*/) { return Unit{}; }
-  /// What was written appears. Errors: kIo; nothing then stays.
+  /// Finishes the output and makes it visible at its path. Errors: kIo; nothing is left behind then.
   virtual Result<std::filesystem::path> finish() = 0;
 };
 
-/// Errors: kInvalid for a format or table that is none, naming those there are; kIo.
+/// Errors: kInvalid for an unknown format or table, with a list of the known ones; kIo.
 Result<std::unique_ptr<RunExporter>> make_run_exporter(std::string_view format, RunExport what);
 
-/// What was exported.
+/// Result of an export.
 struct Exported {
   std::filesystem::path path;
   std::uint64_t episodes = 0, measurements = 0, updates = 0;
 };
 
-/// Tells an exporter the rows that there are, a page at a time; a run that goes on meanwhile is exported as
-/// far as it has come. Errors: kIo, a database that is damaged among them; those of the exporter.
+/// Sends the rows of a run to an exporter, page by page. A run that is still in progress is exported up to
+/// its current end. Errors: kIo, or kInvalid for a damaged database; those of the exporter.
 Result<Exported> export_run(const RunReader& run, RunExporter& exporter);
 
 }  // namespace emplace::record

@@ -1,5 +1,5 @@
 #pragma once
-/// The formats of a run, one file each.
+/// Run formats, one function and file each.
 
 #include "record/export/run_export.h"
 
@@ -10,7 +10,7 @@ Result<std::unique_ptr<RunExporter>> make_jsonl_exporter(RunExport what);
 Result<std::unique_ptr<RunExporter>> make_npz_exporter(RunExport what);
 Result<std::unique_ptr<RunExporter>> make_tensorboard_exporter(RunExport what);
 
-/// Errors: kInvalid, listing the tables.
+/// Checks the table name. Errors: kInvalid, with a list of the tables.
 Result<Unit> check_table(std::string_view table, std::span<const std::string_view> tables);
 
 }  // namespace emplace::record

@@ -15,7 +15,7 @@
 namespace emplace::record {
 namespace {
 
-/// CRC-32C, by the instruction that every x86-64-v3 has.
+/// CRC-32C by the instruction of x86-64-v3.
 std::uint32_t crc32c(std::string_view bytes) {
   std::uint64_t crc = 0xffff'ffff;
   while (bytes.size() >= sizeof crc) {
@@ -29,7 +29,7 @@ std::uint32_t crc32c(std::string_view bytes) {
   return ~rest;
 }
 
-/// Little-endian, as all of a TFRecord is.
+/// Little-endian, as in all TFRecord fields.
 template <class T>
 std::string raw(T value) {
   std::string bytes(sizeof value, '\0');
@@ -37,7 +37,7 @@ std::string raw(T value) {
   return bytes;
 }
 
-/// What TFRecord keeps of a checksum, so that one over data that holds checksums still says something.
+/// TFRecord's masked checksum: it stays meaningful for data that contains checksums.
 std::string masked_crc(std::string_view bytes) {
   const std::uint32_t crc = crc32c(bytes);
   return raw((crc >> 15 | crc << 17) + 0xa282ead8u);
@@ -48,8 +48,8 @@ std::string record_of(std::string_view data) {
   return length + masked_crc(length) + std::string{data} + masked_crc(data);
 }
 
-/// "events.out.tfevents.1700000000.host": the same for the same run, so that a second export replaces the
-/// first.
+/// "events.out.tfevents.1700000000.host". The name is a function of the run, so that a second export
+/// replaces the first.
 std::string file_name(const RunFacts& facts) {
   std::string host = printable(facts.host, 60);
   std::replace(host.begin(), host.end(), '/', '-');
@@ -69,7 +69,7 @@ class TensorBoard final : public RunExporter {
     file_.write(record_of(first.SerializeAsString()));
   }
 
-  Wishes wishes() const override { return {.updates = true, .consumed = true}; }
+  Needs needs() const override { return {.updates = true, .consumed = true}; }
 
   Result<Unit> episode(const LogRow& row) override {
     for (const MeasurementRow& m : row.measurements)
@@ -120,7 +120,7 @@ class TensorBoard final : public RunExporter {
   }
 
  private:
-  /// Since 1970; what was not noted happened when the run began.
+  /// Seconds since 1970; the start of the run if the time is unknown.
   double seconds(std::int64_t wall_ns) const {
     return wall_ns == 0 ? started_s_ : static_cast<double>(wall_ns) / 1e9;
   }
@@ -143,7 +143,7 @@ class TensorBoard final : public RunExporter {
   const double started_s_;
   Event event_;
   std::uint64_t measurements_ = 0;
-  std::uint64_t counted_ = 0;  // Of them up to
+  std::uint64_t counted_ = 0;  // Value of measurements_ at counted_at_s_.
   double counted_at_s_ = started_s_;
   double best_s_ = std::numeric_limits<double>::infinity();
 };
@@ -156,7 +156,7 @@ Result<std::unique_ptr<RunExporter>> make_tensorboard_exporter(RunExport what) {
   std::filesystem::create_directories(what.output, failure);
   if (failure)
     return Error{Errc::kIo,
-                 printable_path(what.output) + ": the folder cannot be made (" + failure.message() + ")"};
+                 printable_path(what.output) + ": the folder cannot be created (" + failure.message() + ")"};
   return std::unique_ptr<RunExporter>{std::make_unique<TensorBoard>(what)};
 }
 

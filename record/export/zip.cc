@@ -19,14 +19,14 @@ namespace {
 constexpr std::size_t kInMemory = std::size_t{1} << 20;
 constexpr std::uint64_t kBeyond32 = 0xffff'ffff;
 
-/// Little-endian, as all of a zip archive is.
+/// Little-endian, as in all zip fields.
 class Fields {
  public:
   Fields& u16(std::uint64_t value) { return put(value, 2); }
   Fields& u32(std::uint64_t value) { return put(value, 4); }
   Fields& u64(std::uint64_t value) { return put(value, 8); }
   Fields& text(std::string_view value) { return bytes_ += value, *this; }
-  /// 32 bits of a number; all of them set if it needs more, which the extra field then says.
+  /// The low form of a size: 32 bits, or all ones if it needs more; the extra field then holds the value.
   Fields& u32_or_more(std::uint64_t value) { return u32(std::min(value, kBeyond32)); }
   const std::string& bytes() const { return bytes_; }
 
@@ -38,7 +38,7 @@ class Fields {
   std::string bytes_;
 };
 
-/// The ZIP64 extra field of those numbers that need it; empty if none does.
+/// The ZIP64 extra field of the numbers that need it; empty if none does.
 std::string extra_field(std::initializer_list<std::uint64_t> numbers) {
   Fields values;
   for (const std::uint64_t number : numbers)
@@ -47,7 +47,7 @@ std::string extra_field(std::initializer_list<std::uint64_t> numbers) {
   return Fields{}.u16(1).u16(values.bytes().size()).text(values.bytes()).bytes();
 }
 
-/// What the head of a member and its line in the directory have in common: from "version needed" on.
+/// Fields shared by a member's header and its directory entry, from "version needed" on.
 std::string common_fields(std::string_view name, std::string_view extra, std::uint32_t crc,
                           std::uint64_t packed_size, std::uint64_t size) {
   constexpr std::uint64_t kDeflated = 8, kFirstOf1980 = 0x21;
@@ -56,7 +56,7 @@ std::string common_fields(std::string_view name, std::string_view extra, std::ui
       .u16(0)
       .u16(kDeflated)
       .u16(0)
-      .u16(kFirstOf1980)  // No time: the same rows are the same bytes.
+      .u16(kFirstOf1980)  // Constant time, so that equal rows give equal bytes.
       .u32(crc)
       .u32_or_more(packed_size)
       .u32_or_more(size)
@@ -65,7 +65,7 @@ std::string common_fields(std::string_view name, std::string_view extra, std::ui
       .bytes();
 }
 
-/// A file that nobody sees and that is gone with its descriptor.
+/// An anonymous temporary file; it disappears with its descriptor.
 int unnamed_file(const std::filesystem::path& folder) {
   const int fd = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR)) return fd;
@@ -82,7 +82,7 @@ struct ZipMember::Deflater {
   Deflater() {
     constexpr int kLevel = 4, kRaw = -15, kMemory = 8;
     EMPLACE_CHECK(deflateInit2(&stream, kLevel, Z_DEFLATED, kRaw, kMemory, Z_DEFAULT_STRATEGY) == Z_OK,
-                  "zlib does not start");
+                  "zlib initialisation failed");
   }
   ~Deflater() { deflateEnd(&stream); }
 };
@@ -134,8 +134,7 @@ void ZipMember::spill() {
 void ZipFile::add(ZipMember& member, std::string_view head) {
   member.deflate(true);
   if (member.error_ && !error_) error_ = member.error_;
-  // Pieces of deflated data may be put together at the boundary of a byte: the head is a piece that is not
-  // packed.
+  // Deflate streams can be concatenated at a byte boundary: the header is a stored (uncompressed) block.
   const std::string piece = Fields{}.text({"\0", 1}).u16(head.size()).u16(~head.size()).text(head).bytes();
   const auto* text = reinterpret_cast<const Bytef*>(head.data());
   const unsigned long crc =
@@ -145,7 +144,7 @@ void ZipFile::add(ZipMember& member, std::string_view head) {
   const std::string extra = entry.size >= kBeyond32 || entry.packed_size >= kBeyond32
                                 ? Fields{}.u16(1).u16(16).u64(entry.size).u64(entry.packed_size).bytes()
                                 : std::string{};
-  // Of the two sizes both are in the extra field or none is.
+  // The extra field holds either both sizes or neither.
   const std::uint64_t size = extra.empty() ? entry.size : kBeyond32;
   const std::uint64_t packed_size = extra.empty() ? entry.packed_size : kBeyond32;
   file_.write(Fields{}.u32(0x04034b50).bytes() +

@@ -1,6 +1,5 @@
 #pragma once
-/// A zip archive whose members are written all at once, a little of each at a time (ZIP64 where they need
-/// it).
+/// A zip archive whose members are written concurrently, in small pieces. Uses ZIP64 where needed.
 
 #include <cstdint>
 #include <filesystem>
@@ -15,18 +14,18 @@
 
 namespace emplace::record {
 
-/// A member: packed as it comes, into memory and, beyond a megabyte, into a file without a name.
-/// Thread: one.
+/// A member. Data is compressed as it arrives, into memory and beyond one megabyte into an anonymous
+/// temporary file. Thread: one.
 class ZipMember {
  public:
-  /// `folder`: where that file may lie.
+  /// `folder`: location of the temporary file.
   ZipMember(std::string name, std::filesystem::path folder);
   ~ZipMember();
   ZipMember(const ZipMember&) = delete;
   ZipMember& operator=(const ZipMember&) = delete;
 
   void write(std::span<const std::byte> bytes);
-  std::uint64_t size() const { return size_; }  ///< Written so far, before packing [B].
+  std::uint64_t size() const { return size_; }  ///< Bytes written so far, before compression.
   Result<Unit> so_far() const { return error_ ? Result<Unit>{*error_} : Unit{}; }
 
  private:
@@ -40,7 +39,7 @@ class ZipMember {
   const std::unique_ptr<Deflater> deflater_;
   std::uint64_t size_ = 0, packed_size_ = 0;
   unsigned long crc_ = 0;
-  Bytes packed_;  // What the file does not hold yet.
+  Bytes packed_;  // Compressed bytes that are not in the file yet.
   int fd_ = -1;
   std::optional<Error> error_;
 };
@@ -50,9 +49,9 @@ class ZipFile {
  public:
   explicit ZipFile(std::filesystem::path path) : file_{std::move(path)} {}
 
-  /// `head` (of less than 64 KiB) comes before what the member holds; no more is written to it.
+  /// Finishes a member; no more data may be written to it. `head` (less than 64 KiB) precedes its content.
   void add(ZipMember& member, std::string_view head);
-  /// The archive appears. Errors: kIo, of a member or of the archive.
+  /// Completes the archive and makes it visible at its path. Errors: kIo, of a member or of the archive.
   Result<Unit> commit();
 
  private:

@@ -225,7 +225,9 @@ TEST_F(RecorderTest, AnEpisodeThatClaimsAnothersPlacementIsNotAcknowledgedAndLos
   world_.advance(std::chrono::seconds{1});
   EXPECT_EQ(world_.last_sent<messages::EpisodesRecorded>().episodes, std::vector<std::uint64_t>{1});
   ASSERT_TRUE(world_.stopped());
-  EXPECT_NE(world_.stopped()->find("claims placements from 7 on"), std::string::npos) << *world_.stopped();
+  EXPECT_NE(world_.stopped()->find("another episode has one of its placements (from 7 on)"),
+            std::string::npos)
+      << *world_.stopped();
 }
 
 TEST_F(RecorderTest, AnEpisodeWithAHugeNumberDoesNotFillTheMemoryWithThoseBefore) {

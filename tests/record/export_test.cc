@@ -368,9 +368,10 @@ TEST_F(ExportTest, EventFilesAreFramedAsTensorBoardReadsThem) {
 }
 
 TEST_F(ExportTest, WhatIsUnknownIsRefusedWithTheListOfWhatThereIs) {
-  EXPECT_THAT(exported("parquet").error().context, HasSubstr("there are csv, jsonl, npz, tensorboard"));
+  EXPECT_THAT(exported("parquet").error().context,
+              HasSubstr("expected one of: csv, jsonl, npz, tensorboard"));
   EXPECT_THAT(exported("csv", {.table = "actors"}).error().context,
-              HasSubstr("there are measurements, episodes, updates"));
+              HasSubstr("expected one of: measurements, episodes, updates"));
   EXPECT_THAT(exported("npz", {.table = "updates"}).error().context, HasSubstr("only csv and jsonl"));
 }
 

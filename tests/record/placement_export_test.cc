@@ -257,7 +257,7 @@ TEST(TensorflowExport, HostsAreTasksAndCountTheirOwnDevices) {
         format, {.graph = graph, .devices = names, .placement = placement, .machine = &*machine});
     ASSERT_FALSE(refused.ok());
     EXPECT_THAT(refused.error().context,
-                AllOf(HasSubstr("'gpu:1'"), HasSubstr("another host"), HasSubstr(format)));
+                AllOf(HasSubstr("'gpu:1'"), HasSubstr("not on the same host"), HasSubstr(format)));
   }
 }
 
