@@ -1,4 +1,4 @@
-# Turns files into one C++ source: cmake -DOUTPUT=file.cc -DFILES="kName=path;kName=path" -P embed.cmake
+# Converts files into one C++ source: cmake -DOUTPUT=file.cc -DFILES="kName=path;kName=path" -P embed.cmake
 set(source "#include \"record/report/page_files.h\"\n\nnamespace emplace::record::page {\n")
 foreach(entry ${FILES})
   string(REGEX MATCH "^([A-Za-z]+)=(.+)$" matched "${entry}")

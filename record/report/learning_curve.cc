@@ -6,10 +6,10 @@
 namespace emplace::record {
 namespace {
 
-constexpr std::size_t kFewest = 40;         // Points, if there are so many measurements.
-constexpr std::size_t kPerPercentile = 10;  // Measurements in a stretch, if that leaves enough points.
+constexpr std::size_t kFewest = 40;         // Minimum number of points, if there are this many measurements.
+constexpr std::size_t kPerPercentile = 10;  // Minimum measurements per stretch, if enough points remain.
 
-/// @pre sorted, not empty.
+/// Nearest-rank percentile. @pre sorted, not empty.
 double percentile(const std::vector<double>& sorted, double percent) {
   const auto rank = static_cast<std::size_t>(std::ceil(percent / 100 * static_cast<double>(sorted.size())));
   return sorted[std::max<std::size_t>(rank, 1) - 1];

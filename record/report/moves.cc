@@ -10,13 +10,13 @@
 namespace emplace::record {
 namespace {
 
-constexpr std::size_t kMostAlike = 6;  // 720 ways to name them.
+constexpr std::size_t kMostAlike = 6;  // 720 permutations.
 
 bool same_link(const Link& a, const Link& b) {
   return a.bytes_per_s == b.bytes_per_s && a.latency_s == b.latency_s;
 }
 
-/// True if the two could change names and no simulated time would differ.
+/// True if swapping the two devices changes no simulated time.
 bool alike(const DeviceSet& devices, const CostTable& costs, DeviceId a, DeviceId b) {
   if (costs.row_of(a) != costs.row_of(b) || devices[a].memory_bytes != devices[b].memory_bytes ||
       devices[a].host != devices[b].host || !same_link(devices.link(a, b), devices.link(b, a)))
@@ -31,13 +31,14 @@ bool alike(const DeviceSet& devices, const CostTable& costs, DeviceId a, DeviceI
   return true;
 }
 
-/// [devices] The name each goes by, for which least time stands elsewhere.
+/// [devices] The renaming that minimises the time of ops that count as moved.
 std::vector<DeviceId> best_names(const DeviceSet& devices, const CostTable& costs, const Placement& before,
                                  const Placement& after, const std::vector<bool>& counts) {
   const std::size_t n = devices.size();
   std::vector<DeviceId> named(n);
   for (std::size_t d = 0; d < n; ++d) named[d] = static_cast<DeviceId>(d);
-  std::vector<std::uint64_t> both(n * n, 0);  // [after, before] ops that are there, then here.
+  // [after, before] Ops on device `before` in the first placement and on `after` in the second.
+  std::vector<std::uint64_t> both(n * n, 0);
   for (std::size_t op = 0; op < after.size(); ++op)
     if (counts[op]) ++both[index(after[op]) * n + index(before[op])];
   std::vector<bool> seen(n, false);

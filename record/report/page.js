@@ -5,7 +5,7 @@
   addEventListener('error', event => { root.dataset.error = event.message; });
   const data = JSON.parse(document.getElementById('data').textContent);
 
-  // --- Words and numbers ---
+  // --- Formatting of numbers ---
 
   const significant = (value, unit) => (value >= 100 ? value.toFixed(0) : value >= 10 ? value.toFixed(1) : value.toFixed(2)) + ' ' + unit;
   function time(ns) {
@@ -24,7 +24,7 @@
   const percent = share => (share * 100).toFixed(share < 0.0995 ? 1 : 0) + ' %';
   const kPhases = ['forward', 'backward', 'update'];
 
-  // --- The document ---
+  // --- DOM helpers ---
 
   function element(tag, properties, ...children) {
     const made = document.createElement(tag);
@@ -55,7 +55,7 @@
     tip.style.top = Math.max(4, event.clientY + 18 + box.height > innerHeight ? event.clientY - box.height - 10 : event.clientY + 18) + 'px';
   }
 
-  // --- Colours: as the style sheet has them, light or dark ---
+  // --- Colours of the style sheet, light or dark ---
 
   let colours = {};
   function readColours() {
@@ -70,7 +70,7 @@
     const part = (text, at) => parseInt(text.slice(at, at + 2), 16);
     return 'rgb(' + [1, 3, 5].map(at => Math.round(part(a, at) * share + part(b, at) * (1 - share))).join(' ') + ')';
   }
-  /// What can be read on a colour.
+  /// A text colour that is readable on `colour`.
   const inkOn = colour => {
     const [r, g, b] = [1, 3, 5].map(at => parseInt(colour.slice(at, at + 2), 16));
     return r * 0.299 + g * 0.587 + b * 0.114 > 140 ? '#101215' : '#ffffff';
@@ -84,7 +84,7 @@
   addEventListener('resize', () => { cancelAnimationFrame(resizing); resizing = requestAnimationFrame(redrawAll); });
 
   const kFont = '12px system-ui, -apple-system, "Segoe UI", "Liberation Sans", sans-serif';
-  /// A canvas of this height, sharp on any screen: its context and its width.
+  /// Prepares a canvas of this height at device resolution; returns its context and width.
   function prepared(canvas, height) {
     const ratio = devicePixelRatio || 1;
     const width = canvas.parentElement.clientWidth;
@@ -106,7 +106,7 @@
     }
     return low === 0 ? '' : text.slice(0, low) + '…';
   }
-  /// Round steps of an axis: about `wanted` of them between two values.
+  /// Round axis ticks: about `wanted` of them between two values.
   function ticks(from, to, wanted) {
     const raw = (to - from) / Math.max(1, wanted), power = 10 ** Math.floor(Math.log10(raw));
     const step = [1, 2, 5, 10].map(f => f * power).find(f => f >= raw) || 10 * power;
@@ -115,7 +115,7 @@
     return list;
   }
 
-  // --- A step: columns as they came, and what a chart asks of them ---
+  // --- A step: decoded columns and queries of the charts ---
 
   const kDigits = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
   function names(text) {
@@ -144,7 +144,7 @@
     step.decoded = true;
     return step;
   }
-  /// The first index whose value is above `wanted`.
+  /// First index with a value above `wanted`.
   function above(sorted, wanted) {
     let low = 0, high = sorted.length;
     while (low < high) {
@@ -158,7 +158,7 @@
     : lane.device === lane.target ? 'copies from ' + deviceName(graph, lane.device)
     : deviceName(graph, lane.device) + ' → ' + deviceName(graph, lane.target);
 
-  // --- What the schedule and the memory share: which step, and which part of it ---
+  // --- View shared by schedule and memory: the step and the visible part of it ---
 
   class View {
     constructor(graph) {
@@ -184,7 +184,7 @@
     changed() { for (const listener of this.listeners) listener(); }
   }
   const kGutter = 128, kRight = 12;
-  /// Drag to look closer, keys and Ctrl with the wheel as well; the same in every chart over time.
+  /// Zoom and pan by drag, keys and Ctrl + wheel; the same in every chart over time.
   function navigable(canvas, view, hover) {
     let pressed = null;
     const timeAt = event => {
@@ -228,8 +228,8 @@
     view.listeners.push(press);
     press();
     return element('div', {class: 'tools'}, view.steps.length > 1 ? buttons : null, more, element('span', {class: 'gap'}),
-      element('button', {type: 'button', 'aria-label': 'Look closer', onclick: () => view.zoom(0.5)}, '+'),
-      element('button', {type: 'button', 'aria-label': 'Step back', onclick: () => view.zoom(2)}, '−'),
+      element('button', {type: 'button', 'aria-label': 'Zoom in', onclick: () => view.zoom(0.5)}, '+'),
+      element('button', {type: 'button', 'aria-label': 'Zoom out', onclick: () => view.zoom(2)}, '−'),
       element('button', {type: 'button', onclick: () => view.look(0, Infinity)}, 'Whole step'));
   }
   function timeAxis(context, view, width, top, height) {
@@ -259,7 +259,7 @@
   function drawLane(context, lane, view, x, top, height, right) {
     const first = above(lane.end, view.from);
     const columns = right - kGutter + 1;
-    const busy = [0, 1, 2].map(() => new Float32Array(columns));  // What is narrower than a pixel, by phase.
+    const busy = [0, 1, 2].map(() => new Float32Array(columns));  // Share of blocks narrower than a pixel, by phase.
     const scale = (right - kGutter) / (view.to - view.from);
     for (let i = first; i < lane.start.length && lane.start[i] < view.to; ++i) {
       const from = Math.max(kGutter, x(lane.start[i])), to = Math.min(right, x(lane.end[i]));
@@ -287,7 +287,7 @@
     for (let column = 0; column < columns; ++column) {
       const sum = busy[0][column] + busy[1][column] + busy[2][column];
       if (sum <= 0.004) continue;
-      // The higher the fuller; each phase its part of the height.
+      // Height shows the busy share, split by phase.
       const filled = height * Math.min(1, Math.max(0.08, sum));
       let y = top + height;
       for (let phase = 0; phase < 3; ++phase) {
@@ -297,7 +297,7 @@
         y -= part;
       }
     }
-    if (lane.copies) {  // Copies are hatched, so that they are told from ops without their colour.
+    if (lane.copies) {  // Copies are hatched, to be distinguishable from ops without colour.
       context.globalAlpha = 0.35;
       context.fillStyle = colours.surface;
       for (let y = top + 2; y < top + height; y += 4) context.fillRect(kGutter, y, right - kGutter, 1.2);
@@ -309,7 +309,7 @@
     context.fillStyle = colours.chain;
     let lastX = -9;
     const begin = Math.max(0, above(chain.start, view.from) - 1);
-    const joined = above(chain.start, view.to) - begin < 400;  // With more, the lines between lanes would hide them.
+    const joined = above(chain.start, view.to) - begin < 400;  // More lines would hide the lanes.
     for (let i = begin; i < chain.lane.length && chain.start[i] < view.to; ++i) {
       const lane = chain.lane[i];
       if (lane < 0) continue;
@@ -336,7 +336,7 @@
       sums.set(key, sum);
     }
     const rows = [...sums.values()].sort((a, b) => b.ns - a.ns).slice(0, 15);
-    return table('What the critical path is made of, heaviest first; scopes to three levels, time steps as one', ['Scope', 'Where', 'Time', 'Of the step', 'Links'],
+    return table('Composition of the critical path, heaviest first; scopes to three levels, time steps merged', ['Scope', 'Where', 'Time', 'Of the step', 'Links'],
       rows.map(row => [row.path, laneName(graph, step.lanes[row.lane]), time(row.ns), percent(row.ns / step.end), count(row.links)]));
   }
   function gantt(container, graph, view) {
@@ -379,11 +379,11 @@
       const used = step.busy.map((busy, d) => deviceName(graph, d) + ' ' + percent(busy / all)).join(', ');
       sentence.textContent = 'The critical path of ' + count(chain.links) + ' links decides the step time: ' + percent(chain.ops / all) + ' of it is ops, ' +
         percent(chain.copies / all) + ' copies' + (chain.gaps > 0 ? ', ' + percent(chain.gaps / all) + ' waiting' : ', none of it waiting') + '. ' + percent(chain.behind / all) +
-        ' began when its device or copy engine came free, the rest when its inputs were there. Busy: ' + used + '.';
+        ' started when its device or copy engine became free, the rest when its inputs were ready. Busy: ' + used + '.';
       canvas.setAttribute('aria-label', 'Schedule of ' + step.label + ', ' + count(step.ops) + ' ops and ' + count(step.transfers) + ' copies in ' + time(step.end) +
         '. Arrow keys move, plus and minus zoom, 0 shows the whole step.');
-      note.textContent = 'Drag to look closer, double-click for the whole step; keys: arrows, +, −, 0.' +
-        (step.merged ? ' There are more ops than a page holds: neighbours are drawn as one.' : '');
+      note.textContent = 'Drag to zoom, double-click for the whole step; keys: arrows, +, −, 0.' +
+        (step.merged ? ' The step has more ops than a page can hold: neighbours are merged.' : '');
       legend.replaceChildren(...kPhases.filter((_, phase) => graph.task.map.phase.includes(phase)).map(phase => {
         const swatch = element('span', {class: 'swatch'});
         swatch.style.background = 'linear-gradient(90deg, ' + step.busy.slice(0, 4).map((_, d, all_) =>
@@ -430,14 +430,14 @@
       const x = timeAxis(context, view, width, 0, height), right = Math.floor(width - kRight);
       graph.devices.forEach((device, d) => {
         const top = d * (kRow + kGap) + 6, bottom = top + kRow;
-        // Where little of it is used, what is used is drawn, and the cap lies above the picture.
+        // If little memory is used, the axis ends above the peak, and the cap is outside the picture.
         const roomy = step.peak[d] > 0 && step.peak[d] < device.memory * 0.3;
         const highest = roomy ? step.peak[d] * 1.5 : Math.max(device.memory, step.peak[d]) * 1.04 || 1;
         const y = held => bottom - held / highest * kRow;
         context.fillStyle = colours.fainter;
         context.fillRect(kGutter, top, right - kGutter, kRow);
         const {at, held} = step.memory[d];
-        // The highest of each pixel: no peak is narrower than what is drawn.
+        // Draws the maximum of each pixel, so that no peak is lost.
         context.beginPath();
         context.moveTo(kGutter, bottom);
         let i = Math.max(0, above(at, view.from) - 1);
@@ -461,7 +461,7 @@
         if (roomy) {
           context.fillStyle = colours.soft;
           context.textAlign = 'right';
-          context.fillText('↑ ' + bytes(device.memory) + ' lie above the picture', right - 6, top + 10);
+          context.fillText('↑ ' + bytes(device.memory) + ' are above the picture', right - 6, top + 10);
         } else {
           context.setLineDash([5, 4]);
           context.beginPath();
@@ -486,7 +486,7 @@
       told = view.at;
       const step = view.step;
       const share = graph.devices.map((device, d) => step.peak[d] / device.memory), fullest = share.indexOf(Math.max(...share));
-      sentence.textContent = 'State, live tensors and received copies, by the lifetimes of docs/reference/measurement.md; the dashed line is what the device has. ' +
+      sentence.textContent = 'State, live tensors and received copies, by the lifetimes of docs/reference/measurement.md; the dashed line is the capacity of the device. ' +
         'The fullest is ' + deviceName(graph, fullest) + ' with ' + percent(share[fullest]) + ' at its peak.';
       canvas.setAttribute('aria-label', 'Memory over time of ' + step.label + ': ' + graph.devices.map((device, d) =>
         device.name + ' peaks at ' + bytes(step.peak[d]) + ' of ' + bytes(device.memory)).join(', ') + '. Keys as in the schedule.');
@@ -533,7 +533,7 @@
     let shown = [];
     const colour = i => colours.devices[kStartColours[i % kStartColours.length]];
 
-    /// All curves over one set of x; each says what it knew then.
+    /// All curves over one set of x values; each yields the stretch that contains x.
     function rows(pick) {
       const xs = curves.map(curve => byTime ? curve.wall.map(ms => ms / 1e3) : curve.x);
       const all_ = [...new Set(xs.flat())].sort((a, b) => a - b);
@@ -700,7 +700,7 @@
         let depth = 1;
         while (depth < list.length && this.expanded.has(list.slice(0, depth).join('/'))) ++depth;
         const path = list.slice(0, depth).join('/');
-        const own = this.expanded.has(path);  // Ops that stand in the scope itself.
+        const own = this.expanded.has(path);  // Ops directly in the scope.
         const phase = this.split ? this.map.phase[node] : 0;
         const key = path + (own ? '/' : '') + ' ' + phase;
         let box = byKey.get(key);
@@ -737,7 +737,7 @@
     for (const edge of edges) {
       near[edge.a.i].push([edge.b.i, edge.bytes]), near[edge.b.i].push([edge.a.i, edge.bytes]);
     }
-    // Scopes feed one another both ways, so there is no order by edges: columns are filled in the order of depth.
+    // Edges between scopes form cycles, so they give no order: columns are filled by depth.
     boxes.forEach((box, i) => { box.column = Math.floor(i * Math.min(columns, boxes.length) / boxes.length); });
     const used = Math.max(1, ...boxes.map(box => box.column + 1));
     const lists = Array.from({length: used}, () => []);
@@ -783,8 +783,8 @@
     };
     tools.append(element('button', {type: 'button', onclick: () => { state.expandHeaviest(state.boxes().boxes.length + 30); draw(); }}, 'Open the heaviest'),
       element('button', {type: 'button', onclick: () => { state.expanded.clear(); draw(); }}, 'Close all'));
-    if (state.splittable) tools.append(option('Phases apart', 'split'));
-    if (state.foldable) tools.append(option('Time steps as one', 'fold'));
+    if (state.splittable) tools.append(option('Split phases', 'split'));
+    if (state.foldable) tools.append(option('Merge time steps', 'fold'));
     container.append(sentence, tools, chips, element('div', {}, canvas), legend, note, tables);
     let boxes = [], edges = [], marked = -1, left = 0;
     function draw() {
@@ -882,7 +882,7 @@
       box.inner > 0 ? bytes(box.inner) + ' copied inside' : ''].filter(Boolean).join('\n');
     function tell() {
       const total = state.map.edges.cut.reduce((a, b) => a + b, 0), inner = boxes.reduce((sum, box) => sum + box.inner, 0), cuts = edges.filter(edge => edge.cut > 0);
-      sentence.textContent = 'Scopes from left to right by their distance from the inputs; a box is the taller the longer its ops take, and coloured by where they run. Solid lines carry data over links (' +
+      sentence.textContent = 'Scopes from left to right by their distance from the inputs; the height of a box shows the time of its ops, its colour their device. Solid lines carry data over links (' +
         bytes(total) + ' a step' + (inner > 0 ? ', ' + bytes(inner) + ' of it inside boxes' : '') + '), broken ones do not.';
       note.textContent = 'Click a scope marked ▸ to open it; keys: arrows, Enter, Backspace.' + (left > 0 ? ' The ' + count(left) + ' lightest boxes are not drawn.' : '');
       legend.replaceChildren(...graph.devices.map((device, d) => {
@@ -892,7 +892,7 @@
       }));
       chips.replaceChildren(...(state.expanded.size ? ['Open: '] : []), ...[...state.expanded].sort().slice(0, 24).map(path =>
         element('button', {type: 'button', title: 'Close', onclick: () => { state.expanded.delete(path); draw(); }}, path + ' ×')));
-      canvas.setAttribute('aria-label', boxes.length + ' scopes and ' + edges.length + ' edges, ' + cuts.length + ' of them over links, ' + bytes(total) + ' a step. The tables below have the same.');
+      canvas.setAttribute('aria-label', boxes.length + ' scopes and ' + edges.length + ' edges, ' + cuts.length + ' of them over links, ' + bytes(total) + ' a step. The tables below contain the same data.');
       tables.replaceChildren(asTable('The graph as tables',
         table('Scopes, as drawn', ['Scope', 'Phase', 'Ops', 'Time', 'State', ...graph.devices.map(device => device.name)], [...boxes].sort((a, b) => b.ns - a.ns).slice(0, 100).map(box =>
           [box.name, state.split ? kPhases[box.phase] : 'all', count(box.ops), time(box.ns), bytes(box.state), ...[...box.onNs].map((ns, d) => box.onOps[d] > 0 ? time(ns) : '')])),
@@ -967,15 +967,15 @@
       for (let i = 0; i < n; ++i) context.beginPath(), context.arc(x(session.predicted[i]), y(session.measured[i]), 3, 0, 7), context.fill();
       context.globalAlpha = 1;
     }
-    canvas.setAttribute('aria-label', count(n) + ' placements, predicted against measured step time; the table has the numbers.');
+    canvas.setAttribute('aria-label', count(n) + ' placements, predicted against measured step time; the table contains the numbers.');
     const worst = [...Array(n).keys()].sort((a, b) => Math.abs(session.measured[b] / session.predicted[b] - 1) - Math.abs(session.measured[a] / session.predicted[a] - 1)).slice(0, 50);
-    container.append(asTable('The measurements as a table', table('Those furthest off first', ['Placement', 'Predicted', 'Measured', 'Off by'], worst.map(i =>
+    container.append(asTable('The measurements as a table', table('Largest error first', ['Placement', 'Predicted', 'Measured', 'Off by'], worst.map(i =>
       ['' + (i + 1), time(session.predicted[i]), time(session.measured[i]), percent(session.measured[i] / session.predicted[i] - 1)]))));
     redraws.add({container, draw});
     draw();
   }
 
-  // --- All of it ---
+  // --- Start ---
 
   const articles = [...document.querySelectorAll('article')];
   const made = new Set();
@@ -1003,7 +1003,7 @@
     navigator.clipboard?.writeText(button.previousElementSibling.textContent).then(() => { button.textContent = 'Copied'; }, () => {});
   });
   if (articles.length > 0) show(0);
-  // For whoever looks at the page by a program.
+  // For programs that inspect the page.
   root.dataset.scheme = matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light';
   root.dataset.loadMs = performance.now().toFixed(0);
   root.dataset.ready = 'true';

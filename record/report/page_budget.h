@@ -1,5 +1,5 @@
 #pragma once
-/// How much of the graphs a page has room for.
+/// Limits on the graph data in a page.
 
 #include <algorithm>
 #include <cstddef>
@@ -9,13 +9,13 @@
 
 namespace emplace::record {
 
-/// What a page holds of all graphs together; made less until it fits.
+/// Limits for all graphs of a page together; reduced until the page fits.
 struct PageBudget {
   std::size_t blocks = 200'000, name_bytes = 2'000'000, scopes = 3'000, edges = 12'000,
               memory_levels = 12'000;
 };
 
-/// Shares of what is left of a page, so that the first graphs do not starve the last.
+/// Distributes the remaining budget, so that the first graphs do not starve the last.
 class BudgetShares {
  public:
   BudgetShares(PageBudget budget, std::size_t graphs)
@@ -25,7 +25,7 @@ class BudgetShares {
   StepBudget step(const Schedule& schedule) {
     const std::size_t steps = 2 * graphs_;
     const std::size_t even = left_.blocks / steps;
-    // The first takes what it needs while something is left for the others.
+    // The first graph takes what it needs, as long as something remains for the others.
     const std::size_t others = std::min<std::size_t>(even, 4'000) * (steps - taken_ - 1);
     StepBudget budget{std::min(blocks_of(schedule), left_.blocks > others ? left_.blocks - others : 0),
                       left_.name_bytes, left_.memory_levels / steps};

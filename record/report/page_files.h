@@ -1,12 +1,12 @@
 #pragma once
-/// The page's own files, as they stand in the program (record/report/embed.cmake makes them of
-/// record/report/page.* and of Debian's libjs-dygraphs).
+/// Files embedded in the page (record/report/embed.cmake generates them from record/report/page.* and
+/// Debian's libjs-dygraphs).
 
 #include <string_view>
 
 namespace emplace::record::page {
 
-extern const std::string_view kHtml;  ///< With {{names}} where something goes.
+extern const std::string_view kHtml;  ///< Template with {{names}} as placeholders.
 extern const std::string_view kCss, kScript, kDygraphs, kDygraphsLicence;
 
 }  // namespace emplace::record::page

@@ -1,5 +1,5 @@
 #pragma once
-/// Everything that the page of a run says. docs/guide/report.md says what each part of it means.
+/// Content of a run's page. docs/guide/report.md explains each part.
 
 #include <cstdint>
 #include <string>
@@ -18,55 +18,56 @@ namespace emplace::record {
 
 /// One placement of a graph, simulated for the page.
 struct ReportStep {
-  std::string label;  ///< Its method.
+  std::string label;  ///< Name of the method.
   Placement placement;
   Measurement measured;
   Schedule schedule;
   CriticalChain chain;
-  double simulating_s = 0;  ///< What the simulation took.
+  double simulating_s = 0;  ///< Duration of the simulation [s].
 };
 
-/// A graph and a machine, for the pictures.
+/// A graph and a machine, for the drawings.
 struct ReportTask {
-  const OpGraph* graph = nullptr;  ///< Neither is owned; both outlive the rendering.
+  const OpGraph* graph = nullptr;  ///< Graph and machine are not owned; both must outlive the rendering.
   const DeviceSet* devices = nullptr;
-  ReportStep step;      ///< The best placement of the run, or the best baseline where the run has none.
-  ReportStep baseline;  ///< The best baseline; its placement is empty if there is none to compare with.
+  ReportStep step;      ///< Best placement of the run; without one, the best baseline.
+  ReportStep baseline;  ///< Best baseline; its placement is empty if there is none.
 };
 
-/// A placement measured once more on another executor.
+/// A placement measured again on another executor.
 struct ReportRemeasured {
   double predicted_s = 0, measured_s = 0;
 };
 struct ReportSession {
   std::string executor;
-  std::vector<std::pair<std::string, std::string>> facts;  ///< "rank correlation", "0.97"
+  std::vector<std::pair<std::string, std::string>> facts;  ///< Name and value: "rank correlation", "0.97".
   std::vector<ReportRemeasured> points;
 };
 
 struct ReportGraph {
   std::string name, sha256;
   std::uint64_t ops = 0, edges = 0;
-  std::vector<std::string> devices;   ///< Names.
-  std::vector<TableRow> baselines;    ///< In the order of the config.
-  std::vector<TableRow> learned;      ///< By start.
-  double lower_bound_s = 0;           ///< 0: not known.
-  std::string bound;                  ///< Which one it is: "critical path".
-  std::vector<LearningCurve> curves;  ///< By start.
-  std::string evaluate_command;       ///< Reproduces the step time of the best placement; may be empty.
-  std::vector<ReportTask> task;       ///< One, or none: its pictures are left out, and `note` says why.
+  std::vector<std::string> devices;   ///< Device names.
+  std::vector<TableRow> baselines;    ///< Baselines, in config order.
+  std::vector<TableRow> learned;      ///< Learned results, by start.
+  double lower_bound_s = 0;           ///< Lower bound [s]; 0: unknown.
+  std::string bound;                  ///< Name of the bound: "critical path".
+  std::vector<LearningCurve> curves;  ///< Learning curves, by start.
+  std::string evaluate_command;       ///< Command that reproduces the best step time; may be empty.
+  /// One element, or none; without it there are no drawings, and `note` gives the reason.
+  std::vector<ReportTask> task;
   std::string note;
   std::vector<ReportSession> remeasured;
 };
 
-/// Everything a page says. A plain value but for the graphs that it points to.
+/// All content of a page. A plain value except for the referenced graphs.
 struct ReportData {
-  std::string run;        ///< What the run is called: its directory's name.
-  bool going_on = false;  ///< It had not ended when this was read.
-  std::string written;    ///< "2026-01-31T12:34:56Z"
+  std::string run;        ///< Name of the run: its directory's name.
+  bool going_on = false;  ///< True: the run was still in progress when it was read.
+  std::string written;    ///< Time of writing: "2026-01-31T12:34:56Z".
   std::vector<ReportGraph> graphs;
-  std::string run_command;                                      ///< Repeats the run.
-  std::vector<std::pair<std::string, std::string>> provenance;  ///< Name and value, as shown.
+  std::string run_command;                                      ///< Command that repeats the run.
+  std::vector<std::pair<std::string, std::string>> provenance;  ///< Name and value pairs, as shown.
   std::string config_toml;
 };
 

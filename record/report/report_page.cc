@@ -21,9 +21,9 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kMostBytes = 4'900'000;  // Of a page.
+constexpr std::size_t kMostBytes = 4'900'000;  // Limit on the size of a page [bytes].
 
-/// The name of its source map is of no use in a page.
+/// Removes the reference to a source map, which is useless in a page.
 std::string without_source_map(std::string_view script) {
   const std::size_t at = script.rfind("//# sourceMappingURL=");
   return std::string{at == std::string_view::npos ? script : script.substr(0, at)};
@@ -34,7 +34,7 @@ std::string csp_hash(std::string_view script) {
   return "'sha256-" + to_base64(std::as_bytes(std::span{digest})) + "'";
 }
 
-/// The skeleton with what goes where it says so; what goes in is not looked at again.
+/// Replaces the placeholders of the template. Inserted text is not scanned again.
 std::string filled(std::string_view skeleton, const std::map<std::string, std::string, std::less<>>& parts) {
   std::string out;
   while (!skeleton.empty()) {
@@ -59,8 +59,9 @@ std::string render(const ReportData& data, const PageBudget& budget) {
   }
   std::string body = "<header>\n<h1><span>emplace report</span> " + shown(data.run, 80) + "</h1>\n";
   if (data.going_on)
-    body += "<p class=\"going-on\" role=\"status\">This run had not ended when the page was written (" +
-            escaped(data.written) + "): what follows is what was known then.</p>\n";
+    body +=
+        "<p class=\"going-on\" role=\"status\">This run was still in progress when the page was written (" +
+        escaped(data.written) + "): the page shows its state at that time.</p>\n";
   if (data.graphs.size() > 1)
     body += "<p><label>Graph <select id=\"choose-graph\">" + choices + "</select></label> " +
             plural(data.graphs.size(), "graph") + "</p>\n";

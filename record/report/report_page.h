@@ -1,5 +1,5 @@
 #pragma once
-/// One page that explains a run.
+/// Renders the report page of a run.
 
 #include <string>
 
@@ -7,9 +7,9 @@
 
 namespace emplace::record {
 
-/// One HTML page that loads nothing. No text of `data` can become markup or script; what is not UTF-8 is
-/// mended. Below 5 MB: of schedules with more ops and copies than a page holds, neighbours are merged, and
-/// the page says so. Pure; any thread.
+/// One self-contained HTML page. No text of `data` can become markup or script; invalid UTF-8 is replaced.
+/// The size stays below 5 MB: in schedules with too many ops and copies neighbours are merged, and the page
+/// states this. Pure; any thread.
 std::string render_report(const ReportData& data);
 
 }  // namespace emplace::record

@@ -46,7 +46,7 @@ Grouping scopes_of(const OpGraph& graph, std::size_t max_scopes) {
   return *std::move(found);
 }
 
-/// The first op on `device`, in issue order, that reads the tensor itself or by a view.
+/// The first op on `device`, in issue order, that reads the tensor directly or through a view.
 OpId first_reader(const OpGraph& graph, const Placement& placement, TensorId tensor, DeviceId device) {
   OpId first = kNoOp;
   std::vector<TensorId> open{tensor};
@@ -84,7 +84,7 @@ ScopeMap scope_map(const OpGraph& graph, const CostTable& costs, std::size_t num
   std::vector<double> kernel_level;
   for (std::uint32_t i = 0; i < graph.num_ops(); ++i) {
     const OpId op{i};
-    // State stands with what reads it, whatever its phase.
+    // State is shown with its readers, whatever its phase.
     const auto [it, fresh] = number.try_emplace({map.scope_of_op[i], graph.phase(op)},
                                                 static_cast<std::uint32_t>(map.nodes.size()));
     if (fresh) {
@@ -130,7 +130,8 @@ ScopeMap scope_map(const OpGraph& graph, const CostTable& costs, std::size_t num
     if (reader == kNoOp) continue;
     ScopeEdge& cut = edge(node_of[index(graph.producer(run.tensor))], node_of[index(reader)]);
     cut.cut_bytes += run.bytes;
-    cut.bytes = std::max(cut.bytes, cut.cut_bytes);  // A copy inside a node, or of a part.
+    // Copies inside a node, or of a part of a tensor, can exceed the counted bytes.
+    cut.bytes = std::max(cut.bytes, cut.cut_bytes);
   }
   std::sort(map.edges.begin(), map.edges.end(), [](const ScopeEdge& a, const ScopeEdge& b) {
     return std::tuple{-a.cut_bytes, -a.bytes, a.source, a.target} <

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kMostConfig = 256 * 1024;  // [bytes]
 constexpr std::size_t kMostMoves = 20;
-constexpr std::size_t kMostPeaks = 6;  // Devices with a column of their own.
+constexpr std::size_t kMostPeaks = 6;  // Limit on devices with a column of their own.
 
 std::string card(std::string_view value, std::string_view name, std::string_view tone = "") {
   return element("div", element("dd", value) + element("dt", name),
@@ -30,7 +30,7 @@ std::string command_line(std::string_view what, std::string_view command) {
          "</code><button type=\"button\" data-copy>Copy</button></p>\n";
 }
 
-/// Whose placement is to be used; null: there is none.
+/// The row of the recommended placement; null: none.
 const TableRow* best_row(const ReportGraph& graph, const ReportVerdict& verdict) {
   if (verdict.best_method.empty()) return nullptr;
   return fastest(verdict.kind == ReportVerdict::Kind::kNotBetter ? graph.baselines : graph.learned);
@@ -42,12 +42,12 @@ std::string cards(const ReportGraph& graph, const ReportVerdict& verdict) {
   std::string out = card(seconds(verdict.best_s), "step time, by " + shown(verdict.best_method, 60));
   if (verdict.kind == Kind::kBetter)
     out += card("&minus;" + percent(1 - verdict.best_s / verdict.baseline_s),
-                "against " + shown(verdict.baseline_method, 60), "good");
+                "compared with " + shown(verdict.baseline_method, 60), "good");
   if (verdict.kind == Kind::kNotBetter) {
     const TableRow* const learned = fastest(graph.learned);
     out += card(learned == nullptr ? std::string{"none fits"}
                                    : "+" + percent(learned->measurement.step_time_s / verdict.baseline_s - 1),
-                "what was learned, against " + shown(verdict.baseline_method, 60), "bad");
+                "learned placement, compared with " + shown(verdict.baseline_method, 60), "bad");
   }
   if (graph.lower_bound_s > 0)
     out += card("+" + percent(verdict.best_s / graph.lower_bound_s - 1),
@@ -124,19 +124,18 @@ std::string methods_table(const ReportGraph& graph, const ReportVerdict& verdict
              element("td", thousands(row->evaluations)) + element("td", seconds(row->wall_s));
     body += element("tr", cells, row == best ? "class=\"best\"" : "") + "\n";
   }
-  return "<div class=\"scroll\"><table class=\"methods\"><caption>In the order of the config; what "
-         "was learned "
-         "comes last</caption><thead>" +
+  return "<div class=\"scroll\"><table class=\"methods\"><caption>In config order; learned "
+         "placements last</caption><thead>" +
          element("tr", head) + "</thead>\n<tbody>" + body + "</tbody></table></div>\n";
 }
 
 std::string moves_section(const ReportGraph& graph, const Moves& moves) {
   const ReportTask& task = graph.task.front();
   const auto name = [&](DeviceId device) { return shown((*task.devices)[device].name, 40); };
-  std::string out = element("h3", "What moved against " + shown(task.baseline.label, 60)) + "\n<p>";
+  std::string out = element("h3", "Moves compared with " + shown(task.baseline.label, 60)) + "\n<p>";
   out += thousands(moves.total.ops) + " of " + plural(moves.ops, "op") + " (" +
          percent(moves.ops == 0 ? 0 : static_cast<double>(moves.total.ops) / static_cast<double>(moves.ops)) +
-         "; views not counted) stand on another device than in the best baseline, " +
+         "; views not counted) are on another device than in the best baseline, " +
          shown(task.baseline.label, 60) + ". Their outputs hold " + format_bytes(moves.total.bytes) +
          "; they took " + seconds(static_cast<double>(moves.total.time_from_ns) * 1e-9) + " there and take " +
          seconds(static_cast<double>(moves.total.time_to_ns) * 1e-9) + " here.";
@@ -147,10 +146,8 @@ std::string moves_section(const ReportGraph& graph, const Moves& moves) {
         (renamed.empty() ? "" : ", ") + name(static_cast<DeviceId>(d)) + " as its " + name(moves.named[d]);
   }
   if (!renamed.empty())
-    out +=
-        " Devices that are alike may change names without a difference, so that fewest ops move: in the "
-        "baseline's names, as below, " +
-        renamed + ".";
+    out += " Identical devices are renamed so that the fewest ops move. In the baseline's names, as below, " +
+           renamed + ".";
   out += "</p>\n";
   if (moves.moves.empty()) return out;
   std::string body;
@@ -182,7 +179,7 @@ std::string chart_section(std::string_view chart, std::string_view title, std::s
 }
 
 std::string remeasured_section(const ReportGraph& graph) {
-  std::string out = "<section>\n<h3>Measured once more</h3>\n";
+  std::string out = "<section>\n<h3>Measured again</h3>\n";
   for (std::size_t s = 0; s < graph.remeasured.size(); ++s) {
     const ReportSession& session = graph.remeasured[s];
     std::string facts;
@@ -212,13 +209,12 @@ std::string graph_section(const ReportGraph& graph, std::size_t number, const Re
   if (!graph.remeasured.empty()) out += remeasured_section(graph);
   if (graph.task.empty()) {
     out += "<section>\n<h3>Schedule</h3>\n<p>" +
-           escaped(graph.note.empty() ? "There is no placement to draw yet." : graph.note) +
-           "</p>\n</section>\n";
+           escaped(graph.note.empty() ? "No placement to draw yet." : graph.note) + "</p>\n</section>\n";
     return out + "</article>\n";
   }
-  out += chart_section("gantt", "Schedule", "What every device and link does during one step");
-  out += chart_section("memory", "Memory", "What every device holds during one step, and how much it could");
-  out += chart_section("graph", "The graph, and where it runs",
+  out += chart_section("gantt", "Schedule", "Activity of every device and link during one step");
+  out += chart_section("memory", "Memory", "Memory in use and capacity of every device during one step");
+  out += chart_section("graph", "The graph and its placement",
                        "Scopes of the graph, coloured by device, and the data between them");
   if (moves) out += "<section>\n" + moves_section(graph, *moves) + "</section>\n";
   return out + "</article>\n";
@@ -233,7 +229,7 @@ std::string provenance_section(const ReportData& data) {
   if (config.size() < data.config_toml.size()) config += "\n…";
   return "<section class=\"provenance\">\n<h2>Provenance</h2>\n<div class=\"scroll\"><table "
          "class=\"facts\"><caption>"
-         "What this page was made of</caption><tbody>" +
+         "Sources of this page</caption><tbody>" +
          rows + "</tbody></table></div>\n<details><summary>The config, as run</summary><pre>" +
          escaped(config) +
          "</pre></details>\n<details><summary>The charts use dygraphs 2.2.1 (MIT)</summary><pre>" +

@@ -9,12 +9,12 @@
 
 namespace emplace::record {
 
-/// All that the page says of one graph, as HTML; its charts are empty until the script fills them. `number`
-/// is its place among the graphs of `data`; `moves` is empty where there is no baseline to compare with.
+/// The section of one graph as HTML; its charts are empty until the script fills them. `number`: index among
+/// the graphs of `data`. `moves`: empty without a baseline to compare with.
 std::string graph_section(const ReportGraph& graph, std::size_t number, const ReportData& data,
                           const std::optional<Moves>& moves);
 
-/// What the page was made of: facts, config, licences.
+/// The provenance section: facts, config, licences.
 std::string provenance_section(const ReportData& data);
 
 }  // namespace emplace::record

@@ -17,27 +17,27 @@ namespace {
 using nlohmann::json;
 
 constexpr std::uint32_t kPhases = 3;
-constexpr std::size_t kMostLinkLanes = 20;  // More are drawn by their source alone.
+constexpr std::size_t kMostLinkLanes = 20;  // With more links, copies are drawn by their source alone.
 
 std::int64_t to_ns(double seconds) { return std::llround(seconds * 1e9); }
 
-/// What a lane draws: an op, a copy, or several that stand together.
+/// A drawn item of a lane: an op, a copy, or several merged neighbours.
 struct Block {
   std::int64_t start_ns = 0, end_ns = 0, busy_ns = 0;
   std::uint32_t count = 1;
   std::uint32_t kind = 0;       // Scope and phase of the longest part.
-  std::int64_t longest_ns = 0;  // Of it.
-  OpId op{};                    // The producer, of a copy.
+  std::int64_t longest_ns = 0;  // Duration of the longest part [ns].
+  OpId op{};                    // The op; for a copy the producer.
   std::int64_t detail = 0;      // Type of an op; bytes of a copy.
 };
 
 struct Lane {
   bool copies = false;
-  DeviceId device{}, target{};  // Of copies by their source alone, the two are the same.
+  DeviceId device{}, target{};  // Both equal for copies drawn by their source alone.
   std::vector<Block> blocks;
 };
 
-/// Neighbours become one until it is at least so long.
+/// Merges neighbours until each block lasts at least `least_ns`.
 void merge(std::vector<Block>& blocks, std::int64_t least_ns, bool sum_detail) {
   std::vector<Block> merged;
   for (const Block& block : blocks) {
@@ -58,8 +58,8 @@ void merge(std::vector<Block>& blocks, std::int64_t least_ns, bool sum_detail) {
   blocks = std::move(merged);
 }
 
-/// Names one after the other, each without what it shares with the one before: how much that is stands in
-/// front of it as a digit of 64. A name that is left out is empty.
+/// Names with front coding: each name is stored without the prefix it shares with the previous name; the
+/// length of the prefix precedes it as a base-64 digit. A dropped name is empty.
 class NameColumn {
  public:
   explicit NameColumn(std::size_t& budget) : budget_{budget} {}
@@ -135,7 +135,7 @@ json lane_json(const OpGraph& graph, const Lane& lane, bool merged, std::size_t&
   return j;
 }
 
-/// The chain as stretches on one lane each; what follows behind its engine on the same lane belongs together.
+/// The critical chain as stretches on one lane each. Consecutive links on the same lane form one stretch.
 json chain_json(const ReportStep& step, const std::vector<Lane>& lanes, const ScopeMap& scopes,
                 const OpGraph& graph) {
   std::map<std::pair<DeviceId, DeviceId>, std::size_t> copy_lane;
@@ -146,7 +146,7 @@ json chain_json(const ReportStep& step, const std::vector<Lane>& lanes, const Sc
     std::int64_t ns = 0;
     std::uint64_t count = 0;
   };
-  // By lane and scope: what the chain is made of.
+  // Composition of the chain, by lane and scope.
   std::map<std::pair<int, std::uint32_t>, Part> parts;
   int last = -2;
   std::int64_t length = 0;
@@ -182,7 +182,7 @@ json chain_json(const ReportStep& step, const std::vector<Lane>& lanes, const Sc
   std::vector<std::pair<std::pair<int, std::uint32_t>, Part>> heaviest{parts.begin(), parts.end()};
   std::stable_sort(heaviest.begin(), heaviest.end(),
                    [](const auto& a, const auto& b) { return a.second.ns > b.second.ns; });
-  constexpr std::size_t kParts = 400;  // The page sums them up by the levels of a scope.
+  constexpr std::size_t kParts = 400;  // The page aggregates them by the levels of a scope.
   if (heaviest.size() > kParts) heaviest.resize(kParts);
   json table = json::array();
   for (const auto& [key, part] : heaviest) table.push_back({key.first, key.second, part.ns, part.count});
@@ -193,7 +193,8 @@ json chain_json(const ReportStep& step, const std::vector<Lane>& lanes, const Sc
           {"links", step.chain.links.size()}};
 }
 
-/// A device's levels; of more than `most`, the highest of each stretch of time, so that no peak is lost.
+/// Memory levels of a device. If there are more than `most`, the highest level of each stretch of time, so
+/// that no peak is lost.
 json memory_json(const Schedule& schedule, DeviceId device, std::int64_t end_ns, std::size_t most) {
   std::vector<std::pair<std::int64_t, std::int64_t>> levels;
   for (const MemoryLevel& level : schedule.memory)
@@ -206,7 +207,7 @@ json memory_json(const Schedule& schedule, DeviceId device, std::int64_t end_ns,
     for (const auto& [at, bytes] : levels) {
       const std::int64_t begin = at / stretch * stretch;
       if (highest.empty() || highest.back().first != begin) {
-        // What held when the stretch began counts in it, and in those before it in which nothing changed.
+        // The level at the start of the stretch counts in it, and in earlier stretches without changes.
         if (!highest.empty() && highest.back().first + stretch < begin)
           highest.emplace_back(highest.back().first + stretch, current);
         highest.emplace_back(begin, begin == at ? 0 : current);
@@ -265,7 +266,7 @@ json scope_json(const ScopeMap& map) {
     ops.push_back(node.ops);
     level.push_back(std::llround(node.level * 10));
     state.push_back(node.resident_bytes);
-    json devices = json::array();  // Device, ops, nanoseconds; device, …
+    json devices = json::array();  // Flat list: device, ops, nanoseconds; device, …
     for (std::size_t d = 0; d < node.ops_on.size(); ++d)
       if (node.ops_on[d] > 0)
         for (const std::int64_t number :

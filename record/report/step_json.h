@@ -1,6 +1,6 @@
 #pragma once
-/// A simulated step and a collapsed graph as the page's script reads them: columns of whole numbers, times in
-/// nanoseconds, each start as the gap to the end before it.
+/// A simulated step and a collapsed graph as JSON for the page's script: columns of integers, times in
+/// nanoseconds, each start as the gap to the previous end.
 
 #include <cstddef>
 #include <nlohmann/json_fwd.hpp>
@@ -11,17 +11,17 @@
 
 namespace emplace::record {
 
-/// How much of a step a page holds.
+/// Limits on the data of one step in a page.
 struct StepBudget {
-  std::size_t blocks = 0;      ///< Ops and copies drawn one by one; if there are more, neighbours are merged.
-  std::size_t name_bytes = 0;  ///< Names of ops after that many bytes are left out.
-  std::size_t memory_levels = 0;  ///< By device: of more, the highest of each stretch.
+  std::size_t blocks = 0;         ///< Ops and copies drawn one by one; with more, neighbours are merged.
+  std::size_t name_bytes = 0;     ///< Bytes of op names; further names are dropped.
+  std::size_t memory_levels = 0;  ///< Levels per device; with more, the highest of each stretch.
 };
 
-/// Ops and copies of a step: what it takes to draw each by itself.
+/// Number of ops and copies of a step, if each is drawn by itself.
 std::size_t blocks_of(const Schedule& schedule);
 
-/// `budget.name_bytes` is reduced by what was used.
+/// Reduces `budget.name_bytes` by the bytes used.
 nlohmann::json step_json(const OpGraph& graph, const DeviceSet& devices, const ReportStep& step,
                          const ScopeMap& scopes, StepBudget& budget);
 

@@ -10,7 +10,7 @@
 namespace emplace::record {
 namespace {
 
-/// How many devices run something, and which do not; nothing if that is not known.
+/// The number of devices in use, and the names of idle ones; empty if unknown.
 std::string devices_used(const Measurement& measured, const std::vector<std::string>& names) {
   if (measured.busy_s.empty()) return "";
   std::size_t used = 0;
@@ -59,9 +59,9 @@ ReportVerdict verdict_of(const ReportGraph& graph, bool going_on) {
     verdict.kind = going_on || measured_in(graph.curves) == 0 ? Kind::kNothingYet : Kind::kNothingFits;
     verdict.sentence =
         verdict.kind == Kind::kNothingYet
-            ? "No placement that fits has been measured yet, and no baseline fits."
-            : "No placement that fits was found: none of " + plural(measured_in(graph.curves), "placement") +
-                  " measured, and no baseline. Give the devices more memory, or the run more time.";
+            ? "No feasible placement has been measured yet, and no baseline fits."
+            : "No feasible placement was found: none of " + plural(measured_in(graph.curves), "placement") +
+                  " measured fits, and no baseline does. Increase the device memory or the run's budget.";
     return verdict;
   }
   verdict.best_method = best->method;
@@ -78,8 +78,9 @@ ReportVerdict verdict_of(const ReportGraph& graph, bool going_on) {
                                         " less than the best baseline, " + baseline_words;
   } else {
     text = learned == nullptr
-               ? "What was learned does not fit" + std::string{going_on ? " yet" : ""}
-               : "What was learned takes " + seconds(learned->measurement.step_time_s) + " per step and " +
+               ? "The learned placement does not fit" + std::string{going_on ? " yet" : ""}
+               : "The learned placement takes " + seconds(learned->measurement.step_time_s) +
+                     " per step and " +
                      (learned->measurement.step_time_s > verdict.baseline_s ? "is slower than"
                                                                             : "is no faster than") +
                      " the best baseline";

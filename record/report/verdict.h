@@ -10,24 +10,24 @@
 
 namespace emplace::record {
 
-/// What a graph's rows amount to, in words.
+/// The conclusion from a graph's rows, as text.
 struct ReportVerdict {
   enum class Kind : std::uint8_t { kBetter, kNotBetter, kNoBaseline, kNothingFits, kNothingYet };
   Kind kind = Kind::kNothingYet;
-  std::string best_method;  ///< Whose placement is to be used; empty: there is none.
+  std::string best_method;  ///< Method of the recommended placement; empty: none.
   double best_s = 0;
-  std::string baseline_method;  ///< The best baseline that fits; empty: none.
+  std::string baseline_method;  ///< The best feasible baseline; empty: none.
   double baseline_s = 0;
   std::string sentence;  ///< "431.4 ms per step: 29 % less than the best baseline, …"
 };
 /// Pure; any thread.
 ReportVerdict verdict_of(const ReportGraph& graph, bool going_on);
 
-/// Its placement fits.
+/// True if its placement fits.
 bool fits(const TableRow& row);
-/// Of those that fit; null: none does.
+/// The fastest feasible row; null: none.
 const TableRow* fastest(const std::vector<TableRow>& rows);
-/// Placements, over all starts.
+/// Number of measured placements over all starts.
 std::uint64_t measured_in(const std::vector<LearningCurve>& curves);
 
 }  // namespace emplace::record

@@ -1,5 +1,5 @@
 #pragma once
-/// Values as columns of the run database hold them, there and back. What is damaged throws, as SQLite does.
+/// Conversions between values and columns of the run database. Damaged values throw, as SQLite does.
 /// Thread: any.
 
 #include <SQLiteCpp/SQLiteCpp.h>
@@ -19,7 +19,7 @@
 
 namespace emplace::record {
 
-/// Numbers without a sign are kept as SQLite's signed ones of the same bits.
+/// Unsigned numbers are stored as signed SQLite integers with the same bits.
 inline std::int64_t sql(std::uint64_t number) { return static_cast<std::int64_t>(number); }
 inline std::uint64_t back(std::int64_t number) { return static_cast<std::uint64_t>(number); }
 
@@ -28,7 +28,7 @@ inline Bytes blob(const SQLite::Column& column) {
   return first == nullptr ? Bytes{} : Bytes(first, first + column.getBytes());
 }
 
-/// Numbers as a text, one space between two.
+/// Numbers as text, separated by single spaces.
 template <class T>
 std::string joined(const std::vector<T>& numbers) {
   std::string text;
@@ -36,7 +36,7 @@ std::string joined(const std::vector<T>& numbers) {
   return text;
 }
 
-/// The numbers of such a text.
+/// Parses the numbers of a joined() text.
 template <class T>
 std::vector<T> split(std::string_view text) {
   std::vector<T> numbers;
@@ -45,25 +45,25 @@ std::vector<T> split(std::string_view text) {
     if (!numbers.empty() && *at == ' ') ++at;
     const auto [after, failed] = std::from_chars(at, end, numbers.emplace_back());
     if (failed != std::errc{} || (after != end && *after != ' '))
-      throw std::runtime_error{"a list of numbers is damaged"};
+      throw std::runtime_error{"malformed list of numbers"};
     at = after;
   }
   return numbers;
 }
 
-/// A number that may be NULL: NaN was stored.
+/// A number whose column may be NULL, which represents NaN.
 inline double real_of(const SQLite::Column& column) {
   return column.isNull() ? std::numeric_limits<double>::quiet_NaN() : column.getDouble();
 }
 
-/// What a compressed column holds.
+/// The content of a compressed column.
 inline Bytes unpacked(const SQLite::Column& column, std::string_view what) {
   auto bytes = decompress(blob(column), what);
   if (!bytes) throw std::runtime_error{bytes.error().context};
   return *std::move(bytes);
 }
 
-/// The placements of an episode, or of a baseline.
+/// The placements of an episode or a baseline.
 inline Bytes placements_of(const SQLite::Column& column) {
   auto bytes = unpack_placements(blob(column), "placements");
   if (!bytes) throw std::runtime_error{bytes.error().context};

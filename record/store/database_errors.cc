@@ -32,7 +32,7 @@ Error io_error(const std::filesystem::path& directory, std::string_view what) {
 
 Error database_error(const std::filesystem::path& directory, const std::exception& thrown) {
   const auto* const error = dynamic_cast<const SQLite::Exception*>(&thrown);
-  // What is not SQLite's is thrown where a column does not hold what this program writes.
+  // Exceptions that are not SQLite's are thrown for columns with values that this program never writes.
   const bool damaged =
       error == nullptr ? !may_pass(thrown)
                        : error->getErrorCode() == SQLITE_CORRUPT || error->getErrorCode() == SQLITE_NOTADB;

@@ -1,5 +1,5 @@
 #pragma once
-/// What SQLite throws, and what lies in the way of a run's database, as errors. Pure; any thread.
+/// Maps SQLite exceptions and file problems of a run's database to errors. Pure; any thread.
 
 #include <exception>
 #include <filesystem>
@@ -9,20 +9,20 @@
 
 namespace emplace::record {
 
-/// Whether SQLite failed for what the machine may give at another try (a read, a descriptor, memory, room);
-/// anything else lies in the file.
+/// Whether SQLite failed for a transient reason (read, descriptors, memory, disk space); otherwise the file
+/// is at fault.
 bool may_pass(int sqlite_code);
 bool may_pass(const std::exception& thrown);
 
 /// kIo: "DIRECTORY: what".
 Error io_error(const std::filesystem::path& directory, std::string_view what);
 
-/// Of an open database. kInvalid where SQLite says that the file is damaged, or a column does not hold what
-/// this program writes; else kIo.
+/// Error of an open database: kInvalid if SQLite reports damage or a column has a value that this program
+/// never writes; else kIo.
 Error database_error(const std::filesystem::path& directory, const std::exception& thrown);
-/// Of one that is opened. kIo for what may pass; kInvalid for anything else, which is damage.
+/// Error of opening a database: kIo if transient; kInvalid for anything else, which is damage.
 Error opening_error(const std::filesystem::path& directory, const std::exception& thrown);
-/// Of one that is verified. The same.
+/// Error of verifying a database: same rules as opening_error().
 Error verifying_error(const std::filesystem::path& directory, const std::exception& thrown);
 
 }  // namespace emplace::record

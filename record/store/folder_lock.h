@@ -5,12 +5,12 @@
 
 namespace emplace::record {
 
-/// The record's lock, on the run's folder: one process writes, or any number read that need it to stay as it
-/// is. Held for as long as the object lives, and given up by the kernel when the process dies. Thread: any.
+/// Lock of the record on the run folder: one process writes, or any number of processes read and prevent
+/// changes. Held while the object exists; the kernel releases it when the process ends. Thread: any.
 class FolderLock {
  public:
   FolderLock() = default;
-  /// `exclusive`, or shared. Not taken if another process holds what excludes it.
+  /// Takes the lock, `exclusive` or shared. Not taken if another process holds a conflicting lock.
   FolderLock(const std::filesystem::path& directory, bool exclusive);
   ~FolderLock();
   FolderLock(FolderLock&& other) noexcept : fd_{std::exchange(other.fd_, -1)} {}
@@ -21,7 +21,7 @@ class FolderLock {
     return *this;
   }
   bool taken() const { return fd_ >= 0; }
-  /// The folder itself, whatever its path names by now; -1 if the lock is not taken.
+  /// Descriptor of the folder itself, even if its path was replaced; -1 if the lock is not taken.
   int folder() const { return fd_; }
 
  private:

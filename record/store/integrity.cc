@@ -26,7 +26,7 @@ namespace {
 
 constexpr std::array<const char*, 5> kSealed{"runs", "graphs", "baselines", "updates", "checkpoints"};
 
-/// XXH3-64 of pieces, one after the other.
+/// XXH3-64 of consecutive pieces.
 class Digest {
  public:
   explicit Digest(std::uint64_t seed) : state_{XXH3_createState(), &XXH3_freeState} {
@@ -39,7 +39,7 @@ class Digest {
   std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> state_;
 };
 
-/// chain_link() of values as they are given.
+/// chain_link() for values exactly as given.
 std::uint64_t link_of(std::uint64_t before, const EpisodeRow& row, const Bytes& placements,
                       const Bytes& actions, const std::vector<MeasurementRow>& measurements) {
   Digest digest{before};
@@ -57,7 +57,7 @@ std::uint64_t link_of(std::uint64_t before, const EpisodeRow& row, const Bytes& 
     digest.add(&m.bytes_moved, sizeof m.bytes_moved);
     digest.add(m.peak_bytes.data(), m.peak_bytes.size() * sizeof(std::int64_t));
     digest.add(m.executor.c_str(), m.executor.size() + 1);
-    // Of real executors; schemas before 5 have none.
+    // Fields of real executors; empty in schemas before 5.
     digest.add(m.failure.data(), m.failure.size());
     if (m.label != MeasurementLabel::kSimulated) digest.add(&m.label, sizeof m.label);
     digest.add(m.samples_s.data(), m.samples_s.size() * sizeof(double));
@@ -65,13 +65,13 @@ std::uint64_t link_of(std::uint64_t before, const EpisodeRow& row, const Bytes& 
   return digest.value();
 }
 
-/// A value that may have been another one when an older program hashed it.
+/// A value that an older program may have hashed in another form.
 struct Doubtful {
   std::function<void()> as_read, otherwise;
 };
 
-/// Whether `matches` holds for some choice among `values`: all as read, all otherwise, every mixture of a
-/// few, and each one alone of many.
+/// Whether `matches` holds for some assignment of `values`: all as read, all otherwise; with few values
+/// every combination; with many each single exception.
 bool any_choice(const std::vector<Doubtful>& values, const std::function<bool()>& matches) {
   constexpr std::size_t kFew = 12;
   const auto choose = [&](auto otherwise) {
@@ -90,8 +90,9 @@ bool any_choice(const std::vector<Doubtful>& values, const std::function<bool()>
   return false;
 }
 
-/// Whether an older program, which hashed values before SQLite stored them, may have made this link: of NaN
-/// any sign, of zero any sign, and of a label, which was stored by name, any number that has this name.
+/// Whether an older program may have computed this link. Older programs hashed values before SQLite stored
+/// them: NaN and zero with any sign, and a label, which was stored by name, with any number that maps to the
+/// name.
 bool older_link(std::uint64_t link, std::uint64_t before, const EpisodeRow& row, const Bytes& placements,
                 const Bytes& actions, std::vector<MeasurementRow> measurements) {
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
@@ -118,11 +119,11 @@ bool older_link(std::uint64_t link, std::uint64_t before, const EpisodeRow& row,
 
 Error damaged_episode(const std::string& where, std::uint64_t seq) {
   return invalid(where, fmt::format("the record is damaged at episode number {}", seq),
-                 "what came before it can be trusted: " + std::string{kSalvageIt});
+                 "the episodes before it are intact: " + std::string{kSalvageIt});
 }
 
 Error shortened(const std::string& where, std::uint64_t there, std::uint64_t acknowledged, const char* what) {
-  return invalid(where, fmt::format("the record is shortened: {} {} of {}", there, what, acknowledged),
+  return invalid(where, fmt::format("the record is truncated: {} {} of {}", there, what, acknowledged),
                  kSalvageIt);
 }
 
@@ -130,7 +131,7 @@ Error damaged_row(const std::string& where, const std::string& table, std::uint6
   return invalid(where, fmt::format("the record is damaged in {}, row {}", table, number), kSalvageIt);
 }
 
-/// Every sealed row of a table against its seal. Rows of older schemas have none.
+/// Checks every sealed row of a table. Rows of older schemas have no seal.
 Result<Unit> check_seals(SQLite::Database& db, const std::string& where, const std::string& table) {
   SQLite::Statement q{db, "SELECT * FROM " + table};
   const int seal = q.getColumnCount() - 1;
@@ -139,7 +140,7 @@ Result<Unit> check_seals(SQLite::Database& db, const std::string& where, const s
   return Unit{};
 }
 
-/// Updates are numbered from 1 without gaps, to the last that was acknowledged or on.
+/// Updates must be numbered from 1 without gaps, at least to the last acknowledged one.
 Result<Unit> check_updates(SQLite::Database& db, const std::string& where, std::uint64_t acknowledged) {
   SQLite::Statement q{
       db, "SELECT COUNT(*), COALESCE(MAX(\"update\"), 0), COALESCE(MIN(\"update\"), 1) FROM updates"};
@@ -148,13 +149,13 @@ Result<Unit> check_updates(SQLite::Database& db, const std::string& where, std::
   if (last < acknowledged) return shortened(where, last, acknowledged, "updates");
   if (back(q.getColumn(0).getInt64()) == last && q.getColumn(2).getInt64() == 1) return Unit{};
   return invalid(where,
-                 "the record is damaged: " + q.getColumn(0).getString() + " updates, the last is number " +
-                     q.getColumn(1).getString(),
+                 "the record is damaged: " + q.getColumn(0).getString() +
+                     " updates, but the last number is " + q.getColumn(1).getString(),
                  kSalvageIt);
 }
 
-/// Whether a complaint of SQLite's integrity check is of a page that could not be read, rather than of what
-/// is in it. It is told in words alone, sometimes with the code of the failure.
+/// Whether a message of SQLite's integrity check reports a failed page read instead of bad content. SQLite
+/// reports this only as text, sometimes with an error code.
 bool tells_of_a_read(const std::string& complaint) {
   if (complaint.find("failed to get page") != std::string::npos) return true;
   constexpr std::string_view kCode = "unable to get the page. error code=";
@@ -166,7 +167,8 @@ Result<Unit> check_structure(SQLite::Database& db, const std::string& where, con
   SQLite::Statement q{db, std::string{"PRAGMA main."} + how + "(1)"};
   const std::string found = q.executeStep() ? q.getColumn(0).getString() : "";
   if (found == "ok") return Unit{};
-  const std::string last = printable(found.substr(found.rfind('\n') + 1));  // A headline may come before it.
+  // A headline may precede the message.
+  const std::string last = printable(found.substr(found.rfind('\n') + 1));
   if (tells_of_a_read(found)) return Error{Errc::kIo, where + ": cannot be read: " + last};
   return invalid(where, "is damaged: " + last, kSalvageIt);
 }
@@ -184,7 +186,7 @@ std::uint64_t chain_link(std::uint64_t before, const EpisodeRow& row, const Byte
 }
 
 bool is_as_sealed(SQLite::Statement& row, int seal) {
-  if (row.getColumn(seal).isNull()) {  // A row of which nothing is left has no seal, too.
+  if (row.getColumn(seal).isNull()) {  // A fully zeroed row has no seal either.
     for (int c = 1; c < seal; ++c)
       if (!row.getColumn(c).isNull()) return true;
     return false;
@@ -193,7 +195,7 @@ bool is_as_sealed(SQLite::Statement& row, int seal) {
   RowHash hash;
   hash.add(row, seal);
   if (hash.value() == wanted) return true;
-  // As an older program may have hashed it: of NaN, which is stored as NULL, and of zero any sign.
+  // Try the forms that older programs hashed: NaN (stored as NULL) and zero with any sign.
   std::vector<std::optional<double>> hashed(static_cast<std::size_t>(seal));
   std::vector<Doubtful> values;
   for (int c = 0; c < seal; ++c) {
@@ -266,7 +268,7 @@ Result<Unit> check_record(SQLite::Database& db, const std::string& where, const 
   SQLite::Statement all{db, "SELECT COUNT(*) FROM measurements"};
   all.executeStep();
   if (back(all.getColumn(0).getInt64()) != walk.measured())
-    return invalid(where, "the record is damaged: it has measurements that are of no episode", kSalvageIt);
+    return invalid(where, "the record is damaged: it has measurements without an episode", kSalvageIt);
   EMPLACE_TRY(check_updates(db, where, acknowledged.updates));
   for (const char* table : kSealed) EMPLACE_TRY(check_seals(db, where, table));
   return Unit{};
@@ -308,7 +310,8 @@ Result<Unit> Patrol::seals(const std::string& where, std::size_t rows) {
 }
 
 Result<Unit> Patrol::next(const std::string& where, std::size_t rows) {
-  sqlite3_db_release_memory(db_.getHandle());  // What was read before is read again.
+  // Drops the page cache, so that the next round reads the file again.
+  sqlite3_db_release_memory(db_.getHandle());
   if (stage_ == 0) return chain(where, rows);
   if (stage_ <= kSealed.size()) return seals(where, rows);
   stage_ = 0;

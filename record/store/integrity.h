@@ -1,6 +1,6 @@
 #pragma once
-/// What shows that a record is whole: the chain of its episodes, the seals of its rows, SQLite's own
-/// structure. Everything here throws what SQLite throws: what it cannot read is damaged.
+/// Integrity checks of a record: the chain of its episodes, the seals of its rows, SQLite's own structure.
+/// All functions throw what SQLite throws; unreadable data counts as damage.
 
 #include <SQLiteCpp/SQLiteCpp.h>
 
@@ -16,28 +16,30 @@
 
 namespace emplace::record {
 
-/// XXH3 of an episode as it will be read back, its blobs as stored, chained to the one before it.
+/// XXH3 of an episode in the form in which it is read back, with its blobs as stored, chained to the
+/// previous episode.
 std::uint64_t chain_link(std::uint64_t before, const EpisodeRow& row, const Bytes& placements,
                          const Bytes& actions, const std::vector<MeasurementRow>& measurements);
 
-/// Whether the row at hand is as it was sealed; its seal is column `seal`, and covers the columns before it.
-/// A row without a seal (of an older schema) is. So is one whose seal covers values that SQLite could not
-/// keep (NaN, -0.0): programs up to 0.1 hashed values before they were stored.
+/// Whether the current row matches its seal in column `seal`, which covers the columns before it. A row of
+/// an older schema has no seal and matches. So does a row whose seal covers values that SQLite cannot store
+/// (NaN, -0.0): programs up to 0.1 hashed values before storing them.
 bool is_as_sealed(SQLite::Statement& row, int seal);
 
-/// Follows the chain of episodes, one row after the other. Each step reads by a query of its own, so nothing
-/// is held between steps.
+/// Verifies the chain of episodes row by row. Each step runs its own query, so no lock is held between
+/// steps.
 class ChainWalk {
  public:
   enum class Step : std::uint8_t { kWhole, kDamaged, kEnd };
 
   explicit ChainWalk(SQLite::Database& db);
-  /// Reads the next episode. After kDamaged or kEnd the walk stays where it is.
+  /// Reads the next episode. After kDamaged or kEnd the position does not change.
   Step step();
-  std::uint64_t seq() const { return seq_; }               ///< Of the last whole episode; 0: none.
-  std::uint64_t measured() const { return measured_; }     ///< Measurements so far.
-  const EpisodeRow& episode() const { return row_; }       ///< The last whole one, without its blobs,
-  const Bytes& placements() const { return placements_; }  ///< with them as stored.
+  /// Log number of the last intact episode; 0: none.
+  std::uint64_t seq() const { return seq_; }
+  std::uint64_t measured() const { return measured_; }     ///< Number of measurements so far.
+  const EpisodeRow& episode() const { return row_; }       ///< The last intact episode, without blobs.
+  const Bytes& placements() const { return placements_; }  ///< Its placements as stored.
   const Bytes& actions() const { return actions_; }
   const std::vector<MeasurementRow>& measurements() const { return measurements_; }
 
@@ -50,25 +52,25 @@ class ChainWalk {
   std::vector<MeasurementRow> measurements_;
 };
 
-/// What `head.seq` of a run's folder has; older programs wrote episodes alone.
+/// The content of `head.seq` in the run folder. Older programs wrote only the number of episodes.
 struct Acknowledged {
   std::uint64_t episodes = 0, updates = 0;
 };
-/// 0 where there is none.
+/// Reads `head.seq`; zeros if it is missing.
 Acknowledged acknowledged_in(const std::filesystem::path& directory);
 
-/// Everything at once. `acknowledged`: how much there must be at least. Errors: kInvalid, naming the
-/// first damage; `where` begins the line.
+/// Checks the whole record. `acknowledged`: minimum content of the record. Errors: kInvalid, naming the
+/// first damage; the message starts with `where`.
 Result<Unit> check_record(SQLite::Database& db, const std::string& where, const Acknowledged& acknowledged);
 
-/// Goes round and round a record while it is written, a few rows at a time, on a connection of its own: what
-/// it reads comes from the file and not from the writer's memory. Thread: one.
+/// Verifies a record continuously while it is written, a few rows at a time. Uses its own connection, so
+/// that data comes from the file and not from the writer's cache. Thread: one.
 class Patrol {
  public:
-  /// Opens the database again.
+  /// Opens a second connection to the database.
   explicit Patrol(const std::filesystem::path& database);
   ~Patrol();
-  /// Checks the next `rows` rows, or the structure of the file once a round. Errors: as check_record().
+  /// Checks the next `rows` rows, or once per round the file structure. Errors: as check_record().
   Result<Unit> next(const std::string& where, std::size_t rows);
 
  private:
@@ -77,8 +79,8 @@ class Patrol {
 
   SQLite::Database db_;
   std::unique_ptr<ChainWalk> walk_;
-  std::size_t stage_ = 0;  // The chain, then each table with seals, then the structure.
-  std::int64_t row_ = 0;   // Of that table: the last that was checked.
+  std::size_t stage_ = 0;  // Stage of the round: the chain, each sealed table, the structure.
+  std::int64_t row_ = 0;   // Last checked row of the current table.
 };
 
 }  // namespace emplace::record

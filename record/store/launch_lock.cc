@@ -14,7 +14,7 @@
 namespace emplace::record {
 namespace {
 
-/// True if `file` still names what `fd` has open: the holder before us may have removed it.
+/// True if `file` still names the open file `fd`; a previous holder may have removed it.
 bool still_named(int fd, const std::filesystem::path& file) {
   const auto id = FileId::of(fd);
   return id && id == FileId::of(file);
@@ -34,7 +34,7 @@ Result<LaunchLock> LaunchLock::take(const std::filesystem::path& directory) {
     if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
       ::close(std::exchange(lock.fd_, -1));
       return invalid(where, "is being written by another emplace",
-                     "wait for its end, or choose another --run-dir");
+                     "wait until it has finished, or choose another --run-dir");
     }
     if (still_named(fd, file)) return lock;
     ::close(std::exchange(lock.fd_, -1));

@@ -7,9 +7,9 @@
 
 namespace emplace::record {
 
-/// The launcher's lock: one launcher prepares and supervises the run in a folder. It is held before the first
-/// file is written and until the run is over, while the processes of the run come and go. It is an empty file
-/// named `lock`; the last holder removes it. Thread: any.
+/// Lock of the launcher: one launcher prepares and supervises the run in a folder. It is held from before
+/// the first file is written until the run is over, across restarts of the run's processes. The lock is an
+/// empty file named `lock`; the last holder removes it. Thread: any.
 class LaunchLock {
  public:
   LaunchLock() = default;
@@ -26,7 +26,7 @@ class LaunchLock {
     return *this;
   }
 
-  /// False once the folder, or the lock in it, was deleted or replaced: what lies at the path is another's.
+  /// False if the folder or its lock file was deleted or replaced; the path then belongs to another run.
   bool held() const;
 
  private:

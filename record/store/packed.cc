@@ -12,8 +12,8 @@ namespace emplace::record {
 namespace {
 
 constexpr std::array<std::byte, 3> kMagic{std::byte{'R'}, std::byte{'L'}, std::byte{'1'}};
-constexpr std::size_t kMostBytes = std::size_t{1} << 30;  ///< Of one episode's placements.
-/// Runs shorter than this on average are left to zstd.
+constexpr std::size_t kMostBytes = std::size_t{1} << 30;  ///< Limit on the placements of one episode [bytes].
+/// Placements with shorter runs on average are compressed by zstd.
 constexpr std::size_t kShortRun = 4;
 
 void put(Bytes& out, std::uint64_t number) {
@@ -21,12 +21,12 @@ void put(Bytes& out, std::uint64_t number) {
   out.push_back(static_cast<std::byte>(number));
 }
 
-/// Where a run ends and the next one begins, in order: positions p with row[p - 1] != row[p].
+/// Visits in order the positions p where a new run starts: row[p - 1] != row[p].
 template <class Visit>
 void each_boundary(std::span<const std::byte> row, Visit visit) {
   const std::byte* const data = row.data();
   std::size_t at = 1;
-  for (; at + 8 <= row.size(); at += 8) {  // Eight neighbours at once.
+  for (; at + 8 <= row.size(); at += 8) {  // Compares eight neighbours at once.
     std::uint64_t left = 0, right = 0;
     std::memcpy(&left, data + at - 1, sizeof left);
     std::memcpy(&right, data + at, sizeof right);
@@ -40,7 +40,8 @@ void each_boundary(std::span<const std::byte> row, Visit visit) {
     if (data[at - 1] != data[at]) visit(at);
 }
 
-/// Adds a row's runs to `out`; false, and `out` as it was, if there are more than `most`.
+/// Appends the runs of a row to `out`. Returns false and leaves `out` unchanged if there are more than
+/// `most` runs.
 bool put_runs(std::span<const std::byte> row, std::byte kind, std::size_t most, Bytes& runs, Bytes& out) {
   runs.clear();
   std::size_t begin = 0, count = 0;
@@ -61,7 +62,7 @@ bool put_runs(std::span<const std::byte> row, std::byte kind, std::size_t most, 
   return true;
 }
 
-/// What is left of packed bytes. Numbers that are not there end the reading.
+/// Cursor over packed bytes. Reading stops at a missing number.
 class Reader {
  public:
   explicit Reader(std::span<const std::byte> bytes) : bytes_{bytes} {}
@@ -86,7 +87,7 @@ class Reader {
   std::size_t at_ = 0;
 };
 
-/// One placement's runs into `row`. False: they are not those of a row of this size.
+/// Expands one placement's runs into `row`. Returns false if the runs do not match the row's size.
 bool read_runs(Reader& in, std::span<std::byte> row) {
   const auto runs = in.number();
   if (!runs) return false;
@@ -108,7 +109,7 @@ Bytes pack_placements(std::span<const std::byte> placements, std::size_t count) 
   Bytes out(kMagic.begin(), kMagic.end()), runs, differs(ops);
   put(out, count);
   put(out, ops);
-  Bytes apart;  // The row itself, where it is compared with its difference.
+  Bytes apart;  // Encoding of the row itself, compared with that of the difference.
   for (std::size_t p = 0; p < count; ++p) {
     const auto row = placements.subspan(p * ops, ops);
     const std::size_t most = ops / kShortRun + 1;
@@ -118,7 +119,7 @@ Bytes pack_placements(std::span<const std::byte> placements, std::size_t count) 
       apart.clear();
       const std::size_t before = out.size();
       const bool fits = put_runs(differs, std::byte{1}, most, runs, out);
-      // Nothing shorter than a few runs is worth looking for.
+      // A difference of a few runs is short enough.
       if (fits && out.size() - before < 64) continue;
       if (put_runs(row, std::byte{0}, most, runs, apart) && (!fits || apart.size() < out.size() - before)) {
         out.resize(before);
@@ -139,7 +140,7 @@ Result<Bytes> unpack_placements(Bytes packed, std::string_view what) {
   const auto damaged = [&] { return invalid(std::string{what}, "is damaged"); };
   Reader in{std::span{packed}.subspan(kMagic.size())};
   const auto count = in.number(), ops = in.number();
-  // A placement takes two bytes and more.
+  // A placement takes at least two bytes.
   if (!count || !ops || *count > packed.size() || (*count > 0 && *ops > kMostBytes / *count))
     return damaged();
   Bytes placements(*count * *ops);

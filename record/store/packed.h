@@ -1,6 +1,6 @@
 #pragma once
-/// How placements lie in the run database: as runs of ops on one device, of each placement itself or of what
-/// differs from the one before it; as a zstd frame where that would not be short.
+/// Encoding of placements in the run database: runs of ops on one device, either of the placement itself or
+/// of its difference to the previous one; a zstd frame if runs would not be short.
 
 #include <cstddef>
 #include <span>
@@ -11,12 +11,13 @@
 
 namespace emplace::record {
 
-/// `placements` [count, ops], one byte per op. Layout (docs/reference/run_database.md): "RL1", then per
-/// placement a byte (0: itself, 1: XOR with the one before), the number of runs, and each run's value (a
-/// byte) and length; numbers are LEB128, the first of all are count and ops. @pre count divides the size.
+/// `placements` [count, ops], one byte per op. Layout (docs/reference/run_database.md): "RL1", count, ops;
+/// per placement a byte (0: itself, 1: XOR with the previous one), the number of runs, and value (a byte)
+/// and length of each run. Numbers are LEB128. @pre count divides the size.
 Bytes pack_placements(std::span<const std::byte> placements, std::size_t count);
 
-/// What was packed, or compressed by zstd. `what` names it in errors. Errors (kInvalid): it is damaged.
+/// Decodes placements that were packed or compressed by zstd. `what`: their name in errors. Errors
+/// (kInvalid): damaged data.
 Result<Bytes> unpack_placements(Bytes packed, std::string_view what);
 
 }  // namespace emplace::record

@@ -85,14 +85,14 @@ UpdateRow read_update(SQLite::Statement& q) {
   row.divergence = q.getColumn(at++).getDouble();
   row.wall_ns = q.getColumn(at).getInt64();
   row.advantages.resize(advantages.size() / sizeof(float));
-  if (!row.advantages.empty())  // An empty vector may have no address to copy from.
+  if (!row.advantages.empty())  // An empty vector may have a null data pointer.
     std::memcpy(row.advantages.data(), advantages.data(), row.advantages.size() * sizeof(float));
   return row;
 }
 
 CheckpointRow read_checkpoint(SQLite::Statement& q) {
-  // Packed, even nothing takes some bytes. A row whose header is damaged may read as NULL, its seal too.
-  if (q.getColumn(3).getBytes() == 0) throw std::runtime_error{"a checkpoint has no parameters"};
+  // Packed parameters are never empty. A row with a damaged header may read as NULL, including its seal.
+  if (q.getColumn(3).getBytes() == 0) throw std::runtime_error{"checkpoint without parameters"};
   CheckpointRow row;
   row.policy_version = back(q.getColumn(0).getInt64());
   row.update = back(q.getColumn(1).getInt64());

@@ -1,5 +1,5 @@
 #pragma once
-/// Rows of the tables that grow with a run, read from their columns. What is damaged throws, as SQLite does.
+/// Reads rows of the tables that grow with a run. Damaged values throw, as SQLite does.
 
 #include <SQLiteCpp/SQLiteCpp.h>
 
@@ -9,14 +9,14 @@
 
 namespace emplace::record {
 
-/// Columns of `episodes` for read_episode_head(); `placements` and `actions` are 7 and 8.
+/// Columns of `episodes` for read_episode_head(). `placements` and `actions` are columns 7 and 8.
 inline constexpr const char* kEpisodeColumns =
     "seq, episode, controller, policy_version, count, graph_sha256, placement_id, placements, actions, "
     "wall_ns";
 /// An episode without its blobs.
 EpisodeRow read_episode_head(SQLite::Statement& row);
 
-/// What a column `label` holds; NULL: simulated.
+/// Decodes a column `label`; NULL: simulated.
 MeasurementLabel label_of(const SQLite::Column& column);
 
 /// Columns of `measurements m` for read_measurement().
@@ -25,7 +25,7 @@ inline constexpr const char* kMeasurementColumns =
     "m.host, m.executor, m.executor_kind, m.attempt, m.synthetic_share, m.failure, m.label, m.samples_s";
 MeasurementRow read_measurement(SQLite::Statement& row);
 
-/// An episode's measurements, in order.
+/// Reads an episode's measurements in order.
 class MeasurementsOf {
  public:
   explicit MeasurementsOf(SQLite::Database& db);
@@ -41,7 +41,7 @@ inline constexpr const char* kUpdateColumns =
     "learning_rate, wall_s, parameters_sha256, advantages, log_probability, divergence, wall_ns";
 UpdateRow read_update(SQLite::Statement& row);
 
-/// Of columns of `checkpoints`, in the order of the table. Throws if it is damaged.
+/// Reads the columns of `checkpoints` in table order. Throws if the row is damaged.
 CheckpointRow read_checkpoint(SQLite::Statement& row);
 
 }  // namespace emplace::record

@@ -8,7 +8,7 @@
 namespace emplace::record {
 namespace {
 
-/// What only real executors have; NULL takes no room.
+/// Columns of real executors; NULL takes no space.
 void bind_real(SQLite::Statement& m, const MeasurementRow& measured) {
   for (const int column : {14, 15, 16}) m.bind(column);
   if (!measured.failure.empty()) m.bind(14, measured.failure);

@@ -1,6 +1,6 @@
 #pragma once
-/// Rows of the tables that grow with a run, put into their columns: each function runs its own statement,
-/// which is prepared once from the text beside it. Throws what SQLite throws.
+/// Inserts rows into the tables that grow with a run. Each function executes its own statement, prepared
+/// once from the text beside it. Throws what SQLite throws.
 
 #include <SQLiteCpp/SQLiteCpp.h>
 
@@ -11,7 +11,7 @@
 namespace emplace::record {
 
 inline constexpr const char* kInsertEpisode = "INSERT INTO episodes VALUES(?,?,?,?,?,?,?,?,?,?,?)";
-/// `placements` and `actions` as they are stored; `chain` is the link of this episode.
+/// `placements` and `actions`: as stored. `chain`: the link of this episode.
 void insert_episode(SQLite::Statement& insert, const EpisodeRow& row, const Bytes& placements,
                     const Bytes& actions, std::uint64_t chain);
 
@@ -22,7 +22,7 @@ void insert_measurement(SQLite::Statement& insert, const MeasurementRow& row);
 inline constexpr const char* kInsertUpdate = "INSERT INTO updates VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
 void insert_update(SQLite::Statement& insert, const UpdateRow& row);
 
-/// A checkpoint of the same version is replaced.
+/// Replaces a checkpoint of the same version.
 inline constexpr const char* kInsertCheckpoint = "INSERT OR REPLACE INTO checkpoints VALUES(?,?,?,?,?,?)";
 void insert_checkpoint(SQLite::Statement& insert, const CheckpointRow& row);
 

@@ -10,7 +10,7 @@
 namespace emplace::record {
 namespace {
 
-/// As SQLite takes it where options follow.
+/// A file URI, needed for SQLite open options.
 std::string uri(const std::filesystem::path& file) {
   std::string text = "file:";
   for (const char c : std::filesystem::absolute(file).string()) {
@@ -25,7 +25,7 @@ std::string uri(const std::filesystem::path& file) {
   return text;
 }
 
-/// The lock that the access needs; none to read live.
+/// The lock required for the access; none for live reading.
 Result<FolderLock> lock_for(RunConnection::Access access, const std::filesystem::path& directory) {
   using Access = RunConnection::Access;
   if (access == Access::kLive) return FolderLock{};
@@ -33,10 +33,11 @@ Result<FolderLock> lock_for(RunConnection::Access access, const std::filesystem:
   if (lock.taken()) return lock;
   const std::string where = printable_path(directory);
   if (access == Access::kQuiet)
-    return invalid(where, "is still being written", "end the run first, or wait for its end");
+    return invalid(where, "is still being written", "stop the run first, or wait for its end");
   if (is_being_written(directory))
-    return invalid(where, "is being written by another process", "let that one end");
-  return io_error(directory, "is being read by a process that wants it to stay as it is; wait for its end");
+    return invalid(where, "is being written by another process", "wait until that process has finished");
+  return io_error(directory,
+                  "is being read by a process that locks it against changes; wait until it has finished");
 }
 
 }  // namespace
@@ -61,7 +62,7 @@ Result<std::unique_ptr<RunConnection>> RunConnection::open(const std::filesystem
   if (writes) EMPLACE_TRY(check_folder(directory));
   EMPLACE_TRY_ASSIGN(auto lock, lock_for(access, directory));
   try {
-    // Where no log is left to be read, not even SQLite's own files beside it are made.
+    // If no log is left to read, avoid creating even SQLite's own side files.
     std::error_code none;
     const auto wal = std::filesystem::file_size(directory / "run.db-wal", none);
     const bool untouched = access == Access::kQuiet && (none || wal == 0);

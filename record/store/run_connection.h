@@ -1,5 +1,5 @@
 #pragma once
-/// The one SQLite connection that readers and the writer of a run share.
+/// The SQLite connection shared by the readers and the writer of a run.
 
 #include <SQLiteCpp/SQLiteCpp.h>
 
@@ -19,21 +19,21 @@ namespace emplace::record {
 /// Thread: one.
 struct RunConnection {
   enum class Access : std::uint8_t {
-    kLive,   ///< To read, while somebody may write.
-    kQuiet,  ///< To read, under a lock that keeps the run as it is. Not a file changes.
-    kWrite,  ///< Under the lock of the only writer.
+    kLive,   ///< Reads while another process may write.
+    kQuiet,  ///< Reads under a lock that prevents changes. No file changes.
+    kWrite,  ///< Writes, under the lock of the only writer.
   };
-  /// Makes run.db in a folder that has none. Throws what SQLite throws.
+  /// Creates run.db in an empty folder. Throws what SQLite throws.
   static std::unique_ptr<RunConnection> make(const std::filesystem::path& directory);
-  /// Opens the run.db that is there, and checks that it has the tables of its schema. To who reads, an older
-  /// schema looks like the newest. Errors: kIo if there is none, on a network file system (kWrite), for what
-  /// may pass, or (kWrite) while somebody reads it quietly; kInvalid if it is damaged, newer than this
-  /// program, or being written.
+  /// Opens an existing run.db and checks that it has the tables of its schema. Readers see an older schema
+  /// as the newest one. Errors: kIo if there is no run.db, on a network file system (kWrite), for transient
+  /// failures, or (kWrite) while another process reads with kQuiet; kInvalid if it is damaged, newer than
+  /// this program, or being written.
   static Result<std::unique_ptr<RunConnection>> open(const std::filesystem::path& directory, Access access);
 
   RunConnection(const std::filesystem::path& path, const std::string& file, int flags, FolderLock held);
 
-  /// Runs a database action; what it throws becomes an Error.
+  /// Runs a database action and converts exceptions to errors.
   template <class F>
   auto guarded(F action) -> Result<decltype(action())> {
     try {
@@ -44,9 +44,9 @@ struct RunConnection {
   }
 
   const std::filesystem::path directory;
-  const FolderLock lock;  // Outlives the database.
+  const FolderLock lock;  // Must outlive the database.
   SQLite::Database db;
-  int version = kSchemaVersion;  ///< Of the tables in the file.
+  int version = kSchemaVersion;  ///< Schema version of the tables in the file.
 };
 
 }  // namespace emplace::record

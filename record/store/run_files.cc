@@ -19,7 +19,7 @@ constexpr const char* kDatabase = "run.db";
 constexpr const char* kLog = "run.db-wal";
 constexpr const char* kHead = "head.seq";
 
-/// The open file has a name left. False also if `fd` is no open file.
+/// True if the open file still has a name. False also if `fd` is not open.
 bool is_named(int fd) {
   struct stat info {};
   return ::fstat(fd, &info) == 0 && info.st_nlink > 0;
@@ -42,21 +42,21 @@ RunFiles::~RunFiles() {
 Result<Unit> RunFiles::check() const {
   const std::string where = printable_path(directory_);
   if (!is_named(folder_))
-    return invalid(where, "the folder was deleted while the run went on, and its record with it");
+    return invalid(where, "the run folder was deleted during the run, including its record");
   const auto there = FileId::of(directory_);
-  if (!there) return Error{Errc::kIo, where + ": the folder was moved away; move it back"};
+  if (!there) return Error{Errc::kIo, where + ": the run folder was moved away; move it back"};
   if (FileId::of(folder_) != there)
-    return invalid(where, "another folder took the place of the run's while it went on",
-                   "the record is where the first one was moved to");
+    return invalid(where, "another folder took the place of the run folder during the run",
+                   "the record is in the folder that was moved away");
   const auto database = FileId::of(database_);
-  if (!database) return Unit{};  // It was not there when this began.
+  if (!database) return Unit{};  // run.db did not exist at construction.
   const auto named = FileId::in(folder_, kDatabase);
   if (!named)
     return Error{Errc::kIo,
                  where + ": run.db was " + (is_named(database_) ? "moved away; move it back" : "deleted")};
   if (database != named)
-    return invalid(where, "another file took the place of run.db while the run went on",
-                   "move the run's own back, then go on with --resume");
+    return invalid(where, "another file took the place of run.db during the run",
+                   "move the original file back, then continue with --resume");
   return Unit{};
 }
 
@@ -84,7 +84,7 @@ bool RunFiles::changed(bool log_too) const {
 
 Result<Unit> RunFiles::write_head(std::uint64_t seq, std::uint64_t update) {
   if (head_ < 0) head_ = ::openat(folder_, kHead, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-  // One small write of a constant size: it never appears in part.
+  // A small write of constant size is never partially visible.
   const std::string text = fmt::format("{:020} {:020}\n", seq, update);
   if (head_ >= 0 && ::pwrite(head_, text.data(), text.size(), 0) == std::ssize(text)) return Unit{};
   const int code = errno;

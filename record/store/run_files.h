@@ -1,6 +1,6 @@
 #pragma once
-/// The files of a record while it is written: whether they are where they were, and whether others changed
-/// them.
+/// Monitors the files of a record while it is written: whether they are in place, and whether other
+/// programs changed them.
 
 #include <sys/types.h>
 
@@ -13,37 +13,40 @@
 
 namespace emplace::record {
 
-/// Knows folder and database by identity, never by path alone. It holds them open as paths (O_PATH): closing
-/// such a descriptor drops no lock that SQLite holds. Thread: one.
+/// Identifies folder and database by inode, not by path alone. Holds them open as O_PATH descriptors:
+/// closing these does not release SQLite's locks. Thread: one.
 class RunFiles {
  public:
-  /// `folder`: a descriptor of `directory` that outlives this object.
+  /// `folder`: descriptor of `directory`; it must outlive this object.
   RunFiles(std::filesystem::path directory, int folder);
   ~RunFiles();
   RunFiles(const RunFiles&) = delete;
   RunFiles& operator=(const RunFiles&) = delete;
 
-  /// That the path still leads to this folder, and to this database in it. Errors: kIo if one was moved away,
-  /// and may come back; kInvalid if the folder was deleted, or another one, or another database, took its
-  /// place.
+  /// Checks that the path still leads to this folder and this database. Errors: kIo if one was moved away,
+  /// which is recoverable; kInvalid if the folder was deleted, or if the folder or the database was
+  /// replaced.
   Result<Unit> check() const;
-  /// The database has no name left: closing it deletes its content. The folder still exists.
+  /// True if the database has no name left, so that closing it deletes its content; the folder still
+  /// exists.
   bool deleted() const;
 
-  /// Remembers size and times of database and log, as this process left them.
+  /// Records size and times of the database and its log as left by this process.
   void remember();
-  /// True if the database, or (`log_too`) its log, is not as remembered: another program wrote to it.
+  /// True if the database or (`log_too`) its log differs from the recorded state: another program wrote to
+  /// it.
   bool changed(bool log_too) const;
 
-  /// Writes `head.seq`, the numbers of the last committed episode and update, into this folder. Errors: kIo.
+  /// Writes `head.seq` (the numbers of the last committed episode and update) into this folder. Errors:
+  /// kIo.
   Result<Unit> write_head(std::uint64_t seq, std::uint64_t update);
 
  private:
-  /// What changes when a file is written or replaced.
+  /// File attributes that change when a file is written or replaced.
   struct Stamp {
     FileId id;
     off_t size = 0;
-    std::array<std::int64_t, 4> times{};  ///< mtime and ctime, [s] and [ns].
+    std::array<std::int64_t, 4> times{};  ///< mtime and ctime as seconds and nanoseconds.
     bool operator==(const Stamp&) const = default;
   };
   Stamp stamp(const char* name) const;

@@ -36,7 +36,7 @@ Result<Unit> check_folder(const std::filesystem::path& directory) {
   while (!std::filesystem::exists(there, none) && there.has_relative_path()) there = there.parent_path();
   if (!on_network(there)) return Unit{};
   return io_error(directory,
-                  "lies on a network file system, where a database is not safe; use a local --run-dir");
+                  "is on a network file system, where a database is not safe; use a local --run-dir");
 }
 
 bool is_being_written(const std::filesystem::path& directory) {
@@ -46,16 +46,17 @@ bool is_being_written(const std::filesystem::path& directory) {
 
 Result<Unit> make_private_folder(const std::filesystem::path& directory) {
   const auto refused = [&](const std::string& why) {
-    return Error{Errc::kIo, printable_path(directory) + ": the run directory cannot be made (" + why +
+    return Error{Errc::kIo, printable_path(directory) + ": the run directory cannot be created (" + why +
                                 "); choose another with --run-dir"};
   };
   std::error_code failure;
   std::filesystem::path folder = directory;
-  if (!folder.has_filename()) folder = folder.parent_path();  // "runs/a/" names "runs/a".
+  // Strips the trailing slash: "runs/a/" means "runs/a".
+  if (!folder.has_filename()) folder = folder.parent_path();
   if (folder.has_parent_path()) std::filesystem::create_directories(folder.parent_path(), failure);
   if (failure) return refused(failure.message());
   if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return refused(std::strerror(errno));
-  if (!std::filesystem::is_directory(folder, failure)) return refused("it is no folder");
+  if (!std::filesystem::is_directory(folder, failure)) return refused("it is not a folder");
   return Unit{};
 }
 

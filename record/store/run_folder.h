@@ -1,5 +1,5 @@
 #pragma once
-/// The folder that a run is kept in.
+/// The folder of a run.
 
 #include <filesystem>
 
@@ -7,15 +7,15 @@
 
 namespace emplace::record {
 
-/// Before anything is written: that a run may be kept there, or where its folder would be made. Errors: kIo
-/// on a network file system, where SQLite's locks and shared memory do not hold.
+/// Checks before any write that a run may be stored in the folder, or in the parent of a new folder.
+/// Errors: kIo on a network file system, where SQLite's locks and shared memory do not work.
 Result<Unit> check_folder(const std::filesystem::path& directory);
 
-/// True while some process has the run's database open to write.
+/// True while a process has the run's database open for writing.
 bool is_being_written(const std::filesystem::path& directory);
 
-/// Makes `directory` with mode 0700, and its parents with the default mode. The mode of a folder that exists
-/// is left alone. Errors (kIo): it cannot be made, or is no folder.
+/// Creates `directory` with mode 0700, and its parents with the default mode. An existing folder keeps its
+/// mode. Errors (kIo): it cannot be created, or is not a folder.
 Result<Unit> make_private_folder(const std::filesystem::path& directory);
 
 }  // namespace emplace::record

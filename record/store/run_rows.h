@@ -1,6 +1,6 @@
 #pragma once
-/// Rows of a run's database, as its writers give them and its readers get them.
-/// docs/reference/run_database.md describes the tables.
+/// Rows of a run's database, as used by writers and readers. docs/reference/run_database.md describes the
+/// tables.
 
 #include <cstdint>
 #include <string>
@@ -17,23 +17,23 @@ struct RunFacts {
   std::uint64_t seed = 0;
   std::int64_t started_wall_ns = 0;
   std::uint32_t num_ops = 0, num_devices = 0;
-  std::string run_id;  ///< 16 hex digits, unlike those of any other run.
-  std::string parent;  ///< Where it came from, JSON (docs/reference/run_database.md); empty: from nowhere.
-  std::string host_facts;  ///< Of the machine and the build, JSON.
+  std::string run_id;      ///< 16 hex digits, unique per run.
+  std::string parent;      ///< Origin of the run as JSON (docs/reference/run_database.md); empty: none.
+  std::string host_facts;  ///< Facts of the machine and the build as JSON.
 };
 
-/// A graph that the run is about, whole, so that the run can be looked at where its files are not.
+/// A graph of the run with its full content, so that the run can be inspected without its files.
 struct GraphRow {
   std::string sha256, name, file;
   std::uint32_t num_ops = 0;
-  Bytes content;             ///< As graph/graph_file.h writes it to MessagePack; kept compressed.
-  std::string devices_toml;  ///< The device file's text,
-  double reserve = 0;        ///< with this share of memory kept free.
+  Bytes content;             ///< MessagePack of graph/graph_file.h; stored compressed.
+  std::string devices_toml;  ///< Text of the device file.
+  double reserve = 0;        ///< Share of memory kept free.
   double lower_bound_s = 0;
-  std::string bound;  ///< Which one.
+  std::string bound;  ///< Name of the lower bound's method.
 };
 
-/// What a method that nobody trained made of a graph, before the run began.
+/// Result of an untrained method on a graph, computed before the run started.
 struct BaselineRow {
   std::string graph_sha256, method;
   bool found = false, valid = false;
@@ -42,46 +42,46 @@ struct BaselineRow {
   std::vector<std::int64_t> peak_bytes;
   std::uint64_t evaluations = 0;
   double wall_s = 0;
-  std::string note;  ///< Why there is nothing.
-  Bytes placement;   ///< [ops] one byte each; empty if nothing was found.
+  std::string note;  ///< Why there is no result.
+  Bytes placement;   ///< [ops] One byte per op; empty if no placement was found.
 };
 
-/// One finished episode: `count` placements measured.
+/// One finished episode with `count` measured placements.
 struct EpisodeRow {
-  std::uint64_t seq = 0;  ///< The recorder's number, from 1 without gaps.
+  std::uint64_t seq = 0;  ///< Log number assigned by the recorder, from 1 without gaps.
   std::uint64_t episode = 0;
   std::uint32_t controller = 0;
   std::uint64_t policy_version = 0;
   std::uint32_t count = 0;
   std::string graph_sha256;
-  Bytes placements;                ///< [count, ops] one byte each; kept compressed.
-  Bytes actions;                   ///< The policy's own form; kept compressed.
-  std::uint64_t placement_id = 0;  ///< Of its first placement.
-  std::int64_t wall_ns = 0;        ///< When it was recorded; 0: not known.
+  Bytes placements;                ///< [count, ops] One byte per op; stored compressed.
+  Bytes actions;                   ///< Encoded by the policy; stored compressed.
+  std::uint64_t placement_id = 0;  ///< Id of the first placement.
+  std::int64_t wall_ns = 0;        ///< Time of recording [ns]; 0: unknown.
 };
 
 /// One counted measurement. Busy times are not recorded.
 struct MeasurementRow : Measurement {
-  std::uint64_t placement_id = 0;  ///< Unique over the run: nothing counts twice.
+  std::uint64_t placement_id = 0;  ///< Unique in the run, so that no placement counts twice.
   std::uint64_t episode = 0;
-  std::uint32_t number = 0;  ///< Within the episode.
+  std::uint32_t number = 0;  ///< Index in the episode.
   std::string host, executor, executor_kind;
   std::uint32_t attempt = 1;
 };
 
 struct UpdateRow {
   std::uint64_t update = 0, policy_version = 0;
-  std::vector<std::uint64_t> episodes;  ///< Consumed, in order.
+  std::vector<std::uint64_t> episodes;  ///< Consumed episodes, in order.
   double staleness_mean = 0;
   std::uint64_t staleness_max = 0;
   double gradient_norm = 0, loss = 0, entropy = 0, learning_rate = 0, wall_s = 0;
   std::string parameters_sha256;
-  std::vector<float> advantages;               ///< As used, one episode after the other.
-  double log_probability = 0, divergence = 0;  ///< As policy::LossParts has them.
-  std::int64_t wall_ns = 0;                    ///< When it was recorded; 0: not known.
+  std::vector<float> advantages;               ///< Advantages as used, episode after episode.
+  double log_probability = 0, divergence = 0;  ///< Copied from policy::LossParts.
+  std::int64_t wall_ns = 0;                    ///< Time of recording [ns]; 0: unknown.
 };
 
-/// An episode as the recorder tells it again: without its placements.
+/// An episode as the recorder replays it: without its placements.
 struct LogRow {
   EpisodeRow episode;
   std::vector<MeasurementRow> measurements;

@@ -33,7 +33,7 @@ CREATE TABLE updates("update" INTEGER PRIMARY KEY, policy_version INTEGER, episo
 CREATE TABLE checkpoints(policy_version INTEGER PRIMARY KEY, "update" INTEGER, sha256 TEXT, parameters BLOB, optimizer BLOB);
 )sql";
 
-/// What version 4 has more, column by column, so that readers of version 3 can be shown it, too.
+/// Columns added by version 4; shown as NULL to readers of version 3.
 struct NewColumns {
   const char *table, *columns;
 };
@@ -54,7 +54,7 @@ CREATE TABLE remeasured(session INTEGER, placement_id INTEGER, graph_sha256 TEXT
   synthetic_share REAL, error TEXT);
 )sql";
 
-/// And version 5: what real executors say of a measurement. NULL: simulated, or nothing to say.
+/// Columns added by version 5: data of real executors. NULL: simulated, or no data.
 constexpr NewColumns kColumns5[]{
     {"measurements", "failure TEXT,label TEXT,samples_s BLOB"},
 };
@@ -77,7 +77,7 @@ void add_columns(SQLite::Database& db, std::span<const NewColumns> all) {
   }
 }
 
-/// From version `from` up to `to`.
+/// Upgrades from version `from` to `to`.
 void add_versions(SQLite::Database& db, int from, int to) {
   if (from < 4 && to >= 4) {
     add_columns(db, kColumns4);
@@ -86,7 +86,7 @@ void add_versions(SQLite::Database& db, int from, int to) {
   if (from < 5 && to >= 5) add_columns(db, kColumns5);
 }
 
-/// Shows NULL for columns that a reader's database does not have yet.
+/// Shows NULL for columns that the database lacks.
 void shadow_columns(SQLite::Database& db, std::span<const NewColumns> all) {
   for (const NewColumns& added : all) {
     std::string more;
@@ -97,7 +97,7 @@ void shadow_columns(SQLite::Database& db, std::span<const NewColumns> all) {
   }
 }
 
-/// Whether the row of `runs` is as it was sealed; none: it has no seal, as in schema 3.
+/// Whether the row of `runs` matches its seal; empty: it has no seal (schema 3).
 std::optional<bool> seal_of_run(SQLite::Database& db) {
   SQLite::Statement row{db, "SELECT * FROM runs"};
   const int columns = row.getColumnCount();
@@ -121,7 +121,7 @@ void seal_run(SQLite::Database& db) {
   update.exec();
 }
 
-/// Its tables, each with the names and types of its columns, in order.
+/// Tables with the names and types of their columns, in order.
 std::map<std::string, std::string> tables_of(SQLite::Database& db) {
   std::map<std::string, std::string> tables;
   SQLite::Statement query{
@@ -144,20 +144,18 @@ void make_schema(SQLite::Database& db) {
 Result<int> schema_version(SQLite::Database& db, const std::filesystem::path& directory) {
   const std::string where = printable_path(directory) + ": run.db";
   SQLite::Statement query{db, "SELECT schema_version FROM runs"};
-  if (!query.executeStep())
-    return invalid(where, "is damaged: it does not say what run it is of", kSalvageIt);
+  if (!query.executeStep()) return invalid(where, "is damaged: it does not identify its run", kSalvageIt);
   const int version = query.getColumn(0).getInt();
   const bool readable = version >= kOldest && version <= kSchemaVersion;
   if (!readable && !seal_of_run(db).value_or(true))
-    return invalid(where, "is damaged: the row that says what schema it has is not as it was sealed",
-                   kSalvageIt);
+    return invalid(where, "is damaged: the row with its schema version does not match its seal", kSalvageIt);
   if (version > kSchemaVersion) {
     return invalid(where,
-                   fmt::format("has schema {}, and this program reads up to {}", version, kSchemaVersion),
-                   "use the emplace that wrote it, or a newer one");
+                   fmt::format("has schema {}, but this program reads up to {}", version, kSchemaVersion),
+                   "use the version of emplace that wrote it, or a newer one");
   }
   if (version < kOldest)
-    return invalid(where, fmt::format("has schema {}, which is too old to be read", version));
+    return invalid(where, fmt::format("has schema {}, which is no longer supported", version));
   return version;
 }
 
@@ -169,8 +167,8 @@ Result<Unit> check_schema(SQLite::Database& db, int version, const std::filesyst
   for (const auto& [table, columns] : tables_of(fresh)) {
     const auto found = theirs.find(table);
     if (found == theirs.end() || found->second != columns)
-      return invalid(printable_path(directory) + ": run.db",
-                     "is damaged: its table " + table + " is not whole", kSalvageIt);
+      return invalid(printable_path(directory) + ": run.db", "is damaged: table " + table + " is incomplete",
+                     kSalvageIt);
   }
   return Unit{};
 }
@@ -180,7 +178,7 @@ void migrate(SQLite::Database& db, int version) {
   const bool sealed = seal_of_run(db).value_or(false);
   add_versions(db, version, kSchemaVersion);
   db.exec(fmt::format("UPDATE runs SET schema_version = {}", kSchemaVersion));
-  // The version is part of the row. One that was damaged stays so.
+  // The version is part of the sealed row. A damaged row must remain invalid.
   if (sealed) seal_run(db);
   all.commit();
 }

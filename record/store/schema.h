@@ -1,5 +1,5 @@
 #pragma once
-/// The tables of a run database, by version. docs/reference/run_database.md says what they mean.
+/// The tables of a run database, by version. docs/reference/run_database.md describes them.
 
 #include <SQLiteCpp/SQLiteCpp.h>
 
@@ -11,22 +11,21 @@ namespace emplace::record {
 
 inline constexpr int kSchemaVersion = 5;
 
-/// The cure for every record that is damaged.
-inline constexpr const char* kSalvageIt = "emplace replay RUN --salvage DIR gives back what can be trusted";
+/// The cure in every error about a damaged record.
+inline constexpr const char* kSalvageIt = "emplace replay RUN --salvage DIR recovers the intact part";
 
-/// All of the newest.
+/// Creates all tables of the newest version.
 void make_schema(SQLite::Database& db);
 
-/// Of the database at hand. Errors (kInvalid): it is newer than this program, or older than what can be read.
+/// The schema version of an open database. Errors (kInvalid): newer than this program, or too old.
 Result<int> schema_version(SQLite::Database& db, const std::filesystem::path& directory);
 
-/// Errors (kInvalid): a table is missing, or has other columns than those of this version.
+/// Checks the tables. Errors (kInvalid): a table is missing, or its columns differ from this version.
 Result<Unit> check_schema(SQLite::Database& db, int version, const std::filesystem::path& directory);
 
-/// Brings an older database up to date, all of it or nothing. Runs that were recorded before keep what they
-/// are.
+/// Upgrades an older database, atomically. The recorded runs do not change.
 void migrate(SQLite::Database& db, int version);
-/// The same for a reader of a database of `version`, who changes nothing: views of this connection alone.
+/// Upgrades a database of `version` for a reader, without changes: temporary views of this connection.
 void shadow(SQLite::Database& db, int version);
 
 }  // namespace emplace::record

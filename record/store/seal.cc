@@ -16,7 +16,7 @@ void RowHash::mix(char kind, const void* data, std::size_t size) {
 
 void RowHash::add(double number) {
   const double stored = as_stored(number);
-  if (std::isnan(stored)) return mix('b', nullptr, 0);  // NULL.
+  if (std::isnan(stored)) return mix('b', nullptr, 0);  // NULL represents NaN.
   mix('f', &stored, sizeof stored);
 }
 
@@ -27,7 +27,7 @@ void RowHash::add(const SQLite::Column& column) {
     add(column.getDouble());
   } else if (column.isText()) {
     mix('t', column.getText(), static_cast<std::size_t>(column.getBytes()));
-  } else {  // Bytes; empty ones may come back as NULL.
+  } else {  // Bytes; empty ones may be read back as NULL.
     const void* const data = column.getBlob();
     mix('b', data, static_cast<std::size_t>(column.getBytes()));
   }

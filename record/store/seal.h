@@ -1,5 +1,5 @@
 #pragma once
-/// A row's own hash, kept in its last column, so that a changed one shows.
+/// A row's hash in its last column, which detects changes.
 
 #include <SQLiteCpp/SQLiteCpp.h>
 
@@ -10,17 +10,17 @@
 
 namespace emplace::record {
 
-/// XXH3-64 over a row's values, chained: what a column gives back, never how it is stored.
+/// XXH3-64 over a row's values, chained. Covers the values that columns return, not their storage.
 class RowHash {
  public:
   void add(std::int64_t number) { mix('i', &number, sizeof number); }
   void add(double number);
-  /// As programs up to 0.1 did: also what SQLite does not keep, NaN and the sign of zero.
+  /// As programs up to 0.1 hashed: includes NaN and the sign of zero, which SQLite does not store.
   void add_bits(double number) { mix('f', &number, sizeof number); }
   void add(const std::string& text) { mix('t', text.data(), text.size()); }
   void add(const Bytes& bytes) { mix('b', bytes.data(), bytes.size()); }
   void add(const SQLite::Column& column);
-  /// The first `columns` of the row at hand.
+  /// Adds the first `columns` columns of the current row.
   void add(SQLite::Statement& row, int columns);
   std::int64_t value() const { return static_cast<std::int64_t>(hash_); }
 
@@ -29,7 +29,7 @@ class RowHash {
   std::uint64_t hash_ = 0;
 };
 
-/// Binds the columns of a row from left to right, the seal last.
+/// Binds the columns of a row from left to right, and the seal last.
 class SealedRow {
  public:
   explicit SealedRow(SQLite::Statement& insert) : insert_{insert} { insert_.reset(); }
@@ -39,7 +39,7 @@ class SealedRow {
     bind(value);
     return *this;
   }
-  /// Values bound must still be there. Returns the rows inserted.
+  /// Bound values must still exist. Returns the number of rows inserted.
   int insert() {
     insert_.bind(++at_, hash_.value());
     return insert_.exec();

@@ -1,6 +1,6 @@
 #pragma once
-/// Numbers as SQLite gives them back. It stores NaN as NULL and -0.0 as 0; hashes cover what is read back, so
-/// that every row that was written verifies.
+/// Numbers as SQLite returns them: it stores NaN as NULL and -0.0 as 0. Hashes cover the returned values,
+/// so that every written row verifies.
 
 #include <cmath>
 #include <limits>

@@ -73,7 +73,7 @@ TEST_F(WatchedRun, AFolderThatIsMovedMayComeBack) {
 
 TEST_F(WatchedRun, AnotherRunInItsPlaceIsNotTouched) {
   std::filesystem::remove_all(directory_);
-  expect(add(4), Errc::kInvalid, "the folder was deleted");
+  expect(add(4), Errc::kInvalid, "the run folder was deleted");
   auto other = *RunWriter::create(directory_, {});
   fill(*other, 1);
   const auto before = files();

@@ -236,7 +236,7 @@ TEST(Learned, PoliciesThatDoNotFitAreRefused) {
     SQLite::Database db{policy + "/run.db", SQLite::OPEN_READWRITE};
     db.exec("UPDATE checkpoints SET sha256 = 'x'");
   }
-  expect_refused(place(kDevices, policy), "not as it was sealed");
+  expect_refused(place(kDevices, policy), "does not match its seal");
   {
     SQLite::Database db{policy + "/run.db", SQLite::OPEN_READWRITE};
     db.exec("UPDATE checkpoints SET parameters = substr(parameters, 1, 20)");

@@ -68,7 +68,7 @@ TEST_F(RecordFaults, ADeletedFolderEndsTheRunAndTheNextOneThereIsWhole) {
   const Finished second = run(run_of("run", {"--episodes", "40"}));
   const Finished done = first.finish();
   EXPECT_EQ(done.status, 4) << done.err;
-  EXPECT_TRUE(is_one_error(done.err, "the folder was deleted while the run went on")) << done.err;
+  EXPECT_TRUE(is_one_error(done.err, "the run folder was deleted during the run")) << done.err;
   EXPECT_LT(since(gone), 40) << "the second run's time included";
   ASSERT_EQ(second.status, 0) << second.err;
   const Finished verified = run({"replay", folder_.at("run"), "--verify"});

@@ -128,7 +128,7 @@ TEST(ReportCommand, ARunThatGoesOnIsReportedAsItIs) {
     const Finished done = run({"report", folder.at("run"), "-o", folder.at("page.html"), "--json"});
     if (done.status == 0) told = json::parse(done.out);
   }
-  EXPECT_NE(text_of(folder.at("page.html")).find("had not ended"), std::string::npos);
+  EXPECT_NE(text_of(folder.at("page.html")).find("was still in progress"), std::string::npos);
   running.send(SIGTERM);
   EXPECT_EQ(running.finish().status, 143);
   EXPECT_FALSE(reported({folder.at("run")})["going_on"].get<bool>());
@@ -142,7 +142,7 @@ TEST(ReportCommand, ARunInWhichNothingFitsIsExplainedToo) {
                                                          "--set", "run.starts=[\"scratch\"]"}));
   EXPECT_EQ(done.status, 3) << done.err;
   const std::string page = text_of(folder.at("run") + "/report.html");
-  EXPECT_THAT(page, HasSubstr("No placement that fits was found"));
+  EXPECT_THAT(page, HasSubstr("No feasible placement was found"));
   EXPECT_EQ(data_of(page)["graphs"][0]["lines"].size(), 0u);
 }
 
