@@ -15,7 +15,7 @@ Result<BoundGraph> BoundGraph::make(const LoweredGraph& lowered, bool allow_synt
     if (lowered.base(buffer) == buffer) continue;
     Operand unused;
     auto input = bound.bind_input(lowered, lowered.tensor(buffer), unused);
-    if (!input) continue;  // Whoever reads it is stood in for, and copies need no right numbers.
+    if (!input) continue;  // The op that reads it is synthetic; the values are irrelevant.
     bound.parts_.emplace(b, *std::move(input));
   }
   return bound;

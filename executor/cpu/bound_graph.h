@@ -1,5 +1,5 @@
 #pragma once
-/// A graph's ops with their kernels: what each reads and how, independent of where it is placed.
+/// The ops of a graph with their kernels and inputs, independent of the placement.
 
 #include <cstdint>
 #include <memory>
@@ -16,41 +16,42 @@
 
 namespace emplace::cpu {
 
-/// How a kernel gets at one of its inputs. What is a part of a tensor is packed first, so that the kernel
-/// works on the same numbers in the same order whether it reads the part at home or a copy of it.
+/// How a kernel accesses one of its inputs. A part of a tensor is packed first, so that the kernel uses the
+/// same numbers in the same order whether it reads the part itself or a copy of it.
 struct BoundInput {
   BufferId buffer{};
-  const StridedCopy* part = nullptr;  ///< At home: the part out of its base; null for a whole tensor.
-  std::int64_t part_offset = 0;       ///< [B] where the part begins in its base.
-  bool part_is_packed = false;        ///< The part lies without holes: no copy is needed.
-  std::vector<const StridedCopy*>
-      reorders;  ///< Packed copies on the way, for reshapes of what is not in order.
-  std::vector<std::int64_t> reorder_offsets;  ///< [B] where each begins in what it reads.
-  std::int64_t offset = 0;                    ///< [B] of element 0 in the last of these.
+  /// Extracts the part from its base on the home device; null for a whole tensor.
+  const StridedCopy* part = nullptr;
+  std::int64_t part_offset = 0;  ///< Offset of the part in its base [B].
+  bool part_is_packed = false;   ///< True: the part is contiguous and needs no copy.
+  std::vector<const StridedCopy*> std::vector<const StridedCopy*>
+      reorders;                               ///< Packed copies for reshapes of non-contiguous tensors.
+  std::vector<std::int64_t> reorder_offsets;  ///< Offset of each reorder in its source [B].
+  std::int64_t offset = 0;                    ///< Offset of element 0 in the last reorder's result [B].
 };
 
-/// An op and its kernel. Without a kernel it is stood in for.
+/// An op and its kernel; without a kernel the op is synthetic.
 struct BoundKernel {
   const Kernel* kernel = nullptr;
   std::vector<BoundInput> inputs;
-  std::int64_t scratch_bytes = 0;  ///< Of the kernel and of every packed input.
+  std::int64_t scratch_bytes = 0;  ///< Scratch of the kernel and of all packed inputs [B].
 };
 
-/// Immutable after make(); any thread.
+/// Immutable after make(). Any thread.
 class BoundGraph {
  public:
-  /// Errors: kUnsupported, with the op, if there is no kernel for one and `allow_synthetic` is false.
+  /// Errors: kUnsupported with the op, if an op has no kernel and `allow_synthetic` is false.
   static Result<BoundGraph> make(const LoweredGraph& lowered, bool allow_synthetic);
 
   const BoundKernel& kernel(OpId op) const { return kernels_[index(op)]; }
-  /// How a part is cut from its base, for a transfer; null for a whole tensor.
+  /// How a transfer extracts a part from its base; null for a whole tensor.
   const BoundInput* part(BufferId buffer) const;
-  /// Types of ops that are stood in for, with why.
+  /// Types of synthetic ops, with the reason.
   const std::set<std::string>& synthetic_types() const { return synthetic_types_; }
 
-  /// Pointers to the inputs of `op`, where `memory(buffer)` is where the plan has each buffer,
-  /// `is_copy(buffer)` whether that is a copy. Packs what must be packed into `scratch` and returns the rest
-  /// of it.
+  /// Sets pointers to the inputs of `op` and packs inputs into `scratch` where needed. `memory(buffer)`:
+  /// the planned address of a buffer; `is_copy(buffer)`: whether it is a received copy. Returns the unused
+  /// rest of `scratch`.
   template <class Memory, class IsCopy>
   std::byte* resolve(OpId op, Memory memory, IsCopy is_copy, std::byte* scratch,
                      std::vector<const std::byte*>& pointers) const {
@@ -82,9 +83,9 @@ class BoundGraph {
   const StridedCopy* copy_of(const Operand& operand);
 
   std::vector<BoundKernel> kernels_;                               // [ops]
-  std::unordered_map<std::string, std::unique_ptr<Kernel>> made_;  // By signature; null: there is none.
+  std::unordered_map<std::string, std::unique_ptr<Kernel>> made_;  // Kernels by signature; null: unsupported.
   std::unordered_map<std::string, std::unique_ptr<StridedCopy>> copies_;
-  std::unordered_map<std::uint32_t, BoundInput> parts_;  // By buffer.
+  std::unordered_map<std::uint32_t, BoundInput> parts_;  // Parts by buffer.
   std::set<std::string> synthetic_types_;
 };
 

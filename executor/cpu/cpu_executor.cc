@@ -24,7 +24,7 @@ namespace {
 
 double seconds(std::int64_t ns) { return static_cast<double>(ns) * 1e-9; }
 
-/// A hash of every tensor that a step made, in the order of ops.
+/// Hashes of all tensors of a step, in op order.
 struct Fingerprint {
   std::vector<std::vector<XXH128_hash_t>> outputs;  // [ops][outputs]
 };
@@ -50,7 +50,7 @@ struct CpuExecutor::State {
   TaskPlan plan(std::span<const DeviceId> placement) const {
     return {lowered, devices.size(), placement, TaskPlan::Rules::kReal, &in_place};
   }
-  /// One step, seen by who watches over it. Errors: kOutOfMemory; the run says where.
+  /// Runs one step and reports progress. Errors: kOutOfMemory; details are in the StepRun.
   Result<double> step(StepRun& steps) const {
     const auto took = steps.step();
     if (options.progress != nullptr) ++*options.progress;
@@ -154,8 +154,7 @@ Result<Unit> CpuExecutor::run(std::span<const DeviceId> placement, Measurement& 
   });
   out.label = measured_label(out.synthetic_share, shaped);
   if (schedule == nullptr) return Unit{};
-  if (auto shown = state.step(steps); !shown)
-    return Error{Errc::kRunFailed, "the step to be traced did not run"};
+  if (auto shown = state.step(steps); !shown) return Error{Errc::kRunFailed, "the traced step did not run"};
   for (std::size_t t = 0; t < plan.tasks().size(); ++t) {
     const TaskPlan::Task& task = plan.tasks()[t];
     const TaskTime& time = steps.times()[t];
@@ -197,7 +196,7 @@ Result<Verification> CpuExecutor::verify(std::span<const DeviceId> placement) {
   EMPLACE_TRY(check_devices(placement, state.lowered.num_ops(), state.devices.size()));
   const auto caps = state.caps();
   EMPLACE_TRY_ASSIGN(const auto placed, state.fingerprint(placement, caps, state.memory));
-  // Alone it may need what all devices have together.
+  // A single-device reference run may need the combined memory.
   std::vector<std::int64_t> room(caps.size(), 0);
   room[0] = std::accumulate(caps.begin(), caps.end(), std::int64_t{0});
   std::vector<DeviceMemory> memory;
@@ -208,7 +207,7 @@ Result<Verification> CpuExecutor::verify(std::span<const DeviceId> placement) {
   const Placement alone(state.lowered.num_ops(), DeviceId{0});
   const auto reference = state.fingerprint(alone, room, memory);
   if (!reference) return Error{Errc::kRunFailed, "on a single device: " + reference.error().context};
-  // What an op that is stood in for writes says nothing, nor does what is computed from it.
+  // Outputs of synthetic ops, and values computed from them, are not comparable.
   Verification out;
   out.identical = true;
   std::vector<bool> filler(state.lowered.num_ops(), false);
@@ -264,9 +263,9 @@ Result<ExecutorProfile> CpuExecutor::profile() {
     if (!timed) {
       Measurement full;
       tell_out_of_memory(*steps.out_of_memory(), state.graph, state.devices, full);
-      return Error{Errc::kRunFailed, "profile: the graph does not fit on " +
+      return Error{Errc::kRunFailed, "profile: the graph does not fit on device " +
                                          state.devices[static_cast<DeviceId>(d)].name + " alone (" +
-                                         full.failure + "); give it more memory"};
+                                         full.failure + "); increase its memory"};
     }
     if (d == 0) profile.step_time_s = timed->step_time_s;
     profile.ops.emplace_back();

@@ -1,6 +1,6 @@
 #pragma once
 /// Runs placements on this machine's cores: one pinned thread and one arena per logical device, oneDNN and
-/// our own loops for the ops, memcpy for the links.
+/// custom loops for ops, memcpy for links.
 
 #include <memory>
 #include <span>
@@ -12,13 +12,13 @@
 
 namespace emplace::cpu {
 
-/// How it times, and what is different from a GPU: docs/reference/measurement.md. Copies are made by the
-/// device that gets them, which runs no op meanwhile (CopyEngine::kTarget); kernels overlap across devices
-/// only. Thread: one at a time; it owns a thread per device. `graph`, `devices` and `clock` must outlive it.
+/// Timing, and differences from a GPU: docs/reference/measurement.md. The receiving device makes a copy and
+/// runs no op meanwhile (CopyEngine::kTarget); kernels overlap only across devices. Thread: one at a time;
+/// it owns a thread per device. `graph`, `devices` and `clock` must outlive it.
 class CpuExecutor final : public RealExecutor {
  public:
-  /// Errors: kUnsupported for an op without a kernel, if stand-ins are not allowed; kRunFailed if the machine
-  /// cannot give the devices' memory as address space.
+  /// Errors: kUnsupported for an op without a kernel if synthetic ops are not allowed; kRunFailed if the
+  /// address space for the devices' memory cannot be reserved.
   static Result<std::unique_ptr<CpuExecutor>> make(const OpGraph& graph, const DeviceSet& devices,
                                                    const RealOptions& options, const Clock& clock);
   ~CpuExecutor() override;

@@ -12,8 +12,9 @@ Result<DeviceMemory> DeviceMemory::make(std::int64_t bytes) {
   void* const base = ::mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (base == MAP_FAILED)
-    return Error{Errc::kRunFailed,
-                 fmt::format("the system gives no {} bytes of address space; lower the memory", bytes)};
+    return Error{
+        Errc::kRunFailed,
+        fmt::format("cannot reserve {} bytes of address space; lower the memory of the device", bytes)};
   ::madvise(base, static_cast<std::size_t>(bytes), MADV_HUGEPAGE);
   return DeviceMemory{static_cast<std::byte*>(base), bytes};
 }

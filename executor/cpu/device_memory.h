@@ -8,13 +8,13 @@
 
 namespace emplace::cpu {
 
-/// Address space of the device's size; pages come when they are first touched, so that a cap above the
-/// machine's memory is refused only when it is used. Move-only.
+/// Reserved address space of the device's size. Pages are allocated at first access, so a cap above the
+/// machine's memory fails only when it is used. Move-only.
 class DeviceMemory {
  public:
-  static constexpr std::int64_t kAlignment = 256;  ///< [B] of everything that lies in it.
+  static constexpr std::int64_t kAlignment = 256;  ///< Alignment of all allocations [B].
 
-  /// Errors: kRunFailed if the system gives no such address space.
+  /// Errors: kRunFailed if the address space cannot be reserved.
   static Result<DeviceMemory> make(std::int64_t bytes);
   DeviceMemory(DeviceMemory&& other) noexcept;
   DeviceMemory& operator=(DeviceMemory&& other) noexcept;

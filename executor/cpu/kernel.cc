@@ -17,7 +17,7 @@ const std::unordered_map<std::string_view, MakeKernel>& makers() {
          {matmul_kernels, convolution_kernels, pooling_kernels, normalisation_kernels, softmax_kernels,
           elementwise_kernels, reduction_kernels, movement_kernels, lookup_kernels, creation_kernels}) {
       for (const KernelEntry& entry : family()) {
-        EMPLACE_CHECK(all.emplace(entry.type, entry.make).second, "a type belongs to one family");
+        EMPLACE_CHECK(all.emplace(entry.type, entry.make).second, "each type belongs to one family");
       }
     }
     return all;
@@ -32,7 +32,7 @@ Result<std::unique_ptr<Kernel>> make_kernel(const Signature& signature) {
   if (maker == makers().end()) return unsupported(signature, "no kernel on the CPU");
   const auto sound = [](const Operand& operand) { return operand.shape.size() == operand.strides.size(); };
   EMPLACE_CHECK(std::ranges::all_of(signature.inputs, sound) && std::ranges::all_of(signature.outputs, sound),
-                "a stride for each dimension");
+                "each dimension has a stride");
   EMPLACE_CHECK(std::ranges::all_of(signature.outputs, &Operand::is_packed), "outputs are packed");
   return maker->second(signature);
 }

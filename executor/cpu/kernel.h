@@ -1,5 +1,5 @@
 #pragma once
-/// One op's computation on the CPU, made once per signature and used by every op that has it.
+/// The CPU implementation of an op, created once per signature and shared by all ops with that signature.
 
 #include <cstddef>
 #include <memory>
@@ -11,33 +11,34 @@
 
 namespace emplace::cpu {
 
-/// Immutable after construction and shared: run() is called from several threads at once, each with memory of
-/// its own. Deterministic: the same bytes in give the same bytes out.
+/// Immutable after construction and shared: run() is called from several threads at once, each with its own
+/// memory. Deterministic: equal input bytes give equal output bytes.
 class Kernel {
  public:
   virtual ~Kernel() = default;
-  /// Scratch that run() needs [B], 64-byte aligned; taken from the device's arena.
+  /// Scratch memory for run() [B], 64-byte aligned; taken from the device's arena.
   virtual std::size_t scratch_bytes() const { return 0; }
-  /// True if output 0 may be the memory of input `input` (same shape, packed): elementwise work.
+  /// True if output 0 may share the memory of input `input` (same shape, packed): elementwise ops.
   virtual bool may_overwrite(std::size_t input) const {
     (void)input;
     return false;
   }
-  /// `inputs` [inputs], `outputs` [outputs]: pointers to element 0, 64-byte aligned where packed. Never
+  /// `inputs` [inputs], `outputs` [outputs]: pointers to element 0, 64-byte aligned if packed. Never
   /// throws.
   virtual void run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
                    std::byte* scratch) const = 0;
 };
 
-/// Errors: kUnsupported if the type, an attribute, a dtype or a shape has no kernel; the context says which.
+/// Errors: kUnsupported if there is no kernel for the type, an attribute, a dtype or a shape; the context
+/// states which.
 using MakeKernel = Result<std::unique_ptr<Kernel>> (*)(const Signature& signature);
 
 /// The kernel of a signature; any thread. Errors: kUnsupported.
 Result<std::unique_ptr<Kernel>> make_kernel(const Signature& signature);
-/// True if the type has a maker (it may still refuse a signature).
+/// True if the type has a kernel; a signature may still be unsupported.
 bool has_kernel(std::string_view type);
 
-/// A family's types and their makers; each family's file has one table, kernel.cc knows the families.
+/// One entry of a kernel family. Each family has its table in its own file; kernel.cc lists the families.
 struct KernelEntry {
   std::string_view type;
   MakeKernel make;

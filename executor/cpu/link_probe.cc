@@ -18,7 +18,7 @@ LinkCost fit_link(std::span<const double> bytes, std::span<const double> seconds
   for (std::size_t i = 0; i < bytes.size(); ++i)
     for (std::size_t k = i + 1; k < bytes.size(); ++k)
       if (bytes[i] != bytes[k]) slopes.push_back((seconds[k] - seconds[i]) / (bytes[k] - bytes[i]));
-  const double slope = std::max(median(std::move(slopes)), 1e-13);  // At most 10 TB/s.
+  const double slope = std::max(median(std::move(slopes)), 1e-13);  // Limits the rate to 10 TB/s.
   std::vector<double> rests;
   for (std::size_t i = 0; i < bytes.size(); ++i) rests.push_back(seconds[i] - slope * bytes[i]);
   LinkCost link;
@@ -38,7 +38,7 @@ std::vector<LinkCost> probe_links(WorkerPool& pool, std::vector<DeviceMemory>& m
       for (std::int64_t size = std::min(kSmallest, largest); size > 0 && size <= largest; size *= 4) {
         std::vector<double> took;
         for (int i = 0; i <= kRepeats; ++i) {
-          // Another place each time: nothing of it is in the target's caches.
+          // Alternates the position, so that the data is not in the target's caches.
           const std::int64_t at = i % 2 == 0 ? 0 : largest;
           pool.run([&](std::size_t lane) {
             if (lane == source) std::memset(memory[source].at(at), i + 1, static_cast<std::size_t>(size));

@@ -1,5 +1,5 @@
 #pragma once
-/// What a copy between two devices' memories costs.
+/// Measures the cost of copies between two devices' memories.
 
 #include <span>
 #include <vector>
@@ -11,12 +11,12 @@
 
 namespace emplace::cpu {
 
-/// time = latency + bytes / rate through the points, by Theil and Sen (the median of all slopes): a few
-/// points that something disturbed do not move it. @pre at least two different `bytes`
+/// Fits time = latency + bytes / rate by Theil and Sen (the median of all slopes), which is robust against
+/// a few disturbed points. @pre at least two different `bytes`
 LinkCost fit_link(std::span<const double> bytes, std::span<const double> seconds);
 
-/// Every ordered pair: the source's thread writes, the target's copies, for sizes of 1 KiB to 16 MiB (or a
-/// quarter of the smaller memory). What lies in the memories is lost.
+/// Measures every ordered pair: the source's thread writes, the target's thread copies, for sizes of 1 KiB
+/// to 16 MiB (or a quarter of the smaller memory). Overwrites the memories.
 std::vector<LinkCost> probe_links(WorkerPool& pool, std::vector<DeviceMemory>& memory, const Clock& clock);
 
 }  // namespace emplace::cpu

@@ -70,7 +70,7 @@ Result<std::unique_ptr<Kernel>> with_packed_inputs(
   }
   auto kernel = make(inner);
   if (!kernel.ok() || copies.empty()) return kernel;
-  EMPLACE_CHECK(signature.inputs.size() <= kMostInputs, "no kernel of this kind has so many inputs");
+  EMPLACE_CHECK(signature.inputs.size() <= kMostInputs, "too many inputs of a kernel");
   return std::unique_ptr<Kernel>{
       std::make_unique<PackingKernel>(std::move(kernel).value(), std::move(copies))};
 }

@@ -29,11 +29,11 @@ Result<Unit> self_test() {
   (*kernel)->run(inputs, outputs, bytes(scratch[0]));
   for (std::size_t row = 0; row < n; ++row) {
     for (std::size_t column = 0; column < n; ++column) {
-      float sum = 0;  // Whole numbers: exact in any order.
+      float sum = 0;  // Whole numbers, exact in any order of additions.
       for (std::size_t k = 0; k < n; ++k) sum += matrices[0].at[row * n + k] * matrices[1].at[k * n + column];
       if (sum != matrices[2].at[row * n + column])
         return Error{Errc::kRunFailed,
-                     "self-test: a product of two matrices is wrong; the library does not suit "
+                     "self-test: wrong result of a matrix product; the library is incompatible with "
                      "this processor"};
     }
   }

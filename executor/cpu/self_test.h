@@ -3,8 +3,8 @@
 
 namespace emplace::cpu {
 
-/// Computes a product whose answer is known, through the kernels. Errors: kRunFailed if it is wrong: this
-/// processor and this library do not go together.
+/// Computes a known product through the kernels. Errors: kRunFailed if the result is wrong, which means
+/// that the library is incompatible with this processor.
 Result<Unit> self_test();
 
 }  // namespace emplace::cpu

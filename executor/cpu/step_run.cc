@@ -7,8 +7,8 @@
 #include <limits>
 
 namespace emplace::cpu {
-/// A device's queues and memory. Kernels run by lowest task, copies to this device before them, in the order
-/// in which they were asked for.
+/// Queues and memory of a device. Kernels run in task order; copies to this device come first, in the order
+/// of their requests.
 struct alignas(64) StepRun::Lane {
   Lane(std::size_t tasks, std::int64_t cap) : ready{tasks}, arena{cap, DeviceMemory::kAlignment} {}
 
@@ -16,7 +16,7 @@ struct alignas(64) StepRun::Lane {
   Condition wake;
   ReadySet ready EMPLACE_GUARDED_BY(queue_mutex);
   std::deque<std::uint32_t> copies EMPLACE_GUARDED_BY(queue_mutex);
-  std::atomic<std::uint32_t> waiting{0};  // In both queues.
+  std::atomic<std::uint32_t> waiting{0};  // Tasks in both queues.
 
   Mutex arena_mutex;
   Arena arena EMPLACE_GUARDED_BY(arena_mutex);
@@ -100,7 +100,7 @@ bool StepRun::prepare(const InitialValues& values) {
   }
   for (std::uint32_t slot = 0; slot < plan_.slots().size(); ++slot)
     if (plan_.slots()[slot].resident && !take(slot, kNoOp)) return false;
-  machine_.pool.run([&](std::size_t lane) {  // Who first writes a page decides where it is.
+  machine_.pool.run([&](std::size_t lane) {  // The first write to a page decides its NUMA node.
     for (std::uint32_t slot = 0; slot < plan_.slots().size(); ++slot) {
       const TaskPlan::Slot& state = plan_.slots()[slot];
       if (!state.resident || index(state.device) != lane) continue;
@@ -232,7 +232,7 @@ void StepRun::run_kernel(Lane& lane, std::uint32_t task) {
         {lane.outputs[k], static_cast<std::size_t>(lowered.graph().bytes(lowered.graph().output(op, k)))});
 }
 
-/// Touches what the op would write, and takes as long as it is estimated to.
+/// Touches the op's outputs and waits for its estimated duration.
 void StepRun::stand_in(Lane& lane, OpId op) {
   const std::int64_t until = now() + machine_.costs.ns(plan_.device(op), op);
   const OpGraph& graph = plan_.lowered().graph();

@@ -1,5 +1,5 @@
 #pragma once
-/// One placement on real memory: step after step, each lane a thread.
+/// Executes the steps of one placement on real memory; each lane is a thread.
 
 #include <atomic>
 #include <cstdint>
@@ -24,44 +24,45 @@
 
 namespace emplace::cpu {
 
-/// What stays when the placement changes. Thread: as its members say.
+/// State that is independent of the placement. Thread: see the members.
 struct Machine {
   const LoweredGraph& lowered;
   const BoundGraph& kernels;
   const DeviceSet& devices;
-  const CostTable& costs;  ///< How long ops that are stood in for take.
+  const CostTable& costs;  ///< Durations of synthetic ops.
   const Clock& clock;
   std::vector<DeviceMemory>& memory;  ///< [devices]
-  WorkerPool& pool;                   ///< As many lanes as devices.
+  WorkerPool& pool;                   ///< One lane per device.
 };
 
-/// When a task ran [ns], from the step's start.
+/// Timestamps of a task, relative to the step's start [ns].
 struct TaskTime {
-  std::int64_t picked = 0;  ///< It was at hand.
-  std::int64_t start = 0;   ///< Its kernel or copy began.
-  std::int64_t end = 0;     ///< and ended.
-  std::int64_t closed = 0;  ///< Those who waited for it know.
+  std::int64_t picked = 0;  ///< A lane picked the task.
+  std::int64_t start = 0;   ///< Its kernel or copy started.
+  std::int64_t end = 0;     ///< Its kernel or copy ended.
+  std::int64_t closed = 0;  ///< Its dependent tasks were notified.
 };
 
 /// Thread: one owner; the steps run on the pool.
 class StepRun {
  public:
-  /// Told of each kernel's output right after it was made, on the lane's thread.
+  /// Called after each kernel with its output, on the lane's thread.
   using Watch = std::function<void(OpId op, std::size_t output, std::span<const std::byte>)>;
 
-  /// `caps` [devices] bytes of each arena.
+  /// `caps` [devices]: bytes of each arena.
   StepRun(const Machine& machine, const TaskPlan& plan, std::span<const std::int64_t> caps);
   ~StepRun();
 
-  /// Takes the memory of state and of the kernels' scratch, and fills the state. Full: out_of_memory() says
-  /// where.
+  /// Allocates state and kernel scratch, and initialises the state. Returns false if a device is full; see
+  /// out_of_memory().
   bool prepare(const InitialValues& values);
-  /// One step [s], from its first task's start to its last one's end; nothing if a device was full, and then
-  /// no further step may follow. State stays as the step left it.
+  /// Runs one step and returns its duration [s], from the start of the first task to the end of the last.
+  /// Empty if a device was full; then no further step may follow. State keeps the values that the step
+  /// wrote.
   std::optional<double> step(const Watch* watch = nullptr);
 
   std::optional<OutOfMemory> out_of_memory() const;
-  /// Of the last step.
+  /// Task times of the last step.
   std::span<const TaskTime> times() const { return times_; }
   std::int64_t peak_bytes(DeviceId device) const;
   std::int64_t bytes_moved() const { return bytes_moved_; }
@@ -88,7 +89,7 @@ class StepRun {
   std::vector<std::int64_t> offsets_;                     // [slots]
   std::vector<TaskTime> times_;                           // [tasks]
   std::int64_t bytes_moved_ = 0;
-  std::atomic<std::uint32_t> left_{0};  // Tasks of the step.
+  std::atomic<std::uint32_t> left_{0};  // Remaining tasks of the step.
   std::atomic<bool> over_{false};
   mutable Mutex oom_mutex_;
   std::optional<OutOfMemory> oom_ EMPLACE_GUARDED_BY(oom_mutex_);

@@ -8,7 +8,7 @@
 namespace emplace::cpu {
 namespace {
 
-/// One row: `count` elements `stride` apart.
+/// Copies one row: `count` elements with distance `stride`.
 template <class T>
 void copy_row(const T* source, T* target, std::int64_t count, std::int64_t stride) {
   if (stride == 1) {
@@ -22,8 +22,8 @@ void copy_row(const T* source, T* target, std::int64_t count, std::int64_t strid
   for (std::int64_t i = 0; i < count; ++i) target[i] = source[i * stride];
 }
 
-/// The last two loops at once. A column after the other would miss the cache on every element of a
-/// transposed matrix, so squares that fit into it are copied one after the other.
+/// Copies the last two loops in square tiles that fit the cache. Column by column, a transposed matrix
+/// would miss the cache on every element.
 template <class T>
 void copy_rows(const T* source, T* target, std::int64_t rows, std::int64_t row_stride, std::int64_t count,
                std::int64_t stride) {
@@ -93,7 +93,7 @@ void StridedCopy::run(const std::byte* source, std::byte* target) const {
     case 8:
       return walk(std::uint64_t{});
     default:
-      EMPLACE_CHECK(false, "no dtype has such elements");
+      EMPLACE_CHECK(false, "unknown element size");
   }
 }
 

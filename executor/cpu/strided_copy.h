@@ -1,5 +1,5 @@
 #pragma once
-/// A view's elements into a packed tensor: what a kernel does with inputs that its fast path does not take.
+/// Packs the elements of a view, for kernels whose fast path needs packed inputs.
 
 #include <cstddef>
 #include <cstdint>
@@ -9,19 +9,19 @@
 
 namespace emplace::cpu {
 
-/// Immutable; run() from any thread.
+/// Immutable. run(): any thread.
 class StridedCopy {
  public:
   explicit StridedCopy(const Operand& source);
-  std::size_t bytes() const { return bytes_; }  ///< Of the packed tensor.
+  std::size_t bytes() const { return bytes_; }  ///< Size of the packed tensor [B].
   /// `source` points to element (0, 0, …); `target` has bytes() bytes.
   void run(const std::byte* source, std::byte* target) const;
 
  private:
   struct Loop {
-    std::int64_t count = 1, stride = 0;  ///< [elements] in the source
+    std::int64_t count = 1, stride = 0;  ///< Count and stride in the source [elements].
   };
-  std::vector<Loop> loops_;  // Outermost first; neighbours that lie behind one another are one loop.
+  std::vector<Loop> loops_;  // Outermost first; contiguous loops are merged.
   std::size_t element_bytes_ = 0, bytes_ = 0;
 };
 

@@ -9,7 +9,7 @@
 namespace emplace::cpu {
 namespace {
 
-/// The cores that this process may use.
+/// The cores available to this process.
 class Cores {
  public:
   Cores() {
@@ -52,9 +52,9 @@ WorkerPool::WorkerPool(std::size_t lanes) {
   own_cores_ = lanes <= cores->count();
   for (std::size_t lane = 0; lane < lanes; ++lane)
     threads_.emplace_back([this, lane, cores] {
-      (void)cores->bind_this_thread(lane);  // A lane that is not bound is slower, not wrong.
+      (void)cores->bind_this_thread(lane);  // An unbound lane is slower but correct.
       omp_set_num_threads(1);
-      _mm_setcsr(_mm_getcsr() | 0x8040);  // Denormals are zero, as operands and as results.
+      _mm_setcsr(_mm_getcsr() | 0x8040);  // Flushes denormals to zero, as operands and results.
       serve(lane);
     });
 }
@@ -90,7 +90,7 @@ void WorkerPool::serve(std::size_t lane) {
       served = round_;
       work = work_;
     }
-    // All begin together: a thread that is still waking up is not the step's affair.
+    // All lanes start together, so that thread wake-up time is not part of the step.
     arrived_.fetch_add(1);
     while (arrived_.load() < threads_.size())
       if (!own_cores_) std::this_thread::yield();

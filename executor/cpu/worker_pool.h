@@ -1,5 +1,5 @@
 #pragma once
-/// One thread per logical device, each on a core of its own.
+/// One thread per logical device, each on its own core.
 
 #include <atomic>
 #include <cstddef>
@@ -11,22 +11,22 @@
 
 namespace emplace::cpu {
 
-/// Threads live as long as the pool; they sleep between jobs. OpenMP has width 1 in each of them, and
-/// denormal numbers count as zero there: they would cost a hundred times as long, and no network means them.
+/// Threads exist as long as the pool and sleep between jobs. In each of them OpenMP uses one thread, and
+/// denormal numbers are flushed to zero: they are a hundred times slower and irrelevant for networks.
 /// Thread: one owner.
 class WorkerPool {
  public:
-  /// Thread k goes to the k-th core that this process may use, round robin; without hwloc's leave it stays
-  /// free.
+  /// Pins thread k to the k-th core available to this process, round robin. If hwloc cannot bind it, the
+  /// thread stays unbound.
   explicit WorkerPool(std::size_t lanes);
   ~WorkerPool();
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
 
   std::size_t size() const { return threads_.size(); }
-  /// True if every lane has a core that no other lane has: then waiting may spin.
+  /// True if every lane has its own core; then waiting threads may spin.
   bool own_cores() const { return own_cores_; }
-  /// Runs work(lane) on every lane at once; all begin together, and it returns when all have returned.
+  /// Runs work(lane) on every lane; all start together. Returns when all have returned.
   void run(const std::function<void(std::size_t)>& work);
 
  private:
@@ -36,7 +36,7 @@ class WorkerPool {
   Condition wake_, done_;
   const std::function<void(std::size_t)>* work_ EMPLACE_GUARDED_BY(mutex_) = nullptr;
   std::size_t round_ EMPLACE_GUARDED_BY(mutex_) = 0;
-  std::size_t running_ EMPLACE_GUARDED_BY(mutex_) = 0;  // Lanes that still work on this round.
+  std::size_t running_ EMPLACE_GUARDED_BY(mutex_) = 0;  // Lanes still working on this round.
   bool stopping_ EMPLACE_GUARDED_BY(mutex_) = false;
   std::atomic<std::size_t> arrived_{0};
   bool own_cores_ = false;

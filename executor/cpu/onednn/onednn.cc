@@ -11,13 +11,14 @@ namespace {
 constexpr std::size_t kAlignment = 64;
 constexpr std::size_t kMostArguments = 12;
 
-/// One per thread: a stream of the CPU runs at once, on whoever calls.
+/// One CPU stream per thread; it executes immediately on the calling thread.
 dnnl::stream& stream() {
   thread_local dnnl::stream own{engine()};
   return own;
 }
 
-/// What execution takes: memory objects over the caller's pointers, made anew for each run (0.15 us each).
+/// Arguments of an execution: memory objects over the caller's pointers, created for each run (0.15 us
+/// each).
 class ArgumentList {
  public:
   ArgumentList() = default;
@@ -27,17 +28,17 @@ class ArgumentList {
     for (std::size_t k = 0; k < count_; ++k) dnnl_memory_destroy(arguments_[k].memory);
   }
   void add(int id, const Desc& desc, const void* data) {
-    if (desc.data.ndims == 0) return;  // A scratchpad of nothing.
-    EMPLACE_CHECK(count_ < kMostArguments, "no primitive of ours has so many arguments");
+    if (desc.data.ndims == 0) return;  // Empty scratchpad.
+    EMPLACE_CHECK(count_ < kMostArguments, "too many arguments of a primitive");
     dnnl_memory_t memory = nullptr;
     const auto status = dnnl_memory_create(&memory, &desc.data, engine().get(), const_cast<void*>(data));
-    EMPLACE_CHECK(status == dnnl_success, "memory of a known shape can be described");
+    EMPLACE_CHECK(status == dnnl_success, "creating a memory object cannot fail");
     arguments_[count_++] = {id, memory};
   }
   void execute(const dnnl::primitive& primitive) const {
     const auto status =
         dnnl_primitive_execute(primitive.get(), stream().get(), static_cast<int>(count_), arguments_.data());
-    EMPLACE_CHECK(status == dnnl_success, "a primitive that was made runs");
+    EMPLACE_CHECK(status == dnnl_success, "executing a created primitive cannot fail");
   }
 
  private:
@@ -53,12 +54,12 @@ Desc row_major_desc(const Dims& dims, dnnl::memory::data_type type) {
 
 }  // namespace
 
-/// An argument and, if it is taken in another layout than given, the reorder and its place in the scratch.
+/// An argument; if its layout differs from the given one, the reorder and its position in the scratch.
 struct Step {
   Argument argument;
   std::optional<dnnl::reorder> reorder;
   Desc reorder_scratchpad;
-  std::size_t place = 0;  // [B] in the scratch
+  std::size_t place = 0;  // Offset in the scratch [B].
 };
 
 struct Program::Steps {
@@ -124,9 +125,9 @@ dnnl::memory::data_type data_type(DType dtype) {
     case DType::kU8:
       return Type::u8;
     case DType::kF64:
-      throw dnnl::error{dnnl_unimplemented, "there is no dtype f64"};
+      throw dnnl::error{dnnl_unimplemented, "dtype f64 is not supported"};
     default:
-      throw dnnl::error{dnnl_unimplemented, "there are no wide integers"};
+      throw dnnl::error{dnnl_unimplemented, "64-bit integers are not supported"};
   }
 }
 

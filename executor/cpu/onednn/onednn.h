@@ -1,9 +1,8 @@
 #pragma once
-/// What we use of oneDNN, without its types: each function makes one primitive for given shapes, with the
-/// reorders and packed copies that it needs around itself. The files onednn*.cc are the only ones that know
-/// the library, so a change of its interface ends there.
+/// Interface to oneDNN without its types. Each function creates one primitive for given shapes, with the
+/// required reorders and packed copies. Only the files onednn*.cc depend on the library's interface.
 ///
-/// Errors of all: kUnsupported if oneDNN has no implementation for the dtypes or shapes.
+/// Errors of all functions: kUnsupported if oneDNN has no implementation for the dtypes or shapes.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,16 +16,16 @@
 
 namespace emplace::cpu::onednn {
 
-/// One primitive and what is around it. Immutable; run() from any thread, its memory being the caller's.
+/// One primitive with its reorders. Immutable; run() from any thread, with memory of the caller.
 class Program {
  public:
   struct Steps;
   explicit Program(std::shared_ptr<const Steps> steps);
 
   std::size_t scratch_bytes() const;
-  /// True if oneDNN offers only slow loops for this.
+  /// True if oneDNN has only a slow reference implementation.
   bool is_reference() const;
-  /// Pointers in the order that the making function names; one that is null is left out, where it may be.
+  /// Pointers in the order stated by the creating function. A null pointer omits an optional argument.
   void run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
            std::byte* scratch) const;
 
@@ -34,10 +33,10 @@ class Program {
   std::shared_ptr<const Steps> steps_;
 };
 
-/// target = alpha a b (+ seed of the target, if `accumulates`: beta times what it holds).
+/// target = alpha a b (+ beta times the target's previous value, if `accumulates`).
 struct MatMul {
   Operand a, b, target;  ///< [batch…, m, k] [batch…, k, n] [batch…, m, n]; batches of 1 are broadcast.
-  std::optional<Operand> bias;  ///< [n], added to each row; for two dimensions and alpha = 1 only.
+  std::optional<Operand> bias;  ///< [n], added to each row; only for two dimensions and alpha = 1.
   float alpha = 1;
   bool accumulates = false;
   float beta = 1;
@@ -47,7 +46,7 @@ Result<Program> matmul(const MatMul& product);
 
 struct Convolution {
   Operand source, weights, target;  ///< [N, C, …] [K, C / groups, …] [N, K, …]
-  bool bias = false;                ///< [K], of the dtype of the target; its gradient in kBackwardWeights.
+  bool bias = false;                ///< [K], dtype of the target. In kBackwardWeights: its gradient.
   std::vector<std::int64_t> strides, dilations, pads_begin,
       pads_end;  ///< [spatial dims]; dilation 1 is none.
   std::int64_t groups = 1;
@@ -59,42 +58,42 @@ enum class ConvolutionPass : std::uint8_t {
 };
 Result<Program> convolution(const Convolution& shape, ConvolutionPass pass);
 
-/// Of packed tensors.
+/// Pooling of packed tensors.
 struct Pooling {
   enum class Of : std::uint8_t { kMax, kMeanInside, kMean };  ///< kMean counts the padding as zeros.
   Of of = Of::kMax;
   Operand source, target;                                                    ///< [N, C, …]
   std::vector<std::int64_t> taps, strides, dilations, pads_begin, pads_end;  ///< [spatial dims]
 };
-/// source → target. Maxima of NaN, or of nothing but -∞, are unspecified.
+/// source → target. Maxima are unspecified for windows with NaN or only -∞.
 Result<Program> pool(const Pooling& shape);
-/// target's gradient → source's. Means only.
+/// target's gradient → source's gradient. Means only.
 Result<Program> pool_backward(const Pooling& shape);
 
-/// Over rows of [rows, channels]; what each writes and reads of statistics is the mean and 1 / √(variance +
-/// ε).
+/// Normalisation of rows [rows, channels]. Statistics are mean and 1 / √(variance + ε).
 struct Normalisation {
-  enum class Of : std::uint8_t { kBatch, kLayer };  ///< kBatch: over all but C. kLayer: over each row.
+  /// kBatch: over all dimensions but C. kLayer: over each row.
+  enum class Of : std::uint8_t { kBatch, kLayer };
   Of of = Of::kBatch;
   Operand source;
-  bool affine = false;            ///< There are scale and shift [channels].
-  bool fixed_statistics = false;  ///< Mean and variance are inputs (kBatch only).
+  bool affine = false;            ///< True: with scale and shift [channels].
+  bool fixed_statistics = false;  ///< True: mean and variance are inputs (kBatch only).
   float epsilon = 0;
 };
 /// source (, mean, variance) (, scale, shift) → target (, mean, variance unless fixed_statistics).
 Result<Program> normalise(const Normalisation& shape);
 /// source, target's gradient, mean, variance (, scale, shift) → source's gradient (, scale's, shift's). The
-/// shift must be there though nothing depends on it.
+/// shift must be given although the result does not depend on it.
 Result<Program> normalise_backward(const Normalisation& shape);
 
-/// Over the last dimension.
+/// Softmax over the last dimension.
 struct Softmax {
   Operand source;  ///< Packed.
   bool log = false;
 };
 /// source → target.
 Result<Program> softmax(const Softmax& shape);
-/// target, its gradient → source's gradient.
+/// target, target's gradient → source's gradient.
 Result<Program> softmax_backward(const Softmax& shape);
 
 }  // namespace emplace::cpu::onednn

@@ -5,7 +5,7 @@
 namespace emplace::cpu::onednn {
 namespace {
 
-/// [K, C / groups, …] → [groups, K / groups, C / groups, …]: the same memory.
+/// [K, C / groups, …] → [groups, K / groups, C / groups, …], in the same memory.
 Operand grouped(const Operand& weights, std::int64_t groups) {
   Operand out = weights;
   out.shape[0] /= groups;
@@ -14,10 +14,10 @@ Operand grouped(const Operand& weights, std::int64_t groups) {
   return out;
 }
 
-/// True if the primitive works on row-major tensors as they are (im2col and a matrix product), false if they
-/// are reordered into its favourite layout first. Both compute the same sums in different orders, so the
-/// choice depends on the shape alone, never on a clock. Measured on one core (AVX-512, GFLOP/s, reorders
-/// counted, plain : reordered):
+/// True if the primitive uses row-major tensors (im2col and a matrix product); false if tensors are first
+/// reordered to its preferred layout. The two differ in the order of additions, so the choice depends on
+/// the shape alone, never on timing. Measured on one core (AVX-512, GFLOP/s with reorders, plain :
+/// reordered):
 ///   forward 1×1   56²: 231 : 205   14²: 226 : 231   7²: 175 : 197   (also backward to data)
 ///   forward 3×3   56²: 158 : 236   14²: 200 : 211   7²: 197 : 136 (batch 1), 201 : 224 (batch 8)
 ///   weights 1×1   56²: 88 : 116    14²: 185 : 216   7²: 206 : 232
@@ -33,7 +33,8 @@ bool works_on_plain(const Convolution& shape, ConvolutionPass pass) {
   if (shape.groups > 1) return false;
   if (taps == 1) return pass != ConvolutionPass::kBackwardWeights && positions >= 400;
   if (pass == ConvolutionPass::kBackwardData) return channels < 8;
-  return batch * positions < 100;  // Else the weights' reorder costs more than the faster sums save.
+  // With more positions the reorder of the weights costs more than the faster sums save.
+  return batch * positions < 100;
 }
 
 struct ConvolutionProblem {
@@ -45,8 +46,8 @@ Argument argument(int id, const Desc& given, const Desc& taken) { return {id, gi
 
 dnnl::convolution_forward::primitive_desc forward_desc(const ConvolutionProblem& p, bool bias) {
   using Forward = dnnl::convolution_forward;
-  // "Training" also where nothing is trained: its layouts have whole channels in blocks, and reordering to
-  // them takes a fifth of what the channels-last layout of "inference" takes.
+  // Uses the "training" layouts, which have whole channels in blocks: reordering to them takes a fifth of
+  // the time for the channels-last layout of "inference".
   constexpr auto kind = dnnl::prop_kind::forward_training;
   constexpr auto direct = dnnl::algorithm::convolution_direct;
   const auto desc = bias ? Forward::desc{kind,     direct,    p.source,    p.weights,    p.bias,
@@ -108,7 +109,7 @@ Result<Program> convolution(const Convolution& shape, ConvolutionPass pass) {
         described(shape.target), packed_desc({shape.target.shape[1]}, shape.target.dtype),
         shape.strides,           shape.dilations,
         shape.pads_begin,        shape.pads_end};
-    for (auto& dilation : given.dilations) --dilation;  // oneDNN counts the elements left out.
+    for (auto& dilation : given.dilations) --dilation;  // oneDNN counts the skipped elements.
     const bool plain = works_on_plain(shape, pass);
     const auto wanted = [plain](const Desc& desc) { return plain ? row_major(desc) : any_layout(desc); };
     ConvolutionProblem asked = given;

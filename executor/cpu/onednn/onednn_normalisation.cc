@@ -12,7 +12,7 @@ struct Descs {
   Desc data, statistics, channels;
 };
 
-/// Statistics and parameters are f32, whatever the data is.
+/// Statistics and parameters are f32 for every data type.
 Descs descs_of(const Normalisation& shape) {
   const auto& dims = shape.source.shape;
   const bool batch = shape.of == Normalisation::Of::kBatch;

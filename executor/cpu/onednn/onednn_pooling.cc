@@ -5,7 +5,7 @@ namespace {
 
 using dnnl::algorithm;
 
-/// In 2.x, "v2" is the interface that knows dilations; 0 is none.
+/// In oneDNN 2.x only the "v2" interface supports dilations; 0 means none.
 struct PoolingProblem {
   algorithm kind;
   Desc source, target;

@@ -1,5 +1,5 @@
 #pragma once
-/// Between the files onednn*.cc: how a primitive becomes a Program. Not for others: it brings oneDNN's types.
+/// Internal header of the files onednn*.cc: turns a primitive into a Program. It includes oneDNN's types.
 
 #include <oneapi/dnnl/dnnl.hpp>
 #include <string>
@@ -13,29 +13,29 @@ using Desc = dnnl::memory::desc;
 using Dims = dnnl::memory::dims;
 
 dnnl::engine& engine();
-/// Throws dnnl::error (unimplemented) for a dtype that oneDNN has not.
+/// Throws dnnl::error (unimplemented) for a dtype that oneDNN does not support.
 dnnl::memory::data_type data_type(DType dtype);
-/// The operand as it lies.
+/// Descriptor of the operand with its strides.
 Desc described(const Operand& operand);
-/// Row-major.
+/// Row-major descriptor.
 Desc packed_desc(Dims dims, DType dtype);
-Desc row_major(const Desc& desc);  ///< Of the same dimensions and dtype.
-/// Whatever layout the primitive likes best.
+Desc row_major(const Desc& desc);  ///< Row-major, with the same dimensions and dtype.
+/// Lets the primitive choose its preferred layout.
 Desc any_layout(const Desc& desc);
-/// Attributes that let the caller own the scratchpad.
+/// Attributes for a scratchpad owned by the caller.
 dnnl::primitive_attr user_scratchpad();
 
-/// One argument of a primitive: as it is given and as the primitive takes it.
+/// One argument of a primitive, in the given layout and in the primitive's layout.
 struct Argument {
   int id = 0;  ///< DNNL_ARG_…
   Desc given, taken;
 };
 
-/// A primitive whose arguments are reordered where `given` and `taken` differ.
+/// A program that reorders arguments where `given` and `taken` differ.
 Program make_program(dnnl::primitive primitive, const Desc& scratchpad, const std::string& implementation,
                      std::vector<Argument> inputs, std::vector<Argument> outputs);
 
-/// Calls `make`, which returns a Program; what oneDNN throws becomes the error.
+/// Calls `make`, which returns a Program; oneDNN exceptions become errors.
 template <class Make>
 Result<Program> guarded(Make make) {
   try {

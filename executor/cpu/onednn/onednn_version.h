@@ -3,6 +3,6 @@
 
 namespace emplace::cpu::onednn {
 
-std::string version();  ///< "oneDNN 2.6.3", of the library that is loaded.
+std::string version();  ///< Version of the loaded library: "oneDNN 2.6.3".
 
 }  // namespace emplace::cpu::onednn

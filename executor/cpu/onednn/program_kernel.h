@@ -1,5 +1,5 @@
 #pragma once
-/// A kernel that is one program of oneDNN: the signature's inputs and outputs are the program's.
+/// A kernel that runs one oneDNN program with the signature's inputs and outputs.
 
 #include "executor/cpu/onednn/onednn.h"
 #include "executor/kernel/attributes.h"
@@ -19,7 +19,7 @@ class ProgramKernel final : public Kernel {
   const onednn::Program program_;
 };
 
-/// The program's kernel, or its error said of the signature.
+/// The kernel of the program, or its error with the signature.
 inline Result<std::unique_ptr<Kernel>> program_kernel(const Signature& signature,
                                                       Result<onednn::Program> program) {
   if (!program.ok()) return unsupported(signature, program.error().context);

@@ -238,18 +238,18 @@ TEST(ConvolutionKernels, AutomaticPaddingPutsTheOddOneWhereItIsSaid) {
 TEST(ConvolutionKernels, RefusalsNameWhatIsWrong) {
   const Operand source = packed({1, 4, 5, 5}), weights = packed({2, 4, 3, 3}), target = packed({1, 2, 3, 3});
   EXPECT_EQ(refusal({"aten::convolution", R"({"groups":2})", {source, weights}, {target}}),
-            "aten::convolution: channels, groups and weights do not fit together");
+            "aten::convolution: channels, groups and weights do not match");
   EXPECT_EQ(refusal({"aten::convolution", R"({"stride":[1,1,1]})", {source, weights}, {target}}),
-            "aten::convolution: stride, padding and dilation need a value for each spatial dimension");
+            "aten::convolution: expected one value of stride, padding and dilation per spatial dimension");
   EXPECT_EQ(refusal({"Conv", R"({"auto_pad":"SAME"})", {source, weights}, {target}}),
-            "Conv: auto_pad SAME is not known");
+            "Conv: auto_pad SAME is unknown");
   EXPECT_EQ(refusal({"aten::convolution_backward",
                      R"({"output_mask":[true,false,true]})",
                      {target, source, weights},
                      {source}}),
-            "aten::convolution_backward: output_mask and the number of outputs do not fit together");
+            "aten::convolution_backward: output_mask does not match the number of outputs");
   EXPECT_EQ(refusal({"aten::convolution", R"({"stride":[2,2]})", {source, weights}, {packed({1, 2, 3, 3})}}),
-            "aten::convolution: the output's shape does not follow from stride, padding and dilation");
+            "aten::convolution: output shape does not match stride, padding and dilation");
 }
 
 }  // namespace

@@ -312,7 +312,7 @@ TEST(ElementwiseKernels, RefuseWithAReason) {
   EXPECT_EQ(refusal({"Add", "{}", {x}, {x}}), "Add: operand 1 is missing");
   EXPECT_EQ(refusal({"aten::add", R"({"alpha":"x"})", {x, x}, {x}}),
             "aten::add: attribute alpha is not a number");
-  EXPECT_EQ(refusal({"aten::eq", "{}", {x, x}, {x}}), "aten::eq: an output of f32; it gives bool");
+  EXPECT_EQ(refusal({"aten::eq", "{}", {x, x}, {x}}), "aten::eq: output dtype f32; expected bool");
   EXPECT_NE(refusal({"aten::relu", "{}", {x, x}, {x}}).find("2 inputs"), std::string::npos);
   std::vector<std::int64_t> many(9, 2);
   std::vector<std::size_t> backwards(9);

@@ -245,12 +245,13 @@ TEST(NormalisationKernels, RefusalsNameWhatIsWrong) {
   const Operand x = packed({2, 3}), list = packed({3}), rows = packed({2, 1});
   EXPECT_EQ(
       refusal({"aten::native_layer_norm", R"({"normalized_shape":[2]})", {x, list, list}, {x, rows, rows}}),
-      "aten::native_layer_norm: normalized_shape is not the end of the source's shape");
-  EXPECT_EQ(refusal({"aten::native_batch_norm", "{}", {x, list, list, list, rows}, {x, list, list}}),
-            "aten::native_batch_norm: scale, shift and statistics are not lists of f32 that fit the source");
+      "aten::native_layer_norm: normalized_shape does not match the last dimensions of the source");
+  EXPECT_EQ(
+      refusal({"aten::native_batch_norm", "{}", {x, list, list, list, rows}, {x, list, list}}),
+      "aten::native_batch_norm: expected scale, shift and statistics as f32 lists that match the source");
   EXPECT_EQ(
       refusal({"aten::native_batch_norm_backward", R"({"train":true})", {x, x, list, list}, {x, list, list}}),
-      "aten::native_batch_norm_backward: the gradient of a scale or shift without them");
+      "aten::native_batch_norm_backward: gradient of a missing scale or shift");
   EXPECT_EQ(refusal({"BatchNormalization", R"({"training_mode":1})", {x, list, list, list, list}, {x}}),
             "BatchNormalization: training_mode");
 }

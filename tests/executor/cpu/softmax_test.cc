@@ -166,13 +166,13 @@ TEST(LossKernels, AClassThatThereIsNotCountsAsIgnored) {
 TEST(LossKernels, RefusalsNameWhatIsWrong) {
   const Operand source = packed({3, 2}), one = packed({});
   EXPECT_EQ(refusal({"aten::nll_loss_forward", "{}", {source, packed({3})}, {one, one}}),
-            "aten::nll_loss_forward: the classes are not i64 of the shape of the examples");
+            "aten::nll_loss_forward: expected classes of dtype i64 with the shape of the examples");
   EXPECT_EQ(
       refusal(
           {"aten::nll_loss_forward", R"({"reduction":3})", {source, packed({3}, DType::kI64)}, {one, one}}),
-      "aten::nll_loss_forward: a reduction that is not 0, 1 or 2");
+      "aten::nll_loss_forward: expected reduction 0, 1 or 2");
   EXPECT_EQ(refusal({"aten::_softmax", R"({"dim":2})", {source}, {source}}),
-            "aten::_softmax: no such dimension, or one without elements");
+            "aten::_softmax: the dimension does not exist or is empty");
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Convolutions over any one to three spatial dimensions, and their gradients. A transposed convolution is the
-// gradient of a convolution with respect to its source, and the other way round.
+// Convolutions with one to three spatial dimensions, and their gradients. A transposed convolution is the
+// gradient of a convolution with respect to its source, and vice versa.
 #include <algorithm>
 #include <array>
 
@@ -15,14 +15,14 @@ using onednn::Convolution;
 using onednn::ConvolutionPass;
 using Dims = std::vector<std::int64_t>;
 
-/// What is added to each channel of a transposed convolution, which has no place for it in oneDNN.
+/// Adds the bias of a transposed convolution per channel; oneDNN's backward pass has no bias.
 template <class T>
 void add_to_planes(T* target, const T* bias, std::int64_t batch, std::int64_t channels, std::int64_t plane) {
   for (std::int64_t n = 0; n < batch * channels; ++n) {
     for (std::int64_t i = 0; i < plane; ++i) target[n * plane + i] += bias[n % channels];
   }
 }
-/// Sums of planes over the batch, in eight interleaved parts so that they fit vectors.
+/// Sums of planes over the batch, in eight interleaved partial sums that vectorise.
 void sum_of_planes(const float* source, float* sums, std::int64_t batch, std::int64_t channels,
                    std::int64_t plane) {
   for (std::int64_t c = 0; c < channels; ++c) {
@@ -41,7 +41,7 @@ void sum_of_planes(const float* source, float* sums, std::int64_t batch, std::in
   }
 }
 
-/// Batch, channels and elements of a plane of a tensor [N, C, …].
+/// Dimensions of a tensor [N, C, …]: batch, channels, elements per plane.
 struct Planes {
   std::int64_t batch = 0, channels = 0, plane = 0;
   explicit Planes(const Operand& operand)
@@ -69,13 +69,13 @@ class TransposedConvolution final : public Kernel {
   const std::optional<Planes> bias_;
 };
 
-/// Target's gradient, source, weights → those of the gradients of source, weights, bias that are asked for.
+/// Target's gradient, source, weights → the requested gradients of source, weights and bias.
 class ConvolutionBackward final : public Kernel {
  public:
   struct Parts {
     std::optional<onednn::Program> source, weights;
-    bool transposed = false;       ///< Source and target change places in `weights`.
-    bool bias_in_weights = false;  ///< `weights` makes the bias' gradient too.
+    bool transposed = false;       ///< True: source and target are swapped in `weights`.
+    bool bias_in_weights = false;  ///< True: `weights` also computes the gradient of the bias.
     std::optional<Planes> bias_alone;
   };
   explicit ConvolutionBackward(Parts parts) : parts_{std::move(parts)} {}
@@ -107,7 +107,7 @@ class ConvolutionBackward final : public Kernel {
   const Parts parts_;
 };
 
-/// Attributes that all kinds share, each with a value per spatial dimension.
+/// Common attributes, one value per spatial dimension.
 struct Window {
   Dims strides, dilations, pads_begin, pads_end, output_padding;
   std::int64_t groups = 1;
@@ -119,7 +119,7 @@ std::optional<Dims> per_dimension(Dims values, std::size_t spatial) {
   return values;
 }
 
-/// Reaches of a window: how much of the source one position sees.
+/// Extent of a window in the source.
 std::int64_t reach(std::int64_t taps, std::int64_t dilation) { return (taps - 1) * dilation + 1; }
 
 Result<Window> aten_window(const Signature& signature, Attributes& attributes, std::size_t spatial) {
@@ -128,13 +128,13 @@ Result<Window> aten_window(const Signature& signature, Attributes& attributes, s
   const auto padding = per_dimension(attributes.integers("padding", {0}), spatial);
   const auto output_padding = per_dimension(attributes.integers("output_padding", {0}), spatial);
   if (!strides || !dilations || !padding || !output_padding) {
-    return unsupported(signature, "stride, padding and dilation need a value for each spatial dimension");
+    return unsupported(signature, "expected one value of stride, padding and dilation per spatial dimension");
   }
   return Window{*strides, *dilations, *padding, *padding, *output_padding, attributes.integer("groups", 1)};
 }
 
-/// Of a convolution of `source` into `target`, spatial dimensions from the third on; a transposed one names
-/// them the other way round.
+/// The window of a convolution of `source` into `target`; spatial dimensions start at the third. A
+/// transposed convolution swaps the two.
 Result<Window> onnx_window(const Signature& signature, Attributes& attributes, const Operand& source,
                            const Operand& weights, const Operand& target, bool transposed) {
   const std::size_t spatial = source.shape.size() - 2;
@@ -143,7 +143,8 @@ Result<Window> onnx_window(const Signature& signature, Attributes& attributes, c
   const auto output_padding = per_dimension(attributes.integers("output_padding", {0}), spatial);
   const Dims pads = attributes.integers("pads", Dims(2 * spatial, 0));
   if (!strides || !dilations || !output_padding || pads.size() != 2 * spatial) {
-    return unsupported(signature, "strides, dilations and pads need values for each spatial dimension");
+    return unsupported(signature,
+                       "expected values of strides, dilations and pads for each spatial dimension");
   }
   const auto middle = pads.begin() + static_cast<std::ptrdiff_t>(spatial);
   Window window{*strides, *dilations, {pads.begin(), middle}, {middle, pads.end()}, *output_padding, 1};
@@ -154,7 +155,7 @@ Result<Window> onnx_window(const Signature& signature, Attributes& attributes, c
     window.pads_end.assign(spatial, 0);
   } else if (automatic == "SAME_UPPER" || automatic == "SAME_LOWER" ||
              (transposed && attributes.has("output_shape"))) {
-    // Padding follows from the shapes; the odd one goes to the end, or to the beginning for SAME_LOWER.
+    // Padding follows from the shapes; an odd element goes to the end, for SAME_LOWER to the start.
     const bool first = transposed ? automatic != "SAME_UPPER" : automatic == "SAME_LOWER";
     for (std::size_t d = 0; d < spatial; ++d) {
       const std::int64_t total = (target.shape[2 + d] - 1) * window.strides[d] +
@@ -165,25 +166,24 @@ Result<Window> onnx_window(const Signature& signature, Attributes& attributes, c
       window.pads_end[d] = padding - window.pads_begin[d];
     }
   } else if (automatic != "NOTSET") {
-    return unsupported(signature, "auto_pad " + automatic + " is not known");
+    return unsupported(signature, "auto_pad " + automatic + " is unknown");
   }
   return window;
 }
 
-/// The padding behind that makes the target's shape follow from the source's exactly: what a convolution does
-/// not see of its source's end, a transposed one must nevertheless write.
+/// Sets the end padding such that the target's shape determines the source's exactly: source elements that
+/// a convolution does not read must still be written by a transposed convolution.
 void settle_end(Convolution& shape) {
   for (std::size_t d = 0; d < shape.strides.size(); ++d) {
     const std::int64_t seen = (shape.target.shape[2 + d] - 1) * shape.strides[d] +
                               reach(shape.weights.shape[2 + d], shape.dilations[d]);
     const std::int64_t exact = seen - shape.source.shape[2 + d] - shape.pads_begin[d];
-    // Any end between this and a stride more gives the same number of positions.
+    // Any end padding from this to one stride more gives the same number of positions.
     shape.pads_end[d] = exact >= 0 ? exact : std::min<std::int64_t>(0, exact + shape.strides[d] - 1);
   }
 }
 
-/// `source` and `target` of the convolution, for a transposed kind those of the one that it is the gradient
-/// of.
+/// The underlying convolution. For a transposed kind: the one whose gradient it is.
 Convolution convolution_of(const Operand& source, const Operand& weights, const Operand& target,
                            const Window& window) {
   Convolution shape{source,           weights,           target,          false,        window.strides,
@@ -192,20 +192,20 @@ Convolution convolution_of(const Operand& source, const Operand& weights, const 
   return shape;
 }
 
-/// Why these are not a convolution's tensors; nothing if they are.
+/// Why these are not tensors of a convolution; empty if they are.
 std::optional<Error> misfit(const Signature& signature, const Operand& source, const Operand& weights,
                             const Operand& target, const Window& window, bool transposed) {
   const std::int64_t groups = window.groups;
   const std::size_t rank = source.shape.size();
   if (rank < 3 || rank > 5 || weights.shape.size() != rank || target.shape.size() != rank) {
-    return unsupported(signature, "its tensors have not one to three spatial dimensions");
+    return unsupported(signature, "expected one to three spatial dimensions");
   }
   if (source.elements() == 0 || target.elements() == 0 || weights.elements() == 0) {
-    return unsupported(signature, "a tensor without elements");
+    return unsupported(signature, "empty tensors are not supported");
   }
   if (groups < 1 || weights.shape[0] % groups != 0 || source.shape[1] != weights.shape[1] * groups ||
       target.shape[1] != weights.shape[0] || source.shape[0] != target.shape[0]) {
-    return unsupported(signature, "channels, groups and weights do not fit together");
+    return unsupported(signature, "channels, groups and weights do not match");
   }
   for (std::size_t d = 0; d < rank - 2; ++d) {
     const std::int64_t stride = window.strides[d], positions = target.shape[2 + d];
@@ -216,7 +216,7 @@ std::optional<Error> misfit(const Signature& signature, const Operand& source, c
     const bool follows = transposed ? seen == (positions - 1) * stride + window.output_padding[d]
                                     : sound && seen / stride + 1 == positions;
     if (!sound || !follows) {
-      return unsupported(signature, "the output's shape does not follow from stride, padding and dilation");
+      return unsupported(signature, "output shape does not match stride, padding and dilation");
     }
   }
   return std::nullopt;
@@ -229,14 +229,14 @@ Result<std::unique_ptr<Kernel>> make_forward(const Signature& signature, const W
   if (auto error = misfit(signature, source, weights, target, window, transposed)) return *error;
   const bool bias = signature.inputs.size() > 2;
   if (bias && signature.inputs[2].shape != Dims{out.shape[1]}) {
-    return unsupported(signature, "the bias is not one number per channel");
+    return unsupported(signature, "expected a bias with one value per channel");
   }
   Convolution shape = convolution_of(source, weights, target, window);
   if (!transposed) {
     shape.bias = bias;
     return program_kernel(signature, onednn::convolution(shape, ConvolutionPass::kForward));
   }
-  if (bias && out.dtype != DType::kF32) return unsupported(signature, "a bias that is not f32");
+  if (bias && out.dtype != DType::kF32) return unsupported(signature, "expected a bias of dtype f32");
   auto program = onednn::convolution(shape, ConvolutionPass::kBackwardData);
   if (!program.ok()) return unsupported(signature, program.error().context);
   return std::unique_ptr<Kernel>{std::make_unique<TransposedConvolution>(
@@ -246,7 +246,7 @@ Result<std::unique_ptr<Kernel>> make_forward(const Signature& signature, const W
 Result<std::unique_ptr<Kernel>> make_aten(const Signature& signature) {
   const std::size_t inputs = signature.inputs.size();
   if (inputs < 2 || inputs > 3 || signature.outputs.size() != 1 || signature.inputs[0].shape.size() < 3) {
-    return unsupported(signature, "it has source, weights, perhaps a bias, and one output");
+    return unsupported(signature, "expected source, weights and an optional bias as inputs, and one output");
   }
   Attributes attributes{signature};
   const bool transposed = attributes.flag("transposed", false);
@@ -262,7 +262,7 @@ Result<std::unique_ptr<Kernel>> make_onnx(const Signature& signature, bool trans
   if (inputs < 2 || inputs > 3 || signature.outputs.size() != 1 || signature.inputs[0].shape.size() < 3 ||
       signature.inputs[0].shape.size() != signature.outputs[0].shape.size() ||
       signature.inputs[0].shape.size() != signature.inputs[1].shape.size()) {
-    return unsupported(signature, "it has source, weights, perhaps a bias, and one output");
+    return unsupported(signature, "expected source, weights and an optional bias as inputs, and one output");
   }
   Attributes attributes{signature};
   const Operand &in = signature.inputs[0], &out = signature.outputs[0];
@@ -278,7 +278,7 @@ Result<std::unique_ptr<Kernel>> make_conv_transpose(const Signature& signature) 
   return make_onnx(signature, true);
 }
 
-/// Inputs packed: target's gradient, source, weights.
+/// Packed inputs: target's gradient, source, weights.
 Result<std::unique_ptr<Kernel>> make_gradients(const Signature& signature, const Window& window,
                                                bool transposed, const std::vector<bool>& mask) {
   const Operand &gradient = signature.inputs[0], &in = signature.inputs[1], &weights = signature.inputs[2];
@@ -289,7 +289,7 @@ Result<std::unique_ptr<Kernel>> make_gradients(const Signature& signature, const
   parts.transposed = transposed;
   parts.bias_in_weights = mask[1] && mask[2] && !transposed;
   if (mask[2] && !parts.bias_in_weights) {
-    if (gradient.dtype != DType::kF32) return unsupported(signature, "a bias that is not f32");
+    if (gradient.dtype != DType::kF32) return unsupported(signature, "expected a bias of dtype f32");
     parts.bias_alone = Planes{gradient};
   }
   if (mask[0]) {
@@ -309,7 +309,7 @@ Result<std::unique_ptr<Kernel>> make_gradients(const Signature& signature, const
 
 Result<std::unique_ptr<Kernel>> make_backward(const Signature& signature) {
   if (signature.inputs.size() != 3 || signature.inputs[0].shape.size() < 3) {
-    return unsupported(signature, "it has three inputs: the target's gradient, source and weights");
+    return unsupported(signature, "expected three inputs: target's gradient, source and weights");
   }
   Attributes attributes{signature};
   const std::vector<bool> mask = attributes.flags("output_mask", {true, true, true});
@@ -319,7 +319,7 @@ Result<std::unique_ptr<Kernel>> make_backward(const Signature& signature) {
   if (!window.ok()) return window.error();
   const auto asked = static_cast<std::size_t>(std::ranges::count(mask, true));
   if (mask.size() != 3 || signature.outputs.size() != asked) {
-    return unsupported(signature, "output_mask and the number of outputs do not fit together");
+    return unsupported(signature, "output_mask does not match the number of outputs");
   }
   return with_packed_inputs(
       signature, [&](const Signature& inner) { return make_gradients(inner, *window, transposed, mask); });

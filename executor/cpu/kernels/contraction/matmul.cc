@@ -1,5 +1,5 @@
-// Matrix products: aten::mm, addmm, bmm; ONNX MatMul and Gemm. Operands are read as they lie where one of
-// their last two dimensions is dense, so a transposed one costs nothing.
+// Matrix products: aten::mm, addmm, bmm; ONNX MatMul and Gemm. Operands are read in place if one of their
+// last two dimensions is dense, so a transposed operand costs nothing.
 #include <algorithm>
 
 #include "executor/cpu/onednn/onednn.h"
@@ -10,14 +10,14 @@
 namespace emplace::cpu {
 namespace {
 
-/// The product, and what is added to it if the product itself cannot do that: it is put into the target
+/// A product with an optional addend. If the product cannot add it directly, it is copied to the target
 /// first.
 class MatMulKernel final : public Kernel {
  public:
   MatMulKernel(onednn::Program product, std::optional<StridedCopy> seed)
       : product_{std::move(product)}, seed_{std::move(seed)} {}
   std::size_t scratch_bytes() const override { return product_.scratch_bytes(); }
-  /// Inputs: a, b (, what is added).
+  /// Inputs: a, b (, addend).
   void run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
            std::byte* scratch) const override {
     if (seed_) seed_->run(inputs[2], outputs[0]);
@@ -29,7 +29,7 @@ class MatMulKernel final : public Kernel {
   const std::optional<StridedCopy> seed_;
 };
 
-/// addmm names what is added first.
+/// addmm has the addend as its first input.
 class AddFirst final : public Kernel {
  public:
   explicit AddFirst(std::unique_ptr<Kernel> inner) : inner_{std::move(inner)} {}
@@ -44,7 +44,8 @@ class AddFirst final : public Kernel {
   const std::unique_ptr<Kernel> inner_;
 };
 
-/// One of the last two dimensions is dense and the other does not overlap it; no batch is repeated.
+/// True if one of the last two dimensions is dense, the other does not overlap it, and no batch is
+/// repeated.
 bool is_dense_matrix(const Operand& operand) {
   const std::size_t rank = operand.shape.size();
   if (rank < 2) return operand.is_packed();
@@ -58,8 +59,8 @@ bool is_dense_matrix(const Operand& operand) {
   return dense(rank - 1, rank - 2) || dense(rank - 2, rank - 1);
 }
 
-/// As it lies for a reader who looks at strides of dimensions of size 1 too, and takes a matrix without a
-/// stride of 1 for one that is not dense.
+/// Normalises strides for oneDNN, which also examines strides of dimensions of size 1 and treats a matrix
+/// without a stride of 1 as not dense.
 Operand settled(Operand operand) {
   const std::size_t rank = operand.shape.size();
   std::int64_t &rows = operand.strides[rank - 2], &columns = operand.strides[rank - 1];
@@ -81,7 +82,7 @@ Operand transposed(Operand operand) {
   return operand;
 }
 
-/// `operand` repeated to `shape`; nothing if it does not fit.
+/// `operand` broadcast to `shape`; empty if it does not fit.
 std::optional<Operand> broadcast(const Operand& operand, const std::vector<std::int64_t>& shape) {
   if (operand.shape.size() > shape.size()) return std::nullopt;
   Operand out{operand.dtype, shape, std::vector<std::int64_t>(shape.size(), 0)};
@@ -98,23 +99,24 @@ struct Scales {
   float alpha = 1, beta = 1;
 };
 
-/// Inputs: a [batch…, m, k], b [batch…, k, n] (, what is added), all of one rank except the last.
+/// Inputs: a [batch…, m, k], b [batch…, k, n] (, addend); all have the same rank except the addend.
 Result<std::unique_ptr<Kernel>> make_product(const Signature& signature, Scales scales) {
   const Operand &a = signature.inputs[0], &b = signature.inputs[1], &target = signature.outputs[0];
   const std::size_t rank = target.shape.size();
   const bool ranks = rank >= 2 && a.shape.size() == rank && b.shape.size() == rank;
   if (!ranks || a.shape[rank - 1] != b.shape[rank - 2] || a.shape[rank - 2] != target.shape[rank - 2] ||
       b.shape[rank - 1] != target.shape[rank - 1]) {
-    return unsupported(signature, "the shapes are not those of a product of matrices");
+    return unsupported(signature, "shapes do not match a matrix product");
   }
-  if (a.elements() == 0 || b.elements() == 0) return unsupported(signature, "a matrix without elements");
+  if (a.elements() == 0 || b.elements() == 0)
+    return unsupported(signature, "empty matrices are not supported");
   onednn::MatMul product{.a = settled(a), .b = settled(b), .target = target, .alpha = scales.alpha};
   std::optional<StridedCopy> seed;
   if (signature.inputs.size() > 2 && scales.beta != 0) {
     const Operand& added = signature.inputs[2];
     const auto repeated = broadcast(added, target.shape);
     if (!repeated || added.dtype != target.dtype) {
-      return unsupported(signature, "what is added does not have the product's shape or dtype");
+      return unsupported(signature, "addend differs from the product in shape or dtype");
     }
     const bool of_columns = rank == 2 && repeated->strides[0] == 0 && repeated->strides[1] == 1;
     if (of_columns && scales.alpha == 1 && scales.beta == 1) {
@@ -130,11 +132,11 @@ Result<std::unique_ptr<Kernel>> make_product(const Signature& signature, Scales 
   return std::unique_ptr<Kernel>{std::make_unique<MatMulKernel>(std::move(program).value(), std::move(seed))};
 }
 
-/// Copies of the matrices that oneDNN does not take; what is added may lie as it likes.
+/// Copies matrices that oneDNN does not accept; the addend may have any strides.
 Result<std::unique_ptr<Kernel>> make_with_copies(const Signature& signature, Scales scales) {
   Signature matrices = signature;
   if (signature.inputs.size() > 2) {
-    // A copy is for matrices; this one is read by strides.
+    // Only matrices are copied; the addend is read by strides.
     matrices.inputs.resize(2);
   }
   const auto make = [&](const Signature& inner) {
@@ -147,14 +149,14 @@ Result<std::unique_ptr<Kernel>> make_with_copies(const Signature& signature, Sca
 
 Result<std::unique_ptr<Kernel>> make_plain(const Signature& signature) {  // mm, bmm
   if (signature.inputs.size() != 2 || signature.outputs.size() != 1) {
-    return unsupported(signature, "a product has two inputs and one output");
+    return unsupported(signature, "expected two inputs and one output");
   }
   return make_with_copies(signature, {});
 }
 
 Result<std::unique_ptr<Kernel>> make_addmm(const Signature& signature) {
   if (signature.inputs.size() != 3 || signature.outputs.size() != 1) {
-    return unsupported(signature, "it has three inputs and one output");
+    return unsupported(signature, "expected three inputs and one output");
   }
   Attributes attributes{signature};
   const Scales scales{static_cast<float>(attributes.number("alpha", 1)),
@@ -170,7 +172,7 @@ Result<std::unique_ptr<Kernel>> make_gemm(const Signature& signature) {
   const std::size_t inputs = signature.inputs.size();
   if (inputs < 2 || inputs > 3 || signature.outputs.size() != 1 || signature.inputs[0].shape.size() != 2 ||
       signature.inputs[1].shape.size() != 2) {
-    return unsupported(signature, "it has two matrices, perhaps what is added, and one output");
+    return unsupported(signature, "expected two matrices and an optional addend as inputs, and one output");
   }
   Attributes attributes{signature};
   const Scales scales{static_cast<float>(attributes.number("alpha", 1)),
@@ -182,11 +184,11 @@ Result<std::unique_ptr<Kernel>> make_gemm(const Signature& signature) {
   return make_with_copies(product, scales);
 }
 
-/// numpy.matmul: vectors get a dimension, batches are broadcast.
+/// As numpy.matmul: vectors get a dimension, batches are broadcast.
 Result<std::unique_ptr<Kernel>> make_onnx_matmul(const Signature& signature) {
   if (signature.inputs.size() != 2 || signature.outputs.size() != 1 || signature.inputs[0].shape.empty() ||
       signature.inputs[1].shape.empty()) {
-    return unsupported(signature, "a product has two inputs that are not scalars, and one output");
+    return unsupported(signature, "expected two non-scalar inputs and one output");
   }
   Signature product = signature;
   Operand &a = product.inputs[0], &b = product.inputs[1], &target = product.outputs[0];
@@ -204,7 +206,7 @@ Result<std::unique_ptr<Kernel>> make_onnx_matmul(const Signature& signature) {
     b.strides.erase(b.strides.begin());
   }
   if (b.shape.size() == 2 && a.is_packed()) {
-    // One matrix for all of the batch is one tall product.
+    // A shared matrix for the whole batch makes one tall product.
     a = Operand{a.dtype, {a.elements() / std::max<std::int64_t>(1, a.shape.back()), a.shape.back()}, {}};
     a.strides = {a.shape[1], 1};
     target = Operand{target.dtype, {a.shape[0], b.shape[1]}, {b.shape[1], 1}};

@@ -18,7 +18,7 @@ const std::array<std::span<const ElementwiseForm>, 4>& all_forms() {
   return kAll;
 }
 
-/// The form that an attribute chooses (`type~word`), else the type's own.
+/// The form selected by an attribute (`type~word`), else the type's own form.
 Result<std::unique_ptr<Kernel>> make(const Signature& signature) {
   Attributes attributes{signature};
   std::string word = attributes.word("approximate", attributes.word("rounding_mode", ""));
@@ -29,7 +29,7 @@ Result<std::unique_ptr<Kernel>> make(const Signature& signature) {
   return make_elementwise(signature, form != nullptr ? *form : *elementwise_form(signature.type));
 }
 
-/// The bias is one number per channel: dimension 1, or the last where the attributes say so.
+/// The bias has one value per channel: dimension 1, or the last one if the attributes select it.
 Result<std::unique_ptr<Kernel>> add_bias(const Signature& signature) {
   Attributes attributes{signature};
   const bool last = attributes.word("data_format", "NCHW") == "NHWC";
@@ -44,7 +44,7 @@ Result<std::unique_ptr<Kernel>> add_bias(const Signature& signature) {
   return make_elementwise(widened, *elementwise_form("Add"));
 }
 
-/// One loop after the other; from the second on in place.
+/// Consecutive loops; all but the first work in place.
 class Chain final : public Kernel {
  public:
   explicit Chain(std::vector<std::unique_ptr<Kernel>> links, bool scales)
@@ -64,7 +64,8 @@ class Chain final : public Kernel {
   }
 
   bool may_overwrite(std::size_t input) const override {
-    return links_.size() == 1 && links_.front()->may_overwrite(input);  // A later link may read it again.
+    // A later loop may read the input again.
+    return links_.size() == 1 && links_.front()->may_overwrite(input);
   }
 
  private:
@@ -99,7 +100,7 @@ const ElementwiseForm* elementwise_form(std::string_view type) {
 Result<std::unique_ptr<Kernel>> make_variadic(const Signature& signature, std::string_view type, bool mean) {
   const std::vector<Operand>& inputs = signature.inputs;
   if (inputs.empty() || signature.outputs.size() != 1)
-    return unsupported(signature, "no inputs, or two outputs");
+    return unsupported(signature, "expected at least one input and one output");
   std::vector<std::unique_ptr<Kernel>> links;
   const Operand& out = signature.outputs[0];
   const auto link = [&](std::string_view name, std::vector<Operand> operands, std::string attrs) {

@@ -1,11 +1,11 @@
-/// Of two operands; the second may be a scalar.
+/// Ops with two operands; the second may be a scalar.
 #include "executor/cpu/kernels/elementwise/approximations.h"
 #include "executor/cpu/kernels/elementwise/elementwise_form.h"
 
 namespace emplace::cpu {
 namespace {
 
-/// Integers: rounded down; by 0 gives 0.
+/// Integers round down; division by 0 gives 0.
 template <class T>
 T floor_divide(T a, T b) {
   if constexpr (std::is_integral_v<T>) {
@@ -25,7 +25,7 @@ T truncate_divide(T a, T b) {
     return std::trunc(a / b);
   }
 }
-/// With the sign of the divisor (Python's) or of the dividend (C's).
+/// The remainder has the sign of the divisor (Python) or of the dividend (C).
 template <class T>
 T remainder_of(T a, T b) {
   if constexpr (std::is_integral_v<T>) {
@@ -45,7 +45,7 @@ T fmod_of(T a, T b) {
     return std::fmod(a, b);
   }
 }
-/// Squares and roots, the usual exponents, without a call.
+/// Computes squares and roots, the usual exponents, without a function call.
 template <class T>
 T power_of(T a, T b) {
   if constexpr (std::is_integral_v<T>) {
@@ -60,7 +60,7 @@ T power_of(T a, T b) {
   }
 }
 
-// Body: `a`, `b`, and the form's scalars `p` and `q`, all T.
+// Variables of the body: `a`, `b`, and the form's scalars `p` and `q`, all of type T.
 #define EMPLACE_BINARY(Name, For, body)                                    \
   struct Name : For {                                                      \
     template <class T>                                                     \
@@ -107,7 +107,7 @@ const RowSet* either_rows(DType compute) {
   return rows != nullptr ? rows : binary_rows<B>(compute);
 }
 
-/// The usual exponents, squares and roots, where one exponent holds for all: known only when it runs.
+/// Power with one exponent for the row; squares and roots are selected at run time.
 template <class T>
 void power_row(std::int64_t n, std::byte* out, const std::byte* const* in, const double* scalars) {
   const T* a = reinterpret_cast<const T*>(in[0]);

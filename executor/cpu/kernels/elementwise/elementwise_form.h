@@ -1,5 +1,5 @@
 #pragma once
-/// What each elementwise type computes of one element, as loops over a row.
+/// Definitions of the elementwise types, as loops over a row.
 
 #include <cmath>
 #include <cstddef>
@@ -13,36 +13,37 @@
 
 namespace emplace::cpu {
 
-/// `n` elements of each operand, packed or (where the row says so) one element for all of them. `scalars`
-/// [2]. `out` may be an operand itself, else they do not overlap.
+/// Processes a row of `n` elements. Operands are packed, or repeat one element if the row variant says so.
+/// `scalars`: [2]. `out` may be one of the operands; otherwise they do not overlap.
 using Row = void (*)(std::int64_t n, std::byte* out, const std::byte* const* in, const double* scalars);
 
-/// The rows of one form and one dtype. Which is used: bit k set where operand k is one element for all.
+/// The row variants of one form and dtype. Index: bit k is set if operand k repeats one element.
 struct RowSet {
-  Row row[4] = {};  ///< Null where there is none: the operand is written out first.
+  Row row[4] = {};  ///< Null: no such variant; the operand is expanded first.
 };
 
-/// A scalar of the attributes, or what it is where the graph does not say.
+/// A scalar attribute and its default.
 struct Scalar {
-  std::string_view key;  ///< Empty: required as an operand.
+  std::string_view key;  ///< Empty: the operand is required.
   double value = 0;
 };
 
 struct ElementwiseForm {
-  /// kSame computes in the output's dtype; kCompare in the widest of the inputs', and gives booleans.
+  /// kSame computes in the output's dtype. kCompare computes in the widest input dtype and returns
+  /// booleans.
   enum class Kind : std::uint8_t { kSame, kCompare };
 
-  std::string_view type;  ///< A '~' and a word behind it: the form for that attribute; no type of its own.
+  std::string_view type;  ///< "type~word": the form for that attribute value, not a type of its own.
   std::size_t operands;
   Kind kind;
-  const RowSet* (*rows)(DType compute);  ///< Null for a dtype without.
-  Scalar missing[2] = {};                ///< What operands 1 and 2 are where they are no tensors.
+  const RowSet* (*rows)(DType compute);  ///< Null for unsupported dtypes.
+  Scalar missing[2] = {};                ///< Values of operands 1 and 2 if they are not tensors.
   Scalar scalars[2] = {};
 };
 
 std::span<const ElementwiseForm> unary_forms();
 std::span<const ElementwiseForm> binary_forms();
-std::span<const ElementwiseForm> gradient_forms();  ///< Backward of unary ones.
+std::span<const ElementwiseForm> gradient_forms();  ///< Backward of unary forms.
 std::span<const ElementwiseForm> ternary_forms();
 
 template <class Op, class T, class R>
@@ -78,7 +79,7 @@ void ternary_row(std::int64_t n, std::byte* out, const std::byte* const* in, con
   for (std::int64_t i = 0; i < n; ++i) r[i] = Op::of(a[i], b[i], c[i], p, q);
 }
 
-/// `Op::kIntegers`, `Op::kFloats`: which dtypes it is made for.
+/// Whether Op supports the dtype, from `Op::kIntegers` and `Op::kFloats`.
 template <class Op, class T>
 constexpr bool is_for = std::is_floating_point_v<T> ? Op::kFloats : Op::kIntegers;
 
@@ -136,7 +137,7 @@ const RowSet* ternary_rows(DType compute) {
   });
 }
 
-/// Sums and products of integers wrap.
+/// Integer sums and products wrap around.
 template <class T>
 using Wrapping = std::conditional_t<std::is_integral_v<T>,
                                     std::make_unsigned<std::conditional_t<std::is_integral_v<T>, T, int>>,

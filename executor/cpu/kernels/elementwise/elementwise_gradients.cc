@@ -1,10 +1,11 @@
-/// Backward of unary ones: the gradient of the output, and the input or the output itself.
+/// Backward of unary ops: the gradient of the output, and the input or the output.
 #include "executor/cpu/kernels/elementwise/elementwise_math.h"
 
 namespace emplace::cpu {
 namespace {
 
-// Body: the gradient `g`, the other operand `x`, and the form's scalars `p` and `q`, all T.
+// Variables of the body: the gradient `g`, the other operand `x`, and the form's scalars `p` and `q`, all
+// of type T.
 #define EMPLACE_GRADIENT(Name, body)                                    \
   struct Name : ForFloats {                                             \
     template <class T>                                                  \

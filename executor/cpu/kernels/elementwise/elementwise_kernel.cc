@@ -12,8 +12,9 @@
 namespace emplace::cpu {
 namespace {
 
-constexpr std::int64_t kTile = 4096;                           ///< [elements] of a staged operand at a time
-constexpr std::int64_t kSquareRows = 64, kSquareColumns = 64;  ///< Of a transposed one: whole cache lines.
+constexpr std::int64_t kTile = 4096;  ///< Tile size of a staged operand [elements].
+/// Tile of a transposed operand: whole cache lines.
+constexpr std::int64_t kSquareRows = 64, kSquareColumns = 64;
 
 class ElementwiseKernel final : public Kernel {
  public:
@@ -47,7 +48,7 @@ class ElementwiseKernel final : public Kernel {
     }
   }
 
-  /// The last two dimensions in tiles; operands that a row cannot read are laid out first.
+  /// Processes the last two dimensions in tiles; operands that a row cannot read are packed first.
   void run_tiles(std::byte* out, const std::byte* const* in) const {
     alignas(64) std::byte tiles[3][kTile * 8];
     const std::size_t r = loop_.dims - 2, c = loop_.dims - 1;
@@ -86,13 +87,13 @@ class ElementwiseKernel final : public Kernel {
   std::size_t operands_ = 0;
   bool staged_ = false;
   std::int64_t tile_rows_ = 1, tile_columns_ = kTile;
-  std::array<LoadTile, 3> load_{};            // Null: read where it lies.
-  std::array<std::uint64_t, 3> constants_{};  // The bits of a scalar operand.
+  std::array<LoadTile, 3> load_{};            // Null: the operand is read in place.
+  std::array<std::uint64_t, 3> constants_{};  // Bits of scalar operands.
   std::array<double, 2> scalars_{};
   std::array<bool, 3> in_place_{};
 };
 
-/// f64 before f32 before i64 before i32, which stands for the smaller ones and booleans too.
+/// Order: f64, f32, i64, i32. i32 also represents smaller integers and booleans.
 DType widest(std::span<const Operand> inputs) {
   DType best = DType::kI32;
   for (const Operand& input : inputs) {
@@ -124,7 +125,7 @@ std::optional<std::vector<std::int64_t>> broadcast_strides(const Operand& operan
 Result<std::unique_ptr<Kernel>> make_elementwise(const Signature& signature, const ElementwiseForm& form) {
   const std::size_t given = signature.inputs.size();
   if (signature.outputs.empty() || given == 0 || given > form.operands) {
-    return unsupported(signature, fmt::format("{} inputs; the kernel takes 1 to {}", given, form.operands));
+    return unsupported(signature, fmt::format("{} inputs; expected 1 to {}", given, form.operands));
   }
   auto kernel = std::make_unique<ElementwiseKernel>();
   Attributes attributes{signature};
@@ -133,7 +134,7 @@ Result<std::unique_ptr<Kernel>> make_elementwise(const Signature& signature, con
   const DType compute = compares ? widest(signature.inputs) : output.dtype;
   if (compares && output.dtype != DType::kBool) {
     return unsupported(signature,
-                       "an output of " + std::string{dtype_name(output.dtype)} + "; it gives bool");
+                       "output dtype " + std::string{dtype_name(output.dtype)} + "; expected bool");
   }
   const RowSet* rows = form.rows(compute);
   if (const RowSet* wide = compute == DType::kF32 ? wide_rows(form.type) : nullptr; wide != nullptr)
@@ -167,16 +168,16 @@ Result<std::unique_ptr<Kernel>> make_elementwise(const Signature& signature, con
   }
   if (attributes.fault()) return *attributes.fault();
   const auto loop = collapse(output.shape, strides, sizes);
-  if (!loop) return unsupported(signature, "more than 8 dimensions in different orders");
+  if (!loop) return unsupported(signature, "more than 8 dimensions remain after merging");
 
   kernel->loop_ = *loop;
   kernel->operands_ = form.operands;
   kernel->compute_bytes_ = element_bytes(compute);
   StridedLoop& walk = kernel->loop_;
-  // What a row reads: packed, or, where it has a loop for that, one element for all.
+  // A row reads packed operands, or repeated elements if it has such a variant.
   std::size_t repeats = 0;
   bool transposed = false;
-  std::size_t along = walk.dims;  // Dimension along which a strided operand lies closest.
+  std::size_t along = walk.dims;  // Dimension with the smallest stride of a strided operand.
   for (std::size_t k = 0; k < form.operands; ++k) {
     const std::int64_t inner = walk.inner_stride(k + 1);
     const bool converts = k < given && signature.inputs[k].dtype != compute;
@@ -200,7 +201,7 @@ Result<std::unique_ptr<Kernel>> make_elementwise(const Signature& signature, con
   }
   kernel->row_ = rows->row[repeats];
   if (kernel->staged_) {
-    if (walk.dims == 1) {  // A row of rows of one.
+    if (walk.dims == 1) {  // A row becomes a matrix with one row.
       walk.dims = 2;
       walk.move(0, 1);
       walk.extent[0] = 1;

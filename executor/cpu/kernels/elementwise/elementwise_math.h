@@ -1,13 +1,13 @@
 #pragma once
-/// What computes more than it moves. Each file that includes it has its own, for its instruction set.
+/// Compute-bound elementwise forms. Each including file gets its own copy for its instruction set.
 
 #include "executor/cpu/kernels/elementwise/approximations.h"
 #include "executor/cpu/kernels/elementwise/elementwise_form.h"
 
 namespace emplace::cpu {
 
-/// The rows of a type for float32, for machines with AVX-512: the same bits as those for AVX2 (tested). Null
-/// for the types that memory bounds, and on other machines.
+/// The rows of a type for float32 on machines with AVX-512; results are bit-identical to AVX2 (tested).
+/// Null for memory-bound types and on other machines.
 const RowSet* wide_rows(std::string_view type);
 
 struct WideForm {
@@ -22,7 +22,7 @@ extern const std::size_t kNumWideForms;
 namespace {
 namespace math {
 
-// Body: `x`, of T.
+// Variable of the body: `x`, of type T.
 #define EMPLACE_MATH(Name, body)                                \
   struct Name : ForFloats {                                     \
     template <class T>                                          \
@@ -39,7 +39,7 @@ EMPLACE_MATH(GeluTanh, T(0.5) * x * (T{1} + tanh_of(T(0.79788456080286536) * (x 
 EMPLACE_MATH(Silu, x* sigmoid_of(x))
 #undef EMPLACE_MATH
 
-// Body: the gradient `g`, the form's input `x`, and its scalar `p`, of T.
+// Variables of the body: the gradient `g`, the form's input `x`, and its scalar `p`, of type T.
 #define EMPLACE_MATH(Name, body)                                                  \
   struct Name : ForFloats {                                                       \
     template <class T>                                                            \

@@ -1,4 +1,5 @@
-/// For x86-64-v4, chosen at run time. Nothing here may call a function that another file might emit too.
+/// Variants for x86-64-v4, selected at run time. Code here must not call functions that another file may
+/// also emit.
 #include "executor/cpu/kernels/elementwise/elementwise_math.h"
 
 namespace emplace::cpu {

@@ -1,10 +1,10 @@
-/// Of three operands; the last may be scalars.
+/// Ops with three operands; the last ones may be scalars.
 #include "executor/cpu/kernels/elementwise/elementwise_form.h"
 
 namespace emplace::cpu {
 namespace {
 
-// Body: `a`, `b`, `c`, and the form's scalars `p` and `q`, all T.
+// Variables of the body: `a`, `b`, `c`, and the form's scalars `p` and `q`, all of type T.
 #define EMPLACE_TERNARY(Name, For, body)                                     \
   struct Name : For {                                                        \
     template <class T>                                                       \
@@ -20,7 +20,7 @@ EMPLACE_TERNARY(Interpolate, ForFloats, a + c * (b - a))
 EMPLACE_TERNARY(Where, ForAll, a != T{0} ? b : c)
 EMPLACE_TERNARY(MaskedFill, ForAll, b != T{0} ? c : a)
 
-/// As Max(low, Min(x, high)) of NaN: NaN.
+/// Max(low, Min(x, high)); NaN stays NaN.
 template <class T>
 T clamped(T x, T low, T high) {
   const T up = x < low ? low : x;

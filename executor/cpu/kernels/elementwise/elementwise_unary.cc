@@ -1,10 +1,10 @@
-/// Of one operand.
+/// Ops with one operand.
 #include "executor/cpu/kernels/elementwise/elementwise_math.h"
 
 namespace emplace::cpu {
 namespace {
 
-// Body: `x`, and the form's scalars `p` and `q`, all T.
+// Variables of the body: `x`, and the form's scalars `p` and `q`, all of type T.
 #define EMPLACE_UNARY(Name, For, body)                                \
   struct Name : For {                                                 \
     template <class T>                                                \

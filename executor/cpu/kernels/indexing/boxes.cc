@@ -1,4 +1,5 @@
-/// What cuts a box out of a tensor or puts one into a larger: slices, pads and their backward.
+/// Kernels that extract a box from a tensor or insert one into a larger tensor: slices, pads and their
+/// backward.
 #include <algorithm>
 #include <string>
 
@@ -12,14 +13,14 @@ namespace {
 using Shape = std::vector<std::int64_t>;
 using Made = Result<std::unique_ptr<Kernel>>;
 
-/// Where a slice along one dimension lies in the whole: its dimension, first element and step.
+/// A slice along one dimension of a tensor: dimension, first element, step.
 struct SliceOf {
   std::size_t dim = 0;
   std::int64_t start = 0, step = 1;
 };
 
-/// `part` is `whole`, but of other size along the slice's dimension. What the graph does not record begins at
-/// 0 and takes every element.
+/// Reads the slice that makes `part` from `whole`; only the slice's dimension differs. A missing start is
+/// 0, a missing step is 1.
 Result<SliceOf> read_slice(const Signature& signature, const Shape& whole, const Shape& part) {
   Attributes attributes{signature};
   SliceOf slice;
@@ -33,7 +34,7 @@ Result<SliceOf> read_slice(const Signature& signature, const Shape& whole, const
   bool fits = part.size() == whole.size() && slice.step >= 1;
   for (std::size_t d = 0; fits && d < part.size(); ++d) fits = d == slice.dim || part[d] == whole[d];
   if (!fits || (part[slice.dim] > 0 && slice.start + (part[slice.dim] - 1) * slice.step >= size)) {
-    return unsupported(signature, "a slice that does not lie in the tensor");
+    return unsupported(signature, "slice exceeds the tensor");
   }
   return slice;
 }
@@ -46,7 +47,7 @@ Box box_of(const SliceOf& slice, Shape strides) {
 
 Result<Unit> expect_attributes(const Signature& signature) {
   if (!signature.inputs.empty() && signature.outputs.size() == 1) return Unit{};
-  return unsupported(signature, "not one output, or no input");
+  return unsupported(signature, "expected at least one input and one output");
 }
 
 Made slice(const Signature& signature) {
@@ -86,12 +87,13 @@ Made select_with(const Signature& signature, bool backward) {
   if (attributes.fault()) return *attributes.fault();
   if (index < 0) index += whole.shape[dim];
   if (part.shape.size() + 1 != whole.shape.size() || index < 0 || index >= whole.shape[dim]) {
-    return unsupported(signature, "an index that does not lie in the tensor");
+    return unsupported(signature, "index exceeds the tensor");
   }
   part.shape.insert(part.shape.begin() + static_cast<std::ptrdiff_t>(dim), 1);
   part.strides.insert(part.strides.begin() + static_cast<std::ptrdiff_t>(dim), 0);
   for (std::size_t d = 0; d < part.shape.size(); ++d) {
-    if (d != dim && part.shape[d] != whole.shape[d]) return unsupported(signature, "other dimensions differ");
+    if (d != dim && part.shape[d] != whole.shape[d])
+      return unsupported(signature, "the other dimensions differ");
   }
   const Box box{whole.strides, index * whole.strides[dim]};
   MovementBuilder builder{signature};
@@ -109,7 +111,8 @@ Made select_with(const Signature& signature, bool backward) {
 Made select(const Signature& signature) { return select_with(signature, false); }
 Made select_backward(const Signature& signature) { return select_with(signature, true); }
 
-/// The input with `before[d]` elements in front of it; negative ones cut. What is beyond is `value`.
+/// Pads the input with `before[d]` elements of `value` in front; negative numbers crop. The end is filled
+/// up to the output's shape.
 Made padded(const Signature& signature, std::size_t input, const Shape& before, double value) {
   const Operand &in = signature.inputs[input], &out = signature.outputs[0];
   if (in.shape.size() != out.shape.size()) return unsupported(signature, "the dimensions differ");
@@ -136,18 +139,18 @@ Made constant_pad(const Signature& signature) {
   const double value = attributes.number("value", 0);
   if (attributes.fault()) return *attributes.fault();
   if (pad.size() % 2 != 0 || pad.size() > 2 * in.shape.size() || in.shape.size() != out.shape.size()) {
-    return unsupported(signature, "pad of other dimensions");
+    return unsupported(signature, "pad does not match the number of dimensions");
   }
   Shape before(in.shape.size(), 0), wanted = in.shape;
-  for (std::size_t k = 0; k < pad.size() / 2; ++k) {  // The last dimension comes first.
+  for (std::size_t k = 0; k < pad.size() / 2; ++k) {  // `pad` starts with the last dimension.
     before[in.shape.size() - 1 - k] = pad[2 * k];
     wanted[in.shape.size() - 1 - k] += pad[2 * k] + pad[2 * k + 1];
   }
-  if (wanted != out.shape) return unsupported(signature, "pad does not give the output's shape");
+  if (wanted != out.shape) return unsupported(signature, "pad does not match the output shape");
   return padded(signature, 0, before, value);
 }
 
-/// How much is put where is an input's value: without `pads`, all of it lies at the end.
+/// The pad sizes are values of an input and unknown; without `pads`, all padding is at the end.
 Made pad(const Signature& signature) {
   EMPLACE_TRY(expect_attributes(signature));
   const std::size_t rank = signature.inputs[0].shape.size();
@@ -156,19 +159,20 @@ Made pad(const Signature& signature) {
   Shape before = attributes.integers("pads", Shape(rank, 0));
   const double value = attributes.number("value", 0);
   if (attributes.fault()) return *attributes.fault();
-  if (mode != "constant") return unsupported(signature, "mode " + mode + "; only constant is there");
-  if (before.size() < rank) return unsupported(signature, "pads of other dimensions");
+  if (mode != "constant")
+    return unsupported(signature, "mode " + mode + " is not supported; expected constant");
+  if (before.size() < rank) return unsupported(signature, "pads do not match the number of dimensions");
   before.resize(rank);
   return padded(signature, 0, before, value);
 }
 
-/// The slice is the last input; where it begins is not recorded: at the start.
+/// The gradient of the slice is the last input. Its start is not recorded; 0 is assumed.
 Made strided_slice_backward(const Signature& signature) {
   EMPLACE_TRY(expect_attributes(signature));
   const std::size_t input = signature.inputs.size() - 1;
   return padded(signature, input, Shape(signature.inputs[input].shape.size(), 0), 0);
 }
-/// Begin and size are inputs; what is not recorded begins at 0.
+/// Start and size are inputs; an unrecorded start is 0.
 Made box(const Signature& signature) {
   EMPLACE_TRY(expect_attributes(signature));
   Attributes attributes{signature};
@@ -176,12 +180,12 @@ Made box(const Signature& signature) {
   const Operand &in = signature.inputs[0], &out = signature.outputs[0];
   if (in.shape.size() != out.shape.size()) return unsupported(signature, "the dimensions differ");
   for (std::size_t d = 0; d < rank; ++d) {
-    if (out.shape[d] > in.shape[d]) return unsupported(signature, "a slice that does not lie in the tensor");
+    if (out.shape[d] > in.shape[d]) return unsupported(signature, "slice exceeds the tensor");
   }
   return padded(signature, 0, Shape(rank, 0), 0);
 }
 
-/// Blocks of channels become blocks of pixels: [N, C, H, b, W, b] read from the input as `order` says.
+/// Rearranges blocks of channels into blocks of pixels: reads [N, C, H, b, W, b] from the input in `order`.
 Made depth_to_space(const Signature& signature) {
   EMPLACE_TRY(expect_attributes(signature));
   const Operand &in = signature.inputs[0], &out = signature.outputs[0];
@@ -190,12 +194,12 @@ Made depth_to_space(const Signature& signature) {
       signature.type == "aten::pixel_shuffle" || attributes.word("mode", "DCR") == "CRD";
   if (attributes.fault()) return *attributes.fault();
   if (in.shape.size() != 4 || out.shape.size() != 4 || in.shape[2] < 1)
-    return unsupported(signature, "not 4 dimensions");
+    return unsupported(signature, "expected 4 dimensions");
   const std::int64_t b = out.shape[2] / in.shape[2], channels = out.shape[1];
   if (out.shape != Shape{in.shape[0], in.shape[1] / std::max<std::int64_t>(b * b, 1), in.shape[2] * b,
                          in.shape[3] * b} ||
       channels * b * b != in.shape[1]) {
-    return unsupported(signature, "shapes that are no blocks of one another");
+    return unsupported(signature, "input and output shapes do not match the block size");
   }
   const Shape shape{in.shape[0], channels, in.shape[2], b, in.shape[3], b};
   const std::int64_t c = in.strides[1];

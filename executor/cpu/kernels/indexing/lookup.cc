@@ -1,5 +1,5 @@
-/// Slices taken by index, and added up by index. Indices from the end count back; others outside are the
-/// nearest inside.
+/// Gathers slices by index, and sums them by index. Negative indices count from the end; out-of-range
+/// indices are clamped.
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -52,7 +52,7 @@ class TakeKernel final : public Kernel {
 
 Made take(const Signature& signature, std::size_t data_input, std::size_t index_input, std::int64_t dim) {
   if (signature.inputs.size() <= std::max(data_input, index_input) || signature.outputs.size() != 1) {
-    return unsupported(signature, "not data and indices");
+    return unsupported(signature, "expected data and indices as inputs, and one output");
   }
   const Operand &data = signature.inputs[data_input], &index = signature.inputs[index_input];
   const Operand& out = signature.outputs[0];
@@ -61,18 +61,19 @@ Made take(const Signature& signature, std::size_t data_input, std::size_t index_
   const Shape before{data.shape.begin(), data.shape.begin() + split};
   const Shape behind{data.shape.begin() + split + 1, data.shape.end()};
   if (count_of(before) * index.elements() * count_of(behind) != out.elements()) {
-    return unsupported(signature, "slices that do not give the output's shape");
+    return unsupported(signature, "slices do not match the output shape");
   }
-  if (data.dtype != out.dtype) return unsupported(signature, "data and output of different dtypes");
+  if (data.dtype != out.dtype) return unsupported(signature, "data and output differ in dtype");
   const std::int64_t size = element_bytes(data.dtype);
   const Shape outer_strides{data.strides.begin(), data.strides.begin() + split};
   const Shape inner_strides{data.strides.begin() + split + 1, data.strides.end()};
   auto indices = IndexList::make(index);
   auto outer = collapse(before, {&outer_strides, 1}, {&size, 1});
   auto slice = CopyLoop::make(behind, {packed_strides(behind)}, {inner_strides}, size);
-  if (!indices) return unsupported(signature, "indices that are no integers");
-  if (!outer || !slice) return unsupported(signature, "more than 8 dimensions in different orders");
-  if (out.elements() > 0 && data.shape[axis] == 0) return unsupported(signature, "indices into nothing");
+  if (!indices) return unsupported(signature, "expected integer indices");
+  if (!outer || !slice) return unsupported(signature, "more than 8 dimensions remain after merging");
+  if (out.elements() > 0 && data.shape[axis] == 0)
+    return unsupported(signature, "indices into an empty dimension");
   auto kernel = std::make_unique<TakeKernel>();
   kernel->data_input = data_input;
   kernel->index_input = index_input;
@@ -94,7 +95,7 @@ Made gather(const Signature& signature) {
   return take(signature, 0, 1, dim);
 }
 
-/// out[index[j]] += rows[j], the rows in order; what no index names is 0.
+/// out[index[j]] += rows[j], in row order; rows without an index are 0.
 template <class T>
 class AddRowsKernel final : public Kernel {
  public:
@@ -145,7 +146,7 @@ Made add_rows(const Signature& signature, std::int64_t skipped) {
   const Operand &data = signature.inputs[0], &index = signature.inputs[1], &out = signature.outputs[0];
   const std::size_t lead = index.shape.size();
   if (data.shape.size() < lead || !std::equal(index.shape.begin(), index.shape.end(), data.shape.begin())) {
-    return unsupported(signature, "rows and indices of different counts");
+    return unsupported(signature, "rows and indices differ in count");
   }
   const auto split = data.shape.begin() + static_cast<std::ptrdiff_t>(lead);
   const auto split_strides = data.strides.begin() + static_cast<std::ptrdiff_t>(lead);
@@ -155,8 +156,8 @@ Made add_rows(const Signature& signature, std::int64_t skipped) {
   const auto row = collapse(behind, {&strides, 1}, {&size, 1});
   const auto rows = collapse(index.shape, {&row_strides, 1}, {&size, 1});
   const auto indices = IndexList::make(index);
-  if (!indices) return unsupported(signature, "indices that are no integers");
-  if (!row || row->dims != 1 || !rows) return unsupported(signature, "rows that do not lie in one piece");
+  if (!indices) return unsupported(signature, "expected integer indices");
+  if (!row || row->dims != 1 || !rows) return unsupported(signature, "expected contiguous rows");
   auto kernel = std::make_unique<AddRowsKernel<T>>();
   kernel->indices = *indices;
   kernel->rows = *rows;
@@ -165,17 +166,16 @@ Made add_rows(const Signature& signature, std::int64_t skipped) {
   kernel->skipped = skipped;
   kernel->limit = kernel->columns == 0 ? 0 : out.elements() / kernel->columns;
   if (kernel->limit * kernel->columns != out.elements() || (kernel->limit == 0 && index.elements() > 0)) {
-    return unsupported(signature, "rows of another size than the output's");
+    return unsupported(signature, "row size differs from the output's");
   }
   return std::unique_ptr<Kernel>{std::move(kernel)};
 }
 
 Made add_rows_of(const Signature& signature, std::int64_t skipped) {
   if (signature.inputs.size() < 2 || signature.outputs.size() != 1)
-    return unsupported(signature, "not rows and indices");
+    return unsupported(signature, "expected rows and indices as inputs, and one output");
   const DType dtype = signature.outputs[0].dtype;
-  if (signature.inputs[0].dtype != dtype)
-    return unsupported(signature, "rows and output of different dtypes");
+  if (signature.inputs[0].dtype != dtype) return unsupported(signature, "rows and output differ in dtype");
   if (dtype == DType::kF32) return add_rows<float>(signature, skipped);
   if (dtype == DType::kF64) return add_rows<double>(signature, skipped);
   return unsupported(signature, "no kernel for " + std::string{dtype_name(dtype)});
@@ -186,7 +186,7 @@ Made embedding_backward(const Signature& signature) {
   Attributes attributes{signature};
   const std::int64_t padding = attributes.integer("padding_idx", -1);
   if (attributes.flag("scale_grad_by_freq", false))
-    return unsupported(signature, "scale_grad_by_freq is not there");
+    return unsupported(signature, "scale_grad_by_freq is not supported");
   if (attributes.fault()) return *attributes.fault();
   return add_rows_of(signature, padding < 0 ? kNone : padding);
 }

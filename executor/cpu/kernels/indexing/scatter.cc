@@ -1,4 +1,4 @@
-/// Elements taken and put by index, one index each; several to one place: in row-major order.
+/// Gathers and scatters single elements by index. Repeated indices are processed in row-major order.
 #include "executor/cpu/kernels/indexing/scatter.h"
 
 #include <algorithm>
@@ -16,8 +16,8 @@ using Made = Result<std::unique_ptr<Kernel>>;
 
 enum class Put : std::uint8_t { kTake, kWrite, kAdd };
 
-/// One dimension of the table is the index's, the others run along with it.
-///   kTake: out[i] = table[i with index[i]];   else: out = table; out[i with index[i]] = or += source[i]
+/// `index` selects along one dimension of the table; the other dimensions match.
+/// kTake: out[i] = table[i with index[i]];   else: out = table; out[i with index[i]] = or += source[i]
 template <class T>
 class ElementKernel final : public Kernel {
  public:
@@ -45,7 +45,8 @@ class ElementKernel final : public Kernel {
 
   Put put = Put::kTake;
   IndexList indices;
-  StridedLoop loop;  // Over the indices: the table without its dimension; the output or the source.
+  // Loop over the indices. Operands: the table without its indexed dimension; the output or the source.
+  StridedLoop loop;
   CopyLoop whole;
   std::int64_t limit = 0, stride = 0;
   std::uint64_t constant = 0;
@@ -62,7 +63,7 @@ Made make_element(const Signature& signature, Put put, std::size_t axis) {
     strides[1] = out.strides;
   } else if (signature.inputs.size() > 2) {
     if (signature.inputs[2].shape != index.shape)
-      return unsupported(signature, "source and indices of different shapes");
+      return unsupported(signature, "source and indices differ in shape");
     strides[1] = signature.inputs[2].strides;
   } else {
     Attributes attributes{signature};
@@ -74,8 +75,8 @@ Made make_element(const Signature& signature, Put put, std::size_t axis) {
   const auto indices = IndexList::make(index);
   const auto loop = collapse(index.shape, strides, sizes);
   const auto whole = CopyLoop::make(table.shape, {packed_strides(table.shape)}, {table.strides}, size);
-  if (!indices) return unsupported(signature, "indices that are no integers");
-  if (!loop || !whole) return unsupported(signature, "more than 8 dimensions in different orders");
+  if (!indices) return unsupported(signature, "expected integer indices");
+  if (!loop || !whole) return unsupported(signature, "more than 8 dimensions remain after merging");
   kernel->put = put;
   kernel->indices = *indices;
   kernel->loop = *loop;
@@ -87,7 +88,8 @@ Made make_element(const Signature& signature, Put put, std::size_t axis) {
 
 Made make_scatter(const Signature& signature, Put put) {
   if (signature.inputs.size() < 2 || signature.inputs.size() > 3 || signature.outputs.size() != 1) {
-    return unsupported(signature, "not a tensor, indices and what is put");
+    return unsupported(signature,
+                       "expected a tensor, indices and an optional source as inputs, and one output");
   }
   const Operand &table = signature.inputs[0], &index = signature.inputs[1], &out = signature.outputs[0];
   Attributes attributes{signature};
@@ -99,20 +101,22 @@ Made make_scatter(const Signature& signature, Put put) {
   if (put == Put::kWrite && (reduction == "add" || reduction == "sum")) {
     put = Put::kAdd;
   } else if (put == Put::kWrite && reduction != "none") {
-    return unsupported(signature, "reduction " + reduction + "; none and add are there");
+    return unsupported(signature, "reduction " + reduction + " is not supported; expected none or add");
   }
-  if (put == Put::kAdd && signature.inputs.size() < 3) return unsupported(signature, "nothing to add");
+  if (put == Put::kAdd && signature.inputs.size() < 3) return unsupported(signature, "the source is missing");
   if (out.shape != (put == Put::kTake ? index.shape : table.shape))
-    return unsupported(signature, "another output shape");
-  if (index.shape.size() != table.shape.size()) return unsupported(signature, "indices of other dimensions");
+    return unsupported(signature, "output shape does not match");
+  if (index.shape.size() != table.shape.size())
+    return unsupported(signature, "indices differ in the number of dimensions");
   for (std::size_t d = 0; d < table.shape.size(); ++d) {
     if (index.shape[d] > table.shape[d] && d != *axis)
-      return unsupported(signature, "more indices than there is");
+      return unsupported(signature, "more indices than elements in a dimension");
   }
-  if (index.elements() > 0 && table.shape[*axis] == 0) return unsupported(signature, "indices into nothing");
+  if (index.elements() > 0 && table.shape[*axis] == 0)
+    return unsupported(signature, "indices into an empty dimension");
   const auto differs = [&out](const Operand& operand) { return operand.dtype != out.dtype; };
   if (differs(table) || (signature.inputs.size() > 2 && differs(signature.inputs[2]))) {
-    return unsupported(signature, "different dtypes");
+    return unsupported(signature, "dtypes differ");
   }
   switch (out.dtype) {
     case DType::kF32:

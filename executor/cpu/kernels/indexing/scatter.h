@@ -1,5 +1,5 @@
 #pragma once
-/// The part of the lookup family that takes and puts by index, elements and slices.
+/// The gather and scatter part of the lookup family: elements and slices.
 
 #include <span>
 
@@ -8,6 +8,7 @@
 namespace emplace::cpu {
 
 std::span<const KernelEntry> scatter_kernels();
-std::span<const KernelEntry> scatter_slices_kernels();  ///< Whole slices, an index or a tuple for each.
+/// Whole slices, each selected by an index or a tuple.
+std::span<const KernelEntry> scatter_slices_kernels();
 
 }  // namespace emplace::cpu

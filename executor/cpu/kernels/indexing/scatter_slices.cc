@@ -1,4 +1,4 @@
-/// Slices put by index: whole rows at places that an index or a tuple of indices names, in row-major order.
+/// Scatters slices: whole rows at positions given by an index or a tuple of indices, in row-major order.
 #include <cstring>
 #include <string>
 #include <type_traits>
@@ -15,8 +15,8 @@ namespace {
 using Shape = std::vector<std::int64_t>;
 using Made = Result<std::unique_ptr<Kernel>>;
 
-/// out = table; out[o, index[j], i] = or += alpha · rows[o, j, i]. A tuple of K indices names a place in the
-/// first K dimensions.
+/// out = table; out[o, index[j], i] = or += alpha · rows[o, j, i]. A tuple of K indices selects a position
+/// in the first K dimensions.
 template <class T>
 class SlicesKernel final : public Kernel {
  public:
@@ -28,7 +28,8 @@ class SlicesKernel final : public Kernel {
     whole.run(outputs[0], inputs[0]);
     T* out = reinterpret_cast<T*>(outputs[0]);
     const std::size_t tuple = limits.size(), places = tuple == 0 ? 0 : index.size() / tuple;
-    Odometer<1> row{rows, rows.dims};  // Over outer, places and slice: the rows' elements in order.
+    // Visits outer dimensions, positions and slice: the elements of the rows in order.
+    Odometer<1> row{rows, rows.dims};
     for (std::int64_t o = 0; o < outer; ++o) {
       for (std::size_t j = 0; j < places; ++j) {
         std::int64_t place = o;
@@ -65,7 +66,8 @@ Made make_slices(const Signature& signature, std::size_t axis, std::size_t tuple
       kernel->outer *= table.shape[d];
     } else if (d < axis + tuple) {
       kernel->limits.push_back(table.shape[d]);
-      if (table.shape[d] == 0 && index.elements() > 0) return unsupported(signature, "indices into nothing");
+      if (table.shape[d] == 0 && index.elements() > 0)
+        return unsupported(signature, "indices into an empty dimension");
     } else {
       kernel->slice *= table.shape[d];
     }
@@ -73,13 +75,13 @@ Made make_slices(const Signature& signature, std::size_t axis, std::size_t tuple
   const auto count = static_cast<std::int64_t>(tuple);
   if (update.elements() != kernel->outer * (index.elements() / count) * kernel->slice ||
       index.elements() % count != 0) {
-    return unsupported(signature, "updates of another size than the slices");
+    return unsupported(signature, "updates and slices differ in size");
   }
   const auto indices = IndexList::make(index);
   const auto whole = CopyLoop::make(table.shape, {packed_strides(table.shape)}, {table.strides}, size);
   const auto rows = collapse(update.shape, {&update.strides, 1}, {&size, 1});
-  if (!indices) return unsupported(signature, "indices that are no integers");
-  if (!whole || !rows) return unsupported(signature, "more than 8 dimensions in different orders");
+  if (!indices) return unsupported(signature, "expected integer indices");
+  if (!whole || !rows) return unsupported(signature, "more than 8 dimensions remain after merging");
   kernel->indices = *indices;
   kernel->whole = *whole;
   kernel->rows = *rows;
@@ -90,9 +92,9 @@ Made make_slices(const Signature& signature, std::size_t axis, std::size_t tuple
 Made make_slices(const Signature& signature, std::size_t axis, std::size_t tuple, bool adds) {
   const Operand &table = signature.inputs[0], &out = signature.outputs[0];
   if (tuple == 0 || axis + tuple > table.shape.size())
-    return unsupported(signature, "indices of too many dimensions");
+    return unsupported(signature, "indices have too many dimensions");
   if (out.shape != table.shape || out.dtype != table.dtype || signature.inputs[2].dtype != out.dtype) {
-    return unsupported(signature, "an output unlike the table, or updates of another dtype");
+    return unsupported(signature, "output differs from the table, or updates differ in dtype");
   }
   switch (out.dtype) {
     case DType::kF32:
@@ -108,7 +110,7 @@ Made make_slices(const Signature& signature, std::size_t axis, std::size_t tuple
 
 Result<Unit> expect_inputs(const Signature& signature) {
   if (signature.inputs.size() == 3 && signature.outputs.size() == 1) return Unit{};
-  return unsupported(signature, "not a table, indices and updates");
+  return unsupported(signature, "expected a table, indices and updates as inputs, and one output");
 }
 
 /// The last dimension of the indices is a tuple.
@@ -119,7 +121,8 @@ Made scatter_nd(const Signature& signature) {
   if (attributes.fault()) return *attributes.fault();
   if (reduction != "none" && reduction != "add") return unsupported(signature, "reduction " + reduction);
   const Shape& index = signature.inputs[1].shape;
-  if (index.empty() || index.back() < 1) return unsupported(signature, "no tuple of indices");
+  if (index.empty() || index.back() < 1)
+    return unsupported(signature, "the last dimension of the indices is not a tuple");
   return make_slices(signature, 0, static_cast<std::size_t>(index.back()), reduction == "add");
 }
 

@@ -1,4 +1,4 @@
-/// Along one dimension: places of maxima and minima, running sums, one-hot. The first of equals wins.
+/// Ops along one dimension: argmax and argmin, cumulative sums, one-hot. Of equal elements the first wins.
 #include "executor/cpu/kernels/indexing/selection.h"
 
 #include <algorithm>
@@ -17,14 +17,15 @@ namespace {
 using Shape = std::vector<std::int64_t>;
 using Made = Result<std::unique_ptr<Kernel>>;
 
-/// A dimension of the input, and the loop over the others: operand 0 the input, 1 and 2 the outputs.
+/// A dimension of the input, and the loop over the other dimensions. Operand 0 is the input, 1 and 2 are
+/// the outputs.
 struct Lines {
   StridedLoop loop;
-  std::int64_t length = 0, stride = 0;  ///< Stride in bytes, of the input.
-  std::int64_t out_stride = 0;          ///< [B] of output 0, where it has the dimension too.
+  std::int64_t length = 0, stride = 0;  ///< Stride in the input [B].
+  std::int64_t out_stride = 0;          ///< Stride in output 0 if it has the dimension [B].
 };
 
-/// Outputs with `keeps` have the dimension, others lack it or have it as 1.
+/// Builds the loop. Outputs with `keeps` have the dimension; other outputs lack it or have size 1.
 Result<Lines> lines_of(const Signature& signature, std::size_t axis, bool keeps) {
   const Operand& in = signature.inputs[0];
   Shape shape = in.shape, in_strides = in.strides;
@@ -38,7 +39,7 @@ Result<Lines> lines_of(const Signature& signature, std::size_t axis, bool keeps)
   lines.stride = in.strides[axis] * sizes[0];
   for (const Operand& out : signature.outputs) {
     if (out.elements() != (keeps ? in.elements() : count_of(shape))) {
-      return unsupported(signature, "another output shape");
+      return unsupported(signature, "output shape does not match");
     }
     Shape out_strides = packed_strides(keeps ? in.shape : shape);
     if (keeps) {
@@ -49,7 +50,7 @@ Result<Lines> lines_of(const Signature& signature, std::size_t axis, bool keeps)
     sizes.push_back(element_bytes(out.dtype));
   }
   const auto loop = collapse(shape, strides, sizes);
-  if (!loop) return unsupported(signature, "more than 8 dimensions in different orders");
+  if (!loop) return unsupported(signature, "more than 8 dimensions remain after merging");
   lines.loop = *loop;
   return lines;
 }
@@ -65,7 +66,8 @@ class PlaceKernel final : public Kernel {
       const std::byte* line = inputs[0] + at.offset(0);
       T best = *reinterpret_cast<const T*>(line);
       std::int64_t place = 0;
-      for (std::int64_t i = 1; i < lines.length && best == best; ++i) {  // NaN wins.
+      // NaN compares as the largest and stops the search.
+      for (std::int64_t i = 1; i < lines.length && best == best; ++i) {
         const T x = *reinterpret_cast<const T*>(line + i * lines.stride);
         if (Largest ? !(x <= best) : !(x >= best)) best = x, place = i;
       }
@@ -122,19 +124,20 @@ Made by_dtype(const Signature& signature, Visit visit) {
 template <bool Largest>
 Made place(const Signature& signature) {
   const std::size_t outputs = signature.outputs.size();
-  if (signature.inputs.empty() || outputs == 0 || outputs > 2) return unsupported(signature, "not one input");
+  if (signature.inputs.empty() || outputs == 0 || outputs > 2)
+    return unsupported(signature, "expected one input");
   Signature flat = signature;
   Operand& in = flat.inputs[0];
   const Attributes attributes{signature};
   if (!attributes.has("dim") && !attributes.has("axis") && signature.type.starts_with("aten::")) {
-    if (!in.is_packed() || outputs == 2) return unsupported(signature, "no dimension, and a view");
+    if (!in.is_packed() || outputs == 2) return unsupported(signature, "a dimension is required for views");
     in.shape = {in.elements()};
     in.strides = {1};
   }
   EMPLACE_TRY_ASSIGN(const auto axis, axis_of(flat, 0));
-  if (in.shape[axis] == 0) return unsupported(signature, "the largest of nothing");
+  if (in.shape[axis] == 0) return unsupported(signature, "the dimension is empty");
   if (flat.outputs.back().dtype != DType::kI64 || (outputs == 2 && flat.outputs[0].dtype != in.dtype)) {
-    return unsupported(signature, "places that are not i64, or values of another dtype");
+    return unsupported(signature, "expected indices of dtype i64 and values of the input's dtype");
   }
   EMPLACE_TRY_ASSIGN(const auto lines, lines_of(flat, axis, false));
   return by_dtype(flat, [&]<class T>(T) -> Made {
@@ -147,14 +150,15 @@ Made place(const Signature& signature) {
 
 Made running_sum(const Signature& signature) {
   if (signature.inputs.empty() || signature.outputs.size() != 1)
-    return unsupported(signature, "not one input");
+    return unsupported(signature, "expected one input");
   Attributes attributes{signature};
   if (attributes.flag("exclusive", false) || attributes.flag("reverse", false)) {
-    return unsupported(signature, "exclusive and reverse are not there");
+    return unsupported(signature, "exclusive and reverse are not supported");
   }
   if (attributes.fault()) return *attributes.fault();
   EMPLACE_TRY_ASSIGN(const auto axis, axis_of(signature, 0));
-  if (signature.inputs[0].dtype != signature.outputs[0].dtype) return unsupported(signature, "another dtype");
+  if (signature.inputs[0].dtype != signature.outputs[0].dtype)
+    return unsupported(signature, "input and output differ in dtype");
   EMPLACE_TRY_ASSIGN(const auto lines, lines_of(signature, axis, true));
   return by_dtype(signature, [&]<class T>(T) -> Made {
     auto kernel = std::make_unique<RunningSumKernel<T>>();
@@ -163,7 +167,8 @@ Made running_sum(const Signature& signature) {
   });
 }
 
-/// out[…, index] = on, all else off, the depth last. ONNX hands both as its third input.
+/// out[…, index] = on, all other elements off; the depth is the last dimension. ONNX passes both values as
+/// its third input.
 class OneHotKernel final : public Kernel {
  public:
   std::size_t scratch_bytes() const override { return indices.bytes(); }
@@ -191,19 +196,19 @@ class OneHotKernel final : public Kernel {
 
 Made one_hot(const Signature& signature) {
   if (signature.inputs.empty() || signature.outputs.size() != 1)
-    return unsupported(signature, "not one output");
+    return unsupported(signature, "expected one output");
   const Operand &index = signature.inputs[0], &out = signature.outputs[0];
   Shape lead = out.shape;
-  if (lead.empty() || lead.back() == 0) return unsupported(signature, "no depth");
+  if (lead.empty() || lead.back() == 0) return unsupported(signature, "the depth is missing");
   lead.pop_back();
   Attributes attributes{signature};
   const std::int64_t axis = attributes.integer("axis", -1);
   if (attributes.fault()) return *attributes.fault();
   if (lead != index.shape || (axis != -1 && axis != static_cast<std::int64_t>(lead.size()))) {
-    return unsupported(signature, "a depth that is not the last dimension");
+    return unsupported(signature, "the depth is not the last dimension");
   }
   const auto indices = IndexList::make(index);
-  if (!indices) return unsupported(signature, "indices that are no integers");
+  if (!indices) return unsupported(signature, "expected integer indices");
   auto kernel = std::make_unique<OneHotKernel>();
   kernel->indices = *indices;
   kernel->depth = out.shape.back();
@@ -213,12 +218,13 @@ Made one_hot(const Signature& signature) {
   kernel->reads_values = signature.inputs.size() == 3;
   if (kernel->reads_values && (signature.inputs[2].dtype != out.dtype ||
                                signature.inputs[2].elements() != 2 || !signature.inputs[2].is_packed())) {
-    return unsupported(signature, "values that are not two of the output's dtype");
+    return unsupported(signature, "expected two values of the output's dtype");
   }
   return std::unique_ptr<Kernel>{std::move(kernel)};
 }
 
-/// Two outputs: the largest and where; two inputs: the larger of each pair. One of each is a reduction.
+/// Two outputs: extreme values and their indices. Two inputs: elementwise maximum or minimum. One of each:
+/// a reduction.
 template <bool Largest>
 Made extreme(const Signature& signature) {
   if (signature.outputs.size() == 2) return place<Largest>(signature);

@@ -1,5 +1,5 @@
 #pragma once
-/// The part of the lookup family that works along one dimension: places of maxima, running sums, one-hot.
+/// The part of the lookup family that works along one dimension: argmax, cumulative sums, one-hot.
 
 #include <span>
 

@@ -6,11 +6,11 @@
 namespace emplace::cpu {
 namespace {
 
-/// A transposed box goes by squares through the nearest cache, so that both sides see whole runs of cache
-/// lines, however far apart the rows are (powers of two would fall on one another there).
+/// A transposed box is copied in square tiles through the L1 cache, so that both sides use whole runs of
+/// cache lines at any row stride (powers of two would map to the same cache sets).
 constexpr std::int64_t kTileRows = 64, kTileColumns = 64;
 
-/// The target's largest stride outermost: it is written in order.
+/// Sorts dimensions by descending target stride: the target is written in order.
 void sort_by_target(StridedLoop& loop) {
   for (std::size_t d = 1; d < loop.dims; ++d) {
     std::size_t to = d;

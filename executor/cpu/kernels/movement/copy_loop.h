@@ -1,6 +1,5 @@
 #pragma once
-/// A box of elements moved from one place to another, or filled: what every kernel that moves data is made
-/// of.
+/// Copies or fills a box of elements: the building block of all movement kernels.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,19 +11,19 @@
 
 namespace emplace::cpu {
 
-/// Where a box lies in a tensor's memory. [elements]
+/// Position of a box in a tensor's memory [elements].
 struct Box {
   std::vector<std::int64_t> strides;
   std::int64_t offset = 0;
 };
 
-/// Immutable; run() from any thread. The boxes do not overlap.
+/// Immutable. run(): any thread. The boxes must not overlap.
 class CopyLoop {
  public:
-  /// None if more than 8 dimensions are left that lie in different orders.
+  /// Empty if more than 8 dimensions remain after merging.
   static std::optional<CopyLoop> make(const std::vector<std::int64_t>& shape, const Box& target,
                                       const Box& source, std::int64_t element_bytes);
-  /// Pointers to the tensors' first elements.
+  /// Arguments: pointers to the first elements of the tensors.
   void run(std::byte* target, const std::byte* source) const;
 
  private:
@@ -34,10 +33,10 @@ class CopyLoop {
   LoadTile copy_ = nullptr;
 };
 
-/// Immutable; run() from any thread.
+/// Immutable. run(): any thread.
 class FillLoop {
  public:
-  /// `bits` as scalar_bits gives them. None as above.
+  /// `bits`: from scalar_bits(). Empty if more than 8 dimensions remain.
   static std::optional<FillLoop> make(const std::vector<std::int64_t>& shape, const Box& target,
                                       std::int64_t element_bytes, std::uint64_t bits);
   void run(std::byte* target) const;

@@ -1,4 +1,4 @@
-/// Tensors out of nothing: constants, what shapes say, and random masks.
+/// Tensors computed without input values: constants, shapes, random masks.
 #include <array>
 #include <bit>
 #include <cmath>
@@ -16,7 +16,7 @@ namespace {
 using Made = Result<std::unique_ptr<Kernel>>;
 
 Made filled(const Signature& signature, double value) {
-  if (signature.outputs.size() != 1) return unsupported(signature, "not one output");
+  if (signature.outputs.size() != 1) return unsupported(signature, "expected one output");
   MovementBuilder builder{signature};
   builder.fill(0, value);
   return std::move(builder).finish();
@@ -32,7 +32,7 @@ Made constant(const Signature& signature, const char* key, double fallback) {
 Made full(const Signature& signature) { return constant(signature, "fill_value", 0.5); }
 Made constant_of_shape(const Signature& signature) { return constant(signature, "value", 0); }
 
-/// Output k is made of an input's shape, which the signature holds.
+/// Output k is computed from an input's shape in the signature.
 class ShapeKernel final : public Kernel {
  public:
   void run(std::span<const std::byte* const> /*inputs*/, std::span<std::byte* const> outputs,
@@ -50,7 +50,7 @@ Made numbers(const Signature& signature, const std::vector<std::vector<std::int6
     const Operand& out = signature.outputs[k];
     if (k >= lists.size() || out.elements() != static_cast<std::int64_t>(lists[k].size()) ||
         (out.dtype != DType::kI64 && out.dtype != DType::kI32)) {
-      return unsupported(signature, "an output that does not hold a shape");
+      return unsupported(signature, "output cannot hold a shape");
     }
     std::vector<std::byte>& bytes = kernel->values.emplace_back();
     for (const std::int64_t number : lists[k]) {
@@ -67,12 +67,12 @@ Made shape(const Signature& signature) {
   return numbers(signature, lists);
 }
 Made size(const Signature& signature) {
-  if (signature.inputs.empty()) return unsupported(signature, "no input");
+  if (signature.inputs.empty()) return unsupported(signature, "expected an input");
   return numbers(signature, {{signature.inputs[0].elements()}});
 }
 
-/// Element i is drawn from the words of splitmix64(i / 2): the same in every step, on every device, by every
-/// op of this signature.
+/// Element i is drawn from the words of splitmix64(i / 2): the same in every step, on every device, for
+/// every op of this signature.
 class RandomKernel final : public Kernel {
  public:
   enum class Draw : std::uint8_t { kMask, kUniform, kDropout };
@@ -97,7 +97,7 @@ class RandomKernel final : public Kernel {
       });
     }
   }
-  /// What a mask is drawn over is not read; dropout reads an element before it writes it.
+  /// The overwritten input of a mask op is not read; dropout reads an element before writing it.
   bool may_overwrite(std::size_t input) const override { return input == 0 && in_place; }
 
   template <class Visit>
@@ -113,7 +113,7 @@ class RandomKernel final : public Kernel {
 
   Draw draw = Draw::kMask;
   std::int64_t count = 0;
-  std::uint64_t below = 0;  ///< Words below it are 1: up to 2^32.
+  std::uint64_t below = 0;  ///< Words below this limit give 1; at most 2^32.
   float scale = 1;
   bool masked = false, in_place = false;
 };
@@ -122,7 +122,7 @@ Made random(const Signature& signature, RandomKernel::Draw draw, double chance) 
   const Operand& out = signature.outputs[0];
   if (out.dtype != DType::kF32)
     return unsupported(signature, "no kernel for " + std::string{dtype_name(out.dtype)});
-  if (!(chance >= 0 && chance <= 1)) return unsupported(signature, "a chance outside 0 and 1");
+  if (!(chance >= 0 && chance <= 1)) return unsupported(signature, "probability outside [0, 1]");
   auto kernel = std::make_unique<RandomKernel>();
   kernel->draw = draw;
   kernel->count = out.elements();
@@ -136,27 +136,27 @@ Made random(const Signature& signature, RandomKernel::Draw draw, double chance) 
 }
 
 Made bernoulli(const Signature& signature) {
-  if (signature.outputs.size() != 1) return unsupported(signature, "not one output");
+  if (signature.outputs.size() != 1) return unsupported(signature, "expected one output");
   Attributes attributes{signature};
   const double chance = attributes.number("p", 0.5);
   if (attributes.fault()) return *attributes.fault();
   return random(signature, RandomKernel::Draw::kMask, chance);
 }
 Made uniform(const Signature& signature) {
-  if (signature.outputs.size() != 1) return unsupported(signature, "not one output");
+  if (signature.outputs.size() != 1) return unsupported(signature, "expected one output");
   return random(signature, RandomKernel::Draw::kUniform, 1);
 }
 Made dropout(const Signature& signature) {
   if (signature.inputs.empty() || signature.outputs.empty() || signature.outputs.size() > 2) {
-    return unsupported(signature, "not one input, or more than a mask beside the output");
+    return unsupported(signature, "expected one input, one output and an optional mask");
   }
   const Operand &in = signature.inputs[0], &out = signature.outputs[0];
   if (in.dtype != out.dtype || in.shape != out.shape || !in.is_packed()) {
-    return unsupported(signature, "an input that is not packed, or not as the output");
+    return unsupported(signature, "expected a packed input with the output's shape and dtype");
   }
   if (signature.outputs.size() == 2 &&
       (signature.outputs[1].dtype != DType::kBool || signature.outputs[1].shape != out.shape)) {
-    return unsupported(signature, "a mask that is not bool, or not as the output");
+    return unsupported(signature, "expected a bool mask with the output's shape");
   }
   Attributes attributes{signature};
   const double p = attributes.number("p", 0.5);
@@ -168,7 +168,7 @@ constexpr KernelEntry kCreationKernels[] = {
     {"aten::zeros", zeros},
     {"aten::new_zeros", zeros},
     {"aten::zeros_like", zeros},
-    {"aten::empty", zeros},  // What is in memory is not the same every time.
+    {"aten::empty", zeros},  // Uninitialised memory would not be deterministic.
     {"aten::new_empty", zeros},
     {"aten::empty_like", zeros},
     {"ZerosLike", zeros},

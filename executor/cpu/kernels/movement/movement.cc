@@ -21,12 +21,12 @@ Result<Unit> expect(const Signature& signature, std::size_t inputs, std::size_t 
       signature, fmt::format("{} inputs and {} outputs", signature.inputs.size(), signature.outputs.size()));
 }
 
-/// Element after element in row-major order; the shape may change.
+/// Copies all elements in row-major order; the shape may change.
 Made copy_of(const Signature& signature, std::size_t input) {
   EMPLACE_TRY(expect(signature, input + 1));
   const Operand& in = signature.inputs[input];
   if (in.elements() != signature.outputs[0].elements())
-    return unsupported(signature, "the element counts differ");
+    return unsupported(signature, "element counts differ");
   MovementBuilder builder{signature};
   builder.copy(input, 0, in.shape, {in.strides}, {packed_strides(in.shape)});
   return std::move(builder).finish();
@@ -40,11 +40,12 @@ Made permuted(const Signature& signature, const Shape& order) {
   const Operand &in = signature.inputs[0], &out = signature.outputs[0];
   Box source;
   std::vector<bool> used(in.shape.size(), false);
-  if (order.size() != in.shape.size()) return unsupported(signature, "an order of other dimensions");
+  if (order.size() != in.shape.size())
+    return unsupported(signature, "order does not match the number of dimensions");
   for (const std::int64_t entry : order) {
     EMPLACE_TRY_ASSIGN(const auto d, dimension(signature, entry, in.shape.size()));
     if (used[d] || out.shape.size() != order.size() || out.shape[source.strides.size()] != in.shape[d]) {
-      return unsupported(signature, "an order that does not give the output's shape");
+      return unsupported(signature, "order does not match the output shape");
     }
     used[d] = true;
     source.strides.push_back(in.strides[d]);
@@ -87,11 +88,12 @@ Made expand(const Signature& signature) {
   return std::move(builder).finish();
 }
 
-/// Whole copies side by side: as often as the output's shape asks for.
+/// Repeats the whole input until the output's shape is filled.
 Made repeat(const Signature& signature) {
   EMPLACE_TRY(expect(signature, 1));
   const Operand &in = signature.inputs[0], &out = signature.outputs[0];
-  if (in.shape.size() > out.shape.size()) return unsupported(signature, "an output of fewer dimensions");
+  if (in.shape.size() > out.shape.size())
+    return unsupported(signature, "output has fewer dimensions than the input");
   const std::size_t skip = out.shape.size() - in.shape.size();
   Shape shape;
   Box source, target;
@@ -111,7 +113,7 @@ Made repeat(const Signature& signature) {
   return std::move(builder).finish();
 }
 
-/// One input behind the other along a dimension, each filling the others.
+/// Concatenates inputs along a dimension; the other dimensions must match.
 Made joined(const Signature& signature, std::size_t count, std::int64_t dim) {
   const Operand& out = signature.outputs[0];
   EMPLACE_TRY_ASSIGN(const auto axis, dimension(signature, dim, out.shape.size()));
@@ -119,7 +121,7 @@ Made joined(const Signature& signature, std::size_t count, std::int64_t dim) {
   std::int64_t at = 0;
   for (std::size_t k = 0; k < count; ++k) {
     const Operand& in = signature.inputs[k];
-    if (in.elements() == 0) continue;  // Even of another rank: frameworks start lists with such.
+    if (in.elements() == 0) continue;  // Empty inputs may have any rank: frameworks start lists with them.
     bool fits = in.shape.size() == out.shape.size();
     for (std::size_t d = 0; fits && d < out.shape.size(); ++d) {
       fits = d == axis ? at + in.shape[d] <= out.shape[d] : in.shape[d] == out.shape[d];
@@ -138,7 +140,7 @@ Made concatenate(const Signature& signature) {
   const Operand &first = signature.inputs[0], &out = signature.outputs[0];
   std::size_t count = signature.inputs.size();
   std::int64_t dim = attributes.integer("dim", attributes.integer("axis", 0));
-  if (signature.type == "ConcatV2") {  // The last input is the axis, whose value shows in the shapes.
+  if (signature.type == "ConcatV2") {  // The last input is the axis; its value follows from the shapes.
     --count;
     dim = 0;
     for (std::size_t d = 0; d < std::min(first.shape.size(), out.shape.size()); ++d) {
@@ -156,18 +158,19 @@ Made stack(const Signature& signature) {
   EMPLACE_TRY_ASSIGN(const auto axis, dimension(signature, dim, signature.outputs[0].shape.size()));
   Signature raised = signature;
   for (Operand& in : raised.inputs) {
-    if (in.shape.size() < axis) return unsupported(signature, "inputs of fewer dimensions");
+    if (in.shape.size() < axis) return unsupported(signature, "an input has too few dimensions");
     in.shape.insert(in.shape.begin() + static_cast<std::ptrdiff_t>(axis), 1);
     in.strides.insert(in.strides.begin() + static_cast<std::ptrdiff_t>(axis), 0);
   }
   return joined(raised, raised.inputs.size(), dim);
 }
 
-/// Consecutive pieces along a dimension; `drop` removes it.
+/// Splits the input into consecutive pieces along a dimension; `drop` removes the dimension.
 Made cut(const Signature& signature, bool drop) {
-  if (signature.inputs.empty() || signature.outputs.empty()) return unsupported(signature, "no operands");
+  if (signature.inputs.empty() || signature.outputs.empty())
+    return unsupported(signature, "expected inputs and outputs");
   Attributes attributes{signature};
-  // TensorFlow gives the dimension first, as a scalar; it shows in the shapes.
+  // TensorFlow passes the dimension first, as a scalar; it follows from the shapes.
   std::size_t input = 0;
   while (input + 1 < signature.inputs.size() &&
          (signature.inputs[input].dtype != signature.outputs[0].dtype ||
@@ -194,7 +197,7 @@ Made cut(const Signature& signature, bool drop) {
     for (std::size_t d = 0; fits && d < shape.size(); ++d) {
       fits = d == axis ? at + shape[d] <= in.shape[d] : shape[d] == in.shape[d];
     }
-    if (!fits) return unsupported(signature, fmt::format("output {} does not lie in the input", k));
+    if (!fits) return unsupported(signature, fmt::format("output {} exceeds the input", k));
     builder.copy(input, k, shape, {in.strides, at * in.strides[axis]}, {packed_strides(shape)});
     at += shape[axis];
   }

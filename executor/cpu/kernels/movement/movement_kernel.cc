@@ -42,12 +42,12 @@ void MovementBuilder::copy(std::size_t input, std::size_t output, const std::vec
                            const Box& source, const Box& target) {
   const DType dtype = signature_.outputs[output].dtype;
   if (signature_.inputs[input].dtype != dtype) {
-    return fail("from " + std::string{dtype_name(signature_.inputs[input].dtype)} + " to " +
-                std::string{dtype_name(dtype)} + "; it only moves");
+    return fail("cannot convert from " + std::string{dtype_name(signature_.inputs[input].dtype)} + " to " +
+                std::string{dtype_name(dtype)});
   }
   if (count_of(shape) == 0) return;
   auto loop = CopyLoop::make(shape, target, source, element_bytes(dtype));
-  if (!loop) return fail("more than 8 dimensions in different orders");
+  if (!loop) return fail("more than 8 dimensions remain after merging");
   kernel_->copies.push_back({input, output, *loop});
 }
 
@@ -55,10 +55,10 @@ void MovementBuilder::fill_box(std::size_t output, const std::vector<std::int64_
                                double value) {
   const DType dtype = signature_.outputs[output].dtype;
   if (value != 0 && (dtype == DType::kF16 || dtype == DType::kBF16)) {
-    return fail("fills with 0 only in " + std::string{dtype_name(dtype)});
+    return fail("only 0 is supported as a fill value in " + std::string{dtype_name(dtype)});
   }
   auto loop = FillLoop::make(shape, target, element_bytes(dtype), scalar_bits(dtype, value));
-  if (!loop) return fail("more than 8 dimensions in different orders");
+  if (!loop) return fail("more than 8 dimensions remain after merging");
   kernel_->fills.push_back({output, *loop});
 }
 
@@ -69,7 +69,7 @@ void MovementBuilder::fill(std::size_t output, double value) {
 
 void MovementBuilder::fill_around(std::size_t output, const std::vector<std::int64_t>& begin,
                                   const std::vector<std::int64_t>& end, double value) {
-  // Before and behind in each dimension, within the box in the ones before it.
+  // The regions before and after the box in each dimension, within the box in the preceding dimensions.
   std::vector<std::int64_t> shape = signature_.outputs[output].shape;
   const std::vector<std::int64_t> strides = packed_strides(shape);
   std::int64_t offset = 0;
@@ -106,7 +106,7 @@ std::int64_t count_of(const std::vector<std::int64_t>& shape) {
 Result<std::size_t> dimension(const Signature& signature, std::int64_t dim, std::size_t rank) {
   const std::int64_t at = dim < 0 ? dim + static_cast<std::int64_t>(rank) : dim;
   if (at >= 0 && at < static_cast<std::int64_t>(rank)) return static_cast<std::size_t>(at);
-  return unsupported(signature, fmt::format("dimension {} of {}", dim, rank));
+  return unsupported(signature, fmt::format("dimension {} is out of range for {} dimensions", dim, rank));
 }
 
 }  // namespace emplace::cpu

@@ -1,5 +1,5 @@
 #pragma once
-/// Boxes copied from inputs to outputs, and what lies around them filled.
+/// Copies boxes from inputs to outputs, and fills the space around them.
 
 #include <string_view>
 
@@ -8,16 +8,16 @@
 
 namespace emplace::cpu {
 
-/// Collects the parts of one kernel; the first that cannot be had is its error.
+/// Collects the parts of a kernel; the first error is its result.
 class MovementBuilder {
  public:
   explicit MovementBuilder(const Signature& signature);
 
-  /// Input `input`'s elements, seen as `shape` in box `source`, to output `output`'s box `target`.
-  /// Errors: dtypes that differ; too many dimensions.
+  /// Copies input `input`, viewed as `shape` in box `source`, to box `target` of output `output`. Errors:
+  /// different dtypes; too many dimensions.
   void copy(std::size_t input, std::size_t output, const std::vector<std::int64_t>& shape, const Box& source,
             const Box& target);
-  /// All of output `output` but the box [begin, end).
+  /// Fills output `output` outside the box [begin, end).
   void fill_around(std::size_t output, const std::vector<std::int64_t>& begin,
                    const std::vector<std::int64_t>& end, double value);
   void fill(std::size_t output, double value);
@@ -36,10 +36,10 @@ class MovementBuilder {
 };
 
 std::vector<std::int64_t> packed_strides(const std::vector<std::int64_t>& shape);
-std::int64_t count_of(const std::vector<std::int64_t>& shape);  ///< Elements.
-/// Parts of the movement family in a file of their own: slices, pads and their backward.
+std::int64_t count_of(const std::vector<std::int64_t>& shape);  ///< Number of elements.
+/// Slices, pads and their backward: movement kernels in a separate file.
 std::span<const KernelEntry> box_kernels();
-/// A dimension counted from the end if negative. Errors: kUnsupported if there is none such.
+/// A dimension; negative values count from the end. Errors: kUnsupported if out of range.
 Result<std::size_t> dimension(const Signature& signature, std::int64_t dim, std::size_t rank);
 
 }  // namespace emplace::cpu

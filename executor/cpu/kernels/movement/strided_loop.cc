@@ -41,7 +41,7 @@ std::optional<StridedLoop> collapse(const std::vector<std::int64_t>& shape,
       loop.stride[k][loop.dims - 1] = strides[k][d] * element_bytes[k];
     }
   }
-  if (loop.dims == 0) {  // One element: a row of one, packed.
+  if (loop.dims == 0) {  // One element: a packed row of one.
     loop.dims = 1;
     loop.extent[0] = 1;
     for (std::size_t k = 0; k < operands; ++k) loop.stride[k][0] = element_bytes[k];

@@ -1,5 +1,5 @@
 #pragma once
-/// Walking over several tensors of one shape that lie in memory each in its own way.
+/// Iterates over several tensors of one shape with arbitrary strides.
 
 #include <array>
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace emplace::cpu {
 
-/// Dimensions that are left after those of one element are dropped and those that lie behind one another in
-/// every operand are merged. Strides are in bytes; a stride of 0 repeats.
+/// The merged dimensions: size-1 dimensions are dropped, and dimensions that are contiguous in every
+/// operand are merged. Strides are in bytes; stride 0 repeats an element.
 struct StridedLoop {
   static constexpr std::size_t kMostDims = 8, kMostOperands = 4;
 
@@ -21,22 +21,23 @@ struct StridedLoop {
 
   std::int64_t inner() const { return extent[dims - 1]; }
   std::int64_t inner_stride(std::size_t operand) const { return stride[operand][dims - 1]; }
-  /// All dimensions but the last; 0 if any is empty.
+  /// Product of all dimensions but the last; 0 if any is empty.
   std::int64_t rows() const;
   std::int64_t elements() const { return rows() * inner(); }
-  /// Moves dimension `from` to place `to`.
+  /// Moves dimension `from` to position `to`.
   void move(std::size_t from, std::size_t to);
 };
 
-/// The loop over `shape`; strides in elements, one list of dims per operand, and each one's element size [B].
-/// None if more than kMostDims dimensions are left.
+/// The loop over `shape`. Input: strides in elements, one list of dims per operand, and the element size of
+/// each operand [B]. Empty if more than kMostDims dimensions remain.
 std::optional<StridedLoop> collapse(const std::vector<std::int64_t>& shape,
                                     std::span<const std::vector<std::int64_t>> strides,
                                     std::span<const std::int64_t> element_bytes);
-/// As collapse() over the loop itself: after its dimensions were moved.
+/// Merges the dimensions of a loop again after they were reordered.
 StridedLoop merged(const StridedLoop& loop);
 
-/// Counts through the first `dims` dimensions of a loop and keeps each operand's byte offset; no division.
+/// Iterates over the first `dims` dimensions of a loop and tracks the byte offset of each operand, without
+/// division.
 template <std::size_t Operands>
 class Odometer {
  public:

@@ -17,7 +17,7 @@ T& at(std::byte* memory, std::int64_t offset) {
   return *reinterpret_cast<T*>(memory + offset);
 }
 
-/// target row c of 8 floats is source column c: 8 source rows become 8 target columns.
+/// Target row c (8 floats) is source column c: 8 source rows become 8 target columns.
 void transpose_8x8(const std::byte* source, std::int64_t source_stride, std::byte* target,
                    std::int64_t target_stride) {
   __m256 row[8], pair[8], quad[8];
@@ -73,10 +73,10 @@ void copy(const std::byte* source, std::int64_t row_stride, std::int64_t column_
   }
   std::int64_t done_rows = 0, done_columns = 0;
   if constexpr (sizeof(T) == 4) {
-    if (row_stride == kSize) {  // Source rows run along target columns.
+    if (row_stride == kSize) {  // Source rows are contiguous along target columns.
       done_rows = rows / 8 * 8;
       done_columns = columns / 8 * 8;
-      // Cache lines of the source hold 16: both halves while the line is near.
+      // A cache line of the source holds 16 elements: both halves are used while it is cached.
       for (std::int64_t c = 0; c < done_columns; c += 8) {
         for (std::int64_t r = 0; r < done_rows; r += 8) {
           transpose_8x8(source + c * column_stride + r * kSize, column_stride,

@@ -1,5 +1,5 @@
 #pragma once
-/// Small matrices between memory in any order and rows: what makes transposed operands cheap.
+/// Copies small matrices between strided memory and packed rows; makes transposed operands cheap.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,14 +13,14 @@ using LoadTile = void (*)(const std::byte* source, std::int64_t row_stride, std:
                           std::int64_t rows, std::int64_t columns, std::byte* target,
                           std::int64_t target_row_stride);
 
-/// Moves elements as they are. @pre element_bytes is 1, 2, 4 or 8.
+/// Copies elements unchanged. @pre element_bytes is 1, 2, 4 or 8.
 LoadTile copy_tile(std::int64_t element_bytes);
-/// Converts from one dtype to another as static_cast does; null for f16 and bf16, and to dtypes that nothing
-/// computes in (f32, f64, i64 and i32 are computed in).
+/// Converts between dtypes as static_cast does. Null for f16 and bf16, and for targets other than the
+/// compute dtypes f32, f64, i64 and i32.
 LoadTile convert_tile(DType from, DType to);
 
-/// The bytes of `value` as an element, in the low ones of the word. Integers are cut off and clamped. @pre
-/// The dtype is not f16 or bf16, unless the value is 0.
+/// The bytes of `value` as an element, in the low bytes of the word. Integers are truncated and clamped.
+/// @pre The dtype is not f16 or bf16, unless the value is 0.
 std::uint64_t scalar_bits(DType dtype, double value);
 
 }  // namespace emplace::cpu

@@ -23,7 +23,7 @@ void invert(const BatchNorm& norm, const float* variance, float* inverse) {
 class BatchNormForward final : public Kernel {
  public:
   explicit BatchNormForward(const BatchNorm& norm) : norm_{norm} {}
-  /// Room for statistics that the op does not put out.
+  /// Space for statistics that are not outputs of the op.
   std::size_t scratch_bytes() const override { return 2 * list_bytes(norm_); }
   void run(Inputs inputs, Outputs outputs, std::byte* scratch) const override {
     const bool puts_out = outputs.size() == 3;
@@ -72,7 +72,7 @@ class BatchNormBackward final : public Kernel {
       if (to_scale != nullptr) to_scale[c] = static_cast<float>(sums.product);
       if (to_shift != nullptr) to_shift[c] = static_cast<float>(sums.gradient);
       if (to_source == nullptr) continue;
-      // Statistics that are given do not change with the source.
+      // Fixed statistics do not depend on the source.
       const double share = norm_.fixed_statistics ? 0 : 1 / norm_.shape.count();
       batch_norm::apply_backward(norm_.shape, c, gradient, source, mean[c],
                                  scale != nullptr ? inverse[c] * scale[c] : inverse[c],

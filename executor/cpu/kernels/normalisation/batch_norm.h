@@ -9,7 +9,7 @@
 
 namespace emplace::cpu {
 
-/// Where the inputs of an op stand that an op may lack.
+/// Input positions of optional operands.
 struct NormalisationPlaces {
   static constexpr std::size_t kNone = ~std::size_t{0};
   std::size_t scale = kNone, shift = kNone, mean = kNone, variance = kNone;
@@ -18,13 +18,14 @@ struct NormalisationPlaces {
 struct BatchNorm {
   batch_norm::Shape shape;
   NormalisationPlaces places;
-  bool fixed_statistics = false;  ///< Mean and variance are inputs; backward else mean and inverse deviation.
+  /// Mean and variance are inputs. Otherwise backward gets mean and inverse deviation.
+  bool fixed_statistics = false;
   float epsilon = 0;
 };
 
 /// Source, … → target (, mean, inverse deviation).
 std::unique_ptr<Kernel> make_plane_batch_norm(const BatchNorm& norm);
-/// Target's gradient, source, … → those of the gradients of source, scale and shift that are `asked` for.
+/// Target's gradient, source, … → the requested gradients of source, scale and shift.
 std::unique_ptr<Kernel> make_plane_batch_norm_backward(const BatchNorm& norm, std::array<bool, 3> asked);
 
 }  // namespace emplace::cpu

@@ -1,5 +1,5 @@
-// Batch and layer normalisation and their gradients. Frameworks keep 1 / √(variance + ε), oneDNN the
-// variance: the one is made of the other; backward, ε is in it already.
+// Batch and layer normalisation and their gradients. Frameworks store 1 / √(variance + ε), oneDNN stores
+// the variance; each is computed from the other. Backward, ε is included already.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -29,7 +29,7 @@ class Forward final : public Kernel {
         statistics_{statistics},
         epsilon_{epsilon} {}
 
-  /// Room for statistics that the op does not put out.
+  /// Space for statistics that are not outputs of the op.
   std::size_t scratch_bytes() const override { return room() * 2 + program_.scratch_bytes(); }
   void run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
            std::byte* scratch) const override {
@@ -64,7 +64,7 @@ class Forward final : public Kernel {
   const float epsilon_;
 };
 
-/// Target's gradient, source, … → those of the gradients of source, scale and shift that are asked for.
+/// Target's gradient, source, … → the requested gradients of source, scale and shift.
 class Backward final : public Kernel {
  public:
   struct Options {
@@ -96,7 +96,7 @@ class Backward final : public Kernel {
     const bool affine = options_.places.scale != kNone;
     if (affine) {
       taken[reads++] = inputs[options_.places.scale];
-      taken[reads++] = inputs[options_.places.scale];  // In the place of the shift, which is not read.
+      taken[reads++] = inputs[options_.places.scale];  // Replaces the shift, which is not read.
     }
 
     std::array<std::byte*, 3> given{};
@@ -121,10 +121,10 @@ class Backward final : public Kernel {
 };
 
 Error wrong_count(const Signature& signature) {
-  return unsupported(signature, "another number of inputs or outputs than it has");
+  return unsupported(signature, "wrong number of inputs or outputs");
 }
 
-/// f32, one number for each of `count`.
+/// True for f32 with `count` elements.
 bool is_list(const Operand& operand, std::int64_t count) {
   return operand.dtype == DType::kF32 && operand.elements() == count;
 }
@@ -137,10 +137,10 @@ bool are_lists(const Signature& signature, const Places& places, std::int64_t st
          fits(places.variance, statistics);
 }
 Error unlike_lists(const Signature& signature) {
-  return unsupported(signature, "scale, shift and statistics are not lists of f32 that fit the source");
+  return unsupported(signature, "expected scale, shift and statistics as f32 lists that match the source");
 }
 
-/// Batches of f32 have loops of their own.
+/// f32 batches use custom loops instead of oneDNN.
 std::optional<BatchNorm> plane_norm(const Normalisation& shape, const Places& places) {
   const Operand& source = shape.source;
   if (shape.of != Normalisation::Of::kBatch || source.dtype != DType::kF32) return std::nullopt;
@@ -155,7 +155,7 @@ Made finish_forward(const Signature& signature, const Normalisation& shape, cons
   if (!are_lists(signature, places, statistics, channels)) return unlike_lists(signature);
   if (signature.outputs.size() == 3 &&
       (!is_list(signature.outputs[1], statistics) || !is_list(signature.outputs[2], statistics))) {
-    return unsupported(signature, "the statistics that it puts out do not fit the source");
+    return unsupported(signature, "output statistics do not match the source");
   }
   if (const auto norm = plane_norm(shape, places)) return make_plane_batch_norm(*norm);
   auto program = onednn::normalise(shape);
@@ -171,11 +171,11 @@ Made finish_backward(const Signature& signature, Normalisation shape, const Plac
   if (!are_lists(signature, places, statistics, channels)) return unlike_lists(signature);
   const auto asked = static_cast<std::size_t>(std::ranges::count(mask, true));
   if (mask.size() != 3 || asked != signature.outputs.size()) {
-    return unsupported(signature, "output_mask and the number of outputs do not fit together");
+    return unsupported(signature, "output_mask does not match the number of outputs");
   }
   shape.affine = places.scale != kNone;
   if ((mask[1] || mask[2]) && !shape.affine) {
-    return unsupported(signature, "the gradient of a scale or shift without them");
+    return unsupported(signature, "gradient of a missing scale or shift");
   }
   if (const auto norm = plane_norm(shape, places)) {
     return make_plane_batch_norm_backward(*norm, {mask[0], mask[1], mask[2]});
@@ -192,8 +192,8 @@ Made finish_backward(const Signature& signature, Normalisation shape, const Plac
   return std::unique_ptr<Kernel>{std::make_unique<Backward>(std::move(program).value(), options)};
 }
 
-/// Source (, scale, shift) (, running mean, running variance) → target, mean, inverse deviation. The running
-/// ones are read only: an op that would change its inputs is none of a graph of values.
+/// Source (, scale, shift) (, running mean, running variance) → target, mean, inverse deviation. Running
+/// statistics are only read: ops of a value graph do not modify their inputs.
 Made make_batch_norm(const Signature& signature) {
   const std::size_t inputs = signature.inputs.size();
   if ((signature.outputs.size() != 3 && signature.outputs.size() != 1) ||
@@ -241,7 +241,7 @@ Made make_batch_norm_backward(const Signature& signature) {
   return finish_backward(signature, shape, places, mask);
 }
 
-/// Source as rows of what is normalised together; nothing if the attribute does not say.
+/// The source as rows that are normalised together; empty if the attribute does not match.
 std::optional<Operand> rows_of(const Operand& source, const std::vector<std::int64_t>& normalised) {
   const std::size_t rank = source.shape.size();
   if (normalised.empty() || normalised.size() > rank || source.elements() == 0 ||
@@ -262,7 +262,8 @@ Made make_layer_norm(const Signature& signature) {
   Normalisation shape{.of = Normalisation::Of::kLayer};
   shape.epsilon = static_cast<float>(attributes.number("eps", 1e-5));
   if (attributes.fault()) return *attributes.fault();
-  if (!rows) return unsupported(signature, "normalized_shape is not the end of the source's shape");
+  if (!rows)
+    return unsupported(signature, "normalized_shape does not match the last dimensions of the source");
   shape.source = *rows;
   Places places;
   if (inputs == 3) places.scale = 1, places.shift = 2;
@@ -280,7 +281,8 @@ Made make_layer_norm_backward(const Signature& signature) {
   const auto rows = rows_of(signature.inputs[1], attributes.integers("normalized_shape"));
   const auto mask = attributes.flags("output_mask", {true, true, true});
   if (attributes.fault()) return *attributes.fault();
-  if (!rows) return unsupported(signature, "normalized_shape is not the end of the source's shape");
+  if (!rows)
+    return unsupported(signature, "normalized_shape does not match the last dimensions of the source");
   Places places{.mean = 2, .variance = 3};
   if (inputs == 6) places.scale = 4;
   return finish_backward(signature, {.of = Normalisation::Of::kLayer, .source = *rows}, places, mask);

@@ -1,4 +1,4 @@
-// Softmax, its logarithm, the loss that is read out of it, and their gradients.
+// Softmax, log-softmax, the loss computed from them, and their gradients.
 #include <Eigen/Core>
 #include <algorithm>
 #include <array>
@@ -14,19 +14,18 @@ namespace {
 
 using Made = Result<std::unique_ptr<Kernel>>;
 
-/// [outer, axis, inner], packed.
+/// Packed shape [outer, axis, inner].
 struct Axis {
   std::int64_t outer = 1, count = 1, inner = 1;
 };
 
-/// Elements of the inner dimension that are worked on together, so that their maxima and sums stay in
-/// registers and the first level of the cache.
+/// Inner elements processed together, so that their maxima and sums stay in registers and the L1 cache.
 constexpr std::int64_t kColumns = 64;
 using Columns = Eigen::Array<float, Eigen::Dynamic, 1, 0, kColumns, 1>;
 using Read = Eigen::Map<const Columns>;
 using Write = Eigen::Map<Columns>;
 
-/// Along a dimension that is not the last: columns side by side. oneDNN goes through them one by one.
+/// Softmax along a dimension other than the last: columns side by side. oneDNN processes them one by one.
 class InnerSoftmax final : public Kernel {
  public:
   InnerSoftmax(Axis axis, bool log) : axis_{axis}, log_{log} {}
@@ -109,7 +108,7 @@ class InnerSoftmaxBackward final : public Kernel {
   const bool log_;
 };
 
-/// oneDNN takes the target first, frameworks its gradient.
+/// oneDNN takes the target first, frameworks pass its gradient first.
 class LastSoftmaxBackward final : public Kernel {
  public:
   explicit LastSoftmaxBackward(onednn::Program program) : program_{std::move(program)} {}
@@ -123,7 +122,7 @@ class LastSoftmaxBackward final : public Kernel {
   const onednn::Program program_;
 };
 
-/// The shape around dimension `dim`, which may count from the end; nothing if there is none.
+/// The shape around dimension `dim`; negative values count from the end; empty if out of range.
 std::optional<Axis> axis_of(const Operand& operand, std::int64_t dim) {
   const auto rank = static_cast<std::int64_t>(operand.shape.size());
   if (rank == 0) return dim == 0 || dim == -1 ? std::optional{Axis{}} : std::nullopt;
@@ -132,7 +131,7 @@ std::optional<Axis> axis_of(const Operand& operand, std::int64_t dim) {
   Axis axis{.count = operand.shape[at]};
   for (std::size_t d = 0; d < at; ++d) axis.outer *= operand.shape[d];
   axis.inner = operand.elements() / axis.outer / axis.count;
-  // Rows of one element are columns of it: these come out exactly.
+  // Rows of one element are processed as one column; the result is exact.
   if (axis.count == 1) std::swap(axis.outer, axis.inner);
   return axis;
 }
@@ -143,17 +142,17 @@ Operand rows(const Axis& axis, DType dtype) {
 
 Result<Axis> checked_axis(const Signature& signature, std::size_t inputs, std::string_view name) {
   if (signature.inputs.size() != inputs || signature.outputs.size() != 1) {
-    return unsupported(signature, "another number of inputs or outputs than it has");
+    return unsupported(signature, "wrong number of inputs or outputs");
   }
   for (const Operand& operand : signature.inputs) {
     if (operand.shape != signature.outputs[0].shape || operand.dtype != signature.outputs[0].dtype) {
-      return unsupported(signature, "inputs and output of unlike shapes or dtypes");
+      return unsupported(signature, "inputs and output differ in shape or dtype");
     }
   }
   Attributes attributes{signature};
   const auto axis = axis_of(signature.outputs[0], attributes.integer(name, -1));
   if (attributes.fault()) return *attributes.fault();
-  if (!axis) return unsupported(signature, "no such dimension, or one without elements");
+  if (!axis) return unsupported(signature, "the dimension does not exist or is empty");
   if (axis->inner > 1 && signature.outputs[0].dtype != DType::kF32) {
     return unsupported(signature,
                        "dtype " + std::string{dtype_name(signature.outputs[0].dtype)} + " along columns");
@@ -183,7 +182,7 @@ template <bool log>
 Made make_aten_backward(const Signature& signature) {
   return make_softmax_backward(signature, log);
 }
-/// From operator set 13 on; before it, the dimensions behind `axis` were one with it.
+/// Requires operator set 13 or later; earlier ones flatten the dimensions from `axis` on.
 template <bool log>
 Made make_onnx(const Signature& signature) {
   return make_softmax(signature, "axis", log);

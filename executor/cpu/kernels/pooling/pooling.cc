@@ -1,5 +1,5 @@
-// Pooling over the last two dimensions (the last one, for three-dimensional tensors of ONNX): maxima with
-// their places, means, means over an even grid, and their gradients.
+// Pooling over the last two dimensions (the last one for three-dimensional ONNX tensors): maxima with their
+// indices, means, adaptive means, and their gradients.
 #include <algorithm>
 
 #include "executor/cpu/kernels/pooling/pooling_kernel.h"
@@ -22,18 +22,17 @@ using pooling::MeanBackward;
 using pooling::Shape;
 using Dims = std::vector<std::int64_t>;
 
-/// Planes of the last `spatial` dimensions, 1 or 2. Errors: kUnsupported if the shapes are not those of
-/// pooling.
+/// Planes of the last `spatial` dimensions, 1 or 2. Errors: kUnsupported if the shapes do not match.
 Result<Shape> planes_of(const Signature& signature, const Operand& source, const Operand& target,
                         std::size_t spatial) {
   const std::size_t rank = source.shape.size();
   if (spatial < 1 || spatial > 2 || rank < spatial || target.shape.size() != rank ||
       !std::equal(source.shape.begin(), source.shape.end() - static_cast<std::ptrdiff_t>(spatial),
                   target.shape.begin())) {
-    return unsupported(signature, "source and target differ in more than one or two last dimensions");
+    return unsupported(signature, "source and target differ outside the pooled dimensions");
   }
   if (source.elements() == 0 || target.elements() == 0) {
-    return unsupported(signature, "a tensor without elements");
+    return unsupported(signature, "empty tensors are not supported");
   }
   Shape shape;
   shape.height.source = spatial == 2 ? source.shape[rank - 2] : 1;
@@ -42,13 +41,13 @@ Result<Shape> planes_of(const Signature& signature, const Operand& source, const
   shape.width.target = target.shape[rank - 1];
   shape.planes = source.elements() / shape.source_plane();
   if (shape.source_plane() > std::numeric_limits<std::int32_t>::max()) {
-    return unsupported(signature, "a plane of more than 2^31 elements");
+    return unsupported(signature, "plane of more than 2^31 elements");
   }
   return shape;
 }
 
-/// The shape, settled. Errors: kUnsupported if a window has no element, so that its maximum and mean would be
-/// of nothing.
+/// Completes the shape. Errors: kUnsupported if a window is empty, because its maximum and mean are
+/// undefined.
 Result<Shape> settled(const Signature& signature, Shape shape) {
   for (const Axis* axis : {&shape.height, &shape.width}) {
     bool sound = axis->taps > 0 && axis->stride > 0 && axis->dilation > 0 && axis->pad >= 0;
@@ -57,7 +56,7 @@ Result<Shape> settled(const Signature& signature, Shape shape) {
       while (tap < axis->taps && axis->place(p, tap) < 0) ++tap;
       sound = tap < axis->taps && axis->place(p, tap) < axis->source;
     }
-    if (!sound) return unsupported(signature, "a window without elements");
+    if (!sound) return unsupported(signature, "a window is empty");
   }
   shape.settle();
   return shape;
@@ -75,7 +74,7 @@ Result<Shape> aten_shape(const Signature& signature, Attributes& attributes, con
   const Dims taps = pair("kernel_size", {0, 0}), strides = pair("stride", taps);
   const Dims padding = pair("padding", {0, 0}), dilations = pair("dilation", {1, 1});
   if (taps.size() != 2 || strides.size() != 2 || padding.size() != 2 || dilations.size() != 2) {
-    return unsupported(signature, "kernel_size, stride, padding and dilation have one or two values");
+    return unsupported(signature, "expected one or two values of kernel_size, stride, padding and dilation");
   }
   Axis &height = shape.height, &width = shape.width;
   height = {height.source, height.target, taps[0], strides[0], padding[0], dilations[0], padding[0]};
@@ -91,11 +90,12 @@ Result<Shape> onnx_shape(const Signature& signature, Attributes& attributes) {
   const Dims dilations = attributes.integers("dilations", Dims(spatial, 1));
   Dims pads = attributes.integers("pads", Dims(2 * spatial, 0));
   if (strides.size() != spatial || dilations.size() != spatial || pads.size() != 2 * spatial) {
-    return unsupported(signature, "strides, dilations and pads need values for each spatial dimension");
+    return unsupported(signature,
+                       "expected values of strides, dilations and pads for each spatial dimension");
   }
   const std::string automatic = attributes.word("auto_pad", "NOTSET");
   if (automatic != "NOTSET" && automatic != "VALID" && !automatic.starts_with("SAME_")) {
-    return unsupported(signature, "auto_pad " + automatic + " is not known");
+    return unsupported(signature, "auto_pad " + automatic + " is unknown");
   }
   for (std::size_t d = 0; d < spatial; ++d) {
     Axis& axis = spatial == 2 && d == 0 ? shape.height : shape.width;
@@ -115,13 +115,13 @@ bool has(const Signature& signature, std::size_t inputs, std::size_t outputs) {
   return signature.inputs.size() == inputs && signature.outputs.size() == outputs;
 }
 Error wrong_count(const Signature& signature) {
-  return unsupported(signature, "another number of inputs or outputs than it has");
+  return unsupported(signature, "wrong number of inputs or outputs");
 }
 
 using Made = Result<std::unique_ptr<Kernel>>;
 
-/// The program of oneDNN that does the same (three to six times as fast, one core); nothing for f64, and
-/// where it does not do the same: a window that reaches behind the padding divides by less than its size.
+/// The equivalent oneDNN program (three to six times as fast on one core). Empty for f64, and where the
+/// result differs: a window beyond the padding divides by less than its size.
 std::optional<onednn::Program> library_program(const Shape& shape, onednn::Pooling::Of of, DType dtype,
                                                bool backward) {
   if (dtype != DType::kF32 && dtype != DType::kBF16) return std::nullopt;
@@ -141,7 +141,7 @@ std::optional<onednn::Program> library_program(const Shape& shape, onednn::Pooli
     pooling.pads_end.push_back(std::max<std::int64_t>(0, seen));
   }
   auto program = backward ? onednn::pool_backward(pooling) : onednn::pool(pooling);
-  // For bf16 there is nothing else.
+  // bf16 has no other implementation.
   if (!program.ok() || (program->is_reference() && dtype == DType::kF32)) return std::nullopt;
   return std::move(program).value();
 }
@@ -173,7 +173,7 @@ Made make_max_backward(const Signature& signature) {
   if (!has(signature, 3, 1) || signature.inputs[2].dtype != DType::kI64) return wrong_count(signature);
   EMPLACE_TRY_ASSIGN(const auto shape, planes_of(signature, signature.outputs[0], signature.inputs[0], 2));
   if (signature.inputs[2].shape != signature.inputs[0].shape) {
-    return unsupported(signature, "places and gradient of unlike shapes");
+    return unsupported(signature, "indices and gradient differ in shape");
   }
   return make_loop(signature, shape, []<class T>(T) { return MaxBackward<T>{}; });
 }
@@ -193,7 +193,7 @@ Made make_mean_backward(const Signature& signature) {
   if (!has(signature, 2, 1)) return wrong_count(signature);
   Attributes attributes{signature};
   const auto shape = aten_shape(signature, attributes, signature.outputs[0], signature.inputs[0]);
-  // The files write this argument only where it is true, for unlike the forward op it has no default.
+  // The graph formats write this argument only if it is true; unlike the forward op it has no default.
   const bool with_padding = attributes.flag("count_include_pad", false);
   const std::int64_t divisor = attributes.integer("divisor_override", 0);
   if (attributes.fault()) return *attributes.fault();
@@ -229,7 +229,8 @@ Made make_onnx_max(const Signature& signature) {
   const bool by_column = attributes.flag("storage_order", false);
   if (attributes.fault()) return *attributes.fault();
   if (!shape.ok()) return shape.error();
-  if (places && by_column) return unsupported(signature, "places counted by column (storage_order 1)");
+  if (places && by_column)
+    return unsupported(signature, "column-major indices (storage_order 1) are not supported");
   const DType dtype = signature.outputs[0].dtype;
   if (!places && signature.inputs[0].dtype == dtype) {
     if (auto program = library_program(*shape, onednn::Pooling::Of::kMax, dtype, /*backward=*/false)) {
@@ -247,18 +248,18 @@ Made make_onnx_mean(const Signature& signature) {
   if (attributes.fault()) return *attributes.fault();
   if (!shape.ok()) return shape.error();
   if (shape->height.dilation != 1 || shape->width.dilation != 1) {
-    return unsupported(signature, "means over windows with holes (dilations)");
+    return unsupported(signature, "means with dilations are not supported");
   }
   return make_mean_of(signature, *shape, with_padding, 0);
 }
 
-/// All spatial dimensions are one row.
+/// All spatial dimensions are merged into one row.
 Made make_global_mean(const Signature& signature) {
   if (!has(signature, 1, 1) || signature.inputs[0].shape.size() < 3) return wrong_count(signature);
   const Operand& source = signature.inputs[0];
   const std::int64_t planes = source.shape[0] * source.shape[1];
   if (source.elements() == 0 || signature.outputs[0].elements() != planes) {
-    return unsupported(signature, "the output is not one number per plane");
+    return unsupported(signature, "expected one output value per plane");
   }
   Shape shape{.planes = planes};
   shape.height = {.source = 1, .target = 1};

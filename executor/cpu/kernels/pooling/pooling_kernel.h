@@ -1,5 +1,5 @@
 #pragma once
-/// Kernels of the loops over planes.
+/// Kernels built from loops over planes.
 
 #include "executor/cpu/kernel.h"
 #include "executor/cpu/kernels/pooling/pooling_loops.h"
@@ -7,8 +7,8 @@
 
 namespace emplace::cpu::pooling {
 
-/// A loop over planes. `Loop` has `scratch_bytes()` and `plane(shape, plane number, inputs, outputs,
-/// scratch)`.
+/// A kernel that loops over planes. `Loop` has `scratch_bytes()` and `plane(shape, plane number, inputs,
+/// outputs, scratch)`.
 template <class Loop>
 class PlanesKernel final : public Kernel {
  public:
@@ -47,7 +47,7 @@ using Outputs = std::span<std::byte* const>;
 /// Source → maxima (, their places).
 template <class T>
 struct Max {
-  bool global_places = false;  ///< ONNX counts places through the whole tensor, not in the plane.
+  bool global_places = false;  ///< ONNX numbers indices through the whole tensor, not per plane.
   std::size_t scratch_bytes(const Shape& shape) const {
     return static_cast<std::size_t>(shape.width.target) * sizeof(std::int32_t);
   }
@@ -71,7 +71,7 @@ struct MaxBackward {
   }
 };
 
-/// By what the sum at (y, x) is divided: rows[y] · columns[x].
+/// Divisor of the sum at (y, x): rows[y] · columns[x].
 template <class T>
 struct Divisors {
   std::vector<T> rows, columns;
@@ -126,18 +126,17 @@ struct EvenMeanBackward {
   }
 };
 
-/// `make(T{})` gives the loop for elements of type T.
+/// Calls `make(T{})`, which returns the loop for elements of type T.
 template <class Make>
 Result<std::unique_ptr<Kernel>> make_loop(const Signature& signature, const Shape& shape, Make make) {
   const DType dtype = signature.outputs[0].dtype;
-  if (signature.inputs[0].dtype != dtype)
-    return unsupported(signature, "inputs and outputs of unlike dtypes");
+  if (signature.inputs[0].dtype != dtype) return unsupported(signature, "inputs and outputs differ in dtype");
   const auto kernel = [&]<class T>(T zero) -> std::unique_ptr<Kernel> {
     return std::make_unique<PlanesKernel<decltype(make(zero))>>(shape, make(zero));
   };
   if (dtype == DType::kF32) return kernel(float{});
   if (dtype == DType::kF64) return kernel(double{});
-  // Which comes here only where oneDNN has refused it: older processors compute no bf16.
+  // Reached for bf16 only if oneDNN refused it: older processors do not support bf16.
   const std::string_view library = dtype == DType::kBF16 ? "oneDNN: " : "";
   return unsupported(signature, std::string{library} + "dtype " + std::string{dtype_name(dtype)});
 }

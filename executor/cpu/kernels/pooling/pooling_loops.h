@@ -1,7 +1,7 @@
 #pragma once
-/// Pooling over planes: plain loops over rows of positions, which the compiler turns into vectors. For what
-/// oneDNN has not: maxima with their places in the plane (it knows those in the window), windows that divide
-/// by something else than their size, even grids, f64.
+/// Pooling over planes as plain loops over rows of positions, which the compiler vectorises. Covers the
+/// cases that oneDNN lacks: maxima with indices in the plane (oneDNN has indices in the window), windows
+/// whose divisor is not their size, adaptive pooling, f64.
 
 #include <algorithm>
 #include <cstdint>
@@ -11,39 +11,40 @@
 
 namespace emplace::cpu::pooling {
 
-/// How windows lie along one dimension.
+/// Geometry of the windows along one dimension.
 struct Axis {
-  std::int64_t source = 0, target = 0;  ///< Extents.
+  std::int64_t source = 0, target = 0;  ///< Extents of source and target.
   std::int64_t taps = 1, stride = 1, pad = 0, dilation = 1;
-  std::int64_t pad_end = 0;  ///< For divisors: how far a window may reach behind the source and still count.
+  /// How far a window may extend beyond the source and still count towards the divisor.
+  std::int64_t pad_end = 0;
 
   std::int64_t place(std::int64_t position, std::int64_t tap) const {
     return position * stride - pad + tap * dilation;
   }
-  /// Elements of the window at `position`: those inside, or also those of the padding.
+  /// Number of elements of the window at `position`, without or with padding.
   std::int64_t counted(std::int64_t position, bool with_padding) const {
     const std::int64_t from = place(position, 0), to = std::min(from + taps, source + pad_end);
     return with_padding ? to - from : std::min(to, source) - std::max<std::int64_t>(from, 0);
   }
 };
 
-/// Planes of [planes, height.source, width.source] → [planes, height.target, width.target].
+/// Geometry of planes: [planes, height.source, width.source] → [planes, height.target, width.target].
 struct Shape {
   std::int64_t planes = 0;
   Axis height, width;
 
-  /// Divisions cost more than a row's work, so their results are kept.
+  /// Cached results of divisions, which cost more than the work on a row.
   struct Range {
-    std::int64_t first = 0, last = 0;  ///< Positions [first, last) whose tap lies in the source.
+    std::int64_t first = 0, last = 0;  ///< Positions [first, last) whose tap is inside the source.
   };
-  std::vector<Range> in_row;             ///< [width.taps]
-  std::vector<std::int32_t> begins;      ///< [width.target] Where a window's elements in the source begin.
-  std::vector<std::int64_t> row_begins;  ///< [height.target] The same, of rows.
+  std::vector<Range> in_row;             ///< [width.taps] Range of each tap.
+  std::vector<std::int32_t> begins;      ///< [width.target] First source element of each window.
+  std::vector<std::int64_t> row_begins;  ///< [height.target] First source row of each window.
 
   std::int64_t source_plane() const { return height.source * width.source; }
   std::int64_t target_plane() const { return height.target * width.target; }
 
-  /// Fills the lists. @pre Every window has an element in the source.
+  /// Fills the lists. @pre Every window overlaps the source.
   void settle() {
     const auto begin = [](const Axis& axis, std::int64_t position) {
       const std::int64_t outside = -axis.place(position, 0);
@@ -62,8 +63,8 @@ struct Shape {
   }
 };
 
-/// Calls visit(position, place in the row) for the positions of one tap, with the stride as a constant where
-/// it is a usual one.
+/// Calls visit(position, index in the row) for the positions of one tap; usual strides are compile-time
+/// constants.
 template <class Visit>
 inline void each_position(const Shape& shape, std::int64_t tap, Visit visit) {
   const auto [first, last] = shape.in_row[static_cast<std::size_t>(tap)];
@@ -76,8 +77,8 @@ inline void each_position(const Shape& shape, std::int64_t tap, Visit visit) {
   run(stride);
 }
 
-/// Maxima of one plane; the first of equal ones, the last NaN. `indices` (or null) gets their places in the
-/// plane; `places` is room for one row of them.
+/// Maxima of one plane; of equal elements the first wins, of NaNs the last. `indices` (or null) receives
+/// their indices in the plane; `places` is scratch for one row of indices.
 template <class T>
 void max_plane(const Shape& shape, const T* source, T* target, std::int64_t* indices, std::int32_t* places) {
   const Axis &height = shape.height, &width = shape.width;
@@ -116,14 +117,14 @@ void max_plane(const Shape& shape, const T* source, T* target, std::int64_t* ind
   }
 }
 
-/// Each gradient to the place of its maximum. `source` is zeroed first.
+/// Adds each gradient at the index of its maximum. `source` is zeroed first.
 template <class T>
 void max_plane_backward(const Shape& shape, const T* target, const std::int64_t* indices, T* source) {
   std::fill_n(source, shape.source_plane(), T{0});
   for (std::int64_t i = 0; i < shape.target_plane(); ++i) source[indices[i]] += target[i];
 }
 
-/// Sums of windows over their divisors, `rows[y] · columns[x]`.
+/// Sums of windows over their divisors `rows[y] · columns[x]`.
 template <class T>
 void mean_plane(const Shape& shape, const T* source, T* target, const T* rows, const T* columns) {
   const Axis &height = shape.height, &width = shape.width;
@@ -142,7 +143,7 @@ void mean_plane(const Shape& shape, const T* source, T* target, const T* rows, c
   }
 }
 
-/// `shares` is room for one row of positions.
+/// `shares`: scratch for one row of positions.
 template <class T>
 void mean_plane_backward(const Shape& shape, const T* target, T* source, const T* rows, const T* columns,
                          T* shares) {
@@ -162,14 +163,14 @@ void mean_plane_backward(const Shape& shape, const T* target, T* source, const T
   }
 }
 
-/// Windows that cover the source evenly: position p sees [p · source / target, (p + 1) · source / target),
+/// Start and end of an adaptive window: position p covers [p · source / target, (p + 1) · source / target),
 /// rounded outwards.
 inline std::int64_t even_begin(const Axis& axis, std::int64_t p) { return p * axis.source / axis.target; }
 inline std::int64_t even_end(const Axis& axis, std::int64_t p) {
   return ((p + 1) * axis.source + axis.target - 1) / axis.target;
 }
 
-/// Sum of a row, in eight parts so that it fits vectors.
+/// Sum of a row in eight partial sums that vectorise.
 template <class T>
 T row_sum(const T* row, std::int64_t count) {
   T parts[8] = {}, sum = 0;

@@ -1,4 +1,4 @@
-/// Images [N, C, H, W] in another size: each pixel is one of the source's, or four weighted ones.
+/// Resizes images [N, C, H, W]: each pixel is one source pixel or a weighted sum of four.
 #include "executor/cpu/kernels/pooling/resize.h"
 
 #include <algorithm>
@@ -14,10 +14,10 @@ namespace {
 
 using Made = Result<std::unique_ptr<Kernel>>;
 
-/// What one coordinate of the larger or smaller image reads along its dimension: two neighbours.
+/// The two neighbours that a target coordinate reads along its dimension.
 struct Tap {
-  std::int64_t first, second;  ///< [elements] offsets along the dimension
-  float weight;                ///< Of the second; the first has what is left of 1.
+  std::int64_t first, second;  ///< Offsets along the dimension [elements].
+  float weight;                ///< Weight of the second neighbour; the first has the rest of 1.
 };
 
 enum class Rule : std::uint8_t { kHalfPixel, kAsymmetric, kAlignCorners, kPytorchHalfPixel };
@@ -84,7 +84,7 @@ class ResizeKernel final : public Kernel {
     }
   }
 
-  /// The transposed: each gradient goes to where its pixel came from.
+  /// Backward: adds each gradient to the source pixels of its pixel.
   void spread(const float* plane, float* to) const {
     for (std::size_t r = 0; r < rows.size(); ++r) {
       for (std::size_t c = 0; c < columns.size(); ++c) {
@@ -107,15 +107,16 @@ class ResizeKernel final : public Kernel {
 
 Made make(const Signature& signature, Rule rule, Nearest nearest, bool backward = false) {
   if (signature.inputs.empty() || signature.outputs.size() != 1)
-    return unsupported(signature, "not one image");
+    return unsupported(signature, "expected one image");
   const Operand &in = signature.inputs[0], &out = signature.outputs[0];
   if (in.dtype != DType::kF32 || out.dtype != DType::kF32) return unsupported(signature, "f32 only");
   if (in.shape.size() != 4 || out.shape.size() != 4 || in.shape[0] != out.shape[0] ||
       in.shape[1] != out.shape[1]) {
-    return unsupported(signature, "images [N, C, H, W] only, of as many samples and channels");
+    return unsupported(signature, "expected images [N, C, H, W] with equal samples and channels");
   }
   const Operand &small = backward ? out : in, &large = backward ? in : out;
-  if (large.elements() > 0 && small.elements() == 0) return unsupported(signature, "an empty image");
+  if (large.elements() > 0 && small.elements() == 0)
+    return unsupported(signature, "empty images are not supported");
   auto kernel = std::make_unique<ResizeKernel>();
   kernel->source = in;
   kernel->target = out;

@@ -1,5 +1,5 @@
 #pragma once
-/// The part of the movement family that makes images larger and smaller.
+/// The image resizing part of the movement family.
 
 #include <span>
 

@@ -1,4 +1,4 @@
-/// Which dimensions are reduced, and how the loops run over them.
+/// Selects the reduced dimensions and builds the loops over them.
 #include <limits>
 #include <string>
 #include <vector>
@@ -18,7 +18,8 @@ using Made = Result<std::unique_ptr<Kernel>>;
 using reduction::Finish;
 using reduction::Walk;
 
-/// Which dimensions go, where the attributes do not say: the one choice that leaves the output's shape.
+/// Infers the reduced dimensions if the attributes lack them: the unique choice that gives the output's
+/// shape.
 Result<std::uint32_t> dims_from_shapes(const Signature& signature, const Shape& in, const Operand& out) {
   if (out.elements() == 1) return (1u << in.size()) - 1;
   std::uint32_t found = 0;
@@ -27,7 +28,8 @@ Result<std::uint32_t> dims_from_shapes(const Signature& signature, const Shape& 
     Shape kept, ones;
     for (std::size_t d = 0; d < in.size(); ++d) {
       const bool goes = (mask >> d & 1u) != 0;
-      if (goes && in[d] == 1) ones.push_back(0);  // A dimension of one either way: one choice is enough.
+      // A dimension of size 1 may be reduced or kept; one choice is enough.
+      if (goes && in[d] == 1) ones.push_back(0);
       if (!goes)
         kept.push_back(in[d]);
       else if (out.shape.size() == in.size())
@@ -39,7 +41,7 @@ Result<std::uint32_t> dims_from_shapes(const Signature& signature, const Shape& 
   }
   if (choices == 1) return found;
   return unsupported(signature,
-                     "the dimensions that go are not in its attributes, and the shapes leave a choice");
+                     "reduced dimensions are missing in the attributes and ambiguous from the shapes");
 }
 
 Result<std::uint32_t> reduced_dims(const Signature& signature) {
@@ -48,9 +50,10 @@ Result<std::uint32_t> reduced_dims(const Signature& signature) {
   Attributes attributes{signature};
   std::uint32_t mask = 0;
   if (in.size() > 16) return unsupported(signature, "more than 16 dimensions");
-  if (signature.type == "BiasAddGrad") {  // All but the channels: dimension 1, or the last of a matrix.
+  // Reduces all dimensions but the channels: dimension 1, or the last one.
+  if (signature.type == "BiasAddGrad") {
     const bool last = attributes.word("data_format", "NCHW") == "NHWC";
-    if (in.size() < 2) return unsupported(signature, "no channels");
+    if (in.size() < 2) return unsupported(signature, "expected a channel dimension");
     mask = ((1u << in.size()) - 1) & ~(1u << (last ? in.size() - 1 : 1));
   } else {
     bool said = false;
@@ -71,11 +74,12 @@ Result<std::uint32_t> reduced_dims(const Signature& signature) {
   if (attributes.fault()) return *attributes.fault();
   std::int64_t kept = 1;
   for (std::size_t d = 0; d < in.size(); ++d) kept *= (mask >> d & 1u) != 0 ? 1 : in[d];
-  if (kept != out.elements()) return unsupported(signature, "dimensions that do not give the output's shape");
+  if (kept != out.elements()) return unsupported(signature, "dimensions do not match the output shape");
   return mask;
 }
 
-/// Sorted by the input's strides, so that memory is read in order; the order of additions is ours to choose.
+/// Sorts dimensions by the input's strides, so that memory is read in order; the order of additions may be
+/// chosen freely.
 StridedLoop in_input_order(StridedLoop loop, std::size_t operand) {
   for (std::size_t d = 1; d < loop.dims; ++d) {
     std::size_t to = d;
@@ -92,7 +96,7 @@ StridedLoop in_input_order(StridedLoop loop, std::size_t operand) {
 template <class Op>
 Made make(const Signature& signature, Finish finish) {
   if (signature.inputs.empty() || signature.outputs.size() != 1)
-    return unsupported(signature, "not one output");
+    return unsupported(signature, "expected one output");
   const Operand &in = signature.inputs[0], &out = signature.outputs[0];
   EMPLACE_TRY_ASSIGN(const auto mask, reduced_dims(signature));
   Shape kept_shape, reduced_shape;
@@ -106,7 +110,7 @@ Made make(const Signature& signature, Finish finish) {
   const std::int64_t size = element_bytes(in.dtype);
   const auto kept = collapse(kept_shape, kept_strides, std::vector{element_bytes(out.dtype), size});
   const auto reduced = collapse(reduced_shape, reduced_strides, std::vector{size});
-  if (!kept || !reduced) return unsupported(signature, "more than 8 dimensions in different orders");
+  if (!kept || !reduced) return unsupported(signature, "more than 8 dimensions remain after merging");
   Walk walk;
   walk.kept = in_input_order(*kept, 1);
   walk.reduced = in_input_order(*reduced, 0);
@@ -158,11 +162,12 @@ Made norm(const Signature& signature) {
   const double order = attributes.number("ord", attributes.number("p", 2));
   if (attributes.fault()) return *attributes.fault();
   if (order == 1) return make<reduction::SumOfSizes>(signature, Finish::kNone);
-  if (order != 2) return unsupported(signature, "a norm of another order than 1 and 2");
+  if (order != 2) return unsupported(signature, "expected a norm of order 1 or 2");
   return make<reduction::SumOfSquares>(signature, Finish::kRoot);
 }
 
-/// ONNX adds its inputs; TensorFlow reduces the first over the dimensions that the second names.
+/// Distinguishes ONNX, which adds all inputs, from TensorFlow, which reduces the first input over the
+/// dimensions in the second.
 bool names_dims(const Signature& signature) {
   if (signature.inputs.size() != 2 || signature.inputs[1].shape.size() > 1) return false;
   const DType dims = signature.inputs[1].dtype;

@@ -1,6 +1,6 @@
 #pragma once
-/// Sums and their like over dimensions. The order of additions is fixed by the shapes alone: parts of at most
-/// a few hundred additions in the element's own type, in lanes, then those in double.
+/// Sums and other reductions over dimensions. The order of additions depends on the shapes alone: parts of
+/// at most a few hundred additions in the element type, in lanes; then the parts are added in double.
 
 #include <algorithm>
 #include <cmath>
@@ -15,13 +15,14 @@
 
 namespace emplace::cpu::reduction {
 
-/// 32 bytes of T; arithmetic and choices go lane by lane.
+/// A vector of 32 bytes of T; arithmetic and selections work per lane.
 template <class T>
 struct LanesOf {
   typedef T type __attribute__((vector_size(32), aligned(1), may_alias));
 };
 
-// lift: an element as a part; join: two parts; start: nothing yet. Written for T and for lanes of T.
+// lift: converts an element to a part; join: combines two parts; start: the neutral part. For T and for
+// lanes of T.
 struct Sum {
   template <class V>
   static V lift(V x) {
@@ -58,7 +59,7 @@ struct Product : Sum {
     return T{1};
   }
 };
-/// NaN wins.
+/// NaN compares as the largest.
 struct Largest : Sum {
   template <class V>
   static V join(V a, V b) {
@@ -84,17 +85,17 @@ struct Smallest : Sum {
 
 enum class Finish : std::uint8_t { kNone, kMean, kRoot };
 
-inline constexpr std::int64_t kPart = 4096;     ///< [elements] of a row that make one part
-inline constexpr std::int64_t kColumns = 2048;  ///< Columns that are added up side by side
-inline constexpr int kRowsOfPart = 64;          ///< Rows whose sum is one part
+inline constexpr std::int64_t kPart = 4096;     ///< Elements of a row per part.
+inline constexpr std::int64_t kColumns = 2048;  ///< Columns added side by side.
+inline constexpr int kRowsOfPart = 64;          ///< Rows per part.
 
-/// How a reduction walks: dimensions that stay, and those that go, each with the input's strides.
+/// Iteration of a reduction: kept and reduced dimensions, each with the input's strides.
 struct Walk {
   StridedLoop kept;     // Operand 0 is the output, 1 the input.
   StridedLoop reduced;  // Operand 0 is the input.
   bool inner_is_reduced = false;
-  std::int64_t inner_stride = 0;  ///< [B] of the input, along the innermost.
-  LoadTile load = nullptr;        ///< What lays out a row that does not lie packed or is of another dtype.
+  std::int64_t inner_stride = 0;  ///< Input stride of the innermost dimension [B].
+  LoadTile load = nullptr;        ///< Packs a row that is strided or of another dtype.
   Finish finish = Finish::kNone;
   double count = 1;  ///< Elements per output.
 };
@@ -133,14 +134,15 @@ class ReductionKernel final : public Kernel {
     return static_cast<T>(total);
   }
 
-  /// `count` elements of the input along its innermost dimension, packed: there, or laid out in `room`.
+  /// Returns `count` input elements along the innermost dimension as packed memory: in place, or packed
+  /// into `room`.
   const T* packed(const std::byte* from, std::int64_t count, std::byte* room) const {
     if (walk_.load == nullptr) return reinterpret_cast<const T*>(from);
     walk_.load(from, 0, walk_.inner_stride, 1, count, room, 0);
     return reinterpret_cast<const T*>(room);
   }
 
-  /// Of at most kPart elements.
+  /// Reduces at most kPart elements.
   static T part_of_row(const T* x, std::int64_t n) {
     T part = Op::template start<T>();
     std::int64_t i = 0;
@@ -160,7 +162,7 @@ class ReductionKernel final : public Kernel {
     return part;
   }
 
-  /// Of `n` elements from `from` on.
+  /// Reduces `n` elements from `from` on.
   Total total_of_row(const std::byte* from, std::int64_t n, Total total, std::byte* room) const {
     for (std::int64_t i = 0; i < n; i += kPart) {
       const std::int64_t count = std::min(kPart, n - i);
@@ -170,12 +172,13 @@ class ReductionKernel final : public Kernel {
     return total;
   }
 
-  /// Several rows make an output, and other outputs' rows lie between them (sums over samples and pixels).
+  /// True if several rows make an output and rows of other outputs are between them (sums over samples and
+  /// pixels).
   bool in_memory_order() const {
     return walk_.inner_is_reduced && walk_.reduced.rows() > 1 && walk_.kept.elements() > 1;
   }
 
-  /// All totals at once: the same additions in the same order as one output after the other.
+  /// Computes all totals at once, with the same additions in the same order as output by output.
   void run_in_memory_order(const std::byte* in, std::byte* out, Total* totals) const {
     alignas(64) std::byte room[kPart * sizeof(T)];
     const std::int64_t outputs = walk_.kept.elements(), rows = walk_.reduced.rows(),
@@ -241,7 +244,7 @@ class ReductionKernel final : public Kernel {
           while (r < end) {
             const T* x[4];
             int ready = 0;
-            const int at_once = walk_.load == nullptr ? 4 : 1;  // Laid out, there is room for one.
+            const int at_once = walk_.load == nullptr ? 4 : 1;  // Packing has space for one row only.
             for (; r < end && ready < at_once; ++r, row.step()) {
               x[ready++] = packed(in + at.offset(1) + c0 * walk_.inner_stride + row.offset(0), n, room);
             }
