@@ -12,7 +12,7 @@
 namespace emplace::cuda {
 namespace {
 
-/// By its name on the loader's path, else in the toolkit that we were built with.
+/// Opens a library from the loader's path, else from the toolkit of the build.
 void* open_library(const std::string& name, std::string& missing) {
   if (void* handle = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
   std::string reason = ::dlerror();
@@ -26,10 +26,10 @@ template <class Function>
 void find(void* library, const char* name, Function& function, std::string& missing) {
   if (library == nullptr) return;
   function = reinterpret_cast<Function>(::dlsym(library, name));
-  if (function == nullptr) missing += (missing.empty() ? "" : "; ") + std::string{name} + " is not there";
+  if (function == nullptr) missing += (missing.empty() ? "" : "; ") + std::string{name} + " is missing";
 }
 
-/// The version in which each entry point that we call had its present form.
+/// The driver version that introduced the current form of each entry point.
 constexpr unsigned kDriverVersion = 12040;
 
 template <class Function>
@@ -76,11 +76,11 @@ Result<Unit> check_available(const CudaApi& api) {
     return Error{Errc::kUnsupported, "no CUDA device: " + why};
   };
   if (status == cudaErrorInsufficientDriver)
-    return unavailable(fmt::format("no NVIDIA driver, or one older than CUDA {}.{} needs",
+    return unavailable(fmt::format("no NVIDIA driver, or a driver older than required by CUDA {}.{}",
                                    CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10));
   if (status != cudaSuccess) return unavailable(::cudaGetErrorString(status));
-  if (count == 0) return unavailable("the driver shows none");
-  if (!api.missing.empty()) return unavailable(api.missing + "; name their folder in LD_LIBRARY_PATH");
+  if (count == 0) return unavailable("the driver reports no GPU");
+  if (!api.missing.empty()) return unavailable(api.missing + "; add the folder to LD_LIBRARY_PATH");
   return Unit{};
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-/// Everything of CUDA's libraries that we call, as tables of functions: the real ones, or those of a test
-/// that records what is called (tests/executor/cuda/recording_api.h). Members have the libraries' own names.
+/// The functions used from CUDA's libraries, as tables of pointers: the real functions, or recording ones
+/// in tests (tests/executor/cuda/recording_api.h). Members have the names of the libraries' functions.
 
 #include <cublasLt.h>
 #include <cuda.h>
@@ -13,7 +13,7 @@
 
 #include "base/result.h"
 
-// clang-format 14 moves these backslashes at every run.
+// clang-format 14 moves these backslashes in every run.
 // clang-format off
 #define EMPLACE_CUDA_RUNTIME(X)                                                                     \
   X(GetDeviceCount)                                                                                 \
@@ -69,7 +69,7 @@ struct RuntimeApi {
   EMPLACE_CUDA_RUNTIME(X)
 #undef X
 };
-/// Asked of the driver at run time: nothing links libcuda.
+/// Loaded from the driver at run time, so that nothing links libcuda.
 struct DriverApi {
 #define X(name) decltype(&::cu##name) name = nullptr;
   EMPLACE_CUDA_DRIVER(X)
@@ -86,14 +86,15 @@ struct CudnnApi {
 #undef X
 };
 
-/// A stretch of device memory that a task reads or writes.
+/// A range of device memory that a task reads or writes.
 struct MemoryUse {
   const void* begin = nullptr;
   std::size_t bytes = 0;
   bool written = false;
 };
 
-/// Told around what is enqueued for one task, so that tools can name it. The default does nothing.
+/// Called before and after the calls of one task are enqueued, so that tools can label them. The default
+/// does nothing.
 struct TaskObserver {
   virtual ~TaskObserver() = default;
   virtual void task_begins(std::string_view name, std::span<const MemoryUse> uses) = 0;
@@ -102,18 +103,18 @@ struct TaskObserver {
 
 struct CudaApi {
   RuntimeApi runtime;
-  DriverApi driver;  ///< Members are null where the driver is too old, or absent.
-  CublasLtApi blas;  ///< Null members: see `missing`.
+  DriverApi driver;  ///< Members are null if the driver is missing or too old.
+  CublasLtApi blas;  ///< Members may be null: see `missing`.
   CudnnApi dnn;
-  std::string missing;  ///< Which library could not be opened and why; empty if none.
+  std::string missing;  ///< Libraries that could not be opened, with the reason; empty: none.
   TaskObserver* observer = nullptr;
 };
 
-/// The real functions; cuBLASLt and cuDNN are opened once per process. Never fails: what is missing is said
+/// The real functions. cuBLASLt and cuDNN are opened once per process. Never fails: problems are reported
 /// in `missing`. Any thread.
 const CudaApi& real_api();
 
-/// Nothing, or why no GPU can be used here: "no CUDA device: …". kUnsupported.
+/// Checks for a usable GPU. Errors: kUnsupported, "no CUDA device: …".
 Result<Unit> check_available(const CudaApi& api);
 
 }  // namespace emplace::cuda

@@ -16,7 +16,7 @@ struct BoundGraph::Binder {
   const CostTable& costs;
   bool allow_synthetic;
 
-  /// The kernel of a signature, prepared. Errors: kUnsupported; of Session.
+  /// The prepared kernel of a signature. Errors: kUnsupported; those of Session.
   Result<const Kernel*> kernel_of(const Signature& signature) {
     const auto [at, is_new] = bound.made_.try_emplace(key_of(signature));
     if (is_new) {
@@ -28,7 +28,7 @@ struct BoundGraph::Binder {
     return static_cast<const Kernel*>(at->second.get());
   }
 
-  /// A packed copy of `cut`; null within if it is packed where it lies.
+  /// A packed copy of `cut`; its `copy` is null if `cut` is packed already.
   Result<Packing> packing_of(const Cut& cut) {
     Packing packing{.offset = cut.offset, .bytes = cut.bytes()};
     if (packed(cut.operand)) return packing;
@@ -98,7 +98,7 @@ Result<BoundGraph> BoundGraph::make(const LoweredGraph& lowered, const Lane& lan
     if (lowered.base(BufferId{b}) == BufferId{b}) continue;
     Operand unused;
     auto input = binder.bind_input(lowered.tensor(BufferId{b}), unused);
-    if (!input) {  // Whoever reads it is stood in for, and copies need no right numbers.
+    if (!input) {  // The op that reads it is synthetic; the values are irrelevant.
       if (input.error().code != Errc::kUnsupported) return input.error();
       continue;
     }

@@ -1,4 +1,4 @@
-// Convolutions by cuDNN's graphs, their bias and its gradient by kernels of ours.
+// Convolutions by cuDNN graphs; bias and bias gradient by custom kernels.
 #include <algorithm>
 #include <optional>
 
@@ -11,7 +11,7 @@
 namespace emplace::cuda {
 namespace {
 
-/// Where a part finds a tensor among the pointers of a call.
+/// Position of a part's tensor among the pointers of a call.
 struct Place {
   bool output = false;
   std::size_t index = 0;
@@ -27,7 +27,7 @@ struct Part {
 
 class Convolution final : public Kernel {
  public:
-  /// `parts` by cuDNN, then `after` reads `after_inputs` and writes `after_output`; or none.
+  /// Runs `parts` by cuDNN; then `after`, if any, reads `after_inputs` and writes `after_output`.
   Convolution(std::vector<Part> parts, std::unique_ptr<Kernel> after, std::vector<Place> after_inputs,
               std::size_t after_output)
       : parts_{std::move(parts)},
@@ -101,8 +101,8 @@ Result<Geometry> geometry_of(const Signature& signature, bool onnx) {
   if (attributes.fault()) return *attributes.fault();
   if (automatic != "NOTSET" && automatic != "VALID") return unsupported(signature, "auto_pad " + automatic);
   for (const auto* list : {&strides, &dilations})
-    if (list->size() > 2) return unsupported(signature, "not two dimensions");
-  if (pads.size() > (onnx ? 4u : 2u)) return unsupported(signature, "not two dimensions");
+    if (list->size() > 2) return unsupported(signature, "expected two spatial dimensions");
+  if (pads.size() > (onnx ? 4u : 2u)) return unsupported(signature, "expected two spatial dimensions");
   const auto at = [](const std::vector<std::int64_t>& list, std::size_t d, std::int64_t fallback) {
     return list.empty() ? fallback : list.size() == 1 ? list[0] : list[d];
   };
@@ -111,17 +111,16 @@ Result<Geometry> geometry_of(const Signature& signature, bool onnx) {
     g.pad[d] = at(pads, d, 0);
     g.pad_after[d] = onnx && pads.size() == 4 ? pads[2 + d] : g.pad[d];
     if (g.stride[d] < 1 || g.dilation[d] < 1 || g.pad[d] < 0 || g.pad_after[d] < 0)
-      return unsupported(signature, "a stride or a pad of no size");
+      return unsupported(signature, "expected positive strides and non-negative pads");
   }
   return g;
 }
 
-/// Shapes of x, w and y as those of a forward convolution. Errors: kUnsupported if they do not fit one
-/// another.
+/// Shapes of x, w and y as in the forward convolution. Errors: kUnsupported if they do not match.
 Result<ConvolutionShape> shape_of(const Signature& signature, ConvolutionKind kind, const Operand& x,
                                   const Operand& w, const Operand& y, const Geometry& g) {
   if (x.shape.size() != 4 || w.shape.size() != 4 || y.shape.size() != 4)
-    return unsupported(signature, "not two dimensions");
+    return unsupported(signature, "expected two spatial dimensions");
   ConvolutionShape shape{.kind = kind,
                          .pad = g.pad,
                          .pad_after = g.pad_after,
@@ -136,7 +135,7 @@ Result<ConvolutionShape> shape_of(const Signature& signature, ConvolutionKind ki
   };
   if (!fill(x, shape.x, shape.x_strides) || !fill(w, shape.w, shape.w_strides) ||
       !fill(y, shape.y, shape.y_strides))
-    return unsupported(signature, "a repeated input");
+    return unsupported(signature, "broadcast inputs are not supported");
   bool fits = g.groups >= 1 && shape.x[0] == shape.y[0] && shape.w[0] == shape.y[1] &&
               shape.w[1] * g.groups == shape.x[1] && shape.y[1] % g.groups == 0;
   for (std::size_t d = 0; d < 2; ++d) {
@@ -144,7 +143,7 @@ Result<ConvolutionShape> shape_of(const Signature& signature, ConvolutionKind ki
                        room = shape.x[2 + d] + g.pad[d] + g.pad_after[d] - reach;
     fits &= room >= 0 && room / g.stride[d] + 1 == shape.y[2 + d];
   }
-  if (!fits) return unsupported(signature, "sizes that are no convolution");
+  if (!fits) return unsupported(signature, "shapes do not match a convolution");
   return shape;
 }
 
@@ -157,7 +156,7 @@ Result<std::unique_ptr<Kernel>> forward(const Signature& signature) {
   EMPLACE_TRY_ASSIGN(auto g, geometry_of(signature, kOnnx));
   if (kTransposed) g.transposed = true;
   const Operand &in = signature.inputs[0], &w = signature.inputs[1], &out = signature.outputs[0];
-  // A transposed convolution is the gradient of one that goes the other way.
+  // A transposed convolution is the input gradient of a convolution in the other direction.
   EMPLACE_TRY_ASSIGN(auto shape, g.transposed
                                      ? shape_of(signature, ConvolutionKind::kInputGradient, out, w, in, g)
                                      : shape_of(signature, ConvolutionKind::kForward, in, w, out, g));
@@ -171,7 +170,7 @@ Result<std::unique_ptr<Kernel>> forward(const Signature& signature) {
       std::move(add), std::vector<Place>{to, {false, 2}}, 0)};
 }
 
-/// Inputs: gradient, x, weight; outputs: of these gradients the ones that the mask names.
+/// Inputs: gradient, x, weight. Outputs: the gradients selected by the mask.
 Result<std::unique_ptr<Kernel>> backward(const Signature& signature) {
   EMPLACE_TRY(expect(signature, 3, -1));
   EMPLACE_TRY_ASSIGN(auto g, geometry_of(signature, false));
@@ -180,7 +179,7 @@ Result<std::unique_ptr<Kernel>> backward(const Signature& signature) {
   if (attributes.fault()) return *attributes.fault();
   if (mask.size() != 3 ||
       static_cast<std::size_t>(std::count(mask.begin(), mask.end(), true)) != signature.outputs.size())
-    return unsupported(signature, "outputs that are not those of its mask");
+    return unsupported(signature, "outputs do not match output_mask");
   const Operand &dy = signature.inputs[0], &x = signature.inputs[1], &w = signature.inputs[2];
   std::vector<Part> parts;
   std::size_t next = 0;

@@ -48,7 +48,7 @@ StepProgram CudaExecutor::State::program(const TaskPlan& plan) {
   Measurement simulated;
   Schedule schedule;
   const auto done = simulator.trace(placement, simulated, schedule);
-  EMPLACE_CHECK(done.ok(), "a placement that was checked is simulated");
+  EMPLACE_CHECK(done.ok(), "simulating a checked placement cannot fail");
   return {{lowered, *group, kernels, stages}, plan, task_order(plan, schedule)};
 }
 
@@ -119,8 +119,9 @@ Result<std::unique_ptr<CudaExecutor>> CudaExecutor::make(const OpGraph& graph, c
   for (std::size_t s = 0; s < devices.size(); ++s)
     for (std::size_t t = 0; t < devices.size(); ++t)
       if (s != t && devices.link(static_cast<DeviceId>(s), static_cast<DeviceId>(t)).shaped)
-        return Error{Errc::kUnsupported,
-                     "the executor cuda does not slow links down; leave `shaped` out of the device file"};
+        return Error{
+            Errc::kUnsupported,
+            "the cuda executor does not support `shaped` links; remove `shaped` from the device file"};
   EMPLACE_TRY_ASSIGN(state->group, DeviceGroup::make(state->session, devices, gpus));
   for (std::size_t d = 0; d < devices.size(); ++d) {
     EMPLACE_TRY((*state->group)[d].make_current());
@@ -232,7 +233,7 @@ Result<Unit> CudaExecutor::run(std::span<const DeviceId> placement, Measurement&
   state.clock_ratio = traced_s > 0 ? last_us * 1e-6 / traced_s : 1;
   if (schedule == nullptr) return Unit{};
   std::vector<double> left_us(plan.tasks().size(),
-                              std::numeric_limits<double>::infinity());  // Staged copies.
+                              std::numeric_limits<double>::infinity());  // Copies staged through the host.
   for (std::size_t i = 0; i < times.size(); ++i) {
     const Instruction& instruction = program.instructions()[i];
     const TaskPlan::Task& task = plan.tasks()[instruction.task];

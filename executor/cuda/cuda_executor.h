@@ -1,6 +1,6 @@
 #pragma once
-/// Runs placements on GPUs: cuBLASLt, cuDNN and our own kernels, one compute stream and two copy streams per
-/// logical device. docs/reference/cuda.md says how, and what of it was never run.
+/// Runs placements on GPUs: cuBLASLt, cuDNN and custom kernels, with one compute stream and two copy
+/// streams per logical device. docs/reference/cuda.md describes it and lists what was never run.
 
 #include <memory>
 #include <span>
@@ -13,33 +13,35 @@
 
 namespace emplace::cuda {
 
-/// Dispatch is `ordered`: each device's order is that of the simulator's start times. Matrix products and
-/// convolutions may use TF32. Thread: one at a time. `graph`, `devices`, `clock` and `api` must outlive it.
+/// Dispatch is `ordered`: each device runs its tasks in the order of the simulator's start times. Matrix
+/// products and convolutions may use TF32. Thread: one at a time. `graph`, `devices`, `clock` and `api`
+/// must outlive it.
 class CudaExecutor final : public RealExecutor {
  public:
-  /// `gpus`: how many to use; 0: all. Errors: kUnsupported if there is no GPU here, a device is none, or an
-  /// op has no kernel and stand-ins are not allowed; kRunFailed for CUDA's own.
+  /// `gpus`: number of GPUs to use; 0: all. Errors: kUnsupported if this machine has no GPU, a device is
+  /// not a GPU, or an op has no kernel and synthetic ops are not allowed; kRunFailed for CUDA errors.
   static Result<std::unique_ptr<CudaExecutor>> make(const OpGraph& graph, const DeviceSet& devices,
                                                     const RealOptions& options, const Clock& clock,
                                                     const CudaApi& api = real_api(), int gpus = 0);
   ~CudaExecutor() override;
 
   std::string_view kind() const override { return "cuda"; }
-  /// Errors: kRunFailed; kDeviceLost, and no call will ever succeed: end the process.
+  /// Errors: kRunFailed; kDeviceLost: every further call fails, and the process must end.
   Result<Unit> measure(std::span<const DeviceId> placement, Measurement& out) override;
   Result<Unit> trace(std::span<const DeviceId> placement, Measurement& out, Schedule& schedule) override;
-  /// Compares up to 1024 elements of every kernel's outputs: floats within 1 % of the tensor's largest value
-  /// (TF32, and sums in another order), all else exactly.
+  /// Compares up to 1024 elements of every kernel's outputs: floats within 1 % of the tensor's largest
+  /// value (because of TF32 and the order of additions), other types exactly.
   Result<Verification> verify(std::span<const DeviceId> placement) override;
   Result<ExecutorProfile> profile() override;
   std::vector<std::string> synthetic_types() const override;
 
-  /// An error of CUDA that sticks to this process has happened.
+  /// True after a sticky CUDA error, which disables CUDA in this process.
   bool poisoned() const;
-  /// What a reader of results must know: links through the host, logical devices that share a GPU. Empty:
-  /// nothing.
+  /// Caveats to print with the results: links through the host, logical devices that share a GPU. Empty:
+  /// none.
   std::vector<std::string> notes() const;
-  /// The last traced step by the devices' events over its time by the host's clock; 1 if both agree.
+  /// Duration of the last traced step by the devices' events, divided by its duration by the host's clock;
+  /// 1 if both agree.
   double clock_ratio() const;
 
  private:

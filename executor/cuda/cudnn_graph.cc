@@ -8,9 +8,10 @@
 namespace emplace::cuda {
 namespace {
 
-constexpr std::int64_t kX = 'x', kW = 'w', kY = 'y';  // Names of the tensors in a graph.
+constexpr std::int64_t kX = 'x', kW = 'w', kY = 'y';  // Ids of the tensors in a graph.
 
-/// A pointer may begin within a tensor that is a view; then only its element's size is sure.
+/// Only the element size is a guaranteed alignment, because the pointer of a view may start anywhere in its
+/// tensor.
 std::int64_t alignment_of(const std::array<std::int64_t, 4>& sizes,
                           const std::array<std::int64_t, 4>& strides) {
   std::int64_t packed = 1;
@@ -33,7 +34,7 @@ Result<Unit> describe_tensor(Session& session, CudnnDescriptor& tensor, std::int
   return tensor.finalize();
 }
 
-/// Names of a kind's node and its attributes.
+/// Descriptor type and attribute names of a kind's node.
 struct Node {
   cudnnBackendDescriptorType_t type;
   cudnnBackendAttributeName_t alpha, beta, convolution, x, w, y;
@@ -158,14 +159,14 @@ Result<Unit> ConvolutionGraph::plan(cudnnHandle_t handle, int processors, std::i
   EMPLACE_TRY(operations.set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle));
   EMPLACE_TRY(operations.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &node));
   EMPLACE_TRY(operations.finalize());
-  Error last{Errc::kUnsupported, "cuDNN has no way to run this convolution"};
+  Error last{Errc::kUnsupported, "cuDNN has no engine for this convolution"};
   for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
     EMPLACE_TRY(heuristics.create(session, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR));
     EMPLACE_TRY(heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, operations));
     EMPLACE_TRY(heuristics.set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode));
     if (const auto target = static_cast<std::int32_t>(processors); target > 0)
       EMPLACE_TRY(heuristics.set(CUDNN_ATTR_ENGINEHEUR_SM_COUNT_TARGET, CUDNN_TYPE_INT32, 1, &target));
-    if (auto ready = heuristics.finalize(); !ready) {  // Not every heuristic knows every convolution.
+    if (auto ready = heuristics.finalize(); !ready) {  // Some heuristics do not support every convolution.
       if (session.poisoned() || ready.error().code == Errc::kOutOfMemory) return ready;
       last = Error{Errc::kUnsupported, ready.error().context};
       heuristics = CudnnDescriptor{};
@@ -190,7 +191,8 @@ Result<Unit> ConvolutionGraph::plan(cudnnHandle_t handle, int processors, std::i
         EMPLACE_TRY(plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configs[static_cast<std::size_t>(i)]));
         return plan.finalize();
       };
-      if (auto built = build(); !built) {  // The heuristics name engines that refuse; others do not.
+      // The heuristics may name engines that refuse the plan; the next one may work.
+      if (auto built = build(); !built) {
         if (session.poisoned() || built.error().code == Errc::kOutOfMemory) return built;
         last = Error{Errc::kUnsupported, built.error().context};
         continue;

@@ -1,6 +1,6 @@
 #pragma once
-/// One convolution as a graph of cuDNN's: its tensors, the node, and the plan that runs it. Everything up to
-/// the plan is made without a GPU.
+/// One convolution as a cuDNN graph: its tensors, the node, and the execution plan. All but the plan is
+/// made without a GPU.
 
 #include <array>
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace emplace::cuda {
 
-/// A descriptor of cuDNN's backend, destroyed with its owner unless the session is poisoned.
+/// A backend descriptor of cuDNN; destroyed with its owner unless the session is poisoned.
 class CudnnDescriptor {
  public:
   CudnnDescriptor() = default;
@@ -19,7 +19,7 @@ class CudnnDescriptor {
   ~CudnnDescriptor();
 
   Result<Unit> create(Session& session, cudnnBackendDescriptorType_t type);
-  /// `values` [count] of the attribute's type.
+  /// `values` [count], of the attribute's type.
   Result<Unit> set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, std::int64_t count,
                    const void* values);
   Result<Unit> set(cudnnBackendAttributeName_t name, const CudnnDescriptor& value);
@@ -33,7 +33,7 @@ class CudnnDescriptor {
 
 enum class ConvolutionKind : std::uint8_t { kForward, kInputGradient, kFilterGradient };
 
-/// Two dimensions, cross-correlation. x [N, C, H, W], w [K, C / groups, R, S], y [N, K, P, Q].
+/// Two-dimensional cross-correlation: x [N, C, H, W], w [K, C / groups, R, S], y [N, K, P, Q].
 struct ConvolutionShape {
   ConvolutionKind kind = ConvolutionKind::kForward;
   std::array<std::int64_t, 4> x{}, w{}, y{};
@@ -45,13 +45,14 @@ struct ConvolutionShape {
 /// Thread: one at a time.
 class ConvolutionGraph {
  public:
-  /// Tensors, the convolution and its node. Needs no GPU. Errors: of Session.
+  /// Creates the tensors, the convolution and its node without a GPU. Errors: those of Session.
   static Result<ConvolutionGraph> describe(Session& session, const ConvolutionShape& shape);
-  /// The first way that the heuristics name which needs no more than `most_workspace` [B]. `processors`: that
-  /// it may use; 0 for all. Errors: kUnsupported if there is none.
+  /// Selects the first engine suggested by the heuristics that needs at most `most_workspace` [B].
+  /// `processors`: multiprocessors to use; 0: all. Errors: kUnsupported if there is none.
   Result<Unit> plan(cudnnHandle_t handle, int processors, std::int64_t most_workspace);
-  std::size_t workspace_bytes() const { return workspace_bytes_; }  ///< After plan().
-  /// On the handle's stream. x, w, y: device memory; the one that the kind computes is written.
+  /// Workspace of the plan; valid after plan() [B].
+  std::size_t workspace_bytes() const { return workspace_bytes_; }
+  /// Runs on the handle's stream. x, w, y: device memory; the tensor that the kind computes is written.
   Result<Unit> run(cudnnHandle_t handle, const void* x, const void* w, const void* y, void* workspace) const;
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-/// What the CUDA executor keeps between placements. Internal to executor/cuda.
+/// State of the CUDA executor between placements. Internal to executor/cuda.
 
 #include <memory>
 #include <optional>
@@ -12,7 +12,7 @@
 
 namespace emplace::cuda {
 
-/// Pinned memory of the host; stays where it is once the session is poisoned.
+/// Pinned host memory; not freed once the session is poisoned.
 class PinnedMemory {
  public:
   explicit PinnedMemory(Session& session) : session_{session} {}
@@ -26,7 +26,7 @@ class PinnedMemory {
   std::vector<void*> blocks_;
 };
 
-/// As measure(), verify() and profile() return it: kDeviceLost, or kRunFailed.
+/// Converts an error to the result of measure(), verify() and profile(): kDeviceLost or kRunFailed.
 Error call_failed(const Error& error);
 
 struct CudaExecutor::State {
@@ -35,14 +35,14 @@ struct CudaExecutor::State {
 
   TaskPlan plan(std::span<const DeviceId> placement) const;
   StepProgram program(const TaskPlan& plan);
-  /// Fills state and gets the stream ready. Errors: of Session.
+  /// Initialises the state and prepares the stream. Errors: those of Session.
   Result<Unit> prepare(const TaskPlan& plan, const StepProgram& program);
-  /// Synchronous copies. Errors: of Session.
+  /// Copies synchronously. Errors: those of Session.
   Result<Unit> to_device(std::size_t device, std::byte* to, std::span<const std::byte> from);
   Result<Unit> from_device(std::size_t device, const std::byte* from, std::span<std::byte> to);
-  /// StepStream::step, and progress for who looks.
+  /// Runs StepStream::step and reports progress.
   Result<double> step(const StepProgram& program);
-  /// After an error: kOutOfMemory leaves the devices drained.
+  /// Handles an error: after kOutOfMemory the devices are drained.
   Error failed(const Error& error);
 
   const OpGraph& graph;
@@ -54,13 +54,13 @@ struct CudaExecutor::State {
   const CostTable costs;
   const InitialValues values;
   Simulator simulator;
-  Session session;  // First of what calls CUDA: it outlives the rest.
+  Session session;  // Declared first: it must outlive everything that calls CUDA.
   std::unique_ptr<DeviceGroup> group;
   std::vector<BoundGraph> kernels;  // [devices]
   std::unique_ptr<PinnedMemory> pinned;
   std::vector<std::byte*> stages;  // [devices, 2]
   std::unique_ptr<StepStream> stream;
-  std::vector<std::vector<std::byte>> initial;  // [buffers] what state begins with; made when first wanted.
+  std::vector<std::vector<std::byte>> initial;  // [buffers] Initial values of state; created on first use.
   double clock_ratio = 1;
 };
 

@@ -18,22 +18,23 @@ const std::unordered_map<std::string_view, MakeKernel>& makers() {
                               normalisation_kernels, pooling_kernels, lookup_kernels, resize_kernels,
                               loss_kernels, matmul_kernels, convolution_kernels}) {
       for (const KernelEntry& entry : family())
-        EMPLACE_CHECK(all.emplace(entry.type, entry.make).second, "a type belongs to one family");
+        EMPLACE_CHECK(all.emplace(entry.type, entry.make).second, "each type belongs to one family");
     }
     return all;
   }();
   return table;
 }
 
-/// Makers of these read no input's values.
+/// True if the kernels of these types read no input values.
 bool reads_nothing(std::string_view type) {
   return type == "aten::new_zeros" || type == "aten::bernoulli" || type.ends_with("_like");
 }
 
-/// A kernel for packed inputs where some do not lie in order: those are copied first.
+/// A kernel for packed inputs; strided inputs are copied first.
 class PackedInputs final : public Kernel {
  public:
-  /// `packs` [inputs]: null for one that is read where it lies. `bytes` [inputs] of each when packed.
+  /// `packs` [inputs]: null for an input that is read in place. `bytes` [inputs]: packed size of each
+  /// input.
   PackedInputs(std::unique_ptr<Kernel> inner, std::vector<std::unique_ptr<Kernel>> packs,
                std::vector<std::size_t> bytes)
       : inner_{std::move(inner)}, packs_{std::move(packs)} {
@@ -57,7 +58,7 @@ class PackedInputs final : public Kernel {
       kernel.run_on_host(own);
       return Unit{};
     });
-    EMPLACE_CHECK(done.ok(), "plain loops do not fail");
+    EMPLACE_CHECK(done.ok(), "host loops cannot fail");
   }
 
  private:
@@ -79,7 +80,8 @@ class PackedInputs final : public Kernel {
   std::size_t own_bytes_ = 0;
 };
 
-/// Errors: `why` if every input is packed as it is, or the kernel refuses those too.
+/// A kernel that packs its inputs first. Errors: `why` if every input is packed already, or if the packed
+/// kernel is unsupported too.
 Result<std::unique_ptr<Kernel>> make_packed(const Signature& signature, MakeKernel maker, const Error& why) {
   Signature inner = signature;
   std::vector<std::unique_ptr<Kernel>> packs(signature.inputs.size());

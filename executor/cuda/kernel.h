@@ -1,6 +1,6 @@
 #pragma once
-/// One op's computation on a GPU, made once per signature. Signatures are those of the CPU's kernels, so that
-/// the two can be compared.
+/// The GPU implementation of an op, created once per signature. Signatures are those of the CPU kernels, so
+/// that both can be compared.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +12,7 @@
 #include "base/result.h"
 #include "executor/kernel/signature.h"
 
-// As in CUDA's headers, which only few files include.
+// Forward declarations as in CUDA's headers, which only few files include.
 struct CUstream_st;
 struct cublasLtContext;
 struct cudnnContext;
@@ -21,47 +21,47 @@ namespace emplace::cuda {
 
 class Session;
 
-/// What a logical device offers to what is enqueued on it. A plain value; made by its device.
+/// Resources of a logical device for enqueuing kernels. A plain value, created by its device.
 struct Lane {
   Session* session = nullptr;
-  CUstream_st* stream = nullptr;    ///< Compute: kernels run in the order in which they were enqueued.
-  cublasLtContext* blas = nullptr;  ///< Null where the library is missing.
+  CUstream_st* stream = nullptr;    ///< Compute stream; kernels run in the order in which they are enqueued.
+  cublasLtContext* blas = nullptr;  ///< Null if the library is missing.
   cudnnContext* dnn = nullptr;
   int processors = 0;  ///< Streaming multiprocessors that it may use; 0: all.
 };
 
-/// Memory of one call: pointers to element 0 of each operand, and to scratch_bytes() of scratch.
+/// Memory of one call: pointers to element 0 of each operand, and scratch_bytes() bytes of scratch.
 struct Pointers {
   std::span<const std::byte* const> inputs;
   std::span<std::byte* const> outputs;
   std::byte* scratch = nullptr;
 };
 
-/// Most workspace that a library may ask for [B].
+/// Limit on the workspace of a library call [B].
 inline constexpr std::size_t kMostWorkspace = std::size_t{32} << 20;
 
 /// Thread: one at a time.
 class Kernel {
  public:
   virtual ~Kernel() = default;
-  /// Asks the libraries for what they need to run it on `lane`; scratch_bytes() holds from here on. Called
-  /// once per lane's kind before the first enqueue. Errors: kUnsupported if a library has no way; else of
-  /// Session.
+  /// Queries the libraries' requirements on `lane`; scratch_bytes() is valid afterwards. Called once per
+  /// kind of lane before the first enqueue. Errors: kUnsupported if a library has no implementation; those
+  /// of Session.
   virtual Result<Unit> prepare(const Lane& lane) {
     (void)lane;
     return Unit{};
   }
   /// Scratch of a call [B], 256-byte aligned, from the device's arena.
   virtual std::size_t scratch_bytes() const { return 0; }
-  /// True if output 0 may be the memory of input `input`.
+  /// True if output 0 may share the memory of input `input`.
   virtual bool may_overwrite(std::size_t input) const {
     (void)input;
     return false;
   }
-  /// Enqueues and returns. Errors: of Session.
+  /// Enqueues the work and returns. Errors: those of Session.
   virtual Result<Unit> enqueue(const Lane& lane, const Pointers& pointers) const = 0;
-  /// The CPU twin: the same work in plain loops over host memory, with the same index arithmetic where the
-  /// kernel is ours, and a naive one where it is a library's.
+  /// The CPU twin: the same computation in plain loops over host memory. Custom kernels share the index
+  /// arithmetic; library kernels have a naive version.
   virtual void run_on_host(const Pointers& pointers) const = 0;
 };
 
@@ -71,14 +71,14 @@ struct KernelEntry {
   MakeKernel make;
 };
 
-/// Any thread. Errors: kUnsupported, saying what of the signature has no kernel.
+/// The kernel of a signature. Any thread. Errors: kUnsupported, with the unsupported part of the signature.
 Result<std::unique_ptr<Kernel>> make_kernel(const Signature& signature);
 bool has_kernel(std::string_view type);
-/// Every type that has a maker, sorted.
+/// All types with a kernel, sorted.
 std::vector<std::string_view> kernel_types();
 
-/// Stands in for an op without a kernel: touches its outputs once, then spins for `duration_us` on one
-/// multiprocessor, so that it does not fake contention. Outputs become zero.
+/// A stand-in for an op without a kernel: writes zeros to its outputs, then spins for `duration_us` on a
+/// single multiprocessor, so that it does not fake contention.
 std::unique_ptr<Kernel> make_synthetic(const Signature& signature, double duration_us);
 
 std::span<const KernelEntry> pointwise_kernels();

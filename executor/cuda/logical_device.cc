@@ -13,7 +13,7 @@ namespace emplace::cuda {
 
 LogicalDevice::~LogicalDevice() {
   if (session_.poisoned()) return;
-  (void)make_current();  // What follows does not depend on it.
+  (void)make_current();  // The cleanup below does not depend on it.
   if (dnn_ != nullptr) session_.give_back([&](const CudaApi& api) { return api.dnn.Destroy(dnn_); });
   if (blas_ != nullptr) session_.give_back([&](const CudaApi& api) { return api.blas.Destroy(blas_); });
   for (const cudaStream_t stream : streams_)
@@ -56,7 +56,7 @@ Result<Unit> LogicalDevice::open(std::int64_t bytes) {
 }
 
 Lane LogicalDevice::lane(StreamKind kind) const {
-  const bool compute = kind == StreamKind::kCompute;  // Handles belong to one stream.
+  const bool compute = kind == StreamKind::kCompute;  // Library handles belong to one stream.
   return {&session_, stream(kind), compute ? blas_ : nullptr, compute ? dnn_ : nullptr, processors_};
 }
 
@@ -68,7 +68,7 @@ Result<std::unique_ptr<DeviceGroup>> DeviceGroup::make(Session& session, const D
   for (const Device& device : devices.devices())
     if (device.profile.kind != "gpu")
       return Error{Errc::kUnsupported, device.name +
-                                           ": the executor cuda runs on GPUs only; leave the CPU out of the "
+                                           ": the cuda executor runs on GPUs only; remove the CPU from the "
                                            "device file, or use --executor cpu"};
   auto group = std::unique_ptr<DeviceGroup>{new DeviceGroup{session}};
   for (std::size_t gpu = 0; gpu < std::min(count, devices.size()); ++gpu) {
@@ -82,8 +82,8 @@ Result<std::unique_ptr<DeviceGroup>> DeviceGroup::make(Session& session, const D
     if (wanted > static_cast<std::int64_t>(free))
       return Error{
           Errc::kUnsupported,
-          fmt::format("GPU {} has {} free, its devices want {}; lower their memory in the device file", gpu,
-                      format_bytes(static_cast<std::int64_t>(free)), format_bytes(wanted))};
+          fmt::format("GPU {} has {} free, but its devices need {}; lower their memory in the device file",
+                      gpu, format_bytes(static_cast<std::int64_t>(free)), format_bytes(wanted))};
     std::vector<Partition> parts(on_it);
     if (on_it > 1) {
       auto parted = partition_gpu(session, physical, on_it);
@@ -91,7 +91,8 @@ Result<std::unique_ptr<DeviceGroup>> DeviceGroup::make(Session& session, const D
       group->isolation_ = parted ? Isolation::kGreenContexts : Isolation::kNone;
       if (parted) parts = *std::move(parted);
     }
-    std::vector<std::unique_ptr<LogicalDevice>> opened;  // Each owns its part, whatever fails after.
+    // Each device owns its part, also if a later step fails.
+    std::vector<std::unique_ptr<LogicalDevice>> opened;
     for (const Partition& part : parts)
       opened.emplace_back(new LogicalDevice{session, physical, part.context, part.green, part.processors});
     group->devices_.resize(devices.size());

@@ -1,5 +1,5 @@
 #pragma once
-/// One device of a device file on a GPU: its streams, its handles and its memory.
+/// A device of the device file on a GPU: its streams, library handles and memory.
 
 #include <cstdint>
 #include <memory>
@@ -12,27 +12,27 @@
 
 namespace emplace::cuda {
 
-/// Streams of a logical device: kernels; copies that leave; copies that arrive through the host.
+/// Streams of a logical device: kernels; outgoing copies; incoming copies through the host.
 enum class StreamKind : std::uint8_t { kCompute, kCopyOut, kCopyIn };
 inline constexpr std::size_t kStreamsPerDevice = 3;
 
-/// Thread: one at a time. Whatever it owns of CUDA stays behind once the session is poisoned.
+/// Thread: one at a time. CUDA resources are not released once the session is poisoned.
 class LogicalDevice {
  public:
-  static constexpr std::int64_t kAlignment = 512;  ///< [B] of everything that lies in its memory.
+  static constexpr std::int64_t kAlignment = 512;  ///< Alignment of all allocations in its memory [B].
 
   ~LogicalDevice();
   LogicalDevice(const LogicalDevice&) = delete;
   LogicalDevice& operator=(const LogicalDevice&) = delete;
 
-  /// What kernels are enqueued with: on the compute stream, or on the one of outgoing copies.
+  /// Lane for enqueuing kernels on the compute stream or on that of outgoing copies.
   Lane lane(StreamKind kind = StreamKind::kCompute) const;
   cudaStream_t stream(StreamKind kind) const { return streams_[static_cast<std::size_t>(kind)]; }
-  /// Calls from now on go to this device.
+  /// Makes this device current for the following CUDA calls.
   Result<Unit> make_current() const;
 
-  int physical() const { return physical_; }      ///< Number of the GPU.
-  int processors() const { return processors_; }  ///< Of its own; 0: all of the GPU.
+  int physical() const { return physical_; }      ///< Index of the GPU.
+  int processors() const { return processors_; }  ///< Multiprocessors of its own; 0: all of the GPU.
   std::byte* memory() const { return memory_; }
   std::int64_t bytes() const { return bytes_; }
 
@@ -44,7 +44,7 @@ class LogicalDevice {
 
   Session& session_;
   const int physical_;
-  const CUcontext context_;  // Null for the GPU's primary one.
+  const CUcontext context_;  // Null for the GPU's primary context.
   const CUgreenCtx green_;
   const int processors_;
   cudaStream_t streams_[kStreamsPerDevice]{};
@@ -54,27 +54,28 @@ class LogicalDevice {
   std::int64_t bytes_ = 0;
 };
 
-/// How logical devices came to their GPUs.
+/// How logical devices are mapped to GPUs.
 enum class Isolation : std::uint8_t {
   kGpus,           ///< One GPU each.
-  kGreenContexts,  ///< Several on a GPU, each with multiprocessors of its own.
-  kNone,           ///< Several on a GPU, side by side: the driver cannot part it. Times say little.
+  kGreenContexts,  ///< Several devices per GPU, each with its own multiprocessors.
+  /// Several devices share a GPU because the driver cannot partition it; timings are unreliable.
+  kNone,
 };
 
-/// All devices of a set: device i is on GPU i modulo their number. Thread: one at a time.
+/// All devices of a set. Device i is on GPU i modulo the number of GPUs. Thread: one at a time.
 class DeviceGroup {
  public:
-  /// `gpus`: how many to use; 0: all. Errors: kUnsupported if there is none, a device is no GPU, or the
-  /// memory of those on one GPU is more than it has free (the cure is named); else of Session.
+  /// `gpus`: number of GPUs to use; 0: all. Errors: kUnsupported if there is no GPU, a device is not a GPU,
+  /// or the devices on a GPU need more memory than it has free (with the cure); those of Session.
   static Result<std::unique_ptr<DeviceGroup>> make(Session& session, const DeviceSet& devices, int gpus = 0);
 
   std::size_t size() const { return devices_.size(); }
   const LogicalDevice& operator[](std::size_t device) const { return *devices_[device]; }
   Isolation isolation() const { return isolation_; }
-  /// True if a copy goes straight from one memory into the other; else it is staged through the host, as it
-  /// is between devices on one GPU, where a straight one would be faster than any link.
+  /// True if copies are made directly between the memories. Otherwise they are staged through the host,
+  /// also between devices on one GPU, where a direct copy would be faster than any link.
   bool is_direct(std::size_t source, std::size_t target) const { return direct_[source * size() + target]; }
-  /// Waits for everything. Errors: of Session.
+  /// Waits for all streams. Errors: those of Session.
   Result<Unit> synchronize() const;
 
  private:

@@ -1,4 +1,4 @@
-// Products of matrices by cuBLASLt. Its matrices are column-major: row-major D = A B is D' = B' A' to it.
+// Matrix products by cuBLASLt. It expects column-major matrices: row-major D = A B is D' = B' A' there.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -12,7 +12,7 @@
 namespace emplace::cuda {
 namespace {
 
-/// A matrix, or a batch of them, as it lies in memory.
+/// A matrix or a batch of matrices with its strides.
 struct Matrix {
   std::int64_t batch = 1, rows = 0, columns = 0;
   std::int64_t batch_stride = 0, row_stride = 0, column_stride = 0;  // [elements]
@@ -28,7 +28,7 @@ struct Matrix {
   std::int64_t leading() const {
     return turned() ? std::max(column_stride, rows) : std::max(row_stride, columns);
   }
-  /// What its pointer is sure to be a multiple of [B]: a part of its rows may begin anywhere.
+  /// Guaranteed alignment of its pointer [B]; a part of the rows may start anywhere.
   std::uint32_t alignment() const {
     const std::int64_t across = turned() ? rows : columns;
     return leading() == across && leading() % 4 == 0 && batch_stride % 4 == 0 ? 16 : 4;
@@ -36,7 +36,7 @@ struct Matrix {
   void turn() { std::swap(rows, columns), std::swap(row_stride, column_stride); }
 };
 
-/// Batches of dimensions before the last two, if they lie behind one another.
+/// The matrix of an operand, if its batch dimensions can be merged into one.
 std::optional<Matrix> matrix_of(const Operand& operand) {
   const std::size_t rank = operand.shape.size();
   if (rank < 2) return std::nullopt;
@@ -55,7 +55,7 @@ Matrix packed_matrix(const Matrix& m) {
   return {m.batch, m.rows, m.columns, m.rows * m.columns, m.columns, 1};
 }
 
-enum class Bias : std::uint8_t { kNone, kRow, kBroadcast };  // kRow: one number per column of D.
+enum class Bias : std::uint8_t { kNone, kRow, kBroadcast };  // kRow: one value per column of D.
 
 struct Product {
   Matrix a, b, d;
@@ -64,7 +64,7 @@ struct Product {
   Bias bias = Bias::kNone;
 };
 
-/// Owns what cuBLASLt made for it, and leaves it where it is once the session is poisoned.
+/// Owns a cuBLASLt object; does not destroy it once the session is poisoned.
 template <class Handle, auto Destroy>
 class Owned {
  public:
@@ -150,7 +150,7 @@ Result<Unit> Matmul::describe(Session& session, int processors) {
   EMPLACE_TRY(set(CUBLASLT_MATMUL_DESC_TRANSB, second));
   if (p_.bias == Bias::kRow) {
     EMPLACE_TRY(set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS));
-    // Some versions find no algorithm without one; the real one comes with each call.
+    // Some versions find no algorithm without a bias pointer; each call sets the real one.
     const std::uintptr_t somewhere = 256;
     EMPLACE_TRY(set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, somewhere));
   }
@@ -251,7 +251,7 @@ void Matmul::run_on_host(const Pointers& pointers) const {
   }
 }
 
-/// A copy of what cuBLASLt cannot read as it lies.
+/// Copies an operand that cuBLASLt cannot read in place.
 Result<std::unique_ptr<Kernel>> packing(const Operand& operand) {
   Operand target{operand.dtype, operand.shape, packed_strides(operand.shape)};
   return make_kernel({"aten::clone", "{}", {operand}, {std::move(target)}});
@@ -262,7 +262,7 @@ struct Options {
   float alpha = 1, beta = 1;
 };
 
-/// `a`, `b`: numbers of inputs; `bias`: likewise, or -1.
+/// `a`, `b`: indices of inputs. `bias`: index of an input, or -1.
 Result<std::unique_ptr<Kernel>> make(const Signature& signature, std::size_t a, std::size_t b, int bias,
                                      Options options) {
   EMPLACE_TRY(expect(signature, bias < 0 ? 2 : 3, 1));
@@ -272,7 +272,7 @@ Result<std::unique_ptr<Kernel>> make(const Signature& signature, std::size_t a, 
   for (int side = 0; side < 2; ++side) {
     const Operand& operand = signature.inputs[side == 0 ? a : b];
     std::optional<Matrix> m = matrix_of(operand);
-    if (!m && operand.shape.size() < 2) return unsupported(signature, "an operand that is no matrix");
+    if (!m && operand.shape.size() < 2) return unsupported(signature, "operand is not a matrix");
     if (!m || !m->direct() || (m->batch > 1 && m->batch_stride == 0)) {
       EMPLACE_TRY_ASSIGN(packs[side], packing(operand));
       m = matrix_of({operand.dtype, operand.shape, packed_strides(operand.shape)});
@@ -282,15 +282,15 @@ Result<std::unique_ptr<Kernel>> make(const Signature& signature, std::size_t a, 
   if (options.turn_a) sides[0].turn();
   if (options.turn_b) sides[1].turn();
   std::optional<Matrix> d = matrix_of(out);
-  if (!d) return unsupported(signature, "an output that is no matrix");
+  if (!d) return unsupported(signature, "output is not a matrix");
   if (sides[1].batch == 1 && sides[0].batch > 1 && !sides[0].turned() &&
       sides[0].batch_stride == sides[0].rows * sides[0].row_stride) {
     for (Matrix* m : {&sides[0], &*d})
-      m->rows *= m->batch, m->batch = 1, m->batch_stride = 0;  // One tall product.
+      m->rows *= m->batch, m->batch = 1, m->batch_stride = 0;  // A shared matrix makes one tall product.
   }
   if (sides[0].batch != d->batch || sides[1].batch != d->batch || sides[0].rows != d->rows ||
       sides[1].columns != d->columns || sides[0].columns != sides[1].rows)
-    return unsupported(signature, "shapes that are no product");
+    return unsupported(signature, "shapes do not match a matrix product");
   Product product{sides[0],      sides[1],     *d,         a, b, static_cast<std::size_t>(std::max(bias, 0)),
                   options.alpha, options.beta, Bias::kNone};
   if (bias >= 0) {

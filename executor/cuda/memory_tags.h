@@ -1,5 +1,5 @@
 #pragma once
-/// Memory that was given back while streams may still work on it: who takes it next waits for them.
+/// Released memory that streams may still use: its next user must wait for them.
 
 #include <algorithm>
 #include <cstdint>
@@ -9,14 +9,14 @@
 
 namespace emplace::cuda {
 
-/// Of one device. Stretches are [begin, end) in bytes; users are instructions. Thread: one.
+/// Tags of one device. Ranges are [begin, end) in bytes; users are instructions. Thread: one.
 class MemoryTags {
  public:
-  /// @pre no tag overlaps [begin, end): take() came first.
+  /// Tags a released range with its users. @pre no tag overlaps [begin, end): take() was called first.
   void give(std::int64_t begin, std::int64_t end, std::vector<std::uint32_t> users) {
     if (begin < end) tags_.emplace(begin, Tag{end, std::move(users)});
   }
-  /// Appends the users of whatever overlaps [begin, end), and forgets the overlap.
+  /// Appends the users of all tags that overlap [begin, end), and removes the overlap.
   void take(std::int64_t begin, std::int64_t end, std::vector<std::uint32_t>& users) {
     auto at = tags_.lower_bound(begin);
     if (at != tags_.begin() && std::prev(at)->second.end > begin) --at;
@@ -35,7 +35,7 @@ class MemoryTags {
     std::int64_t end;
     std::vector<std::uint32_t> users;
   };
-  std::map<std::int64_t, Tag> tags_;  // By begin; disjoint.
+  std::map<std::int64_t, Tag> tags_;  // Disjoint ranges by start.
 };
 
 }  // namespace emplace::cuda

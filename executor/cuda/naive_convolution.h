@@ -5,7 +5,7 @@
 
 namespace emplace::cuda {
 
-/// Computes the tensor that the kind names from the other two; strides as in the shape. Pure.
+/// Computes the tensor selected by the kind from the other two; strides as in the shape. Pure.
 void naive_convolution(const ConvolutionShape& shape, float* x, float* w, float* y);
 
 }  // namespace emplace::cuda

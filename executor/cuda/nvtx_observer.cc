@@ -20,7 +20,8 @@ class NvtxObserver final : public TaskObserver {
 TaskObserver* nvtx_observer() {
   static NvtxObserver observer;
   return std::getenv("NVTX_INJECTION64_PATH") == nullptr ? nullptr
-                                                         : &observer;  // How tools announce themselves.
+                                                         // Signature of a tool's initialisation function.
+                                                         : &observer;
 }
 
 }  // namespace emplace::cuda

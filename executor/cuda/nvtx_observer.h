@@ -3,8 +3,8 @@
 
 namespace emplace::cuda {
 
-/// Names what is enqueued for each task to a profiler (NVTX ranges "OP|TYPE|device N"), where one is
-/// attached; else null.
+/// Labels the calls of each task for an attached profiler with NVTX ranges "OP|TYPE|device N"; null without
+/// a profiler.
 TaskObserver* nvtx_observer();
 
 }  // namespace emplace::cuda

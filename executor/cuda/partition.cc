@@ -12,17 +12,17 @@ Result<std::vector<Partition>> partition_gpu(Session& session, int physical, uns
       driver.DevResourceGenerateDesc == nullptr || driver.GreenCtxCreate == nullptr ||
       driver.CtxFromGreenCtx == nullptr || driver.GreenCtxStreamCreate == nullptr ||
       driver.CtxSetCurrent == nullptr)
-    return Error{Errc::kUnsupported, "the driver has no green contexts; CUDA 12.4 brings them"};
+    return Error{Errc::kUnsupported, "the driver does not support green contexts; they need CUDA 12.4"};
   CUdevice device = 0;
   EMPLACE_TRY(session.check(driver.DeviceGet(&device, physical), "cuDeviceGet"));
   CUdevResource whole{};
   EMPLACE_TRY(session.check(driver.DeviceGetDevResource(device, &whole, CU_DEV_RESOURCE_TYPE_SM),
                             "cuDeviceGetDevResource"));
-  // The least that each shall have; the driver rounds it up to what the device can part.
+  // Minimum size of each part; the driver rounds it up to its granularity.
   const unsigned alignment = whole.sm.smCoscheduledAlignment > 0 ? whole.sm.smCoscheduledAlignment : 1;
   unsigned least = whole.sm.smCount / parts / alignment * alignment;
   if (least < whole.sm.minSmPartitionSize || least == 0)
-    return Error{Errc::kUnsupported, fmt::format("GPU {}: {} multiprocessors cannot be parted into {}",
+    return Error{Errc::kUnsupported, fmt::format("GPU {}: {} multiprocessors cannot be split into {} parts",
                                                  physical, whole.sm.smCount, parts)};
   std::vector<CUdevResource> groups(parts);
   unsigned count = parts;
@@ -31,7 +31,7 @@ Result<std::vector<Partition>> partition_gpu(Session& session, int physical, uns
                             "cuDevSmResourceSplitByCount"));
   if (count < parts)
     return Error{Errc::kUnsupported,
-                 fmt::format("GPU {} could be parted into {} only, not {}", physical, count, parts)};
+                 fmt::format("GPU {} can be split into {} parts only, not {}", physical, count, parts)};
   std::vector<Partition> out;
   const auto make = [&](CUdevResource& group) -> Result<Unit> {
     CUdevResourceDesc description = nullptr;

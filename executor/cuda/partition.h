@@ -1,5 +1,5 @@
 #pragma once
-/// A GPU parted into green contexts, each with multiprocessors of its own.
+/// Partitions a GPU into green contexts, each with its own multiprocessors.
 
 #include <vector>
 
@@ -13,9 +13,9 @@ struct Partition {
   int processors = 0;
 };
 
-/// `parts` of equal size, as large as the alignment that the device reports allows; the rest is unused. The
-/// owner destroys them. Errors: kUnsupported if the driver has no green contexts or there are too few
-/// multiprocessors; else of Session.
+/// Creates `parts` of equal size, as large as the reported alignment allows; the rest is unused. The owner
+/// destroys them. Errors: kUnsupported if the driver does not support green contexts or there are too few
+/// multiprocessors; those of Session.
 Result<std::vector<Partition>> partition_gpu(Session& session, int physical, unsigned parts);
 
 }  // namespace emplace::cuda

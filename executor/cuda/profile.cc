@@ -1,4 +1,4 @@
-// What each op costs alone on each device, and each link.
+// Profiles each op alone on each device, and each link.
 #include <algorithm>
 #include <map>
 
@@ -9,10 +9,11 @@
 namespace emplace::cuda {
 namespace {
 
-constexpr double kShortUs = 20;  // Below, the events around a kernel would be counted with it.
+// Kernels shorter than this are not timed alone, because the events around them would distort the time.
+constexpr double kShortUs = 20;
 constexpr int kRounds = 100;
 
-/// time = latency + bytes / rate by the median of all slopes (Theil and Sen).
+/// Fits time = latency + bytes / rate by the median of all slopes (Theil and Sen).
 LinkCost fit(std::span<const double> bytes, std::span<const double> seconds) {
   std::vector<double> slopes, rests;
   for (std::size_t i = 0; i < bytes.size(); ++i)
@@ -36,9 +37,9 @@ Result<ExecutorProfile> CudaExecutor::profile() {
     if (program.out_of_memory()) {
       Measurement full;
       tell_out_of_memory(*program.out_of_memory(), state.graph, state.devices, full);
-      return Error{Errc::kRunFailed, "profile: the graph does not fit on " +
+      return Error{Errc::kRunFailed, "profile: the graph does not fit on device " +
                                          state.devices[static_cast<DeviceId>(d)].name + " alone (" +
-                                         full.failure + "); give it more memory"};
+                                         full.failure + "); increase its memory"};
     }
     EMPLACE_TRY(state.prepare(plan, program));
     EMPLACE_TRY_ASSIGN(const auto plain,
@@ -52,7 +53,7 @@ Result<ExecutorProfile> CudaExecutor::profile() {
         op_us[plan.tasks()[program.instructions()[i].task].what].push_back(times[i].end_us -
                                                                            times[i].start_us);
     }
-    // What is short is run many times in a row: ops of one kernel cost the same.
+    // Short kernels are timed in a row of many runs; ops with the same kernel share the result.
     std::map<const Kernel*, std::vector<double>> short_us;
     double sum_us = 0;
     for (const Instruction& instruction : program.instructions()) {
@@ -90,7 +91,7 @@ Result<ExecutorProfile> CudaExecutor::profile() {
   return profile;
 }
 
-/// Sizes of 1 KiB to 64 MiB, or the largest that both have room for; the median of five each.
+/// Uses sizes of 1 KiB to 64 MiB, or up to what both memories can hold; the median of five runs each.
 Result<std::vector<LinkCost>> CudaExecutor::probe_links() {
   State& state = *state_;
   std::vector<LinkCost> links;

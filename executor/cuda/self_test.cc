@@ -43,7 +43,7 @@ Result<Unit> self_test(const CudaApi& api) {
     };
     EMPLACE_TRY(run());
     if (sum != static_cast<float>(n))
-      return Error{Errc::kRunFailed, fmt::format("self-test: GPU {} adds wrongly", device.physical())};
+      return Error{Errc::kRunFailed, fmt::format("self-test: wrong sum on GPU {}", device.physical())};
   }
   return Unit{};
 }

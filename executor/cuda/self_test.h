@@ -4,8 +4,8 @@
 
 namespace emplace::cuda {
 
-/// Computes a sum whose answer is known on every GPU. Errors: kUnsupported without one; kRunFailed if it is
-/// wrong; of Session.
+/// Computes a known sum on every GPU. Errors: kUnsupported without a GPU; kRunFailed if the sum is wrong;
+/// those of Session.
 Result<Unit> self_test(const CudaApi& api = real_api());
 
 }  // namespace emplace::cuda

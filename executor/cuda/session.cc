@@ -30,12 +30,12 @@ bool is_sticky(cudaError_t status) {
 
 namespace {
 
-/// In place of a function that must not be called any more.
+/// Replaces a function that must not be called any more.
 template <class Function>
 struct Refusing;
 template <class R, class... A>
 struct Refusing<R (*)(A...)> {
-  static R call(A...) { return static_cast<R>(1); }  // No library's word for success.
+  static R call(A...) { return static_cast<R>(1); }  // A failure status in every library.
 };
 
 CudaApi make_refusing_api() {
@@ -72,7 +72,7 @@ Result<Unit> Session::check(cudaError_t status, std::string_view what) {
     why_ = Error{Errc::kDeviceLost, std::move(text)};
     return why_;
   }
-  api().runtime.GetLastError();  // Else the next check finds this one again.
+  api().runtime.GetLastError();  // Clears the error; otherwise the next check would report it again.
   if (status == cudaErrorMemoryAllocation) return Error{Errc::kOutOfMemory, std::move(text)};
   if (status == cudaErrorCooperativeLaunchTooLarge || status == cudaErrorNoKernelImageForDevice ||
       status == cudaErrorNotSupported)
@@ -81,7 +81,7 @@ Result<Unit> Session::check(cudaError_t status, std::string_view what) {
 }
 
 Result<Unit> Session::check(CUresult status, std::string_view what) {
-  // The driver's numbers are the runtime's, where both have one.
+  // Driver and runtime use the same error numbers where both define one.
   return check(static_cast<cudaError_t>(status), what);
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-/// Whether CUDA may still be called. After an error that sticks to the process (an illegal access, a failed
-/// launch, …) nothing may: the process must end and be made anew. Out of memory does not stick.
+/// Tracks whether CUDA may still be called. After a sticky error (an illegal access, a failed launch, …) it
+/// may not: the process must end and be restarted. Out of memory is not sticky.
 
 #include <string>
 #include <string_view>
@@ -10,7 +10,7 @@
 
 namespace emplace::cuda {
 
-/// True for errors that no call mends, as CUDA's documentation of cudaError_t names them.
+/// True for errors after which every further call fails, according to CUDA's documentation of cudaError_t.
 bool is_sticky(cudaError_t status);
 
 /// Thread: one at a time.
@@ -20,28 +20,28 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  /// The functions; once poisoned, others in their place that call nothing and fail.
+  /// The functions. Once poisoned: replacements that call nothing and fail.
   const CudaApi& api() const;
-  /// Nothing, or `what: NAME: text`. Errors: kOutOfMemory (and the session goes on); kUnsupported for a
-  /// launch that is too large for the device or a library that has no way; kDeviceLost for one that sticks;
-  /// kRunFailed for the others.
+  /// Checks a status. The message is `what: NAME: text`. Errors: kOutOfMemory (the session remains usable);
+  /// kUnsupported for a launch that is too large for the device, or a library without an implementation;
+  /// kDeviceLost for a sticky error; kRunFailed for others.
   Result<Unit> check(cudaError_t status, std::string_view what);
   Result<Unit> check(CUresult status, std::string_view what);
   Result<Unit> check(cublasStatus_t status, std::string_view what);
   Result<Unit> check(cudnnStatus_t status, std::string_view what);
 
-  /// The same for who gives something back and cannot fail: nothing is called once poisoned.
+  /// Releases a resource where errors cannot be returned. Calls nothing once poisoned.
   template <class Call>
   void give_back(Call call) {
-    if (!poisoned()) (void)check(call(api()), "giving back");
+    if (!poisoned()) (void)check(call(api()), "releasing");
   }
 
-  /// True after a sticky error: whoever holds something of CUDA leaves it where it is.
+  /// True after a sticky error; CUDA resources must then not be released.
   bool poisoned() const { return poisoned_; }
   const Error& why_poisoned() const { return why_; }  ///< @pre poisoned()
 
  private:
-  /// A library failed: did the device?
+  /// Handles a library error; checks whether the device failed.
   Result<Unit> library_failed(bool out_of_memory, bool unsupported, std::string text);
 
   const CudaApi* api_;

@@ -61,7 +61,8 @@ class StepProgram::Builder {
     const bool fits = take_scratch() && take_residents() &&
                       std::ranges::all_of(order, [&](std::uint32_t task) { return add(task); });
     for (const Arena& arena : arenas_) program_.peak_bytes_.push_back(arena.peak());
-    if (!fits) EMPLACE_CHECK(program_.oom_.has_value(), "a program that does not fit says where");
+    if (!fits)
+      EMPLACE_CHECK(program_.oom_.has_value(), "a program that does not fit has an out-of-memory location");
   }
 
  private:
@@ -71,12 +72,12 @@ class StepProgram::Builder {
   }
   bool take_scratch();
   bool take_residents() {
-    std::vector<std::uint32_t> nobody;
+    std::vector<std::uint32_t> no_users;
     for (std::uint32_t slot = 0; slot < plan_.slots().size(); ++slot)
-      if (plan_.slots()[slot].resident && !take(slot, kNoOp, nobody)) return false;
+      if (plan_.slots()[slot].resident && !take(slot, kNoOp, no_users)) return false;
     return true;
   }
-  /// Takes a slot's memory; appends who worked on it last.
+  /// Allocates a slot's memory and appends its last users.
   bool take(std::uint32_t slot, OpId op, std::vector<std::uint32_t>& users) {
     const TaskPlan::Slot& wanted = plan_.slots()[slot];
     const std::size_t d = index(wanted.device);
@@ -103,7 +104,7 @@ class StepProgram::Builder {
   void add_copy(std::uint32_t task, const std::vector<std::uint32_t>& produced,
                 std::vector<std::uint32_t>& freed);
   std::uint32_t emit(Instruction instruction, std::vector<std::uint32_t>& after);
-  /// One more call of the instruction to come.
+  /// Adds a call to the next instruction.
   void call(const Kernel& kernel, std::span<const std::byte* const> inputs,
             std::span<std::byte* const> outputs, std::byte* scratch);
   std::byte* pack(const Packing& packing, const std::byte*& at, std::byte* scratch);
@@ -117,13 +118,14 @@ class StepProgram::Builder {
   std::vector<std::byte*> scratch_, copy_scratch_;  // [devices]
   std::vector<std::uint32_t> uses_left_;            // [slots]
   std::vector<std::int64_t> offsets_;               // [slots]
-  std::vector<std::vector<std::uint32_t>> users_;   // [slots] instructions
-  std::vector<std::uint32_t> done_;                 // [tasks] the instruction that ends it
-  std::vector<std::vector<std::uint32_t>> before_;  // [tasks] tasks
-  std::vector<std::uint32_t> last_;                 // [streams] instruction
-  std::vector<std::uint32_t> stage_free_;           // [devices, 2] instruction that read the stage last
-  std::vector<std::size_t> next_stage_;             // [devices] 0 or 1
-  std::vector<std::uint32_t> known_;  // [instructions, streams] 1 + what has ended before it ends
+  std::vector<std::vector<std::uint32_t>> users_;   // [slots] Instructions.
+  std::vector<std::uint32_t> done_;                 // [tasks] Instruction that completes the task.
+  std::vector<std::vector<std::uint32_t>> before_;  // [tasks] Preceding tasks.
+  std::vector<std::uint32_t> last_;                 // [streams] Last instruction.
+  std::vector<std::uint32_t> stage_free_;           // [devices, 2] Last instruction that read the stage.
+  std::vector<std::size_t> next_stage_;             // [devices] Next stage, 0 or 1.
+  // [instructions, streams] 1 + last instruction known to have ended before.
+  std::vector<std::uint32_t> known_;
 };
 
 bool StepProgram::Builder::take_scratch() {
@@ -164,8 +166,8 @@ bool StepProgram::Builder::add(std::uint32_t task) {
   return true;
 }
 
-/// The instructions `after` must have ended. Of each other stream the latest is enough, and what is known to
-/// have ended before another one that is waited for needs no event of its own.
+/// Appends an instruction that waits for `after`. Per stream the latest instruction suffices, and an
+/// instruction that is known to have ended before another awaited one needs no event.
 std::uint32_t StepProgram::Builder::emit(Instruction instruction, std::vector<std::uint32_t>& after) {
   const auto number = static_cast<std::uint32_t>(program_.instructions_.size());
   const std::size_t own = std::size_t{number} * streams_;
@@ -200,7 +202,7 @@ void StepProgram::Builder::call(const Kernel& kernel, std::span<const std::byte*
   program_.outputs_.insert(program_.outputs_.end(), outputs.begin(), outputs.end());
 }
 
-/// Moves `at` to where the packed result is; returns the scratch that is left.
+/// Packs and moves `at` to the result; returns the remaining scratch.
 std::byte* StepProgram::Builder::pack(const Packing& packing, const std::byte*& at, std::byte* scratch) {
   at += packing.offset;
   if (packing.copy == nullptr) return scratch;

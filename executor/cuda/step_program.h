@@ -1,7 +1,7 @@
 #pragma once
-/// One placement's step as what is enqueued, in order: kernels and copies on streams, and the events by which
-/// streams wait for one another. Made once per placement, without calling CUDA; memory is planned with it, so
-/// a placement that does not fit never reaches the device.
+/// One placement's step as a list of instructions: kernels and copies on streams, and the events that
+/// streams wait for. Made once per placement without calling CUDA. Memory is planned too, so a placement
+/// that does not fit never reaches the device.
 
 #include <cstdint>
 #include <optional>
@@ -16,10 +16,10 @@
 
 namespace emplace::cuda {
 
-/// A kernel's call: of the task itself, or of what is packed for it.
+/// A kernel call: that of the task itself, or one that packs an input.
 struct Call {
   const Kernel* kernel = nullptr;
-  std::uint32_t first_input = 0, first_output = 0;  ///< In StepProgram::inputs, ::outputs.
+  std::uint32_t first_input = 0, first_output = 0;  ///< Indices into StepProgram::inputs and ::outputs.
   std::uint32_t num_inputs = 0, num_outputs = 0;
   std::byte* scratch = nullptr;
 };
@@ -28,16 +28,17 @@ struct Instruction {
   enum class Kind : std::uint8_t { kKernel, kDirectCopy, kToHost, kFromHost };
   Kind kind = Kind::kKernel;
   std::uint32_t task = 0;
-  std::uint32_t stream = 0;                     ///< device × kStreamsPerDevice + StreamKind
-  std::uint32_t first_wait = 0, num_waits = 0;  ///< In StepProgram::waits.
-  bool signals = false;                         ///< Another stream waits for it: its event is recorded.
+  std::uint32_t stream = 0;                     ///< device × kStreamsPerDevice + StreamKind.
+  std::uint32_t first_wait = 0, num_waits = 0;  ///< Range in StepProgram::waits.
+  /// True: another stream waits for it, so its event is recorded.
+  bool signals = false;
   std::uint32_t first_call = 0, num_calls = 0;
-  const std::byte* from = nullptr;  ///< Copies.
+  const std::byte* from = nullptr;  ///< Source of a copy.
   std::byte* to = nullptr;
   std::int64_t bytes = 0;
 };
 
-/// What stays when the placement changes.
+/// Data that is independent of the placement.
 struct ProgramMachine {
   const LoweredGraph& lowered;
   const DeviceGroup& devices;
@@ -46,16 +47,16 @@ struct ProgramMachine {
       host_stages;  ///< [devices, 2] pinned memory for copies that leave through the host
 };
 
-/// Immutable once made; any thread.
+/// Immutable after construction. Any thread.
 class StepProgram {
  public:
-  /// `order` as task_order gives it.
+  /// `order`: from task_order().
   StepProgram(const ProgramMachine& machine, const TaskPlan& plan, std::span<const std::uint32_t> order);
 
-  /// Why there is no program: a device would be full.
+  /// Set if a device would be full; then there is no program.
   const std::optional<OutOfMemory>& out_of_memory() const { return oom_; }
   std::span<const Instruction> instructions() const { return instructions_; }
-  /// Instructions whose events are waited for.
+  /// Instructions whose events `of` waits for.
   std::span<const std::uint32_t> waits(const Instruction& of) const {
     return std::span{waits_}.subspan(of.first_wait, of.num_waits);
   }
@@ -66,12 +67,13 @@ class StepProgram {
     return {std::span{inputs_}.subspan(call.first_input, call.num_inputs),
             std::span{outputs_}.subspan(call.first_output, call.num_outputs), call.scratch};
   }
-  std::byte* memory(std::uint32_t slot) const { return memory_[slot]; }  ///< Of a slot, when it is there.
+  /// Address of a slot while it is allocated.
+  std::byte* memory(std::uint32_t slot) const { return memory_[slot]; }
   std::int64_t peak_bytes(std::size_t device) const { return peak_bytes_[device]; }
   std::int64_t bytes_moved() const { return bytes_moved_; }
-  /// "OP|TYPE|device N", or "OP|copy|device N" for a copy that leaves or reaches device N.
+  /// "OP|TYPE|device N"; for a copy that leaves or reaches device N: "OP|copy|device N".
   std::string task_name(const Instruction& instruction) const;
-  /// Memory that an instruction reads and writes, for who observes it.
+  /// Memory that an instruction reads and writes, for observers.
   std::vector<MemoryUse> uses(const Instruction& instruction) const;
 
  private:
@@ -88,7 +90,7 @@ class StepProgram {
   std::int64_t bytes_moved_ = 0;
 };
 
-/// Bytes of pinned memory that staged copies between two devices need at most: the largest buffer.
+/// Pinned memory required for staged copies between two devices: the largest buffer [B].
 std::int64_t largest_transfer(const LoweredGraph& lowered);
 
 }  // namespace emplace::cuda

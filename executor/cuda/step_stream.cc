@@ -8,7 +8,7 @@ namespace emplace::cuda {
 
 namespace {
 
-/// Tells the observer, if there is one, where a task's calls begin and end, whatever comes of them.
+/// Notifies the observer, if any, when a task's calls start and end, also after errors.
 class Observed {
  public:
   Observed(TaskObserver* observer, const Instruction& instruction, const StepProgram& program)
@@ -77,7 +77,7 @@ Result<Unit> StepStream::enqueue_work(const StepProgram& program, const Instruct
     case Instruction::Kind::kKernel:
       return Unit{};
     case Instruction::Kind::kDirectCopy: {
-      // Where it goes is on another GPU: whose memory it is, the copy must be told.
+      // The copy needs the GPU that owns the target memory.
       int target = devices_[device].physical();
       for (std::size_t d = 0; d < devices_.size(); ++d)
         if (instruction.to >= devices_[d].memory() &&
@@ -150,7 +150,7 @@ Result<double> StepStream::timed_step(const StepProgram& program, std::vector<In
   EMPLACE_TRY(enqueue(program, Mode::kTimed, nullptr));
   EMPLACE_TRY(devices_.synchronize());
   const double took_s = static_cast<double>((clock_.now() - begin).count()) * 1e-9;
-  // Events of different GPUs have no common clock: each device's first instruction is its zero.
+  // Events of different GPUs have no common clock: times are relative to each device's first instruction.
   std::vector<cudaEvent_t> zero(devices_.size(), nullptr);
   times.assign(count, {});
   for (std::size_t i = 0; i < count; ++i) {
@@ -163,7 +163,7 @@ Result<double> StepStream::timed_step(const StepProgram& program, std::vector<In
                                  "cudaEventElapsedTime"));
     times[i] = {static_cast<double>(from_ms) * 1e3, static_cast<double>(to_ms) * 1e3};
   }
-  // Another of its streams may have begun before the one that was asked first.
+  // An instruction on another stream of the device may have started earlier.
   std::vector<double> earliest(devices_.size(), 0);
   for (std::size_t i = 0; i < count; ++i) {
     double& least = earliest[program.instructions()[i].stream / kStreamsPerDevice];

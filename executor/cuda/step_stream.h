@@ -1,5 +1,5 @@
 #pragma once
-/// Enqueues a program's instructions on the devices' streams, step after step.
+/// Enqueues a program's instructions on the devices' streams, step by step.
 
 #include <functional>
 #include <vector>
@@ -9,8 +9,7 @@
 
 namespace emplace::cuda {
 
-/// Events of each device, made when they are first wanted and used again in every step. Thread: one at a
-/// time.
+/// Events per device, created on first use and reused in every step. Thread: one at a time.
 class EventPool {
  public:
   EventPool(Session& session, const DeviceGroup& devices, unsigned flags)
@@ -19,7 +18,7 @@ class EventPool {
   EventPool(const EventPool&) = delete;
   EventPool& operator=(const EventPool&) = delete;
 
-  /// Event `number` of a device, which becomes the current one. Errors: of Session.
+  /// Event `number` of a device; makes the device current. Errors: those of Session.
   Result<cudaEvent_t> event(std::size_t device, std::size_t number);
 
  private:
@@ -29,7 +28,7 @@ class EventPool {
   std::vector<std::vector<cudaEvent_t>> events_;  // [devices]
 };
 
-/// When an instruction ran [us], from its device's first one.
+/// Time of an instruction, relative to its device's first one [us].
 struct InstructionTime {
   double start_us = 0, end_us = 0;
 };
@@ -37,7 +36,7 @@ struct InstructionTime {
 /// Thread: one at a time.
 class StepStream {
  public:
-  /// Told of each kernel after it has ended.
+  /// Called after each kernel has ended.
   using Watch = std::function<Result<Unit>(const Instruction&)>;
 
   StepStream(Session& session, const DeviceGroup& devices, const Clock& clock)
@@ -47,16 +46,18 @@ class StepStream {
         events_{session, devices, cudaEventDisableTiming},
         timing_events_{session, devices, cudaEventDefault} {}
 
-  /// Makes what the program's steps need. Errors: of Session.
+  /// Creates the resources of the program's steps. Errors: those of Session.
   Result<Unit> prepare(const StepProgram& program);
-  /// One step [s], from before the first call to after everything has ended. Errors: of Session.
+  /// Runs one step and returns its duration [s], from before the first call until all work has ended.
+  /// Errors: those of Session.
   Result<double> step(const StepProgram& program);
-  /// One step with an event around every instruction; slower than others. `times` [instructions].
+  /// Runs one step with events around every instruction; slower than step(). `times`: [instructions].
   Result<double> timed_step(const StepProgram& program, std::vector<InstructionTime>& times);
-  /// One step that waits after every kernel.
+  /// Runs one step and waits after every kernel.
   Result<Unit> watched_step(const StepProgram& program, const Watch& watch);
 
-  /// Time of a call [us], alone on its device: `rounds` in a row between two events. Errors: of Session.
+  /// Duration of a call alone on its device [us]: `rounds` calls in a row between two events. Errors: those
+  /// of Session.
   Result<double> time_calls(const StepProgram& program, const Instruction& instruction, int rounds);
 
  private:
@@ -73,8 +74,8 @@ class StepStream {
   const DeviceGroup& devices_;
   const Clock& clock_;
   EventPool events_, timing_events_;
-  std::vector<cudaEvent_t> signals_;        // [instructions] null if nobody waits
-  std::vector<cudaEvent_t> begins_, ends_;  // [instructions] of a timed step
+  std::vector<cudaEvent_t> signals_;        // [instructions] Null if no stream waits for it.
+  std::vector<cudaEvent_t> begins_, ends_;  // [instructions] Events of a timed step.
 };
 
 }  // namespace emplace::cuda

@@ -41,7 +41,7 @@ std::vector<std::uint32_t> task_order(const TaskPlan& plan, const Schedule& simu
     for (const std::uint32_t next : plan.successors(task))
       if (--waits[next] == 0) ready.emplace(start[next], next);
   }
-  EMPLACE_CHECK(order.size() == count, "tasks wait for one another in a circle");
+  EMPLACE_CHECK(order.size() == count, "cyclic task dependencies");
   return order;
 }
 

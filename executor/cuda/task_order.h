@@ -7,8 +7,7 @@
 
 namespace emplace::cuda {
 
-/// In which order tasks are enqueued: by the start that the simulator gives them, and never before what they
-/// wait for.
+/// The order in which tasks are enqueued: by simulated start time, always after the tasks they depend on.
 std::vector<std::uint32_t> task_order(const TaskPlan& plan, const Schedule& simulated);
 
 }  // namespace emplace::cuda

@@ -1,4 +1,4 @@
-// A run over several devices against one on a single device, by samples of every tensor.
+// Compares a run on several devices with a run on a single device, by samples of every tensor.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -15,7 +15,7 @@ constexpr float kTolerance = 0.01f;
 
 using Sample = std::vector<std::byte>;
 
-/// Every nth element, so that there are no more than kMostSamples.
+/// Takes every nth element, at most kMostSamples.
 void sample(std::span<const std::byte> tensor, std::size_t element, Sample& out) {
   const std::size_t count = tensor.size() / element, step = count / kMostSamples + 1;
   for (std::size_t i = 0; i < count; i += step)

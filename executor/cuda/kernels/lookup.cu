@@ -1,17 +1,17 @@
-// Rows found by index: embedding, its backward, Gather; and random bits.
+// Gathers rows by index: embedding, its backward, Gather. Also random masks.
 #include "executor/cuda/kernels/passes.cuh"
 #include "executor/kernel/attributes.h"
 
 namespace emplace::cuda {
 namespace {
 
-/// An index outside the table is a row of zeros, never an access outside.
+/// True if the index is in the table; otherwise the row is read as zeros, never out of bounds.
 EMPLACE_HD bool inside(std::int64_t& index, std::int64_t rows) {
   if (index < 0) index += rows;
   return index >= 0 && index < rows;
 }
 
-/// [outer, rows, inner] by [indices] → [outer, indices, inner].
+/// [outer, rows, inner] with [indices] → [outer, indices, inner].
 struct Lookup {
   static constexpr const char* kName = "embedding";
   std::int64_t rows = 0, inner = 1, indices = 0;
@@ -37,8 +37,8 @@ struct Clear {
   EMPLACE_HD void operator()(std::int64_t i) const { out[i] = 0.0f; }
 };
 
-/// Gradients of all places that looked a row up, added to it. The order of additions is the scheduler's on a
-/// device, so the last bits may differ from run to run.
+/// Sums the gradients of all lookups of a row. On a device the scheduler determines the order of additions,
+/// so the last bits may vary from run to run.
 struct LookupBackward {
   static constexpr const char* kName = "embedding_backward";
   std::int64_t rows = 0, inner = 1, padding = -1;
@@ -61,7 +61,8 @@ struct LookupBackward {
   }
 };
 
-/// Zeros and ones, half of each: the mask that the CPU draws too, from the words of splitmix64 (base/rng.h).
+/// Random zeros and ones with probability one half: the same mask as on the CPU, from the words of
+/// splitmix64 (base/rng.h).
 struct Bernoulli {
   static constexpr const char* kName = "bernoulli";
   float* out = nullptr;
@@ -79,19 +80,19 @@ struct Bernoulli {
 
 Result<Unit> expect_lookup(const Signature& signature) {
   if (signature.inputs.size() != 2 || signature.outputs.size() != 1)
-    return unsupported(signature, "not two inputs and one output");
+    return unsupported(signature, "expected two inputs and one output");
   if (signature.inputs[0].dtype != DType::kF32 || signature.inputs[1].dtype != DType::kI64 ||
       signature.outputs[0].dtype != DType::kF32)
-    return unsupported(signature, "not f32 looked up by i64");
+    return unsupported(signature, "expected an f32 table and i64 indices");
   if (!packed(signature.inputs[0]) || !packed(signature.inputs[1]))
-    return unsupported(signature, "an input that is not packed");
+    return unsupported(signature, "expected a packed input");
   return Unit{};
 }
 
 Result<std::unique_ptr<Kernel>> lookup(const Signature& signature, std::size_t axis) {
   if (auto fits = expect_lookup(signature); !fits) return fits.error();
   const Operand& table = signature.inputs[0];
-  if (axis >= table.shape.size()) return unsupported(signature, "a dimension that is not there");
+  if (axis >= table.shape.size()) return unsupported(signature, "dimension out of range");
   Lookup pass{.rows = table.shape[axis], .indices = elements(signature.inputs[1])};
   for (std::size_t d = axis + 1; d < table.shape.size(); ++d) pass.inner *= table.shape[d];
   auto kernel = std::make_unique<OwnKernel>();
@@ -116,7 +117,7 @@ Result<std::unique_ptr<Kernel>> embedding_backward(const Signature& signature) {
   const std::int64_t padding = attributes.integer("padding_idx", -1);
   if (attributes.fault()) return *attributes.fault();
   const Operand& out = signature.outputs[0];
-  if (out.shape.size() != 2) return unsupported(signature, "a table that is not rows");
+  if (out.shape.size() != 2) return unsupported(signature, "expected a two-dimensional table");
   auto kernel = std::make_unique<OwnKernel>();
   add_each(*kernel, Clear{}, elements(out));
   add_each(*kernel, LookupBackward{out.shape[0], out.shape[1], padding}, elements(signature.inputs[0]));
@@ -127,7 +128,7 @@ Result<std::unique_ptr<Kernel>> bernoulli(const Signature& signature) {
   Attributes attributes{signature};
   const double probability = attributes.number("p", 0.5);
   if (attributes.fault()) return *attributes.fault();
-  if (probability != 0.5) return unsupported(signature, "a probability other than one half");
+  if (probability != 0.5) return unsupported(signature, "expected probability 0.5");
   if (auto fits = expect(signature, -1, 1); !fits) return fits.error();
   auto kernel = std::make_unique<OwnKernel>();
   add_each(*kernel, Bernoulli{}, elements(signature.outputs[0]));

@@ -5,9 +5,9 @@
 namespace emplace::cuda {
 namespace {
 
-constexpr std::int64_t kMeanReduction = 1, kIgnored = -100;  // As torch counts them.
+constexpr std::int64_t kMeanReduction = 1, kIgnored = -100;  // Values of torch.
 
-/// Inputs: log probabilities, targets. Outputs: the loss, and how many targets counted.
+/// Inputs: log probabilities, targets. Outputs: the loss, the number of counted targets.
 struct Loss {
   static constexpr const char* kName = "nll_loss";
   struct Part {
@@ -26,7 +26,7 @@ struct Loss {
   EMPLACE_HD Part zero() const { return {0.0f, 0.0f}; }
   EMPLACE_HD void add(Part& part, std::int64_t, std::int64_t k) const {
     const std::int64_t c = target[k];
-    if (c < 0 || c >= classes) return;  // Ignored; never an access outside.
+    if (c < 0 || c >= classes) return;  // Ignored class; never an access out of bounds.
     part.sum -= in[(k / inner * classes + c) * inner + k % inner];
     part.count += 1.0f;
   }
@@ -39,7 +39,7 @@ struct Loss {
   }
 };
 
-/// Inputs: gradient, log probabilities, targets, how many counted.
+/// Inputs: gradient, log probabilities, targets, number of counted targets.
 struct LossBackward {
   static constexpr const char* kName = "nll_loss_backward";
   std::int64_t classes = 1, inner = 1;
@@ -64,23 +64,23 @@ Result<bool> is_mean(const Signature& signature) {
   const std::int64_t reduction = attributes.integer("reduction", kMeanReduction);
   const std::int64_t ignored = attributes.integer("ignore_index", kIgnored);
   if (attributes.fault()) return *attributes.fault();
-  if (reduction == 0) return unsupported(signature, "a loss that is not reduced");
-  if (ignored >= 0) return unsupported(signature, "an ignored class");
+  if (reduction == 0) return unsupported(signature, "reduction none is not supported");
+  if (ignored >= 0) return unsupported(signature, "ignore_index is not supported");
   return reduction == kMeanReduction;
 }
 
 Result<Unit> expect_loss(const Signature& signature, std::size_t first, std::size_t inputs,
                          std::size_t outputs) {
   if (signature.inputs.size() != inputs || signature.outputs.size() != outputs)
-    return unsupported(signature, "a number of inputs or outputs that is not known");
+    return unsupported(signature, "wrong number of inputs or outputs");
   for (std::size_t k = 0; k < inputs; ++k) {
     if (signature.inputs[k].dtype != (k == first + 1 ? DType::kI64 : DType::kF32))
-      return unsupported(signature, "not f32 with i64 targets");
-    if (!packed(signature.inputs[k])) return unsupported(signature, "an input that is not packed");
+      return unsupported(signature, "expected f32 with i64 targets");
+    if (!packed(signature.inputs[k])) return unsupported(signature, "expected a packed input");
   }
   const Operand& x = signature.inputs[first];
   if (x.shape.size() < 2 || elements(x) != elements(signature.inputs[first + 1]) * x.shape[1])
-    return unsupported(signature, "targets of another size");
+    return unsupported(signature, "targets have the wrong size");
   return Unit{};
 }
 

@@ -1,5 +1,5 @@
-// Work that only moves elements: cat, stack, split, pad, the backward of slice and select, Transpose and its
-// like.
+// Ops that only move elements: cat, stack, split, pad, the backward of slice and select, Transpose, and
+// similar ops.
 #include <cstdint>
 
 #include "executor/cuda/kernels/passes.cuh"
@@ -8,11 +8,11 @@
 namespace emplace::cuda {
 namespace {
 
-/// Elements of a shape from one tensor's layout into another's.
+/// Copies the elements of a shape between two layouts.
 template <class T>
 struct StridedCopy {
   static constexpr const char* kName = "strided copy";
-  Walk<2> walk;  // Target, source.
+  Walk<2> walk;  // Operands: target, source.
   std::size_t from = 0, to = 0;
   std::int64_t target_offset = 0, source_offset = 0;
   const T* source = nullptr;
@@ -38,18 +38,20 @@ struct Zeros {
   EMPLACE_HD void operator()(std::int64_t i) const { out[i] = value; }
 };
 
-inline constexpr int kPieces = 32;  // In one launch.
+inline constexpr int kPieces = 32;  // Limit per launch.
 
-/// Packed tensors [outer, size of the piece, inner] ↔ one [outer, whole, inner]: cat, stack, split.
+/// Copies between packed pieces [outer, size of the piece, inner] and a whole [outer, whole, inner]: cat,
+/// stack, split.
 template <class T>
 struct Pieces {
   static constexpr const char* kName = "cat";
   int count = 0;
   std::size_t first = 0;
   bool splits = false;
-  std::int64_t whole = 0, inner = 1;  // [elements] along the dimension in the whole; behind it
-  std::int64_t begin = 0;             // Of the first piece of this launch, along the dimension.
-  std::int64_t ends[kPieces]{};       // Along the dimension, from `begin`.
+  // Size of the whole along the dimension, and product of the inner dimensions [elements].
+  std::int64_t whole = 0, inner = 1;
+  std::int64_t begin = 0;        // Start of this launch's first piece along the dimension.
+  std::int64_t ends[kPieces]{};  // Ends along the dimension, relative to `begin`.
   T* piece[kPieces]{};
   T* all = nullptr;
 
@@ -98,7 +100,7 @@ Result<std::unique_ptr<Kernel>> cat_or_split(const Signature& signature, std::in
   for (std::size_t p = 0; p < parts.size(); ++p) {
     const Operand& part = parts[p];
     const std::int64_t size = stack ? 1 : part.shape[static_cast<std::size_t>(axis)];
-    if (elements(part) != outer * size * inner) return unsupported(signature, "a piece of another size");
+    if (elements(part) != outer * size * inner) return unsupported(signature, "a piece has the wrong size");
     if (packed(part) && whole_packed) {
       if (pass.count == kPieces) flush();
       if (pass.count == 0)
@@ -128,11 +130,11 @@ Result<std::unique_ptr<Kernel>> cat_or_split(const Signature& signature, std::in
   }
   flush();
   if (begin > whole.shape[static_cast<std::size_t>(axis)])
-    return unsupported(signature, "pieces beyond the whole");
+    return unsupported(signature, "pieces exceed the whole");
   return Result<std::unique_ptr<Kernel>>{std::move(kernel)};
 }
 
-/// One input into a window of the output, the rest zero (or `fill`); a negative offset cuts.
+/// Copies one input into a window of the output and fills the rest with `fill`; a negative offset crops.
 template <class T>
 Result<std::unique_ptr<Kernel>> into_window(const Signature& signature, std::vector<std::int64_t> shape,
                                             std::vector<std::int64_t> in_strides, std::int64_t source_offset,
@@ -155,7 +157,7 @@ Result<std::int64_t> axis_of(const Signature& signature, std::string_view name, 
   if (attributes.fault()) return *attributes.fault();
   if (axis < 0) axis += static_cast<std::int64_t>(rank);
   if (axis < 0 || axis >= static_cast<std::int64_t>(rank))
-    return unsupported(signature, "a dimension that is not there");
+    return unsupported(signature, "dimension out of range");
   return axis;
 }
 
@@ -167,7 +169,7 @@ Result<std::unique_ptr<Kernel>> by_element(const Signature& signature, std::int6
     case 8:
       return cat_or_split<std::uint64_t>(signature, axis, splits, stack);
     default:
-      return unsupported(signature, "elements of neither 4 nor 8 bytes");
+      return unsupported(signature, "expected elements of 4 or 8 bytes");
   }
 }
 
@@ -197,21 +199,21 @@ Result<std::unique_ptr<Kernel>> pad(const Signature& signature) {
   const Operand &in = signature.inputs[0], &out = signature.outputs[0];
   const std::size_t rank = in.shape.size();
   if (pads.size() % 2 != 0 || pads.size() > 2 * rank)
-    return unsupported(signature, "pads that do not fit the input");
+    return unsupported(signature, "pads do not match the input");
   std::vector<std::int64_t> shape = in.shape;
   std::int64_t source = 0, target = 0;
-  for (std::size_t p = 0; 2 * p < pads.size(); ++p) {  // From the last dimension on: before, after.
+  for (std::size_t p = 0; 2 * p < pads.size(); ++p) {  // Pads start with the last dimension: before, after.
     const std::size_t d = rank - 1 - p;
     const std::int64_t before = pads[2 * p], after = pads[2 * p + 1];
     target += std::max<std::int64_t>(before, 0) * out.strides[d];
     source += std::max<std::int64_t>(-before, 0) * in.strides[d];
     shape[d] += std::min<std::int64_t>(before, 0) + std::min<std::int64_t>(after, 0);
-    if (shape[d] < 0) return unsupported(signature, "pads that cut more than there is");
+    if (shape[d] < 0) return unsupported(signature, "pads crop more than the input");
   }
   return into_window<float>(signature, shape, in.strides, source, out.strides, target, fill, true);
 }
 
-/// The graph does not say on which side: what the shape grew by lies behind (docs/reference/kernels.md).
+/// The graph does not record the side; all padding is at the end (docs/reference/kernels.md).
 Result<std::unique_ptr<Kernel>> onnx_pad(const Signature& signature) {
   Attributes attributes{signature};
   const std::string mode = attributes.word("mode", "constant");
@@ -219,9 +221,9 @@ Result<std::unique_ptr<Kernel>> onnx_pad(const Signature& signature) {
   const Operand &in = signature.inputs.at(0), &out = signature.outputs.at(0);
   if (mode != "constant") return unsupported(signature, "mode " + mode);
   if (in.dtype != DType::kF32 || out.dtype != DType::kF32 || in.shape.size() != out.shape.size())
-    return unsupported(signature, "not f32 tensors of as many dimensions");
+    return unsupported(signature, "expected f32 tensors with the same number of dimensions");
   for (std::size_t d = 0; d < in.shape.size(); ++d)
-    if (in.shape[d] > out.shape[d]) return unsupported(signature, "a shape that shrinks");
+    if (in.shape[d] > out.shape[d]) return unsupported(signature, "output is smaller than the input");
   return into_window<float>(signature, in.shape, in.strides, 0, out.strides, 0, 0.0f, true);
 }
 
@@ -238,7 +240,7 @@ Result<std::unique_ptr<Kernel>> slice_backward(const Signature& signature) {
   if (start < 0) start += out.shape[d];
   if (step < 1 || start < 0 || in.shape.size() != out.shape.size() ||
       start + (in.shape[d] - 1) * step >= out.shape[d])
-    return unsupported(signature, "a slice beyond the output");
+    return unsupported(signature, "slice exceeds the output");
   std::vector<std::int64_t> strides = out.strides;
   strides[d] *= step;
   return into_window<float>(signature, in.shape, in.strides, 0, strides, start * out.strides[d], 0.0f, true);
@@ -255,7 +257,7 @@ Result<std::unique_ptr<Kernel>> select_backward(const Signature& signature) {
   const auto d = static_cast<std::size_t>(*axis);
   if (index < 0) index += out.shape[d];
   if (index < 0 || index >= out.shape[d] || in.shape.size() + 1 != out.shape.size())
-    return unsupported(signature, "an index beyond the output");
+    return unsupported(signature, "index exceeds the output");
   std::vector<std::int64_t> strides = out.strides;
   strides.erase(strides.begin() + *axis);
   return into_window<float>(signature, in.shape, in.strides, 0, strides, index * out.strides[d], 0.0f, true);
@@ -271,13 +273,13 @@ Result<std::unique_ptr<Kernel>> transpose(const Signature& signature) {
   for (std::size_t d = 0; d < in.shape.size(); ++d) {
     const std::size_t from = order.empty() ? in.shape.size() - 1 - d : static_cast<std::size_t>(order[d]);
     if (from >= in.shape.size() || in.shape[from] != out.shape[d])
-      return unsupported(signature, "an order that does not fit");
+      return unsupported(signature, "order does not match the shapes");
     strides.push_back(in.strides[from]);
   }
   return into_window<float>(signature, out.shape, strides, 0, out.strides, 0, 0.0f, false);
 }
 
-/// Elements of any kind into order.
+/// Packs elements of any size.
 Result<std::unique_ptr<Kernel>> pack(const Signature& signature) {
   const Operand &in = signature.inputs.at(0), &out = signature.outputs.at(0);
   switch (element_bytes(in.dtype)) {
@@ -288,7 +290,7 @@ Result<std::unique_ptr<Kernel>> pack(const Signature& signature) {
     case 8:
       return into_window<std::uint64_t>(signature, in.shape, in.strides, 0, out.strides, 0, 0, false);
     default:
-      return unsupported(signature, "elements of a size that is not known");
+      return unsupported(signature, "unsupported element size");
   }
 }
 

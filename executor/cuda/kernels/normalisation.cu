@@ -1,5 +1,6 @@
-// Batch and layer normalisation: statistics of a row (Welford's update, so that large means do no harm), then
-// its elements. A row is a channel, or what layer norm normalises.
+// Batch and layer normalisation. The first pass computes the statistics of a row (Welford's update, robust
+// for large means), the second one its elements. A row is a channel, or the elements that layer norm
+// normalises.
 #include "executor/cuda/kernels/passes.cuh"
 #include "executor/kernel/attributes.h"
 
@@ -8,13 +9,13 @@ namespace {
 
 /// Channels: row c of [outer, rows, inner]. Layers: row r of [rows, size].
 struct Rows {
-  std::int64_t rows = 1, inner = 1;  ///< Layers: inner is the row's size, and a row has one stretch.
+  std::int64_t rows = 1, inner = 1;  ///< Layers: inner is the size of a row.
   bool channels = false;
   EMPLACE_HD std::int64_t at(std::int64_t row, std::int64_t k) const {
     return channels ? (k / inner * rows + row) * inner + k % inner : row * inner + k;
   }
   EMPLACE_HD std::int64_t row_of(std::int64_t i) const { return channels ? i / inner % rows : i / inner; }
-  /// Which weight an element has.
+  /// Index of the weight of an element.
   EMPLACE_HD std::int64_t weight_of(std::int64_t i) const { return channels ? i / inner % rows : i % inner; }
 };
 
@@ -68,36 +69,36 @@ struct Scale {
   }
 };
 
-/// The same with statistics that are given. Inputs: x, weight, bias, mean, variance.
+/// As Scale, with given statistics. Inputs: x, weight, bias, mean, variance.
 struct ScaleByRunning {
   static constexpr const char* kName = "normalise by running statistics";
   Rows rows;
   float epsilon = 1e-5f;
-  bool tells = false;  ///< Outputs 1 and 2 are mean and inverse deviation.
+  bool writes_statistics = false;  ///< True: outputs 1 and 2 receive mean and inverse deviation.
   const float *in = nullptr, *weight = nullptr, *bias = nullptr, *mean = nullptr, *variance = nullptr;
   float *out = nullptr, *out_mean = nullptr, *out_inverse = nullptr;
 
   void bind(const Pointers& pointers) {
     in = input<float>(pointers, 0), weight = input<float>(pointers, 1), bias = input<float>(pointers, 2);
     mean = input<float>(pointers, 3), variance = input<float>(pointers, 4), out = output<float>(pointers, 0);
-    if (tells) out_mean = output<float>(pointers, 1), out_inverse = output<float>(pointers, 2);
+    if (writes_statistics) out_mean = output<float>(pointers, 1), out_inverse = output<float>(pointers, 2);
   }
   EMPLACE_HD void operator()(std::int64_t i) const {
     const std::int64_t c = rows.row_of(i);
     const float inverse = 1.0f / sqrtf(variance[c] + epsilon);
     out[i] = (in[i] - mean[c]) * inverse * weight[c] + bias[c];
-    if (!tells || i >= rows.rows) return;  // As many threads as channels tell theirs.
+    if (!writes_statistics || i >= rows.rows) return;  // The first `rows` threads write the statistics.
     out_mean[i] = mean[i];
     out_inverse[i] = 1.0f / sqrtf(variance[i] + epsilon);
   }
 };
 
-/// Where the backward passes find what they read.
+/// Input positions of the backward passes.
 struct BackwardInputs {
   std::size_t x = 1, weight = 2, mean = 5, inverse = 6;
 };
 
-/// Per row: sum of g and of g x̂, where g = dy (times the weight if it changes within the row).
+/// Sums of g and of g x̂ per row, where g = dy (times the weight if it varies within the row).
 struct GradientSums {
   static constexpr const char* kName = "normalise_backward rows";
   struct Part {
@@ -106,7 +107,7 @@ struct GradientSums {
   Rows rows;
   BackwardInputs from;
   bool weighted = false;
-  bool tells = false;  ///< The sums are the gradients of bias and weight, outputs 2 and 1.
+  bool writes_gradients = false;  ///< True: the sums are the gradients of bias and weight, outputs 2 and 1.
   std::size_t scratch_at = 0;
   const float *dy = nullptr, *x = nullptr, *weight = nullptr, *mean = nullptr, *inverse = nullptr;
   float *found = nullptr, *d_weight = nullptr, *d_bias = nullptr;
@@ -116,7 +117,7 @@ struct GradientSums {
     weight = input<float>(pointers, from.weight);
     mean = input<float>(pointers, from.mean), inverse = input<float>(pointers, from.inverse);
     found = scratch<float>(pointers, scratch_at);
-    if (tells) d_weight = output<float>(pointers, 1), d_bias = output<float>(pointers, 2);
+    if (writes_gradients) d_weight = output<float>(pointers, 1), d_bias = output<float>(pointers, 2);
   }
   EMPLACE_HD Part zero() const { return {0.0f, 0.0f}; }
   EMPLACE_HD void add(Part& part, std::int64_t row, std::int64_t k) const {
@@ -128,7 +129,7 @@ struct GradientSums {
   EMPLACE_HD static void merge(Part& part, const Part& other) { part.g += other.g, part.gx += other.gx; }
   EMPLACE_HD void finish(std::int64_t row, const Part& part) const {
     found[2 * row] = part.g, found[2 * row + 1] = part.gx;
-    if (tells) d_weight[row] = part.gx, d_bias[row] = part.g;
+    if (writes_gradients) d_weight[row] = part.gx, d_bias[row] = part.g;
   }
 };
 
@@ -137,7 +138,7 @@ struct InputGradient {
   static constexpr const char* kName = "normalise_backward";
   Rows rows;
   BackwardInputs from;
-  bool fixed = false;  ///< Statistics are given: dx = dy inverse weight.
+  bool fixed = false;  ///< True: statistics are given, and dx = dy inverse weight.
   float columns = 1;
   std::size_t scratch_at = 0;
   const float *dy = nullptr, *x = nullptr, *weight = nullptr, *mean = nullptr, *inverse = nullptr,
@@ -158,13 +159,14 @@ struct InputGradient {
       return;
     }
     const float normal = (x[i] - mean[row]) * s;
-    const float factor = rows.channels ? w : 1.0f;  // Σ were taken without a weight that is the row's own.
+    // A weight that is constant in the row is not part of the sums.
+    const float factor = rows.channels ? w : 1.0f;
     const float g = rows.channels ? dy[i] : dy[i] * w;
     out[i] = factor * s * (g - (found[2 * row] + normal * found[2 * row + 1]) / columns);
   }
 };
 
-/// Layer norm's weights: a row is a weight, its columns the layers.
+/// Gradients of layer norm's weights: a row is a weight, the columns are the layers.
 struct WeightGradients {
   static constexpr const char* kName = "layer_norm_backward weights";
   struct Part {
@@ -194,7 +196,7 @@ struct WeightGradients {
 
 Result<Unit> expect_packed(const Signature& signature) {
   for (const Operand& in : signature.inputs)
-    if (!packed(in)) return unsupported(signature, "an input that is not packed");
+    if (!packed(in)) return unsupported(signature, "expected a packed input");
   return Unit{};
 }
 
@@ -213,14 +215,15 @@ Result<std::unique_ptr<Kernel>> batch_norm(const Signature& signature, bool trai
   const std::int64_t count = elements(x);
   auto kernel = std::make_unique<OwnKernel>();
   if (training) {
-    if (outputs != 3) return unsupported(signature, "training with one output");
+    if (outputs != 3) return unsupported(signature, "expected three outputs in training mode");
     add_reduce(*kernel, Moments{rows, epsilon}, rows.rows, count / std::max<std::int64_t>(rows.rows, 1),
                false);
     add_each(*kernel, Scale{rows}, count);
   } else {
-    const bool tells = outputs == 3 && elements(signature.outputs[1]) == rows.rows;
-    if (tells && count < rows.rows) return unsupported(signature, "an empty input");
-    add_each(*kernel, ScaleByRunning{rows, epsilon, tells}, count);
+    const bool writes_statistics = outputs == 3 && elements(signature.outputs[1]) == rows.rows;
+    if (writes_statistics && count < rows.rows)
+      return unsupported(signature, "empty inputs are not supported");
+    add_each(*kernel, ScaleByRunning{rows, epsilon, writes_statistics}, count);
   }
   return Result<std::unique_ptr<Kernel>>{std::move(kernel)};
 }
@@ -246,20 +249,20 @@ Result<std::unique_ptr<Kernel>> batch_norm_backward(const Signature& signature) 
   if (attributes.fault()) return *attributes.fault();
   if (auto fits = expect(signature, 7, 3); !fits) return fits.error();
   if (auto fits = expect_packed(signature); !fits) return fits.error();
-  if (!training) return unsupported(signature, "with running statistics");
+  if (!training) return unsupported(signature, "running statistics are not supported");
   const Operand& x = signature.inputs[1];
   const Rows rows = channels_of(x);
   const std::int64_t count = elements(x), columns = count / std::max<std::int64_t>(rows.rows, 1);
   auto kernel = std::make_unique<OwnKernel>();
   const std::size_t at = kernel->take_scratch(static_cast<std::size_t>(rows.rows) * 2 * sizeof(float));
-  GradientSums sums{.rows = rows, .tells = true, .scratch_at = at};
+  GradientSums sums{.rows = rows, .writes_gradients = true, .scratch_at = at};
   add_reduce(*kernel, sums, rows.rows, columns, false);
   add_each(*kernel, InputGradient{.rows = rows, .columns = static_cast<float>(columns), .scratch_at = at},
            count);
   return Result<std::unique_ptr<Kernel>>{std::move(kernel)};
 }
 
-/// Elements that one layer's normalisation covers.
+/// Number of elements normalised together in layer norm.
 Result<std::int64_t> layer_size(const Signature& signature, const Operand& x) {
   Attributes attributes{signature};
   const std::vector<std::int64_t> shape = attributes.integers("normalized_shape");
@@ -267,7 +270,7 @@ Result<std::int64_t> layer_size(const Signature& signature, const Operand& x) {
   std::int64_t size = 1;
   for (const std::int64_t dim : shape) size *= dim;
   if (shape.empty() || size <= 0 || elements(x) % size != 0)
-    return unsupported(signature, "a normalized_shape that is not the input's end");
+    return unsupported(signature, "normalized_shape does not match the last dimensions of the input");
   return size;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-/// The two shapes of a pass: over elements that do not know of one another, and over rows that are reduced.
+/// The two kinds of passes: over independent elements, and over rows that are reduced.
 
 #include <algorithm>
 #include <utility>
@@ -9,7 +9,8 @@
 
 namespace emplace::cuda {
 
-inline constexpr std::int64_t kMostBlocks = 4096;  // A grid walks on from there: launches stay cheap.
+// Limit on the grid; further elements are processed in a loop, which keeps launches cheap.
+inline constexpr std::int64_t kMostBlocks = 4096;
 
 template <class F>
 __global__ void __launch_bounds__(kThreads) each_kernel(const F f, const std::int64_t count) {
@@ -26,7 +27,7 @@ Result<Unit> launch_each(const Lane& lane, F bound, std::int64_t count) {
                 1, arguments);
 }
 
-/// F: kName; bind(pointers) fills its pointers in; operator()(i) does element i.
+/// F has kName; bind(pointers), which sets its pointers; operator()(i), which processes element i.
 template <class F>
 class EachPass final : public Pass {
  public:
@@ -47,12 +48,13 @@ class EachPass final : public Pass {
   std::int64_t count_;
 };
 
-/// How rows are dealt to threads: a block has `rows` rows with `lanes` threads each, and a row's columns are
-/// cut into `splits` stretches, merged by a second launch.
+/// Mapping of rows to threads: a block processes `rows` rows with `lanes` threads each. The columns of a
+/// row are split into `splits` stretches, which a second launch merges.
 struct RowTiling {
   std::int64_t num_rows = 0, columns = 0, columns_per_split = 0;
   int rows = 1, lanes = kThreads, splits = 1;
-  bool rows_adjacent = false;  ///< Neighbouring threads take neighbouring rows: where those lie side by side.
+  /// True: adjacent threads process adjacent rows, for rows that are adjacent in memory.
+  bool rows_adjacent = false;
 };
 
 inline RowTiling tile_rows(std::int64_t num_rows, std::int64_t columns, bool rows_adjacent) {
@@ -60,7 +62,7 @@ inline RowTiling tile_rows(std::int64_t num_rows, std::int64_t columns, bool row
   tiling.lanes = rows_adjacent ? (num_rows >= 32 ? 8 : 64) : columns >= 512 ? 256 : columns >= 32 ? 32 : 8;
   tiling.rows = static_cast<int>(kThreads) / tiling.lanes;
   const std::int64_t blocks = (num_rows + tiling.rows - 1) / tiling.rows;
-  const std::int64_t most = columns / (std::int64_t{tiling.lanes} * 8);  // Eight columns a thread at least.
+  const std::int64_t most = columns / (std::int64_t{tiling.lanes} * 8);  // At least eight columns per thread.
   if (blocks > 0 && blocks < 256 && most > 1)
     tiling.splits = static_cast<int>(std::min({512 / blocks, most, std::int64_t{256}}));
   tiling.columns_per_split = tiling.splits == 0 ? 0 : (columns + tiling.splits - 1) / tiling.splits;
@@ -99,7 +101,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// Second launch: one thread merges what the stretches of a row gave, in their order.
+/// Second launch: one thread merges the results of a row's stretches in order.
 template <class F>
 struct MergeSplits {
   static constexpr const char* kName = F::kName;
@@ -113,8 +115,8 @@ struct MergeSplits {
   }
 };
 
-/// F: kName; Part, plain data; bind(pointers); zero(); add(part, row, column); merge(part, other);
-/// finish(row, part). Sums are added in an order that depends on the sizes alone, so results repeat.
+/// F has kName; Part, a plain struct; bind(pointers); zero(); add(part, row, column); merge(part, other);
+/// finish(row, part). The order of additions depends on the sizes alone, so results are reproducible.
 template <class F>
 class ReducePass final : public Pass {
  public:
@@ -169,7 +171,7 @@ template <class F>
 void add_each(OwnKernel& kernel, F f, std::int64_t count) {
   kernel.add(std::make_unique<EachPass<F>>(std::move(f), count));
 }
-/// `rows_adjacent`: columns of a row lie apart, and rows side by side.
+/// `rows_adjacent`: the columns of a row are strided, and rows are adjacent in memory.
 template <class F>
 void add_reduce(OwnKernel& kernel, F f, std::int64_t rows, std::int64_t columns, bool rows_adjacent) {
   const RowTiling tiling = tile_rows(rows, columns, rows_adjacent);

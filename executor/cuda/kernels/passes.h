@@ -1,6 +1,6 @@
 #pragma once
-/// A kernel of ours is a few passes over index ranges, each a functor that host and device share. On the
-/// device a pass is a launch, on the host a plain loop.
+/// A custom kernel is a few passes over index ranges, each a functor shared by host and device. A pass is a
+/// launch on the device and a plain loop on the host.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,9 +13,9 @@
 
 namespace emplace::cuda {
 
-inline constexpr unsigned kThreads = 256;  ///< Of every block.
+inline constexpr unsigned kThreads = 256;  ///< Threads per block.
 
-/// Enqueues a `__global__` function. Errors: of Session.
+/// Enqueues a `__global__` function. Errors: those of Session.
 Result<Unit> launch(const Lane& lane, const void* kernel, std::string_view name, unsigned blocks_x,
                     unsigned blocks_y, void** arguments);
 
@@ -26,7 +26,7 @@ class Pass {
   virtual void run_on_host(const Pointers& pointers) const = 0;
 };
 
-/// Passes in order, on one stream.
+/// Passes executed in order on one stream.
 class OwnKernel final : public Kernel {
  public:
   std::size_t scratch_bytes() const override { return scratch_bytes_; }
@@ -37,7 +37,7 @@ class OwnKernel final : public Kernel {
   void run_on_host(const Pointers& pointers) const override;
 
   void add(std::unique_ptr<Pass> pass) { passes_.push_back(std::move(pass)); }
-  /// Takes scratch; returns its offset [B].
+  /// Reserves scratch; returns its offset [B].
   std::size_t take_scratch(std::size_t bytes) {
     const std::size_t at = scratch_bytes_;
     scratch_bytes_ += (bytes + 255) / 256 * 256;
@@ -56,9 +56,9 @@ inline std::int64_t elements(const Operand& operand) {
   for (const std::int64_t size : operand.shape) count *= size;
   return count;
 }
-/// Row-major without holes; strides of single dimensions do not count.
+/// True for row-major operands without gaps; strides of dimensions of size 1 are ignored.
 bool packed(const Operand& operand);
-/// Errors: kUnsupported unless there are so many inputs (any number if `inputs` is negative) and outputs, all
+/// Errors: kUnsupported unless there are `inputs` inputs and `outputs` outputs (negative: any number), all
 /// of `dtype`.
 Result<Unit> expect(const Signature& signature, int inputs, int outputs, DType dtype = DType::kF32);
 

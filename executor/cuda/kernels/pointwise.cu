@@ -1,4 +1,4 @@
-// Elementwise ops over up to three inputs, each seen with the output's shape.
+// Elementwise ops over up to three inputs, each broadcast to the output's shape.
 #include "executor/cuda/kernels/pointwise.h"
 
 #include <limits>
@@ -14,7 +14,7 @@ struct Pointwise {
   PointwiseOp op = PointwiseOp::kCopy;
   int inputs = 0;
   float a = 1, b = 0;
-  Walk<4> walk;  // Of the output and three inputs.
+  Walk<4> walk;  // Operands: the output and three inputs.
   float* out = nullptr;
   const float* in[3]{};
 
@@ -32,19 +32,19 @@ struct Pointwise {
   }
 };
 
-/// The other operand where the graph's file keeps none (docs/reference/kernels.md).
+/// The other operand if the graph file does not contain it (docs/reference/kernels.md).
 constexpr double kScalar = 0.5;
 
 struct Constants {
   float a = 1, b = 0;
 };
 
-/// `used` of the signature's inputs are read (one whose values do not matter is left out).
+/// Reads the first `used` inputs of the signature; inputs whose values do not matter are omitted.
 Result<std::unique_ptr<Kernel>> make(const Signature& signature, PointwiseOp op, int used,
                                      Constants constants) {
   const Operand& out = signature.outputs.at(0);
   if (out.dtype != DType::kF32 || signature.outputs.size() != 1)
-    return unsupported(signature, "not one f32 output");
+    return unsupported(signature, "expected one f32 output");
   Pointwise pass{.op = op, .inputs = used, .a = constants.a, .b = constants.b};
   std::vector<std::int64_t> strides[4] = {packed_strides(out.shape)};
   auto kernel = std::make_unique<OwnKernel>();
@@ -56,7 +56,7 @@ Result<std::unique_ptr<Kernel>> make(const Signature& signature, PointwiseOp op,
     if (in.dtype != DType::kF32)
       return unsupported(signature, std::string{dtype_name(in.dtype)} + " on a GPU");
     if (in.shape.size() > out.shape.size())
-      return unsupported(signature, "an input of more dimensions than the output");
+      return unsupported(signature, "input has more dimensions than the output");
     own = broadcast_strides(in.shape, in.strides, out.shape);
     if (in.shape == out.shape && packed(in)) kernel->allow_overwrite(static_cast<std::size_t>(k));
   }
@@ -67,12 +67,11 @@ Result<std::unique_ptr<Kernel>> make(const Signature& signature, PointwiseOp op,
 
 template <PointwiseOp kOp, int kInputs>
 Result<std::unique_ptr<Kernel>> plain(const Signature& signature) {
-  if (signature.inputs.size() != kInputs)
-    return unsupported(signature, "a number of inputs that is not known");
+  if (signature.inputs.size() != kInputs) return unsupported(signature, "wrong number of inputs");
   return make(signature, kOp, kInputs, {});
 }
 
-/// Binary; with one input the other is the attribute `other`.
+/// Binary op; with one input the other operand is the attribute `other`.
 template <PointwiseOp kOp>
 Result<std::unique_ptr<Kernel>> binary(const Signature& signature) {
   Attributes attributes{signature};
@@ -80,7 +79,7 @@ Result<std::unique_ptr<Kernel>> binary(const Signature& signature) {
   const float other = static_cast<float>(attributes.number("other", kScalar));
   if (attributes.fault()) return *attributes.fault();
   if (signature.inputs.size() == 2) return make(signature, kOp, 2, {.a = alpha});
-  if (signature.inputs.size() != 1) return unsupported(signature, "neither one input nor two");
+  if (signature.inputs.size() != 1) return unsupported(signature, "expected one or two inputs");
   switch (kOp) {
     case PointwiseOp::kAdd:
       return make(signature, PointwiseOp::kAffine, 1, {1, alpha * other});
@@ -91,7 +90,7 @@ Result<std::unique_ptr<Kernel>> binary(const Signature& signature) {
     case PointwiseOp::kDiv:
       return make(signature, PointwiseOp::kAffine, 1, {1 / other, 0});
     default:
-      return unsupported(signature, "one input");
+      return unsupported(signature, "expected two inputs");
   }
 }
 
@@ -99,7 +98,7 @@ Result<std::unique_ptr<Kernel>> rsub(const Signature& signature) {
   Attributes attributes{signature};
   const float other = static_cast<float>(attributes.number("other", kScalar));
   if (attributes.fault()) return *attributes.fault();
-  if (signature.inputs.size() != 1) return unsupported(signature, "two inputs");
+  if (signature.inputs.size() != 1) return unsupported(signature, "expected one input");
   return make(signature, PointwiseOp::kAffine, 1, {-1, other});
 }
 
@@ -108,7 +107,7 @@ Result<std::unique_ptr<Kernel>> addc(const Signature& signature) {
   Attributes attributes{signature};
   const float value = static_cast<float>(attributes.number("value", 1));
   if (attributes.fault()) return *attributes.fault();
-  if (signature.inputs.size() != 3) return unsupported(signature, "not three inputs");
+  if (signature.inputs.size() != 3) return unsupported(signature, "expected three inputs");
   return make(signature, kOp, 3, {.a = value});
 }
 
@@ -116,7 +115,7 @@ Result<std::unique_ptr<Kernel>> threshold_backward(const Signature& signature) {
   Attributes attributes{signature};
   const float threshold = static_cast<float>(attributes.number("threshold", 0));
   if (attributes.fault()) return *attributes.fault();
-  if (signature.inputs.size() != 2) return unsupported(signature, "not two inputs");
+  if (signature.inputs.size() != 2) return unsupported(signature, "expected two inputs");
   return make(signature, PointwiseOp::kThresholdBackward, 2, {.a = threshold});
 }
 
@@ -147,7 +146,7 @@ Result<std::unique_ptr<Kernel>> leaky_relu(const Signature& signature) {
   return make(signature, PointwiseOp::kLeakyRelu, 1, {.a = alpha});
 }
 
-/// hardsigmoid as torch has it: slope 1/6.
+/// hardsigmoid as defined by torch: slope 1/6.
 Result<std::unique_ptr<Kernel>> hard_sigmoid(const Signature& signature) {
   return make(signature, PointwiseOp::kHardSigmoid, 1, {1.0f / 6.0f, 0.5f});
 }

@@ -1,5 +1,5 @@
 #pragma once
-/// What elementwise work does to one element: host and device share it.
+/// The elementwise functions, shared by host and device.
 
 #include <cmath>
 #include <cstdint>
@@ -48,7 +48,7 @@ enum class PointwiseOp : std::uint8_t {
   kAddcdiv,  // x + a y z, x + a y / z
 };
 
-/// `x`, `y`, `z` are the inputs in the op's order, `a` and `b` its constants.
+/// `x`, `y`, `z`: inputs in the op's order; `a`, `b`: constants.
 EMPLACE_HD float pointwise(PointwiseOp op, float x, float y, float z, float a, float b) {
   switch (op) {
     case PointwiseOp::kCopy:

@@ -1,5 +1,5 @@
-// Pooling over two dimensions. Backward passes gather: an input element asks the windows that cover it, so
-// nothing is added by two threads and results repeat.
+// Two-dimensional pooling. Backward passes gather: each input element sums over the windows that cover it,
+// so no two threads add to the same element, and results are reproducible.
 #include <cmath>
 
 #include "executor/cuda/kernels/passes.cuh"
@@ -12,10 +12,10 @@ namespace {
 struct Windows {
   std::int64_t planes = 0;
   int in[2]{}, out[2]{}, kernel[2]{}, stride[2]{}, pad[2]{}, dilation[2]{};
-  bool adaptive = false;  ///< Window o is [floor(o in / out), ceil((o + 1) in / out)).
+  bool adaptive = false;  ///< True: window o is [floor(o in / out), ceil((o + 1) in / out)).
   bool counts_pad = true;
 
-  /// Where window `o` begins and ends along dimension d, before it is cut to the input.
+  /// Start and end of window `o` along dimension d, before clipping to the input.
   EMPLACE_HD int begin(int d, int o) const {
     return adaptive ? static_cast<int>(std::int64_t{o} * in[d] / out[d]) : o * stride[d] - pad[d];
   }
@@ -23,7 +23,7 @@ struct Windows {
     return adaptive ? static_cast<int>((std::int64_t{o + 1} * in[d] + out[d] - 1) / out[d])
                     : begin(d, o) + (kernel[d] - 1) * dilation[d] + 1;
   }
-  /// The first and last window that may cover input element `i`.
+  /// First and last window that may cover input element `i`.
   EMPLACE_HD int first_over(int d, int i) const {
     if (adaptive) return static_cast<int>(std::int64_t{i} * out[d] / in[d]);
     const int reach = i + pad[d] - (kernel[d] - 1) * dilation[d];
@@ -53,14 +53,14 @@ struct Windows {
 struct MaxPool {
   static constexpr const char* kName = "max_pool";
   Windows w;
-  bool tells = false;
+  bool writes_indices = false;
   const float* in = nullptr;
   float* out = nullptr;
   std::int64_t* where = nullptr;
 
   void bind(const Pointers& pointers) {
     in = input<float>(pointers, 0), out = output<float>(pointers, 0);
-    if (tells) where = output<std::int64_t>(pointers, 1);
+    if (writes_indices) where = output<std::int64_t>(pointers, 1);
   }
   EMPLACE_HD void operator()(std::int64_t i) const {
     const int ow = static_cast<int>(i % w.out[1]), oh = static_cast<int>(i / w.out[1] % w.out[0]);
@@ -71,12 +71,13 @@ struct MaxPool {
       for (int x = w.begin(1, ow); x < w.end(1, ow); x += w.dilation[1]) {
         if (h < 0 || h >= w.in[0] || x < 0 || x >= w.in[1]) continue;
         const float value = plane[h * w.in[1] + x];
-        if (at >= 0 && !(value > best) && value == value) continue;  // The first of equals; NaN wins.
+        // The first of equal elements wins; NaN compares as the largest.
+        if (at >= 0 && !(value > best) && value == value) continue;
         best = value, at = h * w.in[1] + x;
       }
     }
     out[i] = best;
-    if (tells) where[i] = at;
+    if (writes_indices) where[i] = at;
   }
 };
 
@@ -148,7 +149,7 @@ struct AveragePoolBackward {
   }
 };
 
-/// From the attributes and the two tensors. Errors: kUnsupported.
+/// Windows from the attributes and the two tensors. Errors: kUnsupported.
 Result<Windows> windows_of(const Signature& signature, const Operand& in, const Operand& out, bool adaptive,
                            bool onnx, bool counts_pad_absent = false) {
   Attributes attributes{signature};
@@ -160,8 +161,9 @@ Result<Windows> windows_of(const Signature& signature, const Operand& in, const 
   const std::string automatic = attributes.word("auto_pad", "NOTSET");
   if (attributes.fault()) return *attributes.fault();
   const std::size_t rank = in.shape.size();
-  if (rank < 3 || rank > 4 || out.shape.size() != rank) return unsupported(signature, "not two dimensions");
-  if (!packed(in)) return unsupported(signature, "an input that is not packed");
+  if (rank < 3 || rank > 4 || out.shape.size() != rank)
+    return unsupported(signature, "expected two spatial dimensions");
+  if (!packed(in)) return unsupported(signature, "expected a packed input");
   if (automatic != "NOTSET" && automatic != "VALID") return unsupported(signature, "auto_pad " + automatic);
   Windows w{.planes = 1, .adaptive = adaptive, .counts_pad = counts_pad};
   for (std::size_t d = 0; d + 2 < rank; ++d) w.planes *= in.shape[d];
@@ -174,9 +176,9 @@ Result<Windows> windows_of(const Signature& signature, const Operand& in, const 
     if (onnx && stride.empty()) w.stride[d] = 1;
     w.dilation[d] = at(dilation, d, 1);
     if (!adaptive && (w.kernel[d] < 1 || w.stride[d] < 1 || w.dilation[d] < 1))
-      return unsupported(signature, "a window of no size");
+      return unsupported(signature, "expected positive kernel size, stride and dilation");
     if (!adaptive && (w.out[d] - 1) * w.stride[d] - w.pad[d] >= w.in[d])
-      return unsupported(signature, "windows beyond the input");
+      return unsupported(signature, "windows exceed the input");
   }
   return w;
 }
@@ -194,21 +196,21 @@ Result<std::unique_ptr<Kernel>> one_pass(F f, std::int64_t count) {
 template <bool kOnnx>
 Result<std::unique_ptr<Kernel>> max_pool(const Signature& signature) {
   if (signature.inputs.size() != 1 || signature.inputs[0].dtype != DType::kF32)
-    return unsupported(signature, "not one f32 input");
+    return unsupported(signature, "expected one f32 input");
   auto w = windows_of(signature, signature.inputs[0], signature.outputs.at(0), false, kOnnx);
   if (!w) return w.error();
-  const bool tells = signature.outputs.size() == 2;
-  if (tells && signature.outputs[1].dtype != DType::kI64)
-    return unsupported(signature, "indices that are not i64");
-  return one_pass(MaxPool{.w = *w, .tells = tells}, outputs_of(*w));
+  const bool writes_indices = signature.outputs.size() == 2;
+  if (writes_indices && signature.outputs[1].dtype != DType::kI64)
+    return unsupported(signature, "expected i64 indices");
+  return one_pass(MaxPool{.w = *w, .writes_indices = writes_indices}, outputs_of(*w));
 }
 
 Result<std::unique_ptr<Kernel>> max_pool_backward(const Signature& signature) {
   if (signature.inputs.size() != 3 || signature.inputs[2].dtype != DType::kI64 ||
       signature.inputs[0].dtype != DType::kF32)
-    return unsupported(signature, "not gradient, input and i64 indices");
+    return unsupported(signature, "expected gradient, input and i64 indices");
   if (!packed(signature.inputs[0]) || !packed(signature.inputs[2]))
-    return unsupported(signature, "an input that is not packed");
+    return unsupported(signature, "expected a packed input");
   auto w = windows_of(signature, signature.inputs[1], signature.inputs[0], false, false);
   if (!w) return w.error();
   return one_pass(MaxPoolBackward{.w = *w}, inputs_of(*w));
@@ -226,7 +228,7 @@ Result<std::unique_ptr<Kernel>> average_pool(const Signature& signature) {
 template <bool kAdaptive>
 Result<std::unique_ptr<Kernel>> average_pool_backward(const Signature& signature) {
   if (auto fits = expect(signature, 2, 1); !fits) return fits.error();
-  if (!packed(signature.inputs[0])) return unsupported(signature, "a gradient that is not packed");
+  if (!packed(signature.inputs[0])) return unsupported(signature, "expected a packed gradient");
   auto w = windows_of(signature, signature.outputs[0], signature.inputs[0], kAdaptive, false);
   if (!w) return w.error();
   return one_pass(AveragePoolBackward{.w = *w}, inputs_of(*w));

@@ -1,5 +1,5 @@
 #pragma once
-/// Kernels that ask the device something, for self-tests.
+/// Kernels that probe the device in self-tests.
 
 #include <cstdint>
 
@@ -7,11 +7,12 @@
 
 namespace emplace::cuda {
 
-/// Sets bit n of `seen` [words × 32 bits, device memory, zero before] for every multiprocessor n that it ran
-/// on.
+/// Sets bit n of `seen` for every multiprocessor n that the kernel ran on. `seen`: [words × 32 bits],
+/// device memory, initially zero.
 Result<Unit> enqueue_note_processors(const Lane& lane, std::uint32_t* seen, int words);
 
-/// Writes where nothing is: the process is poisoned from the next synchronisation on. For tests in a child.
+/// Writes to an invalid address, which poisons the process from the next synchronisation on. For tests in a
+/// child process.
 Result<Unit> enqueue_illegal_access(const Lane& lane);
 
 }  // namespace emplace::cuda

@@ -1,4 +1,4 @@
-// Sums and means over some of the dimensions.
+// Sums and means over some dimensions.
 #include "executor/cuda/kernels/passes.cuh"
 #include "executor/kernel/attributes.h"
 
@@ -11,7 +11,7 @@ struct Sum {
     float sum;
   };
   float scale = 1;
-  Walk<1> kept, reduced;  // Where a row begins in the input, and where its columns lie from there.
+  Walk<1> kept, reduced;  // Start of a row in the input, and offsets of its columns.
   const float* in = nullptr;
   float* out = nullptr;
 
@@ -33,7 +33,7 @@ Result<std::unique_ptr<Kernel>> make(const Signature& signature, std::vector<std
   const auto rank = static_cast<std::int64_t>(in.shape.size());
   std::vector<bool> reduce(in.shape.size(), dims.empty());
   for (const std::int64_t dim : dims) {
-    if (dim < -rank || dim >= rank) return unsupported(signature, "a dimension that is not there");
+    if (dim < -rank || dim >= rank) return unsupported(signature, "dimension out of range");
     reduce[static_cast<std::size_t>(dim < 0 ? dim + rank : dim)] = true;
   }
   std::vector<std::int64_t> kept_shape, reduced_shape, kept_strides[1], reduced_strides[1];
@@ -48,7 +48,7 @@ Result<std::unique_ptr<Kernel>> make(const Signature& signature, std::vector<std
       !make_walk<1>(reduced_shape, reduced_strides, sum.reduced))
     return unsupported(signature, "too many dimensions");
   if (sum.kept.elements != elements(signature.outputs[0]))
-    return unsupported(signature, "an output of another size");
+    return unsupported(signature, "output has the wrong size");
   const auto last_stride = [](const Walk<1>& walk) {
     return walk.dims == 0 ? 0 : walk.stride[0][walk.dims - 1];
   };
@@ -71,7 +71,7 @@ Result<std::unique_ptr<Kernel>> onnx(const Signature& signature) {
   Attributes attributes{signature};
   std::vector<std::int64_t> axes = attributes.integers("axes");
   if (attributes.fault()) return *attributes.fault();
-  if (signature.inputs.size() != 1) return unsupported(signature, "axes as an input");
+  if (signature.inputs.size() != 1) return unsupported(signature, "axes as an input are not supported");
   return make(signature, std::move(axes), kMean);
 }
 

@@ -1,4 +1,4 @@
-// Resize of the last two dimensions, nearest and linear, as ONNX has it.
+// Resizes the last two dimensions, nearest and linear, as defined by ONNX.
 #include <cmath>
 
 #include "executor/cuda/kernels/passes.cuh"
@@ -17,7 +17,7 @@ struct Resize {
   float* out = nullptr;
 
   void bind(const Pointers& pointers) { in = input<float>(pointers, 0), out = output<float>(pointers, 0); }
-  /// Where output element `o` of dimension d lies in the input.
+  /// Input coordinate of output element `o` of dimension d.
   EMPLACE_HD float source(int d, int o) const {
     const float i = static_cast<float>(in_size[d]), n = static_cast<float>(out_size[d]);
     switch (coordinates) {
@@ -58,11 +58,11 @@ Result<std::unique_ptr<Kernel>> resize(const Signature& signature) {
   if (attributes.fault()) return *attributes.fault();
   const Operand &in = signature.inputs.at(0), &out = signature.outputs.at(0);
   if (in.dtype != DType::kF32 || out.dtype != DType::kF32 || signature.outputs.size() != 1 || !packed(in))
-    return unsupported(signature, "not one packed f32 tensor");
+    return unsupported(signature, "expected one packed f32 tensor");
   const std::size_t rank = in.shape.size();
-  if (rank < 2 || out.shape.size() != rank) return unsupported(signature, "fewer than two dimensions");
+  if (rank < 2 || out.shape.size() != rank) return unsupported(signature, "expected at least two dimensions");
   for (std::size_t d = 0; d + 2 < rank; ++d)
-    if (in.shape[d] != out.shape[d]) return unsupported(signature, "more than two dimensions that change");
+    if (in.shape[d] != out.shape[d]) return unsupported(signature, "only the last two dimensions may change");
   if (mode != "linear" && !(mode == "nearest" && nearest == "floor"))
     return unsupported(signature, "mode " + mode + " " + nearest);
   Resize pass{.linear = mode == "linear"};
@@ -71,12 +71,12 @@ Result<std::unique_ptr<Kernel>> resize(const Signature& signature) {
   } else if (coordinates == "align_corners") {
     pass.coordinates = Coordinates::kAlignCorners;
   } else if (coordinates != "half_pixel" && coordinates != "pytorch_half_pixel") {
-    return unsupported(signature, "coordinates by " + coordinates);
+    return unsupported(signature, "unsupported coordinates " + coordinates);
   }
   for (std::size_t d = 0; d < 2; ++d) {
     pass.in_size[d] = static_cast<int>(in.shape[rank - 2 + d]),
     pass.out_size[d] = static_cast<int>(out.shape[rank - 2 + d]);
-    if (pass.in_size[d] == 0) return unsupported(signature, "an empty input");
+    if (pass.in_size[d] == 0) return unsupported(signature, "empty inputs are not supported");
   }
   auto kernel = std::make_unique<OwnKernel>();
   add_each(*kernel, pass, elements(out));

@@ -1,5 +1,5 @@
-// softmax and log_softmax along one dimension, forward and backward: the row's numbers first, then its
-// elements.
+// softmax and log_softmax along one dimension, forward and backward. The first pass computes the values of
+// a row, the second one its elements.
 #include <cmath>
 
 #include "executor/cuda/kernels/passes.cuh"
@@ -8,7 +8,7 @@
 namespace emplace::cuda {
 namespace {
 
-/// A packed tensor as [outer, size, inner]; a row is all of `size` at one place of the others.
+/// A packed tensor as [outer, size, inner]; a row has `size` elements at fixed outer and inner indices.
 struct Rows {
   std::int64_t size = 1, inner = 1;
   EMPLACE_HD std::int64_t at(std::int64_t row, std::int64_t k) const {
@@ -23,7 +23,7 @@ struct RowMax {
 
 struct MaxAndSum {
   static constexpr const char* kName = "softmax rows";
-  using Part = RowMax;  // sum of exp(x - max)
+  using Part = RowMax;  // The sum is Σ exp(x - max).
   Rows rows;
   std::size_t scratch_at = 0;
   const float* in = nullptr;
@@ -115,9 +115,9 @@ Result<std::unique_ptr<Kernel>> make(const Signature& signature, std::int64_t di
   if (auto fits = expect(signature, backward ? 2 : 1, 1); !fits) return fits.error();
   const Operand& out = signature.outputs[0];
   for (const Operand& in : signature.inputs)
-    if (in.shape != out.shape || !packed(in)) return unsupported(signature, "an input that is not packed");
+    if (in.shape != out.shape || !packed(in)) return unsupported(signature, "expected a packed input");
   const auto rank = static_cast<std::int64_t>(out.shape.size());
-  if (dim < -rank || dim >= rank) return unsupported(signature, "a dimension that is not there");
+  if (dim < -rank || dim >= rank) return unsupported(signature, "dimension out of range");
   const auto axis = static_cast<std::size_t>(dim < 0 ? dim + rank : dim);
   Rows rows{.size = out.shape[axis]};
   for (std::size_t d = axis + 1; d < out.shape.size(); ++d) rows.inner *= out.shape[d];

@@ -1,5 +1,5 @@
 #pragma once
-/// Index arithmetic that host and device share: element i of a tensor → where it lies in each operand.
+/// Index arithmetic shared by host and device: element i of a tensor → its offset in each operand.
 
 #include <cstdint>
 #include <span>
@@ -15,8 +15,8 @@ namespace emplace::cuda {
 
 inline constexpr int kMaxDims = 6;
 
-/// A row-major walk over `shape` that says where each of N operands is. Neighbouring dimensions that lie
-/// behind one another in all of them are one, so what is packed is a walk over one dimension.
+/// A row-major walk over `shape` with the offset in each of N operands. Dimensions that are contiguous in
+/// all operands are merged, so packed operands have one dimension.
 template <int N>
 struct Walk {
   int dims = 0;
@@ -26,7 +26,7 @@ struct Walk {
 
   EMPLACE_HD void offsets(std::int64_t i, std::int64_t (&out)[N]) const {
     for (int n = 0; n < N; ++n) out[n] = 0;
-    if (elements <= INT32_MAX) {  // Division of 32 bits is several times faster.
+    if (elements <= INT32_MAX) {  // 32-bit division is several times faster.
       std::uint32_t rest = static_cast<std::uint32_t>(i);
       for (int d = dims - 1; d > 0; --d) {
         const std::uint32_t size = static_cast<std::uint32_t>(shape[d]), above = rest / size;
@@ -47,7 +47,7 @@ struct Walk {
   }
 };
 
-/// `strides` [N][dims] in elements. False if more than kMaxDims dimensions are left.
+/// `strides` [N][dims], in elements. Returns false if more than kMaxDims dimensions remain.
 template <int N>
 bool make_walk(std::span<const std::int64_t> shape, const std::vector<std::int64_t> (&strides)[N],
                Walk<N>& walk) {
@@ -65,7 +65,7 @@ bool make_walk(std::span<const std::int64_t> shape, const std::vector<std::int64
   return true;
 }
 
-/// Row-major strides without holes.
+/// Row-major strides without gaps.
 inline std::vector<std::int64_t> packed_strides(std::span<const std::int64_t> shape) {
   std::vector<std::int64_t> strides(shape.size());
   std::int64_t next = 1;
@@ -73,7 +73,7 @@ inline std::vector<std::int64_t> packed_strides(std::span<const std::int64_t> sh
   return strides;
 }
 
-/// Strides of `operand` seen with `shape` by broadcasting: missing and single dimensions repeat.
+/// Strides of `operand` broadcast to `shape`: missing dimensions and dimensions of size 1 repeat.
 inline std::vector<std::int64_t> broadcast_strides(std::span<const std::int64_t> operand_shape,
                                                    std::span<const std::int64_t> operand_strides,
                                                    std::span<const std::int64_t> shape) {

@@ -1,4 +1,4 @@
-// What stands in for an op without a kernel, and what tells which multiprocessors a stream reaches.
+// The stand-in for an op without a kernel, and a probe of the multiprocessors that a stream reaches.
 #include "executor/cuda/kernels/passes.cuh"
 #include "executor/cuda/kernels/probes.h"
 
@@ -37,7 +37,7 @@ class SpinPass final : public Pass {
   std::uint64_t duration_ns_;
 };
 
-/// Every block notes where it runs, and stays long enough that others go elsewhere.
+/// Every block records its multiprocessor, and runs long enough that other blocks go elsewhere.
 __global__ void note_processors(std::uint32_t* seen, int words) {
 #ifdef __CUDA_ARCH__
   std::uint32_t id = 0;
