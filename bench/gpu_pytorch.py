@@ -41,10 +41,10 @@ def main():
 
     times = []
     for number in range(5 + options.steps):
-        begin = time.perf_counter()
+        start = time.perf_counter()
         step()
         if number >= 5:
-            times.append(time.perf_counter() - begin)
+            times.append(time.perf_counter() - start)
     print(json.dumps({"network": f"resnet50-bs{options.batch}", "torch": torch.__version__,
                       "gpu": torch.cuda.get_device_name(), "step_s": statistics.median(times), "samples_s": times}))
     return 0

@@ -97,11 +97,11 @@ class Bench:
         for row in self.rows:
             if (row["kind"], row["network"], row["seed"]) == (kind, network, seed):
                 return
-        began = time.monotonic()
+        started = time.monotonic()
         latency_ms, evaluations = make()
         rho = latency_ms / WORKLOADS[network][1]
         row = {"kind": kind, "network": network, "seed": seed, "latency_ms": latency_ms, "rho": rho,
-               "evaluations": evaluations, "seconds": round(time.monotonic() - began, 1)}
+               "evaluations": evaluations, "seconds": round(time.monotonic() - started, 1)}
         self.rows.append(row)
         with self.file.open("a") as out:
             out.write(json.dumps(row) + "\n")

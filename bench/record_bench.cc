@@ -73,7 +73,7 @@ void BM_RecordEpisodes(benchmark::State& state) {
     m.peak_bytes = {1'000'000'000, 2'000'000'000, 3'000'000'000};
     m.host = "host", m.executor = "executor/0", m.executor_kind = "fake";
   }
-  const double began = cpu_s();
+  const double started = cpu_s();
   for (auto _ : state) {
     row.episode = row.seq++;
     row.placements = drawn[row.seq % drawn.size()];
@@ -87,7 +87,7 @@ void BM_RecordEpisodes(benchmark::State& state) {
     if (db->uncommitted_rows() >= 256 && !db->commit()) state.SkipWithError("commit failed");
   }
   if (!db->commit()) state.SkipWithError("commit failed");
-  const double cpu = cpu_s() - began;
+  const double cpu = cpu_s() - started;
   db.reset();
   report(state, cpu, row.seq, std::filesystem::file_size(folder / "run.db"));
   std::filesystem::remove_all(folder);
@@ -105,7 +105,7 @@ void BM_SqliteRows(benchmark::State& state) {
   SQLite::Statement insert{db, "INSERT INTO rows VALUES(?,?)"};
   const std::string body(static_cast<std::size_t>(state.range(0)), 'x');
   std::int64_t id = 0;
-  const double began = cpu_s();
+  const double started = cpu_s();
   db.exec("BEGIN");
   for (auto _ : state) {
     insert.reset();
@@ -115,7 +115,7 @@ void BM_SqliteRows(benchmark::State& state) {
     if (id % 128 == 0) db.exec("COMMIT; BEGIN");
   }
   db.exec("COMMIT; PRAGMA wal_checkpoint(TRUNCATE)");
-  report(state, cpu_s() - began, static_cast<std::uint64_t>(id),
+  report(state, cpu_s() - started, static_cast<std::uint64_t>(id),
          std::filesystem::file_size(folder / "rows.db"));
   std::filesystem::remove_all(folder);
 }

@@ -158,9 +158,9 @@ class Step:
         times = []
         with self.torch.inference_mode():
             for k in range(warmups + timed):
-                begin = time.perf_counter()
+                start = time.perf_counter()
                 self.run()
-                times.append(time.perf_counter() - begin)
+                times.append(time.perf_counter() - start)
         return times[warmups:]
 
 

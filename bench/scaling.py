@@ -208,19 +208,19 @@ def play(args, executors, folder, perf):
     for setting in args.set:
         command += ["--set", setting]
     load = os.getloadavg()[0]
-    began = time.monotonic()
+    started = time.monotonic()
     program = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     watch = Watch(program.pid, args.seconds, perf, run_dir)
     watch.start()
-    said, complaints = program.communicate()
+    out, err = program.communicate()
     if program.returncode not in (0, 3):
-        sys.exit(f"{' '.join(command)}\n{complaints}")
+        sys.exit(f"{' '.join(command)}\n{err}")
     watch.join()
-    summary = json.loads(said)
+    summary = json.loads(out)
     row = {"executors": executors, "delay": args.delay, "utilisation": round(summary["executor_utilisation"], 4),
            "lost": summary["lost"], "duplicated": summary["duplicated"],
            "leases": summary.get("leases"), "load_before": round(load, 2),
-           "wall_s": round(time.monotonic() - began, 1), **watch.result}
+           "wall_s": round(time.monotonic() - started, 1), **watch.result}
     if watch.result:
         rate = row["evaluations_per_s"] or float("nan")
         row["head_cpu_us_per_evaluation"] = round(watch.result["head_cores"] / rate * 1e6, 1)

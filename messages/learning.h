@@ -10,7 +10,7 @@
 
 namespace emplace::messages {
 
-/// learner -> recorder.
+/// learner -> recorder: an update of the policy.
 struct UpdateApplied {
   static constexpr std::uint16_t kType = number(Type::kUpdateApplied);
   std::uint64_t update = 0;             ///< Update number, from 1.
@@ -44,7 +44,7 @@ struct ParametersPublished {
 
 inline constexpr std::uint64_t kParametersChunkBytes = 1u << 20;
 
-/// sampler -> learner.
+/// sampler -> learner: requests a chunk of the parameters.
 struct ParametersRequested {
   static constexpr std::uint16_t kType = number(Type::kParametersRequested);
   std::uint64_t version = 0;  ///< Wanted version; 0: the newest, unless `exact`.

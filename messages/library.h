@@ -27,7 +27,7 @@ struct ManifestRequested {
   EMPLACE_FIELDS(node, version)
 };
 
-/// library -> node.
+/// library -> node: settings and files of the run.
 struct ManifestDelivered {
   static constexpr std::uint16_t kType = number(Type::kManifestDelivered);
   std::string version;  ///< Version of the head's program.
@@ -39,7 +39,7 @@ struct ManifestDelivered {
   EMPLACE_FIELDS(version, start, config, cluster, files, more_starts)
 };
 
-/// node -> library.
+/// node -> library: requests a piece of a file.
 struct FileRequested {
   static constexpr std::uint16_t kType = number(Type::kFileRequested);
   std::string sha256;

@@ -99,7 +99,7 @@ struct EpisodesAsked {
   EMPLACE_FIELDS(controller, controllers, starting, episodes)
 };
 
-/// recorder -> sampler.
+/// recorder -> sampler: answer to EpisodesAsked.
 struct EpisodesKnown {
   static constexpr std::uint16_t kType = number(Type::kEpisodesKnown);
   bool starting = false;             ///< Echoes EpisodesAsked.
@@ -121,7 +121,7 @@ struct CountRequested {
   EMPLACE_NO_FIELDS
 };
 
-/// recorder -> dispatcher.
+/// recorder -> dispatcher: answer to CountRequested.
 struct EpisodesCounted {
   static constexpr std::uint16_t kType = number(Type::kEpisodesCounted);
   std::uint64_t committed = 0;  ///< Number of episodes of the run on disk.

@@ -78,18 +78,18 @@ std::string wrong_wall(double wall_s) {
 }
 
 /// Replaces -0.0 by 0; every other value stays.
-void without_sign_of_zero(double& value) {
+void clear_negative_zero(double& value) {
   if (value == 0) value = 0;
 }
-void without_sign_of_zero(std::vector<double>& values) {
-  for (double& value : values) without_sign_of_zero(value);
+void clear_negative_zero(std::vector<double>& values) {
+  for (double& value : values) clear_negative_zero(value);
 }
 
 void canonicalise_columns(MeasurementColumns& m) {
-  without_sign_of_zero(m.step_time_s);
-  without_sign_of_zero(m.busy_s);
-  without_sign_of_zero(m.samples_s);
-  without_sign_of_zero(m.synthetic_shares);
+  clear_negative_zero(m.step_time_s);
+  clear_negative_zero(m.busy_s);
+  clear_negative_zero(m.samples_s);
+  clear_negative_zero(m.synthetic_shares);
   for (std::string& failure : m.failures) failure = harmless_text(failure);
 }
 
@@ -103,8 +103,8 @@ std::string harmless_text(std::string_view text) {
   if (is_harmless(text)) return std::string{text};
   // Room for the last escape, the truncation mark, and a character split by the cut.
   constexpr std::size_t kRoom = 16;
-  const std::string mended = mended_utf8(text.substr(0, kLongestText));
-  return mended_utf8(printable(mended, kLongestText - kRoom));
+  const std::string valid = mended_utf8(text.substr(0, kLongestText));
+  return mended_utf8(printable(valid, kLongestText - kRoom));
 }
 
 std::string wrong_name(std::string_view what, std::string_view name) {
@@ -123,13 +123,13 @@ bool all_finite(const UpdateApplied& u) {
 
 void canonicalise(PlacementMeasured& measured) {
   canonicalise_columns(measured);
-  without_sign_of_zero(measured.wall_s);
+  clear_negative_zero(measured.wall_s);
   if (!measured.error.empty()) measured.error = harmless_text(measured.error);
 }
 
 void canonicalise(EpisodeMeasured& measured) {
   canonicalise_columns(measured);
-  without_sign_of_zero(measured.wall_s);
+  clear_negative_zero(measured.wall_s);
 }
 
 std::string wrong_values(const PlacementMeasured& m) {

@@ -34,7 +34,7 @@ struct LeaseCounts {
   EMPLACE_FIELDS(issued, counted, open, expired, refused)
 };
 
-/// dispatcher -> view.
+/// dispatcher -> view: progress of the dispatcher.
 struct DispatchProgress {
   static constexpr std::uint16_t kType = number(Type::kDispatchProgress);
   std::uint64_t episodes = 0;      ///< Finished episodes.
@@ -54,7 +54,7 @@ struct DispatchProgress {
                  best_step_time_s, elapsed_s, ending, executors)
 };
 
-/// recorder -> view, after each commit.
+/// recorder -> view, after each commit: contents of the record.
 struct RecordProgress {
   static constexpr std::uint16_t kType = number(Type::kRecordProgress);
   std::uint64_t committed = 0;  ///< Episodes on disk.

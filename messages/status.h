@@ -20,7 +20,7 @@ struct ActorStatus {
   EMPLACE_FIELDS(name, handled, waiting, restarts, last_error)
 };
 
-/// node -> view, every second.
+/// node -> view, every second: state of the node and its actors.
 struct NodeReported {
   static constexpr std::uint16_t kType = number(Type::kNodeReported);
   std::string node;
@@ -39,7 +39,7 @@ struct NodeReported {
                  restarts)
 };
 
-/// operator -> view.
+/// operator -> view: requests the state of the run.
 struct StatusRequested {
   static constexpr std::uint16_t kType = number(Type::kStatusRequested);
   std::uint64_t request = 0;  ///< Request number, echoed in the answer.
@@ -60,7 +60,7 @@ struct NodeStatus {
                  credit)
 };
 
-/// view -> operator.
+/// view -> operator: answer to StatusRequested.
 struct StatusDelivered {
   static constexpr std::uint16_t kType = number(Type::kStatusDelivered);
   std::uint64_t request = 0;

@@ -26,7 +26,7 @@ Result<std::optional<CheckpointRow>> Checkpoints::latest(std::uint64_t at_most) 
     q.bind(1, sql(at_most));
     if (!q.executeStep()) return std::nullopt;
     // The seal covers the content of the row. It does not prove that all rows are present.
-    if (!is_as_sealed(q, q.getColumnCount() - 1))
+    if (!matches_seal(q, q.getColumnCount() - 1))
       throw std::runtime_error{"a checkpoint does not match its seal"};
     return read_checkpoint(q);
   });

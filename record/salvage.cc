@@ -118,7 +118,7 @@ class Source {
     try {
       SQLite::Statement q{rows, "SELECT * FROM " + table};
       while (q.executeStep())
-        if (!is_as_sealed(q, q.getColumnCount() - 1)) return false;
+        if (!matches_seal(q, q.getColumnCount() - 1)) return false;
       return true;
     } catch (const std::exception&) {
       return false;
@@ -271,7 +271,7 @@ class Salvage {
       why = "is missing";
       if (!row.executeStep()) return std::nullopt;
       why = "is damaged";
-      if (!is_as_sealed(row, row.getColumnCount() - 1)) return std::nullopt;
+      if (!matches_seal(row, row.getColumnCount() - 1)) return std::nullopt;
       UpdateRow read = read_update(row);
       why = "consumed a missing episode";
       const bool there = std::all_of(read.episodes.begin(), read.episodes.end(),
@@ -291,7 +291,7 @@ class Salvage {
         SQLite::Statement row{source_->rows, "SELECT * FROM checkpoints WHERE policy_version = ?"};
         row.bind(1, sql(version));
         if (!row.executeStep()) continue;
-        const bool whole = is_as_sealed(row, row.getColumnCount() - 1);
+        const bool whole = matches_seal(row, row.getColumnCount() - 1);
         const CheckpointRow checkpoint = read_checkpoint(row);
         if (!whole || checkpoint.update > updates_) {
           damaged += whole ? 0 : 1;

@@ -53,7 +53,7 @@ Result<BoundInput> BoundGraph::bind_input(const LoweredGraph& lowered, TensorId 
 Result<Unit> BoundGraph::bind(const LoweredGraph& lowered, OpId op, bool allow_synthetic) {
   const OpGraph& graph = lowered.graph();
   BoundKernel& bound = kernels_[index(op)];
-  const auto stand_in = [&](const Error& why) -> Result<Unit> {
+  const auto use_synthetic = [&](const Error& why) -> Result<Unit> {
     if (!allow_synthetic) return no_kernel(graph, op, why);
     bound = {};
     synthetic_types_.emplace(graph.type_name(op));
@@ -63,7 +63,7 @@ Result<Unit> BoundGraph::bind(const LoweredGraph& lowered, OpId op, bool allow_s
   for (const TensorId tensor : graph.inputs(op)) {
     Operand operand;
     auto input = bind_input(lowered, tensor, operand);
-    if (!input) return stand_in(input.error());
+    if (!input) return use_synthetic(input.error());
     if (input->part != nullptr && !input->part_is_packed)
       bound.scratch_bytes += aligned(static_cast<std::int64_t>(input->part->bytes()));
     for (const StridedCopy* reorder : input->reorders)
@@ -75,12 +75,12 @@ Result<Unit> BoundGraph::bind(const LoweredGraph& lowered, OpId op, bool allow_s
   if (is_new) {
     auto kernel = make_kernel(signature);
     if (!kernel) {
-      EMPLACE_TRY(stand_in(kernel.error()));
+      EMPLACE_TRY(use_synthetic(kernel.error()));
       return Unit{};
     }
     at->second = *std::move(kernel);
   }
-  if (at->second == nullptr) return stand_in(Error{Errc::kUnsupported, "no kernel"});
+  if (at->second == nullptr) return use_synthetic(Error{Errc::kUnsupported, "no kernel"});
   bound.kernel = at->second.get();
   bound.scratch_bytes += aligned(static_cast<std::int64_t>(bound.kernel->scratch_bytes()));
   return Unit{};

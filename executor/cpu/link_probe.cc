@@ -45,9 +45,9 @@ std::vector<LinkCost> probe_links(WorkerPool& pool, std::vector<DeviceMemory>& m
           });
           pool.run([&](std::size_t lane) {
             if (lane != target) return;
-            const Nanos began = clock.now();
+            const Nanos start = clock.now();
             std::memcpy(memory[target].at(at), memory[source].at(at), static_cast<std::size_t>(size));
-            if (i > 0) took.push_back(std::chrono::duration<double>(clock.now() - began).count());
+            if (i > 0) took.push_back(std::chrono::duration<double>(clock.now() - start).count());
           });
         }
         bytes.push_back(static_cast<double>(size));

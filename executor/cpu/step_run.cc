@@ -218,7 +218,7 @@ void StepRun::run_kernel(Lane& lane, std::uint32_t task) {
   for (std::size_t k = 0; k < lowered.graph().num_outputs(op); ++k)
     lane.outputs.push_back(memory(plan_.home_slot(lowered.buffer(lowered.graph().output(op, k)))));
   if (bound.kernel == nullptr) {
-    stand_in(lane, op);
+    run_synthetic(lane, op);
   } else {
     std::byte* const scratch = machine_.kernels.resolve(
         op, [&](BufferId buffer) { return memory(plan_.read_slot(op, buffer)); },
@@ -232,8 +232,8 @@ void StepRun::run_kernel(Lane& lane, std::uint32_t task) {
         {lane.outputs[k], static_cast<std::size_t>(lowered.graph().bytes(lowered.graph().output(op, k)))});
 }
 
-/// Touches the op's outputs and waits for its estimated duration.
-void StepRun::stand_in(Lane& lane, OpId op) {
+/// Writes zeros to the op's outputs and spins for its estimated duration.
+void StepRun::run_synthetic(Lane& lane, OpId op) {
   const std::int64_t until = now() + machine_.costs.ns(plan_.device(op), op);
   const OpGraph& graph = plan_.lowered().graph();
   for (std::size_t k = 0; k < lane.outputs.size(); ++k)
@@ -242,7 +242,7 @@ void StepRun::stand_in(Lane& lane, OpId op) {
 }
 
 void StepRun::run_copy(std::uint32_t task) {
-  const std::int64_t began = now();
+  const std::int64_t start = now();
   const BufferId buffer{plan_.tasks()[task].what};
   const std::byte* from = memory(plan_.home_slot(buffer));
   std::byte* const to = memory(plan_.copy_slot(task));
@@ -257,7 +257,7 @@ void StepRun::run_copy(std::uint32_t task) {
   const Link& link = machine_.devices.link(plan_.tasks()[task].source, plan_.tasks()[task].target);
   if (!link.shaped) return;
   const double ns = 1e9 * (link.latency_s + static_cast<double>(bytes) / link.bytes_per_s);
-  while (now() < began + static_cast<std::int64_t>(ns)) _mm_pause();
+  while (now() < start + static_cast<std::int64_t>(ns)) _mm_pause();
 }
 
 }  // namespace emplace::cpu

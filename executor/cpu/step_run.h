@@ -76,7 +76,7 @@ class StepRun {
   void make_ready(std::uint32_t task);
   void run_kernel(Lane& lane, std::uint32_t task);
   void run_copy(std::uint32_t task);
-  void stand_in(Lane& lane, OpId op);
+  void run_synthetic(Lane& lane, OpId op);
   void end_step();
   std::int64_t now() const { return clock_.now().count(); }
   std::byte* memory(std::uint32_t slot) const;

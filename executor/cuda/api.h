@@ -97,8 +97,8 @@ struct MemoryUse {
 /// does nothing.
 struct TaskObserver {
   virtual ~TaskObserver() = default;
-  virtual void task_begins(std::string_view name, std::span<const MemoryUse> uses) = 0;
-  virtual void task_ends() = 0;
+  virtual void on_task_start(std::string_view name, std::span<const MemoryUse> uses) = 0;
+  virtual void on_task_end() = 0;
 };
 
 struct CudaApi {

@@ -39,7 +39,7 @@ struct BoundGraph::Binder {
 
   Result<BoundInput> bind_input(TensorId tensor, Operand& operand);
   Result<Unit> bind(OpId op);
-  Result<Unit> stand_in(OpId op, const Signature& signature, const Error& why);
+  Result<Unit> use_synthetic(OpId op, const Signature& signature, const Error& why);
 };
 
 Result<BoundInput> BoundGraph::Binder::bind_input(TensorId tensor, Operand& operand) {
@@ -59,7 +59,7 @@ Result<BoundInput> BoundGraph::Binder::bind_input(TensorId tensor, Operand& oper
   return input;
 }
 
-Result<Unit> BoundGraph::Binder::stand_in(OpId op, const Signature& signature, const Error& why) {
+Result<Unit> BoundGraph::Binder::use_synthetic(OpId op, const Signature& signature, const Error& why) {
   if (why.code != Errc::kUnsupported) return why;
   if (!allow_synthetic) return no_kernel(lowered.graph(), op, why);
   bound.synthetic_.push_back(make_synthetic(signature, static_cast<double>(costs.ns(device, op)) * 1e-3));
@@ -75,14 +75,14 @@ Result<Unit> BoundGraph::Binder::bind(OpId op) {
   for (const TensorId tensor : graph.inputs(op)) {
     Operand operand;
     auto input = bind_input(tensor, operand);
-    if (!input) return stand_in(op, signature, input.error());
+    if (!input) return use_synthetic(op, signature, input.error());
     if (input->part.copy != nullptr) to.scratch_bytes += aligned(input->part.bytes);
     for (const Packing& reorder : input->reorders) to.scratch_bytes += aligned(reorder.bytes);
     to.inputs.push_back(*std::move(input));
     signature.inputs.push_back(std::move(operand));
   }
   auto kernel = kernel_of(signature);
-  if (!kernel) return stand_in(op, signature, kernel.error());
+  if (!kernel) return use_synthetic(op, signature, kernel.error());
   to.kernel = *kernel;
   to.scratch_bytes += aligned(static_cast<std::int64_t>(to.kernel->scratch_bytes()));
   return Unit{};

@@ -95,8 +95,8 @@ Result<Unit> CudaExecutor::State::prepare(const TaskPlan& plan, const StepProgra
 }
 
 Error CudaExecutor::State::failed(const Error& error) {
-  if (session.poisoned()) return session.why_poisoned();
-  if (auto drained = group->synchronize(); !drained && session.poisoned()) return session.why_poisoned();
+  if (session.poisoned()) return session.sticky_error();
+  if (auto drained = group->synchronize(); !drained && session.poisoned()) return session.sticky_error();
   return error;
 }
 
@@ -184,7 +184,7 @@ Result<Unit> CudaExecutor::trace(std::span<const DeviceId> placement, Measuremen
 Result<Unit> CudaExecutor::run(std::span<const DeviceId> placement, Measurement& out, Schedule* schedule) {
   State& state = *state_;
   EMPLACE_TRY(check_devices(placement, state.lowered.num_ops(), state.devices.size()));
-  if (state.session.poisoned()) return state.session.why_poisoned();
+  if (state.session.poisoned()) return state.session.sticky_error();
   out = {};
   const TaskPlan plan = state.plan(placement);
   const StepProgram program = state.program(plan);

@@ -26,7 +26,7 @@ const std::unordered_map<std::string_view, MakeKernel>& makers() {
 }
 
 /// True if the kernels of these types read no input values.
-bool reads_nothing(std::string_view type) {
+bool reads_no_inputs(std::string_view type) {
   return type == "aten::new_zeros" || type == "aten::bernoulli" || type.ends_with("_like");
 }
 
@@ -111,7 +111,7 @@ Result<std::unique_ptr<Kernel>> make_kernel(const Signature& signature) {
   if (maker == makers().end()) return unsupported(signature, "no kernel on a GPU");
   if (signature.outputs.empty()) return unsupported(signature, "no output");
   for (const Operand& out : signature.outputs) EMPLACE_CHECK(packed(out), "outputs are packed");
-  if (signature.inputs.empty() && !reads_nothing(signature.type)) return unsupported(signature, "no input");
+  if (signature.inputs.empty() && !reads_no_inputs(signature.type)) return unsupported(signature, "no input");
   auto kernel = maker->second(signature);
   if (kernel || kernel.error().code != Errc::kUnsupported) return kernel;
   return make_packed(signature, maker->second, kernel.error());

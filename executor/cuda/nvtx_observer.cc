@@ -9,10 +9,10 @@ namespace {
 
 class NvtxObserver final : public TaskObserver {
  public:
-  void task_begins(std::string_view name, std::span<const MemoryUse>) override {
+  void on_task_start(std::string_view name, std::span<const MemoryUse>) override {
     ::nvtxRangePushA(std::string{name}.c_str());
   }
-  void task_ends() override { ::nvtxRangePop(); }
+  void on_task_end() override { ::nvtxRangePop(); }
 };
 
 }  // namespace

@@ -28,7 +28,7 @@ LinkCost fit(std::span<const double> bytes, std::span<const double> seconds) {
 
 Result<ExecutorProfile> CudaExecutor::profile() {
   State& state = *state_;
-  if (state.session.poisoned()) return state.session.why_poisoned();
+  if (state.session.poisoned()) return state.session.sticky_error();
   const auto kernels = state.lowered.kernels();
   ExecutorProfile profile;
   const auto of_device = [&](std::size_t d) -> Result<Unit> {

@@ -38,7 +38,7 @@ class Session {
 
   /// True after a sticky error; CUDA resources must then not be released.
   bool poisoned() const { return poisoned_; }
-  const Error& why_poisoned() const { return why_; }  ///< @pre poisoned()
+  const Error& sticky_error() const { return why_; }  ///< @pre poisoned()
 
  private:
   /// Handles a library error; checks whether the device failed.

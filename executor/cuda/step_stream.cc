@@ -14,10 +14,10 @@ class Observed {
   Observed(TaskObserver* observer, const Instruction& instruction, const StepProgram& program)
       : observer_{observer} {
     if (observer_ != nullptr)
-      observer_->task_begins(program.task_name(instruction), program.uses(instruction));
+      observer_->on_task_start(program.task_name(instruction), program.uses(instruction));
   }
   ~Observed() {
-    if (observer_ != nullptr) observer_->task_ends();
+    if (observer_ != nullptr) observer_->on_task_end();
   }
   Observed(const Observed&) = delete;
   Observed& operator=(const Observed&) = delete;

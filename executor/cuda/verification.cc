@@ -44,7 +44,7 @@ bool agree(const Sample& a, const Sample& b, DType dtype) {
 Result<Verification> CudaExecutor::verify(std::span<const DeviceId> placement) {
   State& state = *state_;
   EMPLACE_TRY(check_devices(placement, state.lowered.num_ops(), state.devices.size()));
-  if (state.session.poisoned()) return state.session.why_poisoned();
+  if (state.session.poisoned()) return state.session.sticky_error();
   const auto samples_of = [&](std::span<const DeviceId> placed) -> Result<std::vector<std::vector<Sample>>> {
     const TaskPlan plan = state.plan(placed);
     const StepProgram program = state.program(plan);

@@ -121,14 +121,14 @@ class Modules {
 class DeviceMap {
  public:
   DeviceMap(const PlacementExport& what, const std::vector<FrameworkDevice>& devices,
-            const std::vector<DeviceId>& stands_for)
+            const std::vector<DeviceId>& replacement)
       : what_{what}, graph_{what.graph}, devices_{devices} {
-    for (const DeviceId device : what.placement) applied_.push_back(stands_for[index(device)]);
+    for (const DeviceId device : what.placement) applied_.push_back(replacement[index(device)]);
   }
 
   ExportedPlacement make() {
     find_modules();
-    keep_whole();
+    merge_unsplittable();
     vote();
     follow();
     json object = json::object();
@@ -172,10 +172,10 @@ class DeviceMap {
     if (modules_.size() == 1) std::fill(module_.begin(), module_.end(), 0);
   }
 
-  /// Marks modules that must not be split, accelerate's no_split_module_classes. If a module's own code
-  /// combines several tensors (a residual addition), they must be on one device, or PyTorch stops. Other
-  /// code of a module with parts runs on the device of its input.
-  void keep_whole() {
+  /// Merges the parts of modules that must not be split (accelerate's no_split_module_classes). If a module's
+  /// own code combines several tensors (a residual addition), they must be on one device, or PyTorch stops.
+  /// Other code of a module with parts runs on the device of its input.
+  void merge_unsplittable() {
     std::vector<bool> joins(modules_.size(), false);
     const auto is_own_code = [&](OpId op) {
       const std::size_t module = module_[index(op)];
@@ -271,8 +271,8 @@ class DeviceMap {
 
 Result<ExportedPlacement> placement_accelerate(const PlacementExport& what) {
   EMPLACE_TRY_ASSIGN(const auto devices, framework_devices(what));
-  EMPLACE_TRY_ASSIGN(const auto stands_for, one_cpu(what, devices, "accelerate"));
-  return DeviceMap{what, devices, stands_for}.make();
+  EMPLACE_TRY_ASSIGN(const auto replacement, one_cpu(what, devices, "accelerate"));
+  return DeviceMap{what, devices, replacement}.make();
 }
 
 }  // namespace emplace::record

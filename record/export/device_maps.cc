@@ -60,11 +60,11 @@ Result<ExportedPlacement> placement_tensorflow(const PlacementExport& what) {
 
 Result<ExportedPlacement> placement_openvino(const PlacementExport& what) {
   EMPLACE_TRY_ASSIGN(const auto devices, framework_devices(what));
-  EMPLACE_TRY_ASSIGN(const auto stands_for, one_cpu(what, devices, "openvino"));
+  EMPLACE_TRY_ASSIGN(const auto replacement, one_cpu(what, devices, "openvino"));
   json object = json::object();
   Placement applied;
   for (std::uint32_t i = 0; i < what.graph.num_ops(); ++i) {
-    applied.push_back(stands_for[index(what.placement[i])]);
+    applied.push_back(replacement[index(what.placement[i])]);
     const FrameworkDevice& device = devices[index(applied.back())];
     object[std::string{what.graph.name(OpId{i})}] = device.gpu ? fmt::format("GPU.{}", device.number) : "CPU";
   }

@@ -57,10 +57,10 @@ Result<std::vector<DeviceId>> one_cpu(const PlacementExport& what,
                                       const std::vector<FrameworkDevice>& devices,
                                       std::string_view framework) {
   const std::vector<bool> used = in_use(what);
-  std::vector<DeviceId> stands_for;
+  std::vector<DeviceId> replacement;
   std::size_t cpu = devices.size(), first = devices.size();
   for (std::size_t d = 0; d < devices.size(); ++d) {
-    stands_for.push_back(static_cast<DeviceId>(d));
+    replacement.push_back(static_cast<DeviceId>(d));
     if (!used[d]) continue;
     if (first == devices.size()) first = d;
     if (devices[d].host != devices[first].host)
@@ -69,9 +69,9 @@ Result<std::vector<DeviceId>> one_cpu(const PlacementExport& what,
                          std::string{framework} + " supports a single host",
                      "place on the devices of one host");
     if (!devices[d].gpu && cpu == devices.size()) cpu = d;
-    if (!devices[d].gpu) stands_for[d] = static_cast<DeviceId>(cpu);
+    if (!devices[d].gpu) replacement[d] = static_cast<DeviceId>(cpu);
   }
-  return stands_for;
+  return replacement;
 }
 
 ExportedPlacement exported(const PlacementExport& what, std::string content, Placement applied) {

@@ -15,7 +15,7 @@ namespace {
 constexpr std::string_view kKey = "emplace.device", kOurs = "emplace.";
 
 /// Replaces the device written by an earlier export.
-void note_on_node(onnx::NodeProto& node, const std::string& device) {
+void set_node_device(onnx::NodeProto& node, const std::string& device) {
   google::protobuf::RepeatedPtrField<onnx::StringStringEntryProto> kept;
   for (const auto& entry : node.metadata_props())
     if (entry.key() != kKey) *kept.Add() = entry;
@@ -58,7 +58,7 @@ Result<ExportedPlacement> placement_onnx(const PlacementExport& what) {
     onnx::NodeProto& node = *model.mutable_graph()->mutable_node(static_cast<int>(i - first));
     // Differs from the file only where a name was missing or repeated.
     node.set_name(std::string{what.graph.name(op)});
-    note_on_node(node, device);
+    set_node_device(node, device);
   }
   model.mutable_metadata_props()->Swap(&props);
   return exported(what, model.SerializeAsString(), what.placement);

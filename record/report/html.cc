@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-std::string mended(std::string_view text) {
+std::string valid_utf8(std::string_view text) {
   if (is_utf8(text)) return std::string{text};
   return json::parse(json(text).dump(-1, ' ', false, json::error_handler_t::replace)).get<std::string>();
 }
@@ -22,7 +22,7 @@ std::string mended(std::string_view text) {
 
 std::string escaped(std::string_view text) {
   std::string out;
-  for (const char c : mended(text)) {
+  for (const char c : valid_utf8(text)) {
     switch (c) {
       case '&':
         out += "&amp;";

@@ -32,8 +32,8 @@ bool alike(const DeviceSet& devices, const CostTable& costs, DeviceId a, DeviceI
 }
 
 /// [devices] The renaming that minimises the time of ops that count as moved.
-std::vector<DeviceId> best_names(const DeviceSet& devices, const CostTable& costs, const Placement& before,
-                                 const Placement& after, const std::vector<bool>& counts) {
+std::vector<DeviceId> best_renaming(const DeviceSet& devices, const CostTable& costs, const Placement& before,
+                                    const Placement& after, const std::vector<bool>& counts) {
   const std::size_t n = devices.size();
   std::vector<DeviceId> named(n);
   for (std::size_t d = 0; d < n; ++d) named[d] = static_cast<DeviceId>(d);
@@ -76,7 +76,7 @@ Moves moves_between(const OpGraph& graph, const DeviceSet& devices, const CostTa
   for (std::uint32_t i = 0; i < graph.num_ops(); ++i) counts[i] = !graph.is_view(OpId{i});
   Moves result;
   result.ops = static_cast<std::uint64_t>(std::count(counts.begin(), counts.end(), true));
-  result.named = best_names(devices, costs, before, after, counts);
+  result.named = best_renaming(devices, costs, before, after, counts);
   std::map<std::tuple<std::string_view, DeviceId, DeviceId>, Move> moves;
   for (std::uint32_t i = 0; i < graph.num_ops(); ++i) {
     const DeviceId from = before[i], to = result.named[index(after[i])];

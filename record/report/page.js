@@ -370,11 +370,11 @@
       if (path) drawChain(context, step, view, x, tops, heights);
       drawBand(context, view, x, 0, y);
     }
-    let told = -1;
-    function tell() {
+    let drawnAt = -1;
+    function refresh() {
       draw();
-      if (told === view.at) return;
-      told = view.at;
+      if (drawnAt === view.at) return;
+      drawnAt = view.at;
       const step = view.step, chain = step.chain, all = Math.max(1, step.end);
       const used = step.busy.map((busy, d) => deviceName(graph, d) + ' ' + percent(busy / all)).join(', ');
       sentence.textContent = 'The critical path of ' + count(chain.links) + ' links decides the step time: ' + percent(chain.ops / all) + ' of it is ops, ' +
@@ -413,9 +413,9 @@
         lane.copies ? bytes(lane.detail[i]) + ', ' + laneName(graph, lane) : parts > 1 ? '' : graph.task.types[lane.detail[i]],
         scope + ' (' + kPhases[lane.kind[i] % 3] + ')', 'from ' + time(lane.start[i]) + ', for ' + time(lane.end[i] - lane.start[i])].filter(Boolean).join('\n');
     });
-    view.listeners.push(tell);
-    redraws.add({container, draw: () => { told = -1; tell(); }});
-    tell();
+    view.listeners.push(refresh);
+    redraws.add({container, draw: () => { drawnAt = -1; refresh(); }});
+    refresh();
   }
 
   // --- Memory ---
@@ -479,11 +479,11 @@
       });
       drawBand(context, view, x, 0, height);
     }
-    let told = -1;
-    function tell() {
+    let drawnAt = -1;
+    function refresh() {
       draw();
-      if (told === view.at) return;
-      told = view.at;
+      if (drawnAt === view.at) return;
+      drawnAt = view.at;
       const step = view.step;
       const share = graph.devices.map((device, d) => step.peak[d] / device.memory), fullest = share.indexOf(Math.max(...share));
       sentence.textContent = 'State, live tensors and received copies, by the lifetimes of docs/reference/measurement.md; the dashed line is the capacity of the device. ' +
@@ -507,9 +507,9 @@
       const {at, held} = view.step.memory[d], i = above(at, t) - 1;
       return deviceName(graph, d) + ' at ' + time(t) + ': ' + bytes(i < 0 ? 0 : held[i]);
     });
-    view.listeners.push(tell);
-    redraws.add({container, draw: tell});
-    tell();
+    view.listeners.push(refresh);
+    redraws.add({container, draw: refresh});
+    refresh();
   }
 
   // --- The learning curve ---
@@ -837,7 +837,7 @@
         context.textAlign = 'center';
         context.fillText(text, spot[0], spot[1]);
       }
-      tell();
+      refresh();
     }
     function drawBox(context, box) {
       context.fillStyle = colours.surface;
@@ -880,7 +880,7 @@
     const about = box => [box.name + (state.split ? ' (' + kPhases[box.phase] + ')' : ''), count(box.ops) + ' ops, ' + time(box.ns) + (box.state > 0 ? ', ' + bytes(box.state) + ' of state' : ''),
       [...box.onOps].map((ops, d) => ops > 0 ? deviceName(graph, d) + ': ' + count(ops) + ' ops, ' + time(box.onNs[d]) : '').filter(Boolean).join('\n'),
       box.inner > 0 ? bytes(box.inner) + ' copied inside' : ''].filter(Boolean).join('\n');
-    function tell() {
+    function refresh() {
       const total = state.map.edges.cut.reduce((a, b) => a + b, 0), inner = boxes.reduce((sum, box) => sum + box.inner, 0), cuts = edges.filter(edge => edge.cut > 0);
       sentence.textContent = 'Scopes from left to right by their distance from the inputs; the height of a box shows the time of its ops, its colour their device. Solid lines carry data over links (' +
         bytes(total) + ' a step' + (inner > 0 ? ', ' + bytes(inner) + ' of it inside boxes' : '') + '), broken ones do not.';

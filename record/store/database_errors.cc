@@ -13,17 +13,17 @@
 
 namespace emplace::record {
 
-bool may_pass(int sqlite_code) {
+bool is_transient(int sqlite_code) {
   constexpr std::array kOfTheMachine{SQLITE_BUSY,  SQLITE_LOCKED, SQLITE_NOMEM,
                                      SQLITE_IOERR, SQLITE_FULL,   SQLITE_CANTOPEN};
   constexpr int kPrimary = 0xff;
   return std::find(kOfTheMachine.begin(), kOfTheMachine.end(), sqlite_code & kPrimary) != kOfTheMachine.end();
 }
 
-bool may_pass(const std::exception& thrown) {
+bool is_transient(const std::exception& thrown) {
   const auto* const error = dynamic_cast<const SQLite::Exception*>(&thrown);
   if (error == nullptr) return dynamic_cast<const std::bad_alloc*>(&thrown) != nullptr;
-  return may_pass(error->getErrorCode());
+  return is_transient(error->getErrorCode());
 }
 
 Error io_error(const std::filesystem::path& directory, std::string_view what) {
@@ -34,7 +34,7 @@ Error database_error(const std::filesystem::path& directory, const std::exceptio
   const auto* const error = dynamic_cast<const SQLite::Exception*>(&thrown);
   // Exceptions that are not SQLite's are thrown for columns with values that this program never writes.
   const bool damaged =
-      error == nullptr ? !may_pass(thrown)
+      error == nullptr ? !is_transient(thrown)
                        : error->getErrorCode() == SQLITE_CORRUPT || error->getErrorCode() == SQLITE_NOTADB;
   if (!damaged) return io_error(directory, std::string{"run.db: "} + thrown.what());
   return invalid(printable_path(directory) + ": run.db", "is damaged: " + printable(thrown.what()),
@@ -42,12 +42,14 @@ Error database_error(const std::filesystem::path& directory, const std::exceptio
 }
 
 Error opening_error(const std::filesystem::path& directory, const std::exception& thrown) {
-  if (may_pass(thrown)) return io_error(directory, std::string{"run.db cannot be opened: "} + thrown.what());
+  if (is_transient(thrown))
+    return io_error(directory, std::string{"run.db cannot be opened: "} + thrown.what());
   return invalid(printable_path(directory), "run.db is damaged: " + printable(thrown.what()), kSalvageIt);
 }
 
 Error verifying_error(const std::filesystem::path& directory, const std::exception& thrown) {
-  if (may_pass(thrown)) return io_error(directory, std::string{"run.db: cannot be read: "} + thrown.what());
+  if (is_transient(thrown))
+    return io_error(directory, std::string{"run.db: cannot be read: "} + thrown.what());
   return invalid(printable_path(directory) + ": run.db", "is damaged: " + printable(thrown.what()),
                  kSalvageIt);
 }

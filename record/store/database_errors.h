@@ -11,8 +11,8 @@ namespace emplace::record {
 
 /// Whether SQLite failed for a transient reason (read, descriptors, memory, disk space); otherwise the file
 /// is at fault.
-bool may_pass(int sqlite_code);
-bool may_pass(const std::exception& thrown);
+bool is_transient(int sqlite_code);
+bool is_transient(const std::exception& thrown);
 
 /// kIo: "DIRECTORY: what".
 Error io_error(const std::filesystem::path& directory, std::string_view what);

@@ -136,7 +136,7 @@ Result<Unit> check_seals(SQLite::Database& db, const std::string& where, const s
   SQLite::Statement q{db, "SELECT * FROM " + table};
   const int seal = q.getColumnCount() - 1;
   for (std::uint64_t number = 1; q.executeStep(); ++number)
-    if (!is_as_sealed(q, seal)) return damaged_row(where, table, number);
+    if (!matches_seal(q, seal)) return damaged_row(where, table, number);
   return Unit{};
 }
 
@@ -156,11 +156,11 @@ Result<Unit> check_updates(SQLite::Database& db, const std::string& where, std::
 
 /// Whether a message of SQLite's integrity check reports a failed page read instead of bad content. SQLite
 /// reports this only as text, sometimes with an error code.
-bool tells_of_a_read(const std::string& complaint) {
+bool is_read_failure(const std::string& complaint) {
   if (complaint.find("failed to get page") != std::string::npos) return true;
   constexpr std::string_view kCode = "unable to get the page. error code=";
   const std::size_t at = complaint.find(kCode);
-  return at != std::string::npos && may_pass(std::atoi(complaint.c_str() + at + kCode.size()));
+  return at != std::string::npos && is_transient(std::atoi(complaint.c_str() + at + kCode.size()));
 }
 
 Result<Unit> check_structure(SQLite::Database& db, const std::string& where, const char* how) {
@@ -169,7 +169,7 @@ Result<Unit> check_structure(SQLite::Database& db, const std::string& where, con
   if (found == "ok") return Unit{};
   // A headline may precede the message.
   const std::string last = printable(found.substr(found.rfind('\n') + 1));
-  if (tells_of_a_read(found)) return Error{Errc::kIo, where + ": cannot be read: " + last};
+  if (is_read_failure(found)) return Error{Errc::kIo, where + ": cannot be read: " + last};
   return invalid(where, "is damaged: " + last, kSalvageIt);
 }
 
@@ -185,7 +185,7 @@ std::uint64_t chain_link(std::uint64_t before, const EpisodeRow& row, const Byte
   return link_of(before, row, placements, actions, stored);
 }
 
-bool is_as_sealed(SQLite::Statement& row, int seal) {
+bool matches_seal(SQLite::Statement& row, int seal) {
   if (row.getColumn(seal).isNull()) {  // A fully zeroed row has no seal either.
     for (int c = 1; c < seal; ++c)
       if (!row.getColumn(c).isNull()) return true;
@@ -301,7 +301,7 @@ Result<Unit> Patrol::seals(const std::string& where, std::size_t rows) {
   std::size_t seen = 0;
   for (; q.executeStep(); ++seen) {
     row_ = q.getColumn(number).getInt64();
-    if (!is_as_sealed(q, number - 1)) return damaged_row(where, table, back(row_));
+    if (!matches_seal(q, number - 1)) return damaged_row(where, table, back(row_));
   }
   if (seen == rows) return Unit{};
   row_ = 0;

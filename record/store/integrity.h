@@ -24,7 +24,7 @@ std::uint64_t chain_link(std::uint64_t before, const EpisodeRow& row, const Byte
 /// Whether the current row matches its seal in column `seal`, which covers the columns before it. A row of
 /// an older schema has no seal and matches. So does a row whose seal covers values that SQLite cannot store
 /// (NaN, -0.0): programs up to 0.1 hashed values before storing them.
-bool is_as_sealed(SQLite::Statement& row, int seal);
+bool matches_seal(SQLite::Statement& row, int seal);
 
 /// Verifies the chain of episodes row by row. Each step runs its own query, so no lock is held between
 /// steps.

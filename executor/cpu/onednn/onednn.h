@@ -48,7 +48,7 @@ struct Convolution {
   Operand source, weights, target;  ///< [N, C, …] [K, C / groups, …] [N, K, …]
   bool bias = false;                ///< [K], dtype of the target. In kBackwardWeights: its gradient.
   std::vector<std::int64_t> strides, dilations, pads_begin,
-      pads_end;  ///< [spatial dims]; dilation 1 is none.
+      pads_end;  ///< [spatial dims]; dilation 1: no gaps.
   std::int64_t groups = 1;
 };
 enum class ConvolutionPass : std::uint8_t {

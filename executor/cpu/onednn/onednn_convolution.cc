@@ -23,7 +23,7 @@ Operand grouped(const Operand& weights, std::int64_t groups) {
 ///   weights 1×1   56²: 88 : 116    14²: 185 : 216   7²: 206 : 232
 ///   weights 3×3   56²: 97 : 229    14²: 169 : 205   7²: 188 : 133 (batch 1), 208 : 210 (batch 8)
 ///   to data 7×7 into 3 channels: 119 : 43;   3×3   7²: 87 : 145;   depthwise: 5 : 60 and more
-bool works_on_plain(const Convolution& shape, ConvolutionPass pass) {
+bool prefers_plain_layout(const Convolution& shape, ConvolutionPass pass) {
   std::int64_t positions = 1, taps = 1;
   for (std::size_t d = 2; d < shape.target.shape.size(); ++d) {
     positions *= shape.target.shape[d];
@@ -110,7 +110,7 @@ Result<Program> convolution(const Convolution& shape, ConvolutionPass pass) {
         shape.strides,           shape.dilations,
         shape.pads_begin,        shape.pads_end};
     for (auto& dilation : given.dilations) --dilation;  // oneDNN counts the skipped elements.
-    const bool plain = works_on_plain(shape, pass);
+    const bool plain = prefers_plain_layout(shape, pass);
     const auto wanted = [plain](const Desc& desc) { return plain ? row_major(desc) : any_layout(desc); };
     ConvolutionProblem asked = given;
     asked.source = wanted(given.source);

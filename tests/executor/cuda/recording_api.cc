@@ -250,12 +250,12 @@ void RecordingApi::use(const void* begin, std::size_t bytes, bool written) {
   if (in_task_) works_.back().uses.push_back({begin, bytes, written});
 }
 
-void RecordingApi::task_begins(std::string_view name, std::span<const MemoryUse> uses) {
+void RecordingApi::on_task_start(std::string_view name, std::span<const MemoryUse> uses) {
   in_task_ = true;
   works_.push_back({.task = std::string{name}, .uses = {uses.begin(), uses.end()}});
 }
 
-void RecordingApi::task_ends() { in_task_ = false; }
+void RecordingApi::on_task_end() { in_task_ = false; }
 
 std::string find_race(const std::vector<RecordedWork>& works) {
   const auto overlap = [](const MemoryUse& a, const MemoryUse& b) {

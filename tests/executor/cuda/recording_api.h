@@ -47,8 +47,8 @@ class RecordingApi final : public cuda::TaskObserver {
   /// What is still held: allocations, streams, events, contexts, handles and descriptors.
   std::size_t held() const { return held_.size(); }
 
-  void task_begins(std::string_view name, std::span<const cuda::MemoryUse> uses) override;
-  void task_ends() override;
+  void on_task_start(std::string_view name, std::span<const cuda::MemoryUse> uses) override;
+  void on_task_end() override;
 
  private:
   template <auto Member, class Function>

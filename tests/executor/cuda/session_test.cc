@@ -39,7 +39,7 @@ TEST(CudaSession, AnErrorThatSticksPoisonsIt) {
     ASSERT_FALSE(failed) << code;
     EXPECT_EQ(failed.error().code, Errc::kDeviceLost);
     EXPECT_TRUE(session.poisoned()) << code;
-    EXPECT_EQ(session.why_poisoned().context, failed.error().context);
+    EXPECT_EQ(session.sticky_error().context, failed.error().context);
     EXPECT_EQ(cleared, 0) << "called after it stuck";
     EXPECT_NE(session.api().runtime.GetLastError(), cudaSuccess) << "what stands in for it fails";
     EXPECT_EQ(cleared, 0);

@@ -173,7 +173,7 @@ Result<Window> onnx_window(const Signature& signature, Attributes& attributes, c
 
 /// Sets the end padding such that the target's shape determines the source's exactly: source elements that
 /// a convolution does not read must still be written by a transposed convolution.
-void settle_end(Convolution& shape) {
+void set_end_padding(Convolution& shape) {
   for (std::size_t d = 0; d < shape.strides.size(); ++d) {
     const std::int64_t seen = (shape.target.shape[2 + d] - 1) * shape.strides[d] +
                               reach(shape.weights.shape[2 + d], shape.dilations[d]);
@@ -188,7 +188,7 @@ Convolution convolution_of(const Operand& source, const Operand& weights, const 
                            const Window& window) {
   Convolution shape{source,           weights,           target,          false,        window.strides,
                     window.dilations, window.pads_begin, window.pads_end, window.groups};
-  settle_end(shape);
+  set_end_padding(shape);
   return shape;
 }
 

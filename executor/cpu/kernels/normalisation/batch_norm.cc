@@ -26,9 +26,9 @@ class BatchNormForward final : public Kernel {
   /// Space for statistics that are not outputs of the op.
   std::size_t scratch_bytes() const override { return 2 * list_bytes(norm_); }
   void run(Inputs inputs, Outputs outputs, std::byte* scratch) const override {
-    const bool puts_out = outputs.size() == 3;
-    auto* mean = reinterpret_cast<float*>(puts_out ? outputs[1] : scratch);
-    auto* inverse = reinterpret_cast<float*>(puts_out ? outputs[2] : scratch + list_bytes(norm_));
+    const bool outputs_statistics = outputs.size() == 3;
+    auto* mean = reinterpret_cast<float*>(outputs_statistics ? outputs[1] : scratch);
+    auto* inverse = reinterpret_cast<float*>(outputs_statistics ? outputs[2] : scratch + list_bytes(norm_));
     const auto* source = reinterpret_cast<const float*>(inputs[0]);
     if (norm_.fixed_statistics) {
       std::copy_n(list(inputs, norm_.places.mean), norm_.shape.channels, mean);

@@ -41,11 +41,11 @@ class Forward final : public Kernel {
     if (fixed_statistics_) take(places_.mean), take(places_.variance);
     take(places_.scale);
     take(places_.shift);
-    const bool puts_out = outputs.size() == 3;
-    const std::array<std::byte*, 3> given{outputs[0], puts_out ? outputs[1] : scratch,
-                                          puts_out ? outputs[2] : scratch + room()};
+    const bool outputs_statistics = outputs.size() == 3;
+    const std::array<std::byte*, 3> given{outputs[0], outputs_statistics ? outputs[1] : scratch,
+                                          outputs_statistics ? outputs[2] : scratch + room()};
     program_.run({taken.data(), count}, {given.data(), fixed_statistics_ ? 1u : 3u}, scratch + 2 * room());
-    if (!puts_out) return;
+    if (!outputs_statistics) return;
     auto* deviation = reinterpret_cast<float*>(outputs[2]);
     if (fixed_statistics_) {
       std::copy_n(inputs[places_.mean], statistics_ * sizeof(float), outputs[1]);
@@ -136,7 +136,7 @@ bool are_lists(const Signature& signature, const Places& places, std::int64_t st
   return fits(places.scale, channels) && fits(places.shift, channels) && fits(places.mean, statistics) &&
          fits(places.variance, statistics);
 }
-Error unlike_lists(const Signature& signature) {
+Error mismatched_lists(const Signature& signature) {
   return unsupported(signature, "expected scale, shift and statistics as f32 lists that match the source");
 }
 
@@ -152,7 +152,7 @@ std::optional<BatchNorm> plane_norm(const Normalisation& shape, const Places& pl
 Made finish_forward(const Signature& signature, const Normalisation& shape, const Places& places) {
   const std::int64_t channels = shape.source.shape[1];
   const std::int64_t statistics = shape.of == Normalisation::Of::kBatch ? channels : shape.source.shape[0];
-  if (!are_lists(signature, places, statistics, channels)) return unlike_lists(signature);
+  if (!are_lists(signature, places, statistics, channels)) return mismatched_lists(signature);
   if (signature.outputs.size() == 3 &&
       (!is_list(signature.outputs[1], statistics) || !is_list(signature.outputs[2], statistics))) {
     return unsupported(signature, "output statistics do not match the source");
@@ -168,7 +168,7 @@ Made finish_backward(const Signature& signature, Normalisation shape, const Plac
                      const std::vector<bool>& mask) {
   const std::int64_t channels = shape.source.shape[1];
   const std::int64_t statistics = shape.of == Normalisation::Of::kBatch ? channels : shape.source.shape[0];
-  if (!are_lists(signature, places, statistics, channels)) return unlike_lists(signature);
+  if (!are_lists(signature, places, statistics, channels)) return mismatched_lists(signature);
   const auto asked = static_cast<std::size_t>(std::ranges::count(mask, true));
   if (mask.size() != 3 || asked != signature.outputs.size()) {
     return unsupported(signature, "output_mask does not match the number of outputs");

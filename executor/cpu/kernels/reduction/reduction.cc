@@ -56,10 +56,10 @@ Result<std::uint32_t> reduced_dims(const Signature& signature) {
     if (in.size() < 2) return unsupported(signature, "expected a channel dimension");
     mask = ((1u << in.size()) - 1) & ~(1u << (last ? in.size() - 1 : 1));
   } else {
-    bool said = false;
+    bool given = false;
     for (const char* key : {"dim", "axes", "axis", "dims"}) {
-      if (said || !attributes.has(key)) continue;
-      said = true;
+      if (given || !attributes.has(key)) continue;
+      given = true;
       const Shape dims = attributes.integers(key);
       for (const std::int64_t dim : dims) {
         if (in.empty()) continue;
@@ -69,7 +69,7 @@ Result<std::uint32_t> reduced_dims(const Signature& signature) {
       if (dims.empty()) mask = (1u << in.size()) - 1;
     }
     if (attributes.fault()) return *attributes.fault();
-    if (!said) return dims_from_shapes(signature, in, out);
+    if (!given) return dims_from_shapes(signature, in, out);
   }
   if (attributes.fault()) return *attributes.fault();
   std::int64_t kept = 1;
