@@ -101,7 +101,7 @@ TEST(MeasuredValues, NamesTheValueThatIsWrong) {
 TEST(MeasuredValues, AnEpisodeIsHeldToTheSame) {
   EpisodeMeasured whole;
   whole.placement_id = 100;
-  EXPECT_EQ(wrong_values(EpisodeMeasured{}), "it has no placements");
+  EXPECT_EQ(wrong_values(EpisodeMeasured{}), "has no placements");
   whole.resize(2, 2);
   EXPECT_NE(wrong_values(whole), "") << "no executors";
   whole.merge(sound(), 1);
