@@ -102,15 +102,15 @@ struct EpisodesAsked {
 /// recorder -> sampler: answer to EpisodesAsked.
 struct EpisodesKnown {
   static constexpr std::uint16_t kType = number(Type::kEpisodesKnown);
-  bool starting = false;             ///< Echoes EpisodesAsked.
-  std::vector<std::uint64_t> ended;  ///< Requested episodes that were consumed by an update (in a run without
-                                     ///< a learner: that are on disk).
-  std::vector<std::uint64_t>
-      recorded;  ///< Requested episodes, or all if `starting`, that are on disk and not consumed.
+  bool starting = false;  ///< Echoes EpisodesAsked.
+  /// Requested episodes that were consumed by an update (in a run without a learner: that are on disk).
+  std::vector<std::uint64_t> ended;
+  /// Requested episodes, or all if `starting`, that are on disk and not consumed.
+  std::vector<std::uint64_t> recorded;
   std::vector<std::uint64_t> unknown;  ///< Requested episodes that are not on disk.
   std::vector<std::uint64_t> missing;  ///< If `starting`: episodes below `next_episode` that are not on disk.
-  std::uint64_t next_episode =
-      0;  ///< If `starting`: the first episode of this controller after all that are on disk.
+  /// If `starting`: the first episode of this controller after all that are on disk.
+  std::uint64_t next_episode = 0;
   std::uint64_t committed = 0;  ///< Number of episodes of the run on disk.
   EMPLACE_FIELDS(starting, ended, recorded, unknown, missing, next_episode, committed)
 };

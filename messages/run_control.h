@@ -40,11 +40,11 @@ struct DispatchProgress {
   std::uint64_t episodes = 0;      ///< Finished episodes.
   std::uint64_t measurements = 0;  ///< Placements measured, each counted once.
   std::uint64_t valid = 0;         ///< Measured placements that fit.
-  std::uint64_t refused_results =
-      0;  ///< Results that did not count: late, of another executor's lease, or invalid.
+  /// Results that did not count: late, of another executor's lease, or invalid.
+  std::uint64_t refused_results = 0;
   std::uint32_t in_flight = 0;  ///< Placements in flight.
-  std::uint32_t quarantined =
-      0;  ///< Executors in quarantine: they get no work because of their earlier answers.
+  /// Executors in quarantine: they get no work because of their earlier answers.
+  std::uint32_t quarantined = 0;
   LeaseCounts leases;
   double best_step_time_s = 0;  ///< Best step time so far [s]; 0: none yet.
   double elapsed_s = 0;

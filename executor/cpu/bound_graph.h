@@ -24,8 +24,8 @@ struct BoundInput {
   const StridedCopy* part = nullptr;
   std::int64_t part_offset = 0;  ///< Offset of the part in its base [B].
   bool part_is_packed = false;   ///< True: the part is contiguous and needs no copy.
-  std::vector<const StridedCopy*> std::vector<const StridedCopy*>
-      reorders;                               ///< Packed copies for reshapes of non-contiguous tensors.
+  /// Packed copies for reshapes of non-contiguous tensors.
+  std::vector<const StridedCopy*> reorders;
   std::vector<std::int64_t> reorder_offsets;  ///< Offset of each reorder in its source [B].
   std::int64_t offset = 0;                    ///< Offset of element 0 in the last reorder's result [B].
 };

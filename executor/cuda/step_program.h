@@ -43,8 +43,8 @@ struct ProgramMachine {
   const LoweredGraph& lowered;
   const DeviceGroup& devices;
   std::span<const BoundGraph> kernels;  ///< [devices]
-  std::span<std::byte* const>
-      host_stages;  ///< [devices, 2] pinned memory for copies that leave through the host
+  /// [devices, 2] pinned memory for copies that leave through the host.
+  std::span<std::byte* const> host_stages;
 };
 
 /// Immutable after construction. Any thread.
