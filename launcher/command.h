@@ -1,5 +1,5 @@
 #pragma once
-/// One command of `emplace`: what it takes and what it does. Each lives in a file of launcher/commands.
+/// One command of `emplace`: its options and its action. Each command has a file in launcher/commands.
 
 #include <memory>
 #include <string_view>
@@ -11,7 +11,7 @@
 
 namespace emplace::launcher {
 
-/// What the process answers to the shell. INTERFACE: part of the contract.
+/// Exit status of the process. INTERFACE: part of the contract.
 enum class ExitStatus : int {
   kDone = 0,
   kBadInput = 2,     ///< Wrong usage or bad input.
@@ -23,15 +23,16 @@ enum class ExitStatus : int {
 };
 ExitStatus exit_status(Errc code);
 
-/// Declared once, run at most once. Thread: the main one.
+/// A command declares its options once and runs at most once. Thread: the main one.
 class Command {
  public:
   virtual ~Command() = default;
   virtual std::string_view name() const = 0;
   virtual std::string_view summary() const = 0;  ///< One line of `emplace --help`.
-  /// The common options (--json, --quiet, --log-level, --seed) are declared already.
+  /// Declares the command's own options; the common ones (--json, --quiet, --log-level, --seed) are declared
+  /// elsewhere.
   virtual void declare(Options& options) = 0;
-  /// Errors become one line on standard error and the exit status of their code.
+  /// Runs the command. An error is printed as one line on standard error; its code decides the exit status.
   virtual Result<ExitStatus> run(Console& console) = 0;
 };
 

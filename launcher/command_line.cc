@@ -35,16 +35,17 @@ std::vector<std::string> option_names(const CLI::App& app) {
   return names;
 }
 
-/// What was given and nobody takes.
+/// The error for an option or argument that the command does not take.
 Error unexpected(const std::string& where, const std::string& word, const CLI::App& app) {
   const bool option = word.starts_with('-');
   const std::string bare = word.substr(0, word.find('='));
   const std::string near = option ? suggestion(bare, option_names(app)) : "";
   return invalid(where, (option ? "unknown option '" : "unexpected argument '") + printable(bare, 80) + "'",
-                 near.empty() ? "'" + where + " --help' lists what it takes" : near);
+                 near.empty() ? "'" + where + " --help' lists the options" : near);
 }
 
-/// CLI11 would take -1, and what is beyond 64 bits, for very large numbers.
+/// CLI11's check: "" if `text` is a whole number below 2^64. CLI11 alone would accept -1 and overflows as
+/// very large numbers.
 std::string whole_number(const std::string& text) {
   std::uint64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -53,11 +54,11 @@ std::string whole_number(const std::string& text) {
 }
 
 void declare_common(CLI::App& app, CommonOptions& common, CLI::Option*& seed) {
-  app.add_flag("--json", common.json, "One JSON object on standard output, nothing else there");
-  app.add_flag("--quiet,-q", common.quiet, "No progress and no notes");
-  app.add_option("--log-level", common.log_level_name, "debug, info, warning or error")
+  app.add_flag("--json", common.json, "Print one JSON object on standard output and nothing else there");
+  app.add_flag("--quiet,-q", common.quiet, "Print no progress and no notes");
+  app.add_option("--log-level", common.log_level_name, "Lowest level to print: debug, info, warning or error")
       ->capture_default_str();
-  seed = app.add_option("--seed", common.seed, "Decides every random number")
+  seed = app.add_option("--seed", common.seed, "Seed of the random number generators")
              ->capture_default_str()
              ->check(whole_number);
 }
@@ -76,16 +77,16 @@ Result<Unit> finish_common(const std::string& where, CommonOptions& common, cons
                  near.empty() ? "levels: debug, info, warning, error" : near);
 }
 
-/// The command line as a tree of CLI11's, one branch per command.
+/// The command line as a CLI11 app with one subcommand per command.
 class Parser {
  public:
   explicit Parser(const Commands& commands)
-      : app_{"Learns where each operation of a neural network should run.", "emplace"} {
+      : app_{"Learns on which device each operation of a neural network should run.", "emplace"} {
     app_.set_version_flag("--version", describe(build_info()));
     app_.require_subcommand(0, 1);
-    app_.allow_extras();  // Named in our own words below.
+    app_.allow_extras();  // first_extra() reports unknown arguments in our own format.
     app_.footer(
-        "Exit status: 0 done, 2 bad input, 3 no valid placement, 4 a run failed, 129/130/143 ended by "
+        "Exit status: 0 done, 2 bad input, 3 no valid placement, 4 run failed, 129/130/143 stopped by "
         "SIGHUP, SIGINT, SIGTERM.");
     branches_.reserve(commands.size());
     for (const auto& command : commands) {
@@ -106,20 +107,21 @@ class Parser {
     CLI::Option* seed;
   };
 
-  /// The command to run; null if help or version was printed. Errors: kInvalid.
+  /// Returns the command to run; null if help or version was printed. Errors: kInvalid.
   Result<Branch*> parse(int argc, const char* const* argv) {
     try {
       app_.parse(argc, argv);
-    } catch (const CLI::Success& asked) {  // --help, --version.
+    } catch (const CLI::Success& asked) {  // --help or --version was given.
       app_.exit(asked);
       return static_cast<Branch*>(nullptr);
     } catch (const CLI::ParseError& error) {
       if (auto extra = first_extra()) return *extra;
-      return invalid(where(), decapitalised(error.what()), "'" + where() + " --help' shows how");
+      return invalid(where(), decapitalised(error.what()), "'" + where() + " --help' shows the usage");
     }
     if (auto extra = first_extra()) return *extra;
     Branch* chosen = this->chosen();
-    if (chosen == nullptr) return invalid("emplace", "no command was given", "'emplace --help' lists them");
+    if (chosen == nullptr)
+      return invalid("emplace", "no command given", "'emplace --help' lists the commands");
     if (auto finished = finish_common(where(), chosen->common, *chosen->seed); !finished)
       return finished.error();
     return chosen;
@@ -143,8 +145,8 @@ class Parser {
     const auto extras = app_.remaining();
     if (extras.empty()) return std::nullopt;
     if (chosen() != nullptr)
-      return invalid("emplace", "'" + printable(extras.front(), 60) + "' stands before the command",
-                     "write it after");
+      return invalid("emplace", "'" + printable(extras.front(), 60) + "' comes before the command",
+                     "put it after the command");
     const auto word =
         std::find_if(extras.begin(), extras.end(), [](const std::string& w) { return !w.starts_with('-'); });
     if (word == extras.end()) return unexpected("emplace", extras.front(), app_);
@@ -239,8 +241,7 @@ int run_command_line(int argc, const char* const* argv, const Commands& commands
   const Result<ExitStatus> done = [&]() -> Result<ExitStatus> {
     try {
       return (*parsed)->command->run(console);
-    } catch (
-        const std::exception& error) {  // Memory that is not there, a folder that may not be looked into.
+    } catch (const std::exception& error) {  // Out of memory, or a folder that may not be read.
       return Error{Errc::kRunFailed,
                    std::string{(*parsed)->command->name()} + ": " + printable(error.what())};
     }
@@ -250,7 +251,7 @@ int run_command_line(int argc, const char* const* argv, const Commands& commands
     return static_cast<int>(exit_status(done.error().code));
   }
   if (!console.flush()) {
-    console.error("standard output: cannot be written; is the disk full?");
+    console.error("standard output: cannot be written; the disk is full or the pipe is closed");
     return static_cast<int>(ExitStatus::kBadInput);
   }
   return static_cast<int>(*done);

@@ -20,7 +20,7 @@ void Console::print(std::string_view text) {
   if (!text.ends_with('\n')) std::fputc('\n', out_);
 }
 
-void Console::say(Verbosity verbosity, std::string_view prefix, std::string_view text) {
+void Console::write_line(Verbosity verbosity, std::string_view prefix, std::string_view text) {
   if (verbosity < options_.log_level || (options_.quiet && verbosity < Verbosity::kWarning)) return;
   std::string line{prefix};
   line.append(printable(text, 2000)).append("\n");

@@ -1,5 +1,5 @@
 #pragma once
-/// Where a command speaks: results to standard output, everything else to standard error.
+/// Output of a command: results to standard output, everything else to standard error.
 
 #include <cstdint>
 #include <cstdio>
@@ -12,14 +12,14 @@ namespace emplace::launcher {
 
 enum class Verbosity : std::uint8_t { kDebug, kInfo, kWarning, kError };
 
-/// What every command takes.
+/// Options that every command takes.
 struct CommonOptions {
   bool json = false;                       ///< One JSON object on standard output, nothing else there.
   bool quiet = false;                      ///< No progress and no notes.
-  Verbosity log_level = Verbosity::kInfo;  ///< What is beneath is not said.
-  std::string log_level_name = "info";     ///< The same as the word that was given.
+  Verbosity log_level = Verbosity::kInfo;  ///< Lines below this level are not printed.
+  std::string log_level_name = "info";     ///< The same level, as the word on the command line.
   std::uint64_t seed = 1;
-  bool seed_given = false;  ///< On the command line: wins over a config's.
+  bool seed_given = false;  ///< Whether the command line has --seed; it overrides the config's seed.
 };
 
 /// Thread: the main one.
@@ -30,27 +30,27 @@ class Console {
   const CommonOptions& options() const { return options_; }
   bool json() const { return options_.json; }
   std::uint64_t seed() const { return options_.seed; }
-  /// What the results are printed on.
+  /// The terminal of standard output, where results are printed.
   const Terminal& out_terminal() const { return out_terminal_; }
 
-  /// A result: text or one JSON object, to standard output.
+  /// Writes a result, text or one JSON object, to standard output.
   void print(std::string_view text);
-  /// A sentence for people on standard error; "warning" is said unless only errors are wanted.
-  void note(std::string_view text) { say(Verbosity::kInfo, "", text); }
-  void debug(std::string_view text) { say(Verbosity::kDebug, "debug: ", text); }
-  void warn(std::string_view text) { say(Verbosity::kWarning, "warning: ", text); }
-  /// The one line of an error. Always said.
-  void error(std::string_view text) { say(Verbosity::kError, "error: ", text); }
+  /// Write one line for people to standard error, unless the log level or --quiet hides it.
+  void note(std::string_view text) { write_line(Verbosity::kInfo, "", text); }
+  void debug(std::string_view text) { write_line(Verbosity::kDebug, "debug: ", text); }
+  void warn(std::string_view text) { write_line(Verbosity::kWarning, "warning: ", text); }
+  /// Writes the one line of an error, at every log level.
+  void error(std::string_view text) { write_line(Verbosity::kError, "error: ", text); }
 
-  /// Progress: a live view on a terminal, a plain line every 5 s elsewhere; nothing if quiet.
+  /// Whether progress is shown: a live view on a terminal, a plain line every 5 s elsewhere.
   bool shows_progress() const { return !options_.quiet && options_.log_level <= Verbosity::kInfo; }
   LiveView live_view(const Clock& clock);
 
-  /// False once standard output refused a write (disk full, closed).
+  /// Flushes standard output. Returns false once a write to it has failed (disk full, closed).
   bool flush();
 
  private:
-  void say(Verbosity verbosity, std::string_view prefix, std::string_view text);
+  void write_line(Verbosity verbosity, std::string_view prefix, std::string_view text);
 
   const CommonOptions options_;
   std::FILE* const out_;

@@ -1,6 +1,5 @@
 #pragma once
-/// What a command takes from its command line, declared without the library that reads it (CLI11 costs
-/// seconds per file).
+/// Declares a command's options without including CLI11, which costs seconds of compile time per file.
 
 #include <cstdint>
 #include <string>
@@ -12,26 +11,26 @@ class App;
 
 namespace emplace::launcher {
 
-/// References must outlive the parse. Names are as CLI11 has them: "GRAPH" for an operand, "-o,--output" for
-/// an option. Thread: one.
+/// The variables passed by reference must outlive the parse. Names follow CLI11: "GRAPH" for an operand,
+/// "-o,--output" for an option. Thread: one.
 class Options {
  public:
   explicit Options(CLI::App& app) : app_{app} {}
 
-  /// A word without dashes that must be given.
+  /// A required positional argument.
   Options& operand(const char* name, std::string& value, const char* help);
-  /// One that may be left out.
+  /// A positional argument that may be omitted.
   Options& optional_operand(const char* name, std::string& value, const char* help);
-  /// One or more words without dashes.
+  /// One or more positional arguments.
   Options& operands(const char* name, std::vector<std::string>& values, const char* help);
-  /// An option that must be given.
+  /// A required option.
   Options& required(const char* names, std::string& value, const char* help);
-  /// An option with a default, which the help shows if it is not empty.
+  /// An option with a default; the help shows the default if it is not empty.
   Options& option(const char* names, std::string& value, const char* help);
   Options& option(const char* names, std::uint64_t& value, const char* help);
-  /// "a,b,c", or given several times.
+  /// A list: "a,b,c", or the option several times.
   Options& option(const char* names, std::vector<std::string>& values, const char* help);
-  /// Given several times, commas kept: --set key=a,b --set other=c.
+  /// A list whose values may contain commas; the option is repeated: --set key=a,b --set other=c.
   Options& repeated(const char* names, std::vector<std::string>& values, const char* help);
   Options& flag(const char* names, bool& value, const char* help);
 

@@ -12,7 +12,7 @@ namespace {
 constexpr Nanos kRedraw = std::chrono::milliseconds{100};
 constexpr Nanos kPlainLine = std::chrono::seconds{5};
 
-/// Bytes of the escape sequence at the start of `text`; 0 if there is none.
+/// Returns the bytes of the escape sequence at the start of `text`; 0 if there is none.
 std::size_t escape_length(std::string_view text) {
   if (text.size() < 2 || text[0] != '\x1b' || text[1] != '[') return 0;
   std::size_t end = 2;
@@ -84,7 +84,7 @@ bool LiveView::due() const {
 
 void LiveView::show(std::span<const std::string> block, std::string_view line) {
   if (!due()) return;
-  // Elsewhere than on a terminal the first line waits its 5 s too: a short job stays silent.
+  // Off a terminal the first line waits 5 s too, so that a short job prints no progress.
   if (!drawn_ && !terminal_.is_tty) {
     drawn_ = true;
     last_ = clock_.now();
@@ -101,7 +101,7 @@ void LiveView::show_now(std::span<const std::string> block, std::string_view lin
     write_(std::string{line} + "\n");
     return;
   }
-  // One write per frame, each line cleared to its end as it is drawn: no flicker.
+  // One write per frame and clearing each line as it is drawn avoid flicker.
   std::string frame;
   if (lines_ > 0) frame += "\x1b[" + std::to_string(lines_) + "A";
   for (const std::string& text : block) frame += "\r" + fit_width(text, terminal_.columns) + "\x1b[K\n";

@@ -1,5 +1,5 @@
 #pragma once
-/// What a person looks at: whether it is a terminal, colours, and a view that is redrawn in place.
+/// Terminal output: terminal detection, colours, and a progress view that is redrawn in place.
 
 #include <cstddef>
 #include <functional>
@@ -14,26 +14,26 @@ namespace emplace::launcher {
 
 enum class Style { kPlain, kBold, kDim, kGreen, kYellow, kRed };
 
-/// One end of output. A plain value.
+/// Properties of one output stream. A plain value.
 struct Terminal {
   bool is_tty = false;
-  bool colour = false;       ///< A terminal, NO_COLOR unset or empty (no-color.org), TERM not "dumb".
-  std::size_t columns = 80;  ///< 80 where it is not known.
+  bool colour = false;  ///< True on a terminal if NO_COLOR is empty (no-color.org) and TERM is not "dumb".
+  std::size_t columns = 80;  ///< Width; 80 if it is unknown.
 
-  /// Looks at a file descriptor and the environment.
+  /// Returns the properties of a file descriptor, from the descriptor and the environment.
   static Terminal of(int fd);
-  /// `text` in a style, or unchanged without colour.
+  /// Returns `text` in a style, or unchanged without colour.
   std::string styled(Style style, std::string_view text) const;
 };
 
-/// Columns that `text` takes: code points, without escape sequences.
+/// Returns the columns that `text` takes: code points, without escape sequences.
 std::size_t display_width(std::string_view text);
-/// Cut to `columns`, with "…" if something is lost; escape sequences pass, and a style that is open is
-/// closed.
+/// Returns `text` cut to `columns`, with "…" if something was cut. Escape sequences are kept, and an open
+/// style is closed.
 std::string fit_width(std::string_view text, std::size_t columns);
 
-/// Progress. On a terminal a block of lines, redrawn in place at most 10 times a second; elsewhere one plain
-/// line every 5 s. Thread: one.
+/// Progress view. On a terminal it is a block of lines, redrawn in place at most 10 times a second; elsewhere
+/// one plain line every 5 s. Thread: one.
 class LiveView {
  public:
   using Write = std::function<void(std::string_view)>;
@@ -44,15 +44,15 @@ class LiveView {
   ~LiveView() { clear(); }
 
   const Terminal& terminal() const { return terminal_; }
-  /// True if show() would draw now: callers may skip composing what nobody sees.
+  /// Returns whether show() would draw now; otherwise callers need not compose the text.
   bool due() const;
-  /// Draws if it is due: `block` on a terminal, `line` elsewhere.
+  /// Draws `block` on a terminal, `line` elsewhere, if a redraw is due.
   void show(std::span<const std::string> block, std::string_view line);
-  /// Draws whatever the time is.
+  /// Draws regardless of the time.
   void show_now(std::span<const std::string> block, std::string_view line);
-  /// Takes the block off the terminal, so that ordinary lines can follow.
+  /// Erases the block from the terminal, so that ordinary lines can follow.
   void clear();
-  /// Leaves the block where it is; the next one starts beneath.
+  /// Leaves the block on the terminal; the next one starts below it.
   void keep();
 
  private:
@@ -60,9 +60,9 @@ class LiveView {
   const Clock& clock_;
   const bool enabled_;
   const Write write_;
-  bool drawn_ = false;  // Something was shown; `last_` is when.
-  Nanos last_{0};
-  std::size_t lines_ = 0;  // Of the block on the terminal.
+  bool drawn_ = false;     // Whether `last_` is set.
+  Nanos last_{0};          // Time of the last redraw.
+  std::size_t lines_ = 0;  // Lines of the block on the terminal.
 };
 
 }  // namespace emplace::launcher

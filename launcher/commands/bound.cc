@@ -14,12 +14,12 @@ class Bound final : public Command {
  public:
   std::string_view name() const override { return "bound"; }
   std::string_view summary() const override {
-    return "A proven lower bound of the step time, and which bound it is";
+    return "Print a proven lower bound of the step time, and which bound it is";
   }
   void declare(Options& options) override { declare_inputs(options, inputs_); }
   Result<ExitStatus> run(Console& console) override {
     EMPLACE_TRY_ASSIGN(const auto inputs, open_inputs(inputs_));
-    say_assumed(inputs.graph, inputs_.graph, console);
+    report_assumptions(inputs.graph, inputs_.graph, console);
     const ProvenBound bound =
         proven_bound(inputs.graph, inputs.devices, inputs.constraints, inputs.judge.objective);
     if (console.json()) {

@@ -32,21 +32,21 @@ class Calibrate final : public Command {
  public:
   std::string_view name() const override { return "calibrate"; }
   std::string_view summary() const override {
-    return "Measures what ops and transfers cost on this machine, and writes a device file";
+    return "Measure the costs of ops and transfers on this machine and write a device file";
   }
   void declare(Options& options) override {
     options.operands("GRAPH", graphs_, "Graph files whose ops are measured")
-        .option("--executor", executor_, "What measures: cpu or cuda")
-        .required("-o,--output", output_, "Device file to write; NAME.costs.json comes beside it")
+        .option("--executor", executor_, "Executor that measures: cpu or cuda")
+        .required("-o,--output", output_, "Device file to write; NAME.costs.json is written beside it")
         .option("--devices,-d", devices_,
-                "Devices to measure on (default: one per core, of this machine's memory)")
-        .option("--count", count_, "Without --devices: so many CPU devices; 0: one per core")
+                "Device file to measure on (default: one CPU device per core, sharing 80% of the memory)")
+        .option("--count", count_, "Without --devices: number of CPU devices; 0: one per core")
         .option("--placements", placements_, "Placements per graph to compare with the simulator; 0: none")
         .option("--rounds", rounds_,
-                "Times that everything is measured, so that what else the machine does hits all alike")
-        .option("--warmups", warmups_, "Steps before the timed ones, each time")
-        .option("--samples", samples_, "Timed steps, each time")
-        .option("--deadline", deadline_, "Longest time without progress");
+                "Rounds; each measures everything once, which spreads other load on the machine evenly")
+        .option("--warmups", warmups_, "Warm-up steps before the timed ones, per round")
+        .option("--samples", samples_, "Timed steps per round")
+        .option("--deadline", deadline_, "Longest time without progress before an executor is restarted");
     declare_reading(options, reading_);
   }
   Result<ExitStatus> run(Console& console) override;
@@ -64,7 +64,8 @@ class Calibrate final : public Command {
   GraphReading reading_;
 };
 
-/// Cores of this machine, with four fifths of its memory between them. Copies are made by who gets them.
+/// Returns the devices to measure on; without --devices one per core, which share four fifths of the memory.
+/// The receiving device copies.
 Result<DeviceSet> Calibrate::machine() const {
   if (!devices_.empty()) return open_devices(devices_);
   if (executor_ != "cpu") return invalid("--devices", "is missing", "name the GPUs in a device file");
@@ -73,7 +74,7 @@ Result<DeviceSet> Calibrate::machine() const {
   const auto memory =
       static_cast<std::int64_t>(static_cast<double>(memory_bytes()) * 0.8 / static_cast<double>(count));
   Profile profile =
-      *find_profile("haswell18");  // Classes that no graph measures keep its prior efficiencies.
+      *find_profile("haswell18");  // Op classes that no graph has keep the efficiencies of this profile.
   profile.name = "cpu";
   std::vector<Device> devices;
   for (std::uint64_t d = 0; d < count; ++d)
@@ -84,7 +85,7 @@ Result<DeviceSet> Calibrate::machine() const {
 
 Result<ExitStatus> Calibrate::run(Console& console) {
   if (executor_ != "cpu" && executor_ != "cuda")
-    return invalid("--executor '" + printable(executor_, 40) + "'", "measures nothing", "use cpu or cuda");
+    return invalid("--executor '" + printable(executor_, 40) + "'", "cannot calibrate", "use cpu or cuda");
   const bool sensible =
       samples_ > 0 && samples_ <= 10'000 && warmups_ <= 10'000 && rounds_ > 0 && rounds_ <= 1'000;
   if (!sensible || placements_ > 100'000)
@@ -175,25 +176,23 @@ Json Calibrate::as_json(const std::vector<StudiedGraph>& studied, const CostLedg
 
 std::string Calibrate::as_text(const std::vector<StudiedGraph>& studied, const CostLedger& ledger,
                                const Fit& fit) const {
-  std::string text = fmt::format("{}: {} kinds of work measured, {} to start an op\n", printable(output_),
+  std::string text = fmt::format("{}: {} op signatures measured, {} of overhead per op\n", printable(output_),
                                  ledger.entries(0).size(), format_seconds(ledger.overhead_us(0) * 1e-6));
   for (const StudiedGraph& one : studied) {
-    text += "\n" + one.graph.name() + ": one device " + format_seconds(one.step_time_s()) +
-            " a step, its ops " + percent(one.ops_s() / one.step_time_s()) + " of it\n";
-    if (!one.synthetic_types.empty()) text += "  stood in for: " + joined(one.synthetic_types) + "\n";
+    text += "\n" + one.graph.name() + ": step time on one device " + format_seconds(one.step_time_s()) +
+            ", of which ops " + percent(one.ops_s() / one.step_time_s()) + "\n";
+    if (!one.synthetic_types.empty())
+      text += "  replaced by synthetic ops: " + joined(one.synthetic_types) + "\n";
     if (one.placements.empty()) continue;
     const Agreement held_out = one.held_out();
     text += fmt::format(
-        "  {} placements that the fit has not seen: error {}, Spearman {:.3f}, Kendall {:.3f}, {} of the 5 "
-        "fastest "
-        "found\n",
+        "  {} held-out placements: error {}, Spearman {:.3f}, Kendall {:.3f}, {} of the 5 fastest found\n",
         held_out.count, percent(held_out.error_mean), held_out.spearman, held_out.kendall,
         held_out.top5_overlap);
     const auto [fastest, slowest] = std::ranges::minmax(one.column(&ComparedPlacement::measured_s, false));
     text += fmt::format(
-        "  they take from {} to {}; the machine's speed moved by {} meanwhile, and every other round agrees "
-        "with "
-        "the rest by Spearman {:.3f}\n",
+        "  step times from {} to {}; drift of the machine's speed {}; Spearman {:.3f} between odd and even "
+        "rounds\n",
         format_seconds(fastest), format_seconds(slowest), percent(one.drift()), one.repeatability());
     text += "    predicted     measured   error  kind\n";
     for (const ComparedPlacement& point : one.placements) {
@@ -205,8 +204,8 @@ std::string Calibrate::as_text(const std::vector<StudiedGraph>& studied, const C
   }
   return text +
          fmt::format(
-             "\nfitted to the other half: {:.2f} us per op, links at {} of their measured rate, ops beside "
-             "others {:.2f} times as long\n",
+             "\nfitted to the training half: {:.2f} us per op, links at {} of their measured bandwidth, "
+             "concurrent ops {:.2f} times slower\n",
              fit.overhead_us, percent(fit.link_efficiency), fit.corun);
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-/// Every command of `emplace`, in the order of its help. A new one adds its file, its line here and one in
-/// commands.cc.
+/// Every command of `emplace`. To add one, add its file, a line here and one in commands.cc (the order of
+/// `--help`).
 
 #include <memory>
 

@@ -26,7 +26,7 @@ class Compare final : public Command {
  public:
   std::string_view name() const override { return "compare"; }
   std::string_view summary() const override {
-    return "The table of methods: step time, memory, traffic, gap to the lower bound";
+    return "Compare methods: step time, memory, traffic, gap to the lower bound";
   }
   void declare(Options& options) override {
     declare_inputs(options, inputs_);
@@ -37,7 +37,7 @@ class Compare final : public Command {
     options.option("--budget", budget_,
                    "Time for each search, auto and each method that learns (default 30s)");
     options.option("--evaluations", evaluations_,
-                   "Placements that each search measures; 0: what it thinks fit");
+                   "Placements that each search measures at most; 0: the default of the method");
   }
   Result<ExitStatus> run(Console& console) override;
 
@@ -51,7 +51,7 @@ class Compare final : public Command {
   std::uint64_t evaluations_ = 0;
 };
 
-/// The methods of a comparison. `learned` owns those that learn.
+/// Returns the methods to compare. `learned` owns those that learn.
 /// Errors: kInvalid for an unknown name, or an objective that a method does not have.
 Result<std::vector<const Method*>> methods_of(const std::vector<std::string>& names, bool budget,
                                               bool step_time, const Method& portfolio,
@@ -68,7 +68,7 @@ Result<std::vector<const Method*>> methods_of(const std::vector<std::string>& na
     EMPLACE_TRY_ASSIGN(const auto method, name == portfolio.name() ? Result<const Method*>{&portfolio}
                                                                    : find_compared_method(name));
     if (method->transforms_graph() && !step_time)
-      return invalid("method '" + name + "'", "has a step time and nothing else", "leave --objective away");
+      return invalid("method '" + name + "'", "supports only --objective step-time", "remove --objective");
     methods.push_back(method);
   }
   if (!names.empty()) return methods;
@@ -91,7 +91,7 @@ const record::TableRow* fastest(const std::vector<record::TableRow>& rows) {
   return best;
 }
 
-/// One method's row. Errors: those that are not the method's own.
+/// Returns one method's row; kNoPlacement of the method becomes a note in it. Errors: all others.
 Result<record::TableRow> run_method(const Method& method, const Problem& problem, Executor& executor,
                                     const Clock& clock) {
   record::TableRow row{.method = std::string{method.name()}};
@@ -146,7 +146,7 @@ std::string Compare::verdict(const std::vector<record::TableRow>& rows) {
   for (const record::TableRow& row : rows)
     if (row.found && row.measurement.valid && !row.note.empty()) notes += row.method + ": " + row.note + "\n";
   const record::TableRow* best = fastest(rows);
-  if (best == nullptr) return "no method found a placement that fits\n";
+  if (best == nullptr) return "no method found a feasible placement\n";
   return notes + "best: " + best->method + ", " + format_seconds(best->measurement.step_time_s) + "\n";
 }
 
@@ -167,7 +167,7 @@ Result<ExitStatus> Compare::run(Console& console) {
   EMPLACE_TRY_ASSIGN(const auto methods,
                      methods_of(methods_, !budget_.empty(), step_time, portfolio, request, learned));
   EMPLACE_TRY_ASSIGN(const auto inputs, open_inputs(inputs_));
-  say_assumed(inputs.graph, inputs_.graph, console);
+  report_assumptions(inputs.graph, inputs_.graph, console);
   judge = inputs.judge;
   for (const std::string& line : inputs.rules.lines()) console.note(line);
   if (auto fits = must_fit(inputs); !fits)
@@ -185,7 +185,7 @@ Result<ExitStatus> Compare::run(Console& console) {
       proven_bound(inputs.graph, inputs.devices, inputs.constraints, judge.objective).seconds;
   std::vector<record::TableRow> rows;
   for (const Method* method : methods) {
-    executor.begin(fmt::format("{} ({} of {})", method->name(), rows.size() + 1, methods.size()));
+    executor.start(fmt::format("{} ({} of {})", method->name(), rows.size() + 1, methods.size()));
     console.debug(std::string{method->name()} + " starts");
     if (seconds > 0) {
       problem.limits.clock = &clock;
@@ -193,7 +193,7 @@ Result<ExitStatus> Compare::run(Console& console) {
           clock.now() + std::chrono::duration_cast<Nanos>(std::chrono::duration<double>(seconds));
     }
     auto row = run_method(*method, problem, executor, clock);
-    if (stop.received() != 0) break;  // What is done is shown; the row that was cut short is not.
+    if (stop.received() != 0) break;  // Show the finished rows, not the interrupted one.
     if (!row) return row.error();
     rows.push_back(std::move(*row));
   }
@@ -212,8 +212,7 @@ Result<ExitStatus> Compare::run(Console& console) {
   const record::TableRow* best = fastest(rows);
   if (best == nullptr)
     return Error{Errc::kNoPlacement,
-                 printable(inputs_.graph) +
-                     ": no method found a placement that fits; allow more memory or more devices"};
+                 printable(inputs_.graph) + ": no method found a feasible placement; add memory or devices"};
   EMPLACE_TRY_ASSIGN(const auto single, best_single_device(problem, *model));
   if (const std::string slower = slower_than_single(best->measurement.step_time_s, single, inputs.devices);
       !slower.empty()) {

@@ -27,9 +27,9 @@
 namespace emplace::launcher {
 namespace {
 
-/// One thing that was looked at, and what would mend it if it is not as wished.
+/// One property of this machine, and how to fix it if it is inadequate.
 struct Finding {
-  std::string what, value, cure;  ///< An empty cure: all is well.
+  std::string what, value, cure;  ///< An empty `cure` means that nothing needs fixing.
 };
 
 std::string first_line(const std::filesystem::path& path) {
@@ -43,13 +43,12 @@ Finding messages() {
   int major = 0, minor = 0, patch = 0;
   zmq_version(&major, &minor, &patch);
   const bool curve = zmq_has("curve") == 1;
-  return {
-      "ZeroMQ", fmt::format("{}.{}.{}{}", major, minor, patch, curve ? ", with CURVE" : ", without CURVE"),
-      curve ? ""
-            : "links between machines cannot be encrypted; install a libzmq that was built with libsodium"};
+  return {"ZeroMQ",
+          fmt::format("{}.{}.{}{}", major, minor, patch, curve ? ", with CURVE" : ", without CURVE"),
+          curve ? "" : "links between machines cannot be encrypted; install a libzmq built with libsodium"};
 }
 
-/// The shared libraries of this process, as the files that they are: "libzstd.so.1.5.4".
+/// Returns the file names of the shared libraries of this process, e.g. "libzstd.so.1.5.4".
 std::vector<std::string> loaded_libraries() {
   std::vector<std::string> names;
   ::dl_iterate_phdr(
@@ -71,25 +70,25 @@ Finding library(const std::vector<std::string>& loaded, std::string what, std::s
   return {std::move(what), it == loaded.end() ? "linked in" : printable(*it, 60), ""};
 }
 
-/// A part that a build may lack, and what is lost without it.
+/// An optional part of the build.
 struct Part {
   const char* name;
-  const char* library;  ///< Where it is one; else null.
-  const char* use;
+  const char* library;  ///< Name prefix of its shared library; null if it has none.
+  const char* use;      ///< What is missing without the part, and how to get it.
 };
 constexpr Part kParts[] = {
     {"scotch", "libscotch", "the methods scotch and mincut; install libscotch-dev and build again"},
     {"metis", "libmetis", "the method metis; install libmetis-dev and build again"},
     {"clp", nullptr, "the method m-sct; install coinor-libclp-dev and build again"},
-    {"onednn", "libdnnl", "the executor cpu; sim, fake and replay need nothing"},
-    {"cuda", nullptr, "the executor cuda; sim, fake and replay need nothing"}};
+    {"onednn", "libdnnl", "the executor cpu; sim, fake and replay do not need it"},
+    {"cuda", nullptr, "the executor cuda; sim, fake and replay do not need it"}};
 
 Finding optional_part(const std::vector<std::string>& loaded, const Part& part) {
   const auto& parts = build_info().parts;
   if (std::find(parts.begin(), parts.end(), part.name) == parts.end())
     return {part.name, "not built in", std::string{"without it this program lacks "} + part.use};
   if (std::string_view{part.name} ==
-      "cuda")  // Until scripts/gpu.sh has run somewhere: docs/reference/cuda.md.
+      "cuda")  // No GPU has run it yet (scripts/gpu.sh, docs/reference/cuda.md).
     return {part.name, "compiled, never run", ""};
   return part.library == nullptr ? Finding{part.name, "built in", ""}
                                  : library(loaded, part.name, part.library);
@@ -107,14 +106,13 @@ Finding memory() {
     if (allowed > 0 && allowed < bytes)
       value += ", of which this container may use " + format_bytes(bytes = allowed);
   }
-  return {"memory", value,
-          bytes < (std::int64_t{2} << 30) ? "2 GiB are wanted for graphs of 100,000 ops" : ""};
+  return {"memory", value, bytes < (std::int64_t{2} << 30) ? "graphs of 100,000 ops need 2 GiB" : ""};
 }
 
 Finding processors() {
   double cores = std::thread::hardware_concurrency();
   std::string value = std::to_string(std::thread::hardware_concurrency());
-  const std::string quota = share_of_cgroup("cpu.max");  // "200000 100000": used per period [us].
+  const std::string quota = share_of_cgroup("cpu.max");  // "200000 100000": quota per period [us].
   if (char* end = nullptr; !quota.empty() && quota.compare(0, 3, "max") != 0) {
     const double used = std::strtod(quota.c_str(), &end), period = std::strtod(end, nullptr);
     if (period > 0 && used / period < cores) {
@@ -122,7 +120,7 @@ Finding processors() {
       value += fmt::format(", of which this container may use {}", std::to_string(cores).substr(0, 4));
     }
   }
-  return {"processors", value, cores < 2 ? "sampling and learning share one core; two are wanted" : ""};
+  return {"processors", value, cores < 2 ? "sampling and learning share one core; use at least two" : ""};
 }
 
 Finding vector_units() {
@@ -136,22 +134,23 @@ Finding open_files() {
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);
   return {"open files", std::to_string(limit.rlim_cur),
-          limit.rlim_cur < 1024 ? "raise it for many executors: ulimit -n 4096" : ""};
+          limit.rlim_cur < 1024 ? "raise the limit for many executors: ulimit -n 4096" : ""};
 }
 
 Finding processes() {
   rlimit limit{};
   ::getrlimit(RLIMIT_NPROC, &limit);
   const bool any = limit.rlim_cur == RLIM_INFINITY;
-  return {
-      "processes", any ? "unlimited" : std::to_string(limit.rlim_cur),
-      !any && limit.rlim_cur < 512 ? "threads count too; raise it for many executors: ulimit -u 4096" : ""};
+  return {"processes", any ? "unlimited" : std::to_string(limit.rlim_cur),
+          !any && limit.rlim_cur < 512
+              ? "the limit includes threads; raise it for many executors: ulimit -u 4096"
+              : ""};
 }
 
 Finding driver() {
   const std::string version = first_line("/proc/driver/nvidia/version");
   if (version.empty())
-    return {"NVIDIA driver", "none", "simulated GPUs need none; real ones need the driver of their maker"};
+    return {"NVIDIA driver", "none", "install it to use real GPUs; simulated GPUs do not need it"};
   return {"NVIDIA driver", printable(version, 100), ""};
 }
 
@@ -169,25 +168,25 @@ Finding gpus() {
       if (at != std::string::npos) models += (models.empty() ? ": " : ", ") + printable(line.substr(at), 60);
     }
   }
-  if (count == 0) return {"GPUs", "none", "placements for GPUs are found in the simulator all the same"};
+  if (count == 0) return {"GPUs", "none", "the simulator finds placements for GPUs without one"};
   const auto& parts = build_info().parts;
   const bool built = std::find(parts.begin(), parts.end(), "cuda") != parts.end();
   const bool usable = ::access("/dev/nvidiactl", R_OK | W_OK) == 0;
   return {"GPUs", std::to_string(count) + models,
           !usable ? "/dev/nvidiactl cannot be opened; add yourself to the group that owns it"
           : built ? ""
-                  : "this build runs nothing on them: CUDA is not built in"};
+                  : "this build cannot use them: CUDA is not built in"};
 }
 
-/// Where runs are kept if nothing else is said: the folder that one stands in.
+/// Free space of the current folder, where runs are kept by default.
 Finding disk() {
   struct statvfs space {};
-  if (::statvfs(".", &space) != 0) return {"disk here", "unknown", "go to a folder that can be read"};
+  if (::statvfs(".", &space) != 0) return {"disk here", "unknown", "change to a readable folder"};
   const auto free = static_cast<std::int64_t>(space.f_bavail) * static_cast<std::int64_t>(space.f_frsize);
   const bool writable = ::access(".", W_OK) == 0;
   return {"disk here", format_bytes(free) + " free",
-          !writable                        ? "this folder cannot be written; runs need --run-dir"
-          : free < (std::int64_t{1} << 30) ? "1 GiB is wanted for the record of a long run"
+          !writable                        ? "this folder is not writable; runs need --run-dir"
+          : free < (std::int64_t{1} << 30) ? "the record of a long run needs 1 GiB"
                                            : ""};
 }
 
@@ -195,18 +194,17 @@ Finding temporary_files() {
   std::error_code error;
   const std::filesystem::path folder = std::filesystem::temp_directory_path(error);
   const bool writable = !error && ::access(folder.c_str(), W_OK) == 0;
-  return {"temporary files", printable_path(folder),
-          writable ? "" : "set TMPDIR to a folder that can be written"};
+  return {"temporary files", printable_path(folder), writable ? "" : "set TMPDIR to a writable folder"};
 }
 
-/// The program in which executors of a kind live.
+/// The program that runs executors of a kind.
 Finding helper(std::string_view kind) {
   const auto program = helper_program(kind);
   return {"executor " + std::string{kind}, program ? printable(program->filename().string()) : "not built",
           program ? "" : program.error().context.substr(program.error().context.rfind("; ") + 2)};
 }
 
-/// How `emplace up` reaches other machines.
+/// Tools that `emplace up` uses to reach other machines.
 Finding remote_starts() {
   std::string found;
   std::string path = std::getenv("PATH") != nullptr ? std::getenv("PATH") : "";
@@ -220,9 +218,9 @@ Finding remote_starts() {
       from = to + 1;
     }
   }
-  return {
-      "other machines", found.empty() ? "none of ssh, srun, kubectl" : found,
-      found.empty() ? "install openssh-client to start processes elsewhere; emplace join works without" : ""};
+  return {"other machines", found.empty() ? "none of ssh, srun, kubectl" : found,
+          found.empty() ? "install openssh-client to start processes elsewhere; emplace join does not need it"
+                        : ""};
 }
 
 std::vector<Finding> all_findings() {
@@ -255,7 +253,7 @@ class Doctor final : public Command {
  public:
   std::string_view name() const override { return "doctor"; }
   std::string_view summary() const override {
-    return "What this machine offers, what is missing and what would mend it";
+    return "Check this machine: what it offers, what is missing and how to fix it";
   }
   void declare(Options&) override {}
   Result<ExitStatus> run(Console& console) override {

@@ -10,17 +10,17 @@ namespace {
 class Down final : public Command {
  public:
   std::string_view name() const override { return "down"; }
-  std::string_view summary() const override { return "End a run that goes on, with its results kept"; }
+  std::string_view summary() const override { return "Stop a run and keep its results"; }
   void declare(Options& options) override { access_.declare(options); }
   Result<ExitStatus> run(Console& console) override {
     EMPLACE_TRY_ASSIGN(const auto access, access_.access());
-    console.note("asking " + access.endpoint + " to end");
+    console.note("asking " + access.endpoint + " to stop the run");
     EMPLACE_TRY_ASSIGN(const auto signal, end_run(access));
     if (signal == 0 && console.json()) {
       const Json json{{"head", access.endpoint}, {"ended", true}};
       console.print(json_text(json));
     } else if (signal == 0) {
-      console.print("ended\n");
+      console.print("stopped\n");
     }
     return after_signal(signal);
   }

@@ -28,32 +28,36 @@ namespace {
 class Evaluate final : public Command {
  public:
   std::string_view name() const override { return "evaluate"; }
-  std::string_view summary() const override { return "Measures one placement"; }
+  std::string_view summary() const override { return "Measure one placement"; }
   void declare(Options& options) override {
     declare_inputs(options, inputs_);
     options.operand("PLACEMENT", placement_, "Placement file");
-    options.option("--executor", executor_, "What measures it: sim, cpu, cuda or fake");
+    options.option("--executor", executor_, "Executor that measures the placement: sim, cpu, cuda or fake");
     options.flag("--verify", verify_,
-                 "Compares a run on several devices with one on a single device (real executors)");
+                 "Real executors: compare the results with those of a run on a single device");
     options
         .option("--trace", trace_,
-                "Writes when everything happened, for Perfetto or chrome://tracing: .json or .json.gz")
-        .option("--warmups", warmups_, "Real executors: steps before the timed ones")
+                "Write a trace of one step to this file (.json or .json.gz) for Perfetto or chrome://tracing "
+                "(default: none)")
+        .option("--warmups", warmups_, "Real executors: warm-up steps before the timed ones")
         .option("--samples", samples_,
-                "Real executors: timed steps; up to three times as many where they spread by more than 5 %")
-        .option("--statistic", statistic_, "Real executors: median or mean")
-        .option("--deadline", deadline_, "Real executors: longest time without progress")
-        .option("--chaos", chaos_, "For tests: crash-every=N,hang-every=N,oom-every=N,poison-every=N");
+                "Real executors: timed steps; up to three times as many if they spread by more than 5 %")
+        .option("--statistic", statistic_, "Real executors: statistic of the timed steps, median or mean")
+        .option("--deadline", deadline_, "Real executors: longest time without progress before a restart")
+        .option(
+            "--chaos", chaos_,
+            "Injects failures, for tests: crash-every=N,hang-every=N,oom-every=N,poison-every=N (default: "
+            "none)");
   }
   Result<ExitStatus> run(Console& console) override;
 
  private:
-  /// What was measured, and what is said with it.
+  /// A measurement and what is printed with it.
   struct Answer {
     Measurement measured;
     std::optional<Verification> verified;
     std::vector<std::string> synthetic_types;
-    std::optional<double> measured_cost_share;  ///< Of a simulated step.
+    std::optional<double> measured_cost_share;  ///< Simulated steps: share of op time with measured costs.
   };
   Result<Answer> simulate(const Inputs& inputs, const Placement& placement) const;
   Result<Answer> run_really(Console& console, const Inputs& inputs, const Placement& placement,
@@ -70,12 +74,13 @@ class Evaluate final : public Command {
 Result<ProcessRequest> Evaluate::request() const {
   constexpr std::uint64_t kMost = 1'000'000;
   if (warmups_ > kMost || samples_ > kMost || samples_ == 0)
-    return invalid("--warmups, --samples", "are no numbers of steps", "use 5 of each");
+    return invalid("--warmups, --samples", "are out of range",
+                   "use 0 to 1000000 warm-ups and 1 to 1000000 samples");
   const auto statistic = parse_word<TimingOptions::Statistic>(statistic_);
   if (!statistic) return invalid("--statistic", statistic.error().context);
   const auto deadline = parse_seconds(deadline_);
   if (!deadline || *deadline <= 0)
-    return invalid("--deadline " + printable(deadline_, 40), "is no time", "use 30s");
+    return invalid("--deadline " + printable(deadline_, 40), "is not a duration above 0", "use e.g. 30s");
   ProcessRequest request;
   const auto samples = static_cast<std::uint32_t>(samples_);
   request.real.timing = {static_cast<std::uint32_t>(warmups_), samples, 3 * samples, *statistic};
@@ -112,7 +117,7 @@ Result<Evaluate::Answer> Evaluate::run_really(Console& console, const Inputs& in
   if (verify_ && answer.measured.valid) {
     EMPLACE_TRY_ASSIGN(answer.verified, executor->verify(placement));
   }
-  if (!trace_.empty() && answer.measured.valid) {  // Of a step of its own: none that was timed is traced.
+  if (!trace_.empty() && answer.measured.valid) {  // Trace a separate step: tracing would distort timed ones.
     Measurement traced;
     Schedule schedule;
     EMPLACE_TRY(executor->trace(placement, traced, schedule));
@@ -140,30 +145,29 @@ void Evaluate::print(Console& console, const Answer& answer, const Inputs& input
     text += fmt::format("costs      {} % of the time in ops was measured, the rest is estimated\n",
                         std::lround(100 * *answer.measured_cost_share));
   if (answer.verified) {
-    text += fmt::format("verified   {}: {} tensors compared with a run on one device, {} left out\n",
+    text += fmt::format("verified   {}: {} tensors compared with a run on one device, {} skipped\n",
                         answer.verified->identical ? "identical" : "different", answer.verified->compared,
                         answer.verified->skipped);
   }
   console.print(text);
   if (!answer.synthetic_types.empty())
-    console.note("stood in for: " + printable(joined(answer.synthetic_types), 400));
+    console.note("replaced by synthetic ops: " + printable(joined(answer.synthetic_types), 400));
 }
 
 Result<ExitStatus> Evaluate::run(Console& console) {
   const bool real = executor_ != "sim";
   if (verify_ && !real)
     return Error{Errc::kUnsupported,
-                 "--verify: compares what real executors compute; use --executor cpu, or leave it away"};
-  if (real) {  // What cannot be started is refused before anything is read.
+                 "--verify: needs a real executor; use --executor cpu, or remove --verify"};
+  if (real) {  // Fail before reading any input if the executor cannot start.
     EMPLACE_TRY_ASSIGN(const auto request, this->request());
     EMPLACE_TRY(check_process_executor(executor_, Judge{}, request));
   }
-  if (!chaos_.empty() && !real) return invalid("--chaos", "is of executor processes", "use --executor fake");
+  if (!chaos_.empty() && !real) return invalid("--chaos", "needs an executor process", "use --executor fake");
   EMPLACE_TRY_ASSIGN(const auto inputs, open_inputs(inputs_));
-  say_assumed(inputs.graph, inputs_.graph, console);
+  report_assumptions(inputs.graph, inputs_.graph, console);
   if (!trace_.empty() && inputs.judge.objective != Objective::kStepTime)
-    return invalid("--trace", "needs --objective step-time",
-                   "loads and latencies of splits have no schedule");
+    return invalid("--trace", "needs --objective step-time", "other objectives have no schedule to trace");
   for (const std::string& line : inputs.rules.lines()) console.note(line);
   EMPLACE_TRY_ASSIGN(const auto placement,
                      load_placement(placement_, inputs.graph, graph_sha256(inputs.graph), inputs.devices));
@@ -183,7 +187,7 @@ Result<ExitStatus> Evaluate::run(Console& console) {
     return Error{Errc::kOutOfMemory, where + ": does not fit: " + misfit(measured, inputs.devices)};
   if (answer->verified && !answer->verified->identical)
     return Error{Errc::kRunFailed,
-                 where + ": on several devices it computes something else than on one, first in '" +
+                 where + ": the results on several devices differ from those on one, first in '" +
                      printable(answer->verified->first_difference, 80) + "'"};
   return ExitStatus::kDone;
 }

@@ -21,9 +21,10 @@
 namespace emplace::launcher {
 namespace {
 
-constexpr std::size_t kDeviceColumns = 6;  ///< With more devices the table names the best other one only.
+constexpr std::size_t kDeviceColumns = 6;  ///< With more devices the table shows only the best other one.
 
-/// Rows of cells, each column as wide as its widest cell; the first column to the left, numbers to the right.
+/// Formats rows of cells as columns, each as wide as its widest cell. The first and the last column are
+/// aligned left, the others right.
 std::string columns(const std::vector<std::vector<std::string>>& rows) {
   std::vector<std::size_t> width(rows.front().size(), 0);
   for (const auto& row : rows)
@@ -47,7 +48,7 @@ std::string change_text(double seconds) {
   return (seconds < 0 ? "-" : "+") + format_seconds(std::abs(seconds));
 }
 
-/// What a placement is explained with.
+/// The data that an explanation is printed from.
 struct Subject {
   const Inputs& setting;
   const Explanation& explanation;
@@ -55,7 +56,7 @@ struct Subject {
   std::size_t shown = 0;
 
   std::string device(std::size_t d) const { return setting.devices[static_cast<DeviceId>(d)].name; }
-  /// The rules that decided a part's devices, each once.
+  /// Returns the rules that decided a part's devices, each once.
   std::vector<std::string> deciding(const ExplainedPart& part) const {
     std::vector<std::string> out;
     for (const auto* decided : {&setting.rules.device_rule, &setting.rules.colocation_rule}) {
@@ -68,7 +69,7 @@ struct Subject {
     }
     return out;
   }
-  /// "gpu:0", or "gpu:0 120, gpu:1 30".
+  /// Returns the part's devices: "gpu:0", or "gpu:0 120, gpu:1 30" (ops per device).
   std::string home(const ExplainedPart& part) const {
     std::string text;
     const bool one = std::count(part.ops_on.begin(), part.ops_on.end(), std::size_t{0}) + 1 ==
@@ -83,7 +84,7 @@ struct Subject {
   double change_s(const ExplainedPart::There& there) const {
     return there.measured.step_time_s - explanation.measured.step_time_s;
   }
-  /// The device on which the part would make the step shortest, of those where it is not and fits.
+  /// Returns the other device, among those where the part fits, that gives the shortest step.
   std::size_t best_other(const ExplainedPart& part) const {
     std::size_t best = part.there.size();
     for (std::size_t d = 0; d < part.there.size(); ++d) {
@@ -100,13 +101,13 @@ struct Subject {
       const auto other = [](const ExplainedPart::There& there) { return there.allowed && !there.same; };
       const bool elsewhere = std::any_of(part.there.begin(), part.there.end(), other);
       const std::string why = because.empty() ? "" : ": " + because.front();
-      return elsewhere ? "fits nowhere else" + why : "may be nowhere else" + why;
+      return elsewhere ? "fits on no other device" + why : "allowed on no other device" + why;
     }
     const double change = change_s(part.there[best]);
     const std::string rule = because.empty() ? "" : "; " + because.front();
     if (change < 0 && explanation.measured.valid)
       return printable(device(best), 20) + " would save " + format_seconds(-change) + rule;
-    return (explanation.measured.valid ? "best here" : "see where it fits") + rule;
+    return (explanation.measured.valid ? "best here" : "see the columns for where it fits") + rule;
   }
 };
 
@@ -148,16 +149,16 @@ std::string subject_text(const Subject& subject) {
   std::string text = "step " + format_seconds(explanation.measured.step_time_s);
   if (!explanation.measured.valid)
     text += ", which does not fit: " + misfit(explanation.measured, subject.setting.devices);
-  text += "\ndecided by " + format_seconds(chain.ops_s) + " of ops and " + format_seconds(chain.transfers_s) +
-          " of transfers, of which " + format_seconds(chain.behind_engine_s) +
-          " waited for a device and not for what they read\n\n";
+  text += "\ncritical chain: " + format_seconds(chain.ops_s) + " of ops and " +
+          format_seconds(chain.transfers_s) + " of transfers; " + format_seconds(chain.behind_engine_s) +
+          " of these waited for a busy device, not for their inputs\n\n";
   text += columns(rows);
   if (explanation.parts.size() > subject.shown)
     text += fmt::format("and {} more (--top)\n", explanation.parts.size() - subject.shown);
   text +=
-      "\ncritical: time on the chain of ops and transfers that decided the step, transfers of what the ops "
-      "make among them\n"
-      "on DEVICE: what the step gains or loses if all of it, with what must share its device, were there\n";
+      "\ncritical: time on the chain of ops and transfers that determines the step time, including transfers "
+      "of the ops' outputs\n"
+      "on DEVICE: change of the step time if the whole part, and all ops co-located with it, ran there\n";
   for (const std::string& line : subject.setting.rules.lines()) text += line + "\n";
   text.pop_back();
   return text;
@@ -231,23 +232,25 @@ class Explain final : public Command {
  public:
   std::string_view name() const override { return "explain"; }
   std::string_view summary() const override {
-    return "Where ops run and why, and what the step would take if they ran elsewhere";
+    return "Show where ops run and why, and the step time if they ran elsewhere";
   }
   void declare(Options& options) override {
     options.operand("PLACEMENT", placement_, "Placement file")
-        .required("--graph,-g", graph_, "Graph that the placement is of")
-        .option("--devices,-d", devices_, "Device file; a workload of dnn-partitioning brings its own")
-        .option("--op", op_, "Op by op, those whose names match (RE2); else scope by scope")
-        .option("--top", top_, "How many are looked into, those that matter most first")
-        .option("--rules", rules_, "Rules that the placement obeys")
-        .option("--reserve", reserve_, "Memory kept free per device, as 10%")
-        .option("--dispatch", dispatch_, "Which ready op a device runs first: program or fifo");
+        .required("--graph,-g", graph_, "Graph file of the placement")
+        .option("--devices,-d", devices_,
+                "Device file (not needed for a dnn-partitioning workload, which contains its devices)")
+        .option("--op", op_, "RE2 expression; explains each op whose name matches (default: each scope)")
+        .option("--top", top_, "Number of ops or scopes to explain, most important first")
+        .option("--rules", rules_, "Rules file that the placement obeys (default: none)")
+        .option("--reserve", reserve_, "Share of memory kept free per device, e.g. 10% (default: 0%)")
+        .option("--dispatch", dispatch_, "Order in which a device runs ready ops: program or fifo");
     declare_reading(options, reading_);
   }
   Result<ExitStatus> run(Console& console) override;
 
  private:
-  /// Errors: kInvalid for no expression, or one that matches nothing, with the nearest name.
+  /// Returns the parts to explain. Errors: kInvalid for a malformed expression, or one that matches no op
+  /// (the error gives the nearest name).
   Result<std::vector<ExplainedPart>> parts(const OpGraph& graph) const;
 
   std::string placement_, graph_, devices_, op_, rules_, reserve_, dispatch_ = "program";
@@ -279,10 +282,10 @@ Result<ExitStatus> Explain::run(Console& console) {
                      load_placement(placement_, inputs.graph, graph_sha256(inputs.graph), inputs.devices));
   if (auto obeyed = inputs.constraints.check(inputs.graph, inputs.devices, placement); !obeyed)
     return invalid(printable(placement_), obeyed.error().context);
-  EMPLACE_TRY_ASSIGN(auto looked_at, parts(inputs.graph));
+  EMPLACE_TRY_ASSIGN(auto to_explain, parts(inputs.graph));
   EMPLACE_TRY_ASSIGN(const auto explanation,
                      explain_placement(inputs.graph, inputs.devices, inputs.constraints, placement,
-                                       std::move(looked_at), top_, inputs.judge.simulator));
+                                       std::move(to_explain), top_, inputs.judge.simulator));
   const std::size_t shown = std::min<std::size_t>(top_, explanation.parts.size());
   const Subject subject{inputs, explanation, !op_.empty(), shown};
   console.print(console.json() ? json_text(subject_json(subject)) : subject_text(subject));

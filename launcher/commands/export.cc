@@ -27,53 +27,56 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A placement as it was given, and the machine if it was given too.
+/// A placement, and its machine if --devices is given.
 struct PlacementFile {
   OpGraph graph;
   std::vector<std::string> devices;
   Placement placement;
   std::optional<DeviceSet> machine;
-  std::string sha256;  ///< Of the graph.
+  std::string sha256;  ///< Hash of the graph.
 };
 
 class Export final : public Command {
  public:
   std::string_view name() const override { return "export"; }
   std::string_view summary() const override {
-    return "Writes a placement, or what a run has measured, as other tools read it";
+    return "Write a placement, or the measurements of a run, in the format of another tool";
   }
   void declare(Options& options) override {
     options.operand("WHAT", what_, "Placement file, or run directory")
-        .required("--to", format_,
-                  "A placement: onnx, accelerate, tensorflow, openvino, dot or csv; a run: csv, jsonl, npz "
-                  "or tensorboard")
-        .option("-o,--output", output_, "File to write; tensorboard: a folder, RUN/tensorboard if not said")
-        .option("--graph,-g", graph_, "Graph that the placement is of; for onnx the .onnx file itself")
+        .required(
+            "--to", format_,
+            "Format: onnx, accelerate, tensorflow, openvino, dot or csv for a placement; csv, jsonl, npz "
+            "or tensorboard for a run")
+        .option("-o,--output", output_,
+                "File to write; for tensorboard a folder (default there: RUN/tensorboard)")
+        .option("--graph,-g", graph_, "Placement: its graph file; for onnx the .onnx file itself")
         .option("--devices,-d", devices_,
-                "Of a placement: its device file, to tell what a lossy export costs")
+                "Placement: its device file, to simulate the cost of a lossy export (default: none)")
         .option("--applied", applied_,
-                "Of a placement: writes the placement that the export stands for; needs --devices")
+                "Placement: also write the placement as exported, after lossy moves; needs --devices")
         .option("--table", table_,
-                "Of a run: measurements (csv), episodes (csv, jsonl) or updates (csv, jsonl)")
-        .flag("--placements", placements_, "Of a run, npz: every placement too, a byte per op");
+                "Run: table to export, measurements (csv), episodes (csv, jsonl) or updates (csv, jsonl) "
+                "(default: the first of the format)")
+        .flag("--placements", placements_, "Run, npz: also export every placement, one byte per op");
     declare_reading(options, reading_);
   }
   Result<ExitStatus> run(Console& console) override {
     std::error_code ignored;
-    return fs::is_directory(what_, ignored) ? of_run(console) : of_placement(console);
+    return fs::is_directory(what_, ignored) ? export_run_data(console) : export_placement_file(console);
   }
 
  private:
-  Result<ExitStatus> of_run(Console& console);
-  Result<ExitStatus> of_placement(Console& console);
-  /// Errors: those of the files; a placement that breaks a constraint of the graph, if the machine is known.
+  Result<ExitStatus> export_run_data(Console& console);
+  Result<ExitStatus> export_placement_file(Console& console);
+  /// Errors: those of reading the files; with --devices, a placement that violates a constraint of the graph.
   Result<PlacementFile> open_placement() const;
   Result<Unit> write_applied(const PlacementFile& file, const Placement& applied, const Measurement& measured,
                              std::uint64_t seed) const;
-  Error without(std::string_view option, std::string_view cure) const {
+  Error missing(std::string_view option, std::string_view cure) const {
     return invalid("emplace export", std::string{option} + " is not given", cure);
   }
-  Error needless(std::string_view option, std::string_view what) const {
+  Error not_for(std::string_view option, std::string_view what) const {
     return invalid(option, "is not for " + std::string{what});
   }
 
@@ -82,7 +85,7 @@ class Export final : public Command {
   bool placements_ = false;
 };
 
-/// As the run has noted them; numbered where it has not.
+/// Returns the device names that the run recorded; numbers if it recorded none.
 std::vector<std::string> devices_of(record::RunHeader header, const fs::path& run, std::size_t count) {
   if (const auto graphs = header.graphs(); graphs && !graphs->empty()) {
     const auto devices = parse_devices(graphs->front().devices_toml, "run.db");
@@ -97,12 +100,12 @@ std::vector<std::string> devices_of(record::RunHeader header, const fs::path& ru
   return numbered;
 }
 
-Result<ExitStatus> Export::of_run(Console& console) {
-  if (!graph_.empty()) return needless("--graph", "a run");
-  if (!devices_.empty()) return needless("--devices", "a run");
-  if (!applied_.empty()) return needless("--applied", "a run");
-  if (placements_ && format_ != "npz") return needless("--placements", "--to " + printable(format_, 40));
-  if (output_.empty() && format_ != "tensorboard") return without("-o", "-o FILE says where to write");
+Result<ExitStatus> Export::export_run_data(Console& console) {
+  if (!graph_.empty()) return not_for("--graph", "a run");
+  if (!devices_.empty()) return not_for("--devices", "a run");
+  if (!applied_.empty()) return not_for("--applied", "a run");
+  if (placements_ && format_ != "npz") return not_for("--placements", "--to " + printable(format_, 40));
+  if (output_.empty() && format_ != "tensorboard") return missing("-o", "add -o FILE");
   EMPLACE_TRY_ASSIGN(auto db, record::RunReader::open(what_, record::Reading::kQuietOrLive));
   record::RunExport options;
   options.output = output_.empty() ? fs::path{what_} / "tensorboard" : fs::path{output_};
@@ -132,14 +135,14 @@ Result<ExitStatus> Export::of_run(Console& console) {
   return ExitStatus::kDone;
 }
 
-/// What the placement costs, and what the export stands for.
+/// Simulated measurements of the placement, before the export and as exported.
 struct Costs {
   Measurement before, after;
 };
 
-/// "exact, 91 ops on 3 devices" or what was moved and what that costs.
-std::string said(const PlacementFile& file, const record::ExportedPlacement& made,
-                 const std::optional<Costs>& costs) {
+/// Returns "exact, 91 ops on 3 devices", or for a lossy export the moved ops and the cost.
+std::string description(const PlacementFile& file, const record::ExportedPlacement& made,
+                        const std::optional<Costs>& costs) {
   const auto step = [](const Measurement& measured) {
     return measured.valid ? format_seconds(measured.step_time_s) : std::string{"does not fit"};
   };
@@ -147,7 +150,7 @@ std::string said(const PlacementFile& file, const record::ExportedPlacement& mad
   if (made.moved_ops > 0) text += fmt::format("{} of ", made.moved_ops);
   text += fmt::format("{} ops{} on {} devices", file.graph.num_ops(), made.moved_ops > 0 ? " moved" : "",
                       file.devices.size());
-  if (!costs) return text + (made.moved_ops > 0 ? "; --devices tells what that costs" : "");
+  if (!costs) return text + (made.moved_ops > 0 ? "; add --devices for the cost" : "");
   if (made.moved_ops == 0) return text + ", step time " + step(costs->before);
   text += ", step time " + step(costs->before) + " -> " + step(costs->after);
   if (costs->before.valid && costs->after.valid)
@@ -184,7 +187,7 @@ Result<PlacementFile> Export::open_placement() const {
   return file;
 }
 
-/// As `place` writes it, so that other commands read it.
+/// Writes the applied placement in the format of `place`, so that other commands can read it.
 Result<Unit> Export::write_applied(const PlacementFile& file, const Placement& applied,
                                    const Measurement& measured, std::uint64_t seed) const {
   const PlacementInfo info{.graph_sha256 = file.sha256,
@@ -195,12 +198,12 @@ Result<Unit> Export::write_applied(const PlacementFile& file, const Placement& a
   return save_placement(applied_, file.graph, *file.machine, applied, measured, info);
 }
 
-Result<ExitStatus> Export::of_placement(Console& console) {
-  if (!table_.empty()) return needless("--table", "a placement");
-  if (placements_) return needless("--placements", "a placement");
-  if (graph_.empty()) return without("--graph", "a placement needs its graph; for a run give its directory");
-  if (output_.empty()) return without("-o", "-o FILE says where to write");
-  if (!applied_.empty() && devices_.empty()) return without("--devices", "--applied measures what it writes");
+Result<ExitStatus> Export::export_placement_file(Console& console) {
+  if (!table_.empty()) return not_for("--table", "a placement");
+  if (placements_) return not_for("--placements", "a placement");
+  if (graph_.empty()) return missing("--graph", "a placement needs its graph; for a run give its directory");
+  if (output_.empty()) return missing("-o", "add -o FILE");
+  if (!applied_.empty() && devices_.empty()) return missing("--devices", "--applied needs it to measure");
   EMPLACE_TRY_ASSIGN(const auto file, open_placement());
   EMPLACE_TRY_ASSIGN(const auto graph_file,
                      format_ == "onnx" ? read_graph_file(graph_file_of(graph_)) : Result<Bytes>{Bytes{}});
@@ -229,10 +232,10 @@ Result<ExitStatus> Export::of_placement(Console& console) {
     add_step(json, "applied_step_time_s", costs ? &costs->after : nullptr);
     console.print(json_text(json));
   } else {
-    console.print(printable(output_) + ": " + said(file, made, costs));
+    console.print(printable(output_) + ": " + description(file, made, costs));
   }
   if (costs && costs->before.valid && !costs->after.valid)
-    console.warn("what was written does not fit: " + misfit(costs->after, *file.machine));
+    console.warn("the exported placement does not fit: " + misfit(costs->after, *file.machine));
   return ExitStatus::kDone;
 }
 

@@ -35,23 +35,29 @@ class Generate final : public Command {
  public:
   std::string_view name() const override { return "generate"; }
   std::string_view summary() const override {
-    return "Makes a paper's model as a graph, or draws graphs of a family (cifar10, ptb, nmt)";
+    return "Generate a model of the papers, or random graphs of a family (cifar10, ptb, nmt)";
   }
   void declare(Options& options) override {
     options
         .operand(
             "MODEL", name_,
-            "inception-v3, resnet-152, rnnlm, nmt, nasnet or cifar10-cnn; with --index or --count a family")
-        .required("-o,--output", output_, "Graph file, or with --count the folder to make");
-    options.option("--layers", layers_, "rnnlm, nmt: LSTM layers; nasnet: normal cells per stack")
-        .option("--batch", batch_, "Samples per step")
-        .option("--steps", steps_, "rnnlm, nmt: unrolled length")
-        .flag("--training", training_, "Backward pass and update too, not the forward pass alone")
-        .option("--granularity", granularity_,
-                "aten (as torch traces a step) or tensorflow (as TensorFlow 1 builds a graph); default aten");
-    options.option("--index", index_, "Family: one of its graphs, from 0; --seed names which of its kind")
+            "Model: inception-v3, resnet-152, rnnlm, nmt, nasnet or cifar10-cnn; with --index or --count a "
+            "family: cifar10, ptb or nmt")
+        .required("-o,--output", output_, "Graph file to write, or with --count the folder");
+    options
+        .option("--layers", layers_,
+                "rnnlm, nmt: LSTM layers; nasnet: normal cells per stack (default: depends on the model)")
+        .option("--batch", batch_, "Batch size in samples (default: depends on the model)")
+        .option("--steps", steps_, "rnnlm, nmt: unrolled time steps (default: depends on the model)")
+        .flag("--training", training_, "Add the backward pass and the update to the forward pass")
+        .option(
+            "--granularity", granularity_,
+            "Granularity of the ops: aten (as torch traces a step) or tensorflow (as TensorFlow 1 builds a "
+            "graph) (default: aten)");
+    options
+        .option("--index", index_, "Family: write the graph of this index, from 0; --seed selects the family")
         .option("--count", count_,
-                "Family: that many, three quarters as train-NN, the others as test-NN (paper: 32)");
+                "Family: write N graphs, three quarters as train-NN, the others as test-NN (paper: 32)");
   }
   Result<ExitStatus> run(Console& console) override;
 
@@ -65,7 +71,7 @@ class Generate final : public Command {
   bool training_ = false;
 };
 
-/// What all forms say about a graph.
+/// Returns the JSON facts of a graph that every form of the command prints.
 Json facts_of(const OpGraph& graph, const std::string& path) {
   std::int64_t flops = 0, state_bytes = 0;
   for (std::uint32_t i = 0; i < graph.num_ops(); ++i) {
@@ -146,10 +152,10 @@ Result<ExitStatus> Generate::family(Console& console) const {
   if (!family) {
     if (models::find_model(name_) == nullptr) return family.error();
     return invalid(index_.empty() ? "--count" : "--index",
-                   "is for families, and " + printable(name_) + " is a model", "leave it out");
+                   "is for families, and " + printable(name_) + " is a model", "remove it");
   }
   if (!index_.empty() && !count_.empty()) {
-    return invalid("emplace generate", "--index and --count exclude each other",
+    return invalid("emplace generate", "--index conflicts with --count",
                    "--index 0 writes one graph, --count 32 a whole family");
   }
   const std::array<std::pair<const char*, bool>, 5> of_models{{{"--layers", !layers_.empty()},
@@ -159,8 +165,9 @@ Result<ExitStatus> Generate::family(Console& console) const {
                                                                {"--granularity", !granularity_.empty()}}};
   for (const auto& [option, given] : of_models) {
     if (!given) continue;
-    return invalid(option, "is for models; a family's sizes are drawn, and it is for training",
-                   "leave it out, or --index and --count");
+    return invalid(option,
+                   "is for models; the sizes of a family are random, and its graphs are training steps",
+                   "remove it, or remove --index and --count");
   }
   if (!index_.empty()) {
     EMPLACE_TRY_ASSIGN(const auto index, parse_whole("--index", index_, 0, kMaxIndex));
@@ -181,28 +188,27 @@ Result<ExitStatus> Generate::one(Console& console, Family family, std::uint32_t 
   return ExitStatus::kDone;
 }
 
-/// A folder that holds nothing until everything is made: graphs are written beside it and moved in at the
-/// end.
+/// A folder that is filled atomically: graphs are written to a staging folder beside it and moved at the end.
 class Folder {
  public:
-  /// Errors: kInvalid if graphs of a family are there already; kIo if the folder cannot be made.
+  /// Errors: kInvalid if the folder already has graphs of a family; kIo if it cannot be created.
   static Result<Folder> open(const std::string& path) {
     fs::path target = fs::path{path}.lexically_normal();
     if (!target.has_filename()) target = target.parent_path();
     std::error_code error;
     if (fs::exists(target, error) && !fs::is_directory(target, error))
-      return invalid(printable(path), "is a file", "give a folder, or --index for one graph");
+      return invalid(printable(path), "is a file", "give a folder, or use --index for one graph");
     for (fs::directory_iterator it{target, error}, end; !error && it != end; it.increment(error)) {
       const std::string name = it->path().filename().string();
       if (!name.starts_with("train-") && !name.starts_with("test-")) continue;
-      return invalid(printable(path), "holds graphs already (" + printable(name, 60) + ")",
+      return invalid(printable(path), "already contains graphs (" + printable(name, 60) + ")",
                      "give another folder or remove them");
     }
-    // Hidden, and of this process alone: nothing that somebody else keeps there is in the way.
+    // The staging folder is hidden and its name has the pid, so that it collides with nothing else.
     fs::path staged =
         target.parent_path() / fmt::format(".{}.partial-{}", target.filename().string(), ::getpid());
     if (!fs::create_directory(staged, error) || error)
-      return Error{Errc::kIo, printable(path) + ": cannot be made; does the folder above it exist?"};
+      return Error{Errc::kIo, printable(path) + ": cannot be created; check that its parent folder exists"};
     return Folder{std::move(target), std::move(staged)};
   }
   Folder(Folder&& other) noexcept
@@ -217,7 +223,7 @@ class Folder {
   fs::path staged(const std::string& name) const { return staged_ / name; }
   std::string final_path(const std::string& name) const { return (target_ / name).string(); }
 
-  /// Everything appears. Errors: kIo; nothing then stays.
+  /// Moves all graphs into the target folder. Errors: kIo; then none stays there.
   Result<Unit> commit(const std::vector<std::string>& names) {
     std::error_code error;
     if (!fs::exists(target_, error)) {
@@ -266,7 +272,7 @@ Result<ExitStatus> Generate::many(Console& console, Family family, std::uint32_t
       EMPLACE_TRY_ASSIGN(const auto graph, models::family_graph(family, console.seed(), (*indices)[k]));
       EMPLACE_TRY(save_graph(graph, folder.staged(name)));
       names.push_back(name);
-      console.debug(name + " is made");
+      console.debug(name + " is written");
       smallest = std::min(smallest, graph.num_ops());
       largest = std::max(largest, graph.num_ops());
       if (!console.json()) continue;
@@ -283,7 +289,7 @@ Result<ExitStatus> Generate::many(Console& console, Family family, std::uint32_t
                     {"test", split.test.size()}, {"graphs", members}};
     console.print(json_text(json));
   } else {
-    console.print(fmt::format("{}: {} graphs to learn from, {} to test on, {} to {} ops", printable(output_),
+    console.print(fmt::format("{}: {} graphs for training, {} for testing, {} to {} ops", printable(output_),
                               split.train.size(), split.test.size(), smallest, largest));
   }
   return ExitStatus::kDone;

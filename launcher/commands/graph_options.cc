@@ -11,25 +11,26 @@
 namespace emplace::launcher {
 
 void declare_reading(Options& options, GraphReading& reading) {
-  options.option("--from", reading.from, "What the graph's file is; recognised by its content if not said");
-  options.option("--shape", reading.shape, "Sizes of dimensions that the file names, as batch=8,seq=512");
-  options.option("--batch", reading.batch,
-                 "Size of first dimensions that the file leaves open; 0: not given");
+  options.option("--from", reading.from, "Format of the graph file (default: detected from its content)");
+  options.option("--shape", reading.shape, "Sizes of named dimensions, e.g. batch=8,seq=512");
+  options.option("--batch", reading.batch, "Size of unknown first dimensions; 0: not given");
 }
 
 void declare_inputs(Options& options, InputOptions& inputs) {
   options.operand("GRAPH", inputs.graph, "Graph file");
   options.option("--devices,-d", inputs.devices,
-                 "Device file; a workload of dnn-partitioning brings its own");
-  options.option("--rules", inputs.rules,
-                 "Rules file: pins, allowed devices and co-location by name, type or scope");
-  options.option("--objective", inputs.objective, "step-time, throughput, latency or max-load");
-  options.option("--reserve", inputs.reserve, "Memory kept free per device, as 10%");
-  options.option("--dispatch", inputs.dispatch, "Which ready op a device runs first: program or fifo");
+                 "Device file (not needed for a dnn-partitioning workload, which contains its devices)");
+  options.option(
+      "--rules", inputs.rules,
+      "Rules file: pins, allowed devices and co-location by op name, type or scope (default: none)");
+  options.option("--objective", inputs.objective,
+                 "Objective to minimise: step-time, throughput, latency or max-load");
+  options.option("--reserve", inputs.reserve, "Share of memory kept free per device, e.g. 10% (default: 0%)");
+  options.option("--dispatch", inputs.dispatch, "Order in which a device runs ready ops: program or fifo");
   declare_reading(options, inputs.reading);
 }
 
-void say_assumed(const OpGraph& graph, const std::string& file, Console& console) {
+void report_assumptions(const OpGraph& graph, const std::string& file, Console& console) {
   for (const std::string& note : graph_notes(graph))
     console.note(printable(file) + ": " + printable(note, 1'000));
 }

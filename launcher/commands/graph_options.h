@@ -14,16 +14,17 @@ namespace emplace::launcher {
 
 /// Declares --from, --shape and --batch.
 void declare_reading(Options& options, GraphReading& reading);
-/// Declares GRAPH, --devices, --rules, --objective, --reserve and --dispatch, and those of declare_reading().
+/// Declares GRAPH, --devices, --rules, --objective, --reserve, --dispatch and the options of
+/// declare_reading().
 void declare_inputs(Options& options, InputOptions& inputs);
 
-/// One line each on standard error: what the graph's reader had to assume.
-void say_assumed(const OpGraph& graph, const std::string& file, Console& console);
+/// Prints one line on standard error per assumption that the graph's reader made.
+void report_assumptions(const OpGraph& graph, const std::string& file, Console& console);
 
-/// "60s". Errors (kInvalid): no time, or more than three years.
+/// Returns the seconds of "60s". Errors (kInvalid): not a duration, or more than three years.
 Result<double> parse_budget(const std::string& text);
 
-/// A whole number from `low` to `high`. Errors: kInvalid, naming the option.
+/// Returns the whole number in `text`. Errors: kInvalid, naming `option`, unless it is from `low` to `high`.
 Result<std::uint32_t> parse_whole(std::string_view option, const std::string& text, std::uint32_t low,
                                   std::uint32_t high);
 

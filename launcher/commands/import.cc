@@ -18,18 +18,19 @@ class Import final : public Command {
  public:
   std::string_view name() const override { return "import"; }
   std::string_view summary() const override {
-    return "Reads a graph of any known format and writes it as emplace-graph";
+    return "Read a graph in any known format and write it as emplace-graph";
   }
   void declare(Options& options) override {
-    options.operand("FILE", file_, ("A graph: " + format_names()).c_str());
+    options.operand("FILE", file_, ("Graph file; formats: " + format_names()).c_str());
     options.required("-o,--output", output_, "Graph to write: .json, .json.gz, .json.zst, .epg or .msgpack");
     options.option("--train", train_,
-                   "Make a training step of a forward graph: sgd, momentum, rmsprop or adam");
+                   "Extend a forward graph to a training step with this optimizer: sgd, momentum, rmsprop or "
+                   "adam (default: none)");
     declare_reading(options, reading_);
   }
   Result<ExitStatus> run(Console& console) override {
     EMPLACE_TRY_ASSIGN(const auto graph, train_.empty() ? open_graph(file_, reading_) : open_trained());
-    say_assumed(graph, file_, console);
+    report_assumptions(graph, file_, console);
     EMPLACE_TRY(save_graph(graph, output_));
     if (console.json()) {
       const Json json{
@@ -44,7 +45,7 @@ class Import final : public Command {
   }
 
  private:
-  /// The step that trains the file's graph.
+  /// Returns the training step of the file's forward graph.
   Result<OpGraph> open_trained() const {
     EMPLACE_TRY_ASSIGN(const auto optimizer, models::parse_optimizer(train_));
     EMPLACE_TRY_ASSIGN(const auto forward, open_graph(file_, reading_));

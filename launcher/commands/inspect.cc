@@ -30,7 +30,7 @@ struct TypeCount {
   std::int64_t ops = 0, flops = 0, bytes = 0;
 };
 
-/// What a graph is, machine aside.
+/// Statistics of a graph, independent of the machine.
 struct Census {
   std::vector<TypeCount> types;  ///< Most frequent first.
   std::int64_t flops = 0, state_bytes = 0, tensor_bytes = 0;
@@ -60,7 +60,7 @@ Census census_of(const OpGraph& graph) {
   return census;
 }
 
-/// The chain that bounds the step from below: every op on the fastest device that it may use.
+/// Returns the critical path with every op on the fastest device that it may use: a lower bound of the step.
 CriticalPath path_on(const Inputs& inputs, const CostTable& costs) {
   std::vector<std::int64_t> fastest(inputs.graph.num_ops());
   for (std::uint32_t i = 0; i < fastest.size(); ++i) {
@@ -93,7 +93,7 @@ std::string gigaflops(std::int64_t flops) {
   return whole + "." + tenths.back() + " GFLOP";
 }
 
-/// [devices] What each would need if everything ran on it.
+/// Returns [devices] the peak memory of each device if the whole graph ran on it.
 Result<std::vector<std::int64_t>> peak_alone_bytes(const Inputs& inputs) {
   Simulator simulator{inputs.graph, inputs.devices};
   std::vector<std::int64_t> bytes;
@@ -110,23 +110,23 @@ class Inspect final : public Command {
  public:
   std::string_view name() const override { return "inspect"; }
   std::string_view summary() const override {
-    return "Ops, edges, op types, bytes, flops, groups, critical path";
+    return "Print ops, edges, op types, bytes, flops, groups and the critical path of a graph";
   }
   void declare(Options& options) override {
     options.operand("GRAPH", graph_, "Graph file")
-        .option("--devices,-d", devices_, "Device file: adds times and the critical path");
+        .option("--devices,-d", devices_, "Device file; adds times and the critical path (default: none)");
     declare_reading(options, reading_);
   }
   Result<ExitStatus> run(Console& console) override {
     if (devices_.empty()) {
       EMPLACE_TRY_ASSIGN(const auto graph, open_graph(graph_, reading_));
-      say_assumed(graph, graph_, console);
+      report_assumptions(graph, graph_, console);
       console.print(console.json() ? json_text(graph_json(graph)) : graph_text(graph));
       return ExitStatus::kDone;
     }
     EMPLACE_TRY_ASSIGN(const auto inputs,
                        open_inputs({.graph = graph_, .devices = devices_, .reading = reading_}));
-    say_assumed(inputs.graph, graph_, console);
+    report_assumptions(inputs.graph, graph_, console);
     const CostTable costs{inputs.graph, inputs.devices};
     EMPLACE_TRY_ASSIGN(const auto peak, peak_alone_bytes(inputs));
     if (console.json()) {
@@ -215,7 +215,7 @@ std::string Inspect::graph_text(const OpGraph& graph) {
             padded(gigaflops(type.flops), 16, true) + padded(format_bytes(type.bytes), 13, true) + "\n";
   }
   if (census.types.size() > kTypesShown)
-    text += fmt::format("  and {} types more (--json lists all)\n", census.types.size() - kTypesShown);
+    text += fmt::format("  and {} more types (--json lists all)\n", census.types.size() - kTypesShown);
   return text;
 }
 

@@ -15,25 +15,30 @@ namespace {
 class Join final : public Command {
  public:
   std::string_view name() const override { return "join"; }
-  std::string_view summary() const override { return "Add this machine's executors to a run that goes on"; }
+  std::string_view summary() const override { return "Add this machine's executors to a run"; }
   void declare(Options& options) override {
     access_.declare(options);
-    options.option("--executors,-n", executors_, "How many; 0: one for each CPU, of real devices one")
-        .option("--executor", executor_, "Their kind (sim, cpu, cuda, fake); without it as the run has it")
-        .option("--as", as_, "Take the roles that the run's cluster file has for the node of this name")
-        .option("--cache", cache_, "Where graphs of runs are kept; without it ~/.cache/emplace")
-        .option("--patience", patience_, "How long to try until the head answers")
-        .flag("--for-launcher", for_launcher_, "Started by `up`: speak in lines, end with standard input");
+    options
+        .option("--executors,-n", executors_,
+                "Number of executors; 0: one per CPU core, or one for real devices")
+        .option("--executor", executor_,
+                "Kind of the executors: sim, cpu, cuda or fake (default: executor.kind of the run)")
+        .option("--as", as_, "Name of a node in the run's cluster file whose roles this process takes")
+        .option("--cache", cache_, "Folder that caches graphs of runs (default: ~/.cache/emplace)")
+        .option("--patience", patience_, "Connect timeout: how long to retry until the head answers")
+        .flag("--for-launcher", for_launcher_,
+              "Started by `up`: print machine-readable lines, exit when standard input closes");
   }
   Result<ExitStatus> run(Console& console) override {
     EMPLACE_TRY_ASSIGN(const auto access, access_.access());
     JoinRequest request{.head = access.endpoint, .keys = access.keys, .insecure = access.insecure};
     request.name = as_;
     if (!as_.empty() && executors_ != 0)
-      return invalid("--as", "and --executors are both given", "the cluster file says how many live there");
+      return invalid("--as", "conflicts with --executors",
+                     "remove --executors: the cluster file sets their number");
     if (executors_ > kMostExecutors)
       return invalid("--executors", fmt::format("is more than {}", kMostExecutors),
-                     "join with several processes");
+                     "start `emplace join` several times");
     request.executors = static_cast<std::uint32_t>(executors_);
     request.executor = executor_;
     request.for_launcher = for_launcher_;

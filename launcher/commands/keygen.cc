@@ -17,21 +17,25 @@ namespace {
 class Keygen final : public Command {
  public:
   std::string_view name() const override { return "keygen"; }
-  std::string_view summary() const override { return "Makes a key pair for encrypted links, and lets it in"; }
+  std::string_view summary() const override { return "Make a key pair for encrypted links and allow it"; }
   void declare(Options& options) override {
-    options.optional_operand("DIR", folder_, "Where keys are kept: NAME.key and NAME.pub, allowed.toml")
-        .option("--name,-n", name_, "What logs and the allow-list call it; default: the role, or head")
-        .option("--role,-r", roles_, "executor, actor, operator; none for a head")
-        .option("-o,--output", output_, "The key file; default DIR/NAME.key")
+    options.optional_operand("DIR", folder_, "Folder of the keys: NAME.key, NAME.pub and allowed.toml")
+        .option("--name,-n", name_, "Name of the key in logs and the allow-list (default: the role, or head)")
+        .option("--role,-r", roles_,
+                "Roles of the key: executor, actor, operator (default: none, for a head)")
+        .option("-o,--output", output_, "Key file to write (default: DIR/NAME.key)")
         .option("--allow,-a", allow_,
-                "Allow-list to add it to; default DIR/allowed.toml where a role is given")
-        .option("--head", head_, "The head's .pub, written into the key so that it finds its head")
-        .flag("--force", force_, "Replace a key of that name");
+                "Allow-list to add the key to (default: DIR/allowed.toml if a role is given)")
+        .option(
+            "--head", head_,
+            "Public key file (.pub) of the head, stored in the key file (default: DIR/head.pub if it exists "
+            "and a role is given)")
+        .flag("--force", force_, "Replace an existing key of this name");
   }
   Result<ExitStatus> run(Console& console) override {
     EMPLACE_TRY_ASSIGN(const auto roles, read_roles());
     if (roles.empty() && !allow_.empty())
-      return invalid("emplace keygen", "a key without a role opens nothing", "give one: --role executor");
+      return invalid("emplace keygen", "--allow needs a role", "add one, e.g. --role executor");
     KeyPair keys = make_key_pair(!name_.empty() ? name_ : roles_.empty() ? "head" : roles_.front());
     EMPLACE_TRY_ASSIGN(const auto places, choose_places(keys.name, roles));
     EMPLACE_TRY_ASSIGN(keys.head, find_head(roles));
@@ -39,16 +43,16 @@ class Keygen final : public Command {
     EMPLACE_TRY(save_key_pair(places.key, keys, force_));
     if (!places.allow.empty()) {
       const auto added = add_to_allow_list(places.allow, entry, force_);
-      if (!added && !force_) remove_key_pair(places.key);  // All of it or nothing.
+      if (!added && !force_) remove_key_pair(places.key);  // Leave nothing half done.
       if (!added) return added.error();
     }
-    say(console, places, entry, keys);
+    print(console, places, entry, keys);
     return ExitStatus::kDone;
   }
 
  private:
   struct Places {
-    std::filesystem::path key, allow;  // No `allow`: to no list.
+    std::filesystem::path key, allow;  // An empty `allow`: the key is added to no list.
   };
 
   Result<Roles> read_roles() const {
@@ -66,13 +70,14 @@ class Keygen final : public Command {
     if (!folder_.empty() && std::filesystem::create_directories(folder, failure))
       ::chmod(folder.c_str(), 0700);
     if (failure)
-      return Error{Errc::kIo, printable_path(folder) + ": cannot be made (" + failure.message() + ")"};
+      return Error{Errc::kIo, printable_path(folder) + ": cannot be created (" + failure.message() + ")"};
     Places places{output_.empty() ? folder / (key_name + ".key") : std::filesystem::path{output_}, allow_};
     if (allow_.empty() && !folder_.empty() && !roles.empty()) places.allow = folder / "allowed.toml";
     return places;
   }
 
-  /// A head has none; the others take the one that is asked for, or that lies in the same folder.
+  /// Returns the head's public key for a key with roles: from --head, else from head.pub in the same folder;
+  /// empty for a head's own key or if there is none.
   Result<std::string> find_head(Roles roles) const {
     if (!head_.empty()) return load_public_key(head_);
     const std::filesystem::path near = std::filesystem::path{folder_} / "head.pub";
@@ -80,7 +85,7 @@ class Keygen final : public Command {
     return load_public_key(near);
   }
 
-  static void say(Console& console, const Places& places, const AllowedKey& entry, const KeyPair& keys) {
+  static void print(Console& console, const Places& places, const AllowedKey& entry, const KeyPair& keys) {
     std::filesystem::path pub = places.key;
     pub.replace_extension(".pub");
     if (console.json()) {
@@ -99,12 +104,12 @@ class Keygen final : public Command {
     std::string text = "secret  " + printable_path(places.key) + "  (keep it: mode 0600)\npublic  " +
                        printable_path(pub) + "\n";
     if (!places.allow.empty()) {
-      text += "let in  by " + printable_path(places.allow) + " as " + to_text(entry.roles) + "\n";
+      text += "allowed by " + printable_path(places.allow) + " as " + to_text(entry.roles) + "\n";
     } else if (!entry.roles.empty()) {
-      text += "To let it in, add to the head's allow-list:\n\n" + to_toml(entry);
+      text += "To allow this key, add to the head's allow-list:\n\n" + to_toml(entry);
     }
     if (!entry.roles.empty() && keys.head.empty())
-      text += "It knows no head yet: --head FILE, or give the head's .pub where it is used\n";
+      text += "The key file has no head key yet: use --head FILE, or give the head's .pub where it is used\n";
     console.print(text);
   }
 

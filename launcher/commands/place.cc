@@ -32,21 +32,25 @@ namespace {
 class Place final : public Command {
  public:
   std::string_view name() const override { return "place"; }
-  std::string_view summary() const override { return "One graph in, one placement out"; }
+  std::string_view summary() const override { return "Find a placement for one graph"; }
   void declare(Options& options) override {
     declare_inputs(options, inputs_);
     options.option(
         "--method,-m", method_,
-        "A method, learned or not, or auto: heuristics at once, then searches from the best of them");
-    options.option("--budget", budget_, "Time for auto, a search or a method that learns, e.g. 60s");
+        "Method: any heuristic or learned method, or auto (all heuristics, then searches from the best)");
+    options.option(
+        "--budget", budget_,
+        "Time for auto, a search or learning, e.g. 60s (default: 30s; one search: a fixed number of "
+        "placements; --policy: 0s)");
     options.option(
         "--policy", policy_,
-        "Run directory whose policy places this graph, at once or with --budget; auto: begins with it");
+        "Use the policy of this run: zero-shot, or fine-tuned for --budget; with auto and --budget "
+        "it gives the first placement");
     options.option("--samples", samples_,
-                   "Episodes that --policy draws beside its likeliest placement, all measured; 0: none");
-    options.option("--threads", threads_, "Searches side by side; 0: one per core");
+                   "Episodes that --policy samples and measures in addition to its most likely placement");
+    options.option("--threads", threads_, "Searches that auto runs in parallel; 0: one per core");
     options.option("-o,--output", output_,
-                   "Placement file to write; while auto or a search goes on: the best so far");
+                   "Placement file to write; it holds the best placement so far while a search runs");
   }
   Result<ExitStatus> run(Console& console) override;
 
@@ -64,14 +68,14 @@ class Place final : public Command {
   std::string method_ = "auto", output_, budget_, policy_, samples_ = "0", threads_ = "0";
 };
 
-/// Writes the best placement so far, at most once a second: a search finds hundreds in its first.
-/// Thread: any.
+/// Writes the best placement so far to disk, at most once a second: a search may improve hundreds of times in
+/// its first second. Thread: any.
 class BestOnDisk {
  public:
   using Write = std::function<void(const std::string& method, const Placement& placement)>;
   BestOnDisk(const Clock& clock, Write write) : clock_{clock}, write_{std::move(write)} {}
 
-  void saw(const std::string& method, const Placement& placement) {
+  void update(const std::string& method, const Placement& placement) {
     {
       const MutexLock lock{mutex_};
       method_ = method;
@@ -98,16 +102,16 @@ class BestOnDisk {
   std::optional<Nanos> written_ EMPLACE_GUARDED_BY(mutex_);
 };
 
-/// Before a minute of search: errors (kIo) if no file can be made there.
-Result<Unit> can_hold(const std::string& output) {
+/// Checks before the search that `output` can be created. Errors: kIo.
+Result<Unit> check_writable(const std::string& output) {
   if (output.empty()) return Unit{};
   const std::filesystem::path folder = std::filesystem::absolute(output).parent_path();
   std::error_code error;
   if (std::filesystem::is_directory(folder, error) && !std::filesystem::is_directory(output, error) &&
       ::access(folder.c_str(), W_OK) == 0)
     return Unit{};
-  return Error{Errc::kIo,
-               printable(output) + ": cannot be written; name a file in a folder that is there and writable"};
+  return Error{Errc::kIo, printable(output) +
+                              ": cannot be written; name a file in a folder that exists and is writable"};
 }
 
 bool is_search(const std::string& method) {
@@ -149,7 +153,7 @@ Result<Answer> Place::search(const Problem& problem, const Inputs& inputs, Watch
   options.threads = threads == 0 ? usable_cores() : threads;
   options.bound_s = bound_s;
   options.begins = [&](const std::string& method) {
-    executor.begin(method, is_search(method));
+    executor.start(method, is_search(method));
     console.debug(method + " starts");
   };
   const auto writer = make_model(inputs.graph, inputs.devices, inputs.judge);
@@ -164,20 +168,20 @@ Result<Answer> Place::search(const Problem& problem, const Inputs& inputs, Watch
     return executor.stopped();
   };
   options.better = [&](const Finding& finding, const Placement& placement) {
-    if (!output_.empty()) best.saw(finding.method, placement);
+    if (!output_.empty()) best.update(finding.method, placement);
   };
 
   if (method_ == "auto") {
     const auto all = all_methods();
-    Problem begun = problem;
+    Problem warm = problem;
     std::vector<Found> starts;
     if (!policy_.empty()) {
       EMPLACE_TRY_ASSIGN(auto placed, learn(0, console));
       starts.push_back(std::move(placed.found));
       options.start_method = placed.method;
-      begun.limits.starts = starts;
+      warm.limits.starts = starts;
     }
-    return run_portfolio({all.begin(), all.end()}, begun, inputs.judge, executor, clock, options);
+    return run_portfolio({all.begin(), all.end()}, warm, inputs.judge, executor, clock, options);
   }
   EMPLACE_TRY_ASSIGN(const auto method, find_method(method_));
   Problem own = problem;
@@ -189,7 +193,7 @@ Result<Answer> Place::search(const Problem& problem, const Inputs& inputs, Watch
           clock.now() + std::chrono::duration_cast<Nanos>(std::chrono::duration<double>(seconds));
     }
     own.limits.better = [&](const Placement& placement, double value) {
-      executor.saw(value);
+      executor.record_value(value);
       options.better(Finding{method_, value, 0}, placement);
     };
   }
@@ -199,7 +203,7 @@ Result<Answer> Place::search(const Problem& problem, const Inputs& inputs, Watch
     const Error& error = found.error();
     if (error.code != Errc::kNoPlacement) return error;
     return Error{error.code,
-                 printable(inputs_.graph) + ": " + method_ + ": " + error.context + "; ask another method"};
+                 printable(inputs_.graph) + ": " + method_ + ": " + error.context + "; try another method"};
   }
   const std::uint64_t evaluations = found->evaluations;
   return Answer{*std::move(found), method_, evaluations, {}, 0};
@@ -212,19 +216,19 @@ Result<ExitStatus> Place::run(Console& console) {
   }
   EMPLACE_TRY_ASSIGN(const auto seconds, budget_s(budget_, 0));
   if (learned && policy_.empty() && !budget_.empty() && seconds <= 0)
-    return invalid("--budget", "is 0", method_ + " needs some time, or a --policy");
+    return invalid("--budget", "is 0", method_ + " needs a budget above 0, or --policy");
   EMPLACE_TRY(parse_whole("--samples", samples_, 0, 100'000));
   EMPLACE_TRY(parse_whole("--threads", threads_, 0, 256));
   EMPLACE_TRY_ASSIGN(const auto inputs, open_inputs(inputs_));
 
-  say_assumed(inputs.graph, inputs_.graph, console);
+  report_assumptions(inputs.graph, inputs_.graph, console);
   for (const std::string& line : inputs.rules.lines()) console.note(line);
   if (auto fits = must_fit(inputs); !fits)
     return Error{fits.error().code, printable(inputs_.graph) + ": " + fits.error().context};
   const CostTable costs{inputs.graph, inputs.devices};
   Problem problem{inputs.graph, inputs.devices, inputs.constraints,
                   costs,        console.seed(), inputs.judge.objective};
-  EMPLACE_TRY(can_hold(output_));
+  EMPLACE_TRY(check_writable(output_));
   const auto model = make_model(inputs.graph, inputs.devices, inputs.judge);
   const SystemClock clock;
   const StopSignal stop;
@@ -233,7 +237,7 @@ Result<ExitStatus> Place::run(Console& console) {
   const ProvenBound bound =
       proven_bound(inputs.graph, inputs.devices, inputs.constraints, inputs.judge.objective);
   const Nanos start = clock.now();
-  // A policy with a method of its own, or without a budget for searches, places by itself.
+  // With --policy the searches of auto run only if a budget is given.
   const bool by_policy = !policy_.empty() && (method_ != "auto" || budget_.empty());
   auto answer = learned || by_policy ? learn(policy_.empty() && budget_.empty() ? 30 : seconds, console)
                                      : search(problem, inputs, executor, bound.seconds, clock, console);
@@ -245,7 +249,7 @@ Result<ExitStatus> Place::run(Console& console) {
   const Measurement& measured = answer->found.measurement;
   if (!measured.valid) {
     return Error{Errc::kNoPlacement, printable(inputs_.graph) +
-                                         ": no placement that fits was found; the nearest is " +
+                                         ": no feasible placement was found; the closest is " +
                                          answer->method + "'s, where " + misfit(measured, inputs.devices)};
   }
   if (!output_.empty()) {
@@ -256,7 +260,7 @@ Result<ExitStatus> Place::run(Console& console) {
   return static_cast<ExitStatus>(answer->status);
 }
 
-/// What is printed.
+/// Prints the answer.
 Result<ExitStatus> Place::answered(const Inputs& inputs, const Problem& problem, Executor& executor,
                                    const Answer& answer, const ProvenBound& bound, double wall_s,
                                    Console& console) const {
@@ -298,7 +302,7 @@ Result<ExitStatus> Place::answered(const Inputs& inputs, const Problem& problem,
     console.print(text + (output_.empty() ? "" : "\nwritten    " + printable(output_)));
   }
   if (!slower.empty()) console.warn("this placement is " + slower);
-  if (output_.empty()) console.note("not written to a file; give one with -o placement.json");
+  if (output_.empty()) console.note("placement not written to a file; add -o placement.json");
   return ExitStatus::kDone;
 }
 

@@ -17,7 +17,7 @@ using messages::ActorStatus;
 using messages::NodeStatus;
 using messages::StatusDelivered;
 
-/// "executor", "learner": those of its actors that do a run's work.
+/// Returns the roles of a node, e.g. "executor", "learner", without its internal actors.
 std::vector<std::string> roles_of(const NodeStatus& node) {
   std::set<std::string> roles;
   for (const ActorStatus& actor : node.report.actors)
@@ -131,7 +131,7 @@ std::vector<std::string> to_lines(const StatusDelivered& status, const Terminal&
       "  staleness " + fmt::format("{:.1f}", record.staleness) +
       (record.disk_waits_s >= 1 ? fmt::format("  waiting for the disk for {:.0f} s", record.disk_waits_s)
                                 : ""));
-  std::vector<std::vector<std::string>> rows{{"NODE", "HOST", "VERSION", "UP", "HEARD", "ROLES", "EXEC",
+  std::vector<std::vector<std::string>> rows{{"NODE", "HOST", "VERSION", "UP", "LAST SEEN", "ROLES", "EXEC",
                                               "BUSY", "EVALS/S", "IN FLIGHT", "CREDITS", "QUEUE", "RESTARTS",
                                               "LAST ERROR"}};
   for (const NodeStatus& node : status.nodes) {
@@ -164,10 +164,10 @@ std::vector<std::string> to_lines(const StatusDelivered& status, const Terminal&
 class Ps final : public Command {
  public:
   std::string_view name() const override { return "ps"; }
-  std::string_view summary() const override { return "Show every node and actor of a run that goes on"; }
+  std::string_view summary() const override { return "Show every node and actor of a run"; }
   void declare(Options& options) override {
     access_.declare(options);
-    options.flag("--watch,-w", watch_, "Go on showing, until interrupted or the run is over");
+    options.flag("--watch,-w", watch_, "Refresh until interrupted or the run is over");
   }
   Result<ExitStatus> run(Console& console) override {
     EMPLACE_TRY_ASSIGN(const auto access, access_.access());

@@ -26,38 +26,41 @@
 namespace emplace::launcher {
 namespace {
 
-/// Placements that are measured again unless it is said.
+/// Default of --count.
 constexpr std::uint64_t kCount = 200;
 
 class Replay final : public Command {
  public:
   std::string_view name() const override { return "replay"; }
   std::string_view summary() const override {
-    return "Learn a run's log once more: to the same parameters, bit for bit, or into another policy";
+    return "Repeat a run's updates from its log bit for bit, learn another policy from it, or measure it "
+           "again";
   }
   void declare(Options& options) override {
-    options.operand("RUN", run_dir_, "Run directory; a further start of it is a folder in it")
-        .flag("--verify", verify_,
-              "Hold parameters and advantages against the log's; exit 4 where they differ")
-        .option("--learn", learn_.method, "Learn another policy from it: a method of emplace run")
-        .repeated("--set", learn_.settings, "With --learn: KEY=VALUE over that method's config")
-        .option("--passes", learn_.passes, "With --learn: how often the log is gone through")
-        .option("--run-dir", learn_dir_, "With --learn: where the policy is kept; else RUN/learned-METHOD")
-        .option("--from", from_, "Begin at this episode of the log (episodes.seq)")
-        .option("--to", to_, "End before an update needs an episode after this one")
-        .option("--re-measure", remeasure_, "Measure the log's placements by this kind of executor instead")
-        .option("--count", count_, "Re-measured at most: the fastest fifth, and others from fast to slow")
-        .option("--devices,-d", devices_, "Re-measured on this device file instead of the run's")
-        .option("--dispatch", dispatch_, "Of a simulator: program or fifo")
+    options.operand("RUN", run_dir_, "Run directory, or the folder in it of a further start")
+        .flag("--verify", verify_, "Compare parameters and advantages with the log; exit 4 if they differ")
+        .option("--learn", learn_.method, "Learn a policy of this method from the log (default: none)")
+        .repeated("--set", learn_.settings, "With --learn: KEY=VALUE overrides a key of the method's config")
+        .option("--passes", learn_.passes, "With --learn: passes over the log")
+        .option("--run-dir", learn_dir_,
+                "With --learn: directory of the new policy (default: RUN/learned-METHOD)")
+        .option("--from", from_, "First episode to replay (episodes.seq)")
+        .option("--to", to_, "Last episode that an update may use; 0: the last of the log")
+        .option("--re-measure", remeasure_, "Measure the log's placements again with this kind of executor")
+        .option("--count", count_,
+                "With --re-measure: placements at most, the fastest fifth and others from fast to slow")
+        .option("--devices,-d", devices_, "With --re-measure: device file (default: the devices of the run)")
+        .option("--dispatch", dispatch_,
+                "With --re-measure sim: order in which a device runs ready ops, program or fifo")
         .option("--salvage", salvage_dir_,
-                "Write what can be trusted of a damaged record into this new folder, as a run of its own")
+                "Write the intact part of a damaged record into this new folder, as a run of its own")
         .option("--speed", speed_,
-                "As fast as then (1), twice as fast (2), …; without it as fast as it goes");
+                "Replay speed relative to the run, e.g. 1 or 10 (default: as fast as possible)");
   }
   Result<ExitStatus> run(Console& console) override;
 
  private:
-  Result<Unit> options_go_together() const;
+  Result<Unit> check_combination() const;
   Result<double> speed() const;
   Result<ExitStatus> replay_updates(Console& console, LoggedRun& run) const;
   Result<ExitStatus> measure_again(Console& console, LoggedRun& run) const;
@@ -71,23 +74,25 @@ class Replay final : public Command {
   std::string learn_dir_, salvage_dir_;
 };
 
-/// A while, or until a signal comes.
-void wait_for(Nanos while_, const StopSignal& stop) {
-  for (; while_.count() > 0 && stop.received() == 0; while_ -= std::chrono::milliseconds{20})
-    ::poll(nullptr, 0, while_ < std::chrono::milliseconds{20} ? 1 : 20);
+/// Sleeps for `left`, or until a signal arrives.
+void wait_for(Nanos left, const StopSignal& stop) {
+  for (; left.count() > 0 && stop.received() == 0; left -= std::chrono::milliseconds{20})
+    ::poll(nullptr, 0, left < std::chrono::milliseconds{20} ? 1 : 20);
 }
 
-/// What only one kind of replay heeds is not taken by another in silence.
-Result<Unit> Replay::options_go_together() const {
+/// Rejects options that the chosen kind of replay would ignore.
+Result<Unit> Replay::check_combination() const {
   constexpr std::uint64_t kMost = std::uint64_t{1} << 62;
-  if (from_ > kMost || to_ > kMost) return invalid("--from, --to", "are log numbers", "no log is so long");
+  if (from_ > kMost || to_ > kMost)
+    return invalid("--from, --to", "are out of range", "give episode numbers of the log");
   const bool again = !remeasure_.empty();
-  if (again && !speed_.empty()) return invalid("--speed", "is of a replay", "leave it out with --re-measure");
+  if (again && !speed_.empty()) return invalid("--speed", "conflicts with --re-measure", "remove --speed");
   if (!again && (!devices_.empty() || dispatch_ != "program" || count_ != kCount))
-    return invalid("--devices, --dispatch and --count", "go with --re-measure", "add it, or leave them out");
+    return invalid("--devices, --dispatch and --count", "need --re-measure", "add it, or remove them");
   const bool alone = !verify_ && !again && learn_.method.empty() && from_ == 0 && to_ == 0 && speed_.empty();
   if (!salvage_dir_.empty() && !alone)
-    return invalid("--salvage", "replays nothing", "salvage first, then replay the folder that it wrote");
+    return invalid("--salvage", "conflicts with the other options",
+                   "salvage first, then replay the folder that it wrote");
   return Unit{};
 }
 
@@ -96,17 +101,18 @@ Result<double> Replay::speed() const {
   char* end = nullptr;
   const double speed = std::strtod(speed_.c_str(), &end);
   if (*end != '\0' || !std::isfinite(speed) || speed < 1e-3)
-    return invalid("--speed " + printable(speed_), "is no speed",
-                   "1 is as fast as the run was, 10 ten times");
+    return invalid("--speed " + printable(speed_), "is not a speed of at least 0.001",
+                   "use 1 for the speed of the run, 10 for ten times that");
   return speed;
 }
 
 Result<ExitStatus> Replay::run(Console& console) {
-  if (to_ != 0 && to_ < from_) return invalid("--to", "lies before --from");
-  EMPLACE_TRY(options_go_together());
-  if (verify_ && !remeasure_.empty()) return invalid("--verify", "measures nothing", "leave one of both out");
+  if (to_ != 0 && to_ < from_) return invalid("--to", "is before --from");
+  EMPLACE_TRY(check_combination());
+  if (verify_ && !remeasure_.empty())
+    return invalid("--verify", "conflicts with --re-measure", "remove one of them");
   if (!learn_.method.empty() && (verify_ || !remeasure_.empty()))
-    return invalid("--learn", "makes another policy", "leave --verify and --re-measure out");
+    return invalid("--learn", "conflicts with --verify and --re-measure", "remove them");
   if (!salvage_dir_.empty()) return salvage(console);
   EMPLACE_TRY_ASSIGN(auto run, open_logged_run(run_dir_));
   if (!learn_.method.empty()) {
@@ -124,13 +130,13 @@ Result<ExitStatus> Replay::replay_updates(Console& console, LoggedRun& run) cons
   const SystemClock clock;
   const StopSignal stop;
   LiveView view = console.live_view(clock);
-  const Nanos began = clock.now();
+  const Nanos started = clock.now();
   std::int64_t first_ns = 0;
   const auto report = replay(run, {from_, to_}, clock, [&](const ReplayedUpdate& now) {
     if (speed > 0 && now.wall_ns > 0) {
       if (first_ns == 0) first_ns = now.wall_ns;
       const Nanos due{static_cast<std::int64_t>(static_cast<double>(now.wall_ns - first_ns) / speed)};
-      wait_for(due - (clock.now() - began), stop);
+      wait_for(due - (clock.now() - started), stop);
     }
     if (view.due()) {
       const std::string line = fmt::format(
@@ -166,7 +172,7 @@ Result<ExitStatus> Replay::salvage(Console& console) const {
                                  c.episodes, c.measurements, c.updates, c.checkpoints);
   for (const std::string& loss : salvaged.missing) text += "missing     " + loss + "\n";
   if (salvaged.missing.empty()) text += "missing     nothing\n";
-  console.print(text + "kept        as a run of its own in " + printable(salvage_dir_));
+  console.print(text + "written     as a run of its own to " + printable(salvage_dir_));
   return ExitStatus::kDone;
 }
 
@@ -175,7 +181,7 @@ std::string share(double number) {
 }
 std::string correlation(double number) { return std::isfinite(number) ? fmt::format("{:.4f}", number) : "-"; }
 
-/// Those that are furthest from the log, the worst first; what could not be measured before all.
+/// Returns the `most` rows that differ most from the log, worst first; unmeasurable placements come first.
 std::vector<record::RemeasuredRow> worst_of(std::vector<record::RemeasuredRow> rows, std::size_t most) {
   const auto apart = [](const record::RemeasuredRow& row) {
     return row.valid ? std::abs(row.step_time_s / row.logged_s - 1) : INFINITY;
@@ -190,14 +196,16 @@ std::string remeasured_text(const Remeasured& r) {
   const record::RemeasureSession& s = r.session;
   std::string text = fmt::format(
       "measured    {} of {} placements by {}, {} fit\nspearman    {}\nkendall     {}\nerror       mean {}, "
-      "median {}, 95 of 100 below {}, largest {}\ntop 5       {} of the log's five fastest are so again\n",
+      "median {}, 95th percentile {}, largest {}\ntop 5       {} of the log's five fastest are among the "
+      "five "
+      "fastest again\n",
       r.rows.size(), r.distinct, s.executor_kind, s.count, correlation(s.spearman), correlation(s.kendall),
       share(s.error_mean), share(s.error_median), share(s.error_p95), share(s.error_max), s.top5_overlap);
   for (const record::RemeasuredRow& row : worst_of(r.rows, 5))
     text += fmt::format("worst       placement {}: {} in the log, {}\n", row.placement_id,
                         format_seconds(row.logged_s),
                         row.valid ? format_seconds(row.step_time_s) : printable(row.error, 80));
-  return fmt::format("{}kept        as session {} of the run", text, s.session);
+  return fmt::format("{}recorded    as session {} of the run", text, s.session);
 }
 
 Json remeasured_json(const Remeasured& r) {
@@ -238,7 +246,7 @@ Result<ExitStatus> Replay::measure_again(Console& console, LoggedRun& run) const
   if (stop.received() != 0) return stopped_by(stop.received());
   if (!remeasured) return remeasured.error();
   remeasured->session.started_wall_ns = started;
-  run.db.reset();  // From here on it is written.
+  run.db.reset();  // Close the reader before writing.
   EMPLACE_TRY(keep_remeasured(run.directory, *remeasured));
   console.print(console.json() ? json_text(remeasured_json(*remeasured)) : remeasured_text(*remeasured));
   return ExitStatus::kDone;
@@ -263,15 +271,16 @@ void Replay::print(Console& console, const ReplayReport& r) const {
     json["run_wall_s"] = r.run_wall_s;
     return console.print(json_text(json));
   }
-  if (r.updates == 0) return console.print("nothing was learned in this run: there is nothing to make again");
+  if (r.updates == 0) return console.print("nothing to replay: the run has no updates");
   std::string text = fmt::format(
-      "updates     {} to {}, of {} episodes\nparameters  {}\ntook        {} (the updates alone {}), the "
-      "learner then {}{}\n",
+      "updates     {} to {}, of {} episodes\nparameters  {}\ntook        {} (updates alone {}); in the run "
+      "the "
+      "learner took {}{}\n",
       r.first_update, r.last_update, r.episodes, r.parameters_sha256, format_seconds(r.wall_s),
       format_seconds(r.update_s), format_seconds(r.learned_wall_s),
-      r.run_wall_s > 0 ? ", the run " + format_seconds(r.run_wall_s) : "");
+      r.run_wall_s > 0 ? ", the whole run " + format_seconds(r.run_wall_s) : "");
   if (r.identical) {
-    text += fmt::format("identical   every advantage, the parameters after every update, {}{}", r.checkpoints,
+    text += fmt::format("identical   all advantages, the parameters after every update, {}{}", r.checkpoints,
                         r.checkpoints == 1 ? " checkpoint" : " checkpoints");
   } else {
     text += "different   ";

@@ -44,13 +44,13 @@ std::string learned_text(const LearnReport& r) {
   text += ", in " + format_seconds(r.wall_s) + "\n";
   if (r.refused > 0)
     text += fmt::format("refused     {} of {} placements: {}\n", r.refused, r.placements, r.first_refusal);
-  text += fmt::format("weights     {:.3g} in the mean; as if {:.3g} % of them were its own\n", r.mean_weight,
-                      100 * r.effective_share);
+  text += fmt::format("weights     mean importance weight {:.3g}; effective sample size {:.3g} %\n",
+                      r.mean_weight, 100 * r.effective_share);
   text += "likeliest   " + (r.likeliest_valid ? format_seconds(r.likeliest_step_time_s)
                                               : format_bytes(r.likeliest_bytes_over) + " too large");
-  text += r.log_best_s > 0 ? "; in the log the best " + format_seconds(r.log_best_s) + ", the mean " +
-                                 format_seconds(r.log_mean_s)
-                           : "; in the log nothing fitted";
+  text += r.log_best_s > 0
+              ? "; best in the log " + format_seconds(r.log_best_s) + ", mean " + format_seconds(r.log_mean_s)
+              : "; the log has no feasible placement";
   return text + "\nparameters  " + r.parameters_sha256 + "\npolicy      " + printable_path(r.directory);
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-/// `emplace replay RUN --learn POLICY`: what the command shows of it.
+/// Output of `emplace replay RUN --learn POLICY`.
 
 #include "launcher/command.h"
 #include "launcher/console.h"
@@ -7,7 +7,7 @@
 
 namespace emplace::launcher {
 
-/// Learns, showing how far it is, and prints the report. Errors: as learn_from_log().
+/// Learns from the log, shows progress and prints the report. Errors: those of learn_from_log().
 Result<ExitStatus> learn_and_print(Console& console, LoggedRun& run, const LearnFromLogRequest& request);
 
 }  // namespace emplace::launcher

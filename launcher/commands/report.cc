@@ -15,10 +15,10 @@ namespace {
 class Report final : public Command {
  public:
   std::string_view name() const override { return "report"; }
-  std::string_view summary() const override { return "One page that explains a run: any browser opens it"; }
+  std::string_view summary() const override { return "Write an HTML page that explains a run"; }
   void declare(Options& options) override {
-    options.operand("RUN", run_, "Run directory, finished or not");
-    options.option("-o,--output", output_, "Page to write (default: RUN/report.html)");
+    options.operand("RUN", run_, "Run directory; the run may still be in progress");
+    options.option("-o,--output", output_, "HTML file to write (default: RUN/report.html)");
   }
   Result<ExitStatus> run(Console& console) override {
     const SystemClock clock;

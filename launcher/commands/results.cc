@@ -29,7 +29,7 @@ std::string misfit(const Measurement& measured, const DeviceSet& devices) {
     text += (text.empty() ? "" : ", ") + printable(device.name) + " needs " +
             format_bytes(measured.peak_bytes[d]) + " and has " + format_bytes(device.memory_bytes);
   }
-  if (!measured.valid && text.empty()) text = "pieces of its devices wait for one another in a circle";
+  if (!measured.valid && text.empty()) text = "the pieces of its devices wait for each other in a cycle";
   return text;
 }
 
@@ -117,7 +117,7 @@ std::string measured_text(const Measurement& measured, const Inputs& inputs, std
     text += "label      " + std::string{label_name(measured.label)};
     for (const std::string& device : stand_ins(executor, devices)) text += ", " + device;
     if (measured.synthetic_share > 0)
-      text += ", " + format_percent(measured.synthetic_share) + " of the time are stand-ins";
+      text += ", " + format_percent(measured.synthetic_share) + " of the time in synthetic ops";
     text += "\n";
   }
   if (!measured.samples_s.empty()) {
@@ -125,7 +125,7 @@ std::string measured_text(const Measurement& measured, const Inputs& inputs, std
     text += fmt::format("samples    {}, from {} to {}, MAD {}", measured.samples_s.size(),
                         format_seconds(spread.min_s), format_seconds(spread.max_s),
                         format_percent(spread.median_s > 0 ? spread.mad_s / spread.median_s : 0));
-    if (spread.noisy()) text += ", which is noisy: something else runs here";
+    if (spread.noisy()) text += ", noisy: another process may use this machine";
     if (spread.long_tail > 0) text += fmt::format("; {} took more than twice the median", spread.long_tail);
     text += "\n";
   }
@@ -148,7 +148,7 @@ Result<std::optional<SingleBest>> best_single_device(const Problem& problem, Exe
   for (std::size_t d = 0; d < problem.devices.size(); ++d) {
     const auto device = static_cast<DeviceId>(d);
     Placement placement(problem.graph.num_ops(), device);
-    if (problem.constraints.repair(placement) > 0) continue;  // Some op may not run there.
+    if (problem.constraints.repair(placement) > 0) continue;  // Some op may not run on this device.
     EMPLACE_TRY(executor.measure(placement, measured));
     if (measured.valid && (!best || measured.step_time_s < best->step_time_s))
       best = SingleBest{device, measured.step_time_s};
@@ -159,17 +159,17 @@ Result<std::optional<SingleBest>> best_single_device(const Problem& problem, Exe
 std::string slower_than_single(double step_time_s, const std::optional<SingleBest>& single,
                                const DeviceSet& devices) {
   if (!single || step_time_s <= single->step_time_s) return {};
-  return "slower than everything on " + printable(devices[single->device].name) + " alone, which takes " +
+  return "slower than running everything on " + printable(devices[single->device].name) + ", which takes " +
          format_seconds(single->step_time_s);
 }
 
-void WatchedExecutor::begin(std::string what, bool asks) {
+void WatchedExecutor::start(std::string what, bool polls) {
   what_ = std::move(what);
-  asks_ = asks;
+  polls_ = polls;
   evaluations_ = 0;
 }
 
-void WatchedExecutor::saw(double seconds) {
+void WatchedExecutor::record_value(double seconds) {
   if (best_s_ == 0 || seconds < best_s_) best_s_ = seconds;
 }
 
@@ -183,10 +183,10 @@ bool WatchedExecutor::stopped() {
 }
 
 Result<Unit> WatchedExecutor::measure(std::span<const DeviceId> placement, Measurement& out) {
-  if (stopped() && !asks_) return Error{Errc::kRunFailed, "stopped by a signal"};
+  if (stopped() && !polls_) return Error{Errc::kRunFailed, "stopped by a signal"};
   EMPLACE_TRY(executor_.measure(placement, out));
   ++evaluations_;
-  if (out.valid) saw(out.step_time_s);
+  if (out.valid) record_value(out.step_time_s);
   return Unit{};
 }
 

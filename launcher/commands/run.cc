@@ -12,12 +12,12 @@
 namespace emplace::launcher {
 namespace {
 
-void tell_trace(const FinishedRun& run, Console& console) {
+void report_trace(const FinishedRun& run, Console& console) {
   if (!run.trace) return;
   if (!*run.trace) return console.warn(run.trace->error().context);
   const TraceSummary& trace = **run.trace;
   const std::string lost =
-      trace.overwritten == 0 ? "" : fmt::format("; the oldest {} were let go", trace.overwritten);
+      trace.overwritten == 0 ? "" : fmt::format("; the oldest {} were overwritten", trace.overwritten);
   console.note(fmt::format("trace {}: {} slices{}", printable_path(run.trace_file), trace.slices, lost));
 }
 
@@ -30,7 +30,7 @@ class Run final : public Command {
   void declare(Options& options) override {
     options.optional_operand("CONFIG", given_.config, "Config file; configs/reference.toml lists every key")
         .option("--cluster", given_.cluster,
-                "Cluster file: in which processes the actors live; without it in one");
+                "Cluster file that assigns actors to processes (default: all in one process)");
     given_.declare(options);
   }
   Result<ExitStatus> run(Console& console) override {
@@ -38,7 +38,7 @@ class Run final : public Command {
     if (given_.config.empty() && given_.cluster.empty() && !given_.resume && given_.branch.empty())
       return invalid(
           "run", "needs a config",
-          "name one, or go on with a run by --resume --run-dir DIR, or begin one with --branch RUN");
+          "give CONFIG, continue a run with --resume --run-dir DIR, or start from one with --branch RUN");
     return run_and_print(request, console);
   }
 
@@ -46,23 +46,23 @@ class Run final : public Command {
   RunOptions given_;
 };
 
-/// Started by `emplace run`; people see it in a process list.
+/// The node process that `emplace run` starts. Users see its command line in process lists.
 class NodeCommand final : public Command {
  public:
   std::string_view name() const override { return "node"; }
   std::string_view summary() const override {
-    return "The process that holds the actors of a run; started by `run`, not by hand";
+    return "Run the actors of a run; started by `run`, not by hand";
   }
   void declare(Options& options) override {
     options.required("--config", config_, "Resolved config of the run")
-        .required("--dir", directory_, "Where this start of the run is kept")
-        .required("--start", start_, "scratch or best-baseline")
-        .option("--budget", budget_, "Wall time left")
-        .option("--cluster", cluster_, "Cluster file of the run; without it every actor lives here")
-        .option("--name", name_, "Of this process in the cluster")
-        .option("--endpoint", endpoint_, "Of the head: which it binds and the others dial")
-        .option("--beside", beside_, "What the head binds too")
-        .option("--restarts", restarts_, "Lives before this one");
+        .required("--dir", directory_, "Directory of this start of the run")
+        .required("--start", start_, "Start of the run: scratch or best-baseline")
+        .option("--budget", budget_, "Wall time left, e.g. 60s (default: run.budget of the config)")
+        .option("--cluster", cluster_, "Cluster file of the run (default: every actor in this process)")
+        .option("--name", name_, "Name of this node in the cluster")
+        .option("--endpoint", endpoint_, "Endpoint of the head: the head binds it, other nodes connect to it")
+        .option("--beside", beside_, "Second endpoint that the head binds (default: none)")
+        .option("--restarts", restarts_, "Earlier incarnations of this node");
   }
   Result<ExitStatus> run(Console&) override {
     NodeRequest request{config_,
@@ -91,13 +91,13 @@ class NodeCommand final : public Command {
 Result<ExitStatus> run_and_print(const RunRequest& request, Console& console) {
   EMPLACE_TRY_ASSIGN(const FinishedRun run, launcher::run(request));
   if (run.summary.outcomes.empty()) return static_cast<ExitStatus>(run.summary.status);
-  tell_trace(run, console);
+  report_trace(run, console);
   const std::string page = printable_path(run.page);
   if (run.page_failure) console.warn(page + ": not written: " + run.page_failure->context);
   if (console.json())
     console.print(summary_json(run.summary));
   else
-    console.print(summary_text(run.summary) + (run.page_failure ? "" : "explained: " + page + "\n"));
+    console.print(summary_text(run.summary) + (run.page_failure ? "" : "report: " + page + "\n"));
   EMPLACE_TRY(check_found(run.summary));
   return static_cast<ExitStatus>(run.summary.status);
 }

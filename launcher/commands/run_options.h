@@ -1,5 +1,5 @@
 #pragma once
-/// What `run` and `up` both take.
+/// Options that `run` and `up` share.
 
 #include <fmt/core.h>
 
@@ -15,7 +15,7 @@
 
 namespace emplace::launcher {
 
-/// As they were typed.
+/// The options as given on the command line.
 struct RunOptions {
   std::string config, cluster, run_dir, budget, trace, rules, reserve;
   std::vector<std::string> settings;
@@ -27,19 +27,26 @@ struct RunOptions {
     options
         .repeated(
             "--set", settings,
-            "KEY=VALUE over the config (policy.groups) or the cluster file (head.endpoint, node.NAME.count)")
-        .option("--run-dir", run_dir, "Where the run is kept; without it as the files say, or runs/NAME-TIME")
-        .flag("--resume", resume, "Go on with the run that is kept there")
-        .option(
-            "--branch", branch,
-            "Begin with a checkpoint of another run: RUN, RUN@UPDATE or RUN@best; without a CONFIG with its")
-        .option("--budget", budget, "Wall time of the whole run, e.g. 60s")
-        .option("--rules", rules, "Rules file, over the config's: pins, allowed devices, co-location")
-        .option("--reserve", reserve, "Memory kept free per device, as 10%, over the config's")
-        .option("--trace", trace, "Writes what every actor did and when, for Perfetto: .json or .json.gz")
-        .option("--episodes", episodes, "End each start after so many episodes; 0: no limit");
+            "KEY=VALUE overrides a key of the config (policy.groups) or of the cluster file (head.endpoint, "
+            "node.NAME.count); may be repeated")
+        .option("--run-dir", run_dir,
+                "Run directory (default: run.dir of the config or cluster file, else runs/NAME-TIME)")
+        .flag("--resume", resume, "Continue the run in --run-dir")
+        .option("--branch", branch,
+                "Start from a checkpoint of another run: RUN, RUN@UPDATE or RUN@best; without CONFIG, that "
+                "run's config is used")
+        .option("--budget", budget,
+                "Wall time of the whole run, e.g. 60s (default: run.budget of the config, 60s unless set)")
+        .option("--rules", rules,
+                "Rules file with pins, allowed devices and co-location (default: input.rules of the config)")
+        .option("--reserve", reserve,
+                "Share of memory kept free per device, e.g. 10% (default: input.reserve of the config)")
+        .option("--trace", trace,
+                "Write a trace of every actor to this file (.json or .json.gz) for Perfetto (default: none)")
+        .option("--episodes", episodes,
+                "Stop each start after N episodes; 0: as in the config (run.episodes)");
   }
-  /// Errors (kInvalid): a budget that is none.
+  /// Errors (kInvalid): a malformed budget or reserve; --resume with --branch.
   Result<RunRequest> request(Console& console) const {
     RunRequest request;
     request.config = config;
@@ -56,7 +63,8 @@ struct RunOptions {
     request.run_dir = run_dir;
     request.resume = resume;
     request.branch = branch;
-    if (resume && !branch.empty()) return invalid("--branch", "begins a run, which --resume does not");
+    if (resume && !branch.empty())
+      return invalid("--branch", "starts a new run and conflicts with --resume", "remove one of them");
     request.trace = trace;
     if (!budget.empty()) {
       const auto seconds = parse_seconds(budget);
@@ -71,9 +79,9 @@ struct RunOptions {
   }
 };
 
-/// Runs it, and prints what has come of it: a summary for people, or one JSON object. The value is kDone, or
-/// what stands for the signal that has ended the run. Errors: as run(); kNoPlacement if nothing that fits was
-/// found.
+/// Runs the request and prints the result: a summary for people, or one JSON object. Returns kDone, or the
+/// exit status of the signal that stopped the run. Errors: those of run(); kNoPlacement if no feasible
+/// placement was found.
 Result<ExitStatus> run_and_print(const RunRequest& request, Console& console);
 
 }  // namespace emplace::launcher

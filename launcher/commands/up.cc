@@ -10,20 +10,19 @@ namespace {
 class Up final : public Command {
  public:
   std::string_view name() const override { return "up"; }
-  std::string_view summary() const override {
-    return "Bring a run's actors up on the hosts of a cluster file";
-  }
+  std::string_view summary() const override { return "Start a run on the hosts of a cluster file"; }
   void declare(Options& options) override {
-    options.operand("CLUSTER", given_.cluster, "Cluster file: nodes, hosts, roles; it names the config, too")
-        .option("--config", given_.config, "Config to run, instead of the cluster file's")
-        .option("--key,-k", key_, "The head's key file; allowed.toml lies beside it")
-        .flag("--insecure", insecure_, "Talk in the open")
+    options.operand("CLUSTER", given_.cluster, "Cluster file: nodes, hosts, roles and the config to run")
+        .option("--config", given_.config, "Config to run (default: the one that the cluster file names)")
+        .option("--key,-k", key_, "Key file of the head, with allowed.toml in the same folder")
+        .flag("--insecure", insecure_, "Accept connections without encryption")
         .flag("--push", push_, "Copy this program to the hosts that are reached by ssh")
-        .option("--manifests", manifests_, "Write Kubernetes manifests there and start nothing");
+        .option("--manifests", manifests_, "Write Kubernetes manifests to this path and start nothing");
     given_.declare(options);
   }
   Result<ExitStatus> run(Console& console) override {
-    if (!key_.empty() && insecure_) return invalid("--insecure", "and --key are both given", "leave one out");
+    if (!key_.empty() && insecure_)
+      return invalid("--insecure", "conflicts with --key", "remove one of them");
     EMPLACE_TRY_ASSIGN(auto request, given_.request(console));
     request.key = key_;
     request.insecure = insecure_;
@@ -32,13 +31,12 @@ class Up final : public Command {
       EMPLACE_TRY_ASSIGN(const Manifests written, write_manifests(request, manifests_));
       if (written.open)
         console.warn(
-            "kubernetes.key_secret is missing: every pod of the cluster may join this run and end it");
+            "kubernetes.key_secret is missing: any pod of the cluster can join this run and stop it");
       if (console.json()) {
         const Json json{{"manifests", written.file}};
         console.print(json_text(json));
       } else {
-        console.print("wrote " + written.file + "; bring it up with: kubectl apply -f " + written.file +
-                      "\n");
+        console.print("wrote " + written.file + "; start it with: kubectl apply -f " + written.file + "\n");
       }
       return ExitStatus::kDone;
     }

@@ -11,7 +11,7 @@ class Version final : public Command {
  public:
   std::string_view name() const override { return "version"; }
   std::string_view summary() const override {
-    return "Version, build type and the optional parts that are in";
+    return "Print version, build type and the optional parts that are built in";
   }
   void declare(Options&) override {}
   Result<ExitStatus> run(Console& console) override {

@@ -6,12 +6,12 @@
 namespace emplace::launcher {
 namespace {
 
-volatile std::sig_atomic_t g_received = 0;  // A handler may touch nothing else.
+volatile std::sig_atomic_t g_received = 0;  // The only type that a signal handler may write portably.
 
 void set(int signal, void (*handler)(int)) {
   struct sigaction action {};
   action.sa_handler = handler;
-  // The second signal finds the default: whoever presses twice means it.
+  // SA_RESETHAND restores the default action, so that a second Ctrl-C ends the process at once.
   action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
   ::sigaction(signal, &action, nullptr);
 }

@@ -1,10 +1,10 @@
 #pragma once
-/// SIGINT and SIGTERM as something a loop can ask about.
+/// SIGINT and SIGTERM as a flag that a loop can poll.
 
 namespace emplace::launcher {
 
-/// While it lives, the first SIGINT or SIGTERM is only noted; the second ends the process at once. One at a
-/// time.
+/// While an instance exists, the first SIGINT or SIGTERM only sets the flag; the second ends the process at
+/// once. At most one instance at a time.
 class StopSignal {
  public:
   StopSignal();
@@ -12,7 +12,7 @@ class StopSignal {
   StopSignal(const StopSignal&) = delete;
   StopSignal& operator=(const StopSignal&) = delete;
 
-  /// The signal's number; 0 while there was none. Any thread.
+  /// Returns the number of the first signal; 0 before it. Any thread.
   int received() const;
 };
 

@@ -291,7 +291,7 @@ TEST(Machines, WrongInputIsOneLineThatNamesTheNodeAndTheCause) {
   refused(run({"join", "not an address", "--insecure"}), {2}, "no address of a head");
   refused(run({"ps", folder.path().string()}), {2}, "no run goes on there");
   refused(run({"join", nobody, "--insecure", "--executors", "5000"}), {2}, "--executors");
-  refused(run({"join", nobody, "--insecure", "--key", "k"}), {2}, "leave one out");
+  refused(run({"join", nobody, "--insecure", "--key", "k"}), {2}, "remove one of them");
   refused(run({"join", nobody, "--insecure", "--as", "head"}), {2}, "the launcher's");
   refused(run({"join", "tcp://127.0.0.1:99999", "--insecure"}), {2}, "no address of a head");
 

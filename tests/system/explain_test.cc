@@ -116,7 +116,7 @@ TEST_F(Explain, NamesTheRuleThatPinsAnOp) {
     EXPECT_EQ(there["step_time_s"].is_null(), there["device"] != device);
   }
   EXPECT_THAT(explain({"--op", "^convolution_1$", "--rules", file}).out,
-              AllOf(HasSubstr("may be nowhere else: rules.toml:1"), HasSubstr("matches 1 op")));
+              AllOf(HasSubstr("allowed on no other device: rules.toml:1"), HasSubstr("matches 1 op")));
 }
 
 TEST_F(Explain, RefusesInOneLine) {

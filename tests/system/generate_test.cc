@@ -102,7 +102,7 @@ TEST(Generate, AddsToAnExistingFolderButNeverToAnotherFamily) {
   EXPECT_EQ(names_in(target), (std::set<std::string>{"notes.txt", "train-00.json.gz", "test-00.json.gz"}));
   const Finished second = run(order);
   EXPECT_EQ(second.status, 2);
-  EXPECT_THAT(second.err, HasSubstr("holds graphs already"));
+  EXPECT_THAT(second.err, HasSubstr("already contains graphs"));
   EXPECT_EQ(names_in(folder.path()), std::set<std::string>{"here"});
 }
 
@@ -111,7 +111,7 @@ TEST(Generate, ASignalEndsItCleanlyAndLeavesNothing) {
   for (const auto& [signal, status] : {std::pair{SIGINT, 130}, std::pair{SIGTERM, 143}}) {
     Process process{
         {"generate", "nmt", "--count", "1000", "-o", folder.at("family"), "--log-level", "debug"}};
-    ASSERT_TRUE(process.wait_for_error_text("debug: train-01.json.gz is made"));
+    ASSERT_TRUE(process.wait_for_error_text("debug: train-01.json.gz is written"));
     EXPECT_FALSE(std::filesystem::exists(folder.at("family"))) << "nothing appears before everything is made";
     process.send(signal);
     const Finished done = process.finish();
@@ -222,17 +222,17 @@ TEST(Generate, AnswersBadInputInOneLineAndLeavesNothing) {
       {{"inception-v3", "--layers", "4", "-o", out}, "--layers: does not apply to inception-v3"},
       {{"nmt", "--granularity", "onnx", "-o", out},
        "--granularity 'onnx': is unknown; use aten or tensorflow"},
-      {{"rnnlm", "--index", "0", "-o", out}, "--index: is for families, and rnnlm is a model; leave it out"},
+      {{"rnnlm", "--index", "0", "-o", out}, "--index: is for families, and rnnlm is a model; remove it"},
       {{"nmt", "--index", "0", "--layers", "2", "-o", out}, "--layers: is for models"},
       {{"nmt", "--index", "0", "--training", "-o", out}, "--training: is for models"},
-      {{"nmt", "--index", "0", "--count", "32", "-o", out}, "exclude each other"},
+      {{"nmt", "--index", "0", "--count", "32", "-o", out}, "--index conflicts with --count"},
       {{"nmt", "--index", "-1", "-o", out}, "--index '-1': is out of range; use a whole number from 0"},
       {{"nmt", "--index", "1e3", "-o", out}, "--index '1e3': is out of range"},
       {{"nmt", "--count", "1", "-o", out}, "--count '1': is out of range; use a whole number from 2 to 1000"},
       {{"nmt", "--index", "0"}, "--output is required"},
       {{"ptb", "--index", "0", "-o", folder.at("graph.xml")}, "graph.xml"},
       {{"ptb", "--index", "0", "-o", nowhere + "/g.json"}, "cannot be written"},
-      {{"ptb", "--count", "2", "-o", nowhere + "/family"}, "does the folder above it exist?"},
+      {{"ptb", "--count", "2", "-o", nowhere + "/family"}, "check that its parent folder exists"},
   };
   for (const auto& [arguments, text] : cases) {
     std::vector<std::string> command{"generate"};

@@ -99,10 +99,11 @@ TEST(Objective, WhatIsWrongIsSaidInOneLine) {
   EXPECT_THAT(refusal({"place", kLatency, "--budget", "1e30s"}), HasSubstr("--budget '1e30s': is too long"));
   EXPECT_THAT(refusal({"place", kLatency, "--samples", "abc"}), HasSubstr("--samples 'abc'"));
   EXPECT_THAT(refusal({"place", kLatency, "-m", "sweep", "--budget", "0s"}),
-              HasSubstr("sweep needs some time"));
+              HasSubstr("sweep needs a budget above 0"));
   EXPECT_THAT(refusal({"compare", kLatency, "--objective", "max-load", "-m", "towers-sync"}),
-              HasSubstr("has a step time and nothing else"));
-  EXPECT_THAT(refusal({"evaluate", kLatency, file, "--verify"}), HasSubstr("--verify: compares"));
+              HasSubstr("supports only --objective step-time"));
+  EXPECT_THAT(refusal({"evaluate", kLatency, file, "--verify"}),
+              HasSubstr("--verify: needs a real executor"));
   const std::string broken = folder.file("broken.json", R"({"maxFPGAs": 1, "maxCPUs": 1, "nodes": 3})");
   EXPECT_THAT(refusal({"bound", broken}), HasSubstr("broken.json: has no maxSizePerFPGA"));
 }

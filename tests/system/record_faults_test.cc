@@ -154,7 +154,7 @@ TEST_F(RecordFaults, SalvageIsRefusedInOneLineWhereItCannotBe) {
   for (const auto& [arguments, what] : std::vector<std::pair<std::vector<std::string>, std::string>>{
            {{"replay", folder_.at("nothing"), "--salvage", folder_.at("saved")}, "holds no run"},
            {{"replay", folder_.at("nothing"), "--salvage", folder_.at("saved"), "--verify"},
-            "--salvage: replays nothing"}}) {
+            "--salvage: conflicts with the other options"}}) {
     const Finished refused = run(arguments);
     EXPECT_EQ(refused.status, 2);
     EXPECT_TRUE(is_one_error(refused.err, what)) << refused.err;

@@ -258,8 +258,9 @@ TEST(Results, APlacementWorseThanOneDeviceIsSaidToBe) {
   // The small network does not gain from a second GPU.
   const Finished slow = run({"place", kGraph, "-d", kDevices, "--method", "round-robin"});
   EXPECT_EQ(slow.status, 0);
-  EXPECT_THAT(slow.err,
-              HasSubstr("warning: this placement is slower than everything on gpu:0 alone, which takes 16."));
+  EXPECT_THAT(
+      slow.err,
+      HasSubstr("warning: this placement is slower than running everything on gpu:0, which takes 16."));
   EXPECT_EQ(
       json_of({"place", kGraph, "-d", kDevices, "--method", "round-robin"})["slower_than_single_device"],
       true);

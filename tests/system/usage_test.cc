@@ -58,9 +58,10 @@ TEST(Usage, EveryCommandHasHelpWithTheCommonOptions) {
 
 TEST(Usage, WrongWordsAreAnsweredInOneLineWithTheNearestRightOne) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases{
-      {{}, "emplace: no command was given; 'emplace --help' lists them"},
+      {{}, "emplace: no command given; 'emplace --help' lists the commands"},
       {{"comapre"}, "unknown command 'comapre'; did you mean 'compare'?"},
-      {{"--json", "compare", kGraph, "-d", kDevices}, "'--json' stands before the command; write it after"},
+      {{"--json", "compare", kGraph, "-d", kDevices},
+       "'--json' comes before the command; put it after the command"},
       {{"compare", kGraph, "--devcies", kDevices}, "unknown option '--devcies'; did you mean '--devices'?"},
       {{"compare", kGraph}, "--devices: is missing; name a device file"},
       {{"compare", kGraph, "-d"}, "emplace compare: --devices"},
@@ -78,7 +79,7 @@ TEST(Usage, WrongWordsAreAnsweredInOneLineWithTheNearestRightOne) {
       {{"evaluate", kGraph, kGraph, "-d", kDevices, "--executor", "gpu"},
        "executor 'gpu': is none; use sim, cpu, cuda or fake"},
       {{"evaluate", kGraph, kGraph, "-d", kDevices, "--executor", "fake", "--samples", "0"},
-       "--samples: are no numbers of steps"},
+       "--samples: are out of range"},
       {{"evaluate", kGraph, kGraph, "-d", kDevices, "--executor", "fake", "--statistic", "mode"},
        "--statistic: unknown statistic 'mode'; expected one of: median, mean"},
       {{"evaluate", kGraph, kGraph, "-d", kDevices, "--executor", "fake", "--chaos", "crash"},
