@@ -12,7 +12,7 @@ namespace emplace::launcher {
 namespace {
 
 constexpr std::size_t kHead = 12;
-constexpr std::uint64_t kMostBytes = std::uint64_t{2} << 30;  // Of one message.
+constexpr std::uint64_t kMostBytes = std::uint64_t{2} << 30;  // Largest message.
 constexpr std::size_t kReadBytes = std::size_t{256} << 10;
 
 }  // namespace
@@ -59,7 +59,7 @@ Result<std::optional<Channel::Received>> Channel::take() {
   }
 }
 
-/// From what was read.
+/// Returns the next complete message of the receive buffer.
 Result<std::optional<Channel::Received>> Channel::next() {
   const auto rest = std::span{in_}.subspan(taken_);
   if (rest.size() < kHead) return std::optional<Received>{};

@@ -1,6 +1,7 @@
 #pragma once
-/// Messages over a stream socket between a parent and its executor process. Each is a record as nodes have it
-/// (runtime/zmq/frame.h): [u32 envelope, u32 body, u32 bulk sizes] envelope body bulk, little-endian.
+/// Messages over a stream socket between a parent and its executor process. Each message is a record in the
+/// format that nodes use (runtime/zmq/frame.h): [u32 envelope, u32 body, u32 bulk sizes] envelope body bulk,
+/// little-endian.
 
 #include <chrono>
 #include <cstdint>
@@ -12,7 +13,7 @@
 
 namespace emplace::launcher {
 
-/// Thread: one that sends and one that takes, which may be two.
+/// Threads: one that sends and one that receives; they may differ.
 class Channel {
  public:
   struct Received {
@@ -20,7 +21,7 @@ class Channel {
     messages::Bytes body;
     messages::Bytes bulk;
 
-    /// Errors (kInvalid): another type, or no such message.
+    /// Decodes the message. Errors (kInvalid): another type, or a malformed body.
     template <messages::HasFields M>
     Result<M> as() const {
       if (type != M::kType) return invalid("message", "type " + std::to_string(type) + " was not expected");
@@ -28,7 +29,7 @@ class Channel {
     }
   };
 
-  /// Takes over a connected socket, which becomes non-blocking.
+  /// Takes ownership of a connected socket and makes it non-blocking.
   explicit Channel(int fd);
   ~Channel();
   Channel(const Channel&) = delete;
@@ -38,11 +39,11 @@ class Channel {
   void send(const M& message, std::span<const std::byte> bulk = {}) {
     queue(M::kType, messages::encode_body(message), bulk);
   }
-  /// Writes what can be written without waiting. False: the other side is gone.
+  /// Writes what it can without blocking. Returns false if the peer is gone.
   bool flush();
   bool flushed() const { return written_ == out_.size(); }
-  /// The next message, if one is whole. Errors: kPeerLost, the other side is gone and nothing is left;
-  /// kInvalid, what came is no message.
+  /// Returns the next complete message, if there is one. Errors: kPeerLost if the peer is gone and nothing is
+  /// left to read; kInvalid for malformed data.
   Result<std::optional<Received>> take();
   int fd() const { return fd_; }
 

@@ -31,7 +31,7 @@ Result<ChaosPlan> parse_chaos(std::string_view text) {
                                    ? std::from_chars_result{nullptr, std::errc::invalid_argument}
                                    : std::from_chars(number.data(), number.data() + number.size(), *every);
     if (failed != std::errc{} || end != number.data() + number.size())
-      return invalid("chaos '" + printable(part, 40) + "'", "is none",
+      return invalid("chaos '" + printable(part, 40) + "'", "is not a failure",
                      "use crash-every=N, hang-every=N, poison-every=N and oom-every=N, with commas");
   }
   return plan;

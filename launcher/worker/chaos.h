@@ -1,6 +1,6 @@
 #pragma once
-/// Executors that fail on purpose, for tests: every Nth measurement crashes, hangs, does not fit or loses its
-/// device.
+/// Fault injection for tests: every Nth measurement of an executor crashes, hangs, runs out of memory or
+/// loses its device.
 
 #include <memory>
 #include <string_view>
@@ -10,23 +10,23 @@
 
 namespace emplace::launcher {
 
-/// 0: never. Where several are due the first in this order happens.
+/// Intervals of the failures; 0: never. If several are due, the first in this order happens.
 struct ChaosPlan {
   std::uint64_t crash_every = 0, hang_every = 0, poison_every = 0, oom_every = 0;
   bool any() const { return crash_every + hang_every + poison_every + oom_every > 0; }
 };
 
-/// "crash-every=7,hang-every=31,poison-every=11,oom-every=5"; empty: none. Errors (kInvalid): another word,
-/// or no whole number.
+/// Parses "crash-every=7,hang-every=31,poison-every=11,oom-every=5"; empty: no failures. Errors (kInvalid):
+/// an unknown word, or not a whole number.
 Result<ChaosPlan> parse_chaos(std::string_view text);
 
-/// A real executor that keeps to such a plan. Thread: as Executor.
+/// A real executor that injects the failures of a plan. Thread: as Executor.
 class ChaosExecutor final : public RealExecutor {
  public:
   ChaosExecutor(std::unique_ptr<RealExecutor> inner, ChaosPlan plan, const OpGraph& graph,
                 const DeviceSet& devices);
-  /// The number of the next measurement, from 1: of all that the parent has asked for, so that a process that
-  /// is started again does not begin anew.
+  /// Sets the number of the next measurement, from 1. The parent counts across restarts, so that a restarted
+  /// process does not start at 1 again.
   void set_number(std::uint64_t number) { number_ = number; }
 
   std::string_view kind() const override { return inner_->kind(); }

@@ -1,4 +1,4 @@
-// emplace-exec-cpu: runs placements on this machine's cores.
+// emplace-exec-cpu: executes placements on the CPU cores of this machine.
 #include <string>
 
 #include "base/clock.h"

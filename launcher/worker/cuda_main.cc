@@ -1,4 +1,4 @@
-// emplace-exec-cuda: runs placements on this machine's GPUs.
+// emplace-exec-cuda: executes placements on the GPUs of this machine.
 #include <string>
 
 #include "base/clock.h"

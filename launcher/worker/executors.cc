@@ -15,11 +15,12 @@ Result<Unit> check_process_executor(const std::string& kind, const Judge& judge,
                                     const ProcessRequest& request) {
   const auto kinds = process_executor_kinds();
   if (std::find(kinds.begin(), kinds.end(), kind) == kinds.end())
-    return invalid("executor '" + printable(kind, 40) + "'", "is none", "use sim, cpu, cuda or fake");
+    return invalid("", "unknown executor '" + printable(kind, 40) + "'", "expected sim, cpu, cuda or fake");
   if (judge.objective != Objective::kStepTime)
-    return invalid("executor '" + kind + "'", "measures step times", "use --objective step-time, or sim");
+    return invalid("executor '" + kind + "'", "measures only step times",
+                   "use --objective step-time, or the executor sim");
   if (request.real.timing.samples == 0)
-    return invalid("executor '" + kind + "'", "needs at least one sample", "use 5");
+    return invalid("executor '" + kind + "'", "needs at least one sample", "use e.g. 5");
   if (auto plan = parse_chaos(request.chaos); !plan) return plan.error();
   if (auto program = helper_program(kind); !program) return program.error();
   return Unit{};
@@ -31,14 +32,14 @@ std::unique_ptr<RealExecutor> make_process_executor(const std::string& kind, con
   ProcessExecutorOptions options;
   options.kind = kind;
   options.command.program = helper_path(kind);
-  for (std::size_t at = 0; at < request.chaos.size();) {  // "a=1,b=2" as options: --a=1 --b=2
+  for (std::size_t at = 0; at < request.chaos.size();) {  // Turn "a=1,b=2" into the options --a=1 --b=2.
     const std::size_t end = std::min(request.chaos.find(',', at), request.chaos.size());
     options.command.arguments.push_back("--" + request.chaos.substr(at, end - at));
     at = end + 1;
   }
   if (kind == "fake" && request.delay_s > 0)
     options.command.arguments.push_back("--delay=" + std::to_string(request.delay_s) + "s");
-  // Threads that wait must not spin on the cores that others are timed on.
+  // Waiting threads must not spin on cores where other threads are being timed.
   options.command.environment = {"OMP_WAIT_POLICY=passive", "GOMP_SPINCOUNT=0", "OMP_NUM_THREADS=1"};
   options.real = request.real;
   options.supervision.least_deadline = Nanos{static_cast<std::int64_t>(request.deadline_s * 1e9)};

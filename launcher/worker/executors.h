@@ -1,5 +1,5 @@
 #pragma once
-/// Executors by the names that commands take.
+/// Executors by kind, as named on the command line and in configs.
 
 #include <array>
 #include <functional>
@@ -17,26 +17,26 @@ namespace emplace::launcher {
 /// (launcher/settings/log_driven.h).
 inline constexpr std::array<std::string_view, 5> kExecutorKinds{"sim", "cpu", "cuda", "fake", "replay"};
 
-/// How an executor of real devices, which lives in a process of its own, is started and timed.
+/// How an executor process is started and how it times steps.
 struct ProcessRequest {
   RealOptions real;
-  std::string chaos;                             ///< launcher/worker/chaos.h; for tests.
-  double delay_s = 0;                            ///< Of "fake": what a measurement takes.
-  double deadline_s = 30;                        ///< Without progress, at least.
-  std::uint32_t restarts = 5;                    ///< Within a minute.
-  std::function<bool()> interrupted;             ///< Ends a call that waits.
-  std::function<void(const std::string&)> note;  ///< Is told what processes die of.
+  std::string chaos;                             ///< Injected failures (launcher/worker/chaos.h), for tests.
+  double delay_s = 0;                            ///< "fake" only: duration of a measurement.
+  double deadline_s = 30;                        ///< Least time without progress before a restart.
+  std::uint32_t restarts = 5;                    ///< Restarts allowed within a minute.
+  std::function<bool()> interrupted;             ///< Polled by blocking calls; true cancels them.
+  std::function<void(const std::string&)> note;  ///< Receives a line for every process that fails.
 };
-/// An executor process that can be started: the program is there, and it can measure what `judge` asks for.
-/// Errors: kUnsupported, kInvalid.
+/// Checks that an executor process can start: its program exists, and it can measure the objective of
+/// `judge`. Errors: kUnsupported, kInvalid.
 Result<Unit> check_process_executor(const std::string& kind, const Judge& judge,
                                     const ProcessRequest& request);
-/// @pre check_process_executor. `graph` and `devices` must outlive it.
+/// @pre check_process_executor() succeeded. `graph` and `devices` must outlive the executor.
 std::unique_ptr<RealExecutor> make_process_executor(const std::string& kind, const OpGraph& graph,
                                                     const DeviceSet& devices, const ProcessRequest& request);
 
-/// "sim" is a model; "cpu", "cuda" and "fake" are processes. Errors: kUnsupported for kinds that this build
-/// does not have; kInvalid for names that are none.
+/// Makes an executor of a kind: "sim" is a model, "cpu", "cuda" and "fake" are processes. Errors:
+/// kUnsupported for kinds that this build lacks; kInvalid for unknown kinds.
 Result<std::unique_ptr<Executor>> make_executor(const std::string& kind, const OpGraph& graph,
                                                 const DeviceSet& devices, const Judge& judge,
                                                 const ProcessRequest& request = {});

@@ -6,7 +6,7 @@
 namespace emplace::launcher {
 namespace {
 
-Error damaged() { return invalid("executor process", "an answer of it is not whole"); }
+Error damaged() { return invalid("executor process", "sent an incomplete answer"); }
 
 template <class First, class... Others>
 bool same_length(const First& first, const Others&... others) {

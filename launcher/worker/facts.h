@@ -1,5 +1,5 @@
 #pragma once
-/// What executor processes are told and answer, as messages have it and as everybody else does.
+/// Conversions between the messages of executor processes and the types of placement/ and executor/.
 
 #include "base/result.h"
 #include "executor/real_executor.h"
@@ -9,9 +9,9 @@
 
 namespace emplace::launcher {
 
-/// The devices, links and options of `prepare`; the graph is the caller's to add.
+/// Returns a message with the devices, links and options; the caller adds the graph.
 messages::PrepareExecutor prepare_facts(const DeviceSet& devices, const RealOptions& options);
-/// Errors (kInvalid): no device set.
+/// Errors (kInvalid): not a valid device set.
 Result<DeviceSet> devices_of(const messages::PrepareExecutor& prepare);
 RealOptions options_of(const messages::PrepareExecutor& prepare);
 
@@ -21,7 +21,7 @@ Result<Schedule> schedule_of(const messages::ScheduleFacts& facts, const OpGraph
 messages::VerificationFacts facts_of(const Verification& verification);
 Verification verification_of(const messages::VerificationFacts& facts);
 messages::ProfileFacts facts_of(const ExecutorProfile& profile);
-/// Errors (kInvalid): as schedule_of.
+/// Errors (kInvalid): those of schedule_of().
 Result<ExecutorProfile> profile_of(const messages::ProfileFacts& facts, const OpGraph& graph,
                                    std::size_t devices);
 

@@ -1,5 +1,5 @@
-// emplace-exec-fake: an executor process like the others, whose steps are simulated. For tests of all that
-// lies between a process and a learner, on machines that have nothing to measure with.
+// emplace-exec-fake: an executor process whose steps are simulated. It tests everything between an executor
+// process and a learner on machines without devices.
 #include <poll.h>
 
 #include <cmath>
@@ -14,7 +14,7 @@ namespace {
 
 using namespace emplace;
 
-/// The executor by a virtual clock, after a while of the real one.
+/// The fake executor, which waits `delay_ms` before every measurement.
 class DelayedExecutor final : public RealExecutor {
  public:
   DelayedExecutor(const OpGraph& graph, const DeviceSet& devices, const TimingOptions& timing, int delay_ms)
@@ -50,7 +50,7 @@ int main(int argc, char** argv) {
   program.option = [&](std::string_view option) -> Result<Unit> {
     if (option == "--refuse") return refuses = true, Unit{};
     if (!option.starts_with("--delay="))
-      return invalid(printable(option, 60), "is no option", "use --delay=5ms");
+      return invalid(printable(option, 60), "is not an option", "use e.g. --delay=5ms");
     const auto seconds = parse_seconds(option.substr(8));
     if (!seconds) return seconds.error();
     delay_ms = static_cast<int>(std::ceil(*seconds * 1e3));
@@ -58,7 +58,7 @@ int main(int argc, char** argv) {
   };
   program.make = [&](const OpGraph& graph, const DeviceSet& devices,
                      const RealOptions& options) -> Result<std::unique_ptr<RealExecutor>> {
-    if (refuses) return Error{Errc::kUnsupported, "refuses every graph, as it was told to"};
+    if (refuses) return Error{Errc::kUnsupported, "refuses every graph because of --refuse"};
     return std::unique_ptr<RealExecutor>{
         std::make_unique<DelayedExecutor>(graph, devices, options.timing, delay_ms)};
   };

@@ -11,9 +11,9 @@
 namespace emplace::launcher {
 namespace {
 
-constexpr std::size_t kKeptWords = 600;
-constexpr int kLooks = 50;   // At a process that was told to end, before it is killed,
-constexpr int kLookMs = 10;  // and how long each waits.
+constexpr std::size_t kKeptBytes = 600;
+constexpr int kEndPolls = 50;   // Polls for the end of a process before it is killed.
+constexpr int kEndPollMs = 10;  // Wait between two polls.
 
 }  // namespace
 
@@ -45,17 +45,17 @@ HelperProcess::HelperProcess(process::ChildProcess process, process::Descriptor 
       channel_{std::make_unique<Channel>(channel.release())},
       errors_{std::move(errors)} {}
 
-/// What is still there after that is killed by the child's own end.
 HelperProcess::~HelperProcess() {
-  channel_.reset();  // It ends by itself.
-  for (int look = 0; look < kLooks && !ended(); ++look) ::poll(nullptr, 0, kLookMs);
+  channel_.reset();  // The process exits when its channel closes.
+  for (int attempt = 0; attempt < kEndPolls && !ended(); ++attempt) ::poll(nullptr, 0, kEndPollMs);
+  // The destructor of process_ kills a process that still runs.
 }
 
 void HelperProcess::read_errors() {
   std::array<char, 4096> piece;
   for (ssize_t got = 0; (got = ::read(errors_.get(), piece.data(), piece.size())) > 0;) {
-    words_.append(piece.data(), static_cast<std::size_t>(got));
-    if (words_.size() > 4 * kKeptWords) words_.erase(0, words_.size() - kKeptWords);
+    error_text_.append(piece.data(), static_cast<std::size_t>(got));
+    if (error_text_.size() > 4 * kKeptBytes) error_text_.erase(0, error_text_.size() - kKeptBytes);
   }
 }
 
@@ -64,12 +64,12 @@ std::optional<std::string> HelperProcess::ended() {
   const std::optional<process::ChildEnd> end = process_.try_reap();
   if (!end) return std::nullopt;
   read_errors();
-  std::string words = words_.substr(words_.size() - std::min(words_.size(), kKeptWords));
-  while (!words.empty() && words.back() == '\n') words.pop_back();
-  std::replace(words.begin(), words.end(), '\n', '/');
-  const std::string last = words.empty() ? "" : ": " + printable(words, kKeptWords);
+  std::string text = error_text_.substr(error_text_.size() - std::min(error_text_.size(), kKeptBytes));
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  std::replace(text.begin(), text.end(), '\n', '/');
+  const std::string last = text.empty() ? "" : ": " + printable(text, kKeptBytes);
   const bool poisoned = end->signal == 0 && end->status == kDeviceLostStatus;
-  if (poisoned) return "poisoned" + (words.empty() ? ": a device" : last);
+  if (poisoned) return "poisoned" + (text.empty() ? ": a device" : last);
   return "crashed: " + end->text() + last;
 }
 
@@ -78,7 +78,7 @@ void HelperProcess::wait(std::chrono::milliseconds most) {
       {{channel_->fd(), static_cast<short>(channel_->flushed() ? POLLIN : POLLIN | POLLOUT), 0},
        {errors_.get(), POLLIN, 0}}};
   ::poll(fds.data(), fds.size(), static_cast<int>(most.count()));
-  // A side that is closed is readable at once and for ever.
+  // A closed standard error is always readable; sleep instead of spinning.
   if ((fds[1].revents & (POLLHUP | POLLERR)) != 0 && fds[0].revents == 0) ::poll(nullptr, 0, 1);
 }
 

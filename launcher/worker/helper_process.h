@@ -1,5 +1,5 @@
 #pragma once
-/// One life of an executor process, seen by its parent.
+/// One executor process, from its start to its end, as its parent handles it.
 
 #include <sys/types.h>
 
@@ -15,36 +15,36 @@
 
 namespace emplace::launcher {
 
-/// What is run.
+/// The program to start.
 struct HelperCommand {
   std::filesystem::path program;
   std::vector<std::string> arguments;
-  std::vector<std::string> environment;  ///< "NAME=value", over ours.
+  std::vector<std::string> environment;  ///< "NAME=value", added to the environment of the parent.
 };
 
-/// The descriptor at which the process finds its end of the channel, and how it ends when a device is lost.
+/// The child's descriptor of the channel, and its exit status after a lost device.
 inline constexpr int kChannelFd = 3;
 inline constexpr int kDeviceLostStatus = 75;
 
 /// Thread: one.
 class HelperProcess {
  public:
-  /// Errors (kIo): it cannot be started.
+  /// Starts a process. Errors (kIo): it cannot be started.
   static Result<std::unique_ptr<HelperProcess>> start(const HelperCommand& command,
                                                       process::Spawner& spawner = process::system_spawner());
-  /// Ends it if it lives: it has seen the end of its channel, and is killed after that.
+  /// Ends the process if it runs: closes its channel, waits half a second, then kills it.
   ~HelperProcess();
   HelperProcess(const HelperProcess&) = delete;
   HelperProcess& operator=(const HelperProcess&) = delete;
 
   Channel& channel() { return *channel_; }
   pid_t pid() const { return process_.pid(); }
-  /// To this process alone.
+  /// Sends a signal to this process, not to its group.
   void signal(int signal) const { (void)process_.signal(signal); }
-  /// Empty while it lives; then why it ended: "crashed: signal 11 (Segmentation fault)", "poisoned: …", with
-  /// the last lines that it wrote to standard error.
+  /// Returns nothing while the process runs; then why it ended: "crashed: signal 11 (Segmentation fault)",
+  /// "poisoned: …", with the last lines that it wrote to standard error.
   std::optional<std::string> ended();
-  /// Waits until it has said something, or something can be said, at most so long.
+  /// Waits at most `most` until the channel can be read, or written if output is pending.
   void wait(std::chrono::milliseconds most);
 
  private:
@@ -54,7 +54,7 @@ class HelperProcess {
   process::ChildProcess process_;
   std::unique_ptr<Channel> channel_;
   const process::Descriptor errors_;
-  std::string words_;  // The end of what it wrote to standard error.
+  std::string error_text_;  // The last part of its standard error.
 };
 
 }  // namespace emplace::launcher

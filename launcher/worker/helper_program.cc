@@ -26,8 +26,7 @@ Result<std::filesystem::path> helper_program(std::string_view kind) {
                            : kind == "cuda" ? "build with the CUDA toolkit (nvcc), or use sim"
                                             : "build the target emplace-exec-fake, or use sim";
   return Error{Errc::kUnsupported, "executor '" + std::string{kind} + "': " + path.filename().string() +
-                                       " is not beside " + printable(path.parent_path().string()) +
-                                       "/emplace; " + cure};
+                                       " is not in " + printable(path.parent_path().string()) + "; " + cure};
 }
 
 }  // namespace emplace::launcher

@@ -1,5 +1,5 @@
 #pragma once
-/// Where the programs lie that executors of real devices live in.
+/// Paths of the executor programs.
 
 #include <filesystem>
 #include <span>
@@ -9,11 +9,12 @@
 
 namespace emplace::launcher {
 
-/// "cpu", "cuda", "fake".
+/// Returns the kinds that run in processes: "cpu", "cuda", "fake".
 std::span<const std::string_view> process_executor_kinds();
-/// Beside the program that runs: "DIRECTORY/emplace-exec-cpu".
+/// Returns the path beside the running program: "DIRECTORY/emplace-exec-cpu".
 std::filesystem::path helper_path(std::string_view kind);
-/// The same if it can be run. Errors (kUnsupported): it was not built, and what would build it.
+/// Returns helper_path() if it is executable. Errors (kUnsupported): it was not built; the error states how
+/// to build it.
 Result<std::filesystem::path> helper_program(std::string_view kind);
 
 }  // namespace emplace::launcher

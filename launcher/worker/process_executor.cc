@@ -16,9 +16,9 @@ using messages::PlacementTask;
 
 namespace {
 
-constexpr std::size_t kMostFailures = 4096;            // That are remembered.
-constexpr std::chrono::milliseconds kLongestWait{50};  // Of a call that blocks; then it looks around.
-constexpr Nanos kProfilePatience = std::chrono::minutes{10};
+constexpr std::size_t kMostFailures = 4096;            // Failed placements that are remembered.
+constexpr std::chrono::milliseconds kLongestWait{50};  // Poll interval of blocking calls.
+constexpr Nanos kProfileTimeout = std::chrono::minutes{10};
 
 Error coded(std::uint8_t code, const std::string& text) { return Error{static_cast<Errc>(code), text}; }
 
@@ -42,7 +42,7 @@ std::string ProcessExecutor::key() const {
 }
 
 void ProcessExecutor::ask(PlacementTask task, std::span<const DeviceId> placement) {
-  turn();  // One that died while nobody asked is no try of this placement.
+  turn();  // Handle a crash while idle first, so that it does not count as a try of this placement.
   outcome_.reset();
   const auto bytes = std::as_bytes(placement);
   placement_.assign(bytes.begin(), bytes.end());
@@ -58,7 +58,7 @@ void ProcessExecutor::ask(PlacementTask task, std::span<const DeviceId> placemen
     return;
   }
   const bool long_one = task == PlacementTask::kProfile || task == PlacementTask::kVerify;
-  tell(Supervisor::Asked{long_one ? kProfilePatience : Nanos{0}});
+  handle(Supervisor::Asked{long_one ? kProfileTimeout : Nanos{0}});
 }
 
 void ProcessExecutor::begin(std::span<const DeviceId> placement) { ask(PlacementTask::kMeasure, placement); }
@@ -72,20 +72,20 @@ Result<bool> ProcessExecutor::poll(Measurement& out) {
   return true;
 }
 
-/// Until the evaluation that was asked for is over.
+/// Blocks until the requested evaluation is over, and returns its outcome.
 ProcessExecutor::Outcome ProcessExecutor::wait() {
   while (true) {
     if (!outcome_) turn();
     if (outcome_) return *std::exchange(outcome_, std::nullopt);
     if (options_.interrupted && options_.interrupted()) {
-      life_.reset();
+      process_.reset();
       return Error{Errc::kRunFailed, "stopped by a signal"};
     }
     const auto next = supervisor_.next();
     const auto until =
         next ? std::chrono::ceil<std::chrono::milliseconds>(*next - clock_.now()) : kLongestWait;
     const auto most = std::clamp(until, std::chrono::milliseconds{0}, kLongestWait);
-    life_ ? life_->wait(most) : (void)::poll(nullptr, 0, static_cast<int>(most.count()));
+    process_ ? process_->wait(most) : (void)::poll(nullptr, 0, static_cast<int>(most.count()));
   }
 }
 
@@ -121,29 +121,29 @@ Result<ExecutorProfile> ProcessExecutor::profile() {
   return profile_of(profiled.profile, graph_, devices_.size());
 }
 
-/// Hears what the process has said, sees whether it lives, and lets time pass. Never waits.
+/// Handles the messages of the process, its end and timeouts. Never blocks.
 void ProcessExecutor::turn() {
-  if (life_) {
-    (void)life_->channel().flush();
+  if (process_) {
+    (void)process_->channel().flush();
     take_messages();
   }
-  if (life_) {
-    if (const auto cause = life_->ended()) {
-      take_messages();  // What it said last.
+  if (process_) {
+    if (const auto cause = process_->ended()) {
+      take_messages();  // Its final messages.
       if (options_.note)
-        options_.note("executor '" + options_.kind + "': process " + std::to_string(life_->pid()) + ": " +
+        options_.note("executor '" + options_.kind + "': process " + std::to_string(process_->pid()) + ": " +
                       *cause);
-      life_.reset();
-      tell(Supervisor::Died{*cause});
+      process_.reset();
+      handle(Supervisor::Died{*cause});
     }
   }
-  tell(Supervisor::Tick{});
+  handle(Supervisor::Tick{});
 }
 
 void ProcessExecutor::take_messages() {
-  while (life_) {
-    const auto received = life_->channel().take();
-    if (!received && received.error().code != Errc::kPeerLost) life_->signal(SIGKILL);  // It talks nonsense.
+  while (process_) {
+    const auto received = process_->channel().take();
+    if (!received && received.error().code != Errc::kPeerLost) process_->signal(SIGKILL);  // Malformed data.
     if (!received || !*received) return;
     on_message(**received);
   }
@@ -153,18 +153,18 @@ void ProcessExecutor::on_message(const Channel::Received& received) {
   switch (received.type) {
     case messages::ExecutorBeat::kType:
       if (const auto beat = received.as<messages::ExecutorBeat>())
-        return tell(Supervisor::Beat{beat->progress});
+        return handle(Supervisor::Beat{beat->progress});
       break;
     case messages::ExecutorReady::kType:
       if (auto ready = received.as<messages::ExecutorReady>()) {
         synthetic_types_ = std::move(ready->synthetic_types);
-        return tell(Supervisor::Ready{});
+        return handle(Supervisor::Ready{});
       }
       break;
     case messages::ExecutorRefused::kType:
       if (const auto refused = received.as<messages::ExecutorRefused>()) {
         refused_ = coded(refused->code, refused->error);
-        return tell(Supervisor::Refused{refused->error});
+        return handle(Supervisor::Refused{refused->error});
       }
       break;
     case messages::TaskFailed::kType:
@@ -181,7 +181,7 @@ void ProcessExecutor::on_message(const Channel::Received& received) {
     default:
       break;
   }
-  life_->signal(SIGKILL);  // What it sends makes no sense.
+  process_->signal(SIGKILL);  // An unknown or malformed message.
 }
 
 void ProcessExecutor::on_failed(const messages::TaskFailed& failed) {
@@ -192,14 +192,13 @@ template <class A>
 void ProcessExecutor::on_answer(const Channel::Received& received) {
   auto answer = received.as<A>();
   constexpr bool kMeasures = requires { answer->measurement; };
-  if (!answer || (answer->id == request_.id && request_.task != A::kTask)) return life_->signal(SIGKILL);
-  if (answer->id != request_.id) return;  // Of an evaluation that is over.
+  if (!answer || (answer->id == request_.id && request_.task != A::kTask)) return process_->signal(SIGKILL);
+  if (answer->id != request_.id) return;  // An earlier evaluation, which is over.
   bool ran = false;
   if constexpr (kMeasures) {
     ran = answer->measurement.valid && request_.task == PlacementTask::kMeasure;
     if (!is_whole(answer->measurement))
-      return settle(Outcome{invalid("executor '" + options_.kind + "'", "an answer of it is not whole")},
-                    ran);
+      return settle(Outcome{invalid("executor '" + options_.kind + "'", "sent an incomplete answer")}, ran);
   }
   settle(Outcome{Answer{*std::move(answer)}}, ran);
 }
@@ -208,48 +207,48 @@ bool ProcessExecutor::is_whole(const Measurement& measurement) const {
   return measurement.peak_bytes.size() == devices_.size() && measurement.busy_s.size() == devices_.size();
 }
 
-/// The outcome of the request, unless it has one. `ran`: a placement was measured, and ran.
+/// Sets the outcome of the request, unless it has one. `ran`: a placement was measured and ran.
 void ProcessExecutor::settle(Outcome outcome, bool ran) {
   if (outcome_) return;
-  tell(Supervisor::Answered{ran});
+  handle(Supervisor::Answered{ran});
   outcome_ = std::move(outcome);
 }
 
-void ProcessExecutor::tell(Supervisor::Event event) {
+void ProcessExecutor::handle(Supervisor::Event event) {
   events_.push_back(std::move(event));
-  if (std::exchange(telling_, true)) return;
+  if (std::exchange(handling_, true)) return;
   while (!events_.empty()) {
     const Supervisor::Event next = std::move(events_.front());
     events_.pop_front();
     for (const Supervisor::Action& action : supervisor_.on(next, clock_.now()))
       std::visit([&](const auto& what) { act(what); }, action);
   }
-  telling_ = false;
+  handling_ = false;
 }
 
 void ProcessExecutor::act(const Supervisor::Start&) {
   auto started = HelperProcess::start(options_.command);
-  if (!started) return tell(Supervisor::Died{started.error().context});
-  life_ = *std::move(started);
-  life_->channel().send(prepare_, graph_bytes_);
-  (void)life_->channel().flush();
+  if (!started) return handle(Supervisor::Died{started.error().context});
+  process_ = *std::move(started);
+  process_->channel().send(prepare_, graph_bytes_);
+  (void)process_->channel().flush();
 }
 
 void ProcessExecutor::act(const Supervisor::Send&) {
   request_.id = ++ids_;
-  life_->channel().send(request_, placement_);
-  (void)life_->channel().flush();
+  process_->channel().send(request_, placement_);
+  (void)process_->channel().flush();
 }
 
 void ProcessExecutor::act(const Supervisor::Terminate&) {
-  if (!life_) return;
+  if (!process_) return;
   if (options_.note)
-    options_.note("executor '" + options_.kind + "': process " + std::to_string(life_->pid()) +
-                  " gets nowhere and is ended");
-  life_->signal(SIGTERM);
+    options_.note("executor '" + options_.kind + "': process " + std::to_string(process_->pid()) +
+                  " makes no progress and is stopped");
+  process_->signal(SIGTERM);
 }
 void ProcessExecutor::act(const Supervisor::Kill&) {
-  if (life_) life_->signal(SIGKILL);
+  if (process_) process_->signal(SIGKILL);
 }
 
 void ProcessExecutor::act(const Supervisor::Fail& fail) {
@@ -266,9 +265,9 @@ void ProcessExecutor::act(const Supervisor::Fail& fail) {
 }
 
 void ProcessExecutor::act(const Supervisor::GiveUp& gave_up) {
-  const std::string who = "executor '" + options_.kind + "': ";
-  outcome_ = refused_ ? Outcome{Error{refused_->code, who + refused_->context}}
-                      : Outcome{Error{Errc::kPeerLost, who + gave_up.why}};
+  const std::string where = "executor '" + options_.kind + "': ";
+  outcome_ = refused_ ? Outcome{Error{refused_->code, where + refused_->context}}
+                      : Outcome{Error{Errc::kPeerLost, where + gave_up.why}};
 }
 
 }  // namespace emplace::launcher

@@ -1,5 +1,5 @@
 #pragma once
-/// The parent's side: an executor whose devices are driven by another process, which may die of them.
+/// The parent's side: an executor that runs in a child process, so that a crash cannot take the parent down.
 
 #include <deque>
 #include <functional>
@@ -25,19 +25,19 @@ struct ProcessExecutorOptions {
   HelperCommand command;
   RealOptions real;
   runtime::ChildSupervisorOptions supervision;
-  /// Asked while a call waits; true ends it with kRunFailed. Empty: nobody interrupts.
+  /// Polled while a call blocks; true ends the call with kRunFailed. May be empty.
   std::function<bool()> interrupted;
-  /// Is told, in a line, what processes die of. Empty: nobody wants to know.
+  /// Receives one line for every process that fails. May be empty.
   std::function<void(const std::string&)> note;
 };
 
-/// Starts its process when it is first needed, and again after each death, by the rules of
-/// runtime/core/child_supervisor.h. An evaluation that its process did not survive is tried once more; then
-/// it is a measurement that is not valid and says why, also when it is asked for again. Errors of all calls:
-/// kPeerLost, processes die again and again; what the process refused with. Thread: one.
+/// Starts its process on first use, and restarts it by the rules of runtime/core/child_supervisor.h. An
+/// evaluation that crashed its process is retried once; then it becomes an invalid measurement with the
+/// cause, which is remembered for later requests of the same placement. Errors of all calls: kPeerLost after
+/// too many restarts; the error with which the process refused the graph. Thread: one.
 class ProcessExecutor final : public RealExecutor, public PolledExecutor {
  public:
-  /// `graph` and `devices` must outlive it.
+  /// `graph` and `devices` must outlive the executor.
   ProcessExecutor(const OpGraph& graph, const DeviceSet& devices, ProcessExecutorOptions options,
                   const Clock& clock);
 
@@ -46,7 +46,7 @@ class ProcessExecutor final : public RealExecutor, public PolledExecutor {
   Result<Unit> trace(std::span<const DeviceId> placement, Measurement& out, Schedule& schedule) override;
   Result<Verification> verify(std::span<const DeviceId> placement) override;
   Result<ExecutorProfile> profile() override;
-  /// Of the process that was ready last.
+  /// Returns the synthetic types that the last ready process reported.
   std::vector<std::string> synthetic_types() const override { return synthetic_types_; }
 
   void begin(std::span<const DeviceId> placement) override;
@@ -54,8 +54,8 @@ class ProcessExecutor final : public RealExecutor, public PolledExecutor {
   bool broken() const override { return supervisor_.gave_up(); }
 
   int restarts() const { return supervisor_.restarts(); }
-  /// Of the process at hand; 0: there is none.
-  pid_t pid() const { return life_ ? life_->pid() : 0; }
+  /// Returns the pid of the current process; 0 if there is none.
+  pid_t pid() const { return process_ ? process_->pid() : 0; }
 
  private:
   using Supervisor = runtime::ChildSupervisor;
@@ -66,7 +66,7 @@ class ProcessExecutor final : public RealExecutor, public PolledExecutor {
 
   void ask(messages::PlacementTask task, std::span<const DeviceId> placement);
   Outcome wait();
-  /// Asks for a task, and waits for its answer.
+  /// Requests a task and waits for its answer.
   template <class A>
   Result<A> answer_to(messages::PlacementTask task, std::span<const DeviceId> placement);
   template <class A>
@@ -77,7 +77,7 @@ class ProcessExecutor final : public RealExecutor, public PolledExecutor {
   void turn();
   void take_messages();
   void on_message(const Channel::Received& received);
-  void tell(Supervisor::Event event);
+  void handle(Supervisor::Event event);
   void act(const Supervisor::Start& start);
   void act(const Supervisor::Send& send);
   void act(const Supervisor::Terminate& terminate);
@@ -91,18 +91,18 @@ class ProcessExecutor final : public RealExecutor, public PolledExecutor {
   const ProcessExecutorOptions options_;
   const Clock& clock_;
   messages::PrepareExecutor prepare_;
-  messages::Bytes graph_bytes_;  // As prepare_ names them.
+  messages::Bytes graph_bytes_;  // The graph, in the bulk section that prepare_ refers to.
   Supervisor supervisor_;
-  std::deque<Supervisor::Event> events_;  // Not yet told: actions make new ones.
-  bool telling_ = false;
-  std::unique_ptr<HelperProcess> life_;
+  std::deque<Supervisor::Event> events_;  // Not yet handled; actions may add events.
+  bool handling_ = false;                 // Whether handle() is on the stack.
+  std::unique_ptr<HelperProcess> process_;
   std::uint64_t ids_ = 0;
   messages::RunPlacement request_;
-  messages::Bytes placement_;  // Of the request.
+  messages::Bytes placement_;  // The placement of request_.
   std::optional<Outcome> outcome_;
   std::optional<Error> refused_;
   std::vector<std::string> synthetic_types_;
-  std::unordered_map<std::string, Measurement> failed_;  // By placement: what no process survived.
+  std::unordered_map<std::string, Measurement> failed_;  // Measurements that crashed all tries, by placement.
 };
 
 }  // namespace emplace::launcher

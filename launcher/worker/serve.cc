@@ -30,17 +30,18 @@ namespace {
 
 constexpr int kBeatMs = 200;
 
-void say(const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); }
+void print_error(const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); }
 
-/// The device is gone and every further call could hang or lie: no destructor runs.
+/// Ends the process after a lost device. Further device calls may hang or return wrong data, so no destructor
+/// runs.
 [[noreturn]] void end_poisoned(const std::string& why) {
-  say(printable(why, 500));
+  print_error(printable(why, 500));
   std::fflush(stderr);
   ::_exit(kDeviceLostStatus);
 }
 
-/// The channel, shared by the thread that measures and the one that listens and beats. Nothing is left to do
-/// once the parent is gone, so the process ends where that shows.
+/// The channel, shared by the measuring thread and the thread that receives and sends heartbeats. The process
+/// exits as soon as a call finds that the parent is gone.
 class Line {
  public:
   explicit Line(const std::atomic<std::uint64_t>& progress) : channel_{kChannelFd}, progress_{progress} {}
@@ -56,7 +57,7 @@ class Line {
     }
   }
 
-  /// Blocks until something is asked.
+  /// Blocks until a request arrives.
   Channel::Received next() {
     const MutexLock hold{asking_};
     while (waiting_.empty()) asked_.wait(asking_);
@@ -65,7 +66,7 @@ class Line {
     return received;
   }
 
-  /// Of the other thread; never returns.
+  /// Main function of the receiving thread; never returns.
   [[noreturn]] void listen() {
     while (true) {
       send(messages::ExecutorBeat{progress_});
@@ -90,7 +91,7 @@ class Line {
   std::deque<Channel::Received> waiting_ EMPLACE_GUARDED_BY(asking_);
 };
 
-/// Of the command line.
+/// The command line.
 struct Settings {
   ChaosPlan chaos;
   pid_t parent = 0;
@@ -113,7 +114,7 @@ Result<Settings> parse_settings(int argc, const char* const* argv, const Executo
     } else if (program.option) {
       if (auto taken = program.option(word); !taken) return taken.error();
     } else {
-      return invalid(printable(word, 60), "is no option of emplace-exec-" + std::string{program.kind});
+      return invalid(printable(word, 60), "is not an option of emplace-exec-" + std::string{program.kind});
     }
   }
   auto plan = parse_chaos(chaos);
@@ -122,13 +123,13 @@ Result<Settings> parse_settings(int argc, const char* const* argv, const Executo
   return settings;
 }
 
-/// The parent's end of the channel is there: somebody started this by hand otherwise.
+/// Returns whether the process has a channel to a parent; it has none if it was started by hand.
 bool has_parent() {
   struct stat about {};
   return ::fstat(kChannelFd, &about) == 0 && S_ISSOCK(about.st_mode);
 }
 
-/// What measures, with all that it points into.
+/// The executor with the graph and devices that it points into.
 struct Prepared {
   OpGraph graph;
   DeviceSet devices;
@@ -143,8 +144,7 @@ Result<std::unique_ptr<Prepared>> prepare(const Channel::Received& received, con
   if (!bytes) return bytes.error();
   auto graph = parse_graph(*bytes, "the graph", {.format = GraphFormat::kEmplace});
   if (!graph) return graph.error();
-  if (graph_sha256(*graph) != asked->graph_sha256)
-    return invalid("the graph", "is not the one that was named");
+  if (graph_sha256(*graph) != asked->graph_sha256) return invalid("the graph", "does not match its sha256");
   auto devices = devices_of(*asked);
   if (!devices) return devices.error();
   progress.fetch_add(1);
@@ -161,18 +161,18 @@ Result<std::unique_ptr<Prepared>> prepare(const Channel::Received& received, con
   return prepared;
 }
 
-/// What an executor measured, as it is told: with a label, and with the reason where there is no step time.
+/// Adds the label, and the reason if the measurement is not valid.
 void complete(Measurement& m, const ExecutorProgram& program, std::size_t devices) {
   m.peak_bytes.resize(devices);
   m.busy_s.resize(devices);
   if (!program.takes_real_time) return;
   if (m.label == MeasurementLabel::kSimulated) m.label = measured_label(m.synthetic_share, false);
   if (!m.valid && m.failure.empty())
-    m.failure = "oom: " + std::to_string(m.bytes_over) + " bytes more than there were";
+    m.failure = "oom: " + std::to_string(m.bytes_over) + " bytes more than the device has";
 }
 
-/// What came of measuring a placement. What went wrong with the placement is part of the answer; errors are
-/// the parent's mistakes, and a device that is lost.
+/// Returns the answer for a measured placement. A placement that fails is an invalid measurement. Errors:
+/// those caused by the parent (kInvalid), and kDeviceLost.
 Result<Measurement> answer_of(const Result<Unit>& done, Measurement measured, const ExecutorProgram& program,
                               std::size_t devices) {
   if (!done && (done.error().code == Errc::kInvalid || done.error().code == Errc::kDeviceLost))
@@ -186,7 +186,7 @@ Result<Measurement> answer_of(const Result<Unit>& done, Measurement measured, co
   return measured;
 }
 
-/// Does what was asked, and sends the answer.
+/// Runs the requested task and sends the answer.
 Result<Unit> run(const Channel::Received& received, const messages::RunPlacement& asked, Prepared& prepared,
                  const ExecutorProgram& program, Line& line) {
   EMPLACE_TRY_ASSIGN(const auto bytes, messages::section_of(received.bulk, asked.placement));
@@ -219,23 +219,23 @@ Result<Unit> run(const Channel::Received& received, const messages::RunPlacement
       return Unit{};
     }
   }
-  return invalid("executor process", "was asked for an unknown task");
+  return invalid("executor process", "received an unknown task");
 }
 
 }  // namespace
 
 int serve_executor(int argc, const char* const* argv, const ExecutorProgram& program) {
   process::prepare_process();
-  // Interrupts and hang-ups of a terminal reach the whole group; the parent decides what they mean.
+  // A terminal sends SIGINT and SIGHUP to the whole process group; only the parent handles them.
   for (const int signal : {SIGINT, SIGHUP}) ::signal(signal, SIG_IGN);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   const std::string name = "emplace-exec-" + std::string{program.kind};
   const auto settings = parse_settings(argc, argv, program);
-  if (!settings) return say("error: " + settings.error().context), 2;
+  if (!settings) return print_error("error: " + settings.error().context), 2;
   if (settings->version) return std::printf("%s %s\n", name.c_str(), program.version.c_str()), 0;
   if (!has_parent() || (settings->parent != 0 && ::getppid() != settings->parent))
-    return say("error: " + name + ": is started by emplace; use emplace evaluate --executor " +
-               std::string{program.kind}),
+    return print_error("error: " + name + ": cannot run by itself; use emplace evaluate --executor " +
+                       std::string{program.kind}),
            2;
   std::atomic<std::uint64_t> progress{0};
   Line line{progress};
@@ -245,7 +245,7 @@ int serve_executor(int argc, const char* const* argv, const ExecutorProgram& pro
   if (!prepared) {
     line.send(messages::ExecutorRefused{static_cast<std::uint8_t>(prepared.error().code),
                                         prepared.error().context});
-    while (true) (void)line.next();  // Until the parent hangs up.
+    while (true) (void)line.next();  // The process exits when the parent closes the channel.
   }
   line.send(messages::ExecutorReady{std::string{program.kind}, program.version,
                                     (*prepared)->executor->synthetic_types()});
@@ -254,8 +254,8 @@ int serve_executor(int argc, const char* const* argv, const ExecutorProgram& pro
     progress.fetch_add(1);
     const auto asked = received.as<messages::RunPlacement>();
     if (!asked) {
-      say(asked.error().context);
-      ::_exit(1);  // Another thread is still here.
+      print_error(asked.error().context);
+      ::_exit(1);  // Skip destructors: the receiving thread still uses `line`.
     }
     const auto done = run(received, *asked, **prepared, program, line);
     if (done) continue;

@@ -13,27 +13,27 @@
 
 namespace emplace::launcher {
 
-/// What one kind of executor brings along.
+/// The properties of one kind of executor.
 struct ExecutorProgram {
   std::string_view kind;        ///< "cpu", "cuda", "fake"
-  std::string version;          ///< Of what it computes with: "oneDNN 2.6.3".
+  std::string version;          ///< Version of the library that computes: "oneDNN 2.6.3".
   bool takes_real_time = true;  ///< False: its times are simulated, and are labelled so.
-  /// `graph` and `devices` outlive what is made. Errors: kUnsupported and the like: it cannot run this graph
-  /// here, and no restart would change that; kDeviceLost: another process might.
+  /// Makes the executor; `graph` and `devices` outlive it. Errors: kDeviceLost if another process may
+  /// succeed; any other (kUnsupported, …) if this graph cannot run here even after a restart.
   std::function<Result<std::unique_ptr<RealExecutor>>(const OpGraph& graph, const DeviceSet& devices,
                                                       const RealOptions& options)>
       make;
-  /// Before it says that it is ready, about a second at most: does this device compute? Empty: nothing to
-  /// test.
+  /// Checks that the device computes correctly before the process reports ready; takes about a second at
+  /// most. Empty: no test.
   std::function<Result<Unit>()> self_test = {};
-  /// An option of its own, "--delay=5ms". Errors: kInvalid. Empty: it has none.
+  /// Parses an option of this kind, e.g. "--delay=5ms". Errors: kInvalid. Empty: it has no options.
   std::function<Result<Unit>(std::string_view option)> option = {};
 };
 
-/// Reads a graph from its parent, measures what that asks for on this thread, one placement at a time, and
-/// shows by heartbeats from another that it lives and gets on. Ends with its parent. Returns the exit status;
-/// a lost device ends the process at once with kDeviceLostStatus, after a line on standard error. Options:
-/// --parent=PID, --crash-every=N, --hang-every=N, --poison-every=N, --oom-every=N (for tests), --version.
+/// Receives a graph from the parent, then measures placements on this thread, one at a time; another thread
+/// sends heartbeats with the progress. Ends with its parent. Returns the exit status; a lost device ends the
+/// process at once with kDeviceLostStatus, after a line on standard error. Options: --parent=PID,
+/// --crash-every=N, --hang-every=N, --poison-every=N, --oom-every=N (for tests), --version.
 int serve_executor(int argc, const char* const* argv, const ExecutorProgram& program);
 
 }  // namespace emplace::launcher

@@ -226,7 +226,7 @@ TEST_F(ProcessExecutorTest, AProgramThatCannotStartSaysWhy) {
   Measurement m;
   const auto done = executor->measure(placement(1), m);
   ASSERT_FALSE(done.ok());
-  EXPECT_THAT(done.error().context, HasSubstr("crashed: exit status 2: error: --nonsense: is no option"));
+  EXPECT_THAT(done.error().context, HasSubstr("crashed: exit status 2: error: --nonsense: is not an option"));
   const auto missing = helper_program("cuda-of-another-build");
   ASSERT_FALSE(missing.ok());
   EXPECT_THAT(missing.error().context, HasSubstr("emplace-exec-cuda-of-another-build is not beside"));
@@ -239,7 +239,7 @@ TEST_F(ProcessExecutorTest, ARefusalIsSaidBeforeAnythingRunsAndIsFinal) {
     const auto done = executor->measure(placement(1), m);
     ASSERT_FALSE(done.ok());
     EXPECT_EQ(done.error().code, Errc::kUnsupported);
-    EXPECT_EQ(done.error().context, "executor 'fake': refuses every graph, as it was told to");
+    EXPECT_EQ(done.error().context, "executor 'fake': refuses every graph because of --refuse");
   }
   EXPECT_TRUE(executor->broken());
   EXPECT_EQ(executor->restarts(), 0);
