@@ -228,7 +228,7 @@ class Wiring {
         if (config_.run.optimizer) options.optimizer = std::move(warm.checkpoint.optimizer);
       }
     }
-    options.imitation = {to_imitate(config_, baselines_), config_.policy.start_probability};
+    options.imitation = {imitation_target(config_, baselines_), config_.policy.start_probability};
     return node.spawn<actors::Learner>(actors::kLearner, Home::kOwnLoop, options, placers());
   }
 

@@ -74,7 +74,7 @@ Result<LoggedRun> open_logged_run(const std::filesystem::path& directory) {
   EMPLACE_TRY_ASSIGN(const auto rows, run.db->header().graphs());
   EMPLACE_TRY_ASSIGN(run.task,
                      rows.empty() ? task_from_files(run, where) : kept_task(rows, where, run.config));
-  if (began_at_baselines(run.facts)) {
+  if (started_from_baselines(run.facts)) {
     EMPLACE_TRY_ASSIGN(run.baselines, load_baselines(directory, *run.task));
   }
   return run;
@@ -83,7 +83,7 @@ Result<LoggedRun> open_logged_run(const std::filesystem::path& directory) {
 Result<std::unique_ptr<policy::Placer>> policy_of(const LoggedRun& run) {
   auto placer = make_placer(run.config, *run.task, run.baselines);
   if (!placer) return placer;
-  const Placement wanted = to_imitate(run.config, run.baselines);
+  const Placement wanted = imitation_target(run.config, run.baselines);
   if (!wanted.empty() && run.config.run.policy.empty()) {
     EMPLACE_TRY(policy::imitate(**placer, {wanted, run.config.policy.start_probability}));
   }

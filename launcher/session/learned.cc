@@ -54,7 +54,7 @@ Result<RunConfig> config_of(const LearnRequest& request) {
                                                               record::Reading::kQuietOrLive));
     EMPLACE_TRY_ASSIGN(const auto facts, db->header().facts());
     config = recorded_config(facts.config_toml, printable(request.policy) + ": config");
-    improves = began_at_baselines(facts);
+    improves = started_from_baselines(facts);
   }
   if (!config) return config;
   if (!request.method.empty() && config->policy.method != request.method) {

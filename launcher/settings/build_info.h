@@ -1,5 +1,5 @@
 #pragma once
-/// What this program is: version, build type and the optional parts that were built in.
+/// Version, build type and the optional parts that are built in.
 
 #include <string>
 #include <vector>
@@ -10,12 +10,12 @@ struct BuildInfo {
   std::string version;     ///< "0.1.0"
   std::string build_type;  ///< "Release"
   std::string compiler;
-  std::vector<std::string> parts;    ///< Optional parts that are in.
-  std::vector<std::string> without;  ///< Those that are not.
+  std::vector<std::string> parts;    ///< Optional parts that are built in.
+  std::vector<std::string> without;  ///< Optional parts that are not built in.
 };
 
 const BuildInfo& build_info();
-/// The lines of `emplace --version`.
+/// Returns the text of `emplace --version`.
 std::string describe(const BuildInfo& info);
 
 }  // namespace emplace::launcher

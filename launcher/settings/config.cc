@@ -12,16 +12,16 @@ namespace emplace::launcher {
 Settings RunConfig::settings() {
   Settings s;
   s.add_section("run", "The run as a whole.", run);
-  s.add_section("input", "What is placed, and on what.", input);
-  s.add_section("objective", "What a placement is judged by.", objective);
+  s.add_section("input", "The graphs to place, and the machine.", input);
+  s.add_section("objective", "The objective of placements.", objective);
   s.add_section("pipeline", "How episodes flow between samplers, executors and the learner.", pipeline);
-  s.add_section("executor", "What measures placements.", executor);
+  s.add_section("executor", "The executors, which measure placements.", executor);
   s.add_section("policy",
-                "The method, and what methods share. Defaults are those of hierarchical, preset tuned; "
-                "each method and preset has its own.",
+                "The method, and settings that methods share. Defaults shown are those of hierarchical with "
+                "preset tuned; each method and preset has its own.",
                 policy);
   s.add_section("policy.features",
-                "What the networks see of an op: hierarchical, colocrl, random-grouping, simple-planner.",
+                "Op features that the networks get: hierarchical, colocrl, random-grouping, simple-planner.",
                 policy.features);
   s.add_section("policy.hierarchical", "The Hierarchical Planner.", policy.hierarchical);
   s.add_section("policy.sequence", "The sequence placers: colocrl, spotlight, random-grouping.",
@@ -29,16 +29,15 @@ Settings RunConfig::settings() {
   s.add_section("policy.simple-planner", "The Simple Planner.", policy.simple_planner);
   s.add_section("policy.placeto", "Placeto and its ablations.", policy.placeto);
   s.add_section("policy.sweep", "The sweep placer.", policy.sweep);
-  s.add_section("reward", "What a measured placement costs the learner, and what it is held against.",
-                reward);
-  s.add_section("compare", "What the result is compared with.", compare);
-  s.add_section("record", "How the run is kept.", record);
+  s.add_section("reward", "The reward of a measured placement, and its baseline.", reward);
+  s.add_section("compare", "Methods that the result is compared with.", compare);
+  s.add_section("record", "How the run is recorded.", record);
   return s;
 }
 
 namespace {
 
-/// The method and the preset that a config is to have: an assignment has the last word.
+/// The method and the preset of a config. An assignment overrides the file.
 struct Chosen {
   std::string method, preset;
 };
@@ -56,7 +55,7 @@ Result<Chosen> choose(std::string_view toml, std::string_view where,
   return Chosen{config.policy.method, config.policy.preset};
 }
 
-/// Reads a document whose old keys mean what they meant for `method`.
+/// Reads a document, with its old keys as those of `method`.
 Result<Unit> read_into(RunConfig& config, TomlDocument document, std::string_view method, ConfigFrom from) {
   EMPLACE_TRY_ASSIGN(const auto moved, move_old_keys(document, method));
   EMPLACE_TRY(read_settings(config.settings(), std::move(document)));
@@ -71,11 +70,11 @@ Result<Unit> assign(RunConfig& config, std::string_view assignment, std::string_
     return invalid("--set " + printable(assignment, 80), "is not section.key=value");
   }
   if (!is_utf8(assignment))
-    return invalid("--set " + printable(assignment, 80), "is no UTF-8, and the run's config must be",
-                   "give what it names another name");
+    return invalid("--set " + printable(assignment, 80), "is not UTF-8, as the run's config must be",
+                   "rename the file that it names");
   const std::string section{assignment.substr(0, dot)}, key{assignment.substr(dot + 1, equals - dot - 1)},
       value{assignment.substr(equals + 1)};
-  // The line of a document of one key says nothing.
+  // Drop the line number: the document has one key.
   const auto at_key = [&](const Error& error) {
     const bool has_line = error.context.starts_with("--set:");
     const std::string what = has_line ? error.context.substr(error.context.find(": ")) : ": " + error.context;
@@ -132,7 +131,7 @@ Result<RunConfig> load_config(const std::filesystem::path& path, std::span<const
   for (std::string& graph : config->input.graphs) inputs.push_back(&graph);
   for (std::string* input : inputs) {
     const std::filesystem::path beside = path.parent_path() / *input;
-    // Of a pattern the folder must be there.
+    // A pattern is resolved beside the config if its folder exists there.
     const bool pattern = input->find('*') != std::string::npos;
     if (!input->empty() && std::filesystem::exists(pattern ? beside.parent_path() : beside))
       *input = std::filesystem::absolute(beside).lexically_normal().string();
@@ -143,7 +142,7 @@ Result<RunConfig> load_config(const std::filesystem::path& path, std::span<const
 Result<Unit> set_option(RunConfig& config, std::string_view assignment) {
   const auto known = policy::methods();
   const std::string method = config.policy.method;
-  // An unknown method is refused by check_config.
+  // check_config() reports an unknown method.
   const bool is_known = std::find(known.begin(), known.end(), method) != known.end();
   return assign(config, assignment, is_known ? std::string_view{method} : known.front());
 }
@@ -160,13 +159,14 @@ Result<Unit> check_config(RunConfig c) {
   EMPLACE_TRY(method_defaults(c.policy.method, c.policy.preset));
   EMPLACE_TRY(check_ranges(c.settings()));
   if (c.executor.window < c.pipeline.placements_per_lease)
-    return invalid("executor.window", "is less than pipeline.placements_per_lease, so no lease would fit",
+    return invalid("executor.window", "is less than pipeline.placements_per_lease: no lease would fit",
                    "use at least " + std::to_string(c.pipeline.placements_per_lease));
   if (c.reward.valid_target > 0 && !c.reward.reward.graded_memory)
-    return invalid("reward.valid_target", "adapts the penalty of reward.graded_memory", "set that to true");
+    return invalid("reward.valid_target", "needs reward.graded_memory, whose penalty it adapts",
+                   "set reward.graded_memory = true");
   if (c.pipeline.batch_episodes > c.pipeline.controllers * c.pipeline.max_outstanding) {
     return invalid("pipeline.batch_episodes", "is more than controllers · max_outstanding",
-                   "no batch would ever be full");
+                   "reduce it: no batch would ever be full");
   }
   const bool steps = c.policy.method.starts_with("placeto");
   const auto returns = c.reward.baseline.returns;
@@ -174,7 +174,7 @@ Result<Unit> check_config(RunConfig c) {
   const bool by_host = c.reward.per == actors::BaselinePer::kHost;
   if (learns(c) && steps != (returns != policy::Returns::kPlacement)) {
     return invalid("reward.returns",
-                   "= '" + std::string{word_of(returns)} + "' does not go with policy.method = '" +
+                   "= '" + std::string{word_of(returns)} + "' does not work with policy.method = '" +
                        c.policy.method + "'",
                    steps ? "an episode is a sequence of steps: use intermediate or final"
                          : "an episode is a set of placements: use placement");
@@ -186,49 +186,52 @@ Result<Unit> check_config(RunConfig c) {
                    "use step-mean with placeto");
   const bool alone = returns == policy::Returns::kPlacement && baseline != policy::BaselineKind::kSelfCritic;
   if (!alone && by_host)
-    return invalid("reward.baseline_per", "= 'host' needs placements that are measured by themselves",
-                   "an episode of steps, or one with its own critic, may have several hosts: use run");
+    return invalid("reward.baseline_per", "= 'host' needs independently measured placements",
+                   "use run: an episode of steps or with self-critic may span several hosts");
   if (c.run.deterministic && by_host)
-    return invalid("reward.baseline_per", "= 'host' makes what is learned depend on who measured it",
+    return invalid("reward.baseline_per",
+                   "= 'host' makes learning depend on which host measured a placement, which "
+                   "run.deterministic excludes",
                    "use controller or run with run.deterministic");
   if (!alone && c.reward.outlier > 0)
-    return invalid("reward.outlier", "needs placements that are measured by themselves",
+    return invalid("reward.outlier", "needs independently measured placements",
                    "use 0 with placeto and with self-critic");
   if (!c.input.graphs.empty() && !steps && c.policy.method != "sweep")
-    return invalid("input.graphs", "needs a policy that places any graph",
+    return invalid("input.graphs", "needs a policy that can place any graph",
                    "use policy.method = \"placeto\" or \"sweep\"");
   if ((c.executor.kind == "replay") != !c.executor.log.empty())
     return invalid("executor.log",
-                   c.executor.log.empty() ? "is missing" : "is for executor.kind = 'replay' alone",
-                   c.executor.log.empty() ? "name the run whose log is to answer" : "leave it out");
+                   c.executor.log.empty() ? "is missing" : "is only for executor.kind = 'replay'",
+                   c.executor.log.empty() ? "name the run to replay" : "remove it");
   if (c.executor.kind == "replay" && baseline == policy::BaselineKind::kSelfCritic)
-    return invalid("reward.baseline", "= 'self-critic' asks for placements that no log has",
+    return invalid("reward.baseline", "= 'self-critic' needs measurements that no log has",
                    "use moving-average with executor.kind = \"replay\"");
   if (auto chaos = parse_chaos(c.executor.chaos); !chaos)
     return invalid("executor.chaos", chaos.error().context);
   if (uses_processes(c)) {
     if (c.objective.kind != Objective::kStepTime)
-      return invalid("executor.kind", "= '" + c.executor.kind + "' measures step times",
+      return invalid("executor.kind", "= '" + c.executor.kind + "' measures only step times",
                      "use objective.kind = \"step-time\", or executor.kind = \"sim\"");
     if (c.reward.source == RewardSource::kLocal)
       return invalid("reward.source",
-                     "= 'local' has samplers simulate, and executor.kind is '" + c.executor.kind + "'",
+                     "= 'local' simulates in the samplers, but executor.kind is '" + c.executor.kind + "'",
                      "use \"executors\"");
     if (!(c.executor.deadline.seconds > 0))
       return invalid("executor.deadline", "must be more than 0", "use \"30s\"");
   } else if (!c.executor.chaos.empty() || c.executor.process) {
     return invalid(c.executor.chaos.empty() ? "executor.process" : "executor.chaos",
-                   "needs an executor that lives in a process", "use executor.kind = \"fake\"");
+                   "needs an executor that runs in its own process", "use executor.kind = \"fake\"");
   }
   if (c.run.starts.empty()) return invalid("run.starts", "is empty", "use [\"scratch\"]");
   if (c.run.budget.seconds <= 0 && c.run.episodes == 0 && c.run.evaluations == 0)
     return invalid("run.budget", "is 0 and so are run.episodes and run.evaluations",
-                   "one of them must end the run");
+                   "set one of them to end the run");
   if (c.run.deterministic && c.run.episodes == 0)
     return invalid("run.deterministic", "needs run.episodes",
-                   "a run that ends by the clock cannot repeat itself");
+                   "set it: a run that ends by wall time is not repeatable");
   if (c.input.graph.empty() == c.input.graphs.empty())
-    return invalid("input.graph", c.input.graph.empty() ? "is missing" : "and input.graphs are both given");
+    return invalid("input.graph", c.input.graph.empty() ? "is missing" : "conflicts with input.graphs",
+                   c.input.graph.empty() ? "name a graph file" : "remove one of them");
   return Unit{};
 }
 

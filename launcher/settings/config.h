@@ -1,7 +1,7 @@
 #pragma once
-/// What `emplace run` is told: one struct per section of a config file. Each lists its own settings, and
-/// embeds the options of what it configures, which list theirs. From these lists come the reader, --set, the
-/// resolved copy, configs/reference.toml and docs/reference/config.md.
+/// The config of `emplace run`: one struct per section of a config file. Each lists its own settings and
+/// embeds the options of the component that it configures, which list theirs. The reader, --set, the resolved
+/// copy, configs/reference.toml and docs/reference/config.md are derived from these lists.
 
 #include <array>
 #include <cstdint>
@@ -25,23 +25,22 @@
 
 namespace emplace::launcher {
 
-/// Words of run.starts: a policy that learns from nothing, and one that starts at the best simple placement
+/// Values of run.starts: a policy with random weights, and one that starts from the best baseline placement
 /// of each graph.
 inline constexpr const char* kScratch = "scratch";
 inline constexpr const char* kBestBaseline = "best-baseline";
 inline constexpr std::array<std::string_view, 2> kRunStarts{kScratch, kBestBaseline};
 
-/// The numbers of a method: as its paper has them, or as we found them to do better
-/// (docs/reference/learning.md says by how much).
+/// Default settings of a method: those of its paper, or tuned ones (results: docs/reference/learning.md).
 inline constexpr std::array<std::string_view, 2> kPresets{"paper", "tuned"};
 
-/// What is placed together.
+/// How ops are grouped for placement.
 enum class GroupingRule : std::uint8_t {
   kScope,       ///< Scopes of the graph.
-  kClass,       ///< Declared co-location alone.
-  kColocation,  ///< The papers' rule on top of it.
+  kClass,       ///< Declared co-location only.
+  kColocation,  ///< Declared co-location and the papers' co-location heuristic.
   kPrefix,      ///< The first two levels of the scopes.
-  kRandom,
+  kRandom,      ///< Random groups.
 };
 constexpr auto enum_words(GroupingRule) {
   return EnumWords{
@@ -51,7 +50,7 @@ constexpr auto enum_words(GroupingRule) {
                  EnumWord{GroupingRule::kRandom, "random"}}};
 }
 
-/// What measures placements.
+/// Component that measures placements.
 enum class RewardSource : std::uint8_t { kExecutors, kLocal };
 constexpr auto enum_words(RewardSource) {
   return EnumWords{"source of rewards", std::array{EnumWord{RewardSource::kExecutors, "executors"},
@@ -70,19 +69,23 @@ struct RunSection {
   bool optimizer = false;
 
   void list(Settings& s) {
-    s.add("seed", seed, "Seed of every random number of the run.");
-    s.add("budget", budget, "Wall time of the whole run, shared evenly by its starts; \"0s\": no limit.");
-    s.add("episodes", episodes, "Episodes after which each start ends; 0: no limit.");
-    s.add("evaluations", evaluations, "Measured placements after which each start ends; 0: no limit.");
+    s.add("seed", seed, "Seed of the run's random number generators.");
+    s.add("budget", budget, "Wall time of the whole run, divided evenly among its starts; \"0s\": no limit.");
+    s.add("episodes", episodes, "Number of episodes after which each start ends; 0: no limit.");
+    s.add("evaluations", evaluations,
+          "Number of measured placements after which each start ends; 0: no limit.");
     s.add("dir", dir, "Run directory; empty: runs/NAME-TIME.");
     s.add("deterministic", deterministic,
-          "Makes the same bits of the same seed, whatever the timing; slower.");
-    s.add("lag", lag, "Updates between drawing an episode and learning from it, with run.deterministic.");
-    s.add("starts", starts, one_of(kRunStarts), "Policies that are learned, one after the other.");
+          "Makes results depend only on the seed, bit for bit, not on timing; slower.");
+    s.add("lag", lag,
+          "Number of updates between drawing an episode and learning from it, with run.deterministic.");
+    s.add("starts", starts, one_of(kRunStarts),
+          "Initial policies, learned one after the other: random weights (scratch) or the best baseline "
+          "placement (best-baseline).");
     s.add("policy", policy,
-          "Checkpoint that the policy starts from: a run directory (its newest), RUN@UPDATE or RUN@best; "
+          "Checkpoint that the policy starts from: RUN (its newest checkpoint), RUN@UPDATE or RUN@best; "
           "empty: random weights.");
-    s.add("optimizer", optimizer, "Takes the optimiser of that checkpoint along, as --branch does.");
+    s.add("optimizer", optimizer, "Also loads the optimizer state of run.policy, as --branch does.");
   }
 };
 
@@ -95,20 +98,19 @@ struct InputSection {
   void list(Settings& s) {
     s.add("graph", graph, "Graph file.");
     s.add("graphs", graphs,
-          "Graph files, folders or patterns that one policy learns on in turn (placeto, sweep).");
+          "Graph files, folders or patterns; one policy learns on all graphs in turn (placeto, sweep).");
     reading.list(s);
-    s.add("devices", devices,
-          "Device file; empty: the machine that a workload of dnn-partitioning brings along.");
+    s.add("devices", devices, "Device file; empty: the machine that a dnn-partitioning workload contains.");
     s.add("rules", rules,
-          "Rules file: pins, allowed devices, co-location (docs/guide/rules.md); empty: none.");
-    s.add("reserve", reserve, at_least(0), "Share of each device's memory that is kept free.");
+          "Rules file with pins, allowed devices and co-location (docs/guide/rules.md); empty: none.");
+    s.add("reserve", reserve, at_least(0), "Share of each device's memory that is kept free, 0 to 1.");
   }
 };
 
 struct ObjectiveSection {
   Objective kind = Objective::kStepTime;
 
-  void list(Settings& s) { s.add("kind", kind, "What a placement is judged by."); }
+  void list(Settings& s) { s.add("kind", kind, "Objective that placements are compared by."); }
 };
 
 struct PipelineSection {
@@ -118,19 +120,22 @@ struct PipelineSection {
   double speculate = 0.99;
 
   void list(Settings& s) {
-    s.add("controllers", controllers, at_least(1), "Samplers.");
+    s.add("controllers", controllers, at_least(1), "Number of samplers.");
     s.add("max_outstanding", max_outstanding, at_least(1),
-          "Episodes of one sampler that are not yet learned from, at most.");
-    s.add("batch_episodes", batch_episodes, at_least(1), "Episodes per update.");
+          "Maximum number of a sampler's episodes that are drawn but not yet learned from.");
+    s.add("batch_episodes", batch_episodes, at_least(1), "Number of episodes per update.");
     s.add("placements_per_lease", placements_per_lease, at_least(1),
-          "Placements that an executor is sent in one message, at most.");
-    s.add("redraws", redraws,
-          "How often a sampler draws again what it has proposed before; 0: it may repeat itself.");
+          "Maximum number of placements in a lease.");
+    s.add(
+        "redraws", redraws,
+        "Maximum number of times that a sampler resamples an episode that repeats earlier placements; 0: no "
+        "resampling.");
     s.add("max_staleness", max_staleness,
-          "Versions of the policy after which an episode is not learned from.");
+          "Maximum number of updates between drawing an episode and learning from it; staler episodes are "
+          "dropped.");
     s.add("speculate", speculate, between(0, 1),
-          "Share of recent leases: one that takes twice as long as they did goes to an idle executor too; 0, "
-          "or with run.deterministic: never.");
+          "Quantile of recent lease times; a lease that takes twice this time is also sent to an idle "
+          "executor. 0, or run.deterministic: never.");
   }
 };
 
@@ -142,7 +147,7 @@ struct ExecutorSection {
   double delay_spread = 1;
   std::vector<std::string> counts;
   std::string log;
-  TimingOptions timing;  ///< most_samples is thrice the samples.
+  TimingOptions timing;  ///< most_samples is three times `samples`.
   Duration deadline{30};
   std::uint32_t restarts = 5;
   bool process = false;
@@ -150,28 +155,32 @@ struct ExecutorSection {
 
   void list(Settings& s) {
     s.add("kind", kind, one_of(kExecutorKinds),
-          "What measures: the simulator, real devices (cpu, cuda: docs/reference/measurement.md), the "
-          "simulator that "
-          "takes `delay` per placement (fake), or what `log` has (replay).");
-    s.add("dispatch", dispatch, "Which ready op a device runs first.");
-    s.add("count", count, at_least(1), "Executors.");
+          "Kind of the executors: the simulator (sim), real devices (cpu, cuda: "
+          "docs/reference/measurement.md), the simulator with a delay (fake), or the measurements of `log` "
+          "(replay).");
+    s.add("dispatch", dispatch, "Order in which a device runs ready ops.");
+    s.add("count", count, at_least(1), "Number of executors.");
     s.add("window", window, at_least(1),
-          "Placements in flight at one executor, at most; no fewer than pipeline.placements_per_lease.");
+          "Maximum number of placements in flight at one executor; at least pipeline.placements_per_lease.");
     s.add("delay", delay, "Fake executors: time per placement.");
-    s.add("delay_spread", delay_spread, at_least(1), "Fake executors: longest over shortest time.");
+    s.add("delay_spread", delay_spread, at_least(1),
+          "Fake executors: ratio of the longest to the shortest time per placement.");
     s.add("counts", counts, one_of(kExecutorKinds),
-          "Kinds of executors that get work, should others join; empty: the one of `kind`.");
+          "Kinds of executors that get work if others join; empty: only `kind`.");
     s.add("log", log,
-          "Replay: the run whose log drives this one. Samplers propose its episodes, executors answer with "
-          "its measurements; only how is learned may differ.");
+          "Replay: run whose log drives this one. Samplers propose its episodes, and executors answer with "
+          "its measurements; only learning settings may differ.");
     timing.list(s);
-    s.add("deadline", deadline,
-          "Processes: time without progress after which a measurement is ended, at least ten times the "
-          "fastest one.");
-    s.add("restarts", restarts, "Processes: restarts of an executor within a minute; one more ends the run.");
-    s.add("process", process, "Fake executors: each in a process of its own, as real ones are.");
+    s.add(
+        "deadline", deadline,
+        "Executor processes: time without progress after which a measurement is stopped; at least ten times "
+        "the fastest measurement.");
+    s.add("restarts", restarts,
+          "Executor processes: maximum number of restarts of an executor within a minute; one more ends the "
+          "run.");
+    s.add("process", process, "Fake executors: run each in its own process, like real ones.");
     s.add("chaos", chaos,
-          "Processes, for tests: failures by count, "
+          "Executor processes, for tests: failures injected at every Nth measurement, "
           "\"crash-every=7,hang-every=31,oom-every=5,poison-every=11\".");
   }
 };
@@ -183,11 +192,12 @@ struct PolicySection : policy::PolicyOptions {
 
   void list(Settings& s) {
     s.add("preset", preset, one_of(kPresets),
-          "Which defaults the keys of this method have: the paper's, or those that did better "
+          "Defaults of the method's keys: those of its paper, or tuned ones that do better "
           "(docs/reference/learning.md).");
     s.add("grouping", grouping,
-          "What is placed together: scopes, declared co-location (class), the papers' rule on top of it, the "
-          "first two levels of scopes (prefix), or groups by lot. All but lots are merged to `groups`.");
+          "How ops are grouped for placement: by scope, by declared co-location (class), by that and the "
+          "papers' heuristic (colocation), by the first two scope levels (prefix), or at random. All but "
+          "random are merged down to `groups`.");
     policy::PolicyOptions::list(s);
     training.list(s);
   }
@@ -198,12 +208,13 @@ struct RewardSection : actors::ScoringOptions {
   double penalty_per_memory = 0;
 
   void list(Settings& s) {
-    s.add("source", source,
-          "What measures placements: executors, or each sampler by a simulator of its own.");
+    s.add(
+        "source", source,
+        "Component that measures placements: the executors, or each sampler with its own simulator (local).");
     actors::ScoringOptions::list(s);
     s.add("penalty_per_memory", penalty_per_memory,
-          "Cost that graded_memory adds per memory of the smallest GPU above the caps (of the smallest "
-          "device, where there is no GPU).");
+          "Penalty that graded_memory adds when memory exceeds the caps by the memory of the smallest GPU "
+          "(of the smallest device if there is no GPU).");
   }
 };
 
@@ -228,18 +239,20 @@ struct RecordSection {
   bool trace = false;
 
   void list(Settings& s) {
-    s.add("commit_every", commit_every, "Longest wait of a row for its commit.");
-    s.add("commit_rows", commit_rows, at_least(1), "Rows that are committed without waiting.");
-    s.add("durability", durability,
-          "What a commit waits for: the disk, or the operating system (process): a power cut then takes the "
-          "last seconds.");
-    s.add("checkpoint_every", checkpoint_every, "Updates between checkpoints; 0: only at the end.");
+    s.add("commit_every", commit_every, "Maximum time between writing a row and its commit.");
+    s.add("commit_rows", commit_rows, at_least(1), "Number of uncommitted rows that triggers a commit.");
+    s.add(
+        "durability", durability,
+        "What a commit waits for: the disk, or only the operating system (process), where a power cut loses "
+        "the last seconds.");
+    s.add("checkpoint_every", checkpoint_every, "Number of updates between checkpoints; 0: only at the end.");
     s.add("keep_every", keep_every,
-          "Updates between checkpoints that are kept, beside the first, the last two and the best "
-          "placement's; 0: all are kept.");
-    s.add("trace", trace,
-          "Notes what every actor does and when; at the end RUN/trace.json.gz, for Perfetto (run --trace "
-          "FILE names another file).");
+          "Number of updates between checkpoints that are kept, in addition to the first, the last two and "
+          "that of the best placement; 0: all are kept.");
+    s.add(
+        "trace", trace,
+        "Traces every actor and writes RUN/trace.json.gz for Perfetto at the end (--trace FILE sets another "
+        "file).");
   }
 };
 
@@ -254,58 +267,58 @@ struct RunConfig {
   CompareSection compare;
   RecordSection record;
 
-  /// What was read under a name of before: "policy.hidden is now policy.placeto.hidden". No setting.
+  /// Old keys that were read: "policy.hidden is now policy.placeto.hidden". Not a setting.
   std::vector<std::string> old_names;
 
-  /// Every setting, by section. It points into the config.
+  /// Returns every setting, by section. The result points into the config.
   Settings settings();
 };
 
-/// One line that names the new keys of a config in the old form; empty if there are none.
+/// Returns one line with the new names of the old keys that were read; empty if there are none.
 std::string old_names_warning(const RunConfig& config);
 
-/// False for methods that only draw.
+/// Returns whether the method learns; false for methods that only sample.
 bool learns(const RunConfig& config);
-/// Its executors live in processes of their own: those of real devices, and "fake" where it is asked for.
+/// Returns whether the executors run in separate processes: those of real devices, and "fake" if configured.
 bool uses_processes(const RunConfig& config);
 
-/// A config with the numbers of a method. Errors: kInvalid for an unknown method or preset.
+/// Returns a config with the defaults of a method. Errors: kInvalid for an unknown method or preset.
 Result<RunConfig> method_defaults(std::string_view method, std::string_view preset);
 
-/// Who wrote a config.
+/// Author of a config, which decides the values of missing keys.
 enum class ConfigFrom : std::uint8_t {
-  kPerson,  ///< Keys that are not there have the numbers of its method and preset.
-  kRecord,  ///< A run, which writes all keys: one that is not there was not known then, and stays
-            ///< as RunConfig has it, whatever presets say now.
+  kPerson,  ///< A user: missing keys have the defaults of the method and preset.
+  kRecord,  ///< A run, which writes all keys that exist: a missing key is newer than the run, and has the
+            ///< default of RunConfig whatever the presets have now.
 };
 
-/// Reads a config over the defaults of its method, then `assignments` ("section.key=value") over both;
-/// relative paths in [input] are looked up beside the file, then from the current folder. Keys of the old
-/// form are read as the keys that they have become (old_keys.cc). Errors: kIo; kInvalid with file and line:
-/// an unknown key (the nearest is named), a wrong kind, unit or word.
+/// Reads a config. `assignments` ("section.key=value") override the file, which overrides the defaults of its
+/// method. Relative paths in [input] are resolved against the folder of the file, then the current folder.
+/// Old keys are read as their new ones (old_keys.cc). Errors: kIo; kInvalid with file and line: an unknown
+/// key (with the nearest one), a wrong type, unit or word.
 Result<RunConfig> load_config(const std::filesystem::path& path,
                               std::span<const std::string> assignments = {},
                               ConfigFrom from = ConfigFrom::kPerson);
 Result<RunConfig> parse_config(std::string_view toml, std::string_view where,
                                std::span<const std::string> assignments = {},
                                ConfigFrom from = ConfigFrom::kPerson);
-/// What a run's record holds of its config.
+/// Parses the config in a run's record.
 inline Result<RunConfig> recorded_config(std::string_view toml, std::string_view where,
                                          std::span<const std::string> assignments = {}) {
   return parse_config(toml, where, assignments, ConfigFrom::kRecord);
 }
-/// "section.key=value", the value as TOML or as plain text. Errors: kInvalid.
+/// Applies "section.key=value", with the value as TOML or as plain text. Errors: kInvalid.
 Result<Unit> set_option(RunConfig& config, std::string_view assignment);
-/// Every key with its value, as TOML that parse_config reads back to the same config; `documented` adds what
-/// each means.
+/// Returns every key with its value as TOML, which parse_config() reads back to the same config; `documented`
+/// adds a comment to each key.
 std::string to_toml(RunConfig config, bool documented);
-/// "section.key" of every value that is not the same in both.
+/// Returns "section.key" of every value that differs.
 std::vector<std::string> differing_keys(RunConfig a, RunConfig b);
-/// Moves what a document has under old keys to the keys that they have become for `method`. What the method
-/// does not have is dropped: it had no effect then either. Returns "OLD is now NEW" for each. Errors
-/// (kInvalid): an old and its new key are both given. @pre one of policy::methods().
+/// Moves the values of old keys to the new keys of `method`. Keys that the method lacks are dropped; they
+/// never had an effect. Returns "OLD is now NEW" for each. Errors (kInvalid): an old key and its new key are
+/// both given. @pre `method` is one of policy::methods().
 Result<std::vector<std::string>> move_old_keys(TomlDocument& document, std::string_view method);
-/// Values that no run can have. Errors: kInvalid, naming the key.
+/// Checks the values and their combinations. Errors: kInvalid with the key.
 Result<Unit> check_config(RunConfig config);
 
 }  // namespace emplace::launcher

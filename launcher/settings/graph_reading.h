@@ -1,5 +1,5 @@
 #pragma once
-/// How a graph's file is read: what it is, and sizes for what it leaves open.
+/// How a graph file is read: its format, and sizes for its unknown dimensions.
 
 #include <cstdint>
 #include <filesystem>
@@ -17,15 +17,16 @@ struct GraphReading {
   std::uint64_t batch = 0;  ///< 0: not given.
 
   void list(Settings& s) {
-    s.add("from", from, "Format of the graph files; empty: recognised by content.");
-    s.add("shape", shape, "Sizes of dimensions that the graph files name: \"batch=8\", \"seq=512\".");
-    s.add("batch", batch, "Size of first dimensions that the graph files leave open; 0: not given.");
+    s.add("from", from, "Format of the graph files; empty: detected from their content.");
+    s.add("shape", shape, "Sizes of named dimensions of the graph files: \"batch=8\", \"seq=512\".");
+    s.add("batch", batch, "Size of unknown first dimensions of the graph files; 0: not given.");
   }
-  /// Errors (kInvalid): a format that does not exist, a malformed size.
+  /// Errors (kInvalid): an unknown format, a malformed size.
   Result<ReadOptions> options() const;
 };
 
-/// The file that holds the graph: `path` itself, or in a folder that TensorFlow saved its saved_model.pb.
+/// Returns the graph file: `path` itself, or saved_model.pb in it if `path` is a TensorFlow SavedModel
+/// folder.
 std::filesystem::path graph_file_of(const std::filesystem::path& path);
 
 }  // namespace emplace::launcher

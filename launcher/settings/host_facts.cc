@@ -17,7 +17,7 @@
 namespace emplace::launcher {
 namespace {
 
-/// As the kernel names it; empty where it does not.
+/// Returns the processor name from /proc/cpuinfo; empty if it has none.
 std::string processor() {
   std::ifstream info{"/proc/cpuinfo"};
   for (std::string line; std::getline(info, line);) {

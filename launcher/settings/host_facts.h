@@ -1,5 +1,5 @@
 #pragma once
-/// The machine that a process runs on, as it is kept with a run.
+/// Facts about this machine that are recorded with a run.
 
 #include <cstdint>
 #include <filesystem>
@@ -8,10 +8,11 @@
 namespace emplace::launcher {
 
 std::string host_name();
-std::uint64_t memory_bytes();  ///< 0: it does not say.
-/// 16 hex digits for a run that starts now in this folder; no other run has them.
+std::uint64_t memory_bytes();  ///< Physical memory [B]; 0 if it is unknown.
+/// Returns 16 hex digits that are unique to a run started now in this folder.
 std::string new_run_id(const std::filesystem::path& directory, std::int64_t started_wall_ns);
-/// One JSON object: processor, cores, memory_bytes, kernel, build_type, compiler, kernels (of the policies).
+/// Returns one JSON object: processor, cores, memory_bytes, kernel, build_type, compiler, kernels (the policy
+/// kernels).
 std::string host_facts();
 
 }  // namespace emplace::launcher

@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Errors (kIo) if there is no such file, naming the one beside it that may have been meant.
+/// Errors (kIo): no such file; the error gives the nearest file name in the same folder.
 Result<Unit> must_exist(const std::string& path) {
   std::error_code error;
   if (fs::exists(path, error)) return Unit{};
@@ -32,7 +32,7 @@ Result<Unit> must_exist(const std::string& path) {
   std::sort(names.begin(), names.end());
   const std::vector<std::string_view> views{names.begin(), names.end()};
   const std::string_view near = nearest_word(wanted.filename().string(), views);
-  std::string text = printable(path) + ": there is no such file";
+  std::string text = printable(path) + ": no such file";
   if (!near.empty()) text += "; did you mean '" + printable((wanted.parent_path() / near).string()) + "'?";
   return Error{Errc::kIo, std::move(text)};
 }
@@ -60,7 +60,8 @@ Result<AppliedRules> open_rules(const std::string& path, const OpGraph& graph, c
 }
 
 Result<Unit> must_fit(const Inputs& inputs) {
-  if (inputs.judge.objective != Objective::kStepTime) return Unit{};  // The proof is about live tensors.
+  if (inputs.judge.objective != Objective::kStepTime)
+    return Unit{};  // The proof covers only step time: it counts live tensors.
   return must_fit(inputs.graph, inputs.devices, inputs.constraints);
 }
 
@@ -74,7 +75,7 @@ Result<Inputs> open_inputs(const InputOptions& options) {
     share = *parsed;
   }
   std::optional<DeviceSet> devices;
-  if (!options.devices.empty()) {  // The quicker one first: its errors come at once.
+  if (!options.devices.empty()) {  // Read the small file first, so that its errors appear at once.
     auto opened = open_devices(options.devices, share);
     if (!opened) return opened.error();
     devices = *std::move(opened);
@@ -86,7 +87,7 @@ Result<Inputs> open_inputs(const InputOptions& options) {
     auto brought = machine_of(*graph, judge->objective, share);
     if (!brought) return invalid(printable(options.graph), brought.error().context);
     if (!*brought)
-      return invalid("--devices", "is missing", "name a device file, as configs/devices/quickstart.toml");
+      return invalid("--devices", "is missing", "name a device file, e.g. configs/devices/quickstart.toml");
     devices = **std::move(brought);
   }
   auto rules = open_rules(options.rules, *graph, *devices);

@@ -1,5 +1,5 @@
 #pragma once
-/// The files that most commands begin with.
+/// The input files of most commands.
 
 #include <string>
 #include <vector>
@@ -15,36 +15,36 @@
 
 namespace emplace::launcher {
 
-/// What commands that judge placements take: a graph, a machine, and how.
+/// Options of commands that evaluate placements: graph, machine, rules and objective.
 struct InputOptions {
   std::string graph, devices, reserve, rules, objective = "step-time", dispatch = "program";
   GraphReading reading = {};
 };
 
-/// A graph, a machine, the constraints between them, and what a placement is judged by.
+/// A graph, a machine, the constraints between them, and the objective.
 struct Inputs {
   OpGraph graph;
   DeviceSet devices;
   AppliedRules rules;
   Constraints constraints;
   Judge judge;
-  bool own_machine = false;  ///< The graph brought its machine along: times are milliseconds in its file.
+  bool own_machine = false;  ///< The graph file contains the machine; then its times are in milliseconds.
 
-  /// `seconds` as the graph's file counts: milliseconds for a workload, else seconds.
+  /// Converts `seconds` to the unit of the graph file: milliseconds for a workload, else seconds.
   double in_file_unit(double seconds) const { return own_machine ? seconds * 1e3 : seconds; }
 };
 
-/// As graph/graph_file.h and placement/machine/device_file.h have it; a file that is not there is answered
-/// with the nearest name beside it.
+/// Read a graph or device file (graph/graph_file.h, placement/machine/device_file.h). The error for a missing
+/// file gives the nearest file name in the same folder.
 Result<OpGraph> open_graph(const std::string& path, const GraphReading& reading = {});
 Result<DeviceSet> open_devices(const std::string& path, double reserve_share = 0);
-/// An empty path is no rules. Errors: kIo; kInvalid with file and line.
+/// Reads and applies rules; an empty path means no rules. Errors: kIo; kInvalid with file and line.
 Result<AppliedRules> open_rules(const std::string& path, const OpGraph& graph, const DeviceSet& devices);
-/// Errors: those of these; no machine where the graph brings none; rules that match nothing or contradict one
-/// another; constraints that no device satisfies.
+/// Opens all inputs. Errors: those of the functions above; a missing machine; rules that match nothing or
+/// contradict each other; constraints that no device satisfies.
 Result<Inputs> open_inputs(const InputOptions& options);
-/// Errors (kNoPlacement): memory in which no placement can fit, by a proof; the shortfall in bytes and the
-/// smallest device that would do are named.
+/// Errors (kNoPlacement): provably no placement fits the memory; the error states the shortfall in bytes and
+/// the smallest sufficient device.
 Result<Unit> must_fit(const Inputs& inputs);
 
 std::vector<std::string> device_names(const DeviceSet& devices);

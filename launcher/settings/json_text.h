@@ -1,6 +1,5 @@
 #pragma once
-/// How JSON is written: what a command prints with --json, and the objects in the files and records beside
-/// it.
+/// JSON output: of commands with --json, and of objects in files and records.
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -10,8 +9,8 @@ namespace emplace::launcher {
 /// Keys keep the order in which they were added.
 using Json = nlohmann::ordered_json;
 
-/// Two spaces per level. Numbers that are not finite become null; bytes that are not UTF-8 are replaced by
-/// U+FFFD. Pure; any thread.
+/// Formats JSON with two spaces per level. Numbers that are not finite become null; invalid UTF-8 is replaced
+/// by U+FFFD. Pure; any thread.
 std::string json_text(const Json& value);
 
 }  // namespace emplace::launcher

@@ -8,7 +8,7 @@
 namespace emplace::launcher {
 namespace {
 
-/// [10^9 B] Of the smallest GPU, or of the smallest device where there is none.
+/// Returns the memory [10^9 B] of the smallest GPU, or of the smallest device if there is no GPU.
 double smallest_memory_gb(const DeviceSet& devices) {
   std::int64_t smallest = std::numeric_limits<std::int64_t>::max();
   for (const DeviceId device : fast_devices(devices))

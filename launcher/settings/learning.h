@@ -1,5 +1,5 @@
 #pragma once
-/// From a config to how it scores.
+/// The scoring options of a config.
 
 #include "actors/scoring.h"
 #include "launcher/settings/config.h"
@@ -7,7 +7,7 @@
 
 namespace emplace::launcher {
 
-/// With what depends on the machine worked out.
+/// Returns the config's scoring options with the penalties that depend on the machine resolved.
 actors::ScoringOptions scoring_options(const RunConfig& config, const DeviceSet& devices);
 
 }  // namespace emplace::launcher

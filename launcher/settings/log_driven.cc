@@ -28,9 +28,9 @@ class LoggedMeasurements {
  public:
   void add(std::uint64_t key, const record::MeasurementRow& row) {
     Measurement& m = by_placement_[key].emplace_back(row);
-    m.busy_s.assign(row.peak_bytes.size(), 0.0);  // Not recorded.
+    m.busy_s.assign(row.peak_bytes.size(), 0.0);  // Busy times are not recorded.
   }
-  /// Null if there are none.
+  /// Returns the measurements of a placement; null if there are none.
   const std::vector<Measurement>* find(std::uint64_t key) const {
     const auto it = by_placement_.find(key);
     return it == by_placement_.end() ? nullptr : &it->second;
@@ -42,7 +42,7 @@ class LoggedMeasurements {
 
 namespace {
 
-/// Its measurements; then how many episodes there are without a gap.
+/// Reads the log's measurements, and counts its episodes without a gap.
 Result<Unit> read_log(record::RunLog log, LoggedMeasurements& measurements, std::uint64_t& episodes) {
   std::map<std::uint64_t, bool> numbers;
   for (std::uint64_t seq = 1;;) {
@@ -67,25 +67,25 @@ Result<Unit> read_log(record::RunLog log, LoggedMeasurements& measurements, std:
   return Unit{};
 }
 
-/// The log's first episode must be one of the policy's.
+/// Checks that the config's policy can have drawn the log's first episode.
 Result<Unit> check_actions(record::RunLog log, const RunConfig& config, const actors::Task& task,
                            const std::string& where) {
   const auto first = log.row_of(0, true);
   if (!first) return first.error();
-  if (!*first) return invalid(where, "has no episode 0", "name a run that has begun");
+  if (!*first) return invalid(where, "has no episode 0", "name a run that has started");
   const auto placer = make_placer(config, task, {});
   if (!placer) return placer.error();
   const auto expanded = (*placer)->expand({(**first).episode.actions});
   const std::string cure =
-      "keep policy.method, policy.grouping, policy.groups, policy.placements and the objective's needs, or "
-      "train from it by emplace replay --learn";
+      "use the policy.method, policy.grouping, policy.groups, policy.placements and objective of the log, or "
+      "emplace replay --learn";
   if (!expanded)
-    return invalid(where, "was drawn by a policy of another shape: " + expanded.error().context, cure);
-  const std::size_t wanted = (*placer)->placements_per_episode();  // Of the largest graph.
+    return invalid(where, "was recorded with a policy of another shape: " + expanded.error().context, cure);
+  const std::size_t wanted = (*placer)->placements_per_episode();  // The number for the largest graph.
   if (expanded->size() != wanted && task.graphs.size() == 1)
     return invalid(where,
                    "has " + std::to_string(expanded->size()) +
-                       " placements in an episode, and this config would have " + std::to_string(wanted),
+                       " placements per episode, but this config has " + std::to_string(wanted),
                    cure);
   return Unit{};
 }
@@ -147,14 +147,14 @@ class LoggedPlacer final : public policy::Placer {
  private:
   const std::filesystem::path directory_;
   const std::unique_ptr<policy::Placer> policy_;
-  mutable std::unique_ptr<record::RunReader> db_;  // The sampler's own, opened on its loop.
+  mutable std::unique_ptr<record::RunReader> db_;  // Opened on the sampler's loop at first use.
 };
 
 }  // namespace
 
 namespace {
 
-/// The log, whole and fit to drive the run.
+/// Opens the log and checks that it is intact and can drive the run.
 Result<std::unique_ptr<record::RunReader>> fit_log(const RunConfig& config, const actors::Task& task) {
   const std::string where = "executor.log: " + printable(config.executor.log);
   auto db = record::RunReader::open(config.executor.log, record::Reading::kQuiet);
@@ -164,15 +164,15 @@ Result<std::unique_ptr<record::RunReader>> fit_log(const RunConfig& config, cons
   if (!facts) return facts.error();
   const actors::TaskGraph& first = task.graphs.front();
   if (facts->graph_sha256 != first.sha256)
-    return invalid(where, "is about another graph, " + printable(facts->graph),
-                   "name that one in input.graph");
+    return invalid(where, "was recorded with another graph, " + printable(facts->graph),
+                   "name that graph in input.graph");
   const auto graphs = (*db)->header().graphs();
   if (!graphs) return graphs.error();
-  for (std::size_t g = 0; g < graphs->size(); ++g)  // None in runs of schema 3.
+  for (std::size_t g = 0; g < graphs->size(); ++g)  // Runs of schema 3 have no graph rows.
     if (graphs->size() != task.graphs.size() || (*graphs)[g].sha256 != task.graphs[g].sha256)
-      return invalid(where, "is about other graphs", "name those in input.graphs");
+      return invalid(where, "was recorded with other graphs", "name its graphs in input.graphs");
   if (facts->devices_json != first.devices.sha256())
-    return invalid(where, "is about other devices", "name those in input.devices");
+    return invalid(where, "was recorded with other devices", "name its device file in input.devices");
   if (auto fits = check_actions((*db)->log(), config, task, where); !fits) return fits.error();
   return db;
 }

@@ -1,6 +1,6 @@
 #pragma once
-/// A pipeline that is driven by a log: samplers propose what was proposed then, executors answer what was
-/// measured then. Only what learns may differ. (`executor.kind = "replay"`, `executor.log`)
+/// A pipeline driven by the log of another run: samplers propose its episodes, executors answer with its
+/// measurements. Only learning may differ. (`executor.kind = "replay"`, `executor.log`)
 
 #include <filesystem>
 #include <memory>
@@ -11,29 +11,30 @@
 
 namespace emplace::launcher {
 
-/// Every measurement of a log, by graph and placement. Thread: any; never changed.
+/// Every measurement of a log, by graph and placement. Immutable; thread: any.
 class LoggedMeasurements;
 
-/// What a run needs to be driven by `config.executor.log`, read once per process.
+/// The log that drives a run (`config.executor.log`), read once per process.
 struct DrivingLog {
   std::filesystem::path directory;
   std::shared_ptr<const LoggedMeasurements> measurements;
-  std::uint64_t episodes = 0;  ///< 0, 1, … without a gap.
+  std::uint64_t episodes = 0;  ///< Number of episodes 0, 1, … without a gap.
 };
 
-/// Before anything is written: that the log can drive the run. Errors (kInvalid): no such log, a damaged one,
-/// one that is still being written; of another graph, other devices, another method, grouping or number of
-/// placements per episode: what the log cannot drive is refused by name.
+/// Checks before anything is written that the log can drive the run. Errors (kInvalid): no such log, a
+/// damaged one, one that is still being written, or one of another graph, devices, method, grouping or number
+/// of placements per episode.
 Result<Unit> check_driving_log(const RunConfig& config, const actors::Task& task);
-/// The same, and what is in it.
+/// Checks the log as check_driving_log() and reads it.
 Result<DrivingLog> open_driving_log(const RunConfig& config, const actors::Task& task);
 
-/// Answers with what the log has of a placement; where it was measured several times, in their order. Of what
-/// it does not have: kRunFailed.
+/// Makes an executor that answers with the log's measurements of a placement, in log order if there are
+/// several and from the first again after the last. measure() returns kRunFailed for a placement that the log
+/// lacks.
 std::unique_ptr<Executor> make_replay_executor(const DrivingLog& log, const actors::TaskGraph& task);
 
-/// Draws episode e as the log has it; all else is `policy`'s. Its sample() throws if the log cannot be read
-/// any more.
+/// Makes a placer whose sample() returns the logged episode; everything else is delegated to `policy`.
+/// sample() throws if the log can no longer be read.
 std::unique_ptr<policy::Placer> make_logged_placer(const DrivingLog& log,
                                                    std::unique_ptr<policy::Placer> policy);
 

@@ -1,4 +1,4 @@
-// The numbers of each method: what the paper says, and what did better on our graphs.
+// Default settings of each method: those of its paper, and tuned ones that do better on our graphs.
 #include "launcher/settings/config.h"
 
 namespace emplace::launcher {
@@ -17,7 +17,7 @@ void colocrl(RunConfig& c) {
   c.reward.valid_only_after = 5000;
 }
 
-/// Paper: Spotlight 2018, sections 3 and 4; it says nothing of placements that do not fit.
+/// Paper: Spotlight 2018, sections 3 and 4; it does not cover infeasible placements.
 void spotlight(RunConfig& c) {
   c.policy.grouping = GroupingRule::kPrefix;
   c.policy.sequence.network.layers = 2;
@@ -32,7 +32,7 @@ void spotlight(RunConfig& c) {
   c.reward.valid_only_after = kNeverAfter;
 }
 
-/// Paper: Placeto 2019, section 3 and appendix; penalties and schedules from its authors' code.
+/// Paper: Placeto 2019, section 3 and appendix. Penalties and schedules: the authors' code.
 void placeto(RunConfig& c) {
   c.policy.grouping = GroupingRule::kColocation;
   c.policy.groups = 128;
@@ -58,7 +58,7 @@ void placeto(RunConfig& c) {
   c.reward.valid_only_after = kNeverAfter;
 }
 
-/// Ours: docs/results/quality_learned.md.
+/// Our own method: docs/results/quality_learned.md.
 void sweep(RunConfig& c) {
   c.policy.grouping = GroupingRule::kClass;
   c.policy.groups = 1024;
@@ -77,16 +77,16 @@ void sweep(RunConfig& c) {
   c.reward.valid_only_after = kNeverAfter;
 }
 
-/// Of a decoder of devices, by either name of its options.
+/// Tuned settings of a device decoder, which two sections configure.
 template <class Network>
-void network_that_did_better(Network& network) {
+void tune_network(Network& network) {
   network.hidden = 64;
-  network.tanh_constant = 5;  // Unbounded logits end at one device for everything.
+  network.tanh_constant = 5;  // With unbounded logits the policy collapses to one device for everything.
   network.sees_group = true;
   network.table_scale = 10;
 }
 
-/// What did better, for every method alike: docs/reference/learning.md.
+/// Tuned settings of every method: docs/reference/learning.md.
 void tuned(RunConfig& c) {
   c.reward.reward.transform = policy::Transform::kLog;
   c.reward.reward.graded_memory = true;
@@ -129,18 +129,18 @@ void tuned(RunConfig& c) {
     c.policy.training.steps_per_update = 2;
     c.policy.objective.beta = 0.3f;
     c.policy.training.adam.clip_norm =
-        0.02f;  // The surrogate takes means: this is to it what 1 is to a sum over groups.
+        0.02f;  // The surrogate is a mean over groups; 0.02 corresponds to 1 for a sum over groups.
   }
   c.policy.groups = 64;
   c.policy.training.learning_rate.start = 0.0025f;
   c.policy.share_time_steps = true;
   const std::string_view section = policy::section_of(c.policy.method);
   if (section == "hierarchical") {
-    network_that_did_better(c.policy.hierarchical);
+    tune_network(c.policy.hierarchical);
     c.policy.hierarchical.start_at_scopes = true;
     c.policy.hierarchical.grouper_scale = 0.02f;
   }
-  if (section == "sequence") network_that_did_better(c.policy.sequence.network);
+  if (section == "sequence") tune_network(c.policy.sequence.network);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Keys of configs as they were called before each method had a section of its own.
+// Old config keys, from before each method had its own section.
 #include <array>
 
 #include "base/text/toml_reader.h"
@@ -11,7 +11,7 @@ struct MovedKey {
   std::string_view old_key, new_key;
 };
 
-/// A key of several methods has a row for each.
+/// Old and new keys. A key that several methods had has a row for each.
 constexpr std::array kMoved{
     MovedKey{"policy.vocabulary", "policy.features.vocabulary"},
     MovedKey{"policy.feature_outputs", "policy.features.outputs"},
@@ -50,7 +50,7 @@ constexpr std::array kMoved{
     MovedKey{"policy.stay", "policy.sweep.stay"},
 };
 
-/// Where the rows from `first` to `last` put their key for a method; empty: nowhere.
+/// Returns the new key of a method among the rows from `first` to `last`; empty if the method has none.
 std::string_view target_of(std::size_t first, std::size_t last, std::string_view method) {
   const std::string own = "policy." + std::string{policy::section_of(method)} + ".";
   for (std::size_t row = first; row < last; ++row)

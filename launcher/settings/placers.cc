@@ -43,32 +43,33 @@ Result<std::unique_ptr<Placer>> make_placer(const RunConfig& config, const actor
   return policy::make_placer(config.policy, std::move(graphs), config.run.seed);
 }
 
-Placement to_imitate(const RunConfig& config, std::span<const Placement> baselines) {
+Placement imitation_target(const RunConfig& config, std::span<const Placement> baselines) {
   if (baselines.size() != 1 || !policy::imitates(config.policy)) return {};
   return baselines.front();
 }
 
 CheckpointName parse_checkpoint_name(const std::string& text) {
   const std::size_t at = text.rfind('@');
-  // A folder may have any name.
+  // An existing folder may have '@' in its name.
   if (at == std::string::npos || std::filesystem::exists(text)) return {text, ""};
   return {text.substr(0, at), text.substr(at + 1)};
 }
 
 namespace {
 
-/// After which update the checkpoint lies that is wanted. Errors: kInvalid, naming those that there are.
+/// Returns the update after which the requested checkpoint was written. Errors: kInvalid with the existing
+/// checkpoints.
 Result<std::uint64_t> update_of(const record::RunReader& db, const std::string& which,
                                 const std::string& where) {
   const auto kept = db.checkpoints().updates();
   if (!kept) return kept.error();
-  if (kept->empty()) return invalid(where, "holds no checkpoint", "name a run that has learned something");
+  if (kept->empty()) return invalid(where, "has no checkpoint", "name a run that has updates");
   if (which.empty() || which == "last") return kept->back();
   std::uint64_t wanted = 0;
   if (which == "best") {
     const auto best = db.results().best();
     if (!best) return best.error();
-    if (!*best) return invalid(where, "has no placement that fitted, so none is the best", "name an update");
+    if (!*best) return invalid(where, "has no feasible placement and so no best one", "use RUN@UPDATE");
     const auto episode = db.log().row_of((**best).episode, false);
     if (!episode) return episode.error();
     const auto after = std::upper_bound(kept->begin(), kept->end(), (**episode).episode.policy_version);
@@ -80,8 +81,8 @@ Result<std::uint64_t> update_of(const record::RunReader& db, const std::string& 
     return wanted;
   std::string all;
   for (const std::uint64_t update : *kept) all += (all.empty() ? "" : ", ") + std::to_string(update);
-  return invalid(where, "keeps no checkpoint '" + printable(which, 40) + "'",
-                 "there are best, last, and those after updates " + all);
+  return invalid(where, "has no checkpoint '" + printable(which, 40) + "'",
+                 "expected best, last, or one of the updates " + all);
 }
 
 }  // namespace
@@ -97,7 +98,7 @@ Result<WarmStart> read_checkpoint(const std::string& text) {
   if (!update) return update.error();
   auto checkpoint = (*db)->checkpoints().latest(*update);
   if (!checkpoint) return invalid(where, "its checkpoint is damaged: " + checkpoint.error().context);
-  if (!*checkpoint) return invalid(where, "holds no checkpoint", "name a run that has learned something");
+  if (!*checkpoint) return invalid(where, "has no checkpoint", "name a run that has updates");
   return WarmStart{*std::move(facts), *std::move(*checkpoint)};
 }
 
@@ -112,16 +113,16 @@ Result<WarmStart> load_policy(const RunConfig& config, const Placer& placer) {
     return invalid(where, "is a policy of " + theirs->policy.method + ", not of " + config.policy.method,
                    "use --method " + theirs->policy.method);
   }
-  // A fresh store of the same shape tells whether the floats are those that were saved.
+  // Loading into a fresh store of the same shape checks sizes and hash without touching `placer`.
   policy::ParameterStore store = placer.parameters();
   if (auto loaded = store.load(checkpoint.parameters); !loaded) {
     return invalid(where,
-                   "is a policy for " + std::to_string(warm->facts.num_devices) +
-                       " devices, or of other sizes or another op vocabulary: " + loaded.error().context,
-                   "train one for this machine and graph");
+                   "does not match this config: a policy for " + std::to_string(warm->facts.num_devices) +
+                       " devices, or with other sizes or another op vocabulary: " + loaded.error().context,
+                   "train a policy for this machine and graph");
   }
   if (store.sha256() != checkpoint.sha256)
-    return invalid(where, "its checkpoint is altered, or of another policy of the same size");
+    return invalid(where, "checkpoint hash mismatch: it is damaged, or of another policy of the same size");
   return warm;
 }
 

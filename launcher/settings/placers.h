@@ -1,5 +1,5 @@
 #pragma once
-/// From a config to a policy: which placer, with which numbers, starting where.
+/// Makes the policy of a config: its placer, its settings and its initial parameters.
 
 #include <filesystem>
 #include <memory>
@@ -16,18 +16,18 @@
 
 namespace emplace::launcher {
 
-/// What a config groups a graph into: at most policy.groups groups.
+/// Groups a graph as configured, into at most policy.groups groups.
 Grouping grouping_of(const RunConfig& config, const actors::TaskGraph& task);
 
-/// The placer of a config (policy/placers/registry.h), a function of config, task and `baselines` alone.
-/// `baselines`: [graphs] where a policy started at baselines begins; empty for one from scratch. Errors:
-/// kInvalid, naming the key.
+/// Makes the placer of a config (policy/placers/registry.h). The result depends only on config, task and
+/// `baselines`: [graphs] the placements that a best-baseline start learns from; empty from scratch. Errors:
+/// kInvalid with the key.
 Result<std::unique_ptr<policy::Placer>> make_placer(const RunConfig& config, const actors::Task& task,
                                                     std::span<const Placement> baselines);
 
-/// What a policy of this config that starts at baselines learns to repeat before anything else; empty: it is
-/// made so, or there are many graphs, and episodes start there.
-Placement to_imitate(const RunConfig& config, std::span<const Placement> baselines);
+/// Returns the placement that a policy starting from baselines imitates first. Empty if the method needs no
+/// imitation, or if there are many graphs, whose episodes start at the baselines instead.
+Placement imitation_target(const RunConfig& config, std::span<const Placement> baselines);
 
 /// A checkpoint by name: "RUN" (its newest), "RUN@50" (after that update), "RUN@best" (the policy nearest
 /// before the one that drew the best placement), "RUN@last".
@@ -37,15 +37,15 @@ struct CheckpointName {
 };
 CheckpointName parse_checkpoint_name(const std::string& text);
 
-/// What a policy can begin with.
+/// A checkpoint that a policy can start from.
 struct WarmStart {
-  record::RunFacts facts;  ///< Of the run that learned it.
+  record::RunFacts facts;  ///< Facts of the run that wrote the checkpoint.
   record::CheckpointRow checkpoint;
 };
-/// Errors: kInvalid if there is no such run or checkpoint, or it is damaged.
+/// Reads a checkpoint. Errors: kInvalid if there is no such run or checkpoint, or it is damaged.
 Result<WarmStart> read_checkpoint(const std::string& name);
-/// The checkpoint that `config.run.policy` names, held against `placer`. Errors: kInvalid if there is none,
-/// it is altered, or it is of another method, device count or size.
+/// Reads the checkpoint that `config.run.policy` names and checks it against `placer`. Errors: kInvalid if
+/// there is none, it is damaged, or it is of another method, device count or size.
 Result<WarmStart> load_policy(const RunConfig& config, const policy::Placer& placer);
 
 }  // namespace emplace::launcher

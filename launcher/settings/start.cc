@@ -35,7 +35,7 @@ namespace {
 
 using actors::TaskPtr;
 
-/// Where the policy began, as the run's `parent` tells it; empty: from nothing.
+/// Returns the `parent` of the run: the checkpoint that its policy starts from; empty for random weights.
 Result<std::string> parent_of(const RunConfig& config) {
   if (config.run.policy.empty()) return std::string{};
   const auto warm = read_checkpoint(config.run.policy);
@@ -68,12 +68,12 @@ record::RunFacts run_facts(const RunConfig& config, const actors::Task& task, co
   return facts;
 }
 
-/// The graphs as they were read, with the devices that they are to be placed on.
+/// Returns the database rows of the graphs, with their devices and bounds.
 Result<std::vector<record::GraphRow>> graph_rows(const RunConfig& config, const actors::Task& task,
                                                  std::span<const Baselines> baselines) {
   const auto files = graph_files(config);
   if (!files) return files.error();
-  std::string devices_toml;  // Empty: the graph brought its machine along.
+  std::string devices_toml;  // Empty if the graph file contains the machine.
   if (!config.input.devices.empty()) {
     const auto devices = read_file(config.input.devices);
     if (!devices) return devices.error();
@@ -112,9 +112,10 @@ std::vector<record::BaselineRow> baseline_rows(const actors::Task& task,
   return rows;
 }
 
-/// The processes of a launcher that was killed a moment ago are about to end, and so is who makes a report.
+/// Retries while the database is locked: a launcher that was just killed, or a report in progress, releases
+/// it soon.
 template <class Open>
-auto when_free(Open open) {
+auto retry_while_locked(Open open) {
   auto db = open();
   for (int tries = 0; !db && tries < 150; ++tries) {
     ::poll(nullptr, 0, 20);
@@ -123,10 +124,10 @@ auto when_free(Open open) {
   return db;
 }
 
-/// Who takes part from now on, for the `actors` table.
-Result<Unit> note_actors(const RunConfig& config, const actors::Task& task, const Start& start,
-                         const Clock& clock) {
-  auto db = when_free([&] { return record::RunWriter::open(start.directory); });
+/// Adds the actors of this start to the `actors` table.
+Result<Unit> add_actors(const RunConfig& config, const actors::Task& task, const Start& start,
+                        const Clock& clock) {
+  auto db = retry_while_locked([&] { return record::RunWriter::open(start.directory); });
   if (!db) return db.error();
   std::vector<std::string> names{actors::kDispatcher, actors::kRecorder};
   if (learns(config)) names.insert(names.end(), {actors::kTracker, actors::kLearner});
@@ -158,7 +159,7 @@ Result<std::vector<std::filesystem::path>> graph_files(const RunConfig& config) 
     for (std::size_t i = 0; failure == 0 && i < found.gl_pathc; ++i) files.emplace_back(found.gl_pathv[i]);
     ::globfree(&found);
     if (failure != 0)
-      return invalid("input.graphs: " + printable(input), "holds no graph",
+      return invalid("input.graphs: " + printable(input), "matches no graph file",
                      "name graph files, a folder of them, or a pattern like 'train-*.json.gz'");
   }
   return files;
@@ -166,14 +167,14 @@ Result<std::vector<std::filesystem::path>> graph_files(const RunConfig& config) 
 
 namespace {
 
-/// A name as people gave it, as one part of a path.
+/// Turns a graph name into a valid file name.
 std::string file_name(std::string name) {
   for (char& c : name)
     if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '-' && c != '.') c = '_';
   return name;
 }
 
-/// Of a run of one graph, DIRECTORY/NAME.placement.json; of many, one file per graph in a folder NAME.
+/// Returns DIRECTORY/NAME.placement.json for a run of one graph; else a file per graph in the folder NAME.
 std::filesystem::path kept_path(const std::filesystem::path& directory, const char* name,
                                 const actors::Task& task, const actors::TaskGraph& one) {
   if (task.graphs.size() == 1) return directory / (std::string{name} + ".placement.json");
@@ -192,7 +193,7 @@ std::filesystem::path best_placement_path(const std::filesystem::path& directory
   return kept_path(directory, "best", task, one);
 }
 
-bool began_at_baselines(const record::RunFacts& facts) {
+bool started_from_baselines(const record::RunFacts& facts) {
   return facts.method.ends_with(std::string{" from "} + kBestBaseline);
 }
 
@@ -214,7 +215,8 @@ Result<DeviceSet> devices_for(const OpGraph& graph, const RunConfig& config) {
   auto own = machine_of(graph, judge_of(config).objective, config.input.reserve);
   if (!own) return own.error();
   if (!*own)
-    return invalid("input.devices", "is missing", "only workloads of dnn-partitioning bring a machine");
+    return invalid("input.devices", "is missing",
+                   "name a device file; only dnn-partitioning workloads contain one");
   return **std::move(own);
 }
 
@@ -255,7 +257,7 @@ Result<TaskPtr> load_task(const RunConfig& config) {
     if (!constraints) return constraints.error();
     std::string sha256 = graph_sha256(*graph);
     if (task->find(sha256) != nullptr)
-      return invalid(printable_path(file), "is given twice", "name each graph once");
+      return invalid(printable_path(file), "contains a graph that is given twice", "name each graph once");
     task->graphs.push_back(
         {*std::move(graph), *std::move(devices), *std::move(constraints), std::move(sha256)});
   }
@@ -287,13 +289,13 @@ Result<Baselines> find_baselines(const actors::TaskGraph& task, const RunConfig&
     if (name == portfolio.name() && auto_s <= 0) continue;
     EMPLACE_TRY_ASSIGN(const auto method,
                        name == portfolio.name() ? Result<const Method*>{&portfolio} : find_method(name));
-    const Nanos began = clock.now();
+    const Nanos started = clock.now();
     auto found = method->find(problem, *model);
     record::TableRow row{name,
                          found.ok(),
                          {},
                          0,
-                         std::chrono::duration<double>(clock.now() - began).count(),
+                         std::chrono::duration<double>(clock.now() - started).count(),
                          found ? "" : found.error().context};
     Placement placement;
     if (found) {
@@ -307,10 +309,10 @@ Result<Baselines> find_baselines(const actors::TaskGraph& task, const RunConfig&
 }
 
 std::string SizePrediction::text() const {
-  std::string text = "about " + format_bytes(per_episode) + " an episode of " + std::to_string(placements) +
+  std::string text = "about " + format_bytes(per_episode) + " per episode of " + std::to_string(placements) +
                      (placements == 1 ? " placement, " : " placements, ");
   const std::uint64_t all = episodes.value_or(100'000);
-  text += format_bytes(per_episode * static_cast<std::int64_t>(all)) + " in " + std::to_string(all);
+  text += format_bytes(per_episode * static_cast<std::int64_t>(all)) + " for " + std::to_string(all);
   return text;
 }
 
@@ -337,21 +339,22 @@ Result<SizePrediction> predict_size(const RunConfig& config, const actors::Task&
 
 namespace {
 
-/// A record is of one way of learning; what changes it would make the rest of the run another run. Errors
-/// (kInvalid): the first thing that is not as it was.
-Result<Unit> goes_on(const RunConfig& config, const actors::Task& task, const record::RunFacts& facts,
-                     const std::vector<record::GraphRow>& graphs, const Start& start) {
+/// Checks that a resumed run has the graphs, devices and learning settings of its record: a record is of one
+/// way of learning. Errors (kInvalid): the first difference.
+Result<Unit> check_resumable(const RunConfig& config, const actors::Task& task, const record::RunFacts& facts,
+                             const std::vector<record::GraphRow>& graphs, const Start& start) {
   const std::string where = printable_path(start.directory);
-  const std::string cure = "leave it as it was, or begin a run of its own with --branch " + where;
+  const std::string cure = "keep the recorded value, or start a new run with --branch " + where;
   const actors::TaskGraph& first = task.graphs.front();
-  for (std::size_t g = 0; g < graphs.size(); ++g)  // None in runs of schema 3.
+  for (std::size_t g = 0; g < graphs.size(); ++g)  // Runs of schema 3 have no graph rows.
     if (graphs.size() != task.graphs.size() || graphs[g].sha256 != task.graphs[g].sha256)
-      return invalid(where, "is about other graphs than its config names now", cure);
+      return invalid(where, "was recorded with other graphs than its config names now", cure);
   if (first.sha256 != facts.graph_sha256)
-    return invalid(where, "is about another graph than " + printable(config.input.graph) + " is now", cure);
-  if (first.devices.sha256() != facts.devices_json)
-    return invalid(where, "is about other devices than " + printable(config.input.devices) + " has now",
+    return invalid(where, "was recorded with another graph than " + printable(config.input.graph) + " is now",
                    cure);
+  if (first.devices.sha256() != facts.devices_json)
+    return invalid(
+        where, "was recorded with other devices than " + printable(config.input.devices) + " has now", cure);
   const auto recorded = recorded_config(facts.config_toml, where + ": config");
   if (!recorded) return recorded.error();
   constexpr std::array<std::string_view, 7> kLearning{
@@ -383,23 +386,24 @@ Result<Unit> check_start(const RunConfig& config, const actors::Task& task, cons
     if (const auto parent = parent_of(config); !parent) return parent.error();
     return Unit{};
   }
-  auto db = when_free([&] { return record::RunReader::open(start.directory, record::Reading::kQuiet); });
+  auto db =
+      retry_while_locked([&] { return record::RunReader::open(start.directory, record::Reading::kQuiet); });
   if (!db) return db.error();
   if (auto whole = (*db)->verify(); !whole) return whole;
   const auto facts = (*db)->header().facts();
   if (!facts) return facts.error();
   const auto graphs = (*db)->header().graphs();
   if (!graphs) return graphs.error();
-  if (auto same = goes_on(config, task, *facts, *graphs, start); !same) return same;
+  if (auto same = check_resumable(config, task, *facts, *graphs, start); !same) return same;
   (*db).reset();
-  const auto writable = when_free([&] { return record::RunWriter::open(start.directory); });
+  const auto writable = retry_while_locked([&] { return record::RunWriter::open(start.directory); });
   if (!writable) return writable.error();
   return Unit{};
 }
 
 namespace {
 
-/// Saves what a start from the best baseline starts from on graph `g`. @pre there is one.
+/// Writes the placement that a best-baseline start uses for graph `g`. @pre there is one.
 Result<Unit> keep_baseline(const RunConfig& config, const actors::Task& task, std::size_t g,
                            const Baselines& found, const Start& start, const Clock& clock) {
   const actors::TaskGraph& one = task.graphs[g];
@@ -415,15 +419,16 @@ Result<Unit> prepare_start(const RunConfig& config, const actors::Task& task, co
                            std::span<const Baselines> baselines, const Clock& clock) {
   std::error_code ignored;
   const actors::TaskGraph& first = task.graphs.front();
-  const bool begins_there = start.name == kBestBaseline;
+  const bool from_baselines = start.name == kBestBaseline;
   std::filesystem::create_directories(start.directory / "log", ignored);
   std::filesystem::create_directories(best_placement_path(start.directory, task, first).parent_path(),
                                       ignored);
-  if (begins_there)
+  if (from_baselines)
     std::filesystem::create_directories(baseline_path(start.directory, task, first).parent_path(), ignored);
   if (!start.resume) {
-    // Before the database, which says that the start has begun; who goes on begins where it began.
-    for (std::size_t g = 0; g < task.graphs.size() && begins_there; ++g)
+    // Write baselines before the database, whose existence marks the start as started: a resumed run reads
+    // them.
+    for (std::size_t g = 0; g < task.graphs.size() && from_baselines; ++g)
       if (auto kept = keep_baseline(config, task, g, baselines[g], start, clock); !kept) return kept;
     const auto graphs = graph_rows(config, task, baselines);
     if (!graphs) return graphs.error();
@@ -435,7 +440,7 @@ Result<Unit> prepare_start(const RunConfig& config, const actors::Task& task, co
         record::RunWriter::create(start.directory, facts, *graphs, baseline_rows(task, baselines));
     if (!made) return made.error();
   }
-  return note_actors(config, task, start, clock);
+  return add_actors(config, task, start, clock);
 }
 
 }  // namespace emplace::launcher

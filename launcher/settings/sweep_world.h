@@ -1,5 +1,5 @@
 #pragma once
-/// A graph and its machine as the sweep placer sees them: what the cost models of splits count, by group.
+/// A graph and its machine as input of the sweep placer: the costs that the split models use, per group.
 
 #include "actors/task.h"
 #include "graph/grouping.h"
@@ -7,7 +7,8 @@
 
 namespace emplace::launcher {
 
-/// Devices of one kind have the same times, memory and host. `no_circles` as SweepWorld says.
+/// Builds the input of the sweep placer. Devices of one kind have the same times, memory and host.
+/// `no_circles`: see SweepWorld.
 policy::SweepWorld sweep_world(const actors::TaskGraph& task, const Grouping& grouping, bool no_circles);
 
 }  // namespace emplace::launcher

@@ -67,7 +67,7 @@ Result<std::optional<Channel::Received>> Channel::next() {
   std::memcpy(sizes.data(), rest.data(), kHead);
   const std::uint64_t total = std::uint64_t{sizes[0]} + sizes[1] + sizes[2];
   if (total > kMostBytes || sizes[0] > messages::kMaxEnvelopeBytes)
-    return invalid("executor process", "what it said is no message");
+    return invalid("executor process", "sent malformed data");
   if (rest.size() - kHead < total) return std::optional<Received>{};
   const auto envelope = messages::decode_envelope(rest.subspan(kHead, sizes[0]));
   if (!envelope) return envelope.error();

@@ -178,7 +178,7 @@ TEST(BadPaths, ThatAreNoTextGetOneLineThatNamesThem) {
     std::vector<std::string> all{"run", "--run-dir", folder.at("run")};
     all.insert(all.end(), words.begin(), words.end());
     const Finished done = run(all);
-    expect_one_line(done, "is no UTF-8");
+    expect_one_line(done, "is not UTF-8");
     EXPECT_THAT(done.err, HasSubstr("bad\\xff"));
     EXPECT_FALSE(std::filesystem::exists(folder.at("run")));
   };

@@ -229,7 +229,7 @@ TEST(Learned, PoliciesThatDoNotFitAreRefused) {
     return run(arguments);
   };
   const std::string policy = folder.at("placeto");
-  expect_refused(place(kLargeMachine, policy), "is a policy for 3 devices");
+  expect_refused(place(kLargeMachine, policy), "a policy for 3 devices");
   expect_refused(place(kDevices, policy, {"-m", "spotlight"}), "is a policy of placeto, not of spotlight");
   expect_refused(place(kDevices, folder.at("nowhere")), "holds no run");
   {
@@ -249,7 +249,7 @@ TEST(Learned, PartsThatDoNotGoTogetherAreRefused) {
   expect_refused(train(folder, "colocrl", one_graph(kGraph), {"--set", "reward.returns=final"}),
                  "reward.returns");
   expect_refused(train(folder, "hierarchical", "graphs = [\"" + kGraph + "\"]"), "input.graphs");
-  expect_refused(train(folder, "placeto", "graphs = [\"" + folder.at("none-*") + "\"]"), "holds no graph");
+  expect_refused(train(folder, "placeto", "graphs = [\"" + folder.at("none-*") + "\"]"), "matches no graph file");
 }
 
 }  // namespace

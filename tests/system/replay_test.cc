@@ -266,7 +266,7 @@ TEST(LogDriven, RefusesALogThatCannotDriveIt) {
   };
   refused(driven({"--set", "policy.groups=9"}), 2, "another shape");
   refused(driven({"--set", "policy.method=colocrl"}), 2, "another shape");
-  refused(driven({"--set", "policy.placements=3"}), 2, "placements in an episode");
+  refused(driven({"--set", "policy.placements=3"}), 2, "placements per episode");
   refused(driven({"--set", "input.devices=" + shipped("configs/devices/placeto-2gpu.toml")}), 2,
           "other devices");
   refused(driven({"--set", "reward.baseline=self-critic"}), 2, "self-critic");

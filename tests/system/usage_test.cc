@@ -99,7 +99,7 @@ TEST(Usage, AMissingFileIsAnsweredWithTheNearestOneBesideIt) {
                         "configs/devices/quickstart.toml'?");
   expect_one_line_error(run({"inspect", shipped("tests/fixtures/graphs/cifar10-cnn-bs128.json")}), 2,
                         "cifar10_cnn-bs128.json'?");
-  expect_one_line_error(run({"inspect", "/nowhere/at/all.json"}), 2, "there is no such file");
+  expect_one_line_error(run({"inspect", "/nowhere/at/all.json"}), 2, "no such file");
 }
 
 TEST(Usage, AFullDiskUnderStandardOutputIsAnError) {

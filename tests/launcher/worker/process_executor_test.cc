@@ -229,7 +229,7 @@ TEST_F(ProcessExecutorTest, AProgramThatCannotStartSaysWhy) {
   EXPECT_THAT(done.error().context, HasSubstr("crashed: exit status 2: error: --nonsense: is not an option"));
   const auto missing = helper_program("cuda-of-another-build");
   ASSERT_FALSE(missing.ok());
-  EXPECT_THAT(missing.error().context, HasSubstr("emplace-exec-cuda-of-another-build is not beside"));
+  EXPECT_THAT(missing.error().context, HasSubstr("emplace-exec-cuda-of-another-build is not in"));
 }
 
 TEST_F(ProcessExecutorTest, ARefusalIsSaidBeforeAnythingRunsAndIsFinal) {
