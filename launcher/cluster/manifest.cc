@@ -102,7 +102,7 @@ actors::FileReader reader_of(const Manifest& manifest) {
   };
 }
 
-Result<Unit> lay_out(const messages::ManifestDelivered& manifest, const FolderStore& store,
+Result<Unit> unpack_manifest(const messages::ManifestDelivered& manifest, const FolderStore& store,
                      const std::filesystem::path& folder) {
   std::error_code failure;
   for (const messages::FileFacts& file : manifest.files) {

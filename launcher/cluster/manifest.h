@@ -26,7 +26,7 @@ actors::FileReader reader_of(const Manifest& manifest);
 
 /// Lays out config.toml, cluster.toml and links to the files in a folder, as load_config and load_cluster
 /// want them. Errors: kIo; kInvalid: a path that leads out of the folder.
-Result<Unit> lay_out(const messages::ManifestDelivered& manifest, const FolderStore& store,
-                     const std::filesystem::path& folder);
+Result<Unit> unpack_manifest(const messages::ManifestDelivered& manifest, const FolderStore& store,
+                             const std::filesystem::path& folder);
 
 }  // namespace emplace::launcher

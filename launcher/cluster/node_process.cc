@@ -364,7 +364,7 @@ Result<Joined> join_run(const JoinRequest& request) {
     if (!manifest && !first && manifest.error().code == Errc::kPeerLost)
       return joined;  // No other start came.
     if (!manifest) return manifest.error();
-    EMPLACE_TRY(lay_out(*manifest, store, scratch.at()));
+    EMPLACE_TRY(unpack_manifest(*manifest, store, scratch.at()));
     joined.fetched = 0;
     for (const messages::FileFacts& file : manifest->files) joined.fetched += file.bytes;
     EMPLACE_TRY_ASSIGN(auto config, load_config(scratch.at() / "config.toml", {}, ConfigFrom::kRecord));

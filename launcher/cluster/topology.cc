@@ -52,7 +52,7 @@ Program local_program(const Topology& topology, const NodePlan& node, const Star
 
 std::string program_path() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
 
-Result<Topology> lay_out(const Cluster& cluster, const RunConfig& config,
+Result<Topology> make_topology(const Cluster& cluster, const RunConfig& config,
                          const std::filesystem::path& directory) {
   EMPLACE_TRY_ASSIGN(auto nodes, plan_nodes(cluster, config));
   Topology topology{directory / "config.toml", {}, {}, {}, false, cluster.supervision, std::move(nodes), {}};

@@ -24,7 +24,7 @@ struct Topology {
 };
 
 /// Errors: as plan_nodes.
-Result<Topology> lay_out(const Cluster& cluster, const RunConfig& config,
+Result<Topology> make_topology(const Cluster& cluster, const RunConfig& config,
                          const std::filesystem::path& directory);
 
 /// What the supervisor has to know of a member.

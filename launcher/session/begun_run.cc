@@ -17,7 +17,7 @@ bool holds_only_the_lock(const std::filesystem::path& directory) {
   return !failure && std::distance(begin(entries), end(entries)) == 1;
 }
 
-/// That every start can begin, or be gone on with.
+/// Checks that every start can start or resume.
 Result<Unit> check_starts(const RunPlan& plan, const std::vector<Start>& starts) {
   EMPLACE_TRY(check_free(plan.order));
   for (const Start& start : starts) EMPLACE_TRY(check_start(plan.order.config, *plan.task, start));
@@ -26,17 +26,17 @@ Result<Unit> check_starts(const RunPlan& plan, const std::vector<Start>& starts)
 
 }  // namespace
 
-Result<BegunRun> begin_run(const RunPlan& plan) {
+Result<LockedRun> lock_run(const RunPlan& plan) {
   const std::filesystem::path& directory = plan.order.directory;
   EMPLACE_TRY(record::make_private_folder(directory));
-  BegunRun run;
-  // From here on nobody else writes into the folder: what is checked stays so, and the processes of the run
-  // find the config that is recorded.
+  LockedRun run;
+  // With the lock held no other process writes to the directory, so checks stay valid and the processes of
+  // the run read the config that is recorded.
   EMPLACE_TRY_ASSIGN(run.lock, record::LaunchLock::take(directory));
   run.fresh = holds_only_the_lock(directory);
   run.starts = starts_of(plan.order);
   if (auto checked = check_starts(plan, run.starts); !checked) {
-    if (run.fresh) remove_unbegun(directory);
+    if (run.fresh) remove_failed_start(directory);
     return checked.error();
   }
   EMPLACE_TRY(write_file(plan.topology.config, to_toml(plan.order.config, false)));

@@ -1,5 +1,5 @@
 #pragma once
-/// A run whose folder is taken: nobody else writes into it until this goes.
+/// A run whose directory is locked: no other process writes to it while the LockedRun exists.
 
 #include <vector>
 
@@ -9,15 +9,15 @@
 
 namespace emplace::launcher {
 
-struct BegunRun {
+struct LockedRun {
   record::LaunchLock lock;
-  bool fresh = false;  ///< The folder held nothing before.
+  bool fresh = false;  ///< The directory was empty before.
   std::vector<Start> starts;
 };
 
-/// Makes the folder, takes its lock, checks that every start can begin or be gone on with, and writes the
-/// files that the processes of the run read. A fresh folder whose starts cannot begin is removed again.
-/// Errors: kInvalid, kIo, as check_start.
-Result<BegunRun> begin_run(const RunPlan& plan);
+/// Creates and locks the run directory, checks that every start can start or resume, and writes the files
+/// that the processes of the run read. If a check fails, a fresh directory is removed again. Errors:
+/// kInvalid, kIo, those of check_start().
+Result<LockedRun> lock_run(const RunPlan& plan);
 
 }  // namespace emplace::launcher

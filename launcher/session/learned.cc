@@ -18,13 +18,13 @@
 namespace emplace::launcher {
 namespace {
 
-/// A folder that goes when it is left.
+/// A temporary folder that the destructor removes.
 class ScratchFolder {
  public:
   static Result<ScratchFolder> make() {
     std::string name = (std::filesystem::temp_directory_path() / "emplace-XXXXXX").string();
     if (::mkdtemp(name.data()) == nullptr)
-      return Error{Errc::kIo, printable(name) + ": cannot be made; is the disk full?"};
+      return Error{Errc::kIo, printable(name) + ": cannot be created; check TMPDIR and the free disk space"};
     return ScratchFolder{name};
   }
   ~ScratchFolder() {
@@ -42,8 +42,8 @@ class ScratchFolder {
   std::filesystem::path path_;
 };
 
-/// The config of the policy's run, or the method's own, on this graph. A policy that learned from the best
-/// baselines of its graphs is to start at this one's, too, and one that knows nothing also.
+/// Returns the config of the policy's run, or the tuned defaults of the method, for this graph. Starts from
+/// the best baseline if there is no policy, or if the policy learned from best baselines.
 Result<RunConfig> config_of(const LearnRequest& request) {
   Result<RunConfig> config = RunConfig{};
   bool improves = request.policy.empty();
@@ -79,7 +79,7 @@ Result<RunConfig> config_of(const LearnRequest& request) {
   return config;
 }
 
-/// What a policy that improves on baselines begins with; none if none fits, or for any other policy.
+/// Returns the baselines of a best-baseline start; empty for any other start.
 Result<Baselines> start_of(const RunConfig& config, const actors::Task& task) {
   if (config.run.starts.front() != kBestBaseline) return Baselines{};
   return find_baselines(task.graphs.front(), config, 0, SystemClock{});
@@ -90,7 +90,7 @@ std::string nothing_better(const Baselines& start) {
 }
 
 Result<Learned> place_at_once(RunConfig config, std::uint64_t samples) {
-  // Each episode that is drawn begins at the best so far, however those began that it was learned from.
+  // Start each sampled episode at the best placement so far, whatever the policy was trained with.
   if (config.run.starts.front() == kBestBaseline) config.policy.initial = policy::EpisodeStart::kBest;
   EMPLACE_TRY_ASSIGN(const auto task, load_task(config));
   EMPLACE_TRY_ASSIGN(const auto start, start_of(config, *task));
@@ -135,9 +135,8 @@ Result<Learned> place_by_learning(const LearnRequest& request) {
   if (request.budget_s <= 0) return place_at_once(config, request.samples);
   EMPLACE_TRY(check_config(config));
   EMPLACE_TRY_ASSIGN(auto task, load_task(config));
-  EMPLACE_TRY_ASSIGN(const auto begun, start_of(config, *task));
-  task.reset();  // The run loads its own.
-  const Baselines& start = begun;
+  EMPLACE_TRY_ASSIGN(const auto start, start_of(config, *task));
+  task.reset();  // perform() loads the task again; free the memory.
   if (!start.start) config.run.starts = {"scratch"};
   EMPLACE_TRY_ASSIGN(const auto folder, ScratchFolder::make());
   EMPLACE_TRY_ASSIGN(const auto summary,
@@ -149,7 +148,7 @@ Result<Learned> place_by_learning(const LearnRequest& request) {
   learned.method = config.policy.method;
   learned.status = summary.status;
   found.evaluations = outcome.counters.measurements;
-  // What real devices have measured is not held against what is simulated.
+  // Times measured on real devices are not comparable with simulated baselines.
   const bool comparable = row.found && row.measurement.label == MeasurementLabel::kSimulated;
   const record::TableRow* const begun_at = start.start ? &start.rows[*start.start] : nullptr;
   if (begun_at != nullptr &&
@@ -161,7 +160,7 @@ Result<Learned> place_by_learning(const LearnRequest& request) {
   }
   if (!row.found)
     return Error{Errc::kNoPlacement, printable_path(request.graph) + ": " + config.policy.method +
-                                         " found no placement that fits; give it a larger --budget"};
+                                         " found no feasible placement; use a larger --budget"};
   EMPLACE_TRY_ASSIGN(const auto db,
                      record::RunReader::open(outcome.start.directory, record::Reading::kQuietOrLive));
   EMPLACE_TRY_ASSIGN(const auto best, db->results().best());

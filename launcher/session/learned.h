@@ -1,6 +1,5 @@
 #pragma once
-/// A learned placer asked for one placement: `emplace place --method hierarchical`, or by a policy that
-/// another run has learned.
+/// One placement by a learned method (`emplace place --method hierarchical`) or by the policy of another run.
 
 #include <cstdint>
 #include <filesystem>
@@ -13,15 +12,14 @@
 namespace emplace::launcher {
 
 struct LearnRequest {
-  std::string method;  ///< One of policy::methods(), or empty: that of `policy`.
+  std::string method;  ///< One of policy::methods(); empty: the method of `policy`.
   std::filesystem::path graph, devices, rules;
   GraphReading reading = {};
   double reserve = 0;  ///< Share of each device's memory to keep free.
   std::string objective = "step-time", dispatch = "program";
-  double budget_s = 0;  ///< 0 with a policy: it places at once, without learning more.
-  std::string policy;   ///< Run directory to take the policy from; empty: learn one.
-  std::uint64_t samples =
-      0;  ///< Episodes that a policy draws beside its likeliest placement to place at once.
+  double budget_s = 0;        ///< Learning time [s]; 0 with a policy: zero-shot, without fine-tuning.
+  std::string policy;         ///< Run directory of the policy to use; empty: learn one.
+  std::uint64_t samples = 0;  ///< Zero-shot: episodes to sample in addition to the most likely placement.
   std::uint64_t seed = 1;
   bool quiet = false;
 };
@@ -29,15 +27,17 @@ struct LearnRequest {
 struct Learned {
   Found found;
   std::string method;  ///< "placeto", "placeto (zero-shot)"
-  int status = 0;      ///< As RunSummary has it.
+  int status = 0;      ///< See RunSummary::status.
 };
 
-/// Runs the actors of `emplace run` in a folder of its own for the budget, from the best baseline (or from
-/// the policy), and takes their best placement; or asks a policy once: its likeliest placement and those of
-/// `samples` episodes, all of them measured. A policy that learned from the best baselines of its graphs
-/// begins at this one's. What a simulated search began with is the answer where it finds nothing better, and
-/// its notes say so. Errors: kInvalid for inputs, method or policy that do not go together; kNoPlacement if
-/// nothing fitted; kRunFailed.
+/// Places one graph.
+///  - With a budget: runs the actors of `emplace run` in a temporary folder, starting from the best baseline
+///  or
+///    the policy, and returns their best placement.
+///  - Zero-shot: measures the most likely placement of the policy and those of `samples` episodes.
+/// A policy that learned from the best baselines of its graphs starts from the best baseline here too. If a
+/// simulated search finds nothing better than its baseline, the result is the baseline, with a note.
+/// Errors: kInvalid for incompatible inputs, method or policy; kNoPlacement if no placement fits; kRunFailed.
 Result<Learned> place_by_learning(const LearnRequest& request);
 
 }  // namespace emplace::launcher

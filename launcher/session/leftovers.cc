@@ -29,12 +29,12 @@ void remove_leftovers(const std::filesystem::path& directory, const Topology& to
   }
 }
 
-void remove_unbegun(const std::filesystem::path& directory) {
+void remove_failed_start(const std::filesystem::path& directory) {
   std::error_code ignored;
   if (std::filesystem::exists(directory / "run.db", ignored)) {
     const auto db = record::RunReader::open(directory, record::Reading::kQuietOrLive);
     const auto counters = db ? (*db)->results().counters() : Result<record::Counters>{db.error()};
-    if (!counters || counters->episodes > 0) return;  // What cannot be read is not ours to remove.
+    if (!counters || counters->episodes > 0) return;  // Never remove a database that cannot be read.
   }
   for (const auto& entry : std::filesystem::directory_iterator{directory, ignored})
     if (entry.path().filename() != "lock") std::filesystem::remove_all(entry.path(), ignored);

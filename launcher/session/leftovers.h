@@ -1,5 +1,5 @@
 #pragma once
-/// Files that must not outlive the processes of a run.
+/// Cleanup of files that must not outlive the processes of a run.
 
 #include <filesystem>
 #include <string>
@@ -8,13 +8,14 @@
 
 namespace emplace::launcher {
 
-/// The file of an ipc endpoint; empty: it is none.
+/// Returns the socket file of an ipc endpoint; empty for other endpoints.
 std::filesystem::path socket_of(const std::string& endpoint);
 
-/// What killed processes leave once all have ended: files half-written, the head's sockets.
+/// Removes what killed processes leave behind: partial files and the head's sockets. @pre all have ended.
 void remove_leftovers(const std::filesystem::path& directory, const Topology& topology);
 
-/// What was made for a run that could not begin, so that the next try finds the directory as this one did.
-void remove_unbegun(const std::filesystem::path& directory);
+/// Removes the files of a run that could not start, so that a retry finds the directory as it was. Keeps a
+/// run that has episodes or cannot be read.
+void remove_failed_start(const std::filesystem::path& directory);
 
 }  // namespace emplace::launcher

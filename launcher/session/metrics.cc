@@ -11,8 +11,8 @@ void head(std::string& text, const char* name, const char* type, const char* hel
   text.append(" ").append(type).append("\n");
 }
 
-/// A number as JSON writes it: the shortest form that reads back to the same value. What is not finite is
-/// left out.
+/// Adds a metric, with the number in JSON's form: the shortest that reads back to the same value. A value
+/// that is not finite is omitted.
 template <class T>
 void metric(std::string& text, const char* name, const char* type, T value, const char* help) {
   if (!std::isfinite(static_cast<double>(value))) return;
@@ -35,24 +35,24 @@ std::string metrics_text(const messages::RunProgress& progress) {
   metric(text, "emplace_measurements_total", "counter", dispatch.measurements,
          "Placements measured, each counted once.");
   metric(text, "emplace_valid_measurements_total", "counter", dispatch.valid,
-         "Of these, placements that fit.");
+         "Measured placements that fit.");
   metric(text, "emplace_updates_total", "counter", record.updates, "Updates of the policy on disk.");
   metric(text, "emplace_refused_results_total", "counter", dispatch.refused_results,
-         "Results that did not count.");
+         "Results that were refused and not counted.");
   metric(text, "emplace_duplicated_measurements_total", "counter", progress.duplicated,
-         "Measurements that tracker or learner consumed twice.");
+         "Measurements that the tracker or learner consumed twice.");
   metric(text, "emplace_executors_quarantined", "gauge", dispatch.quarantined,
-         "Executors that get no work for what they answered.");
-  metric(text, "emplace_placements_in_flight", "gauge", dispatch.in_flight, "Placements on their way.");
+         "Executors that get no work because of their failures.");
+  metric(text, "emplace_placements_in_flight", "gauge", dispatch.in_flight, "Placements in flight.");
   metric(text, "emplace_executors", "gauge", dispatch.executors.size(), "Executors that have joined.");
   metric(text, "emplace_update_staleness_versions", "gauge", record.staleness,
-         "Of the last update on disk, on average.");
+         "Mean staleness of the last update on disk.");
   metric(text, "emplace_executor_utilisation_ratio", "gauge", progress.utilisation,
          "Busy share of the executors' time.");
   metric(text, "emplace_disk_wait_seconds", "gauge", record.disk_waits_s,
-         "For so long nothing could be committed; 0: it can.");
+         "Time since the last successful commit while commits fail; 0 otherwise.");
   metric(text, "emplace_best_step_time_seconds", "gauge", dispatch.best_step_time_s,
-         "Of the best placement; 0: none yet.");
+         "Step time of the best placement; 0: none yet.");
   const messages::LeaseCounts& leases = dispatch.leases;
   head(text, "emplace_leases", "gauge", "issued = counted + open + expired + refused.");
   lease(text, "issued", leases.issued);

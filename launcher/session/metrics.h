@@ -1,5 +1,5 @@
 #pragma once
-/// A run's counters as other programs read them.
+/// A run's metrics for monitoring systems.
 
 #include <string>
 
@@ -7,7 +7,7 @@
 
 namespace emplace::launcher {
 
-/// A run's progress in the Prometheus text format, for a file that a node exporter or any script picks up.
+/// Returns a run's progress in the Prometheus text format, e.g. for the textfile collector of node_exporter.
 std::string metrics_text(const messages::RunProgress& progress);
 
 }  // namespace emplace::launcher

@@ -21,11 +21,11 @@ constexpr double kMostAuto_s = 60;
 
 /// Time of auto on one graph: that of one start, which its result is compared with. 0, auto is left out: it
 /// is not asked for, starts end by episodes, or the run continues and its record has the row.
-double auto_time_s(const RunConfig& config, const BegunRun& begun, std::size_t graphs) {
+double auto_time_s(const RunConfig& config, const LockedRun& run, std::size_t graphs) {
   const auto& methods = config.compare.baselines;
   const bool asked = std::find(methods.begin(), methods.end(), "auto") != methods.end();
-  if (!asked || !begun.fresh || config.run.episodes > 0 || config.run.evaluations > 0) return 0;
-  const auto parts = static_cast<double>(begun.starts.size() * graphs);
+  if (!asked || !run.fresh || config.run.episodes > 0 || config.run.evaluations > 0) return 0;
+  const auto parts = static_cast<double>(run.starts.size() * graphs);
   return std::min(kMostAuto_s, config.run.budget.seconds / parts);
 }
 
@@ -35,24 +35,24 @@ Result<Unit> prepare_hosts(RunPlan& plan, Progress& progress) {
   for (const auto& [host, executors] : plan.executors_at)
     if (plan.order.config.executor.kind == "cpu" && executors > 1)
       progress.note(fmt::format(
-          "warning: {} executors of kind cpu on {} time each other's work if they share cores; one is right",
+          "warning: {} cpu executors on {} disturb each other's timing if they share cores; use one",
           executors, host.empty() ? "this machine" : printable(host)));
   std::vector<NodePlan*> far;
   for (std::vector<NodePlan>& member : plan.topology.members)
     if (plan.order.push && member.front().start == "ssh") far.push_back(&member.front());
   if (!far.empty()) {
-    progress.note(fmt::format("bringing emplace to the hosts of {} nodes", far.size()));
+    progress.note(fmt::format("copying emplace to the hosts of {} nodes", far.size()));
     EMPLACE_TRY(push_program(program_path(), far));
   }
   return Unit{};
 }
 
-Result<PreparedBaselines> prepare_baselines(const RunPlan& plan, const BegunRun& begun, Progress& progress,
+Result<PreparedBaselines> prepare_baselines(const RunPlan& plan, const LockedRun& run, Progress& progress,
                                             const Clock& clock) {
-  const bool begins_there = std::any_of(begun.starts.begin(), begun.starts.end(),
-                                        [](const Start& s) { return s.name == kBestBaseline; });
+  const bool from_baselines = std::any_of(run.starts.begin(), run.starts.end(),
+                                          [](const Start& s) { return s.name == kBestBaseline; });
   const RunConfig& config = plan.order.config;
-  const double auto_s = auto_time_s(config, begun, plan.task->graphs.size());
+  const double auto_s = auto_time_s(config, run, plan.task->graphs.size());
   const StopSignal stop;
   PreparedBaselines prepared;
   for (const actors::TaskGraph& one : plan.task->graphs) {
@@ -62,7 +62,7 @@ Result<PreparedBaselines> prepare_baselines(const RunPlan& plan, const BegunRun&
     EMPLACE_TRY_ASSIGN(Baselines baselines,
                        find_baselines(one, config, auto_s, clock, [&] { return stop.received() != 0; }));
     if (prepared.signal = stop.received(); prepared.signal != 0) {
-      if (begun.fresh) remove_unbegun(plan.order.directory);
+      if (run.fresh) remove_failed_start(plan.order.directory);
       progress.note("interrupted before learning started: nothing is kept");
       return prepared;
     }
@@ -71,10 +71,10 @@ Result<PreparedBaselines> prepare_baselines(const RunPlan& plan, const BegunRun&
                               baselines.best ? baselines.rows[*baselines.best].method + " " +
                                                    format_seconds(baselines.best_step_time_s())
                                              : "none fits"));
-    if (!baselines.start && begins_there) {
-      if (begun.fresh) remove_unbegun(plan.order.directory);
-      return Error{Errc::kNoPlacement, "run.starts: no baseline of " + printable(one.graph.name()) +
-                                           " fits this machine, so none can be started from"};
+    if (!baselines.start && from_baselines) {
+      if (run.fresh) remove_failed_start(plan.order.directory);
+      return Error{Errc::kNoPlacement, "run.starts: best-baseline is impossible, no baseline of " +
+                                           printable(one.graph.name()) + " fits this machine; use scratch"};
     }
     prepared.baselines.push_back(std::move(baselines));
   }
@@ -82,12 +82,11 @@ Result<PreparedBaselines> prepare_baselines(const RunPlan& plan, const BegunRun&
 }
 
 void announce(const RunPlan& plan, Progress& progress) {
-  const auto size =
-      predict_size(plan.order.config, *plan.task);  // What it refuses, the head refuses by name.
+  const auto size = predict_size(plan.order.config, *plan.task);  // The head reports its errors.
   progress.note("run directory " + printable_path(plan.order.directory) +
                 (size ? ", run.db " + size->text() : std::string{}));
   if (plan.topology.endpoint.empty())
-    progress.note("nobody can look in by ps: the directory's path is too long for a socket");
+    progress.note("emplace ps is unavailable: the path of the run directory is too long for a socket");
 }
 
 }  // namespace emplace::launcher

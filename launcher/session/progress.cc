@@ -12,10 +12,10 @@ namespace {
 
 constexpr std::chrono::seconds kPlainLine{5};
 constexpr std::chrono::milliseconds kSlowReader{500};
-constexpr double kShownWait_s = 1;  // What takes less is not worth a word.
+constexpr double kShownWait_s = 1;  // Shorter waits are not shown.
 
-/// The dispatcher's account of its leases. It says so if it does not add up.
-std::string account(const messages::LeaseCounts& leases) {
+/// Returns the dispatcher's lease counts, with a remark if they do not add up.
+std::string lease_text(const messages::LeaseCounts& leases) {
   const std::uint64_t known = leases.counted + leases.open + leases.expired + leases.refused;
   std::string text = "  leases " + std::to_string(leases.issued);
   if (leases.open > 0) text += ", " + std::to_string(leases.open) + " open";
@@ -35,7 +35,7 @@ std::string progress_line(const ShownStart& start, const messages::RunProgress& 
   std::string line = start.name + "  " + format_seconds(dispatch.elapsed_s) + "  best " +
                      (best > 0 ? format_seconds(best) : std::string{"none yet"});
   if (best > 0 && start.baseline_s > 0)
-    line += fmt::format(" ({:+.1f} % to the best baseline)", (best / start.baseline_s - 1) * 100);
+    line += fmt::format(" ({:+.1f} % vs. the best baseline)", (best / start.baseline_s - 1) * 100);
   line +=
       "  updates " + std::to_string(record.updates) + "  placements " + std::to_string(dispatch.measurements);
   if (dispatch.measurements > 0)
@@ -46,7 +46,7 @@ std::string progress_line(const ShownStart& start, const messages::RunProgress& 
     line += "  waiting for executors";
   }
   if (record.staleness > 0) line += fmt::format("  staleness {:.1f}", record.staleness);
-  line += account(dispatch.leases);
+  line += lease_text(dispatch.leases);
   if (record.disk_waits_s >= kShownWait_s)
     line += fmt::format("  waiting for the disk for {:.0f} s", record.disk_waits_s);
   for (std::size_t i = 0; i < start.restarts.size(); ++i)

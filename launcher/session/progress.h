@@ -9,25 +9,25 @@
 
 namespace emplace::launcher {
 
-/// What the progress of a start is shown with.
+/// Facts about a start that its progress line shows.
 struct ShownStart {
-  std::string name;                ///< Of the start.
-  std::vector<std::string> nodes;  ///< Its processes,
-  std::vector<int> restarts;       ///< and how often each came back.
-  double baseline_s = 0;           ///< The best baseline's step time; 0: none to compare with.
-  double recorded_best_s = 0;      ///< Best step time before this process resumed the run; 0: none.
+  std::string name;                ///< Name of the start.
+  std::vector<std::string> nodes;  ///< Names of its processes.
+  std::vector<int> restarts;       ///< Restarts of each process, in the order of `nodes`.
+  double baseline_s = 0;           ///< Step time of the best baseline [s]; 0: none to compare with.
+  double recorded_best_s = 0;      ///< Best step time before this process resumed the run [s]; 0: none.
 };
 
-/// One line about a run, with what it waits for.
+/// Returns one line about a run and what it waits for.
 std::string progress_line(const ShownStart& start, const messages::RunProgress& progress);
 
-/// Progress as people see it: one line that is rewritten on a terminal, a plain line every five seconds
-/// elsewhere. Never waits for who reads it. Thread: one.
+/// Progress output: one line that is rewritten on a terminal, a plain line every five seconds elsewhere.
+/// Never blocks on a slow reader. Thread: one.
 class Progress {
  public:
-  /// `fd`: standard error, or what stands for it.
+  /// `fd`: the descriptor to write to, usually standard error.
   Progress(int fd, bool quiet, const Clock& clock);
-  /// Waits a moment for a reader that is slow.
+  /// Waits up to half a second for a slow reader.
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;

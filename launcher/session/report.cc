@@ -30,10 +30,10 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kMostPoints = 400;         // Of all learning curves together, by start.
-constexpr std::size_t kMostTracedOps = 500'000;  // What is drawn of many graphs.
+constexpr std::size_t kMostPoints = 400;         // Points of all learning curves of a start together.
+constexpr std::size_t kMostTracedOps = 500'000;  // Ops in the schedules that are drawn, over all graphs.
 
-/// As a shell takes it for one word.
+/// Quotes a word for the shell.
 std::string quoted(const std::string& word) {
   constexpr std::string_view kPlain =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+=:,./@%";
@@ -58,20 +58,20 @@ std::string inputs_of(const RunConfig& config) {
   return text;
 }
 
-/// One start of the run as its database has it.
+/// One start of the run, from its database.
 struct StartRecord {
   Start start;
   std::unique_ptr<record::RunReader> db;
   record::RunFacts facts;
   record::Counters counters;
-  std::string parameters_sha256;  // After the last update; empty: there was none.
-  bool going_on = false;
-  double wall_s = 0;  // Until its last measurement; 0: not known.
+  std::string parameters_sha256;  // Hash after the last update; empty if there was none.
+  bool going_on = false;          // Whether the start is still in progress.
+  double wall_s = 0;              // Time of its last measurement since the start [s]; 0: unknown.
 };
 
 Result<StartRecord> open_start(Start start) {
   StartRecord opened{std::move(start), nullptr, {}, {}, {}};
-  // Where nobody writes, not a file of the run changes.
+  // Without a writer, read in a mode that changes no file of the run.
   auto db = record::RunReader::open(opened.start.directory, record::Reading::kQuiet);
   if (!db) {
     db = record::RunReader::open(opened.start.directory, record::Reading::kLive);
@@ -87,7 +87,7 @@ Result<StartRecord> open_start(Start start) {
   return opened;
 }
 
-/// The run's own directory first, then those of its other starts that have begun.
+/// Opens the first start, in the run's own directory, then its other starts that exist.
 Result<std::vector<StartRecord>> open_starts(const std::filesystem::path& directory, RunConfig& config) {
   EMPLACE_TRY_ASSIGN(auto first, open_start({"", directory, 0, false}));
   EMPLACE_TRY_ASSIGN(config, recorded_config(first.facts.config_toml,
@@ -120,14 +120,14 @@ double seconds_of(const Clock& clock, Nanos since) {
   return std::chrono::duration<double>(clock.now() - since).count();
 }
 
-/// Errors: the placement is not of this graph.
+/// Simulates a placement with a schedule. Errors: the placement is not of this graph.
 Result<record::ReportStep> simulated(const actors::TaskGraph& one, const LoweredGraph& lowered,
                                      Simulator& simulator, std::string label, Placement placement,
                                      const Clock& clock) {
   record::ReportStep step;
-  const Nanos began = clock.now();
+  const Nanos started = clock.now();
   EMPLACE_TRY(simulator.trace(placement, step.measured, step.schedule));
-  step.simulating_s = seconds_of(clock, began);
+  step.simulating_s = seconds_of(clock, started);
   EMPLACE_TRY(one.constraints.check(one.graph, one.devices, placement));
   step.chain = critical_chain(lowered, placement, step.schedule, one.devices.copies());
   step.label = std::move(label);
@@ -135,7 +135,7 @@ Result<record::ReportStep> simulated(const actors::TaskGraph& one, const Lowered
   return step;
 }
 
-/// What reproduces the step time of the best placement; empty where there is none to name.
+/// Returns the command that reproduces the step time of the best placement; empty if there is none.
 std::string evaluate_command(const RunConfig& config, const std::string& graph_file,
                              const std::filesystem::path& placement) {
   return "emplace evaluate " + quoted(graph_file) + " " + quoted(placement.string()) + inputs_of(config);
@@ -176,7 +176,7 @@ class Reader {
   }
 
  private:
-  /// What makes such a run again.
+  /// Returns the command that repeats the run.
   std::string run_command() const {
     const json parent = json::parse(starts_.front().facts.parent, nullptr, false);
     if (parent.is_object() && parent.contains("kind") && parent["kind"] == "learned" &&
@@ -186,8 +186,8 @@ class Reader {
     return "emplace run " + quoted((directory_ / "config.toml").string()) +
            (config_.run.dir.empty() ? "" : " --run-dir " + quoted(data_run_ + "-again"));
   }
-  /// A policy from a log (`replay --learn`) measured nothing but its likeliest placement, which lies beside
-  /// it.
+  /// Returns the most likely placement of a policy learned from a log (`replay --learn`), the only placement
+  /// that it measured, from the file in its directory.
   Result<std::optional<Placement>> likeliest(const StartRecord& start, const actors::Task& task,
                                              const actors::TaskGraph& one) const {
     std::error_code ignored;
@@ -198,8 +198,8 @@ class Reader {
     return std::optional{std::move(placement)};
   }
 
-  /// The graphs and devices that the run keeps; of runs of schema 3, those that its config names. Errors:
-  /// they cannot be read, or are others by now.
+  /// Returns the recorded graphs and devices; for runs of schema 3, those that the config names. Errors: they
+  /// cannot be read, or have changed.
   Result<actors::TaskPtr> recorded_task() {
     const StartRecord& first = starts_.front();
     EMPLACE_TRY_ASSIGN(auto rows, first.db->header().graphs());
@@ -223,7 +223,7 @@ class Reader {
     return task;
   }
 
-  /// What the methods found, measured once more; of runs of schema 3, found once more.
+  /// Returns the recorded baselines, measured again; for runs of schema 3, computes them again.
   Result<Baselines> baselines_of(const actors::TaskGraph& one, Executor& model) {
     if (bounds_.empty()) return find_baselines(one, config_, 0, clock_);
     Baselines baselines;
@@ -238,7 +238,7 @@ class Reader {
     return baselines;
   }
 
-  /// Curves of all starts. Sums up what was simulated.
+  /// Adds the learning curves of all starts, and sums the simulated time.
   Result<Unit> add_curves(record::ReportGraph& graph, std::size_t graphs) {
     for (StartRecord& start : starts_) {
       EMPLACE_TRY_ASSIGN(const auto samples, start.db->results().samples(graph.sha256));
@@ -251,7 +251,7 @@ class Reader {
     return Unit{};
   }
 
-  /// What `replay --re-measure` found.
+  /// Adds the results of `replay --re-measure`.
   Result<Unit> add_remeasured(record::ReportGraph& graph) {
     for (StartRecord& start : starts_) {
       EMPLACE_TRY_ASSIGN(const auto sessions, start.db->remeasurements().sessions());
@@ -289,7 +289,7 @@ class Reader {
     row.method = label_of(config_, start.start);
     row.evaluations = curve.points.empty() ? 0 : curve.points.back().measurements;
     row.wall_s = start.wall_s;
-    row.note = "no placement fitted";
+    row.note = "no feasible placement";
     return row;
   }
 
@@ -320,7 +320,7 @@ class Reader {
     graph.name = one.graph.name(), graph.sha256 = one.sha256;
     graph.ops = one.graph.num_ops(), graph.edges = one.graph.num_edges();
     graph.devices = device_names(one.devices);
-    // Rows are what the run was judged by; schedules are always the simulator's.
+    // Rows use the run's objective; schedules always come from the simulator.
     const auto model = make_model(one.graph, one.devices, judge_of(config_));
     Simulator simulator{one.graph, one.devices, judge_of(config_).simulator};
     EMPLACE_TRY_ASSIGN(auto baselines, baselines_of(one, *model));
@@ -335,7 +335,7 @@ class Reader {
 
     Placement learned;
     double learned_s = 0;
-    bool really = false;  // Measured on real devices, which baselines are not.
+    bool on_real_devices = false;  // Measured on real devices; not comparable with simulated baselines.
     std::size_t from = 0;
     for (std::size_t s = 0; s < starts_.size(); ++s) {
       record::TableRow row = row_of(starts_[s], graph.curves[s]);
@@ -349,7 +349,7 @@ class Reader {
           row.measurement.valid = true;
           row.measurement.step_time_s = best->step_time_s;
           row.measurement.label = best->label;
-          really = true;
+          on_real_devices = true;
         }
         if (row.measurement.valid && (learned.empty() || row.measurement.step_time_s < learned_s))
           learned = std::move(placement), learned_s = row.measurement.step_time_s, from = s;
@@ -357,7 +357,8 @@ class Reader {
       graph.learned.push_back(std::move(row));
     }
     const bool use_baseline =
-        baselines.best && (learned.empty() || (!really && baselines.best_step_time_s() <= learned_s));
+        baselines.best &&
+        (learned.empty() || (!on_real_devices && baselines.best_step_time_s() <= learned_s));
     if (use_baseline) {
       graph.evaluate_command =
           fmt::format("emplace place {}{} --method {} --seed {}", quoted(file), inputs_of(config_),
@@ -369,7 +370,7 @@ class Reader {
     traced_ops_ += graph.ops;
     if (learned.empty() && !baselines.best) return graph;
     if (traced_ops_ > kMostTracedOps && traced_ops_ > graph.ops) {
-      graph.note = "The pictures of this graph are left out: the graphs before it fill the page.";
+      graph.note = "The charts of this graph are omitted: the page is limited to 500,000 ops of schedules.";
       return graph;
     }
     const LoweredGraph lowered{one.graph};
@@ -378,7 +379,7 @@ class Reader {
     const auto trace = [&](std::string label, Placement placement) {
       return simulated(one, lowered, simulator, std::move(label), std::move(placement), clock_);
     };
-    // What was learned is drawn even where it did not win: that is what the run was for.
+    // Draw the learned placement even if a baseline is better: it is the purpose of the run.
     if (!learned.empty()) {
       EMPLACE_TRY_ASSIGN(drawn.step, trace(graph.learned[from].method, std::move(learned)));
     }
@@ -406,14 +407,14 @@ class Reader {
     add("Run id", printable(facts.run_id));
     json machine = json::parse(facts.host_facts, nullptr, false);
     if (!machine.is_object()) machine = json::object();
-    std::string told;
+    std::string host_text;
     for (const auto& [name, value] : machine.items()) {
-      if (value.is_structured()) continue;  // None of ours; it may be as deep as it likes.
+      if (value.is_structured()) continue;  // Skip nested values: emplace writes none.
       const bool text = value.is_string();
-      told += (told.empty() ? "" : "; ") + name + ": ";
-      told += text ? value.get_ref<const std::string&>() : value.dump();
+      host_text += (host_text.empty() ? "" : "; ") + name + ": ";
+      host_text += text ? value.get_ref<const std::string&>() : value.dump();
     }
-    add("Machine and build", printable(told, 2'000));
+    add("Machine and build", printable(host_text, 2'000));
     add("Made from", printable(facts.parent, 2'000));
     add("Method", printable(config_.policy.method) + ", preset " + printable(config_.policy.preset));
     add("Seed", std::to_string(facts.seed) + (config_.run.deterministic ? ", deterministic" : ""));
@@ -444,12 +445,12 @@ class Reader {
   }
 
   const std::filesystem::path directory_;
-  std::string data_run_;  // Its folder's name.
+  std::string data_run_;  // Name of the run's folder.
   const Clock& clock_;
   RunConfig config_;
   std::vector<StartRecord> starts_;
-  std::vector<std::string> graph_files_;                // By graph.
-  std::vector<std::pair<double, std::string>> bounds_;  // By graph; empty: runs of schema 3.
+  std::vector<std::string> graph_files_;                // [graphs]
+  std::vector<std::pair<double, std::string>> bounds_;  // [graphs] Bound and its name; empty for schema 3.
   std::vector<record::BaselineRow> baselines_;
   double simulated_s_ = 0;
   std::uint64_t traced_ops_ = 0;

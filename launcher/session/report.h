@@ -1,5 +1,5 @@
 #pragma once
-/// The page that explains a run, from what its directory holds.
+/// The report page of a run, made from its directory.
 
 #include <filesystem>
 #include <string>
@@ -11,18 +11,18 @@
 
 namespace emplace::launcher {
 
-/// What a page says, and the graphs that it points to.
+/// The data of a report, and the graphs that it refers to.
 struct RunReport {
-  actors::TaskPtr task;  ///< Null if the graphs cannot be read any more (runs of schema 3).
+  actors::TaskPtr task;  ///< Null if the graph files can no longer be read (runs of schema 3).
   record::ReportData data;
 };
 
-/// Reads every start of a run, simulates its best placements and the best baselines once more. A run that
-/// still goes on is read as it is. Errors: kInvalid if `directory` holds no run or a damaged one; kIo.
+/// Reads every start of a run and simulates its best placements and the best baselines again. A run in
+/// progress is read in its current state. Errors: kInvalid if `directory` has no run or a damaged one; kIo.
 Result<RunReport> read_report(const std::filesystem::path& directory, const Clock& clock);
 
-/// Reads and writes: `page` appears whole or not at all. The value is the report that was written. Errors: as
-/// above.
+/// Reads a run and writes its report atomically to `page`. Returns the report that was written. Errors: those
+/// of read_report(); kIo.
 Result<RunReport> write_report(const std::filesystem::path& directory, const std::filesystem::path& page,
                                const Clock& clock);
 

@@ -32,7 +32,7 @@ namespace {
 
 using nlohmann::json;
 
-/// The config that a branch goes on with, of the run that it leaves.
+/// Returns the config of a branch: the given one, or that of its parent run.
 Result<RunConfig> config_of_branch(const RunRequest& request) {
   const std::filesystem::path parent = parse_checkpoint_name(request.branch).run;
   EMPLACE_TRY_ASSIGN(const auto db, record::RunReader::open(parent, record::Reading::kQuiet));
@@ -40,7 +40,7 @@ Result<RunConfig> config_of_branch(const RunRequest& request) {
   EMPLACE_TRY_ASSIGN(const auto facts, db->header().facts());
   if (!request.config.empty()) return load_config(request.config, request.settings);
   auto config = recorded_config(facts.config_toml, printable_path(parent) + ": config", request.settings);
-  if (config) config->run.dir.clear();  // It has its own.
+  if (config) config->run.dir.clear();  // The branch gets its own directory.
   return config;
 }
 
@@ -66,7 +66,7 @@ Result<RunConfig> resolve(const RunRequest& request) {
   for (std::string* path : paths) {
     if (!path->empty()) *path = std::filesystem::absolute(*path).lexically_normal().string();
     if (!is_utf8(*path))
-      return invalid(printable(*path), "is no UTF-8, and the run's config must be", "give it another name");
+      return invalid(printable(*path), "is not UTF-8, as the run's config must be", "rename it");
   }
   return config;
 }
@@ -89,11 +89,11 @@ double recorded_best(const Start& start) {
   return best && *best ? (*best)->step_time_s : 0;
 }
 
-/// Runs the processes of a start until it ends by itself; what is killed comes back and goes on.
+/// Runs the processes of a start until it ends; a process that dies is restarted and continues.
 Result<int> run_start(Outcome& outcome, const Topology& topology, const record::LaunchLock& lock,
                       double baseline_s, Progress& progress, const Clock& clock) {
-  const Nanos began = clock.now();
-  const auto elapsed = [&] { return std::chrono::duration<double>(clock.now() - began).count(); };
+  const Nanos started = clock.now();
+  const auto elapsed = [&] { return std::chrono::duration<double>(clock.now() - started).count(); };
   const Start& start = outcome.start;
   for (const std::string& socket : {topology.endpoint, topology.beside})
     if (const auto file = socket_of(socket); !file.empty())
@@ -114,23 +114,23 @@ Result<int> run_start(Outcome& outcome, const Topology& topology, const record::
   supervised.on_ready = [&](std::size_t i, const std::string& bound) {
     if (i != 0) return;
     if (!bound.empty() && bound != endpoint && endpoint.starts_with("tcp://"))
-      endpoint = bound;  // It keeps its port.
+      endpoint = bound;  // A restarted head binds the same port.
     if (endpoint.starts_with("tcp://")) progress.note("the head listens at " + endpoint);
   };
   supervised.on_line = [&](const std::string& line) {
     auto reported = parse_progress(line);
     if (!reported) return;
-    // A head that restarted has not seen what its predecessor saw.
+    // A restarted head counts from 0 again.
     reported->duplicated = std::max(reported->duplicated, outcome.progress.duplicated);
     outcome.progress = *std::move(reported);
-    // For whoever watches; a disk that is full takes it later.
+    // Best effort: the next progress line writes the file again.
     if (lock.held()) (void)write_file(start.directory / "metrics.prom", metrics_text(outcome.progress));
     progress.show({start.name, outcome.nodes, outcome.restarts, baseline_s, recorded_best_s},
                   outcome.progress);
   };
   supervised.on_death = [&](std::size_t i, const std::string& note) {
     ++outcome.restarts[i];
-    progress.note(outcome.nodes[i] + " " + note + "; going on from run.db");
+    progress.note(outcome.nodes[i] + " " + note + "; restarting from run.db");
   };
   const auto ended = supervise(supervised);
   progress.end_line();
@@ -175,7 +175,7 @@ json outcome_json(const Outcome& o) {
   return j;
 }
 
-/// The cluster that a request names, changed as it says; none: everybody lives in the head.
+/// Reads the cluster file of a request and applies its --set options; none if every actor runs in the head.
 Result<std::optional<Cluster>> cluster_of(RunRequest& request) {
   const std::filesystem::path kept = std::filesystem::path{request.run_dir} / "cluster.toml";
   if (request.cluster.empty() && request.resume && std::filesystem::exists(kept)) request.cluster = kept;
@@ -188,7 +188,7 @@ Result<std::optional<Cluster>> cluster_of(RunRequest& request) {
   if (!request.key.empty()) {
     const std::filesystem::path key = std::filesystem::absolute(request.key);
     const std::filesystem::path allowed = key.parent_path() / "allowed.toml";
-    if (!std::filesystem::exists(allowed)) {  // The simplest of clusters: one key for everybody.
+    if (!std::filesystem::exists(allowed)) {  // Simplest cluster: one key for every node.
       EMPLACE_TRY_ASSIGN(const auto pair, load_key_pair(key));
       const Roles all{Role::kExecutor, Role::kActor, Role::kOperator};
       EMPLACE_TRY(add_to_allow_list(allowed, {pair.name, pair.public_key, all}, false));
@@ -201,49 +201,50 @@ Result<std::optional<Cluster>> cluster_of(RunRequest& request) {
   if (request.config.empty() && !request.resume) {
     if (cluster.run.config.empty())
       return invalid(printable(request.cluster.filename().string()) + ": run.config", "is missing",
-                     "name the config that is to be run");
+                     "name the config to run");
     request.config = std::filesystem::path{cluster.paths_from} / cluster.run.config;
   }
   if (request.run_dir.empty()) request.run_dir = cluster.run.dir;
   return std::optional<Cluster>{std::move(cluster)};
 }
 
-/// Every start, one after the other, until one is ended by a signal or by people.
-Result<Unit> run_starts(RunSummary& summary, const RunPlan& plan, const BegunRun& begun, Progress& progress,
+/// Runs the starts one after the other, until one is stopped by a signal or by `emplace down`.
+Result<Unit> run_starts(RunSummary& summary, const RunPlan& plan, const LockedRun& locked, Progress& progress,
                         const Clock& clock) {
   const RunConfig& config = plan.order.config;
-  // Baselines are simulated: measured times are not held against them.
+  // Baselines are simulated; times of real devices are not comparable with them.
   const bool comparable = config.executor.kind != "cpu" && config.executor.kind != "cuda";
   const double baseline_s =
       comparable && summary.baselines.size() == 1 ? summary.baselines.front().best_step_time_s() : 0;
-  for (const Start& start : begun.starts) {
+  for (const Start& start : locked.starts) {
     Outcome outcome;
     outcome.start = start;
     EMPLACE_TRY(prepare_start(config, *plan.task, outcome.start, summary.baselines, clock));
-    const auto ended = run_start(outcome, plan.topology, begun.lock, baseline_s, progress, clock);
+    const auto ended = run_start(outcome, plan.topology, locked.lock, baseline_s, progress, clock);
     if (!ended) {
-      const bool first = &start == &begun.starts.front();
-      if (begun.fresh && first && ended.error().code == Errc::kInvalid) remove_unbegun(plan.order.directory);
+      const bool first = &start == &locked.starts.front();
+      if (locked.fresh && first && ended.error().code == Errc::kInvalid)
+        remove_failed_start(plan.order.directory);
       return ended.error();
     }
     summary.status = *ended;
-    EMPLACE_TRY(sum_up(outcome, config, *plan.task));
-    const bool ended_by_people = outcome.progress.dispatch.ending == "down";
+    EMPLACE_TRY(summarise(outcome, config, *plan.task));
+    const bool stopped_by_user = outcome.progress.dispatch.ending == "down";
     summary.outcomes.push_back(std::move(outcome));
-    if (ended_by_people || summary.status != 0) break;
+    if (stopped_by_user || summary.status != 0) break;
   }
   return Unit{};
 }
 
-/// Errors: kInvalid for what has to be started by other means, or names no run to go on with.
+/// Errors: kInvalid for --resume without a run directory, or nodes that only kubectl can start.
 Result<Unit> check_request(const RunRequest& request, const std::optional<Cluster>& cluster) {
   if (request.resume && request.run_dir.empty())
-    return invalid("--resume", "needs --run-dir", "name the run to go on with");
+    return invalid("--resume", "needs --run-dir", "name the directory of the run to continue");
   if (!cluster) return Unit{};
   for (const Cluster::Node& node : cluster->nodes)
     if (node.start == "kubernetes")
-      return invalid("node '" + node.name + "'", "is not started from here, kubectl does that",
-                     "emplace up CLUSTER --manifests FILE, then kubectl apply -f FILE");
+      return invalid("node '" + node.name + "'", "can only be started by kubectl",
+                     "use emplace up CLUSTER --manifests FILE, then kubectl apply -f FILE");
   return Unit{};
 }
 
@@ -280,20 +281,20 @@ Result<RunSummary> perform(RunOrder order) {
   const SystemClock clock;
   EMPLACE_TRY_ASSIGN(RunPlan plan, make_plan(std::move(order)));
   EMPLACE_TRY(check_plan(plan));
-  EMPLACE_TRY_ASSIGN(const BegunRun begun, begin_run(plan));
+  EMPLACE_TRY_ASSIGN(const LockedRun locked, lock_run(plan));
   Progress progress{STDERR_FILENO, plan.order.quiet, clock};
   EMPLACE_TRY(prepare_hosts(plan, progress));
   RunSummary summary;
   summary.task = plan.task;
   summary.directory = plan.order.directory;
-  EMPLACE_TRY_ASSIGN(PreparedBaselines prepared, prepare_baselines(plan, begun, progress, clock));
+  EMPLACE_TRY_ASSIGN(PreparedBaselines prepared, prepare_baselines(plan, locked, progress, clock));
   summary.baselines = std::move(prepared.baselines);
   if (prepared.signal != 0) {
     summary.status = 128 + prepared.signal;
     return summary;
   }
   announce(plan, progress);
-  EMPLACE_TRY(run_starts(summary, plan, begun, progress, clock));
+  EMPLACE_TRY(run_starts(summary, plan, locked, progress, clock));
   return summary;
 }
 
@@ -302,8 +303,8 @@ Result<Manifests> write_manifests(RunRequest request, const std::filesystem::pat
   EMPLACE_TRY_ASSIGN(const RunConfig config, resolve(request));
   if (config.run.starts.front() != "scratch")
     return invalid("run.starts",
-                   "begins with '" + config.run.starts.front() + "', which needs a run directory",
-                   "begin with scratch");
+                   "starts with '" + config.run.starts.front() + "', which needs a run directory",
+                   "put scratch first");
   EMPLACE_TRY_ASSIGN(const auto manifest, make_manifest(config, {}, {}, {"scratch", {}}));
   EMPLACE_TRY_ASSIGN(const std::string text,
                      kubernetes_manifests(*cluster, config, manifest, request.config.stem().string()));
@@ -312,7 +313,7 @@ Result<Manifests> write_manifests(RunRequest request, const std::filesystem::pat
 }
 
 Result<FinishedRun> run(RunRequest request) {
-  process::ignore_broken_pipes();  // Whoever looked on may go; the run stays.
+  process::ignore_broken_pipes();  // The run continues if the reader of its output exits.
   EMPLACE_TRY_ASSIGN(const std::optional<Cluster> cluster, cluster_of(request));
   EMPLACE_TRY(check_request(request, cluster));
   EMPLACE_TRY_ASSIGN(const RunConfig config, resolve(request));
@@ -321,7 +322,7 @@ Result<FinishedRun> run(RunRequest request) {
       config, choose_directory(request, config, clock), request.resume, request.quiet, cluster, request.push};
   auto summary = perform(order);
   FinishedRun finished;
-  // A run that was refused has noted nothing, and what lies there is another's.
+  // A run that was refused has written no trace; files in its directory belong to another run.
   if (config.record.trace && (summary || summary.error().code == Errc::kRunFailed)) {
     finished.trace_file =
         request.trace.empty() ? order.directory / "trace.json.gz" : std::filesystem::path{request.trace};

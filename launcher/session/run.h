@@ -1,6 +1,6 @@
 #pragma once
-/// `emplace run`: starts the processes for each start of a config, shows how it goes, brings back who dies,
-/// and sums up.
+/// `emplace run`: starts the processes of each start of a config, shows progress, restarts failed processes
+/// and summarises the results.
 
 #include <cstdint>
 #include <filesystem>
@@ -19,50 +19,49 @@ namespace emplace::launcher {
 struct RunRequest {
   std::filesystem::path config;
   std::vector<std::string> settings;  ///< "section.key=value"
-  std::filesystem::path cluster;      ///< Empty: every actor lives in the head.
-  std::string key;        ///< The head's key file, for the cluster; its allow-list lies beside it.
-  bool insecure = false;  ///< For the cluster: tcp in the open.
-  bool push = false;      ///< Bring the program to hosts reached by ssh.
-  std::string run_dir;    ///< Empty: the config's, or runs/NAME-TIME.
+  std::filesystem::path cluster;      ///< Cluster file; empty: every actor runs in the head.
+  std::string key;        ///< Cluster: the head's key file, with its allow-list in the same folder.
+  bool insecure = false;  ///< Cluster: tcp without encryption.
+  bool push = false;      ///< Copy the program to hosts reached by ssh.
+  std::string run_dir;    ///< Run directory; empty: that of the config, or runs/NAME-TIME.
   bool resume = false;
-  std::string branch;  ///< Checkpoint that it begins from, as launcher/settings/placers.h names them; its
-                       ///< run's config where none is given.
+  std::string branch;  ///< Checkpoint to start from (CheckpointName in launcher/settings/placers.h). Without
+                       ///< `config`, the config of its run is used.
   std::optional<double> budget_s;
   std::optional<std::uint64_t> episodes, seed;
-  std::string trace;  ///< File for what every actor did and when; empty: as the config says.
+  std::string trace;  ///< Trace file; empty: as configured.
   bool quiet = false;
-  std::function<void(const std::string&)> warn;  ///< Is told of settings that are called otherwise now.
+  std::function<void(const std::string&)> warn;  ///< Receives warnings about renamed settings.
 };
 
-/// A run that has ended, and what was made of it afterwards. What could not be made is no failure of the run:
-/// it has its results by then.
+/// A run that has ended, with its trace and report. A failure to write these is no failure of the run.
 struct FinishedRun {
   RunSummary summary;
   std::filesystem::path trace_file;
-  std::optional<Result<TraceSummary>> trace;  ///< None where no trace is kept.
-  std::filesystem::path page;                 ///< Explains the run.
-  std::optional<Error> page_failure;          ///< None: the page is there.
+  std::optional<Result<TraceSummary>> trace;  ///< Result of writing the trace; none if tracing is off.
+  std::filesystem::path page;                 ///< The report.
+  std::optional<Error> page_failure;          ///< Why the report was not written; none if it was.
 };
 
-/// Kubernetes manifests that lie in a file.
+/// A file of Kubernetes manifests.
 struct Manifests {
   std::string file;
-  bool open = false;  ///< Every pod of the cluster may join the run and end it: no key secret is named.
+  bool open = false;  ///< No key secret is named: any pod of the cluster can join the run and stop it.
 };
 
-/// Runs every start of an order: plans, checks, takes the folder, prepares, runs, sums up. Progress goes to
-/// standard error unless the order is quiet. Errors: kInvalid, kIo before the start; kRunFailed.
+/// Runs every start of an order: plan, check, lock the directory, prepare, run, summarise. Prints progress to
+/// standard error unless the order is quiet. Errors: kInvalid and kIo before the start; kRunFailed.
 Result<RunSummary> perform(RunOrder order);
 
-/// The summary as one JSON object on one line.
+/// Returns the summary as one JSON object on one line.
 std::string summary_json(const RunSummary& summary);
 
-/// Writes what `kubectl apply` needs to bring the request's cluster up; starts nothing. Errors: kInvalid,
-/// kIo.
+/// Writes the manifests with which `kubectl apply` starts the request's cluster; starts nothing. Errors:
+/// kInvalid, kIo.
 Result<Manifests> write_manifests(RunRequest request, const std::filesystem::path& file);
 
-/// Resolves the request, performs it, and makes its trace and its page. Prints progress alone. Errors: as
-/// perform.
+/// Resolves and performs the request, and writes its trace and report. Prints only progress. Errors: those of
+/// perform().
 Result<FinishedRun> run(RunRequest request);
 
 }  // namespace emplace::launcher

@@ -12,8 +12,8 @@ namespace emplace::launcher {
 Result<RunPlan> make_plan(RunOrder order) {
   RunPlan plan;
   plan.order = std::move(order);
-  EMPLACE_TRY_ASSIGN(plan.topology, lay_out(plan.order.cluster.value_or(Cluster{}), plan.order.config,
-                                            plan.order.directory));
+  EMPLACE_TRY_ASSIGN(plan.topology, make_topology(plan.order.cluster.value_or(Cluster{}), plan.order.config,
+                                                  plan.order.directory));
   if (plan.order.cluster) plan.topology.cluster = plan.order.directory / "cluster.toml";
   EMPLACE_TRY_ASSIGN(plan.task, load_task(plan.order.config));
   for (const NodePlan& node : plan.topology.nodes)
@@ -24,7 +24,7 @@ Result<RunPlan> make_plan(RunOrder order) {
 
 Result<Unit> check_plan(const RunPlan& plan) {
   const RunConfig& config = plan.order.config;
-  // Better now than once the baselines are found. Other machines answer for themselves.
+  // Fail before the baselines are computed. Other machines check their own executors.
   if (uses_processes(config) && plan.executors_at.contains(""))
     EMPLACE_TRY(check_process_executor(config.executor.kind, judge_of(config), process_request_of(config)));
   EMPLACE_TRY(record::check_folder(plan.order.directory));
@@ -33,8 +33,8 @@ Result<Unit> check_plan(const RunPlan& plan) {
 
 Result<Unit> check_free(const RunOrder& order) {
   if (order.resume || !std::filesystem::exists(order.directory / "run.db")) return Unit{};
-  return invalid(printable_path(order.directory), "holds a run already",
-                 "go on with it by --resume, or choose another --run-dir");
+  return invalid(printable_path(order.directory), "already has a run",
+                 "continue it with --resume, or choose another --run-dir");
 }
 
 std::vector<Start> starts_of(const RunOrder& order) {

@@ -1,5 +1,5 @@
 #pragma once
-/// A run that is about to begin: who takes part in it, on what, and where it is kept.
+/// The plan of a run: its processes, its task and its directory.
 
 #include <filesystem>
 #include <map>
@@ -15,35 +15,35 @@
 
 namespace emplace::launcher {
 
-/// What is asked for.
+/// The requested run.
 struct RunOrder {
   RunConfig config;  ///< Resolved.
   std::filesystem::path directory;
-  bool resume = false;             ///< Go on with the run that is kept there.
+  bool resume = false;             ///< Continue the run in the directory.
   bool quiet = false;              ///< No progress on standard error.
-  std::optional<Cluster> cluster;  ///< In which processes the actors live; none: in one.
-  bool push = false;               ///< The program is brought to the hosts reached by ssh.
+  std::optional<Cluster> cluster;  ///< Assignment of actors to processes; none: all in one.
+  bool push = false;               ///< Copy the program to hosts reached by ssh.
 };
 
-/// The order, and what follows from it alone. Nothing on disk is changed by it.
+/// The order and everything derived from it. Making a plan changes nothing on disk.
 struct RunPlan {
   RunOrder order;
   Topology topology;
   actors::TaskPtr task;
-  std::map<std::string, int> executors_at;  ///< Their number by host; "": this machine.
+  std::map<std::string, int> executors_at;  ///< Number of executors by host; "": this machine.
 };
 
-/// Reads the graphs and devices. Errors: as lay_out and load_task.
+/// Reads the graphs and devices. Errors: those of make_topology() and load_task().
 Result<RunPlan> make_plan(RunOrder order);
 
-/// That this machine can run the executors, and that the folder may take the run. Changes nothing. Errors:
+/// Checks that this machine can run the executors, and that the directory is usable. Changes nothing. Errors:
 /// kInvalid, kUnsupported, kIo.
 Result<Unit> check_plan(const RunPlan& plan);
 
-/// Errors: kInvalid if the folder holds a run that is not resumed.
+/// Errors: kInvalid if the directory has a run that is not to be resumed.
 Result<Unit> check_free(const RunOrder& order);
 
-/// Where each start of a config is kept, and which of them there are already.
+/// Returns each start of a config with its directory, and whether it exists already.
 std::vector<Start> starts_of(const RunOrder& order);
 
 }  // namespace emplace::launcher

@@ -15,8 +15,8 @@
 namespace emplace::launcher {
 namespace {
 
-/// How far the nearest miss was over, for a run in which nothing fitted.
-std::string nearest_miss(const RunSummary& summary) {
+/// Returns how far the closest placement was above the memory, for a run without a feasible placement.
+std::string closest_miss(const RunSummary& summary) {
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
   for (const Outcome& outcome : summary.outcomes) {
     const auto db = record::RunReader::open(outcome.start.directory, record::Reading::kQuietOrLive);
@@ -25,10 +25,10 @@ std::string nearest_miss(const RunSummary& summary) {
     if (over && *over) least = std::min(least, **over);
   }
   if (least == std::numeric_limits<std::int64_t>::max()) return "";
-  return ", the nearest one was " + format_bytes(least) + " over";
+  return "; the closest was " + format_bytes(least) + " over";
 }
 
-/// Measurements whose episodes more than one update has consumed.
+/// Returns the number of measurements whose episodes more than one update consumed.
 Result<std::uint64_t> consumed_twice(const record::RunLog& log,
                                      const std::vector<record::UpdateRow>& updates) {
   std::uint64_t measurements = 0;
@@ -45,7 +45,7 @@ Result<std::uint64_t> consumed_twice(const record::RunLog& log,
 
 }  // namespace
 
-Result<Unit> sum_up(Outcome& outcome, const RunConfig& config, const actors::Task& task) {
+Result<Unit> summarise(Outcome& outcome, const RunConfig& config, const actors::Task& task) {
   EMPLACE_TRY_ASSIGN(auto db,
                      record::RunReader::open(outcome.start.directory, record::Reading::kQuietOrLive));
   const auto counters = db->results().counters();
@@ -61,7 +61,7 @@ Result<Unit> sum_up(Outcome& outcome, const RunConfig& config, const actors::Tas
                  (outcome.start.name == "scratch" ? ", from scratch" : ", from the best baseline");
     row.evaluations = counters->measurements;
     row.wall_s = outcome.wall_s;
-    row.note = "no placement fitted";
+    row.note = "no feasible placement";
     EMPLACE_TRY_ASSIGN(const auto best, db->results().best(one.sha256));
     if (!best) continue;
     const auto model = make_model(one.graph, one.devices, judge_of(config));
@@ -70,7 +70,7 @@ Result<Unit> sum_up(Outcome& outcome, const RunConfig& config, const actors::Tas
     EMPLACE_TRY(model->measure(placement, row.measurement));
     row.found = true;
     if (best->label == MeasurementLabel::kSimulated) continue;
-    // What was measured is shown; memory and copies as far as the record has them.
+    // Real devices: show the recorded measurement instead of the simulated one.
     row.measurement.valid = true;
     row.measurement.step_time_s = best->step_time_s;
     row.measurement.peak_bytes = best->peak_bytes;
@@ -89,11 +89,22 @@ std::string summary_text(const RunSummary& summary) {
     for (const Outcome& outcome : summary.outcomes) rows.push_back(outcome.rows[g]);
     if (summary.task->graphs.size() > 1) text += "\n" + printable(one.graph.name());
     text += "\n" + record::render_table(rows, baselines.bound.seconds, device_names(one.devices));
+    const auto comparable = [](const record::TableRow& row) {
+      return row.found && row.measurement.label == MeasurementLabel::kSimulated;
+    };
+    std::string best_method = baselines.best ? baselines.rows[*baselines.best].method : "";
+    double best_s = baselines.best_step_time_s();
     for (const Outcome& outcome : summary.outcomes) {
       const record::TableRow& row = outcome.rows[g];
-      if (row.found && row.measurement.label == MeasurementLabel::kSimulated && baselines.best &&
-          row.measurement.step_time_s >= baselines.best_step_time_s()) {
-        text += row.method + " did not beat " + baselines.rows[*baselines.best].method + "\n";
+      if (!comparable(row) || row.measurement.step_time_s >= best_s) continue;
+      best_method = row.method;
+      best_s = row.measurement.step_time_s;
+    }
+    for (const Outcome& outcome : summary.outcomes) {
+      const record::TableRow& row = outcome.rows[g];
+      if (comparable(row) && baselines.best && row.measurement.step_time_s >= baselines.best_step_time_s()) {
+        text += row.method + " did not beat " + baselines.rows[*baselines.best].method +
+                "; use the placement of " + best_method + "\n";
       }
     }
   }
@@ -113,8 +124,8 @@ Result<Unit> check_found(const RunSummary& summary) {
                        [](const record::TableRow& row) { return row.found; });
   });
   if (summary.status != 0 || any) return Unit{};
-  return Error{Errc::kNoPlacement, "no placement that fits was found" + nearest_miss(summary) +
-                                       "; give the devices so much more memory, or the run more time"};
+  return Error{Errc::kNoPlacement, "no feasible placement was found" + closest_miss(summary) +
+                                       "; increase the devices' memory by at least that, or --budget"};
 }
 
 }  // namespace emplace::launcher

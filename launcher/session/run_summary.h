@@ -1,5 +1,5 @@
 #pragma once
-/// What a run has come to.
+/// The results of a run.
 
 #include <cstdint>
 #include <filesystem>
@@ -15,37 +15,37 @@
 
 namespace emplace::launcher {
 
-/// What is known of a start when it has ended.
+/// The results of one start.
 struct Outcome {
   Start start;
-  messages::RunProgress progress;  ///< The last one that the head reported.
-  std::vector<std::string> nodes;  ///< Its processes,
-  std::vector<int> restarts;       ///< and how often each came back.
+  messages::RunProgress progress;  ///< Last progress that the head reported.
+  std::vector<std::string> nodes;  ///< Names of its processes.
+  std::vector<int> restarts;       ///< Restarts of each process, in the order of `nodes`.
   record::Counters counters;
-  std::uint64_t duplicated = 0;  ///< Measurements that tracker or learner consumed twice.
+  std::uint64_t duplicated = 0;  ///< Measurements that the tracker or learner consumed twice.
   std::string parameters_sha256;
   double wall_s = 0;
-  std::vector<record::TableRow> rows;  ///< By graph: its best placement, measured once more.
+  std::vector<record::TableRow> rows;  ///< [graphs] Best placement, measured again.
 };
 
-/// A run that has ended.
+/// The results of a run that has ended.
 struct RunSummary {
   actors::TaskPtr task;
-  std::vector<Baselines> baselines;  ///< By graph.
-  std::vector<Outcome> outcomes;     ///< By start; empty if a signal came before the first one.
+  std::vector<Baselines> baselines;  ///< [graphs]
+  std::vector<Outcome> outcomes;     ///< [starts] Empty if a signal came before the first one.
   std::filesystem::path directory;
-  int status = 0;  ///< Of the process: 0, or 129 / 130 / 143 after a clean end by a signal.
+  int status = 0;  ///< Exit status of the process: 0, or 129 / 130 / 143 after a clean stop by a signal.
 };
 
-/// Reads what a start left, and measures its best placement once more. Errors: kIo; as the executor's.
-Result<Unit> sum_up(Outcome& outcome, const RunConfig& config, const actors::Task& task);
+/// Reads the record of a start and measures its best placements again. Errors: kIo; those of the executor.
+Result<Unit> summarise(Outcome& outcome, const RunConfig& config, const actors::Task& task);
 
-/// A table per graph, what did not beat its baselines, and where the results lie, for people. Ends in a new
-/// line.
+/// Returns text for people: a table per graph, the starts that did not beat its baselines, and the run
+/// directory. Ends in a newline.
 std::string summary_text(const RunSummary& summary);
 
-/// The error of a run in which nothing that fits was found, with how far the nearest miss was over; nothing
-/// (a success) for any other, and for one that a signal has ended.
+/// Errors (kNoPlacement): the run found no feasible placement; the error states how far the closest one was
+/// above the memory. A run stopped by a signal is no error.
 Result<Unit> check_found(const RunSummary& summary);
 
 }  // namespace emplace::launcher

@@ -9,8 +9,8 @@
 
 namespace emplace::launcher {
 
-/// Makes one file of what the processes of every start have noted; then theirs are gone. Errors: as
-/// merge_traces, and theirs stay.
+/// Merges the traces of every process of every start into one file, then removes them. Errors: those of
+/// merge_traces(); the traces then stay.
 Result<TraceSummary> collect_trace(const RunOrder& order, const std::filesystem::path& path);
 
 }  // namespace emplace::launcher

@@ -355,7 +355,7 @@ TEST(Trace, OfARefusedRunLeavesThatOfTheRunningOne) {
   std::erase(long_run, "--quiet");
   Process going{long_run};
   ASSERT_TRUE(going.wait_for_error_text("updates"));
-  refused(recorded_run(folder.at("run"), {"--trace", folder.at("t.json.gz")}), 2, "holds a run already");
+  refused(recorded_run(folder.at("run"), {"--trace", folder.at("t.json.gz")}), 2, "already has a run");
   refused({"run", "--resume", "--run-dir", folder.at("run"), "--quiet"}, 2, "being written");
   EXPECT_FALSE(std::filesystem::is_empty(folder.at("run") + "/trace"));
   going.send(SIGTERM);

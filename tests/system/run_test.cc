@@ -83,7 +83,7 @@ TEST(Run, AKilledHeadComesBackAndNothingCountsTwice) {
   const pid_t head = head_of(folder.at("run"));
   ASSERT_GT(head, 0);
   ASSERT_EQ(::kill(head, SIGKILL), 0);
-  EXPECT_TRUE(process.wait_for_error_text("going on from run.db"));
+  EXPECT_TRUE(process.wait_for_error_text("restarting from run.db"));
   const Finished done = process.finish();
   ASSERT_EQ(done.status, 0) << done.err;
   const json summary = json::parse(done.out);
@@ -108,7 +108,7 @@ TEST(Run, KilledHeadsLeaveTheParametersOfARunWithoutKills) {
   ASSERT_TRUE(process.wait_for_error_text("updates"));
   const pid_t first = head_of(folder.at("killed"));
   ASSERT_EQ(::kill(first, SIGKILL), 0);
-  ASSERT_TRUE(process.wait_for_error_text("going on from run.db"));
+  ASSERT_TRUE(process.wait_for_error_text("restarting from run.db"));
   // The second one a moment after it began, wherever that is.
   const SystemClock clock;
   const Nanos deadline = clock.now() + std::chrono::seconds{20};

@@ -82,7 +82,7 @@ TEST_F(FolderStoreTest, AManifestStaysInItsFolder) {
   for (const char* path : {"../escaped", "/tmp/escaped", "a/../../b", "config.toml", ""}) {
     messages::ManifestDelivered manifest;
     manifest.files = {{path, file_.sha256, file_.bytes}};
-    const auto laid_out = lay_out(manifest, store, scratch_.path() / "node");
+    const auto laid_out = unpack_manifest(manifest, store, scratch_.path() / "node");
     ASSERT_FALSE(laid_out.ok()) << path;
     EXPECT_EQ(laid_out.error().code, Errc::kInvalid) << path;
   }

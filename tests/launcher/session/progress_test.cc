@@ -34,7 +34,7 @@ TEST(ProgressLine, SaysHowItGoes) {
   now.record.updates = 3;
   EXPECT_EQ(
       progress_line(kStart, now),
-      "scratch  12.50 s  best 250.0 ms (-50.0 % to the best baseline)  updates 3  placements 8  fit 50 %  "
+      "scratch  12.50 s  best 250.0 ms (-50.0 % vs. the best baseline)  updates 3  placements 8  fit 50 %  "
       "executors 2  recorder restarted 2x");
 }
 
