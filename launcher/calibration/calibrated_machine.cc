@@ -17,7 +17,7 @@ std::string assign(std::string_view key, const std::string& value) {
 }
 std::string in_quotes(const std::string& value) { return '"' + value + '"'; }
 
-/// The name of device `d`'s profile: it is measured, and another core's may differ.
+/// Returns the profile name of device `d`. Every device has its own: cores may differ.
 std::string profile_name(const DeviceSet& devices, std::size_t d) {
   return devices[static_cast<DeviceId>(d)].name + "-measured";
 }
@@ -46,7 +46,7 @@ std::string profile_text(const DeviceSet& devices, std::size_t d, const CostLedg
 std::string device_file_text(const DeviceSet& devices, const CostLedger& ledger, const Fit& fit,
                              const std::string& costs_file) {
   std::string text = "# Written by emplace calibrate";
-  text += costs_file.empty() ? "." : ": " + costs_file + " says in words what each entry of costs_us is.";
+  text += costs_file.empty() ? "." : ": " + costs_file + " describes each entry of costs_us.";
   text += '\n';
   text += assign("copies", in_quotes(std::string{copy_engine_name(devices.copies())}));
   text += assign("corun", number(fit.corun));

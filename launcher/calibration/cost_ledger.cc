@@ -57,7 +57,7 @@ std::vector<SignatureCosts::Entry> CostLedger::costs(std::size_t device, double 
 }
 
 Profile CostLedger::fitted(std::size_t device, Profile base) const {
-  constexpr double kLong = 20;  // [us] Shorter ops say more about what starts them.
+  constexpr double kLong = 20;  // [us] Shorter ops are dominated by overhead.
   struct Sum {
     double us = 0, flops = 0, bytes = 0;
   };
@@ -79,7 +79,7 @@ Profile CostLedger::fitted(std::size_t device, Profile base) const {
       if (sum.flops > 0) base.efficiency[static_cast<std::size_t>(c)] = sum.flops / sum.us / peak;
     }
   }
-  Sum streamed;  // Classes that the memory decides.
+  Sum streamed;  // Memory-bound classes.
   for (const OpClass c : {OpClass::kNorm, OpClass::kReduce, OpClass::kGather, OpClass::kElementwise}) {
     streamed.us += sums[static_cast<std::size_t>(c)].us;
     streamed.bytes += sums[static_cast<std::size_t>(c)].bytes;

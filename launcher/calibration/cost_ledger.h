@@ -1,5 +1,5 @@
 #pragma once
-/// What executors measured of ops, kept by signature.
+/// Measured costs of ops, by signature.
 
 #include <cstdint>
 #include <map>
@@ -18,15 +18,16 @@ namespace emplace::launcher {
 struct LedgerEntry {
   std::string text;  ///< signature_text
   OpClass op_class = OpClass::kElementwise;
-  double us = 0;      ///< [us] mean over the ops, each its median
-  double mad_us = 0;  ///< [us] the largest deviation among them
+  double us = 0;      ///< Mean over the ops of their median times [us].
+  double mad_us = 0;  ///< Largest median absolute deviation of an op [us].
   std::size_t ops = 0;
-  std::uint32_t samples = 0;    ///< Timed steps behind them.
-  bool synthetic = false;       ///< Was stood in for: no measurement.
-  double flops = 0, bytes = 0;  ///< Of one op: work, and memory traffic by the cost model's rule [B].
+  std::uint32_t samples = 0;    ///< Number of timed steps.
+  bool synthetic = false;       ///< Replaced by a synthetic op: not a measurement.
+  double flops = 0, bytes = 0;  ///< Work, and memory traffic [B] by the cost model, of one op.
 };
 
-/// Devices are kept apart: cores of one machine may differ by more than a prediction may be off. Thread: one.
+/// Costs are kept per device, because cores of one machine can differ by more than the error of predictions.
+/// Thread: one.
 class CostLedger {
  public:
   using Entries = std::map<std::uint64_t, LedgerEntry>;  ///< By signature.
@@ -36,14 +37,14 @@ class CostLedger {
 
   std::size_t num_devices() const { return entries_.size(); }
   const Entries& entries(std::size_t device) const { return entries_[device]; }
-  double overhead_us(
-      std::size_t device) const;  ///< [us] of a task, beside its kernel: median over the profiles.
-  /// Median over the profiles for each pair.
+  /// Returns the overhead of a task in addition to its kernel [us]: the median over the profiles.
+  double overhead_us(std::size_t device) const;
+  /// Returns the costs of each link: the median over the profiles.
   std::vector<LinkCost> links() const;
-  /// What ops cost, with `more_us` on top of each and what starts it; those that were stood in for are left
-  /// out.
+  /// Returns the costs of ops, each plus the task overhead and `more_us`, without synthetic ops.
   std::vector<SignatureCosts::Entry> costs(std::size_t device, double more_us) const;
-  /// Rates that ops of each class reach, for signatures that were never measured; `base` where nothing was.
+  /// Returns the rates that ops of each class reach, for signatures that were never measured; those of `base`
+  /// for classes without measurements.
   Profile fitted(std::size_t device, Profile base) const;
 
  private:

@@ -50,8 +50,7 @@ Result<Fit> fit_parameters(const DeviceSet& devices, const CostLedger& ledger,
     if (error < least) least = error, best = fit;
     return Unit{};
   };
-  // Slow links and slow neighbours look alike where most placements have both, so these two are tried
-  // together.
+  // Slow links and slow concurrent ops have similar effects on most placements, so fit these two together.
   for (const double corun : kCoruns)
     for (const double efficiency : kLinkEfficiencies) EMPLACE_TRY(offer({0, efficiency, corun}));
   for (const double overhead_us : kOverheads)

@@ -1,5 +1,5 @@
 #pragma once
-/// The three parameters that whole steps decide.
+/// Fits the three parameters that only whole steps determine.
 
 #include <functional>
 #include <span>
@@ -14,7 +14,7 @@
 
 namespace emplace::launcher {
 
-/// Placements of one graph with the step times that they had [s].
+/// Placements of one graph with their measured step times [s].
 struct MeasuredPlacements {
   const OpGraph* graph = nullptr;
   std::vector<Placement> placements;
@@ -26,9 +26,9 @@ struct MeasuredPlacements {
 Result<std::vector<double>> predict(const OpGraph& graph, const DeviceSet& devices,
                                     std::span<const Placement> placements);
 
-/// The values of a fixed grid with the smallest mean of |log(predicted / measured)|, every graph counting
-/// alike: links and neighbours together, then the overhead. Deterministic. Errors: those of predict and
-/// calibrated_devices.
+/// Returns the values of a fixed grid with the smallest mean |log(predicted / measured)|, with equal weight
+/// for every graph. Fits link efficiency and corun together, then the overhead. Deterministic. Errors: those
+/// of predict() and calibrated_devices().
 Result<Fit> fit_parameters(const DeviceSet& devices, const CostLedger& ledger,
                            std::span<const MeasuredPlacements> measured);
 

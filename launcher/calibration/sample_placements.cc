@@ -33,7 +33,7 @@ class Sampler {
   void singles() {
     for (std::uint32_t d = 0; d < devices_; ++d) offer("single", Placement(ops_, device(d)));
   }
-  /// Ops in their order, cut once per device, at random.
+  /// Cuts the op order at random into one stretch per device.
   void contiguous() {
     std::vector<std::size_t> cuts;
     for (std::uint32_t d = 1; d < devices_; ++d)
@@ -47,7 +47,7 @@ class Sampler {
     }
     offer("contiguous", std::move(placement));
   }
-  /// Stretches of about one length, each anywhere; lengths from a few ops to half of them.
+  /// Places stretches of about one length at random; the length is from 4 ops to half of them.
   void blocks() {
     const double longest = std::log(static_cast<double>(ops_) / 2), shortest = std::log(4.0);
     const double length = std::exp(shortest + (longest - shortest) * rng_.uniform_double());
@@ -59,13 +59,13 @@ class Sampler {
     }
     offer("blocks", std::move(placement));
   }
-  /// Each op anywhere: where a policy that knows nothing begins.
+  /// Places each op at random, like an untrained policy.
   void random() {
     Placement placement(ops_);
     for (DeviceId& at : placement) at = device(rng_.below(devices_));
     offer("random", std::move(placement));
   }
-  /// One found before, with a stretch of it moved.
+  /// Moves a random stretch of an earlier placement.
   void neighbour() {
     Placement placement = found_[rng_.below(static_cast<std::uint32_t>(found_.size()))].placement;
     const std::size_t from = rng_.below(static_cast<std::uint32_t>(ops_));
@@ -100,11 +100,11 @@ std::vector<SampledPlacement> sample_placements(const OpGraph& graph, const Devi
   for (const std::string_view name : {"scotch", "metis", "mincut", "heft", "m-etf", "contiguous"}) {
     const auto method = find_method(name);
     if (!method || sampler.enough()) continue;
-    // A method that has no answer here is one kind of placement less.
+    // Skip a method that finds no placement.
     if (auto found = (*method)->find(problem, model); found && !found->placement.empty())
       sampler.offer("heuristic", std::move(found->placement));
   }
-  // A graph may have fewer placements than asked for.
+  // Limit the tries: a graph may have fewer placements than `count`.
   for (std::size_t tries = 0; !sampler.enough() && tries < 50 * count; ++tries) {
     if (tries % 4 == 0) sampler.contiguous();
     if (tries % 4 == 1) sampler.blocks();

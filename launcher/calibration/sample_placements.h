@@ -1,5 +1,5 @@
 #pragma once
-/// Placements of many kinds, to compare a simulator with a machine on.
+/// Diverse placements, to compare the simulator with a machine.
 
 #include <cstdint>
 #include <string>
@@ -17,10 +17,11 @@ struct SampledPlacement {
   Placement placement;
 };
 
-/// `count` placements that obey the constraints, without repeats if the graph has as many: everything on each
-/// device; what heuristics find by `model`; cuts of the op order into stretches; random stretches of many
-/// lengths; every op at random; and these with a stretch moved. The same seed gives the same ones. @pre count
-/// >= 1
+/// Returns `count` distinct placements that obey the constraints, or fewer if the graph has fewer: everything
+/// on each device; results of heuristics on `model`; the op order cut into one stretch per device; random
+/// stretches of many lengths; every op at random; and neighbours of these, with a stretch moved.
+/// Deterministic for a seed.
+/// @pre count >= 1
 std::vector<SampledPlacement> sample_placements(const OpGraph& graph, const DeviceSet& devices,
                                                 const Constraints& constraints, Executor& model,
                                                 std::size_t count, std::uint64_t seed);

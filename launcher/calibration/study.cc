@@ -20,7 +20,7 @@ namespace emplace::launcher {
 
 namespace {
 
-/// [rounds] What `value_of` says of each.
+/// Returns [rounds] `value_of` of each profile.
 template <class Value>
 std::vector<double> of_each(const std::vector<ExecutorProfile>& profiles, Value value_of) {
   std::vector<double> values;
@@ -98,7 +98,7 @@ Agreement StudiedGraph::held_out() const {
 
 namespace {
 
-/// What was measured, on a machine that is `factor` times as slow.
+/// Scales all times of a profile by `factor`.
 void scale(ExecutorProfile& profile, double factor) {
   for (auto& device : profile.ops) {
     for (OpCost& cost : device) {
@@ -118,30 +118,30 @@ void fit_to_half_of_each_kind(std::vector<ComparedPlacement>& placements) {
     for (ComparedPlacement* one : members) one->fitted = std::exchange(fitted, !fitted);
 }
 
-/// The runs of one graph's placements, each between two of the reference.
+/// Runs placements of one graph, each between two runs of the reference placement.
 class PacedRuns {
  public:
   PacedRuns(StudiedGraph& one, RealExecutor& executor) : one_{one}, executor_{executor} {}
 
-  /// To be called after the profile of a round, which was made at the pace that is noted now.
-  Result<Unit> begin_round() {
-    EMPLACE_TRY(reference_.empty() ? choose_reference() : note_pace());
+  /// Measures the machine's speed for the profile of a round. @pre called directly after the profile
+  Result<Unit> start_round() {
+    EMPLACE_TRY(reference_.empty() ? choose_reference() : measure_speed());
     after_profile_s_.push_back(one_.reference_s.back());
     return Unit{};
   }
 
-  /// One more run of this placement, and of the reference after it.
+  /// Runs a placement, and the reference after it.
   Result<Unit> run(ComparedPlacement& point) {
     EMPLACE_TRY_ASSIGN(const auto took, time(point.placement));
     point.synthetic_share = measured_.synthetic_share;
     const double before = one_.reference_s.back();
-    EMPLACE_TRY(note_pace());
+    EMPLACE_TRY(measure_speed());
     if (took) point.round_s.push_back(*took / ((before + one_.reference_s.back()) / 2));
     return Unit{};
   }
 
-  /// Puts all times on the reference's median: those of profiles, and of runs, which are its shares until
-  /// then.
+  /// Converts all times, of profiles and runs, to the median speed of the reference. Until then times of runs
+  /// are relative to the reference.
   void settle() {
     if (one_.reference_s.empty()) return;
     const double pace = median(one_.reference_s);
@@ -154,9 +154,10 @@ class PacedRuns {
   }
 
  private:
-  /// Runs placements until one fits, those on most devices first: what slows one core then shows.
+  /// Chooses a placement that fits as the reference. Tries those on most devices first, so that the slowdown
+  /// of any core affects it.
   Result<Unit> choose_reference() {
-    std::vector<std::pair<std::size_t, std::size_t>> order;  // (devices that it leaves out, its number)
+    std::vector<std::pair<std::size_t, std::size_t>> order;  // (number of unused devices, index)
     for (std::size_t i = 0; i < one_.placements.size(); ++i) {
       const Placement& placement = one_.placements[i].placement;
       const std::set<DeviceId> used(placement.begin(), placement.end());
@@ -173,14 +174,14 @@ class PacedRuns {
     return Error{Errc::kNoPlacement, printable(one_.file) + ": no placement ran: " + measured_.failure};
   }
 
-  /// Runs the reference. If it does not fit this time, it is as fast as it was.
-  Result<Unit> note_pace() {
+  /// Runs the reference. If it does not fit this time, keeps its last time.
+  Result<Unit> measure_speed() {
     EMPLACE_TRY_ASSIGN(const auto took, time(reference_));
     one_.reference_s.push_back(took.value_or(one_.reference_s.back()));
     return Unit{};
   }
 
-  /// [s] None if it did not fit.
+  /// Returns the step time of a placement [s]; none if it did not fit.
   Result<std::optional<double>> time(const Placement& placement) {
     EMPLACE_TRY(executor_.measure(placement, measured_));
     return measured_.valid ? std::optional{measured_.step_time_s} : std::nullopt;
@@ -216,12 +217,12 @@ Result<Unit> study(StudiedGraph& one, const DeviceSet& devices, RealExecutor& ex
            sample_placements(one.graph, devices, *constraints, model, options.placements, options.seed))
         one.placements.push_back({std::move(sampled.kind), std::move(sampled.placement)});
     }
-    EMPLACE_TRY(runs.begin_round());
+    EMPLACE_TRY(runs.start_round());
     for (std::size_t i = 0; i < one.placements.size(); ++i) {
       options.progress(fmt::format("{}: placement {} of {}", where, i + 1, one.placements.size()));
       EMPLACE_TRY(runs.run(one.placements[i]));
     }
-    // What did not fit once is not asked again.
+    // Drop placements that did not fit in this round.
     std::erase_if(one.placements,
                   [&](const ComparedPlacement& point) { return point.round_s.size() < round; });
   }

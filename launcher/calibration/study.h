@@ -1,5 +1,5 @@
 #pragma once
-/// One graph on a machine, measured and simulated: what calibration learns from it.
+/// Measurements and simulations of one graph on a machine, for calibration.
 
 #include <cstdint>
 #include <functional>
@@ -17,39 +17,39 @@
 
 namespace emplace::launcher {
 
-/// A placement that was run, and what the simulator says of it.
+/// A measured placement, with the simulator's prediction.
 struct ComparedPlacement {
   std::string kind;
   Placement placement;
-  std::vector<double> round_s = {};  ///< [rounds] What it took each time, at the machine's usual pace.
-  double measured_s = 0;             ///< Their median.
+  std::vector<double> round_s = {};  ///< [rounds] Step times [s], corrected for the drift of the machine.
+  double measured_s = 0;             ///< Median of round_s.
   double predicted_s = 0;
   double synthetic_share = 0;
-  bool fitted = false;  ///< The fit has seen it.
+  bool fitted = false;  ///< Used by the fit; otherwise held out.
 };
 
-/// A graph and what is known of it on this machine. Thread: one.
+/// A graph and its measurements on this machine. Thread: one.
 struct StudiedGraph {
   OpGraph graph;
   std::string file;
   std::vector<ExecutorProfile> profiles = {};  ///< [rounds]
   std::vector<std::string> synthetic_types = {};
   std::vector<ComparedPlacement> placements = {};
-  std::vector<double> reference_s = {};  ///< What the reference took, in order of time.
+  std::vector<double> reference_s = {};  ///< Step times of the reference placement, in order [s].
 
-  /// What the rounds say together: the median of each op and overhead, its spread over the rounds if that is
-  /// more than within one, every link of all of them.
+  /// Merges the profiles of the rounds: the median of each op and overhead, the larger of its spread within a
+  /// round and over the rounds, and all links.
   ExecutorProfile profile() const;
-  double step_time_s() const;  ///< [s] On one device: median over the rounds.
-  double ops_s() const;        ///< [s] The same of the sum of its ops.
-  /// How far the machine's speed moved: the reference's slowest tenth by its fastest tenth, less one.
-  /// @pre placements
+  double step_time_s() const;  ///< Step time on one device, median over the rounds [s].
+  double ops_s() const;        ///< Sum of its op times, median over the rounds [s].
+  /// Returns the drift of the machine's speed: slowest over fastest decile of the reference, minus 1.
+  /// @pre placements is not empty
   double drift() const;
-  /// How far the machine agrees with itself: Spearman of the medians of every other round with those of the
-  /// rest; 1 if there was one round. Where it is low, noise decides the ranks.
+  /// Returns the repeatability: Spearman correlation of the medians of odd and even rounds; 1 for one round.
+  /// If it is low, noise decides the ranks.
   double repeatability() const;
   std::vector<double> column(double ComparedPlacement::*value, bool fitted) const;
-  /// Of measured times with predicted ones, on placements that the fit has not seen.
+  /// Returns the agreement of measured with predicted times on the held-out placements.
   Agreement held_out() const;
 };
 
@@ -57,17 +57,17 @@ struct StudyOptions {
   std::size_t placements = 50;
   std::size_t rounds = 8;  ///< At least 1.
   std::uint64_t seed = 1;
-  std::function<void(const std::string&)> progress;  ///< Told what is measured now.
+  std::function<void(const std::string&)> progress;  ///< Receives a line about the current measurement.
 };
 
-/// Profiles `one.graph` and runs sampled placements of it, round after round; every other placement is for
-/// the fit. Before and after each runs one and the same, the reference: it says how fast the machine is just
-/// then, which on a shared one moves by more than placements differ. Errors: those of the executor; kInvalid
-/// of constraints; kNoPlacement if none of the placements fits.
+/// Profiles `one.graph` and runs sampled placements of it in every round; half of the placements are for the
+/// fit. A reference placement runs before and after each of them and measures the machine's current speed,
+/// which on a shared machine drifts by more than placements differ. Errors: those of the executor; kInvalid
+/// for the constraints; kNoPlacement if no placement fits.
 Result<Unit> study(StudiedGraph& one, const DeviceSet& devices, RealExecutor& executor,
                    const StudyOptions& options);
 
-/// Fits to one half and predicts all. Errors: those of the simulator.
+/// Fits the parameters to one half of the placements and predicts all. Errors: those of the simulator.
 Result<Fit> fit_and_predict(std::vector<StudiedGraph>& studied, const DeviceSet& devices,
                             const CostLedger& ledger);
 

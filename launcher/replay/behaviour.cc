@@ -12,10 +12,10 @@
 namespace emplace::launcher {
 namespace {
 
-/// [B] Of parameters kept for late episodes.
+/// Limit of the parameters kept for late episodes [B].
 constexpr std::size_t kMostKept = std::size_t{1} << 30;
 
-/// True if drawing adds noise to the logits, of which probabilities know nothing.
+/// Returns whether sampling added noise to the logits, which log_probabilities() does not include.
 bool noisy(const RunConfig& config, std::uint64_t version) {
   return learns(config) && !config.policy.method.starts_with("placeto") && config.policy.noise > 0 &&
          version < config.policy.noise_updates;
@@ -27,10 +27,11 @@ std::string where(const LoggedRun& run) { return printable_path(run.directory); 
 
 Result<Behaviour> Behaviour::make(LoggedRun& run, std::span<const std::uint64_t> versions) {
   if (run.config.policy.method == "hierarchical") {
-    return invalid(where(run),
-                   "was drawn by hierarchical, which groups the graph anew in every episode: how likely a "
-                   "placement was under all groupings is not known",
-                   "learn from a log of random, colocrl, spotlight or simple-planner");
+    return invalid(
+        where(run),
+        "was drawn by hierarchical, which samples a new grouping in every episode: the probability of "
+        "a placement over all groupings is unknown",
+        "learn from a log of random, colocrl, spotlight or simple-planner");
   }
   EMPLACE_TRY_ASSIGN(auto placer, make_placer(run.config, *run.task, run.baselines));
   Behaviour made{run, std::move(placer)};
@@ -43,8 +44,8 @@ Result<Behaviour> Behaviour::make(LoggedRun& run, std::span<const std::uint64_t>
   const std::uint64_t oldest = *std::min_element(versions.begin(), versions.end());
   EMPLACE_TRY_ASSIGN(const auto checkpoint, run.db->checkpoints().latest(oldest));
   if (!checkpoint || checkpoint->update > oldest)
-    return invalid(where(run), "keeps no checkpoint before the policy that drew its first episodes",
-                   "how likely their placements were cannot be found out");
+    return invalid(where(run), "has no checkpoint before the policy that drew its first episodes",
+                   "start later with --from: the probabilities of these episodes are unknown");
   EMPLACE_TRY_ASSIGN(auto trained, make_placer(run.config, *run.task, run.baselines));
   made.trainer_.emplace(run.config.policy.training, std::move(trained));
   const record::CheckpointRow& row = *checkpoint;
@@ -71,8 +72,8 @@ Result<Unit> Behaviour::update() {
   if (trainer_->parameters().sha256() != row.parameters_sha256) {
     return Error{
         Errc::kRunFailed,
-        fmt::format("{}: update {} made again gives other parameters than it gave then, so how likely "
-                    "placements were is not known; replay it where it ran (emplace replay --verify)",
+        fmt::format("{}: repeating update {} gives other parameters than in the run, so the probabilities of "
+                    "placements are unknown; use a machine on which emplace replay --verify succeeds",
                     where(*run_), number)};
   }
   keep();
@@ -82,15 +83,15 @@ Result<Unit> Behaviour::update() {
 Result<std::vector<double>> Behaviour::log_q(const record::EpisodeRow& episode) {
   if (noisy(run_->config, episode.policy_version)) {
     return invalid(fmt::format("episode {}", episode.episode),
-                   "was drawn with noise on the logits (policy.noise), so how likely it was is not known",
-                   fmt::format("begin after update {} (--from)", run_->config.policy.noise_updates));
+                   "was drawn with noise on the logits (policy.noise), so its probability is unknown",
+                   fmt::format("start after update {} (--from)", run_->config.policy.noise_updates));
   }
   if (trainer_ && version_ != episode.policy_version) {
     while (trainer_->updates() < episode.policy_version) EMPLACE_TRY(update());
     if (snapshots_.front().version > episode.policy_version) {
       return invalid(fmt::format("episode {}", episode.episode),
-                     "is so late that the parameters that drew it are gone",
-                     "more than " + format_bytes(std::int64_t{kMostKept}) + " of parameters are not kept");
+                     "is too stale: the parameters that drew it are no longer kept",
+                     "the limit is " + format_bytes(std::int64_t{kMostKept}) + " of parameters");
     }
     const Snapshot& drew = snapshots_[episode.policy_version - snapshots_.front().version];
     EMPLACE_TRY(placer_->parameters().load(drew.parameters));

@@ -1,5 +1,5 @@
 #pragma once
-/// How likely a run's placements were to the policy that drew them.
+/// Probabilities of a run's placements under the behaviour policy, which drew them.
 
 #include <cstdint>
 #include <deque>
@@ -14,18 +14,18 @@
 
 namespace emplace::launcher {
 
-/// The log's policy, made again update by update, with the parameters of its last versions. Asked in the
-/// order of the log it holds no more of them than its episodes were late.   [IS-2] Thread: one. The run must
-/// outlive it.
+/// The behaviour policy of a log, reproduced update by update, with the parameters of its last versions.
+/// Querying in log order bounds the versions that it keeps by the maximum staleness.   [IS-2] Thread: one.
+/// The run must outlive it.
 class Behaviour {
  public:
-  /// `versions`: policy_version of every episode that will be asked for, in order. Errors (kInvalid): a
-  /// policy of which nobody knows how likely a placement was; its first checkpoint is gone.
+  /// `versions`: policy_version of every episode that will be queried, in order. Errors (kInvalid): a method
+  /// whose placement probabilities are not computable; a missing first checkpoint.
   static Result<Behaviour> make(LoggedRun& run, std::span<const std::uint64_t> versions);
 
-  /// log q [nat] of an episode's placements, as Placer::log_probabilities() has them: fewer than measured
-  /// where the last one was not drawn (self-critic), one for a sequence of steps. Errors (kInvalid): this
-  /// one's is not known, with the reason; kRunFailed: the updates made again are not those of the run.
+  /// Returns log q [nat] of an episode's placements, in the form of Placer::log_probabilities(): without the
+  /// last one if it was not drawn (self-critic), one value for a sequence of steps. Errors: kInvalid with the
+  /// reason if it is unknown for this episode; kRunFailed if the reproduced updates differ from the run.
   Result<std::vector<double>> log_q(const record::EpisodeRow& episode);
 
   const policy::Placer& placer() const { return *placer_; }
@@ -41,11 +41,11 @@ class Behaviour {
   void keep();
 
   LoggedRun* run_;
-  std::unique_ptr<policy::Placer> placer_;  // With the parameters of version_.
-  std::optional<std::uint64_t> version_;    // None: as it was made.
+  std::unique_ptr<policy::Placer> placer_;  // Has the parameters of version_.
+  std::optional<std::uint64_t> version_;    // None: initial parameters.
   std::optional<policy::Trainer> trainer_;  // None for a policy that never learned.
-  std::uint64_t window_ = 0;                // Versions kept beside the newest.
-  std::deque<Snapshot> snapshots_;          // Rising, without gaps.
+  std::uint64_t window_ = 0;                // Number of versions to keep in addition to the newest.
+  std::deque<Snapshot> snapshots_;          // Sorted by version, without gaps.
 };
 
 }  // namespace emplace::launcher

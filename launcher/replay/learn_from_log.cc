@@ -29,39 +29,39 @@
 namespace emplace::launcher {
 namespace {
 
-/// Rows of the log that are read at once; an episode of Placeto may hold megabytes of placements.
+/// Rows of the log that are read at once; an episode of Placeto may have megabytes of placements.
 constexpr std::size_t kEpisodesPerPage = 32;
-/// Below this mean nothing of the log has counted.
+/// Least mean importance weight. Below it the log has no effect.
 constexpr double kLeastWeight = 1e-6;
-/// Of the placements in the range; fewer say that the log is of other groups altogether.
+/// Least share of the placements in the range that must be usable. Below it the log has other groups.
 constexpr double kLeastShare = 0.01;
 
-bool goes_step_by_step(const RunConfig& config) { return config.policy.method.starts_with("placeto"); }
+bool is_stepwise(const RunConfig& config) { return config.policy.method.starts_with("placeto"); }
 
-/// The method's tuned numbers, on the run's graphs and groups.
+/// Returns the method's tuned config, with the run's graphs and grouping.
 Result<RunConfig> config_of(const LoggedRun& run, const LearnFromLogRequest& request) {
   auto config = method_defaults(request.method, "tuned");
   if (!config) return Error{config.error().code, "--learn: " + config.error().context};
   if (!learns(*config))
-    return invalid("--learn " + request.method, "learns nothing", "name a method that does");
+    return invalid("--learn " + request.method, "does not learn", "name a method that learns");
   PolicySection& p = config->policy;
   config->input = run.config.input;
   config->run.seed = run.config.run.seed;
   config->executor.dispatch = run.config.executor.dispatch;
   p.grouping = run.config.policy.grouping;
   p.groups = run.config.policy.groups;
-  // Its surrogate takes means over the choices, and is clipped accordingly; REINFORCE adds them up.
+  // Clip norms of surrogate objectives are for means over the choices; REINFORCE sums over them.
   if (p.objective.kind != policy::ObjectiveKind::kReinforce) p.training.adam.clip_norm = 1;
   p.objective.kind = policy::ObjectiveKind::kReinforce;
   p.objective.max_weight = 1;
-  // A policy that settles leaves what the log knows of: all weights but a few go to nothing.
-  if (!goes_step_by_step(*config)) p.objective.entropy = 1;
-  if (goes_step_by_step(*config) && goes_step_by_step(run.config)) {
+  // High entropy keeps the policy near the log's placements; otherwise almost all weights vanish.
+  if (!is_stepwise(*config)) p.objective.entropy = 1;
+  if (is_stepwise(*config) && is_stepwise(run.config)) {
     p.placeto.rounds_per_episode = run.config.policy.placeto.rounds_per_episode;
     p.placeto.traversal = run.config.policy.placeto.traversal;
     p.initial = run.config.policy.initial;
     config->reward.baseline.returns = run.config.reward.baseline.returns;
-  } else if (goes_step_by_step(*config)) {
+  } else if (is_stepwise(*config)) {
     p.initial = policy::EpisodeStart::kSingle;
     config->reward.baseline.returns = policy::Returns::kFinal;
   }
@@ -69,26 +69,25 @@ Result<RunConfig> config_of(const LoggedRun& run, const LearnFromLogRequest& req
     if (auto set = set_option(*config, setting); !set) return set.error();
   if (const std::string text = old_names_warning(*config); !text.empty() && request.warn) request.warn(text);
   if (p.method != request.method)
-    return invalid("--set policy.method", "is what --learn says: " + printable(request.method));
+    return invalid("--set policy.method", "conflicts with --learn " + printable(request.method), "remove it");
   if (p.objective.kind != policy::ObjectiveKind::kReinforce)
     return invalid("policy.objective",
                    "= '" + std::string{word_of(p.objective.kind)} +
-                       "' needs what the policy that drew a placement "
-                       "thought of every device, which a log does not have",
+                       "' needs the full behaviour distribution, which the log does not store",
                    "use reinforce");
   if (!(p.objective.max_weight > 0))
     return invalid("policy.max_weight", "must be above 0",
-                   "placements that another policy drew count by how likely they are to this one");
+                   "it truncates importance weights, which off-policy learning needs");
   if (config->reward.baseline.kind == policy::BaselineKind::kSelfCritic)
-    return invalid("reward.baseline", "= 'self-critic' needs measurements of the policy's own",
+    return invalid("reward.baseline", "= 'self-critic' needs measurements of the new policy",
                    "use moving-average");
-  // A group without ops could be anywhere.
+  // Use as many groups as the graph has: the device of an empty group is not in the log.
   if (p.method == "hierarchical") p.groups = grouping_of(*config, run.task->graphs.front()).num_groups;
   if (auto checked = check_config(*config); !checked) return checked.error();
   return config;
 }
 
-/// The weights of the placements, as the report tells them.
+/// Sums of the importance weights, for the report.
 struct Weights {
   double sum = 0, squares = 0;
   std::uint64_t count = 0;
@@ -126,17 +125,17 @@ class Learning {
   }
 
  private:
-  /// A logged placement with what it cost.
+  /// A logged placement, its log q and its measurement.
   struct Drawn {
     Placement placement;
     double log_q = 0;
     record::MeasurementRow measured;
   };
-  /// What is known of an episode after the first pass.
+  /// Facts about an episode, kept from the first pass.
   struct Known {
-    std::vector<double> log_q;  // Empty: it is refused.
+    std::vector<double> log_q;  // Empty: the episode is refused.
   };
-  /// An episode of the new policy, on its way into an update.
+  /// An episode of the new policy, waiting for an update.
   struct Taken {
     policy::ScoredEpisode scored;
     std::vector<double> log_q;
@@ -149,20 +148,20 @@ class Learning {
     report_.directory =
         request_.directory.empty() ? run_.directory / ("learned-" + request_.method) : request_.directory;
     if (std::filesystem::exists(report_.directory / "run.db"))
-      return invalid(printable_path(report_.directory), "holds a run already",
+      return invalid(printable_path(report_.directory), "already has a run",
                      "name another folder with --run-dir");
     if (request_.passes == 0) return invalid("--passes", "must be at least 1");
-    const bool steps = goes_step_by_step(run_.config);
-    whole_episodes_ = steps && goes_step_by_step(config_);
-    if (steps && !whole_episodes_ && run_.config.policy.placeto.rounds_per_episode != 1)
-      return invalid(where(),
-                     "was drawn by " + run_.config.policy.method +
-                         " in several rounds, which lead to a placement in many ways: how likely "
-                         "one was is not known",
-                     "learn " + run_.config.policy.method + " from it");
+    const bool steps = is_stepwise(run_.config);
+    stepwise_ = steps && is_stepwise(config_);
+    if (steps && !stepwise_ && run_.config.policy.placeto.rounds_per_episode != 1)
+      return invalid(
+          where(),
+          "was drawn by " + run_.config.policy.method +
+              " in several rounds, which reach a placement in many ways: its probability is unknown",
+          "use --learn " + run_.config.policy.method);
     auto placer = make_placer(config_, *run_.task, {});
     if (!placer) return placer.error();
-    per_episode_ = goes_step_by_step(config_) ? 1 : (*placer)->placements_per_episode();
+    per_episode_ = is_stepwise(config_) ? 1 : (*placer)->placements_per_episode();
     trainer_.emplace(config_.policy.training, *std::move(placer));
     if (!config_.run.policy.empty()) {
       EMPLACE_TRY_ASSIGN(const auto warm, load_policy(config_, trainer_->placer()));
@@ -171,14 +170,14 @@ class Learning {
     scoring_.emplace(scoring_options(config_, run_.task->graphs.front().devices));
     checkpoint();
     std::vector<std::uint64_t> versions;
-    EMPLACE_TRY(look_through(versions));
+    EMPLACE_TRY(scan_range(versions));
     EMPLACE_TRY_ASSIGN(auto behaviour, Behaviour::make(run_, versions));
     behaviour_.emplace(std::move(behaviour));
     return Unit{};
   }
 
-  /// The range: which versions drew it, and what its placements cost.
-  Result<Unit> look_through(std::vector<std::uint64_t>& versions) {
+  /// Scans the range for the versions that drew it and the step times of its placements.
+  Result<Unit> scan_range(std::vector<std::uint64_t>& versions) {
     double total_s = 0;
     std::uint64_t valid = 0;
     auto read = for_each_page(false, [&](const std::vector<record::LogRow>& page, auto&) -> Result<bool> {
@@ -200,11 +199,12 @@ class Learning {
     });
     if (!read) return read;
     if (valid > 0) report_.log_mean_s = total_s / static_cast<double>(valid);
-    if (report_.episodes == 0) return invalid(where(), "holds no episode in this range", "take a wider one");
+    if (report_.episodes == 0) return invalid(where(), "has no episode in this range", "use a wider range");
     return Unit{};
   }
 
-  /// `visit(rows, placements)` of the range, in order, until it says false; [rows] placements only if asked.
+  /// Calls `visit(rows, episodes)` for each page of the range, in order, until it returns false. `episodes`:
+  /// [rows] if `placements`, else empty.
   template <class Visit>
   Result<Unit> for_each_page(bool placements, const Visit& visit) {
     std::uint64_t seq = std::max<std::uint64_t>(request_.from, 1);
@@ -215,8 +215,8 @@ class Learning {
       while (!page.empty() && request_.to > 0 && page.back().episode.seq > request_.to) page.pop_back();
       if (page.empty()) return Unit{};
       seq = page.back().episode.seq + 1;
-      EMPLACE_TRY_ASSIGN(const auto going_on, visit(page, episodes));
-      if (!going_on) return Unit{};
+      EMPLACE_TRY_ASSIGN(const auto proceed, visit(page, episodes));
+      if (!proceed) return Unit{};
     }
   }
 
@@ -227,7 +227,7 @@ class Learning {
         [&](std::vector<record::LogRow>& page, std::vector<record::EpisodeRow>& episodes) -> Result<bool> {
           for (std::size_t i = 0; i < page.size(); ++i) {
             if (pass == 1) {
-              EMPLACE_TRY_ASSIGN(auto known, know(episodes[i]));
+              EMPLACE_TRY_ASSIGN(auto known, log_probabilities(episodes[i]));
               known_.push_back(std::move(known));
             }
             EMPLACE_TRY(take(known_[number++], page[i], episodes[i], pass == 1));
@@ -245,7 +245,7 @@ class Learning {
     return update();
   }
 
-  Result<Known> know(const record::EpisodeRow& episode) {
+  Result<Known> log_probabilities(const record::EpisodeRow& episode) {
     auto log_q = behaviour_->log_q(episode);
     if (log_q) return Known{*std::move(log_q)};
     if (log_q.error().code != Errc::kInvalid) return log_q.error();
@@ -266,10 +266,10 @@ class Learning {
       return devices;
     };
     if (row.measurements.size() != episode.count || known.log_q.size() > episode.count)
-      return invalid(where(), fmt::format("episode {} is not whole", episode.episode));
-    if (whole_episodes_) return take_whole(known, row, episode, first);
-    // Of steps in one round the last placement says them all.
-    const std::size_t skip = goes_step_by_step(run_.config) ? episode.count - 1 : 0;
+      return invalid(where(), fmt::format("episode {} is incomplete", episode.episode));
+    if (stepwise_) return take_episode(known, row, episode, first);
+    // In a single round of steps the last placement contains every decision.
+    const std::size_t skip = is_stepwise(run_.config) ? episode.count - 1 : 0;
     for (std::size_t i = 0; i < known.log_q.size(); ++i) {
       Drawn drawn{placement(skip + i), known.log_q[i], row.measurements[skip + i]};
       const auto actions =
@@ -288,9 +288,10 @@ class Learning {
     return Unit{};
   }
 
-  /// An episode of steps as it was drawn, if the new policy would have walked so.
-  Result<Unit> take_whole(const Known& known, const record::LogRow& row, const record::EpisodeRow& episode,
-                          bool first) {
+  /// Takes a logged episode of steps unchanged, if the new policy reaches the same placements with its
+  /// actions.
+  Result<Unit> take_episode(const Known& known, const record::LogRow& row, const record::EpisodeRow& episode,
+                            bool first) {
     const auto& theirs = dynamic_cast<const policy::PlacetoPlacer&>(behaviour_->placer());
     const auto& ours = dynamic_cast<const policy::PlacetoPlacer&>(trainer_->placer());
     EMPLACE_TRY_ASSIGN(auto choice, theirs.decode_actions({episode.actions}));
@@ -307,7 +308,7 @@ class Learning {
         const auto bytes = std::as_bytes(std::span{one});
         again.insert(again.end(), bytes.begin(), bytes.end());
       }
-      if (again != episode.placements) refusal = invalid("placements", "are of other groups");
+      if (again != episode.placements) refusal = invalid("placements", "have other groups");
     }
     if (first) {
       report_.placements += episode.count;
@@ -319,7 +320,7 @@ class Learning {
     return take_scored(std::move(actions), scored, known.log_q);
   }
 
-  /// What has gathered, as an episode of the new policy.
+  /// Makes an episode of the new policy of the pending placements.
   Result<Unit> take_pending() {
     if (pending_.empty()) return Unit{};
     std::vector<Placement> placements;
@@ -343,7 +344,7 @@ class Learning {
     const auto scored = scoring_->score({0, actors::measured_of(row), {}, false});
     Taken taken{{std::move(actions), {}}, std::move(log_q)};
     taken.scored.advantages.assign(scored.advantages.begin(), scored.advantages.end());
-    if (goes_step_by_step(config_) && !whole_episodes_) {
+    if (is_stepwise(config_) && !stepwise_) {
       EMPLACE_TRY_ASSIGN(const auto steps, trainer_->placer().expand(taken.scored.actions));
       taken.scored.advantages.resize(steps.size(), taken.scored.advantages.front());
     }
@@ -399,18 +400,18 @@ class Learning {
 
   Error refuse() const {
     return invalid(where(),
-                   fmt::format("{} of its {} placements could have come of {}: {}", report_.learned,
-                               report_.placements, request_.method, report_.first_refusal),
-                   "group as the log was grouped (--set policy.grouping=…, policy.groups=…), or learn "
-                   "simple-planner, which places every op by itself");
+                   fmt::format("{} can represent only {} of its {} placements: {}", request_.method,
+                               report_.learned, report_.placements, report_.first_refusal),
+                   "use the grouping of the log (--set policy.grouping=…, policy.groups=…), or --learn "
+                   "simple-planner, which places every op separately");
   }
 
-  /// Such a policy may draw them, but hardly ever would.
+  /// The error for a log whose placements the policy can represent, but with negligible probability.
   Error improbable() const {
     return invalid(where(),
-                   "its placements are next to impossible for " + request_.method +
-                       ", so that none counts (weights are 0)",
-                   "learn a policy that places the same groups");
+                   "its placements have a negligible probability under " + request_.method +
+                       ": all importance weights are 0",
+                   "learn a policy with the same groups");
   }
 
   Result<Unit> measure_likeliest() {
@@ -449,7 +450,7 @@ class Learning {
     return facts;
   }
 
-  /// All at once, now that nothing can refuse any more.
+  /// Writes everything, after all checks have passed.
   Result<Unit> keep() {
     checkpoint();
     EMPLACE_TRY_ASSIGN(const auto graphs, run_.db->header().graphs());
@@ -475,13 +476,13 @@ class Learning {
   const Clock& clock_;
   const LearnWatcher& watcher_;
   RunConfig config_;
-  bool whole_episodes_ = false;  // Episodes of steps are taken as they are.
-  std::size_t per_episode_ = 1;  // Placements of an episode of the new policy.
+  bool stepwise_ = false;        // Whether logged episodes of steps are used unchanged.
+  std::size_t per_episode_ = 1;  // Placements per episode of the new policy.
   std::optional<policy::Trainer> trainer_;
   std::optional<actors::Scoring> scoring_;
   std::optional<Behaviour> behaviour_;
   std::uint64_t first_seq_ = 0, last_seq_ = 0;
-  std::vector<Known> known_;  // By place in the range.
+  std::vector<Known> known_;  // By position in the range.
   std::vector<Drawn> pending_;
   std::string pending_graph_;
   std::vector<Taken> batch_;

@@ -18,28 +18,28 @@
 namespace emplace::launcher {
 namespace {
 
-/// Of a run that does not keep its graphs: from the files that it was made from.
+/// Returns the task of a run without recorded graphs, from its input files.
 Result<actors::TaskPtr> task_from_files(const LoggedRun& run, const std::string& where) {
   auto task = load_task(run.config);
   if (!task)
-    return invalid(where, "does not keep its graph, and its file cannot be read: " + task.error().context,
-                   "bring the file back");
+    return invalid(where, "has no recorded graph, and the graph file cannot be read: " + task.error().context,
+                   "restore the file");
   if (const std::string& found = (*task)->graphs.front().sha256; found != run.facts.graph_sha256)
-    return invalid(where, "is about another graph than the one that its config names now",
-                   "bring back the file with sha256 " + run.facts.graph_sha256.substr(0, 16) + "…");
+    return invalid(where, "was recorded with another graph than the one that its config names now",
+                   "restore the file with sha256 " + run.facts.graph_sha256.substr(0, 16) + "…");
   const std::string& devices = (*task)->graphs.front().devices.sha256();
   if (devices != run.facts.devices_json)
-    return invalid(where, "is about other devices than those that its config names now",
-                   "bring back the device file of the run");
+    return invalid(where, "was recorded with other devices than those that its config names now",
+                   "restore the device file of the run");
   return task;
 }
 
-/// Those that the run was given, or that its graph brought along.
+/// Returns the recorded devices, or those that the graph contains.
 Result<DeviceSet> kept_devices(const record::GraphRow& row, const OpGraph& graph, const std::string& where,
                                Objective objective) {
   if (!row.devices_toml.empty()) return parse_devices(row.devices_toml, where, row.reserve);
   EMPLACE_TRY_ASSIGN(auto own, machine_of(graph, objective, row.reserve));
-  if (!own) return invalid(where, "are not in the record", "take a copy that is whole");
+  if (!own) return invalid(where, "are not in the record", "use an intact copy of the run");
   return *std::move(own);
 }
 
@@ -57,7 +57,7 @@ Result<actors::TaskPtr> kept_task(const std::vector<record::GraphRow>& rows, con
     EMPLACE_TRY_ASSIGN(auto constraints, Constraints::make(graph, devices, rules));
     std::string sha256 = graph_sha256(graph);
     if (sha256 != row.sha256)
-      return invalid(here, "is not the graph of the run", "take a copy that is whole");
+      return invalid(here, "is not the graph of the run", "use an intact copy of the run");
     task->graphs.push_back({std::move(graph), std::move(devices), std::move(constraints), std::move(sha256)});
   }
   return actors::TaskPtr{std::move(task)};
@@ -92,7 +92,7 @@ Result<std::unique_ptr<policy::Placer>> policy_of(const LoggedRun& run) {
 
 Result<std::vector<policy::ScoredEpisode>> batch_of(const LoggedRun& run, const record::UpdateRow& update) {
   const std::string where = printable_path(run.directory);
-  // The last placement of a self-critical episode is its baseline, and was not drawn.
+  // The last placement of a self-critic episode is its baseline; it was not sampled.
   const std::size_t undrawn = run.config.reward.baseline.kind == policy::BaselineKind::kSelfCritic ? 1 : 0;
   std::vector<policy::ScoredEpisode> batch;
   std::span<const float> advantages = update.advantages;

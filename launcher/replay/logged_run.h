@@ -1,5 +1,5 @@
 #pragma once
-/// A run that is looked back at.
+/// A recorded run, opened for replay.
 
 #include <filesystem>
 #include <memory>
@@ -14,32 +14,32 @@
 
 namespace emplace::launcher {
 
-/// One start of a run, whole and quiet: nobody writes it while it is open.
+/// One start of a run that is intact and not being written.
 struct LoggedRun {
   std::filesystem::path directory;
   std::unique_ptr<record::RunReader> db;
   record::RunFacts facts;
   RunConfig config;
-  actors::TaskPtr task;              ///< Its graphs as the run had them.
-  std::vector<Placement> baselines;  ///< [graphs] Where its policy began; empty for one from scratch.
+  actors::TaskPtr task;              ///< The recorded graphs and devices.
+  std::vector<Placement> baselines;  ///< [graphs] Baselines that its policy started from; empty from scratch.
 };
 
-/// The graphs that a run keeps, with their devices. `where` names it. Rules are read from where
-/// the config has them. Errors (kInvalid): they are damaged; kIo: the rules are gone.
+/// Returns the recorded graphs of a run with their devices. `where`: the run's name in errors. Rules are read
+/// from the path in the config. Errors: kInvalid for damaged rows; kIo for missing rules.
 Result<actors::TaskPtr> kept_task(const std::vector<record::GraphRow>& rows, const std::string& where,
                                   const RunConfig& config);
 
-/// Opens `directory` and holds everything in it against its hashes. Errors: kInvalid if it holds no run, is
-/// damaged, newer than this program or still being written; if its graphs are not kept with it (schema 3) and
-/// their files are gone or changed.
+/// Opens `directory` and verifies all of its hashes. Errors (kInvalid): no run, a damaged one, one newer than
+/// this program or still being written; graphs that are not recorded (schema 3) and whose files are missing
+/// or changed.
 Result<LoggedRun> open_logged_run(const std::filesystem::path& directory);
 
-/// Its policy as it was before the first update, but for what run.policy gave it. Errors: kInvalid: the
-/// config asks for what this program does not have.
+/// Returns the run's policy with its initial parameters, ignoring run.policy. Errors (kInvalid): the config
+/// needs something that this program lacks.
 Result<std::unique_ptr<policy::Placer>> policy_of(const LoggedRun& run);
 
-/// What an update of it consumed, in order: the actions and the advantages that were used. Errors (kInvalid):
-/// the log does not have an episode, or not as many advantages as the update had placements.
+/// Returns what an update consumed, in order: actions and the advantages that were used. Errors (kInvalid):
+/// the log lacks an episode, or the update has fewer advantages than placements.
 Result<std::vector<policy::ScoredEpisode>> batch_of(const LoggedRun& run, const record::UpdateRow& update);
 
 }  // namespace emplace::launcher

@@ -21,14 +21,14 @@ namespace {
 
 constexpr std::size_t kMeasuredPerPage = 64;  // Episodes with all their placements.
 
-/// A placement of the log that fitted.
+/// A feasible placement of the log.
 struct Logged {
   std::uint64_t seq = 0, placement_id = 0;
   std::uint32_t number = 0;
   double step_time_s = 0;
 };
 
-/// Each placement once, by rising time.
+/// Returns each distinct placement once, fastest first.
 Result<std::vector<Logged>> distinct_placements(LoggedRun& run, const RemeasureRequest& request) {
   std::vector<Logged> all;
   std::unordered_set<std::uint64_t> seen;
@@ -56,7 +56,7 @@ Result<std::vector<Logged>> distinct_placements(LoggedRun& run, const RemeasureR
   return all;
 }
 
-/// A fifth from the front, the others evenly over the rest.
+/// Selects `count` placements: one fifth from the front, the others evenly over the rest.
 std::vector<Logged> chosen_of(const std::vector<Logged>& all, std::uint64_t count) {
   if (all.size() <= count) return all;
   const std::uint64_t fastest = (count + 4) / 5, others = count - fastest;
@@ -66,7 +66,7 @@ std::vector<Logged> chosen_of(const std::vector<Logged>& all, std::uint64_t coun
   return chosen;
 }
 
-/// The executor of each graph, made when it is first needed.
+/// The executors, one per graph, made on first use.
 class Executors {
  public:
   Executors(const LoggedRun& run, const RemeasureRequest& request) : run_{run}, request_{request} {}
@@ -75,7 +75,7 @@ class Executors {
     const auto known = executors_.find(graph_sha256);
     if (known != executors_.end()) return known->second.get();
     const actors::TaskGraph* const task = run_.task->find(graph_sha256);
-    if (task == nullptr) return invalid("the log", "names a graph that the run does not have");
+    if (task == nullptr) return invalid("the log", "refers to a graph that the run does not have");
     const auto dispatch = parse_word<Dispatch>(request_.dispatch);
     if (!dispatch) return invalid("--dispatch", dispatch.error().context);
     const Judge judge{run_.config.objective.kind, {.dispatch = *dispatch}};
@@ -84,9 +84,9 @@ class Executors {
       EMPLACE_TRY_ASSIGN(auto others, open_devices(request_.devices));
       if (others.size() != devices->size())
         return invalid(printable(request_.devices),
-                       fmt::format("has {} devices, and the run's placements are for {}", others.size(),
+                       fmt::format("has {} devices, but the run's placements are for {}", others.size(),
                                    devices->size()),
-                       "name a machine of as many");
+                       "use a machine with the same number of devices");
       devices = &others_.emplace(graph_sha256, std::move(others)).first->second;
     }
     auto made = make_executor(request_.kind, task->graph, *devices, judge, request_.process);
@@ -105,14 +105,14 @@ class Executors {
 
 Result<Remeasured> remeasure(LoggedRun& run, const RemeasureRequest& request,
                              const RemeasureWatcher& watcher) {
-  if (request.count == 0) return invalid("--count", "is 0", "name how many placements are to be measured");
+  if (request.count == 0) return invalid("--count", "is 0", "give the number of placements to measure");
   Executors executors{run, request};
-  // What cannot be measured is refused before the log is read.
+  // Fail before reading the log if the executor cannot start.
   EMPLACE_TRY(executors.of(run.task->graphs.front().sha256));
   EMPLACE_TRY_ASSIGN(const auto all, distinct_placements(run, request));
   if (all.empty())
-    return invalid(printable_path(run.directory), "has no placement that fitted in this range",
-                   "take a wider one");
+    return invalid(printable_path(run.directory), "has no feasible placement in this range",
+                   "use a wider range");
   Remeasured remeasured;
   remeasured.distinct = all.size();
   remeasured.session.executor_kind = request.kind;

@@ -1,5 +1,5 @@
 #pragma once
-/// Logged placements on another executor: how far can the log's times be trusted there?
+/// Measures logged placements on another executor, to check how far the log's times hold there.
 
 #include <functional>
 #include <string>
@@ -13,29 +13,29 @@
 namespace emplace::launcher {
 
 struct RemeasureRequest {
-  std::string kind = "sim";          ///< Of the executor.
-  std::string devices;               ///< Device file with as many devices; empty: those of the run.
-  std::string dispatch = "program";  ///< Of a simulator.
-  std::uint64_t count = 200;         ///< Placements, most.
-  std::uint64_t from = 0, to = 0;    ///< Log numbers (episodes.seq) that they are taken from; 0: no limit.
-  ProcessRequest process = {};       ///< Of an executor that lives in a process.
+  std::string kind = "sim";  ///< Kind of the executor.
+  std::string devices;       ///< Device file with the same number of devices; empty: those of the run.
+  std::string dispatch = "program";  ///< Dispatch order of the simulator.
+  std::uint64_t count = 200;         ///< Maximum number of placements.
+  std::uint64_t from = 0, to = 0;    ///< Range of log numbers (episodes.seq); 0: no limit.
+  ProcessRequest process = {};       ///< Options of an executor process.
 };
 
 struct Remeasured {
   record::RemeasureSession session;
   std::vector<record::RemeasuredRow> rows;
-  std::uint64_t distinct = 0;  ///< Placements that fitted in the log, each counted once.
+  std::uint64_t distinct = 0;  ///< Distinct feasible placements of the log.
 };
-/// After each of so many. False: end here.
+/// Called after each of `of` placements. Returns false to stop.
 using RemeasureWatcher = std::function<bool(std::uint64_t done, std::uint64_t of)>;
 
-/// A fifth of the placements are the fastest of the log, the others lie evenly between the fastest and the
-/// slowest; each is measured once. The run is not written: keep_remeasured does that. Errors: kInvalid, if no
-/// placement in the range fitted, or the executor is not for this machine; kUnsupported.
+/// Measures each of `count` placements once: one fifth are the fastest of the log, the others are spread
+/// evenly over the rest. Does not write to the run (see keep_remeasured()). Errors: kInvalid if no placement
+/// in the range is feasible, or the executor does not work with this machine; kUnsupported.
 Result<Remeasured> remeasure(LoggedRun& run, const RemeasureRequest& request,
                              const RemeasureWatcher& watcher);
 
-/// Writes it to the run's database, which nobody else may have open. Errors: kInvalid, kIo.
+/// Writes the results to the run's database. @pre no other process has it open. Errors: kInvalid, kIo.
 Result<Unit> keep_remeasured(const std::filesystem::path& directory, Remeasured& remeasured);
 
 }  // namespace emplace::launcher

@@ -22,18 +22,18 @@ namespace {
 
 using policy::Trainer;
 
-/// Rows of the log that are read at once.
+/// Number of log rows that are read at once.
 constexpr std::size_t kReplayedPerPage = 256;
 
-/// What an update needs to know of an episode beside its actions.
+/// Facts about an episode that comparing an update needs, without its actions.
 struct Scored {
   std::uint64_t seq = 0, policy_version = 0;
   std::int64_t wall_ns = 0;
-  double best_step_time_s = 0;  // 0: none fitted.
+  double best_step_time_s = 0;  // Best step time [s]; 0: no feasible placement.
   std::vector<double> advantages;
 };
 
-/// Every episode of the log, scored as the tracker did.
+/// Every episode of the log, scored by the rules of the tracker.
 class ScoredLog {
  public:
   ScoredLog(LoggedRun& run)
@@ -69,7 +69,7 @@ class ScoredLog {
     }
     return Unit{};
   }
-  /// Null if the log does not have it.
+  /// Returns an episode; null if the log does not have it.
   const Scored* find(std::uint64_t episode) const {
     const auto it = by_episode_.find(episode);
     return it == by_episode_.end() ? nullptr : &it->second;
@@ -88,7 +88,7 @@ bool same_bits(float a, float b) {
   return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
 }
 
-/// The largest |a - b| of two sets of parameters; infinite where only one is a number.
+/// Returns the largest |a - b| of two sets of parameters; infinite if only one of a and b is a number.
 double difference(std::span<const float> a, const Bytes& logged) {
   double largest = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {
@@ -108,69 +108,69 @@ class Replay {
   Result<ReplayReport> make() {
     if (run_.facts.method.ends_with(" from a log"))
       return invalid(printable_path(run_.directory),
-                     "was learned from the log of another run, which it names",
-                     "learn it again by replay --learn");
+                     "was learned from the log of another run and has no updates to replay",
+                     "use emplace replay --learn on that run");
     const Nanos read_from = clock_.now();
     EMPLACE_TRY(scored_.read());
     const Nanos reading = clock_.now() - read_from;
     EMPLACE_TRY(find_range());
-    if (last_ == 0) return std::move(report_);  // Nobody learned.
-    EMPLACE_TRY(begin());
-    const Nanos began = clock_.now();
+    if (last_ == 0) return std::move(report_);  // The run has no updates.
+    EMPLACE_TRY(load_start());
+    const Nanos started = clock_.now();
     for (std::uint64_t u = trainer_->updates() + 1; u <= last_ && !report_.stopped; ++u)
       EMPLACE_TRY(update(u));
     report_.parameters_sha256 = trainer_->parameters().sha256();
-    report_.wall_s = std::chrono::duration<double>(clock_.now() - began + reading).count();
+    report_.wall_s = std::chrono::duration<double>(clock_.now() - started + reading).count();
     if (first_wall_ns_ > 0 && last_wall_ns_ > first_wall_ns_)
       report_.run_wall_s = static_cast<double>(last_wall_ns_ - first_wall_ns_) * 1e-9;
     return std::move(report_);
   }
 
  private:
-  /// Which updates are meant.
+  /// Finds the updates of the requested range.
   Result<Unit> find_range() {
     EMPLACE_TRY_ASSIGN(const auto all, run_.db->log().last_update());
     first_ = 1;
     last_ = all;
     if (request_.from == 0 && request_.to == 0) return Unit{};
-    bool begun = request_.from == 0;
+    bool started = request_.from == 0;
     for (std::uint64_t u = 1; u <= all; ++u) {
       EMPLACE_TRY_ASSIGN(const auto row, run_.db->log().update(u));
       for (const std::uint64_t episode : row->episodes) {
         const Scored* const scored = scored_.find(episode);
         if (scored == nullptr) return missing(u, episode);
-        if (!begun && scored->seq >= request_.from) begun = true, first_ = u;
+        if (!started && scored->seq >= request_.from) started = true, first_ = u;
         if (request_.to > 0 && scored->seq > request_.to) last_ = std::min(last_, u - 1);
       }
     }
-    if (all > 0 && (!begun || last_ < first_)) {
+    if (all > 0 && (!started || last_ < first_)) {
       return invalid(printable_path(run_.directory),
-                     fmt::format("no update lies between episodes {} and {}", request_.from,
+                     fmt::format("no update consumed only episodes from {} to {}", request_.from,
                                  request_.to == 0 ? "the last" : std::to_string(request_.to)),
-                     "take a wider range");
+                     "use a wider range");
     }
     return Unit{};
   }
 
-  Result<Unit> begin() {
+  Result<Unit> load_start() {
     EMPLACE_TRY_ASSIGN(auto placer, policy_of(run_));
     EMPLACE_TRY_ASSIGN(const auto checkpoint, run_.db->checkpoints().latest(first_ - 1));
     if (!checkpoint || checkpoint->update >= first_) {
       return invalid(printable_path(run_.directory),
-                     fmt::format("keeps no checkpoint before update {}", first_),
-                     "its first one is missing, so its updates cannot be made again");
+                     fmt::format("has no checkpoint before update {}", first_),
+                     "use an intact copy of the run");
     }
-    const std::string made_anew = placer->parameters().sha256();
+    const std::string initial_sha256 = placer->parameters().sha256();
     const Bytes fresh(placer->parameters().bytes().begin(), placer->parameters().bytes().end());
     trainer_.emplace(run_.config.policy.training, std::move(placer));
     const record::CheckpointRow& row = *checkpoint;
     if (auto loaded = trainer_->load(row.parameters, row.optimizer, row.sha256, row.update); !loaded)
       return invalid(printable_path(run_.directory), loaded.error().context);
     report_.first_update = first_;
-    // A policy from the seed alone must be what the run began with.
+    // Without run.policy the initial parameters follow from the seed and must match.
     if (row.update == 0 && run_.config.run.policy.empty()) {
       ++report_.checkpoints;
-      if (made_anew != row.sha256) differs(0, difference(trainer_->parameters().values(), fresh));
+      if (initial_sha256 != row.sha256) differs(0, difference(trainer_->parameters().values(), fresh));
     }
     return Unit{};
   }
@@ -180,7 +180,7 @@ class Replay {
     const record::UpdateRow& row = *found;
     EMPLACE_TRY_ASSIGN(const auto batch, batch_of(run_, row));
     EMPLACE_TRY(compare_advantages(row, batch));
-    const Nanos began = clock_.now();
+    const Nanos started = clock_.now();
     trainer_->update(batch);
     const bool asked_for = number >= first_;
     if (asked_for) {
@@ -189,8 +189,9 @@ class Replay {
       report_.last_update = number;
       report_.learned_wall_s += row.wall_s;
     }
-    const std::string sha256 = trainer_->parameters().sha256();  // Part of every update.
-    report_.update_s += std::chrono::duration<double>(clock_.now() - began).count();
+    const std::string sha256 =
+        trainer_->parameters().sha256();  // The run hashes after every update, so its time counts.
+    report_.update_s += std::chrono::duration<double>(clock_.now() - started).count();
     if (sha256 != row.parameters_sha256) differs(number, 0);
     EMPLACE_TRY(compare_checkpoint(number, sha256));
     last_wall_ns_ = row.wall_ns;
@@ -198,7 +199,7 @@ class Replay {
     return Unit{};
   }
 
-  /// Holds the advantages of an update against those that its episodes' measurements give.
+  /// Compares the advantages of an update with those computed from its episodes' measurements.
   Result<Unit> compare_advantages(const record::UpdateRow& row,
                                   std::span<const policy::ScoredEpisode> batch) {
     const std::uint64_t version = row.update - 1;

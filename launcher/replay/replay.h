@@ -1,5 +1,5 @@
 #pragma once
-/// A run's log learned once more: the same parameters, bit for bit, or where they begin to differ.
+/// Replay: repeats the updates of a run from its log, and compares the parameters bit for bit.
 
 #include <cstdint>
 #include <functional>
@@ -12,39 +12,39 @@
 namespace emplace::launcher {
 
 struct ReplayRequest {
-  /// Log numbers (episodes.seq): from the first update that consumed one of these on, to the last that
-  /// consumed none after them. 0: no limit.
+  /// Range of log numbers (episodes.seq): the replay starts with the first update that consumed an episode
+  /// from `from` on, and ends before the first one that consumed an episode after `to`. 0: no limit.
   std::uint64_t from = 0, to = 0;
 };
 
-/// An update that was made again.
+/// A replayed update.
 struct ReplayedUpdate {
-  std::uint64_t update = 0, updates = 0;  ///< This one, of so many.
-  std::int64_t wall_ns = 0;               ///< When it was made then; 0: not known.
-  double best_step_time_s = 0;            ///< Of what was consumed so far; 0: nothing fitted.
+  std::uint64_t update = 0, updates = 0;  ///< Number of this update, and of the last one.
+  std::int64_t wall_ns = 0;               ///< Wall time of the update in the run [ns]; 0: unknown.
+  double best_step_time_s = 0;            ///< Best step time consumed so far [s]; 0: no feasible placement.
 };
-/// False: end here.
+/// Called after every update. Returns false to stop.
 using ReplayWatcher = std::function<bool(const ReplayedUpdate&)>;
 
 struct ReplayReport {
-  std::uint64_t episodes = 0;  ///< Consumed by the updates that were made again.
+  std::uint64_t episodes = 0;  ///< Episodes that the replayed updates consumed.
   std::uint64_t updates = 0, first_update = 0, last_update = 0, checkpoints = 0;
-  std::string parameters_sha256;  ///< At the end; empty: nothing was learned.
-  bool identical = true;          ///< Every hash of parameters, and every advantage from its measurements.
+  std::string parameters_sha256;  ///< Hash of the final parameters; empty if there were no updates.
+  bool identical = true;          ///< Whether every parameter hash and every advantage equals the log's.
   std::optional<std::uint64_t>
-      first_difference;  ///< The update after which parameters were others; 0: at once.
-  std::optional<std::uint64_t> first_advantage_difference;  ///< The episode.
-  double largest_difference = 0;  ///< Of a parameter, at the checkpoints: |replayed - logged|.
-  double wall_s = 0;              ///< Of the updates made again, with reading and scoring the log,
-  double update_s = 0;            ///< of which a learner without a log would have needed these.
-  double learned_wall_s = 0;      ///< What they took then, in the learner alone.
-  double run_wall_s = 0;  ///< From the first of their episodes on disk to the last update; 0: not known.
-  bool stopped = false;   ///< By the watcher.
+      first_difference;  ///< First update whose parameters differ; 0: the initial parameters differ.
+  std::optional<std::uint64_t> first_advantage_difference;  ///< First episode whose advantages differ.
+  double largest_difference = 0;  ///< Largest |replayed - logged| of a parameter at the checkpoints.
+  double wall_s = 0;              ///< Time of the replay, with reading and scoring the log [s].
+  double update_s = 0;            ///< Time of the updates alone [s].
+  double learned_wall_s = 0;      ///< Time of these updates in the run's learner [s].
+  double run_wall_s = 0;  ///< Time in the run from their first episode to the last update [s]; 0: unknown.
+  bool stopped = false;   ///< Whether the watcher stopped the replay.
 };
 
-/// Reads the log in order, scores its episodes from their measurements, makes the updates again from the
-/// checkpoint before them, and holds parameters against every hash that the run kept. Errors: kInvalid if
-/// what the range needs is not in the log.
+/// Reads the log in order, scores its episodes from their measurements, repeats the updates from the
+/// checkpoint before them, and compares the parameters with every recorded hash. Errors: kInvalid if the log
+/// lacks data that the range needs.
 Result<ReplayReport> replay(LoggedRun& run, const ReplayRequest& request, const Clock& clock,
                             const ReplayWatcher& watcher);
 

@@ -1,5 +1,5 @@
 #pragma once
-/// A damaged run, made usable again.
+/// Recovers a damaged run.
 
 #include <filesystem>
 
@@ -8,8 +8,8 @@
 
 namespace emplace::launcher {
 
-/// record::salvage(), and beside it the files that `emplace run --resume` and `report` need: the config as
-/// recorded, and of `run` the placements that it began with and the best ones. Errors: as record::salvage().
+/// Runs record::salvage(), and writes the files that `emplace run --resume` and `report` need: the recorded
+/// config, and the baseline and best placements of `run`. Errors: those of record::salvage().
 Result<record::Salvaged> salvage_run(const std::filesystem::path& run,
                                      const std::filesystem::path& directory);
 

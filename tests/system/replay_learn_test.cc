@@ -68,7 +68,7 @@ TEST(ReplayLearn, RefusesInOneLineAndLeavesNothing) {
     for (const auto& entry : std::filesystem::directory_iterator{folder.at("hierarchical")})
       EXPECT_FALSE(entry.path().filename().string().starts_with("learned-")) << entry.path();
   };
-  refused({"--learn", "colocrl"}, "groups the graph anew");
+  refused({"--learn", "colocrl"}, "samples a new grouping");
   refused({"--learn", "placto"}, "did you mean 'placeto'");
   refused({"--learn", "placeto", "--verify"}, "--learn");
   refused({"--learn", "colocrl", "--set", "policy.groops=3"}, "did you mean 'groups'");

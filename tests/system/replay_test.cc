@@ -116,7 +116,7 @@ TEST(Replay, OfARangeBeginsAtTheCheckpointBeforeIt) {
   EXPECT_LE(replayed["last_update"].get<int>(), 45);
   EXPECT_LT(replayed["updates"].get<int>(), 30);
   refused({"replay", folder.at("run"), "--from", "4000"}, 2,
-          "no update lies between episodes 4000 and the last");
+          "no update consumed only episodes 4000 and the last");
   refused({"replay", folder.at("run"), "--from", "9", "--to", "4"}, 2, "--to");
 }
 
@@ -183,7 +183,7 @@ TEST(Replay, OfAnOlderRunNeedsItsGraphAndThenIsIdentical) {
   std::filesystem::create_directories(directory);
   std::filesystem::copy(shipped("tests/fixtures/runs/schema3"), directory);
   const auto before = contents(directory);
-  refused({"replay", directory, "--verify"}, 2, "does not keep its graph");
+  refused({"replay", directory, "--verify"}, 2, "has no recorded graph");
   // Its config names its files by relative paths.
   const Process::Where beside{.prefix = {"env", "-C", folder.path().string()}};
   std::filesystem::copy(shipped("tests/fixtures/graphs/cifar10_cnn-bs128.json"), folder.path());
