@@ -26,12 +26,12 @@ using record::TraceWriter;
 using runtime::TraceKind;
 using runtime::TraceRecord;
 
-/// An actor of a start: what it handled, and when, by the trace's clock.
+/// An actor of a start and its records, in the time of the trace.
 struct Resident {
   std::string name;
-  TraceWriter::Track track;          ///< Of its handlers; the one after it has its phases.
-  std::vector<TraceRecord> handled;  ///< By their begins.
-  std::vector<TraceRecord> phases;   ///< The same.
+  TraceWriter::Track track;          ///< Track of its handlers; the next track has its phases.
+  std::vector<TraceRecord> handled;  ///< Handled messages, sorted by start time.
+  std::vector<TraceRecord> phases;   ///< Phases, sorted by start time.
 };
 
 const char* slice_name(const TraceRecord& record) {
@@ -52,7 +52,7 @@ const char* slice_name(const TraceRecord& record) {
   return "unknown";
 }
 
-/// All of a run, in memory.
+/// Holds all records of a run in memory and writes the trace.
 class Merger {
  public:
   void add(const std::string& label, const runtime::TracePart& part) {
@@ -60,7 +60,7 @@ class Merger {
       boot_ = part.boot;
       wall_offset_ns_ = part.wall_ns - part.monotonic_ns;
     }
-    // Of another boot the monotonic clock says something else; what both have is the wall.
+    // Monotonic clocks of different boots are not comparable; align them by wall clock.
     const bool same = part.boot == boot_;
     const std::int64_t shift = same ? 0 : part.wall_ns - part.monotonic_ns - wall_offset_ns_;
     if (!same) by_wall_.insert(part.node);
@@ -70,7 +70,7 @@ class Merger {
     Residents& residents = starts_[label];
     for (const std::string& actor : part.actors) {
       Resident& resident = residents[messages::actor_id(actor)];
-      if (!resident.name.empty()) continue;  // From an earlier life.
+      if (!resident.name.empty()) continue;  // Already there from an earlier incarnation.
       resident.name = actor;
       resident.track = {at->second, 2 * tracks_[at->second]++};
       shifts_[&resident] = shift;
@@ -92,7 +92,7 @@ class Merger {
     std::stable_sort(events_.begin(), events_.end(), [](const Event& a, const Event& b) {
       return std::tie(a.at_ns, a.kind) < std::tie(b.at_ns, b.kind);
     });
-    for (const Event& event : events_) say(event, writer);
+    for (const Event& event : events_) write(event, writer);
     std::string aligned;
     for (const std::string& node : by_wall_)
       aligned += (aligned.empty() ? "" : ",") + record::json_text(node);
@@ -105,11 +105,11 @@ class Merger {
  private:
   using Residents = std::unordered_map<ActorId, Resident>;
   struct Event {
-    enum Kind : std::uint8_t { kSlice, kFlowBegins, kFlowEnds };  // An arrow comes after its slices.
+    enum Kind : std::uint8_t { kSlice, kFlowBegins, kFlowEnds };  // Flows sort after their slices.
     std::int64_t at_ns;
     Kind kind;
     std::uint64_t flow = 0;
-    const Resident* resident = nullptr;  ///< On whose track; of a phase too.
+    const Resident* resident = nullptr;  ///< The actor on whose track the event is, also for a phase.
     const TraceRecord* record = nullptr;
     const Resident* sender = nullptr;
     std::int64_t queued_ns = -1;
@@ -128,8 +128,7 @@ class Merger {
     });
     for (const Resident* resident : order) {
       writer.name_track(resident->track, resident->name);
-      if (!resident->phases.empty())
-        writer.name_track(phase_track(*resident), resident->name + " is busy with");
+      if (!resident->phases.empty()) writer.name_track(phase_track(*resident), resident->name + " is busy with");
       for (const TraceRecord& record : resident->phases)
         events_.push_back(
             {.at_ns = record.begin_ns, .kind = Event::kSlice, .resident = resident, .record = &record});
@@ -158,7 +157,7 @@ class Merger {
           {.at_ns = record.begin_ns, .kind = Event::kFlowEnds, .flow = slice.flow, .resident = &resident});
   }
 
-  /// An arrow needs a slice to begin at.
+  /// Returns whether the actor has a slice at this time: a flow can only start in a slice.
   static bool was_busy(const Resident& resident, std::int64_t at_ns) {
     const auto after =
         std::upper_bound(resident.handled.begin(), resident.handled.end(), at_ns,
@@ -170,7 +169,7 @@ class Merger {
     return {resident.track.process, resident.track.track + 1};
   }
 
-  void say(const Event& event, TraceWriter& writer) {
+  void write(const Event& event, TraceWriter& writer) {
     const std::int64_t at_ns = event.at_ns - *first_ns_;
     const TraceWriter::Track track = event.resident->track;
     if (event.kind == Event::kFlowBegins) return writer.flow_begins(track, event.flow, at_ns);
@@ -190,10 +189,10 @@ class Merger {
     writer.slice(track, slice_name(record), category, at_ns, end_ns, arguments);
   }
 
-  std::map<std::string, Residents> starts_;  // By label.
+  std::map<std::string, Residents> starts_;  // Actors of each start, by label.
   std::map<std::string, std::size_t> processes_;
-  std::map<std::size_t, std::size_t> tracks_;                 // Actors so far, by process.
-  std::unordered_map<const Resident*, std::int64_t> shifts_;  // Of a sender's clock [ns].
+  std::map<std::size_t, std::size_t> tracks_;                 // Number of actors so far, by process.
+  std::unordered_map<const Resident*, std::int64_t> shifts_;  // Clock shift of each actor [ns].
   std::set<std::string> by_wall_;
   std::string boot_;
   std::int64_t wall_offset_ns_ = 0;
@@ -225,7 +224,7 @@ Result<TraceSummary> merge_traces(const std::vector<TraceSource>& sources,
       any = true;
     }
   }
-  if (!any) return invalid(printable_path(path), "no process of the run left a trace");
+  if (!any) return invalid(printable_path(path), "no process of the run wrote a trace");
   return merger.write(path);
 }
 

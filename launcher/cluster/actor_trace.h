@@ -1,5 +1,5 @@
 #pragma once
-/// What the actors of a run did and when, from the files of its loops (runtime/trace_ring.h) to one trace.
+/// Merges the trace files of a run's event loops (runtime/trace_ring.h) into one trace of its actors.
 
 #include <cstdint>
 #include <filesystem>
@@ -10,10 +10,10 @@
 
 namespace emplace::launcher {
 
-/// Where the processes of a start keep their files.
+/// Returns the folder of a start's trace files.
 std::filesystem::path trace_folder(const std::filesystem::path& start_directory);
 
-/// A start's files, and what its processes are called by where there are several starts.
+/// The trace files of a start. `label` prefixes the names of its processes if a run has several starts.
 struct TraceSource {
   std::string label;
   std::filesystem::path folder;
@@ -23,9 +23,10 @@ struct TraceSummary {
   std::uint64_t slices = 0, flows = 0, overwritten = 0;
 };
 
-/// One process per node; per actor a track of what it handled and, if it said so, one of what it was doing;
-/// neither overlaps itself. A file that is damaged is left out. Processes of one boot of a machine share a
-/// clock, others are set by their wall clocks; the file says so. Errors: kIo; kInvalid if there are no files.
+/// Writes a trace with one process per node. Each actor has a track of the messages that it handled and, if
+/// it reports phases, a track of these; slices of a track never overlap. Damaged files are skipped. Processes
+/// of the same boot of a machine share the monotonic clock; others are aligned by wall clock, and the trace
+/// lists them. Errors: kIo; kInvalid if there are no files.
 Result<TraceSummary> merge_traces(const std::vector<TraceSource>& sources, const std::filesystem::path& path);
 
 }  // namespace emplace::launcher

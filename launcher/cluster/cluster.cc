@@ -12,7 +12,7 @@
 namespace emplace::launcher {
 namespace {
 
-/// How many actors of a role each node takes.
+/// Returns how many actors of a role each node gets.
 Result<std::vector<std::uint32_t>> shares(const Cluster& cluster, std::string_view role,
                                           std::uint32_t total) {
   std::vector<std::uint32_t> share(cluster.nodes.size());
@@ -26,8 +26,8 @@ Result<std::vector<std::uint32_t>> shares(const Cluster& cluster, std::string_vi
   const bool anywhere = fixed + open > 0;
   const std::string key = role == "sampler" ? "pipeline.controllers" : "executor.count";
   if (fixed > total || (anywhere && open == 0 && fixed < total))
-    return invalid("cluster", fmt::format("its nodes take {} {}s", fixed, role),
-                   fmt::format("the config has {} = {}", key, total));
+    return invalid("cluster", fmt::format("its nodes have {} {}s, but {} = {}", fixed, role, key, total),
+                   "change count of the nodes, or the config");
   std::uint32_t left = total - fixed;
   for (std::size_t i = 0; i < share.size() && open > 0; ++i) {
     if (!has_role(cluster.nodes[i], role) || cluster.nodes[i].count > 0) continue;
@@ -38,7 +38,7 @@ Result<std::vector<std::uint32_t>> shares(const Cluster& cluster, std::string_vi
   return share;
 }
 
-/// The file beside a key file; empty for none.
+/// Returns the public key file beside a key file; empty if there is no key file.
 std::string public_half(const std::string& key) {
   return key.empty() ? key : std::filesystem::path{key}.replace_extension(".pub").string();
 }
@@ -57,33 +57,33 @@ int end_step(const std::vector<std::string>& actors) {
   return step;
 }
 
-/// The host of tcp://HOST:PORT.
+/// Returns the host of tcp://HOST:PORT.
 std::string_view host_of(std::string_view endpoint) {
   constexpr std::string_view kTcp = "tcp://";
   const std::string_view rest = endpoint.substr(std::min(kTcp.size(), endpoint.size()));
   return rest.substr(0, rest.rfind(':'));
 }
 
-/// A node on another host has nothing but what the head gives it.
+/// Checks a remote node. It gets all of its files from the head. Errors: kInvalid.
 Result<Unit> check_elsewhere(const Cluster::Node& node, const Cluster& cluster, const RunConfig& config) {
   if (node.start == "local") return Unit{};
   const std::string where = "node '" + printable(node.name, 40) + "'";
   if (has_role(node, "recorder"))
-    return invalid(where, "has the recorder, which writes the run directory of the launcher",
-                   "leave it in the head, or in a local node");
+    return invalid(where, "has the recorder, which writes the launcher's run directory",
+                   "move it to the head or a local node");
   if ((has_role(node, "executor") || has_role(node, "sampler")) && !config.executor.log.empty())
-    return invalid(where, "has samplers or executors, and executor.log lies beside the launcher",
-                   "leave them in the head");
+    return invalid(where, "has samplers or executors, which need executor.log on the launcher's host",
+                   "move them to the head");
   if (has_role(node, "learner") && !config.run.policy.empty())
-    return invalid(where, "has the learner, and run.policy lies beside the launcher",
-                   "leave the learner in the head, or in a local node");
+    return invalid(where, "has the learner, which needs run.policy on the launcher's host",
+                   "move it to the head or a local node");
   if (node.start == "kubernetes" || !node.dial.empty()) return Unit{};
   const std::string_view host = host_of(cluster.endpoint);
   const bool anywhere = host == "*" || host == "0.0.0.0";
   if (!cluster.endpoint.starts_with("tcp://") || anywhere)
     return invalid(where, "cannot reach the head at " + cluster.endpoint,
-                   anywhere ? "give it an address: dial = \"tcp://NAME:PORT\""
-                            : "give head.endpoint a tcp://ADDRESS:PORT that it can dial");
+                   anywhere ? "set dial = \"tcp://NAME:PORT\" for this node"
+                            : "set head.endpoint to a tcp://ADDRESS:PORT that it can connect to");
   return Unit{};
 }
 
@@ -91,7 +91,7 @@ Result<Unit> check_elsewhere(const Cluster::Node& node, const Cluster& cluster, 
 
 Result<std::vector<NodePlan>> plan_nodes(const Cluster& cluster, const RunConfig& config) {
   for (const Cluster::Node& node : cluster.nodes) EMPLACE_TRY(check_elsewhere(node, cluster, config));
-  std::map<std::string_view, std::uint32_t> total;  // Actors of each role in this run.
+  std::map<std::string_view, std::uint32_t> total;  // Number of actors of each role in this run.
   const std::uint32_t learner = learns(config) ? 1 : 0;
   total["sampler"] = config.pipeline.controllers;
   total["executor"] = config.reward.source == RewardSource::kLocal ? 0 : config.executor.count;

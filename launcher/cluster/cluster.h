@@ -1,5 +1,5 @@
 #pragma once
-/// Topology as data: which processes a run has, how each is started, and who lives in it.
+/// Topology as data: the processes of a run, how each is started, and its actors.
 
 #include <array>
 #include <cstdint>
@@ -19,83 +19,83 @@
 
 namespace emplace::launcher {
 
-/// A cluster file. Without one a run has one node, the head, and everybody lives there.
+/// A cluster file. Without one, a run has a single node, the head, with every actor.
 struct Cluster {
   struct Node {
-    std::string name;                  ///< Of its process; "name/0", "name/1", … where there are several.
+    std::string name;                  ///< Name of its process; "name/0", "name/1", … if there are several.
     std::string start = "local";       ///< How it is started: one of kStarts.
-    std::string host;                  ///< ssh: where, as ssh takes it: "user@name", or a name of its config.
-    std::string program;               ///< Elsewhere: where emplace lies; empty: "emplace".
-    std::string cache;                 ///< Elsewhere: where it keeps graphs; empty: its default.
-    std::vector<std::string> options;  ///< For ssh, or #SBATCH lines.
-    double cpus = 0;                   ///< kubernetes: of each process; 0: one for each actor.
+    std::string host;                  ///< ssh: host, "user@name" or a name in the ssh config.
+    std::string program;               ///< Remote: path of emplace; empty: "emplace".
+    std::string cache;                 ///< Remote: cache folder for graphs; empty: the default.
+    std::vector<std::string> options;  ///< Options of ssh, or #SBATCH lines.
+    double cpus = 0;                   ///< kubernetes: CPUs per process; 0: one per actor.
     std::vector<std::string> roles;
-    std::uint32_t count = 0;      ///< Samplers or executors that live here; 0: an even share of the config's.
-    std::uint32_t processes = 1;  ///< That share them evenly; 0: one for each.
-    std::string dial;  ///< The head's address as seen from here; empty: as the head itself gives it.
-    std::vector<std::string> environment;  ///< "NAME=value", on top of ours.
-    std::int64_t memory = 0;               ///< [B] Of each process (RLIMIT_DATA); 0: no limit.
-    std::uint32_t open_files = 0;          ///< Of each process; 0: as we have it.
-    std::string key;                       ///< Its key file, where links are encrypted.
+    std::uint32_t count = 0;      ///< Number of samplers or executors; 0: an even share of the config's.
+    std::uint32_t processes = 1;  ///< Processes that share these actors evenly; 0: one per actor.
+    std::string dial;  ///< Address of the head as seen from this node; empty: the head's own address.
+    std::vector<std::string> environment;  ///< "NAME=value", added to our environment.
+    std::int64_t memory = 0;               ///< Memory limit per process (RLIMIT_DATA) [B]; 0: none.
+    std::uint32_t open_files = 0;          ///< Limit of open files per process; 0: unchanged.
+    std::string key;                       ///< Key file, if links are encrypted.
   };
   struct Run {
-    std::string config, dir;  ///< Used where the command line names none.
+    std::string config, dir;  ///< Config and run directory; the command line overrides them.
   } run;
-  /// How kubernetes nodes are described.
+  /// Settings of the Kubernetes manifests.
   struct Kubernetes {
     std::string image, name_space = "default", storage = "10GiB";
-    std::string key_secret;  ///< A Secret with head.key, allowed.toml, node.key; empty: needs insecure.
+    std::string key_secret;  ///< Secret with head.key, allowed.toml and node.key; empty: needs `insecure`.
   } kubernetes;
-  std::string endpoint = "ipc";  ///< Of the head: "ipc" (a socket in the run directory) or tcp://HOST:PORT.
-  std::vector<Node> nodes;       ///< Beside the head, which takes every role that none of them has.
+  std::string endpoint = "ipc";  ///< Head endpoint: "ipc" (a socket in the run directory) or tcp://HOST:PORT.
+  std::vector<Node> nodes;       ///< Nodes other than the head, which takes every role that no node has.
   Node head{.name = "head"};
-  std::string allowed;    ///< The head's allow-list, where links are encrypted.
-  bool insecure = false;  ///< tcp in the open.
+  std::string allowed;    ///< The head's allow-list, if links are encrypted.
+  bool insecure = false;  ///< Allow tcp without encryption.
   runtime::SupervisorOptions supervision;
-  std::string paths_from;  ///< Folder at which relative paths of the file begin.
+  std::string paths_from;  ///< Folder that relative paths of the file are resolved against.
 };
 
-/// How a node can be started: a child process here; by ssh; by a batch job; by a cluster's own controller; by
-/// hand.
+/// How a node can be started: as a child process, by ssh, by a batch job, by Kubernetes, or by hand with
+/// `emplace join`.
 inline constexpr std::array<std::string_view, 5> kStarts{"local", "ssh", "slurm", "kubernetes", "join"};
 
-/// Reads a cluster file (launcher/cluster/cluster_file.cc), then `settings` ("head.endpoint=…",
-/// "node.NAME.count=4") over it; paths in it begin beside it, or at its `paths_from`. Errors: kIo; kInvalid
-/// with file and line.
+/// Reads a cluster file (launcher/cluster/cluster_file.cc). `settings` ("head.endpoint=…",
+/// "node.NAME.count=4") override it. Relative paths are resolved against its folder, or its `paths_from`.
+/// Errors: kIo; kInvalid with file and line.
 Result<Cluster> load_cluster(const std::filesystem::path& path, std::span<const std::string> settings = {});
 Result<Cluster> parse_cluster(std::string_view toml, std::string_view where,
                               std::span<const std::string> settings = {});
-/// True for a "key=value" that is the cluster's, not the config's.
+/// Returns whether "key=value" is a setting of the cluster, not of the config.
 bool is_cluster_setting(std::string_view setting);
-/// Every key that is not at its default, as TOML that parse_cluster reads back to the same cluster.
+/// Returns every key that differs from its default, as TOML that parse_cluster() reads back to the same
+/// cluster.
 std::string to_toml(const Cluster& cluster);
 
 /// One process of a run.
 struct NodePlan {
   std::string name;             ///< Unique in the run.
-  std::string node;             ///< Of the cluster that it belongs to; the head's own.
-  std::string start = "local";  ///< As its node has it, and so are the next four.
+  std::string node;             ///< Name of its node in the cluster file.
+  std::string start = "local";  ///< See Cluster::Node, also for the next four fields.
   std::string host, program, cache;
   std::vector<std::string> options;
-  std::vector<std::string> actors;  ///< By the names that they address each other with.
+  std::vector<std::string> actors;  ///< Names of its actors.
   std::vector<std::string> environment;
   std::string dial;
   std::int64_t memory = 0;
   std::uint32_t open_files = 0;
   runtime::KeyFiles keys;
   bool insecure = false;
-  int end_step = 0;  ///< Lower steps are ended first: who asks before who answers, the head last.
+  int end_step = 0;  ///< Shutdown order: lower steps end first, clients before servers, the head last.
 };
 
-/// The wiring: every actor of the run in exactly one process, the head first. The same for the same files,
-/// so every process finds out by itself who lives in it. Errors: kInvalid: a role twice, or more samplers or
-/// executors wanted than the config has, or fewer;
-/// nobody who executes; a node elsewhere that could not reach the head, or has a role that must be beside the
-/// run directory.
+/// Assigns every actor of the run to exactly one process; the head comes first. The result depends only on
+/// the files, so that every process computes its own actors. Errors (kInvalid): a single role assigned twice;
+/// more or fewer samplers or executors than the config has; no executor; a remote node that cannot reach the
+/// head, or has a role that needs the run directory.
 Result<std::vector<NodePlan>> plan_nodes(const Cluster& cluster, const RunConfig& config);
 
-/// The role that a key needs to come as each of these nodes, the head left out: where others than executors
-/// live, that of an actor.
+/// Returns, for each node but the head, the role that its key needs: executor if all of its actors are
+/// executors, else actor.
 std::map<std::string, Role, std::less<>> roles_of_keys(std::span<const NodePlan> plans);
 
 }  // namespace emplace::launcher

@@ -1,4 +1,4 @@
-// Cluster files: read strictly, changed by settings, written back.
+// Reads cluster files strictly, applies settings, and writes them back.
 
 #include <fmt/core.h>
 
@@ -39,7 +39,7 @@ void read_roles(TomlTable& table, Cluster::Node& node) {
   }
 }
 
-/// NAME=value, with a name that a shell takes and a value that a process can be given.
+/// Returns whether `text` is NAME=value with a valid shell variable name and a valid environment value.
 bool is_variable(std::string_view text) {
   const std::size_t equals = text.find('=');
   if (equals == 0 || equals == std::string_view::npos || text.find('\0') != std::string_view::npos)
@@ -53,22 +53,24 @@ bool is_variable(std::string_view text) {
 void read_limits(TomlTable& table, Cluster::Node& node) {
   text_of(table, "key", node.key);
   node.environment = table.texts("environment").value_or(node.environment);
-  constexpr std::size_t kMost = 32'768;  // [bytes] Fits into a pipe before anybody reads it.
+  constexpr std::size_t kMost = 32'768;  // [B] Fits into a pipe that is not yet read.
   std::size_t bytes = 0;
   for (const std::string& variable : node.environment) bytes += variable.size() + 16;
-  if (bytes > kMost) table.fail("environment", "is larger than 32 KiB", "put it into a file on that machine");
+  if (bytes > kMost)
+    table.fail("environment", "is larger than 32 KiB", "put it into a file on the remote machine");
   for (const std::string& variable : node.environment)
-    if (!is_variable(variable))  // Not shown whole: its value may be a secret.
+    if (!is_variable(variable))  // The error omits the value, which may be a secret.
       table.fail("environment",
                  "'" + printable(variable.substr(0, variable.find('=')), 40) + "' is not NAME=value",
-                 "a NAME has letters, digits and underscores");
+                 "use letters, digits and underscores in NAME");
   node.memory = table.bytes("memory").value_or(node.memory);
   node.cpus = table.number("cpus").value_or(node.cpus);
   if (node.cpus < 0 || node.cpus > 10'000) table.fail("cpus", "is out of range");
   node.open_files = count_of(table, "open_files", node.open_files);
 }
 
-/// A host that begins with a dash would be an option of ssh; spaces would be several words.
+/// Returns whether `text` is safe as a host argument: ssh would read a leading dash as an option, and spaces
+/// as several words.
 bool is_host(std::string_view text) {
   return !text.empty() && !text.starts_with('-') &&
          std::none_of(text.begin(), text.end(), [](unsigned char c) { return c <= ' ' || c == 0x7f; });
@@ -82,19 +84,20 @@ void read_start(TomlTable& table, Cluster::Node& node) {
   node.options = table.texts("options").value_or(node.options);
   if (std::find(kStarts.begin(), kStarts.end(), node.start) == kStarts.end()) {
     const std::string_view near = nearest_word(node.start, kStarts);
-    return table.fail("start", "'" + printable(node.start, 40) + "' is not known",
-                      near.empty() ? "use local, ssh, slurm, kubernetes or join"
+    return table.fail("start", "'" + printable(node.start, 40) + "' is unknown",
+                      near.empty() ? "expected local, ssh, slurm, kubernetes or join"
                                    : "did you mean '" + std::string{near} + "'?");
   }
   if (node.start == "ssh" && !is_host(node.host))
-    table.fail("host", node.host.empty() ? "is missing" : "'" + printable(node.host, 60) + "' is no host",
-               "ssh needs one: host = \"user@name\"");
+    table.fail("host",
+               node.host.empty() ? "is missing" : "'" + printable(node.host, 60) + "' is not a host name",
+               "use e.g. host = \"user@name\"");
   if (node.start != "ssh" && !node.host.empty())
-    table.fail("host", "is only for start = \"ssh\"", "leave it out, or start the node by ssh");
+    table.fail("host", "is only for start = \"ssh\"", "remove it, or use start = \"ssh\"");
   const bool takes = node.start == "ssh" || node.start == "slurm";
-  if (!takes && !node.options.empty()) table.fail("options", "are only for ssh and slurm");
+  if (!takes && !node.options.empty()) table.fail("options", "are only for ssh and slurm", "remove them");
   for (const std::string& option : node.options)
-    if (option.find('\n') != std::string::npos) table.fail("options", "must be of one line each");
+    if (option.find('\n') != std::string::npos) table.fail("options", "must have one line each");
 }
 
 void read_node(TomlTable& table, Cluster::Node& node) {
@@ -104,14 +107,15 @@ void read_node(TomlTable& table, Cluster::Node& node) {
   node.processes = count_of(table, "processes", node.processes);
   read_roles(table, node);
   read_limits(table, node);
-  if (node.name.empty()) table.fail("name", "a node needs a name", "name = \"learner\"");
+  if (node.name.empty()) table.fail("name", "is missing", "use e.g. name = \"learner\"");
   if (!is_host(node.name) || node.name.find('/') != std::string::npos)
-    table.fail("name", "must hold neither '/' nor spaces");
-  if (node.roles.empty()) table.fail("roles", "a node needs a role");
+    table.fail("name", "must not contain '/' or spaces");
+  if (node.roles.empty())
+    table.fail("roles", "are missing", "use sampler, executor, learner, tracker or recorder");
   if (has_role(node, "dispatcher"))
-    table.fail("roles", "the dispatcher ends the run, so it lives in the head", "leave it out here");
+    table.fail("roles", "the dispatcher must be in the head, because it ends the run", "remove it here");
   if (has_many(node) && node.roles.size() > 1 && node.processes != 1)
-    table.fail("processes", "needs a node of samplers alone or of executors alone");
+    table.fail("processes", "needs a node with only samplers or only executors");
   if (node.count > 0 && has_role(node, "sampler") == has_role(node, "executor"))
     table.fail("count", "needs a node with either samplers or executors");
 }
@@ -131,17 +135,18 @@ void read_supervision(TomlTable table, runtime::SupervisorOptions& options) {
 void read_head(TomlTable& head, Cluster& cluster) {
   text_of(head, "endpoint", cluster.endpoint);
   if (cluster.endpoint != "ipc" && !cluster.endpoint.starts_with("tcp://"))
-    head.fail("endpoint", "'" + printable(cluster.endpoint, 60) + "' is not known",
+    head.fail("endpoint", "'" + printable(cluster.endpoint, 60) + "' is unknown",
               "use \"ipc\" or tcp://HOST:PORT");
   if (cluster.endpoint != "ipc" && !has_port(cluster.endpoint, true))
-    head.fail("endpoint", "'" + printable(cluster.endpoint, 60) + "' has no port that there is",
-              "1 to 65535, or * for any");
+    head.fail("endpoint", "'" + printable(cluster.endpoint, 60) + "' has no valid port",
+              "use 1 to 65535, or * for any free port");
   read_limits(head, cluster.head);
   text_of(head, "allowed", cluster.allowed);
   cluster.insecure = head.boolean("insecure").value_or(cluster.insecure);
 }
 
-/// Reads a document over what the cluster has. `changes`: its nodes are there already.
+/// Reads a document over the values of `cluster`. `changes`: it changes existing nodes instead of adding
+/// nodes.
 Result<Unit> read_over(Cluster& cluster, TomlDocument document, bool changes) {
   TomlTable root = document.root();
   if (auto run = root.table("run")) {
@@ -163,7 +168,7 @@ Result<Unit> read_over(Cluster& cluster, TomlDocument document, bool changes) {
     if (changes && known == cluster.nodes.end()) {
       table.fail("name", "the cluster has no node '" + printable(name, 40) + "'");
     } else if (!changes && (known != cluster.nodes.end() || name == cluster.head.name)) {
-      table.fail("name", "'" + printable(name, 40) + "' is taken", "names are unique");
+      table.fail("name", "'" + printable(name, 40) + "' is used twice", "give nodes unique names");
     } else if (changes) {
       read_node(table, *known);
     } else {
@@ -173,39 +178,40 @@ Result<Unit> read_over(Cluster& cluster, TomlDocument document, bool changes) {
       for (const std::string& role : node.roles)
         for (const Cluster::Node& other : cluster.nodes)
           if (&other != &node && is_single(role) && has_role(other, role))
-            table.fail("roles", "'" + role + "' must be once", "node '" + other.name + "' has it already");
+            table.fail("roles", "'" + role + "' is assigned twice",
+                       "remove it here, or from node '" + other.name + "'");
     }
   }
   text_of(root, "paths_from", cluster.paths_from);
   return document.finish();
 }
 
-/// What only the whole shows.
+/// Checks the cluster as a whole.
 Result<Unit> check(const Cluster& cluster, const std::string& where) {
   if (cluster.allowed.empty() != cluster.head.key.empty())
-    return invalid(where + ": head.key", "needs an allow-list, and the other way round",
-                   "emplace keygen DIR makes both");
+    return invalid(where + ": head.key", "and head.allowed need each other",
+                   "make both with emplace keygen DIR");
   for (const Cluster::Node& node : cluster.nodes) {
-    // A local one without a key comes by the socket in the run directory; who joins by hand brings its own.
+    // A local node without a key uses the socket in the run directory; a node joined by hand has its own key.
     const bool needs =
         node.start == "ssh" || node.start == "slurm" || (node.start == "local" && !node.dial.empty());
     const bool lacks = node.key.empty() && !cluster.head.key.empty() && needs;
     const bool alone = !node.key.empty() && cluster.head.key.empty();
     if (lacks || alone)
       return invalid(where + ": node '" + node.name + "'",
-                     lacks ? "has no key, but the head has" : "has a key, but the head has none",
-                     "give a key to all or to none");
+                     lacks ? "has no key, but the head has one" : "has a key, but the head has none",
+                     "give a key to all nodes or to none");
   }
   const auto on_kubernetes = [](const Cluster::Node& node) { return node.start == "kubernetes"; };
   const bool any = std::any_of(cluster.nodes.begin(), cluster.nodes.end(), on_kubernetes);
   if (any && !std::all_of(cluster.nodes.begin(), cluster.nodes.end(), on_kubernetes))
-    return invalid(where, "has nodes on kubernetes and elsewhere", "put all of them there, or none");
+    return invalid(where, "mixes kubernetes nodes with others", "use start = \"kubernetes\" for all or none");
   if (any && cluster.kubernetes.image.empty())
-    return invalid(where + ": kubernetes.image", "is missing", "name the image that holds emplace");
+    return invalid(where + ": kubernetes.image", "is missing", "name a container image with emplace");
   return Unit{};
 }
 
-/// "section.key=value" as a document; the value as it is written.
+/// Returns "section.key=value" as a TOML document, with the value in quotes if `quoted`.
 std::string as_document(const std::string& setting, bool quoted) {
   const std::size_t equals = setting.find('='), dot = setting.rfind('.', equals);
   const std::string section = setting.substr(0, dot), key = setting.substr(dot + 1, equals - dot - 1);
@@ -217,8 +223,8 @@ std::string as_document(const std::string& setting, bool quoted) {
 
 Result<Unit> set(Cluster& cluster, const std::string& setting) {
   if (!is_utf8(setting))
-    return invalid("--set " + printable(setting, 80), "is no UTF-8, and the run's cluster file must be",
-                   "give what it names another name");
+    return invalid("--set " + printable(setting, 80), "is not UTF-8, as the run's cluster file must be",
+                   "rename the file that it names");
   const auto attempt = [&](bool quoted) -> Result<Unit> {
     EMPLACE_TRY_ASSIGN(auto document,
                        TomlDocument::parse(as_document(setting, quoted), "--set " + printable(setting, 80)));
@@ -232,7 +238,7 @@ Result<Unit> set(Cluster& cluster, const std::string& setting) {
   return as_written || attempt(true) ? Result<Unit>{Unit{}} : as_written;
 }
 
-/// The keys of a table that are not at their defaults.
+/// Writes the keys of a table that differ from their defaults.
 class Table {
  public:
   explicit Table(std::string head) : text_{std::move(head) + "\n"} {}
@@ -298,12 +304,12 @@ Result<Cluster> load_cluster(const std::filesystem::path& path, std::span<const 
                                          : std::filesystem::path{cluster->paths_from};
   std::vector<std::string*> files{&cluster->head.key, &cluster->allowed};
   for (Cluster::Node& node : cluster->nodes) {
-    // What lies elsewhere is named as it is there; a local one, or what --push copies, as it is here.
+    // Resolve key files of this machine (local nodes, and those that --push copies); remote paths stay.
     if (node.start == "local" || std::filesystem::exists(from / node.key)) files.push_back(&node.key);
   }
   if (!is_utf8(from.string()))
-    return invalid(printable_path(from), "is no UTF-8, and the run's cluster file must be",
-                   "give the folder another name");
+    return invalid(printable_path(from), "is not UTF-8, as the run's cluster file must be",
+                   "rename the folder");
   for (std::string* file : files)
     if (!file->empty()) *file = (from / *file).lexically_normal().string();
   cluster->paths_from = from.string();

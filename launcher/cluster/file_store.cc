@@ -22,7 +22,7 @@ Error refused(const std::filesystem::path& path) {
   return Error{Errc::kIo, printable_path(path) + ": " + std::strerror(errno)};
 }
 
-/// The open file still has this name.
+/// Returns whether the open file still has this name.
 bool is_at(const std::filesystem::path& path, int fd) {
   const auto id = FileId::of(fd);
   return id && id == FileId::of(path);
@@ -37,11 +37,11 @@ bool FolderStore::has(const messages::FileFacts& file) {
   if (std::filesystem::file_size(path_of(file), ignored) != file.bytes) return false;
   const auto bytes = read_file(path_of(file));
   if (bytes && sha256_hex(*bytes) == file.sha256) return true;
-  std::filesystem::remove(path_of(file), ignored);  // Damaged since.
+  std::filesystem::remove(path_of(file), ignored);  // Size or hash is wrong: fetch it again.
   return false;
 }
 
-/// Opens the part of a file, for this process alone.
+/// Opens the partial file and locks it for this process.
 Result<Unit> FolderStore::open(const messages::FileFacts& file) {
   if (writing_ == file.sha256) return Unit{};
   close();
@@ -51,7 +51,7 @@ Result<Unit> FolderStore::open(const messages::FileFacts& file) {
   part_ = path_of(file).string() + ".part";
   fd_ = ::open(part_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
   if (fd_ >= 0 && (::flock(fd_, LOCK_EX | LOCK_NB) != 0 || !is_at(part_, fd_))) {
-    ::close(fd_);  // Another process fetches it just now, or has it whole by now.
+    ::close(fd_);  // Another process is fetching the file, or has just completed it.
     part_ += fmt::format("-{}", ::getpid());
     fd_ = ::open(part_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_TRUNC | O_CLOEXEC, 0600);
   }
@@ -72,7 +72,7 @@ std::uint64_t FolderStore::begun(const messages::FileFacts& file) {
   if (::fstat(fd_, &facts) != 0) return 0;
   if (static_cast<std::uint64_t>(facts.st_size) <= file.bytes)
     return static_cast<std::uint64_t>(facts.st_size);
-  return ::ftruncate(fd_, 0) == 0 ? 0 : file.bytes;  // It cannot be of this file.
+  return ::ftruncate(fd_, 0) == 0 ? 0 : file.bytes;  // Too long to be part of this file.
 }
 
 Result<Unit> FolderStore::append(const messages::FileFacts& file, std::span<const std::byte> bytes) {
@@ -93,7 +93,7 @@ Result<Unit> FolderStore::finish(const messages::FileFacts& file) {
   if (sha256_hex(bytes) != file.sha256) {
     std::filesystem::remove(part_, failure);
     close();
-    return invalid(printable(file.path), "came damaged: its hash is another", "try again");
+    return invalid(printable(file.path), "checksum mismatch", "retry");
   }
   std::filesystem::rename(part_, path_of(file), failure);
   close();
@@ -106,8 +106,7 @@ Result<std::filesystem::path> cache_folder() {
     const char* const value = std::getenv(variable);
     if (value != nullptr && *value != '\0') return std::filesystem::path{value} / below / "emplace";
   }
-  return invalid("the cache", "neither XDG_CACHE_HOME nor HOME is set",
-                 "set one, to a folder that may be written");
+  return invalid("the cache", "neither XDG_CACHE_HOME nor HOME is set", "set one to a writable folder");
 }
 
 }  // namespace emplace::launcher

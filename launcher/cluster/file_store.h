@@ -7,8 +7,8 @@
 
 namespace emplace::launcher {
 
-/// Files by their hash in a folder of the user's, kept across runs. Several processes may share it: one
-/// writes a file at a time, the others of the same moment write copies of their own. Thread: one.
+/// Content-addressed files in a folder of the user, kept across runs. Several processes may share it: one
+/// writes the common partial file, others that fetch it at the same time write their own copies. Thread: one.
 class FolderStore final : public actors::FileStore {
  public:
   explicit FolderStore(std::filesystem::path folder) : folder_{std::move(folder)} {}
@@ -21,7 +21,7 @@ class FolderStore final : public actors::FileStore {
   Result<Unit> append(const messages::FileFacts& file, std::span<const std::byte> bytes) override;
   Result<Unit> finish(const messages::FileFacts& file) override;
 
-  /// Where a file lies once it is whole.
+  /// Returns the path of a complete file.
   std::filesystem::path path_of(const messages::FileFacts& file) const { return folder_ / file.sha256; }
 
  private:
@@ -29,12 +29,12 @@ class FolderStore final : public actors::FileStore {
   void close();
 
   const std::filesystem::path folder_;
-  std::string writing_;         // Hash of the file that is open; empty: none.
-  std::filesystem::path part_;  // Where it is written until it is whole.
+  std::string writing_;         // Hash of the open file; empty: none.
+  std::filesystem::path part_;  // Path of its partial file.
   int fd_ = -1;
 };
 
-/// $XDG_CACHE_HOME/emplace, or ~/.cache/emplace. Errors (kInvalid): neither is known.
+/// Returns $XDG_CACHE_HOME/emplace, or ~/.cache/emplace. Errors (kInvalid): both variables are unset.
 Result<std::filesystem::path> cache_folder();
 
 }  // namespace emplace::launcher

@@ -23,14 +23,14 @@ using json = nlohmann::ordered_json;
 constexpr int kPort = 5555;
 constexpr const char* kSettings = "/etc/emplace/run";
 constexpr const char* kKeys = "/etc/emplace/keys";
-constexpr const char* kOwnKeys = "/run/emplace";  // Copies that only the pod's user may read.
-constexpr int kUser = 10'001;                     // Of every pod, and the group that its volumes belong to.
+constexpr const char* kOwnKeys = "/run/emplace";  // Copies that only the pod's user can read.
+constexpr int kUser = 10'001;                     // User of every pod, and group of its volumes.
 constexpr const char* kVolume = "/var/lib/emplace";
-constexpr std::size_t kMostConfigMap = 900'000;  // [bytes] Of the 1 MiB that a server takes.
+constexpr std::size_t kMostConfigMap = 900'000;  // [B] Below the server's limit of 1 MiB.
 constexpr std::int64_t kHeadMemory = std::int64_t{2} << 30;
 constexpr std::int64_t kNodeMemory = std::int64_t{1} << 30;
 
-/// As an RFC 1123 label.
+/// Turns text into an RFC 1123 label.
 std::string label(std::string text) {
   for (char& c : text)
     c = std::isalnum(static_cast<unsigned char>(c)) != 0 ? static_cast<char>(std::tolower(c)) : '-';
@@ -40,7 +40,7 @@ std::string label(std::string text) {
   return text.empty() ? "run" : text;
 }
 
-/// "500m", "2".
+/// Returns a CPU quantity: "500m", "2".
 std::string quantity(double cpus) {
   const auto milli = static_cast<std::int64_t>(cpus * 1000 + 0.5);
   return milli % 1000 == 0 ? std::to_string(milli / 1000) : fmt::format("{}m", milli);
@@ -73,10 +73,10 @@ class Writer {
       const std::string named =
           item["kind"].get<std::string>() + " " + item["metadata"]["name"].get<std::string>();
       if (!names.insert(named).second)
-        return invalid("the manifests", "would have two of " + named,
+        return invalid("the manifests", "have two objects " + named,
                        "give the nodes names that differ in letters or digits");
     }
-    // All text comes from TOML, which is UTF-8, and file names as the manifest has them, which are too.
+    // dump() cannot fail: all text is UTF-8, from TOML and from file names of the manifest.
     return json{{"apiVersion", "v1"}, {"kind", "List"}, {"items", items}}.dump(2) + "\n";
   }
 
@@ -93,7 +93,7 @@ class Writer {
 
   std::string head_address() const { return fmt::format("tcp://{}-head:{}", name_, kPort); }
 
-  /// The cluster as the head sees it there: its nodes come by themselves.
+  /// Returns the cluster file of the head's pod, where Kubernetes starts the nodes and they join.
   Cluster inside() const {
     Cluster cluster = cluster_;
     cluster.endpoint = fmt::format("tcp://0.0.0.0:{}", kPort);
@@ -101,7 +101,7 @@ class Writer {
     cluster.run = {"config.toml", std::string{kVolume} + "/run"};
     cluster.insecure = !encrypted();
     cluster.head.key = encrypted() ? std::string{kOwnKeys} + "/head.key" : "";
-    cluster.head.environment.clear();  // Each pod has its own.
+    cluster.head.environment.clear();  // The manifests set the environment of each pod.
     cluster.allowed = encrypted() ? std::string{kKeys} + "/allowed.toml" : "";
     cluster.kubernetes = {};
     for (Cluster::Node& node : cluster.nodes) {
@@ -126,9 +126,9 @@ class Writer {
       if (bytes > kMostConfigMap)
         return invalid(
             printable(file.path),
-            "and the other files of the run are more than a ConfigMap holds (" +
-                format_bytes(kMostConfigMap) + ")",
-            "pack the graph (.json.zst), or start the head where the graph is and let executors join");
+            "makes the files of the run larger than a ConfigMap allows (" + format_bytes(kMostConfigMap) +
+                ")",
+            "compress the graph (.json.zst), or start the head where the graph is and let executors join");
       const std::string key = fmt::format("file-{}", i);
       binary[key] = to_base64(read);
       paths_.push_back({{"key", key}, {"path", file.path}});
@@ -150,8 +150,8 @@ class Writer {
               {"ports", json::array({{{"name", "actors"}, {"port", kPort}, {"targetPort", "actors"}}})}}}};
   }
 
-  /// Nobody reaches a pod of the run but its own pods the head's port. What the network of the cluster does
-  /// not enforce, keys still do.
+  /// Returns policies that deny all traffic to pods of the run, except from its own pods to the head's port.
+  /// If the network plugin does not enforce them, keys still protect the head.
   std::array<json, 2> network_policies() const {
     const auto policy = [&](const std::string& name, const json& pods, const json& ingress) {
       return json{
@@ -167,13 +167,15 @@ class Writer {
             policy(name_ + "-head", labels("head"), json::array({from_the_run}))};
   }
 
-  /// A Secret's files belong to root and may be read by the pod's group; a key file must be its user's alone.
+  /// Returns shell lines that copy a key. Files of a Secret belong to root and are readable by the pod's
+  /// group, but a key file must be readable only by its user.
   std::string take_key(const std::string& file) const {
     if (!encrypted()) return "";
     return std::string{"umask 077\ncp "} + kKeys + "/" + file + " " + kOwnKeys + "/" + file + " || exit 2\n";
   }
 
-  /// Keeps the head's results for people once it has ended, and goes on after a restart.
+  /// Returns the script of the head's pod. It resumes the run after a restart, and keeps the pod alive after
+  /// the run so that its results can be copied.
   std::string head_script() const {
     const std::string run = std::string{kVolume} + "/run";
     return take_key("head.key") + "run=" + run +
@@ -202,7 +204,7 @@ class Writer {
       variables.push_back({{"name", one.substr(0, one.find('='))}, {"value", one.substr(one.find('=') + 1)}});
     return variables;
   }
-  /// `files`: of the Secret, those that this pod needs and no others.
+  /// Mounts only those files of the Secret that this pod needs.
   void add_keys(json& container, json& volumes, const std::vector<std::string>& files) const {
     if (!encrypted()) return;
     json items = json::array();
@@ -223,8 +225,8 @@ class Writer {
         {"image", cluster_.kubernetes.image},
         {"command", {"/bin/sh", "-c", head_script()}},
         {"ports", json::array({{{"name", "actors"}, {"containerPort", kPort}}})},
-        // Ready once it listens: after the baselines, until the end of the run. There is no probe of life:
-        // the launcher brings back what dies, and the pod ends when the launcher fails.
+        // Ready while it listens: from the end of the baselines to the end of the run. There is no liveness
+        // probe: the launcher restarts failed processes, and the pod ends if the launcher fails.
         {"readinessProbe", {{"tcpSocket", {{"port", "actors"}}}, {"periodSeconds", 10}}},
         {"resources", resources(node.cpus > 0 ? node.cpus : 2, node.memory > 0 ? node.memory : kHeadMemory)},
         {"volumeMounts",
@@ -253,7 +255,8 @@ class Writer {
     if (text.ends_with("iB")) text.pop_back();
     return text;
   }
-  /// As the Pod Security Standard "restricted" asks for, on a root file system that nobody can write.
+  /// Returns a pod template that meets the Pod Security Standard "restricted", with a read-only root file
+  /// system.
   json pod(const std::string& part, json container, json volumes) const {
     container["securityContext"] = {{"allowPrivilegeEscalation", false},
                                     {"readOnlyRootFilesystem", true},
@@ -301,7 +304,7 @@ class Writer {
               {"selector", {{"matchLabels", labels(part)}}},
               {"template", pod(part, container, volumes)}}}};
   }
-  /// Pods that are all alike: `kubectl scale` adds more.
+  /// Returns a Deployment of identical executor pods, which `kubectl scale` can resize.
   json executors(const Cluster::Node& node, const std::vector<NodePlan>& plans) const {
     std::size_t processes = 0, actors = 0;
     for (const NodePlan& plan : plans) {
@@ -321,7 +324,7 @@ class Writer {
   const Cluster& cluster_;
   const RunConfig& config_;
   const std::string name_;
-  json paths_;  // Of the ConfigMap's items.
+  json paths_;  // Paths of the ConfigMap's items.
 };
 
 }  // namespace
@@ -331,13 +334,12 @@ Result<std::string> kubernetes_manifests(const Cluster& cluster, const RunConfig
   for (const Cluster::Node& node : cluster.nodes)
     if (node.start != "kubernetes")
       return invalid("node '" + printable(node.name, 40) + "'", "is started by " + node.start,
-                     "manifests need start = \"kubernetes\" everywhere");
+                     "use start = \"kubernetes\" for every node");
   if (cluster.kubernetes.image.empty())
-    return invalid("kubernetes.image", "is missing", "name the image that holds emplace");
+    return invalid("kubernetes.image", "is missing", "name a container image with emplace");
   if (cluster.kubernetes.key_secret.empty() && !cluster.insecure)
-    return invalid("kubernetes.key_secret",
-                   "is missing: the head would take orders from every pod of the cluster",
-                   "name a Secret with keys (configs/clusters/kubernetes.toml says how), or say --insecure");
+    return invalid("kubernetes.key_secret", "is missing: any pod of the cluster could control the head",
+                   "name a Secret with keys (see configs/clusters/kubernetes.toml), or use --insecure");
   return Writer{cluster, config, name}.write(manifest);
 }
 

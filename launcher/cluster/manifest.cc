@@ -18,7 +18,7 @@ namespace {
 constexpr const char* kConfig = "config.toml";
 constexpr const char* kClusterFile = "cluster.toml";
 
-/// Relative, and never upward.
+/// Returns whether a path is relative and has no "..".
 bool stays_within(const std::filesystem::path& path) {
   if (path.empty() || path.is_absolute()) return false;
   for (const auto& part : path)
@@ -26,8 +26,8 @@ bool stays_within(const std::filesystem::path& path) {
   return true;
 }
 
-/// The cluster file as other machines are given it. Who starts a node gives it its environment; no other node
-/// has business with that.
+/// Returns the cluster file for other machines, without environments: the launcher passes a node its
+/// environment, which may contain secrets.
 Result<std::string> cluster_there(const std::filesystem::path& file) {
   EMPLACE_TRY_ASSIGN(const auto text, read_file(file));
   EMPLACE_TRY_ASSIGN(auto cluster, parse_cluster({reinterpret_cast<const char*>(text.data()), text.size()},
@@ -37,7 +37,7 @@ Result<std::string> cluster_there(const std::filesystem::path& file) {
   return to_toml(cluster);
 }
 
-/// A file's name as it may stand in a config and in messages, which are UTF-8.
+/// Returns a file's name in a form that is valid in configs and messages, which are UTF-8.
 std::string name_there(const std::filesystem::path& file) {
   std::string name = inert_text(file.filename().string());
   std::replace(name.begin(), name.end(), '\\', '_');
@@ -50,7 +50,7 @@ Result<Manifest> make_manifest(const RunConfig& config, const actors::Task& task
                                const std::filesystem::path& cluster, const Start& start) {
   Manifest manifest;
   RunConfig there = config;
-  /// Its name there.
+  /// Adds a file and returns its path on the remote machine.
   const auto add = [&](const std::filesystem::path& file, const std::string& path) -> Result<std::string> {
     EMPLACE_TRY_ASSIGN(const auto bytes, read_file(file));
     const std::string sha256 = sha256_hex(bytes);
@@ -82,7 +82,7 @@ Result<Manifest> make_manifest(const RunConfig& config, const actors::Task& task
       EMPLACE_TRY(add(start.directory / path, path));
     }
   }
-  there.run.policy.clear();  // Only the learner reads it, and where one is given it lives here.
+  there.run.policy.clear();  // Only the learner reads it; check_elsewhere() keeps that local.
   there.run.dir.clear();
   manifest.facts.version = build_info().version;
   manifest.facts.start = start.name;
@@ -97,17 +97,17 @@ actors::FileReader reader_of(const Manifest& manifest) {
   return [places = manifest.places](const messages::FileFacts& file) -> Result<Bytes> {
     auto bytes = read_file(places.at(file.sha256));
     if (bytes && sha256_hex(*bytes) != file.sha256)
-      return invalid(printable(file.path), "has changed since the run began", "start the run anew");
+      return invalid(printable(file.path), "has changed since the run started", "restart the run");
     return bytes;
   };
 }
 
 Result<Unit> unpack_manifest(const messages::ManifestDelivered& manifest, const FolderStore& store,
-                     const std::filesystem::path& folder) {
+                             const std::filesystem::path& folder) {
   std::error_code failure;
   for (const messages::FileFacts& file : manifest.files) {
     if (!stays_within(file.path) || file.path == kConfig || file.path == kClusterFile)
-      return invalid("the head's manifest", "names a file '" + printable(file.path, 80) + "'");
+      return invalid("the head's manifest", "contains an invalid path '" + printable(file.path, 80) + "'");
     const std::filesystem::path at = folder / file.path;
     std::filesystem::create_directories(at.parent_path(), failure);
     std::filesystem::remove(at, failure);

@@ -1,5 +1,5 @@
 #pragma once
-/// A run as a machine elsewhere is given it: settings and files by hash, out of one folder and into another.
+/// The manifest of a run for remote nodes: its settings, and its files by hash.
 
 #include <filesystem>
 #include <map>
@@ -13,19 +13,19 @@ namespace emplace::launcher {
 
 struct Manifest {
   messages::ManifestDelivered facts;
-  std::map<std::string, std::filesystem::path> places;  ///< Of its files here, by hash.
+  std::map<std::string, std::filesystem::path> places;  ///< Local paths of its files, by hash.
 };
 
-/// What a node elsewhere needs of this start; `task` tells where one from baselines keeps them. `cluster`:
-/// its file; empty: none. Errors: kIo, kInvalid.
+/// Makes the manifest of a start. `task`: its graphs, for the paths of baseline placements. `cluster`: the
+/// cluster file; empty: none. Errors: kIo, kInvalid.
 Result<Manifest> make_manifest(const RunConfig& config, const actors::Task& task,
                                const std::filesystem::path& cluster, const Start& start);
 
-/// Reads its files as they were when it was made.
+/// Returns a reader of the manifest's files, which fails for a file that has changed since.
 actors::FileReader reader_of(const Manifest& manifest);
 
-/// Lays out config.toml, cluster.toml and links to the files in a folder, as load_config and load_cluster
-/// want them. Errors: kIo; kInvalid: a path that leads out of the folder.
+/// Writes config.toml, cluster.toml and links to the files into a folder, for load_config() and
+/// load_cluster(). Errors: kIo; kInvalid for a path outside of the folder.
 Result<Unit> unpack_manifest(const messages::ManifestDelivered& manifest, const FolderStore& store,
                              const std::filesystem::path& folder);
 

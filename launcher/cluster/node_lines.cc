@@ -9,9 +9,10 @@ namespace emplace::launcher {
 namespace {
 
 constexpr std::string_view kProgress = "progress ";
-constexpr std::size_t kLongestFailure = 16'000;  // [B] More is for the log; the launcher cuts lines, too.
+constexpr std::size_t kLongestFailure =
+    16'000;  // [B] The log has the full text; the launcher cuts long lines.
 
-/// Paths and messages may hold bytes that are not UTF-8; JSON may not.
+/// Replaces invalid UTF-8, which paths and messages may contain.
 std::string json_line(const char* key, const std::string& text) {
   return nlohmann::json{{key, text}}.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }

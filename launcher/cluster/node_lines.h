@@ -1,5 +1,5 @@
 #pragma once
-/// What a node process writes to its launcher: lines on its standard output.
+/// Lines that a node process writes to its launcher, on standard output.
 
 #include <cstdint>
 #include <optional>
@@ -12,9 +12,9 @@ namespace emplace::launcher {
 
 struct NodeLine {
   enum class Kind : std::uint8_t {
-    kReady,   ///< It takes part. `text`: the endpoint that it has bound, if any.
-    kEnding,  ///< An actor asks to end the run. `text`: why it failed; empty: it is done.
-    kOther,   ///< Anything else: `text` is the line.
+    kReady,   ///< The node takes part in the run. `text`: the endpoint that it has bound, if any.
+    kEnding,  ///< An actor requests the end of the run. `text`: why it failed; empty: it is done.
+    kOther,   ///< Any other line, in `text`.
   };
   Kind kind = Kind::kOther;
   std::string text;
@@ -24,9 +24,9 @@ std::string ready_line(const std::string& endpoint);
 std::string ending_line(const std::string& failure);
 NodeLine parse_node_line(const std::string& line);
 
-/// The head's progress, as a message in base64. The line has no end-of-line character.
+/// Returns the head's progress as a message in base64, without a newline.
 std::string line_of(const messages::RunProgress& progress);
-/// Nothing if the line is not one of these.
+/// Parses a line of line_of(); returns nothing for other lines.
 std::optional<messages::RunProgress> parse_progress(std::string_view line);
 
 }  // namespace emplace::launcher

@@ -34,11 +34,10 @@ void limit(__rlimit_resource resource, std::uint64_t most) {
   if (most > 0) ::setrlimit(resource, &both);
 }
 
-/// For the last lines of a node, if its launcher is slow to read them.
-constexpr std::chrono::seconds kLastLines{1};
+/// Time for a slow launcher to read the final lines of a node.
+constexpr std::chrono::seconds kFinalWait{1};
 
-/// The sockets that a head has bound in the file system. Whoever ends it, a signal to its launcher included,
-/// they go with it.
+/// The sockets that a head has bound in the file system; the destructor removes them.
 class BoundSockets {
  public:
   BoundSockets() = default;
@@ -49,7 +48,7 @@ class BoundSockets {
     for (const Socket& bound : sockets_)
       if (FileId::of(bound.path) == bound.id) std::filesystem::remove(bound.path, ignored);
   }
-  /// Once they are bound.
+  /// Records the socket files of bound endpoints.
   void note(const std::vector<std::string>& endpoints) {
     for (const std::string& endpoint : endpoints) {
       if (!endpoint.starts_with("ipc://")) continue;
@@ -61,12 +60,12 @@ class BoundSockets {
  private:
   struct Socket {
     std::filesystem::path path;
-    FileId id;  ///< A socket of the same name may be another head's by now.
+    FileId id;  ///< Identifies the file: another head may have replaced it.
   };
   std::vector<Socket> sockets_;
 };
 
-/// What the cluster has for this process.
+/// Returns the plan of this process from the cluster file. Errors: kInvalid if there is none.
 Result<NodePlan> find_plan(const std::filesystem::path& cluster_file, const std::string& name,
                            const RunConfig& config) {
   EMPLACE_TRY_ASSIGN(auto cluster,
@@ -77,11 +76,12 @@ Result<NodePlan> find_plan(const std::filesystem::path& cluster_file, const std:
   if (plan != plans.end()) return *plan;
   std::string names;
   for (const NodePlan& one : plans) names += (names.empty() ? "" : ", ") + one.name;
-  return invalid("node '" + printable(name, 40) + "'", "the run's cluster has none of this name",
-                 "it has " + (names.size() > 200 ? fmt::format("{} others", plans.size()) : names));
+  return invalid(
+      "node '" + printable(name, 40) + "'", "is not in the run's cluster file",
+      "expected " + (names.size() > 200 ? fmt::format("one of its {} nodes", plans.size()) : names));
 }
 
-/// Whom the head lets in under the names of the cluster's nodes.
+/// Returns the role that each node name of the cluster needs, for the head's admission.
 Result<std::map<std::string, Role, std::less<>>> planned_roles(const std::filesystem::path& cluster_file,
                                                                const RunConfig& config) {
   EMPLACE_TRY_ASSIGN(const auto cluster, load_cluster(cluster_file));
@@ -94,17 +94,18 @@ std::filesystem::path log_path(const std::filesystem::path& directory, std::stri
   return directory / "log" / name;
 }
 
-/// All that one life of a node is made from.
-struct Life {
+/// Inputs of one incarnation of a node.
+struct NodeSetup {
   NodePlan plan;
   RunConfig config;
-  std::filesystem::path cluster;  ///< Its file, if there is one.
+  std::filesystem::path cluster;  ///< Cluster file; empty: none.
   Start start;
-  std::string endpoint;  ///< The head binds it (and `beside`, if it is not empty), the others dial it.
+  std::string
+      endpoint;  ///< Endpoint that the head binds (with `beside`, if not empty) and others connect to.
   std::string beside;
   Nanos first_patience{0};
-  process::LineWriter* launcher = nullptr;  ///< Hears of it in lines, from the I/O loop; null: it has none.
-  std::uint32_t restarts = 0;               ///< Lives before this one, as its launcher knows.
+  process::LineWriter* launcher = nullptr;  ///< Receives node lines, from the I/O loop; null: no launcher.
+  std::uint32_t restarts = 0;               ///< Number of earlier incarnations.
   std::function<void()> on_joined = nullptr;
 };
 
@@ -118,24 +119,24 @@ runtime::NodeOptions node_options(const std::string& name, const runtime::KeyFil
   return options;
 }
 
-/// What the head says of the run to whoever asks.
-messages::StatusDelivered run_facts(const Life& life, const actors::Task& task) {
+/// Returns the facts about the run in the head's status answers.
+messages::StatusDelivered run_facts(const NodeSetup& setup, const actors::Task& task) {
   messages::StatusDelivered facts;
-  facts.run = life.start.directory.string();
-  facts.start = life.start.name;
+  facts.run = setup.start.directory.string();
+  facts.start = setup.start.name;
   facts.graph = task.graphs.front().graph.name();
-  facts.method = life.config.policy.method;
-  facts.more_starts = life.start.name != life.config.run.starts.back();
+  facts.method = setup.config.policy.method;
+  facts.more_starts = setup.start.name != setup.config.run.starts.back();
   return facts;
 }
 
-Result<Unit> spawn_head(runtime::Node& node, const Life& life, const actors::Task& task) {
-  const actors::ViewActor::Show show = [launcher = life.launcher](const messages::RunProgress& progress) {
+Result<Unit> spawn_head(runtime::Node& node, const NodeSetup& setup, const actors::Task& task) {
+  const actors::ViewActor::Show show = [launcher = setup.launcher](const messages::RunProgress& progress) {
     if (launcher != nullptr) launcher->show(line_of(progress) + "\n");
   };
   EMPLACE_TRY(
-      node.spawn<actors::ViewActor>(actors::kView, runtime::Home::kIoLoop, run_facts(life, task), show));
-  EMPLACE_TRY_ASSIGN(auto manifest, make_manifest(life.config, task, life.cluster, life.start));
+      node.spawn<actors::ViewActor>(actors::kView, runtime::Home::kIoLoop, run_facts(setup, task), show));
+  EMPLACE_TRY_ASSIGN(auto manifest, make_manifest(setup.config, task, setup.cluster, setup.start));
   return node.spawn<actors::Library>(actors::kLibrary, runtime::Home::kOwnLoop, manifest.facts,
                                      reader_of(manifest));
 }
@@ -161,30 +162,29 @@ messages::NodeReported report_of(const runtime::Node& node, const std::string& n
   return report;
 }
 
-/// One life of a node, from its graphs to its end. The value is why it ended.
-Result<std::string> live(const Life& life, StopWatch& watch) {
-  limit(RLIMIT_DATA, static_cast<std::uint64_t>(life.plan.memory));
-  limit(RLIMIT_NOFILE, life.plan.open_files);
-  EMPLACE_TRY_ASSIGN(const auto task, load_task(life.config));
-  const bool head = life.plan.name == Cluster{}.head.name;
-  runtime::NodeOptions options = node_options(life.plan.name, life.plan.keys, life.plan.insecure);
-  options.seed = life.config.run.seed;
-  options.first_patience = life.first_patience;
-  if (life.config.record.trace) options.trace = trace_folder(life.start.directory).string();
-  for (const std::string& endpoint : {life.endpoint, life.beside})
+/// Runs one incarnation of a node, from loading its graphs to its end. Returns why it ended.
+Result<std::string> run_once(const NodeSetup& setup, StopWatch& watch) {
+  limit(RLIMIT_DATA, static_cast<std::uint64_t>(setup.plan.memory));
+  limit(RLIMIT_NOFILE, setup.plan.open_files);
+  EMPLACE_TRY_ASSIGN(const auto task, load_task(setup.config));
+  const bool head = setup.plan.name == Cluster{}.head.name;
+  runtime::NodeOptions options = node_options(setup.plan.name, setup.plan.keys, setup.plan.insecure);
+  options.seed = setup.config.run.seed;
+  options.first_patience = setup.first_patience;
+  if (setup.config.record.trace) options.trace = trace_folder(setup.start.directory).string();
+  for (const std::string& endpoint : {setup.endpoint, setup.beside})
     if (head && !endpoint.empty()) options.listen.push_back(endpoint);
-  if (!head) options.upstream = life.endpoint;
-  if (head && !life.plan.keys.allowed.empty()) {
-    EMPLACE_TRY_ASSIGN(options.planned_nodes, planned_roles(life.cluster, life.config));
+  if (!head) options.upstream = setup.endpoint;
+  if (head && !setup.plan.keys.allowed.empty()) {
+    EMPLACE_TRY_ASSIGN(options.planned_nodes, planned_roles(setup.cluster, setup.config));
   }
-  const auto say = [launcher = life.launcher](const std::string& line) {
+  const auto write_line = [launcher = setup.launcher](const std::string& line) {
     if (launcher != nullptr) launcher->say(line + "\n");
   };
-  if (life.launcher != nullptr) {
-    // One node that stopped by itself would take the others' last words with it: the launcher ends them in
-    // order.
-    options.on_stop_asked = [&say](const std::string& failure) {
-      say(ending_line(failure));
+  if (setup.launcher != nullptr) {
+    // Do not stop by itself: the launcher ends the nodes in order, so that final messages are delivered.
+    options.on_stop_asked = [&write_line](const std::string& failure) {
+      write_line(ending_line(failure));
       return false;
     };
   }
@@ -192,28 +192,28 @@ Result<std::string> live(const Life& life, StopWatch& watch) {
   BoundSockets sockets;
   EMPLACE_TRY_ASSIGN(auto node, runtime::Node::make(options, clock));
   sockets.note(options.listen);
-  EMPLACE_TRY(spawn_actors(*node, life.config, task, life.start, life.plan.actors, clock));
+  EMPLACE_TRY(spawn_actors(*node, setup.config, task, setup.start, setup.plan.actors, clock));
   if (head) {
-    EMPLACE_TRY(spawn_head(*node, life, *task));
+    EMPLACE_TRY(spawn_head(*node, setup, *task));
   }
-  const auto probe = [raw = node.get(), name = life.plan.name, host = task->host, &clock, born = clock.now(),
-                      restarts = life.restarts, launcher = life.launcher] {
-    if (launcher != nullptr) launcher->flush();  // Lines that it had not read a second ago.
-    return report_of(*raw, name, host, clock.now() - born, restarts);
+  const auto probe = [raw = node.get(), name = setup.plan.name, host = task->host, &clock,
+                      started = clock.now(), restarts = setup.restarts, launcher = setup.launcher] {
+    if (launcher != nullptr) launcher->flush();  // Retry lines that the launcher had not read in time.
+    return report_of(*raw, name, host, clock.now() - started, restarts);
   };
-  // The head takes part from the first; the others once they have reached it.
-  const std::function<void()> on_joined = [&life, &say] {
-    say(ready_line(""));
-    if (life.on_joined) life.on_joined();
+  // The head is ready when it listens; other nodes when they have joined it.
+  const std::function<void()> on_joined = [&setup, &write_line] {
+    write_line(ready_line(""));
+    if (setup.on_joined) setup.on_joined();
   };
-  EMPLACE_TRY(node->spawn<actors::NodeAgent>(actors::agent_name(life.plan.name), runtime::Home::kIoLoop,
+  EMPLACE_TRY(node->spawn<actors::NodeAgent>(actors::agent_name(setup.plan.name), runtime::Home::kIoLoop,
                                              actors::NodeAgent::Probe{probe}, on_joined));
-  runtime::log(runtime::LogLevel::kInfo, life.plan.name, "started from " + life.start.name);
+  runtime::log(runtime::LogLevel::kInfo, setup.plan.name, "started from " + setup.start.name);
   watch.guard(node.get());
-  if (head) say(ready_line(node->endpoints().empty() ? "" : node->endpoints().front()));
+  if (head) write_line(ready_line(node->endpoints().empty() ? "" : node->endpoints().front()));
   auto ended = node->run();
   watch.guard(nullptr);
-  runtime::log(runtime::LogLevel::kInfo, life.plan.name,
+  runtime::log(runtime::LogLevel::kInfo, setup.plan.name,
                ended ? "ended: " + *ended : "failed: " + ended.error().context);
   return ended;
 }
@@ -227,7 +227,7 @@ Result<messages::ManifestDelivered> fetch(const JoinRequest& request, const std:
   options.upstream_patience = patience;
   const SystemClock clock;
   EMPLACE_TRY_ASSIGN(auto node, runtime::Node::make(options, clock));
-  Result<messages::ManifestDelivered> fetched = Error{Errc::kPeerLost, "ended before the run was fetched"};
+  Result<messages::ManifestDelivered> fetched = Error{Errc::kPeerLost, "stopped before the run was fetched"};
   const auto borrower = [&] {
     return std::make_unique<actors::Borrower>(
         actors::BorrowerOptions{name, std::string{build_info().version}}, &store,
@@ -241,14 +241,14 @@ Result<messages::ManifestDelivered> fetch(const JoinRequest& request, const std:
   return fetched;
 }
 
-/// A number that no other node draws: of its executors' names.
-std::uint64_t draw_number() {
+/// Returns a number, unique with high probability, for the names of the node and its executors.
+std::uint64_t random_number() {
   return 1 + (static_cast<std::uint64_t>(std::chrono::duration_cast<Nanos>(SystemClock{}.wall()).count()) ^
               (static_cast<std::uint64_t>(::getpid()) << 20)) %
                  1'000'000'000;
 }
 
-/// The part of a node that the cluster does not plan: executors, as many as are wanted here.
+/// Returns the plan of a node that the cluster file does not contain: only executors.
 NodePlan own_plan(const JoinRequest& request, const RunConfig& config, const std::string& name,
                   std::uint64_t number) {
   NodePlan plan;
@@ -257,10 +257,10 @@ NodePlan own_plan(const JoinRequest& request, const RunConfig& config, const std
   const auto cpus = static_cast<std::uint32_t>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
   const std::uint32_t executors = request.executors != 0 ? request.executors : real ? 1 : cpus;
   if (real && executors > 1)
-    request.note(
-        fmt::format("warning: {} executors of kind {} on one machine time each other's work if they share "
-                    "devices; one is right",
-                    executors, config.executor.kind));
+    request.note(fmt::format(
+        "warning: {} {} executors on one machine disturb each other's timing if they share devices; "
+        "use one",
+        executors, config.executor.kind));
   for (std::uint32_t k = 0; k < executors; ++k)
     plan.actors.push_back(fmt::format("executor/{}", number * kMostExecutors + k));
   return plan;
@@ -272,7 +272,8 @@ std::string short_host() {
   return std::string{host.data()}.substr(0, 40);
 }
 
-/// The executors here are of this kind; empty: as the run has them. Errors: one that the run does not count.
+/// Sets the kind of the executors; empty: that of the run. Errors: kInvalid for a kind that gets no work in
+/// the run.
 Result<Unit> choose_kind(RunConfig& config, const std::string& kind) {
   const std::vector<std::string> counts =
       config.executor.counts.empty() ? std::vector{config.executor.kind} : config.executor.counts;
@@ -281,12 +282,12 @@ Result<Unit> choose_kind(RunConfig& config, const std::string& kind) {
   if (std::find(counts.begin(), counts.end(), config.executor.kind) != counts.end()) return Unit{};
   std::string words;
   for (const std::string& one : counts) words += (words.empty() ? "" : ", ") + one;
-  return invalid("--executor", "'" + printable(config.executor.kind, 40) + "' does not count in this run",
-                 "it counts " + words + " (executor.counts)");
+  return invalid("--executor", "'" + printable(config.executor.kind, 40) + "' gets no work in this run",
+                 "use " + words + " (executor.counts)");
 }
 
-/// What processes that were killed have left.
-void sweep(const std::filesystem::path& folder) {
+/// Removes entries "X-PID" of processes that no longer exist.
+void remove_stale(const std::filesystem::path& folder) {
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator{folder, ignored}) {
     const std::string name = entry.path().filename().string();
@@ -298,13 +299,13 @@ void sweep(const std::filesystem::path& folder) {
   }
 }
 
-/// A folder for the time that a node takes part; ours alone.
+/// A private folder that exists while a node takes part.
 class Scratch {
  public:
   explicit Scratch(std::filesystem::path at) : at_{std::move(at)} {
     std::error_code ignored;
-    sweep(at_.parent_path());
-    sweep(at_.parent_path().parent_path() / "files");
+    remove_stale(at_.parent_path());
+    remove_stale(at_.parent_path().parent_path() / "files");
     std::filesystem::create_directories(at_, ignored);
     std::filesystem::permissions(at_, std::filesystem::perms::owner_all, ignored);
   }
@@ -323,20 +324,20 @@ class Scratch {
 }  // namespace
 
 Result<Unit> run_node(const NodeRequest& request) {
-  // The end of standard input says that the launcher is gone; one that was stopped must wake up to hear it.
+  // Standard input closes when the launcher dies. Send SIGCONT then too: a stopped process would not notice.
   ::prctl(PR_SET_PDEATHSIG, SIGCONT);
   process::ignore_broken_pipes();
   StopWatch watch{{.interrupt = false, .standard_input = true}};
   EMPLACE_TRY_ASSIGN(auto config, load_config(request.config, {}, ConfigFrom::kRecord));
   EMPLACE_TRY_ASSIGN(auto plan, find_plan(request.cluster, request.name, config));
   EMPLACE_TRY(runtime::open_log({log_path(request.start.directory, request.name).string()}));
-  Life life{std::move(plan), std::move(config), request.cluster, request.start, request.endpoint, {}};
-  life.beside = request.beside;
-  life.restarts = request.restarts;
+  NodeSetup setup{std::move(plan), std::move(config), request.cluster, request.start, request.endpoint, {}};
+  setup.beside = request.beside;
+  setup.restarts = request.restarts;
   process::LineWriter launcher{STDOUT_FILENO};
-  life.launcher = &launcher;
-  const auto ended = live(life, watch);
-  (void)launcher.finish(kLastLines);
+  setup.launcher = &launcher;
+  const auto ended = run_once(setup, watch);
+  (void)launcher.finish(kFinalWait);
   runtime::close_log();
   if (ended) return Unit{};
   const Errc code = ended.error().code;
@@ -345,24 +346,24 @@ Result<Unit> run_node(const NodeRequest& request) {
 
 Result<Joined> join_run(const JoinRequest& request) {
   if (request.name == Cluster{}.head.name)
-    return invalid("--as head", "the head is the launcher's",
+    return invalid("--as head", "only the launcher can start the head",
                    "join without --as, or as a node of the cluster file");
   process::ignore_broken_pipes();
   process::LineWriter launcher{STDOUT_FILENO};
   StopWatch watch{{.interrupt = !request.for_launcher, .standard_input = request.for_launcher}};
-  const std::uint64_t number = draw_number();
+  const std::uint64_t number = random_number();
   Joined joined;
   joined.node = request.name.empty() ? fmt::format("{}-{}", short_host(), number) : request.name;
   FolderStore store{request.cache / "files"};
   const Scratch scratch{request.cache / "nodes" / fmt::format("{}-{}", number, ::getpid())};
   for (bool first = true;; first = false) {
-    // Under a name of its own: who has that name now shall not hear of one that is refused.
+    // Fetch under a temporary name, so that a refused request cannot disturb a node that has the real name.
     auto manifest = fetch(request, fmt::format("joining-{}", number), request.patience, store, watch);
     joined.received_signal = watch.received();
-    joined.reason = watch.asked() ? "asked to" : "the run is over";
-    if (watch.asked()) return joined;
+    joined.reason = watch.requested() ? "stopped by request" : "the run is over";
+    if (watch.requested()) return joined;
     if (!manifest && !first && manifest.error().code == Errc::kPeerLost)
-      return joined;  // No other start came.
+      return joined;  // The run ended without another start.
     if (!manifest) return manifest.error();
     EMPLACE_TRY(unpack_manifest(*manifest, store, scratch.at()));
     joined.fetched = 0;
@@ -375,24 +376,25 @@ Result<Joined> join_run(const JoinRequest& request) {
                                       ? Result<NodePlan>{own_plan(request, config, joined.node, number)}
                                       : find_plan(cluster, request.name, config));
     if (!request.name.empty() && (plan.start == "local" || (plan.start == "ssh" && !request.for_launcher)))
-      return invalid("node '" + printable(plan.name, 40) + "'", "is the launcher's, which started it",
+      return invalid("node '" + printable(plan.name, 40) + "'", "is started by the launcher",
                      "join without --as, or as a node with start = \"join\"");
     plan.keys = request.keys;
     plan.insecure = request.insecure;
     const std::string note =
         fmt::format("joined {} as {}: {} actors, {} of graphs", request.head, joined.node, plan.actors.size(),
                     format_bytes(static_cast<std::int64_t>(joined.fetched)));
-    Life life{std::move(plan), std::move(config), cluster, {manifest->start, scratch.at()}, request.head, {}};
-    life.first_patience = request.patience;
-    life.config.record.trace = false;  // Nobody would come for it.
-    if (request.for_launcher) life.launcher = &launcher;
-    life.on_joined = [&request, note] { request.note(note); };
-    const auto ended = live(life, watch);
-    (void)launcher.finish(kLastLines);
+    NodeSetup setup{
+        std::move(plan), std::move(config), cluster, {manifest->start, scratch.at()}, request.head, {}};
+    setup.first_patience = request.patience;
+    setup.config.record.trace = false;  // The launcher cannot collect traces of other machines.
+    if (request.for_launcher) setup.launcher = &launcher;
+    setup.on_joined = [&request, note] { request.note(note); };
+    const auto ended = run_once(setup, watch);
+    (void)launcher.finish(kFinalWait);
     joined.received_signal = watch.received();
     if (!ended) return ended.error();
-    joined.reason = watch.asked() ? "asked to" : "the run is over";
-    if (watch.asked() || !manifest->more_starts) return joined;
+    joined.reason = watch.requested() ? "stopped by request" : "the run is over";
+    if (watch.requested() || !manifest->more_starts) return joined;
   }
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-/// Processes that hold actors of one start of a run: `emplace node`, which the launcher starts beside the run
-/// directory, and `emplace join`, which has nothing here and is given everything by the head.
+/// Node processes, which host actors of a start: `emplace node`, which the launcher starts with access to the
+/// run directory, and `emplace join`, which gets all of its files from the head.
 
 #include <cstdint>
 #include <filesystem>
@@ -14,47 +14,49 @@
 namespace emplace::launcher {
 
 struct NodeRequest {
-  std::filesystem::path config;   ///< As resolved, in the run directory.
-  std::filesystem::path cluster;  ///< Empty: everybody lives in the head.
-  std::string name = "head";      ///< Of this process in the cluster's plan.
-  std::string endpoint;           ///< The head binds it, the others dial it; empty: nobody else is there.
+  std::filesystem::path config;   ///< The resolved config, in the run directory.
+  std::filesystem::path cluster;  ///< Cluster file; empty: every actor is in the head.
+  std::string name = "head";      ///< Name of this process in the cluster's plan.
+  std::string endpoint;  ///< Endpoint that the head binds and others connect to; empty: no other node.
   Start start;
-  std::string beside;          ///< The head binds this too.
-  std::uint32_t restarts = 0;  ///< Lives before this one.
+  std::string beside;          ///< Second endpoint that the head binds; empty: none.
+  std::uint32_t restarts = 0;  ///< Number of earlier incarnations.
 };
 
-/// Runs until SIGTERM arrives, the head says goodbye, or standard input ends (the launcher died). SIGINT is
-/// the launcher's. Errors: kInvalid, kIo before anything started; kRunFailed with the first cause.
+/// Runs until SIGTERM arrives, the head ends, or standard input closes (the launcher died). Ignores SIGINT,
+/// which the launcher handles. Errors: kInvalid and kIo before anything starts; kRunFailed with the first
+/// cause.
 Result<Unit> run_node(const NodeRequest& request);
 
-inline constexpr std::uint32_t kMostExecutors = 4'000;  ///< Of one node.
+inline constexpr std::uint32_t kMostExecutors = 4'000;  ///< Maximum number of executors of one node.
 
 struct JoinRequest {
-  std::string head;  ///< tcp://HOST:PORT or ipc:///PATH.
-  std::string name;  ///< Of a node in the cluster's plan, whose roles it takes; empty: of its own.
-  /// Without a name: so many of them. 0: one for each CPU, but one of those that drive real devices.
+  std::string head;  ///< Endpoint of the head: tcp://HOST:PORT or ipc:///PATH.
+  std::string name;  ///< Node of the cluster's plan whose roles it takes; empty: executors only.
+  /// Without a name: number of executors. 0: one per CPU core, or one if they drive real devices.
   std::uint32_t executors = 1;
-  std::string executor;    ///< Their kind; empty: as the run has it.
-  runtime::KeyFiles keys;  ///< None: `insecure`, or ipc.
+  std::string executor;    ///< Kind of the executors; empty: that of the run.
+  runtime::KeyFiles keys;  ///< Keys; empty with `insecure` or ipc.
   bool insecure = false;
-  std::filesystem::path cache;  ///< Where files of runs are kept.
-  /// Started by a launcher: says so in lines on standard output and ends when standard input does. Otherwise
-  /// SIGINT ends it too.
+  std::filesystem::path cache;  ///< Cache folder for files of runs.
+  /// Whether a launcher started the process: it then writes node lines to standard output and exits when
+  /// standard input closes. Otherwise SIGINT stops it too.
   bool for_launcher = false;
-  Nanos patience = std::chrono::seconds{10};  ///< Until the head is heard for the first time.
-  std::function<void(const std::string&)> note = [](const std::string&) {};  ///< For people.
+  Nanos patience = std::chrono::seconds{10};  ///< Timeout of the first connection to the head.
+  std::function<void(const std::string&)> note = [](const std::string&) {};  ///< Receives lines for people.
 };
 
-/// What became of a node that joined.
+/// The result of a node that joined a run.
 struct Joined {
   std::string node;
   std::string reason;         ///< Why it left.
-  std::uint64_t fetched = 0;  ///< [bytes] The files of the run, as far as they are known.
-  int received_signal = 0;    ///< 0: it was not a signal.
+  std::uint64_t fetched = 0;  ///< Size of the last start's files [B].
+  int received_signal = 0;    ///< Signal that stopped the node; 0: none.
 };
 
-/// Takes part in a run elsewhere, start after start, until the run or the node is ended. Errors: kInvalid,
-/// kIo before it took part: the head does not answer, refuses, or its run cannot be run here; kRunFailed.
+/// Takes part in a run on another machine, start after start, until the run or the node ends. Errors:
+/// kInvalid and kIo before it took part (no answer from the head, a refusal, or a run that cannot run here);
+/// kRunFailed.
 Result<Joined> join_run(const JoinRequest& request);
 
 }  // namespace emplace::launcher

@@ -17,10 +17,10 @@
 namespace emplace::launcher {
 namespace {
 
-constexpr std::chrono::seconds kPatience{8};  // With a head that does not answer.
-constexpr std::chrono::milliseconds kAgain{500};
+constexpr std::chrono::seconds kTimeout{8};  // Time for the head to answer.
+constexpr std::chrono::milliseconds kRetry{500};
 
-/// Asks the view until it is answered, and again each time that is due.
+/// Requests the status from the view, with retries, and again after each interval.
 class Watcher final : public runtime::Actor {
  public:
   using Show = std::function<void(const messages::StatusDelivered&)>;
@@ -28,7 +28,7 @@ class Watcher final : public runtime::Actor {
   void on_start(runtime::Context& context) override { ask(context, 1); }
   void on_message(runtime::Context& context, const runtime::Incoming& incoming) override {
     (void)incoming.match([&](const messages::StatusDelivered& status) {
-      if (status.request != request_) return;  // Asked twice.
+      if (status.request != request_) return;  // An answer to a retried request.
       answered_ = true;
       show_(status);
       if (every_ == Nanos{0}) return context.stop_node("");
@@ -39,11 +39,11 @@ class Watcher final : public runtime::Actor {
  private:
   void ask(runtime::Context& context, std::uint64_t request) {
     if (request != request_) asked_ = context.now();
-    if (context.now() - asked_ > kPatience + kAgain) return context.stop_node("nobody there answers");
+    if (context.now() - asked_ > kTimeout + kRetry) return context.stop_node("the head does not answer");
     request_ = request;
     answered_ = false;
     context.send(actors::kView, messages::StatusRequested{request});
-    context.after(kAgain, [this, &context, request] {
+    context.after(kRetry, [this, &context, request] {
       if (!answered_ && request == request_) ask(context, request);
     });
   }
@@ -55,7 +55,7 @@ class Watcher final : public runtime::Actor {
   Nanos asked_{0};
 };
 
-/// Asks for the end until the head goes.
+/// Requests the end of the run until the head exits.
 class Ender final : public runtime::Actor {
  public:
   void on_start(runtime::Context& context) override { ask(context); }
@@ -70,10 +70,10 @@ class Ender final : public runtime::Actor {
 
 struct Visit {
   int signal = 0;
-  std::string reason;  // Why it ended.
+  std::string reason;  // Why the node ended.
 };
 
-/// A node of one actor, while it has something to say.
+/// Runs a node with one actor until the actor stops it.
 Result<Visit> visit(const HeadAccess& head, const runtime::ActorFactory& make) {
   StopWatch watch{{.interrupt = true, .standard_input = false}};
   const SystemClock clock;
@@ -87,7 +87,7 @@ Result<Visit> visit(const HeadAccess& head, const runtime::ActorFactory& make) {
   options.insecure = head.insecure;
   options.known_type = &messages::is_known;
   options.rules = {&messages::may_announce, &messages::may_send};
-  options.first_patience = kPatience;
+  options.first_patience = kTimeout;
   EMPLACE_TRY_ASSIGN(auto node, runtime::Node::make(options, clock));
   EMPLACE_TRY(node->spawn("operator/" + number, runtime::Home::kIoLoop, make));
   watch.guard(node.get());
@@ -109,8 +109,8 @@ bool has_port(std::string_view endpoint, bool any) {
 }
 
 Result<std::string> head_endpoint(const std::string& address) {
-  const Error refused = invalid("'" + printable(address, 80) + "'", "is no address of a head",
-                                "write tcp://HOST:PORT, or the run directory of a run on this machine");
+  const Error refused = invalid("'" + printable(address, 80) + "'", "is not the address of a head",
+                                "use tcp://HOST:PORT, or the directory of a run on this machine");
   if (address.starts_with("ipc://")) return address;
   if (address.starts_with("tcp://")) return has_port(address, false) ? Result<std::string>{address} : refused;
   std::error_code ignored;
@@ -119,8 +119,8 @@ Result<std::string> head_endpoint(const std::string& address) {
       const std::filesystem::path socket = std::filesystem::absolute(address).lexically_normal() / name;
       if (std::filesystem::exists(socket, ignored)) return "ipc://" + socket.string();
     }
-    return invalid(printable(address), "no run goes on there, or it has no socket",
-                   "name the head's tcp://HOST:PORT, or a run that goes on");
+    return invalid(printable(address), "no run is in progress there, or it has no socket",
+                   "use the head's tcp://HOST:PORT, or the directory of a run in progress");
   }
   const std::size_t colon = address.rfind(':');
   if (colon == std::string::npos || colon == 0 || !has_port(address, false)) return refused;
@@ -139,7 +139,7 @@ Result<int> watch_status(const HeadAccess& head, Nanos every,
     const bool before = std::exchange(shown, false);
     const auto visited = visit(head, [&] { return std::make_unique<Watcher>(every, note); });
     if (!visited && before && visited.error().code == Errc::kPeerLost)
-      return 0;  // The next start never came.
+      return 0;  // The run ended without another start.
     if (!visited) return visited.error();
     if (!shown && visited->signal == 0) return Error{Errc::kPeerLost, head.endpoint + ": " + visited->reason};
     if (visited->signal != 0 || every == Nanos{0}) return visited->signal;

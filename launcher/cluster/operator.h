@@ -1,5 +1,5 @@
 #pragma once
-/// What people may ask of a run that goes on, from anywhere: who takes part, and that it ends.
+/// Operator requests to a run: its status, and its end.
 
 #include <functional>
 #include <string>
@@ -15,28 +15,30 @@ namespace emplace::launcher {
 /// How to reach a head.
 struct HeadAccess {
   std::string endpoint;    ///< tcp://HOST:PORT or ipc:///PATH.
-  runtime::KeyFiles keys;  ///< None, as over ipc or an open port, or a key file and how it knows the head.
+  runtime::KeyFiles keys;  ///< Key file and head key; empty over ipc or an unencrypted port.
   bool insecure = false;
 };
 
 /// The socket of a run's head, in its run directory.
 inline constexpr const char* kHeadSocket = "head.ipc";
-/// The same where others can reach the run directory: in a folder of mode 0700.
+/// The socket's path if others can access the run directory: in a folder of mode 0700.
 inline constexpr const char* kPrivateSocket = "private/head.ipc";
 
-/// What people write: an endpoint, HOST:PORT, or a run directory of this machine. Errors (kInvalid).
+/// Returns the endpoint of a head from an endpoint, HOST:PORT, or a run directory of this machine. Errors:
+/// kInvalid.
 Result<std::string> head_endpoint(const std::string& address);
 
-/// True if tcp://HOST:PORT ends in a port from 1 to 65535, or in "*" where `any` may stand.
+/// Returns whether tcp://HOST:PORT has a port from 1 to 65535, or "*" if `any`.
 bool has_port(std::string_view endpoint, bool any);
 
-/// Asks for the status, `every` so often until stopped by a signal; 0: once. The value is that signal, or 0.
-/// Errors (kPeerLost, kInvalid): the head does not answer, or does not let us in.
+/// Requests the status and shows it, again after each `every` until a signal or the end of the run; 0: once.
+/// Returns that signal, or 0. Errors (kPeerLost, kInvalid): the head does not answer, or refuses the
+/// connection.
 Result<int> watch_status(const HeadAccess& head, Nanos every,
                          const std::function<void(const messages::StatusDelivered&)>& show);
 
-/// Asks the run to end and waits until its head has gone: results are kept then. The value is the signal that
-/// ended the wait, or 0. Errors: as above.
+/// Requests the end of the run and waits until its head has exited; the results are on disk then. Returns the
+/// signal that ended the wait, or 0. Errors: those of watch_status().
 Result<int> end_run(const HeadAccess& head);
 
 }  // namespace emplace::launcher

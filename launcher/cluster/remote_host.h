@@ -1,6 +1,6 @@
 #pragma once
-/// Nodes on other hosts: what is run there, and what brings it there. Schedulers and ssh place the processes;
-/// we write down what they are to run.
+/// Nodes on other hosts: their commands, and copying the program there. ssh and schedulers start the
+/// processes.
 
 #include <filesystem>
 #include <span>
@@ -13,29 +13,30 @@
 
 namespace emplace::launcher {
 
-/// `emplace join` as it is to be run there, word by word. The node's environment is not in it: whoever may
-/// list processes reads command lines.
+/// Returns the `emplace join` command of a node, as words. It does not contain the node's environment,
+/// because other users can read command lines.
 std::vector<std::string> join_words(const NodePlan& node, const std::string& head);
-/// Lines of a POSIX shell that export these variables ("NAME=value"); values may be any text.
+/// Returns POSIX shell lines that export these variables ("NAME=value"); values may be any text.
 std::string export_lines(const std::vector<std::string>& environment);
-/// Words as a POSIX shell reads them back.
+/// Quotes words for a POSIX shell.
 std::string shell_line(const std::vector<std::string>& words);
-/// One word, in single quotes where it needs them.
+/// Quotes one word for a POSIX shell, if it needs quotes.
 std::string shell_word(const std::string& word);
 
-// A program of ours that stands for a node elsewhere: it ends when the node does, and ends the node when its
-// standard input does.
+// The functions below return a local program that represents a remote node: it exits when the node does, and
+// ends the node when its standard input closes.
 
-/// Over OpenSSH, with the user's keys, agent and known hosts; it never asks for a password. The node's
-/// environment goes over standard input, first of all.
+/// Returns an OpenSSH command, with the user's keys, agent and known hosts, and without password prompts. The
+/// node's environment is passed over standard input.
 Program ssh_program(const NodePlan& node, const std::string& head);
-/// Copies this program, and the node's key, to the hosts of ssh nodes that lack them, and makes the nodes use
-/// the copies. Errors (kInvalid): a host that refuses, whose CPU cannot run the program, or that lacks a
-/// library.
+/// Copies this program and the node's key to hosts of ssh nodes that lack them, and makes the nodes use the
+/// copies. Errors (kInvalid): a host that refuses the connection, whose CPU cannot run the program, or that
+/// lacks a library.
 Result<Unit> push_program(const std::string& program, std::span<NodePlan* const> nodes);
 
-/// A batch job of Slurm: one step with a task for each process. `processes`: those of one node of the
-/// cluster. Writes its script to `script`, with mode 0600: their environment is in it. Errors: kIo.
+/// Returns a program that submits a Slurm batch job: one step with a task per process. `processes`: those of
+/// one cluster node. Writes the job script to `script`, with mode 0600 because it contains their environment.
+/// Errors: kIo.
 Result<Program> slurm_program(const std::vector<NodePlan>& processes, const std::string& head,
                               const std::string& run_name, const std::filesystem::path& script);
 

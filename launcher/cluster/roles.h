@@ -1,5 +1,5 @@
 #pragma once
-/// The parts that actors play in a run, as cluster files name them.
+/// Roles of actors in a run, by the names in cluster files.
 
 #include <algorithm>
 #include <array>
@@ -9,15 +9,16 @@
 
 namespace emplace::launcher {
 
-/// In the order in which they are ended: who asks before who answers.
+/// Roles in shutdown order: clients before servers.
 inline constexpr std::array<std::string_view, 6> kRoles{"sampler", "executor", "learner",
                                                         "tracker", "recorder", "dispatcher"};
 
 inline bool has_role(const Cluster::Node& node, std::string_view role) {
   return std::find(node.roles.begin(), node.roles.end(), role) != node.roles.end();
 }
-/// There may be many of it; of the others there is one.
+/// Returns whether a run has exactly one actor of this role.
 inline bool is_single(std::string_view role) { return role != "sampler" && role != "executor"; }
+/// Returns whether a node has a role with several actors.
 inline bool has_many(const Cluster::Node& node) {
   return has_role(node, "sampler") || has_role(node, "executor");
 }

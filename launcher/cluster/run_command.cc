@@ -48,14 +48,14 @@ Result<std::string> find_program(const std::string& name) {
     const std::string at = folder + "/" + name;
     if (!folder.empty() && ::access(at.c_str(), X_OK) == 0) return at;
   }
-  return invalid(name, "is not installed here", "install it, or start the node another way");
+  return invalid(name, "is not installed", "install it, or use another start for the node");
 }
 
 Result<Ran> run_command(const std::string& program, const std::vector<std::string>& arguments,
                         const std::string& input) {
   EMPLACE_TRY_ASSIGN(const auto path, find_program(program));
   const File out{std::tmpfile(), &std::fclose}, err{std::tmpfile(), &std::fclose};
-  if (!out || !err) return Error{Errc::kIo, program + ": no place for what it writes"};
+  if (!out || !err) return Error{Errc::kIo, program + ": cannot create a temporary file for its output"};
   const process::Descriptor in{::open(input.empty() ? "/dev/null" : input.c_str(), O_RDONLY | O_CLOEXEC)};
   if (!in.open()) return process::system_error(printable(input).c_str(), errno);
   process::ChildCommand command{path, arguments, {}, {}, false};

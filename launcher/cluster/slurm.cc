@@ -9,8 +9,8 @@
 namespace emplace::launcher {
 namespace {
 
-/// Submits the script and stands for its job until that is over. Steps get their SIGTERM by scancel without
-/// --full, which lets them say their last words; what has not ended after a while is cancelled.
+/// Submits the script and waits until its job is over. scancel without --full sends SIGTERM to the steps for
+/// a graceful shutdown; a job that is still running after 5 s is cancelled.
 constexpr const char* kKeeper = R"sh(
 job=$(sbatch --parsable "$1") || exit 2
 job=${job%%;*}
@@ -19,7 +19,7 @@ echo "{\"job\": \"$job\"}"
 state() { squeue -h -o %T -j "$job" 2>/dev/null; }
 while read -r -t 1 line || [ $? -gt 128 ]; do
   [ -n "$(state)" ] && continue
-  echo "the batch job $job ended: $(scontrol show job "$job" 2>/dev/null | grep -o -E '(JobState|Reason|ExitCode)=[^ ]*' | tr '\n' ' '); its last words: $(tail -n 1 "${1%.sbatch}.out" 2>/dev/null)" >&2
+  echo "the batch job $job ended: $(scontrol show job "$job" 2>/dev/null | grep -o -E '(JobState|Reason|ExitCode)=[^ ]*' | tr '\n' ' '); last output: $(tail -n 1 "${1%.sbatch}.out" 2>/dev/null)" >&2
   exit 1
 done
 scancel --signal=TERM "$job" 2>/dev/null
@@ -39,7 +39,7 @@ Result<Program> slurm_program(const std::vector<NodePlan>& processes, const std:
   output.replace_extension(".out");
   std::string text = "#!/bin/bash\n";
   text += "# Node '" + first.node +
-          "' of a run. It ends with the run's head; a task that fails has the job queued again.\n";
+          "' of a run. It ends with the run's head; the job is requeued if a task fails.\n";
   std::string name = "emplace-" + run_name + "-" + first.node;
   std::replace_if(
       name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) == 0; }, '-');
@@ -57,9 +57,9 @@ Result<Program> slurm_program(const std::vector<NodePlan>& processes, const std:
     line += " " +
             (many && word == first.name ? shell_word(first.node + "/") + "$SLURM_PROCID" : shell_word(word));
   text += "\n" + export_lines(first.environment);
-  // Also where the options above have the job begin without an environment.
+  // --export=ALL also works if the options above start the job without an environment.
   text += "srun --export=ALL --kill-on-bad-exit=0 bash -c " + shell_word("exec" + line) + "\n";
-  // 143: asked to end, which is no failure; 2: would fail again.
+  // 143: ended by SIGTERM, not a failure; 2: bad input, would fail again.
   text += "status=$?\n[ $status -ne 143 ] || exit 0\n";
   text += "[ $status -eq 0 ] || [ $status -eq 2 ] || scontrol requeue \"$SLURM_JOB_ID\"\nexit $status\n";
   std::error_code ignored;

@@ -18,13 +18,13 @@ sigset_t handled_signals() {
   sigset_t set;
   sigemptyset(&set);
   for (const int signal : {SIGTERM, SIGINT}) sigaddset(&set, signal);
-  // One that is ignored would be read all the same once it is blocked.
+  // Leave an ignored SIGHUP out: once blocked, it would be read from the signalfd.
   if (!process::hangups_are_ignored()) sigaddset(&set, SIGHUP);
   return set;
 }
 
 process::Descriptor opened(int fd) {
-  if (fd < 0) throw std::system_error{errno, std::generic_category(), "signals cannot be watched"};
+  if (fd < 0) throw std::system_error{errno, std::generic_category(), "cannot watch signals"};
   return process::Descriptor{fd};
 }
 
@@ -52,7 +52,7 @@ void StopWatch::guard(runtime::Node* node) {
   if (node_ != nullptr && !asked_.empty()) node_->stop(asked_);
 }
 
-bool StopWatch::asked() const {
+bool StopWatch::requested() const {
   const MutexLock lock{mutex_};
   return !asked_.empty();
 }

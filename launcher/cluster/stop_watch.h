@@ -1,5 +1,5 @@
 #pragma once
-/// Signals, and the end of standard input, as a wish to stop whatever node is at hand.
+/// Turns signals and the end of standard input into requests to stop the current node.
 
 #include <csignal>
 #include <string>
@@ -11,26 +11,27 @@
 
 namespace emplace::launcher {
 
-/// Stops the node at hand on SIGTERM, and as the rules say on SIGINT, SIGHUP or when standard input ends.
-/// One at a time. Thread: made and ended on the main one, before and after any other but its own.
+/// Stops the guarded node on SIGTERM, and by its rules on SIGINT, SIGHUP or the end of standard input. At
+/// most one instance. Thread: constructed and destroyed on the main thread, while no other thread exists.
 class StopWatch {
  public:
   struct Rules {
-    bool
-        interrupt;  ///< SIGINT and SIGHUP stop it; otherwise they are the launcher's and pass without effect.
-    bool standard_input;  ///< Its end stops it.
+    bool interrupt;  ///< SIGINT and SIGHUP stop the node; otherwise they are ignored (the launcher handles
+                     ///< them).
+    bool standard_input;  ///< The end of standard input stops the node.
   };
-  /// Signals are blocked for all threads that come. A SIGHUP that was ignored when the program was started
-  /// stays ignored. Throws std::system_error if no descriptor or thread is left.
+  /// Blocks the signals for all later threads. A SIGHUP that was ignored at program start stays ignored.
+  /// Throws std::system_error if no descriptor or thread is available.
   explicit StopWatch(Rules rules);
   ~StopWatch();
   StopWatch(const StopWatch&) = delete;
   StopWatch& operator=(const StopWatch&) = delete;
 
-  /// From now on it is this one that is stopped, at once if that was asked already; null: none.
+  /// Sets the node to stop; stops it at once if a stop was requested before. Null: no node.
   void guard(runtime::Node* node);
-  bool asked() const;
-  /// The signal that asked; 0: none did.
+  /// Returns whether a stop was requested.
+  bool requested() const;
+  /// Returns the signal that requested the stop; 0: none.
   int received() const;
 
  private:

@@ -29,12 +29,12 @@ namespace {
 namespace asio = boost::asio;
 using runtime::Supervisor;
 
-constexpr std::size_t kLinesKept = 4;                       // Of a life, to say what it died of.
-constexpr std::size_t kLongestLine = std::size_t{1} << 20;  // [B] What comes after it is left out.
-/// For the last lines of a process that is gone; a grandchild may hold the pipes open.
-constexpr std::chrono::milliseconds kPipesEnd{200};
+constexpr std::size_t kLinesKept = 4;                       // Lines of standard error kept for messages.
+constexpr std::size_t kLongestLine = std::size_t{1} << 20;  // [B] The rest of a longer line is dropped.
+/// Wait for the final lines of a process that has exited; a grandchild may keep its pipes open.
+constexpr std::chrono::milliseconds kPipeTimeout{200};
 
-/// Hands a descriptor over to Asio. Errors (kIo): the system cannot watch one more.
+/// Transfers a descriptor to Asio. Errors (kIo): epoll cannot watch another descriptor.
 Result<Unit> watch(asio::posix::stream_descriptor& watched, process::Descriptor fd) {
   boost::system::error_code failure;
   watched.assign(fd.get(), failure);
@@ -43,18 +43,18 @@ Result<Unit> watch(asio::posix::stream_descriptor& watched, process::Descriptor 
   return Unit{};
 }
 
-/// What a child writes to a pipe, line by line until it ends.
+/// Reads lines from a child's pipe until it closes.
 class Lines {
  public:
   explicit Lines(asio::io_context& io) : pipe_{io} {}
-  /// Errors (kIo): the system cannot watch one more.
+  /// Errors: those of watch().
   Result<Unit> open(process::Descriptor read_end) { return watch(pipe_, std::move(read_end)); }
   void close() {
     boost::system::error_code ignored;
     pipe_.close(ignored);
   }
   bool ended() const { return ended_; }
-  /// `keep` holds this object until then.
+  /// Calls `on_line` for each line and `on_end` when the pipe closes. `keep` owns this object until then.
   void read(const std::shared_ptr<void>& keep, std::function<void(const std::string&)> on_line,
             std::function<void()> on_end) {
     pipe_.async_read_some(asio::buffer(piece_),
@@ -85,26 +85,26 @@ class Lines {
 
   asio::posix::stream_descriptor pipe_;
   std::array<char, 4096> piece_{};
-  std::string line_;  // As far as it has come.
+  std::string line_;  // The current, incomplete line.
   bool ended_ = false;
 };
 
-/// One process, from its start until its death has been told.
-struct Life {
-  explicit Life(asio::io_context& io) : out{io}, err{io}, death{io}, pipes_end{io} {}
-  Life(const Life&) = delete;
-  Life& operator=(const Life&) = delete;
-  ~Life() { stop_watching(); }
+/// One incarnation of a child: its process, from its start until its end has been reported.
+struct Incarnation {
+  explicit Incarnation(asio::io_context& io) : out{io}, err{io}, death{io}, pipes_end{io} {}
+  Incarnation(const Incarnation&) = delete;
+  Incarnation& operator=(const Incarnation&) = delete;
+  ~Incarnation() { stop_watching(); }
 
-  /// Errors (kIo): it cannot be started; then no process is left.
+  /// Starts the process. Errors (kIo): it cannot be started; then no process remains.
   Result<Unit> start(const Program& program, const Child& child, process::Spawner& spawner);
 
-  /// The descriptor is the process's, and stays open.
+  /// Releases the pidfd, which the process object owns, from Asio.
   void stop_watching() {
     if (death.is_open()) (void)death.release();
   }
 
-  std::string last_words() const {
+  std::string last_output() const {
     std::string words;
     for (const std::string& line : last_lines) words += (words.empty() ? "" : " / ") + printable(line, 300);
     return words;
@@ -112,14 +112,14 @@ struct Life {
 
   std::optional<process::ChildProcess> process;
   Lines out, err;
-  process::Descriptor life_line;         // Its standard input, whose end tells the child that we are gone.
+  process::Descriptor stdin_pipe;        // Standard input; the child ends when it closes.
   asio::posix::stream_descriptor death;  // The process's pidfd.
   asio::steady_timer pipes_end;
   bool ready = false;
   std::deque<std::string> last_lines;
 };
 
-Result<Unit> Life::start(const Program& program, const Child& child, process::Spawner& spawner) {
+Result<Unit> Incarnation::start(const Program& program, const Child& child, process::Spawner& spawner) {
   const auto refused = [&](const Error& error) {
     return Error{error.code, printable(program.path) + ": cannot be started: " + error.context};
   };
@@ -128,7 +128,7 @@ Result<Unit> Life::start(const Program& program, const Child& child, process::Sp
     if (!*pipe) return refused(pipe->error());
   if (auto opened = out.open(std::move(out_pipe->read_end)); !opened) return refused(opened.error());
   if (auto opened = err.open(std::move(err_pipe->read_end)); !opened) return refused(opened.error());
-  // The pipe holds it until the child reads; what it does not hold is refused, not waited for.
+  // Write the input before the start. It must fit into the pipe: the write must not block.
   process::make_non_blocking(in_pipe->write_end.get());
   if (::write(in_pipe->write_end.get(), program.input.data(), program.input.size()) !=
       static_cast<ssize_t>(program.input.size()))
@@ -141,14 +141,14 @@ Result<Unit> Life::start(const Program& program, const Child& child, process::Sp
   boost::system::error_code failure;
   death.assign(process->descriptor(), failure);
   if (failure) {
-    process.reset();  // Nobody would see it end.
+    process.reset();  // Kill the process: its end could not be detected.
     return refused(Error{Errc::kIo, "epoll: " + failure.message()});
   }
-  life_line = std::move(in_pipe->write_end);
+  stdin_pipe = std::move(in_pipe->write_end);
   return Unit{};
 }
 
-/// Wrong input and the like: the same again after any restart.
+/// Returns whether an exit status means invalid input or no placement, which a restart cannot fix.
 bool is_final(const process::ChildEnd& end) {
   return end.signal == 0 && (end.status == 2 || end.status == 3);
 }
@@ -159,44 +159,44 @@ std::vector<Supervisor::Node> nodes_of(const std::vector<Child>& children) {
   return nodes;
 }
 
-/// Does what the supervisor's rules ask for, and tells them what happened.
+/// Performs the actions of runtime::Supervisor, and passes it the events.
 class Watch {
  public:
   explicit Watch(const Supervised& run)
       : run_{run},
         supervisor_{nodes_of(run.children), run.options},
-        lives_(run.children.size()),
-        took_part_(run.children.size()),
+        current_(run.children.size()),
+        was_ready_(run.children.size()),
         signals_{io_, SIGINT, SIGTERM},
         timer_{io_} {
     if (!process::hangups_are_ignored()) signals_.add(SIGHUP);
   }
 
-  Result<Ended> until_the_end() {
+  Result<Ended> run_until_end() {
     wait_for_signals();
-    tell(Supervisor::Begin{});
+    handle(Supervisor::Begin{});
     while (!finished_ && io_.run_one() > 0) {
     }
     signals_.cancel();
     timer_.cancel();
     io_.poll();
-    if (received_signal_ == SIGHUP) hold_hangups();
+    if (received_signal_ == SIGHUP) block_hangups();
     Ended ended;
     ended.received_signal = received_signal_;
-    for (std::size_t i = 0; i < lives_.size(); ++i) ended.restarts.push_back(supervisor_.restarts(i));
+    for (std::size_t i = 0; i < current_.size(); ++i) ended.restarts.push_back(supervisor_.restarts(i));
     if (!supervisor_.failure().empty()) return Error{failure_code_, supervisor_.failure()};
     return ended;
   }
 
  private:
-  void tell(const Supervisor::Event& event) {
+  void handle(const Supervisor::Event& event) {
     for (const Supervisor::Action& action : supervisor_.on(event, clock_.now()))
       std::visit([&](const auto& what) { act(what); }, action);
     timer_.cancel();
     if (const auto next = supervisor_.next()) {
       timer_.expires_after(std::max(Nanos{0}, *next - clock_.now()));
       timer_.async_wait([this](const boost::system::error_code& cancelled) {
-        if (!cancelled) tell(Supervisor::Tick{});
+        if (!cancelled) handle(Supervisor::Tick{});
       });
     }
   }
@@ -204,24 +204,25 @@ class Watch {
   void act(const Supervisor::Start& start) {
     const std::size_t i = start.node;
     const auto refuse = [&](const auto& event, const std::string& why) {
-      asio::post(io_, [this, event, note = "could not be started (" + why + ")"] { told(event, note); });
+      asio::post(io_,
+                 [this, event, note = "could not be started (" + why + ")"] { report_end(event, note); });
     };
     const auto program = run_.program(i);
     if (!program) {
       failure_code_ = program.error().code;
       return refuse(Supervisor::Died{i, program.error().context, true}, program.error().context);
     }
-    auto life = std::make_shared<Life>(io_);
-    if (auto started = life->start(*program, run_.children[i], *run_.spawner); !started)
+    auto incarnation = std::make_shared<Incarnation>(io_);
+    if (auto started = incarnation->start(*program, run_.children[i], *run_.spawner); !started)
       return refuse(Supervisor::StartFailed{i, started.error().context}, started.error().context);
-    lives_[i] = life;
-    wait_for_death(i, life);
-    const auto check = [this, i, raw = life.get()] { told_if_over(i, *raw); };
-    life->out.read(
-        life, [this, i](const std::string& line) { on_line(i, line); }, check);
-    life->err.read(
-        life,
-        [raw = life.get()](const std::string& line) {
+    current_[i] = incarnation;
+    wait_for_death(i, incarnation);
+    const auto check = [this, i, raw = incarnation.get()] { report_if_ended(i, *raw); };
+    incarnation->out.read(
+        incarnation, [this, i](const std::string& line) { on_line(i, line); }, check);
+    incarnation->err.read(
+        incarnation,
+        [raw = incarnation.get()](const std::string& line) {
           if (line.empty()) return;
           raw->last_lines.push_back(line);
           if (raw->last_lines.size() > kLinesKept) raw->last_lines.pop_front();
@@ -231,29 +232,29 @@ class Watch {
   void act(const Supervisor::Terminate& terminate) {
     if (run_.children[terminate.node].elsewhere) return end_input(terminate.node);
     signal(terminate.node, SIGTERM);
-    signal(terminate.node, SIGCONT);  // One that is stopped would not hear it.
+    signal(terminate.node, SIGCONT);  // A stopped process would not handle SIGTERM.
   }
   void act(const Supervisor::Kill& kill) { signal(kill.node, SIGKILL); }
   void act(const Supervisor::Finish&) { finished_ = true; }
 
   void end_input(std::size_t i) {
-    if (lives_[i]) lives_[i]->life_line.reset();
+    if (current_[i]) current_[i]->stdin_pipe.reset();
   }
 
   void signal(std::size_t i, int number) {
-    if (lives_[i]) (void)lives_[i]->process->signal(number);
+    if (current_[i]) (void)current_[i]->process->signal(number);
   }
 
   void on_line(std::size_t i, const std::string& line) {
     const NodeLine parsed = parse_node_line(line);
     switch (parsed.kind) {
       case NodeLine::Kind::kReady:
-        if (lives_[i]) lives_[i]->ready = true;
-        took_part_[i] = true;
+        if (current_[i]) current_[i]->ready = true;
+        was_ready_[i] = true;
         run_.on_ready(i, parsed.text);
-        return tell(Supervisor::Ready{i});
+        return handle(Supervisor::Ready{i});
       case NodeLine::Kind::kEnding:
-        if (!supervisor_.ending()) tell(Supervisor::EndAsked{parsed.text});
+        if (!supervisor_.ending()) handle(Supervisor::EndAsked{parsed.text});
         return;
       case NodeLine::Kind::kOther:
         return run_.on_line(line);
@@ -263,82 +264,83 @@ class Watch {
   void wait_for_signals() {
     signals_.async_wait([this](const boost::system::error_code& cancelled, int signal) {
       if (cancelled) return;
-      // A terminal that is closed says so more than once; that is no impatience.
+      // A closed terminal may send SIGHUP several times; only other repeated signals force the end.
       if (signal != SIGHUP || !supervisor_.ending()) {
         if (received_signal_ == 0) received_signal_ = signal;
-        tell(Supervisor::EndAsked{});
+        handle(Supervisor::EndAsked{});
       }
       wait_for_signals();
     });
   }
 
-  /// From here to its end this process hears of no hang-up any more: the results are to be kept and said.
-  static void hold_hangups() {
+  /// Blocks SIGHUP until this process exits, so that it can still write and print the results.
+  static void block_hangups() {
     sigset_t hangup;
     ::sigemptyset(&hangup);
     ::sigaddset(&hangup, SIGHUP);
     ::pthread_sigmask(SIG_BLOCK, &hangup, nullptr);
   }
 
-  void wait_for_death(std::size_t i, const std::shared_ptr<Life>& life) {
-    life->death.async_wait(
+  void wait_for_death(std::size_t i, const std::shared_ptr<Incarnation>& incarnation) {
+    incarnation->death.async_wait(
         asio::posix::stream_descriptor::wait_read,
-        [this, i, life](const boost::system::error_code& cancelled) {
+        [this, i, incarnation](const boost::system::error_code& cancelled) {
           if (cancelled) return;
-          if (!life->process->try_reap()) return wait_for_death(i, life);
-          life->pipes_end.expires_after(kPipesEnd);
-          life->pipes_end.async_wait([this, i, life](const boost::system::error_code& early) {
-            if (!early) told(i, *life);
+          if (!incarnation->process->try_reap()) return wait_for_death(i, incarnation);
+          incarnation->pipes_end.expires_after(kPipeTimeout);
+          incarnation->pipes_end.async_wait([this, i, incarnation](const boost::system::error_code& early) {
+            if (!early) report_end(i, *incarnation);
           });
-          told_if_over(i, *life);
+          report_if_ended(i, *incarnation);
         });
   }
 
-  void told_if_over(std::size_t i, Life& life) {
-    if (life.process->try_reap() && life.out.ended() && life.err.ended()) told(i, life);
+  void report_if_ended(std::size_t i, Incarnation& incarnation) {
+    if (incarnation.process->try_reap() && incarnation.out.ended() && incarnation.err.ended())
+      report_end(i, incarnation);
   }
 
-  /// The death of a life that has said its last words.
-  void told(std::size_t i, Life& life) {
-    if (lives_[i].get() != &life) return;  // Already.
-    const std::shared_ptr<Life> keep = std::exchange(lives_[i], nullptr);
-    life.pipes_end.cancel();
-    life.stop_watching();
-    life.out.close();
-    life.err.close();
-    const process::ChildEnd end = *life.process->try_reap();
-    const std::string words = life.last_words();
+  /// Reports the end of a process whose output is complete.
+  void report_end(std::size_t i, Incarnation& incarnation) {
+    if (current_[i].get() != &incarnation) return;  // Already reported.
+    const std::shared_ptr<Incarnation> keep = std::exchange(current_[i], nullptr);
+    incarnation.pipes_end.cancel();
+    incarnation.stop_watching();
+    incarnation.out.close();
+    incarnation.err.close();
+    const process::ChildEnd end = *incarnation.process->try_reap();
+    const std::string words = incarnation.last_output();
     const Child& child = run_.children[i];
-    const bool stranded = child.elsewhere && !life.ready && supervisor_.restarts(i) == 0;
-    // Who ends the run says so before; one that ends well without it was told to by somebody else.
-    const std::string cause = end.well() ? "an end that the run did not ask for" : end.text();
+    const bool unreachable = child.elsewhere && !incarnation.ready && supervisor_.restarts(i) == 0;
+    // A node requests the end of the run before it exits; exit status 0 without such a request is unexpected.
+    const std::string cause = end.well() ? "an exit that the run did not request" : end.text();
     Supervisor::Died died{i, cause + (words.empty() ? "" : ": " + words),
-                          (is_final(end) && !took_part_[i]) || stranded};
+                          (is_final(end) && !was_ready_[i]) || unreachable};
     if (died.final && !supervisor_.ending()) {
       failure_code_ = end.signal == 0 && end.status == 3 ? Errc::kNoPlacement : Errc::kInvalid;
-      if (!life.last_lines.empty()) died.cause = life.last_lines.back();
+      if (!incarnation.last_lines.empty()) died.cause = incarnation.last_lines.back();
       if (died.cause.starts_with("error: ")) died.cause.erase(0, 7);
       if (i != 0)
         died.cause =
             "node '" + child.name + "'" + (child.host.empty() ? "" : " on " + child.host) + ": " + died.cause;
     }
-    told(died, "was ended by " + died.cause);
+    report_end(died, "was ended by " + died.cause);
   }
 
-  /// `note`: for people, if it is mended.
+  /// Passes an event to the supervisor, and `note` to on_death() if the child will be restarted.
   template <class Event>
-  void told(const Event& event, const std::string& note) {
-    const bool mended = !supervisor_.ending();
-    tell(event);
-    if (mended && !supervisor_.ending()) run_.on_death(event.node, note);
+  void report_end(const Event& event, const std::string& note) {
+    const bool will_restart = !supervisor_.ending();
+    handle(event);
+    if (will_restart && !supervisor_.ending()) run_.on_death(event.node, note);
   }
 
   const Supervised& run_;
   const SystemClock clock_;
   asio::io_context io_;
   Supervisor supervisor_;
-  std::vector<std::shared_ptr<Life>> lives_;  // By child; null between two lives.
-  std::vector<bool> took_part_;               // By child: some life of it did, so its input is not wrong.
+  std::vector<std::shared_ptr<Incarnation>> current_;  // [children] Null between incarnations.
+  std::vector<bool> was_ready_;  // [children] Was ready once, so that its input is valid.
   asio::signal_set signals_;
   asio::steady_timer timer_;
   int received_signal_ = 0;
@@ -348,6 +350,6 @@ class Watch {
 
 }  // namespace
 
-Result<Ended> supervise(const Supervised& run) { return Watch{run}.until_the_end(); }
+Result<Ended> supervise(const Supervised& run) { return Watch{run}.run_until_end(); }
 
 }  // namespace emplace::launcher

@@ -1,6 +1,6 @@
 #pragma once
-/// The processes of a run, watched: their lines are read, who dies is started again, the launcher's end ends
-/// them all. The rules are runtime::Supervisor's.
+/// Supervises the processes of a run: reads their lines, restarts processes that die, and ends all of them
+/// with the launcher. The rules are in runtime::Supervisor.
 
 #include <functional>
 #include <string>
@@ -12,49 +12,48 @@
 
 namespace emplace::launcher {
 
-/// What is run, word by word.
+/// A program to start.
 struct Program {
   std::string path;
   std::vector<std::string> arguments;
-  std::string input;  ///< Comes first on its standard input. @pre at most 64 KiB: it is not waited for.
+  std::string input;  ///< First data on its standard input. @pre at most 64 KiB: writing it must not block.
 };
 
 /// One process to keep alive.
 struct Child {
   std::string name;
-  int end_step = 0;                      ///< As Supervisor::Node has it.
-  std::vector<std::string> environment;  ///< "NAME=value", on top of ours.
-  /// It stands for a process elsewhere: it is asked to end by the end of its standard input, and one that
-  /// dies before it was ever ready has no place to run.
+  int end_step = 0;                      ///< Shutdown order; see Supervisor::Node.
+  std::vector<std::string> environment;  ///< "NAME=value", added to our environment.
+  /// Represents a remote process: closing its standard input ends it, and if it dies before it was ever
+  /// ready, the host is considered unusable.
   bool elsewhere = false;
-  std::string host = {};  ///< For people, where it is elsewhere.
+  std::string host = {};  ///< Host of a remote process, for messages.
 };
 
-/// What is run, and who hears of it. Every function is called on the thread that supervises.
+/// The processes to run, and callbacks. Every function is called on the supervising thread.
 struct Supervised {
   std::vector<Child> children;  ///< The head first.
   runtime::SupervisorOptions options;
-  /// Asked before each life.
+  /// Returns the program of a child; called before each incarnation.
   std::function<Result<Program>(std::size_t child)> program;
-  /// A life takes part, with what it has bound.
+  /// Called when a child takes part in the run, with the endpoint that it has bound.
   std::function<void(std::size_t child, const std::string& endpoint)> on_ready;
-  /// A line of standard output that is not the supervisor's own.
+  /// Called for each line of standard output that the supervisor does not handle.
   std::function<void(const std::string& line)> on_line;
-  /// A death or a failed start that will be mended: "was ended by signal 9 (Killed)".
+  /// Called for an exit or a failed start that leads to a restart: "was ended by signal 9 (Killed)".
   std::function<void(std::size_t child, const std::string& note)> on_death;
   process::Spawner* spawner = &process::system_spawner();  ///< Starts the processes.
 };
 
-/// How it all ended.
+/// The result of supervise().
 struct Ended {
-  int received_signal =
-      0;  ///< SIGINT, SIGTERM or SIGHUP that the launcher got and ended the run for; 0: none.
-  std::vector<int> restarts;  ///< By child.
+  int received_signal = 0;    ///< SIGINT, SIGTERM or SIGHUP that ended the run; 0: none.
+  std::vector<int> restarts;  ///< [children] Number of restarts.
 };
 
-/// Runs the children until one of them says that the run is over, or a signal does; then none of them is
-/// left. Whoever ends before that, well or not, is started again. SIGHUP counts unless it was ignored when
-/// this program was started. Errors: kInvalid, kNoPlacement or kRunFailed: the first cause.
+/// Runs the children until one of them reports the end of the run or a signal arrives; then ends all of them.
+/// A child that exits before that, with or without an error, is restarted. SIGHUP counts unless it was
+/// ignored at program start. Errors: kInvalid, kNoPlacement or kRunFailed with the first cause.
 Result<Ended> supervise(const Supervised& run);
 
 }  // namespace emplace::launcher

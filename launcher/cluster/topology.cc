@@ -13,9 +13,9 @@
 namespace emplace::launcher {
 namespace {
 
-constexpr std::size_t kMostSocketPath = 107;  // Of sockaddr_un, on Linux.
+constexpr std::size_t kMostSocketPath = 107;  // Limit of sockaddr_un on Linux.
 
-/// A folder that exists and that others of this machine can reach: no place for a socket without keys.
+/// Returns whether a folder exists and other users can access it: a socket without keys must not be there.
 bool is_shared(const std::filesystem::path& directory) {
   struct stat facts {};
   return ::stat(directory.c_str(), &facts) == 0 &&
@@ -40,7 +40,7 @@ Program local_program(const Topology& topology, const NodePlan& node, const Star
   };
   add("--cluster", topology.cluster.string());
   const bool head = node.name == Cluster{}.head.name;
-  // Without a key of its own it comes by the socket in the run directory.
+  // A local node without a key connects to the socket in the run directory.
   const bool by_socket = !head && topology.encrypted && node.keys.own.empty() && !topology.beside.empty();
   add("--endpoint", !node.dial.empty() ? node.dial : by_socket ? topology.beside : endpoint);
   if (head) add("--beside", topology.beside);
@@ -53,7 +53,7 @@ Program local_program(const Topology& topology, const NodePlan& node, const Star
 std::string program_path() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
 
 Result<Topology> make_topology(const Cluster& cluster, const RunConfig& config,
-                         const std::filesystem::path& directory) {
+                               const std::filesystem::path& directory) {
   EMPLACE_TRY_ASSIGN(auto nodes, plan_nodes(cluster, config));
   Topology topology{directory / "config.toml", {}, {}, {}, false, cluster.supervision, std::move(nodes), {}};
   topology.encrypted = !cluster.head.key.empty();
@@ -62,8 +62,7 @@ Result<Topology> make_topology(const Cluster& cluster, const RunConfig& config,
   const std::filesystem::path socket = folder / (is_shared(folder) ? kPrivateSocket : kHeadSocket);
   const bool fits = socket.string().size() <= kMostSocketPath;
   const bool tcp = cluster.endpoint != "ipc";
-  // Somebody has to reach the head where others are planned; else it is for those who look in, if it can be
-  // had.
+  // Other nodes need an endpoint; without them it only serves `ps` and is optional.
   if (tcp) topology.endpoint = cluster.endpoint;
   if (!tcp && (fits || topology.nodes.size() > 1)) topology.endpoint = "ipc://" + socket.string();
   if (tcp && fits) topology.beside = "ipc://" + socket.string();

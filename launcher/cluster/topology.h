@@ -1,5 +1,5 @@
 #pragma once
-/// The processes of a start as the launcher starts them: each with the words that make it who it is.
+/// The processes of a start, with the commands that start them.
 
 #include <filesystem>
 #include <string>
@@ -12,30 +12,30 @@
 namespace emplace::launcher {
 
 struct Topology {
-  std::filesystem::path config, cluster;  ///< As the processes read them; no cluster: empty.
-  std::string endpoint;                   ///< Where the head listens; empty: nowhere.
-  std::string beside;                     ///< And where else: for people of this machine.
-  bool encrypted = false;                 ///< The head has a key.
+  std::filesystem::path config, cluster;  ///< Files that the processes read; `cluster` may be empty.
+  std::string endpoint;                   ///< Endpoint of the head; empty: none.
+  std::string beside;                     ///< Second endpoint of the head, a local socket; empty: none.
+  bool encrypted = false;                 ///< Whether the head has a key.
   runtime::SupervisorOptions supervision;
   std::vector<NodePlan> nodes;  ///< The head first.
-  /// What the launcher starts, the head first: a process each, but for the processes of one batch job. Nodes
-  /// that come by themselves are in none.
+  /// Processes that the launcher starts, the head first. Each member is one process, or all processes of one
+  /// batch job. Nodes that join by themselves are in no member.
   std::vector<std::vector<NodePlan>> members;
 };
 
-/// Errors: as plan_nodes.
+/// Errors: those of plan_nodes().
 Result<Topology> make_topology(const Cluster& cluster, const RunConfig& config,
-                         const std::filesystem::path& directory);
+                               const std::filesystem::path& directory);
 
-/// What the supervisor has to know of a member.
+/// Returns the child of a member, for the supervisor.
 Child child_of(const std::vector<NodePlan>& member);
 
-/// What a member is started with. `endpoint`: where the head listens by now; `restarts`: lives before
-/// this one. Errors: kIo.
+/// Returns the program of a member. `endpoint`: the endpoint that the head has bound; `restarts`: number of
+/// earlier incarnations. Errors: kIo.
 Result<Program> program_of(const Topology& topology, const std::vector<NodePlan>& member, const Start& start,
                            const std::string& endpoint, double budget_left_s, int restarts);
 
-/// This program.
+/// Returns the path of this program.
 std::string program_path();
 
 }  // namespace emplace::launcher

@@ -35,17 +35,17 @@ using runtime::Home;
 
 Nanos nanos(double seconds) { return Nanos{static_cast<std::int64_t>(seconds * 1e9)}; }
 
-/// Of placements in one message; what a frame carries.
+/// Maximum size of an episode's placements, which must fit into one frame [B].
 constexpr std::size_t kMostEpisodeBytes = std::size_t{48} << 20;
 
-/// True if the run has learned anything. Errors: it cannot be read.
+/// Returns whether the run has updates. Errors: it cannot be read.
 Result<bool> has_learned(const std::filesystem::path& directory) {
   EMPLACE_TRY_ASSIGN(const auto db, record::RunReader::open(directory, record::Reading::kLive));
   EMPLACE_TRY_ASSIGN(const auto checkpoint, db->checkpoints().latest());
   return checkpoint.has_value();
 }
 
-/// Keeps best.placement.json as good as the database.
+/// Returns a handler that keeps best.placement.json in sync with the database.
 actors::BestHandler best_handler(const RunConfig& config, const TaskPtr& task, const Start& start,
                                  const Clock& clock) {
   return [task, directory = start.directory, seed = config.run.seed, method = config.policy.method, &clock](
@@ -63,10 +63,10 @@ actors::BestHandler best_handler(const RunConfig& config, const TaskPtr& task, c
 
 namespace {
 
-/// Makes the actors of one process from the config and the run directory alone.
+/// Makes the actors of one process from the config and the run directory.
 class Wiring {
  public:
-  /// Errors: kInvalid, kIo: what is in the run directory cannot be read.
+  /// Errors (kInvalid, kIo): files of the run directory cannot be read.
   static Result<Wiring> make(const RunConfig& config, const TaskPtr& task, const Start& start,
                              std::span<const std::string> actors, const Clock& clock) {
     Wiring wiring{config, task, start, clock};
@@ -75,7 +75,7 @@ class Wiring {
     });
     if (executes && uses_processes(config)) {
       auto can = check_process_executor(config.executor.kind, judge_of(config), process_request_of(config));
-      if (!can) return Error{Errc::kInvalid, can.error().context};  // No restart changes it.
+      if (!can) return Error{Errc::kInvalid, can.error().context};  // A final error: restarts do not help.
     }
     wiring.light_ = config.executor.kind == "fake" && !uses_processes(config) &&
                     std::all_of(actors.begin(), actors.end(),
@@ -91,7 +91,7 @@ class Wiring {
     return wiring;
   }
 
-  /// By its name: "executor/3".
+  /// Spawns an actor by name: "executor/3".
   Result<Unit> spawn(runtime::Node& node, const std::string& actor) {
     const std::size_t slash = actor.find('/');
     const std::string role = actor.substr(0, slash);
@@ -147,25 +147,25 @@ class Wiring {
     };
   }
 
-  /// What samplers draw with.
-  actors::PlacerFactory drawers() const {
+  /// Returns the placers of samplers: the policy, or the log that drives the run.
+  actors::PlacerFactory sampler_placers() const {
     if (!log_) return placers();
     return [make = placers(), log = *log_] { return make_logged_placer(log, make()); };
   }
 
-  /// Numbers that no policy can have are found here, by name, not on an actor's loop.
+  /// Makes the placer once to report invalid settings before an actor's loop would.
   Result<std::unique_ptr<policy::Placer>> checked_placer() const {
     auto placer = make_placer(config_, *task_, baselines_);
     if (!placer) return placer;
     const std::size_t bytes = (*placer)->placements_per_episode() * task_->most_ops();
     if (bytes <= kMostEpisodeBytes) return placer;
-    return invalid(
-        "policy.groups",
-        "makes an episode of " + format_bytes(static_cast<std::int64_t>(bytes)) + " of placements",
-        "the most is " + format_bytes(std::int64_t{kMostEpisodeBytes}) + "; take fewer groups or passes");
+    return invalid("policy.groups",
+                   "gives episodes with " + format_bytes(static_cast<std::int64_t>(bytes)) +
+                       " of placements; the limit is " + format_bytes(std::int64_t{kMostEpisodeBytes}),
+                   "use fewer groups or passes");
   }
 
-  /// Where run.episodes or run.evaluations end a start, in episodes; 0: nowhere.
+  /// Returns the number of episodes at which run.episodes or run.evaluations end a start; 0: no limit.
   Result<std::uint64_t> episode_limit() const {
     const RunSection& r = config_.run;
     const auto within_log = [&](std::uint64_t limit) {
@@ -262,7 +262,8 @@ class Wiring {
     options.redraws = log_ ? 0 : config_.pipeline.redraws;
     options.self_critic = is_self_critical();
     if (auto checked = checked_placer(); !checked) return checked.error();
-    return node.spawn<actors::Sampler>(samplers_[controller], Home::kOwnLoop, task_, options, drawers(),
+    return node.spawn<actors::Sampler>(samplers_[controller], Home::kOwnLoop, task_, options,
+                                       sampler_placers(),
                                        measures_locally() ? executors() : actors::ExecutorFactory{});
   }
 
@@ -271,10 +272,10 @@ class Wiring {
   Start start_;
   const Clock* clock_;
   std::vector<std::string> samplers_;
-  std::vector<Placement> baselines_;  // [graphs] Empty unless the start is from them.
-  std::optional<DrivingLog> log_;     // Of a run that is driven by one.
-  /// In a process of nothing but fake executors, which wait more than they work, they share the I/O loop and
-  /// what they measure with: thousands of threads and simulators would be all that they cost.
+  std::vector<Placement> baselines_;  // [graphs] Empty unless the start is best-baseline.
+  std::optional<DrivingLog> log_;     // Set if a log drives the run.
+  /// Whether all actors are fake executors. These mostly wait, so they share the I/O loop and one measurer;
+  /// thousands of threads and simulators would dominate their cost.
   bool light_ = false;
   std::shared_ptr<actors::Measurer> measurer_;
 };

@@ -1,5 +1,5 @@
 #pragma once
-/// From a config to actors: who takes part, on which loop, and what each is given.
+/// Makes the actors of a node from the config.
 
 #include <span>
 #include <string>
@@ -11,9 +11,9 @@
 
 namespace emplace::launcher {
 
-/// Spawns the actors of these names into the node, made from the config and the run directory alone, so that
-/// a process that died comes back as it was: dispatcher and tracker on the I/O loop, and so are fake
-/// executors in a process of nothing else; the others on loops of their own. Errors: kInvalid, kIo.
+/// Spawns the named actors in the node. They depend only on the config and the run directory, so that a
+/// restarted process recovers its state. Dispatcher and tracker run on the I/O loop, and so do fake executors
+/// in a process without other actors; all others have their own loops. Errors: kInvalid, kIo.
 Result<Unit> spawn_actors(runtime::Node& node, const RunConfig& config, const actors::TaskPtr& task,
                           const Start& start, std::span<const std::string> actors, const Clock& clock);
 

@@ -105,7 +105,7 @@ class Learning {
       : run_{run}, request_{request}, clock_{clock}, watcher_{watcher} {}
 
   Result<LearnReport> make() {
-    const Nanos began = clock_.now();
+    const Nanos started = clock_.now();
     EMPLACE_TRY(begin());
     for (std::uint64_t pass = 1; pass <= request_.passes && !report_.stopped; ++pass)
       EMPLACE_TRY(learn_once(pass));
@@ -119,7 +119,7 @@ class Learning {
             ? weights_.sum * weights_.sum / (static_cast<double>(weights_.count) * weights_.squares)
             : 0;
     EMPLACE_TRY(measure_likeliest());
-    report_.wall_s = std::chrono::duration<double>(clock_.now() - began).count();
+    report_.wall_s = std::chrono::duration<double>(clock_.now() - started).count();
     EMPLACE_TRY(keep());
     return std::move(report_);
   }
@@ -354,7 +354,7 @@ class Learning {
 
   Result<Unit> update() {
     if (batch_.empty()) return Unit{};
-    const Nanos began = clock_.now();
+    const Nanos started = clock_.now();
     record::UpdateRow row;
     std::vector<policy::ScoredEpisode> batch;
     for (Taken& taken : batch_) {
@@ -379,7 +379,7 @@ class Learning {
     row.entropy = made.parts.entropy;
     row.log_probability = made.parts.log_probability;
     row.divergence = made.parts.divergence;
-    row.wall_s = std::chrono::duration<double>(clock_.now() - began).count();
+    row.wall_s = std::chrono::duration<double>(clock_.now() - started).count();
     row.wall_ns = clock_.wall().count();
     row.parameters_sha256 = trainer_->parameters().sha256();
     updates_.push_back(std::move(row));

@@ -288,12 +288,12 @@ TEST(Machines, WrongInputIsOneLineThatNamesTheNodeAndTheCause) {
   const std::string nobody = "tcp://127.0.0.1:" + std::to_string(free_port());
   refused(run({"join", nobody, "--insecure", "--patience", "1s", "--cache", folder.at("cache")}), {4},
           nobody);
-  refused(run({"join", "not an address", "--insecure"}), {2}, "no address of a head");
-  refused(run({"ps", folder.path().string()}), {2}, "no run goes on there");
+  refused(run({"join", "not an address", "--insecure"}), {2}, "not the address of a head");
+  refused(run({"ps", folder.path().string()}), {2}, "no run is in progress there");
   refused(run({"join", nobody, "--insecure", "--executors", "5000"}), {2}, "--executors");
   refused(run({"join", nobody, "--insecure", "--key", "k"}), {2}, "remove one of them");
-  refused(run({"join", nobody, "--insecure", "--as", "head"}), {2}, "the launcher's");
-  refused(run({"join", "tcp://127.0.0.1:99999", "--insecure"}), {2}, "no address of a head");
+  refused(run({"join", nobody, "--insecure", "--as", "head"}), {2}, "only the launcher");
+  refused(run({"join", "tcp://127.0.0.1:99999", "--insecure"}), {2}, "not the address of a head");
 
   {
     Up up{folder,
@@ -303,9 +303,9 @@ TEST(Machines, WrongInputIsOneLineThatNamesTheNodeAndTheCause) {
     refused(run({"join", up.address(), "--insecure", "--as", "nobody", "--cache", folder.at("cache")}), {2},
             "'nobody'");
     refused(run({"join", up.address(), "--insecure", "--as", "local", "--cache", folder.at("cache")}), {2},
-            "is the launcher's");
+            "is started by the launcher");
     refused(run({"join", up.address(), "--insecure", "--executor", "fake", "--cache", folder.at("cache")}),
-            {2}, "does not count in this run");
+            {2}, "gets no work in this run");
     refused(run({"join", up.address(), "--insecure", "--executor", "gpu", "--cache", folder.at("cache")}),
             {2}, "executor.kind");
     Up taken{folder, "second", {.cluster = kOpen, .settings = {"head.endpoint=" + up.address()}}};

@@ -185,21 +185,21 @@ TEST(Cluster, RefusesInOneLine) {
   };
   const std::string learner = "[[node]]\nname = 'l'\nroles = ['learner']\n";
   refused(learner + "[[node]]\nname = 'l2'\nroles = ['learner']\n", "c.toml:6");
-  refused(learner + learner, "is taken");
-  refused("[[node]]\nroles = ['learner']\n", "needs a name");
-  refused("[[node]]\nname = 'a'\n", "needs a role");
+  refused(learner + learner, "is used twice");
+  refused("[[node]]\nroles = ['learner']\n", "is missing");
+  refused("[[node]]\nname = 'a'\n", "are missing");
   refused("[[node]]\nname = 'a'\nroles = ['lerner']\n", "did you mean 'learner'");
-  refused("[[node]]\nname = 'a'\nroles = ['dispatcher']\n", "lives in the head");
+  refused("[[node]]\nname = 'a'\nroles = ['dispatcher']\n", "must be in the head");
   const std::string away =
       "[head]\nendpoint = 'tcp://10.0.0.1:5555'\ninsecure = true\n[[node]]\nname = 'a'\n";
   refused(away + "roles = ['learner']\nstart = 'ssh'\n", "'host' is missing");
-  refused(away + "roles = ['learner']\nstart = 'ssh'\nhost = '-oProxyCommand=x'\n", "is no host");
+  refused(away + "roles = ['learner']\nstart = 'ssh'\nhost = '-oProxyCommand=x'\n", "is not a host name");
   refused(away + "roles = ['learner']\nhost = 'b'\n", "only for start");
   refused(away + "roles = ['learner']\nstart = 'sshh'\n", "did you mean 'ssh'");
-  refused(away + "roles = ['recorder']\nstart = 'ssh'\nhost = 'b'\n", "leave it in the head");
+  refused(away + "roles = ['recorder']\nstart = 'ssh'\nhost = 'b'\n", "move it to the head");
   refused(away + "roles = ['learner']\noptions = ['-v']\n", "only for ssh and slurm");
   refused(away + "roles = ['learner']\nstart = 'kubernetes'\n", "kubernetes.image");
-  refused("[[node]]\nname = 'a'\nroles = ['learner']\nstart = 'slurm'\n", "give head.endpoint a tcp://");
+  refused("[[node]]\nname = 'a'\nroles = ['learner']\nstart = 'slurm'\n", "set head.endpoint to a tcp://");
   refused("[head]\nendpoint = 'tcp://*:5555'\n[[node]]\nname = 'a'\nroles = ['learner']\nstart = 'slurm'\n",
           "dial =");
   refused("[[node]]\nname = 'a'\nroles = ['executor']\ncount = 3\n", "executor.count = 2");

@@ -145,7 +145,7 @@ TEST(Run, AHeadThatSomebodyElseEndsComesBack) {
   const pid_t head = head_of(folder.at("run"));
   ASSERT_GT(head, 0);
   ASSERT_EQ(::kill(head, SIGTERM), 0);
-  ASSERT_TRUE(process.wait_for_error_text("head was ended by an end that the run did not ask for"));
+  ASSERT_TRUE(process.wait_for_error_text("head was ended by an exit that the run did not request"));
   ASSERT_TRUE(process.wait_for_error_text("head restarted 1x"));
   process.send(SIGTERM);
   const Finished done = process.finish();

@@ -189,7 +189,7 @@ TEST_F(SupervisedTest, AHeadThatEndsWellWithoutTheRunIsStartedAgain) {
   const auto ended = supervise(run_);
   ASSERT_TRUE(ended.ok()) << ended.error().context;
   EXPECT_THAT(ended->restarts, ElementsAre(1));
-  EXPECT_THAT(notes_, ElementsAre("head was ended by an end that the run did not ask for"));
+  EXPECT_THAT(notes_, ElementsAre("head was ended by an exit that the run did not request"));
 }
 
 TEST_F(SupervisedTest, AHeadThatSomebodyElseEndedIsStartedAgain) {
