@@ -25,7 +25,7 @@ def rows(text):
     """Line number and cells of every row of every table, without the heads."""
     for number, line in enumerate(text.splitlines(), 1):
         if line.startswith("|") and not line.startswith("|--"):
-            yield number, [cell.strip() for cell in line.strip("|").split(" | ")]
+            yield number, [cell.strip() for cell in line.strip().strip("|").split("|")]
 
 
 class Named:
@@ -66,11 +66,14 @@ def check_columns(tree):
     source, schema = (tree / "record" / "store" / "schema.cc").read_text(), {}
     for table, columns in TABLE.findall(source) + ADDED.findall(source):
         schema.setdefault(table, []).extend(column.strip().split()[0].strip('"') for column in columns.split(","))
-    said = {}
+    said, table = {}, None
     for number, cells in rows((tree / "docs" / "reference" / "run_database.md").read_text()):
-        if re.fullmatch(r"`\w+`", cells[0]):
-            # What is in brackets explains a column.
-            said[cells[0].strip("`")] = number, [column.strip() for column in re.sub(r"\([^()]*\)", "", cells[-1]).split(",")]
+        # A row with an empty first cell continues the row above it.
+        table = cells[0].strip("`") if re.fullmatch(r"`\w+`", cells[0]) else table if not cells[0] else None
+        if table:
+            # Text in brackets explains a column.
+            columns = [column.strip() for column in re.sub(r"\([^()]*\)", "", cells[-1]).split(",")]
+            said.setdefault(table, (number, []))[1].extend(column for column in columns if column)
     for table in sorted(schema.keys() | said.keys()):
         number, columns = said.get(table, (1, []))
         if columns != schema.get(table, []):
