@@ -143,9 +143,10 @@ def mean(ratios):
 
 
 def machine_table(rows):
-    lines = ["| graph | machine | bound | single-cpu | " + " | ".join(RIVALS) + " | best other | **auto** | budget, found by | gain over the five | above bound |",
-             "|---|---|" + "--:|" * (2 + len(RIVALS)) + "--:|--:|---|--:|--:|"]
-    gains, worse = {}, []
+    """A table per graph."""
+    head = ["", "| machine | bound | " + " | ".join(["1 CPU", *RIVALS]) + " | best other | **auto** | after [s] | gain | over bound |",
+            "|---|" + "--:|" * (7 + len(RIVALS))]
+    lines, gains, worse, graphs = [], {}, [], set()
     for row in sorted(rows, key=lambda r: r["row"]):
         graph, machine, memory = row["row"].split("/")
         cpu, auto = row["methods"].get("single-cpu"), row["auto"]
@@ -157,48 +158,73 @@ def machine_table(rows):
         gains.setdefault(memory == "full", []).append(gain)
         if auto and min(row["methods"].values()) < auto * (1 - 1e-9):
             worse.append(row["row"])
-        lines.append("| %s | %s, %s | %s | %s | %s | %s | **%s** | %s, %s after %.0f s | %.0f %% | %.0f %% |" % (
-            graph, machine, memory, ms(row["bound"]), ms(cpu), " | ".join(ms(row["methods"].get(n)) for n in RIVALS),
-            "%s (%s)" % (ms(others[other]), other) if other else "–", ms(auto), row["budget"], row["found_by"], row["at"],
+        if graph not in graphs:
+            lines += ["", "### " + graph, *head] if graphs else ["### " + graph, *head]
+            graphs.add(graph)
+        lines.append("| %s, %s | %s | %s | %s | %s | **%s** | %.0f | %.0f %% | %.0f %% |" % (
+            machine.replace(" x ", " × "), memory, ms(row["bound"]), ms(cpu), " | ".join(ms(row["methods"].get(n)) for n in RIVALS),
+            "%s %s" % (ms(others[other]), other) if other else "–", ms(auto), row["at"],
             100 * (gain - 1), 100 * (auto / row["bound"] - 1)))
-    text = "\n".join(lines) + "\n\n"
+    text = "\n".join(lines) + "\n\n### Summary\n"
     for full, values in sorted(gains.items()):
-        text += "Geometric mean of the best of %s over auto, %s memory: **%.3f** (%d rows, smallest %.3f).\n" % (
-            ", ".join(RIVALS), "full" if full else "tight", mean(values), len(values), min(values))
-    return text + "Rows where a method of the table beats auto: %s.\n" % (", ".join(worse) or "none")
+        text += "- Geometric mean of the best of the five over auto, %s memory: **%.3f** (%d rows, smallest %.3f).\n" % (
+            "full" if full else "tight", mean(values), len(values), min(values))
+    text += "- Rows where a method of the tables beats auto: %s.\n" % (", ".join(worse) or "none")
+    methods = sorted({row["found_by"] for row in rows if row["auto"]})
+    return text + "- Budgets: %s. Found by: %s.\n" % (budgets(rows), ", ".join(methods))
+
+
+def budgets(rows):
+    """Budget of the rows with tight and with full memory."""
+    of = lambda full: ", ".join(sorted({row["budget"] for row in rows if row["row"].endswith("/full") == full}))
+    return "%s with tight memory, %s with full memory" % (of(False), of(True))
 
 
 def workload_table(rows):
-    lines = ["| workload | objective | best known | auto, seeds 1, 2, 3 | worst ρ | budget | found by, after | contiguous, exactly (published) | its time |",
-             "|---|---|--:|--:|--:|--:|---|--:|--:|"]
-    worst = {}
-    for file, objective, best, _ in WORKLOADS:
-        mine = [row for row in rows if row["file"] == file]
-        if not mine:
-            continue
-        ratio = max(row["value"] for row in mine) / best
-        worst.setdefault(objective, []).append(ratio)
-        exact = next((row for row in mine if "contiguous" in row), None)
-        lines.append("| %s | %s | %.4f | %s | %.4f | %s | %s | %s | %s |" % (
-            "/".join(file.split("/")[1:]), objective, best, ", ".join("%.4f" % row["value"] for row in mine), ratio, mine[0]["budget"],
-            ", ".join("%s %.1f s" % (row["found_by"], row["at"]) for row in mine),
-            "%.4f (%.4f)" % (exact["contiguous"], exact["exact"]) if exact else "–",
-            "%.2f s" % exact["contiguous_s"] if exact else "–"))
-    text = "\n".join(lines) + "\n\n"
+    """A table per objective."""
+    lines, worst = [], {}
+    for objective in dict.fromkeys(objective for _, objective, _, _ in WORKLOADS):
+        lines += ["### " + objective, "", "| workload | best known | auto, seeds %s | worst ρ | budget | found by, after |" % ", ".join(map(str, SEEDS)),
+                  "|---|--:|--:|--:|--:|---|"]
+        for file, _, best, _ in [workload for workload in WORKLOADS if workload[1] == objective]:
+            mine = [row for row in rows if row["file"] == file and row["objective"] == objective]
+            if not mine:
+                continue
+            ratio = max(row["value"] for row in mine) / best
+            worst.setdefault(objective, []).append(ratio)
+            methods = list(dict.fromkeys(row["found_by"] for row in mine))
+            lines.append("| %s | %.4f | %s | %.4f | %s | %s %s s |" % (
+                short_name(file), best, " ".join("%.4f" % row["value"] for row in mine), ratio, mine[0]["budget"],
+                ", ".join(methods), " ".join("%.1f" % row["at"] for row in mine)))
+        lines.append("")
+    exact = [row for row in rows if "contiguous" in row]
+    if exact:
+        lines += ["### contiguous, exactly (max-load)", "", "| workload | value | published | its time |", "|---|--:|--:|--:|"]
+        lines += ["| %s | %.4f | %.4f | %.2f s |" % (short_name(row["file"]), row["contiguous"], row["exact"], row["contiguous_s"])
+                  for row in exact]
+        lines.append("")
+    text = "\n".join(lines) + "\n"
     for objective, ratios in worst.items():
         text += "%s: worst ρ %.4f.\n" % (objective, max(ratios))
     return text
 
 
+def short_name(file):
+    """`operator/bert_l-3_inference` for `…/OperatorGraphs/bert_l-3_inference`."""
+    return "/".join(file.split("/")[1:]).replace("Graphs", "").lower()
+
+
 def page(rows):
     machines, workloads = [r for r in rows if "methods" in r], [r for r in rows if "file" in r]
-    text = "# Quality\n\nHow good the placements of `emplace place` are, written by `bench/quality.py` (one command, resumable). Times in ms.\n"
+    text = "# Quality\n\nHow good the placements of `emplace place` are. `bench/quality.py` writes this page (one command, resumable). Times in ms.\n"
     if workloads:
-        text += "\n## Workloads of dnn-partitioning (auto on one core)\nρ is the value over the best known one; below 1 is a record.\n\n%s" % (
-            workload_table(workloads))
+        text += ("\n## Workloads of dnn-partitioning (auto on one core)\nρ is the value over the best known one; below 1 is a record. "
+                 "`layer/` and `operator/` are its LayerGraphs and OperatorGraphs.\n\n%s") % workload_table(workloads)
     if machines:
-        text += "\n## Ten training graphs on five machines (auto)\n“–” does not fit; in the gain it counts as single-cpu.\n\n%s" % (
-            machine_table(machines))
+        text += ("\n## Ten training graphs on five machines (auto)\n"
+                 "- “–”: nothing feasible; in the gain it counts as one CPU.\n"
+                 "- gain: best of the five (%s) over auto.\n"
+                 "- after: time at which auto found its placement.\n\n%s") % (", ".join(RIVALS), machine_table(machines))
     return text
 
 
