@@ -144,7 +144,7 @@ def mean(ratios):
 
 def machine_table(rows):
     """A table per graph."""
-    head = ["", "| machine | bound | " + " | ".join(["1 CPU", *RIVALS]) + " | best other | **auto** | after [s] | gain | over bound |",
+    head = ["", "| machine | bound | " + " | ".join(["1 CPU", *RIVALS]) + " | best other | **auto** | after | gain | above |",
             "|---|" + "--:|" * (7 + len(RIVALS))]
     lines, gains, worse, graphs = [], {}, [], set()
     for row in sorted(rows, key=lambda r: r["row"]):
@@ -161,8 +161,8 @@ def machine_table(rows):
         if graph not in graphs:
             lines += ["", "### " + graph, *head] if graphs else ["### " + graph, *head]
             graphs.add(graph)
-        lines.append("| %s, %s | %s | %s | %s | %s | **%s** | %.0f | %.0f %% | %.0f %% |" % (
-            machine.replace(" x ", " × "), memory, ms(row["bound"]), ms(cpu), " | ".join(ms(row["methods"].get(n)) for n in RIVALS),
+        lines.append("| %s, %s | %s | %s | %s | %s | **%s** | %.0f | %.0f | %.0f |" % (
+            " ".join(reversed(machine.split(" x "))), memory, ms(row["bound"]), ms(cpu), " | ".join(ms(row["methods"].get(n)) for n in RIVALS),
             "%s %s" % (ms(others[other]), other) if other else "–", ms(auto), row["at"],
             100 * (gain - 1), 100 * (auto / row["bound"] - 1)))
     text = "\n".join(lines) + "\n\n### Summary\n"
@@ -184,7 +184,7 @@ def workload_table(rows):
     """A table per objective."""
     lines, worst = [], {}
     for objective in dict.fromkeys(objective for _, objective, _, _ in WORKLOADS):
-        lines += ["### " + objective, "", "| workload | best known | auto, seeds %s | worst ρ | budget | found by, after |" % ", ".join(map(str, SEEDS)),
+        lines += ["### " + objective, "", "| workload | best known | auto, seeds %s | worst ρ | budget | found by, after [s] |" % ", ".join(map(str, SEEDS)),
                   "|---|--:|--:|--:|--:|---|"]
         for file, _, best, _ in [workload for workload in WORKLOADS if workload[1] == objective]:
             mine = [row for row in rows if row["file"] == file and row["objective"] == objective]
@@ -193,7 +193,7 @@ def workload_table(rows):
             ratio = max(row["value"] for row in mine) / best
             worst.setdefault(objective, []).append(ratio)
             methods = list(dict.fromkeys(row["found_by"] for row in mine))
-            lines.append("| %s | %.4f | %s | %.4f | %s | %s %s s |" % (
+            lines.append("| %s | %.4f | %s | %.4f | %s | %s %s |" % (
                 short_name(file), best, " ".join("%.4f" % row["value"] for row in mine), ratio, mine[0]["budget"],
                 ", ".join(methods), " ".join("%.1f" % row["at"] for row in mine)))
         lines.append("")
@@ -216,15 +216,16 @@ def short_name(file):
 
 def page(rows):
     machines, workloads = [r for r in rows if "methods" in r], [r for r in rows if "file" in r]
-    text = "# Quality\n\nHow good the placements of `emplace place` are. `bench/quality.py` writes this page (one command, resumable). Times in ms.\n"
+    text = "# Quality\n\nHow good the placements of `emplace place` are. `bench/quality.py` writes this page. Times in ms.\n"
     if workloads:
-        text += ("\n## Workloads of dnn-partitioning (auto on one core)\nρ is the value over the best known one; below 1 is a record. "
+        text += ("\n## Workloads of dnn-partitioning (auto on one core)\nρ is the value over the best known one; below 1 is a record.\n"
                  "`layer/` and `operator/` are its LayerGraphs and OperatorGraphs.\n\n%s") % workload_table(workloads)
     if machines:
         text += ("\n## Ten training graphs on five machines (auto)\n"
                  "- “–”: nothing feasible; in the gain it counts as one CPU.\n"
-                 "- gain: best of the five (%s) over auto.\n"
-                 "- after: time at which auto found its placement.\n\n%s") % (", ".join(RIVALS), machine_table(machines))
+                 "- after: time at which auto found its placement [s].\n"
+                 "- gain: best of the five over auto [%%]; the five are %s.\n"
+                 "- above: auto above the bound [%%].\n\n%s") % (", ".join(RIVALS), machine_table(machines))
     return text
 
 
