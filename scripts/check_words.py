@@ -33,7 +33,7 @@ FENCE = re.compile(r"^ *(?:```|~~~)")
 FRAGMENT = re.compile(r"(?:Of|By|Until|That|Then|Than|And|Or|Nor|But|With|Without|Where|Whose|Which|Who|Whom|Only if|So|Beside|Beneath"
                       r"|Behind|Before|Among|Between|Into|Onto)\b")
 # A lower-case word of prose; not an identifier, a unit, a symbol, an equation or a call.
-LOWER = re.compile(r"[a-z]{2,}(?:[ ,;.][^=→(]|[,;.]?$)")
+LOWER = re.compile(r"[a-z]{2,}(?:[,;.:]? [\w`\"]|[,;.]?$)")
 # Comments that are not prose.
 MARKER = re.compile(r"namespace\b|NOLINT|clang-format|clang-tidy|IWYU|EMPLACE_\w+$|\w+\.h$|=")
 CODE = "\0"
