@@ -107,7 +107,7 @@ Result<Unit> check_op(const std::vector<OpSpec>& ops, std::size_t id) {
 
 /// Each op may point at one other op by `colocate`; the chain must end.
 Result<Unit> check_colocation(const std::vector<OpSpec>& ops) {
-  std::vector<std::uint32_t> seen(ops.size(), 0);  // Number of the walk that passed here; 0 is none.
+  std::vector<std::uint32_t> seen(ops.size(), 0);  // Number of the walk that passed here; 0: no walk.
   for (std::size_t start = 0; start < ops.size(); ++start) {
     const auto walk = static_cast<std::uint32_t>(start + 1);
     std::size_t at = start;

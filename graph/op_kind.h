@@ -37,7 +37,7 @@ enum class StateKind : std::uint8_t { kNone, kParameter, kBuffer, kOptimizerStat
 /// The origin of a type. A type name is unique within its vocabulary.
 enum class Vocabulary : std::uint8_t {
   kGraph,       ///< State types of every graph: "Parameter".
-  kAten,        ///< torch types without the namespace: "mm" of "aten::mm".
+  kAten,        ///< Torch types without the namespace: "mm" of "aten::mm".
   kOnnx,        ///< ONNX types; with the domain if it is not ONNX's: "Conv", "com.microsoft::QGemm".
   kTensorFlow,  ///< TensorFlow types: "Conv2D".
   kHlo          ///< XLA opcodes without the namespace: "dot"; "custom-call:TARGET" for a custom call.

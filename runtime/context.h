@@ -87,7 +87,7 @@ class Context {
   virtual bool post(ActorId to, std::uint16_t type, std::span<const std::byte> body,
                     messages::SharedBytes bulk) = 0;
   virtual bool traced() const { return false; }
-  virtual void phase_ended(std::string_view /*what*/, Nanos /*began*/) {}
+  virtual void phase_ended(std::string_view /*what*/, Nanos /*start*/) {}
 
  private:
   messages::Bytes scratch_;

@@ -75,7 +75,7 @@ struct NodeOptions {
   std::function<void(const std::string& actor, const std::string& error, int restarts)> on_actor_failed;
 };
 
-/// Live counters of one node. Thread: any.
+/// Counters of one running node. Thread: any.
 struct NodeCounters {
   std::uint64_t sent = 0;         ///< Messages to other nodes.
   std::uint64_t received = 0;     ///< Messages from other nodes.

@@ -43,16 +43,18 @@ struct KernelEntry {
   std::string_view type;
   MakeKernel make;
 };
-std::span<const KernelEntry> matmul_kernels();       ///< mm, addmm, bmm; MatMul, Gemm
-std::span<const KernelEntry> convolution_kernels();  ///< convolution, its backward; Conv, ConvTranspose
-std::span<const KernelEntry> pooling_kernels();      ///< max, avg, adaptive, backward; MaxPool, …
+// The families, and examples of their ops: torch's; ONNX's.
+std::span<const KernelEntry> matmul_kernels();       ///< For mm, addmm, bmm; MatMul, Gemm
+std::span<const KernelEntry> convolution_kernels();  ///< For convolution, its backward; Conv, ConvTranspose
+std::span<const KernelEntry> pooling_kernels();      ///< For max, avg, adaptive, backward; MaxPool, …
 std::span<const KernelEntry>
-normalisation_kernels();                             ///< batch_norm, layer_norm, backward; BatchNormalization
-std::span<const KernelEntry> softmax_kernels();      ///< softmax, log_softmax, nll_loss, backward; Softmax
-std::span<const KernelEntry> elementwise_kernels();  ///< unary, binary, backward, addcmul, …; Add, Erf, …
-std::span<const KernelEntry> reduction_kernels();    ///< sum, mean; ReduceMean, …
-std::span<const KernelEntry> movement_kernels();  ///< cat, stack, clone, split, pad, …; Concat, Transpose, …
-std::span<const KernelEntry> lookup_kernels();    ///< embedding and its backward, one-hot; Gather
-std::span<const KernelEntry> creation_kernels();  ///< new_zeros, ones_like, empty_like, bernoulli
+normalisation_kernels();                         ///< For batch_norm, layer_norm, backward; BatchNormalization
+std::span<const KernelEntry> softmax_kernels();  ///< For softmax, log_softmax, nll_loss, backward; Softmax
+std::span<const KernelEntry> elementwise_kernels();  ///< For unary, binary, backward, addcmul, …; Add, Erf, …
+std::span<const KernelEntry> reduction_kernels();  ///< For sum, mean; ReduceMean, …
+std::span<const KernelEntry>
+movement_kernels();  ///< For cat, stack, clone, split, pad, …; Concat, Transpose, …
+std::span<const KernelEntry> lookup_kernels();    ///< For embedding and its backward, one-hot; Gather
+std::span<const KernelEntry> creation_kernels();  ///< For new_zeros, ones_like, empty_like, bernoulli
 
 }  // namespace emplace::cpu

@@ -128,7 +128,8 @@ class Merger {
     });
     for (const Resident* resident : order) {
       writer.name_track(resident->track, resident->name);
-      if (!resident->phases.empty()) writer.name_track(phase_track(*resident), resident->name + " is busy with");
+      if (!resident->phases.empty())
+        writer.name_track(phase_track(*resident), resident->name + " is busy with");
       for (const TraceRecord& record : resident->phases)
         events_.push_back(
             {.at_ns = record.begin_ns, .kind = Event::kSlice, .resident = resident, .record = &record});

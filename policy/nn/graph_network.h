@@ -26,7 +26,7 @@ namespace emplace::policy {
 ///                                                          Paper: Placeto 2019, section 4.3  [PLA-ABLATE]
 enum class Aggregator : std::uint8_t {
   kMessages,           ///< The full network above.
-  kSimplePartitioner,  ///< Without message passing: features replace [td; bu].
+  kSimplePartitioner,  ///< No message passing: features replace [td; bu].
   /// Without message passing, and with one sum over all nodes instead of three; only the "current" flag
   /// identifies v.
   kSimpleAggregator,

@@ -25,7 +25,7 @@ std::string uri(const std::filesystem::path& file) {
   return text;
 }
 
-/// The lock required for the access; none for live reading.
+/// The lock required for the access; none to read a run in progress.
 Result<FolderLock> lock_for(RunConnection::Access access, const std::filesystem::path& directory) {
   using Access = RunConnection::Access;
   if (access == Access::kLive) return FolderLock{};

@@ -33,7 +33,7 @@ class Consumed {
   std::size_t intervals() const { return intervals_.size(); }
 
  private:
-  std::map<std::uint64_t, std::uint64_t> intervals_;  // Maps begin to end; intervals do not touch.
+  std::map<std::uint64_t, std::uint64_t> intervals_;  // First to last + 1; intervals do not touch.
 };
 
 }  // namespace emplace::runtime

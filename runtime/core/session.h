@@ -1,5 +1,5 @@
 #pragma once
-/// Session with one peer node: its incarnation, message order and last sign of life.
+/// Session with one peer node: its incarnation, message order and time of the last message.
 
 #include <algorithm>
 #include <array>

@@ -1,5 +1,5 @@
 #pragma once
-/// Live, atomic version of NodeCounters.
+/// Atomic version of NodeCounters.
 
 #include <atomic>
 #include <cstdint>

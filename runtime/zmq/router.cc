@@ -246,7 +246,7 @@ bool Router::may_read(const std::string& routing_id, const std::string& key,
 void Router::receive_head() {
   for (std::size_t plane = 0; plane < kPlanes; ++plane)
     upstream_->receive(plane, [&](const Incoming& incoming) {
-      if (!incoming.is<Bye>()) upstream_->heard(now_);  // A refusal is not a sign of life.
+      if (!incoming.is<Bye>()) upstream_->heard(now_);  // A refusal does not reset the timeout.
       if (incoming.is<Welcome>()) return perform(sessions_.on_welcome(plane, incoming, now_));
       on_peer_message(upstream_->head(), plane, incoming);
     });

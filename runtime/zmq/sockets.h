@@ -26,7 +26,7 @@ zmq::socket_t make_router(zmq::context_t& context, bool insecure);
 /// Encrypted if `keys` is not null.
 zmq::socket_t make_dealer(zmq::context_t& context, const std::string& routing_id, const DialKeys* keys);
 /// Takes over the routing id of a connection within the context, so that ZeroMQ reads nothing more from it
-/// (there is no call to close one). Must live until the next receive from the ROUTER.
+/// (there is no call to close one). Must stay valid until the next receive from the ROUTER.
 zmq::socket_t make_takeover(zmq::context_t& context, const std::string& routing_id);
 /// One end of the pipe between two loops of a process.
 zmq::socket_t make_pair(zmq::context_t& context);

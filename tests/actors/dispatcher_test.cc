@@ -427,9 +427,8 @@ TEST_F(BadExecutorTest, EndsTheRunWithItsReasonIfItIsTheOnlyOne) {
   EXPECT_FALSE(world_.stopped().has_value()) << "it may pass, or another may come";
   live(std::chrono::seconds{10});
   ASSERT_TRUE(world_.stopped().has_value());
-  EXPECT_EQ(
-      *world_.stopped(),
-      "executor/0 cannot measure: no kernel for conv9d; no other executor could do it either");
+  EXPECT_EQ(*world_.stopped(),
+            "executor/0 cannot measure: no kernel for conv9d; no other executor could do it either");
 }
 
 TEST_F(BadExecutorTest, IsQuarantinedAndTheOthersDoItsWork) {

@@ -44,7 +44,7 @@ MaybeShape strided(const Op& op) {
   return out;
 }
 
-/// Inputs x, begin, size; size -1 means the remainder.
+/// Inputs `x`, `begin`, `size`; size -1 means the remainder.
 MaybeShape slice(const Op& op) {
   const Shape& x = op.inputs[0];
   if (!op.values[2] || op.values[2]->size() != x.size()) return std::nullopt;

@@ -19,11 +19,11 @@ struct FxExpr {
     kInt,
     kFloat,
     kText,
-    kName,   ///< text: "relu", "self.weight", "torch.float32".
-    kList,   ///< items: elements; also for a tuple and a slice.
-    kCall,   ///< text: callee, "torch.ops.aten.mm.default" or "x.flatten"; items: arguments.
-    kItem,   ///< items: the object and its index.
-    kInfix,  ///< text: operator; items: both operands, or one.
+    kName,   ///< Text: "relu", "self.weight", "torch.float32".
+    kList,   ///< Items: elements; also for a tuple and a slice.
+    kCall,   ///< Text: callee, "torch.ops.aten.mm.default" or "x.flatten"; items: arguments.
+    kItem,   ///< Items: the object and its index.
+    kInfix,  ///< Text: operator; items: both operands, or one.
   };
   Kind kind = Kind::kNone;
   std::string_view text;

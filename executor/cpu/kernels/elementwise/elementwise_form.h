@@ -13,7 +13,7 @@
 
 namespace emplace::cpu {
 
-/// Processes a row of `n` elements. Operands are packed, or repeat one element if the row variant says so.
+/// Processes a row of `n` elements. Operands are packed, or repeat one element if the row variant allows it.
 /// `scalars`: [2]. `out` may be one of the operands; otherwise they do not overlap.
 using Row = void (*)(std::int64_t n, std::byte* out, const std::byte* const* in, const double* scalars);
 
