@@ -49,7 +49,8 @@ std::string literal(const std::string& pattern) {
   return text;
 }
 
-/// A hint with the nearest of the words and of their prefixes up to a separator.
+/// Returns "the nearest is 'encoder/'", among the words and their prefixes up to a separator; examples of
+/// them if none is similar.
 std::string nearest(const std::string& pattern, const std::vector<std::string_view>& words) {
   std::vector<std::string_view> candidates;
   std::unordered_set<std::string_view> seen;
@@ -66,7 +67,11 @@ std::string nearest(const std::string& pattern, const std::vector<std::string_vi
   }
   const std::string_view near = nearest_word(literal(pattern), candidates);
   if (!near.empty()) return "the nearest is '" + printable(near, 60) + "'";
-  return candidates.empty() ? "" : "for example '" + printable(candidates.front(), 60) + "'";
+  std::string examples;
+  for (std::size_t i = 0; i < std::min<std::size_t>(candidates.size(), 3); ++i)
+    examples.append(i == 0 ? "none is similar; examples: '" : ", '").append(printable(candidates[i], 60)) +=
+        "'";
+  return examples;
 }
 
 }  // namespace

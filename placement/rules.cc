@@ -18,32 +18,32 @@ std::string pattern(TomlTable& match, std::string_view key) {
   return *text;
 }
 
-void read_match(TomlTable& table, Rule& rule) {
+/// Errors (kInvalid): the rule selects no ops.
+Result<Unit> read_match(TomlTable& table, Rule& rule) {
   auto match = table.table("match");
-  if (!match) {
-    table.fail("", "a rule has no match", "write match = { name = \"^encoder/\" }");
-    return;
-  }
+  if (!match)
+    return invalid(table.where(), "a rule needs 'match', which selects its ops",
+                   "write e.g. match = { name = \"^encoder/\" }");
   rule.match.name = pattern(*match, "name");
   rule.match.type = pattern(*match, "type");
   rule.match.scope = pattern(*match, "scope");
   rule.match.phase = pattern(*match, "phase");
   rule.match.device = pattern(*match, "device");
   if (rule.match.empty())
-    table.fail("match", "has no pattern", "set at least one of name, type, scope, phase and device");
+    return invalid(table.where("match"), "'match' has no pattern",
+                   "give at least one of name, type, scope, phase and device");
+  return Unit{};
 }
 
-void read_action(TomlTable& table, Rule& rule) {
+/// Errors (kInvalid): no action, or several.
+Result<Unit> read_action(TomlTable& table, Rule& rule) {
   const auto pin = table.text("pin");
   const auto allow = table.texts("allow");
   const auto colocate = table.text("colocate");
   const auto with = table.text("colocate_with");
-  if (int{pin.has_value()} + int{allow.has_value()} + int{colocate.has_value()} + int{with.has_value()} !=
-      1) {
-    table.fail("", "a rule needs one of pin, allow, colocate and colocate_with",
-               "write pin = \"cpu:0\"; use a rule per constraint");
-    return;
-  }
+  if (int{pin.has_value()} + int{allow.has_value()} + int{colocate.has_value()} + int{with.has_value()} != 1)
+    return invalid(table.where(), "a rule needs one of pin, allow, colocate and colocate_with",
+                   "write e.g. pin = \"cpu:0\", and one rule per action");
   if (pin) {
     rule.kind = RuleKind::kPin;
     rule.devices = {*pin};
@@ -64,6 +64,7 @@ void read_action(TomlTable& table, Rule& rule) {
       table.fail("colocate_with", "must be \"forward\" or \"input\"",
                  "colocates an op with the first forward op, or the first op, that it reads");
   }
+  return Unit{};
 }
 
 Result<RuleSet> build(TomlDocument document, std::string_view where) {
@@ -71,16 +72,20 @@ Result<RuleSet> build(TomlDocument document, std::string_view where) {
   if (const auto schema = root.text("schema"); schema && *schema != "emplace.rules/1")
     root.fail("schema", "is unknown", "expected \"emplace.rules/1\"");
   RuleSet set;
+  // An incomplete rule usually has a misspelt key, so finish() reports unknown keys first.
+  std::optional<Error> incomplete;
   for (TomlTable& table : root.tables("rule")) {
     Rule rule;
     rule.where = table.where();
-    read_match(table, rule);
-    read_action(table, rule);
+    const Result<Unit> match = read_match(table, rule), action = read_action(table, rule);
+    if (!incomplete && !match) incomplete = match.error();
+    if (!incomplete && !action) incomplete = action.error();
     rule.optional = table.boolean("optional").value_or(false);
     set.rules.push_back(std::move(rule));
   }
   EMPLACE_TRY(document.finish());
-  if (set.rules.empty()) return invalid(where, "has no [[rule]]", "see docs/guide/rules.md");
+  if (incomplete) return *std::move(incomplete);
+  if (set.rules.empty()) return invalid(where, "has no [[rule]]", "docs/guide/rules.md shows some");
   return set;
 }
 

@@ -92,7 +92,7 @@ class Merger {
     std::stable_sort(events_.begin(), events_.end(), [](const Event& a, const Event& b) {
       return std::tie(a.at_ns, a.kind) < std::tie(b.at_ns, b.kind);
     });
-    for (const Event& event : events_) write(event, writer);
+    for (const Event& event : events_) write_event(event, writer);
     std::string aligned;
     for (const std::string& node : by_wall_)
       aligned += (aligned.empty() ? "" : ",") + record::json_text(node);
@@ -170,7 +170,7 @@ class Merger {
     return {resident.track.process, resident.track.track + 1};
   }
 
-  void write(const Event& event, TraceWriter& writer) {
+  void write_event(const Event& event, TraceWriter& writer) {
     const std::int64_t at_ns = event.at_ns - *first_ns_;
     const TraceWriter::Track track = event.resident->track;
     if (event.kind == Event::kFlowBegins) return writer.flow_begins(track, event.flow, at_ns);

@@ -299,8 +299,13 @@ TEST(Rules, ThatCannotBeReadAreRefusedWithTheirLine) {
   EXPECT_THAT(refusal(match + "allow = []\n"), HasSubstr("could not run"));
   EXPECT_THAT(refusal(match + "colocate_with = \"backward\"\n"),
               HasSubstr("must be \"forward\" or \"input\""));
-  EXPECT_THAT(refusal("[[rule]]\npin = \"gpu:0\"\n"), HasSubstr("a rule has no match"));
-  EXPECT_THAT(refusal("[[rule]]\nmatch = {}\npin = \"gpu:0\"\n"), HasSubstr("has no pattern"));
+  EXPECT_THAT(refusal("[[rule]]\npin = \"gpu:0\"\n"), HasSubstr("a rule needs 'match'"));
+  EXPECT_THAT(refusal("[[rule]]\nmatch = {}\npin = \"gpu:0\"\n"),
+              HasSubstr("rules.toml:2: 'match' has no pattern"));
+  EXPECT_THAT(refusal("[[rule]]\nmatch = { nme = \"fc\" }\npin = \"gpu:0\"\n"),
+              HasSubstr("rules.toml:2: unknown key 'nme'; did you mean 'name'?"));
+  EXPECT_THAT(refusal(match + "forbid = [\"gpu:0\"]\n"),
+              HasSubstr("rules.toml:3: unknown key 'forbid'; known keys: match, pin, allow, colocate"));
   EXPECT_THAT(refusal("[[rule]]\nmatch = { name = \"a(b\" }\npin = \"gpu:0\"\n"),
               HasSubstr("rules.toml:2: 'name' is not a regular expression: missing )"));
   EXPECT_THAT(refusal("schema = \"emplace.rules/9\"\n" + match + "pin = \"gpu:0\"\n"),
