@@ -1,12 +1,14 @@
-# CUDA: AUTO takes what is there, ON insists, OFF looks for nothing. Sets EMPLACE_HAS_CUDA.
+# CUDA support. AUTO: use CUDA if it is found; ON: fail if it is missing; OFF: do not look for it. Sets
+# EMPLACE_HAS_CUDA.
 #
-# cudart is linked statically; the driver is asked for at run time, and cuBLASLt and cuDNN are opened with dlopen
-# (executor/cuda/libraries.h): a program that was built with CUDA starts on any machine, and says there what it
-# misses. Linking them would make the loader refuse it, and map half a gigabyte before main() where it does not.
+# cudart is linked statically, the driver is found at run time, and cuBLASLt and cuDNN are opened with dlopen
+# (executor/cuda/libraries.h). So a program built with CUDA starts on any machine and reports what is missing
+# there. Linking the libraries would make the loader fail without them, and map half a gigabyte before main() with
+# them.
 set(EMPLACE_CUDA AUTO CACHE STRING "CUDA executor: AUTO, ON or OFF")
 set_property(CACHE EMPLACE_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(EMPLACE_CUDA_ARCHITECTURES "80-real;90" CACHE STRING
-  "As CMAKE_CUDA_ARCHITECTURES: machine code for 80 and 90, and PTX of 90 for what comes later. Also 75, 86, 89, 100, 120")
+  "CMAKE_CUDA_ARCHITECTURES; default: machine code for 80 and 90, and PTX of 90 for later ones. Also 75, 86, 89, 100, 120")
 set(EMPLACE_HAS_CUDA OFF)
 if(EMPLACE_CUDA STREQUAL "OFF")
   return()
@@ -32,7 +34,7 @@ set(wanted CMAKE_CUDA_COMPILER EMPLACE_CUDA_INCLUDE EMPLACE_CUBLASLT_INCLUDE EMP
 foreach(name ${wanted})
   if(NOT ${name})
     if(EMPLACE_CUDA STREQUAL "ON")
-      message(FATAL_ERROR "EMPLACE_CUDA=ON, but ${name} was not found; install the CUDA toolkit with cuBLAS and cuDNN 9, or name it by -D${name}=…")
+      message(FATAL_ERROR "EMPLACE_CUDA=ON, but ${name} was not found; install the CUDA toolkit with cuBLAS and cuDNN 9, or set -D${name}=…")
     endif()
     message(STATUS "no CUDA executor: ${name} was not found")
     return()
@@ -45,7 +47,7 @@ if(EMPLACE_CCACHE AND NOT CMAKE_CUDA_COMPILER_LAUNCHER)
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${EMPLACE_CCACHE})
 endif()
 enable_language(CUDA)
-if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know that nvcc has C++20.
+if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 lacks the C++20 option of nvcc.
   set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
   set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
 endif()
@@ -53,10 +55,10 @@ set(CMAKE_CUDA_STANDARD 20)
 set(EMPLACE_HAS_CUDA ON)
 message(STATUS "CUDA executor: nvcc ${CMAKE_CUDA_COMPILER_VERSION}, machine code for ${CMAKE_CUDA_ARCHITECTURES}")
 
-# What includes the toolkit's headers, and what its programs link.
+# Include directories and libraries of the CUDA toolkit.
 add_library(emplace_cuda_toolkit INTERFACE)
 target_include_directories(emplace_cuda_toolkit SYSTEM INTERFACE ${EMPLACE_CUDA_INCLUDE} ${EMPLACE_CUBLASLT_INCLUDE}
   ${EMPLACE_CUDNN_INCLUDE})
 target_link_libraries(emplace_cuda_toolkit INTERFACE ${EMPLACE_CUDART} Threads::Threads ${CMAKE_DL_LIBS} rt)
-# Where dlopen looks for cuBLASLt and cuDNN after LD_LIBRARY_PATH: the toolkit that we were built with.
+# Folder in which dlopen looks for cuBLASLt and cuDNN after LD_LIBRARY_PATH: that of the toolkit at build time.
 target_compile_definitions(emplace_cuda_toolkit INTERFACE EMPLACE_CUDA_LIBRARY_DIR="${EMPLACE_CUDA_ROOT}/lib64")

@@ -1,4 +1,4 @@
-# Everything comes from Debian 12 packages; scripts/packages.txt lists them.
+# Dependencies, all from the Debian 12 packages that scripts/packages.txt lists.
 find_package(PkgConfig REQUIRED)
 find_package(Eigen3 3.4 REQUIRED)
 find_package(nlohmann_json REQUIRED)
@@ -26,7 +26,7 @@ find_path(EMPLACE_MSGPACK_INCLUDE msgpack.hpp REQUIRED)
 find_file(EMPLACE_DYGRAPHS dygraph.min.js PATHS /usr/share/javascript/dygraphs NO_DEFAULT_PATH
   DOC "dygraphs 2 (Debian: libjs-dygraphs), embedded into reports")
 if(NOT EMPLACE_DYGRAPHS)
-  message(FATAL_ERROR "dygraph.min.js is not there; install libjs-dygraphs, or name it by -DEMPLACE_DYGRAPHS=FILE")
+  message(FATAL_ERROR "dygraph.min.js was not found; install libjs-dygraphs, or set -DEMPLACE_DYGRAPHS=FILE")
 endif()
 if(EMPLACE_TESTS)
   find_package(GTest REQUIRED)

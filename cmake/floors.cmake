@@ -1,13 +1,14 @@
-# Files of one folder are compiled several at a time: what their headers make of templates is then compiled once, not
-# twelve times. So names without linkage are unique within a folder. Each file includes what it uses all the same: with
-# EMPLACE_TOGETHER=OFF (preset dev, clang-tidy) each is compiled alone.
+# Unity builds: up to twelve files of a folder are compiled together, so that headers and templates are compiled
+# once instead of twelve times. Names without linkage must therefore be unique within a folder. Every file still
+# includes what it uses: EMPLACE_TOGETHER=OFF (preset dev, clang-tidy) compiles each file alone.
 option(EMPLACE_TOGETHER "Compile up to twelve files of a folder at a time" ON)
 function(emplace_compile_together target)
   if(NOT EMPLACE_TOGETHER)
     return()
   endif()
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
-  # A class that hides its State in its source uses names without linkage there; g++ takes that source for a header now.
+  # A class whose State is defined in a source file may use names without linkage there. In a unity build g++
+  # treats that file as a header and warns.
   target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
   foreach(source ${ARGN})
     get_filename_component(folder ${source} ABSOLUTE)
@@ -21,8 +22,8 @@ function(emplace_compile_together target)
   endforeach()
 endfunction()
 
-# emplace_floor(NAME SOURCES… [PUBLIC targets…] [PRIVATE targets…]): one static library per floor.
-# GLUE says that it moves words about and computes nothing: -O1 takes a third less time to compile there.
+# emplace_floor(NAME [GLUE] SOURCES… [PUBLIC targets…] [PRIVATE targets…]): adds one static library, emplace_NAME.
+# GLUE: no hot code; compile at -O1, which takes a third less time.
 function(emplace_floor name)
   cmake_parse_arguments(ARG "GLUE" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
   add_library(emplace_${name} STATIC ${ARG_SOURCES})
@@ -36,9 +37,10 @@ function(emplace_floor name)
   emplace_compile_together(emplace_${name} ${ARG_SOURCES})
 endfunction()
 
-# emplace_test(NAME SOURCES… LINKS…): one GoogleTest program per room, its cases listed to CTest one by one.
-# WHOLE lists the program as one: for hundreds of cases that take less time than a program's start.
-# FIXTURES is where the small real graphs of the tests lie.
+# emplace_test(NAME [WHOLE] [TIMEOUT s] SOURCES… LINKS… [LABELS…]): adds a GoogleTest program; each case is a CTest
+# test.
+# WHOLE: the program is one CTest test, for hundreds of cases that take less time than starting a program.
+# The macro EMPLACE_FIXTURES is the folder of the tests' small graphs. TIMEOUT defaults to 120 s.
 function(emplace_test name)
   cmake_parse_arguments(ARG "WHOLE" "TIMEOUT" "SOURCES;LINKS;LABELS" ${ARGN})
   if(NOT ARG_TIMEOUT)
@@ -60,7 +62,8 @@ function(emplace_test name)
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
 endfunction()
 
-# emplace_bench(NAME SOURCES… LINKS…): a Google Benchmark program, and a tiny run of it as a test so that none rots.
+# emplace_bench(NAME [SMOKE filter] SOURCES… LINKS…): adds a Google Benchmark program, and a short run of it as a
+# test.
 function(emplace_bench name)
   cmake_parse_arguments(ARG "" "SMOKE" "SOURCES;LINKS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
