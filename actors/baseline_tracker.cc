@@ -9,7 +9,7 @@
 namespace emplace::actors {
 namespace {
 
-constexpr Nanos kCheckInterval = std::chrono::milliseconds{250};
+constexpr Nanos kResendInterval = std::chrono::milliseconds{250};
 
 }  // namespace
 
@@ -17,7 +17,7 @@ BaselineTracker::BaselineTracker(TrackerOptions options) : options_{std::move(op
 
 void BaselineTracker::on_start(runtime::Context& context) {
   restart(context);
-  context.after(kCheckInterval, [this, &context] { on_timer(context); });
+  context.after(kResendInterval, [this, &context] { on_timer(context); });
 }
 
 /// Resets the state and reads the log from its first episode.
@@ -32,7 +32,7 @@ void BaselineTracker::restart(runtime::Context& context) {
 
 void BaselineTracker::on_timer(runtime::Context& context) {
   if (const auto asked = log_.due(context.now())) ask(context, *asked);
-  context.after(kCheckInterval, [this, &context] { on_timer(context); });
+  context.after(kResendInterval, [this, &context] { on_timer(context); });
 }
 
 void BaselineTracker::ask(runtime::Context& context, const runtime::LogFollower::Ask& asked) {

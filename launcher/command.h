@@ -29,6 +29,8 @@ class Command {
   virtual ~Command() = default;
   virtual std::string_view name() const = 0;
   virtual std::string_view summary() const = 0;  ///< One line of `emplace --help`.
+  /// A command line that works from a checkout, for the command's own --help; empty: none is shown.
+  virtual std::string_view example() const { return {}; }
   /// Declares the command's own options; the common ones (--json, --quiet, --log-level, --seed) are declared
   /// elsewhere.
   virtual void declare(Options& options) = 0;

@@ -16,6 +16,9 @@ class Bound final : public Command {
   std::string_view summary() const override {
     return "Print a proven lower bound of the step time, and which bound it is";
   }
+  std::string_view example() const override {
+    return "emplace bound configs/graphs/nmt-2layer-bs64.json.gz --devices configs/devices/quickstart.toml";
+  }
   void declare(Options& options) override { declare_inputs(options, inputs_); }
   Result<ExitStatus> run(Console& console) override {
     EMPLACE_TRY_ASSIGN(const auto inputs, open_inputs(inputs_));

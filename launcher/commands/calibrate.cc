@@ -18,6 +18,7 @@
 #include "launcher/calibration/study.h"
 #include "launcher/commands/commands.h"
 #include "launcher/commands/graph_options.h"
+#include "launcher/commands/progress_view.h"
 #include "launcher/commands/results.h"
 #include "launcher/session/stop_signal.h"
 #include "launcher/settings/host_facts.h"
@@ -33,6 +34,10 @@ class Calibrate final : public Command {
   std::string_view name() const override { return "calibrate"; }
   std::string_view summary() const override {
     return "Measure the costs of ops and transfers on this machine and write a device file";
+  }
+  std::string_view example() const override {
+    return "emplace calibrate tests/fixtures/graphs/cifar10_cnn-bs4.json.gz --rounds 2 --placements 4 -o "
+           "here.toml";
   }
   void declare(Options& options) override {
     options.operands("GRAPH", graphs_, "Graph files whose ops are measured")
@@ -108,9 +113,10 @@ Result<ExitStatus> Calibrate::run(Console& console) {
 
   CostLedger ledger;
   const SystemClock clock;
-  LiveView view = console.live_view(clock);
-  StudyOptions options{placements_, rounds_, console.seed(),
-                       [&](const std::string& what) { view.show({}, what); }};
+  ProgressView view{console, clock};
+  StudyOptions options{placements_, rounds_, console.seed(), [&](const std::string& what) {
+                         view.show([&] { return ProgressFacts{.activity = what, .has_best = false}; });
+                       }};
   for (StudiedGraph& one : studied) {
     const auto executor = make_process_executor(executor_, one.graph, devices, request);
     auto done = study(one, devices, *executor, options);
@@ -118,7 +124,7 @@ Result<ExitStatus> Calibrate::run(Console& console) {
     if (!done) return done.error();
     ledger.add(one.graph, one.profile());
   }
-  view.show({}, "fit");
+  view.show([] { return ProgressFacts{.activity = "fit", .has_best = false}; });
   EMPLACE_TRY_ASSIGN(const auto fit, fit_and_predict(studied, devices, ledger));
   view.clear();
 

@@ -14,6 +14,7 @@
 #include "launcher/commands/commands.h"
 #include "launcher/commands/graph_options.h"
 #include "launcher/commands/learned_method.h"
+#include "launcher/commands/progress_view.h"
 #include "launcher/commands/results.h"
 #include "placement/bounds/proven_bound.h"
 #include "placement/machine/cost_model.h"
@@ -27,6 +28,10 @@ class Compare final : public Command {
   std::string_view name() const override { return "compare"; }
   std::string_view summary() const override {
     return "Compare methods: step time, memory, traffic, gap to the lower bound";
+  }
+  std::string_view example() const override {
+    return "emplace compare configs/graphs/nmt-2layer-bs64.json.gz --devices configs/devices/quickstart.toml "
+           "--methods expert,scotch,heft";
   }
   void declare(Options& options) override {
     declare_inputs(options, inputs_);
@@ -176,13 +181,13 @@ Result<ExitStatus> Compare::run(Console& console) {
   const auto model = make_model(inputs.graph, inputs.devices, judge);
   const CostTable costs{inputs.graph, inputs.devices};
   const StopSignal stop;
-  LiveView view = console.live_view(clock);
-  WatchedExecutor executor{*model, view, stop};
+  ProgressView view{console, clock};
+  const double bound_s =
+      proven_bound(inputs.graph, inputs.devices, inputs.constraints, judge.objective).seconds;
+  WatchedExecutor executor{*model, view, stop, 0, bound_s};
   Problem problem{inputs.graph, inputs.devices, inputs.constraints, costs, console.seed(), judge.objective};
   problem.limits.evaluations = evaluations_;
   problem.limits.stopped = [&] { return executor.stopped(); };
-  const double bound_s =
-      proven_bound(inputs.graph, inputs.devices, inputs.constraints, judge.objective).seconds;
   std::vector<record::TableRow> rows;
   for (const Method* method : methods) {
     executor.start(fmt::format("{} ({} of {})", method->name(), rows.size() + 1, methods.size()));

@@ -255,6 +255,7 @@ class Doctor final : public Command {
   std::string_view summary() const override {
     return "Check this machine: what it offers, what is missing and how to fix it";
   }
+  std::string_view example() const override { return "emplace doctor"; }
   void declare(Options&) override {}
   Result<ExitStatus> run(Console& console) override {
     const std::vector<Finding> findings = all_findings();

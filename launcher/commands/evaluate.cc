@@ -29,6 +29,10 @@ class Evaluate final : public Command {
  public:
   std::string_view name() const override { return "evaluate"; }
   std::string_view summary() const override { return "Measure one placement"; }
+  std::string_view example() const override {
+    return "emplace evaluate configs/graphs/nmt-2layer-bs64.json.gz placement.json --devices "
+           "configs/devices/quickstart.toml";
+  }
   void declare(Options& options) override {
     declare_inputs(options, inputs_);
     options.operand("PLACEMENT", placement_, "Placement file");

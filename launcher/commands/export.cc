@@ -42,6 +42,10 @@ class Export final : public Command {
   std::string_view summary() const override {
     return "Write a placement, or the measurements of a run, in the format of another tool";
   }
+  std::string_view example() const override {
+    return "emplace export placement.json --graph configs/graphs/nmt-2layer-bs64.json.gz --to csv -o "
+           "placement.csv";
+  }
   void declare(Options& options) override {
     options.operand("WHAT", what_, "Placement file, or run directory")
         .required(

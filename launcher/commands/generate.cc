@@ -37,6 +37,9 @@ class Generate final : public Command {
   std::string_view summary() const override {
     return "Generate a model of the papers, or random graphs of a family (cifar10, ptb, nmt)";
   }
+  std::string_view example() const override {
+    return "emplace generate rnnlm --layers 1 --steps 10 --training -o rnnlm.json.gz";
+  }
   void declare(Options& options) override {
     options
         .operand(

@@ -112,6 +112,10 @@ class Inspect final : public Command {
   std::string_view summary() const override {
     return "Print ops, edges, op types, bytes, flops, groups and the critical path of a graph";
   }
+  std::string_view example() const override {
+    return "emplace inspect configs/graphs/cifar10_cnn-bs32.json.gz --devices "
+           "configs/devices/quickstart.toml";
+  }
   void declare(Options& options) override {
     options.operand("GRAPH", graph_, "Graph file")
         .option("--devices,-d", devices_, "Device file; adds times and the critical path (default: none)");

@@ -16,6 +16,7 @@ class Join final : public Command {
  public:
   std::string_view name() const override { return "join"; }
   std::string_view summary() const override { return "Add this machine's executors to a run"; }
+  std::string_view example() const override { return "emplace join runs/local --executors 2"; }
   void declare(Options& options) override {
     access_.declare(options);
     options

@@ -20,6 +20,7 @@
 #include "launcher/commands/commands.h"
 #include "launcher/commands/graph_options.h"
 #include "launcher/commands/learned_method.h"
+#include "launcher/commands/progress_view.h"
 #include "launcher/commands/results.h"
 #include "launcher/settings/config.h"
 #include "placement/bounds/proven_bound.h"
@@ -33,6 +34,10 @@ class Place final : public Command {
  public:
   std::string_view name() const override { return "place"; }
   std::string_view summary() const override { return "Find a placement for one graph"; }
+  std::string_view example() const override {
+    return "emplace place configs/graphs/nmt-2layer-bs64.json.gz --devices configs/devices/quickstart.toml "
+           "--budget 3s -o placement.json";
+  }
   void declare(Options& options) override {
     declare_inputs(options, inputs_);
     options.option(
@@ -232,10 +237,11 @@ Result<ExitStatus> Place::run(Console& console) {
   const auto model = make_model(inputs.graph, inputs.devices, inputs.judge);
   const SystemClock clock;
   const StopSignal stop;
-  LiveView view = console.live_view(clock);
-  WatchedExecutor executor{*model, view, stop};
+  ProgressView view{console, clock};
   const ProvenBound bound =
       proven_bound(inputs.graph, inputs.devices, inputs.constraints, inputs.judge.objective);
+  const bool timed = method_ == "auto" || !budget_.empty();
+  WatchedExecutor executor{*model, view, stop, timed ? (budget_.empty() ? 30 : seconds) : 0, bound.seconds};
   const Nanos start = clock.now();
   // With --policy the searches of auto run only if a budget is given.
   const bool by_policy = !policy_.empty() && (method_ != "auto" || budget_.empty());

@@ -14,6 +14,7 @@
 #include "base/text/words.h"
 #include "base/units.h"
 #include "launcher/commands/commands.h"
+#include "launcher/commands/progress_view.h"
 #include "launcher/commands/replay_learn.h"
 #include "launcher/commands/results.h"
 #include "launcher/replay/remeasure.h"
@@ -36,6 +37,7 @@ class Replay final : public Command {
     return "Repeat a run's updates from its log bit for bit, learn another policy from it, or measure it "
            "again";
   }
+  std::string_view example() const override { return "emplace replay runs/nmt --verify"; }
   void declare(Options& options) override {
     options.operand("RUN", run_dir_, "Run directory, or the folder in it of a further start")
         .flag("--verify", verify_, "Compare parameters and advantages with the log; exit 4 if they differ")
@@ -129,7 +131,7 @@ Result<ExitStatus> Replay::replay_updates(Console& console, LoggedRun& run) cons
   EMPLACE_TRY_ASSIGN(const auto speed, this->speed());
   const SystemClock clock;
   const StopSignal stop;
-  LiveView view = console.live_view(clock);
+  ProgressView view{console, clock};
   const Nanos started = clock.now();
   std::int64_t first_ns = 0;
   const auto report = replay(run, {from_, to_}, clock, [&](const ReplayedUpdate& now) {
@@ -138,12 +140,10 @@ Result<ExitStatus> Replay::replay_updates(Console& console, LoggedRun& run) cons
       const Nanos due{static_cast<std::int64_t>(static_cast<double>(now.wall_ns - first_ns) / speed)};
       wait_for(due - (clock.now() - started), stop);
     }
-    if (view.due()) {
-      const std::string line = fmt::format(
-          "update {} of {}{}", now.update, now.updates,
-          now.best_step_time_s > 0 ? ", best so far " + format_seconds(now.best_step_time_s) : "");
-      view.show(std::array{line}, line);
-    }
+    view.show([&] {
+      return ProgressFacts{.activity = fmt::format("update {} of {}", now.update, now.updates),
+                           .best_s = now.best_step_time_s};
+    });
     return stop.received() == 0;
   });
   view.clear();
@@ -231,15 +231,17 @@ Json remeasured_json(const Remeasured& r) {
 Result<ExitStatus> Replay::measure_again(Console& console, LoggedRun& run) const {
   const SystemClock clock;
   const StopSignal stop;
-  LiveView view = console.live_view(clock);
+  ProgressView view{console, clock};
   const std::int64_t started = clock.wall().count();
   RemeasureRequest request{remeasure_, devices_, dispatch_, count_, from_, to_};
   request.process = process_request_of(run.config);
   request.process.chaos.clear();
   request.process.interrupted = [&] { return stop.received() != 0; };
   auto remeasured = remeasure(run, request, [&](std::uint64_t done, std::uint64_t of) {
-    const std::string line = fmt::format("{}: {} of {} placements", remeasure_, done, of);
-    if (view.due()) view.show(std::array{line}, line);
+    view.show([&] {
+      return ProgressFacts{.activity = fmt::format("{}: {} of {} placements", remeasure_, done, of),
+                           .has_best = false};
+    });
     return stop.received() == 0;
   });
   view.clear();

@@ -1,4 +1,5 @@
 #include "launcher/commands/replay_learn.h"
+#include "launcher/commands/progress_view.h"
 
 #include <fmt/core.h>
 
@@ -59,14 +60,15 @@ std::string learned_text(const LearnReport& r) {
 Result<ExitStatus> learn_and_print(Console& console, LoggedRun& run, const LearnFromLogRequest& request) {
   const SystemClock clock;
   const StopSignal stop;
-  LiveView view = console.live_view(clock);
+  ProgressView view{console, clock};
   const auto report = learn_from_log(run, request, clock, [&](const LearnProgress& now) {
-    if (view.due()) {
-      std::string line = fmt::format("episode {} of {}", now.seq, now.last_seq);
-      if (now.passes > 1) line += fmt::format(", pass {} of {}", now.pass, now.passes);
-      line += fmt::format(", {} updates", now.updates);
-      view.show(std::array{line}, line);
-    }
+    view.show([&] {
+      std::string details = fmt::format("{} updates", now.updates);
+      if (now.passes > 1) details += fmt::format("  pass {} of {}", now.pass, now.passes);
+      return ProgressFacts{.activity = fmt::format("episode {} of {}", now.seq, now.last_seq),
+                           .has_best = false,
+                           .details = std::move(details)};
+    });
     return stop.received() == 0;
   });
   view.clear();

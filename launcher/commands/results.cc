@@ -164,21 +164,24 @@ std::string slower_than_single(double step_time_s, const std::optional<SingleBes
 }
 
 void WatchedExecutor::start(std::string what, bool polls) {
-  what_ = std::move(what);
+  shown_.activity = std::move(what);
   polls_ = polls;
   evaluations_ = 0;
 }
 
 void WatchedExecutor::record_value(double seconds) {
-  if (best_s_ == 0 || seconds < best_s_) best_s_ = seconds;
+  if (shown_.best_s == 0 || seconds < shown_.best_s) shown_.best_s = seconds;
+  // Searches poll; what other methods find is what the best is compared with.
+  if (polls_ || (shown_.heuristic_s > 0 && seconds >= shown_.heuristic_s)) return;
+  shown_.heuristic = shown_.activity.substr(0, shown_.activity.find(' '));
+  shown_.heuristic_s = seconds;
 }
 
 bool WatchedExecutor::stopped() {
-  if (view_.due()) {
-    const std::string line = what_ + (evaluations_ > 0 ? fmt::format(": {} evaluations", evaluations_) : "") +
-                             (best_s_ > 0 ? ", best " + format_seconds(best_s_) : "");
-    view_.show(std::array{line}, line);
-  }
+  view_.show([&] {
+    shown_.details = evaluations_ > 0 ? fmt::format("{} evaluations", evaluations_) : "";
+    return shown_;
+  });
   return stop_.received() != 0;
 }
 

@@ -8,6 +8,7 @@
 #include "executor/executor.h"
 #include "heuristics/method.h"
 #include "launcher/command.h"
+#include "launcher/commands/progress_view.h"
 #include "launcher/console.h"
 #include "launcher/session/stop_signal.h"
 #include "launcher/settings/inputs.h"
@@ -62,8 +63,13 @@ std::string slower_than_single(double step_time_s, const std::optional<SingleBes
 /// An executor that shows a method's progress and stops it (kRunFailed) when a signal arrives.
 class WatchedExecutor final : public Executor {
  public:
-  WatchedExecutor(Executor& executor, LiveView& view, const StopSignal& stop)
-      : executor_{executor}, view_{view}, stop_{stop} {}
+  /// `budget_s`: 0 if there is no limit. `bound_s`: a proven lower bound of the objective [s]; 0: unknown.
+  WatchedExecutor(Executor& executor, ProgressView& view, const StopSignal& stop, double budget_s,
+                  double bound_s)
+      : executor_{executor}, view_{view}, stop_{stop} {
+    shown_.budget_s = budget_s;
+    shown_.bound_s = bound_s;
+  }
   /// Starts progress of a method, shown as `what`, e.g. "random (3 of 6)". With `polls`, the method itself
   /// polls stopped() and ends with its best result, so measure() never fails because of a signal.
   void start(std::string what, bool polls = false);
@@ -76,12 +82,11 @@ class WatchedExecutor final : public Executor {
 
  private:
   Executor& executor_;
-  LiveView& view_;
+  ProgressView& view_;
   const StopSignal& stop_;
-  std::string what_;
+  ProgressFacts shown_;
   bool polls_ = false;
   std::uint64_t evaluations_ = 0;
-  double best_s_ = 0;  // Best objective so far; 0: no placement fits yet.
 };
 
 /// Returns the exit status after a clean stop by `signal`.

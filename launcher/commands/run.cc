@@ -27,6 +27,9 @@ class Run final : public Command {
   std::string_view summary() const override {
     return "Start every actor of a config and learn until the budget is spent";
   }
+  std::string_view example() const override {
+    return "emplace run configs/quickstart.toml --budget 6s --run-dir runs/nmt";
+  }
   void declare(Options& options) override {
     options.optional_operand("CONFIG", given_.config, "Config file; configs/reference.toml lists every key")
         .option("--cluster", given_.cluster,

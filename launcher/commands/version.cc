@@ -13,6 +13,7 @@ class Version final : public Command {
   std::string_view summary() const override {
     return "Print version, build type and the optional parts that are built in";
   }
+  std::string_view example() const override { return "emplace version"; }
   void declare(Options&) override {}
   Result<ExitStatus> run(Console& console) override {
     const BuildInfo& info = build_info();

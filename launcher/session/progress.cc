@@ -1,11 +1,11 @@
 #include "launcher/session/progress.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cstdlib>
 
-#include "base/units.h"
+#include "launcher/session/progress_text.h"
 
 namespace emplace::launcher {
 namespace {
@@ -17,12 +17,12 @@ constexpr double kShownWait_s = 1;  // Shorter waits are not shown.
 /// Returns the dispatcher's lease counts, with a remark if they do not add up.
 std::string lease_text(const messages::LeaseCounts& leases) {
   const std::uint64_t known = leases.counted + leases.open + leases.expired + leases.refused;
-  std::string text = "  leases " + std::to_string(leases.issued);
+  std::string text = "leases " + std::to_string(leases.issued);
   if (leases.open > 0) text += ", " + std::to_string(leases.open) + " open";
   if (leases.expired > 0) text += ", " + std::to_string(leases.expired) + " expired";
   if (leases.refused > 0) text += ", " + std::to_string(leases.refused) + " refused";
   if (leases.issued != known) text += " (" + std::to_string(known) + " accounted for)";
-  return leases.issued == 0 ? "" : text;
+  return text;
 }
 
 }  // namespace
@@ -32,26 +32,30 @@ std::string progress_line(const ShownStart& start, const messages::RunProgress& 
   const messages::RecordProgress& record = progress.record;
   double best = dispatch.best_step_time_s;
   if (start.recorded_best_s > 0 && !(best > 0 && best <= start.recorded_best_s)) best = start.recorded_best_s;
-  std::string line = start.name + "  " + format_seconds(dispatch.elapsed_s) + "  best " +
-                     (best > 0 ? format_seconds(best) : std::string{"none yet"});
-  if (best > 0 && start.baseline_s > 0)
-    line += fmt::format(" ({:+.1f} % vs. the best baseline)", (best / start.baseline_s - 1) * 100);
-  line +=
-      "  updates " + std::to_string(record.updates) + "  placements " + std::to_string(dispatch.measurements);
+  std::vector<std::string> details{fmt::format("updates {}", record.updates),
+                                   fmt::format("placements {}", dispatch.measurements)};
   if (dispatch.measurements > 0)
-    line += "  fit " + std::to_string(100 * dispatch.valid / dispatch.measurements) + " %";
+    details.push_back(fmt::format("fit {} %", 100 * dispatch.valid / dispatch.measurements));
   if (!dispatch.executors.empty()) {
-    line += "  executors " + std::to_string(dispatch.executors.size());
+    details.push_back(fmt::format("executors {}", dispatch.executors.size()));
   } else if (dispatch.elapsed_s >= kShownWait_s && dispatch.ending.empty()) {
-    line += "  waiting for executors";
+    details.emplace_back("waiting for executors");
   }
-  if (record.staleness > 0) line += fmt::format("  staleness {:.1f}", record.staleness);
-  line += lease_text(dispatch.leases);
+  if (record.staleness > 0) details.push_back(fmt::format("staleness {:.1f}", record.staleness));
+  if (dispatch.leases.issued > 0) details.push_back(lease_text(dispatch.leases));
   if (record.disk_waits_s >= kShownWait_s)
-    line += fmt::format("  waiting for the disk for {:.0f} s", record.disk_waits_s);
+    details.push_back(fmt::format("waiting for the disk for {:.0f} s", record.disk_waits_s));
   for (std::size_t i = 0; i < start.restarts.size(); ++i)
-    if (start.restarts[i] > 0) line += fmt::format("  {} restarted {}x", start.nodes[i], start.restarts[i]);
-  return line;
+    if (start.restarts[i] > 0)
+      details.push_back(fmt::format("{} restarted {}x", start.nodes[i], start.restarts[i]));
+  return progress_text({.activity = start.name,
+                        .elapsed_s = dispatch.elapsed_s,
+                        .budget_s = start.budget_s,
+                        .best_s = best,
+                        .heuristic = start.baseline,
+                        .heuristic_s = start.baseline_s,
+                        .bound_s = start.bound_s,
+                        .details = fmt::format("{}", fmt::join(details, "  "))});
 }
 
 Progress::Progress(int fd, bool quiet, const Clock& clock)

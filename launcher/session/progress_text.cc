@@ -7,8 +7,8 @@
 namespace emplace::launcher {
 
 std::string progress_text(const ProgressFacts& facts) {
-  std::string text = facts.activity + "  " + format_seconds(facts.elapsed_s);
-  if (facts.budget_s > 0) text += " of " + format_seconds(facts.budget_s);
+  std::string text = fmt::format("{}  {:.1f} s", facts.activity, facts.elapsed_s);
+  if (facts.budget_s > 0) text += fmt::format(" of {:.1f} s", facts.budget_s);
   if (facts.has_best && facts.best_s > 0) {
     text += "  best " + format_seconds(facts.best_s);
     std::string compared;

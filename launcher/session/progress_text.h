@@ -17,7 +17,7 @@ struct ProgressFacts {
   std::string details;     ///< Counts of the command, last in the line; may be empty.
 };
 
-/// "anneal  12.30 s of 30.00 s  best 425.2 ms (-5.0 % vs scotch, 12.1 % above the bound)  8124 evaluations".
+/// "anneal  12.3 s of 30.0 s  best 425.2 ms (-5.0 % vs scotch, 12.1 % above the bound)  8124 evaluations".
 /// Numbers that are not finite count as unknown.
 std::string progress_text(const ProgressFacts& facts);
 

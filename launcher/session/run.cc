@@ -91,14 +91,16 @@ double recorded_best(const Start& start) {
 
 /// Runs the processes of a start until it ends; a process that dies is restarted and continues.
 Result<int> run_start(Outcome& outcome, const Topology& topology, const record::LaunchLock& lock,
-                      double baseline_s, Progress& progress, const Clock& clock) {
+                      ShownStart shown, Progress& progress, const Clock& clock) {
   const Nanos started = clock.now();
   const auto elapsed = [&] { return std::chrono::duration<double>(clock.now() - started).count(); };
   const Start& start = outcome.start;
   for (const std::string& socket : {topology.endpoint, topology.beside})
     if (const auto file = socket_of(socket); !file.empty())
       EMPLACE_TRY(record::make_private_folder(file.parent_path()));
-  const double recorded_best_s = start.resume ? recorded_best(start) : 0;
+  shown.name = start.name;
+  shown.budget_s = start.budget_s;
+  if (start.resume) shown.recorded_best_s = recorded_best(start);
   std::string endpoint = topology.endpoint;
   outcome.restarts.assign(topology.members.size(), 0);
   Supervised supervised;
@@ -107,6 +109,7 @@ Result<int> run_start(Outcome& outcome, const Topology& topology, const record::
     supervised.children.push_back(child_of(member));
     outcome.nodes.push_back(supervised.children.back().name);
   }
+  shown.nodes = outcome.nodes;
   supervised.program = [&](std::size_t i) {
     const double left = start.budget_s == 0 ? 0 : std::max(0.1, start.budget_s - elapsed());
     return program_of(topology, topology.members[i], start, endpoint, left, outcome.restarts[i]);
@@ -125,8 +128,8 @@ Result<int> run_start(Outcome& outcome, const Topology& topology, const record::
     outcome.progress = *std::move(reported);
     // Best effort: the next progress line writes the file again.
     if (lock.held()) (void)write_file(start.directory / "metrics.prom", metrics_text(outcome.progress));
-    progress.show({start.name, outcome.nodes, outcome.restarts, baseline_s, recorded_best_s},
-                  outcome.progress);
+    shown.restarts = outcome.restarts;
+    progress.show(shown, outcome.progress);
   };
   supervised.on_death = [&](std::size_t i, const std::string& note) {
     ++outcome.restarts[i];
@@ -214,13 +217,18 @@ Result<Unit> run_starts(RunSummary& summary, const RunPlan& plan, const LockedRu
   const RunConfig& config = plan.order.config;
   // Baselines are simulated; times of real devices are not comparable with them.
   const bool comparable = config.executor.kind != "cpu" && config.executor.kind != "cuda";
-  const double baseline_s =
-      comparable && summary.baselines.size() == 1 ? summary.baselines.front().best_step_time_s() : 0;
+  ShownStart shown;
+  if (comparable && summary.baselines.size() == 1) {
+    const Baselines& baselines = summary.baselines.front();
+    if (baselines.best) shown.baseline = baselines.rows[*baselines.best].method;
+    shown.baseline_s = baselines.best_step_time_s();
+    shown.bound_s = baselines.bound.seconds;
+  }
   for (const Start& start : locked.starts) {
     Outcome outcome;
     outcome.start = start;
     EMPLACE_TRY(prepare_start(config, *plan.task, outcome.start, summary.baselines, clock));
-    const auto ended = run_start(outcome, plan.topology, locked.lock, baseline_s, progress, clock);
+    const auto ended = run_start(outcome, plan.topology, locked.lock, shown, progress, clock);
     if (!ended) {
       const bool first = &start == &locked.starts.front();
       if (locked.fresh && first && ended.error().code == Errc::kInvalid)

@@ -58,7 +58,7 @@ TEST(Config, ReferenceIsExactlyTheTableOfOptions) {
     if (std::getenv("EMPLACE_WRITE_REFERENCE") != nullptr) {
       ASSERT_TRUE(write_file(path, text).ok());
     }
-    EXPECT_EQ(file_text(path), text) << "EMPLACE_WRITE_REFERENCE=1 config_test writes it anew";
+    EXPECT_EQ(file_text(path), text) << "EMPLACE_WRITE_REFERENCE=1 config_test writes it again";
   }
 }
 

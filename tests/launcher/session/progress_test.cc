@@ -9,6 +9,7 @@
 
 #include "launcher/cluster/node_lines.h"
 #include "launcher/session/metrics.h"
+#include "launcher/session/progress_text.h"
 
 namespace emplace::launcher {
 namespace {
@@ -17,7 +18,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-const ShownStart kStart{"scratch", {"head", "recorder"}, {0, 2}, 0.5};
+const ShownStart kStart{"scratch", {"head", "recorder"}, {0, 2}, 30, "expert", 0.5, 0.2};
 
 messages::RunProgress progress(double elapsed_s, std::size_t executors = 0) {
   messages::RunProgress p;
@@ -34,7 +35,8 @@ TEST(ProgressLine, SaysHowItGoes) {
   now.record.updates = 3;
   EXPECT_EQ(
       progress_line(kStart, now),
-      "scratch  12.50 s  best 250.0 ms (-50.0 % vs. the best baseline)  updates 3  placements 8  fit 50 %  "
+      "scratch  12.5 s of 30.0 s  best 250.0 ms (-50.0 % vs expert, 25.0 % above the bound)  updates 3  "
+      "placements 8  fit 50 %  "
       "executors 2  recorder restarted 2x");
 }
 
@@ -83,6 +85,22 @@ TEST(ProgressLine, SaysThatItWaitsForTheDisk) {
   EXPECT_THAT(progress_line(kStart, now), HasSubstr("  waiting for the disk for 12 s"));
   now.record.disk_waits_s = 0.02;
   EXPECT_THAT(progress_line(kStart, now), Not(HasSubstr("disk"))) << "a commit takes a moment";
+}
+
+TEST(ProgressText, HasTheTimeTheBestAndWhatItIsComparedWith) {
+  EXPECT_EQ(
+      progress_text({.activity = "anneal",
+                     .elapsed_s = 12.3,
+                     .budget_s = 30,
+                     .best_s = 0.19,
+                     .heuristic = "scotch",
+                     .heuristic_s = 0.2,
+                     .bound_s = 0.1,
+                     .details = "8124 evaluations"}),
+      "anneal  12.3 s of 30.0 s  best 190.0 ms (-5.0 % vs scotch, 90.0 % above the bound)  8124 evaluations");
+  EXPECT_EQ(progress_text({.activity = "fit", .elapsed_s = 2, .has_best = false}), "fit  2.0 s");
+  EXPECT_EQ(progress_text({.activity = "update 1 of 9", .best_s = kNan}),
+            "update 1 of 9  0.0 s  best none yet");
 }
 
 TEST(Metrics, HaveEveryCounterOnce) {
