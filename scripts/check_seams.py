@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""The world comes in by five seams: clock, randomness, transport, disk, processes (and threads, which are a clock of their own).
+"""Checks that code reaches the outside world only through five seams: clock, randomness, transport, disk and processes (and
+threads, whose timing acts as a clock).
 
-    usage: scripts/check_seams.py [TREE]      (default: the repository that this script lies in)
+    usage: scripts/check_seams.py [TREE]      (default: the repository of this script)
 
-Fails, naming file and line, where a source reaches past them: everything else gets Clock, Rng, Context and RunWriter injected (of processes: ChildProcess), or
-the simulated world (tests/sim) could not stand in for the real one and no seed would be a reproduction. The few files that are
-the real thing stand in scripts/seams.txt with their reasons; a line there that nothing needs any more fails too. Tests and
-benches may do as they like, except for sleeping.
+Reports, with file and line, sources that bypass the seams. All other code gets Clock, Rng, Context, RunWriter or ChildProcess
+injected, so that the simulated world (tests/sim) can replace the real one and a seed reproduces a run. The files that implement
+a seam are in scripts/seams.txt with their reasons; unused lines there are reported too. Tests and benchmarks may use anything
+but sleeping.
 """
 
 import re
@@ -29,12 +30,12 @@ SEAMS = {
                r"|(?<![\w.>:])(?:::)?(?:kill|killpg|tgkill|fork|vfork|clone|clone3|waitpid|waitid|wait3|wait4|popen|system"
                r"|execl|execlp|execle|execv|execvp|execve|execvpe|fexecve|pidfd_\w+)\s*\(",
 }
-# Of the folders that are not part of a program.
+# Seams that folders outside of the programs may bypass.
 OUTSIDE = {"tests": {"clock", "thread", "transport", "disk", "random", "process"}, "bench": set(SEAMS)}
 
 
 def read_table(path):
-    """(seam, file or folder/) to the line that permits it."""
+    """Returns (seam, file or folder/) -> number of the line that permits it."""
     table = {}
     for number, line in enumerate(path.read_text().splitlines(), 1):
         entry, _, reason = line.partition("#")
@@ -48,7 +49,7 @@ def read_table(path):
 
 
 def without_comments(text):
-    """The same lines with comments and string contents blanked, so that words in them do not count."""
+    """Returns the text with comments and strings blanked, so that words in them are not found."""
     blank = lambda match: re.sub(r"[^\n]", " ", match.group(0))
     return re.sub(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', blank, text, flags=re.S)
 
@@ -68,8 +69,8 @@ def check(tree, table, files):
                 permits = [key for key in table if key[0] == seam and (name == key[1] or key[1].endswith("/") and name.startswith(key[1]))]
                 used.update(permits)
                 if not permits:
-                    yield (f"{name}:{number}: uses {found.group(0).strip(' (')} ({seam}); take Clock, Rng, Context, RunWriter or ChildProcess instead, "
-                           "or say in scripts/seams.txt why this file is the real thing")
+                    yield (f"{name}:{number}: uses {found.group(0).strip(' (')} ({seam}); use Clock, Rng, Context, RunWriter or ChildProcess instead, "
+                           "or add the file to scripts/seams.txt with a reason")
     for key in sorted(table.keys() - used):
         yield f"scripts/seams.txt:{table[key]}: {key[1]} does not need {key[0]} any more; take the line away"
 
@@ -78,7 +79,7 @@ def main():
     tree = source_tree.tree_asked_for()
     table = read_table(tree / "scripts" / "seams.txt")
     files = source_tree.sources_in(source_tree.folders_of(tree))
-    return source_tree.verdict(tree, files, check(tree, table, files), "all past the seams named")
+    return source_tree.verdict(tree, files, check(tree, table, files), "every use of a seam is listed")
 
 
 if __name__ == "__main__":

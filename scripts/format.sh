@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Formats every C++ and CUDA source by .clang-format. Versions of clang-format differ; Debian 12's is the one that counts.
-#   usage: scripts/format.sh [--check]      (--check changes nothing and fails on a file that is not formatted)
+# Formats every C++ and CUDA source with .clang-format. Requires version 14 (Debian 12): other versions format differently.
+#   usage: scripts/format.sh [--check]      (--check changes nothing and fails if a file is not formatted)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 case "${1:-}" in

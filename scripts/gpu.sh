@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Everything that only a GPU can answer, in under ten minutes. Two halves, which may be on two machines:
-#   scripts/gpu.sh --bundle DIR [BUILD]   here: builds the program and puts it, its fixtures and its graphs into DIR (< 64 MiB)
-#   DIR/gpu.sh --run [SECONDS]            there: needs the CUDA toolkit's libraries and cuDNN 9, nothing else of ours;
-#                                         results are files in $OUT, or ./gpu-results. Checks that find no time are left out.
+# Runs all checks that need a GPU, in under ten minutes. Two steps, which may run on different machines:
+#   scripts/gpu.sh --bundle DIR [BUILD]   builds the program and copies it, its fixtures and its graphs into DIR (< 64 MiB)
+#   DIR/gpu.sh --run [SECONDS]            runs the checks; needs only the CUDA toolkit's libraries and cuDNN 9. Writes results
+#                                         to $OUT, or ./gpu-results. Default: 570 s; checks beyond the limit are skipped.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
 bundle() {
   local dir=$1 build=${2:-build/release} name
   cd "$here/.."
-  local program=${EMPLACE_GPU_CHECK:-}  # Set: it was built already.
+  local program=${EMPLACE_GPU_CHECK:-}  # If set, the path of a program that is already built.
   if [ -z "$program" ]; then
     if [ ! -f "$build/CMakeCache.txt" ]; then cmake --preset release -DEMPLACE_TESTS=ON; fi
     cmake --build "$build" --target emplace-gpu-check
@@ -25,16 +25,16 @@ bundle() {
   done
   local left
   left=$(ldd "$dir/emplace-gpu-check" | grep -Ev 'linux-vdso|ld-linux|libc\.so|libm\.so|libdl\.so|librt\.so|libpthread\.so' || true)
-  if [ -n "$left" ]; then echo "error: the program needs more than glibc: $left" >&2; exit 1; fi
+  if [ -n "$left" ]; then echo "error: gpu: the program needs libraries other than glibc: $left" >&2; exit 1; fi
   local bytes
   bytes=$(du -sb "$dir" | cut -f1)
-  if [ "$bytes" -ge $((64 << 20)) ]; then echo "error: $dir has $bytes bytes, 64 MiB is the limit" >&2; exit 1; fi
-  echo "$dir: $bytes bytes; there: $dir/gpu.sh --run"
+  if [ "$bytes" -ge $((64 << 20)) ]; then echo "error: gpu: $dir has $bytes bytes; the limit is 64 MiB" >&2; exit 1; fi
+  echo "$dir: $bytes bytes; on the GPU machine run $dir/gpu.sh --run"
 }
 
 run() {
   local seconds=${1:-570} out=${OUT:-gpu-results} found
-  # cuDNN and cuBLASLt lie in the toolkit, or where Python's packages put them.
+  # cuDNN and cuBLASLt are in the toolkit, or in Python packages.
   for found in /usr/local/cuda*/lib64 /usr/lib/x86_64-linux-gnu; do
     if [ -d "$found" ]; then LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$found; fi
   done
@@ -46,7 +46,7 @@ print(*[d for s in set(sys.path + site.getsitepackages()) for d in glob.glob(s +
   mkdir -p "$out"
   local status=0
   "$here/emplace-gpu-check" --run "$out" --budget "$seconds" || status=$?
-  # The same network by PyTorch, where that is there and time is left: 40 s at most.
+  # Measure the same network with PyTorch, if it is installed and 40 s are left.
   if [ $((SECONDS + 40)) -le "$seconds" ] && timeout 40 python3 "$here/gpu_pytorch.py" > "$out/pytorch.json" 2> "$out/pytorch.err"; then
     rm -f "$out/pytorch.err"
   else

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what scripts/packages.txt lists and this machine lacks. Asks for root only if something is missing.
-#   usage: scripts/setup.sh [--programs-only]     (leaves out what only tests and benches need)
+# Installs the packages of scripts/packages.txt that are missing. Needs root only if there are any.
+#   usage: scripts/setup.sh [--programs-only]     (skips packages that only tests and benchmarks need)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -17,12 +17,12 @@ done < <(wanted "$@")
 
 as_root=()
 if [ "$(id -u)" -ne 0 ]; then
-  command -v sudo >/dev/null || { echo "error: setup: these packages are missing and sudo is not there: ${missing[*]}; install them as root" >&2; exit 2; }
+  command -v sudo >/dev/null || { echo "error: setup: missing packages and no sudo: ${missing[*]}; install them as root" >&2; exit 2; }
   as_root=(sudo)
 fi
 echo "setup: installing ${missing[*]}" >&2
 "${as_root[@]}" apt-get update -qq
-# Tests start the servers among them (sshd, munged, Slurm) by themselves: as services of this machine they shall not run.
+# Do not start the servers among them (sshd, munged, Slurm) as services: tests start their own instances.
 rule=/usr/sbin/policy-rc.d
 if [ ! -e $rule ]; then
   trap '"${as_root[@]}" rm -f $rule' EXIT
@@ -35,5 +35,5 @@ for package in "${missing[@]}"; do
     munge | slurmctld | slurmd) service=$package ;;
     *) continue ;;
   esac
-  "${as_root[@]}" systemctl disable "$service" >/dev/null 2>&1 || true # nor after the next start
+  "${as_root[@]}" systemctl disable "$service" >/dev/null 2>&1 || true # Do not start it at boot either.
 done

@@ -1,9 +1,10 @@
 #!/usr/bin/python3
-"""Training steps small enough to run many times on one core, traced by the code that made the large ones.
+"""Traces training steps that are small enough to run many times on one core, with the code that traced the large ones.
 
 usage: small_graphs.py EXPORT OUT [NAME…]
 EXPORT is the folder of export_training.py (torch 1.13 and torchvision 0.14: Debian's python3-torch and
-python3-torchvision). Writes OUT/NAME.json.gz for each network below, or those named: "tiny" are those whose results the tests compare.
+python3-torchvision). Writes OUT/NAME.json.gz for each network below, or only for those named; "tiny" stands for those whose
+results the tests compare.
 """
 import gzip
 import json
@@ -55,7 +56,7 @@ def tiny_unet():
                 inputs={"image": ((2, 3, 8, 8), torch.float32), "mask": ((2, 8, 8), torch.int64)})
 
 
-# Whose results the tests compare with PyTorch's, value by value: each shape of network once, small.
+# Networks whose results the tests compare with PyTorch's, value by value: one small network of each kind.
 TINY = {
     "cifar10_cnn-bs4": export.image_model(models.Cifar10Cnn, 4, 32, "sgd"),
     "rnnlm-bs2-hidden8-steps2": export.rnnlm(batch=2, steps=2, hidden=8, vocab=20),

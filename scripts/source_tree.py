@@ -1,4 +1,4 @@
-"""What the checkers of the source tree share: which tree, which files, and how they end."""
+"""Functions that the checkers of the source tree share."""
 
 import pathlib
 import sys
@@ -7,12 +7,12 @@ SOURCES = {".h", ".cc", ".cu", ".cuh"}
 
 
 def tree_asked_for():
-    """The folder that the command line names; else the repository that the scripts lie in."""
+    """Returns the folder on the command line; by default the repository of the scripts."""
     return pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent).resolve()
 
 
 def folders_of(tree):
-    """Its folders, without build trees and hidden ones."""
+    """Returns the folders of a tree, without build trees and hidden ones."""
     return [path for path in sorted(tree.iterdir()) if path.is_dir() and path.name != "build" and not path.name.startswith(".")]
 
 
@@ -20,8 +20,8 @@ def sources_in(folders):
     return [file for folder in folders for file in sorted(folder.rglob("*")) if file.suffix in SOURCES and file.is_file()]
 
 
-def verdict(tree, files, problems, praise):
-    """Prints the problems, or the praise. Returns the exit status; a tree without files is not a sound one."""
+def verdict(tree, files, problems, success):
+    """Prints the problems, or the success message. Returns the exit status; a tree without files is a problem."""
     problems = list(problems)
     if not files:
         problems.append(f"{tree}: no source file found")
@@ -29,5 +29,5 @@ def verdict(tree, files, problems, praise):
         print(f"error: {problem}", file=sys.stderr)
     if problems:
         return 1
-    print(f"{len(files)} files, {praise}")
+    print(f"{len(files)} files, {success}")
     return 0

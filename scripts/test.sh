@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds everything in release, runs every test. The last lines are CTest's summary.
+# Installs missing packages, builds everything in release, runs every test. The last lines are CTest's summary.
 #   usage: scripts/test.sh [preset] [options of ctest]        presets: release (default) dev asan tsan
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -12,8 +12,8 @@ case "${1:-}" in
 esac
 case "${1:-}" in release | dev | asan | tsan) preset=$1; shift ;; esac
 scripts/setup.sh
-# Kernels for one GPU are enough to compile and to test here; what users build has more.
+# Compile CUDA kernels for one GPU architecture only; builds of users have more.
 cmake --preset "$preset" -DEMPLACE_TESTS=ON -DEMPLACE_BENCHES=ON -DEMPLACE_CUDA_ARCHITECTURES=90-real
 cmake --build "build/$preset"
-# Three at a time on two cores: a third of the time of those that take part in a run is waiting.
+# Three tests at a time on two cores: tests of runs wait for a third of their time.
 ctest --preset "$preset" -j3 "$@"

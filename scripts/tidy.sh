@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Reads sources by .clang-tidy, and compiles each header alone. Configures build/tidy with clang++ for its flags; nothing
-# but generated headers is built there.
+# Runs clang-tidy on sources and compiles each header alone. Configures build/tidy with clang++ for the flags; only
+# generated headers are built there.
 #   usage: scripts/tidy.sh [--all | --most N | FILE…]
 # Default: the C++ files that differ from the merge base with origin/main (or from the last commit but one, on main itself).
-# --most N: at most N of them, and a line that says how many were left out.
+# --most N: checks at most N of them, and prints how many were skipped.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 case "${1:-}" in -h | --help) sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//p}' "$0"; exit 0 ;; esac
 command -v clang-tidy >/dev/null && command -v clang++ >/dev/null || {
-  echo "skipped: clang-tidy or clang++ is not here; apt-get install clang clang-tidy" >&2
+  echo "skipped: clang-tidy or clang++ was not found; apt-get install clang clang-tidy" >&2
   exit 0
 }
 
@@ -27,15 +27,15 @@ fi
 sources=()
 for file in "${files[@]}"; do
   case $file in
-    executor/cuda/* | *third_party*) ;; # nvcc's sources and headers need the toolkit
+    executor/cuda/* | *third_party*) ;; # CUDA sources need the toolkit.
     *.h | *.cc) sources+=("$file") ;;
   esac
 done
 if [ "$most" -gt 0 ] && [ ${#sources[@]} -gt "$most" ]; then
-  echo "tidy: the first $most of ${#sources[@]} changed files; scripts/tidy.sh reads them all" >&2
+  echo "tidy: checking $most of ${#sources[@]} changed files; scripts/tidy.sh checks all of them" >&2
   sources=("${sources[@]:0:$most}")
 fi
-[ ${#sources[@]} -gt 0 ] || { echo "tidy: nothing to read"; exit 0; }
+[ ${#sources[@]} -gt 0 ] || { echo "tidy: nothing to check"; exit 0; }
 
 build=build/tidy
 if [ ! -f $build/compile_commands.json ]; then
@@ -44,7 +44,7 @@ if [ ! -f $build/compile_commands.json ]; then
 fi
 ninja -C $build emplace_onnx emplace_tf_graphdef emplace_event >/dev/null
 
-# A header has no command of its own: it takes that of a source in its folder, or else of any.
+# A header has no compile command: use that of a source in its folder, or of any source.
 command_of() {
   python3 - "$build/compile_commands.json" "$1" <<'PY'
 import json, os, shlex, sys
@@ -66,4 +66,4 @@ check() {
 }
 export -f check
 printf '%s\0' "${sources[@]}" | xargs -0 -n 1 -P "$(nproc)" bash -c 'check "$0"'
-echo "tidy: ${#sources[@]} files, no finding"
+echo "tidy: ${#sources[@]} files, no findings"
