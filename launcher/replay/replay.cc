@@ -145,7 +145,7 @@ class Replay {
     }
     if (all > 0 && (!started || last_ < first_)) {
       return invalid(printable_path(run_.directory),
-                     fmt::format("no update consumed only episodes from {} to {}", request_.from,
+                     fmt::format("no update is in the range of episodes {} to {}", request_.from,
                                  request_.to == 0 ? "the last" : std::to_string(request_.to)),
                      "use a wider range");
     }

@@ -126,7 +126,7 @@ TEST(Objective, ASplitThatRunsInACircleIsRefusedWithItsReason) {
   const std::string circle = folder.file("circle.placement.json", placement.dump());
   const Finished done = run({"evaluate", graph, circle, "--objective", "latency"});
   EXPECT_EQ(done.status, 3);
-  EXPECT_THAT(done.err, HasSubstr("circle"));
+  EXPECT_THAT(done.err, HasSubstr("cycle"));
   EXPECT_EQ(run({"evaluate", graph, circle, "--objective", "max-load"}).status, 0);
 }
 

@@ -116,7 +116,7 @@ TEST(Replay, OfARangeBeginsAtTheCheckpointBeforeIt) {
   EXPECT_LE(replayed["last_update"].get<int>(), 45);
   EXPECT_LT(replayed["updates"].get<int>(), 30);
   refused({"replay", folder.at("run"), "--from", "4000"}, 2,
-          "no update consumed only episodes 4000 and the last");
+          "no update is in the range of episodes 4000 to the last");
   refused({"replay", folder.at("run"), "--from", "9", "--to", "4"}, 2, "--to");
 }
 

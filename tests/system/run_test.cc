@@ -306,7 +306,7 @@ TEST(Run, SaysWhenNothingFits) {
       run(scratch_run(folder.at("run"), {"--set", "input.devices=" + tiny, "--episodes", "5", "--quiet"}));
   EXPECT_EQ(done.status, 3) << done.err;
   EXPECT_NE(done.err.find("MiB over"), std::string::npos) << done.err;
-  EXPECT_NE(done.err.find("more memory"), std::string::npos) << done.err;
+  EXPECT_NE(done.err.find("increase the devices' memory"), std::string::npos) << done.err;
 }
 
 }  // namespace
