@@ -30,7 +30,7 @@ struct LedgerEntry {
 /// Thread: one.
 class CostLedger {
  public:
-  using Entries = std::map<std::uint64_t, LedgerEntry>;  ///< By signature.
+  using Entries = std::map<std::uint64_t, LedgerEntry>;  ///< Entries, keyed by signature.
 
   /// Adds a profile of `graph`.
   void add(const OpGraph& graph, const ExecutorProfile& profile);

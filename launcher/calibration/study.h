@@ -55,7 +55,7 @@ struct StudiedGraph {
 
 struct StudyOptions {
   std::size_t placements = 50;
-  std::size_t rounds = 8;  ///< At least 1.
+  std::size_t rounds = 8;  ///< Number of rounds, at least 1.
   std::uint64_t seed = 1;
   std::function<void(const std::string&)> progress;  ///< Receives a line about the current measurement.
 };

@@ -70,7 +70,7 @@ class Merger {
     Residents& residents = starts_[label];
     for (const std::string& actor : part.actors) {
       Resident& resident = residents[messages::actor_id(actor)];
-      if (!resident.name.empty()) continue;  // Already there from an earlier incarnation.
+      if (!resident.name.empty()) continue;  // Known from an earlier incarnation.
       resident.name = actor;
       resident.track = {at->second, 2 * tracks_[at->second]++};
       shifts_[&resident] = shift;

@@ -302,7 +302,7 @@ class Watch {
 
   /// Reports the end of a process whose output is complete.
   void report_end(std::size_t i, Incarnation& incarnation) {
-    if (current_[i].get() != &incarnation) return;  // Already reported.
+    if (current_[i].get() != &incarnation) return;  // The end was reported before.
     const std::shared_ptr<Incarnation> keep = std::exchange(current_[i], nullptr);
     incarnation.pipes_end.cancel();
     incarnation.stop_watching();

@@ -74,7 +74,7 @@ Finding library(const std::vector<std::string>& loaded, std::string what, std::s
 struct Part {
   const char* name;
   const char* library;  ///< Name prefix of its shared library; null if it has none.
-  const char* use;      ///< What is missing without the part, and how to get it.
+  const char* use;      ///< Features that need the part, and how to get it.
 };
 constexpr Part kParts[] = {
     {"scotch", "libscotch", "the methods scotch and mincut; install libscotch-dev and build again"},

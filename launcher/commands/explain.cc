@@ -21,7 +21,8 @@
 namespace emplace::launcher {
 namespace {
 
-constexpr std::size_t kDeviceColumns = 6;  ///< With more devices the table shows only the best other one.
+constexpr std::size_t kDeviceColumns =
+    6;  ///< Maximum number of device columns; more devices show only the best other one.
 
 /// Formats rows of cells as columns, each as wide as its widest cell. The first and the last column are
 /// aligned left, the others right.

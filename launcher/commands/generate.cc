@@ -58,7 +58,8 @@ class Generate final : public Command {
             "Granularity of the ops: aten (as torch traces a step) or tensorflow (as TensorFlow 1 builds a "
             "graph) (default: aten)");
     options
-        .option("--index", index_, "Family: write the graph of this index, from 0; --seed selects the family")
+        .option("--index", index_,
+                "Family: write the graph of this index, from 0; --seed selects the random family")
         .option("--count", count_,
                 "Family: write N graphs, three quarters as train-NN, the others as test-NN (paper: 32)");
   }

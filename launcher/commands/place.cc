@@ -243,7 +243,7 @@ Result<ExitStatus> Place::run(Console& console) {
   const bool timed = method_ == "auto" || !budget_.empty();
   WatchedExecutor executor{*model, view, stop, timed ? (budget_.empty() ? 30 : seconds) : 0, bound.seconds};
   const Nanos start = clock.now();
-  // With --policy the searches of auto run only if a budget is given.
+  // The searches of auto run with --policy only if a budget is given.
   const bool by_policy = !policy_.empty() && (method_ != "auto" || budget_.empty());
   auto answer = learned || by_policy ? learn(policy_.empty() && budget_.empty() ? 30 : seconds, console)
                                      : search(problem, inputs, executor, bound.seconds, clock, console);

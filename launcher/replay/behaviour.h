@@ -41,9 +41,9 @@ class Behaviour {
   void keep();
 
   LoggedRun* run_;
-  std::unique_ptr<policy::Placer> placer_;  // Has the parameters of version_.
-  std::optional<std::uint64_t> version_;    // None: initial parameters.
-  std::optional<policy::Trainer> trainer_;  // None for a policy that never learned.
+  std::unique_ptr<policy::Placer> placer_;  // Policy with the parameters of version_.
+  std::optional<std::uint64_t> version_;    // Version of placer_; empty: initial parameters.
+  std::optional<policy::Trainer> trainer_;  // Empty for a policy that never learned.
   std::uint64_t window_ = 0;                // Number of versions to keep in addition to the newest.
   std::deque<Snapshot> snapshots_;          // Sorted by version, without gaps.
 };

@@ -268,7 +268,7 @@ class Learning {
     if (row.measurements.size() != episode.count || known.log_q.size() > episode.count)
       return invalid(where(), fmt::format("episode {} is incomplete", episode.episode));
     if (stepwise_) return take_episode(known, row, episode, first);
-    // In a single round of steps the last placement contains every decision.
+    // The last placement of a single round of steps contains every decision.
     const std::size_t skip = is_stepwise(run_.config) ? episode.count - 1 : 0;
     for (std::size_t i = 0; i < known.log_q.size(); ++i) {
       Drawn drawn{placement(skip + i), known.log_q[i], row.measurements[skip + i]};
@@ -482,7 +482,7 @@ class Learning {
   std::optional<actors::Scoring> scoring_;
   std::optional<Behaviour> behaviour_;
   std::uint64_t first_seq_ = 0, last_seq_ = 0;
-  std::vector<Known> known_;  // By position in the range.
+  std::vector<Known> known_;  // [episodes of the range]
   std::vector<Drawn> pending_;
   std::string pending_graph_;
   std::vector<Taken> batch_;

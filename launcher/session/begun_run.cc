@@ -30,7 +30,7 @@ Result<LockedRun> lock_run(const RunPlan& plan) {
   const std::filesystem::path& directory = plan.order.directory;
   EMPLACE_TRY(record::make_private_folder(directory));
   LockedRun run;
-  // With the lock held no other process writes to the directory, so checks stay valid and the processes of
+  // The lock ensures that no other process writes to the directory, so checks stay valid and the processes of
   // the run read the config that is recorded.
   EMPLACE_TRY_ASSIGN(run.lock, record::LaunchLock::take(directory));
   run.fresh = holds_only_the_lock(directory);

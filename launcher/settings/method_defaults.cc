@@ -81,7 +81,7 @@ void sweep(RunConfig& c) {
 template <class Network>
 void tune_network(Network& network) {
   network.hidden = 64;
-  network.tanh_constant = 5;  // With unbounded logits the policy collapses to one device for everything.
+  network.tanh_constant = 5;  // Unbounded logits make the policy collapse to one device for everything.
   network.sees_group = true;
   network.table_scale = 10;
 }

@@ -249,7 +249,8 @@ TEST(Learned, PartsThatDoNotGoTogetherAreRefused) {
   expect_refused(train(folder, "colocrl", one_graph(kGraph), {"--set", "reward.returns=final"}),
                  "reward.returns");
   expect_refused(train(folder, "hierarchical", "graphs = [\"" + kGraph + "\"]"), "input.graphs");
-  expect_refused(train(folder, "placeto", "graphs = [\"" + folder.at("none-*") + "\"]"), "matches no graph file");
+  expect_refused(train(folder, "placeto", "graphs = [\"" + folder.at("none-*") + "\"]"),
+                 "matches no graph file");
 }
 
 }  // namespace
