@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/result.h"
-#include "launcher/session/begun_run.h"
+#include "launcher/session/locked_run.h"
 #include "launcher/session/progress.h"
 #include "launcher/session/run_plan.h"
 

@@ -1,4 +1,4 @@
-#include "launcher/session/begun_run.h"
+#include "launcher/session/locked_run.h"
 
 #include <filesystem>
 #include <iterator>
