@@ -54,7 +54,7 @@ Result<Unit> check_head(std::uint64_t last_seq, std::uint64_t last_update,
   const std::uint64_t there = of_updates ? last_update : last_seq;
   const std::uint64_t all = of_updates ? acknowledged.updates : acknowledged.episodes;
   return invalid(printable_path(directory) + ": run.db",
-                 fmt::format("the record is shortened: {}{}{}", there,
+                 fmt::format("the record is truncated: {}{}{}", there,
                              of_updates ? " updates of " : " episodes of ", all),
                  kSalvageIt);
 }

@@ -256,8 +256,8 @@ std::vector<Tensor> TensorFlowTape::split(Tensor x, std::int64_t parts) {
   return all;
 }
 
-/// Selects one entry along the first dimension, or everything beyond a corner; `begin`, `end` and `strides` are
-/// constants.
+/// Selects one entry along the first dimension, or everything beyond a corner; `begin`, `end` and `strides`
+/// are constants.
 Tensor TensorFlowTape::strided_slice(Tensor x, Shape output, DType dtype) {
   const Shape corner{static_cast<std::int64_t>(shape(x).size())};
   std::vector<Tensor> inputs{x};

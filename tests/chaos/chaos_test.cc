@@ -378,8 +378,7 @@ TEST(Chaos, ANodeThatDiesAgainAndAgainEndsTheRunAndItsFirstCauseIsNamed) {
   ClusterRun run{folder, "run", {.restarts_per_minute = 3, .executor = "memory = \"1MB\""}};
   const Finished done = run.finish();
   EXPECT_EQ(done.status, 4) << done.err;
-  EXPECT_NE(done.err.find("failed 4 times within a minute; first cause: "), std::string::npos)
-      << done.err;
+  EXPECT_NE(done.err.find("failed 4 times within a minute; first cause: "), std::string::npos) << done.err;
   // Whichever comes first with so little memory: an allocation or the stack of a thread.
   EXPECT_TRUE(done.err.find("std::bad_alloc") != std::string::npos ||
               done.err.find("Resource temporarily unavailable") != std::string::npos)

@@ -22,7 +22,7 @@ std::uint64_t whole_before(const std::string& line) {
   };
   const std::uint64_t damaged = number_after("damaged at episode number ");
   if (damaged > 0) return damaged - 1;
-  return line.find(" episodes of ") == std::string::npos ? 0 : number_after("shortened: ");
+  return line.find(" episodes of ") == std::string::npos ? 0 : number_after("truncated: ");
 }
 
 void copy_off(const Disk& disk, const fs::path& run, const fs::path& to) {
@@ -38,7 +38,7 @@ void copy_off(const Disk& disk, const fs::path& run, const fs::path& to) {
 }  // namespace
 
 bool names_damage(const std::string& line) {
-  constexpr std::array kWords{"damaged", "shortened", "altered"};
+  constexpr std::array kWords{"damaged", "truncated", "altered"};
   return std::any_of(kWords.begin(), kWords.end(),
                      [&](const char* word) { return line.find(word) != std::string::npos; });
 }

@@ -149,8 +149,8 @@ TEST_F(SupervisedTest, AForkThatAlwaysFailsEndsTheRunWithItsCause) {
   const auto ended = supervise(run_);
   ASSERT_FALSE(ended.ok());
   EXPECT_EQ(ended.error().code, Errc::kRunFailed);
-  EXPECT_THAT(ended.error().context, AllOf(HasSubstr("head: failed 6 times within a minute"),
-                                           HasSubstr(std::strerror(EAGAIN))));
+  EXPECT_THAT(ended.error().context,
+              AllOf(HasSubstr("head: failed 6 times within a minute"), HasSubstr(std::strerror(EAGAIN))));
 }
 
 TEST_F(SupervisedTest, AForkThatFailsForOneOfThemLeavesTheOthersAlone) {
