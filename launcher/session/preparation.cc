@@ -20,12 +20,15 @@ namespace {
 constexpr double kMostAuto_s = 60;
 
 /// Time of auto on one graph: that of one start, which its result is compared with. 0, auto is left out: it
-/// is not asked for, starts end by episodes, or the run continues and its record has the row.
-double auto_time_s(const RunConfig& config, const LockedRun& run, std::size_t graphs) {
+/// is not listed, starts end by episodes, the run continues and its record has the row, or the machines of a
+/// cluster would wait for it.
+double auto_time_s(const RunPlan& plan, const LockedRun& run) {
+  const RunConfig& config = plan.order.config;
   const auto& methods = config.compare.baselines;
-  const bool asked = std::find(methods.begin(), methods.end(), "auto") != methods.end();
-  if (!asked || !run.fresh || config.run.episodes > 0 || config.run.evaluations > 0) return 0;
-  const auto parts = static_cast<double>(run.starts.size() * graphs);
+  const bool listed = std::find(methods.begin(), methods.end(), "auto") != methods.end();
+  const bool timed = config.run.episodes == 0 && config.run.evaluations == 0;
+  if (!listed || !timed || !run.fresh || plan.order.cluster) return 0;
+  const auto parts = static_cast<double>(run.starts.size() * plan.task->graphs.size());
   return std::min(kMostAuto_s, config.run.budget.seconds / parts);
 }
 
@@ -52,7 +55,7 @@ Result<PreparedBaselines> prepare_baselines(const RunPlan& plan, const LockedRun
   const bool from_baselines = std::any_of(run.starts.begin(), run.starts.end(),
                                           [](const Start& s) { return s.name == kBestBaseline; });
   const RunConfig& config = plan.order.config;
-  const double auto_s = auto_time_s(config, run, plan.task->graphs.size());
+  const double auto_s = auto_time_s(plan, run);
   const StopSignal stop;
   PreparedBaselines prepared;
   for (const actors::TaskGraph& one : plan.task->graphs) {

@@ -219,15 +219,16 @@ struct RewardSection : actors::ScoringOptions {
 };
 
 struct CompareSection {
-  std::vector<std::string> baselines = {"single-cpu", "single-gpu", "random", "round-robin", "contiguous",
-                                        "expert",     "scotch",     "mincut", "metis",       "m-topo",
-                                        "m-etf",      "heft",       "auto"};
+  std::vector<std::string> baselines = {"single-cpu", "single-gpu", "random", "round-robin",
+                                        "contiguous", "expert",     "scotch", "mincut",
+                                        "metis",      "m-topo",     "m-etf",  "heft"};
 
   void list(Settings& s) {
     s.add(
         "baselines", baselines,
-        "Heuristics that the learned placement is compared with (docs/reference/heuristics.md). auto gets as "
-        "long as one start, at most a minute, and no run starts from what it found.");
+        "Heuristics that the learned placement is compared with (docs/reference/heuristics.md). auto, if "
+        "listed, runs before the first start for as long as one start, at most a minute; no run starts from "
+        "what it found.");
   }
 };
 
