@@ -283,7 +283,7 @@ TEST(DnnPartitioning, SizesThatAreNotWholeLoseNothing) {
   ASSERT_TRUE(machine.ok() && *machine);
   EXPECT_EQ((**machine)[DeviceId{0}].memory_bytes, 1'500'000);
   for (std::uint32_t op = 0; op < graph->num_ops(); ++op) EXPECT_EQ(graph->param_bytes(OpId{op}), 400'000);
-  EXPECT_THAT(graph_notes(*graph), ElementsAre(HasSubstr("millionths")));
+  EXPECT_THAT(graph_notes(*graph), ElementsAre(HasSubstr("a millionth of")));
   // Too large for that: up, so that no split passes that is too large.
   file["nodes"][0]["size"] = 1e14 + 0.5;
   const auto large = read_dnn(file.dump());

@@ -127,7 +127,7 @@ TEST(FxText, LinesOfALogAreRead) {
   const OpGraph graph = read_fx(log).value();
   EXPECT_EQ(graph.num_ops(), 3u);
   EXPECT_EQ(graph.type_name(OpId{2}), "aten::add");
-  EXPECT_THAT(graph_notes(graph), ::testing::Contains(HasSubstr("holds 2 graphs")));
+  EXPECT_THAT(graph_notes(graph), ::testing::Contains(HasSubstr("has 2 graphs")));
 }
 
 TEST(FxText, AGroupedConvolutionAndAnUnknownOpAreCountedAsTheyShould) {

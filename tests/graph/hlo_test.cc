@@ -122,7 +122,7 @@ TEST(HloText, WhatIsWrongIsSaidWithItsLine) {
   EXPECT_THAT(hlo_error(entry("  %x = f32[2,3] copy(%x)\n")), HasSubstr("line 5: defines 'x' twice"));
   EXPECT_THAT(hlo_error(entry("  %y = q9[2,3] copy(%x)\n")), HasSubstr("unknown type 'q9'"));
   EXPECT_THAT(hlo_error(entry("  %y = f32[2,?] copy(%x)\n")), HasSubstr("unknown size '?'"));
-  EXPECT_THAT(hlo_error(entry("  %y = f32[2,3] copy(%x\n")), HasSubstr("unclosed bracket"));
+  EXPECT_THAT(hlo_error(entry("  %y = f32[2,3] copy(%x\n")), HasSubstr("is not closed"));
   EXPECT_THAT(hlo_error(entry("  hello\n")), HasSubstr("line 5: is not an instruction"));
   EXPECT_THAT(hlo_error(entry("  %y = f32[2,3] call(%x), to_apply=%ghost\n")),
               HasSubstr("runs 'ghost', which does not exist"));

@@ -54,7 +54,7 @@ const std::vector<Case>& cases() {
       {"valid of placement 1 is neither", [](auto& m) { m.valid[1] = 2; }},
       {"label of placement 1 is not a known label", [](auto& m) { m.labels[1] = 5; }},
       {"bytes_over of placement 0 is negative", [](auto& m) { m.bytes_over[0] = kLowest; }},
-      {"bytes_moved of placement 1 is more", [](auto& m) { m.bytes_moved[1] = kMostMeasuredBytes + 1; }},
+      {"bytes_moved of placement 1 is above", [](auto& m) { m.bytes_moved[1] = kMostMeasuredBytes + 1; }},
       {"peak_bytes of placement 1 is negative", [](auto& m) { m.peak_bytes[2] = -1; }},
       {"busy_s of placement 1 is not finite", [](auto& m) { m.busy_s[3] = kNan; }},
       {"wall_s is not finite", [](auto& m) { m.wall_s = kInf; }},
@@ -114,7 +114,7 @@ TEST(MeasuredValues, AnEpisodeIsHeldToTheSame) {
            {"ids exceed", [](auto& m) { m.episode = std::uint64_t{1} << 63; }},
            {"ids exceed", [](auto& m) { m.placement_id = ~std::uint64_t{0}; }},
            {"graph_sha256 is longer", [](auto& m) { m.graph_sha256.assign(1 << 20, 'a'); }},
-           {"executor has bytes", [](auto& m) { m.executors[0] = "\x80"; }}}) {
+           {"executor contains unprintable", [](auto& m) { m.executors[0] = "\x80"; }}}) {
     EpisodeMeasured m = whole;
     change(m);
     EXPECT_NE(wrong_values(m).find(says), std::string::npos) << says << ": " << wrong_values(m);

@@ -315,7 +315,7 @@ TEST(Placeto, NamesWhatIsImpossible) {
             std::string::npos);
   EXPECT_NE(error([](Graphs&, auto& o) { o.rounds_per_episode = 0; }).find("passes = 0: expected 1 to 256"),
             std::string::npos);
-  EXPECT_NE(error([](Graphs& g, auto&) { g.clear(); }).find("no graph"), std::string::npos);
+  EXPECT_NE(error([](Graphs& g, auto&) { g.clear(); }).find("at least one graph"), std::string::npos);
   EXPECT_NE(error([&](Graphs& g, auto&) { g[0].grouping = other.view().grouping; }).find("grouping"),
             std::string::npos);
   EXPECT_NE(error([&](Graphs& g, auto&) { g[0].run_time_s = {1}; }).find("features"), std::string::npos);

@@ -88,7 +88,7 @@ TEST_F(CpuExecutor, AFullDeviceIsOneLineAndStatusThree) {
   const Finished done = run(evaluate(at("tight.toml")));
   EXPECT_EQ(done.status, 3) << done.err;
   EXPECT_THAT(done.err, HasSubstr("oom: "));
-  EXPECT_THAT(done.err, HasSubstr("asked"));
+  EXPECT_THAT(done.err, HasSubstr("requested"));
   EXPECT_THAT(done.err, HasSubstr("free"));
 }
 

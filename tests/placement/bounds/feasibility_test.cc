@@ -114,7 +114,7 @@ TEST(Feasibility, KnowsWhatIsAliveBetweenForwardAndBackward) {
   const auto shortfall = memory_shortfall(graph, devices, Constraints::make(graph, devices).value());
   ASSERT_TRUE(shortfall.has_value());
   EXPECT_EQ(shortfall->short_bytes, 400);
-  EXPECT_THAT(shortfall->what, HasSubstr("alive at once need at least 1100 B"));
+  EXPECT_THAT(shortfall->what, HasSubstr("live tensors need at least 1100 B"));
   EXPECT_EQ(shortfall->each_bytes, 550);
 }
 
@@ -146,7 +146,7 @@ TEST(Feasibility, LooksAtWhatMayBeOnlySomewhere) {
   ASSERT_TRUE(shortfall.has_value());
   EXPECT_EQ(shortfall->short_bytes, 100);
   EXPECT_EQ(shortfall->each_bytes, 1000);
-  EXPECT_THAT(shortfall->what, HasSubstr("against 900 B (900 B) of gpu:1"));
+  EXPECT_THAT(shortfall->what, HasSubstr("only 900 B (900 B) are available on gpu:1"));
 }
 
 }  // namespace
