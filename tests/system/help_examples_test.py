@@ -4,6 +4,7 @@ repository's configs and fixtures. Those of `up`, `ps`, `join` and `down` run be
 
 usage: help_examples_test.py SOURCE_DIR EMPLACE
 """
+import json
 import os
 import re
 import subprocess
@@ -33,6 +34,17 @@ class Examples(unittest.TestCase):
         listed = re.findall(r"^  (\S+)", shown, re.M)
         self.assertEqual(set(listed) - {"node"}, set(ALONE + CLUSTER), "node is started by run")
 
+    def executors(self, up, settings, least):
+        """Executors of the run that `up` has started, once there are at least `least`."""
+        for _ in range(300):
+            shown = subprocess.run([PROGRAM, *example_of("ps"), "--json"], **{**settings, "stderr": subprocess.DEVNULL})
+            count = json.loads(shown.stdout)["executors"] if shown.returncode == 0 else 0
+            if count >= least:
+                return count
+            self.assertIsNone(up.poll(), "the run has ended")
+            time.sleep(0.1)
+        self.fail(f"{count} executors after 30 s")
+
     def test_every_example_works(self):
         with tempfile.TemporaryDirectory() as folder:
             os.makedirs(os.path.join(folder, "tests"))
@@ -49,11 +61,9 @@ class Examples(unittest.TestCase):
                     self.assertEqual(done.returncode, 0, done.stdout)
             up = subprocess.Popen([PROGRAM, *example_of("up")], **settings)
             try:
-                for _ in range(300):
-                    if subprocess.run([PROGRAM, *example_of("ps")], **settings).returncode == 0 or up.poll() is not None:
-                        break
-                    time.sleep(0.1)
+                before = self.executors(up, settings, 1)
                 join = subprocess.Popen([PROGRAM, *example_of("join")], **settings)
+                self.executors(up, settings, before + 2)
                 for command in ("ps", "down"):
                     with self.subTest(command):
                         done = subprocess.run([PROGRAM, *example_of(command)], **settings)
