@@ -30,6 +30,7 @@ class Shared {
     const MutexLock lock{mutex_};
     if (!findings_.empty() && seconds >= findings_.back().seconds) return;
     findings_.push_back({method, seconds, this->seconds()});
+    if (reaches_bound(seconds, options_.bound_s)) optimal_ = true;
     if (options_.better) options_.better(findings_.back(), placement);
   }
   /// Adds the final result of a method.
@@ -49,11 +50,8 @@ class Shared {
     const MutexLock lock{mutex_};
     return best_;
   }
-  /// True once nothing better can be found.
-  bool optimal() const {
-    const MutexLock lock{mutex_};
-    return !findings_.empty() && reaches_bound(findings_.back().seconds, options_.bound_s);
-  }
+  /// True once a placement reaches the bound. Searches poll it.
+  bool optimal() const { return optimal_; }
   Result<Answer> finish(const std::string& why) && {
     const MutexLock lock{mutex_};
     if (error_) return *error_;
@@ -65,6 +63,7 @@ class Shared {
   const Clock& clock_;
   const PortfolioOptions& options_;
   const Nanos start_;
+  std::atomic<bool> optimal_ = false;
   mutable Mutex mutex_;
   std::optional<Found> best_ EMPLACE_GUARDED_BY(mutex_);
   std::string method_ EMPLACE_GUARDED_BY(mutex_);
@@ -171,8 +170,8 @@ Result<Answer> run_portfolio(const std::vector<const Method*>& methods, const Pr
   const Nanos end = shared.start_time() + budget;
   std::atomic<bool> stop_requested = false;
   const auto stopped = [&] {
-    if ((options.stopped && options.stopped()) || shared.optimal()) stop_requested = true;
-    return stop_requested.load();
+    if (options.stopped && options.stopped()) stop_requested = true;
+    return stop_requested || shared.optimal();
   };
   // With a short budget, starting the searches finds more than the remaining slow heuristics.
   const auto late = [&] { return options.searches && shared.seconds() > options.budget_s / 2; };
@@ -198,7 +197,8 @@ Result<Answer> run_portfolio(const std::vector<const Method*>& methods, const Pr
 
   std::vector<std::unique_ptr<Executor>> executors;
   std::vector<std::jthread> threads;
-  const std::function<bool()> stop_here = stopped, stop_elsewhere = [&] { return stop_requested.load(); };
+  const std::function<bool()> stop_here = stopped,
+                              stop_elsewhere = [&] { return stop_requested || shared.optimal(); };
   for (unsigned t = 1; t < options.threads; ++t) {
     executors.push_back(make_model(problem.graph, problem.devices, judge));
     threads.emplace_back([&, t, own = executors.back().get()] {
