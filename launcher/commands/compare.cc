@@ -60,14 +60,14 @@ class Compare final : public Command {
 /// Errors: kInvalid for an unknown name, or an objective that a method does not have.
 Result<std::vector<const Method*>> methods_of(const std::vector<std::string>& names, bool budget,
                                               bool step_time, const Method& portfolio,
-                                              const LearnRequest& request,
+                                              const LearnRequest& request, StopSignal& stop,
                                               std::vector<std::unique_ptr<LearnedMethod>>& learned) {
   std::vector<const Method*> methods;
   for (const std::string& name : names) {
     if (is_learned(name)) {
       LearnRequest own = request;
       own.method = name;
-      methods.push_back(learned.emplace_back(std::make_unique<LearnedMethod>(std::move(own))).get());
+      methods.push_back(learned.emplace_back(std::make_unique<LearnedMethod>(std::move(own), stop)).get());
       continue;
     }
     EMPLACE_TRY_ASSIGN(const auto method, name == portfolio.name() ? Result<const Method*>{&portfolio}
@@ -163,14 +163,14 @@ Result<ExitStatus> Compare::run(Console& console) {
   const bool step_time = inputs_.objective == "step-time";
   const SystemClock clock;
   Judge judge;
-  const double budget_s = budget_.empty() ? 30 : seconds;
+  const double budget_s = budget_.empty() ? kDefaultBudget_s : seconds;
   const Portfolio portfolio{judge, clock, budget_s};
   EMPLACE_TRY_ASSIGN(LearnRequest request, learn_request(inputs_, console));
   request.budget_s = budget_s;
-  request.quiet = true;  // The view shows which method is running.
+  StopSignal stop;
   std::vector<std::unique_ptr<LearnedMethod>> learned;
   EMPLACE_TRY_ASSIGN(const auto methods,
-                     methods_of(methods_, !budget_.empty(), step_time, portfolio, request, learned));
+                     methods_of(methods_, !budget_.empty(), step_time, portfolio, request, stop, learned));
   EMPLACE_TRY_ASSIGN(const auto inputs, open_inputs(inputs_));
   report_assumptions(inputs.graph, inputs_.graph, console);
   judge = inputs.judge;
@@ -180,7 +180,6 @@ Result<ExitStatus> Compare::run(Console& console) {
 
   const auto model = make_model(inputs.graph, inputs.devices, judge);
   const CostTable costs{inputs.graph, inputs.devices};
-  const StopSignal stop;
   ProgressView view{console, clock};
   const double bound_s =
       proven_bound(inputs.graph, inputs.devices, inputs.constraints, judge.objective).seconds;
@@ -197,6 +196,7 @@ Result<ExitStatus> Compare::run(Console& console) {
       problem.limits.deadline =
           clock.now() + std::chrono::duration_cast<Nanos>(std::chrono::duration<double>(seconds));
     }
+    if (is_learned(method->name())) view.clear();  // A run shows its own progress.
     auto row = run_method(*method, problem, executor, clock);
     if (stop.received() != 0) break;  // Show the finished rows, not the interrupted one.
     if (!row) return row.error();

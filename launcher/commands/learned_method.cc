@@ -28,8 +28,11 @@ Result<LearnRequest> learn_request(const InputOptions& inputs, const Console& co
 }
 
 Result<Found> LearnedMethod::find(const Problem&, Executor&) const {
-  EMPLACE_TRY_ASSIGN(auto learned, place_by_learning(request_));
-  return std::move(learned.found);
+  auto learned = place_by_learning(request_);
+  // While it ran, the run's own handlers were in place, which end with it.
+  stop_.take_over(learned && learned->status > 128 ? learned->status - 128 : 0);
+  if (!learned) return learned.error();
+  return std::move(learned->found);
 }
 
 }  // namespace emplace::launcher

@@ -3,11 +3,13 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "heuristics/method.h"
 #include "launcher/commands/graph_options.h"
 #include "launcher/console.h"
 #include "launcher/session/learned.h"
+#include "launcher/session/stop_signal.h"
 
 namespace emplace::launcher {
 
@@ -19,16 +21,18 @@ bool is_learned(std::string_view method);
 Result<LearnRequest> learn_request(const InputOptions& inputs, const Console& console);
 
 /// A method that learns, as a row among heuristics: its find() runs the actors of `emplace run` for the
-/// request's budget and ignores the problem's limits.
+/// request's budget and ignores the problem's limits. A signal that ends such a run is handed to `stop`.
+/// @pre `stop` outlives it.
 class LearnedMethod final : public Method {
  public:
-  explicit LearnedMethod(LearnRequest request) : request_{std::move(request)} {}
+  LearnedMethod(LearnRequest request, StopSignal& stop) : request_{std::move(request)}, stop_{stop} {}
   std::string_view name() const override { return request_.method; }
   std::string_view summary() const override { return "learns for the budget"; }
   Result<Found> find(const Problem& problem, Executor& executor) const override;
 
  private:
   const LearnRequest request_;
+  StopSignal& stop_;
 };
 
 }  // namespace emplace::launcher

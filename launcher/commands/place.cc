@@ -151,7 +151,7 @@ Result<Unit> Place::save(const Inputs& inputs, const Placement& placement, const
 
 Result<Answer> Place::search(const Problem& problem, const Inputs& inputs, WatchedExecutor& executor,
                              double bound_s, const Clock& clock, Console& console) const {
-  EMPLACE_TRY_ASSIGN(const auto seconds, budget_s(budget_, 30));
+  EMPLACE_TRY_ASSIGN(const auto seconds, budget_s(budget_, kDefaultBudget_s));
   EMPLACE_TRY_ASSIGN(const auto threads, parse_whole("--threads", threads_, 0, 256));
   PortfolioOptions options;
   options.budget_s = seconds;
@@ -240,13 +240,14 @@ Result<ExitStatus> Place::run(Console& console) {
   ProgressView view{console, clock};
   const ProvenBound bound =
       proven_bound(inputs.graph, inputs.devices, inputs.constraints, inputs.judge.objective);
-  const bool timed = method_ == "auto" || !budget_.empty();
-  WatchedExecutor executor{*model, view, stop, timed ? (budget_.empty() ? 30 : seconds) : 0, bound.seconds};
+  const double shown_s = budget_.empty() && method_ == "auto" ? kDefaultBudget_s : seconds;
+  WatchedExecutor executor{*model, view, stop, shown_s, bound.seconds};
   const Nanos start = clock.now();
   // The searches of auto run with --policy only if a budget is given.
   const bool by_policy = !policy_.empty() && (method_ != "auto" || budget_.empty());
-  auto answer = learned || by_policy ? learn(policy_.empty() && budget_.empty() ? 30 : seconds, console)
-                                     : search(problem, inputs, executor, bound.seconds, clock, console);
+  auto answer = learned || by_policy
+                    ? learn(policy_.empty() && budget_.empty() ? kDefaultBudget_s : seconds, console)
+                    : search(problem, inputs, executor, bound.seconds, clock, console);
   const double wall_s = std::chrono::duration<double>(clock.now() - start).count();
   view.clear();
   if (!answer) return stop.received() != 0 ? Result<ExitStatus>{stopped_by(stop.received())} : answer.error();

@@ -141,6 +141,7 @@ Result<Learned> place_by_learning(const LearnRequest& request) {
   EMPLACE_TRY_ASSIGN(const auto folder, ScratchFolder::make());
   EMPLACE_TRY_ASSIGN(const auto summary,
                      perform({.config = config, .directory = folder.path(), .quiet = request.quiet}));
+  if (summary.outcomes.empty()) return Error{Errc::kRunFailed, "stopped by a signal before learning started"};
   const Outcome& outcome = summary.outcomes.front();
   const record::TableRow& row = outcome.rows.front();
   Learned learned;

@@ -11,7 +11,6 @@
 #include "launcher/cluster/operator.h"
 #include "launcher/cluster/remote_host.h"
 #include "launcher/session/leftovers.h"
-#include "launcher/session/stop_signal.h"
 #include "launcher/settings/placers.h"
 
 namespace emplace::launcher {
@@ -50,25 +49,21 @@ Result<Unit> prepare_hosts(RunPlan& plan, Progress& progress) {
   return Unit{};
 }
 
-Result<PreparedBaselines> prepare_baselines(const RunPlan& plan, const LockedRun& run, Progress& progress,
-                                            const Clock& clock) {
+Result<std::vector<Baselines>> prepare_baselines(const RunPlan& plan, const LockedRun& run,
+                                                 const StopSignal& stop, Progress& progress,
+                                                 const Clock& clock) {
   const bool from_baselines = std::any_of(run.starts.begin(), run.starts.end(),
                                           [](const Start& s) { return s.name == kBestBaseline; });
   const RunConfig& config = plan.order.config;
   const double auto_s = auto_time_s(plan, run);
-  const StopSignal stop;
-  PreparedBaselines prepared;
+  std::vector<Baselines> all;
   for (const actors::TaskGraph& one : plan.task->graphs) {
     if (auto_s > 0)
       progress.note(fmt::format("{}: heuristics, and auto for {}", printable(one.graph.name()),
                                 format_seconds(auto_s)));
     EMPLACE_TRY_ASSIGN(Baselines baselines,
                        find_baselines(one, config, auto_s, clock, [&] { return stop.received() != 0; }));
-    if (prepared.signal = stop.received(); prepared.signal != 0) {
-      if (run.fresh) remove_failed_start(plan.order.directory);
-      progress.note("interrupted before learning started: nothing is kept");
-      return prepared;
-    }
+    if (stop.received() != 0) return all;
     progress.note(fmt::format("{}: {} ops on {} devices; best baseline {}", printable(one.graph.name()),
                               one.graph.num_ops(), one.devices.size(),
                               baselines.best ? baselines.rows[*baselines.best].method + " " +
@@ -79,9 +74,9 @@ Result<PreparedBaselines> prepare_baselines(const RunPlan& plan, const LockedRun
       return Error{Errc::kNoPlacement, "run.starts: best-baseline is impossible, no baseline of " +
                                            printable(one.graph.name()) + " fits this machine; use scratch"};
     }
-    prepared.baselines.push_back(std::move(baselines));
+    all.push_back(std::move(baselines));
   }
-  return prepared;
+  return all;
 }
 
 void announce(const RunPlan& plan, Progress& progress) {

@@ -8,6 +8,7 @@
 #include "launcher/session/locked_run.h"
 #include "launcher/session/progress.h"
 #include "launcher/session/run_plan.h"
+#include "launcher/session/stop_signal.h"
 
 namespace emplace::launcher {
 
@@ -15,14 +16,12 @@ namespace emplace::launcher {
 /// Errors: kIo.
 Result<Unit> prepare_hosts(RunPlan& plan, Progress& progress);
 
-struct PreparedBaselines {
-  std::vector<Baselines> baselines;  ///< [graphs]
-  int signal = 0;                    ///< SIGINT or SIGTERM if one ended the preparation; 0 otherwise.
-};
-/// Runs the heuristics of every graph. A fresh directory is removed again if a signal ends this, or if a
-/// start needs a placement and none fits. Errors: kNoPlacement then; as find_baselines.
-Result<PreparedBaselines> prepare_baselines(const RunPlan& plan, const LockedRun& run, Progress& progress,
-                                            const Clock& clock);
+/// Runs the heuristics of every graph; returns [graphs], fewer if `stop` receives a signal. A fresh directory
+/// is removed again if a start needs a baseline and none fits. Errors: kNoPlacement then; those of
+/// find_baselines().
+Result<std::vector<Baselines>> prepare_baselines(const RunPlan& plan, const LockedRun& run,
+                                                 const StopSignal& stop, Progress& progress,
+                                                 const Clock& clock);
 
 /// Prints the run directory, the expected size of its record, and whether `ps` can reach the run.
 void announce(const RunPlan& plan, Progress& progress);

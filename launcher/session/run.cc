@@ -21,6 +21,7 @@
 #include "launcher/session/preparation.h"
 #include "launcher/session/progress.h"
 #include "launcher/session/report.h"
+#include "launcher/session/stop_signal.h"
 #include "launcher/settings/placers.h"
 #include "record/run_reader.h"
 #include "record/store/launch_lock.h"
@@ -91,7 +92,7 @@ double recorded_best(const Start& start) {
 
 /// Runs the processes of a start until it ends; a process that dies is restarted and continues.
 Result<int> run_start(Outcome& outcome, const Topology& topology, const record::LaunchLock& lock,
-                      ShownStart shown, Progress& progress, const Clock& clock) {
+                      ShownStart shown, const StopSignal& stop, Progress& progress, const Clock& clock) {
   const Nanos started = clock.now();
   const auto elapsed = [&] { return std::chrono::duration<double>(clock.now() - started).count(); };
   const Start& start = outcome.start;
@@ -135,6 +136,7 @@ Result<int> run_start(Outcome& outcome, const Topology& topology, const record::
     ++outcome.restarts[i];
     progress.note(outcome.nodes[i] + " " + note + "; restarting from run.db");
   };
+  if (stop.received() != 0) return 128 + stop.received();
   const auto ended = supervise(supervised);
   progress.end_line();
   outcome.wall_s = elapsed();
@@ -211,9 +213,16 @@ Result<std::optional<Cluster>> cluster_of(RunRequest& request) {
   return std::optional<Cluster>{std::move(cluster)};
 }
 
+/// A signal came before the first start: removes a fresh directory and reports it.
+void report_unstarted(const LockedRun& locked, const std::filesystem::path& directory, Progress& progress) {
+  if (locked.fresh) remove_failed_start(directory);
+  progress.note(locked.fresh ? "interrupted before learning started: nothing is kept"
+                             : "interrupted before learning continued: the run is unchanged");
+}
+
 /// Runs the starts one after the other, until one is stopped by a signal or by `emplace down`.
-Result<Unit> run_starts(RunSummary& summary, const RunPlan& plan, const LockedRun& locked, Progress& progress,
-                        const Clock& clock) {
+Result<Unit> run_starts(RunSummary& summary, const RunPlan& plan, const LockedRun& locked, StopSignal& stop,
+                        Progress& progress, const Clock& clock) {
   const RunConfig& config = plan.order.config;
   // Baselines are simulated; times of real devices are not comparable with them.
   const bool comparable = config.executor.kind != "cpu" && config.executor.kind != "cuda";
@@ -225,10 +234,16 @@ Result<Unit> run_starts(RunSummary& summary, const RunPlan& plan, const LockedRu
     shown.bound_s = baselines.bound.seconds;
   }
   for (const Start& start : locked.starts) {
+    if (stop.received() != 0) {
+      summary.status = 128 + stop.received();
+      if (summary.outcomes.empty()) report_unstarted(locked, plan.order.directory, progress);
+      break;
+    }
     Outcome outcome;
     outcome.start = start;
     EMPLACE_TRY(prepare_start(config, *plan.task, outcome.start, summary.baselines, clock));
-    const auto ended = run_start(outcome, plan.topology, locked.lock, shown, progress, clock);
+    const auto ended = run_start(outcome, plan.topology, locked.lock, shown, stop, progress, clock);
+    stop.take_over(ended && *ended > 128 ? *ended - 128 : 0);  // The start had handlers of its own.
     if (!ended) {
       const bool first = &start == &locked.starts.front();
       if (locked.fresh && first && ended.error().code == Errc::kInvalid)
@@ -295,14 +310,10 @@ Result<RunSummary> perform(RunOrder order) {
   RunSummary summary;
   summary.task = plan.task;
   summary.directory = plan.order.directory;
-  EMPLACE_TRY_ASSIGN(PreparedBaselines prepared, prepare_baselines(plan, locked, progress, clock));
-  summary.baselines = std::move(prepared.baselines);
-  if (prepared.signal != 0) {
-    summary.status = 128 + prepared.signal;
-    return summary;
-  }
-  announce(plan, progress);
-  EMPLACE_TRY(run_starts(summary, plan, locked, progress, clock));
+  StopSignal stop;
+  EMPLACE_TRY_ASSIGN(summary.baselines, prepare_baselines(plan, locked, stop, progress, clock));
+  if (stop.received() == 0) announce(plan, progress);
+  EMPLACE_TRY(run_starts(summary, plan, locked, stop, progress, clock));
   return summary;
 }
 

@@ -6,6 +6,7 @@
 namespace emplace::launcher {
 namespace {
 
+int g_instances = 0;
 volatile std::sig_atomic_t g_received = 0;  // The only type that a signal handler may write portably.
 
 void set(int signal, void (*handler)(int)) {
@@ -16,15 +17,26 @@ void set(int signal, void (*handler)(int)) {
   ::sigaction(signal, &action, nullptr);
 }
 
-}  // namespace
-
-StopSignal::StopSignal() {
-  g_received = 0;
+void install() {
   for (const int signal : {SIGINT, SIGTERM}) set(signal, [](int received) { g_received = received; });
 }
 
+}  // namespace
+
+StopSignal::StopSignal() {
+  if (g_instances++ > 0) return;
+  g_received = 0;
+  install();
+}
+
 StopSignal::~StopSignal() {
+  if (--g_instances > 0) return;
   for (const int signal : {SIGINT, SIGTERM}) set(signal, SIG_DFL);
+}
+
+void StopSignal::take_over(int signal) {
+  if (signal != 0 && g_received == 0) g_received = signal;
+  install();
 }
 
 int StopSignal::received() const { return g_received; }

@@ -4,7 +4,8 @@
 namespace emplace::launcher {
 
 /// While an instance exists, the first SIGINT or SIGTERM only sets the flag; the second ends the process at
-/// once. At most one instance at a time.
+/// once. Instances may nest: they share the flag, which the outermost clears and whose handlers it removes.
+/// Thread: one, but for received().
 class StopSignal {
  public:
   StopSignal();
@@ -14,6 +15,9 @@ class StopSignal {
 
   /// Returns the number of the first signal; 0 before it. Any thread.
   int received() const;
+  /// Installs the handlers again after other code has replaced and removed them, and sets the flag to the
+  /// signal that this code received; 0: none.
+  void take_over(int signal);
 };
 
 }  // namespace emplace::launcher

@@ -147,5 +147,19 @@ TEST(Usage, ASignalEndsALongComparisonCleanlyWithWhatWasDone) {
   }
 }
 
+TEST(Usage, ASignalEndsAComparisonWhileAMethodLearns) {
+  for (const std::string wait : {"debug: placeto", "updates"}) {
+    Process process{{"compare", kGraph, "-d", kDevices, "--methods", "expert,placeto,random", "--budget",
+                     "600s", "--json", "--log-level", "debug"}};
+    ASSERT_TRUE(process.wait_for_error_text(wait)) << wait;
+    process.send(SIGINT);
+    const Finished done = process.finish();
+    EXPECT_EQ(done.status, 130) << wait << done.err;
+    EXPECT_FALSE(done.killed) << wait;
+    EXPECT_THAT(done.out, HasSubstr("\"expert\""));
+    EXPECT_THAT(done.out, Not(HasSubstr("\"random\""))) << "methods after it are not run";
+  }
+}
+
 }  // namespace
 }  // namespace emplace
