@@ -20,25 +20,25 @@ using runtime::LogLevel;
 
 namespace {
 
-constexpr std::size_t kMaxTriedBy = 8;     // Executors remembered per piece in tried_by.
+constexpr std::size_t kMaxTriedBy = 8;     // Executors remembered per range in tried_by.
 constexpr std::size_t kRemembered = 1024;  // Recorded episodes that a sampler may still ask about.
 
 }  // namespace
 
 // Stages of an episode:
 //
-//   PlacementProposed        cut into pieces of at most placements_per_lease: waiting_
-//   piece + executor         LeaseGranted: leases_, Peer::held
+//   PlacementProposed        cut into ranges of at most placements_per_lease: waiting_
+//   range + executor         LeaseGranted: leases_, Peer::held
 //   PlacementMeasured        checked, merged into the episode; its lease is committed
-//   all pieces measured      EpisodeReported to the recorder, repeated from unrecorded_ until
+//   all ranges measured      EpisodeReported to the recorder, repeated from unrecorded_ until
 //   EpisodesRecorded         on_disk_ (the last kRemembered)
 //
 // Invariants:
 //
-// - Every piece of an unfinished episode has an open lease or is in a queue (waiting_, failed_, overdue_).
-//   Piece::queued keeps it from being queued twice.
+// - Every range of an unfinished episode has an open lease or is in a queue (waiting_, failed_, overdue_).
+//   Range::queued keeps it from being queued twice.
 // - A result counts only if its lease is open and held by its sender. Committing a lease closes all others of
-//   the piece, so each placement counts once, whatever the number of executors that measured it.
+//   the range, so each placement counts once, whatever the number of executors that measured it.
 // - Credit follows what an executor may still be working on (Peer::held), not its open leases: an expired
 //   lease occupies it until its result arrives or its heartbeats no longer list it. Otherwise a slow executor
 //   would get ever more work.
@@ -169,37 +169,37 @@ void Dispatcher::on_proposed(runtime::Context& context, const PlacementProposed&
         LogLevel::kWarning, context.name(),
         "refused episode " + std::to_string(proposal.episode) + ": its shape does not match the graph");
   }
-  Episode episode{proposal, incoming.bulk, EpisodeMeasured::begun(proposal), proposal.count};
+  Episode episode{proposal, incoming.bulk, EpisodeMeasured::started(proposal), proposal.count};
   counters_.proposed += proposal.count;
   episodes_.emplace(proposal.episode, std::move(episode));
   for (std::uint32_t begin = 0; begin < proposal.count; begin += options_.placements_per_lease) {
-    const std::uint64_t piece = next_piece_++;
-    pieces_[piece] = {proposal.episode, begin,
+    const std::uint64_t range = next_range_++;
+    ranges_[range] = {proposal.episode, begin,
                       std::min(options_.placements_per_lease, proposal.count - begin), false, false};
-    enqueue(piece, waiting_);
+    enqueue(range, waiting_);
   }
   pump(context);
 }
 
-void Dispatcher::enqueue(std::uint64_t piece, std::deque<std::uint64_t>& queue) {
-  const auto it = pieces_.find(piece);
-  if (it == pieces_.end() || it->second.queued) return;
+void Dispatcher::enqueue(std::uint64_t range, std::deque<std::uint64_t>& queue) {
+  const auto it = ranges_.find(range);
+  if (it == ranges_.end() || it->second.queued) return;
   it->second.queued = true;
-  queue.push_back(piece);
+  queue.push_back(range);
 }
 
 // Scheduling.
 
-/// Grants leases on waiting pieces until pieces or credit run out.
+/// Grants leases on waiting ranges until ranges or credit run out.
 void Dispatcher::pump(runtime::Context& context) {
   if (stopping_) return;  // Executors are leaving, too; they would only return it.
-  const auto taken = [&](std::uint64_t piece) {
-    if (!pieces_.contains(piece)) return true;  // Finished by another attempt.
-    if (!place(context, piece)) return false;
-    pieces_[piece].queued = false;
+  const auto taken = [&](std::uint64_t range) {
+    if (!ranges_.contains(range)) return true;  // Finished by another attempt.
+    if (!place(context, range)) return false;
+    ranges_[range].queued = false;
     return true;
   };
-  // These queues are short. An executor that holds or failed a piece may take a later one, so try all.
+  // These queues are short. An executor that holds or failed a range may take a later one, so try all.
   std::erase_if(overdue_, taken);
   std::erase_if(failed_, taken);
   while (!waiting_.empty() && taken(waiting_.front())) waiting_.pop_front();
@@ -224,14 +224,14 @@ void Dispatcher::speculate(runtime::Context& context) {
   }
 }
 
-bool Dispatcher::may_take(std::uint64_t piece, runtime::ActorId executor, Nanos now) const {
-  return leases_.may_grant(piece, executor, now) &&
-         quarantine_.may_take(piece, executor, roster_.idle(executor), now);
+bool Dispatcher::may_take(std::uint64_t range, runtime::ActorId executor, Nanos now) const {
+  return leases_.may_grant(range, executor, now) &&
+         quarantine_.may_take(range, executor, roster_.idle(executor), now);
 }
 
-/// Returns false if no executor can take the piece now.
-bool Dispatcher::place(runtime::Context& context, std::uint64_t piece) {
-  const std::vector<runtime::ActorId>& tried_by = pieces_.at(piece).tried_by;
+/// Returns false if no executor can take the range now.
+bool Dispatcher::place(runtime::Context& context, std::uint64_t range) {
+  const std::vector<runtime::ActorId>& tried_by = ranges_.at(range).tried_by;
   const auto had_it = [&](runtime::ActorId executor) {
     return std::find(tried_by.begin(), tried_by.end(), executor) != tried_by.end();
   };
@@ -239,10 +239,10 @@ bool Dispatcher::place(runtime::Context& context, std::uint64_t piece) {
   for (const bool again : {false, true}) {
     if (again && tried_by.empty()) break;
     const auto may = [&](runtime::ActorId executor) {
-      return (again || !had_it(executor)) && may_take(piece, executor, context.now());
+      return (again || !had_it(executor)) && may_take(range, executor, context.now());
     };
     while (const auto next = roster_.next(may)) {
-      if (lease(context, peers_.at(*next), piece)) return true;
+      if (lease(context, peers_.at(*next), range)) return true;
       roster_.pass(*next);
     }
   }
@@ -258,11 +258,11 @@ void Dispatcher::give_back(runtime::Context& context, Peer& peer, std::uint64_t 
 }
 
 bool Dispatcher::lease(runtime::Context& context, Peer& peer, std::uint64_t number) {
-  const Piece& piece = pieces_.at(number);
-  const Episode& episode = episodes_.at(piece.episode);
-  const std::uint64_t bytes = std::uint64_t{episode.proposal.num_ops} * piece.count;
-  const runtime::Credit wanted{piece.count, static_cast<std::int64_t>(bytes)};
-  if (peer.credit.items() < piece.count || !peer.credit.take(wanted)) return false;
+  const Range& range = ranges_.at(number);
+  const Episode& episode = episodes_.at(range.episode);
+  const std::uint64_t bytes = std::uint64_t{episode.proposal.num_ops} * range.count;
+  const runtime::Credit wanted{range.count, static_cast<std::int64_t>(bytes)};
+  if (peer.credit.items() < range.count || !peer.credit.take(wanted)) return false;
   const Nanos limit = std::max(options_.evaluation_limit, 10 * slowest_);
   const auto granted = leases_.grant(number, peer.id, context.now(), limit);
   EMPLACE_CHECK(granted.has_value(), "may_take() allows one more attempt");
@@ -272,8 +272,8 @@ bool Dispatcher::lease(runtime::Context& context, Peer& peer, std::uint64_t numb
       std::min<std::int64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(limit).count(),
                              std::numeric_limits<std::uint32_t>::max()));
   const messages::LeaseGranted out{.graph_sha256 = episode.proposal.graph_sha256,
-                                   .placement_id = episode.proposal.placement_id + piece.begin,
-                                   .count = piece.count,
+                                   .placement_id = episode.proposal.placement_id + range.begin,
+                                   .count = range.count,
                                    .num_ops = episode.proposal.num_ops,
                                    .num_devices = episode.proposal.num_devices,
                                    .lease_epoch = granted->epoch,
@@ -282,9 +282,9 @@ bool Dispatcher::lease(runtime::Context& context, Peer& peer, std::uint64_t numb
                                    .executor_epoch = peer.epoch,
                                    .placements = {0, bytes}};
   const std::uint64_t offset =
-      episode.proposal.placements.offset + std::uint64_t{piece.begin} * episode.proposal.num_ops;
+      episode.proposal.placements.offset + std::uint64_t{range.begin} * episode.proposal.num_ops;
   if (context.send(peer.id, out, episode.bulk.slice(offset, bytes))) return true;
-  // Full queue: the piece goes to another executor.
+  // Full queue: the range goes to another executor.
   give_back(context, peer, granted->epoch);
   requeue(leases_.end(granted->epoch));
   return false;
@@ -303,18 +303,18 @@ void Dispatcher::on_measured(runtime::Context& context, const PlacementMeasured&
     return pump(context);
   }
   const runtime::Lease lease = *open;
-  const auto piece = pieces_.find(lease.item);
+  const auto range = ranges_.find(lease.item);
   const Nanos took = context.now() - lease.granted;
   PlacementMeasured measured = result;
   messages::canonicalise(measured);
-  if (const std::string why = fault_in(measured, piece->second, from); !why.empty())
+  if (const std::string why = fault_in(measured, range->second, from); !why.empty())
     return refuse(context, lease, why);
   // It cannot have worked for longer than it had the lease.
   measured.wall_s = std::min(measured.wall_s, std::chrono::duration<double>(took).count());
   (void)leases_.commit(lease.epoch);
   quarantine_.succeeded(lease.item, from, context.now());
   durations_.add(took);
-  Episode& episode = episodes_.at(piece->second.episode);
+  Episode& episode = episodes_.at(range->second.episode);
   episode.measured.merge(measured, lease.attempt);
   episode.missing -= measured.count;
   counters_.reported += measured.count;
@@ -327,8 +327,8 @@ void Dispatcher::on_measured(runtime::Context& context, const PlacementMeasured&
     peer->answered = context.now();
   }
   slowest_ = std::max(slowest_, Nanos{static_cast<std::int64_t>(measured.wall_s * 1e9)});
-  const std::uint64_t finished = piece->second.episode;
-  pieces_.erase(piece);
+  const std::uint64_t finished = range->second.episode;
+  ranges_.erase(range);
   if (episode.missing == 0) {
     report(context, {std::move(episode.measured), episode.proposal.placements, episode.proposal.actions},
            episode.bulk);
@@ -337,13 +337,13 @@ void Dispatcher::on_measured(runtime::Context& context, const PlacementMeasured&
   pump(context);
 }
 
-std::string Dispatcher::fault_in(const PlacementMeasured& measured, const Piece& piece,
+std::string Dispatcher::fault_in(const PlacementMeasured& measured, const Range& range,
                                  runtime::ActorId from) const {
   if (runtime::actor_id(measured.executor) != from) return "an executor sent a result under another name";
   const std::string name = measured.executor;
   if (!measured.error.empty()) return name + " cannot measure: " + measured.error;
-  const PlacementProposed& proposal = episodes_.at(piece.episode).proposal;
-  if (measured.count != piece.count || measured.placement_id != proposal.placement_id + piece.begin ||
+  const PlacementProposed& proposal = episodes_.at(range.episode).proposal;
+  if (measured.count != range.count || measured.placement_id != proposal.placement_id + range.begin ||
       measured.num_devices != proposal.num_devices)
     return name + " cannot measure: its result does not match its lease";
   const std::string wrong = messages::wrong_values(measured);
@@ -353,7 +353,7 @@ std::string Dispatcher::fault_in(const PlacementMeasured& measured, const Piece&
 /// Rejects a result and reassigns the work.
 void Dispatcher::refuse(runtime::Context& context, const runtime::Lease& lease, const std::string& why) {
   ++counters_.refused_results;
-  pieces_.at(lease.item).failed = true;
+  ranges_.at(lease.item).failed = true;
   requeue(leases_.end(lease.epoch));
   const bool quarantined = quarantine_.failed(lease.item, lease.holder, why, context.now());
   const std::optional<Nanos> until = quarantine_.until(lease.holder);
@@ -517,12 +517,12 @@ void Dispatcher::remove(runtime::Context& context, runtime::ActorId executor) {
 
 void Dispatcher::requeue(const std::vector<runtime::Lease>& ended) {
   for (const runtime::Lease& lease : ended) {
-    Piece& piece = pieces_.at(lease.item);
-    if (std::find(piece.tried_by.begin(), piece.tried_by.end(), lease.holder) == piece.tried_by.end()) {
-      if (piece.tried_by.size() >= kMaxTriedBy) piece.tried_by.erase(piece.tried_by.begin());
-      piece.tried_by.push_back(lease.holder);
+    Range& range = ranges_.at(lease.item);
+    if (std::find(range.tried_by.begin(), range.tried_by.end(), lease.holder) == range.tried_by.end()) {
+      if (range.tried_by.size() >= kMaxTriedBy) range.tried_by.erase(range.tried_by.begin());
+      range.tried_by.push_back(lease.holder);
     }
-    if (leases_.open_of(lease.item) == 0) enqueue(lease.item, piece.failed ? failed_ : waiting_);
+    if (leases_.open_of(lease.item) == 0) enqueue(lease.item, range.failed ? failed_ : waiting_);
   }
 }
 
@@ -533,7 +533,7 @@ void Dispatcher::tick(runtime::Context& context) {
   for (const runtime::Lease& lease :
        expired) {  // A lower bound of its time per item, so that other executors are preferred.
     const double seconds = std::chrono::duration<double>(context.now() - lease.granted).count();
-    roster_.measured(lease.holder, seconds / pieces_.at(lease.item).count);
+    roster_.measured(lease.holder, seconds / ranges_.at(lease.item).count);
   }
   requeue(expired);
   for (const runtime::Lease& lease : leases_.overdue(context.now())) enqueue(lease.item, overdue_);

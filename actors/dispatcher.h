@@ -95,7 +95,7 @@ class Dispatcher final : public runtime::Actor {
     std::uint32_t missing = 0;  ///< Placements without a result.
   };
   /// Part of an episode: one lease at a time, or two if the first is overdue or a straggler.
-  struct Piece {
+  struct Range {
     std::uint64_t episode = 0;
     std::uint32_t begin = 0, count = 0;
     bool failed = false;  ///< An executor has failed it.
@@ -132,8 +132,8 @@ class Dispatcher final : public runtime::Actor {
                    const runtime::Incoming& incoming);
   void on_measured(runtime::Context& context, const messages::PlacementMeasured& measured,
                    runtime::ActorId from);
-  /// What is wrong with a result of this piece; empty if it counts.
-  std::string fault_in(const messages::PlacementMeasured& measured, const Piece& piece,
+  /// What is wrong with a result of this range; empty if it counts.
+  std::string fault_in(const messages::PlacementMeasured& measured, const Range& range,
                        runtime::ActorId from) const;
   void refuse(runtime::Context& context, const runtime::Lease& lease, const std::string& why);
   void end_if_hopeless(runtime::Context& context);
@@ -143,12 +143,12 @@ class Dispatcher final : public runtime::Actor {
   void on_left(runtime::Context& context, const messages::ExecutorLeft& left, runtime::ActorId from);
   void remove(runtime::Context& context, runtime::ActorId executor);
   void pump(runtime::Context& context);
-  bool may_take(std::uint64_t piece, runtime::ActorId executor, Nanos now) const;
-  bool place(runtime::Context& context, std::uint64_t piece);
-  bool lease(runtime::Context& context, Peer& peer, std::uint64_t piece);
+  bool may_take(std::uint64_t range, runtime::ActorId executor, Nanos now) const;
+  bool place(runtime::Context& context, std::uint64_t range);
+  bool lease(runtime::Context& context, Peer& peer, std::uint64_t range);
   void give_back(runtime::Context& context, Peer& peer, std::uint64_t epoch);
   void requeue(const std::vector<runtime::Lease>& ended);
-  void enqueue(std::uint64_t piece, std::deque<std::uint64_t>& queue);
+  void enqueue(std::uint64_t range, std::deque<std::uint64_t>& queue);
   void speculate(runtime::Context& context);
   void on_reported(runtime::Context& context, const messages::EpisodeReported& reported,
                    const runtime::Incoming& incoming);
@@ -175,20 +175,20 @@ class Dispatcher final : public runtime::Actor {
   // Owner loop only.
   runtime::LeaseTable leases_;
   std::unordered_map<std::uint64_t, Episode> episodes_;
-  std::unordered_map<std::uint64_t, Piece> pieces_;
+  std::unordered_map<std::uint64_t, Range> ranges_;
   std::map<std::uint64_t, Unrecorded> unrecorded_;  ///< Keyed by episode.
   std::deque<std::uint64_t> recorded_;              ///< Recent episodes on disk, oldest first.
   std::unordered_set<std::uint64_t> on_disk_;       ///< The same episodes, as a set.
   std::set<std::string> refused_executors_;         ///< Refused executors: another task or kind.
-  std::deque<std::uint64_t> waiting_;               ///< Pieces without an open lease, oldest first.
-  std::deque<std::uint64_t> overdue_;               ///< Pieces whose leases are all overdue; have priority.
-  std::deque<std::uint64_t> failed_;                ///< Failed pieces, which some executors may not take now.
+  std::deque<std::uint64_t> waiting_;               ///< Ranges without an open lease, oldest first.
+  std::deque<std::uint64_t> overdue_;               ///< Ranges whose leases are all overdue; have priority.
+  std::deque<std::uint64_t> failed_;                ///< Failed ranges, which some executors may not take now.
   runtime::RecentDurations durations_;              ///< Lease durations, from grant to result.
   std::map<std::string, Peer*> by_name_;            ///< Peers in the order of DispatchProgress.
   std::unordered_map<runtime::ActorId, Peer> peers_;
   runtime::Roster roster_;
   runtime::Quarantine quarantine_;
-  std::uint64_t next_piece_ = 1;
+  std::uint64_t next_range_ = 1;
   Counters counters_;
   std::uint64_t valid_ = 0;
   double best_step_time_s_ = 0;

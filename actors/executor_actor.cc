@@ -104,7 +104,7 @@ void ExecutorActor::start_next(runtime::Context& context) {
 void ExecutorActor::measure(runtime::Context& context) {
   if (left_) return;
   const LeaseGranted& lease = work_.front().lease;
-  measurer_->begin({lease.graph_sha256, lease.placement_id, lease.count}, work_.front().placements);
+  measurer_->start({lease.graph_sha256, lease.placement_id, lease.count}, work_.front().placements);
   poll(context);
 }
 

@@ -44,7 +44,7 @@ Result<std::vector<policy::ScoredEpisode>> batch_of(const messages::UpdateReplay
 Learner::Learner(LearnerOptions options, PlacerFactory factory)
     : options_{std::move(options)},
       factory_{std::move(factory)},
-      fetch_{{.piece = messages::kParametersChunkBytes, .window = 1, .timeout = options_.resend}} {}
+      fetch_{{.chunk = messages::kParametersChunkBytes, .window = 1, .timeout = options_.resend}} {}
 
 void Learner::on_start(runtime::Context& context) {
   trainer_.emplace(options_.training, factory_());
@@ -53,12 +53,12 @@ void Learner::on_start(runtime::Context& context) {
   context.after(kCheckInterval, [this, &context] { on_timer(context); });
 }
 
-/// Repeats everything that was not answered in time: requests, updates, checkpoint pieces.
+/// Repeats everything that was not answered in time: requests, updates, checkpoint chunks.
 void Learner::on_timer(runtime::Context& context) {
   const Nanos now = context.now();
   if (outgoing_) {
     asked_ = now;  // The transfer is not complete, so its timeout has not started.
-    send_pieces(context);
+    send_chunks(context);
   }
   if (phase_ != Phase::kLearning && phase_ != Phase::kDiverged) {
     repeat_request(context);
@@ -123,14 +123,14 @@ void Learner::on_checkpoint(runtime::Context& context, const messages::Checkpoin
                             const runtime::Incoming& incoming) {
   if (phase_ != Phase::kCheckpoint) return;
   if (!delivered.found) return start_fresh(context);
-  const auto piece = incoming.section(delivered.piece);
-  if (!piece) return;
+  const auto chunk = incoming.section(delivered.piece);
+  if (!chunk) return;
   using Took = runtime::Assembly::Took;
   const Took took =
-      fetch_.take(delivered.update, {delivered.offset, piece->size()}, delivered.total, context.now());
+      fetch_.take(delivered.update, {delivered.offset, chunk->size()}, delivered.total, context.now());
   if (took == Took::kRepeat || took == Took::kGap) return;
   if (took == Took::kFirst) fetched_.clear();
-  fetched_.insert(fetched_.end(), piece->begin(), piece->end());
+  fetched_.insert(fetched_.end(), chunk->begin(), chunk->end());
   fetch_.assembly().whole() ? load(context, delivered) : fetch_checkpoint(context);
 }
 
@@ -241,7 +241,7 @@ void Learner::complete(runtime::Context& context, std::uint64_t episode) {
 }
 
 void Learner::learn(runtime::Context& context) {
-  const Nanos began = context.now();
+  const Nanos start = context.now();
   messages::UpdateApplied applied;
   std::vector<policy::ScoredEpisode> batch;
   for (std::uint32_t i = 0; i < options_.batch_episodes; ++i) {
@@ -280,7 +280,7 @@ void Learner::learn(runtime::Context& context) {
   applied.divergence = made.parts.divergence;
   applied.parameters_sha256 = snapshots_.at(updates()).sha256;
   publish(context);
-  applied.wall_s = std::chrono::duration<double>(context.now() - began).count();
+  applied.wall_s = std::chrono::duration<double>(context.now() - start).count();
   applied.epoch = context.epoch();
   if (unrecorded_.empty()) last_sent_ = context.now();
   unrecorded_.push_back(applied);
@@ -318,12 +318,12 @@ bool Learner::answer(runtime::Context& context, runtime::ActorId from,
   // A version that is gone is answered with the newest; the sampler then fetches that one.
   const auto& [version, parameters] = snapshot == snapshots_.end() ? *snapshots_.rbegin() : *snapshot;
   const std::uint64_t total = parameters.floats.size();
-  const runtime::Piece piece =
-      runtime::piece_at(version == wanted ? request.offset : 0, total, messages::kParametersChunkBytes);
+  const runtime::Chunk chunk =
+      runtime::chunk_at(version == wanted ? request.offset : 0, total, messages::kParametersChunkBytes);
   context.send(from,
                messages::ParametersDelivered{
-                   version, piece.offset, total, parameters.sha256, {0, piece.size}, parameters.checksum},
-               parameters.floats.slice(piece.offset, piece.size));
+                   version, chunk.offset, total, parameters.sha256, {0, chunk.size}, parameters.checksum},
+               parameters.floats.slice(chunk.offset, chunk.size));
   return true;
 }
 
@@ -338,18 +338,18 @@ void Learner::checkpoint(runtime::Context& context) {
       {updates(), updates(), snapshots_.at(updates()).sha256, {}, {}, context.epoch(), 0, all.size()},
       parameters.size(),
       messages::SharedBytes::adopt(std::move(all))};
-  send_pieces(context);
+  send_chunks(context);
 }
 
-/// Sends pieces while the queue has room; on_timer() sends the rest.
-void Learner::send_pieces(runtime::Context& context) {
+/// Sends chunks while the queue has room; on_timer() sends the rest.
+void Learner::send_chunks(runtime::Context& context) {
   for (messages::CheckpointTaken& next = outgoing_->next; next.offset < next.total;) {
-    const runtime::Piece piece = runtime::piece_at(next.offset, next.total, options_.checkpoint_piece);
-    const std::uint64_t end = piece.offset + piece.size;
+    const runtime::Chunk chunk = runtime::chunk_at(next.offset, next.total, options_.checkpoint_chunk);
+    const std::uint64_t end = chunk.offset + chunk.size;
     const std::uint64_t middle = std::clamp(outgoing_->parameters, next.offset, end);
     next.parameters = {0, middle - next.offset};
     next.optimizer = {middle - next.offset, end - middle};
-    if (!context.send(kRecorder, next, outgoing_->bytes.slice(piece.offset, piece.size))) return;
+    if (!context.send(kRecorder, next, outgoing_->bytes.slice(chunk.offset, chunk.size))) return;
     next.offset = end;
   }
   outgoing_.reset();

@@ -28,7 +28,7 @@ struct LearnerOptions {
   std::uint64_t max_staleness = 64;  ///< Older episodes are consumed without effect, and counted [versions].
   /// Updates between checkpoints; also one before the first update and one at the end.
   std::uint64_t checkpoint_every = 50;
-  std::uint64_t checkpoint_piece = messages::kCheckpointPieceBytes;  ///< Checkpoint bytes per message.
+  std::uint64_t checkpoint_chunk = messages::kCheckpointChunkBytes;  ///< Checkpoint bytes per message.
   std::uint64_t versions = 16;        ///< Number of versions whose parameters are kept for samplers.
   bool ordered = false;               ///< Consumes episodes by number rather than by arrival.
   std::vector<std::string> samplers;  ///< Samplers that receive each update.
@@ -77,7 +77,7 @@ class Learner final : public runtime::Actor {
   };
   /// Checkpoint being sent to the recorder.
   struct OutgoingCheckpoint {
-    messages::CheckpointTaken next;  ///< Next piece.
+    messages::CheckpointTaken next;  ///< Next chunk.
     std::uint64_t parameters = 0;    ///< Parameter bytes at the front of `bytes`; the optimizer follows.
     messages::SharedBytes bytes;
   };
@@ -107,7 +107,7 @@ class Learner final : public runtime::Actor {
   void publish(runtime::Context& context);
   bool answer(runtime::Context& context, runtime::ActorId from, const messages::ParametersRequested& request);
   void checkpoint(runtime::Context& context);
-  void send_pieces(runtime::Context& context);
+  void send_chunks(runtime::Context& context);
 
   const LearnerOptions options_;
   const PlacerFactory factory_;

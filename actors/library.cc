@@ -12,7 +12,7 @@ namespace emplace::actors {
 using messages::FileDelivered;
 using messages::FileFacts;
 using messages::FileRequested;
-using messages::kFilePieceBytes;
+using messages::kFileChunkBytes;
 using messages::ManifestDelivered;
 using messages::ManifestRequested;
 using runtime::LogLevel;
@@ -39,14 +39,14 @@ void Library::on_message(runtime::Context& context, const runtime::Incoming& inc
       },
       [&](const FileRequested& asked) {
         messages::SharedBytes bulk;
-        const FileDelivered delivered = piece(asked, bulk);
+        const FileDelivered delivered = chunk(asked, bulk);
         if (!delivered.error.empty()) runtime::log(LogLevel::kWarning, context.name(), delivered.error);
         context.send(incoming.from(), delivered, bulk);
       });
   if (!handled) runtime::log(LogLevel::kWarning, context.name(), handled.error().context);
 }
 
-FileDelivered Library::piece(const FileRequested& asked, messages::SharedBytes& bulk) {
+FileDelivered Library::chunk(const FileRequested& asked, messages::SharedBytes& bulk) {
   FileDelivered answer{asked.sha256, asked.offset, {}, {}};
   const auto file = std::find_if(manifest_.files.begin(), manifest_.files.end(),
                                  [&](const FileFacts& one) { return one.sha256 == asked.sha256; });
@@ -64,10 +64,10 @@ FileDelivered Library::piece(const FileRequested& asked, messages::SharedBytes& 
     bytes_ = messages::SharedBytes::adopt(*std::move(bytes));
     cached_ = asked.sha256;
   }
-  const runtime::Piece piece = runtime::piece_at(asked.offset, bytes_.size(), kFilePieceBytes);
-  answer.offset = piece.offset;
-  answer.piece = {0, piece.size};
-  bulk = bytes_.slice(piece.offset, piece.size);
+  const runtime::Chunk chunk = runtime::chunk_at(asked.offset, bytes_.size(), kFileChunkBytes);
+  answer.offset = chunk.offset;
+  answer.piece = {0, chunk.size};
+  bulk = bytes_.slice(chunk.offset, chunk.size);
   return answer;
 }
 
@@ -75,15 +75,15 @@ Borrower::Borrower(BorrowerOptions options, FileStore* store, Done done)
     : options_{std::move(options)},
       store_{store},
       done_{std::move(done)},
-      fetch_{{.piece = kFilePieceBytes, .window = options_.ahead, .timeout = options_.retry}} {}
+      fetch_{{.chunk = kFileChunkBytes, .window = options_.ahead, .timeout = options_.retry}} {}
 
 void Borrower::on_start(runtime::Context& context) {
-  heard_ = context.now();
+  received_ = context.now();
   request(context);
   context.after(options_.retry / 4, [this, &context] { on_timer(context); });
 }
 
-/// Sends the next request: for the settings, or for pieces up to the end of the window.
+/// Sends the next request: for the settings, or for chunks up to the end of the window.
 void Borrower::request(runtime::Context& context) {
   if (!manifest_) {
     requested_ = context.now();
@@ -96,12 +96,12 @@ void Borrower::request(runtime::Context& context) {
 
 void Borrower::on_timer(runtime::Context& context) {
   if (ended_) return;
-  const Nanos silent = context.now() - heard_;
+  const Nanos silent = context.now() - received_;
   if (silent > options_.timeout)
     return end(context, Error{Errc::kPeerLost, "the head does not deliver its run: no answer for " +
                                                    std::to_string(silent / std::chrono::seconds{1}) + " s"});
   const bool late = manifest_ ? fetch_.timed_out(context.now())
-                              : context.now() - std::max(requested_, heard_) > options_.retry;
+                              : context.now() - std::max(requested_, received_) > options_.retry;
   if (late) request(context);
   context.after(options_.retry / 4, [this, &context] { on_timer(context); });
 }
@@ -110,7 +110,7 @@ void Borrower::on_message(runtime::Context& context, const runtime::Incoming& in
   if (ended_) return;
   const auto handled = incoming.match(
       [&](const ManifestDelivered& manifest) {
-        heard_ = context.now();
+        received_ = context.now();
         if (manifest_) return;  // Repeated answer.
         for (const FileFacts& file : manifest.files)
           if (!is_hash(file.sha256))
@@ -128,7 +128,7 @@ void Borrower::next_file(runtime::Context& context) {
   while (file_ < manifest_->files.size() && store_->has(manifest_->files[file_])) ++file_;
   if (file_ == manifest_->files.size()) return end(context, *std::move(manifest_));
   const FileFacts& file = manifest_->files[file_];
-  const std::uint64_t have = std::min(store_->begun(file), file.bytes);
+  const std::uint64_t have = std::min(store_->received(file), file.bytes);
   fetch_.start(context.now(), file_, have, file.bytes);
   have < file.bytes ? request(context) : finish_file(context);  // All bytes may be present already.
 }
@@ -136,8 +136,8 @@ void Borrower::next_file(runtime::Context& context) {
 void Borrower::take(runtime::Context& context, const FileDelivered& delivered,
                     const runtime::Incoming& incoming) {
   if (!manifest_ || delivered.sha256 != manifest_->files[file_].sha256)
-    return;  // Late piece of an earlier file.
-  heard_ = context.now();
+    return;  // Late chunk of an earlier file.
+  received_ = context.now();
   const FileFacts& file = manifest_->files[file_];
   if (!delivered.error.empty()) return end(context, Error{Errc::kRunFailed, delivered.error});
   const auto bytes = incoming.section(delivered.piece);

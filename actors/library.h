@@ -30,7 +30,7 @@ class Library final : public runtime::Actor {
   void on_message(runtime::Context& context, const runtime::Incoming& incoming) override;
 
  private:
-  messages::FileDelivered piece(const messages::FileRequested& asked, messages::SharedBytes& bulk);
+  messages::FileDelivered chunk(const messages::FileRequested& asked, messages::SharedBytes& bulk);
 
   const messages::ManifestDelivered manifest_;
   const FileReader read_;
@@ -47,7 +47,7 @@ class FileStore {
   /// Whether the complete file is present, with this hash.
   virtual bool has(const messages::FileFacts& file) = 0;
   /// Bytes kept from an interrupted transfer.
-  virtual std::uint64_t begun(const messages::FileFacts& file) = 0;
+  virtual std::uint64_t received(const messages::FileFacts& file) = 0;
   virtual Result<Unit> append(const messages::FileFacts& file, std::span<const std::byte> bytes) = 0;
   /// Completes a transfer. Errors: kInvalid, the hash does not match; the file is then removed and starts
   /// again.
@@ -59,7 +59,7 @@ struct BorrowerOptions {
   std::string version;                       ///< Version of this program.
   Nanos retry = std::chrono::seconds{2};     ///< Timeout after which a request is repeated.
   Nanos timeout = std::chrono::seconds{20};  ///< Fails after this time without an answer.
-  std::uint64_t ahead = 8;                   ///< Pieces in flight, so that a slow line stays full.
+  std::uint64_t ahead = 8;                   ///< Chunks in flight, so that a slow line stays full.
 };
 
 /// Fetches the settings of a run and the files that are not in the store, then stops its node. Resumes
@@ -91,7 +91,7 @@ class Borrower final : public runtime::Actor {
   std::size_t file_ = 0;  ///< Index of the current file in the manifest.
   runtime::Fetch fetch_;  ///< Transfer of that file; the content number is the index.
   bool damaged_ = false;  ///< Its last transfer ended with a wrong hash.
-  Nanos heard_{0};        ///< Time of the library's last answer.
+  Nanos received_{0};     ///< Time of the library's last answer.
   Nanos requested_{0};    ///< Time of the last manifest request.
   bool ended_ = false;
 };

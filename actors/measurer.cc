@@ -9,7 +9,7 @@ namespace emplace::actors {
 Measurer::Measurer(TaskPtr task, std::string kind, ExecutorFactory factory)
     : task_{std::move(task)}, kind_{std::move(kind)}, factory_{std::move(factory)} {}
 
-void Measurer::begin(const Batch& batch, messages::SharedBytes placements) {
+void Measurer::start(const Batch& batch, messages::SharedBytes placements) {
   out_ = {};
   out_.placement_id = batch.placement_id;
   out_.host = task_->host;
@@ -55,7 +55,7 @@ Result<bool> Measurer::measure_next() {
     if (auto done = executor_->measure(placement, measurement_); !done) return done.error();
     return true;
   }
-  if (!std::exchange(waiting_, true)) polled_->begin(placement);
+  if (!std::exchange(waiting_, true)) polled_->start(placement);
   auto done = polled_->poll(measurement_);
   if (!done || *done) waiting_ = false;
   return done;

@@ -23,7 +23,7 @@ class Measurer {
  public:
   Measurer(TaskPtr task, std::string kind, ExecutorFactory factory);
   /// Starts a batch of placements [count, ops]. @pre the previous batch is done.
-  void begin(const Batch& batch, messages::SharedBytes placements);
+  void start(const Batch& batch, messages::SharedBytes placements);
   /// Returns the result once all placements are measured. Most executors measure synchronously; a polled one
   /// (executor/polled_executor.h) is polled once and never waited for. Failures are in the result's `error`;
   /// executor, lease and wall time are left to the caller.

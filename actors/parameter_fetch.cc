@@ -23,10 +23,10 @@ std::optional<messages::ParametersRequested> ParameterFetch::repeat(Nanos now) {
 }
 
 ParameterFetch::Took ParameterFetch::take(const messages::ParametersDelivered& delivered,
-                                          std::span<const std::byte> piece, Nanos now) {
+                                          std::span<const std::byte> chunk, Nanos now) {
   using runtime::Assembly;
   if (!active()) return Took::kNothing;
-  switch (fetch_.take(delivered.version, {delivered.offset, piece.size()}, delivered.total, now)) {
+  switch (fetch_.take(delivered.version, {delivered.offset, chunk.size()}, delivered.total, now)) {
     case Assembly::Took::kRepeat:
       return Took::kNothing;
     case Assembly::Took::kGap:
@@ -37,7 +37,7 @@ ParameterFetch::Took ParameterFetch::take(const messages::ParametersDelivered& d
     case Assembly::Took::kNext:
       break;
   }
-  bytes_.insert(bytes_.end(), piece.begin(), piece.end());
+  bytes_.insert(bytes_.end(), chunk.begin(), chunk.end());
   if (!fetch_.assembly().whole()) return Took::kMore;
   sha256_ = delivered.sha256;
   return hash64(bytes_) == delivered.checksum ? Took::kWhole : Took::kAltered;

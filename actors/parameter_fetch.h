@@ -11,19 +11,19 @@
 
 namespace emplace::actors {
 
-/// Fetches one version of the parameters from the learner in pieces. The learner may deliver another version
+/// Fetches one version of the parameters from the learner in chunks. The learner may deliver another version
 /// than requested, if that one is gone or the learner has restarted. Pure; one thread.
 class ParameterFetch {
  public:
   enum class Took : std::uint8_t {
     kNothing,    ///< Repeat, or no transfer is active.
-    kMore,       ///< Request the next piece.
-    kStartOver,  ///< Pieces are missing or belong to another version.
+    kMore,       ///< Request the next chunk.
+    kStartOver,  ///< Chunks are missing or belong to another version.
     kAltered,    ///< Complete, but the checksum is wrong.
     kWhole,      ///< Complete: use bytes(), version(), sha256().
   };
   explicit ParameterFetch(Nanos timeout)
-      : fetch_{{.piece = messages::kParametersChunkBytes, .window = 1, .timeout = timeout}} {}
+      : fetch_{{.chunk = messages::kParametersChunkBytes, .window = 1, .timeout = timeout}} {}
 
   /// Starts a fetch. `version` 0 without `exact`: the newest.
   void start(std::uint64_t version, bool exact, Nanos now);
@@ -32,7 +32,7 @@ class ParameterFetch {
   std::optional<messages::ParametersRequested> request(Nanos now);
   /// Same, from a timer: repeats the request after a timeout.
   std::optional<messages::ParametersRequested> repeat(Nanos now);
-  Took take(const messages::ParametersDelivered& delivered, std::span<const std::byte> piece, Nanos now);
+  Took take(const messages::ParametersDelivered& delivered, std::span<const std::byte> chunk, Nanos now);
 
   std::span<const std::byte> bytes() const { return bytes_; }
   std::uint64_t version() const { return fetch_.assembly().content(); }

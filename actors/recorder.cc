@@ -18,7 +18,7 @@ using runtime::LogLevel;
 
 // Limit of missing episodes reported to a sampler, far above what it ever has in flight: a hostile proposer
 // may number an episode arbitrarily high.
-constexpr std::size_t kMostMissing = 65'536;
+constexpr std::size_t kMaxMissing = 65'536;
 constexpr std::size_t kRowsPerTurn = 16;  // Log rows read for one reader per turn.
 
 }  // namespace
@@ -258,15 +258,15 @@ void Recorder::on_checkpoint(runtime::Context& context, const messages::Checkpoi
   const auto parameters = incoming.section(taken.parameters), optimizer = incoming.section(taken.optimizer);
   if (taken.epoch < learner_epoch_ || taken.update > updates_ || !parameters || !optimizer) return;
   using Took = runtime::Assembly::Took;
-  const runtime::Piece piece{taken.offset, parameters->size() + optimizer->size()};
-  if (taken.offset == 0) pieces_.resume(taken.update, 0);
-  const Took took = pieces_.take(taken.update, piece, taken.total);
+  const runtime::Chunk chunk{taken.offset, parameters->size() + optimizer->size()};
+  if (taken.offset == 0) chunks_.resume(taken.update, 0);
+  const Took took = chunks_.take(taken.update, chunk, taken.total);
   if (took == Took::kFirst) partial_ = {taken.version, taken.update, taken.sha256, {}, {}};
   // After a gap, drop this checkpoint and wait for the next one.
   if (took == Took::kRepeat || took == Took::kGap || partial_.sha256 != taken.sha256) return;
   partial_.parameters.insert(partial_.parameters.end(), parameters->begin(), parameters->end());
   partial_.optimizer.insert(partial_.optimizer.end(), optimizer->begin(), optimizer->end());
-  if (!pieces_.whole()) return;
+  if (!chunks_.whole()) return;
   updates_came_ = true;
   if (wrote(context, db_->add_checkpoint(std::exchange(partial_, {}))) && keep_checkpoints(context))
     row_added(context);
@@ -303,10 +303,10 @@ void Recorder::on_checkpoint_requested(runtime::Context& context,
     delivery_ = {about, messages::SharedBytes::adopt(std::move(row.parameters))};
   }
   messages::CheckpointDelivered delivered = delivery_->about;
-  const runtime::Piece piece = runtime::piece_at(request.offset, delivered.total, options_.checkpoint_piece);
-  delivered.offset = piece.offset;
-  delivered.piece.size = piece.size;
-  context.send(from, delivered, delivery_->bytes.slice(piece.offset, piece.size));
+  const runtime::Chunk chunk = runtime::chunk_at(request.offset, delivered.total, options_.checkpoint_chunk);
+  delivered.offset = chunk.offset;
+  delivered.piece.size = chunk.size;
+  context.send(from, delivered, delivery_->bytes.slice(chunk.offset, chunk.size));
 }
 
 void Recorder::on_update_requested(runtime::Context& context, const messages::UpdateRequested& request,
@@ -357,7 +357,7 @@ void Recorder::on_episodes_asked(runtime::Context& context, const messages::Epis
     if (!all) return disk_failed(context, all.error());
     known.next_episode = asked.controller;
     for (const std::uint64_t episode : *all) {
-      for (; known.next_episode < episode && known.missing.size() < kMostMissing;
+      for (; known.next_episode < episode && known.missing.size() < kMaxMissing;
            known.next_episode += std::max(asked.controllers, 1u))
         known.missing.push_back(known.next_episode);
       known.next_episode = episode + std::max(asked.controllers, 1u);

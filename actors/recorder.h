@@ -27,7 +27,7 @@ struct RecorderOptions {
   bool learned = true;                                ///< False: the run has no tracker and no learner.
   /// Checkpoint bytes per message. Small, because the learner repeats its request after a second: on a slow
   /// line a large message would be sent many times.
-  std::uint64_t checkpoint_piece = messages::kParametersChunkBytes;
+  std::uint64_t checkpoint_chunk = messages::kParametersChunkBytes;
   /// Retention of checkpoints (record/checkpoint_keeping.h). Those that a restarted learner may request are
   /// always kept.
   std::uint64_t keep_every = 0;
@@ -74,7 +74,7 @@ class Recorder final : public runtime::Actor {
     bool actions = false;
     bool scheduled = false;  ///< A read for it is scheduled at the end of this turn.
   };
-  /// Checkpoint in delivery, read and unpacked once for all its pieces.
+  /// Checkpoint in delivery, read and unpacked once for all its chunks.
   struct Delivery {
     messages::CheckpointDelivered about;
     messages::SharedBytes bytes;  ///< Parameters, followed by the optimizer.
@@ -133,7 +133,7 @@ class Recorder final : public runtime::Actor {
   std::vector<Uncommitted> uncommitted_;
   std::vector<std::uint64_t> acknowledged_;  ///< Episodes to acknowledge at the next commit.
   bool updates_came_ = false;                ///< Updates or checkpoints arrived since the last commit.
-  runtime::Assembly pieces_;                 ///< Checkpoint being received; the content number is its update.
+  runtime::Assembly chunks_;                 ///< Checkpoint being received; the content number is its update.
   record::CheckpointRow partial_;            ///< Received bytes of that checkpoint.
   std::optional<Delivery> delivery_;         ///< Set while the learner fetches a checkpoint.
   std::map<runtime::ActorId, Reader> readers_;

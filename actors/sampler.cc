@@ -163,10 +163,10 @@ void Sampler::request_parameters(runtime::Context& context) {
 
 void Sampler::on_delivered(runtime::Context& context, const messages::ParametersDelivered& delivered,
                            const runtime::Incoming& incoming) {
-  const auto piece = incoming.section(delivered.floats);
-  if (!piece) return;
+  const auto chunk = incoming.section(delivered.floats);
+  if (!chunk) return;
   using Took = ParameterFetch::Took;
-  const Took took = fetch_.take(delivered, *piece, context.now());
+  const Took took = fetch_.take(delivered, *chunk, context.now());
   if (took == Took::kNothing) return;
   if (took == Took::kMore) return request_parameters(context);
   if (took == Took::kAltered)
@@ -250,11 +250,11 @@ bool Sampler::send(runtime::Context& context, std::uint64_t episode, const Outst
 /// Measures an episode locally, in place of the executors.
 bool Sampler::measure_and_report(runtime::Context& context, const messages::PlacementProposed& proposal,
                                  messages::SharedBytes bulk) {
-  const Nanos began = context.now();
+  const Nanos start = context.now();
   const auto placements = messages::section_of(bulk, proposal.placements);
   messages::PlacementMeasured measured = [&] {
     const auto measuring = context.phase("measure");
-    measurer_.begin({proposal.graph_sha256, proposal.placement_id, proposal.count}, *placements);
+    measurer_.start({proposal.graph_sha256, proposal.placement_id, proposal.count}, *placements);
     return *measurer_.poll();  // Models measure synchronously.
   }();
   messages::canonicalise(measured);
@@ -264,8 +264,8 @@ bool Sampler::measure_and_report(runtime::Context& context, const messages::Plac
     return true;
   }
   measured.executor = context.name();
-  measured.wall_s = std::chrono::duration<double>(context.now() - began).count();
-  messages::EpisodeReported reported{messages::EpisodeMeasured::begun(proposal), proposal.placements,
+  measured.wall_s = std::chrono::duration<double>(context.now() - start).count();
+  messages::EpisodeReported reported{messages::EpisodeMeasured::started(proposal), proposal.placements,
                                      proposal.actions};
   reported.measured.merge(measured, 1);
   return context.send(kDispatcher, reported, std::move(bulk));

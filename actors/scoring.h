@@ -8,11 +8,11 @@
 
 #include "base/settings.h"
 #include "messages/episode_measured.h"
-#include "policy/objective/adaptive_penalty.h"
-#include "policy/objective/baseline.h"
-#include "policy/objective/memory_floor.h"
-#include "policy/objective/outlier.h"
-#include "policy/objective/reward.h"
+#include "policy/loss/adaptive_penalty.h"
+#include "policy/loss/baseline.h"
+#include "policy/loss/memory_floor.h"
+#include "policy/loss/outlier.h"
+#include "policy/loss/reward.h"
 
 namespace emplace::actors {
 

@@ -8,8 +8,8 @@ namespace {
 
 constexpr std::chrono::seconds kRateOver{5};
 constexpr std::chrono::seconds kForgetAfter{30};  // A node silent for this long is no longer listed.
-constexpr std::size_t kMostNodes = 10'000;
-constexpr std::size_t kMostTwice = 100'000;  // Limit of placement ids.
+constexpr std::size_t kMaxNodes = 10'000;
+constexpr std::size_t kMaxTwice = 100'000;  // Limit of placement ids.
 
 }  // namespace
 
@@ -17,7 +17,7 @@ void ViewActor::on_message(runtime::Context& context, const runtime::Incoming& i
   (void)incoming.match([&](const messages::DispatchProgress& dispatch) { on_dispatch(context, dispatch); },
                        [&](const messages::RecordProgress& record) { progress_.record = record; },
                        [&](const messages::ConsumedTwice& twice) {
-                         if (twice_.size() < kMostTwice)
+                         if (twice_.size() < kMaxTwice)
                            twice_.insert(twice.placement_ids.begin(), twice.placement_ids.end());
                          progress_.duplicated = twice_.size();
                        },
@@ -85,7 +85,7 @@ void ViewActor::count_by_node(runtime::Context& context, const messages::Dispatc
 }
 
 void ViewActor::on_report(runtime::Context& context, const messages::NodeReported& report) {
-  if (nodes_.size() >= kMostNodes && !nodes_.contains(report.node)) return;
+  if (nodes_.size() >= kMaxNodes && !nodes_.contains(report.node)) return;
   Node& node = nodes_[report.node];
   const messages::NodeReported& before = node.status.report;
   if (node.last_report != Nanos{0} && (before.pid != report.pid || before.host != report.host))

@@ -9,7 +9,7 @@ be stopped at any time; the same command continues it.
 
 Machines: one Haswell CPU and 2 or 4 K40s, with all their memory or with each GPU capped at 0.6 (of 2) or 0.4 (of 4) of
 what one GPU needs for the whole graph.
-Learned methods: METHOD or METHOD:PRESET (paper, tuned) starts from scratch. METHOD:PRESET:best-baseline starts from the
+Learned methods: METHOD or METHOD:PRESET (paper, tuned) starts from scratch. METHOD:PRESET:best-heuristic starts from the
 best of the simple methods, as annealing does; that placement counts if nothing better is found.
 Other methods: `anneal` and the simple methods come from `compare`; deterministic methods run with the first seed only.
 
@@ -102,9 +102,9 @@ def config_file(path, graph, devices, method, preset, start, args):
     quoted = [json.dumps(os.path.abspath(p)) for p in (graph, devices)]
     with open(path, "w") as f:
         f.write("[run]\nbudget = %s\nevaluations = %d\nstarts = [%s]\n\n[input]\ngraph = %s\n"
-                "devices = %s\n\n[policy]\nmethod = %s\npreset = %s\n\n[compare]\nbaselines = %s\n"
+                "devices = %s\n\n[policy]\nmethod = %s\npreset = %s\n\n[compare]\nmethods = %s\n"
                 % (json.dumps(args.budget), args.evaluations, json.dumps(start), quoted[0], quoted[1], json.dumps(method),
-                   json.dumps(preset), json.dumps(SIMPLE if start == "best-baseline" else [])))
+                   json.dumps(preset), json.dumps(SIMPLE if start == "best-heuristic" else [])))
     return path
 
 

@@ -14,8 +14,8 @@
 #include "executor/sim/simulator.h"
 #include "graph/graph_file.h"
 #include "placement/machine/device_file.h"
-#include "policy/objective/baseline.h"
-#include "policy/objective/reward.h"
+#include "policy/loss/baseline.h"
+#include "policy/loss/reward.h"
 #include "policy/optim/adam.h"
 #include "policy/placers/placeto.h"
 #include "tests/support/sample_graphs.h"
@@ -52,7 +52,7 @@ struct Setting {
         constraints{*Constraints::make(graph, devices)} {
     policy::PlacetoGraph view{&graph, &devices, &constraints, colocation_groups(graph)};
     policy::PlacetoOptions options;
-    options.start = policy::EpisodeStart::kRandom;
+    options.start = policy::InitialPlacement::kRandom;
     placer = *policy::PlacetoPlacer::make({view}, options, 1);
     // The head is zero before training and would hide errors in the layers below.
     Rng rng{2, Purpose::kTest};
@@ -144,7 +144,7 @@ void BM_PlacetoLearn(benchmark::State& state) {
   const auto updates = static_cast<std::uint64_t>(state.range(0));
   policy::PlacetoOptions options;
   options.network.logit_bound = 5;
-  options.objective.entropy = 0.3f;
+  options.loss.entropy = 0.3f;
   options.entropy_end = 0.02f;
   options.entropy_over = updates;
   policy::BaselineOptions baseline_options;
@@ -166,7 +166,7 @@ void BM_PlacetoLearn(benchmark::State& state) {
     policy::Baseline baseline{baseline_options};
     policy::Adam adam{{.clip_norm = 1.25f}};
     for (std::uint64_t update = 0; update < updates; ++update) {
-      placer->begin_update(update);
+      placer->start_update(update);
       std::vector<policy::ScoredEpisode> batch;
       for (std::uint64_t episode = 4 * update; episode < 4 * update + 4; ++episode) {
         policy::Actions actions = placer->sample(episode, update);

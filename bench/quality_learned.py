@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The learned rows of the placement quality table: latency of the dnn-partitioning workloads.
 
-  on-graph    a sweep trained on each workload, from scratch and from the best baseline; the better of the two
+  on-graph    a sweep trained on each workload, from scratch and from the best heuristic; the better of the two
   zero-shot   the most likely placement of a sweep trained only on other networks, without search or sampling
   fine-tuned  the same policy after 60 s of fine-tuning on the workload
 

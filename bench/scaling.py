@@ -201,7 +201,7 @@ def play(args, executors, folder, perf):
                   f'[pipeline]\nmax_outstanding = {outstanding}\nplacements_per_lease = {args.lease}\n\n'
                   f'[executor]\nkind = "fake"\ncount = {executors}\ndelay = "{args.delay}"\n'
                   f'delay_spread = {args.spread}\n\n'
-                  f'[policy]\nmethod = "random"\nplacements = {args.episode}\n\n[compare]\nbaselines = ["single-cpu"]\n')
+                  f'[policy]\nmethod = "random"\nplacements = {args.episode}\n\n[compare]\nmethods = ["single-cpu"]\n')
     run_dir = os.path.join(folder, f"run-{executors}-{time.time_ns()}")
     command = [args.program, "run", os.path.join(folder, "config.toml"), "--cluster",
                os.path.join(folder, "cluster.toml"), "--run-dir", run_dir, "--json"]

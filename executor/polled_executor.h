@@ -14,7 +14,7 @@ class PolledExecutor {
  public:
   virtual ~PolledExecutor() = default;
   /// Starts a measurement of `placement` [ops], which is copied. @pre no measurement is in progress.
-  virtual void begin(std::span<const DeviceId> placement) = 0;
+  virtual void start(std::span<const DeviceId> placement) = 0;
   /// Returns true and fills `out` when the measurement is complete; false while it is running. Errors end the
   /// measurement; they are those of Executor::measure.
   virtual Result<bool> poll(Measurement& out) = 0;

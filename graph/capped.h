@@ -7,16 +7,16 @@
 
 namespace emplace::capped {
 
-inline constexpr std::int64_t kMost = std::int64_t{1} << 60;
+inline constexpr std::int64_t kMax = std::int64_t{1} << 60;
 
-/// Saturating a + b. @pre both are at most kMost.
-constexpr std::int64_t plus(std::int64_t a, std::int64_t b) { return std::min(kMost, a + b); }
+/// Saturating a + b. @pre both are at most kMax.
+constexpr std::int64_t plus(std::int64_t a, std::int64_t b) { return std::min(kMax, a + b); }
 
 /// Saturating a · b; a negative factor counts as 0.
 constexpr std::int64_t times(std::int64_t a, std::int64_t b) {
   if (a <= 0 || b <= 0) return 0;
   std::int64_t product = 0;
-  return __builtin_mul_overflow(a, b, &product) || product > kMost ? kMost : product;
+  return __builtin_mul_overflow(a, b, &product) || product > kMax ? kMax : product;
 }
 
 /// Product of the dimensions; 1 for a scalar.

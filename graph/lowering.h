@@ -30,7 +30,7 @@ class LoweredGraph {
   std::size_t num_buffers() const { return bytes_.size(); }
 
   /// A kernel takes time on a device; state ops and views do not and are never dispatched.
-  bool is_kernel(OpId op) const { return kernel_[index(op)]; }
+  bool takes_time(OpId op) const { return kernel_[index(op)]; }
   /// Kernels in issue order, lowest id first.
   std::span<const OpId> kernels() const { return kernels_; }
   /// The buffer that a tensor is, or is read from.

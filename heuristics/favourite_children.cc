@@ -138,7 +138,7 @@ Result<std::vector<OpId>> favourite_children(const ListTask& task, FavouriteOpti
   const MeanLink link = mean_link_of(task);
   std::vector<OpId> favourite(task.lowered.num_ops(), kNoOp), kernels;
   for (const OpId op : task.problem.graph.topological_order())
-    if (task.lowered.is_kernel(op)) kernels.push_back(op);
+    if (task.lowered.takes_time(op)) kernels.push_back(op);
   std::vector<std::uint32_t> number(task.lowered.num_ops(), 0);
   const std::size_t windows =
       (kernels.size() + options.window - 1) / std::max<std::size_t>(1, options.window);

@@ -31,7 +31,7 @@ std::vector<double> upward_ranks(const ListTask& task) {
   const auto order = problem.graph.topological_order();
   for (auto it = order.rbegin(); it != order.rend(); ++it) {
     const OpId op = *it;
-    if (!lowered.is_kernel(op)) continue;
+    if (!lowered.takes_time(op)) continue;
     double after = 0;
     for (std::uint32_t b = lowered.first_owned(op); b < lowered.end_owned(op); ++b) {
       const double send = latency + per_byte * static_cast<double>(lowered.bytes(BufferId{b}));
@@ -50,7 +50,7 @@ std::vector<OpId> by_rank(const ListTask& task) {
   const std::vector<double> rank = upward_ranks(task);
   std::vector<OpId> order;
   for (const OpId op : task.problem.graph.topological_order())
-    if (task.lowered.is_kernel(op)) order.push_back(op);
+    if (task.lowered.takes_time(op)) order.push_back(op);
   std::stable_sort(order.begin(), order.end(),
                    [&](OpId a, OpId b) { return rank[index(a)] > rank[index(b)]; });
   return order;

@@ -15,7 +15,7 @@ void fill_in_turn(PartialSchedule& schedule) {
   std::size_t current = 0;
   std::vector<std::uint32_t> open;
   for (const OpId op : task.problem.graph.topological_order()) {
-    if (!task.lowered.is_kernel(op)) continue;
+    if (!task.lowered.takes_time(op)) continue;
     schedule.candidates(op, open);
     std::size_t device = open.front();
     if (open.size() > 1) {
@@ -40,7 +40,7 @@ std::int64_t live_bytes(const ListTask& task) {
     for (const BufferId buffer : lowered.reads(op)) ++references[index(lowered.base(buffer))];
   std::int64_t live = task.state_bytes, most = live;
   for (const OpId op : task.problem.graph.topological_order()) {
-    if (!lowered.is_kernel(op)) continue;
+    if (!lowered.takes_time(op)) continue;
     live += lowered.output_bytes(op);
     most = std::max(most, live);
     live -= lowered.unread_bytes(op);

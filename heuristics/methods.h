@@ -1,5 +1,5 @@
 #pragma once
-/// Trivial and human placement methods: the baselines for learned placements.
+/// Trivial and human placement methods, which learned placements are compared with.
 
 #include <cstddef>
 #include <string>

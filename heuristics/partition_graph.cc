@@ -37,7 +37,7 @@ PartitionGraph::PartitionGraph(const Problem& problem, const LoweredGraph& lower
   const auto row = problem.costs.row_ns(fast_devices(problem.devices).front());
   for (std::uint32_t i = 0; i < lowered.num_ops(); ++i) {
     const OpId op{i};
-    if (!lowered.is_kernel(op) && lowered.first_owned(op) == lowered.end_owned(op)) continue;
+    if (!lowered.takes_time(op) && lowered.first_owned(op) == lowered.end_owned(op)) continue;
     const std::uint32_t unit = units.unit_of_op[i];
     if (vertex_of_unit_[unit] < 0) {
       vertex_of_unit_[unit] = static_cast<std::int32_t>(unit_of_vertex_.size());
@@ -46,7 +46,7 @@ PartitionGraph::PartitionGraph(const Problem& problem, const LoweredGraph& lower
       bytes_.push_back(0);
     }
     const auto vertex = static_cast<std::size_t>(vertex_of_unit_[unit]);
-    if (lowered.is_kernel(op)) work_ns_[vertex] += static_cast<double>(row[i]);
+    if (lowered.takes_time(op)) work_ns_[vertex] += static_cast<double>(row[i]);
     bytes_[vertex] += static_cast<double>(lowered.output_bytes(op) + lowered.resident_bytes(op));
   }
 

@@ -23,7 +23,7 @@ class Scotch final : public Method {
   Result<Found> find(const Problem& problem, Executor& executor) const override;
 };
 
-/// `mincut`: ColocRL's baseline: Scotch without the CPU, an edge weighs its bytes, and balance is loose, so
+/// `mincut`: ColocRL's comparison: Scotch without the CPU, an edge weighs its bytes, and balance is loose, so
 /// that the cut dominates. The CPU is used only if nothing fits otherwise.
 ///                                                             Paper: ColocRL 2017, section 4.2  [COL-MINCUT]
 class MinCut final : public Method {

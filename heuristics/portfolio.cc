@@ -115,7 +115,7 @@ class Searcher {
         stopped_{stopped},
         moves_{moves} {}
 
-  void run(Executor& executor, const std::function<void(const std::string&)>& begins) {
+  void run(Executor& executor, const std::function<void(const std::string&)>& on_method_start) {
     const Nanos begin = clock_.now();
     std::uint64_t stream = std::uint64_t{thread_} << 20;
     for (const Turn& turn : turns_for(problem_.objective)) {
@@ -128,7 +128,7 @@ class Searcher {
       const Anneal anneal{{.heat = turn.heat, .stream = stream, .moves = moves_}};
       const Method& method = turn.local ? static_cast<const Method&>(local) : anneal;
       const std::string name{method.name()};
-      if (begins) begins(name);
+      if (on_method_start) on_method_start(name);
       const auto start = shared_.best();
       Problem problem = problem_;
       problem.limits = {.clock = &clock_, .deadline = until, .stopped = stopped_};
@@ -180,7 +180,7 @@ Result<Answer> run_portfolio(const std::vector<const Method*>& methods, const Pr
   for (const Method* method : in_order(methods, problem.objective)) {
     if (stopped() || (late() && shared.best())) break;
     const std::string name{method->name()};
-    if (options.begins) options.begins(name);
+    if (options.on_method_start) options.on_method_start(name);
     Problem own = problem;
     own.limits = {.stopped = [&] { return stopped() || late(); }};
     auto found = method->find(own, executor);
@@ -205,7 +205,7 @@ Result<Answer> run_portfolio(const std::vector<const Method*>& methods, const Pr
       Searcher{problem, t, shared, clock, end, stop_elsewhere, options.moves}.run(*own, {});
     });
   }
-  Searcher{problem, 0, shared, clock, end, stop_here, options.moves}.run(executor, options.begins);
+  Searcher{problem, 0, shared, clock, end, stop_here, options.moves}.run(executor, options.on_method_start);
   threads.clear();
   return std::move(shared).finish(why);
 }

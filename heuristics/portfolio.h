@@ -41,7 +41,7 @@ struct PortfolioOptions {
   /// Polled often, only by the calling thread; true ends the portfolio with its current result.
   std::function<bool()> stopped;
   /// Called when the calling thread starts a method.
-  std::function<void(const std::string& method)> begins;
+  std::function<void(const std::string& method)> on_method_start;
   /// Called with each better placement that fits, one call at a time, from any thread.
   std::function<void(const Finding&, const Placement&)> better;
 };

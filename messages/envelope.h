@@ -11,11 +11,11 @@
 
 namespace emplace::messages {
 
-/// XXH3-64 of the actor's name ("sampler/0"). kNobody (0) addresses the node itself.
+/// XXH3-64 of the actor's name ("sampler/0"). kNoActor (0) addresses the node itself.
 enum class ActorId : std::uint64_t {};
-inline constexpr ActorId kNobody{0};
+inline constexpr ActorId kNoActor{0};
 
-/// Id of an actor. Never returns kNobody. Any thread.
+/// Id of an actor. Never returns kNoActor. Any thread.
 ActorId actor_id(std::string_view name);
 
 /// Version 1: the log cannot be requested again. Version 2: a lease has no message of its own.
@@ -32,8 +32,8 @@ Result<Unit> check_wire_version(std::uint8_t spoken, std::uint8_t oldest);
 struct Envelope {
   std::uint8_t version = kWireVersion;
   std::uint16_t type = 0;  ///< Message number, see messages/type_ids.h.
-  ActorId from = kNobody;
-  ActorId to = kNobody;
+  ActorId from = kNoActor;
+  ActorId to = kNoActor;
   /// Sequence number per connection of two nodes, from 1; a gap means loss. 0 within a node.
   std::uint64_t seq = 0;
   std::uint64_t trace = 0;  ///< Send time by the sender's monotonic clock [ns]; 0: not traced.

@@ -13,7 +13,7 @@ bool EpisodeMeasured::consistent() const {
                      [&](std::uint16_t e) { return e < executors.size(); });
 }
 
-EpisodeMeasured EpisodeMeasured::begun(const PlacementProposed& proposal) {
+EpisodeMeasured EpisodeMeasured::started(const PlacementProposed& proposal) {
   EpisodeMeasured m;
   m.graph_sha256 = proposal.graph_sha256;
   m.controller = proposal.controller;

@@ -36,7 +36,7 @@ struct EpisodeMeasured : MeasurementColumns {
   }
 
   /// An episode without measurements yet.
-  static EpisodeMeasured begun(const PlacementProposed& proposal);
+  static EpisodeMeasured started(const PlacementProposed& proposal);
   /// Sizes all columns for `rows` placements on `devices` devices; all values are defaults.
   void resize(std::uint32_t rows, std::uint32_t devices);
   /// The index of an executor in `executors`; adds a new executor.

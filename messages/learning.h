@@ -67,9 +67,9 @@ struct ParametersDelivered {
 };
 
 /// Largest part of a checkpoint in one message [bytes].
-inline constexpr std::uint64_t kCheckpointPieceBytes = 16u << 20;
+inline constexpr std::uint64_t kCheckpointChunkBytes = 16u << 20;
 
-/// learner -> recorder. A whole checkpoint, or its next piece; the parameters come before the optimizer.
+/// learner -> recorder. A whole checkpoint, or its next chunk; the parameters come before the optimizer.
 struct CheckpointTaken {
   static constexpr std::uint16_t kType = number(Type::kCheckpointTaken);
   std::uint64_t version = 0;
@@ -79,7 +79,7 @@ struct CheckpointTaken {
   Section optimizer;        ///< Serialised by the optimiser; may be empty.
   std::uint64_t epoch = 0;  ///< Incarnation of the learner, as in UpdateApplied.
   std::uint64_t offset = 0,
-                total = 0;  ///< Position and size of a piece [bytes]; total 0: the message holds all.
+                total = 0;  ///< Position and size of a chunk [bytes]; total 0: the message holds all.
   EMPLACE_FIELDS(version, update, sha256, parameters, optimizer, epoch, offset, total)
 };
 

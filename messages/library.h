@@ -1,6 +1,6 @@
 #pragma once
 /// What a remote node receives before it can take part: the run's settings, and the run's files by hash, in
-/// pieces.
+/// chunks.
 
 #include <cstdint>
 #include <string>
@@ -31,7 +31,7 @@ struct ManifestRequested {
 struct ManifestDelivered {
   static constexpr std::uint16_t kType = number(Type::kManifestDelivered);
   std::string version;  ///< Version of the head's program.
-  std::string start;    ///< "scratch", "best-baseline".
+  std::string start;    ///< "scratch", "best-heuristic".
   std::string config;   ///< config.toml; its paths are those in `files`.
   std::string cluster;  ///< cluster.toml; empty: the run has none.
   std::vector<FileFacts> files;
@@ -39,7 +39,7 @@ struct ManifestDelivered {
   EMPLACE_FIELDS(version, start, config, cluster, files, more_starts)
 };
 
-/// node -> library: requests a piece of a file.
+/// node -> library: requests a chunk of a file.
 struct FileRequested {
   static constexpr std::uint16_t kType = number(Type::kFileRequested);
   std::string sha256;
@@ -47,16 +47,16 @@ struct FileRequested {
   EMPLACE_FIELDS(sha256, offset)
 };
 
-/// library -> node. At most kFilePieceBytes from `offset` on.
+/// library -> node. At most kFileChunkBytes from `offset` on.
 struct FileDelivered {
   static constexpr std::uint16_t kType = number(Type::kFileDelivered);
   std::string sha256;
   std::uint64_t offset = 0;  ///< [bytes]
-  Section piece;
-  std::string error;  ///< Why the file is not available; empty: no error. There is no piece with an error.
+  Section piece;             ///< A chunk of the content.
+  std::string error;  ///< Why the file is not available; empty: no error. There is no chunk with an error.
   EMPLACE_FIELDS(sha256, offset, piece, error)
 };
 
-inline constexpr std::size_t kFilePieceBytes = std::size_t{1} << 20;
+inline constexpr std::size_t kFileChunkBytes = std::size_t{1} << 20;
 
 }  // namespace emplace::messages

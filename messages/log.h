@@ -36,7 +36,7 @@ struct UpdatesRecorded {
   EMPLACE_FIELDS(update)
 };
 
-/// learner -> recorder, after a restart: requests a piece of a checkpoint, from `offset` on.
+/// learner -> recorder, after a restart: requests a chunk of a checkpoint, from `offset` on.
 struct CheckpointRequested {
   static constexpr std::uint16_t kType = number(Type::kCheckpointRequested);
   std::uint64_t versions_back = 0;  ///< The newest checkpoint at least this many updates old, or the oldest.
@@ -62,7 +62,7 @@ struct CheckpointDelivered {
   std::uint64_t parameters = 0;  ///< Size of the parameters [bytes].
   std::uint64_t total = 0;       ///< Size of parameters and optimizer [bytes].
   std::uint64_t offset = 0;      ///< [bytes]
-  Section piece;
+  Section piece;                 ///< A chunk of the content.
   EMPLACE_FIELDS(found, update, sha256, parameters, total, offset, piece)
 };
 

@@ -26,7 +26,7 @@ std::string_view wrong_time(double seconds) {
 }
 std::string_view wrong_bytes(std::int64_t bytes) {
   if (bytes < 0) return "is negative";
-  return bytes > kMostMeasuredBytes ? "is above 2^53" : "";
+  return bytes > kMaxMeasuredBytes ? "is above 2^53" : "";
 }
 std::string_view wrong_share(double share) {
   if (!std::isfinite(share)) return "is not finite";
@@ -34,7 +34,7 @@ std::string_view wrong_share(double share) {
 }
 std::string_view wrong_flag(std::uint8_t flag) { return flag > 1 ? "is neither 0 nor 1" : ""; }
 std::string_view wrong_label(std::uint8_t label) { return label > kLastLabel ? "is not a known label" : ""; }
-std::string_view wrong_samples(std::uint32_t count) { return count > kMostSamples ? "is above 4096" : ""; }
+std::string_view wrong_samples(std::uint32_t count) { return count > kMaxSamples ? "is above 4096" : ""; }
 
 /// The first invalid value, as a phrase; empty: all are valid. One placement has `per` values.
 template <class Values, class Wrong>
@@ -103,8 +103,8 @@ std::string harmless_text(std::string_view text) {
   if (is_harmless(text)) return std::string{text};
   // Room for the last escape, the truncation mark, and a character split by the cut.
   constexpr std::size_t kRoom = 16;
-  const std::string valid = mended_utf8(text.substr(0, kLongestText));
-  return mended_utf8(printable(valid, kLongestText - kRoom));
+  const std::string valid = to_valid_utf8(text.substr(0, kLongestText));
+  return to_valid_utf8(printable(valid, kLongestText - kRoom));
 }
 
 std::string wrong_name(std::string_view what, std::string_view name) {
@@ -147,8 +147,8 @@ std::string wrong_values(const EpisodeMeasured& m) {
   if (!m.consistent()) return "columns differ in length";
   if (m.count == 0) return "has no placements";
   if (m.executors.empty()) return "has no executors";
-  constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
-  if (m.episode > kMost || m.policy_version > kMost || m.placement_id > kMost - m.count)
+  constexpr std::uint64_t kMax = std::numeric_limits<std::int64_t>::max();
+  if (m.episode > kMax || m.policy_version > kMax || m.placement_id > kMax - m.count)
     return "ids exceed 2^63 - 1";
   std::string why = wrong_columns(m);
   if (why.empty()) why = wrong_wall(m.wall_s);

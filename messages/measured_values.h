@@ -16,9 +16,9 @@ namespace emplace::messages {
 
 /// Above any real step time, and small enough that sums and squares do not overflow.
 inline constexpr double kLongestMeasuredS = 1e9;
-inline constexpr std::int64_t kMostMeasuredBytes = std::int64_t{1}
-                                                   << 53;  ///< Limit [bytes]; exact in a double.
-inline constexpr std::uint32_t kMostSamples = 4'096;       ///< Limit on timed steps of one placement.
+inline constexpr std::int64_t kMaxMeasuredBytes = std::int64_t{1}
+                                                  << 53;  ///< Limit [bytes]; exact in a double.
+inline constexpr std::uint32_t kMaxSamples = 4'096;       ///< Limit on timed steps of one placement.
 inline constexpr std::size_t kLongestName = 255;   ///< Limit for a host, an executor or a kind [bytes].
 inline constexpr std::size_t kLongestText = 1000;  ///< Limit for a failure or an error [bytes].
 

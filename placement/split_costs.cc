@@ -15,7 +15,7 @@
 namespace emplace {
 namespace {
 
-constexpr double kMostSumPs = 0x1p60;  // Upper bound of all sums: 13 days, with headroom for comparisons.
+constexpr double kMaxSumPs = 0x1p60;  // Upper bound of all sums: 13 days, with headroom for comparisons.
 
 /// Reads attrs.transfer_us of a measured workload. Attributes are compact JSON.
 std::optional<double> measured_transfer_us(std::string_view attrs) {
@@ -63,8 +63,7 @@ SplitCosts::SplitCosts(const OpGraph& graph, const DeviceSet& devices) {
   const LoweredGraph lowered{graph};
   const CostTable costs{graph, devices};
   // A sum over a whole split has at most one time per op, and one transfer per output and per read.
-  const double most_ps =
-      kMostSumPs / static_cast<double>(n + graph.num_tensors() + 2 * graph.num_edges() + 1);
+  const double most_ps = kMaxSumPs / static_cast<double>(n + graph.num_tensors() + 2 * graph.num_edges() + 1);
 
   std::vector<std::size_t> example(costs.num_rows());
   for (std::size_t d = 0; d < devices.size(); ++d) {
@@ -90,7 +89,7 @@ SplitCosts::SplitCosts(const OpGraph& graph, const DeviceSet& devices) {
   for (std::uint32_t i = 0; i < n; ++i) {
     const OpId op{i};
     const auto known = measured_transfer_us(graph.attrs_json(op));
-    counts_.push_back(lowered.is_kernel(op) || graph.is_state(op));
+    counts_.push_back(lowered.takes_time(op) || graph.is_state(op));
     bytes_[i] = lowered.resident_bytes(op);
     for (std::uint32_t b = lowered.first_owned(op); b < lowered.end_owned(op); ++b) {
       const BufferId buffer{b};

@@ -41,7 +41,7 @@ Result<Decisions> read_decisions(std::span<const std::byte> bytes, const Decisio
   if (header.rows != 0 && header.rows != shape.devices) return foreign("wrong number of devices");
   if (bytes.size() != sizeof header + choices + floats * sizeof(float)) return foreign("wrong length");
   if (shape.behaviour && floats == 0)
-    return foreign("behaviour probabilities are missing: they were drawn for another objective");
+    return foreign("behaviour probabilities are missing: they were drawn for another loss");
   Decisions decisions;
   decisions.devices.resize(choices);
   std::memcpy(decisions.devices.data(), bytes.data() + sizeof header, choices);

@@ -1,5 +1,5 @@
 #pragma once
-/// Contents of `Actions`: the chosen devices and, if the objective needs it, the distribution of the
+/// Contents of `Actions`: the chosen devices and, if the loss needs it, the distribution of the
 /// behaviour policy.
 
 #include <cstdint>
@@ -19,7 +19,7 @@ inline constexpr std::size_t kMaxPlacements = 1024;
 struct Decisions {
   std::vector<std::uint8_t> devices;  ///< [k · T]
   /// [D, k · T] column-major: log q of every device when the choice was drawn, -1e30 where forbidden; empty
-  /// unless ObjectiveOptions::needs_behaviour().
+  /// unless LossOptions::needs_behaviour().
   std::vector<float> log_q;
 };
 

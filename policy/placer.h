@@ -69,7 +69,7 @@ class Learning {
   virtual Result<LossParts> accumulate_gradient(std::span<const ScoredEpisode> episodes) = 0;
   /// Called before the gradients of an update. `update` is the number of updates so far; it drives schedules
   /// (entropy).
-  virtual void begin_update(std::uint64_t /*update*/) {}
+  virtual void start_update(std::uint64_t /*update*/) {}
   /// Called after the last step of an update with the parts of its last gradient; adapts β.
   virtual void end_update(const LossParts& /*parts*/) {}
 };

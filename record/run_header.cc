@@ -35,9 +35,9 @@ void insert_graphs(SQLite::Database& db, const std::vector<GraphRow>& graphs) {
   }
 }
 
-void insert_baselines(SQLite::Database& db, const std::vector<BaselineRow>& baselines) {
+void insert_heuristics(SQLite::Database& db, const std::vector<HeuristicRow>& heuristics) {
   SQLite::Statement insert{db, "INSERT INTO baselines VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?)"};
-  for (const BaselineRow& b : baselines) {
+  for (const HeuristicRow& b : heuristics) {
     const std::string peaks = joined(b.peak_bytes);
     const Bytes placement = b.placement.empty() ? Bytes{} : pack_placements(b.placement, 1);
     SealedRow row{insert};
@@ -50,10 +50,10 @@ void insert_baselines(SQLite::Database& db, const std::vector<BaselineRow>& base
 }  // namespace
 
 void insert_header(SQLite::Database& db, const RunFacts& facts, const std::vector<GraphRow>& graphs,
-                   const std::vector<BaselineRow>& baselines) {
+                   const std::vector<HeuristicRow>& heuristics) {
   insert_facts(db, facts);
   insert_graphs(db, graphs);
-  insert_baselines(db, baselines);
+  insert_heuristics(db, heuristics);
 }
 
 Result<RunFacts> RunHeader::facts() const {
@@ -100,14 +100,14 @@ Result<std::vector<GraphRow>> RunHeader::graphs() const {
   });
 }
 
-Result<std::vector<BaselineRow>> RunHeader::baselines() const {
+Result<std::vector<HeuristicRow>> RunHeader::heuristics() const {
   return connection_->guarded([&] {
     SQLite::Statement q{connection_->db,
                         "SELECT graph_sha256, method, found, valid, step_time_s, bytes_over, bytes_moved, "
                         "peak_bytes, evaluations, wall_s, note, placement FROM baselines ORDER BY rowid"};
-    std::vector<BaselineRow> rows;
+    std::vector<HeuristicRow> rows;
     while (q.executeStep()) {
-      BaselineRow& row = rows.emplace_back();
+      HeuristicRow& row = rows.emplace_back();
       row.graph_sha256 = q.getColumn(0).getString();
       row.method = q.getColumn(1).getString();
       row.found = q.getColumn(2).getInt() != 0;

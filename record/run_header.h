@@ -13,15 +13,15 @@ namespace emplace::record {
 
 struct RunConnection;
 
-/// The constant part of a run: its facts, its graphs, and the baselines, placements by untrained methods.
+/// The constant part of a run: its facts, its graphs, and the heuristics, placements by untrained methods.
 /// Written once, never changed. A view of an open run (record/run_reader.h).
 class RunHeader {
  public:
   explicit RunHeader(RunConnection& connection) : connection_{&connection} {}
   Result<RunFacts> facts() const;
   Result<std::vector<GraphRow>> graphs() const;  ///< Graphs in config order; empty for runs of schema 3.
-  /// Baselines in table order; empty for runs of schema 3.
-  Result<std::vector<BaselineRow>> baselines() const;
+  /// Heuristics in table order; empty for runs of schema 3.
+  Result<std::vector<HeuristicRow>> heuristics() const;
 
  private:
   RunConnection* connection_;
@@ -29,6 +29,6 @@ class RunHeader {
 
 /// Inserts the header into empty tables. Throws what SQLite throws.
 void insert_header(SQLite::Database& db, const RunFacts& facts, const std::vector<GraphRow>& graphs,
-                   const std::vector<BaselineRow>& baselines);
+                   const std::vector<HeuristicRow>& heuristics);
 
 }  // namespace emplace::record

@@ -15,9 +15,10 @@ RunReader::~RunReader() = default;
 
 Result<std::unique_ptr<RunReader>> RunReader::open(const std::filesystem::path& directory, Reading reading) {
   using Access = RunConnection::Access;
-  const bool live =
-      reading == Reading::kLive || (reading == Reading::kQuietOrLive && is_being_written(directory));
-  EMPLACE_TRY_ASSIGN(auto connection, RunConnection::open(directory, live ? Access::kLive : Access::kQuiet));
+  const bool live = reading == Reading::kInProgress ||
+                    (reading == Reading::kQuietOrInProgress && is_being_written(directory));
+  EMPLACE_TRY_ASSIGN(auto connection,
+                     RunConnection::open(directory, live ? Access::kInProgress : Access::kQuiet));
   return std::unique_ptr<RunReader>{new RunReader{std::move(connection)}};
 }
 

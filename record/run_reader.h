@@ -19,9 +19,9 @@ struct RunConnection;
 
 /// How to read a run that another process may be writing. Readers never change the record.
 enum class Reading : std::uint8_t {
-  kLive,         ///< Reads the current state; the run may continue meanwhile.
-  kQuiet,        ///< Requires that no process writes and locks out writers; no file changes.
-  kQuietOrLive,  ///< kQuiet if no process writes the run, else kLive. For read-only commands.
+  kInProgress,         ///< Reads the current state; the run may continue meanwhile.
+  kQuiet,              ///< Requires that no process writes and locks out writers; no file changes.
+  kQuietOrInProgress,  ///< kQuiet if no process writes the run, else kInProgress. For read-only commands.
 };
 
 /// Data is read through narrow views, which are cheap to copy and valid while this object exists. Each call

@@ -22,7 +22,7 @@ Result<Unit> RunWatch::check(bool log_too) {
   note_writes(log_too);
   if (!suspicious_) return Unit{};
   // Uses a second connection that reads the file: the cache of this connection would hide changes.
-  EMPLACE_TRY_ASSIGN(const auto reader, RunReader::open(directory_, Reading::kLive));
+  EMPLACE_TRY_ASSIGN(const auto reader, RunReader::open(directory_, Reading::kInProgress));
   EMPLACE_TRY(reader->verify());
   suspicious_ = false;
   files_.remember();

@@ -96,7 +96,7 @@ RunWriter::~RunWriter() = default;
 Result<std::unique_ptr<RunWriter>> RunWriter::create(const std::filesystem::path& directory,
                                                      const RunFacts& facts,
                                                      const std::vector<GraphRow>& graphs,
-                                                     const std::vector<BaselineRow>& baselines) {
+                                                     const std::vector<HeuristicRow>& heuristics) {
   EMPLACE_TRY(make_private_folder(directory));
   if (std::filesystem::exists(directory / "run.db")) {
     return invalid(printable_path(directory), "holds a run already",
@@ -109,7 +109,7 @@ Result<std::unique_ptr<RunWriter>> RunWriter::create(const std::filesystem::path
     db.exec("PRAGMA journal_mode=WAL");
     SQLite::Transaction transaction{db};
     make_schema(db);
-    insert_header(db, facts, graphs, baselines);
+    insert_header(db, facts, graphs, heuristics);
     transaction.commit();
     // A copy of the constant part of the run, made at its start; salvage uses it if run.db is damaged.
     SQLite::Database initial{(directory / "initial.db").string(),
@@ -165,7 +165,7 @@ Result<bool> RunWriter::add_episode(const EpisodeRow& row, const std::vector<Mea
     EMPLACE_TRY_ASSIGN(const auto counted, log().has_episode(row.episode));
     if (counted) return false;
     // Either two episodes have the same placement, or the row of the other episode is damaged.
-    if (auto reader = RunReader::open(run.directory, Reading::kLive)) EMPLACE_TRY((*reader)->verify());
+    if (auto reader = RunReader::open(run.directory, Reading::kInProgress)) EMPLACE_TRY((*reader)->verify());
     return invalid(fmt::format("episode {}", row.episode),
                    fmt::format("another episode has one of its placements (from {} on)", row.placement_id),
                    "two samplers of the run use the same numbers");

@@ -44,7 +44,7 @@ class RunWriter final : public RunReader {
   static Result<std::unique_ptr<RunWriter>> create(const std::filesystem::path& directory,
                                                    const RunFacts& facts,
                                                    const std::vector<GraphRow>& graphs = {},
-                                                   const std::vector<BaselineRow>& baselines = {});
+                                                   const std::vector<HeuristicRow>& heuristics = {});
   /// Opens a run to continue it; an older schema is migrated. With kDisk the whole log is first written
   /// into the database and synced. Errors: kIo if there is no run, on a network file system, while another
   /// process reads with kQuiet or from the log, for disk errors, or for a transient failure (read,

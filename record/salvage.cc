@@ -207,12 +207,12 @@ class Salvage {
         {"parent",
          facts->parent}}.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
     std::vector<GraphRow> graphs;
-    std::vector<BaselineRow> baselines;
+    std::vector<HeuristicRow> heuristics;
     if (const RunReader* const holder = holder_of("graphs"))
       if (auto rows = holder->header().graphs()) graphs = *std::move(rows);
     if (const RunReader* const holder = holder_of("baselines"))
-      if (auto rows = holder->header().baselines()) baselines = *std::move(rows);
-    EMPLACE_TRY_ASSIGN(into_, RunWriter::create(directory_, found_.facts, graphs, baselines));
+      if (auto rows = holder->header().heuristics()) heuristics = *std::move(rows);
+    EMPLACE_TRY_ASSIGN(into_, RunWriter::create(directory_, found_.facts, graphs, heuristics));
     return Unit{};
   }
 

@@ -22,7 +22,7 @@ struct Salvaged {
 
 /// Creates in `directory` a new run with the valid prefix of `run`'s record: every episode before the first
 /// damaged one; every update before the first one that is damaged or needs a later episode; the checkpoints
-/// of these updates. Constant data (config, graphs, baselines) comes from `initial.db` where it is damaged
+/// of these updates. Constant data (config, graphs, heuristics) comes from `initial.db` where it is damaged
 /// in run.db. `run` is not changed. Errors: kInvalid if `run` is still being written, `directory` is not
 /// empty, or nothing can be read; kIo. After an error `directory` is as before.
 Result<Salvaged> salvage(const std::filesystem::path& run, const std::filesystem::path& directory);

@@ -66,7 +66,7 @@ Result<Unit> write_trace(const std::filesystem::path& path, const OpGraph& graph
                    fmt::format(R"("bytes":{},"from":{},"to":{})", run.bytes,
                                json_text(devices[run.source].name), json_text(devices[run.target].name)));
     } else if (event.kind == Event::kCopyLeaves) {
-      writer.flow_begins({engine(run), kCopies}, flow, event.at_ns);
+      writer.flow_start({engine(run), kCopies}, flow, event.at_ns);
     } else {
       writer.flow_ends({index(run.target), kOps}, flow, event.at_ns);
     }

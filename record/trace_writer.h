@@ -35,7 +35,7 @@ class TraceWriter {
   void slice(Track track, std::string_view name, std::string_view category, std::int64_t begin_ns,
              std::int64_t end_ns, std::string_view arguments);
   /// Flow arrow from the slice around `at_ns` on one track to one on another track; `id` is small.
-  void flow_begins(Track track, std::uint64_t id, std::int64_t at_ns) { flow("s", track, id, at_ns); }
+  void flow_start(Track track, std::uint64_t id, std::int64_t at_ns) { flow("s", track, id, at_ns); }
   void flow_ends(Track track, std::uint64_t id, std::int64_t at_ns) {
     flow("f\",\"bp\":\"e", track, id, at_ns);
   }

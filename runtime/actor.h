@@ -18,7 +18,7 @@ namespace emplace::runtime {
 class Context;
 using messages::actor_id;
 using messages::ActorId;
-using messages::kNobody;
+using messages::kNoActor;
 
 namespace detail {
 template <class F>

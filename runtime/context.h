@@ -27,19 +27,19 @@ class Context {
   class [[nodiscard]] Phase {
    public:
     Phase(Phase&& other) noexcept
-        : context_{std::exchange(other.context_, nullptr)}, what_{other.what_}, began_{other.began_} {}
+        : context_{std::exchange(other.context_, nullptr)}, what_{other.what_}, started_{other.started_} {}
     Phase& operator=(Phase&&) = delete;
     ~Phase() {
-      if (context_ != nullptr) context_->phase_ended(what_, began_);
+      if (context_ != nullptr) context_->phase_ended(what_, started_);
     }
 
    private:
     friend class Context;
-    Phase(Context* context, std::string_view what, Nanos began)
-        : context_{context}, what_{what}, began_{began} {}
+    Phase(Context* context, std::string_view what, Nanos started)
+        : context_{context}, what_{what}, started_{started} {}
     Context* context_;  // Null if tracing is off.
     std::string_view what_;
-    Nanos began_;
+    Nanos started_;
   };
   /// `what`: a constant of at most 16 letters. An actor is in one phase at a time.
   Phase phase(std::string_view what) {

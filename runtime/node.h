@@ -48,8 +48,8 @@ struct NodeOptions {
   std::string upstream;  ///< Endpoint of the head to dial; empty at the head.
   /// Interval of heartbeats between nodes, on the control connection. A peer that misses three is lost.
   Nanos heartbeat = std::chrono::milliseconds{500};
-  Nanos upstream_patience = std::chrono::seconds{30};  ///< The node stops after this time without the head.
-  Nanos first_patience{0};  ///< Timeout for the first contact with the head; 0: upstream_patience.
+  Nanos upstream_timeout = std::chrono::seconds{30};  ///< The node stops after this time without the head.
+  Nanos first_timeout{0};  ///< Timeout for the first contact with the head; 0: upstream_timeout.
   Nanos drain_deadline = std::chrono::seconds{5};  ///< Time limit of a graceful shutdown.
   Nanos parking = std::chrono::seconds{10};  ///< How long a message waits for an actor that is not known yet.
   Nanos handler_limit{0};              ///< An own-loop handler that takes longer ends the node; 0: no limit.
@@ -122,7 +122,7 @@ class Node {
 
   /// Runs the I/O loop on this thread until the node stops; all its threads have ended on return. Returns the
   /// reason given to stop(). Errors: kRunFailed, an actor failed too often (names the first cause);
-  /// kPeerLost, the head was gone for longer than upstream_patience.
+  /// kPeerLost, the head was gone for longer than upstream_timeout.
   Result<std::string> run();
 
   /// Starts a graceful shutdown. Thread: any.

@@ -31,11 +31,11 @@ enum class TraceKind : std::uint8_t {
 /// One activity, in the layout of the file. Times are of the machine's monotonic clock.
 struct TraceRecord {
   std::int64_t begin_ns = 0, end_ns = 0;
-  messages::ActorId actor = messages::kNobody;
-  messages::ActorId from = messages::kNobody;  ///< Sender; messages only.
-  std::int64_t sent_ns = 0;                    ///< Send time by the sender's clock; 0: unknown.
-  std::array<char, 16> name{};                 ///< Name of a phase, truncated and zero-padded.
-  std::uint16_t type = 0;                      ///< Message type; messages only.
+  messages::ActorId actor = messages::kNoActor;
+  messages::ActorId from = messages::kNoActor;  ///< Sender; messages only.
+  std::int64_t sent_ns = 0;                     ///< Send time by the sender's clock; 0: unknown.
+  std::array<char, 16> name{};                  ///< Name of a phase, truncated and zero-padded.
+  std::uint16_t type = 0;                       ///< Message type; messages only.
   TraceKind kind = TraceKind::kMessage;
   std::array<std::uint8_t, 5> reserved{};
 };
@@ -44,7 +44,7 @@ static_assert(sizeof(TraceRecord) == 64, "must fill one cache line");
 /// Thread: the loop's.
 class TraceRing {
  public:
-  static constexpr std::size_t kMostRecords = std::size_t{1} << 17;
+  static constexpr std::size_t kMaxRecords = std::size_t{1} << 17;
 
   /// Creates `folder`/NODE.NUMBER.PID.ring and allocates all its space, so that a full disk cannot break it
   /// later. After `records` records the oldest are overwritten. Errors: kIo.

@@ -103,6 +103,22 @@ Result<bool> TomlDocument::move(std::string_view from, std::string_view to) {
   return true;
 }
 
+bool TomlDocument::replace_text(std::string_view key, std::string_view from, std::string_view to) {
+  toml::table* const table = state_->holder(key, false);
+  toml::node* const value = table == nullptr ? nullptr : table->get(key.substr(key.rfind('.') + 1));
+  if (value == nullptr) return false;
+  bool replaced = false;
+  const auto replace = [&](toml::node& node) {
+    if (node.value<std::string_view>() != from) return;
+    *node.as_string() = std::string{to};
+    replaced = true;
+  };
+  replace(*value);
+  if (toml::array* const elements = value->as_array())
+    for (toml::node& element : *elements) replace(element);
+  return replaced;
+}
+
 Result<Unit> TomlDocument::finish() {
   if (state_->error) return *state_->error;
   for (const State::Visited& visited : state_->visited) {

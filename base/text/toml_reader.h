@@ -27,6 +27,9 @@ class TomlDocument {
   /// "policy.placeto.hidden". An empty `to` drops the value. Returns false if `from` is missing. Errors
   /// (kInvalid): both keys are set, or a part of `to` is not a table.
   Result<bool> move(std::string_view from, std::string_view to);
+  /// Replaces a text, or every equal element of an array of texts, before anything is read. Returns whether
+  /// there was one.
+  bool replace_text(std::string_view key, std::string_view from, std::string_view to);
   /// Returns the first error of any getter, or an unknown key of a visited table (with the nearest known
   /// key).
   Result<Unit> finish();

@@ -109,7 +109,7 @@ std::string toml_text(std::string_view text) {
   return out + "\"";
 }
 
-std::string inert_text(std::string_view text, std::string_view kept) {
+std::string without_controls(std::string_view text, std::string_view kept) {
   std::string out;
   for (std::size_t i = 0; i < text.size();) {
     const EscapedCharacter escaped = escape_at(text, i, kept);
@@ -151,14 +151,14 @@ std::u32string code_points(std::string_view text) {
   return points;
 }
 
-std::string mended_utf8(std::string_view text) {
-  std::string mended;
+std::string to_valid_utf8(std::string_view text) {
+  std::string valid;
   for (std::size_t i = 0; i < text.size();) {
     const std::size_t length = text[i] == '\0' ? 0 : utf8_length(text, i);
-    mended += length == 0 ? "\xef\xbf\xbd" : text.substr(i, length);
+    valid += length == 0 ? "\xef\xbf\xbd" : text.substr(i, length);
     i += std::max<std::size_t>(length, 1);
   }
-  return mended;
+  return valid;
 }
 
 }  // namespace emplace

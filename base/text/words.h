@@ -15,10 +15,10 @@ std::string_view nearest_word(std::string_view word, std::span<const std::string
 
 /// Returns `text` as UTF-8 that is safe for a terminal: control characters, line and paragraph separators,
 /// direction marks and bytes that are not UTF-8 become \xNN or \uNNNN. Characters in `kept` stay.
-std::string inert_text(std::string_view text, std::string_view kept = {});
+std::string without_controls(std::string_view text, std::string_view kept = {});
 
-/// As inert_text, for one line: a newline becomes "\n", and text longer than `max_length` bytes is cut and
-/// ends in "…".
+/// As without_controls, for one line: a newline becomes "\n", and text longer than `max_length` bytes is cut
+/// and ends in "…".
 std::string printable(std::string_view text, std::size_t max_length = 200);
 std::string printable_path(const std::filesystem::path& path);
 
@@ -38,6 +38,6 @@ bool is_utf8(std::string_view text);
 std::u32string code_points(std::string_view text);
 
 /// Returns `text` as UTF-8, with U+FFFD for every invalid byte, and for NUL, which text readers stop at.
-std::string mended_utf8(std::string_view text);
+std::string to_valid_utf8(std::string_view text);
 
 }  // namespace emplace

@@ -138,7 +138,7 @@ Result<Unit> CpuExecutor::run(std::span<const DeviceId> placement, Measurement& 
     out.peak_bytes.push_back(steps.peak_bytes(static_cast<DeviceId>(d)));
   out.busy_s.assign(state.devices.size(), 0);
   if (!timing) {
-    tell_out_of_memory(*steps.out_of_memory(), state.graph, state.devices, out);
+    write_out_of_memory(*steps.out_of_memory(), state.graph, state.devices, out);
     return Unit{};
   }
   out.valid = true;
@@ -185,7 +185,7 @@ Result<Fingerprint> CpuExecutor::State::fingerprint(std::span<const DeviceId> pl
   };
   if (!steps.prepare(values) || !steps.step(&watch)) {
     Measurement full;
-    tell_out_of_memory(*steps.out_of_memory(), graph, devices, full);
+    write_out_of_memory(*steps.out_of_memory(), graph, devices, full);
     return Error{Errc::kRunFailed, full.failure};
   }
   return print;
@@ -212,7 +212,7 @@ Result<Verification> CpuExecutor::verify(std::span<const DeviceId> placement) {
   out.identical = true;
   std::vector<bool> filler(state.lowered.num_ops(), false);
   for (const OpId op : state.graph.topological_order()) {
-    if (!state.lowered.is_kernel(op)) continue;
+    if (!state.lowered.takes_time(op)) continue;
     bool skipped = state.kernels->kernel(op).kernel == nullptr;
     for (const BufferId buffer : state.lowered.reads(op))
       skipped = skipped || filler[index(state.lowered.owner(buffer))];
@@ -262,7 +262,7 @@ Result<ExecutorProfile> CpuExecutor::profile() {
                            : Result<StepTiming>{Error{Errc::kOutOfMemory, "does not fit"}};
     if (!timed) {
       Measurement full;
-      tell_out_of_memory(*steps.out_of_memory(), state.graph, state.devices, full);
+      write_out_of_memory(*steps.out_of_memory(), state.graph, state.devices, full);
       return Error{Errc::kRunFailed, "profile: the graph does not fit on device " +
                                          state.devices[static_cast<DeviceId>(d)].name + " alone (" +
                                          full.failure + "); increase its memory"};

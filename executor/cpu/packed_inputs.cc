@@ -8,7 +8,7 @@
 namespace emplace::cpu {
 namespace {
 
-constexpr std::size_t kMostInputs = 16;
+constexpr std::size_t kMaxInputs = 16;
 constexpr std::size_t kAlignment = 64;
 
 class PackingKernel final : public Kernel {
@@ -29,7 +29,7 @@ class PackingKernel final : public Kernel {
   }
   void run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
            std::byte* scratch) const override {
-    std::array<const std::byte*, kMostInputs> taken{};
+    std::array<const std::byte*, kMaxInputs> taken{};
     std::copy(inputs.begin(), inputs.end(), taken.begin());
     for (const auto& [input, copy] : copies_) {
       copy.run(inputs[input], scratch);
@@ -70,7 +70,7 @@ Result<std::unique_ptr<Kernel>> with_packed_inputs(
   }
   auto kernel = make(inner);
   if (!kernel.ok() || copies.empty()) return kernel;
-  EMPLACE_CHECK(signature.inputs.size() <= kMostInputs, "too many inputs of a kernel");
+  EMPLACE_CHECK(signature.inputs.size() <= kMaxInputs, "too many inputs of a kernel");
   return std::unique_ptr<Kernel>{
       std::make_unique<PackingKernel>(std::move(kernel).value(), std::move(copies))};
 }

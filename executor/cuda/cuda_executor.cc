@@ -191,7 +191,7 @@ Result<Unit> CudaExecutor::run(std::span<const DeviceId> placement, Measurement&
   for (std::size_t d = 0; d < state.devices.size(); ++d) out.peak_bytes.push_back(program.peak_bytes(d));
   out.busy_s.assign(state.devices.size(), 0);
   if (program.out_of_memory()) {
-    tell_out_of_memory(*program.out_of_memory(), state.graph, state.devices, out);
+    write_out_of_memory(*program.out_of_memory(), state.graph, state.devices, out);
     return Unit{};
   }
   std::vector<InstructionTime> times;

@@ -151,7 +151,7 @@ Result<ConvolutionGraph> ConvolutionGraph::describe(Session& session, const Conv
 }
 
 Result<Unit> ConvolutionGraph::plan(cudnnHandle_t handle, int processors, std::int64_t most_workspace) {
-  constexpr std::int64_t kMostConfigs = 16;
+  constexpr std::int64_t kMaxConfigs = 16;
   Session& session = *session_;
   CudnnDescriptor operations, heuristics;
   const cudnnBackendDescriptor_t node = node_.get();
@@ -172,7 +172,7 @@ Result<Unit> ConvolutionGraph::plan(cudnnHandle_t handle, int processors, std::i
       heuristics = CudnnDescriptor{};
       continue;
     }
-    std::vector<CudnnDescriptor> configs(kMostConfigs);
+    std::vector<CudnnDescriptor> configs(kMaxConfigs);
     std::vector<cudnnBackendDescriptor_t> handles;
     for (CudnnDescriptor& config : configs) {
       EMPLACE_TRY(config.create(session, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR));
@@ -181,9 +181,9 @@ Result<Unit> ConvolutionGraph::plan(cudnnHandle_t handle, int processors, std::i
     std::int64_t found = 0;
     EMPLACE_TRY(session.check(session.api().dnn.BackendGetAttribute(
                                   heuristics.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
-                                  CUDNN_TYPE_BACKEND_DESCRIPTOR, kMostConfigs, &found, handles.data()),
+                                  CUDNN_TYPE_BACKEND_DESCRIPTOR, kMaxConfigs, &found, handles.data()),
                               "cudnnBackendGetAttribute engine configs"));
-    for (std::int64_t i = 0; i < std::min(found, kMostConfigs); ++i) {
+    for (std::int64_t i = 0; i < std::min(found, kMaxConfigs); ++i) {
       CudnnDescriptor plan;
       const auto build = [&]() -> Result<Unit> {
         EMPLACE_TRY(plan.create(session, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR));

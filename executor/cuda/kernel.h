@@ -38,7 +38,7 @@ struct Pointers {
 };
 
 /// Limit on the workspace of a library call [B].
-inline constexpr std::size_t kMostWorkspace = std::size_t{32} << 20;
+inline constexpr std::size_t kMaxWorkspace = std::size_t{32} << 20;
 
 /// Thread: one at a time.
 class Kernel {

@@ -173,7 +173,7 @@ Result<Unit> Matmul::prepare(const Lane& lane) {
     return session.check(blas.MatmulPreferenceSetAttribute(preference.get(), attribute, &value, sizeof value),
                          "cublasLtMatmulPreferenceSetAttribute");
   };
-  const std::uint64_t most = kMostWorkspace;
+  const std::uint64_t most = kMaxWorkspace;
   EMPLACE_TRY(set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, most));
   EMPLACE_TRY(set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, p_.b.alignment()));
   EMPLACE_TRY(set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, p_.a.alignment()));

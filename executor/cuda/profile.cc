@@ -36,7 +36,7 @@ Result<ExecutorProfile> CudaExecutor::profile() {
     const StepProgram program = state.program(plan);
     if (program.out_of_memory()) {
       Measurement full;
-      tell_out_of_memory(*program.out_of_memory(), state.graph, state.devices, full);
+      write_out_of_memory(*program.out_of_memory(), state.graph, state.devices, full);
       return Error{Errc::kRunFailed, "profile: the graph does not fit on device " +
                                          state.devices[static_cast<DeviceId>(d)].name + " alone (" +
                                          full.failure + "); increase its memory"};

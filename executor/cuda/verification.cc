@@ -10,14 +10,14 @@
 namespace emplace::cuda {
 namespace {
 
-constexpr std::size_t kMostSamples = 1024;
+constexpr std::size_t kMaxSamples = 1024;
 constexpr float kTolerance = 0.01f;
 
 using Sample = std::vector<std::byte>;
 
-/// Takes every nth element, at most kMostSamples.
+/// Takes every nth element, at most kMaxSamples.
 void sample(std::span<const std::byte> tensor, std::size_t element, Sample& out) {
-  const std::size_t count = tensor.size() / element, step = count / kMostSamples + 1;
+  const std::size_t count = tensor.size() / element, step = count / kMaxSamples + 1;
   for (std::size_t i = 0; i < count; i += step)
     out.insert(out.end(), &tensor[i * element], &tensor[i * element] + element);
 }
@@ -50,7 +50,7 @@ Result<Verification> CudaExecutor::verify(std::span<const DeviceId> placement) {
     const StepProgram program = state.program(plan);
     if (program.out_of_memory()) {
       Measurement full;
-      tell_out_of_memory(*program.out_of_memory(), state.graph, state.devices, full);
+      write_out_of_memory(*program.out_of_memory(), state.graph, state.devices, full);
       return Error{Errc::kRunFailed, full.failure};
     }
     std::vector<std::vector<Sample>> samples(state.lowered.num_ops());
@@ -83,7 +83,7 @@ Result<Verification> CudaExecutor::verify(std::span<const DeviceId> placement) {
   out.identical = true;
   std::vector<bool> filler(state.lowered.num_ops(), false);
   for (const OpId op : state.graph.topological_order()) {
-    if (!state.lowered.is_kernel(op)) continue;
+    if (!state.lowered.takes_time(op)) continue;
     bool skipped = state.kernels[index(placement[index(op)])].kernel(op).synthetic ||
                    state.kernels[0].kernel(op).synthetic;
     for (const BufferId buffer : state.lowered.reads(op))

@@ -163,7 +163,7 @@ class Step {
           std::max<std::int64_t>(0, peak - tables_.devices[static_cast<DeviceId>(d)].memory_bytes);
     }
     out.valid = out.bytes_over == 0;
-    if (oom_) tell_out_of_memory(*oom_, plan_.lowered().graph(), tables_.devices, out);
+    if (oom_) write_out_of_memory(*oom_, plan_.lowered().graph(), tables_.devices, out);
   }
 
   const StepTables& tables_;

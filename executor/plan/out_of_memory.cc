@@ -9,8 +9,8 @@
 
 namespace emplace {
 
-void tell_out_of_memory(const OutOfMemory& oom, const OpGraph& graph, const DeviceSet& devices,
-                        Measurement& out) {
+void write_out_of_memory(const OutOfMemory& oom, const OpGraph& graph, const DeviceSet& devices,
+                         Measurement& out) {
   out.valid = false;
   out.step_time_s = 0;
   out.bytes_over = std::max<std::int64_t>(1, oom.asked - oom.free);

@@ -20,7 +20,7 @@ struct OutOfMemory {
 
 /// Fills `out` for a step without a time: not valid, and `failure` is "oom: OP on DEVICE requested N bytes,
 /// the largest free block has M".
-void tell_out_of_memory(const OutOfMemory& oom, const OpGraph& graph, const DeviceSet& devices,
-                        Measurement& out);
+void write_out_of_memory(const OutOfMemory& oom, const OpGraph& graph, const DeviceSet& devices,
+                         Measurement& out);
 
 }  // namespace emplace

@@ -31,12 +31,12 @@ InPlaceWrites::InPlaceWrites(const LoweredGraph& lowered) {
   for (const OpId op : graph.topological_order()) position[index(op)] = next++;
   for (const OpId op : graph.topological_order()) {
     const auto inputs = graph.inputs(op);
-    if (!lowered.is_kernel(op) || graph.phase(op) != Phase::kUpdate || inputs.empty()) continue;
+    if (!lowered.takes_time(op) || graph.phase(op) != Phase::kUpdate || inputs.empty()) continue;
     if (graph.num_outputs(op) != 1 || !accumulates(graph.type_name(op))) continue;
     const TensorId first = inputs[0], out = graph.output(op, 0);
     const OpId producer = graph.producer(first);  // State itself, or an earlier update of it; never a view.
     const OpId state =
-        graph.is_state(producer) && !lowered.is_kernel(producer) ? producer : state_[index(producer)];
+        graph.is_state(producer) && !lowered.takes_time(producer) ? producer : state_[index(producer)];
     if (state == kNoOp || graph.dtype(first) != graph.dtype(out)) continue;
     if (!std::ranges::equal(graph.shape(first), graph.shape(out))) continue;
     // All other readers of the overwritten buffer must come before the op.

@@ -88,7 +88,7 @@ Result<Explanation> explain_placement(const OpGraph& graph, const DeviceSet& dev
       ++part.ops_on[index(device)];
       part.critical_s += critical_s[index(op)];
       part.state_bytes += lowered.resident_bytes(op);
-      if (!lowered.is_kernel(op)) continue;
+      if (!lowered.takes_time(op)) continue;
       part.time_s += static_cast<double>(costs.ns(device, op)) * 1e-9;
       part.output_bytes += lowered.output_bytes(op);
     }
@@ -115,7 +115,7 @@ Result<Explanation> explain_placement(const OpGraph& graph, const DeviceSet& dev
       there.same =
           std::all_of(moving.begin(), moving.end(), [&](OpId op) { return placement[index(op)] == device; });
       for (const OpId op : part.ops)
-        if (lowered.is_kernel(op)) there.time_s += static_cast<double>(costs.ns(device, op)) * 1e-9;
+        if (lowered.takes_time(op)) there.time_s += static_cast<double>(costs.ns(device, op)) * 1e-9;
       if (!there.allowed) continue;
       if (there.same) {
         there.measured = out.measured;

@@ -38,7 +38,7 @@ std::uint64_t MovedStep::run(const StepHistory& history, std::span<const DeviceI
   if (start()) run_rounds();
   for (std::uint32_t d = 0; d < lanes_.size(); ++d) lanes_[d].busy_ns = history.busy_ns[d];
   for (const std::uint32_t op : moved) {
-    if (!tables_.is_kernel(op)) continue;
+    if (!tables_.takes_time(op)) continue;
     const std::uint32_t before = device_before(op), now = device_of(op);
     lanes_[before].busy_ns -= tables_.rows[before][op];
     lanes_[now].busy_ns += tables_.rows[now][op];
@@ -66,7 +66,7 @@ void MovedStep::touch_around(std::uint32_t op) {
   const auto over_a_link = [&](std::uint32_t other) {
     return before != device_before(other) || now != device_of(other);
   };
-  start_differs_ |= tables_.is_kernel(op) && tables_.waits_at_start[op] == 0;
+  start_differs_ |= tables_.takes_time(op) && tables_.waits_at_start[op] == 0;
   for (const std::uint32_t b : tables_.reads_of(op)) {
     const StepTables::Buffer& buffer = tables_.buffers[b];
     if (!buffer.resident) {

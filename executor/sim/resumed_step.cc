@@ -88,7 +88,7 @@ std::int64_t ResumedStep::first_effect_ns(std::span<const DeviceId> placement, s
     for (const std::uint32_t reader : tables_.readers_of(b))
       if (over_a_link(op, reader)) return 0;
   }
-  if (!tables_.is_kernel(op)) return kIdle;
+  if (!tables_.takes_time(op)) return kIdle;
   if (tables_.waits_at_start[op] == 0) return 0;
   std::int64_t first = kIdle;
   for (const std::uint32_t b : tables_.reads_of(op)) {

@@ -43,7 +43,7 @@ struct StepTables {
     const std::int64_t alone = rows[device][op];
     return beside ? std::llround(static_cast<double>(alone) * devices.corun()) : alone;
   }
-  bool is_kernel(std::uint32_t op) const { return lowered.is_kernel(OpId{op}); }
+  bool takes_time(std::uint32_t op) const { return lowered.takes_time(OpId{op}); }
   std::size_t num_ops() const { return lowered.num_ops(); }
   std::size_t num_buffers() const { return lowered.num_buffers(); }
   std::size_t num_devices() const { return devices.size(); }

@@ -68,9 +68,9 @@ class OpReader {
     return value->get<std::string>();
   }
   std::int64_t whole(const json& value, const std::string& what) {
-    constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+    constexpr auto kMax = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
     if (!value.is_number_integer()) return note(what + " is not a whole number of 64 bits"), 0;
-    if (value.is_number_unsigned() && value.get<std::uint64_t>() > kMost)
+    if (value.is_number_unsigned() && value.get<std::uint64_t>() > kMax)
       return note(what + " is too large"), 0;
     return value.get<std::int64_t>();
   }

@@ -105,7 +105,7 @@ class Merger {
  private:
   using Residents = std::unordered_map<ActorId, Resident>;
   struct Event {
-    enum Kind : std::uint8_t { kSlice, kFlowBegins, kFlowEnds };  // Flows sort after their slices.
+    enum Kind : std::uint8_t { kSlice, kFlowStart, kFlowEnds };  // Flows sort after their slices.
     std::int64_t at_ns;
     Kind kind;
     std::uint64_t flow = 0;
@@ -148,7 +148,7 @@ class Merger {
         if (sent_ns <= record.begin_ns && was_busy(sender->second, sent_ns)) {
           slice.flow = ++summary_.flows;
           events_.push_back(
-              {.at_ns = sent_ns, .kind = Event::kFlowBegins, .flow = slice.flow, .resident = slice.sender});
+              {.at_ns = sent_ns, .kind = Event::kFlowStart, .flow = slice.flow, .resident = slice.sender});
         }
       }
     }
@@ -173,7 +173,7 @@ class Merger {
   void write_event(const Event& event, TraceWriter& writer) {
     const std::int64_t at_ns = event.at_ns - *first_ns_;
     const TraceWriter::Track track = event.resident->track;
-    if (event.kind == Event::kFlowBegins) return writer.flow_begins(track, event.flow, at_ns);
+    if (event.kind == Event::kFlowStart) return writer.flow_start(track, event.flow, at_ns);
     if (event.kind == Event::kFlowEnds) return writer.flow_ends(track, event.flow, at_ns);
     ++summary_.slices;
     const TraceRecord& record = *event.record;

@@ -23,7 +23,7 @@ namespace emplace::launcher {
 struct Cluster {
   struct Node {
     std::string name;                  ///< Name of its process; "name/0", "name/1", … if there are several.
-    std::string start = "local";       ///< How it is started: one of kStarts.
+    std::string start = "local";       ///< How it is started: one of kLaunchers.
     std::string host;                  ///< ssh: host, "user@name" or a name in the ssh config.
     std::string program;               ///< Remote: path of emplace; empty: "emplace".
     std::string cache;                 ///< Remote: cache folder for graphs; empty: the default.
@@ -57,7 +57,7 @@ struct Cluster {
 
 /// How a node can be started: as a child process, by ssh, by a batch job, by Kubernetes, or by hand with
 /// `emplace join`.
-inline constexpr std::array<std::string_view, 5> kStarts{"local", "ssh", "slurm", "kubernetes", "join"};
+inline constexpr std::array<std::string_view, 5> kLaunchers{"local", "ssh", "slurm", "kubernetes", "join"};
 
 /// Reads a cluster file (launcher/cluster/cluster_file.cc). `settings` ("head.endpoint=…",
 /// "node.NAME.count=4") override it. Relative paths are resolved against its folder, or its `paths_from`.

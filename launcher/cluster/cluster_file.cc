@@ -53,10 +53,10 @@ bool is_variable(std::string_view text) {
 void read_limits(TomlTable& table, Cluster::Node& node) {
   text_of(table, "key", node.key);
   node.environment = table.texts("environment").value_or(node.environment);
-  constexpr std::size_t kMost = 32'768;  // [B] Fits into a pipe that is not yet read.
+  constexpr std::size_t kMax = 32'768;  // [B] Fits into a pipe that is not yet read.
   std::size_t bytes = 0;
   for (const std::string& variable : node.environment) bytes += variable.size() + 16;
-  if (bytes > kMost)
+  if (bytes > kMax)
     table.fail("environment", "is larger than 32 KiB", "put it into a file on the remote machine");
   for (const std::string& variable : node.environment)
     if (!is_variable(variable))  // The error omits the value, which may be a secret.
@@ -82,8 +82,8 @@ void read_start(TomlTable& table, Cluster::Node& node) {
   text_of(table, "program", node.program);
   text_of(table, "cache", node.cache);
   node.options = table.texts("options").value_or(node.options);
-  if (std::find(kStarts.begin(), kStarts.end(), node.start) == kStarts.end()) {
-    const std::string_view near = nearest_word(node.start, kStarts);
+  if (std::find(kLaunchers.begin(), kLaunchers.end(), node.start) == kLaunchers.end()) {
+    const std::string_view near = nearest_word(node.start, kLaunchers);
     return table.fail("start", "'" + printable(node.start, 40) + "' is unknown",
                       near.empty() ? "expected local, ssh, slurm, kubernetes or join"
                                    : "did you mean '" + std::string{near} + "'?");

@@ -66,7 +66,7 @@ void FolderStore::close() {
   writing_.clear();
 }
 
-std::uint64_t FolderStore::begun(const messages::FileFacts& file) {
+std::uint64_t FolderStore::received(const messages::FileFacts& file) {
   if (!open(file)) return 0;
   struct stat facts {};
   if (::fstat(fd_, &facts) != 0) return 0;

@@ -17,7 +17,7 @@ class FolderStore final : public actors::FileStore {
   FolderStore& operator=(const FolderStore&) = delete;
 
   bool has(const messages::FileFacts& file) override;
-  std::uint64_t begun(const messages::FileFacts& file) override;
+  std::uint64_t received(const messages::FileFacts& file) override;
   Result<Unit> append(const messages::FileFacts& file, std::span<const std::byte> bytes) override;
   Result<Unit> finish(const messages::FileFacts& file) override;
 

@@ -26,7 +26,7 @@ constexpr const char* kKeys = "/etc/emplace/keys";
 constexpr const char* kOwnKeys = "/run/emplace";  // Copies that only the pod's user can read.
 constexpr int kUser = 10'001;                     // User of every pod, and group of its volumes.
 constexpr const char* kVolume = "/var/lib/emplace";
-constexpr std::size_t kMostConfigMap = 900'000;  // [B] Below the server's limit of 1 MiB.
+constexpr std::size_t kMaxConfigMap = 900'000;  // [B] Below the server's limit of 1 MiB.
 constexpr std::int64_t kHeadMemory = std::int64_t{2} << 30;
 constexpr std::int64_t kNodeMemory = std::int64_t{1} << 30;
 
@@ -123,11 +123,10 @@ class Writer {
       const messages::FileFacts& file = manifest.facts.files[i];
       EMPLACE_TRY_ASSIGN(const auto read, read_file(manifest.places.at(file.sha256)));
       bytes += read.size() * 4 / 3;
-      if (bytes > kMostConfigMap)
+      if (bytes > kMaxConfigMap)
         return invalid(
             printable(file.path),
-            "makes the files of the run larger than a ConfigMap allows (" + format_bytes(kMostConfigMap) +
-                ")",
+            "makes the files of the run larger than a ConfigMap allows (" + format_bytes(kMaxConfigMap) + ")",
             "compress the graph (.json.zst), or start the head where the graph is and let executors join");
       const std::string key = fmt::format("file-{}", i);
       binary[key] = to_base64(read);
@@ -225,7 +224,7 @@ class Writer {
         {"image", cluster_.kubernetes.image},
         {"command", {"/bin/sh", "-c", head_script()}},
         {"ports", json::array({{{"name", "actors"}, {"containerPort", kPort}}})},
-        // Ready while it listens: from the end of the baselines to the end of the run. There is no liveness
+        // Ready while it listens: from the end of the heuristics to the end of the run. There is no liveness
         // probe: the launcher restarts failed processes, and the pod ends if the launcher fails.
         {"readinessProbe", {{"tcpSocket", {{"port", "actors"}}}, {"periodSeconds", 10}}},
         {"resources", resources(node.cpus > 0 ? node.cpus : 2, node.memory > 0 ? node.memory : kHeadMemory)},

@@ -39,7 +39,7 @@ Result<std::string> cluster_there(const std::filesystem::path& file) {
 
 /// Returns a file's name in a form that is valid in configs and messages, which are UTF-8.
 std::string name_there(const std::filesystem::path& file) {
-  std::string name = inert_text(file.filename().string());
+  std::string name = without_controls(file.filename().string());
   std::replace(name.begin(), name.end(), '\\', '_');
   return name;
 }
@@ -76,9 +76,9 @@ Result<Manifest> make_manifest(const RunConfig& config, const actors::Task& task
     const std::filesystem::path rules = config.input.rules;
     EMPLACE_TRY_ASSIGN(there.input.rules, add(rules, "files/" + name_there(rules)));
   }
-  if (start.name == kBestBaseline) {
+  if (start.name == kBestHeuristic) {
     for (const actors::TaskGraph& one : task.graphs) {
-      const std::string path = baseline_path({}, task, one).string();
+      const std::string path = starting_placement_path({}, task, one).string();
       EMPLACE_TRY(add(start.directory / path, path));
     }
   }

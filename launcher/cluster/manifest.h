@@ -16,7 +16,7 @@ struct Manifest {
   std::map<std::string, std::filesystem::path> places;  ///< Local paths of its files, by hash.
 };
 
-/// Makes the manifest of a start. `task`: its graphs, for the paths of baseline placements. `cluster`: the
+/// Makes the manifest of a start. `task`: its graphs, for the paths of starting placements. `cluster`: the
 /// cluster file; empty: none. Errors: kIo, kInvalid.
 Result<Manifest> make_manifest(const RunConfig& config, const actors::Task& task,
                                const std::filesystem::path& cluster, const Start& start);

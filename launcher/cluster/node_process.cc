@@ -103,7 +103,7 @@ struct NodeSetup {
   std::string
       endpoint;  ///< Endpoint that the head binds (with `beside`, if not empty) and others connect to.
   std::string beside;
-  Nanos first_patience{0};
+  Nanos first_timeout{0};
   process::LineWriter* launcher = nullptr;  ///< Receives node lines, from the I/O loop; null: no launcher.
   std::uint32_t restarts = 0;               ///< Number of earlier incarnations.
   std::function<void()> on_joined = nullptr;
@@ -170,7 +170,7 @@ Result<std::string> run_once(const NodeSetup& setup, StopWatch& watch) {
   const bool head = setup.plan.name == Cluster{}.head.name;
   runtime::NodeOptions options = node_options(setup.plan.name, setup.plan.keys, setup.plan.insecure);
   options.seed = setup.config.run.seed;
-  options.first_patience = setup.first_patience;
+  options.first_timeout = setup.first_timeout;
   if (setup.config.record.trace) options.trace = trace_folder(setup.start.directory).string();
   for (const std::string& endpoint : {setup.endpoint, setup.beside})
     if (head && !endpoint.empty()) options.listen.push_back(endpoint);
@@ -179,7 +179,7 @@ Result<std::string> run_once(const NodeSetup& setup, StopWatch& watch) {
     EMPLACE_TRY_ASSIGN(options.planned_nodes, planned_roles(setup.cluster, setup.config));
   }
   const auto write_line = [launcher = setup.launcher](const std::string& line) {
-    if (launcher != nullptr) launcher->say(line + "\n");
+    if (launcher != nullptr) launcher->note(line + "\n");
   };
   if (setup.launcher != nullptr) {
     // Do not stop by itself: the launcher ends the nodes in order, so that final messages are delivered.
@@ -223,8 +223,8 @@ Result<messages::ManifestDelivered> fetch(const JoinRequest& request, const std:
                                           FolderStore& store, StopWatch& watch) {
   runtime::NodeOptions options = node_options(name, request.keys, request.insecure);
   options.upstream = request.head;
-  options.first_patience = patience;
-  options.upstream_patience = patience;
+  options.first_timeout = patience;
+  options.upstream_timeout = patience;
   const SystemClock clock;
   EMPLACE_TRY_ASSIGN(auto node, runtime::Node::make(options, clock));
   Result<messages::ManifestDelivered> fetched = Error{Errc::kPeerLost, "stopped before the run was fetched"};
@@ -262,7 +262,7 @@ NodePlan own_plan(const JoinRequest& request, const RunConfig& config, const std
         "use one",
         executors, config.executor.kind));
   for (std::uint32_t k = 0; k < executors; ++k)
-    plan.actors.push_back(fmt::format("executor/{}", number * kMostExecutors + k));
+    plan.actors.push_back(fmt::format("executor/{}", number * kMaxExecutors + k));
   return plan;
 }
 
@@ -385,7 +385,7 @@ Result<Joined> join_run(const JoinRequest& request) {
                     format_bytes(static_cast<std::int64_t>(joined.fetched)));
     NodeSetup setup{
         std::move(plan), std::move(config), cluster, {manifest->start, scratch.at()}, request.head, {}};
-    setup.first_patience = request.patience;
+    setup.first_timeout = request.patience;
     setup.config.record.trace = false;  // The launcher cannot collect traces of other machines.
     if (request.for_launcher) setup.launcher = &launcher;
     setup.on_joined = [&request, note] { request.note(note); };

@@ -28,7 +28,7 @@ struct NodeRequest {
 /// cause.
 Result<Unit> run_node(const NodeRequest& request);
 
-inline constexpr std::uint32_t kMostExecutors = 4'000;  ///< Maximum number of executors of one node.
+inline constexpr std::uint32_t kMaxExecutors = 4'000;  ///< Maximum number of executors of one node.
 
 struct JoinRequest {
   std::string head;  ///< Endpoint of the head: tcp://HOST:PORT or ipc:///PATH.

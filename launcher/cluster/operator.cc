@@ -87,7 +87,7 @@ Result<Visit> visit(const HeadAccess& head, const runtime::ActorFactory& make) {
   options.insecure = head.insecure;
   options.known_type = &messages::is_known;
   options.rules = {&messages::may_announce, &messages::may_send};
-  options.first_patience = kTimeout;
+  options.first_timeout = kTimeout;
   EMPLACE_TRY_ASSIGN(auto node, runtime::Node::make(options, clock));
   EMPLACE_TRY(node->spawn("operator/" + number, runtime::Home::kIoLoop, make));
   watch.guard(node.get());

@@ -174,7 +174,7 @@ class Watch {
 
   Result<Ended> run_until_end() {
     wait_for_signals();
-    handle(Supervisor::Begin{});
+    handle(Supervisor::StartNodes{});
     while (!finished_ && io_.run_one() > 0) {
     }
     signals_.cancel();
@@ -201,7 +201,7 @@ class Watch {
     }
   }
 
-  void act(const Supervisor::Start& start) {
+  void act(const Supervisor::Launch& start) {
     const std::size_t i = start.node;
     const auto refuse = [&](const auto& event, const std::string& why) {
       asio::post(io_,
@@ -210,7 +210,7 @@ class Watch {
     const auto program = run_.program(i);
     if (!program) {
       failure_code_ = program.error().code;
-      return refuse(Supervisor::Died{i, program.error().context, true}, program.error().context);
+      return refuse(Supervisor::Exited{i, program.error().context, true}, program.error().context);
     }
     auto incarnation = std::make_shared<Incarnation>(io_);
     if (auto started = incarnation->start(*program, run_.children[i], *run_.spawner); !started)
@@ -254,7 +254,7 @@ class Watch {
         run_.on_ready(i, parsed.text);
         return handle(Supervisor::Ready{i});
       case NodeLine::Kind::kEnding:
-        if (!supervisor_.ending()) handle(Supervisor::EndAsked{parsed.text});
+        if (!supervisor_.ending()) handle(Supervisor::StopRequested{parsed.text});
         return;
       case NodeLine::Kind::kOther:
         return run_.on_line(line);
@@ -267,7 +267,7 @@ class Watch {
       // A closed terminal may send SIGHUP several times; only other repeated signals force the end.
       if (signal != SIGHUP || !supervisor_.ending()) {
         if (received_signal_ == 0) received_signal_ = signal;
-        handle(Supervisor::EndAsked{});
+        handle(Supervisor::StopRequested{});
       }
       wait_for_signals();
     });
@@ -314,8 +314,8 @@ class Watch {
     const bool unreachable = child.elsewhere && !incarnation.ready && supervisor_.restarts(i) == 0;
     // A node requests the end of the run before it exits; exit status 0 without such a request is unexpected.
     const std::string cause = end.well() ? "an exit that the run did not request" : end.text();
-    Supervisor::Died died{i, cause + (words.empty() ? "" : ": " + words),
-                          (is_final(end) && !was_ready_[i]) || unreachable};
+    Supervisor::Exited died{i, cause + (words.empty() ? "" : ": " + words),
+                            (is_final(end) && !was_ready_[i]) || unreachable};
     if (died.final && !supervisor_.ending()) {
       failure_code_ = end.signal == 0 && end.status == 3 ? Errc::kNoPlacement : Errc::kInvalid;
       if (!incarnation.last_lines.empty()) died.cause = incarnation.last_lines.back();

@@ -13,7 +13,7 @@
 namespace emplace::launcher {
 namespace {
 
-constexpr std::size_t kMostSocketPath = 107;  // Limit of sockaddr_un on Linux.
+constexpr std::size_t kMaxSocketPath = 107;  // Limit of sockaddr_un on Linux.
 
 /// Returns whether a folder exists and other users can access it: a socket without keys must not be there.
 bool is_shared(const std::filesystem::path& directory) {
@@ -60,7 +60,7 @@ Result<Topology> make_topology(const Cluster& cluster, const RunConfig& config,
   topology.supervision.seed = config.run.seed;
   const std::filesystem::path folder = std::filesystem::absolute(directory).lexically_normal();
   const std::filesystem::path socket = folder / (is_shared(folder) ? kPrivateSocket : kHeadSocket);
-  const bool fits = socket.string().size() <= kMostSocketPath;
+  const bool fits = socket.string().size() <= kMaxSocketPath;
   const bool tcp = cluster.endpoint != "ipc";
   // Other nodes need an endpoint; without them it only serves `ps` and is optional.
   if (tcp) topology.endpoint = cluster.endpoint;

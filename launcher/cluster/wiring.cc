@@ -36,11 +36,11 @@ using runtime::Home;
 Nanos nanos(double seconds) { return Nanos{static_cast<std::int64_t>(seconds * 1e9)}; }
 
 /// Maximum size of an episode's placements, which must fit into one frame [B].
-constexpr std::size_t kMostEpisodeBytes = std::size_t{48} << 20;
+constexpr std::size_t kMaxEpisodeBytes = std::size_t{48} << 20;
 
 /// Returns whether the run has updates. Errors: it cannot be read.
 Result<bool> has_learned(const std::filesystem::path& directory) {
-  EMPLACE_TRY_ASSIGN(const auto db, record::RunReader::open(directory, record::Reading::kLive));
+  EMPLACE_TRY_ASSIGN(const auto db, record::RunReader::open(directory, record::Reading::kInProgress));
   EMPLACE_TRY_ASSIGN(const auto checkpoint, db->checkpoints().latest());
   return checkpoint.has_value();
 }
@@ -82,8 +82,8 @@ class Wiring {
                                 [](const std::string& actor) { return actor.starts_with("executor/"); });
     const bool places = std::any_of(actors.begin(), actors.end(),
                                     [](const std::string& actor) { return !actor.starts_with("executor/"); });
-    if (start.name == kBestBaseline && places) {
-      EMPLACE_TRY_ASSIGN(wiring.baselines_, load_baselines(start.directory, *task));
+    if (start.name == kBestHeuristic && places) {
+      EMPLACE_TRY_ASSIGN(wiring.starting_, load_starting_placements(start.directory, *task));
     }
     if (!config.executor.log.empty()) {
       EMPLACE_TRY_ASSIGN(wiring.log_, open_driving_log(config, *task));
@@ -142,8 +142,8 @@ class Wiring {
     return [judge](const actors::TaskGraph& of) { return make_model(of.graph, of.devices, judge); };
   }
   actors::PlacerFactory placers() const {
-    return [config = config_, task = task_, baselines = baselines_] {
-      return *make_placer(config, *task, baselines);
+    return [config = config_, task = task_, starting = starting_] {
+      return *make_placer(config, *task, starting);
     };
   }
 
@@ -155,13 +155,13 @@ class Wiring {
 
   /// Makes the placer once to report invalid settings before an actor's loop would.
   Result<std::unique_ptr<policy::Placer>> checked_placer() const {
-    auto placer = make_placer(config_, *task_, baselines_);
+    auto placer = make_placer(config_, *task_, starting_);
     if (!placer) return placer;
     const std::size_t bytes = (*placer)->placements_per_episode() * task_->most_ops();
-    if (bytes <= kMostEpisodeBytes) return placer;
+    if (bytes <= kMaxEpisodeBytes) return placer;
     return invalid("policy.groups",
                    "gives episodes with " + format_bytes(static_cast<std::int64_t>(bytes)) +
-                       " of placements; the limit is " + format_bytes(std::int64_t{kMostEpisodeBytes}),
+                       " of placements; the limit is " + format_bytes(std::int64_t{kMaxEpisodeBytes}),
                    "use fewer groups or passes");
   }
 
@@ -228,7 +228,7 @@ class Wiring {
         if (config_.run.optimizer) options.optimizer = std::move(warm.checkpoint.optimizer);
       }
     }
-    options.imitation = {imitation_target(config_, baselines_), config_.policy.start_probability};
+    options.imitation = {imitation_target(config_, starting_), config_.policy.start_probability};
     return node.spawn<actors::Learner>(actors::kLearner, Home::kOwnLoop, options, placers());
   }
 
@@ -272,8 +272,8 @@ class Wiring {
   Start start_;
   const Clock* clock_;
   std::vector<std::string> samplers_;
-  std::vector<Placement> baselines_;  // [graphs] Empty unless the start is best-baseline.
-  std::optional<DrivingLog> log_;     // Set if a log drives the run.
+  std::vector<Placement> starting_;  // [graphs] Empty unless the start is best-heuristic.
+  std::optional<DrivingLog> log_;    // Set if a log drives the run.
   /// Whether all actors are fake executors. These mostly wait, so they share the I/O loop and one measurer;
   /// thousands of threads and simulators would dominate their cost.
   bool light_ = false;

@@ -76,8 +76,8 @@ class Evaluate final : public Command {
 };
 
 Result<ProcessRequest> Evaluate::request() const {
-  constexpr std::uint64_t kMost = 1'000'000;
-  if (warmups_ > kMost || samples_ > kMost || samples_ == 0)
+  constexpr std::uint64_t kMax = 1'000'000;
+  if (warmups_ > kMax || samples_ > kMax || samples_ == 0)
     return invalid("--warmups, --samples", "are out of range",
                    "use 0 to 1000000 warm-ups and 1 to 1000000 samples");
   const auto statistic = parse_word<TimingOptions::Statistic>(statistic_);

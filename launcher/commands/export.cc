@@ -110,7 +110,7 @@ Result<ExitStatus> Export::export_run_data(Console& console) {
   if (!applied_.empty()) return not_for("--applied", "a run");
   if (placements_ && format_ != "npz") return not_for("--placements", "--to " + printable(format_, 40));
   if (output_.empty() && format_ != "tensorboard") return missing("-o", "add -o FILE");
-  EMPLACE_TRY_ASSIGN(auto db, record::RunReader::open(what_, record::Reading::kQuietOrLive));
+  EMPLACE_TRY_ASSIGN(auto db, record::RunReader::open(what_, record::Reading::kQuietOrInProgress));
   record::RunExport options;
   options.output = output_.empty() ? fs::path{what_} / "tensorboard" : fs::path{output_};
   options.table = table_;

@@ -37,8 +37,8 @@ class Join final : public Command {
     if (!as_.empty() && executors_ != 0)
       return invalid("--as", "conflicts with --executors",
                      "remove --executors: the cluster file sets their number");
-    if (executors_ > kMostExecutors)
-      return invalid("--executors", fmt::format("is more than {}", kMostExecutors),
+    if (executors_ > kMaxExecutors)
+      return invalid("--executors", fmt::format("is more than {}", kMaxExecutors),
                      "start `emplace join` several times");
     request.executors = static_cast<std::uint32_t>(executors_);
     request.executor = executor_;

@@ -157,7 +157,7 @@ Result<Answer> Place::search(const Problem& problem, const Inputs& inputs, Watch
   options.budget_s = seconds;
   options.threads = threads == 0 ? usable_cores() : threads;
   options.bound_s = bound_s;
-  options.begins = [&](const std::string& method) {
+  options.on_method_start = [&](const std::string& method) {
     executor.start(method, is_search(method));
     console.debug(method + " starts");
   };
@@ -202,7 +202,7 @@ Result<Answer> Place::search(const Problem& problem, const Inputs& inputs, Watch
       options.better(Finding{method_, value, 0}, placement);
     };
   }
-  options.begins(method_);
+  options.on_method_start(method_);
   auto found = method->find(own, executor);
   if (!found) {
     const Error& error = found.error();

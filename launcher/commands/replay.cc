@@ -64,8 +64,8 @@ class Replay final : public Command {
  private:
   Result<Unit> check_combination() const;
   Result<double> speed() const;
-  Result<ExitStatus> replay_updates(Console& console, LoggedRun& run) const;
-  Result<ExitStatus> measure_again(Console& console, LoggedRun& run) const;
+  Result<ExitStatus> replay_updates(Console& console, RecordedRun& run) const;
+  Result<ExitStatus> measure_again(Console& console, RecordedRun& run) const;
   Result<ExitStatus> salvage(Console& console) const;
   void print(Console& console, const ReplayReport& report) const;
 
@@ -84,8 +84,8 @@ void wait_for(Nanos left, const StopSignal& stop) {
 
 /// Rejects options that the chosen kind of replay would ignore.
 Result<Unit> Replay::check_combination() const {
-  constexpr std::uint64_t kMost = std::uint64_t{1} << 62;
-  if (from_ > kMost || to_ > kMost)
+  constexpr std::uint64_t kMax = std::uint64_t{1} << 62;
+  if (from_ > kMax || to_ > kMax)
     return invalid("--from, --to", "are out of range", "give episode numbers of the log");
   const bool again = !remeasure_.empty();
   if (again && !speed_.empty()) return invalid("--speed", "conflicts with --re-measure", "remove --speed");
@@ -116,7 +116,7 @@ Result<ExitStatus> Replay::run(Console& console) {
   if (!learn_.method.empty() && (verify_ || !remeasure_.empty()))
     return invalid("--learn", "conflicts with --verify and --re-measure", "remove them");
   if (!salvage_dir_.empty()) return salvage(console);
-  EMPLACE_TRY_ASSIGN(auto run, open_logged_run(run_dir_));
+  EMPLACE_TRY_ASSIGN(auto run, open_recorded_run(run_dir_));
   if (!learn_.method.empty()) {
     learn_.from = from_;
     learn_.to = to_;
@@ -127,7 +127,7 @@ Result<ExitStatus> Replay::run(Console& console) {
   return remeasure_.empty() ? replay_updates(console, run) : measure_again(console, run);
 }
 
-Result<ExitStatus> Replay::replay_updates(Console& console, LoggedRun& run) const {
+Result<ExitStatus> Replay::replay_updates(Console& console, RecordedRun& run) const {
   EMPLACE_TRY_ASSIGN(const auto speed, this->speed());
   const SystemClock clock;
   const StopSignal stop;
@@ -228,7 +228,7 @@ Json remeasured_json(const Remeasured& r) {
   return json;
 }
 
-Result<ExitStatus> Replay::measure_again(Console& console, LoggedRun& run) const {
+Result<ExitStatus> Replay::measure_again(Console& console, RecordedRun& run) const {
   const SystemClock clock;
   const StopSignal stop;
   ProgressView view{console, clock};

@@ -57,7 +57,7 @@ std::string learned_text(const LearnReport& r) {
 
 }  // namespace
 
-Result<ExitStatus> learn_and_print(Console& console, LoggedRun& run, const LearnFromLogRequest& request) {
+Result<ExitStatus> learn_and_print(Console& console, RecordedRun& run, const LearnFromLogRequest& request) {
   const SystemClock clock;
   const StopSignal stop;
   ProgressView view{console, clock};

@@ -8,6 +8,6 @@
 namespace emplace::launcher {
 
 /// Learns from the log, shows progress and prints the report. Errors: those of learn_from_log().
-Result<ExitStatus> learn_and_print(Console& console, LoggedRun& run, const LearnFromLogRequest& request);
+Result<ExitStatus> learn_and_print(Console& console, RecordedRun& run, const LearnFromLogRequest& request);
 
 }  // namespace emplace::launcher

@@ -31,7 +31,7 @@ class Report final : public Command {
     } else {
       for (const record::ReportGraph& graph : written.data.graphs)
         console.print((written.data.graphs.size() > 1 ? printable(graph.name) + ": " : std::string{}) +
-                      record::verdict_of(graph, written.data.going_on).sentence);
+                      record::verdict_of(graph, written.data.in_progress).sentence);
       console.print("written    " + printable_path(page));
     }
     return ExitStatus::kDone;
@@ -39,11 +39,12 @@ class Report final : public Command {
 
  private:
   static Json as_json(const record::ReportData& data, const std::filesystem::path& page) {
-    Json json{
-        {"report", page.string()}, {"bytes", std::filesystem::file_size(page)}, {"going_on", data.going_on}};
+    Json json{{"report", page.string()},
+              {"bytes", std::filesystem::file_size(page)},
+              {"in_progress", data.in_progress}};
     auto graphs = Json::array();
     for (const record::ReportGraph& graph : data.graphs) {
-      const record::ReportVerdict verdict = record::verdict_of(graph, data.going_on);
+      const record::ReportVerdict verdict = record::verdict_of(graph, data.in_progress);
       Json& one = graphs.emplace_back();
       one["graph"] = graph.name;
       one["graph_sha256"] = graph.sha256;

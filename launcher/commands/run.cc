@@ -59,7 +59,7 @@ class NodeCommand final : public Command {
   void declare(Options& options) override {
     options.required("--config", config_, "Resolved config of the run")
         .required("--dir", directory_, "Directory of this start of the run")
-        .required("--start", start_, "Start of the run: scratch or best-baseline")
+        .required("--start", start_, "Start of the run: scratch or best-heuristic")
         .option("--budget", budget_, "Wall time left, e.g. 60s (default: run.budget of the config)")
         .option("--cluster", cluster_, "Cluster file of the run (default: every actor in this process)")
         .option("--name", name_, "Name of this node in the cluster")

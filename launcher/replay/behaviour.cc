@@ -13,7 +13,7 @@ namespace emplace::launcher {
 namespace {
 
 /// Limit of the parameters kept for late episodes [B].
-constexpr std::size_t kMostKept = std::size_t{1} << 30;
+constexpr std::size_t kMaxKept = std::size_t{1} << 30;
 
 /// Returns whether sampling added noise to the logits, which log_probabilities() does not include.
 bool noisy(const RunConfig& config, std::uint64_t version) {
@@ -21,11 +21,11 @@ bool noisy(const RunConfig& config, std::uint64_t version) {
          version < config.policy.noise_updates;
 }
 
-std::string where(const LoggedRun& run) { return printable_path(run.directory); }
+std::string where(const RecordedRun& run) { return printable_path(run.directory); }
 
 }  // namespace
 
-Result<Behaviour> Behaviour::make(LoggedRun& run, std::span<const std::uint64_t> versions) {
+Result<Behaviour> Behaviour::make(RecordedRun& run, std::span<const std::uint64_t> versions) {
   if (run.config.policy.method == "hierarchical") {
     return invalid(
         where(run),
@@ -33,7 +33,7 @@ Result<Behaviour> Behaviour::make(LoggedRun& run, std::span<const std::uint64_t>
         "a placement over all groupings is unknown",
         "learn from a log of random, colocrl, spotlight or simple-planner");
   }
-  EMPLACE_TRY_ASSIGN(auto placer, make_placer(run.config, *run.task, run.baselines));
+  EMPLACE_TRY_ASSIGN(auto placer, make_placer(run.config, *run.task, run.starting));
   Behaviour made{run, std::move(placer)};
   if (!learns(run.config) || versions.empty()) return made;
   std::uint64_t newest = 0;
@@ -46,7 +46,7 @@ Result<Behaviour> Behaviour::make(LoggedRun& run, std::span<const std::uint64_t>
   if (!checkpoint || checkpoint->update > oldest)
     return invalid(where(run), "has no checkpoint before the policy that drew its first episodes",
                    "start later with --from: the probabilities of these episodes are unknown");
-  EMPLACE_TRY_ASSIGN(auto trained, make_placer(run.config, *run.task, run.baselines));
+  EMPLACE_TRY_ASSIGN(auto trained, make_placer(run.config, *run.task, run.starting));
   made.trainer_.emplace(run.config.policy.training, std::move(trained));
   const record::CheckpointRow& row = *checkpoint;
   if (auto loaded = made.trainer_->load(row.parameters, row.optimizer, row.sha256, row.update); !loaded)
@@ -58,7 +58,7 @@ Result<Behaviour> Behaviour::make(LoggedRun& run, std::span<const std::uint64_t>
 void Behaviour::keep() {
   const auto bytes = trainer_->parameters().bytes();
   snapshots_.push_back({trainer_->updates(), Bytes(bytes.begin(), bytes.end())});
-  const std::size_t room = std::max<std::size_t>(kMostKept / std::max<std::size_t>(bytes.size(), 1), 1);
+  const std::size_t room = std::max<std::size_t>(kMaxKept / std::max<std::size_t>(bytes.size(), 1), 1);
   while (snapshots_.size() > std::min<std::size_t>(window_ + 1, room)) snapshots_.pop_front();
 }
 
@@ -91,7 +91,7 @@ Result<std::vector<double>> Behaviour::log_q(const record::EpisodeRow& episode) 
     if (snapshots_.front().version > episode.policy_version) {
       return invalid(fmt::format("episode {}", episode.episode),
                      "is too stale: the parameters that drew it are no longer kept",
-                     "the limit is " + format_bytes(std::int64_t{kMostKept}) + " of parameters");
+                     "the limit is " + format_bytes(std::int64_t{kMaxKept}) + " of parameters");
     }
     const Snapshot& drew = snapshots_[episode.policy_version - snapshots_.front().version];
     EMPLACE_TRY(placer_->parameters().load(drew.parameters));

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/replay/logged_run.h"
+#include "launcher/replay/recorded_run.h"
 #include "policy/training/trainer.h"
 
 namespace emplace::launcher {
@@ -21,7 +21,7 @@ class Behaviour {
  public:
   /// `versions`: policy_version of every episode that will be queried, in order. Errors (kInvalid): a method
   /// whose placement probabilities are not computable; a missing first checkpoint.
-  static Result<Behaviour> make(LoggedRun& run, std::span<const std::uint64_t> versions);
+  static Result<Behaviour> make(RecordedRun& run, std::span<const std::uint64_t> versions);
 
   /// Returns log q [nat] of an episode's placements, in the form of Placer::log_probabilities(): without the
   /// last one if it was not drawn (self-critic), one value for a sequence of steps. Errors: kInvalid with the
@@ -35,12 +35,12 @@ class Behaviour {
     std::uint64_t version = 0;
     Bytes parameters;
   };
-  Behaviour(LoggedRun& run, std::unique_ptr<policy::Placer> placer)
+  Behaviour(RecordedRun& run, std::unique_ptr<policy::Placer> placer)
       : run_{&run}, placer_{std::move(placer)} {}
   Result<Unit> update();
   void keep();
 
-  LoggedRun* run_;
+  RecordedRun* run_;
   std::unique_ptr<policy::Placer> placer_;  // Policy with the parameters of version_.
   std::optional<std::uint64_t> version_;    // Version of placer_; empty: initial parameters.
   std::optional<policy::Trainer> trainer_;  // Empty for a policy that never learned.

@@ -39,7 +39,7 @@ constexpr double kLeastShare = 0.01;
 bool is_stepwise(const RunConfig& config) { return config.policy.method.starts_with("placeto"); }
 
 /// Returns the method's tuned config, with the run's graphs and grouping.
-Result<RunConfig> config_of(const LoggedRun& run, const LearnFromLogRequest& request) {
+Result<RunConfig> config_of(const RecordedRun& run, const LearnFromLogRequest& request) {
   auto config = method_defaults(request.method, "tuned");
   if (!config) return Error{config.error().code, "--learn: " + config.error().context};
   if (!learns(*config))
@@ -51,18 +51,18 @@ Result<RunConfig> config_of(const LoggedRun& run, const LearnFromLogRequest& req
   p.grouping = run.config.policy.grouping;
   p.groups = run.config.policy.groups;
   // Clip norms of surrogate objectives are for means over the choices; REINFORCE sums over them.
-  if (p.objective.kind != policy::ObjectiveKind::kReinforce) p.training.adam.clip_norm = 1;
-  p.objective.kind = policy::ObjectiveKind::kReinforce;
-  p.objective.max_weight = 1;
+  if (p.loss.kind != policy::LossKind::kReinforce) p.training.adam.clip_norm = 1;
+  p.loss.kind = policy::LossKind::kReinforce;
+  p.loss.max_weight = 1;
   // High entropy keeps the policy near the log's placements; otherwise almost all weights vanish.
-  if (!is_stepwise(*config)) p.objective.entropy = 1;
+  if (!is_stepwise(*config)) p.loss.entropy = 1;
   if (is_stepwise(*config) && is_stepwise(run.config)) {
     p.placeto.rounds_per_episode = run.config.policy.placeto.rounds_per_episode;
     p.placeto.traversal = run.config.policy.placeto.traversal;
     p.initial = run.config.policy.initial;
     config->reward.baseline.returns = run.config.reward.baseline.returns;
   } else if (is_stepwise(*config)) {
-    p.initial = policy::EpisodeStart::kSingle;
+    p.initial = policy::InitialPlacement::kSingle;
     config->reward.baseline.returns = policy::Returns::kFinal;
   }
   for (const std::string& setting : request.settings)
@@ -70,12 +70,12 @@ Result<RunConfig> config_of(const LoggedRun& run, const LearnFromLogRequest& req
   if (const std::string text = old_names_warning(*config); !text.empty() && request.warn) request.warn(text);
   if (p.method != request.method)
     return invalid("--set policy.method", "conflicts with --learn " + printable(request.method), "remove it");
-  if (p.objective.kind != policy::ObjectiveKind::kReinforce)
-    return invalid("policy.objective",
-                   "= '" + std::string{word_of(p.objective.kind)} +
+  if (p.loss.kind != policy::LossKind::kReinforce)
+    return invalid("policy.loss",
+                   "= '" + std::string{word_of(p.loss.kind)} +
                        "' needs the full behaviour distribution, which the log does not store",
                    "use reinforce");
-  if (!(p.objective.max_weight > 0))
+  if (!(p.loss.max_weight > 0))
     return invalid("policy.max_weight", "must be above 0",
                    "it truncates importance weights, which off-policy learning needs");
   if (config->reward.baseline.kind == policy::BaselineKind::kSelfCritic)
@@ -100,7 +100,7 @@ struct Weights {
 
 class Learning {
  public:
-  Learning(LoggedRun& run, const LearnFromLogRequest& request, const Clock& clock,
+  Learning(RecordedRun& run, const LearnFromLogRequest& request, const Clock& clock,
            const LearnWatcher& watcher)
       : run_{run}, request_{request}, clock_{clock}, watcher_{watcher} {}
 
@@ -362,7 +362,7 @@ class Learning {
       if (!log_p) return log_p.error();
       for (std::size_t i = 0; i < log_p->size(); ++i)
         weights_.add(std::min(std::exp((*log_p)[i] - taken.log_q[i]),
-                              static_cast<double>(config_.policy.objective.max_weight)));
+                              static_cast<double>(config_.policy.loss.max_weight)));
       row.advantages.insert(row.advantages.end(), taken.scored.advantages.begin(),
                             taken.scored.advantages.end());
       batch.push_back(std::move(taken.scored));
@@ -454,8 +454,8 @@ class Learning {
   Result<Unit> keep() {
     checkpoint();
     EMPLACE_TRY_ASSIGN(const auto graphs, run_.db->header().graphs());
-    EMPLACE_TRY_ASSIGN(const auto baselines, run_.db->header().baselines());
-    EMPLACE_TRY_ASSIGN(auto db, record::RunWriter::create(report_.directory, facts(), graphs, baselines));
+    EMPLACE_TRY_ASSIGN(const auto heuristics, run_.db->header().heuristics());
+    EMPLACE_TRY_ASSIGN(auto db, record::RunWriter::create(report_.directory, facts(), graphs, heuristics));
     for (const record::UpdateRow& row : updates_) EMPLACE_TRY(db->add_update(row));
     for (const record::CheckpointRow& row : checkpoints_) EMPLACE_TRY(db->add_checkpoint(row));
     EMPLACE_TRY(db->commit());
@@ -471,7 +471,7 @@ class Learning {
 
   std::string where() const { return printable_path(run_.directory); }
 
-  LoggedRun& run_;
+  RecordedRun& run_;
   const LearnFromLogRequest& request_;
   const Clock& clock_;
   const LearnWatcher& watcher_;
@@ -497,7 +497,7 @@ class Learning {
 
 }  // namespace
 
-Result<LearnReport> learn_from_log(LoggedRun& run, const LearnFromLogRequest& request, const Clock& clock,
+Result<LearnReport> learn_from_log(RecordedRun& run, const LearnFromLogRequest& request, const Clock& clock,
                                    const LearnWatcher& watcher) {
   return Learning{run, request, clock, watcher}.make();
 }

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "launcher/replay/logged_run.h"
+#include "launcher/replay/recorded_run.h"
 
 namespace emplace::launcher {
 
@@ -53,7 +53,7 @@ struct LearnReport {
 /// that cannot learn from a log, a log with unknown probabilities, a log of which this policy can represent
 /// hardly anything (with the first reason), or a directory that has a run; kRunFailed if the run cannot be
 /// reproduced.
-Result<LearnReport> learn_from_log(LoggedRun& run, const LearnFromLogRequest& request, const Clock& clock,
+Result<LearnReport> learn_from_log(RecordedRun& run, const LearnFromLogRequest& request, const Clock& clock,
                                    const LearnWatcher& watcher);
 
 }  // namespace emplace::launcher

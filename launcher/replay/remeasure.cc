@@ -29,7 +29,7 @@ struct Logged {
 };
 
 /// Returns each distinct placement once, fastest first.
-Result<std::vector<Logged>> distinct_placements(LoggedRun& run, const RemeasureRequest& request) {
+Result<std::vector<Logged>> distinct_placements(RecordedRun& run, const RemeasureRequest& request) {
   std::vector<Logged> all;
   std::unordered_set<std::uint64_t> seen;
   const std::uint64_t last = request.to == 0 ? std::numeric_limits<std::uint64_t>::max() : request.to;
@@ -69,7 +69,7 @@ std::vector<Logged> chosen_of(const std::vector<Logged>& all, std::uint64_t coun
 /// The executors, one per graph, made on first use.
 class Executors {
  public:
-  Executors(const LoggedRun& run, const RemeasureRequest& request) : run_{run}, request_{request} {}
+  Executors(const RecordedRun& run, const RemeasureRequest& request) : run_{run}, request_{request} {}
 
   Result<Executor*> of(const std::string& graph_sha256) {
     const auto known = executors_.find(graph_sha256);
@@ -95,7 +95,7 @@ class Executors {
   }
 
  private:
-  const LoggedRun& run_;
+  const RecordedRun& run_;
   const RemeasureRequest& request_;
   std::map<std::string, DeviceSet> others_;
   std::map<std::string, std::unique_ptr<Executor>> executors_;
@@ -103,7 +103,7 @@ class Executors {
 
 }  // namespace
 
-Result<Remeasured> remeasure(LoggedRun& run, const RemeasureRequest& request,
+Result<Remeasured> remeasure(RecordedRun& run, const RemeasureRequest& request,
                              const RemeasureWatcher& watcher) {
   if (request.count == 0) return invalid("--count", "is 0", "give the number of placements to measure");
   Executors executors{run, request};

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/statistics.h"
-#include "launcher/replay/logged_run.h"
+#include "launcher/replay/recorded_run.h"
 #include "launcher/worker/executors.h"
 #include "record/remeasurements.h"
 
@@ -32,7 +32,7 @@ using RemeasureWatcher = std::function<bool(std::uint64_t done, std::uint64_t of
 /// Measures each of `count` placements once: one fifth are the fastest of the log, the others are spread
 /// evenly over the rest. Does not write to the run (see keep_remeasured()). Errors: kInvalid if no placement
 /// in the range is feasible, or the executor does not work with this machine; kUnsupported.
-Result<Remeasured> remeasure(LoggedRun& run, const RemeasureRequest& request,
+Result<Remeasured> remeasure(RecordedRun& run, const RemeasureRequest& request,
                              const RemeasureWatcher& watcher);
 
 /// Writes the results to the run's database. @pre no other process has it open. Errors: kInvalid, kIo.

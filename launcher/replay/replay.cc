@@ -36,7 +36,7 @@ struct Scored {
 /// Every episode of the log, scored by the rules of the tracker.
 class ScoredLog {
  public:
-  ScoredLog(LoggedRun& run)
+  ScoredLog(RecordedRun& run)
       : run_{run}, scoring_{scoring_options(run.config, run.task->graphs.front().devices)} {}
 
   Result<Unit> read() {
@@ -79,7 +79,7 @@ class ScoredLog {
   void score(const messages::EpisodeCommitted& committed) {
     by_episode_[committed.measured.episode].advantages = scoring_.score(committed).advantages;
   }
-  LoggedRun& run_;
+  RecordedRun& run_;
   actors::Scoring scoring_;
   std::unordered_map<std::uint64_t, Scored> by_episode_;
 };
@@ -102,7 +102,7 @@ double difference(std::span<const float> a, const Bytes& logged) {
 
 class Replay {
  public:
-  Replay(LoggedRun& run, const ReplayRequest& request, const Clock& clock, const ReplayWatcher& watcher)
+  Replay(RecordedRun& run, const ReplayRequest& request, const Clock& clock, const ReplayWatcher& watcher)
       : run_{run}, request_{request}, clock_{clock}, watcher_{watcher}, scored_{run} {}
 
   Result<ReplayReport> make() {
@@ -251,7 +251,7 @@ class Replay {
         fmt::format("update {} consumed episode {}, which the log does not have", update, episode));
   }
 
-  LoggedRun& run_;
+  RecordedRun& run_;
   const ReplayRequest& request_;
   const Clock& clock_;
   const ReplayWatcher& watcher_;
@@ -266,7 +266,7 @@ class Replay {
 
 }  // namespace
 
-Result<ReplayReport> replay(LoggedRun& run, const ReplayRequest& request, const Clock& clock,
+Result<ReplayReport> replay(RecordedRun& run, const ReplayRequest& request, const Clock& clock,
                             const ReplayWatcher& watcher) {
   return Replay{run, request, clock, watcher}.make();
 }

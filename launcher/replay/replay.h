@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/clock.h"
-#include "launcher/replay/logged_run.h"
+#include "launcher/replay/recorded_run.h"
 
 namespace emplace::launcher {
 
@@ -45,7 +45,7 @@ struct ReplayReport {
 /// Reads the log in order, scores its episodes from their measurements, repeats the updates from the
 /// checkpoint before them, and compares the parameters with every recorded hash. Errors: kInvalid if the log
 /// lacks data that the range needs.
-Result<ReplayReport> replay(LoggedRun& run, const ReplayRequest& request, const Clock& clock,
+Result<ReplayReport> replay(RecordedRun& run, const ReplayRequest& request, const Clock& clock,
                             const ReplayWatcher& watcher);
 
 }  // namespace emplace::launcher

@@ -43,7 +43,7 @@ class ScratchFolder {
 };
 
 /// Returns the config of the policy's run, or the tuned defaults of the method, for this graph. Starts from
-/// the best baseline if there is no policy, or if the policy learned from best baselines.
+/// the best heuristic if there is no policy, or if the policy learned from best heuristics.
 Result<RunConfig> config_of(const LearnRequest& request) {
   Result<RunConfig> config = RunConfig{};
   bool improves = request.policy.empty();
@@ -51,10 +51,10 @@ Result<RunConfig> config_of(const LearnRequest& request) {
     config = method_defaults(request.method, "tuned");
   } else {
     EMPLACE_TRY_ASSIGN(const auto db, record::RunReader::open(parse_checkpoint_name(request.policy).run,
-                                                              record::Reading::kQuietOrLive));
+                                                              record::Reading::kQuietOrInProgress));
     EMPLACE_TRY_ASSIGN(const auto facts, db->header().facts());
     config = recorded_config(facts.config_toml, printable(request.policy) + ": config");
-    improves = started_from_baselines(facts);
+    improves = started_from_heuristics(facts);
   }
   if (!config) return config;
   if (!request.method.empty() && config->policy.method != request.method) {
@@ -71,27 +71,27 @@ Result<RunConfig> config_of(const LearnRequest& request) {
   EMPLACE_TRY_ASSIGN(config->objective.kind, parse_word<Objective>(request.objective));
   EMPLACE_TRY_ASSIGN(config->executor.dispatch, parse_word<Dispatch>(request.dispatch));
   config->run = {};
-  if (improves) config->run.starts = {kBestBaseline};
-  std::erase(config->compare.baselines, "auto");  // It takes as long as learning does.
+  if (improves) config->run.starts = {kBestHeuristic};
+  std::erase(config->compare.methods, "auto");  // It takes as long as learning does.
   config->run.seed = request.seed;
   config->run.budget.seconds = request.budget_s;
   if (!request.policy.empty()) config->run.policy = std::filesystem::absolute(request.policy).string();
   return config;
 }
 
-/// Returns the baselines of a best-baseline start; empty for any other start.
-Result<Baselines> start_of(const RunConfig& config, const actors::Task& task) {
-  if (config.run.starts.front() != kBestBaseline) return Baselines{};
-  return find_baselines(task.graphs.front(), config, 0, SystemClock{});
+/// Returns the heuristics of a best-heuristic start; empty for any other start.
+Result<Heuristics> start_of(const RunConfig& config, const actors::Task& task) {
+  if (config.run.starts.front() != kBestHeuristic) return Heuristics{};
+  return run_heuristics(task.graphs.front(), config, 0, SystemClock{});
 }
 
-std::string nothing_better(const Baselines& start) {
+std::string nothing_better(const Heuristics& start) {
   return "nothing better than " + start.rows[*start.start].method + "'s placement was found";
 }
 
 Result<Learned> place_at_once(RunConfig config, std::uint64_t samples) {
   // Start each sampled episode at the best placement so far, whatever the policy was trained with.
-  if (config.run.starts.front() == kBestBaseline) config.policy.initial = policy::EpisodeStart::kBest;
+  if (config.run.starts.front() == kBestHeuristic) config.policy.initial = policy::InitialPlacement::kBest;
   EMPLACE_TRY_ASSIGN(const auto task, load_task(config));
   EMPLACE_TRY_ASSIGN(const auto start, start_of(config, *task));
   std::vector<Placement> starts;
@@ -149,13 +149,13 @@ Result<Learned> place_by_learning(const LearnRequest& request) {
   learned.method = config.policy.method;
   learned.status = summary.status;
   found.evaluations = outcome.counters.measurements;
-  // Times measured on real devices are not comparable with simulated baselines.
+  // Times measured on real devices are not comparable with simulated heuristics.
   const bool comparable = row.found && row.measurement.label == MeasurementLabel::kSimulated;
-  const record::TableRow* const begun_at = start.start ? &start.rows[*start.start] : nullptr;
-  if (begun_at != nullptr &&
-      (!row.found || (comparable && begun_at->measurement.step_time_s < row.measurement.step_time_s))) {
+  const record::TableRow* const started_from = start.start ? &start.rows[*start.start] : nullptr;
+  if (started_from != nullptr &&
+      (!row.found || (comparable && started_from->measurement.step_time_s < row.measurement.step_time_s))) {
     found.placement = start.placements[*start.start];
-    found.measurement = begun_at->measurement;
+    found.measurement = started_from->measurement;
     found.notes = {nothing_better(start)};
     return learned;
   }
@@ -163,7 +163,7 @@ Result<Learned> place_by_learning(const LearnRequest& request) {
     return Error{Errc::kNoPlacement, printable_path(request.graph) + ": " + config.policy.method +
                                          " found no feasible placement; use a larger --budget"};
   EMPLACE_TRY_ASSIGN(const auto db,
-                     record::RunReader::open(outcome.start.directory, record::Reading::kQuietOrLive));
+                     record::RunReader::open(outcome.start.directory, record::Reading::kQuietOrInProgress));
   EMPLACE_TRY_ASSIGN(const auto best, db->results().best());
   found.measurement = row.measurement;
   for (const std::byte device : best->placement) found.placement.push_back(static_cast<DeviceId>(device));

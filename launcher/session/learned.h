@@ -31,12 +31,12 @@ struct Learned {
 };
 
 /// Places one graph.
-///  - With a budget: runs the actors of `emplace run` in a temporary folder, starting from the best baseline
+///  - With a budget: runs the actors of `emplace run` in a temporary folder, starting from the best heuristic
 ///  or
 ///    the policy, and returns their best placement.
 ///  - Zero-shot: measures the most likely placement of the policy and those of `samples` episodes.
-/// A policy that learned from the best baselines of its graphs starts from the best baseline here too. If a
-/// simulated search finds nothing better than its baseline, the result is the baseline, with a note.
+/// A policy that learned from the best heuristics of its graphs starts from the best heuristic here too. If a
+/// simulated search finds nothing better than its heuristic, the result is the heuristic, with a note.
 /// Errors: kInvalid for incompatible inputs, method or policy; kNoPlacement if no placement fits; kRunFailed.
 Result<Learned> place_by_learning(const LearnRequest& request);
 

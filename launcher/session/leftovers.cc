@@ -32,7 +32,7 @@ void remove_leftovers(const std::filesystem::path& directory, const Topology& to
 void remove_failed_start(const std::filesystem::path& directory) {
   std::error_code ignored;
   if (std::filesystem::exists(directory / "run.db", ignored)) {
-    const auto db = record::RunReader::open(directory, record::Reading::kQuietOrLive);
+    const auto db = record::RunReader::open(directory, record::Reading::kQuietOrInProgress);
     const auto counters = db ? (*db)->results().counters() : Result<record::Counters>{db.error()};
     if (!counters || counters->episodes > 0) return;  // Never remove a database that cannot be read.
   }

@@ -16,19 +16,19 @@
 namespace emplace::launcher {
 namespace {
 
-constexpr double kMostAuto_s = 60;
+constexpr double kMaxAuto_s = 60;
 
 /// Time of auto on one graph: that of one start, which its result is compared with. 0, auto is left out: it
 /// is not listed, starts end by episodes, the run continues and its record has the row, or the machines of a
 /// cluster would wait for it.
 double auto_time_s(const RunPlan& plan, const LockedRun& run) {
   const RunConfig& config = plan.order.config;
-  const auto& methods = config.compare.baselines;
+  const auto& methods = config.compare.methods;
   const bool listed = std::find(methods.begin(), methods.end(), "auto") != methods.end();
   const bool timed = config.run.episodes == 0 && config.run.evaluations == 0;
   if (!listed || !timed || !run.fresh || plan.order.cluster) return 0;
   const auto parts = static_cast<double>(run.starts.size() * plan.task->graphs.size());
-  return std::min(kMostAuto_s, config.run.budget.seconds / parts);
+  return std::min(kMaxAuto_s, config.run.budget.seconds / parts);
 }
 
 }  // namespace
@@ -49,32 +49,32 @@ Result<Unit> prepare_hosts(RunPlan& plan, Progress& progress) {
   return Unit{};
 }
 
-Result<std::vector<Baselines>> prepare_baselines(const RunPlan& plan, const LockedRun& run,
-                                                 const StopSignal& stop, Progress& progress,
-                                                 const Clock& clock) {
-  const bool from_baselines = std::any_of(run.starts.begin(), run.starts.end(),
-                                          [](const Start& s) { return s.name == kBestBaseline; });
+Result<std::vector<Heuristics>> prepare_heuristics(const RunPlan& plan, const LockedRun& run,
+                                                   const StopSignal& stop, Progress& progress,
+                                                   const Clock& clock) {
+  const bool from_heuristics = std::any_of(run.starts.begin(), run.starts.end(),
+                                           [](const Start& s) { return s.name == kBestHeuristic; });
   const RunConfig& config = plan.order.config;
   const double auto_s = auto_time_s(plan, run);
-  std::vector<Baselines> all;
+  std::vector<Heuristics> all;
   for (const actors::TaskGraph& one : plan.task->graphs) {
     if (auto_s > 0)
       progress.note(fmt::format("{}: heuristics, and auto for {}", printable(one.graph.name()),
                                 format_seconds(auto_s)));
-    EMPLACE_TRY_ASSIGN(Baselines baselines,
-                       find_baselines(one, config, auto_s, clock, [&] { return stop.received() != 0; }));
+    EMPLACE_TRY_ASSIGN(Heuristics heuristics,
+                       run_heuristics(one, config, auto_s, clock, [&] { return stop.received() != 0; }));
     if (stop.received() != 0) return all;
-    progress.note(fmt::format("{}: {} ops on {} devices; best baseline {}", printable(one.graph.name()),
+    progress.note(fmt::format("{}: {} ops on {} devices; best heuristic {}", printable(one.graph.name()),
                               one.graph.num_ops(), one.devices.size(),
-                              baselines.best ? baselines.rows[*baselines.best].method + " " +
-                                                   format_seconds(baselines.best_step_time_s())
-                                             : "none fits"));
-    if (!baselines.start && from_baselines) {
+                              heuristics.best ? heuristics.rows[*heuristics.best].method + " " +
+                                                    format_seconds(heuristics.best_step_time_s())
+                                              : "none fits"));
+    if (!heuristics.start && from_heuristics) {
       if (run.fresh) remove_failed_start(plan.order.directory);
-      return Error{Errc::kNoPlacement, "run.starts: best-baseline is impossible, no baseline of " +
+      return Error{Errc::kNoPlacement, "run.starts: best-heuristic is impossible, no heuristic of " +
                                            printable(one.graph.name()) + " fits this machine; use scratch"};
     }
-    all.push_back(std::move(baselines));
+    all.push_back(std::move(heuristics));
   }
   return all;
 }

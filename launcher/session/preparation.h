@@ -17,11 +17,11 @@ namespace emplace::launcher {
 Result<Unit> prepare_hosts(RunPlan& plan, Progress& progress);
 
 /// Runs the heuristics of every graph; returns [graphs], fewer if `stop` receives a signal. A fresh directory
-/// is removed again if a start needs a baseline and none fits. Errors: kNoPlacement then; those of
-/// find_baselines().
-Result<std::vector<Baselines>> prepare_baselines(const RunPlan& plan, const LockedRun& run,
-                                                 const StopSignal& stop, Progress& progress,
-                                                 const Clock& clock);
+/// is removed again if a start needs a heuristic and none fits. Errors: kNoPlacement then; those of
+/// run_heuristics().
+Result<std::vector<Heuristics>> prepare_heuristics(const RunPlan& plan, const LockedRun& run,
+                                                   const StopSignal& stop, Progress& progress,
+                                                   const Clock& clock);
 
 /// Prints the run directory, the expected size of its record, and whether `ps` can reach the run.
 void announce(const RunPlan& plan, Progress& progress);

@@ -52,8 +52,8 @@ std::string progress_line(const ShownStart& start, const messages::RunProgress& 
                         .elapsed_s = dispatch.elapsed_s,
                         .budget_s = start.budget_s,
                         .best_s = best,
-                        .heuristic = start.baseline,
-                        .heuristic_s = start.baseline_s,
+                        .heuristic = start.heuristic,
+                        .heuristic_s = start.heuristic_s,
                         .bound_s = start.bound_s,
                         .details = fmt::format("{}", fmt::join(details, "  "))});
 }
@@ -81,11 +81,11 @@ void Progress::show(const ShownStart& start, const messages::RunProgress& progre
 void Progress::note(const std::string& text) {
   if (quiet_) return;
   end_line();
-  out_.say(text + "\n");
+  out_.note(text + "\n");
 }
 
 void Progress::end_line() {
-  if (open_) out_.say("\n");
+  if (open_) out_.note("\n");
   open_ = false;
 }
 

@@ -15,8 +15,8 @@ struct ShownStart {
   std::vector<std::string> nodes;  ///< Names of its processes.
   std::vector<int> restarts;       ///< Restarts of each process, in the order of `nodes`.
   double budget_s = 0;             ///< Time of the start [s]; 0: no limit.
-  std::string baseline;            ///< Method of the best baseline; empty: none to compare with.
-  double baseline_s = 0;           ///< Objective of its placement [s]; 0: none fits.
+  std::string heuristic;           ///< Method of the best heuristic; empty: none to compare with.
+  double heuristic_s = 0;          ///< Objective of its placement [s]; 0: none fits.
   double bound_s = 0;              ///< Proven lower bound of the objective [s]; 0: unknown.
   double recorded_best_s = 0;      ///< Best step time before this process resumed the run [s]; 0: none.
 };

@@ -15,7 +15,7 @@
 #include "executor/sim/critical_chain.h"
 #include "executor/sim/simulator.h"
 #include "heuristics/method.h"
-#include "launcher/replay/logged_run.h"
+#include "launcher/replay/recorded_run.h"
 #include "launcher/settings/build_info.h"
 #include "launcher/settings/config.h"
 #include "launcher/settings/inputs.h"
@@ -30,8 +30,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kMostPoints = 400;         // Points of all learning curves of a start together.
-constexpr std::size_t kMostTracedOps = 500'000;  // Ops in the schedules that are drawn, over all graphs.
+constexpr std::size_t kMaxPoints = 400;         // Points of all learning curves of a start together.
+constexpr std::size_t kMaxTracedOps = 500'000;  // Ops in the schedules that are drawn, over all graphs.
 
 /// Quotes a word for the shell.
 std::string quoted(const std::string& word) {
@@ -65,7 +65,7 @@ struct StartRecord {
   record::RunFacts facts;
   record::Counters counters;
   std::string parameters_sha256;  // Hash after the last update; empty if there was none.
-  bool going_on = false;          // Whether the start is still in progress.
+  bool in_progress = false;       // Whether the start is still in progress.
   double wall_s = 0;              // Time of its last measurement since the start [s]; 0: unknown.
 };
 
@@ -74,8 +74,8 @@ Result<StartRecord> open_start(Start start) {
   // Without a writer, read in a mode that changes no file of the run.
   auto db = record::RunReader::open(opened.start.directory, record::Reading::kQuiet);
   if (!db) {
-    db = record::RunReader::open(opened.start.directory, record::Reading::kLive);
-    opened.going_on = db.ok();
+    db = record::RunReader::open(opened.start.directory, record::Reading::kInProgress);
+    opened.in_progress = db.ok();
   }
   if (!db) return db.error();
   opened.db = *std::move(db);
@@ -97,7 +97,7 @@ Result<std::vector<StartRecord>> open_starts(const std::filesystem::path& direct
   std::error_code ignored;
   starts.push_back(std::move(first));
   for (std::size_t s = 1; s < config.run.starts.size(); ++s) {
-    Start start{config.run.starts[s], directory / ("from-" + config.run.starts[s]), 0, false};
+    Start start{config.run.starts[s], start_directory(directory, config.run.starts[s]), 0, false};
     if (!std::filesystem::exists(start.directory / "run.db", ignored)) continue;
     EMPLACE_TRY_ASSIGN(auto opened, open_start(std::move(start)));
     starts.push_back(std::move(opened));
@@ -106,7 +106,7 @@ Result<std::vector<StartRecord>> open_starts(const std::filesystem::path& direct
 }
 
 std::string label_of(const RunConfig& config, const Start& start) {
-  return config.policy.method + (start.name == "scratch" ? ", from scratch" : ", from the best baseline");
+  return config.policy.method + (start.name == "scratch" ? ", from scratch" : ", from the best heuristic");
 }
 
 Placement placement_of(const Bytes& bytes) {
@@ -152,7 +152,7 @@ class Reader {
     data.run = std::filesystem::absolute(directory_).lexically_normal().filename().string();
     if (data.run.empty()) data.run = std::filesystem::absolute(directory_).parent_path().filename().string();
     data_run_ = data.run;
-    for (const StartRecord& start : starts_) data.going_on |= start.going_on;
+    for (const StartRecord& start : starts_) data.in_progress |= start.in_progress;
     data.written = format_wall(clock_.wall());
     data.config_toml = starts_.front().facts.config_toml;
     data.run_command = run_command();
@@ -171,7 +171,7 @@ class Reader {
         data.graphs.push_back(std::move(graph));
       }
     }
-    EMPLACE_TRY(tell_provenance(data));
+    EMPLACE_TRY(add_provenance(data));
     return report;
   }
 
@@ -219,23 +219,23 @@ class Reader {
       graph_files_.push_back(std::move(row.file));
       bounds_.emplace_back(row.lower_bound_s, std::move(row.bound));
     }
-    EMPLACE_TRY_ASSIGN(baselines_, first.db->header().baselines());
+    EMPLACE_TRY_ASSIGN(heuristics_, first.db->header().heuristics());
     return task;
   }
 
-  /// Returns the recorded baselines, measured again; for runs of schema 3, computes them again.
-  Result<Baselines> baselines_of(const actors::TaskGraph& one, Executor& model) {
-    if (bounds_.empty()) return find_baselines(one, config_, 0, clock_);
-    Baselines baselines;
-    for (const record::BaselineRow& row : baselines_) {
+  /// Returns the recorded heuristics, measured again; for runs of schema 3, computes them again.
+  Result<Heuristics> heuristics_of(const actors::TaskGraph& one, Executor& model) {
+    if (bounds_.empty()) return run_heuristics(one, config_, 0, clock_);
+    Heuristics heuristics;
+    for (const record::HeuristicRow& row : heuristics_) {
       if (row.graph_sha256 != one.sha256) continue;
       record::TableRow shown{.method = row.method, .found = row.found};
       shown.note = row.note, shown.evaluations = row.evaluations, shown.wall_s = row.wall_s;
       Placement placement = placement_of(row.placement);
       if (row.found) EMPLACE_TRY(model.measure(placement, shown.measurement));
-      baselines.add(std::move(shown), std::move(placement));
+      heuristics.add(std::move(shown), std::move(placement));
     }
-    return baselines;
+    return heuristics;
   }
 
   /// Adds the learning curves of all starts, and sums the simulated time.
@@ -246,7 +246,7 @@ class Reader {
       if (!samples.empty()) start.wall_s = std::max(start.wall_s, samples.back().wall_s);
       graph.curves.push_back(
           {label_of(config_, start.start),
-           record::learning_curve(samples, std::max<std::size_t>(40, kMostPoints / graphs))});
+           record::learning_curve(samples, std::max<std::size_t>(40, kMaxPoints / graphs))});
     }
     return Unit{};
   }
@@ -323,10 +323,10 @@ class Reader {
     // Rows use the run's objective; schedules always come from the simulator.
     const auto model = make_model(one.graph, one.devices, judge_of(config_));
     Simulator simulator{one.graph, one.devices, judge_of(config_).simulator};
-    EMPLACE_TRY_ASSIGN(auto baselines, baselines_of(one, *model));
-    graph.baselines = baselines.rows;
+    EMPLACE_TRY_ASSIGN(auto heuristics, heuristics_of(one, *model));
+    graph.heuristics = heuristics.rows;
     if (bounds_.empty()) {
-      graph.lower_bound_s = baselines.bound.seconds, graph.bound = baselines.bound.which;
+      graph.lower_bound_s = heuristics.bound.seconds, graph.bound = heuristics.bound.which;
     } else {
       graph.lower_bound_s = bounds_[number].first, graph.bound = bounds_[number].second;
     }
@@ -335,7 +335,7 @@ class Reader {
 
     Placement learned;
     double learned_s = 0;
-    bool on_real_devices = false;  // Measured on real devices; not comparable with simulated baselines.
+    bool on_real_devices = false;  // Measured on real devices; not comparable with simulated heuristics.
     std::size_t from = 0;
     for (std::size_t s = 0; s < starts_.size(); ++s) {
       record::TableRow row = row_of(starts_[s], graph.curves[s]);
@@ -356,20 +356,20 @@ class Reader {
       }
       graph.learned.push_back(std::move(row));
     }
-    const bool use_baseline =
-        baselines.best &&
-        (learned.empty() || (!on_real_devices && baselines.best_step_time_s() <= learned_s));
-    if (use_baseline) {
+    const bool use_heuristic =
+        heuristics.best &&
+        (learned.empty() || (!on_real_devices && heuristics.best_step_time_s() <= learned_s));
+    if (use_heuristic) {
       graph.evaluate_command =
           fmt::format("emplace place {}{} --method {} --seed {}", quoted(file), inputs_of(config_),
-                      baselines.rows[*baselines.best].method, config_.run.seed);
+                      heuristics.rows[*heuristics.best].method, config_.run.seed);
     } else if (!learned.empty()) {
       graph.evaluate_command =
           evaluate_command(config_, file, best_placement_path(starts_[from].start.directory, task, one));
     }
     traced_ops_ += graph.ops;
-    if (learned.empty() && !baselines.best) return graph;
-    if (traced_ops_ > kMostTracedOps && traced_ops_ > graph.ops) {
+    if (learned.empty() && !heuristics.best) return graph;
+    if (traced_ops_ > kMaxTracedOps && traced_ops_ > graph.ops) {
       graph.note = "The charts of this graph are omitted: the page is limited to 500,000 ops of schedules.";
       return graph;
     }
@@ -379,14 +379,14 @@ class Reader {
     const auto trace = [&](std::string label, Placement placement) {
       return simulated(one, lowered, simulator, std::move(label), std::move(placement), clock_);
     };
-    // Draw the learned placement even if a baseline is better: it is the purpose of the run.
+    // Draw the learned placement even if a heuristic is better: it is the purpose of the run.
     if (!learned.empty()) {
       EMPLACE_TRY_ASSIGN(drawn.step, trace(graph.learned[from].method, std::move(learned)));
     }
-    if (baselines.best) {
-      EMPLACE_TRY_ASSIGN(auto step, trace(baselines.rows[*baselines.best].method,
-                                          std::move(baselines.placements[*baselines.best])));
-      (drawn.step.placement.empty() ? drawn.step : drawn.baseline) = std::move(step);
+    if (heuristics.best) {
+      EMPLACE_TRY_ASSIGN(auto step, trace(heuristics.rows[*heuristics.best].method,
+                                          std::move(heuristics.placements[*heuristics.best])));
+      (drawn.step.placement.empty() ? drawn.step : drawn.heuristic) = std::move(step);
     }
     if (simulating_.empty())
       simulating_ = format_seconds(drawn.step.measured.step_time_s) + " simulated in " +
@@ -394,7 +394,7 @@ class Reader {
     return graph;
   }
 
-  Result<Unit> tell_provenance(record::ReportData& data) {
+  Result<Unit> add_provenance(record::ReportData& data) {
     const record::RunFacts& facts = starts_.front().facts;
     const auto add = [&](std::string name, std::string value) {
       if (!value.empty()) data.provenance.emplace_back(std::move(name), std::move(value));
@@ -451,7 +451,7 @@ class Reader {
   std::vector<StartRecord> starts_;
   std::vector<std::string> graph_files_;                // [graphs]
   std::vector<std::pair<double, std::string>> bounds_;  // [graphs] Bound and its name; empty for schema 3.
-  std::vector<record::BaselineRow> baselines_;
+  std::vector<record::HeuristicRow> heuristics_;
   double simulated_s_ = 0;
   std::uint64_t traced_ops_ = 0;
   std::string simulating_;

@@ -17,7 +17,7 @@ struct RunReport {
   record::ReportData data;
 };
 
-/// Reads every start of a run and simulates its best placements and the best baselines again. A run in
+/// Reads every start of a run and simulates its best placements and the best heuristics again. A run in
 /// progress is read in its current state. Errors: kInvalid if `directory` has no run or a damaged one; kIo.
 Result<RunReport> read_report(const std::filesystem::path& directory, const Clock& clock);
 

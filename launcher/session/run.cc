@@ -84,7 +84,7 @@ std::filesystem::path choose_directory(const RunRequest& request, const RunConfi
 
 /// Best step time that a start has recorded so far, to show before it has a new one; 0: none is known.
 double recorded_best(const Start& start) {
-  const auto db = record::RunReader::open(start.directory, record::Reading::kQuietOrLive);
+  const auto db = record::RunReader::open(start.directory, record::Reading::kQuietOrInProgress);
   if (!db) return 0;
   const auto best = (*db)->results().best();
   return best && *best ? (*best)->step_time_s : 0;
@@ -224,14 +224,14 @@ void report_unstarted(const LockedRun& locked, const std::filesystem::path& dire
 Result<Unit> run_starts(RunSummary& summary, const RunPlan& plan, const LockedRun& locked, StopSignal& stop,
                         Progress& progress, const Clock& clock) {
   const RunConfig& config = plan.order.config;
-  // Baselines are simulated; times of real devices are not comparable with them.
+  // Heuristics are simulated; times of real devices are not comparable with them.
   const bool comparable = config.executor.kind != "cpu" && config.executor.kind != "cuda";
   ShownStart shown;
-  if (comparable && summary.baselines.size() == 1) {
-    const Baselines& baselines = summary.baselines.front();
-    if (baselines.best) shown.baseline = baselines.rows[*baselines.best].method;
-    shown.baseline_s = baselines.best_step_time_s();
-    shown.bound_s = baselines.bound.seconds;
+  if (comparable && summary.heuristics.size() == 1) {
+    const Heuristics& heuristics = summary.heuristics.front();
+    if (heuristics.best) shown.heuristic = heuristics.rows[*heuristics.best].method;
+    shown.heuristic_s = heuristics.best_step_time_s();
+    shown.bound_s = heuristics.bound.seconds;
   }
   for (const Start& start : locked.starts) {
     if (stop.received() != 0) {
@@ -241,7 +241,7 @@ Result<Unit> run_starts(RunSummary& summary, const RunPlan& plan, const LockedRu
     }
     Outcome outcome;
     outcome.start = start;
-    EMPLACE_TRY(prepare_start(config, *plan.task, outcome.start, summary.baselines, clock));
+    EMPLACE_TRY(prepare_start(config, *plan.task, outcome.start, summary.heuristics, clock));
     const auto ended = run_start(outcome, plan.topology, locked.lock, shown, stop, progress, clock);
     stop.take_over(ended && *ended > 128 ? *ended - 128 : 0);  // The start had handlers of its own.
     if (!ended) {
@@ -279,20 +279,20 @@ std::string summary_json(const RunSummary& summary) {
   double wall_s = 0;
   for (const Outcome& outcome : summary.outcomes) wall_s += outcome.wall_s;
   j["wall_s"] = wall_s;
-  const auto of_graph = [](json& into, const Baselines& baselines) {
-    into["lower_bound_s"] = baselines.bound.seconds;
+  const auto of_graph = [](json& into, const Heuristics& heuristics) {
+    into["lower_bound_s"] = heuristics.bound.seconds;
     into["baseline_step_time_s"] = json::object();
-    for (const record::TableRow& row : baselines.rows) {
+    for (const record::TableRow& row : heuristics.rows) {
       into["baseline_step_time_s"][row.method] =
           row.found && row.measurement.valid ? json(row.measurement.step_time_s) : json(nullptr);
     }
   };
-  of_graph(j, summary.baselines.front());
+  of_graph(j, summary.heuristics.front());
   for (const Outcome& outcome : summary.outcomes) j["starts"].push_back(outcome_json(outcome));
   for (std::size_t g = 0; g < summary.task->graphs.size() && summary.task->graphs.size() > 1; ++g) {
     const actors::TaskGraph& one = summary.task->graphs[g];
     json graph{{"graph", one.graph.name()}, {"graph_sha256", one.sha256}};
-    of_graph(graph, summary.baselines[g]);
+    of_graph(graph, summary.heuristics[g]);
     for (const Outcome& outcome : summary.outcomes)
       graph["best_step_time_s"].push_back(best_json(outcome.rows[g]));
     j["graphs"].push_back(std::move(graph));
@@ -311,7 +311,7 @@ Result<RunSummary> perform(RunOrder order) {
   summary.task = plan.task;
   summary.directory = plan.order.directory;
   StopSignal stop;
-  EMPLACE_TRY_ASSIGN(summary.baselines, prepare_baselines(plan, locked, stop, progress, clock));
+  EMPLACE_TRY_ASSIGN(summary.heuristics, prepare_heuristics(plan, locked, stop, progress, clock));
   if (stop.received() == 0) announce(plan, progress);
   EMPLACE_TRY(run_starts(summary, plan, locked, stop, progress, clock));
   return summary;

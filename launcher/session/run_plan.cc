@@ -24,7 +24,7 @@ Result<RunPlan> make_plan(RunOrder order) {
 
 Result<Unit> check_plan(const RunPlan& plan) {
   const RunConfig& config = plan.order.config;
-  // Fail before the baselines are computed. Other machines check their own executors.
+  // Fail before the heuristics are computed. Other machines check their own executors.
   if (uses_processes(config) && plan.executors_at.contains(""))
     EMPLACE_TRY(check_process_executor(config.executor.kind, judge_of(config), process_request_of(config)));
   EMPLACE_TRY(record::check_folder(plan.order.directory));
@@ -43,7 +43,7 @@ std::vector<Start> starts_of(const RunOrder& order) {
   for (const std::string& name : config.run.starts) {
     Start& start = starts.emplace_back();
     start.name = name;
-    start.directory = starts.size() == 1 ? order.directory : order.directory / ("from-" + name);
+    start.directory = starts.size() == 1 ? order.directory : start_directory(order.directory, name);
     start.budget_s = config.run.budget.seconds / static_cast<double>(config.run.starts.size());
     start.resume = order.resume && std::filesystem::exists(start.directory / "run.db");
   }

@@ -19,7 +19,7 @@ namespace {
 std::string closest_miss(const RunSummary& summary) {
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
   for (const Outcome& outcome : summary.outcomes) {
-    const auto db = record::RunReader::open(outcome.start.directory, record::Reading::kQuietOrLive);
+    const auto db = record::RunReader::open(outcome.start.directory, record::Reading::kQuietOrInProgress);
     const auto over =
         db ? (*db)->results().least_bytes_over() : Result<std::optional<std::int64_t>>{std::nullopt};
     if (over && *over) least = std::min(least, **over);
@@ -47,7 +47,7 @@ Result<std::uint64_t> consumed_twice(const record::RunLog& log,
 
 Result<Unit> summarise(Outcome& outcome, const RunConfig& config, const actors::Task& task) {
   EMPLACE_TRY_ASSIGN(auto db,
-                     record::RunReader::open(outcome.start.directory, record::Reading::kQuietOrLive));
+                     record::RunReader::open(outcome.start.directory, record::Reading::kQuietOrInProgress));
   const auto counters = db->results().counters();
   const auto updates = db->log().updates();
   if (!counters || !updates) return Error{Errc::kIo, "run.db cannot be read"};
@@ -58,7 +58,7 @@ Result<Unit> summarise(Outcome& outcome, const RunConfig& config, const actors::
   for (const actors::TaskGraph& one : task.graphs) {
     record::TableRow& row = outcome.rows.emplace_back();
     row.method = config.policy.method +
-                 (outcome.start.name == "scratch" ? ", from scratch" : ", from the best baseline");
+                 (outcome.start.name == "scratch" ? ", from scratch" : ", from the best heuristic");
     row.evaluations = counters->measurements;
     row.wall_s = outcome.wall_s;
     row.note = "no feasible placement";
@@ -84,16 +84,16 @@ std::string summary_text(const RunSummary& summary) {
   std::string text;
   for (std::size_t g = 0; g < summary.task->graphs.size(); ++g) {
     const actors::TaskGraph& one = summary.task->graphs[g];
-    const Baselines& baselines = summary.baselines[g];
-    std::vector<record::TableRow> rows = baselines.rows;
+    const Heuristics& heuristics = summary.heuristics[g];
+    std::vector<record::TableRow> rows = heuristics.rows;
     for (const Outcome& outcome : summary.outcomes) rows.push_back(outcome.rows[g]);
     if (summary.task->graphs.size() > 1) text += "\n" + printable(one.graph.name());
-    text += "\n" + record::render_table(rows, baselines.bound.seconds, device_names(one.devices));
+    text += "\n" + record::render_table(rows, heuristics.bound.seconds, device_names(one.devices));
     const auto comparable = [](const record::TableRow& row) {
       return row.found && row.measurement.label == MeasurementLabel::kSimulated;
     };
-    std::string best_method = baselines.best ? baselines.rows[*baselines.best].method : "";
-    double best_s = baselines.best_step_time_s();
+    std::string best_method = heuristics.best ? heuristics.rows[*heuristics.best].method : "";
+    double best_s = heuristics.best_step_time_s();
     for (const Outcome& outcome : summary.outcomes) {
       const record::TableRow& row = outcome.rows[g];
       if (!comparable(row) || row.measurement.step_time_s >= best_s) continue;
@@ -102,8 +102,9 @@ std::string summary_text(const RunSummary& summary) {
     }
     for (const Outcome& outcome : summary.outcomes) {
       const record::TableRow& row = outcome.rows[g];
-      if (comparable(row) && baselines.best && row.measurement.step_time_s >= baselines.best_step_time_s()) {
-        text += row.method + " did not beat " + baselines.rows[*baselines.best].method +
+      if (comparable(row) && heuristics.best &&
+          row.measurement.step_time_s >= heuristics.best_step_time_s()) {
+        text += row.method + " did not beat " + heuristics.rows[*heuristics.best].method +
                 "; use the placement of " + best_method + "\n";
       }
     }

@@ -31,8 +31,8 @@ struct Outcome {
 /// The results of a run that has ended.
 struct RunSummary {
   actors::TaskPtr task;
-  std::vector<Baselines> baselines;  ///< [graphs]
-  std::vector<Outcome> outcomes;     ///< [starts] Empty if a signal came before the first one.
+  std::vector<Heuristics> heuristics;  ///< [graphs]
+  std::vector<Outcome> outcomes;       ///< [starts] Empty if a signal came before the first one.
   std::filesystem::path directory;
   int status = 0;  ///< Exit status of the process: 0, or 129 / 130 / 143 after a clean stop by a signal.
 };
@@ -40,7 +40,7 @@ struct RunSummary {
 /// Reads the record of a start and measures its best placements again. Errors: kIo; those of the executor.
 Result<Unit> summarise(Outcome& outcome, const RunConfig& config, const actors::Task& task);
 
-/// Returns text for people: a table per graph, the starts that did not beat its baselines, and the run
+/// Returns text for people: a table per graph, the starts that did not beat its heuristics, and the run
 /// directory. Ends in a newline.
 std::string summary_text(const RunSummary& summary);
 

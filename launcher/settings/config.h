@@ -25,11 +25,12 @@
 
 namespace emplace::launcher {
 
-/// Values of run.starts: a policy with random weights, and one that starts from the best baseline placement
-/// of each graph.
+/// Values of run.starts: a policy with random weights, and one that starts from the placement of
+/// the best heuristic for each graph.
 inline constexpr const char* kScratch = "scratch";
-inline constexpr const char* kBestBaseline = "best-baseline";
-inline constexpr std::array<std::string_view, 2> kRunStarts{kScratch, kBestBaseline};
+inline constexpr const char* kBestHeuristic = "best-heuristic";
+inline constexpr const char* kBestBaseline = "best-baseline";  ///< Its name before 2026-11-23.
+inline constexpr std::array<std::string_view, 2> kRunStarts{kScratch, kBestHeuristic};
 
 /// Default settings of a method: those of its paper, or tuned ones (results: docs/reference/learning.md).
 inline constexpr std::array<std::string_view, 2> kPresets{"paper", "tuned"};
@@ -80,8 +81,8 @@ struct RunSection {
     s.add("lag", lag,
           "Number of updates between drawing an episode and learning from it, with run.deterministic.");
     s.add("starts", starts, one_of(kRunStarts),
-          "Initial policies, learned one after the other: random weights (scratch) or the best baseline "
-          "placement (best-baseline).");
+          "Initial policies, learned one after the other: random weights (scratch) or the placement of the "
+          "best heuristic (best-heuristic).");
     s.add("policy", policy,
           "Checkpoint that the policy starts from: RUN (its newest checkpoint), RUN@UPDATE or RUN@best; "
           "empty: random weights.");
@@ -219,13 +220,13 @@ struct RewardSection : actors::ScoringOptions {
 };
 
 struct CompareSection {
-  std::vector<std::string> baselines = {"single-cpu", "single-gpu", "random", "round-robin",
-                                        "contiguous", "expert",     "scotch", "mincut",
-                                        "metis",      "m-topo",     "m-etf",  "heft"};
+  std::vector<std::string> methods = {"single-cpu", "single-gpu", "random", "round-robin",
+                                      "contiguous", "expert",     "scotch", "mincut",
+                                      "metis",      "m-topo",     "m-etf",  "heft"};
 
   void list(Settings& s) {
     s.add(
-        "baselines", baselines,
+        "methods", methods,
         "Heuristics that the learned placement is compared with (docs/reference/heuristics.md). auto, if "
         "listed, runs before the first start for as long as one start, at most a minute; no run starts from "
         "what it found.");
@@ -315,9 +316,9 @@ Result<Unit> set_option(RunConfig& config, std::string_view assignment);
 std::string to_toml(RunConfig config, bool documented);
 /// Returns "section.key" of every value that differs.
 std::vector<std::string> differing_keys(RunConfig a, RunConfig b);
-/// Moves the values of old keys to the new keys of `method`. Keys that the method lacks are dropped; they
-/// never had an effect. Returns "OLD is now NEW" for each. Errors (kInvalid): an old key and its new key are
-/// both given. @pre `method` is one of policy::methods().
+/// Moves the values of old keys to the new keys of `method`, and renames old values. Keys that the method
+/// lacks are dropped; they never had an effect. Returns "OLD is now NEW" for each. Errors (kInvalid): an old
+/// key and its new key are both given. @pre `method` is one of policy::methods().
 Result<std::vector<std::string>> move_old_keys(TomlDocument& document, std::string_view method);
 /// Checks the values and their combinations. Errors: kInvalid with the key.
 Result<Unit> check_config(RunConfig config);

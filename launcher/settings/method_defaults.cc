@@ -25,7 +25,7 @@ void spotlight(RunConfig& c) {
   c.policy.training.learning_rate.start = 0.001f;
   c.policy.noise_updates = 0;
   c.policy.sequence.network.tanh_constant = 0;
-  c.policy.objective.kind = policy::ObjectiveKind::kKlPenalised;
+  c.policy.loss.kind = policy::LossKind::kKlPenalised;
   c.policy.training.steps_per_update = 10;
   c.reward.reward.transform = policy::Transform::kIdentity;
   c.reward.baseline.kind = policy::BaselineKind::kMean;
@@ -41,7 +41,7 @@ void placeto(RunConfig& c) {
   c.policy.training.learning_rate.end = 0.0001f;
   c.policy.training.learning_rate.linear_over = 2000;
   c.policy.training.adam.clip_norm = 1.25f;
-  c.policy.objective.entropy = 1;
+  c.policy.loss.entropy = 1;
   c.policy.entropy_end = 0.01f;
   c.policy.entropy_over = 1000;
   c.pipeline.max_outstanding = 8;
@@ -65,7 +65,7 @@ void sweep(RunConfig& c) {
   c.policy.placements = 16;
   c.policy.training.learning_rate.start = 0.003f;
   c.policy.noise_updates = 0;
-  c.policy.objective.entropy = 0.02f;
+  c.policy.loss.entropy = 0.02f;
   c.policy.sweep.logit_bound = 8;
   c.pipeline.controllers = 1;
   c.pipeline.max_outstanding = 2;
@@ -103,12 +103,12 @@ void tuned(RunConfig& c) {
   c.executor.count = 2;
   if (c.policy.method == "placeto" || c.policy.method.starts_with("placeto-")) {
     c.policy.groups = 64;
-    c.policy.initial = policy::EpisodeStart::kBest;
+    c.policy.initial = policy::InitialPlacement::kBest;
     c.policy.placeto.traversal = policy::Traversal::kRandom;
     c.policy.placeto.network.stay = 1.5f;
     c.policy.placeto.network.logit_bound = 5;
     c.policy.training.learning_rate.end = c.policy.training.learning_rate.start;
-    c.policy.objective.entropy = 0.1f;
+    c.policy.loss.entropy = 0.1f;
     c.policy.entropy_end = 0.05f;
     c.policy.entropy_over = 100;
     c.reward.baseline.discount = 0.5;
@@ -127,7 +127,7 @@ void tuned(RunConfig& c) {
   c.policy.training.steps_per_update = 1;
   if (c.policy.method == "spotlight") {
     c.policy.training.steps_per_update = 2;
-    c.policy.objective.beta = 0.3f;
+    c.policy.loss.beta = 0.3f;
     c.policy.training.adam.clip_norm =
         0.02f;  // The surrogate is a mean over groups; 0.02 corresponds to 1 for a sum over groups.
   }

@@ -1,4 +1,6 @@
-// Old config keys, from before each method had its own section.
+// Old config keys and values. Files and records that have them stay readable.
+#include <fmt/format.h>
+
 #include <array>
 
 #include "base/text/toml_reader.h"
@@ -13,6 +15,8 @@ struct MovedKey {
 
 /// Old and new keys. A key that several methods had has a row for each.
 constexpr std::array kMoved{
+    MovedKey{"compare.baselines", "compare.methods"},
+    MovedKey{"policy.objective", "policy.loss"},
     MovedKey{"policy.vocabulary", "policy.features.vocabulary"},
     MovedKey{"policy.feature_outputs", "policy.features.outputs"},
     MovedKey{"policy.feature_dims", "policy.features.dims"},
@@ -50,11 +54,16 @@ constexpr std::array kMoved{
     MovedKey{"policy.stay", "policy.sweep.stay"},
 };
 
+/// Whether a key belongs to the section of one method: "policy.placeto.hidden".
+bool is_of_a_method(std::string_view key) {
+  return key.starts_with("policy.") && key.rfind('.') > key.find('.') && !key.starts_with("policy.features.");
+}
+
 /// Returns the new key of a method among the rows from `first` to `last`; empty if the method has none.
 std::string_view target_of(std::size_t first, std::size_t last, std::string_view method) {
   const std::string own = "policy." + std::string{policy::section_of(method)} + ".";
   for (std::size_t row = first; row < last; ++row)
-    if (kMoved[row].new_key.starts_with(own) || kMoved[row].new_key.starts_with("policy.features."))
+    if (kMoved[row].new_key.starts_with(own) || !is_of_a_method(kMoved[row].new_key))
       return kMoved[row].new_key;
   return {};
 }
@@ -84,6 +93,8 @@ Result<std::vector<std::string>> move_old_keys(TomlDocument& document, std::stri
     }
     moved.push_back(std::move(text));
   }
+  if (document.replace_text("run.starts", kBestBaseline, kBestHeuristic))
+    moved.push_back(fmt::format("{} is now {}", kBestBaseline, kBestHeuristic));
   return moved;
 }
 

@@ -31,21 +31,21 @@ Grouping grouping_of(const RunConfig& config, const TaskGraph& task) {
 }
 
 Result<std::unique_ptr<Placer>> make_placer(const RunConfig& config, const actors::Task& task,
-                                            std::span<const Placement> baselines) {
+                                            std::span<const Placement> starting) {
   const bool pieces = config.objective.kind == Objective::kLatency;
   std::vector<policy::PlacedGraph> graphs;
   for (const TaskGraph& one : task.graphs) {
     graphs.push_back(
         {&one.graph, &one.devices, &one.constraints, [&config, &one] { return grouping_of(config, one); },
          [&one, pieces](const Grouping& grouping) { return sweep_world(one, grouping, pieces); }});
-    if (!baselines.empty()) graphs.back().start = baselines[graphs.size() - 1];
+    if (!starting.empty()) graphs.back().start = starting[graphs.size() - 1];
   }
   return policy::make_placer(config.policy, std::move(graphs), config.run.seed);
 }
 
-Placement imitation_target(const RunConfig& config, std::span<const Placement> baselines) {
-  if (baselines.size() != 1 || !policy::imitates(config.policy)) return {};
-  return baselines.front();
+Placement imitation_target(const RunConfig& config, std::span<const Placement> starting) {
+  if (starting.size() != 1 || !policy::imitates(config.policy)) return {};
+  return starting.front();
 }
 
 CheckpointName parse_checkpoint_name(const std::string& text) {
@@ -90,7 +90,7 @@ Result<std::uint64_t> update_of(const record::RunReader& db, const std::string& 
 Result<WarmStart> read_checkpoint(const std::string& text) {
   const std::string where = printable(text);
   const CheckpointName name = parse_checkpoint_name(text);
-  auto db = record::RunReader::open(name.run, record::Reading::kQuietOrLive);
+  auto db = record::RunReader::open(name.run, record::Reading::kQuietOrInProgress);
   if (!db) return db.error();
   auto facts = (*db)->header().facts();
   if (!facts) return invalid(where, facts.error().context);

@@ -20,14 +20,14 @@ namespace emplace::launcher {
 Grouping grouping_of(const RunConfig& config, const actors::TaskGraph& task);
 
 /// Makes the placer of a config (policy/placers/registry.h). The result depends only on config, task and
-/// `baselines`: [graphs] the placements that a best-baseline start learns from; empty from scratch. Errors:
+/// `starting`: [graphs] the placements that a best-heuristic start learns from; empty from scratch. Errors:
 /// kInvalid with the key.
 Result<std::unique_ptr<policy::Placer>> make_placer(const RunConfig& config, const actors::Task& task,
-                                                    std::span<const Placement> baselines);
+                                                    std::span<const Placement> starting);
 
-/// Returns the placement that a policy starting from baselines imitates first. Empty if the method needs no
-/// imitation, or if there are many graphs, whose episodes start at the baselines instead.
-Placement imitation_target(const RunConfig& config, std::span<const Placement> baselines);
+/// Returns the placement that a policy that starts from a placement imitates first. Empty if the method needs
+/// no imitation, or if there are many graphs, whose episodes start at the starting placements instead.
+Placement imitation_target(const RunConfig& config, std::span<const Placement> starting);
 
 /// A checkpoint by name: "RUN" (its newest), "RUN@50" (after that update), "RUN@best" (the policy nearest
 /// before the one that drew the best placement), "RUN@last".

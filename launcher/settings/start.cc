@@ -70,7 +70,7 @@ record::RunFacts run_facts(const RunConfig& config, const actors::Task& task, co
 
 /// Returns the database rows of the graphs, with their devices and bounds.
 Result<std::vector<record::GraphRow>> graph_rows(const RunConfig& config, const actors::Task& task,
-                                                 std::span<const Baselines> baselines) {
+                                                 std::span<const Heuristics> heuristics) {
   const auto files = graph_files(config);
   if (!files) return files.error();
   std::string devices_toml;  // Empty if the graph file contains the machine.
@@ -90,20 +90,20 @@ Result<std::vector<record::GraphRow>> graph_rows(const RunConfig& config, const 
     row.content = graph_msgpack(one.graph);
     row.devices_toml = devices_toml;
     row.reserve = config.input.reserve;
-    row.lower_bound_s = baselines[g].bound.seconds;
-    row.bound = baselines[g].bound.which;
+    row.lower_bound_s = heuristics[g].bound.seconds;
+    row.bound = heuristics[g].bound.which;
   }
   return rows;
 }
 
-std::vector<record::BaselineRow> baseline_rows(const actors::Task& task,
-                                               std::span<const Baselines> baselines) {
-  std::vector<record::BaselineRow> rows;
+std::vector<record::HeuristicRow> heuristic_rows(const actors::Task& task,
+                                                 std::span<const Heuristics> heuristics) {
+  std::vector<record::HeuristicRow> rows;
   for (std::size_t g = 0; g < task.graphs.size(); ++g) {
-    for (std::size_t m = 0; m < baselines[g].rows.size(); ++m) {
-      const record::TableRow& found = baselines[g].rows[m];
+    for (std::size_t m = 0; m < heuristics[g].rows.size(); ++m) {
+      const record::TableRow& found = heuristics[g].rows[m];
       const Measurement& measured = found.measurement;
-      const auto placement = std::as_bytes(std::span{baselines[g].placements[m]});
+      const auto placement = std::as_bytes(std::span{heuristics[g].placements[m]});
       rows.push_back({task.graphs[g].sha256, found.method, found.found, measured.valid, measured.step_time_s,
                       measured.bytes_over, measured.bytes_moved, measured.peak_bytes, found.evaluations,
                       found.wall_s, found.note, Bytes(placement.begin(), placement.end())});
@@ -183,8 +183,8 @@ std::filesystem::path kept_path(const std::filesystem::path& directory, const ch
 
 }  // namespace
 
-std::filesystem::path baseline_path(const std::filesystem::path& directory, const actors::Task& task,
-                                    const actors::TaskGraph& one) {
+std::filesystem::path starting_placement_path(const std::filesystem::path& directory,
+                                              const actors::Task& task, const actors::TaskGraph& one) {
   return kept_path(directory, "baseline", task, one);
 }
 
@@ -193,19 +193,28 @@ std::filesystem::path best_placement_path(const std::filesystem::path& directory
   return kept_path(directory, "best", task, one);
 }
 
-bool started_from_baselines(const record::RunFacts& facts) {
-  return facts.method.ends_with(std::string{" from "} + kBestBaseline);
+bool started_from_heuristics(const record::RunFacts& facts) {
+  return facts.method.ends_with(std::string{" from "} + kBestHeuristic) ||
+         facts.method.ends_with(std::string{" from "} + kBestBaseline);
 }
 
-Result<std::vector<Placement>> load_baselines(const std::filesystem::path& directory,
-                                              const actors::Task& task) {
-  std::vector<Placement> baselines;
+std::filesystem::path start_directory(const std::filesystem::path& run, const std::string& name) {
+  const std::filesystem::path older = run / (std::string{"from-"} + kBestBaseline);
+  std::error_code ignored;
+  if (name == kBestHeuristic && std::filesystem::exists(older, ignored)) return older;
+  return run / ("from-" + name);
+}
+
+Result<std::vector<Placement>> load_starting_placements(const std::filesystem::path& directory,
+                                                        const actors::Task& task) {
+  std::vector<Placement> placements;
   for (const actors::TaskGraph& one : task.graphs) {
-    auto loaded = load_placement(baseline_path(directory, task, one), one.graph, one.sha256, one.devices);
+    auto loaded =
+        load_placement(starting_placement_path(directory, task, one), one.graph, one.sha256, one.devices);
     if (!loaded) return loaded.error();
-    baselines.push_back(*std::move(loaded));
+    placements.push_back(*std::move(loaded));
   }
-  return baselines;
+  return placements;
 }
 
 namespace {
@@ -264,7 +273,7 @@ Result<TaskPtr> load_task(const RunConfig& config) {
   return TaskPtr{std::move(task)};
 }
 
-void Baselines::add(record::TableRow row, Placement placement) {
+void Heuristics::add(record::TableRow row, Placement placement) {
   const auto faster_than = [&](const std::optional<std::size_t>& other) {
     return row.found && row.measurement.valid &&
            (!other || row.measurement.step_time_s < rows[*other].measurement.step_time_s);
@@ -275,17 +284,17 @@ void Baselines::add(record::TableRow row, Placement placement) {
   placements.push_back(std::move(placement));
 }
 
-Result<Baselines> find_baselines(const actors::TaskGraph& task, const RunConfig& config, double auto_s,
-                                 const Clock& clock, const std::function<bool()>& stopped) {
+Result<Heuristics> run_heuristics(const actors::TaskGraph& task, const RunConfig& config, double auto_s,
+                                  const Clock& clock, const std::function<bool()>& stopped) {
   const Judge judge = judge_of(config);
   const auto model = make_model(task.graph, task.devices, judge);
   const CostTable costs{task.graph, task.devices};
   Problem problem{task.graph, task.devices, task.constraints, costs, config.run.seed, judge.objective};
   problem.limits.stopped = stopped;
   const Portfolio portfolio{judge, clock, auto_s};
-  Baselines baselines;
-  baselines.bound = proven_bound(task.graph, task.devices, task.constraints, judge.objective);
-  for (const std::string& name : config.compare.baselines) {
+  Heuristics heuristics;
+  heuristics.bound = proven_bound(task.graph, task.devices, task.constraints, judge.objective);
+  for (const std::string& name : config.compare.methods) {
     if (name == portfolio.name() && auto_s <= 0) continue;
     EMPLACE_TRY_ASSIGN(const auto method,
                        name == portfolio.name() ? Result<const Method*>{&portfolio} : find_method(name));
@@ -303,9 +312,9 @@ Result<Baselines> find_baselines(const actors::TaskGraph& task, const RunConfig&
       row.measurement = std::move(found->measurement);
       row.evaluations = found->evaluations;
     }
-    baselines.add(std::move(row), std::move(placement));
+    heuristics.add(std::move(row), std::move(placement));
   }
-  return baselines;
+  return heuristics;
 }
 
 std::string SizePrediction::text() const {
@@ -403,41 +412,43 @@ Result<Unit> check_start(const RunConfig& config, const actors::Task& task, cons
 
 namespace {
 
-/// Writes the placement that a best-baseline start uses for graph `g`. @pre there is one.
-Result<Unit> keep_baseline(const RunConfig& config, const actors::Task& task, std::size_t g,
-                           const Baselines& found, const Start& start, const Clock& clock) {
+/// Writes the placement that a best-heuristic start uses for graph `g`. @pre there is one.
+Result<Unit> keep_starting_placement(const RunConfig& config, const actors::Task& task, std::size_t g,
+                                     const Heuristics& found, const Start& start, const Clock& clock) {
   const actors::TaskGraph& one = task.graphs[g];
   return save_placement(
-      baseline_path(start.directory, task, one), one.graph, one.devices, found.placements[*found.start],
-      found.rows[*found.start].measurement,
+      starting_placement_path(start.directory, task, one), one.graph, one.devices,
+      found.placements[*found.start], found.rows[*found.start].measurement,
       {one.sha256, found.rows[*found.start].method, "sim", config.run.seed, format_wall(clock.wall())});
 }
 
 }  // namespace
 
 Result<Unit> prepare_start(const RunConfig& config, const actors::Task& task, const Start& start,
-                           std::span<const Baselines> baselines, const Clock& clock) {
+                           std::span<const Heuristics> heuristics, const Clock& clock) {
   std::error_code ignored;
   const actors::TaskGraph& first = task.graphs.front();
-  const bool from_baselines = start.name == kBestBaseline;
+  const bool from_heuristics = start.name == kBestHeuristic;
   std::filesystem::create_directories(start.directory / "log", ignored);
   std::filesystem::create_directories(best_placement_path(start.directory, task, first).parent_path(),
                                       ignored);
-  if (from_baselines)
-    std::filesystem::create_directories(baseline_path(start.directory, task, first).parent_path(), ignored);
+  if (from_heuristics)
+    std::filesystem::create_directories(starting_placement_path(start.directory, task, first).parent_path(),
+                                        ignored);
   if (!start.resume) {
-    // Write baselines before the database, whose existence marks the start as started: a resumed run reads
+    // Write heuristics before the database, whose existence marks the start as started: a resumed run reads
     // them.
-    for (std::size_t g = 0; g < task.graphs.size() && from_baselines; ++g)
-      if (auto kept = keep_baseline(config, task, g, baselines[g], start, clock); !kept) return kept;
-    const auto graphs = graph_rows(config, task, baselines);
+    for (std::size_t g = 0; g < task.graphs.size() && from_heuristics; ++g)
+      if (auto kept = keep_starting_placement(config, task, g, heuristics[g], start, clock); !kept)
+        return kept;
+    const auto graphs = graph_rows(config, task, heuristics);
     if (!graphs) return graphs.error();
     record::RunFacts facts = run_facts(config, task, start, clock);
     auto parent = parent_of(config);
     if (!parent) return parent.error();
     facts.parent = *std::move(parent);
     const auto made =
-        record::RunWriter::create(start.directory, facts, *graphs, baseline_rows(task, baselines));
+        record::RunWriter::create(start.directory, facts, *graphs, heuristic_rows(task, heuristics));
     if (!made) return made.error();
   }
   return add_actors(config, task, start, clock);

@@ -31,8 +31,8 @@ Judge judge_of(const RunConfig& config);
 /// Returns how the run's executor processes are started and timed. @pre check_config() succeeded.
 ProcessRequest process_request_of(const RunConfig& config);
 
-/// Placements of the baseline methods, which the learned placement is compared with.
-struct Baselines {
+/// Placements of the heuristics, which the learned placement is compared with.
+struct Heuristics {
   std::vector<record::TableRow> rows;  ///< One per method of the config, in order.
   std::vector<Placement> placements;   ///< [rows] What the method found; empty if it found nothing.
   std::optional<std::size_t> best;     ///< Index of the row with the fastest valid placement.
@@ -46,26 +46,30 @@ struct Baselines {
 };
 /// Runs the methods of `config.compare` on one graph. auto is left out if `auto_s`, its time, is 0.
 /// `stopped` is polled by auto, which then ends. Errors: kInvalid for an unknown method.
-Result<Baselines> find_baselines(const actors::TaskGraph& task, const RunConfig& config, double auto_s,
-                                 const Clock& clock, const std::function<bool()>& stopped = {});
+Result<Heuristics> run_heuristics(const actors::TaskGraph& task, const RunConfig& config, double auto_s,
+                                  const Clock& clock, const std::function<bool()>& stopped = {});
 
 /// One start of a config: its initial policy and its directory.
 struct Start {
-  std::string name;                 ///< "scratch" or kBestBaseline.
+  std::string name;                 ///< "scratch" or kBestHeuristic.
   std::filesystem::path directory;  ///< Directory of run.db, best.placement.json and log/.
   double budget_s = 0;              ///< 0: no limit.
   bool resume = false;
 };
 
-/// Returns the file in which a best-baseline start keeps the baseline placement of one graph.
-std::filesystem::path baseline_path(const std::filesystem::path& directory, const actors::Task& task,
-                                    const actors::TaskGraph& one);
-/// Returns [graphs] the baseline placements that a best-baseline start kept. Errors: those of
+/// Returns the directory of one of several starts of a run: RUN/from-NAME, under its older name if it was
+/// recorded with that.
+std::filesystem::path start_directory(const std::filesystem::path& run, const std::string& name);
+
+/// Returns the file in which a best-heuristic start keeps the starting placement of one graph.
+std::filesystem::path starting_placement_path(const std::filesystem::path& directory,
+                                              const actors::Task& task, const actors::TaskGraph& one);
+/// Returns [graphs] the starting placements that a best-heuristic start kept. Errors: those of
 /// load_placement().
-Result<std::vector<Placement>> load_baselines(const std::filesystem::path& directory,
-                                              const actors::Task& task);
-/// Returns whether a run was warm-started from the best baselines of its graphs.
-bool started_from_baselines(const record::RunFacts& facts);
+Result<std::vector<Placement>> load_starting_placements(const std::filesystem::path& directory,
+                                                        const actors::Task& task);
+/// Returns whether a run was warm-started from the best heuristics of its graphs.
+bool started_from_heuristics(const record::RunFacts& facts);
 
 /// Returns the file in which a start keeps the best placement of one graph.
 std::filesystem::path best_placement_path(const std::filesystem::path& directory, const actors::Task& task,
@@ -87,9 +91,9 @@ Result<SizePrediction> predict_size(const RunConfig& config, const actors::Task&
 Result<Unit> check_start(const RunConfig& config, const actors::Task& task, const Start& start);
 
 /// Prepares a start before its first process: creates its database (with the graphs, their devices and
-/// baselines) unless it is resumed, and keeps the baseline placements that it starts from. `baselines`:
-/// [graphs]. @pre a best-baseline start has a feasible baseline for each graph. Errors: kInvalid, kIo.
+/// heuristics) unless it is resumed, and keeps the starting placements that it starts from. `heuristics`:
+/// [graphs]. @pre a best-heuristic start has a feasible heuristic for each graph. Errors: kInvalid, kIo.
 Result<Unit> prepare_start(const RunConfig& config, const actors::Task& task, const Start& start,
-                           std::span<const Baselines> baselines, const Clock& clock);
+                           std::span<const Heuristics> heuristics, const Clock& clock);
 
 }  // namespace emplace::launcher

@@ -12,7 +12,7 @@
 
 namespace emplace::launcher {
 
-policy::SweepWorld sweep_world(const actors::TaskGraph& task, const Grouping& grouping, bool no_circles) {
+policy::SweepWorld sweep_world(const actors::TaskGraph& task, const Grouping& grouping, bool acyclic) {
   const SplitCosts costs{task.graph, task.devices};
   const CostTable rows{task.graph, task.devices};
   policy::SweepWorld world;
@@ -50,7 +50,7 @@ policy::SweepWorld sweep_world(const actors::TaskGraph& task, const Grouping& gr
   }
   world.allowed = policy::allowed_group_devices(task.constraints, world.devices,
                                                 std::span{grouping.group_of_op}, world.groups);
-  world.no_circles = no_circles;
+  world.acyclic = acyclic;
   return world;
 }
 

@@ -8,7 +8,7 @@
 namespace emplace::launcher {
 
 /// Builds the input of the sweep placer. Devices of one kind have the same times, memory and host.
-/// `no_circles`: see SweepWorld.
-policy::SweepWorld sweep_world(const actors::TaskGraph& task, const Grouping& grouping, bool no_circles);
+/// `acyclic`: see SweepWorld.
+policy::SweepWorld sweep_world(const actors::TaskGraph& task, const Grouping& grouping, bool acyclic);
 
 }  // namespace emplace::launcher

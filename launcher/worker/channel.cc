@@ -12,7 +12,7 @@ namespace emplace::launcher {
 namespace {
 
 constexpr std::size_t kHead = 12;
-constexpr std::uint64_t kMostBytes = std::uint64_t{2} << 30;  // Largest message.
+constexpr std::uint64_t kMaxBytes = std::uint64_t{2} << 30;  // Largest message.
 constexpr std::size_t kReadBytes = std::size_t{256} << 10;
 
 }  // namespace
@@ -66,7 +66,7 @@ Result<std::optional<Channel::Received>> Channel::next() {
   std::array<std::uint32_t, 3> sizes;
   std::memcpy(sizes.data(), rest.data(), kHead);
   const std::uint64_t total = std::uint64_t{sizes[0]} + sizes[1] + sizes[2];
-  if (total > kMostBytes || sizes[0] > messages::kMaxEnvelopeBytes)
+  if (total > kMaxBytes || sizes[0] > messages::kMaxEnvelopeBytes)
     return invalid("executor process", "sent malformed data");
   if (rest.size() - kHead < total) return std::optional<Received>{};
   const auto envelope = messages::decode_envelope(rest.subspan(kHead, sizes[0]));

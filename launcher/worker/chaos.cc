@@ -59,7 +59,7 @@ Result<Unit> ChaosExecutor::measure(std::span<const DeviceId> placement, Measure
   out = Measurement{};
   out.peak_bytes.assign(devices_.size(), 0);
   out.busy_s.assign(devices_.size(), 0);
-  tell_out_of_memory({op, device, free + 1, free}, graph_, devices_, out);
+  write_out_of_memory({op, device, free + 1, free}, graph_, devices_, out);
   return Unit{};
 }
 

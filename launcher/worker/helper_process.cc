@@ -52,9 +52,9 @@ HelperProcess::~HelperProcess() {
 }
 
 void HelperProcess::read_errors() {
-  std::array<char, 4096> piece;
-  for (ssize_t got = 0; (got = ::read(errors_.get(), piece.data(), piece.size())) > 0;) {
-    error_text_.append(piece.data(), static_cast<std::size_t>(got));
+  std::array<char, 4096> chunk;
+  for (ssize_t got = 0; (got = ::read(errors_.get(), chunk.data(), chunk.size())) > 0;) {
+    error_text_.append(chunk.data(), static_cast<std::size_t>(got));
     if (error_text_.size() > 4 * kKeptBytes) error_text_.erase(0, error_text_.size() - kKeptBytes);
   }
 }

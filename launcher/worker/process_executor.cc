@@ -16,7 +16,7 @@ using messages::PlacementTask;
 
 namespace {
 
-constexpr std::size_t kMostFailures = 4096;            // Failed placements that are remembered.
+constexpr std::size_t kMaxFailures = 4096;             // Failed placements that are remembered.
 constexpr std::chrono::milliseconds kLongestWait{50};  // Poll interval of blocking calls.
 constexpr Nanos kProfileTimeout = std::chrono::minutes{10};
 
@@ -58,10 +58,10 @@ void ProcessExecutor::ask(PlacementTask task, std::span<const DeviceId> placemen
     return;
   }
   const bool long_one = task == PlacementTask::kProfile || task == PlacementTask::kVerify;
-  handle(Supervisor::Asked{long_one ? kProfileTimeout : Nanos{0}});
+  handle(Supervisor::Requested{long_one ? kProfileTimeout : Nanos{0}});
 }
 
-void ProcessExecutor::begin(std::span<const DeviceId> placement) { ask(PlacementTask::kMeasure, placement); }
+void ProcessExecutor::start(std::span<const DeviceId> placement) { ask(PlacementTask::kMeasure, placement); }
 
 Result<bool> ProcessExecutor::poll(Measurement& out) {
   if (!outcome_) turn();
@@ -134,7 +134,7 @@ void ProcessExecutor::turn() {
         options_.note("executor '" + options_.kind + "': process " + std::to_string(process_->pid()) + ": " +
                       *cause);
       process_.reset();
-      handle(Supervisor::Died{*cause});
+      handle(Supervisor::Exited{*cause});
     }
   }
   handle(Supervisor::Tick{});
@@ -153,7 +153,7 @@ void ProcessExecutor::on_message(const Channel::Received& received) {
   switch (received.type) {
     case messages::ExecutorBeat::kType:
       if (const auto beat = received.as<messages::ExecutorBeat>())
-        return handle(Supervisor::Beat{beat->progress});
+        return handle(Supervisor::Heartbeat{beat->progress});
       break;
     case messages::ExecutorReady::kType:
       if (auto ready = received.as<messages::ExecutorReady>()) {
@@ -210,7 +210,7 @@ bool ProcessExecutor::is_whole(const Measurement& measurement) const {
 /// Sets the outcome of the request, unless it has one. `ran`: a placement was measured and ran.
 void ProcessExecutor::settle(Outcome outcome, bool ran) {
   if (outcome_) return;
-  handle(Supervisor::Answered{ran});
+  handle(Supervisor::Completed{ran});
   outcome_ = std::move(outcome);
 }
 
@@ -226,9 +226,9 @@ void ProcessExecutor::handle(Supervisor::Event event) {
   handling_ = false;
 }
 
-void ProcessExecutor::act(const Supervisor::Start&) {
+void ProcessExecutor::act(const Supervisor::Launch&) {
   auto started = HelperProcess::start(options_.command);
-  if (!started) return handle(Supervisor::Died{started.error().context});
+  if (!started) return handle(Supervisor::Exited{started.error().context});
   process_ = *std::move(started);
   process_->channel().send(prepare_, graph_bytes_);
   (void)process_->channel().flush();
@@ -260,7 +260,7 @@ void ProcessExecutor::act(const Supervisor::Fail& fail) {
   m.peak_bytes.assign(devices_.size(), 0);
   m.busy_s.assign(devices_.size(), 0);
   m.failure = fail.cause;
-  if (failed_.size() < kMostFailures) failed_.emplace(key(), m);
+  if (failed_.size() < kMaxFailures) failed_.emplace(key(), m);
   outcome_ = Outcome{messages::PlacementRan{request_.id, std::move(m)}};
 }
 

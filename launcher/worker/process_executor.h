@@ -49,7 +49,7 @@ class ProcessExecutor final : public RealExecutor, public PolledExecutor {
   /// Returns the synthetic types that the last ready process reported.
   std::vector<std::string> synthetic_types() const override { return synthetic_types_; }
 
-  void begin(std::span<const DeviceId> placement) override;
+  void start(std::span<const DeviceId> placement) override;
   Result<bool> poll(Measurement& out) override;
   bool broken() const override { return supervisor_.gave_up(); }
 
@@ -78,7 +78,7 @@ class ProcessExecutor final : public RealExecutor, public PolledExecutor {
   void take_messages();
   void on_message(const Channel::Received& received);
   void handle(Supervisor::Event event);
-  void act(const Supervisor::Start& start);
+  void act(const Supervisor::Launch& start);
   void act(const Supervisor::Send& send);
   void act(const Supervisor::Terminate& terminate);
   void act(const Supervisor::Kill& kill);

@@ -54,7 +54,7 @@ class LiveAcross {
  public:
   explicit LiveAcross(const LoweredGraph& lowered) : lowered_{lowered}, side_(lowered.graph().num_ops()) {
     for (const OpId op : lowered.graph().topological_order())
-      if (lowered.is_kernel(op)) order_.push_back(op);
+      if (lowered.takes_time(op)) order_.push_back(op);
     live_.resize(lowered.num_buffers());
   }
 
@@ -118,7 +118,7 @@ std::int64_t most_alive_bytes(const LoweredGraph& lowered) {
   std::int64_t most = 0;
   std::vector<std::int64_t> seen(chain.size(), -1);
   const auto evaluate = [&](std::size_t i) {
-    if (seen[i] < 0) seen[i] = lowered.is_kernel(chain[i]) ? live.bytes(chain[i]) : 0;
+    if (seen[i] < 0) seen[i] = lowered.takes_time(chain[i]) ? live.bytes(chain[i]) : 0;
     most = std::max(most, seen[i]);
     return seen[i];
   };
@@ -251,7 +251,7 @@ std::vector<ClassMemory> class_memory(const LoweredGraph& lowered, const Constra
   for (ClassMemory& of : memory) of.need_bytes = of.state_bytes;
   for (std::uint32_t i = 0; i < graph.num_ops(); ++i) {
     const OpId op{i};
-    if (!lowered.is_kernel(op)) continue;
+    if (!lowered.takes_time(op)) continue;
     ClassMemory& of = memory[constraints.class_of(op)];
     const Live live = live_bytes(lowered, constraints, op);
     const std::int64_t need = of.state_bytes + live.tensors + live.foreign_state;
@@ -285,7 +285,7 @@ std::optional<MemoryShortfall> memory_shortfall(const OpGraph& graph, const Devi
   std::vector<ClassMemory> own = memory;
   for (ClassMemory& of : own) of.need_bytes = of.state_bytes;
   for (std::uint32_t i = 0; i < graph.num_ops(); ++i) {
-    if (!lowered.is_kernel(OpId{i})) continue;
+    if (!lowered.takes_time(OpId{i})) continue;
     ClassMemory& of = own[constraints.class_of(OpId{i})];
     of.need_bytes =
         std::max(of.need_bytes, of.state_bytes + live_bytes(lowered, constraints, OpId{i}).tensors);
@@ -294,7 +294,7 @@ std::optional<MemoryShortfall> memory_shortfall(const OpGraph& graph, const Devi
   std::int64_t everything = 0, have = 0;
   for (std::uint32_t i = 0; i < graph.num_ops(); ++i) {
     everything += lowered.resident_bytes(OpId{i});
-    for (std::size_t k = 0; k < graph.num_outputs(OpId{i}) && lowered.is_kernel(OpId{i}); ++k)
+    for (std::size_t k = 0; k < graph.num_outputs(OpId{i}) && lowered.takes_time(OpId{i}); ++k)
       everything += graph.bytes(graph.output(OpId{i}, k));
   }
   for (const Device& device : devices.devices()) have = saturating_sum(have, device.memory_bytes);

@@ -31,7 +31,7 @@ struct Edges {
 Edges forward_edges(const LoweredGraph& lowered) {
   Edges out;
   for (const OpId op : lowered.graph().topological_order())
-    if (lowered.is_kernel(op)) out.order.push_back(op);
+    if (lowered.takes_time(op)) out.order.push_back(op);
   for (std::uint32_t op = 0; op < lowered.graph().num_ops(); ++op) {
     out.begin.push_back(static_cast<std::uint32_t>(out.edges.size()));
     for (const BufferId buffer : lowered.reads(OpId{op}))

@@ -54,7 +54,7 @@ double window_bound(const LoweredGraph& lowered, const Constraints& constraints,
   // Each op uses its least head, tail and priced time, each over all allowed kinds.
   for (std::uint32_t i = 0; i < lowered.graph().num_ops(); ++i) {
     const OpId op{i};
-    if (!lowered.is_kernel(op)) continue;
+    if (!lowered.takes_time(op)) continue;
     Load job{kInfinite, kInfinite, kInfinite};
     for (std::size_t k = 0; k < size; ++k) {
       if (!kinds.allowed[constraints.class_of(op)][k]) continue;

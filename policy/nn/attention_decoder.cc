@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "base/check.h"
+#include "policy/loss/loss.h"
 #include "policy/nn/kernels.h"
 #include "policy/nn/product.h"
-#include "policy/objective/objective.h"
 
 namespace emplace::policy {
 namespace {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "policy/objective/objective.h"
+#include "policy/loss/loss.h"
 
 namespace emplace::policy {
 namespace {
@@ -27,8 +27,8 @@ void add_column(float* to, const float* from, Eigen::Index rows) {
 
 /// Maps every piece through `make`.
 template <class To, class From, class Make>
-GraphNetworkPieces<To> each_piece(const GraphNetworkPieces<From>& from, Make make) {
-  GraphNetworkPieces<To> to;
+GraphNetworkParts<To> each_part(const GraphNetworkParts<From>& from, Make make) {
+  GraphNetworkParts<To> to;
   for (const auto& piece : from.input) to.input.push_back(make(piece));
   for (const auto& d : from.directions) to.directions.push_back({make(d.message), make(d.update)});
   for (const auto& p : from.pools) to.pools.push_back({make(p.each), make(p.all)});
@@ -49,38 +49,38 @@ GraphNetwork::GraphNetwork(ParameterStore& store, const std::string& name, Eigen
   Eigen::Index node = features;  // Rows of a node's representation in the pools.
   if (options.aggregator == Aggregator::kMessages) {
     node = 2 * e;
-    pieces_.input.push_back(perceptron("input", {features, h, e}, false));
-    pieces_.directions.push_back(
+    parts_.input.push_back(perceptron("input", {features, h, e}, false));
+    parts_.directions.push_back(
         {perceptron("top_down.message", {e, h, e}, true), perceptron("top_down.update", {e, h, e}, false)});
-    pieces_.directions.push_back(
+    parts_.directions.push_back(
         {perceptron("bottom_up.message", {e, h, e}, true), perceptron("bottom_up.update", {e, h, e}, false)});
   }
   if (options.aggregator == Aggregator::kSimpleAggregator) {
-    pieces_.pools.push_back(
+    parts_.pools.push_back(
         {perceptron("all.each", {node, h, e}, true), perceptron("all.all", {e, h, e}, false)});
-    pieces_.head.push_back(perceptron("head", {e, h, h, devices}, false, Init::kZero));
+    parts_.head.push_back(perceptron("head", {e, h, h, devices}, false, Init::kZero));
     return;
   }
-  pieces_.pools.push_back(
+  parts_.pools.push_back(
       {perceptron("ancestors.each", {node, h, e}, true), perceptron("ancestors.all", {e, h, e}, false)});
-  pieces_.pools.push_back(
+  parts_.pools.push_back(
       {perceptron("descendants.each", {node, h, e}, true), perceptron("descendants.all", {e, h, e}, false)});
-  pieces_.pools.push_back(
+  parts_.pools.push_back(
       {perceptron("parallel.each", {node, h, e}, true), perceptron("parallel.all", {e, h, e}, false)});
-  pieces_.head.push_back(perceptron("head", {3 * e + node, h, h, devices}, false, Init::kZero));
+  parts_.head.push_back(perceptron("head", {3 * e + node, h, h, devices}, false, Init::kZero));
 }
 
 PackedGraphNetwork::PackedGraphNetwork(const GraphNetwork& network, const ParameterStore& store)
-    : network_{network}, pieces_{each_piece<PackedPerceptron>(network.pieces(), [&](const Perceptron& shape) {
+    : network_{network}, parts_{each_part<PackedPerceptron>(network.parts(), [&](const Perceptron& shape) {
         return PackedPerceptron{shape, store};
       })} {}
 
 GraphNetworkGradient::GraphNetworkGradient(const PackedGraphNetwork& of)
-    : pieces_{each_piece<PackedPerceptron::Gradient>(
-          of.pieces(), [](const PackedPerceptron& piece) { return PackedPerceptron::Gradient{piece}; })} {}
+    : parts_{each_part<PackedPerceptron::Gradient>(
+          of.parts(), [](const PackedPerceptron& piece) { return PackedPerceptron::Gradient{piece}; })} {}
 
 void GraphNetworkGradient::add_to(ParameterStore& store) const {
-  each_piece<bool>(pieces_, [&](const PackedPerceptron::Gradient& piece) {
+  each_part<bool>(parts_, [&](const PackedPerceptron::Gradient& piece) {
     piece.add_to(store);
     return true;
   });
@@ -99,11 +99,11 @@ void GraphTrace::begin(const PackedGraphNetwork& weights, const GroupGraph& grap
   allowed_ = allowed != nullptr && !allowed->empty() ? allowed : nullptr;
   features_ = features;
   const Eigen::Index e = network.options().embedding;
-  const auto& pieces = weights_->pieces();
+  const auto& parts = weights_->parts();
   inputs_.start(network.features());
   embedded_.start(e);
   current_.assign(nodes, kNoIndex);
-  for (std::size_t d = 0; d < pieces.directions.size(); ++d) {
+  for (std::size_t d = 0; d < parts.directions.size(); ++d) {
     rounds_[d].resize(network.options().rounds + 1);
     for (Round& round : rounds_[d]) {
       round.sum.start(e), round.value.start(e), round.message.start(e);
@@ -111,15 +111,15 @@ void GraphTrace::begin(const PackedGraphNetwork& weights, const GroupGraph& grap
       round.node.clear(), round.own.clear(), round.sources.clear();
     }
   }
-  pools_.resize(pieces.pools.size());
+  pools_.resize(parts.pools.size());
   for (Pool& pool : pools_) {
-    pool.input.start(pieces.directions.empty() ? network.features() : 2 * e);
+    pool.input.start(parts.directions.empty() ? network.features() : 2 * e);
     pool.each.start(e), pool.sum.start(e), pool.all.start(e);
     for (Versions* versions : {&pool.current, &pool.upper, &pool.lower}) versions->assign(nodes, kNoIndex);
     pool.made_of_upper.clear(), pool.made_of_lower.clear();
   }
   nodes_.clear(), own_upper_.clear(), own_lower_.clear(), pooled_.clear();
-  head_inputs_.start(network.pieces().head.front().in());
+  head_inputs_.start(network.parts().head.front().in());
   logits_.start(network.devices()), log_p_.start(network.devices());
   dirty_.clear();
   for (std::uint32_t node = 0; node < nodes; ++node) dirty_.push_back(node);
@@ -136,27 +136,26 @@ void GraphTrace::change(std::uint32_t node, std::span<const float> features) {
 ConstMatrixMap GraphTrace::log_p() const { return {log_p_.data.data(), log_p_.rows, log_p_.count()}; }
 
 double GraphTrace::forward_flops() const {
-  const GraphNetworkPieces<Perceptron>& pieces = weights_->network().pieces();
+  const GraphNetworkParts<Perceptron>& parts = weights_->network().parts();
   const auto of = [](const Perceptron& piece, Eigen::Index columns) {
     return piece.flops() * static_cast<double>(columns);
   };
-  double flops = of(pieces.head.front(), log_p_.count());
-  for (const Perceptron& input : pieces.input) flops += of(input, embedded_.count());
-  for (std::size_t d = 0; d < pieces.directions.size(); ++d) {
+  double flops = of(parts.head.front(), log_p_.count());
+  for (const Perceptron& input : parts.input) flops += of(input, embedded_.count());
+  for (std::size_t d = 0; d < parts.directions.size(); ++d) {
     for (const Round& round : rounds_[d]) {
-      flops += of(pieces.directions[d].update, round.value.count()) +
-               of(pieces.directions[d].message, round.message.count());
+      flops += of(parts.directions[d].update, round.value.count()) +
+               of(parts.directions[d].message, round.message.count());
     }
   }
   for (std::size_t p = 0; p < pools_.size(); ++p) {
-    flops +=
-        of(pieces.pools[p].each, pools_[p].each.count()) + of(pieces.pools[p].all, pools_[p].sum.count());
+    flops += of(parts.pools[p].each, pools_[p].each.count()) + of(parts.pools[p].all, pools_[p].sum.count());
   }
   return flops;
 }
 
 GraphTrace::Versions& GraphTrace::last(std::size_t direction) {
-  return weights_->pieces().directions.empty() ? current_ : rounds_[direction].back().current;
+  return weights_->parts().directions.empty() ? current_ : rounds_[direction].back().current;
 }
 
 std::size_t GraphTrace::pool_of(Relation relation) const {
@@ -176,12 +175,12 @@ void GraphTrace::embed() {
     to = std::copy_n(from, inputs_.rows, to);
     current_[dirty_[i]] = first + static_cast<std::uint32_t>(i);
   }
-  const auto& pieces = weights_->pieces();
-  if (!pieces.input.empty()) {
+  const auto& parts = weights_->parts();
+  if (!parts.input.empty()) {
     float* const embedded = embedded_.append(changed);
-    pieces.input.front().forward(changed, inputs_.at(first), embedded, scratch_);
+    parts.input.front().forward(changed, inputs_.at(first), embedded, scratch_);
   }
-  for (std::size_t d = 0; d < pieces.directions.size(); ++d) propagate(d);
+  for (std::size_t d = 0; d < parts.directions.size(); ++d) propagate(d);
   for (const std::uint32_t node : dirty_) is_dirty_[node] = false;
   dirty_.clear();
 }
@@ -192,7 +191,7 @@ void GraphTrace::embed() {
 ///   value   [E, +reached]  update(sum) + e
 ///   message [E, +reached]  relu(f(value)); none in the last round
 void GraphTrace::propagate(std::size_t direction) {
-  const auto& pieces = weights_->pieces().directions[direction];
+  const auto& parts = weights_->parts().directions[direction];
   std::vector<Round>& rounds = rounds_[direction];
   const auto readers = [&](std::uint32_t node) {
     return direction == 0 ? graph_->children(node) : graph_->parents(node);
@@ -203,8 +202,8 @@ void GraphTrace::propagate(std::size_t direction) {
   // Messages of round 0 are computed from e and share its version numbers.
   const auto changed = static_cast<Eigen::Index>(dirty_.size());
   float* const messages = rounds[0].message.append(changed);
-  pieces.message.forward(changed, embedded_.at(static_cast<std::size_t>(embedded_.count() - changed)),
-                         messages, scratch_);
+  parts.message.forward(changed, embedded_.at(static_cast<std::size_t>(embedded_.count() - changed)),
+                        messages, scratch_);
 
   // Nodes that change in round r: those of round r - 1 and their readers. Breadth-first, so `reached_` only
   // grows.
@@ -239,16 +238,16 @@ void GraphTrace::propagate(std::size_t direction) {
       round.current[node] = first + static_cast<std::uint32_t>(i);
     }
     float* const values = round.value.append(count);
-    pieces.update.forward(count, sums, values, scratch_);
+    parts.update.forward(count, sums, values, scratch_);
     for (std::size_t i = 0; i < reached_.size(); ++i)
       add_column(values + static_cast<Eigen::Index>(i) * e, embedded_.at(current_[reached_[i]]), e);
-    if (r + 1 < rounds.size()) pieces.message.forward(count, values, round.message.append(count), scratch_);
+    if (r + 1 < rounds.size()) parts.message.forward(count, values, round.message.append(count), scratch_);
   }
 }
 
 /// Copies the node's representation to `to`: [td; bu] [2E], or its features without message passing.
 void GraphTrace::gather_embedding(std::uint32_t node, float* to) {
-  if (weights_->pieces().directions.empty()) {
+  if (weights_->parts().directions.empty()) {
     std::copy_n(inputs_.at(current_[node]), inputs_.rows, to);
     return;
   }
@@ -278,8 +277,8 @@ void GraphTrace::pool(std::uint32_t node) {
     }
     const Eigen::Index fresh = pool.input.count() - old;
     float* const each = pool.each.append(fresh);
-    weights_->pieces().pools[p].each.forward(fresh, pool.input.at(static_cast<std::size_t>(old)), each,
-                                             scratch_);
+    weights_->parts().pools[p].each.forward(fresh, pool.input.at(static_cast<std::size_t>(old)), each,
+                                            scratch_);
   }
   // Sum, and record which version of each node was summed: pooled_ [steps, nodes].
   float* sums[3] = {};
@@ -296,13 +295,13 @@ void GraphTrace::pool(std::uint32_t node) {
 std::span<const float> GraphTrace::step(std::uint32_t node) {
   if (!dirty_.empty()) embed();
   pool(node);
-  const auto& pieces = weights_->pieces();
+  const auto& parts = weights_->parts();
   const Eigen::Index e = embedded_.rows;
   // Head input: [h of each pool; representation of the node].
   float* const head_input = head_inputs_.append(1);
   for (std::size_t p = 0; p < pools_.size(); ++p) {
     float* const all = head_input + static_cast<Eigen::Index>(p) * e;
-    pieces.pools[p].all.forward(1, pools_[p].sum.at(nodes_.size()), all, scratch_);
+    parts.pools[p].all.forward(1, pools_[p].sum.at(nodes_.size()), all, scratch_);
   }
   if (pools_.size() > 1) gather_embedding(node, head_input + static_cast<Eigen::Index>(pools_.size()) * e);
   own_upper_.push_back(last(0)[node]), own_lower_.push_back(last(1)[node]);
@@ -310,7 +309,7 @@ std::span<const float> GraphTrace::step(std::uint32_t node) {
 
   // Logits, their bound and the bonus of the current device.
   float *const logits = logits_.append(1), *const log_p = log_p_.append(1);
-  pieces.head.front().forward(1, head_input, logits, scratch_);
+  parts.head.front().forward(1, head_input, logits, scratch_);
   const float bound = weights_->network().options().logit_bound;
   for (Eigen::Index d = 0; d < log_p_.rows; ++d) {
     if (bound > 0) logits[d] = bound * std::tanh(logits[d] / bound);
@@ -332,8 +331,8 @@ std::span<const float> GraphTrace::step(std::uint32_t node) {
 /// Backward of propagate(). On entry into_last_[direction] [E, versions] is the gradient of the last round's
 /// values. All gradients are per version, so a version that several steps share is processed once.
 void GraphTrace::propagate_backward(std::size_t direction, GraphNetworkGradient& gradient) {
-  const auto& pieces = weights_->pieces().directions[direction];
-  auto& sums = gradient.pieces_.directions[direction];
+  const auto& parts = weights_->parts().directions[direction];
+  auto& sums = gradient.parts_.directions[direction];
   const std::vector<Round>& rounds = rounds_[direction];
   const Eigen::Index e = embedded_.rows;
   Columns& flow = into_last_[direction];
@@ -341,8 +340,8 @@ void GraphTrace::propagate_backward(std::size_t direction, GraphNetworkGradient&
     const Round& round = rounds[r];
     // value = update(sum) + e:   dsum [E, versions] = updateᵀ dvalue;   de += dvalue (below)
     into_sums_.zeros(e, round.value.count());
-    pieces.update.backward(round.value.count(), round.sum.data.data(), nullptr, flow.data.data(),
-                           into_sums_.data.data(), sums.update, scratch_);
+    parts.update.backward(round.value.count(), round.sum.data.data(), nullptr, flow.data.data(),
+                          into_sums_.data.data(), sums.update, scratch_);
     const Columns& messages = rounds[r - 1].message;
     into_messages_.zeros(e, messages.count());
     std::size_t source = 0;
@@ -359,8 +358,8 @@ void GraphTrace::propagate_backward(std::size_t direction, GraphNetworkGradient&
     // message = relu(f(value)):   `flow` [E, versions of round r - 1] becomes the gradient of those values.
     const Columns& values = r == 1 ? embedded_ : rounds[r - 1].value;
     flow.zeros(e, values.count());
-    pieces.message.backward(values.count(), values.data.data(), messages.data.data(),
-                            into_messages_.data.data(), flow.data.data(), sums.message, scratch_);
+    parts.message.backward(values.count(), values.data.data(), messages.data.data(),
+                           into_messages_.data.data(), flow.data.data(), sums.message, scratch_);
   }
   // The values of round 0 are e.
   for (std::size_t i = 0; i < flow.data.size(); ++i) into_embedded_.data[i] += flow.data[i];
@@ -371,8 +370,8 @@ void GraphTrace::propagate_backward(std::size_t direction, GraphNetworkGradient&
 void GraphTrace::backward(const Eigen::Ref<const Matrix>& seed, GraphNetworkGradient& gradient) {
   const auto steps = static_cast<Eigen::Index>(nodes_.size());
   EMPLACE_CHECK(seed.rows() == log_p_.rows && seed.cols() == steps, "a gradient per device and step");
-  const auto& pieces = weights_->pieces();
-  const bool passes_messages = !pieces.directions.empty();
+  const auto& parts = weights_->parts();
+  const bool passes_messages = !parts.directions.empty();
   const Eigen::Index e = embedded_.rows;
   // Log-softmax and logit bound: [devices, steps]. The bonus of the current device is constant.
   Matrix flow = seed;
@@ -385,11 +384,11 @@ void GraphTrace::backward(const Eigen::Ref<const Matrix>& seed, GraphNetworkGrad
   }
   // Head: into_head [head inputs, steps].
   Matrix into_head(head_inputs_.rows, steps);
-  pieces.head.front().backward(steps, head_inputs_.data.data(), nullptr, flow.data(), into_head.data(),
-                               gradient.pieces_.head.front(), scratch_);
+  parts.head.front().backward(steps, head_inputs_.data.data(), nullptr, flow.data(), into_head.data(),
+                              gradient.parts_.head.front(), scratch_);
 
   // Pools: from the head's input to the node representations.
-  for (std::size_t d = 0; d < pieces.directions.size(); ++d)
+  for (std::size_t d = 0; d < parts.directions.size(); ++d)
     into_last_[d].zeros(e, rounds_[d].back().value.count());
   const auto into_node = [&](std::uint32_t upper, std::uint32_t lower, const float* from) {
     add_column(into_last_[0].at(upper), from, e);
@@ -398,12 +397,12 @@ void GraphTrace::backward(const Eigen::Ref<const Matrix>& seed, GraphNetworkGrad
   const auto nodes = static_cast<std::uint32_t>(graph_->size());
   for (std::size_t p = 0; p < pools_.size(); ++p) {
     Pool& pool = pools_[p];
-    auto& sums = gradient.pieces_.pools[p];
+    auto& sums = gradient.parts_.pools[p];
     // z = h(sum):   into_sum [E, steps]
     const Matrix into_all = into_head.middleRows(static_cast<Eigen::Index>(p) * e, e);
     Matrix into_sum(e, steps);
-    pieces.pools[p].all.backward(steps, pool.sum.data.data(), nullptr, into_all.data(), into_sum.data(),
-                                 sums.all, scratch_);
+    parts.pools[p].all.backward(steps, pool.sum.data.data(), nullptr, into_all.data(), into_sum.data(),
+                                sums.all, scratch_);
     into_sum *= sum_scale(weights_->network().options(), nodes);
     // sum = Σ each:   into_each_ [E, versions of each]; a version may occur in the sums of several steps.
     into_each_.zeros(e, pool.each.count());
@@ -417,9 +416,9 @@ void GraphTrace::backward(const Eigen::Ref<const Matrix>& seed, GraphNetworkGrad
     }
     // each = relu(l([td; bu])):   into_input_ [2E, versions of each]
     if (passes_messages) into_input_.zeros(pool.input.rows, pool.input.count());
-    pieces.pools[p].each.backward(pool.each.count(), pool.input.data.data(), pool.each.data.data(),
-                                  into_each_.data.data(), passes_messages ? into_input_.data.data() : nullptr,
-                                  sums.each, scratch_);
+    parts.pools[p].each.backward(pool.each.count(), pool.input.data.data(), pool.each.data.data(),
+                                 into_each_.data.data(), passes_messages ? into_input_.data.data() : nullptr,
+                                 sums.each, scratch_);
     for (std::size_t version = 0; version < pool.made_of_upper.size() && passes_messages; ++version)
       into_node(pool.made_of_upper[version], pool.made_of_lower[version], into_input_.at(version));
   }
@@ -433,8 +432,8 @@ void GraphTrace::backward(const Eigen::Ref<const Matrix>& seed, GraphNetworkGrad
   // Message passing, then the perceptron of the features.
   into_embedded_.zeros(e, embedded_.count());
   for (std::size_t d = 0; d < 2; ++d) propagate_backward(d, gradient);
-  pieces.input.front().backward(embedded_.count(), inputs_.data.data(), nullptr, into_embedded_.data.data(),
-                                nullptr, gradient.pieces_.input.front(), scratch_);
+  parts.input.front().backward(embedded_.count(), inputs_.data.data(), nullptr, into_embedded_.data.data(),
+                               nullptr, gradient.parts_.input.front(), scratch_);
 }
 
 }  // namespace emplace::policy

@@ -65,19 +65,19 @@ struct GraphNetworkOptions {
   }
 };
 
-/// The pieces of the network. Piece is a shape, packed weights or gradients.
-template <class Piece>
-struct GraphNetworkPieces {
+/// The parts of the network. Part is a shape, packed weights or gradients.
+template <class Part>
+struct GraphNetworkParts {
   struct Direction {
-    Piece message, update;  // f, g
+    Part message, update;  // f, g
   };
   struct Pool {
-    Piece each, all;  // l, h
+    Part each, all;  // l, h
   };
-  std::vector<Piece> input;           // One, or none if features are used directly.
+  std::vector<Part> input;            // One, or none if features are used directly.
   std::vector<Direction> directions;  // Top-down and bottom-up, or none.
   std::vector<Pool> pools;            // Ancestors, descendants, parallel; or one for all nodes.
-  std::vector<Piece> head;            // One element.
+  std::vector<Part> head;             // One element.
 };
 
 /// Shapes and names, independent of a graph. Thread: immutable after construction.
@@ -90,12 +90,12 @@ class GraphNetwork {
   const GraphNetworkOptions& options() const { return options_; }
   Eigen::Index features() const { return features_; }
   Eigen::Index devices() const { return devices_; }
-  const GraphNetworkPieces<Perceptron>& pieces() const { return pieces_; }
+  const GraphNetworkParts<Perceptron>& parts() const { return parts_; }
 
  private:
   GraphNetworkOptions options_;
   Eigen::Index features_, devices_;
-  GraphNetworkPieces<Perceptron> pieces_;
+  GraphNetworkParts<Perceptron> parts_;
 };
 
 /// The current weights, packed. Thread: immutable after construction. `network` must outlive it.
@@ -103,11 +103,11 @@ class PackedGraphNetwork {
  public:
   PackedGraphNetwork(const GraphNetwork& network, const ParameterStore& store);
   const GraphNetwork& network() const { return network_; }
-  const GraphNetworkPieces<PackedPerceptron>& pieces() const { return pieces_; }
+  const GraphNetworkParts<PackedPerceptron>& parts() const { return parts_; }
 
  private:
   const GraphNetwork& network_;
-  GraphNetworkPieces<PackedPerceptron> pieces_;
+  GraphNetworkParts<PackedPerceptron> parts_;
 };
 
 /// Gradient sums over traces. Thread: one at a time.
@@ -118,7 +118,7 @@ class GraphNetworkGradient {
 
  private:
   friend class GraphTrace;
-  GraphNetworkPieces<PackedPerceptron::Gradient> pieces_;
+  GraphNetworkParts<PackedPerceptron::Gradient> parts_;
 };
 
 /// Allowed devices of each node, as from allowed_group_devices(); empty: all.

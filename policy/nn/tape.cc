@@ -5,24 +5,24 @@
 namespace emplace::policy {
 
 Var Tape::record(Matrix value, std::function<void(const Matrix&)> backward) {
-  steps_.push_back({std::move(value), {}, std::move(backward)});
-  return Var{static_cast<std::uint32_t>(steps_.size() - 1)};
+  nodes_.push_back({std::move(value), {}, std::move(backward)});
+  return Var{static_cast<std::uint32_t>(nodes_.size() - 1)};
 }
 
 Matrix& Tape::gradient(Var v) {
-  Step& step = steps_[static_cast<std::size_t>(v)];
-  if (step.gradient.size() == 0) step.gradient = Matrix::Zero(step.value.rows(), step.value.cols());
-  return step.gradient;
+  Node& node = nodes_[static_cast<std::size_t>(v)];
+  if (node.gradient.size() == 0) node.gradient = Matrix::Zero(node.value.rows(), node.value.cols());
+  return node.gradient;
 }
 
 void Tape::backward() {
-  for (std::size_t i = steps_.size(); i-- > 0;) {
-    // A step without a gradient received none.
-    if (steps_[i].gradient.size() == 0 || !steps_[i].backward) continue;
-    const Matrix dy = std::move(steps_[i].gradient);
-    steps_[i].gradient = Matrix();
-    steps_[i].backward(dy);
-    steps_[i].gradient = dy;
+  for (std::size_t i = nodes_.size(); i-- > 0;) {
+    // A node without a gradient received none.
+    if (nodes_[i].gradient.size() == 0 || !nodes_[i].backward) continue;
+    const Matrix dy = std::move(nodes_[i].gradient);
+    nodes_[i].gradient = Matrix();
+    nodes_[i].backward(dy);
+    nodes_[i].gradient = dy;
   }
 }
 
@@ -50,7 +50,7 @@ Var Tape::relu(Var x) {
 
 Var Tape::tanh(Var x) {
   Matrix y = value(x).array().tanh();
-  const Var out{static_cast<std::uint32_t>(steps_.size())};
+  const Var out{static_cast<std::uint32_t>(nodes_.size())};
   return record(std::move(y), [this, x, out](const Matrix& dy) {
     gradient(x).array() += dy.array() * (1.0f - value(out).array().square());
   });

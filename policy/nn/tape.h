@@ -1,6 +1,6 @@
 #pragma once
 /// Reverse-mode automatic differentiation over matrices: values are computed when recorded, and gradients are
-/// propagated in reverse order. Columns are the batch. Fused layers record one step with a custom backward.
+/// propagated in reverse order. Columns are the batch. Fused layers record one node with a custom backward.
 
 #include <functional>
 #include <span>
@@ -27,25 +27,25 @@ class Tape {
   Var stack(Var above, Var below);  ///< Concatenates rows.
   Var lookup(Var table,
              std::span<const std::uint32_t> columns);  ///< Gathers columns: [rows, n] → [rows, |columns|]
-  /// Records a custom step; `backward(dy)` adds to the gradients of its inputs.
+  /// Records a custom operation; `backward(dy)` adds to the gradients of its inputs.
   Var record(Matrix value, std::function<void(const Matrix& dy)> backward);
 
-  const Matrix& value(Var v) const { return steps_[static_cast<std::size_t>(v)].value; }
+  const Matrix& value(Var v) const { return nodes_[static_cast<std::size_t>(v)].value; }
   /// False for constants, which need no gradient.
-  bool flows_into(Var v) const { return static_cast<bool>(steps_[static_cast<std::size_t>(v)].backward); }
-  Matrix& gradient(Var v);  ///< Same shape as the value; zero until a step adds to it.
+  bool flows_into(Var v) const { return static_cast<bool>(nodes_[static_cast<std::size_t>(v)].backward); }
+  Matrix& gradient(Var v);  ///< Same shape as the value; zero until a node adds to it.
   ParameterStore& store() { return store_; }
 
   /// Runs every backward function in reverse order of recording. @pre gradient(…) of the outputs is set.
   void backward();
 
  private:
-  struct Step {
+  struct Node {
     Matrix value, gradient;
     std::function<void(const Matrix&)> backward;
   };
   ParameterStore& store_;
-  std::vector<Step> steps_;
+  std::vector<Node> nodes_;
 };
 
 }  // namespace emplace::policy

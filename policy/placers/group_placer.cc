@@ -13,7 +13,7 @@ constexpr float kForbidden = -1e29f;  ///< Log p of a forbidden device is below 
 }  // namespace
 
 Result<Unit> check(const GroupPlacerOptions& options) {
-  for (const auto& checked : {check_ranges(options), check_ranges(options.objective),
+  for (const auto& checked : {check_ranges(options), check_ranges(options.loss),
                               in_range("start_probability", options.start_probability, 0, 0.999),
                               in_range("threads", options.threads, 1, 1024),
                               in_range("entropy_end", options.entropy_end, 0, 1e6)}) {
@@ -25,11 +25,7 @@ Result<Unit> check(const GroupPlacerOptions& options) {
 GroupPlacer::GroupPlacer(ParameterStore& store, const GroupPlacerOptions& options, Eigen::Index input_rows,
                          std::size_t groups, std::size_t devices,
                          std::span<const std::uint16_t> label_of_group, std::uint64_t seed)
-    : options_{options},
-      objective_{options.objective},
-      groups_{groups},
-      devices_{devices},
-      beta_{options.objective} {
+    : options_{options}, loss_{options.loss}, groups_{groups}, devices_{devices}, beta_{options.loss} {
   std::size_t labels = 0;
   for (std::size_t g = 0; g < groups; ++g) {
     label_of_group_.push_back(label_of_group.empty() ? static_cast<std::uint32_t>(g) : label_of_group[g]);
@@ -55,7 +51,7 @@ GroupPlacer::GroupPlacer(ParameterStore& store, const GroupPlacerOptions& option
     };
     start_.push_back({weight(".wh"), bias(".bh"), weight(".wc"), bias(".bc")});
   }
-  if (options.objective.kind == ObjectiveKind::kKlPenalised) beta_ = AdaptiveBeta{store, options.objective};
+  if (options.loss.kind == LossKind::kKlPenalised) beta_ = AdaptiveBeta{store, options.loss};
 }
 
 void GroupPlacer::start_at(ParameterStore& store, const Placement& placement,
@@ -90,12 +86,12 @@ Decoded GroupPlacer::place(Tape& tape, Var input, DecodeInput decode_input) cons
 
 Decisions GroupPlacer::decisions(const Tape& tape, const Decoded& decoded) const {
   Decisions decisions{decoded.devices, {}};
-  if (options_.objective.needs_behaviour()) decisions.log_q = behaviour_of(tape.value(decoded.log_p));
+  if (options_.loss.needs_behaviour()) decisions.log_q = behaviour_of(tape.value(decoded.log_p));
   return decisions;
 }
 
 DecisionShape GroupPlacer::decision_shape() const {
-  return {groups_, devices_, options_.objective.needs_behaviour()};
+  return {groups_, devices_, options_.loss.needs_behaviour()};
 }
 
 Result<std::vector<double>> GroupPlacer::log_probabilities(const Tape& tape, const Decoded& decoded) const {
@@ -112,13 +108,12 @@ Result<std::vector<double>> GroupPlacer::log_probabilities(const Tape& tape, con
 Decisions GroupPlacer::with_behaviour(std::vector<std::uint8_t> devices,
                                       std::span<const double> log_q) const {
   Decisions decisions{std::move(devices), {}};
-  if (options_.objective.needs_behaviour())
-    decisions.log_q = even_behaviour(decisions.devices, devices_, log_q);
+  if (options_.loss.needs_behaviour()) decisions.log_q = even_behaviour(decisions.devices, devices_, log_q);
   return decisions;
 }
 
-Result<LossParts> GroupPlacer::seed_objective(Tape& tape, const Decoded& decoded, const Decisions& chosen,
-                                              std::span<const float> advantages, float scale) const {
+Result<LossParts> GroupPlacer::seed_loss(Tape& tape, const Decoded& decoded, const Decisions& chosen,
+                                         std::span<const float> advantages, float scale) const {
   const Matrix& log_p = tape.value(decoded.log_p);
   for (Eigen::Index n = 0; n < log_p.cols(); ++n) {
     if (log_p(chosen.devices[static_cast<std::size_t>(n)], n) <= kForbidden)
@@ -134,8 +129,7 @@ Result<LossParts> GroupPlacer::seed_objective(Tape& tape, const Decoded& decoded
   seen.chosen = chosen.devices;
   seen.advantage = advantage;
   seen.behaviour = chosen.log_q;
-  return add_objective_gradient(objective_, beta_.value(tape.store()), seen, scale,
-                                tape.gradient(decoded.log_p));
+  return add_loss_gradient(loss_, beta_.value(tape.store()), seen, scale, tape.gradient(decoded.log_p));
 }
 
 LossParts GroupPlacer::seed_imitation(Tape& tape, const Decoded& decoded) const {
@@ -177,11 +171,11 @@ Result<std::vector<std::uint8_t>> GroupPlacer::devices_of(
   return devices;
 }
 
-void GroupPlacer::begin_update(std::uint64_t update) {
+void GroupPlacer::start_update(std::uint64_t update) {
   if (options_.entropy_over == 0) return;
   const double done = std::min(1.0, static_cast<double>(update) / static_cast<double>(options_.entropy_over));
-  objective_.entropy = static_cast<float>((1 - done) * static_cast<double>(options_.objective.entropy) +
-                                          done * static_cast<double>(options_.entropy_end));
+  loss_.entropy = static_cast<float>((1 - done) * static_cast<double>(options_.loss.entropy) +
+                                     done * static_cast<double>(options_.entropy_end));
 }
 
 void GroupPlacer::end_update(ParameterStore& store, const LossParts& parts) const {

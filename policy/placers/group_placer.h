@@ -1,6 +1,6 @@
 #pragma once
 /// Shared by all placers of groups: the network that chooses a device per group with its table of device
-/// logits, the objective, and the conversion between groups and ops.
+/// logits, the loss, and the conversion between groups and ops.
 
 #include <cstdint>
 #include <span>
@@ -10,10 +10,10 @@
 #include "base/settings.h"
 #include "placement/placement.h"
 #include "policy/decisions.h"
+#include "policy/loss/adaptive_beta.h"
+#include "policy/loss/loss.h"
 #include "policy/nn/attention_decoder.h"
 #include "policy/nn/encoder.h"
-#include "policy/objective/adaptive_beta.h"
-#include "policy/objective/objective.h"
 
 namespace emplace::policy {
 
@@ -33,8 +33,8 @@ struct GroupPlacerOptions {
   /// Initial probability in the table of each group's device in the start placement; 0: the table starts at
   /// 0.
   float start_probability = 0;
-  ObjectiveOptions objective;
-  float entropy_end = 0;  ///< Final weight of the entropy bonus; the initial one is objective.entropy.
+  LossOptions loss;
+  float entropy_end = 0;           ///< Final weight of the entropy bonus; the initial one is loss.entropy.
   std::uint64_t entropy_over = 0;  ///< Updates over which the weight changes linearly; 0: constant.
   std::size_t threads = 1;  ///< Number of threads for the samples of one decoding; results are bit-identical.
 
@@ -82,7 +82,7 @@ class GroupPlacer {
   /// Encodes `input` [input_rows, groups] once and decodes all samples over it.
   Decoded place(Tape& tape, Var input, DecodeInput decode_input) const;
 
-  /// Returns the choices of `decoded`, with log q if the objective needs it.
+  /// Returns the choices of `decoded`, with log q if the loss needs it.
   Decisions decisions(const Tape& tape, const Decoded& decoded) const;
   DecisionShape decision_shape() const;
 
@@ -93,10 +93,10 @@ class GroupPlacer {
   /// exp(log_q[i]).
   Decisions with_behaviour(std::vector<std::uint8_t> devices, std::span<const double> log_q) const;
 
-  /// Sets the gradient of decoded.log_p to `scale` times that of the objective, for the choices `chosen` and
+  /// Sets the gradient of decoded.log_p to `scale` times that of the loss, for the choices `chosen` and
   /// their `advantages` [placements]. Errors (kInvalid): a chosen device is forbidden.
-  Result<LossParts> seed_objective(Tape& tape, const Decoded& decoded, const Decisions& chosen,
-                                   std::span<const float> advantages, float scale) const;
+  Result<LossParts> seed_loss(Tape& tape, const Decoded& decoded, const Decisions& chosen,
+                              std::span<const float> advantages, float scale) const;
   /// Sets the gradient of decoded.log_p to that of -log p per choice of the given devices. One placement.
   LossParts seed_imitation(Tape& tape, const Decoded& decoded) const;
   /// [groups] Majority device of each group in `placement` [ops], among the `allowed` ones. Errors
@@ -106,7 +106,7 @@ class GroupPlacer {
                                                const std::vector<std::vector<bool>>& allowed) const;
 
   /// Sets the entropy weight for an update; `update` is the number of updates so far.
-  void begin_update(std::uint64_t update);
+  void start_update(std::uint64_t update);
   /// Adapts β to the divergence of the update's last gradient.   [SPO-BETA]
   void end_update(ParameterStore& store, const LossParts& parts) const;
 
@@ -115,7 +115,7 @@ class GroupPlacer {
     ParameterId w_h, b_h, w_c, b_c;
   };
   GroupPlacerOptions options_;
-  ObjectiveOptions objective_;  // Current objective; its entropy weight follows the schedule.
+  LossOptions loss_;  // Current loss; its entropy weight follows the schedule.
   std::size_t groups_, devices_;
   std::vector<std::uint32_t> label_of_group_;
   DecoderOptions decoder_options_;
@@ -123,7 +123,7 @@ class GroupPlacer {
   DecoderParameters decoder_;
   ParameterId table_{};
   std::vector<StartLayer> start_;  // [layers] Empty: the decoder starts at zero.
-  AdaptiveBeta beta_;              // A parameter only if the objective has a KL penalty.
+  AdaptiveBeta beta_;              // A parameter only if the loss has a KL penalty.
 };
 
 /// Converts devices by group [k, groups] to placements, with constraints applied.

@@ -21,7 +21,7 @@ GroupPlacerOptions placer_options(const HierarchicalOptions& options) {
   placer.sees_group = options.sees_group;
   placer.table_scale = options.table_scale;
   placer.start_probability = options.start_probability;
-  placer.objective = options.objective;
+  placer.loss = options.loss;
   placer.entropy_end = options.entropy_end;
   placer.entropy_over = options.entropy_over;
   placer.threads = options.threads;
@@ -32,7 +32,7 @@ GroupPlacerOptions placer_options(const HierarchicalOptions& options) {
 
 Result<std::unique_ptr<HierarchicalPlanner>> HierarchicalPlanner::make(
     const OpGraph& graph, const DeviceSet& devices, const Constraints& constraints,
-    HierarchicalOptions options, HierarchicalStart start, std::uint64_t seed) {
+    HierarchicalOptions options, HierarchicalInitial start, std::uint64_t seed) {
   for (const auto& checked :
        {check_ranges(options), in_range("groups", options.groups, 1, kMaxGroups),
         in_range("placements", options.placements, 1, kMaxPlacements), check(placer_options(options))}) {
@@ -56,7 +56,7 @@ Result<std::unique_ptr<HierarchicalPlanner>> HierarchicalPlanner::make(
 
 HierarchicalPlanner::HierarchicalPlanner(const OpGraph& graph, const DeviceSet& devices,
                                          const Constraints& constraints, HierarchicalOptions options,
-                                         HierarchicalStart start, std::uint64_t seed)
+                                         HierarchicalInitial start, std::uint64_t seed)
     : graph_{graph},
       devices_{devices},
       constraints_{constraints},
@@ -155,7 +155,7 @@ Result<LossParts> HierarchicalPlanner::accumulate_gradient(std::span<const Score
     input.samples = static_cast<Eigen::Index>(samples);
     input.chosen = &choice->placed.devices;
     const Decoded decoded = place_groups(tape, choice->group_of_op, input);
-    const auto placed = placer_.seed_objective(tape, decoded, choice->placed, episode.advantages, each);
+    const auto placed = placer_.seed_loss(tape, decoded, choice->placed, episode.advantages, each);
     if (!placed) return placed.error();
     tape.backward();  // Eq. 6
     const auto share = static_cast<double>(each);

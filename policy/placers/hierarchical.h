@@ -32,9 +32,9 @@ struct HierarchicalOptions {
   float temperature = 10;   ///< Temperature T of the Placer's logits.
   float noise = 0.1f;       ///< Standard deviation of the normal noise on the logits of both networks.
   std::uint64_t noise_updates = 500;  ///< Number of updates with noise.
-  float entropy_end = 0;  ///< Final weight of the entropy bonus; the initial one is objective.entropy.
-  std::uint64_t entropy_over = 0;  ///< Updates over which the weight changes linearly; 0: constant.
-  ObjectiveOptions objective;      ///< Objective of the Placer; the Grouper always uses REINFORCE.
+  float entropy_end = 0;              ///< Final weight of the entropy bonus; the initial one is loss.entropy.
+  std::uint64_t entropy_over = 0;     ///< Updates over which the weight changes linearly; 0: constant.
+  LossOptions loss;                   ///< Loss of the Placer; the Grouper always uses REINFORCE.
   OpFeatureOptions features;
 
   // Departures from the paper, off by default.
@@ -79,7 +79,7 @@ struct HierarchicalOptions {
 };
 
 /// Optional starting point of the planner for a graph.
-struct HierarchicalStart {
+struct HierarchicalInitial {
   std::vector<std::uint16_t> group_of_op;  ///< [ops] Initial grouping of the Grouper; empty: none.
   /// [groups] Groups with the same label share a row of the table; empty: no sharing.
   std::vector<std::uint16_t> label_of_group;
@@ -93,7 +93,7 @@ class HierarchicalPlanner final : public Placer, public OffPolicy {
   static Result<std::unique_ptr<HierarchicalPlanner>> make(const OpGraph& graph, const DeviceSet& devices,
                                                            const Constraints& constraints,
                                                            HierarchicalOptions options,
-                                                           HierarchicalStart start, std::uint64_t seed);
+                                                           HierarchicalInitial start, std::uint64_t seed);
 
   const OffPolicy* off_policy() const override { return this; }
   std::size_t placements_per_episode() const override { return options_.placements; }
@@ -101,7 +101,7 @@ class HierarchicalPlanner final : public Placer, public OffPolicy {
   Result<std::vector<Placement>> expand(const Actions& actions) const override;
   Placement greedy() const override;
   Result<LossParts> accumulate_gradient(std::span<const ScoredEpisode> episodes) override;
-  void begin_update(std::uint64_t update) override { placer_.begin_update(update); }
+  void start_update(std::uint64_t update) override { placer_.start_update(update); }
   void end_update(const LossParts& parts) override { placer_.end_update(store_, parts); }
   /// Log-probability of the devices given the episode's grouping; the probability over all groupings is
   /// unknown.
@@ -122,7 +122,7 @@ class HierarchicalPlanner final : public Placer, public OffPolicy {
 
  private:
   HierarchicalPlanner(const OpGraph& graph, const DeviceSet& devices, const Constraints& constraints,
-                      HierarchicalOptions options, HierarchicalStart start, std::uint64_t seed);
+                      HierarchicalOptions options, HierarchicalInitial start, std::uint64_t seed);
   GrouperUnits grouper_units() const;
   Decoded place_groups(Tape& tape, std::span<const std::uint16_t> group_of_op, DecodeInput input) const;
   std::vector<std::uint16_t> spread(const std::vector<std::uint16_t>& group_of_unit) const;
@@ -131,7 +131,7 @@ class HierarchicalPlanner final : public Placer, public OffPolicy {
   const DeviceSet& devices_;
   const Constraints& constraints_;
   const HierarchicalOptions options_;
-  const HierarchicalStart start_;
+  const HierarchicalInitial start_;
   const std::uint64_t seed_;
   const OpFeatures features_;
   mutable ParameterStore store_;   // A tape adds gradients to it; sampling runs no backward pass.

@@ -16,9 +16,9 @@ namespace {
 constexpr std::size_t kDrawnTogether = 64, kLearnedTogether = 256;
 
 /// Returns β as a parameter only if it adapts, so that stores without a target keep their layout.
-AdaptiveBeta beta_of(ParameterStore& store, const ObjectiveOptions& objective) {
-  const bool moves = objective.kind == ObjectiveKind::kKlPenalised && objective.kl_target > 0;
-  return moves ? AdaptiveBeta{store, objective} : AdaptiveBeta{objective};
+AdaptiveBeta beta_of(ParameterStore& store, const LossOptions& loss) {
+  const bool moves = loss.kind == LossKind::kKlPenalised && loss.kl_target > 0;
+  return moves ? AdaptiveBeta{store, loss} : AdaptiveBeta{loss};
 }
 
 std::size_t likeliest(std::span<const float> log_p) {
@@ -116,7 +116,7 @@ PlacetoPlacer::TracePool::Loan PlacetoPlacer::TracePool::borrow() {
 
 Result<std::unique_ptr<PlacetoPlacer>> PlacetoPlacer::make(std::vector<PlacetoGraph> graphs,
                                                            PlacetoOptions options, std::uint64_t seed) {
-  for (const auto& checked : {check_ranges(options), check_ranges(options.objective),
+  for (const auto& checked : {check_ranges(options), check_ranges(options.loss),
                               in_range("entropy_end", options.entropy_end, 0, 1e6)}) {
     if (!checked) return checked.error();
   }
@@ -145,8 +145,8 @@ PlacetoPlacer::PlacetoPlacer(std::vector<Task> tasks, PlacetoOptions options, st
                static_cast<Eigen::Index>(num_devices()),
                options_.network,
                seed},
-      beta_{beta_of(store_, options_.objective)},
-      entropy_{options_.objective.entropy} {}
+      beta_{beta_of(store_, options_.loss)},
+      entropy_{options_.loss.entropy} {}
 
 std::size_t PlacetoPlacer::placements_per_episode() const {
   std::size_t most = 0;
@@ -162,7 +162,7 @@ Actions PlacetoPlacer::sample_from(std::span<const Placement> best, std::uint64_
   Rng rng{seed_, Purpose::kPlacing, episode};
   const bool known = starts_at_best() && choice.graph < best.size() && !best[choice.graph].empty();
   choice.start = known ? task.start_at(best[choice.graph]) : task.start;
-  if (options_.start == EpisodeStart::kRandom) {
+  if (options_.start == InitialPlacement::kRandom) {
     for (std::size_t node = 0; node < choice.start.size(); ++node) {
       do choice.start[node] = static_cast<std::uint8_t>(rng.below(static_cast<std::uint32_t>(num_devices())));
       while (!task.may_use(node, choice.start[node]));
@@ -180,7 +180,7 @@ Actions PlacetoPlacer::sample_from(std::span<const Placement> best, std::uint64_
   Walk walk{weights, task, choice.start, kDrawnTogether, *trace};
   for (const std::uint16_t node : choice.node) {
     const std::span<const float> log_p = walk.visit(node);
-    if (options_.objective.needs_behaviour())
+    if (options_.loss.needs_behaviour())
       choice.decisions.log_q.insert(choice.decisions.log_q.end(), log_p.begin(), log_p.end());
     const std::size_t device = draw(log_p, rng.uniform());
     choice.decisions.devices.push_back(static_cast<std::uint8_t>(device));
@@ -229,9 +229,8 @@ Result<std::vector<Placement>> PlacetoPlacer::expand(const Actions& actions) con
   return placements;
 }
 
-void PlacetoPlacer::learn(const Choice& choice, std::span<const float> advantages,
-                          const ObjectiveOptions& objective, float scale, Learning& learning,
-                          LossParts& parts) const {
+void PlacetoPlacer::learn(const Choice& choice, std::span<const float> advantages, const LossOptions& loss,
+                          float scale, Learning& learning, LossParts& parts) const {
   const Task& task = tasks_[choice.graph];
   const std::size_t steps = choice.node.size();
   const auto devices = static_cast<Eigen::Index>(num_devices());
@@ -257,7 +256,7 @@ void PlacetoPlacer::learn(const Choice& choice, std::span<const float> advantage
   seen.advantage = advantages;
   seen.behaviour = choice.decisions.log_q;
   Matrix seed = Matrix::Zero(log_p.rows(), log_p.cols());
-  const LossParts part = add_objective_gradient(objective, beta_.value(store_), seen, scale, seed);
+  const LossParts part = add_loss_gradient(loss, beta_.value(store_), seen, scale, seed);
   parts.log_probability += static_cast<double>(scale) * part.log_probability;
   parts.entropy += static_cast<double>(scale) * part.entropy;
   parts.divergence += static_cast<double>(scale) * part.divergence;
@@ -281,12 +280,12 @@ Result<LossParts> PlacetoPlacer::accumulate_gradient(std::span<const ScoredEpiso
       return invalid("episode", "numbers of placements and advantages differ");
     choices.push_back(*std::move(choice));
   }
-  ObjectiveOptions objective = options_.objective;
-  objective.entropy = entropy_;
+  LossOptions loss = options_.loss;
+  loss.entropy = entropy_;
   LossParts parts;
   Learning learning{*this};
   for (std::size_t e = 0; e < choices.size(); ++e)
-    learn(choices[e], episodes[e].advantages, objective, 1.0f / static_cast<float>(choices.size()), learning,
+    learn(choices[e], episodes[e].advantages, loss, 1.0f / static_cast<float>(choices.size()), learning,
           parts);
   learning.gradient.add_to(store_);
   return parts;
@@ -311,16 +310,16 @@ Result<LossParts> PlacetoPlacer::accumulate_imitation(const Placement& placement
   const std::vector<float> advantages(choice.node.size(), -1.0f / static_cast<float>(choice.node.size()));
   LossParts parts;
   Learning learning{*this};
-  learn(choice, advantages, ObjectiveOptions{}, 1, learning, parts);
+  learn(choice, advantages, LossOptions{}, 1, learning, parts);
   learning.gradient.add_to(store_);
   return parts;
 }
 
-void PlacetoPlacer::begin_update(std::uint64_t update) {
+void PlacetoPlacer::start_update(std::uint64_t update) {
   if (options_.entropy_over == 0) return;
   const double part = std::min(1.0, static_cast<double>(update) / static_cast<double>(options_.entropy_over));
-  entropy_ = static_cast<float>(std::lerp(static_cast<double>(options_.objective.entropy),
-                                          static_cast<double>(options_.entropy_end), part));
+  entropy_ = static_cast<float>(
+      std::lerp(static_cast<double>(options_.loss.entropy), static_cast<double>(options_.entropy_end), part));
 }
 
 void PlacetoPlacer::end_update(const LossParts& parts) { beta_.follow(store_, parts.divergence); }
@@ -374,7 +373,7 @@ Result<Actions> PlacetoPlacer::actions_of(std::size_t graph, std::span<const Pla
   choice.node.assign(task.nodes.order().begin(), task.nodes.order().end());
   if (options_.traversal == Traversal::kReversed) std::reverse(choice.node.begin(), choice.node.end());
   for (const std::uint16_t node : choice.node) choice.decisions.devices.push_back((*by_group)[node]);
-  if (options_.objective.needs_behaviour())
+  if (options_.loss.needs_behaviour())
     choice.decisions.log_q = even_behaviour(choice.decisions.devices, num_devices(), log_q);
   return encode_actions(choice);
 }
@@ -411,7 +410,7 @@ Result<PlacetoPlacer::Choice> PlacetoPlacer::decode_actions(const Actions& actio
   std::memcpy(choice.node.data(), actions.bytes.data() + sizeof sizes + groups, 2 * steps);
   auto decisions = read_decisions(
       std::span{actions.bytes}.subspan(head),
-      {.stages = steps, .devices = num_devices(), .behaviour = options_.objective.needs_behaviour()});
+      {.stages = steps, .devices = num_devices(), .behaviour = options_.loss.needs_behaviour()});
   if (!decisions) return decisions.error();
   choice.decisions = *std::move(decisions);
   if (choice.decisions.devices.size() != steps) return foreign("more than one episode");

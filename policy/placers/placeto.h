@@ -20,9 +20,9 @@
 #include "placement/placement.h"
 #include "policy/decisions.h"
 #include "policy/group_graph.h"
+#include "policy/loss/adaptive_beta.h"
+#include "policy/loss/loss.h"
 #include "policy/nn/graph_network.h"
-#include "policy/objective/adaptive_beta.h"
-#include "policy/objective/objective.h"
 #include "policy/placer.h"
 
 namespace emplace::policy {
@@ -40,26 +40,26 @@ constexpr auto enum_words(Traversal) {
 }
 
 /// Starting point of an episode.
-enum class EpisodeStart : std::uint8_t {
+enum class InitialPlacement : std::uint8_t {
   kSingle,  ///< Every group on its fastest allowed device: least total time of all ops, lowest index first.
   kRandom,  ///< Every group on a random allowed device, drawn per episode.
   kGiven,   ///< PlacetoGraph::start.
   kBest,    ///< The best placement passed to sample_from(); else PlacetoGraph::start, else kSingle.
 };
 /// kGiven has no word: it follows from a given placement, not from a configuration.
-constexpr auto enum_words(EpisodeStart) {
-  return EnumWords{"episode start", std::array{EnumWord{EpisodeStart::kSingle, "single"},
-                                               EnumWord{EpisodeStart::kRandom, "random"},
-                                               EnumWord{EpisodeStart::kBest, "best"}}};
+constexpr auto enum_words(InitialPlacement) {
+  return EnumWords{"episode start", std::array{EnumWord{InitialPlacement::kSingle, "single"},
+                                               EnumWord{InitialPlacement::kRandom, "random"},
+                                               EnumWord{InitialPlacement::kBest, "best"}}};
 }
 
 struct PlacetoOptions {
   GraphNetworkOptions network;
   std::size_t rounds_per_episode = 1;  ///< Number n of visits per group.
   Traversal traversal = Traversal::kTopological;
-  EpisodeStart start = EpisodeStart::kSingle;
-  ObjectiveOptions objective;
-  float entropy_end = 0;  ///< Final weight of the entropy bonus; the initial one is objective.entropy.
+  InitialPlacement start = InitialPlacement::kSingle;
+  LossOptions loss;
+  float entropy_end = 0;           ///< Final weight of the entropy bonus; the initial one is loss.entropy.
   std::uint64_t entropy_over = 0;  ///< Updates over which the weight changes linearly; 0: constant.
 
   /// The settings specific to Placeto; registry.h lists the shared ones.
@@ -100,7 +100,7 @@ class PlacetoPlacer final : public Placer, public OffPolicy, public Imitating {
   Actions sample(std::uint64_t episode, std::uint64_t update) const override {
     return sample_from({}, episode, update);
   }
-  bool starts_at_best() const override { return options_.start == EpisodeStart::kBest; }
+  bool starts_at_best() const override { return options_.start == InitialPlacement::kBest; }
   Actions sample_from(std::span<const Placement> best, std::uint64_t episode,
                       std::uint64_t update) const override;
   /// One placement per step, in order.
@@ -113,7 +113,7 @@ class PlacetoPlacer final : public Placer, public OffPolicy, public Imitating {
   Result<LossParts> accumulate_gradient(std::span<const ScoredEpisode> episodes) override;
   /// Learns an episode of the first graph that moves every group to its majority device in `placement`.
   Result<LossParts> accumulate_imitation(const Placement& placement) override;
-  void begin_update(std::uint64_t update) override;
+  void start_update(std::uint64_t update) override;
   void end_update(const LossParts& parts) override;
   std::size_t graph_of(const Actions& actions) const override;
   /// One number: the log-probability of all steps given the start.
@@ -133,7 +133,7 @@ class PlacetoPlacer final : public Placer, public OffPolicy, public Imitating {
     Decisions decisions;              ///< Devices chosen: one placement with a stage per step.
   };
   /// Errors (kInvalid): actions of another policy: wrong sizes, numbers out of range, a round that misses a
-  /// group, a forbidden device, or log q missing although the objective needs it.
+  /// group, a forbidden device, or log q missing although the loss needs it.
   Result<Choice> decode_actions(const Actions& actions) const;
   static Actions encode_actions(const Choice& choice);
   /// [devices, steps] Current log-probabilities along an episode. @pre `choice` is from decode_actions().
@@ -182,8 +182,8 @@ class PlacetoPlacer final : public Placer, public OffPolicy, public Imitating {
   static Result<Task> make_task(PlacetoGraph view, const PlacetoOptions& options);
   std::size_t num_devices() const { return tasks_.front().view.devices->size(); }
   /// Adds `scale` times the gradient of an episode's loss; `parts` are scaled likewise.
-  void learn(const Choice& choice, std::span<const float> advantages, const ObjectiveOptions& objective,
-             float scale, Learning& learning, LossParts& parts) const;
+  void learn(const Choice& choice, std::span<const float> advantages, const LossOptions& loss, float scale,
+             Learning& learning, LossParts& parts) const;
 
   const std::vector<Task> tasks_;
   const PlacetoOptions options_;

@@ -87,8 +87,8 @@ Result<PlacetoPlacer::Task> PlacetoPlacer::make_task(PlacetoGraph view, const Pl
                          [&](std::uint8_t device) { return task.may_use(node, device); });
   };
   for (std::size_t node = 0; node < groups; ++node) task.start.push_back(first_allowed(node));
-  const bool given =
-      options.start == EpisodeStart::kGiven || (options.start == EpisodeStart::kBest && !view.start.empty());
+  const bool given = options.start == InitialPlacement::kGiven ||
+                     (options.start == InitialPlacement::kBest && !view.start.empty());
   if (given) {
     const auto checked = view.constraints->check(*view.graph, *view.devices, view.start);
     if (!checked) return checked.error();

@@ -26,9 +26,9 @@ Options with_shared(Options own, const PolicyOptions& all) {
   if constexpr (requires { own.placements; }) own.placements = all.placements;
   if constexpr (requires { own.noise; }) own.noise = all.noise;
   if constexpr (requires { own.noise_updates; }) own.noise_updates = all.noise_updates;
-  if constexpr (requires { own.objective; }) own.objective = all.objective;
-  if constexpr (requires { own.entropy; }) own.entropy = all.objective.entropy;
-  if constexpr (requires { own.max_weight; }) own.max_weight = all.objective.max_weight;
+  if constexpr (requires { own.loss; }) own.loss = all.loss;
+  if constexpr (requires { own.entropy; }) own.entropy = all.loss.entropy;
+  if constexpr (requires { own.max_weight; }) own.max_weight = all.loss.max_weight;
   if constexpr (requires { own.entropy_end; }) own.entropy_end = all.entropy_end;
   if constexpr (requires { own.entropy_over; }) own.entropy_over = all.entropy_over;
   if constexpr (requires { own.threads; }) own.threads = all.threads;
@@ -61,7 +61,7 @@ Made make_hierarchical(const PolicyOptions& options, Graphs graphs, std::uint64_
   PlacedGraph& one = graphs.front();
   HierarchicalOptions o = with_shared(options.hierarchical, options);
   o.start_probability = start_probability(options, one);
-  HierarchicalStart start;
+  HierarchicalInitial start;
   if (o.start_at_scopes || !one.start.empty()) {
     const Grouping grouping = one.grouping();
     start.group_of_op.assign(grouping.group_of_op.begin(), grouping.group_of_op.end());
@@ -84,7 +84,7 @@ Made make_sequence(SequenceOptions method, const PolicyOptions& options, Graphs 
   o.network = with_shared(o.network, options);
   o.network.start_probability = start_probability(options, one);
   const Grouping grouping = one.grouping();
-  SequenceStart start{labels_of(options, grouping, grouping.num_groups), {}};
+  SequenceInitial start{labels_of(options, grouping, grouping.num_groups), {}};
   if (!imitates(options)) start.placement = std::move(one.start);
   return as_placer(
       SequencePlacer::make(*one.graph, *one.devices, *one.constraints, grouping, o, std::move(start), seed));
@@ -110,7 +110,7 @@ Made make_placeto_by(Aggregator aggregator, const PolicyOptions& options, Graphs
   o.network.aggregator = aggregator;
   o.start = options.initial;
   // With a baseline, every episode starts there, or at the best placement so far.
-  if (!graphs.front().start.empty() && o.start != EpisodeStart::kBest) o.start = EpisodeStart::kGiven;
+  if (!graphs.front().start.empty() && o.start != InitialPlacement::kBest) o.start = InitialPlacement::kGiven;
   std::vector<PlacetoGraph> views;
   for (PlacedGraph& one : graphs)
     views.push_back({one.graph, one.devices, one.constraints, one.grouping(), {}, {}, std::move(one.start)});
@@ -128,7 +128,7 @@ Made make_simple_partitioner(const PolicyOptions& options, Graphs graphs, std::u
 
 Made make_sweep(const PolicyOptions& options, Graphs graphs, std::uint64_t seed) {
   SweepOptions o = with_shared(options.sweep, options);
-  o.improves = options.initial == EpisodeStart::kBest;
+  o.improves = options.initial == InitialPlacement::kBest;
   std::vector<SweepGraph> views;
   for (PlacedGraph& one : graphs) {
     const Grouping grouping = one.grouping();

@@ -13,7 +13,7 @@
 #include "graph/grouping.h"
 #include "placement/placement.h"
 #include "policy/features.h"
-#include "policy/objective/objective.h"
+#include "policy/loss/loss.h"
 #include "policy/placer.h"
 #include "policy/placers/hierarchical.h"
 #include "policy/placers/placeto.h"
@@ -40,9 +40,9 @@ struct PolicyOptions {
   std::size_t placements = 4;
   float noise = 0.1f;
   std::uint64_t noise_updates = 500;
-  EpisodeStart initial = EpisodeStart::kSingle;
+  InitialPlacement initial = InitialPlacement::kSingle;
   double start_probability = 0.85;
-  ObjectiveOptions objective;
+  LossOptions loss;
   float entropy_end = 0;
   std::uint64_t entropy_over = 0;
   std::size_t threads = 1;
@@ -68,12 +68,13 @@ struct PolicyOptions {
     settings.add(
         "initial", initial,
         "Placement at which an episode starts: all on the fastest device, random, or the best placement "
-        "so far (for placeto; sweep uses best only). In a run from the best baseline, single and random mean "
-        "that baseline.");
+        "so far (for placeto; sweep uses best only). In a run from the best heuristic, single and random "
+        "mean "
+        "that heuristic.");
     settings.add(
         "start_probability", start_probability,
-        "Initial probability per group of the baseline's device, for a policy that starts at a baseline.");
-    objective.list(settings);
+        "Initial probability per group of the starting device, for a policy that starts at a placement.");
+    loss.list(settings);
     settings.add("entropy_end", entropy_end, "Final weight of the entropy bonus.");
     settings.add("entropy_over", entropy_over,
                  "Updates over which the weight of the entropy bonus changes linearly to entropy_end; 0: "

@@ -15,7 +15,7 @@ std::vector<std::uint16_t> narrow(const std::vector<std::uint32_t>& group_of_op)
   return narrowed;
 }
 
-std::vector<std::uint32_t> labels(const SequenceStart& start, std::size_t groups) {
+std::vector<std::uint32_t> labels(const SequenceInitial& start, std::size_t groups) {
   std::vector<std::uint32_t> label_of_group;
   for (std::size_t g = 0; g < groups; ++g) {
     label_of_group.push_back(start.label_of_group.empty() ? static_cast<std::uint32_t>(g)
@@ -61,8 +61,8 @@ SequenceOptions spotlight_options() {
   SequenceOptions options = colocrl_options();
   options.network.layers = 2;
   options.network.uniform_start = true;
-  options.network.objective.kind = ObjectiveKind::kKlPenalised;
-  options.network.objective.beta = 1;
+  options.network.loss.kind = LossKind::kKlPenalised;
+  options.network.loss.beta = 1;
   options.input = GroupInput::kNames;
   options.placements = 5;
   return options;
@@ -78,7 +78,7 @@ SequenceOptions random_grouping_options() {
 Result<std::unique_ptr<SequencePlacer>> SequencePlacer::make(const OpGraph& graph, const DeviceSet& devices,
                                                              const Constraints& constraints,
                                                              const Grouping& grouping,
-                                                             SequenceOptions options, SequenceStart start,
+                                                             SequenceOptions options, SequenceInitial start,
                                                              std::uint64_t seed) {
   for (const auto& checked : {check_ranges(options), in_range("groups", grouping.num_groups, 1, kMaxGroups),
                               in_range("placements", options.placements, 1, kMaxPlacements),
@@ -100,8 +100,8 @@ Result<std::unique_ptr<SequencePlacer>> SequencePlacer::make(const OpGraph& grap
 }
 
 SequencePlacer::SequencePlacer(const OpGraph& graph, const DeviceSet& devices, const Constraints& constraints,
-                               const Grouping& grouping, SequenceOptions options, const SequenceStart& start,
-                               std::uint64_t seed)
+                               const Grouping& grouping, SequenceOptions options,
+                               const SequenceInitial& start, std::uint64_t seed)
     : graph_{graph},
       devices_{devices},
       constraints_{constraints},
@@ -183,7 +183,7 @@ Result<LossParts> SequencePlacer::accumulate_gradient(std::span<const ScoredEpis
   input.samples = static_cast<Eigen::Index>(advantages.size());
   input.chosen = &all.devices;
   const Decoded decoded = place(tape, input);
-  auto parts = placer_.seed_objective(tape, decoded, all, advantages, 1);
+  auto parts = placer_.seed_loss(tape, decoded, all, advantages, 1);
   if (!parts) return parts.error();
   tape.backward();
   return parts;

@@ -1,7 +1,7 @@
 #pragma once
 /// Places the groups of a given grouping by an attentional sequence-to-sequence network: ColocRL, Spotlight,
 /// and the Hierarchical Planner's ablation with random groups.
-///   J = E_{d ~ π(·; groups)} R(d);   the objective of each paper over the choices d_1 … d_T
+///   J = E_{d ~ π(·; groups)} R(d);   the loss of each paper over the choices d_1 … d_T
 ///   Paper: ColocRL 2017, section 3.2 [COL-SEQ]; Spotlight 2018, section 5.1 [SPO-SEQ]; Hierarchical 2018,
 ///   section 3.3
 
@@ -58,7 +58,7 @@ SequenceOptions spotlight_options();
 SequenceOptions random_grouping_options();
 
 /// Optional starting point of the placer.
-struct SequenceStart {
+struct SequenceInitial {
   /// [groups] Groups with the same label share a row of the table, and with kNames an embedding; empty: no
   /// sharing.
   std::vector<std::uint16_t> label_of_group;
@@ -73,7 +73,7 @@ class SequencePlacer final : public Placer, public OffPolicy, public Imitating {
   static Result<std::unique_ptr<SequencePlacer>> make(const OpGraph& graph, const DeviceSet& devices,
                                                       const Constraints& constraints,
                                                       const Grouping& grouping, SequenceOptions options,
-                                                      SequenceStart start, std::uint64_t seed);
+                                                      SequenceInitial start, std::uint64_t seed);
 
   const OffPolicy* off_policy() const override { return this; }
   Imitating* imitating() override { return this; }
@@ -82,7 +82,7 @@ class SequencePlacer final : public Placer, public OffPolicy, public Imitating {
   Result<std::vector<Placement>> expand(const Actions& actions) const override;
   Placement greedy() const override;
   Result<LossParts> accumulate_imitation(const Placement& placement) override;
-  void begin_update(std::uint64_t update) override { placer_.begin_update(update); }
+  void start_update(std::uint64_t update) override { placer_.start_update(update); }
   /// Decodes the placements of all episodes together over one encoding; the mean is over placements.
   Result<LossParts> accumulate_gradient(std::span<const ScoredEpisode> episodes) override;
   void end_update(const LossParts& parts) override { placer_.end_update(store_, parts); }
@@ -101,7 +101,7 @@ class SequencePlacer final : public Placer, public OffPolicy, public Imitating {
 
  private:
   SequencePlacer(const OpGraph& graph, const DeviceSet& devices, const Constraints& constraints,
-                 const Grouping& grouping, SequenceOptions options, const SequenceStart& start,
+                 const Grouping& grouping, SequenceOptions options, const SequenceInitial& start,
                  std::uint64_t seed);
   Decoded place(Tape& tape, DecodeInput input) const;
   Var group_input(Tape& tape) const;  // [input rows, groups]

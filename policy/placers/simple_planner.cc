@@ -145,7 +145,7 @@ Result<LossParts> SimplePlanner::accumulate_imitation(const Placement& placement
   return parts;
 }
 
-void SimplePlanner::begin_update(std::uint64_t update) {
+void SimplePlanner::start_update(std::uint64_t update) {
   if (options_.entropy_over == 0) return;
   const double done = std::min(1.0, static_cast<double>(update) / static_cast<double>(options_.entropy_over));
   entropy_ = static_cast<float>((1 - done) * static_cast<double>(options_.entropy) +

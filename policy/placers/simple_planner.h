@@ -27,7 +27,7 @@ struct SimplePlannerOptions {
   float entropy_end = 0;              ///< Final weight of the entropy bonus.
   std::uint64_t entropy_over = 0;     ///< Updates over which the weight changes linearly; 0: constant.
   /// Cap of the importance weight π/q of a placement; 0: no weights (see
-  /// ObjectiveOptions::max_weight).   [IS-1]
+  /// LossOptions::max_weight).   [IS-1]
   float max_weight = 0;
   OpFeatureOptions features;
   float start_logit = 0;  ///< Constant logit of each op's device in the start placement, if there is one.
@@ -59,7 +59,7 @@ class SimplePlanner final : public Placer, public OffPolicy, public Imitating {
   Placement greedy() const override;
   Result<LossParts> accumulate_gradient(std::span<const ScoredEpisode> episodes) override;
   Result<LossParts> accumulate_imitation(const Placement& placement) override;
-  void begin_update(std::uint64_t update) override;
+  void start_update(std::uint64_t update) override;
   /// Sums over all draws that repair turns into the same placement.
   Result<std::vector<double>> log_probabilities(const Actions& actions) const override;
   Result<Actions> actions_of(std::size_t graph, std::span<const Placement> placements,

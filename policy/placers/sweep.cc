@@ -212,10 +212,10 @@ LossParts SweepPlacer::learn(const PackedPerceptron& network, const Choice& choi
   Trajectories along{.count = advantages.size() / steps, .stages = steps, .log_p = &seen.log_p};
   along.chosen = choice.decisions.devices;
   along.advantage = advantages;
-  ObjectiveOptions objective;
-  objective.entropy = entropy;
+  LossOptions loss;
+  loss.entropy = entropy;
   Matrix back = Matrix::Zero(seen.log_p.rows(), seen.log_p.cols());
-  const LossParts parts = add_objective_gradient(objective, 0, along, scale, back);
+  const LossParts parts = add_loss_gradient(loss, 0, along, scale, back);
   through_log_softmax(seen.log_p, back);
   std::vector<float> of_score(seen.choice.size());
   for (std::size_t n = 0; n < of_score.size(); ++n) {
@@ -285,7 +285,7 @@ Result<LossParts> SweepPlacer::accumulate_imitation(const Placement& placement) 
   return parts;
 }
 
-void SweepPlacer::begin_update(std::uint64_t update) {
+void SweepPlacer::start_update(std::uint64_t update) {
   if (options_.entropy_over == 0) return;
   const double done = std::min(1.0, static_cast<double>(update) / static_cast<double>(options_.entropy_over));
   entropy_ = static_cast<float>(

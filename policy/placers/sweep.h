@@ -16,8 +16,8 @@
 #include "base/settings.h"
 #include "placement/placement.h"
 #include "policy/decisions.h"
+#include "policy/loss/loss.h"
 #include "policy/nn/perceptron.h"
-#include "policy/objective/objective.h"
 #include "policy/placer.h"
 #include "policy/placers/sweep_walk.h"
 
@@ -73,7 +73,7 @@ class SweepPlacer final : public Placer, public Imitating {
   /// Imitates on the first graph. If the wanted device is closed, the walk takes the first open one, and that
   /// choice is not counted.
   Result<LossParts> accumulate_imitation(const Placement& placement) override;
-  void begin_update(std::uint64_t update) override;
+  void start_update(std::uint64_t update) override;
   std::size_t graph_of(const Actions& actions) const override;
   Result<std::vector<double>> log_probabilities(const Actions& actions) const override;
   ParameterStore& parameters() override { return store_; }

@@ -215,7 +215,7 @@ void SweepWalk::evaluate() {
       if (!open_[d]) continue;
       if (!considered_[d]) options_[d] = consider(d);
       considered_[d] = true;
-      if (rules == 2 && world.no_circles && options_[d].circle) open_[d] = false;
+      if (rules == 2 && world.acyclic && options_[d].circle) open_[d] = false;
       any = any || open_[d];
     }
   }

@@ -32,7 +32,7 @@ struct SweepWorld {
   std::vector<std::vector<bool>> allowed;  ///< [groups, devices]; empty: all.
   /// Skip devices on which pieces would wait for one another in a cycle, as required by objectives that run
   /// each piece as a whole (executor/split/latency_model.h).
-  bool no_circles = false;
+  bool acyclic = false;
 };
 
 /// Precomputed data of a world for walks. Thread: immutable after construction.

@@ -36,7 +36,7 @@ Result<Unit> Trainer::start_from(std::span<const std::byte> parameters,
 UpdateMade Trainer::update(std::span<const ScoredEpisode> batch) {
   UpdateMade made;
   made.learning_rate = options_.learning_rate.at(updates_);
-  placer_->begin_update(updates_);
+  placer_->start_update(updates_);
   for (std::uint32_t step = 0; step < options_.steps_per_update; ++step) {
     placer_->parameters().clear_gradients();
     const auto parts = placer_->accumulate_gradient(batch);

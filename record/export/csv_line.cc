@@ -15,7 +15,7 @@ CsvLine& CsvLine::bare(std::string_view cell) {
 }
 
 CsvLine& CsvLine::text(std::string_view cell) {
-  std::string text = inert_text(mended_utf8(cell), "\t\r\n");
+  std::string text = without_controls(to_valid_utf8(cell), "\t\r\n");
   if (!text.empty() && std::string_view{"=+-@\t\r\n"}.find(text.front()) != std::string_view::npos)
     text.insert(0, 1, '\'');
   if (text.find_first_of(",\"\r\n") == std::string::npos) return bare(text);

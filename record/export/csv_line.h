@@ -8,9 +8,9 @@
 namespace emplace::record {
 
 /// Numbers use the shortest form that parses to the same value. Invalid UTF-8 in text is replaced.
-/// Characters that control a terminal or the text direction are escaped (inert_text); tabs and line ends
-/// stay. Text that a spreadsheet would read as a formula (it starts with = + - @, a tab or a line end) is
-/// prefixed with an apostrophe.
+/// Characters that control a terminal or the text direction are escaped (without_controls); tabs and line
+/// ends stay. Text that a spreadsheet would read as a formula (it starts with = + - @, a tab or a line end)
+/// is prefixed with an apostrophe.
 class CsvLine {
  public:
   CsvLine& text(std::string_view cell);

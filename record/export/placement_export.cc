@@ -29,7 +29,7 @@ std::string csv_of(const OpGraph& graph, const std::vector<std::string>& devices
 /// Quotes a text for Graphviz: two escapes in strings, further ones in labels.
 std::string dot_text(std::string_view text) {
   std::string quoted{'"'};
-  for (const char c : printable(mended_utf8(text), 2000)) {
+  for (const char c : printable(to_valid_utf8(text), 2000)) {
     if (c == '"' || c == '\\') quoted += '\\';
     quoted += c;
   }

@@ -51,7 +51,7 @@ json graph_json(const ReportGraph& graph, BudgetShares& shares, std::optional<Mo
          {"task", nullptr},
          {"bound", graph.lower_bound_s > 0 ? json(std::llround(graph.lower_bound_s * 1e9)) : json(nullptr)}};
   for (const std::string& name : graph.devices) j["devices"].push_back({{"name", printable(name)}});
-  for (const TableRow& row : graph.baselines)
+  for (const TableRow& row : graph.heuristics)
     if (fits(row))
       j["lines"].push_back(
           {{"label", printable(row.method)}, {"ns", std::llround(row.measurement.step_time_s * 1e9)}});
@@ -76,16 +76,16 @@ json graph_json(const ReportGraph& graph, BudgetShares& shares, std::optional<Mo
   for (std::size_t t = 0; t < task.graph->num_types(); ++t)
     types.push_back(printable(task.graph->type_name(static_cast<TypeId>(t))));
   json steps = json::array();
-  for (const ReportStep* step : {&task.step, &task.baseline}) {
+  for (const ReportStep* step : {&task.step, &task.heuristic}) {
     if (step->placement.empty()) continue;
     StepBudget budget = shares.step(step->schedule);
     steps.push_back(step_json(*task.graph, *task.devices, *step, scopes, budget));
     shares.names_left(budget.name_bytes);
   }
   j["task"] = {{"types", std::move(types)}, {"map", scope_json(scopes)}, {"steps", std::move(steps)}};
-  if (!task.baseline.placement.empty())
+  if (!task.heuristic.placement.empty())
     moves = moves_between(*task.graph, *task.devices, costs, scopes.scopes, scopes.scope_of_op,
-                          task.baseline.placement, task.step.placement);
+                          task.heuristic.placement, task.step.placement);
   return j;
 }
 

@@ -9,7 +9,7 @@
 
 namespace emplace::record {
 
-/// A graph as JSON for the page's script. `moves` is set if there is a baseline to compare with.
+/// A graph as JSON for the page's script. `moves` is set if there is a heuristic to compare with.
 nlohmann::json graph_json(const ReportGraph& graph, BudgetShares& shares, std::optional<Moves>& moves);
 
 }  // namespace emplace::record

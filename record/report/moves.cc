@@ -10,7 +10,7 @@
 namespace emplace::record {
 namespace {
 
-constexpr std::size_t kMostAlike = 6;  // 720 permutations.
+constexpr std::size_t kMaxAlike = 6;  // 720 permutations.
 
 bool same_link(const Link& a, const Link& b) {
   return a.bytes_per_s == b.bytes_per_s && a.latency_s == b.latency_s;
@@ -48,7 +48,7 @@ std::vector<DeviceId> best_renaming(const DeviceSet& devices, const CostTable& c
     for (std::size_t e = d; e < n; ++e)
       if (!seen[e] && alike(devices, costs, static_cast<DeviceId>(d), static_cast<DeviceId>(e)))
         seen[e] = true, kind.push_back(static_cast<DeviceId>(e));
-    if (kind.size() < 2 || kind.size() > kMostAlike) continue;
+    if (kind.size() < 2 || kind.size() > kMaxAlike) continue;
     std::vector<DeviceId> names = kind;
     std::uint64_t most = 0;
     bool first = true;

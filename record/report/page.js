@@ -647,7 +647,7 @@
       return table(curve.label, ['Measured', 'Seconds', 'Fit', '5 %', '25 %', 'Median', '75 %', '95 %', 'Best so far'], picked.map(k =>
         [count(curve.x[k]), curve.wall ? (curve.wall[k] / 1e3).toFixed(1) : '', percent(curve.valid[k] / curve.count[k]),
           ...curve.percentiles.map(column => cell(column[k])), cell(curve.best[k])]));
-    }), table('Baselines', ['Method', 'Step time'], graph.lines.map(line => [line.label, time(line.ns)]).concat(graph.bound === null ? [] : [['proven bound', time(graph.bound)]]))));
+    }), table('Heuristics', ['Method', 'Step time'], graph.lines.map(line => [line.label, time(line.ns)]).concat(graph.bound === null ? [] : [['proven bound', time(graph.bound)]]))));
   }
 
   // --- The graph, collapsed by scope ---

@@ -30,8 +30,8 @@ struct ReportStep {
 struct ReportTask {
   const OpGraph* graph = nullptr;  ///< Graph and machine are not owned; both must outlive the rendering.
   const DeviceSet* devices = nullptr;
-  ReportStep step;      ///< Best placement of the run; without one, the best baseline.
-  ReportStep baseline;  ///< Best baseline; its placement is empty if there is none.
+  ReportStep step;       ///< Best placement of the run; without one, the best heuristic.
+  ReportStep heuristic;  ///< Best heuristic; its placement is empty if there is none.
 };
 
 /// A placement measured again on another executor.
@@ -48,7 +48,7 @@ struct ReportGraph {
   std::string name, sha256;
   std::uint64_t ops = 0, edges = 0;
   std::vector<std::string> devices;   ///< Device names.
-  std::vector<TableRow> baselines;    ///< Baselines, in config order.
+  std::vector<TableRow> heuristics;   ///< Heuristics, in config order.
   std::vector<TableRow> learned;      ///< Learned results, by start.
   double lower_bound_s = 0;           ///< Lower bound [s]; 0: unknown.
   std::string bound;                  ///< Name of the bound: "critical path".
@@ -62,9 +62,9 @@ struct ReportGraph {
 
 /// All content of a page. A plain value except for the referenced graphs.
 struct ReportData {
-  std::string run;        ///< Name of the run: its directory's name.
-  bool going_on = false;  ///< True: the run was still in progress when it was read.
-  std::string written;    ///< Time of writing: "2026-01-31T12:34:56Z".
+  std::string run;           ///< Name of the run: its directory's name.
+  bool in_progress = false;  ///< True: the run was still in progress when it was read.
+  std::string written;       ///< Time of writing: "2026-01-31T12:34:56Z".
   std::vector<ReportGraph> graphs;
   std::string run_command;                                      ///< Command that repeats the run.
   std::vector<std::pair<std::string, std::string>> provenance;  ///< Name and value pairs, as shown.

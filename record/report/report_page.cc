@@ -21,7 +21,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kMostBytes = 4'900'000;  // Limit on the size of a page [bytes].
+constexpr std::size_t kMaxBytes = 4'900'000;  // Limit on the size of a page [bytes].
 
 /// Removes the reference to a source map, which is useless in a page.
 std::string without_source_map(std::string_view script) {
@@ -58,7 +58,7 @@ std::string render(const ReportData& data, const PageBudget& budget) {
     choices += element("option", shown(data.graphs[g].name, 80), fmt::format(R"(value="{}")", g));
   }
   std::string body = "<header>\n<h1><span>emplace report</span> " + shown(data.run, 80) + "</h1>\n";
-  if (data.going_on)
+  if (data.in_progress)
     body +=
         "<p class=\"going-on\" role=\"status\">This run was still in progress when the page was written (" +
         escaped(data.written) + "): the page shows its state at that time.</p>\n";
@@ -82,7 +82,7 @@ std::string render_report(const ReportData& data) {
   PageBudget budget;
   for (;;) {
     std::string page = render(data, budget);
-    if (page.size() <= kMostBytes || budget.blocks < 1'000) return page;
+    if (page.size() <= kMaxBytes || budget.blocks < 1'000) return page;
     for (std::size_t* part :
          {&budget.blocks, &budget.name_bytes, &budget.scopes, &budget.edges, &budget.memory_levels})
       *part = *part * 3 / 4;

@@ -16,9 +16,9 @@
 namespace emplace::record {
 namespace {
 
-constexpr std::size_t kMostConfig = 256 * 1024;  // [bytes]
-constexpr std::size_t kMostMoves = 20;
-constexpr std::size_t kMostPeaks = 6;  // Limit on devices with a column of their own.
+constexpr std::size_t kMaxConfig = 256 * 1024;  // [bytes]
+constexpr std::size_t kMaxMoves = 20;
+constexpr std::size_t kMaxPeaks = 6;  // Limit on devices with a column of their own.
 
 std::string card(std::string_view value, std::string_view name, std::string_view tone = "") {
   return element("div", element("dd", value) + element("dt", name),
@@ -33,7 +33,7 @@ std::string command_line(std::string_view what, std::string_view command) {
 /// The row of the recommended placement; null: none.
 const TableRow* best_row(const ReportGraph& graph, const ReportVerdict& verdict) {
   if (verdict.best_method.empty()) return nullptr;
-  return fastest(verdict.kind == ReportVerdict::Kind::kNotBetter ? graph.baselines : graph.learned);
+  return fastest(verdict.kind == ReportVerdict::Kind::kNotBetter ? graph.heuristics : graph.learned);
 }
 
 std::string cards(const ReportGraph& graph, const ReportVerdict& verdict) {
@@ -41,13 +41,14 @@ std::string cards(const ReportGraph& graph, const ReportVerdict& verdict) {
   if (verdict.best_method.empty()) return "";
   std::string out = card(seconds(verdict.best_s), "step time, by " + shown(verdict.best_method, 60));
   if (verdict.kind == Kind::kBetter)
-    out += card("&minus;" + percent(1 - verdict.best_s / verdict.baseline_s),
-                "compared with " + shown(verdict.baseline_method, 60), "good");
+    out += card("&minus;" + percent(1 - verdict.best_s / verdict.heuristic_s),
+                "compared with " + shown(verdict.heuristic_method, 60), "good");
   if (verdict.kind == Kind::kNotBetter) {
     const TableRow* const learned = fastest(graph.learned);
-    out += card(learned == nullptr ? std::string{"none fits"}
-                                   : "+" + percent(learned->measurement.step_time_s / verdict.baseline_s - 1),
-                "learned placement, compared with " + shown(verdict.baseline_method, 60), "bad");
+    out +=
+        card(learned == nullptr ? std::string{"none fits"}
+                                : "+" + percent(learned->measurement.step_time_s / verdict.heuristic_s - 1),
+             "learned placement, compared with " + shown(verdict.heuristic_method, 60), "bad");
   }
   if (graph.lower_bound_s > 0)
     out += card("+" + percent(verdict.best_s / graph.lower_bound_s - 1),
@@ -72,12 +73,12 @@ std::string cards(const ReportGraph& graph, const ReportVerdict& verdict) {
 std::string methods_table(const ReportGraph& graph, const ReportVerdict& verdict) {
   double slowest = 0;
   std::vector<const TableRow*> rows;
-  for (const std::vector<TableRow>* from : {&graph.baselines, &graph.learned})
+  for (const std::vector<TableRow>* from : {&graph.heuristics, &graph.learned})
     for (const TableRow& row : *from) {
       rows.push_back(&row);
       if (fits(row)) slowest = std::max(slowest, row.measurement.step_time_s);
     }
-  const bool each = graph.devices.size() <= kMostPeaks;
+  const bool each = graph.devices.size() <= kMaxPeaks;
   std::string head =
       "<th scope=\"col\">Method</th><th scope=\"col\" class=\"wide\">Step time</th>"
       "<th scope=\"col\">Above bound</th>";
@@ -132,11 +133,11 @@ std::string methods_table(const ReportGraph& graph, const ReportVerdict& verdict
 std::string moves_section(const ReportGraph& graph, const Moves& moves) {
   const ReportTask& task = graph.task.front();
   const auto name = [&](DeviceId device) { return shown((*task.devices)[device].name, 40); };
-  std::string out = element("h3", "Moves compared with " + shown(task.baseline.label, 60)) + "\n<p>";
+  std::string out = element("h3", "Moves compared with " + shown(task.heuristic.label, 60)) + "\n<p>";
   out += thousands(moves.total.ops) + " of " + plural(moves.ops, "op") + " (" +
          percent(moves.ops == 0 ? 0 : static_cast<double>(moves.total.ops) / static_cast<double>(moves.ops)) +
-         "; views not counted) are on another device than in the best baseline, " +
-         shown(task.baseline.label, 60) + ". Their outputs hold " + format_bytes(moves.total.bytes) +
+         "; views not counted) are on another device than in the best heuristic, " +
+         shown(task.heuristic.label, 60) + ". Their outputs hold " + format_bytes(moves.total.bytes) +
          "; they took " + seconds(static_cast<double>(moves.total.time_from_ns) * 1e-9) + " there and take " +
          seconds(static_cast<double>(moves.total.time_to_ns) * 1e-9) + " here.";
   std::string renamed;
@@ -146,12 +147,13 @@ std::string moves_section(const ReportGraph& graph, const Moves& moves) {
         (renamed.empty() ? "" : ", ") + name(static_cast<DeviceId>(d)) + " as its " + name(moves.named[d]);
   }
   if (!renamed.empty())
-    out += " Identical devices are renamed so that the fewest ops move. In the baseline's names, as below, " +
-           renamed + ".";
+    out +=
+        " Identical devices are renamed so that the fewest ops move. In the heuristic's names, as below, " +
+        renamed + ".";
   out += "</p>\n";
   if (moves.moves.empty()) return out;
   std::string body;
-  for (std::size_t i = 0; i < std::min(moves.moves.size(), kMostMoves); ++i) {
+  for (std::size_t i = 0; i < std::min(moves.moves.size(), kMaxMoves); ++i) {
     const Move& move = moves.moves[i];
     body += element("tr", element("th", shown(move.scope.empty() ? "(no scope)" : move.scope, 80),
                                   "scope=\"row\"") +
@@ -162,8 +164,8 @@ std::string moves_section(const ReportGraph& graph, const Moves& moves) {
             "\n";
   }
   const std::string shown_of =
-      moves.moves.size() > kMostMoves
-          ? fmt::format("The {} heaviest of {} moves", kMostMoves, thousands(moves.moves.size()))
+      moves.moves.size() > kMaxMoves
+          ? fmt::format("The {} heaviest of {} moves", kMaxMoves, thousands(moves.moves.size()))
           : "All moves";
   return out + "<div class=\"scroll\"><table><caption>" + shown_of +
          ", by the time of their ops; time steps of a scope count as one</caption><thead><tr>"
@@ -197,7 +199,7 @@ std::string remeasured_section(const ReportGraph& graph) {
 
 std::string graph_section(const ReportGraph& graph, std::size_t number, const ReportData& data,
                           const std::optional<Moves>& moves) {
-  const ReportVerdict verdict = verdict_of(graph, data.going_on);
+  const ReportVerdict verdict = verdict_of(graph, data.in_progress);
   std::string out = fmt::format("<article data-graph=\"{}\">\n", number);
   out += "<section class=\"verdict\">\n<h2>" + shown(graph.name, 80) + "</h2>\n<p class=\"sentence\">" +
          escaped(verdict.sentence) + "</p>\n" + cards(graph, verdict);
@@ -225,7 +227,7 @@ std::string provenance_section(const ReportData& data) {
   for (const auto& [name, value] : data.provenance)
     rows +=
         element("tr", element("th", escaped(name), "scope=\"row\"") + element("td", escaped(value))) + "\n";
-  std::string config = data.config_toml.substr(0, kMostConfig);
+  std::string config = data.config_toml.substr(0, kMaxConfig);
   if (config.size() < data.config_toml.size()) config += "\n…";
   return "<section class=\"provenance\">\n<h2>Provenance</h2>\n<div class=\"scroll\"><table "
          "class=\"facts\"><caption>"

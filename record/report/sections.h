@@ -10,7 +10,7 @@
 namespace emplace::record {
 
 /// The section of one graph as HTML; its charts are empty until the script fills them. `number`: index among
-/// the graphs of `data`. `moves`: empty without a baseline to compare with.
+/// the graphs of `data`. `moves`: empty without a heuristic to compare with.
 std::string graph_section(const ReportGraph& graph, std::size_t number, const ReportData& data,
                           const std::optional<Moves>& moves);
 

@@ -17,7 +17,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::uint32_t kPhases = 3;
-constexpr std::size_t kMostLinkLanes = 20;  // With more links, copies are drawn by their source alone.
+constexpr std::size_t kMaxLinkLanes = 20;  // With more links, copies are drawn by their source alone.
 
 std::int64_t to_ns(double seconds) { return std::llround(seconds * 1e9); }
 
@@ -98,7 +98,7 @@ std::vector<Lane> lanes_of(const OpGraph& graph, std::size_t num_devices, const 
   }
   std::map<std::pair<DeviceId, DeviceId>, Lane> links;
   for (const TransferRun& run : schedule.transfers) links[{run.source, run.target}];
-  const bool by_source = links.size() > kMostLinkLanes;
+  const bool by_source = links.size() > kMaxLinkLanes;
   links.clear();
   for (const TransferRun& run : schedule.transfers) {
     const DeviceId target = by_source ? run.source : run.target;

@@ -45,46 +45,46 @@ std::uint64_t measured_in(const std::vector<LearningCurve>& curves) {
   return count;
 }
 
-ReportVerdict verdict_of(const ReportGraph& graph, bool going_on) {
+ReportVerdict verdict_of(const ReportGraph& graph, bool in_progress) {
   using Kind = ReportVerdict::Kind;
   ReportVerdict verdict;
   const TableRow* const learned = fastest(graph.learned);
-  const TableRow* const baseline = fastest(graph.baselines);
-  if (baseline != nullptr)
-    verdict.baseline_method = baseline->method, verdict.baseline_s = baseline->measurement.step_time_s;
+  const TableRow* const heuristic = fastest(graph.heuristics);
+  if (heuristic != nullptr)
+    verdict.heuristic_method = heuristic->method, verdict.heuristic_s = heuristic->measurement.step_time_s;
   const bool better =
-      learned != nullptr && (baseline == nullptr || learned->measurement.step_time_s < verdict.baseline_s);
-  const TableRow* const best = better ? learned : baseline;
+      learned != nullptr && (heuristic == nullptr || learned->measurement.step_time_s < verdict.heuristic_s);
+  const TableRow* const best = better ? learned : heuristic;
   if (best == nullptr) {
-    verdict.kind = going_on || measured_in(graph.curves) == 0 ? Kind::kNothingYet : Kind::kNothingFits;
+    verdict.kind = in_progress || measured_in(graph.curves) == 0 ? Kind::kNothingYet : Kind::kNothingFits;
     verdict.sentence =
         verdict.kind == Kind::kNothingYet
-            ? "No feasible placement has been measured yet, and no baseline fits."
+            ? "No feasible placement has been measured yet, and no heuristic fits."
             : "No feasible placement was found: none of " + plural(measured_in(graph.curves), "placement") +
-                  " measured fits, and no baseline does. Increase the device memory or the run's budget.";
+                  " measured fits, and no heuristic does. Increase the device memory or the run's budget.";
     return verdict;
   }
   verdict.best_method = best->method;
   verdict.best_s = best->measurement.step_time_s;
-  verdict.kind = !better ? Kind::kNotBetter : baseline == nullptr ? Kind::kNoBaseline : Kind::kBetter;
+  verdict.kind = !better ? Kind::kNotBetter : heuristic == nullptr ? Kind::kNoHeuristic : Kind::kBetter;
   std::string& text = verdict.sentence;
-  const std::string baseline_words =
-      printable(verdict.baseline_method, 60) + " (" + seconds(verdict.baseline_s) + ")";
+  const std::string heuristic_words =
+      printable(verdict.heuristic_method, 60) + " (" + seconds(verdict.heuristic_s) + ")";
   if (better) {
     text = seconds(verdict.best_s) + " per step, by " + printable(best->method, 60);
-    text += baseline == nullptr && graph.baselines.empty() ? ": no baseline is known"
-            : baseline == nullptr                          ? ": no baseline fits"
-                                  : ": " + percent(1 - verdict.best_s / verdict.baseline_s) +
-                                        " less than the best baseline, " + baseline_words;
+    text += heuristic == nullptr && graph.heuristics.empty() ? ": no heuristic is known"
+            : heuristic == nullptr                           ? ": no heuristic fits"
+                                   : ": " + percent(1 - verdict.best_s / verdict.heuristic_s) +
+                                         " less than the best heuristic, " + heuristic_words;
   } else {
     text = learned == nullptr
-               ? "The learned placement does not fit" + std::string{going_on ? " yet" : ""}
+               ? "The learned placement does not fit" + std::string{in_progress ? " yet" : ""}
                : "The learned placement takes " + seconds(learned->measurement.step_time_s) +
                      " per step and " +
-                     (learned->measurement.step_time_s > verdict.baseline_s ? "is slower than"
-                                                                            : "is no faster than") +
-                     " the best baseline";
-    text += ": use the baseline's placement, " + baseline_words;
+                     (learned->measurement.step_time_s > verdict.heuristic_s ? "is slower than"
+                                                                             : "is no faster than") +
+                     " the best heuristic";
+    text += ": use the heuristic's placement, " + heuristic_words;
   }
   if (graph.lower_bound_s > 0)
     text += "; " + percent(verdict.best_s / graph.lower_bound_s - 1) + " above the proven bound (" +

@@ -12,16 +12,16 @@ namespace emplace::record {
 
 /// The conclusion from a graph's rows, as text.
 struct ReportVerdict {
-  enum class Kind : std::uint8_t { kBetter, kNotBetter, kNoBaseline, kNothingFits, kNothingYet };
+  enum class Kind : std::uint8_t { kBetter, kNotBetter, kNoHeuristic, kNothingFits, kNothingYet };
   Kind kind = Kind::kNothingYet;
   std::string best_method;  ///< Method of the recommended placement; empty: none.
   double best_s = 0;
-  std::string baseline_method;  ///< The best feasible baseline; empty: none.
-  double baseline_s = 0;
-  std::string sentence;  ///< "431.4 ms per step: 29 % less than the best baseline, …"
+  std::string heuristic_method;  ///< The best feasible heuristic; empty: none.
+  double heuristic_s = 0;
+  std::string sentence;  ///< "431.4 ms per step: 29 % less than the best heuristic, …"
 };
 /// Pure; any thread.
-ReportVerdict verdict_of(const ReportGraph& graph, bool going_on);
+ReportVerdict verdict_of(const ReportGraph& graph, bool in_progress);
 
 /// True if its placement fits.
 bool fits(const TableRow& row);

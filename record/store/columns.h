@@ -63,7 +63,7 @@ inline Bytes unpacked(const SQLite::Column& column, std::string_view what) {
   return *std::move(bytes);
 }
 
-/// The placements of an episode or a baseline.
+/// The placements of an episode or a heuristic.
 inline Bytes placements_of(const SQLite::Column& column) {
   auto bytes = unpack_placements(blob(column), "placements");
   if (!bytes) throw std::runtime_error{bytes.error().context};

@@ -28,7 +28,7 @@ std::string uri(const std::filesystem::path& file) {
 /// The lock required for the access; none to read a run in progress.
 Result<FolderLock> lock_for(RunConnection::Access access, const std::filesystem::path& directory) {
   using Access = RunConnection::Access;
-  if (access == Access::kLive) return FolderLock{};
+  if (access == Access::kInProgress) return FolderLock{};
   FolderLock lock{directory, access == Access::kWrite};
   if (lock.taken()) return lock;
   const std::string where = printable_path(directory);

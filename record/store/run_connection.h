@@ -19,9 +19,9 @@ namespace emplace::record {
 /// Thread: one.
 struct RunConnection {
   enum class Access : std::uint8_t {
-    kLive,   ///< Reads while another process may write.
-    kQuiet,  ///< Reads under a lock that prevents changes. No file changes.
-    kWrite,  ///< Writes, under the lock of the only writer.
+    kInProgress,  ///< Reads while another process may write.
+    kQuiet,       ///< Reads under a lock that prevents changes. No file changes.
+    kWrite,       ///< Writes, under the lock of the only writer.
   };
   /// Creates run.db in an empty folder. Throws what SQLite throws.
   static std::unique_ptr<RunConnection> make(const std::filesystem::path& directory);

@@ -34,7 +34,7 @@ struct GraphRow {
 };
 
 /// Result of an untrained method on a graph, computed before the run started.
-struct BaselineRow {
+struct HeuristicRow {
   std::string graph_sha256, method;
   bool found = false, valid = false;
   double step_time_s = 0;

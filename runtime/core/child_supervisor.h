@@ -41,27 +41,27 @@ struct ChildSupervisorOptions {
 class ChildSupervisor {
  public:
   // Events.
-  struct Asked {             ///< An evaluation is requested. @pre none is under way.
+  struct Requested {         ///< An evaluation is requested. @pre none is under way.
     Nanos step_deadline{0};  ///< Deadline for one step of it, if longer than that of the options.
   };
   struct Ready {};
   struct Refused {  ///< The process cannot do this work, and no other one could.
     std::string why;
   };
-  struct Answered {   ///< The evaluation is done.
+  struct Completed {  ///< The evaluation is done.
     bool ran = true;  ///< False: refused early; its duration is not a measurement.
   };
-  struct Beat {
+  struct Heartbeat {
     std::uint64_t progress = 0;
   };
-  struct Died {  ///< The process was reaped, after its output was handled.
+  struct Exited {  ///< The process was reaped, after its output was handled.
     std::string cause;
   };
   struct Tick {};
-  using Event = std::variant<Asked, Ready, Refused, Answered, Beat, Died, Tick>;
+  using Event = std::variant<Requested, Ready, Refused, Completed, Heartbeat, Exited, Tick>;
 
   // Actions.
-  struct Start {};
+  struct Launch {};
   struct Send {};       ///< Send the evaluation to the ready process.
   struct Terminate {};  ///< Send SIGTERM.
   struct Kill {};       ///< Send SIGKILL.
@@ -71,7 +71,7 @@ class ChildSupervisor {
   struct GiveUp {  ///< Stop for good: no more processes or evaluations.
     std::string why;
   };
-  using Action = std::variant<Start, Send, Terminate, Kill, Fail, GiveUp>;
+  using Action = std::variant<Launch, Send, Terminate, Kill, Fail, GiveUp>;
 
   explicit ChildSupervisor(ChildSupervisorOptions options)
       : options_{options},
@@ -88,9 +88,9 @@ class ChildSupervisor {
   std::optional<Nanos> next() const {
     switch (phase_) {
       case Phase::kStarting:
-        return std::min(progressed_ + options_.ready_deadline, last_heard_ + options_.silence);
+        return std::min(progressed_ + options_.ready_deadline, last_received_ + options_.silence);
       case Phase::kBusy:
-        return std::min(progressed_ + deadline(), last_heard_ + options_.silence);
+        return std::min(progressed_ + deadline(), last_received_ + options_.silence);
       case Phase::kEnding:
       case Phase::kWaiting:
         return at_;
@@ -113,12 +113,12 @@ class ChildSupervisor {
     kIdle,
     kBusy,
     kEnding,   ///< Terminated; killed at at_.
-    kKilled,   ///< Killed; waits for Died.
+    kKilled,   ///< Killed; waits for Exited.
     kWaiting,  ///< Dead; the next process starts at at_.
     kGivenUp
   };
 
-  void handle(const Asked& asked, Nanos now, std::vector<Action>& actions) {
+  void handle(const Requested& asked, Nanos now, std::vector<Action>& actions) {
     wanted_ = true;
     step_deadline_ = asked.step_deadline;
     tries_ = 0;
@@ -131,7 +131,7 @@ class ChildSupervisor {
     if (phase_ != Phase::kStarting) return;
     failed_starts_ = 0;
     phase_ = Phase::kIdle;
-    last_heard_ = now;
+    last_received_ = now;
     if (wanted_) send(now, actions);
   }
 
@@ -139,23 +139,23 @@ class ChildSupervisor {
     if (phase_ == Phase::kStarting) give_up(refused.why, actions);
   }
 
-  void handle(const Answered& answered, Nanos now, std::vector<Action>&) {
+  void handle(const Completed& answered, Nanos now, std::vector<Action>&) {
     // A result counts even if the process was already being terminated.
     if (!wanted_ || (phase_ != Phase::kBusy && phase_ != Phase::kEnding && phase_ != Phase::kKilled)) return;
     wanted_ = evaluating_ = false;
     if (phase_ != Phase::kBusy) return;
-    if (answered.ran) fastest_ = std::min(fastest_.value_or(Nanos::max()), now - began_);
+    if (answered.ran) fastest_ = std::min(fastest_.value_or(Nanos::max()), now - started_);
     phase_ = Phase::kIdle;
   }
 
-  void handle(const Beat& beat, Nanos now, std::vector<Action>&) {
-    last_heard_ = now;
+  void handle(const Heartbeat& beat, Nanos now, std::vector<Action>&) {
+    last_received_ = now;
     if (beat.progress == progress_) return;
     progress_ = beat.progress;
     progressed_ = now;
   }
 
-  void handle(const Died& died, Nanos now, std::vector<Action>& actions) {
+  void handle(const Exited& died, Nanos now, std::vector<Action>& actions) {
     if (phase_ == Phase::kGivenUp || phase_ == Phase::kNotStarted || phase_ == Phase::kWaiting) return;
     const std::string cause = cause_.empty() ? died.cause : cause_;
     const bool at_work = evaluating_;
@@ -181,12 +181,12 @@ class ChildSupervisor {
     if (!due || now < *due) return;
     switch (phase_) {
       case Phase::kStarting:
-        return end(now < last_heard_ + options_.silence
+        return end(now < last_received_ + options_.silence
                        ? "timeout: not ready after " + seconds(now - progressed_)
                        : silent(now),
                    now, actions);
       case Phase::kBusy:
-        return end(now < last_heard_ + options_.silence
+        return end(now < last_received_ + options_.silence
                        ? "timeout: no progress for " + seconds(now - progressed_)
                        : silent(now),
                    now, actions);
@@ -205,14 +205,14 @@ class ChildSupervisor {
   void start(Nanos now, std::vector<Action>& actions) {
     phase_ = Phase::kStarting;
     progress_ = 0;
-    progressed_ = last_heard_ = now;
-    actions.push_back(Start{});
+    progressed_ = last_received_ = now;
+    actions.push_back(Launch{});
   }
 
   void send(Nanos now, std::vector<Action>& actions) {
     phase_ = Phase::kBusy;
     evaluating_ = true;
-    began_ = progressed_ = last_heard_ = now;
+    started_ = progressed_ = last_received_ = now;
     actions.push_back(Send{});
   }
 
@@ -236,7 +236,7 @@ class ChildSupervisor {
     return longest - std::chrono::duration_cast<Nanos>(longest * (0.5 * jitter_.uniform_double()));
   }
 
-  std::string silent(Nanos now) const { return "timeout: no heartbeat for " + seconds(now - last_heard_); }
+  std::string silent(Nanos now) const { return "timeout: no heartbeat for " + seconds(now - last_received_); }
   static std::string seconds(Nanos time) {
     const auto tenths = std::chrono::duration_cast<std::chrono::milliseconds>(time).count() / 100;
     return fmt::format("{}.{} s", tenths / 10, tenths % 10);
@@ -252,7 +252,7 @@ class ChildSupervisor {
   int failed_starts_ = 0;    ///< Processes in a row that were never ready.
   int restarts_ = 0;
   std::uint64_t progress_ = 0;
-  Nanos step_deadline_{0}, began_{0}, progressed_{0}, last_heard_{0}, at_{0};
+  Nanos step_deadline_{0}, started_{0}, progressed_{0}, last_received_{0}, at_{0};
   std::optional<Nanos> fastest_;
   std::string cause_;  ///< Why the process was terminated.
   std::string given_up_;

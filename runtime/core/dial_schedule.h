@@ -20,10 +20,10 @@ class DialSchedule {
   };
 
   /// The silence of the head counts from `now`.
-  DialSchedule(Options options, Rng jitter, Nanos now) : options_{options}, jitter_{jitter}, heard_{now} {}
+  DialSchedule(Options options, Rng jitter, Nanos now) : options_{options}, jitter_{jitter}, received_{now} {}
 
   /// Call on any message from the head, except a refusal.
-  void heard(Nanos now) { heard_ = now; }
+  void received(Nanos now) { received_ = now; }
   /// Call when both connections are up.
   void joined() {
     failures_ = 0;
@@ -44,7 +44,7 @@ class DialSchedule {
     return true;
   }
   /// Excludes a pause of this node from the silence: it could not receive anything.
-  void skip_own_pause(Nanos pause, Nanos now) { heard_ = std::min(now, heard_ + pause); }
+  void skip_own_pause(Nanos pause, Nanos now) { received_ = std::min(now, received_ + pause); }
 
   bool waiting() const { return next_.has_value(); }
   /// Time of the next dial; empty while connections are open.
@@ -54,14 +54,14 @@ class DialSchedule {
     return joined_once_ || options_.first_timeout == Nanos{0} ? options_.timeout : options_.first_timeout;
   }
   /// Whether the head was silent for longer than timeout().
-  bool gave_up(Nanos now) const { return now - heard_ > timeout(); }
+  bool gave_up(Nanos now) const { return now - received_ > timeout(); }
 
  private:
   static constexpr double kFirst_s = 0.1;
   static constexpr double kLongest_s = 2.0;
   Options options_;
   Rng jitter_;
-  Nanos heard_;
+  Nanos received_;
   std::optional<Nanos> next_;
   std::uint32_t failures_ = 0;  // Failed dials since the last join.
   bool joined_once_ = false;

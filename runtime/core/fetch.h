@@ -12,23 +12,23 @@
 namespace emplace::runtime {
 
 /// Byte range of a content.
-struct Piece {
+struct Chunk {
   std::uint64_t offset = 0, size = 0;  ///< [bytes]
-  bool operator==(const Piece&) const = default;
+  bool operator==(const Chunk&) const = default;
 };
-/// Piece that answers a request at `offset`: at most `most` bytes, none beyond `total`.
-constexpr Piece piece_at(std::uint64_t offset, std::uint64_t total, std::uint64_t most) {
+/// Chunk that answers a request at `offset`: at most `most` bytes, none beyond `total`.
+constexpr Chunk chunk_at(std::uint64_t offset, std::uint64_t total, std::uint64_t most) {
   offset = std::min(offset, total);
   return {offset, std::min(most, total - offset)};
 }
 
-/// Assembles pieces in order. `content` is a number that identifies a content; a piece at offset 0 of another
+/// Assembles chunks in order. `content` is a number that identifies a content; a chunk at offset 0 of another
 /// content replaces the current one. Pure; one thread.
 class Assembly {
  public:
   enum class Took : std::uint8_t {
-    kFirst,   ///< Clear the content, then append the piece.
-    kNext,    ///< Append the piece.
+    kFirst,   ///< Clear the content, then append the chunk.
+    kNext,    ///< Append the chunk.
     kRepeat,  ///< Ignore: received before.
     kGap,     ///< Ignore: earlier bytes are missing, another content, or empty.
   };
@@ -38,13 +38,13 @@ class Assembly {
     have_ = have;
     total_.reset();
   }
-  Took take(std::uint64_t content, Piece piece, std::uint64_t total) {
-    if (content == content_ && piece.offset < have_) return Took::kRepeat;
-    if (piece.offset == 0 || content != content_) resume(content, 0);
-    if (piece.offset != have_ || (piece.size == 0 && have_ < total)) return Took::kGap;
-    have_ += piece.size;
+  Took take(std::uint64_t content, Chunk chunk, std::uint64_t total) {
+    if (content == content_ && chunk.offset < have_) return Took::kRepeat;
+    if (chunk.offset == 0 || content != content_) resume(content, 0);
+    if (chunk.offset != have_ || (chunk.size == 0 && have_ < total)) return Took::kGap;
+    have_ += chunk.size;
     total_ = total;
-    return piece.offset == 0 ? Took::kFirst : Took::kNext;
+    return chunk.offset == 0 ? Took::kFirst : Took::kNext;
   }
   std::uint64_t content() const { return content_; }
   std::uint64_t have() const { return have_; }  ///< [bytes]
@@ -56,14 +56,14 @@ class Assembly {
 };
 
 struct FetchOptions {
-  std::uint64_t piece = std::uint64_t{1} << 20;  ///< Largest size of a piece [bytes].
-  std::uint64_t window = 1;                      ///< Pieces in flight at once.
-  Nanos timeout = std::chrono::seconds{1};       ///< Silence after which missing pieces are requested again.
+  std::uint64_t chunk = std::uint64_t{1} << 20;  ///< Largest size of a chunk [bytes].
+  std::uint64_t window = 1;                      ///< Chunks in flight at once.
+  Nanos timeout = std::chrono::seconds{1};       ///< Silence after which missing chunks are requested again.
 };
 
-/// Requests a content piece by piece, with retry after a timeout. Pure; one thread.
+/// Requests a content chunk by chunk, with retry after a timeout. Pure; one thread.
 ///   fetch.start(…); while (const auto offset = fetch.request(now)) send(*offset);
-///   on a piece: take() it, then request(); from a timer: if (fetch.timed_out(now)) request().
+///   on a chunk: take() it, then request(); from a timer: if (fetch.timed_out(now)) request().
 class Fetch {
  public:
   explicit Fetch(FetchOptions options) : options_{options} {}
@@ -83,27 +83,27 @@ class Fetch {
 
   /// Offset of the next request; empty while the window is full.
   std::optional<std::uint64_t> request(Nanos now) {
-    const std::uint64_t room = options_.window * options_.piece;
+    const std::uint64_t room = options_.window * options_.chunk;
     if (!active_ || requested_ >= std::min(total_, assembly_.have() + room)) return std::nullopt;
     last_ = now;
     const std::uint64_t offset = requested_;
-    requested_ += std::min(options_.piece, total_ - requested_);
+    requested_ += std::min(options_.chunk, total_ - requested_);
     return offset;
   }
-  /// Takes a piece. Becomes inactive when the content is complete.
-  Assembly::Took take(std::uint64_t content, Piece piece, std::uint64_t total, Nanos now) {
+  /// Takes a chunk. Becomes inactive when the content is complete.
+  Assembly::Took take(std::uint64_t content, Chunk chunk, std::uint64_t total, Nanos now) {
     const bool is_new = content != assembly_.content();
-    const Assembly::Took took = assembly_.take(content, piece, total);
+    const Assembly::Took took = assembly_.take(content, chunk, total);
     if (took == Assembly::Took::kRepeat || took == Assembly::Took::kGap) return took;
     last_ = now;
     total_ = total;
-    // Requests for another content, or beyond a short piece, will not be answered.
-    const bool starts_over = is_new || piece.size < options_.piece;
+    // Requests for another content, or beyond a short chunk, will not be answered.
+    const bool starts_over = is_new || chunk.size < options_.chunk;
     requested_ = starts_over ? assembly_.have() : std::max(requested_, assembly_.have());
     if (assembly_.whole()) active_ = false;
     return took;
   }
-  /// Returns true after a timeout: the caller requests the missing pieces again.
+  /// Returns true after a timeout: the caller requests the missing chunks again.
   bool timed_out(Nanos now) {
     if (!active_ || now - last_ < options_.timeout) return false;
     requested_ = assembly_.have();
@@ -116,7 +116,7 @@ class Fetch {
   Assembly assembly_;
   std::uint64_t requested_ = 0;  // Everything before this offset was requested [bytes].
   std::uint64_t total_ = std::numeric_limits<std::uint64_t>::max();
-  Nanos last_{0};  // Time of the last request or piece.
+  Nanos last_{0};  // Time of the last request or chunk.
   bool active_ = false;
 };
 

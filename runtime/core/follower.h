@@ -34,7 +34,7 @@ class LogFollower {
   bool take(std::uint64_t seq, Nanos now) {
     gap_ |= seq > next_;
     if (seq != next_) return false;
-    heard_ = now;
+    received_ = now;
     ++next_;
     return true;
   }
@@ -42,7 +42,8 @@ class LogFollower {
   /// timeout. Call it after each entry and from a timer.
   std::optional<Ask> due(Nanos now) {
     // After a gap, wait for entries already in flight.
-    const bool again = (gap_ && now - asked_ >= timeout_ / 4) || now - std::max(heard_, asked_) >= timeout_;
+    const bool again =
+        (gap_ && now - asked_ >= timeout_ / 4) || now - std::max(received_, asked_) >= timeout_;
     if (!again && until_ - next_ > window_ / 2) return std::nullopt;
     return ask(now, again);
   }
@@ -60,7 +61,7 @@ class LogFollower {
   std::uint64_t window_;
   Nanos timeout_;
   std::uint64_t next_ = 1, until_ = 1;
-  Nanos heard_{0}, asked_{0};
+  Nanos received_{0}, asked_{0};
   bool gap_ = false;
 };
 

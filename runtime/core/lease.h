@@ -18,7 +18,7 @@ struct Lease {
   std::uint64_t epoch = 0;    ///< Unique and increasing; results refer to it.
   std::uint64_t item = 0;     ///< Work item, numbered by the caller.
   std::uint32_t attempt = 0;  ///< Attempt at this item, from 1.
-  messages::ActorId holder = messages::kNobody;
+  messages::ActorId holder = messages::kNoActor;
   Nanos granted{0};
   Nanos renewed{0};
   Nanos evaluate_until{0};  ///< Time after which a second attempt gets priority.

@@ -1,5 +1,5 @@
 #pragma once
-/// Quarantine of executors by their results. One bad executor must not end a run, and one bad piece of work
+/// Quarantine of executors by their results. One bad executor must not end a run, and one bad range of work
 /// must not be retried for ever.
 
 #include <algorithm>
@@ -20,20 +20,20 @@ struct QuarantineOptions {
   Nanos first = std::chrono::seconds{1};    ///< Duration of the first quarantine; each further one doubles.
   Nanos longest = std::chrono::minutes{5};  ///< Upper bound of the duration.
   std::uint32_t redeemed = 100;             ///< Good results in a row that reset the duration.
-  std::uint32_t attempts = 5;               ///< Failures of one piece after which the run may end.
+  std::uint32_t attempts = 5;               ///< Failures of one range after which the run may end.
   Nanos hopeless_after = std::chrono::seconds{10};  ///< Time over which these failures must have occurred.
   std::size_t remembered = 4'096;  ///< Capacity for absent executors with strikes or quarantines.
 };
 
-/// Keyed by executor and by piece of work. Rules:
+/// Keyed by executor and by range of work. Rules:
 ///
 /// - An executor with `strikes` failures is quarantined: it gets no work. Afterwards it is on probation and
-///   gets one piece at a time. A good result makes it a full member again; a failure quarantines it for twice
+///   gets one range at a time. A good result makes it a full member again; a failure quarantines it for twice
 ///   as long. Leaving and joining again does not change this.
-/// - A failed piece goes to other executors at once, and to the same one after a pause that doubles each
+/// - A failed range goes to other executors at once, and to the same one after a pause that doubles each
 ///   time.
 /// - The run ends, by hopeless(), if for `hopeless_after` no present executor was a full member and all have
-///   failed on probation, or if every full member failed the same piece, over at least `hopeless_after` and
+///   failed on probation, or if every full member failed the same range, over at least `hopeless_after` and
 ///   `attempts` times in all. So one executor that works keeps a run alive, however many others fail.
 ///
 /// Pure; one thread. Times never go back.
@@ -63,20 +63,20 @@ class Quarantine {
   }
 
   /// Returns false if the executor is quarantined, on probation with work in hand (`idle` is false), or
-  /// failed this piece recently.
-  bool may_take(std::uint64_t piece, Id id, bool idle, Nanos now) const {
+  /// failed this range recently.
+  bool may_take(std::uint64_t range, Id id, bool idle, Nanos now) const {
     const auto found = standings_.find(id);
     if (found != standings_.end() && found->second.suspect && (now < found->second.until || !idle))
       return false;
-    const auto failed = pieces_.find(piece);
-    if (failed == pieces_.end()) return true;
+    const auto failed = ranges_.find(range);
+    if (failed == ranges_.end()) return true;
     const auto by = failed->second.by.find(id);
     return by == failed->second.by.end() || now >= by->second.again;
   }
 
-  /// Records a failure of the piece, or an invalid result. Returns true if this starts a quarantine.
-  bool failed(std::uint64_t piece, Id id, std::string why, Nanos now) {
-    Piece& one = pieces_.try_emplace(piece, Piece{.first = now}).first->second;
+  /// Records a failure of the range, or an invalid result. Returns true if this starts a quarantine.
+  bool failed(std::uint64_t range, Id id, std::string why, Nanos now) {
+    Range& one = ranges_.try_emplace(range, Range{.first = now}).first->second;
     ++one.failures;
     By& by = one.by[id];
     by.again = now + pause(by.failures++);
@@ -94,8 +94,8 @@ class Quarantine {
     return true;
   }
   /// Records a result that counts.
-  void succeeded(std::uint64_t piece, Id id, Nanos now) {
-    pieces_.erase(piece);
+  void succeeded(std::uint64_t range, Id id, Nanos now) {
+    ranges_.erase(range);
     const auto found = standings_.find(id);
     if (found == standings_.end()) return;
     Standing& standing = found->second;
@@ -123,10 +123,10 @@ class Quarantine {
   std::optional<std::string> hopeless(Nanos now) const {
     if (without_members_ && now - *without_members_ >= options_.hopeless_after && !recoverable_)
       return last_failure_;
-    for (const auto& [number, piece] : pieces_)
-      if (piece.failures >= options_.attempts && now - piece.first >= options_.hopeless_after &&
-          every_member_failed(piece))
-        return piece.why;
+    for (const auto& [number, range] : ranges_)
+      if (range.failures >= options_.attempts && now - range.first >= options_.hopeless_after &&
+          every_member_failed(range))
+        return range.why;
     return std::nullopt;
   }
 
@@ -145,7 +145,7 @@ class Quarantine {
     std::uint32_t failures = 0;
     Nanos again{0};
   };
-  struct Piece {
+  struct Range {
     Nanos first{0};
     std::uint32_t failures = 0;
     std::map<Id, By> by = {};
@@ -171,11 +171,11 @@ class Quarantine {
     standings_.erase(absent_.begin()->second);
     absent_.erase(absent_.begin());
   }
-  bool every_member_failed(const Piece& piece) const {
+  bool every_member_failed(const Range& range) const {
     bool any = false;
     for (const auto& [id, standing] : standings_) {
       if (!standing.present || standing.suspect) continue;
-      if (!piece.by.contains(id)) return false;
+      if (!range.by.contains(id)) return false;
       any = true;
     }
     return any;
@@ -197,7 +197,7 @@ class Quarantine {
   QuarantineOptions options_;
   std::map<Id, Standing> standings_;
   std::map<std::uint64_t, Id> absent_;  ///< Absent executors with strikes or quarantines, oldest first.
-  std::map<std::uint64_t, Piece> pieces_;
+  std::map<std::uint64_t, Range> ranges_;
   std::optional<Nanos> without_members_;  ///< Time since which no present executor is a full member.
   bool recoverable_ = false;              ///< A present executor has not failed on probation.
   std::string last_failure_;

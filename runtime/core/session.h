@@ -29,13 +29,13 @@ class Session {
     }
     if (open_ && epoch == epoch_) {
       EMPLACE_MARK("session.same_again");
-      return heard_ = now, Hello::kSame;
+      return received_ = now, Hello::kSame;
     }
     if (open_) EMPLACE_MARK("session.replaced");
     end();
     open_ = true;
     epoch_ = epoch;
-    heard_ = now;
+    received_ = now;
     next_ = {1, 1};
     return Hello::kNew;
   }
@@ -43,7 +43,7 @@ class Session {
   void expect(std::size_t plane, std::uint64_t first_seq) { next_[plane] = first_seq; }
   /// Checks the order of a message. kGap: missing() messages were lost; kRepeat: drop it.
   Order on_message(std::size_t plane, std::uint64_t seq, Nanos now) {
-    heard_ = now;
+    received_ = now;
     missing_ = 0;
     if (seq < next_[plane]) {
       EMPLACE_MARK("session.repeat");
@@ -54,10 +54,10 @@ class Session {
     if (missing_ > 0) EMPLACE_MARK("session.gap");
     return missing_ == 0 ? Order::kNext : Order::kGap;
   }
-  void on_heard(Nanos now) { heard_ = now; }
+  void on_received(Nanos now) { received_ = now; }
   /// Whether the silence exceeds the timeout.
   bool lost(Nanos now) const {
-    if (!open_ || now - heard_ <= timeout_) return false;
+    if (!open_ || now - received_ <= timeout_) return false;
     EMPLACE_MARK("session.lost");
     return true;
   }
@@ -79,7 +79,7 @@ class Session {
   Nanos timeout_;
   bool open_ = false;
   std::uint64_t epoch_ = 0;
-  Nanos heard_{0};
+  Nanos received_{0};
   std::array<std::uint64_t, kPlanes> next_{1, 1};
   std::uint64_t missing_ = 0;
   std::vector<std::uint64_t> past_;

@@ -42,11 +42,11 @@ class Supervisor {
   };
 
   // Events.
-  struct Begin {};
+  struct StartNodes {};
   struct Ready {  ///< The node has joined the run.
     std::size_t node;
   };
-  struct Died {
+  struct Exited {
     std::size_t node;
     std::string cause;   ///< Cause such as "signal 9 (Killed)", with the last lines it wrote.
     bool final = false;  ///< A restart would fail the same way: do not restart.
@@ -55,14 +55,14 @@ class Supervisor {
     std::size_t node;
     std::string cause;
   };
-  struct EndAsked {
+  struct StopRequested {
     std::string failure;  ///< Failure of the run; empty: a clean end.
   };
   struct Tick {};
-  using Event = std::variant<Begin, Ready, Died, StartFailed, EndAsked, Tick>;
+  using Event = std::variant<StartNodes, Ready, Exited, StartFailed, StopRequested, Tick>;
 
   // Actions.
-  struct Start {
+  struct Launch {
     std::size_t node;
   };
   struct Terminate {  ///< Send SIGTERM.
@@ -72,7 +72,7 @@ class Supervisor {
     std::size_t node;
   };
   struct Finish {};  ///< Every node has ended.
-  using Action = std::variant<Start, Terminate, Kill, Finish>;
+  using Action = std::variant<Launch, Terminate, Kill, Finish>;
 
   Supervisor(std::vector<Node> nodes, SupervisorOptions options)
       : options_{options}, jitter_{options.seed, Purpose::kJitter, 0} {
@@ -113,7 +113,7 @@ class Supervisor {
     std::string first_cause = {};  ///< Cause of the first death in the last minute.
   };
 
-  void handle(const Begin&, Nanos now, std::vector<Action>& actions) { start(0, now, actions); }
+  void handle(const StartNodes&, Nanos now, std::vector<Action>& actions) { start(0, now, actions); }
 
   void handle(const Ready& ready, Nanos now, std::vector<Action>& actions) {
     nodes_[ready.node].joined = true;
@@ -123,7 +123,7 @@ class Supervisor {
       if (nodes_[i].phase == Phase::kNotStarted) start(i, now, actions);
   }
 
-  void handle(const Died& died, Nanos now, std::vector<Action>& actions) {
+  void handle(const Exited& died, Nanos now, std::vector<Action>& actions) {
     State& node = nodes_[died.node];
     if (ending_ || died.final) {
       node.phase = Phase::kEnded;
@@ -148,7 +148,7 @@ class Supervisor {
   /// dead, so that a limit that is too low for it is reported soon.
   void handle(const StartFailed& failed, Nanos now, std::vector<Action>& actions) {
     State& node = nodes_[failed.node];
-    if (ending_ || !node.joined) return handle(Died{failed.node, failed.cause}, now, actions);
+    if (ending_ || !node.joined) return handle(Exited{failed.node, failed.cause}, now, actions);
     if (!node.unstartable_since) node.unstartable_since = now;
     if (now - *node.unstartable_since > options_.start_timeout) {
       EMPLACE_MARK("supervisor.gave_up_starting");
@@ -160,9 +160,9 @@ class Supervisor {
     node.at = now + delay(++node.short_incarnations);
   }
 
-  void handle(const EndAsked& asked, Nanos now, std::vector<Action>& actions) {
+  void handle(const StopRequested& asked, Nanos now, std::vector<Action>& actions) {
     if (!ending_) return end(asked.failure, now, actions);
-    for (std::size_t i = 0; i < nodes_.size(); ++i)  // Asked twice: kill at once.
+    for (std::size_t i = 0; i < nodes_.size(); ++i)  // Requested twice: kill at once.
       if (nodes_[i].phase == Phase::kRunning) actions.push_back(Kill{i});
   }
 
@@ -181,7 +181,7 @@ class Supervisor {
   void start(std::size_t i, Nanos now, std::vector<Action>& actions) {
     nodes_[i].phase = Phase::kRunning;
     nodes_[i].at = now;
-    actions.push_back(Start{i});
+    actions.push_back(Launch{i});
   }
 
   Nanos delay(int short_incarnations) {

@@ -44,9 +44,9 @@ void LineWriter::show(std::string text) {
   flush();
 }
 
-void LineWriter::say(std::string text) {
+void LineWriter::note(std::string text) {
   waiting_.push_back({std::move(text), false});
-  if (waiting_.size() > kMostNotes) {
+  if (waiting_.size() > kMaxNotes) {
     const auto oldest =
         std::find_if(waiting_.begin(), waiting_.end(), [&](const Text& one) { return !started(one); });
     waiting_.erase(oldest);

@@ -16,15 +16,15 @@ namespace emplace::process {
 class LineWriter {
  public:
   /// Capacity of the queue; beyond it the oldest notes are dropped and counted.
-  static constexpr std::size_t kMostNotes = 256;
+  static constexpr std::size_t kMaxNotes = 256;
 
   /// Writes to `fd`, which stays the caller's. Other users of its open file are not affected.
   explicit LineWriter(int fd);
 
   /// Queues progress; replaces queued progress.
   void show(std::string text);
-  /// Queues a note; the oldest is dropped beyond kMostNotes.
-  void say(std::string text);
+  /// Queues a note; the oldest is dropped beyond kMaxNotes.
+  void note(std::string text);
   /// Writes as much as possible without blocking.
   void flush();
   /// Writes the rest, waiting up to `most` for each piece. Returns false if something is left.

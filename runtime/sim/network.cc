@@ -328,7 +328,7 @@ void Network::on_welcome(Link& link, std::uint64_t epoch, std::uint64_t,
                          std::array<std::uint64_t, Session::kPlanes> first_seq) {
   Side& node = link.sides[kNodeSide];
   if (!node.session.open() || node.session.epoch() != epoch) return;
-  node.session.on_heard(world_.now());
+  node.session.on_received(world_.now());
   if (node.established) return;
   node.established = true;
   node.away_since.reset();
@@ -379,7 +379,7 @@ void Network::tick(NodeId node) {
       lose(*link, number, "silent for three heartbeats");
     if (side.established)
       transmit(*link, number, Frame{.on_arrival = [this, &link = *link, other = 1 - number] {
-        if (link.sides[other].established) link.sides[other].session.on_heard(world_.now());
+        if (link.sides[other].established) link.sides[other].session.on_received(world_.now());
       }});
     if (!side.established && number == kNodeSide && !link->redialling) {
       // No Welcome yet. Redial after too long a silence.

@@ -149,7 +149,7 @@ class World {
 
   /// Delivers a message now, before everything pending, through encoder and decoder.
   template <messages::HasFields M>
-  void deliver(ActorId to, const M& message, messages::SharedBytes bulk = {}, ActorId from = kNobody) {
+  void deliver(ActorId to, const M& message, messages::SharedBytes bulk = {}, ActorId from = kNoActor) {
     deliver_packet(make_packet(from, to, M::kType, messages::encode_body(message), std::move(bulk)));
   }
   /// Delivers raw bytes, for hostile input.

@@ -31,7 +31,7 @@ struct World::Node {
 /// Packets of one sender-receiver pair, in order. Only the first has an entry in the heap.
 struct World::Channel {
   std::deque<Packet> waiting;
-  ActorId to = kNobody;
+  ActorId to = kNoActor;
   Nanos last_due{0};
   std::uint32_t stamp = 0;
   bool kept = true;  // False: the channel carries a single packet.

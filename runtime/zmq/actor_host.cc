@@ -60,8 +60,8 @@ class ActorHost::HostContext final : public Context {
     return host_->post(*resident_, to, type, body, bulk);
   }
   bool traced() const override { return host_->ring_ != nullptr; }
-  void phase_ended(std::string_view what, Nanos began) override {
-    TraceRecord record{.begin_ns = began.count(), .end_ns = now().count(), .actor = resident_->id};
+  void phase_ended(std::string_view what, Nanos started) override {
+    TraceRecord record{.begin_ns = started.count(), .end_ns = now().count(), .actor = resident_->id};
     what.copy(record.name.data(), record.name.size());
     record.kind = TraceKind::kPhase;
     host_->ring_->add(record);
@@ -151,10 +151,10 @@ void ActorHost::guarded(Resident& resident, TraceRecord note, Handler&& handler)
     ring_->add(note);
   };
   const bool timed = options_.handler_limit > Nanos{0};
-  if (timed) handler_began_.store(clock_.now().count(), std::memory_order_relaxed);
+  if (timed) handler_started_.store(clock_.now().count(), std::memory_order_relaxed);
   try {
     handler();
-    if (timed) handler_began_.store(0, std::memory_order_relaxed);
+    if (timed) handler_started_.store(0, std::memory_order_relaxed);
     noted();
   } catch (const std::exception& failure) {
     noted();
@@ -167,7 +167,7 @@ void ActorHost::guarded(Resident& resident, TraceRecord note, Handler&& handler)
 }
 
 void ActorHost::fail(Resident& resident, const char* what) {
-  handler_began_.store(0, std::memory_order_relaxed);
+  handler_started_.store(0, std::memory_order_relaxed);
   resident.actor.reset();
   std::erase_if(callbacks_, [&](const auto& entry) { return entry.second.owner == resident.id; });
   const bool again = resident.limiter.allow(clock_.now());

@@ -60,7 +60,7 @@ class ActorHost {
   /// Set once an actor has failed too often.
   const std::optional<Error>& failure() const { return failure_; }
   /// Start time of the running handler; 0 if none runs. Only set with a handler_limit. Thread: any.
-  Nanos handler_began() const { return Nanos{handler_began_.load(std::memory_order_relaxed)}; }
+  Nanos handler_started() const { return Nanos{handler_started_.load(std::memory_order_relaxed)}; }
 
  private:
   class HostContext;
@@ -112,7 +112,7 @@ class ActorHost {
   std::vector<std::string> departed_;
   std::optional<std::string> stop_;
   std::optional<Error> failure_;
-  std::atomic<std::int64_t> handler_began_{0};
+  std::atomic<std::int64_t> handler_started_{0};
 };
 
 }  // namespace emplace::runtime

@@ -109,10 +109,10 @@ class Link {
 class Intake {
  public:
   int frames() const { return frames_; }
-  void took(int frames) { frames_ = frames < frames_ ? 1 : std::min(2 * frames_, kMost); }
+  void took(int frames) { frames_ = frames < frames_ ? 1 : std::min(2 * frames_, kMax); }
 
  private:
-  static constexpr int kMost = 64;  // Limit, so that other sockets get their turn.
+  static constexpr int kMax = 64;  // Limit, so that other sockets get their turn.
   int frames_ = 1;
 };
 

@@ -15,11 +15,11 @@ class LogOnce {
   explicit LogOnce(std::string node) : node_{std::move(node)} {}
   /// Logs the first 256 different texts and drops further ones.
   void warn(const std::string& text) {
-    if (logged_.size() < kMost && logged_.insert(text).second) log(LogLevel::kWarning, node_, text);
+    if (logged_.size() < kMax && logged_.insert(text).second) log(LogLevel::kWarning, node_, text);
   }
 
  private:
-  static constexpr std::size_t kMost = 256;
+  static constexpr std::size_t kMax = 256;
   const std::string node_;
   std::set<std::string> logged_;
 };

@@ -41,7 +41,7 @@ class OwnLoop {
   Link& link() { return link_; }
   const std::string& name() const { return name_; }
   ActorTelemetry& telemetry() { return *telemetry_; }
-  Nanos handler_began() const { return host_.handler_began(); }
+  Nanos handler_started() const { return host_.handler_started(); }
 
   bool stopped = false;   ///< Its actors are stopped, and everything they sent has arrived.
   bool finished = false;  ///< Its thread is ending.

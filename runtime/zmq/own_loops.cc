@@ -71,8 +71,8 @@ bool OwnLoops::finished() const {
 
 const OwnLoop* OwnLoops::hung(Nanos now, Nanos limit) const {
   for (const auto& loop : loops_) {
-    const Nanos began = loop->handler_began();
-    if (began != Nanos{0} && now - began >= limit) return loop.get();
+    const Nanos started = loop->handler_started();
+    if (started != Nanos{0} && now - started >= limit) return loop.get();
   }
   return nullptr;
 }

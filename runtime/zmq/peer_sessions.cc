@@ -111,7 +111,7 @@ PeerSessions::Actions PeerSessions::on_welcome(std::size_t plane, const Incoming
     count(counters_.malformed);
     return {};
   }
-  head_->session.on_heard(now);
+  head_->session.on_received(now);
   if (head_->welcomed[plane]) return {};
   head_->welcomed[plane] = true;
   head_->session.expect(plane, welcome->first_seq);
@@ -158,7 +158,7 @@ PeerSessions::Actions PeerSessions::on_control(Peer& peer, std::size_t plane, co
     count(counters_.malformed);
     return actions;
   }
-  peer.session.on_heard(now);
+  peer.session.on_received(now);
   const auto handled = incoming.match([&](const Beat& beat) { on_beat(peer, beat, actions); },
                                       [&](const Bye& bye) { on_bye(peer, plane, bye, actions); },
                                       [&](const ByeAck&) { peer.bye_acked[plane] = true; });
@@ -305,8 +305,8 @@ void PeerSessions::forget(const std::string& node) {
 }
 
 void PeerSessions::skip_own_pause(Nanos now) {
-  for (const auto& [node, peer] : peers_) peer->session.on_heard(now);
-  if (head_) head_->session.on_heard(now);
+  for (const auto& [node, peer] : peers_) peer->session.on_received(now);
+  if (head_) head_->session.on_received(now);
 }
 
 void PeerSessions::send_bye(const std::string& reason) {

@@ -104,7 +104,7 @@ void Router::trace() {
   if (options_.trace.empty()) return;
   const auto& loops = loops_.all();
   const std::size_t records =
-      std::clamp(8 * TraceRing::kMostRecords / (1 + loops.size()), kLeastTraced, TraceRing::kMostRecords);
+      std::clamp(8 * TraceRing::kMaxRecords / (1 + loops.size()), kLeastTraced, TraceRing::kMaxRecords);
   const auto ring_of = [&](std::size_t number,
                            const std::vector<std::string>& actors) -> std::unique_ptr<TraceRing> {
     auto ring = TraceRing::make(options_.trace, options_.name, number, actors, records, shared_->clock);
@@ -122,7 +122,7 @@ void Router::trace() {
 
 Result<std::string> Router::run() {
   now_ = shared_->clock.now();
-  if (upstream_) upstream_->heard(now_);
+  if (upstream_) upstream_->received(now_);
   trace();
   const std::optional<Error> refused = loops_.start();
   host_.start_all();
@@ -246,7 +246,7 @@ bool Router::may_read(const std::string& routing_id, const std::string& key,
 void Router::receive_head() {
   for (std::size_t plane = 0; plane < kPlanes; ++plane)
     upstream_->receive(plane, [&](const Incoming& incoming) {
-      if (!incoming.is<Bye>()) upstream_->heard(now_);  // A refusal does not reset the timeout.
+      if (!incoming.is<Bye>()) upstream_->received(now_);  // A refusal does not reset the timeout.
       if (incoming.is<Welcome>()) return perform(sessions_.on_welcome(plane, incoming, now_));
       on_peer_message(upstream_->head(), plane, incoming);
     });

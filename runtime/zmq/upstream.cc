@@ -27,7 +27,7 @@ Upstream::Upstream(Shared& shared, NodeKeys keys, PeerSessions& sessions, const 
       sessions_{sessions},
       routes_{routes},
       log_once_{log_once},
-      schedule_{{shared.options.upstream_patience, shared.options.first_patience},
+      schedule_{{shared.options.upstream_timeout, shared.options.first_timeout},
                 Rng{shared.options.seed, Purpose::kJitter,
                     static_cast<std::uint64_t>(actor_id(shared.options.name))},
                 shared.clock.now()} {}

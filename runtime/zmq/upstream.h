@@ -54,7 +54,7 @@ class Upstream {
   /// Call once per heartbeat: repeats Hello on connections without a Welcome.
   void repeat_hello();
 
-  void heard(Nanos now) { schedule_.heard(now); }
+  void received(Nanos now) { schedule_.received(now); }
   void on_joined();
   /// Records that the head refused this epoch; `final`: it would also refuse the next one.
   void on_refused(const std::string& reason, bool final);

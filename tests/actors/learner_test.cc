@@ -64,7 +64,7 @@ TEST(Learner, ACheckpointThatIsLargerThanTheQueueArrivesAllTheSame) {
       kRecorder, RecorderOptions{}, RunWriterFactory{[run] { return record::RunWriter::open(run); }},
       BestHandler{[](std::span<const DeviceId>, const messages::EpisodeMeasured&, std::uint32_t) {}});
   LearnerOptions options;
-  options.checkpoint_piece = small_placer(task)->parameters().bytes().size() / 20;
+  options.checkpoint_chunk = small_placer(task)->parameters().bytes().size() / 20;
   const auto apart = world.add_node("learner");
   world.spawn_on(apart, kLearner, [&] {
     return std::make_unique<Learner>(options, PlacerFactory{[&] { return small_placer(task); }});
@@ -72,7 +72,8 @@ TEST(Learner, ACheckpointThatIsLargerThanTheQueueArrivesAllTheSame) {
   world.advance(std::chrono::seconds{10});
   EXPECT_FALSE(world.sent<messages::UpdateReplayed>().empty())
       << "it was asked for, so the first one is on disk";
-  EXPECT_EQ((*record::RunReader::open(run, record::Reading::kLive))->results().counters()->checkpoints, 1u);
+  EXPECT_EQ((*record::RunReader::open(run, record::Reading::kInProgress))->results().counters()->checkpoints,
+            1u);
 }
 
 /// A learner that learns from one episode at a time.

@@ -48,7 +48,7 @@ class Memory final : public FileStore {
   std::map<std::string, Bytes> parts, whole;
   std::uint64_t appended = 0;
   bool has(const FileFacts& file) override { return whole.contains(file.sha256); }
-  std::uint64_t begun(const FileFacts& file) override { return parts[file.sha256].size(); }
+  std::uint64_t received(const FileFacts& file) override { return parts[file.sha256].size(); }
   Result<Unit> append(const FileFacts& file, std::span<const std::byte> bytes) override {
     parts[file.sha256].insert(parts[file.sha256].end(), bytes.begin(), bytes.end());
     appended += bytes.size();
@@ -75,7 +75,7 @@ class LibraryTest : public ::testing::Test {
   LibraryTest() {
     shelf_.manifest.start = "scratch";
     shelf_.manifest.config = "[run]\n";
-    shelf_.add("files/0/graph.json", file_of(3 * messages::kFilePieceBytes + 17, 1));
+    shelf_.add("files/0/graph.json", file_of(3 * messages::kFileChunkBytes + 17, 1));
     shelf_.add("files/devices.toml", file_of(100, 2));
     shelf_.add("files/empty", {});
   }

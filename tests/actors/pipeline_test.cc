@@ -103,7 +103,7 @@ std::unique_ptr<policy::Placer> placeto(const Task& task, std::uint64_t seed, bo
   options.network.embedding = 4;
   options.network.hidden = 8;
   options.network.rounds = 2;
-  if (best) options.start = policy::EpisodeStart::kBest;
+  if (best) options.start = policy::InitialPlacement::kBest;
   return *policy::PlacetoPlacer::make(std::move(graphs), options, seed);
 }
 
@@ -185,13 +185,13 @@ Outcome play(const Scenario& scenario) {
   if (scenario.self_critic) baseline.baseline.kind = policy::BaselineKind::kSelfCritic;
   world.spawn<BaselineTracker>(kTracker, baseline);
   RecorderOptions recorder;
-  recorder.checkpoint_piece = 1'000;  // Several pieces each.
+  recorder.checkpoint_chunk = 1'000;  // Several pieces each.
   world.spawn<Recorder>(
       kRecorder, recorder, RunWriterFactory{[directory] { return record::RunWriter::open(directory); }},
       BestHandler{[](std::span<const DeviceId>, const messages::EpisodeMeasured&, std::uint32_t) {}});
   LearnerOptions learner;
   learner.batch_episodes = 2;
-  learner.checkpoint_piece = recorder.checkpoint_piece;
+  learner.checkpoint_chunk = recorder.checkpoint_chunk;
   learner.ordered = scenario.deterministic;
   learner.training.learning_rate.start = scenario.learning_rate;
   learner.samplers = dispatcher.samplers;
@@ -255,7 +255,7 @@ Outcome play(const Scenario& scenario) {
   world.stop();
   world.run_until_idle();
   world.stop();
-  auto db = *record::RunReader::open(directory, record::Reading::kLive);
+  auto db = *record::RunReader::open(directory, record::Reading::kInProgress);
   EXPECT_TRUE(db->verify().ok());
   outcome.counters = *db->results().counters();
   std::set<std::uint64_t> placements, episodes;

@@ -39,7 +39,7 @@ class SlowExecutor final : public Executor, public PolledExecutor {
   Result<Unit> measure(std::span<const DeviceId>, Measurement&) override {
     return Error{Errc::kRunFailed, "whoever waits has blocked the loop"};
   }
-  void begin(std::span<const DeviceId> placement) override {
+  void start(std::span<const DeviceId> placement) override {
     const Nanos takes = script_.takes[script_.begun++ % script_.takes.size()];
     until_ = script_.world->now() + takes;
     sum_ = 0;

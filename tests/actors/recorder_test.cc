@@ -66,7 +66,7 @@ class RecorderTest : public ::testing::Test {
     world_.crash(recorder_);
   }
   void expect_one_episode() {
-    const auto db = record::RunReader::open(folder_.path() / "run", record::Reading::kLive);
+    const auto db = record::RunReader::open(folder_.path() / "run", record::Reading::kInProgress);
     ASSERT_TRUE(db.ok()) << db.error().context;
     EXPECT_TRUE((*db)->verify().ok());
     EXPECT_EQ((*db)->results().counters()->episodes, 1u);
@@ -79,7 +79,7 @@ class RecorderTest : public ::testing::Test {
 };
 
 TEST_F(RecorderTest, ACheckpointInPiecesIsOneCheckpoint) {
-  start({.checkpoint_piece = 1'000});
+  start({.checkpoint_chunk = 1'000});
   take(0, 2'500, std::byte{1});
   EXPECT_EQ(fetch(0).total, 2'500u);
   world_.deliver(recorder_, messages::UpdateApplied{.update = 1, .policy_version = 1, .epoch = 1});
@@ -103,7 +103,7 @@ TEST_F(RecorderTest, ADatabaseThatIsDeletedIsWrittenAgainBeforeAnythingElseIsAck
   world_.advance(std::chrono::seconds{1});
   EXPECT_EQ(world_.last_sent<messages::EpisodesRecorded>().episodes, std::vector<std::uint64_t>{2});
   EXPECT_FALSE(world_.stopped());
-  const auto db = record::RunReader::open(folder_.path() / "run", record::Reading::kLive);
+  const auto db = record::RunReader::open(folder_.path() / "run", record::Reading::kInProgress);
   ASSERT_TRUE(db.ok()) << db.error().context;
   EXPECT_EQ((*db)->results().counters()->episodes, 2u);
 }

@@ -115,13 +115,13 @@ class SamplerTest : public ::testing::Test {
 
 TEST_F(SamplerTest, MadeAnewItReadsTheLogAWindowAtATimeBeforeItProposes) {
   constexpr std::uint64_t kEpisodes = 1'000;
-  constexpr std::uint64_t kMost = 64;  // Entries on their way at once.
+  constexpr std::uint64_t kMax = 64;  // Entries on their way at once.
   start(2);
   knows(kEpisodes);
   std::uint64_t told = 0;
   while (told < kEpisodes) {
     const auto asked = world_.last_sent<LogRequested>();
-    ASSERT_LE(asked.until_seq, told + 1 + kMost) << "more would flood its mailbox";
+    ASSERT_LE(asked.until_seq, told + 1 + kMax) << "more would flood its mailbox";
     ASSERT_GT(asked.until_seq, told + 1) << "it waits for what nobody sends";
     EXPECT_TRUE(asked.actions);
     EXPECT_TRUE(world_.sent<PlacementProposed>().empty()) << "it does not know the best yet";

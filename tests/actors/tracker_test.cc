@@ -56,7 +56,7 @@ TEST(BaselineTracker, MovesFromTheFailingSignalTowardsTheCost) {
 // costs are equal.
 TEST(Scoring, WhatMayBeMeasuredHasFiniteAdvantages) {
   const std::vector<double> times{5e-324, 1e-300, 1e-9, 1, 1, 1, messages::kLongestMeasuredS};
-  const std::vector<std::int64_t> bytes{0, 1, messages::kMostMeasuredBytes};
+  const std::vector<std::int64_t> bytes{0, 1, messages::kMaxMeasuredBytes};
   for (const auto transform :
        {policy::Transform::kIdentity, policy::Transform::kSqrt, policy::Transform::kLog})
     for (const auto kind : {policy::BaselineKind::kMovingAverage, policy::BaselineKind::kMean,

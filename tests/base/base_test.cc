@@ -121,12 +121,12 @@ TEST(Words, NamesCannotTurnTheDirectionOfTextAndAreAlwaysUtf8) {
                       "b"),
             "a\\u202eb");
   EXPECT_EQ(printable("half \xff\xfe"), "half \\xff\\xfe");
-  EXPECT_EQ(inert_text("a\tb\nc\x07", "\t\n"), "a\tb\nc\\x07");
+  EXPECT_EQ(without_controls("a\tb\nc\x07", "\t\n"), "a\tb\nc\\x07");
   Rng rng{5, Purpose::kTest};
   for (int i = 0; i < 20'000; ++i) {
     std::string text(1 + rng.below(12), ' ');
     for (char& c : text) c = static_cast<char>(rng.below(256));
-    for (const std::string& shown : {inert_text(text), printable(text), printable(text, 3)}) {
+    for (const std::string& shown : {without_controls(text), printable(text), printable(text, 3)}) {
       ASSERT_TRUE(is_utf8(shown)) << i;
       for (const char32_t c : code_points(shown)) ASSERT_TRUE(c >= 0x20 && c != 0x7f && c != 0x202e) << i;
     }

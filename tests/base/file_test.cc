@@ -110,10 +110,10 @@ TEST_F(FileTest, FollowsItsOwnersLink) {
 
 TEST_F(FileTest, RefusesAnotherUsersLinkWhereAnybodyMayWrite) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can make another user's link";
-  constexpr uid_t kNobody = 65534;
+  constexpr uid_t kNoActor = 65534;
   ASSERT_TRUE(write_file(folder_ / "victim", "precious").ok());
   fs::create_symlink("victim", folder_ / "link");
-  ASSERT_EQ(::lchown((folder_ / "link").c_str(), kNobody, kNobody), 0);
+  ASSERT_EQ(::lchown((folder_ / "link").c_str(), kNoActor, kNoActor), 0);
   ASSERT_EQ(::chmod(folder_.c_str(), 01777), 0);
   const auto refused = write_file(folder_ / "link", "gone");
   ASSERT_FALSE(refused.ok());

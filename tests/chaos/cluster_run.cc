@@ -83,8 +83,7 @@ ClusterRun::ClusterRun(const TemporaryFolder& folder, const std::string& name, C
         "executor.delay=" + options_.placement_takes, std::string{"executor.delay_spread=4"},
         "pipeline.controllers=" + std::to_string(options_.samplers),
         "run.episodes=" + std::to_string(options_.episodes),
-        "executor.count=" + std::to_string(options_.executors),
-        std::string{"compare.baselines=[\"expert\"]"}})
+        "executor.count=" + std::to_string(options_.executors), std::string{"compare.methods=[\"expert\"]"}})
     arguments.insert(arguments.end(), {"--set", setting});
   for (const std::string& setting : options_.settings) arguments.insert(arguments.end(), {"--set", setting});
   process_ = std::make_unique<Process>(arguments, options_.where);

@@ -57,7 +57,7 @@ struct Counts {
 };
 Counts counts_of(const std::string& directory) {
   Counts counts;
-  const auto db = record::RunReader::open(directory, record::Reading::kLive);
+  const auto db = record::RunReader::open(directory, record::Reading::kInProgress);
   EXPECT_TRUE(db.ok());
   const auto rows = (*db)->log().measurements(1, 1'000'000);
   EXPECT_TRUE(rows.ok());

@@ -25,7 +25,7 @@ using std::chrono::milliseconds;
 
 const SystemClock g_clock;
 
-constexpr std::size_t kMostHeld = 4u << 20;  // Of one direction; then the sender feels it.
+constexpr std::size_t kMaxHeld = 4u << 20;  // Of one direction; then the sender feels it.
 constexpr milliseconds kMergeWindow{20};
 
 sockaddr_in loopback(std::uint16_t port) {
@@ -244,7 +244,7 @@ void FaultProxy::serve() {
       for (const auto& connection : connections_) {
         for (const Way way : {kUp, kDown}) {
           const Pipe& pipe = connection->pipes[way];
-          const bool hears = !pipe.ended && pipe.held_bytes < kMostHeld;
+          const bool hears = !pipe.ended && pipe.held_bytes < kMaxHeld;
           const bool writes = pipe.blocked(now) && !faults_[way].blackhole;
           polled.push_back({hears ? pipe.from : -1, POLLIN, 0});
           polled.push_back({writes ? pipe.to : -1, POLLOUT, 0});
@@ -263,7 +263,7 @@ void FaultProxy::serve() {
       bool whole = true;
       for (const Way way : {kUp, kDown}) {
         Pipe& pipe = connection->pipes[way];
-        if (!pipe.ended && pipe.held_bytes < kMostHeld) whole &= pipe.take(faults_[way], connection->rng);
+        if (!pipe.ended && pipe.held_bytes < kMaxHeld) whole &= pipe.take(faults_[way], connection->rng);
         whole &= pipe.give(faults_[way], connection->rng, passed_);
       }
       return !whole || (connection->pipes[kUp].closed && connection->pipes[kDown].closed);

@@ -81,7 +81,7 @@ void check_updates(SQLite::Database& db, const std::set<std::uint64_t>& committe
 
 History check_history(const std::filesystem::path& directory, std::uint32_t controllers) {
   History history;
-  auto run = record::RunReader::open(directory, record::Reading::kLive);
+  auto run = record::RunReader::open(directory, record::Reading::kInProgress);
   if (!run) {
     history.violations.push_back(run.error().context);
     return history;

@@ -44,7 +44,7 @@ std::vector<std::string> run_arguments(const TemporaryFolder& folder,
         std::string{"run.starts=[\"scratch\"]"}, std::string{"policy.groups=8"},
         std::string{"policy.hierarchical.hidden=8"}, std::string{"executor.kind=fake"},
         std::string{"executor.delay=2ms"}, std::string{"executor.count=2"},
-        "run.episodes=" + std::to_string(kEpisodes), std::string{"compare.baselines=[\"expert\"]"}})
+        "run.episodes=" + std::to_string(kEpisodes), std::string{"compare.methods=[\"expert\"]"}})
     arguments.insert(arguments.end(), {"--set", setting});
   for (const std::string& setting : settings) arguments.insert(arguments.end(), {"--set", setting});
   return arguments;
@@ -62,7 +62,7 @@ void expect_printable(const std::string& text) {
 }
 
 std::string graph_of(const std::string& directory) {
-  const auto db = record::RunReader::open(directory, record::Reading::kQuietOrLive);
+  const auto db = record::RunReader::open(directory, record::Reading::kQuietOrInProgress);
   EXPECT_TRUE(db.ok()) << db.error().context;
   return db ? (*db)->header().facts()->graph_sha256 : "";
 }
@@ -108,7 +108,7 @@ void expect_sound(const TemporaryFolder& folder, const Finished& done) {
   EXPECT_EQ(history.violations, std::vector<std::string>{});
   EXPECT_EQ(history.missing_episodes, 0u);
   EXPECT_EQ(history.consumed, history.episodes);
-  const auto db = record::RunReader::open(directory, record::Reading::kLive);
+  const auto db = record::RunReader::open(directory, record::Reading::kInProgress);
   ASSERT_TRUE(db.ok()) << db.error().context;
   const Measured measured = measured_in((*db)->log());
   EXPECT_GE(measured.by_good, 4 * measured.by_hostile) << "the good ones do the work";

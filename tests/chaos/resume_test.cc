@@ -40,7 +40,7 @@ class KilledRun {
             limit,       value,
             "--set",     "input.graph=" + shipped("tests/fixtures/graphs/cifar10_cnn-bs128.json"),
             "--set",     "run.starts=[\"scratch\"]",
-            "--set",     "compare.baselines=[\"expert\"]",
+            "--set",     "compare.methods=[\"expert\"]",
             "--set",     "policy.groups=8",
             "--set",     "policy.hierarchical.hidden=8",
             "--set",     "record.checkpoint_every=5",

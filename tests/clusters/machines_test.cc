@@ -228,7 +228,7 @@ TEST(Machines, ARunOfTwoStartsIsWatchedToItsEndAndLeavesNoSocket) {
   ASSERT_TRUE(wait_until([&] { return run({"ps", folder.at("run")}).status == 0; }, Seconds{20}));
   const Finished watched = run({"ps", folder.at("run"), "--watch"});
   EXPECT_EQ(watched.status, 0) << watched.err;
-  EXPECT_NE(watched.out.find("best-baseline"), std::string::npos) << watched.out;
+  EXPECT_NE(watched.out.find("best-heuristic"), std::string::npos) << watched.out;
   EXPECT_EQ(both.finish().status, 0);
   EXPECT_FALSE(std::filesystem::exists(folder.path() / "run" / "head.ipc"));
   EXPECT_EQ(run({"ps", folder.at("run")}).status, 2);

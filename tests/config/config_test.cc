@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "launcher/settings/start.h"
 #include "placement/machine/device_file.h"
 
 namespace emplace::launcher {
@@ -100,7 +101,7 @@ TEST(Config, AFloatIsWrittenAsItsShortestDecimalAndReadToTheSameBits) {
 TEST(Config, WhatIsWrittenIsReadBackTheSame) {
   RunConfig config;
   ASSERT_TRUE(set_option(config, "run.budget=1500ms").ok());
-  ASSERT_TRUE(set_option(config, "run.starts=[\"scratch\", \"best-baseline\"]").ok());
+  ASSERT_TRUE(set_option(config, "run.starts=[\"scratch\", \"best-heuristic\"]").ok());
   ASSERT_TRUE(set_option(config, "policy.learning_rate=0.0125").ok());
   ASSERT_TRUE(set_option(config, "input.graph=a \"quoted\" name").ok());
   ASSERT_TRUE(set_option(config, "run.seed=18").ok());
@@ -182,7 +183,7 @@ TEST(Config, DefaultsAreThoseOfTheMethodAndItsPreset) {
   const auto spotlight = parse_config(
       "[policy]\nmethod = \"spotlight\"\npreset = \"paper\"\n[policy.sequence]\nhidden = 32\n", "x");
   ASSERT_TRUE(spotlight.ok()) << spotlight.error().context;
-  EXPECT_EQ(spotlight->policy.objective.kind, policy::ObjectiveKind::kKlPenalised);
+  EXPECT_EQ(spotlight->policy.loss.kind, policy::LossKind::kKlPenalised);
   EXPECT_EQ(spotlight->policy.training.steps_per_update, 10u);
   EXPECT_EQ(spotlight->policy.sequence.network.layers, 2u);
   EXPECT_EQ(spotlight->reward.baseline.kind, policy::BaselineKind::kMean);
@@ -214,7 +215,7 @@ TEST(Config, DefaultsAreThoseOfTheMethodAndItsPreset) {
                                                  : tuned.policy.sequence.network.tanh_constant;
     EXPECT_GT(bound, 0) << method << ": unbounded logits settle on one device";
     EXPECT_GT(tuned.pipeline.redraws, 0u) << method;
-    EXPECT_EQ(word_of(tuned.policy.objective.kind), method == "spotlight" ? "kl" : "reinforce")
+    EXPECT_EQ(word_of(tuned.policy.loss.kind), method == "spotlight" ? "kl" : "reinforce")
         << "the paper's own";
   }
 }
@@ -256,7 +257,7 @@ TEST(Config, WrongFilesAreRefusedWithPlaceAndCure) {
   expect_refused("[policy.placeto]\nround = 3\n", "bad.toml:2: unknown key 'round'; did you mean 'rounds'?");
   expect_refused("[policy.plaeto]\nrounds = 3\n", "did you mean 'placeto'?");
   expect_refused(
-      "[policy]\nobjective = \"kll\"\n",
+      "[policy]\nloss = \"kll\"\n",
       "bad.toml:2: unknown objective 'kll'; expected one of: reinforce, kl, clipped (did you mean 'kl'?)");
 }
 
@@ -278,8 +279,8 @@ TEST(Config, ImpossibleValuesAreRefusedByName) {
   refused("reward.valid_target=-0.1", "reward.valid_target");
   refused("reward.valid_target=1", "reward.valid_target = 1.0: expected at least 0 and below 1");
   refused("reward.valid_target=0.5", "reward.graded_memory");
-  refused("policy.objective=ppo",
-          "--set policy.objective: unknown objective 'ppo'; expected one of: reinforce, kl, clipped");
+  refused("policy.loss=ppo",
+          "--set policy.loss: unknown loss 'ppo'; expected one of: reinforce, kl, clipped");
   refused("input.graphs=[\"a\"]", "input.graphs");
   refused("executor.kind=quantum", "executor.kind");
   refused("pipeline.controllers=0", "pipeline.controllers = 0: expected at least 1");
@@ -416,6 +417,34 @@ TEST(OldConfig, OneLineNamesTheNewKeys) {
   expect_refused("[policy]\nhidden = 3\n[policy.hierarchical]\nhidden = 4\n",
                  "bad.toml:2: policy.hidden and policy.hierarchical.hidden are both set");
   expect_refused("[policy]\nhidden = \"x\"\n", "bad.toml:2: 'hidden' must be a whole number");
+}
+
+TEST(OldConfig, NamesOfOtherSectionsAndValuesAreRead) {
+  const auto config = parse_config(
+      "[run]\nstarts = [\"scratch\", \"best-baseline\"]\n[policy]\nobjective = \"kl\"\n"
+      "[compare]\nbaselines = [\"heft\"]\n",
+      "x");
+  ASSERT_TRUE(config.ok()) << config.error().context;
+  EXPECT_EQ(config->run.starts, (std::vector<std::string>{kScratch, kBestHeuristic}));
+  EXPECT_EQ(config->policy.loss.kind, policy::LossKind::kKlPenalised);
+  EXPECT_EQ(config->compare.methods, std::vector<std::string>{"heft"});
+  EXPECT_EQ(old_names_warning(*config),
+            "compare.baselines is now compare.methods, policy.objective is now policy.loss, "
+            "best-baseline is now best-heuristic; docs/reference/config.md lists every key");
+  const std::vector<std::string> settings{"run.starts=[\"best-baseline\"]", "compare.baselines=[\"expert\"]"};
+  const auto assigned = parse_config("", "x", settings);
+  ASSERT_TRUE(assigned.ok()) << assigned.error().context;
+  EXPECT_EQ(assigned->run.starts, std::vector<std::string>{kBestHeuristic});
+  EXPECT_EQ(assigned->compare.methods, std::vector<std::string>{"expert"});
+}
+
+TEST(OldConfig, AStartKeepsTheDirectoryThatItWasRecordedIn) {
+  const std::filesystem::path run = testing::TempDir() + "emplace-start-directory";
+  EXPECT_EQ(start_directory(run, kBestHeuristic), run / "from-best-heuristic");
+  std::filesystem::create_directories(run / "from-best-baseline");
+  EXPECT_EQ(start_directory(run, kBestHeuristic), run / "from-best-baseline");
+  EXPECT_EQ(start_directory(run, kScratch), run / "from-scratch");
+  std::filesystem::remove_all(run);
 }
 
 }  // namespace

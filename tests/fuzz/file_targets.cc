@@ -77,7 +77,7 @@ void run_db(Input bytes) {
   for (const char* name : {"run.db-wal", "run.db-shm", "run.db-journal", "head.seq"})
     std::filesystem::remove(folder.path() / name);
   put(folder, "run.db", bytes);
-  const auto db = record::RunReader::open(folder.path(), record::Reading::kLive);
+  const auto db = record::RunReader::open(folder.path(), record::Reading::kInProgress);
   if (!db) return;
   (void)(*db)->header().facts();
   (void)(*db)->results().counters();

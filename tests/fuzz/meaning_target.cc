@@ -277,7 +277,7 @@ class Run {
     world_.stop();
     world_.run_until_idle();
     world_.crash(recorder_);
-    const auto db = record::RunReader::open(directory(), record::Reading::kLive);
+    const auto db = record::RunReader::open(directory(), record::Reading::kInProgress);
     EMPLACE_CHECK(db.ok(), db.error().context);
     const auto whole = (*db)->verify();
     EMPLACE_CHECK(whole.ok(), whole.error().context);
@@ -390,9 +390,9 @@ class Run {
 }  // namespace
 
 void meaning(Input bytes) {
-  constexpr std::size_t kMost = 4'096;  // More says nothing new, and takes long.
+  constexpr std::size_t kMax = 4'096;  // More says nothing new, and takes long.
   Run run;
-  for (Values input{bytes.first(std::min(bytes.size(), kMost))}; !input.done();) run.say(input);
+  for (Values input{bytes.first(std::min(bytes.size(), kMax))}; !input.done();) run.say(input);
   run.end();
 }
 

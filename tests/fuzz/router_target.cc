@@ -66,7 +66,7 @@ class Peer {
     }
   }
   template <class M>
-  void say(std::size_t plane, const M& message, messages::ActorId to = messages::kNobody) {
+  void say(std::size_t plane, const M& message, messages::ActorId to = messages::kNoActor) {
     messages::Bytes batch;
     const bool numbered = M::kType < messages::kFirstRuntimeType;
     runtime::append_record({.type = M::kType, .from = actor_, .to = to, .seq = numbered ? ++seq_[plane] : 0},

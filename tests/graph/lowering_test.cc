@@ -57,7 +57,7 @@ TEST(Lowering, UpdatesWriteInPlaceAndUnreadOutputsAreKnown) {
   EXPECT_EQ(lowered.output_bytes(OpId{1}), 108);
   EXPECT_EQ(lowered.unread_bytes(OpId{1}), 8);
   EXPECT_EQ(lowered.output_bytes(OpId{2}), 0);
-  EXPECT_FALSE(lowered.is_kernel(OpId{0}));
+  EXPECT_FALSE(lowered.takes_time(OpId{0}));
 }
 
 TEST(Lowering, AViewOfSeveralInputsWaitsForAllOfThem) {

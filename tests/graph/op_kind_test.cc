@@ -85,7 +85,7 @@ TEST(OpKind, WorkOfElementsStopsAtItsBoundAndAtMissingInputs) {
   EXPECT_EQ(work_of_elements({Formula::kEachLarger, 5}, 7, 1, all), 50);
   EXPECT_EQ(work_of_elements({Formula::kTerms}, 7, 4, all), 21);
   EXPECT_EQ(work_of_elements({Formula::kNone}, 7, 4, all), 0);
-  EXPECT_EQ(work_of_elements({Formula::kEachOutput, 200}, capped::kMost, 0, all), capped::kMost);
+  EXPECT_EQ(work_of_elements({Formula::kEachOutput, 200}, capped::kMax, 0, all), capped::kMax);
   EXPECT_EQ(work_of_elements({Formula::kEinsum}, 7, 2, all), std::nullopt);
 }
 

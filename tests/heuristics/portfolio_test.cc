@@ -34,7 +34,7 @@ TEST(Portfolio, IsNeverWorseThanAMethodAndTellsItsFindingsInOrder) {
     std::vector<double> told;
     std::set<std::string> begun;
     PortfolioOptions options{.budget_s = 0.4, .threads = 3};
-    options.begins = [&](const std::string& name) { begun.insert(name); };
+    options.on_method_start = [&](const std::string& name) { begun.insert(name); };
     options.better = [&](const Finding& finding, const Placement& placement) {
       const auto own = make_model(world.graph, world.devices, Judge{objective, {}});
       Measurement measured;
@@ -78,7 +78,7 @@ TEST(Portfolio, EndsWhenItIsToldToWithWhatItHasAndAsksItsCallersThreadOnly) {
     std::atomic<bool> elsewhere = false;
     PortfolioOptions options{.budget_s = 600, .threads = 3};
     bool searching = false;
-    options.begins = [&](const std::string& name) { searching |= name == "local-search"; };
+    options.on_method_start = [&](const std::string& name) { searching |= name == "local-search"; };
     options.stopped = [&] {
       if (std::this_thread::get_id() != caller) elsewhere = true;
       return questions == 0 || (searching && ++asked > questions);

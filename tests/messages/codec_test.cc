@@ -222,7 +222,7 @@ TEST(WireVersion, EachSideMustUnderstandWhatTheOtherSpeaks) {
 TEST(ActorId, IsTheHashOfTheNameAndNeverNobody) {
   EXPECT_EQ(actor_id("sampler/0"), actor_id(std::string{"sampler/"} + "0"));
   EXPECT_NE(actor_id("sampler/0"), actor_id("sampler/1"));
-  EXPECT_NE(actor_id(""), kNobody);
+  EXPECT_NE(actor_id(""), kNoActor);
 }
 
 TEST(Bulk, SectionsAreCheckedAgainstTheirFrame) {

@@ -31,7 +31,7 @@ EpisodeMeasured begun(std::uint64_t first, std::uint32_t count) {
   proposal.placement_id = first;
   proposal.count = count;
   proposal.num_devices = 2;
-  return EpisodeMeasured::begun(proposal);
+  return EpisodeMeasured::started(proposal);
 }
 
 TEST(EpisodeMeasured, PutsTheResultsOfItsLeasesInTheirPlaces) {

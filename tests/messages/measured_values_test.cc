@@ -54,7 +54,7 @@ const std::vector<Case>& cases() {
       {"valid of placement 1 is neither", [](auto& m) { m.valid[1] = 2; }},
       {"label of placement 1 is not a known label", [](auto& m) { m.labels[1] = 5; }},
       {"bytes_over of placement 0 is negative", [](auto& m) { m.bytes_over[0] = kLowest; }},
-      {"bytes_moved of placement 1 is above", [](auto& m) { m.bytes_moved[1] = kMostMeasuredBytes + 1; }},
+      {"bytes_moved of placement 1 is above", [](auto& m) { m.bytes_moved[1] = kMaxMeasuredBytes + 1; }},
       {"peak_bytes of placement 1 is negative", [](auto& m) { m.peak_bytes[2] = -1; }},
       {"busy_s of placement 1 is not finite", [](auto& m) { m.busy_s[3] = kNan; }},
       {"wall_s is not finite", [](auto& m) { m.wall_s = kInf; }},

@@ -1,10 +1,10 @@
 // Goal: each paper's baseline and returns are what the paper says.  Method: short histories by hand, numbers
 // exact in binary.
-#include "policy/objective/baseline.h"
+#include "policy/loss/baseline.h"
 
 #include <gtest/gtest.h>
 
-#include "policy/objective/outlier.h"
+#include "policy/loss/outlier.h"
 
 namespace emplace::policy {
 namespace {

@@ -32,12 +32,12 @@ struct ForeignWorld : testing::SampleTask {
       : SampleTask{std::move(ops), testing::sample_devices(2, false, 1 << 30)},
         grouping{given.num_groups == 0 ? pairs(graph.num_ops()) : std::move(given)} {}
 
-  std::unique_ptr<Placer> sequence(const ObjectiveOptions& objective = {}) const {
+  std::unique_ptr<Placer> sequence(const LossOptions& loss = {}) const {
     SequenceOptions options = colocrl_options();
     options.network.hidden = 5;
     options.embedding = 3;
     options.placements = 3;
-    options.network.objective = objective;
+    options.network.loss = loss;
     return shaken(*SequencePlacer::make(graph, devices, constraints, grouping, options, {}, 1));
   }
   std::unique_ptr<Placer> hierarchical(bool started = true, std::size_t groups = 0) const {
@@ -45,7 +45,7 @@ struct ForeignWorld : testing::SampleTask {
     options.groups = groups == 0 ? grouping.num_groups : groups;
     options.hidden = options.grouper_hidden = 5;
     options.type_embedding = 3;
-    HierarchicalStart start;
+    HierarchicalInitial start;
     if (started) start.group_of_op.assign(grouping.group_of_op.begin(), grouping.group_of_op.end());
     return shaken(*HierarchicalPlanner::make(graph, devices, constraints, options, start, 1));
   }
@@ -56,9 +56,9 @@ struct ForeignWorld : testing::SampleTask {
     options.max_weight = max_weight;
     return shaken(*SimplePlanner::make(graph, devices, constraints, options, {}, 1));
   }
-  std::unique_ptr<Placer> placeto(const ObjectiveOptions& objective = {}, std::size_t rounds = 1) const {
+  std::unique_ptr<Placer> placeto(const LossOptions& loss = {}, std::size_t rounds = 1) const {
     PlacetoOptions options = small_options();
-    options.objective = objective;
+    options.loss = loss;
     options.rounds_per_episode = rounds;
     options.traversal = Traversal::kReversed;
     return shaken(*PlacetoPlacer::make({{&graph, &devices, &constraints, grouping, {}, {}, {}}}, options, 1));
@@ -219,7 +219,7 @@ TEST(Foreign, RefusesWithTheReasonWhatItCannotHaveDrawn) {
 
 TEST(Foreign, LikelihoodsAreThoseThatWereStoredWhenTheyWereDrawn) {
   const ForeignWorld world{testing::restricted_graph()};
-  const ObjectiveOptions weighing{.max_weight = 1};
+  const LossOptions weighing{.max_weight = 1};
   const auto sequence = world.sequence(weighing);
   const Actions drawn = sequence->sample(3, 1000);
   const auto decisions = *dynamic_cast<SequencePlacer&>(*sequence).decode_actions(drawn);
@@ -309,7 +309,7 @@ void expect_exact_in_the_mean(const ForeignWorld& world, Placer& weighing, Place
 
 TEST(Foreign, WeighedPlacementsOfOthersGiveTheExactGradientInTheMean) {
   const ForeignWorld world{chain(6), singles(6)};
-  const ObjectiveOptions weighing{.max_weight = 1e6f};
+  const LossOptions weighing{.max_weight = 1e6f};
   expect_exact_in_the_mean(world, *world.sequence(weighing), *world.sequence());
   expect_exact_in_the_mean(world, *world.placeto(weighing), *world.placeto());
   expect_exact_in_the_mean(world, *world.simple(1e6f), *world.simple());

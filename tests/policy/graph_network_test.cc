@@ -201,20 +201,20 @@ class PlainReplay {
 
   /// Accumulates the gradient of Σ seed · log p and returns log p [devices, steps].
   Matrix run(const Sequence& sequence, const Matrix& seed) {
-    const auto& pieces = net_.network.pieces();
+    const auto& network = net_.network.parts();
     std::vector<Var> logits;
     for (std::size_t t = 0; t < sequence.at.size(); ++t) {
-      const Var input = apply(pieces.input.front(), tape_.constant(sequence.states[t]));
+      const Var input = apply(network.input.front(), tape_.constant(sequence.states[t]));
       Var parts[2];
       for (std::size_t d = 0; d < 2; ++d) {
         Var x = input;
         for (std::size_t r = 0; r < net_.network.options().rounds; ++r) {
           const Var heard =
-              mix(apply(pieces.directions[d].message, x), [&](std::uint32_t to, std::uint32_t from) {
+              mix(apply(network.directions[d].message, x), [&](std::uint32_t to, std::uint32_t from) {
                 const auto near = d == 0 ? graph_.parents(to) : graph_.children(to);
                 return std::find(near.begin(), near.end(), from) != near.end();
               });
-          x = add(apply(pieces.directions[d].update, heard), input);
+          x = add(apply(network.directions[d].update, heard), input);
         }
         parts[d] = x;
       }
@@ -222,16 +222,16 @@ class PlainReplay {
       const std::uint32_t node = sequence.at[t];
       const auto summary = [&](std::size_t p) {
         const Var sums =
-            mix(apply(pieces.pools[p].each, embedding), [&](std::uint32_t to, std::uint32_t from) {
+            mix(apply(network.pools[p].each, embedding), [&](std::uint32_t to, std::uint32_t from) {
               return graph_.relations(to)[from] == static_cast<Relation>(p);
             });
         const std::uint32_t columns[] = {node};
-        return apply(pieces.pools[p].all, tape_.lookup(sums, columns));
+        return apply(network.pools[p].all, tape_.lookup(sums, columns));
       };
       const std::uint32_t columns[] = {node};
       const Var all = tape_.stack(tape_.stack(summary(0), summary(1)),
                                   tape_.stack(summary(2), tape_.lookup(embedding, columns)));
-      logits.push_back(apply(pieces.head.front(), all));
+      logits.push_back(apply(network.head.front(), all));
     }
     Matrix log_p(seed.rows(), seed.cols());
     for (Eigen::Index t = 0; t < seed.cols(); ++t) {

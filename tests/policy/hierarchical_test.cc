@@ -8,7 +8,7 @@
 #include <cmath>
 
 #include "executor/sim/simulator.h"
-#include "policy/objective/reward.h"
+#include "policy/loss/reward.h"
 #include "policy/optim/adam.h"
 #include "tests/policy/differences.h"
 #include "tests/support/sample_graphs.h"
@@ -20,7 +20,7 @@ struct HierarchicalWorld : testing::SampleTask {
   explicit HierarchicalWorld(OpGraph ops = testing::random_graph(3, 24))
       : SampleTask{std::move(ops), testing::sample_devices(2, true, 1 << 30)} {}  // cpu:0, gpu:0, gpu:1
   std::unique_ptr<HierarchicalPlanner> planner(HierarchicalOptions options, std::uint64_t seed = 1,
-                                               HierarchicalStart start = {}) const {
+                                               HierarchicalInitial start = {}) const {
     return *HierarchicalPlanner::make(graph, devices, constraints, options, std::move(start), seed);
   }
 };
@@ -60,11 +60,11 @@ TEST(Hierarchical, PlacementsObeyTheConstraintsAndFollowTheGroups) {
   EXPECT_TRUE(world.constraints.check(world.graph, world.devices, planner->greedy()).ok());
 }
 
-void check_gradient(const ObjectiveOptions& objective) {
+void check_gradient(const LossOptions& chosen) {
   const HierarchicalWorld world;
   HierarchicalOptions options = small_hierarchical();
-  options.objective = objective;
-  options.objective.entropy = 0.3f;
+  options.loss = chosen;
+  options.loss.entropy = 0.3f;
   options.table_scale = 1;
   options.sees_group = true;
   options.tanh_constant = 2;
@@ -95,9 +95,9 @@ void check_gradient(const ObjectiveOptions& objective) {
 }
 
 TEST(Hierarchical, GradientIsThatOfAdvantageTimesLogProbability) { check_gradient({}); }
-TEST(Hierarchical, ThePlacerMayHaveAnotherObjective) {
-  check_gradient({.kind = ObjectiveKind::kKlPenalised, .beta = 2});
-  check_gradient({.kind = ObjectiveKind::kClippedRatio, .clip = 0.3f});
+TEST(Hierarchical, ThePlacerMayHaveAnotherLoss) {
+  check_gradient({.kind = LossKind::kKlPenalised, .beta = 2});
+  check_gradient({.kind = LossKind::kClippedRatio, .clip = 0.3f});
 }
 
 TEST(Hierarchical, IsAValueThatSavesLoadsAndHashes) {
@@ -132,7 +132,7 @@ TEST(Hierarchical, AStartedPolicyRepeatsItsStartMostOfTheTime) {
   options.table_scale = 1;
   options.start_probability = 0.95f;
   options.tanh_constant = 0.1f;
-  HierarchicalStart start;
+  HierarchicalInitial start;
   for (std::size_t op = 0; op < world.graph.num_ops(); ++op)
     start.group_of_op.push_back(static_cast<std::uint16_t>(op % 4));
   for (std::size_t op = 0; op < world.graph.num_ops(); ++op)
@@ -153,7 +153,7 @@ TEST(Hierarchical, AGroupIsOnlyPutWhereAllItsOpsMayRun) {
   options.grouper_confidence = 30;
   options.noise = 0.5f;
   options.noise_updates = 1;
-  HierarchicalStart start;
+  HierarchicalInitial start;
   for (std::uint32_t i = 0; i < 12; ++i) start.group_of_op.push_back(static_cast<std::uint16_t>(i % 4));
   const auto planner = world.planner(options, 1, start);
   int elsewhere = 0;
@@ -197,7 +197,7 @@ TEST(Hierarchical, LearnsToUseBothDevices) {
   options.start_at_scopes = true;
   options.grouper_confidence =
       12;  // The Grouper starts with each chain in two groups; the Placer must part the chains.
-  HierarchicalStart start;
+  HierarchicalInitial start;
   for (std::uint32_t i = 0; i < 40; ++i)
     start.group_of_op.push_back(static_cast<std::uint16_t>(i % 2 + 2 * (i / 20)));
   auto planner = *HierarchicalPlanner::make(graph, devices, constraints, options, start, 1);

@@ -6,9 +6,9 @@
 #include <limits>
 
 #include "base/rng.h"
-#include "policy/objective/adaptive_penalty.h"
-#include "policy/objective/memory_floor.h"
-#include "policy/objective/reward.h"
+#include "policy/loss/adaptive_penalty.h"
+#include "policy/loss/memory_floor.h"
+#include "policy/loss/reward.h"
 #include "policy/optim/adam.h"
 
 namespace emplace::policy {
@@ -172,11 +172,11 @@ TEST(AdaptivePenalty, GrowsWhileTooFewFitAndFallsWhileMoreDo) {
   for (int i = 0; i < 1000; ++i) even.learn(i % 2 == 0);
   EXPECT_NEAR(even.factor(), 1, 1e-9);
   for (int i = 0; i < 100'000; ++i) penalty.learn(false);
-  EXPECT_EQ(penalty.factor(), AdaptivePenalty::kMost);
+  EXPECT_EQ(penalty.factor(), AdaptivePenalty::kMax);
   for (int i = 0; i < 100'000; ++i) penalty.learn(true);
-  EXPECT_EQ(penalty.factor(), 1 / AdaptivePenalty::kMost);
+  EXPECT_EQ(penalty.factor(), 1 / AdaptivePenalty::kMax);
   const RewardOptions graded{Transform::kLog, 100, true, 0.2, 0.5};
-  const double per_gb = 0.5 / AdaptivePenalty::kMost, base = 0.2 / AdaptivePenalty::kMost;
+  const double per_gb = 0.5 / AdaptivePenalty::kMax, base = 0.2 / AdaptivePenalty::kMax;
   EXPECT_DOUBLE_EQ(placement_cost(penalty.applied(graded), false, 1.0, 2'000'000'000), base + 2 * per_gb);
   EXPECT_DOUBLE_EQ(placement_cost(penalty.applied(graded), true, 2.0, 0), std::log(2.0))
       << "what fits costs its time";

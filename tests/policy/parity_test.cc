@@ -1,6 +1,6 @@
 // Goal: encoder and decoder are the network of the equations, not merely consistent with themselves.
 // Method: values and gradients from an independent float64 implementation
-// (tests/parity/make_hierarchical_fixture.py) and, for ColocRL and Spotlight with their objectives, from
+// (tests/parity/make_hierarchical_fixture.py) and, for ColocRL and Spotlight with their losses, from
 // PyTorch (tests/parity/make_sequence_fixture.py).
 #include <gtest/gtest.h>
 
@@ -100,7 +100,7 @@ double worst(std::span<const float> ours, const std::vector<std::vector<double>>
   return worst;
 }
 
-void check_network(const std::string& name, const ObjectiveOptions& objective) {
+void check_network(const std::string& name, const LossOptions& loss) {
   const Rows all = read_fixture("sequence_parity.txt");
   const auto row = [&](const std::string& key) -> const std::vector<double>& {
     return all.at(name + "." + key).front();
@@ -120,7 +120,7 @@ void check_network(const std::string& name, const ObjectiveOptions& objective) {
   options.start_from_encoder = true;
   options.tanh_constant = 0;
   options.table_scale = 1;
-  options.objective = objective;
+  options.loss = loss;
   const GroupPlacer placer{
       store, options, embedded + fixed, static_cast<std::size_t>(groups), static_cast<std::size_t>(devices),
       {},    1};
@@ -128,7 +128,7 @@ void check_network(const std::string& name, const ObjectiveOptions& objective) {
   for (const auto& parameter : all.at(name + ".parameter")) {
     for (const double value : parameter) store.values()[at++] = static_cast<float>(value);
   }
-  ASSERT_EQ(at, store.size() - (objective.kind == ObjectiveKind::kKlPenalised ? 1 : 0));
+  ASSERT_EQ(at, store.size() - (loss.kind == LossKind::kKlPenalised ? 1 : 0));
 
   Tape tape{store};
   Var x = tape.parameter(input);
@@ -148,7 +148,7 @@ void check_network(const std::string& name, const ObjectiveOptions& objective) {
   const Decoded decoded = placer.place(tape, x, decode_input);
   const Matrix& log_p = tape.value(decoded.log_p);
   EXPECT_LT(worst({log_p.data(), static_cast<std::size_t>(log_p.size())}, {row("log_p")}), 1e-5);
-  const auto parts = placer.seed_objective(tape, decoded, chosen, advantages, 1);
+  const auto parts = placer.seed_loss(tape, decoded, chosen, advantages, 1);
   ASSERT_TRUE(parts.ok());
   EXPECT_NEAR(parts->loss, row("loss")[0], 1e-5 * std::max(1.0, std::abs(row("loss")[0])));
   tape.backward();
@@ -157,7 +157,7 @@ void check_network(const std::string& name, const ObjectiveOptions& objective) {
 
 TEST(Parity, ColocRlEqualsPyTorch) { check_network("colocrl", {}); }
 TEST(Parity, SpotlightEqualsPyTorch) {
-  check_network("spotlight", {.kind = ObjectiveKind::kKlPenalised, .beta = 0.7f});
+  check_network("spotlight", {.kind = LossKind::kKlPenalised, .beta = 0.7f});
 }
 
 }  // namespace

@@ -59,7 +59,7 @@ void train(PlacetoPlacer& placer, std::vector<World*> worlds, std::uint64_t upda
   std::vector<Advantages> advantages(worlds.size());
   Adam adam{{.clip_norm = 1.25f}};
   for (std::uint64_t update = 0; update < updates; ++update) {
-    placer.begin_update(update);
+    placer.start_update(update);
     std::vector<ScoredEpisode> batch;
     for (std::uint64_t e = 8 * update; e < 8 * update + 8; ++e) {
       Actions actions = placer.sample(e, update);
@@ -85,7 +85,7 @@ PlacetoOptions learning_options() {
   options.network.embedding = 16;
   options.network.hidden = 32;
   options.network.rounds = 4;
-  options.objective.entropy = 0.2f;
+  options.loss.entropy = 0.2f;
   options.entropy_end = 0.005f;
   options.entropy_over = 200;
   return options;

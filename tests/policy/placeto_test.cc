@@ -30,7 +30,7 @@ TEST(Placeto, AnEpisodeVisitsEveryGroupInEveryRound) {
     PlacetoOptions options = small_options();
     options.rounds_per_episode = 3;
     options.traversal = traversal;
-    options.start = EpisodeStart::kRandom;
+    options.start = InitialPlacement::kRandom;
     const auto placer = placer_of(world, options);
     const GroupGraph& nodes = placer->group_graph(0);
     EXPECT_EQ(placer->placements_per_episode(), 3 * nodes.size());
@@ -70,7 +70,7 @@ TEST(Placeto, EveryStepIsAPlacementOfTheWholeGraphThatDiffersInOneGroup) {
 TEST(Placeto, SamplingDependsOnParametersSeedAndEpisodeAlone) {
   const World world = random_world();
   PlacetoOptions options = small_options();
-  options.start = EpisodeStart::kRandom;
+  options.start = InitialPlacement::kRandom;
   options.traversal = Traversal::kRandom;
   const auto a = placer_of(world, options), b = placer_of(world, options);
   EXPECT_EQ(a->sample(7, 0).bytes, b->sample(7, 0).bytes);
@@ -81,9 +81,9 @@ TEST(Placeto, SamplingDependsOnParametersSeedAndEpisodeAlone) {
 TEST(Placeto, WhatWasDrawnIsWhatIsReplayedBitForBit) {
   const World world = random_world(5, 60);
   PlacetoOptions options;
-  options.objective.kind = ObjectiveKind::kKlPenalised;
+  options.loss.kind = LossKind::kKlPenalised;
   options.rounds_per_episode = 6;  // More steps than one trace remembers.
-  options.start = EpisodeStart::kRandom;
+  options.start = InitialPlacement::kRandom;
   const auto placer = placer_of(world, options);
   shake(*placer, 0.02f);
   const Actions actions = placer->sample(2, 0);
@@ -142,13 +142,13 @@ void expect_gradient_of_loss(PlacetoPlacer& placer, std::span<const ScoredEpisod
 
 TEST(Placeto, GradientIsThatOfTheObjectivesLossOverManyGraphs) {
   const World world = random_world(), other = random_world(9, 16);
-  for (const ObjectiveKind kind : {ObjectiveKind::kReinforce, ObjectiveKind::kKlPenalised}) {
+  for (const LossKind kind : {LossKind::kReinforce, LossKind::kKlPenalised}) {
     PlacetoOptions options = small_options();
-    options.objective.kind = kind;
-    options.objective.entropy = 0.3f;
+    options.loss.kind = kind;
+    options.loss.entropy = 0.3f;
     options.network.logit_bound = 4;
     options.network.stay = 1.5f;
-    options.network.means = kind == ObjectiveKind::kReinforce;
+    options.network.means = kind == LossKind::kReinforce;
     const auto placer = *PlacetoPlacer::make({world.view(), other.view()}, options, 1);
     shake(*placer);
     const auto batch = draw_batch(*placer, 3);
@@ -171,9 +171,9 @@ TEST(Placeto, GradientOfAnEpisodeThatOneTraceCannotHold) {
 TEST(Placeto, AnAdaptiveBetaIsSavedAndGoesOnToTheSameBits) {
   const World world = random_world();
   PlacetoOptions options = small_options();
-  options.objective.kind = ObjectiveKind::kKlPenalised;
+  options.loss.kind = LossKind::kKlPenalised;
   const auto fixed = placer_of(world, options);
-  options.objective.kl_target = 1e-4f;
+  options.loss.kl_target = 1e-4f;
   const auto whole = placer_of(world, options), resumed = placer_of(world, options);
   EXPECT_EQ(whole->parameters().size(), fixed->parameters().size() + 1) << "and without a target as ever";
   const auto update = [](PlacetoPlacer& placer, Adam& adam, std::span<const ScoredEpisode> batch) {
@@ -187,7 +187,7 @@ TEST(Placeto, AnAdaptiveBetaIsSavedAndGoesOnToTheSameBits) {
   const auto batch = draw_batch(*whole, 2);
   double furthest = 0;
   for (int step = 0; step < 4; ++step) furthest = std::max(furthest, update(*whole, adam, batch).divergence);
-  ASSERT_GT(furthest, 1.5 * static_cast<double>(options.objective.kl_target)) << "beta has moved";
+  ASSERT_GT(furthest, 1.5 * static_cast<double>(options.loss.kl_target)) << "beta has moved";
   ASSERT_TRUE(resumed->parameters().load(whole->parameters().bytes()).ok());
   ASSERT_TRUE(adam_resumed.load(adam.save(), resumed->parameters().size()).ok());
   for (int step = 0; step < 4; ++step) {
@@ -199,7 +199,7 @@ TEST(Placeto, AnAdaptiveBetaIsSavedAndGoesOnToTheSameBits) {
 TEST(Placeto, EpisodesStartAtTheBestThatTheyAreToldOf) {
   const World world = random_world(), other = random_world(9, 16);
   PlacetoOptions options = small_options();
-  options.start = EpisodeStart::kBest;
+  options.start = InitialPlacement::kBest;
   const auto placer = *PlacetoPlacer::make({world.view(), other.view()}, options, 1);
   EXPECT_TRUE(placer->starts_at_best());
   // Episode 2 is about the first graph again.
@@ -211,17 +211,17 @@ TEST(Placeto, EpisodesStartAtTheBestThatTheyAreToldOf) {
   for (std::size_t t = 0; t < at_last.node.size(); ++t)
     EXPECT_EQ(told.start[at_last.node[t]], at_last.decisions.devices[t]);
   EXPECT_EQ(placer->sample_from(best, 3, 0).bytes, placer->sample(3, 0).bytes) << "of a graph without a best";
-  options.start = EpisodeStart::kSingle;
+  options.start = InitialPlacement::kSingle;
   const auto deaf = *PlacetoPlacer::make({world.view(), other.view()}, options, 1);
   EXPECT_EQ(deaf->sample_from(best, 2, 0).bytes, deaf->sample(2, 0).bytes);
-  EXPECT_EQ(*parse_word<EpisodeStart>("best"), EpisodeStart::kBest);
-  EXPECT_FALSE(parse_word<EpisodeStart>("given").ok()) << "no config can give a placement";
+  EXPECT_EQ(*parse_word<InitialPlacement>("best"), InitialPlacement::kBest);
+  EXPECT_FALSE(parse_word<InitialPlacement>("given").ok()) << "no config can give a placement";
 }
 
 TEST(Placeto, StayKeepsAnUntrainedPolicyWhereItIs) {
   const World world = random_world();
   PlacetoOptions options = small_options();
-  options.start = EpisodeStart::kRandom;
+  options.start = InitialPlacement::kRandom;
   for (const float stay : {0.0f, 2.0f, 60.0f}) {
     options.network.stay = stay;
     const auto placer = placer_of(world, options);
@@ -244,7 +244,7 @@ TEST(Placeto, StayKeepsAnUntrainedPolicyWhereItIs) {
 TEST(Placeto, EntropyWeightAndBetaFollowTheUpdates) {
   const World world = random_world();
   PlacetoOptions options = small_options();
-  options.objective.entropy = 2;
+  options.loss.entropy = 2;
   options.entropy_end = 1;
   options.entropy_over = 100;
   const auto placer = placer_of(world, options);
@@ -252,7 +252,7 @@ TEST(Placeto, EntropyWeightAndBetaFollowTheUpdates) {
   const ScoredEpisode episode{actions, std::vector<float>(placer->expand(actions)->size(), 0.0f)};
   const auto steps = static_cast<double>(episode.advantages.size());
   for (const auto& [update, weight] : {std::pair{0, 2.0}, {50, 1.5}, {100, 1.0}, {1000, 1.0}}) {
-    placer->begin_update(static_cast<std::uint64_t>(update));
+    placer->start_update(static_cast<std::uint64_t>(update));
     const auto parts = placer->accumulate_gradient({&episode, 1});
     EXPECT_NEAR(parts->loss, -weight * parts->entropy * steps, 1e-3) << "update " << update;
   }
@@ -293,7 +293,7 @@ TEST(Placeto, RefusesForeignActions) {
   const ScoredEpisode short_one{good, {1.0f}};
   EXPECT_FALSE(placer->accumulate_gradient({&short_one, 1}).ok());
   PlacetoOptions ratio = small_options();
-  ratio.objective.kind = ObjectiveKind::kClippedRatio;
+  ratio.loss.kind = LossKind::kClippedRatio;
   const ScoredEpisode undrawn{good, std::vector<float>(twice.node.size(), 1.0f)};
   EXPECT_FALSE(placer_of(world, ratio)->accumulate_gradient({&undrawn, 1}).ok()) << "log q is missing";
 }
@@ -319,14 +319,14 @@ TEST(Placeto, NamesWhatIsImpossible) {
   EXPECT_NE(error([&](Graphs& g, auto&) { g[0].grouping = other.view().grouping; }).find("grouping"),
             std::string::npos);
   EXPECT_NE(error([&](Graphs& g, auto&) { g[0].run_time_s = {1}; }).find("features"), std::string::npos);
-  EXPECT_NE(error([](Graphs&, auto& o) { o.start = EpisodeStart::kGiven; }).find("graph 0"),
+  EXPECT_NE(error([](Graphs&, auto& o) { o.start = InitialPlacement::kGiven; }).find("graph 0"),
             std::string::npos);
 }
 
 TEST(Placeto, AGroupIsOnlyPutWhereAllItsOpsMayRun) {
   const World world{testing::restricted_graph(), 2, true};  // cpu:0, gpu:0, gpu:1
   PlacetoOptions options = small_options();
-  options.start = EpisodeStart::kRandom;
+  options.start = InitialPlacement::kRandom;
   const auto placer = placer_of(world, options);
   int elsewhere = 0;
   for (std::uint64_t e = 0; e < 20; ++e) {

@@ -11,8 +11,8 @@
 #include <memory>
 
 #include "executor/sim/simulator.h"
-#include "policy/objective/baseline.h"
-#include "policy/objective/reward.h"
+#include "policy/loss/baseline.h"
+#include "policy/loss/reward.h"
 #include "policy/optim/adam.h"
 #include "policy/placers/hierarchical.h"
 #include "policy/placers/sequence.h"
@@ -128,7 +128,7 @@ bool learns(Planted& planted, Placer& placer, const Training& training, double e
     on_their_way.push_back({actions, {advantages.begin(), advantages.end()}});
     if (on_their_way.size() <= training.lag) continue;
     LossParts parts;
-    placer.begin_update(update);
+    placer.start_update(update);
     for (std::size_t step = 0; step < training.steps; ++step) {
       placer.parameters().clear_gradients();
       parts = placer.accumulate_gradient({&on_their_way.front(), 1}).value();
@@ -189,7 +189,7 @@ TEST(Planted, HierarchicalLearns) {
   options.type_embedding = 4;
   options.noise_updates = 0;
   options.start_at_scopes = true;
-  HierarchicalStart start;
+  HierarchicalInitial start;
   for (const std::uint32_t group : chain_groups().group_of_op)
     start.group_of_op.push_back(static_cast<std::uint16_t>(group));
   EXPECT_GE(successes(planted, {.updates = 150}, kBestOfChains_s,
@@ -221,7 +221,7 @@ TEST(Planted, RandomGroupingLearns) {
   SequenceOptions options = random_grouping_options();
   options.network.sees_group = true;
   options.network.table_scale = 10;
-  options.network.objective.entropy = 0.05f;
+  options.network.loss.entropy = 0.05f;
   int count = 0;
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
     const Grouping grouping = random_groups(planted.graph, 10, seed);
@@ -236,15 +236,15 @@ TEST(Planted, RandomGroupingLearns) {
 // Ten steps on each episode, and that drawn eight updates ago: what Eq. 15 is for.
 TEST(Planted, RatiosLearnFromStaleEpisodesWhereReinforceDoesNot) {
   Planted planted = chains();
-  const auto of = [&](const ObjectiveOptions& objective) {
+  const auto of = [&](const LossOptions& loss) {
     SequenceOptions options = spotlight_options();
     options.network.layers = 1;
-    options.network.objective = objective;
+    options.network.loss = loss;
     return successes(planted, {.updates = 40, .steps = 10, .lag = 8}, kBestOfChains_s,
                      [&](std::uint64_t seed) { return sequence(planted, options, chain_groups(), seed); });
   };
-  EXPECT_GE(of({.kind = ObjectiveKind::kKlPenalised, .beta = 1}), 9);
-  EXPECT_GE(of({.kind = ObjectiveKind::kClippedRatio, .clip = 0.2f}), 9);
+  EXPECT_GE(of({.kind = LossKind::kKlPenalised, .beta = 1}), 9);
+  EXPECT_GE(of({.kind = LossKind::kClippedRatio, .clip = 0.2f}), 9);
   EXPECT_LE(of({}), 7) << "plain REINFORCE does as well: the episodes are not stale enough to tell";
 }
 
@@ -255,7 +255,7 @@ TEST(Planted, OnTheSameStaleEpisodesRatiosLearnNoWorse) {
   SequenceOptions options = spotlight_options();
   options.network.layers = 1;
   SequenceOptions plain = options;
-  plain.network.objective = {};
+  plain.network.loss = {};
   int ratios = 0, reinforce = 0;
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
     const auto placer = sequence(planted, options, chain_groups(), seed),
@@ -273,7 +273,7 @@ TEST(Planted, OnTheSameStaleEpisodesRatiosLearnNoWorse) {
 TEST(Planted, TruncatedWeightsLearnFromStaleEpisodes) {
   Planted planted = chains();
   SequenceOptions options = colocrl_options();
-  options.network.objective.max_weight = 2;
+  options.network.loss.max_weight = 2;
   EXPECT_GE(successes(planted, {.updates = 150, .lag = 8}, kBestOfChains_s,
                       [&](std::uint64_t seed) { return sequence(planted, options, chain_groups(), seed); }),
             9);

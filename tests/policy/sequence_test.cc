@@ -1,5 +1,5 @@
 // Goal: the sequence placer is the papers', repeats itself, refuses what is not its own, and its gradient is
-// that of each objective, of samples and in the mean.  Method: finite differences through the whole placer,
+// that of each loss, of samples and in the mean.  Method: finite differences through the whole placer,
 // networks and embeddings included; all placements of a small graph counted out; hand-made bad inputs.
 #include "policy/placers/sequence.h"
 
@@ -25,7 +25,7 @@ struct SequenceWorld : testing::SampleTask {
       : SampleTask{std::move(ops), testing::sample_devices(2, true, 1 << 30)},  // cpu:0, gpu:0, gpu:1
         grouping{std::move(groups)} {}
   std::unique_ptr<SequencePlacer> placer(SequenceOptions options, std::uint64_t seed = 1,
-                                         SequenceStart start = {}) const {
+                                         SequenceInitial start = {}) const {
     return *SequencePlacer::make(graph, devices, constraints, grouping, options, std::move(start), seed);
   }
   Grouping grouping;
@@ -130,18 +130,18 @@ TEST(Sequence, SpotlightStartsFromUniformDistributions) {
 
 TEST(Sequence, GradientsOfEveryObjectiveReachEveryNetwork) {
   const SequenceWorld world;
-  ObjectiveOptions weighted, kl, clipped;
+  LossOptions weighted, kl, clipped;
   weighted.max_weight = 5;
   weighted.entropy = 0.3f;
-  kl.kind = ObjectiveKind::kKlPenalised;
+  kl.kind = LossKind::kKlPenalised;
   kl.beta = 0.7f;
   kl.entropy = 0.1f;
-  clipped.kind = ObjectiveKind::kClippedRatio;
+  clipped.kind = LossKind::kClippedRatio;
   clipped.clip = 0.5f;
-  for (const ObjectiveOptions& objective : {ObjectiveOptions{}, kl, clipped}) {
+  for (const LossOptions& loss : {LossOptions{}, kl, clipped}) {
     for (SequenceOptions options : {colocrl_options(), spotlight_options(), random_grouping_options()}) {
-      SCOPED_TRACE(std::string{word_of(objective.kind)} + " " + std::string{word_of(options.input)});
-      options.network.objective = objective;
+      SCOPED_TRACE(std::string{word_of(loss.kind)} + " " + std::string{word_of(options.input)});
+      options.network.loss = loss;
       options.network.table_scale = 1;
       options.network.uniform_start = false;
       options.network.sees_group = true;
@@ -156,7 +156,7 @@ TEST(Sequence, GradientsOfEveryObjectiveReachEveryNetwork) {
 TEST(Sequence, TruncatedWeightsScaleEachPlacementsGradient) {
   const SequenceWorld world;
   SequenceOptions options = small_sequence(colocrl_options());
-  options.network.objective.max_weight = 1.2f;
+  options.network.loss.max_weight = 1.2f;
   const auto weighing = world.placer(options);
   auto batch = stale_batch(*weighing, 0.05f);
   weighing->parameters().clear_gradients();
@@ -164,7 +164,7 @@ TEST(Sequence, TruncatedWeightsScaleEachPlacementsGradient) {
   const std::vector<float> weighed(weighing->parameters().gradients().begin(),
                                    weighing->parameters().gradients().end());
 
-  options.network.objective = {};
+  options.network.loss = {};
   const auto plain = world.placer(options);
   ASSERT_TRUE(plain->parameters().load(weighing->parameters().bytes()).ok());
   int truncated = 0, free = 0;
@@ -198,7 +198,7 @@ TEST(Sequence, Eq15AtRatioOneIsReinforceOverTheStages) {
   SequenceOptions options = small_sequence(spotlight_options());
   options.network.uniform_start = false;
   const auto spotlight = world.placer(options);
-  options.network.objective = {};
+  options.network.loss = {};
   const auto reinforce = world.placer(options);
   const std::vector<ScoredEpisode> batch = stale_batch(*spotlight, 0);  // Drawn by this very policy.
   for (SequencePlacer* placer : {spotlight.get(), reinforce.get()}) {
@@ -220,7 +220,7 @@ TEST(Sequence, EqualPoliciesDivergeByNothingAndPullNowhere) {
   const SequenceWorld world;
   SequenceOptions options = small_sequence(spotlight_options());
   options.network.uniform_start = false;
-  options.network.objective.beta = 100;
+  options.network.loss.beta = 100;
   const auto placer = world.placer(options);
   const ScoredEpisode episode{placer->sample(0, 0), {0, 0, 0}};
   placer->parameters().clear_gradients();
@@ -232,8 +232,8 @@ TEST(Sequence, EqualPoliciesDivergeByNothingAndPullNowhere) {
 TEST(Sequence, TheClippedObjectiveStopsOnceTheRatioIsFarEnough) {
   const SequenceWorld world;
   SequenceOptions options = small_sequence(colocrl_options());
-  options.network.objective.kind = ObjectiveKind::kClippedRatio;
-  options.network.objective.clip = 0.1f;
+  options.network.loss.kind = LossKind::kClippedRatio;
+  options.network.loss.clip = 0.1f;
   const auto placer = world.placer(options);
   const ScoredEpisode episode{placer->sample(0, 0), {-1, -1, -1}};  // Better than usual: ratios rise.
   Adam adam;
@@ -248,7 +248,7 @@ TEST(Sequence, TheClippedObjectiveStopsOnceTheRatioIsFarEnough) {
   }
   EXPECT_EQ(norm, 0.0f) << "all ratios beyond 1 + c: no gradient is left";
   const Decisions drawn = *placer->decode_actions(episode.actions);
-  options.network.objective = {};
+  options.network.loss = {};
   const auto now = world.placer(options);
   ASSERT_TRUE(now->parameters().load(placer->parameters().bytes()).ok());
   double log_q = 0;
@@ -334,7 +334,7 @@ TEST(Sequence, TheGradientOfSamplesIsExactInTheMean) {
 TEST(Sequence, BetaIsSavedHashedAndFollowsItsTarget) {
   const SequenceWorld world;
   SequenceOptions options = small_sequence(spotlight_options());
-  options.network.objective.kl_target = 0.01f;
+  options.network.loss.kl_target = 0.01f;
   const auto placer = world.placer(options);
   const std::string before = placer->parameters().sha256();
   LossParts parts;
@@ -358,18 +358,18 @@ TEST(Sequence, BetaIsSavedHashedAndFollowsItsTarget) {
 TEST(Sequence, EntropyFollowsItsSchedule) {
   const SequenceWorld world;
   SequenceOptions options = small_sequence(colocrl_options());
-  options.network.objective.entropy = 1;
+  options.network.loss.entropy = 1;
   options.network.entropy_end = 0;
   options.network.entropy_over = 10;
   const auto placer = world.placer(options);
   const ScoredEpisode episode{placer->sample(0, 0), {0, 0, 0}};
   const auto loss = [&] { return placer->accumulate_gradient({&episode, 1})->loss; };
-  placer->begin_update(0);
+  placer->start_update(0);
   const double whole = loss();
   EXPECT_LT(whole, -1);
-  placer->begin_update(5);
+  placer->start_update(5);
   EXPECT_NEAR(loss(), whole / 2, 1e-5);
-  placer->begin_update(1000);
+  placer->start_update(1000);
   EXPECT_EQ(loss(), 0);
 }
 
@@ -424,7 +424,7 @@ TEST(Sequence, AStartedPolicyRepeatsItsStartMostOfTheTime) {
   options.network.table_scale = 1;
   options.network.start_probability = 0.95f;
   options.network.uniform_start = true;
-  SequenceStart start;
+  SequenceInitial start;
   for (const std::uint32_t group : world.grouping.group_of_op)
     start.placement.push_back(static_cast<DeviceId>(group % 3));
   world.constraints.repair(start.placement);
@@ -463,10 +463,9 @@ TEST(Sequence, RefusesForeignActionsAndImpossibleNumbers) {
   EXPECT_NE(
       refusal([](auto& o) { o.network.tanh_constant = -1; }).find("tanh_constant = -1.0: expected 0 to 1000"),
       std::string::npos);
-  EXPECT_NE(
-      refusal([](auto& o) { o.network.objective.clip = 2; }).find("clip = 2.0: expected 0.001 to 0.999"),
-      std::string::npos);
-  EXPECT_NE(refusal([](auto& o) { o.network.objective.beta = -1; }).find("beta = -1.0"), std::string::npos);
+  EXPECT_NE(refusal([](auto& o) { o.network.loss.clip = 2; }).find("clip = 2.0: expected 0.001 to 0.999"),
+            std::string::npos);
+  EXPECT_NE(refusal([](auto& o) { o.network.loss.beta = -1; }).find("beta = -1.0"), std::string::npos);
   EXPECT_NE(refusal([](auto& o) { o.placements = 0; }).find("placements = 0"), std::string::npos);
   EXPECT_NE(refusal([](auto& o) { o.embedding = 0; }).find("embedding = 0"), std::string::npos);
   const auto of_another_graph =

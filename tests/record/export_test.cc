@@ -221,9 +221,9 @@ TEST_F(ExportTest, CsvHasALinePerMeasurementAndNoFormulas) {
       EXPECT_EQ(std::string{"=+-@\t\r\n"}.find(valid[column(name)].at(0)), std::string::npos);
     const std::string& said = kHostile[seq % kHostile.size()];
     const std::string& read = valid[column("executor")];
-    EXPECT_EQ(inert_text(read, "\t\r\n"), read) << "shown in a terminal, it does nothing";
+    EXPECT_EQ(without_controls(read, "\t\r\n"), read) << "shown in a terminal, it does nothing";
     if (is_utf8(said) && said.find('\0') == std::string::npos) {
-      EXPECT_EQ(read.front() == '\'' ? read.substr(1) : read, inert_text(said, "\t\r\n"));
+      EXPECT_EQ(read.front() == '\'' ? read.substr(1) : read, without_controls(said, "\t\r\n"));
     }
   }
 }

@@ -58,9 +58,9 @@ class RecordedRun : public ::testing::Test {
     RunFacts facts;
     facts.config_toml = "[run]\nseed = 7\n";
     GraphRow graph{"graph", "g", "g.json", 100, Bytes(50, std::byte{9}), "[[device]]", 0.1, 0.25, "work"};
-    BaselineRow baseline{"graph", "expert", true, true, 0.75, 0,
-                         12,      {3, 4},   1,    0.01, "",   Bytes(100, std::byte{1})};
-    auto db = *RunWriter::create(directory_, facts, {graph}, {baseline});
+    HeuristicRow heuristic{"graph", "expert", true, true, 0.75, 0,
+                           12,      {3, 4},   1,    0.01, "",   Bytes(100, std::byte{1})};
+    auto db = *RunWriter::create(directory_, facts, {graph}, {heuristic});
     fill(*db, 3);
     ASSERT_TRUE(
         db->add_update({1, 1, {0}, 0.5, 1, 2.0, -1.0, 0.7, 0.1, 0.01, "abc", {1, 2}, -3, 0.5, 77}).ok());
@@ -86,13 +86,13 @@ class RecordedRun : public ::testing::Test {
     std::string all;
     const auto facts = db.header().facts();
     const auto graphs = db.header().graphs();
-    const auto baselines = db.header().baselines();
+    const auto heuristics = db.header().heuristics();
     const auto episodes = db.log().episodes(1, 1000);
     const auto measurements = db.log().measurements(1, 1000);
     const auto updates = db.log().updates();
     const auto checkpoint = db.checkpoints().latest();
     const auto best = db.results().best();
-    if (!facts || !graphs || !baselines || !episodes || !measurements || !updates || !checkpoint || !best)
+    if (!facts || !graphs || !heuristics || !episodes || !measurements || !updates || !checkpoint || !best)
       return "";
     const auto add = [&](const auto&... fields) {
       ((all += (std::ostringstream{} << fields << '|').str()), ...);
@@ -102,7 +102,7 @@ class RecordedRun : public ::testing::Test {
     };
     add(facts->config_toml, facts->seed, facts->graph);
     for (const auto& g : *graphs) add(g.sha256, g.name, g.devices_toml, bytes(g.content), g.lower_bound_s);
-    for (const auto& b : *baselines) add(b.method, b.step_time_s, b.valid, bytes(b.placement));
+    for (const auto& b : *heuristics) add(b.method, b.step_time_s, b.valid, bytes(b.placement));
     for (const auto& e : *episodes) add(e.seq, e.episode, e.count, bytes(e.placements), bytes(e.actions));
     for (const auto& m : *measurements) add(m.placement_id, m.valid, m.step_time_s, m.executor);
     for (const auto& u : *updates) add(u.update, u.loss, u.parameters_sha256, u.advantages.size());

@@ -43,39 +43,39 @@ TableRow row(const std::string& method, double step_time_s, bool valid = true) {
 ReportGraph made_up_graph() {
   ReportGraph graph;
   graph.name = "g", graph.devices = {"gpu:0", "gpu:1"};
-  graph.baselines = {row("slow", 0.9), row("quick", 0.6), row("tight", 0.1, false)};
+  graph.heuristics = {row("slow", 0.9), row("quick", 0.6), row("tight", 0.1, false)};
   graph.learned = {row("learner", 0.45)};
   graph.lower_bound_s = 0.3, graph.bound = "critical path";
   graph.curves = {{"learner", learning_curve(std::vector<CurveSample>(7, {true, 0.45, 1}), 400)}};
   return graph;
 }
 
-TEST(ReportVerdict, SaysByHowMuchTheBestBaselineIsBeaten) {
+TEST(ReportVerdict, SaysByHowMuchTheBestHeuristicIsBeaten) {
   const ReportVerdict verdict = verdict_of(made_up_graph(), false);
   EXPECT_EQ(verdict.kind, Kind::kBetter);
   EXPECT_EQ(
       verdict.sentence,
-      "450.0 ms per step, by learner: 25 % less than the best baseline, quick (600.0 ms); 50 % above the "
+      "450.0 ms per step, by learner: 25 % less than the best heuristic, quick (600.0 ms); 50 % above the "
       "proven bound (300.0 ms, by critical path). It uses 1 of 2 devices; nothing runs on gpu:1.");
 }
 
-TEST(ReportVerdict, RecommendsTheBaselineThatWasNotBeaten) {
+TEST(ReportVerdict, RecommendsTheHeuristicThatWasNotBeaten) {
   ReportGraph graph = made_up_graph();
   graph.learned = {row("learner", 0.7)};
   const ReportVerdict verdict = verdict_of(graph, false);
   EXPECT_EQ(verdict.kind, Kind::kNotBetter);
   EXPECT_EQ(verdict.best_method, "quick");
-  EXPECT_THAT(verdict.sentence, HasSubstr("use the baseline's placement, quick"));
+  EXPECT_THAT(verdict.sentence, HasSubstr("use the heuristic's placement, quick"));
 }
 
 TEST(ReportVerdict, SaysWhenNothingFitsOrNothingIsKnownYet) {
   ReportGraph graph = made_up_graph();
-  graph.baselines = {row("tight", 0.1, false)};
+  graph.heuristics = {row("tight", 0.1, false)};
   graph.learned = {row("learner", 0.1, false)};
   EXPECT_EQ(verdict_of(graph, false).kind, Kind::kNothingFits);
   EXPECT_EQ(verdict_of(graph, true).kind, Kind::kNothingYet);
   graph.learned = {row("learner", 0.1)};
-  EXPECT_EQ(verdict_of(graph, false).kind, Kind::kNoBaseline);
+  EXPECT_EQ(verdict_of(graph, false).kind, Kind::kNoHeuristic);
 }
 
 /// A graph that was simulated on two placements, and what a page of it needs. Not to be moved.
@@ -87,7 +87,7 @@ struct Drawn {
     const LoweredGraph lowered{graph};
     ReportTask& task = data.graphs.emplace_back(made_up_graph()).task.emplace_back();
     task.graph = &graph, task.devices = &devices;
-    for (ReportStep* step : {&task.step, &task.baseline}) {
+    for (ReportStep* step : {&task.step, &task.heuristic}) {
       step->placement = testing::random_placement(rng, graph.num_ops(), devices.size());
       EXPECT_TRUE(simulator.trace(step->placement, step->measured, step->schedule).ok());
       step->chain = critical_chain(lowered, step->placement, step->schedule);
@@ -206,12 +206,12 @@ TEST(Report, NoNameBecomesMarkup) {
     const std::string odd = with_names ? broken : "odd";
     graph.name = graph.sha256 = name(0);
     for (std::string& device : graph.devices) device = name(1) + odd;
-    graph.baselines.push_back({name(2), false, {}, 0, 0, name(3) + odd});
+    graph.heuristics.push_back({name(2), false, {}, 0, 0, name(3) + odd});
     graph.learned[0].method = name(4), graph.curves[0].label = name(5) + odd;
     graph.task[0].step.label = name(0) + odd;
     graph.evaluate_command = name(0), graph.note = name(1), graph.bound = name(2);
     graph.remeasured = {{name(0), {{name(1), name(2)}}, {{0.1, 0.2}}}};
-    drawn.data.run = name(0) + odd, drawn.data.run_command = name(1), drawn.data.going_on = true;
+    drawn.data.run = name(0) + odd, drawn.data.run_command = name(1), drawn.data.in_progress = true;
     drawn.data.written = name(2), drawn.data.config_toml = name(0) + name(3) + odd;
     drawn.data.provenance = {{name(0), name(1) + odd}};
     return render_report(drawn.data);

@@ -14,7 +14,7 @@ class RunReaderTest : public RecordedRun {};
 TEST_F(RunReaderTest, ReadersSeeWhatIsCommittedWhileTheRunGoesOn) {
   auto db = *RunWriter::create(directory_, {});
   fill(*db, 1);
-  auto reader = *RunReader::open(directory_, Reading::kLive);
+  auto reader = *RunReader::open(directory_, Reading::kInProgress);
   EXPECT_EQ(reader->results().counters()->episodes, 1u);
   ASSERT_TRUE(db->add_episode(episode(2), measurements(2)).ok());
   EXPECT_EQ(reader->results().counters()->episodes, 1u);
@@ -40,13 +40,14 @@ TEST_F(RunReaderTest, AMeasurementOfNoEpisodeIsNotTheBest) {
       "INSERT INTO measurements SELECT 999999, episode, number, 1, 1e-6, bytes_over, bytes_moved, "
       "peak_bytes, host, "
       "executor, executor_kind, attempt, synthetic_share, NULL, NULL, NULL FROM measurements LIMIT 1");
-  EXPECT_EQ((*RunReader::open(directory_, Reading::kLive))->results().best()->value().step_time_s, 1.0 / 3);
+  EXPECT_EQ((*RunReader::open(directory_, Reading::kInProgress))->results().best()->value().step_time_s,
+            1.0 / 3);
 }
 
 TEST_F(RunReaderTest, ANumberOfDevicesThatNoMachineHasIsRefused) {
   make_whole_run();
   damage("UPDATE runs SET num_devices = 4000000000");
-  EXPECT_FALSE((*RunReader::open(directory_, Reading::kLive))->header().facts().ok());
+  EXPECT_FALSE((*RunReader::open(directory_, Reading::kInProgress))->header().facts().ok());
 }
 
 TEST_F(RunReaderTest, ASchemaThatNobodySealedIsDamage) {
@@ -54,7 +55,7 @@ TEST_F(RunReaderTest, ASchemaThatNobodySealedIsDamage) {
     std::filesystem::remove_all(directory_);
     make_whole_run();
     damage(std::string{"UPDATE runs SET schema_version = "} + version);
-    const auto opened = RunReader::open(directory_, Reading::kLive);
+    const auto opened = RunReader::open(directory_, Reading::kInProgress);
     ASSERT_FALSE(opened.ok());
     EXPECT_NE(opened.error().context.find("damaged"), std::string::npos) << opened.error().context;
   }
@@ -64,7 +65,7 @@ TEST_F(RunReaderTest, ANewerSchemaIsRefusedAndNothingChanges) {
   make_whole_run();
   damage("UPDATE runs SET schema_version = 6, seal = NULL");  // As another program seals it.
   const auto before = files();
-  const auto reader = RunReader::open(directory_, Reading::kLive);
+  const auto reader = RunReader::open(directory_, Reading::kInProgress);
   const auto writer = RunWriter::open(directory_);
   ASSERT_TRUE(!reader.ok() && !writer.ok());
   for (const Error& refused : {reader.error(), writer.error()}) {

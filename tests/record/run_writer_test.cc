@@ -23,7 +23,7 @@ TEST_F(RunWriterTest, GivesBackWhatWasCommitted) {
   ASSERT_TRUE(db->add_update({1, 1, {0, 2}, 0.5, 1, 2.0, -1.0, 0.7, 0.1, 0.01, "abc"}).ok());
   ASSERT_TRUE(db->add_checkpoint({1, 1, "abc", Bytes(8, std::byte{5}), {}}).ok());
   ASSERT_TRUE(db->commit().ok());
-  auto reader = *RunReader::open(directory_, Reading::kLive);
+  auto reader = *RunReader::open(directory_, Reading::kInProgress);
   EXPECT_EQ(reader->header().facts()->seed, 7u);
   EXPECT_EQ(reader->results().counters()->episodes, 3u);
   EXPECT_EQ(reader->results().counters()->measurements, 6u);
@@ -75,7 +75,7 @@ TEST_F(RunWriterTest, RefusesASecondRunAndPlacesThatCannotHoldOne) {
   ASSERT_FALSE(again.ok());
   EXPECT_NE(again.error().context.find("--resume"), std::string::npos);
   EXPECT_FALSE(RunWriter::create("/proc/emplace", {}).ok());
-  EXPECT_FALSE(RunReader::open(directory_ / "nothing", Reading::kLive).ok());
+  EXPECT_FALSE(RunReader::open(directory_ / "nothing", Reading::kInProgress).ok());
 }
 
 TEST_F(RunWriterTest, AnEpisodeMayHaveAnyNumber) {
@@ -97,7 +97,7 @@ TEST_F(RunWriterTest, AnEpisodeMayHaveAnyNumber) {
             (std::vector<std::int64_t>{-1, 0}));
 }
 
-TEST_F(RunWriterTest, KeepsGraphsBaselinesAndWhatWasMeasuredAgain) {
+TEST_F(RunWriterTest, KeepsGraphsHeuristicsAndWhatWasMeasuredAgain) {
   make_whole_run();
   auto db = *RunWriter::open(directory_);
   const auto graphs = db->header().graphs();
@@ -105,10 +105,10 @@ TEST_F(RunWriterTest, KeepsGraphsBaselinesAndWhatWasMeasuredAgain) {
   EXPECT_EQ(graphs->front().devices_toml, "[[device]]");
   EXPECT_EQ(graphs->front().content, Bytes(50, std::byte{9}));
   EXPECT_EQ(graphs->front().reserve, 0.1);
-  const auto baselines = db->header().baselines();
-  ASSERT_EQ(baselines->size(), 1u);
-  EXPECT_EQ(baselines->front().peak_bytes, (std::vector<std::int64_t>{3, 4}));
-  EXPECT_EQ(baselines->front().placement, Bytes(100, std::byte{1}));
+  const auto heuristics = db->header().heuristics();
+  ASSERT_EQ(heuristics->size(), 1u);
+  EXPECT_EQ(heuristics->front().peak_bytes, (std::vector<std::int64_t>{3, 4}));
+  EXPECT_EQ(heuristics->front().placement, Bytes(100, std::byte{1}));
   EXPECT_EQ(db->log().update(2)->value().divergence, 0.5);
   EXPECT_EQ(db->log().update(2)->value().wall_ns, 78);
   RemeasureSession session{{2, 0.5, std::nan(""), 0.1, 0.1, 0.2, 0.3, 1}, 0, "cpu", "here", 5};
@@ -136,7 +136,7 @@ TEST_F(RunWriterTest, OneWriterAtATimeAndReadersThatWantQuietWait) {
   const auto quiet = RunReader::open(directory_, Reading::kQuiet);
   ASSERT_FALSE(quiet.ok());
   EXPECT_NE(quiet.error().context.find("still being written"), std::string::npos) << quiet.error().context;
-  EXPECT_EQ((*RunReader::open(directory_, Reading::kLive))->results().counters()->episodes, 1u)
+  EXPECT_EQ((*RunReader::open(directory_, Reading::kInProgress))->results().counters()->episodes, 1u)
       << "others may look while it goes on";
   writer.reset();
   auto reader = *RunReader::open(directory_, Reading::kQuiet);

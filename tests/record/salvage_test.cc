@@ -88,7 +88,7 @@ class SalvageTest : public ::testing::Test {
     EXPECT_LE(2 * updates, rows.size()) << "no update learned from what is missing";
     const bool all = rows.size() == kEpisodes && updates == kUpdates &&
                      db.checkpoints().updates()->size() == 2 && db.header().graphs()->size() == 1 &&
-                     db.header().baselines()->size() == 1;
+                     db.header().heuristics()->size() == 1;
     EXPECT_TRUE(all || !salvaged.missing.empty()) << "every loss is said";
   }
 
@@ -225,7 +225,7 @@ TEST_F(SalvageTest, TakesNoRunThatIsWrittenAndNoFolderThatIsUsed) {
     EXPECT_FALSE(salvage(run_, saved_).ok());
   }
   EXPECT_FALSE(salvage(run_, run_).ok());
-  EXPECT_TRUE(RunReader::open(run_, Reading::kLive).ok());
+  EXPECT_TRUE(RunReader::open(run_, Reading::kInProgress).ok());
   EXPECT_FALSE(salvage(folder_.path() / "nothing", saved_).ok());
 }
 

@@ -20,7 +20,7 @@ using Child = ChildSupervisor;
 Words words(const std::vector<Child::Action>& actions) {
   Words out;
   for (const auto& action : actions) {
-    if (std::holds_alternative<Child::Start>(action)) out.emplace_back("start");
+    if (std::holds_alternative<Child::Launch>(action)) out.emplace_back("start");
     if (std::holds_alternative<Child::Send>(action)) out.emplace_back("send");
     if (std::holds_alternative<Child::Terminate>(action)) out.emplace_back("terminate");
     if (std::holds_alternative<Child::Kill>(action)) out.emplace_back("kill");
@@ -43,7 +43,7 @@ struct Scene {
   }
   void pass(Nanos time) { clock.advance(time); }
   void get_ready() {
-    EXPECT_EQ(on(Child::Asked{}), Words{"start"});
+    EXPECT_EQ(on(Child::Requested{}), Words{"start"});
     EXPECT_EQ(on(Child::Ready{}), Words{"send"});
   }
   ManualClock clock;
@@ -53,35 +53,35 @@ struct Scene {
 TEST(ChildSupervisor, StartsWhenItIsFirstNeededAndSendsWhenItIsReady) {
   Scene scene;
   EXPECT_FALSE(scene.child.next().has_value()) << "nothing runs, nothing is due";
-  EXPECT_EQ(scene.on(Child::Asked{}), Words{"start"});
+  EXPECT_EQ(scene.on(Child::Requested{}), Words{"start"});
   EXPECT_EQ(scene.on(Child::Ready{}), Words{"send"});
-  EXPECT_EQ(scene.on(Child::Answered{}), Words{});
-  EXPECT_EQ(scene.on(Child::Asked{}), Words{"send"}) << "the same process";
+  EXPECT_EQ(scene.on(Child::Completed{}), Words{});
+  EXPECT_EQ(scene.on(Child::Requested{}), Words{"send"}) << "the same process";
   EXPECT_EQ(scene.child.restarts(), 0);
 }
 
 TEST(ChildSupervisor, AnEvaluationIsTriedOnceMoreAndThenCountsAsFailedWithItsCause) {
   Scene scene;
   scene.get_ready();
-  EXPECT_EQ(scene.on(Child::Died{"crashed: signal 11"}), Words{});
+  EXPECT_EQ(scene.on(Child::Exited{"crashed: signal 11"}), Words{});
   EXPECT_EQ(scene.next_tick(), Words{"start"});
   EXPECT_EQ(scene.on(Child::Ready{}), Words{"send"});
-  EXPECT_EQ(scene.on(Child::Died{"crashed: signal 6"}), Words{"fail: crashed: signal 6"});
+  EXPECT_EQ(scene.on(Child::Exited{"crashed: signal 6"}), Words{"fail: crashed: signal 6"});
   EXPECT_EQ(scene.next_tick(), Words{"start"});
   EXPECT_EQ(scene.on(Child::Ready{}), Words{}) << "nobody asks for it a third time";
-  EXPECT_EQ(scene.on(Child::Asked{}), Words{"send"}) << "the next one has two tries of its own";
-  EXPECT_EQ(scene.on(Child::Died{"crashed: signal 11"}), Words{});
+  EXPECT_EQ(scene.on(Child::Requested{}), Words{"send"}) << "the next one has two tries of its own";
+  EXPECT_EQ(scene.on(Child::Exited{"crashed: signal 11"}), Words{});
 }
 
 TEST(ChildSupervisor, WhatDiesBeforeItIsReadyCostsThePlacementNoTry) {
   Scene scene;
-  EXPECT_EQ(scene.on(Child::Asked{}), Words{"start"});
+  EXPECT_EQ(scene.on(Child::Requested{}), Words{"start"});
   for (int i = 0; i < 3; ++i) {
-    EXPECT_EQ(scene.on(Child::Died{"crashed: exit status 1"}), Words{});
+    EXPECT_EQ(scene.on(Child::Exited{"crashed: exit status 1"}), Words{});
     EXPECT_EQ(scene.next_tick(), Words{"start"});
   }
   EXPECT_EQ(scene.on(Child::Ready{}), Words{"send"});
-  EXPECT_EQ(scene.on(Child::Died{"crashed: signal 11"}), Words{}) << "its first try";
+  EXPECT_EQ(scene.on(Child::Exited{"crashed: signal 11"}), Words{}) << "its first try";
 }
 
 TEST(ChildSupervisor, AHangIsToldFromALongStepByItsProgress) {
@@ -89,28 +89,28 @@ TEST(ChildSupervisor, AHangIsToldFromALongStepByItsProgress) {
   scene.get_ready();
   for (int i = 1; i <= 100; ++i) {  // Ten minutes of steps, each within the deadline.
     scene.pass(seconds{6});
-    EXPECT_EQ(scene.on(Child::Beat{static_cast<std::uint64_t>(i)}), Words{});
+    EXPECT_EQ(scene.on(Child::Heartbeat{static_cast<std::uint64_t>(i)}), Words{});
     EXPECT_EQ(scene.on(Child::Tick{}), Words{});
   }
   for (int i = 0; i < 4; ++i) {  // It lives, and does not get on.
     scene.pass(seconds{7});
-    EXPECT_EQ(scene.on(Child::Beat{100}), Words{});
+    EXPECT_EQ(scene.on(Child::Heartbeat{100}), Words{});
     EXPECT_EQ(scene.on(Child::Tick{}), Words{}) << "28 s are not yet 30";
   }
   scene.pass(seconds{2});
-  EXPECT_EQ(scene.on(Child::Beat{100}), Words{});
+  EXPECT_EQ(scene.on(Child::Heartbeat{100}), Words{});
   EXPECT_EQ(scene.on(Child::Tick{}), Words{"terminate"});
   scene.pass(milliseconds{1999});
   EXPECT_EQ(scene.on(Child::Tick{}), Words{});
   scene.pass(milliseconds{1});
   EXPECT_EQ(scene.on(Child::Tick{}), Words{"kill"});
   EXPECT_FALSE(scene.child.next().has_value()) << "killed once; the rest is the kernel's";
-  EXPECT_EQ(scene.on(Child::Died{"crashed: signal 9"}), Words{});
+  EXPECT_EQ(scene.on(Child::Exited{"crashed: signal 9"}), Words{});
   EXPECT_EQ(scene.next_tick(), Words{"start"});
   EXPECT_EQ(scene.on(Child::Ready{}), Words{"send"});
-  for (int i = 0; i < 4; ++i) scene.pass(seconds{8}), scene.on(Child::Beat{0});
+  for (int i = 0; i < 4; ++i) scene.pass(seconds{8}), scene.on(Child::Heartbeat{0});
   EXPECT_EQ(scene.on(Child::Tick{}), Words{"terminate"});
-  EXPECT_EQ(scene.on(Child::Died{"crashed: signal 15"}), Words{"fail: timeout: no progress for 32.0 s"})
+  EXPECT_EQ(scene.on(Child::Exited{"crashed: signal 15"}), Words{"fail: timeout: no progress for 32.0 s"})
       << "the cause is why it was ended, not how";
 }
 
@@ -119,17 +119,17 @@ TEST(ChildSupervisor, TheDeadlineIsTenTimesTheFastestEvaluationOnceThatIsMore) {
   scene.get_ready();
   EXPECT_EQ(scene.child.deadline(), Nanos{seconds{30}});
   scene.pass(seconds{4});
-  scene.on(Child::Answered{});
+  scene.on(Child::Completed{});
   EXPECT_EQ(scene.child.deadline(), Nanos{seconds{40}});
-  scene.on(Child::Asked{});
+  scene.on(Child::Requested{});
   scene.pass(seconds{9});
-  scene.on(Child::Answered{});
+  scene.on(Child::Completed{});
   EXPECT_EQ(scene.child.deadline(), Nanos{seconds{40}}) << "the fastest, not the last";
-  scene.on(Child::Asked{});
+  scene.on(Child::Requested{});
   scene.pass(milliseconds{1});
-  scene.on(Child::Answered{.ran = false});
+  scene.on(Child::Completed{.ran = false});
   EXPECT_EQ(scene.child.deadline(), Nanos{seconds{40}}) << "what does not fit is refused in no time";
-  scene.on(Child::Asked{.step_deadline = std::chrono::minutes{10}});
+  scene.on(Child::Requested{.step_deadline = std::chrono::minutes{10}});
   EXPECT_EQ(scene.child.deadline(), Nanos{std::chrono::minutes{10}}) << "of this one";
 }
 
@@ -140,11 +140,11 @@ TEST(ChildSupervisor, AProcessThatIsStoppedAsAWholeIsMissedByItsHeartbeats) {
   EXPECT_EQ(scene.on(Child::Tick{}), Words{});
   EXPECT_EQ(scene.next_tick(), Words{"terminate"});
   EXPECT_EQ(scene.next_tick(), Words{"kill"});
-  EXPECT_EQ(scene.on(Child::Died{"crashed: signal 9"}), Words{});
+  EXPECT_EQ(scene.on(Child::Exited{"crashed: signal 9"}), Words{});
   EXPECT_EQ(scene.next_tick(), Words{"start"});
   for (int i = 0; i < 12; ++i) {
     scene.pass(seconds{9});
-    scene.on(Child::Beat{static_cast<std::uint64_t>(i)});
+    scene.on(Child::Heartbeat{static_cast<std::uint64_t>(i)});
     EXPECT_EQ(scene.on(Child::Tick{}), Words{}) << "a graph that is read for long is no hang";
   }
 }
@@ -152,11 +152,11 @@ TEST(ChildSupervisor, AProcessThatIsStoppedAsAWholeIsMissedByItsHeartbeats) {
 TEST(ChildSupervisor, WhatWasAnsweredCountsAlsoIfItsProcessWasToldToEnd) {
   Scene scene;
   scene.get_ready();
-  for (int i = 0; i < 4; ++i) scene.pass(seconds{8}), scene.on(Child::Beat{0});
+  for (int i = 0; i < 4; ++i) scene.pass(seconds{8}), scene.on(Child::Heartbeat{0});
   EXPECT_EQ(scene.on(Child::Tick{}), Words{"terminate"});
-  EXPECT_EQ(scene.on(Child::Answered{}), Words{});
-  EXPECT_EQ(scene.on(Child::Died{"crashed: signal 15"}), Words{}) << "nothing failed";
-  EXPECT_EQ(scene.on(Child::Asked{}), Words{});
+  EXPECT_EQ(scene.on(Child::Completed{}), Words{});
+  EXPECT_EQ(scene.on(Child::Exited{"crashed: signal 15"}), Words{}) << "nothing failed";
+  EXPECT_EQ(scene.on(Child::Requested{}), Words{});
   EXPECT_EQ(scene.next_tick(), Words{"start"});
   EXPECT_EQ(scene.on(Child::Ready{}), Words{"send"});
 }
@@ -167,16 +167,16 @@ TEST(ChildSupervisor, RestartsWaitLongerWhileNoneGetsReady) {
   options.first_delay = milliseconds{100};
   options.longest_delay = milliseconds{800};
   Scene scene{options};
-  scene.on(Child::Asked{});
+  scene.on(Child::Requested{});
   for (const int most_ms : {100, 200, 400, 800, 800}) {
-    scene.on(Child::Died{"crashed: exit status 1"});
+    scene.on(Child::Exited{"crashed: exit status 1"});
     const Nanos wait = *scene.child.next() - scene.clock.now();
     EXPECT_LE(wait, Nanos{milliseconds{most_ms}});
     EXPECT_GE(wait, Nanos{milliseconds{most_ms / 2}}) << "jitter takes half at most";
     EXPECT_EQ(scene.next_tick(), Words{"start"});
   }
   scene.on(Child::Ready{});
-  scene.on(Child::Died{"crashed: signal 11"});
+  scene.on(Child::Exited{"crashed: signal 11"});
   EXPECT_LE(*scene.child.next() - scene.clock.now(), Nanos{milliseconds{100}}) << "of a placement, it seems";
 }
 
@@ -185,10 +185,10 @@ TEST(ChildSupervisor, GivesUpAfterFiveRestartsInAMinuteAndSaysWhy) {
   scene.get_ready();
   std::vector<Words> deaths;
   for (int i = 0; i < 6; ++i) {
-    scene.on(Child::Answered{});
-    deaths.push_back(scene.on(Child::Died{"crashed: signal 11"}));
+    scene.on(Child::Completed{});
+    deaths.push_back(scene.on(Child::Exited{"crashed: signal 11"}));
     if (i < 5) {
-      EXPECT_EQ(scene.on(Child::Asked{}), Words{});
+      EXPECT_EQ(scene.on(Child::Requested{}), Words{});
       EXPECT_EQ(scene.next_tick(), Words{"start"});
       scene.on(Child::Ready{});
     }
@@ -196,28 +196,28 @@ TEST(ChildSupervisor, GivesUpAfterFiveRestartsInAMinuteAndSaysWhy) {
   EXPECT_TRUE(scene.child.gave_up());
   EXPECT_FALSE(scene.child.next().has_value());
   const Words why{"give up: ended 6 times within a minute, the last time: crashed: signal 11"};
-  EXPECT_EQ(scene.on(Child::Asked{}), why);
-  EXPECT_EQ(scene.on(Child::Asked{}), why) << "and again whoever asks";
+  EXPECT_EQ(scene.on(Child::Requested{}), why);
+  EXPECT_EQ(scene.on(Child::Requested{}), why) << "and again whoever asks";
   // Five in longer than a minute are no reason.
   Scene slow;
   slow.get_ready();
   for (int i = 0; i < 20; ++i) {
-    slow.on(Child::Answered{});
+    slow.on(Child::Completed{});
     slow.pass(seconds{13});
-    slow.on(Child::Died{"crashed: signal 11"});
+    slow.on(Child::Exited{"crashed: signal 11"});
     slow.next_tick();
     slow.on(Child::Ready{});
-    slow.on(Child::Asked{});
+    slow.on(Child::Requested{});
   }
   EXPECT_FALSE(slow.child.gave_up());
 }
 
 TEST(ChildSupervisor, ARefusalIsFinal) {
   Scene scene;
-  scene.on(Child::Asked{});
+  scene.on(Child::Requested{});
   EXPECT_EQ(scene.on(Child::Refused{"no driver"}), Words{"give up: no driver"});
-  EXPECT_EQ(scene.on(Child::Died{"crashed: exit status 1"}), Words{}) << "no restart";
-  EXPECT_EQ(scene.on(Child::Asked{}), Words{"give up: no driver"});
+  EXPECT_EQ(scene.on(Child::Exited{"crashed: exit status 1"}), Words{}) << "no restart";
+  EXPECT_EQ(scene.on(Child::Requested{}), Words{"give up: no driver"});
 }
 
 // Every evaluation that is asked for ends once: answered, failed, or given up; and at most two processes die
@@ -251,7 +251,7 @@ TEST(ChildSupervisor, EveryEvaluationEndsExactlyOnceInRandomHistories) {
     for (int step = 0; step < 800; ++step) {
       if (!waiting && !scene.child.gave_up()) {
         waiting = true, ++asked, deaths_of_it = 0;
-        follow(scene.on(Child::Asked{}));
+        follow(scene.on(Child::Requested{}));
       }
       switch (rng.below(5)) {
         case 0:  // It gets ready, or answers.
@@ -262,7 +262,7 @@ TEST(ChildSupervisor, EveryEvaluationEndsExactlyOnceInRandomHistories) {
             given = false;
             ASSERT_TRUE(waiting);
             waiting = false, ++ended;
-            follow(scene.on(Child::Answered{}));
+            follow(scene.on(Child::Completed{}));
           }
           break;
         case 1:
@@ -270,7 +270,7 @@ TEST(ChildSupervisor, EveryEvaluationEndsExactlyOnceInRandomHistories) {
           alive = false;
           if (given) ++deaths_of_it;
           given = false;
-          follow(scene.on(Child::Died{"crashed"}));
+          follow(scene.on(Child::Exited{"crashed"}));
           EXPECT_LE(deaths_of_it, 2) << "seed " << seed;
           break;
         case 2:
@@ -278,7 +278,7 @@ TEST(ChildSupervisor, EveryEvaluationEndsExactlyOnceInRandomHistories) {
           follow(scene.on(Child::Tick{}));
           break;
         case 3:
-          if (alive) follow(scene.on(Child::Beat{rng.below(3)}));
+          if (alive) follow(scene.on(Child::Heartbeat{rng.below(3)}));
           break;
         default:
           if (scene.child.next()) follow(scene.next_tick());

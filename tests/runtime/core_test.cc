@@ -282,7 +282,7 @@ TEST(Session, SilenceBeyondItsPatienceIsLoss) {
   (void)session.on_hello(1, milliseconds{100});
   EXPECT_FALSE(session.lost(milliseconds{1600}));
   EXPECT_TRUE(session.lost(milliseconds{1601}));
-  session.on_heard(milliseconds{1601});
+  session.on_received(milliseconds{1601});
   EXPECT_FALSE(session.lost(milliseconds{3101}));
 }
 

@@ -74,7 +74,7 @@ TEST(DialSchedule, GivesUpAfterTheSilenceThatItsPatienceAllows) {
   DialSchedule schedule = make({.timeout = seconds{30}, .first_timeout = seconds{5}});
   EXPECT_FALSE(schedule.gave_up(seconds{5}));
   EXPECT_TRUE(schedule.gave_up(seconds{5} + Nanos{1})) << "it never joined";
-  schedule.heard(seconds{6});
+  schedule.received(seconds{6});
   schedule.joined();
   EXPECT_EQ(schedule.timeout(), Nanos{seconds{30}});
   EXPECT_FALSE(schedule.gave_up(seconds{36}));

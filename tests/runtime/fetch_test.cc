@@ -1,5 +1,5 @@
-// Goal: a transfer in pieces ends with all bytes in order, whatever is lost, repeated, reordered or replaced
-// by a newer content on the way, and never has more pieces on their way than its window. Method: the state
+// Goal: a transfer in chunks ends with all bytes in order, whatever is lost, repeated, reordered or replaced
+// by a newer content on the way, and never has more chunks on their way than its window. Method: the state
 // machines by hand, then thousands of seeded transfers over a line that loses, repeats and reorders.
 #include "runtime/core/fetch.h"
 
@@ -18,20 +18,20 @@ using std::chrono::milliseconds;
 using Took = Assembly::Took;
 
 TEST(PieceAt, NeverReachesBeyondTheWhole) {
-  EXPECT_EQ(piece_at(0, 10, 4), (Piece{0, 4}));
-  EXPECT_EQ(piece_at(8, 10, 4), (Piece{8, 2}));
-  EXPECT_EQ(piece_at(10, 10, 4), (Piece{10, 0}));
-  EXPECT_EQ(piece_at(99, 10, 4), (Piece{10, 0}));
+  EXPECT_EQ(chunk_at(0, 10, 4), (Chunk{0, 4}));
+  EXPECT_EQ(chunk_at(8, 10, 4), (Chunk{8, 2}));
+  EXPECT_EQ(chunk_at(10, 10, 4), (Chunk{10, 0}));
+  EXPECT_EQ(chunk_at(99, 10, 4), (Chunk{10, 0}));
 }
 
-TEST(Assembly, TakesPiecesInOrder) {
+TEST(Assembly, TakesChunksInOrder) {
   Assembly assembly;
   EXPECT_EQ(assembly.take(7, {0, 4}, 10), Took::kFirst);
   EXPECT_EQ(assembly.take(7, {0, 4}, 10), Took::kRepeat);
   EXPECT_EQ(assembly.take(7, {8, 2}, 10), Took::kGap);
   EXPECT_EQ(assembly.take(7, {4, 4}, 10), Took::kNext);
   EXPECT_FALSE(assembly.whole());
-  EXPECT_EQ(assembly.take(7, {8, 0}, 10), Took::kGap) << "an empty piece brings nothing";
+  EXPECT_EQ(assembly.take(7, {8, 0}, 10), Took::kGap) << "an empty chunk brings nothing";
   EXPECT_EQ(assembly.take(7, {8, 2}, 10), Took::kNext);
   EXPECT_TRUE(assembly.whole());
 }
@@ -53,7 +53,7 @@ TEST(Assembly, AnEmptyContentIsWholeAtOnce) {
 }
 
 TEST(Fetch, KeepsTheWindowFullAndRequestsAgainAfterTheTimeout) {
-  Fetch fetch{{.piece = 4, .window = 2, .timeout = milliseconds{100}}};
+  Fetch fetch{{.chunk = 4, .window = 2, .timeout = milliseconds{100}}};
   EXPECT_EQ(fetch.request(Nanos{0}), std::nullopt) << "not started";
   fetch.start(Nanos{0}, 1, 0, 18);
   EXPECT_EQ(fetch.request(Nanos{0}), 0u);
@@ -61,7 +61,7 @@ TEST(Fetch, KeepsTheWindowFullAndRequestsAgainAfterTheTimeout) {
   EXPECT_EQ(fetch.request(Nanos{0}), std::nullopt);
   EXPECT_EQ(fetch.take(1, {0, 4}, 18, milliseconds{10}), Took::kFirst);
   EXPECT_EQ(fetch.request(milliseconds{10}), 8u);
-  EXPECT_EQ(fetch.take(1, {8, 4}, 18, milliseconds{20}), Took::kGap) << "the piece at 4 was lost";
+  EXPECT_EQ(fetch.take(1, {8, 4}, 18, milliseconds{20}), Took::kGap) << "the chunk at 4 was lost";
   EXPECT_FALSE(fetch.timed_out(milliseconds{109}));
   EXPECT_TRUE(fetch.timed_out(milliseconds{110}));
   EXPECT_EQ(fetch.request(milliseconds{110}), 4u);
@@ -78,15 +78,15 @@ TEST(Fetch, KeepsTheWindowFullAndRequestsAgainAfterTheTimeout) {
 }
 
 TEST(Fetch, GoesOnWithWhatIsThere) {
-  Fetch fetch{{.piece = 4, .window = 1, .timeout = milliseconds{100}}};
+  Fetch fetch{{.chunk = 4, .window = 1, .timeout = milliseconds{100}}};
   fetch.start(Nanos{0}, 1, 8, 10);
   EXPECT_EQ(fetch.request(Nanos{0}), 8u);
   EXPECT_EQ(fetch.take(1, {8, 2}, 10, Nanos{0}), Took::kNext);
   EXPECT_FALSE(fetch.active());
 }
 
-TEST(Fetch, ASenderWithSmallerPiecesIsAskedForWhatFollows) {
-  Fetch fetch{{.piece = 8, .window = 1, .timeout = milliseconds{100}}};
+TEST(Fetch, ASenderWithSmallerChunksIsAskedForWhatFollows) {
+  Fetch fetch{{.chunk = 8, .window = 1, .timeout = milliseconds{100}}};
   fetch.start(Nanos{0});
   EXPECT_EQ(fetch.request(Nanos{0}), 0u);
   EXPECT_EQ(fetch.take(1, {0, 3}, 5, Nanos{0}), Took::kFirst);
@@ -95,8 +95,8 @@ TEST(Fetch, ASenderWithSmallerPiecesIsAskedForWhatFollows) {
   EXPECT_FALSE(fetch.active());
 }
 
-TEST(Fetch, ASenderWithLargerPiecesIsAskedForWhatFollows) {
-  Fetch fetch{{.piece = 2, .window = 1, .timeout = milliseconds{100}}};
+TEST(Fetch, ASenderWithLargerChunksIsAskedForWhatFollows) {
+  Fetch fetch{{.chunk = 2, .window = 1, .timeout = milliseconds{100}}};
   fetch.start(Nanos{0}, 1);
   EXPECT_EQ(fetch.request(Nanos{0}), 0u);
   EXPECT_EQ(fetch.take(1, {0, 6}, 9, Nanos{0}), Took::kFirst);
@@ -104,7 +104,7 @@ TEST(Fetch, ASenderWithLargerPiecesIsAskedForWhatFollows) {
 }
 
 TEST(Fetch, AnotherContentIsRequestedFromWhereItIs) {
-  Fetch fetch{{.piece = 4, .window = 3, .timeout = milliseconds{100}}};
+  Fetch fetch{{.chunk = 4, .window = 3, .timeout = milliseconds{100}}};
   fetch.start(Nanos{0}, 1, 0, 40);
   for (const std::uint64_t offset : {0u, 4u, 8u}) EXPECT_EQ(fetch.request(Nanos{0}), offset);
   EXPECT_EQ(fetch.take(2, {0, 4}, 12, Nanos{0}), Took::kFirst);
@@ -115,12 +115,12 @@ TEST(Fetch, AnotherContentIsRequestedFromWhereItIs) {
 void transfer(std::uint64_t seed) {
   Rng rng{seed, Purpose::kTest, 0};
   const std::uint64_t totals[]{rng.below(40), rng.below(40)};
-  const std::uint64_t piece = 1 + rng.below(6), sent = 1 + rng.below(static_cast<std::uint32_t>(piece));
+  const std::uint64_t chunk = 1 + rng.below(6), sent = 1 + rng.below(static_cast<std::uint32_t>(chunk));
   const std::uint64_t window = 1 + rng.below(4);
-  Fetch fetch{{.piece = piece, .window = window, .timeout = milliseconds{100}}};
+  Fetch fetch{{.chunk = chunk, .window = window, .timeout = milliseconds{100}}};
   struct Answer {
     std::uint64_t content;
-    Piece piece;
+    Chunk chunk;
   };
   std::deque<Answer> line;
   std::uint64_t content = 0;
@@ -136,17 +136,17 @@ void transfer(std::uint64_t seed) {
     while (const auto offset = fetch.request(now)) {
       ASSERT_LE(++requests, window);
       for (std::uint32_t copies = rng.below(3); copies > 0; --copies)  // 0: it is lost.
-        line.push_back({content, piece_at(*offset, totals[content], sent)});
+        line.push_back({content, chunk_at(*offset, totals[content], sent)});
     }
     if (line.empty()) continue;
     const auto at = line.begin() + rng.below(static_cast<std::uint32_t>(line.size()));
     const Answer answer = *at;
     line.erase(at);
-    const Took took = fetch.take(answer.content, answer.piece, totals[answer.content], now);
+    const Took took = fetch.take(answer.content, answer.chunk, totals[answer.content], now);
     if (took == Took::kFirst) got.clear();
     if (took == Took::kFirst || took == Took::kNext)
-      for (std::uint64_t i = 0; i < answer.piece.size; ++i)
-        got.push_back(answer.content * 1000 + answer.piece.offset + i);
+      for (std::uint64_t i = 0; i < answer.chunk.size; ++i)
+        got.push_back(answer.content * 1000 + answer.chunk.offset + i);
   }
   const std::uint64_t of = fetch.assembly().content();
   ASSERT_EQ(got.size(), totals[of]) << "seed " << seed;

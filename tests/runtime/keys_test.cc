@@ -36,7 +36,7 @@ TEST_F(Door, AClientOfAnotherServerIsRefused) {
 TEST_F(Door, AnUnknownKeyIsRefusedAndItsNodeSaysWhy) {
   ring_.make("stranger", {});
   std::atomic<std::uint64_t> answers{0};
-  auto stranger = join("stranger", "executor/1", &answers, {.upstream_patience = seconds{1}});
+  auto stranger = join("stranger", "executor/1", &answers, {.upstream_timeout = seconds{1}});
   EXPECT_TRUE(within(kRefusedWithin, [&] { return refused_handshakes(0) && stranger->ended(); }));
   EXPECT_NE(stranger->end().find("the head refuses this key; is it in its allow-list?"), std::string::npos)
       << stranger->end();
@@ -48,7 +48,7 @@ TEST_F(Door, ANodeThatTrustsAnotherHeadNeverSpeaks) {
   keys.head = make_key_pair("x").public_key;
   ASSERT_TRUE(save_key_pair(ring_.at("wrong.key"), keys, true).ok());
   std::atomic<std::uint64_t> answers{0};
-  auto wrong = join("wrong", "executor/1", &answers, {.upstream_patience = seconds{1}});
+  auto wrong = join("wrong", "executor/1", &answers, {.upstream_timeout = seconds{1}});
   EXPECT_TRUE(within(kRefusedWithin, [&] { return wrong->ended(); }));
   EXPECT_NE(wrong->end().find("is the head's public key the right one"), std::string::npos) << wrong->end();
   EXPECT_EQ(answers, 0u);
@@ -56,7 +56,7 @@ TEST_F(Door, ANodeThatTrustsAnotherHeadNeverSpeaks) {
 
 TEST_F(Door, TheRightKeyInTheWrongRoleIsRefusedAndItsNodeSaysWhy) {
   std::atomic<std::uint64_t> answers{0};
-  auto learner = join("honest", "learner", &answers, {.upstream_patience = seconds{1}});
+  auto learner = join("honest", "learner", &answers, {.upstream_timeout = seconds{1}});
   EXPECT_TRUE(within(kRefusedWithin, [&] { return head_->counters().refused_role > 0 && learner->ended(); }));
   EXPECT_NE(learner->end().find("no actor called 'learner' may come from honest (executor)"),
             std::string::npos)
@@ -74,7 +74,7 @@ TEST_F(Door, AnotherKeyMayNotTakeANodesOrAnActorsName) {
   ring_.make("thief", {Role::kExecutor});
   ASSERT_TRUE(within(kRefusedWithin, [&] {
     std::atomic<std::uint64_t> answers{0};
-    auto thief = join("thief", "executor/0", &answers, {.upstream_patience = seconds{1}});
+    auto thief = join("thief", "executor/0", &answers, {.upstream_timeout = seconds{1}});
     return within(seconds{3}, [&] { return thief->ended() && head_->counters().refused_role > 0; }) &&
            answers == 0;
   }));
@@ -162,7 +162,7 @@ TEST_F(Door, AKeyThatIsTakenOutEndsItsSessionsAndMayComeBack) {
 TEST_F(Door, AFreshRoleHoldsAtOnce) {
   ring_.make("guest", {Role::kExecutor});
   std::atomic<std::uint64_t> answers{0};
-  auto guest = join("guest", "executor/1", &answers, {.upstream_patience = seconds{2}});
+  auto guest = join("guest", "executor/1", &answers, {.upstream_timeout = seconds{2}});
   ASSERT_TRUE(within(kRefusedWithin, [&] { return answers > 10; }));
   ASSERT_TRUE(
       add_to_allow_list(ring_.at("allowed.toml"), {"guest", ring_["guest"].public_key, {Role::kActor}}, true)
@@ -279,11 +279,11 @@ TEST_F(Door, HostileBytesOfAKeyHolderAreDroppedAndCounted) {
   }));
   EXPECT_TRUE(goes_on());
 #if defined(__SANITIZE_ADDRESS__)
-  constexpr std::size_t kMost = 768u << 20;  // It keeps what was freed, for a while.
+  constexpr std::size_t kMax = 768u << 20;  // It keeps what was freed, for a while.
 #else
-  constexpr std::size_t kMost = 256u << 20;
+  constexpr std::size_t kMax = 256u << 20;
 #endif
-  EXPECT_LT(resident_bytes(), before + kMost) << "after " << sent << " bombs";
+  EXPECT_LT(resident_bytes(), before + kMax) << "after " << sent << " bombs";
 }
 
 /// A bare TCP connection to the head; -1 if the system gives none.

@@ -382,7 +382,7 @@ TEST(Node, ASilentPeerIsLostAndComesBack) {
 TEST(Node, WithoutItsHeadForTooLongANodeEndsWithAnError) {
   std::string endpoint;
   { endpoint = make_node({.listen = {"tcp://127.0.0.1:*"}})->endpoints()[0]; }
-  auto node = make_node({.name = "node/0", .upstream = endpoint, .upstream_patience = milliseconds{200}});
+  auto node = make_node({.name = "node/0", .upstream = endpoint, .upstream_timeout = milliseconds{200}});
   add(*node, "lonely", Home::kIoLoop, {});
   EXPECT_NE(run_all({node.get()})[0].find("no message from the head"), std::string::npos);
 }

@@ -20,11 +20,11 @@ const messages::ActorId kBad = messages::actor_id("executor/0");
 const messages::ActorId kGood = messages::actor_id("executor/1");
 constexpr bool kIdle = true, kBusy = false;
 
-/// Fails `times` new pieces.
+/// Fails `times` new ranges.
 bool fail(Quarantine& quarantine, messages::ActorId id, int times, Nanos now) {
-  static std::uint64_t piece = 1'000;
+  static std::uint64_t range = 1'000;
   bool quarantined = false;
-  for (int i = 0; i < times; ++i) quarantined = quarantine.failed(++piece, id, "boo", now);
+  for (int i = 0; i < times; ++i) quarantined = quarantine.failed(++range, id, "boo", now);
   return quarantined;
 }
 
@@ -124,7 +124,7 @@ TEST(Quarantine, APieceGoesToAnotherAtOnceAndToTheSameAfterAPause) {
   (void)quarantine.failed(1, kBad, "boo", Nanos{0});
   EXPECT_FALSE(quarantine.may_take(1, kBad, kIdle, milliseconds{999}));
   EXPECT_TRUE(quarantine.may_take(1, kGood, kIdle, Nanos{0}));
-  EXPECT_TRUE(quarantine.may_take(2, kBad, kIdle, Nanos{0})) << "another piece";
+  EXPECT_TRUE(quarantine.may_take(2, kBad, kIdle, Nanos{0})) << "another range";
   EXPECT_TRUE(quarantine.may_take(1, kBad, kIdle, seconds{1}));
   (void)quarantine.failed(1, kBad, "boo", seconds{1});
   EXPECT_FALSE(quarantine.may_take(1, kBad, kIdle, milliseconds{2'999}));
@@ -134,7 +134,7 @@ TEST(Quarantine, APieceGoesToAnotherAtOnceAndToTheSameAfterAPause) {
 TEST(Quarantine, ARunWhoseOnlyExecutorCannotMeasureEndsWithinTenSecondsAndSaysWhy) {
   Quarantine quarantine;
   quarantine.join(kBad, Nanos{0});
-  std::uint64_t piece = 0;
+  std::uint64_t range = 0;
   for (Nanos now{0}; now < seconds{60}; now += milliseconds{250}) {
     if (const auto why = quarantine.hopeless(now)) {
       EXPECT_EQ(*why, "no kernel");
@@ -142,8 +142,8 @@ TEST(Quarantine, ARunWhoseOnlyExecutorCannotMeasureEndsWithinTenSecondsAndSaysWh
       EXPECT_LE(now, seconds{12});
       return;
     }
-    while (quarantine.may_take(++piece, kBad, kIdle, now))
-      (void)quarantine.failed(piece, kBad, "no kernel", now);
+    while (quarantine.may_take(++range, kBad, kIdle, now))
+      (void)quarantine.failed(range, kBad, "no kernel", now);
   }
   FAIL() << "it never ended";
 }
@@ -221,7 +221,7 @@ TEST(Quarantine, RandomHistoriesDoAllWorkThatAnHonestOneCanDo) {
     quarantine.join(executors[0].id, Nanos{0});
     executors[0].present = true;
     std::vector<std::uint64_t> work;
-    for (std::uint64_t piece = 1; piece <= 100; ++piece) work.push_back(piece);
+    for (std::uint64_t range = 1; range <= 100; ++range) work.push_back(range);
     Nanos now{0};
     for (int step = 0; step < 20'000 && !work.empty(); ++step) {
       now += milliseconds{rng.below(50)};

@@ -115,11 +115,11 @@ class Dispatcher final : public Actor {
     Mutex mutex;
     std::vector<std::string> lines EMPLACE_GUARDED_BY(mutex);
   };
-  explicit Dispatcher(Heard* heard) : heard_{heard} {}
+  explicit Dispatcher(Heard* heard) : received_{heard} {}
   void on_message(Context& context, const Incoming& incoming) override {
     const auto note = [&](std::string line) {
-      const MutexLock lock{heard_->mutex};
-      heard_->lines.push_back(std::move(line));
+      const MutexLock lock{received_->mutex};
+      received_->lines.push_back(std::move(line));
     };
     const auto known = incoming.match(
         [&](const messages::ExecutorJoined& m) {
@@ -139,7 +139,7 @@ class Dispatcher final : public Actor {
   }
 
  private:
-  Heard* heard_;
+  Heard* received_;
 };
 
 /// A peer that only repeats what it was told to.
@@ -162,9 +162,9 @@ class Parrot {
       for (zmq::message_t part; sockets_[plane].recv(part, zmq::recv_flags::dontwait);) {
         std::span<const std::byte> batch{static_cast<const std::byte*>(part.data()), part.size()};
         for (Record one; take_record(batch, one);)
-          heard_[plane].emplace_back(one.envelope.type, Bytes{one.body.begin(), one.body.end()});
+          received_[plane].emplace_back(one.envelope.type, Bytes{one.body.begin(), one.body.end()});
       }
-      for (const auto& [what, body] : heard_[plane])
+      for (const auto& [what, body] : received_[plane])
         if (what == type) return body;
       ::poll(nullptr, 0, 1);
     }
@@ -175,7 +175,7 @@ class Parrot {
  private:
   zmq::context_t context_{1};
   std::array<zmq::socket_t, kPlanes> sockets_;
-  std::array<std::vector<std::pair<std::uint16_t, Bytes>>, kPlanes> heard_;
+  std::array<std::vector<std::pair<std::uint16_t, Bytes>>, kPlanes> received_;
 };
 
 struct Head {

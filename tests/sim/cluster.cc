@@ -30,7 +30,7 @@ using runtime::sim::NodeId;
 using std::chrono::milliseconds;
 
 /// Far more than any run needs: beyond it actors only keep each other busy.
-constexpr std::uint64_t kMostSteps = 200'000;
+constexpr std::uint64_t kMaxSteps = 200'000;
 /// As launcher/cluster/roles.h orders the end: who asks before who answers.
 constexpr int kHeadStep = 6;
 /// Seven steps of some more than a second, once more if the launcher is killed meanwhile, and the time until
@@ -65,7 +65,7 @@ class PolledSimulator final : public Executor, public PolledExecutor {
   Result<Unit> measure(std::span<const DeviceId>, Measurement&) override {
     return Error{Errc::kRunFailed, "nobody may wait for it"};
   }
-  void begin(std::span<const DeviceId> placement) override {
+  void start(std::span<const DeviceId> placement) override {
     placement_.assign(placement.begin(), placement.end());
     until_ = world_.now() + takes_;
   }
@@ -180,7 +180,7 @@ class DiskKeeper final : public runtime::sim::Observer {
 /// What befalls nodes, one thing after the other, until the safety phase ends.
 class Injector {
   /// [bits] More would be noticed at once, and hide what one does.
-  static constexpr std::uint32_t kMostRot = 3;
+  static constexpr std::uint32_t kMaxRot = 3;
 
  public:
   /// `launcher`: who starts again what dies; null: time does.
@@ -316,7 +316,7 @@ class Injector {
         launcher_->start_fails = rng_.below(2) == 0 ? 1 : 0.5;
         return later(between(0.1, 10), [this] { launcher_->start_fails = 0; });
       case Fault::kBitRot:
-        if (rotted_ == kMostRot) return;
+        if (rotted_ == kMaxRot) return;
         if (const auto where = disk_.rot()) {
           ++rotted_;
           world_.note("a bit turns over in " + *where);
@@ -520,7 +520,7 @@ Outcome play(const Swarm& swarm, const std::string& directory, const Trace& trac
         }
       }
       const bool ended = launcher ? launcher->finished().has_value() : world.stopped().has_value();
-      return ended || verdict.first() || world.steps() > kMostSteps;
+      return ended || verdict.first() || world.steps() > kMaxSteps;
     };
     if (launcher) launcher->begin();
     injector.begin();
@@ -535,8 +535,8 @@ Outcome play(const Swarm& swarm, const std::string& directory, const Trace& trac
                                  std::to_string(history.acknowledged()) + " acknowledged, " +
                                  std::to_string(history.updates()) + " updates made, of " +
                                  std::to_string(swarm.episodes) + " episodes";
-      if (world.steps() > kMostSteps)
-        verdict.broken("no storm (G4)", std::to_string(kMostSteps) + " steps; " + so_far);
+      if (world.steps() > kMaxSteps)
+        verdict.broken("no storm (G4)", std::to_string(kMaxSteps) + " steps; " + so_far);
       else
         verdict.broken("nobody waits for ever (G21)", "not at its end " +
                                                           std::to_string(liveness / std::chrono::seconds{1}) +
@@ -561,7 +561,7 @@ Outcome play(const Swarm& swarm, const std::string& directory, const Trace& trac
   }
   if (outcome.rotted) judge_damage(disk, directory, history, verdict, outcome);
   if (!verdict.first() && !outcome.noticed) {
-    auto db = record::RunReader::open(directory, record::Reading::kLive);
+    auto db = record::RunReader::open(directory, record::Reading::kInProgress);
     if (!db) {
       verdict.broken("log == history", db.error().context);
     } else {

@@ -44,7 +44,7 @@ bool names_damage(const std::string& line) {
 }
 
 std::optional<std::string> complaint_of(const std::string& directory) {
-  const auto db = record::RunReader::open(directory, record::Reading::kLive);
+  const auto db = record::RunReader::open(directory, record::Reading::kInProgress);
   const auto whole = db ? (*db)->verify() : Result<Unit>{db.error()};
   return whole ? std::nullopt : std::optional{whole.error().context};
 }
@@ -56,7 +56,7 @@ void check_salvage(const Disk& disk, const std::string& directory, HistoryChecke
   copy_off(disk, directory, damaged);
   const RealFiles real;
   const auto salvaged = record::salvage(damaged, into);
-  const auto db = salvaged ? record::RunReader::open(into, record::Reading::kLive) : salvaged.error();
+  const auto db = salvaged ? record::RunReader::open(into, record::Reading::kInProgress) : salvaged.error();
   if (!db) {
     verdict.broken("salvage (G19)", db.error().context);
   } else {

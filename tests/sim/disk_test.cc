@@ -160,7 +160,8 @@ TEST(SimulatedDisk, ReadersAndAWriterKeepTheirPlaces) {
   auto writer = *record::RunWriter::open(directory);
   ASSERT_TRUE(writer->add_actor("a", "", 1).ok());
   ASSERT_TRUE(writer->commit().ok());
-  ASSERT_TRUE(record::RunReader::open(directory, record::Reading::kLive).ok()) << "and it is closed again";
+  ASSERT_TRUE(record::RunReader::open(directory, record::Reading::kInProgress).ok())
+      << "and it is closed again";
   ASSERT_TRUE(writer->add_actor("b", "", 2).ok());
   ASSERT_TRUE(writer->commit().ok());
   writer.reset();
@@ -207,7 +208,7 @@ class Writer {
 };
 
 Result<std::unique_ptr<record::RunReader>> open_run(const std::string& directory, bool writable) {
-  if (!writable) return record::RunReader::open(directory, record::Reading::kLive);
+  if (!writable) return record::RunReader::open(directory, record::Reading::kInProgress);
   auto writer = record::RunWriter::open(directory);
   if (!writer) return writer.error();
   return std::unique_ptr<record::RunReader>{*std::move(writer)};
@@ -245,7 +246,7 @@ TEST(RunOnADisk, ReadsThatFailAreNoDamageToWhoVerifies) {
     put_empty_run(disk, directory);
     Writer writer{directory};
     for (int i = 0; i < 3; ++i) writer.add_one();
-    const auto reader = *record::RunReader::open(directory, record::Reading::kLive);
+    const auto reader = *record::RunReader::open(directory, record::Reading::kInProgress);
     disk.read_fails = 0.05;
     const auto whole = reader->verify();
     seen.insert(whole.ok());

@@ -74,7 +74,7 @@ void Launcher::begin() {
   options.seed = swarm_.seed + life_;
   options.start_timeout = kStartPatience;
   supervisor_.emplace(names_, options);
-  hear(Supervisor::Begin{});
+  hear(Supervisor::StartNodes{});
 }
 
 void Launcher::on_progress() {
@@ -87,20 +87,21 @@ void Launcher::on_progress() {
 }
 
 void Launcher::on_ending(const std::string& reason) {
-  hear(Supervisor::EndAsked{reason});
+  hear(Supervisor::StopRequested{reason});
   if (std::exchange(dies_at_the_end_, false)) later(between(0, 3), [this] { kill(); });
 }
 
 void Launcher::drain() {
-  while (alive_ && !paused_ && !heard_.empty()) {
-    const auto next = std::move(heard_.front());
-    heard_.pop_front();
+  while (alive_ && !paused_ && !received_.empty()) {
+    const auto next = std::move(received_.front());
+    received_.pop_front();
     next();
   }
 }
 
 void Launcher::tell(const Supervisor::Event& event) {
-  if (std::holds_alternative<Supervisor::EndAsked>(event) && supervisor_->ending()) return;  // It is known.
+  if (std::holds_alternative<Supervisor::StopRequested>(event) && supervisor_->ending())
+    return;  // It is known.
   for (const Supervisor::Action& action : supervisor_->on(event, world_.now()))
     std::visit([&](const auto& what) { act(what); }, action);
   if (!alive_) return;
@@ -113,7 +114,7 @@ void Launcher::tell(const Supervisor::Event& event) {
   });
 }
 
-void Launcher::act(const Supervisor::Start& start) {
+void Launcher::act(const Supervisor::Launch& start) {
   const NodeId node = nodes_[start.node];
   if (rng_.uniform_double() < start_fails) {
     world_.note("cannot be started: " + world_.node_name(node));
@@ -157,7 +158,7 @@ void Launcher::on_node(const std::string& name, Event event) {
   if (found == names_.begin() && !pipe_.holds_the_head()) head_was_free_ = false;
   if (event != Event::kCrashed || !alive_) return;
   const auto node = static_cast<std::size_t>(found - names_.begin());
-  later(between(0.0001, 0.2), [this, node] { hear(Supervisor::Died{node, "signal 9 (Killed)"}); });
+  later(between(0.0001, 0.2), [this, node] { hear(Supervisor::Exited{node, "signal 9 (Killed)"}); });
 }
 
 void Launcher::on_delivering(const Packet& packet) {
@@ -185,7 +186,7 @@ void Launcher::kill() {
   world_.note("the launcher is killed");
   alive_ = paused_ = false;
   ++life_;
-  heard_.clear();
+  received_.clear();
   for (const NodeId node : nodes_)
     world_.at(world_.now() + between(0, 0.5), [this, node] {
       if (world_.up(node)) end_in_order(node);
@@ -194,7 +195,7 @@ void Launcher::kill() {
 }
 
 void Launcher::resume_run_later() {
-  heard_.clear();
+  received_.clear();
   later(seconds{2} + between(0, 3), [this] {
     world_.note("the run is resumed");
     begin();

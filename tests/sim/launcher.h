@@ -70,12 +70,12 @@ class Launcher final : public runtime::sim::Observer {
   template <class Event>
   void hear(Event event) {
     if (!alive_) return;
-    heard_.push_back([this, event = std::move(event)] { tell(event); });
+    received_.push_back([this, event = std::move(event)] { tell(event); });
     if (!paused_) later(Nanos{0}, [this] { drain(); });
   }
   void drain();
   void tell(const runtime::Supervisor::Event& event);
-  void act(const runtime::Supervisor::Start& start);
+  void act(const runtime::Supervisor::Launch& start);
   void act(const runtime::Supervisor::Terminate& terminate);
   void act(const runtime::Supervisor::Kill& kill);
   void act(const runtime::Supervisor::Finish& finish);
@@ -95,7 +95,7 @@ class Launcher final : public runtime::sim::Observer {
   std::vector<runtime::Supervisor::Node> names_;
   std::vector<runtime::sim::NodeId> nodes_;
   std::optional<runtime::Supervisor> supervisor_;
-  std::deque<std::function<void()>> heard_;  // What it has not looked at yet.
+  std::deque<std::function<void()>> received_;  // What it has not looked at yet.
   bool alive_ = false, paused_ = false, reads_soon_ = false;
   bool dies_at_the_end_;  // Once, while the nodes end.
   std::uint64_t life_ = 0;

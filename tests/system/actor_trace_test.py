@@ -15,7 +15,7 @@ import unittest
 SOURCE, PROGRAM = sys.argv[1:3]
 CONFIG = os.path.join(SOURCE, "configs", "quickstart.toml")
 CLUSTER = os.path.join(SOURCE, "configs", "clusters", "process-per-actor.toml")
-SHORT = ["--episodes", "12", "--set", 'run.starts=["best-baseline"]', "--set", 'compare.baselines=["single-cpu"]', "--quiet"]
+SHORT = ["--episodes", "12", "--set", 'run.starts=["best-heuristic"]', "--set", 'compare.methods=["single-cpu"]', "--quiet"]
 
 
 def emplace(*arguments, status=0):

@@ -31,7 +31,7 @@ void expect_line(const Finished& done, const std::string& what) {
 }
 
 std::uint64_t recorded_updates(const std::string& directory) {
-  const auto db = record::RunReader::open(directory, record::Reading::kLive);
+  const auto db = record::RunReader::open(directory, record::Reading::kInProgress);
   EXPECT_TRUE(db.ok()) << db.error().context;
   EXPECT_TRUE((*db)->verify().ok());
   return (*db)->results().counters()->updates;

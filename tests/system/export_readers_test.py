@@ -96,7 +96,7 @@ class Export(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
         cls.run_dir = cls.at("run")
-        emplace("run", CONFIG, "--episodes", "12", "--set", 'run.starts=["best-baseline"]', "--set", 'compare.baselines=["single-cpu"]',
+        emplace("run", CONFIG, "--episodes", "12", "--set", 'run.starts=["best-heuristic"]', "--set", 'compare.methods=["single-cpu"]',
                 "--set", "executor.count=1", "--run-dir", cls.run_dir, "--quiet")
         with sqlite3.connect(os.path.join(cls.run_dir, "run.db")) as db:
             cls.rows = db.execute("SELECT e.seq, m.placement_id, m.valid, m.step_time_s, m.peak_bytes FROM measurements m "

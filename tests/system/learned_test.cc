@@ -114,13 +114,13 @@ TEST(Learned, APolicyOfManyGraphsPlacesOneThatItHasNotSeen) {
             1.5 * zero_shot["measured"]["step_time_s"].get<double>());
 }
 
-TEST(Learned, APolicyThatStartedAtTheBestBaselinesOfItsGraphsStartsAtThatOfAnUnseenOne) {
+TEST(Learned, APolicyThatStartedAtTheBestHeuristicsOfItsGraphsStartsAtThatOfAnUnseenOne) {
   const TemporaryFolder folder;
   const std::string graphs = two_to_learn_from(folder);
-  const std::vector<std::string> baselines{"--set", "compare.baselines=[\"expert\", \"heft\"]"};
-  std::vector<std::string> from_baselines = baselines;
-  from_baselines.insert(from_baselines.end(), {"--set", "run.starts=[\"best-baseline\"]"});
-  const Finished trained = train(folder, "placeto", graphs, from_baselines);
+  const std::vector<std::string> heuristics{"--set", "compare.methods=[\"expert\", \"heft\"]"};
+  std::vector<std::string> from_heuristics = heuristics;
+  from_heuristics.insert(from_heuristics.end(), {"--set", "run.starts=[\"best-heuristic\"]"});
+  const Finished trained = train(folder, "placeto", graphs, from_heuristics);
   ASSERT_EQ(trained.status, 0) << trained.err;
   // What each graph starts with is kept, and is that graph's own best.
   std::size_t kept = 0;
@@ -160,11 +160,11 @@ TEST(Learned, APolicyThatStartedAtTheBestBaselinesOfItsGraphsStartsAtThatOfAnUns
   for (const json& method : json::parse(compared.out)["methods"])
     EXPECT_LE(zero_shot["measured"]["step_time_s"].get<double>(), method["step_time_s"].get<double>());
 
-  // One that never moves shows where it began: at the worst of placements, if that is the only baseline.
+  // One that never moves shows where it began: at the worst of placements, if that is the only heuristic.
   const TemporaryFolder still;
   const Finished stays =
       train(still, "placeto", graphs,
-            {"--set", "compare.baselines=[\"round-robin\"]", "--set", "run.starts=[\"best-baseline\"]",
+            {"--set", "compare.methods=[\"round-robin\"]", "--set", "run.starts=[\"best-heuristic\"]",
              "--set", "policy.placeto.stay=1000", "--set", "policy.placeto.logit_bound=0"});
   ASSERT_EQ(stays.status, 0) << stays.err;
   const Finished stayed = run({"place", folder.at("g5.json.gz"), "-d", kLargeMachine, "--policy",
@@ -178,16 +178,16 @@ TEST(Learned, APolicyThatStartedAtTheBestBaselinesOfItsGraphsStartsAtThatOfAnUns
   // Where nothing fits there is nothing to start from, and the graph is named.
   const std::string small =
       folder.file("small.toml", "[[device]]\nname = \"cpu:0\"\nprofile = \"haswell18\"\nmemory = \"1MB\"\n");
-  std::vector<std::string> nowhere = from_baselines;
+  std::vector<std::string> nowhere = from_heuristics;
   nowhere.insert(nowhere.end(), {"--set", "input.devices=" + small});
   const TemporaryFolder other;
   const Finished failed = train(other, "placeto", graphs, nowhere);
   EXPECT_EQ(failed.status, 3) << failed.err;
-  EXPECT_NE(failed.err.find("no baseline of cifar10"), std::string::npos) << failed.err;
+  EXPECT_NE(failed.err.find("no heuristic of cifar10"), std::string::npos) << failed.err;
   EXPECT_FALSE(std::filesystem::exists(other.at("placeto"))) << "nothing was begun";
-  nowhere.insert(nowhere.end(), {"--set", "run.starts=[\"best-baseline\", \"scratch\"]"});
+  nowhere.insert(nowhere.end(), {"--set", "run.starts=[\"best-heuristic\", \"scratch\"]"});
   EXPECT_EQ(train(other, "placeto", graphs, nowhere).status, 3) << "whichever start it is";
-  const Finished again = train(other, "placeto", graphs, from_baselines);
+  const Finished again = train(other, "placeto", graphs, from_heuristics);
   EXPECT_EQ(again.status, 0) << "nothing is in the way of a better machine: " << again.err;
 }
 

@@ -68,13 +68,13 @@ class LearningDriver(unittest.TestCase):
         self.assertLess(abs(rows[0]["evaluations"] - 602), 60)
 
     def test_a_learned_row_may_start_where_annealing_does(self):
-        self.drive("--methods", "heft,metis", "--learned", "colocrl:tuned:best-baseline,colocrl:tuned", "--only",
+        self.drive("--methods", "heft,metis", "--learned", "colocrl:tuned:best-heuristic,colocrl:tuned", "--only",
                    "2gpu-full/.*/1", "--budget", "0s", "--evaluations", "40")
         rows = {row["method"]: row for row in self.rows()}
         simple = min(rows["heft"]["step_time_s"], rows["metis"]["step_time_s"])
-        self.assertLessEqual(rows["colocrl:tuned:best-baseline"]["step_time_s"], simple)
-        self.assertEqual([rows[method]["start"] for method in ("colocrl:tuned:best-baseline", "colocrl:tuned")],
-                         ["best-baseline", "scratch"])
+        self.assertLessEqual(rows["colocrl:tuned:best-heuristic"]["step_time_s"], simple)
+        self.assertEqual([rows[method]["start"] for method in ("colocrl:tuned:best-heuristic", "colocrl:tuned")],
+                         ["best-heuristic", "scratch"])
 
     def test_failures_are_no_rows(self):
         done = self.drive("--methods", "single-gpu,nonsense", "--learned", "", "--only", "2gpu-full", status=1)

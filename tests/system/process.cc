@@ -150,7 +150,7 @@ std::vector<std::string> small_run(const std::string& directory, const std::vect
       "run",       shipped("configs/quickstart.toml"),
       "--run-dir", directory,
       "--set",     "input.graph=" + shipped("tests/fixtures/graphs/cifar10_cnn-bs128.json"),
-      "--set",     "compare.baselines=[\"single-gpu\", \"expert\", \"contiguous\", \"scotch\"]",
+      "--set",     "compare.methods=[\"single-gpu\", \"expert\", \"contiguous\", \"scotch\"]",
       "--set",     "policy.groups=8",
       "--set",     "policy.hierarchical.hidden=8",
       "--set",     "policy.sequence.hidden=8",

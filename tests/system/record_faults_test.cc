@@ -120,7 +120,7 @@ TEST_F(RecordFaults, AFolderThatIsMovedAndMovedBackLosesNothing) {
 
 TEST_F(RecordFaults, TwoStartsInOneDirectoryAreOneRun) {
   Process first{run_of("run", {"--episodes", "60"})};
-  // As soon as the first one has its folder: its baselines are not found yet.
+  // As soon as the first one has its folder: its heuristics are not found yet.
   const Nanos deadline = clock_.now() + std::chrono::seconds{20};
   while (!std::filesystem::exists(folder_.at("run") + "/lock") && clock_.now() < deadline) {
   }

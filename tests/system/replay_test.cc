@@ -93,13 +93,13 @@ INSTANTIATE_TEST_SUITE_P(
         Recorded{"Hierarchical1", {"executor.count=1"}},
         Recorded{"Hierarchical8",
                  {"executor.count=8", "pipeline.max_outstanding=8", "pipeline.placements_per_lease=1"}},
-        Recorded{"FromTheBestBaseline", {"run.starts=[\"best-baseline\"]", "executor.count=3"}},
+        Recorded{"FromTheBestHeuristic", {"run.starts=[\"best-heuristic\"]", "executor.count=3"}},
         Recorded{"Deterministic", {"run.deterministic=true", "executor.count=3"}},
         Recorded{"Colocrl8", {"policy.method=colocrl", "executor.count=8", "pipeline.batch_episodes=2"}},
         Recorded{"Spotlight8", {"policy.method=spotlight", "policy.preset=tuned", "executor.count=8"}},
         Recorded{
-            "ImitatedBaseline",
-            {"policy.method=colocrl", "policy.sequence.table_scale=0.0", "run.starts=[\"best-baseline\"]"}},
+            "ImitatedHeuristic",
+            {"policy.method=colocrl", "policy.sequence.table_scale=0.0", "run.starts=[\"best-heuristic\"]"}},
         Recorded{"SelfCritic", {"policy.method=colocrl", "reward.baseline=self-critic"}},
         Recorded{"SimplePlanner", {"policy.method=simple-planner", "executor.count=2"}},
         Recorded{"Placeto8",
@@ -209,7 +209,7 @@ TEST(Remeasure, CorrelatesAndKeepsWhatItFound) {
   EXPECT_EQ(other["session"], 2);
   EXPECT_GT(other["error"]["mean"].get<double>(), 0);
   EXPECT_FALSE(other["worst"].empty());
-  auto db = *record::RunReader::open(folder.at("run"), record::Reading::kLive);
+  auto db = *record::RunReader::open(folder.at("run"), record::Reading::kInProgress);
   const auto sessions = db->remeasurements().sessions();
   ASSERT_EQ(sessions->size(), 2u);
   EXPECT_EQ(sessions->at(1).spearman, other["spearman"].get<double>());
@@ -246,7 +246,7 @@ TEST(LogDriven, GivesTheSameParametersWithoutMeasuring) {
   const json again = run_json(recorded_run(folder.at("again"), driven));
   EXPECT_EQ(again["parameters_sha256"], recorded["parameters_sha256"]);
   EXPECT_EQ(again["measurements"], recorded["measurements"]);
-  auto db = *record::RunReader::open(folder.at("again"), record::Reading::kLive);
+  auto db = *record::RunReader::open(folder.at("again"), record::Reading::kInProgress);
   EXPECT_EQ(db->log().measurements(1, 1)->front().executor_kind, "replay");
   // Another learner, the same log: it ends where the log does.
   driven[1] = "1000";
@@ -305,12 +305,12 @@ TEST(Branch, BeginsWithTheCheckpointAndSaysWhereItCameFrom) {
   EXPECT_FALSE(std::filesystem::exists(folder.at("none")));
 }
 
-// What a policy from the best baseline repeated is what it began with, whatever is compared later.
-TEST(Resume, KeepsTheBaselineThatItBeganAt) {
+// What a policy from the best heuristic repeated is what it began with, whatever is compared later.
+TEST(Resume, KeepsTheHeuristicThatItBeganAt) {
   const TemporaryFolder folder;
-  run_json(recorded_run(folder.at("run"), {"--episodes", "10", "--set", "run.starts=[\"best-baseline\"]"}));
+  run_json(recorded_run(folder.at("run"), {"--episodes", "10", "--set", "run.starts=[\"best-heuristic\"]"}));
   run_json({"run", "--resume", "--run-dir", folder.at("run"), "--quiet", "--json", "--episodes", "20",
-            "--set", "compare.baselines=[\"single-cpu\"]"});
+            "--set", "compare.methods=[\"single-cpu\"]"});
   EXPECT_TRUE(run_json({"replay", folder.at("run"), "--json"})["identical"].get<bool>());
 }
 

@@ -148,7 +148,7 @@ class ReportPage(unittest.TestCase):
     def test_84000_ops(self):
         graph = os.path.join(self.folder.name, "graph.json.gz")
         unrolled_graph(graph, 84_000)
-        page = self.run_on(graph, "--episodes", "2", "--set", 'run.starts=["scratch"]', "--set", 'compare.baselines=["single-gpu", "round-robin"]',
+        page = self.run_on(graph, "--episodes", "2", "--set", 'run.starts=["scratch"]', "--set", 'compare.methods=["single-gpu", "round-robin"]',
                            "--set", "input.devices=" + os.path.join(SOURCE, "configs", "devices", "h200-2gpu.toml"))
         self.look(page, ["curve", "gantt", "memory", "graph"])
 

@@ -59,7 +59,7 @@ TEST(ReportCommand, ARunLeavesAPageThatReportWritesAgain) {
   const json told = reported({directory, "-o", folder.at("again.html")});
   const std::string page = text_of(folder.at("again.html"));
   EXPECT_EQ(told["bytes"], page.size());
-  EXPECT_FALSE(told["going_on"].get<bool>());
+  EXPECT_FALSE(told["in_progress"].get<bool>());
   EXPECT_EQ(text_of(directory + "/report.html"), first) << "-o leaves the run's own page alone";
   EXPECT_LT(page.size(), 5'000'000u);
   EXPECT_THAT(page, HasSubstr("emplace run " + directory + "/config.toml")) << "how to repeat the run";
@@ -81,7 +81,7 @@ TEST(ReportCommand, ARunLeavesAPageThatReportWritesAgain) {
   EXPECT_EQ(graph["curves"][0]["x"].back(), summary["starts"][0]["measurements"]);
   EXPECT_TRUE(graph["curves"][0]["wall"].is_array());
   EXPECT_EQ(graph["lines"].size(), summary["baseline_step_time_s"].size());
-  EXPECT_EQ(graph["task"]["steps"].size(), 2u) << "what was learned, and the best baseline";
+  EXPECT_EQ(graph["task"]["steps"].size(), 2u) << "what was learned, and the best heuristic";
   double best = 1e9;
   for (const json& start : summary["starts"]) best = std::min(best, start["best_step_time_s"].get<double>());
   EXPECT_EQ(graph["task"]["steps"][0]["end"], std::llround(best * 1e9));
@@ -113,7 +113,7 @@ TEST(ReportCommand, ARunOfAnOlderVersionIsExplainedAsFarAsItsFilesAreThere) {
   const json told = reported({folder.at("run")});
   EXPECT_EQ(told["graphs"][0]["graph"], "cifar10_cnn-bs128");
   const std::string page = text_of(folder.at("run") + "/report.html");
-  EXPECT_NE(page.find("no baseline is known"), std::string::npos)
+  EXPECT_NE(page.find("no heuristic is known"), std::string::npos)
       << "its config names a graph that is not here";
   EXPECT_NE(page.find("The schedule cannot be drawn"), std::string::npos);
   EXPECT_FALSE(data_of(page)["graphs"][0]["curves"][0]["x"].empty());
@@ -124,14 +124,14 @@ TEST(ReportCommand, ARunThatGoesOnIsReportedAsItIs) {
   Process running{quiet_run(folder.at("run"), {"--budget", "60s", "--log-level", "info"})};
   // Until its head has begun there is no run, or one that nobody writes.
   json told;
-  while (!told.is_object() || !told["going_on"].get<bool>()) {
+  while (!told.is_object() || !told["in_progress"].get<bool>()) {
     const Finished done = run({"report", folder.at("run"), "-o", folder.at("page.html"), "--json"});
     if (done.status == 0) told = json::parse(done.out);
   }
   EXPECT_NE(text_of(folder.at("page.html")).find("was still in progress"), std::string::npos);
   running.send(SIGTERM);
   EXPECT_EQ(running.finish().status, 143);
-  EXPECT_FALSE(reported({folder.at("run")})["going_on"].get<bool>());
+  EXPECT_FALSE(reported({folder.at("run")})["in_progress"].get<bool>());
 }
 
 TEST(ReportCommand, ARunInWhichNothingFitsIsExplainedToo) {

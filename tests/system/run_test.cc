@@ -199,7 +199,7 @@ TEST(Run, SignalsEndItCleanlyWithResultsKept) {
 
 TEST(Run, AutoGetsTheTimeOfAStartAndASignalMeanwhileKeepsNothing) {
   const TemporaryFolder folder;
-  const std::string with_auto = "compare.baselines=[\"expert\", \"auto\"]";
+  const std::string with_auto = "compare.methods=[\"expert\", \"auto\"]";
   const Finished done = run(scratch_run(folder.at("run"), {"--set", with_auto, "--budget", "1s", "--json"}));
   ASSERT_EQ(done.status, 0) << done.err;
   const json found = json::parse(done.out)["baseline_step_time_s"];

@@ -9,7 +9,7 @@ namespace emplace::cpu::onednn {
 namespace {
 
 constexpr std::size_t kAlignment = 64;
-constexpr std::size_t kMostArguments = 12;
+constexpr std::size_t kMaxArguments = 12;
 
 /// One CPU stream per thread; it executes immediately on the calling thread.
 dnnl::stream& stream() {
@@ -29,7 +29,7 @@ class ArgumentList {
   }
   void add(int id, const Desc& desc, const void* data) {
     if (desc.data.ndims == 0) return;  // Empty scratchpad.
-    EMPLACE_CHECK(count_ < kMostArguments, "too many arguments of a primitive");
+    EMPLACE_CHECK(count_ < kMaxArguments, "too many arguments of a primitive");
     dnnl_memory_t memory = nullptr;
     const auto status = dnnl_memory_create(&memory, &desc.data, engine().get(), const_cast<void*>(data));
     EMPLACE_CHECK(status == dnnl_success, "creating a memory object cannot fail");
@@ -42,7 +42,7 @@ class ArgumentList {
   }
 
  private:
-  std::array<dnnl_exec_arg_t, kMostArguments> arguments_;
+  std::array<dnnl_exec_arg_t, kMaxArguments> arguments_;
   std::size_t count_ = 0;
 };
 

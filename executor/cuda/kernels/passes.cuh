@@ -10,7 +10,7 @@
 namespace emplace::cuda {
 
 // Limit on the grid; further elements are processed in a loop, which keeps launches cheap.
-inline constexpr std::int64_t kMostBlocks = 4096;
+inline constexpr std::int64_t kMaxBlocks = 4096;
 
 template <class F>
 __global__ void __launch_bounds__(kThreads) each_kernel(const F f, const std::int64_t count) {
@@ -21,7 +21,7 @@ __global__ void __launch_bounds__(kThreads) each_kernel(const F f, const std::in
 template <class F>
 Result<Unit> launch_each(const Lane& lane, F bound, std::int64_t count) {
   if (count == 0) return Unit{};
-  const std::int64_t blocks = std::min((count + kThreads - 1) / kThreads, kMostBlocks);
+  const std::int64_t blocks = std::min((count + kThreads - 1) / kThreads, kMaxBlocks);
   void* arguments[] = {&bound, &count};
   return launch(lane, reinterpret_cast<const void*>(&each_kernel<F>), F::kName, static_cast<unsigned>(blocks),
                 1, arguments);

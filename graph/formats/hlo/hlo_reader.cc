@@ -106,7 +106,7 @@ class Reader {
     }
     std::vector<EdgeSpec> inputs;
     for (const auto* edges : read) inputs.insert(inputs.end(), edges->begin(), edges->end());
-    if ((leaves_ += inputs.size()) > kMostLeaves) return fail("exceeds the limit of 2^24 tuple elements");
+    if ((leaves_ += inputs.size()) > kMaxLeaves) return fail("exceeds the limit of 2^24 tuple elements");
     if (one.opcode == "tuple") {
       values_[one.name] = std::move(inputs);
       return Unit{};
@@ -152,7 +152,7 @@ class Reader {
     std::vector<EdgeSpec> made;
     for (std::uint32_t k = 0; k < op.outputs.size(); ++k)
       made.push_back({static_cast<std::uint32_t>(ops_.size()), k});
-    if ((leaves_ += made.size()) > kMostLeaves) return fail("exceeds the limit of 2^24 tuple elements");
+    if ((leaves_ += made.size()) > kMaxLeaves) return fail("exceeds the limit of 2^24 tuple elements");
     values_[one.name] = std::move(made);
     ops_.push_back(std::move(op));
     return Unit{};
@@ -199,7 +199,7 @@ class Reader {
     return meta;
   }
 
-  static constexpr std::size_t kMostLeaves = std::size_t{1} << 24;
+  static constexpr std::size_t kMaxLeaves = std::size_t{1} << 24;
 
   const HloText& text_;
   const std::string_view where_;

@@ -14,7 +14,7 @@ namespace emplace {
 namespace {
 
 constexpr int kDeepestCall = 64;
-constexpr std::int64_t kMostPairs = 1 << 22;  // Limit of positions that are enumerated one by one.
+constexpr std::int64_t kMaxPairs = 1 << 22;  // Limit of positions that are enumerated one by one.
 
 using capped::plus;
 using capped::times;
@@ -51,7 +51,7 @@ struct Axis {
 
   std::int64_t pairs() const {
     if (input <= 0 || kernel <= 0 || output <= 0 || input_dilation <= 0 || input > (std::int64_t{1} << 31) ||
-        times(kernel, output) > kMostPairs)
+        times(kernel, output) > kMaxPairs)
       return times(kernel, output);
     const std::int64_t last = (input - 1) * input_dilation;
     std::int64_t met = 0;

@@ -10,7 +10,7 @@
 namespace emplace::onnx_io {
 namespace {
 
-constexpr std::int64_t kMostValues = 4096;
+constexpr std::int64_t kMaxValues = 4096;
 
 bool is_real(int element) {
   return element == Proto::FLOAT || element == Proto::DOUBLE || element == Proto::FLOAT16 ||
@@ -264,7 +264,7 @@ void fold_reduce(Inference& op, std::string_view kind) {
 
 void fold(Inference& op, std::string_view kind) {
   const Value* out = op.output(0);
-  if (out == nullptr || !out->shape || elements_or_max(*out->shape) > kMostValues) return;
+  if (out == nullptr || !out->shape || elements_or_max(*out->shape) > kMaxValues) return;
   if (const auto it = pairs().find(kind); it != pairs().end() && op.num_inputs() == 2)
     return combine(op, it->second);
   if (const auto it = singles().find(kind); it != singles().end()) {

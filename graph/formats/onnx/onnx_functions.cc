@@ -16,7 +16,7 @@ namespace emplace::onnx_io {
 namespace {
 
 // Limit of nodes from functions; the file's own nodes are not limited.
-constexpr std::size_t kMostNodes = 300'000;
+constexpr std::size_t kMaxNodes = 300'000;
 
 using Nodes = google::protobuf::RepeatedPtrField<onnx::NodeProto>;
 using Names = std::unordered_map<std::string, std::string>;
@@ -52,7 +52,7 @@ class Inliner {
         if (attribute.has_g()) EMPLACE_TRY(expand(*attribute.mutable_g()));
         for (auto& body : *attribute.mutable_graphs()) EMPLACE_TRY(expand(body));
       }
-      if (!active_.empty() && ++nodes_ > kMostNodes)
+      if (!active_.empty() && ++nodes_ > kMaxNodes)
         return invalid(where_, "has more than 300000 nodes in its functions once they are inlined");
       to.Add(std::move(node));
     }

@@ -222,17 +222,17 @@ Result<Unit> Types::keep(const onnx::NodeProto& node, std::vector<Value>& output
     const std::string& name = node.output(static_cast<int>(k));
     if (name.empty()) continue;
     Value& value = outputs[k];
-    if (const auto said = declared(name)) {
-      if (said->shape && value.shape && !value.opaque && !said->opaque && *said->shape != *value.shape &&
-          opset_ >= 7)
+    if (const auto stated = declared(name)) {
+      if (stated->shape && value.shape && !value.opaque && !stated->opaque &&
+          *stated->shape != *value.shape && opset_ >= 7)
         return invalid(
             std::string{where_} + ": node " + in_quotes(node.name().empty() ? node.op_type() : node.name()),
-            "its output " + in_quotes(name) + " is " + shape_text(*said->shape) + " in the file, and " +
+            "its output " + in_quotes(name) + " is " + shape_text(*stated->shape) + " in the file, and " +
                 shape_text(*value.shape) + " by its inputs",
             "export the model again, or set the sizes that it was exported with");
-      if (said->shape) value.shape = said->shape;
-      if (said->element != 0) value.element = said->element;
-      if (said->opaque && !value.opaque) value = Value{0, Shape{0}, {}, {}, true};
+      if (stated->shape) value.shape = stated->shape;
+      if (stated->element != 0) value.element = stated->element;
+      if (stated->opaque && !value.opaque) value = Value{0, Shape{0}, {}, {}, true};
     }
     set(name, std::move(value));
   }

@@ -22,9 +22,9 @@ namespace {
 
 using nlohmann::json;
 
-constexpr double kMostMs = 1e7, kMostBytes = 1e15;  // Limits per node: three hours, and most of a pebibyte.
-constexpr double kMostBytesInAll = 0x1p60;          // Keeps sums far below 2^63.
-constexpr double kMostDevices = 255;
+constexpr double kMaxMs = 1e7, kMaxBytes = 1e15;  // Limits per node: three hours, and most of a pebibyte.
+constexpr double kMaxBytesInAll = 0x1p60;         // Keeps sums far below 2^63.
+constexpr double kMaxDevices = 255;
 constexpr double kSizeScale = 1e6;
 
 struct Node {
@@ -87,10 +87,10 @@ Result<Unit> DnnReader::read_node(const json& from) {
   if (!from.is_object()) return fail(place, "is not an object");
   Node node;
   EMPLACE_TRY_ASSIGN(const auto id, whole(from, "id", place));
-  EMPLACE_TRY_ASSIGN(const auto cpu, number(from, "cpuLatency", place, kMostMs));
-  EMPLACE_TRY_ASSIGN(const auto accelerator, number(from, "fpgaLatency", place, kMostMs));
-  EMPLACE_TRY_ASSIGN(const auto size, number(from, "size", place, kMostBytes));
-  if ((bytes_ += size) > kMostBytesInAll) return fail(place, "exceeds the total size limit of 2^60 bytes");
+  EMPLACE_TRY_ASSIGN(const auto cpu, number(from, "cpuLatency", place, kMaxMs));
+  EMPLACE_TRY_ASSIGN(const auto accelerator, number(from, "fpgaLatency", place, kMaxMs));
+  EMPLACE_TRY_ASSIGN(const auto size, number(from, "size", place, kMaxBytes));
+  if ((bytes_ += size) > kMaxBytesInAll) return fail(place, "exceeds the total size limit of 2^60 bytes");
   EMPLACE_TRY_ASSIGN(const auto backward, truth(from, "isBackwardNode", place, false));
   EMPLACE_TRY_ASSIGN(const auto on_accelerator, truth(from, "supportedOnFpga", place, true));
   node.id = id;
@@ -113,7 +113,7 @@ Result<Unit> DnnReader::read_edge(const json& from, std::size_t edge) {
   if (!from.is_object()) return fail(place, "is not an object");
   EMPLACE_TRY_ASSIGN(const auto source, whole(from, "sourceId", place));
   EMPLACE_TRY_ASSIGN(const auto target, whole(from, "destId", place));
-  EMPLACE_TRY_ASSIGN(const auto cost, number(from, "cost", place, kMostMs));
+  EMPLACE_TRY_ASSIGN(const auto cost, number(from, "cost", place, kMaxMs));
   const auto a = number_.find(source), b = number_.find(target);
   if (a == number_.end() || b == number_.end())
     return fail(place,
@@ -157,9 +157,9 @@ Result<std::vector<std::uint32_t>> DnnReader::order() const {
 }
 
 Result<OpGraph> DnnReader::read(const json& file) {
-  EMPLACE_TRY_ASSIGN(const auto accelerators, number(file, "maxFPGAs", "", kMostDevices));
-  EMPLACE_TRY_ASSIGN(const auto cpus, number(file, "maxCPUs", "", kMostDevices));
-  if (accelerators + cpus < 1 || accelerators + cpus > kMostDevices ||
+  EMPLACE_TRY_ASSIGN(const auto accelerators, number(file, "maxFPGAs", "", kMaxDevices));
+  EMPLACE_TRY_ASSIGN(const auto cpus, number(file, "maxCPUs", "", kMaxDevices));
+  if (accelerators + cpus < 1 || accelerators + cpus > kMaxDevices ||
       std::floor(accelerators) != accelerators || std::floor(cpus) != cpus)
     return fail("", "does not have 1 to 255 devices", "correct maxFPGAs and maxCPUs");
   EMPLACE_TRY_ASSIGN(const auto memory, number(file, "maxSizePerFPGA", "", 1e18));
@@ -176,7 +176,7 @@ Result<OpGraph> DnnReader::read(const json& file) {
   double scale = 1, sum = memory;
   bool all_whole = whole(memory);
   for (const Node& node : nodes_) sum += node.size, all_whole = all_whole && whole(node.size);
-  if (!all_whole && sum * kSizeScale <= kMostBytes) scale = kSizeScale;
+  if (!all_whole && sum * kSizeScale <= kMaxBytes) scale = kSizeScale;
 
   OpGraphBuilder builder;
   std::string name{where_.substr(where_.find_last_of('/') + 1)};

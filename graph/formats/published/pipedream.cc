@@ -20,7 +20,7 @@ using nlohmann::json;
 
 constexpr std::string_view kBetween = " -- ", kForward = "forward_compute_time";
 constexpr std::size_t kLongestText = 120;  // Limit of a layer's description [B].
-constexpr double kMostLayerBytes = 1e15, kMostLayerMs = 1e9;
+constexpr double kMaxLayerBytes = 1e15, kMaxLayerMs = 1e9;
 
 std::string_view trimmed(std::string_view text) {
   const std::size_t begin = text.find_first_not_of(" \t\r");
@@ -115,10 +115,10 @@ class PipeDreamReader {
       return fail("is neither a layer nor an edge",
                   "write NAME -- WHAT -- forward_compute_time=…, …, or a tab and NAME -- NAME");
     layer.text = fields[1];
-    EMPLACE_TRY_ASSIGN(layer.forward_ms, number(*metrics, kForward, kMostLayerMs));
-    EMPLACE_TRY_ASSIGN(layer.backward_ms, number(*metrics, "backward_compute_time", kMostLayerMs));
-    EMPLACE_TRY_ASSIGN(const auto activation, number(*metrics, "activation_size", kMostLayerBytes));
-    EMPLACE_TRY_ASSIGN(const auto parameters, number(*metrics, "parameter_size", kMostLayerBytes));
+    EMPLACE_TRY_ASSIGN(layer.forward_ms, number(*metrics, kForward, kMaxLayerMs));
+    EMPLACE_TRY_ASSIGN(layer.backward_ms, number(*metrics, "backward_compute_time", kMaxLayerMs));
+    EMPLACE_TRY_ASSIGN(const auto activation, number(*metrics, "activation_size", kMaxLayerBytes));
+    EMPLACE_TRY_ASSIGN(const auto parameters, number(*metrics, "parameter_size", kMaxLayerBytes));
     layer.activation_bytes = static_cast<std::int64_t>(activation);
     layer.parameter_bytes = static_cast<std::int64_t>(parameters);
     if (metrics + 1 != fields.end() && metrics[1].starts_with("stage_id="))

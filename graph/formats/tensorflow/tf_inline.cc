@@ -13,8 +13,8 @@
 namespace emplace::tf {
 namespace {
 
-constexpr int kMostNodes = 300'000, kMostAttributes = 256;
-constexpr std::size_t kMostBytes = std::size_t{1} << 30;
+constexpr int kMaxNodes = 300'000, kMaxAttributes = 256;
+constexpr std::size_t kMaxBytes = std::size_t{1} << 30;
 constexpr std::size_t kLargestValue = 1024;  // Limit of a constant that may be a shape [B].
 
 }  // namespace
@@ -72,7 +72,7 @@ Error Inliner::fail(std::string_view node, std::string_view what, std::string_vi
 }
 
 Result<NodeDef*> Inliner::make(std::string name, std::string_view op) {
-  if (out_.graph.node_size() >= kMostNodes || bytes_ > kMostBytes)
+  if (out_.graph.node_size() >= kMaxNodes || bytes_ > kMaxBytes)
     return invalid(where_, "has more than 10^6 nodes or 1 GiB once its functions are inlined",
                    "look for a function with very many calls");
   NodeDef* node = out_.graph.add_node();
@@ -148,8 +148,8 @@ Result<Unit> Inliner::fill_in(AttrValue& value, const Body& body, int depth) con
 }
 
 Result<Unit> Inliner::add(const NodeDef& node, const Body& body, bool runs) {
-  if (node.attr_size() > kMostAttributes)
-    return fail(node.name(), fmt::format("has more than {} attributes", kMostAttributes));
+  if (node.attr_size() > kMaxAttributes)
+    return fail(node.name(), fmt::format("has more than {} attributes", kMaxAttributes));
   CallSite call{.node = node,
                 .name = body.names.at(node.name()),
                 .inputs = {},

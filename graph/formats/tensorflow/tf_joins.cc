@@ -54,7 +54,7 @@ Joins joined(const Waits& waits) {
   };
   // Stage 1: the sets that most nodes wait for, largest first. Nodes that wait for additional nodes use the
   // join too.
-  constexpr std::size_t kMostSets = 64;
+  constexpr std::size_t kMaxSets = 64;
   std::vector<std::vector<std::uint32_t>> sets;
   Waits same = equal(waits);
   const auto edges = [&](const std::vector<std::uint32_t>& nodes) {
@@ -63,7 +63,7 @@ Joins joined(const Waits& waits) {
   std::stable_sort(same.begin(), same.end(),
                    [&](const auto& a, const auto& b) { return edges(a) > edges(b); });
   for (const auto& nodes : same)
-    if (sets.size() < kMostSets && saves(waits[nodes[0]].size(), nodes.size()))
+    if (sets.size() < kMaxSets && saves(waits[nodes[0]].size(), nodes.size()))
       sets.push_back(waits[nodes[0]]);
   for (const std::vector<std::uint32_t>& set : sets) {
     std::vector<std::uint32_t> readers;

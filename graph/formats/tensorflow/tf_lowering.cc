@@ -10,7 +10,7 @@
 namespace emplace::tf {
 namespace {
 
-constexpr std::size_t kDeepest = 100, kMostResults = 4'000'000;
+constexpr std::size_t kDeepest = 100, kMaxResults = 4'000'000;
 
 void add_attribute(NodeDef& node, const char* key, const AttrValue& value) {
   NodeDef::Attr& attr = *node.add_attr();
@@ -102,7 +102,7 @@ Result<Inliner::FunctionResult> Inliner::returned_by(const CallSite& call, const
     EMPLACE_TRY_ASSIGN(auto tensors, tensors_of(call.node, body, it->value()));
     const std::uint32_t length = argument_length(arg, *body.attributes);
     returned_ += std::max<std::size_t>(tensors.size(), length);
-    if (returned_ > kMostResults) return invalid(where_, "returns too many results from functions");
+    if (returned_ > kMaxResults) return invalid(where_, "returns too many results from functions");
     if (tensors.size() == 1 &&
         !parse_input(it->value()).has_number)  // Without a number the name refers to the whole list.
       for (std::uint32_t k = 1; k < length; ++k)

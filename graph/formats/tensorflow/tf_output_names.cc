@@ -198,12 +198,12 @@ const std::unordered_map<std::string_view, std::vector<std::string_view>>& outpu
 }  // namespace
 
 std::uint32_t list_length(const NodeDef& node, std::string_view attribute) {
-  constexpr std::int64_t kMost = 1 << 20;
+  constexpr std::int64_t kMax = 1 << 20;
   const AttrValue* value = find(node, attribute);
   if (value == nullptr) return 0;
   const std::int64_t length =
       value->value_case() == AttrValue::kI ? value->i() : std::int64_t{value->list().type_size()};
-  return static_cast<std::uint32_t>(std::clamp<std::int64_t>(length, 0, kMost));
+  return static_cast<std::uint32_t>(std::clamp<std::int64_t>(length, 0, kMax));
 }
 
 std::uint32_t first_output(const NodeDef& node, std::string_view output_name) {

@@ -142,8 +142,8 @@ class OutputsReader {
     }
     const AttrValue* own = find(node(i), "shape");
     const AttrValue* list = listed(i);
-    const bool tells = own != nullptr && !own->shape().unknown_rank();
-    if (tells || (own != nullptr && list == nullptr)) {
+    const bool has_shape = own != nullptr && !own->shape().unknown_rank();
+    if (has_shape || (own != nullptr && list == nullptr)) {
       out_.of[i] = {fed(i, 0, own->shape(), type_of(i))};
     } else if (list != nullptr && list->list().shape_size() > 0) {
       out_.of[i] = {fed(i, 0, list->list().shape(0), type_of(i))};
@@ -254,26 +254,26 @@ class OutputsReader {
     for (std::size_t k = 0; k < count; ++k) {
       const auto dtype = output_dtype(node(i), k);
       const Shape* shape = inferred && k < inferred->shapes.size() ? &inferred->shapes[k] : nullptr;
-      const TensorShapeProto* said = k < given ? &list->list().shape(static_cast<int>(k)) : nullptr;
+      const TensorShapeProto* stated = k < given ? &list->list().shape(static_cast<int>(k)) : nullptr;
       if (!dtype) {
         if (shape != nullptr) stacked_[i][k] = *shape;
         out_.of[i].push_back({DType::kU8, {0}});
-        used = used || said == nullptr;
+        used = used || stated == nullptr;
         continue;
       }
-      const bool follows = shape != nullptr && (said == nullptr || agrees(*said, *shape));
+      const bool follows = shape != nullptr && (stated == nullptr || agrees(*stated, *shape));
       if (follows && k < inferred->values.size()) values_[i][k] = std::move(inferred->values[k]);
-      if (said != nullptr && is_complete(*said)) {
-        out_.of[i].push_back(spec(*said, *dtype));
+      if (stated != nullptr && is_complete(*stated)) {
+        out_.of[i].push_back(spec(*stated, *dtype));
       } else if (follows) {
         out_.of[i].push_back({*dtype, *shape});
         used = true;
       } else if (const TensorShapeProto* result = declared(i, k); result != nullptr && is_complete(*result)) {
         out_.of[i].push_back(spec(*result, *dtype));
-      } else if (said == nullptr) {
+      } else if (stated == nullptr) {
         break;
       } else {
-        out_.of[i].push_back(source ? fed(i, k, *said, *dtype) : spec(*said, *dtype));
+        out_.of[i].push_back(source ? fed(i, k, *stated, *dtype) : spec(*stated, *dtype));
       }
     }
     if (used) ++out_.inferred;

@@ -140,7 +140,7 @@ class GraphReader {
   /// copied for every view and reader and could double through diamonds of views. Above a limit a view
   /// therefore becomes an op. One-off nodes read nothing.
   void find_views() {
-    constexpr std::uint32_t kMostWaits = 1'000, kMostCopies = 20'000;
+    constexpr std::uint32_t kMaxWaits = 1'000, kMaxCopies = 20'000;
     std::vector<std::uint32_t> waits(n_, 0), readers(n_, 0);
     for (std::uint32_t i = 0; i < n_; ++i)
       for (const Edge& edge : step_.inputs[i]) ++readers[edge.node];
@@ -149,9 +149,9 @@ class GraphReader {
       if (role(i) != Role::kWork || !(is_view(node(i).op()) || step_.one_off[i])) continue;
       std::uint32_t all = 0;
       for (const Edge& edge : step_.inputs[i])
-        if (all <= kMostWaits && (carries_data(i, edge) || is_dependency(i, edge)))
+        if (all <= kMaxWaits && (carries_data(i, edge) || is_dependency(i, edge)))
           all += 1 + waits[edge.node];
-      view_[i] = all <= kMostWaits && std::uint64_t{all} * readers[i] <= kMostCopies;
+      view_[i] = all <= kMaxWaits && std::uint64_t{all} * readers[i] <= kMaxCopies;
       if (view_[i]) waits[i] = all;
     }
   }

@@ -5,7 +5,7 @@
 namespace emplace::tf {
 namespace {
 
-constexpr std::int64_t kMostParts = 64;
+constexpr std::int64_t kMaxParts = 64;
 
 /// Splits into equal parts along an axis.
 std::optional<Inferred> split(const Op& op) {
@@ -13,7 +13,7 @@ std::optional<Inferred> split(const Op& op) {
   const std::int64_t parts = op.whole("num_split", 0);
   Shape part = op.inputs[1];
   const auto axis = axis_of(op.values[0]->front(), part.size());
-  if (!axis || parts < 1 || parts > kMostParts || part[*axis] % parts != 0) return std::nullopt;
+  if (!axis || parts < 1 || parts > kMaxParts || part[*axis] % parts != 0) return std::nullopt;
   part[*axis] /= parts;
   return Inferred{std::vector<Shape>(static_cast<std::size_t>(parts), part)};
 }
@@ -23,7 +23,7 @@ std::optional<Inferred> split_by_sizes(const Op& op) {
   if (op.inputs.size() < 3 || !op.values[1] || !op.values[2] || op.values[2]->size() != 1)
     return std::nullopt;
   const auto axis = axis_of(op.values[2]->front(), op.inputs[0].size());
-  if (!axis || op.values[1]->size() > static_cast<std::size_t>(kMostParts)) return std::nullopt;
+  if (!axis || op.values[1]->size() > static_cast<std::size_t>(kMaxParts)) return std::nullopt;
   std::int64_t rest = op.inputs[0][*axis];
   for (const std::int64_t size : *op.values[1]) rest -= size < 0 ? 0 : size;
   Inferred out;
@@ -37,7 +37,7 @@ std::optional<Inferred> split_by_sizes(const Op& op) {
 std::optional<Inferred> unpack(const Op& op) {
   if (op.inputs.empty()) return std::nullopt;
   const auto axis = axis_of(op.whole("axis", 0), op.inputs[0].size());
-  if (!axis || op.inputs[0][*axis] > kMostParts) return std::nullopt;
+  if (!axis || op.inputs[0][*axis] > kMaxParts) return std::nullopt;
   Shape part = op.inputs[0];
   part.erase(part.begin() + static_cast<std::ptrdiff_t>(*axis));
   return Inferred{std::vector<Shape>(static_cast<std::size_t>(op.inputs[0][*axis]), part)};
@@ -87,7 +87,7 @@ std::optional<Inferred> several_outputs(const Op& op) {
   if ((type == "Switch" || type == "RefSwitch") && at_least(1)) return Inferred{{in[0], in[0]}};
   if (type == "_SwitchN" && at_least(1)) {
     const std::int64_t n = op.whole("num_outs", 0);
-    if (n < 1 || n > kMostParts) return std::nullopt;
+    if (n < 1 || n > kMaxParts) return std::nullopt;
     return Inferred{std::vector<Shape>(static_cast<std::size_t>(n), in[0])};
   }
   if ((type == "Merge" || type == "RefMerge") && at_least(1)) return Inferred{{in[0], Shape{}}};

@@ -58,7 +58,7 @@ MaybeShape windows(const Op& op, std::int64_t height, std::int64_t width, std::i
   for (const auto& [axis, size] :
        {std::pair<std::size_t, std::int64_t>{first ? 2 : 1, height}, {first ? 3 : 2, width}}) {
     const std::int64_t stride = strides[axis], dilation = dilations[axis];
-    if (stride < 1 || dilation < 1 || stride > kMostSize || dilation > 1 << 20 || size < 1 || size > 1 << 20)
+    if (stride < 1 || dilation < 1 || stride > kMaxSize || dilation > 1 << 20 || size < 1 || size > 1 << 20)
       return std::nullopt;
     const std::int64_t reach = (size - 1) * dilation;
     if (op.text("padding") == "SAME") {
@@ -144,7 +144,7 @@ MaybeShape concat(const Op& op, std::size_t from, std::size_t to, std::int64_t a
     for (std::size_t d = 0; d < out.size(); ++d)
       if (d != *axis && next[d] != out[d]) return std::nullopt;
     out[*axis] += next[*axis];
-    if (out[*axis] > kMostSize) return std::nullopt;
+    if (out[*axis] > kMaxSize) return std::nullopt;
   }
   return out;
 }

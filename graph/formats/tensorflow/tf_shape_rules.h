@@ -11,7 +11,7 @@
 
 namespace emplace::tf {
 
-inline constexpr std::int64_t kMostSize = std::int64_t{1} << 40;  ///< Largest dimension.
+inline constexpr std::int64_t kMaxSize = std::int64_t{1} << 40;  ///< Largest dimension.
 
 /// One op with what is known about its inputs. Rules return nothing if inputs are incompatible.
 struct Op {

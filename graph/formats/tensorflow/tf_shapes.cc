@@ -9,8 +9,8 @@
 namespace emplace::tf {
 namespace {
 
-constexpr std::size_t kMostRank = 16, kMostOutputs = 64;
-constexpr std::int64_t kMostValues = 64;
+constexpr std::size_t kMaxRank = 16, kMaxOutputs = 64;
+constexpr std::int64_t kMaxValues = 64;
 
 using Rule = MaybeShape (*)(const Op&);
 
@@ -170,7 +170,7 @@ Value constant_value(const NodeDef& node) {
   std::int64_t n = 1;
   for (const auto& dim : tensor.tensor_shape().dim())
     if (dim.size() < 0 || __builtin_mul_overflow(n, dim.size(), &n)) return std::nullopt;
-  if (n > kMostValues || (tensor.dtype() != DT_INT32 && tensor.dtype() != DT_INT64)) return std::nullopt;
+  if (n > kMaxValues || (tensor.dtype() != DT_INT32 && tensor.dtype() != DT_INT64)) return std::nullopt;
   std::vector<std::int64_t> values;
   const std::string& raw = tensor.tensor_content();
   const std::size_t width = tensor.dtype() == DT_INT32 ? 4 : 8;
@@ -196,12 +196,12 @@ std::optional<Inferred> infer_shapes(const NodeDef& node, std::span<const Shape>
                                      std::span<const Value> values) {
   const auto in_range = [](std::span<const std::int64_t> numbers, std::int64_t least) {
     return std::all_of(numbers.begin(), numbers.end(),
-                       [&](std::int64_t one) { return one >= least && one <= kMostSize; });
+                       [&](std::int64_t one) { return one >= least && one <= kMaxSize; });
   };
   for (const Shape& shape : inputs)
-    if (shape.size() > kMostRank || !in_range(shape, 0)) return std::nullopt;
+    if (shape.size() > kMaxRank || !in_range(shape, 0)) return std::nullopt;
   for (const Value& value : values)
-    if (value && !in_range(*value, -kMostSize)) return std::nullopt;
+    if (value && !in_range(*value, -kMaxSize)) return std::nullopt;
   const Op op{node, inputs, values};
   std::optional<Inferred> out;
   if (const auto it = rules().find(node.op()); it != rules().end()) {
@@ -210,9 +210,9 @@ std::optional<Inferred> infer_shapes(const NodeDef& node, std::span<const Shape>
   } else {
     out = several_outputs(op);
   }
-  if (!out || out->shapes.size() > kMostOutputs) return std::nullopt;
+  if (!out || out->shapes.size() > kMaxOutputs) return std::nullopt;
   for (const Shape& shape : out->shapes)
-    if (shape.size() > kMostRank || !in_range(shape, 0)) return std::nullopt;
+    if (shape.size() > kMaxRank || !in_range(shape, 0)) return std::nullopt;
   out->values = values_of(op, out->shapes);
   return out;
 }

@@ -142,7 +142,7 @@ MaybeShape space_batch(const Op& op) {
       out[k + 1] = out[k + 1] * block - edges;
       out[0] /= block;
     }
-    if (out[0] > kMostSize || out[k + 1] > kMostSize) return std::nullopt;
+    if (out[0] > kMaxSize || out[k + 1] > kMaxSize) return std::nullopt;
   }
   return out;
 }

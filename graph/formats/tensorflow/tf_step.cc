@@ -14,7 +14,7 @@
 namespace emplace::tf {
 namespace {
 
-constexpr int kMostAttributes = 256;  // Attributes are searched linearly for every reader.
+constexpr int kMaxAttributes = 256;  // Attributes are searched linearly for every reader.
 
 bool is_saver(std::string_view type) {
   return is_one_of(type, {"Save", "SaveV2", "SaveSlices", "Restore", "RestoreV2", "RestoreSlice",
@@ -50,8 +50,8 @@ class StepReader {
     for (std::uint32_t i = 0; i < n_; ++i) {
       if (node(i).name().empty()) return invalid(where_, fmt::format("node number {} has no name", i));
       if (node(i).op().empty()) return fail(i, "has no type (op)");
-      if (node(i).attr_size() > kMostAttributes)
-        return fail(i, fmt::format("has more than {} attributes", kMostAttributes));
+      if (node(i).attr_size() > kMaxAttributes)
+        return fail(i, fmt::format("has more than {} attributes", kMaxAttributes));
       if (!number_.try_emplace(node(i).name(), i).second)
         return fail(i, "appears twice", "make names unique");
     }

@@ -9,7 +9,7 @@
 namespace emplace::tf {
 namespace {
 
-constexpr std::size_t kMostNumbers = 64;
+constexpr std::size_t kMaxNumbers = 64;
 
 using Number = std::int64_t;
 using Binary = std::optional<Number> (*)(Number a, Number b);
@@ -65,7 +65,7 @@ Value joined(const Op& op, std::size_t from, std::size_t to, std::size_t most_ra
   for (std::size_t k = from; k < to; ++k) {
     if (!op.values[k] || op.inputs[k].size() > most_rank) return std::nullopt;
     all.insert(all.end(), op.values[k]->begin(), op.values[k]->end());
-    if (all.size() > kMostNumbers) return std::nullopt;
+    if (all.size() > kMaxNumbers) return std::nullopt;
   }
   return all;
 }
@@ -175,7 +175,7 @@ Value first_value(const Op& op, const Shape& shape) {
   if (const Binary of = arithmetic(type)) return shape.size() <= 1 ? combined(op, of) : std::nullopt;
   if (is({"ZerosLike", "OnesLike", "Fill"})) {
     const Number n = product(shape);
-    if (n < 0 || n > static_cast<Number>(kMostNumbers) || shape.size() > 1) return std::nullopt;
+    if (n < 0 || n > static_cast<Number>(kMaxNumbers) || shape.size() > 1) return std::nullopt;
     if (type == "Fill" && (op.values.size() < 2 || !op.values[1] || op.values[1]->size() != 1))
       return std::nullopt;
     const Number with = type == "Fill" ? op.values[1]->front() : type == "OnesLike" ? 1 : 0;
@@ -185,7 +185,7 @@ Value first_value(const Op& op, const Shape& shape) {
     return op.values[0]->front() != 0 ? op.values[1] : op.values[2];
   if (is({"Prod", "Sum", "Max", "Min"})) return reduced(op);
   if (type == "Range" && op.values[0] && op.values[2] && shape.size() == 1 &&
-      shape[0] <= static_cast<Number>(kMostNumbers)) {
+      shape[0] <= static_cast<Number>(kMaxNumbers)) {
     std::vector<Number> out;
     for (Number k = 0; k < shape[0]; ++k) out.push_back(op.values[0]->front() + k * op.values[2]->front());
     return out;
@@ -203,7 +203,7 @@ Value first_value(const Op& op, const Shape& shape) {
   if (is({"Gather", "GatherV2"})) return gathered(op);
   if (type == "Pack") return joined(op, 0, op.values.size(), 0);
   if (type == "ConcatV2") return joined(op, 0, op.values.size() - 1, 1);
-  if (type == "DynamicStitch" && shape.size() == 1 && shape[0] <= static_cast<Number>(kMostNumbers))
+  if (type == "DynamicStitch" && shape.size() == 1 && shape[0] <= static_cast<Number>(kMaxNumbers))
     return stitched(op, static_cast<std::size_t>(shape[0]));
   if (type == "BroadcastArgs" && op.values[0] && op.values[1]) return broadcast(*op.values[0], *op.values[1]);
   return std::nullopt;

@@ -8,7 +8,7 @@ namespace emplace::tf {
 namespace {
 
 constexpr const char *kParameter = "Parameter", *kSlot = "OptimizerState";
-constexpr int kMostRounds = 8;  // Limit for slots of slots.
+constexpr int kMaxRounds = 8;  // Limit for slots of slots.
 
 std::int64_t elements(const TensorShapeProto& shape) {
   std::int64_t n = 1;
@@ -77,7 +77,7 @@ Variables variables_of(const GraphDef& graph, const Step& step) {
         found.kind[slot] = kSlot;
   };
   // An optimiser of plain assignments writes its slots first and reads them again for the weight.
-  for (int round = 0, fresh = 1; fresh > 0 && round < kMostRounds; ++round) {
+  for (int round = 0, fresh = 1; fresh > 0 && round < kMaxRounds; ++round) {
     fresh = 0;
     std::vector<bool> slots(n, false);
     for (std::uint32_t i = 0; i < n; ++i) {

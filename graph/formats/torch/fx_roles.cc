@@ -8,7 +8,7 @@
 namespace emplace {
 namespace {
 
-constexpr std::size_t kMostOrigins = 4;
+constexpr std::size_t kMaxOrigins = 4;
 
 std::int64_t elements(const TensorSpec& spec) {
   std::int64_t n = 1;
@@ -129,14 +129,15 @@ void FxRoles::add_call(std::string_view type, bool in_place, const AtenCall& cal
                        std::int64_t made_elements) {
   const std::string_view base = base_name(type);
   if (base == "copy" && in_place && !read.empty()) decide(origin(read[0]), Role::kBuffer);
-  const bool told = by_parameter(type, call, read);
-  if (!told && read.size() > 1 && !base.starts_with("index") && base != "gather" && base != "_unsafe_index")
+  const bool decided = by_parameter(type, call, read);
+  if (!decided && read.size() > 1 && !base.starts_with("index") && base != "gather" &&
+      base != "_unsafe_index")
     by_size(call, read);
   if (base == "expand" && !read.empty() && made_elements > elements(call.tensors[0].spec))
     decide(origin(read[0]), Role::kParameter);
 
   Origin all;
-  all.computed = told;
+  all.computed = decided;
   all.transposed = (base == "t" || base == "permute" || base == "transpose") && read.size() == 1;
   for (const std::uint32_t tensor : read) {
     const Origin& from = origin(tensor);
@@ -144,7 +145,7 @@ void FxRoles::add_call(std::string_view type, bool in_place, const AtenCall& cal
     for (const std::uint32_t input : from.inputs)
       if (std::find(all.inputs.begin(), all.inputs.end(), input) == all.inputs.end())
         all.inputs.push_back(input);
-    if (all.inputs.size() > kMostOrigins) all.computed = true;
+    if (all.inputs.size() > kMaxOrigins) all.computed = true;
     if (all.computed) break;
   }
   if (all.computed) all.inputs.clear();

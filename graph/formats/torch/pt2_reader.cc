@@ -23,7 +23,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::int64_t kMajor = 8;
-constexpr std::size_t kLeastLimit = std::size_t{64} << 20, kMostLimit = std::size_t{1} << 30, kRatio = 200;
+constexpr std::size_t kLeastLimit = std::size_t{64} << 20, kMaxLimit = std::size_t{1} << 30, kRatio = 200;
 constexpr int kDeepestList = 16;  // Nesting limit of lists in arguments.
 
 /// A member of an object; null if the member or the object is missing.
@@ -334,8 +334,8 @@ Result<OpGraph> parse_pt2(std::span<const std::byte> bytes, std::string_view whe
     if (model && (!chosen || entry.name.ends_with("models/model.json"))) chosen = &entry;
   }
   if (!chosen) return invalid(where, "has no exported program", "write one with torch.export.save");
-  const auto packed = static_cast<std::size_t>(std::min<std::uint64_t>(chosen->packed_bytes, kMostLimit));
-  const auto text = unzip(bytes, *chosen, std::clamp(packed * kRatio, kLeastLimit, kMostLimit));
+  const auto packed = static_cast<std::size_t>(std::min<std::uint64_t>(chosen->packed_bytes, kMaxLimit));
+  const auto text = unzip(bytes, *chosen, std::clamp(packed * kRatio, kLeastLimit, kMaxLimit));
   if (!text) return invalid(where, text.error().context);
   const json program =
       json::parse(reinterpret_cast<const char*>(text->data()),

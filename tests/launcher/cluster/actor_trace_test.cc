@@ -124,7 +124,7 @@ TEST_F(ActorTrace, LivesOfANodeShareItsTracksAndStartsDoNot) {
   ring("a", "head", 0, "actor", {message("actor", "x", 0, 1'000, 2'000)});
   ring("a", "head", 1, "actor", {message("actor", "x", 0, 3'000, 4'000)});  // As of another process.
   ring("b", "head", 0, "actor", {message("actor", "x", 0, 5'000, 6'000)});
-  const json trace = merged({{"scratch", at("a")}, {"best-baseline", at("b")}});
+  const json trace = merged({{"scratch", at("a")}, {"best-heuristic", at("b")}});
   const auto slices = of_phase(trace, "X");
   ASSERT_EQ(slices.size(), 3u);
   EXPECT_EQ(slices[0]["pid"], slices[1]["pid"]);

@@ -34,12 +34,12 @@ TEST_F(FolderStoreTest, GoesOnWhereACutLeftIt) {
   {
     FolderStore store{folder_};
     EXPECT_FALSE(store.has(file_));
-    EXPECT_EQ(store.begun(file_), 0u);
+    EXPECT_EQ(store.received(file_), 0u);
     ASSERT_TRUE(store.append(file_, part(0, 9)).ok());
   }
   FolderStore store{folder_};
   EXPECT_FALSE(store.has(file_));
-  ASSERT_EQ(store.begun(file_), 9u);
+  ASSERT_EQ(store.received(file_), 9u);
   ASSERT_TRUE(store.append(file_, part(9, content_.size() - 9)).ok());
   ASSERT_TRUE(store.finish(file_).ok());
   EXPECT_TRUE(store.has(file_));
@@ -56,7 +56,7 @@ TEST_F(FolderStoreTest, WhatIsDamagedIsNotThere) {
   const auto finished = store.finish(file_);
   ASSERT_FALSE(finished.ok());
   EXPECT_EQ(finished.error().code, Errc::kInvalid);
-  EXPECT_EQ(store.begun(file_), 0u);
+  EXPECT_EQ(store.received(file_), 0u);
   ASSERT_TRUE(store.append(file_, content_).ok());
   ASSERT_TRUE(store.finish(file_).ok());
   EXPECT_TRUE(store.has(file_));
@@ -68,7 +68,7 @@ TEST_F(FolderStoreTest, WhatIsDamagedIsNotThere) {
 TEST_F(FolderStoreTest, TwoAtOnceDoNotMix) {
   FolderStore one{folder_}, two{folder_};
   ASSERT_TRUE(one.append(file_, part(0, 9)).ok());
-  EXPECT_EQ(two.begun(file_), 0u);
+  EXPECT_EQ(two.received(file_), 0u);
   ASSERT_TRUE(two.append(file_, part(0, 5)).ok());
   ASSERT_TRUE(one.append(file_, part(9, content_.size() - 9)).ok());
   ASSERT_TRUE(one.finish(file_).ok());

@@ -148,10 +148,10 @@ class Log {
                                      Bytes(bytes.begin(), bytes.end()), trainer.optimizer()})
                     .ok());
   }
-  LoggedRun open() {
+  RecordedRun open() {
     EXPECT_TRUE(db_->commit().ok());
     db_.reset();
-    return open_logged_run(directory_).value();
+    return open_recorded_run(directory_).value();
   }
   record::RunWriter& db() { return *db_; }
   const RunConfig& config() const { return config_; }
@@ -209,7 +209,7 @@ const std::vector<std::string> kSmall{"policy.hierarchical.hidden=8",
                                       "policy.placeto.embedding=8",
                                       "policy.placeto.rounds=4"};
 
-Result<LearnReport> learn(LoggedRun& run, LearnFromLogRequest request) {
+Result<LearnReport> learn(RecordedRun& run, LearnFromLogRequest request) {
   request.settings.insert(request.settings.begin(), kSmall.begin(), kSmall.end());
   return learn_from_log(run, request, SystemClock{}, [](const LearnProgress&) { return true; });
 }
@@ -222,7 +222,7 @@ void expect_learned(const std::string& method, std::uint32_t scope, double share
   Log log{folder.path() / "run", "random", scope};
   draw_evenly(log, 750);
   const double best_s = log.best_s();
-  LoggedRun run = log.open();
+  RecordedRun run = log.open();
   int count = 0;
   for (int seed = 1; seed <= 10; ++seed) {
     LearnFromLogRequest request{method, settings};
@@ -250,7 +250,7 @@ TEST(LearnFromLog, TheSameLogTeachesTheSameBits) {
   const testing::ScratchFolder folder{"learn"};
   Log log{folder.path() / "run", "random", 2};
   draw_evenly(log, 30);
-  LoggedRun run = log.open();
+  RecordedRun run = log.open();
   LearnFromLogRequest request{"colocrl", {}};
   request.passes = 2;
   const auto one = learn(run, request);
@@ -271,10 +271,10 @@ TEST(LearnFromLog, WhatIsLearnedIsKeptAsARunOfItsOwn) {
   const testing::ScratchFolder folder{"learn"};
   Log log{folder.path() / "run", "random", 2};
   draw_evenly(log, 20);
-  LoggedRun run = log.open();
+  RecordedRun run = log.open();
   const auto report = learn(run, {"placeto", {}});
   ASSERT_TRUE(report.ok()) << report.error().context;
-  LoggedRun kept = open_logged_run(report->directory).value();
+  RecordedRun kept = open_recorded_run(report->directory).value();
   EXPECT_EQ(kept.config.policy.method, "placeto");
   EXPECT_NE(kept.facts.parent.find("\"learned\""), std::string::npos);
   EXPECT_NE(kept.facts.parent.find(run.facts.run_id), std::string::npos);
@@ -293,7 +293,7 @@ TEST(LearnFromLog, ALearnedLogTellsHowLikelyItsPlacementsWereToTheBit) {
     const testing::ScratchFolder folder{"learn"};
     Log log{folder.path() / "run", method, 2, {"pipeline.batch_episodes=1"}};
     const auto log_q = learn_while_drawing(log, 12, 3);
-    LoggedRun run = log.open();
+    RecordedRun run = log.open();
     const auto rows = run.db->log().episodes(1, 100).value();
     std::vector<std::uint64_t> versions;
     for (const auto& row : rows) versions.push_back(row.policy_version);
@@ -313,8 +313,8 @@ TEST(LearnFromLog, RefusesWithTheReasonAndLeavesNothing) {
   const testing::ScratchFolder folder{"learn"};
   Log log{folder.path() / "run", "random", 1};
   draw_evenly(log, 10);
-  LoggedRun run = log.open();
-  const auto reason = [](LoggedRun& of, const LearnFromLogRequest& request) {
+  RecordedRun run = log.open();
+  const auto reason = [](RecordedRun& of, const LearnFromLogRequest& request) {
     const auto refused = learn(of, request);
     EXPECT_FALSE(std::filesystem::exists(of.directory / ("learned-" + request.method)));
     return refused ? std::string{} : refused.error().context;
@@ -326,7 +326,7 @@ TEST(LearnFromLog, RefusesWithTheReasonAndLeavesNothing) {
   };
   says({"random", {}}, "does not learn");
   says({"colocr", {}}, "did you mean 'colocrl'?");
-  says({"colocrl", {"policy.objective=kl"}}, "policy.objective");
+  says({"colocrl", {"policy.loss=kl"}}, "policy.loss");
   says({"colocrl", {"policy.max_weight=0"}}, "policy.max_weight");
   says({"colocrl", {"reward.baseline=self-critic"}}, "self-critic");
   says({"colocrl", {"policy.method=placeto"}}, "--learn");
@@ -337,15 +337,15 @@ TEST(LearnFromLog, RefusesWithTheReasonAndLeavesNothing) {
 
   Log grouped{folder.path() / "grouped", "hierarchical", 2};
   grouped.add(*make_placer(grouped.config(), grouped.task(), {}).value(), 0, 0);
-  LoggedRun hierarchical = grouped.open();
+  RecordedRun hierarchical = grouped.open();
   EXPECT_NE(reason(hierarchical, {"colocrl", {}}).find("samples a new grouping"), std::string::npos);
   Log rounds{folder.path() / "rounds", "placeto", 2, {"policy.placeto.passes=2"}};
   rounds.add(*make_placer(rounds.config(), rounds.task(), {}).value(), 0, 0);
-  LoggedRun several = rounds.open();
+  RecordedRun several = rounds.open();
   EXPECT_NE(reason(several, {"colocrl", {}}).find("several rounds"), std::string::npos);
   Log noise{folder.path() / "noise", "colocrl", 2, {"policy.noise_updates=10"}};
   learn_while_drawing(noise, 2, 0);
-  LoggedRun noisy = noise.open();
+  RecordedRun noisy = noise.open();
   EXPECT_NE(reason(noisy, {"simple-planner", {}}).find("policy.noise"), std::string::npos);
 }
 

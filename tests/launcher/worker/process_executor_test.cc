@@ -177,7 +177,7 @@ TEST_F(ProcessExecutorTest, AHangIsEndedAtItsDeadline) {
 
 TEST_F(ProcessExecutorTest, AProcessThatIsStoppedIsKilledAndTheEvaluationTriedAgain) {
   const auto executor = make({"--delay=100ms"});
-  executor->begin(placement(1));
+  executor->start(placement(1));
   Measurement m;
   ASSERT_TRUE(wait_until([&] { return !*executor->poll(m) && executor->pid() != 0; }));
   const pid_t stopped = executor->pid();
@@ -199,7 +199,7 @@ TEST_F(ProcessExecutorTest, AProcessThatIsKilledFromOutsideComesBack) {
 
 TEST_F(ProcessExecutorTest, LookingNeverWaits) {
   const auto executor = make({"--delay=400ms"});
-  executor->begin(placement(1));
+  executor->start(placement(1));
   Measurement m;
   int looks = 0;
   EXPECT_TRUE(wait_until([&] { return ++looks, *executor->poll(m); }));
@@ -275,7 +275,7 @@ TEST_F(ProcessExecutorTest, LeavesNoProcess) {
   pid_t pid = 0;
   {
     const auto executor = make({"--delay=10s"});
-    executor->begin(placement(1));
+    executor->start(placement(1));
     Measurement m;
     ASSERT_TRUE(wait_until([&] { return !*executor->poll(m) && executor->pid() != 0; }));
     pid = executor->pid();

@@ -46,9 +46,9 @@ TEST_F(IntegrityTest, DamageShows) {
   for (const std::string& harm : harms) {
     std::filesystem::remove_all(directory_);
     make_whole_run();
-    EXPECT_TRUE((*RunReader::open(directory_, Reading::kLive))->verify().ok());
+    EXPECT_TRUE((*RunReader::open(directory_, Reading::kInProgress))->verify().ok());
     damage(harm);
-    const auto verified = (*RunReader::open(directory_, Reading::kLive))->verify();
+    const auto verified = (*RunReader::open(directory_, Reading::kInProgress))->verify();
     EXPECT_FALSE(verified.ok()) << harm;
   }
 }
@@ -97,8 +97,8 @@ TEST_F(IntegrityTest, WhateverIsAddedVerifies) {
   Rng rng{17, Purpose::kTest, 1};
   const auto number = [&] { return numbers[rng.below(static_cast<std::uint32_t>(numbers.size()))]; };
   GraphRow graph{"graph", "g", "g.json", 100, Bytes(50, std::byte{9}), "", -0.0, kNan, "work"};
-  BaselineRow baseline{"graph", "expert", true, true, kNan, 0, 12, {3, 4}, 1, -0.0, "", {}};
-  auto db = *RunWriter::create(directory_, {}, {graph}, {baseline});
+  HeuristicRow heuristic{"graph", "expert", true, true, kNan, 0, 12, {3, 4}, 1, -0.0, "", {}};
+  auto db = *RunWriter::create(directory_, {}, {graph}, {heuristic});
   for (std::uint64_t seq = 1; seq <= 300; ++seq) {
     auto rows = measurements(seq);
     for (MeasurementRow& row : rows) {

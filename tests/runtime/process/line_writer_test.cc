@@ -51,7 +51,7 @@ class LineWriterTest : public ::testing::Test {
 
 TEST_F(LineWriterTest, WritesAtOnceWhatFits) {
   process::LineWriter writer{pipe_.write_end.get()};
-  writer.say("a\n");
+  writer.note("a\n");
   writer.show("b\n");
   EXPECT_FALSE(writer.pending());
   EXPECT_EQ(read_now(), "a\nb\n");
@@ -80,7 +80,7 @@ TEST_F(LineWriterTest, OfProgressOnlyTheNewestWaitsForTheReader) {
 TEST_F(LineWriterTest, NotesWaitInOrderAndProgressDoesNotReplaceThem) {
   process::LineWriter writer{pipe_.write_end.get()};
   for (int i = 0; i < 200; ++i) {
-    writer.say("note " + numbered(i));
+    writer.note("note " + numbered(i));
     writer.show("progress " + numbered(i));
   }
   std::string text;
@@ -99,7 +99,7 @@ TEST_F(LineWriterTest, NotesWaitInOrderAndProgressDoesNotReplaceThem) {
 
 TEST_F(LineWriterTest, WhatIsTooMuchIsLeftOutAndItsNumberIsSaid) {
   process::LineWriter writer{pipe_.write_end.get()};
-  for (int i = 0; i < 1'000; ++i) writer.say(numbered(i));
+  for (int i = 0; i < 1'000; ++i) writer.note(numbered(i));
   std::string text;
   for (std::string some = read_now(); !some.empty(); some = read_now()) {
     text += some;
@@ -117,7 +117,7 @@ TEST_F(LineWriterTest, WhatIsTooMuchIsLeftOutAndItsNumberIsSaid) {
 TEST_F(LineWriterTest, ALineThatIsLongerThanThePipeArrivesWhole) {
   process::LineWriter writer{pipe_.write_end.get()};
   const std::string longer(3 * kPage, 'x');
-  writer.say(longer + "\n");
+  writer.note(longer + "\n");
   writer.show("replaced\n");
   writer.show("newest\n");
   std::string text;
@@ -137,7 +137,7 @@ TEST_F(LineWriterTest, AReaderThatIsGoneIsNoReasonToKeepAnything) {
   const auto before = ::signal(SIGPIPE, SIG_IGN);
   process::LineWriter writer{pipe_.write_end.get()};
   pipe_.read_end.reset();
-  writer.say("to nobody\n");
+  writer.note("to nobody\n");
   EXPECT_FALSE(writer.pending());
   EXPECT_TRUE(writer.finish(std::chrono::milliseconds{0}));
   ::signal(SIGPIPE, before);
@@ -145,7 +145,7 @@ TEST_F(LineWriterTest, AReaderThatIsGoneIsNoReasonToKeepAnything) {
 
 TEST_F(LineWriterTest, FinishGivesUpAReaderThatTakesNothing) {
   process::LineWriter writer{pipe_.write_end.get()};
-  for (int i = 0; i < 100; ++i) writer.say(numbered(i));
+  for (int i = 0; i < 100; ++i) writer.note(numbered(i));
   EXPECT_FALSE(writer.finish(std::chrono::milliseconds{1}));
 }
 
@@ -155,7 +155,7 @@ TEST(LineWriter, AppendsToAFileWhereOthersHaveWritten) {
   const process::Descriptor file{::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)};
   ASSERT_EQ(::write(file.get(), "before\n", 7), 7);
   process::LineWriter writer{file.get()};
-  writer.say("after\n");
+  writer.note("after\n");
   const auto bytes = read_file(path);
   ASSERT_TRUE(bytes.ok());
   EXPECT_EQ(std::string(reinterpret_cast<const char*>(bytes->data()), bytes->size()), "before\nafter\n");

@@ -45,7 +45,7 @@ std::optional<CopyLoop> CopyLoop::make(const std::vector<std::int64_t>& shape, c
   copy.source_offset_ = source.offset * element_bytes;
   copy.copy_ = copy_tile(element_bytes);
   if (walk.stride[0][walk.dims - 1] != element_bytes) {  // Rows of one element.
-    if (walk.dims == StridedLoop::kMostDims) return std::nullopt;
+    if (walk.dims == StridedLoop::kMaxDims) return std::nullopt;
     walk.extent[walk.dims] = 1;
     for (auto& stride : walk.stride) stride[walk.dims] = element_bytes;
     ++walk.dims;

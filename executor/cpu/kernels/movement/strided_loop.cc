@@ -34,7 +34,7 @@ std::optional<StridedLoop> collapse(const std::vector<std::int64_t>& shape,
     if (joins) {
       loop.extent[loop.dims - 1] *= shape[d];
     } else {
-      if (loop.dims == StridedLoop::kMostDims) return std::nullopt;
+      if (loop.dims == StridedLoop::kMaxDims) return std::nullopt;
       loop.extent[loop.dims++] = shape[d];
     }
     for (std::size_t k = 0; k < operands; ++k) {
@@ -54,7 +54,7 @@ StridedLoop merged(const StridedLoop& loop) {
   for (std::size_t d = 0; d < loop.dims; ++d) {
     if (loop.extent[d] == 1 && loop.dims > 1) continue;
     bool joins = out.dims > 0;
-    for (std::size_t k = 0; k < StridedLoop::kMostOperands && joins; ++k) {
+    for (std::size_t k = 0; k < StridedLoop::kMaxOperands && joins; ++k) {
       joins = out.stride[k][out.dims - 1] == loop.stride[k][d] * loop.extent[d];
     }
     if (joins) {
@@ -62,7 +62,7 @@ StridedLoop merged(const StridedLoop& loop) {
     } else {
       out.extent[out.dims++] = loop.extent[d];
     }
-    for (std::size_t k = 0; k < StridedLoop::kMostOperands; ++k)
+    for (std::size_t k = 0; k < StridedLoop::kMaxOperands; ++k)
       out.stride[k][out.dims - 1] = loop.stride[k][d];
   }
   if (out.dims == 0) return loop;

@@ -13,11 +13,11 @@ namespace emplace::cpu {
 /// The merged dimensions: size-1 dimensions are dropped, and dimensions that are contiguous in every
 /// operand are merged. Strides are in bytes; stride 0 repeats an element.
 struct StridedLoop {
-  static constexpr std::size_t kMostDims = 8, kMostOperands = 4;
+  static constexpr std::size_t kMaxDims = 8, kMaxOperands = 4;
 
   std::size_t dims = 0;  ///< At least 1.
-  std::array<std::int64_t, kMostDims> extent{};
-  std::array<std::array<std::int64_t, kMostDims>, kMostOperands> stride{};  ///< [B] [operands][dims]
+  std::array<std::int64_t, kMaxDims> extent{};
+  std::array<std::array<std::int64_t, kMaxDims>, kMaxOperands> stride{};  ///< [B] [operands][dims]
 
   std::int64_t inner() const { return extent[dims - 1]; }
   std::int64_t inner_stride(std::size_t operand) const { return stride[operand][dims - 1]; }
@@ -29,7 +29,7 @@ struct StridedLoop {
 };
 
 /// The loop over `shape`. Input: strides in elements, one list of dims per operand, and the element size of
-/// each operand [B]. Empty if more than kMostDims dimensions remain.
+/// each operand [B]. Empty if more than kMaxDims dimensions remain.
 std::optional<StridedLoop> collapse(const std::vector<std::int64_t>& shape,
                                     std::span<const std::vector<std::int64_t>> strides,
                                     std::span<const std::int64_t> element_bytes);
@@ -56,7 +56,7 @@ class Odometer {
  private:
   const StridedLoop& loop_;
   std::size_t dims_;
-  std::array<std::int64_t, StridedLoop::kMostDims> at_{};
+  std::array<std::int64_t, StridedLoop::kMaxDims> at_{};
   std::array<std::int64_t, Operands> offset_{};
 };
 

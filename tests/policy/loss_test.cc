@@ -1,13 +1,13 @@
-// Goal: the objectives' gradients are those of their losses, and each is what its paper says.  Method: finite
+// Goal: the losses' gradients are those of their losses, and each is what its paper says.  Method: finite
 // differences through the softmax, and cases that can be computed by hand.
-#include "policy/objective/objective.h"
+#include "policy/loss/loss.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "base/rng.h"
-#include "policy/objective/adaptive_beta.h"
+#include "policy/loss/adaptive_beta.h"
 
 namespace emplace::policy {
 namespace {
@@ -40,10 +40,10 @@ struct Case {
       advantage.push_back(4 * rng.uniform() - 2);
     }
   }
-  LossParts parts(const ObjectiveOptions& options, float beta, Matrix* gradient) const {
+  LossParts parts(const LossOptions& options, float beta, Matrix* gradient) const {
     const Matrix log_p = log_softmax(logits);
     Matrix seed = Matrix::Zero(3, 6);
-    const LossParts parts = add_objective_gradient(
+    const LossParts parts = add_loss_gradient(
         options, beta, {2, 3, &log_p, chosen, advantage, {behaviour.data(), 18}}, 1.0f, seed);
     if (gradient != nullptr) {
       through_log_softmax(log_p, seed);
@@ -53,7 +53,7 @@ struct Case {
   }
 };
 
-void expect_gradient_of_loss(const ObjectiveOptions& options, float beta) {
+void expect_gradient_of_loss(const LossOptions& options, float beta) {
   Case c;
   Matrix gradient;
   c.parts(options, beta, &gradient);
@@ -69,16 +69,16 @@ void expect_gradient_of_loss(const ObjectiveOptions& options, float beta) {
 }
 
 TEST(Objective, GradientsAreThoseOfTheLoss) {
-  expect_gradient_of_loss({.kind = ObjectiveKind::kReinforce, .entropy = 0.3f}, 1);
-  expect_gradient_of_loss({.kind = ObjectiveKind::kKlPenalised, .entropy = 0.3f}, 0.7f);
-  expect_gradient_of_loss({.kind = ObjectiveKind::kClippedRatio, .clip = 0.5f}, 1);
+  expect_gradient_of_loss({.kind = LossKind::kReinforce, .entropy = 0.3f}, 1);
+  expect_gradient_of_loss({.kind = LossKind::kKlPenalised, .entropy = 0.3f}, 0.7f);
+  expect_gradient_of_loss({.kind = LossKind::kClippedRatio, .clip = 0.5f}, 1);
 }
 
 TEST(Objective, Eq15AtTheDrawingPolicyIsReinforceOverTheChoices) {
   Case c;
   c.behaviour = log_softmax(c.logits);
   Matrix surrogate, reinforce;
-  const LossParts parts = c.parts({.kind = ObjectiveKind::kKlPenalised}, 1, &surrogate);
+  const LossParts parts = c.parts({.kind = LossKind::kKlPenalised}, 1, &surrogate);
   c.parts({}, 1, &reinforce);
   EXPECT_NEAR(parts.divergence, 0, 1e-6);
   EXPECT_TRUE(surrogate.isApprox(reinforce * (2.0f / 6.0f), 1e-4f));
@@ -88,10 +88,10 @@ TEST(Objective, TheKlPenaltyPullsBackToTheDrawingPolicy) {
   Case c;
   c.advantage.assign(6, 0.0f);
   Matrix gradient;
-  const double before = c.parts({.kind = ObjectiveKind::kKlPenalised}, 2, &gradient).divergence;
+  const double before = c.parts({.kind = LossKind::kKlPenalised}, 2, &gradient).divergence;
   ASSERT_GT(before, 1e-3);
   c.logits -= gradient;
-  EXPECT_LT(c.parts({.kind = ObjectiveKind::kKlPenalised}, 2, nullptr).divergence, before);
+  EXPECT_LT(c.parts({.kind = LossKind::kKlPenalised}, 2, nullptr).divergence, before);
 }
 
 TEST(Objective, TheClippedRatioStopsWhereItHasGoneFarEnough) {
@@ -102,10 +102,10 @@ TEST(Objective, TheClippedRatioStopsWhereItHasGoneFarEnough) {
   c.logits.row(0).setConstant(1.0f);  // The chosen device is likelier by far than when it was drawn.
   Matrix gradient;
   c.advantage.assign(6, -1.0f);  // Better than usual, but the ratio is past 1 + c already.
-  c.parts({.kind = ObjectiveKind::kClippedRatio}, 1, &gradient);
+  c.parts({.kind = LossKind::kClippedRatio}, 1, &gradient);
   EXPECT_TRUE(gradient.isZero(0));
   c.advantage.assign(6, 1.0f);  // Worse than usual: it must come back.
-  c.parts({.kind = ObjectiveKind::kClippedRatio}, 1, &gradient);
+  c.parts({.kind = LossKind::kClippedRatio}, 1, &gradient);
   EXPECT_GT(gradient(0, 0), 0.01f);
 }
 
@@ -129,7 +129,7 @@ TEST(Objective, StaleTrajectoriesWeighWhatTheNewerPolicyWouldHaveDrawn) {
 }
 
 TEST(Objective, BetaFollowsItsTarget) {
-  const ObjectiveOptions adaptive{.kl_target = 0.01f}, fixed{};
+  const LossOptions adaptive{.kl_target = 0.01f}, fixed{};
   EXPECT_EQ(adapted_beta(adaptive, 1, 0.02f), 2);
   EXPECT_EQ(adapted_beta(adaptive, 1, 0.005f), 0.5f);
   EXPECT_EQ(adapted_beta(adaptive, 1, 0.01f), 1);

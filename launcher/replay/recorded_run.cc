@@ -1,4 +1,4 @@
-#include "launcher/replay/logged_run.h"
+#include "launcher/replay/recorded_run.h"
 #include "launcher/settings/inputs.h"
 
 #include <fmt/core.h>
@@ -19,7 +19,7 @@ namespace emplace::launcher {
 namespace {
 
 /// Returns the task of a run without recorded graphs, from its input files.
-Result<actors::TaskPtr> task_from_files(const LoggedRun& run, const std::string& where) {
+Result<actors::TaskPtr> task_from_files(const RecordedRun& run, const std::string& where) {
   auto task = load_task(run.config);
   if (!task)
     return invalid(where, "has no recorded graph, and the graph file cannot be read: " + task.error().context,
@@ -63,8 +63,8 @@ Result<actors::TaskPtr> kept_task(const std::vector<record::GraphRow>& rows, con
   return actors::TaskPtr{std::move(task)};
 }
 
-Result<LoggedRun> open_logged_run(const std::filesystem::path& directory) {
-  LoggedRun run;
+Result<RecordedRun> open_recorded_run(const std::filesystem::path& directory) {
+  RecordedRun run;
   run.directory = directory;
   EMPLACE_TRY_ASSIGN(run.db, record::RunReader::open(directory, record::Reading::kQuiet));
   EMPLACE_TRY(run.db->verify());
@@ -74,23 +74,23 @@ Result<LoggedRun> open_logged_run(const std::filesystem::path& directory) {
   EMPLACE_TRY_ASSIGN(const auto rows, run.db->header().graphs());
   EMPLACE_TRY_ASSIGN(run.task,
                      rows.empty() ? task_from_files(run, where) : kept_task(rows, where, run.config));
-  if (started_from_baselines(run.facts)) {
-    EMPLACE_TRY_ASSIGN(run.baselines, load_baselines(directory, *run.task));
+  if (started_from_heuristics(run.facts)) {
+    EMPLACE_TRY_ASSIGN(run.starting, load_starting_placements(directory, *run.task));
   }
   return run;
 }
 
-Result<std::unique_ptr<policy::Placer>> policy_of(const LoggedRun& run) {
-  auto placer = make_placer(run.config, *run.task, run.baselines);
+Result<std::unique_ptr<policy::Placer>> policy_of(const RecordedRun& run) {
+  auto placer = make_placer(run.config, *run.task, run.starting);
   if (!placer) return placer;
-  const Placement wanted = imitation_target(run.config, run.baselines);
+  const Placement wanted = imitation_target(run.config, run.starting);
   if (!wanted.empty() && run.config.run.policy.empty()) {
     EMPLACE_TRY(policy::imitate(**placer, {wanted, run.config.policy.start_probability}));
   }
   return placer;
 }
 
-Result<std::vector<policy::ScoredEpisode>> batch_of(const LoggedRun& run, const record::UpdateRow& update) {
+Result<std::vector<policy::ScoredEpisode>> batch_of(const RecordedRun& run, const record::UpdateRow& update) {
   const std::string where = printable_path(run.directory);
   // The last placement of a self-critic episode is its baseline; it was not sampled.
   const std::size_t undrawn = run.config.reward.baseline.kind == policy::BaselineKind::kSelfCritic ? 1 : 0;

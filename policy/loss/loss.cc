@@ -1,4 +1,4 @@
-#include "policy/objective/objective.h"
+#include "policy/loss/loss.h"
 
 #include <algorithm>
 #include <cmath>
@@ -28,8 +28,8 @@ Term clipped_term(float log_ratio, float advantage, float clip) {
 
 }  // namespace
 
-LossParts add_objective_gradient(const ObjectiveOptions& options, float beta, const Trajectories& seen,
-                                 float scale, Matrix& seed) {
+LossParts add_loss_gradient(const LossOptions& options, float beta, const Trajectories& seen, float scale,
+                            Matrix& seed) {
   const Matrix& log_p = *seen.log_p;
   const std::size_t choices = seen.count * seen.stages;
   EMPLACE_CHECK(static_cast<std::size_t>(log_p.cols()) == choices && seen.chosen.size() == choices &&
@@ -41,8 +41,8 @@ LossParts add_objective_gradient(const ObjectiveOptions& options, float beta, co
       "the behaviour policy's distribution for every choice");
   const Eigen::Map<const Matrix> behaviour{seen.behaviour.data(), devices,
                                            seen.behaviour.empty() ? 0 : log_p.cols()};
-  const bool summed = options.kind == ObjectiveKind::kReinforce;
-  // REINFORCE sums over the choices of a trajectory; the surrogate objectives take the mean.
+  const bool summed = options.kind == LossKind::kReinforce;
+  // REINFORCE sums over the choices of a trajectory; the surrogate losses take the mean.
   const float each = 1.0f / static_cast<float>(summed ? seen.count : choices);
   LossParts parts;
   for (std::size_t trajectory = 0; trajectory < seen.count; ++trajectory) {
@@ -62,7 +62,7 @@ LossParts add_objective_gradient(const ObjectiveOptions& options, float beta, co
       const std::uint8_t device = seen.chosen[static_cast<std::size_t>(n)];
       const float advantage = seen.advantage[static_cast<std::size_t>(n)];
       const Term term = summed ? Term{weight * advantage * log_p(device, n), weight * advantage}
-                        : options.kind == ObjectiveKind::kKlPenalised
+                        : options.kind == LossKind::kKlPenalised
                             ? ratio_term(log_ratio(n), advantage)
                             : clipped_term(log_ratio(n), advantage, options.clip);
       seed(device, n) += scale * each * term.gradient;
@@ -76,13 +76,13 @@ LossParts add_objective_gradient(const ObjectiveOptions& options, float beta, co
         const float q = std::exp(behaviour(d, n));
         if (q <= 0) continue;
         divergence += q * (behaviour(d, n) - log_p(d, n));
-        if (options.kind == ObjectiveKind::kKlPenalised) seed(d, n) -= scale * each * beta * q;
+        if (options.kind == LossKind::kKlPenalised) seed(d, n) -= scale * each * beta * q;
       }
       parts.log_probability += log_p(device, n) / static_cast<double>(seen.count);
       parts.entropy += entropy / static_cast<double>(choices);
       parts.divergence += divergence / static_cast<double>(choices);
       parts.loss += each * (term.value - options.entropy * entropy);
-      if (options.kind == ObjectiveKind::kKlPenalised) parts.loss += each * beta * divergence;
+      if (options.kind == LossKind::kKlPenalised) parts.loss += each * beta * divergence;
     }
   }
   return parts;

@@ -1,4 +1,4 @@
-#include "policy/objective/adaptive_penalty.h"
+#include "policy/loss/adaptive_penalty.h"
 
 #include <algorithm>
 #include <cmath>
@@ -13,7 +13,7 @@ RewardOptions AdaptivePenalty::applied(RewardOptions options) const {
 
 void AdaptivePenalty::learn(bool fits) {
   if (target_ <= 0) return;
-  factor_ = std::clamp(factor_ * std::exp(kRate * (target_ - (fits ? 1 : 0))), 1 / kMost, kMost);
+  factor_ = std::clamp(factor_ * std::exp(kRate * (target_ - (fits ? 1 : 0))), 1 / kMax, kMax);
 }
 
 }  // namespace emplace::policy

@@ -22,9 +22,9 @@ function(emplace_compile_together target)
   endforeach()
 endfunction()
 
-# emplace_floor(NAME [GLUE] SOURCES… [PUBLIC targets…] [PRIVATE targets…]): adds one static library, emplace_NAME.
+# emplace_layer(NAME [GLUE] SOURCES… [PUBLIC targets…] [PRIVATE targets…]): adds one static library, emplace_NAME.
 # GLUE: no hot code; compile at -O1, which takes a third less time.
-function(emplace_floor name)
+function(emplace_layer name)
   cmake_parse_arguments(ARG "GLUE" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
   add_library(emplace_${name} STATIC ${ARG_SOURCES})
   target_link_libraries(emplace_${name} PUBLIC emplace_options ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE})

@@ -1,4 +1,4 @@
-#include "policy/objective/outlier.h"
+#include "policy/loss/outlier.h"
 
 #include <algorithm>
 #include <cmath>

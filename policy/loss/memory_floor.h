@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "policy/objective/reward.h"
+#include "policy/loss/reward.h"
 
 namespace emplace::policy {
 

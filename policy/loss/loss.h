@@ -1,5 +1,5 @@
 #pragma once
-/// Learning objectives, shared by all learned placers: losses over trajectories of device choices. Sign: an
+/// Losses, shared by all learned placers: losses over trajectories of device choices. Sign: an
 /// advantage is cost minus baseline and the loss is minimised; the papers maximise its negative.
 
 #include <cstdint>
@@ -13,20 +13,20 @@
 
 namespace emplace::policy {
 
-enum class ObjectiveKind : std::uint8_t {
+enum class LossKind : std::uint8_t {
   kReinforce,  ///< Σ_n A_n log π(a_n)                      Paper: ColocRL 2017, Eq. 4  [COL-4]
   kKlPenalised,  ///< 1/N Σ_n [π(a_n)/q(a_n) A_n + β KL(q_n ‖ π_n)]  Paper: Spotlight 2018, Eq. 15  [SPO-15]
   kClippedRatio,  ///< 1/N Σ_n max(r_n A_n, clip(r_n, 1 - c, 1 + c) A_n)   Schulman 2017, Eq. 7  [PPO-7]
 };
-constexpr auto enum_words(ObjectiveKind) {
-  return EnumWords{"objective", std::array{EnumWord{ObjectiveKind::kReinforce, "reinforce"},
-                                           EnumWord{ObjectiveKind::kKlPenalised, "kl"},
-                                           EnumWord{ObjectiveKind::kClippedRatio, "clipped"}}};
+constexpr auto enum_words(LossKind) {
+  return EnumWords{
+      "loss", std::array{EnumWord{LossKind::kReinforce, "reinforce"}, EnumWord{LossKind::kKlPenalised, "kl"},
+                         EnumWord{LossKind::kClippedRatio, "clipped"}}};
 }
 
-struct ObjectiveOptions {
-  ObjectiveKind kind = ObjectiveKind::kReinforce;
-  /// Weight of the entropy bonus per choice, with the objective's own normalisation over choices.
+struct LossOptions {
+  LossKind kind = LossKind::kReinforce;
+  /// Weight of the entropy bonus per choice, with the loss's own normalisation over choices.
   float entropy = 0;
   float beta = 1;  ///< Initial β of the KL penalty.
   /// Target of the mean KL per choice; 0: constant β. β doubles above 1.5 times the target and halves below
@@ -37,11 +37,11 @@ struct ObjectiveOptions {
   /// from an older policy; 0: no weights.   Espeholt 2018, Eq. 1  [IS-1]
   float max_weight = 0;
   /// True if the gradient needs the full distribution of the behaviour policy.
-  bool needs_behaviour() const { return kind != ObjectiveKind::kReinforce || max_weight > 0; }
+  bool needs_behaviour() const { return kind != LossKind::kReinforce || max_weight > 0; }
 
   void list(Settings& settings) {
-    settings.add("objective", kind,
-                 "Learning objective: REINFORCE, Spotlight's KL-penalised objective (Eq. 15), or "
+    settings.add("loss", kind,
+                 "REINFORCE, Spotlight's KL-penalised objective (Eq. 15), or "
                  "PPO's clipped one.");
     settings.add("entropy", entropy, between(0, 1e6),
                  "Initial weight of the entropy bonus. Papers: only Placeto has one.");
@@ -50,7 +50,7 @@ struct ObjectiveOptions {
                  "Target of the mean KL per choice, reached by adapting the weight of the KL penalty; 0: "
                  "constant weight.");
     settings.add("clip", clip, between(1e-3, 0.999),
-                 "Half width of the clipping interval of the clipped objective.");
+                 "Half width of the clipping interval of the clipped loss.");
     settings.add(
         "max_weight", max_weight, between(0, 1e6),
         "Maximum importance weight of an episode that an older policy drew; 0 disables importance weights.");
@@ -70,8 +70,8 @@ struct Trajectories {
 /// Adds `scale` times the gradient of the loss (a mean over trajectories) with respect to log_p to `seed` [D,
 /// count · stages]. `beta` is the current β. @pre `behaviour` is set if needed; no chosen device is
 /// forbidden.
-LossParts add_objective_gradient(const ObjectiveOptions& options, float beta, const Trajectories& seen,
-                                 float scale, Matrix& seed);
+LossParts add_loss_gradient(const LossOptions& options, float beta, const Trajectories& seen, float scale,
+                            Matrix& seed);
 
 /// Converts in place the gradient with respect to log-probabilities into that of the logits: g - p Σ g.
 /// `log_p`, `gradient` [D, n].

@@ -1,4 +1,4 @@
-#include "policy/objective/baseline.h"
+#include "policy/loss/baseline.h"
 
 #include <cmath>
 #include <numeric>

@@ -1,4 +1,4 @@
-#include "policy/objective/reward.h"
+#include "policy/loss/reward.h"
 
 #include <algorithm>
 #include <cmath>
