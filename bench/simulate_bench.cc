@@ -85,6 +85,32 @@ BENCHMARK(BM_DefaultProgramOrder)
     ->Unit(benchmark::kMicrosecond);
 BENCHMARK(BM_DefaultFifo)->Arg(1000)->Arg(10000)->Arg(83712)->Unit(benchmark::kMicrosecond);
 
+/// Four hosts of eight GPUs: with a copy engine per GPU only, with a NIC that the GPUs of a host share, and
+/// with any number of copies at once. Counter: time per op and edge.
+void BM_Hosts(benchmark::State& state) {
+  constexpr std::size_t kHosts = 4, kGpus = 8;
+  const auto dag = load(state);
+  DeviceSet devices = testing::sample_devices(kHosts * kGpus, false, std::int64_t{1} << 50, {7.6e9, 25e-6});
+  if (state.range(1) == 1) {
+    std::vector<SharedLink> nics(kHosts);
+    for (std::size_t h = 0; h < kHosts; ++h) {
+      nics[h].name = fmt::format("nic {}", h);
+      for (std::size_t g = 0; g < kGpus; ++g) nics[h].devices.push_back(static_cast<DeviceId>(h * kGpus + g));
+    }
+    devices = devices.with_shared(std::move(nics)).value();
+  } else if (state.range(1) == 2) {
+    devices = devices.with_engines(std::vector<std::uint32_t>(devices.size(), kUnlimited)).value();
+  }
+  state.SetLabel(std::array{"own engines", "shared NICs",
+                            "any number of copies"}[static_cast<std::size_t>(state.range(1))]);
+  Simulator simulator{dag.graph, devices};
+  const Placement placement = testing::reference_placement(dag.graph.num_ops(), 0, devices.size());
+  Measurement out;
+  for (auto _ : state) benchmark::DoNotOptimize(simulator.measure(placement, out).ok());
+  report(state, dag.graph, out.step_time_s * 1e6);
+}
+BENCHMARK(BM_Hosts)->ArgsProduct({{1000, 10000, 83712}, {0, 1, 2}})->Unit(benchmark::kMicrosecond);
+
 /// Two workers with a simulator each: evaluations per second of wall time relative to one worker.
 void BM_PlacetoWorkers(benchmark::State& state) {
   const auto dag = load(state);

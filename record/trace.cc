@@ -30,13 +30,24 @@ Result<Unit> write_trace(const std::filesystem::path& path, const OpGraph& graph
                          const Schedule& schedule) {
   TraceWriter writer{path};
   // A copy is drawn at the device whose engine makes it: on a track of the other device copies could
-  // overlap.
+  // overlap. A device with several engines has a track for each copy that runs at the same time.
   const bool by_target = devices.copies() == CopyEngine::kTarget;
-  const auto engine = [&](const TransferRun& run) { return index(by_target ? run.target : run.source); };
+  const auto copier = [&](const TransferRun& run) { return index(by_target ? run.target : run.source); };
+  std::vector<std::vector<double>> free_s(devices.size());  // [devices][tracks] End of the last copy.
+  std::vector<std::size_t> track;                           // [transfers]
+  for (const TransferRun& run : schedule.transfers) {
+    std::vector<double>& tracks = free_s[copier(run)];
+    const auto first = std::ranges::find_if(tracks, [&](double end_s) { return end_s <= run.start_s; });
+    track.push_back(kCopies + static_cast<std::size_t>(first - tracks.begin()));
+    (first == tracks.end() ? tracks.emplace_back() : *first) = run.end_s;
+  }
   for (std::size_t d = 0; d < devices.size(); ++d) {
     writer.name_process(d, devices[static_cast<DeviceId>(d)].name);
     writer.name_track({d, kOps}, "ops");
-    writer.name_track({d, kCopies}, by_target ? "copies in" : "copies out");
+    const std::string copies = by_target ? "copies in" : "copies out";
+    writer.name_track({d, kCopies}, copies);
+    for (std::size_t k = 1; k < free_s[d].size(); ++k)
+      writer.name_track({d, kCopies + k}, fmt::format("{} {}", copies, k + 1));
   }
   std::vector<Event> events;
   for (std::uint32_t k = 0; k < schedule.ops.size(); ++k)
@@ -61,12 +72,12 @@ Result<Unit> write_trace(const std::filesystem::path& path, const OpGraph& graph
     const TransferRun& run = schedule.transfers[event.number];
     const std::uint64_t flow = event.number + 1;
     if (event.kind == Event::kCopy) {
-      writer.slice({engine(run), kCopies}, graph.name(graph.producer(run.tensor)), "copy", event.at_ns,
-                   ns(run.end_s),
+      writer.slice({copier(run), track[event.number]}, graph.name(graph.producer(run.tensor)), "copy",
+                   event.at_ns, ns(run.end_s),
                    fmt::format(R"("bytes":{},"from":{},"to":{})", run.bytes,
                                json_text(devices[run.source].name), json_text(devices[run.target].name)));
     } else if (event.kind == Event::kCopyLeaves) {
-      writer.flow_start({engine(run), kCopies}, flow, event.at_ns);
+      writer.flow_start({copier(run), track[event.number]}, flow, event.at_ns);
     } else {
       writer.flow_ends({index(run.target), kOps}, flow, event.at_ns);
     }

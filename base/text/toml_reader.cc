@@ -158,6 +158,11 @@ std::optional<std::string> TomlTable::text(std::string_view key) {
   return fail(key, "must be a text"), std::nullopt;
 }
 
+bool TomlTable::is_text(std::string_view key) const {
+  const toml::node* node = state_->get(number_, key);
+  return node != nullptr && node->is_string();
+}
+
 std::optional<double> TomlTable::number(std::string_view key) {
   const toml::node* node = state_->get(number_, key);
   if (node == nullptr) return std::nullopt;

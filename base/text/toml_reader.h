@@ -45,6 +45,7 @@ class TomlDocument {
 class TomlTable {
  public:
   std::optional<std::string> text(std::string_view key);
+  bool is_text(std::string_view key) const;            ///< Whether the key is present and a text.
   std::optional<double> number(std::string_view key);  ///< Also accepts whole numbers.
   std::optional<std::int64_t> integer(std::string_view key);
   std::optional<bool> boolean(std::string_view key);

@@ -2,17 +2,17 @@
 
 #include <algorithm>
 #include <deque>
-#include <limits>
 #include <optional>
 #include <string>
 
 #include "executor/plan/out_of_memory.h"
+#include "executor/sim/link_queues.h"
 #include "executor/sim/ready_set.h"
 
 namespace emplace {
 namespace {
 
-constexpr std::int64_t kIdle = std::numeric_limits<std::int64_t>::max();
+using simulated::kIdle, simulated::kWaiting, simulated::LinkQueues;
 constexpr std::int64_t kUncapped = kIdle / 4;
 
 double seconds(std::int64_t ns) { return static_cast<double>(ns) * 1e-9; }
@@ -20,22 +20,34 @@ double seconds(std::int64_t ns) { return static_cast<double>(ns) * 1e-9; }
 /// State of one device.
 struct Lane {
   Lane(std::size_t tasks, std::int64_t cap, std::int64_t alignment) : ready{tasks}, arena{cap, alignment} {}
-  std::int64_t op_end = kIdle, copy_end = kIdle, busy_ns = 0;
-  std::uint32_t op = 0, copy = 0;
+  std::int64_t op_end = kIdle, busy_ns = 0;
+  std::uint32_t op = 0;
   ReadySet ready;
   std::deque<std::uint32_t> fifo, copies;
   Arena arena;
+};
+
+/// A copy engine of a device.
+struct Engine {
+  std::uint32_t device;
+  std::int64_t end = kIdle;
+  std::uint32_t copy = 0;
 };
 
 class Step {
  public:
   Step(const StepTables& tables, const TaskPlan& plan, const FakeOptions& options, Schedule* schedule)
       : tables_{tables}, plan_{plan}, options_{options}, schedule_{schedule} {
-    for (std::size_t d = 0; d < plan.num_devices(); ++d)
+    for (std::uint32_t d = 0; d < plan.num_devices(); ++d) {
       lanes_.emplace_back(
           plan.tasks().size(),
           options.hard_cap ? tables.devices[static_cast<DeviceId>(d)].memory_bytes : kUncapped,
           options.alignment);
+      engines_.push_back({d});
+    }
+    for (std::uint32_t d = 0; d < plan.num_devices(); ++d)
+      for (std::uint32_t e = 1; e < tables.devices.engines(static_cast<DeviceId>(d)); ++e)
+        engines_.push_back({d});
     for (const TaskPlan::Slot& slot : plan.slots()) uses_.push_back(slot.uses);
     for (std::size_t t = 0; t < plan.tasks().size(); ++t) waits_.push_back(plan.waits(t));
     offsets_.resize(plan.slots().size());
@@ -46,15 +58,19 @@ class Step {
       if (plan_.slots()[slot].resident) take(slot, kNoOp);
     for (const std::uint32_t task : plan_.sources()) make_ready(task);
     while (!oom_) {
+      links_.grant([&](std::uint32_t engine) { start_copy(engines_[engine]); });
       for (std::uint32_t d = 0; d < lanes_.size() && !oom_; ++d) start_on(d);
       record_memory();
       std::int64_t next = kIdle;
-      for (const Lane& lane : lanes_) next = std::min({next, lane.op_end, lane.copy_end});
+      for (const Lane& lane : lanes_) next = std::min(next, lane.op_end);
+      for (const Engine& engine : engines_) next = std::min(next, engine.end);
       if (next == kIdle) break;
       now_ns_ = next;
-      for (Lane& lane : lanes_) {
-        if (lane.op_end == now_ns_) finish(lane.op, lane.op_end);
-        if (lane.copy_end == now_ns_) finish(lane.copy, lane.copy_end);
+      for (std::size_t i = 0; i < engines_.size(); ++i) {
+        if (i < lanes_.size() && lanes_[i].op_end == now_ns_) finish(lanes_[i].op, lanes_[i].op_end);
+        if (engines_[i].end != now_ns_) continue;
+        links_.release(route_of(engines_[i].copy));
+        finish(engines_[i].copy, engines_[i].end);
       }
     }
     write_result(out);
@@ -62,11 +78,15 @@ class Step {
 
  private:
   bool by_target() const { return tables_.devices.copies() == CopyEngine::kTarget; }
-  Lane& engine_of(const TaskPlan::Task& task) {
+  LinkQueues::Route route_of(std::uint32_t copy) const {
+    const TaskPlan::Task& task = plan_.tasks()[copy];
+    return tables_.routes.between(index(task.source), index(task.target));
+  }
+  Lane& lane_of(const TaskPlan::Task& task) {
     return lanes_[index(task.is_copy && !by_target() ? task.source : task.target)];
   }
   void make_ready(std::uint32_t task) {
-    Lane& lane = engine_of(plan_.tasks()[task]);
+    Lane& lane = lane_of(plan_.tasks()[task]);
     if (plan_.tasks()[task].is_copy) {
       lane.copies.push_back(task);
     } else if (options_.dispatch == Dispatch::kProgram) {
@@ -94,12 +114,8 @@ class Step {
   void start_on(std::uint32_t d) {
     Lane& lane = lanes_[d];
     const bool shared = by_target();
-    if (lane.copy_end == kIdle && !lane.copies.empty() && !(shared && lane.op_end != kIdle)) {
-      lane.copy = lane.copies.front();
-      lane.copies.pop_front();
-      start_copy(lane);
-    }
-    if (oom_ || lane.op_end != kIdle || (shared && lane.copy_end != kIdle)) return;
+    if (!(shared && lane.op_end != kIdle)) take_copies(d, lane);
+    if (oom_ || lane.op_end != kIdle || (shared && engines_[d].end != kIdle)) return;
     if (options_.dispatch == Dispatch::kProgram) {
       if (lane.ready.empty()) return;
       lane.op = lane.ready.pop_min();
@@ -120,18 +136,35 @@ class Step {
     if (schedule_ != nullptr)
       schedule_->ops.push_back({op, static_cast<DeviceId>(d), seconds(now_ns_), seconds(lane.op_end)});
   }
-  void start_copy(Lane& lane) {
-    if (!take_all(lane.copy)) return;
-    const TaskPlan::Task& task = plan_.tasks()[lane.copy];
+  void take_copies(std::uint32_t d, Lane& lane) {
+    const bool unlimited = tables_.devices.engines(static_cast<DeviceId>(d)) == kUnlimited;
+    for (std::uint32_t e = 0; !lane.copies.empty() && !oom_; ++e) {
+      if (e == engines_.size()) {
+        if (!unlimited) return;
+        engines_.push_back({d});
+      }
+      Engine& engine = engines_[e];
+      if (engine.device != d || engine.end != kIdle) continue;
+      engine.copy = lane.copies.front();
+      lane.copies.pop_front();
+      if (links_.request(e, route_of(engine.copy))) {
+        start_copy(engine);
+      } else {
+        engine.end = kWaiting;
+      }
+    }
+  }
+  void start_copy(Engine& engine) {
+    if (!take_all(engine.copy)) return;
+    const TaskPlan::Task& task = plan_.tasks()[engine.copy];
     const std::int64_t bytes = plan_.lowered().bytes(BufferId{task.what});
     const std::size_t pair = index(task.source) * lanes_.size() + index(task.target);
-    lane.copy_end =
-        now_ns_ + static_cast<std::int64_t>(tables_.latency_ns[pair] +
-                                            static_cast<double>(bytes) * tables_.ns_per_byte[pair]);
+    engine.end = now_ns_ + static_cast<std::int64_t>(tables_.latency_ns[pair] +
+                                                     static_cast<double>(bytes) * tables_.ns_per_byte[pair]);
     bytes_moved_ += bytes;
     if (schedule_ != nullptr)
       schedule_->transfers.push_back({plan_.lowered().tensor(BufferId{task.what}), task.source, task.target,
-                                      bytes, seconds(now_ns_), seconds(lane.copy_end)});
+                                      bytes, seconds(now_ns_), seconds(engine.end)});
   }
   void finish(std::uint32_t task, std::int64_t& end) {
     end = kIdle;
@@ -170,7 +203,9 @@ class Step {
   const TaskPlan& plan_;
   const FakeOptions& options_;
   Schedule* const schedule_;
-  std::deque<Lane> lanes_;  // A deque, because lanes must not move.
+  std::deque<Lane> lanes_;       // A deque, because lanes must not move.
+  std::vector<Engine> engines_;  // The first of each device, then further ones.
+  LinkQueues links_{tables_.routes};
   std::vector<std::uint32_t> waits_, uses_;
   std::vector<std::int64_t> offsets_, recorded_;
   std::int64_t now_ns_ = 0, bytes_moved_ = 0;

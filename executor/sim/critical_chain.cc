@@ -1,10 +1,14 @@
 #include "executor/sim/critical_chain.h"
 
 #include <algorithm>
+#include <functional>
 #include <optional>
+#include <queue>
 #include <unordered_map>
 #include <utility>
 #include <vector>
+
+#include "executor/sim/link_queues.h"
 
 namespace emplace {
 namespace {
@@ -18,9 +22,29 @@ struct Run {
   std::uint32_t number = kNoIndex;
 };
 
+/// Transfers that share an engine or a link. Starts come in order of time.
+class Shared {
+ public:
+  /// Returns the transfer that ended last before `start_s`, and adds the one that starts then.
+  std::optional<Run> next(std::uint32_t number, double start_s, double end_s) {
+    while (!running_.empty() && running_.top().first <= start_s) {
+      ended_ = Run{Kind::kTransfer, running_.top().second};
+      running_.pop();
+    }
+    running_.emplace(end_s, number);
+    return ended_;
+  }
+
+ private:
+  using End = std::pair<double, std::uint32_t>;
+  std::priority_queue<End, std::vector<End>, std::greater<>> running_;
+  std::optional<Run> ended_;
+};
+
 class Walk {
  public:
-  Walk(const LoweredGraph& lowered, const Placement& placement, const Schedule& schedule, CopyEngine copies)
+  Walk(const LoweredGraph& lowered, const Placement& placement, const Schedule& schedule,
+       const DeviceSet& devices)
       : lowered_{lowered},
         placement_{placement},
         schedule_{schedule},
@@ -31,8 +55,10 @@ class Walk {
     for (std::uint32_t b = 0; b < lowered.num_buffers(); ++b)
       owner_[index(lowered.tensor(BufferId{b}))] = lowered.owner(BufferId{b});
     // Both lists are sorted by start time; merging them gives each run its predecessor on the same engine.
-    const bool by_target = copies == CopyEngine::kTarget;
-    std::vector<std::optional<Run>> last_op(kMaxDevices), last_copy(kMaxDevices);
+    const bool by_target = devices.copies() == CopyEngine::kTarget;
+    const simulated::LinkRoutes routes{devices};
+    std::vector<std::optional<Run>> last_op(kMaxDevices);
+    std::vector<Shared> engines(kMaxDevices), links(routes.size());
     for (std::uint32_t i = 0, k = 0; i < schedule.ops.size() || k < schedule.transfers.size();) {
       const bool copy_first =
           i == schedule.ops.size() ||
@@ -40,8 +66,16 @@ class Walk {
       if (copy_first) {
         const TransferRun& run = schedule.transfers[k];
         arrival_.emplace(key(run.tensor, run.target), k);
-        std::optional<Run>& last = by_target ? last_op[index(run.target)] : last_copy[index(run.source)];
-        before_transfer_[k] = std::exchange(last, Run{Kind::kTransfer, k});
+        std::optional<Run>& before = before_transfer_[k];
+        const auto wait_for = [&](Shared& shared) {
+          if (const auto ended = shared.next(k, run.start_s, run.end_s)) later(before, *ended);
+        };
+        if (by_target) {
+          before = std::exchange(last_op[index(run.target)], Run{Kind::kTransfer, k});
+        } else if (devices.engines(run.source) != kUnlimited) {
+          wait_for(engines[index(run.source)]);
+        }
+        for (const std::uint16_t r : routes.between(index(run.source), index(run.target))) wait_for(links[r]);
         ++k;
       } else {
         const OpRun& run = schedule.ops[i];
@@ -116,8 +150,8 @@ class Walk {
 }  // namespace
 
 CriticalChain critical_chain(const LoweredGraph& lowered, const Placement& placement,
-                             const Schedule& schedule, CopyEngine copies) {
-  const Walk walk{lowered, placement, schedule, copies};
+                             const Schedule& schedule, const DeviceSet& devices) {
+  const Walk walk{lowered, placement, schedule, devices};
   CriticalChain chain;
   // A cause ends no later than its effect starts, so the loop ends; the counter bounds it for runs without
   // duration.

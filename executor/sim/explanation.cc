@@ -78,7 +78,7 @@ Result<Explanation> explain_placement(const OpGraph& graph, const DeviceSet& dev
   Explanation out;
   Schedule schedule;
   EMPLACE_TRY(simulator.trace(placement, out.measured, schedule));
-  out.chain = critical_chain(lowered, placement, schedule, devices.copies());
+  out.chain = critical_chain(lowered, placement, schedule, devices);
   const std::vector<double> critical_s = critical_time_s(graph, schedule, out.chain);
 
   for (ExplainedPart& part : parts) {

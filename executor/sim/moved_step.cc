@@ -130,6 +130,7 @@ std::size_t MovedStep::next_touched(std::size_t after) const {
 void MovedStep::start_from_scratch() {
   mark_ = 0;
   hash_ = 0;
+  links_.clear();
   invalidate_counts();
   for (std::uint32_t d = 0; d < lanes_.size(); ++d) {
     lanes_[d].copies.clear();
@@ -156,12 +157,14 @@ bool MovedStep::round_started() {
 }
 
 /// Whether the state equals the history's at the mark, except for a shift of time: same ops ready and started
-/// (by hash), same ops and copies running with the same remaining times, same queues.
+/// (by hash), same ops and copies running with the same remaining times, same queues. The copies that run
+/// determine which shared links are busy.
 bool MovedStep::matches_mark(std::size_t mark) const {
   if (hash_ != history_->marks[mark].hash) return false;
-  const auto same = [&](std::int64_t end, std::int64_t left) {
-    return end == kIdle ? left == kIdle : end - now_ns_ == left;
+  const auto same = [&](std::int64_t end, std::int64_t left_ns) {
+    return time_left(end, now_ns_) == left_ns;
   };
+  if (!links_.equals(history_->waiting_at(mark))) return false;
   const StepHistory::LaneMark* lanes = history_->lanes.data() + mark * lanes_.size();
   const std::uint32_t* ready = history_->ready.data() + history_->marks[mark].ready;
   for (std::size_t d = 0; d < lanes_.size(); ++d) {
@@ -186,6 +189,7 @@ void MovedStep::restore_mark(std::size_t mark) {
   mark_ = mark;
   hash_ = history_->marks[mark].hash;
   invalidate_counts();
+  links_.clear();
   const StepHistory::LaneMark* lanes = history_->lanes.data() + mark * lanes_.size();
   const std::uint32_t* ready = history_->ready.data() + history_->marks[mark].ready;
   for (std::uint32_t d = 0; d < lanes_.size(); ++d) {
@@ -193,8 +197,9 @@ void MovedStep::restore_mark(std::size_t mark) {
     Lane& lane = lanes_[d];
     lane.op = then.op;
     lane.copy = then.copy;
-    op_end(d) = then.op_left_ns == kIdle ? kIdle : now_ns_ + then.op_left_ns;
-    copy_end(d) = then.copy_left_ns == kIdle ? kIdle : now_ns_ + then.copy_left_ns;
+    op_end(d) = end_after(then.op_left_ns, now_ns_);
+    copy_end(d) = end_after(then.copy_left_ns, now_ns_);
+    if (copy_end(d) < kWaiting) links_.use(route_of(lane.copy));
     if (dispatch_ == Dispatch::kProgram) {
       lane.ready.clear();
       for (std::uint32_t i = 0; i < then.ready; ++i) lane.ready.insert(ready[i]);
@@ -205,6 +210,8 @@ void MovedStep::restore_mark(std::size_t mark) {
     lane.copies.assign(history_->copies(then, d));
     awake_.wake(d);
   }
+  links_.restore(history_->waiting_at(mark),
+                 [&](std::uint32_t engine) { return route_of(lanes_[engine].copy); });
 }
 
 /// Skips from mark `from` to mark `to` (or to the end): nothing between them is affected, so times and memory

@@ -14,7 +14,7 @@ constexpr std::size_t kMaxUnused = 16, kRetryInterval = 64;
 }  // namespace
 
 ResumedStep::ResumedStep(const StepTables& tables, Dispatch dispatch)
-    : WholeStep{tables, dispatch}, end_ns_(tables.num_ops(), 0), snapshots_(kSnapshots) {}
+    : WholeStep{tables, dispatch}, end_ns_(tables.num_ops(), 0), snapshots_(kSnapshots, Snapshot{tables}) {}
 
 void ResumedStep::run(std::span<const DeviceId> placement) {
   const Snapshot* past = common_past(placement);
@@ -56,6 +56,7 @@ void ResumedStep::take_snapshot() {
     to.lanes[d].peak_bytes -= resident_bytes_[d];
   }
   to.ends = ends_;
+  to.links = links_;
   to.waits = waits_;
   to.references = references_;
   to.copy_references = copy_references_;
@@ -72,6 +73,7 @@ void ResumedStep::restore(const Snapshot& from) {
     lanes_[d].peak_bytes += resident_bytes_[d];
   }
   ends_ = from.ends;
+  links_ = from.links;
   waits_ = from.waits;
   references_ = from.references;
   copy_references_ = from.copy_references;

@@ -20,10 +20,12 @@ class ResumedStep final : public WholeStep<ResumedStep> {
   friend class StepLoop<ResumedStep>;
   /// State of a step after everything that could start has started.
   struct Snapshot {
+    explicit Snapshot(const StepTables& tables) : links{tables.routes} {}
     std::size_t started = 0;  // Number of kernels started; 0: no snapshot.
     std::int64_t now_ns = 0, bytes_moved = 0;
     std::vector<Lane> lanes;  // Memory levels without resident bytes.
     std::vector<std::int64_t> ends;
+    LinkQueues links;
     std::vector<std::uint32_t> waits, references, copy_references;
   };
 

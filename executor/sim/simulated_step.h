@@ -6,11 +6,11 @@
 #include <array>
 #include <bit>
 #include <cstdint>
-#include <limits>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "executor/sim/link_queues.h"
 #include "executor/sim/ready_set.h"
 #include "executor/sim/simulator.h"
 #include "executor/sim/step_tables.h"
@@ -18,33 +18,11 @@
 
 namespace emplace::simulated {
 
-inline constexpr std::int64_t kIdle = std::numeric_limits<std::int64_t>::max();
-
 /// A transfer in an engine's queue: one buffer to one device.
 struct Copy {
   std::uint32_t buffer;
   std::uint32_t target;
   bool operator==(const Copy&) const = default;
-};
-
-/// FIFO queue that never releases its memory: copies of an engine, or ready ops of a device in FIFO order.
-template <class T>
-class Queue {
- public:
-  bool empty() const { return head_ == items_.size(); }
-  void push(T item) { items_.push_back(item); }
-  T pop() {
-    const T item = items_[head_++];
-    if (empty()) clear();
-    return item;
-  }
-  void clear() { items_.clear(), head_ = 0; }
-  std::span<const T> waiting() const { return std::span<const T>{items_}.subspan(head_); }
-  void assign(std::span<const T> items) { items_.assign(items.begin(), items.end()), head_ = 0; }
-
- private:
-  std::vector<T> items_;
-  std::size_t head_ = 0;
 };
 
 /// State of a device.
@@ -93,7 +71,10 @@ class StepLoop {
  public:
   StepLoop(const StepTables& tables, Dispatch dispatch) : tables_{tables}, dispatch_{dispatch} {
     ends_.assign(2 * tables.num_devices(), kIdle);
-    for (std::size_t d = 0; d < tables.num_devices(); ++d) lanes_.emplace_back(tables.num_ops());
+    for (std::uint32_t d = 0; d < tables.num_devices(); ++d) {
+      lanes_.emplace_back(tables.num_ops());
+      for (std::uint32_t e = 1; e < tables.devices.engines(static_cast<DeviceId>(d)); ++e) add_engine(d);
+    }
   }
   /// Writes the cost of the last step to `out`.
   void write_result(Measurement& out) const;
@@ -111,22 +92,32 @@ class StepLoop {
     }
     self().op_ready(op, d);
   }
-  /// The lane whose copy engine performs the transfer.
-  std::uint32_t engine_of(std::uint32_t source, std::uint32_t target) const {
+  /// The device whose copy engines perform the transfer.
+  std::uint32_t copier_of(std::uint32_t source, std::uint32_t target) const {
     return by_target_ ? target : source;
   }
   void queue_copy(std::uint32_t source, const Copy& copy) {
-    const std::uint32_t engine = engine_of(source, copy.target);
-    lanes_[engine].copies.push(copy);
-    self().copy_queued(engine, copy);
-    awake_.wake(engine);
+    const std::uint32_t d = copier_of(source, copy.target);
+    lanes_[d].copies.push(copy);
+    self().copy_queued(d, copy);
+    awake_.wake(d);
   }
   void satisfy(std::uint32_t op) {
     if (--self().waits(op) == 0) make_ready(op);
   }
   std::uint32_t device_of(std::uint32_t op) const { return static_cast<std::uint32_t>(index(place_[op])); }
   std::int64_t& op_end(std::uint32_t d) { return ends_[2 * d]; }
-  std::int64_t& copy_end(std::uint32_t d) { return ends_[2 * d + 1]; }
+  // Engine d is the first copy engine of device d; the numbers of further engines follow.
+  std::int64_t& copy_end(std::uint32_t engine) {
+    const std::size_t devices = lanes_.size();
+    return ends_[engine < devices ? 2 * engine + 1 : devices + engine];
+  }
+  Copy& copy_of(std::uint32_t engine) {
+    return engine < lanes_.size() ? lanes_[engine].copy : more_engines_[engine - lanes_.size()].copy;
+  }
+  LinkQueues::Route route_of(const Copy& copy) const {
+    return tables_.routes.between(device_of(tables_.buffers[copy.buffer].owner), copy.target);
+  }
   /// Queues the copies of state. @pre `self().copy_references` is zero for them.
   void request_state();
 
@@ -136,15 +127,23 @@ class StepLoop {
   const bool corun_ = tables_.devices.corun() > 1;
   const DeviceId* place_ = nullptr;  // [ops]
   std::int64_t now_ns_ = 0, bytes_moved_ = 0;
-  std::vector<Lane> lanes_;         // [devices]
-  std::vector<std::int64_t> ends_;  // [devices, 2] End of the running op and of the running copy [ns].
+  std::vector<Lane> lanes_;  // [devices]
+  /// [devices, 2] End of the running op and of the running copy [ns]; then those of further engines.
+  std::vector<std::int64_t> ends_;
   AwakeSet awake_;
+  LinkQueues links_{tables_.routes};
 
  private:
   Self& self() { return static_cast<Self&>(*this); }
   void finish_op(std::uint32_t d);
   void finish_copy(std::uint32_t engine);
+  void take_copy(std::uint32_t engine, Lane& lane);
   void start_copy(std::uint32_t engine);
+  [[gnu::cold]] void take_copies(std::uint32_t d);
+  void add_engine(std::uint32_t d) {
+    more_engines_.push_back({d, {}});
+    ends_.push_back(kIdle);
+  }
   void start_op(std::uint32_t d);
   [[gnu::cold]] bool others_run(std::uint32_t d) {
     for (std::uint32_t other = 0; other < lanes_.size(); ++other)
@@ -154,6 +153,15 @@ class StepLoop {
   void drop_reference(Lane& lane, const StepTables::Buffer& buffer) {
     if (--self().references(buffer.base) == 0) lane.used_bytes -= buffer.held_bytes;
   }
+
+  /// A copy engine beyond the first of its device.
+  struct Engine {
+    std::uint32_t device;
+    Copy copy;
+  };
+  const bool simple_ = tables_.devices.is_simple();
+  const bool one_engine_each_ = tables_.devices.has_one_engine_each();
+  std::vector<Engine> more_engines_;
 };
 
 template <class Self>
@@ -203,9 +211,10 @@ void StepLoop<Self>::finish_op(std::uint32_t d) {
 
 template <class Self>
 void StepLoop<Self>::finish_copy(std::uint32_t engine) {
-  const Copy copy = lanes_[engine].copy;
+  const Copy copy = copy_of(engine);
   copy_end(engine) = kIdle;
-  awake_.wake(engine);
+  awake_.wake(engine < lanes_.size() ? engine : more_engines_[engine - lanes_.size()].device);
+  if (!simple_) links_.release(route_of(copy));
   self().copy_ended(copy);
   for (const std::uint32_t reader : tables_.readers_of(copy.buffer)) {
     if (device_of(reader) == copy.target) satisfy(reader);
@@ -214,17 +223,42 @@ void StepLoop<Self>::finish_copy(std::uint32_t engine) {
   if (!buffer.resident) drop_reference(lanes_[device_of(buffer.owner)], buffer);
 }
 
+/// Hands the head of a device's queue to an idle engine of it, which starts it unless a shared link is busy.
+template <class Self>
+void StepLoop<Self>::take_copy(std::uint32_t engine, Lane& lane) {
+  const Copy copy = copy_of(engine) = lane.copies.pop();
+  if (!simple_ && !links_.request(engine, route_of(copy))) {
+    copy_end(engine) = kWaiting;
+  } else {
+    start_copy(engine);
+  }
+}
+
+/// Hands queued copies to the idle engines of a device with several, in the order of their numbers.
+template <class Self>
+void StepLoop<Self>::take_copies(std::uint32_t d) {
+  Lane& lane = lanes_[d];
+  if (copy_end(d) == kIdle && !lane.copies.empty()) take_copy(d, lane);
+  const auto devices = static_cast<std::uint32_t>(lanes_.size());
+  for (std::uint32_t e = 0; e < more_engines_.size() && !lane.copies.empty(); ++e)
+    if (more_engines_[e].device == d && copy_end(devices + e) == kIdle) take_copy(devices + e, lane);
+  if (tables_.devices.engines(static_cast<DeviceId>(d)) != kUnlimited) return;
+  while (!lane.copies.empty()) {
+    add_engine(d);
+    take_copy(devices + static_cast<std::uint32_t>(more_engines_.size()) - 1, lane);
+  }
+}
+
 template <class Self>
 void StepLoop<Self>::start_copy(std::uint32_t engine) {
-  Lane& lane = lanes_[engine];
-  lane.copy = lane.copies.pop();
-  const std::int64_t bytes = tables_.buffers[lane.copy.buffer].bytes;
-  const std::uint32_t source = device_of(tables_.buffers[lane.copy.buffer].owner);
-  const std::size_t pair = source * lanes_.size() + lane.copy.target;
+  const Copy copy = copy_of(engine);
+  const std::int64_t bytes = tables_.buffers[copy.buffer].bytes;
+  const std::uint32_t source = device_of(tables_.buffers[copy.buffer].owner);
+  const std::size_t pair = source * lanes_.size() + copy.target;
   copy_end(engine) =
       now_ns_ + static_cast<std::int64_t>(tables_.latency_ns[pair] +
                                           static_cast<double>(bytes) * tables_.ns_per_byte[pair]);
-  lanes_[lane.copy.target].take(bytes);
+  lanes_[copy.target].take(bytes);
   bytes_moved_ += bytes;
   self().copy_started(engine);
 }
@@ -242,11 +276,16 @@ void StepLoop<Self>::start_op(std::uint32_t d) {
 
 template <class Self>
 void StepLoop<Self>::run_rounds() {
-  const std::size_t num_ends = 2 * lanes_.size();
+  const std::size_t device_ends = 2 * lanes_.size();
   for (;;) {
+    if (!simple_) links_.grant([&](std::uint32_t engine) { start_copy(engine); });
     awake_.drain([&](std::uint32_t d) {
       Lane& lane = lanes_[d];
-      if (copy_end(d) == kIdle && !lane.copies.empty() && !(by_target_ && op_end(d) != kIdle)) start_copy(d);
+      if (!one_engine_each_) [[unlikely]] {
+        take_copies(d);
+      } else if (copy_end(d) == kIdle && !lane.copies.empty() && !(by_target_ && op_end(d) != kIdle)) {
+        take_copy(d, lane);
+      }
       if (by_target_ && copy_end(d) != kIdle) return;
       const bool ready = dispatch_ == Dispatch::kProgram ? !lane.ready.empty() : !lane.fifo.empty();
       if (op_end(d) == kIdle && ready) start_op(d);
@@ -255,6 +294,7 @@ void StepLoop<Self>::run_rounds() {
     // Read the ends one by one: a vector load would have to wait for the ends just written. Branch-free: the
     // next end cannot be predicted.
     const volatile std::int64_t* ends = ends_.data();
+    const std::size_t num_ends = ends_.size();
     std::int64_t next = kIdle;
     std::uint64_t due = 0;  // Bits of the first 64 ends.
     for (std::size_t i = 0; i < num_ends; ++i) {
@@ -270,11 +310,13 @@ void StepLoop<Self>::run_rounds() {
       for (std::size_t i = first; first > 0 && i < std::min(first + 64, num_ends); ++i)
         due |= std::uint64_t{ends_[i] == next} << (i - first);
       for (; due != 0; due &= due - 1) {
-        const auto lane = static_cast<std::uint32_t>(first + static_cast<std::size_t>(std::countr_zero(due)));
-        if (lane % 2 == 0) {
-          finish_op(lane / 2);
+        const std::size_t i = first + static_cast<std::size_t>(std::countr_zero(due));
+        if (i >= device_ends) [[unlikely]] {
+          finish_copy(static_cast<std::uint32_t>(i - lanes_.size()));
+        } else if (i % 2 == 0) {
+          finish_op(static_cast<std::uint32_t>(i / 2));
         } else {
-          finish_copy(lane / 2);
+          finish_copy(static_cast<std::uint32_t>(i / 2));
         }
       }
     }
@@ -321,6 +363,7 @@ class WholeStep : public StepLoop<Self> {
     const StepTables& tables = this->tables_;
     this->place_ = place;
     this->now_ns_ = this->bytes_moved_ = 0;
+    this->links_.clear();
     for (Lane& lane : this->lanes_) lane.used_bytes = lane.peak_bytes = lane.busy_ns = 0;
     for (const OpId op : tables.residents)
       this->lanes_[index(place[index(op)])].take(tables.lowered.resident_bytes(op));

@@ -39,7 +39,7 @@ class PlainStep final : public WholeStep<PlainStep> {
   void copy_queued(std::uint32_t, const Copy&) {}
   void copy_started(std::uint32_t engine) {
     if (schedule_ == nullptr) return;
-    const Copy copy = lanes_[engine].copy;
+    const Copy copy = copy_of(engine);
     const StepTables::Buffer& buffer = tables_.buffers[copy.buffer];
     schedule_->transfers.push_back(
         {tables_.lowered.tensor(BufferId{copy.buffer}), static_cast<DeviceId>(device_of(buffer.owner)),
@@ -157,8 +157,8 @@ class MovingSteps {
 struct Simulator::State {
   State(const OpGraph& graph, const DeviceSet& devices, SimulatorOptions options)
       : tables{graph, devices}, plain{tables, options.dispatch} {
-    // The history identifies copies by their source device.
-    if (options.incremental && devices.copies() == CopyEngine::kSource)
+    // The history identifies copies by their source device, which runs one at a time.
+    if (options.incremental && devices.copies() == CopyEngine::kSource && devices.has_one_engine_each())
       moving.emplace(tables, options.dispatch);
   }
 

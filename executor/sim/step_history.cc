@@ -17,6 +17,7 @@ void RecordedStep::run(std::span<const DeviceId> placement, StepHistory& history
   history.marks.clear();
   history.lanes.clear();
   history.ready.clear();
+  history.waiting.clear();
   history.queued.resize(lanes_.size());
   for (auto& copies : history.queued) copies.clear();
   history.peak_until.clear();
@@ -63,8 +64,9 @@ bool RecordedStep::round_started() {
 void RecordedStep::take_mark() {
   StepHistory& history = *history_;
   const auto begin = static_cast<std::uint32_t>(history.ready.size());
-  history.marks.push_back({now_ns_, bytes_moved_, hash_, begin});
-  const auto left = [&](std::int64_t end) { return end == kIdle ? kIdle : end - now_ns_; };
+  history.marks.push_back(
+      {now_ns_, bytes_moved_, hash_, begin, static_cast<std::uint32_t>(history.waiting.size())});
+  links_.append_to(history.waiting);
   for (std::uint32_t d = 0; d < lanes_.size(); ++d) {
     Lane& lane = lanes_[d];
     const std::size_t first = history.ready.size();
@@ -80,8 +82,8 @@ void RecordedStep::take_mark() {
     const std::size_t above = history.lanes.size() - lanes_.size();
     history.peak_until.push_back(interval_ == 0 ? lane.peak_bytes
                                                 : std::max(history.peak_until[above], lane.peak_bytes));
-    history.lanes.push_back({left(op_end(d)), left(copy_end(d)), lane.used_bytes, lane.peak_bytes, lane.op,
-                             lane.copy, ready, copies - waiting, copies});
+    history.lanes.push_back({time_left(op_end(d), now_ns_), time_left(copy_end(d), now_ns_), lane.used_bytes,
+                             lane.peak_bytes, lane.op, lane.copy, ready, copies - waiting, copies});
     lane.peak_bytes = lane.used_bytes;
   }
   interval_ = static_cast<std::uint32_t>(history.marks.size());

@@ -16,12 +16,14 @@ namespace emplace::simulated {
 struct StepHistory {
   struct Mark {
     std::int64_t now_ns, bytes_moved;
-    std::uint64_t hash;   ///< Hash of the started ops and of the ready ops with their devices.
-    std::uint32_t ready;  ///< Index of its first entry in `ready`.
+    std::uint64_t hash;     ///< Hash of the started ops and of the ready ops with their devices.
+    std::uint32_t ready;    ///< Index of its first entry in `ready`.
+    std::uint32_t waiting;  ///< Index of its first entry in `waiting`.
   };
   struct LaneMark {
-    std::int64_t op_left_ns, copy_left_ns;  ///< Remaining time of the running op and copy; kIdle: none.
-    std::int64_t used_bytes, peak_bytes;    ///< The peak is that since the last mark.
+    /// Remaining time of the running op and copy; kIdle: none; kWaiting: the copy waits for a shared link.
+    std::int64_t op_left_ns, copy_left_ns;
+    std::int64_t used_bytes, peak_bytes;  ///< The peak is that since the last mark.
     std::uint32_t op;
     Copy copy;
     std::uint32_t ready;                  ///< Number of ready ops.
@@ -32,9 +34,14 @@ struct StepHistory {
   std::vector<Mark> marks;                ///< Sorted by time.
   std::vector<LaneMark> lanes;            ///< [marks, devices]
   std::vector<std::uint32_t> ready;       ///< Ready ops by mark and lane.
+  std::vector<std::uint32_t> waiting;     ///< Queues of the shared links by mark (LinkQueues::append_to).
   std::vector<std::vector<Copy>> queued;  ///< [devices] All copies ever queued.
   std::span<const Copy> copies(const LaneMark& lane, std::size_t device) const {
     return {queued[device].data() + lane.first_copy, queued[device].data() + lane.last_copy};
+  }
+  std::span<const std::uint32_t> waiting_at(std::size_t mark) const {
+    const std::size_t end = mark + 1 < marks.size() ? marks[mark + 1].waiting : waiting.size();
+    return std::span{waiting}.subspan(marks[mark].waiting, end - marks[mark].waiting);
   }
   std::vector<std::uint32_t> op_end;    ///< [ops] Interval in which a kernel ended.
   std::vector<std::uint32_t> copy_end;  ///< [buffers, devices] Interval in which a copy ended; 0: no copy.
@@ -46,6 +53,14 @@ struct StepHistory {
   std::vector<std::int64_t> busy_ns;         ///< [devices]
   std::uint64_t rounds = 0;
 };
+
+/// Time until `end`; kIdle and kWaiting stay what they are.
+constexpr std::int64_t time_left(std::int64_t end, std::int64_t now_ns) {
+  return end >= kWaiting ? end : end - now_ns;
+}
+constexpr std::int64_t end_after(std::int64_t left_ns, std::int64_t now_ns) {
+  return left_ns >= kWaiting ? left_ns : now_ns + left_ns;
+}
 
 /// 64-bit hash per fact, combined by exclusive-or: different sets collide with a probability of 2^-64.
 inline std::uint64_t hash_of_ready(std::uint32_t op, std::uint32_t device) {

@@ -3,7 +3,11 @@
 namespace emplace {
 
 StepTables::StepTables(const OpGraph& graph_in, const DeviceSet& devices_in)
-    : graph{graph_in}, devices{devices_in}, lowered{graph_in}, costs{graph_in, devices_in} {
+    : graph{graph_in},
+      devices{devices_in},
+      lowered{graph_in},
+      costs{graph_in, devices_in},
+      routes{devices_in} {
   const auto n = static_cast<std::uint32_t>(graph.num_ops());
   waits_at_start.resize(n, 0);
   for (const OpId op : lowered.kernels()) {

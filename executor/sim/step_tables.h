@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "executor/sim/link_queues.h"
 #include "graph/lowering.h"
 #include "placement/machine/cost_model.h"
 #include "placement/machine/device.h"
@@ -52,6 +53,7 @@ struct StepTables {
   const DeviceSet& devices;
   const LoweredGraph lowered;
   const CostTable costs;
+  const simulated::LinkRoutes routes;           ///< Shared links on the way of a transfer.
   std::vector<const std::int64_t*> rows;        ///< [devices] Op times [ns].
   std::vector<double> latency_ns, ns_per_byte;  ///< [devices, devices] Latencies include 0.5 for rounding.
   /// [ops] Number of input buffers of a kernel produced during the step.

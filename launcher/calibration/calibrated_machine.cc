@@ -57,6 +57,16 @@ std::string device_file_text(const DeviceSet& devices, const CostLedger& ledger,
             assign("profile", in_quotes(profile_name(devices, d))) +
             assign("memory", in_quotes(fmt::format("{}B", device.memory_bytes)));
     if (!device.host.empty()) text += assign("host", in_quotes(device.host));
+    if (const std::uint32_t engines = devices.engines(static_cast<DeviceId>(d)); engines != 1)
+      text +=
+          assign("copy_engines", engines == kUnlimited ? in_quotes("unlimited") : fmt::format("{}", engines));
+  }
+  for (const SharedLink& link : devices.shared()) {
+    std::string names;
+    for (const DeviceId device : link.devices)
+      names.append(names.empty() ? "" : ", ").append(in_quotes(devices[device].name));
+    text += "\n[[shared]]\n" + assign("name", in_quotes(link.name)) + assign("devices", "[" + names + "]") +
+            assign("engines", fmt::format("{}", link.engines));
   }
   for (const LinkCost& link : ledger.links()) {
     const Link& given = devices.link(link.source, link.target);

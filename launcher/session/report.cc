@@ -129,7 +129,7 @@ Result<record::ReportStep> simulated(const actors::TaskGraph& one, const Lowered
   EMPLACE_TRY(simulator.trace(placement, step.measured, step.schedule));
   step.simulating_s = seconds_of(clock, started);
   EMPLACE_TRY(one.constraints.check(one.graph, one.devices, placement));
-  step.chain = critical_chain(lowered, placement, step.schedule, one.devices.copies());
+  step.chain = critical_chain(lowered, placement, step.schedule, one.devices);
   step.label = std::move(label);
   step.placement = std::move(placement);
   return step;

@@ -151,6 +151,51 @@ DeviceSet DeviceSet::with_copies(CopyEngine engine) const {
   return set;
 }
 
+namespace {
+
+/// What engines and shared links need: transfers that do not occupy the devices.
+Result<Unit> check_source_copies(CopyEngine copies, std::string_view where) {
+  if (copies == CopyEngine::kSource) return Unit{};
+  return invalid(std::string{where}, "needs copies = \"source\"",
+                 "with copies = \"target\" the target device is the engine of a transfer");
+}
+
+}  // namespace
+
+Result<DeviceSet> DeviceSet::with_engines(std::vector<std::uint32_t> engines) const {
+  EMPLACE_CHECK(engines.size() == size(), "engines must be [devices]");
+  DeviceSet set = *this;
+  const bool one_each = std::ranges::all_of(engines, [](std::uint32_t count) { return count == 1; });
+  if (one_each) return set.engines_.clear(), set;
+  EMPLACE_TRY(check_source_copies(copies_, "copy_engines"));
+  set.engines_ = std::move(engines);
+  return set;
+}
+
+Result<DeviceSet> DeviceSet::with_shared(std::vector<SharedLink> shared) const {
+  DeviceSet set = *this;
+  for (std::size_t i = 0; i < shared.size(); ++i) {
+    SharedLink& link = shared[i];
+    const std::string where = "shared link '" + printable(link.name, 60) + "'";
+    EMPLACE_TRY(check_source_copies(copies_, where));
+    if (link.name.empty()) return invalid("shared link", "has no name");
+    if (link.devices.empty()) return invalid(where, "has no devices", "name the devices that share it");
+    if (link.engines == 0) return invalid(where, "needs at least one engine");
+    std::ranges::sort(link.devices);
+    if (std::ranges::adjacent_find(link.devices) != link.devices.end())
+      return invalid(where, "lists a device twice");
+    EMPLACE_CHECK(index(link.devices.back()) < size(), "a shared link names a device of another machine");
+    if (link.devices.size() == size())
+      return invalid(where, "has every device of the machine, so that no transfer would use it",
+                     "list the devices on one side of it");
+    const auto same_name = [&](const SharedLink& other) { return other.name == link.name; };
+    if (std::any_of(shared.begin(), shared.begin() + static_cast<std::ptrdiff_t>(i), same_name))
+      return invalid(where, "is listed twice");
+  }
+  set.shared_ = std::move(shared);
+  return set;
+}
+
 DeviceSet DeviceSet::with_corun(double factor) const {
   EMPLACE_CHECK(std::isfinite(factor) && factor >= 1, "corun must be at least 1");
   DeviceSet set = *this;
@@ -186,6 +231,12 @@ std::string DeviceSet::sha256() const {
   }
   if (copies_ != CopyEngine::kSource) append(&copies_, sizeof copies_);
   if (corun_ != 1) number(corun_);
+  for (const std::uint32_t count : engines_) append(&count, sizeof count);
+  for (const SharedLink& link : shared_) {
+    append(link.name.c_str(), link.name.size() + 1);
+    append(&link.engines, sizeof link.engines);
+    for (const DeviceId device : link.devices) append(&device, sizeof device);
+  }
   return sha256_hex(bytes);
 }
 

@@ -61,6 +61,18 @@ struct Link {
 enum class CopyEngine : std::uint8_t { kSource, kTarget };
 std::string_view copy_engine_name(CopyEngine engine);  ///< "source", "target"
 
+/// Transfers that a device's copy engines can run at once without limit.
+inline constexpr std::uint32_t kUnlimited = 0;
+
+/// A link that several devices share: the NIC of a host, or the uplink of a PCIe switch. A transfer between
+/// one of its devices and a device outside uses it; a transfer between two of its devices does not. Each
+/// direction runs `engines` transfers at once and serves requests in order.
+struct SharedLink {
+  std::string name;
+  std::vector<DeviceId> devices;
+  std::uint32_t engines = 1;  ///< > 0
+};
+
 /// The machine to place on: 1 to 256 devices, with a link between every pair. Immutable; any thread.
 class DeviceSet {
  public:
@@ -78,6 +90,20 @@ class DeviceSet {
   }
   CopyEngine copies() const { return copies_; }
   DeviceSet with_copies(CopyEngine engine) const;
+  /// Transfers that the copy engines of a device run at once: one by default. The others wait in one queue
+  /// per device, first in, first out. kUnlimited: every transfer starts when it is requested.
+  std::uint32_t engines(DeviceId device) const { return engines_.empty() ? 1 : engines_[index(device)]; }
+  bool has_one_engine_each() const { return engines_.empty(); }
+  /// `engines`: [devices]. Errors (kInvalid): the target device copies, so that a copy engine is a device.
+  Result<DeviceSet> with_engines(std::vector<std::uint32_t> engines) const;
+  /// The links that several devices share. A transfer at the head of its engine's queue requests those of its
+  /// route all at once, and starts when each has an engine for it and serves no earlier request first.
+  std::span<const SharedLink> shared() const { return shared_; }
+  /// Errors (kInvalid): a shared link without a name, without devices, or with all of them; a device or a
+  /// name twice; the target device copies.
+  Result<DeviceSet> with_shared(std::vector<SharedLink> shared) const;
+  /// Whether every device has one copy engine and no link is shared.
+  bool is_simple() const { return engines_.empty() && shared_.empty(); }
   /// Slowdown factor, at least 1, of an op that starts while another device runs one: devices share caches
   /// and memory.
   double corun() const { return corun_; }
@@ -93,6 +119,8 @@ class DeviceSet {
   std::vector<Device> devices_;
   std::vector<Link> links_;
   CopyEngine copies_ = CopyEngine::kSource;
+  std::vector<std::uint32_t> engines_;  // [devices] Empty: one each.
+  std::vector<SharedLink> shared_;
   double corun_ = 1;
 };
 

@@ -113,6 +113,47 @@ Device read_device(TomlTable table, const std::vector<Profile>& own, double rese
   return device;
 }
 
+/// Reads a number of engines.
+std::optional<std::uint32_t> read_count(TomlTable& table, std::string_view key) {
+  const auto count = table.integer(key);
+  if (count && (*count < 1 || *count > 64)) table.fail(key, "must be a number from 1 to 64");
+  return count ? std::optional{static_cast<std::uint32_t>(*count)} : std::nullopt;
+}
+
+/// Reads the number of copy engines of a device, or of all devices.
+std::optional<std::uint32_t> read_engines(TomlTable& table) {
+  if (table.is_text("copy_engines")) {
+    if (table.text("copy_engines") == "unlimited") return kUnlimited;
+    return table.fail("copy_engines", "must be a number from 1 to 64, or \"unlimited\""), std::nullopt;
+  }
+  return read_count(table, "copy_engines");
+}
+
+/// Reads a link that several devices share.
+SharedLink read_shared(TomlTable& table, const std::vector<Device>& devices) {
+  SharedLink shared;
+  if (const auto name = table.text("name")) {
+    shared.name = *name;
+  } else {
+    table.fail("", "a shared link needs a name");
+  }
+  const auto patterns = table.texts("devices").value_or(std::vector<std::string>{});
+  if (patterns.empty()) table.fail("", "a shared link needs devices", "write devices = [\"host0/*\"]");
+  std::vector<bool> listed(devices.size(), false);
+  for (const std::string& pattern : patterns) {
+    bool known = false;
+    for (std::size_t d = 0; d < devices.size(); ++d) {
+      if (!matches(pattern, devices[d].name)) continue;
+      known = listed[d] = true;
+    }
+    if (!known) table.fail("devices", "'" + printable(pattern, 60) + "' matches no device of this file");
+  }
+  for (std::size_t d = 0; d < devices.size(); ++d)
+    if (listed[d]) shared.devices.push_back(static_cast<DeviceId>(d));
+  shared.engines = read_count(table, "engines").value_or(1);
+  return shared;
+}
+
 /// The two patterns of a link, and whether it is one-way.
 struct LinkEnds {
   std::string source, target;
@@ -151,8 +192,14 @@ Result<DeviceSet> build(TomlDocument document, std::string_view where, double re
   std::vector<Profile> profiles;
   for (TomlTable& table : root.tables("profile")) profiles.push_back(read_profile(table));
   std::vector<Device> devices;
-  for (TomlTable& table : root.tables("device"))
+  const std::uint32_t engines_of_all = read_engines(root).value_or(1);
+  std::vector<std::uint32_t> engines;
+  for (TomlTable& table : root.tables("device")) {
     devices.push_back(read_device(table, profiles, reserve_share));
+    engines.push_back(read_engines(table).value_or(engines_of_all));
+  }
+  std::vector<SharedLink> shared;
+  for (TomlTable& table : root.tables("shared")) shared.push_back(read_shared(table, devices));
   std::vector<std::pair<LinkEnds, Link>> links;
   for (TomlTable& table : root.tables("link")) {
     const auto ends = read_ends(table);
@@ -189,7 +236,13 @@ Result<DeviceSet> build(TomlDocument document, std::string_view where, double re
   }
   auto set = DeviceSet::make(std::move(devices), std::move(matrix));
   if (!set) return invalid(where, set.error().context);
-  return set->with_copies(copies == "target" ? CopyEngine::kTarget : CopyEngine::kSource).with_corun(corun);
+  const DeviceSet timed =
+      set->with_copies(copies == "target" ? CopyEngine::kTarget : CopyEngine::kSource).with_corun(corun);
+  const auto at_file = [&](const Error& error) { return invalid(where, error.context); };
+  const auto with_engines = timed.with_engines(std::move(engines));
+  if (!with_engines) return at_file(with_engines.error());
+  auto whole = with_engines->with_shared(std::move(shared));
+  return whole ? std::move(whole) : at_file(whole.error());
 }
 
 }  // namespace

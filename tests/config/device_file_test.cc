@@ -77,6 +77,56 @@ void expect_refused(const std::string& toml, std::string_view with) {
   EXPECT_EQ(devices.error().context.find('\n'), std::string::npos);
 }
 
+/// Two hosts with two devices each; `more` follows.
+std::string two_hosts(const std::string& more, const std::string& first = "") {
+  std::string text = first;
+  for (const char* name : {"a/gpu:0", "a/gpu:1", "b/gpu:0", "b/gpu:1"})
+    text += "[[device]]\nname = \"" + std::string{name} + "\"\nprofile = \"h100\"\n";
+  return text + "[[link]]\nbetween = [\"*\", \"*\"]\nprofile = \"nvlink4\"\n" + more;
+}
+
+TEST(DeviceFile, ReadsEnginesAndSharedLinks) {
+  const auto devices = parse_devices(
+      two_hosts("[[shared]]\nname = \"nic a\"\ndevices = [\"a/*\"]\n"
+                "[[shared]]\nname = \"nic b\"\ndevices = [\"b/gpu:1\", \"b/gpu:0\"]\nengines = 2\n",
+                "copy_engines = 2\n"),
+      "hosts.toml");
+  ASSERT_TRUE(devices.ok()) << devices.error().context;
+  ASSERT_EQ(devices->shared().size(), 2u);
+  EXPECT_EQ(devices->shared()[0].name, "nic a");
+  EXPECT_EQ(devices->shared()[0].devices, (std::vector{static_cast<DeviceId>(0), static_cast<DeviceId>(1)}));
+  EXPECT_EQ(devices->shared()[1].devices, (std::vector{static_cast<DeviceId>(2), static_cast<DeviceId>(3)}));
+  EXPECT_EQ(devices->shared()[1].engines, 2u);
+  EXPECT_EQ(devices->engines(static_cast<DeviceId>(3)), 2u);
+  const auto plain = parse_devices(two_hosts(""), "hosts.toml");
+  EXPECT_NE(plain->sha256(), devices->sha256());
+  EXPECT_TRUE(plain->is_simple());
+  const auto unlimited = parse_devices(two_hosts("", "copy_engines = \"unlimited\"\n"), "hosts.toml");
+  ASSERT_TRUE(unlimited.ok()) << unlimited.error().context;
+  EXPECT_EQ(unlimited->engines(static_cast<DeviceId>(0)), kUnlimited);
+}
+
+TEST(DeviceFile, RefusesSharedLinksThatCannotBe) {
+  const auto refused = [](const std::string& more, const std::string& why, const std::string& first = "") {
+    const auto devices = parse_devices(two_hosts(more, first), "hosts.toml");
+    ASSERT_FALSE(devices.ok()) << more;
+    EXPECT_NE(devices.error().context.find(why), std::string::npos) << devices.error().context;
+    EXPECT_EQ(devices.error().context.find('\n'), std::string::npos);
+  };
+  const std::string nic = "[[shared]]\nname = \"nic\"\n";
+  refused(nic, "a shared link needs devices");
+  refused(nic + "devices = []\n", "a shared link needs devices");
+  refused(nic + "devices = [\"c/*\"]\n", "'c/*' matches no device of this file");
+  refused(nic + "devices = [\"*\"]\n", "has every device of the machine");
+  refused(nic + "devices = [\"a/*\"]\nengines = 0\n", "must be a number from 1 to 64");
+  refused("[[shared]]\ndevices = [\"a/*\"]\n", "a shared link needs a name");
+  refused(nic + "devices = [\"a/*\"]\n" + nic + "devices = [\"b/*\"]\n", "is listed twice");
+  refused(nic + "devices = [\"a/*\"]\n", "needs copies = \"source\"", "copies = \"target\"\n");
+  refused("", "must be a number from 1 to 64", "copy_engines = 0\n");
+  refused("", "or \"unlimited\"", "copy_engines = \"many\"\n");
+  refused("", "copy_engines: needs copies = \"source\"", "copies = \"target\"\ncopy_engines = 2\n");
+}
+
 TEST(DeviceFile, RefusesWhatCannotBe) {
   const std::string a = "[[device]]\nname = \"a\"\nprofile = \"k40\"\n",
                     b = "[[device]]\nname = \"b\"\nprofile = \"k40\"\n";

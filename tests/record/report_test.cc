@@ -90,7 +90,7 @@ struct Drawn {
     for (ReportStep* step : {&task.step, &task.heuristic}) {
       step->placement = testing::random_placement(rng, graph.num_ops(), devices.size());
       EXPECT_TRUE(simulator.trace(step->placement, step->measured, step->schedule).ok());
-      step->chain = critical_chain(lowered, step->placement, step->schedule);
+      step->chain = critical_chain(lowered, step->placement, step->schedule, devices);
       step->label = step == &task.step ? "learner" : "quick";
     }
     data.run = "run";

@@ -100,6 +100,28 @@ DeviceSet sample_devices(std::size_t gpus, bool cpu, std::int64_t memory, Link l
   return *DeviceSet::make(std::move(devices), link);
 }
 
+DeviceSet with_random_sharing(Rng& rng, DeviceSet devices, bool one_engine_each) {
+  const std::size_t group = 1 + rng.below(3);
+  std::vector<SharedLink> shared;
+  for (std::size_t first = 0; first + group <= devices.size() && group < devices.size(); first += group) {
+    SharedLink& link = shared.emplace_back();
+    link.name = "nic" + std::to_string(first);
+    for (std::size_t d = first; d < first + group; ++d) link.devices.push_back(static_cast<DeviceId>(d));
+    link.engines = 1 + rng.below(2);
+  }
+  if (shared.size() >= 2 && 2 * group < devices.size() && rng.below(2) == 0) {
+    SharedLink both{"switch", shared[0].devices, 1};
+    both.devices.insert(both.devices.end(), shared[1].devices.begin(), shared[1].devices.end());
+    shared.push_back(std::move(both));
+  }
+  if (!one_engine_each && rng.below(2) == 0) {
+    std::vector<std::uint32_t> engines;
+    for (std::size_t d = 0; d < devices.size(); ++d) engines.push_back(rng.below(4));
+    devices = *devices.with_engines(std::move(engines));
+  }
+  return *devices.with_shared(std::move(shared));
+}
+
 Placement random_placement(Rng& rng, std::size_t ops, std::size_t devices) {
   Placement placement;
   for (std::size_t i = 0; i < ops; ++i) {

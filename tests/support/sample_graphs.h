@@ -39,6 +39,11 @@ OpGraph layered_graph(Rng& rng, std::uint32_t ops);
 DeviceSet sample_devices(std::size_t gpus, bool cpu, std::int64_t memory,
                          Link link = {.bytes_per_s = 1e9, .latency_s = 1e-6});
 
+/// The machine with groups of 2 or 3 of its devices behind a shared link each, sometimes with a second one
+/// for two groups, and, unless `one_engine_each`, in half of the cases with several copy engines or any
+/// number.
+DeviceSet with_random_sharing(Rng& rng, DeviceSet devices, bool one_engine_each = false);
+
 /// A chain of 12 ops of which every fourth, from the first on, may only be on "gpu:1".
 OpGraph restricted_graph();
 

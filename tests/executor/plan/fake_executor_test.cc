@@ -35,6 +35,8 @@ Case random_case(std::uint64_t seed, std::int64_t memory = kPlenty) {
   DeviceSet devices = sample_devices(gpus, rng.below(2) == 0, memory, {1e9, 1e-9 * rng.below(3000)})
                           .with_copies(engine)
                           .with_corun(1 + 0.25 * rng.below(3));
+  if (engine == CopyEngine::kSource && rng.below(2) == 0)
+    devices = testing::with_random_sharing(rng, std::move(devices));
   Placement placement = random_placement(rng, graph.num_ops(), devices.size());
   return {std::move(graph), std::move(devices), std::move(placement)};
 }

@@ -30,7 +30,7 @@ Traced trace(const OpGraph& graph, const DeviceSet& devices, const Placement& pl
   Measurement m;
   Traced traced;
   EXPECT_TRUE(simulator.trace(placement, m, traced.schedule).ok());
-  traced.chain = critical_chain(LoweredGraph{graph}, placement, traced.schedule);
+  traced.chain = critical_chain(LoweredGraph{graph}, placement, traced.schedule, devices);
   traced.step_time_s = m.step_time_s;
   return traced;
 }
@@ -76,11 +76,24 @@ TEST(CriticalChain, CopiesThatQueueStandBehindTheOneBefore) {
   EXPECT_EQ(told(graph, traced), "a start, copy of a input, copy of a engine, c input");
 }
 
+TEST(CriticalChain, CopiesThatWaitForASharedLinkStandBehindTheOneThatHeldIt) {
+  // Two devices share a link to the third; both copies are requested at 1 us and take 2 us.
+  const OpGraph graph = sample_graph(
+      {{"a", {}, {1000}, 1}, {"b", {}, {1000}, 1}, {"c", {{0, 0}}, {1}, 1}, {"d", {{1, 0}}, {1}, 2}});
+  const auto devices = sample_devices(3, false, kRoomyBytes)
+                           .with_shared({{"nic", {static_cast<DeviceId>(0), static_cast<DeviceId>(1)}, 1}});
+  ASSERT_TRUE(devices.ok());
+  const DeviceId third = static_cast<DeviceId>(2);
+  const Traced traced = trace(graph, *devices, {kFirst, kSecond, third, third});
+  EXPECT_EQ(told(graph, traced), "a start, copy of a input, copy of b engine, d input");
+}
+
 TEST(CriticalChain, TellsGapsOfAnExecutorThatTakesItsTime) {
   const OpGraph graph = sample_graph({{"a", {}, {8}, 1}, {"b", {{0, 0}}, {8}, 1}});
   Schedule schedule;
   schedule.ops = {{OpId{0}, kFirst, 1e-6, 2e-6}, {OpId{1}, kFirst, 5e-6, 6e-6}};
-  const CriticalChain chain = critical_chain(LoweredGraph{graph}, {kFirst, kFirst}, schedule);
+  const CriticalChain chain =
+      critical_chain(LoweredGraph{graph}, {kFirst, kFirst}, schedule, sample_devices(1, false, kRoomyBytes));
   ASSERT_EQ(chain.links.size(), 4u);
   EXPECT_EQ(chain.links[0].kind, Kind::kGap);
   EXPECT_EQ(chain.links[2].kind, Kind::kGap);
@@ -89,7 +102,8 @@ TEST(CriticalChain, TellsGapsOfAnExecutorThatTakesItsTime) {
 
 TEST(CriticalChain, NothingRanHasNone) {
   const OpGraph graph = sample_graph({{"a", {}, {8}, 1}});
-  EXPECT_TRUE(critical_chain(LoweredGraph{graph}, {kFirst}, {}).links.empty());
+  EXPECT_TRUE(
+      critical_chain(LoweredGraph{graph}, {kFirst}, {}, sample_devices(1, false, kRoomyBytes)).links.empty());
 }
 
 TEST(CriticalChain, LinksTouchFromStartToEndOnRandomGraphs) {

@@ -139,6 +139,23 @@ TEST(MovedStep, EqualsAWholeStepOnRandomGraphs) {
   }
 }
 
+TEST(MovedStep, EqualsAWholeStepOnSharedLinks) {
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Rng rng{seed, Purpose::kTest, 6};
+    const OpGraph graph =
+        seed % 3 == 0 ? testing::layered_graph(rng, 300) : testing::random_graph(rng, 20 + rng.below(300));
+    const DeviceSet devices = testing::with_random_sharing(
+        rng, sample_devices(3 + rng.below(5), false, 40'000, {.bytes_per_s = 1e8, .latency_s = 1e-6}), true);
+    Pair pair{graph, devices, seed % 2 == 0 ? Dispatch::kProgram : Dispatch::kFifo};
+    Placement placement(graph.num_ops());
+    for (std::size_t op = 0; op < placement.size(); ++op)
+      placement[op] = static_cast<DeviceId>(op * devices.size() / placement.size());
+    walk(pair, rng, placement, deal(rng, graph.num_ops(), 8, seed % 4 != 0), devices.size(), 30);
+    if (HasFatalFailure()) return;
+  }
+}
+
 TEST(MovedStep, EqualsAWholeStepOnLayeredGraphs) {
   for (std::uint64_t seed = 0; seed < 12; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));

@@ -29,8 +29,14 @@ Measurement plain_simulation(const OpGraph& graph, const DeviceSet& devices, con
     OpId op{};
     Key copy{};
   };
+  struct Transfer {
+    Key copy{};
+    std::size_t source = 0;
+    std::int64_t end = kNever;  // kNever: waits for a shared link.
+  };
   const std::size_t num_devices = devices.size();
-  std::vector<Running> op_lane(num_devices), copy_lane(num_devices);
+  std::vector<Running> op_lane(num_devices);
+  std::deque<Transfer> transfers;  // On an engine, in order of request.
   std::vector<std::deque<Key>> queues(num_devices);
   std::set<Key> present, requested;  // Where a buffer can be read; copies asked for.
   std::set<std::size_t> done, started;
@@ -79,19 +85,54 @@ Measurement plain_simulation(const OpGraph& graph, const DeviceSet& devices, con
       it = wanted ? std::next(it) : copies.erase(it);
     }
   };
+  // Whether a transfer leaves (+1) or enters (-1) the devices of a shared link; 0: it does not use it.
+  const auto use = [](const SharedLink& shared, const Transfer& transfer) {
+    const auto has = [&](std::size_t d) {
+      return std::ranges::count(shared.devices, static_cast<DeviceId>(d)) > 0 ? 1 : 0;
+    };
+    return has(transfer.source) - has(transfer.copy.second);
+  };
+  // Starts each transfer that waits, if each of its shared links has an engine for it and no earlier transfer
+  // waits for that link in the same direction.
+  const auto start_transfers = [&] {
+    for (std::size_t t = 0; t < transfers.size(); ++t) {
+      Transfer& transfer = transfers[t];
+      bool may_start = transfer.end == kNever;
+      for (const SharedLink& shared : devices.shared()) {
+        const int way = use(shared, transfer);
+        if (way == 0) continue;
+        std::size_t running = 0;
+        for (std::size_t o = 0; o < transfers.size(); ++o) {
+          if (use(shared, transfers[o]) != way) continue;
+          running += transfers[o].end != kNever;
+          may_start &= !(o < t && transfers[o].end == kNever);
+        }
+        may_start &= running < shared.engines;
+      }
+      if (!may_start) continue;
+      const auto [buffer, target] = transfer.copy;
+      const std::int64_t bytes = lowered.bytes(BufferId{static_cast<std::uint32_t>(buffer)});
+      const Link& link = devices.link(static_cast<DeviceId>(transfer.source), static_cast<DeviceId>(target));
+      const double ns = link.latency_s * 1e9 + static_cast<double>(bytes) * (1e9 / link.bytes_per_s);
+      transfer.end = now + static_cast<std::int64_t>(ns + 0.5);
+      take(target, bytes);
+      copies.insert(transfer.copy);
+      moved += bytes;
+    }
+  };
   for (;;) {
+    start_transfers();
     for (std::size_t d = 0; d < num_devices; ++d) {
-      if (copy_lane[d].end == kNever && !queues[d].empty()) {
-        const Key copy = queues[d].front();
+      const auto idle = [&] {
+        const auto busy_engines =
+            std::ranges::count_if(transfers, [&](const Transfer& transfer) { return transfer.source == d; });
+        const std::uint32_t engines = devices.engines(static_cast<DeviceId>(d));
+        return engines == kUnlimited || busy_engines < engines;
+      };
+      while (!queues[d].empty() && idle()) {
+        transfers.push_back({queues[d].front(), d});
         queues[d].pop_front();
-        const BufferId id{static_cast<std::uint32_t>(copy.first)};
-        const Link& link = devices.link(static_cast<DeviceId>(d), static_cast<DeviceId>(copy.second));
-        const double ns =
-            link.latency_s * 1e9 + static_cast<double>(lowered.bytes(id)) * (1e9 / link.bytes_per_s);
-        copy_lane[d] = {now + static_cast<std::int64_t>(ns + 0.5), {}, copy};
-        take(copy.second, lowered.bytes(id));
-        copies.insert(copy);
-        moved += lowered.bytes(id);
+        start_transfers();
       }
       if (op_lane[d].end != kNever) continue;
       for (const OpId op : lowered.kernels()) {
@@ -108,7 +149,8 @@ Measurement plain_simulation(const OpGraph& graph, const DeviceSet& devices, con
       }
     }
     std::int64_t next = kNever;
-    for (std::size_t d = 0; d < num_devices; ++d) next = std::min({next, op_lane[d].end, copy_lane[d].end});
+    for (std::size_t d = 0; d < num_devices; ++d) next = std::min(next, op_lane[d].end);
+    for (const Transfer& transfer : transfers) next = std::min(next, transfer.end);
     if (next == kNever) break;
     now = next;
     for (std::size_t d = 0; d < num_devices; ++d) {
@@ -122,11 +164,10 @@ Measurement plain_simulation(const OpGraph& graph, const DeviceSet& devices, con
           for (const OpId reader : lowered.readers(BufferId{b})) request(b, device(reader));
         }
       }
-      if (copy_lane[d].end == now) {
-        present.insert(copy_lane[d].copy);
-        copy_lane[d].end = kNever;
-      }
     }
+    for (const Transfer& transfer : transfers)
+      if (transfer.end == now) present.insert(transfer.copy);
+    std::erase_if(transfers, [&](const Transfer& transfer) { return transfer.end == now; });
     collect();
   }
   EXPECT_EQ(done.size(), lowered.kernels().size());
@@ -164,6 +205,27 @@ TEST(SimulatorOracle, AgreesWithThePlainSimulationOnRandomGraphs) {
       ASSERT_TRUE(simulator.measure(placement, fast).ok());
       const Measurement plain = plain_simulation(graph, devices, placement);
       expect_equal(fast, plain);
+    }
+  }
+}
+
+TEST(SimulatorOracle, AgreesOnSharedLinksAndSeveralEngines) {
+  for (std::uint64_t seed = 0; seed < 4'000; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Rng rng{seed, Purpose::kTest, 5};
+    const OpGraph graph = testing::random_graph(rng, 8 + rng.below(40));
+    const DeviceSet devices = testing::with_random_sharing(
+        rng, testing::sample_devices(3 + rng.below(6), rng.below(2) == 0, 40'000));
+    // Incremental: shared links are part of the recorded state.
+    Simulator simulator{graph, devices, {.incremental = seed % 2 == 0}};
+    Placement placement = testing::random_placement(rng, graph.num_ops(), devices.size());
+    for (int k = 0; k < 4; ++k) {
+      Measurement fast;
+      ASSERT_TRUE(simulator.measure(placement, fast).ok());
+      expect_equal(fast, plain_simulation(graph, devices, placement));
+      if (::testing::Test::HasFailure()) return;
+      placement[rng.below(static_cast<std::uint32_t>(placement.size()))] =
+          static_cast<DeviceId>(rng.below(static_cast<std::uint32_t>(devices.size())));
     }
   }
 }

@@ -115,7 +115,8 @@ TEST(LowerBound, IsNeverAboveTheBestOfAllPlacements) {
     Rng rng{seed, Purpose::kTest};
     const OpGraph graph =
         seed % 2 == 0 ? random_graph(rng, 5 + rng.below(4)) : knotty_graph(rng, 4 + rng.below(5));
-    const DeviceSet devices = random_devices(rng);
+    DeviceSet devices = random_devices(rng);
+    if (seed % 4 == 3) devices = testing::with_random_sharing(rng, std::move(devices));
     const Constraints constraints = random_constraints(rng, graph, devices);
     const CostTable costs{graph, devices};
     const LowerBound bound = lower_bound(graph, devices, constraints, costs);
