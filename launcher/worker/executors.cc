@@ -57,6 +57,9 @@ Result<std::unique_ptr<Executor>> make_executor(const std::string& kind, const O
                                                 const ProcessRequest& request) {
   if (kind == "sim") return make_model(graph, devices, judge);
   if (auto fit = check_process_executor(kind, judge, request); !fit) return fit.error();
+  if (kind == "fake" && !devices.is_simple())
+    return invalid("executor 'fake'", "does not simulate shared links or several copy engines in a process",
+                   "use sim");
   return std::unique_ptr<Executor>{make_process_executor(kind, graph, devices, request)};
 }
 
