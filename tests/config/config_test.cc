@@ -258,7 +258,7 @@ TEST(Config, WrongFilesAreRefusedWithPlaceAndCure) {
   expect_refused("[policy.plaeto]\nrounds = 3\n", "did you mean 'placeto'?");
   expect_refused(
       "[policy]\nloss = \"kll\"\n",
-      "bad.toml:2: unknown objective 'kll'; expected one of: reinforce, kl, clipped (did you mean 'kl'?)");
+      "bad.toml:2: unknown loss 'kll'; expected one of: reinforce, kl, clipped (did you mean 'kl'?)");
 }
 
 TEST(Config, ImpossibleValuesAreRefusedByName) {
