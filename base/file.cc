@@ -10,8 +10,8 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <memory>
+#include <system_error>
 #include <utility>
 
 #include "base/text/words.h"
@@ -20,7 +20,8 @@ namespace emplace {
 namespace {
 
 Error io_error(const std::filesystem::path& path, std::string_view what, int code) {
-  return Error{Errc::kIo, printable_path(path) + ": " + std::string{what} + " (" + std::strerror(code) + ")"};
+  return Error{Errc::kIo, printable_path(path) + ": " + std::string{what} + " (" +
+                              std::generic_category().message(code) + ")"};
 }
 
 /// Owns a descriptor; closes it on destruction.

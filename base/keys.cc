@@ -12,9 +12,9 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <optional>
 #include <span>
+#include <system_error>
 
 #include "base/file.h"
 #include "base/text/toml_reader.h"
@@ -92,7 +92,8 @@ Result<Unit> write_new(const std::filesystem::path& path, std::string_view text,
   const std::string temporary = fmt::format("{}.part{}", path.string(), ::getpid());
   const auto fail = [&](int code) {
     ::unlink(temporary.c_str());
-    return Error{Errc::kIo, printable_path(path) + ": cannot be written (" + std::strerror(code) + ")"};
+    return Error{Errc::kIo, printable_path(path) + ": cannot be written (" +
+                                std::generic_category().message(code) + ")"};
   };
   ::unlink(temporary.c_str());  // Remove a leftover of an earlier process with the same pid.
   const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
@@ -173,7 +174,8 @@ void remove_key_pair(const std::filesystem::path& path) {
 Result<KeyPair> load_key_pair(const std::filesystem::path& path) {
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0)
-    return Error{Errc::kIo, printable_path(path) + ": cannot be read (" + std::strerror(errno) +
+    return Error{Errc::kIo, printable_path(path) + ": cannot be read (" +
+                                std::generic_category().message(errno) +
                                 "); create one with 'emplace keygen'"};
   if (S_ISREG(info.st_mode) && (info.st_mode & 077) != 0)
     return invalid(printable_path(path), "others may read this secret", "chmod 600 " + printable_path(path));

@@ -9,7 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
+#include <system_error>
 #include <utility>
 
 #include "base/text/words.h"
@@ -65,7 +65,8 @@ Result<Unit> sync_file(const std::filesystem::path& path) {
   const bool synced = fd >= 0 && ::fsync(fd) == 0;
   const int code = errno;
   if (fd >= 0) ::close(fd);
-  return synced ? Result<Unit>{Unit{}} : Error{Errc::kIo, printable_path(path) + ": " + std::strerror(code)};
+  return synced ? Result<Unit>{Unit{}}
+                : Error{Errc::kIo, printable_path(path) + ": " + std::generic_category().message(code)};
 }
 
 }  // namespace

@@ -8,12 +8,12 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
+#include <system_error>
 #include <utility>
 
 #include "base/file.h"
@@ -41,7 +41,8 @@ std::string count_of(std::uint64_t count, const std::string& noun) {
 Result<std::uint64_t> copy_readable(const std::filesystem::path& from, const std::filesystem::path& to) {
   const int in = ::open(from.c_str(), O_RDONLY | O_CLOEXEC);
   if (in < 0)
-    return Error{Errc::kIo, printable_path(from) + ": cannot be read (" + std::strerror(errno) + ")"};
+    return Error{Errc::kIo,
+                 printable_path(from) + ": cannot be read (" + std::generic_category().message(errno) + ")"};
   std::ofstream out{to, std::ios::binary};
   std::uint64_t lost = 0;
   const off_t size = ::lseek(in, 0, SEEK_END);

@@ -43,7 +43,8 @@ std::array<char, 40> boot_id() {
 }
 
 Error io_error(const std::filesystem::path& path, int code) {
-  return Error{Errc::kIo, printable_path(path) + ": cannot be written (" + std::strerror(code) + ")"};
+  return Error{Errc::kIo,
+               printable_path(path) + ": cannot be written (" + std::generic_category().message(code) + ")"};
 }
 
 }  // namespace

@@ -8,7 +8,6 @@
 
 #include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <system_error>
 
 #include "base/file.h"
@@ -19,7 +18,7 @@ namespace emplace::launcher {
 namespace {
 
 Error refused(const std::filesystem::path& path) {
-  return Error{Errc::kIo, printable_path(path) + ": " + std::strerror(errno)};
+  return Error{Errc::kIo, printable_path(path) + ": " + std::generic_category().message(errno)};
 }
 
 /// Returns whether the open file still has this name.

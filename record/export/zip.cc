@@ -8,7 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdlib>
-#include <cstring>
+#include <system_error>
 #include <utility>
 
 #include "base/text/words.h"
@@ -124,8 +124,8 @@ void ZipMember::spill() {
   for (std::size_t done = 0; done < packed_.size() && !error_;) {
     const ssize_t put = fd_ < 0 ? -1 : ::write(fd_, packed_.data() + done, packed_.size() - done);
     if (put < 0 && (fd_ < 0 || errno != EINTR))
-      error_ =
-          Error{Errc::kIo, printable_path(folder_) + ": cannot be written (" + std::strerror(errno) + ")"};
+      error_ = Error{Errc::kIo, printable_path(folder_) + ": cannot be written (" +
+                                    std::generic_category().message(errno) + ")"};
     if (put > 0) done += static_cast<std::size_t>(put);
   }
   packed_.clear();
@@ -155,8 +155,8 @@ void ZipFile::add(ZipMember& member, std::string_view head) {
     const ssize_t got = ::pread(member.fd_, page.data(), page.size(), at);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0)
-      error_ = Error{Errc::kIo,
-                     printable_path(member.folder_) + ": cannot be read (" + std::strerror(errno) + ")"};
+      error_ = Error{Errc::kIo, printable_path(member.folder_) + ": cannot be read (" +
+                                    std::generic_category().message(errno) + ")"};
     if (got <= 0) break;
     file_.write(std::span{page}.first(static_cast<std::size_t>(got)));
     at += got;

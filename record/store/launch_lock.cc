@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <string>
+#include <system_error>
 
 #include "base/file.h"
 #include "base/text/words.h"
@@ -28,7 +28,8 @@ Result<LaunchLock> LaunchLock::take(const std::filesystem::path& directory) {
   for (;;) {
     const int fd = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
-      return Error{Errc::kIo, where + ": the run directory cannot be written (" + std::strerror(errno) +
+      return Error{Errc::kIo, where + ": the run directory cannot be written (" +
+                                  std::generic_category().message(errno) +
                                   "); choose another with --run-dir"};
     LaunchLock lock{file, fd};
     if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {

@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "base/text/words.h"
@@ -88,7 +88,8 @@ Result<Unit> RunFiles::write_head(std::uint64_t seq, std::uint64_t update) {
   const std::string text = fmt::format("{:020} {:020}\n", seq, update);
   if (head_ >= 0 && ::pwrite(head_, text.data(), text.size(), 0) == std::ssize(text)) return Unit{};
   const int code = errno;
-  return Error{Errc::kIo, printable((directory_ / kHead).string()) + ": " + std::strerror(code)};
+  return Error{Errc::kIo,
+               printable((directory_ / kHead).string()) + ": " + std::generic_category().message(code)};
 }
 
 }  // namespace emplace::record

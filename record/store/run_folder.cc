@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <string>
 #include <system_error>
 
@@ -55,7 +54,8 @@ Result<Unit> make_private_folder(const std::filesystem::path& directory) {
   if (!folder.has_filename()) folder = folder.parent_path();
   if (folder.has_parent_path()) std::filesystem::create_directories(folder.parent_path(), failure);
   if (failure) return refused(failure.message());
-  if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return refused(std::strerror(errno));
+  if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
+    return refused(std::generic_category().message(errno));
   if (!std::filesystem::is_directory(folder, failure)) return refused("it is not a folder");
   return Unit{};
 }

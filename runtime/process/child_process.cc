@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstring>
 #include <string_view>
+#include <system_error>
 
 #include "base/text/words.h"
 #include "runtime/process/signals.h"
@@ -168,23 +169,23 @@ Result<ChildProcess> ChildProcess::start(const ChildCommand& command, Spawner& s
   if (const auto made = wiring.make(command.descriptors); !made) return refused(made.error().context);
   // Reserve a descriptor for the pidfd: never start a child that cannot be watched.
   Descriptor reserve{::open("/dev/null", O_RDONLY | O_CLOEXEC)};
-  if (!reserve.open()) return refused(std::strerror(errno));
+  if (!reserve.open()) return refused(std::generic_category().message(errno));
   const Attributes attributes{command.own_group};
-  if (attributes.failure() != 0) return refused(std::strerror(attributes.failure()));
+  if (attributes.failure() != 0) return refused(std::generic_category().message(attributes.failure()));
   std::vector<std::string> arguments{command.program};
   arguments.insert(arguments.end(), command.arguments.begin(), command.arguments.end());
   std::vector<std::string> environment = environment_with(command.environment);
   pid_t pid = -1;
   const int failure = spawner.spawn(pid, command.program.c_str(), wiring.actions.get(), attributes.get(),
                                     pointers(arguments).data(), pointers(environment).data());
-  if (failure != 0) return refused(std::strerror(failure));
+  if (failure != 0) return refused(std::generic_category().message(failure));
   EMPLACE_CHECK(pid > 0, "a child without a number");
   reserve.reset();
   Descriptor pidfd{spawner.open_pidfd(pid)};  // A pidfd is always close-on-exec.
   if (!pidfd.open()) {
     const int cause = errno;
     end_unwatched(pid);
-    return refused(std::string{"pidfd_open: "} + std::strerror(cause));
+    return refused("pidfd_open: " + std::generic_category().message(cause));
   }
   return ChildProcess{pid, std::move(pidfd)};
 }
@@ -208,7 +209,7 @@ void ChildProcess::reap(bool waits) {
       return;
     }
     // Nothing else reaps our children and SIGCHLD is not ignored, so waitid can only fail with EINTR.
-    EMPLACE_CHECK(errno == EINTR, std::strerror(errno));
+    EMPLACE_CHECK(errno == EINTR, std::generic_category().message(errno));
   }
 }
 

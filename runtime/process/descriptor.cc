@@ -6,8 +6,8 @@
 
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <string>
+#include <system_error>
 
 namespace emplace::process {
 
@@ -17,7 +17,7 @@ void Descriptor::reset(int fd) {
 }
 
 Error system_error(const char* what, int number) {
-  return Error{Errc::kIo, std::string{what} + ": " + std::strerror(number)};
+  return Error{Errc::kIo, std::string{what} + ": " + std::generic_category().message(number)};
 }
 
 Result<Pipe> make_pipe() {
