@@ -1,4 +1,5 @@
 /// Ops with two operands; the second may be a scalar.
+#include "base/ivdep.h"
 #include "executor/cpu/kernels/elementwise/approximations.h"
 #include "executor/cpu/kernels/elementwise/elementwise_form.h"
 
@@ -114,13 +115,13 @@ void power_row(std::int64_t n, std::byte* out, const std::byte* const* in, const
   T* r = reinterpret_cast<T*>(out);
   const T exponent = *reinterpret_cast<const T*>(in[1]);
   if (exponent == T{2}) {
-#pragma GCC ivdep
+    EMPLACE_IVDEP
     for (std::int64_t i = 0; i < n; ++i) r[i] = a[i] * a[i];
   } else if (exponent == T(3)) {
-#pragma GCC ivdep
+    EMPLACE_IVDEP
     for (std::int64_t i = 0; i < n; ++i) r[i] = a[i] * a[i] * a[i];
   } else if (exponent == T(0.5)) {
-#pragma GCC ivdep
+    EMPLACE_IVDEP
     for (std::int64_t i = 0; i < n; ++i) r[i] = std::sqrt(a[i]);
   } else {
     binary_row<Power, T, T, false, true>(n, out, in, scalars);

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "base/ivdep.h"
 #include "executor/cpu/kernel.h"
 
 namespace emplace::cpu {
@@ -51,7 +52,7 @@ void unary_row(std::int64_t n, std::byte* out, const std::byte* const* in, const
   const T* a = reinterpret_cast<const T*>(in[0]);
   R* r = reinterpret_cast<R*>(out);
   const T p = static_cast<T>(scalars[0]), q = static_cast<T>(scalars[1]);
-#pragma GCC ivdep
+  EMPLACE_IVDEP
   for (std::int64_t i = 0; i < n; ++i) r[i] = static_cast<R>(Op::of(a[i], p, q));
 }
 
@@ -62,7 +63,7 @@ void binary_row(std::int64_t n, std::byte* out, const std::byte* const* in, cons
   R* r = reinterpret_cast<R*>(out);
   const T p = static_cast<T>(scalars[0]), q = static_cast<T>(scalars[1]);
   const T a0 = a[0], b0 = b[0];
-#pragma GCC ivdep
+  EMPLACE_IVDEP
   for (std::int64_t i = 0; i < n; ++i) {
     r[i] = static_cast<R>(Op::of(RepeatA ? a0 : a[i], RepeatB ? b0 : b[i], p, q));
   }
@@ -75,7 +76,7 @@ void ternary_row(std::int64_t n, std::byte* out, const std::byte* const* in, con
   const T* c = reinterpret_cast<const T*>(in[2]);
   T* r = reinterpret_cast<T*>(out);
   const T p = static_cast<T>(scalars[0]), q = static_cast<T>(scalars[1]);
-#pragma GCC ivdep
+  EMPLACE_IVDEP
   for (std::int64_t i = 0; i < n; ++i) r[i] = Op::of(a[i], b[i], c[i], p, q);
 }
 
@@ -139,9 +140,10 @@ const RowSet* ternary_rows(DType compute) {
 
 /// Integer sums and products wrap around.
 template <class T>
-using Wrapping = std::conditional_t<std::is_integral_v<T>,
-                                    std::make_unsigned<std::conditional_t<std::is_integral_v<T>, T, int>>,
-                                    std::type_identity<T>>::type;
+using Wrapping =
+    typename std::conditional_t<std::is_integral_v<T>,
+                                std::make_unsigned<std::conditional_t<std::is_integral_v<T>, T, int>>,
+                                std::type_identity<T>>::type;
 template <class T>
 T wrapping_add(T a, T b) {
   return static_cast<T>(static_cast<Wrapping<T>>(a) + static_cast<Wrapping<T>>(b));

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <string>
 
+#include "base/ivdep.h"
 #include "executor/cpu/kernel.h"
 #include "executor/cpu/kernels/indexing/index_list.h"
 #include "executor/cpu/kernels/indexing/scatter.h"
@@ -126,7 +127,7 @@ class AddRowsKernel final : public Kernel {
         std::memcpy(to, x, static_cast<std::size_t>(columns) * sizeof(T));
         return;
       }
-#pragma GCC ivdep
+      EMPLACE_IVDEP
       for (std::int64_t c = 0; c < columns; ++c) to[c] += x[c];
       return;
     }

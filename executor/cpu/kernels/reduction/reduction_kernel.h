@@ -9,6 +9,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "base/ivdep.h"
 #include "executor/cpu/kernel.h"
 #include "executor/cpu/kernels/movement/strided_loop.h"
 #include "executor/cpu/kernels/movement/tile.h"
@@ -213,12 +214,12 @@ class ReductionKernel final : public Kernel {
   }
 
   static void join_row(T* part, const T* x, std::int64_t n) {
-#pragma GCC ivdep
+    EMPLACE_IVDEP
     for (std::int64_t c = 0; c < n; ++c) part[c] = Op::join(part[c], Op::lift(x[c]));
   }
   static void join_rows(T* part, const T* const* x, std::int64_t n) {
     const T *a = x[0], *b = x[1], *c = x[2], *d = x[3];
-#pragma GCC ivdep
+    EMPLACE_IVDEP
     for (std::int64_t i = 0; i < n; ++i) {
       part[i] = Op::join(part[i], Op::join(Op::join(Op::lift(a[i]), Op::lift(b[i])),
                                            Op::join(Op::lift(c[i]), Op::lift(d[i]))));
