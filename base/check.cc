@@ -6,8 +6,8 @@
 namespace emplace {
 
 void check_failed(const char* file, int line, const char* condition, std::string_view detail) {
-  std::fprintf(stderr, "emplace: broken invariant at %s:%d: %s (%.*s)\n", file, line, condition,
-               static_cast<int>(detail.size()), detail.data());
+  (void)std::fprintf(stderr, "emplace: broken invariant at %s:%d: %s (%.*s)\n", file, line, condition,
+                     static_cast<int>(detail.size()), detail.data());
   std::abort();
 }
 

@@ -18,7 +18,7 @@ std::string format_wall(Nanos wall) {
   std::tm parts{};
   gmtime_r(&seconds, &parts);
   std::array<char, 32> text{};
-  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts);
+  (void)std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts);
   return text.data();
 }
 

@@ -54,7 +54,8 @@ class Context {
   bool send(ActorId to, const M& message, messages::SharedBytes bulk = {}) {
     scratch_.clear();
     messages::encode_body(message, scratch_);
-    return post(to, M::kType, scratch_, std::move(bulk));
+    const std::uint16_t type = M::kType;
+    return post(to, type, scratch_, std::move(bulk));
   }
   template <messages::HasFields M>
   bool send(std::string_view to, const M& message, messages::SharedBytes bulk = {}) {

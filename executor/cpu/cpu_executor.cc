@@ -241,7 +241,7 @@ Result<ExecutorProfile> CpuExecutor::profile() {
     std::vector<std::vector<double>> op_us(kernels.size());  // [kernels][samples]
     std::vector<double> overhead_us, step_s;
     const auto sampled = [&]() -> Result<double> {
-      const auto took = state.step(steps);
+      auto took = state.step(steps);
       if (!took) return took;
       double overhead = 0;
       for (std::size_t t = 0; t < kernels.size(); ++t) {

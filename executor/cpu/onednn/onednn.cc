@@ -136,7 +136,7 @@ Desc described(const Operand& operand) {
   return Desc{operand.shape, data_type(operand.dtype), operand.strides};
 }
 
-Desc packed_desc(Dims dims, DType dtype) { return row_major_desc(dims, data_type(dtype)); }
+Desc packed_desc(const Dims& dims, DType dtype) { return row_major_desc(dims, data_type(dtype)); }
 Desc row_major(const Desc& desc) { return row_major_desc(desc.dims(), desc.data_type()); }
 
 Desc any_layout(const Desc& desc) {
@@ -150,14 +150,14 @@ dnnl::primitive_attr user_scratchpad() {
 }
 
 Program make_program(dnnl::primitive primitive, const Desc& scratchpad, const std::string& implementation,
-                     std::vector<Argument> inputs, std::vector<Argument> outputs) {
+                     const std::vector<Argument>& inputs, const std::vector<Argument>& outputs) {
   auto steps = std::make_shared<Program::Steps>();
   std::size_t end = 0, scratchpad_bytes = scratchpad.get_size();
   const auto place = [&end](std::size_t bytes) {
     return std::exchange(end, end + (bytes + kAlignment - 1) / kAlignment * kAlignment);
   };
-  const auto add = [&](Argument argument, bool is_input) {
-    Step step{std::move(argument), {}, {}, 0};
+  const auto add = [&](const Argument& argument, bool is_input) {
+    Step step{argument, {}, {}, 0};
     const auto& [id, given, taken] = step.argument;
     if (given != taken) {
       const dnnl::reorder::primitive_desc desc{engine(), is_input ? given : taken, engine(),
@@ -169,8 +169,8 @@ Program make_program(dnnl::primitive primitive, const Desc& scratchpad, const st
     }
     (is_input ? steps->inputs : steps->outputs).push_back(std::move(step));
   };
-  for (Argument& argument : inputs) add(std::move(argument), /*is_input=*/true);
-  for (Argument& argument : outputs) add(std::move(argument), /*is_input=*/false);
+  for (const Argument& argument : inputs) add(argument, /*is_input=*/true);
+  for (const Argument& argument : outputs) add(argument, /*is_input=*/false);
   steps->primitive = std::move(primitive);
   steps->scratchpad = scratchpad;
   steps->scratchpad_place = place(scratchpad_bytes);

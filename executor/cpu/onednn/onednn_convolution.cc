@@ -63,7 +63,7 @@ Program forward(const ConvolutionProblem& given, const ConvolutionProblem& asked
                                argument(DNNL_ARG_WEIGHTS, given.weights, chosen.weights_desc())};
   if (bias) inputs.push_back(argument(DNNL_ARG_BIAS, given.bias, chosen.bias_desc()));
   return make_program(dnnl::convolution_forward{chosen}, chosen.scratchpad_desc(), chosen.impl_info_str(),
-                      std::move(inputs), {argument(DNNL_ARG_DST, given.target, chosen.dst_desc())});
+                      inputs, {argument(DNNL_ARG_DST, given.target, chosen.dst_desc())});
 }
 
 Program backward_data(const ConvolutionProblem& given, const ConvolutionProblem& p) {
@@ -96,7 +96,7 @@ Program backward_weights(const ConvolutionProblem& given, const ConvolutionProbl
   return make_program(Backward{chosen}, chosen.scratchpad_desc(), chosen.impl_info_str(),
                       {argument(DNNL_ARG_SRC, given.source, chosen.src_desc()),
                        argument(DNNL_ARG_DIFF_DST, given.target, chosen.diff_dst_desc())},
-                      std::move(outputs));
+                      outputs);
 }
 
 }  // namespace

@@ -13,8 +13,8 @@ Result<Program> matmul(const MatMul& product) {
     attributes.set_post_ops(after);
     const auto make = [&](const dnnl::matmul::desc& desc) {
       const dnnl::matmul::primitive_desc chosen{desc, attributes, engine()};
-      return make_program(dnnl::matmul{chosen}, chosen.scratchpad_desc(), chosen.impl_info_str(),
-                          std::move(inputs), {{DNNL_ARG_DST, target, target}});
+      return make_program(dnnl::matmul{chosen}, chosen.scratchpad_desc(), chosen.impl_info_str(), inputs,
+                          {{DNNL_ARG_DST, target, target}});
     };
     if (!product.bias) return make({a, b, target});
     const Desc bias = packed_desc({1, product.bias->elements()}, product.bias->dtype);

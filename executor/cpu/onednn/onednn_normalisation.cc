@@ -55,8 +55,7 @@ Program forward(const Normalisation& shape) {
     inputs.push_back({DNNL_ARG_SCALE, descs.channels, descs.channels});
     inputs.push_back({DNNL_ARG_SHIFT, descs.channels, descs.channels});
   }
-  return make_program(Forward{chosen}, chosen.scratchpad_desc(), chosen.impl_info_str(), std::move(inputs),
-                      std::move(outputs));
+  return make_program(Forward{chosen}, chosen.scratchpad_desc(), chosen.impl_info_str(), inputs, outputs);
 }
 
 template <class Forward, class Backward>
@@ -85,8 +84,7 @@ Program backward(const Normalisation& shape) {
     outputs.push_back({DNNL_ARG_DIFF_SCALE, descs.channels, descs.channels});
     outputs.push_back({DNNL_ARG_DIFF_SHIFT, descs.channels, descs.channels});
   }
-  return make_program(Backward{chosen}, chosen.scratchpad_desc(), chosen.impl_info_str(), std::move(inputs),
-                      std::move(outputs));
+  return make_program(Backward{chosen}, chosen.scratchpad_desc(), chosen.impl_info_str(), inputs, outputs);
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ dnnl::memory::data_type data_type(DType dtype);
 /// Descriptor of the operand with its strides.
 Desc described(const Operand& operand);
 /// Row-major descriptor.
-Desc packed_desc(Dims dims, DType dtype);
+Desc packed_desc(const Dims& dims, DType dtype);
 Desc row_major(const Desc& desc);  ///< Row-major, with the same dimensions and dtype.
 /// Lets the primitive choose its preferred layout.
 Desc any_layout(const Desc& desc);
@@ -33,7 +33,7 @@ struct Argument {
 
 /// A program that reorders arguments where `given` and `taken` differ.
 Program make_program(dnnl::primitive primitive, const Desc& scratchpad, const std::string& implementation,
-                     std::vector<Argument> inputs, std::vector<Argument> outputs);
+                     const std::vector<Argument>& inputs, const std::vector<Argument>& outputs);
 
 /// Calls `make`, which returns a Program; oneDNN exceptions become errors.
 template <class Make>

@@ -163,7 +163,7 @@ Result<std::unique_ptr<Kernel>> make_addmm(const Signature& signature) {
                       static_cast<float>(attributes.number("beta", 1))};
   if (attributes.fault()) return *attributes.fault();
   Signature ordered = signature;
-  std::ranges::rotate(ordered.inputs, ordered.inputs.begin() + 1);
+  std::rotate(ordered.inputs.begin(), ordered.inputs.begin() + 1, ordered.inputs.end());
   EMPLACE_TRY_ASSIGN(auto kernel, make_with_copies(ordered, scales));
   return std::unique_ptr<Kernel>{std::make_unique<AddFirst>(std::move(kernel))};
 }

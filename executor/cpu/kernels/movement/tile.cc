@@ -99,8 +99,10 @@ void convert(const std::byte* source, std::int64_t row_stride, std::int64_t colu
     const std::byte* from = source + r * row_stride;
     if (column_stride == static_cast<std::int64_t>(sizeof(From))) {
       const From* packed = &at<From>(from, 0);
+      // NOLINTNEXTLINE(bugprone-signed-char-misuse): the elements of i8 are numbers.
       for (std::int64_t c = 0; c < columns; ++c) to[c] = static_cast<To>(packed[c]);
     } else {
+      // NOLINTNEXTLINE(bugprone-signed-char-misuse): the elements of i8 are numbers.
       for (std::int64_t c = 0; c < columns; ++c) to[c] = static_cast<To>(at<From>(from, c * column_stride));
     }
   }

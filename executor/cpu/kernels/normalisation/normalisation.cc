@@ -74,8 +74,7 @@ class Backward final : public Kernel {
     std::int64_t statistics = 0, channels = 0;
     std::size_t source_bytes = 0;
   };
-  Backward(onednn::Program program, Options options)
-      : program_{std::move(program)}, options_{std::move(options)} {}
+  Backward(onednn::Program program, Options options) : program_{std::move(program)}, options_{options} {}
 
   std::size_t scratch_bytes() const override {
     return padded(statistics_bytes()) + (options_.asked[0] ? 0 : padded(options_.source_bytes)) +

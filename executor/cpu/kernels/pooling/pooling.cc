@@ -65,7 +65,7 @@ Result<Shape> settled(const Signature& signature, Shape shape) {
 Result<Shape> aten_shape(const Signature& signature, Attributes& attributes, const Operand& source,
                          const Operand& target) {
   EMPLACE_TRY_ASSIGN(auto shape, planes_of(signature, source, target, 2));
-  const auto pair = [&](std::string_view name, Dims fallback) {
+  const auto pair = [&](std::string_view name, const Dims& fallback) {
     Dims values = attributes.integers(name, fallback);
     if (values.empty()) values = fallback;
     if (values.size() == 1) values.push_back(values[0]);

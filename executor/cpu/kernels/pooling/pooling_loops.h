@@ -101,7 +101,7 @@ void max_plane(const Shape& shape, const T* source, T* target, std::int64_t* ind
         if (indices == nullptr) {
           each_position(shape, kx, [=](std::int64_t x, std::int64_t sx) {
             const T value = row[sx];
-            best[x] = (value > best[x]) | (value != value) ? value : best[x];
+            best[x] = ((value > best[x]) | (value != value)) ? value : best[x];
           });
         } else {
           each_position(shape, kx, [=](std::int64_t x, std::int64_t sx) {
