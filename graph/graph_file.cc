@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/hash.h"
@@ -85,7 +86,7 @@ std::vector<std::string> meta_texts(const OpGraph& graph, const char* key) {
 
 /// Formats 0.0314 as "3.1 %".
 std::string percent(double share) {
-  const auto tenths = static_cast<std::int64_t>(share * 1000 + 0.5);
+  const auto tenths = std::llround(share * 1000);
   return fmt::format("{}.{} %", tenths / 10, tenths % 10);
 }
 

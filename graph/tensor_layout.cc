@@ -59,12 +59,10 @@ std::optional<Dims> reshaped_strides(const StridedLayout& from, const Dims& shap
     std::size_t i_end = i, k_end = k;
     std::int64_t old_count = 1, new_count = 1;
     do {
-      if (old_count <= new_count && i_end < from.shape.size()) {
+      if (k_end == shape.size() || (old_count <= new_count && i_end < from.shape.size())) {
         old_count *= from.shape[i_end++];
-      } else if (k_end < shape.size()) {
-        new_count *= shape[k_end++];
       } else {
-        old_count *= from.shape[i_end++];
+        new_count *= shape[k_end++];
       }
     } while (old_count != new_count);
     std::optional<std::int64_t> inner;  // Stride of the innermost element of the run.

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 #include <string>
@@ -209,7 +210,8 @@ double PlacetoSimulator::run_time_us(std::span<const DeviceId> placement) {
     if (s.heads[at] == kNever) break;
     Stream& stream = s.streams[at];
     const Event event = stream.events[stream.next++];
-    s.heads[at] = stream.next == stream.events.size() ? kNever : stream.events[stream.next].at.us;
+    s.heads[at] = kNever;
+    if (stream.next < stream.events.size()) s.heads[at] = stream.events[stream.next].at.us;
     s.deliver(event);
   }
   double last = 0;
@@ -238,8 +240,7 @@ Result<Unit> PlacetoSimulator::measure(std::span<const DeviceId> placement, Meas
     for (std::uint32_t k = 0; k < s.nodes[op].num_outputs; ++k) {
       const std::uint32_t tensor = s.nodes[op].first_output + k;
       if (s.has_remote_reader[tensor] != 0)
-        out.bytes_moved +=
-            static_cast<std::int64_t>(s.transfer_us[tensor] * s.options.bus_bytes_per_us + 0.5);
+        out.bytes_moved += std::llround(s.transfer_us[tensor] * s.options.bus_bytes_per_us);
     }
   }
   return Unit{};

@@ -106,9 +106,9 @@ class StepLoop {
     if (--self().waits(op) == 0) make_ready(op);
   }
   std::uint32_t device_of(std::uint32_t op) const { return static_cast<std::uint32_t>(index(place_[op])); }
-  std::int64_t& op_end(std::uint32_t d) { return ends_[2 * d]; }
+  std::int64_t& op_end(std::uint32_t d) { return ends_[std::size_t{2} * d]; }
   // Engine d is the first copy engine of device d; the numbers of further engines follow.
-  std::int64_t& copy_end(std::uint32_t engine) {
+  std::int64_t& copy_end(std::size_t engine) {
     const std::size_t devices = lanes_.size();
     return ends_[engine < devices ? 2 * engine + 1 : devices + engine];
   }

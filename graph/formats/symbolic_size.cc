@@ -94,7 +94,7 @@ class SizeFormula {
   bool next_is_times() { return !rest().starts_with("**") && take("*"); }
 
   Result<Value> power(int depth) {
-    const auto base = atom(depth);
+    auto base = atom(depth);
     if (!base || !take("**")) return base;
     const auto exponent = atom(depth);
     return exponent ? raised(*base, *exponent) : exponent;

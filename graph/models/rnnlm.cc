@@ -31,6 +31,7 @@ Result<OpGraph> rnnlm_graph(const RnnlmOptions& options, Identity identity) {
   }();
   const std::vector<Tensor> xs = tape.unbind(embedded);
   std::vector<LstmState> state;
+  state.reserve(cells.size());
   for (const LstmCell& cell : cells) state.push_back(cell.zero_state(tape, embedded, options.batch));
   std::vector<Tensor> logits;
   for (std::size_t t = 0; t < xs.size(); ++t) {

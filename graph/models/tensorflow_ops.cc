@@ -8,8 +8,8 @@ namespace emplace::models {
 // ---- Elementwise ----
 
 /// A binary op. The result has the shape of `a`; `b` may be broadcast to it.
-Tensor TensorFlowTape::binary(std::string_view type, Tensor a, Tensor b, BinaryGradient to_a,
-                              BinaryGradient to_b) {
+Tensor TensorFlowTape::binary(std::string_view type, Tensor a, Tensor b, const BinaryGradient& to_a,
+                              const BinaryGradient& to_b) {
   const Shape whole = shape(a);
   const Tensor out = emit(type, {a, b}, whole);
   if (!flows(a) && !flows(b)) return out;

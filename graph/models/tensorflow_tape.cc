@@ -58,6 +58,7 @@ Tensor TensorFlowTape::dims_of_all(const std::vector<Tensor>& xs) {
   };
   const Phase before = std::exchange(phase_, Phase::kBackward);
   std::vector<TensorSpec> outputs;
+  outputs.reserve(xs.size());
   for (const Tensor x : xs) outputs.push_back(i32({static_cast<std::int64_t>(shape(x).size())}));
   const Tensor made = xs.size() == 1 && known(xs.front())
                           ? constant(DType::kI32, outputs.front().shape)

@@ -113,7 +113,8 @@ class TensorFlowTape final : public TrainingTape {
   /// Reduces `gradient` to the shape of `target`, which was broadcast.
   Tensor reduced(Tensor gradient, Tensor target, Tensor axes, Tensor dims);
   using BinaryGradient = std::function<Tensor(Tensor dy)>;
-  Tensor binary(std::string_view type, Tensor a, Tensor b, BinaryGradient to_a, BinaryGradient to_b);
+  Tensor binary(std::string_view type, Tensor a, Tensor b, const BinaryGradient& to_a,
+                const BinaryGradient& to_b);
   Tensor pointwise(std::string_view type, Tensor x);
   Tensor matmul(Tensor x, Tensor weight);
   Tensor bias_add(Tensor x, Tensor bias);

@@ -47,7 +47,8 @@ std::optional<std::string> folded_norms(const OpGraph& forward) {
     const std::int64_t bytes = element_bytes(forward.dtype(inputs[2]));
     channels += forward.bytes(inputs[2]) / bytes;
     const TensorId made = forward.first_output(op);
-    flops += static_cast<double>(kNormFlops * (forward.bytes(made) / element_bytes(forward.dtype(made))));
+    const std::int64_t elements = forward.bytes(made) / element_bytes(forward.dtype(made));
+    flops += static_cast<double>(kNormFlops * elements);
   }
   if (folded == 0) return std::nullopt;
   return fmt::format(

@@ -18,7 +18,7 @@ struct Window {
   Sizes kernel, strides, dilations, before, after;  ///< [n] each; the last two are paddings.
 };
 
-Sizes or_ones(Sizes values, std::size_t n) { return values.size() == n ? values : Sizes(n, 1); }
+Sizes or_ones(const Sizes& values, std::size_t n) { return values.size() == n ? values : Sizes(n, 1); }
 
 /// Reads the attributes; with `auto_pad` the padding follows from the shapes.
 Window window_of(const Call& call, const Sizes& kernel, const Shape& in) {

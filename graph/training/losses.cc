@@ -37,7 +37,7 @@ std::string_view words_of(Kind kind) {
 }
 
 Kind kind_of(const Recorder& r, const Output& output) {
-  const Shape shape = r.shape(output.tensor);
+  const Shape& shape = r.shape(output.tensor);
   if (elements(shape) == 1 && shape.size() < 2) return Kind::kItself;
   if (shape.size() < 2) return Kind::kMeanSquare;
   const std::int64_t classes = shape.size() == 3 ? shape[2] : shape[1];

@@ -52,6 +52,7 @@ Made layer_norm(Recorder& r, const Call& call) {
     std::vector<Tensor> reads{*dy[0], read[0], Tensor{out.op, 1}, Tensor{out.op, 2}};
     reads.insert(reads.end(), read.begin() + 1, read.end());
     std::vector<TensorSpec> made;
+    made.reserve(read.size());
     for (const Tensor target : read) made.push_back({.dtype = r.dtype(target), .shape = r.shape(target)});
     Recorder::Attributes asked = attrs;
     asked.emplace("output_mask", read.size() > 2 ? "[true,true,true]" : "[true,true,false]");
@@ -76,6 +77,7 @@ Made group_norm(Recorder& r, const Call& call) {
   const Tensor out = r.op("aten::native_group_norm", read, outputs, attrs);
   r.flow(out, read, [&r, read, out, in, attrs](const Gradients& dy) {
     std::vector<TensorSpec> made;
+    made.reserve(read.size());
     for (const Tensor target : read) made.push_back({.dtype = r.dtype(target), .shape = r.shape(target)});
     Recorder::Attributes asked = attrs;
     asked.emplace("output_mask", "[true,true,true]");

@@ -52,7 +52,7 @@ std::optional<Along> named(const Call& call, const Shape& in) {
 
 std::optional<Along> dims_of(const Recorder& r, const Call& call) {
   if (call.inputs.empty()) return std::nullopt;
-  const Shape in = r.shape(call.inputs[0]);
+  const Shape& in = r.shape(call.inputs[0]);
   if (auto found = named(call, in)) return found;
   return along(in, call.made());
 }

@@ -201,6 +201,7 @@ class PipeDreamReader {
     for (std::uint32_t k = 0; k < n; ++k) at[order[k]] = k;
     for (const auto& [from, to] : edges_) ops_[to].inputs.push_back({at[from], 0});
     std::vector<OpSpec> result;
+    result.reserve(order.size());
     for (const std::uint32_t i : order) result.push_back(std::move(ops_[i]));
     return result;
   }

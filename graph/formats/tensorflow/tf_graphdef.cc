@@ -150,8 +150,8 @@ Result<OpGraph> parse_tf_graphdef(std::span<const std::byte> bytes, std::string_
     if (kind == Kind::kNone && where.ends_with(".meta" + std::string{packed})) kind = Kind::kMetaGraphDef;
   tf::Served served;
   if (kind == Kind::kSavedModel) {
-    EMPLACE_TRY_ASSIGN(auto model, message_of<tf::SavedModel>(bytes, text, "SavedModel", where));
-    EMPLACE_TRY_ASSIGN(served, tf::served_by(std::move(model), where));
+    EMPLACE_TRY_ASSIGN(const auto model, message_of<tf::SavedModel>(bytes, text, "SavedModel", where));
+    EMPLACE_TRY_ASSIGN(served, tf::served_by(model, where));
   } else if (kind == Kind::kMetaGraphDef) {
     EMPLACE_TRY_ASSIGN(auto meta, message_of<tf::MetaGraphDef>(bytes, text, "MetaGraphDef", where));
     served.graph = std::move(*meta.mutable_graph_def());

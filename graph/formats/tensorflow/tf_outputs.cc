@@ -119,13 +119,12 @@ class OutputsReader {
   }
 
   void variable(std::uint32_t i) {
-    const AttrValue* own = find(node(i), "shape");
-    if (own != nullptr && is_complete(own->shape()) && node(i).op() != "Placeholder") {
+    const AttrValue* own = node(i).op() == "Placeholder" ? nullptr : find(node(i), "shape");
+    const OpDef::DtypeAndShape* size = sizes_.find(i);
+    if (own != nullptr && (is_complete(own->shape()) || (size == nullptr && !own->shape().unknown_rank()))) {
       out_.of[i] = {spec(own->shape(), type_of(i))};
-    } else if (const OpDef::DtypeAndShape* size = sizes_.find(i)) {
+    } else if (size != nullptr) {
       out_.of[i] = {spec(size->shape(), dtype_of(size->dtype()).value_or(DType::kF32))};
-    } else if (own != nullptr && node(i).op() != "Placeholder" && !own->shape().unknown_rank()) {
-      out_.of[i] = {spec(own->shape(), type_of(i))};
     } else if (node(i).op() != "Placeholder" && node(i).op() != "VarHandleOp" && listed(i) != nullptr) {
       out_.of[i] = listed_only(i);
     } else {

@@ -134,7 +134,7 @@ int add_call(GraphDef& graph, const FunctionDef& function) {
 
 }  // namespace
 
-Result<Served> served_by(SavedModel model, std::string_view where) {
+Result<Served> served_by(const SavedModel& model, std::string_view where) {
   if (model.meta_graphs().empty())
     return invalid(where, "is a SavedModel without a graph", "save the model again");
   Served served;

@@ -21,6 +21,6 @@ struct Served {
 /// (else `serve`, `predict`, or the first by name). Without a signature a call is added, with a Placeholder
 /// per argument, to the largest concrete function that nothing calls. Errors (kInvalid): no meta graph; a
 /// signature whose result is not a node; neither a signature nor a function.
-Result<Served> served_by(SavedModel model, std::string_view where);
+Result<Served> served_by(const SavedModel& model, std::string_view where);
 
 }  // namespace emplace::tf

@@ -120,7 +120,7 @@ std::optional<Inferred> several_outputs(const Op& op) {
   if ((type == "BlockLSTM" || type == "BlockLSTMV2") && at_least(3) && in[1].size() == 3 && in[2].size() == 2)
     return Inferred{std::vector<Shape>(7, Shape{in[1][0], in[1][1], in[2][1]})};
   if (type == "TensorListPopBack" && at_least(2)) {
-    if (in[0].size() >= 1) return Inferred{{in[0], Shape(in[0].begin() + 1, in[0].end())}};
+    if (!in[0].empty()) return Inferred{{in[0], Shape(in[0].begin() + 1, in[0].end())}};
     if (op.values[1]) return Inferred{{Shape{}, *op.values[1]}};
     return std::nullopt;
   }

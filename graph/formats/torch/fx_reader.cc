@@ -393,7 +393,7 @@ class FxReader {
   }
 
   void add_op(std::string_view name, bool tuple, Read read,
-              std::vector<std::pair<std::int64_t, TensorSpec>> made) {
+              std::vector<std::pair<std::int64_t, TensorSpec>>&& made) {
     OpSpec op;
     op.name = std::string{name};
     const auto number = static_cast<std::uint32_t>(ops_.size());

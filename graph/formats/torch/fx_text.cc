@@ -183,7 +183,7 @@ class Parser {
     std::size_t end = 0;
     while (end < text_.size() && text_[end] != quote) end += text_[end] == '\\' ? 2 : 1;
     if (end >= text_.size()) return fail();
-    const FxExpr value = made(FxExpr::Kind::kText, text_.substr(0, end));
+    FxExpr value = made(FxExpr::Kind::kText, text_.substr(0, end));
     text_.remove_prefix(end + 1);
     return value;
   }
