@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <utility>
 
 #include "heuristics/method.h"
 #include "heuristics/search/move_proposer.h"
@@ -30,7 +31,7 @@ struct AnnealOptions {
 /// several heating cycles. Without a deadline the result is a function of problem, seed and options.
 class Anneal final : public Method {
  public:
-  explicit Anneal(AnnealOptions options = {}) : options_{options} {}
+  explicit Anneal(AnnealOptions options = {}) : options_{std::move(options)} {}
   std::string_view name() const override { return "anneal"; }
   std::string_view summary() const override {
     return "simulated annealing over groups, pieces and ops, from the best simple placement";

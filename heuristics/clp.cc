@@ -17,6 +17,7 @@ bool find(void* library, const char* name, Function& function) {
 
 std::optional<Clp> open_clp() {
   // OpenBLAS would start a thread per core, although the matrices are too small to benefit.
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): runs once, and OpenBLAS reads nothing else when it is loaded.
   ::setenv("OPENBLAS_NUM_THREADS", "1", /*overwrite=*/0);
   void* const library = ::dlopen("libClp.so.1", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return std::nullopt;

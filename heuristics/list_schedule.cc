@@ -284,7 +284,7 @@ Result<Found> best_over_reserves(const ListTask& task, Executor& executor, const
   Best best{problem, executor};
   for (const PlacingUnits& units : placing_granularities(problem, task.lowered)) {
     bool tight = false;
-    const auto attempt = [&](ListLimits limits) {
+    const auto attempt = [&](const ListLimits& limits) {
       PartialSchedule schedule{task, units, limits};
       lister(schedule);
       tight = schedule.was_tight();

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string_view>
+#include <utility>
 
 #include "heuristics/method.h"
 #include "heuristics/search/move_proposer.h"
@@ -21,7 +22,7 @@ struct LocalSearchOptions {
 /// everything on the CPU, from the best start, and from the best so far.
 class LocalSearch final : public Method {
  public:
-  explicit LocalSearch(LocalSearchOptions options = {}) : options_{options} {}
+  explicit LocalSearch(LocalSearchOptions options = {}) : options_{std::move(options)} {}
   std::string_view name() const override { return "local-search"; }
   std::string_view summary() const override { return "rebuilds one window of the graph at a time"; }
   Result<Found> find(const Problem& problem, Executor& executor) const override;

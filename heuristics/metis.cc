@@ -34,7 +34,7 @@ class MetisGuard {
   }
   ~MetisGuard() {
     stdout = output_;
-    if (null_output_ != nullptr) std::fclose(null_output_);
+    if (null_output_ != nullptr) (void)std::fclose(null_output_);
     for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &handlers_[i], nullptr);
     ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
   }
@@ -113,6 +113,7 @@ Result<Found> Metis::find(const Problem& problem, Executor& executor) const {
         }
         EMPLACE_TRY_ASSIGN(auto parts, metis_parts(task, {each.recursive, each.imbalance, problem.seed}));
         std::vector<DeviceId> device_of;
+        device_of.reserve(parts.size());
         for (const std::int32_t part : parts) device_of.push_back(machine[static_cast<std::size_t>(part)]);
         EMPLACE_TRY(best.offer(graph.placement(std::move(device_of), machine)));
       }

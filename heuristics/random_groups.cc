@@ -24,6 +24,7 @@ Placement draw(const Problem& problem, const Grouping& groups, const std::vector
   std::iota(order.begin(), order.end(), 0u);
   rng.shuffle(order);
   std::vector<std::int64_t> free;
+  free.reserve(candidates.size());
   for (const DeviceId device : candidates) free.push_back(problem.devices[device].memory_bytes);
   std::vector<DeviceId> device_of(groups.num_groups);
   std::vector<std::uint32_t> fitting;

@@ -80,6 +80,7 @@ class Cutter {
                                  weight_of(graph, cut.with_bytes), shares_by_speed(problem_, machine));
     EMPLACE_TRY_ASSIGN(auto parts, scotch_parts(task, {cut.flags, cut.imbalance, problem_.seed}));
     std::vector<DeviceId> device_of;
+    device_of.reserve(parts.size());
     for (const std::int32_t part : parts) device_of.push_back(machine[static_cast<std::size_t>(part)]);
     return best_.offer(graph.placement(std::move(device_of), machine));
   }

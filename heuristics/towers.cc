@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <numeric>
 #include <string>
@@ -117,7 +118,7 @@ Result<Found> best_towers(const Problem& problem, bool synchronous) {
         const double samples_s = throughput(towers, devices.size(), schedule);
         measured.step_time_s = static_cast<double>(towers.batch) / samples_s;
         note += fmt::format("; {} samples/s, asynchronous updates, which changes convergence",
-                            static_cast<std::int64_t>(samples_s + 0.5));
+                            std::llround(samples_s));
       }
       const std::uint64_t evaluations = best.evaluations + 1;
       if (best.evaluations == 0 || better(measured, best.measurement))

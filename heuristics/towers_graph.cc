@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -134,11 +135,10 @@ class Builder {
     spec.attrs_json = graph_.attrs_json(op);
     spec.view = graph_.is_view(op);
     spec.conv_groups = graph_.conv_groups(op);
-    spec.flops = static_cast<std::int64_t>(static_cast<double>(graph_.flops(op)) * share + 0.5);
-    spec.param_bytes =
-        is_input(graph_, op)
-            ? static_cast<std::int64_t>(static_cast<double>(graph_.param_bytes(op)) * share + 0.5)
-            : graph_.param_bytes(op);
+    spec.flops = std::llround(static_cast<double>(graph_.flops(op)) * share);
+    spec.param_bytes = is_input(graph_, op)
+                           ? std::llround(static_cast<double>(graph_.param_bytes(op)) * share)
+                           : graph_.param_bytes(op);
     spec.group = graph_.group_name(op);
     spec.phase = graph_.phase(op);
     for (std::size_t c = 0; c < graph_.measured_classes().size(); ++c) {

@@ -16,22 +16,22 @@ Console::Console(CommonOptions options, std::FILE* out, std::FILE* err)
       err_terminal_{Terminal::of(::fileno(err))} {}
 
 void Console::print(std::string_view text) {
-  std::fwrite(text.data(), 1, text.size(), out_);
-  if (!text.ends_with('\n')) std::fputc('\n', out_);
+  (void)std::fwrite(text.data(), 1, text.size(), out_);
+  if (!text.ends_with('\n')) (void)std::fputc('\n', out_);
 }
 
 void Console::write_line(Verbosity verbosity, std::string_view prefix, std::string_view text) {
   if (verbosity < options_.log_level || (options_.quiet && verbosity < Verbosity::kWarning)) return;
   std::string line{prefix};
   line.append(printable(text, 2000)).append("\n");
-  std::fwrite(line.data(), 1, line.size(), err_);
-  std::fflush(err_);
+  (void)std::fwrite(line.data(), 1, line.size(), err_);
+  (void)std::fflush(err_);
 }
 
 LiveView Console::live_view(const Clock& clock) {
   auto write = [err = err_](std::string_view text) {
-    std::fwrite(text.data(), 1, text.size(), err);
-    std::fflush(err);
+    (void)std::fwrite(text.data(), 1, text.size(), err);
+    (void)std::fflush(err);
   };
   return LiveView{err_terminal_, clock, shows_progress(), std::move(write)};
 }

@@ -119,7 +119,7 @@ bool Reader::signed_int(std::int64_t& value) {
   if (!ok_ || left() == 0) return fail();
   const auto first = static_cast<std::uint8_t>(bytes_[at_]);
   std::uint64_t raw = 0;
-  if (first >= kNegativeFix) return ++at_, value = static_cast<std::int8_t>(first), true;
+  if (first >= kNegativeFix) return ++at_, value = std::int64_t{first} - 256, true;
   if (first < kInt8 || first >= kInt8 + 4u) {
     if (!unsigned_int(raw) || raw > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
       return fail();

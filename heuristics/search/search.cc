@@ -36,7 +36,7 @@ void Search::take(const Found& found) {
 }
 
 Result<Evaluation> Search::evaluate(MovingCost& cost) {
-  const auto evaluation = cost.evaluation();
+  auto evaluation = cost.evaluation();
   ++best_.evaluations;
   if (!evaluation) return evaluation;
   if (!found_any() || better(*evaluation, evaluation_)) {

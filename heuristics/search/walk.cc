@@ -85,7 +85,7 @@ Result<Unit> Walker::walk(const Slot& slot, Cooling cooling) {
   for (std::uint32_t step = 0;; ++step) {
     if (step % kSteps == 0 || search_.used_up() || search_.problem().objective == Objective::kStepTime) {
       const double progress = slot.progress();
-      if (progress >= 1 || idle > 1000 * kSteps) return Unit{};
+      if (progress >= 1 || idle > std::uint64_t{1000} * kSteps) return Unit{};
       temperature = cooling.first * std::pow(cooling.last / cooling.first, progress);
     }
     changed_.clear();

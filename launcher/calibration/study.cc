@@ -24,6 +24,7 @@ namespace {
 template <class Value>
 std::vector<double> of_each(const std::vector<ExecutorProfile>& profiles, Value value_of) {
   std::vector<double> values;
+  values.reserve(profiles.size());
   for (const ExecutorProfile& profile : profiles) values.push_back(value_of(profile));
   return values;
 }

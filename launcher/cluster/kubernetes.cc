@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -42,7 +43,7 @@ std::string label(std::string text) {
 
 /// Returns a CPU quantity: "500m", "2".
 std::string quantity(double cpus) {
-  const auto milli = static_cast<std::int64_t>(cpus * 1000 + 0.5);
+  const auto milli = std::llround(cpus * 1000);
   return milli % 1000 == 0 ? std::to_string(milli / 1000) : fmt::format("{}m", milli);
 }
 std::string quantity(std::int64_t bytes) { return fmt::format("{}Mi", (bytes + (1 << 20) - 1) >> 20); }

@@ -155,6 +155,7 @@ bool is_final(const process::ChildEnd& end) {
 
 std::vector<Supervisor::Node> nodes_of(const std::vector<Child>& children) {
   std::vector<Supervisor::Node> nodes;
+  nodes.reserve(children.size());
   for (const Child& child : children) nodes.push_back({child.name, child.end_step});
   return nodes;
 }

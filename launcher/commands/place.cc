@@ -262,7 +262,7 @@ Result<ExitStatus> Place::run(Console& console) {
   if (!output_.empty()) {
     EMPLACE_TRY(save(inputs, answer->found.placement, measured, answer->method, console.seed(), clock));
   }
-  const auto shown = answered(inputs, problem, *model, *answer, bound, wall_s, console);
+  auto shown = answered(inputs, problem, *model, *answer, bound, wall_s, console);
   if (!shown || answer->status == 0) return shown;
   return static_cast<ExitStatus>(answer->status);
 }

@@ -135,9 +135,9 @@ std::string measured_text(const Measurement& measured, const Inputs& inputs, std
     const double busy = measured.step_time_s > 0 ? 100 * measured.busy_s[d] / measured.step_time_s : 0;
     std::string name = printable(device.name);
     name.resize(std::max<std::size_t>(name.size(), 10), ' ');
-    text += fmt::format("{} peak {} of {}, busy {} ({} %)\n", name, format_bytes(measured.peak_bytes[d]),
-                        format_bytes(device.memory_bytes), format_seconds(measured.busy_s[d]),
-                        static_cast<int>(busy + 0.5));
+    text +=
+        fmt::format("{} peak {} of {}, busy {} ({} %)\n", name, format_bytes(measured.peak_bytes[d]),
+                    format_bytes(device.memory_bytes), format_seconds(measured.busy_s[d]), std::lround(busy));
   }
   return text;
 }

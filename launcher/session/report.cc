@@ -50,7 +50,7 @@ std::string inputs_of(const RunConfig& config) {
     text.append(" --objective ").append(word_of(config.objective.kind));
   if (config.input.reserve > 0) {
     std::array<char, 32> reserve{};
-    std::snprintf(reserve.data(), reserve.size(), " --reserve %.9g", config.input.reserve);
+    (void)std::snprintf(reserve.data(), reserve.size(), " --reserve %.9g", config.input.reserve);
     text += reserve.data();
   }
   if (config.executor.dispatch != Dispatch::kProgram)

@@ -6,8 +6,9 @@
 namespace emplace::launcher {
 
 Result<TraceSummary> collect_trace(const RunOrder& order, const std::filesystem::path& path) {
-  std::vector<TraceSource> sources;
   const std::vector<Start> starts = starts_of(order);
+  std::vector<TraceSource> sources;
+  sources.reserve(starts.size());
   for (const Start& start : starts)
     sources.push_back({starts.size() == 1 ? "" : start.name, trace_folder(start.directory)});
   EMPLACE_TRY_ASSIGN(const TraceSummary merged, merge_traces(sources, path));

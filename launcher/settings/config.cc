@@ -91,7 +91,7 @@ Result<Unit> assign(RunConfig& config, std::string_view assignment, std::string_
     return Unit{};
   };
   bool is_toml = false, text_is = false;
-  const auto as_written = attempt(value, is_toml);
+  auto as_written = attempt(value, is_toml);
   if (as_written) return as_written;
   const auto as_text = attempt(toml_text(value), text_is);
   return as_text || !is_toml ? as_text : as_written;

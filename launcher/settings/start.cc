@@ -155,6 +155,7 @@ Result<std::vector<std::filesystem::path>> graph_files(const RunConfig& config) 
     const bool folder = std::filesystem::is_directory(input);
     const std::string pattern = folder ? input + "/*" : input;
     glob_t found{};
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): only GLOB_TILDE makes it unsafe.
     const int failure = ::glob(pattern.c_str(), 0, nullptr, &found);
     for (std::size_t i = 0; failure == 0 && i < found.gl_pathc; ++i) files.emplace_back(found.gl_pathv[i]);
     ::globfree(&found);
@@ -390,7 +391,7 @@ Result<Unit> check_resumable(const RunConfig& config, const actors::Task& task, 
 Result<Unit> check_start(const RunConfig& config, const actors::Task& task, const Start& start) {
   if (auto may = record::check_folder(start.directory); !may) return may;
   if (!config.executor.log.empty())
-    if (const auto log = check_driving_log(config, task); !log) return log;
+    if (auto log = check_driving_log(config, task); !log) return log;
   if (!start.resume) {
     if (const auto parent = parent_of(config); !parent) return parent.error();
     return Unit{};

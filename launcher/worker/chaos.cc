@@ -46,8 +46,8 @@ Result<Unit> ChaosExecutor::measure(std::span<const DeviceId> placement, Measure
   if (due(plan_.crash_every)) {
     const rlimit no_core{0, 0};
     ::setrlimit(RLIMIT_CORE, &no_core);
-    ::signal(SIGSEGV, SIG_DFL);
-    ::raise(SIGSEGV);
+    (void)::signal(SIGSEGV, SIG_DFL);
+    (void)::raise(SIGSEGV);
   }
   while (due(plan_.hang_every)) ::poll(nullptr, 0, -1);
   if (due(plan_.poison_every))

@@ -30,13 +30,13 @@ namespace {
 
 constexpr int kBeatMs = 200;
 
-void print_error(const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); }
+void print_error(const std::string& line) { (void)std::fprintf(stderr, "%s\n", line.c_str()); }
 
 /// Ends the process after a lost device. Further device calls may hang or return wrong data, so no destructor
 /// runs.
 [[noreturn]] void end_poisoned(const std::string& why) {
   print_error(printable(why, 500));
-  std::fflush(stderr);
+  (void)std::fflush(stderr);
   ::_exit(kDeviceLostStatus);
 }
 
@@ -227,7 +227,7 @@ Result<Unit> run(const Channel::Received& received, const messages::RunPlacement
 int serve_executor(int argc, const char* const* argv, const ExecutorProgram& program) {
   process::prepare_process();
   // A terminal sends SIGINT and SIGHUP to the whole process group; only the parent handles them.
-  for (const int signal : {SIGINT, SIGHUP}) ::signal(signal, SIG_IGN);
+  for (const int signal : {SIGINT, SIGHUP}) (void)::signal(signal, SIG_IGN);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   const std::string name = "emplace-exec-" + std::string{program.kind};
   const auto settings = parse_settings(argc, argv, program);

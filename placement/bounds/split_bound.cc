@@ -43,7 +43,7 @@ std::vector<Sides> sides_of(const SplitCosts& costs, const Constraints& constrai
 /// side; so T is a lower bound.
 /// This is a fractional knapsack. All classes start on accelerators and move in ascending order of b(c)/a(c),
 /// the cheapest CPU time per accelerator time saved, until both sides are equal.
-double divided_work_ps(std::vector<Sides> sides, double accelerators, double cpus) {
+double divided_work_ps(const std::vector<Sides>& sides, double accelerators, double cpus) {
   double on_accelerators = 0, on_cpus = 0;
   std::vector<Sides> free;
   for (const Sides& side : sides) {
