@@ -12,7 +12,8 @@ float LearningRate::at(std::uint64_t update) const {
     return std::lerp(start, end, static_cast<float>(done) / static_cast<float>(linear_over));
   }
   if (update < decay_from || decay == 1.0f) return start;
-  return start * std::pow(decay, static_cast<float>((update - decay_from) / decay_every + 1));
+  const std::uint64_t decays = (update - decay_from) / decay_every + 1;
+  return start * std::pow(decay, static_cast<float>(decays));
 }
 
 float Adam::step(ParameterStore& store, float learning_rate) {

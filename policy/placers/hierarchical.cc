@@ -51,7 +51,7 @@ Result<std::unique_ptr<HierarchicalPlanner>> HierarchicalPlanner::make(
   if (!start.label_of_group.empty() && start.label_of_group.size() != options.groups)
     return invalid("policy start", "wrong number of group labels");
   return std::unique_ptr<HierarchicalPlanner>{
-      new HierarchicalPlanner{graph, devices, constraints, std::move(options), std::move(start), seed}};
+      new HierarchicalPlanner{graph, devices, constraints, options, std::move(start), seed}};
 }
 
 HierarchicalPlanner::HierarchicalPlanner(const OpGraph& graph, const DeviceSet& devices,

@@ -132,12 +132,12 @@ Result<std::unique_ptr<PlacetoPlacer>> PlacetoPlacer::make(std::vector<PlacetoGr
     if (!task) return invalid("graph " + std::to_string(number), task.error().context);
     tasks.push_back(*std::move(task));
   }
-  return std::unique_ptr<PlacetoPlacer>{new PlacetoPlacer{std::move(tasks), std::move(options), seed}};
+  return std::unique_ptr<PlacetoPlacer>{new PlacetoPlacer{std::move(tasks), options, seed}};
 }
 
 PlacetoPlacer::PlacetoPlacer(std::vector<Task> tasks, PlacetoOptions options, std::uint64_t seed)
     : tasks_{std::move(tasks)},
-      options_{std::move(options)},
+      options_{options},
       seed_{seed},
       network_{store_,
                "placeto",

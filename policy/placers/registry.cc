@@ -80,7 +80,7 @@ Made make_sequence(SequenceOptions method, const PolicyOptions& options, Graphs 
   own.list(from);
   method.list(to);
   copy_settings(from, to);
-  SequenceOptions o = with_shared(std::move(method), options);
+  SequenceOptions o = with_shared(method, options);
   o.network = with_shared(o.network, options);
   o.network.start_probability = start_probability(options, one);
   const Grouping grouping = one.grouping();

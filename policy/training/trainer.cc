@@ -14,7 +14,7 @@ bool all_finite(std::span<const float> values) {
 }  // namespace
 
 Trainer::Trainer(TrainerOptions options, std::unique_ptr<Placer> placer)
-    : options_{std::move(options)}, placer_{std::move(placer)}, adam_{options_.adam} {}
+    : options_{options}, placer_{std::move(placer)}, adam_{options_.adam} {}
 
 Result<Unit> Trainer::load(std::span<const std::byte> parameters, std::span<const std::byte> optimizer,
                            const std::string& sha256, std::uint64_t update) {

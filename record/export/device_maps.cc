@@ -37,6 +37,7 @@ Result<ExportedPlacement> placement_tensorflow(const PlacementExport& what) {
   bool one_host = true;
   for (const FrameworkDevice& device : devices) one_host = one_host && device.host == 0;
   std::vector<std::string> names;
+  names.reserve(devices.size());
   for (const FrameworkDevice& device : devices) names.push_back(tensorflow_name(device, one_host));
   if (!what.output.ends_with(".txt")) {
     json object = json::object();

@@ -150,6 +150,7 @@ class TensorBoard final : public RunExporter {
 
 }  // namespace
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): all formats have this signature.
 Result<std::unique_ptr<RunExporter>> make_tensorboard_exporter(RunExport what) {
   if (!what.table.empty()) EMPLACE_TRY(check_table(what.table, {}));
   std::error_code failure;

@@ -47,7 +47,7 @@ class ZipMember {
 /// Thread: one.
 class ZipFile {
  public:
-  explicit ZipFile(std::filesystem::path path) : file_{std::move(path)} {}
+  explicit ZipFile(const std::filesystem::path& path) : file_{path} {}
 
   /// Finishes a member; no more data may be written to it. `head` (less than 64 KiB) precedes its content.
   void add(ZipMember& member, std::string_view head);

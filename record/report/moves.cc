@@ -71,6 +71,7 @@ Moves moves_between(const OpGraph& graph, const DeviceSet& devices, const CostTa
                     const std::vector<std::string>& scopes, const std::vector<std::uint32_t>& scope_of_op,
                     const Placement& before, const Placement& after) {
   std::vector<std::string> folded;
+  folded.reserve(scopes.size());
   for (const std::string& scope : scopes) folded.push_back(without_time_steps(scope));
   std::vector<bool> counts(graph.num_ops());
   for (std::uint32_t i = 0; i < graph.num_ops(); ++i) counts[i] = !graph.is_view(OpId{i});

@@ -16,7 +16,7 @@
 namespace emplace::record {
 namespace {
 
-constexpr std::size_t kMaxConfig = 256 * 1024;  // [bytes]
+constexpr std::size_t kMaxConfig = 256 << 10;  // [bytes]
 constexpr std::size_t kMaxMoves = 20;
 constexpr std::size_t kMaxPeaks = 6;  // Limit on devices with a column of their own.
 

@@ -160,7 +160,8 @@ bool is_read_failure(const std::string& complaint) {
   if (complaint.find("failed to get page") != std::string::npos) return true;
   constexpr std::string_view kCode = "unable to get the page. error code=";
   const std::size_t at = complaint.find(kCode);
-  return at != std::string::npos && is_transient(std::atoi(complaint.c_str() + at + kCode.size()));
+  if (at == std::string::npos) return false;
+  return is_transient(static_cast<int>(std::strtol(complaint.c_str() + at + kCode.size(), nullptr, 10)));
 }
 
 Result<Unit> check_structure(SQLite::Database& db, const std::string& where, const char* how) {

@@ -41,6 +41,7 @@ std::vector<std::string> environment_with(const std::vector<std::string>& change
 
 std::vector<char*> pointers(std::vector<std::string>& words) {
   std::vector<char*> all;
+  all.reserve(words.size() + 1);
   for (std::string& word : words) all.push_back(word.data());
   all.push_back(nullptr);
   return all;
@@ -146,6 +147,7 @@ struct Wiring {
 
 std::string ChildEnd::text() const {
   if (signal == 0) return fmt::format("exit status {}", status);
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): since glibc 2.32 each thread has a buffer of its own.
   return fmt::format("signal {} ({})", signal, ::strsignal(signal));
 }
 

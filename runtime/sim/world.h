@@ -94,7 +94,8 @@ class World {
   /// Makes the actor (from copies of `args`, also after each failure) and starts it at once.
   template <class T, class... Args>
   ActorId spawn(std::string name, Args... args) {
-    return spawn_factory(std::move(name), [args...] { return std::make_unique<T>(args...); });
+    ActorFactory factory = [args...] { return std::make_unique<T>(args...); };
+    return spawn_factory(std::move(name), std::move(factory));
   }
   ActorId spawn_factory(std::string name, ActorFactory factory) {
     return spawn_on(kHead, std::move(name), std::move(factory));
@@ -150,7 +151,9 @@ class World {
   /// Delivers a message now, before everything pending, through encoder and decoder.
   template <messages::HasFields M>
   void deliver(ActorId to, const M& message, messages::SharedBytes bulk = {}, ActorId from = kNoActor) {
-    deliver_packet(make_packet(from, to, M::kType, messages::encode_body(message), std::move(bulk)));
+    const std::uint16_t type = M::kType;
+    messages::Bytes body = messages::encode_body(message);
+    deliver_packet(make_packet(from, to, type, std::move(body), std::move(bulk)));
   }
   /// Delivers raw bytes, for hostile input.
   void deliver_packet(Packet packet);

@@ -202,7 +202,7 @@ bool receive(zmq::socket_t& socket, std::string* routing_id, Received& received)
     if (received.num_parts < received.parts.size()) received.parts[received.num_parts] = std::move(part);
     ++received.num_parts;  // Parts beyond the third are read and dropped.
     if (!more) return true;
-    part.rebuild();
+    part.rebuild();  // NOLINT(bugprone-use-after-move): makes a new message.
     if (zmq_msg_recv(part.handle(), socket.handle(), ZMQ_DONTWAIT) < 0) return true;
   }
 }

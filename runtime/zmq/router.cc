@@ -404,7 +404,7 @@ void Router::on_stop_asked(const std::string& reason) {
   if (!options_.on_stop_asked || options_.on_stop_asked(reason)) start_shutdown(reason, std::nullopt);
 }
 
-void Router::start_shutdown(std::string reason, std::optional<Error> failure) {
+void Router::start_shutdown(const std::string& reason, std::optional<Error> failure) {
   if (!shutdown_.start(reason, std::move(failure), shared_->clock.now())) return;
   log(LogLevel::kInfo, options_.name, "stopping: " + reason);
   next_tick_ = next_beat_ = Nanos{0};

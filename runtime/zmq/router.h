@@ -84,7 +84,7 @@ class Router {
 
   // Shutdown.
   void on_stop_asked(const std::string& reason);
-  void start_shutdown(std::string reason, std::optional<Error> failure);
+  void start_shutdown(const std::string& reason, std::optional<Error> failure);
   void advance_stop();
 
   void trace();
