@@ -27,7 +27,7 @@ fi
 sources=()
 for file in "${files[@]}"; do
   case $file in
-    executor/cuda/* | *third_party*) ;; # CUDA sources need the toolkit.
+    executor/cuda/* | launcher/worker/cuda_main.cc | *third_party*) ;; # CUDA sources need the toolkit.
     *.h | *.cc) sources+=("$file") ;;
   esac
 done
