@@ -5,6 +5,7 @@
 
 Reads comments and string literals of the program's sources, comments of configs, and the pages. Fails, naming file and line, for
   retired   a word or phrase from the last table of docs/reference/glossary.md; the table also lists the phrases that are permitted
+  name      an identifier of the program with a retired word; begin and live are permitted there (begin and end of a range, live bytes)
   long      a line of a page that has more than 120 letters; generated pages are exempt
   fragment  trailing comments that start with a preposition, a conjunction or a lower-case word, if they exceed 1 % of all
             trailing comments; reports the share and the first twenty
@@ -37,6 +38,9 @@ LOWER = re.compile(r"[a-z]{2,}(?:[,;.:]? [\w`\"]|[,;.]?$)")
 # Comments that are not prose.
 MARKER = re.compile(r"namespace\b|NOLINT|clang-format|clang-tidy|IWYU|EMPLACE_\w+$|\w+\.h$|=")
 CODE = "\0"
+IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
+PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+PERMITTED_IN_NAMES = {"begin", "begins", "live"}
 
 
 def blank(text, keep=" "):
@@ -77,6 +81,12 @@ def vocabulary(tree):
     either = lambda phrases: "|".join(map(phrase, phrases)) or r"(?!)"
     return (re.compile(rf"(?<![\w.:/>\[-])(?:{either(retired)})(?![\w(/-]|\.\w|:[:\w])", re.I),
             re.compile(rf"(?<!\w)(?:{either(permitted)})(?!\w)", re.I))
+
+
+def retired_words(tree):
+    """Retired single words."""
+    _, rows = last_table((tree / GLOSSARY).read_text())
+    return {word for row in rows for word in map(str.strip, row[0].split(",")) if word.isalpha()}
 
 
 def prose(text):
@@ -156,6 +166,7 @@ class Findings:
     def __init__(self, tree):
         self.tree = tree
         self.retired, self.permitted = vocabulary(tree)
+        self.retired_parts = retired_words(tree) - PERMITTED_IN_NAMES
         self.found = []  # (kind, file, line, message)
         self.fragments, self.num_trailing = [], 0
         self.files = []
@@ -171,6 +182,7 @@ class Findings:
             self.words(name, of_toml(text))
         else:
             self.words(name, of_source(text))
+            self.names(name, text)
             self.trailing(name, text)
 
     def words(self, name, text):
@@ -179,6 +191,15 @@ class Findings:
             if not match.group(0).isupper():
                 word = " ".join(match.group(0).split())
                 self.found.append(("retired", name, text.count("\n", 0, match.start()) + 1, f"'{word}' is retired; see {GLOSSARY}"))
+
+    def names(self, name, text):
+        code = TOKEN.sub(lambda match: blank(match.group(0)), text)
+        for match in IDENTIFIER.finditer(code):
+            parts = {part.lower() for part in PART.findall(match.group(0))}
+            if parts & self.retired_parts:
+                word = sorted(parts & self.retired_parts)[0]
+                message = f"the name {match.group(0)} contains '{word}', which is retired; see {GLOSSARY}"
+                self.found.append(("name", name, code.count("\n", 0, match.start()) + 1, message))
 
     def lines(self, name, text):
         for number, line in enumerate(text.splitlines(), 1):
@@ -203,7 +224,7 @@ class Findings:
 
     def counts(self):
         """A line per folder, a column per kind."""
-        kinds, rows = ("retired", "long", "fragment"), {}
+        kinds, rows = ("retired", "name", "long", "fragment"), {}
         for kind, name, _, _ in [*self.found, *self.fragments]:
             rows.setdefault(name.split("/")[0], dict.fromkeys(kinds, 0))[kind] += 1
         rows = dict(sorted(rows.items()))

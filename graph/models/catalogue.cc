@@ -47,23 +47,24 @@ struct Sizes {
   std::int64_t layers, batch, steps;
 };
 
-Result<OpGraph> recorded(std::string_view model, const Sizes& s, Recording recording, Identity who) {
+Result<OpGraph> recorded(std::string_view model, const Sizes& s, Recording recording, Identity identity) {
   if (model == "inception-v3")
-    return inception_v3_graph({.batch = s.batch, .recording = recording}, std::move(who));
+    return inception_v3_graph({.batch = s.batch, .recording = recording}, std::move(identity));
   if (model == "resnet-152")
-    return resnet152_graph({.batch = s.batch, .recording = recording}, std::move(who));
+    return resnet152_graph({.batch = s.batch, .recording = recording}, std::move(identity));
   if (model == "rnnlm") {
     return rnnlm_graph({.layers = s.layers, .steps = s.steps, .batch = s.batch, .recording = recording},
-                       std::move(who));
+                       std::move(identity));
   }
   if (model == "nmt") {
     return nmt_graph({.layers = s.layers, .steps = s.steps, .batch = s.batch, .recording = recording},
-                     std::move(who));
+                     std::move(identity));
   }
   if (model == "nasnet") {
-    return nasnet_a_graph({.repeats = s.layers, .batch = s.batch, .recording = recording}, std::move(who));
+    return nasnet_a_graph({.repeats = s.layers, .batch = s.batch, .recording = recording},
+                          std::move(identity));
   }
-  return cifar10_cnn_graph({.batch = s.batch, .recording = recording}, std::move(who));
+  return cifar10_cnn_graph({.batch = s.batch, .recording = recording}, std::move(identity));
 }
 
 std::string_view optimizer_of(std::string_view model) {
@@ -90,23 +91,24 @@ Result<OpGraph> model_graph(const ModelFacts& model, const ModelSizes& asked, Re
 
   const auto number = [](std::int64_t value) { return std::to_string(value); };
   const std::string_view granularity = granularity_name(recording.granularity);
-  Identity who;
-  who.name = std::string{model.name};
-  if (model.layers) who.name += "-" + number(layers) + "layer";
-  if (model.steps) who.name += "-" + number(steps) + "step";
-  who.name += "-bs" + number(batch);
-  if (!recording.training) who.name += "-forward";
-  if (recording.granularity != Granularity::kAten) who.name.append("-").append(granularity);
-  who.source = "emplace generate " + std::string{model.name};
-  who.meta_json = R"({"batch":)" + number(batch) + R"(,"granularity":")" + std::string{granularity} +
-                  R"(","kind":")" + (recording.training ? "training" : "forward") + "\"";
-  if (model.layers) who.meta_json += R"(,"layers":)" + number(layers);
-  who.meta_json += R"(,"model":")" + std::string{model.name} + "\"";
-  if (recording.training) who.meta_json += R"(,"optimizer":")" + std::string{optimizer_of(model.name)} + "\"";
-  who.meta_json += R"(,"precision":"f32")";
-  if (model.steps) who.meta_json += R"(,"steps":)" + number(steps);
-  who.meta_json += "}";
-  return recorded(model.name, {layers, batch, steps}, recording, std::move(who));
+  Identity identity;
+  identity.name = std::string{model.name};
+  if (model.layers) identity.name += "-" + number(layers) + "layer";
+  if (model.steps) identity.name += "-" + number(steps) + "step";
+  identity.name += "-bs" + number(batch);
+  if (!recording.training) identity.name += "-forward";
+  if (recording.granularity != Granularity::kAten) identity.name.append("-").append(granularity);
+  identity.source = "emplace generate " + std::string{model.name};
+  identity.meta_json = R"({"batch":)" + number(batch) + R"(,"granularity":")" + std::string{granularity} +
+                       R"(","kind":")" + (recording.training ? "training" : "forward") + "\"";
+  if (model.layers) identity.meta_json += R"(,"layers":)" + number(layers);
+  identity.meta_json += R"(,"model":")" + std::string{model.name} + "\"";
+  if (recording.training)
+    identity.meta_json += R"(,"optimizer":")" + std::string{optimizer_of(model.name)} + "\"";
+  identity.meta_json += R"(,"precision":"f32")";
+  if (model.steps) identity.meta_json += R"(,"steps":)" + number(steps);
+  identity.meta_json += "}";
+  return recorded(model.name, {layers, batch, steps}, recording, std::move(identity));
 }
 
 }  // namespace emplace::models
