@@ -55,6 +55,9 @@ std::string written(const Duration* value) {
   const std::string text = written(&ms);
   return toml_text(text.substr(0, text.ends_with(".0") ? text.size() - 2 : std::string::npos) + "ms");
 }
+std::string written(const Reserve* value) {
+  return value->bytes > 0 ? toml_text(value->text()) : written(&value->share);
+}
 std::string written(const EnumSetting& value) {
   const std::size_t at = value.get();
   return toml_text(at < value.words.size() ? value.words[at] : std::string_view{});
@@ -81,6 +84,7 @@ struct Reader {
   void operator()(std::string* value) { *value = table.text(key).value_or(*value); }
   void operator()(std::vector<std::string>* value) { *value = table.texts(key).value_or(*value); }
   void operator()(Duration* value) { value->seconds = table.seconds(key).value_or(value->seconds); }
+  void operator()(Reserve* value) { *value = table.reserve(key).value_or(*value); }
   void operator()(EnumSetting& value) {
     const auto word = table.text(key);
     if (!word) return;
@@ -138,6 +142,7 @@ struct KindText {
   std::string_view operator()(const std::string*) const { return "any text"; }
   std::string_view operator()(const std::vector<std::string>*) const { return "any texts"; }
   std::string_view operator()(const Duration*) const { return "a time with a unit"; }
+  std::string_view operator()(const Reserve*) const { return "a share below 1 or a size"; }
   std::string_view operator()(const EnumSetting&) const { return ""; }
 };
 
@@ -175,6 +180,7 @@ struct Checker {
     for (const std::string& value : *values) EMPLACE_TRY((*this)(&value));
     return Unit{};
   }
+  Result<Unit> operator()(const Reserve*) const { return Unit{}; }
   Result<Unit> operator()(const EnumSetting&) const { return Unit{}; }
 };
 

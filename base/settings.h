@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/units.h"
 
 namespace emplace {
 
@@ -114,7 +115,7 @@ struct Setting {
   std::string_view key, meaning;
   SettingRange range;
   std::variant<bool*, std::uint32_t*, std::uint64_t*, std::int64_t*, float*, double*, std::string*,
-               std::vector<std::string>*, Duration*, EnumSetting>
+               std::vector<std::string>*, Duration*, Reserve*, EnumSetting>
       value;
 
   std::string name() const { return section.empty() ? std::string{key} : section + "." + std::string{key}; }

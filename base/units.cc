@@ -94,6 +94,40 @@ Result<double> parse_share(std::string_view text) {
   return share;
 }
 
+std::string Reserve::text() const {
+  if (bytes == 0) {
+    std::array<char, 32> digits{};
+    const auto [end, failure] = std::to_chars(digits.data(), digits.data() + digits.size(), share);
+    return {digits.data(), end};
+  }
+  constexpr std::array<std::string_view, 4> kUnits{"B", "KiB", "MiB", "GiB"};
+  std::int64_t value = bytes;
+  std::size_t unit = 0;
+  while (value % 1024 == 0 && unit + 1 < kUnits.size()) value /= 1024, ++unit;
+  return std::to_string(value) + std::string{kUnits[unit]};
+}
+
+Reserve Reserve::from_recorded(double number) {
+  if (number < 1) return Reserve{number};
+  Reserve reserve;
+  reserve.bytes = static_cast<std::int64_t>(number);
+  return reserve;
+}
+
+Result<Reserve> parse_reserve(std::string_view text) {
+  const std::string where = "'" + std::string{text} + "'";
+  if (const auto share = parse_share(text)) {
+    if (*share >= 1) return invalid(where, "leaves no memory", "write it like 10% or 2GiB");
+    return Reserve{*share};
+  }
+  if (const auto size = parse_bytes(text)) {
+    Reserve reserve;
+    reserve.bytes = *size;
+    return reserve;
+  }
+  return invalid(where, "is neither a share below 100 % nor a size", "write it like 10% or 2GiB");
+}
+
 std::string format_bytes(std::int64_t bytes) {
   constexpr std::array<const char*, 5> kNames{"B", "KiB", "MiB", "GiB", "TiB"};
   double value = static_cast<double>(bytes);

@@ -224,6 +224,16 @@ std::optional<double> TomlTable::flops_per_s(std::string_view key) {
 }
 std::optional<double> TomlTable::seconds(std::string_view key) { return unit<double>(key, parse_seconds); }
 
+std::optional<Reserve> TomlTable::reserve(std::string_view key) {
+  const toml::node* node = state_->get(number_, key);
+  if (node == nullptr) return std::nullopt;
+  const auto* value = node->as_string();
+  const auto parsed = value != nullptr ? parse_reserve(value->get())
+                                       : parse_reserve(Reserve{number(key).value_or(-1)}.text());
+  if (!parsed) return fail(key, "= " + parsed.error().context), std::nullopt;
+  return *parsed;
+}
+
 std::optional<TomlTable> TomlTable::table(std::string_view key) {
   const toml::node* node = state_->get(number_, key);
   if (node == nullptr) return std::nullopt;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/units.h"
 
 namespace emplace {
 
@@ -54,6 +55,7 @@ class TomlTable {
   std::optional<double> bytes_per_s(std::string_view key);  ///< "12GB/s"
   std::optional<double> flops_per_s(std::string_view key);  ///< "4.29TFLOP/s"
   std::optional<double> seconds(std::string_view key);      ///< "25us"
+  std::optional<Reserve> reserve(std::string_view key);     ///< "10%", "2GiB" or 0.1
   std::optional<TomlTable> table(std::string_view key);
   std::vector<TomlTable> tables(std::string_view key);  ///< [[key]], in order; empty if absent.
 

@@ -72,6 +72,22 @@ TEST(Sha256, HashesTheStandardExample) {
   EXPECT_EQ(sha256_hex(abc), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 
+TEST(Units, AReserveIsAShareOrASize) {
+  EXPECT_EQ(parse_reserve("10%")->of(1000), 100);
+  EXPECT_EQ(parse_reserve("0.25")->of(1000), 250);
+  EXPECT_EQ(parse_reserve("2GiB")->of(1), std::int64_t{2} << 30);
+  EXPECT_EQ(parse_reserve("0%")->of(1000), 0);
+  for (const char* text : {"10%", "0.123456789", "2GiB", "1536MiB", "1000B", "0"}) {
+    const Reserve reserve = *parse_reserve(text);
+    EXPECT_EQ(*parse_reserve(reserve.text()), reserve) << text;
+    EXPECT_EQ(Reserve::from_recorded(reserve.recorded()), reserve) << text;
+  }
+  EXPECT_EQ(parse_reserve("2048MiB")->text(), "2GiB");
+  EXPECT_EQ(parse_reserve("10%")->text(), "0.1");
+  for (const char* text : {"", "100%", "1", "-1GiB", "2", "10 parsecs", "-10%"})
+    EXPECT_FALSE(parse_reserve(text).ok()) << text;
+}
+
 TEST(Units, ReadWhatPeopleWrite) {
   EXPECT_EQ(*parse_bytes("12GiB"), 12884901888);
   EXPECT_EQ(*parse_bytes("2.5GiB"), 2684354560);
