@@ -15,8 +15,8 @@ Error matches_nothing(const OpGraph& graph, const Rule& rule) {
                  nearest_to(graph, rule.match) + "; or set optional = true");
 }
 
-/// The devices named by a pin or an allow.
-Result<DeviceMask> devices_of(const DeviceSet& devices, const Rule& rule) {
+/// The devices named by a pin, an allow or a forbid.
+Result<DeviceMask> named_devices(const DeviceSet& devices, const Rule& rule) {
   DeviceMask mask;
   for (const std::string& wanted : rule.devices) {
     if (wanted.ends_with('*')) {
@@ -37,6 +37,17 @@ Result<DeviceMask> devices_of(const DeviceSet& devices, const Rule& rule) {
     mask.set(index(*device));
   }
   return mask;
+}
+
+/// The devices that a pin, an allow or a forbid leaves its ops.
+Result<DeviceMask> devices_of(const DeviceSet& devices, const Rule& rule) {
+  EMPLACE_TRY_ASSIGN(DeviceMask mask, named_devices(devices, rule));
+  if (rule.kind != RuleKind::kForbid) return mask;
+  DeviceMask others;
+  for (std::size_t d = 0; d < devices.size(); ++d) others.set(d, !mask.test(d));
+  if (others.none())
+    return invalid(rule.described(), "forbids every device of this machine", "leave its ops at least one");
+  return others;
 }
 
 /// The ops that a rule matches, as a mask and as a list.
@@ -102,7 +113,8 @@ class Resolver {
 
  private:
   bool places(std::size_t rule) const {
-    return out_.rules[rule].kind == RuleKind::kPin || out_.rules[rule].kind == RuleKind::kAllow;
+    const RuleKind kind = out_.rules[rule].kind;
+    return kind == RuleKind::kPin || kind == RuleKind::kAllow || kind == RuleKind::kForbid;
   }
 
   Result<Unit> choose_devices() {

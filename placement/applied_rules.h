@@ -29,7 +29,7 @@ struct AppliedRules {
   std::vector<Rule> rules;
   std::vector<std::size_t> matched;  ///< [rules] Number of ops that each rule matches.
   std::vector<DeviceMask> devices;   ///< [ops] Devices that the rules allow for each op.
-  /// [ops] Deciding rule: the pin, else the first allow; or kNoRule.
+  /// [ops] Deciding rule: the pin, else the first allow or forbid; or kNoRule.
   std::vector<std::uint32_t> device_rule;
   std::vector<std::uint32_t> colocation_rule;  ///< [ops] First rule that ties the op to others; or kNoRule.
   std::vector<Tie> ties;

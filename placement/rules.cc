@@ -39,10 +39,13 @@ Result<Unit> read_match(TomlTable& table, Rule& rule) {
 Result<Unit> read_action(TomlTable& table, Rule& rule) {
   const auto pin = table.text("pin");
   const auto allow = table.texts("allow");
+  const auto forbid = table.texts("forbid");
   const auto colocate = table.text("colocate");
   const auto with = table.text("colocate_with");
-  if (int{pin.has_value()} + int{allow.has_value()} + int{colocate.has_value()} + int{with.has_value()} != 1)
-    return invalid(table.where(), "a rule needs one of pin, allow, colocate and colocate_with",
+  if (int{pin.has_value()} + int{allow.has_value()} + int{forbid.has_value()} + int{colocate.has_value()} +
+          int{with.has_value()} !=
+      1)
+    return invalid(table.where(), "a rule needs one of pin, allow, forbid, colocate and colocate_with",
                    "write e.g. pin = \"cpu:0\", and one rule per action");
   if (pin) {
     rule.kind = RuleKind::kPin;
@@ -53,6 +56,10 @@ Result<Unit> read_action(TomlTable& table, Rule& rule) {
     rule.kind = RuleKind::kAllow;
     rule.devices = *allow;
     if (allow->empty()) table.fail("allow", "is empty, so the ops could not run");
+  } else if (forbid) {
+    rule.kind = RuleKind::kForbid;
+    rule.devices = *forbid;
+    if (forbid->empty()) table.fail("forbid", "is empty", "name the devices that the ops may not use");
   } else if (colocate) {
     rule.kind = RuleKind::kColocate;
     rule.label = *colocate;
@@ -97,8 +104,9 @@ std::string Rule::described() const {
     case RuleKind::kPin:
       text += " (pin = \"" + printable(devices.front(), 60) + "\"";
       break;
-    case RuleKind::kAllow: {
-      text += " (allow = [";
+    case RuleKind::kAllow:
+    case RuleKind::kForbid: {
+      text += kind == RuleKind::kAllow ? " (allow = [" : " (forbid = [";
       for (std::size_t i = 0; i < devices.size(); ++i)
         text.append(i == 0 ? "\"" : ", \"").append(printable(devices[i], 60)).append("\"");
       text += "]";

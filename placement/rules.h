@@ -16,6 +16,7 @@ namespace emplace {
 enum class RuleKind : std::uint8_t {
   kPin,           ///< One device.
   kAllow,         ///< Any of some devices, by name or by prefix ("gpu:*").
+  kForbid,        ///< Any but some devices, by name or by prefix.
   kColocate,      ///< All ops of one label share a device.
   kColocateWith,  ///< Each op shares the device of the op that it belongs to.
 };
@@ -25,7 +26,7 @@ struct Rule {
   std::string where;  ///< File and line: "rules.toml:7".
   OpPattern match;
   RuleKind kind = RuleKind::kPin;
-  std::vector<std::string> devices;  ///< One name for kPin; names and prefixes for kAllow.
+  std::vector<std::string> devices;  ///< One name for kPin; names and prefixes for kAllow and kForbid.
   std::string label;                 ///< Label for kColocate; "forward" or "input" for kColocateWith.
   bool optional = false;             ///< Whether the rule may match nothing.
 
@@ -38,8 +39,8 @@ struct RuleSet {
 };
 
 /// Errors: kIo; kInvalid with file and line: an unknown key (with the nearest known one), a rule without a
-/// pattern, with none or several of pin, allow, colocate and colocate_with, an invalid regular expression, no
-/// rule.
+/// pattern, with none or several of pin, allow, forbid, colocate and colocate_with, an invalid regular
+/// expression, no rule.
 Result<RuleSet> load_rules(const std::filesystem::path& path);
 Result<RuleSet> parse_rules(std::string_view toml, std::string_view where);
 

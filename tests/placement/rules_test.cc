@@ -304,8 +304,9 @@ TEST(Rules, ThatCannotBeReadAreRefusedWithTheirLine) {
               HasSubstr("rules.toml:2: 'match' has no pattern"));
   EXPECT_THAT(refusal("[[rule]]\nmatch = { nme = \"fc\" }\npin = \"gpu:0\"\n"),
               HasSubstr("rules.toml:2: unknown key 'nme'; did you mean 'name'?"));
-  EXPECT_THAT(refusal(match + "forbid = [\"gpu:0\"]\n"),
-              HasSubstr("rules.toml:3: unknown key 'forbid'; known keys: match, pin, allow, colocate"));
+  EXPECT_THAT(
+      refusal(match + "require = [\"gpu:0\"]\n"),
+      HasSubstr("rules.toml:3: unknown key 'require'; known keys: match, pin, allow, forbid, colocate"));
   EXPECT_THAT(refusal("[[rule]]\nmatch = { name = \"a(b\" }\npin = \"gpu:0\"\n"),
               HasSubstr("rules.toml:2: 'name' is not a regular expression: missing )"));
   EXPECT_THAT(refusal("schema = \"emplace.rules/9\"\n" + match + "pin = \"gpu:0\"\n"),
@@ -322,6 +323,41 @@ TEST(Rules, NoneLeaveTheConstraintsAsTheyWere) {
         Constraints::make(graph, devices, apply_rules(graph, devices, {}).value()).value();
     EXPECT_TRUE(std::equal(without.classes().begin(), without.classes().end(), with.classes().begin()));
   }
+}
+
+TEST(Rules, ForbidIsTheComplementOfAllow) {
+  const auto made = ruled(R"(
+[[rule]]
+match = { scope = '^decoder' }
+forbid = ["gpu:0"]
+[[rule]]
+match = { scope = '^encoder' }
+forbid = ["gpu:*"]
+[[rule]]
+match = { name = '^decoder/mm$' }
+allow = ["gpu:*"]
+)");
+  ASSERT_TRUE(made.ok()) << made.error().context;
+  EXPECT_EQ(allowed(*made, 3), (std::set<std::size_t>{2})) << "forbid and allow both apply";
+  EXPECT_EQ(allowed(*made, 4), (std::set<std::size_t>{0, 2}));
+  EXPECT_EQ(allowed(*made, 2), (std::set<std::size_t>{0}));
+  EXPECT_EQ(allowed(*made, 6), (std::set<std::size_t>{0, 1, 2}));
+  EXPECT_THAT(made->applied.lines()[0], HasSubstr("rules.toml:2 (forbid = [\"gpu:0\"]) matches 2 ops"));
+}
+
+TEST(Rules, AForbidThatCannotHoldIsRefused) {
+  const std::string forbid = "[[rule]]\nmatch = { name = '^decoder/mm$' }\nforbid = ";
+  EXPECT_THAT(refusal(forbid + "[]\n"), HasSubstr("'forbid' is empty"));
+  EXPECT_THAT(refusal(forbid + "['*']\n"), HasSubstr("forbids every device of this machine"));
+  EXPECT_THAT(refusal(forbid + "['gpu:7']\n"), HasSubstr("gpu:7"));
+  EXPECT_THAT(refusal(forbid + "['tpu:*']\n"), HasSubstr("no device name starts with 'tpu:'"));
+  EXPECT_THAT(refusal(forbid + "['gpu:0']\npin = 'gpu:0'\n"),
+              HasSubstr("one of pin, allow, forbid, colocate"));
+  EXPECT_THAT(refusal(forbid + "['gpu:0']\n[[rule]]\nmatch = { name = '^decoder/mm$' }\npin = 'gpu:0'\n"),
+              AllOf(HasSubstr("rules.toml:4 (pin = \"gpu:0\")"),
+                    HasSubstr("contradicts rules.toml:1 (forbid = [\"gpu:0\"])")));
+  EXPECT_THAT(refusal(forbid + "['gpu:*']\n[[rule]]\nmatch = { name = '^decoder/mm$' }\nallow = ['gpu:*']\n"),
+              HasSubstr("contradicts"));
 }
 
 }  // namespace
