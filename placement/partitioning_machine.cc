@@ -24,7 +24,7 @@ Profile profile(std::string name, std::string kind, std::int64_t memory_bytes) {
 
 }  // namespace
 
-Result<std::optional<DeviceSet>> machine_of(const OpGraph& graph, Objective objective, double reserve_share) {
+Result<std::optional<DeviceSet>> machine_of(const OpGraph& graph, Objective objective, Reserve reserve) {
   const nlohmann::json meta = nlohmann::json::parse(graph.meta_json(), nullptr, false);
   if (!meta.is_object() || !meta.contains("partitioning")) return std::optional<DeviceSet>{};
   const auto& machine = meta["partitioning"];
@@ -37,7 +37,8 @@ Result<std::optional<DeviceSet>> machine_of(const OpGraph& graph, Objective obje
   if (!machine.is_object() || accelerators < 0 || cpus < 0 || memory < 0 || accelerators > 255 || cpus > 255)
     return invalid("meta.partitioning", "is not {accelerators, cpus, memory_bytes}",
                    "import the workload again, or pass --devices");
-  const auto free = static_cast<std::int64_t>(static_cast<double>(memory) * (1 - reserve_share));
+  const auto free =
+      static_cast<std::int64_t>(static_cast<double>(memory) * (1 - reserve.share)) - reserve.bytes;
   std::vector<Device> devices;
   const Profile accelerator = profile("accelerator", "gpu", memory), core = profile("cpu", "cpu", kCpuMemory);
   for (std::int64_t i = 0; i < accelerators; ++i)

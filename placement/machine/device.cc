@@ -13,36 +13,6 @@
 namespace emplace {
 namespace {
 
-constexpr std::int64_t kGiB = std::int64_t{1} << 30;
-
-/// Builds the table of efficiencies by OpClass; the memory-bound classes share one value.
-std::array<double, kNumOpClasses> efficiencies(double matmul, double conv, double conv_grouped, double rest) {
-  return {1, 1, matmul, conv, conv_grouped, rest, rest, rest, rest};
-}
-
-std::vector<Profile> make_profiles() {
-  std::vector<Profile> profiles{
-      {"k40", "gpu", 12 * kGiB, 4290, 4290, 288, 0.75, 8, efficiencies(0.60, 0.40, 0.05, 0.2)},
-      {"k80_gk210", "gpu", 12 * kGiB, 2796, 2796, 240, 0.75, 8, efficiencies(0.60, 0.40, 0.05, 0.2)},
-      {"v100", "gpu", 16 * kGiB, 15700, 15700, 900, 0.80, 5, efficiencies(0.80, 0.60, 0.08, 0.3)},
-      {"h100", "gpu", 80 * kGiB, 67000, 494700, 3350, 0.85, 4, efficiencies(0.60, 0.45, 0.02, 0.3)},
-      {"h200", "gpu", 141 * kGiB, 67000, 494700, 4800, 0.85, 4, efficiencies(0.60, 0.45, 0.02, 0.3)},
-      {"haswell18", "cpu", 256 * kGiB, 1094, 1094, 68.3, 0.70, 3, efficiencies(0.70, 0.50, 0.10, 0.1)},
-  };
-  const auto calibrated = [&](std::size_t of, double matmul, double conv) {
-    Profile profile = profiles[of];
-    profile.name += "-calibrated";
-    profile.efficiency[static_cast<std::size_t>(OpClass::kMatmul)] = matmul;
-    profile.efficiency[static_cast<std::size_t>(OpClass::kConv)] = conv;
-    profiles.push_back(std::move(profile));
-  };
-  calibrated(0, 0.236, 0.067);  // Published: rnnlm-bs64 1.57 s, inception_v3-bs1 0.15 s.
-  calibrated(1, 0.375, 0.088);  // Published: rnnlm-bs64 1.57 s, inception_v3-bs32 4.60 s.
-  // Published: rnnlm-bs64 6.89 s, nmt-2layer-bs64 6.46 s, inception_v3-bs32 26.21 s.
-  calibrated(5, 0.20, 0.039);
-  return profiles;
-}
-
 Result<Unit> check_device(const Device& device) {
   const std::string where = "device '" + printable(device.name, 60) + "'";
   const Profile& profile = device.profile;
@@ -77,23 +47,6 @@ bool Profile::operator==(const Profile& other) const {
 
 std::string_view copy_engine_name(CopyEngine engine) {
   return engine == CopyEngine::kSource ? "source" : "target";
-}
-
-std::span<const Profile> builtin_profiles() {
-  static const std::vector<Profile> profiles = make_profiles();
-  return profiles;
-}
-
-Result<Profile> find_profile(std::string_view name) {
-  std::vector<std::string_view> names;
-  for (const Profile& profile : builtin_profiles()) {
-    if (profile.name == name) return profile;
-    names.push_back(profile.name);
-  }
-  const std::string_view near = nearest_word(name, names);
-  return invalid("profile '" + printable(name, 60) + "'", "is unknown",
-                 near.empty() ? "built in: k40 k80_gk210 v100 h100 h200 haswell18"
-                              : "did you mean '" + std::string{near} + "'?");
 }
 
 Result<DeviceSet> DeviceSet::make(std::vector<Device> devices, std::vector<Link> links) {

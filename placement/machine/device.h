@@ -34,10 +34,9 @@ struct Profile {
   bool operator==(const Profile& other) const;  ///< Compares the fields that affect op times.
 };
 
-/// Data-sheet values with prior efficiencies: k40, k80_gk210, v100, h100, h200, haswell18.
+/// The profiles of the catalogue (placement/machine/catalogue.h).
 std::span<const Profile> builtin_profiles();
-/// Finds a built-in profile, or one with efficiencies calibrated to published step times: "k40-calibrated",
-/// "k80_gk210-calibrated", "haswell18-calibrated". Errors: kInvalid, with the nearest name.
+/// Finds a profile of the catalogue by name or alias. Errors: kInvalid, with the nearest name.
 Result<Profile> find_profile(std::string_view name);
 
 struct Device {

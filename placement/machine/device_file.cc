@@ -13,30 +13,30 @@
 #include "base/text/toml_reader.h"
 #include "base/text/words.h"
 #include "base/units.h"
+#include "placement/machine/catalogue.h"
 
 namespace emplace {
 namespace {
-
-struct LinkKind {
-  std::string_view name;
-  Link link;
-};
-constexpr std::array<LinkKind, 4> kLinks{{{"pcie3_x16", {12e9, 10e-6}},
-                                          {"pcie5_x16", {50e9, 10e-6}},
-                                          {"nvlink2", {130e9, 6e-6}},
-                                          {"nvlink4", {400e9, 4e-6}}}};
 
 /// Matches "gpu:*" by prefix and other patterns exactly.
 bool matches(std::string_view pattern, std::string_view name) {
   return pattern.ends_with('*') ? name.starts_with(pattern.substr(0, pattern.size() - 1)) : pattern == name;
 }
 
-Profile read_profile(TomlTable table) {
+/// A profile, and the device of the catalogue that it is based on; null if there is none.
+struct KnownProfile {
   Profile profile;
+  const CatalogueDevice* kind = nullptr;
+};
+
+KnownProfile read_profile(TomlTable table) {
+  KnownProfile read;
+  Profile& profile = read.profile;
   if (const auto base = table.text("base")) {
     const auto found = find_profile(*base);
     if (found) {
       profile = *found;
+      read.kind = known_device(*base);
     } else {
       table.fail("base", "= " + found.error().context);
     }
@@ -75,42 +75,75 @@ Profile read_profile(TomlTable table) {
     }
     profile.costs = std::make_shared<const SignatureCosts>(std::move(entries));
   }
-  return profile;
+  return read;
 }
 
-std::optional<Profile> named_profile(TomlTable& device, const std::vector<Profile>& own) {
-  const auto name = device.text("profile");
-  if (!name) return device.fail("", "a device needs a profile"), std::nullopt;
-  for (const Profile& profile : own) {
-    if (profile.name == *name) return profile;
+/// Returns the profile that a device names; without `profile` that of its name in the catalogue.
+std::optional<KnownProfile> named_profile(TomlTable& device, const std::vector<KnownProfile>& own,
+                                          const std::string& name) {
+  const auto profile = device.text("profile");
+  if (!profile) {
+    if (const CatalogueDevice* const kind = known_device(name)) return KnownProfile{kind->profile, kind};
+    return device.fail("", "a device needs a profile, or a name of the catalogue"), std::nullopt;
   }
-  const auto found = find_profile(*name);
+  for (const KnownProfile& known : own) {
+    if (known.profile.name == *profile) return known;
+  }
+  const auto found = find_profile(*profile);
   if (!found) return device.fail("profile", "= " + found.error().context), std::nullopt;
-  return *found;
+  return KnownProfile{*found, known_device(*profile)};
 }
 
-Device read_device(TomlTable table, const std::vector<Profile>& own, double reserve_share) {
-  Device device;
-  if (const auto name = table.text("name")) {
-    device.name = *name;
-  } else {
-    table.fail("", "a device needs a name");
+/// The devices of a file.
+struct DeviceList {
+  std::vector<Device> devices;
+  std::vector<const CatalogueDevice*> kinds;  // [devices] Null: not based on the catalogue.
+
+  void add(Device device, const CatalogueDevice* kind) {
+    devices.push_back(std::move(device));
+    kinds.push_back(kind);
   }
-  if (auto profile = named_profile(table, own)) device.profile = *std::move(profile);
+  /// Returns "gpu:2": the kind and the least number that no device has.
+  std::string next_name(const std::string& kind) const {
+    for (std::size_t number = 0;; ++number) {
+      std::string name = fmt::format("{}:{}", kind, number);
+      if (std::none_of(devices.begin(), devices.end(), [&](const Device& d) { return d.name == name; }))
+        return name;
+    }
+  }
+};
+
+/// Adds the device, or devices, of one [[device]].
+void read_device(TomlTable table, const std::vector<KnownProfile>& own, const Reserve& reserve,
+                 DeviceList& list) {
+  Device device;
+  const auto name = table.text("name");
+  const auto count = table.integer("count");
+  const std::size_t room = kMaxDevices - std::min(kMaxDevices, list.devices.size());
+  if (count && (*count < 1 || static_cast<std::size_t>(*count) > kMaxDevices))
+    return table.fail("count", "must be 1 to 256");
+  if (count && name) return table.fail("count", "names its devices gpu:0, gpu:1, …", "remove 'name'");
+  if (count && static_cast<std::size_t>(*count) > room)
+    return table.fail("count", fmt::format("makes more than {} devices", kMaxDevices));
+  std::optional<KnownProfile> known = named_profile(table, own, name.value_or(""));
+  const bool has_profile = table.text("profile").has_value();
+  if (!name && !has_profile) return table.fail("", "a device needs a name or a profile");
+  if (known) device.profile = known->profile;
   device.memory_bytes = table.bytes("memory").value_or(device.profile.memory_bytes);
   device.host = table.text("host").value_or("");
-  std::int64_t reserved = static_cast<std::int64_t>(reserve_share * static_cast<double>(device.memory_bytes));
-  if (const auto reserve = table.text("reserve")) {
-    if (const auto share = parse_share(*reserve)) {
-      reserved += static_cast<std::int64_t>(*share * static_cast<double>(device.memory_bytes));
-    } else if (const auto bytes = parse_bytes(*reserve)) {
-      reserved += *bytes;
+  std::int64_t reserved = reserve.of(device.memory_bytes);
+  if (const auto own_reserve = table.text("reserve")) {
+    if (const auto kept = parse_reserve(*own_reserve)) {
+      reserved += kept->of(device.memory_bytes);
     } else {
       table.fail("reserve", "must be a share or a size", "write it like \"10%\" or \"1GiB\"");
     }
   }
   device.memory_bytes -= reserved;
-  return device;
+  for (std::int64_t i = 0; i < count.value_or(1); ++i) {
+    device.name = name ? *name : list.next_name(device.profile.kind);
+    list.add(device, known ? known->kind : nullptr);
+  }
 }
 
 /// Reads a number of engines.
@@ -172,12 +205,10 @@ std::optional<LinkEnds> read_ends(TomlTable& table) {
 Link read_link(TomlTable& table) {
   Link link;
   if (const auto name = table.text("profile")) {
-    const auto it =
-        std::find_if(kLinks.begin(), kLinks.end(), [&](const LinkKind& kind) { return kind.name == *name; });
-    if (it == kLinks.end()) {
-      table.fail("profile", "is not a known link", "built in: pcie3_x16 pcie5_x16 nvlink2 nvlink4");
+    if (const auto known = find_link(*name)) {
+      link = known->link;
     } else {
-      link = it->link;
+      table.fail("profile", "= " + known.error().context);
     }
   }
   if (const auto rate = table.bytes_per_s("bandwidth")) link.bytes_per_s = *rate;
@@ -187,16 +218,30 @@ Link read_link(TomlTable& table) {
   return link;
 }
 
-Result<DeviceSet> build(TomlDocument document, std::string_view where, double reserve_share) {
+/// [devices, devices] The links of the catalogue, for a file without [[link]]; none between hosts, and none
+/// to a device that is not based on the catalogue.
+std::vector<Link> default_links(const DeviceList& list) {
+  const std::size_t n = list.devices.size();
+  std::vector<Link> matrix(n * n);
+  for (std::size_t s = 0; s < n; ++s)
+    for (std::size_t t = 0; t < n; ++t)
+      if (list.kinds[s] != nullptr && list.kinds[t] != nullptr &&
+          list.devices[s].host == list.devices[t].host)
+        matrix[s * n + t] = default_link(*list.kinds[s], *list.kinds[t]);
+  return matrix;
+}
+
+Result<DeviceSet> build(TomlDocument document, std::string_view where, const Reserve& reserve) {
   TomlTable root = document.root();
-  std::vector<Profile> profiles;
+  std::vector<KnownProfile> profiles;
   for (TomlTable& table : root.tables("profile")) profiles.push_back(read_profile(table));
-  std::vector<Device> devices;
+  DeviceList list;
+  std::vector<Device>& devices = list.devices;
   const std::uint32_t engines_of_all = read_engines(root).value_or(1);
   std::vector<std::uint32_t> engines;
   for (TomlTable& table : root.tables("device")) {
-    devices.push_back(read_device(table, profiles, reserve_share));
-    engines.push_back(read_engines(table).value_or(engines_of_all));
+    read_device(table, profiles, reserve, list);
+    engines.resize(devices.size(), read_engines(table).value_or(engines_of_all));
   }
   std::vector<SharedLink> shared;
   for (TomlTable& table : root.tables("shared")) shared.push_back(read_shared(table, devices));
@@ -223,7 +268,8 @@ Result<DeviceSet> build(TomlDocument document, std::string_view where, double re
   EMPLACE_TRY(document.finish());
   if (devices.size() > kMaxDevices)
     return invalid(where, fmt::format("{} devices exceed the limit of 256", devices.size()));
-  std::vector<Link> matrix(devices.size() * devices.size());
+  std::vector<Link> matrix =
+      links.empty() ? default_links(list) : std::vector<Link>(devices.size() * devices.size());
   for (std::size_t s = 0; s < devices.size(); ++s) {
     for (std::size_t t = 0; t < devices.size(); ++t) {
       for (const auto& [ends, link] : links) {  // Later entries override earlier ones.
@@ -247,14 +293,14 @@ Result<DeviceSet> build(TomlDocument document, std::string_view where, double re
 
 }  // namespace
 
-Result<DeviceSet> parse_devices(std::string_view toml, std::string_view where, double reserve_share) {
+Result<DeviceSet> parse_devices(std::string_view toml, std::string_view where, const Reserve& reserve) {
   EMPLACE_TRY_ASSIGN(auto document, TomlDocument::parse(toml, where));
-  return build(std::move(document), where, reserve_share);
+  return build(std::move(document), where, reserve);
 }
 
-Result<DeviceSet> load_devices(const std::filesystem::path& path, double reserve_share) {
+Result<DeviceSet> load_devices(const std::filesystem::path& path, const Reserve& reserve) {
   EMPLACE_TRY_ASSIGN(auto document, TomlDocument::load(path));
-  return build(std::move(document), printable(path.filename().string()), reserve_share);
+  return build(std::move(document), printable(path.filename().string()), reserve);
 }
 
 }  // namespace emplace

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 namespace emplace {
 namespace {
@@ -132,14 +133,26 @@ TEST(DeviceFile, RefusesWhatCannotBe) {
                     b = "[[device]]\nname = \"b\"\nprofile = \"k40\"\n";
   const std::string link = "[[link]]\nbetween = [\"a\", \"b\"]\n";
   expect_refused("", "empty");
-  expect_refused(a + b, "is missing; add a [[link]]");
+  expect_refused(a + b + "host = \"other\"\n", "is missing; add a [[link]]");
+  const std::string own =
+      "[[profile]]\nname = \"own\"\npeak = \"1TFLOP/s\"\nbandwidth = \"9GB/s\"\nmemory = \"1GiB\"\n"
+      "efficiency = { matmul = 1, conv = 1, conv_grouped = 1, norm = 1, reduce = 1, gather = 1, elementwise "
+      "= 1 }\n";
+  expect_refused(own + a + "[[device]]\nname = \"b\"\nprofile = \"own\"\n", "is missing; add a [[link]]");
   expect_refused("[[device]]\nname = \"a\"\nprofile = \"k4O\"\n", "did you mean 'k40'");
   expect_refused("[[device]]\nname = \"a\"\nprofle = \"k40\"\n", "a device needs a profile");
   expect_refused(a + "memry = \"1GiB\"\n", "did you mean 'memory'");
   expect_refused(a + "memory = \"1GB/s\"\n", "unknown unit");
   expect_refused(a + "memory = 5\n", "with a unit");
   expect_refused(a + b + link + "bandwidth = \"0GB/s\"\nlatency = \"1us\"\n", "above zero");
-  expect_refused(a + b + link + "profile = \"carrier pigeon\"\n", "is not a known link");
+  expect_refused(a + b + link + "profile = \"carrier pigeon\"\n", "link 'carrier pigeon' is unknown");
+  expect_refused(a + b + link + "profile = \"nvlnk4\"\n", "did you mean 'nvlink4'?");
+  expect_refused(a + "count = 2\n", "bad.toml:4: 'count' names its devices gpu:0, gpu:1, …; remove 'name'");
+  expect_refused("[[device]]\nprofile = \"k40\"\ncount = 0\n", "bad.toml:3: 'count' must be 1 to 256");
+  expect_refused("[[device]]\nprofile = \"k40\"\ncount = 257\n", "must be 1 to 256");
+  expect_refused(a + "[[device]]\nprofile = \"k40\"\ncount = 256\n", "makes more than 256 devices");
+  expect_refused("[[device]]\nname = \"h10\"\n", "a device needs a profile, or a name of the catalogue");
+  expect_refused("[[device]]\nmemory = \"1GiB\"\n", "a device needs a profile");
   expect_refused(a + b + "[[link]]\nbetween = [\"a\", \"c\"]\nbandwidth = \"1GB/s\"\n", "is not a device");
   expect_refused(a + a + link + "bandwidth = \"1GB/s\"\n", "'b' is not a device");
   std::string many;
@@ -147,6 +160,54 @@ TEST(DeviceFile, RefusesWhatCannotBe) {
     many += "[[device]]\nname = \"d" + std::to_string(i) + "\"\nprofile = \"k40\"\n";
   expect_refused(many + "[[link]]\nbetween = [\"*\", \"*\"]\nbandwidth = \"1GB/s\"\n", "limit of 256");
   expect_refused(a + "reserve = \"12GiB\"\n", "memory must be above zero");
+}
+
+TEST(DeviceFile, ADeviceOfTheCatalogueNeedsNothingElse) {
+  const auto devices = parse_devices(R"(
+[[device]]
+name = "a100"
+
+[[device]]
+profile = "h100"
+count = 3
+memory = "40GiB"
+reserve = "10GiB"
+
+[[device]]
+profile = "epyc9654"
+)",
+                                     "test", *parse_reserve("1GiB"));
+  ASSERT_TRUE(devices.ok()) << devices.error().context;
+  std::vector<std::string> names;
+  for (const Device& device : devices->devices()) names.push_back(device.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"a100", "gpu:0", "gpu:1", "gpu:2", "cpu:0"}));
+  EXPECT_EQ((*devices)[DeviceId{0}].profile.name, "a100_40");
+  EXPECT_EQ((*devices)[DeviceId{3}].memory_bytes, std::int64_t{29} << 30);
+  EXPECT_EQ(devices->link(DeviceId{0}, DeviceId{1}).bytes_per_s, 25e9) << "the A100's PCIe 4";
+  EXPECT_EQ(devices->link(DeviceId{1}, DeviceId{4}).bytes_per_s, 50e9);
+}
+
+TEST(DeviceFile, NumbersContinueAndAnOwnProfileHasTheLinkOfItsBase) {
+  const auto devices = parse_devices(R"(
+[[profile]]
+name = "slow"
+base = "k40"
+launch = "20us"
+
+[[device]]
+name = "gpu:1"
+profile = "slow"
+
+[[device]]
+profile = "h100"
+count = 2
+)",
+                                     "test");
+  ASSERT_TRUE(devices.ok()) << devices.error().context;
+  EXPECT_EQ((*devices)[DeviceId{1}].name, "gpu:0");
+  EXPECT_EQ((*devices)[DeviceId{2}].name, "gpu:2");
+  EXPECT_EQ(devices->link(DeviceId{0}, DeviceId{1}).bytes_per_s, 12e9);
+  EXPECT_EQ(devices->link(DeviceId{1}, DeviceId{2}).bytes_per_s, 50e9);
 }
 
 }  // namespace

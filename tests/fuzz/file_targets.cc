@@ -9,6 +9,7 @@
 #include "graph/graph_file.h"
 #include "launcher/settings/config.h"
 #include "placement/machine/device_file.h"
+#include "placement/machine/machine_text.h"
 #include "placement/placement_file.h"
 #include "record/run_reader.h"
 #include "tests/fuzz/targets.h"
@@ -40,6 +41,8 @@ memory = "1GiB"
 void devices(Input bytes) {
   const auto read = parse_devices(text_of(bytes), "input.toml");
   if (!read) EMPLACE_CHECK(read.error().context.find('\n') == std::string::npos, "an error is one line");
+  const auto text = parse_machine(text_of(bytes));
+  if (!text) EMPLACE_CHECK(text.error().context.find('\n') == std::string::npos, "an error is one line");
 }
 
 void config(Input bytes) {

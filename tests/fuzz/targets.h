@@ -24,7 +24,7 @@ void hlo(Input);
 void pt2(Input);
 void doppler(Input);
 void piper(Input);
-void devices(Input);    ///< A device file.
+void devices(Input);    ///< A device file, or the text of a machine.
 void config(Input);     ///< A run's config; an allow-list; a key file.
 void placement(Input);  ///< A placement file.
 void run_db(Input);     ///< run.db, read as replay and results read it.

@@ -1,0 +1,70 @@
+#pragma once
+/// The catalogue: devices and links that are known by name, with the source of every value. Entries are added
+/// and never changed, because device files and runs refer to them by name. docs/reference/machines.md is
+/// generated from it.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "placement/machine/device.h"
+
+namespace emplace {
+
+/// Devices that share the ranges of their values, and a table of the page.
+enum class DeviceFamily : std::uint8_t {
+  kDataCentre,  ///< GPUs for servers.
+  kDesktop,     ///< GPUs for desktops and workstations.
+  kUnified,     ///< GPUs that share the memory of the CPU.
+  kServerCpu,
+  kDesktopCpu,
+};
+
+/// A device of the catalogue.
+struct CatalogueDevice {
+  Profile profile;
+  std::string_view alias;  ///< Another name; empty: none.
+  std::string_view title;  ///< "NVIDIA H100 SXM5 80 GB"
+  DeviceFamily family = DeviceFamily::kDataCentre;
+  std::string_view matrix;     ///< What matrix_peak_gflops counts: "TF32", "FP32".
+  std::string_view host_link;  ///< Link to the other devices of its machine; a name of the catalogue.
+  /// Words that the name which a driver or /proc/cpuinfo reports has: "a100 40gb"; empty: not recognised.
+  std::string_view reported;
+  std::uint32_t cores = 0;  ///< CPUs: cores of the profile.
+  std::string_view source;  ///< Data sheet or other source of the values.
+};
+
+/// A kind of link.
+struct CatalogueLink {
+  std::string_view name, title;
+  Link link;  ///< Effective rate of one direction, below the signalling rate.
+  std::string_view source;
+};
+
+std::span<const CatalogueDevice> catalogue_devices();
+std::span<const CatalogueLink> catalogue_links();
+
+/// Finds a device by name or alias. Capital letters, '-' and '_' make no difference: "RTX-4090" is "rtx4090".
+/// Returns null if there is none.
+const CatalogueDevice* known_device(std::string_view name);
+const CatalogueLink* known_link(std::string_view name);
+/// Errors (kInvalid): unknown, with the nearest name: "link 'nvlink9' is unknown; did you mean 'nvlink5'?".
+Result<CatalogueLink> find_link(std::string_view name);
+/// The name of the device nearest to `name`; empty if none is near.
+std::string_view nearest_device(std::string_view name);
+
+/// The device that hardware reports itself as: "NVIDIA A100-SXM4-40GB", "AMD EPYC 7742 64-Core Processor".
+/// Null if none matches, or if the name has a word for another variant, such as "Laptop" or "Ti". Where
+/// variants differ only in memory, the one nearest to `memory_bytes` is returned, unless it is 0.
+const CatalogueDevice* recognised_device(std::string_view reported, std::int64_t memory_bytes = 0);
+
+/// The link between two devices of one machine: the slower of their host links.
+Link default_link(const CatalogueDevice& a, const CatalogueDevice& b);
+
+/// The text of docs/reference/machines.md.
+std::string catalogue_page();
+
+}  // namespace emplace
