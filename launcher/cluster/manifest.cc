@@ -11,6 +11,7 @@
 #include "base/text/words.h"
 #include "launcher/cluster/cluster.h"
 #include "launcher/settings/build_info.h"
+#include "launcher/settings/inputs.h"
 
 namespace emplace::launcher {
 namespace {
@@ -68,7 +69,10 @@ Result<Manifest> make_manifest(const RunConfig& config, const actors::Task& task
       there.input.graphs.push_back(path);
     }
   }
-  if (!config.input.devices.empty()) {
+  if (!config.input.devices.empty() && machine_form(config.input.devices) == MachineForm::kHere)
+    return invalid("input.devices", "= \"here\" is this machine, which other machines cannot look at",
+                   "name a device file, or e.g. \"h100 x 4, epyc9654\"");
+  if (machine_form(config.input.devices) == MachineForm::kFile) {  // A text travels as it is.
     const std::filesystem::path devices = config.input.devices;
     EMPLACE_TRY_ASSIGN(there.input.devices, add(devices, "files/" + name_there(devices)));
   }

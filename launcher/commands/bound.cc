@@ -22,7 +22,7 @@ class Bound final : public Command {
   void declare(Options& options) override { declare_inputs(options, inputs_); }
   Result<ExitStatus> run(Console& console) override {
     EMPLACE_TRY_ASSIGN(const auto inputs, open_inputs(inputs_));
-    report_assumptions(inputs.graph, inputs_.graph, console);
+    report_assumptions(inputs, inputs_.graph, console);
     const ProvenBound bound =
         proven_bound(inputs.graph, inputs.devices, inputs.constraints, inputs.judge.objective);
     if (console.json()) {

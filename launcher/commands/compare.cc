@@ -172,7 +172,7 @@ Result<ExitStatus> Compare::run(Console& console) {
   EMPLACE_TRY_ASSIGN(const auto methods,
                      methods_of(methods_, !budget_.empty(), step_time, portfolio, request, stop, learned));
   EMPLACE_TRY_ASSIGN(const auto inputs, open_inputs(inputs_));
-  report_assumptions(inputs.graph, inputs_.graph, console);
+  report_assumptions(inputs, inputs_.graph, console);
   judge = inputs.judge;
   for (const std::string& line : inputs.rules.lines()) console.note(line);
   if (auto fits = must_fit(inputs); !fits)
@@ -209,8 +209,7 @@ Result<ExitStatus> Compare::run(Console& console) {
   } else {
     const Objective objective = inputs.judge.objective;
     const std::string what{objective == Objective::kStepTime ? "step time" : word_of(objective)};
-    console.print(printable(inputs.graph.name()) + " on " +
-                  (inputs.own_machine ? "its own machine" : printable(file_name(inputs_.devices))) + "\n" +
+    console.print(printable(inputs.graph.name()) + " on " + printable(inputs.machine) + "\n" +
                   record::render_table(rows, bound_s, device_names(inputs.devices), what) + verdict(rows));
   }
   if (stop.received() != 0) return stopped_by(stop.received());

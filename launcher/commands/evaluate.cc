@@ -169,7 +169,7 @@ Result<ExitStatus> Evaluate::run(Console& console) {
   }
   if (!chaos_.empty() && !real) return invalid("--chaos", "needs an executor process", "use --executor fake");
   EMPLACE_TRY_ASSIGN(const auto inputs, open_inputs(inputs_));
-  report_assumptions(inputs.graph, inputs_.graph, console);
+  report_assumptions(inputs, inputs_.graph, console);
   if (!trace_.empty() && inputs.judge.objective != Objective::kStepTime)
     return invalid("--trace", "needs --objective step-time", "other objectives have no schedule to trace");
   for (const std::string& line : inputs.rules.lines()) console.note(line);

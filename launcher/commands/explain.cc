@@ -242,12 +242,11 @@ class Explain final : public Command {
   void declare(Options& options) override {
     options.operand("PLACEMENT", placement_, "Placement file")
         .required("--graph,-g", graph_, "Graph file of the placement")
-        .option("--devices,-d", devices_,
-                "Device file (not needed for a dnn-partitioning workload, which contains its devices)")
+        .option("--devices,-d", devices_, kDevicesHelp)
         .option("--op", op_, "RE2 expression; explains each op whose name matches (default: each scope)")
         .option("--top", top_, "Number of ops or scopes to explain, most important first")
         .option("--rules", rules_, "Rules file that the placement obeys (default: none)")
-        .option("--reserve", reserve_, "Share of memory kept free per device, e.g. 10% (default: 0%)")
+        .option("--reserve", reserve_, "Memory kept free per device, e.g. 10% or 2GiB (default: 0%)")
         .option("--dispatch", dispatch_, "Order in which a device runs ready ops: program or fifo");
     declare_reading(options, reading_);
   }
@@ -283,6 +282,7 @@ Result<ExitStatus> Explain::run(Console& console) {
                                                      .rules = rules_,
                                                      .dispatch = dispatch_,
                                                      .reading = reading_}));
+  for (const std::string& note : inputs.machine_notes) console.note(note);
   EMPLACE_TRY_ASSIGN(const auto placement,
                      load_placement(placement_, inputs.graph, graph_sha256(inputs.graph), inputs.devices));
   if (auto obeyed = inputs.constraints.check(inputs.graph, inputs.devices, placement); !obeyed)

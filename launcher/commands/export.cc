@@ -17,7 +17,7 @@
 #include "launcher/commands/graph_options.h"
 #include "launcher/commands/results.h"
 #include "launcher/settings/json_text.h"
-#include "placement/machine/device_file.h"
+#include "placement/machine/machine_text.h"
 #include "placement/placement_file.h"
 #include "record/export/placement_export.h"
 #include "record/export/run_export.h"
@@ -56,7 +56,8 @@ class Export final : public Command {
                 "File to write; for tensorboard a folder (default there: RUN/tensorboard)")
         .option("--graph,-g", graph_, "Placement: its graph file; for onnx the .onnx file itself")
         .option("--devices,-d", devices_,
-                "Placement: its device file, to simulate the cost of a lossy export (default: none)")
+                "Placement: its machine, as for emplace place, to simulate the cost of a lossy export "
+                "(default: none)")
         .option("--applied", applied_,
                 "Placement: also write the placement as exported, after lossy moves; needs --devices")
         .option("--table", table_,
@@ -92,7 +93,7 @@ class Export final : public Command {
 /// Returns the device names that the run recorded; numbers if it recorded none.
 std::vector<std::string> devices_of(record::RunHeader header, const fs::path& run, std::size_t count) {
   if (const auto graphs = header.graphs(); graphs && !graphs->empty()) {
-    const auto devices = parse_devices(graphs->front().devices_toml, "run.db");
+    const auto devices = parse_recorded_devices(graphs->front().devices_toml, "run.db");
     if (devices && devices->size() == count) return device_names(*devices);
   }
   for (const char* kept : {"best.placement.json", "baseline.placement.json"}) {

@@ -18,14 +18,13 @@ void declare_reading(Options& options, GraphReading& reading) {
 
 void declare_inputs(Options& options, InputOptions& inputs) {
   options.operand("GRAPH", inputs.graph, "Graph file");
-  options.option("--devices,-d", inputs.devices,
-                 "Device file (not needed for a dnn-partitioning workload, which contains its devices)");
-  options.option(
-      "--rules", inputs.rules,
-      "Rules file: pins, allowed devices and co-location by op name, type or scope (default: none)");
+  options.option("--devices,-d", inputs.devices, kDevicesHelp);
+  options.option("--rules", inputs.rules,
+                 "Rules file: pins, allowed and forbidden devices, co-location by op name, type or scope "
+                 "(default: none)");
   options.option("--objective", inputs.objective,
                  "Objective to minimise: step-time, throughput, latency or max-load");
-  options.option("--reserve", inputs.reserve, "Share of memory kept free per device, e.g. 10% (default: 0%)");
+  options.option("--reserve", inputs.reserve, "Memory kept free per device, e.g. 10% or 2GiB (default: 0%)");
   options.option("--dispatch", inputs.dispatch, "Order in which a device runs ready ops: program or fifo");
   declare_reading(options, inputs.reading);
 }
@@ -33,6 +32,11 @@ void declare_inputs(Options& options, InputOptions& inputs) {
 void report_assumptions(const OpGraph& graph, const std::string& file, Console& console) {
   for (const std::string& note : graph_notes(graph))
     console.note(printable(file) + ": " + printable(note, 1'000));
+}
+
+void report_assumptions(const Inputs& inputs, const std::string& file, Console& console) {
+  for (const std::string& note : inputs.machine_notes) console.note(note);
+  report_assumptions(inputs.graph, file, console);
 }
 
 Result<double> parse_budget(const std::string& text) {

@@ -18,8 +18,16 @@ void declare_reading(Options& options, GraphReading& reading);
 /// declare_reading().
 void declare_inputs(Options& options, InputOptions& inputs);
 
+/// Text of --devices in --help.
+inline constexpr const char* kDevicesHelp =
+    "Machine: a device file, text such as \"h100 x 4, epyc9654\", or here (default: the machine that the "
+    "graph "
+    "file contains, else here)";
+
 /// Prints one line on standard error per assumption that the graph's reader made.
 void report_assumptions(const OpGraph& graph, const std::string& file, Console& console);
+/// Prints also those about the machine.
+void report_assumptions(const Inputs& inputs, const std::string& file, Console& console);
 
 /// Returns the seconds of "60s". Errors (kInvalid): not a duration, or more than three years.
 Result<double> parse_budget(const std::string& text);

@@ -118,7 +118,10 @@ class Inspect final : public Command {
   }
   void declare(Options& options) override {
     options.operand("GRAPH", graph_, "Graph file")
-        .option("--devices,-d", devices_, "Device file; adds times and the critical path (default: none)");
+        .option("--devices,-d", devices_,
+                "Machine: a device file, text such as \"h100 x 4, epyc9654\", or here; adds times and the "
+                "critical path "
+                "(default: none)");
     declare_reading(options, reading_);
   }
   Result<ExitStatus> run(Console& console) override {
@@ -130,7 +133,7 @@ class Inspect final : public Command {
     }
     EMPLACE_TRY_ASSIGN(const auto inputs,
                        open_inputs({.graph = graph_, .devices = devices_, .reading = reading_}));
-    report_assumptions(inputs.graph, graph_, console);
+    report_assumptions(inputs, graph_, console);
     const CostTable costs{inputs.graph, inputs.devices};
     EMPLACE_TRY_ASSIGN(const auto peak, peak_alone_bytes(inputs));
     if (console.json()) {

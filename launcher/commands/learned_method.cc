@@ -22,7 +22,7 @@ Result<LearnRequest> learn_request(const InputOptions& inputs, const Console& co
   request.seed = console.seed();
   request.quiet = !console.shows_progress();
   if (!inputs.reserve.empty()) {
-    EMPLACE_TRY_ASSIGN(request.reserve, parse_share(inputs.reserve));
+    EMPLACE_TRY_ASSIGN(request.reserve, parse_reserve(inputs.reserve));
   }
   return request;
 }

@@ -226,7 +226,7 @@ Result<ExitStatus> Place::run(Console& console) {
   EMPLACE_TRY(parse_whole("--threads", threads_, 0, 256));
   EMPLACE_TRY_ASSIGN(const auto inputs, open_inputs(inputs_));
 
-  report_assumptions(inputs.graph, inputs_.graph, console);
+  report_assumptions(inputs, inputs_.graph, console);
   for (const std::string& line : inputs.rules.lines()) console.note(line);
   if (auto fits = must_fit(inputs); !fits)
     return Error{fits.error().code, printable(inputs_.graph) + ": " + fits.error().context};

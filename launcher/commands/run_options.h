@@ -38,9 +38,10 @@ struct RunOptions {
         .option("--budget", budget,
                 "Wall time of the whole run, e.g. 60s (default: run.budget of the config, 60s unless set)")
         .option("--rules", rules,
-                "Rules file with pins, allowed devices and co-location (default: input.rules of the config)")
+                "Rules file with pins, allowed and forbidden devices, co-location (default: input.rules of "
+                "the config)")
         .option("--reserve", reserve,
-                "Share of memory kept free per device, e.g. 10% (default: input.reserve of the config)")
+                "Memory kept free per device, e.g. 10% or 2GiB (default: input.reserve of the config)")
         .option("--trace", trace,
                 "Write a trace of every actor to this file (.json or .json.gz) for Perfetto (default: none)")
         .option("--episodes", episodes,
@@ -56,9 +57,9 @@ struct RunOptions {
       request.settings.push_back("input.rules=" +
                                  std::filesystem::absolute(rules).lexically_normal().string());
     if (!reserve.empty()) {
-      const auto share = parse_share(reserve);
-      if (!share) return invalid("--reserve", share.error().context);
-      request.settings.push_back(fmt::format("input.reserve={:f}", *share));
+      const auto kept = parse_reserve(reserve);
+      if (!kept) return invalid("--reserve", kept.error().context);
+      request.settings.push_back("input.reserve=" + kept->text());
     }
     request.run_dir = run_dir;
     request.resume = resume;

@@ -10,7 +10,7 @@
 #include "base/text/words.h"
 #include "graph/graph_file.h"
 #include "launcher/settings/placers.h"
-#include "placement/machine/device_file.h"
+#include "placement/machine/machine_text.h"
 #include "placement/partitioning_machine.h"
 #include "placement/placement_file.h"
 #include "policy/training/imitation.h"
@@ -37,8 +37,9 @@ Result<actors::TaskPtr> task_from_files(const RecordedRun& run, const std::strin
 /// Returns the recorded devices, or those that the graph contains.
 Result<DeviceSet> kept_devices(const record::GraphRow& row, const OpGraph& graph, const std::string& where,
                                Objective objective) {
-  if (!row.devices_toml.empty()) return parse_devices(row.devices_toml, where, row.reserve);
-  EMPLACE_TRY_ASSIGN(auto own, machine_of(graph, objective, row.reserve));
+  const Reserve reserve = Reserve::from_recorded(row.reserve);
+  if (!row.devices_toml.empty()) return parse_recorded_devices(row.devices_toml, where, reserve);
+  EMPLACE_TRY_ASSIGN(auto own, machine_of(graph, objective, reserve));
   if (!own) return invalid(where, "are not in the record", "use an intact copy of the run");
   return *std::move(own);
 }

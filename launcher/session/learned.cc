@@ -65,7 +65,7 @@ Result<RunConfig> config_of(const LearnRequest& request) {
   config->input = {};
   config->input.graph = std::filesystem::absolute(request.graph).string();
   config->input.reading = request.reading;
-  if (!request.devices.empty()) config->input.devices = std::filesystem::absolute(request.devices).string();
+  config->input.devices = resolved_devices(request.devices);
   config->input.reserve = request.reserve;
   if (!request.rules.empty()) config->input.rules = std::filesystem::absolute(request.rules).string();
   EMPLACE_TRY_ASSIGN(config->objective.kind, parse_word<Objective>(request.objective));
@@ -139,8 +139,10 @@ Result<Learned> place_by_learning(const LearnRequest& request) {
   task.reset();  // perform() loads the task again; free the memory.
   if (!start.start) config.run.starts = {"scratch"};
   EMPLACE_TRY_ASSIGN(const auto folder, ScratchFolder::make());
-  EMPLACE_TRY_ASSIGN(const auto summary,
-                     perform({.config = config, .directory = folder.path(), .quiet = request.quiet}));
+  EMPLACE_TRY_ASSIGN(
+      const auto summary,
+      perform(
+          {.config = config, .directory = folder.path(), .quiet = request.quiet, .announce_machine = false}));
   if (summary.outcomes.empty()) return Error{Errc::kRunFailed, "stopped by a signal before learning started"};
   const Outcome& outcome = summary.outcomes.front();
   const record::TableRow& row = outcome.rows.front();

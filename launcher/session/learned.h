@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "base/units.h"
 #include "heuristics/method.h"
 #include "launcher/settings/graph_reading.h"
 
@@ -13,9 +14,10 @@ namespace emplace::launcher {
 
 struct LearnRequest {
   std::string method;  ///< One of policy::methods(); empty: the method of `policy`.
-  std::filesystem::path graph, devices, rules;
+  std::filesystem::path graph, rules;
+  std::string devices;  ///< Names a machine as --devices does.
   GraphReading reading = {};
-  double reserve = 0;  ///< Share of each device's memory to keep free.
+  Reserve reserve;  ///< Memory of each device to keep free.
   std::string objective = "step-time", dispatch = "program";
   double budget_s = 0;        ///< Learning time [s]; 0 with a policy: zero-shot, without fine-tuning.
   std::string policy;         ///< Run directory of the policy to use; empty: learn one.

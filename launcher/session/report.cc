@@ -48,11 +48,7 @@ std::string inputs_of(const RunConfig& config) {
   if (!config.input.devices.empty()) text += " --devices " + quoted(config.input.devices);
   if (config.objective.kind != Objective::kStepTime)
     text.append(" --objective ").append(word_of(config.objective.kind));
-  if (config.input.reserve > 0) {
-    std::array<char, 32> reserve{};
-    (void)std::snprintf(reserve.data(), reserve.size(), " --reserve %.9g", config.input.reserve);
-    text += reserve.data();
-  }
+  if (config.input.reserve != Reserve{}) text += " --reserve " + config.input.reserve.text();
   if (config.executor.dispatch != Dispatch::kProgram)
     text.append(" --dispatch ").append(word_of(config.executor.dispatch));
   return text;

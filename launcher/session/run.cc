@@ -22,6 +22,7 @@
 #include "launcher/session/progress.h"
 #include "launcher/session/report.h"
 #include "launcher/session/stop_signal.h"
+#include "launcher/settings/inputs.h"
 #include "launcher/settings/placers.h"
 #include "record/run_reader.h"
 #include "record/store/launch_lock.h"
@@ -61,8 +62,12 @@ Result<RunConfig> resolve(const RunRequest& request) {
     config->run.policy = request.branch;
     config->run.optimizer = true;
   }
-  std::vector<std::string*> paths{&config->input.graph, &config->input.devices, &config->input.rules,
-                                  &config->run.policy, &config->executor.log};
+  const bool recorded = request.resume || (!request.branch.empty() && request.config.empty());
+  std::string& devices = config->input.devices;
+  if (!recorded) devices = resolved_devices(devices);
+  std::vector<std::string*> paths{&config->input.graph, &config->input.rules, &config->run.policy,
+                                  &config->executor.log};
+  if (machine_form(devices) == MachineForm::kFile) paths.push_back(&devices);
   for (std::string& graph : config->input.graphs) paths.push_back(&graph);
   for (std::string* path : paths) {
     if (!path->empty()) *path = std::filesystem::absolute(*path).lexically_normal().string();
@@ -306,6 +311,8 @@ Result<RunSummary> perform(RunOrder order) {
   EMPLACE_TRY(check_plan(plan));
   EMPLACE_TRY_ASSIGN(const LockedRun locked, lock_run(plan));
   Progress progress{STDERR_FILENO, plan.order.quiet, clock};
+  if (plan.order.announce_machine)
+    for (const std::string& note : plan.notes) progress.note(note);
   EMPLACE_TRY(prepare_hosts(plan, progress));
   RunSummary summary;
   summary.task = plan.task;
@@ -337,8 +344,12 @@ Result<FinishedRun> run(RunRequest request) {
   EMPLACE_TRY(check_request(request, cluster));
   EMPLACE_TRY_ASSIGN(const RunConfig config, resolve(request));
   const SystemClock clock;
-  const RunOrder order{
-      config, choose_directory(request, config, clock), request.resume, request.quiet, cluster, request.push};
+  const RunOrder order{.config = config,
+                       .directory = choose_directory(request, config, clock),
+                       .resume = request.resume,
+                       .quiet = request.quiet,
+                       .cluster = cluster,
+                       .push = request.push};
   auto summary = perform(order);
   FinishedRun finished;
   // A run that was refused has written no trace; files in its directory belong to another run.

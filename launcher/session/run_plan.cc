@@ -5,6 +5,7 @@
 #include "base/text/words.h"
 #include "launcher/settings/inputs.h"
 #include "launcher/settings/placers.h"
+#include "launcher/settings/this_machine.h"
 #include "record/store/run_folder.h"
 
 namespace emplace::launcher {
@@ -15,7 +16,17 @@ Result<RunPlan> make_plan(RunOrder order) {
   EMPLACE_TRY_ASSIGN(plan.topology, make_topology(plan.order.cluster.value_or(Cluster{}), plan.order.config,
                                                   plan.order.directory));
   if (plan.order.cluster) plan.topology.cluster = plan.order.directory / "cluster.toml";
-  EMPLACE_TRY_ASSIGN(plan.task, load_task(plan.order.config));
+  RunConfig& config = plan.order.config;
+  EMPLACE_TRY_ASSIGN(plan.task, load_task(config));
+  if (runs_here(config, *plan.task)) {
+    const bool named = !config.input.devices.empty();
+    EMPLACE_TRY_ASSIGN(const ThisMachine machine, this_machine());
+    plan.this_machine = machine.toml;
+    plan.notes = this_machine_notes(named ? "" : "no input.devices");
+    // Resumed and other processes of the run read the machine as it is now.
+    config.input.devices =
+        std::filesystem::absolute(plan.order.directory / "devices.toml").lexically_normal().string();
+  }
   for (const NodePlan& node : plan.topology.nodes)
     for (const std::string& actor : node.actors)
       if (actor.starts_with("executor/")) ++plan.executors_at[node.start == "local" ? "" : node.host];

@@ -23,6 +23,7 @@ struct RunOrder {
   bool quiet = false;              ///< No progress on standard error.
   std::optional<Cluster> cluster;  ///< Assignment of actors to processes; none: all in one.
   bool push = false;               ///< Copy the program to hosts reached by ssh.
+  bool announce_machine = true;    ///< State what this machine is, if the run is for it.
 };
 
 /// The order and everything derived from it. Making a plan changes nothing on disk.
@@ -30,6 +31,8 @@ struct RunPlan {
   RunOrder order;
   Topology topology;
   actors::TaskPtr task;
+  std::string this_machine;        ///< Device file of this machine, if the run is for it; else empty.
+  std::vector<std::string> notes;  ///< Lines for people about the machine.
   std::map<std::string, int> executors_at;  ///< Number of executors by host; "": this machine.
 };
 

@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/text/toml_reader.h"
 #include "base/text/words.h"
+#include "launcher/settings/inputs.h"
 #include "launcher/worker/chaos.h"
 
 namespace emplace::launcher {
@@ -127,15 +128,25 @@ Result<RunConfig> load_config(const std::filesystem::path& path, std::span<const
   auto config = parse_config({reinterpret_cast<const char*>(bytes->data()), bytes->size()},
                              printable(path.filename().string()), assignments, from);
   if (!config) return config;
-  std::vector<std::string*> inputs{&config->input.graph, &config->input.devices, &config->input.rules};
+  std::vector<std::string*> inputs{&config->input.graph, &config->input.rules};
+  // A run has resolved its machine: a text in its config is not a file, whatever files there are.
+  if (from == ConfigFrom::kPerson || machine_form(config->input.devices) == MachineForm::kFile)
+    inputs.push_back(&config->input.devices);
   for (std::string& graph : config->input.graphs) inputs.push_back(&graph);
   for (std::string* input : inputs) {
+    if (input->empty()) continue;
     const std::filesystem::path beside = path.parent_path() / *input;
     // A pattern is resolved beside the config if its folder exists there.
     const bool pattern = input->find('*') != std::string::npos;
-    if (!input->empty() && std::filesystem::exists(pattern ? beside.parent_path() : beside))
+    const bool folder = input == &config->input.devices && std::filesystem::is_directory(beside);
+    if (!folder && std::filesystem::exists(pattern ? beside.parent_path() : beside))
       *input = std::filesystem::absolute(beside).lexically_normal().string();
   }
+  // A run for this machine keeps its device file beside its config; the folder may have been moved.
+  const std::filesystem::path devices = config->input.devices, beside = path.parent_path() / "devices.toml";
+  if (from == ConfigFrom::kRecord && devices.filename() == "devices.toml" &&
+      !std::filesystem::exists(devices) && std::filesystem::exists(beside))
+    config->input.devices = std::filesystem::absolute(beside).lexically_normal().string();
   return config;
 }
 

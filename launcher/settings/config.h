@@ -14,6 +14,7 @@
 #include "actors/scoring.h"
 #include "base/result.h"
 #include "base/settings.h"
+#include "base/units.h"
 #include "executor/real_executor.h"
 #include "executor/sim/simulator.h"
 #include "launcher/settings/graph_reading.h"
@@ -94,17 +95,22 @@ struct InputSection {
   std::string graph, devices, rules;
   std::vector<std::string> graphs;
   GraphReading reading = {};
-  double reserve = 0;
+  Reserve reserve;
 
   void list(Settings& s) {
     s.add("graph", graph, "Graph file.");
     s.add("graphs", graphs,
           "Graph files, folders or patterns; one policy learns on all graphs in turn (placeto, sweep).");
     reading.list(s);
-    s.add("devices", devices, "Device file; empty: the machine that a dnn-partitioning workload contains.");
+    s.add("devices", devices,
+          "Device file, text such as \"h100 x 4, epyc9654\", or here, the machine that starts the run "
+          "(docs/reference/machines.md); empty: the machine that the graph file contains, else here.");
     s.add("rules", rules,
-          "Rules file with pins, allowed devices and co-location (docs/guide/rules.md); empty: none.");
-    s.add("reserve", reserve, at_least(0), "Share of each device's memory that is kept free, 0 to 1.");
+          "Rules file with pins, allowed and forbidden devices, and co-location (docs/guide/rules.md); "
+          "empty: none.");
+    s.add("reserve", reserve,
+          "Memory of each device that is kept free: a share such as 0.1 or \"10%\", or a size such as "
+          "\"2GiB\".");
   }
 };
 

@@ -9,8 +9,10 @@
 #include "base/text/words.h"
 #include "base/units.h"
 #include "graph/graph_file.h"
+#include "launcher/settings/this_machine.h"
 #include "placement/bounds/feasibility.h"
 #include "placement/machine/device_file.h"
+#include "placement/machine/machine_text.h"
 #include "placement/partitioning_machine.h"
 #include "placement/rules.h"
 
@@ -46,9 +48,50 @@ Result<OpGraph> open_graph(const std::string& path, const GraphReading& reading)
   return load_graph(graph_file_of(path), *options);
 }
 
-Result<DeviceSet> open_devices(const std::string& path, double reserve_share) {
-  if (auto there = must_exist(path); !there) return there.error();
-  return load_devices(path, reserve_share);
+MachineForm machine_form(std::string_view devices) {
+  if (devices.find('/') != std::string_view::npos || devices.ends_with(".toml")) return MachineForm::kFile;
+  return devices == "here" ? MachineForm::kHere : MachineForm::kText;
+}
+
+std::string resolved_devices(const std::string& devices) {
+  if (devices.empty()) return devices;
+  std::error_code failure;
+  const bool is_file = fs::exists(devices, failure) && !fs::is_directory(devices, failure);
+  if (!is_file && machine_form(devices) != MachineForm::kFile) return devices;
+  return fs::absolute(devices).lexically_normal().string();
+}
+
+Result<DeviceSet> open_resolved_devices(const std::string& devices, const Reserve& reserve) {
+  switch (machine_form(devices)) {
+    case MachineForm::kFile:
+      if (auto there = must_exist(devices); !there) return there.error();
+      return load_devices(devices, reserve);
+    case MachineForm::kHere: {
+      const Result<ThisMachine>& machine = this_machine();
+      if (!machine) return machine.error();
+      return machine->devices(reserve);
+    }
+    case MachineForm::kText:
+      break;
+  }
+  return parse_machine(devices, reserve);
+}
+
+std::vector<std::string> this_machine_notes(std::string_view reason) {
+  const Result<ThisMachine>& machine = this_machine();
+  if (!machine) return {};
+  std::vector<std::string> notes{std::string{reason} + (reason.empty() ? "" : ": ") + "this machine, " +
+                                 machine->summary};
+  notes.insert(notes.end(), machine->notes.begin(), machine->notes.end());
+  return notes;
+}
+
+Result<DeviceSet> open_devices(const std::string& devices, const Reserve& reserve) {
+  // A file keeps the path that the user wrote, for errors.
+  const std::string resolved = resolved_devices(devices);
+  if (machine_form(resolved) != MachineForm::kFile) return open_resolved_devices(resolved, reserve);
+  if (auto there = must_exist(devices); !there) return there.error();
+  return load_devices(devices, reserve);
 }
 
 Result<AppliedRules> open_rules(const std::string& path, const OpGraph& graph, const DeviceSet& devices) {
@@ -68,34 +111,50 @@ Result<Unit> must_fit(const Inputs& inputs) {
 Result<Inputs> open_inputs(const InputOptions& options) {
   const auto judge = parse_judge(options.objective, options.dispatch);
   if (!judge) return judge.error();
-  double share = 0;
+  Reserve reserve;
   if (!options.reserve.empty()) {
-    const auto parsed = parse_share(options.reserve);
+    const auto parsed = parse_reserve(options.reserve);
     if (!parsed) return invalid("--reserve", parsed.error().context);
-    share = *parsed;
+    reserve = *parsed;
   }
   std::optional<DeviceSet> devices;
+  std::string machine = options.devices;
+  MachineForm form = machine_form(resolved_devices(options.devices));
   if (!options.devices.empty()) {  // Read the small file first, so that its errors appear at once.
-    auto opened = open_devices(options.devices, share);
+    auto opened = open_devices(options.devices, reserve);
     if (!opened) return opened.error();
     devices = *std::move(opened);
   }
   auto graph = open_graph(options.graph, options.reading);
   if (!graph) return graph.error();
-  const bool own = !devices;
-  if (own) {
-    auto brought = machine_of(*graph, judge->objective, share);
+  bool own = false;
+  if (!devices) {
+    auto brought = machine_of(*graph, judge->objective, reserve);
     if (!brought) return invalid(printable(options.graph), brought.error().context);
-    if (!*brought)
-      return invalid("--devices", "is missing", "name a device file, e.g. configs/devices/quickstart.toml");
-    devices = **std::move(brought);
+    own = brought->has_value();
+    if (own) {
+      devices = **std::move(brought);
+      machine = "its own machine";
+    } else {
+      form = MachineForm::kHere;
+      auto opened = open_resolved_devices("here", reserve);
+      if (!opened) return opened.error();
+      devices = *std::move(opened);
+    }
+  }
+  std::vector<std::string> notes;
+  if (form == MachineForm::kFile) machine = file_name(machine);
+  if (form == MachineForm::kHere) {
+    machine = "this machine";
+    notes = this_machine_notes(options.devices.empty() ? "no --devices" : "");
   }
   auto rules = open_rules(options.rules, *graph, *devices);
   if (!rules) return rules.error();
   auto constraints = Constraints::make(*graph, *devices, *rules);
   if (!constraints) return invalid(printable(options.graph), constraints.error().context);
   return Inputs{
-      *std::move(graph), *std::move(devices), *std::move(rules), *std::move(constraints), *judge, own};
+      *std::move(graph),  *std::move(devices), *std::move(rules), *std::move(constraints), *judge, own,
+      std::move(machine), std::move(notes)};
 }
 
 std::vector<std::string> device_names(const DeviceSet& devices) {

@@ -1,10 +1,13 @@
 #pragma once
 /// The input files of most commands.
 
+#include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
+#include "base/units.h"
 #include "executor/split/judge.h"
 #include "graph/op_graph.h"
 #include "launcher/settings/graph_reading.h"
@@ -29,18 +32,42 @@ struct Inputs {
   Constraints constraints;
   Judge judge;
   bool own_machine = false;  ///< The graph file contains the machine; then its times are in milliseconds.
+  std::string machine;       ///< What the machine is called: "its own machine", "h100 x 4", a file name.
+  std::vector<std::string> machine_notes;  ///< One line per assumption about the machine.
 
   /// Converts `seconds` to the unit of the graph file: milliseconds for a workload, else seconds.
   double in_file_unit(double seconds) const { return own_machine ? seconds * 1e3 : seconds; }
 };
 
-/// Read a graph or device file (graph/graph_file.h, placement/machine/device_file.h). The error for a missing
-/// file gives the nearest file name in the same folder.
+/// Reads a graph file (graph/graph_file.h). The error for a missing file gives the nearest file name in the
+/// same folder.
 Result<OpGraph> open_graph(const std::string& path, const GraphReading& reading = {});
-Result<DeviceSet> open_devices(const std::string& path, double reserve_share = 0);
+
+/// What --devices or input.devices names (docs/reference/machines.md).
+enum class MachineForm : std::uint8_t {
+  kFile,  ///< A device file.
+  kText,  ///< Devices of the catalogue: "h100 x 4, epyc9654".
+  kHere,  ///< This machine.
+};
+/// Returns the form of a resolved name, from its letters alone: a file contains '/' or ends in ".toml".
+MachineForm machine_form(std::string_view devices);
+/// Resolves what a user wrote: the name of an existing file (or one that must be a file) becomes an absolute
+/// path, everything else stays. Recorded configs are resolved already: a file that has the name of a text by
+/// chance must not change them.
+std::string resolved_devices(const std::string& devices);
+/// Opens a resolved machine. Errors: those of load_devices(), parse_machine() and look_at_machine(); a
+/// missing file, with the nearest file name in the same folder.
+Result<DeviceSet> open_resolved_devices(const std::string& devices, const Reserve& reserve = {});
+/// Lines for people about this machine: "no --devices: this machine, cpu:0 (2 cores, 22.1 GiB free)", and
+/// what is estimated. `reason` may be empty. Empty if it cannot be looked at.
+std::vector<std::string> this_machine_notes(std::string_view reason);
+/// Resolves and opens what a user wrote.
+Result<DeviceSet> open_devices(const std::string& devices, const Reserve& reserve = {});
+
 /// Reads and applies rules; an empty path means no rules. Errors: kIo; kInvalid with file and line.
 Result<AppliedRules> open_rules(const std::string& path, const OpGraph& graph, const DeviceSet& devices);
-/// Opens all inputs. Errors: those of the functions above; a missing machine; rules that match nothing or
+/// Opens all inputs. Without --devices the machine is that of the graph file, else this one. Errors: those of
+/// the functions above; rules that match nothing or
 /// contradict each other; constraints that no device satisfies.
 Result<Inputs> open_inputs(const InputOptions& options);
 /// Errors (kNoPlacement): provably no placement fits the memory; the error states the shortfall in bytes and

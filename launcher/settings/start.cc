@@ -23,7 +23,6 @@
 #include "launcher/settings/log_driven.h"
 #include "launcher/settings/placers.h"
 #include "placement/machine/cost_model.h"
-#include "placement/machine/device_file.h"
 #include "placement/partitioning_machine.h"
 #include "placement/placement_file.h"
 #include "record/run_writer.h"
@@ -73,8 +72,8 @@ Result<std::vector<record::GraphRow>> graph_rows(const RunConfig& config, const 
                                                  std::span<const Heuristics> heuristics) {
   const auto files = graph_files(config);
   if (!files) return files.error();
-  std::string devices_toml;  // Empty if the graph file contains the machine.
-  if (!config.input.devices.empty()) {
+  std::string devices_toml = config.input.devices;  // Empty if the graph file contains the machine.
+  if (!devices_toml.empty() && machine_form(devices_toml) == MachineForm::kFile) {
     const auto devices = read_file(config.input.devices);
     if (!devices) return devices.error();
     devices_toml.assign(reinterpret_cast<const char*>(devices->data()), devices->size());
@@ -89,7 +88,7 @@ Result<std::vector<record::GraphRow>> graph_rows(const RunConfig& config, const 
     row.num_ops = static_cast<std::uint32_t>(one.graph.num_ops());
     row.content = graph_msgpack(one.graph);
     row.devices_toml = devices_toml;
-    row.reserve = config.input.reserve;
+    row.reserve = config.input.reserve.recorded();
     row.lower_bound_s = heuristics[g].bound.seconds;
     row.bound = heuristics[g].bound.which;
   }
@@ -221,16 +220,25 @@ Result<std::vector<Placement>> load_starting_placements(const std::filesystem::p
 namespace {
 
 Result<DeviceSet> devices_for(const OpGraph& graph, const RunConfig& config) {
-  if (!config.input.devices.empty()) return load_devices(config.input.devices, config.input.reserve);
+  if (!config.input.devices.empty()) return open_resolved_devices(config.input.devices, config.input.reserve);
   auto own = machine_of(graph, judge_of(config).objective, config.input.reserve);
   if (!own) return own.error();
-  if (!*own)
-    return invalid("input.devices", "is missing",
-                   "name a device file; only dnn-partitioning workloads contain one");
+  if (!*own) return open_resolved_devices("here", config.input.reserve);
   return **std::move(own);
 }
 
+/// Whether the graph file contains the machine that the config wants.
+bool has_own_machine(const OpGraph& graph, const RunConfig& config) {
+  const auto own = machine_of(graph, judge_of(config).objective, config.input.reserve);
+  return own && own->has_value();
+}
+
 }  // namespace
+
+bool runs_here(const RunConfig& config, const actors::Task& task) {
+  if (!config.input.devices.empty()) return machine_form(config.input.devices) == MachineForm::kHere;
+  return !has_own_machine(task.graphs.front().graph, config);
+}
 
 ProcessRequest process_request_of(const RunConfig& config) {
   const ExecutorSection& e = config.executor;
@@ -265,6 +273,10 @@ Result<TaskPtr> load_task(const RunConfig& config) {
     if (!rules) return rules.error();
     auto constraints = Constraints::make(*graph, *devices, *rules);
     if (!constraints) return constraints.error();
+    if (config.input.devices.empty() && !task->graphs.empty() &&
+        has_own_machine(*graph, config) != has_own_machine(task->graphs.front().graph, config))
+      return invalid("input.devices", "is missing, and only some of the graphs contain a machine",
+                     "name one");
     std::string sha256 = graph_sha256(*graph);
     if (task->find(sha256) != nullptr)
       return invalid(printable_path(file), "contains a graph that is given twice", "name each graph once");

@@ -25,6 +25,9 @@ Result<std::vector<std::filesystem::path>> graph_files(const RunConfig& config);
 
 /// Loads the graphs and their devices. Errors: those of the readers; kInvalid for a graph given twice.
 Result<actors::TaskPtr> load_task(const RunConfig& config);
+/// Returns whether the devices of the task are this machine, which later processes cannot look at again: its
+/// free memory changes.
+bool runs_here(const RunConfig& config, const actors::Task& task);
 /// Returns the objective and the simulator options of a run. @pre check_config() succeeded.
 Judge judge_of(const RunConfig& config);
 

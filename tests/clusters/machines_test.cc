@@ -70,6 +70,28 @@ TEST(Machines, AJoinedOneMeasuresWithinSecondsAndLeavesWithoutLoss) {
   expect_nothing_lost(up.down());
 }
 
+/// Runs with this machine in the config, and checks that a node which joins measures for it.
+void expect_joined_node_measures(const std::string& devices, std::size_t expected_files) {
+  const TemporaryFolder folder;
+  Up up{folder,
+        "run",
+        {.cluster = kOpen,
+         .settings = {"executor.kind=fake", "executor.delay=5ms", "input.devices=" + devices}}};
+  ASSERT_NE(up.address(), "") << up.finish().err;
+  Process join{{"join", up.address(), "--insecure", "--executors", "2", "--cache", folder.at("cache")}};
+  ASSERT_TRUE(up.wait_until_ps([](const json& status) { return !joined(status).empty(); })) << devices;
+  const std::filesystem::directory_iterator files{folder.path() / "cache" / "files"};
+  EXPECT_EQ(static_cast<std::size_t>(std::distance(begin(files), end(files))), expected_files) << devices;
+  join.send(SIGTERM);
+  EXPECT_EQ(join.finish().status, 143);
+  expect_nothing_lost(up.down());
+}
+
+TEST(Machines, ATextIsNoFileForAJoinedOneAndHereIsTheMachineOfTheHead) {
+  expect_joined_node_measures("k40 x 2, haswell18", 1);  // The graph.
+  expect_joined_node_measures("here", 2);                // The graph, and the head's device file.
+}
+
 TEST(Machines, AKilledOneIsMissedAndTheRunGoesOn) {
   const TemporaryFolder folder;
   Up up{folder, "run", {.cluster = kOpen, .settings = {"executor.kind=fake", "executor.delay=5ms"}}};

@@ -15,8 +15,11 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/units.h"
+#include "launcher/cluster/manifest.h"
 #include "launcher/settings/start.h"
 #include "placement/machine/device_file.h"
+#include "tests/support/scratch_folder.h"
 
 namespace emplace::launcher {
 namespace {
@@ -161,6 +164,47 @@ TEST(Config, EveryShippedConfigIsReadAndChecked) {
     ++read;
   }
   EXPECT_GE(read, 20u);
+}
+
+TEST(Config, ReserveIsAShareOrASizeAndTheOldNumberIsRead) {
+  EXPECT_EQ(parse_config("[input]\nreserve = 0.1\n", "x")->input.reserve, *parse_reserve("10%"));
+  EXPECT_EQ(parse_config("[input]\nreserve = \"10%\"\n", "x")->input.reserve, *parse_reserve("10%"));
+  EXPECT_EQ(parse_config("[input]\nreserve = 0\n", "x")->input.reserve, Reserve{});
+  const auto size = parse_config("[input]\nreserve = \"2GiB\"\n", "x");
+  ASSERT_TRUE(size.ok()) << size.error().context;
+  EXPECT_EQ(size->input.reserve.bytes, std::int64_t{2} << 30);
+  EXPECT_EQ(parse_config(to_toml(*size, false), "x")->input.reserve, size->input.reserve);
+  EXPECT_NE(to_toml(RunConfig{}, false).find("\nreserve = 0.0\n"), std::string::npos) << "as it was";
+  for (const char* wrong : {"-0.5", "1.5", "\"much\"", "true", "\"-1GiB\""})
+    EXPECT_FALSE(parse_config(std::string{"[input]\nreserve = "} + wrong + "\n", "x").ok()) << wrong;
+}
+
+TEST(Config, AMachineIsAFileForAPersonAndAsItIsInARecord) {
+  const emplace::testing::ScratchFolder folder{"machine-config"};
+  const auto file = folder.path() / "run.toml";
+  std::ofstream{file} << "[input]\ngraph = \"g\"\ndevices = \"h100\"\n";
+  EXPECT_EQ(load_config(file)->input.devices, "h100") << "no such file";
+  std::filesystem::create_directory(folder.path() / "h100");
+  EXPECT_EQ(load_config(file)->input.devices, "h100") << "a folder";
+  std::filesystem::remove(folder.path() / "h100");
+  std::ofstream{folder.path() / "h100"} << "";
+  EXPECT_EQ(load_config(file)->input.devices, (folder.path() / "h100").string());
+  EXPECT_EQ(load_config(file, {}, ConfigFrom::kRecord)->input.devices, "h100");
+}
+
+TEST(Config, ATextTravelsToOtherMachinesAsItIs) {
+  RunConfig config;
+  config.input.graph = std::string{EMPLACE_FIXTURES} + "/graphs/cifar10_cnn-bs4.json.gz";
+  config.input.devices = "2 x (h100 x 8 by nvlink4) by ib-ndr";
+  const auto manifest = make_manifest(config, {}, {}, {"scratch", {}});
+  ASSERT_TRUE(manifest.ok()) << manifest.error().context;
+  EXPECT_EQ(manifest->facts.files.size(), 1u) << "the graph";
+  EXPECT_NE(manifest->facts.config.find("devices = \"2 x (h100 x 8 by nvlink4) by ib-ndr\""),
+            std::string::npos);
+  config.input.devices = "here";
+  const auto here = make_manifest(config, {}, {}, {"scratch", {}});
+  ASSERT_FALSE(here.ok());
+  EXPECT_NE(here.error().context.find("input.devices: = \"here\" is this machine"), std::string::npos);
 }
 
 TEST(Config, DefaultsOfThePolicyAreThePapers) {
@@ -439,7 +483,7 @@ TEST(OldConfig, NamesOfOtherSectionsAndValuesAreRead) {
 }
 
 TEST(OldConfig, AStartKeepsTheDirectoryThatItWasRecordedIn) {
-  const std::filesystem::path run = testing::TempDir() + "emplace-start-directory";
+  const std::filesystem::path run = ::testing::TempDir() + "emplace-start-directory";
   EXPECT_EQ(start_directory(run, kBestHeuristic), run / "from-best-heuristic");
   std::filesystem::create_directories(run / "from-best-baseline");
   EXPECT_EQ(start_directory(run, kBestHeuristic), run / "from-best-baseline");
