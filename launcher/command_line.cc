@@ -192,6 +192,12 @@ Options& Options::option(const char* names, std::string& value, const char* help
   if (!value.empty()) option->capture_default_str();
   return *this;
 }
+Options& Options::non_empty(const char* names, std::string& value, const char* help) {
+  app_.add_option(names, value, help)->check([](const std::string& text) {
+    return std::string{text.empty() ? "is empty; leave the option out for the default" : ""};
+  });
+  return *this;
+}
 Options& Options::option(const char* names, std::uint64_t& value, const char* help) {
   app_.add_option(names, value, help)->capture_default_str()->check(whole_number);
   return *this;

@@ -27,6 +27,8 @@ class Options {
   Options& required(const char* names, std::string& value, const char* help);
   /// An option with a default; the help shows the default if it is not empty.
   Options& option(const char* names, std::string& value, const char* help);
+  /// An option that is not empty if it is given: an empty text is an error, not the default.
+  Options& non_empty(const char* names, std::string& value, const char* help);
   Options& option(const char* names, std::uint64_t& value, const char* help);
   /// A list: "a,b,c", or the option several times.
   Options& option(const char* names, std::vector<std::string>& values, const char* help);

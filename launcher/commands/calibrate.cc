@@ -43,9 +43,10 @@ class Calibrate final : public Command {
     options.operands("GRAPH", graphs_, "Graph files whose ops are measured")
         .option("--executor", executor_, "Executor that measures: cpu or cuda")
         .required("-o,--output", output_, "Device file to write; NAME.costs.json is written beside it")
-        .option("--devices,-d", devices_,
-                "Machine to measure on, as for emplace place (default: one CPU device per core, sharing 80% "
-                "of the memory)")
+        .non_empty(
+            "--devices,-d", devices_,
+            "Machine to measure on, as for emplace place (default: one CPU device per core, sharing 80% "
+            "of the memory)")
         .option("--count", count_, "Without --devices: number of CPU devices; 0: one per core")
         .option("--placements", placements_, "Placements per graph to compare with the simulator; 0: none")
         .option("--rounds", rounds_,

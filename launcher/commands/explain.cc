@@ -242,7 +242,7 @@ class Explain final : public Command {
   void declare(Options& options) override {
     options.operand("PLACEMENT", placement_, "Placement file")
         .required("--graph,-g", graph_, "Graph file of the placement")
-        .option("--devices,-d", devices_, kDevicesHelp)
+        .non_empty("--devices,-d", devices_, kDevicesHelp)
         .option("--op", op_, "RE2 expression; explains each op whose name matches (default: each scope)")
         .option("--top", top_, "Number of ops or scopes to explain, most important first")
         .option("--rules", rules_, "Rules file that the placement obeys (default: none)")

@@ -55,9 +55,9 @@ class Export final : public Command {
         .option("-o,--output", output_,
                 "File to write; for tensorboard a folder (default there: RUN/tensorboard)")
         .option("--graph,-g", graph_, "Placement: its graph file; for onnx the .onnx file itself")
-        .option("--devices,-d", devices_,
-                "Placement: its machine, as for emplace place, to simulate the cost of a lossy export "
-                "(default: none)")
+        .non_empty("--devices,-d", devices_,
+                   "Placement: its machine, as for emplace place, to simulate the cost of a lossy export "
+                   "(default: none)")
         .option("--applied", applied_,
                 "Placement: also write the placement as exported, after lossy moves; needs --devices")
         .option("--table", table_,

@@ -18,7 +18,7 @@ void declare_reading(Options& options, GraphReading& reading) {
 
 void declare_inputs(Options& options, InputOptions& inputs) {
   options.operand("GRAPH", inputs.graph, "Graph file");
-  options.option("--devices,-d", inputs.devices, kDevicesHelp);
+  options.non_empty("--devices,-d", inputs.devices, kDevicesHelp);
   options.option("--rules", inputs.rules,
                  "Rules file: pins, allowed and forbidden devices, co-location by op name, type or scope "
                  "(default: none)");

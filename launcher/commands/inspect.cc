@@ -118,10 +118,10 @@ class Inspect final : public Command {
   }
   void declare(Options& options) override {
     options.operand("GRAPH", graph_, "Graph file")
-        .option("--devices,-d", devices_,
-                "Machine: a device file, text such as \"h100 x 4, epyc9654\", or here; adds times and the "
-                "critical path "
-                "(default: none)");
+        .non_empty("--devices,-d", devices_,
+                   "Machine: a device file, text such as \"h100 x 4, epyc9654\", or here; adds times and the "
+                   "critical path "
+                   "(default: none)");
     declare_reading(options, reading_);
   }
   Result<ExitStatus> run(Console& console) override {

@@ -51,8 +51,8 @@ class Replay final : public Command {
         .option("--re-measure", remeasure_, "Measure the log's placements again with this kind of executor")
         .option("--count", count_,
                 "With --re-measure: placements at most, the fastest fifth and others from fast to slow")
-        .option("--devices,-d", devices_,
-                "With --re-measure: machine, as for emplace place (default: the devices of the run)")
+        .non_empty("--devices,-d", devices_,
+                   "With --re-measure: machine, as for emplace place (default: the devices of the run)")
         .option("--dispatch", dispatch_,
                 "With --re-measure sim: order in which a device runs ready ops, program or fifo")
         .option("--salvage", salvage_dir_,

@@ -5,7 +5,7 @@
 #include "base/file.h"
 #include "base/text/toml_reader.h"
 #include "base/text/words.h"
-#include "launcher/settings/inputs.h"
+#include "launcher/settings/machine_form.h"
 #include "launcher/worker/chaos.h"
 
 namespace emplace::launcher {

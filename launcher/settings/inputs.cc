@@ -48,19 +48,6 @@ Result<OpGraph> open_graph(const std::string& path, const GraphReading& reading)
   return load_graph(graph_file_of(path), *options);
 }
 
-MachineForm machine_form(std::string_view devices) {
-  if (devices.find('/') != std::string_view::npos || devices.ends_with(".toml")) return MachineForm::kFile;
-  return devices == "here" ? MachineForm::kHere : MachineForm::kText;
-}
-
-std::string resolved_devices(const std::string& devices) {
-  if (devices.empty()) return devices;
-  std::error_code failure;
-  const bool is_file = fs::exists(devices, failure) && !fs::is_directory(devices, failure);
-  if (!is_file && machine_form(devices) != MachineForm::kFile) return devices;
-  return fs::absolute(devices).lexically_normal().string();
-}
-
 Result<DeviceSet> open_resolved_devices(const std::string& devices, const Reserve& reserve) {
   switch (machine_form(devices)) {
     case MachineForm::kFile:

@@ -1,7 +1,6 @@
 #pragma once
 /// The input files of most commands.
 
-#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +10,7 @@
 #include "executor/split/judge.h"
 #include "graph/op_graph.h"
 #include "launcher/settings/graph_reading.h"
+#include "launcher/settings/machine_form.h"
 #include "placement/applied_rules.h"
 #include "placement/machine/device.h"
 #include "placement/objective.h"
@@ -43,18 +43,6 @@ struct Inputs {
 /// same folder.
 Result<OpGraph> open_graph(const std::string& path, const GraphReading& reading = {});
 
-/// What --devices or input.devices names (docs/reference/machines.md).
-enum class MachineForm : std::uint8_t {
-  kFile,  ///< A device file.
-  kText,  ///< Devices of the catalogue: "h100 x 4, epyc9654".
-  kHere,  ///< This machine.
-};
-/// Returns the form of a resolved name, from its letters alone: a file contains '/' or ends in ".toml".
-MachineForm machine_form(std::string_view devices);
-/// Resolves what a user wrote: the name of an existing file (or one that must be a file) becomes an absolute
-/// path, everything else stays. Recorded configs are resolved already: a file that has the name of a text by
-/// chance must not change them.
-std::string resolved_devices(const std::string& devices);
 /// Opens a resolved machine. Errors: those of load_devices(), parse_machine() and look_at_machine(); a
 /// missing file, with the nearest file name in the same folder.
 Result<DeviceSet> open_resolved_devices(const std::string& devices, const Reserve& reserve = {});

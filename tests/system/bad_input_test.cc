@@ -125,7 +125,7 @@ TEST(BadDevices, GetOneLineWithTheCure) {
       {gpu + "memroy = \"2GiB\"\n", "did you mean 'memory'?"},
       {gpu + "memory = \"2.5\"\n", "unit"},
       {gpu + "memory = \"2.5GHz\"\n", "unit"},
-      {gpu + "[[device]]\nname = \"gpu:1\"\nprofile = \"k40\"\n",
+      {gpu + "[[device]]\nname = \"gpu:1\"\nprofile = \"k40\"\nhost = \"other\"\n",
        "link gpu:0 -> gpu:1: is missing; add a [[link]] between the two"},
       {gpu + "[[device]]\nname = \"gpu:1\"\nprofile = \"k40\"\n[[link]]\nfrom = \"gpu:0\"\nto = "
              "\"gpu:1\"\nprofile = "

@@ -64,6 +64,7 @@ TEST(Usage, WrongWordsAreAnsweredInOneLineWithTheNearestRightOne) {
        "'--json' comes before the command; put it after the command"},
       {{"compare", kGraph, "--devcies", kDevices}, "unknown option '--devcies'; did you mean '--devices'?"},
       {{"compare", kGraph, "-d", "quikstart"}, "device 'quikstart' is unknown"},
+      {{"compare", kGraph, "-d", ""}, "--devices: is empty"},
       {{"compare", kGraph, "-d"}, "emplace compare: --devices"},
       {{"inspect"}, "emplace inspect: GRAPH is required"},
       {{"inspect", kGraph, "more"}, "unexpected argument 'more'"},
