@@ -119,7 +119,8 @@ Result<std::string> head_endpoint(const std::string& address) {
       const std::filesystem::path socket = std::filesystem::absolute(address).lexically_normal() / name;
       if (std::filesystem::exists(socket, ignored)) return "ipc://" + socket.string();
     }
-    return invalid(printable(address), "no run is in progress there, or it has no socket",
+    return invalid(printable(address),
+                   "no run is in progress there, it is still at its heuristics, or it has no socket",
                    "use the head's tcp://HOST:PORT, or the directory of a run in progress");
   }
   const std::size_t colon = address.rfind(':');

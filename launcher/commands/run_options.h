@@ -36,7 +36,8 @@ struct RunOptions {
                 "Start from a checkpoint of another run: RUN, RUN@UPDATE or RUN@best; without CONFIG, that "
                 "run's config is used")
         .option("--budget", budget,
-                "Wall time of the whole run, e.g. 60s (default: run.budget of the config, 60s unless set)")
+                "Learning time, divided among the starts, e.g. 60s (default: run.budget of the config, 60s "
+                "unless set)")
         .option("--rules", rules,
                 "Rules file with pins, allowed and forbidden devices, co-location (default: input.rules of "
                 "the config)")

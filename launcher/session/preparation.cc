@@ -11,7 +11,9 @@
 #include "launcher/cluster/operator.h"
 #include "launcher/cluster/remote_host.h"
 #include "launcher/session/leftovers.h"
+#include "launcher/settings/inputs.h"
 #include "launcher/settings/placers.h"
+#include "record/run_reader.h"
 
 namespace emplace::launcher {
 namespace {
@@ -19,16 +21,24 @@ namespace {
 constexpr double kMaxAuto_s = 60;
 
 /// Time of auto on one graph: that of one start, which its result is compared with. 0, auto is left out: it
-/// is not listed, starts end by episodes, the run continues and its record has the row, or the machines of a
-/// cluster would wait for it.
+/// is not listed, starts end by episodes, or the machines of a cluster would wait for it.
 double auto_time_s(const RunPlan& plan, const LockedRun& run) {
   const RunConfig& config = plan.order.config;
   const auto& methods = config.compare.methods;
   const bool listed = std::find(methods.begin(), methods.end(), "auto") != methods.end();
   const bool timed = config.run.episodes == 0 && config.run.evaluations == 0;
-  if (!listed || !timed || !run.fresh || plan.order.cluster) return 0;
+  if (!listed || !timed || plan.order.cluster) return 0;
   const auto parts = static_cast<double>(run.starts.size() * plan.task->graphs.size());
   return std::min(kMaxAuto_s, config.run.budget.seconds / parts);
+}
+
+/// Returns the heuristics that a run recorded when it started; empty for a new run and for records of
+/// schema 3.
+Result<std::vector<record::HeuristicRow>> recorded_rows(const LockedRun& run) {
+  if (run.starts.empty() || !run.starts.front().resume) return std::vector<record::HeuristicRow>{};
+  EMPLACE_TRY_ASSIGN(const auto db,
+                     record::RunReader::open(run.starts.front().directory, record::Reading::kQuiet));
+  return db->header().heuristics();
 }
 
 }  // namespace
@@ -55,14 +65,23 @@ Result<std::vector<Heuristics>> prepare_heuristics(const RunPlan& plan, const Lo
   const bool from_heuristics = std::any_of(run.starts.begin(), run.starts.end(),
                                            [](const Start& s) { return s.name == kBestHeuristic; });
   const RunConfig& config = plan.order.config;
-  const double auto_s = auto_time_s(plan, run);
+  EMPLACE_TRY_ASSIGN(const auto recorded, recorded_rows(run));
+  const double auto_s = recorded.empty() ? auto_time_s(plan, run) : 0;
+  const auto& listed = config.compare.methods;
+  if (plan.order.cluster && run.fresh && std::find(listed.begin(), listed.end(), "auto") != listed.end())
+    progress.note("auto is left out of the table: the machines of the cluster would wait for it");
   std::vector<Heuristics> all;
   for (const actors::TaskGraph& one : plan.task->graphs) {
     if (auto_s > 0)
       progress.note(fmt::format("{}: heuristics, and auto for {}", printable(one.graph.name()),
                                 format_seconds(auto_s)));
-    EMPLACE_TRY_ASSIGN(Heuristics heuristics,
-                       run_heuristics(one, config, auto_s, clock, [&] { return stop.received() != 0; }));
+    const auto find = [&]() -> Result<Heuristics> {
+      if (recorded.empty())
+        return run_heuristics(one, config, auto_s, clock, [&] { return stop.received() != 0; });
+      const auto model = make_model(one.graph, one.devices, judge_of(config));
+      return recorded_heuristics(recorded, one, config, *model);
+    };
+    EMPLACE_TRY_ASSIGN(Heuristics heuristics, find());
     if (stop.received() != 0) return all;
     progress.note(fmt::format("{}: {} ops on {} devices; best heuristic {}", printable(one.graph.name()),
                               one.graph.num_ops(), one.devices.size(),

@@ -222,16 +222,7 @@ class Reader {
   /// Returns the recorded heuristics, measured again; for runs of schema 3, computes them again.
   Result<Heuristics> heuristics_of(const actors::TaskGraph& one, Executor& model) {
     if (bounds_.empty()) return run_heuristics(one, config_, 0, clock_);
-    Heuristics heuristics;
-    for (const record::HeuristicRow& row : heuristics_) {
-      if (row.graph_sha256 != one.sha256) continue;
-      record::TableRow shown{.method = row.method, .found = row.found};
-      shown.note = row.note, shown.evaluations = row.evaluations, shown.wall_s = row.wall_s;
-      Placement placement = placement_of(row.placement);
-      if (row.found) EMPLACE_TRY(model.measure(placement, shown.measurement));
-      heuristics.add(std::move(shown), std::move(placement));
-    }
-    return heuristics;
+    return recorded_heuristics(heuristics_, one, config_, model);
   }
 
   /// Adds the learning curves of all starts, and sums the simulated time.
@@ -355,7 +346,11 @@ class Reader {
     const bool use_heuristic =
         heuristics.best &&
         (learned.empty() || (!on_real_devices && heuristics.best_step_time_s() <= learned_s));
-    if (use_heuristic) {
+    const std::filesystem::path recommended = recommended_path(directory_, task, one);
+    std::error_code ignored;
+    if (use_heuristic && std::filesystem::exists(recommended, ignored)) {
+      graph.evaluate_command = evaluate_command(config_, file, recommended);
+    } else if (use_heuristic) {
       graph.evaluate_command =
           fmt::format("emplace place {}{} --method {} --seed {}", quoted(file), inputs_of(config_),
                       heuristics.rows[*heuristics.best].method, config_.run.seed);

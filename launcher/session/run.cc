@@ -268,6 +268,11 @@ Result<Unit> run_starts(RunSummary& summary, const RunPlan& plan, const LockedRu
 Result<Unit> check_request(const RunRequest& request, const std::optional<Cluster>& cluster) {
   if (request.resume && request.run_dir.empty())
     return invalid("--resume", "needs --run-dir", "name the directory of the run to continue");
+  std::error_code ignored;
+  if (request.resume &&
+      !std::filesystem::exists(std::filesystem::path{request.run_dir} / "config.toml", ignored))
+    return invalid(printable_path(request.run_dir), "holds no run to continue",
+                   "a run is kept once learning has started; start it without --resume");
   if (!cluster) return Unit{};
   for (const Cluster::Node& node : cluster->nodes)
     if (node.start == "kubernetes")
@@ -292,12 +297,20 @@ std::string summary_json(const RunSummary& summary) {
           row.found && row.measurement.valid ? json(row.measurement.step_time_s) : json(nullptr);
     }
   };
+  const auto add_recommended = [](json& into, const Recommendation& best) {
+    into["recommended"] = best.method.empty() ? json(nullptr)
+                                              : json{{"method", best.method},
+                                                     {"step_time_s", best.step_time_s},
+                                                     {"placement", best.file.string()}};
+  };
   of_graph(j, summary.heuristics.front());
+  add_recommended(j, summary.recommended.front());
   for (const Outcome& outcome : summary.outcomes) j["starts"].push_back(outcome_json(outcome));
   for (std::size_t g = 0; g < summary.task->graphs.size() && summary.task->graphs.size() > 1; ++g) {
     const actors::TaskGraph& one = summary.task->graphs[g];
     json graph{{"graph", one.graph.name()}, {"graph_sha256", one.sha256}};
     of_graph(graph, summary.heuristics[g]);
+    add_recommended(graph, summary.recommended[g]);
     for (const Outcome& outcome : summary.outcomes)
       graph["best_step_time_s"].push_back(best_json(outcome.rows[g]));
     j["graphs"].push_back(std::move(graph));
@@ -321,6 +334,7 @@ Result<RunSummary> perform(RunOrder order) {
   EMPLACE_TRY_ASSIGN(summary.heuristics, prepare_heuristics(plan, locked, stop, progress, clock));
   if (stop.received() == 0) announce(plan, progress);
   EMPLACE_TRY(run_starts(summary, plan, locked, stop, progress, clock));
+  if (!summary.outcomes.empty()) EMPLACE_TRY(recommend(summary, plan.order.config, clock));
   return summary;
 }
 

@@ -6,10 +6,13 @@
 #include <limits>
 #include <optional>
 #include <set>
+#include <system_error>
 
+#include "base/file.h"
 #include "base/text/words.h"
 #include "base/units.h"
 #include "launcher/settings/inputs.h"
+#include "placement/placement_file.h"
 #include "record/run_reader.h"
 
 namespace emplace::launcher {
@@ -80,6 +83,41 @@ Result<Unit> summarise(Outcome& outcome, const RunConfig& config, const actors::
   return Unit{};
 }
 
+Result<Unit> recommend(RunSummary& summary, const RunConfig& config, const Clock& clock) {
+  for (std::size_t g = 0; g < summary.task->graphs.size(); ++g) {
+    const actors::TaskGraph& one = summary.task->graphs[g];
+    const Heuristics& heuristics = summary.heuristics[g];
+    Recommendation& best = summary.recommended.emplace_back();
+    if (heuristics.best) best = {heuristics.rows[*heuristics.best].method, heuristics.best_step_time_s(), {}};
+    std::filesystem::path learned;
+    for (const Outcome& outcome : summary.outcomes) {
+      const record::TableRow& row = outcome.rows[g];
+      if (row.found && row.measurement.label != MeasurementLabel::kSimulated) {
+        best = {};  // Times of real devices and of simulated heuristics are not comparable.
+        break;
+      }
+      if (!row.found || !row.measurement.valid) continue;
+      if (!best.method.empty() && row.measurement.step_time_s >= best.step_time_s) continue;
+      learned = best_placement_path(outcome.start.directory, *summary.task, one);
+      best = {row.method, row.measurement.step_time_s, {}};
+    }
+    if (best.method.empty()) continue;
+    best.file = recommended_path(summary.directory, *summary.task, one);
+    std::error_code error;
+    std::filesystem::create_directories(best.file.parent_path(), error);
+    if (learned.empty()) {
+      EMPLACE_TRY(
+          save_placement(best.file, one.graph, one.devices, heuristics.placements[*heuristics.best],
+                         heuristics.rows[*heuristics.best].measurement,
+                         {one.sha256, best.method, "sim", config.run.seed, format_wall(clock.wall())}));
+    } else {
+      EMPLACE_TRY_ASSIGN(const Bytes bytes, read_file(learned));
+      EMPLACE_TRY(write_file(best.file, bytes));
+    }
+  }
+  return Unit{};
+}
+
 std::string summary_text(const RunSummary& summary) {
   std::string text;
   for (std::size_t g = 0; g < summary.task->graphs.size(); ++g) {
@@ -92,22 +130,16 @@ std::string summary_text(const RunSummary& summary) {
     const auto comparable = [](const record::TableRow& row) {
       return row.found && row.measurement.label == MeasurementLabel::kSimulated;
     };
-    std::string best_method = heuristics.best ? heuristics.rows[*heuristics.best].method : "";
-    double best_s = heuristics.best_step_time_s();
-    for (const Outcome& outcome : summary.outcomes) {
-      const record::TableRow& row = outcome.rows[g];
-      if (!comparable(row) || row.measurement.step_time_s >= best_s) continue;
-      best_method = row.method;
-      best_s = row.measurement.step_time_s;
-    }
     for (const Outcome& outcome : summary.outcomes) {
       const record::TableRow& row = outcome.rows[g];
       if (comparable(row) && heuristics.best &&
           row.measurement.step_time_s >= heuristics.best_step_time_s()) {
-        text += row.method + " did not beat " + heuristics.rows[*heuristics.best].method +
-                "; use the placement of " + best_method + "\n";
+        text += row.method + " did not beat " + heuristics.rows[*heuristics.best].method + "\n";
       }
     }
+    if (const Recommendation& best = summary.recommended[g]; !best.method.empty())
+      text += fmt::format("best placement: {} ({}), in {}\n", best.method, format_seconds(best.step_time_s),
+                          printable_path(best.file));
   }
   if (summary.status != 0) {
     std::uint64_t episodes = 0;

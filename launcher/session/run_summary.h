@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/result.h"
 #include "launcher/settings/config.h"
 #include "launcher/settings/start.h"
@@ -28,17 +29,28 @@ struct Outcome {
   std::vector<record::TableRow> rows;  ///< [graphs] Best placement, measured again.
 };
 
+/// The best placement of a graph over all heuristics and starts, by simulated time.
+struct Recommendation {
+  std::string method;  ///< Empty: none fits, or the starts were measured on real devices.
+  double step_time_s = 0;
+  std::filesystem::path file;  ///< Where it was written.
+};
+
 /// The results of a run that has ended.
 struct RunSummary {
   actors::TaskPtr task;
-  std::vector<Heuristics> heuristics;  ///< [graphs]
-  std::vector<Outcome> outcomes;       ///< [starts] Empty if a signal came before the first one.
+  std::vector<Heuristics> heuristics;       ///< [graphs]
+  std::vector<Outcome> outcomes;            ///< [starts] Empty if a signal came before the first one.
+  std::vector<Recommendation> recommended;  ///< [graphs]
   std::filesystem::path directory;
   int status = 0;  ///< Exit status of the process: 0, or 129 / 130 / 143 after a clean stop by a signal.
 };
 
 /// Reads the record of a start and measures its best placements again. Errors: kIo; those of the executor.
 Result<Unit> summarise(Outcome& outcome, const RunConfig& config, const actors::Task& task);
+
+/// Writes the best placement of each graph to the run directory, and fills `recommended`. Errors: kIo.
+Result<Unit> recommend(RunSummary& summary, const RunConfig& config, const Clock& clock);
 
 /// Returns text for people: a table per graph, the starts that did not beat its heuristics, and the run
 /// directory. Ends in a newline.

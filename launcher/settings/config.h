@@ -72,7 +72,10 @@ struct RunSection {
 
   void list(Settings& s) {
     s.add("seed", seed, "Seed of the run's random number generators.");
-    s.add("budget", budget, "Wall time of the whole run, divided evenly among its starts; \"0s\": no limit.");
+    s.add(
+        "budget", budget,
+        "Learning time, divided evenly among the starts; heuristics and auto come in addition, and --resume "
+        "counts again; \"0s\": no limit.");
     s.add("episodes", episodes, "Number of episodes after which each start ends; 0: no limit.");
     s.add("evaluations", evaluations,
           "Number of measured placements after which each start ends; 0: no limit.");
@@ -231,11 +234,11 @@ struct CompareSection {
                                       "metis",      "m-topo",     "m-etf",  "heft"};
 
   void list(Settings& s) {
-    s.add(
-        "methods", methods,
-        "Heuristics that the learned placement is compared with (docs/reference/heuristics.md). auto, if "
-        "listed, runs before the first start for as long as one start, at most a minute; no run starts from "
-        "what it found.");
+    s.add("methods", methods,
+          "Heuristics that the learned placement is compared with (docs/reference/heuristics.md). auto, if "
+          "listed, runs before the first start for as long as one start, at most a minute, except in a "
+          "cluster and in runs "
+          "without a budget; no run starts from what it found.");
   }
 };
 

@@ -188,6 +188,11 @@ std::filesystem::path starting_placement_path(const std::filesystem::path& direc
   return kept_path(directory, "baseline", task, one);
 }
 
+std::filesystem::path recommended_path(const std::filesystem::path& directory, const actors::Task& task,
+                                       const actors::TaskGraph& one) {
+  return kept_path(directory, "recommended", task, one);
+}
+
 std::filesystem::path best_placement_path(const std::filesystem::path& directory, const actors::Task& task,
                                           const actors::TaskGraph& one) {
   return kept_path(directory, "best", task, one);
@@ -295,6 +300,23 @@ void Heuristics::add(record::TableRow row, Placement placement) {
   if (row.method != "auto" && faster_than(start)) start = rows.size();
   rows.push_back(std::move(row));
   placements.push_back(std::move(placement));
+}
+
+Result<Heuristics> recorded_heuristics(std::span<const record::HeuristicRow> rows,
+                                       const actors::TaskGraph& one, const RunConfig& config,
+                                       Executor& model) {
+  Heuristics heuristics;
+  heuristics.bound = proven_bound(one.graph, one.devices, one.constraints, judge_of(config).objective);
+  for (const record::HeuristicRow& row : rows) {
+    if (row.graph_sha256 != one.sha256) continue;
+    record::TableRow shown{.method = row.method, .found = row.found};
+    shown.note = row.note, shown.evaluations = row.evaluations, shown.wall_s = row.wall_s;
+    Placement placement;
+    for (const std::byte device : row.placement) placement.push_back(static_cast<DeviceId>(device));
+    if (row.found) EMPLACE_TRY(model.measure(placement, shown.measurement));
+    heuristics.add(std::move(shown), std::move(placement));
+  }
+  return heuristics;
 }
 
 Result<Heuristics> run_heuristics(const actors::TaskGraph& task, const RunConfig& config, double auto_s,

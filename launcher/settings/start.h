@@ -52,6 +52,12 @@ struct Heuristics {
 Result<Heuristics> run_heuristics(const actors::TaskGraph& task, const RunConfig& config, double auto_s,
                                   const Clock& clock, const std::function<bool()>& stopped = {});
 
+/// Returns the heuristics that a run recorded for a graph, measured again by `model`. Errors: those of
+/// measure().
+Result<Heuristics> recorded_heuristics(std::span<const record::HeuristicRow> rows,
+                                       const actors::TaskGraph& one, const RunConfig& config,
+                                       Executor& model);
+
 /// One start of a config: its initial policy and its directory.
 struct Start {
   std::string name;                 ///< "scratch" or kBestHeuristic.
@@ -77,6 +83,10 @@ bool started_from_heuristics(const record::RunFacts& facts);
 /// Returns the file in which a start keeps the best placement of one graph.
 std::filesystem::path best_placement_path(const std::filesystem::path& directory, const actors::Task& task,
                                           const actors::TaskGraph& one);
+
+/// Returns the file in which a run of many starts keeps the best placement of all methods for one graph.
+std::filesystem::path recommended_path(const std::filesystem::path& directory, const actors::Task& task,
+                                       const actors::TaskGraph& one);
 
 /// Predicted size of a run on disk, from one episode of its untrained policy. Placements compress by runs of
 /// equal devices, which are longer for a trained policy.

@@ -156,7 +156,8 @@ std::optional<Error> Upstream::gave_up(Nanos now) const {
   return Error{Errc::kPeerLost,
                fmt::format("{}: no message from the head for {} s; {}", shared_.options.upstream,
                            schedule_.timeout() / std::chrono::seconds{1},
-                           last_connect_error_.empty() ? "start it again" : last_connect_error_)};
+                           last_connect_error_.empty() ? "the run is over, or its head does not listen yet"
+                                                       : last_connect_error_)};
 }
 
 }  // namespace emplace::runtime

@@ -205,6 +205,15 @@ TEST(Run, AutoGetsTheTimeOfAStartAndASignalMeanwhileKeepsNothing) {
   const json found = json::parse(done.out)["baseline_step_time_s"];
   EXPECT_LE(found["auto"].get<double>(), found["expert"].get<double>());
   EXPECT_TRUE(std::filesystem::exists(folder.at("run") + "/report.html"));
+  // The best placement of all methods is in a file, and a continued run keeps auto's row.
+  const json best = json::parse(done.out)["recommended"];
+  EXPECT_LE(best["step_time_s"].get<double>(), found["auto"].get<double>());
+  EXPECT_EQ(best["placement"], folder.at("run") + "/recommended.placement.json");
+  const json placement = json::parse(std::ifstream{best["placement"].get<std::string>()});
+  EXPECT_NEAR(placement["measured"]["step_time_s"].get<double>(), best["step_time_s"].get<double>(), 1e-12);
+  const Finished again = run({"run", "--resume", "--run-dir", folder.at("run"), "--budget", "1s", "--json"});
+  ASSERT_EQ(again.status, 0) << again.err;
+  EXPECT_EQ(json::parse(again.out)["baseline_step_time_s"]["auto"], found["auto"]);
   const Finished counted =
       run(scratch_run(folder.at("counted"), {"--set", with_auto, "--episodes", "2", "--json"}));
   EXPECT_FALSE(json::parse(counted.out)["baseline_step_time_s"].contains("auto")) << "no time to be equal to";
@@ -217,6 +226,9 @@ TEST(Run, AutoGetsTheTimeOfAStartAndASignalMeanwhileKeepsNothing) {
   EXPECT_FALSE(stopped.killed);
   EXPECT_NE(stopped.err.find("nothing is kept"), std::string::npos) << stopped.err;
   EXPECT_FALSE(std::filesystem::exists(folder.at("stopped")));
+  const Finished missing = run({"run", "--resume", "--run-dir", folder.at("stopped")});
+  EXPECT_EQ(missing.status, 2) << missing.err;
+  EXPECT_NE(missing.err.find("holds no run to continue"), std::string::npos) << missing.err;
 }
 
 TEST(Run, AnInterruptedRunShowsHowToContinueIt) {
