@@ -27,21 +27,6 @@ using namespace onnx_io;
 // Maximum elements of a tensor that is treated as shape arithmetic instead of a weight.
 constexpr std::int64_t kSmall = 64;
 
-/// Version of the default ONNX opset that the model uses.
-int opset_of(const onnx::ModelProto& model) {
-  for (const auto& opset : model.opset_import())
-    if (opset.domain().empty() || opset.domain() == "ai.onnx")
-      return static_cast<int>(std::clamp<std::int64_t>(opset.version(), 1, std::numeric_limits<int>::max()));
-  return 1;  // Files older than opsets.
-}
-
-/// Returns whether the location of an external tensor is inside the model's folder.
-bool stays_inside(std::string location) {
-  std::replace(location.begin(), location.end(), '\\', '/');
-  const std::filesystem::path path{location};
-  return path.is_relative() && std::find(path.begin(), path.end(), "..") == path.end();
-}
-
 /// Counts of the reader's approximations, for meta.notes.
 struct Approximations {
   std::size_t branches = 0, loops = 0, loops_once = 0, strings = 0, calls = 0;

@@ -2,7 +2,9 @@
 
 #include <onnx.pb.h>
 
+#include <algorithm>
 #include <cstring>
+#include <filesystem>
 
 #include "base/text/words.h"
 
@@ -167,6 +169,19 @@ Result<Unit> parse_model(std::span<const std::byte> bytes, std::string_view wher
   if (!thin || !model.ParseFromString(*thin) || !model.has_graph())
     return invalid(where, "is not an ONNX model, or is truncated", "fetch or export the file again");
   return Unit{};
+}
+
+int opset_of(const onnx::ModelProto& model) {
+  for (const auto& opset : model.opset_import())
+    if (opset.domain().empty() || opset.domain() == "ai.onnx")
+      return static_cast<int>(std::clamp<std::int64_t>(opset.version(), 1, std::numeric_limits<int>::max()));
+  return 1;
+}
+
+bool stays_inside(std::string location) {
+  std::replace(location.begin(), location.end(), '\\', '/');
+  const std::filesystem::path path{location};
+  return path.is_relative() && std::find(path.begin(), path.end(), "..") == path.end();
 }
 
 const onnx::AttributeProto* find(const onnx::NodeProto& node, std::string_view name) {

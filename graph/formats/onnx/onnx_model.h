@@ -32,6 +32,12 @@ std::optional<std::string> without_weights(std::span<const std::byte> model);
 /// Errors (kInvalid): not a model, truncated, above 2 GiB without its weights.
 Result<Unit> parse_model(std::span<const std::byte> bytes, std::string_view where, onnx::ModelProto& model);
 
+/// Version of the default ONNX opset that the model uses; 1 for files older than opsets.
+int opset_of(const onnx::ModelProto& model);
+
+/// Returns whether the location of an external tensor is inside the model's folder.
+bool stays_inside(std::string location);
+
 /// The attribute `name`, or null.
 const onnx::AttributeProto* find(const onnx::NodeProto& node, std::string_view name);
 

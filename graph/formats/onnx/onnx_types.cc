@@ -96,7 +96,8 @@ bool makes_container(std::string_view kind) {
          kind == "SequenceEmpty" || kind == "SplitToSequence" || kind == "Optional";
 }
 
-/// Adds the outer values that a body reads, including nested bodies.
+}  // namespace
+
 void find_reads(const onnx::GraphProto& body, std::vector<std::string>& reads) {
   std::unordered_set<std::string_view> own;
   for (const auto& input : body.input()) own.insert(input.name());
@@ -118,8 +119,6 @@ void find_reads(const onnx::GraphProto& body, std::vector<std::string>& reads) {
   }
   for (const auto& output : body.output()) read(output.name());
 }
-
-}  // namespace
 
 bool is_floating(int element) {
   const DType dtype = element_of(element).dtype;

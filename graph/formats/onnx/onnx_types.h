@@ -71,6 +71,8 @@ class Types {
 /// Converts a value to an output spec; nothing without shape or element type. Elements of less than a byte
 /// are packed: the last dimension shrinks. A string counts as one byte.
 std::optional<TensorSpec> spec_of(const Value& value);
+/// Adds the values of enclosing graphs that a body, or a body in it, reads; without duplicates.
+void find_reads(const onnx::GraphProto& body, std::vector<std::string>& reads);
 /// Returns whether the element type is floating-point.
 bool is_floating(int element);
 
