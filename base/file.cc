@@ -128,7 +128,8 @@ Result<Bytes> read_file(const std::filesystem::path& path, std::size_t limit) {
   if (::fstat(file.get(), &info) != 0) return io_error(path, "cannot be read", errno);
   if (S_ISDIR(info.st_mode)) return Error{Errc::kIo, printable_path(path) + ": is a folder, not a file"};
   if (static_cast<std::size_t>(info.st_size) > limit) return invalid(printable_path(path), "is too large");
-  Bytes bytes(static_cast<std::size_t>(info.st_size));
+  // One byte more than the file has: its end is seen without a larger buffer, which would be a second copy.
+  Bytes bytes(static_cast<std::size_t>(info.st_size) + 1);
   std::size_t have = 0;
   for (;;) {
     if (have == bytes.size())
