@@ -19,6 +19,7 @@
 #include "launcher/settings/json_text.h"
 #include "placement/machine/machine_text.h"
 #include "placement/placement_file.h"
+#include "record/export/module_tree.h"
 #include "record/export/placement_export.h"
 #include "record/export/run_export.h"
 
@@ -48,18 +49,21 @@ class Export final : public Command {
   }
   void declare(Options& options) override {
     options.operand("WHAT", what_, "Placement file, or run directory")
-        .required(
-            "--to", format_,
-            "Format: onnx, accelerate, tensorflow, openvino, dot or csv for a placement; csv, jsonl, npz "
-            "or tensorboard for a run")
+        .required("--to", format_,
+                  "Format: onnx, submodels, accelerate, pipelining, vllm, deepspeed, tensorflow, openvino, "
+                  "dot or csv "
+                  "for a placement; csv, jsonl, npz or tensorboard for a run")
         .option("-o,--output", output_,
-                "File to write; for tensorboard a folder (default there: RUN/tensorboard)")
-        .option("--graph,-g", graph_, "Placement: its graph file; for onnx the .onnx file itself")
+                "File to write; for submodels a folder, and for tensorboard (default there: RUN/tensorboard)")
+        .option("--graph,-g", graph_,
+                "Placement: its graph file; for onnx and submodels the .onnx file itself")
         .non_empty("--devices,-d", devices_,
                    "Placement: its machine, as for emplace place, to simulate the cost of a lossy export "
                    "(default: none)")
         .option("--applied", applied_,
                 "Placement: also write the placement as exported, after lossy moves; needs --devices")
+        .option("--modules", modules_,
+                "Placement, accelerate: file with the names of the model's modules and tensors, one per line")
         .option("--table", table_,
                 "Run: table to export, measurements (csv), episodes (csv, jsonl) or updates (csv, jsonl) "
                 "(default: the first of the format)")
@@ -76,6 +80,7 @@ class Export final : public Command {
   Result<ExitStatus> export_placement_file(Console& console);
   /// Errors: those of reading the files; with --devices, a placement that violates a constraint of the graph.
   Result<PlacementFile> open_placement() const;
+  Result<std::vector<std::string>> read_modules() const;
   Result<Unit> write_applied(const PlacementFile& file, const Placement& applied, const Measurement& measured,
                              std::uint64_t seed) const;
   Error missing(std::string_view option, std::string_view cure) const {
@@ -85,7 +90,7 @@ class Export final : public Command {
     return invalid(option, "is not for " + std::string{what});
   }
 
-  std::string what_, format_, output_, graph_, devices_, applied_, table_;
+  std::string what_, format_, output_, graph_, devices_, applied_, modules_, table_;
   GraphReading reading_;
   bool placements_ = false;
 };
@@ -109,6 +114,7 @@ Result<ExitStatus> Export::export_run_data(Console& console) {
   if (!graph_.empty()) return not_for("--graph", "a run");
   if (!devices_.empty()) return not_for("--devices", "a run");
   if (!applied_.empty()) return not_for("--applied", "a run");
+  if (!modules_.empty()) return not_for("--modules", "a run");
   if (placements_ && format_ != "npz") return not_for("--placements", "--to " + printable(format_, 40));
   if (output_.empty() && format_ != "tensorboard") return missing("-o", "add -o FILE");
   EMPLACE_TRY_ASSIGN(auto db, record::RunReader::open(what_, record::Reading::kQuietOrInProgress));
@@ -155,6 +161,7 @@ std::string description(const PlacementFile& file, const record::ExportedPlaceme
   if (made.moved_ops > 0) text += fmt::format("{} of ", made.moved_ops);
   text += fmt::format("{} ops{} on {} devices", file.graph.num_ops(), made.moved_ops > 0 ? " moved" : "",
                       file.devices.size());
+  if (made.parts > 0) text += fmt::format(", {} parts", made.parts);
   if (!costs) return text + (made.moved_ops > 0 ? "; add --devices for the cost" : "");
   if (made.moved_ops == 0) return text + ", step time " + step(costs->before);
   text += ", step time " + step(costs->before) + " -> " + step(costs->after);
@@ -192,6 +199,14 @@ Result<PlacementFile> Export::open_placement() const {
   return file;
 }
 
+/// The names in the file of --modules; none without it.
+Result<std::vector<std::string>> Export::read_modules() const {
+  if (modules_.empty()) return std::vector<std::string>{};
+  constexpr std::size_t kLargest = std::size_t{64} << 20;
+  EMPLACE_TRY_ASSIGN(const auto text, read_file(modules_, kLargest));
+  return record::parse_module_names(text_of(text), printable(modules_));
+}
+
 /// Writes the applied placement in the format of `place`, so that other commands can read it.
 Result<Unit> Export::write_applied(const PlacementFile& file, const Placement& applied,
                                    const Measurement& measured, std::uint64_t seed) const {
@@ -210,15 +225,22 @@ Result<ExitStatus> Export::export_placement_file(Console& console) {
   if (output_.empty()) return missing("-o", "add -o FILE");
   if (!applied_.empty() && devices_.empty()) return missing("--devices", "--applied needs it to measure");
   EMPLACE_TRY_ASSIGN(const auto file, open_placement());
-  EMPLACE_TRY_ASSIGN(const auto graph_file,
-                     format_ == "onnx" ? read_graph_file(graph_file_of(graph_)) : Result<Bytes>{Bytes{}});
+  const fs::path graph_path = graph_file_of(graph_);
+  EMPLACE_TRY_ASSIGN(const auto graph_file, format_ == "onnx" || format_ == "submodels"
+                                                ? read_graph_file(graph_path)
+                                                : Result<Bytes>{Bytes{}});
+  EMPLACE_TRY_ASSIGN(const auto reading, reading_.options());
+  EMPLACE_TRY_ASSIGN(auto modules, read_modules());
   EMPLACE_TRY_ASSIGN(const auto made,
                      record::export_placement(format_, {.graph = file.graph,
                                                         .devices = file.devices,
                                                         .placement = file.placement,
                                                         .machine = file.machine ? &*file.machine : nullptr,
                                                         .graph_file = graph_file,
-                                                        .output = output_}));
+                                                        .output = output_,
+                                                        .graph_folder = graph_path.parent_path(),
+                                                        .dims = reading.dims,
+                                                        .modules = std::move(modules)}));
   std::optional<Costs> costs;
   if (file.machine) {
     Simulator simulator{file.graph, *file.machine};
@@ -226,7 +248,8 @@ Result<ExitStatus> Export::export_placement_file(Console& console) {
     EMPLACE_TRY(simulator.measure(file.placement, costs->before));
     EMPLACE_TRY(simulator.measure(made.applied, costs->after));
   }
-  EMPLACE_TRY(write_file(output_, made.content));
+  EMPLACE_TRY(
+      write_file(made.file.empty() ? fs::path{output_} : fs::path{output_} / made.file, made.content));
   if (!applied_.empty()) {
     EMPLACE_TRY(write_applied(file, made.applied, costs->after, console.seed()));
   }
@@ -235,6 +258,7 @@ Result<ExitStatus> Export::export_placement_file(Console& console) {
               {"exact", made.moved_ops == 0}, {"ops", file.graph.num_ops()}, {"moved_ops", made.moved_ops}};
     add_step(json, "step_time_s", costs ? &costs->before : nullptr);
     add_step(json, "applied_step_time_s", costs ? &costs->after : nullptr);
+    if (made.parts > 0) json["parts"] = made.parts;
     console.print(json_text(json));
   } else {
     console.print(printable(output_) + ": " + description(file, made, costs));

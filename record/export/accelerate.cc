@@ -6,33 +6,14 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "placement/machine/cost_model.h"
+#include "base/text/words.h"
+#include "record/export/module_tree.h"
 #include "record/export/placement_formats.h"
 
 namespace emplace::record {
 namespace {
 
 using nlohmann::json;
-
-/// "layer1/0/conv1" → "layer1.0.conv1". PyTorch's ONNX exporter repeats the name of a list at its members,
-/// "layer1/layer1.0/conv1"; the repetition is removed.
-std::string module_name(std::string_view scope) {
-  std::string name;
-  std::size_t last = 0;  // Start of the last part.
-  for (std::size_t begin = 0; begin <= scope.size();) {
-    const std::size_t end = std::min(scope.find('/', begin), scope.size());
-    const std::string_view part = scope.substr(begin, end - begin);
-    if (name.size() > last && part.starts_with(name.substr(last) + ".")) {
-      name.resize(last);
-    } else if (!name.empty()) {
-      name += '.';
-      last = name.size();
-    }
-    name += part;
-    begin = end + 1;
-  }
-  return name;
-}
 
 /// The modules as a tree. Parents come before their children.
 class Modules {
@@ -51,6 +32,11 @@ class Modules {
   bool has_parts(std::size_t module) const { return nodes_[module].has_parts; }
   std::size_t parent(std::size_t module) const { return nodes_[module].parent; }
   void place(std::size_t module, DeviceId device) { nodes_[module].device = device; }
+  /// The device of the module, or of the nearest one that contains it.
+  std::optional<DeviceId> device_of(std::size_t module) const {
+    while (module != 0 && !nodes_[module].device) module = nodes_[module].parent;
+    return nodes_[module].device;
+  }
 
   /// The smallest equivalent device map: a module whose parts all agree replaces them.
   std::vector<std::pair<std::string, DeviceId>> entries() const {
@@ -122,17 +108,27 @@ class DeviceMap {
  public:
   DeviceMap(const PlacementExport& what, const std::vector<FrameworkDevice>& devices,
             const std::vector<DeviceId>& replacement)
-      : what_{what}, graph_{what.graph}, devices_{devices} {
+      : what_{what}, graph_{what.graph}, devices_{devices}, tree_{what.modules} {
     for (const DeviceId device : what.placement) applied_.push_back(replacement[index(device)]);
   }
 
-  ExportedPlacement make() {
-    find_modules();
+  /// Errors (kInvalid): a module of the graph that the given tree does not have; a map of several modules for
+  /// an ONNX model without its tree.
+  Result<ExportedPlacement> make() {
+    EMPLACE_TRY(find_modules());
     merge_unsplittable();
     vote();
     follow();
+    complete();
+    const auto entries = modules_.entries();
+    const bool whole = entries.size() == 1 && entries.front().first.empty();
+    if (what_.modules.empty() && !whole && graph_.source().starts_with("onnx"))
+      return invalid(
+          "--to accelerate",
+          "an ONNX model does not name every module of its PyTorch model (batch norms are folded away)",
+          "give the names of its modules with --modules FILE");
     json object = json::object();
-    for (const auto& [name, device] : modules_.entries()) {
+    for (const auto& [name, device] : entries) {
       const FrameworkDevice& word = devices_[index(device)];
       object[name] = word.gpu ? json(word.number) : json("cpu");
     }
@@ -152,13 +148,23 @@ class DeviceMap {
 
   /// The module of an op is its scope, or that of its leader. A weight without a scope, or an input, gets
   /// the module of the first op that reads it.
-  void find_modules() {
+  Result<Unit> find_modules() {
     const std::size_t n = graph_.num_ops();
     module_.assign(n, kNone);
     for (std::uint32_t i = 0; i < n; ++i) {
       const OpId op{i};
-      if (leader(op) == op && !graph_.group_name(op).empty() && graph_.type_name(op) != "Input")
-        module_[i] = modules_.add(module_name(graph_.group_name(op)));
+      if (leader(op) != op || graph_.group_name(op).empty() || graph_.type_name(op) == "Input") continue;
+      std::string name = module_name(graph_.group_name(op));
+      if (!what_.modules.empty()) {
+        const auto known = tree_.find(name);
+        if (!known)
+          return invalid(
+              "--modules",
+              "has no module '" + printable(name, 80) + "', which " + quoted_op(graph_, op) + " is in",
+              "give the modules of the model that the graph was made from");
+        name = *known;
+      }
+      module_[i] = modules_.add(name);
     }
     for (std::uint32_t i = 0; i < n; ++i) {
       const OpId op{i};
@@ -170,6 +176,7 @@ class DeviceMap {
     for (std::uint32_t i = 0; i < n; ++i) module_[i] = module_[index(leader(OpId{i}))];
     // A graph without scopes is one module: the model.
     if (modules_.size() == 1) std::fill(module_.begin(), module_.end(), 0);
+    return Unit{};
   }
 
   /// Merges the parts of modules that must not be split (accelerate's no_split_module_classes). If a module's
@@ -208,21 +215,10 @@ class DeviceMap {
   /// The device of a module is the one with most of its time; if times are unknown, with most of its work
   /// and traffic.
   void vote() {
-    std::optional<CostTable> costs;
-    if (what_.machine != nullptr) costs.emplace(graph_, *what_.machine);
+    const std::vector<double> weights = op_weights(what_);
     std::map<std::pair<std::size_t, DeviceId>, double> votes;
-    for (std::uint32_t i = 0; i < graph_.num_ops(); ++i) {
-      if (module_[i] == kNone) continue;
-      const OpId op{i};
-      double weight = 1;  // Base weight, so that ops with zero time are counted.
-      if (costs) {
-        weight += static_cast<double>(costs->ns(what_.placement[i], op));
-      } else {
-        weight += static_cast<double>(graph_.flops(op)) +
-                  static_cast<double>(memory_traffic_bytes(graph_, op, classify(graph_, op)));
-      }
-      votes[{module_[i], applied_[i]}] += weight;
-    }
+    for (std::uint32_t i = 0; i < graph_.num_ops(); ++i)
+      if (module_[i] != kNone) votes[{module_[i], applied_[i]}] += weights[i];
     std::vector<double> most(modules_.size(), 0);
     chosen_.resize(modules_.size());
     for (const auto& [key, weight] : votes) {
@@ -258,9 +254,39 @@ class DeviceMap {
     for (std::uint32_t i = 0; i < graph_.num_ops(); ++i) applied_[i] = applied_[index(leader(OpId{i}))];
   }
 
+  /// Gives every leaf of the tree a device, so that the map is complete: a tensor that the graph has its own,
+  /// a module without ops (a batch norm that was folded into the convolution before it) that of the leaf
+  /// before it.
+  void complete() {
+    std::map<std::string_view, OpId> tensors;
+    if (!what_.modules.empty())
+      for (std::uint32_t i = 0; i < graph_.num_ops(); ++i)
+        if (graph_.is_state(OpId{i})) tensors.try_emplace(graph_.name(OpId{i}), OpId{i});
+    std::vector<std::size_t> first;  // Leaves before the first one with a device.
+    std::optional<DeviceId> last;
+    for (const std::string& name : what_.modules) {
+      if (!tree_.is_leaf(name)) continue;
+      const std::size_t module = modules_.add(name);
+      if (const auto known = modules_.device_of(module)) {
+        last = known;
+        continue;
+      }
+      if (const auto tensor = tensors.find(name); tensor != tensors.end())
+        last = applied_[index(tensor->second)];
+      if (last) {
+        modules_.place(module, *last);
+      } else {
+        first.push_back(module);
+      }
+    }
+    for (const std::size_t module : first)
+      if (last) modules_.place(module, *last);
+  }
+
   const PlacementExport& what_;
   const OpGraph& graph_;
   const std::vector<FrameworkDevice>& devices_;
+  const ModuleTree tree_;
   Modules modules_;
   std::vector<std::size_t> module_;  // [ops]
   std::vector<DeviceId> chosen_;     // [modules]

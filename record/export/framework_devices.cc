@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
+#include <optional>
 
 #include "base/text/words.h"
+#include "placement/machine/cost_model.h"
 #include "record/export/placement_formats.h"
 
 namespace emplace::record {
@@ -74,8 +76,27 @@ Result<std::vector<DeviceId>> one_cpu(const PlacementExport& what,
   return replacement;
 }
 
+std::vector<double> op_weights(const PlacementExport& what) {
+  const OpGraph& graph = what.graph;
+  std::optional<CostTable> costs;
+  if (what.machine != nullptr) costs.emplace(graph, *what.machine);
+  std::vector<double> weights;
+  for (std::uint32_t i = 0; i < graph.num_ops(); ++i) {
+    const OpId op{i};
+    double weight = 1;
+    if (costs) {
+      weight += static_cast<double>(costs->ns(what.placement[i], op));
+    } else {
+      weight += static_cast<double>(graph.flops(op)) +
+                static_cast<double>(memory_traffic_bytes(graph, op, classify(graph, op)));
+    }
+    weights.push_back(weight);
+  }
+  return weights;
+}
+
 ExportedPlacement exported(const PlacementExport& what, std::string content, Placement applied) {
-  ExportedPlacement result{std::move(content), std::move(applied), 0};
+  ExportedPlacement result{.content = std::move(content), .applied = std::move(applied)};
   for (std::size_t i = 0; i < what.placement.size(); ++i)
     if (result.applied[i] != what.placement[i]) ++result.moved_ops;
   return result;

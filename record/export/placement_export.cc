@@ -71,12 +71,16 @@ struct Format {
   std::string_view name;
   Result<ExportedPlacement> (*make)(const PlacementExport&);
 };
-constexpr std::array<Format, 6> kFormats{{{"onnx", placement_onnx},
-                                          {"accelerate", placement_accelerate},
-                                          {"tensorflow", placement_tensorflow},
-                                          {"openvino", placement_openvino},
-                                          {"dot", placement_dot},
-                                          {"csv", placement_csv}}};
+constexpr std::array<Format, 10> kFormats{{{"onnx", placement_onnx},
+                                           {"submodels", placement_submodels},
+                                           {"accelerate", placement_accelerate},
+                                           {"pipelining", placement_pipelining},
+                                           {"vllm", placement_vllm},
+                                           {"deepspeed", placement_deepspeed},
+                                           {"tensorflow", placement_tensorflow},
+                                           {"openvino", placement_openvino},
+                                           {"dot", placement_dot},
+                                           {"csv", placement_csv}}};
 
 }  // namespace
 
@@ -97,6 +101,8 @@ std::string placement_formats() {
 Result<ExportedPlacement> export_placement(std::string_view format, const PlacementExport& what) {
   std::vector<std::string_view> names;
   for (const Format& one : kFormats) {
+    if (one.name == format && !what.modules.empty() && format != "accelerate")
+      return invalid("--modules", "is not for --to " + std::string{format});
     if (one.name == format) return one.make(what);
     names.push_back(one.name);
   }

@@ -2,6 +2,7 @@
 /// Exports a placement in the formats of other tools: docs/guide/export.md.
 
 #include <cstddef>
+#include <filesystem>
 #include <span>
 #include <string>
 #include <string_view>
@@ -9,6 +10,7 @@
 
 #include "base/result.h"
 #include "graph/op_graph.h"
+#include "graph/open_dims.h"
 #include "placement/machine/device.h"
 #include "placement/placement.h"
 
@@ -20,9 +22,13 @@ struct PlacementExport {
   const std::vector<std::string>& devices;  ///< Device names, indexed by `placement`.
   const Placement& placement;               ///< [ops]
   const DeviceSet* machine = nullptr;       ///< The devices, one per name; null: unknown.
-  /// Unpacked content of the graph file; `onnx` writes it back.
+  /// Unpacked content of the graph file; `onnx` and `submodels` write it back.
   std::span<const std::byte> graph_file = {};
-  std::string_view output = {};  ///< Name of the output file; `tensorflow` writes a list for .txt.
+  std::string_view output = {};             ///< Name of the output file; `tensorflow` writes a list for .txt.
+  std::filesystem::path graph_folder = {};  ///< Folder of the graph file; its external data is there.
+  OpenDims dims = {};                       ///< Sizes that the graph was read with.
+  /// Names of the modules and tensors of a PyTorch model, in its order; empty: unknown.
+  std::vector<std::string> modules = {};
 };
 
 /// The exported file, and how exactly the format represents the placement.
@@ -30,13 +36,18 @@ struct ExportedPlacement {
   std::string content;
   Placement applied;          ///< [ops] Placement that a reader of `content` applies.
   std::size_t moved_ops = 0;  ///< Ops whose device differs from the given placement; 0: exact.
+  /// Name of the file of `content` in the folder `output`, whose other files are written; empty: `content` is
+  /// the file `output` itself.
+  std::string file = {};
+  std::size_t parts = 0;  ///< Parts or stages that run one after the other; 0: not in this format.
 };
 
 /// "csv, dot, …", in table order.
 std::string placement_formats();
 
-/// The content of the file. Errors (kInvalid): an unknown format, with a list of the known ones; devices or
-/// a graph that the format cannot represent.
+/// The content of the file; `submodels` also writes the other files of its folder. Errors (kInvalid): an
+/// unknown format, with a list of the known ones; devices or a graph that the format cannot represent; a
+/// module tree of another model; kIo.
 Result<ExportedPlacement> export_placement(std::string_view format, const PlacementExport& what);
 
 }  // namespace emplace::record

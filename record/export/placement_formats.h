@@ -10,9 +10,13 @@ namespace emplace::record {
 Result<ExportedPlacement> placement_csv(const PlacementExport& what);
 Result<ExportedPlacement> placement_dot(const PlacementExport& what);
 Result<ExportedPlacement> placement_onnx(const PlacementExport& what);
+Result<ExportedPlacement> placement_submodels(const PlacementExport& what);
 Result<ExportedPlacement> placement_accelerate(const PlacementExport& what);
 Result<ExportedPlacement> placement_tensorflow(const PlacementExport& what);
 Result<ExportedPlacement> placement_openvino(const PlacementExport& what);
+Result<ExportedPlacement> placement_pipelining(const PlacementExport& what);
+Result<ExportedPlacement> placement_vllm(const PlacementExport& what);
+Result<ExportedPlacement> placement_deepspeed(const PlacementExport& what);
 
 /// A device in the frameworks' terms: a kind, and a number among the devices of that kind on its host.
 struct FrameworkDevice {
@@ -30,6 +34,10 @@ Result<std::vector<FrameworkDevice>> framework_devices(const PlacementExport& wh
 Result<std::vector<DeviceId>> one_cpu(const PlacementExport& what,
                                       const std::vector<FrameworkDevice>& devices,
                                       std::string_view framework);
+
+/// [ops] How much an op counts when the ops of a module disagree: its time on its device, or without the
+/// machine its work and traffic; at least 1.
+std::vector<double> op_weights(const PlacementExport& what);
 
 /// Builds the result and counts the ops whose device differs.
 ExportedPlacement exported(const PlacementExport& what, std::string content, Placement applied);

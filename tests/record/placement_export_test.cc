@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/rng.h"
 #include "graph/graph_file.h"
@@ -133,7 +134,65 @@ TEST_F(OnnxExport, ASecondPlacementReplacesTheFirstAndWhatIsNotOursStays) {
   EXPECT_EQ(model.graph().node(0).doc_string(), "the first");
   EXPECT_THAT(metadata(model.graph().node(0)),
               ElementsAre(Pair("author", "somebody"), Pair("emplace.device", "gpu:1")));
-  EXPECT_EQ(twice.find("gpu:0"), std::string::npos);
+  onnx::ModelProto without_list = model;
+  without_list.clear_configuration();  // It lists all devices.
+  EXPECT_EQ(without_list.SerializeAsString().find("gpu:0"), std::string::npos);
+}
+
+TEST_F(OnnxExport, DeviceConfigurationsPutEveryValueOfANodeOnItsDevice) {
+  const Bytes file = read_graph_file(kGraphs / "light_squeezenet.onnx").value();
+  const OpGraph graph = parse_graph(file, "squeezenet").value();
+  Rng rng{8, Purpose::kTest};
+  const Placement placement = testing::random_placement(rng, graph.num_ops(), 3);
+  const std::string once = exported(file, graph, placement);
+  // A second export replaces the configuration of the first; that of another tool stays.
+  onnx::ModelProto before = model_of(once);
+  before.add_configuration()->set_name("theirs");
+  before.mutable_graph()->mutable_node(0)->add_device_configurations()->set_configuration_id("theirs");
+  const Bytes again = bytes_of(before.SerializeAsString());
+  const onnx::ModelProto model = model_of(exported(again, graph, placement));
+  ASSERT_EQ(model.configuration_size(), 2);
+  EXPECT_EQ(model.configuration(0).name(), "theirs");
+  EXPECT_EQ(model.configuration(1).name(), "emplace");
+  EXPECT_EQ(model.configuration(1).num_devices(), 3);
+  EXPECT_THAT(std::vector<std::string>(model.configuration(1).device().begin(),
+                                       model.configuration(1).device().end()),
+              ElementsAre("cpu:0", "gpu:0", "gpu:1"));
+  EXPECT_EQ(model.graph().node(0).device_configurations_size(), 2);
+  const std::size_t first = graph.num_ops() - static_cast<std::size_t>(model.graph().node_size());
+  for (int i = 0; i < model.graph().node_size(); ++i) {
+    const auto& node = model.graph().node(i);
+    const auto& ours = *node.device_configurations().rbegin();
+    EXPECT_EQ(ours.configuration_id(), "emplace");
+    std::set<std::string> values{node.input().begin(), node.input().end()};
+    values.insert(node.output().begin(), node.output().end());
+    EXPECT_EQ(static_cast<std::size_t>(ours.sharding_spec_size()), values.size());
+    for (const auto& spec : ours.sharding_spec()) {
+      EXPECT_TRUE(values.contains(spec.tensor_name())) << spec.tensor_name();
+      EXPECT_THAT(
+          std::vector<std::int64_t>(spec.device().begin(), spec.device().end()),
+          ElementsAre(static_cast<std::int64_t>(index(placement[first + static_cast<std::size_t>(i)]))));
+    }
+  }
+}
+
+TEST_F(OnnxExport, TheIrVersionIsThatOfDeviceConfigurationsUnlessWeightsAreInputs) {
+  for (const auto& [before, after] : {std::pair{3, 3}, {4, 11}, {10, 11}, {13, 13}}) {
+    onnx::ModelProto model;
+    model.set_ir_version(before);
+    model.add_opset_import()->set_version(13);
+    auto& input = *model.mutable_graph()->add_input();
+    input.set_name("x");
+    input.mutable_type()->mutable_tensor_type()->set_elem_type(onnx::TensorProto::FLOAT);
+    input.mutable_type()->mutable_tensor_type()->mutable_shape();
+    auto& node = *model.mutable_graph()->add_node();
+    node.set_op_type("Relu");
+    node.add_input("x");
+    node.add_output("y");
+    const Bytes file = bytes_of(model.SerializeAsString());
+    const OpGraph graph = parse_graph(file, "made").value();
+    EXPECT_EQ(model_of(exported(file, graph, placement_of({0, 1}))).ir_version(), after);
+  }
 }
 
 TEST_F(OnnxExport, NodesWithoutANameOfTheirOwnGetTheOneOfThePlacement) {
@@ -420,8 +479,10 @@ TEST(PlacementFormats, AnUnknownOneIsAnsweredWithTheNearest) {
   const auto made =
       export_placement("acelerate", {.graph = graph, .devices = kThree, .placement = placement_of({0})});
   ASSERT_FALSE(made.ok());
-  EXPECT_THAT(made.error().context, AllOf(HasSubstr("onnx, accelerate, tensorflow, openvino, dot, csv"),
-                                          HasSubstr("did you mean 'accelerate'?")));
+  EXPECT_THAT(made.error().context,
+              AllOf(HasSubstr("onnx, submodels, accelerate, pipelining, vllm, deepspeed, tensorflow, "
+                              "openvino, dot, csv"),
+                    HasSubstr("did you mean 'accelerate'?")));
 }
 
 }  // namespace

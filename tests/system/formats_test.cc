@@ -244,6 +244,69 @@ TEST_F(Export, APlacementThatCannotBeExportedIsOneLine) {
   EXPECT_FALSE(std::filesystem::exists(folder_.at("out")));
 }
 
+TEST_F(Export, SubmodelsAreAFolderWithAManifest) {
+  const std::string placement = placed(kSqueezenet);
+  const ordered_json said = exported(placement, kSqueezenet, "submodels", {"-d", kDevices});
+  const ordered_json manifest = read_json(folder_.at("submodels") + "/manifest.json");
+  EXPECT_EQ(manifest["format"], "emplace-submodels");
+  EXPECT_EQ(said["parts"], manifest["parts"].size());
+  EXPECT_EQ(said["exact"], said["moved_ops"] == 0);
+  EXPECT_GT(said["applied_step_time_s"].get<double>(), 0);
+  for (const auto& part : manifest["parts"])
+    EXPECT_EQ(run({"inspect", folder_.at("submodels") + "/" + part["file"].get<std::string>()}).status, 0);
+  // Weights that are not there cannot be divided, and a folder with other files is not emptied.
+  const std::string transformer = shipped("tests/fixtures/onnx/torch_transformer.onnx.zst");
+  EXPECT_THAT(refused({"export", placed(transformer), "-g", transformer, "--to", "submodels", "-o",
+                       folder_.at("none")}),
+              HasSubstr("put that file beside the model"));
+  EXPECT_THAT(refused({"export", placed(kSqueezenet), "-g", kSqueezenet, "--to", "submodels", "-o",
+                       shipped("configs")}),
+              HasSubstr("is a folder with other files"));
+}
+
+TEST_F(Export, StagesOfARealModel) {
+  const std::string transformer = shipped("tests/fixtures/onnx/llama.onnx.zst");
+  const std::string placement = placed(transformer);
+  for (const std::string format : {"pipelining", "vllm", "deepspeed"}) {
+    const ordered_json said = exported(placement, transformer, format, {"-d", kDevices});
+    EXPECT_EQ(said["exact"], false) << format;
+    EXPECT_GT(said["moved_ops"].get<int>(), 0) << format;
+    EXPECT_GE(said["parts"].get<int>(), 1) << format;
+    EXPECT_GT(said["applied_step_time_s"].get<double>(), 0) << format;
+  }
+  std::ifstream file{folder_.at("vllm")};
+  const std::string text{std::istreambuf_iterator<char>{file}, {}};
+  EXPECT_THAT(text, HasSubstr("VLLM_PP_LAYER_PARTITION="));
+  EXPECT_THAT(read_json(folder_.at("deepspeed"))["layers"].dump(), HasSubstr("model.layers.1"));
+}
+
+TEST_F(Export, ADeviceMapOfAnOnnxModelNeedsItsModules) {
+  const std::string resnet = shipped("tests/fixtures/onnx/resnet18.onnx.zst");
+  const std::string placement = placed(resnet);
+  const std::vector<std::string> command{"export", placement,    "-g", resnet,
+                                         "--to",   "accelerate", "-o", folder_.at("map.json")};
+  EXPECT_THAT(refused(command), HasSubstr("--modules FILE"));
+  const auto with_tree = [&](const std::string& text) {
+    std::ofstream{folder_.at("modules.txt")} << text;
+    std::vector<std::string> arguments = command;
+    arguments.insert(arguments.end(), {"--modules", folder_.at("modules.txt")});
+    return arguments;
+  };
+  std::string tree = "conv1\nbn1\nrelu\nmaxpool\n";
+  for (const std::string layer : {"layer1", "layer2", "layer3", "layer4"})
+    for (const std::string block : {".0", ".1"})
+      for (const char* name : {".conv1", ".bn1", ".relu", ".conv2", ".bn2", ".downsample.0", ".downsample.1"})
+        tree += layer + block + name + "\n";
+  tree += "avgpool\nfc\n";
+  const Finished done = run(with_tree(tree));
+  ASSERT_EQ(done.status, 0) << done.err;
+  const ordered_json map = read_json(folder_.at("map.json"));
+  EXPECT_TRUE(map.contains("bn1")) << "the exporter folded it away";
+  EXPECT_THAT(refused(with_tree("conv1\nfc\n")), HasSubstr("--modules: has no module"));
+  EXPECT_THAT(refused(with_tree("[3]")), HasSubstr("is not a list of module names"));
+  EXPECT_THAT(refused(with_tree("")), HasSubstr("names no module"));
+}
+
 TEST_F(Export, OptionsThatDoNotFitAreOneLine) {
   const std::string placement = placed(kSqueezenet);
   const auto with = [&](const std::string& format, const std::vector<std::string>& more) {
@@ -256,8 +319,10 @@ TEST_F(Export, OptionsThatDoNotFitAreOneLine) {
   EXPECT_THAT(with("accelerate", {"-g", kSqueezenet, "--applied", folder_.at("a")}),
               HasSubstr("--devices is not given"));
   EXPECT_EQ(run({"import", kSqueezenet, "-o", folder_.at("g.json")}).status, 0);
-  EXPECT_THAT(with("onnx", {"-g", folder_.at("g.json")}),
-              AllOf(HasSubstr("--to onnx"), HasSubstr(".onnx file")));
+  for (const std::string format : {"onnx", "submodels"})
+    EXPECT_THAT(with(format, {"-g", folder_.at("g.json")}),
+                AllOf(HasSubstr("--to " + format), HasSubstr(".onnx file")));
+  EXPECT_THAT(with("csv", {"-g", kSqueezenet, "--modules", folder_.at("none")}), HasSubstr("none"));
   EXPECT_FALSE(std::filesystem::exists(folder_.at("out")));
 }
 
