@@ -91,6 +91,7 @@ void InitialValues::fill(BufferId buffer, std::byte* memory) const {
     std::memset(memory, 0, static_cast<std::size_t>(graph.bytes(tensor)));
     return;
   }
+  if (given_ && given_(op, {memory, static_cast<std::size_t>(graph.bytes(tensor))})) return;
   const DType dtype = graph.dtype(tensor);
   const std::int64_t elements = graph.bytes(tensor) / element_bytes(dtype);
   const std::uint64_t stream = splitmix64(seed_ << 32 | index(op));

@@ -4,6 +4,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <span>
+#include <utility>
 
 #include "graph/lowering.h"
 
@@ -18,7 +21,12 @@ namespace emplace {
 /// i8: u >= 0.5.
 class InitialValues {
  public:
-  InitialValues(const LoweredGraph& lowered, std::uint64_t seed) : lowered_{lowered}, seed_{seed} {}
+  /// Writes the first output of a state op and returns true, or returns false. Any thread.
+  using Given = std::function<bool(OpId op, std::span<std::byte> memory)>;
+
+  /// @param given  contents that replace those of the seed; null: none.
+  InitialValues(const LoweredGraph& lowered, std::uint64_t seed, Given given = nullptr)
+      : lowered_{lowered}, seed_{seed}, given_{std::move(given)} {}
   /// Fills a buffer of state: the first output of its op as above, others with zeros. @pre `memory` has the
   /// size of the buffer. Pure; any thread.
   void fill(BufferId buffer, std::byte* memory) const;
@@ -28,6 +36,7 @@ class InitialValues {
 
   const LoweredGraph& lowered_;
   const std::uint64_t seed_;
+  const Given given_;
 };
 
 }  // namespace emplace
