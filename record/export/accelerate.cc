@@ -254,9 +254,9 @@ class DeviceMap {
     for (std::uint32_t i = 0; i < graph_.num_ops(); ++i) applied_[i] = applied_[index(leader(OpId{i}))];
   }
 
-  /// Gives every leaf of the tree a device, so that the map is complete: a tensor that the graph has its own,
-  /// a module without ops (a batch norm that was folded into the convolution before it) that of the leaf
-  /// before it.
+  /// Gives every leaf of the tree a device, so that the map is complete: that of its tensor or of a tensor in
+  /// it (a convolution whose op has the scope of the batch norm that was folded into it), else that of the
+  /// leaf before it (such a batch norm).
   void complete() {
     std::map<std::string_view, OpId> tensors;
     if (!what_.modules.empty())
@@ -271,8 +271,13 @@ class DeviceMap {
         last = known;
         continue;
       }
-      if (const auto tensor = tensors.find(name); tensor != tensors.end())
+      const auto tensor = tensors.lower_bound(name);
+      const auto inside = tensors.lower_bound(name + ".");
+      if (tensor != tensors.end() && tensor->first == name) {
         last = applied_[index(tensor->second)];
+      } else if (inside != tensors.end() && inside->first.starts_with(name + ".")) {
+        last = applied_[index(inside->second)];
+      }
       if (last) {
         modules_.place(module, *last);
       } else {

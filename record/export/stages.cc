@@ -1,7 +1,6 @@
 #include "record/export/stages.h"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <set>
 
@@ -36,6 +35,24 @@ std::string outermost_element(const std::string& name) {
   return found;
 }
 
+/// The module beside `scope` whose weight the op reads although no op has its name, as its scope is that of
+/// the batch norm that an exporter folded into it: "conv1" of the op "bn1". Empty if there is none.
+std::string folded_module(const OpGraph& graph, OpId op, const std::string& scope,
+                          const std::set<std::string>& scopes) {
+  const auto parent_of = [](const std::string& name) {
+    const std::size_t dot = name.rfind('.');
+    return dot == std::string::npos ? std::string{} : name.substr(0, dot);
+  };
+  for (const TensorId input : graph.inputs(op)) {
+    const OpId producer = graph.producer(input);
+    if (!graph.is_state(producer)) continue;
+    const std::string owner = parent_of(std::string{graph.name(producer)});
+    if (!owner.empty() && !scope.empty() && !scopes.contains(owner) && parent_of(owner) == parent_of(scope))
+      return owner;
+  }
+  return {};
+}
+
 }  // namespace
 
 StagedModel::StagedModel(const PlacementExport& what, const std::vector<FrameworkDevice>& devices,
@@ -43,18 +60,27 @@ StagedModel::StagedModel(const PlacementExport& what, const std::vector<Framewor
     : what_{what}, weights_{op_weights(what)} {
   const OpGraph& graph = what.graph;
   std::map<std::string, std::size_t> number;
+  std::set<std::string> scopes;
+  for (std::uint32_t i = 0; i < graph.num_ops(); ++i)
+    for_each_container(module_name(graph.group_name(OpId{i})),
+                       [&](const std::string& name) { scopes.insert(name); });
   std::map<DeviceId, std::pair<double, double>> centre;  // Sum of position · weight, sum of weights.
   bool any_gpu = false;
   for (const OpId op : graph.topological_order()) {
     if (graph.is_state(op) || graph.phase(op) != Phase::kForward) continue;
     const std::size_t at = order_.size();
     order_.push_back(op);
-    for_each_container(module_name(graph.group_name(op)), [&](const std::string& name) {
+    const std::string scope = module_name(graph.group_name(op));
+    std::set<std::string> entered;
+    const auto enter = [&](const std::string& name) {
+      if (!entered.insert(name).second) return;
       const auto [it, fresh] = number.try_emplace(name, extents_.size());
       if (fresh) extents_.push_back({name, at, at, 0});
       extents_[it->second].last = at;
       ++extents_[it->second].ops;
-    });
+    };
+    for_each_container(folded_module(graph, op, scope, scopes), enter);
+    for_each_container(scope, enter);
     const DeviceId device = what.placement[index(op)];
     auto& [positions, weights] = centre[device];
     positions += static_cast<double>(at) * weights_[index(op)];
@@ -124,7 +150,11 @@ Result<std::vector<StageStart>> StagedModel::layers() const {
 }
 
 Stages StagedModel::cut(const std::vector<StageStart>& starts) const {
-  const std::size_t segments = starts.size(), devices = used_.size();
+  // Starts with the same op are one: no stage can start between them.
+  std::vector<std::size_t> first_start;  // [segments]
+  for (std::size_t k = 0; k < starts.size(); ++k)
+    if (k == 0 || starts[k].first != starts[k - 1].first) first_start.push_back(k);
+  const std::size_t segments = first_start.size(), devices = used_.size();
   Stages result;
   result.applied = what_.placement;
   if (order_.empty()) return result;
@@ -132,7 +162,7 @@ Stages StagedModel::cut(const std::vector<StageStart>& starts) const {
   std::vector<std::vector<double>> moved(segments, std::vector<double>(devices, 0));
   std::vector<std::size_t> segment_of(order_.size());
   for (std::size_t at = 0, segment = 0; at < order_.size(); ++at) {
-    while (segment + 1 < segments && starts[segment + 1].first <= at) ++segment;
+    while (segment + 1 < segments && starts[first_start[segment + 1]].first <= at) ++segment;
     segment_of[at] = segment;
     for (std::size_t d = 0; d < devices; ++d)
       if (used_[d] != what_.placement[index(order_[at])]) moved[segment][d] += weights_[index(order_[at])];
@@ -154,11 +184,12 @@ Stages StagedModel::cut(const std::vector<StageStart>& starts) const {
   for (std::size_t s = segments; s-- > 1;) chosen[s - 1] = from[s][chosen[s]];
 
   for (std::size_t s = 0; s < segments; ++s)
-    if (s == 0 || chosen[s] != chosen[s - 1]) result.stages.push_back({used_[chosen[s]], s, 0});
+    if (s == 0 || chosen[s] != chosen[s - 1]) result.stages.push_back({used_[chosen[s]], first_start[s], 0});
   std::vector<DeviceId> device_of_position;
   std::size_t stage = 0;
   for (std::size_t at = 0; at < order_.size(); ++at) {
-    while (stage + 1 < result.stages.size() && result.stages[stage + 1].start <= segment_of[at]) ++stage;
+    while (stage + 1 < result.stages.size() && result.stages[stage + 1].start <= first_start[segment_of[at]])
+      ++stage;
     ++result.stages[stage].ops;
     device_of_position.push_back(result.stages[stage].device);
   }

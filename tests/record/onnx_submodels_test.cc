@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 #include <onnx.pb.h>
 
-#include <bit>
 #include <filesystem>
 #include <fstream>
 #include <functional>

@@ -119,6 +119,59 @@ TEST(Pipelining, AModuleThatRunsTwiceStartsNoStage) {
   EXPECT_EQ(made->applied, placed({0, 0, 0, 1, 1}));
 }
 
+// An op that a batch norm was folded into has the scope of the batch norm and the weight of the convolution.
+TEST(Pipelining, AStageStartsWithTheConvolutionOfAFoldedBatchNorm) {
+  OpGraphBuilder builder;
+  for (const char* number : {"1", "2"}) {
+    OpSpec weight;
+    weight.name = "net.conv" + std::string{number} + ".weight";
+    weight.type = "Parameter";
+    weight.outputs = {{DType::kF32, {8}}};
+    const OpId state = builder.add(weight);
+    OpSpec op;
+    op.name = "op" + std::string{number};
+    op.type = "Conv";
+    op.group = "net/bn" + std::string{number};
+    op.inputs = {{static_cast<std::uint32_t>(index(state)), 0}};
+    if (op.name == "op2") op.inputs.push_back({1, 0});
+    op.outputs = {{DType::kF32, {8}}};
+    builder.add(op);
+  }
+  const OpGraph graph = std::move(builder).build().value();
+  const auto made = staged_as("pipelining", graph, placed({0, 1}));
+  ASSERT_TRUE(made.ok()) << made.error().context;
+  EXPECT_EQ(json::parse(made->content)["split_spec"], json::parse(R"({"net.conv2": "BEGINNING"})"));
+  EXPECT_EQ(made->moved_ops, 0u);
+  const auto layers = staged_as("deepspeed", graph, placed({0, 1}));
+  ASSERT_TRUE(layers.ok()) << layers.error().context;
+  EXPECT_EQ(json::parse(layers->content)["layers"], json::parse(R"(["net"])")) << "one layer, no list";
+}
+
+TEST(Deepspeed, LayersThatStartWithTheSameOpAreNotDivided) {
+  OpGraphBuilder builder;
+  for (const char* number : {"0", "1"}) {
+    OpSpec weight;
+    weight.name = "conv" + std::string{number} + ".weight";
+    weight.type = "Parameter";
+    weight.outputs = {{DType::kF32, {8}}};
+    const OpId state = builder.add(weight);
+    OpSpec op;
+    op.name = "op" + std::string{number};
+    op.type = "Conv";
+    op.group = "bn" + std::string{number};
+    op.inputs = {{static_cast<std::uint32_t>(index(state)), 0}};
+    if (op.name == "op1") op.inputs.push_back({1, 0});
+    op.outputs = {{DType::kF32, {8}}};
+    builder.add(op);
+  }
+  const OpGraph graph = std::move(builder).build().value();
+  const auto made = staged_as("deepspeed", graph, placed({1, 0}));
+  ASSERT_TRUE(made.ok()) << made.error().context;
+  EXPECT_EQ(json::parse(made->content), json::parse(R"({"layers": ["conv0", "bn0", "conv1", "bn1"],
+                                                        "parts": [0, 2, 4], "devices": ["cuda:1", "cuda:0"]})"));
+  EXPECT_EQ(made->moved_ops, 0u);
+}
+
 TEST(Pipelining, AGraphWithoutModulesIsRefused) {
   const OpGraph graph = chain_of({"", "", ""});
   for (const char* format : {"pipelining", "vllm", "deepspeed"}) {
