@@ -172,6 +172,7 @@ profile = "h100"
 count = 3
 memory = "40GiB"
 reserve = "10GiB"
+copy_engines = 2
 
 [[device]]
 profile = "epyc9654"
@@ -183,6 +184,9 @@ profile = "epyc9654"
   EXPECT_EQ(names, (std::vector<std::string>{"a100", "gpu:0", "gpu:1", "gpu:2", "cpu:0"}));
   EXPECT_EQ((*devices)[DeviceId{0}].profile.name, "a100_40");
   EXPECT_EQ((*devices)[DeviceId{3}].memory_bytes, std::int64_t{29} << 30);
+  EXPECT_EQ(devices->engines(DeviceId{0}), 1u);
+  EXPECT_EQ(devices->engines(DeviceId{3}), 2u) << "each of the three";
+  EXPECT_EQ(devices->engines(DeviceId{4}), 1u);
   EXPECT_EQ(devices->link(DeviceId{0}, DeviceId{1}).bytes_per_s, 25e9) << "the A100's PCIe 4";
   EXPECT_EQ(devices->link(DeviceId{1}, DeviceId{4}).bytes_per_s, 50e9);
 }

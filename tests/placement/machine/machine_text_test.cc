@@ -68,6 +68,9 @@ TEST(MachineText, HostsHaveANetworkAndACardEach) {
   EXPECT_THAT(nics[0].devices, ElementsAre(DeviceId{0}, DeviceId{1}, DeviceId{2}));
   EXPECT_THAT(nics[1].devices, ElementsAre(DeviceId{3}, DeviceId{4}, DeviceId{5}));
   EXPECT_EQ(nics[1].engines, 1u);
+  ASSERT_EQ(machine.shared().size(), 2u);
+  EXPECT_EQ(machine.shared()[1].name, "host1/nic");
+  EXPECT_TRUE(machine_of_text("h100 x 2").is_simple());
 }
 
 TEST(MachineText, DifferentHostsUseTheSlowerNetworkAndNoMoreThanTheirHostLink) {
