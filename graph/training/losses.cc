@@ -125,9 +125,9 @@ Tensor total_loss(Recorder& r, const std::vector<Output>& outputs, std::vector<s
     total = total ? sum_of(r, *total, loss) : loss;
   }
   for (const auto& [kind, names] : got) {
-    std::string outputs = "the output " + names.front();
-    if (names.size() > 1) outputs = fmt::format("each of {} outputs ({}, …)", names.size(), names.front());
-    notes.push_back("training: " + outputs + " " + std::string{words_of(kind)});
+    std::string subject = "the output " + names.front();
+    if (names.size() > 1) subject = fmt::format("each of {} outputs ({}, …)", names.size(), names.front());
+    notes.push_back("training: " + subject + " " + std::string{words_of(kind)});
   }
   return *total;
 }
