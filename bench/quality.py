@@ -13,6 +13,7 @@ Appends finished rows to ROWS.jsonl and skips existing ones. The job can be stop
   --budget 60s   time of each auto       --workload-budget 60s   time of each auto on workloads
   --only REGEX   run matching rows only  --threads N             threads of auto on machines; 0: all cores
   --page FILE    write the page          --table                 print the tables of ROWS.jsonl and run nothing
+  --order        run only the rows with tight memory, and each twice in turn: auto, and auto with --order search
 """
 import argparse
 import json
@@ -60,6 +61,7 @@ def arguments():
     parser.add_argument("--only", default="")
     parser.add_argument("--page")
     parser.add_argument("--table", action="store_true")
+    parser.add_argument("--order", action="store_true")
     return parser.parse_args()
 
 
@@ -98,6 +100,33 @@ def peak_alone(args, graph, folder):
     return table["methods"][0]["peak_memory_bytes"][1]
 
 
+def write_devices(args, folder, graph, profile, gpus, tight):
+    """The path of the device file of a row."""
+    cap = int(peak_alone(args, graph, folder) * CAPS[gpus]) if tight else None
+    path = os.path.join(folder, "devices.toml")
+    with open(path, "w") as file:
+        file.write(devices_toml(profile, gpus, cap))
+    return path
+
+
+def order_rows(args, done):
+    """Rows with tight memory: auto, then auto with --order search, for the same budget and on as many threads."""
+    for name in GRAPHS:
+        for profile, gpus in MACHINES:
+            row = "%s/%s x %d/%gx/order" % (name, profile, gpus, CAPS[gpus])
+            if row in done or not re.search(args.only, row):
+                continue
+            with tempfile.TemporaryDirectory() as folder:
+                graph = find_graph(args.graphs, name)
+                devices = write_devices(args, folder, graph, profile, gpus, True)
+                placed = [emplace(args, ["place", graph, "-d", devices, "--budget", args.budget, "--threads", args.threads,
+                                         "--order", order]) for order in ("issue", "search")]
+            issue, search = [p and p["measured"]["step_time_s"] for p in placed]
+            yield {"row": row, "budget": args.budget, "auto": issue, "searched": search,
+                   "bound": next((p["lower_bound_s"] for p in placed if p), None),
+                   "order": placed[1] and placed[1]["order"], "found_by": placed[1] and placed[1]["method"]}
+
+
 def machine_rows(args, done):
     for name in GRAPHS:
         for profile, gpus in MACHINES:
@@ -107,10 +136,7 @@ def machine_rows(args, done):
                     continue
                 with tempfile.TemporaryDirectory() as folder:
                     graph = find_graph(args.graphs, name)
-                    cap = int(peak_alone(args, graph, folder) * CAPS[gpus]) if tight else None
-                    devices = os.path.join(folder, "devices.toml")
-                    with open(devices, "w") as file:
-                        file.write(devices_toml(profile, gpus, cap))
+                    devices = write_devices(args, folder, graph, profile, gpus, tight)
                     table = emplace(args, ["compare", graph, "-d", devices])
                     placed = emplace(args, ["place", graph, "-d", devices, "--budget", args.budget, "--threads", args.threads])
                 methods = {m["method"]: m["step_time_s"] for m in table["methods"]
@@ -174,6 +200,25 @@ def machine_table(rows):
     return text + "- Budgets: %s. Found by: %s.\n" % (budgets(rows), ", ".join(methods))
 
 
+def order_table(rows):
+    lines = ["| graph | machine | bound | auto | with order | gain [%] | order |", "|---|---|--:|--:|--:|--:|---|"]
+    ms = lambda value: "–" if value is None else "%.1f" % (value * 1e3)
+    gains = []
+    for row in sorted(rows, key=lambda r: r["row"]):
+        graph, machine, memory, _ = row["row"].split("/")
+        both = row["auto"] and row["searched"]
+        if both:
+            gains.append(row["auto"] / row["searched"])
+        lines.append("| %s | %s, %s | %s | %s | **%s** | %s | %s |" % (
+            graph, " ".join(reversed(machine.split(" x "))), memory, ms(row["bound"]), ms(row["auto"]), ms(row["searched"]),
+            "%.1f" % (100 * (gains[-1] - 1)) if both else "–", row["order"] or "–"))
+    text = "\n".join(lines) + "\n\n"
+    text += "- Geometric mean of auto over auto with order: **%.3f** (%d rows, smallest %.3f, largest %.3f).\n" % (
+        mean(gains), len(gains), min(gains, default=float("nan")), max(gains, default=float("nan")))
+    return text + "- Rows where it is worse: %d. Budgets: %s.\n" % (
+        sum(gain < 1 - 1e-9 for gain in gains), ", ".join(sorted({row["budget"] for row in rows})))
+
+
 def budgets(rows):
     """Budget of the rows with tight and with full memory."""
     of = lambda full: ", ".join(sorted({row["budget"] for row in rows if row["row"].endswith("/full") == full}))
@@ -216,6 +261,7 @@ def short_name(file):
 
 def page(rows):
     machines, workloads = [r for r in rows if "methods" in r], [r for r in rows if "file" in r]
+    orders = [r for r in rows if "searched" in r]
     text = "# Quality\n\nHow good the placements of `emplace place` are. `bench/quality.py` writes this page. Times in ms.\n"
     if workloads:
         text += ("\n## Workloads of dnn-partitioning (auto on one core)\nρ is the value over the best known one; below 1 is a record.\n"
@@ -226,6 +272,9 @@ def page(rows):
                  "- after: time at which auto found its placement [s].\n"
                  "- gain: best of the five over auto [%%]; the five are %s.\n"
                  "- above: auto above the bound [%%].\n\n%s") % (", ".join(RIVALS), machine_table(machines))
+    if orders:
+        text += ("\n## Order\n`place` and `place --order search` on the rows with tight memory, one after the other, with the same\n"
+                 "budget and threads.\n\n%s") % order_table(orders)
     return text
 
 
@@ -241,7 +290,7 @@ def main():
         if args.workloads:
             jobs.append(workload_rows(args, done))
         if args.graphs:
-            jobs.append(machine_rows(args, done))
+            jobs.append((order_rows if args.order else machine_rows)(args, done))
         if not jobs:
             sys.exit("error: --graphs or --workloads is needed to run anything")
         for job in jobs:

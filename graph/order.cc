@@ -1,6 +1,10 @@
 #include "graph/order.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
+#include <cmath>
+#include <utility>
 
 #include "base/check.h"
 
@@ -91,6 +95,70 @@ CriticalPath critical_path(const OpGraph& graph, std::span<const std::int64_t> d
   for (OpId op = last; op != kNoOp; op = before[index(op)]) path.ops.push_back(op);
   std::reverse(path.ops.begin(), path.ops.end());
   return path;
+}
+
+Result<Unit> check_order(const OpGraph& graph, std::span<const OpId> order) {
+  const std::size_t n = graph.num_ops();
+  if (order.size() != n)
+    return invalid("order", fmt::format("has {} ops, the graph has {}", order.size(), n));
+  std::vector<bool> seen(n, false);
+  for (const OpId op : order) {
+    if (index(op) >= n) return invalid("order", fmt::format("has op {}, which does not exist", index(op)));
+    if (seen[index(op)]) return invalid("order", quoted_op(graph, op) + " is repeated");
+    for (const TensorId input : graph.inputs(op)) {
+      const OpId producer = graph.producer(input);
+      if (!seen[index(producer)])
+        return invalid("order",
+                       quoted_op(graph, op) + " comes before its input " + quoted_op(graph, producer));
+    }
+    seen[index(op)] = true;
+  }
+  return Unit{};
+}
+
+std::vector<std::uint32_t> positions(std::span<const OpId> order) {
+  std::vector<std::uint32_t> position(order.size());
+  for (std::uint32_t k = 0; k < order.size(); ++k) position[index(order[k])] = k;
+  return position;
+}
+
+OpGraph renumbered(const OpGraph& graph, std::span<const OpId> order) {
+  const std::vector<std::uint32_t> position = positions(order);
+  OpGraphBuilder builder;
+  builder.set_name(graph.name()).set_source(graph.source()).set_meta_json(graph.meta_json());
+  builder.reserve(graph.num_ops());
+  for (const OpId op : order) {
+    OpSpec spec;
+    spec.name = graph.name(op);
+    spec.type = graph.type_name(op);
+    for (const TensorId input : graph.inputs(op)) {
+      const OpId producer = graph.producer(input);
+      spec.inputs.push_back({position[index(producer)],
+                             static_cast<std::uint32_t>(index(input) - index(graph.first_output(producer)))});
+    }
+    for (std::size_t k = 0; k < graph.num_outputs(op); ++k) {
+      const auto shape = graph.shape(graph.output(op, k));
+      spec.outputs.push_back({graph.dtype(graph.output(op, k)), {shape.begin(), shape.end()}});
+    }
+    spec.attrs_json = graph.attrs_json(op);
+    spec.view = graph.is_view(op);
+    spec.conv_groups = graph.conv_groups(op);
+    spec.flops = graph.flops(op);
+    spec.param_bytes = graph.param_bytes(op);
+    spec.group = graph.group_name(op);
+    spec.phase = graph.phase(op);
+    if (graph.colocated_with(op) != kNoOp) spec.colocate = OpId{position[index(graph.colocated_with(op))]};
+    const auto classes = graph.measured_classes();
+    for (std::size_t c = 0; c < classes.size(); ++c)
+      if (const double us = graph.measured_us(op, c); !std::isnan(us))
+        spec.measured_us.emplace_back(classes[c], us);
+    spec.has_allowed_devices = graph.has_allowed_devices(op);
+    const auto allowed = graph.allowed_devices(op);
+    spec.allowed_devices.assign(allowed.begin(), allowed.end());
+    builder.add(std::move(spec));
+  }
+  // The ops passed the builder's checks before, and no check depends on their numbers.
+  return std::move(builder).build().value();
 }
 
 }  // namespace emplace

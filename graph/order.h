@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "base/result.h"
 #include "graph/op_graph.h"
 
 namespace emplace {
@@ -30,5 +31,16 @@ struct CriticalPath {
 };
 /// `duration_ns` [ops], each >= 0. Edges have no cost.
 CriticalPath critical_path(const OpGraph& graph, std::span<const std::int64_t> duration_ns);
+
+/// An order of a graph: all its ops, each after the ops whose outputs it reads. A device that takes the first
+/// of its ready ops in this order takes the one with the lowest id in the renumbered graph.
+using OpOrder = std::vector<OpId>;
+
+/// Errors (kInvalid): wrong length; an op that is missing or repeated; an op before one of its inputs.
+Result<Unit> check_order(const OpGraph& graph, std::span<const OpId> order);
+/// [ops] Position of each op in a permutation of the ops.
+std::vector<std::uint32_t> positions(std::span<const OpId> order);
+/// The same graph with its ops renumbered: op k of the result is `order[k]` of `graph`. @pre check_order().
+OpGraph renumbered(const OpGraph& graph, std::span<const OpId> order);
 
 }  // namespace emplace

@@ -37,21 +37,24 @@ std::vector<std::string> listed_devices(const json& document) {
   return names;
 }
 
+Result<Unit> check_graph(const json& document, const std::string& where, const OpGraph& graph,
+                         const std::string& graph_sha256) {
+  if (document.value("graph_sha256", json{}) == graph_sha256) return Unit{};
+  const json name = document.value("graph", json{});
+  return invalid(
+      where,
+      "is a placement for another graph" +
+          (name.is_string() ? " ('" + printable(name.get<std::string>(), 60) + "')" : std::string{}),
+      "place this graph first: '" + printable(graph.name(), 60) + "'");
+}
+
 /// Resolves every op's device name with `find`, a Result<DeviceId>(const std::string&).
 template <class Find>
 Result<Placement> resolve(const json& document, const std::string& where, const OpGraph& graph,
                           const std::string& graph_sha256, Find find) {
   const auto ops = document.find("ops");
   if (ops == document.end() || !ops->is_object()) return invalid(where, "has no ops");
-  const json sha256 = document.value("graph_sha256", json{});
-  if (sha256 != graph_sha256) {
-    const json name = document.value("graph", json{});
-    return invalid(
-        where,
-        "is a placement for another graph" +
-            (name.is_string() ? " ('" + printable(name.get<std::string>(), 60) + "')" : std::string{}),
-        "place this graph first: '" + printable(graph.name(), 60) + "'");
-  }
+  EMPLACE_TRY(check_graph(document, where, graph, graph_sha256));
   if (ops->size() != graph.num_ops())
     return invalid(where, fmt::format("places {} ops, the graph has {}", ops->size(), graph.num_ops()));
   Placement placement;
@@ -82,21 +85,26 @@ Result<Unit> save_placement(const std::filesystem::path& path, const OpGraph& gr
   for (const Device& device : devices.devices()) names.push_back(device.name);
   for (std::uint32_t i = 0; i < graph.num_ops(); ++i)
     ops[std::string{graph.name(OpId{i})}] = devices[placement[i]].name;
-  const json document{{"format", kFormat},
-                      {"version", 1},
-                      {"graph", graph.name()},
-                      {"graph_sha256", info.graph_sha256},
-                      {"devices", std::move(names)},
-                      {"measured",
-                       {{"step_time_s", measured.step_time_s},
-                        {"valid", measured.valid},
-                        {"peak_memory_bytes", measured.peak_bytes},
-                        {"bytes_moved", measured.bytes_moved},
-                        {"executor", info.executor}}},
-                      {"method", info.method},
-                      {"seed", info.seed},
-                      {"created", info.created},
-                      {"ops", std::move(ops)}};
+  json document{{"format", kFormat},
+                {"version", 1},
+                {"graph", graph.name()},
+                {"graph_sha256", info.graph_sha256},
+                {"devices", std::move(names)},
+                {"measured",
+                 {{"step_time_s", measured.step_time_s},
+                  {"valid", measured.valid},
+                  {"peak_memory_bytes", measured.peak_bytes},
+                  {"bytes_moved", measured.bytes_moved},
+                  {"executor", info.executor}}},
+                {"method", info.method},
+                {"seed", info.seed},
+                {"created", info.created},
+                {"ops", std::move(ops)}};
+  if (!info.order.empty()) {
+    json order = json::array();
+    for (const OpId op : info.order) order.push_back(std::string{graph.name(op)});
+    document["order"] = std::move(order);
+  }
   return write_file(path, document.dump(1, ' ', false, json::error_handler_t::replace) + "\n");
 }
 
@@ -130,6 +138,29 @@ Result<NamedPlacement> load_named_placement(const std::filesystem::path& path, c
 Result<std::vector<std::string>> placement_devices(const std::filesystem::path& path) {
   EMPLACE_TRY_ASSIGN(const auto document, read(path));
   return listed_devices(document);
+}
+
+Result<OpOrder> load_order(const std::filesystem::path& path, const OpGraph& graph,
+                           const std::string& graph_sha256) {
+  EMPLACE_TRY_ASSIGN(const auto document, read(path));
+  const std::string where = printable(path.filename().string());
+  const auto list = document.find("order");
+  if (list == document.end()) return OpOrder{};
+  EMPLACE_TRY(check_graph(document, where, graph, graph_sha256));
+  if (!list->is_array()) return invalid(where, "its order is not a list of op names");
+  std::unordered_map<std::string_view, OpId> ops;
+  for (std::uint32_t i = 0; i < graph.num_ops(); ++i) ops.emplace(graph.name(OpId{i}), OpId{i});
+  OpOrder order;
+  for (const json& entry : *list) {
+    if (!entry.is_string()) return invalid(where, "its order is not a list of op names");
+    const auto& name = entry.get_ref<const std::string&>();
+    const auto op = ops.find(name);
+    if (op == ops.end())
+      return invalid(where, "its order names op '" + printable(name, 80) + "', which the graph lacks");
+    order.push_back(op->second);
+  }
+  if (auto checked = check_order(graph, order); !checked) return invalid(where, checked.error().context);
+  return order;
 }
 
 }  // namespace emplace

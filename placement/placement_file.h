@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "graph/op_graph.h"
+#include "graph/order.h"
 #include "placement/machine/device.h"
 #include "placement/measurement.h"
 #include "placement/placement.h"
@@ -21,6 +22,7 @@ struct PlacementInfo {
   std::string method, executor;  ///< Method that found it; executor that measured it.
   std::uint64_t seed = 0;
   std::string created;  ///< Creation time as "2026-01-31T12:34:56Z".
+  OpOrder order;        ///< Order of the ops that the placement was measured in; empty: issue order.
 };
 
 /// Writes the file atomically. Errors: kIo.
@@ -47,5 +49,11 @@ Result<std::vector<std::string>> placement_devices(const std::filesystem::path& 
 /// device or op, or omits an op.
 Result<Placement> load_placement(const std::filesystem::path& path, const OpGraph& graph,
                                  const std::string& graph_sha256, const DeviceSet& devices);
+
+/// The order of the ops that a placement file lists; empty if it lists none. Errors: kIo; kInvalid if it is
+/// not a placement file, is for another graph (by hash), or its order omits, repeats or misnames an op, or
+/// has an op before one of its inputs.
+Result<OpOrder> load_order(const std::filesystem::path& path, const OpGraph& graph,
+                           const std::string& graph_sha256);
 
 }  // namespace emplace

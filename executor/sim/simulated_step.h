@@ -86,7 +86,7 @@ class StepLoop {
     Lane& lane = lanes_[d];
     awake_.wake(d);
     if (dispatch_ == Dispatch::kProgram) {
-      lane.ready.insert(op);
+      lane.ready.insert(tables_.position.empty() ? op : tables_.position[op]);
     } else {
       lane.fifo.push(op);
     }
@@ -267,6 +267,7 @@ template <class Self>
 void StepLoop<Self>::start_op(std::uint32_t d) {
   Lane& lane = lanes_[d];
   lane.op = dispatch_ == Dispatch::kProgram ? lane.ready.pop_min() : lane.fifo.pop();
+  if (!tables_.order.empty()) lane.op = tables_.order[lane.op];
   const std::int64_t cost = tables_.cost(d, lane.op, corun_ && others_run(d));
   op_end(d) = now_ns_ + cost;
   lane.busy_ns += cost;

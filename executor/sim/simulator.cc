@@ -155,14 +155,20 @@ class MovingSteps {
 }  // namespace
 
 struct Simulator::State {
-  State(const OpGraph& graph, const DeviceSet& devices, SimulatorOptions options)
-      : tables{graph, devices}, plain{tables, options.dispatch} {
+  State(const OpGraph& graph, const DeviceSet& devices, SimulatorOptions wanted)
+      : options{wanted}, tables{graph, devices}, plain{tables, wanted.dispatch} {
+    restart();
+  }
+  /// Forgets the recorded step.
+  void restart() {
     // The history identifies copies by their source device, which runs one at a time.
+    const DeviceSet& devices = tables.devices;
     if (options.incremental && devices.copies() == CopyEngine::kSource && devices.has_one_engine_each())
       moving.emplace(tables, options.dispatch);
   }
 
-  const StepTables tables;
+  const SimulatorOptions options;
+  StepTables tables;
   PlainStep plain;
   std::optional<MovingSteps> moving;
 };
@@ -170,6 +176,26 @@ struct Simulator::State {
 Simulator::Simulator(const OpGraph& graph, const DeviceSet& devices, SimulatorOptions options)
     : state_{std::make_unique<State>(graph, devices, options)} {}
 Simulator::~Simulator() = default;
+
+Result<Unit> Simulator::set_order(std::span<const OpId> order) {
+  StepTables& tables = state_->tables;
+  if (!order.empty()) {
+    if (state_->options.dispatch != Dispatch::kProgram)
+      return Error{Errc::kUnsupported, "an order needs --dispatch program"};
+    std::vector<bool> seen(tables.num_ops(), false);
+    std::size_t distinct = 0;
+    for (const OpId op : order) {
+      if (index(op) >= seen.size()) break;
+      if (!seen[index(op)]) ++distinct;
+      seen[index(op)] = true;
+    }
+    if (order.size() != seen.size() || distinct != seen.size())
+      return invalid("order", "is not a permutation of the ops");
+  }
+  tables.set_order(order);
+  state_->restart();
+  return Unit{};
+}
 
 const CostTable& Simulator::costs() const { return state_->tables.costs; }
 

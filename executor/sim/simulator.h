@@ -58,6 +58,12 @@ class Simulator final : public Executor {
   /// Measures and records a schedule.
   Result<Unit> trace(std::span<const DeviceId> placement, Measurement& out, Schedule& schedule);
 
+  /// Later steps take ready ops in this order instead of by id; empty: by id again. Gives what a simulator of
+  /// the renumbered graph (graph/order.h) gives if views that are parts of one tensor keep their relative
+  /// order. Costs O(ops + reads), less than a step. Errors: kInvalid if it is no permutation of the ops;
+  /// kUnsupported in `fifo` dispatch, which has no order.
+  Result<Unit> set_order(std::span<const OpId> order);
+
   const CostTable& costs() const;
 
  private:

@@ -1,5 +1,7 @@
 #include "executor/sim/step_tables.h"
 
+#include <algorithm>
+
 namespace emplace {
 
 StepTables::StepTables(const OpGraph& graph_in, const DeviceSet& devices_in)
@@ -48,6 +50,44 @@ StepTables::StepTables(const OpGraph& graph_in, const DeviceSet& devices_in)
       ns_per_byte.push_back(s == t ? 0 : 1e9 / link.bytes_per_s);
     }
   }
+}
+
+namespace {
+
+/// Sorts a range that is nearly sorted: each element out of place costs a search and a shift.
+template <class T, class Less>
+void sort_nearly_sorted(std::span<T> range, Less less) {
+  for (std::size_t i = 1; i < range.size(); ++i) {
+    if (!less(range[i], range[i - 1])) continue;
+    const auto at =
+        std::upper_bound(range.begin(), range.begin() + static_cast<std::ptrdiff_t>(i), range[i], less);
+    std::rotate(at, range.begin() + static_cast<std::ptrdiff_t>(i),
+                range.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+  }
+}
+
+}  // namespace
+
+void StepTables::set_order(std::span<const OpId> ops) {
+  order.clear();
+  position.clear();
+  if (!ops.empty()) {
+    position.resize(ops.size());
+    for (const OpId op : ops) {
+      position[index(op)] = static_cast<std::uint32_t>(order.size());
+      order.push_back(static_cast<std::uint32_t>(index(op)));
+    }
+  }
+  const auto at = [&](std::uint32_t op) { return position.empty() ? op : position[op]; };
+  // Copies leave in the order of their first readers.
+  const auto earlier = [&](std::uint32_t a, std::uint32_t b) { return at(a) < at(b); };
+  for (std::size_t b = 0; b < num_buffers(); ++b) {
+    const std::span row{readers.data() + buffers[b].first_reader,
+                        readers.data() + buffers[b + 1].first_reader};
+    sort_nearly_sorted(row, earlier);
+  }
+  const auto read_earlier = [&](const StateRead& a, const StateRead& b) { return at(a.op) < at(b.op); };
+  sort_nearly_sorted(std::span{state_reads}, read_earlier);
 }
 
 }  // namespace emplace

@@ -13,9 +13,11 @@
 
 namespace emplace {
 
-/// Constant after construction; any thread. `graph` and `devices` must outlive it.
+/// Constant between changes of the order; any thread. `graph` and `devices` must outlive it.
 struct StepTables {
   StepTables(const OpGraph& graph, const DeviceSet& devices);
+  /// Makes devices take ready ops in this order; empty: by id. @pre a permutation of the ops.
+  void set_order(std::span<const OpId> ops);
 
   struct Buffer {
     std::int64_t bytes;       ///< Bytes of a transfer.
@@ -59,11 +61,12 @@ struct StepTables {
   /// [ops] Number of input buffers of a kernel produced during the step.
   std::vector<std::uint32_t> waits_at_start;
   std::vector<std::uint32_t> sources;         ///< Kernels without such inputs, in issue order.
-  std::vector<StateRead> state_reads;         ///< Reads of state by kernels, in issue order.
+  std::vector<StateRead> state_reads;         ///< Reads of state by kernels, in the order of the kernels.
   std::vector<OpId> residents;                ///< Ops with bytes resident for the whole step.
   std::vector<Kernel> kernels;                ///< [ops + 1]
   std::vector<Buffer> buffers;                ///< [buffers + 1]
   std::vector<std::uint32_t> reads, readers;  ///< Buffers read by each kernel; kernels that read each buffer.
+  std::vector<std::uint32_t> order, position;  ///< [ops] Order, and position of each op in it; empty: by id.
 };
 
 }  // namespace emplace

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/text/words.h"
@@ -14,6 +15,7 @@
 #include "graph/graph_file.h"
 #include "launcher/commands/commands.h"
 #include "launcher/commands/graph_options.h"
+#include "launcher/commands/placement_order.h"
 #include "launcher/commands/results.h"
 #include "launcher/session/stop_signal.h"
 #include "launcher/worker/executors.h"
@@ -67,7 +69,7 @@ class Evaluate final : public Command {
   Result<Answer> run_really(Console& console, const Inputs& inputs, const Placement& placement,
                             const StopSignal& stop) const;
   Result<ProcessRequest> request() const;
-  void print(Console& console, const Answer& answer, const Inputs& inputs) const;
+  void print(Console& console, const Answer& answer, const Inputs& inputs, std::string_view order) const;
 
   InputOptions inputs_;
   std::string placement_, executor_ = "sim", trace_, statistic_ = "median", deadline_ = "30s", chaos_;
@@ -130,9 +132,11 @@ Result<Evaluate::Answer> Evaluate::run_really(Console& console, const Inputs& in
   return answer;
 }
 
-void Evaluate::print(Console& console, const Answer& answer, const Inputs& inputs) const {
+void Evaluate::print(Console& console, const Answer& answer, const Inputs& inputs,
+                     std::string_view order) const {
   if (console.json()) {
     Json json = measured_json(answer.measured, inputs, executor_);
+    json["order"] = order;
     if (executor_ != "sim") json["synthetic_types"] = answer.synthetic_types;
     if (answer.measured_cost_share) json["measured_cost_share"] = *answer.measured_cost_share;
     if (answer.verified) {
@@ -168,21 +172,22 @@ Result<ExitStatus> Evaluate::run(Console& console) {
     EMPLACE_TRY(check_process_executor(executor_, Judge{}, request));
   }
   if (!chaos_.empty() && !real) return invalid("--chaos", "needs an executor process", "use --executor fake");
-  EMPLACE_TRY_ASSIGN(const auto inputs, open_inputs(inputs_));
+  EMPLACE_TRY_ASSIGN(auto inputs, open_inputs(inputs_));
   report_assumptions(inputs, inputs_.graph, console);
   if (!trace_.empty() && inputs.judge.objective != Objective::kStepTime)
     return invalid("--trace", "needs --objective step-time", "other objectives have no schedule to trace");
   for (const std::string& line : inputs.rules.lines()) console.note(line);
-  EMPLACE_TRY_ASSIGN(const auto placement,
+  EMPLACE_TRY_ASSIGN(auto placement,
                      load_placement(placement_, inputs.graph, graph_sha256(inputs.graph), inputs.devices));
   if (auto obeyed = inputs.constraints.check(inputs.graph, inputs.devices, placement); !obeyed) {
     return invalid(printable(placement_), obeyed.error().context);
   }
+  EMPLACE_TRY_ASSIGN(const auto order, obey_order(placement_, inputs, placement, console));
   const StopSignal stop;
   const auto answer = real ? run_really(console, inputs, placement, stop) : simulate(inputs, placement);
   if (stop.received() != 0) return stopped_by(stop.received());
   if (!answer) return answer.error();
-  print(console, *answer, inputs);
+  print(console, *answer, inputs, order.empty() ? "issue" : "placement file");
   const Measurement& measured = answer->measured;
   const std::string where = printable(placement_);
   if (!measured.valid && !out_of_memory(measured.valid, measured.failure))

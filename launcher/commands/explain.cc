@@ -13,6 +13,7 @@
 #include "graph/graph_file.h"
 #include "launcher/commands/commands.h"
 #include "launcher/commands/graph_options.h"
+#include "launcher/commands/placement_order.h"
 #include "launcher/commands/results.h"
 #include "launcher/settings/json_text.h"
 #include "placement/op_pattern.h"
@@ -53,6 +54,8 @@ std::string change_text(double seconds) {
 struct Subject {
   const Inputs& setting;
   const Explanation& explanation;
+  /// The placement in issue order, if its file lists another one; else null.
+  const Measurement* in_issue_order = nullptr;
   bool by_op = false;
   std::size_t shown = 0;
 
@@ -112,6 +115,20 @@ struct Subject {
   }
 };
 
+/// Returns what the order of the placement file changed: step time and peaks, beside those in issue order.
+std::string order_text(const Subject& subject) {
+  const Measurement &here = subject.explanation.measured, &issue = *subject.in_issue_order;
+  std::string text = "order: from the placement file; in issue order the step takes " +
+                     format_seconds(issue.step_time_s) + " (" +
+                     change_text(issue.step_time_s - here.step_time_s) + ")";
+  if (!issue.valid) text += " and does not fit: " + misfit(issue, subject.setting.devices);
+  text += "\npeak memory, and in issue order:";
+  for (std::size_t d = 0; d < here.peak_bytes.size(); ++d)
+    text += (d == 0 ? " " : ", ") + printable(subject.device(d), 20) + " " +
+            format_bytes(here.peak_bytes[d]) + " (" + format_bytes(issue.peak_bytes[d]) + ")";
+  return text;
+}
+
 std::string subject_text(const Subject& subject) {
   const Explanation& explanation = subject.explanation;
   const std::size_t num_devices = subject.setting.devices.size();
@@ -150,6 +167,7 @@ std::string subject_text(const Subject& subject) {
   std::string text = "step " + format_seconds(explanation.measured.step_time_s);
   if (!explanation.measured.valid)
     text += ", which does not fit: " + misfit(explanation.measured, subject.setting.devices);
+  if (subject.in_issue_order != nullptr) text += "\n" + order_text(subject);
   text += "\ncritical chain: " + format_seconds(chain.ops_s) + " of ops and " +
           format_seconds(chain.transfers_s) + " of transfers; " + format_seconds(chain.behind_engine_s) +
           " of these waited for a busy device, not for their inputs\n\n";
@@ -222,6 +240,14 @@ Json subject_json(const Subject& subject) {
             {"step_time_s", explanation.measured.step_time_s},
             {"valid", explanation.measured.valid}};
   if (!explanation.measured.valid) json["reason"] = misfit(explanation.measured, subject.setting.devices);
+  json["order"] = subject.in_issue_order != nullptr ? "placement file" : "issue";
+  json["peak_memory_bytes"] = explanation.measured.peak_bytes;
+  if (subject.in_issue_order != nullptr) {
+    Json issue{{"step_time_s", subject.in_issue_order->step_time_s},
+               {"valid", subject.in_issue_order->valid},
+               {"peak_memory_bytes", subject.in_issue_order->peak_bytes}};
+    json["in_issue_order"] = std::move(issue);
+  }
   json["critical_path"] = std::move(critical);
   json["items"] = std::move(items);
   json["not_shown"] = explanation.parts.size() - subject.shown;
@@ -276,23 +302,27 @@ Result<std::vector<ExplainedPart>> Explain::parts(const OpGraph& graph) const {
 }
 
 Result<ExitStatus> Explain::run(Console& console) {
-  EMPLACE_TRY_ASSIGN(const auto inputs, open_inputs({.graph = graph_,
-                                                     .devices = devices_,
-                                                     .reserve = reserve_,
-                                                     .rules = rules_,
-                                                     .dispatch = dispatch_,
-                                                     .reading = reading_}));
+  EMPLACE_TRY_ASSIGN(auto inputs, open_inputs({.graph = graph_,
+                                               .devices = devices_,
+                                               .reserve = reserve_,
+                                               .rules = rules_,
+                                               .dispatch = dispatch_,
+                                               .reading = reading_}));
   for (const std::string& note : inputs.machine_notes) console.note(note);
-  EMPLACE_TRY_ASSIGN(const auto placement,
+  EMPLACE_TRY_ASSIGN(auto placement,
                      load_placement(placement_, inputs.graph, graph_sha256(inputs.graph), inputs.devices));
   if (auto obeyed = inputs.constraints.check(inputs.graph, inputs.devices, placement); !obeyed)
     return invalid(printable(placement_), obeyed.error().context);
+  Measurement in_issue_order;
+  EMPLACE_TRY(
+      Simulator(inputs.graph, inputs.devices, inputs.judge.simulator).measure(placement, in_issue_order));
+  EMPLACE_TRY_ASSIGN(const auto order, obey_order(placement_, inputs, placement, console));
   EMPLACE_TRY_ASSIGN(auto to_explain, parts(inputs.graph));
   EMPLACE_TRY_ASSIGN(const auto explanation,
                      explain_placement(inputs.graph, inputs.devices, inputs.constraints, placement,
                                        std::move(to_explain), top_, inputs.judge.simulator));
   const std::size_t shown = std::min<std::size_t>(top_, explanation.parts.size());
-  const Subject subject{inputs, explanation, !op_.empty(), shown};
+  const Subject subject{inputs, explanation, order.empty() ? nullptr : &in_issue_order, !op_.empty(), shown};
   console.print(console.json() ? json_text(subject_json(subject)) : subject_text(subject));
   return ExitStatus::kDone;
 }

@@ -18,6 +18,7 @@
 #include "launcher/commands/results.h"
 #include "launcher/settings/json_text.h"
 #include "placement/machine/machine_text.h"
+#include "placement/order.h"
 #include "placement/placement_file.h"
 #include "record/export/module_tree.h"
 #include "record/export/placement_export.h"
@@ -35,6 +36,7 @@ struct PlacementFile {
   Placement placement;
   std::optional<DeviceSet> machine;
   std::string sha256;  ///< Hash of the graph.
+  OpOrder order;       ///< Order that the placement file lists; empty: issue order.
 };
 
 class Export final : public Command {
@@ -180,8 +182,9 @@ void add_step(Json& json, std::string_view key, const Measurement* measured) {
 
 Result<PlacementFile> Export::open_placement() const {
   EMPLACE_TRY_ASSIGN(auto graph, open_graph(graph_, reading_));
-  PlacementFile file{std::move(graph), {}, {}, {}, {}};
+  PlacementFile file{std::move(graph), {}, {}, {}, {}, {}};
   file.sha256 = graph_sha256(file.graph);
+  EMPLACE_TRY_ASSIGN(file.order, load_order(what_, file.graph, file.sha256));
   if (devices_.empty()) {
     EMPLACE_TRY_ASSIGN(auto named, load_named_placement(what_, file.graph, file.sha256));
     file.devices = std::move(named.devices);
@@ -214,7 +217,8 @@ Result<Unit> Export::write_applied(const PlacementFile& file, const Placement& a
                            .method = "export " + format_,
                            .executor = "sim",
                            .seed = seed,
-                           .created = format_wall(SystemClock{}.wall())};
+                           .created = format_wall(SystemClock{}.wall()),
+                           .order = file.order};
   return save_placement(applied_, file.graph, *file.machine, applied, measured, info);
 }
 
@@ -240,13 +244,22 @@ Result<ExitStatus> Export::export_placement_file(Console& console) {
                                                         .output = output_,
                                                         .graph_folder = graph_path.parent_path(),
                                                         .dims = reading.dims,
-                                                        .modules = std::move(modules)}));
+                                                        .modules = std::move(modules),
+                                                        .order = file.order}));
   std::optional<Costs> costs;
   if (file.machine) {
-    Simulator simulator{file.graph, *file.machine};
+    std::optional<OpGraph> ordered;
+    if (!file.order.empty()) {
+      ordered = renumbered(file.graph, file.order);
+      console.note("order: from the placement file");
+    }
+    const auto in_order = [&](const Placement& placement) {
+      return ordered ? renumbered(placement, file.order) : placement;
+    };
+    Simulator simulator{ordered ? *ordered : file.graph, *file.machine};
     costs.emplace();
-    EMPLACE_TRY(simulator.measure(file.placement, costs->before));
-    EMPLACE_TRY(simulator.measure(made.applied, costs->after));
+    EMPLACE_TRY(simulator.measure(in_order(file.placement), costs->before));
+    EMPLACE_TRY(simulator.measure(in_order(made.applied), costs->after));
   }
   EMPLACE_TRY(
       write_file(made.file.empty() ? fs::path{output_} : fs::path{output_} / made.file, made.content));

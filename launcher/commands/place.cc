@@ -16,6 +16,7 @@
 #include "base/text/words.h"
 #include "base/units.h"
 #include "graph/graph_file.h"
+#include "heuristics/ordered_portfolio.h"
 #include "heuristics/portfolio.h"
 #include "launcher/commands/commands.h"
 #include "launcher/commands/graph_options.h"
@@ -53,6 +54,10 @@ class Place final : public Command {
         "it gives the first placement");
     options.option("--samples", samples_,
                    "Episodes that --policy samples and measures in addition to its most likely placement");
+    options.option(
+        "--order", order_,
+        "Order in which devices take ready ops: issue, or search (auto also searches for an order, "
+        "and writes it to the placement file)");
     options.option("--threads", threads_, "Searches that auto runs in parallel; 0: one per core");
     options.option("-o,--output", output_,
                    "Placement file to write; it holds the best placement so far while a search runs");
@@ -61,30 +66,36 @@ class Place final : public Command {
 
  private:
   Result<ExitStatus> answered(const Inputs& inputs, const Problem& problem, Executor& executor,
-                              const Answer& answer, const ProvenBound& bound, double wall_s,
+                              const OrderedAnswer& ordered, const ProvenBound& bound, double wall_s,
                               Console& console) const;
-  Result<Answer> search(const Problem& problem, const Inputs& inputs, WatchedExecutor& executor,
-                        double bound_s, const Clock& clock, Console& console) const;
+  Result<OrderedAnswer> search(const Problem& problem, const Inputs& inputs, WatchedExecutor& executor,
+                               double bound_s, const Clock& clock, Console& console) const;
   Result<Answer> learn(double default_budget_s, const Console& console) const;
   Result<Unit> save(const Inputs& inputs, const Placement& placement, const Measurement& measured,
-                    const std::string& method, std::uint64_t seed, const Clock& clock) const;
+                    const OpOrder& order, const std::string& method, std::uint64_t seed,
+                    const Clock& clock) const;
+  /// Errors: kInvalid for an unknown word, or another option that an order cannot be combined with.
+  Result<Unit> check_order_option() const;
+  bool searches_order() const { return order_ == "search"; }
 
   InputOptions inputs_;
-  std::string method_ = "auto", output_, budget_, policy_, samples_ = "0", threads_ = "0";
+  std::string method_ = "auto", output_, budget_, policy_, samples_ = "0", threads_ = "0", order_ = "issue";
 };
 
 /// Writes the best placement so far to disk, at most once a second: a search may improve hundreds of times in
 /// its first second. Thread: any.
 class BestOnDisk {
  public:
-  using Write = std::function<void(const std::string& method, const Placement& placement)>;
+  using Write =
+      std::function<void(const std::string& method, const Placement& placement, const OpOrder& order)>;
   BestOnDisk(const Clock& clock, Write write) : clock_{clock}, write_{std::move(write)} {}
 
-  void update(const std::string& method, const Placement& placement) {
+  void update(const std::string& method, const Placement& placement, const OpOrder& order) {
     {
       const MutexLock lock{mutex_};
       method_ = method;
       pending_ = placement;
+      order_ = order;
     }
     write_if_due();
   }
@@ -94,7 +105,7 @@ class BestOnDisk {
     const Nanos now = clock_.now();
     if (written_ && now - *written_ < std::chrono::seconds{1}) return;
     written_ = now;
-    write_(method_, pending_);
+    write_(method_, pending_, order_);
     pending_.clear();
   }
 
@@ -104,6 +115,7 @@ class BestOnDisk {
   Mutex mutex_;
   std::string method_ EMPLACE_GUARDED_BY(mutex_);
   Placement pending_ EMPLACE_GUARDED_BY(mutex_);
+  OpOrder order_ EMPLACE_GUARDED_BY(mutex_);
   std::optional<Nanos> written_ EMPLACE_GUARDED_BY(mutex_);
 };
 
@@ -140,17 +152,34 @@ Result<Answer> Place::learn(double default_budget_s, const Console& console) con
 }
 
 Result<Unit> Place::save(const Inputs& inputs, const Placement& placement, const Measurement& measured,
-                         const std::string& method, std::uint64_t seed, const Clock& clock) const {
+                         const OpOrder& order, const std::string& method, std::uint64_t seed,
+                         const Clock& clock) const {
   const PlacementInfo info{.graph_sha256 = graph_sha256(inputs.graph),
                            .method = method,
                            .executor = "sim",
                            .seed = seed,
-                           .created = format_wall(clock.wall())};
+                           .created = format_wall(clock.wall()),
+                           .order = order};
   return save_placement(output_, inputs.graph, inputs.devices, placement, measured, info);
 }
 
-Result<Answer> Place::search(const Problem& problem, const Inputs& inputs, WatchedExecutor& executor,
-                             double bound_s, const Clock& clock, Console& console) const {
+Result<Unit> Place::check_order_option() const {
+  if (order_ != "issue" && !searches_order())
+    return invalid("--order '" + printable(order_, 40) + "'", "is unknown", "use issue or search");
+  if (!searches_order()) return Unit{};
+  if (inputs_.objective != "step-time")
+    return invalid("--order search", "needs --objective step-time", "no other objective has an order");
+  if (inputs_.dispatch != "program")
+    return invalid("--order search", "needs --dispatch program", "fifo takes ops in no order of its own");
+  if (method_ != "auto")
+    return invalid("--order search", "needs --method auto", "remove --method " + printable(method_, 40));
+  if (!policy_.empty() && budget_.empty())
+    return invalid("--order search", "needs a budget beside --policy", "add --budget 30s");
+  return Unit{};
+}
+
+Result<OrderedAnswer> Place::search(const Problem& problem, const Inputs& inputs, WatchedExecutor& executor,
+                                    double bound_s, const Clock& clock, Console& console) const {
   EMPLACE_TRY_ASSIGN(const auto seconds, budget_s(budget_, kDefaultBudget_s));
   EMPLACE_TRY_ASSIGN(const auto threads, parse_whole("--threads", threads_, 0, 256));
   PortfolioOptions options;
@@ -158,14 +187,18 @@ Result<Answer> Place::search(const Problem& problem, const Inputs& inputs, Watch
   options.threads = threads == 0 ? usable_cores() : threads;
   options.bound_s = bound_s;
   options.on_method_start = [&](const std::string& method) {
-    executor.start(method, is_search(method));
+    executor.start(method, is_search(method) || method == "order");
     console.debug(method + " starts");
   };
   const auto writer = make_model(inputs.graph, inputs.devices, inputs.judge);
-  BestOnDisk best{clock, [&](const std::string& method, const Placement& placement) {
+  Simulator in_order{inputs.graph, inputs.devices, inputs.judge.simulator};
+  BestOnDisk best{clock, [&](const std::string& method, const Placement& placement, const OpOrder& order) {
                     Measurement measured;
-                    if (!writer->measure(placement, measured)) return;
-                    const auto saved = save(inputs, placement, measured, method, console.seed(), clock);
+                    if (!order.empty() && !in_order.set_order(order)) return;
+                    Executor& model = order.empty() ? *writer : in_order;
+                    if (!model.measure(placement, measured)) return;
+                    const auto saved =
+                        save(inputs, placement, measured, order, method, console.seed(), clock);
                     if (!saved) console.warn(saved.error().context);
                   }};
   options.stopped = [&] {
@@ -173,7 +206,7 @@ Result<Answer> Place::search(const Problem& problem, const Inputs& inputs, Watch
     return executor.stopped();
   };
   options.better = [&](const Finding& finding, const Placement& placement) {
-    if (!output_.empty()) best.update(finding.method, placement);
+    if (!output_.empty()) best.update(finding.method, placement, {});
   };
 
   if (method_ == "auto") {
@@ -186,7 +219,18 @@ Result<Answer> Place::search(const Problem& problem, const Inputs& inputs, Watch
       options.start_method = placed.method;
       warm.limits.starts = starts;
     }
-    return run_portfolio({all.begin(), all.end()}, warm, inputs.judge, executor, clock, options);
+    if (!searches_order()) {
+      EMPLACE_TRY_ASSIGN(
+          auto answer, run_portfolio({all.begin(), all.end()}, warm, inputs.judge, executor, clock, options));
+      return OrderedAnswer{std::move(answer), {}, {}, 0};
+    }
+    OrderedOptions ordered;
+    ordered.portfolio = options;
+    ordered.better = [&](const Finding& finding, const Placement& placement, const OpOrder& order) {
+      executor.record_value(finding.seconds);
+      if (!output_.empty()) best.update(finding.method, placement, order);
+    };
+    return run_ordered_portfolio({all.begin(), all.end()}, warm, inputs.judge, executor, clock, ordered);
   }
   EMPLACE_TRY_ASSIGN(const auto method, find_method(method_));
   Problem own = problem;
@@ -211,7 +255,7 @@ Result<Answer> Place::search(const Problem& problem, const Inputs& inputs, Watch
                  printable(inputs_.graph) + ": " + method_ + ": " + error.context + "; try another method"};
   }
   const std::uint64_t evaluations = found->evaluations;
-  return Answer{*std::move(found), method_, evaluations, {}, 0};
+  return OrderedAnswer{Answer{*std::move(found), method_, evaluations, {}, 0}, {}, {}, 0};
 }
 
 Result<ExitStatus> Place::run(Console& console) {
@@ -224,6 +268,7 @@ Result<ExitStatus> Place::run(Console& console) {
     return invalid("--budget", "is 0", method_ + " needs a budget above 0, or --policy");
   EMPLACE_TRY(parse_whole("--samples", samples_, 0, 100'000));
   EMPLACE_TRY(parse_whole("--threads", threads_, 0, 256));
+  EMPLACE_TRY(check_order_option());
   EMPLACE_TRY_ASSIGN(const auto inputs, open_inputs(inputs_));
 
   report_assumptions(inputs, inputs_.graph, console);
@@ -245,32 +290,51 @@ Result<ExitStatus> Place::run(Console& console) {
   const Nanos start = clock.now();
   // The searches of auto run with --policy only if a budget is given.
   const bool by_policy = !policy_.empty() && (method_ != "auto" || budget_.empty());
-  auto answer = learned || by_policy
-                    ? learn(policy_.empty() && budget_.empty() ? kDefaultBudget_s : seconds, console)
-                    : search(problem, inputs, executor, bound.seconds, clock, console);
+  const auto found = [&]() -> Result<OrderedAnswer> {
+    if (!learned && !by_policy) return search(problem, inputs, executor, bound.seconds, clock, console);
+    EMPLACE_TRY_ASSIGN(auto learnt,
+                       learn(policy_.empty() && budget_.empty() ? kDefaultBudget_s : seconds, console));
+    return OrderedAnswer{std::move(learnt), {}, {}, 0};
+  };
+  auto ordered = found();
   const double wall_s = std::chrono::duration<double>(clock.now() - start).count();
   view.clear();
-  if (!answer) return stop.received() != 0 ? Result<ExitStatus>{stopped_by(stop.received())} : answer.error();
-  if (answer->status == 0 && stop.received() != 0)
-    answer->status = static_cast<int>(stopped_by(stop.received()));
-  const Measurement& measured = answer->found.measurement;
+  if (!ordered)
+    return stop.received() != 0 ? Result<ExitStatus>{stopped_by(stop.received())} : ordered.error();
+  Answer& answer = ordered->answer;
+  if (answer.status == 0 && stop.received() != 0)
+    answer.status = static_cast<int>(stopped_by(stop.received()));
+  const Measurement& measured = answer.found.measurement;
   if (!measured.valid) {
     return Error{Errc::kNoPlacement, printable(inputs_.graph) +
                                          ": no feasible placement was found; the closest is " +
-                                         answer->method + "'s, where " + misfit(measured, inputs.devices)};
+                                         answer.method + "'s, where " + misfit(measured, inputs.devices)};
   }
   if (!output_.empty()) {
-    EMPLACE_TRY(save(inputs, answer->found.placement, measured, answer->method, console.seed(), clock));
+    EMPLACE_TRY(
+        save(inputs, answer.found.placement, measured, ordered->order, answer.method, console.seed(), clock));
   }
-  auto shown = answered(inputs, problem, *model, *answer, bound, wall_s, console);
-  if (!shown || answer->status == 0) return shown;
-  return static_cast<ExitStatus>(answer->status);
+  auto shown = answered(inputs, problem, *model, *ordered, bound, wall_s, console);
+  if (!shown || answer.status == 0) return shown;
+  return static_cast<ExitStatus>(answer.status);
+}
+
+/// Returns what the order changed: "order      searched; in issue order this placement takes 3 s".
+std::string order_line(const OrderedAnswer& ordered, const Inputs& inputs) {
+  if (ordered.order.empty()) return "order      issue; no other order was better";
+  std::string text = "order      searched; in issue order this placement ";
+  text += ordered.issue.valid ? "takes " + format_seconds(ordered.issue.step_time_s)
+                              : "does not fit: " + misfit(ordered.issue, inputs.devices);
+  return text + (ordered.issue_seconds > 0
+                     ? ", and the best one found takes " + format_seconds(ordered.issue_seconds)
+                     : ", and none was found that fits");
 }
 
 /// Prints the answer.
 Result<ExitStatus> Place::answered(const Inputs& inputs, const Problem& problem, Executor& executor,
-                                   const Answer& answer, const ProvenBound& bound, double wall_s,
+                                   const OrderedAnswer& ordered, const ProvenBound& bound, double wall_s,
                                    Console& console) const {
+  const Answer& answer = ordered.answer;
   const Measurement& measured = answer.found.measurement;
   const bool optimal = reaches_bound(measured.step_time_s, bound.seconds);
   EMPLACE_TRY_ASSIGN(const auto single, best_single_device(problem, executor));
@@ -290,6 +354,14 @@ Result<ExitStatus> Place::answered(const Inputs& inputs, const Problem& problem,
     json["evaluations"] = answer.evaluations;
     json["wall_s"] = wall_s;
     json["slower_than_single_device"] = !slower.empty();
+    json["order"] = ordered.order.empty() ? "issue" : "search";
+    if (searches_order()) {
+      Json gain;
+      gain["issue_order_best_s"] = ordered.issue_seconds > 0 ? Json(ordered.issue_seconds) : Json(nullptr);
+      gain["issue_order_step_time_s"] = ordered.issue.valid ? Json(ordered.issue.step_time_s) : Json(nullptr);
+      gain["issue_order_peak_memory_bytes"] = ordered.issue.peak_bytes;
+      json["order_gain"] = std::move(gain);
+    }
     if (!answer.found.notes.empty()) json["note"] = joined(answer.found.notes);
     auto findings = Json::array();
     for (const Finding& finding : answer.findings) {
@@ -305,6 +377,7 @@ Result<ExitStatus> Place::answered(const Inputs& inputs, const Problem& problem,
     if (!answer.found.notes.empty()) text += "\n           " + joined(answer.found.notes);
     text += "\n" + measured_text(measured, inputs) + "bound      " + format_seconds(bound.seconds) +
             ", the " + std::string{bound.which};
+    if (searches_order()) text += "\n" + order_line(ordered, inputs);
     if (optimal) text += "\noptimal    no placement is better: this one reaches the bound";
     console.print(text + (output_.empty() ? "" : "\nwritten    " + printable(output_)));
   }

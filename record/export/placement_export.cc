@@ -13,14 +13,15 @@
 namespace emplace::record {
 namespace {
 
-std::string csv_of(const OpGraph& graph, const std::vector<std::string>& devices,
-                   const Placement& placement) {
+/// Rows are in the order of the placement file, or by id.
+std::string csv_of(const OpGraph& graph, const std::vector<std::string>& devices, const Placement& placement,
+                   std::span<const OpId> order) {
   CsvLine line;
   for (const char* column : {"op", "device", "id", "type", "scope"}) line.text(column);
   std::string all = line.take();
   for (std::uint32_t i = 0; i < graph.num_ops(); ++i) {
-    const OpId op{i};
-    line.text(graph.name(op)).text(devices[index(placement[i])]).number(i);
+    const OpId op = order.empty() ? OpId{i} : order[i];
+    line.text(graph.name(op)).text(devices[index(placement[index(op)])]).number(index(op));
     all += line.text(graph.type_name(op)).text(graph.group_name(op)).take();
   }
   return all;
@@ -85,7 +86,7 @@ constexpr std::array<Format, 10> kFormats{{{"onnx", placement_onnx},
 }  // namespace
 
 Result<ExportedPlacement> placement_csv(const PlacementExport& what) {
-  return exported(what, csv_of(what.graph, what.devices, what.placement), what.placement);
+  return exported(what, csv_of(what.graph, what.devices, what.placement, what.order), what.placement);
 }
 
 Result<ExportedPlacement> placement_dot(const PlacementExport& what) {

@@ -29,6 +29,8 @@ struct PlacementExport {
   OpenDims dims = {};                       ///< Sizes that the graph was read with.
   /// Names of the modules and tensors of a PyTorch model, in its order; empty: unknown.
   std::vector<std::string> modules = {};
+  /// Order of the placement file, in which `csv` lists the ops; empty: by id.
+  std::span<const OpId> order = {};
 };
 
 /// The exported file, and how exactly the format represents the placement.

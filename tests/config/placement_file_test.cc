@@ -1,4 +1,4 @@
-// Goal: a placement goes to disk and back by names, and one of another graph is refused.
+// Goal: a placement and its order go to disk and back by names, and those of another graph are refused.
 #include "placement/placement_file.h"
 
 #include <gtest/gtest.h>
@@ -51,6 +51,45 @@ TEST_F(PlacementFile, WrongFilesAreRefused) {
   expect_refused(head + R"({"a": "gpu:0", "c": "gpu:0"}})", "leaves out op 'b'");
   expect_refused(head + R"({"a": "gpu:0", "b": "gpu:7"}})", "op 'b'");
   expect_refused(head + R"({"a": "gpu:0", "b": 3}})", "no device name");
+}
+
+TEST_F(PlacementFile, AnOrderComesBackTheSameAndIsNotNeeded) {
+  const OpGraph graph = testing::sample_graph({{"a"}, {"b", {{0, 0}}}, {"c"}});
+  const Placement placement(3, DeviceId{1});
+  PlacementInfo info{.graph_sha256 = "hash", .order = {OpId{2}, OpId{0}, OpId{1}}};
+  ASSERT_TRUE(save_placement(path_, graph, devices_, placement, {}, info).ok());
+  const auto order = load_order(path_, graph, "hash");
+  ASSERT_TRUE(order.ok()) << order.error().context;
+  EXPECT_EQ(*order, info.order);
+  EXPECT_EQ(*load_placement(path_, graph, "hash", devices_), placement);
+  info.order.clear();
+  ASSERT_TRUE(save_placement(path_, graph, devices_, placement, {}, info).ok());
+  EXPECT_TRUE(load_order(path_, graph, "hash")->empty());
+}
+
+TEST_F(PlacementFile, WrongOrdersAreRefusedInOneLine) {
+  const auto refusal = [&](const std::string& order, const std::string& hash = "hash") {
+    const std::string text =
+        R"({"format": "emplace-placement", "version": 1, "graph": "g", "graph_sha256": ")" + hash +
+        R"(", "order": )" + order + "}";
+    EXPECT_TRUE(write_file(path_, text).ok());
+    const auto loaded = load_order(path_, graph_, "hash");
+    EXPECT_FALSE(loaded.ok()) << order;
+    if (loaded) return std::string{};
+    EXPECT_EQ(loaded.error().code, Errc::kInvalid);
+    EXPECT_EQ(loaded.error().context.find('\n'), std::string::npos);
+    return loaded.error().context;
+  };
+  const auto has = [](const std::string& text, std::string_view part) {
+    return text.find(part) != std::string::npos;
+  };
+  EXPECT_TRUE(has(refusal(R"(["a", "b"])", "other"), "is a placement for another graph ('g')"));
+  EXPECT_TRUE(has(refusal("3"), "its order is not a list of op names"));
+  EXPECT_TRUE(has(refusal("[1, 2]"), "its order is not a list of op names"));
+  EXPECT_TRUE(has(refusal(R"(["a", "z"])"), "its order names op 'z', which the graph lacks"));
+  EXPECT_TRUE(has(refusal(R"(["a"])"), "has 1 ops, the graph has 2"));
+  EXPECT_TRUE(has(refusal(R"(["a", "a"])"), "op 'a' is repeated"));
+  EXPECT_TRUE(has(refusal(R"(["b", "a"])"), "op 'b' comes before its input op 'a'"));
 }
 
 }  // namespace

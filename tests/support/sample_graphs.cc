@@ -58,6 +58,30 @@ OpGraph random_graph(std::uint64_t seed, std::uint32_t ops) {
   return random_graph(rng, ops);
 }
 
+std::vector<OpId> random_order(Rng& rng, const OpGraph& graph) {
+  std::vector<std::size_t> missing(graph.num_ops());
+  std::vector<OpId> ready, order;
+  for (std::uint32_t i = 0; i < missing.size(); ++i) {
+    missing[i] = graph.inputs(OpId{i}).size();
+    if (missing[i] == 0) ready.push_back(OpId{i});
+  }
+  while (!ready.empty()) {
+    std::swap(ready[rng.below(static_cast<std::uint32_t>(ready.size()))], ready.back());
+    const OpId op = ready.back();
+    ready.pop_back();
+    order.push_back(op);
+    for (std::size_t k = 0; k < graph.num_outputs(op); ++k) {
+      const TensorId output = graph.output(op, k);
+      for (const OpId reader : graph.consumers(output)) {
+        const auto inputs = graph.inputs(reader);
+        missing[index(reader)] -= static_cast<std::size_t>(std::count(inputs.begin(), inputs.end(), output));
+        if (missing[index(reader)] == 0) ready.push_back(reader);
+      }
+    }
+  }
+  return order;
+}
+
 OpGraph restricted_graph() {
   OpGraphBuilder builder;
   builder.set_name("restricted");

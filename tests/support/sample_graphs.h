@@ -30,6 +30,9 @@ OpGraph sample_graph(const std::vector<SampleOp>& ops);
 OpGraph random_graph(Rng& rng, std::uint32_t ops);
 OpGraph random_graph(std::uint64_t seed, std::uint32_t ops);
 
+/// A random topological order: any ready op comes next, with equal probability.
+std::vector<OpId> random_order(Rng& rng, const OpGraph& graph);
+
 /// A large layered DAG without views or state: `ops` ops of 24 types, about 1.4 inputs each from the layers
 /// before.
 OpGraph layered_graph(Rng& rng, std::uint32_t ops);

@@ -1,0 +1,24 @@
+#pragma once
+/// Placements, rules and constraints of a graph whose ops are renumbered (graph/order.h).
+
+#include <span>
+
+#include "base/ids.h"
+#include "graph/op_graph.h"
+#include "placement/applied_rules.h"
+#include "placement/machine/device.h"
+#include "placement/placement.h"
+
+namespace emplace {
+
+/// The placement of the renumbered graph that puts each op where `placement` puts it.
+Placement renumbered(const Placement& placement, std::span<const OpId> order);
+/// The reverse: a placement of the renumbered graph as one of the original graph.
+Placement original(const Placement& placement, std::span<const OpId> order);
+/// The rules with the same effect on the renumbered graph.
+AppliedRules renumbered(const AppliedRules& rules, std::span<const OpId> order);
+/// The same constraints on the renumbered graph `graph`.
+Constraints renumbered(const Constraints& constraints, const OpGraph& graph, const DeviceSet& devices,
+                       std::span<const OpId> order);
+
+}  // namespace emplace
