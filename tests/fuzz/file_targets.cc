@@ -71,8 +71,11 @@ void placement(Input bytes) {
   static const OpGraph graph = read_emplace_graph(std::as_bytes(std::span{kGraph}), "graph").value();
   static const DeviceSet device_set = parse_devices(kDevices, "devices").value();
   static const testing::ScratchFolder folder{"fuzz"};
-  const auto read = load_placement(put(folder, "placement.json", bytes), graph, "two", device_set);
+  const auto path = put(folder, "placement.json", bytes);
+  const auto read = load_placement(path, graph, "two", device_set);
   if (read) EMPLACE_CHECK(read->size() == graph.num_ops(), "a placement of another size");
+  const auto order = load_order(path, graph, "two");
+  if (order && !order->empty()) EMPLACE_CHECK(check_order(graph, *order).ok(), "an order that is none");
 }
 
 void run_db(Input bytes) {

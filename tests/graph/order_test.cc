@@ -74,8 +74,9 @@ TEST(Order, ARenumberedGraphIsTheSameGraph) {
       EXPECT_EQ(other.is_view(here), graph.is_view(there));
       EXPECT_EQ(other.group_name(here), graph.group_name(there));
       ASSERT_EQ(other.colocated_with(here) == kNoOp, graph.colocated_with(there) == kNoOp);
-      if (other.colocated_with(here) != kNoOp)
+      if (other.colocated_with(here) != kNoOp) {
         EXPECT_EQ(order[index(other.colocated_with(here))], graph.colocated_with(there));
+      }
       ASSERT_EQ(other.num_outputs(here), graph.num_outputs(there));
       for (std::size_t out = 0; out < graph.num_outputs(there); ++out)
         EXPECT_EQ(other.bytes(other.output(here, out)), graph.bytes(graph.output(there, out)));

@@ -138,7 +138,9 @@ TEST(OrderedPortfolio, IsNoWorseThanItsFirstPartAndReportsTheOrderOfEachFinding)
     EXPECT_TRUE(measured.valid);
     EXPECT_EQ(measured.step_time_s, last);
     EXPECT_EQ(found->answer.findings.back().seconds, last);
-    if (found->issue_seconds > 0) EXPECT_LE(measured.step_time_s, found->issue_seconds);
+    if (found->issue_seconds > 0) {
+      EXPECT_LE(measured.step_time_s, found->issue_seconds);
+    }
     const Placement& placement = found->answer.found.placement;
     EXPECT_TRUE(world.constraints.check(world.graph, world.devices, placement).ok());
     EXPECT_EQ(measured,
