@@ -14,10 +14,10 @@
 namespace emplace {
 namespace {
 
-// Ends of the parts of the budget: heuristics, trials of orders, then rounds.
-constexpr double kHeuristicsEnd = 0.3, kPairsEnd = 0.38, kTrialsEnd = 0.58;
-// In each round, placements get this share and orders the remainder.
-constexpr double kRounds = 2, kPlacementShare = 0.75;
+// Latest ends of the parts of the budget: the heuristics, and their placements in simple orders.
+constexpr double kHeuristicsEnd = 0.3, kPairsEnd = 0.38;
+// Of the rest, the share of each trial; then of the search for placements. The remainder is for orders.
+constexpr double kTrialShare = 0.05, kPlacementShare = 0.92;
 constexpr std::size_t kTrials = 3;  // Besides that in issue order.
 
 /// A heuristic, with a record of its result also where it does not fit.
@@ -89,10 +89,11 @@ class Ordered {
     if (!ended()) {
       EMPLACE_TRY(try_pairs());
     }
-    for (double round = 0; round < kRounds && !ended(); ++round) {
-      const double from = spent(), share = (1 - from) / (kRounds - round);
-      EMPLACE_TRY(search_placements(best_pair(), from + share * kPlacementShare));
-      EMPLACE_TRY(search_orders(from + share));
+    if (!ended()) {
+      EMPLACE_TRY(search_placements(best_pair(), spent() + kPlacementShare * (1 - spent())));
+    }
+    if (!ended()) {
+      EMPLACE_TRY(search_orders(1));
     }
     EMPLACE_TRY(executor_.measure(best_.answer.found.placement, best_.issue));
     best_.answer.findings = std::move(findings_);
@@ -251,8 +252,7 @@ class Ordered {
     std::stable_sort(pairs.begin(), pairs.end(), by_energy);
     const double from = spent();
     for (std::size_t k = 0; k < pairs.size() && !ended(); ++k)
-      EMPLACE_TRY(search_placements(pairs[k], from + (kTrialsEnd - from) * static_cast<double>(k + 1) /
-                                                         static_cast<double>(pairs.size())));
+      EMPLACE_TRY(search_placements(pairs[k], from + kTrialShare * (1 - from) * static_cast<double>(k + 1)));
     return Unit{};
   }
 

@@ -23,10 +23,13 @@ struct OrderedOptions {
   std::function<void(const Finding&, const Placement&, const OpOrder&)> better;
 };
 
-/// Runs run_portfolio() in issue order for part of the budget. Then it searches in turn for an order of the
-/// best placement, and for placements of the graph renumbered in the best orders, which all methods take as
-/// it is. The answer is never worse than that of the first part. Errors: those of run_portfolio();
-/// kUnsupported for another objective than the step time, and in `fifo` dispatch.
+/// Runs the methods in issue order. Then it searches briefly for placements from the best pairs of a method's
+/// placement and a simple order, that in issue order among them; also from placements that do not fit, since
+/// one that nearly fits is a better start than one that hardly uses a device. In the rest of the budget it
+/// searches for placements in the best order, then for an order of the best placement. Placements are
+/// searched on the graph renumbered in the order, which every search takes as it is. The answer is never
+/// worse than what was found in issue order on the way. Errors: those of run_portfolio(); kUnsupported for
+/// another objective than the step time, and in `fifo` dispatch.
 Result<OrderedAnswer> run_ordered_portfolio(const std::vector<const Method*>& methods, const Problem& problem,
                                             const Judge& judge, Executor& executor, const Clock& clock,
                                             const OrderedOptions& options);
