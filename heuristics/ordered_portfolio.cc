@@ -281,4 +281,16 @@ Result<OrderedAnswer> run_ordered_portfolio(const std::vector<const Method*>& me
   return Ordered{problem, judge, executor, clock, options}.run(methods);
 }
 
+Result<Found> OrderedPortfolio::find(const Problem& problem, Executor& executor) const {
+  OrderedOptions options;
+  options.portfolio.budget_s = budget_s_;
+  options.portfolio.threads = usable_cores();
+  options.portfolio.stopped = problem.limits.stopped;
+  const auto all = all_methods();
+  EMPLACE_TRY_ASSIGN(auto ordered, run_ordered_portfolio({all.begin(), all.end()}, problem, judge_, executor,
+                                                         clock_, options));
+  ordered.answer.found.evaluations = ordered.answer.evaluations;
+  return std::move(ordered.answer.found);
+}
+
 }  // namespace emplace

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/text/words.h"
 #include "base/units.h"
+#include "heuristics/ordered_portfolio.h"
 #include "heuristics/portfolio.h"
 #include "launcher/commands/commands.h"
 #include "launcher/commands/graph_options.h"
@@ -37,8 +38,9 @@ class Compare final : public Command {
     declare_inputs(options, inputs_);
     options.option(
         "--methods,-m", methods_,
-        "Methods, separated by commas: heuristics, searches, auto and methods that learn (default: all "
-        "heuristics; with --budget also the searches and auto)");
+        "Methods, separated by commas: heuristics, searches, auto, auto+order (with a search for the order "
+        "of "
+        "ops) and methods that learn (default: all heuristics; with --budget also the searches and auto)");
     options.option("--budget", budget_,
                    "Time for each search, auto and each method that learns (default 30s)");
     options.option("--evaluations", evaluations_,
@@ -59,7 +61,7 @@ class Compare final : public Command {
 /// Returns the methods to compare. `learned` owns those that learn.
 /// Errors: kInvalid for an unknown name, or an objective that a method does not have.
 Result<std::vector<const Method*>> methods_of(const std::vector<std::string>& names, bool budget,
-                                              bool step_time, const Method& portfolio,
+                                              bool step_time, const Method& portfolio, const Method& ordered,
                                               const LearnRequest& request, StopSignal& stop,
                                               std::vector<std::unique_ptr<LearnedMethod>>& learned) {
   std::vector<const Method*> methods;
@@ -70,9 +72,10 @@ Result<std::vector<const Method*>> methods_of(const std::vector<std::string>& na
       methods.push_back(learned.emplace_back(std::make_unique<LearnedMethod>(std::move(own), stop)).get());
       continue;
     }
-    EMPLACE_TRY_ASSIGN(const auto method, name == portfolio.name() ? Result<const Method*>{&portfolio}
-                                                                   : find_compared_method(name));
-    if (method->transforms_graph() && !step_time)
+    const Method* own = name == portfolio.name() ? &portfolio : name == ordered.name() ? &ordered : nullptr;
+    EMPLACE_TRY_ASSIGN(const auto method,
+                       own != nullptr ? Result<const Method*>{own} : find_compared_method(name));
+    if ((method->transforms_graph() || method == &ordered) && !step_time)
       return invalid("method '" + name + "'", "supports only --objective step-time", "remove --objective");
     methods.push_back(method);
   }
@@ -165,12 +168,13 @@ Result<ExitStatus> Compare::run(Console& console) {
   Judge judge;
   const double budget_s = budget_.empty() ? kDefaultBudget_s : seconds;
   const Portfolio portfolio{judge, clock, budget_s};
+  const OrderedPortfolio ordered{judge, clock, budget_s};
   EMPLACE_TRY_ASSIGN(LearnRequest request, learn_request(inputs_, console));
   request.budget_s = budget_s;
   StopSignal stop;
   std::vector<std::unique_ptr<LearnedMethod>> learned;
-  EMPLACE_TRY_ASSIGN(const auto methods,
-                     methods_of(methods_, !budget_.empty(), step_time, portfolio, request, stop, learned));
+  EMPLACE_TRY_ASSIGN(const auto methods, methods_of(methods_, !budget_.empty(), step_time, portfolio, ordered,
+                                                    request, stop, learned));
   EMPLACE_TRY_ASSIGN(const auto inputs, open_inputs(inputs_));
   report_assumptions(inputs, inputs_.graph, console);
   judge = inputs.judge;

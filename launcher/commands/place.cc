@@ -37,7 +37,7 @@ class Place final : public Command {
   std::string_view summary() const override { return "Find a placement for one graph"; }
   std::string_view example() const override {
     return "emplace place configs/graphs/nmt-2layer-bs64.json.gz --devices configs/devices/quickstart.toml "
-           "--budget 3s -o placement.json";
+           "--budget 3s --order search -o placement.json";
   }
   void declare(Options& options) override {
     declare_inputs(options, inputs_);

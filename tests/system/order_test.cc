@@ -97,6 +97,12 @@ TEST_F(OrderOfOps, MakesAGraphFitAndIsEvaluatedExplainedAndExported) {
       run({"place", graph, "-d", devices, "--budget", "500ms", "--order", "search", "-o", placement_});
   EXPECT_THAT(text.out,
               HasSubstr("order      searched; in issue order this placement does not fit: gpu:0 needs"));
+  const ordered_json compared =
+      json_of({"compare", graph, "-d", devices, "-m", "single-gpu,auto,auto+order", "--budget", "500ms"});
+  EXPECT_EQ(compared["methods"][0]["valid"], false);
+  EXPECT_EQ(compared["methods"][1]["valid"], false);
+  EXPECT_EQ(compared["methods"][2]["method"], "auto+order");
+  EXPECT_EQ(compared["methods"][2]["step_time_s"], placed["measured"]["step_time_s"]);
   ordered_json file = json_file(placement_);
   ASSERT_EQ(file["order"].size(), file["ops"].size());
   EXPECT_EQ(file["version"], 1);
