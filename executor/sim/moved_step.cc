@@ -16,6 +16,7 @@ std::uint64_t MovedStep::run(const StepHistory& history, std::span<const DeviceI
                              std::span<const std::uint32_t> moved) {
   history_ = &history;
   place_ = placement.data();
+  read_order();
   rounds_ = 0;
   last_started_ = kNoIndex;
   for (std::uint32_t d = 0; d < lanes_.size(); ++d) lanes_[d].used_bytes = history.lanes[d].used_bytes;

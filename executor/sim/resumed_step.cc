@@ -22,6 +22,7 @@ void ResumedStep::run(std::span<const DeviceId> placement) {
   for (const OpId op : tables_.residents)
     resident_bytes_[index(placement[index(op)])] += tables_.lowered.resident_bytes(op);
   place_ = placement.data();
+  read_order();
   started_ = 0;
   if (past != nullptr) {
     restore(*past);

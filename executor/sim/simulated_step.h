@@ -86,11 +86,16 @@ class StepLoop {
     Lane& lane = lanes_[d];
     awake_.wake(d);
     if (dispatch_ == Dispatch::kProgram) {
-      lane.ready.insert(tables_.position.empty() ? op : tables_.position[op]);
+      lane.ready.insert(position_ == nullptr ? op : position_[op]);
     } else {
       lane.fifo.push(op);
     }
     self().op_ready(op, d);
+  }
+  /// Called before a step, because the order may have changed.
+  void read_order() {
+    position_ = tables_.position.empty() ? nullptr : tables_.position.data();
+    order_ = tables_.order.empty() ? nullptr : tables_.order.data();
   }
   /// The device whose copy engines perform the transfer.
   std::uint32_t copier_of(std::uint32_t source, std::uint32_t target) const {
@@ -125,7 +130,8 @@ class StepLoop {
   const Dispatch dispatch_;
   const bool by_target_ = tables_.devices.copies() == CopyEngine::kTarget;
   const bool corun_ = tables_.devices.corun() > 1;
-  const DeviceId* place_ = nullptr;  // [ops]
+  const DeviceId* place_ = nullptr;                             // [ops]
+  const std::uint32_t *position_ = nullptr, *order_ = nullptr;  // [ops] Null: by id.
   std::int64_t now_ns_ = 0, bytes_moved_ = 0;
   std::vector<Lane> lanes_;  // [devices]
   /// [devices, 2] End of the running op and of the running copy [ns]; then those of further engines.
@@ -267,7 +273,8 @@ template <class Self>
 void StepLoop<Self>::start_op(std::uint32_t d) {
   Lane& lane = lanes_[d];
   lane.op = dispatch_ == Dispatch::kProgram ? lane.ready.pop_min() : lane.fifo.pop();
-  if (!tables_.order.empty()) lane.op = tables_.order[lane.op];
+  if (order_ != nullptr) [[unlikely]]
+    lane.op = order_[lane.op];
   const std::int64_t cost = tables_.cost(d, lane.op, corun_ && others_run(d));
   op_end(d) = now_ns_ + cost;
   lane.busy_ns += cost;
@@ -363,6 +370,7 @@ class WholeStep : public StepLoop<Self> {
   void start_step(const DeviceId* place) {
     const StepTables& tables = this->tables_;
     this->place_ = place;
+    this->read_order();
     this->now_ns_ = this->bytes_moved_ = 0;
     this->links_.clear();
     for (Lane& lane : this->lanes_) lane.used_bytes = lane.peak_bytes = lane.busy_ns = 0;
