@@ -136,7 +136,7 @@ void Evaluate::print(Console& console, const Answer& answer, const Inputs& input
                      std::string_view order) const {
   if (console.json()) {
     Json json = measured_json(answer.measured, inputs, executor_);
-    json["order"] = order;
+    if (order != "issue") json["order"] = order;
     if (executor_ != "sim") json["synthetic_types"] = answer.synthetic_types;
     if (answer.measured_cost_share) json["measured_cost_share"] = *answer.measured_cost_share;
     if (answer.verified) {

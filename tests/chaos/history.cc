@@ -98,6 +98,7 @@ History check_history(const std::filesystem::path& directory, std::uint32_t cont
 
 std::vector<std::string> leftover_files(const std::filesystem::path& directory) {
   static const std::set<std::string> kResults{"best.placement.json",
+                                              "recommended.placement.json",
                                               "baseline.placement.json",
                                               "cluster.toml",
                                               "config.toml",
