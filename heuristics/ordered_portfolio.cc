@@ -143,6 +143,7 @@ class Ordered {
     std::vector<Recorded> recorded;
     std::vector<const Method*> recording;
     recorded.reserve(methods.size());
+    recording.reserve(methods.size());
     for (const Method* method : methods) recording.push_back(&recorded.emplace_back(*method, heuristics_));
     for (const Found& start : problem_.limits.starts)
       heuristics_.emplace_back(options_.portfolio.start_method, start);

@@ -204,7 +204,7 @@ bool started_from_heuristics(const record::RunFacts& facts) {
 }
 
 std::filesystem::path start_directory(const std::filesystem::path& run, const std::string& name) {
-  const std::filesystem::path older = run / (std::string{"from-"} + kBestBaseline);
+  std::filesystem::path older = run / (std::string{"from-"} + kBestBaseline);
   std::error_code ignored;
   if (name == kBestHeuristic && std::filesystem::exists(older, ignored)) return older;
   return run / ("from-" + name);

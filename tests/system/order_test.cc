@@ -136,7 +136,7 @@ TEST_F(OrderOfOps, MakesAGraphFitAndIsEvaluatedExplainedAndExported) {
 
   file.erase("order");
   write(file);
-  EXPECT_EQ(json_of({"evaluate", graph, placement_, "-d", devices}, 3)["order"], "issue");
+  EXPECT_FALSE(json_of({"evaluate", graph, placement_, "-d", devices}, 3).contains("order"));
 }
 
 TEST_F(OrderOfOps, OfAnotherGraphIsRefusedWithOneLine) {
