@@ -432,6 +432,7 @@ Result<Profile> find_profile(std::string_view name) {
 Result<CatalogueLink> find_link(std::string_view name) {
   if (const CatalogueLink* const link = known_link(name)) return *link;
   std::vector<std::string_view> names;
+  names.reserve(std::size(kLinkRows));
   for (const CatalogueLink& link : kLinkRows) names.push_back(link.name);
   const std::string_view near = nearest_word(name, names);
   return invalid("", "link '" + printable(name, 60) + "' is unknown",
