@@ -46,7 +46,7 @@ std::string folded_module(const OpGraph& graph, OpId op, const std::string& scop
   for (const TensorId input : graph.inputs(op)) {
     const OpId producer = graph.producer(input);
     if (!graph.is_state(producer)) continue;
-    const std::string owner = parent_of(std::string{graph.name(producer)});
+    std::string owner = parent_of(std::string{graph.name(producer)});
     if (!owner.empty() && !scope.empty() && !scopes.contains(owner) && parent_of(owner) == parent_of(scope))
       return owner;
   }
