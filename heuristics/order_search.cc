@@ -58,7 +58,7 @@ OpOrder sorted_by(const std::vector<double>& key, const OpOrder& ties) {
   return order;
 }
 
-/// By share * (position in a) + (1 - share) * (position in b), which increases along every edge.
+/// Sorts ops by share * (position in a) + (1 - share) * (position in b), which increases along every edge.
 OpOrder blended(const OpOrder& a, const OpOrder& b, double share) {
   const auto in_a = positions(a), in_b = positions(b);
   std::vector<double> key(a.size());
@@ -138,7 +138,7 @@ class Eager {
   std::vector<std::uint32_t> missing_, readers_;  // [ops], [buffers]
 };
 
-/// By decreasing time from the start of an op to the end of the step, if no op waited for its device.
+/// Sorts ops by decreasing time from their start to the end of the step, if no op waited for its device.
 OpOrder by_upward_rank(const Problem& problem, const LoweredGraph& lowered, const Precedence& precedence,
                        const Placement& placement, const OpOrder& issue) {
   std::vector<double> rank(issue.size(), 0);

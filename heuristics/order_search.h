@@ -28,7 +28,7 @@ struct OrderSearchOptions {
 
 struct FoundOrder {
   OpOrder order;
-  Measurement measurement;  ///< Of the placement in this order.
+  Measurement measurement;  ///< Measurement of the placement in this order.
   std::uint64_t evaluations = 0;
 };
 

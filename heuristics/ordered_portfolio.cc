@@ -16,7 +16,8 @@ namespace {
 
 // Latest ends of the parts of the budget: the heuristics, and their placements in simple orders.
 constexpr double kHeuristicsEnd = 0.3, kPairsEnd = 0.38;
-// Of the rest, the share of each trial; then of the search for placements. The remainder is for orders.
+// Shares of the time after these: one trial, and the search for placements. The search for orders gets the
+// remainder.
 constexpr double kTrialShare = 0.05, kPlacementShare = 0.92;
 constexpr std::size_t kTrials = 3;  // Besides that in issue order.
 

@@ -33,7 +33,7 @@ class LinkRoutes {
   std::size_t num_devices_;
   std::vector<std::uint32_t> capacity_;   // [resources]
   std::vector<std::uint32_t> first_;      // [devices, devices + 1]
-  std::vector<std::uint16_t> resources_;  // By pair of devices.
+  std::vector<std::uint16_t> resources_;  // Resources of all routes, one pair after the other.
 };
 
 /// FIFO queue that never releases its memory.

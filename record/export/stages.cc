@@ -106,7 +106,7 @@ std::vector<StageStart> StagedModel::modules() const {
 }
 
 Result<std::vector<StageStart>> StagedModel::numbered_layers() const {
-  std::map<std::string, double> work;  // By list.
+  std::map<std::string, double> work;  // Work by list of layers.
   for (const OpId op : order_) {
     const std::string element = outermost_element(module_name(what_.graph.group_name(op)));
     if (!element.empty()) work[element.substr(0, element.rfind('.') + 1)] += weights_[index(op)];

@@ -22,7 +22,7 @@ constexpr std::uint64_t kModelGraph = 7, kGraphInitializer = 5, kGraphSparse = 1
 struct WireField {
   std::uint64_t number = 0;
   std::span<const std::byte> whole;                   ///< With its tag.
-  std::optional<std::span<const std::byte>> content;  ///< Of a field with a length.
+  std::optional<std::span<const std::byte>> content;  ///< Content of a field that has a length.
 };
 
 /// Reads a message field by field.

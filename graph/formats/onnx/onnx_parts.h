@@ -25,7 +25,8 @@ struct ModelInFile {
     bool sparse = false;
   };
   onnx::ModelProto model;  ///< Everything but `initializer` and `sparse_initializer` of the graph.
-  std::unordered_map<std::string, Initializer> initializers;  ///< By name; valid as long as the file's bytes.
+  std::unordered_map<std::string, Initializer>
+      initializers;  ///< Initialisers by name. The file's bytes must outlive them.
 };
 
 /// Errors (kInvalid): not a model, or truncated; more than 2 GiB besides the initializers; those of
