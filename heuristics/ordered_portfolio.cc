@@ -115,13 +115,6 @@ class Ordered {
                         std::chrono::duration<double>(share * options_.portfolio.budget_s));
   }
 
-  /// Reports what a portfolio finds that started `offset_s` after this one.
-  std::function<void(const Finding&, const Placement&)> reporter(double offset_s, const OpOrder& order) {
-    return [this, offset_s, order](const Finding& finding, const Placement& placement) {
-      report({finding.method, finding.seconds, finding.at_s + offset_s},
-             order.empty() ? placement : original(placement, order), order);
-    };
-  }
   void report(const Finding& finding, const Placement& placement, const OpOrder& order) {
     if (!findings_.empty() && finding.seconds >= findings_.back().seconds) return;
     findings_.push_back(finding);
@@ -151,7 +144,9 @@ class Ordered {
     PortfolioOptions options = options_.portfolio;
     options.searches = false;
     options.stopped = [&] { return stopped() || (!heuristics_.empty() && spent() > kHeuristicsEnd); };
-    options.better = reporter(0, {});
+    options.better = [&](const Finding& finding, const Placement& placement) {
+      report(finding, placement, {});
+    };
     EMPLACE_TRY_ASSIGN(best_.answer, run_portfolio(recording, problem_, judge_, executor_, clock_, options));
     const Measurement& measured = best_.answer.found.measurement;
     if (measured.valid) best_.issue_seconds = measured.step_time_s;
@@ -285,9 +280,7 @@ Result<OrderedAnswer> run_ordered_portfolio(const std::vector<const Method*>& me
 
 Result<Found> OrderedPortfolio::find(const Problem& problem, Executor& executor) const {
   OrderedOptions options;
-  options.portfolio.budget_s = budget_s_;
-  options.portfolio.threads = usable_cores();
-  options.portfolio.stopped = problem.limits.stopped;
+  options.portfolio = options_for(problem);
   const auto all = all_methods();
   EMPLACE_TRY_ASSIGN(auto ordered, run_ordered_portfolio({all.begin(), all.end()}, problem, judge_, executor,
                                                          clock_, options));

@@ -36,18 +36,12 @@ Result<OrderedAnswer> run_ordered_portfolio(const std::vector<const Method*>& me
 
 /// `auto+order` among other methods: every heuristic, then searches for placements and orders, within one
 /// budget on every core. Its measurement is in the order that it found. @pre `judge` and `clock` outlive it.
-class OrderedPortfolio final : public Method {
+class OrderedPortfolio final : public Portfolio {
  public:
-  OrderedPortfolio(const Judge& judge, const Clock& clock, double budget_s)
-      : judge_{judge}, clock_{clock}, budget_s_{budget_s} {}
+  using Portfolio::Portfolio;
   std::string_view name() const override { return "auto+order"; }
   std::string_view summary() const override { return "auto, with a search for the order of ops"; }
   Result<Found> find(const Problem& problem, Executor& executor) const override;
-
- private:
-  const Judge& judge_;
-  const Clock& clock_;
-  const double budget_s_;
 };
 
 }  // namespace emplace

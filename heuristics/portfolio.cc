@@ -210,11 +210,16 @@ Result<Answer> run_portfolio(const std::vector<const Method*>& methods, const Pr
   return std::move(shared).finish(why);
 }
 
-Result<Found> Portfolio::find(const Problem& problem, Executor& executor) const {
+PortfolioOptions Portfolio::options_for(const Problem& problem) const {
   PortfolioOptions options;
   options.budget_s = budget_s_;
   options.threads = usable_cores();
   options.stopped = problem.limits.stopped;
+  return options;
+}
+
+Result<Found> Portfolio::find(const Problem& problem, Executor& executor) const {
+  const PortfolioOptions options = options_for(problem);
   const auto all = all_methods();
   EMPLACE_TRY_ASSIGN(auto answer,
                      run_portfolio({all.begin(), all.end()}, problem, judge_, executor, clock_, options));

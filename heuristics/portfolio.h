@@ -65,7 +65,7 @@ Result<Answer> run_portfolio(const std::vector<const Method*>& methods, const Pr
 
 /// `auto` among other methods: every heuristic, then searches, within one budget on every core.
 /// @pre `judge` and `clock` outlive it.
-class Portfolio final : public Method {
+class Portfolio : public Method {
  public:
   Portfolio(const Judge& judge, const Clock& clock, double budget_s)
       : judge_{judge}, clock_{clock}, budget_s_{budget_s} {}
@@ -73,9 +73,13 @@ class Portfolio final : public Method {
   std::string_view summary() const override { return "all heuristics, then searches from the best of them"; }
   Result<Found> find(const Problem& problem, Executor& executor) const override;
 
- private:
+ protected:
+  PortfolioOptions options_for(const Problem& problem) const;
+
   const Judge& judge_;
   const Clock& clock_;
+
+ private:
   const double budget_s_;
 };
 
