@@ -76,6 +76,8 @@ class Wiring {
     if (executes && uses_processes(config)) {
       auto can = check_process_executor(config.executor.kind, judge_of(config), process_request_of(config));
       if (!can) return Error{Errc::kInvalid, can.error().context};  // A final error: restarts do not help.
+      for (const actors::TaskGraph& one : task->graphs)
+        EMPLACE_TRY(check_process_links(config.executor.kind, one.devices));
     }
     wiring.light_ = config.executor.kind == "fake" && !uses_processes(config) &&
                     std::all_of(actors.begin(), actors.end(),

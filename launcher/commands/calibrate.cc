@@ -107,6 +107,7 @@ Result<ExitStatus> Calibrate::run(Console& console) {
   request.deadline_s = *deadline;
   request.interrupted = [&] { return stop.received() != 0; };
   EMPLACE_TRY(check_process_executor(executor_, {}, request));
+  EMPLACE_TRY(check_process_links(executor_, devices));
   std::vector<StudiedGraph> studied;
   for (const std::string& file : graphs_) {
     EMPLACE_TRY_ASSIGN(auto graph, open_graph(file, reading_));

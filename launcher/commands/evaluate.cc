@@ -116,6 +116,7 @@ Result<Evaluate::Answer> Evaluate::run_really(Console& console, const Inputs& in
   request.interrupted = [&] { return stop.received() != 0; };
   request.note = [&](const std::string& line) { console.note(line); };
   EMPLACE_TRY(check_process_executor(executor_, inputs.judge, request));
+  EMPLACE_TRY(check_process_links(executor_, inputs.devices));
   const auto executor = make_process_executor(executor_, inputs.graph, inputs.devices, request);
   Answer answer;
   EMPLACE_TRY(executor->measure(placement, answer.measured));

@@ -36,8 +36,11 @@ Result<RunPlan> make_plan(RunOrder order) {
 Result<Unit> check_plan(const RunPlan& plan) {
   const RunConfig& config = plan.order.config;
   // Fail before the heuristics are computed. Other machines check their own executors.
-  if (uses_processes(config) && plan.executors_at.contains(""))
+  if (uses_processes(config) && plan.executors_at.contains("")) {
     EMPLACE_TRY(check_process_executor(config.executor.kind, judge_of(config), process_request_of(config)));
+    for (const actors::TaskGraph& one : plan.task->graphs)
+      EMPLACE_TRY(check_process_links(config.executor.kind, one.devices));
+  }
   EMPLACE_TRY(record::check_folder(plan.order.directory));
   return check_free(plan.order);
 }

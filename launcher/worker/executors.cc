@@ -26,6 +26,12 @@ Result<Unit> check_process_executor(const std::string& kind, const Judge& judge,
   return Unit{};
 }
 
+Result<Unit> check_process_links(const std::string& kind, const DeviceSet& devices) {
+  if (kind != "fake" || devices.is_simple()) return Unit{};
+  return invalid("executor 'fake'", "does not simulate shared links or several copy engines in a process",
+                 "use sim");
+}
+
 std::unique_ptr<RealExecutor> make_process_executor(const std::string& kind, const OpGraph& graph,
                                                     const DeviceSet& devices, const ProcessRequest& request) {
   static const SystemClock clock;
@@ -57,9 +63,7 @@ Result<std::unique_ptr<Executor>> make_executor(const std::string& kind, const O
                                                 const ProcessRequest& request) {
   if (kind == "sim") return make_model(graph, devices, judge);
   if (auto fit = check_process_executor(kind, judge, request); !fit) return fit.error();
-  if (kind == "fake" && !devices.is_simple())
-    return invalid("executor 'fake'", "does not simulate shared links or several copy engines in a process",
-                   "use sim");
+  if (auto links = check_process_links(kind, devices); !links) return links.error();
   return std::unique_ptr<Executor>{make_process_executor(kind, graph, devices, request)};
 }
 

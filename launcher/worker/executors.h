@@ -31,7 +31,11 @@ struct ProcessRequest {
 /// `judge`. Errors: kUnsupported, kInvalid.
 Result<Unit> check_process_executor(const std::string& kind, const Judge& judge,
                                     const ProcessRequest& request);
-/// @pre check_process_executor() succeeded. `graph` and `devices` must outlive the executor.
+/// Checks that processes of a kind respect the links of a machine. The message that prepares a fake process
+/// carries neither shared links nor copy engines; real devices have their own. Errors: kInvalid.
+Result<Unit> check_process_links(const std::string& kind, const DeviceSet& devices);
+/// @pre check_process_executor() and check_process_links() succeeded. `graph` and `devices` must outlive the
+/// executor.
 std::unique_ptr<RealExecutor> make_process_executor(const std::string& kind, const OpGraph& graph,
                                                     const DeviceSet& devices, const ProcessRequest& request);
 

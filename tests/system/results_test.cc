@@ -94,6 +94,20 @@ TEST(Results, APlacementFileIsMeasuredToTheSameStepTime) {
   EXPECT_EQ(measured["samples_s"].size(), 1u);
 }
 
+TEST(Results, AFakeProcessRefusesLinksThatItDoesNotSimulate) {
+  const TemporaryFolder folder;
+  const std::string shared = folder.file(
+      "shared.toml",
+      "[[device]]\nname = \"gpu:0\"\nprofile = \"k40\"\n[[device]]\nname = \"gpu:1\"\nprofile = \"k40\"\n"
+      "[[link]]\nbetween = [\"*\", \"*\"]\nprofile = \"pcie3_x16\"\n"
+      "[[shared]]\nname = \"nic\"\ndevices = [\"gpu:0\"]\n");
+  const std::string file = folder.at("placement.json");
+  (void)json_of({"place", kNmt, "-d", shared, "--method", "round-robin", "-o", file});
+  const Finished done = run({"evaluate", kNmt, file, "-d", shared, "--executor", "fake"});
+  EXPECT_EQ(done.status, 2) << done.err;
+  EXPECT_THAT(done.err, HasSubstr("does not simulate shared links"));
+}
+
 TEST(Results, AnExecutorProcessIsAskedAndItsAnswerLabelled) {
   const TemporaryFolder folder;
   const std::string file = folder.at("placement.json"), trace = folder.at("trace.json");
