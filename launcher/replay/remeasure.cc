@@ -125,9 +125,8 @@ Result<Remeasured> remeasure(RecordedRun& run, const RemeasureRequest& request,
     const record::EpisodeRow& episode = episodes.front();
     EMPLACE_TRY_ASSIGN(const auto executor, executors.of(episode.graph_sha256));
     const std::size_t ops = episode.placements.size() / episode.count;
-    Placement placement;
-    for (const std::byte device : std::span{episode.placements}.subspan(one.number * ops, ops))
-      placement.push_back(static_cast<DeviceId>(device));
+    const Placement placement =
+        record::placement_of(std::span{episode.placements}.subspan(one.number * ops, ops));
     record::RemeasuredRow row{one.placement_id, episode.graph_sha256, one.step_time_s, false, 0, 0, ""};
     if (const auto done = executor->measure(placement, measured)) {
       row.valid = measured.valid;

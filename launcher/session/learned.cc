@@ -168,7 +168,7 @@ Result<Learned> place_by_learning(const LearnRequest& request) {
                      record::RunReader::open(outcome.start.directory, record::Reading::kQuietOrInProgress));
   EMPLACE_TRY_ASSIGN(const auto best, db->results().best());
   found.measurement = row.measurement;
-  for (const std::byte device : best->placement) found.placement.push_back(static_cast<DeviceId>(device));
+  found.placement = record::placement_of(best->placement);
   return learned;
 }
 

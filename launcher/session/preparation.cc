@@ -78,8 +78,11 @@ Result<std::vector<Heuristics>> prepare_heuristics(const RunPlan& plan, const Lo
     const auto find = [&]() -> Result<Heuristics> {
       if (recorded.empty())
         return run_heuristics(one, config, auto_s, clock, [&] { return stop.received() != 0; });
-      const auto model = make_model(one.graph, one.devices, judge_of(config));
-      return recorded_heuristics(recorded, one, config, *model);
+      const Judge judge = judge_of(config);
+      const auto model = make_model(one.graph, one.devices, judge);
+      EMPLACE_TRY_ASSIGN(Heuristics known, recorded_heuristics(recorded, one, *model));
+      known.bound = proven_bound(one.graph, one.devices, one.constraints, judge.objective);
+      return known;
     };
     EMPLACE_TRY_ASSIGN(Heuristics heuristics, find());
     if (stop.received() != 0) return all;

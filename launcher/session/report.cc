@@ -105,13 +105,6 @@ std::string label_of(const RunConfig& config, const Start& start) {
   return config.policy.method + (start.name == "scratch" ? ", from scratch" : ", from the best heuristic");
 }
 
-Placement placement_of(const Bytes& bytes) {
-  Placement placement;
-  placement.reserve(bytes.size());
-  for (const std::byte device : bytes) placement.push_back(static_cast<DeviceId>(device));
-  return placement;
-}
-
 double seconds_of(const Clock& clock, Nanos since) {
   return std::chrono::duration<double>(clock.now() - since).count();
 }
@@ -222,7 +215,7 @@ class Reader {
   /// Returns the recorded heuristics, measured again; for runs of schema 3, computes them again.
   Result<Heuristics> heuristics_of(const actors::TaskGraph& one, Executor& model) {
     if (bounds_.empty()) return run_heuristics(one, config_, 0, clock_);
-    return recorded_heuristics(heuristics_, one, config_, model);
+    return recorded_heuristics(heuristics_, one, model);
   }
 
   /// Adds the learning curves of all starts, and sums the simulated time.
@@ -329,7 +322,7 @@ class Reader {
       EMPLACE_TRY_ASSIGN(const auto best, starts_[s].db->results().best(one.sha256));
       EMPLACE_TRY_ASSIGN(auto alone, likeliest(starts_[s], task, one));
       if (best || alone) {
-        Placement placement = best ? placement_of(best->placement) : *std::move(alone);
+        Placement placement = best ? record::placement_of(best->placement) : *std::move(alone);
         EMPLACE_TRY(model->measure(placement, row.measurement));
         row.found = true;
         if (best && best->label != MeasurementLabel::kSimulated) {

@@ -68,8 +68,7 @@ Result<Unit> summarise(Outcome& outcome, const RunConfig& config, const actors::
     EMPLACE_TRY_ASSIGN(const auto best, db->results().best(one.sha256));
     if (!best) continue;
     const auto model = make_model(one.graph, one.devices, judge_of(config));
-    Placement placement;
-    for (const std::byte device : best->placement) placement.push_back(static_cast<DeviceId>(device));
+    const Placement placement = record::placement_of(best->placement);
     EMPLACE_TRY(model->measure(placement, row.measurement));
     row.found = true;
     if (best->label == MeasurementLabel::kSimulated) continue;

@@ -303,16 +303,13 @@ void Heuristics::add(record::TableRow row, Placement placement) {
 }
 
 Result<Heuristics> recorded_heuristics(std::span<const record::HeuristicRow> rows,
-                                       const actors::TaskGraph& one, const RunConfig& config,
-                                       Executor& model) {
+                                       const actors::TaskGraph& one, Executor& model) {
   Heuristics heuristics;
-  heuristics.bound = proven_bound(one.graph, one.devices, one.constraints, judge_of(config).objective);
   for (const record::HeuristicRow& row : rows) {
     if (row.graph_sha256 != one.sha256) continue;
     record::TableRow shown{.method = row.method, .found = row.found};
     shown.note = row.note, shown.evaluations = row.evaluations, shown.wall_s = row.wall_s;
-    Placement placement;
-    for (const std::byte device : row.placement) placement.push_back(static_cast<DeviceId>(device));
+    Placement placement = record::placement_of(row.placement);
     if (row.found) EMPLACE_TRY(model.measure(placement, shown.measurement));
     heuristics.add(std::move(shown), std::move(placement));
   }

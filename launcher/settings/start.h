@@ -52,11 +52,10 @@ struct Heuristics {
 Result<Heuristics> run_heuristics(const actors::TaskGraph& task, const RunConfig& config, double auto_s,
                                   const Clock& clock, const std::function<bool()>& stopped = {});
 
-/// Returns the heuristics that a run recorded for a graph, measured again by `model`. Errors: those of
-/// measure().
+/// Returns the heuristics that a run recorded for a graph, measured again by `model`, without a bound.
+/// Errors: those of measure().
 Result<Heuristics> recorded_heuristics(std::span<const record::HeuristicRow> rows,
-                                       const actors::TaskGraph& one, const RunConfig& config,
-                                       Executor& model);
+                                       const actors::TaskGraph& one, Executor& model);
 
 /// One start of a config: its initial policy and its directory.
 struct Start {

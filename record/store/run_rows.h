@@ -2,14 +2,25 @@
 /// Rows of a run's database, as used by writers and readers. docs/reference/run_database.md describes the
 /// tables.
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "base/file.h"
 #include "placement/measurement.h"
+#include "placement/placement.h"
 
 namespace emplace::record {
+
+/// A recorded placement: one byte per op.
+inline Placement placement_of(std::span<const std::byte> bytes) {
+  Placement placement;
+  placement.reserve(bytes.size());
+  for (const std::byte device : bytes) placement.push_back(static_cast<DeviceId>(device));
+  return placement;
+}
 
 /// Facts of the run, written once.
 struct RunFacts {
