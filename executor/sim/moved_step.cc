@@ -165,7 +165,7 @@ bool MovedStep::matches_mark(std::size_t mark) const {
   const auto same = [&](std::int64_t end, std::int64_t left_ns) {
     return time_left(end, now_ns_) == left_ns;
   };
-  if (!links_.equals(history_->waiting_at(mark))) return false;
+  if (!simple_ && !links_.equals(history_->waiting_at(mark))) return false;
   const StepHistory::LaneMark* lanes = history_->lanes.data() + mark * lanes_.size();
   const std::uint32_t* ready = history_->ready.data() + history_->marks[mark].ready;
   for (std::size_t d = 0; d < lanes_.size(); ++d) {
@@ -200,7 +200,7 @@ void MovedStep::restore_mark(std::size_t mark) {
     lane.copy = then.copy;
     op_end(d) = end_after(then.op_left_ns, now_ns_);
     copy_end(d) = end_after(then.copy_left_ns, now_ns_);
-    if (copy_end(d) < kWaiting) links_.use(route_of(lane.copy));
+    if (!simple_ && copy_end(d) < kWaiting) links_.use(route_of(lane.copy));
     if (dispatch_ == Dispatch::kProgram) {
       lane.ready.clear();
       for (std::uint32_t i = 0; i < then.ready; ++i) lane.ready.insert(ready[i]);
@@ -211,6 +211,7 @@ void MovedStep::restore_mark(std::size_t mark) {
     lane.copies.assign(history_->copies(then, d));
     awake_.wake(d);
   }
+  if (simple_) return;
   links_.restore(history_->waiting_at(mark),
                  [&](std::uint32_t engine) { return route_of(lanes_[engine].copy); });
 }

@@ -130,6 +130,7 @@ class StepLoop {
   const Dispatch dispatch_;
   const bool by_target_ = tables_.devices.copies() == CopyEngine::kTarget;
   const bool corun_ = tables_.devices.corun() > 1;
+  const bool simple_ = tables_.devices.is_simple();
   const DeviceId* place_ = nullptr;                             // [ops]
   const std::uint32_t *position_ = nullptr, *order_ = nullptr;  // [ops] Null: by id.
   std::int64_t now_ns_ = 0, bytes_moved_ = 0;
@@ -165,7 +166,6 @@ class StepLoop {
     std::uint32_t device;
     Copy copy;
   };
-  const bool simple_ = tables_.devices.is_simple();
   const bool one_engine_each_ = tables_.devices.has_one_engine_each();
   std::vector<Engine> more_engines_;
 };
