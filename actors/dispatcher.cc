@@ -51,7 +51,8 @@ Dispatcher::Dispatcher(TaskPtr task, DispatcherOptions options)
       options_{std::move(options)},
       leases_{options_.lease},
       roster_{options_.horizon},
-      quarantine_{options_.quarantine} {}
+      quarantine_{options_.quarantine},
+      demand_{options_.demand} {}
 
 void Dispatcher::on_start(runtime::Context& context) {
   // Lease epochs exceed those of earlier incarnations, so that late results cannot match a lease of this one.
@@ -171,6 +172,7 @@ void Dispatcher::on_proposed(runtime::Context& context, const PlacementProposed&
   }
   Episode episode{proposal, incoming.bulk, EpisodeMeasured::started(proposal), proposal.count};
   counters_.proposed += proposal.count;
+  demand_.proposed(proposal.count, context.now());
   episodes_.emplace(proposal.episode, std::move(episode));
   for (std::uint32_t begin = 0; begin < proposal.count; begin += options_.placements_per_lease) {
     const std::uint64_t range = next_range_++;
@@ -323,7 +325,9 @@ void Dispatcher::on_measured(runtime::Context& context, const PlacementMeasured&
     peer->measured += measured.count;
     // Use our own clock: an executor that claims to be fast would get all the work.
     const Nanos worked = context.now() - std::max(lease.granted, peer->answered);
-    roster_.measured(peer->id, std::chrono::duration<double>(worked).count() / measured.count);
+    const double placement_s = std::chrono::duration<double>(worked).count() / measured.count;
+    roster_.measured(peer->id, placement_s);
+    demand_.measured(placement_s, measured.count);
     peer->answered = context.now();
   }
   slowest_ = std::max(slowest_, Nanos{static_cast<std::int64_t>(measured.wall_s * 1e9)});
@@ -578,7 +582,17 @@ void Dispatcher::progress_now(runtime::Context& context) {
                              static_cast<std::uint32_t>(peer->credit.in_flight().items),
                              static_cast<std::uint32_t>(peer->credit.items())});
   }
+  now.executors_wanted = executors_wanted(context.now());
   context.send(kView, now);
+}
+
+/// An executor works on its oldest lease; all other placements in flight wait.
+std::uint32_t Dispatcher::executors_wanted(Nanos now) {
+  if (ending_) return 0;
+  std::uint64_t running = 0;
+  for (const auto& [id, peer] : peers_)
+    if (!peer.held.empty()) running += static_cast<std::uint64_t>(peer.held.begin()->second.credit.items);
+  return demand_.wanted(in_flight() - std::min(in_flight(), running), ranges_.size(), now);
 }
 
 // End of the run.

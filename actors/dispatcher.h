@@ -21,6 +21,7 @@
 #include "runtime/actor.h"
 #include "runtime/context.h"
 #include "runtime/core/credit.h"
+#include "runtime/core/demand.h"
 #include "runtime/core/lease.h"
 #include "runtime/core/quarantine.h"
 #include "runtime/core/recent.h"
@@ -36,6 +37,7 @@ struct DispatcherOptions {
   /// Work given to an executor beyond two leases, by its measured rate.
   Nanos horizon = std::chrono::milliseconds{250};
   runtime::LeaseOptions lease;
+  runtime::DemandOptions demand;
   /// Lower bound of the limit after which a second executor may try.
   Nanos evaluation_limit = std::chrono::seconds{30};
   /// Speculative execution, while no other work waits: an idle executor also gets a lease that is older than
@@ -165,6 +167,7 @@ class Dispatcher final : public runtime::Actor {
   void tick(runtime::Context& context);
   void progress(runtime::Context& context);
   void progress_now(runtime::Context& context);
+  std::uint32_t executors_wanted(Nanos now);
   void end_run(runtime::Context& context, const std::string& reason);
   void stop_samplers(runtime::Context& context);
   void end_if_drained(runtime::Context& context);
@@ -188,6 +191,7 @@ class Dispatcher final : public runtime::Actor {
   std::unordered_map<runtime::ActorId, Peer> peers_;
   runtime::Roster roster_;
   runtime::Quarantine quarantine_;
+  runtime::Demand demand_;
   std::uint64_t next_range_ = 1;
   Counters counters_;
   std::uint64_t valid_ = 0;

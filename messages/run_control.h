@@ -50,8 +50,9 @@ struct DispatchProgress {
   double elapsed_s = 0;
   std::string ending;  ///< Why the run ends: "budget", "episodes", "down"; empty: it does not end.
   std::vector<ExecutorUse> executors;
+  std::uint32_t executors_wanted = 0;  ///< Executors that would be busy now (runtime/core/demand.h).
   EMPLACE_FIELDS(episodes, measurements, valid, refused_results, in_flight, quarantined, leases,
-                 best_step_time_s, elapsed_s, ending, executors)
+                 best_step_time_s, elapsed_s, ending, executors, executors_wanted)
 };
 
 /// recorder -> view, after each commit: contents of the record.

@@ -187,6 +187,7 @@ class Wiring {
     options.placements_per_lease = config_.pipeline.placements_per_lease;
     options.kinds = config_.executor.counts;
     if (options.kinds.empty()) options.kinds = {config_.executor.kind};
+    options.demand.max_executors = config_.pipeline.max_executors;
     options.window = config_.executor.window;
     options.window_bytes = window_bytes();
     options.speculate = config_.run.deterministic ? 0 : config_.pipeline.speculate;

@@ -94,7 +94,8 @@ Json to_json(const StatusDelivered& status) {
             {"evaluations_per_s", status.evaluations_per_s},
             {"staleness", record.staleness},
             {"in_flight", p.in_flight},
-            {"executors", p.executors.size()}};
+            {"executors", p.executors.size()},
+            {"executors_wanted", p.executors_wanted}};
   if (p.best_step_time_s > 0)
     json["best_step_time_s"] = p.best_step_time_s;
   else
@@ -128,7 +129,8 @@ std::vector<std::string> to_lines(const StatusDelivered& status, const Terminal&
       "best " + (p.best_step_time_s > 0 ? format_seconds(p.best_step_time_s) : "none yet") + "  updates " +
       std::to_string(record.updates) + "  placements " + std::to_string(p.measurements) + " (" +
       fmt::format("{:.0f}", status.evaluations_per_s) + "/s)  in flight " + std::to_string(p.in_flight) +
-      "  staleness " + fmt::format("{:.1f}", record.staleness) +
+      "  executors " + std::to_string(p.executors.size()) + " (" + std::to_string(p.executors_wanted) +
+      " wanted)" + "  staleness " + fmt::format("{:.1f}", record.staleness) +
       (record.disk_waits_s >= 1 ? fmt::format("  waiting for the disk for {:.0f} s", record.disk_waits_s)
                                 : ""));
   std::vector<std::vector<std::string>> rows{{"NODE", "HOST", "VERSION", "UP", "LAST SEEN", "ROLES", "EXEC",

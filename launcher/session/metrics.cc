@@ -45,6 +45,8 @@ std::string metrics_text(const messages::RunProgress& progress) {
          "Executors that get no work because of their failures.");
   metric(text, "emplace_placements_in_flight", "gauge", dispatch.in_flight, "Placements in flight.");
   metric(text, "emplace_executors", "gauge", dispatch.executors.size(), "Executors that have joined.");
+  metric(text, "emplace_executors_wanted", "gauge", dispatch.executors_wanted,
+         "Executors that would be busy now; 0 once the run ends.");
   metric(text, "emplace_update_staleness_versions", "gauge", record.staleness,
          "Mean staleness of the last update on disk.");
   metric(text, "emplace_executor_utilisation_ratio", "gauge", progress.utilisation,

@@ -126,6 +126,7 @@ struct ObjectiveSection {
 struct PipelineSection {
   std::uint32_t controllers = 1, max_outstanding = 4, batch_episodes = 1, placements_per_lease = 4,
                 redraws = 0;
+  std::uint32_t max_executors = 0;
   std::uint64_t max_staleness = 64;
   double speculate = 0.99;
 
@@ -136,6 +137,8 @@ struct PipelineSection {
     s.add("batch_episodes", batch_episodes, at_least(1), "Number of episodes per update.");
     s.add("placements_per_lease", placements_per_lease, at_least(1),
           "Maximum number of placements in a lease.");
+    s.add("max_executors", max_executors,
+          "Upper bound of the executors that the run asks an engine for (`executors_wanted`); 0: none.");
     s.add(
         "redraws", redraws,
         "Maximum number of times that a sampler resamples an episode that repeats earlier placements; 0: no "

@@ -114,6 +114,23 @@ TEST_F(DispatcherTest, SendsNoMoreThanTheCreditAndGoesOnWhenItReturns) {
   EXPECT_EQ(leases().size(), 2u) << "the credit came back with the result";
 }
 
+TEST_F(DispatcherTest, WantsAsManyExecutorsAsItsOpenWorkWouldKeepBusy) {
+  start();
+  const auto wanted = [&] {
+    world_.advance(std::chrono::milliseconds{500});
+    return world_.last_sent<messages::DispatchProgress>().executors_wanted;
+  };
+  EXPECT_EQ(wanted(), 0u);
+  propose(1, 12);
+  EXPECT_EQ(wanted(), 1u) << "nothing is known of their speed";
+  join("executor/0");
+  world_.advance(std::chrono::milliseconds{800});
+  answer(leases()[0], "executor/0");  // 0.4 s a placement; 8 of the 10 open ones wait.
+  EXPECT_EQ(wanted(), 4u);
+  world_.deliver(dispatcher_, messages::StopRun{"budget"}, {}, runtime::actor_id("test"));
+  EXPECT_EQ(wanted(), 0u);
+}
+
 TEST_F(DispatcherTest, AnExpiredLeaseGoesToAnotherAndTheLateResultDoesNotCount) {
   start();
   join("executor/0", 1, 2);

@@ -118,8 +118,9 @@ DispatchProgress dispatch_progress() {
       .best_step_time_s = 0.418,
       .elapsed_s = 1.5,
       .ending = "budget",
-      .executors = {
-          {.executor = "executor/0", .utilisation = 0.95, .placements = 18, .in_flight = 2, .credit = 8}}};
+      .executors =
+          {{.executor = "executor/0", .utilisation = 0.95, .placements = 18, .in_flight = 2, .credit = 8}},
+      .executors_wanted = 3};
 }
 RecordProgress record_progress() {
   return {.committed = 8, .updates = 3, .staleness = 1.5, .disk_waits_s = 2.5};
