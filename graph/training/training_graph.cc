@@ -65,7 +65,9 @@ class Step {
  private:
   using Tensor = models::Tensor;
 
-  Error fail(const std::string& what) const { return invalid("'" + printable(forward_.name(), 80) + "'", what); }
+  Error fail(const std::string& what) const {
+    return invalid("'" + printable(forward_.name(), 80) + "'", what);
+  }
 
   bool trains(const Node& node) const {
     return std::any_of(node.inputs.begin(), node.inputs.end(),

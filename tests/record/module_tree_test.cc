@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "record/export/placement_export.h"
+#include "tests/record/folded_convolutions.h"
 
 namespace emplace::record {
 namespace {
@@ -87,24 +88,8 @@ TEST(ModuleMap, AFoldedBatchNormIsWhereItsConvolutionIs) {
 
 // torch 2.15 gives the folded convolution the scope of the batch norm, and leaves the weight its name.
 TEST(ModuleMap, AConvolutionWithTheScopeOfItsBatchNormIsWhereItsWeightIs) {
-  OpGraphBuilder builder;
-  builder.set_source("onnx pytorch 2.15");
-  for (const char* number : {"1", "2"}) {
-    OpSpec weight;
-    weight.name = "conv" + std::string{number} + ".weight";
-    weight.type = "Parameter";
-    weight.outputs = {{DType::kF32, {16}}};
-    const OpId state = builder.add(weight);
-    OpSpec op;
-    op.name = "op" + std::string{number};
-    op.type = "Conv";
-    op.group = "bn" + std::string{number};
-    op.inputs = {{static_cast<std::uint32_t>(index(state)), 0}};
-    op.outputs = {{DType::kF32, {16}}};
-    builder.add(op);
-  }
-  const auto made =
-      mapped(std::move(builder).build().value(), {"conv1", "bn1", "conv2", "bn2"}, {1, 1, 2, 2});
+  const auto made = mapped(testing::folded_convolutions("", 1, "onnx pytorch 2.15"),
+                           {"conv1", "bn1", "conv2", "bn2"}, {1, 1, 2, 2});
   ASSERT_TRUE(made.ok()) << made.error().context;
   EXPECT_EQ(json::parse(made->content), json::parse(R"({"conv1": 0, "bn1": 0, "conv2": 1, "bn2": 1})"));
 }

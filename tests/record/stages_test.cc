@@ -11,6 +11,7 @@
 #include "graph/graph_file.h"
 #include "record/export/placement_export.h"
 #include "record/export/stages.h"
+#include "tests/record/folded_convolutions.h"
 #include "tests/support/sample_graphs.h"
 
 namespace emplace::record {
@@ -121,23 +122,7 @@ TEST(Pipelining, AModuleThatRunsTwiceStartsNoStage) {
 
 // An op that a batch norm was folded into has the scope of the batch norm and the weight of the convolution.
 TEST(Pipelining, AStageStartsWithTheConvolutionOfAFoldedBatchNorm) {
-  OpGraphBuilder builder;
-  for (const char* number : {"1", "2"}) {
-    OpSpec weight;
-    weight.name = "net.conv" + std::string{number} + ".weight";
-    weight.type = "Parameter";
-    weight.outputs = {{DType::kF32, {8}}};
-    const OpId state = builder.add(weight);
-    OpSpec op;
-    op.name = "op" + std::string{number};
-    op.type = "Conv";
-    op.group = "net/bn" + std::string{number};
-    op.inputs = {{static_cast<std::uint32_t>(index(state)), 0}};
-    if (op.name == "op2") op.inputs.push_back({1, 0});
-    op.outputs = {{DType::kF32, {8}}};
-    builder.add(op);
-  }
-  const OpGraph graph = std::move(builder).build().value();
+  const OpGraph graph = testing::folded_convolutions("net", 1);
   const auto made = staged_as("pipelining", graph, placed({0, 1}));
   ASSERT_TRUE(made.ok()) << made.error().context;
   EXPECT_EQ(json::parse(made->content)["split_spec"], json::parse(R"({"net.conv2": "BEGINNING"})"));
@@ -148,23 +133,7 @@ TEST(Pipelining, AStageStartsWithTheConvolutionOfAFoldedBatchNorm) {
 }
 
 TEST(Deepspeed, LayersThatStartWithTheSameOpAreNotDivided) {
-  OpGraphBuilder builder;
-  for (const char* number : {"0", "1"}) {
-    OpSpec weight;
-    weight.name = "conv" + std::string{number} + ".weight";
-    weight.type = "Parameter";
-    weight.outputs = {{DType::kF32, {8}}};
-    const OpId state = builder.add(weight);
-    OpSpec op;
-    op.name = "op" + std::string{number};
-    op.type = "Conv";
-    op.group = "bn" + std::string{number};
-    op.inputs = {{static_cast<std::uint32_t>(index(state)), 0}};
-    if (op.name == "op1") op.inputs.push_back({1, 0});
-    op.outputs = {{DType::kF32, {8}}};
-    builder.add(op);
-  }
-  const OpGraph graph = std::move(builder).build().value();
+  const OpGraph graph = testing::folded_convolutions("", 0);
   const auto made = staged_as("deepspeed", graph, placed({1, 0}));
   ASSERT_TRUE(made.ok()) << made.error().context;
   EXPECT_EQ(json::parse(made->content), json::parse(R"({"layers": ["conv0", "bn0", "conv1", "bn1"],
