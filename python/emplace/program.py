@@ -1,0 +1,183 @@
+"""Finds the program ``emplace`` and runs its commands.
+
+The program lies in the wheel (``emplace/bin``). The environment variable EMPLACE_PROGRAM names another one, and a
+source tree that was not installed uses the one on PATH.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from emplace.errors import EmplaceError, NoPlacement
+
+Json = dict[str, Any]
+_IN_WHEEL = Path(__file__).with_name("bin") / "emplace"
+_NO_PLACEMENT = 3
+
+# Cures for the lines of the program that have none.
+_CURES = {
+    "no such file": "give the name of a file that exists",
+    "is empty": "give a file with content",
+}
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A command that has ended without an error."""
+
+    result: Json
+    notes: list[str]
+    """What the program said on standard error."""
+    interrupted: bool
+    """Whether Ctrl-C ended it; the result is what it had by then."""
+
+
+def find_program() -> Path:
+    """The program ``emplace``: EMPLACE_PROGRAM, the one of the wheel, or the one on PATH."""
+    named = os.environ.get("EMPLACE_PROGRAM")
+    if named:
+        if os.access(named, os.X_OK) and not os.path.isdir(named):
+            return Path(named)
+        raise EmplaceError("EMPLACE_PROGRAM", f"'{named}' is not a program",
+                           "name the program emplace, or unset the variable")
+    if _IN_WHEEL.is_file():
+        return _IN_WHEEL
+    # The console script of this package is called emplace, too: it would only look for the program again.
+    scripts = {Path(path).resolve() for path in (os.path.dirname(sys.executable),)}
+    for folder in os.environ.get("PATH", "").split(os.pathsep):
+        found = shutil.which("emplace", path=folder) if folder else None
+        if found and Path(folder).resolve() not in scripts:
+            return Path(found)
+    raise EmplaceError("emplace", "the program is not installed",
+                       "install the wheel (scripts/wheel.sh), or set EMPLACE_PROGRAM to build/release/emplace")
+
+
+def error_of(line: str, status: int, command: str, operands: Sequence[str] = ()) -> EmplaceError:
+    """The exception for a line ``error: WHERE: what; cure``. A path among `operands` may itself hold ": "."""
+    text = line.removeprefix("error: ").strip()
+    at = 0
+    for operand in operands:
+        if operand and text.startswith(operand):
+            at = max(at, len(operand))
+    where, separator, rest = text[at:].partition(": ")
+    where = text[:at] + where
+    if not separator:
+        where, rest = f"emplace {command}", text
+    what, separator, cure = rest.rpartition("; ")
+    if not separator:
+        what, cure = rest, _CURES.get(rest, f"see 'emplace {command} --help'")
+    return (NoPlacement if status == _NO_PLACEMENT else EmplaceError)(where, what, cure)
+
+
+def run_command(
+    command: str,
+    arguments: Sequence[str | os.PathLike[str]],
+    *,
+    shown: Mapping[str, str] | None = None,
+    on_line: Callable[[str], None] | None = None,
+    on_tick: Callable[[], None] | None = None,
+    accept: Sequence[int] = (0,),
+) -> Finished:
+    """Runs ``emplace COMMAND ARGUMENTS --json``.
+
+    ``shown`` maps paths of temporary files to what an error should call them. Ctrl-C asks the program once to end with
+    what it has; a second one ends it at once. Raises EmplaceError with the program's line, KeyboardInterrupt if an
+    interrupted command has no result.
+    """
+    line = [str(find_program()), command, *[os.fspath(argument) for argument in arguments], "--json"]
+    try:
+        # A session of its own: a Ctrl-C of the terminal reaches this process alone, which hands it on once.
+        child = subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                 start_new_session=True)
+    except OSError as error:
+        raise EmplaceError(line[0], f"cannot be started ({error.strerror})",
+                           "set EMPLACE_PROGRAM to a program for this machine") from error
+    output: list[bytes] = []
+    notes: list[str] = []
+    assert child.stdout is not None and child.stderr is not None
+    readers = [
+        threading.Thread(target=_collect, args=(child.stdout, output), daemon=True),
+        threading.Thread(target=_follow, args=(child.stderr, notes, on_line), daemon=True),
+    ]
+    for reader in readers:
+        reader.start()
+    interrupts = _wait(child, on_tick)
+    for reader in readers:
+        reader.join()
+    status = child.returncode
+    result = _parsed(b"".join(output))
+    if status in accept and result is not None:
+        return Finished(result, notes, interrupts > 0)
+    if interrupts > 0 and status in (130, 143):
+        if result is None:
+            raise KeyboardInterrupt
+        return Finished(result, notes, True)
+    raise _failure(command, line, status, notes, shown or {})
+
+
+def _collect(stream: IO[bytes], output: list[bytes]) -> None:
+    with stream:
+        output.append(stream.read())
+
+
+def _follow(stream: IO[bytes], notes: list[str], on_line: Callable[[str], None] | None) -> None:
+    with stream:
+        for raw in stream:
+            text = raw.decode("utf-8", "replace").rstrip("\n")
+            notes.append(text)
+            if on_line is not None:
+                on_line(text)
+
+
+def _wait(child: subprocess.Popen[bytes], on_tick: Callable[[], None] | None) -> int:
+    """Waits for the end of `child`; returns the number of Ctrl-C that were handed on."""
+    interrupts = 0
+    try:
+        while True:
+            try:
+                child.wait(timeout=0.2 if on_tick is not None else None)
+                return interrupts
+            except subprocess.TimeoutExpired:
+                if on_tick is not None:
+                    on_tick()
+            except KeyboardInterrupt:
+                interrupts += 1
+                if interrupts > 1:
+                    raise
+                child.send_signal(signal.SIGINT)
+    except BaseException:
+        child.kill()
+        child.wait()
+        raise
+
+
+def _parsed(output: bytes) -> Json | None:
+    try:
+        value = json.loads(output)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _failure(command: str, line: Sequence[str], status: int, notes: Sequence[str],
+             shown: Mapping[str, str]) -> EmplaceError:
+    errors = [note for note in notes if note.startswith("error: ")]
+    if not errors:
+        ended = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
+        return EmplaceError(f"emplace {command}", ended, "run it again; 'emplace doctor' checks this machine")
+    text = errors[-1]
+    operands = [argument for argument in line[2:] if not argument.startswith("-")]
+    for path, name in shown.items():
+        text = text.replace(path, name)
+        operands = [name if operand == path else operand for operand in operands]
+    return error_of(text, status, command, operands)
