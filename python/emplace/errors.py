@@ -35,4 +35,6 @@ class UnknownName(EmplaceError, KeyError):
 
 def missing_package(package: str, purpose: str) -> EmplaceError:
     """The error for an optional package that is not installed."""
-    return EmplaceError(purpose, f"needs the package '{package}', which is not installed", f"pip install {package}")
+    return EmplaceError(
+        purpose, f"needs the package '{package}', which is not installed", f"pip install {package}"
+    )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from emplace.errors import EmplaceError
 from emplace.program import Json, run_command
+from emplace.scratch import Scratch
 
 if TYPE_CHECKING:
     from emplace.tracing.step import TracedStep
@@ -58,15 +58,18 @@ class Op:
 class Graph:
     """A graph file, read by the program: made by :func:`emplace.read` and :func:`emplace.trace`.
 
-    ``len(graph)`` is the number of ops, iteration yields them. ``step`` is the traced step if PyTorch made the graph.
+    ``len(graph)`` is the number of ops, iteration yields them. ``step`` is the traced step if PyTorch made
+    the graph.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, reading: tuple[str, ...] = (),
-                 step: TracedStep | None = None) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], *, reading: tuple[str, ...] = (), step: TracedStep | None = None
+    ) -> None:
         self._source = Path(path)
         self.step = step
         self._reading = reading
-        self._scratch: tempfile.TemporaryDirectory[str] | None = None
+        self._scratch = Scratch()
+        self._has_file = True
         self._document: Json | None = None
 
     @classmethod
@@ -76,15 +79,17 @@ class Graph:
             raise EmplaceError("graph", "is not an emplace-graph v1", "set format to 'emplace-graph v1'")
         graph = cls("", step=step)
         graph._document = document
+        graph._has_file = False
         return graph
 
     @property
     def path(self) -> Path:
         """The file that the program reads: the one given to :func:`emplace.read`, or a temporary one."""
-        if self._document is not None and str(self._source) in ("", "."):
-            self._source = self._own_folder() / "graph.json"
-            with open(self._source, "w", encoding="utf-8") as out:
-                json.dump(self._document, out)
+        if not self._has_file:
+            self._source = self._scratch.folder / "graph.json"
+            if not self._source.exists():
+                with open(self._source, "w", encoding="utf-8") as out:
+                    json.dump(self._document, out)
         return self._source
 
     @property
@@ -133,14 +138,7 @@ class Graph:
 
     def _shown(self) -> dict[str, str]:
         """What errors call the temporary file of a graph that has no file of its own."""
-        if self._scratch is None or self._source.parent != Path(self._scratch.name):
-            return {}
-        return {os.fspath(self._source): f"graph '{(self._document or {}).get('name', '')}'"}
-
-    def _own_folder(self) -> Path:
-        if self._scratch is None:
-            self._scratch = tempfile.TemporaryDirectory(prefix="emplace-")
-        return Path(self._scratch.name)
+        return {} if self._has_file else {os.fspath(self.path): f"graph '{self.document.get('name', '')}'"}
 
     def _load(self) -> Json:
         path = self._source
@@ -153,7 +151,7 @@ class Graph:
                     return document
             except (OSError, ValueError):
                 pass  # The program names what is wrong with the file.
-        converted = self._own_folder() / "imported.json"
+        converted = self._scratch.folder / "imported.json"
         self.save(converted)
         with open(converted, encoding="utf-8") as file:
             document = json.load(file)
@@ -161,8 +159,13 @@ class Graph:
         return dict(document)
 
 
-def read(path: str | os.PathLike[str], *, format: str | None = None, shape: Mapping[str, int] | None = None,
-         batch: int | None = None) -> Graph:
+def read(
+    path: str | os.PathLike[str],
+    *,
+    format: str | None = None,
+    shape: Mapping[str, int] | None = None,
+    batch: int | None = None,
+) -> Graph:
     """Reads a graph file of any format that the program reads, a TensorFlow SavedModel folder included.
 
     ``format`` overrides the detection; ``shape`` and ``batch`` give sizes to open dimensions.

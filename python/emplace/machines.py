@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 from collections.abc import Iterator
@@ -12,11 +13,13 @@ from pathlib import Path
 from emplace.program import Json, run_command
 
 # The smallest graph: the program says what a machine is when it inspects a graph on it.
-_PROBE = (
-    '{"format": "emplace-graph v1", "name": "probe", "source": "", "meta": {}, "ops": [{"id": 0, "name": "x", '
-    '"type": "Input", "inputs": [], "outputs": [{"dtype": "f32", "shape": []}], "attrs": {}, "flops": 0, '
-    '"param_bytes": 0}]}'
-)
+_PROBE = {
+    "format": "emplace-graph v1",
+    "name": "probe",
+    "ops": [
+        {"id": 0, "name": "x", "type": "Input", "inputs": [], "outputs": [{"dtype": "f32", "shape": []}]}
+    ],
+}
 
 
 @dataclass(frozen=True)
@@ -33,8 +36,8 @@ class Machine:
     """Devices and their links. ``emplace.machine`` is this class:
 
     ``em.machine("h100 x 4, epyc9654")`` takes names of the catalogue (docs/reference/machines.md),
-    ``em.machine("box.toml")`` a device file, and ``em.machine.here()`` is the machine that this process runs on, with
-    the memory that is free when a command runs.
+    ``em.machine("box.toml")`` a device file, and ``em.machine.here()`` is the machine that this process runs
+    on, with the memory that is free when a command runs.
     """
 
     def __init__(self, text: str | os.PathLike[str]) -> None:
@@ -51,9 +54,11 @@ class Machine:
         """The devices, in the order in which results list them."""
         with tempfile.TemporaryDirectory(prefix="emplace-") as folder:
             probe = Path(folder) / "probe.json"
-            probe.write_text(_PROBE, encoding="utf-8")
+            probe.write_text(json.dumps(_PROBE), encoding="utf-8")
             result: Json = run_command("inspect", [probe, "--devices", self.text]).result
-        return tuple(Device(entry["name"], entry["profile"], entry["memory_bytes"]) for entry in result["devices"])
+        return tuple(
+            Device(entry["name"], entry["profile"], entry["memory_bytes"]) for entry in result["devices"]
+        )
 
     @property
     def names(self) -> list[str]:

@@ -1,7 +1,7 @@
 """Finds the program ``emplace`` and runs its commands.
 
-The program lies in the wheel (``emplace/bin``). The environment variable EMPLACE_PROGRAM names another one, and a
-source tree that was not installed uses the one on PATH.
+The program lies in the wheel (``emplace/bin``). The environment variable EMPLACE_PROGRAM names another one,
+and a source tree that was not installed uses the one on PATH.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
@@ -23,6 +24,11 @@ from emplace.errors import EmplaceError, NoPlacement
 Json = dict[str, Any]
 _IN_WHEEL = Path(__file__).with_name("bin") / "emplace"
 _NO_PLACEMENT = 3
+# Instruction sets of x86-64-v3 that baseline x86-64 lacks, by their names in /proc/cpuinfo.
+_X86_64_V3 = ("avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe")
+# Runs a program that is asked to end (SIGTERM) when this process is gone: a notebook's kernel that is
+# restarted would leave a search behind. Of util-linux; without it nothing else changes.
+_SETPRIV = "/usr/bin/setpriv"
 
 # Cures for the lines of the program that have none.
 _CURES = {
@@ -48,18 +54,62 @@ def find_program() -> Path:
     if named:
         if os.access(named, os.X_OK) and not os.path.isdir(named):
             return Path(named)
-        raise EmplaceError("EMPLACE_PROGRAM", f"'{named}' is not a program",
-                           "name the program emplace, or unset the variable")
+        raise EmplaceError(
+            "EMPLACE_PROGRAM",
+            f"'{named}' is not a program",
+            "name the program emplace, or unset the variable",
+        )
     if _IN_WHEEL.is_file():
         return _IN_WHEEL
-    # The console script of this package is called emplace, too: it would only look for the program again.
-    scripts = {Path(path).resolve() for path in (os.path.dirname(sys.executable),)}
     for folder in os.environ.get("PATH", "").split(os.pathsep):
         found = shutil.which("emplace", path=folder) if folder else None
-        if found and Path(folder).resolve() not in scripts:
+        # The console script of this package has the same name: it would only look for the program again.
+        if found and _is_binary(found):
             return Path(found)
-    raise EmplaceError("emplace", "the program is not installed",
-                       "install the wheel (scripts/wheel.sh), or set EMPLACE_PROGRAM to build/release/emplace")
+    raise EmplaceError(
+        "emplace",
+        "the program is not installed",
+        "install the wheel (scripts/wheel.sh), or set EMPLACE_PROGRAM to build/release/emplace",
+    )
+
+
+def _is_binary(path: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return file.read(4) == b"\x7fELF"
+    except OSError:
+        return False
+
+
+def check_processor(cpuinfo: Path = Path("/proc/cpuinfo")) -> None:
+    """Raises EmplaceError where the processor lacks what the program is compiled for: the program itself
+    would end by an illegal instruction. What cannot be read is taken to be there."""
+    try:
+        with open(cpuinfo, encoding="utf-8", errors="replace") as file:
+            flags = next(
+                (set(line.partition(":")[2].split()) for line in file if line.startswith("flags")), None
+            )
+    except OSError:
+        return
+    missing = [flag for flag in _X86_64_V3 if flags is not None and flag not in flags]
+    if missing:
+        raise EmplaceError(
+            "this machine",
+            f"its processor has no {', '.join(missing)}, which emplace needs (x86-64-v3)",
+            "use a processor of 2015 or later, or build emplace for this one (cmake/toolchain.cmake)",
+        )
+
+
+@cache
+def _check_once() -> None:
+    check_processor()
+
+
+def _program() -> Path:
+    program = find_program()
+    if not os.environ.get("EMPLACE_PROGRAM"):  # Which may be built for another processor.
+        _check_once()
+    return program
 
 
 def error_of(line: str, status: int, command: str, operands: Sequence[str] = ()) -> EmplaceError:
@@ -90,18 +140,28 @@ def run_command(
 ) -> Finished:
     """Runs ``emplace COMMAND ARGUMENTS --json``.
 
-    ``shown`` maps paths of temporary files to what an error should call them. Ctrl-C asks the program once to end with
-    what it has; a second one ends it at once. Raises EmplaceError with the program's line, KeyboardInterrupt if an
-    interrupted command has no result.
+    ``shown`` maps paths of temporary files to what an error should call them. Ctrl-C asks the program once to
+    end with what it has; a second one ends it at once. Raises EmplaceError with the program's line,
+    KeyboardInterrupt if an interrupted command has no result.
     """
-    line = [str(find_program()), command, *[os.fspath(argument) for argument in arguments], "--json"]
+    line = [str(_program()), command, *[os.fspath(argument) for argument in arguments], "--json"]
+    tied = [_SETPRIV, "--pdeathsig", "TERM"] if os.access(_SETPRIV, os.X_OK) else []
     try:
         # A session of its own: a Ctrl-C of the terminal reaches this process alone, which hands it on once.
-        child = subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                 start_new_session=True)
+        child = subprocess.Popen(
+            [*tied, *line],
+            env=os.environ | {"EMPLACE_PYTHON": sys.executable},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
     except OSError as error:
-        raise EmplaceError(line[0], f"cannot be started ({error.strerror})",
-                           "set EMPLACE_PROGRAM to a program for this machine") from error
+        raise EmplaceError(
+            line[0],
+            f"cannot be started ({error.strerror})",
+            "set EMPLACE_PROGRAM to a program for this machine",
+        ) from error
     output: list[bytes] = []
     notes: list[str] = []
     assert child.stdout is not None and child.stderr is not None
@@ -169,10 +229,13 @@ def _parsed(output: bytes) -> Json | None:
     return value if isinstance(value, dict) else None
 
 
-def _failure(command: str, line: Sequence[str], status: int, notes: Sequence[str],
-             shown: Mapping[str, str]) -> EmplaceError:
+def _failure(
+    command: str, line: Sequence[str], status: int, notes: Sequence[str], shown: Mapping[str, str]
+) -> EmplaceError:
     errors = [note for note in notes if note.startswith("error: ")]
     if not errors:
+        if status == -signal.SIGILL:
+            check_processor()
         ended = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
         return EmplaceError(f"emplace {command}", ended, "run it again; 'emplace doctor' checks this machine")
     text = errors[-1]
@@ -181,3 +244,16 @@ def _failure(command: str, line: Sequence[str], status: int, notes: Sequence[str
         text = text.replace(path, name)
         operands = [name if operand == path else operand for operand in operands]
     return error_of(text, status, command, operands)
+
+
+def main() -> None:
+    """The console script ``emplace``: becomes the program."""
+    try:
+        program = _program()
+        os.execv(program, [str(program), *sys.argv[1:]])
+    except EmplaceError as error:
+        sys.exit(f"error: {error}")
+    except OSError as error:
+        sys.exit(
+            f"error: {program}: cannot be started ({error.strerror}); 'file {program}' says for which machine"
+        )

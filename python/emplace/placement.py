@@ -1,0 +1,335 @@
+"""A placement: which op runs on which device, and what that costs."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from emplace.errors import EmplaceError, missing_package
+from emplace.graph import Graph
+from emplace.machines import Machine
+from emplace.patterns import Pattern, matching
+from emplace.program import Json, run_command
+from emplace.results import Columns, Explanation
+from emplace.schedule import Schedule
+from emplace.scratch import Scratch
+from emplace.settings import Settings
+from emplace.tables import bytes_text, html_table, seconds_text, text_table
+
+if TYPE_CHECKING:
+    from emplace.applying import AppliedStep
+    from emplace.report import Report
+    from emplace.stages import Stages
+
+# The longest expression for one option of a command line: Linux allows 128 KiB.
+_MAX_EXPRESSION = 100_000
+
+
+@dataclass(frozen=True, eq=False)
+class Placement:
+    """Made by :func:`emplace.place` and :func:`emplace.open_placement`.
+
+    ``p["layers.3.*"]`` is a dict of the ops that a pattern names (emplace/patterns.py) and their devices.
+    """
+
+    graph: Graph
+    machine: Machine | None
+    """None: the graph file contains its machine."""
+    document: Json = field(repr=False)
+    """The placement file (docs/reference/file_formats.md)."""
+    settings: Settings = field(default_factory=Settings, repr=False)
+    interrupted: bool = False
+    """Whether Ctrl-C ended the search: this is the best placement that it had found."""
+    notes: tuple[str, ...] = field(default=(), repr=False)
+    """What the program said: assumptions about graph and machine, matches of rules."""
+    _json: Json = field(default_factory=dict, repr=False)
+    _scratch: Scratch = field(default_factory=Scratch, repr=False)
+
+    # What it costs.
+
+    @property
+    def step_time(self) -> float:
+        """Seconds of one step, simulated; infinite if a placement that was read from a file does not fit."""
+        seconds = self._json["measured"]["step_time_s"]
+        return math.inf if seconds is None else float(seconds)
+
+    @property
+    def bound(self) -> float:
+        """Seconds that no placement of this graph on this machine can be below."""
+        return float(self._json["lower_bound_s"])
+
+    @property
+    def optimal(self) -> bool:
+        """Whether no placement is better: this one reaches the bound."""
+        return bool(self._json.get("optimal", False))
+
+    @property
+    def peak(self) -> dict[str, int]:
+        """Bytes of memory at the peak, per device."""
+        return dict(zip(self.devices, self._json["measured"]["peak_memory_bytes"]))
+
+    @property
+    def busy(self) -> dict[str, float]:
+        """Seconds of the step in which a device computes, per device."""
+        return dict(zip(self.devices, self._json["measured"]["busy_s"]))
+
+    @property
+    def moved_bytes(self) -> int:
+        """Bytes that one step copies between devices."""
+        return int(self._json["measured"]["bytes_moved"])
+
+    @property
+    def method(self) -> str:
+        """The method that found it."""
+        return str(self._json["method"])
+
+    def to_dict(self) -> Json:
+        """The JSON of ``emplace place`` (a copy)."""
+        return copy.deepcopy(self._json)
+
+    # Where ops run.
+
+    @property
+    def devices(self) -> list[str]:
+        """The names of the machine's devices, in the order of all lists per device."""
+        return list(self.document["devices"])
+
+    @property
+    def graph_sha256(self) -> str:
+        """The hash of the graph that it belongs to."""
+        return str(self.document["graph_sha256"])
+
+    def ops_by_device(self) -> dict[str, str]:
+        """Every op and its device."""
+        return dict(self.document["ops"])
+
+    def __getitem__(self, pattern: str | re.Pattern[str]) -> dict[str, str]:
+        text = pattern if isinstance(pattern, str) else pattern.pattern
+        devices = self.document["ops"]
+        return {op.name: devices[op.name] for op in matching(self.graph, pattern, f"p['{text}']")}
+
+    def __len__(self) -> int:
+        return len(self.document["ops"])
+
+    def ops(self) -> Columns:
+        """A list per column, ready for ``pandas.DataFrame``: a row per op, in the graph's order. Ops that
+        take no time (parameters, views) start at None."""
+        slices = {each.op: each for each in self.schedule.slices if each.op is not None}
+        columns: Columns = {
+            name: []
+            for name in (
+                "op",
+                "type",
+                "scope",
+                "phase",
+                "device",
+                "start_s",
+                "time_s",
+                "flops",
+                "param_bytes",
+            )
+        }
+        devices = self.document["ops"]
+        for op in self.graph.ops:
+            run = slices.get(op.id)
+            row = (
+                op.name,
+                op.type,
+                op.scope,
+                op.phase,
+                devices[op.name],
+                run.start_s if run else None,
+                run.time_s if run else 0.0,
+                op.flops,
+                op.param_bytes,
+            )
+            for column, value in zip(columns.values(), row):
+                column.append(value)
+        return columns
+
+    @cached_property
+    def schedule(self) -> Schedule:
+        """When each op and each copy runs in the simulated step."""
+        trace = self._scratch.folder / "trace.json"
+        arguments, shown = self._about(placement_first=False)
+        options, more = self.settings.arguments(self._scratch.folder, objective=False)
+        # A placement that does not fit has a schedule, too.
+        run_command("evaluate", [*arguments, *options, "--trace", trace], shown=shown | more, accept=(0, 3))
+        return Schedule.read(trace)
+
+    def explain(self, what: str | re.Pattern[str] | None = None, *, top: int | None = None) -> Explanation:
+        """Where ops run and why, and what the step would take if they ran elsewhere.
+
+        Without ``what`` an item is a scope; with a pattern it is an op that the pattern names. The ``top``
+        (12) most important are analysed.
+        """
+        arguments, shown = self._about(placement_first=True)
+        options, more = self.settings.arguments(self._scratch.folder, objective=False)
+        if what is not None:
+            options += ["--op", self._expression(what)]
+        if top is not None:
+            options += ["--top", str(top)]
+        return Explanation(run_command("explain", [*arguments, *options], shown=shown | more).result)
+
+    # For other tools.
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the placement file."""
+        target = Path(path)
+        try:
+            partial = target.with_name(target.name + ".partial")
+            partial.write_text(
+                json.dumps(self.document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+            )
+            partial.replace(target)
+        except OSError as error:
+            raise EmplaceError(
+                os.fspath(path),
+                f"cannot be written ({error.strerror})",
+                "name a file in a folder that exists and is writable",
+            ) from error
+
+    def export(self, to: str, path: str | os.PathLike[str], *, modules: Sequence[str] | None = None) -> Json:
+        """Writes the placement in the format of another tool (docs/guide/export.md); returns the command's
+        JSON, which says whether it is exact and how many ops it had to move."""
+        arguments, shown = self._about(placement_first=True)
+        options = ["--to", to, "-o", os.fspath(path)]
+        if modules is not None:
+            listing = self._scratch.folder / "modules.txt"
+            listing.write_text("\n".join(modules) + "\n", encoding="utf-8")
+            options += ["--modules", str(listing)]
+            shown = shown | {str(listing): "modules"}
+        return run_command("export", [*arguments, *options], shown=shown).result
+
+    def device_map(self) -> dict[str, int | str]:
+        """Module → number of a GPU, or "cpu": the ``device_map`` of accelerate and transformers.
+
+        A module that the placement splits goes where most of its time is; :meth:`export` says how many ops
+        that moves.
+        """
+        step = self.graph.step
+        model = getattr(step, "model", None) if step is not None else None
+        if callable(model) and not hasattr(model, "named_modules"):
+            model = model()  # A weak reference.
+        modules = None
+        if model is not None:
+            modules = [name for name, _ in model.named_modules() if name] + list(model.state_dict())
+        path = self._scratch.folder / "device_map.json"
+        self.export("accelerate", path, modules=modules)
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+
+    def stages(self, count: int | None = None) -> Stages:
+        """The model as stages of a pipeline, cut before modules so that the slowest stage takes least time,
+        each op at its time on its device here. Without ``count`` there are as many stages as devices in
+        use."""
+        from emplace.stages import stages_of
+
+        return stages_of(self, count)
+
+    def apply(self, devices: Mapping[str, Any] | None = None) -> AppliedStep:
+        """The traced step as a callable that runs each op on its device; parameters are updated in place.
+
+        ``devices`` names the PyTorch device of each device of the machine: ``{"gpu:0": "cuda:0", "gpu:1":
+        "cpu"}``.
+        """
+        if self.graph.step is None:
+            raise EmplaceError(
+                "Placement.apply",
+                f"{self.graph.name} was not traced from a PyTorch model",
+                "make the graph with em.trace(model, batch, loss=..., optimizer=...)",
+            )
+        try:
+            from emplace.applying import apply
+        except ModuleNotFoundError as error:
+            if error.name != "torch":
+                raise
+            raise missing_package("torch", "Placement.apply") from error
+        return apply(self.graph.step, self.ops_by_device(), dict(devices or {}))
+
+    # For people.
+
+    def report(self) -> Report:
+        """A page about this placement: verdict, schedule, memory, modules. A notebook draws it under the
+        cell."""
+        from emplace.report import report_of
+
+        return report_of(self)
+
+    def _cells(self) -> tuple[list[str], list[list[str]]]:
+        counts: dict[str, int] = {}
+        for device in self.document["ops"].values():
+            counts[device] = counts.get(device, 0) + 1
+        rows = [
+            [
+                name,
+                str(counts.get(name, 0)),
+                bytes_text(self.peak.get(name, 0)),
+                seconds_text(self.busy.get(name)),
+            ]
+            for name in self.devices
+        ]
+        return ["device", "ops", "peak", "busy"], rows
+
+    def _verdict(self) -> str:
+        above = f", {100 * (self.step_time / self.bound - 1):.1f} % above the bound" if self.bound > 0 else ""
+        return (
+            f"{self.graph.name}: {seconds_text(self.step_time)} by {self.method}"
+            + (", optimal" if self.optimal else above)
+            + (", interrupted" if self.interrupted else "")
+        )
+
+    def __str__(self) -> str:
+        return self._verdict() + "\n" + text_table(*self._cells())
+
+    def __repr__(self) -> str:
+        return f"<emplace.Placement {self._verdict()}>"
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        return f"<p>{escape(self._verdict())}</p>" + html_table(*self._cells())
+
+    # Command lines.
+
+    @cached_property
+    def path(self) -> Path:
+        """A placement file with this placement, as long as this object lives."""
+        path = self._scratch.folder / "placement.json"
+        self.save(path)
+        return path
+
+    def _about(self, *, placement_first: bool) -> tuple[list[str], dict[str, str]]:
+        """Graph, placement and machine for a command line, and what errors call their files."""
+        graph = self.graph._arguments()
+        order = (
+            [str(self.path), "--graph", *graph] if placement_first else [graph[0], str(self.path), *graph[1:]]
+        )
+        machine = ["--devices", self.machine.text] if self.machine is not None else []
+        return [*order, *machine], self.graph._shown() | {str(self.path): "placement"}
+
+    def _expression(self, what: str | re.Pattern[str]) -> str:
+        """An RE2 expression for the names of the ops that a pattern names."""
+        where = f"explain('{what if isinstance(what, str) else what.pattern}')"
+        found = matching(self.graph, what, where)
+        pattern = Pattern.of(what)
+        by_name = re.compile(pattern.name)
+        if all(by_name.search(op.name) for op in found):
+            return pattern.name
+        expression = "^(?:" + "|".join(_quoted(op.name) for op in found) + ")$"
+        if len(expression) > _MAX_EXPRESSION:
+            raise EmplaceError(
+                where, f"names {len(found)} ops", "name a part of them; explain() has all scopes"
+            )
+        return expression
+
+
+def _quoted(text: str) -> str:
+    return re.sub(r"([^\w/:#\-])", r"\\\1", text, flags=re.ASCII)

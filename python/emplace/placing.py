@@ -1,0 +1,101 @@
+"""Finds placements, and reads them from files."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from emplace.graph import Graph
+from emplace.machines import Machine
+from emplace.placement import Placement
+from emplace.program import run_command
+from emplace.progress import Progress, seconds_of
+from emplace.rules import Rules, rules_file
+from emplace.scratch import Scratch
+from emplace.settings import Settings, graph_of, machine_of, seconds_option, warn_of
+
+
+def place(
+    graph: Graph | str | os.PathLike[str],
+    machine: Machine | str | os.PathLike[str] | None = None,
+    *,
+    budget: str | float | None = None,
+    method: str = "auto",
+    rules: Rules | None = None,
+    seed: int = 1,
+    objective: str = "step-time",
+    reserve: str | None = None,
+    order: str = "issue",
+    dispatch: str | None = None,
+    policy: str | os.PathLike[str] | None = None,
+    samples: int | None = None,
+    threads: int | None = None,
+    progress: bool = True,
+) -> Placement:
+    """Finds a placement of a graph on a machine: ``emplace place``.
+
+    budget     time for auto, a search or learning: "30s", or a number of seconds (auto: 30 s)
+    method     auto, or one of docs/reference/heuristics.md and docs/reference/learning.md
+    rules      {"embed.*": "cpu:0"}, a list of rules, or a rules file (emplace/rules.py)
+    objective  step-time, throughput, latency or max-load
+    reserve    memory kept free per device: "10%" or "2GiB"
+    order      "search" also looks for the order in which devices take ready ops
+    policy     the directory of a run, whose policy is used
+
+    Ctrl-C ends the search; the best placement so far is returned. Raises EmplaceError, NoPlacement if none
+    fits.
+    """
+    graph, machine = graph_of(graph), machine_of(machine)
+    settings = Settings(objective, reserve, dispatch, rules_file(rules, graph))
+    scratch = Scratch()
+    options, shown = settings.arguments(scratch.folder)
+    arguments = [*graph._arguments(), *options, "--method", method, "--seed", str(seed), "--order", order]
+    arguments += ["--devices", machine.text] if machine is not None else []
+    arguments += ["--budget", seconds_option(budget)] if budget is not None else []
+    arguments += ["--policy", os.fspath(policy)] if policy is not None else []
+    arguments += ["--samples", str(samples)] if samples is not None else []
+    arguments += ["--threads", str(threads)] if threads is not None else []
+    file = scratch.folder / "found.json"
+    searches = method == "auto" or budget is not None
+    budget_s = seconds_of(budget if budget is not None else 30.0) if searches else None
+    with Progress(f"place {method}", budget_s, progress) as view:
+        finished = run_command(
+            "place",
+            [*arguments, "-o", file],
+            shown=graph._shown() | shown,
+            on_line=view.on_line,
+            on_tick=view.on_tick,
+        )
+    document = json.loads(file.read_text(encoding="utf-8"))
+    file.unlink()
+    finished.result["placement"] = None
+    return Placement(
+        graph, machine, document, settings, finished.interrupted, warn_of(finished), finished.result, scratch
+    )
+
+
+def open_placement(
+    path: str | os.PathLike[str],
+    graph: Graph | str | os.PathLike[str],
+    machine: Machine | str | os.PathLike[str] | None = None,
+) -> Placement:
+    """Reads a placement file, and measures it in the simulator. A placement of another graph is refused."""
+    graph, machine = graph_of(graph), machine_of(machine)
+    devices = ["--devices", machine.text] if machine is not None else []
+    operands = graph._arguments()
+    measured = run_command(
+        "evaluate", [operands[0], path, *operands[1:], *devices], shown=graph._shown(), accept=(0, 3)
+    ).result
+    bound = run_command("bound", [*operands, *devices], shown=graph._shown()).result
+    document = json.loads(Path(path).read_text(encoding="utf-8"))
+    result = {
+        "measured": measured,
+        "method": document.get("method", ""),
+        "placement": os.fspath(path),
+        "objective": measured["objective"],
+        "objective_value": measured["objective_value"],
+        "lower_bound_s": bound["lower_bound_s"],
+        "bound": bound["bound"],
+    }
+    return Placement(graph, machine, document, Settings(), False, (), result)

@@ -1,0 +1,169 @@
+"""The page about a placement. It needs no network and no script: the schedule is drawn as SVG."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from emplace.errors import EmplaceError
+from emplace.schedule import Slice
+from emplace.tables import bytes_text, html_table, seconds_text
+
+if TYPE_CHECKING:
+    from emplace.placement import Placement
+
+_WIDTH, _NAME, _LANE, _GAP = 1000.0, 90.0, 18.0, 6.0
+# Slices narrower than this are drawn as one block with their neighbours.
+_NARROW = 1.0
+# Colours of Okabe and Ito; the label of a lane and the tooltips repeat what they say.
+_COLOURS = {"forward": "#0072B2", "backward": "#D55E00", "update": "#009E73", "copy": "#E69F00"}
+_STYLE = """
+.emplace{font:14px/1.4 system-ui,sans-serif;max-width:1020px}
+.emplace table{border-collapse:collapse;margin:8px 0}
+.emplace td,.emplace th{padding:2px 10px;text-align:right;border-bottom:1px solid #8884}
+.emplace td:first-child,.emplace th:first-child{text-align:left}
+.emplace svg{width:100%;height:auto}.emplace svg text{font:11px system-ui,sans-serif;fill:currentColor}
+"""
+
+
+@dataclass(frozen=True)
+class Report:
+    """The page of :meth:`emplace.Placement.report`. In a notebook it is drawn under the cell."""
+
+    title: str
+    body: str
+
+    @property
+    def html(self) -> str:
+        """The whole page."""
+        policy = "default-src 'none'; style-src 'unsafe-inline'"
+        return (
+            f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(self.title)}</title>'
+            f'<meta http-equiv="Content-Security-Policy" content="{policy}"></head>'
+            f"<body>{self._repr_html_()}</body></html>\n"
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the page."""
+        try:
+            Path(path).write_text(self.html, encoding="utf-8")
+        except OSError as error:
+            raise EmplaceError(
+                os.fspath(path),
+                f"cannot be written ({error.strerror})",
+                "name a file in a folder that exists and is writable",
+            ) from error
+
+    def _repr_html_(self) -> str:
+        return f'<div class="emplace"><style>{_STYLE}</style>{self.body}</div>'
+
+    def __repr__(self) -> str:
+        return f"<emplace.Report {self.title!r}: save(path) writes the page>"
+
+
+def report_of(placement: Placement) -> Report:
+    """Makes the page."""
+    title = f"{placement.graph.name} on {placement.machine.text if placement.machine else 'its machine'}"
+    explanation = placement.explain()
+    critical = explanation.to_dict()["critical_path"]
+    step, bound = seconds_text(placement.step_time), seconds_text(placement.bound)
+    moved = bytes_text(placement.moved_bytes)
+    ops, copies = seconds_text(critical["ops_s"]), seconds_text(critical["transfers_s"])
+    parts = [
+        f"<h2>{escape(title)}</h2>",
+        f"<p><b>{step}</b> per step, by {escape(placement.method)}; no placement takes less than {bound}. ",
+        f"{moved} move between devices.</p>",
+        schedule_svg(placement),
+        _memory(placement),
+        f"<h3>What limits the step</h3><p>On the critical chain {ops} are ops and {copies} are copies.</p>",
+        explanation._repr_html_(),
+        "".join(f"<p>{escape(note)}</p>" for note in placement.to_dict().get("assumed", [])),
+    ]
+    return Report(title, "".join(parts))
+
+
+def _memory(placement: Placement) -> str:
+    capacity = {device.name: device.memory_bytes for device in placement.machine or ()}
+    ops = placement._cells()[1]
+    rows = [
+        [
+            name,
+            count,
+            peak,
+            bytes_text(capacity[name]) if name in capacity else "",
+            busy,
+            f"{100 * placement.busy.get(name, 0) / placement.step_time:.0f} %" if placement.step_time else "",
+        ]
+        for name, count, peak, busy in ops
+    ]
+    return "<h3>Devices</h3>" + html_table(["device", "ops", "peak", "memory", "busy", "of the step"], rows)
+
+
+def schedule_svg(placement: Placement) -> str:
+    """The schedule: a lane per device for ops, and one for its copies if there are any."""
+    phase = {op.id: op.phase for op in placement.graph.ops}
+    end_s = placement.schedule.end_s
+    lanes: list[tuple[str, list[Slice]]] = []
+    for device in placement.devices:
+        own = [each for each in placement.schedule.slices if each.device == device]
+        lanes.append((device, [each for each in own if each.op is not None]))
+        copies = [each for each in own if each.op is None]
+        if copies:
+            lanes.append(("copies", copies))
+    scale = (_WIDTH - _NAME) / end_s if end_s > 0 else 0.0
+    height = len(lanes) * (_LANE + _GAP) + 20
+    drawn = []
+    for row, (label, slices) in enumerate(lanes):
+        top = row * (_LANE + _GAP)
+        drawn.append(f'<text x="0" y="{top + 13:g}">{escape(label)}</text>')
+        drawn.extend(_blocks(slices, phase, scale, top))
+    axis = height - 6
+    drawn += [
+        f'<text x="{_NAME:g}" y="{axis:g}">0</text>',
+        f'<text x="{_WIDTH:g}" y="{axis:g}" text-anchor="end">{seconds_text(end_s)}</text>',
+    ]
+    legend = " ".join(
+        f'<span style="color:{colour}">&#9632;</span> {name}' for name, colour in _COLOURS.items()
+    )
+    label = f"Schedule of one step of {seconds_text(end_s)} on {len(placement.devices)} devices"
+    size = f'viewBox="0 0 {_WIDTH:g} {height:g}"'
+    return f'<svg {size} role="img" aria-label="{escape(label)}">{"".join(drawn)}</svg><p>{legend}</p>'
+
+
+def _blocks(slices: Sequence[Slice], phase: dict[int, str], scale: float, top: float) -> Iterable[str]:
+    """Rectangles; runs of narrow slices of one colour without a visible gap are one rectangle."""
+    run: list[Slice] = []
+    kind = ""
+    for each in sorted(slices, key=lambda one: one.start_s):
+        own = "copy" if each.op is None else phase.get(each.op, "forward")
+        joins = (
+            run
+            and own == kind
+            and each.time_s * scale < _NARROW
+            and (each.start_s - (run[-1].start_s + run[-1].time_s)) * scale < _NARROW
+            and run[-1].time_s * scale < _NARROW
+        )
+        if run and not joins:
+            yield _block(run, kind, scale, top)
+            run = []
+        run.append(each)
+        kind = own
+    if run:
+        yield _block(run, kind, scale, top)
+
+
+def _block(run: Sequence[Slice], kind: str, scale: float, top: float) -> str:
+    start, end = run[0].start_s, run[-1].start_s + run[-1].time_s
+    longest = max(run, key=lambda one: one.time_s)
+    what = longest.name if len(run) == 1 else f"{len(run)} slices, the longest {longest.name}"
+    if longest.op is None:
+        what += f" to {longest.to}"
+    text = escape(f"{what}: {seconds_text(end - start)}")
+    return (
+        f'<rect x="{_NAME + start * scale:.1f}" y="{top:g}" width="{max((end - start) * scale, 0.3):.1f}" '
+        f'height="{_LANE:g}" fill="{_COLOURS.get(kind, _COLOURS["forward"])}"><title>{text}</title></rect>'
+    )

@@ -1,0 +1,184 @@
+"""Results of commands: frozen, with names for what one looks at first; ``to_dict()`` is the command's
+JSON."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, field
+from typing import Any
+
+from emplace.program import Json
+from emplace.tables import bytes_text, html_table, seconds_text, text_table
+
+Columns = dict[str, list[Any]]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a command printed with --json."""
+
+    _json: Json = field(repr=False)
+
+    def to_dict(self) -> Json:
+        """The JSON of the command (a copy)."""
+        return copy.deepcopy(self._json)
+
+
+@dataclass(frozen=True)
+class Measurement(Result):
+    """One placement, measured: ``emplace evaluate``."""
+
+    devices: tuple[str, ...]
+
+    @property
+    def step_time(self) -> float | None:
+        """Seconds of one step; None if it does not fit."""
+        return None if self._json["step_time_s"] is None else float(self._json["step_time_s"])
+
+    @property
+    def valid(self) -> bool:
+        return bool(self._json["valid"])
+
+    @property
+    def reason(self) -> str:
+        """Why it is not valid; empty if it is."""
+        return str(self._json.get("reason", ""))
+
+    @property
+    def executor(self) -> str:
+        return str(self._json["executor"])
+
+    @property
+    def samples(self) -> list[float]:
+        """Seconds of every timed step."""
+        return list(self._json["samples_s"])
+
+    @property
+    def peak(self) -> dict[str, int]:
+        """Bytes of memory at the peak, per device."""
+        return dict(zip(self.devices, self._json["peak_memory_bytes"]))
+
+    @property
+    def busy(self) -> dict[str, float]:
+        """Seconds in which a device computes, per device."""
+        return dict(zip(self.devices, self._json["busy_s"]))
+
+    @property
+    def moved_bytes(self) -> int:
+        return int(self._json["bytes_moved"])
+
+    def __str__(self) -> str:
+        head = (
+            f"{seconds_text(self.step_time)} by {self.executor}"
+            if self.valid
+            else f"does not fit: {self.reason}"
+        )
+        rows = [[name, bytes_text(self.peak[name]), seconds_text(self.busy.get(name))] for name in self.peak]
+        return f"{head}, moved {bytes_text(self.moved_bytes)}\n" + text_table(
+            ["device", "peak", "busy"], rows
+        )
+
+
+@dataclass(frozen=True)
+class Comparison(Result):
+    """A row per method: ``emplace compare``."""
+
+    @property
+    def bound(self) -> float:
+        """Seconds below which no placement can be."""
+        return float(self._json["lower_bound_s"])
+
+    @property
+    def devices(self) -> list[str]:
+        return list(self._json["devices"])
+
+    @property
+    def best(self) -> str:
+        """The fastest method whose result fits and is a placement of this graph; empty if there is none."""
+        rows = [
+            row
+            for row in self._json["methods"]
+            if row["valid"] and row["step_time_s"] is not None and not row.get("transforms_graph")
+        ]
+        return str(min(rows, key=lambda row: float(row["step_time_s"]))["method"]) if rows else ""
+
+    def columns(self) -> Columns:
+        """A list per column, ready for ``pandas.DataFrame``."""
+        rows = self._json["methods"]
+        names = ["method", "valid", "step_time_s", "bytes_moved", "evaluations", "wall_s", "note"]
+        columns: Columns = {name: [row.get(name) for row in rows] for name in names}
+        columns["above_bound"] = [
+            None if row.get("step_time_s") is None or self.bound <= 0 else row["step_time_s"] / self.bound - 1
+            for row in rows
+        ]
+        for index, device in enumerate(self.devices):
+            columns[f"peak_bytes {device}"] = [
+                row["peak_memory_bytes"][index] if len(row.get("peak_memory_bytes") or []) > index else None
+                for row in rows
+            ]
+        return columns
+
+    def _cells(self) -> tuple[list[str], list[list[str]]]:
+        columns = self.columns()
+        rows = [
+            [
+                str(method),
+                seconds_text(step) if valid else "does not fit",
+                "" if above is None or not valid else f"{100 * above:+.1f} %",
+            ]
+            for method, valid, step, above in zip(
+                columns["method"], columns["valid"], columns["step_time_s"], columns["above_bound"]
+            )
+        ]
+        return ["method", "step time", "above bound"], rows
+
+    def __str__(self) -> str:
+        return text_table(*self._cells()) + f"\nbound {seconds_text(self.bound)}"
+
+    def _repr_html_(self) -> str:
+        return html_table(*self._cells()) + f"<p>bound {seconds_text(self.bound)}</p>"
+
+
+@dataclass(frozen=True)
+class Explanation(Result):
+    """Where ops run, and what the step would take if they ran elsewhere: ``emplace explain``."""
+
+    @property
+    def items(self) -> list[Json]:
+        """A dict per op or scope (docs/guide/explain.md)."""
+        return list(self._json["items"])
+
+    def columns(self) -> Columns:
+        """A list per column, ready for ``pandas.DataFrame``."""
+        items = self._json["items"]
+        what = "op" if items and "op" in items[0] else "scope"
+        columns: Columns = {what: [item[what] for item in items]}
+        columns["on"] = [" ".join(item["on"]) for item in items]
+        for name in ("ops", "time_s", "critical_s", "state_bytes", "output_bytes", "verdict"):
+            columns[name] = [item[name] for item in items]
+        for index, place in enumerate(items[0]["elsewhere"] if items else []):
+            columns[f"change_s on {place['device']}"] = [
+                item["elsewhere"][index]["change_s"] for item in items
+            ]
+        return columns
+
+    def _cells(self) -> tuple[list[str], list[list[str]]]:
+        rows = [
+            [
+                str(item.get("op", item.get("scope"))),
+                " ".join(item["on"]),
+                str(item["ops"]),
+                seconds_text(item["time_s"]),
+                seconds_text(item["critical_s"]) if item["critical"] else "-",
+                item["verdict"],
+            ]
+            for item in self._json["items"]
+        ]
+        return ["what", "on", "ops", "time", "critical", "verdict"], rows
+
+    def __str__(self) -> str:
+        more = self._json["not_shown"]
+        return text_table(*self._cells()) + (f"\nand {more} more (top=)" if more else "")
+
+    def _repr_html_(self) -> str:
+        return html_table(*self._cells())

@@ -1,0 +1,61 @@
+"""The simulated step of a placement: when each op and each copy runs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Slice:
+    """One op or one copy."""
+
+    device: str
+    """Where it runs; of a copy, where it comes from."""
+    name: str
+    op: int | None
+    """The id of the op; None for a copy."""
+    scope: str
+    start_s: float
+    time_s: float
+    bytes: int = 0
+    to: str = ""
+    """Of a copy, the device that it goes to."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """All slices of one step, by their start."""
+
+    slices: tuple[Slice, ...]
+
+    @property
+    def end_s(self) -> float:
+        return max((each.start_s + each.time_s for each in self.slices), default=0.0)
+
+    @staticmethod
+    def read(path: Path) -> Schedule:
+        """Reads a trace of ``emplace evaluate --trace`` (docs/guide/tracing.md)."""
+        with open(path, encoding="utf-8") as file:
+            events: list[dict[str, Any]] = json.load(file)["traceEvents"]
+        devices = {event["pid"]: event["args"]["name"] for event in events if event["name"] == "process_name"}
+        slices = []
+        for event in events:
+            if event["ph"] != "X":
+                continue
+            facts = event.get("args", {})
+            slices.append(
+                Slice(
+                    device=devices[event["pid"]],
+                    name=event["name"],
+                    op=facts.get("op"),
+                    scope=facts.get("scope", ""),
+                    start_s=event["ts"] * 1e-6,
+                    time_s=event["dur"] * 1e-6,
+                    bytes=facts.get("bytes", 0),
+                    to=facts.get("to", ""),
+                )
+            )
+        return Schedule(tuple(slices))
