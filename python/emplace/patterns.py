@@ -1,9 +1,9 @@
 """Patterns that name ops: by name, or by the path of modules that they belong to.
 
 "layers.3.*" names the ops of the module layers.3 and all below it, and ops whose own name starts with
-"layers.3.". ``*`` stands for any text, ``?`` for one letter. "." and "/" are the same, because scopes of graphs
-are written with "/" and modules of PyTorch with ".". A compiled regular expression is searched in names and
-scopes as it is.
+"layers.3.". If there are none, it names those of "model.layers.3": a path may begin at any module. ``*`` stands
+for any text, ``?`` for one letter. "." and "/" are the same, because scopes of graphs are written with "/" and
+modules of PyTorch with ".". A compiled regular expression is searched in names and scopes as it is.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Pattern:
     scope: str
 
     @staticmethod
-    def of(given: str | re.Pattern[str]) -> Pattern:
+    def of(given: str | re.Pattern[str], begin: str = "^") -> Pattern:
         """
         >>> Pattern.of("layers.3.*").scope
         '^layers[./]3([./]|$)'
@@ -37,9 +37,8 @@ class Pattern:
         if isinstance(given, re.Pattern):
             return Pattern(given.pattern, given.pattern, given.pattern)
         scope = given[:-2] if given.endswith((".*", "/*")) else given
-        return Pattern(
-            given, f"^{_expression(given)}$", f"^{_expression(scope)}([./]|$)" if scope != "*" else "."
-        )
+        name = f"{begin}{_expression(given)}$"
+        return Pattern(given, name, f"{begin}{_expression(scope)}([./]|$)" if scope != "*" else ".")
 
     def ops(self, ops: Iterable[Op]) -> list[Op]:
         """The ops that match, in their order."""
@@ -47,13 +46,15 @@ class Pattern:
         return [op for op in ops if name.search(op.name) or (op.scope and scope.search(op.scope))]
 
 
-def matching(graph: Graph, given: str | re.Pattern[str], where: str) -> list[Op]:
-    """The ops that a pattern names. Raises UnknownName, with the nearest name, if there are none."""
-    found = Pattern.of(given).ops(graph.ops)
-    if not found:
-        text = given if isinstance(given, str) else given.pattern
-        raise UnknownName(where, f"'{text}' matches no op of {graph.name}", nearest(graph, text))
-    return found
+def resolved(graph: Graph, given: str | re.Pattern[str], where: str) -> tuple[Pattern, list[Op]]:
+    """A pattern and the ops that it names. Raises UnknownName, with the nearest name, if there are none."""
+    for begin in ("^", "(^|[./])"):
+        pattern = Pattern.of(given, begin)
+        found = pattern.ops(graph.ops)
+        if found:
+            return pattern, found
+    text = given if isinstance(given, str) else given.pattern
+    raise UnknownName(where, f"'{text}' matches no op of {graph.name}", nearest(graph, text))
 
 
 def nearest(graph: Graph, text: str) -> str:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from emplace.errors import EmplaceError, missing_package
 from emplace.graph import Graph
 from emplace.machines import Machine
-from emplace.patterns import Pattern, matching
+from emplace.patterns import resolved
 from emplace.program import Json, run_command
 from emplace.results import Columns, Explanation
 from emplace.schedule import Schedule
@@ -114,7 +114,12 @@ class Placement:
     def __getitem__(self, pattern: str | re.Pattern[str]) -> dict[str, str]:
         text = pattern if isinstance(pattern, str) else pattern.pattern
         devices = self.document["ops"]
-        return {op.name: devices[op.name] for op in matching(self.graph, pattern, f"p['{text}']")}
+        return {op.name: devices[op.name] for op in resolved(self.graph, pattern, f"p['{text}']")[1]}
+
+    @property
+    def rules(self) -> str:
+        """The rules file that it obeys, as text; empty if there is none."""
+        return self.settings.rules.text if self.settings.rules is not None else ""
 
     def __len__(self) -> int:
         return len(self.document["ops"])
@@ -318,8 +323,7 @@ class Placement:
     def _expression(self, what: str | re.Pattern[str]) -> str:
         """An RE2 expression for the names of the ops that a pattern names."""
         where = f"explain('{what if isinstance(what, str) else what.pattern}')"
-        found = matching(self.graph, what, where)
-        pattern = Pattern.of(what)
+        pattern, found = resolved(self.graph, what, where)
         by_name = re.compile(pattern.name)
         if all(by_name.search(op.name) for op in found):
             return pattern.name

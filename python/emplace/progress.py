@@ -42,18 +42,6 @@ class Progress:
         self._bar: Any = None
 
     def __enter__(self) -> Progress:
-        if self._shown and self._budget_s:
-            try:
-                from tqdm.auto import tqdm
-            except ImportError:
-                return self
-            self._bar = tqdm(
-                total=round(self._budget_s, 1),
-                desc=self._what,
-                unit="s",
-                leave=False,
-                bar_format="{desc} |{bar}| {n:.0f} of {total:.0f} s {postfix}",
-            )
         return self
 
     def __exit__(
@@ -71,6 +59,7 @@ class Progress:
         if not self._shown:
             return
         now = time.monotonic()
+        self._open_bar()
         if self._bar is not None:
             self._bar.n = min(now - self._started, self._bar.total)
             best = _BEST.search(self._line)
@@ -78,3 +67,19 @@ class Progress:
         elif now - self._last >= _PLAIN_EVERY_S:
             self._last = now
             print(self._line or f"{self._what}  {now - self._started:.0f} s", file=sys.stderr, flush=True)
+
+    def _open_bar(self) -> None:
+        """Opens the bar at the first tick: a command that ends at once needs none."""
+        if self._bar is not None or not self._budget_s:
+            return
+        try:
+            from tqdm.auto import tqdm
+        except ImportError:
+            self._budget_s = None
+            return
+        self._bar = tqdm(
+            total=round(self._budget_s, 1),
+            desc=self._what,
+            leave=False,
+            bar_format="{desc} |{bar}| {n:.0f} of {total:.0f} s {postfix}",
+        )

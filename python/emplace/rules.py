@@ -12,7 +12,7 @@ from typing import Any
 
 from emplace.errors import EmplaceError
 from emplace.graph import Graph
-from emplace.patterns import Pattern, matching
+from emplace.patterns import Pattern, resolved
 
 Rules = (
     Mapping[str | re.Pattern[str], str | Sequence[str] | Mapping[str, Any]]
@@ -79,9 +79,9 @@ def _from_patterns(rules: Mapping[Any, Any], graph: Graph) -> RulesFile:
     for given, value in rules.items():
         if not isinstance(given, (str, re.Pattern)):
             raise EmplaceError("rules", f"{given!r} is not a pattern", 'write {"embed.*": "cpu:0"}')
-        pattern = Pattern.of(given)
-        where = f"rules['{pattern.text}']"
-        matched = {op.id for op in matching(graph, given, where)}
+        where = f"rules['{given if isinstance(given, str) else given.pattern}']"
+        pattern, found = resolved(graph, given, where)
+        matched = {op.id for op in found}
         if matched <= covered:
             raise EmplaceError(where, "an earlier rule has each of its ops", "put the special case first")
         action = _action(value, where)
