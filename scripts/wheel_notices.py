@@ -8,6 +8,7 @@ Licences are those of the Debian packages that the files come from (/usr/share/d
 """
 
 import base64
+import gzip
 import hashlib
 import os
 import re
@@ -20,6 +21,8 @@ NOTICES = "emplace/THIRD_PARTY_NOTICES"
 COMPILED_IN = ["cppzmq-dev", "libboost-dev", "libcli11-dev", "libeigen3-dev", "libfmt-dev", "libjs-dygraphs",
                "libmsgpack-cxx-dev", "libspdlog-dev", "libsqlitecpp-dev", "libtomlplusplus-dev", "libxxhash-dev",
                "nlohmann-json3-dev"]
+# Licences that Debian's copyright files name without their text.
+FULL_TEXTS = {"libscotch-7.0": "/usr/share/doc/libscotch-dev/CeCILL-C_V1-en.txt.gz"}
 CUDA = """CUDA runtime (libcudart_static), NVIDIA
 Compiled into emplace-exec-cuda. Attachment A of the CUDA Toolkit End User License Agreement
 (https://docs.nvidia.com/cuda/eula/) permits to distribute it in applications.
@@ -93,6 +96,9 @@ def notices_of(wheel):
     for text in sorted({about["text"] for about, _ in shipped + compiled}):
         owners = sorted(about["package"] for about, _ in shipped + compiled if about["text"] == text)
         parts += ["=" * 78, ", ".join(owners), "=" * 78, text, ""]
+    for path in sorted({FULL_TEXTS[about["package"]] for about, _ in shipped if about["package"] in FULL_TEXTS}):
+        with gzip.open(path, "rt", encoding="latin-1") as file:
+            parts += ["=" * 78, os.path.basename(path).removesuffix(".gz"), "=" * 78, file.read(), ""]
     # Debian's files refer to the full texts of common licences.
     for name in sorted(set(re.findall(r"/usr/share/common-licenses/([\w.-]*\w)", "\n".join(parts)))):
         with open(f"/usr/share/common-licenses/{name}", encoding="utf-8") as file:

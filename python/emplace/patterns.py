@@ -1,9 +1,9 @@
 """Patterns that name ops: by name, or by the path of modules that they belong to.
 
 "layers.3.*" names the ops of the module layers.3 and all below it, and ops whose own name starts with
-"layers.3.". If there are none, it names those of "model.layers.3": a path may begin at any module. ``*`` stands
-for any text, ``?`` for one letter. "." and "/" are the same, because scopes of graphs are written with "/" and
-modules of PyTorch with ".". A compiled regular expression is searched in names and scopes as it is.
+"layers.3.". If there are none, it names those of "model.layers.3": a path may begin at any module. ``*``
+stands for any text, ``?`` for one letter. "." and "/" are the same, because scopes of graphs are written with
+"/" and modules of PyTorch with ".". A compiled regular expression is searched in names and scopes as it is.
 """
 
 from __future__ import annotations

@@ -157,11 +157,7 @@ def run_command(
             start_new_session=True,
         )
     except OSError as error:
-        raise EmplaceError(
-            line[0],
-            f"cannot be started ({error.strerror})",
-            "set EMPLACE_PROGRAM to a program for this machine",
-        ) from error
+        raise _not_started(line[0], str(error.strerror)) from error
     output: list[bytes] = []
     notes: list[str] = []
     assert child.stdout is not None and child.stderr is not None
@@ -183,6 +179,12 @@ def run_command(
             raise KeyboardInterrupt
         return Finished(result, notes, True)
     raise _failure(command, line, status, notes, shown or {})
+
+
+def _not_started(program: str, why: str) -> EmplaceError:
+    return EmplaceError(
+        program, f"cannot be started ({why})", "set EMPLACE_PROGRAM to a program for this machine"
+    )
 
 
 def _collect(stream: IO[bytes], output: list[bytes]) -> None:
@@ -233,6 +235,8 @@ def _failure(
     command: str, line: Sequence[str], status: int, notes: Sequence[str], shown: Mapping[str, str]
 ) -> EmplaceError:
     errors = [note for note in notes if note.startswith("error: ")]
+    if not errors and status in (126, 127):  # Of setpriv, which could not start it.
+        raise _not_started(line[0], "no program for this machine")
     if not errors:
         if status == -signal.SIGILL:
             check_processor()
