@@ -212,20 +212,20 @@ class Placement:
             listing.write_text("\n".join(modules) + "\n", encoding="utf-8")
             options += ["--modules", str(listing)]
             shown = shown | {str(listing): "modules"}
+        shown = shown | {"--modules FILE": "modules=[…]"}
         return run_command("export", [*arguments, *options], shown=shown).result
 
-    def device_map(self) -> dict[str, int | str]:
+    def device_map(self, modules: Sequence[str] | None = None) -> dict[str, int | str]:
         """Module → number of a GPU, or "cpu": the ``device_map`` of accelerate and transformers.
 
-        A module that the placement splits goes where most of its time is; :meth:`export` says how many ops
-        that moves.
+        ``modules`` are the names of the model's modules and tensors; a traced graph knows them. A module that
+        the placement splits goes where most of its time is; :meth:`export` states how many ops that moves.
         """
         step = self.graph.step
         model = getattr(step, "model", None) if step is not None else None
         if callable(model) and not hasattr(model, "named_modules"):
             model = model()  # A weak reference.
-        modules = None
-        if model is not None:
+        if modules is None and model is not None:
             modules = [name for name, _ in model.named_modules() if name] + list(model.state_dict())
         path = self._scratch.folder / "device_map.json"
         self.export("accelerate", path, modules=modules)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -24,6 +25,7 @@ from emplace.errors import EmplaceError, NoPlacement
 Json = dict[str, Any]
 _IN_WHEEL = Path(__file__).with_name("bin") / "emplace"
 _NO_PLACEMENT = 3
+_TICK_MS = 200
 # Instruction sets of x86-64-v3 that baseline x86-64 lacks, by their names in /proc/cpuinfo.
 _X86_64_V3 = ("avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe")
 # Runs a program that is asked to end (SIGTERM) when this process is gone: a notebook's kernel that is
@@ -204,12 +206,15 @@ def _follow(stream: IO[bytes], notes: list[str], on_line: Callable[[str], None] 
 def _wait(child: subprocess.Popen[bytes], on_tick: Callable[[], None] | None) -> int:
     """Waits for the end of `child`; returns the number of Ctrl-C that were handed on."""
     interrupts = 0
+    end = os.pidfd_open(child.pid)  # Popen.wait(timeout) would sleep, and notice the end 50 ms late.
+    poll = select.poll()
+    poll.register(end, select.POLLIN)
     try:
         while True:
             try:
-                child.wait(timeout=0.2 if on_tick is not None else None)
-                return interrupts
-            except subprocess.TimeoutExpired:
+                if poll.poll(_TICK_MS if on_tick is not None else None):
+                    child.wait()
+                    return interrupts
                 if on_tick is not None:
                     on_tick()
             except KeyboardInterrupt:
@@ -221,6 +226,8 @@ def _wait(child: subprocess.Popen[bytes], on_tick: Callable[[], None] | None) ->
         child.kill()
         child.wait()
         raise
+    finally:
+        os.close(end)
 
 
 def _parsed(output: bytes) -> Json | None:
@@ -259,5 +266,5 @@ def main() -> None:
         sys.exit(f"error: {error}")
     except OSError as error:
         sys.exit(
-            f"error: {program}: cannot be started ({error.strerror}); 'file {program}' says for which machine"
+            f"error: {program}: cannot be started ({error.strerror}); 'file {program}' shows for which machine"
         )

@@ -143,6 +143,15 @@ def test_a_graph_that_was_not_traced_is_not_applied(placed: em.Placement) -> Non
         placed.apply({"gpu:0": "cpu"})
 
 
+def test_the_modules_of_an_onnx_model_are_asked_for(graphs: Path) -> None:
+    placement = em.place(graphs / "resnet50.onnx", TWO, method="round-robin", progress=False)
+    with pytest.raises(em.EmplaceError, match="modules=") as caught:
+        placement.device_map()
+    assert "FILE" not in str(caught.value)
+    with pytest.raises(em.EmplaceError, match="has no module 'relu'"):
+        placement.device_map(["conv1", "fc"])
+
+
 def test_no_run(tmp_path: Path) -> None:
     with pytest.raises(em.EmplaceError, match="no run.db"):
         em.open_run(tmp_path)

@@ -90,3 +90,17 @@ def test_lines_are_not_long() -> None:
         if len(line) > 110
     ]
     assert not long
+
+
+def test_the_guide(root: Path, tmp_path: Path) -> None:
+    """The code of the page, in its order, with a model of the fixtures."""
+    page = (root / "docs/guide/python.md").read_text()
+    code = "\n".join(re.findall(r"```python\n(.*?)```", page, re.S))
+    (tmp_path / "model.onnx").write_bytes((root / "tests/fixtures/graphs/resnet50.onnx").read_bytes())
+    code = code.replace('"quickstart.toml"', repr(str(root / "configs/quickstart.toml")))
+    line = [sys.executable, "-c", code]
+    ended = subprocess.run(
+        line, capture_output=True, text=True, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(PYTHON)}
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert (tmp_path / "page.html").is_file() and (tmp_path / "p.json").is_file()
