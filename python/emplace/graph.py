@@ -118,6 +118,12 @@ class Graph:
         """The JSON of ``emplace inspect``: counts, flops, bytes, and what the reader assumed."""
         return run_command("inspect", self._arguments(), shown=self._shown()).result
 
+    @property
+    def _model(self) -> Any:
+        """The model that a traced graph was made of; None if there is none any more."""
+        model = getattr(self.step, "model", None)
+        return model() if callable(model) and not hasattr(model, "named_modules") else model
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the graph to a file: .json, .json.gz, .json.zst, .epg or .msgpack."""
         arguments = [*self._arguments(), "-o", os.fspath(path)]

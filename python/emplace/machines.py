@@ -12,7 +12,7 @@ from pathlib import Path
 
 from emplace.program import Json, run_command
 
-# The smallest graph: the program says what a machine is when it inspects a graph on it.
+# The smallest graph: the program lists the devices of a machine when it inspects a graph on it.
 _PROBE = {
     "format": "emplace-graph v1",
     "name": "probe",

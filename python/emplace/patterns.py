@@ -1,7 +1,7 @@
 """Patterns that name ops: by name, or by the path of modules that they belong to.
 
 "layers.3.*" names the ops of the module layers.3 and all below it, and ops whose own name starts with
-"layers.3.". If there are none, it names those of "model.layers.3": a path may begin at any module. ``*``
+"layers.3.". If there are none, it names those of "model.layers.3": a path may start at any module. ``*``
 stands for any text, ``?`` for one letter. "." and "/" are the same, because scopes of graphs are written with
 "/" and modules of PyTorch with ".". A compiled regular expression is searched in names and scopes as it is.
 """
@@ -12,6 +12,7 @@ import difflib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import accumulate
 
 from emplace.errors import UnknownName
 from emplace.graph import Graph, Op
@@ -66,6 +67,19 @@ def nearest(graph: Graph, text: str) -> str:
     if near:
         return f"the nearest is '{near[0]}'"
     return "p.ops()['op'] and p.ops()['scope'] list what there is"
+
+
+def modules_of(scope: str) -> list[str]:
+    """The modules that a scope lies in, outermost first.
+
+    >>> modules_of("layers/3/attn")
+    ['layers', 'layers.3', 'layers.3.attn']
+    """
+    return list(
+        accumulate(
+            (part for part in scope.replace("/", ".").split(".") if part), lambda path, part: f"{path}.{part}"
+        )
+    )
 
 
 def _expression(glob: str) -> str:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from emplace.errors import EmplaceError, missing_package
 from emplace.graph import Graph
 from emplace.machines import Machine
-from emplace.patterns import resolved
+from emplace.patterns import modules_of, resolved
 from emplace.program import Json, run_command
 from emplace.results import Columns, Explanation
 from emplace.schedule import Schedule
@@ -204,7 +204,7 @@ class Placement:
 
     def export(self, to: str, path: str | os.PathLike[str], *, modules: Sequence[str] | None = None) -> Json:
         """Writes the placement in the format of another tool (docs/guide/export.md); returns the command's
-        JSON, which says whether it is exact and how many ops it had to move."""
+        JSON, which states whether it is exact and how many ops it had to move."""
         arguments, shown = self._about(placement_first=True)
         options = ["--to", to, "-o", os.fspath(path)]
         if modules is not None:
@@ -221,15 +221,17 @@ class Placement:
         ``modules`` are the names of the model's modules and tensors; a traced graph knows them. A module that
         the placement splits goes where most of its time is; :meth:`export` states how many ops that moves.
         """
-        step = self.graph.step
-        model = getattr(step, "model", None) if step is not None else None
-        if callable(model) and not hasattr(model, "named_modules"):
-            model = model()  # A weak reference.
-        if modules is None and model is not None:
-            modules = [name for name, _ in model.named_modules() if name] + list(model.state_dict())
+        model = self.graph._model
         path = self._scratch.folder / "device_map.json"
-        self.export("accelerate", path, modules=modules)
-        return dict(json.loads(path.read_text(encoding="utf-8")))
+        if modules is not None or model is None:
+            self.export("accelerate", path, modules=modules)
+            return dict(json.loads(path.read_text(encoding="utf-8")))
+        own = {name for name, _ in model.named_modules()} | set(model.state_dict())
+        # A traced step also has scopes that are no modules of the model: those of loss and optimizer.
+        others = {name for op in self.graph.ops for name in modules_of(op.scope)} - own
+        self.export("accelerate", path, modules=sorted((own | others) - {""}))
+        found = json.loads(path.read_text(encoding="utf-8"))
+        return {name: device for name, device in found.items() if name in own}
 
     def stages(self, count: int | None = None) -> Stages:
         """The model as stages of a pipeline, cut before modules so that the slowest stage takes least time,

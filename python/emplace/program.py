@@ -260,11 +260,11 @@ def _failure(
 def main() -> None:
     """The console script ``emplace``: becomes the program."""
     try:
-        program = _program()
-        os.execv(program, [str(program), *sys.argv[1:]])
+        program = str(_program())
+        try:
+            os.execv(program, [program, *sys.argv[1:]])
+        except OSError as error:
+            raise _not_started(program, str(error.strerror)) from error
     except EmplaceError as error:
-        sys.exit(f"error: {error}")
-    except OSError as error:
-        sys.exit(
-            f"error: {program}: cannot be started ({error.strerror}); 'file {program}' shows for which machine"
-        )
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)

@@ -14,7 +14,7 @@ _UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0
 
 
 def seconds_of(budget: str | float | int | None) -> float | None:
-    """Seconds of a budget; None if there is none, or if it is malformed (the program says how to write it).
+    """Seconds of a budget; None if there is none, or if it is malformed (the program states how to write it).
 
     >>> seconds_of("1.5min"), seconds_of(30), seconds_of("soon")
     (90.0, 30.0, None)

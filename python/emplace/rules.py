@@ -118,7 +118,7 @@ def _table(rule: Any, where: str) -> str:
     if not isinstance(rule, Mapping) or not isinstance(rule.get("match"), Mapping):
         raise EmplaceError(where, "has no match", 'write {"match": {"name": "^embed/"}, "pin": "cpu:0"}')
     if not any(action in rule for action in _ACTIONS):
-        raise EmplaceError(where, "says nothing about its ops", f"add one of {', '.join(_ACTIONS)}")
+        raise EmplaceError(where, "states nothing about its ops", f"add one of {', '.join(_ACTIONS)}")
     return "[[rule]]\n" + "".join(f"{key} = {_toml(value)}\n" for key, value in rule.items())
 
 

@@ -68,6 +68,9 @@ def evaluate(
     machine: Machine | str | os.PathLike[str] | None = None,
     executor: str = "sim",
     model: str | None = None,
+    batch: Any = None,
+    devices: Mapping[str, str] | None = None,
+    threads: int | None = None,
     verify: bool = False,
     warmups: int | None = None,
     samples: int | None = None,
@@ -78,9 +81,10 @@ def evaluate(
 
     executor  sim, cpu, cuda, fake or torch
     machine   of a placement file; a Placement has its own
-    model     executor torch: "my_module:make_step", the code that makes the step; without it the traced step
-    of
-              ``graph`` is run in this process
+    model     executor torch: "my_module:make_step", the code that makes the step. Without it the traced step
+              of ``graph`` is measured in this process, on a ``batch`` like the traced one, with ``devices``
+              {"gpu:0": "cuda:0"} (default: GPUs in their order, else CPU cores stand for them) and
+              ``threads`` per CPU device (default: PyTorch's)
     verify    real executors: compare the results with those of a run on one device
 
     A placement that does not fit has ``valid`` False and a ``reason``.
@@ -89,7 +93,12 @@ def evaluate(
     if not isinstance(placement, Placement):
         placement = open_placement(placement, graph, machine)
     if executor == "torch" and model is None and graph.step is not None:
-        return _evaluate_here(graph, placement, warmups, samples)
+        from emplace.here import measure_here
+
+        found = measure_here(
+            placement, batch=batch, devices=devices, threads=threads, warmups=warmups, samples=samples
+        )
+        return Measurement(found, tuple(placement.devices))
     scratch = Scratch()
     options, shown = placement.settings.arguments(scratch.folder)
     first, *reading = graph._arguments()
@@ -112,17 +121,6 @@ def evaluate(
     if finished.interrupted:
         raise KeyboardInterrupt
     return Measurement(finished.result, tuple(placement.devices))
-
-
-def _evaluate_here(
-    graph: Graph, placement: Placement, warmups: int | None, samples: int | None
-) -> Measurement:
-    try:
-        from emplace.torch_executor import evaluate_traced
-    except ImportError as error:
-        raise EmplaceError("executor 'torch'", f"cannot be loaded ({error})", "pip install torch") from error
-    result: Json = evaluate_traced(graph, placement, warmups=warmups, samples=samples)
-    return Measurement(result, tuple(placement.devices))
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from emplace.errors import EmplaceError
 from emplace.graph import Op
+from emplace.patterns import modules_of
 
 if TYPE_CHECKING:
     from emplace.placement import Placement
@@ -71,7 +72,9 @@ class _Line:
 
 def stages_of(placement: Placement, count: int | None) -> Stages:
     """Cuts the model of a placement into `count` stages, so that the slowest one takes least time."""
-    line = _line(placement.graph.ops)
+    model = placement.graph._model
+    own = None if model is None else {name for name, _ in model.named_modules()}
+    line = _line(placement.graph.ops, own)
     devices = placement.document["ops"]
     used = len({devices[op.name] for op in line.ops}) or 1
     wanted = min(used, len(line.cuts) + 1) if count is None else count
@@ -99,12 +102,15 @@ def stages_of(placement: Placement, count: int | None) -> Stages:
     return Stages(tuple(stages))
 
 
-def _line(ops: Sequence[Op]) -> _Line:
+def _line(ops: Sequence[Op], own: set[str] | None) -> _Line:
+    """`own` are the modules of the model, if they are known: a traced step has other scopes, too."""
     forward = [op for op in ops if op.phase == "forward" and op.type not in STATE]
     spans: dict[str, tuple[int, int]] = {}
     runs: dict[str, int] = {}
     for position, op in enumerate(forward):
-        for module in _modules(op.scope):
+        for module in modules_of(op.scope):
+            if own is not None and module not in own:
+                continue
             first, last = spans.get(module, (position, position - 1))
             runs[module] = runs.get(module, 0) + (1 if last != position - 1 or module not in spans else 0)
             spans[module] = (first, position)
@@ -114,18 +120,6 @@ def _line(ops: Sequence[Op]) -> _Line:
         if first > 0 and runs[module] == 1 and (first not in cuts or len(module) < len(cuts[first])):
             cuts[first] = module
     return _Line(forward, cuts, spans)
-
-
-def _modules(scope: str) -> list[str]:
-    """
-    >>> _modules("layers/3/attn")
-    ['layers', 'layers.3', 'layers.3.attn']
-    """
-    return list(
-        accumulate(
-            (part for part in scope.replace("/", ".").split(".") if part), lambda path, part: f"{path}.{part}"
-        )
-    )
 
 
 def _positions(ops: Sequence[Op], line: _Line) -> list[int]:
@@ -141,7 +135,7 @@ def _positions(ops: Sequence[Op], line: _Line) -> list[int]:
     for op in ops:
         if at[op.id] >= 0:
             continue
-        module = next((path for path in reversed(_modules(op.scope)) if path in line.spans), None)
+        module = next((path for path in reversed(modules_of(op.scope)) if path in line.spans), None)
         if op.id in readers:
             at[op.id] = readers[op.id]
         elif op.colocate is not None and at[op.colocate] >= 0:

@@ -1,4 +1,4 @@
-"""A short learning run, and what its record says: step times over time, and the best placement.
+"""A short learning run, and its record: step times over time, and the best placement.
 
 usage: python read_a_run.py [DIRECTORY]      (of a run that is there; default: a new run of a few seconds)
 """

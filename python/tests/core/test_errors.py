@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -166,6 +167,22 @@ def test_no_program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "emplace").chmod(0o755)
     with pytest.raises(em.EmplaceError, match="cannot be started .*; set EMPLACE_PROGRAM"):
         em.machine("k80")
+
+
+def test_the_console_script_without_a_program(tmp_path: Path) -> None:
+    code = "from emplace.program import main; main()"
+    for program in (tmp_path / "missing", tmp_path / "text"):
+        (tmp_path / "text").write_bytes(b"\0not a program")
+        (tmp_path / "text").chmod(0o755)
+        ended = subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=Path(em.__file__).parents[1],
+            env=os.environ | {"EMPLACE_PROGRAM": str(program)},
+        )
+        assert ended.returncode == 2 and ended.stderr.count("\n") == 1 and ended.stderr.startswith("error: ")
 
 
 def test_a_program_that_dies(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
