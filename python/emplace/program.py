@@ -176,7 +176,7 @@ def run_command(
     result = _parsed(b"".join(output))
     if status in accept and result is not None:
         return Finished(result, notes, interrupts > 0)
-    if interrupts > 0 and status in (130, 143):
+    if interrupts > 0 and status in (130, 143, -signal.SIGINT, -signal.SIGTERM):
         if result is None:
             raise KeyboardInterrupt
         return Finished(result, notes, True)

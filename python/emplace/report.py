@@ -67,7 +67,8 @@ class Report:
 
 def report_of(placement: Placement) -> Report:
     """Makes the page."""
-    title = f"{placement.graph.name} on {placement.machine.text if placement.machine else 'its machine'}"
+    machine = Path(placement.machine.text).name if placement.machine else "its machine"
+    title = f"{placement.graph.name} on {machine}"
     explanation = placement.explain()
     critical = explanation.to_dict()["critical_path"]
     step, bound = seconds_text(placement.step_time), seconds_text(placement.bound)

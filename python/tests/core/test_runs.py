@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import emplace as em
+from emplace import progress
 from emplace.program import find_program
 
 
@@ -188,3 +189,58 @@ def test_no_search_is_left_behind(root: Path, tmp_path: Path) -> None:
     child.kill()
     child.communicate()
     assert ends_within(program, 10)
+
+
+@pytest.mark.parametrize(
+    "program, interrupts", [("exec sleep 60", 1), ("trap '' INT; while :; do sleep 0.1; done", 2)]
+)
+def test_ctrl_c_without_a_result(tmp_path: Path, program: str, interrupts: int) -> None:
+    """A program that has nothing yet, and one that does not react: Python gets its KeyboardInterrupt."""
+    (tmp_path / "emplace").write_text(f"#!/bin/sh\n{program}\n")
+    (tmp_path / "emplace").chmod(0o755)
+    child = subprocess.Popen(
+        [sys.executable, "-c", "import emplace as em; print('ready', flush=True); em.machine('k80')"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=Path(em.__file__).parents[1],
+        env=os.environ | {"EMPLACE_PROGRAM": str(tmp_path / "emplace")},
+    )
+    assert child.stdout is not None and child.stdout.readline() == "ready\n"
+    end = time.monotonic() + 20
+    while not children_of(child.pid) and time.monotonic() < end:
+        time.sleep(0.02)
+    time.sleep(0.3)
+    for _ in range(interrupts):
+        assert child.poll() is None
+        child.send_signal(signal.SIGINT)
+        time.sleep(0.3)
+    _, errors = child.communicate(timeout=20)
+    assert errors.rstrip().endswith("KeyboardInterrupt") and not children_of(child.pid)
+
+
+def test_progress_without_tqdm(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    monkeypatch.setattr(progress, "_PLAIN_EVERY_S", 0.0)
+    with progress.Progress("place auto", 30.0, True) as view:
+        view.on_tick()
+        view.on_line(
+            "anneal  1.0 s of 30.0 s  best 2.1 ms (-5.0 % vs heft, 3.0 % above the bound)  9 evaluations"
+        )
+        view.on_tick()
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith("place auto") and lines[1].startswith("anneal")
+    with progress.Progress("place auto", 30.0, False) as view:
+        view.on_tick()
+    assert not capsys.readouterr().err
+
+
+def test_progress_with_tqdm(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("tqdm")
+    with progress.Progress("place auto", 30.0, True) as view:
+        view.on_line(
+            "anneal  1.0 s of 30.0 s  best 2.1 ms (-5.0 % vs heft, 3.0 % above the bound)  9 evaluations"
+        )
+        view.on_tick()
+    drawn = capsys.readouterr().err
+    assert "of 30 s" in drawn and "best 2.1 ms (-5.0 % vs heft, 3.0 % above the bound)" in drawn
