@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -149,6 +148,8 @@ class Graph:
     def _load(self) -> Json:
         path = self._source
         if not self._reading and path.name.endswith((".json", ".json.gz")):
+            import gzip
+
             opened = gzip.open if path.name.endswith(".gz") else open
             try:
                 with opened(path, "rt", encoding="utf-8") as file:

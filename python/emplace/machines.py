@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 from emplace.program import Json, run_command
+from emplace.scratch import Scratch
 
 # The smallest graph: the program lists the devices of a machine when it inspects a graph on it.
 _PROBE = {
@@ -52,10 +51,10 @@ class Machine:
     @cached_property
     def devices(self) -> tuple[Device, ...]:
         """The devices, in the order in which results list them."""
-        with tempfile.TemporaryDirectory(prefix="emplace-") as folder:
-            probe = Path(folder) / "probe.json"
-            probe.write_text(json.dumps(_PROBE), encoding="utf-8")
-            result: Json = run_command("inspect", [probe, "--devices", self.text]).result
+        scratch = Scratch()
+        probe = scratch.folder / "probe.json"
+        probe.write_text(json.dumps(_PROBE), encoding="utf-8")
+        result: Json = run_command("inspect", [probe, "--devices", self.text]).result
         return tuple(
             Device(entry["name"], entry["profile"], entry["memory_bytes"]) for entry in result["devices"]
         )

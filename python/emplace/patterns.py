@@ -8,7 +8,6 @@ stands for any text, ``?`` for one letter. "." and "/" are the same, because sco
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -60,6 +59,8 @@ def resolved(graph: Graph, given: str | re.Pattern[str], where: str) -> tuple[Pa
 
 def nearest(graph: Graph, text: str) -> str:
     """A cure for a pattern that matches nothing: the nearest name or scope."""
+    import difflib
+
     wanted = re.sub(r"[*?^$]", "", text).replace("/", ".").strip(".")
     paths = {op.scope.replace("/", ".") for op in graph.ops if op.scope}
     names = {op.name for op in graph.ops}

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from emplace.errors import EmplaceError
 from emplace.graph import Graph
@@ -22,6 +21,9 @@ from emplace.results import Columns, Comparison, Measurement
 from emplace.rules import Rules, rules_file
 from emplace.scratch import Scratch
 from emplace.settings import Settings, graph_of, machine_of, seconds_option, warn_of
+
+if TYPE_CHECKING:
+    import sqlite3
 
 CONFIGS = Path(__file__).with_name("configs")
 """Configs that the wheel brings: ``em.run("quickstart.toml")`` finds them where there is no such file."""
@@ -188,6 +190,8 @@ class Run:
         return RunReport(page)
 
     def _columns(self, table: str, query: str) -> Columns:
+        import sqlite3
+
         try:
             with _open(self.directory / "run.db") as database:
                 cursor = database.execute(query)
@@ -265,6 +269,8 @@ def open_run(directory: str | os.PathLike[str]) -> Run:
 def _open(path: Path) -> Iterator[sqlite3.Connection]:
     """Opens run.db to read. Where SQLite may not make the files of its log (a read-only disk), it is read as
     it is."""
+    import sqlite3
+
     name = path.absolute().as_uri()
     database = sqlite3.connect(f"{name}?mode=ro", uri=True)
     try:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import weakref
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +12,9 @@ class Scratch:
 
     @cached_property
     def folder(self) -> Path:
+        import shutil
+        import tempfile
+
         path = tempfile.mkdtemp(prefix="emplace-")
         weakref.finalize(self, shutil.rmtree, path, True)
         return Path(path)
