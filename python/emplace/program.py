@@ -75,6 +75,11 @@ def find_program() -> Path:
     )
 
 
+def _environment() -> dict[str, str]:
+    """The environment of the program: its executor of kind torch runs in this Python (emplace-exec-torch)."""
+    return {"EMPLACE_PYTHON": sys.executable} | dict(os.environ)
+
+
 def _is_binary(path: str) -> bool:
     try:
         with open(path, "rb") as file:
@@ -152,7 +157,7 @@ def run_command(
         # A session of its own: a Ctrl-C of the terminal reaches this process alone, which hands it on once.
         child = subprocess.Popen(
             [*tied, *line],
-            env=os.environ | {"EMPLACE_PYTHON": sys.executable},
+            env=_environment(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -262,7 +267,7 @@ def main() -> None:
     try:
         program = str(_program())
         try:
-            os.execv(program, [program, *sys.argv[1:]])
+            os.execve(program, [program, *sys.argv[1:]], _environment())
         except OSError as error:
             raise _not_started(program, str(error.strerror)) from error
     except EmplaceError as error:

@@ -45,6 +45,11 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return next(folder.glob("lib/python3*/site-packages"))
 
 
+def binaries(installed: Path) -> list[Path]:
+    files = sorted([*(installed / "emplace/bin").iterdir(), *(installed / "emplace/lib").iterdir()])
+    return [file for file in files if file.read_bytes()[:4] == b"\x7fELF"]
+
+
 def environment() -> dict[str, str]:
     return {key: value for key, value in os.environ.items() if key not in ("EMPLACE_PROGRAM", "PYTHONPATH")}
 
@@ -68,7 +73,7 @@ def test_its_only_dependency_is_numpy(wheel: Path) -> None:
 def test_what_lies_in_it(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as file:
         names = set(file.namelist())
-        for program in ("emplace", "emplace-exec-cpu", "emplace-exec-fake"):
+        for program in ("emplace", "emplace-exec-cpu", "emplace-exec-fake", "emplace-exec-torch"):
             mode = file.getinfo(f"emplace/bin/{program}").external_attr >> 16
             assert mode & 0o111, f"{program} is not executable"
         assert {"emplace/py.typed", "emplace/configs/quickstart.toml"} <= names
@@ -103,7 +108,7 @@ def test_every_library_has_a_notice(wheel: Path, tmp_path: Path) -> None:
 
 
 def test_it_needs_nothing_but_the_base_of_its_tag(installed: Path) -> None:
-    for file in sorted([*(installed / "emplace/bin").iterdir(), *(installed / "emplace/lib").iterdir()]):
+    for file in binaries(installed):
         listed = subprocess.run(["ldd", str(file)], capture_output=True, text=True, check=True).stdout
         outside = [
             line for line in listed.splitlines() if "site-packages" not in line and not GIVEN.search(line)
@@ -122,7 +127,7 @@ def test_it_runs_where_nothing_else_is_installed(installed: Path, tmp_path: Path
     (box / "tmp").mkdir()
     (box / "proc").mkdir()
     given: set[str] = set()
-    for file in [*(installed / "emplace/bin").iterdir(), *(installed / "emplace/lib").iterdir()]:
+    for file in binaries(installed):
         listed = subprocess.run(["ldd", str(file)], capture_output=True, text=True, check=True).stdout
         given |= {path for path in re.findall(r"(/\S+) \(", listed) if "site-packages" not in path}
     for path in given:
