@@ -1,0 +1,20 @@
+"""Actors in Python: a client of emplace's wire format, written from docs/reference/wire_format.md.
+
+    run = fetch("tcp://HEAD:5555", key="rack7.key")     the settings, graphs and devices of a running run
+    run.join(executors(run, MyExecutor))                take part until it ends
+    join(ADDRESS, lambda run: …, key=…)                 the same for every start of the run
+"""
+
+from emplace.actor.access import Access, Keys, access, load_keys
+from emplace.actor.executor import EMULATED, MEASURED, PARTLY_SYNTHETIC, SIMULATED, Executor, executors
+from emplace.actor.frames import Incoming
+from emplace.actor.graph import Graph
+from emplace.actor.messages import Measurement
+from emplace.actor.node import Actor, Node
+from emplace.actor.run import Run, fetch, join
+from emplace.errors import EmplaceError
+
+__all__ = [
+    "EMULATED", "MEASURED", "PARTLY_SYNTHETIC", "SIMULATED", "Access", "Actor", "EmplaceError", "Executor", "Graph",
+    "Incoming", "Keys", "Measurement", "Node", "Run", "access", "executors", "fetch", "join", "load_keys",
+]

@@ -1,0 +1,124 @@
+"""How messages share frames: envelopes, records of a batch, and three frames for a large message.
+
+docs/reference/wire_format.md, "A message" and "Frames".
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from emplace.actor.wire import M, MAX_U64, Message, Section, WireError, decode, encode, msgpack, section_of, unpack
+
+VERSION = 3  # Of the wire format: what is sent.
+OLDEST_VERSION = 3  # What is still understood.
+CONTROL, DATA = 0, 1  # Planes: one connection each.
+FIRST_RUNTIME_TYPE = 0xFF00
+BATCH_BYTES = 64 << 10
+LARGE_BYTES = 64 << 10  # A body or bulk of this size travels as three frames.
+MAX_FRAME_BYTES = 64 << 20
+MAX_CONTROL_BYTES = 1 << 20
+_SIZES = struct.Struct("<III")
+
+
+def plane_of(number: int) -> int:
+    """The connection on which a message travels."""
+    return CONTROL if 64 <= number < 128 or number >= FIRST_RUNTIME_TYPE else DATA
+
+
+def keeps_latest_only(number: int) -> bool:
+    """Whether a newer message of the same sender, receiver and type replaces one that waits."""
+    return 128 <= number < 160
+
+
+@dataclass(frozen=True)
+class Envelope:
+    """The header of a message."""
+
+    type: int
+    sender: int = 0  # XXH3-64 of the actor's name; 0: the node itself.
+    to: int = 0
+    seq: int = 0
+    trace: int = 0
+    version: int = VERSION
+
+    def pack(self) -> bytes:
+        packed: bytes = msgpack.packb([self.version, self.type, self.sender, self.to, self.seq, 0, self.trace])
+        return packed
+
+    @classmethod
+    def unpack(cls, data: bytes | memoryview) -> Envelope:
+        """Elements after the seventh, of a newer peer, are skipped. Raises WireError."""
+        values = unpack(data, "envelope")
+        if not isinstance(values, list) or len(values) < 7:
+            raise WireError("envelope", "is not [version, type, from, to, seq, 0, trace]")
+        version, number, sender, to, seq, _, trace = values[:7]
+        limits = ((version, 255), (number, 0xFFFF), (sender, MAX_U64), (to, MAX_U64), (seq, MAX_U64), (trace, MAX_U64))
+        if any(type(value) is not int or not 0 <= value <= limit for value, limit in limits) or version == 0:
+            raise WireError("envelope", "has an element out of range")
+        return cls(number, sender, to, seq, trace, version)
+
+
+@dataclass(frozen=True)
+class Incoming:
+    """A received message; its bytes are views into the frame."""
+
+    envelope: Envelope
+    body: memoryview
+    bulk: memoryview
+
+    @property
+    def type(self) -> int:
+        return self.envelope.type
+
+    def read(self, cls: type[M]) -> M:
+        """The message, whose type is that of `cls`. Raises WireError."""
+        return decode(cls, self.body)
+
+    def section(self, section: Section) -> memoryview:
+        return section_of(self.bulk, section, "bulk frame")
+
+
+@dataclass(frozen=True)
+class Outgoing:
+    """A message that waits to be sent."""
+
+    envelope: Envelope
+    body: bytes
+    bulk: bytes = b""
+
+    @classmethod
+    def of(cls, message: Message, sender: int = 0, to: int = 0, bulk: bytes = b"") -> Outgoing:
+        return cls(Envelope(message.NUMBER, sender, to), encode(message), bulk)
+
+    def is_large(self) -> bool:
+        return len(self.body) >= LARGE_BYTES or len(self.bulk) >= LARGE_BYTES
+
+    def record(self) -> bytes:
+        head = self.envelope.pack()
+        return _SIZES.pack(len(head), len(self.body), len(self.bulk)) + head + self.body + self.bulk
+
+    def parts(self) -> list[bytes]:
+        """The ZeroMQ message of this message alone."""
+        return [self.envelope.pack(), self.body, self.bulk] if self.is_large() else [self.record()]
+
+
+def messages_of(parts: Sequence[bytes]) -> Iterator[Incoming]:
+    """The messages of a ZeroMQ message. Raises WireError at the first damage, after the messages before it."""
+    if len(parts) == 3:
+        yield Incoming(Envelope.unpack(parts[0]), memoryview(parts[1]), memoryview(parts[2]))
+        return
+    if len(parts) != 1:
+        raise WireError("frame", f"has {len(parts)} parts, not 1 or 3")
+    rest = memoryview(parts[0])
+    while rest:
+        if len(rest) < _SIZES.size:
+            raise WireError("frame", "ends within the sizes of a record")
+        envelope, body, bulk = _SIZES.unpack_from(rest)
+        rest = rest[_SIZES.size :]
+        if envelope + body + bulk > len(rest):
+            raise WireError("frame", "ends within a record")
+        head = Envelope.unpack(rest[:envelope])
+        yield Incoming(head, rest[envelope : envelope + body], rest[envelope + body : envelope + body + bulk])
+        rest = rest[envelope + body + bulk :]

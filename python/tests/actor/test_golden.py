@@ -1,0 +1,109 @@
+"""Goal: what this client writes and reads is the wire format. Method: the stored frames of the repository, which every
+release keeps, are decoded and written again byte for byte; the tables of the document are compared with the classes."""
+
+from __future__ import annotations
+
+import re
+import struct
+from pathlib import Path
+
+import pytest
+
+from emplace.actor import messages
+from emplace.actor.frames import Envelope, Outgoing, messages_of
+from emplace.actor.wire import REGISTER, Message, Section, decode, encode, section_of
+
+ROOT = Path(__file__).parents[3]
+GOLDEN = ROOT / "tests" / "wire" / "golden"
+DOCUMENT = ROOT / "docs" / "reference" / "wire_messages.md"
+
+
+def stored(path: Path) -> list[bytes]:
+    """Frames, each led by its length."""
+    data, frames = path.read_bytes(), []
+    while data:
+        (size,) = struct.unpack_from("<I", data)
+        frames.append(data[4 : 4 + size])
+        data = data[4 + size :]
+    return frames
+
+
+def newest() -> list[Path]:
+    return sorted((GOLDEN / "v3").glob("*.bin"))
+
+
+@pytest.mark.parametrize("path", newest(), ids=lambda path: path.stem)
+def test_is_written_again_byte_for_byte(path: Path) -> None:
+    head, body, bulk = stored(path)
+    envelope = Envelope.unpack(head)
+    cls = REGISTER[envelope.type]
+    assert cls.__name__ == path.stem
+    read = decode(cls, body)
+    assert encode(read) == body
+    assert envelope.pack() == head
+    for name, kind, _ in cls.FIELDS:
+        if kind == "section":
+            assert len(section_of(memoryview(bulk), getattr(read, name), name)) == getattr(read, name).size
+    (again,) = messages_of(Outgoing(envelope, body, bulk).parts())
+    assert (again.envelope, bytes(again.body), bytes(again.bulk)) == (envelope, body, bulk)
+
+
+def test_every_message_has_a_stored_frame() -> None:
+    assert {path.stem for path in newest()} == {cls.__name__ for cls in REGISTER.values()}
+
+
+@pytest.mark.parametrize("version", ["v1", "v2"])
+def test_frames_of_older_versions_are_read_or_their_numbers_are_retired(version: str) -> None:
+    retired = {"BestFound", "ActorFailed", "HistoryRequested"}
+    for path in sorted((GOLDEN / version).glob("*.bin")):
+        head, body, _ = stored(path)
+        number = Envelope.unpack(head).type
+        assert (number in REGISTER) == (path.stem not in retired), path.stem
+        if number in REGISTER:
+            decode(REGISTER[number], body)
+
+
+def test_a_stored_session_is_read_message_by_message() -> None:
+    data, seen = (GOLDEN / "sessions" / "v3.bin").read_bytes(), []
+    while data:
+        (size,) = struct.unpack_from("<I", data, 1)
+        for incoming in messages_of([data[5 : 5 + size]]):
+            cls = REGISTER[incoming.type]
+            said = incoming.read(cls)
+            assert encode(said) == bytes(incoming.body)
+            seen.append(cls.__name__)
+        data = data[5 + size :]
+    assert seen == ["Hello", "Hello", "ExecutorJoined", "CreditGranted", "Heartbeat", "Beat", "PlacementMeasured",
+                    "ExecutorLeft", "Bye", "Bye"]
+
+
+def documented() -> dict[str, tuple[int, list[tuple[str, str, str]]]]:
+    """Number and own fields (name, kind, default) of every message in the document."""
+    found: dict[str, tuple[int, list[tuple[str, str, str]]]] = {}
+    for line in DOCUMENT.read_text().splitlines():
+        head = re.match(r"### (\w+)(?: \((0x[0-9A-F]+|\d+)\))?$", line)
+        row = re.match(r"\| `(\w+)` \| ([\w\[\]]+) \| ?(.*?) ?\| .*\|$", line)
+        if head:
+            current = found[head[1]] = (int(head[2], 0) if head[2] else -1, [])
+        elif row:
+            current[1].append((row[1], row[2], row[3]))
+    return found
+
+
+def test_the_document_lists_these_fields() -> None:
+    found = documented()
+    classes = {name: getattr(messages, name) for name in messages.__all__}
+    assert found.keys() == classes.keys()
+    for name, (number, fields) in found.items():
+        cls: type[Message] = classes[name]
+        inherited = sum(len(base.FIELDS) for base in cls.__bases__ if base is not Message)
+        assert cls.NUMBER == number, name
+        assert [(field, kind) for field, kind, _ in cls.FIELDS[inherited:]] == [f[:2] for f in fields], name
+        for field, kind, default in fields:
+            value = getattr(cls(), field)
+            text = {"2^64 − 1": 2**64 - 1, "true": True}.get(default, default)
+            if default:
+                assert value == (float(text) if kind == "f64" else int(text)), f"{name}.{field}"
+            else:
+                empty = len(value) == 0 if kind.endswith("]") else value in (0, "", Section()) or value == type(value)()
+                assert empty, f"{name}.{field}"
