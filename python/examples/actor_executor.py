@@ -55,6 +55,6 @@ if __name__ == "__main__":
     options = parser.parse_args()
     try:
         print("left:", ea.join(options.address, lambda run: ea.executors(run, CostModel, options.count), options.key,
-                               insecure=options.insecure) or "the run is over")
+                               insecure=options.insecure))
     except ea.EmplaceError as error:
         raise SystemExit(f"error: {error}") from None

@@ -5,16 +5,27 @@
     join(ADDRESS, lambda run: …, key=…)                 the same for every start of the run
 """
 
+import importlib.util
+
+from emplace.errors import EmplaceError, missing_package
+
+for _module, _package in (("zmq", "pyzmq"), ("msgpack", "msgpack")):
+    if importlib.util.find_spec(_module) is None:
+        raise missing_package(_package, "emplace.actor")
+
+# ruff: noqa: E402
 from emplace.actor.access import Access, Keys, access, load_keys
 from emplace.actor.executor import EMULATED, MEASURED, PARTLY_SYNTHETIC, SIMULATED, Executor, executors
 from emplace.actor.frames import Incoming
 from emplace.actor.graph import Graph
+from emplace.actor.log import Episode
 from emplace.actor.messages import Measurement
 from emplace.actor.node import Actor, Node
 from emplace.actor.run import Run, fetch, join
-from emplace.errors import EmplaceError
+from emplace.actor.sampler import Proposal, Sampler, samplers
 
 __all__ = [
-    "EMULATED", "MEASURED", "PARTLY_SYNTHETIC", "SIMULATED", "Access", "Actor", "EmplaceError", "Executor", "Graph",
-    "Incoming", "Keys", "Measurement", "Node", "Run", "access", "executors", "fetch", "join", "load_keys",
+    "EMULATED", "MEASURED", "PARTLY_SYNTHETIC", "SIMULATED", "Access", "Actor", "EmplaceError", "Episode", "Executor",
+    "Graph", "Incoming", "Keys", "Measurement", "Node", "Proposal", "Run", "Sampler", "access", "executors", "fetch",
+    "join", "load_keys", "samplers",
 ]

@@ -7,13 +7,12 @@ import stat
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeGuard
 
-from emplace.errors import EmplaceError, missing_package
+import zmq
+from zmq.utils import z85
 
-try:
-    import zmq
-except ImportError as error:  # pragma: no cover - Both are present where the tests run.
-    raise missing_package("pyzmq", "emplace.actor") from error
+from emplace.errors import EmplaceError
 
 MAX_IPC_PATH = 107
 
@@ -98,8 +97,8 @@ def load_keys(path: Path) -> Keys:
     return Keys(public, secret, head or public)
 
 
-def _is_key(text: object) -> bool:
+def _is_key(text: object) -> TypeGuard[str]:
     try:
-        return isinstance(text, str) and len(zmq.utils.z85.decode(text.encode())) == 32
+        return isinstance(text, str) and len(z85.decode(text.encode())) == 32
     except (ValueError, KeyError):
         return False

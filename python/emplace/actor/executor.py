@@ -100,9 +100,9 @@ class ExecutorActor(Actor):
         self.after(HEARTBEAT, self._beat)
 
     def on_message(self, incoming: Incoming) -> None:
-        if incoming.type == LeaseGranted.NUMBER:
+        if incoming.number == LeaseGranted.NUMBER:
             self._on_lease(incoming.read(LeaseGranted), incoming)
-        elif incoming.type == ExecutorUnknown.NUMBER:
+        elif incoming.number == ExecutorUnknown.NUMBER:
             unknown = incoming.read(ExecutorUnknown)
             if unknown.epoch != self._epoch_now or self._left:
                 return

@@ -128,14 +128,14 @@ class Borrower(Actor):
 
     def on_message(self, incoming: Incoming) -> None:
         self._heard = time.monotonic()
-        if incoming.type == ManifestDelivered.NUMBER and self.manifest is None:
+        if incoming.number == ManifestDelivered.NUMBER and self.manifest is None:
             manifest = incoming.read(ManifestDelivered)
             if any(not re.fullmatch("[0-9a-f]{64}", file.sha256) for file in manifest.files):
                 return self._fail("its manifest has a file without a hash", "use the same release on both ends")
             self.manifest = manifest
             self._files = list(manifest.files)
             self._next_file()
-        elif incoming.type == FileDelivered.NUMBER and self._files:
+        elif incoming.number == FileDelivered.NUMBER and self._files:
             self._take(incoming)
 
     def _next_file(self) -> None:

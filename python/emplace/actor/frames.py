@@ -9,7 +9,9 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from emplace.actor.wire import M, MAX_U64, Message, Section, WireError, decode, encode, msgpack, section_of, unpack
+import msgpack  # type: ignore[import-untyped,unused-ignore]
+
+from emplace.actor.wire import M, MAX_U64, Message, Section, WireError, decode, encode, section_of, unpack
 
 VERSION = 3  # Of the wire format: what is sent.
 OLDEST_VERSION = 3  # What is still understood.
@@ -69,7 +71,8 @@ class Incoming:
     bulk: memoryview
 
     @property
-    def type(self) -> int:
+    def number(self) -> int:
+        """Its type, of the register."""
         return self.envelope.type
 
     def read(self, cls: type[M]) -> M:

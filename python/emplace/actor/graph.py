@@ -13,7 +13,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from emplace.actor.wire import msgpack
+import msgpack  # type: ignore[import-untyped,unused-ignore]
+import numpy as np
+from numpy.typing import NDArray
+
 from emplace.errors import EmplaceError
 
 _MAX_F32 = struct.unpack("<f", b"\xff\xff\x7f\x7f")[0]
@@ -50,6 +53,26 @@ class Graph:
     @property
     def num_ops(self) -> int:
         return len(self.ops)
+
+    @cached_property
+    def leaders(self) -> NDArray[np.int64]:
+        """[ops] The lowest op of those that must share a device with each op (`colocate`).
+
+        `placements[:, graph.leaders]` obeys that. Rules of the run and `devices` of ops are the sampler's to obey.
+        """
+        leaders = np.arange(self.num_ops)
+
+        def leader(op: int) -> int:
+            while leaders[op] != op:
+                leaders[op] = leaders[leaders[op]]
+                op = int(leaders[op])
+            return op
+
+        for op in self.ops:
+            if op.get("colocate") is not None:
+                one, other = leader(op["id"]), leader(op["colocate"])
+                leaders[max(one, other)] = min(one, other)
+        return np.array([leader(op) for op in range(self.num_ops)])
 
     @cached_property
     def sha256(self) -> str:

@@ -253,17 +253,17 @@ class Link:
         if not self._sockets:
             return  # Dropped by a message before it in the same frame.
         self._received = now
-        if incoming.type != Bye.NUMBER:
+        if incoming.number != Bye.NUMBER:
             self._heard = now  # A refusal does not renew the patience.
-        if incoming.type == Welcome.NUMBER:
+        if incoming.number == Welcome.NUMBER:
             self._on_welcome(plane, incoming.read(Welcome))
-        elif incoming.type == Beat.NUMBER:
+        elif incoming.number == Beat.NUMBER:
             self.on_beat(incoming.read(Beat))
-        elif incoming.type == Bye.NUMBER:
+        elif incoming.number == Bye.NUMBER:
             self._on_bye(plane, incoming.read(Bye), now)
-        elif incoming.type == ByeAck.NUMBER:
+        elif incoming.number == ByeAck.NUMBER:
             self._bye_acked[plane] = True
-        elif incoming.type >= FIRST_RUNTIME_TYPE or type_name(incoming.type).startswith("type "):
+        elif incoming.number >= FIRST_RUNTIME_TYPE or type_name(incoming.number).startswith("type "):
             self.unknown += 1  # Of a later version.
         else:
             seq = incoming.envelope.seq
@@ -329,7 +329,7 @@ class Link:
 
     def parted(self) -> bool:
         """Whether nothing more has to be exchanged."""
-        if not self.joined_once or all(self._bye_acked) or all(self._bye_seen):
+        if not self.joined_once or all(self._bye_acked):
             return True
-        return not self.connected and not any(queue.waiting for queue in self._queues)
-
+        waits = any(self._waits(plane) for plane in (CONTROL, DATA))
+        return not waits and (all(self._bye_seen) or not self.connected)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import collections
 import contextlib
 import heapq
+import importlib.metadata
 import itertools
+import math
 import os
 import random
 import signal
@@ -24,9 +26,13 @@ from emplace.actor.wire import Message, WireError
 from emplace.actor.xxh3 import actor_id
 from emplace.errors import EmplaceError
 
-VERSION = "0.2.0"  # Of this client, as `emplace ps` shows it.
+try:
+    VERSION = importlib.metadata.version("emplace")  # As `emplace ps` shows it.
+except importlib.metadata.PackageNotFoundError:
+    VERSION = "unpackaged"
 DISPATCHER, RECORDER, LEARNER, TRACKER = "dispatcher/0", "recorder/0", "learner/0", "tracker/0"
 VIEW, LIBRARY = "view/0", "library/0"
+OVER = "the run is over"
 _DRAIN = 5.0  # Time limit of a graceful end [s].
 _REPORT = 1.0
 
@@ -104,7 +110,7 @@ class Node:
         self.link = Link(access, name, lambda: [actor.name for actor in self.actors.values()], patience, timeout,
                          time.monotonic())
         self.link.on_joined, self.link.on_beat = self._on_joined, self._on_beat
-        self.link.on_lost, self.link.on_head_left = self._on_lost, self.stop
+        self.link.on_lost, self.link.on_head_left = self._on_lost, lambda reason: self.stop(OVER)
         self._timers: list[tuple[float, int, Callable[[], None]]] = []
         self._order = itertools.count()
         self._posted: collections.deque[Callable[[], None]] = collections.deque()
@@ -112,6 +118,7 @@ class Node:
         self._wake_read.setblocking(False)
         self._wake_write.setblocking(False)
         self._reason: str | None = None
+        self._at_end: list[Callable[[], None]] = []
 
     def add(self, name: str, actor: Actor) -> None:
         """Adds an actor; before run()."""
@@ -127,8 +134,12 @@ class Node:
     def post(self, call: Callable[[], None]) -> None:
         """Calls on the loop, soon. Thread: any; signal handlers too."""
         self._posted.append(call)
-        with contextlib.suppress(BlockingIOError):
+        with contextlib.suppress(OSError):  # Full: it wakes anyway. Closed: it has ended.
             self._wake_write.send(b"x")
+
+    def at_end(self, call: Callable[[], None]) -> None:
+        """Calls when the node has ended."""
+        self._at_end.append(call)
 
     def stop(self, reason: str) -> None:
         """Ends the node in order. Thread: any."""
@@ -157,6 +168,8 @@ class Node:
             self.link.close()
             self._wake_read.close()
             self._wake_write.close()
+            for call in self._at_end:
+                call()
         if self.failure is not None:
             raise self.failure
         return self._reason or ""
@@ -172,7 +185,7 @@ class Node:
             for socket, events in self.link.pollable():
                 poller.register(socket, events)
             due = min([next_tick, *(timer[0] for timer in self._timers[:1]), self.link.next_dial() or next_tick])
-            poller.poll(0 if self._posted else max(0.0, due - time.monotonic()) * 1000)
+            poller.poll(0 if self._posted else max(0, math.ceil((due - time.monotonic()) * 1000)))
             now = time.monotonic()
             with contextlib.suppress(BlockingIOError):
                 self._wake_read.recv(4096)

@@ -11,15 +11,11 @@ import typing
 from collections.abc import Callable
 from typing import Annotated, Any, ClassVar, NamedTuple, TypeVar
 
+import msgpack  # type: ignore[import-untyped,unused-ignore]
 import numpy as np
 from numpy.typing import NDArray
 
-from emplace.errors import EmplaceError, missing_package
-
-try:
-    import msgpack
-except ImportError as error:  # pragma: no cover - Both are present where the tests run.
-    raise missing_package("msgpack", "emplace.actor") from error
+from emplace.errors import EmplaceError
 
 MAX_DEPTH = 32
 MAX_U64 = 2**64 - 1
@@ -74,7 +70,7 @@ class Message:
     FIELDS: ClassVar[list[tuple[str, str, type[Message] | None]]] = []  # Name, kind, class of a struct.
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and encode(self) == encode(typing.cast(Message, other))
+        return type(other) is type(self) and encode(self) == encode(other)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -88,6 +84,7 @@ def none_of(dtype: type[Any]) -> Any:
     return dataclasses.field(default_factory=lambda: np.zeros(0, dtype))
 
 
+@typing.dataclass_transform(eq_default=False, field_specifiers=(dataclasses.field,))
 def message(number: int = -1) -> Callable[[type[M]], type[M]]:
     """Makes a class of annotated fields a message of the register, or (without a number) a struct of other messages."""
 
@@ -142,9 +139,9 @@ def _plain_field(owner: Message, name: str, kind: str) -> Any:
         return number
     if kind == "f64":
         # A whole number travels as an integer, as msgpack-cxx writes it.
-        number = float(value)
-        whole = number.is_integer() and -(2.0**63) <= number < 2.0**64
-        return int(number) if whole else number
+        real = float(value)
+        whole = real.is_integer() and -(2.0**63) <= real < 2.0**64
+        return int(real) if whole else real
     if kind in ("bool", "text"):
         return value
     if kind == "section":

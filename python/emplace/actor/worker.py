@@ -10,22 +10,33 @@ from typing import Any
 from emplace.actor.node import Node
 
 
+_Call = tuple[Callable[[], Any], Callable[[Any, BaseException | None], None]]
+
+
 class Worker:
-    """Runs calls one after the other. The thread ends with the process: an endless call blocks nothing."""
+    """Runs calls one after the other. What it still has to do when the node ends, it does before the process ends, but
+    not for longer than a few seconds: an endless call blocks nothing."""
+
+    PATIENCE = 5.0
 
     def __init__(self, node: Node, name: str) -> None:
         self._node = node
-        self._calls: queue.SimpleQueue[tuple[Callable[[], Any], Callable[[Any, BaseException | None], None]]]
-        self._calls = queue.SimpleQueue()
-        threading.Thread(target=self._run, name=name, daemon=True).start()
+        self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+        node.at_end(self.end)
 
     def do(self, call: Callable[[], Any], then: Callable[[Any, BaseException | None], None]) -> None:
         """Runs `call` on the thread, then `then(result, error)` on the loop."""
         self._calls.put((call, then))
 
+    def end(self) -> None:
+        self._calls.put(None)
+        self._thread.join(self.PATIENCE)
+
     def _run(self) -> None:
-        while True:
-            call, then = self._calls.get()
+        while (work := self._calls.get()) is not None:
+            call, then = work
             result, error = None, None
             try:
                 result = call()

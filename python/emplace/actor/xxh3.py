@@ -112,7 +112,8 @@ def _added(stripes: NDArray[np.uint64], keys: NDArray[np.uint64]) -> NDArray[np.
     keyed = stripes ^ keys
     products = (keyed & _LOW) * (keyed >> _32)
     total: NDArray[np.uint64] = products.sum(axis=0, dtype=np.uint64)
-    return total + stripes[:, _NEIGHBOUR].sum(axis=0, dtype=np.uint64)
+    neighbours: NDArray[np.uint64] = stripes[:, _NEIGHBOUR].sum(axis=0, dtype=np.uint64)
+    return total + neighbours
 
 
 def _long(data: bytes) -> int:

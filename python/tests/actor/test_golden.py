@@ -68,7 +68,7 @@ def test_a_stored_session_is_read_message_by_message() -> None:
     while data:
         (size,) = struct.unpack_from("<I", data, 1)
         for incoming in messages_of([data[5 : 5 + size]]):
-            cls = REGISTER[incoming.type]
+            cls = REGISTER[incoming.number]
             said = incoming.read(cls)
             assert encode(said) == bytes(incoming.body)
             seen.append(cls.__name__)
