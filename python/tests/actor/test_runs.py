@@ -83,8 +83,8 @@ def test_an_executor_that_is_asked_to_end_returns_its_work(tmp_path: Path) -> No
 
 def test_a_stopped_executor_joins_again_as_a_new_incarnation(tmp_path: Path) -> None:
     cache = str(tmp_path / "cache")
-    with head(tmp_path, config(episodes=40), MEASURE) as run:
-        first = subprocess.Popen([sys.executable, SLOW, run.endpoint, "0.02", cache],
+    with head(tmp_path, config(episodes=24), MEASURE) as run:
+        first = subprocess.Popen([sys.executable, SLOW, run.endpoint, "0.01", cache],
                                  env=os.environ | {"PYTHONPATH": str(ROOT / "python")}, stdout=subprocess.PIPE, text=True)
         wait_for(lambda: progressed(tmp_path))
         first.send_signal(signal.SIGSTOP)
@@ -96,7 +96,7 @@ def test_a_stopped_executor_joins_again_as_a_new_incarnation(tmp_path: Path) -> 
         assert first.communicate(timeout=10)[0] == "the run is over\n"
     assert found["leases"]["expired"] >= 1
     total, different = counts(tmp_path)
-    assert total == different == found["measurements"] == 160
+    assert total == different == found["measurements"] == 96
 
 
 def test_a_policy_in_python_learns_from_executors_of_the_program(tmp_path: Path) -> None:
@@ -148,8 +148,6 @@ def test_a_file_is_fetched_in_pieces_and_an_interrupted_or_damaged_transfer_ends
         ops = program_says(large)
         assert fetched.graphs[0].sha256 == ops["graph_sha256"] and fetched.graphs[0].num_ops == ops["ops"]
         assert fetched.devices == ["cpu:0", "gpu:0", "gpu:1"] and not fetched.learns
-        subprocess.run([program(), "down", run.endpoint, "--insecure"], check=True, capture_output=True)
-        run.process.communicate(timeout=20)
 
 
 def program_says(graph: Path) -> dict[str, object]:

@@ -7,7 +7,7 @@ from dataclasses import field
 import numpy as np
 
 from emplace.actor.wire import (
-    Bool, Bulk, F64, F64s, I64, I64s, message, Message, none_of, Section, Text, Texts, U32, U32s, U64,
+    Bool, Bulk, F64, F64s, I64, I64s, Message, message, none_of, Section, Text, Texts, U32, U32s, U64,
     U64s, U8, U8s,
 )
 

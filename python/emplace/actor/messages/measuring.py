@@ -7,7 +7,7 @@ from dataclasses import field
 import numpy as np
 
 from emplace.actor.wire import (
-    Bulk, F64, F64s, I64s, MAX_U64, message, Message, none_of, Section, Text, Texts, U16s, U32, U32s,
+    Bulk, F64, F64s, I64s, MAX_U64, Message, message, none_of, Section, Text, Texts, U16s, U32, U32s,
     U64, U64s, U8s,
 )
 

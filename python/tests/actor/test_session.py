@@ -1,0 +1,207 @@
+"""Goal: a session with a head ends, begins again and loses nothing that it need not lose, whatever the head says. Method: a
+false head, a ROUTER, that repeats, skips, fences, is silent, or sends bytes that are no messages."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from heads import FalseHead, wait_for
+
+import emplace.actor as ea
+from emplace.actor.frames import CONTROL, DATA, Incoming
+from emplace.actor.messages import Beat, Bye, ByeAck, EpisodesWanted, StatusRequested
+from emplace.actor.node import OVER
+from emplace.actor.xxh3 import actor_id
+
+NAME = "sampler/0"
+
+
+class Listener(ea.Actor):
+    def __init__(self) -> None:
+        self.wanted: list[int] = []
+        self.seen: list[tuple[str, bool]] = []
+
+    def on_message(self, incoming: Incoming) -> None:
+        if incoming.number == EpisodesWanted.NUMBER:
+            self.wanted.extend(int(number) for number in incoming.read(EpisodesWanted).episodes)
+
+    def on_directory(self, actor: str, reachable: bool) -> None:
+        self.seen.append((actor, reachable))
+
+
+class Session:
+    """A node on a thread, and the false head that it dials."""
+
+    def __init__(self) -> None:
+        self.head, self.listener = FalseHead(), Listener()
+        self.outcome: str | ea.EmplaceError = ""
+        self.node = ea.Node(ea.Access(self.head.endpoint), "outside", patience=3.0)
+        self.node.add(NAME, self.listener)
+        self.thread = threading.Thread(target=self._run)
+        self.thread.start()
+
+    def _run(self) -> None:
+        try:
+            self.outcome = self.node.run()
+        except ea.EmplaceError as error:
+            self.outcome = error
+
+    def until(self, condition: object) -> None:
+        wait_for(lambda: (self.head.turn(), condition())[1])  # type: ignore[operator]
+
+    def joined(self) -> None:
+        self.until(lambda: self.node.link.connected)
+
+    def want(self, *episodes: int, seq: int | None = None) -> None:
+        self.head.say(CONTROL, EpisodesWanted(np.array(episodes, np.uint64)), actor_id(NAME), seq)
+
+    def over(self) -> str | ea.EmplaceError:
+        self.until(lambda: not self.thread.is_alive())
+        return self.outcome
+
+    def close(self) -> None:
+        self.node.stop("test")
+        for plane in self.head.identities:
+            self.head.say(plane, ByeAck(plane))
+        self.until(lambda: self._part())
+        self.head.close()
+
+    def _part(self) -> bool:
+        for incoming in self.head.of(Bye):
+            for plane in (CONTROL, DATA):
+                self.head.say(plane, ByeAck(plane))
+        self.head.heard.clear()
+        return not self.thread.is_alive()
+
+
+@pytest.fixture
+def session() -> Iterator[Session]:
+    one = Session()
+    try:
+        yield one
+    finally:
+        one.close()
+
+
+def test_greets_on_both_planes_and_names_its_actors_and_version(session: Session) -> None:
+    session.joined()
+    control, data = sorted(session.head.hellos[:2], key=lambda hello: hello.plane)
+    assert (control.plane, data.plane, control.epoch) == (0, 1, data.epoch) and control.epoch != 0
+    assert control.actors == [NAME] and (control.wire, control.oldest_wire, control.first_seq) == (3, 3, 1)
+    assert ("dispatcher/0", True) in session.listener.seen
+    session.until(lambda: len(session.head.of(Beat)) >= 2)
+
+
+def test_a_hello_without_an_answer_is_repeated_with_the_same_epoch(session: Session) -> None:
+    session.head.welcomes = False
+    session.until(lambda: len(session.head.hellos) >= 4)
+    assert len({hello.epoch for hello in session.head.hellos}) == 1
+    session.head.welcomes = True
+    session.joined()
+
+
+def test_a_repeated_message_is_dropped_and_a_gap_is_counted(session: Session) -> None:
+    session.joined()
+    session.want(1, seq=1)
+    session.want(2, seq=1)
+    session.want(3, seq=5)
+    session.want(4, seq=3)
+    session.until(lambda: 3 in session.listener.wanted)
+    session.want(6, seq=6)
+    session.until(lambda: 6 in session.listener.wanted)
+    assert session.listener.wanted == [1, 3, 6]
+    assert (session.node.link.repeats, session.node.link.gaps) == (2, 3)
+
+
+def test_a_fenced_epoch_dials_again_with_a_new_one(session: Session) -> None:
+    session.joined()
+    before = session.head.hellos[-1].epoch
+    session.head.refuse("this incarnation has ended", final=False)
+    session.until(lambda: session.head.hellos[-1].epoch != before)
+    session.joined()
+    assert ("dispatcher/0", False) in session.listener.seen
+    session.want(7)
+    session.until(lambda: session.listener.wanted == [7])
+
+
+def test_a_final_refusal_ends_it_with_the_heads_reason(session: Session) -> None:
+    session.joined()
+    session.head.refuse("another process joined as outside", final=True)
+    outcome = session.over()
+    assert str(outcome) == (f"{session.head.endpoint}: the head refused: another process joined as outside; "
+                            "join under another name, or with a key that has the role")
+
+
+def test_messages_wait_while_the_head_is_away_and_keep_their_numbers(session: Session) -> None:
+    session.joined()
+    sent = threading.Event()
+
+    def send() -> None:
+        session.listener.send("view/0", StatusRequested(1))
+        sent.set()
+
+    session.node.post(send)
+    session.until(sent.is_set)
+    session.until(lambda: len(session.head.of(StatusRequested)) == 1)
+    session.head.welcomes = False
+    session.head.refuse("away", final=False)
+    session.until(lambda: not session.node.link.connected)
+    sent.clear()
+    session.node.post(send)
+    session.until(sent.is_set)
+    session.head.welcomes = True
+    session.joined()
+    session.until(lambda: len(session.head.of(StatusRequested)) == 2)
+    numbers = [incoming.envelope.seq for _, incoming in session.head.heard if incoming.number == StatusRequested.NUMBER]
+    assert numbers == [1, 2]
+
+
+def test_a_silent_head_is_lost_and_the_patience_ends_with_one_line(session: Session) -> None:
+    session.joined()
+    session.node.link.timeout = 2.0
+    session.until(lambda: session.node.link.lost == 1)  # The false head sends no beats.
+    session.head.welcomes = False
+    outcome = session.over()
+    assert str(outcome).startswith(f"{session.head.endpoint}: no message from the head for 2 s; ")
+
+
+def test_bytes_that_are_no_messages_are_counted_and_harm_nothing(session: Session) -> None:
+    session.joined()
+    identity = session.head.identities[CONTROL]
+    record = Beat(["x/0"], [])
+    for parts in ([b"\xff" * 40], [b""], [b"a", b"b"], [b"\x97\x03\x01\x00\x00\x00\x00\x00", b"\xc1", b""],
+                  [b"\x05\x00\x00\x00" * 3 + b"\x90"], [b"\x91" * 3000, b"\x80", b""]):
+        session.head.socket.send_multipart([identity, *parts])
+    session.head.say(CONTROL, EpisodesWanted(np.zeros(0, np.uint64)), 12345)  # No such actor.
+    session.head.say(CONTROL, record)
+    session.until(lambda: ("x/0", True) in session.listener.seen)
+    assert session.node.link.malformed >= 4 and session.node.unroutable == 1
+    session.want(9)
+    session.until(lambda: session.listener.wanted == [9])
+
+
+def test_the_heads_bye_is_acknowledged_and_ends_the_node(session: Session) -> None:
+    session.joined()
+    for plane in (CONTROL, DATA):
+        session.head.say(plane, Bye("budget"))
+    assert session.over() == OVER
+    session.until(lambda: {ack.plane for ack in session.head.of(ByeAck)} == {0, 1})  # type: ignore[attr-defined]
+
+
+def test_a_name_is_taken_once() -> None:
+    node = ea.Node(ea.Access("tcp://127.0.0.1:1"), "outside")
+    node.add("sampler/0", ea.Actor())
+    with pytest.raises(ea.EmplaceError, match="actor sampler/0: the name is taken"):
+        node.add("sampler/0", ea.Actor())
+    node.link.close()
+
+
+def test_nobody_listening_is_one_line() -> None:
+    node = ea.Node(ea.Access("tcp://127.0.0.1:1"), "outside", patience=0.3)
+    with pytest.raises(ea.EmplaceError, match="no message from the head for 0.3 s; the run is over, or its head"):
+        node.run()
+
+
