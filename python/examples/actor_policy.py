@@ -17,16 +17,20 @@ reads every episode once more and has the same logits as before.
 """
 
 import argparse
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import emplace.actor as ea
 
-try:
-    import torch
-except ImportError:
-    torch = None  # type: ignore[assignment]
+
+def import_torch() -> Any:
+    try:
+        import torch
+    except ImportError:
+        return None
+    return torch
 
 
 def softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -37,7 +41,8 @@ def softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
 class Policy(ea.Sampler):
     placements_per_episode = 8
 
-    def __init__(self, rate: float = 0.3, seed: int = 1) -> None:
+    def __init__(self, use_torch: bool = True, rate: float = 0.3, seed: int = 1) -> None:
+        self.torch: Any = import_torch() if use_torch else None
         self.rate, self.seed, self.updates = rate, seed, 0
         self.best = float("inf")
         self.costs: list[float] = []
@@ -47,7 +52,8 @@ class Policy(ea.Sampler):
         number = {scope: k for k, scope in enumerate(dict.fromkeys(scopes))}
         self.group_of_op = np.array([number[scope] for scope in scopes])[run.graphs[0].leaders]
         self.logits = np.zeros((len(number), len(run.devices)))
-        if torch is not None:
+        if self.torch is not None:
+            torch = self.torch
             self.tensor = torch.zeros(self.logits.shape, dtype=torch.float64, requires_grad=True)
             self.optimizer = torch.optim.SGD([self.tensor], lr=self.rate)
 
@@ -66,7 +72,7 @@ class Policy(ea.Sampler):
         self.costs.append(float(costs.mean()))
         advantages = -(costs - costs.mean()) / (costs.std() + 1e-9)
         self.updates += 1
-        if torch is not None:
+        if self.torch is not None:
             self.learn_by_torch(choices, advantages)
             return
         gradient = np.zeros_like(self.logits)
@@ -75,12 +81,13 @@ class Policy(ea.Sampler):
         self.logits += self.rate * gradient / len(choices)
 
     def learn_by_torch(self, choices: NDArray[np.uint8], advantages: NDArray[np.float64]) -> None:
+        torch = self.torch
         logs = torch.log_softmax(self.tensor, dim=1)
         index = torch.as_tensor(choices.astype(np.int64))
         chosen = logs.gather(1, index.T).sum(dim=0)  # Log-probability of each placement.
         loss = -(torch.as_tensor(advantages) * chosen).mean()
         self.optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call,unused-ignore]
+        loss.backward()
         self.optimizer.step()
         self.logits = self.tensor.detach().numpy().copy()
 
@@ -91,8 +98,9 @@ if __name__ == "__main__":
     parser.add_argument("--key", help="your key file; it needs the role actor")
     parser.add_argument("--insecure", action="store_true", help="without encryption")
     parser.add_argument("--node", default="policy", help="node of the cluster file whose place this takes")
+    parser.add_argument("--numpy", action="store_true", help="learn in numpy though torch is there")
     options = parser.parse_args()
-    policy = Policy()
+    policy = Policy(use_torch=not options.numpy)
     try:
         reason = ea.join(options.address, lambda run: ea.samplers(run, policy), options.key,
                          insecure=options.insecure, node=options.node)

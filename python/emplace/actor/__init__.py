@@ -18,6 +18,7 @@ from emplace.actor.access import Access, Keys, access, load_keys
 from emplace.actor.executor import EMULATED, MEASURED, PARTLY_SYNTHETIC, SIMULATED, Executor, executors
 from emplace.actor.frames import Incoming
 from emplace.actor.graph import Graph
+from emplace.actor.learner import Learner, Scored, UpdateMade, learners
 from emplace.actor.log import Episode
 from emplace.actor.messages import Measurement
 from emplace.actor.node import Actor, Node
@@ -26,6 +27,6 @@ from emplace.actor.sampler import Proposal, Sampler, samplers
 
 __all__ = [
     "EMULATED", "MEASURED", "PARTLY_SYNTHETIC", "SIMULATED", "Access", "Actor", "EmplaceError", "Episode", "Executor",
-    "Graph", "Incoming", "Keys", "Measurement", "Node", "Proposal", "Run", "Sampler", "access", "executors", "fetch",
-    "join", "load_keys", "samplers",
+    "Graph", "Incoming", "Keys", "Learner", "Measurement", "Node", "Proposal", "Run", "Sampler", "Scored", "UpdateMade",
+    "access", "executors", "fetch", "join", "learners", "load_keys", "samplers",
 ]

@@ -104,7 +104,7 @@ class Link:
         self.on_head_left: Callable[[str], None] = lambda reason: None
         self.gaps = self.repeats = self.malformed = self.unknown = self.lost = 0
         self.last_error = ""
-        self.joined_once = False
+        self.joined_once = self._refused = False
         self.connected = False
         self._context = zmq.Context()
         self._sockets: list[zmq.Socket[bytes]] = []
@@ -292,6 +292,7 @@ class Link:
         if bye.fenced and bye.final:
             what, _, cure = bye.reason.partition("; ")
             cure = cure or "join under another name, or with a key that has the role"
+            self._refused, self.connected = True, False
             raise EmplaceError(self.access.endpoint, f"the head refused: {what}", cure)
         if bye.fenced:
             self.last_error = f"the head refused: {bye.reason}"
@@ -329,7 +330,7 @@ class Link:
 
     def parted(self) -> bool:
         """Whether nothing more has to be exchanged."""
-        if not self.joined_once or all(self._bye_acked):
+        if self._refused or not self.joined_once or all(self._bye_acked):
             return True
         waits = any(self._waits(plane) for plane in (CONTROL, DATA))
         return not waits and (all(self._bye_seen) or not self.connected)

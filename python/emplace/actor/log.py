@@ -42,7 +42,7 @@ class Episode:
 
 
 class LogFollower:
-    """Reads the log from its first entry. Lost entries are asked for again; `take` sees each entry once."""
+    """Reads the log in order. Lost entries are asked for again; `take` sees each entry once."""
 
     def __init__(self, actor: Actor, take: Callable[[Episode], None]) -> None:
         self._actor, self._take = actor, take
@@ -50,7 +50,8 @@ class LogFollower:
         self._gap = False
         self._received = self._asked = 0.0
 
-    def start(self) -> None:
+    def start(self, first: int = 1) -> None:
+        self.next = self._until = first
         self._ask(again=True)
         self._actor.after(_TIMEOUT / 4, self._tick)
 

@@ -199,10 +199,10 @@ class Node:
                     beat = now >= next_beat
                     next_tick, next_beat = now + HEARTBEAT / 4, now + HEARTBEAT if beat else next_beat
                     self.link.tick(now, beat)
-            except EmplaceError:
+            except EmplaceError as error:
                 if draining:
                     return  # It ends anyway.
-                raise
+                self.fail(error)
 
     def _run_due(self, now: float) -> None:
         while self._posted:

@@ -101,7 +101,7 @@ def test_a_stopped_executor_joins_again_as_a_new_incarnation(tmp_path: Path) -> 
 
 def test_a_policy_in_python_learns_from_executors_of_the_program(tmp_path: Path) -> None:
     graph = "rnnlm-bs4-hidden512-steps10.json.gz"
-    with head(tmp_path, config(graph, executors=2, episodes=250), POLICY) as run:
+    with head(tmp_path, config(graph, executors=2, episodes=160), POLICY) as run:
         policy = python(str(EXAMPLES / "actor_policy.py"), run.endpoint, "--insecure")
         found = run.result()
         out, err = policy.communicate(timeout=10)
@@ -116,11 +116,11 @@ def test_a_policy_in_python_learns_from_executors_of_the_program(tmp_path: Path)
 
 def test_a_killed_policy_continues_where_the_record_ends(tmp_path: Path) -> None:
     with head(tmp_path, config(executors=1, episodes=250), POLICY) as run:
-        first = python(str(EXAMPLES / "actor_policy.py"), run.endpoint, "--insecure")
+        first = python(str(EXAMPLES / "actor_policy.py"), run.endpoint, "--insecure", "--numpy")
         wait_for(lambda: progressed(tmp_path))
         first.kill()
         first.wait()
-        second = python(str(EXAMPLES / "actor_policy.py"), run.endpoint, "--insecure")
+        second = python(str(EXAMPLES / "actor_policy.py"), run.endpoint, "--insecure", "--numpy")
         found = run.result()
         out, err = second.communicate(timeout=10)
         assert second.returncode == 0, err
@@ -174,11 +174,11 @@ def test_keys_are_those_of_keygen_and_a_wrong_one_is_one_line(tmp_path: Path) ->
         for key, cure in ((tmp_path / "stranger.key", "the head refuses this key; is it in its allow-list?"),
                           (tmp_path / "other" / "head.key", "is the head's public key the right one")):
             with pytest.raises(ea.EmplaceError) as refused:
-                ea.fetch(run.endpoint, key, cache=cache, patience=1.0)
+                ea.fetch(run.endpoint, key, cache=cache, patience=0.7)
             assert cure in str(refused.value) and "\n" not in str(refused.value)
             assert refused.value.where == run.endpoint
-        with pytest.raises(ea.EmplaceError, match="no message from the head for 1 s"):
-            ea.fetch(run.endpoint, insecure=True, cache=cache, patience=1.0)
+        with pytest.raises(ea.EmplaceError, match="no message from the head for 0.7 s"):
+            ea.fetch(run.endpoint, insecure=True, cache=cache, patience=0.7)
         with pytest.raises(ea.EmplaceError, match="the head refused: no actor called 'sampler/0' may come from rack7"):
             ours = ea.fetch(run.endpoint, keys / "rack7.key", cache=cache)
             ours.join({"sampler/0": ea.Actor()}, "elsewhere")

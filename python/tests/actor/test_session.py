@@ -4,7 +4,7 @@ false head, a ROUTER, that repeats, skips, fences, is silent, or sends bytes tha
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
@@ -49,8 +49,12 @@ class Session:
         except ea.EmplaceError as error:
             self.outcome = error
 
-    def until(self, condition: object) -> None:
-        wait_for(lambda: (self.head.turn(), condition())[1])  # type: ignore[operator]
+    def until(self, condition: Callable[[], object]) -> None:
+        def met() -> object:
+            self.head.turn()
+            return condition()
+
+        wait_for(met)
 
     def joined(self) -> None:
         self.until(lambda: self.node.link.connected)

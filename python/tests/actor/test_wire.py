@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import msgpack
+import msgpack  # type: ignore[import-untyped,unused-ignore]
 import numpy as np
 import pytest
 
