@@ -3,8 +3,8 @@
     emplace up configs/clusters/local.toml --insecure --run-dir RUN         in one terminal
     python examples/actor_executor.py tcp://127.0.0.1:5555 --insecure       in another one
 
-What it measures is a small cost model: ops of one device run one after the other, and a tensor that is read on another
-device is copied there once. Replace `measure` by whatever can time a training step.
+What it measures is a small cost model: ops of one device run one after the other, and a tensor that is read
+on another device is copied there once. Replace `measure` by whatever can time a training step.
 """
 
 import argparse
@@ -54,7 +54,14 @@ if __name__ == "__main__":
     parser.add_argument("--count", type=int, default=1, help="number of executors")
     options = parser.parse_args()
     try:
-        print("left:", ea.join(options.address, lambda run: ea.executors(run, CostModel, options.count), options.key,
-                               insecure=options.insecure))
+        print(
+            "left:",
+            ea.join(
+                options.address,
+                lambda run: ea.executors(run, CostModel, options.count),
+                options.key,
+                insecure=options.insecure,
+            ),
+        )
     except ea.EmplaceError as error:
         raise SystemExit(f"error: {error}") from None

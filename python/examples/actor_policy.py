@@ -1,7 +1,7 @@
 """A policy in PyTorch (or numpy, where torch is absent), trained on measurements of emplace's executors.
 
-The run has `policy.method = "random"`: it needs no learner of its own, and its episodes end when they are on disk. Its
-cluster file leaves the sampler to a node that joins:
+The run has `policy.method = "random"`: it needs no learner of its own, and its episodes end when they are on
+disk. Its cluster file leaves the sampler to a node that joins:
 
     [[node]]
     name = "policy"
@@ -11,9 +11,9 @@ cluster file leaves the sampler to a node that joins:
     emplace up CLUSTER.toml --insecure --run-dir RUN                        in one terminal
     python examples/actor_policy.py tcp://127.0.0.1:5555 --insecure         in another one
 
-The policy has one row of logits per scope of the graph. It samples placements, and moves its logits by REINFORCE: towards
-placements that were faster than the mean of their episode. The log of the run is its memory: when it is started again, it
-reads every episode once more and has the same logits as before.
+The policy has one row of logits per scope of the graph. It samples placements, and moves its logits by
+REINFORCE: towards placements that were faster than the mean of their episode. The log of the run is its
+memory: when it is started again, it reads every episode once more and has the same logits as before.
 """
 
 import argparse
@@ -102,11 +102,19 @@ if __name__ == "__main__":
     options = parser.parse_args()
     policy = Policy(use_torch=not options.numpy)
     try:
-        reason = ea.join(options.address, lambda run: ea.samplers(run, policy), options.key,
-                         insecure=options.insecure, node=options.node)
+        reason = ea.join(
+            options.address,
+            lambda run: ea.samplers(run, policy),
+            options.key,
+            insecure=options.insecure,
+            node=options.node,
+        )
     except ea.EmplaceError as error:
         raise SystemExit(f"error: {error}") from None
     tenth = max(1, len(policy.costs) // 10)
     early, late = np.exp(np.mean(policy.costs[:tenth])), np.exp(np.mean(policy.costs[-tenth:]))
-    print(f"left: {reason}; {policy.updates} updates; mean step time {early:.6f} s at first, {late:.6f} s at last; "
-          f"best {policy.best:.6f} s")
+    print(
+        f"left: {reason}; {policy.updates} updates; "
+        f"mean step time {early:.6f} s at first, {late:.6f} s at last; "
+        f"best {policy.best:.6f} s"
+    )

@@ -1,8 +1,9 @@
 """Actors in Python: a client of emplace's wire format, written from docs/reference/wire_format.md.
 
-    run = fetch("tcp://HEAD:5555", key="rack7.key")     the settings, graphs and devices of a running run
-    run.join(executors(run, MyExecutor))                take part until it ends
-    join(ADDRESS, lambda run: …, key=…)                 the same for every start of the run
+- `fetch(ADDRESS, key=…)`: the settings, graphs and devices of a running run.
+- `join(ADDRESS, lambda run: executors(run, Mine), key=…)`: takes part until the run ends, in each of its starts.
+
+Subclass `Executor`, `Sampler` or `Learner`; for another actor subclass `Actor` (docs/guide/python_actors.md).
 """
 
 import importlib.util
@@ -13,7 +14,6 @@ for _module, _package in (("zmq", "pyzmq"), ("msgpack", "msgpack")):
     if importlib.util.find_spec(_module) is None:
         raise missing_package(_package, "emplace.actor")
 
-# ruff: noqa: E402
 from emplace.actor.access import Access, Keys, access, load_keys
 from emplace.actor.executor import EMULATED, MEASURED, PARTLY_SYNTHETIC, SIMULATED, Executor, executors
 from emplace.actor.frames import Incoming
@@ -26,7 +26,31 @@ from emplace.actor.run import Run, fetch, join
 from emplace.actor.sampler import Proposal, Sampler, samplers
 
 __all__ = [
-    "EMULATED", "MEASURED", "PARTLY_SYNTHETIC", "SIMULATED", "Access", "Actor", "EmplaceError", "Episode", "Executor",
-    "Graph", "Incoming", "Keys", "Learner", "Measurement", "Node", "Proposal", "Run", "Sampler", "Scored", "UpdateMade",
-    "access", "executors", "fetch", "join", "learners", "load_keys", "samplers",
+    "EMULATED",
+    "MEASURED",
+    "PARTLY_SYNTHETIC",
+    "SIMULATED",
+    "Access",
+    "Actor",
+    "EmplaceError",
+    "Episode",
+    "Executor",
+    "Graph",
+    "Incoming",
+    "Keys",
+    "Learner",
+    "Measurement",
+    "Node",
+    "Proposal",
+    "Run",
+    "Sampler",
+    "Scored",
+    "UpdateMade",
+    "access",
+    "executors",
+    "fetch",
+    "join",
+    "learners",
+    "load_keys",
+    "samplers",
 ]

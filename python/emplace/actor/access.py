@@ -38,8 +38,9 @@ class Access:
         return self.keys is not None and self.endpoint.startswith("tcp://")
 
 
-def access(address: str | os.PathLike[str], key: str | os.PathLike[str] | None = None,
-           insecure: bool = False) -> Access:
+def access(
+    address: str | os.PathLike[str], key: str | os.PathLike[str] | None = None, insecure: bool = False
+) -> Access:
     """The access that `emplace join ADDRESS --key KEY` would use.
 
     `address`: tcp://HOST:PORT, ipc://PATH, or the directory of a run on this machine. Raises EmplaceError.
@@ -49,8 +50,11 @@ def access(address: str | os.PathLike[str], key: str | os.PathLike[str] | None =
         raise EmplaceError("insecure", "conflicts with key", "remove one of them")
     if key is None:
         if endpoint.startswith("tcp://") and not insecure:
-            raise EmplaceError(endpoint, "neither key nor insecure is given",
-                               "give your key file (emplace keygen makes one), or insecure=True")
+            raise EmplaceError(
+                endpoint,
+                "neither key nor insecure is given",
+                "give your key file (emplace keygen makes one), or insecure=True",
+            )
         return Access(endpoint)
     if not zmq.has("curve"):
         raise EmplaceError("keys", "this libzmq has no CURVE", "install one built with libsodium")
@@ -72,28 +76,40 @@ def _endpoint(address: str) -> str:
     except OSError:
         is_socket = False
     if not is_socket:
-        raise EmplaceError(address, "no head listens there", "give tcp://HOST:PORT, or the directory of a running run")
+        raise EmplaceError(
+            address, "no head listens there", "give tcp://HOST:PORT, or the directory of a running run"
+        )
     if len(str(path)) > MAX_IPC_PATH:
-        raise EmplaceError(address, f"the socket's path is longer than {MAX_IPC_PATH} characters", "use tcp://HOST:PORT")
+        raise EmplaceError(
+            address, f"the socket's path is longer than {MAX_IPC_PATH} characters", "use tcp://HOST:PORT"
+        )
     return f"ipc://{path}"
 
 
 def load_keys(path: Path) -> Keys:
-    """Reads a key file. Without a head's key in it, it is the head's own, which all share. Raises EmplaceError."""
+    """Reads a key file. Without a head's key in it, it is the head's own, which all share. Raises
+    EmplaceError.
+    """
     try:
         if path.stat().st_mode & 0o077:
             raise EmplaceError(str(path), "can be read by other users", f"chmod 600 {path}")
         document = tomllib.loads(path.read_text())
     except OSError as error:
-        raise EmplaceError(str(path), f"cannot be read ({error.strerror})", "create one with 'emplace keygen'") from None
+        raise EmplaceError(
+            str(path), f"cannot be read ({error.strerror})", "create one with 'emplace keygen'"
+        ) from None
     except ValueError:
         raise EmplaceError(str(path), "is no key file", "create one with 'emplace keygen'") from None
     public, secret = document.get("public"), document.get("secret")
     if not (_is_key(public) and _is_key(secret)) or zmq.curve_public(secret.encode()).decode() != public:
-        raise EmplaceError(str(path), "has no key pair whose halves match", "create one with 'emplace keygen'")
+        raise EmplaceError(
+            str(path), "has no key pair whose halves match", "create one with 'emplace keygen'"
+        )
     head = document.get("head", "")
     if head and not _is_key(head):
-        raise EmplaceError(str(path), "head is not a key of 40 characters", "copy it from the head's .pub file")
+        raise EmplaceError(
+            str(path), "head is not a key of 40 characters", "copy it from the head's .pub file"
+        )
     return Keys(public, secret, head or public)
 
 

@@ -1,4 +1,4 @@
-"""Parameters and checkpoints in pieces: what a learner serves to samplers, and exchanges with the recorder."""
+"""Parameters and checkpoints in pieces: what a learner serves to samplers and exchanges with the recorder."""
 
 from __future__ import annotations
 
@@ -8,8 +8,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from emplace.actor.frames import Incoming
-from emplace.actor.messages import (CheckpointDelivered, CheckpointRequested, CheckpointTaken, ParametersDelivered,
-                                    ParametersRequested)
+from emplace.actor.messages import (
+    CheckpointDelivered,
+    CheckpointRequested,
+    CheckpointTaken,
+    ParametersDelivered,
+    ParametersRequested,
+)
 from emplace.actor.node import RECORDER, Actor
 from emplace.actor.wire import Section
 from emplace.actor.xxh3 import xxh3_64
@@ -27,7 +32,9 @@ class _Snapshot:
 
 
 class ParameterServer:
-    """Answers samplers. A version that does not exist yet is answered when it does, one that is gone with the newest."""
+    """Answers samplers. A version that does not exist yet is answered when it does, one that is gone with
+    the newest.
+    """
 
     def __init__(self, actor: Actor) -> None:
         self._actor = actor
@@ -51,8 +58,9 @@ class ParameterServer:
             self._waiting[sender] = request
 
     def answer_waiting(self) -> None:
-        self._waiting = {sender: request for sender, request in self._waiting.items()
-                         if not self._answer(sender, request)}
+        self._waiting = {
+            sender: request for sender, request in self._waiting.items() if not self._answer(sender, request)
+        }
 
     def _answer(self, sender: int, request: ParametersRequested) -> bool:
         newest = max(self._kept)
@@ -63,8 +71,18 @@ class ParameterServer:
         snapshot = self._kept[version]
         offset = min(request.offset if version == wanted else 0, len(snapshot.parameters))
         piece = snapshot.parameters[offset : offset + PIECE_BYTES]
-        self._actor.send(sender, ParametersDelivered(version, offset, len(snapshot.parameters), snapshot.sha256,
-                                                     Section(0, len(piece)), snapshot.checksum), piece)
+        self._actor.send(
+            sender,
+            ParametersDelivered(
+                version,
+                offset,
+                len(snapshot.parameters),
+                snapshot.sha256,
+                Section(0, len(piece)),
+                snapshot.checksum,
+            ),
+            piece,
+        )
         return True
 
 
@@ -89,8 +107,9 @@ class CheckpointFetch:
         if time.monotonic() - self._asked >= after:
             self._ask()
 
-    def take(self, incoming: Incoming, whole: Callable[[int, str, bytes, bytes], None],
-             none: Callable[[], None]) -> None:
+    def take(
+        self, incoming: Incoming, whole: Callable[[int, str, bytes, bytes], None], none: Callable[[], None]
+    ) -> None:
         delivered = incoming.read(CheckpointDelivered)
         if not delivered.found:
             return none()
@@ -107,12 +126,24 @@ class CheckpointFetch:
         whole(delivered.update, delivered.sha256, parameters, bytes(self._data[delivered.parameters :]))
 
 
-def checkpoint_messages(update: int, epoch: int, parameters: bytes,
-                        optimizer: bytes) -> Iterator[tuple[CheckpointTaken, bytes]]:
+def checkpoint_messages(
+    update: int, epoch: int, parameters: bytes, optimizer: bytes
+) -> Iterator[tuple[CheckpointTaken, bytes]]:
     """A checkpoint in pieces: the parameters come before the optimizer."""
     data, sha256 = parameters + optimizer, hashlib.sha256(parameters).hexdigest()
     for offset in range(0, max(len(data), 1), CHECKPOINT_PIECE_BYTES):
         piece = data[offset : offset + CHECKPOINT_PIECE_BYTES]
         middle = min(max(len(parameters) - offset, 0), len(piece))
-        yield CheckpointTaken(update, update, sha256, Section(0, middle), Section(middle, len(piece) - middle), epoch,
-                              offset, len(data)), piece
+        yield (
+            CheckpointTaken(
+                update,
+                update,
+                sha256,
+                Section(0, middle),
+                Section(middle, len(piece) - middle),
+                epoch,
+                offset,
+                len(data),
+            ),
+            piece,
+        )

@@ -1,4 +1,6 @@
-"""Executors in Python: they join a dispatcher, get leases, measure, and answer (docs/reference/wire_format.md, "Executors")."""
+"""Executors in Python: they join a dispatcher, get leases, measure, and answer
+(docs/reference/wire_format.md, "Executors").
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,16 @@ from numpy.typing import NDArray
 from emplace.actor.frames import Incoming
 from emplace.actor.graph import Graph
 from emplace.actor.link import HEARTBEAT
-from emplace.actor.messages import (CreditGranted, ExecutorJoined, ExecutorLeft, ExecutorUnknown, Heartbeat,
-                                    LeaseGranted, Measurement, PlacementMeasured)
+from emplace.actor.messages import (
+    CreditGranted,
+    ExecutorJoined,
+    ExecutorLeft,
+    ExecutorUnknown,
+    Heartbeat,
+    LeaseGranted,
+    Measurement,
+    PlacementMeasured,
+)
 from emplace.actor.node import DISPATCHER, VERSION, Actor, host_name, random_number
 from emplace.actor.run import EXECUTORS_PER_NODE, Run
 from emplace.actor.worker import Worker
@@ -37,9 +47,9 @@ class Executor:
     def measure(self, graph: Graph, placement: NDArray[np.uint8]) -> Measurement:
         """One training step under a placement: the device of each op, by position in the run's device list.
 
-        Runs on a thread of its own and may take as long as it takes. A placement that does not run is a Measurement
-        with valid=False and a failure ("oom: …"). An exception says that this executor cannot measure: the lease goes
-        to another one, and three of them quarantine this one for a while.
+        Runs on a thread of its own and may take as long as it takes. A placement that does not run is a
+        Measurement with valid=False and a failure ("oom: …"). An exception says that this executor cannot
+        measure: the lease goes to another one, and three of them quarantine this one for a while.
         """
         raise NotImplementedError
 
@@ -85,11 +95,23 @@ class ExecutorActor(Actor):
         if self._measuring:
             self._withheld = (self._work[0].lease.count, len(self._work[0].placements))
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        self._joined = self.send(DISPATCHER, ExecutorJoined(
-            name=self.name, host=host_name(), kind=self.kind, graph_sha256=self.run.task,
-            devices=len(self.run.devices), epoch=self._epoch_now, placements=max(0, window - self._withheld[0]),
-            bytes=max(0, window_bytes - self._withheld[1]), node=self.node.name, cores=os.cpu_count() or 0,
-            memory_bytes=memory, version=VERSION))
+        self._joined = self.send(
+            DISPATCHER,
+            ExecutorJoined(
+                name=self.name,
+                host=host_name(),
+                kind=self.kind,
+                graph_sha256=self.run.task,
+                devices=len(self.run.devices),
+                epoch=self._epoch_now,
+                placements=max(0, window - self._withheld[0]),
+                bytes=max(0, window_bytes - self._withheld[1]),
+                node=self.node.name,
+                cores=os.cpu_count() or 0,
+                memory_bytes=memory,
+                version=VERSION,
+            ),
+        )
 
     def _beat(self) -> None:
         if self._left:
@@ -145,13 +167,18 @@ class ExecutorActor(Actor):
             return
         work = self._work.popleft()
         lease = work.lease
-        answer = PlacementMeasured(placement_id=lease.placement_id, lease_epoch=lease.lease_epoch, host=host_name(),
-                                   executor=self.name, executor_kind=self.kind)
+        answer = PlacementMeasured(
+            placement_id=lease.placement_id,
+            lease_epoch=lease.lease_epoch,
+            host=host_name(),
+            executor=self.name,
+            executor_kind=self.kind,
+        )
         try:
             if error is not None:
                 raise error
             fill(answer, results or [], lease.num_devices)
-        except Exception as cause:  # noqa: BLE001 - Reported: the lease goes to another executor.
+        except Exception as cause:  # Reported: the lease goes to another executor.
             answer.error = " ".join(str(cause).split()) or type(cause).__name__
             log.warning("%s cannot measure: %s", self.name, answer.error)
         answer.wall_s = time.monotonic() - self._since
@@ -182,7 +209,10 @@ def fill(answer: PlacementMeasured, results: Sequence[Measurement], devices: int
     answer.step_time_s = np.array([result.step_time_s for result in results], np.float64)
     answer.bytes_over = np.array([result.bytes_over for result in results], np.int64)
     answer.bytes_moved = np.array([result.bytes_moved for result in results], np.int64)
-    answer.peak_bytes, answer.busy_s = np.zeros((count, devices), np.int64), np.zeros((count, devices), np.float64)
+    answer.peak_bytes, answer.busy_s = (
+        np.zeros((count, devices), np.int64),
+        np.zeros((count, devices), np.float64),
+    )
     for row, result in enumerate(results):
         known = min(devices, len(result.peak_bytes))
         answer.peak_bytes[row, :known] = result.peak_bytes[:known]

@@ -1,7 +1,7 @@
 """The settings and files of a run, fetched from its head (docs/reference/wire_format.md, "Joining").
 
-A file is asked for by its SHA-256 in pieces of 1 MiB, eight at a time. The cache is that of `emplace join`: files that
-are there are not fetched again, and an interrupted transfer is resumed.
+A file is asked for by its SHA-256 in pieces of 1 MiB, eight at a time. The cache is that of `emplace join`:
+files that are there are not fetched again, and an interrupted transfer is resumed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,13 @@ from pathlib import Path
 
 from emplace.actor.access import Access
 from emplace.actor.frames import Incoming
-from emplace.actor.messages import FileDelivered, FileFacts, FileRequested, ManifestDelivered, ManifestRequested
+from emplace.actor.messages import (
+    FileDelivered,
+    FileFacts,
+    FileRequested,
+    ManifestDelivered,
+    ManifestRequested,
+)
 from emplace.actor.node import LIBRARY, VERSION, Actor, Node, agent_name, random_number
 from emplace.errors import EmplaceError
 
@@ -104,7 +110,9 @@ class Borrower(Actor):
     def _tick(self) -> None:
         now = time.monotonic()
         if now - self._heard > _TIMEOUT:
-            return self._fail("the head does not deliver its run", f"no answer for {_TIMEOUT:g} s; is it overloaded?")
+            return self._fail(
+                "the head does not deliver its run", f"no answer for {_TIMEOUT:g} s; is it overloaded?"
+            )
         if now - self._last >= _RETRY:
             self._asked = self._have
             self._request()
@@ -131,7 +139,9 @@ class Borrower(Actor):
         if incoming.number == ManifestDelivered.NUMBER and self.manifest is None:
             manifest = incoming.read(ManifestDelivered)
             if any(not re.fullmatch("[0-9a-f]{64}", file.sha256) for file in manifest.files):
-                return self._fail("its manifest has a file without a hash", "use the same release on both ends")
+                return self._fail(
+                    "its manifest has a file without a hash", "use the same release on both ends"
+                )
             self.manifest = manifest
             self._files = list(manifest.files)
             self._next_file()
@@ -171,12 +181,15 @@ class Borrower(Actor):
         elif self._damaged:
             return self._fail(f"{self._files[0].path} does not have its hash", "start the run again")
         else:
-            self._damaged = True  # Bytes kept of an earlier transfer may be damaged: once more from the start.
+            self._damaged = (
+                True  # Bytes kept of an earlier transfer may be damaged: once more from the start.
+            )
         self._next_file()
 
 
-def fetch_manifest(access: Access, cache: Path | None = None, patience: float = 10.0) -> tuple[ManifestDelivered,
-                                                                                               FileStore]:
+def fetch_manifest(
+    access: Access, cache: Path | None = None, patience: float = 10.0
+) -> tuple[ManifestDelivered, FileStore]:
     """Fetches under a name of its own, so that a refused request disturbs no node. Raises EmplaceError."""
     store = FileStore((cache or cache_folder()) / "files")
     node = Node(access, f"joining-{random_number()}", patience, patience)
@@ -184,5 +197,7 @@ def fetch_manifest(access: Access, cache: Path | None = None, patience: float = 
     node.add(agent_name(node.name), borrower)
     reason = node.run()
     if borrower.manifest is None or reason != "fetched":
-        raise EmplaceError(access.endpoint, f"ended before the run was fetched ({reason})", "join the next run")
+        raise EmplaceError(
+            access.endpoint, f"ended before the run was fetched ({reason})", "join the next run"
+        )
     return borrower.manifest, store

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import msgpack  # type: ignore[import-untyped,unused-ignore]
 
-from emplace.actor.wire import M, MAX_U64, Message, Section, WireError, decode, encode, section_of, unpack
+from emplace.actor.wire import MAX_U64, M, Message, Section, WireError, decode, encode, section_of, unpack
 
 VERSION = 3  # Of the wire format: what is sent.
 OLDEST_VERSION = 3  # What is still understood.
@@ -46,7 +46,9 @@ class Envelope:
     version: int = VERSION
 
     def pack(self) -> bytes:
-        packed: bytes = msgpack.packb([self.version, self.type, self.sender, self.to, self.seq, 0, self.trace])
+        packed: bytes = msgpack.packb(
+            [self.version, self.type, self.sender, self.to, self.seq, 0, self.trace]
+        )
         return packed
 
     @classmethod
@@ -56,7 +58,14 @@ class Envelope:
         if not isinstance(values, list) or len(values) < 7:
             raise WireError("envelope", "is not [version, type, from, to, seq, 0, trace]")
         version, number, sender, to, seq, _, trace = values[:7]
-        limits = ((version, 255), (number, 0xFFFF), (sender, MAX_U64), (to, MAX_U64), (seq, MAX_U64), (trace, MAX_U64))
+        limits = (
+            (version, 255),
+            (number, 0xFFFF),
+            (sender, MAX_U64),
+            (to, MAX_U64),
+            (seq, MAX_U64),
+            (trace, MAX_U64),
+        )
         if any(type(value) is not int or not 0 <= value <= limit for value, limit in limits) or version == 0:
             raise WireError("envelope", "has an element out of range")
         return cls(number, sender, to, seq, trace, version)
@@ -108,7 +117,7 @@ class Outgoing:
 
 
 def messages_of(parts: Sequence[bytes]) -> Iterator[Incoming]:
-    """The messages of a ZeroMQ message. Raises WireError at the first damage, after the messages before it."""
+    """The messages of a ZeroMQ message. Raises WireError at the first damage, after those before it."""
     if len(parts) == 3:
         yield Incoming(Envelope.unpack(parts[0]), memoryview(parts[1]), memoryview(parts[2]))
         return

@@ -23,7 +23,9 @@ _MAX_F32 = struct.unpack("<f", b"\xff\xff\x7f\x7f")[0]
 
 
 class Graph:
-    """A graph file of a run. Files that are not `emplace-graph v1` are named by the program, if it is installed."""
+    """A graph file of a run. Files that are not `emplace-graph v1` are named by the program, if it is
+    installed.
+    """
 
     def __init__(self, path: Path, name: str = "", options: tuple[str, ...] = ()) -> None:
         self.path, self.file = path, name or path.name
@@ -41,7 +43,9 @@ class Graph:
         except (OSError, EOFError, ValueError, msgpack.UnpackException):
             document = None
         if not isinstance(document, dict) or document.get("format") != "emplace-graph v1":
-            raise EmplaceError(self.file, "is not an emplace graph", "convert it: emplace import FILE -o GRAPH.json")
+            raise EmplaceError(
+                self.file, "is not an emplace graph", "convert it: emplace import FILE -o GRAPH.json"
+            )
         return document
 
     @cached_property
@@ -58,7 +62,8 @@ class Graph:
     def leaders(self) -> NDArray[np.int64]:
         """[ops] The lowest op of those that must share a device with each op (`colocate`).
 
-        `placements[:, graph.leaders]` obeys that. Rules of the run and `devices` of ops are the sampler's to obey.
+        `placements[:, graph.leaders]` obeys that. Rules of the run and `devices` of ops are the sampler's to
+        obey.
         """
         leaders = np.arange(self.num_ops)
 
@@ -82,22 +87,32 @@ class Graph:
         except EmplaceError as error:
             found = _sha256_by_program(self.path, self._options)
             if found is None:
-                raise EmplaceError(self.file, "is not an emplace graph, and the program that reads it is not installed",
-                                   "put emplace into PATH, or set EMPLACE_PROGRAM") from error
+                raise EmplaceError(
+                    self.file,
+                    "is not an emplace graph, and the program that reads it is not installed",
+                    "put emplace into PATH, or set EMPLACE_PROGRAM",
+                ) from error
             return found
         return hashlib.sha256(canonical_ops(ops)).hexdigest()
 
 
 def canonical_ops(ops: list[dict[str, Any]]) -> bytes:
     """The ops as MessagePack with sorted keys, without defaults, each number in its shortest form."""
-    return b"".join([_packer.pack_array_header(len(ops)), *(_pack(_canonical(i, op)) for i, op in enumerate(ops))])
+    return b"".join(
+        [_packer.pack_array_header(len(ops)), *(_pack(_canonical(i, op)) for i, op in enumerate(ops))]
+    )
 
 
 def _canonical(index: int, op: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {
-        "id": index, "name": op["name"], "type": op["type"], "inputs": op["inputs"],
+        "id": index,
+        "name": op["name"],
+        "type": op["type"],
+        "inputs": op["inputs"],
         "outputs": [{"dtype": output["dtype"], "shape": output["shape"]} for output in op["outputs"]],
-        "attrs": op.get("attrs") or {}, "flops": op.get("flops") or 0, "param_bytes": op.get("param_bytes") or 0,
+        "attrs": op.get("attrs") or {},
+        "flops": op.get("flops") or 0,
+        "param_bytes": op.get("param_bytes") or 0,
         "phase": op.get("phase") or "forward",
     }
     found |= {key: op[key] for key in ("group", "measured_us") if op.get(key)}
@@ -113,8 +128,12 @@ _packer = msgpack.Packer(use_bin_type=True, unicode_errors="surrogateescape")
 def _pack(value: Any) -> bytes:
     if isinstance(value, dict):
         keys = sorted(value, key=lambda key: str(key).encode(errors="surrogateescape"))
-        return b"".join([_packer.pack_map_header(len(keys)),
-                         *(part for key in keys for part in (_pack(key), _pack(value[key])))])
+        return b"".join(
+            [
+                _packer.pack_map_header(len(keys)),
+                *(part for key in keys for part in (_pack(key), _pack(value[key]))),
+            ]
+        )
     if isinstance(value, list):
         return b"".join([_packer.pack_array_header(len(value)), *map(_pack, value)])
     if isinstance(value, float):

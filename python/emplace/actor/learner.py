@@ -1,4 +1,6 @@
-"""Learners in Python: they make updates of scored episodes and own the parameters (docs/reference/wire_format.md, "Learners")."""
+"""Learners in Python: they make updates of scored episodes and own the parameters
+(docs/reference/wire_format.md, "Learners").
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,18 @@ from numpy.typing import NDArray
 from emplace.actor.checkpoints import CheckpointFetch, ParameterServer, checkpoint_messages
 from emplace.actor.frames import Incoming
 from emplace.actor.log import Episode, LogFollower
-from emplace.actor.messages import (CheckpointDelivered, EpisodeCommitted, EpisodeScored, ParametersPublished,
-                                    ParametersRequested, ScoresRequested, UpdateApplied, UpdateReplayed,
-                                    UpdateRequested, UpdatesRecorded)
+from emplace.actor.messages import (
+    CheckpointDelivered,
+    EpisodeCommitted,
+    EpisodeScored,
+    ParametersPublished,
+    ParametersRequested,
+    ScoresRequested,
+    UpdateApplied,
+    UpdateReplayed,
+    UpdateRequested,
+    UpdatesRecorded,
+)
 from emplace.actor.node import RECORDER, TRACKER, Actor
 from emplace.actor.run import Run
 from emplace.actor.worker import Worker
@@ -51,7 +62,9 @@ class Learner:
         """Called once, before anything else."""
 
     def update(self, batch: Sequence[Scored]) -> UpdateMade:
-        """One update. It must depend on nothing but parameters, optimizer and batch: a restarted learner repeats it."""
+        """One update. It must depend on nothing but parameters, optimizer and batch: a restarted learner
+        repeats it.
+        """
         raise NotImplementedError
 
     def parameters(self) -> bytes:
@@ -76,7 +89,9 @@ class _Pending:
 
 
 class LearnerActor(Actor):
-    """The protocol around a Learner: recovery, the log, scores, updates that are sent until they are on disk."""
+    """The protocol around a Learner: recovery, the log, scores, updates that are sent until they are on
+    disk.
+    """
 
     def __init__(self, run: Run, learner: Learner) -> None:
         self.run, self.learner = run, learner
@@ -129,7 +144,11 @@ class LearnerActor(Actor):
         elif self._phase in ("first", "replay") and now - self._asked >= _RETRY and not self._busy:
             self._send_first() if self._phase == "first" else self._request_update()
         elif self._phase == "learning":
-            late = [one for one in self._pending.values() if one.episode and not one.score and now - one.since >= _RETRY]
+            late = [
+                one
+                for one in self._pending.values()
+                if one.episode and not one.score and now - one.since >= _RETRY
+            ]
             for one in late:
                 one.since = now
             if late:
@@ -173,7 +192,9 @@ class LearnerActor(Actor):
 
     def _load(self, update: int, sha256: str, parameters: bytes, optimizer: bytes) -> None:
         if hashlib.sha256(parameters).hexdigest() != sha256:
-            raise EmplaceError("the checkpoint", "does not have its hash", "restart the run from a copy of its folder")
+            raise EmplaceError(
+                "the checkpoint", "does not have its hash", "restart the run from a copy of its folder"
+            )
         self.updates, self._phase = update, "replay"
 
         def loaded(_: object) -> None:
@@ -208,8 +229,11 @@ class LearnerActor(Actor):
             self._busy = False
             self.updates += 1
             if hashlib.sha256(parameters).hexdigest() != replayed.parameters_sha256:
-                raise EmplaceError(f"update {self.updates}", "gives other parameters than the record has",
-                                   "make update() depend on nothing but parameters, optimizer and batch")
+                raise EmplaceError(
+                    f"update {self.updates}",
+                    "gives other parameters than the record has",
+                    "make update() depend on nothing but parameters, optimizer and batch",
+                )
             self._server.keep(self.updates, parameters)
             self._request_update()
 
@@ -251,10 +275,15 @@ class LearnerActor(Actor):
             batch.append(Scored(one.episode.actions, advantages.astype(np.float64)))
             ages.append(age)
             used.append(advantages)
-        applied = UpdateApplied(update=self.updates + 1, policy_version=self.updates + 1, epoch=self._epoch_now,
-                                episodes=np.array([one.episode.number for one in taken if one.episode], np.uint64),
-                                advantages=np.concatenate(used), staleness_mean=float(np.mean(ages)),
-                                staleness_max=max(ages))
+        applied = UpdateApplied(
+            update=self.updates + 1,
+            policy_version=self.updates + 1,
+            epoch=self._epoch_now,
+            episodes=np.array([one.episode.number for one in taken if one.episode], np.uint64),
+            advantages=np.concatenate(used),
+            staleness_mean=float(np.mean(ages)),
+            staleness_max=max(ages),
+        )
         self._busy = True
 
         def update() -> tuple[UpdateMade, bytes, float]:
@@ -266,8 +295,11 @@ class LearnerActor(Actor):
 
     def _applied(self, applied: UpdateApplied, made: UpdateMade, parameters: bytes, wall_s: float) -> None:
         if not np.all(np.isfinite([made.loss, made.gradient_norm, made.entropy, *applied.advantages])):
-            raise EmplaceError(f"update {applied.update}", "diverged: loss or gradient is not finite",
-                               "use a lower learning rate")
+            raise EmplaceError(
+                f"update {applied.update}",
+                "diverged: loss or gradient is not finite",
+                "use a lower learning rate",
+            )
         self._busy = False
         self.updates += 1
         applied.loss, applied.gradient_norm, applied.entropy = made.loss, made.gradient_norm, made.entropy

@@ -1,7 +1,8 @@
-"""The two connections of a node to its head, and the session over them (docs/reference/wire_format.md, "Sessions").
+"""The two connections of a node to its head, and the session over them (docs/reference/wire_format.md,
+"Sessions").
 
-A link dials, greets, numbers what it sends, checks what it receives, beats, and dials again when the head was lost.
-Thread: the loop of its node.
+A link dials, greets, numbers what it sends, checks what it receives, beats, and dials again when the head
+was lost. Thread: the loop of its node.
 """
 
 from __future__ import annotations
@@ -16,8 +17,20 @@ import zmq
 from zmq.utils.monitor import recv_monitor_message
 
 from emplace.actor.access import Access
-from emplace.actor.frames import (BATCH_BYTES, CONTROL, DATA, FIRST_RUNTIME_TYPE, MAX_FRAME_BYTES, OLDEST_VERSION,
-                                  VERSION, Incoming, Outgoing, keeps_latest_only, messages_of, plane_of)
+from emplace.actor.frames import (
+    BATCH_BYTES,
+    CONTROL,
+    DATA,
+    FIRST_RUNTIME_TYPE,
+    MAX_FRAME_BYTES,
+    OLDEST_VERSION,
+    VERSION,
+    Incoming,
+    Outgoing,
+    keeps_latest_only,
+    messages_of,
+    plane_of,
+)
 from emplace.actor.messages import Beat, Bye, ByeAck, Hello, Welcome
 from emplace.actor.wire import Message, WireError, type_name
 from emplace.errors import EmplaceError
@@ -26,12 +39,17 @@ HEARTBEAT = 0.5  # Interval of beats [s].
 MISSED_BEATS = 3  # A peer that is silent for longer is lost.
 FRAMES_PER_TURN = 64
 MAX_WAITING = 65_536  # Messages of one queue.
-_HANDSHAKE_FAILURES = (zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
-                       | zmq.EVENT_HANDSHAKE_FAILED_AUTH)
+_HANDSHAKE_FAILURES = (
+    zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
+    | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+    | zmq.EVENT_HANDSHAKE_FAILED_AUTH
+)
 
 
 class _Queue:
-    """What waits for one connection. Messages keep their numbers over sessions, so that only losses are gaps."""
+    """What waits for one connection. Messages keep their numbers over sessions, so that only losses are
+    gaps.
+    """
 
     def __init__(self) -> None:
         self.waiting: deque[Outgoing] = deque()
@@ -94,8 +112,15 @@ class _Queue:
 class Link:
     """Session of a dialling node with its head. `events` are called on the loop."""
 
-    def __init__(self, access: Access, node: str, actors: Callable[[], list[str]], patience: float, timeout: float,
-                 now: float) -> None:
+    def __init__(
+        self,
+        access: Access,
+        node: str,
+        actors: Callable[[], list[str]],
+        patience: float,
+        timeout: float,
+        now: float,
+    ) -> None:
         self.access, self.node, self.actors = access, node, actors
         self.patience, self.timeout = patience, timeout
         self.on_joined: Callable[[list[str]], None] = lambda actors: None
@@ -135,10 +160,18 @@ class Link:
         self._reset(now)
         for plane in (CONTROL, DATA):
             socket: zmq.Socket[bytes] = self._context.socket(zmq.DEALER)
-            for option, value in ((zmq.LINGER, 0), (zmq.SNDHWM, 64), (zmq.RCVHWM, 64), (zmq.IMMEDIATE, 1),
-                                  (zmq.MAXMSGSIZE, MAX_FRAME_BYTES), (zmq.HANDSHAKE_IVL, 5_000),
-                                  (zmq.CONNECT_TIMEOUT, 5_000), (zmq.TCP_MAXRT, 10_000),
-                                  (zmq.RECONNECT_IVL, 100), (zmq.RECONNECT_IVL_MAX, 1_000)):
+            for option, value in (
+                (zmq.LINGER, 0),
+                (zmq.SNDHWM, 64),
+                (zmq.RCVHWM, 64),
+                (zmq.IMMEDIATE, 1),
+                (zmq.MAXMSGSIZE, MAX_FRAME_BYTES),
+                (zmq.HANDSHAKE_IVL, 5_000),
+                (zmq.CONNECT_TIMEOUT, 5_000),
+                (zmq.TCP_MAXRT, 10_000),
+                (zmq.RECONNECT_IVL, 100),
+                (zmq.RECONNECT_IVL_MAX, 1_000),
+            ):
                 socket.setsockopt(option, value)
             if self.access.encrypted and self.access.keys is not None:
                 socket.setsockopt(zmq.CURVE_SERVERKEY, self.access.keys.head.encode())
@@ -201,8 +234,15 @@ class Link:
     def flush(self) -> None:
         for plane, socket in enumerate(self._sockets):
             if not self._greeted[plane]:
-                hello = Hello(self.node, self.epoch, plane, self._queues[plane].first_seq(), self.actors(), VERSION,
-                              OLDEST_VERSION)
+                hello = Hello(
+                    self.node,
+                    self.epoch,
+                    plane,
+                    self._queues[plane].first_seq(),
+                    self.actors(),
+                    VERSION,
+                    OLDEST_VERSION,
+                )
                 try:
                     socket.send_multipart(Outgoing.of(hello).parts(), zmq.NOBLOCK)
                 except zmq.Again:
@@ -244,12 +284,16 @@ class Link:
                     self.malformed += 1  # The rest of the frame is lost.
 
     def _on_handshake_failure(self, event: int, now: float) -> None:
-        self.last_error = ("the head refuses this key; is it in its allow-list?"
-                           if event == zmq.EVENT_HANDSHAKE_FAILED_AUTH else
-                           "the handshake fails; is the head's public key the right one, and do both ends use keys?")
+        self.last_error = (
+            "the head refuses this key; is it in its allow-list?"
+            if event == zmq.EVENT_HANDSHAKE_FAILED_AUTH
+            else "the handshake fails; is the head's public key the right one, and do both ends use keys?"
+        )
         self.redial(self.last_error, now)
 
-    def _on_message(self, plane: int, incoming: Incoming, deliver: Callable[[Incoming], None], now: float) -> None:
+    def _on_message(
+        self, plane: int, incoming: Incoming, deliver: Callable[[Incoming], None], now: float
+    ) -> None:
         if not self._sockets:
             return  # Dropped by a message before it in the same frame.
         self._received = now

@@ -1,4 +1,6 @@
-"""Following the recorder's log: every committed episode in order, once (docs/reference/wire_format.md, "The log")."""
+"""Following the recorder's log: every committed episode in order, once (docs/reference/wire_format.md, "The
+log").
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,9 @@ class LogFollower:
             self._ask(again)
 
     def on_committed(self, incoming: Incoming) -> EpisodeCommitted:
-        """Call for every EpisodeCommitted. Copies that the recorder pushes to a sampler have no actions: not of the log."""
+        """Call for every EpisodeCommitted. Copies that the recorder pushes to a sampler have no actions: not
+        of the log.
+        """
         committed = incoming.read(EpisodeCommitted)
         if committed.actions.size == 0:
             return committed

@@ -47,7 +47,9 @@ def agent_name(node: str) -> str:
 
 
 class Actor:
-    """What receives and sends messages under a name. Every method runs on the loop of its node and must not wait."""
+    """What receives and sends messages under a name. Every method runs on the loop of its node and must not
+    wait.
+    """
 
     node: Node
     name: str
@@ -66,7 +68,9 @@ class Actor:
         """The node ends; messages sent here still leave."""
 
     def send(self, to: str | int, message: Message, bulk: bytes = b"") -> bool:
-        """Sends to an actor, by name or by the sender's number of an earlier message. False: the queue is full."""
+        """Sends to an actor, by name or by the sender's number of an earlier message. False: the queue is
+        full.
+        """
         target = actor_id(to) if isinstance(to, str) else to
         return self.node.link.send(Outgoing.of(message, actor_id(self.name), target, bulk))
 
@@ -88,10 +92,17 @@ class NodeAgent(Actor):
 
     def _report(self) -> None:
         link, node = self.node.link, self.node
-        report = NodeReported(node=node.name, host=host_name(), version=VERSION, pid=os.getpid(),
-                              uptime_s=time.monotonic() - self._started, peers_lost=link.lost,
-                              dropped=link.malformed + link.unknown + node.unroutable,
-                              sent=link.sent, received=node.received)
+        report = NodeReported(
+            node=node.name,
+            host=host_name(),
+            version=VERSION,
+            pid=os.getpid(),
+            uptime_s=time.monotonic() - self._started,
+            peers_lost=link.lost,
+            dropped=link.malformed + link.unknown + node.unroutable,
+            sent=link.sent,
+            received=node.received,
+        )
         report.actors = [ActorStatus(actor.name, node.handled[actor.name]) for actor in node.actors.values()]
         self.send(VIEW, report)
         self.after(_REPORT, self._report)
@@ -107,8 +118,14 @@ class Node:
         self.handled: collections.Counter[str] = collections.Counter()
         self.received = self.unroutable = 0
         self.failure: EmplaceError | None = None
-        self.link = Link(access, name, lambda: [actor.name for actor in self.actors.values()], patience, timeout,
-                         time.monotonic())
+        self.link = Link(
+            access,
+            name,
+            lambda: [actor.name for actor in self.actors.values()],
+            patience,
+            timeout,
+            time.monotonic(),
+        )
         self.link.on_joined, self.link.on_beat = self._on_joined, self._on_beat
         self.link.on_lost, self.link.on_head_left = self._on_lost, lambda reason: self.stop(OVER)
         self._timers: list[tuple[float, int, Callable[[], None]]] = []
@@ -153,7 +170,9 @@ class Node:
         self.stop(str(error))
 
     def run(self) -> str:
-        """Runs the loop on this thread. Returns why it ended. Raises EmplaceError if the head is gone or refuses."""
+        """Runs the loop on this thread. Returns why it ended. Raises EmplaceError if the head is gone or
+        refuses.
+        """
         try:
             with self._signals():
                 for actor in list(self.actors.values()):
@@ -184,7 +203,9 @@ class Node:
             poller.register(self._wake_read, zmq.POLLIN)
             for socket, events in self.link.pollable():
                 poller.register(socket, events)
-            due = min([next_tick, *(timer[0] for timer in self._timers[:1]), self.link.next_dial() or next_tick])
+            due = min(
+                [next_tick, *(timer[0] for timer in self._timers[:1]), self.link.next_dial() or next_tick]
+            )
             poller.poll(0 if self._posted else max(0, math.ceil((due - time.monotonic()) * 1000)))
             now = time.monotonic()
             with contextlib.suppress(BlockingIOError):

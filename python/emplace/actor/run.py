@@ -56,11 +56,16 @@ class Run:
             if one.get("name") == node and one.get("start") == "join":
                 return list(one.get("roles", []))
         names = ", ".join(one["name"] for one in nodes if one.get("start") == "join") or "none"
-        raise EmplaceError(f"node '{node}'", "is not in the run's cluster file with start = \"join\"",
-                           f"nodes that may join: {names}")
+        raise EmplaceError(
+            f"node '{node}'",
+            'is not in the run\'s cluster file with start = "join"',
+            f"nodes that may join: {names}",
+        )
 
     def join(self, actors: Mapping[str, Actor], node: str = "", patience: float = 10.0) -> str:
-        """Takes part with these actors, by name, until the run ends. Returns why it ended. Raises EmplaceError."""
+        """Takes part with these actors, by name, until the run ends. Returns why it ended. Raises
+        EmplaceError.
+        """
         name = node or f"{host_name()}-{random_number()}"
         here = Node(self.access, name, patience)
         for actor_name, actor in actors.items():
@@ -70,21 +75,35 @@ class Run:
         return here.run()
 
 
-def fetch(address: str | os.PathLike[str], key: str | os.PathLike[str] | None = None, *, insecure: bool = False,
-          cache: str | os.PathLike[str] | None = None, patience: float = 10.0) -> Run:
-    """Asks a head for its run; nothing takes part yet. Arguments as of `emplace join`. Raises EmplaceError."""
+def fetch(
+    address: str | os.PathLike[str],
+    key: str | os.PathLike[str] | None = None,
+    *,
+    insecure: bool = False,
+    cache: str | os.PathLike[str] | None = None,
+    patience: float = 10.0,
+) -> Run:
+    """Asks a head for its run; nothing joins yet. Arguments as of `emplace join`. Raises EmplaceError."""
     way = access(address, key, insecure)
     manifest, store = fetch_manifest(way, Path(cache) if cache else None, patience)
     return _run_of(way, manifest, store)
 
 
-def join(address: str | os.PathLike[str], make: Callable[[Run], Mapping[str, Actor]],
-         key: str | os.PathLike[str] | None = None, *, insecure: bool = False, node: str = "",
-         cache: str | os.PathLike[str] | None = None, patience: float = 10.0) -> str:
-    """Joins a running head with the actors that `make(run)` returns, and each further start of the run with new ones.
+def join(
+    address: str | os.PathLike[str],
+    make: Callable[[Run], Mapping[str, Actor]],
+    key: str | os.PathLike[str] | None = None,
+    *,
+    insecure: bool = False,
+    node: str = "",
+    cache: str | os.PathLike[str] | None = None,
+    patience: float = 10.0,
+) -> str:
+    """Joins a running head with the actors that `make(run)` returns, and each further start of the run with
+    new ones.
 
-    `node`: the node of the cluster file (start = "join") whose roles this process takes; empty: executors only.
-    Returns why it ended. Raises EmplaceError: no head, refused, gone.
+    `node`: the node of the cluster file (start = "join") whose roles this process takes; empty: executors
+    only. Returns why it ended. Raises EmplaceError: no head, refused, gone.
     """
     reason, first = "", True
     while True:
@@ -109,8 +128,9 @@ def _run_of(way: Access, manifest: ManifestDelivered, store: FileStore) -> Run:
     names = settings.get("graphs") or [settings.get("graph", "")]
     missing = [name for name in names if name not in files]
     if missing:
-        raise EmplaceError(way.endpoint, f"its manifest lacks the graph '{missing[0]}'",
-                           "use the same release on both ends")
+        raise EmplaceError(
+            way.endpoint, f"its manifest lacks the graph '{missing[0]}'", "use the same release on both ends"
+        )
     graphs = [Graph(store.path_of(files[name]), name, options) for name in names]
     machine, devices = settings.get("devices", ""), []
     if machine in files:
@@ -124,14 +144,19 @@ def _graph_options(settings: dict[str, Any]) -> tuple[str, ...]:
     if settings.get("from"):
         options += ["--from", settings["from"]]
     if settings.get("shape"):
-        options += ["--shape", settings["shape"] if isinstance(settings["shape"], str) else ",".join(settings["shape"])]
+        options += [
+            "--shape",
+            settings["shape"] if isinstance(settings["shape"], str) else ",".join(settings["shape"]),
+        ]
     if settings.get("batch"):
         options += ["--batch", str(settings["batch"])]
     return tuple(options)
 
 
 def device_names(document: dict[str, Any]) -> list[str]:
-    """The names of a device file's devices in order; empty if the program alone knows them (a kind of the catalogue)."""
+    """The names of a device file's devices in order; empty if the program alone knows them (a kind of the
+    catalogue).
+    """
     names: list[str] = []
     for device in document.get("device", []):
         if "name" not in device or device.get("count", 1) != 1:

@@ -1,4 +1,6 @@
-"""Samplers in Python: they propose placements and learn from what was measured (docs/reference/wire_format.md, "Samplers")."""
+"""Samplers in Python: they propose placements and learn from what was measured
+(docs/reference/wire_format.md, "Samplers").
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,16 @@ from numpy.typing import NDArray
 from emplace.actor.frames import Incoming
 from emplace.actor.graph import Graph
 from emplace.actor.log import Episode, LogFollower
-from emplace.actor.messages import (EpisodeCommitted, EpisodesAsked, EpisodesKnown, EpisodesWanted, PlacementProposed,
-                                    SamplerDrained, StopRun, UpdateApplied)
+from emplace.actor.messages import (
+    EpisodeCommitted,
+    EpisodesAsked,
+    EpisodesKnown,
+    EpisodesWanted,
+    PlacementProposed,
+    SamplerDrained,
+    StopRun,
+    UpdateApplied,
+)
 from emplace.actor.node import DISPATCHER, RECORDER, Actor
 from emplace.actor.run import Run
 from emplace.actor.worker import Worker
@@ -49,8 +59,9 @@ class Sampler:
         raise NotImplementedError
 
     def committed(self, episode: Episode, mine: bool) -> None:
-        """An episode is on disk. Every episode of the run in the order of the log, once in the life of this process:
-        a restarted sampler sees all of them again, and can relearn. `mine`: this sampler's."""
+        """An episode is on disk. Every episode of the run in the order of the log, once in the life of this
+        process: a restarted sampler sees all of them again, and can relearn. `mine`: this sampler's.
+        """
 
 
 @dataclass
@@ -82,8 +93,11 @@ class SamplerActor(Actor):
 
     def on_start(self) -> None:
         if not self._devices:
-            raise EmplaceError("input.devices", "the names of the devices are not in the manifest",
-                               "give the run a device file that names each device")
+            raise EmplaceError(
+                "input.devices",
+                "the names of the devices are not in the manifest",
+                "give the run a device file that names each device",
+            )
         self._worker = Worker(self.node, self.name)
         self._worker.do(lambda: self.sampler.prepare(self.run), self._prepared)
 
@@ -108,7 +122,9 @@ class SamplerActor(Actor):
 
     def _ask(self, episodes: list[int]) -> None:
         self._asked_at = time.monotonic()
-        asked = EpisodesAsked(self.controller, self.controllers, not self._started, np.array(episodes, np.uint64))
+        asked = EpisodesAsked(
+            self.controller, self.controllers, not self._started, np.array(episodes, np.uint64)
+        )
         self.send(RECORDER, asked)
         if not self._started:
             self.send(DISPATCHER, asked)  # The run may be ending.
@@ -150,10 +166,15 @@ class SamplerActor(Actor):
         for number in known.ended:
             self._end(int(number))
         # The dispatcher may have what is not on disk yet; it asks for what it lacks.
-        lost = [int(number) for number in known.unknown
-                if int(number) in self._outstanding and not self._outstanding[int(number)].recorded]
+        lost = [
+            int(number)
+            for number in known.unknown
+            if int(number) in self._outstanding and not self._outstanding[int(number)].recorded
+        ]
         if lost:
-            self.send(DISPATCHER, EpisodesAsked(self.controller, self.controllers, False, np.array(lost, np.uint64)))
+            self.send(
+                DISPATCHER, EpisodesAsked(self.controller, self.controllers, False, np.array(lost, np.uint64))
+            )
         self._propose_next()
         self._report_if_drained()
 
@@ -185,7 +206,9 @@ class SamplerActor(Actor):
             self._again.popleft()
         else:
             self._next += self.controllers
-        self._worker.do(lambda: self.sampler.propose(number), lambda drawn, error: self._drawn(number, drawn, error))
+        self._worker.do(
+            lambda: self.sampler.propose(number), lambda drawn, error: self._drawn(number, drawn, error)
+        )
 
     def _drawn(self, number: int, proposal: Any, error: BaseException | None) -> None:
         if error is not None:
@@ -203,11 +226,22 @@ class SamplerActor(Actor):
         placements = np.ascontiguousarray(proposal.placements, np.uint8)
         count = self.sampler.placements_per_episode
         if placements.shape != (count, graph.num_ops) or placements.max() >= self._devices:
-            raise EmplaceError(f"episode {number}", f"has placements of shape {placements.shape}",
-                               f"propose [{count}, {graph.num_ops}] devices below {self._devices}")
+            raise EmplaceError(
+                f"episode {number}",
+                f"has placements of shape {placements.shape}",
+                f"propose [{count}, {graph.num_ops}] devices below {self._devices}",
+            )
         data, actions = placements.tobytes(), proposal.actions or placements.tobytes()
-        message = PlacementProposed(graph.sha256, self.controller, number, number * count, count, proposal.version,
-                                    graph.num_ops, self._devices)
+        message = PlacementProposed(
+            graph.sha256,
+            self.controller,
+            number,
+            number * count,
+            count,
+            proposal.version,
+            graph.num_ops,
+            self._devices,
+        )
         message.placements = type(message.placements)(0, len(data))
         message.actions = type(message.actions)(len(data), len(actions))
         self.send(DISPATCHER, message, data + actions)

@@ -1,7 +1,7 @@
 """How a message is written: a MessagePack map of its fields (docs/reference/wire_format.md, "A message").
 
-A message is a dataclass whose annotations name the kinds of the document's tables. The reader skips unknown fields and
-leaves missing ones at their defaults; it refuses whatever breaks a bound of the format.
+A message is a dataclass whose annotations name the kinds of the document's tables. The reader skips unknown
+fields and leaves missing ones at their defaults; it refuses whatever breaks a bound of the format.
 """
 
 from __future__ import annotations
@@ -56,11 +56,23 @@ F64s = Annotated[NDArray[np.float64], "f64[]"]
 
 _DTYPES: dict[str, np.dtype[Any]] = {
     f"{kind}[]": np.dtype(code)
-    for kind, code in {"u8": "u1", "u16": "<u2", "u32": "<u4", "u64": "<u8", "i64": "<i8", "f32": "<f4",
-                       "f64": "<f8"}.items()
+    for kind, code in {
+        "u8": "u1",
+        "u16": "<u2",
+        "u32": "<u4",
+        "u64": "<u8",
+        "i64": "<i8",
+        "f32": "<f4",
+        "f64": "<f8",
+    }.items()
 }
-_LIMITS = {"u8": (0, 2**8 - 1), "u16": (0, 2**16 - 1), "u32": (0, 2**32 - 1), "u64": (0, 2**64 - 1),
-           "i64": (-(2**63), 2**63 - 1)}
+_LIMITS = {
+    "u8": (0, 2**8 - 1),
+    "u16": (0, 2**16 - 1),
+    "u32": (0, 2**32 - 1),
+    "u64": (0, 2**64 - 1),
+    "i64": (-(2**63), 2**63 - 1),
+}
 
 
 class Message:
@@ -86,13 +98,16 @@ def none_of(dtype: type[Any]) -> Any:
 
 @typing.dataclass_transform(eq_default=False, field_specifiers=(dataclasses.field,))
 def message(number: int = -1) -> Callable[[type[M]], type[M]]:
-    """Makes a class of annotated fields a message of the register, or (without a number) a struct of other messages."""
+    """Makes a class of annotated fields a message of the register, or (without a number) a struct of other
+    messages.
+    """
 
     def decorate(cls: type[M]) -> type[M]:
         made = dataclasses.dataclass(eq=False)(cls)
         made.NUMBER = number
         hints = typing.get_type_hints(made, include_extras=True)
-        made.FIELDS = [(field.name, *_kind(hints[field.name])) for field in dataclasses.fields(made)]  # type: ignore
+        names = [field.name for field in dataclasses.fields(made)]  # type: ignore[arg-type]
+        made.FIELDS = [(name, *_kind(hints[name])) for name in names]
         if number >= 0:
             REGISTER[number] = made
         return made
@@ -135,7 +150,9 @@ def _plain_field(owner: Message, name: str, kind: str) -> Any:
         low, high = _LIMITS[kind]
         number = int(value)
         if not low <= number <= high:
-            raise EmplaceError(f"{type(owner).__name__}.{name}", f"{number} is no {kind}", f"use {low} to {high}")
+            raise EmplaceError(
+                f"{type(owner).__name__}.{name}", f"{number} is no {kind}", f"use {low} to {high}"
+            )
         return number
     if kind == "f64":
         # A whole number travels as an integer, as msgpack-cxx writes it.
@@ -205,7 +222,11 @@ def _read(kind: str, inner: type[Message] | None, value: Any, where: str) -> Any
         if isinstance(value, str):
             return value
     elif kind == "section":
-        if isinstance(value, list) and len(value) == 2 and all(type(n) is int and 0 <= n < 2**64 for n in value):
+        if (
+            isinstance(value, list)
+            and len(value) == 2
+            and all(type(n) is int and 0 <= n < 2**64 for n in value)
+        ):
             return Section(*value)
     elif kind.endswith("[]"):
         if isinstance(value, list) and len(value) <= MAX_ELEMENTS:

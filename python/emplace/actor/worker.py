@@ -5,17 +5,18 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from emplace.actor.node import Node
-
 
 _Call = tuple[Callable[[], Any], Callable[[Any, BaseException | None], None]]
 
 
 class Worker:
-    """Runs calls one after the other. What it still has to do when the node ends, it does before the process ends, but
-    not for longer than a few seconds: an endless call blocks nothing."""
+    """Runs calls one after the other. What it still has to do when the node ends, it does before the process
+    ends, but not for longer than a few seconds: an endless call blocks nothing.
+    """
 
     PATIENCE = 5.0
 
@@ -40,6 +41,6 @@ class Worker:
             result, error = None, None
             try:
                 result = call()
-            except BaseException as raised:  # noqa: BLE001 - Whatever the work raises is the actor's to report.
+            except BaseException as raised:  # The actor reports it.
                 error = raised
-            self._node.post(lambda then=then, result=result, error=error: then(result, error))  # type: ignore[misc]
+            self._node.post(partial(then, result, error))

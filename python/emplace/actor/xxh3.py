@@ -131,7 +131,9 @@ def _long(data: bytes) -> int:
     lanes = [int(lane) for lane in acc]
     result = len(data) * _P64_1
     for i in range(4):
-        result += _fold(lanes[2 * i] ^ _u64(_SECRET, 11 + 16 * i), lanes[2 * i + 1] ^ _u64(_SECRET, 19 + 16 * i))
+        result += _fold(
+            lanes[2 * i] ^ _u64(_SECRET, 11 + 16 * i), lanes[2 * i + 1] ^ _u64(_SECRET, 19 + 16 * i)
+        )
     return _avalanche(result & _MASK)
 
 

@@ -1,4 +1,6 @@
-"""Heads for tests: the real program, started as a user starts it, and a false one that says what a test wants."""
+"""Heads for tests: the real program, started as a user starts it, and a false one that says what a test
+wants.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ def wait_for(condition: Callable[[], Any], seconds: float = 20.0) -> Any:
 
 
 def contained(command: list[str]) -> list[str]:
-    """In a PID namespace where the system permits it: what is killed there takes its children along, and nobody else."""
+    """In a PID namespace where the system permits it: what is killed there takes its children along, and
+    nobody else.
+    """
     unshare = shutil.which("unshare")
     if unshare and os.geteuid() == 0:
         return [unshare, "-pf", "--mount-proc", "--kill-child", *command]
@@ -69,7 +73,9 @@ class Head:
         command = [program(), "up", str(folder / "cluster.toml"), "--run-dir", str(folder / "run"), "--json"]
         command += ["--key", str(key)] if key else []
         self.log = (folder / "up.log").open("w+")
-        self.process = subprocess.Popen(contained(command), stdout=subprocess.PIPE, stderr=self.log, text=True)
+        self.process = subprocess.Popen(
+            contained(command), stdout=subprocess.PIPE, stderr=self.log, text=True
+        )
         wait_for(lambda: "the head listens" in self.said() or self.process.poll() is not None)
         assert self.process.poll() is None, self.said()
 
@@ -80,8 +86,10 @@ class Head:
         return "".join(path.read_text() for path in (self.folder / "run" / "log").glob("*"))
 
     def result(self, killed: bool = False) -> dict[str, Any]:
-        """Waits for the end of the run. Its leases must balance, nothing is counted twice, and nothing is lost: the program
-        calls a lease lost that expired, as those of a killed executor do before others get them."""
+        """Waits for the end of the run. Its leases must balance, nothing is counted twice, and nothing is
+        lost: the program calls a lease lost that expired, as those of a killed executor do before others
+        get them.
+        """
         out, _ = self.process.communicate(timeout=40)
         assert self.process.returncode == 0, self.said()
         found: dict[str, Any] = json.loads(out)
@@ -107,7 +115,9 @@ def head(folder: Path, config: str, cluster: str = "", key: Path | None = None) 
         one.close()
 
 
-def config(graph: str = "cifar10_cnn-bs32.json.gz", method: str = "random", executors: int = 1, **run: int) -> str:
+def config(
+    graph: str = "cifar10_cnn-bs32.json.gz", method: str = "random", executors: int = 1, **run: int
+) -> str:
     """A run that ends after a number of episodes."""
     limits = "\n".join(f"{key} = {value}" for key, value in run.items())
     path = graph if graph.startswith("/") else ROOT / "configs" / "graphs" / graph
@@ -136,9 +146,18 @@ ELSEWHERE = '[[node]]\nname = "{name}"\nroles = ["{role}"]\nstart = "join"\n'
 
 def python(*arguments: str, **environment: str) -> subprocess.Popen[str]:
     """A Python process that can be killed with all that it started."""
-    known = os.environ | {"PYTHONPATH": str(PYTHON), "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"} | environment
-    return subprocess.Popen(contained([sys.executable, *arguments]), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                            text=True, env=known)
+    known = (
+        os.environ
+        | {"PYTHONPATH": str(PYTHON), "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+        | environment
+    )
+    return subprocess.Popen(
+        contained([sys.executable, *arguments]),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=known,
+    )
 
 
 class FalseHead:
@@ -172,7 +191,9 @@ class FalseHead:
                     self.seq[plane] = 1
                     self.say(plane, Welcome("head", hello.epoch, plane, 1, ["dispatcher/0", "library/0"]))
 
-    def say(self, plane: int, message: Message, to: int = 0, seq: int | None = None, bulk: bytes = b"") -> None:
+    def say(
+        self, plane: int, message: Message, to: int = 0, seq: int | None = None, bulk: bytes = b""
+    ) -> None:
         """Sends at once; messages of actors get the next number of their plane, or `seq`."""
         number = 0
         if message.NUMBER < 0xFF00:

@@ -1,4 +1,6 @@
-"""A sampler and a learner for tests, in one process: logits of one row per op, moved by REINFORCE with momentum."""
+"""A sampler and a learner for tests, in one process: logits of one row per op, moved by REINFORCE with
+momentum.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ class Policy(ea.Sampler, ea.Learner):
     def propose(self, episode: int) -> ea.Proposal:
         totals = self.probabilities().cumsum(axis=1)
         drawn = np.random.default_rng(episode).random((4, len(totals), 1))
-        choices = np.minimum((drawn > totals).sum(axis=2), totals.shape[1] - 1).astype(np.uint8)[:, self.leaders]
+        choices = np.minimum((drawn > totals).sum(axis=2), totals.shape[1] - 1).astype(np.uint8)[
+            :, self.leaders
+        ]
         return ea.Proposal(choices, version=self.updates)
 
     def update(self, batch: Sequence[ea.Scored]) -> ea.UpdateMade:
@@ -53,6 +57,7 @@ class Policy(ea.Sampler, ea.Learner):
 
 
 if __name__ == "__main__":
+
     def make(run: ea.Run) -> dict[str, ea.Actor]:
         policy = Policy()
         policy.prepare(run)

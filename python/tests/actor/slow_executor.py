@@ -13,8 +13,9 @@ class Slow(ea.Executor):
     def measure(self, graph: ea.Graph, placement: NDArray[np.uint8]) -> ea.Measurement:
         time.sleep(float(sys.argv[2]))
         share = float(placement.mean())
-        return ea.Measurement(valid=True, step_time_s=0.01 + share, label=ea.MEASURED,
-                              samples_s=np.array([0.01 + share] * 3))
+        return ea.Measurement(
+            valid=True, step_time_s=0.01 + share, label=ea.MEASURED, samples_s=np.array([0.01 + share] * 3)
+        )
 
 
 try:

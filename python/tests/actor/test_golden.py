@@ -1,5 +1,7 @@
-"""Goal: what this client writes and reads is the wire format. Method: the stored frames of the repository, which every
-release keeps, are decoded and written again byte for byte; the tables of the document are compared with the classes."""
+"""Goal: what this client writes and reads is the wire format. Method: the stored frames of the repository,
+which every release keeps, are decoded and written again byte for byte; the tables of the document are
+compared with the classes.
+"""
 
 from __future__ import annotations
 
@@ -73,8 +75,18 @@ def test_a_stored_session_is_read_message_by_message() -> None:
             assert encode(said) == bytes(incoming.body)
             seen.append(cls.__name__)
         data = data[5 + size :]
-    assert seen == ["Hello", "Hello", "ExecutorJoined", "CreditGranted", "Heartbeat", "Beat", "PlacementMeasured",
-                    "ExecutorLeft", "Bye", "Bye"]
+    assert seen == [
+        "Hello",
+        "Hello",
+        "ExecutorJoined",
+        "CreditGranted",
+        "Heartbeat",
+        "Beat",
+        "PlacementMeasured",
+        "ExecutorLeft",
+        "Bye",
+        "Bye",
+    ]
 
 
 def documented() -> dict[str, tuple[int, list[tuple[str, str, str]]]]:
@@ -96,7 +108,9 @@ def test_the_document_lists_these_fields() -> None:
     assert found.keys() == classes.keys()
     for name, (number, fields) in found.items():
         cls: type[Message] = classes[name]
-        inherited = sum(len(base.FIELDS) for base in cls.__bases__ if issubclass(base, Message) and base is not Message)
+        inherited = sum(
+            len(base.FIELDS) for base in cls.__bases__ if issubclass(base, Message) and base is not Message
+        )
         assert cls.NUMBER == number, name
         assert [(field, kind) for field, kind, _ in cls.FIELDS[inherited:]] == [f[:2] for f in fields], name
         for field, kind, default in fields:
@@ -105,5 +119,9 @@ def test_the_document_lists_these_fields() -> None:
             if default:
                 assert value == (float(text) if kind == "f64" else int(text)), f"{name}.{field}"
             else:
-                empty = len(value) == 0 if kind.endswith("]") else value in (0, "", Section()) or value == type(value)()
+                empty = (
+                    len(value) == 0
+                    if kind.endswith("]")
+                    else value in (0, "", Section()) or value == type(value)()
+                )
                 assert empty, f"{name}.{field}"

@@ -1,5 +1,7 @@
-"""Goal: sampler and learner of a learned run may both come from outside; a killed learner continues with the same bits.
-Method: runs of the real program with its tracker, recorder and executors; one process is killed again and again."""
+"""Goal: sampler and learner of a learned run may both come from outside; a killed learner continues with the
+same bits. Method: runs of the real program with its tracker, recorder and executors; one process is
+killed again and again.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ def updates(folder: Path) -> int:
 
 
 def test_every_episode_is_learned_from_once_though_the_learner_is_killed(tmp_path: Path) -> None:
-    settings = config(method="hierarchical", episodes=70).replace("[policy]", "[record]\ncheckpoint_every = 7\n[policy]")
+    settings = config(method="hierarchical", episodes=70).replace(
+        "[policy]", "[record]\ncheckpoint_every = 7\n[policy]"
+    )
     with head(tmp_path, settings, POLICY) as run:
         process = python(PROGRAM, run.endpoint)
         for enough in (10, 30):
@@ -37,7 +41,9 @@ def test_every_episode_is_learned_from_once_though_the_learner_is_killed(tmp_pat
         found = run.result()
         out, err = process.communicate(timeout=20)
         assert (process.returncode, out) == (0, "the run is over\n"), err
-    consumed = [str(row[0]) for row in rows(tmp_path, "SELECT episodes FROM updates")]  # One episode an update.
+    consumed = [
+        str(row[0]) for row in rows(tmp_path, "SELECT episodes FROM updates")
+    ]  # One episode an update.
     episodes = [str(row[0]) for row in rows(tmp_path, "SELECT episode FROM episodes")]
     assert len(set(consumed)) == len(consumed) == found["updates"] and set(consumed) <= set(episodes)
     assert len(episodes) - len(consumed) <= 8 and len(consumed) >= 70

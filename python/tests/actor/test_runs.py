@@ -1,6 +1,7 @@
-"""Goal: an actor in Python takes part in a run of the real program as one in C++ does. Method: small runs on loopback whose
-only executor, or whose sampler, is Python; some are killed, refused, or stopped. The program's own count decides: nothing
-lost, nothing counted twice, and its leases balance."""
+"""Goal: an actor in Python takes part in a run of the real program as one in C++ does. Method: small runs on
+loopback whose only executor, or whose sampler, is Python; some are killed, refused, or stopped. The
+program's own count decides: nothing lost, nothing counted twice, and its leases balance.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +28,9 @@ def counts(folder: Path) -> tuple[int, int]:
     import sqlite3
 
     with sqlite3.connect(f"file:{folder}/run/run.db?mode=ro", uri=True) as db:
-        total, different = db.execute("SELECT count(*), count(DISTINCT placement_id) FROM measurements").fetchone()
+        total, different = db.execute(
+            "SELECT count(*), count(DISTINCT placement_id) FROM measurements"
+        ).fetchone()
     return int(total), int(different)
 
 
@@ -62,15 +65,19 @@ def test_a_killed_executor_is_survived_and_nothing_counts_twice(tmp_path: Path) 
 def progressed(folder: Path) -> bool:
     try:
         return counts(folder)[0] >= 8
-    except Exception:  # noqa: BLE001 - Not made yet.
+    except Exception:  # Not made yet.
         return False
 
 
 def test_an_executor_that_is_asked_to_end_returns_its_work(tmp_path: Path) -> None:
     cache = str(tmp_path / "cache")
     with head(tmp_path, config(episodes=40), MEASURE) as run:
-        first = subprocess.Popen([sys.executable, SLOW, run.endpoint, "0.02", cache],
-                                 env=os.environ | {"PYTHONPATH": str(ROOT / "python")}, stdout=subprocess.PIPE, text=True)
+        first = subprocess.Popen(
+            [sys.executable, SLOW, run.endpoint, "0.02", cache],
+            env=os.environ | {"PYTHONPATH": str(ROOT / "python")},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         wait_for(lambda: progressed(tmp_path))
         first.send_signal(signal.SIGTERM)
         assert first.communicate(timeout=10)[0] == "SIGTERM\n" and first.returncode == 0
@@ -84,8 +91,12 @@ def test_an_executor_that_is_asked_to_end_returns_its_work(tmp_path: Path) -> No
 def test_a_stopped_executor_joins_again_as_a_new_incarnation(tmp_path: Path) -> None:
     cache = str(tmp_path / "cache")
     with head(tmp_path, config(episodes=24), MEASURE) as run:
-        first = subprocess.Popen([sys.executable, SLOW, run.endpoint, "0.01", cache],
-                                 env=os.environ | {"PYTHONPATH": str(ROOT / "python")}, stdout=subprocess.PIPE, text=True)
+        first = subprocess.Popen(
+            [sys.executable, SLOW, run.endpoint, "0.01", cache],
+            env=os.environ | {"PYTHONPATH": str(ROOT / "python")},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         wait_for(lambda: progressed(tmp_path))
         first.send_signal(signal.SIGSTOP)
         try:
@@ -168,18 +179,24 @@ def test_keys_are_those_of_keygen_and_a_wrong_one_is_one_line(tmp_path: Path) ->
     keys = tmp_path / "keys"
     with head(tmp_path, config(episodes=60), MEASURE, keys / "head.key") as run:
         (tmp_path / "stranger.key").write_text(
-            (tmp_path / "other" / "head.key").read_text() + f'head = "{ea.load_keys(keys / "head.key").public}"\n')
+            (tmp_path / "other" / "head.key").read_text()
+            + f'head = "{ea.load_keys(keys / "head.key").public}"\n'
+        )
         os.chmod(tmp_path / "stranger.key", 0o600)
         cache = tmp_path / "cache"
-        for key, cure in ((tmp_path / "stranger.key", "the head refuses this key; is it in its allow-list?"),
-                          (tmp_path / "other" / "head.key", "is the head's public key the right one")):
+        for key, cure in (
+            (tmp_path / "stranger.key", "the head refuses this key; is it in its allow-list?"),
+            (tmp_path / "other" / "head.key", "is the head's public key the right one"),
+        ):
             with pytest.raises(ea.EmplaceError) as refused:
                 ea.fetch(run.endpoint, key, cache=cache, patience=0.7)
             assert cure in str(refused.value) and "\n" not in str(refused.value)
             assert refused.value.where == run.endpoint
         with pytest.raises(ea.EmplaceError, match="no message from the head for 0.7 s"):
             ea.fetch(run.endpoint, insecure=True, cache=cache, patience=0.7)
-        with pytest.raises(ea.EmplaceError, match="the head refused: no actor called 'sampler/0' may come from rack7"):
+        with pytest.raises(
+            ea.EmplaceError, match="the head refused: no actor called 'sampler/0' may come from rack7"
+        ):
             ours = ea.fetch(run.endpoint, keys / "rack7.key", cache=cache)
             ours.join({"sampler/0": ea.Actor()}, "elsewhere")
         worker = python(str(EXAMPLES / "actor_executor.py"), run.endpoint, "--key", str(keys / "rack7.key"))
@@ -198,7 +215,9 @@ def test_another_version_is_refused_with_one_line(tmp_path: Path, monkeypatch: p
             ea.fetch(run.endpoint, insecure=True, cache=tmp_path / "cache")
         assert str(refused.value) == (
             f"{run.endpoint}: the head refused: node uses wire version 2 and accepts 1 and later, "
-            f"head uses {frames.VERSION} and accepts {frames.OLDEST_VERSION} and later; use the same release on both")
+            f"head uses {frames.VERSION} and accepts {frames.OLDEST_VERSION} and later; "
+            "use the same release on both"
+        )
         monkeypatch.undo()
         with pytest.raises(ea.EmplaceError, match="nodes that may join: measure"):
             ea.join(run.endpoint, lambda _: {}, insecure=True, node="nobody", cache=tmp_path / "cache")

@@ -1,5 +1,7 @@
-"""Goal: a session with a head ends, begins again and loses nothing that it need not lose, whatever the head says. Method: a
-false head, a ROUTER, that repeats, skips, fences, is silent, or sends bytes that are no messages."""
+"""Goal: a session with a head ends, begins again and loses nothing that it need not lose, whatever the head
+says. Method: a false head, a ROUTER, that repeats, skips, fences, is silent, or sends bytes that are no
+messages.
+"""
 
 from __future__ import annotations
 
@@ -135,8 +137,10 @@ def test_a_final_refusal_ends_it_with_the_heads_reason(session: Session) -> None
     session.joined()
     session.head.refuse("another process joined as outside", final=True)
     outcome = session.over()
-    assert str(outcome) == (f"{session.head.endpoint}: the head refused: another process joined as outside; "
-                            "join under another name, or with a key that has the role")
+    assert str(outcome) == (
+        f"{session.head.endpoint}: the head refused: another process joined as outside; "
+        "join under another name, or with a key that has the role"
+    )
 
 
 def test_messages_wait_while_the_head_is_away_and_keep_their_numbers(session: Session) -> None:
@@ -159,7 +163,11 @@ def test_messages_wait_while_the_head_is_away_and_keep_their_numbers(session: Se
     session.head.welcomes = True
     session.joined()
     session.until(lambda: len(session.head.of(StatusRequested)) == 2)
-    numbers = [incoming.envelope.seq for _, incoming in session.head.heard if incoming.number == StatusRequested.NUMBER]
+    numbers = [
+        incoming.envelope.seq
+        for _, incoming in session.head.heard
+        if incoming.number == StatusRequested.NUMBER
+    ]
     assert numbers == [1, 2]
 
 
@@ -176,8 +184,14 @@ def test_bytes_that_are_no_messages_are_counted_and_harm_nothing(session: Sessio
     session.joined()
     identity = session.head.identities[CONTROL]
     record = Beat(["x/0"], [])
-    for parts in ([b"\xff" * 40], [b""], [b"a", b"b"], [b"\x97\x03\x01\x00\x00\x00\x00\x00", b"\xc1", b""],
-                  [b"\x05\x00\x00\x00" * 3 + b"\x90"], [b"\x91" * 3000, b"\x80", b""]):
+    for parts in (
+        [b"\xff" * 40],
+        [b""],
+        [b"a", b"b"],
+        [b"\x97\x03\x01\x00\x00\x00\x00\x00", b"\xc1", b""],
+        [b"\x05\x00\x00\x00" * 3 + b"\x90"],
+        [b"\x91" * 3000, b"\x80", b""],
+    ):
         session.head.socket.send_multipart([identity, *parts])
     session.head.say(CONTROL, EpisodesWanted(np.zeros(0, np.uint64)), 12345)  # No such actor.
     session.head.say(CONTROL, record)
@@ -192,7 +206,7 @@ def test_the_heads_bye_is_acknowledged_and_ends_the_node(session: Session) -> No
     for plane in (CONTROL, DATA):
         session.head.say(plane, Bye("budget"))
     assert session.over() == OVER
-    session.until(lambda: {ack.plane for ack in session.head.of(ByeAck)} == {0, 1})  # type: ignore[attr-defined]
+    session.until(lambda: {getattr(ack, "plane") for ack in session.head.of(ByeAck)} == {0, 1})
 
 
 def test_a_name_is_taken_once() -> None:
@@ -205,7 +219,7 @@ def test_a_name_is_taken_once() -> None:
 
 def test_nobody_listening_is_one_line() -> None:
     node = ea.Node(ea.Access("tcp://127.0.0.1:1"), "outside", patience=0.3)
-    with pytest.raises(ea.EmplaceError, match="no message from the head for 0.3 s; the run is over, or its head"):
+    with pytest.raises(
+        ea.EmplaceError, match="no message from the head for 0.3 s; the run is over, or its head"
+    ):
         node.run()
-
-

@@ -1,4 +1,6 @@
-"""Goal: the reader refuses what breaks a bound of the format, the writer what no field holds; hashes are those of xxHash."""
+"""Goal: the reader refuses what breaks a bound of the format, the writer what no field holds; hashes are
+those of xxHash.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +18,32 @@ from emplace.actor.wire import Section, WireError, decode, encode
 from emplace.actor.xxh3 import actor_id, xxh3_64
 
 
-@pytest.mark.parametrize(("size", "expected"), [
-    (0, 0x2D06800538D394C2), (1, 0xC44BDFF4074EECDB), (3, 0xC3489259E968AD9E), (4, 0xD3D60C1519014E89),
-    (8, 0xB88DEE77F6BF6980), (9, 0x03688DCAD730D826), (16, 0x9DA23836ADF2BE1E), (17, 0xF34C3C9CF5A112D1),
-    (32, 0x99CB9AD0F1A11FBE), (33, 0xC077B45492D29CDE), (64, 0xFAECD52EFFBB854F), (65, 0xFD2B8A4F15D954D0),
-    (96, 0x8F8A0C940D32E958), (97, 0x92B3A831FEBF71AC), (128, 0x4C659B745F435148), (129, 0xB85222B83902B6E5),
-    (240, 0xD6DFBF67B0675B54), (241, 0xC614C8C3575348C1), (1024, 0xF22EF3DC84FF47EA), (1025, 0x43F869A83769A435),
-    (5000, 0xCE29A19460EE1BFC)])
+@pytest.mark.parametrize(
+    ("size", "expected"),
+    [
+        (0, 0x2D06800538D394C2),
+        (1, 0xC44BDFF4074EECDB),
+        (3, 0xC3489259E968AD9E),
+        (4, 0xD3D60C1519014E89),
+        (8, 0xB88DEE77F6BF6980),
+        (9, 0x03688DCAD730D826),
+        (16, 0x9DA23836ADF2BE1E),
+        (17, 0xF34C3C9CF5A112D1),
+        (32, 0x99CB9AD0F1A11FBE),
+        (33, 0xC077B45492D29CDE),
+        (64, 0xFAECD52EFFBB854F),
+        (65, 0xFD2B8A4F15D954D0),
+        (96, 0x8F8A0C940D32E958),
+        (97, 0x92B3A831FEBF71AC),
+        (128, 0x4C659B745F435148),
+        (129, 0xB85222B83902B6E5),
+        (240, 0xD6DFBF67B0675B54),
+        (241, 0xC614C8C3575348C1),
+        (1024, 0xF22EF3DC84FF47EA),
+        (1025, 0x43F869A83769A435),
+        (5000, 0xCE29A19460EE1BFC),
+    ],
+)
 def test_hashes(size: int, expected: int) -> None:
     assert xxh3_64(bytes(k * 7 % 251 for k in range(size))) == expected
 
@@ -32,21 +53,45 @@ def test_ids_of_actors() -> None:
 
 
 def test_unknown_fields_are_skipped_and_missing_ones_have_their_defaults() -> None:
-    read = decode(Heartbeat, msgpack.packb({"executor": "executor/1", "later": [1, {"a": None}], "busy_s": 3}))
+    read = decode(
+        Heartbeat, msgpack.packb({"executor": "executor/1", "later": [1, {"a": None}], "busy_s": 3})
+    )
     assert (read.executor, read.busy_s, read.seen, len(read.leases)) == ("executor/1", 3.0, 2**64 - 1, 0)
 
 
-@pytest.mark.parametrize("fields", [
-    {"executor": 5}, {"epoch": -1}, {"epoch": 2**64 - 1, "executor": b"x"}, {"epoch": 1.5}, {"epoch": True},
-    {"leases": b"1234567"}, {"leases": [1, 2]}, {"busy_s": "1"}])
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"executor": 5},
+        {"epoch": -1},
+        {"epoch": 2**64 - 1, "executor": b"x"},
+        {"epoch": 1.5},
+        {"epoch": True},
+        {"leases": b"1234567"},
+        {"leases": [1, 2]},
+        {"busy_s": "1"},
+    ],
+)
 def test_fields_of_another_kind_are_refused_by_name(fields: dict[str, object]) -> None:
     with pytest.raises(WireError, match=r"Heartbeat\.\w+: is no "):
         decode(Heartbeat, msgpack.packb(fields))
 
 
-@pytest.mark.parametrize("body", [b"", b"\xc1", b"\x81", b"\x80\x80", b"\x90", b"\xdf\xff\xff\xff\xff", b"\x81\xa1",
-                                  msgpack.packb({"joined": ["x"] * 65_537}), b"\x81\xa1a" + b"\x91" * 60 + b"\x90",
-                                  b"\x81\xa1a" + b"\x91" * 100_000 + b"\x90"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"\xc1",
+        b"\x81",
+        b"\x80\x80",
+        b"\x90",
+        b"\xdf\xff\xff\xff\xff",
+        b"\x81\xa1",
+        msgpack.packb({"joined": ["x"] * 65_537}),
+        b"\x81\xa1a" + b"\x91" * 60 + b"\x90",
+        b"\x81\xa1a" + b"\x91" * 100_000 + b"\x90",
+    ],
+)
 def test_damaged_bodies_are_refused(body: bytes) -> None:
     with pytest.raises(WireError):
         decode(Beat, body)
@@ -74,7 +119,9 @@ def test_whole_numbers_travel_as_integers() -> None:
     values = [0.0, 1.0, -3.0, 0.5, 2.0**63, -(2.0**63), 2.0**64, 1e300, float("inf")]
     for value in values:
         sent = msgpack.unpackb(encode(Heartbeat(busy_s=value)))["busy_s"]
-        assert sent == value and isinstance(sent, int) == (value.is_integer() and -(2.0**63) <= value < 2.0**64)
+        assert sent == value and isinstance(sent, int) == (
+            value.is_integer() and -(2.0**63) <= value < 2.0**64
+        )
         assert decode(Heartbeat, encode(Heartbeat(busy_s=value))).busy_s == value
 
 
@@ -96,7 +143,13 @@ def test_a_section_beyond_the_bulk_is_refused() -> None:
 
 def test_an_envelope_may_have_grown() -> None:
     assert Envelope.unpack(msgpack.packb([4, 66, 1, 2, 3, 0, 4, "later", [5]])) == Envelope(66, 1, 2, 3, 4, 4)
-    for bad in ([3, 66, 1, 2, 3, 0], [0, 66, 1, 2, 3, 0, 4], [3, 66, 1, 2, -1, 0, 4], {"a": 1}, [3, 70000, 1, 2, 3, 0, 4]):
+    for bad in (
+        [3, 66, 1, 2, 3, 0],
+        [0, 66, 1, 2, 3, 0, 4],
+        [3, 66, 1, 2, -1, 0, 4],
+        {"a": 1},
+        [3, 70000, 1, 2, 3, 0, 4],
+    ):
         with pytest.raises(WireError):
             Envelope.unpack(msgpack.packb(bad))
 
@@ -111,8 +164,12 @@ def test_addresses_and_keys_that_are_wrong_are_one_line(tmp_path: Path) -> None:
     os.chmod(key, 0o600)
     with pytest.raises(ea.EmplaceError, match="has no key pair whose halves match"):
         ea.access("tcp://127.0.0.1:5555", key)
-    for address, what in (("tcp://x", "is no endpoint"), ("tcp://:1", "is no endpoint"), (str(tmp_path), "no head listens"),
-                          ("tcp://127.0.0.1:5555", "neither key nor insecure")):
+    for address, what in (
+        ("tcp://x", "is no endpoint"),
+        ("tcp://:1", "is no endpoint"),
+        (str(tmp_path), "no head listens"),
+        ("tcp://127.0.0.1:5555", "neither key nor insecure"),
+    ):
         with pytest.raises(ea.EmplaceError, match=what):
             ea.access(address)
     with pytest.raises(ea.EmplaceError, match="conflicts with key"):

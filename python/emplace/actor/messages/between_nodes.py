@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import field
 
-from emplace.actor.wire import Bool, message, Message, Text, Texts, U64, U8
+from emplace.actor.wire import U8, U64, Bool, Message, Text, Texts, message
 
 
 @message(0xFF00)

@@ -1,4 +1,6 @@
-"""Executor processes. Between an executor and its child process, which are of one build: never on a connection of a run."""
+"""Executor processes. Between an executor and its child process, which are of one build: never on a
+connection of a run.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +9,24 @@ from dataclasses import field
 import numpy as np
 
 from emplace.actor.wire import (
-    Bool, Bulk, F64, F64s, I64, I64s, Message, message, none_of, Section, Text, Texts, U32, U32s, U64,
-    U64s, U8, U8s,
+    F64,
+    I64,
+    U8,
+    U32,
+    U64,
+    Bool,
+    Bulk,
+    F64s,
+    I64s,
+    Message,
+    Section,
+    Text,
+    Texts,
+    U8s,
+    U32s,
+    U64s,
+    message,
+    none_of,
 )
 
 

@@ -5,7 +5,21 @@ from __future__ import annotations
 import numpy as np
 
 from emplace.actor.wire import (
-    Bool, Bulk, F32s, F64, F64s, message, Message, none_of, Section, Text, U32, U32s, U64, U64s, U8s,
+    F64,
+    U32,
+    U64,
+    Bool,
+    Bulk,
+    F32s,
+    F64s,
+    Message,
+    Section,
+    Text,
+    U8s,
+    U32s,
+    U64s,
+    message,
+    none_of,
 )
 
 

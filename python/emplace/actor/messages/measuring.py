@@ -7,8 +7,23 @@ from dataclasses import field
 import numpy as np
 
 from emplace.actor.wire import (
-    Bulk, F64, F64s, I64s, MAX_U64, Message, message, none_of, Section, Text, Texts, U16s, U32, U32s,
-    U64, U64s, U8s,
+    F64,
+    MAX_U64,
+    U32,
+    U64,
+    Bulk,
+    F64s,
+    I64s,
+    Message,
+    Section,
+    Text,
+    Texts,
+    U8s,
+    U16s,
+    U32s,
+    U64s,
+    message,
+    none_of,
 )
 
 

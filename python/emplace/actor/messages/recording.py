@@ -7,7 +7,7 @@ from dataclasses import field
 import numpy as np
 
 from emplace.actor.messages.measuring import EpisodeMeasured
-from emplace.actor.wire import Bool, Bulk, message, Message, none_of, Section, U32, U64, U64s
+from emplace.actor.wire import U32, U64, Bool, Bulk, Message, Section, U64s, message, none_of
 
 
 @message(4)

@@ -6,7 +6,7 @@ from dataclasses import field
 
 import numpy as np
 
-from emplace.actor.wire import Bool, Bulk, F64, message, Message, none_of, Section, Text, U32, U64, U64s
+from emplace.actor.wire import F64, U32, U64, Bool, Bulk, Message, Section, Text, U64s, message, none_of
 
 
 @message()
