@@ -41,7 +41,7 @@ def softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
 class Policy(ea.Sampler):
     placements_per_episode = 8
 
-    def __init__(self, use_torch: bool = True, rate: float = 0.3, seed: int = 1) -> None:
+    def __init__(self, use_torch: bool = True, rate: float = 0.8, seed: int = 1) -> None:
         self.torch: Any = import_torch() if use_torch else None
         self.rate, self.seed, self.updates = rate, seed, 0
         self.best = float("inf")

@@ -112,15 +112,15 @@ def test_a_stopped_executor_joins_again_as_a_new_incarnation(tmp_path: Path) -> 
 
 def test_a_policy_in_python_learns_from_executors_of_the_program(tmp_path: Path) -> None:
     graph = "rnnlm-bs4-hidden512-steps10.json.gz"
-    with head(tmp_path, config(graph, executors=2, episodes=160), POLICY) as run:
+    with head(tmp_path, config(graph, executors=2, episodes=200), POLICY) as run:
         policy = python(str(EXAMPLES / "actor_policy.py"), run.endpoint, "--insecure")
         found = run.result()
         out, err = policy.communicate(timeout=10)
         assert policy.returncode == 0, err
     words = out.split()
     first, last = float(words[words.index("time") + 1]), float(words[words.index("first,") + 1])
-    assert last < 0.85 * first, out
-    assert found["episodes"] >= 250
+    assert last < 0.8 * first, out
+    assert found["episodes"] >= 200
     total, different = counts(tmp_path)
     assert total == different == found["measurements"]
 
