@@ -1,7 +1,7 @@
 """Actors in Python: a client of emplace's wire format, written from docs/reference/wire_format.md.
 
 - `fetch(ADDRESS, key=…)`: the settings, graphs and devices of a running run.
-- `join(ADDRESS, lambda run: executors(run, Mine), key=…)`: takes part until the run ends, in each of its starts.
+- `join(ADDRESS, lambda run: executors(run, Mine), key=…)`: takes part until the run ends.
 
 Subclass `Executor`, `Sampler` or `Learner`; for another actor subclass `Actor` (docs/guide/python_actors.md).
 """

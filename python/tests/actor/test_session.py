@@ -13,9 +13,11 @@ import pytest
 from heads import FalseHead, wait_for
 
 import emplace.actor as ea
-from emplace.actor.frames import CONTROL, DATA, Incoming
+from emplace.actor.frames import CONTROL, DATA, Incoming, Outgoing, messages_of
+from emplace.actor.link import Link
 from emplace.actor.messages import Beat, Bye, ByeAck, EpisodesWanted, StatusRequested
 from emplace.actor.node import OVER
+from emplace.actor.wire import Message
 from emplace.actor.xxh3 import actor_id
 
 NAME = "sampler/0"
@@ -178,6 +180,25 @@ def test_a_silent_head_is_lost_and_the_patience_ends_with_one_line(session: Sess
     session.head.welcomes = False
     outcome = session.over()
     assert str(outcome).startswith(f"{session.head.endpoint}: no message from the head for 2 s; ")
+
+
+def test_patience_counts_from_the_last_message_but_not_from_a_refusal() -> None:
+    link = Link(ea.Access("tcp://127.0.0.1:1"), "outside", list, patience=10.0, timeout=30.0, now=0.0)
+    link.dial_if_due(0.0)
+    link.joined_once = True
+
+    def hear(message: Message, now: float) -> None:
+        (incoming,) = messages_of(Outgoing.of(message).parts())
+        link._on_message(CONTROL, incoming, lambda _: None, now)
+
+    hear(Beat(), 100.0)
+    link.tick(130.0, beat=False)
+    hear(Bye("this incarnation has ended", fenced=True), 130.0)
+    with pytest.raises(
+        ea.EmplaceError, match="no message from the head for 30 s; the head refused: this incarnation"
+    ):
+        link.tick(130.1, beat=False)
+    link.close()
 
 
 def test_bytes_that_are_no_messages_are_counted_and_harm_nothing(session: Session) -> None:
