@@ -30,6 +30,7 @@ from emplace.actor.messages import (
 from emplace.actor.node import DISPATCHER, VERSION, Actor, host_name, random_number
 from emplace.actor.run import EXECUTORS_PER_NODE, Run
 from emplace.actor.worker import Worker
+from emplace.errors import EmplaceError
 
 log = logging.getLogger("emplace.actor")
 SIMULATED, MEASURED, PARTLY_SYNTHETIC, EMULATED = range(4)  # Labels of a measurement.
@@ -66,7 +67,15 @@ class ExecutorActor(Actor):
 
     def __init__(self, run: Run, executor: Executor) -> None:
         self.run, self.executor = run, executor
-        self.kind = executor.kind or str(run.setting("executor", "kind", "sim"))
+        own = str(run.setting("executor", "kind", "sim"))
+        self.kind = executor.kind or own
+        counted = run.setting("executor", "counts", []) or [own]
+        if self.kind not in counted:  # The dispatcher would give it no work, and say so in its log alone.
+            raise EmplaceError(
+                f"executor kind '{self.kind}'",
+                "gets no work in this run",
+                f"use {', '.join(counted)} (executor.counts)",
+            )
         self.measured = 0  # Placements answered.
         self._work: deque[_Work] = deque()  # The front lease is being measured.
         self._measuring = self._left = False

@@ -185,6 +185,15 @@ def test_an_unknown_executor_drops_what_it_has_not_begun_and_withholds_credit() 
     assert not AtOnce.held, "the second lease is not measured"
 
 
+def test_a_kind_that_gets_no_work_is_one_line() -> None:
+    other = Constant()
+    other.kind = "cpu"
+    with pytest.raises(ea.EmplaceError) as refused:
+        ExecutorActor(a_run(), other)
+    assert str(refused.value) == "executor kind 'cpu': gets no work in this run; use sim (executor.counts)"
+    assert ExecutorActor(a_run(executor={"counts": ["sim", "cpu"]}), other).kind == "cpu"
+
+
 def test_a_leaving_executor_names_what_it_has_not_answered() -> None:
     actor, stub, epoch = an_executor()
     AtOnce.held = []
