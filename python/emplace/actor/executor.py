@@ -248,5 +248,7 @@ def fill(answer: PlacementMeasured, results: Sequence[Measurement], devices: int
 
 def executors(run: Run, make: Callable[[], Executor], count: int = 1) -> dict[str, Actor]:
     """`count` executors under names that no other node has, for join()."""
+    if not 1 <= count <= EXECUTORS_PER_NODE:
+        raise EmplaceError("count", f"is {count}", f"use 1 to {EXECUTORS_PER_NODE} executors in one process")
     first = random_number() * EXECUTORS_PER_NODE
     return {f"executor/{first + k}": ExecutorActor(run, make()) for k in range(count)}

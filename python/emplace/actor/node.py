@@ -135,7 +135,7 @@ class Node:
         self._wake_read.setblocking(False)
         self._wake_write.setblocking(False)
         self._reason: str | None = None
-        self._at_end: list[Callable[[], None]] = []
+        self._at_end: list[Callable[[float], None]] = []
 
     def add(self, name: str, actor: Actor) -> None:
         """Adds an actor; before run()."""
@@ -154,8 +154,8 @@ class Node:
         with contextlib.suppress(OSError):  # Full: it wakes anyway. Closed: it has ended.
             self._wake_write.send(b"x")
 
-    def at_end(self, call: Callable[[], None]) -> None:
-        """Calls when the node has ended."""
+    def at_end(self, call: Callable[[float], None]) -> None:
+        """Calls when the node has ended, with the time until which the call may take."""
         self._at_end.append(call)
 
     def stop(self, reason: str) -> None:
@@ -187,8 +187,9 @@ class Node:
             self.link.close()
             self._wake_read.close()
             self._wake_write.close()
+            until = time.monotonic() + _DRAIN
             for call in self._at_end:
-                call()
+                call(until)
         if self.failure is not None:
             raise self.failure
         return self._reason or ""

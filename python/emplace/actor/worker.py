@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -18,8 +19,6 @@ class Worker:
     ends, but not for longer than a few seconds: an endless call blocks nothing.
     """
 
-    PATIENCE = 5.0
-
     def __init__(self, node: Node, name: str) -> None:
         self._node = node
         self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
@@ -31,9 +30,9 @@ class Worker:
         """Runs `call` on the thread, then `then(result, error)` on the loop."""
         self._calls.put((call, then))
 
-    def end(self) -> None:
+    def end(self, until: float) -> None:
         self._calls.put(None)
-        self._thread.join(self.PATIENCE)
+        self._thread.join(max(0.0, until - time.monotonic()))
 
     def _run(self) -> None:
         while (work := self._calls.get()) is not None:

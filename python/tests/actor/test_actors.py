@@ -185,6 +185,13 @@ def test_an_unknown_executor_drops_what_it_has_not_begun_and_withholds_credit() 
     assert not AtOnce.held, "the second lease is not measured"
 
 
+def test_a_process_has_as_many_executors_as_its_names_allow() -> None:
+    assert len(set(ea.executors(a_run(), Constant, 4_000))) == 4_000
+    for count in (0, 4_001):
+        with pytest.raises(ea.EmplaceError, match="use 1 to 4000 executors in one process"):
+            ea.executors(a_run(), Constant, count)
+
+
 def test_a_kind_that_gets_no_work_is_one_line() -> None:
     other = Constant()
     other.kind = "cpu"

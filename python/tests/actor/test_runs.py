@@ -69,6 +69,14 @@ def progressed(folder: Path) -> bool:
         return False
 
 
+def test_a_lease_that_takes_longer_than_three_heartbeats_is_kept(tmp_path: Path) -> None:
+    with head(tmp_path, config(episodes=1), MEASURE) as run:
+        worker = python(SLOW, run.endpoint, "0.45", str(tmp_path / "cache"))  # Four placements.
+        found = run.result()
+        assert worker.wait(15) == 0
+    assert found["leases"]["expired"] == found["refused_results"] == 0 and found["measurements"] >= 4
+
+
 def test_an_executor_that_is_asked_to_end_returns_its_work(tmp_path: Path) -> None:
     cache = str(tmp_path / "cache")
     with head(tmp_path, config(episodes=40), MEASURE) as run:
