@@ -5,10 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-import os
-import shutil
 import struct
-import subprocess
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from emplace.errors import EmplaceError
+from emplace.program import run_command
 
 _MAX_F32 = struct.unpack("<f", b"\xff\xff\x7f\x7f")[0]
 
@@ -84,15 +82,8 @@ class Graph:
         """SHA-256 over the canonical MessagePack of the ops. Raises EmplaceError."""
         try:
             ops = self.ops
-        except EmplaceError as error:
-            found = _sha256_by_program(self.path, self._options)
-            if found is None:
-                raise EmplaceError(
-                    self.file,
-                    "is not an emplace graph, and the program that reads it is not installed",
-                    "put emplace into PATH, or set EMPLACE_PROGRAM",
-                ) from error
-            return found
+        except EmplaceError:  # Another format: the program reads it, or raises its line.
+            return str(run_command("inspect", [self.path, *self._options]).result["graph_sha256"])
         return hashlib.sha256(canonical_ops(ops)).hexdigest()
 
 
@@ -141,20 +132,3 @@ def _pack(value: Any) -> bytes:
         return b"\xca" + struct.pack(">f", value) if exact else b"\xcb" + struct.pack(">d", value)
     packed: bytes = _packer.pack(value)
     return packed
-
-
-def find_program() -> str | None:
-    """The built program: EMPLACE_PROGRAM, beside this package, or in PATH."""
-    beside = Path(__file__).parents[1] / "bin" / "emplace"
-    return os.environ.get("EMPLACE_PROGRAM") or (str(beside) if beside.exists() else shutil.which("emplace"))
-
-
-def _sha256_by_program(path: Path, options: tuple[str, ...]) -> str | None:
-    program = find_program()
-    if program is None:
-        return None
-    ran = subprocess.run([program, "inspect", str(path), "--json", *options], capture_output=True, text=True)
-    if ran.returncode != 0:
-        line = ran.stderr.strip().splitlines()[:1] or ["the program failed"]
-        raise EmplaceError(path.name, line[0], "check that the head reads the same file")
-    return str(json.loads(ran.stdout)["graph_sha256"])

@@ -20,9 +20,10 @@ import pytest
 import zmq
 
 from emplace.actor.frames import Envelope, Incoming, Outgoing, messages_of
-from emplace.actor.graph import find_program
 from emplace.actor.messages import Bye, Hello, Welcome
 from emplace.actor.wire import Message
+from emplace.errors import EmplaceError
+from emplace.program import find_program
 
 ROOT = Path(__file__).parents[3]
 PYTHON = ROOT / "python"
@@ -55,10 +56,10 @@ def contained(command: list[str]) -> list[str]:
 
 
 def program() -> str:
-    found = find_program()
-    if found is None:
-        pytest.skip("the built program is not there: set EMPLACE_PROGRAM")
-    return found
+    try:
+        return str(find_program())
+    except EmplaceError as error:
+        pytest.skip(str(error))
 
 
 class Head:
