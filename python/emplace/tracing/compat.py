@@ -1,0 +1,115 @@
+"""Everything that differs between torch 1.13 and the newest torch, and nothing else."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+
+aten = torch.ops.aten
+
+
+def fake_mode() -> FakeTensorMode:
+    """A mode in which tensors have shapes and no data."""
+    return FakeTensorMode()
+
+
+def fake_like(mode: FakeTensorMode, tensor: torch.Tensor) -> torch.Tensor:
+    """A fake tensor with the shape, strides, type and device of a tensor; ``meta`` stands for the CPU."""
+    device = tensor.fake_device if isinstance(tensor, FakeTensor) else tensor.device
+    if device.type == "meta":
+        device = torch.device("cpu")
+    with mode, torch.no_grad():
+        return torch.empty_strided(tuple(tensor.size()), tuple(tensor.stride()), dtype=tensor.dtype, device=device)
+
+
+def is_random(func: OpOverload) -> bool:
+    """True if an op draws from a generator."""
+    return torch.Tag.nondeterministic_seeded in func.tags
+
+
+def overload(name: str) -> OpOverload | None:
+    """The overload ``add.Tensor`` of ATen, or None if this torch has none."""
+    base, _, which = name.partition(".")
+    packet = getattr(aten, base, None)
+    return getattr(packet, which or "default", None) if packet is not None else None
+
+
+def schema_name(func: OpOverload) -> str:
+    """``aten::add`` for ``aten.add.Tensor``."""
+    return str(func._schema.name)
+
+
+def _like_mask(mask: Any, *tensors: Callable[[], torch.Tensor]) -> tuple[torch.Tensor | None, ...]:
+    return tuple(make() if wanted else None for wanted, make in zip(mask, tensors))
+
+
+def _batch_norm_backward(gy: Any, x: Any, weight: Any, rm: Any, rv: Any, sm: Any, si: Any, train: Any, eps: Any,
+                         mask: Any) -> Any:
+    channels = (x.shape[1],)
+    return _like_mask(mask, lambda: torch.empty_like(x), lambda: x.new_empty(channels, dtype=sm.dtype),
+                      lambda: x.new_empty(channels, dtype=sm.dtype))
+
+
+def _layer_norm_backward(gy: Any, x: Any, shape: Any, mean: Any, rstd: Any, weight: Any, bias: Any, mask: Any) -> Any:
+    return _like_mask(mask, lambda: torch.empty_like(x), lambda: x.new_empty(shape), lambda: x.new_empty(shape))
+
+
+def _group_norm_backward(gy: Any, x: Any, mean: Any, rstd: Any, weight: Any, n: Any, c: int, hw: Any, group: Any,
+                         mask: Any) -> Any:
+    return _like_mask(mask, lambda: torch.empty_like(x), lambda: x.new_empty((c,)), lambda: x.new_empty((c,)))
+
+
+def _convolution_backward(gy: Any, x: Any, w: Any, bias_sizes: Any, stride: Any, padding: Any, dilation: Any,
+                          transposed: Any, outpad: Any, groups: Any, mask: Any) -> Any:
+    def channels_last(t: Any) -> bool:
+        return bool(t.dim() == 4 and t.is_contiguous(memory_format=torch.channels_last) and not t.is_contiguous())
+
+    form = torch.channels_last if channels_last(x) or channels_last(w) else torch.contiguous_format
+    if x.dim() != 4:
+        form = torch.contiguous_format
+    return _like_mask(mask, lambda: torch.empty_like(x, memory_format=form),
+                      lambda: torch.empty_like(w, memory_format=form), lambda: gy.new_empty((gy.shape[1],)))
+
+
+# Shapes of results that torch 1.13 would otherwise learn by running the op for real on zeros.
+_SHAPES: dict[str, Callable[..., Any]] = {
+    "native_batch_norm_backward": _batch_norm_backward,
+    "native_layer_norm_backward": _layer_norm_backward,
+    "native_group_norm_backward": _group_norm_backward,
+    "convolution_backward": _convolution_backward,
+    "embedding_dense_backward": lambda gy, index, n, padding, scale: gy.new_empty((n, gy.shape[-1])),
+    "nll_loss2d_forward": lambda x, target, w, reduction, ignore:
+        (x.new_empty(() if reduction else target.shape), x.new_empty(())),
+    "nll_loss2d_backward": lambda gy, x, *rest: torch.empty_like(x),
+    "_adaptive_avg_pool2d": lambda x, size: x.new_empty(tuple(x.shape[:-2]) + tuple(size)),
+    "_adaptive_avg_pool2d_backward": lambda gy, x: torch.empty_like(x),
+    "bernoulli": lambda x, *rest, **named: torch.empty_like(x),
+}
+
+
+def shape_rule(func: OpOverload) -> Callable[..., Any] | None:
+    """A function that makes the results of an op on fake tensors, for ops of torch 1.13 without one."""
+    if not OLD:
+        return None
+    return _SHAPES.get(schema_name(func).removeprefix("aten::"))
+
+
+def has_shapes(func: OpOverload) -> bool:
+    """True if torch knows the shapes of this op's results without running it."""
+    return True
+
+
+OLD = tuple(int(part) for part in itertools.islice(torch.__version__.split("."), 2)) < (2, 0)
+
+
+def graph_module(constants: dict[str, torch.Tensor], graph: torch.fx.Graph, name: str) -> torch.fx.GraphModule:
+    """A module that runs a graph; constants are the tensors themselves."""
+    root = torch.nn.Module()
+    for key, tensor in constants.items():
+        root.register_buffer(key, tensor.detach(), persistent=False)
+    return torch.fx.GraphModule(root, graph, class_name="".join(c if c.isalnum() else "_" for c in name))

@@ -1,0 +1,131 @@
+"""The functional form of ops that write to their arguments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+
+from emplace.tracing import compat
+
+# Ops that write to arguments without saying so in their schema: positions of these arguments.
+_UNSAID = {"aten::native_batch_norm": ("running_mean", "running_var"),
+           "aten::cudnn_batch_norm": ("running_mean", "running_var"),
+           "aten::miopen_batch_norm": ("running_mean", "running_var")}
+_RENAMED = {"bernoulli_.float": "bernoulli.p"}
+
+
+class FunctionalOp:
+    """An op that writes to arguments, made functional: it works on copies of them.
+
+    Returns the new values of the written arguments in order, then the op's own results that are not such arguments;
+    a single one is returned bare.
+    """
+
+    def __init__(self, func: OpOverload, written: tuple[str, ...]) -> None:
+        self.func = func
+        self.written = written
+        self.positions = {argument.name: i for i, argument in enumerate(func._schema.arguments)}
+        self._schema = func._schema
+        name = str(func).replace(".", "_")
+        self.__name__ = f"functional_{name}"
+        self.__qualname__ = self.__name__
+        self.__module__ = __name__
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        arguments, named = list(args), dict(kwargs)
+        new: list[Any] = []
+        for name in self.written:
+            position = self.positions[name]
+            old = arguments[position] if position < len(arguments) else named.get(name)
+            copy = _clone(old)
+            if position < len(arguments):
+                arguments[position] = copy
+            elif old is not None:
+                named[name] = copy
+            new.extend(copy if isinstance(copy, list) else [copy])
+        result = self.func(*arguments, **named)
+        new.extend(own_results(self.func, result))
+        return new[0] if len(new) == 1 else tuple(new)
+
+    def __repr__(self) -> str:
+        return self.__name__
+
+
+def _clone(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.clone(memory_format=torch.preserve_format)
+    if isinstance(value, (list, tuple)):
+        return [_clone(each) for each in value]
+    return value
+
+
+def own_results(func: OpOverload, result: Any) -> list[Any]:
+    """Results of an op other than the arguments that it wrote to."""
+    returns = func._schema.returns
+    results = [result] if len(returns) == 1 else list(result) if returns else []
+    return [value for value, entry in zip(results, returns)
+            if not (entry.alias_info is not None and entry.alias_info.is_write)]
+
+
+@dataclass(frozen=True)
+class OpKind:
+    """What the tracer must know of an op, from its schema."""
+
+    name: str
+    """Without namespace, overload and the ``_`` of in-place ops."""
+    view: bool
+    random: bool
+    written: tuple[str, ...]
+    """Names of the arguments that it writes to."""
+    functional: OpOverload | FunctionalOp
+    """The op that is recorded: itself if it writes to nothing."""
+    simple: bool
+    """The functional op has the new value of the one written argument as its one result."""
+    inplace_view: bool
+
+
+@cache
+def kind_of(func: OpOverload) -> OpKind:
+    """What an op does to its arguments.
+
+    >>> kind = kind_of(torch.ops.aten.add_.Tensor)
+    >>> kind.written, kind.functional
+    (('self',), <OpOverload(op='aten.add', overload='Tensor')>)
+    >>> kind_of(torch.ops.aten.t.default).view
+    True
+    """
+    schema = func._schema
+    full = str(schema.name)
+    base = full.split("::")[1]
+    written = tuple(a.name for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write)
+    written = written or _UNSAID.get(full, ())
+    view = not written and any(r.alias_info is not None for r in schema.returns)
+    name = base[:-1] if base.endswith("_") and not base.endswith("__") else base
+    functional: OpOverload | FunctionalOp = func
+    simple = False
+    if written:
+        found = _functional_variant(func, base, name)
+        functional, simple = (found, True) if found is not None else (FunctionalOp(func, written), False)
+    inplace_view = torch.Tag.inplace_view in func.tags
+    return OpKind(name, view, compat.is_random(func), written, functional, simple, inplace_view)
+
+
+def _functional_variant(func: OpOverload, base: str, name: str) -> OpOverload | None:
+    """The op that returns what an in-place op writes, with the same arguments."""
+    if name == base or not str(func).startswith("aten."):
+        return None
+    which = str(func._overloadname)
+    renamed = _RENAMED.get(f"{base}.{which}")
+    found = compat.overload(renamed or f"{name}.{which}")
+    if found is None:
+        return None
+    ours = [(a.name, str(a.type)) for a in func._schema.arguments]
+    theirs = [(a.name, str(a.type)) for a in found._schema.arguments]
+    returns = found._schema.returns
+    if ours != theirs or len(returns) != 1 or str(returns[0].type) != "Tensor" or returns[0].alias_info is not None:
+        return None
+    return found

@@ -1,0 +1,178 @@
+"""An optimizer's own ``step()``, run on fake parameters.
+
+The optimizer is not changed: a copy of it, with fake parameters, gradients and state, takes the step. State that the
+optimizer has not made yet is found by a first step of a second copy, apart from the graph: how each state begins (a
+*recipe*, some ops on the parameter) is kept, and is run when the step is.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.fx import Graph, Node
+
+from emplace.errors import EmplaceError
+from emplace.tracing import compat, scalars
+from emplace.tracing.recorder import Recorder, Watcher, value_of
+from emplace.tracing.scopes import Scopes
+
+_METADATA_ONLY = {"zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "new_ones", "new_full", "new_empty",
+                  "new_empty_strided"}
+_EXECUTION = {"foreach", "fused", "initial_lr", "params", "lr", "capturable", "differentiable"}
+
+
+def fixed_hyperparameters(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+    """Hyperparameters that become constants of the graph: all but the learning rate."""
+    fixed: dict[str, Any] = {"groups": [len(group["params"]) for group in optimizer.param_groups]}
+    for i, group in enumerate(optimizer.param_groups):
+        for key, value in group.items():
+            if key not in _EXECUTION and not isinstance(value, (torch.Tensor, list)):
+                fixed[f"group.{i}/{key}"] = value
+    return fixed
+
+
+def modules_of(optimizer: torch.optim.Optimizer) -> list[str]:
+    """Python modules with the code of an optimizer."""
+    return sorted({kind.__module__ for kind in type(optimizer).__mro__ if kind is not object})
+
+
+def copy_of(optimizer: torch.optim.Optimizer, groups: list[dict[str, Any]],
+            state: Mapping[torch.Tensor, dict[str, Any]]) -> torch.optim.Optimizer:
+    """An optimizer of the same kind with other parameters and state; nothing mutable is shared."""
+    clone: torch.optim.Optimizer = object.__new__(type(optimizer))
+    clone.__dict__.update({key: value for key, value in vars(optimizer).items() if key != "step"})
+    for group in groups:
+        for key in ("foreach", "fused"):
+            if key in group:
+                group[key] = False
+    clone.param_groups = groups
+    clone.state = defaultdict(dict, state)
+    return clone
+
+
+def step_of(optimizer: torch.optim.Optimizer) -> None:
+    """One step, by the optimizer's class (schedulers wrap ``step`` of the object to count its calls)."""
+    with scalars.followed_functions(modules_of(optimizer)):
+        type(optimizer).step(optimizer)  # type: ignore[call-arg]
+
+
+@dataclass
+class StateKind:
+    """A state that an optimizer keeps for its parameters: how it looks and how it begins."""
+
+    fake: Callable[[], torch.Tensor] | None
+    number: type | None
+    initial: Callable[[torch.Tensor], torch.Tensor] | None
+    needs_gradient: bool
+
+
+class Recipe:
+    """The ops that make the first value of a state from a parameter."""
+
+    def __init__(self, node: Node, stand_ins: set[Node], constants: Mapping[str, torch.Tensor]) -> None:
+        self.graph, self.node = node.graph, node
+        self.stand_ins, self.constants = stand_ins, dict(constants)
+        self.needs_gradient = False
+        self._find(node, set())
+
+    def _find(self, node: Node, seen: set[Node], metadata: bool = False) -> None:
+        if node in self.stand_ins:
+            self.needs_gradient |= not metadata
+        elif node not in seen:
+            seen.add(node)
+            schema = getattr(node.target, "_schema", None)
+            only = schema is not None and schema.name.split("::")[1] in _METADATA_ONLY
+            for source in node.all_input_nodes:
+                self._find(source, seen, only)
+
+    def __call__(self, parameter: torch.Tensor) -> torch.Tensor:
+        values: dict[Node, Any] = {}
+
+        def value(node: Node) -> Any:
+            if node not in values:
+                if node.op == "placeholder":
+                    values[node] = parameter
+                elif node.op == "get_attr":
+                    values[node] = self.constants[str(node.target)].clone()
+                else:
+                    args = torch.fx.node.map_arg(node.args, value)
+                    kwargs = torch.fx.node.map_arg(node.kwargs, value)
+                    assert callable(node.target)
+                    values[node] = node.target(*args, **kwargs)
+            return values[node]
+
+        with torch.no_grad():
+            made: torch.Tensor = value(self.node)
+        return made.clone() if made is parameter else made
+
+
+class NegativeZero:
+    """The first momentum of SGD: -0.0, since ``-0.0 + g`` is ``g`` to the bit and 0.0 turns -0.0 into 0.0."""
+
+    def __call__(self, parameter: torch.Tensor) -> torch.Tensor:
+        return torch.full_like(parameter, -0.0)
+
+
+def first_states(optimizer: torch.optim.Optimizer, group: Mapping[str, Any], like: torch.Tensor) -> dict[str, StateKind]:
+    """The states that an optimizer makes in its first step for a parameter like this one."""
+    scopes = Scopes()
+    scopes.phase = "update"
+    mode = compat.fake_mode()
+    recorder = Recorder(mode, scopes)
+    fake = compat.fake_like(mode, like)
+    with mode:
+        fake = torch.nn.Parameter(fake, requires_grad=True)
+    node = recorder.placeholder("parameter", fake)
+    gradient = compat.fake_like(mode, like)
+    stand_in = recorder.placeholder("gradient", gradient)
+    fake.grad = gradient
+    clone = copy_of(optimizer, [{**group, "params": [fake]}], {})
+    for hooks in ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks"):
+        if hooks in vars(clone):
+            vars(clone)[hooks] = {}
+    births: dict[int, Node] = {}
+    with mode, recorder, Watcher(recorder):
+        step_of(clone)
+    found: dict[str, StateKind] = {}
+    for key, value in clone.state.get(fake, {}).items():
+        if isinstance(value, torch.Tensor):
+            first = _birth(recorder.graph, value_of(value), births)
+            recipe = Recipe(first, {stand_in}, recorder.constants)
+            make = _maker(value)
+            found[key] = StateKind(make, None, recipe, recipe.needs_gradient)
+        elif isinstance(value, (int, float)) and not isinstance(value, bool):
+            kind = int if isinstance(value, int) else float
+            found[key] = StateKind(None, kind, _Number(kind), False)
+    del node
+    return found
+
+
+class _Number:
+    """The first value of a Python number in the state: 0 (it is what every optimizer of torch counts from)."""
+
+    def __init__(self, kind: type) -> None:
+        self.kind = kind
+
+    def __call__(self, parameter: torch.Tensor) -> torch.Tensor:
+        return torch.zeros((), dtype=torch.int64 if self.kind is int else torch.float64)
+
+
+def _maker(like: torch.Tensor) -> Callable[[], torch.Tensor]:
+    size, stride, dtype, device = tuple(like.size()), tuple(like.stride()), like.dtype, like.device
+    return lambda: torch.empty_strided(size, stride, dtype=dtype, device=device)
+
+
+def _birth(graph: Graph, value: Any, _: dict[int, Node]) -> Node:
+    """The node that a tensor had first, before any write to it."""
+    node: Node = value.cell.first
+    return node
+
+
+def without_foreach(error: Exception) -> EmplaceError:
+    """For an optimizer that has no single-tensor form."""
+    return EmplaceError("optimizer", f"cannot take a step without data ({error})",
+                        "use an optimizer of torch.optim, or one that works by ops on tensors")

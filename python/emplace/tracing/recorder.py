@@ -1,0 +1,392 @@
+"""Records the ATen ops that a program issues on fake tensors as a functional fx graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import getitem
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+from torch._subclasses.fake_tensor import (DataDependentOutputException, DynamicOutputShapeException, FakeTensor,
+                                           FakeTensorMode)
+from torch.fx import Graph, Node
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from emplace.errors import EmplaceError
+from emplace.tracing import compat, scalars
+from emplace.tracing.functional import FunctionalOp, OpKind, kind_of, own_results
+from emplace.tracing.randomness import Draws
+from emplace.tracing.refusal import depends_on_data, refuse
+from emplace.tracing.scopes import Scopes
+from emplace.tracing.values import Cell, TensorInfo, Value, ViewStep
+
+_READS_DATA = {"aten::_local_scalar_dense", "aten::equal", "aten::allclose", "aten::is_nonzero", "aten::nonzero",
+               "aten::masked_select", "aten::unique_dim", "aten::_unique2", "aten::unique_consecutive",
+               "aten::repeat_interleave.Tensor"}
+_TENSOR_RULES = {"aten::set_", "aten::resize_", "aten::resize_as_"}
+
+
+class Recorder(TorchDispatchMode):
+    """A dispatch mode: each op runs on fake tensors, and leaves a node in ``graph``."""
+
+    def __init__(self, mode: FakeTensorMode, scopes: Scopes, names: Callable[[str], str] | None = None) -> None:
+        super().__init__()
+        self.mode = mode
+        self.scopes = scopes
+        self.graph = Graph()
+        self.draws = Draws()
+        self.random_nodes: set[str] = set()
+        self.constants: dict[str, torch.Tensor] = {}
+        self.state_tensors: dict[int, torch.Tensor] = {}
+        self.in_flight: list[Any] = []
+        self.owners: dict[str, str] = {}
+        self._constant_fakes: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+        self._counts: dict[str, int] = {}
+        self._last_placeholder: Node | None = None
+
+    # -- nodes ---------------------------------------------------------------------------------------------------------
+
+    def name(self, base: str) -> str:
+        """A name that no other node has."""
+        self._counts[base] = self._counts.get(base, 0) + 1
+        return f"{base}_{self._counts[base]}"
+
+    def emit(self, target: Any, args: Sequence[Any], kwargs: dict[str, Any],
+             tensors: tuple[TensorInfo | None, ...]) -> Node:
+        """A node that calls ``target``."""
+        base = target._schema.name.split("::")[1] if hasattr(target, "_schema") else target.__name__
+        node = self.graph.create_node("call_function", target, tuple(args), dict(kwargs), self.name(base.strip("_")))
+        owner = self._owner(args)
+        node.meta.update(scope=self.scopes.now(), phase=self.scopes.phase, tensors=tensors)
+        if owner is not None:
+            self.owners[node.name] = owner
+            if self.scopes.phase == "update":
+                node.meta["parameter"] = owner
+        return node
+
+    def _owner(self, args: Sequence[Any]) -> str | None:
+        """The parameter whose state the arguments are, of an op of the update."""
+        if self.scopes.phase != "update":
+            return None
+        for arg in args:
+            for each in arg if isinstance(arg, (list, tuple)) else (arg,):
+                if isinstance(each, Node) and each.name in self.owners:
+                    return self.owners[each.name]
+        return None
+
+    def placeholder(self, name: str, fake: torch.Tensor, owner: str | None = None) -> Node:
+        """An argument of the step, whose value ``fake`` has from now on."""
+        base = "".join(c if c.isalnum() else "_" for c in name)
+        if self._last_placeholder is not None:
+            with self.graph.inserting_after(self._last_placeholder):
+                node = self.graph.create_node("placeholder", self.name("in_" + base))
+        else:
+            node = self.graph.create_node("placeholder", self.name("in_" + base))
+        self._last_placeholder = node
+        info = TensorInfo.of(fake)
+        node.meta.update(tensors=(info,), scope="", phase="forward")
+        if owner is not None:
+            self.owners[node.name] = owner
+        bind(fake, Value(Cell(node, info), (), node))
+        return node
+
+    def number(self, function: Any, args: tuple[Any, ...]) -> Node:
+        """A node that computes a Python number."""
+        node = self.emit(function, args, {}, ())
+        node.meta["scalar"] = True
+        return node
+
+    def item(self, tensor: torch.Tensor, value: float | int) -> Any:
+        """The number in a tensor, to be traced; ``value`` stands for it."""
+        node = self.emit(torch.ops.aten._local_scalar_dense.default, (self.node_of(tensor),), {}, ())
+        node.meta["scalar"] = True
+        return scalars.traced(value, node, self.number)
+
+    def node_of(self, tensor: torch.Tensor) -> Node:
+        """The node with a tensor's value now."""
+        return value_of(self.faked(tensor)).read(self.emit)
+
+    # -- tensors -------------------------------------------------------------------------------------------------------
+
+    def faked(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The fake tensor that stands for a tensor; one that is nobody's parameter or buffer is a constant."""
+        if hasattr(tensor, "_emplace"):
+            return tensor
+        known = self._constant_fakes.get(id(tensor))
+        if known is None:
+            if isinstance(tensor, FakeTensor):
+                raise refuse("uses a tensor without data that is neither parameter, buffer nor input of this step",
+                             "register it as a buffer of the model")
+            if id(tensor) in self.state_tensors:
+                raise refuse("uses a parameter or buffer of the model that is hidden from its modules",
+                             "reach it as an attribute of the module that owns it")
+            known = (tensor, compat.fake_like(self.mode, tensor))
+            self._constant_fakes[id(tensor)] = known
+            self._constant(tensor, known[1])
+        return known[1]
+
+    def _constant(self, tensor: torch.Tensor, fake: torch.Tensor) -> None:
+        name = self.name("constant")
+        self.constants[name] = tensor
+        node = self.graph.create_node("get_attr", name, name=name)
+        info = TensorInfo.of(fake)
+        node.meta.update(tensors=(info,), scope=self.scopes.now(), phase=self.scopes.phase)
+        bind(fake, Value(Cell(node, info, constant=True), (), node))
+
+    # -- dispatch ------------------------------------------------------------------------------------------------------
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if not isinstance(func, OpOverload) or func.namespace in ("prim", "profiler"):
+            return func(*args, **kwargs)
+        name = func._schema.name
+        if name in ("aten::lift_fresh", "aten::lift_fresh_copy", "aten::lift") and not isinstance(args[0], FakeTensor):
+            fake = func(*args, **kwargs)
+            self._constant(args[0], fake)
+            value_of(fake).cell.constant = False        # a fresh literal: the program may write to it
+            return fake
+        if name in _READS_DATA:
+            if name == "aten::_local_scalar_dense" and getattr(args[0], "constant", None) is not None:
+                return func(*args, **kwargs)
+            raise depends_on_data(name)
+        if name in _TENSOR_RULES:
+            raise refuse(f"changes the size or storage of a tensor in place ({name})", "make a new tensor")
+        args, kwargs = self._map(args, self.faked), {k: self._map(v, self.faked) for k, v in kwargs.items()}
+        kind = kind_of(func)
+        if not func._schema.returns and not kind.written:
+            return func(*args, **kwargs)
+        if not kind.written or (name.endswith("native_batch_norm") and not _training(args)):
+            return self._pure(func, kind, args, kwargs)
+        return self._write(func, kind, args, kwargs)
+
+    def _map(self, value: Any, function: Callable[[torch.Tensor], Any]) -> Any:
+        if isinstance(value, torch.Tensor):
+            return function(value)
+        if isinstance(value, (list, tuple)):
+            return type(value)(self._map(each, function) for each in value)
+        return value
+
+    def _arguments(self, args: Any, kwargs: Any) -> tuple[list[Any], dict[str, Any]]:
+        """Arguments of the node: nodes for tensors and for traced numbers."""
+        nodes = [self._argument(arg) for arg in args]
+        return nodes, {key: self._argument(value) for key, value in kwargs.items()}
+
+    def _argument(self, arg: Any) -> Any:
+        if isinstance(arg, torch.Tensor):
+            return self.node_of(arg)
+        if isinstance(arg, (list, tuple)):
+            return [self._argument(each) for each in arg]
+        if self.in_flight and type(arg) in (float, int):
+            for i, number in enumerate(self.in_flight):
+                if type(scalars.plain(number[0])) in (float, int) and scalars.plain(number[0]) == arg:
+                    self.in_flight[i] = (number[0], True)
+                    return number[0].node
+        if isinstance(arg, torch.Generator):
+            raise refuse("draws from a generator of its own", "draw from PyTorch's default generator")
+        return arg
+
+    def _run(self, func: OpOverload, args: Any, kwargs: Any) -> Any:
+        """The op on fake tensors."""
+        rule = compat.shape_rule(func)
+        try:
+            return rule(*args, **kwargs) if rule is not None else func(*args, **kwargs)
+        except (DataDependentOutputException, DynamicOutputShapeException):
+            raise depends_on_data(str(func._schema.name)) from None
+
+    def _pure(self, func: OpOverload, kind: OpKind, args: Any, kwargs: Any) -> Any:
+        nodes, named = self._arguments(args, kwargs)
+        result = self._run(func, args, kwargs)
+        several = isinstance(result, (list, tuple))
+        results = result if several else (result,)
+        tensors = tuple(TensorInfo.of(r) if isinstance(r, torch.Tensor) else None for r in results)
+        if not any(tensors):
+            return result
+        node = self._node(func, kind, nodes, named, tensors)
+        for i, each in enumerate(results):
+            if isinstance(each, torch.Tensor) and not any(each is arg for arg in args):
+                index = i if several else None
+                own = self.emit(getitem, (node, i), {}, (tensors[i],)) if several else node
+                self._bind_result(func, kind, args, kwargs, each, own, index)
+        return result
+
+    def _node(self, func: Any, kind: OpKind, nodes: Any, named: Any, tensors: Any) -> Node:
+        """A new node, or that of an earlier draw if the generator was put back."""
+        if not kind.random:
+            return self.emit(func, nodes, named, tensors)
+        key = (str(func), tensors, tuple(a for a in nodes if isinstance(a, (int, float, bool))))
+        node = self.draws.again(key)
+        if node is None:
+            node = self.emit(func, nodes, named, tensors)
+            self.draws.add(key, node)
+            self.random_nodes.add(node.name)
+        return node
+
+    def _bind_result(self, func: OpOverload, kind: OpKind, args: Any, kwargs: Any, result: torch.Tensor, node: Node,
+                     index: int | None) -> None:
+        info = TensorInfo.of(result)
+        if kind.view and args and isinstance(args[0], torch.Tensor):
+            base = value_of(args[0])
+            step = ViewStep(func, tuple(args[1:]), dict(kwargs), index, TensorInfo.of(args[0]), info)
+            bind(result, Value(base.cell, (*base.path, step), node))
+        else:
+            bind(result, Value(Cell(node, info), (), node))
+
+    def _write(self, func: OpOverload, kind: OpKind, args: Any, kwargs: Any) -> Any:
+        nodes, named = self._arguments(args, kwargs)
+        positions = {argument.name: i for i, argument in enumerate(func._schema.arguments)}
+        written: list[Any] = []
+        for name in kind.written:
+            target = args[positions[name]] if positions[name] < len(args) else kwargs.get(name)
+            written.extend(target if isinstance(target, (list, tuple)) else [target])
+        for target in written:
+            if target is not None and value_of(target).cell.constant:
+                raise refuse("writes to a tensor that is neither a parameter nor a buffer of the model",
+                             "register it with register_buffer, so that the step can hand back its new value")
+        if kind.inplace_view:
+            return self._write_view(func, kind, args, kwargs, nodes, named)
+        if kind.simple:
+            assert isinstance(kind.functional, OpOverload)
+            layout = self._layout(kind.functional, args, kwargs)
+            result = self._run(func, args, kwargs)
+            info = TensorInfo.of(written[0])
+            node = self._node(kind.functional, kind, nodes, named, (layout or info,))
+            value_of(written[0]).write(self.emit, self._fitted(node, layout, info))
+            return result
+        result = self._run(func, args, kwargs)
+        own = own_results(func, result)
+        outputs = [*written, *own]
+        tensors = tuple(TensorInfo.of(r) if isinstance(r, torch.Tensor) else None for r in outputs)
+        node = self._node(kind.functional, kind, nodes, named, tensors)
+        for i, each in enumerate(outputs):
+            if not isinstance(each, torch.Tensor):
+                continue
+            value = self.emit(getitem, (node, i), {}, (tensors[i],)) if len(outputs) > 1 else node
+            if i < len(written):
+                value_of(each).write(self.emit, value)
+            else:
+                bind(each, Value(Cell(value, TensorInfo.of(each)), (), value))
+        return result
+
+    def _write_view(self, func: OpOverload, kind: OpKind, args: Any, kwargs: Any, nodes: Any, named: Any) -> Any:
+        """An op that turns a tensor into a view of itself (``t_``, ``unsqueeze_``)."""
+        before = TensorInfo.of(args[0])
+        if not isinstance(kind.functional, OpOverload):
+            found = compat.overload(f"{kind.name}.{func._overloadname}")
+            if found is None:
+                raise refuse(f"changes the shape of a tensor in place ({func})", "make a view of it")
+        else:
+            found = kind.functional
+        result = self._run(func, args, kwargs)
+        after = TensorInfo.of(args[0])
+        base = value_of(args[0])
+        node = self.emit(found, nodes, named, (after,))
+        step = ViewStep(found, tuple(args[1:]), dict(kwargs), None, before, after)
+        bind(args[0], Value(base.cell, (*base.path, step), node))
+        return result
+
+    def _layout(self, functional: OpOverload, args: Any, kwargs: Any) -> TensorInfo | None:
+        """What the functional form of a write makes, if that may differ from the tensor that is written to."""
+        target = args[0]
+        tensors = [a for a in (*args, *kwargs.values()) if isinstance(a, torch.Tensor)]
+        plain = all(t.dtype == target.dtype and t.shape == target.shape and t.stride() == target.stride() or t.dim() == 0
+                    for t in tensors) and _dense(target)
+        return None if plain else TensorInfo.of(self._run(functional, args, kwargs))
+
+    def _fitted(self, node: Node, made: TensorInfo | None, wanted: TensorInfo) -> Node:
+        """A node with the type and strides of the tensor that is written to."""
+        if made is None:
+            return node
+        aten = torch.ops.aten
+        if made.dtype != wanted.dtype:
+            made = TensorInfo(made.shape, made.stride, wanted.dtype, made.device)
+            node = self.emit(aten._to_copy.default, (node,), {"dtype": wanted.dtype}, (made,))
+        if made.shape != wanted.shape:
+            made = TensorInfo(wanted.shape, wanted.stride, made.dtype, made.device)
+            node = self.emit(aten.expand.default, (node, list(wanted.shape)), {}, (made,))
+        return node
+
+
+def _training(args: Any) -> bool:
+    """``training`` of native_batch_norm(input, weight, bias, running_mean, running_var, training, ...)."""
+    return bool(args[5]) and args[3] is not None
+
+
+def _dense(tensor: torch.Tensor) -> bool:
+    """No gaps and no overlaps: a result in the same layout has the same strides."""
+    expected = 1
+    for size, stride in sorted(zip(tensor.shape, tensor.stride()), key=lambda pair: pair[1]):
+        if size != 1:
+            if stride != expected:
+                return False
+            expected *= size
+    return True
+
+
+def value_of(tensor: torch.Tensor) -> Value:
+    """What a fake tensor stands for."""
+    value: Value = getattr(tensor, "_emplace")
+    return value
+
+
+def bind(tensor: torch.Tensor, value: Value) -> None:
+    """Makes a fake tensor stand for a value."""
+    setattr(tensor, "_emplace", value)
+
+
+class Watcher(torch.overrides.TorchFunctionMode):
+    """Sees the calls of PyTorch's functions: marks autograd nodes, and follows traced numbers into ops."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__()
+        self.recorder = recorder
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        recorder, scopes = self.recorder, self.recorder.scopes
+        if scopes.phase != "update":
+            result = func(*args, **kwargs)
+            for each in result if isinstance(result, (tuple, list)) else (result,):
+                if isinstance(each, torch.Tensor) and each.grad_fn is not None:
+                    scopes.mark(each.grad_fn)
+            return result
+        return self._update(func, args, kwargs)
+
+    def _update(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """A call from the optimizer."""
+        recorder = self.recorder
+        if func is torch.Tensor.item and getattr(args[0], "constant", None) is None:
+            tensor = recorder.faked(args[0])
+            count = recorder._counts.get("local_scalar_dense", 0) % 89
+            return recorder.item(tensor, 2.0 + 0.6180339887 * count if tensor.is_floating_point() else 2 + count)
+        if func in (torch.tensor, torch.as_tensor, torch.scalar_tensor) and \
+                args and isinstance(args[0], scalars.TracedNumber):
+            dtype = kwargs.get("dtype") or (torch.get_default_dtype() if isinstance(args[0], float) else torch.int64)
+            return self.tensor_of(args[0], dtype)
+        numbers = [(a, False) for a in (*args, *kwargs.values()) if isinstance(a, scalars.TracedNumber)]
+        saved, recorder.in_flight = recorder.in_flight, numbers
+        try:
+            result = func(*_plain(args), **{key: scalars.plain(value) for key, value in kwargs.items()})
+            if not all(used for _, used in recorder.in_flight):
+                name = getattr(func, "__name__", str(func))
+                raise refuse(f"gives {name} a number that changes from step to step, which no op takes as it is",
+                             "give it to an op that computes with it")
+        finally:
+            recorder.in_flight = saved
+        return result
+
+    def tensor_of(self, number: Any, dtype: torch.dtype) -> torch.Tensor:
+        """A scalar tensor with a traced number."""
+        recorder = self.recorder
+        fake = torch.empty((), dtype=dtype)
+        info = TensorInfo.of(fake)
+        node = recorder.emit(torch.ops.aten.scalar_tensor.default, (number.node,), {"dtype": dtype}, (info,))
+        bind(fake, Value(Cell(node, info), (), node))
+        return fake
+
+
+def _plain(args: Any) -> tuple[Any, ...]:
+    return tuple(scalars.plain(arg) for arg in args)
+
+
+__all__ = ["EmplaceError", "FunctionalOp", "Recorder", "Watcher", "bind", "value_of"]

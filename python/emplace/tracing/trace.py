@@ -1,0 +1,304 @@
+"""Traces a training step or an inference: :func:`trace`."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx import GraphModule, Node
+
+from emplace.errors import EmplaceError
+from emplace.tracing import compat, scalars
+from emplace.tracing.batches import TreeBatch, TreeResult, call_model
+from emplace.tracing.document import DocumentMaker, signature, warn_unknown
+from emplace.tracing.guard import swap, unchanged
+from emplace.tracing.optimizers import fixed_hyperparameters
+from emplace.tracing.prune import prune
+from emplace.tracing.recorder import Recorder, Watcher, value_of
+from emplace.tracing.refusal import user_line_of
+from emplace.tracing.scopes import Scopes, path_of
+from emplace.tracing.slots import ModuleSlot
+from emplace.tracing.step import Slot, StepInput, StepOutput, TracedStep
+from emplace.tracing.update import Update
+
+if TYPE_CHECKING:
+    from emplace.graph import Graph
+
+Loss = Callable[[torch.nn.Module, Any], torch.Tensor]
+
+
+def trace(model: torch.nn.Module, batch: Any, loss: Loss | None = None,
+          optimizer: torch.optim.Optimizer | None = None, *, autocast: torch.dtype | None = None,
+          accumulate: int | None = None, name: str | None = None) -> Graph:
+    """The graph of one training step: forward, ``loss(model, batch)``, backward and ``optimizer.step()``.
+
+    Without a loss it is the graph of ``model(batch)`` without gradients; a dict or tuple is spread over the model's
+    arguments. With ``autocast=torch.bfloat16``, forward and loss run under autocast. With ``accumulate=N`` the batch is
+    a list of N micro-batches of equal shapes, and the step is that of the mean of their losses. Nothing is computed and
+    nothing of the user's is changed. Learning rates are read at each step; other hyperparameters are constants.
+    """
+    from emplace.graph import Graph
+
+    document, step = trace_step(model, batch, loss, optimizer, autocast=autocast, accumulate=accumulate, name=name)
+    return Graph._from_dict(document, step)
+
+
+def trace_step(model: torch.nn.Module, batch: Any, loss: Loss | None = None,
+               optimizer: torch.optim.Optimizer | None = None, *, autocast: torch.dtype | None = None,
+               accumulate: int | None = None, name: str | None = None) -> tuple[dict[str, Any], TracedStep]:
+    """The emplace-graph document and the step that can be run; see :func:`trace`."""
+    if not isinstance(model, torch.nn.Module):
+        raise EmplaceError("model", f"is a {type(model).__name__}", "pass a torch.nn.Module")
+    if optimizer is not None and loss is None:
+        raise EmplaceError("optimizer", "is given without a loss", "pass loss=, or no optimizer for inference")
+    if accumulate is not None and (not isinstance(batch, (list, tuple)) or len(batch) != accumulate):
+        raise EmplaceError("batch", f"is not a list of {accumulate} micro-batches", "pass a list, or no accumulate=")
+    tracer = _Tracer(model, batch, loss, optimizer, autocast, accumulate)
+    with unchanged(model, optimizer):
+        try:
+            with torch.random.fork_rng(devices=[]):
+                tracer.run()
+        except EmplaceError:
+            raise
+        except Exception as error:
+            first = (str(error) or type(error).__name__).splitlines()[0]
+            raise EmplaceError(user_line_of(error), f"{type(error).__name__} while tracing: {first}",
+                               "the step must run in plain PyTorch, with fixed shapes and without tensor values") from error
+    return tracer.finish(name or type(model).__name__)
+
+
+class _Tracer:
+    """One trace."""
+
+    def __init__(self, model: torch.nn.Module, batch: Any, loss: Loss | None,
+                 optimizer: torch.optim.Optimizer | None, autocast: torch.dtype | None, accumulate: int | None) -> None:
+        self.model, self.loss, self.optimizer = model, loss, optimizer
+        self.autocast, self.accumulate = autocast, accumulate
+        self.batch = TreeBatch(batch)
+        self.batch_leaves = self.batch.flatten(batch)
+        self.mode: FakeTensorMode = compat.fake_mode()
+        self.scopes = Scopes()
+        self.recorder = Recorder(self.mode, self.scopes)
+        self.watcher = Watcher(self.recorder)
+        self.inputs: list[StepInput] = []
+        self.outputs: list[StepOutput] = []
+        self.slots: dict[str, Slot] = {}
+        self.fakes: dict[int, torch.Tensor] = {}
+        self.names: dict[int, str] = {}
+        self.parameters: dict[str, torch.Tensor] = {}
+        self.results: list[Node] = []
+        self.gradients: dict[str, str] = {}
+        self.result_spec: TreeResult | None = None
+        self.update: Update | None = None
+
+    # -- arguments -----------------------------------------------------------------------------------------------------
+
+    def add_input(self, entry: StepInput, fake: torch.Tensor, scope: str, slot: Slot | None) -> Node:
+        """A placeholder; its op's name is made unique."""
+        taken = {i.op for i in self.inputs} if entry.kind == "input" else ()
+        op = entry.op
+        while op in self.slots or op in taken:
+            op += "_"
+        self.inputs.append(StepInput(entry.kind, entry.name, entry.parameter, op))
+        owner = entry.parameter or (entry.name if entry.kind == "parameter" else None)
+        node = self.recorder.placeholder(entry.name, fake, owner)
+        node.meta["scope"] = scope
+        if slot is not None:
+            self.slots[op] = slot
+        return node
+
+    def _model_tensors(self) -> None:
+        root = type(self.model).__name__
+        for table, kind in (("_parameters", "parameter"), ("_buffers", "buffer")):
+            for prefix, module in self.model.named_modules():
+                for key, tensor in getattr(module, table).items():
+                    if tensor is None or id(tensor) in self.fakes:
+                        continue
+                    name = f"{prefix}.{key}" if prefix else key
+                    fake = compat.fake_like(self.mode, tensor)
+                    if kind == "parameter":
+                        with self.mode:
+                            fake = torch.nn.Parameter(fake, requires_grad=tensor.requires_grad)
+                        self._copy_hooks(name, tensor, fake)
+                        self.parameters[name] = fake
+                    self.fakes[id(tensor)], self.names[id(tensor)] = fake, name
+                    self.recorder.state_tensors[id(tensor)] = tensor
+                    entry = StepInput(kind, name, None, name)  # type: ignore[arg-type]
+                    self.add_input(entry, fake, path_of(prefix, root), ModuleSlot(name, module, table, key))
+
+    def _copy_hooks(self, name: str, tensor: torch.Tensor, fake: torch.Tensor) -> None:
+        for hook in (tensor._backward_hooks or {}).values():
+            fake.register_hook(hook)
+        if getattr(tensor, "_post_accumulate_grad_hooks", None):
+            raise EmplaceError(f"parameter {name}", "has a hook that runs after its gradient is accumulated",
+                               "remove the hook; the optimizer's step is traced as optimizer.step()")
+
+    def _batch_tensors(self) -> Any:
+        fakes = []
+        for name, leaf in zip(self.batch.names, self.batch_leaves):
+            fake = compat.fake_like(self.mode, leaf)
+            if leaf.requires_grad:
+                fake.requires_grad_()
+            self.add_input(StepInput("input", name, None, name), fake, "input", None)
+            fakes.append(fake)
+        return self.batch.unflatten(fakes)
+
+    # -- the step ------------------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Runs the step on fake tensors."""
+        self._model_tensors()
+        batch = self._batch_tensors()
+        if self.optimizer is not None:
+            self.update = Update(self, self.optimizer)
+        swap(self.model, self.fakes)
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(self.recorder.draws.following())
+            stack.enter_context(self.scopes.following(self.model))
+            with self._modes():
+                if self.loss is None:
+                    self._inference(batch)
+                else:
+                    self._training(batch)
+                torch.clear_autocast_cache()
+            if self.update is not None:
+                self.scopes.phase = "update"
+                self.update.prepare()
+                with self._modes():
+                    self.update.run()
+            if self.loss is not None:
+                with self._modes():
+                    self._new_values()
+
+    @contextlib.contextmanager
+    def _modes(self) -> Iterator[None]:
+        with self.mode, self.recorder, self.watcher:
+            yield
+
+    def _cast(self) -> contextlib.AbstractContextManager[Any]:
+        if self.autocast is None:
+            return contextlib.nullcontext()
+        device = next(iter(self.fakes.values())).device.type if self.fakes else "cpu"
+        return torch.autocast(device, dtype=self.autocast)
+
+    def _inference(self, batch: Any) -> None:
+        with torch.no_grad(), self._cast():
+            self.result_spec = TreeResult(call_model(self.model, batch))
+        for name, tensor in zip(self.result_spec.names, self.result_spec.tensors):
+            self.outputs.append(StepOutput("result", name))
+            self.results.append(self.recorder.node_of(tensor))
+        self._buffers()
+
+    def _training(self, batch: Any) -> None:
+        assert self.loss is not None
+        total: torch.Tensor | None = None
+        with torch.enable_grad():
+            for micro in batch if self.accumulate is not None else (batch,):
+                self.scopes.phase = "forward"
+                with self._cast():
+                    loss = self.loss(self.model, micro)
+                self._check_loss(loss)
+                if self.accumulate is not None:
+                    loss = loss / self.accumulate
+                self.scopes.mark(loss.grad_fn)
+                self.scopes.phase = "backward"
+                self.scopes.differentiated = None
+                self.scopes.stack.clear()
+                torch.autograd.backward(loss)
+                self.scopes.stack.clear()
+                self.scopes.differentiated = None
+                loss = loss.detach()
+                self.scopes.phase = "forward"
+                total = loss if total is None else total + loss
+        assert total is not None
+        self.result_spec = TreeResult(total)
+        self.outputs.append(StepOutput("loss", "loss"))
+        self.results.append(self.recorder.node_of(total))
+        for name, parameter in self.parameters.items():
+            if parameter.grad is not None:
+                node = self.recorder.node_of(parameter.grad)
+                self.gradients[name] = node.name
+                self.recorder.owners[node.name] = name
+
+    def _check_loss(self, loss: Any) -> None:
+        if not isinstance(loss, torch.Tensor) or loss.numel() != 1:
+            what = f"a tensor of shape {tuple(loss.shape)}" if isinstance(loss, torch.Tensor) else type(loss).__name__
+            raise EmplaceError("loss", f"returned {what}", "return a scalar tensor from loss(model, batch)")
+        if loss.grad_fn is None:
+            raise EmplaceError("loss", "does not depend on any parameter that requires a gradient",
+                               "compute it from the model's output, without no_grad() and detach()")
+
+    # -- results -------------------------------------------------------------------------------------------------------
+
+    def _changed(self, kind: str, name: str, fake: torch.Tensor) -> None:
+        value = value_of(fake)
+        if value.cell.written:
+            self.outputs.append(StepOutput(kind, name))  # type: ignore[arg-type]
+            self.results.append(self.recorder.node_of(fake))
+
+    def _buffers(self) -> None:
+        for identity, fake in self.fakes.items():
+            name = self.names[identity]
+            if name not in self.parameters:
+                self._replaced(name)
+                self._changed("buffer", name, fake)
+
+    def _replaced(self, name: str) -> None:
+        """Refuses a buffer that the forward exchanged for another tensor."""
+        path, _, key = name.rpartition(".")
+        tensor = self.model.get_submodule(path)._buffers.get(key)
+        if tensor is not None and all(tensor is not fake for fake in self.fakes.values()):
+            fake = next(f for i, f in self.fakes.items() if self.names[i] == name)
+            if tensor.shape != fake.shape or tensor.dtype != fake.dtype:
+                raise EmplaceError(f"buffer {name}", "has another shape or type after the step",
+                                   "keep the shapes of buffers fixed")
+            value = value_of(fake)
+            value.write(self.recorder.emit, self.recorder.node_of(tensor))
+
+    def _new_values(self) -> None:
+        for name, parameter in self.parameters.items():
+            self._changed("parameter", name, parameter)
+        self._buffers()
+        if self.update is not None:
+            self.update.results()
+
+    def finish(self, name: str) -> tuple[dict[str, Any], TracedStep]:
+        """The document and the step."""
+        graph = self.recorder.graph
+        graph.output(tuple(self.results))
+        prune(graph, self.recorder.random_nodes, set(self.gradients.values()))
+        constants = {n.target: self.recorder.constants[n.target] for n in graph.nodes if n.op == "get_attr"}
+        for node in graph.nodes:
+            self._final_scope(node)
+        module = compat.graph_module(constants, graph, name)
+        maker = DocumentMaker(module, self.inputs)
+        ops = maker.make()
+        unknown = maker.unknown_cost()
+        assert self.result_spec is not None
+        step = TracedStep(
+            module=module, inputs=self.inputs, outputs=self.outputs, op_of=maker.op_of,
+            random_nodes=self.recorder.random_nodes, signature=signature(ops), model=self.model,
+            optimizer=self.optimizer, batch_spec=self.batch, result_spec=self.result_spec.forget(),
+            gradients=self.gradients, slots=self.slots,
+            fixed=fixed_hyperparameters(self.optimizer) if self.optimizer is not None else {})
+        meta: dict[str, Any] = {
+            "kind": "training" if self.loss is not None else "inference", "framework": f"torch {torch.__version__}",
+            "precision": str(self.autocast).removeprefix("torch.") if self.autocast is not None else "as the model's",
+            "signature": step.signature, "unknown_cost": unknown}
+        if self.optimizer is not None:
+            meta["optimizer"] = type(self.optimizer).__name__.lower()
+        warn_unknown(unknown)
+        return {"format": "emplace-graph v1", "name": name, "source": "emplace.trace", "meta": meta, "ops": ops}, step
+
+    def _final_scope(self, node: Node) -> None:
+        """An op of the update has the scope of its parameter's module."""
+        parameter = node.meta.get("parameter")
+        if parameter is not None and node.meta["phase"] == "update":
+            path = parameter.rpartition(".")[0]
+            node.meta["scope"] = path_of(path, type(self.model).__name__)
+
+
+__all__ = ["GraphModule", "scalars", "trace", "trace_step"]

@@ -1,0 +1,153 @@
+"""The optimizer's part of a step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from emplace.errors import EmplaceError
+from emplace.tracing.optimizers import NegativeZero, StateKind, copy_of, first_states, step_of
+from emplace.tracing.recorder import value_of
+from emplace.tracing.scalars import TracedNumber
+from emplace.tracing.scopes import OPTIMIZER, path_of
+from emplace.tracing.slots import GroupSlot, StateSlot
+from emplace.tracing.step import StepInput, StepOutput
+
+if TYPE_CHECKING:
+    from emplace.tracing.trace import _Tracer
+
+
+class Update:
+    """Takes the optimizer's step on fake parameters, with state and learning rates as arguments of the graph."""
+
+    def __init__(self, tracer: _Tracer, optimizer: torch.optim.Optimizer) -> None:
+        self.tracer, self.optimizer = tracer, optimizer
+        self.states: list[tuple[str, dict[str, Any], str]] = []
+        self.state: dict[torch.Tensor, dict[str, Any]] = {}
+        self.groups: list[dict[str, Any]] = []
+        self.kinds: dict[Any, dict[str, StateKind]] = {}
+        for i, group in enumerate(optimizer.param_groups):
+            for parameter in group["params"]:
+                if id(parameter) not in tracer.fakes:
+                    raise EmplaceError(f"optimizer group.{i}", f"has a parameter {tuple(parameter.shape)} that is not the model's",
+                                       "give the optimizer parameters of the model that is traced")
+
+    def prepare(self) -> None:
+        """Arguments for state and learning rates; outside of the tracer's modes, when the gradients are there."""
+        self.groups = [self._group(i, group) for i, group in enumerate(self.optimizer.param_groups)]
+
+    def run(self) -> None:
+        """The step."""
+        clone = copy_of(self.optimizer, self.groups, self.state)
+        self.state = clone.state  # type: ignore[assignment]
+        step_of(clone)
+        for group in self.groups:
+            for parameter in group["params"]:
+                self._check_new(parameter)
+
+    def _group(self, i: int, group: dict[str, Any]) -> dict[str, Any]:
+        """A group with fake parameters, and with its learning rate as a traced number."""
+        tracer = self.tracer
+        fakes = [tracer.fakes[id(p)] for p in group["params"]]
+        made = {**group, "params": fakes}
+        missing = []
+        for parameter, fake in zip(group["params"], fakes):
+            if fake.grad is not None and self._state(i, group, parameter, fake):
+                missing.append(parameter)
+        for key in ("lr",):
+            if isinstance(group.get(key), float):
+                made[key] = self._number(i, key, None)
+        if missing and group.get("dampening", 0) != 0:
+            having = [p for p, f in zip(group["params"], fakes) if f.grad is not None]
+            if len(missing) != len(having):
+                raise EmplaceError(f"optimizer group.{i}", "has momentum for some of its parameters only",
+                                   "run one plain step so that every parameter has it")
+            first, state = missing[0], self.optimizer.state
+            made["dampening"] = self._number(i, "dampening", lambda: "momentum_buffer" not in state.get(first, {}))
+        return made
+
+    def _number(self, i: int, key: str, first: Any) -> Any:
+        name = f"group.{i}/{key}"
+        value = float(self.optimizer.param_groups[i][key])
+        slot = GroupSlot(name, self.optimizer, i, key, first)
+        with self.tracer.mode, torch.no_grad():
+            fake = torch.empty((), dtype=torch.float64)
+        self.tracer.add_input(StepInput("optimizer", name, None, name), fake, OPTIMIZER, slot)
+        return self.tracer.recorder.item(fake, value)
+
+    def _state(self, i: int, group: dict[str, Any], parameter: torch.Tensor, fake: torch.Tensor) -> bool:
+        """Arguments for the state of a parameter; True if its first value cannot be made before the first gradient."""
+        tracer = self.tracer
+        name, special = tracer.names[id(parameter)], False
+        kinds = self._kinds(i, group, parameter)
+        now = self.optimizer.state.get(parameter, {})
+        entries: dict[str, Any] = {}
+        self.state[fake] = entries
+        for key in [*kinds, *(k for k in now if k not in kinds)]:
+            kind, value = kinds.get(key), now.get(key)
+            if value is None and kind is None:
+                entries[key] = None
+                continue
+            initial = kind.initial if kind is not None else None
+            if kind is not None and kind.needs_gradient:
+                if isinstance(self.optimizer, torch.optim.SGD) and key == "momentum_buffer":
+                    initial, special = NegativeZero(), value is None
+                elif value is None:
+                    raise EmplaceError(f"optimizer state {key}", "begins with the first gradient",
+                                       "run one plain step before tracing, so that the state is there")
+            number = type(value) if isinstance(value, (int, float)) else kind.number if value is None and kind else None
+            entries[key] = self._argument(name, key, parameter, value, kind, number, initial)
+        return special
+
+    def _argument(self, name: str, key: str, parameter: torch.Tensor, value: Any, kind: StateKind | None,
+                  number: type | None, initial: Any) -> Any:
+        tracer = self.tracer
+        with tracer.mode, torch.no_grad():
+            if number is not None:
+                made = torch.empty((), dtype=torch.int64 if number is int else torch.float64)
+            elif isinstance(value, torch.Tensor):
+                from emplace.tracing import compat
+
+                made = compat.fake_like(tracer.mode, value)
+            else:
+                assert kind is not None and kind.fake is not None
+                made = kind.fake()
+        label = f"{name}/{key}"
+        slot = StateSlot(label, self.optimizer, parameter, key, number, initial)
+        scope = path_of(name.rpartition(".")[0], type(tracer.model).__name__)
+        tracer.add_input(StepInput("optimizer", label, name, label), made, scope, slot)
+        self.states.append((label, self.state[tracer.fakes[id(parameter)]], key))
+        if number is not None:
+            return tracer.recorder.item(made, value if value is not None else number(3))
+        return made
+
+    def _kinds(self, i: int, group: dict[str, Any], parameter: torch.Tensor) -> dict[str, StateKind]:
+        """What state there is for a parameter like this: found once for equal shapes of a group."""
+        key = (i, tuple(parameter.shape), tuple(parameter.stride()), parameter.dtype)
+        if key not in self.kinds:
+            self.kinds[key] = first_states(self.optimizer, group, parameter)
+        return self.kinds[key]
+
+    def _check_new(self, parameter: torch.Tensor) -> None:
+        """Refuses state that the step made and that was not there before."""
+        known = self.state.get(parameter, {})
+        names = {key for _, entries, key in self.states if entries is known}
+        for key, value in known.items():
+            if isinstance(value, torch.Tensor) and key not in names:
+                raise EmplaceError(f"optimizer state {key}", "is made by a later step than the first",
+                                   "run a few plain steps before tracing, so that the state is there")
+
+    def results(self) -> None:
+        """New values of the state."""
+        tracer = self.tracer
+        for label, entries, key in self.states:
+            value = entries[key]
+            if isinstance(value, TracedNumber):
+                dtype = torch.int64 if isinstance(value, int) else torch.float64
+                value = tracer.watcher.tensor_of(value, dtype)
+            node = tracer.recorder.node_of(value)
+            if node.op == "placeholder" and not value_of(value).cell.written:
+                continue
+            tracer.outputs.append(StepOutput("optimizer", label))
+            tracer.results.append(node)
