@@ -7,21 +7,23 @@ optimizer has not made yet is found by a first step of a second copy, apart from
 
 from __future__ import annotations
 
+import inspect
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.fx import Graph, Node
+from torch.fx import Node
 
-from emplace.errors import EmplaceError
 from emplace.tracing import compat, scalars
 from emplace.tracing.recorder import Recorder, Watcher, value_of
 from emplace.tracing.scopes import Scopes
+from emplace.tracing.values import Value
 
 _METADATA_ONLY = {"zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "new_ones", "new_full", "new_empty",
                   "new_empty_strided"}
+_UNDEFINED = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}
 _EXECUTION = {"foreach", "fused", "initial_lr", "params", "lr", "capturable", "differentiable"}
 
 
@@ -36,8 +38,10 @@ def fixed_hyperparameters(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
 
 
 def modules_of(optimizer: torch.optim.Optimizer) -> list[str]:
-    """Python modules with the code of an optimizer."""
-    return sorted({kind.__module__ for kind in type(optimizer).__mro__ if kind is not object})
+    """Python modules with the code of an optimizer (a class may say that it is of another, public, module)."""
+    steps = [vars(kind)["step"] for kind in type(optimizer).__mro__ if "step" in vars(kind)]
+    found = {str(inspect.unwrap(step).__globals__["__name__"]) for step in steps}
+    return sorted(found | {kind.__module__ for kind in type(optimizer).__mro__ if kind is not object})
 
 
 def copy_of(optimizer: torch.optim.Optimizer, groups: list[dict[str, Any]],
@@ -56,7 +60,7 @@ def copy_of(optimizer: torch.optim.Optimizer, groups: list[dict[str, Any]],
 
 def step_of(optimizer: torch.optim.Optimizer) -> None:
     """One step, by the optimizer's class (schedulers wrap ``step`` of the object to count its calls)."""
-    with scalars.followed_functions(modules_of(optimizer)):
+    with scalars.followed_functions(modules_of(optimizer)), compat.without_ranges():
         type(optimizer).step(optimizer)  # type: ignore[call-arg]
 
 
@@ -126,7 +130,7 @@ def first_states(optimizer: torch.optim.Optimizer, group: Mapping[str, Any], lik
     fake = compat.fake_like(mode, like)
     with mode:
         fake = torch.nn.Parameter(fake, requires_grad=True)
-    node = recorder.placeholder("parameter", fake)
+    recorder.placeholder("parameter", fake)
     gradient = compat.fake_like(mode, like)
     stand_in = recorder.placeholder("gradient", gradient)
     fake.grad = gradient
@@ -134,20 +138,21 @@ def first_states(optimizer: torch.optim.Optimizer, group: Mapping[str, Any], lik
     for hooks in ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks"):
         if hooks in vars(clone):
             vars(clone)[hooks] = {}
-    births: dict[int, Node] = {}
     with mode, recorder, Watcher(recorder):
-        step_of(clone)
+        try:
+            step_of(clone)
+        except KeyError:        # the constructor of such an optimizer makes all state, so it is there
+            return {}
     found: dict[str, StateKind] = {}
     for key, value in clone.state.get(fake, {}).items():
         if isinstance(value, torch.Tensor):
-            first = _birth(recorder.graph, value_of(value), births)
+            first = _birth(value_of(value))
             recipe = Recipe(first, {stand_in}, recorder.constants)
             make = _maker(value)
             found[key] = StateKind(make, None, recipe, recipe.needs_gradient)
         elif isinstance(value, (int, float)) and not isinstance(value, bool):
             kind = int if isinstance(value, int) else float
             found[key] = StateKind(None, kind, _Number(kind), False)
-    del node
     return found
 
 
@@ -166,13 +171,10 @@ def _maker(like: torch.Tensor) -> Callable[[], torch.Tensor]:
     return lambda: torch.empty_strided(size, stride, dtype=dtype, device=device)
 
 
-def _birth(graph: Graph, value: Any, _: dict[int, Node]) -> Node:
-    """The node that a tensor had first, before any write to it."""
-    node: Node = value.cell.first
-    return node
-
-
-def without_foreach(error: Exception) -> EmplaceError:
-    """For an optimizer that has no single-tensor form."""
-    return EmplaceError("optimizer", f"cannot take a step without data ({error})",
-                        "use an optimizer of torch.optim, or one that works by ops on tensors")
+def _birth(value: Value) -> Node:
+    """The node with a tensor's first defined value, before the step wrote to it."""
+    for node in value.cell.history:
+        schema = getattr(node.target, "_schema", None)
+        if schema is None or schema.name.split("::")[1] not in _UNDEFINED:
+            return node
+    return value.cell.node

@@ -151,7 +151,7 @@ class Recorder(TorchDispatchMode):
                 return func(*args, **kwargs)
             raise depends_on_data(name)
         if name in _TENSOR_RULES:
-            raise refuse(f"changes the size or storage of a tensor in place ({name})", "make a new tensor")
+            return self._resize(func, args, kwargs)
         args, kwargs = self._map(args, self.faked), {k: self._map(v, self.faked) for k, v in kwargs.items()}
         kind = kind_of(func)
         if not func._schema.returns and not kind.written:
@@ -283,6 +283,19 @@ class Recorder(TorchDispatchMode):
         node = self.emit(found, nodes, named, (after,))
         step = ViewStep(found, tuple(args[1:]), dict(kwargs), None, before, after)
         bind(args[0], Value(base.cell, (*base.path, step), node))
+        return result
+
+    def _resize(self, func: OpOverload, args: Any, kwargs: Any) -> Any:
+        """A tensor of another size in the place of one; its elements are undefined."""
+        value = value_of(args[0]) if isinstance(args[0], FakeTensor) else None
+        if value is None or value.path or value.cell.node.op != "call_function" or "resize" not in str(func):
+            raise refuse(f"changes the size or storage of a tensor in place ({func})", "make a new tensor")
+        before = tuple(args[0].shape)
+        result = func(*args, **kwargs)
+        info = TensorInfo.of(args[0])
+        if info.shape != before:
+            node = self.emit(torch.ops.aten.new_empty.default, (value.node, list(info.shape)), {}, (info,))
+            bind(args[0], Value(Cell(node, info), (), node))
         return result
 
     def _layout(self, functional: OpOverload, args: Any, kwargs: Any) -> TensorInfo | None:

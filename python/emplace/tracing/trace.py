@@ -156,6 +156,7 @@ class _Tracer:
             self.update = Update(self, self.optimizer)
         swap(self.model, self.fakes)
         with contextlib.ExitStack() as stack:
+            stack.enter_context(compat.without_ranges())
             stack.enter_context(self.recorder.draws.following())
             stack.enter_context(self.scopes.following(self.model))
             with self._modes():

@@ -71,11 +71,11 @@ class ViewStep:
 class Cell:
     """The storage that several tensors may share."""
 
-    __slots__ = ("node", "first", "version", "info", "written", "constant")
+    __slots__ = ("node", "history", "version", "info", "written", "constant")
 
     def __init__(self, node: Node, info: TensorInfo, constant: bool = False) -> None:
         self.node = node
-        self.first = node
+        self.history = [node]
         self.version = 0
         self.info = info
         self.written = False
@@ -112,6 +112,7 @@ class Value:
         for step, parent in zip(reversed(self.path), reversed(values)):
             new = scatter(emit, parent, new, step)
         self.cell.node = new
+        self.cell.history.append(new)
         self.cell.version += 1
         self.cell.written = True
         self.node, self.version = node, self.cell.version
