@@ -28,8 +28,12 @@ def _convolution(x: Shape, weight: Shape, out: Shape, transposed: bool) -> int:
 
 
 def _convolution_backward(gradient: Shape, x: Shape, weight: Shape, mask: Sequence[bool], transposed: bool) -> int:
-    once = _convolution(x, weight, gradient, transposed)
-    return once * (int(mask[0]) + int(mask[1]))
+    """As the counter has it: that of the weight's gradient is not divided by the groups."""
+    total = _convolution(gradient, weight, x, not transposed) if mask[0] else 0
+    if mask[1]:
+        positions = x[2:] if transposed else gradient[2:]
+        total += 2 * prod(weight[2:]) * prod(positions) * x[0] * x[1] * gradient[1]
+    return total
 
 
 def _attention(query: Shape, key: Shape, value: Shape) -> int:
@@ -50,8 +54,7 @@ def _mask(args: Sequence[Any]) -> Sequence[bool]:
 
 
 _ATTENTION = ("_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_flash_attention",
-              "_scaled_dot_product_efficient_attention", "_scaled_dot_product_cudnn_attention",
-              "_scaled_dot_product_fused_attention_overrideable")
+              "_scaled_dot_product_efficient_attention", "_scaled_dot_product_cudnn_attention")
 
 # name -> f(shapes of tensor arguments in order of the schema, all arguments, shapes of the results)
 COUNTED: dict[str, Callable[[list[Shape], Sequence[Any], list[Shape]], int]] = {
@@ -63,10 +66,7 @@ COUNTED: dict[str, Callable[[list[Shape], Sequence[Any], list[Shape]], int]] = {
     "_convolution": lambda s, a, o: _convolution(s[0], s[1], o[0], bool(a[6])),
     "convolution_backward": lambda s, a, o: _convolution_backward(s[0], s[1], s[2], _mask(a), bool(a[7])),
     **{name: lambda s, a, o: _attention(s[0], s[1], s[2]) for name in _ATTENTION},
-    **{name + "_backward": lambda s, a, o: _attention_backward(s[1], s[2], s[3]) for name in
-       (n if not n.endswith("_for_cpu") else n for n in _ATTENTION)},
-    "_scaled_dot_product_flash_attention_for_cpu_backward":
-        lambda s, a, o: _attention_backward(s[1], s[2], s[3]),
+    **{name + "_backward": lambda s, a, o: _attention_backward(s[1], s[2], s[3]) for name in _ATTENTION},
 }
 
 # Known to cost the bytes that they move.

@@ -15,7 +15,7 @@ from emplace.tracing import compat
 _UNSAID = {"aten::native_batch_norm": ("running_mean", "running_var"),
            "aten::cudnn_batch_norm": ("running_mean", "running_var"),
            "aten::miopen_batch_norm": ("running_mean", "running_var")}
-_RENAMED = {"bernoulli_.float": "bernoulli.p"}
+_RENAMED = {"bernoulli_.float": "bernoulli.p", "transpose_.default": "transpose.int"}
 
 
 class FunctionalOp:
@@ -126,6 +126,17 @@ def _functional_variant(func: OpOverload, base: str, name: str) -> OpOverload | 
     ours = [(a.name, str(a.type)) for a in func._schema.arguments]
     theirs = [(a.name, str(a.type)) for a in found._schema.arguments]
     returns = found._schema.returns
-    if ours != theirs or len(returns) != 1 or str(returns[0].type) != "Tensor" or returns[0].alias_info is not None:
+    view = torch.Tag.inplace_view in func.tags
+    if ours != theirs or len(returns) != 1 or str(returns[0].type) != "Tensor":
         return None
-    return found
+    return found if view or returns[0].alias_info is None else None
+
+
+def with_defaults(func: OpOverload, functional: OpOverload, args: list[Any]) -> list[Any]:
+    """Positional arguments for the functional form, which may have no default where the in-place op has one."""
+    full = list(args)
+    for ours, theirs in zip(func._schema.arguments[len(full):], functional._schema.arguments[len(full):]):
+        if theirs.kwarg_only or theirs.has_default_value() or not ours.has_default_value():
+            break
+        full.append(ours.default_value)
+    return full

@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from emplace.errors import EmplaceError
 from emplace.tracing import compat, scalars
-from emplace.tracing.functional import FunctionalOp, OpKind, kind_of, own_results
+from emplace.tracing.functional import FunctionalOp, OpKind, kind_of, own_results, with_defaults
 from emplace.tracing.randomness import Draws
 from emplace.tracing.refusal import depends_on_data, refuse
 from emplace.tracing.scopes import Scopes
@@ -247,7 +247,8 @@ class Recorder(TorchDispatchMode):
             return self._write_view(func, kind, args, kwargs, nodes, named)
         if kind.simple:
             assert isinstance(kind.functional, OpOverload)
-            layout = self._layout(kind.functional, args, kwargs)
+            nodes = with_defaults(func, kind.functional, nodes)
+            layout = self._layout(kind.functional, with_defaults(func, kind.functional, list(args)), kwargs)
             result = self._run(func, args, kwargs)
             info = TensorInfo.of(written[0])
             node = self._node(kind.functional, kind, nodes, named, (layout or info,))
@@ -272,16 +273,12 @@ class Recorder(TorchDispatchMode):
         """An op that turns a tensor into a view of itself (``t_``, ``unsqueeze_``)."""
         before = TensorInfo.of(args[0])
         if not isinstance(kind.functional, OpOverload):
-            found = compat.overload(f"{kind.name}.{func._overloadname}")
-            if found is None:
-                raise refuse(f"changes the shape of a tensor in place ({func})", "make a view of it")
-        else:
-            found = kind.functional
+            raise refuse(f"changes the shape of a tensor in place ({func})", "make a view of it")
         result = self._run(func, args, kwargs)
         after = TensorInfo.of(args[0])
         base = value_of(args[0])
-        node = self.emit(found, nodes, named, (after,))
-        step = ViewStep(found, tuple(args[1:]), dict(kwargs), None, before, after)
+        node = self.emit(kind.functional, nodes, named, (after,))
+        step = ViewStep(kind.functional, tuple(args[1:]), dict(kwargs), None, before, after)
         bind(args[0], Value(base.cell, (*base.path, step), node))
         return result
 
