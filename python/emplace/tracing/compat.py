@@ -58,7 +58,7 @@ def _batch_norm_backward(gy: Any, x: Any, weight: Any, rm: Any, rv: Any, sm: Any
 
 
 def _layer_norm_backward(gy: Any, x: Any, shape: Any, mean: Any, rstd: Any, weight: Any, bias: Any, mask: Any) -> Any:
-    return _like_mask(mask, lambda: torch.empty_like(x), lambda: x.new_empty(shape), lambda: x.new_empty(shape))
+    return _like_mask(mask, lambda: x.new_empty(x.shape), lambda: x.new_empty(shape), lambda: x.new_empty(shape))
 
 
 def _group_norm_backward(gy: Any, x: Any, mean: Any, rstd: Any, weight: Any, n: Any, c: int, hw: Any, group: Any,

@@ -57,7 +57,9 @@ class FunctionalOp:
 
 def _clone(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
-        return value.clone(memory_format=torch.preserve_format)
+        # Strides are kept, also with gaps: kernels compute other bits for other strides.
+        copy = torch.empty_strided(value.size(), value.stride(), dtype=value.dtype, device=value.device)
+        return copy.copy_(value)
     if isinstance(value, (list, tuple)):
         return [_clone(each) for each in value]
     return value
@@ -69,6 +71,12 @@ def own_results(func: OpOverload, result: Any) -> list[Any]:
     results = [result] if len(returns) == 1 else list(result) if returns else []
     return [value for value, entry in zip(results, returns)
             if not (entry.alias_info is not None and entry.alias_info.is_write)]
+
+
+@cache
+def in_place_on_copies(func: OpOverload, written: tuple[str, ...]) -> FunctionalOp:
+    """An op that works on copies of the arguments that it writes to."""
+    return FunctionalOp(func, written)
 
 
 @dataclass(frozen=True)
@@ -109,7 +117,7 @@ def kind_of(func: OpOverload) -> OpKind:
     simple = False
     if written:
         found = _functional_variant(func, base, name)
-        functional, simple = (found, True) if found is not None else (FunctionalOp(func, written), False)
+        functional, simple = (found, True) if found is not None else (in_place_on_copies(func, written), False)
     inplace_view = torch.Tag.inplace_view in func.tags
     return OpKind(name, view, compat.is_random(func), written, functional, simple, inplace_view)
 

@@ -13,9 +13,8 @@ from torch._subclasses.fake_tensor import (DataDependentOutputException, Dynamic
 from torch.fx import Graph, Node
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from emplace.errors import EmplaceError
 from emplace.tracing import compat, scalars
-from emplace.tracing.functional import FunctionalOp, OpKind, kind_of, own_results, with_defaults
+from emplace.tracing.functional import OpKind, in_place_on_copies, kind_of, own_results, with_defaults
 from emplace.tracing.randomness import Draws
 from emplace.tracing.refusal import depends_on_data, refuse
 from emplace.tracing.scopes import Scopes
@@ -245,20 +244,18 @@ class Recorder(TorchDispatchMode):
                              "register it with register_buffer, so that the step can hand back its new value")
         if kind.inplace_view:
             return self._write_view(func, kind, args, kwargs, nodes, named)
-        if kind.simple:
-            assert isinstance(kind.functional, OpOverload)
-            nodes = with_defaults(func, kind.functional, nodes)
-            layout = self._layout(kind.functional, with_defaults(func, kind.functional, list(args)), kwargs)
-            result = self._run(func, args, kwargs)
-            info = TensorInfo.of(written[0])
-            node = self._node(kind.functional, kind, nodes, named, (layout or info,))
-            value_of(written[0]).write(self.emit, self._fitted(node, layout, info))
-            return result
+        functional = kind.functional
+        if isinstance(functional, OpOverload):
+            full = with_defaults(func, functional, list(args))
+            layout = self._layout(functional, full, kwargs)
+            if layout is None or layout.stride == written[0].stride():
+                return self._write_simple(func, kind, functional, args, kwargs, nodes, named, layout)
+            functional = in_place_on_copies(func, kind.written)
         result = self._run(func, args, kwargs)
         own = own_results(func, result)
         outputs = [*written, *own]
         tensors = tuple(TensorInfo.of(r) if isinstance(r, torch.Tensor) else None for r in outputs)
-        node = self._node(kind.functional, kind, nodes, named, tensors)
+        node = self._node(functional, kind, nodes, named, tensors)
         for i, each in enumerate(outputs):
             if not isinstance(each, torch.Tensor):
                 continue
@@ -267,6 +264,17 @@ class Recorder(TorchDispatchMode):
                 value_of(each).write(self.emit, value)
             else:
                 bind(each, Value(Cell(value, TensorInfo.of(each)), (), value))
+        return result
+
+    def _write_simple(self, func: OpOverload, kind: OpKind, functional: OpOverload, args: Any, kwargs: Any, nodes: Any,
+                      named: Any, layout: TensorInfo | None) -> Any:
+        """A write whose functional form returns the new value."""
+        result = self._run(func, args, kwargs)
+        info = TensorInfo.of(args[0])
+        node = self._node(functional, kind, with_defaults(func, functional, nodes), named, (layout or info,))
+        if layout is not None and layout.dtype != info.dtype:
+            node = self.emit(torch.ops.aten._to_copy.default, (node,), {"dtype": info.dtype}, (info,))
+        value_of(args[0]).write(self.emit, node)
         return result
 
     def _write_view(self, func: OpOverload, kind: OpKind, args: Any, kwargs: Any, nodes: Any, named: Any) -> Any:
@@ -302,19 +310,6 @@ class Recorder(TorchDispatchMode):
         plain = all(t.dtype == target.dtype and t.shape == target.shape and t.stride() == target.stride() or t.dim() == 0
                     for t in tensors) and _dense(target)
         return None if plain else TensorInfo.of(self._run(functional, args, kwargs))
-
-    def _fitted(self, node: Node, made: TensorInfo | None, wanted: TensorInfo) -> Node:
-        """A node with the type and strides of the tensor that is written to."""
-        if made is None:
-            return node
-        aten = torch.ops.aten
-        if made.dtype != wanted.dtype:
-            made = TensorInfo(made.shape, made.stride, wanted.dtype, made.device)
-            node = self.emit(aten._to_copy.default, (node,), {"dtype": wanted.dtype}, (made,))
-        if made.shape != wanted.shape:
-            made = TensorInfo(wanted.shape, wanted.stride, made.dtype, made.device)
-            node = self.emit(aten.expand.default, (node, list(wanted.shape)), {}, (made,))
-        return node
 
 
 def _training(args: Any) -> bool:
@@ -397,6 +392,3 @@ class Watcher(torch.overrides.TorchFunctionMode):
 
 def _plain(args: Any) -> tuple[Any, ...]:
     return tuple(scalars.plain(arg) for arg in args)
-
-
-__all__ = ["EmplaceError", "FunctionalOp", "Recorder", "Watcher", "bind", "value_of"]
