@@ -14,6 +14,7 @@ from torch.fx import GraphModule, Node
 
 from emplace.tracing.flops import flops
 from emplace.tracing.functional import FunctionalOp, kind_of
+from emplace.tracing.optimizers import WholeStep
 from emplace.tracing.step import StepInput
 from emplace.tracing.values import TensorInfo
 
@@ -94,6 +95,9 @@ class DocumentMaker:
             self.where[node] = [(self.where[source][0][0], made)]
             return
         schema = getattr(target, "_schema", None)
+        if isinstance(target, WholeStep):
+            self._record(node, target.op_type, list(self._sources(list(args))), list(node.meta["tensors"]), {}, 0)
+            return
         if schema is None:      # arithmetic of Python numbers: what reads it depends on the tensors that it came from
             self.where[node] = list(dict.fromkeys(self._sources(list(args))))
             return
@@ -120,12 +124,17 @@ class DocumentMaker:
         self.bytes_by_name[name] = self.bytes_by_name.get(name, 0) + (0 if view else moved)
         if count is None:
             self.unknown[f"{space}::{name}"] = self.unknown.get(f"{space}::{name}", 0) + moved
-        op: dict[str, Any] = {
-            "name": node.name, "type": f"{space}::{name}", "inputs": [list(source) for source in sources],
-            "outputs": [describe(info) for info in infos], "attrs": _attributes(schema, node), "flops": count or 0,
-            "param_bytes": 0, "group": node.meta["scope"], "phase": node.meta["phase"]}
+        attributes = _attributes(schema, node)
         if view:
-            op["attrs"]["view"] = True
+            attributes["view"] = True
+        self._record(node, f"{space}::{name}", sources, infos, attributes, count or 0)
+
+    def _record(self, node: Node, kind: str, sources: list[tuple[int, int]], infos: list[TensorInfo],
+                attributes: dict[str, Any], count: int) -> None:
+        op: dict[str, Any] = {
+            "name": node.name, "type": kind, "inputs": [list(source) for source in sources],
+            "outputs": [describe(info) for info in infos], "attrs": attributes, "flops": count, "param_bytes": 0,
+            "group": node.meta["scope"], "phase": node.meta["phase"]}
         parameter = node.meta.get("parameter")
         if parameter in self.ids:
             op["colocate"] = self.ids[parameter]

@@ -55,11 +55,16 @@ class FunctionalOp:
         return self.__name__
 
 
+def strided_copy(tensor: torch.Tensor) -> torch.Tensor:
+    """A copy with the same strides, also with gaps: kernels compute other bits for other strides."""
+    with torch.no_grad():
+        copy = torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device=tensor.device)
+        return copy.copy_(tensor)
+
+
 def _clone(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
-        # Strides are kept, also with gaps: kernels compute other bits for other strides.
-        copy = torch.empty_strided(value.size(), value.stride(), dtype=value.dtype, device=value.device)
-        return copy.copy_(value)
+        return strided_copy(value)
     if isinstance(value, (list, tuple)):
         return [_clone(each) for each in value]
     return value

@@ -49,7 +49,7 @@ def unchanged(model: torch.nn.Module, optimizer: torch.optim.Optimizer | None) -
         things.append(optimizer)
     snapshots = [_Snapshot(thing) for thing in things]
     gradients = [(p, p.grad) for p in model.parameters()]
-    generator = torch.random.default_generator.get_state()
+    generator = torch.default_generator.get_state()
     grad_mode = torch.is_grad_enabled()
     try:
         yield
@@ -59,7 +59,7 @@ def unchanged(model: torch.nn.Module, optimizer: torch.optim.Optimizer | None) -
         for parameter, gradient in gradients:
             if parameter.grad is not gradient:
                 parameter.grad = gradient
-        torch.random.default_generator.set_state(generator)
+        torch.default_generator.set_state(generator)
         torch.set_grad_enabled(grad_mode)
 
 

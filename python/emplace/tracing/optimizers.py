@@ -17,6 +17,7 @@ import torch
 from torch.fx import Node
 
 from emplace.tracing import compat, scalars
+from emplace.tracing.functional import strided_copy
 from emplace.tracing.recorder import Recorder, Watcher, value_of
 from emplace.tracing.scopes import Scopes
 from emplace.tracing.values import Value
@@ -61,7 +62,46 @@ def copy_of(optimizer: torch.optim.Optimizer, groups: list[dict[str, Any]],
 def step_of(optimizer: torch.optim.Optimizer) -> None:
     """One step, by the optimizer's class (schedulers wrap ``step`` of the object to count its calls)."""
     with scalars.followed_functions(modules_of(optimizer)), compat.without_ranges():
-        type(optimizer).step(optimizer)  # type: ignore[call-arg]
+        type(optimizer).step(optimizer)
+
+
+def without_hooks(clone: torch.optim.Optimizer) -> None:
+    """A copy that runs no hooks of the user's."""
+    for hooks in ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks"):
+        if hooks in vars(clone):
+            vars(clone)[hooks] = {}
+
+
+class WholeStep:
+    """The step of one parameter as one op, for an optimizer that decides by numbers which ops to issue.
+
+    ``whole(parameter, gradient, lr, *states)`` returns the new parameter and states; it works on copies.
+    """
+
+    op_type = "emplace::optimizer_step"
+
+    def __init__(self, optimizer: torch.optim.Optimizer, group: Mapping[str, Any], states: list[str],
+                 numbers: Mapping[str, type]) -> None:
+        self.optimizer, self.group, self.states, self.numbers = optimizer, dict(group), states, dict(numbers)
+        self.group.pop("params")
+        self.__name__ = self.__qualname__ = f"optimizer_step_{type(optimizer).__name__}"
+        self.__module__ = __name__
+
+    def __call__(self, parameter: torch.Tensor, gradient: torch.Tensor, lr: Any, *states: torch.Tensor) -> Any:
+        new = strided_copy(parameter).requires_grad_()
+        new.grad = gradient
+        entries: dict[str, Any] = {}
+        for key, value in zip(self.states, states):
+            entries[key] = self.numbers[key](value.item()) if key in self.numbers else strided_copy(value)
+        clone = copy_of(self.optimizer, [{**self.group, "lr": lr, "params": [new]}], {new: entries})
+        without_hooks(clone)
+        type(clone).step(clone)
+        after = clone.state[new]
+        return (new.detach(), *(torch.tensor(after[key], dtype=old.dtype) if key in self.numbers else after[key]
+                                for key, old in zip(self.states, states)))
+
+    def __repr__(self) -> str:
+        return self.__name__
 
 
 @dataclass
@@ -121,12 +161,17 @@ class NegativeZero:
         return torch.full_like(parameter, -0.0)
 
 
-def first_states(optimizer: torch.optim.Optimizer, group: Mapping[str, Any], like: torch.Tensor) -> dict[str, StateKind]:
-    """The states that an optimizer makes in its first step for a parameter like this one."""
+def first_states(optimizer: torch.optim.Optimizer, group: Mapping[str, Any], like: torch.Tensor,
+                 plain_numbers: bool = False) -> dict[str, StateKind]:
+    """The states that an optimizer makes in its first step for a parameter like this one.
+
+    ``plain_numbers``: numbers that it reads from tensors are 1, so that it may decide by them.
+    """
     scopes = Scopes()
     scopes.phase = "update"
     mode = compat.fake_mode()
     recorder = Recorder(mode, scopes)
+    recorder.plain_numbers = plain_numbers
     fake = compat.fake_like(mode, like)
     with mode:
         fake = torch.nn.Parameter(fake, requires_grad=True)
@@ -135,9 +180,7 @@ def first_states(optimizer: torch.optim.Optimizer, group: Mapping[str, Any], lik
     stand_in = recorder.placeholder("gradient", gradient)
     fake.grad = gradient
     clone = copy_of(optimizer, [{**group, "params": [fake]}], {})
-    for hooks in ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks"):
-        if hooks in vars(clone):
-            vars(clone)[hooks] = {}
+    without_hooks(clone)
     with mode, recorder, Watcher(recorder):
         try:
             step_of(clone)

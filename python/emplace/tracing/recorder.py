@@ -26,11 +26,11 @@ _READS_DATA = {"aten::_local_scalar_dense", "aten::equal", "aten::allclose", "at
 _TENSOR_RULES = {"aten::set_", "aten::resize_", "aten::resize_as_"}
 
 
-class Recorder(TorchDispatchMode):
+class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """A dispatch mode: each op runs on fake tensors, and leaves a node in ``graph``."""
 
     def __init__(self, mode: FakeTensorMode, scopes: Scopes, names: Callable[[str], str] | None = None) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.mode = mode
         self.scopes = scopes
         self.graph = Graph()
@@ -39,6 +39,7 @@ class Recorder(TorchDispatchMode):
         self.constants: dict[str, torch.Tensor] = {}
         self.state_tensors: dict[int, torch.Tensor] = {}
         self.in_flight: list[Any] = []
+        self.plain_numbers = False
         self.owners: dict[str, str] = {}
         self._constant_fakes: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
         self._counts: dict[str, int] = {}
@@ -360,8 +361,12 @@ class Watcher(torch.overrides.TorchFunctionMode):
     def _update(self, func: Any, args: Any, kwargs: Any) -> Any:
         """A call from the optimizer."""
         recorder = self.recorder
-        if func is torch.Tensor.item and getattr(args[0], "constant", None) is None:
+        if func is torch.Tensor.item:
             tensor = recorder.faked(args[0])
+            if recorder.plain_numbers:
+                if getattr(tensor, "constant", None) is not None:
+                    return func(*args)
+                return 1.0 if tensor.is_floating_point() else 1
             count = recorder._counts.get("local_scalar_dense", 0) % 89
             return recorder.item(tensor, 2.0 + 0.6180339887 * count if tensor.is_floating_point() else 2 + count)
         if func in (torch.tensor, torch.as_tensor, torch.scalar_tensor) and \

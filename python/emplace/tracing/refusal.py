@@ -40,11 +40,24 @@ def user_line_of(error: BaseException) -> str:
 
 def refuse(what: str, cure: str) -> EmplaceError:
     """The exception for something in the user's code that has no place in a static graph."""
-    return EmplaceError(user_line(sys._getframe(1)), what, cure)
+    return EmplaceError(user_line(), what, cure)
+
+
+class Branches(EmplaceError):
+    """An optimizer's step that takes another way at some steps than at others."""
+
+
+def branches(what: str) -> Branches:
+    """The exception for a decision on a number that changes from step to step."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and os.path.abspath(frame.f_code.co_filename).startswith(_INSIDE[1]):
+        frame = frame.f_back
+    where = f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else "optimizer"
+    return Branches(where, f"{what} a number that changes from step to step",
+                    "compute with tensors (torch.where, clamp), or with min() and max()")
 
 
 def depends_on_data(op: str) -> EmplaceError:
     """The exception for control flow, or a shape, that depends on the values of tensors."""
-    error = refuse(f"reads the value of a tensor ({op}), so the step is not the same for every batch",
-                   "compute with tensors (torch.where, masks), or choose by shapes and Python values")
-    return error
+    return refuse(f"reads the value of a tensor ({op}), so the step is not the same for every batch",
+                  "compute with tensors (torch.where, masks), or choose by shapes and Python values")

@@ -18,7 +18,7 @@ from typing import Any
 
 from torch.fx import Node
 
-from emplace.tracing.refusal import refuse
+from emplace.tracing.refusal import branches
 
 Make = Callable[[Any, tuple[Any, ...]], Node]
 
@@ -92,8 +92,7 @@ def _install() -> None:
 
     def refused(what: str) -> Callable[..., Any]:
         def method(self: Any, *args: Any) -> Any:
-            raise refuse(f"{what} a number that changes from step to step, so the update is not the same at every step",
-                         "compute with tensors (torch.where, clamp), or with min() and max()")
+            raise branches(what)
         return method
 
     for kind in (TracedFloat, TracedInt):

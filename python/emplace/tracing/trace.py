@@ -131,7 +131,7 @@ class _Tracer:
 
     def _copy_hooks(self, name: str, tensor: torch.Tensor, fake: torch.Tensor) -> None:
         for hook in (tensor._backward_hooks or {}).values():
-            fake.register_hook(hook)
+            fake.register_hook(hook)  # type: ignore[no-untyped-call]
         if getattr(tensor, "_post_accumulate_grad_hooks", None):
             raise EmplaceError(f"parameter {name}", "has a hook that runs after its gradient is accumulated",
                                "remove the hook; the optimizer's step is traced as optimizer.step()")

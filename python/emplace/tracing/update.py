@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from operator import getitem
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from emplace.errors import EmplaceError
-from emplace.tracing.optimizers import NegativeZero, StateKind, copy_of, first_states, step_of
+from emplace.tracing.optimizers import NegativeZero, StateKind, WholeStep, copy_of, first_states, step_of
 from emplace.tracing.recorder import value_of
+from emplace.tracing.refusal import Branches
 from emplace.tracing.scalars import TracedNumber
 from emplace.tracing.scopes import OPTIMIZER, path_of
 from emplace.tracing.slots import GroupSlot, StateSlot
 from emplace.tracing.step import StepInput, StepOutput
+from emplace.tracing.values import TensorInfo
 
 if TYPE_CHECKING:
     from emplace.tracing.trace import _Tracer
@@ -26,6 +29,8 @@ class Update:
         self.states: list[tuple[str, dict[str, Any], str]] = []
         self.state: dict[torch.Tensor, dict[str, Any]] = {}
         self.groups: list[dict[str, Any]] = []
+        self.whole: set[int] = set()
+        self.numbers: dict[torch.Tensor, dict[str, StateKind]] = {}
         self.kinds: dict[Any, dict[str, StateKind]] = {}
         for i, group in enumerate(optimizer.param_groups):
             for parameter in group["params"]:
@@ -39,12 +44,33 @@ class Update:
 
     def run(self) -> None:
         """The step."""
-        clone = copy_of(self.optimizer, self.groups, self.state)
-        self.state = clone.state  # type: ignore[assignment]
-        step_of(clone)
+        clone = copy_of(self.optimizer, [g for i, g in enumerate(self.groups) if i not in self.whole], self.state)
+        self.state = clone.state
+        if clone.param_groups:
+            step_of(clone)
+        for i in self.whole:
+            for parameter in self.groups[i]["params"]:
+                if parameter.grad is not None:
+                    self._whole_step(i, parameter)
         for group in self.groups:
             for parameter in group["params"]:
                 self._check_new(parameter)
+
+    def _whole_step(self, i: int, parameter: torch.Tensor) -> None:
+        """The step of a parameter as one op."""
+        recorder, entries = self.tracer.recorder, self.state[parameter]
+        keys = [key for key, value in entries.items() if isinstance(value, torch.Tensor)]
+        numbers = {key: kind.number for key, kind in self.numbers.get(parameter, {}).items() if kind.number is not None}
+        lr = self.groups[i]["lr"]
+        whole = WholeStep(self.optimizer, self.optimizer.param_groups[i], keys, numbers)
+        written = [parameter, *(entries[key] for key in keys)]
+        assert parameter.grad is not None
+        nodes = [recorder.node_of(t) for t in written]
+        arguments = (nodes[0], recorder.node_of(parameter.grad), lr.node if isinstance(lr, TracedNumber) else lr, *nodes[1:])
+        infos = tuple(TensorInfo.of(t) for t in written)
+        node = recorder.emit(whole, arguments, {}, infos)
+        for k, (tensor, info) in enumerate(zip(written, infos)):
+            value_of(tensor).write(recorder.emit, recorder.emit(getitem, (node, k), {}, (info,)))
 
     def _group(self, i: int, group: dict[str, Any]) -> dict[str, Any]:
         """A group with fake parameters, and with its learning rate as a traced number."""
@@ -97,10 +123,10 @@ class Update:
                     raise EmplaceError(f"optimizer state {key}", "begins with the first gradient",
                                        "run one plain step before tracing, so that the state is there")
             number = type(value) if isinstance(value, (int, float)) else kind.number if value is None and kind else None
-            entries[key] = self._argument(name, key, parameter, value, kind, number, initial)
+            entries[key] = self._argument(i, name, key, parameter, value, kind, number, initial)
         return special
 
-    def _argument(self, name: str, key: str, parameter: torch.Tensor, value: Any, kind: StateKind | None,
+    def _argument(self, i: int, name: str, key: str, parameter: torch.Tensor, value: Any, kind: StateKind | None,
                   number: type | None, initial: Any) -> Any:
         tracer = self.tracer
         with tracer.mode, torch.no_grad():
@@ -118,7 +144,9 @@ class Update:
         scope = path_of(name.rpartition(".")[0], type(tracer.model).__name__)
         tracer.add_input(StepInput("optimizer", label, name, label), made, scope, slot)
         self.states.append((label, self.state[tracer.fakes[id(parameter)]], key))
-        if number is not None:
+        if number is not None and i in self.whole:
+            self.numbers.setdefault(tracer.fakes[id(parameter)], {})[key] = StateKind(None, number, None, False)
+        elif number is not None:
             return tracer.recorder.item(made, value if value is not None else number(3))
         return made
 
@@ -126,7 +154,11 @@ class Update:
         """What state there is for a parameter like this: found once for equal shapes of a group."""
         key = (i, tuple(parameter.shape), tuple(parameter.stride()), parameter.dtype)
         if key not in self.kinds:
-            self.kinds[key] = first_states(self.optimizer, group, parameter)
+            try:
+                self.kinds[key] = first_states(self.optimizer, group, parameter)
+            except Branches:
+                self.whole.add(i)
+                self.kinds[key] = first_states(self.optimizer, group, parameter, plain_numbers=True)
         return self.kinds[key]
 
     def _check_new(self, parameter: torch.Tensor) -> None:
