@@ -112,6 +112,13 @@ def without_ranges() -> Iterator[None]:
         yield
 
 
+def backward(loss: torch.Tensor) -> None:
+    """``loss.backward()``, with the modes that watch PyTorch's functions still watching inside of it."""
+    run = torch.autograd.Variable._execution_engine.run_backward  # type: ignore[attr-defined]
+    start = torch.ones_like(loss, memory_format=torch.preserve_format)
+    run((loss,), (start,), False, False, (), allow_unreachable=True, accumulate_grad=True)
+
+
 OLD = tuple(int(part) for part in itertools.islice(torch.__version__.split("."), 2)) < (2, 0)
 
 

@@ -8,7 +8,8 @@ from torch.fx import Graph, Node
 
 from emplace.tracing.functional import FunctionalOp, kind_of
 
-_EMPTY = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}
+_MADE = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "zeros", "zeros_like", "ones", "ones_like",
+         "full", "scalar_tensor", "detach", "_local_scalar_dense"}
 
 
 def _costs(node: Node) -> bool:
@@ -20,7 +21,7 @@ def _costs(node: Node) -> bool:
     if isinstance(node.target, FunctionalOp):
         return True
     kind = kind_of(node.target)
-    return not (kind.view or kind.name in _EMPTY or kind.name in ("detach", "_local_scalar_dense", "scalar_tensor"))
+    return not (kind.view or kind.name in _MADE)
 
 
 def prune(graph: Graph, random_nodes: set[str], gradients: set[str]) -> None:

@@ -208,7 +208,7 @@ class _Tracer:
                 self.scopes.phase = "backward"
                 self.scopes.differentiated = None
                 self.scopes.stack.clear()
-                torch.autograd.backward(loss)
+                compat.backward(loss)
                 self.scopes.stack.clear()
                 self.scopes.differentiated = None
                 loss = loss.detach()

@@ -1,0 +1,23 @@
+"""Where torch is absent these tests are skipped; ``--newest`` runs the long ones."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+try:
+    import torch
+except ImportError:
+    collect_ignore_glob = ["test_*.py"]
+else:
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def thorough(request: pytest.FixtureRequest) -> bool:
+    """True if all models shall be run: ``--newest``, or EMPLACE_NEWEST=1."""
+    return bool(request.config.getoption("--newest", default=False)) or os.environ.get("EMPLACE_NEWEST") == "1"

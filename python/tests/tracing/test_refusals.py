@@ -1,0 +1,129 @@
+"""What cannot be a static graph is refused, with the user's own line and a cure."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from emplace.errors import EmplaceError
+from emplace.tracing import trace_step
+
+
+class Apply(nn.Module):
+    """A model that does one thing with its input."""
+
+    table: torch.Tensor
+
+    def __init__(self, body: Callable[[Any, torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.linear, self.body, self.hidden = nn.Linear(4, 4), body, torch.zeros(4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.body(self, self.linear(x))
+
+
+def branch(model: Any, x: torch.Tensor) -> torch.Tensor:
+    if x.sum() > 0:         # HERE
+        x = x * 2
+    return x
+
+
+def number(model: Any, x: torch.Tensor) -> torch.Tensor:
+    return x * float(x.max())       # HERE
+
+
+def loop(model: Any, x: torch.Tensor) -> torch.Tensor:
+    for _ in range(int(x.argmax())):        # HERE
+        x = x + 1
+    return x
+
+
+def select(model: Any, x: torch.Tensor) -> torch.Tensor:
+    return x[x > 0]         # HERE
+
+
+def where(model: Any, x: torch.Tensor) -> torch.Tensor:
+    return x.flatten()[torch.nonzero(x.flatten())]      # HERE
+
+
+def listed(model: Any, x: torch.Tensor) -> torch.Tensor:
+    return x * x.sum(1).tolist()[0]     # HERE
+
+
+def array(model: Any, x: torch.Tensor) -> torch.Tensor:
+    return x * torch.from_numpy(x.detach().numpy())     # HERE
+
+
+def hidden(model: Any, x: torch.Tensor) -> torch.Tensor:
+    model.hidden += 1       # HERE
+    return x * model.hidden
+
+
+def own_generator(model: Any, x: torch.Tensor) -> torch.Tensor:
+    return x * torch.rand(4, generator=torch.Generator())       # HERE
+
+
+def seeds(model: Any, x: torch.Tensor) -> torch.Tensor:
+    torch.manual_seed(3)        # HERE
+    return x * torch.rand(4)
+
+
+def wrong_shapes(model: Any, x: torch.Tensor) -> torch.Tensor:
+    return x @ torch.zeros(5, 5)        # HERE
+
+
+BODIES = [branch, number, loop, select, where, listed, array, hidden, own_generator, seeds, wrong_shapes]
+
+
+def loss(model: nn.Module, batch: Any) -> torch.Tensor:
+    result: torch.Tensor = model(batch).sum()
+    return result
+
+
+@pytest.mark.parametrize("body", BODIES, ids=lambda b: b.__name__)
+def test_the_line_is_named(body: Any) -> None:
+    model = Apply(body)
+    with pytest.raises(EmplaceError) as error:
+        trace_step(model, torch.randn(2, 4), loss, torch.optim.SGD(model.parameters(), lr=0.1))
+    lines, start = inspect.getsourcelines(body)
+    line = start + next(i for i, text in enumerate(lines) if "# HERE" in text)
+    assert error.value.where == f"{__file__}:{line}", str(error.value)
+    assert error.value.cure and "\n" not in str(error.value)
+
+
+def test_losses_that_are_none() -> None:
+    model = nn.Linear(4, 4)
+    for wrong in (lambda m, b: m(b), lambda m, b: 3.0, lambda m, b: m(b).detach().sum(), lambda m, b: None):
+        with pytest.raises(EmplaceError, match="loss"):
+            trace_step(model, torch.randn(2, 4), wrong)     # type: ignore[arg-type]
+
+
+def test_batches() -> None:
+    model = nn.Linear(4, 4)
+    with pytest.raises(EmplaceError, match="batch"):
+        trace_step(model, {"x": 3}, loss)
+    _, step = trace_step(model, torch.randn(2, 4), loss)
+    for wrong in (torch.randn(3, 4), torch.randn(2, 4, dtype=torch.float64), (torch.randn(2, 4),), None, 3):
+        with pytest.raises(EmplaceError, match="batch"):
+            step.arguments(wrong)
+
+
+def test_arguments_that_make_no_sense() -> None:
+    model = nn.Linear(4, 4)
+    with pytest.raises(EmplaceError, match="loss"):
+        trace_step(model, torch.randn(2, 4), optimizer=torch.optim.SGD(model.parameters(), lr=0.1))
+    with pytest.raises(EmplaceError, match="Module"):
+        trace_step("resnet50", torch.randn(2, 4))       # type: ignore[arg-type]
+
+
+def test_a_second_time_gives_the_same_graph() -> None:
+    model = nn.Linear(4, 4)
+    first, second = (trace_step(model, torch.randn(2, 4), loss, torch.optim.Adam(model.parameters())) for _ in range(2))
+    assert first[0] == second[0] and first[1].signature == second[1].signature
+    other, _ = trace_step(model, torch.randn(3, 4), loss, torch.optim.Adam(model.parameters()))
+    assert other["meta"]["signature"] != first[1].signature

@@ -1,0 +1,85 @@
+"""Models by name: trace time, scopes, flops, layouts and bits. ``--newest`` runs all twenty."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import replay
+import torch
+import zoo
+
+from emplace.tracing import trace_step
+
+FAST = ["resnet18", "alexnet", "gpt2", "llama", "lstm_cells", "gru"]
+FLOPS = json.loads((Path(__file__).parent / "flops.json").read_text())
+SECONDS = 30.0
+OLD = torch.__version__.startswith("1.")
+
+
+class Layouts(torch.fx.Interpreter):
+    """Compares what each node makes with what the trace says it makes."""
+
+    def __init__(self, module: torch.fx.GraphModule) -> None:
+        super().__init__(module)
+        self.wrong: list[str] = []
+
+    def run_node(self, n: torch.fx.Node) -> Any:
+        result = super().run_node(n)
+        several = result if isinstance(result, (tuple, list)) else (result,)
+        for tensor, info in zip(several, n.meta.get("tensors") or ()):
+            if info is not None and isinstance(tensor, torch.Tensor) and tensor.numel() and (
+                    tuple(tensor.shape), tensor.dtype) != (info.shape, info.dtype):
+                self.wrong.append(n.name)
+            elif info is not None and isinstance(tensor, torch.Tensor) and _strides(tensor.shape, tensor.stride()) != \
+                    _strides(info.shape, info.stride):
+                self.wrong.append(f"{n.name}: {tensor.stride()} is not {info.stride}")
+        return result
+
+
+def _strides(shape: Any, stride: Any) -> list[int]:
+    """Of the dimensions in which one can step."""
+    return [s for size, s in zip(shape, stride) if size > 1]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", zoo.CASES)
+def test_model(name: str, thorough: bool) -> None:
+    if not thorough and name not in FAST:
+        pytest.skip("long: --newest runs it")
+    if name in zoo.TEXT:
+        pytest.importorskip("transformers")
+    if name in zoo.VISION:
+        pytest.importorskip("torchvision")
+    case = zoo.CASES[name]
+    replay.seed(0)
+    model, batch = case.model(), case.batch()
+    start = time.perf_counter()
+    document, step = trace_step(model, batch, case.loss, case.optimizer(model.parameters()))
+    assert time.perf_counter() - start < SECONDS
+    replay.seed(1)
+    with torch.no_grad():
+        layouts = Layouts(step.module)
+        layouts.run(*step.arguments(batch))
+    assert layouts.wrong == []
+    ops = document["ops"]
+    assert all(op["group"] and op["phase"] in ("forward", "backward", "update") for op in ops)
+    assert document["meta"]["unknown_cost"] == {}
+    for op in ops:
+        assert all(producer < op["id"] for producer, _ in op["inputs"])
+        assert all(index < len(ops[producer]["outputs"]) for producer, index in op["inputs"])
+    total = sum(op["flops"] for op in ops)
+    if not OLD:
+        from torch.utils.flop_counter import FlopCounterMode
+
+        counter = FlopCounterMode(display=False)
+        with counter:
+            replay.plain_step(case.model(), batch, case.loss, torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=1))
+        assert total == counter.get_total_flops()
+    if name in FLOPS:
+        expected = FLOPS[name].get("1.13" if OLD else "newest", FLOPS[name]["newest"])
+        assert total == expected
+    assert replay.compare(case.model(), batch, case.loss, case.optimizer)[2] == []
