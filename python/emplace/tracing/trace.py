@@ -272,7 +272,7 @@ class _Tracer:
         graph.output(tuple(self.results))
         prune(graph, self.recorder.random_nodes, set(self.gradients.values()))
         constants = {n.target: self.recorder.constants[n.target] for n in graph.nodes if n.op == "get_attr"}
-        for node in graph.nodes:
+        for node in reversed(list(graph.nodes)):
             self._final_scope(node)
         module = compat.graph_module(constants, graph, name)
         maker = DocumentMaker(module, self.inputs)
@@ -296,8 +296,14 @@ class _Tracer:
 
     def _final_scope(self, node: Node) -> None:
         """An op of the update has the scope of its parameter's module."""
+        if node.op not in ("call_function", "get_attr") or node.meta["phase"] != "update":
+            return
         parameter = node.meta.get("parameter")
-        if parameter is not None and node.meta["phase"] == "update":
+        if parameter is None:       # made from nothing, such as a constant: it belongs to its reader, if that is one
+            readers = {reader.meta.get("parameter") for reader in node.users}
+            parameter = readers.pop() if len(readers) == 1 else None
+            node.meta["parameter"] = parameter
+        if parameter is not None:
             path = parameter.rpartition(".")[0]
             node.meta["scope"] = path_of(path, type(self.model).__name__)
 
