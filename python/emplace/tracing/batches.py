@@ -64,28 +64,43 @@ class TreeBatch:
         """Tensors in the order of the step's inputs."""
         leaves, spec = pytree.tree_flatten(_normal(batch))
         if spec != self.spec:
-            raise EmplaceError("batch", f"is {_short(spec)}, the step was traced with {_short(self.spec)}",
-                               "pass a batch of the same structure, or trace the step again")
+            raise EmplaceError(
+                "batch",
+                f"is {_short(spec)}, the step was traced with {_short(self.spec)}",
+                "pass a batch of the same structure, or trace the step again",
+            )
         tensors = []
         names = iter(self.names)
         for leaf, info, constant in zip(leaves, self.infos, self.constants):
             if info is None:
                 if isinstance(leaf, torch.Tensor) or leaf != constant:
-                    raise EmplaceError("batch", f"has {_short(leaf)} where the traced step has the constant {constant!r}",
-                                       "trace the step again")
+                    raise EmplaceError(
+                        "batch",
+                        f"has {_short(leaf)} where the traced step has the constant {constant!r}",
+                        "trace the step again",
+                    )
                 continue
             name = next(names)
-            if not isinstance(leaf, torch.Tensor) or tuple(leaf.shape) != info.shape or leaf.dtype != info.dtype:
+            if (
+                not isinstance(leaf, torch.Tensor)
+                or tuple(leaf.shape) != info.shape
+                or leaf.dtype != info.dtype
+            ):
                 got = f"{leaf.dtype} {tuple(leaf.shape)}" if isinstance(leaf, torch.Tensor) else _short(leaf)
-                raise EmplaceError(f"batch {name}", f"is {got}, the step was traced with {info.dtype} {info.shape}",
-                                   "pass tensors of the same types and shapes, or trace the step again")
+                raise EmplaceError(
+                    f"batch {name}",
+                    f"is {got}, the step was traced with {info.dtype} {info.shape}",
+                    "pass tensors of the same types and shapes, or trace the step again",
+                )
             tensors.append(leaf)
         return tensors
 
     def unflatten(self, tensors: list[torch.Tensor]) -> Any:
         """A batch with these tensors."""
         rest = iter(tensors)
-        leaves = [next(rest) if info is not None else constant for info, constant in zip(self.infos, self.constants)]
+        leaves = [
+            next(rest) if info is not None else constant for info, constant in zip(self.infos, self.constants)
+        ]
         return pytree.tree_unflatten(leaves, self.spec)
 
 
@@ -101,8 +116,11 @@ class TreeResult:
         leaves, self.spec = pytree.tree_flatten(result)
         for leaf in leaves:
             if not isinstance(leaf, (torch.Tensor, int, float, bool, str, type(None))):
-                raise EmplaceError("model", f"returns a {type(leaf).__name__}, which is not made of tensors",
-                                   "return tensors in tuples, lists or dicts (of transformers: use_cache=False)")
+                raise EmplaceError(
+                    "model",
+                    f"returns a {type(leaf).__name__}, which is not made of tensors",
+                    "return tensors in tuples, lists or dicts (of transformers: use_cache=False)",
+                )
         self.leaves = [None if isinstance(leaf, torch.Tensor) else (leaf,) for leaf in leaves]
         self.tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
         self.names = [n for n, leaf in zip(leaf_names(result), leaves) if isinstance(leaf, torch.Tensor)]

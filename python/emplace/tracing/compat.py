@@ -26,7 +26,9 @@ def fake_like(mode: FakeTensorMode, tensor: torch.Tensor) -> torch.Tensor:
     if device.type == "meta":
         device = torch.device("cpu")
     with mode, torch.no_grad():
-        return torch.empty_strided(tuple(tensor.size()), tuple(tensor.stride()), dtype=tensor.dtype, device=device)
+        return torch.empty_strided(
+            tuple(tensor.size()), tuple(tensor.stride()), dtype=tensor.dtype, device=device
+        )
 
 
 def is_random(func: OpOverload) -> bool:
@@ -50,32 +52,59 @@ def _like_mask(mask: Any, *tensors: Callable[[], torch.Tensor]) -> tuple[torch.T
     return tuple(make() if wanted else None for wanted, make in zip(mask, tensors))
 
 
-def _batch_norm_backward(gy: Any, x: Any, weight: Any, rm: Any, rv: Any, sm: Any, si: Any, train: Any, eps: Any,
-                         mask: Any) -> Any:
+def _batch_norm_backward(
+    gy: Any, x: Any, weight: Any, rm: Any, rv: Any, sm: Any, si: Any, train: Any, eps: Any, mask: Any
+) -> Any:
     channels = (x.shape[1],)
-    return _like_mask(mask, lambda: torch.empty_like(x), lambda: x.new_empty(channels, dtype=sm.dtype),
-                      lambda: x.new_empty(channels, dtype=sm.dtype))
+    return _like_mask(
+        mask,
+        lambda: torch.empty_like(x),
+        lambda: x.new_empty(channels, dtype=sm.dtype),
+        lambda: x.new_empty(channels, dtype=sm.dtype),
+    )
 
 
-def _layer_norm_backward(gy: Any, x: Any, shape: Any, mean: Any, rstd: Any, weight: Any, bias: Any, mask: Any) -> Any:
-    return _like_mask(mask, lambda: x.new_empty(x.shape), lambda: x.new_empty(shape), lambda: x.new_empty(shape))
+def _layer_norm_backward(
+    gy: Any, x: Any, shape: Any, mean: Any, rstd: Any, weight: Any, bias: Any, mask: Any
+) -> Any:
+    return _like_mask(
+        mask, lambda: x.new_empty(x.shape), lambda: x.new_empty(shape), lambda: x.new_empty(shape)
+    )
 
 
-def _group_norm_backward(gy: Any, x: Any, mean: Any, rstd: Any, weight: Any, n: Any, c: int, hw: Any, group: Any,
-                         mask: Any) -> Any:
+def _group_norm_backward(
+    gy: Any, x: Any, mean: Any, rstd: Any, weight: Any, n: Any, c: int, hw: Any, group: Any, mask: Any
+) -> Any:
     return _like_mask(mask, lambda: torch.empty_like(x), lambda: x.new_empty((c,)), lambda: x.new_empty((c,)))
 
 
-def _convolution_backward(gy: Any, x: Any, w: Any, bias_sizes: Any, stride: Any, padding: Any, dilation: Any,
-                          transposed: Any, outpad: Any, groups: Any, mask: Any) -> Any:
+def _convolution_backward(
+    gy: Any,
+    x: Any,
+    w: Any,
+    bias_sizes: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    transposed: Any,
+    outpad: Any,
+    groups: Any,
+    mask: Any,
+) -> Any:
     def channels_last(t: Any) -> bool:
-        return bool(t.dim() == 4 and t.is_contiguous(memory_format=torch.channels_last) and not t.is_contiguous())
+        return bool(
+            t.dim() == 4 and t.is_contiguous(memory_format=torch.channels_last) and not t.is_contiguous()
+        )
 
     form = torch.channels_last if channels_last(x) or channels_last(w) else torch.contiguous_format
     if x.dim() != 4:
         form = torch.contiguous_format
-    return _like_mask(mask, lambda: torch.empty_like(x, memory_format=form),
-                      lambda: torch.empty_like(w, memory_format=form), lambda: gy.new_empty((gy.shape[1],)))
+    return _like_mask(
+        mask,
+        lambda: torch.empty_like(x, memory_format=form),
+        lambda: torch.empty_like(w, memory_format=form),
+        lambda: gy.new_empty((gy.shape[1],)),
+    )
 
 
 # Shapes of results that torch 1.13 would otherwise learn by running the op for real on zeros.
@@ -85,8 +114,10 @@ _SHAPES: dict[str, Callable[..., Any]] = {
     "native_group_norm_backward": _group_norm_backward,
     "convolution_backward": _convolution_backward,
     "embedding_dense_backward": lambda gy, index, n, padding, scale: gy.new_empty((n, gy.shape[-1])),
-    "nll_loss2d_forward": lambda x, target, w, reduction, ignore:
-        (x.new_empty(() if reduction else target.shape), x.new_empty(())),
+    "nll_loss2d_forward": lambda x, target, w, reduction, ignore: (
+        x.new_empty(() if reduction else target.shape),
+        x.new_empty(()),
+    ),
     "nll_loss2d_backward": lambda gy, x, *rest: torch.empty_like(x),
     "_adaptive_avg_pool2d": lambda x, size: x.new_empty(tuple(x.shape[:-2]) + tuple(size)),
     "_adaptive_avg_pool2d_backward": lambda gy, x: torch.empty_like(x),
@@ -114,15 +145,25 @@ def without_ranges() -> Iterator[None]:
 
 def backward(loss: torch.Tensor) -> None:
     """``loss.backward()``, with the modes that watch PyTorch's functions still watching inside of it."""
-    run = torch.autograd.Variable._execution_engine.run_backward  # type: ignore[attr-defined]
+    run = torch.autograd.Variable._execution_engine.run_backward
     start = torch.ones_like(loss, memory_format=torch.preserve_format)
     run((loss,), (start,), False, False, (), allow_unreachable=True, accumulate_grad=True)
+
+
+def storage_address(tensor: torch.Tensor) -> tuple[str, int]:
+    """Where a tensor's storage begins; equal for tensors that share it. Each empty tensor has an address of
+    its own.
+    """
+    storage: Any = getattr(tensor, "storage" if OLD else "untyped_storage")()
+    return (str(tensor.device), int(storage.data_ptr()) or id(tensor))
 
 
 OLD = tuple(int(part) for part in itertools.islice(torch.__version__.split("."), 2)) < (2, 0)
 
 
-def graph_module(constants: dict[str, torch.Tensor], graph: torch.fx.Graph, name: str) -> torch.fx.GraphModule:
+def graph_module(
+    constants: dict[str, torch.Tensor], graph: torch.fx.Graph, name: str
+) -> torch.fx.GraphModule:
     """A module that runs a graph; constants are the tensors themselves."""
     root = torch.nn.Module()
     for key, tensor in constants.items():

@@ -18,19 +18,50 @@ from emplace.tracing.optimizers import WholeStep
 from emplace.tracing.step import StepInput
 from emplace.tracing.values import TensorInfo
 
-_DTYPES = {torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16", torch.int64: "i64",
-           torch.int32: "i32", torch.int16: "i16", torch.int8: "i8", torch.uint8: "u8", torch.bool: "bool"}
+_DTYPES = {
+    torch.float32: "f32",
+    torch.float64: "f64",
+    torch.float16: "f16",
+    torch.bfloat16: "bf16",
+    torch.int64: "i64",
+    torch.int32: "i32",
+    torch.int16: "i16",
+    torch.int8: "i8",
+    torch.uint8: "u8",
+    torch.bool: "bool",
+}
 _KINDS = {"parameter": "Parameter", "buffer": "Buffer", "optimizer": "OptimizerState", "input": "Input"}
 _FREE = {"detach", "alias", "lift_fresh", "lift"}
-_PLACEMENT_ATTRIBUTES = ("dim", "groups", "start", "end", "step", "index", "dim0", "dim1", "stride", "padding", "dilation",
-                         "kernel_size", "transposed", "output_mask", "is_causal", "padding_idx", "reduction", "training")
+_PLACEMENT_ATTRIBUTES = (
+    "dim",
+    "groups",
+    "start",
+    "end",
+    "step",
+    "index",
+    "dim0",
+    "dim1",
+    "stride",
+    "padding",
+    "dilation",
+    "kernel_size",
+    "transposed",
+    "output_mask",
+    "is_causal",
+    "padding_idx",
+    "reduction",
+    "training",
+)
 
 _warned: set[str] = set()
 
 
 def describe(info: TensorInfo) -> dict[str, Any]:
     """Type and shape of a tensor, as the format has them."""
-    return {"dtype": _DTYPES.get(info.dtype, "f64" if info.dtype.is_complex else "u8"), "shape": list(info.shape)}
+    return {
+        "dtype": _DTYPES.get(info.dtype, "f64" if info.dtype.is_complex else "u8"),
+        "shape": list(info.shape),
+    }
 
 
 class DocumentMaker:
@@ -66,18 +97,36 @@ class DocumentMaker:
         info: TensorInfo = node.meta["tensors"][0]
         owned = entry.kind != "input"
         op: dict[str, Any] = {
-            "name": entry.op, "type": _KINDS[entry.kind], "inputs": [], "outputs": [describe(info)], "attrs": {},
-            "flops": 0, "param_bytes": info.nbytes if owned else 0, "group": node.meta["scope"],
-            "phase": "update" if entry.kind == "optimizer" else "forward"}
+            "name": entry.op,
+            "type": _KINDS[entry.kind],
+            "inputs": [],
+            "outputs": [describe(info)],
+            "attrs": {},
+            "flops": 0,
+            "param_bytes": info.nbytes if owned else 0,
+            "group": node.meta["scope"],
+            "phase": "update" if entry.kind == "optimizer" else "forward",
+        }
         if entry.kind == "optimizer" and entry.parameter is not None:
             op["colocate"] = self.ids[entry.parameter]
         self._add(node, op)
 
     def _constant(self, node: Node) -> None:
         self.op_of[node.name] = node.name
-        self._add(node, {"name": node.name, "type": "Constant", "inputs": [], "flops": 0, "param_bytes": 0, "attrs": {},
-                         "outputs": [describe(node.meta["tensors"][0])], "group": node.meta["scope"],
-                         "phase": node.meta["phase"]})
+        self._add(
+            node,
+            {
+                "name": node.name,
+                "type": "Constant",
+                "inputs": [],
+                "flops": 0,
+                "param_bytes": 0,
+                "attrs": {},
+                "outputs": [describe(node.meta["tensors"][0])],
+                "group": node.meta["scope"],
+                "phase": node.meta["phase"],
+            },
+        )
 
     def _sources(self, value: Any) -> Iterator[tuple[int, int]]:
         if isinstance(value, Node):
@@ -96,9 +145,13 @@ class DocumentMaker:
             return
         schema = getattr(target, "_schema", None)
         if isinstance(target, WholeStep):
-            self._record(node, target.op_type, list(self._sources(list(args))), list(node.meta["tensors"]), {}, 0)
+            self._record(
+                node, target.op_type, list(self._sources(list(args))), list(node.meta["tensors"]), {}, 0
+            )
             return
-        if schema is None:      # arithmetic of Python numbers: what reads it depends on the tensors that it came from
+        if (
+            schema is None
+        ):  # arithmetic of Python numbers: what reads it depends on the tensors that it came from
             self.where[node] = list(dict.fromkeys(self._sources(list(args))))
             return
         name = kind_of(target.func if isinstance(target, FunctionalOp) else target).name
@@ -113,10 +166,14 @@ class DocumentMaker:
         if node.meta.get("scalar"):
             argument = node.args[0]
             assert isinstance(argument, Node)
-            infos = [TensorInfo((), (), argument.meta["tensors"][0].dtype, argument.meta["tensors"][0].device)]
+            infos = [
+                TensorInfo((), (), argument.meta["tensors"][0].dtype, argument.meta["tensors"][0].device)
+            ]
         space = str(schema.name).split("::")[0]
         shapes = [self.ops[producer]["outputs"][output]["shape"] for producer, output in sources]
-        view = not isinstance(node.target, FunctionalOp) and (kind_of(node.target).view or name in ("_unsafe_view",))
+        view = not isinstance(node.target, FunctionalOp) and (
+            kind_of(node.target).view or name in ("_unsafe_view",)
+        )
         count = 0 if view else flops(name, node.target, shapes, list(node.args), [i.shape for i in infos])
         moved = sum(i.nbytes for i in infos)
         if space != "aten" and count == 0:
@@ -129,12 +186,26 @@ class DocumentMaker:
             attributes["view"] = True
         self._record(node, f"{space}::{name}", sources, infos, attributes, count or 0)
 
-    def _record(self, node: Node, kind: str, sources: list[tuple[int, int]], infos: list[TensorInfo],
-                attributes: dict[str, Any], count: int) -> None:
+    def _record(
+        self,
+        node: Node,
+        kind: str,
+        sources: list[tuple[int, int]],
+        infos: list[TensorInfo],
+        attributes: dict[str, Any],
+        count: int,
+    ) -> None:
         op: dict[str, Any] = {
-            "name": node.name, "type": kind, "inputs": [list(source) for source in sources],
-            "outputs": [describe(info) for info in infos], "attrs": attributes, "flops": count, "param_bytes": 0,
-            "group": node.meta["scope"], "phase": node.meta["phase"]}
+            "name": node.name,
+            "type": kind,
+            "inputs": [list(source) for source in sources],
+            "outputs": [describe(info) for info in infos],
+            "attrs": attributes,
+            "flops": count,
+            "param_bytes": 0,
+            "group": node.meta["scope"],
+            "phase": node.meta["phase"],
+        }
         parameter = node.meta.get("parameter")
         if parameter in self.ids:
             op["colocate"] = self.ids[parameter]

@@ -12,17 +12,19 @@ from torch._ops import OpOverload
 from emplace.tracing import compat
 
 # Ops that write to arguments without saying so in their schema: positions of these arguments.
-_UNSAID = {"aten::native_batch_norm": ("running_mean", "running_var"),
-           "aten::cudnn_batch_norm": ("running_mean", "running_var"),
-           "aten::miopen_batch_norm": ("running_mean", "running_var")}
+_UNSAID = {
+    "aten::native_batch_norm": ("running_mean", "running_var"),
+    "aten::cudnn_batch_norm": ("running_mean", "running_var"),
+    "aten::miopen_batch_norm": ("running_mean", "running_var"),
+}
 _RENAMED = {"bernoulli_.float": "bernoulli.p", "transpose_.default": "transpose.int"}
 
 
 class FunctionalOp:
     """An op that writes to arguments, made functional: it works on copies of them.
 
-    Returns the new values of the written arguments in order, then the op's own results that are not such arguments;
-    a single one is returned bare.
+    Returns the new values of the written arguments in order, then the op's own results that are not such
+    arguments; a single one is returned bare.
     """
 
     def __init__(self, func: OpOverload, written: tuple[str, ...]) -> None:
@@ -74,8 +76,11 @@ def own_results(func: OpOverload, result: Any) -> list[Any]:
     """Results of an op other than the arguments that it wrote to."""
     returns = func._schema.returns
     results = [result] if len(returns) == 1 else list(result) if returns else []
-    return [value for value, entry in zip(results, returns)
-            if not (entry.alias_info is not None and entry.alias_info.is_write)]
+    return [
+        value
+        for value, entry in zip(results, returns)
+        if not (entry.alias_info is not None and entry.alias_info.is_write)
+    ]
 
 
 @cache
@@ -122,7 +127,9 @@ def kind_of(func: OpOverload) -> OpKind:
     simple = False
     if written:
         found = _functional_variant(func, base, name)
-        functional, simple = (found, True) if found is not None else (in_place_on_copies(func, written), False)
+        functional, simple = (
+            (found, True) if found is not None else (in_place_on_copies(func, written), False)
+        )
     inplace_view = torch.Tag.inplace_view in func.tags
     return OpKind(name, view, compat.is_random(func), written, functional, simple, inplace_view)
 
@@ -146,9 +153,11 @@ def _functional_variant(func: OpOverload, base: str, name: str) -> OpOverload | 
 
 
 def with_defaults(func: OpOverload, functional: OpOverload, args: list[Any]) -> list[Any]:
-    """Positional arguments for the functional form, which may have no default where the in-place op has one."""
+    """Positional arguments for the functional form, which may have no default where the in-place op has
+    one.
+    """
     full = list(args)
-    for ours, theirs in zip(func._schema.arguments[len(full):], functional._schema.arguments[len(full):]):
+    for ours, theirs in zip(func._schema.arguments[len(full) :], functional._schema.arguments[len(full) :]):
         if theirs.kwarg_only or theirs.has_default_value() or not ours.has_default_value():
             break
         full.append(ours.default_value)

@@ -30,7 +30,9 @@ class _Snapshot:
     def __init__(self, thing: Any) -> None:
         self.thing = thing
         self.attributes = dict(vars(thing))
-        self.contents = [(value, _copied(value)) for value in self.attributes.values() if isinstance(value, _CONTAINERS)]
+        self.contents = [
+            (value, _copied(value)) for value in self.attributes.values() if isinstance(value, _CONTAINERS)
+        ]
 
     def restore(self) -> None:
         space = vars(self.thing)
@@ -43,7 +45,9 @@ class _Snapshot:
 
 @contextlib.contextmanager
 def unchanged(model: torch.nn.Module, optimizer: torch.optim.Optimizer | None) -> Iterator[None]:
-    """Restores attributes, hooks, parameters, buffers, training flags and gradients of a model, and the generator."""
+    """Restores attributes, hooks, parameters, buffers, training flags and gradients of a model, and the
+    generator.
+    """
     things: list[Any] = list(model.modules())
     if optimizer is not None:
         things.append(optimizer)
@@ -64,7 +68,9 @@ def unchanged(model: torch.nn.Module, optimizer: torch.optim.Optimizer | None) -
 
 
 def swap(model: torch.nn.Module, fakes: Mapping[int, torch.Tensor]) -> None:
-    """Puts fake tensors in the place of parameters and buffers (by ``id``), also in lists such as an LSTM's."""
+    """Puts fake tensors in the place of parameters and buffers (by ``id``), also in lists such as an
+    LSTM's.
+    """
     for module in model.modules():
         for value in list(vars(module).values()):
             if isinstance(value, dict):

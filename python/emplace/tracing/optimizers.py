@@ -1,8 +1,8 @@
 """An optimizer's own ``step()``, run on fake parameters.
 
-The optimizer is not changed: a copy of it, with fake parameters, gradients and state, takes the step. State that the
-optimizer has not made yet is found by a first step of a second copy, apart from the graph: how each state begins (a
-*recipe*, some ops on the parameter) is kept, and is run when the step is.
+The optimizer is not changed: a copy of it, with fake parameters, gradients and state, takes the step. State
+that the optimizer has not made yet is found by a first step of a second copy, apart from the graph: how
+each state begins (a *recipe*, some ops on the parameter) is kept, and is run when the step is.
 """
 
 from __future__ import annotations
@@ -18,12 +18,22 @@ from torch.fx import Node
 
 from emplace.tracing import compat, scalars
 from emplace.tracing.functional import strided_copy
-from emplace.tracing.recorder import Recorder, Watcher, value_of
+from emplace.tracing.recorder import Recorder, value_of
 from emplace.tracing.scopes import Scopes
 from emplace.tracing.values import Value
+from emplace.tracing.watcher import Watcher
 
-_METADATA_ONLY = {"zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "new_ones", "new_full", "new_empty",
-                  "new_empty_strided"}
+_METADATA_ONLY = {
+    "zeros_like",
+    "ones_like",
+    "full_like",
+    "empty_like",
+    "new_zeros",
+    "new_ones",
+    "new_full",
+    "new_empty",
+    "new_empty_strided",
+}
 _UNDEFINED = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}
 _EXECUTION = {"foreach", "fused", "initial_lr", "params", "lr", "capturable", "differentiable"}
 
@@ -39,15 +49,18 @@ def fixed_hyperparameters(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
 
 
 def modules_of(optimizer: torch.optim.Optimizer) -> list[str]:
-    """Python modules with the code of an optimizer (a class may say that it is of another, public, module)."""
+    """Python modules with the code of an optimizer (a class may name another, public, one)."""
     steps = [vars(kind)["step"] for kind in type(optimizer).__mro__ if "step" in vars(kind)]
     found = {str(inspect.unwrap(step).__globals__["__name__"]) for step in steps}
     return sorted(found | {kind.__module__ for kind in type(optimizer).__mro__ if kind is not object})
 
 
-def copy_of(optimizer: torch.optim.Optimizer, groups: list[dict[str, Any]],
-            state: Mapping[torch.Tensor, dict[str, Any]]) -> torch.optim.Optimizer:
-    """An optimizer of the same kind with other parameters and state; nothing mutable is shared."""
+def copy_of(
+    optimizer: torch.optim.Optimizer,
+    groups: list[dict[str, Any]],
+    state: Mapping[torch.Tensor, dict[str, Any]],
+) -> torch.optim.Optimizer:
+    """An optimizer of the same kind with other parameters and state."""
     clone: torch.optim.Optimizer = object.__new__(type(optimizer))
     clone.__dict__.update({key: value for key, value in vars(optimizer).items() if key != "step"})
     for group in groups:
@@ -80,14 +93,21 @@ class WholeStep:
 
     op_type = "emplace::optimizer_step"
 
-    def __init__(self, optimizer: torch.optim.Optimizer, group: Mapping[str, Any], states: list[str],
-                 numbers: Mapping[str, type]) -> None:
+    def __init__(
+        self,
+        optimizer: torch.optim.Optimizer,
+        group: Mapping[str, Any],
+        states: list[str],
+        numbers: Mapping[str, type],
+    ) -> None:
         self.optimizer, self.group, self.states, self.numbers = optimizer, dict(group), states, dict(numbers)
         self.group.pop("params")
         self.__name__ = self.__qualname__ = f"optimizer_step_{type(optimizer).__name__}"
         self.__module__ = __name__
 
-    def __call__(self, parameter: torch.Tensor, gradient: torch.Tensor, lr: Any, *states: torch.Tensor) -> Any:
+    def __call__(
+        self, parameter: torch.Tensor, gradient: torch.Tensor, lr: Any, *states: torch.Tensor
+    ) -> Any:
         new = strided_copy(parameter).requires_grad_()
         new.grad = gradient
         entries: dict[str, Any] = {}
@@ -97,8 +117,13 @@ class WholeStep:
         without_hooks(clone)
         type(clone).step(clone)
         after = clone.state[new]
-        return (new.detach(), *(torch.tensor(after[key], dtype=old.dtype) if key in self.numbers else after[key]
-                                for key, old in zip(self.states, states)))
+        return (
+            new.detach(),
+            *(
+                torch.tensor(after[key], dtype=old.dtype) if key in self.numbers else after[key]
+                for key, old in zip(self.states, states)
+            ),
+        )
 
     def __repr__(self) -> str:
         return self.__name__
@@ -161,8 +186,12 @@ class NegativeZero:
         return torch.full_like(parameter, -0.0)
 
 
-def first_states(optimizer: torch.optim.Optimizer, group: Mapping[str, Any], like: torch.Tensor,
-                 plain_numbers: bool = False) -> dict[str, StateKind]:
+def first_states(
+    optimizer: torch.optim.Optimizer,
+    group: Mapping[str, Any],
+    like: torch.Tensor,
+    plain_numbers: bool = False,
+) -> dict[str, StateKind]:
     """The states that an optimizer makes in its first step for a parameter like this one.
 
     ``plain_numbers``: numbers that it reads from tensors are 1, so that it may decide by them.
@@ -184,7 +213,7 @@ def first_states(optimizer: torch.optim.Optimizer, group: Mapping[str, Any], lik
     with mode, recorder, Watcher(recorder):
         try:
             step_of(clone)
-        except KeyError:        # the constructor of such an optimizer makes all state, so it is there
+        except KeyError:  # the constructor of such an optimizer makes all state, so it is there
             return {}
     found: dict[str, StateKind] = {}
     for key, value in clone.state.get(fake, {}).items():
@@ -200,7 +229,7 @@ def first_states(optimizer: torch.optim.Optimizer, group: Mapping[str, Any], lik
 
 
 class _Number:
-    """The first value of a Python number in the state: 0 (it is what every optimizer of torch counts from)."""
+    """The first value of a Python number in the state: 0 (what optimizers of torch count from)."""
 
     def __init__(self, kind: type) -> None:
         self.kind = kind

@@ -1,8 +1,8 @@
 """Random draws in a functional graph.
 
-A draw is a node that takes the next numbers from the default generator; draws run in the order of the trace. Code that
-saves the generator's state and puts it back (checkpointing, to recompute the same dropout) gets the nodes of the first
-time again, so the graph has each draw once.
+A draw is a node that takes the next numbers from the default generator; draws run in the order of the
+trace. Code that saves the generator's state and puts it back (checkpointing, to recompute the same dropout)
+gets the nodes of the first time again, so the graph has each draw once.
 """
 
 from __future__ import annotations
@@ -32,8 +32,10 @@ class Draws:
             return None
         was, node = self.nodes[self.position]
         if was != key:
-            raise refuse("draws other random numbers after the generator's state was put back than before",
-                         "draw the same numbers when a checkpointed part is computed again")
+            raise refuse(
+                "draws other random numbers after the generator's state was put back than before",
+                "draw the same numbers when a checkpointed part is computed again",
+            )
         self.position += 1
         return node
 
@@ -62,7 +64,11 @@ class Draws:
         """While open, the generator's state is a position in the draws."""
         with contextlib.ExitStack() as stack:
             for place in (torch, torch.random):
-                for name, function in (("get_rng_state", self._get), ("set_rng_state", self._set),
-                                       ("manual_seed", self._seed), ("seed", self._seed)):
+                for name, function in (
+                    ("get_rng_state", self._get),
+                    ("set_rng_state", self._set),
+                    ("manual_seed", self._seed),
+                    ("seed", self._seed),
+                ):
                     stack.enter_context(mock.patch.object(place, name, function))
             yield

@@ -8,8 +8,12 @@ from typing import Any
 
 import torch
 from torch._ops import OpOverload
-from torch._subclasses.fake_tensor import (DataDependentOutputException, DynamicOutputShapeException, FakeTensor,
-                                           FakeTensorMode)
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensor,
+    FakeTensorMode,
+)
 from torch.fx import Graph, Node
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -20,16 +24,27 @@ from emplace.tracing.refusal import depends_on_data, refuse
 from emplace.tracing.scopes import Scopes
 from emplace.tracing.values import Cell, TensorInfo, Value, ViewStep
 
-_READS_DATA = {"aten::_local_scalar_dense", "aten::equal", "aten::allclose", "aten::is_nonzero", "aten::nonzero",
-               "aten::masked_select", "aten::unique_dim", "aten::_unique2", "aten::unique_consecutive",
-               "aten::repeat_interleave.Tensor"}
+_READS_DATA = {
+    "aten::_local_scalar_dense",
+    "aten::equal",
+    "aten::allclose",
+    "aten::is_nonzero",
+    "aten::nonzero",
+    "aten::masked_select",
+    "aten::unique_dim",
+    "aten::_unique2",
+    "aten::unique_consecutive",
+    "aten::repeat_interleave.Tensor",
+}
 _TENSOR_RULES = {"aten::set_", "aten::resize_", "aten::resize_as_"}
 
 
 class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """A dispatch mode: each op runs on fake tensors, and leaves a node in ``graph``."""
 
-    def __init__(self, mode: FakeTensorMode, scopes: Scopes, names: Callable[[str], str] | None = None) -> None:
+    def __init__(
+        self, mode: FakeTensorMode, scopes: Scopes, names: Callable[[str], str] | None = None
+    ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.mode = mode
         self.scopes = scopes
@@ -45,18 +60,21 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._counts: dict[str, int] = {}
         self._last_placeholder: Node | None = None
 
-    # -- nodes ---------------------------------------------------------------------------------------------------------
+    # -- nodes ----------------------------------------------------------------------------------------------
 
     def name(self, base: str) -> str:
         """A name that no other node has."""
         self._counts[base] = self._counts.get(base, 0) + 1
         return f"{base}_{self._counts[base]}"
 
-    def emit(self, target: Any, args: Sequence[Any], kwargs: dict[str, Any],
-             tensors: tuple[TensorInfo | None, ...]) -> Node:
+    def emit(
+        self, target: Any, args: Sequence[Any], kwargs: dict[str, Any], tensors: tuple[TensorInfo | None, ...]
+    ) -> Node:
         """A node that calls ``target``."""
         base = target._schema.name.split("::")[1] if hasattr(target, "_schema") else target.__name__
-        node = self.graph.create_node("call_function", target, tuple(args), dict(kwargs), self.name(base.strip("_")))
+        node = self.graph.create_node(
+            "call_function", target, tuple(args), dict(kwargs), self.name(base.strip("_"))
+        )
         owner = self._owner(args)
         node.meta.update(scope=self.scopes.now(), phase=self.scopes.phase, tensors=tensors)
         if owner is not None:
@@ -107,20 +125,24 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """The node with a tensor's value now."""
         return value_of(self.faked(tensor)).read(self.emit)
 
-    # -- tensors -------------------------------------------------------------------------------------------------------
+    # -- tensors --------------------------------------------------------------------------------------------
 
     def faked(self, tensor: torch.Tensor) -> torch.Tensor:
-        """The fake tensor that stands for a tensor; one that is nobody's parameter or buffer is a constant."""
+        """The fake tensor that stands for a tensor; one without an owner is a constant."""
         if hasattr(tensor, "_emplace"):
             return tensor
         known = self._constant_fakes.get(id(tensor))
         if known is None:
             if isinstance(tensor, FakeTensor):
-                raise refuse("uses a tensor without data that is neither parameter, buffer nor input of this step",
-                             "register it as a buffer of the model")
+                raise refuse(
+                    "uses a tensor without data that is neither parameter, buffer nor input of this step",
+                    "register it as a buffer of the model",
+                )
             if id(tensor) in self.state_tensors:
-                raise refuse("uses a parameter or buffer of the model that is hidden from its modules",
-                             "reach it as an attribute of the module that owns it")
+                raise refuse(
+                    "uses a parameter or buffer of the model that is hidden from its modules",
+                    "reach it as an attribute of the module that owns it",
+                )
             known = (tensor, compat.fake_like(self.mode, tensor))
             self._constant_fakes[id(tensor)] = known
             self._constant(tensor, known[1])
@@ -134,17 +156,19 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         node.meta.update(tensors=(info,), scope=self.scopes.now(), phase=self.scopes.phase)
         bind(fake, Value(Cell(node, info, constant=True), (), node))
 
-    # -- dispatch ------------------------------------------------------------------------------------------------------
+    # -- dispatch -------------------------------------------------------------------------------------------
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if not isinstance(func, OpOverload) or func.namespace in ("prim", "profiler"):
             return func(*args, **kwargs)
         name = func._schema.name
-        if name in ("aten::lift_fresh", "aten::lift_fresh_copy", "aten::lift") and not isinstance(args[0], FakeTensor):
+        if name in ("aten::lift_fresh", "aten::lift_fresh_copy", "aten::lift") and not isinstance(
+            args[0], FakeTensor
+        ):
             fake = func(*args, **kwargs)
             self._constant(args[0], fake)
-            value_of(fake).cell.constant = False        # a fresh literal: the program may write to it
+            value_of(fake).cell.constant = False  # a fresh literal: the program may write to it
             return fake
         if name in _READS_DATA:
             if name == "aten::_local_scalar_dense" and getattr(args[0], "constant", None) is not None:
@@ -222,8 +246,16 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.random_nodes.add(node.name)
         return node
 
-    def _bind_result(self, func: OpOverload, kind: OpKind, args: Any, kwargs: Any, result: torch.Tensor, node: Node,
-                     index: int | None) -> None:
+    def _bind_result(
+        self,
+        func: OpOverload,
+        kind: OpKind,
+        args: Any,
+        kwargs: Any,
+        result: torch.Tensor,
+        node: Node,
+        index: int | None,
+    ) -> None:
         info = TensorInfo.of(result)
         if kind.view and args and isinstance(args[0], torch.Tensor):
             base = value_of(args[0])
@@ -241,8 +273,10 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             written.extend(target if isinstance(target, (list, tuple)) else [target])
         for target in written:
             if target is not None and value_of(target).cell.constant:
-                raise refuse("writes to a tensor that is neither a parameter nor a buffer of the model",
-                             "register it with register_buffer, so that the step can hand back its new value")
+                raise refuse(
+                    "writes to a tensor that is neither a parameter nor a buffer of the model",
+                    "register it with register_buffer, so that the step can hand back its new value",
+                )
         if kind.inplace_view:
             return self._write_view(func, kind, args, kwargs, nodes, named)
         functional = kind.functional
@@ -267,8 +301,17 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 bind(each, Value(Cell(value, TensorInfo.of(each)), (), value))
         return result
 
-    def _write_simple(self, func: OpOverload, kind: OpKind, functional: OpOverload, args: Any, kwargs: Any, nodes: Any,
-                      named: Any, layout: TensorInfo | None) -> Any:
+    def _write_simple(
+        self,
+        func: OpOverload,
+        kind: OpKind,
+        functional: OpOverload,
+        args: Any,
+        kwargs: Any,
+        nodes: Any,
+        named: Any,
+        layout: TensorInfo | None,
+    ) -> Any:
         """A write whose functional form returns the new value."""
         result = self._run(func, args, kwargs)
         info = TensorInfo.of(args[0])
@@ -278,7 +321,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         value_of(args[0]).write(self.emit, node)
         return result
 
-    def _write_view(self, func: OpOverload, kind: OpKind, args: Any, kwargs: Any, nodes: Any, named: Any) -> Any:
+    def _write_view(
+        self, func: OpOverload, kind: OpKind, args: Any, kwargs: Any, nodes: Any, named: Any
+    ) -> Any:
         """An op that turns a tensor into a view of itself (``t_``, ``unsqueeze_``)."""
         before = TensorInfo.of(args[0])
         if not isinstance(kind.functional, OpOverload):
@@ -305,11 +350,16 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return result
 
     def _layout(self, functional: OpOverload, args: Any, kwargs: Any) -> TensorInfo | None:
-        """What the functional form of a write makes, if that may differ from the tensor that is written to."""
+        """What the functional form of a write makes, if that may differ from what is written to."""
         target = args[0]
         tensors = [a for a in (*args, *kwargs.values()) if isinstance(a, torch.Tensor)]
-        plain = all(t.dtype == target.dtype and t.shape == target.shape and t.stride() == target.stride() or t.dim() == 0
-                    for t in tensors) and _dense(target)
+        plain = all(
+            t.dtype == target.dtype
+            and t.shape == target.shape
+            and t.stride() == target.stride()
+            or t.dim() == 0
+            for t in tensors
+        ) and _dense(target)
         return None if plain else TensorInfo.of(self._run(functional, args, kwargs))
 
 
@@ -338,62 +388,3 @@ def value_of(tensor: torch.Tensor) -> Value:
 def bind(tensor: torch.Tensor, value: Value) -> None:
     """Makes a fake tensor stand for a value."""
     setattr(tensor, "_emplace", value)
-
-
-class Watcher(torch.overrides.TorchFunctionMode):
-    """Sees the calls of PyTorch's functions: marks autograd nodes, and follows traced numbers into ops."""
-
-    def __init__(self, recorder: Recorder) -> None:
-        super().__init__()
-        self.recorder = recorder
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        recorder, scopes = self.recorder, self.recorder.scopes
-        if scopes.phase != "update":
-            result = func(*args, **kwargs)
-            for each in result if isinstance(result, (tuple, list)) else (result,):
-                if isinstance(each, torch.Tensor) and each.grad_fn is not None:
-                    scopes.mark(each.grad_fn)
-            return result
-        return self._update(func, args, kwargs)
-
-    def _update(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """A call from the optimizer."""
-        recorder = self.recorder
-        if func is torch.Tensor.item:
-            tensor = recorder.faked(args[0])
-            if recorder.plain_numbers:
-                if getattr(tensor, "constant", None) is not None:
-                    return func(*args)
-                return 1.0 if tensor.is_floating_point() else 1
-            count = recorder._counts.get("local_scalar_dense", 0) % 89
-            return recorder.item(tensor, 2.0 + 0.6180339887 * count if tensor.is_floating_point() else 2 + count)
-        if func in (torch.tensor, torch.as_tensor, torch.scalar_tensor) and \
-                args and isinstance(args[0], scalars.TracedNumber):
-            dtype = kwargs.get("dtype") or (torch.get_default_dtype() if isinstance(args[0], float) else torch.int64)
-            return self.tensor_of(args[0], dtype)
-        numbers = [(a, False) for a in (*args, *kwargs.values()) if isinstance(a, scalars.TracedNumber)]
-        saved, recorder.in_flight = recorder.in_flight, numbers
-        try:
-            result = func(*_plain(args), **{key: scalars.plain(value) for key, value in kwargs.items()})
-            if not all(used for _, used in recorder.in_flight):
-                name = getattr(func, "__name__", str(func))
-                raise refuse(f"gives {name} a number that changes from step to step, which no op takes as it is",
-                             "give it to an op that computes with it")
-        finally:
-            recorder.in_flight = saved
-        return result
-
-    def tensor_of(self, number: Any, dtype: torch.dtype) -> torch.Tensor:
-        """A scalar tensor with a traced number."""
-        recorder = self.recorder
-        fake = torch.empty((), dtype=dtype)
-        info = TensorInfo.of(fake)
-        node = recorder.emit(torch.ops.aten.scalar_tensor.default, (number.node,), {"dtype": dtype}, (info,))
-        bind(fake, Value(Cell(node, info), (), node))
-        return fake
-
-
-def _plain(args: Any) -> tuple[Any, ...]:
-    return tuple(scalars.plain(arg) for arg in args)

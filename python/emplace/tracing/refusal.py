@@ -10,8 +10,10 @@ import torch
 
 from emplace.errors import EmplaceError
 
-_INSIDE = (os.path.dirname(os.path.abspath(torch.__file__)) + os.sep,
-           os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep)
+_INSIDE = (
+    os.path.dirname(os.path.abspath(torch.__file__)) + os.sep,
+    os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep,
+)
 
 
 def user_line(frame: FrameType | None = None) -> str:
@@ -53,11 +55,16 @@ def branches(what: str) -> Branches:
     while frame is not None and os.path.abspath(frame.f_code.co_filename).startswith(_INSIDE[1]):
         frame = frame.f_back
     where = f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else "optimizer"
-    return Branches(where, f"{what} a number that changes from step to step",
-                    "compute with tensors (torch.where, clamp), or with min() and max()")
+    return Branches(
+        where,
+        f"{what} a number that changes from step to step",
+        "compute with tensors (torch.where, clamp), or with min() and max()",
+    )
 
 
 def depends_on_data(op: str) -> EmplaceError:
     """The exception for control flow, or a shape, that depends on the values of tensors."""
-    return refuse(f"reads the value of a tensor ({op}), so the step is not the same for every batch",
-                  "compute with tensors (torch.where, masks), or choose by shapes and Python values")
+    return refuse(
+        f"reads the value of a tensor ({op}), so the step is not the same for every batch",
+        "compute with tensors (torch.where, masks), or choose by shapes and Python values",
+    )

@@ -1,9 +1,9 @@
 """Python numbers that change from step to step, traced through Python's own arithmetic.
 
-An optimizer computes with numbers that it reads from tensors (``step.item()``) or from its groups (``lr``). A
-:class:`TracedFloat` is such a number: a float with a value to compute with while tracing, and the node that has the
-number when the step runs. Arithmetic makes nodes with Python's own operators, so a replay gives the same bits. What
-cannot be followed (a comparison, a conversion) is refused.
+An optimizer computes with numbers that it reads from tensors (``step.item()``) or from its groups (``lr``).
+A :class:`TracedFloat` is such a number: a float with a value to compute with while tracing, and the node
+that has the number when the step runs. Arithmetic makes nodes with Python's own operators, so a replay
+gives the same bits. What cannot be followed (a comparison, a conversion) is refused.
 """
 
 from __future__ import annotations
@@ -25,7 +25,21 @@ Make = Callable[[Any, tuple[Any, ...]], Node]
 _BINARY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow")
 _UNARY = ("neg", "pos", "abs")
 _COMPARE = ("lt", "le", "gt", "ge", "eq", "ne")
-_MATH = ("sqrt", "exp", "log", "log2", "log10", "pow", "sin", "cos", "tanh", "floor", "ceil", "expm1", "log1p")
+_MATH = (
+    "sqrt",
+    "exp",
+    "log",
+    "log2",
+    "log10",
+    "pow",
+    "sin",
+    "cos",
+    "tanh",
+    "floor",
+    "ceil",
+    "expm1",
+    "log1p",
+)
 
 
 class TracedNumber:
@@ -85,6 +99,7 @@ def _install() -> None:
 
         def backward(self: Any, other: Any) -> Any:
             return call(function, other, self) if isinstance(other, (int, float)) else NotImplemented
+
         return forward, backward
 
     def unary(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -93,6 +108,7 @@ def _install() -> None:
     def refused(what: str) -> Callable[..., Any]:
         def method(self: Any, *args: Any) -> Any:
             raise branches(what)
+
         return method
 
     for kind in (TracedFloat, TracedInt):
@@ -119,12 +135,15 @@ def _following(function: Callable[..., Any]) -> Callable[..., Any]:
         if not kwargs and len(args) > 0 and any(isinstance(a, TracedNumber) for a in args):
             return call(function, *args)
         return function(*args, **kwargs)
+
     return wrapper
 
 
 @contextlib.contextmanager
 def followed_functions(modules: list[str]) -> Iterator[None]:
-    """While open, functions of ``math`` (and ``min``, ``max`` as these modules see them) follow traced numbers."""
+    """While open, functions of ``math`` (and ``min``, ``max`` as these modules see them) follow traced
+    numbers.
+    """
     saved = {name: getattr(math, name) for name in _MATH}
     spaces = [vars(sys.modules[name]) for name in modules if name in sys.modules]
     added = [(space, name) for space in spaces for name in ("min", "max") if name not in space]

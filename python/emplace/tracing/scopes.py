@@ -61,6 +61,7 @@ class Scopes:
             # A module that was left by an exception (checkpointing stops early by one) is still on the stack.
             while self.stack and self.stack.pop() != path:
                 pass
+
         return enter, leave
 
     def mark(self, function: Any) -> None:
@@ -79,4 +80,5 @@ class Scopes:
         def prehook(*_: Any) -> None:
             self.differentiated = scope
             self.stack.clear()
+
         return prehook

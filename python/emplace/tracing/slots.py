@@ -36,8 +36,15 @@ class ModuleSlot:
 class StateSlot:
     """State that the optimizer keeps for a parameter, a tensor or a Python number."""
 
-    def __init__(self, name: str, optimizer: torch.optim.Optimizer, parameter: torch.Tensor, key: str,
-                 number: type | None, initial: Callable[[torch.Tensor], torch.Tensor] | None) -> None:
+    def __init__(
+        self,
+        name: str,
+        optimizer: torch.optim.Optimizer,
+        parameter: torch.Tensor,
+        key: str,
+        number: type | None,
+        initial: Callable[[torch.Tensor], torch.Tensor] | None,
+    ) -> None:
         self.name, self.optimizer, self.parameter, self.key = name, optimizer, parameter, key
         self.number, self.initial = number, initial
 
@@ -47,8 +54,11 @@ class StateSlot:
         value = state.get(self.key)
         if value is None:
             if self.initial is None:
-                raise EmplaceError(self.name, "the optimizer has no such state yet, and had it when traced",
-                                   "trace the step again")
+                raise EmplaceError(
+                    self.name,
+                    "the optimizer has no such state yet, and had it when traced",
+                    "trace the step again",
+                )
             return self.initial(self.parameter.detach())
         if isinstance(value, torch.Tensor):
             return value.detach()
@@ -69,8 +79,14 @@ class StateSlot:
 class GroupSlot:
     """A number of one of the optimizer's parameter groups; it is read at each step."""
 
-    def __init__(self, name: str, optimizer: torch.optim.Optimizer, group: int, key: str,
-                 first: Callable[[], bool] | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        optimizer: torch.optim.Optimizer,
+        group: int,
+        key: str,
+        first: Callable[[], bool] | None = None,
+    ) -> None:
         self.name, self.optimizer, self.group, self.key, self.first = name, optimizer, group, key, first
 
     def read(self) -> torch.Tensor:

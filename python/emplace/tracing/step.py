@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 from emplace.errors import EmplaceError
+from emplace.tracing import compat
 
 if TYPE_CHECKING:
     import torch
@@ -20,8 +21,10 @@ class StepInput:
 
     kind: InputKind
     name: str
-    """Name of the parameter or buffer in the model, ``weight/exp_avg`` for the optimizer's state of a parameter,
-    ``group.0/lr`` for a number of a parameter group (a float64 scalar), the path in the batch for an input."""
+    """Name of the parameter or buffer in the model, ``weight/exp_avg`` for the optimizer's state of a
+    parameter, ``group.0/lr`` for a number of a parameter group (a float64 scalar), the path in the batch
+    for an input.
+    """
     parameter: str | None
     """The parameter that owns a state of the optimizer, else None."""
     op: str
@@ -39,8 +42,12 @@ class StepOutput:
 class Slot(Protocol):
     """Where a parameter, buffer or optimizer state lives in the user's objects."""
 
+    name: str
+
     def read(self) -> torch.Tensor:
-        """The tensor now (the user's own storage where there is one; what the optimizer would create if not)."""
+        """The tensor now (the user's own storage where there is one; what the optimizer would create if
+        not).
+        """
 
     def write(self, value: torch.Tensor) -> None:
         """Puts a new value in its place; a tensor that the user holds is overwritten, not exchanged."""
@@ -50,7 +57,9 @@ class BatchSpec(Protocol):
     """How a batch becomes a list of tensors."""
 
     def flatten(self, batch: Any) -> list[torch.Tensor]:
-        """Tensors of a batch in the order of the step's inputs; refuses a batch of another structure or shape."""
+        """Tensors of a batch in the order of the step's inputs; refuses a batch of another structure or
+        shape.
+        """
 
 
 class ResultSpec(Protocol):
@@ -64,19 +73,22 @@ class ResultSpec(Protocol):
 class TracedStep:
     """A training step (or an inference) as a functional flat graph of ATen ops.
 
-    ``module(*step.arguments(batch))`` computes the outputs, ``step.store(values)`` writes new parameters, buffers and
-    optimizer state into the user's model and optimizer and returns the loss (or the model's result).
+    ``module(*step.arguments(batch))`` computes the outputs, ``step.store(values)`` writes new parameters,
+    buffers and optimizer state into the user's model and optimizer and returns the loss (or the model's
+    result).
     """
 
     module: torch.fx.GraphModule
-    """No op writes to an argument. Placeholders in the order of ``inputs``, the output is a flat tuple in the order of
-    ``outputs``. ``node.meta``: ``tensors`` (a tuple with a TensorInfo, or None, for each of the node's outputs),
-    ``scope``, ``phase``, ``scalar`` (True: the node's value is a Python number)."""
+    """No op writes to an argument. Placeholders in the order of ``inputs``, the output is a flat tuple in
+    the order of ``outputs``. ``node.meta``: ``tensors`` (a tuple with a TensorInfo, or None, for each of
+    the node's outputs), ``scope``, ``phase``, ``scalar`` (True: the node's value is a Python number).
+    """
     inputs: list[StepInput]
     outputs: list[StepOutput]
     op_of: dict[str, str]
-    """Node name -> op name in the emplace graph. Nodes without an entry (getitem, detach, arithmetic of Python
-    numbers) cost nothing and run where their first argument lies."""
+    """Node name -> op name in the emplace graph. Nodes without an entry (getitem, detach, arithmetic of
+    Python numbers) cost nothing and run where their first argument lies.
+    """
     random_nodes: set[str]
     """Nodes that draw from the default generator; they run in the order of the trace."""
     signature: str
@@ -97,10 +109,14 @@ class TracedStep:
         return self.batch_spec.flatten(batch)
 
     def arguments(self, batch: Any) -> list[torch.Tensor]:
-        """What ``module`` takes, in order: the user's tensors themselves (nothing is copied) and the batch's."""
+        """What ``module`` takes, in order: the user's tensors themselves (nothing is copied) and the
+        batch's.
+        """
         self.check()
         leaves = iter(self.flatten(batch))
-        return [next(leaves) if entry.kind == "input" else self.slots[entry.op].read() for entry in self.inputs]
+        return [
+            next(leaves) if entry.kind == "input" else self.slots[entry.op].read() for entry in self.inputs
+        ]
 
     def check(self) -> None:
         """Refuses if the optimizer is not the one that was traced (other hyperparameters or groups)."""
@@ -112,8 +128,10 @@ class TracedStep:
         for name in sorted(now.keys() | self.fixed.keys()):
             if now.get(name) != self.fixed.get(name):
                 raise EmplaceError(
-                    f"optimizer {name}", f"is {now.get(name)}, was {self.fixed.get(name)} when the step was traced",
-                    "trace the step again (the learning rate alone may change between steps)")
+                    f"optimizer {name}",
+                    f"is {now.get(name)}, was {self.fixed.get(name)} when the step was traced",
+                    "trace the step again (the learning rate alone may change between steps)",
+                )
 
     def store(self, values: list[torch.Tensor] | tuple[torch.Tensor, ...]) -> Any:
         """Writes the module's outputs into the user's objects; returns the loss or the result.
@@ -121,11 +139,30 @@ class TracedStep:
         Everything is checked before anything is written.
         """
         if len(values) != len(self.outputs):
-            raise EmplaceError("step", f"has {len(self.outputs)} outputs, got {len(values)}", "pass module's outputs")
-        returned = [value for value, entry in zip(values, self.outputs) if entry.kind in ("loss", "result")]
+            raise EmplaceError(
+                "step", f"has {len(self.outputs)} outputs, got {len(values)}", "pass module's outputs"
+            )
         by_name = {(entry.kind, entry.name): entry.op for entry in self.inputs}
-        writes = [(self.slots[by_name[entry.kind, entry.name]], value)  # type: ignore[index]
-                  for value, entry in zip(values, self.outputs) if entry.kind not in ("loss", "result")]
+        writes = [
+            (self.slots[by_name[cast(InputKind, entry.kind), entry.name]], value)
+            for value, entry in zip(values, self.outputs)
+            if entry.kind not in ("loss", "result")
+        ]
+        olds = [slot.read() for slot, _ in writes]
+        for old, (slot, value) in zip(olds, writes):
+            if value.shape != old.shape or value.dtype != old.dtype:
+                raise EmplaceError(
+                    slot.name,
+                    f"is {old.dtype} {tuple(old.shape)}, its new value is {value.dtype} {tuple(value.shape)}",
+                    "pass the outputs of this step's module",
+                )
+        # A new value may be the old one of another tensor: it is copied before that is overwritten.
+        held = {compat.storage_address(old) for old in olds}
+        writes = [
+            (slot, value.clone() if compat.storage_address(value) in held else value)
+            for slot, value in writes
+        ]
+        returned = [value for value, entry in zip(values, self.outputs) if entry.kind in ("loss", "result")]
         for slot, value in writes:
             slot.write(value)
         return self.result_spec.unflatten(returned)

@@ -17,12 +17,13 @@ from emplace.tracing.document import DocumentMaker, signature, warn_unknown
 from emplace.tracing.guard import swap, unchanged
 from emplace.tracing.optimizers import fixed_hyperparameters
 from emplace.tracing.prune import prune
-from emplace.tracing.recorder import Recorder, Watcher, value_of
+from emplace.tracing.recorder import Recorder, value_of
 from emplace.tracing.refusal import user_line_of
 from emplace.tracing.scopes import Scopes, path_of
 from emplace.tracing.slots import ModuleSlot
 from emplace.tracing.step import Slot, StepInput, StepOutput, TracedStep
 from emplace.tracing.update import Update
+from emplace.tracing.watcher import Watcher
 
 if TYPE_CHECKING:
     from emplace.graph import Graph
@@ -30,51 +31,86 @@ if TYPE_CHECKING:
 Loss = Callable[[torch.nn.Module, Any], torch.Tensor]
 
 
-def trace(model: torch.nn.Module, batch: Any, loss: Loss | None = None,
-          optimizer: torch.optim.Optimizer | None = None, *, autocast: torch.dtype | None = None,
-          accumulate: int | None = None, name: str | None = None) -> Graph:
+def trace(
+    model: torch.nn.Module,
+    batch: Any,
+    loss: Loss | None = None,
+    optimizer: torch.optim.Optimizer | None = None,
+    *,
+    autocast: torch.dtype | None = None,
+    accumulate: int | None = None,
+    name: str | None = None,
+) -> Graph:
     """The graph of one training step: forward, ``loss(model, batch)``, backward and ``optimizer.step()``.
 
-    Without a loss it is the graph of ``model(batch)`` without gradients; a dict or tuple is spread over the model's
-    arguments. With ``autocast=torch.bfloat16``, forward and loss run under autocast. With ``accumulate=N`` the batch is
-    a list of N micro-batches of equal shapes, and the step is that of the mean of their losses. Nothing is computed and
-    nothing of the user's is changed. Learning rates are read at each step; other hyperparameters are constants.
+    Without a loss it is the graph of ``model(batch)`` without gradients; a dict or tuple is spread over the
+    model's arguments. With ``autocast=torch.bfloat16``, forward and loss run under autocast. With
+    ``accumulate=N`` the batch is a list of N micro-batches of equal shapes, and the step is that of the
+    mean of their losses. Nothing is computed and nothing of the user's is changed. Learning rates are read
+    at each step; other hyperparameters are constants. Gradients begin at none, as after
+    ``optimizer.zero_grad()``.
+
+    The step's numbers are PyTorch's own, to the bit, unless the model looks whether its tensors are fake
+    and then takes another way: transformers does so for fused attention (``attn_implementation="eager"``
+    takes the same way).
     """
     from emplace.graph import Graph
 
-    document, step = trace_step(model, batch, loss, optimizer, autocast=autocast, accumulate=accumulate, name=name)
+    document, step = trace_step(
+        model, batch, loss, optimizer, autocast=autocast, accumulate=accumulate, name=name
+    )
     return Graph._from_dict(document, step)
 
 
-def trace_step(model: torch.nn.Module, batch: Any, loss: Loss | None = None,
-               optimizer: torch.optim.Optimizer | None = None, *, autocast: torch.dtype | None = None,
-               accumulate: int | None = None, name: str | None = None) -> tuple[dict[str, Any], TracedStep]:
+def trace_step(
+    model: torch.nn.Module,
+    batch: Any,
+    loss: Loss | None = None,
+    optimizer: torch.optim.Optimizer | None = None,
+    *,
+    autocast: torch.dtype | None = None,
+    accumulate: int | None = None,
+    name: str | None = None,
+) -> tuple[dict[str, Any], TracedStep]:
     """The emplace-graph document and the step that can be run; see :func:`trace`."""
     if not isinstance(model, torch.nn.Module):
         raise EmplaceError("model", f"is a {type(model).__name__}", "pass a torch.nn.Module")
     if optimizer is not None and loss is None:
-        raise EmplaceError("optimizer", "is given without a loss", "pass loss=, or no optimizer for inference")
+        raise EmplaceError(
+            "optimizer", "is given without a loss", "pass loss=, or no optimizer for inference"
+        )
     if accumulate is not None and (not isinstance(batch, (list, tuple)) or len(batch) != accumulate):
-        raise EmplaceError("batch", f"is not a list of {accumulate} micro-batches", "pass a list, or no accumulate=")
+        raise EmplaceError(
+            "batch", f"is not a list of {accumulate} micro-batches", "pass a list, or no accumulate="
+        )
     tracer = _Tracer(model, batch, loss, optimizer, autocast, accumulate)
     with unchanged(model, optimizer):
         try:
-            with torch.random.fork_rng(devices=[]):
-                tracer.run()
+            tracer.run()
         except EmplaceError:
             raise
         except Exception as error:
             first = (str(error) or type(error).__name__).splitlines()[0]
-            raise EmplaceError(user_line_of(error), f"{type(error).__name__} while tracing: {first}",
-                               "the step must run in plain PyTorch, with fixed shapes and without tensor values") from error
+            raise EmplaceError(
+                user_line_of(error),
+                f"{type(error).__name__} while tracing: {first}",
+                "the step must run in plain PyTorch, with fixed shapes and without tensor values",
+            ) from error
     return tracer.finish(name or type(model).__name__)
 
 
 class _Tracer:
     """One trace."""
 
-    def __init__(self, model: torch.nn.Module, batch: Any, loss: Loss | None,
-                 optimizer: torch.optim.Optimizer | None, autocast: torch.dtype | None, accumulate: int | None) -> None:
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        batch: Any,
+        loss: Loss | None,
+        optimizer: torch.optim.Optimizer | None,
+        autocast: torch.dtype | None,
+        accumulate: int | None,
+    ) -> None:
         self.model, self.loss, self.optimizer = model, loss, optimizer
         self.autocast, self.accumulate = autocast, accumulate
         self.batch = TreeBatch(batch)
@@ -94,7 +130,7 @@ class _Tracer:
         self.result_spec: TreeResult | None = None
         self.update: Update | None = None
 
-    # -- arguments -----------------------------------------------------------------------------------------------------
+    # -- arguments ------------------------------------------------------------------------------------------
 
     def add_input(self, entry: StepInput, fake: torch.Tensor, scope: str, slot: Slot | None) -> Node:
         """A placeholder; its op's name is made unique."""
@@ -133,8 +169,11 @@ class _Tracer:
         for hook in (tensor._backward_hooks or {}).values():
             fake.register_hook(hook)  # type: ignore[no-untyped-call]
         if getattr(tensor, "_post_accumulate_grad_hooks", None):
-            raise EmplaceError(f"parameter {name}", "has a hook that runs after its gradient is accumulated",
-                               "remove the hook; the optimizer's step is traced as optimizer.step()")
+            raise EmplaceError(
+                f"parameter {name}",
+                "has a hook that runs after its gradient is accumulated",
+                "remove the hook; the optimizer's step is traced as optimizer.step()",
+            )
 
     def _batch_tensors(self) -> Any:
         fakes = []
@@ -146,7 +185,7 @@ class _Tracer:
             fakes.append(fake)
         return self.batch.unflatten(fakes)
 
-    # -- the step ------------------------------------------------------------------------------------------------------
+    # -- the step -------------------------------------------------------------------------------------------
 
     def run(self) -> None:
         """Runs the step on fake tensors."""
@@ -226,13 +265,20 @@ class _Tracer:
 
     def _check_loss(self, loss: Any) -> None:
         if not isinstance(loss, torch.Tensor) or loss.numel() != 1:
-            what = f"a tensor of shape {tuple(loss.shape)}" if isinstance(loss, torch.Tensor) else type(loss).__name__
+            what = (
+                f"a tensor of shape {tuple(loss.shape)}"
+                if isinstance(loss, torch.Tensor)
+                else type(loss).__name__
+            )
             raise EmplaceError("loss", f"returned {what}", "return a scalar tensor from loss(model, batch)")
         if loss.grad_fn is None:
-            raise EmplaceError("loss", "does not depend on any parameter that requires a gradient",
-                               "compute it from the model's output, without no_grad() and detach()")
+            raise EmplaceError(
+                "loss",
+                "does not depend on any parameter that requires a gradient",
+                "compute it from the model's output, without no_grad() and detach()",
+            )
 
-    # -- results -------------------------------------------------------------------------------------------------------
+    # -- results --------------------------------------------------------------------------------------------
 
     def _changed(self, kind: str, name: str, fake: torch.Tensor) -> None:
         value = value_of(fake)
@@ -241,23 +287,27 @@ class _Tracer:
             self.results.append(self.recorder.node_of(fake))
 
     def _buffers(self) -> None:
-        for identity, fake in self.fakes.items():
-            name = self.names[identity]
-            if name not in self.parameters:
-                self._replaced(name)
-                self._changed("buffer", name, fake)
-
-    def _replaced(self, name: str) -> None:
-        """Refuses a buffer that the forward exchanged for another tensor."""
-        path, _, key = name.rpartition(".")
-        tensor = self.model.get_submodule(path)._buffers.get(key)
-        if tensor is not None and all(tensor is not fake for fake in self.fakes.values()):
-            fake = next(f for i, f in self.fakes.items() if self.names[i] == name)
+        """New values of buffers, also of those that the forward exchanged for other tensors."""
+        buffers = {
+            self.names[i]: fake for i, fake in self.fakes.items() if self.names[i] not in self.parameters
+        }
+        exchanged = []
+        for name, fake in buffers.items():
+            path, _, key = name.rpartition(".")
+            tensor = self.model.get_submodule(path)._buffers.get(key)
+            if tensor is None or tensor is fake:
+                continue
             if tensor.shape != fake.shape or tensor.dtype != fake.dtype:
-                raise EmplaceError(f"buffer {name}", "has another shape or type after the step",
-                                   "keep the shapes of buffers fixed")
-            value = value_of(fake)
-            value.write(self.recorder.emit, self.recorder.node_of(tensor))
+                raise EmplaceError(
+                    f"buffer {name}",
+                    "has another shape or type after the step",
+                    "keep the shapes and types of buffers fixed",
+                )
+            exchanged.append((fake, self.recorder.node_of(tensor)))
+        for fake, node in exchanged:
+            value_of(fake).write(self.recorder.emit, node)
+        for name, fake in buffers.items():
+            self._changed("buffer", name, fake)
 
     def _new_values(self) -> None:
         for name, parameter in self.parameters.items():
@@ -280,26 +330,48 @@ class _Tracer:
         unknown = maker.unknown_cost()
         assert self.result_spec is not None
         step = TracedStep(
-            module=module, inputs=self.inputs, outputs=self.outputs, op_of=maker.op_of,
-            random_nodes=self.recorder.random_nodes, signature=signature(ops), model=self.model,
-            optimizer=self.optimizer, batch_spec=self.batch, result_spec=self.result_spec.forget(),
-            gradients=self.gradients, slots=self.slots,
-            fixed=fixed_hyperparameters(self.optimizer) if self.optimizer is not None else {})
+            module=module,
+            inputs=self.inputs,
+            outputs=self.outputs,
+            op_of=maker.op_of,
+            random_nodes=self.recorder.random_nodes,
+            signature=signature(ops),
+            model=self.model,
+            optimizer=self.optimizer,
+            batch_spec=self.batch,
+            result_spec=self.result_spec.forget(),
+            gradients=self.gradients,
+            slots=self.slots,
+            fixed=fixed_hyperparameters(self.optimizer) if self.optimizer is not None else {},
+        )
         meta: dict[str, Any] = {
-            "kind": "training" if self.loss is not None else "inference", "framework": f"torch {torch.__version__}",
-            "precision": str(self.autocast).removeprefix("torch.") if self.autocast is not None else "as the model's",
-            "signature": step.signature, "unknown_cost": unknown}
+            "kind": "training" if self.loss is not None else "inference",
+            "framework": f"torch {torch.__version__}",
+            "precision": str(self.autocast).removeprefix("torch.")
+            if self.autocast is not None
+            else "as the model's",
+            "signature": step.signature,
+            "unknown_cost": unknown,
+        }
         if self.optimizer is not None:
             meta["optimizer"] = type(self.optimizer).__name__.lower()
         warn_unknown(unknown)
-        return {"format": "emplace-graph v1", "name": name, "source": "emplace.trace", "meta": meta, "ops": ops}, step
+        return {
+            "format": "emplace-graph v1",
+            "name": name,
+            "source": "emplace.trace",
+            "meta": meta,
+            "ops": ops,
+        }, step
 
     def _final_scope(self, node: Node) -> None:
         """An op of the update has the scope of its parameter's module."""
         if node.op not in ("call_function", "get_attr") or node.meta["phase"] != "update":
             return
         parameter = node.meta.get("parameter")
-        if parameter is None:       # made from nothing, such as a constant: it belongs to its reader, if that is one
+        if (
+            parameter is None
+        ):  # made from nothing, such as a constant: it belongs to its reader, if that is one
             readers = {reader.meta.get("parameter") for reader in node.users}
             parameter = readers.pop() if len(readers) == 1 else None
             node.meta["parameter"] = parameter

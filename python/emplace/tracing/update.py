@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 
 class Update:
-    """Takes the optimizer's step on fake parameters, with state and learning rates as arguments of the graph."""
+    """Takes the optimizer's step on fake parameters, with state and learning rates as arguments of the
+    graph.
+    """
 
     def __init__(self, tracer: _Tracer, optimizer: torch.optim.Optimizer) -> None:
         self.tracer, self.optimizer = tracer, optimizer
@@ -35,16 +37,23 @@ class Update:
         for i, group in enumerate(optimizer.param_groups):
             for parameter in group["params"]:
                 if id(parameter) not in tracer.fakes:
-                    raise EmplaceError(f"optimizer group.{i}", f"has a parameter {tuple(parameter.shape)} that is not the model's",
-                                       "give the optimizer parameters of the model that is traced")
+                    raise EmplaceError(
+                        f"optimizer group.{i}",
+                        f"has a parameter {tuple(parameter.shape)} that is not the model's",
+                        "give the optimizer parameters of the model that is traced",
+                    )
 
     def prepare(self) -> None:
-        """Arguments for state and learning rates; outside of the tracer's modes, when the gradients are there."""
+        """Arguments for state and learning rates; outside of the tracer's modes, when the gradients are
+        there.
+        """
         self.groups = [self._group(i, group) for i, group in enumerate(self.optimizer.param_groups)]
 
     def run(self) -> None:
         """The step."""
-        clone = copy_of(self.optimizer, [g for i, g in enumerate(self.groups) if i not in self.whole], self.state)
+        clone = copy_of(
+            self.optimizer, [g for i, g in enumerate(self.groups) if i not in self.whole], self.state
+        )
         self.state = clone.state
         if clone.param_groups:
             step_of(clone)
@@ -60,13 +69,22 @@ class Update:
         """The step of a parameter as one op."""
         recorder, entries = self.tracer.recorder, self.state[parameter]
         keys = [key for key, value in entries.items() if isinstance(value, torch.Tensor)]
-        numbers = {key: kind.number for key, kind in self.numbers.get(parameter, {}).items() if kind.number is not None}
+        numbers = {
+            key: kind.number
+            for key, kind in self.numbers.get(parameter, {}).items()
+            if kind.number is not None
+        }
         lr = self.groups[i]["lr"]
         whole = WholeStep(self.optimizer, self.optimizer.param_groups[i], keys, numbers)
         written = [parameter, *(entries[key] for key in keys)]
         assert parameter.grad is not None
         nodes = [recorder.node_of(t) for t in written]
-        arguments = (nodes[0], recorder.node_of(parameter.grad), lr.node if isinstance(lr, TracedNumber) else lr, *nodes[1:])
+        arguments = (
+            nodes[0],
+            recorder.node_of(parameter.grad),
+            lr.node if isinstance(lr, TracedNumber) else lr,
+            *nodes[1:],
+        )
         infos = tuple(TensorInfo.of(t) for t in written)
         node = recorder.emit(whole, arguments, {}, infos)
         for k, (tensor, info) in enumerate(zip(written, infos)):
@@ -87,10 +105,15 @@ class Update:
         if missing and group.get("dampening", 0) != 0:
             having = [p for p, f in zip(group["params"], fakes) if f.grad is not None]
             if len(missing) != len(having):
-                raise EmplaceError(f"optimizer group.{i}", "has momentum for some of its parameters only",
-                                   "run one plain step so that every parameter has it")
+                raise EmplaceError(
+                    f"optimizer group.{i}",
+                    "has momentum for some of its parameters only",
+                    "run one plain step so that every parameter has it",
+                )
             first, state = missing[0], self.optimizer.state
-            made["dampening"] = self._number(i, "dampening", lambda: "momentum_buffer" not in state.get(first, {}))
+            made["dampening"] = self._number(
+                i, "dampening", lambda: "momentum_buffer" not in state.get(first, {})
+            )
         return made
 
     def _number(self, i: int, key: str, first: Any) -> Any:
@@ -103,7 +126,9 @@ class Update:
         return self.tracer.recorder.item(fake, value)
 
     def _state(self, i: int, group: dict[str, Any], parameter: torch.Tensor, fake: torch.Tensor) -> bool:
-        """Arguments for the state of a parameter; True if its first value cannot be made before the first gradient."""
+        """Arguments for the state of a parameter; True if its first value cannot be made before the first
+        gradient.
+        """
         tracer = self.tracer
         name, special = tracer.names[id(parameter)], False
         kinds = self._kinds(i, group, parameter)
@@ -120,14 +145,32 @@ class Update:
                 if isinstance(self.optimizer, torch.optim.SGD) and key == "momentum_buffer":
                     initial, special = NegativeZero(), value is None
                 elif value is None:
-                    raise EmplaceError(f"optimizer state {key}", "begins with the first gradient",
-                                       "run one plain step before tracing, so that the state is there")
-            number = type(value) if isinstance(value, (int, float)) else kind.number if value is None and kind else None
+                    raise EmplaceError(
+                        f"optimizer state {key}",
+                        "begins with the first gradient",
+                        "run one plain step before tracing, so that the state is there",
+                    )
+            number = (
+                type(value)
+                if isinstance(value, (int, float))
+                else kind.number
+                if value is None and kind
+                else None
+            )
             entries[key] = self._argument(i, name, key, parameter, value, kind, number, initial)
         return special
 
-    def _argument(self, i: int, name: str, key: str, parameter: torch.Tensor, value: Any, kind: StateKind | None,
-                  number: type | None, initial: Any) -> Any:
+    def _argument(
+        self,
+        i: int,
+        name: str,
+        key: str,
+        parameter: torch.Tensor,
+        value: Any,
+        kind: StateKind | None,
+        number: type | None,
+        initial: Any,
+    ) -> Any:
         tracer = self.tracer
         with tracer.mode, torch.no_grad():
             if number is not None:
@@ -145,7 +188,9 @@ class Update:
         tracer.add_input(StepInput("optimizer", label, name, label), made, scope, slot)
         self.states.append((label, self.state[tracer.fakes[id(parameter)]], key))
         if number is not None and i in self.whole:
-            self.numbers.setdefault(tracer.fakes[id(parameter)], {})[key] = StateKind(None, number, None, False)
+            self.numbers.setdefault(tracer.fakes[id(parameter)], {})[key] = StateKind(
+                None, number, None, False
+            )
         elif number is not None:
             return tracer.recorder.item(made, value if value is not None else number(3))
         return made
@@ -167,8 +212,11 @@ class Update:
         names = {key for _, entries, key in self.states if entries is known}
         for key, value in known.items():
             if isinstance(value, torch.Tensor) and key not in names:
-                raise EmplaceError(f"optimizer state {key}", "is made by a later step than the first",
-                                   "run a few plain steps before tracing, so that the state is there")
+                raise EmplaceError(
+                    f"optimizer state {key}",
+                    "is made by a later step than the first",
+                    "run a few plain steps before tracing, so that the state is there",
+                )
 
     def results(self) -> None:
         """New values of the state."""

@@ -1,8 +1,8 @@
 """Which node holds the value of a tensor, when tensors are written to in place and are views of each other.
 
-Each storage has a *cell*: the node with the value of the whole (its base tensor) and a version. A tensor is a path of views
-from its cell's base. A write to a tensor makes a new value of the base; readers of other views of it take their view of
-the new value. So a program with in-place writes becomes one without.
+Each storage has a *cell*: the node with the value of the whole (its base tensor) and a version. A tensor is
+a path of views from its cell's base. A write to a tensor makes a new value of the base; readers of other
+views of it take their view of the new value. So a program with in-place writes becomes one without.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-Emit = Any      # Recorder.emit: (target, args, kwargs, tensors) -> Node
+Emit = Any  # Recorder.emit: (target, args, kwargs, tensors) -> Node
 
 
 @dataclass(frozen=True)
@@ -146,8 +146,11 @@ def scatter(emit: Emit, base: Node, new: Node, step: ViewStep) -> Node:
 
     if name in ("detach", "alias", "lift_fresh") or before == step.after:
         return new
-    if name in ("view", "_unsafe_view", "_reshape_alias", "reshape", "squeeze", "unsqueeze") and \
-            before.numel == step.after.numel and before.dtype == step.after.dtype:
+    if (
+        name in ("view", "_unsafe_view", "_reshape_alias", "reshape", "squeeze", "unsqueeze")
+        and before.numel == step.after.numel
+        and before.dtype == step.after.dtype
+    ):
         return call(aten.reshape.default, new, list(before.shape))
     if name == "t":
         return call(aten.t.default, new)
@@ -167,13 +170,21 @@ def scatter(emit: Emit, base: Node, new: Node, step: ViewStep) -> Node:
     if name in ("split", "split_with_sizes") and step.index is not None:
         dim = argument(1, "dim", 0)
         sizes = args[0] if name == "split_with_sizes" else [args[0]] * (step.index + 1)
-        start = sum(sizes[:step.index])
+        start = sum(sizes[: step.index])
         return call(aten.slice_scatter.default, base, new, dim, start, start + step.after.shape[dim], 1)
     if name == "diagonal":
-        return call(aten.diagonal_scatter.default, base, new, argument(0, "offset", 0), argument(1, "dim1", 0),
-                    argument(2, "dim2", 1))
+        return call(
+            aten.diagonal_scatter.default,
+            base,
+            new,
+            argument(0, "offset", 0),
+            argument(1, "dim1", 0),
+            argument(2, "dim2", 1),
+        )
     if name == "as_strided":
         return call(aten.as_strided_scatter.default, base, new, *args)
     from emplace.tracing.refusal import refuse
 
-    raise refuse(f"writes in place through a view by {name}", "write to the tensor itself, or to a copy of the view")
+    raise refuse(
+        f"writes in place through a view by {name}", "write to the tensor itself, or to a copy of the view"
+    )

@@ -20,4 +20,6 @@ else:
 @pytest.fixture(scope="session")
 def thorough(request: pytest.FixtureRequest) -> bool:
     """True if all models shall be run: ``--newest``, or EMPLACE_NEWEST=1."""
-    return bool(request.config.getoption("--newest", default=False)) or os.environ.get("EMPLACE_NEWEST") == "1"
+    return (
+        bool(request.config.getoption("--newest", default=False)) or os.environ.get("EMPLACE_NEWEST") == "1"
+    )

@@ -11,19 +11,23 @@ from pathlib import Path
 import replay
 import torch
 import zoo
-from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils.flop_counter import FlopCounterMode
 
 
 def total(case: zoo.Case) -> int:
     """Of forward and backward in plain PyTorch."""
+    from torch.utils.flop_counter import FlopCounterMode
+
     counter = FlopCounterMode(display=False)
     with counter:
-        replay.plain_step(case.model(), case.batch(), case.loss, torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=1))
+        replay.plain_step(
+            case.model(), case.batch(), case.loss, torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=1)
+        )
     return int(counter.get_total_flops())
 
 
 if __name__ == "__main__":
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
     totals: dict[str, dict[str, int]] = {}
     for name, case in zoo.CASES.items():
         totals[name] = {"newest": total(case)}

@@ -34,7 +34,9 @@ def seed(value: int) -> None:
     numpy.random.seed(value)
 
 
-def plain_step(model: torch.nn.Module, batch: Any, loss: Loss, optimizer: torch.optim.Optimizer) -> torch.Tensor:
+def plain_step(
+    model: torch.nn.Module, batch: Any, loss: Loss, optimizer: torch.optim.Optimizer
+) -> torch.Tensor:
     """One step as everybody writes it."""
     optimizer.zero_grad()
     value = loss(model, batch)
@@ -49,22 +51,37 @@ def run(step: TracedStep, batch: Any) -> Any:
         return step.store(step.module(*step.arguments(batch)))
 
 
-def differences(a: torch.nn.Module, oa: torch.optim.Optimizer, b: torch.nn.Module,
-                ob: torch.optim.Optimizer) -> list[str]:
+def differences(
+    a: torch.nn.Module, oa: torch.optim.Optimizer, b: torch.nn.Module, ob: torch.optim.Optimizer
+) -> list[str]:
     """Names of the parameters, buffers and states whose bits differ."""
     found = []
     for (name, x), y in zip([*a.named_parameters(), *a.named_buffers()], [*b.parameters(), *b.buffers()]):
         if not same_bits(x, y):
             found.append(name)
     for (name, p), q in zip(a.named_parameters(), b.parameters()):
-        mine, theirs = ({k: v for k, v in o.state.get(t, {}).items() if v is not None} for o, t in ((oa, p), (ob, q)))
-        found += [f"{name}/{k}" for k in mine.keys() | theirs.keys() if not same_bits(mine.get(k), theirs.get(k))]
+        mine, theirs = (
+            {k: v for k, v in o.state.get(t, {}).items() if v is not None} for o, t in ((oa, p), (ob, q))
+        )
+        found += [
+            f"{name}/{k}" for k in mine.keys() | theirs.keys() if not same_bits(mine.get(k), theirs.get(k))
+        ]
     return found
 
 
-def compare(model: torch.nn.Module, batch: Any, loss: Loss, make: Callable[[Any], torch.optim.Optimizer], *,
-            steps: int = 3, before: int = 0, **options: Any) -> tuple[dict[str, Any], TracedStep, list[str]]:
-    """Traces, runs some steps beside plain PyTorch, and tells what differs. ``before``: plain steps before the trace."""
+def compare(
+    model: torch.nn.Module,
+    batch: Any,
+    loss: Loss,
+    make: Callable[[Any], torch.optim.Optimizer],
+    *,
+    steps: int = 3,
+    before: int = 0,
+    **options: Any,
+) -> tuple[dict[str, Any], TracedStep, list[str]]:
+    """Traces, runs some steps beside plain PyTorch, and tells what differs. ``before``: plain steps before
+    the trace.
+    """
     other = copy.deepcopy(model)
     optimizer, reference = make(model.parameters()), make(other.parameters())
     for i in range(before):

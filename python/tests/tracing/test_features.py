@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from typing import Any
 
 import pytest
@@ -38,7 +39,11 @@ class Block(nn.Module):
 class Checkpointed(nn.Module):
     def __init__(self, reentrant: bool) -> None:
         super().__init__()
-        self.first, self.blocks, self.reentrant = nn.Linear(8, 8), nn.ModuleList([Block(), Block()]), reentrant
+        self.first, self.blocks, self.reentrant = (
+            nn.Linear(8, 8),
+            nn.ModuleList([Block(), Block()]),
+            reentrant,
+        )
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         x = self.first(x)
@@ -55,7 +60,9 @@ def test_checkpoint_computes_again_with_the_same_dropout(reentrant: bool) -> Non
     assert sum(op["type"] == "aten::bernoulli" for op in document["ops"]) == 3 == len(step.random_nodes)
     again = [op for op in document["ops"] if op["phase"] == "backward" and op["type"] == "aten::tanh"]
     assert [op["group"] for op in again] == ["blocks/1", "blocks/0"]
-    products = [op["group"] for op in document["ops"] if op["phase"] == "backward" and op["type"] == "aten::mm"]
+    products = [
+        op["group"] for op in document["ops"] if op["phase"] == "backward" and op["type"] == "aten::mm"
+    ]
     assert set(products) == {"blocks/1/linear", "blocks/0/linear", "first"}
 
 
@@ -64,7 +71,9 @@ def test_without_checkpoint_backward_has_the_scope_of_forward() -> None:
     model = nn.Sequential(nn.Linear(8, 8), Block(), nn.Linear(8, 3))
     document, _, found = replay.compare(model, torch.randn(4, 8), squares, sgd)
     assert found == []
-    by_group = {op["group"] for op in document["ops"] if op["phase"] == "backward" and op["type"] == "aten::mm"}
+    by_group = {
+        op["group"] for op in document["ops"] if op["phase"] == "backward" and op["type"] == "aten::mm"
+    }
     assert by_group == {"0", "1/linear", "2"}
     assert {op["group"] for op in document["ops"] if "tanh" in op["type"]} == {"1"}
 
@@ -122,6 +131,7 @@ def test_buffers_have_plain_pytorchs_values() -> None:
 @pytest.mark.parametrize("inside", [True, False])
 def test_autocast(inside: bool) -> None:
     """As an option, or as the loss function does it itself."""
+
     def plain(model: nn.Module, batch: Any) -> torch.Tensor:
         with torch.autocast("cpu", dtype=torch.bfloat16):
             return squares(model, batch)
@@ -166,7 +176,9 @@ def test_inference_returns_what_the_model_returns() -> None:
             super().__init__()
             self.linear = nn.Linear(4, 4)
 
-        def forward(self, x: torch.Tensor, scale: float, *, flip: torch.Tensor | None = None) -> dict[str, Any]:
+        def forward(
+            self, x: torch.Tensor, scale: float, *, flip: torch.Tensor | None = None
+        ) -> dict[str, Any]:
             y = self.linear(x) * scale
             return {"y": y, "same": (x, "text"), "flip": flip}
 
@@ -179,7 +191,9 @@ def test_inference_returns_what_the_model_returns() -> None:
         assert replay.same_bits(result["y"], expected["y"]) and result["same"][1] == "text"
         assert result["same"][0] is (batch["x"] if isinstance(batch, dict) else batch[0])
         assert (result["flip"] is None) == (expected["flip"] is None)
-        assert {op["phase"] for op in document["ops"]} == {"forward"} and document["meta"]["kind"] == "inference"
+        assert {op["phase"] for op in document["ops"]} == {"forward"} and document["meta"][
+            "kind"
+        ] == "inference"
 
 
 def test_a_hook_on_a_parameter_is_part_of_the_step() -> None:
@@ -223,6 +237,60 @@ def test_gradients_are_named() -> None:
 
 def test_a_model_on_meta_takes_no_memory() -> None:
     model = nn.Linear(1 << 20, 1 << 20, device="meta")
-    document, _ = trace_step(model, torch.empty(8, 1 << 20, device="meta"), squares,
-                             torch.optim.Adam(model.parameters()))
+    document, _ = trace_step(
+        model, torch.empty(8, 1 << 20, device="meta"), squares, torch.optim.Adam(model.parameters())
+    )
     assert sum(op["param_bytes"] for op in document["ops"]) > 12 << 40
+
+
+class Swapping(nn.Module):
+    """Two buffers that change places at each step."""
+
+    a: torch.Tensor
+    b: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+        self.register_buffer("a", torch.ones(4))
+        self.register_buffer("b", torch.zeros(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.a, self.b = self.b, self.a
+        y: torch.Tensor = self.linear(x) + self.a
+        return y
+
+
+def test_buffers_that_change_places() -> None:
+    replay.seed(0)
+    assert replay.compare(Swapping(), torch.randn(3, 4), squares, sgd)[2] == []
+
+
+def test_outputs_of_another_step_write_nothing() -> None:
+    model = nn.Linear(4, 4)
+    _, step = trace_step(model, torch.randn(3, 4), squares, sgd(model.parameters()))
+    before = [p.detach().clone() for p in model.parameters()]
+    values = list(step.module(*step.arguments(torch.randn(3, 4))))
+    values[-1] = torch.zeros(7)
+    with pytest.raises(EmplaceError, match="torch.float32 \\(7,\\)"):
+        step.store(values)
+    assert all(torch.equal(a, b) for a, b in zip(before, model.parameters()))
+
+
+def test_ops_of_unknown_cost_are_named_once() -> None:
+    """An LSTM of oneDNN, or an op of nobody's list: in the graph's meta, and in one warning."""
+    from emplace.tracing import document
+
+    document._warned.clear()
+
+    class Cross(nn.Linear):
+        def forward(self, input: torch.Tensor) -> torch.Tensor:
+            return torch.linalg.cholesky(input @ input.t() + self.weight)
+
+    model, batch = Cross(3, 3), torch.randn(3, 3)
+    with pytest.warns(UserWarning, match="flops of these ops are unknown.*cholesky"):
+        made, _ = trace_step(model, batch)
+    assert [share > 0 for name, share in made["meta"]["unknown_cost"].items() if "cholesky" in name] == [True]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        trace_step(model, batch)

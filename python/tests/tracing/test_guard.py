@@ -48,25 +48,70 @@ def fingerprint(model: nn.Module, optimizer: torch.optim.Optimizer) -> Any:
     """Everything that a trace might change."""
     modules = []
     for module in model.modules():
-        space = {key: (id(value), list(value.items()) if isinstance(value, dict) else list(value) if isinstance(value, list)
-                       else None) for key, value in vars(module).items()}
-        modules.append({key: (identity, [str(type(e)) + str(id(e[1] if isinstance(e, tuple) else e)) for e in contents or []])
-                        for key, (identity, contents) in space.items()})
-    tensors = [(id(t), t.data_ptr(), t._version, t.detach().clone().tolist(), t.requires_grad, id(t.grad),
-                None if t.grad is None else t.grad.tolist()) for t in [*model.parameters(), *model.buffers()]]
+        space = {
+            key: (
+                id(value),
+                list(value.items())
+                if isinstance(value, dict)
+                else list(value)
+                if isinstance(value, list)
+                else None,
+            )
+            for key, value in vars(module).items()
+        }
+        modules.append(
+            {
+                key: (
+                    identity,
+                    [str(type(e)) + str(id(e[1] if isinstance(e, tuple) else e)) for e in contents or []],
+                )
+                for key, (identity, contents) in space.items()
+            }
+        )
+    tensors = [
+        (
+            id(t),
+            t.data_ptr(),
+            t._version,
+            t.detach().clone().tolist(),
+            t.requires_grad,
+            id(t.grad),
+            None if t.grad is None else t.grad.tolist(),
+        )
+        for t in [*model.parameters(), *model.buffers()]
+    ]
     state = [(id(p), {k: str(v) for k, v in s.items()}) for p, s in optimizer.state.items()]
-    groups = [{key: str(value) for key, value in group.items() if key != "params"} | {"n": [id(p) for p in group["params"]]}
-              for group in optimizer.param_groups]
+    groups = [
+        {key: str(value) for key, value in group.items() if key != "params"}
+        | {"n": [id(p) for p in group["params"]]}
+        for group in optimizer.param_groups
+    ]
     hooks = [len(m._forward_hooks) + len(m._forward_pre_hooks) for m in model.modules()]
-    return (modules, tensors, state, groups, hooks, torch.random.get_rng_state().tolist(), torch.is_grad_enabled(),
-            sorted(vars(optimizer)), [m.training for m in model.modules()], torch.get_rng_state is torch.random.get_rng_state)
+    return (
+        modules,
+        tensors,
+        state,
+        groups,
+        hooks,
+        torch.random.get_rng_state().tolist(),
+        torch.is_grad_enabled(),
+        sorted(vars(optimizer)),
+        [m.training for m in model.modules()],
+        torch.get_rng_state is torch.random.get_rng_state,
+    )
 
 
-CASES = {"nothing": (Net, torch.optim.Adam), "forward": (lambda: Net("forward"), torch.optim.Adam),
-         "backward": (lambda: Net("backward"), torch.optim.Adam), "data": (lambda: Net("data"), torch.optim.Adam),
-         "step": (Net, BadOptimizer), "interrupt": (Net, BadOptimizer)}
+CASES = {
+    "nothing": (Net, torch.optim.Adam),
+    "forward": (lambda: Net("forward"), torch.optim.Adam),
+    "backward": (lambda: Net("backward"), torch.optim.Adam),
+    "data": (lambda: Net("data"), torch.optim.Adam),
+    "step": (Net, BadOptimizer),
+    "interrupt": (Net, BadOptimizer),
+}
 
 
+@pytest.mark.filterwarnings("ignore:flops of these ops")
 @pytest.mark.parametrize("stateful", [False, True])
 @pytest.mark.parametrize("case", CASES)
 def test_nothing_of_the_users_changes(case: str, stateful: bool) -> None:

@@ -71,8 +71,13 @@ def test_bits_are_those_of_plain_pytorch(name: str, before: int) -> None:
     replay.seed(0)
     document, step, found = replay.compare(Net(), batch(), loss, MAKE[name], steps=8, before=before)
     assert found == []
-    updates = [op for op in document["ops"] if op["phase"] == "update" and not op["name"].startswith("group.")
-               and op["type"] != "aten::_local_scalar_dense"]
+    updates = [
+        op
+        for op in document["ops"]
+        if op["phase"] == "update"
+        and not op["name"].startswith("group.")
+        and op["type"] != "aten::_local_scalar_dense"
+    ]
     assert {op["group"] for op in updates} <= {"conv", "norm", "head"}
 
 
@@ -97,8 +102,11 @@ def test_groups_have_their_own_numbers() -> None:
         weights, biases = [], []
         for p in parameters:
             (weights if p.dim() > 1 else biases).append(p)
-        return O.AdamW([{"params": weights, "weight_decay": 0.1}, {"params": biases, "lr": 0.01, "weight_decay": 0.0}],
-                       lr=0.001)
+        return O.AdamW(
+            [{"params": weights, "weight_decay": 0.1}, {"params": biases, "lr": 0.01, "weight_decay": 0.0}],
+            lr=0.001,
+        )
+
     replay.seed(0)
     assert replay.compare(Net(), batch(), loss, make)[2] == []
 
@@ -115,6 +123,7 @@ def test_clipping_in_a_hook_of_the_optimizer_is_part_of_the_step() -> None:
         made = O.SGD(listed, lr=0.1)
         made.register_step_pre_hook(clip)
         return made
+
     replay.seed(0)
     assert replay.compare(Net(), batch(), loss, make)[2] == []
 

@@ -28,53 +28,53 @@ class Apply(nn.Module):
 
 
 def branch(model: Any, x: torch.Tensor) -> torch.Tensor:
-    if x.sum() > 0:         # HERE
+    if x.sum() > 0:  # HERE
         x = x * 2
     return x
 
 
 def number(model: Any, x: torch.Tensor) -> torch.Tensor:
-    return x * float(x.max())       # HERE
+    return x * float(x.max())  # HERE
 
 
 def loop(model: Any, x: torch.Tensor) -> torch.Tensor:
-    for _ in range(int(x.argmax())):        # HERE
+    for _ in range(int(x.argmax())):  # HERE
         x = x + 1
     return x
 
 
 def select(model: Any, x: torch.Tensor) -> torch.Tensor:
-    return x[x > 0]         # HERE
+    return x[x > 0]  # HERE
 
 
 def where(model: Any, x: torch.Tensor) -> torch.Tensor:
-    return x.flatten()[torch.nonzero(x.flatten())]      # HERE
+    return x.flatten()[torch.nonzero(x.flatten())]  # HERE
 
 
 def listed(model: Any, x: torch.Tensor) -> torch.Tensor:
-    return x * x.sum(1).tolist()[0]     # HERE
+    return x * x.sum(1).tolist()[0]  # HERE
 
 
 def array(model: Any, x: torch.Tensor) -> torch.Tensor:
-    return x * torch.from_numpy(x.detach().numpy())     # HERE
+    return x * torch.from_numpy(x.detach().numpy())  # HERE
 
 
 def hidden(model: Any, x: torch.Tensor) -> torch.Tensor:
-    model.hidden += 1       # HERE
+    model.hidden += 1  # HERE
     return x * model.hidden
 
 
 def own_generator(model: Any, x: torch.Tensor) -> torch.Tensor:
-    return x * torch.rand(4, generator=torch.Generator())       # HERE
+    return x * torch.rand(4, generator=torch.Generator())  # HERE
 
 
 def seeds(model: Any, x: torch.Tensor) -> torch.Tensor:
-    torch.manual_seed(3)        # HERE
+    torch.manual_seed(3)  # HERE
     return x * torch.rand(4)
 
 
 def wrong_shapes(model: Any, x: torch.Tensor) -> torch.Tensor:
-    return x @ torch.zeros(5, 5)        # HERE
+    return x @ torch.zeros(5, 5)  # HERE
 
 
 BODIES = [branch, number, loop, select, where, listed, array, hidden, own_generator, seeds, wrong_shapes]
@@ -100,7 +100,7 @@ def test_losses_that_are_none() -> None:
     model = nn.Linear(4, 4)
     for wrong in (lambda m, b: m(b), lambda m, b: 3.0, lambda m, b: m(b).detach().sum(), lambda m, b: None):
         with pytest.raises(EmplaceError, match="loss"):
-            trace_step(model, torch.randn(2, 4), wrong)     # type: ignore[arg-type]
+            trace_step(model, torch.randn(2, 4), wrong)  # type: ignore[arg-type]
 
 
 def test_batches() -> None:
@@ -118,12 +118,14 @@ def test_arguments_that_make_no_sense() -> None:
     with pytest.raises(EmplaceError, match="loss"):
         trace_step(model, torch.randn(2, 4), optimizer=torch.optim.SGD(model.parameters(), lr=0.1))
     with pytest.raises(EmplaceError, match="Module"):
-        trace_step("resnet50", torch.randn(2, 4))       # type: ignore[arg-type]
+        trace_step("resnet50", torch.randn(2, 4))  # type: ignore[arg-type]
 
 
 def test_a_second_time_gives_the_same_graph() -> None:
     model = nn.Linear(4, 4)
-    first, second = (trace_step(model, torch.randn(2, 4), loss, torch.optim.Adam(model.parameters())) for _ in range(2))
+    first, second = (
+        trace_step(model, torch.randn(2, 4), loss, torch.optim.Adam(model.parameters())) for _ in range(2)
+    )
     assert first[0] == second[0] and first[1].signature == second[1].signature
     other, _ = trace_step(model, torch.randn(3, 4), loss, torch.optim.Adam(model.parameters()))
     assert other["meta"]["signature"] != first[1].signature

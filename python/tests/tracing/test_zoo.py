@@ -31,11 +31,18 @@ class Layouts(torch.fx.Interpreter):
         result = super().run_node(n)
         several = result if isinstance(result, (tuple, list)) else (result,)
         for tensor, info in zip(several, n.meta.get("tensors") or ()):
-            if info is not None and isinstance(tensor, torch.Tensor) and tensor.numel() and (
-                    tuple(tensor.shape), tensor.dtype) != (info.shape, info.dtype):
+            if (
+                info is not None
+                and isinstance(tensor, torch.Tensor)
+                and tensor.numel()
+                and (tuple(tensor.shape), tensor.dtype) != (info.shape, info.dtype)
+            ):
                 self.wrong.append(n.name)
-            elif info is not None and isinstance(tensor, torch.Tensor) and _strides(tensor.shape, tensor.stride()) != \
-                    _strides(info.shape, info.stride):
+            elif (
+                info is not None
+                and isinstance(tensor, torch.Tensor)
+                and _strides(tensor.shape, tensor.stride()) != _strides(info.shape, info.stride)
+            ):
                 self.wrong.append(f"{n.name}: {tensor.stride()} is not {info.stride}")
         return result
 
@@ -77,7 +84,9 @@ def test_model(name: str, thorough: bool) -> None:
 
         counter = FlopCounterMode(display=False)
         with counter:
-            replay.plain_step(case.model(), batch, case.loss, torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=1))
+            replay.plain_step(
+                case.model(), batch, case.loss, torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=1)
+            )
         assert total == counter.get_total_flops()
     if name in FLOPS:
         expected = FLOPS[name].get("1.13" if OLD else "newest", FLOPS[name]["newest"])

@@ -60,7 +60,9 @@ def _vision(name: str, size: int = 64, optimizer: Any = _sgd, **options: Any) ->
         made: nn.Module = getattr(torchvision.models, name)(num_classes=10, **options)
         return made.train()
 
-    return Case(model, lambda: (torch.randn(4, 3, size, size), torch.tensor([1, 2, 3, 4])), classify, optimizer)
+    return Case(
+        model, lambda: (torch.randn(4, 3, size, size), torch.tensor([1, 2, 3, 4])), classify, optimizer
+    )
 
 
 class WordModel(nn.Module):
@@ -75,8 +77,10 @@ class WordModel(nn.Module):
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         """Tokens (batch, steps) to scores (batch, steps, words)."""
-        states = [(torch.zeros(tokens.shape[0], self.width), torch.zeros(tokens.shape[0], self.width))
-                  for _ in self.cells]
+        states = [
+            (torch.zeros(tokens.shape[0], self.width), torch.zeros(tokens.shape[0], self.width))
+            for _ in self.cells
+        ]
         scores = []
         for step in range(self.steps):
             x = self.embed(tokens[:, step])
@@ -90,7 +94,9 @@ class WordModel(nn.Module):
 class Tagger(nn.Module):
     """A tagger with nn.GRU, or nn.LSTM, in both directions."""
 
-    def __init__(self, kind: type[nn.RNNBase] = nn.GRU, words: int = 50, width: int = 16, tags: int = 7) -> None:
+    def __init__(
+        self, kind: type[nn.RNNBase] = nn.GRU, words: int = 50, width: int = 16, tags: int = 7
+    ) -> None:
         super().__init__()
         self.embed = nn.Embedding(words, width)
         self.recurrent = kind(width, width, 2, batch_first=True, bidirectional=True, dropout=0.1)
@@ -135,7 +141,11 @@ def _text(name: str, optimizer: Any = _adamw, labels: str = "tokens", **options:
         if labels == "audio":
             return {"input_features": torch.randn(2, 16, 64), "labels": _tokens(60, 2, 8)}
         if labels == "class":
-            return {"input_ids": tokens, "attention_mask": torch.ones_like(tokens), "labels": torch.tensor([0, 1])}
+            return {
+                "input_ids": tokens,
+                "attention_mask": torch.ones_like(tokens),
+                "labels": torch.tensor([0, 1]),
+            }
         return {"input_ids": tokens, "labels": tokens.clone()}
 
     return Case(model, batch, own_loss, optimizer)
@@ -154,24 +164,80 @@ VISION: dict[str, Case] = {
 _SMALL = {"vocab_size": 64, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
 _ROPE = {**_SMALL, "intermediate_size": 48, "num_key_value_heads": 2, "use_cache": False, "pad_token_id": 0}
 TEXT: dict[str, Case] = {
-    "gpt2": _text("GPT2.LMHeadModel", vocab_size=64, n_embd=32, n_layer=2, n_head=4, n_positions=32, use_cache=False),
+    "gpt2": _text(
+        "GPT2.LMHeadModel", vocab_size=64, n_embd=32, n_layer=2, n_head=4, n_positions=32, use_cache=False
+    ),
     "llama": _text("Llama.ForCausalLM", **_ROPE),
-    "mixtral": _text("Mixtral.ForCausalLM", **_ROPE, num_local_experts=4, experts_implementation="batched_mm"),
+    "mixtral": _text(
+        "Mixtral.ForCausalLM", **_ROPE, num_local_experts=4, experts_implementation="batched_mm"
+    ),
     "qwen2": _text("Qwen2.ForCausalLM", **_ROPE),
-    "t5": _text("T5.ForConditionalGeneration", vocab_size=64, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4,
-                use_cache=False, decoder_start_token_id=0),
-    "bert": _text("Bert.ForSequenceClassification", labels="class", **_SMALL, intermediate_size=48,
-                  max_position_embeddings=32),
-    "distilbert": _text("DistilBert.ForSequenceClassification", labels="class", vocab_size=64, dim=32, n_layers=2,
-                        n_heads=4, hidden_dim=48, max_position_embeddings=32),
-    "opt": _text("OPT.ForCausalLM", **_SMALL, ffn_dim=48, max_position_embeddings=32, word_embed_proj_dim=32,
-                 use_cache=False),
-    "vit": _text("ViT.ForImageClassification", labels="image", hidden_size=32, num_hidden_layers=2,
-                 num_attention_heads=4, intermediate_size=48, image_size=32, patch_size=8),
-    "whisper": _text("Whisper.ForConditionalGeneration", labels="audio", vocab_size=64, d_model=32, encoder_layers=2,
-                     decoder_layers=2, encoder_attention_heads=4, decoder_attention_heads=4, encoder_ffn_dim=48,
-                     decoder_ffn_dim=48, num_mel_bins=16, max_source_positions=32, max_target_positions=32,
-                     use_cache=False, pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=1),
+    "t5": _text(
+        "T5.ForConditionalGeneration",
+        vocab_size=64,
+        d_model=32,
+        d_kv=8,
+        d_ff=48,
+        num_layers=2,
+        num_heads=4,
+        use_cache=False,
+        decoder_start_token_id=0,
+    ),
+    "bert": _text(
+        "Bert.ForSequenceClassification",
+        labels="class",
+        **_SMALL,
+        intermediate_size=48,
+        max_position_embeddings=32,
+    ),
+    "distilbert": _text(
+        "DistilBert.ForSequenceClassification",
+        labels="class",
+        vocab_size=64,
+        dim=32,
+        n_layers=2,
+        n_heads=4,
+        hidden_dim=48,
+        max_position_embeddings=32,
+    ),
+    "opt": _text(
+        "OPT.ForCausalLM",
+        **_SMALL,
+        ffn_dim=48,
+        max_position_embeddings=32,
+        word_embed_proj_dim=32,
+        use_cache=False,
+    ),
+    "vit": _text(
+        "ViT.ForImageClassification",
+        labels="image",
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=48,
+        image_size=32,
+        patch_size=8,
+    ),
+    "whisper": _text(
+        "Whisper.ForConditionalGeneration",
+        labels="audio",
+        vocab_size=64,
+        d_model=32,
+        encoder_layers=2,
+        decoder_layers=2,
+        encoder_attention_heads=4,
+        decoder_attention_heads=4,
+        encoder_ffn_dim=48,
+        decoder_ffn_dim=48,
+        num_mel_bins=16,
+        max_source_positions=32,
+        max_target_positions=32,
+        use_cache=False,
+        pad_token_id=0,
+        bos_token_id=1,
+        eos_token_id=2,
+        decoder_start_token_id=1,
+    ),
 }
 RECURRENT: dict[str, Case] = {
     "lstm_cells": Case(WordModel, lambda: (_tokens(), _tokens()), tag_loss, _sgd),
