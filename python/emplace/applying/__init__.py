@@ -1,0 +1,24 @@
+"""Runs a traced training step as a placement says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from emplace.applying.step import AppliedStep, OpFailed, OpTime
+
+if TYPE_CHECKING:
+    from emplace.tracing.step import TracedStep
+
+__all__ = ["AppliedStep", "OpFailed", "OpTime", "apply"]
+
+
+def apply(step: TracedStep, placement: Mapping[str, str], devices: Mapping[str, Any], *,
+          threads: int | None = None) -> AppliedStep:
+    """One training step as placed.
+
+    ``placement`` gives the device of each op of the step's graph, ``devices`` the torch device that each of these
+    names stands for on this machine. Several names may stand for "cpu": each is then a logical device with a thread of
+    its own and ``threads`` threads inside ATen (as many as PyTorch uses if not given).
+    """
+    return AppliedStep(step, placement, devices, threads=threads)

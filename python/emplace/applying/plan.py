@@ -1,0 +1,402 @@
+"""The tasks of one step as placed: kernels, copies and writes, what each waits for, and when memory is given back.
+
+A plan is made once for a placement and holds no tensor: the same plan runs on logical CPU devices and on GPUs. Its
+rules are those of the program's executors (``executor/plan/task_plan.h``): a copy for each pair of (buffer, device that
+reads it), a copy of state at the step's start, and memory that is given back when the last reader on its device and
+the last copy from it are done.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Mapping, Sequence
+
+from torch.fx import Node
+
+from emplace.applying.lowering import Kernel, LoweredStep, unread_bytes
+from emplace.errors import EmplaceError
+
+#: A value on a device: an index into the table of a running step.
+Slot = int
+
+
+class Kind(enum.Enum):
+    """What a task does."""
+
+    KERNEL = "kernel"
+    COPY = "copy"
+    #: A new value of a parameter, a buffer or optimizer state is written over the old one.
+    WRITE = "write"
+
+
+@dataclasses.dataclass(slots=True)
+class ViewCall:
+    """A view that is made as soon as what it views is there. ``outputs`` are (index or None, slot)."""
+
+    node: Node
+    source: tuple[Node, Slot]
+    outputs: list[tuple[int | None, Slot]]
+
+
+@dataclasses.dataclass(slots=True)
+class Task:
+    """One entry of the plan; see ``Kind``."""
+
+    number: int
+    kind: Kind
+    device: int
+    node: Node
+    op: str
+    #: Kernel: slots of its arguments. Copy and write: {node: slot that is read}.
+    arguments: dict[Node, Slot] = dataclasses.field(default_factory=dict)
+    outputs: list[tuple[int | None, Slot]] = dataclasses.field(default_factory=list)
+    views: list[ViewCall] = dataclasses.field(default_factory=list)
+    #: Kernel: Python numbers that are computed before it, each with its slot.
+    numbers: list[tuple[Node, Slot]] = dataclasses.field(default_factory=list)
+    #: Number of tasks that end before this one starts.
+    waits: int = 0
+    next_here: list[int] = dataclasses.field(default_factory=list)
+    next_elsewhere: list[tuple[int, int]] = dataclasses.field(default_factory=list)
+    #: Copies among the tasks that it waits for, and kernels elsewhere: what a CUDA stream waits for.
+    after: list[int] = dataclasses.field(default_factory=list)
+    #: Slots that are given back when all their readers, of which this is one, are done.
+    reads: list[Slot] = dataclasses.field(default_factory=list)
+    #: Copy: device that it comes from. Write: the input of the step that it overwrites.
+    source: int = -1
+    bytes: int = 0
+    #: Copy of a new value to where its parameter lives: the simulator knows no such copy.
+    returns: bool = False
+    random: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Write:
+    """The new value of an input of the step: ``slot`` is on the device of the input."""
+
+    input: int
+    slot: Slot
+    device: int
+    #: The new value is another state, or part of one: it must be copied before anything is overwritten.
+    shares: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Held:
+    """Memory on a device from the start of one task to the end of the last of others."""
+
+    device: int
+    bytes: int
+    taker: int
+    users: tuple[int, ...]
+
+
+class StepPlan:
+    """The tasks of one placement. Immutable after construction.
+
+    ``early`` writes new values of state as soon as the last reader of the old value is done, so that memory is as the
+    simulator counts it; otherwise new values are kept until all ops are done, so that a failing op changes nothing.
+    """
+
+    def __init__(self, lowered: LoweredStep, placement: Mapping[str, str], devices: Sequence[str], *,
+                 early: bool = False) -> None:
+        self.lowered = lowered
+        self.devices = list(devices)
+        self.early = early
+        self.tasks: list[Task] = []
+        self.num_slots = 0
+        #: Number of tasks that read a slot; slots that are kept to the end have one more.
+        self.uses: list[int] = []
+        #: Slots that tasks of several devices give back.
+        self.shared: set[Slot] = set()
+        #: (value, device) of each slot that is there from the start: state, inputs.
+        self.initial: list[tuple[int, Slot, int]] = []
+        #: Views of state and views of inputs, made before the first task.
+        self.state_views: list[tuple[int, ViewCall]] = []
+        self.input_views: list[tuple[int, ViewCall]] = []
+        self.writes: list[Write] = []
+        #: Slot of each output of the step that is returned; None for those that are written.
+        self.returned: list[tuple[int, Slot]] = []
+        self._where = {name: number for number, name in enumerate(self.devices)}
+        self._placement = placement
+        self._slots: dict[tuple[int, int], Slot] = {}
+        self._maker: dict[Slot, int | None] = {}
+        self._devices_of: list[int] = []
+        self._home: list[int] = []
+        self._views: dict[tuple[Node, int], ViewCall] = {}
+        self._copies: dict[tuple[int, int], int] = {}
+        self._waits: set[tuple[int, int]] = set()
+        self._build()
+
+    # What a user asks about.
+
+    @property
+    def moved_bytes(self) -> int:
+        """Bytes of all copies, as the simulator counts them: once for each device that reads a piece of data."""
+        return sum(t.bytes for t in self.tasks if t.kind is Kind.COPY and not t.returns)
+
+    @property
+    def returned_bytes(self) -> int:
+        """Bytes of new values that are made on another device than the state that they become."""
+        return sum(t.bytes for t in self.tasks if t.returns)
+
+    @property
+    def crossings(self) -> list[tuple[str, str, str, int]]:
+        """(op, from, to, bytes) of each copy."""
+        return [(t.op, self.devices[t.source], self.devices[t.device], t.bytes)
+                for t in self.tasks if t.kind is Kind.COPY]
+
+    def resident_bytes(self) -> list[int]:
+        """Bytes of state and inputs by device."""
+        found = [0] * len(self.devices)
+        for buffer in self.lowered.buffers:
+            if buffer.resident and self.lowered.values[buffer.value].base is None:
+                found[self._device(buffer.owner)] += buffer.bytes
+        return found
+
+    def held(self) -> list[Held]:
+        """Memory that comes and goes during a step, by the simulator's rules: updates write in place."""
+        low = self.lowered
+        users: dict[int, list[int]] = {}
+        for task in self.tasks:
+            if task.kind is Kind.COPY and not low.buffers[self._buffer(task)].resident:
+                users.setdefault(low.buffers[self._buffer(task)].whole, []).append(task.number)
+            if task.kind is Kind.KERNEL:
+                for value in self._kernel(task).reads:
+                    buffer = low.buffers[low.values[value].buffer]
+                    if self._device(buffer.owner) == task.device and not buffer.resident:
+                        users.setdefault(buffer.whole, []).append(task.number)
+        found = []
+        for task in self.tasks:
+            if task.kind is Kind.KERNEL and not self._kernel(task).update:
+                for value in self._kernel(task).outputs:
+                    number = low.values[value].buffer
+                    found.append(Held(task.device, low.buffers[number].bytes, task.number,
+                                      (task.number, *users.get(number, ()))))
+                if task.outputs and task.outputs[0][0] is not None or not task.outputs:
+                    unread = unread_bytes(task.node, {at for at, _ in task.outputs})
+                    found.append(Held(task.device, unread, task.number, (task.number,)))
+            if task.kind is Kind.COPY and not task.returns:
+                readers = [n for n in task.next_here if self.tasks[n].kind is Kind.KERNEL]
+                found.append(Held(task.device, task.bytes, task.number, (task.number, *readers)))
+        return found
+
+    def home(self, input: int) -> int:
+        """The device of an input of the step: of a parameter, a buffer, optimizer state or a tensor of the batch."""
+        return self._home[self.lowered.placeholders[input]]
+
+    # Making it.
+
+    def _device(self, node: Node) -> int:
+        op = self.lowered.op_of(node)
+        name = self._placement.get(op)
+        if name is None:
+            raise EmplaceError(f"op '{op}'", "has no device in the placement", "place the graph of this step again")
+        if name not in self._where:
+            raise EmplaceError(f"op '{op}'", f"is placed on '{name}', which is not among the devices",
+                               f"name a torch device for it: devices={{'{name}': 'cpu'}}")
+        return self._where[name]
+
+    def _kernel(self, task: Task) -> Kernel:
+        return self.lowered.kernels[self.lowered.kernel_of[task.node]]
+
+    def _buffer(self, task: Task) -> int:
+        return self.lowered.values[self.lowered.value_of[task.node]].buffer
+
+    def _build(self) -> None:
+        low = self.lowered
+        home_of: dict[Node, int] = {}
+        for value in low.values:
+            owner = low.buffers[value.buffer].owner
+            if owner not in home_of:
+                home_of[owner] = (self._device(owner) if owner.op != "call_function" or owner.name in low.step.op_of
+                                  else self._follow(owner, home_of))
+            self._home.append(home_of[owner])
+        for number in low.placeholders:
+            self._initial(number)
+        for kernel in low.kernels:
+            if kernel.node not in home_of:  # It has no output that anybody reads.
+                home_of[kernel.node] = (self._device(kernel.node) if kernel.node.name in low.step.op_of
+                                        else self._follow(kernel.node, home_of))
+        self._build_kernels(home_of)
+        self._build_outputs()
+        for task in self.tasks:
+            for slot in task.reads:
+                self.uses[slot] += 1
+        for task in self.tasks:
+            for slot in task.reads:
+                if self._slot_device(slot) != task.device:
+                    self.shared.add(slot)
+
+    def _follow(self, node: Node, home_of: dict[Node, int]) -> int:
+        """A node without op runs where its first argument is."""
+        kernel = self.lowered.kernels[self.lowered.kernel_of[node]]
+        for value in kernel.reads:
+            return home_of[self.lowered.buffers[self.lowered.values[value].buffer].owner]
+        return 0
+
+    def _build_kernels(self, home_of: dict[Node, int]) -> None:
+        """Kernels in trace order; copies and views as they are needed."""
+        low, last_random = self.lowered, None
+        for kernel in low.kernels:
+            device = home_of[kernel.node]
+            slots = {value: self._provide(value, device) for value in kernel.reads}
+            task = self._task(Kind.KERNEL, device, kernel.node, kernel.op)
+            task.random = kernel.random
+            for computed in (*kernel.numbers, kernel.node):
+                for node in computed.all_input_nodes:
+                    if node in low.value_of:
+                        task.arguments[node] = slots[low.value_of[node]]
+            for number in kernel.numbers:
+                task.arguments[number] = self._new_slot(-1 - len(self._slots), device, None)
+                task.numbers.append((number, task.arguments[number]))
+            for slot in slots.values():
+                self._read(task, slot)
+            if kernel.random:
+                if last_random is not None:
+                    self._wait(last_random, task.number)
+                last_random = task.number
+            for value in kernel.outputs:
+                task.outputs.append((low.values[value].output, self._new_slot(value, device, task.number)))
+
+    def _build_outputs(self) -> None:
+        """Outputs that are returned, and the new values of state."""
+        low = self.lowered
+        state: dict[tuple[str, str], int] = {(i.kind, i.name): number for number, i in enumerate(low.step.inputs) if i.kind != "input"}
+        passed_on: set[int] = set().union(*(low.sharing(p) for p in low.placeholders))
+        fresh: list[tuple[int, int]] = []
+        for number, (output, value) in enumerate(zip(low.step.outputs, low.results)):
+            if output.kind in ("loss", "result"):
+                if value is not None:
+                    slot = self._provide(value, self._home[value])
+                    self.uses[slot] += 1
+                    self.returned.append((number, slot))
+                continue
+            target = state.get((output.kind, output.name))
+            if target is None:
+                raise EmplaceError(f"output '{output.name}'", f"is no {output.kind} that the step reads",
+                                   "trace the step again")
+            if value is None or value == low.placeholders[target]:
+                continue  # Unchanged.
+            fresh.append((target, value))
+        for target, value in fresh:
+            device = self.home(target)
+            before = len(self.tasks)
+            slot = self._provide(value, device)
+            for task in self.tasks[before:]:
+                task.returns = True
+            shares = low.values[low.root(value)].node.op != "call_function"
+            if not shares:
+                shares = value in passed_on
+            self.writes.append(Write(target, slot, device, shares))
+        # What is still read after the writes must not see them.
+        exposed = any(low.values[low.root(v)].node.op != "call_function"
+                      for (n, _), v in zip(self.returned, (low.results[n] for n, _ in self.returned)) if v is not None)
+        self.early = self.early and not exposed and not any(w.shares for w in self.writes)
+        readers: dict[Slot, list[int]] = {}
+        for task in self.tasks if self.early else ():
+            for slot in task.reads:
+                readers.setdefault(slot, []).append(task.number)
+        for write in self.writes:
+            if self.early:
+                self._write_early(write, readers)
+            else:
+                self.uses[write.slot] += 1
+
+    def _write_early(self, write: Write, readers: Mapping[Slot, Sequence[int]]) -> None:
+        """A write that waits for all readers of the old value."""
+        low = self.lowered
+        old = low.placeholders[write.input]
+        task = self._task(Kind.WRITE, write.device, low.values[old].node, low.op_of(low.values[old].node))
+        task.source = write.input
+        task.arguments[low.values[old].node] = write.slot
+        self._read(task, write.slot)
+        for value in low.sharing(old):
+            for reader in readers.get(self._slots.get((value, write.device), -1), ()):
+                self._wait(reader, task.number)
+
+    # Slots, views and copies.
+
+    def _new_slot(self, value: int, device: int, maker: int | None) -> Slot:
+        slot = self.num_slots
+        self.num_slots += 1
+        self.uses.append(0)
+        self._slots[value, device] = slot
+        self._maker[slot] = maker
+        self._devices_of.append(device)
+        return slot
+
+    def _slot_device(self, slot: Slot) -> int:
+        return self._devices_of[slot]
+
+    def _initial(self, value: int) -> Slot:
+        device = self._home[value]
+        slot = self._new_slot(value, device, None)
+        self.uses[slot] += 1  # Never given back.
+        self.initial.append((value, slot, device))
+        return slot
+
+    def _provide(self, value: int, device: int) -> Slot:
+        """The slot of a value on a device, with what makes it: a copy, or a view of what is there."""
+        known = self._slots.get((value, device))
+        if known is not None:
+            return known
+        low = self.lowered
+        v = low.values[value]
+        buffer = low.buffers[v.buffer]
+        home = self._home[value]
+        if device != home and buffer.value == value:
+            source = self._provide(value, home)
+            task = self._task(Kind.COPY, device, v.node, low.op_of(buffer.owner))
+            task.source, task.bytes = home, buffer.bytes
+            task.arguments[v.node] = source
+            self._read(task, source)
+            slot = self._new_slot(value, device, task.number)
+            task.outputs.append((None, slot))
+            return slot
+        if v.base is None:
+            return self._initial(value)  # A constant that is an op.
+        under = self._provide(v.base, device)
+        call = v.node if v.output is None else next(n for n in v.node.all_input_nodes)
+        maker = self._maker[under]
+        slot = self._new_slot(value, device, maker)
+        view = self._views.get((call, device))
+        if view is not None:
+            view.outputs.append((v.output, slot))
+        else:
+            argument = next(n for n in call.all_input_nodes if n in low.value_of)
+            view = self._views[call, device] = ViewCall(call, (argument, under), [(v.output, slot)])
+            if maker is not None:
+                self.tasks[maker].views.append(view)
+            else:
+                root = low.values[low.root(value)].node
+                number = low.placeholders.index(low.value_of[root]) if root.op == "placeholder" else None
+                fed = number is not None and low.step.inputs[number].kind == "input"
+                (self.input_views if fed else self.state_views).append((device, view))
+        if maker is None:
+            self.uses[slot] += 1  # As long as what it views.
+        return slot
+
+    def _task(self, kind: Kind, device: int, node: Node, op: str) -> Task:
+        task = Task(len(self.tasks), kind, device, node, op)
+        self.tasks.append(task)
+        return task
+
+    def _read(self, task: Task, slot: Slot) -> None:
+        task.reads.append(slot)
+        maker = self._maker[slot]
+        if maker is not None:
+            self._wait(maker, task.number)
+
+    def _wait(self, before: int, after: int) -> None:
+        if (before, after) in self._waits:
+            return
+        self._waits.add((before, after))
+        first, second = self.tasks[before], self.tasks[after]
+        second.waits += 1
+        if first.device == second.device:
+            first.next_here.append(after)
+        else:
+            first.next_elsewhere.append((second.device, after))
+        if first.device != second.device or first.kind is Kind.COPY:
+            second.after.append(before)

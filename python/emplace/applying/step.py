@@ -1,0 +1,300 @@
+"""A placed training step as a function of a batch."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import time
+import weakref
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.fx import Node
+
+from emplace.applying.binding import Values, bound_call
+from emplace.applying.devices import CpuDevice, CudaDevice, Device, torch_device
+from emplace.applying.lowering import LoweredStep
+from emplace.applying.moving import Moved
+from emplace.applying.plan import Kind, StepPlan, ViewCall
+from emplace.applying.running import BoundTask, Pool, Step, Times
+from emplace.errors import EmplaceError
+
+if TYPE_CHECKING:
+    from emplace.tracing.step import TracedStep
+
+
+@dataclasses.dataclass(frozen=True)
+class OpTime:
+    """When an op or a copy of the last step ran, in seconds from the step's start."""
+
+    op: str
+    device: str
+    start_s: float
+    end_s: float
+    #: Copies: device that the data came from; empty for ops.
+    source: str = ""
+    bytes: int = 0
+
+
+class BoundPlan:
+    """A plan on the devices of this machine: tensors and threads in place of slots and tasks."""
+
+    def __init__(self, plan: StepPlan, devices: list[Device]) -> None:
+        self.plan = plan
+        self.devices = devices
+        self.times = Times(len(plan.tasks))
+        self._constants: dict[tuple[Node, torch.device], Any] = {}
+        self.bound = [self._bind(number) for number in range(len(plan.tasks))]
+        for write in plan.writes:
+            for task in plan.tasks:
+                if task.kind is Kind.WRITE and task.source == write.input:
+                    self.bound[task.number].write = self.input_slots()[write.input]
+        self._tasks: list[list[int]] = [[] for _ in devices]
+        for task in plan.tasks:
+            self._tasks[task.device].append(task.number)
+        self._state_views = [self._view(device, view) for device, view in plan.state_views]
+        self._input_views = [self._view(device, view) for device, view in plan.input_views]
+        self._own_constants = [(slot, self._constant(plan.lowered.values[value].node, devices[device].device))
+                               for value, slot, device in plan.initial
+                               if plan.lowered.values[value].node.op == "get_attr"]
+        self.pool = Pool(devices)
+
+    def input_slots(self) -> list[int]:
+        """The slot of each input of the step."""
+        at = {value: slot for value, slot, _ in self.plan.initial}
+        return [at[value] for value in self.plan.lowered.placeholders]
+
+    def run(self, arguments: list[torch.Tensor]) -> Values:
+        """Runs one step; returns the table of values with what the plan keeps. Raises EmplaceError if an op fails."""
+        values: Values = [None] * self.plan.num_slots
+        for slot, tensor in zip(self._input_slots, arguments):
+            values[slot] = tensor
+        for slot, constant in self._own_constants:
+            values[slot] = constant
+        for call, outputs in (*self._state_views, *self._input_views):
+            made = call(values)
+            for at, slot in outputs:
+                values[slot] = made if at is None else made[at]
+        step = Step(self.plan, self.bound, self.devices, values, self.times)
+        self.times.begin_ns = time.perf_counter_ns()
+        for device in self.devices:
+            device.begin(len(self.plan.tasks))
+        self.pool.run(step, self._tasks)
+        if step.failed is None:
+            for device in self.devices:
+                device.finish()
+        self.times.end_ns = time.perf_counter_ns()
+        if step.failed is not None:
+            raise self._failure(*step.failed)
+        for device in self.devices:
+            device.elapsed(self.times.start, self.times.end, self.plan.tasks)
+        return values
+
+    def _failure(self, number: int, error: BaseException) -> BaseException:
+        """The exception for an op that raised, with its name and scope."""
+        if number < 0 or not isinstance(error, Exception):
+            return error
+        task = self.plan.tasks[number]
+        scope = self.plan.lowered.scope(task.node)
+        where = f"op '{task.op}'" + (f" in {scope}" if scope else "")
+        what = str(error).strip().split("\n")[0] or type(error).__name__
+        verb = "copying it failed" if task.kind is Kind.COPY else "failed"
+        failure = OpFailed(f"{where} on {self.devices[task.device].name}", f"{verb}: {what}",
+                           "the model and the optimizer are as before this step" if not self.plan.early
+                           else "the step was left unfinished")
+        failure.op, failure.device, failure.error = task.op, self.devices[task.device].name, error
+        failure.__cause__ = error
+        return failure
+
+    def _bind(self, number: int) -> BoundTask:
+        task = self.plan.tasks[number]
+        device = self.devices[task.device].device
+        views = [self._view(task.device, view) for view in task.views]
+        call = None
+        if task.kind is Kind.KERNEL:
+            call = bound_call(task.node, task.arguments, lambda node: self._constant(node, device), device)
+            if task.numbers:
+                first = [(slot, bound_call(node, task.arguments, lambda n: self._constant(n, device), device))
+                         for node, slot in task.numbers]
+                op = call
+
+                def call(values: Values) -> Any:
+                    for slot, number in first:
+                        values[slot] = number(values)
+                    return op(values)
+        return BoundTask(task, call, views, self.plan)
+
+    def _view(self, device: int, view: ViewCall) -> tuple[Any, list[tuple[int | None, int]]]:
+        node, slot = view.source
+        on = self.devices[device].device
+        return bound_call(view.node, {node: slot}, lambda n: self._constant(n, on), on), view.outputs
+
+    def _constant(self, node: Node, device: torch.device) -> Any:
+        """A constant of the trace on a device."""
+        known = self._constants.get((node, device))
+        if known is None:
+            value = self.plan.lowered.constants.get(node)
+            if value is None:
+                value = self.plan.lowered.step.module
+                for name in str(node.target).split("."):
+                    value = getattr(value, name)
+            known = value.to(device) if isinstance(value, torch.Tensor) else value
+            self._constants[node, device] = known
+        return known
+
+    @property
+    def _input_slots(self) -> list[int]:
+        if self._slots_of_inputs is None:
+            self._slots_of_inputs = self.input_slots()
+        return self._slots_of_inputs
+
+    _slots_of_inputs: list[int] | None = None
+
+
+class OpFailed(EmplaceError):
+    """An op of a step raised; ``__cause__`` is what it raised."""
+
+    op: str = ""
+    device: str = ""
+    error: BaseException | None = None
+
+
+class AppliedStep:
+    """One training step as placed: ``loss = step(batch)``.
+
+    Parameters, buffers and the optimizer's state are written in place when all ops are done, so a step that fails
+    changes nothing. ``moved_bytes`` are the bytes that a step moves between devices, exactly those that the simulator
+    counts; ``returned_bytes`` are new values that are made elsewhere than the state that they become (none where the
+    placement keeps updates with their parameters, as ``place`` does).
+
+    As a context manager, or with ``detach``, it gives back the user's tensors to the devices where they were.
+    """
+
+    def __init__(self, step: TracedStep, placement: Mapping[str, str], devices: Mapping[str, Any], *,
+                 threads: int | None = None) -> None:
+        where = {name: torch_device(name, wanted) for name, wanted in devices.items()}
+        if not where:
+            raise EmplaceError("devices", "is empty", "name a torch device for each: devices={'gpu:0': 'cuda:0'}")
+        plan = StepPlan(LoweredStep(step), placement, list(where))
+        count = threads or torch.get_num_threads()
+        made: list[Device] = [CpuDevice(name, count) if device.type == "cpu" else CudaDevice(name, device)
+                              for name, device in where.items()]
+        self._step = step
+        self._plan = plan
+        self._shapes = [node.meta.get("tensors") for node in (plan.lowered.values[v].node
+                                                              for v in plan.lowered.placeholders)]
+        self._bound = BoundPlan(plan, made)
+        try:
+            self._moved = Moved(step, [made[plan.home(number)].device for number in range(len(step.inputs))])
+        except BaseException:
+            self._bound.pool.close()
+            raise
+        self._closed = weakref.finalize(self, self._bound.pool.close)
+
+    def __call__(self, batch: Any) -> Any:
+        """Runs one step; returns the loss, or what the model returns for an inference."""
+        if not self._closed.alive:
+            raise EmplaceError("step", "was detached from its model", "apply the placement again")
+        step, plan = self._step, self._plan
+        with torch.no_grad():
+            arguments = step.arguments(batch)
+            self._check(arguments)
+            arguments = self._moved.placed(arguments)
+            values = self._bound.run(arguments)
+            kept: list[Any] = [None] * len(step.outputs)
+            old = {_memory(argument) for argument in arguments}
+            for number, slot in plan.returned:
+                kept[number] = _apart(values[slot], old)
+            state: dict[tuple[str, str], int] = {(i.kind, i.name): n for n, i in enumerate(step.inputs)}
+            fresh = {write.input: (values[write.slot].clone() if write.shares else values[write.slot])
+                     for write in plan.writes}
+            for number, output in enumerate(step.outputs):
+                if output.kind not in ("loss", "result"):
+                    at = state[output.kind, output.name]
+                    kept[number] = fresh.get(at, arguments[at])
+            del values
+            return step.store(kept)
+
+    @property
+    def moved_bytes(self) -> int:
+        """Bytes that one step moves between devices."""
+        return self._plan.moved_bytes
+
+    @property
+    def returned_bytes(self) -> int:
+        """Bytes of new values that move to the device of the state that they become."""
+        return self._plan.returned_bytes
+
+    @property
+    def crossings(self) -> list[tuple[str, str, str, int]]:
+        """(op, from, to, bytes) of each copy between devices."""
+        return self._plan.crossings
+
+    def timings(self) -> list[OpTime]:
+        """Ops and copies of the last step, in the order of their starts."""
+        times, names = self._bound.times, self._plan.devices
+        found = [OpTime(task.op, names[task.device], (times.start[task.number] - times.begin_ns) * 1e-9,
+                        (times.end[task.number] - times.begin_ns) * 1e-9,
+                        names[task.source] if task.kind is Kind.COPY else "", task.bytes)
+                 for task in self._plan.tasks if times.start[task.number]]
+        return sorted(found, key=lambda t: t.start_s)
+
+    @property
+    def step_time(self) -> float:
+        """Seconds that the last step took, from its first op to its last."""
+        return (self._bound.times.end_ns - self._bound.times.begin_ns) * 1e-9
+
+    @contextlib.contextmanager
+    def timed(self) -> Iterator[None]:
+        """While open, times of ops on GPUs are those of their execution and not of their launch."""
+        gpus = [device for device in self._bound.devices if isinstance(device, CudaDevice)]
+        for device in gpus:
+            device.timed = True
+        try:
+            yield
+        finally:
+            for device in gpus:
+                device.timed = False
+
+    def detach(self) -> None:
+        """Ends the step: the model's tensors are again on the devices where they were before ``apply``."""
+        if self._closed.alive:
+            self._moved.restore()
+            self._closed()
+
+    restore = detach
+
+    def __enter__(self) -> AppliedStep:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.detach()
+
+    def _check(self, arguments: list[torch.Tensor]) -> None:
+        """Refuses state of other shapes than the traced ones."""
+        for entry, argument, expected in zip(self._step.inputs, arguments, self._shapes):
+            if not expected:
+                continue
+            info = expected[0]
+            if tuple(argument.shape) != tuple(info.shape) or argument.dtype != info.dtype:
+                raise EmplaceError(f"{entry.kind} '{entry.name}'",
+                                   f"is {_described(argument)}, was {_described(info)} when the step was traced",
+                                   "trace and place the step again")
+
+
+def _described(tensor: Any) -> str:
+    return f"{str(tensor.dtype).removeprefix('torch.')} of {list(tensor.shape)}"
+
+
+def _apart(tensor: Any, storages: set[int]) -> Any:
+    """The tensor, or its copy if it shares memory with state that is about to change."""
+    if not isinstance(tensor, torch.Tensor):
+        return tensor
+    return tensor.clone() if _memory(tensor) in storages else tensor
+
+
+def _memory(tensor: torch.Tensor) -> int:
+    """The address of the tensor's storage."""
+    storage: Any = getattr(tensor, "untyped_storage", None) or getattr(tensor, "storage")
+    return int(storage().data_ptr())
