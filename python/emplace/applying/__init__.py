@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from emplace.applying.step import AppliedStep, OpFailed, OpTime
+from emplace.applying.verifying import Difference, Verification, verify
 
 if TYPE_CHECKING:
     from emplace.tracing.step import TracedStep
 
-__all__ = ["AppliedStep", "OpFailed", "OpTime", "apply"]
+__all__ = ["AppliedStep", "Difference", "OpFailed", "OpTime", "Verification", "apply", "verify"]
 
 
 def apply(step: TracedStep, placement: Mapping[str, str], devices: Mapping[str, Any], *,

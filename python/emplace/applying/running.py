@@ -8,10 +8,12 @@ arrives as a message. A step takes no lock.
 from __future__ import annotations
 
 import collections
+import functools
 import heapq
 import queue
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -23,12 +25,7 @@ from emplace.applying.plan import Kind, StepPlan, Task
 _STOP = -1
 
 
-class StepFailed(Exception):
-    """An op raised: the cause is ``__cause__``."""
-
-    def __init__(self, task: Task) -> None:
-        super().__init__(task.op)
-        self.task = task
+Command = Callable[[], None]
 
 
 class Times:
@@ -92,7 +89,7 @@ class Pool:
 
     def __init__(self, devices: list[Device]) -> None:
         self._devices = devices
-        self._commands: list[queue.SimpleQueue[tuple[Step, list[int]] | None]] = [queue.SimpleQueue() for _ in devices]
+        self._commands: list[queue.SimpleQueue[Command | None]] = [queue.SimpleQueue() for _ in devices]
         self._done: queue.SimpleQueue[int] = queue.SimpleQueue()
         self._threads = [threading.Thread(target=_serve, args=(number, device, self._commands[number], self._done),
                                           name=f"emplace {device.name}", daemon=True)
@@ -106,17 +103,36 @@ class Pool:
 
     def run(self, step: Step, tasks: list[list[int]]) -> None:
         """Runs the tasks of each device; returns when all are done or one has failed."""
-        for commands, mine in zip(self._commands, tasks):
-            commands.put((step, mine))
+        for number, (commands, device, mine) in enumerate(zip(self._commands, self._devices, tasks)):
+            commands.put(functools.partial(_run, step, number, device, mine))
+        self._wait(len(self._threads), step)
+
+    def call(self, function: Callable[[], Any]) -> Any:
+        """Runs a function on the first thread, to its end even if the caller is interrupted."""
+        result: list[Any] = []
+        failed: list[BaseException] = []
+
+        def command() -> None:
+            try:
+                result.append(function())
+            except BaseException as error:
+                failed.append(error)
+        self._commands[0].put(command)
+        self._wait(1, None)
+        if failed:
+            raise failed[0]
+        return result[0]
+
+    def _wait(self, waiting: int, step: Step | None) -> None:
         interrupted: BaseException | None = None
-        waiting = len(self._threads)
         while waiting:
             try:
                 self._done.get()
                 waiting -= 1
             except BaseException as error:  # Ctrl-C: the threads are told, and waited for.
                 interrupted = error
-                step.stop(-1, error)
+                if step is not None:
+                    step.stop(-1, error)
         if interrupted is not None:
             raise interrupted
 
@@ -129,21 +145,16 @@ class Pool:
                 thread.join(timeout=5)
 
 
-def _serve(number: int, device: Device, commands: queue.SimpleQueue[tuple[Step, list[int]] | None],
+def _serve(number: int, device: Device, commands: queue.SimpleQueue[Command | None],
            done: queue.SimpleQueue[int]) -> None:
     """The main function of a device's thread."""
     device.enter()
     done.put(number)
-    while True:
-        command = commands.get()
-        if command is None:
-            return
-        step, tasks = command
-        del command
+    while (command := commands.get()) is not None:
         try:
-            _run(step, number, device, tasks)
+            command()
         finally:
-            del step, tasks
+            del command
             done.put(number)
 
 

@@ -82,14 +82,18 @@ class BoundPlan:
             device.begin(len(self.plan.tasks))
         self.pool.run(step, self._tasks)
         if step.failed is None:
-            for device in self.devices:
-                device.finish()
+            self.finish()
         self.times.end_ns = time.perf_counter_ns()
         if step.failed is not None:
             raise self._failure(*step.failed)
         for device in self.devices:
             device.elapsed(self.times.start, self.times.end, self.plan.tasks)
         return values
+
+    def finish(self) -> None:
+        """Waits for the devices."""
+        for device in self.devices:
+            device.finish()
 
     def _failure(self, number: int, error: BaseException) -> BaseException:
         """The exception for an op that raised, with its name and scope."""
@@ -176,7 +180,9 @@ class AppliedStep:
         where = {name: torch_device(name, wanted) for name, wanted in devices.items()}
         if not where:
             raise EmplaceError("devices", "is empty", "name a torch device for each: devices={'gpu:0': 'cuda:0'}")
-        plan = StepPlan(LoweredStep(step), placement, list(where))
+        lowered = LoweredStep(step)
+        check_ops(lowered, placement)
+        plan = StepPlan(lowered, placement, list(where))
         count = threads or torch.get_num_threads()
         made: list[Device] = [CpuDevice(name, count) if device.type == "cpu" else CudaDevice(name, device)
                               for name, device in where.items()]
@@ -214,7 +220,10 @@ class AppliedStep:
                     at = state[output.kind, output.name]
                     kept[number] = fresh.get(at, arguments[at])
             del values
-            return step.store(kept)
+            # On a thread of the step, so that Ctrl-C does not stop it half-way.
+            result = self._bound.pool.call(lambda: step.store(kept))
+            self._bound.finish()
+            return result
 
     @property
     def moved_bytes(self) -> int:
@@ -281,6 +290,19 @@ class AppliedStep:
                 raise EmplaceError(f"{entry.kind} '{entry.name}'",
                                    f"is {_described(argument)}, was {_described(info)} when the step was traced",
                                    "trace and place the step again")
+
+
+def check_ops(lowered: LoweredStep, placement: Mapping[str, str]) -> None:
+    """Refuses the placement of another step."""
+    known = {entry.op for entry in lowered.step.inputs} | set(lowered.step.op_of.values())
+    for op in placement:
+        if op not in known:
+            raise EmplaceError("placement", f"has an op '{op}' that this step has not",
+                               "apply it to the step whose graph was placed, or place this step's graph")
+    for op in known:
+        if op not in placement:
+            raise EmplaceError("placement", f"has no device for the op '{op}' of this step",
+                               "apply it to the step whose graph was placed, or place this step's graph")
 
 
 def _described(tensor: Any) -> str:
