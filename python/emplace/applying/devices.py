@@ -40,6 +40,8 @@ def copy_as_it_lies(tensor: torch.Tensor, device: torch.device, *, non_blocking:
 
     Only the tensor's own elements move; gaps between them are left as they are.
     """
+    if not isinstance(tensor, torch.Tensor):
+        return tensor  # A Python number.
     if tensor.layout != torch.strided or tensor.is_quantized or tensor.numel() == 0:
         return tensor.to(device, copy=True)
     sizes, strides = tensor.size(), tensor.stride()
@@ -137,6 +139,10 @@ class CudaDevice:
             self._origin = (event, time.perf_counter_ns())
 
     def copy(self, tensor: torch.Tensor, task: Task, source: Device) -> torch.Tensor:
+        if not isinstance(tensor, torch.Tensor):
+            return tensor
+        if isinstance(source, CudaDevice) and tensor.device.type == "cpu":
+            return tensor.clone()  # A count of steps: it stays in the CPU's memory.
         with torch.cuda.stream(self.copies):
             if isinstance(source, CudaDevice):
                 source.order(self.copies, task.after)
@@ -150,6 +156,8 @@ class CudaDevice:
 
     def fetch(self, tensor: torch.Tensor, after: list[int]) -> torch.Tensor:
         """A copy in the CPU's memory. Waits for it: the thread of a CPU device calls this."""
+        if not isinstance(tensor, torch.Tensor) or tensor.device.type == "cpu":
+            return copy_as_it_lies(tensor, torch.device("cpu"))
         with torch.cuda.stream(self.fetches):
             self.order(self.fetches, after)
             made = copy_as_it_lies(tensor, torch.device("cpu"), non_blocking=False)

@@ -94,7 +94,10 @@ def _bytes(shape: Any, dtype: torch.dtype) -> int:
 
 
 def bytes_of(node: Node) -> int:
-    """Size of the node's tensor; 0 if the trace does not say."""
+    """Size of the node's tensor; 0 if the trace does not say. A Python number has the size of its tensor's elements."""
+    if node.meta.get("scalar"):
+        described = next(node.meta["tensors"][0] for node in node.all_input_nodes)
+        return _bytes((), described.dtype)
     for key in ("tensors", "val", "tensor_meta"):
         described = node.meta.get(key)
         if key == "tensors" and described:
@@ -180,14 +183,14 @@ class LoweredStep:
             if isinstance(source, Node) and isinstance(at, int) and source in self._outputs_of:
                 self._item(node, source, at)
                 return
-        if node.meta.get("scalar"):
+        if node.meta.get("scalar") and node.name not in self.step.op_of:
             self._numbers[node] = self._closure(arguments, [node])
             return
         if isinstance(node.target, torch._ops.OpOverload) and any(
                 a.alias_info is not None and a.alias_info.is_write for a in node.target._schema.arguments):
             raise EmplaceError(f"op '{node.name}'", f"writes to an argument ({node.target})",
                                "trace the step with emplace.trace, which removes such writes")
-        if node.name not in self.step.op_of or is_view(node):
+        if node.name not in self.step.op_of or (is_view(node) and not node.meta.get("scalar")):
             first = [a for a in arguments if a in self.value_of or a in self._outputs_of]
             if first:
                 self._view(node, first)

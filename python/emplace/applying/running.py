@@ -107,8 +107,8 @@ class Pool:
             commands.put(functools.partial(_run, step, number, device, mine))
         self._wait(len(self._threads), step)
 
-    def call(self, function: Callable[[], Any]) -> Any:
-        """Runs a function on the first thread, to its end even if the caller is interrupted."""
+    def call(self, function: Callable[[], Any], device: int = 0) -> Any:
+        """Runs a function on a device's thread, to its end even if the caller is interrupted."""
         result: list[Any] = []
         failed: list[BaseException] = []
 
@@ -117,7 +117,7 @@ class Pool:
                 result.append(function())
             except BaseException as error:
                 failed.append(error)
-        self._commands[0].put(command)
+        self._commands[device].put(command)
         self._wait(1, None)
         if failed:
             raise failed[0]

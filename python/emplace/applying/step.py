@@ -40,16 +40,16 @@ class OpTime:
 class BoundPlan:
     """A plan on the devices of this machine: tensors and threads in place of slots and tasks."""
 
-    def __init__(self, plan: StepPlan, devices: list[Device]) -> None:
+    def __init__(self, plan: StepPlan, devices: list[Device], pool: Pool | None = None) -> None:
         self.plan = plan
         self.devices = devices
         self.times = Times(len(plan.tasks))
         self._constants: dict[tuple[Node, torch.device], Any] = {}
         self.bound = [self._bind(number) for number in range(len(plan.tasks))]
-        for write in plan.writes:
-            for task in plan.tasks:
-                if task.kind is Kind.WRITE and task.source == write.input:
-                    self.bound[task.number].write = self.input_slots()[write.input]
+        self._input_slots = self.input_slots()
+        for task in plan.tasks:
+            if task.kind is Kind.WRITE:
+                self.bound[task.number].write = self._input_slots[task.source]
         self._tasks: list[list[int]] = [[] for _ in devices]
         for task in plan.tasks:
             self._tasks[task.device].append(task.number)
@@ -58,7 +58,7 @@ class BoundPlan:
         self._own_constants = [(slot, self._constant(plan.lowered.values[value].node, devices[device].device))
                                for value, slot, device in plan.initial
                                if plan.lowered.values[value].node.op == "get_attr"]
-        self.pool = Pool(devices)
+        self.pool = pool or Pool(devices)
 
     def input_slots(self) -> list[int]:
         """The slot of each input of the step."""
@@ -146,14 +146,6 @@ class BoundPlan:
             known = value.to(device) if isinstance(value, torch.Tensor) else value
             self._constants[node, device] = known
         return known
-
-    @property
-    def _input_slots(self) -> list[int]:
-        if self._slots_of_inputs is None:
-            self._slots_of_inputs = self.input_slots()
-        return self._slots_of_inputs
-
-    _slots_of_inputs: list[int] | None = None
 
 
 class OpFailed(EmplaceError):

@@ -173,7 +173,7 @@ class _Run:
 
         def look(key: _Key, tensor: torch.Tensor) -> None:
             if key in wanted:
-                found[key] = tensor.clone()
+                found[key] = tensor.clone() if isinstance(tensor, torch.Tensor) else torch.tensor(tensor)
         self._run(look)
         return found
 
@@ -191,7 +191,9 @@ class _Run:
         self._bound.pool.close()
 
 
-def _bytes(tensor: torch.Tensor) -> Any:
+def _bytes(tensor: Any) -> Any:
+    if not isinstance(tensor, torch.Tensor):
+        return repr(tensor).encode()
     if tensor.numel() == 0:
         return b""
     return tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy()
