@@ -19,8 +19,8 @@ from simulated import evaluate, needs_program  # noqa: E402
 
 @pytest.mark.parametrize("names", [["a"], ["a", "b"], ["a", "b", "c"]])
 def test_random_placements_give_the_bits_of_the_plain_step(names: list[str]) -> None:
+    made, plain = mlp(), mlp()
     for seed in range(20):
-        made, plain = mlp(seed), mlp(seed)
         with apply(made.step, random_placement(made, names, seed), {name: "cpu" for name in names}, threads=1) as step:
             for turn in range(3):
                 torch.manual_seed(seed * 10 + turn)
