@@ -52,9 +52,10 @@ def _has_slot(argument: Any) -> bool:
     return isinstance(argument, _Slot)
 
 
-def bound_call(node: Node, slots: Mapping[Node, int], constants: Callable[[Node], Any], device: torch.device) -> Call:
-    """The node's operator as a function of the table of values."""
-    target: Any = node.target
+def bound_call(node: Node, slots: Mapping[Node, int], constants: Callable[[Node], Any], device: torch.device,
+               operator_: Any = None) -> Call:
+    """The node's operator, or another in its place, as a function of the table of values."""
+    target: Any = operator_ or node.target
     function = target if target is operator.getitem else getattr(target, "_op", target)
     arguments = [_prepared(a, slots, constants, device) for a in node.args]
     keywords = {key: _prepared(a, slots, constants, device) for key, a in node.kwargs.items()}

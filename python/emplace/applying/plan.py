@@ -68,6 +68,8 @@ class Task:
     #: Copy of a new value to where its parameter lives: the simulator knows no such copy.
     returns: bool = False
     random: bool = False
+    #: Kernel: writes its result over its first argument, which is the state that it updates.
+    in_place: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -102,7 +104,7 @@ class StepPlan:
                  early: bool = False) -> None:
         self.lowered = lowered
         self.devices = list(devices)
-        self.early = early
+        self.early = early and not self._exposed(lowered)
         self.tasks: list[Task] = []
         self.num_slots = 0
         #: Number of tasks that read a slot; slots that are kept to the end have one more.
@@ -126,6 +128,9 @@ class StepPlan:
         self._views: dict[tuple[Node, int], ViewCall] = {}
         self._copies: dict[tuple[int, int], int] = {}
         self._waits: set[tuple[int, int]] = set()
+        self._readers: dict[Slot, list[int]] = {}
+        #: Inputs of the step whose new value is computed in their memory.
+        self._updated: set[int] = set()
         self._build()
 
     # What a user asks about.
@@ -228,6 +233,14 @@ class StepPlan:
                 if self._slot_device(slot) != task.device:
                     self.shared.add(slot)
 
+    @staticmethod
+    def _exposed(lowered: LoweredStep) -> bool:
+        """Whether an output of the step shares memory with state, so that it must be read before state is written."""
+        old = set(lowered.placeholders)
+        shared = set().union(*(lowered.sharing(p) for p in old)) - old
+        return any(value in shared or value in old and output.kind in ("loss", "result")
+                   for output, value in zip(lowered.step.outputs, lowered.results))
+
     def _follow(self, node: Node, home_of: dict[Node, int]) -> int:
         """A node without op runs where its first argument is."""
         kernel = self.lowered.kernels[self.lowered.kernel_of[node]]
@@ -238,6 +251,11 @@ class StepPlan:
     def _build_kernels(self, home_of: dict[Node, int]) -> None:
         """Kernels in trace order; copies and views as they are needed."""
         low, last_random = self.lowered, None
+        in_place: set[Node] = set()
+        for target, chain in (low.in_place if self.early else {}).items():
+            if all(home_of[low.kernels[k].node] == self.home(target) for k in chain):
+                self._updated.add(target)
+                in_place.update(low.kernels[k].node for k in chain)
         for kernel in low.kernels:
             device = home_of[kernel.node]
             slots = {value: self._provide(value, device) for value in kernel.reads}
@@ -252,6 +270,13 @@ class StepPlan:
                 task.numbers.append((number, task.arguments[number]))
             for slot in slots.values():
                 self._read(task, slot)
+            if kernel.node in in_place:
+                task.in_place = True
+                old = next(n for n in kernel.node.all_input_nodes)  # The first argument.
+                for value in low.sharing(low.value_of[old]):
+                    for reader in self._readers.get(self._slots.get((value, device), -1), ()):
+                        if reader != task.number:
+                            self._wait(reader, task.number)
             if kernel.random:
                 if last_random is not None:
                     self._wait(last_random, task.number)
@@ -263,7 +288,7 @@ class StepPlan:
         """Outputs that are returned, and the new values of state."""
         low = self.lowered
         state: dict[tuple[str, str], int] = {(i.kind, i.name): number for number, i in enumerate(low.step.inputs) if i.kind != "input"}
-        passed_on: set[int] = set().union(*(low.sharing(p) for p in low.placeholders))
+        shared: set[int] = set().union(*(low.sharing(p) for p in low.placeholders))
         fresh: list[tuple[int, int]] = []
         for number, (output, value) in enumerate(zip(low.step.outputs, low.results)):
             if output.kind in ("loss", "result"):
@@ -280,30 +305,21 @@ class StepPlan:
                 continue  # Unchanged.
             fresh.append((target, value))
         for target, value in fresh:
+            if target in self._updated:
+                continue
             device = self.home(target)
             before = len(self.tasks)
             slot = self._provide(value, device)
             for task in self.tasks[before:]:
                 task.returns = True
-            shares = low.values[low.root(value)].node.op != "call_function"
-            if not shares:
-                shares = value in passed_on
-            self.writes.append(Write(target, slot, device, shares))
-        # What is still read after the writes must not see them.
-        exposed = any(low.values[low.root(v)].node.op != "call_function"
-                      for (n, _), v in zip(self.returned, (low.results[n] for n, _ in self.returned)) if v is not None)
-        self.early = self.early and not exposed and not any(w.shares for w in self.writes)
-        readers: dict[Slot, list[int]] = {}
-        for task in self.tasks if self.early else ():
-            for slot in task.reads:
-                readers.setdefault(slot, []).append(task.number)
+            self.writes.append(Write(target, slot, device, value in shared))
         for write in self.writes:
             if self.early:
-                self._write_early(write, readers)
+                self._write_early(write)
             else:
                 self.uses[write.slot] += 1
 
-    def _write_early(self, write: Write, readers: Mapping[Slot, Sequence[int]]) -> None:
+    def _write_early(self, write: Write) -> None:
         """A write that waits for all readers of the old value."""
         low = self.lowered
         old = low.placeholders[write.input]
@@ -312,8 +328,9 @@ class StepPlan:
         task.arguments[low.values[old].node] = write.slot
         self._read(task, write.slot)
         for value in low.sharing(old):
-            for reader in readers.get(self._slots.get((value, write.device), -1), ()):
-                self._wait(reader, task.number)
+            for reader in self._readers.get(self._slots.get((value, write.device), -1), ()):
+                if reader != task.number:
+                    self._wait(reader, task.number)
 
     # Slots, views and copies.
 
@@ -384,6 +401,7 @@ class StepPlan:
 
     def _read(self, task: Task, slot: Slot) -> None:
         task.reads.append(slot)
+        self._readers.setdefault(slot, []).append(task.number)
         maker = self._maker[slot]
         if maker is not None:
             self._wait(maker, task.number)

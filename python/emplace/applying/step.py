@@ -14,6 +14,7 @@ from torch.fx import Node
 
 from emplace.applying.binding import Values, bound_call
 from emplace.applying.devices import CpuDevice, CudaDevice, Device, torch_device
+from emplace.applying.in_place import in_place_form
 from emplace.applying.lowering import LoweredStep
 from emplace.applying.moving import Moved
 from emplace.applying.plan import Kind, StepPlan, ViewCall
@@ -117,7 +118,8 @@ class BoundPlan:
         views = [self._view(task.device, view) for view in task.views]
         call = None
         if task.kind is Kind.KERNEL:
-            call = bound_call(task.node, task.arguments, lambda node: self._constant(node, device), device)
+            call = bound_call(task.node, task.arguments, lambda node: self._constant(node, device), device,
+                              in_place_form(task.node) if task.in_place else None)
             if task.numbers:
                 first = [(slot, bound_call(node, task.arguments, lambda n: self._constant(n, device), device))
                          for node, slot in task.numbers]

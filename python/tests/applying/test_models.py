@@ -13,6 +13,11 @@ import torch
 
 from emplace import EmplaceError
 from emplace.applying import OpFailed, apply, verify
+from emplace.applying.devices import CpuDevice
+from emplace.applying.lowering import LoweredStep
+from emplace.applying.plan import StepPlan
+from emplace.applying.step import BoundPlan
+from emplace.applying.verifying import arguments_of
 from emplace.tracing import trace
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -72,6 +77,37 @@ def test_twenty_random_placements_train_as_plain_pytorch(model: str, optimizer: 
             assert seed % 2 or step.returned_bytes == 0 or model == "conv"
     assert objects == [id(p) for p in placed[0].parameters()]
     assert addresses == [p.data_ptr() for p in placed[0].parameters()]
+
+
+@pytest.mark.parametrize("model, optimizer", [("conv", "adamw"), ("conv", "adam"), ("lstm", "momentum"), ("attention", "adam")])
+def test_updates_in_place_give_the_same_bits(model: str, optimizer: str) -> None:
+    """As the executor runs steps: state is overwritten as soon as nobody reads the old value."""
+    plain, placed = make(model, optimizer), make(model, optimizer)
+    graph = traced(placed)
+    lowered, names = LoweredStep(graph.step), ["a", "b", "c"]
+    used = 0
+    for seed in range(12):
+        plan = StepPlan(lowered, randomly(graph, names, seed, keep=seed % 3 > 0), names, early=True)
+        used += sum(task.in_place for task in plan.tasks)
+        bound = BoundPlan(plan, [CpuDevice(name, 1) for name in names])
+        state = arguments_of(graph.step, placed[1])
+        other = make(model, optimizer)
+        for turn in range(3):
+            torch.manual_seed(turn)
+            expected = plain_step(other)
+            torch.manual_seed(turn)
+            values = bound.run(state)
+            assert torch.equal(values[plan.returned[0][1]], expected)
+        found = {(i.kind, i.name): t for i, t in zip(graph.step.inputs, state)}
+        for name, parameter in other[0].named_parameters():
+            assert torch.equal(found["parameter", name], parameter), (seed, name)
+            for key, value in other[3].state[parameter].items():
+                assert torch.equal(found["optimizer", f"{name}/{key}"], value), (seed, name, key)
+        for name, buffer in other[0].named_buffers():
+            assert torch.equal(found["buffer", name], buffer), (seed, name)
+        bound.pool.close()
+    assert used > 12 * len(list(placed[0].parameters())), "every parameter is updated in place where it can be"
+    assert_same(plain, placed)
 
 
 @needs_program

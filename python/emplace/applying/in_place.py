@@ -1,0 +1,75 @@
+"""Updates that can write where the state is that they update, as an optimizer does (``executor/plan/task_plan.h``)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from emplace.applying.lowering import LoweredStep, target_name
+
+#: Elementwise operators whose result replaces their first argument when an optimizer uses them.
+_ACCUMULATES = frozenset({"add", "sub", "mul", "div", "addcmul", "addcdiv", "lerp"})
+
+
+def in_place_form(node: Node) -> Any:
+    """The operator that writes the node's result over its first argument; None if there is none."""
+    target: Any = node.target
+    if not isinstance(target, torch._ops.OpOverload) or target_name(node) not in _ACCUMULATES:
+        return None
+    packet = getattr(torch.ops.aten, target_name(node) + "_", None)
+    overload = target._schema.overload_name or "default"
+    return getattr(packet, overload, None) if packet is not None and overload in packet.overloads() else None
+
+
+def in_place_chains(lowered: LoweredStep) -> dict[int, list[int]]:
+    """Input of the step -> kernels that compute its new value, each over the result of the one before.
+
+    The first writes over the old value. Whatever else reads an overwritten value comes earlier in the trace.
+    """
+    by_name: dict[tuple[str, str], int] = {(i.kind, i.name): n for n, i in enumerate(lowered.step.inputs)}
+    readers: dict[int, list[int]] = {}
+    for number, kernel in enumerate(lowered.kernels):
+        for value in kernel.reads:
+            readers.setdefault(value, []).append(number)
+    kept = {value for value in lowered.results if value is not None}
+    found: dict[int, list[int]] = {}
+    for output, value in zip(lowered.step.outputs, lowered.results):
+        target = by_name.get((output.kind, output.name))
+        if target is None or value is None:
+            continue
+        chain = _chain(lowered, value, lowered.placeholders[target], readers, kept)
+        if chain:
+            found[target] = chain
+    return found
+
+
+def _chain(lowered: LoweredStep, value: int, state: int, readers: dict[int, list[int]], kept: set[int]) -> list[int]:
+    """From the state to its new value; empty if a link cannot write in place."""
+    chain: list[int] = []
+    while value != state:
+        node = lowered.values[value].node
+        number = lowered.kernel_of.get(node)
+        if number is None or not lowered.kernels[number].update or in_place_form(node) is None:
+            return []
+        first = node.args[0] if node.args else None
+        before = lowered.value_of.get(first) if isinstance(first, Node) else None
+        if before is None or lowered.values[before].base is not None or _layout(lowered, before) != _layout(lowered, value):
+            return []
+        if before in kept and before != state:
+            return []
+        others = [r for v in lowered.sharing(before) for r in readers.get(v, ()) if r != number]
+        if any(r > number for r in others) or any(v in kept for v in lowered.sharing(before) if v != before):
+            return []
+        chain.append(number)
+        value = before
+    return chain[::-1]
+
+
+def _layout(lowered: LoweredStep, value: int) -> Any:
+    """What must be equal for a value to take another's memory; never equal if the trace does not say."""
+    tensors = lowered.values[value].node.meta.get("tensors")
+    if not tensors or tensors[0] is None:
+        return value
+    return tensors[0].shape, tensors[0].stride, tensors[0].dtype
