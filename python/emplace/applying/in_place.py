@@ -67,6 +67,36 @@ def _chain(lowered: LoweredStep, value: int, state: int, readers: dict[int, list
     return chain[::-1]
 
 
+#: Operators of gradients whose results are memory of their own.
+_OWN_MEMORY = frozenset({"mm", "addmm", "bmm", "baddbmm", "add", "mul", "sum", "cat", "convolution_backward",
+                         "embedding_dense_backward", "native_layer_norm_backward", "native_batch_norm_backward",
+                         "slice_backward", "select_backward"})
+
+
+def accumulations(lowered: LoweredStep) -> set[Node]:
+    """Sums of gradients that may be added to their first term, which nothing else reads, as autograd adds them."""
+    readers: dict[int, int] = {}
+    for kernel in lowered.kernels:
+        for value in kernel.reads:
+            readers[value] = readers.get(value, 0) + 1
+    kept = set(lowered.results)
+    found = set()
+    for kernel in lowered.kernels:
+        node = kernel.node
+        if node.meta.get("phase") != "backward" or target_name(node) != "add" or in_place_form(node) is None:
+            continue
+        first = node.args[0]
+        value = lowered.value_of.get(first) if isinstance(first, Node) else None
+        if value is None or readers[value] != 1 or value in kept or len(lowered.sharing(value)) > 1:
+            continue
+        entry = lowered.values[value]
+        maker = lowered.kernel_of.get(lowered.buffers[entry.buffer].owner)
+        if entry.base is None and maker is not None and target_name(lowered.kernels[maker].node) in _OWN_MEMORY \
+                and _layout(lowered, value) == _layout(lowered, lowered.value_of[node]):
+            found.add(node)
+    return found
+
+
 def _layout(lowered: LoweredStep, value: int) -> Any:
     """What must be equal for a value to take another's memory; never equal if the trace does not say."""
     tensors = lowered.values[value].node.meta.get("tensors")

@@ -277,6 +277,13 @@ class LoweredStep:
 
         return in_place_chains(self)
 
+    @functools.cached_property
+    def accumulations(self) -> set[Node]:
+        """Kernels that may add to their first argument."""
+        from emplace.applying.in_place import accumulations
+
+        return accumulations(self)
+
     def op_of(self, node: Node) -> str:
         """The op of the graph that a kernel or a state is."""
         return self._op_of_input.get(node) or self.step.op_of.get(node.name, node.name)

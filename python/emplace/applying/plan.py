@@ -68,7 +68,7 @@ class Task:
     #: Copy of a new value to where its parameter lives: the simulator knows no such copy.
     returns: bool = False
     random: bool = False
-    #: Kernel: writes its result over its first argument, which is the state that it updates.
+    #: Kernel: writes its result over its first argument: the state that it updates, or a gradient that it adds to.
     in_place: bool = False
 
 
@@ -270,6 +270,8 @@ class StepPlan:
                 task.numbers.append((number, task.arguments[number]))
             for slot in slots.values():
                 self._read(task, slot)
+            if kernel.node in low.accumulations:
+                task.in_place = self._home[low.value_of[next(n for n in kernel.node.all_input_nodes)]] == device
             if kernel.node in in_place:
                 task.in_place = True
                 old = next(n for n in kernel.node.all_input_nodes)  # The first argument.

@@ -30,6 +30,7 @@ CHANNEL_FD = 3
 DEVICE_LOST_STATUS = 75
 _BEAT_S = 0.2
 _PR_SET_PDEATHSIG = 1
+_M_ARENA_MAX = -8
 
 
 class Line:
@@ -81,7 +82,12 @@ def serve(options: Options) -> int:
     """Answers the parent's requests until it is gone; the exit status if there is no parent."""
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # A terminal sends them to the whole group; the parent handles them.
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    system = ctypes.CDLL(None)
+    system.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if hasattr(system, "mallopt"):
+        # The threads of devices allocate as the main thread does, in whose arena plain PyTorch runs: in an arena of
+        # their own they would return memory to the system and fault it in again.
+        system.mallopt(_M_ARENA_MAX, 1)
     if not _has_parent() or (options.parent and os.getppid() != options.parent):
         _say(f"error: {NAME}: cannot run by itself; use emplace evaluate --executor torch")
         return 2
