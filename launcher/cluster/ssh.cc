@@ -9,7 +9,7 @@
 #include "base/hash.h"
 #include "base/text/words.h"
 #include "launcher/cluster/remote_host.h"
-#include "launcher/cluster/run_command.h"
+#include "runtime/process/run_command.h"
 
 namespace emplace::launcher {
 namespace {
@@ -33,7 +33,8 @@ Error on_host(const NodePlan& node, const std::string& what, const std::string& 
 /// Runs a command on the node's host and returns its output. Errors: it failed, with its last line.
 Result<std::string> run_there(const NodePlan& node, const std::string& command,
                               const std::string& input = "") {
-  EMPLACE_TRY_ASSIGN(const auto ran, run_command("ssh", ssh_arguments(node, command), input));
+  EMPLACE_TRY_ASSIGN(const auto ran,
+                     process::run_command("ssh", ssh_arguments(node, command), {.input = input}));
   if (ran.status == 0) return ran.output;
   return on_host(
       node, ran.last_line().empty() ? fmt::format("ssh exited with status {}", ran.status) : ran.last_line());

@@ -8,7 +8,7 @@
 
 #include "launcher/cluster/operator.h"
 #include "launcher/cluster/remote_host.h"
-#include "launcher/cluster/run_command.h"
+#include "runtime/process/run_command.h"
 
 namespace emplace::launcher {
 namespace {
@@ -92,9 +92,10 @@ Result<Program> program_of(const Topology& topology, const std::vector<NodePlan>
                            const std::string& endpoint, double budget_left_s, int restarts) {
   const NodePlan& first = member.front();
   if (first.start == "ssh") {
-    EMPLACE_TRY_ASSIGN(const auto ssh, find_program("ssh"));
+    const auto ssh = process::find_program("ssh");
+    if (!ssh) return invalid("ssh", "is not installed", "install it, or use another start for the node");
     Program program = ssh_program(first, endpoint);
-    program.path = ssh;
+    program.path = *ssh;
     return program;
   }
   if (first.start == "slurm") {

@@ -14,7 +14,7 @@
 
 #include "base/file.h"
 #include "launcher/cluster/manifest.h"
-#include "launcher/cluster/run_command.h"
+#include "runtime/process/run_command.h"
 #include "tests/support/scratch_folder.h"
 
 namespace emplace::launcher {
@@ -56,7 +56,7 @@ TEST_F(Elsewhere, SshBringsTheEnvironmentOverStandardInput) {
   const Program ssh = ssh_program(node_, "tcp://head:1");
   for (const std::string& word : ssh.arguments) EXPECT_EQ(word.find("hush"), std::string::npos) << word;
   std::ofstream{at("given")} << ssh.input << "for the program";
-  const auto ran = run_command("sh", {"-c", ssh.arguments.back()}, at("given"));
+  const auto ran = process::run_command("sh", {"-c", ssh.arguments.back()}, {.input = at("given")});
   ASSERT_TRUE(ran.ok());
   EXPECT_EQ(ran->status, 0) << ran->errors;
   expect_environment();
@@ -83,8 +83,8 @@ TEST_F(Elsewhere, SlurmHasTheEnvironmentInAScriptThatOthersCannotRead) {
   program("srun", "echo \"$@\" > " + at("srun-words") +
                       "; while [ \"$1\" != bash ]; do shift; done; exec \"$@\" < /dev/null");
   program("scontrol", "true");
-  const auto ran =
-      run_command("sh", {"-c", "PATH=" + folder_.path().string() + ":$PATH exec bash " + at("far.sbatch")});
+  const auto ran = process::run_command(
+      "sh", {"-c", "PATH=" + folder_.path().string() + ":$PATH exec bash " + at("far.sbatch")});
   ASSERT_TRUE(ran.ok());
   EXPECT_EQ(ran->status, 0) << ran->errors;
   expect_environment();

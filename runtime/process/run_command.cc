@@ -1,19 +1,23 @@
-#include "launcher/cluster/run_command.h"
+#include "runtime/process/run_command.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <limits>
 #include <memory>
 #include <sstream>
 
 #include "base/text/words.h"
 #include "runtime/process/child_process.h"
 
-namespace emplace::launcher {
+namespace emplace::process {
 namespace {
 
 using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
@@ -25,6 +29,17 @@ std::string all_of(const File& file) {
   for (std::size_t n = 0; (n = std::fread(block.data(), 1, block.size(), file.get())) > 0;)
     text.append(block.data(), n);
   return text;
+}
+
+/// Waits until the child ends, at most `limit`. Returns whether it ended.
+bool ends_within(const ChildProcess& child, Nanos limit) {
+  const auto wait = std::chrono::ceil<std::chrono::milliseconds>(limit).count();
+  const int most_ms = static_cast<int>(std::min<std::int64_t>(wait, std::numeric_limits<int>::max()));
+  pollfd fd{child.descriptor(), POLLIN, 0};
+  int ready = 0;
+  do ready = ::poll(&fd, 1, most_ms);
+  while (ready < 0 && errno == EINTR);
+  return ready != 0;
 }
 
 }  // namespace
@@ -40,7 +55,7 @@ std::string Ran::last_line() const {
   return "";
 }
 
-Result<std::string> find_program(const std::string& name) {
+std::optional<std::string> find_program(const std::string& name) {
   if (name.find('/') != std::string::npos) return name;
   const char* const path = std::getenv("PATH");
   std::istringstream folders{path == nullptr ? "/usr/bin:/bin" : path};
@@ -48,22 +63,28 @@ Result<std::string> find_program(const std::string& name) {
     const std::string at = folder + "/" + name;
     if (!folder.empty() && ::access(at.c_str(), X_OK) == 0) return at;
   }
-  return invalid(name, "is not installed", "install it, or use another start for the node");
+  return std::nullopt;
 }
 
 Result<Ran> run_command(const std::string& program, const std::vector<std::string>& arguments,
-                        const std::string& input) {
-  EMPLACE_TRY_ASSIGN(const auto path, find_program(program));
+                        const RunOptions& options) {
+  const auto path = find_program(program);
+  if (!path) return invalid(program, "is not installed");
   const File out{std::tmpfile(), &std::fclose}, err{std::tmpfile(), &std::fclose};
   if (!out || !err) return Error{Errc::kIo, program + ": cannot create a temporary file for its output"};
-  const process::Descriptor in{::open(input.empty() ? "/dev/null" : input.c_str(), O_RDONLY | O_CLOEXEC)};
-  if (!in.open()) return process::system_error(printable(input).c_str(), errno);
-  process::ChildCommand command{path, arguments, {}, {}, false};
+  const Descriptor in{
+      ::open(options.input.empty() ? "/dev/null" : options.input.c_str(), O_RDONLY | O_CLOEXEC)};
+  if (!in.open()) return system_error(printable(options.input).c_str(), errno);
+  ChildCommand command{*path, arguments, options.environment, {}, false};
   command.descriptors = {
       {in.get(), STDIN_FILENO}, {::fileno(out.get()), STDOUT_FILENO}, {::fileno(err.get()), STDERR_FILENO}};
-  auto child = process::ChildProcess::start(command);
+  auto child = ChildProcess::start(command);
   if (!child) return Error{Errc::kInvalid, child.error().context};
-  const process::ChildEnd end = child->wait();
+  if (options.limit.count() > 0 && !ends_within(*child, options.limit))
+    return Error{Errc::kDeadline,
+                 program + ": no end after " +
+                     std::to_string(std::chrono::ceil<std::chrono::seconds>(options.limit).count()) + " s"};
+  const ChildEnd end = child->wait();
   Ran ran;
   ran.output = all_of(out);
   ran.errors = all_of(err);
@@ -71,4 +92,4 @@ Result<Ran> run_command(const std::string& program, const std::vector<std::strin
   return ran;
 }
 
-}  // namespace emplace::launcher
+}  // namespace emplace::process
