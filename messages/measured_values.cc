@@ -12,7 +12,7 @@
 namespace emplace::messages {
 namespace {
 
-constexpr auto kLastLabel = static_cast<std::uint8_t>(MeasurementLabel::kEmulated);
+constexpr auto kLastLabel = static_cast<std::uint8_t>(MeasurementLabel::kTorch);
 
 std::string of_placement(std::string_view what, std::size_t placement, std::string_view why) {
   return std::string{what} + " of placement " + std::to_string(placement) + " " + std::string{why};

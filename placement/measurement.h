@@ -18,13 +18,16 @@ enum class MeasurementLabel : std::uint8_t {
   kMeasured = 1,         ///< Synthetic share below 1 %.
   kPartlySynthetic = 2,  ///< Synthetic share below 20 %.
   kEmulated = 3,         ///< Larger synthetic share, or emulated links.
+  kTorch = 4,            ///< Measured in PyTorch, whose kernels differ from those of emplace-exec-cpu.
 };
-/// Returns "simulated", "measured", "measured, partly synthetic" or "emulated".
+constexpr std::size_t kMeasurementLabels = 5;
+/// Returns "simulated", "measured", "measured, partly synthetic", "emulated" or "measured in PyTorch".
 constexpr std::string_view label_name(MeasurementLabel label) {
-  constexpr std::string_view kNames[]{"simulated", "measured", "measured, partly synthetic", "emulated"};
-  return kNames[static_cast<std::size_t>(label) % 4];
+  constexpr std::string_view kNames[kMeasurementLabels]{"simulated", "measured", "measured, partly synthetic",
+                                                        "emulated", "measured in PyTorch"};
+  return kNames[static_cast<std::size_t>(label) % kMeasurementLabels];
 }
-/// The label of a result of a real executor.
+/// The label of a result of emplace-exec-cpu and emplace-exec-cuda.
 constexpr MeasurementLabel measured_label(double synthetic_share, bool shaped_links) {
   if (shaped_links || !(synthetic_share < 0.2)) return MeasurementLabel::kEmulated;
   return synthetic_share < 0.01 ? MeasurementLabel::kMeasured : MeasurementLabel::kPartlySynthetic;

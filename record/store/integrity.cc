@@ -96,7 +96,7 @@ bool any_choice(const std::vector<Doubtful>& values, const std::function<bool()>
 bool older_link(std::uint64_t link, std::uint64_t before, const EpisodeRow& row, const Bytes& placements,
                 const Bytes& actions, std::vector<MeasurementRow> measurements) {
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-  constexpr unsigned kLabels = 4;
+  constexpr unsigned kLabels = 4;  // Of those programs.
   for (unsigned more = 0; more < 256; more += kLabels) {
     std::vector<Doubtful> values;
     for (MeasurementRow& m : measurements) {
@@ -181,7 +181,7 @@ std::uint64_t chain_link(std::uint64_t before, const EpisodeRow& row, const Byte
   std::vector<MeasurementRow> stored = measurements;
   for (MeasurementRow& m : stored) {
     m.step_time_s = as_stored(m.step_time_s);
-    m.label = static_cast<MeasurementLabel>(static_cast<unsigned>(m.label) % 4);
+    m.label = static_cast<MeasurementLabel>(static_cast<unsigned>(m.label) % kMeasurementLabels);
   }
   return link_of(before, row, placements, actions, stored);
 }

@@ -23,8 +23,8 @@ EpisodeRow read_episode_head(SQLite::Statement& q) {
 
 MeasurementLabel label_of(const SQLite::Column& column) {
   const std::string name = column.getString();
-  for (const MeasurementLabel label :
-       {MeasurementLabel::kMeasured, MeasurementLabel::kPartlySynthetic, MeasurementLabel::kEmulated})
+  for (const MeasurementLabel label : {MeasurementLabel::kMeasured, MeasurementLabel::kPartlySynthetic,
+                                       MeasurementLabel::kEmulated, MeasurementLabel::kTorch})
     if (label_name(label) == name) return label;
   return MeasurementLabel::kSimulated;
 }

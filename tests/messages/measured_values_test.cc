@@ -109,7 +109,7 @@ TEST(MeasuredValues, AnEpisodeIsHeldToTheSame) {
   for (const auto& [says, change] :
        std::vector<std::pair<std::string, std::function<void(EpisodeMeasured&)>>>{
            {"step_time_s of placement 0 is not finite", [](auto& m) { m.step_time_s[0] = kNan; }},
-           {"label of placement 0", [](auto& m) { m.labels[0] = 4; }},
+           {"label of placement 0", [](auto& m) { m.labels[0] = kMeasurementLabels; }},
            {"synthetic_share of placement 1", [](auto& m) { m.synthetic_shares[1] = 2; }},
            {"ids exceed", [](auto& m) { m.episode = std::uint64_t{1} << 63; }},
            {"ids exceed", [](auto& m) { m.placement_id = ~std::uint64_t{0}; }},
