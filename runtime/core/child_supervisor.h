@@ -27,6 +27,7 @@ struct ChildSupervisorOptions {
   Nanos ready_deadline = std::chrono::minutes{2};  ///< Deadline for progress until the process is ready.
   /// Longest time without a heartbeat: the process is stopped or stuck.
   Nanos silence = std::chrono::seconds{10};
+  Nanos silence_at_start{0};              ///< The same until the process is ready, if it is longer.
   Nanos grace = std::chrono::seconds{2};  ///< Delay from SIGTERM to SIGKILL.
   int restarts_per_minute = 5;            ///< Restarts allowed per minute; one more gives up.
   int tries = 2;                          ///< Processes that one evaluation may cost before it fails.
@@ -88,7 +89,7 @@ class ChildSupervisor {
   std::optional<Nanos> next() const {
     switch (phase_) {
       case Phase::kStarting:
-        return std::min(progressed_ + options_.ready_deadline, last_received_ + options_.silence);
+        return std::min(progressed_ + options_.ready_deadline, last_received_ + silence());
       case Phase::kBusy:
         return std::min(progressed_ + deadline(), last_received_ + options_.silence);
       case Phase::kEnding:
@@ -181,9 +182,8 @@ class ChildSupervisor {
     if (!due || now < *due) return;
     switch (phase_) {
       case Phase::kStarting:
-        return end(now < last_received_ + options_.silence
-                       ? "timeout: not ready after " + seconds(now - progressed_)
-                       : silent(now),
+        return end(now < last_received_ + silence() ? "timeout: not ready after " + seconds(now - progressed_)
+                                                    : silent(now),
                    now, actions);
       case Phase::kBusy:
         return end(now < last_received_ + options_.silence
@@ -236,6 +236,11 @@ class ChildSupervisor {
     return longest - std::chrono::duration_cast<Nanos>(longest * (0.5 * jitter_.uniform_double()));
   }
 
+  /// Longest time without a heartbeat, in this phase.
+  Nanos silence() const {
+    return phase_ == Phase::kStarting ? std::max(options_.silence, options_.silence_at_start)
+                                      : options_.silence;
+  }
   std::string silent(Nanos now) const { return "timeout: no heartbeat for " + seconds(now - last_received_); }
   static std::string seconds(Nanos time) {
     const auto tenths = std::chrono::duration_cast<std::chrono::milliseconds>(time).count() / 100;

@@ -114,6 +114,21 @@ TEST(ChildSupervisor, AHangIsToldFromALongStepByItsProgress) {
       << "the cause is why it was ended, not how";
 }
 
+TEST(ChildSupervisor, LibrariesThatTakeLongToLoadMayHoldHeartbeatsUpUntilItIsReady) {
+  Scene scene{{.silence = seconds{3}, .silence_at_start = seconds{60}}};
+  EXPECT_EQ(scene.on(Child::Requested{}), Words{"start"});
+  scene.pass(seconds{59});
+  EXPECT_EQ(scene.on(Child::Tick{}), Words{});
+  EXPECT_EQ(scene.on(Child::Ready{}), Words{"send"});
+  scene.pass(milliseconds{2'900});
+  EXPECT_EQ(scene.on(Child::Tick{}), Words{});
+  EXPECT_EQ(scene.next_tick(), Words{"terminate"}) << "a step does not";
+  Scene other{{.silence = seconds{3}, .silence_at_start = seconds{60}}};
+  EXPECT_EQ(other.on(Child::Requested{}), Words{"start"});
+  EXPECT_EQ(other.next_tick(), Words{"terminate"});
+  EXPECT_EQ(other.clock.now().count(), Nanos{seconds{60}}.count());
+}
+
 TEST(ChildSupervisor, TheDeadlineIsTenTimesTheFastestEvaluationOnceThatIsMore) {
   Scene scene;
   scene.get_ready();
