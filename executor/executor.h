@@ -14,7 +14,7 @@ namespace emplace {
 class Executor {
  public:
   virtual ~Executor() = default;
-  virtual std::string_view kind() const = 0;  ///< "sim", "cpu", "cuda", "fake", "replay".
+  virtual std::string_view kind() const = 0;  ///< "sim", "cpu", "cuda", "fake", "replay", "torch".
   /// Runs `placement` [ops] and fills `out` (its vectors are reused). A placement that does not fit is a
   /// result (valid = false), not an error. Errors: kInvalid if the placement violates a constraint;
   /// kRunFailed otherwise.

@@ -92,6 +92,8 @@ class RealExecutor : public Executor {
   virtual Result<ExecutorProfile> profile() = 0;
   /// Op types of the graph without a kernel here, sorted; synthetic work replaces them.
   virtual std::vector<std::string> synthetic_types() const = 0;
+  /// Devices of another kind that CPU cores stand in for.
+  virtual std::vector<DeviceId> stand_ins() const { return {}; }
 };
 
 }  // namespace emplace

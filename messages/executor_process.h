@@ -49,10 +49,13 @@ struct PrepareExecutor {
 /// executor process -> parent: the graph is loaded and the self-test passed.
 struct ExecutorReady {
   static constexpr std::uint16_t kType = number(Type::kExecutorReady);
-  std::string kind;                          ///< "cpu", …
+  std::string kind;                          ///< "cpu", "torch", …
   std::string version;                       ///< Version of its program and of its compute libraries.
   std::vector<std::string> synthetic_types;  ///< Kinds of ops that run as synthetic stand-ins.
-  EMPLACE_FIELDS(kind, version, synthetic_types)
+  /// Names of devices of another kind that CPU cores stand in for. Only emplace-exec-torch reports them: it
+  /// alone decides when it starts which devices it has.
+  std::vector<std::string> stand_ins;
+  EMPLACE_FIELDS(kind, version, synthetic_types, stand_ins)
 };
 
 /// executor process -> parent: this graph can never run on this machine. The process exits.

@@ -110,6 +110,7 @@ Result<std::vector<NodePlan>> plan_nodes(const Cluster& cluster, const RunConfig
                 .dial = {},
                 .memory = cluster.head.memory,
                 .open_files = cluster.head.open_files,
+                .model = {},
                 .keys = {cluster.head.key, {}, cluster.allowed},
                 .insecure = cluster.insecure,
                 .end_step = static_cast<int>(kRoles.size())};
@@ -147,9 +148,11 @@ Result<std::vector<NodePlan>> plan_nodes(const Cluster& cluster, const RunConfig
                    .dial = node.dial,
                    .memory = node.memory,
                    .open_files = node.open_files,
+                   .model = {},
                    .keys = {node.key, node.key.empty() ? "" : public_half(cluster.head.key), {}},
                    .insecure = cluster.insecure};
       one.end_step = end_step(one.actors);
+      if (config.executor.kind == "torch" && has_role(node, "executor")) one.model = config.executor.model;
       plan.push_back(std::move(one));
     }
   }

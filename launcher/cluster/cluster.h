@@ -83,6 +83,7 @@ struct NodePlan {
   std::string dial;
   std::int64_t memory = 0;
   std::uint32_t open_files = 0;
+  std::string model;  ///< MODULE:NAME for the command line of its `emplace join`; empty: none.
   runtime::KeyFiles keys;
   bool insecure = false;
   int end_step = 0;  ///< Shutdown order: lower steps end first, clients before servers, the head last.

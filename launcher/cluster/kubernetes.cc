@@ -314,11 +314,15 @@ class Writer {
     }
     processes = std::max<std::size_t>(processes, 1);
     const std::size_t each = std::max<std::size_t>(1, (actors + processes - 1) / processes);
-    return deployment(node, label(node.name), processes, join_script({"--executors", std::to_string(each)}),
-                      static_cast<double>(each));
+    std::vector<std::string> words{"--executors", std::to_string(each)};
+    if (config_.executor.kind == "torch" && !config_.executor.model.empty())
+      words.insert(words.end(), {"--model", config_.executor.model});
+    return deployment(node, label(node.name), processes, join_script(words), static_cast<double>(each));
   }
   json named(const Cluster::Node& node, const NodePlan& plan) const {
-    return deployment(node, label(plan.name), 1, join_script({"--as", plan.name}), 1);
+    std::vector<std::string> words{"--as", plan.name};
+    if (!plan.model.empty()) words.insert(words.end(), {"--model", plan.model});
+    return deployment(node, label(plan.name), 1, join_script(words), 1);
   }
 
   const Cluster& cluster_;

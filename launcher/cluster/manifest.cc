@@ -88,6 +88,7 @@ Result<Manifest> make_manifest(const RunConfig& config, const actors::Task& task
   }
   there.run.policy.clear();  // Only the learner reads it; check_elsewhere() keeps that local.
   there.run.dir.clear();
+  there.executor.model.clear();  // Each machine's own command line names the code that it imports.
   manifest.facts.version = build_info().version;
   manifest.facts.start = start.name;
   manifest.facts.config = to_toml(there, false);

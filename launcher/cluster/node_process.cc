@@ -286,6 +286,17 @@ Result<Unit> choose_kind(RunConfig& config, const std::string& kind) {
                  "use " + words + " (executor.counts)");
 }
 
+/// Sets what torch executors import, which is this machine's own choice: whatever a head sends is dropped.
+/// Errors: kInvalid for a model that no executor imports.
+Result<Unit> choose_model(RunConfig& config, const JoinRequest& request) {
+  config.executor.model = request.model;
+  if (request.threads != 0) config.executor.threads = request.threads;
+  if (config.executor.kind == "torch" || (request.model.empty() && request.threads == 0)) return Unit{};
+  return invalid(request.model.empty() ? "--threads" : "--model",
+                 "is only for the executor torch, not for " + config.executor.kind,
+                 "remove it, or use --executor torch");
+}
+
 /// Removes entries "X-PID" of processes that no longer exist.
 void remove_stale(const std::filesystem::path& folder) {
   std::error_code ignored;
@@ -370,6 +381,7 @@ Result<Joined> join_run(const JoinRequest& request) {
     for (const messages::FileFacts& file : manifest->files) joined.fetched += file.bytes;
     EMPLACE_TRY_ASSIGN(auto config, load_config(scratch.at() / "config.toml", {}, ConfigFrom::kRecord));
     EMPLACE_TRY(choose_kind(config, request.executor));
+    EMPLACE_TRY(choose_model(config, request));
     const std::filesystem::path cluster =
         manifest->cluster.empty() ? std::filesystem::path{} : scratch.at() / "cluster.toml";
     EMPLACE_TRY_ASSIGN(auto plan, request.name.empty()

@@ -35,8 +35,10 @@ struct JoinRequest {
   std::string name;  ///< Node of the cluster's plan whose roles it takes; empty: executors only.
   /// Without a name: number of executors. 0: one per CPU core, or one if they drive real devices.
   std::uint32_t executors = 1;
-  std::string executor;    ///< Kind of the executors; empty: that of the run.
-  runtime::KeyFiles keys;  ///< Keys; empty with `insecure` or ipc.
+  std::string executor;       ///< Kind of the executors; empty: that of the run.
+  std::string model;          ///< MODULE:NAME that torch executors import. The run's config never names it.
+  std::uint32_t threads = 0;  ///< Threads of each device of torch executors; 0: as in the run's config.
+  runtime::KeyFiles keys;     ///< Keys; empty with `insecure` or ipc.
   bool insecure = false;
   std::filesystem::path cache;  ///< Cache folder for files of runs.
   /// Whether a launcher started the process: it then writes node lines to standard output and exits when

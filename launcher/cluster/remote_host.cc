@@ -12,6 +12,8 @@ std::vector<std::string> join_words(const NodePlan& node, const std::string& hea
   if (!node.keys.own.empty()) words.insert(words.end(), {"--key", node.keys.own});
   if (node.keys.own.empty()) words.push_back("--insecure");
   if (!node.cache.empty()) words.insert(words.end(), {"--cache", node.cache});
+  // A person started the launcher, and may run anything there.
+  if (!node.model.empty()) words.insert(words.end(), {"--model", node.model});
   words.push_back("--quiet");
   return words;
 }

@@ -20,6 +20,7 @@
 #include "launcher/commands/graph_options.h"
 #include "launcher/commands/progress_view.h"
 #include "launcher/commands/results.h"
+#include "launcher/commands/torch_options.h"
 #include "launcher/session/stop_signal.h"
 #include "launcher/settings/host_facts.h"
 #include "launcher/worker/executors.h"
@@ -41,7 +42,7 @@ class Calibrate final : public Command {
   }
   void declare(Options& options) override {
     options.operands("GRAPH", graphs_, "Graph files whose ops are measured")
-        .option("--executor", executor_, "Executor that measures: cpu or cuda")
+        .option("--executor", executor_, "Executor that measures: cpu, cuda or torch")
         .required("-o,--output", output_, "Device file to write; NAME.costs.json is written beside it")
         .non_empty(
             "--devices,-d", devices_,
@@ -55,6 +56,7 @@ class Calibrate final : public Command {
         .option("--samples", samples_, "Timed steps per round")
         .option("--deadline", deadline_, "Longest time without progress before an executor is restarted");
     declare_reading(options, reading_);
+    torch_.declare(options);
   }
   Result<ExitStatus> run(Console& console) override;
 
@@ -66,6 +68,7 @@ class Calibrate final : public Command {
                       const Fit& fit) const;
 
   std::vector<std::string> graphs_;
+  TorchOptions torch_;
   std::string executor_ = "cpu", output_, devices_, deadline_ = "120s";
   std::uint64_t count_ = 0, placements_ = 50, rounds_ = 8, warmups_ = 1, samples_ = 1;
   GraphReading reading_;
@@ -75,8 +78,9 @@ class Calibrate final : public Command {
 /// The receiving device copies.
 Result<DeviceSet> Calibrate::machine() const {
   if (!devices_.empty()) return open_devices(devices_);
-  if (executor_ != "cpu") return invalid("--devices", "is missing", "name the GPUs in a device file");
-  const std::uint64_t count = count_ == 0 ? usable_cores() : count_;
+  if (executor_ == "cuda") return invalid("--devices", "is missing", "name the GPUs in a device file");
+  const std::uint64_t each = std::max<std::uint64_t>(torch_.threads, 1);
+  const std::uint64_t count = count_ == 0 ? std::max<std::uint64_t>(usable_cores() / each, 1) : count_;
   if (count > kMaxDevices) return invalid("--count", "is too large", "at most 256 devices");
   const auto memory =
       static_cast<std::int64_t>(static_cast<double>(memory_bytes()) * 0.8 / static_cast<double>(count));
@@ -91,8 +95,12 @@ Result<DeviceSet> Calibrate::machine() const {
 }
 
 Result<ExitStatus> Calibrate::run(Console& console) {
-  if (executor_ != "cpu" && executor_ != "cuda")
-    return invalid("--executor '" + printable(executor_, 40) + "'", "cannot calibrate", "use cpu or cuda");
+  if (!uses_real_devices(executor_))
+    return invalid("--executor '" + printable(executor_, 40) + "'", "cannot calibrate",
+                   "use cpu, cuda or torch");
+  if (executor_ == "torch" && graphs_.size() > 1)
+    return invalid("GRAPH", "is given more than once, but --model makes one graph",
+                   "calibrate one graph at a time");
   const bool sensible =
       samples_ > 0 && samples_ <= 10'000 && warmups_ <= 10'000 && rounds_ > 0 && rounds_ <= 1'000;
   if (!sensible || placements_ > 100'000)
@@ -106,6 +114,7 @@ Result<ExitStatus> Calibrate::run(Console& console) {
                          static_cast<std::uint32_t>(3 * samples_)};
   request.deadline_s = *deadline;
   request.interrupted = [&] { return stop.received() != 0; };
+  EMPLACE_TRY(torch_.fill(request, executor_));
   EMPLACE_TRY(check_process_executor(executor_, {}, request));
   EMPLACE_TRY(check_process_links(executor_, devices));
   std::vector<StudiedGraph> studied;

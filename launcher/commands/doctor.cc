@@ -23,6 +23,7 @@
 #include "launcher/settings/build_info.h"
 #include "launcher/settings/json_text.h"
 #include "launcher/worker/helper_program.h"
+#include "runtime/process/run_command.h"
 
 namespace emplace::launcher {
 namespace {
@@ -200,24 +201,18 @@ Finding temporary_files() {
 /// The program that runs executors of a kind.
 Finding helper(std::string_view kind) {
   const auto program = helper_program(kind);
-  return {"executor " + std::string{kind}, program ? printable(program->filename().string()) : "not built",
+  return {"executor " + std::string{kind},
+          program           ? *program
+          : kind == "torch" ? "not installed"
+                            : "not built",
           program ? "" : program.error().context.substr(program.error().context.rfind("; ") + 2)};
 }
 
 /// Tools that `emplace up` uses to reach other machines.
 Finding remote_starts() {
   std::string found;
-  std::string path = std::getenv("PATH") != nullptr ? std::getenv("PATH") : "";
-  for (const char* tool : {"ssh", "srun", "kubectl"}) {
-    for (std::size_t from = 0; from <= path.size();) {
-      const std::size_t to = std::min(path.find(':', from), path.size());
-      if (::access((path.substr(from, to - from) + "/" + tool).c_str(), X_OK) == 0) {
-        found += (found.empty() ? "" : ", ") + std::string{tool};
-        break;
-      }
-      from = to + 1;
-    }
-  }
+  for (const char* tool : {"ssh", "srun", "kubectl"})
+    if (process::find_program(tool)) found += (found.empty() ? "" : ", ") + std::string{tool};
   return {"other machines", found.empty() ? "none of ssh, srun, kubectl" : found,
           found.empty() ? "install openssh-client to start processes elsewhere; emplace join does not need it"
                         : ""};

@@ -17,6 +17,7 @@
 #include "launcher/commands/graph_options.h"
 #include "launcher/commands/placement_order.h"
 #include "launcher/commands/results.h"
+#include "launcher/commands/torch_options.h"
 #include "launcher/session/stop_signal.h"
 #include "launcher/worker/executors.h"
 #include "placement/machine/cost_share.h"
@@ -38,7 +39,9 @@ class Evaluate final : public Command {
   void declare(Options& options) override {
     declare_inputs(options, inputs_);
     options.operand("PLACEMENT", placement_, "Placement file");
-    options.option("--executor", executor_, "Executor that measures the placement: sim, cpu, cuda or fake");
+    options.option("--executor", executor_,
+                   "Executor that measures the placement: sim, cpu, cuda, fake or torch");
+    torch_.declare(options);
     options.flag("--verify", verify_,
                  "Real executors: compare the results with those of a run on a single device");
     options
@@ -63,6 +66,7 @@ class Evaluate final : public Command {
     Measurement measured;
     std::optional<Verification> verified;
     std::vector<std::string> synthetic_types;
+    std::vector<DeviceId> stand_ins;
     std::optional<double> measured_cost_share;  ///< Simulated steps: share of op time with measured costs.
   };
   Result<Answer> simulate(const Inputs& inputs, const Placement& placement) const;
@@ -72,6 +76,7 @@ class Evaluate final : public Command {
   void print(Console& console, const Answer& answer, const Inputs& inputs, std::string_view order) const;
 
   InputOptions inputs_;
+  TorchOptions torch_;
   std::string placement_, executor_ = "sim", trace_, statistic_ = "median", deadline_ = "30s", chaos_;
   std::uint64_t warmups_ = 5, samples_ = 5;
   bool verify_ = false;
@@ -92,6 +97,7 @@ Result<ProcessRequest> Evaluate::request() const {
   request.real.timing = {static_cast<std::uint32_t>(warmups_), samples, 3 * samples, *statistic};
   request.deadline_s = *deadline;
   request.chaos = chaos_;
+  EMPLACE_TRY(torch_.fill(request, executor_));
   return request;
 }
 
@@ -121,6 +127,7 @@ Result<Evaluate::Answer> Evaluate::run_really(Console& console, const Inputs& in
   Answer answer;
   EMPLACE_TRY(executor->measure(placement, answer.measured));
   answer.synthetic_types = executor->synthetic_types();
+  answer.stand_ins = executor->stand_ins();
   if (verify_ && answer.measured.valid) {
     EMPLACE_TRY_ASSIGN(answer.verified, executor->verify(placement));
   }
@@ -136,7 +143,7 @@ Result<Evaluate::Answer> Evaluate::run_really(Console& console, const Inputs& in
 void Evaluate::print(Console& console, const Answer& answer, const Inputs& inputs,
                      std::string_view order) const {
   if (console.json()) {
-    Json json = measured_json(answer.measured, inputs, executor_);
+    Json json = measured_json(answer.measured, inputs, executor_, answer.stand_ins);
     if (order != "issue") json["order"] = order;
     if (executor_ != "sim") json["synthetic_types"] = answer.synthetic_types;
     if (answer.measured_cost_share) json["measured_cost_share"] = *answer.measured_cost_share;
@@ -149,7 +156,7 @@ void Evaluate::print(Console& console, const Answer& answer, const Inputs& input
     }
     return console.print(json_text(json));
   }
-  std::string text = measured_text(answer.measured, inputs, executor_);
+  std::string text = measured_text(answer.measured, inputs, answer.stand_ins);
   if (answer.measured_cost_share)
     text += fmt::format("costs      {} % of the time in ops was measured, the rest is estimated\n",
                         std::lround(100 * *answer.measured_cost_share));
@@ -171,6 +178,8 @@ Result<ExitStatus> Evaluate::run(Console& console) {
   if (real) {  // Fail before reading any input if the executor cannot start.
     EMPLACE_TRY_ASSIGN(const auto request, this->request());
     EMPLACE_TRY(check_process_executor(executor_, Judge{}, request));
+  } else {
+    EMPLACE_TRY(torch_.check_unused(executor_));
   }
   if (!chaos_.empty() && !real) return invalid("--chaos", "needs an executor process", "use --executor fake");
   EMPLACE_TRY_ASSIGN(auto inputs, open_inputs(inputs_));

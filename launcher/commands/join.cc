@@ -7,6 +7,7 @@
 #include "launcher/cluster/node_process.h"
 #include "launcher/commands/access.h"
 #include "launcher/commands/commands.h"
+#include "launcher/commands/torch_options.h"
 #include "launcher/settings/json_text.h"
 
 namespace emplace::launcher {
@@ -23,12 +24,13 @@ class Join final : public Command {
         .option("--executors,-n", executors_,
                 "Number of executors; 0: one per CPU core, or one for real devices")
         .option("--executor", executor_,
-                "Kind of the executors: sim, cpu, cuda or fake (default: executor.kind of the run)")
+                "Kind of the executors: sim, cpu, cuda, fake or torch (default: executor.kind of the run)")
         .option("--as", as_, "Name of a node in the run's cluster file whose roles this process takes")
         .option("--cache", cache_, "Folder that caches graphs of runs (default: ~/.cache/emplace)")
         .option("--patience", patience_, "Connect timeout: how long to retry until the head answers")
         .flag("--for-launcher", for_launcher_,
               "Started by `up`: print machine-readable lines, exit when standard input closes");
+    torch_.declare(options);
   }
   Result<ExitStatus> run(Console& console) override {
     EMPLACE_TRY_ASSIGN(const auto access, access_.access());
@@ -42,6 +44,11 @@ class Join final : public Command {
                      "start `emplace join` several times");
     request.executors = static_cast<std::uint32_t>(executors_);
     request.executor = executor_;
+    ProcessRequest process;
+    EMPLACE_TRY(torch_.fill(process, executor_.empty() ? "torch" : executor_));  // Else the run decides.
+    if (executor_ == "torch") EMPLACE_TRY(check_process_executor(executor_, Judge{}, process));
+    request.model = process.model;
+    request.threads = static_cast<std::uint32_t>(torch_.threads);
     request.for_launcher = for_launcher_;
     const auto patience = parse_seconds(patience_);
     if (!patience) return invalid("--patience", patience.error().context);
@@ -69,6 +76,7 @@ class Join final : public Command {
 
  private:
   AccessOptions access_;
+  TorchOptions torch_;
   std::uint64_t executors_ = 0;
   std::string executor_, as_, cache_, patience_ = "10s";
   bool for_launcher_ = false;

@@ -49,6 +49,8 @@ class Replay final : public Command {
         .option("--from", from_, "First episode to replay (episodes.seq)")
         .option("--to", to_, "Last episode that an update may use; 0: the last of the log")
         .option("--re-measure", remeasure_, "Measure the log's placements again with this kind of executor")
+        .option("--model", model_,
+                "With --re-measure torch: MODULE:NAME of the function that makes the model (default: none)")
         .option("--count", count_,
                 "With --re-measure: placements at most, the fastest fifth and others from fast to slow")
         .non_empty("--devices,-d", devices_,
@@ -70,7 +72,7 @@ class Replay final : public Command {
   Result<ExitStatus> salvage(Console& console) const;
   void print(Console& console, const ReplayReport& report) const;
 
-  std::string run_dir_, speed_, remeasure_, devices_, dispatch_ = "program";
+  std::string run_dir_, speed_, remeasure_, model_, devices_, dispatch_ = "program";
   bool verify_ = false;
   std::uint64_t from_ = 0, to_ = 0, count_ = kCount;
   LearnFromLogRequest learn_;
@@ -89,6 +91,8 @@ Result<Unit> Replay::check_combination() const {
   if (from_ > kMax || to_ > kMax)
     return invalid("--from, --to", "are out of range", "give episode numbers of the log");
   const bool again = !remeasure_.empty();
+  if (!model_.empty() && remeasure_ != "torch")
+    return invalid("--model", "needs --re-measure torch", "add it, or remove --model");
   if (again && !speed_.empty()) return invalid("--speed", "conflicts with --re-measure", "remove --speed");
   if (!again && (!devices_.empty() || dispatch_ != "program" || count_ != kCount))
     return invalid("--devices, --dispatch and --count", "need --re-measure", "add it, or remove them");
@@ -237,6 +241,7 @@ Result<ExitStatus> Replay::measure_again(Console& console, RecordedRun& run) con
   RemeasureRequest request{remeasure_, devices_, dispatch_, count_, from_, to_};
   request.process = process_request_of(run.config);
   request.process.chaos.clear();
+  request.process.model = model_;
   request.process.interrupted = [&] { return stop.received() != 0; };
   auto remeasured = remeasure(run, request, [&](std::uint64_t done, std::uint64_t of) {
     view.show([&] {

@@ -16,6 +16,13 @@
 namespace emplace::launcher {
 namespace {
 
+/// Returns "gpu:0 on a CPU core" for each of these devices.
+std::vector<std::string> on_cores(std::span<const DeviceId> stand_ins, const DeviceSet& devices) {
+  std::vector<std::string> names;
+  for (const DeviceId id : stand_ins) names.push_back(printable(devices[id].name, 60) + " on a CPU core");
+  return names;
+}
+
 std::string format_percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
 
 }  // namespace
@@ -57,7 +64,8 @@ std::string joined(const std::vector<std::string>& notes) {
   return text;
 }
 
-Json measured_json(const Measurement& measured, const Inputs& inputs, std::string_view executor) {
+Json measured_json(const Measurement& measured, const Inputs& inputs, std::string_view executor,
+                   std::span<const DeviceId> stand_ins) {
   const DeviceSet& devices = inputs.devices;
   auto json = Json::object();
   if (measured.valid) {
@@ -84,7 +92,7 @@ Json measured_json(const Measurement& measured, const Inputs& inputs, std::strin
   }
   if (measured.label != MeasurementLabel::kSimulated) {
     json["synthetic_share"] = measured.synthetic_share;
-    json["stand_ins"] = stand_ins(executor, inputs.devices);
+    json["stand_ins"] = on_cores(stand_ins, inputs.devices);
   }
   json["objective"] = word_of(inputs.judge.objective);
   if (measured.valid) {
@@ -95,16 +103,8 @@ Json measured_json(const Measurement& measured, const Inputs& inputs, std::strin
   return json;
 }
 
-std::vector<std::string> stand_ins(std::string_view executor, const DeviceSet& devices) {
-  std::vector<std::string> names;
-  for (std::size_t d = 0; d < devices.size() && executor == "cpu"; ++d) {
-    const auto id = static_cast<DeviceId>(d);
-    if (!devices.is_cpu(id)) names.push_back(printable(devices[id].name, 60) + " on a CPU core");
-  }
-  return names;
-}
-
-std::string measured_text(const Measurement& measured, const Inputs& inputs, std::string_view executor) {
+std::string measured_text(const Measurement& measured, const Inputs& inputs,
+                          std::span<const DeviceId> stand_ins) {
   const DeviceSet& devices = inputs.devices;
   std::string what{inputs.judge.objective == Objective::kStepTime ? "step time"
                                                                   : word_of(inputs.judge.objective)};
@@ -115,7 +115,7 @@ std::string measured_text(const Measurement& measured, const Inputs& inputs, std
                          : (memory ? "does not fit: " : "did not run: ") + misfit(measured, devices) + "\n";
   if (measured.label != MeasurementLabel::kSimulated) {
     text += "label      " + std::string{label_name(measured.label)};
-    for (const std::string& device : stand_ins(executor, devices)) text += ", " + device;
+    for (const std::string& device : on_cores(stand_ins, devices)) text += ", " + device;
     if (measured.synthetic_share > 0)
       text += ", " + format_percent(measured.synthetic_share) + " of the time in synthetic ops";
     text += "\n";

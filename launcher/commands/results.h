@@ -2,6 +2,7 @@
 /// Results of a placement that several commands print, as text and as JSON (INTERFACE.md, "JSON results").
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -42,15 +43,13 @@ std::string joined(const std::vector<std::string>& notes);
 /// Returns a measurement as JSON: step_time_s (null if it does not fit), valid, reason?, peak_memory_bytes,
 /// busy_s, bytes_moved, executor, label, samples_s; for real executors spread {median_s, mad_s, min_s, max_s}
 /// and synthetic_share; objective, objective_value (in the unit of the graph's file; null if it does not
-/// fit).
-Json measured_json(const Measurement& measured, const Inputs& inputs, std::string_view executor);
+/// fit). `stand_ins`: devices that CPU cores stood in for.
+Json measured_json(const Measurement& measured, const Inputs& inputs, std::string_view executor,
+                   std::span<const DeviceId> stand_ins = {});
 
 /// Returns a measurement as text: the objective's value, then a line per device.
 std::string measured_text(const Measurement& measured, const Inputs& inputs,
-                          std::string_view executor = "sim");
-
-/// Returns "gpu:0 on a CPU core" for each device that an executor of this kind only stands in for.
-std::vector<std::string> stand_ins(std::string_view executor, const DeviceSet& devices);
+                          std::span<const DeviceId> stand_ins = {});
 
 /// The fastest device to run the whole graph on.
 struct SingleBest {

@@ -44,11 +44,12 @@ Result<std::vector<record::HeuristicRow>> recorded_rows(const LockedRun& run) {
 }  // namespace
 
 Result<Unit> prepare_hosts(RunPlan& plan, Progress& progress) {
+  const std::string& kind = plan.order.config.executor.kind;
   for (const auto& [host, executors] : plan.executors_at)
-    if (plan.order.config.executor.kind == "cpu" && executors > 1)
+    if ((kind == "cpu" || kind == "torch") && executors > 1)
       progress.note(fmt::format(
-          "warning: {} cpu executors on {} disturb each other's timing if they share cores; use one",
-          executors, host.empty() ? "this machine" : printable(host)));
+          "warning: {} {} executors on {} disturb each other's timing if they share cores; use one",
+          executors, kind, host.empty() ? "this machine" : printable(host)));
   std::vector<NodePlan*> far;
   for (std::vector<NodePlan>& member : plan.topology.members)
     if (plan.order.push && member.front().start == "ssh") far.push_back(&member.front());

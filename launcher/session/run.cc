@@ -69,6 +69,7 @@ Result<RunConfig> resolve(const RunRequest& request) {
                                   &config->executor.log};
   if (machine_form(devices) == MachineForm::kFile) paths.push_back(&devices);
   for (std::string& graph : config->input.graphs) paths.push_back(&graph);
+  config->executor.model = absolute_model(config->executor.model);
   for (std::string* path : paths) {
     if (!path->empty()) *path = std::filesystem::absolute(*path).lexically_normal().string();
     if (!is_utf8(*path))
@@ -230,7 +231,7 @@ Result<Unit> run_starts(RunSummary& summary, const RunPlan& plan, const LockedRu
                         Progress& progress, const Clock& clock) {
   const RunConfig& config = plan.order.config;
   // Heuristics are simulated; times of real devices are not comparable with them.
-  const bool comparable = config.executor.kind != "cpu" && config.executor.kind != "cuda";
+  const bool comparable = !uses_real_devices(config.executor.kind);
   ShownStart shown;
   if (comparable && summary.heuristics.size() == 1) {
     const Heuristics& heuristics = summary.heuristics.front();

@@ -7,6 +7,7 @@
 #include "base/text/words.h"
 #include "launcher/settings/machine_form.h"
 #include "launcher/worker/chaos.h"
+#include "launcher/worker/torch_program.h"
 
 namespace emplace::launcher {
 
@@ -104,7 +105,7 @@ bool learns(const RunConfig& config) { return policy::learns(config.policy.metho
 
 bool uses_processes(const RunConfig& config) {
   const ExecutorSection& e = config.executor;
-  return e.kind == "cpu" || e.kind == "cuda" || (e.kind == "fake" && (e.process || !e.chaos.empty()));
+  return uses_real_devices(e.kind) || (e.kind == "fake" && (e.process || !e.chaos.empty()));
 }
 
 Result<RunConfig> parse_config(std::string_view toml, std::string_view where,
@@ -142,12 +143,21 @@ Result<RunConfig> load_config(const std::filesystem::path& path, std::span<const
     if (!folder && std::filesystem::exists(pattern ? beside.parent_path() : beside))
       *input = std::filesystem::absolute(beside).lexically_normal().string();
   }
+  std::string& model = config->executor.model;
+  if (const auto beside = path.parent_path() / model_file(model);
+      !model_file(model).empty() && std::filesystem::exists(beside))
+    model = absolute_model((path.parent_path() / model).string());
   // A run for this machine keeps its device file beside its config; the folder may have been moved.
   const std::filesystem::path devices = config->input.devices, beside = path.parent_path() / "devices.toml";
   if (from == ConfigFrom::kRecord && devices.filename() == "devices.toml" &&
       !std::filesystem::exists(devices) && std::filesystem::exists(beside))
     config->input.devices = std::filesystem::absolute(beside).lexically_normal().string();
   return config;
+}
+
+std::string absolute_model(const std::string& model) {
+  if (model_file(model).empty()) return model;
+  return std::filesystem::absolute(model).lexically_normal().string();
 }
 
 Result<Unit> set_option(RunConfig& config, std::string_view assignment) {

@@ -164,11 +164,13 @@ struct ExecutorSection {
   Duration deadline{30};
   std::uint32_t restarts = 5;
   bool process = false;
+  std::string model;
+  std::uint32_t threads = 1;
   std::string chaos;
 
   void list(Settings& s) {
     s.add("kind", kind, one_of(kExecutorKinds),
-          "Kind of the executors: the simulator (sim), real devices (cpu, cuda: "
+          "Kind of the executors: the simulator (sim), real devices (cpu, cuda, and torch in PyTorch: "
           "docs/reference/measurement.md), the simulator with a delay (fake), or the measurements of `log` "
           "(replay).");
     s.add("dispatch", dispatch, "Order in which a device runs ready ops.");
@@ -192,6 +194,14 @@ struct ExecutorSection {
           "Executor processes: maximum number of restarts of an executor within a minute; one more ends the "
           "run.");
     s.add("process", process, "Fake executors: run each in its own process, like real ones.");
+    s.add(
+        "model", model,
+        "Torch executors: MODULE:NAME of the function that makes the model, loss and optimizer whose step "
+        "they "
+        "execute; PATH/FILE.py:NAME is a file. For executors that this machine starts: it is neither sent to "
+        "machines that join nor recorded.");
+    s.add("threads", threads, between(1, kMaxTorchThreads),
+          "Torch executors: number of threads of each device on CPU cores.");
     s.add("chaos", chaos,
           "Executor processes, for tests: failures injected at every Nth measurement, "
           "\"crash-every=7,hang-every=31,oom-every=5,poison-every=11\".");
@@ -306,8 +316,12 @@ enum class ConfigFrom : std::uint8_t {
             ///< default of RunConfig whatever the presets have now.
 };
 
+/// Returns a value of executor.model that does not depend on the current folder.
+std::string absolute_model(const std::string& model);
+
 /// Reads a config. `assignments` ("section.key=value") override the file, which overrides the defaults of its
-/// method. Relative paths in [input] are resolved against the folder of the file, then the current folder.
+/// method. Relative paths in [input], and the file of executor.model, are resolved against the folder of the
+/// file, then the current folder.
 /// Old keys are read as their new ones (old_keys.cc). Errors: kIo; kInvalid with file and line: an unknown
 /// key (with the nearest one), a wrong type, unit or word.
 Result<RunConfig> load_config(const std::filesystem::path& path,

@@ -56,7 +56,9 @@ record::RunFacts run_facts(const RunConfig& config, const actors::Task& task, co
   facts.graph = first.graph.name();
   facts.graph_sha256 = first.sha256;
   facts.devices_json = first.devices.sha256();
-  facts.config_toml = to_toml(config, false);
+  RunConfig recorded = config;
+  recorded.executor.model.clear();  // A record may come from elsewhere: it names no code that is imported.
+  facts.config_toml = to_toml(recorded, false);
   facts.method = config.policy.method + " from " + start.name;
   facts.seed = config.run.seed;
   facts.started_wall_ns = clock.wall().count();
@@ -255,6 +257,10 @@ ProcessRequest process_request_of(const RunConfig& config) {
   request.delay_s = e.delay.seconds;
   request.deadline_s = e.deadline.seconds;
   request.restarts = e.restarts;
+  if (e.kind == "torch") {
+    request.model = e.model;
+    request.threads = e.threads;
+  }
   return request;
 }
 

@@ -15,31 +15,41 @@ namespace emplace::launcher {
 
 /// Every kind of executor that a config may name. "replay" answers from a log
 /// (launcher/settings/log_driven.h).
-inline constexpr std::array<std::string_view, 5> kExecutorKinds{"sim", "cpu", "cuda", "fake", "replay"};
+inline constexpr std::array<std::string_view, 6> kExecutorKinds{"sim",  "cpu",    "cuda",
+                                                                "fake", "replay", "torch"};
+/// Whether executors of a kind take the time of real devices, in processes.
+constexpr bool uses_real_devices(std::string_view kind) {
+  return kind == "cpu" || kind == "cuda" || kind == "torch";
+}
+
+inline constexpr std::uint32_t kMaxTorchThreads = 1'024;
 
 /// How an executor process is started and how it times steps.
 struct ProcessRequest {
   RealOptions real;
   std::string chaos;                             ///< Injected failures (launcher/worker/chaos.h), for tests.
   double delay_s = 0;                            ///< "fake" only: duration of a measurement.
+  std::string model;                             ///< "torch" only: MODULE:NAME of the code to import.
+  std::uint32_t threads = 1;                     ///< "torch" only: threads of each device on CPU cores.
   double deadline_s = 30;                        ///< Least time without progress before a restart.
   std::uint32_t restarts = 5;                    ///< Restarts allowed within a minute.
   std::function<bool()> interrupted;             ///< Polled by blocking calls; true cancels them.
   std::function<void(const std::string&)> note;  ///< Receives a line for every process that fails.
 };
-/// Checks that an executor process can start: its program exists, and it can measure the objective of
-/// `judge`. Errors: kUnsupported, kInvalid.
+/// Checks that an executor process can start: its program exists, it has what it needs, and it can measure
+/// the objective of `judge`. Errors: kUnsupported, kInvalid.
 Result<Unit> check_process_executor(const std::string& kind, const Judge& judge,
                                     const ProcessRequest& request);
 /// Checks that processes of a kind respect the links of a machine. The message that prepares a fake process
-/// carries neither shared links nor copy engines; real devices have their own. Errors: kInvalid.
+/// carries neither shared links nor copy engines; real devices have their own. PyTorch's copies are not
+/// slowed down to a shaped link. Errors: kInvalid.
 Result<Unit> check_process_links(const std::string& kind, const DeviceSet& devices);
 /// @pre check_process_executor() and check_process_links() succeeded. `graph` and `devices` must outlive the
 /// executor.
 std::unique_ptr<RealExecutor> make_process_executor(const std::string& kind, const OpGraph& graph,
                                                     const DeviceSet& devices, const ProcessRequest& request);
 
-/// Makes an executor of a kind: "sim" is a model, "cpu", "cuda" and "fake" are processes. Errors:
+/// Makes an executor of a kind: "sim" is a model, "cpu", "cuda", "fake" and "torch" are processes. Errors:
 /// kUnsupported for kinds that this build lacks; kInvalid for unknown kinds.
 Result<std::unique_ptr<Executor>> make_executor(const std::string& kind, const OpGraph& graph,
                                                 const DeviceSet& devices, const Judge& judge,

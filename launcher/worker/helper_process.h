@@ -20,6 +20,8 @@ struct HelperCommand {
   std::filesystem::path program;
   std::vector<std::string> arguments;
   std::vector<std::string> environment;  ///< "NAME=value", added to the environment of the parent.
+  /// Words before all options, for a program that an interpreter runs: "-m", "emplace.torch_executor".
+  std::vector<std::string> leading_words = {};
 };
 
 /// The child's descriptor of the channel, and its exit status after a lost device.

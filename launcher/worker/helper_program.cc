@@ -3,14 +3,14 @@
 #include <unistd.h>
 
 #include <array>
-#include <string>
 
 #include "base/text/words.h"
+#include "launcher/worker/torch_program.h"
 
 namespace emplace::launcher {
 
 std::span<const std::string_view> process_executor_kinds() {
-  static constexpr std::array<std::string_view, 3> kKinds{"cpu", "cuda", "fake"};
+  static constexpr std::array<std::string_view, 4> kKinds{"cpu", "cuda", "fake", "torch"};
   return kKinds;
 }
 
@@ -19,9 +19,15 @@ std::filesystem::path helper_path(std::string_view kind) {
   return self.parent_path() / ("emplace-exec-" + std::string{kind});
 }
 
-Result<std::filesystem::path> helper_program(std::string_view kind) {
-  std::filesystem::path path = helper_path(kind);
-  if (::access(path.c_str(), X_OK) == 0) return path;
+HelperCommand helper_command(std::string_view kind) {
+  if (kind == "torch") return torch_command();
+  return {helper_path(kind), {}, {}};
+}
+
+Result<std::string> helper_program(std::string_view kind) {
+  if (kind == "torch") return torch_version(torch_command());
+  const std::filesystem::path path = helper_path(kind);
+  if (::access(path.c_str(), X_OK) == 0) return path.filename().string();
   const std::string cure = kind == "cpu"    ? "build with oneDNN (libdnnl-dev), or use sim"
                            : kind == "cuda" ? "build with the CUDA toolkit (nvcc), or use sim"
                                             : "build the target emplace-exec-fake, or use sim";

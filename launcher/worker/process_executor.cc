@@ -121,6 +121,17 @@ Result<ExecutorProfile> ProcessExecutor::profile() {
   return profile_of(profiled.profile, graph_, devices_.size());
 }
 
+std::vector<DeviceId> ProcessExecutor::stand_ins() const {
+  std::vector<DeviceId> all;
+  for (std::size_t d = 0; d < devices_.size(); ++d) {
+    const auto id = static_cast<DeviceId>(d);
+    const bool reported =
+        std::find(stand_ins_.begin(), stand_ins_.end(), devices_[id].name) != stand_ins_.end();
+    if (reported || (options_.kind == "cpu" && !devices_.is_cpu(id))) all.push_back(id);
+  }
+  return all;
+}
+
 /// Handles the messages of the process, its end and timeouts. Never blocks.
 void ProcessExecutor::turn() {
   if (process_) {
@@ -158,6 +169,7 @@ void ProcessExecutor::on_message(const Channel::Received& received) {
     case messages::ExecutorReady::kType:
       if (auto ready = received.as<messages::ExecutorReady>()) {
         synthetic_types_ = std::move(ready->synthetic_types);
+        stand_ins_ = std::move(ready->stand_ins);
         return handle(Supervisor::Ready{});
       }
       break;

@@ -49,6 +49,9 @@ class ProcessExecutor final : public RealExecutor, public PolledExecutor {
   /// Returns the synthetic types that the last ready process reported.
   std::vector<std::string> synthetic_types() const override { return synthetic_types_; }
 
+  /// "cpu": every device of another kind; "torch": those that the last ready process reported.
+  std::vector<DeviceId> stand_ins() const override;
+
   void start(std::span<const DeviceId> placement) override;
   Result<bool> poll(Measurement& out) override;
   bool broken() const override { return supervisor_.gave_up(); }
@@ -101,7 +104,7 @@ class ProcessExecutor final : public RealExecutor, public PolledExecutor {
   messages::Bytes placement_;  // The placement of request_.
   std::optional<Outcome> outcome_;
   std::optional<Error> refused_;
-  std::vector<std::string> synthetic_types_;
+  std::vector<std::string> synthetic_types_, stand_ins_;
   std::unordered_map<std::string, Measurement> failed_;  // Measurements that crashed all tries, by placement.
 };
 

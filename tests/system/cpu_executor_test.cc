@@ -125,7 +125,7 @@ TEST_F(CpuExecutor, CalibrateRefusesWhatItCannotMeasure) {
     EXPECT_THAT(done.err, HasSubstr(why));
     EXPECT_FALSE(std::filesystem::exists(at("no.toml")));
   };
-  refused({kCpuGraph, "--executor", "sim", "-o", at("no.toml")}, "use cpu or cuda");
+  refused({kCpuGraph, "--executor", "sim", "-o", at("no.toml")}, "use cpu, cuda or torch");
   refused({kCpuGraph, "-o", at("no.toml"), "--samples", "0"}, "--samples");
   refused({"missing.json", "-o", at("no.toml")}, "missing.json");
   refused({kCpuGraph, "-o", at("no.toml"), "--count", "300"}, "--count");

@@ -1,0 +1,85 @@
+#include "launcher/worker/torch_program.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <utility>
+
+#include "base/text/words.h"
+#include "launcher/worker/helper_program.h"
+#include "runtime/process/run_command.h"
+
+namespace emplace::launcher {
+namespace {
+
+constexpr const char* kTorchProgram = "emplace-exec-torch";
+constexpr const char* kTorchModule = "emplace.torch_executor";
+constexpr const char* kTorchCure = "pip install emplace torch";
+constexpr Nanos kVersionLimit = std::chrono::seconds{60};  // A cold disk may take some seconds.
+
+HelperCommand package_in(std::string python) { return {std::move(python), {}, {}, {"-m", kTorchModule}}; }
+
+/// The interpreter that the environment names; empty: none.
+std::string chosen_python() {
+  const char* const python = std::getenv(kPythonVariable);
+  return python == nullptr ? "" : python;
+}
+
+Error no_torch(const std::string& what) {
+  const bool names_cure = what.find("pip install") != std::string::npos;
+  return {Errc::kUnsupported,
+          "executor 'torch': " + what + (names_cure ? std::string{} : std::string{"; "} + kTorchCure)};
+}
+
+}  // namespace
+
+HelperCommand torch_command() {
+  if (std::string python = chosen_python(); !python.empty()) return package_in(std::move(python));
+  if (auto beside = helper_path("torch"); ::access(beside.c_str(), X_OK) == 0)
+    return {std::move(beside), {}, {}};
+  if (auto installed = process::find_program(kTorchProgram)) return {*std::move(installed), {}, {}};
+  return package_in(process::find_program("python3").value_or(""));
+}
+
+Result<std::string> torch_version(const HelperCommand& command) {
+  const std::string absent = std::string{kTorchProgram} + " is neither in " +
+                             printable_path(helper_path("torch").parent_path()) + " nor in PATH";
+  if (command.program.empty()) return no_torch(absent + ", and there is no python3");
+  std::vector<std::string> words = command.leading_words;
+  words.emplace_back("--version");
+  process::RunOptions options;
+  options.limit = kVersionLimit;
+  const auto ran = process::run_command(command.program.string(), words, options);
+  const std::string where = printable_path(command.program);
+  if (!ran) return no_torch(where + " cannot be started: " + ran.error().context);
+  const std::string last = printable(ran->last_line(), 200);
+  if (ran->status == 0 && last.starts_with(kTorchProgram)) return last;
+  // Python's own words for a package that is not installed.
+  const bool no_package = ran->status != 0 && ran->errors.find("No module named") != std::string::npos &&
+                          ran->errors.find("emplace") != std::string::npos;
+  if (no_package && chosen_python().empty())
+    return no_torch(absent + ", and " + where + " lacks the package emplace");
+  if (no_package) return no_torch(where + " (" + kPythonVariable + ") lacks the package emplace");
+  return no_torch(last.empty() ? where + " ended with status " + std::to_string(ran->status) : last);
+}
+
+Result<Unit> check_model(std::string_view model) {
+  constexpr const char* kUse = "use --model my_module:make_step (in a config: executor.model)";
+  if (model.empty())
+    return invalid("executor 'torch'", "needs the function that makes the model whose step it executes",
+                   kUse);
+  const std::size_t colon = model.rfind(':');
+  const bool whole = colon != std::string_view::npos && colon > 0 && colon + 1 < model.size();
+  if (!whole || printable(model, model.size()) != model)
+    return invalid("--model '" + printable(model, 80) + "'", "is not MODULE:NAME", kUse);
+  return Unit{};
+}
+
+std::string_view model_file(std::string_view model) {
+  const std::size_t colon = model.rfind(':');
+  const std::string_view file = model.substr(0, colon == std::string_view::npos ? 0 : colon);
+  return file.ends_with(".py") ? file : std::string_view{};
+}
+
+}  // namespace emplace::launcher
