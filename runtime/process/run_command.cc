@@ -75,7 +75,7 @@ Result<Ran> run_command(const std::string& program, const std::vector<std::strin
   const Descriptor in{
       ::open(options.input.empty() ? "/dev/null" : options.input.c_str(), O_RDONLY | O_CLOEXEC)};
   if (!in.open()) return system_error(printable(options.input).c_str(), errno);
-  ChildCommand command{*path, arguments, options.environment, {}, false};
+  ChildCommand command{*path, arguments, options.environment, {}, options.own_group};
   command.descriptors = {
       {in.get(), STDIN_FILENO}, {::fileno(out.get()), STDOUT_FILENO}, {::fileno(err.get()), STDERR_FILENO}};
   auto child = ChildProcess::start(command);

@@ -23,6 +23,7 @@ struct RunOptions {
   std::string input = {};                     ///< File for its standard input; empty: no input.
   std::vector<std::string> environment = {};  ///< "NAME=value" entries that override ours.
   Nanos limit{0};                             ///< The program is killed after this time; 0: never.
+  bool own_group = false;                     ///< Signals typed at our terminal do not reach it.
 };
 
 /// Runs a program (a path, or a name in PATH) and waits for its end. Errors: kInvalid, it cannot be started;
