@@ -29,7 +29,7 @@ Result<std::unique_ptr<HelperProcess>> HelperProcess::start(const HelperCommand&
   auto [ours, theirs] = *std::move(sockets);
   auto [read_end, write_end] = *std::move(errors_pipe);
   process::ChildCommand child{
-      command.program.string(), command.leading_words, command.environment, {}, false};
+      command.program.string(), command.leading_words, command.environment, {}, command.own_group};
   child.arguments.push_back("--parent=" + std::to_string(::getpid()));
   child.arguments.insert(child.arguments.end(), command.arguments.begin(), command.arguments.end());
   child.descriptors = {{write_end.get(), STDERR_FILENO}, {theirs.get(), kChannelFd}};

@@ -22,6 +22,8 @@ struct HelperCommand {
   std::vector<std::string> environment;  ///< "NAME=value", added to the environment of the parent.
   /// Words before all options, for a program that an interpreter runs: "-m", "emplace.torch_executor".
   std::vector<std::string> leading_words = {};
+  /// Signals typed at the terminal do not reach it, for a program that cannot ignore them from its start.
+  bool own_group = false;
 };
 
 /// The child's descriptor of the channel, and its exit status after a lost device.

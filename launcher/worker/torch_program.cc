@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <utility>
+#include <vector>
 
 #include "base/text/words.h"
 #include "launcher/worker/helper_program.h"
@@ -18,7 +19,13 @@ constexpr const char* kTorchModule = "emplace.torch_executor";
 constexpr const char* kTorchCure = "pip install emplace torch";
 constexpr Nanos kVersionLimit = std::chrono::seconds{60};  // A cold disk may take some seconds.
 
-HelperCommand package_in(std::string python) { return {std::move(python), {}, {}, {"-m", kTorchModule}}; }
+/// A program that Python runs; its interpreter would take a typed signal as its own.
+HelperCommand python_program(std::string path, std::vector<std::string> leading_words = {}) {
+  return {std::move(path), {}, {}, std::move(leading_words), true};
+}
+HelperCommand package_in(std::string python) {
+  return python_program(std::move(python), {"-m", kTorchModule});
+}
 
 /// The interpreter that the environment names; empty: none.
 std::string chosen_python() {
@@ -36,9 +43,9 @@ Error no_torch(const std::string& what) {
 
 HelperCommand torch_command() {
   if (std::string python = chosen_python(); !python.empty()) return package_in(std::move(python));
-  if (auto beside = helper_path("torch"); ::access(beside.c_str(), X_OK) == 0)
-    return {std::move(beside), {}, {}};
-  if (auto installed = process::find_program(kTorchProgram)) return {*std::move(installed), {}, {}};
+  if (const auto beside = helper_path("torch"); ::access(beside.c_str(), X_OK) == 0)
+    return python_program(beside.string());
+  if (auto installed = process::find_program(kTorchProgram)) return python_program(*std::move(installed));
   return package_in(process::find_program("python3").value_or(""));
 }
 
@@ -50,6 +57,7 @@ Result<std::string> torch_version(const HelperCommand& command) {
   words.emplace_back("--version");
   process::RunOptions options;
   options.limit = kVersionLimit;
+  options.own_group = true;
   const auto ran = process::run_command(command.program.string(), words, options);
   const std::string where = printable_path(command.program);
   if (!ran) return no_torch(where + " cannot be started: " + ran.error().context);

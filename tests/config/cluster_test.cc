@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "launcher/cluster/remote_host.h"
+
 namespace emplace::launcher {
 namespace {
 
@@ -159,6 +161,33 @@ TEST(Cluster, SaysWhichKeyMayComeAsWhichNode) {
                                           {"racks/0", Role::kExecutor},
                                           {"racks/1", Role::kExecutor}}))
       << "the head is not in it: nobody comes as the head";
+}
+
+TEST(Cluster, TheLauncherNamesTheModelToTheExecutorsThatItStarts) {
+  const auto cluster = parse_cluster(
+      "head.endpoint = 'tcp://127.0.0.1:5555'\nhead.insecure = true\n"
+      "[[node]]\nname = 'far'\nstart = 'ssh'\nhost = 'rack7'\nroles = ['executor']\ncount = 1\n"
+      "[[node]]\nname = 'draws'\nstart = 'ssh'\nhost = 'rack7'\nroles = ['sampler']\n",
+      "c.toml");
+  ASSERT_TRUE(cluster.ok()) << cluster.error().context;
+  RunConfig config = config_of(1, 1);
+  config.executor.model = "my_module:make_step";
+  const auto models = [&] {
+    std::map<std::string, std::string> found;
+    const auto plans = plan_nodes(*cluster, config);
+    EXPECT_TRUE(plans.ok()) << plans.error().context;
+    for (const NodePlan& plan : *plans) {
+      const std::vector<std::string> words = join_words(plan, "tcp://head:1");
+      const auto option = std::find(words.begin(), words.end(), "--model");
+      found[plan.name] = option == words.end() ? "" : option[1];
+    }
+    return found;
+  };
+  config.executor.kind = "torch";
+  EXPECT_EQ(models(), (std::map<std::string, std::string>{
+                          {"head", ""}, {"far", "my_module:make_step"}, {"draws", ""}}));
+  config.executor.kind = "cpu";
+  EXPECT_EQ(models()["far"], "") << "no other kind takes one";
 }
 
 TEST(Cluster, RefusesSettingsThatItDoesNotHave) {

@@ -179,6 +179,25 @@ TEST(Config, ReserveIsAShareOrASizeAndTheOldNumberIsRead) {
     EXPECT_FALSE(parse_config(std::string{"[input]\nreserve = "} + wrong + "\n", "x").ok()) << wrong;
 }
 
+TEST(Config, AModelInAFileIsLookedForBesideTheConfigAndAModuleIsLeftToPython) {
+  const emplace::testing::ScratchFolder folder{"model-config"};
+  const auto file = folder.path() / "run.toml";
+  const auto model_of = [&](const std::string& model) {
+    std::ofstream{file} << "[input]\ngraph = \"g\"\n[executor]\nkind = \"torch\"\nmodel = \"" << model
+                        << "\"\n";
+    return load_config(file)->executor.model;
+  };
+  std::filesystem::create_directory(folder.path() / "models");
+  std::ofstream{folder.path() / "models/step.py"} << "";
+  EXPECT_EQ(model_of("models/step.py:make"), (folder.path() / "models/step.py:make").string());
+  EXPECT_EQ(model_of("models/other.py:make"), "models/other.py:make") << "not there";
+  EXPECT_EQ(model_of("models.step:make"), "models.step:make");
+  EXPECT_EQ(absolute_model("models/other.py:make"),
+            (std::filesystem::current_path() / "models/other.py:make").string());
+  EXPECT_EQ(absolute_model("models.step:make"), "models.step:make");
+  EXPECT_EQ(absolute_model(""), "");
+}
+
 TEST(Config, AMachineIsAFileForAPersonAndAsItIsInARecord) {
   const emplace::testing::ScratchFolder folder{"machine-config"};
   const auto file = folder.path() / "run.toml";

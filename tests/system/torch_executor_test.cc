@@ -91,6 +91,7 @@ case " $* " in *" --version "*)
   exit 0;;
 esac
 echo "$mark $*" >> "$words"
+echo "$(cut -d' ' -f5 /proc/$$/stat) $$" >> "$words.group"
 for word; do
   shift
   case "$word" in --model=*|--threads=*|-m|emplace.torch_executor) ;; *) set -- "$@" "$word";; esac
@@ -124,6 +125,8 @@ TEST_F(TorchExecutor, TheProgramInPathGetsTheModelAndTheThreads) {
   ASSERT_EQ(words.size(), 1u) << text_of(at("words"));
   EXPECT_THAT(words[0], StartsWith("PATH --parent="));
   EXPECT_THAT(words[0], ::testing::EndsWith(" --model=my_module:make_step --threads=3"));
+  const std::string group = text_of(at("words.group"));  // Typed signals are for the parent alone.
+  EXPECT_EQ(group.substr(0, group.find(' ')) + "\n", group.substr(group.find(' ') + 1));
   ASSERT_EQ(
       run(evaluate({"--model", "dir with a space/step.py:make", "--chaos", "oom-every=9"}), only()).status,
       0);
