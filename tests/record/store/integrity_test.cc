@@ -53,6 +53,24 @@ TEST_F(IntegrityTest, DamageShows) {
   }
 }
 
+TEST_F(IntegrityTest, EveryLabelIsReadBackAndKeepsItsStoredName) {
+  const std::vector<std::string> names{"simulated", "measured", "measured, partly synthetic", "emulated",
+                                       "measured in PyTorch"};
+  ASSERT_EQ(names.size(), kMeasurementLabels);
+  auto db = *RunWriter::create(directory_, {});
+  for (std::size_t label = 0; label < names.size(); ++label) {
+    EXPECT_EQ(label_name(static_cast<MeasurementLabel>(label)), names[label]) << "records of any age have it";
+    auto rows = measurements(label + 1);
+    for (MeasurementRow& row : rows) row.label = static_cast<MeasurementLabel>(label);
+    ASSERT_TRUE(db->add_episode(episode(label + 1), rows).ok());
+  }
+  ASSERT_TRUE(db->commit().ok());
+  for (std::size_t label = 0; label < names.size(); ++label)
+    for (const MeasurementRow& row : *db->log().measurements(label + 1, 1))
+      EXPECT_EQ(row.label, static_cast<MeasurementLabel>(label));
+  EXPECT_TRUE(db->verify().ok());
+}
+
 TEST_F(IntegrityTest, WhatRealExecutorsSayIsReadBackAndGuarded) {
   {
     auto db = *RunWriter::create(directory_, {});
