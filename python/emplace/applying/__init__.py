@@ -14,12 +14,13 @@ if TYPE_CHECKING:
 __all__ = ["AppliedStep", "Difference", "OpFailed", "OpTime", "Verification", "apply", "verify"]
 
 
-def apply(step: TracedStep, placement: Mapping[str, str], devices: Mapping[str, Any], *,
-          threads: int | None = None) -> AppliedStep:
+def apply(
+    step: TracedStep, placement: Mapping[str, str], devices: Mapping[str, Any], *, threads: int | None = None
+) -> AppliedStep:
     """One training step as placed.
 
-    ``placement`` gives the device of each op of the step's graph, ``devices`` the torch device that each of these
-    names stands for on this machine. Several names may stand for "cpu": each is then a logical device with a thread of
-    its own and ``threads`` threads inside ATen (as many as PyTorch uses if not given).
+    ``placement`` gives the device of each op of the step's graph, ``devices`` the torch device that each of
+    these names stands for on this machine. Several names may stand for "cpu": each is then a logical device
+    with a thread of its own and ``threads`` threads inside ATen (as many as PyTorch uses if not given).
     """
     return AppliedStep(step, placement, devices, threads=threads)

@@ -1,7 +1,7 @@
 """The devices of a placement on this machine: what copies to them, and what orders their work.
 
-A device of a placement is a CUDA device or a logical CPU device. Any number of logical CPU devices share the machine's
-memory: they compute with the same kernels, and what crosses between them is really copied.
+A device of a placement is a CUDA device or a logical CPU device. Any number of logical CPU devices share the
+machine's memory: they compute with the same kernels, and what crosses between them is really copied.
 """
 
 from __future__ import annotations
@@ -11,17 +11,19 @@ from typing import Any
 
 import torch
 
-from emplace.applying.plan import Kind, Task
+from emplace.applying.tasks import Kind, Task
 from emplace.errors import EmplaceError
 
 
 def torch_device(name: str, wanted: Any) -> torch.device:
-    """The torch device that stands for a device of the placement. Raises if this machine has no such device."""
+    """The torch device that stands for a device of the placement; refused if this machine has none."""
     where = f"device '{name}'"
     try:
         device = torch.device(wanted)
     except (RuntimeError, TypeError) as error:
-        raise EmplaceError(where, f"{wanted!r} is no torch device", "name one such as 'cpu' or 'cuda:0'") from error
+        raise EmplaceError(
+            where, f"{wanted!r} is no torch device", "name one such as 'cpu' or 'cuda:0'"
+        ) from error
     if device.type == "cpu":
         return torch.device("cpu")
     if device.type != "cuda":
@@ -30,12 +32,17 @@ def torch_device(name: str, wanted: Any) -> torch.device:
     index = device.index if device.index is not None else 0
     if index >= count:
         has = f"has {count} CUDA device{'s' if count != 1 else ''}" if count else "has no CUDA device"
-        raise EmplaceError(where, f"'{device}' is not there: this machine {has}",
-                           f"use devices={{'{name}': 'cpu'}} or another machine")
+        raise EmplaceError(
+            where,
+            f"'{device}' is not there: this machine {has}",
+            f"use devices={{'{name}': 'cpu'}} or another machine",
+        )
     return torch.device("cuda", index)
 
 
-def copy_as_it_lies(tensor: torch.Tensor, device: torch.device, *, non_blocking: bool = False) -> torch.Tensor:
+def copy_as_it_lies(
+    tensor: torch.Tensor, device: torch.device, *, non_blocking: bool = False
+) -> torch.Tensor:
     """A copy with the strides and the alignment of the original, so that kernels give the same bits on both.
 
     Only the tensor's own elements move; gaps between them are left as they are.
@@ -104,8 +111,8 @@ class CpuDevice:
 class CudaDevice:
     """A GPU: a stream that computes, and a stream for the copies to it.
 
-    The thread of the device issues tasks; it never waits for one. A task whose input comes from elsewhere makes its
-    stream wait for the event at the end of what made it. The step waits once for the device.
+    The thread of the device issues tasks; it never waits for one. A task whose input comes from elsewhere
+    makes its stream wait for the event at the end of what made it. The step waits once for the device.
     """
 
     kind = "cuda"

@@ -1,4 +1,4 @@
-"""Updates that can write where the state is that they update, as an optimizer does (``executor/plan/task_plan.h``)."""
+"""Updates that can write over the state that they update, as an optimizer does."""
 
 from __future__ import annotations
 
@@ -35,17 +35,19 @@ def in_place_chains(lowered: LoweredStep) -> dict[int, list[int]]:
             readers.setdefault(value, []).append(number)
     kept = {value for value in lowered.results if value is not None}
     found: dict[int, list[int]] = {}
-    for output, value in zip(lowered.step.outputs, lowered.results):
+    for output, result in zip(lowered.step.outputs, lowered.results):
         target = by_name.get((output.kind, output.name))
-        if target is None or value is None:
+        if target is None or result is None:
             continue
-        chain = _chain(lowered, value, lowered.placeholders[target], readers, kept)
+        chain = _chain(lowered, result, lowered.placeholders[target], readers, kept)
         if chain:
             found[target] = chain
     return found
 
 
-def _chain(lowered: LoweredStep, value: int, state: int, readers: dict[int, list[int]], kept: set[int]) -> list[int]:
+def _chain(
+    lowered: LoweredStep, value: int, state: int, readers: dict[int, list[int]], kept: set[int]
+) -> list[int]:
     """From the state to its new value; empty if a link cannot write in place."""
     chain: list[int] = []
     while value != state:
@@ -55,7 +57,11 @@ def _chain(lowered: LoweredStep, value: int, state: int, readers: dict[int, list
             return []
         first = node.args[0] if node.args else None
         before = lowered.value_of.get(first) if isinstance(first, Node) else None
-        if before is None or lowered.values[before].base is not None or _layout(lowered, before) != _layout(lowered, value):
+        if (
+            before is None
+            or lowered.values[before].base is not None
+            or _layout(lowered, before) != _layout(lowered, value)
+        ):
             return []
         if before in kept and before != state:
             return []
@@ -68,13 +74,28 @@ def _chain(lowered: LoweredStep, value: int, state: int, readers: dict[int, list
 
 
 #: Operators of gradients whose results are memory of their own.
-_OWN_MEMORY = frozenset({"mm", "addmm", "bmm", "baddbmm", "add", "mul", "sum", "cat", "convolution_backward",
-                         "embedding_dense_backward", "native_layer_norm_backward", "native_batch_norm_backward",
-                         "slice_backward", "select_backward"})
+_OWN_MEMORY = frozenset(
+    {
+        "mm",
+        "addmm",
+        "bmm",
+        "baddbmm",
+        "add",
+        "mul",
+        "sum",
+        "cat",
+        "convolution_backward",
+        "embedding_dense_backward",
+        "native_layer_norm_backward",
+        "native_batch_norm_backward",
+        "slice_backward",
+        "select_backward",
+    }
+)
 
 
 def accumulations(lowered: LoweredStep) -> set[Node]:
-    """Sums of gradients that may be added to their first term, which nothing else reads, as autograd adds them."""
+    """Sums of gradients that may be added to their first term, as autograd does if nothing else reads it."""
     readers: dict[int, int] = {}
     for kernel in lowered.kernels:
         for value in kernel.reads:
@@ -86,13 +107,17 @@ def accumulations(lowered: LoweredStep) -> set[Node]:
         if node.meta.get("phase") != "backward" or target_name(node) != "add" or in_place_form(node) is None:
             continue
         first = node.args[0]
-        value = lowered.value_of.get(first) if isinstance(first, Node) else None
-        if value is None or readers[value] != 1 or value in kept or len(lowered.sharing(value)) > 1:
+        term = lowered.value_of.get(first) if isinstance(first, Node) else None
+        if term is None or readers[term] != 1 or term in kept or len(lowered.sharing(term)) > 1:
             continue
-        entry = lowered.values[value]
+        entry = lowered.values[term]
         maker = lowered.kernel_of.get(lowered.buffers[entry.buffer].owner)
-        if entry.base is None and maker is not None and target_name(lowered.kernels[maker].node) in _OWN_MEMORY \
-                and _layout(lowered, value) == _layout(lowered, lowered.value_of[node]):
+        if (
+            entry.base is None
+            and maker is not None
+            and target_name(lowered.kernels[maker].node) in _OWN_MEMORY
+            and _layout(lowered, term) == _layout(lowered, lowered.value_of[node])
+        ):
             found.add(node)
     return found
 

@@ -1,9 +1,9 @@
 """What a traced step is made of: kernels, and the data that they read and write.
 
-The rules are those of the simulator (``docs/reference/measurement.md``, ``graph/lowering.h``), so that what moves and
-what lives is the same in both: a view as large as its base is its base; a smaller view is a part, a piece of data of
-its own that takes no memory where its base lies; whatever is not an op costs nothing. A lowering does not depend on
-the placement.
+The rules are those of the simulator (``docs/reference/measurement.md``, ``graph/lowering.h``), so that what
+moves and what lives is the same in both: a view as large as its base is its base; a smaller view is a part, a
+piece of data of its own that takes no memory where its base lies; whatever is not an op costs nothing. A
+lowering does not depend on the placement.
 """
 
 from __future__ import annotations
@@ -67,14 +67,19 @@ class Kernel:
     outputs: list[int]
     random: bool
     update: bool = False
-    #: Nodes that compute Python numbers for its arguments, in order; they are computed wherever the kernel runs.
+    #: Nodes that compute Python numbers for its arguments, in order; they are computed wherever the kernel
+    #: runs.
     numbers: list[Node] = dataclasses.field(default_factory=list)
 
 
 def target_name(node: Node) -> str:
     """The name of a node's ATen operator without its namespace and overload: "addmm"."""
     schema = getattr(node.target, "_schema", None)
-    return str(schema.name).split("::")[-1] if schema is not None else getattr(node.target, "__name__", str(node.target))
+    return (
+        str(schema.name).split("::")[-1]
+        if schema is not None
+        else getattr(node.target, "__name__", str(node.target))
+    )
 
 
 def is_view(node: Node) -> bool:
@@ -94,7 +99,7 @@ def _bytes(shape: Any, dtype: torch.dtype) -> int:
 
 
 def bytes_of(node: Node) -> int:
-    """Size of the node's tensor; 0 if the trace does not say. A Python number has the size of its tensor's elements."""
+    """Size of the node's tensor, or of the element that a Python number was; 0 if the trace does not say."""
     if node.meta.get("scalar"):
         described = next(node.meta["tensors"][0] for node in node.all_input_nodes)
         return _bytes((), described.dtype)
@@ -112,7 +117,9 @@ def unread_bytes(node: Node, read: set[int | None]) -> int:
     described = node.meta.get("tensors") or node.meta.get("val")
     if not isinstance(described, (list, tuple)):
         return 0
-    return sum(_bytes(d.shape, d.dtype) for at, d in enumerate(described) if at not in read and hasattr(d, "shape"))
+    return sum(
+        _bytes(d.shape, d.dtype) for at, d in enumerate(described) if at not in read and hasattr(d, "shape")
+    )
 
 
 def tensors_in(argument: Any) -> Iterator[Node]:
@@ -141,7 +148,8 @@ class LoweredStep:
         self.constants: dict[Node, Any] = {}
         #: Values of the step's inputs, in the order of ``step.inputs``.
         self.placeholders: list[int] = []
-        #: Values of the step's outputs, in the order of ``step.outputs``; None for what is not a tensor of the step.
+        #: Values of the step's outputs, in the order of ``step.outputs``; None for what is not a tensor of
+        #: the step.
         self.results: list[int | None] = []
         #: Kernel that computes each node that computes.
         self.kernel_of: dict[Node, int] = {}
@@ -152,8 +160,11 @@ class LoweredStep:
         for node in step.module.graph.nodes:
             self._take(node)
         if len(self.placeholders) != len(step.inputs):
-            raise EmplaceError("step", f"has {len(self.placeholders)} inputs, {len(step.inputs)} are described",
-                               "trace the step again")
+            raise EmplaceError(
+                "step",
+                f"has {len(self.placeholders)} inputs, {len(step.inputs)} are described",
+                "trace the step again",
+            )
 
     # Reading the trace.
 
@@ -174,7 +185,9 @@ class LoweredStep:
             flat = node.args[0] if isinstance(node.args[0], (list, tuple)) else (node.args[0],)
             self.results = [self.value_of.get(n) if isinstance(n, Node) else None for n in flat]
         else:
-            raise EmplaceError(f"node '{node.name}'", f"is of the unknown kind '{node.op}'", "trace the step again")
+            raise EmplaceError(
+                f"node '{node.name}'", f"is of the unknown kind '{node.op}'", "trace the step again"
+            )
 
     def _call(self, node: Node) -> None:
         arguments = list(tensors_in(node.args)) + list(tensors_in(node.kwargs))
@@ -187,9 +200,13 @@ class LoweredStep:
             self._numbers[node] = self._closure(arguments, [node])
             return
         if isinstance(node.target, torch._ops.OpOverload) and any(
-                a.alias_info is not None and a.alias_info.is_write for a in node.target._schema.arguments):
-            raise EmplaceError(f"op '{node.name}'", f"writes to an argument ({node.target})",
-                               "trace the step with emplace.trace, which removes such writes")
+            a.alias_info is not None and a.alias_info.is_write for a in node.target._schema.arguments
+        ):
+            raise EmplaceError(
+                f"op '{node.name}'",
+                f"writes to an argument ({node.target})",
+                "trace the step with emplace.trace, which removes such writes",
+            )
         if node.name not in self.step.op_of or (is_view(node) and not node.meta.get("scalar")):
             first = [a for a in arguments if a in self.value_of or a in self._outputs_of]
             if first:
@@ -202,8 +219,15 @@ class LoweredStep:
                 self.constants[node] = compute(*_filled(node.args, fill), **_filled(node.kwargs, fill))
                 return
         reads, numbers = self._closure(arguments, [])
-        kernel = Kernel(node, self.step.op_of.get(node.name, node.name), reads, [], node.name in self.step.random_nodes,
-                        node.meta.get("phase") == "update", numbers)
+        kernel = Kernel(
+            node,
+            self.step.op_of.get(node.name, node.name),
+            reads,
+            [],
+            node.name in self.step.random_nodes,
+            node.meta.get("phase") == "update",
+            numbers,
+        )
         self.kernel_of[node] = len(self.kernels)
         self.kernels.append(kernel)
         if _has_several_outputs(node):
@@ -239,16 +263,26 @@ class LoweredStep:
 
     def _view(self, node: Node, arguments: list[Node]) -> None:
         if len(set(arguments)) > 1:
-            raise EmplaceError(f"op '{node.name}'", f"is a view of several tensors ({node.target})",
-                               "trace the step with emplace.trace, which makes views of one tensor")
+            raise EmplaceError(
+                f"op '{node.name}'",
+                f"is a view of several tensors ({node.target})",
+                "trace the step with emplace.trace, which makes views of one tensor",
+            )
         if _has_several_outputs(node):
             self._outputs_of[node] = {}
-        elif node.name not in self.step.op_of and target_name(node) in ("alias", "detach", "lift_fresh", "lift"):
+        elif node.name not in self.step.op_of and target_name(node) in (
+            "alias",
+            "detach",
+            "lift_fresh",
+            "lift",
+        ):
             self.value_of[node] = self.value_of[arguments[0]]
         else:
             self._part(node, self.value_of[arguments[0]], None)
 
-    def _whole(self, node: Node, *, resident: bool, owner: Node | None = None, output: int | None = None) -> int:
+    def _whole(
+        self, node: Node, *, resident: bool, owner: Node | None = None, output: int | None = None
+    ) -> int:
         number, size = len(self.values), bytes_of(node)
         self.values.append(Value(number, node, size, len(self.buffers), None, output))
         self.buffers.append(Buffer(owner or node, number, size, len(self.buffers), resident))
@@ -301,7 +335,7 @@ class LoweredStep:
         return found
 
     def sharing(self, value: int) -> set[int]:
-        """The values that may share memory with a value: its views, and results of kernels that pass it on."""
+        """The values that may share memory with a value: views, and what kernels pass on."""
         found, todo = {value}, [value]
         while todo:
             fresh = [v for v in self._sharers.get(todo.pop(), ()) if v not in found]

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 class Moved:
     """The user's parameters, buffers and optimizer state on their placed devices.
 
-    All copies are made before the first tensor changes, so that a device that fills up leaves the model as it was.
-    A tensor object of the user stays the same object: its data is on another device. Single numbers of an optimizer
-    (its count of steps) stay in the CPU's memory, as PyTorch keeps them.
+    All copies are made before the first tensor changes, so that a device that fills up leaves the model as it
+    was. A tensor object of the user stays the same object: its data is on another device. Single numbers of
+    an optimizer (its count of steps) stay in the CPU's memory, as PyTorch keeps them.
     """
 
     def __init__(self, step: TracedStep, devices: list[torch.device]) -> None:
@@ -33,16 +33,23 @@ class Moved:
             try:
                 made.append((tensor, tensor.detach().to(device)))
             except RuntimeError as error:
-                raise EmplaceError(f"{entry.kind} '{entry.name}'", f"cannot be moved to {device}: {error}",
-                                   "place less on that device") from error
+                raise EmplaceError(
+                    f"{entry.kind} '{entry.name}'",
+                    f"cannot be moved to {device}: {error}",
+                    "place less on that device",
+                ) from error
         for tensor, data in made:
             self._moved.append((tensor, tensor.device))
             tensor.data = data
 
     def placed(self, arguments: list[torch.Tensor]) -> list[torch.Tensor]:
         """The step's arguments, each on its device: what is not there already (the batch) is copied there."""
-        return [argument if device is None or argument.device == device else argument.to(device, non_blocking=True)
-                for argument, device in zip(arguments, self._devices)]
+        return [
+            argument
+            if device is None or argument.device == device
+            else argument.to(device, non_blocking=True)
+            for argument, device in zip(arguments, self._devices)
+        ]
 
     def restore(self) -> None:
         """Back to where the tensors were, with the values that they have now."""

@@ -1,107 +1,38 @@
-"""The tasks of one step as placed: kernels, copies and writes, what each waits for, and when memory is given back.
+"""The tasks of one step as placed: what each waits for, and when memory is given back.
 
-A plan is made once for a placement and holds no tensor: the same plan runs on logical CPU devices and on GPUs. Its
-rules are those of the program's executors (``executor/plan/task_plan.h``): a copy for each pair of (buffer, device that
-reads it), a copy of state at the step's start, and memory that is given back when the last reader on its device and
-the last copy from it are done.
+A plan is made once for a placement and holds no tensor: the same plan runs on logical CPU devices and on
+GPUs. Its rules are those of the program's executors (``executor/plan/task_plan.h``): a copy for each pair of
+(buffer, device that reads it), a copy of state at the step's start, and memory that is given back when the
+last reader on its device and the last copy from it are done.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import enum
 from collections.abc import Mapping, Sequence
 
 from torch.fx import Node
 
 from emplace.applying.lowering import Kernel, LoweredStep, unread_bytes
+from emplace.applying.tasks import Held, Kind, Slot, Task, ViewCall, Write
 from emplace.errors import EmplaceError
-
-#: A value on a device: an index into the table of a running step.
-Slot = int
-
-
-class Kind(enum.Enum):
-    """What a task does."""
-
-    KERNEL = "kernel"
-    COPY = "copy"
-    #: A new value of a parameter, a buffer or optimizer state is written over the old one.
-    WRITE = "write"
-
-
-@dataclasses.dataclass(slots=True)
-class ViewCall:
-    """A view that is made as soon as what it views is there. ``outputs`` are (index or None, slot)."""
-
-    node: Node
-    source: tuple[Node, Slot]
-    outputs: list[tuple[int | None, Slot]]
-
-
-@dataclasses.dataclass(slots=True)
-class Task:
-    """One entry of the plan; see ``Kind``."""
-
-    number: int
-    kind: Kind
-    device: int
-    node: Node
-    op: str
-    #: Kernel: slots of its arguments. Copy and write: {node: slot that is read}.
-    arguments: dict[Node, Slot] = dataclasses.field(default_factory=dict)
-    outputs: list[tuple[int | None, Slot]] = dataclasses.field(default_factory=list)
-    views: list[ViewCall] = dataclasses.field(default_factory=list)
-    #: Kernel: Python numbers that are computed before it, each with its slot.
-    numbers: list[tuple[Node, Slot]] = dataclasses.field(default_factory=list)
-    #: Number of tasks that end before this one starts.
-    waits: int = 0
-    next_here: list[int] = dataclasses.field(default_factory=list)
-    next_elsewhere: list[tuple[int, int]] = dataclasses.field(default_factory=list)
-    #: Copies among the tasks that it waits for, and kernels elsewhere: what a CUDA stream waits for.
-    after: list[int] = dataclasses.field(default_factory=list)
-    #: Slots that are given back when all their readers, of which this is one, are done.
-    reads: list[Slot] = dataclasses.field(default_factory=list)
-    #: Copy: device that it comes from. Write: the input of the step that it overwrites.
-    source: int = -1
-    bytes: int = 0
-    #: Copy of a new value to where its parameter lives: the simulator knows no such copy.
-    returns: bool = False
-    random: bool = False
-    #: Kernel: writes its result over its first argument: the state that it updates, or a gradient that it adds to.
-    in_place: bool = False
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Write:
-    """The new value of an input of the step: ``slot`` is on the device of the input."""
-
-    input: int
-    slot: Slot
-    device: int
-    #: The new value is another state, or part of one: it must be copied before anything is overwritten.
-    shares: bool
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Held:
-    """Memory on a device from the start of one task to the end of the last of others."""
-
-    device: int
-    bytes: int
-    taker: int
-    users: tuple[int, ...]
 
 
 class StepPlan:
     """The tasks of one placement. Immutable after construction.
 
-    ``early`` writes new values of state as soon as the last reader of the old value is done, so that memory is as the
-    simulator counts it; otherwise new values are kept until all ops are done, so that a failing op changes nothing.
+    ``early`` writes new values of state as soon as the last reader of the old value is done, so that memory
+    is as the simulator counts it; otherwise new values are kept until all ops are done, so that a failing op
+    changes nothing.
     """
 
-    def __init__(self, lowered: LoweredStep, placement: Mapping[str, str], devices: Sequence[str], *,
-                 early: bool = False) -> None:
+    def __init__(
+        self,
+        lowered: LoweredStep,
+        placement: Mapping[str, str],
+        devices: Sequence[str],
+        *,
+        early: bool = False,
+    ) -> None:
         self.lowered = lowered
         self.devices = list(devices)
         self.early = early and not self._exposed(lowered)
@@ -137,7 +68,7 @@ class StepPlan:
 
     @property
     def moved_bytes(self) -> int:
-        """Bytes of all copies, as the simulator counts them: once for each device that reads a piece of data."""
+        """Bytes of all copies as the simulator counts them: once for each device that reads."""
         return sum(t.bytes for t in self.tasks if t.kind is Kind.COPY and not t.returns)
 
     @property
@@ -148,8 +79,11 @@ class StepPlan:
     @property
     def crossings(self) -> list[tuple[str, str, str, int]]:
         """(op, from, to, bytes) of each copy."""
-        return [(t.op, self.devices[t.source], self.devices[t.device], t.bytes)
-                for t in self.tasks if t.kind is Kind.COPY]
+        return [
+            (t.op, self.devices[t.source], self.devices[t.device], t.bytes)
+            for t in self.tasks
+            if t.kind is Kind.COPY
+        ]
 
     def resident_bytes(self) -> list[int]:
         """Bytes of state and inputs by device."""
@@ -176,8 +110,14 @@ class StepPlan:
             if task.kind is Kind.KERNEL and not self._kernel(task).update:
                 for value in self._kernel(task).outputs:
                     number = low.values[value].buffer
-                    found.append(Held(task.device, low.buffers[number].bytes, task.number,
-                                      (task.number, *users.get(number, ()))))
+                    found.append(
+                        Held(
+                            task.device,
+                            low.buffers[number].bytes,
+                            task.number,
+                            (task.number, *users.get(number, ())),
+                        )
+                    )
                 if task.outputs and task.outputs[0][0] is not None or not task.outputs:
                     unread = unread_bytes(task.node, {at for at, _ in task.outputs})
                     found.append(Held(task.device, unread, task.number, (task.number,)))
@@ -187,7 +127,7 @@ class StepPlan:
         return found
 
     def home(self, input: int) -> int:
-        """The device of an input of the step: of a parameter, a buffer, optimizer state or a tensor of the batch."""
+        """The device of an input of the step: of state, or of a tensor of the batch."""
         return self._home[self.lowered.placeholders[input]]
 
     # Making it.
@@ -196,10 +136,15 @@ class StepPlan:
         op = self.lowered.op_of(node)
         name = self._placement.get(op)
         if name is None:
-            raise EmplaceError(f"op '{op}'", "has no device in the placement", "place the graph of this step again")
+            raise EmplaceError(
+                f"op '{op}'", "has no device in the placement", "place the graph of this step again"
+            )
         if name not in self._where:
-            raise EmplaceError(f"op '{op}'", f"is placed on '{name}', which is not among the devices",
-                               f"name a torch device for it: devices={{'{name}': 'cpu'}}")
+            raise EmplaceError(
+                f"op '{op}'",
+                f"is placed on '{name}', which is not among the devices",
+                f"name a torch device for it: devices={{'{name}': 'cpu'}}",
+            )
         return self._where[name]
 
     def _kernel(self, task: Task) -> Kernel:
@@ -214,15 +159,21 @@ class StepPlan:
         for value in low.values:
             owner = low.buffers[value.buffer].owner
             if owner not in home_of:
-                home_of[owner] = (self._device(owner) if owner.op != "call_function" or owner.name in low.step.op_of
-                                  else self._follow(owner, home_of))
+                home_of[owner] = (
+                    self._device(owner)
+                    if owner.op != "call_function" or owner.name in low.step.op_of
+                    else self._follow(owner, home_of)
+                )
             self._home.append(home_of[owner])
         for number in low.placeholders:
             self._initial(number)
         for kernel in low.kernels:
             if kernel.node not in home_of:  # It has no output that anybody reads.
-                home_of[kernel.node] = (self._device(kernel.node) if kernel.node.name in low.step.op_of
-                                        else self._follow(kernel.node, home_of))
+                home_of[kernel.node] = (
+                    self._device(kernel.node)
+                    if kernel.node.name in low.step.op_of
+                    else self._follow(kernel.node, home_of)
+                )
         self._build_kernels(home_of)
         self._build_outputs()
         for task in self.tasks:
@@ -235,11 +186,13 @@ class StepPlan:
 
     @staticmethod
     def _exposed(lowered: LoweredStep) -> bool:
-        """Whether an output of the step shares memory with state, so that it must be read before state is written."""
+        """Whether an output of the step shares memory with state, and must be read before a write."""
         old = set(lowered.placeholders)
         shared = set().union(*(lowered.sharing(p) for p in old)) - old
-        return any(value in shared or value in old and output.kind in ("loss", "result")
-                   for output, value in zip(lowered.step.outputs, lowered.results))
+        return any(
+            value in shared or value in old and output.kind in ("loss", "result")
+            for output, value in zip(lowered.step.outputs, lowered.results)
+        )
 
     def _follow(self, node: Node, home_of: dict[Node, int]) -> int:
         """A node without op runs where its first argument is."""
@@ -271,7 +224,9 @@ class StepPlan:
             for slot in slots.values():
                 self._read(task, slot)
             if kernel.node in low.accumulations:
-                task.in_place = self._home[low.value_of[next(n for n in kernel.node.all_input_nodes)]] == device
+                task.in_place = (
+                    self._home[low.value_of[next(n for n in kernel.node.all_input_nodes)]] == device
+                )
             if kernel.node in in_place:
                 task.in_place = True
                 old = next(n for n in kernel.node.all_input_nodes)  # The first argument.
@@ -289,7 +244,9 @@ class StepPlan:
     def _build_outputs(self) -> None:
         """Outputs that are returned, and the new values of state."""
         low = self.lowered
-        state: dict[tuple[str, str], int] = {(i.kind, i.name): number for number, i in enumerate(low.step.inputs) if i.kind != "input"}
+        state: dict[tuple[str, str], int] = {
+            (i.kind, i.name): number for number, i in enumerate(low.step.inputs) if i.kind != "input"
+        }
         shared: set[int] = set().union(*(low.sharing(p) for p in low.placeholders))
         fresh: list[tuple[int, int]] = []
         for number, (output, value) in enumerate(zip(low.step.outputs, low.results)):
@@ -301,8 +258,11 @@ class StepPlan:
                 continue
             target = state.get((output.kind, output.name))
             if target is None:
-                raise EmplaceError(f"output '{output.name}'", f"is no {output.kind} that the step reads",
-                                   "trace the step again")
+                raise EmplaceError(
+                    f"output '{output.name}'",
+                    f"is no {output.kind} that the step reads",
+                    "trace the step again",
+                )
             if value is None or value == low.placeholders[target]:
                 continue  # Unchanged.
             fresh.append((target, value))

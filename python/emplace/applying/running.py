@@ -1,8 +1,8 @@
 """Runs the tasks of a plan: one thread per device, each with its own queue of ready tasks.
 
-A device takes its copies first, in the order in which they were requested, then the ready kernel that the trace issued
-first, as the simulator's devices do. Only the thread of a device changes what belongs to it; what ends elsewhere
-arrives as a message. A step takes no lock.
+A device takes its copies first, in the order in which they were requested, then the ready kernel that the
+trace issued first, as the simulator's devices do. Only the thread of a device changes what belongs to it;
+what ends elsewhere arrives as a message. A step takes no lock.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ import torch
 
 from emplace.applying.binding import Call, Values
 from emplace.applying.devices import Device
-from emplace.applying.plan import Kind, StepPlan, Task
+from emplace.applying.plan import StepPlan
+from emplace.applying.tasks import Kind, Task
 
 _STOP = -1
 
@@ -43,8 +44,13 @@ class BoundTask:
 
     __slots__ = ("task", "call", "single", "outputs", "views", "drops", "local", "tokens", "source", "write")
 
-    def __init__(self, task: Task, call: Call | None, views: list[tuple[Call, list[tuple[int | None, int]]]],
-                 plan: StepPlan) -> None:
+    def __init__(
+        self,
+        task: Task,
+        call: Call | None,
+        views: list[tuple[Call, list[tuple[int | None, int]]]],
+        plan: StepPlan,
+    ) -> None:
         self.task = task
         self.call = call
         outputs = [(at, slot) for at, slot in task.outputs]
@@ -64,8 +70,9 @@ class BoundTask:
 class Step:
     """The state of one run of the plan."""
 
-    def __init__(self, plan: StepPlan, bound: list[BoundTask], devices: list[Device], values: Values,
-                 times: Times) -> None:
+    def __init__(
+        self, plan: StepPlan, bound: list[BoundTask], devices: list[Device], values: Values, times: Times
+    ) -> None:
         self.bound = bound
         self.devices = devices
         self.values = values
@@ -91,9 +98,15 @@ class Pool:
         self._devices = devices
         self._commands: list[queue.SimpleQueue[Command | None]] = [queue.SimpleQueue() for _ in devices]
         self._done: queue.SimpleQueue[int] = queue.SimpleQueue()
-        self._threads = [threading.Thread(target=_serve, args=(number, device, self._commands[number], self._done),
-                                          name=f"emplace {device.name}", daemon=True)
-                         for number, device in enumerate(devices)]
+        self._threads = [
+            threading.Thread(
+                target=_serve,
+                args=(number, device, self._commands[number], self._done),
+                name=f"emplace {device.name}",
+                daemon=True,
+            )
+            for number, device in enumerate(devices)
+        ]
         before = torch.get_num_threads()
         for thread in self._threads:
             thread.start()
@@ -117,6 +130,7 @@ class Pool:
                 result.append(function())
             except BaseException as error:
                 failed.append(error)
+
         self._commands[device].put(command)
         self._wait(1, None)
         if failed:
@@ -145,8 +159,9 @@ class Pool:
                 thread.join(timeout=5)
 
 
-def _serve(number: int, device: Device, commands: queue.SimpleQueue[Command | None],
-           done: queue.SimpleQueue[int]) -> None:
+def _serve(
+    number: int, device: Device, commands: queue.SimpleQueue[Command | None], done: queue.SimpleQueue[int]
+) -> None:
     """The main function of a device's thread."""
     device.enter()
     done.put(number)

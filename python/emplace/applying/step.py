@@ -17,8 +17,9 @@ from emplace.applying.devices import CpuDevice, CudaDevice, Device, torch_device
 from emplace.applying.in_place import in_place_form
 from emplace.applying.lowering import LoweredStep
 from emplace.applying.moving import Moved
-from emplace.applying.plan import Kind, StepPlan, ViewCall
+from emplace.applying.plan import StepPlan
 from emplace.applying.running import BoundTask, Pool, Step, Times
+from emplace.applying.tasks import Kind, ViewCall
 from emplace.errors import EmplaceError
 
 if TYPE_CHECKING:
@@ -56,9 +57,11 @@ class BoundPlan:
             self._tasks[task.device].append(task.number)
         self._state_views = [self._view(device, view) for device, view in plan.state_views]
         self._input_views = [self._view(device, view) for device, view in plan.input_views]
-        self._own_constants = [(slot, self._constant(plan.lowered.values[value].node, devices[device].device))
-                               for value, slot, device in plan.initial
-                               if plan.lowered.values[value].node.op == "get_attr"]
+        self._own_constants = [
+            (slot, self._constant(plan.lowered.values[value].node, devices[device].device))
+            for value, slot, device in plan.initial
+            if plan.lowered.values[value].node.op == "get_attr"
+        ]
         self.pool = pool or Pool(devices)
 
     def input_slots(self) -> list[int]:
@@ -67,7 +70,7 @@ class BoundPlan:
         return [at[value] for value in self.plan.lowered.placeholders]
 
     def run(self, arguments: list[torch.Tensor]) -> Values:
-        """Runs one step; returns the table of values with what the plan keeps. Raises EmplaceError if an op fails."""
+        """Runs one step; returns the values that the plan keeps. Raises OpFailed."""
         values: Values = [None] * self.plan.num_slots
         for slot, tensor in zip(self._input_slots, arguments):
             values[slot] = tensor
@@ -105,9 +108,13 @@ class BoundPlan:
         where = f"op '{task.op}'" + (f" in {scope}" if scope else "")
         what = str(error).strip().split("\n")[0] or type(error).__name__
         verb = "copying it failed" if task.kind is Kind.COPY else "failed"
-        failure = OpFailed(f"{where} on {self.devices[task.device].name}", f"{verb}: {what}",
-                           "the model and the optimizer are as before this step" if not self.plan.early
-                           else "the step was left unfinished")
+        failure = OpFailed(
+            f"{where} on {self.devices[task.device].name}",
+            f"{verb}: {what}",
+            "the model and the optimizer are as before this step"
+            if not self.plan.early
+            else "the step was left unfinished",
+        )
         failure.op, failure.device, failure.error = task.op, self.devices[task.device].name, error
         failure.__cause__ = error
         return failure
@@ -118,17 +125,25 @@ class BoundPlan:
         views = [self._view(task.device, view) for view in task.views]
         call = None
         if task.kind is Kind.KERNEL:
-            call = bound_call(task.node, task.arguments, lambda node: self._constant(node, device), device,
-                              in_place_form(task.node) if task.in_place else None)
+            call = bound_call(
+                task.node,
+                task.arguments,
+                lambda node: self._constant(node, device),
+                device,
+                in_place_form(task.node) if task.in_place else None,
+            )
             if task.numbers:
-                first = [(slot, bound_call(node, task.arguments, lambda n: self._constant(n, device), device))
-                         for node, slot in task.numbers]
+                first = [
+                    (slot, bound_call(node, task.arguments, lambda n: self._constant(n, device), device))
+                    for node, slot in task.numbers
+                ]
                 op = call
 
                 def call(values: Values) -> Any:
                     for slot, number in first:
                         values[slot] = number(values)
                     return op(values)
+
         return BoundTask(task, call, views, self.plan)
 
     def _view(self, device: int, view: ViewCall) -> tuple[Any, list[tuple[int | None, int]]]:
@@ -161,29 +176,41 @@ class OpFailed(EmplaceError):
 class AppliedStep:
     """One training step as placed: ``loss = step(batch)``.
 
-    Parameters, buffers and the optimizer's state are written in place when all ops are done, so a step that fails
-    changes nothing. ``moved_bytes`` are the bytes that a step moves between devices, exactly those that the simulator
-    counts; ``returned_bytes`` are new values that are made elsewhere than the state that they become (none where the
-    placement keeps updates with their parameters, as ``place`` does).
+    Parameters, buffers and the optimizer's state are written in place when all ops are done, so a step that
+    fails changes nothing. ``moved_bytes`` are the bytes that a step moves between devices, exactly those that
+    the simulator counts; ``returned_bytes`` are new values that are made elsewhere than the state that they
+    become (none where the placement keeps updates with their parameters, as ``place`` does).
 
     As a context manager, or with ``detach``, it gives back the user's tensors to the devices where they were.
     """
 
-    def __init__(self, step: TracedStep, placement: Mapping[str, str], devices: Mapping[str, Any], *,
-                 threads: int | None = None) -> None:
+    def __init__(
+        self,
+        step: TracedStep,
+        placement: Mapping[str, str],
+        devices: Mapping[str, Any],
+        *,
+        threads: int | None = None,
+    ) -> None:
         where = {name: torch_device(name, wanted) for name, wanted in devices.items()}
         if not where:
-            raise EmplaceError("devices", "is empty", "name a torch device for each: devices={'gpu:0': 'cuda:0'}")
+            raise EmplaceError(
+                "devices", "is empty", "name a torch device for each: devices={'gpu:0': 'cuda:0'}"
+            )
         lowered = LoweredStep(step)
         check_ops(lowered, placement)
         plan = StepPlan(lowered, placement, list(where))
         count = threads or torch.get_num_threads()
-        made: list[Device] = [CpuDevice(name, count) if device.type == "cpu" else CudaDevice(name, device)
-                              for name, device in where.items()]
+        made: list[Device] = [
+            CpuDevice(name, count) if device.type == "cpu" else CudaDevice(name, device)
+            for name, device in where.items()
+        ]
         self._step = step
         self._plan = plan
-        self._shapes = [node.meta.get("tensors") for node in (plan.lowered.values[v].node
-                                                              for v in plan.lowered.placeholders)]
+        self._shapes = [
+            node.meta.get("tensors")
+            for node in (plan.lowered.values[v].node for v in plan.lowered.placeholders)
+        ]
         self._bound = BoundPlan(plan, made)
         try:
             self._moved = Moved(step, [made[plan.home(number)].device for number in range(len(step.inputs))])
@@ -207,8 +234,10 @@ class AppliedStep:
             for number, slot in plan.returned:
                 kept[number] = _apart(values[slot], old)
             state: dict[tuple[str, str], int] = {(i.kind, i.name): n for n, i in enumerate(step.inputs)}
-            fresh = {write.input: (values[write.slot].clone() if write.shares else values[write.slot])
-                     for write in plan.writes}
+            fresh = {
+                write.input: (values[write.slot].clone() if write.shares else values[write.slot])
+                for write in plan.writes
+            }
             for number, output in enumerate(step.outputs):
                 if output.kind not in ("loss", "result"):
                     at = state[output.kind, output.name]
@@ -237,10 +266,18 @@ class AppliedStep:
     def timings(self) -> list[OpTime]:
         """Ops and copies of the last step, in the order of their starts."""
         times, names = self._bound.times, self._plan.devices
-        found = [OpTime(task.op, names[task.device], (times.start[task.number] - times.begin_ns) * 1e-9,
-                        (times.end[task.number] - times.begin_ns) * 1e-9,
-                        names[task.source] if task.kind is Kind.COPY else "", task.bytes)
-                 for task in self._plan.tasks if times.start[task.number]]
+        found = [
+            OpTime(
+                task.op,
+                names[task.device],
+                (times.start[task.number] - times.begin_ns) * 1e-9,
+                (times.end[task.number] - times.begin_ns) * 1e-9,
+                names[task.source] if task.kind is Kind.COPY else "",
+                task.bytes,
+            )
+            for task in self._plan.tasks
+            if times.start[task.number]
+        ]
         return sorted(found, key=lambda t: t.start_s)
 
     @property
@@ -281,9 +318,11 @@ class AppliedStep:
                 continue
             info = expected[0]
             if tuple(argument.shape) != tuple(info.shape) or argument.dtype != info.dtype:
-                raise EmplaceError(f"{entry.kind} '{entry.name}'",
-                                   f"is {_described(argument)}, was {_described(info)} when the step was traced",
-                                   "trace and place the step again")
+                raise EmplaceError(
+                    f"{entry.kind} '{entry.name}'",
+                    f"is {_described(argument)}, was {_described(info)} when the step was traced",
+                    "trace and place the step again",
+                )
 
 
 def check_ops(lowered: LoweredStep, placement: Mapping[str, str]) -> None:
@@ -291,12 +330,18 @@ def check_ops(lowered: LoweredStep, placement: Mapping[str, str]) -> None:
     known = {entry.op for entry in lowered.step.inputs} | set(lowered.step.op_of.values())
     for op in placement:
         if op not in known:
-            raise EmplaceError("placement", f"has an op '{op}' that this step has not",
-                               "apply it to the step whose graph was placed, or place this step's graph")
+            raise EmplaceError(
+                "placement",
+                f"has an op '{op}' that this step has not",
+                "apply it to the step whose graph was placed, or place this step's graph",
+            )
     for op in known:
         if op not in placement:
-            raise EmplaceError("placement", f"has no device for the op '{op}' of this step",
-                               "apply it to the step whose graph was placed, or place this step's graph")
+            raise EmplaceError(
+                "placement",
+                f"has no device for the op '{op}' of this step",
+                "apply it to the step whose graph was placed, or place this step's graph",
+            )
 
 
 def _described(tensor: Any) -> str:

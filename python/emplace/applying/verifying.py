@@ -12,15 +12,18 @@ import torch
 
 from emplace.applying.devices import CpuDevice, Device
 from emplace.applying.lowering import LoweredStep, target_name
-from emplace.applying.plan import Kind, StepPlan
+from emplace.applying.plan import StepPlan
 from emplace.applying.step import BoundPlan, check_ops
+from emplace.applying.tasks import Kind
 from emplace.errors import EmplaceError
 
 if TYPE_CHECKING:
     from emplace.tracing.step import TracedStep
 
 #: Ops whose result has no defined value.
-_UNDEFINED = frozenset({"empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"})
+_UNDEFINED = frozenset(
+    {"empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"}
+)
 
 #: (name of the kernel's node, output)
 _Key = tuple[str, int | None]
@@ -60,21 +63,28 @@ class Verification:
         if self.identical:
             return f"identical: {self.compared} tensors"
         lines = [f"differs from op '{self.first_difference}' on"]
-        lines += [f"  {d.op}" + (f" ({d.scope})" if d.scope else "") + f": {d.elements} elements, at most {d.max_ulp} ulp"
-                  for d in self.differences]
+        lines += [
+            f"  {d.op}"
+            + (f" ({d.scope})" if d.scope else "")
+            + f": {d.elements} elements, at most {d.max_ulp} ulp"
+            for d in self.differences
+        ]
         return "\n".join(lines)
 
 
 def verify(graph: Any, placement: Any, batch: Any = None, *, threads: int | None = None) -> Verification:
     """Runs a traced step as placed and on one device, on logical CPU devices, and compares every tensor.
 
-    Model and optimizer stay as they are. ``batch`` is a batch as the step takes it; without one, numbers are drawn and
-    whole numbers are 0.
+    Model and optimizer stay as they are. ``batch`` is a batch as the step takes it; without one, numbers are
+    drawn and whole numbers are 0.
     """
     step: TracedStep | None = getattr(graph, "step", None)
     if step is None:
-        raise EmplaceError("graph", "was not traced from a model, so there is nothing to run",
-                           "make it with emplace.trace(model, batch)")
+        raise EmplaceError(
+            "graph",
+            "was not traced from a model, so there is nothing to run",
+            "make it with emplace.trace(model, batch)",
+        )
     sha = getattr(placement, "graph_sha256", None)
     if sha is not None and sha != graph.sha256:
         raise EmplaceError("placement", "is of another graph", "place this graph again")
@@ -88,8 +98,10 @@ def arguments_of(step: TracedStep, batch: Any = None, seed: int = 0) -> list[tor
         state = {entry.op: step.slots[entry.op].read() for entry in step.inputs if entry.kind != "input"}
         nodes = [node for node in step.module.graph.nodes if node.op == "placeholder"]
         generator = torch.Generator().manual_seed(seed)
-        found = [state[entry.op] if entry.kind != "input" else _drawn(node, generator)
-                 for entry, node in zip(step.inputs, nodes)]
+        found = [
+            state[entry.op] if entry.kind != "input" else _drawn(node, generator)
+            for entry, node in zip(step.inputs, nodes)
+        ]
     else:
         found = step.arguments(batch)
     with torch.no_grad():
@@ -104,8 +116,14 @@ def _drawn(node: Any, generator: torch.Generator) -> torch.Tensor:
     return torch.zeros(shape, dtype=described.dtype)
 
 
-def compare_with_one_device(lowered: LoweredStep, placement: Mapping[str, str], arguments: list[torch.Tensor], *,
-                            threads: int | None = None, progress: Callable[[], None] | None = None) -> Verification:
+def compare_with_one_device(
+    lowered: LoweredStep,
+    placement: Mapping[str, str],
+    arguments: list[torch.Tensor],
+    *,
+    threads: int | None = None,
+    progress: Callable[[], None] | None = None,
+) -> Verification:
     """The comparison, from the same state and the same random numbers."""
     check_ops(lowered, placement)
     count = threads or torch.get_num_threads()
@@ -114,19 +132,26 @@ def compare_with_one_device(lowered: LoweredStep, placement: Mapping[str, str], 
     alone = _Run(lowered, {op: "one device" for op in placement}, ["one device"], arguments, count, progress)
     try:
         hashes, expected = placed.hashes(), alone.hashes()
-        order = [(kernel.node.name, lowered.values[v].output) for kernel in lowered.kernels for v in kernel.outputs]
+        order = [
+            (kernel.node.name, lowered.values[v].output) for kernel in lowered.kernels for v in kernel.outputs
+        ]
         defined = [key for key in order if key in expected]
         different = [key for key in defined if hashes.get(key) != expected[key]]
         if not different:
             return Verification(True, len(defined), len(order) - len(defined), None, ())
         first = next(k for k in lowered.kernels if k.node.name == different[0][0])
-        state = {(lowered.buffers[lowered.values[v].buffer].owner.name, lowered.values[lowered.root(v)].output)
-                 for v in lowered.results if v is not None}
+        state = {
+            (lowered.buffers[lowered.values[v].buffer].owner.name, lowered.values[lowered.root(v)].output)
+            for v in lowered.results
+            if v is not None
+        }
         wanted = [key for key in different if key[0] == first.node.name or key in state]
         found, right = placed.tensors(set(wanted)), alone.tensors(set(wanted))
         kernels = {k.node.name: k for k in lowered.kernels}
-        differences = tuple(_difference(kernels[key[0]].op, lowered.scope(kernels[key[0]].node), key, found[key],
-                                        right[key]) for key in wanted)
+        differences = tuple(
+            _difference(kernels[key[0]].op, lowered.scope(kernels[key[0]].node), key, found[key], right[key])
+            for key in wanted
+        )
         return Verification(False, len(defined), len(order) - len(defined), first.op, differences)
     finally:
         placed.close()
@@ -136,8 +161,15 @@ def compare_with_one_device(lowered: LoweredStep, placement: Mapping[str, str], 
 class _Run:
     """Runs of one placement that look at what the kernels write."""
 
-    def __init__(self, lowered: LoweredStep, placement: Mapping[str, str], names: list[str],
-                 arguments: list[torch.Tensor], threads: int, progress: Callable[[], None] | None) -> None:
+    def __init__(
+        self,
+        lowered: LoweredStep,
+        placement: Mapping[str, str],
+        names: list[str],
+        arguments: list[torch.Tensor],
+        threads: int,
+        progress: Callable[[], None] | None,
+    ) -> None:
         self._arguments = arguments
         devices: list[Device] = [CpuDevice(name, threads) for name in names]
         self._bound = BoundPlan(StepPlan(lowered, placement, names), devices)
@@ -146,8 +178,9 @@ class _Run:
             if entry.task.kind is Kind.KERNEL and target_name(entry.task.node) not in _UNDEFINED:
                 entry.call = self._watched(entry.task.node.name, entry.outputs, entry.call, progress)
 
-    def _watched(self, name: str, outputs: list[tuple[int | None, int]], call: Any,
-                 progress: Callable[[], None] | None) -> Callable[[list[Any]], Any]:
+    def _watched(
+        self, name: str, outputs: list[tuple[int | None, int]], call: Any, progress: Callable[[], None] | None
+    ) -> Callable[[list[Any]], Any]:
         def watched(values: list[Any]) -> Any:
             result = call(values)
             for at, _ in outputs:
@@ -155,6 +188,7 @@ class _Run:
             if progress is not None:
                 progress()
             return result
+
         return watched
 
     def hashes(self) -> dict[_Key, bytes]:
@@ -165,6 +199,7 @@ class _Run:
             digest = hashlib.blake2b(_bytes(tensor), digest_size=16).digest()
             with lock:
                 found[key] = digest
+
         self._run(look)
         return found
 
@@ -174,6 +209,7 @@ class _Run:
         def look(key: _Key, tensor: torch.Tensor) -> None:
             if key in wanted:
                 found[key] = tensor.clone() if isinstance(tensor, torch.Tensor) else torch.tensor(tensor)
+
         self._run(look)
         return found
 

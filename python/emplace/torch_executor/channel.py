@@ -1,7 +1,7 @@
 """Messages over the socket that an executor process shares with its parent (``launcher/worker/channel.h``).
 
-A message is a record ``[u32 envelope, u32 body, u32 bulk sizes] envelope body bulk``, little-endian; the envelope is
-``[version, type, from, to, seq, 0, trace]``, the body a map of fields, the bulk raw bytes.
+A message is a record ``[u32 envelope, u32 body, u32 bulk sizes] envelope body bulk``, little-endian; the
+envelope is ``[version, type, from, to, seq, 0, trace]``, the body a map of fields, the bulk raw bytes.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Message:
         offset, size = self.body.get(name, (0, 0))
         if offset + size > len(self.bulk):
             raise msgpack.Malformed(f"names {size} bytes at {offset} of {len(self.bulk)}")
-        return self.bulk[offset:offset + size]
+        return self.bulk[offset : offset + size]
 
     def vector(self, name: str, dtype: str) -> np.ndarray[Any, np.dtype[Any]]:
         """A field that is a vector of numbers."""
@@ -65,7 +65,9 @@ class Channel:
         packed = msgpack.pack(body)
         try:
             with self._sending:
-                self._socket.sendall(_HEAD.pack(len(envelope), len(packed), len(bulk)) + envelope + packed + bulk)
+                self._socket.sendall(
+                    _HEAD.pack(len(envelope), len(packed), len(bulk)) + envelope + packed + bulk
+                )
         except OSError as error:
             raise PeerGone from error
 
@@ -93,7 +95,7 @@ class Channel:
             return None
         at, parts = _HEAD.size, []
         for size in sizes:
-            parts.append(bytes(self._received[at:at + size]))
+            parts.append(bytes(self._received[at : at + size]))
             at += size
         del self._received[:at]
         envelope, body = msgpack.unpack(parts[0]), msgpack.unpack(parts[1])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
+import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +13,13 @@ import torch
 
 from emplace.applying.devices import CpuDevice, CudaDevice, Device, copy_as_it_lies, torch_device
 from emplace.applying.lowering import LoweredStep
-from emplace.applying.plan import Kind, StepPlan
+from emplace.applying.plan import StepPlan
 from emplace.applying.running import Pool
 from emplace.applying.step import BoundPlan, OpFailed
+from emplace.applying.tasks import Kind
 from emplace.applying.verifying import Verification, arguments_of, compare_with_one_device
 from emplace.errors import EmplaceError
-from emplace.torch_executor.memory import Memory
+from emplace.torch_executor.placed import OutOfMemory, PlacedSteps
 from emplace.torch_executor.timing import Timing, deviation, line_of, time_steps
 
 if TYPE_CHECKING:
@@ -50,10 +52,13 @@ class DeviceFacts:
     memory_bytes: int
 
 
-def on_this_machine(facts: list[DeviceFacts], wanted: Mapping[str, str], threads: int) -> tuple[list[Device], list[str]]:
+def on_this_machine(
+    facts: list[DeviceFacts], wanted: Mapping[str, str], threads: int
+) -> tuple[list[Device], list[str]]:
     """The devices, and the names of those that CPU cores stand for though they are of another kind.
 
-    A GPU of the placement is the next CUDA device of this machine; without one, a logical CPU device stands for it.
+    A GPU of the placement is the next CUDA device of this machine; without one, a logical CPU device stands
+    for it.
     """
     gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
     made: list[Device] = []
@@ -62,8 +67,11 @@ def on_this_machine(facts: list[DeviceFacts], wanted: Mapping[str, str], threads
         name = wanted.get(fact.name)
         if name is None and fact.kind != "cpu" and gpus:
             if next_gpu >= gpus:
-                raise EmplaceError(f"device '{fact.name}'", f"is one of more GPUs than this machine has ({gpus})",
-                                   "use a machine of as many, or --devices")
+                raise EmplaceError(
+                    f"device '{fact.name}'",
+                    f"is one of more GPUs than this machine has ({gpus})",
+                    "use a machine of as many, or --devices",
+                )
             name, next_gpu = f"cuda:{next_gpu}", next_gpu + 1
         device = torch_device(fact.name, name or "cpu")
         if device.type == "cpu":
@@ -80,29 +88,38 @@ def on_this_machine(facts: list[DeviceFacts], wanted: Mapping[str, str], threads
 class TorchExecutor:
     """One graph on the devices of this machine. One thread at a time."""
 
-    def __init__(self, step: TracedStep, document: Mapping[str, Any], facts: list[DeviceFacts], devices: list[Device],
-                 timing: Timing, *, batch: Any = None, seed: int = 0,
-                 progress: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        step: TracedStep,
+        document: Mapping[str, Any],
+        facts: list[DeviceFacts],
+        devices: list[Device],
+        timing: Timing,
+        *,
+        batch: Any = None,
+        seed: int = 0,
+        progress: Callable[[], None] = lambda: None,
+    ) -> None:
         self.facts = facts
-        self._lowered = LoweredStep(step)
+        self.lowered = LoweredStep(step)
         self._devices = devices
         self._timing = timing
-        self._seed = seed
-        self._progress = progress
+        self.seed = seed
+        self.progress = progress
         self.ops = [op["name"] for op in document["ops"]]
         self._number = {name: number for number, name in enumerate(self.ops)}
-        for kernel in self._lowered.kernels:
+        for kernel in self.lowered.kernels:
             number = self._number.get(kernel.op)
             kernel.update = number is not None and document["ops"][number].get("phase") == "update"
         self._first_tensor = np.cumsum([0, *(len(op["outputs"]) for op in document["ops"])])
-        self._arguments = arguments_of(step, batch, seed)
+        self.arguments = arguments_of(step, batch, seed)
         self._pool = Pool(devices)
         self._threads = next((d.threads for d in devices if isinstance(d, CpuDevice)), 1)
 
     # The four tasks.
 
     def measure(self, placement: bytes) -> dict[str, Any]:
-        """A measurement: fields of ``placement/measurement.h``. A placement that does not run is not valid."""
+        """A measurement: fields of ``placement/measurement.h``; not valid if it does not run."""
         return self._measure(placement, None)
 
     def trace(self, placement: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -113,8 +130,13 @@ class TorchExecutor:
     def verify(self, placement: bytes) -> Verification:
         """Whether a step as placed gives the bits of the step on one CPU device."""
         try:
-            return compare_with_one_device(self._lowered, self._mapping(placement), self._arguments,
-                                           threads=self._threads, progress=self._progress)
+            return compare_with_one_device(
+                self.lowered,
+                self._mapping(placement),
+                self.arguments,
+                threads=self._threads,
+                progress=self.progress,
+            )
         except (OpFailed, MemoryError) as error:
             raise TaskError(7, str(error)) from error
 
@@ -136,14 +158,18 @@ class TorchExecutor:
                 tasks = sum(end - start for start, end in zip(times.start, times.end)) * 1e-9
                 overheads.append(max(0.0, seconds - tasks) * 1e6 / max(1, len(run.plan.tasks)))
                 return seconds
+
             try:
                 run.check_state()
                 for _ in range(self._timing.warmups):
                     run.step()
                 taken, _ = time_steps(dataclasses.replace(self._timing, warmups=0), step)
-            except (_OutOfMemory, OpFailed) as error:
-                raise TaskError(7, f"profile: the graph does not fit on device {self.facts[device].name} alone"
-                                   f" ({error}); increase its memory") from error
+            except (OutOfMemory, OpFailed) as error:
+                raise TaskError(
+                    7,
+                    f"profile: the graph does not fit on device {self.facts[device].name} alone"
+                    f" ({error}); increase its memory",
+                ) from error
             step_time = taken if device == 0 else step_time
             columns["ops"] += [self._number[task.op] for task in kernels]
             columns["samples"] += [len(values) for values in spent]
@@ -151,14 +177,20 @@ class TorchExecutor:
             columns["mad_us"] += [deviation(values) for values in spent]
             columns["overhead"].append(statistics.median(overheads))
         links = self._links()
-        return {"devices": len(self._devices), "ops": np.array(columns["ops"], "<u4"),
-                "samples": np.array(columns["samples"], "<u4"), "us": np.array(columns["us"], "<f8"),
-                "mad_us": np.array(columns["mad_us"], "<f8"), "synthetic": np.zeros(len(columns["ops"]), "u1"),
-                "sources": np.array([s for s, _, _, _ in links], "<u4"),
-                "targets": np.array([t for _, t, _, _ in links], "<u4"),
-                "latency_s": np.array([latency for _, _, latency, _ in links], "<f8"),
-                "bytes_per_s": np.array([rate for _, _, _, rate in links], "<f8"),
-                "task_overhead_us": np.array(columns["overhead"], "<f8"), "step_time_s": float(step_time)}
+        return {
+            "devices": len(self._devices),
+            "ops": np.array(columns["ops"], "<u4"),
+            "samples": np.array(columns["samples"], "<u4"),
+            "us": np.array(columns["us"], "<f8"),
+            "mad_us": np.array(columns["mad_us"], "<f8"),
+            "synthetic": np.zeros(len(columns["ops"]), "u1"),
+            "sources": np.array([s for s, _, _, _ in links], "<u4"),
+            "targets": np.array([t for _, t, _, _ in links], "<u4"),
+            "latency_s": np.array([latency for _, _, latency, _ in links], "<f8"),
+            "bytes_per_s": np.array([rate for _, _, _, rate in links], "<f8"),
+            "task_overhead_us": np.array(columns["overhead"], "<f8"),
+            "step_time_s": float(step_time),
+        }
 
     def close(self) -> None:
         """Ends the threads of the devices."""
@@ -171,15 +203,26 @@ class TorchExecutor:
             raise TaskError(1, f"placement: has {len(placement)} devices for {len(self.ops)} ops")
         return {op: self.facts[device].name for op, device in zip(self.ops, placement)}
 
-    def _run(self, placement: bytes) -> _Run:
-        plan = StepPlan(self._lowered, self._mapping(placement), [fact.name for fact in self.facts], early=True)
-        return _Run(self, BoundPlan(plan, self._devices, self._pool))
+    def _run(self, placement: bytes) -> PlacedSteps:
+        plan = StepPlan(
+            self.lowered, self._mapping(placement), [fact.name for fact in self.facts], early=True
+        )
+        return PlacedSteps(self, BoundPlan(plan, self._devices, self._pool))
 
     def _measure(self, placement: bytes, schedule: dict[str, Any] | None) -> dict[str, Any]:
         count = len(self.facts)
-        found: dict[str, Any] = {"valid": False, "step_time_s": 0.0, "peak_bytes": np.zeros(count, "<i8"),
-                                 "busy_s": np.zeros(count, "<f8"), "bytes_moved": 0, "bytes_over": 0,
-                                 "synthetic_share": 0.0, "samples_s": np.zeros(0, "<f8"), "failure": "", "label": LABEL}
+        found: dict[str, Any] = {
+            "valid": False,
+            "step_time_s": 0.0,
+            "peak_bytes": np.zeros(count, "<i8"),
+            "busy_s": np.zeros(count, "<f8"),
+            "bytes_moved": 0,
+            "bytes_over": 0,
+            "synthetic_share": 0.0,
+            "samples_s": np.zeros(0, "<f8"),
+            "failure": "",
+            "label": LABEL,
+        }
         run = self._run(placement)
         try:
             run.check_state()
@@ -188,11 +231,16 @@ class TorchExecutor:
                 run.busy_s[:] = 0
                 run.steps = 0
                 run.step(timed=True)
-            found.update(valid=True, step_time_s=float(taken), samples_s=np.array(samples, "<f8"),
-                         busy_s=run.busy_s / max(1, run.steps), bytes_moved=run.plan.moved_bytes)
+            found.update(
+                valid=True,
+                step_time_s=float(taken),
+                samples_s=np.array(samples, "<f8"),
+                busy_s=run.busy_s / max(1, run.steps),
+                bytes_moved=run.plan.moved_bytes,
+            )
             if schedule is not None:
                 schedule.update(self._schedule(run))
-        except _OutOfMemory as full:
+        except OutOfMemory as full:
             found.update(failure=str(full), bytes_over=max(1, full.asked - full.free))
         except OpFailed as failed:
             found.update(self._failure(failed))
@@ -203,47 +251,74 @@ class TorchExecutor:
         """The answer for a step whose op raised."""
         text = str(failed.error)
         kinds = (torch.cuda.OutOfMemoryError,) if hasattr(torch.cuda, "OutOfMemoryError") else ()
-        if isinstance(failed.error, (MemoryError, *kinds)) or "not enough memory" in text or "DefaultCPUAllocator" in text:
+        if (
+            isinstance(failed.error, (MemoryError, *kinds))
+            or "not enough memory" in text
+            or "DefaultCPUAllocator" in text
+        ):
             for device in self._devices:
                 if isinstance(device, CudaDevice):
                     torch.cuda.empty_cache()
-            return {"failure": f"oom: '{failed.op}' on {failed.device}: {text.splitlines()[0][:200]}", "bytes_over": 1}
+            return {
+                "failure": f"oom: '{failed.op}' on {failed.device}: {text.splitlines()[0][:200]}",
+                "bytes_over": 1,
+            }
         if "CUDA error" in text or "device-side assert" in text:
             raise DeviceLost(f"'{failed.op}' on {failed.device}: {text.splitlines()[0][:300]}")
         return {"failure": f"failed: {failed.where}: {failed.what}"[:500]}
 
-    def _schedule(self, run: _Run) -> dict[str, Any]:
+    def _schedule(self, run: PlacedSteps) -> dict[str, Any]:
         """The last step as columns."""
-        plan, times, low = run.plan, run.bound.times, self._lowered
+        plan, times, low = run.plan, run.bound.times, self.lowered
         at = times.begin_ns
-        ops = sorted((times.start[t.number], times.end[t.number], self._number[t.op], t.device)
-                     for t in plan.tasks if t.kind is Kind.KERNEL and t.op in self._number)
-        copies = sorted((times.start[t.number], times.end[t.number], self._tensor(low.value_of[t.node]), t.source,
-                         t.device, t.bytes) for t in plan.tasks if t.kind is Kind.COPY and not t.returns)
+        ops = sorted(
+            (times.start[t.number], times.end[t.number], self._number[t.op], t.device)
+            for t in plan.tasks
+            if t.kind is Kind.KERNEL and t.op in self._number
+        )
+        copies = sorted(
+            (
+                times.start[t.number],
+                times.end[t.number],
+                self._tensor(low.value_of[t.node]),
+                t.source,
+                t.device,
+                t.bytes,
+            )
+            for t in plan.tasks
+            if t.kind is Kind.COPY and not t.returns
+        )
         levels = run.memory.levels(times)
 
         def seconds(column: list[int]) -> Any:
             return (np.array(column, "<i8") - at).astype("<f8") * 1e-9
-        return {"ops": np.array([o[2] for o in ops], "<u4"), "op_devices": np.array([o[3] for o in ops], "<u4"),
-                "op_start_s": seconds([o[0] for o in ops]), "op_end_s": seconds([o[1] for o in ops]),
-                "tensors": np.array([c[2] for c in copies], "<u4"), "sources": np.array([c[3] for c in copies], "<u4"),
-                "targets": np.array([c[4] for c in copies], "<u4"),
-                "transfer_bytes": np.array([c[5] for c in copies], "<i8"),
-                "transfer_start_s": seconds([c[0] for c in copies]), "transfer_end_s": seconds([c[1] for c in copies]),
-                "level_devices": np.array([d for _, d, _ in levels], "<u4"),
-                "level_at_s": seconds([max(n, at) for n, _, _ in levels]),
-                "level_bytes": np.array([b for _, _, b in levels], "<i8")}
+
+        return {
+            "ops": np.array([o[2] for o in ops], "<u4"),
+            "op_devices": np.array([o[3] for o in ops], "<u4"),
+            "op_start_s": seconds([o[0] for o in ops]),
+            "op_end_s": seconds([o[1] for o in ops]),
+            "tensors": np.array([c[2] for c in copies], "<u4"),
+            "sources": np.array([c[3] for c in copies], "<u4"),
+            "targets": np.array([c[4] for c in copies], "<u4"),
+            "transfer_bytes": np.array([c[5] for c in copies], "<i8"),
+            "transfer_start_s": seconds([c[0] for c in copies]),
+            "transfer_end_s": seconds([c[1] for c in copies]),
+            "level_devices": np.array([d for _, d, _ in levels], "<u4"),
+            "level_at_s": seconds([max(n, at) for n, _, _ in levels]),
+            "level_bytes": np.array([b for _, _, b in levels], "<i8"),
+        }
 
     def _tensor(self, value: int) -> int:
         """The number of a value's tensor in the parent's graph."""
-        entry = self._lowered.values[value]
+        entry = self.lowered.values[value]
         node = entry.node
         if entry.output is None:
-            return int(self._first_tensor[self._number[self._lowered.op_of(node)]])
+            return int(self._first_tensor[self._number[self.lowered.op_of(node)]])
         source: Any = node.args[0]
         described = source.meta.get("tensors") or ()
-        before = sum(info is not None for info in described[:entry.output]) if described else entry.output
-        return int(self._first_tensor[self._number[self._lowered.op_of(source)]]) + before
+        before = sum(info is not None for info in described[: entry.output]) if described else entry.output
+        return int(self._first_tensor[self._number[self.lowered.op_of(source)]]) + before
 
     def _links(self) -> list[tuple[int, int, float, float]]:
         """Latency and rate of each ordered pair: medians of copies that the receiving device makes."""
@@ -256,16 +331,16 @@ class TorchExecutor:
                 for size in _LINK_SIZES:
                     seconds = []
                     for _ in range(_LINK_ROUNDS):
-                        tensor = self._pool.call(lambda: torch.ones(size, dtype=torch.uint8, device=giver.device), source)
+                        tensor = self._pool.call(
+                            lambda: torch.ones(size, dtype=torch.uint8, device=giver.device), source
+                        )
                         seconds.append(self._pool.call(lambda: self._copied(tensor, target), target))
-                        self._progress()
+                        self.progress()
                     medians.append(statistics.median(seconds[1:]))
                 found.append((source, target, *line_of(_LINK_SIZES, medians)))
         return found
 
     def _copied(self, tensor: torch.Tensor, target: int) -> float:
-        import time
-
         gpus = [d.device for d in self._devices if isinstance(d, CudaDevice)]
         for gpu in gpus:
             torch.cuda.synchronize(gpu)
@@ -276,89 +351,20 @@ class TorchExecutor:
         return time.perf_counter() - begin
 
 
-class _OutOfMemory(Exception):
-    """A device's cap is less than what the plan needs there."""
-
-    def __init__(self, what: str, asked: int, free: int) -> None:
-        super().__init__(what)
-        self.asked, self.free = asked, free
-
-
-class _Run:
-    """Steps of one placement."""
-
-    def __init__(self, executor: TorchExecutor, bound: BoundPlan) -> None:
-        self.executor = executor
-        self.bound = bound
-        self.plan = bound.plan
-        self.memory = Memory(bound.plan)
-        self.steps = 0
-        self.busy_s = np.zeros(len(executor.facts))
-        self._peaks: list[int] = list(self.memory.resident)
-        self._cuda = [(n, d) for n, d in enumerate(bound.devices) if isinstance(d, CudaDevice)]
-        self._placed: list[torch.Tensor] | None = None
-
-    def check_state(self) -> None:
-        """State alone must fit."""
-        for number, (fact, need) in enumerate(zip(self.executor.facts, self.memory.resident)):
-            if need > fact.memory_bytes:
-                raise _OutOfMemory(f"oom: state on {fact.name} requested {need} bytes, the largest free block has"
-                                   f" {fact.memory_bytes}", need, fact.memory_bytes)
-
-    def step(self, timed: bool = False) -> float:
-        """Runs one step; returns its seconds."""
-        arguments = self._arguments()
-        if self.steps == 0:
-            torch.manual_seed(self.executor._seed)
-            for _, device in self._cuda:
-                torch.cuda.reset_peak_memory_stats(device.device)
-        for _, device in self._cuda:
-            device.timed = timed
-        try:
-            with torch.no_grad():
-                self.bound.run(arguments)
-        finally:
-            self.executor._progress()
-        self.steps += 1
-        times = self.bound.times
-        for task in self.plan.tasks:
-            if task.kind is not Kind.COPY:
-                self.busy_s[task.device] += (times.end[task.number] - times.start[task.number]) * 1e-9
-        if self.steps == 1:
-            self._check_peaks()
-        return (times.end_ns - times.begin_ns) * 1e-9
-
-    def peak_bytes(self) -> Any:
-        """By device: of the plan as its tasks ran; of a GPU, what its allocator says."""
-        found = np.array(self._peaks, "<i8")
-        for number, device in self._cuda:
-            found[number] = torch.cuda.max_memory_allocated(device.device)
-        return found
-
-    def _check_peaks(self) -> None:
-        peaks = self.memory.peaks(self.bound.times)
-        self._peaks = [peak.bytes for peak in peaks]
-        gpus = {number for number, _ in self._cuda}
-        for number, (fact, peak) in enumerate(zip(self.executor.facts, peaks)):
-            if peak.bytes > fact.memory_bytes and number not in gpus:
-                over = self.memory.first_above(self.bound.times, number, fact.memory_bytes)
-                op = self.plan.tasks[over.task].op
-                free = fact.memory_bytes - (over.bytes - over.asked)
-                raise _OutOfMemory(f"oom: '{op}' on {fact.name} requested {over.asked} bytes, the largest free block has"
-                                   f" {free}", over.asked, free)
-
-    def _arguments(self) -> list[torch.Tensor]:
-        if not self._cuda:
-            return self.executor._arguments
-        if self._placed is None:
-            self._placed = [tensor.to(self.bound.devices[self.plan.home(n)].device, copy=True)
-                            if tensor.dim() or self.executor._lowered.step.inputs[n].kind != "optimizer" else tensor
-                            for n, tensor in enumerate(self.executor._arguments)]
-        return self._placed
-
-
 def _no_schedule() -> dict[str, Any]:
-    forms = {"ops": "<u4", "op_devices": "<u4", "op_start_s": "<f8", "op_end_s": "<f8", "tensors": "<u4",
-             "sources": "<u4", "targets": "<u4", "transfer_bytes": "<i8", "transfer_start_s": "<f8",
-             "transfer_end_s": "<f8", "level_devices": "<u4", "level_at_s": "<f8", "level_bytes": "<i8"}
+    forms = {
+        "ops": "<u4",
+        "op_devices": "<u4",
+        "op_start_s": "<f8",
+        "op_end_s": "<f8",
+        "tensors": "<u4",
+        "sources": "<u4",
+        "targets": "<u4",
+        "transfer_bytes": "<i8",
+        "transfer_start_s": "<f8",
+        "transfer_end_s": "<f8",
+        "level_devices": "<u4",
+        "level_at_s": "<f8",
+        "level_bytes": "<i8",
+    }
     return {name: np.zeros(0, form) for name, form in forms.items()}

@@ -20,18 +20,20 @@ class Peak:
 
 
 class Memory:
-    """State is there for the whole step; an output from its kernel's start to the end of its last reader or copy."""
+    """State is there for the whole step, an output until its last reader or copy has ended."""
 
     def __init__(self, plan: StepPlan) -> None:
         self.resident = plan.resident_bytes()
         self._held = [held for held in plan.held() if held.bytes]
 
     def _changes(self, times: Times) -> list[tuple[int, bool, int, int, int]]:
-        """(time, takes, task, device, bytes); what is freed at a moment is free before anything starts then."""
+        """(time, takes, task, device, bytes); at one moment memory is freed first."""
         found = []
         for held in self._held:
             found.append((times.start[held.taker], True, held.taker, held.device, held.bytes))
-            found.append((max(times.end[user] for user in held.users), False, held.taker, held.device, -held.bytes))
+            found.append(
+                (max(times.end[user] for user in held.users), False, held.taker, held.device, -held.bytes)
+            )
         return sorted(found)
 
     def levels(self, times: Times) -> list[tuple[int, int, int]]:

@@ -1,4 +1,4 @@
-"""The step that an executor runs: imported from the user's module, traced here, compared with the parent's graph."""
+"""The step that an executor runs: the user's model, traced here and compared with the parent's graph."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 
 
 def load(name: str) -> tuple[Graph, Any]:
-    """The graph and a batch (None if the model brings none) of ``MODULE:FUNCTION`` or ``PATH/file.py:FUNCTION``, which is called without arguments.
+    """The graph of ``MODULE:FUNCTION`` or ``PATH/file.py:FUNCTION``, and a batch (None if it brings none).
 
-    It returns (model, batch), (model, batch, loss), (model, batch, loss, optimizer), or a graph that was traced.
+    It returns (model, batch), (model, batch, loss), (model, batch, loss, optimizer), or a graph that was
+    traced.
     """
     module, _, function = name.rpartition(":")
     where = f"model '{name}'"
@@ -33,11 +34,16 @@ def load(name: str) -> tuple[Graph, Any]:
 
     if isinstance(made, Graph):
         if made.step is None:
-            raise EmplaceError(where, "returned a graph that was not traced", "return what emplace.trace returns")
+            raise EmplaceError(
+                where, "returned a graph that was not traced", "return what emplace.trace returns"
+            )
         return made, None
     if not isinstance(made, (tuple, list)) or not 2 <= len(made) <= 4:
-        raise EmplaceError(where, f"returned {type(made).__name__}",
-                           "return (model, batch, loss, optimizer) or what emplace.trace returns")
+        raise EmplaceError(
+            where,
+            f"returned {type(made).__name__}",
+            "return (model, batch, loss, optimizer) or what emplace.trace returns",
+        )
     from emplace.tracing.trace import trace
 
     model, batch, loss, optimizer = (*made, None, None)[:4]
@@ -62,10 +68,15 @@ def _imported(module: str, where: str) -> Any:
     except EmplaceError:
         raise
     except ModuleNotFoundError as error:
-        raise EmplaceError(where, f"there is no module '{error.name}'",
-                           "run where it can be imported, or give PATH/file.py:FUNCTION") from error
+        raise EmplaceError(
+            where,
+            f"there is no module '{error.name}'",
+            "run where it can be imported, or give PATH/file.py:FUNCTION",
+        ) from error
     except Exception as error:
-        raise EmplaceError(where, f"its import failed: {_line(error)}", "import it in python3 to see where") from error
+        raise EmplaceError(
+            where, f"its import failed: {_line(error)}", "import it in python3 to see where"
+        ) from error
 
 
 def _called(make: Callable[[], Any], where: str) -> Any:
@@ -74,7 +85,9 @@ def _called(make: Callable[[], Any], where: str) -> Any:
     except EmplaceError:
         raise
     except Exception as error:
-        raise EmplaceError(where, f"calling it failed: {_line(error)}", "call it in python3 to see where") from error
+        raise EmplaceError(
+            where, f"calling it failed: {_line(error)}", "call it in python3 to see where"
+        ) from error
 
 
 def _line(error: BaseException) -> str:
@@ -90,10 +103,16 @@ def compare(name: str, mine: dict[str, Any], theirs: dict[str, Any]) -> None:
     for a, b in zip(ours, parents):
         for key in ("name", "type", "inputs", "outputs"):
             if _plain(a[key]) != _plain(b[key]):
-                raise EmplaceError(where, f"is not this graph: op {a['id']} has the {key.removesuffix('s')}"
-                                   f" {_short(a[key])} here and {_short(b[key])} there", cure)
+                raise EmplaceError(
+                    where,
+                    f"is not this graph: op {a['id']} has the {key.removesuffix('s')}"
+                    f" {_short(a[key])} here and {_short(b[key])} there",
+                    cure,
+                )
     if len(ours) != len(parents):
-        raise EmplaceError(where, f"is not this graph: it has {len(ours)} ops, the graph {len(parents)}", cure)
+        raise EmplaceError(
+            where, f"is not this graph: it has {len(ours)} ops, the graph {len(parents)}", cure
+        )
 
 
 def _plain(value: Any) -> Any:

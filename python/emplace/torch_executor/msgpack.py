@@ -102,7 +102,7 @@ class _Reader:
         if count > len(self.data) - self.at:
             raise IndexError
         self.at += count
-        return self.data[self.at - count:self.at]
+        return self.data[self.at - count : self.at]
 
     def number(self, form: str) -> Any:
         return struct.unpack(">" + form, self.take(struct.calcsize(form)))[0]
@@ -147,6 +147,27 @@ class _Reader:
 
 
 _PLAIN = {0xC0: None, 0xC2: False, 0xC3: True}
-_NUMBERS = {0xCA: "f", 0xCB: "d", 0xCC: "B", 0xCD: "H", 0xCE: "I", 0xCF: "Q", 0xD0: "b", 0xD1: "h", 0xD2: "i", 0xD3: "q"}
-_SIZED = {0xC4: ("B", "bin"), 0xC5: ("H", "bin"), 0xC6: ("I", "bin"), 0xD9: ("B", "str"), 0xDA: ("H", "str"),
-          0xDB: ("I", "str"), 0xDC: ("H", "list"), 0xDD: ("I", "list"), 0xDE: ("H", "map"), 0xDF: ("I", "map")}
+_NUMBERS = {
+    0xCA: "f",
+    0xCB: "d",
+    0xCC: "B",
+    0xCD: "H",
+    0xCE: "I",
+    0xCF: "Q",
+    0xD0: "b",
+    0xD1: "h",
+    0xD2: "i",
+    0xD3: "q",
+}
+_SIZED = {
+    0xC4: ("B", "bin"),
+    0xC5: ("H", "bin"),
+    0xC6: ("I", "bin"),
+    0xD9: ("B", "str"),
+    0xDA: ("H", "str"),
+    0xDB: ("I", "str"),
+    0xDC: ("H", "list"),
+    0xDD: ("I", "list"),
+    0xDE: ("H", "map"),
+    0xDF: ("I", "map"),
+}

@@ -18,7 +18,7 @@ class BadOption(Exception):
 
 @dataclasses.dataclass
 class Chaos:
-    """Every Nth measurement fails on purpose, by its number; 0: never. For tests of everything around executors."""
+    """Every Nth measurement fails on purpose, by its number; 0: never. For tests."""
 
     crash: int = 0
     hang: int = 0
@@ -72,7 +72,11 @@ def parse(arguments: list[str]) -> Options:
                 if not (device and sign and torch_device):
                     raise BadOption(f"--devices '{entry}' is not NAME=DEVICE; give e.g. gpu:0=cuda:0")
                 options.devices[device] = torch_device
-        elif name.startswith("--") and name.endswith("-every") and name[2:-6] in ("crash", "hang", "poison", "oom"):
+        elif (
+            name.startswith("--")
+            and name.endswith("-every")
+            and name[2:-6] in ("crash", "hang", "poison", "oom")
+        ):
             setattr(options.chaos, name[2:-6], _number(name, value))
         else:
             raise BadOption(f"'{argument}' is not an option of {NAME}")

@@ -1,4 +1,4 @@
-"""An executor process: requests from its parent in order, and heartbeats from a thread that does not compute."""
+"""An executor process: requests of its parent in order, and heartbeats meanwhile."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ from emplace.torch_executor.options import NAME, Chaos, Options, no_torch, torch
 if TYPE_CHECKING:
     from emplace.torch_executor.executor import TorchExecutor
 
-#: The descriptor of the channel, and the exit status after a lost device (``launcher/worker/helper_process.h``).
+#: The descriptor of the channel, and the exit status after a lost device
+#: (``launcher/worker/helper_process.h``).
 CHANNEL_FD = 3
 DEVICE_LOST_STATUS = 75
 _BEAT_S = 0.2
@@ -34,7 +35,7 @@ _M_ARENA_MAX = -8
 
 
 class Line:
-    """The channel: a thread receives requests and a thread sends heartbeats while the main thread computes."""
+    """The channel: threads receive requests and send heartbeats while the main thread computes."""
 
     def __init__(self, channel: wire.Channel) -> None:
         self._channel = channel
@@ -81,12 +82,14 @@ def _say(line: str) -> None:
 def serve(options: Options) -> int:
     """Answers the parent's requests until it is gone; the exit status if there is no parent."""
     for number in (signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # A terminal sends them to the whole group; the parent handles them.
+        signal.signal(
+            number, signal.SIG_IGN
+        )  # A terminal sends them to the whole group; the parent handles them.
     system = ctypes.CDLL(None)
     system.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if hasattr(system, "mallopt"):
-        # The threads of devices allocate as the main thread does, in whose arena plain PyTorch runs: in an arena of
-        # their own they would return memory to the system and fault it in again.
+        # The threads of devices allocate as the main thread does, in whose arena plain PyTorch runs: in an
+        # arena of their own they would return memory to the system and fault it in again.
         system.mallopt(_M_ARENA_MAX, 1)
     if not _has_parent() or (options.parent and os.getppid() != options.parent):
         _say(f"error: {NAME}: cannot run by itself; use emplace evaluate --executor torch")
@@ -101,8 +104,15 @@ def serve(options: Options) -> int:
         line.send(wire.REFUSED, {"code": code, "error": str(error)})
         while True:
             line.next()  # The process ends when the parent closes the channel.
-    line.send(wire.READY, {"kind": "torch", "version": f"torch {torch_version()} (emplace {emplace.__version__})",
-                           "synthetic_types": [], "stand_ins": stand_ins})
+    line.send(
+        wire.READY,
+        {
+            "kind": "torch",
+            "version": f"torch {torch_version()} (emplace {emplace.__version__})",
+            "synthetic_types": [],
+            "stand_ins": stand_ins,
+        },
+    )
     _requests(executor, options.chaos, line)
 
 
@@ -128,7 +138,9 @@ def _prepared(request: wire.Message, options: Options, line: Line) -> tuple[Torc
     if not torch_version():
         raise _Refusal(wire.UNSUPPORTED, f"{no_torch()}; pip install emplace torch")
     if request.vector("link_shaped", "u1").any():
-        raise _Refusal(wire.UNSUPPORTED, "executor 'torch': does not slow links down; remove 'shaped' from the links")
+        raise _Refusal(
+            wire.UNSUPPORTED, "executor 'torch': does not slow links down; remove 'shaped' from the links"
+        )
     import torch
 
     from emplace.torch_executor.executor import DeviceFacts, TorchExecutor, on_this_machine
@@ -146,11 +158,23 @@ def _prepared(request: wire.Message, options: Options, line: Line) -> tuple[Torc
     facts = [DeviceFacts(d["name"], d["kind"], d["memory_bytes"]) for d in request.body["devices"]]
     devices, stand_ins = on_this_machine(facts, options.devices, options.threads)
     body = request.body
-    timing = Timing(body.get("warmups", 5), body.get("samples", 5), body.get("most_samples", 15),
-                    body.get("statistic", 0) == 1)
+    timing = Timing(
+        body.get("warmups", 5),
+        body.get("samples", 5),
+        body.get("most_samples", 15),
+        body.get("statistic", 0) == 1,
+    )
     assert graph.step is not None
-    executor = TorchExecutor(graph.step, document, facts, devices, timing, batch=batch,
-                             seed=body.get("seed", 0) & (1 << 63) - 1, progress=line.progress)
+    executor = TorchExecutor(
+        graph.step,
+        document,
+        facts,
+        devices,
+        timing,
+        batch=batch,
+        seed=body.get("seed", 0) & (1 << 63) - 1,
+        progress=line.progress,
+    )
     _test_itself(devices)
     line.progress()
     return executor, stand_ins
@@ -162,7 +186,7 @@ def _test_itself(devices: list[Any]) -> None:
 
     for device in devices:
         ones = torch.ones(64, 64, device=device.device)
-        if float((ones @ ones).sum()) != 64.0 ** 3:
+        if float((ones @ ones).sum()) != 64.0**3:
             raise _Refusal(wire.UNSUPPORTED, f"device '{device.name}': computes wrong products")
 
 
@@ -187,7 +211,9 @@ def _requests(executor: TorchExecutor, chaos: Chaos, line: Line) -> NoReturn:
             line.send(wire.FAILED, {"id": number, "code": wire.INVALID, "error": str(error)})
 
 
-def _answer(executor: TorchExecutor, chaos: Chaos, request: wire.Message, number: int) -> tuple[int, dict[str, Any]]:
+def _answer(
+    executor: TorchExecutor, chaos: Chaos, request: wire.Message, number: int
+) -> tuple[int, dict[str, Any]]:
     placement = request.section("placement")
     task = request.body.get("task", 0)
     if task == 0:
@@ -198,16 +224,26 @@ def _answer(executor: TorchExecutor, chaos: Chaos, request: wire.Message, number
         return wire.TRACED, {"id": number, "measurement": measured, "schedule": schedule}
     if task == 2:
         found = executor.verify(placement)
-        return wire.VERIFIED, {"id": number, "verification": {
-            "identical": found.identical, "compared": found.compared, "skipped": found.skipped,
-            "first_difference": found.first_difference or ""}}
+        return wire.VERIFIED, {
+            "id": number,
+            "verification": {
+                "identical": found.identical,
+                "compared": found.compared,
+                "skipped": found.skipped,
+                "first_difference": found.first_difference or "",
+            },
+        }
     if task == 3:
         return wire.PROFILED, {"id": number, "profile": executor.profile()}
-    return wire.FAILED, {"id": number, "code": wire.INVALID, "error": "executor process: received an unknown task"}
+    return wire.FAILED, {
+        "id": number,
+        "code": wire.INVALID,
+        "error": "executor process: received an unknown task",
+    }
 
 
 def _failing(executor: TorchExecutor, chaos: Chaos, placement: bytes, number: int) -> dict[str, Any] | None:
-    """The failure that is due at this measurement, as emplace-exec-cpu has it (``launcher/worker/chaos.h``)."""
+    """The failure that is due at this measurement, as ``launcher/worker/chaos.h`` has it."""
     if chaos.due("crash", number):
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         signal.signal(signal.SIGSEGV, signal.SIG_DFL)
@@ -222,10 +258,19 @@ def _failing(executor: TorchExecutor, chaos: Chaos, placement: bytes, number: in
     count = len(executor.facts)
     at = number % len(placement)
     fact = executor.facts[placement[at]]
-    return {"valid": False, "step_time_s": 0.0, "peak_bytes": np.zeros(count, "<i8"), "busy_s": np.zeros(count, "<f8"),
-            "bytes_moved": 0, "bytes_over": 1, "synthetic_share": 0.0, "samples_s": np.zeros(0, "<f8"), "label": 4,
-            "failure": f"oom: '{executor.ops[at]}' on {fact.name} requested {fact.memory_bytes + 1} bytes, the largest"
-                       f" free block has {fact.memory_bytes}"}
+    return {
+        "valid": False,
+        "step_time_s": 0.0,
+        "peak_bytes": np.zeros(count, "<i8"),
+        "busy_s": np.zeros(count, "<f8"),
+        "bytes_moved": 0,
+        "bytes_over": 1,
+        "synthetic_share": 0.0,
+        "samples_s": np.zeros(0, "<f8"),
+        "label": 4,
+        "failure": f"oom: '{executor.ops[at]}' on {fact.name} requested {fact.memory_bytes + 1} bytes,"
+        f" the largest free block has {fact.memory_bytes}",
+    }
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -1,4 +1,4 @@
-"""How steps are timed (docs/reference/measurement.md): warm-up steps, then timed ones, and their median or mean."""
+"""How steps are timed (docs/reference/measurement.md): warm-up steps, then timed ones."""
 
 from __future__ import annotations
 
@@ -37,8 +37,9 @@ def time_steps(timing: Timing, step: Callable[[], float]) -> tuple[float, list[f
     for _ in range(timing.warmups):
         step()
     samples: list[float] = []
-    while len(samples) < timing.samples or (len(samples) < timing.most_samples
-                                            and deviation(samples) > _STEADY * statistics.median(samples)):
+    while len(samples) < timing.samples or (
+        len(samples) < timing.most_samples and deviation(samples) > _STEADY * statistics.median(samples)
+    ):
         samples.append(step())
     return (statistics.fmean if timing.mean else statistics.median)(samples), samples
 
@@ -49,7 +50,10 @@ def line_of(sizes: Sequence[int], seconds: Sequence[float]) -> tuple[float, floa
     >>> line_of([0, 10, 20], [1.0, 2.0, 3.0])
     (1.0, 10.0)
     """
-    slopes = [(seconds[j] - seconds[i]) / (sizes[j] - sizes[i])
-              for i in range(len(sizes)) for j in range(i + 1, len(sizes))]
+    slopes = [
+        (seconds[j] - seconds[i]) / (sizes[j] - sizes[i])
+        for i in range(len(sizes))
+        for j in range(i + 1, len(sizes))
+    ]
     slope = max(statistics.median(slopes), 1e-15)
     return max(0.0, statistics.median([s - slope * size for size, s in zip(sizes, seconds)])), 1 / slope

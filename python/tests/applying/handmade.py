@@ -63,36 +63,75 @@ def traced(function: Callable[..., Any], state: dict[str, torch.Tensor], batch: 
     graph.recompile()
     names = [*state, *(f"batch.{i}" for i in range(len(batch)))]
     kinds = ["optimizer" if "/" in n else "parameter" for n in state] + ["input"] * len(batch)
-    inputs = [StepInput(k, n, n.split("/")[0] if "/" in n else None, n) for k, n in zip(kinds, names)]  # type: ignore
-    outputs = [StepOutput("loss", "loss"), *(StepOutput(k, n) for k, n in zip(kinds, state))]  # type: ignore
+    owners = [n.split("/")[0] if "/" in n else None for n in names]
+    inputs: Any = [StepInput(k, n, o, n) for k, n, o in zip(kinds, names, owners)]  # type: ignore[arg-type]
+    outputs: Any = [StepOutput("loss", "loss")]
+    outputs += [StepOutput(k, n) for k, n in zip(kinds, state)]  # type: ignore[arg-type]
     op_of, draws, ops, where = {}, set(), [], {}
     for node in graph.graph.nodes:
         if node.op == "placeholder":
             at = len(ops)
             kind = {"parameter": "Parameter", "optimizer": "OptimizerState", "input": "Input"}[kinds[at]]
             where[node] = (at, 0)
-            ops.append({"id": at, "name": names[at], "type": kind, "inputs": [], "outputs": [_shape(node)], "attrs": {},
-                        "flops": 0, "param_bytes": 0, "phase": "forward"})
+            ops.append(
+                {
+                    "id": at,
+                    "name": names[at],
+                    "type": kind,
+                    "inputs": [],
+                    "outputs": [_shape(node)],
+                    "attrs": {},
+                    "flops": 0,
+                    "param_bytes": 0,
+                    "phase": "forward",
+                }
+            )
         elif node.op == "call_function" and node.target.__name__ != "getitem":
             if node.target in (torch.ops.aten.detach.default, torch.ops.aten.alias.default):
                 where[node] = where[node.args[0]]
                 continue
             op_of[node.name] = node.name
-            if "bernoulli" in str(node.target) or "native_dropout" in str(node.target) or "rand" in str(node.target):
+            if (
+                "bernoulli" in str(node.target)
+                or "native_dropout" in str(node.target)
+                or "rand" in str(node.target)
+            ):
                 draws.add(node.name)
-            items = sorted((u.args[1], u) for u in node.users if getattr(u.target, "__name__", "") == "getitem")
+            items = sorted(
+                (u.args[1], u) for u in node.users if getattr(u.target, "__name__", "") == "getitem"
+            )
             for k, (_, user) in enumerate(items):
                 where[user] = (len(ops), k)
             where[node] = (len(ops), 0)
             sources = [a for a in _nodes(node.args) + _nodes(node.kwargs)]
-            ops.append({"id": len(ops), "name": node.name, "type": "aten::" + node.target._schema.name.split("::")[1],
-                        "inputs": [list(where[a]) for a in sources],
-                        "outputs": [_shape(u) for _, u in items] or [_shape(node)],
-                        "attrs": {"view": True} if is_view(node) else {}, "flops": 1000, "param_bytes": 0,
-                        "phase": "forward"})
+            ops.append(
+                {
+                    "id": len(ops),
+                    "name": node.name,
+                    "type": "aten::" + node.target._schema.name.split("::")[1],
+                    "inputs": [list(where[a]) for a in sources],
+                    "outputs": [_shape(u) for _, u in items] or [_shape(node)],
+                    "attrs": {"view": True} if is_view(node) else {},
+                    "flops": 1000,
+                    "param_bytes": 0,
+                    "phase": "forward",
+                }
+            )
     document = {"format": "emplace-graph v1", "name": "handmade", "source": "test", "meta": {}, "ops": ops}
-    step = TracedStep(graph, inputs, outputs, op_of, draws, "0" * 64, torch.nn.Module(), None, Leaves(), Leaves(), {},
-                      {n: Tensor(t) for n, t in state.items()})
+    step = TracedStep(
+        graph,
+        inputs,
+        outputs,
+        op_of,
+        draws,
+        "0" * 64,
+        torch.nn.Module(),
+        None,
+        Leaves(),
+        Leaves(),
+        {},
+        {n: Tensor(t) for n, t in state.items()},
+    )
     return Made(step, document, state, batch, function)
 
 
@@ -113,10 +152,16 @@ def _shape(node: Any) -> dict[str, Any]:
 
 
 def mlp(seed: int = 0) -> Made:
-    """Two layers with dropout, a cross-entropy loss and momentum: views, parts, several outputs, random draws."""
+    """Two layers with dropout and momentum: views, parts, several outputs, random draws."""
     torch.manual_seed(seed)
-    state = {"w1": torch.randn(12, 32), "b1": torch.randn(32), "w2": torch.randn(5, 16), "w1/m": torch.zeros(12, 32),
-             "b1/m": torch.zeros(32), "w2/m": torch.zeros(5, 16)}
+    state = {
+        "w1": torch.randn(12, 32),
+        "b1": torch.randn(32),
+        "w2": torch.randn(5, 16),
+        "w1/m": torch.zeros(12, 32),
+        "b1/m": torch.zeros(32),
+        "w2/m": torch.zeros(5, 16),
+    }
     batch = [torch.randn(8, 12), torch.randint(0, 5, (8,))]
 
     def function(w1: Any, b1: Any, w2: Any, m1: Any, mb: Any, m2: Any, x: Any, y: Any) -> Any:
@@ -133,6 +178,7 @@ def mlp(seed: int = 0) -> Made:
         new_m = [m * 0.9 + g for m, g in zip((m1, mb, m2), grads)]
         new_p = [p.detach() - 0.1 * m for p, m in zip((w1, b1, w2), new_m)]
         return (loss.detach(), *new_p, *new_m)
+
     return traced(function, state, batch)
 
 

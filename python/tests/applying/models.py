@@ -46,7 +46,7 @@ class Attention(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         b, s, _ = x.shape
         q, k, v = (t.view(b, s, 2, 8).transpose(1, 2) for t in self.qkv(self.norm(x)).chunk(3, -1))
-        mixed = torch.softmax(q @ k.transpose(-1, -2) * 8 ** -0.5, -1) @ v
+        mixed = torch.softmax(q @ k.transpose(-1, -2) * 8**-0.5, -1) @ v
         x = x + mixed.transpose(1, 2).reshape(b, s, 16)
         x = x + self.down(nn.functional.gelu(self.up(x)))
         return self.head(x.mean(1))
@@ -54,9 +54,18 @@ class Attention(nn.Module):
 
 def convolutional() -> tuple[nn.Module, Any]:
     """Convolution, batch norm with its statistics, pooling and dropout."""
-    model = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(inplace=True), nn.MaxPool2d(2),
-                          nn.Conv2d(8, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Dropout(0.3),
-                          nn.Linear(8 * 2 * 2, 5))
+    model = nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1),
+        nn.BatchNorm2d(8),
+        nn.ReLU(inplace=True),
+        nn.MaxPool2d(2),
+        nn.Conv2d(8, 8, 3),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Dropout(0.3),
+        nn.Linear(8 * 2 * 2, 5),
+    )
     return model, {"x": torch.randn(4, 3, 8, 8), "y": torch.randint(0, 5, (4,))}
 
 
@@ -69,8 +78,12 @@ def make(model: str, optimizer: str, seed: int = 0) -> Made:
         net, batch = Recurrent(), {"x": torch.randint(0, 20, (4, 5)), "y": torch.randint(0, 20, (4,))}
     else:
         net, batch = Attention(), {"x": torch.randn(2, 6, 16), "y": torch.randint(0, 5, (2,))}
-    made = {"sgd": lambda p: torch.optim.SGD(p, lr=0.1), "momentum": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9),
-            "adam": lambda p: torch.optim.Adam(p, lr=1e-2), "adamw": lambda p: torch.optim.AdamW(p, lr=1e-2)}
+    made = {
+        "sgd": lambda p: torch.optim.SGD(p, lr=0.1),
+        "momentum": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9),
+        "adam": lambda p: torch.optim.Adam(p, lr=1e-2),
+        "adamw": lambda p: torch.optim.AdamW(p, lr=1e-2),
+    }
     return net, batch, _classified, made[optimizer](net.parameters())
 
 

@@ -22,13 +22,24 @@ def _json(*arguments: str) -> Any:
     return json.loads(done.stdout)
 
 
-def evaluate(document: dict[str, Any], placement: dict[str, str], machine: str = "h100 x 3") -> dict[str, Any]:
+def evaluate(
+    document: dict[str, Any], placement: dict[str, str], machine: str = "h100 x 3"
+) -> dict[str, Any]:
     """The JSON of ``emplace evaluate``; devices are gpu:0, gpu:1, gpu:2."""
     with tempfile.TemporaryDirectory() as folder:
         graph, file = Path(folder, "graph.json"), Path(folder, "placement.json")
         graph.write_text(json.dumps(document))
         found = _json("inspect", str(graph))
-        file.write_text(json.dumps({"format": "emplace-placement", "version": 1, "graph": document["name"],
-                                    "graph_sha256": found["graph_sha256"], "devices": sorted(set(placement.values())),
-                                    "ops": placement}))
+        file.write_text(
+            json.dumps(
+                {
+                    "format": "emplace-placement",
+                    "version": 1,
+                    "graph": document["name"],
+                    "graph_sha256": found["graph_sha256"],
+                    "devices": sorted(set(placement.values())),
+                    "ops": placement,
+                }
+            )
+        )
         return dict(_json("evaluate", str(graph), str(file), "-d", machine))

@@ -1,4 +1,4 @@
-"""A placed step gives the bits of the plain one, moves what the simulator counts, and never half-changes a model."""
+"""A placed step gives the plain one's bits, moves what the simulator counts, changes all or nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ from simulated import evaluate, needs_program  # noqa: E402
 def test_random_placements_give_the_bits_of_the_plain_step(names: list[str]) -> None:
     made, plain = mlp(), mlp()
     for seed in range(20):
-        with apply(made.step, random_placement(made, names, seed), {name: "cpu" for name in names}, threads=1) as step:
+        with apply(
+            made.step, random_placement(made, names, seed), {name: "cpu" for name in names}, threads=1
+        ) as step:
             for turn in range(3):
                 torch.manual_seed(seed * 10 + turn)
                 expected = plain.plain(plain.state, plain.batch)
@@ -53,6 +55,7 @@ def test_a_failure_in_any_task_changes_nothing_and_names_the_op() -> None:
 
         def fail(*_: object) -> None:
             raise RuntimeError("broken on purpose")
+
         for entry in step._bound.bound:
             device = step._bound.devices[entry.task.device]
             call, copy = entry.call, device.copy
@@ -83,7 +86,12 @@ def test_bad_placements_and_devices_are_refused() -> None:
         (placement, {"a": "cpu", "b": "meta"}, "meta", "cuda:N"),
         (placement, {}, "empty", "devices="),
         ({**placement, "another": "a"}, {"a": "cpu", "b": "cpu"}, "'another'", "place this step's graph"),
-        ({k: v for k, v in placement.items() if k != "w1"}, {"a": "cpu", "b": "cpu"}, "'w1'", "place this step's graph"),
+        (
+            {k: v for k, v in placement.items() if k != "w1"},
+            {"a": "cpu", "b": "cpu"},
+            "'w1'",
+            "place this step's graph",
+        ),
     ]
     for bad, devices, what, cure in cases:
         with pytest.raises(EmplaceError) as caught:
@@ -101,18 +109,24 @@ def test_a_detached_step_does_not_run() -> None:
 
 
 def test_tensors_are_freed_when_their_last_reader_is_done() -> None:
-    """What is alive at the end of a step is what the plan keeps, and no op finds more alive than the plan says."""
+    """What is alive at the end of a step is what the plan keeps."""
     made = mlp()
     names = ["a", "b"]
-    with apply(made.step, random_placement(made, names, 5), {name: "cpu" for name in names}, threads=1) as step:
+    with apply(
+        made.step, random_placement(made, names, 5), {name: "cpu" for name in names}, threads=1
+    ) as step:
         alive: dict[int, weakref.ref[torch.Tensor]] = {}
         for entry in step._bound.bound:
             if entry.call is not None:
-                def call(values: list[object], inner: object = entry.call, number: int = entry.task.number) -> object:
+
+                def call(
+                    values: list[object], inner: object = entry.call, number: int = entry.task.number
+                ) -> object:
                     result = inner(values)  # type: ignore[operator]
                     if isinstance(result, torch.Tensor):
                         alive[number] = weakref.ref(result)
                     return result
+
                 entry.call = call
         values = step._bound.run(step._step.arguments(made.batch))
         kept = {id(value) for value in values if value is not None}

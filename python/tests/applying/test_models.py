@@ -1,4 +1,4 @@
-"""Traced models trained as placed: bits of plain PyTorch, bytes of the simulator, refusals that change nothing."""
+"""Traced models trained as placed: plain PyTorch's bits, the simulator's bytes, refusals."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ def randomly(graph: Any, names: list[str], seed: int, keep: bool = True) -> dict
     choose, ops = random.Random(seed), graph.document["ops"]
     found: dict[str, str] = {}
     for op in ops:
-        found[op["name"]] = found[ops[op["colocate"]]["name"]] if keep and "colocate" in op else choose.choice(names)
+        found[op["name"]] = (
+            found[ops[op["colocate"]]["name"]] if keep and "colocate" in op else choose.choice(names)
+        )
     return found
 
 
@@ -79,7 +81,9 @@ def test_twenty_random_placements_train_as_plain_pytorch(model: str, optimizer: 
     assert addresses == [p.data_ptr() for p in placed[0].parameters()]
 
 
-@pytest.mark.parametrize("model, optimizer", [("conv", "adamw"), ("conv", "adam"), ("lstm", "momentum"), ("attention", "adam")])
+@pytest.mark.parametrize(
+    "model, optimizer", [("conv", "adamw"), ("conv", "adam"), ("lstm", "momentum"), ("attention", "adam")]
+)
 def test_updates_in_place_give_the_same_bits(model: str, optimizer: str) -> None:
     """As the executor runs steps: state is overwritten as soon as nobody reads the old value."""
     plain, placed = make(model, optimizer), make(model, optimizer)
@@ -106,7 +110,9 @@ def test_updates_in_place_give_the_same_bits(model: str, optimizer: str) -> None
         for name, buffer in other[0].named_buffers():
             assert torch.equal(found["buffer", name], buffer), (seed, name)
         bound.pool.close()
-    assert used > 12 * len(list(placed[0].parameters())), "every parameter is updated in place where it can be"
+    assert used > 12 * len(list(placed[0].parameters())), (
+        "every parameter is updated in place where it can be"
+    )
     assert_same(plain, placed)
 
 
@@ -144,6 +150,7 @@ def test_inference_returns_what_the_model_returns() -> None:
         def forward(self, x: torch.Tensor) -> dict[str, Any]:
             y = self.inner(x)
             return {"halves": y.chunk(2, -1), "weight": self.inner.weight, "twice": y * 2}
+
     model, x = Named(), torch.randn(3, 4)
     graph = trace(model, x)
     placement = randomly(graph, ["a", "b"], 2)
@@ -180,6 +187,7 @@ def test_state_that_changed_since_the_trace_is_refused_and_left_alone() -> None:
                 step(made[1])
             assert what in str(caught.value) and caught.value.cure and "\n" not in str(caught.value)
             assert all(torch.equal(a, b) for a, b in zip(before.values(), made[0].state_dict().values()))
+
         made[3].param_groups[0]["momentum"] = 0.5
         refused("momentum")
         made[3].param_groups[0]["momentum"] = 0.9

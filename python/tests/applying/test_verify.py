@@ -22,7 +22,9 @@ def test_random_placements_are_identical_and_state_is_left_alone() -> None:
     before = {name: tensor.clone() for name, tensor in made.state.items()}
     draws = torch.get_rng_state()
     for seed in range(5):
-        found = verify(SimpleNamespace(step=made.step), random_placement(made, ["a", "b", "c"], seed), made.batch)
+        found = verify(
+            SimpleNamespace(step=made.step), random_placement(made, ["a", "b", "c"], seed), made.batch
+        )
         assert found and found.identical and found.first_difference is None and found.compared > 40
     assert verify(SimpleNamespace(step=made.step), random_placement(made, ["a", "b"], 0))
     assert all(torch.equal(tensor, before[name]) for name, tensor in made.state.items())
@@ -49,7 +51,9 @@ def test_the_first_op_that_differs_is_named(monkeypatch: pytest.MonkeyPatch) -> 
             result = torch.nextafter(result, torch.tensor(9.0))
             look((entry.task.node.name, None), result)
             return result
+
         entry.call = call
+
     monkeypatch.setattr(verifying._Run, "__init__", disturbed)
     found = verify(SimpleNamespace(step=made.step), random_placement(made, ["a"], 0), made.batch)
     assert not found and found.first_difference is not None and found.first_difference.startswith("tanh")

@@ -23,14 +23,22 @@ class Parent:
 
     def __init__(self, *options: str, folder: Path | None = None) -> None:
         ours, theirs = socket.socketpair()
-        environment = {**os.environ, "PYTHONPATH": f"{PYTHON}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
-                       "OMP_WAIT_POLICY": "passive", "OMP_NUM_THREADS": "1"}
+        environment = {
+            **os.environ,
+            "PYTHONPATH": f"{PYTHON}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
+            "OMP_WAIT_POLICY": "passive",
+            "OMP_NUM_THREADS": "1",
+        }
         keep = os.dup(3) if _is_open(3) else -1
         os.dup2(theirs.fileno(), 3, inheritable=True)
         try:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "emplace.torch_executor", f"--parent={os.getpid()}", *options], pass_fds=[3],
-                stderr=subprocess.PIPE, env=environment, cwd=folder)
+                [sys.executable, "-m", "emplace.torch_executor", f"--parent={os.getpid()}", *options],
+                pass_fds=[3],
+                stderr=subprocess.PIPE,
+                env=environment,
+                cwd=folder,
+            )
         finally:
             if keep >= 0:
                 os.dup2(keep, 3)
@@ -48,9 +56,21 @@ class Parent:
         """Sends the graph; the answer, ready or refused."""
         bulk = msgpack.pack(document)
         count = len(devices) ** 2
-        self.channel.send(wire.PREPARE, {"graph_sha256": "0" * 64, "graph": [0, len(bulk)], "devices": devices,
-                                         "link_shaped": bytes(count), "warmups": 1, "samples": 3, "most_samples": 3,
-                                         "seed": 1, **more}, bulk)
+        self.channel.send(
+            wire.PREPARE,
+            {
+                "graph_sha256": "0" * 64,
+                "graph": [0, len(bulk)],
+                "devices": devices,
+                "link_shaped": bytes(count),
+                "warmups": 1,
+                "samples": 3,
+                "most_samples": 3,
+                "seed": 1,
+                **more,
+            },
+            bulk,
+        )
         return self.answer()
 
     def run(self, number: int, task: int, placement: bytes) -> wire.Message:

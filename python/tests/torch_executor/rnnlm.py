@@ -34,4 +34,5 @@ def make_step(words: int = 10000, hidden: int = 512, steps: int = 10, size: int 
 
     def loss(model: nn.Module, batch: Any) -> torch.Tensor:
         return nn.functional.cross_entropy(model(batch[0]), batch[1])
+
     return model, batch, loss, torch.optim.SGD(model.parameters(), lr=0.1)

@@ -15,6 +15,7 @@ def make_step() -> tuple[Any, ...]:
 
     def loss(model: nn.Module, batch: Any) -> torch.Tensor:
         return nn.functional.cross_entropy(model(batch[0]), batch[1])
+
     return model, batch, loss, torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 
 

@@ -81,7 +81,8 @@ def test_the_four_tasks(document: dict[str, Any]) -> None:
     levels = np.frombuffer(schedule["level_bytes"], "<i8")
     where = np.frombuffer(schedule["level_devices"], "<u4")
     assert [levels[where == d].max() for d in range(3)] == list(
-        np.frombuffer(traced.body["measurement"]["peak_bytes"], "<i8"))
+        np.frombuffer(traced.body["measurement"]["peak_bytes"], "<i8")
+    )
 
     verified = parent.run(3, 2, placement).body["verification"]
     assert verified["identical"] and verified["compared"] > 20 and verified["first_difference"] == ""
@@ -107,7 +108,11 @@ def test_a_device_that_is_full_is_an_answer(document: dict[str, Any]) -> None:
     elsewhere = parent.run(2, 0, bytes([1]) * len(document["ops"])).body["measurement"]
     assert elsewhere["valid"] and np.frombuffer(elsewhere["peak_bytes"], "<i8")[0] == 0
     failed = parent.run(3, 3, b"")
-    assert failed.type == wire.FAILED and failed.body["code"] == wire.RUN_FAILED and "cpu:0 alone" in failed.body["error"]
+    assert (
+        failed.type == wire.FAILED
+        and failed.body["code"] == wire.RUN_FAILED
+        and "cpu:0 alone" in failed.body["error"]
+    )
     parent.close()
     tiny = start()
     assert tiny.prepare(document, [device("cpu:0", 100), device("cpu:1")]).type == wire.READY
@@ -129,18 +134,22 @@ def test_peak_of_one_device_is_that_of_the_program(document: dict[str, Any]) -> 
     assert np.frombuffer(measured["peak_bytes"], "<i8")[0] == simulated["peak_memory_bytes"][0]
 
 
-@pytest.mark.parametrize("options, code, what", [
-    (["--model=shop:other_step"], wire.INVALID, "is not this graph"),
-    (["--model=shop:broken_step"], wire.INVALID, "calling it failed: RuntimeError: no data set here"),
-    (["--model=shop:answer"], wire.INVALID, "calling it failed"),
-    (["--model=shop:nothing"], wire.INVALID, "has no 'nothing'"),
-    (["--model=no_such_module:x"], wire.INVALID, "no module 'no_such_module'"),
-    (["--model=absent.py:x"], wire.INVALID, "does not exist"),
-    ([], wire.INVALID, "no model is named"),
-    (["--model=shop:make_step", "--devices=cpu:0=cuda:93"], wire.INVALID, "cuda:93"),
-])
-def test_what_cannot_run_here_is_refused_in_one_line(document: dict[str, Any], options: list[str], code: int,
-                                                     what: str) -> None:
+@pytest.mark.parametrize(
+    "options, code, what",
+    [
+        (["--model=shop:other_step"], wire.INVALID, "is not this graph"),
+        (["--model=shop:broken_step"], wire.INVALID, "calling it failed: RuntimeError: no data set here"),
+        (["--model=shop:answer"], wire.INVALID, "calling it failed"),
+        (["--model=shop:nothing"], wire.INVALID, "has no 'nothing'"),
+        (["--model=no_such_module:x"], wire.INVALID, "no module 'no_such_module'"),
+        (["--model=absent.py:x"], wire.INVALID, "does not exist"),
+        ([], wire.INVALID, "no model is named"),
+        (["--model=shop:make_step", "--devices=cpu:0=cuda:93"], wire.INVALID, "cuda:93"),
+    ],
+)
+def test_what_cannot_run_here_is_refused_in_one_line(
+    document: dict[str, Any], options: list[str], code: int, what: str
+) -> None:
     parent = Parent(*options, folder=HERE)
     refused = parent.prepare(document, TWO)
     assert refused.type == wire.REFUSED and refused.body["code"] == code
@@ -216,10 +225,19 @@ def test_bad_messages_end_it(document: dict[str, Any]) -> None:
 
 def test_the_command_line() -> None:
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([sys.executable, "-m", "emplace.torch_executor", *arguments], capture_output=True, text=True,
-                              env={**os.environ, "PYTHONPATH": str(PYTHON)})
+        return subprocess.run(
+            [sys.executable, "-m", "emplace.torch_executor", *arguments],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(PYTHON)},
+        )
+
     version = run("--version")
-    assert version.returncode == 0 and version.stdout.startswith("emplace-exec-torch ") and ", torch " in version.stdout
+    assert (
+        version.returncode == 0
+        and version.stdout.startswith("emplace-exec-torch ")
+        and ", torch " in version.stdout
+    )
     alone = run("--model=shop:make_step")
     assert alone.returncode == 2 and alone.stderr.count("\n") == 1 and "cannot run by itself" in alone.stderr
     assert run("--nonsense").returncode == 2
@@ -231,9 +249,38 @@ def test_the_command_line() -> None:
 
 def test_messagepack_agrees_with_the_package() -> None:
     package = pytest.importorskip("msgpack")
-    values = [None, True, False, 0, 127, 128, 255, 256, 65535, 65536, 2**32, 2**63, -1, -32, -33, -129, -2**40, 0.5, "", "é" * 40,
-              "x" * 300, "y" * 70000, b"", b"z" * 300, b"z" * 70000, [], list(range(20)), [[]] * 70000, {},
-              {str(i): [i] for i in range(20)}]
+    values = [
+        None,
+        True,
+        False,
+        0,
+        127,
+        128,
+        255,
+        256,
+        65535,
+        65536,
+        2**32,
+        2**63,
+        -1,
+        -32,
+        -33,
+        -129,
+        -(2**40),
+        0.5,
+        "",
+        "é" * 40,
+        "x" * 300,
+        "y" * 70000,
+        b"",
+        b"z" * 300,
+        b"z" * 70000,
+        [],
+        list(range(20)),
+        [[]] * 70000,
+        {},
+        {str(i): [i] for i in range(20)},
+    ]
     for value in values:
         assert package.unpackb(msgpack.pack(value), raw=False) == value
         assert msgpack.unpack(package.packb(value, use_bin_type=True)) == value
@@ -256,3 +303,23 @@ def test_damaged_messagepack_is_refused() -> None:
             pass
     with pytest.raises(msgpack.Malformed):
         msgpack.unpack(b"\x91" * 100 + b"\x00")
+
+
+def test_a_traced_graph_is_measured_in_this_process() -> None:
+    import torch
+
+    from emplace import EmplaceError
+    from emplace.torch_executor import evaluate_traced
+    from emplace.tracing import trace
+
+    model, batch, loss, optimizer = shop.make_step()
+    graph = trace(model, batch, loss=loss, optimizer=optimizer)
+    before = [p.detach().clone() for p in model.parameters()]
+    where = {op["name"]: "cpu:0" for op in graph.document["ops"]}
+    found = evaluate_traced(graph, where, warmups=1, samples=3, batch=batch)
+    assert found["valid"] and found["step_time_s"] > 0 and len(found["samples_s"]) >= 3
+    assert found["bytes_moved"] == 0 and found["label"] == "measured in PyTorch" and found["stand_ins"] == []
+    assert evaluate_traced(graph, {**where, "0.weight": "gpu:0"}, warmups=0, samples=1)["bytes_moved"] > 0
+    assert all(torch.equal(a, b) for a, b in zip(before, model.parameters())) and not optimizer.state
+    with pytest.raises(EmplaceError, match="no device"):
+        evaluate_traced(graph, {"0.weight": "cpu:0"}, samples=1)

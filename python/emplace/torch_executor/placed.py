@@ -1,0 +1,108 @@
+"""The steps of one placement: their times, what each device holds, and caps of memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from emplace.applying.devices import CudaDevice
+from emplace.applying.step import BoundPlan
+from emplace.applying.tasks import Kind
+from emplace.torch_executor.memory import Memory
+
+if TYPE_CHECKING:
+    from emplace.torch_executor.executor import TorchExecutor
+
+
+class OutOfMemory(Exception):
+    """A device's cap is less than what the plan needs there."""
+
+    def __init__(self, what: str, asked: int, free: int) -> None:
+        super().__init__(what)
+        self.asked, self.free = asked, free
+
+
+class PlacedSteps:
+    """Steps of one placement."""
+
+    def __init__(self, executor: TorchExecutor, bound: BoundPlan) -> None:
+        self.executor = executor
+        self.bound = bound
+        self.plan = bound.plan
+        self.memory = Memory(bound.plan)
+        self.steps = 0
+        self.busy_s = np.zeros(len(executor.facts))
+        self._peaks: list[int] = list(self.memory.resident)
+        self._cuda = [(n, d) for n, d in enumerate(bound.devices) if isinstance(d, CudaDevice)]
+        self._placed: list[torch.Tensor] | None = None
+
+    def check_state(self) -> None:
+        """State alone must fit."""
+        for number, (fact, need) in enumerate(zip(self.executor.facts, self.memory.resident)):
+            if need > fact.memory_bytes:
+                raise OutOfMemory(
+                    f"oom: state on {fact.name} requested {need} bytes, the largest free block has"
+                    f" {fact.memory_bytes}",
+                    need,
+                    fact.memory_bytes,
+                )
+
+    def step(self, timed: bool = False) -> float:
+        """Runs one step; returns its seconds."""
+        arguments = self._arguments()
+        if self.steps == 0:
+            torch.manual_seed(self.executor.seed)
+            for _, device in self._cuda:
+                torch.cuda.reset_peak_memory_stats(device.device)
+        for _, device in self._cuda:
+            device.timed = timed
+        try:
+            with torch.no_grad():
+                self.bound.run(arguments)
+        finally:
+            self.executor.progress()
+        self.steps += 1
+        times = self.bound.times
+        for task in self.plan.tasks:
+            if task.kind is not Kind.COPY:
+                self.busy_s[task.device] += (times.end[task.number] - times.start[task.number]) * 1e-9
+        if self.steps == 1:
+            self._check_peaks()
+        return (times.end_ns - times.begin_ns) * 1e-9
+
+    def peak_bytes(self) -> Any:
+        """By device: of the plan as its tasks ran; of a GPU, what its allocator says."""
+        found = np.array(self._peaks, "<i8")
+        for number, device in self._cuda:
+            found[number] = torch.cuda.max_memory_allocated(device.device)
+        return found
+
+    def _check_peaks(self) -> None:
+        peaks = self.memory.peaks(self.bound.times)
+        self._peaks = [peak.bytes for peak in peaks]
+        gpus = {number for number, _ in self._cuda}
+        for number, (fact, peak) in enumerate(zip(self.executor.facts, peaks)):
+            if peak.bytes > fact.memory_bytes and number not in gpus:
+                over = self.memory.first_above(self.bound.times, number, fact.memory_bytes)
+                op = self.plan.tasks[over.task].op
+                free = fact.memory_bytes - (over.bytes - over.asked)
+                raise OutOfMemory(
+                    f"oom: '{op}' on {fact.name} requested {over.asked} bytes, the largest free block has"
+                    f" {free}",
+                    over.asked,
+                    free,
+                )
+
+    def _arguments(self) -> list[torch.Tensor]:
+        if not self._cuda:
+            return self.executor.arguments
+        if self._placed is None:
+            self._placed = [
+                tensor.to(self.bound.devices[self.plan.home(n)].device, copy=True)
+                if tensor.dim() or self.executor.lowered.step.inputs[n].kind != "optimizer"
+                else tensor
+                for n, tensor in enumerate(self.executor.arguments)
+            ]
+        return self._placed
