@@ -227,15 +227,18 @@ class TorchExecutor:
         try:
             run.check_state()
             taken, samples = time_steps(self._timing, run.step)
-            if schedule is not None or any(isinstance(device, CudaDevice) for device in self._devices):
-                run.busy_s[:] = 0
-                run.steps = 0
-                run.step(timed=True)
+            busy = run.busy_s(taken)
+            gpus = any(isinstance(device, CudaDevice) for device in self._devices)
+            if schedule is not None or gpus:
+                shown = run.step(
+                    timed=True
+                )  # Times of ops on GPUs are those of their execution in this step.
+                busy = run.busy_s(shown) if gpus else busy
             found.update(
                 valid=True,
                 step_time_s=float(taken),
                 samples_s=np.array(samples, "<f8"),
-                busy_s=run.busy_s / max(1, run.steps),
+                busy_s=busy,
                 bytes_moved=run.plan.moved_bytes,
             )
             if schedule is not None:

@@ -33,7 +33,8 @@ class PlacedSteps:
         self.plan = bound.plan
         self.memory = Memory(bound.plan)
         self.steps = 0
-        self.busy_s = np.zeros(len(executor.facts))
+        #: Seconds of each step, and what each device was busy in it.
+        self.taken: list[tuple[float, Any]] = []
         self._peaks: list[int] = list(self.memory.resident)
         self._cuda = [(n, d) for n, d in enumerate(bound.devices) if isinstance(d, CudaDevice)]
         self._placed: list[torch.Tensor] | None = None
@@ -65,12 +66,19 @@ class PlacedSteps:
             self.executor.progress()
         self.steps += 1
         times = self.bound.times
+        busy = np.zeros(len(self.executor.facts))
         for task in self.plan.tasks:
             if task.kind is not Kind.COPY:
-                self.busy_s[task.device] += (times.end[task.number] - times.start[task.number]) * 1e-9
+                busy[task.device] += (times.end[task.number] - times.start[task.number]) * 1e-9
+        seconds = (times.end_ns - times.begin_ns) * 1e-9
+        self.taken.append((seconds, busy))
         if self.steps == 1:
             self._check_peaks()
-        return (times.end_ns - times.begin_ns) * 1e-9
+        return seconds
+
+    def busy_s(self, seconds: float) -> Any:
+        """By device: of the step whose time is nearest to the one that is reported."""
+        return min(self.taken, key=lambda step: abs(step[0] - seconds))[1]
 
     def peak_bytes(self) -> Any:
         """By device: of the plan as its tasks ran; of a GPU, what its allocator says."""

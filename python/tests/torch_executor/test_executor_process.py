@@ -60,6 +60,7 @@ def test_the_four_tasks(document: dict[str, Any]) -> None:
     assert len(samples) == 3 and measured["step_time_s"] == np.median(samples) > 0
     peaks, busy = np.frombuffer(measured["peak_bytes"], "<i8"), np.frombuffer(measured["busy_s"], "<f8")
     assert len(peaks) == len(busy) == 3 and (peaks > 0).all() and (busy > 0).all()
+    assert (busy <= measured["step_time_s"]).all()
 
     traced = parent.run(2, 1, placement)
     schedule = traced.body["schedule"]
