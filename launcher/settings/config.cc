@@ -7,7 +7,7 @@
 #include "base/text/words.h"
 #include "launcher/settings/machine_form.h"
 #include "launcher/worker/chaos.h"
-#include "launcher/worker/torch_program.h"
+#include "launcher/worker/torch_model.h"
 
 namespace emplace::launcher {
 

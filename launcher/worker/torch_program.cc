@@ -72,22 +72,4 @@ Result<std::string> torch_version(const HelperCommand& command) {
   return no_torch(last.empty() ? where + " ended with status " + std::to_string(ran->status) : last);
 }
 
-Result<Unit> check_model(std::string_view model) {
-  constexpr const char* kUse = "use --model my_module:make_step (in a config: executor.model)";
-  if (model.empty())
-    return invalid("executor 'torch'", "needs the function that makes the model whose step it executes",
-                   kUse);
-  const std::size_t colon = model.rfind(':');
-  const bool whole = colon != std::string_view::npos && colon > 0 && colon + 1 < model.size();
-  if (!whole || printable(model, model.size()) != model)
-    return invalid("--model '" + printable(model, 80) + "'", "is not MODULE:NAME", kUse);
-  return Unit{};
-}
-
-std::string_view model_file(std::string_view model) {
-  const std::size_t colon = model.rfind(':');
-  const std::string_view file = model.substr(0, colon == std::string_view::npos ? 0 : colon);
-  return file.ends_with(".py") ? file : std::string_view{};
-}
-
 }  // namespace emplace::launcher

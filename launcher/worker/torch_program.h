@@ -1,5 +1,5 @@
 #pragma once
-/// The program that executes steps in PyTorch, a part of the Python package, and the model that it gets.
+/// The program that executes steps in PyTorch, a part of the Python package.
 
 #include <string>
 #include <string_view>
@@ -20,12 +20,5 @@ HelperCommand torch_command();
 /// Starts the program to ask for its version: "emplace-exec-torch 0.1.0, torch 2.1.0". Blocks, for less than
 /// a second as a rule. Errors (kUnsupported): the program or PyTorch is missing, and how to get it.
 Result<std::string> torch_version(const HelperCommand& command);
-
-/// Checks that a text is MODULE:NAME, a function that makes the model whose step is executed. Only the
-/// command line or the config of the machine that imports it may name it: a head never does. Errors
-/// (kInvalid).
-Result<Unit> check_model(std::string_view model);
-/// Returns the path of PATH/FILE.py:NAME; empty for a module, which Python finds itself.
-std::string_view model_file(std::string_view model);
 
 }  // namespace emplace::launcher

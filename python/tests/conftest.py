@@ -16,6 +16,10 @@ import emplace as em  # noqa: E402
 MACHINE = "k80 x 2, epyc9654"
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--newest", action="store_true", help="run the long tests, too")
+
+
 @pytest.fixture(scope="session")
 def root() -> Path:
     """The repository."""
