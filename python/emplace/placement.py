@@ -241,11 +241,14 @@ class Placement:
 
         return stages_of(self, count)
 
-    def apply(self, devices: Mapping[str, Any] | None = None) -> AppliedStep:
+    def apply(
+        self, devices: Mapping[str, Any] | None = None, *, threads: int | None = None
+    ) -> AppliedStep:
         """The traced step as a callable that runs each op on its device; parameters are updated in place.
 
         ``devices`` names the PyTorch device of each device of the machine: ``{"gpu:0": "cuda:0", "gpu:1":
-        "cpu"}``.
+        "cpu"}``. Several may be "cpu": each is then a logical device with ``threads`` threads in its kernels
+        (as many as PyTorch uses if not given).
         """
         if self.graph.step is None:
             raise EmplaceError(
@@ -259,7 +262,7 @@ class Placement:
             if error.name != "torch":
                 raise
             raise missing_package("torch", "Placement.apply") from error
-        return apply(self.graph.step, self.ops_by_device(), dict(devices or {}))
+        return apply(self.graph.step, self.ops_by_device(), dict(devices or {}), threads=threads)
 
     # For people.
 
