@@ -1,7 +1,7 @@
 """A GPT-2 that does not fit on the GPU: its step is placed on the GPU and the CPU, and trains there.
 
-The GPU of the machine has half of the memory that the whole step needs. Without a GPU both devices are logical
-ones on the CPU; the caps then hold in the simulator, and the bytes that move are real.
+The GPU of the machine has half of the memory that the whole step needs. Without a GPU both devices are
+logical ones on the CPU; the caps then hold in the simulator, and the bytes that move are real.
 
 usage: python gpt2_memory_cap.py
 """
@@ -28,14 +28,14 @@ class Block(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         batch, length, _ = x.shape
-        q, k, v = (
-            part.reshape(batch, length, HEADS, -1).transpose(1, 2) for part in self.qkv(self.norm1(x)).chunk(3, -1)
-        )
+        parts = self.qkv(self.norm1(x)).chunk(3, -1)
+        q, k, v = (part.reshape(batch, length, HEADS, -1).transpose(1, 2) for part in parts)
         later = torch.ones(length, length, dtype=torch.bool).triu(1)
         scores = (q @ k.transpose(-2, -1) / (WIDTH / HEADS) ** 0.5).masked_fill(later, float("-inf"))
         mixed = (scores.softmax(-1) @ v).transpose(1, 2).reshape(batch, length, WIDTH)
         x = x + self.out(mixed)
-        return x + self.mlp(self.norm2(x))
+        out: torch.Tensor = x + self.mlp(self.norm2(x))
+        return out
 
 
 class Gpt2(nn.Module):
@@ -85,13 +85,15 @@ def main() -> None:
         cap = whole.peak["gpu:0"] // 2
         placement = em.place(graph, machine(folder, cap), budget="8s", progress=False)
         print(f"{len(graph)} ops; on the GPU alone {whole.peak['gpu:0'] / 2**20:.1f} MiB")
-        print(f"with {cap / 2**20:.1f} MiB there: {placement.peak['gpu:0'] / 2**20:.1f} MiB used, the rest on the CPU")
-        print(f"simulated step {1e3 * placement.step_time:.2f} ms, {placement.moved_bytes / 2**20:.2f} MiB moved")
+        used, moved = placement.peak["gpu:0"] / 2**20, placement.moved_bytes / 2**20
+        print(f"with {cap / 2**20:.1f} MiB there: {used:.1f} MiB used, the rest on the CPU")
+        print(f"simulated step {1e3 * placement.step_time:.2f} ms, {moved:.2f} MiB moved")
         print(em.verify(graph, placement))
         gpu = "cuda:0" if torch.cuda.is_available() else "cpu"
         step = placement.apply(devices={"gpu:0": gpu, "cpu:0": "cpu"})
         losses = [float(step(tokens)) for _ in range(10)]
-        print(f"loss {losses[0]:.4f} -> {losses[-1]:.4f} in ten steps; {step.moved_bytes / 2**20:.2f} MiB moved in each")
+        moved = step.moved_bytes / 2**20
+        print(f"loss {losses[0]:.4f} -> {losses[-1]:.4f} in ten steps; {moved:.2f} MiB moved in each")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """ResNet-18 trained on two devices: trace a step, place it, run it as placed, and compare with plain PyTorch.
 
-usage: python resnet_two_devices.py [DEVICE [DEVICE]]    (default: cuda:0 and cuda:1 if they are there, else two
-                                                          logical devices on the CPU)
+usage: python resnet_two_devices.py [DEVICE [DEVICE]]
+Without arguments the devices are cuda:0 and cuda:1 if they are there, else two logical ones on the CPU.
 """
 
 import sys
@@ -33,7 +33,8 @@ def main() -> None:
     graph = em.trace(model, batch, loss=loss_of, optimizer=optimizer)
     placement = em.place(graph, em.machine("v100 x 2"), budget="5s", progress=False)
     above = 100 * (placement.step_time / placement.bound - 1)
-    print(f"{len(graph)} ops, simulated step {1e3 * placement.step_time:.2f} ms, {above:.1f} % above the bound")
+    simulated = 1e3 * placement.step_time
+    print(f"{len(graph)} ops, simulated step {simulated:.2f} ms, {above:.1f} % above the bound")
     print(em.verify(graph, placement))
 
     step = placement.apply(devices={"gpu:0": first, "gpu:1": second})
@@ -49,7 +50,8 @@ def main() -> None:
         expected.append(float(loss.detach()))
     print("losses as placed:", *[f"{loss:.6f}" for loss in losses])
     print("plain PyTorch:   ", *[f"{loss:.6f}" for loss in expected])
-    equal = all(torch.equal(a.cpu(), b) for a, b in zip(model.state_dict().values(), plain.state_dict().values()))
+    mine, theirs = model.state_dict().values(), plain.state_dict().values()
+    equal = all(torch.equal(a.cpu(), b) for a, b in zip(mine, theirs))
     print("parameters and statistics after three steps:", "equal bits" if equal else "different")
 
 

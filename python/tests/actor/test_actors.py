@@ -228,7 +228,10 @@ def test_the_log_is_taken_in_order_and_once_and_pushes_are_not_of_it() -> None:
     stub, actor = Stub(), ea.Actor()
     actor.node, actor.name = cast(ea.Node, stub), "reader/0"
     follower = LogFollower(actor, lambda episode: seen.append((episode.seq, episode.actions)))
-    actor.on_message = lambda incoming: None if follower.on_committed(incoming) else None  # type: ignore[method-assign]
+    def on_message(incoming: Incoming) -> None:
+        follower.on_committed(incoming)
+
+    actor.on_message = on_message  # type: ignore[method-assign]
     follower.start()
     (asked,) = stub.take(LogRequested)
     assert (asked.from_seq, asked.until_seq, asked.again, asked.actions) == (1, 65, True, True)

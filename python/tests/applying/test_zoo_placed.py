@@ -1,5 +1,5 @@
-"""Twenty models by name, trained as placed: plain PyTorch's bits after three steps, for random and for searched
-placements on two and three devices. Long: ``--newest`` or EMPLACE_NEWEST=1 runs it.
+"""Twenty models by name, trained as placed: plain PyTorch's bits after three steps, for random and for
+searched placements on two and three devices. Long: ``--newest`` or EMPLACE_NEWEST=1 runs it.
 """
 
 from __future__ import annotations
@@ -103,6 +103,7 @@ def test_every_placement_trains_as_plain_pytorch(name: str, request: pytest.Fixt
             different = start.differences(end)
             if different:
                 wrong.append(f"{label} on {count}: {different} tensors")
-    print(f"{name}: {2 * (RANDOM + SEARCHED)} placements, {len(graph)} ops, {len(end.values)} tensors, {moved} move bytes")
+    count = 2 * (RANDOM + SEARCHED)
+    print(f"{name}: {count} placements, {moved} move bytes; {len(graph)} ops, {len(end.values)} tensors")
     assert wrong == []
     assert moved >= 2 * RANDOM
