@@ -243,6 +243,7 @@ class TorchExecutor:
             )
             if schedule is not None:
                 schedule.update(self._schedule(run))
+                run.take_peaks()  # Those of the step that is shown.
         except OutOfMemory as full:
             found.update(failure=str(full), bytes_over=max(1, full.asked - full.free))
         except OpFailed as failed:

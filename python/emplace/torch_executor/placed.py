@@ -10,7 +10,7 @@ import torch
 from emplace.applying.devices import CudaDevice
 from emplace.applying.step import BoundPlan
 from emplace.applying.tasks import Kind
-from emplace.torch_executor.memory import Memory
+from emplace.torch_executor.memory import Memory, Peak
 
 if TYPE_CHECKING:
     from emplace.torch_executor.executor import TorchExecutor
@@ -87,9 +87,14 @@ class PlacedSteps:
             found[number] = torch.cuda.max_memory_allocated(device.device)
         return found
 
-    def _check_peaks(self) -> None:
+    def take_peaks(self) -> list[Peak]:
+        """The peaks of the last step, which become those that are reported."""
         peaks = self.memory.peaks(self.bound.times)
         self._peaks = [peak.bytes for peak in peaks]
+        return peaks
+
+    def _check_peaks(self) -> None:
+        peaks = self.take_peaks()
         gpus = {number for number, _ in self._cuda}
         for number, (fact, peak) in enumerate(zip(self.executor.facts, peaks)):
             if peak.bytes > fact.memory_bytes and number not in gpus:

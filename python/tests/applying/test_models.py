@@ -33,6 +33,12 @@ def one_thread() -> Any:
     torch.set_num_threads(before)
 
 
+@pytest.fixture
+def placements(request: pytest.FixtureRequest) -> int:
+    """Random placements of a model: few by default, twenty with ``--newest``."""
+    return 20 if request.config.getoption("--newest") else 4
+
+
 def traced(made: Any) -> Any:
     return trace(made[0], made[1], loss=made[2], optimizer=made[3])
 
@@ -61,13 +67,13 @@ def assert_same(plain: Any, placed: Any) -> None:
 
 @pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adam", "adamw"])
 @pytest.mark.parametrize("model", ["conv", "lstm", "attention"])
-def test_twenty_random_placements_train_as_plain_pytorch(model: str, optimizer: str) -> None:
+def test_random_placements_train_as_plain_pytorch(model: str, optimizer: str, placements: int) -> None:
     plain, placed = make(model, optimizer), make(model, optimizer)
     graph = traced(placed)
     objects = [id(p) for p in placed[0].parameters()]
     addresses = [p.data_ptr() for p in placed[0].parameters()]
     for names in (["a", "b"], ["a", "b", "c"]):
-        for seed in range(20):
+        for seed in range(placements):
             placement = randomly(graph, names, seed, keep=seed % 2 == 0)
             with apply(graph.step, placement, {name: "cpu" for name in names}, threads=1) as step:
                 for turn in range(3):
