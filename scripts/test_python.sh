@@ -46,7 +46,7 @@ for name in ("torch", "torchvision", "transformers", "numpy", "pandas", "mypy"):
         print(name, "is not installed")
 PYTHON
   status=0
-  (cd python && "$environment/bin/python3" -m pytest -q -rs --color=no --durations=10 "$@") || status=$?
+  (cd python && "$environment/bin/python3" -m pytest -q -rs --newest --color=no --durations=30 "$@") || status=$?
   echo "status $status"
 } 2>&1 | sed "s|$PWD/||g; s|$environment/||g; s|$HOME/|~/|g" | tee "$log"
 tail -1 "$log" | grep -qx 'status 0'

@@ -1,10 +1,9 @@
 """Twenty models by name, trained as placed: plain PyTorch's bits after three steps, for random and for
-searched placements on two and three devices. Long: ``--newest`` or EMPLACE_NEWEST=1 runs it.
+searched placements on two and three devices. Long: ``--newest`` runs it.
 """
 
 from __future__ import annotations
 
-import os
 import random
 import sys
 from pathlib import Path
@@ -63,7 +62,7 @@ def placements(graph: em.Graph, count: int) -> list[tuple[str, dict[str, str]]]:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", zoo.CASES)
 def test_every_placement_trains_as_plain_pytorch(name: str, request: pytest.FixtureRequest) -> None:
-    if not request.config.getoption("--newest") and os.environ.get("EMPLACE_NEWEST") != "1":
+    if not request.config.getoption("--newest"):
         pytest.skip("long: --newest runs it")
     if name in zoo.TEXT:
         pytest.importorskip("transformers")

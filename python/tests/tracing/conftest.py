@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
@@ -19,7 +18,5 @@ else:
 
 @pytest.fixture(scope="session")
 def thorough(request: pytest.FixtureRequest) -> bool:
-    """True if all models shall be run: ``--newest``, or EMPLACE_NEWEST=1."""
-    return (
-        bool(request.config.getoption("--newest", default=False)) or os.environ.get("EMPLACE_NEWEST") == "1"
-    )
+    """True if all models shall be run: ``--newest``."""
+    return bool(request.config.getoption("--newest"))
