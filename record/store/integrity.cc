@@ -96,7 +96,7 @@ bool any_choice(const std::vector<Doubtful>& values, const std::function<bool()>
 bool older_link(std::uint64_t link, std::uint64_t before, const EpisodeRow& row, const Bytes& placements,
                 const Bytes& actions, std::vector<MeasurementRow> measurements) {
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-  constexpr unsigned kLabels = 4;  // Of those programs.
+  constexpr unsigned kLabels = 4;  // Number of labels that older programs knew.
   for (unsigned more = 0; more < 256; more += kLabels) {
     std::vector<Doubtful> values;
     for (MeasurementRow& m : measurements) {

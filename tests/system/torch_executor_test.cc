@@ -50,7 +50,7 @@ std::vector<std::string> lines_of(const std::string& path) {
   return lines;
 }
 
-/// Until there is such a file, or half a minute has passed.
+/// Waits until the file exists, for half a minute at most. Returns whether it does.
 bool appears(const std::string& path) {
   for (int i = 0; i < 6'000 && !std::filesystem::exists(path); ++i) ::poll(nullptr, 0, 5);
   return std::filesystem::exists(path);
