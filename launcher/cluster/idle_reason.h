@@ -1,0 +1,15 @@
+#pragma once
+/// Why a run measures nothing at the moment, for people.
+
+#include <string>
+
+#include "messages/status.h"
+
+namespace emplace::launcher {
+
+/// Returns "" while placements are measured, otherwise a sentence "nothing runs because …" without a full
+/// stop; control characters of names are replaced. `age_s`: time since the head delivered this status [s].
+/// Pure; any thread.
+std::string idle_reason(const messages::StatusDelivered& status, double age_s = 0);
+
+}  // namespace emplace::launcher
