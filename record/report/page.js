@@ -1,119 +1,9 @@
 'use strict';
-// The page's charts. Names reach the page as text only (textContent, fillText): never as markup.
-(() => {
-  const root = document.documentElement;
-  addEventListener('error', event => { root.dataset.error = event.message; });
-  const data = JSON.parse(document.getElementById('data').textContent);
-
-  // --- Formatting of numbers ---
-
-  const significant = (value, unit) => (value >= 100 ? value.toFixed(0) : value >= 10 ? value.toFixed(1) : value.toFixed(2)) + ' ' + unit;
-  function time(ns) {
-    const size = Math.abs(ns);
-    if (size >= 1e9) return significant(ns / 1e9, 's');
-    if (size >= 1e6) return (ns / 1e6).toFixed(1) + ' ms';
-    return size >= 1e3 ? (ns / 1e3).toFixed(1) + ' µs' : ns.toFixed(0) + ' ns';
-  }
-  function bytes(value) {
-    const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
-    let at = 0;
-    while (Math.abs(value) >= 1024 && at + 1 < units.length) value /= 1024, ++at;
-    return at === 0 ? value + ' B' : value.toFixed(2) + ' ' + units[at];
-  }
-  const count = value => String(Math.round(value)).replace(/\B(?=(\d{3})+$)/g, ',');
-  const percent = share => (share * 100).toFixed(share < 0.0995 ? 1 : 0) + ' %';
-  const kPhases = ['forward', 'backward', 'update'];
-
-  // --- DOM helpers ---
-
-  function element(tag, properties, ...children) {
-    const made = document.createElement(tag);
-    for (const [name, value] of Object.entries(properties || {})) {
-      if (name.startsWith('on')) made.addEventListener(name.slice(2), value);
-      else if (name === 'class') made.className = value;
-      else if (name in made && name !== 'role') made[name] = value;
-      else made.setAttribute(name, value);
-    }
-    for (const child of children.flat()) if (child !== null && child !== undefined) made.append(child);
-    return made;
-  }
-  function table(caption, heads, rows) {
-    return element('div', {class: 'scroll'}, element('table', {}, element('caption', {}, caption),
-      element('thead', {}, element('tr', {}, heads.map(head => element('th', {scope: 'col'}, head)))),
-      element('tbody', {}, rows.map(row => element('tr', {}, row.map((cell, i) =>
-        i === 0 ? element('th', {scope: 'row'}, cell) : element('td', {}, cell)))))));
-  }
-  const asTable = (summary, ...tables) => element('details', {}, element('summary', {}, summary), tables);
-  const tip = element('div', {class: 'tip', hidden: true, role: 'tooltip'});
-  document.body.append(tip);
-  function showTip(event, text) {
-    tip.hidden = !text;
-    if (!text) return;
-    tip.textContent = text;
-    const box = tip.getBoundingClientRect();
-    tip.style.left = Math.max(4, Math.min(event.clientX + 14, innerWidth - box.width - 8)) + 'px';
-    tip.style.top = Math.max(4, event.clientY + 18 + box.height > innerHeight ? event.clientY - box.height - 10 : event.clientY + 18) + 'px';
-  }
-
-  // --- Colours of the style sheet, light or dark ---
-
-  let colours = {};
-  function readColours() {
-    const style = getComputedStyle(root);
-    for (const name of ['ground', 'surface', 'ink', 'soft', 'faint', 'fainter', 'accent', 'good', 'bad', 'chain', 'cut', 'uncut'])
-      colours[name] = style.getPropertyValue('--' + name).trim();
-    colours.devices = Array.from({length: 12}, (_, d) => style.getPropertyValue('--d' + d).trim());
-  }
-  readColours();
-  const deviceColour = device => colours.devices[device % colours.devices.length];
-  function mixed(a, b, share) {
-    const part = (text, at) => parseInt(text.slice(at, at + 2), 16);
-    return 'rgb(' + [1, 3, 5].map(at => Math.round(part(a, at) * share + part(b, at) * (1 - share))).join(' ') + ')';
-  }
-  /// A text colour that is readable on `colour`.
-  const inkOn = colour => {
-    const [r, g, b] = [1, 3, 5].map(at => parseInt(colour.slice(at, at + 2), 16));
-    return r * 0.299 + g * 0.587 + b * 0.114 > 140 ? '#101215' : '#ffffff';
-  };
-  const kShades = [1, 0.62, 0.34];
-  const shade = (device, phase) => mixed(deviceColour(device), colours.surface, kShades[phase]);
-  const redraws = new Set();
-  const redrawAll = () => { for (const {draw, container} of redraws) if (container.clientWidth > 0) draw(); };
-  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => { readColours(); redrawAll(); });
-  let resizing = 0;
-  addEventListener('resize', () => { cancelAnimationFrame(resizing); resizing = requestAnimationFrame(redrawAll); });
-
-  const kFont = '12px system-ui, -apple-system, "Segoe UI", "Liberation Sans", sans-serif';
-  /// Prepares a canvas of this height at device resolution; returns its context and width.
-  function prepared(canvas, height) {
-    const ratio = devicePixelRatio || 1;
-    const width = canvas.parentElement.clientWidth;
-    canvas.style.height = height + 'px';
-    canvas.width = Math.round(width * ratio), canvas.height = Math.round(height * ratio);
-    const context = canvas.getContext('2d');
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    context.clearRect(0, 0, width, height);
-    context.font = kFont;
-    context.textBaseline = 'middle';
-    return [context, width];
-  }
-  function fitted(context, text, width) {
-    if (context.measureText(text).width <= width) return text;
-    let low = 0, high = text.length;
-    while (low < high) {
-      const middle = (low + high + 1) >> 1;
-      if (context.measureText(text.slice(0, middle) + '…').width <= width) low = middle; else high = middle - 1;
-    }
-    return low === 0 ? '' : text.slice(0, low) + '…';
-  }
-  /// Round axis ticks: about `wanted` of them between two values.
-  function ticks(from, to, wanted) {
-    const raw = (to - from) / Math.max(1, wanted), power = 10 ** Math.floor(Math.log10(raw));
-    const step = [1, 2, 5, 10].map(f => f * power).find(f => f >= raw) || 10 * power;
-    const list = [];
-    for (let at = Math.ceil(from / step) * step; at <= to; at += step) list.push(at);
-    return list;
-  }
+// The charts of a report: learning curves, schedules, memory, graphs. A chart can be given newer data: what a person
+// has chosen in it stays as it is.
+(page => {
+  const {time, bytes, count, percent, kPhases, element, table, asTable, showTip, colours, deviceColour, inkOn, shade,
+    redraws, redrawAll, kFont, prepared, fitted, ticks, markLines, tickOfMs, plotLook, refill} = page;
 
   // --- A step: decoded columns and queries of the charts ---
 
@@ -162,9 +52,9 @@
 
   class View {
     constructor(graph) {
+      this.listeners = [];
       this.graph = graph;
       this.steps = graph.task.steps;
-      this.listeners = [];
       this.show(0);
     }
     get step() { return decoded(this.steps[this.at]); }
@@ -172,6 +62,14 @@
       this.at = at;
       this.from = 0, this.to = Math.max(1, this.steps[at].end);
       this.changed();
+    }
+    /// Newer data of the same graph. The step that is shown and the visible part of it stay.
+    update(graph) {
+      const whole = this.from === 0 && this.to >= this.step.end;
+      this.graph = graph;
+      this.steps = graph.task.steps;
+      this.at = Math.min(this.at, this.steps.length - 1);
+      if (whole) this.show(this.at); else this.look(this.from, this.to);
     }
     look(from, to) {
       const end = Math.max(1, this.step.end), least = Math.max(20, end / 1e7);
@@ -223,11 +121,20 @@
     });
   }
   function stepTools(view, ...more) {
-    const buttons = view.steps.map((step, at) => element('button', {type: 'button', onclick: () => view.show(at)}, step.label));
-    const press = () => buttons.forEach((button, at) => button.setAttribute('aria-pressed', String(at === view.at)));
+    const choices = element('span', {class: 'choices'});
+    let labels = null, buttons = [];
+    const press = () => {
+      const now = view.steps.map(step => step.label);
+      if (!labels || labels.join('\n') !== now.join('\n')) {
+        labels = now;
+        buttons = now.map((label, at) => element('button', {type: 'button', onclick: () => view.show(at)}, label));
+        choices.replaceChildren(...(buttons.length > 1 ? buttons : []));
+      }
+      buttons.forEach((button, at) => button.setAttribute('aria-pressed', String(at === view.at)));
+    };
     view.listeners.push(press);
     press();
-    return element('div', {class: 'tools'}, view.steps.length > 1 ? buttons : null, more, element('span', {class: 'gap'}),
+    return element('div', {class: 'tools'}, choices, more, element('span', {class: 'gap'}),
       element('button', {type: 'button', 'aria-label': 'Zoom in', onclick: () => view.zoom(0.5)}, '+'),
       element('button', {type: 'button', 'aria-label': 'Zoom out', onclick: () => view.zoom(2)}, '−'),
       element('button', {type: 'button', onclick: () => view.look(0, Infinity)}, 'Whole step'));
@@ -370,11 +277,12 @@
       if (path) drawChain(context, step, view, x, tops, heights);
       drawBand(context, view, x, 0, y);
     }
-    let drawnAt = -1;
+    let drawn = null;
     function refresh() {
+      graph = view.graph;
       draw();
-      if (drawnAt === view.at) return;
-      drawnAt = view.at;
+      if (drawn === view.step) return;
+      drawn = view.step;
       const step = view.step, chain = step.chain, all = Math.max(1, step.end);
       const used = step.busy.map((busy, d) => deviceName(graph, d) + ' ' + percent(busy / all)).join(', ');
       sentence.textContent = 'The critical path of ' + count(chain.links) + ' links decides the step time: ' + percent(chain.ops / all) + ' of it is ops, ' +
@@ -390,7 +298,7 @@
           shade(d, kPhases.indexOf(phase)) + ' ' + d * 100 / all_.length + '% ' + (d + 1) * 100 / all_.length + '%').join(', ') + ')';
         return element('li', {}, swatch, phase);
       }), element('li', {}, 'striped: copies over links'), element('li', {}, 'line: critical path'));
-      tables.replaceChildren(asTable('The schedule as tables',
+      refill(tables, asTable('The schedule as tables',
         table('Each device and link', ['Lane', 'Ops or copies', 'Busy', 'Of the step', 'On the critical path', 'Bytes'], step.lanes.map((lane, i) => {
           let busy = 0, on = 0, moved = 0, pieces = 0;
           for (let k = 0; k < lane.dur.length; ++k) {
@@ -414,7 +322,7 @@
         scope + ' (' + kPhases[lane.kind[i] % 3] + ')', 'from ' + time(lane.start[i]) + ', for ' + time(lane.end[i] - lane.start[i])].filter(Boolean).join('\n');
     });
     view.listeners.push(refresh);
-    redraws.add({container, draw: () => { drawnAt = -1; refresh(); }});
+    redraws.add({container, draw: () => { drawn = null; refresh(); }});
     refresh();
   }
 
@@ -479,11 +387,12 @@
       });
       drawBand(context, view, x, 0, height);
     }
-    let drawnAt = -1;
+    let drawn = null;
     function refresh() {
+      graph = view.graph;
       draw();
-      if (drawnAt === view.at) return;
-      drawnAt = view.at;
+      if (drawn === view.step) return;
+      drawn = view.step;
       const step = view.step;
       const share = graph.devices.map((device, d) => step.peak[d] / device.memory), fullest = share.indexOf(Math.max(...share));
       sentence.textContent = 'State, live tensors and received copies, by the lifetimes of docs/reference/measurement.md; the dashed line is the capacity of the device. ' +
@@ -495,7 +404,7 @@
         const t = step.end * k / (kRows - 1);
         rows.push([time(t), ...step.memory.map(({at, held}) => { const i = above(at, t) - 1; return i < 0 ? '0 B' : bytes(held[i]); })]);
       }
-      tables.replaceChildren(asTable('The memory as tables',
+      refill(tables, asTable('The memory as tables',
         table('Peaks', ['Device', 'Peak', 'Of', 'Share', 'First reached at'], graph.devices.map((device, d) => {
           const {at, held} = step.memory[d], i = held.indexOf(step.peak[d]);
           return [device.name, bytes(step.peak[d]), bytes(device.memory), percent(share[d]), i < 0 ? '' : time(at[i])];
@@ -516,20 +425,17 @@
 
   const kStartColours = [0, 4, 2, 3];
   function learningCurve(container, graph) {
-    const curves = graph.curves.filter(curve => curve.x.length > 0);
-    const timed = curves.every(curve => curve.wall);
-    let byTime = false, whole = false;
+    let curves = [], byTime = false, whole = false;
     const plot = element('div', {class: 'plot'}), low = element('div', {class: 'plot low'}), marks = element('div', {class: 'marks'}), read = element('p', {class: 'read'});
     const legend = element('ul', {class: 'legend'});
-    const tools = element('div', {class: 'tools'});
-    if (timed) {
-      const box = element('input', {type: 'checkbox', onchange: () => { byTime = box.checked; draw(); }});
-      tools.append(element('label', {}, box, 'Over wall time'));
-    }
+    const tools = element('div', {class: 'tools'}), tables = element('div', {});
+    const box = element('input', {type: 'checkbox', onchange: () => { byTime = box.checked; draw(false); }});
+    const timed = element('label', {}, box, 'Over wall time');
+    tools.append(timed);
     const all = element('input', {type: 'checkbox', onchange: () => { whole = all.checked; draw(); }});
     tools.append(element('label', {}, all, 'All step times'), element('span', {class: 'gap'}),
       element('button', {type: 'button', onclick: () => shown.forEach(chart => chart.resetZoom())}, 'Whole run'));
-    container.append(tools, element('div', {class: 'with-marks'}, plot, marks), element('div', {class: 'plot-title'}, 'Share of the placements measured that fit'), low, legend, read);
+    container.append(tools, element('div', {class: 'with-marks'}, plot, marks), element('div', {class: 'plot-title'}, 'Share of the placements measured that fit'), low, legend, read, tables);
     let shown = [];
     const colour = i => colours.devices[kStartColours[i % kStartColours.length]];
 
@@ -565,36 +471,16 @@
       return [bottom - (limit - bottom) * 0.08, limit];
     }
     function drawLines(context, area, chart) {
-      const [bottom, top] = chart.yAxisRange(0);
-      context.save();
       const lines = graph.lines.map(line => ({label: line.label, value: ms(line.ns), colour: colours.soft}));
       if (graph.bound !== null) lines.push({label: 'proven bound', value: ms(graph.bound), colour: colours.ink, dash: [2, 3]});
-      let last = Infinity;
-      const labels = [];
-      for (const line of lines.filter(one => one.value >= bottom && one.value <= top).sort((a, b) => a.value - b.value)) {
-        const y = chart.toDomYCoord(line.value);
-        context.strokeStyle = line.colour;
-        context.setLineDash(line.dash || [7, 4]);
-        context.beginPath();
-        context.moveTo(area.x, y), context.lineTo(area.x + area.w, y);
-        context.stroke();
-        const at = Math.min(y - 2, last - 14);
-        last = at;
-        labels.push([line.label + '  ' + time(line.value * 1e6), at]);
-      }
-      context.restore();
-      marks.replaceChildren(...labels.map(([text, y]) => {
-        const mark = element('span', {class: 'line-label'}, text);
-        mark.style.top = (y - 14) + 'px';
-        return mark;
-      }));
+      markLines(context, area, chart, marks, lines.map(line => ({...line, label: line.label + '  ' + time(line.value * 1e6)})));
     }
-    function draw() {
+    function draw(zoomed = true) {
+      const dateWindow = zoomed && shown.length && shown[0].isZoomed('x') ? shown[0].xAxisRange() : null;
       for (const chart of shown) chart.destroy();
       const list = rows(values);
       const xLabel = byTime ? 'seconds' : 'placements measured';
-      const common = {legend: 'never', gridLineColor: colours.faint, axisLineColor: colours.faint, gridLineWidth: 0.6, highlightCircleSize: 3,
-        rightGap: 12, axisLabelFontSize: 12, hideOverlayOnMouseOut: true, labelsKMB: false};
+      const common = {...plotLook(), dateWindow};
       const labels = ['x', ...curves.flatMap((_, i) => ['w' + i, 'm' + i, 'b' + i])];
       const series = {};
       curves.forEach((_, i) => {
@@ -615,9 +501,8 @@
         const [from, to] = chart.xAxisRange(), now = other.xAxisRange();
         if (from !== now[0] || to !== now[1]) other.updateOptions({dateWindow: [from, to]});
       } };
-      const perMs = v => v === 0 ? '0' : v >= 1000 ? (v / 1000).toFixed(2) + ' s' : v >= 10 ? v.toFixed(0) + ' ms' : v >= 0.1 ? v.toFixed(2) + ' ms' : (v * 1000).toFixed(1) + ' µs';
       const main = new Dygraph(plot, list, {...common, labels, series, customBars: true, valueRange: range(list), underlayCallback: drawLines,
-        axes: {y: {axisLabelFormatter: perMs, axisLabelWidth: 64}, x: {axisLabelFormatter: v => count(v)}},
+        axes: {y: {axisLabelFormatter: tickOfMs, axisLabelWidth: 64}, x: {axisLabelFormatter: v => count(v)}},
         highlightCallback: (event, x, points, row) => look(x, row), zoomCallback: () => follow(main)});
       const fits = new Dygraph(low, rows((curve, k) => [curve ? 100 * curve.valid[k] / curve.count[k] : null]), {...common, labels: ['x', ...curves.map((_, i) => 'f' + i)],
         colors: curves.map((_, i) => colour(i)), fillGraph: true, fillAlpha: 0.15, strokeWidth: 1.4, valueRange: [0, 104], xlabel: xLabel,
@@ -632,22 +517,32 @@
       }), element('li', {}, 'thick: best so far; thin: median; bands: 25 to 75 %, 5 to 95 % of those that fit'),
       high.length ? element('li', {}, 'above the picture: ' + high.map(line => line.label + ' ' + time(line.ns)).join(', ')) : '');
     }
-    draw();
-    for (const canvas of container.querySelectorAll('canvas')) canvas.setAttribute('aria-hidden', 'true');
-    redraws.add({container, draw});
-    const last = curves.map(curve => curve.label + ': best ' + (curve.best.at(-1) === null ? 'none that fits' : time(curve.best.at(-1))) + ' after ' + count(curve.x.at(-1)) + ' placements').join('; ');
+    function update(next) {
+      graph = next;
+      curves = graph.curves.filter(curve => curve.x.length > 0);
+      timed.hidden = !curves.every(curve => curve.wall);
+      if (timed.hidden) byTime = box.checked = false;
+      draw();
+      for (const canvas of container.querySelectorAll('canvas')) canvas.setAttribute('aria-hidden', 'true');
+      const last = curves.map(curve => curve.label + ': best ' +
+        (curve.best.at(-1) === null ? 'none that fits' : time(curve.best.at(-1))) + ' after ' + count(curve.x.at(-1)) + ' placements');
+      plot.setAttribute('aria-label', 'Learning curve. ' + last.join('; '));
+      const cell = ns => ns === null ? '' : time(ns);
+      refill(tables, asTable('The learning curve as tables', curves.map(curve => {
+        const step = Math.max(1, Math.ceil(curve.x.length / 40));
+        const picked = curve.x.map((_, k) => k).filter(k => (curve.x.length - 1 - k) % step === 0);
+        const heads = ['Measured', 'Seconds', 'Fit', '5 %', '25 %', 'Median', '75 %', '95 %', 'Best so far'];
+        return table(curve.label, heads, picked.map(k => [count(curve.x[k]), curve.wall ? (curve.wall[k] / 1e3).toFixed(1) : '',
+          percent(curve.valid[k] / curve.count[k]), ...curve.percentiles.map(column => cell(column[k])), cell(curve.best[k])]));
+      }), table('Heuristics', ['Method', 'Step time'], graph.lines.map(line => [line.label, time(line.ns)])
+        .concat(graph.bound === null ? [] : [['proven bound', time(graph.bound)]]))));
+    }
     plot.setAttribute('role', 'img');
-    plot.setAttribute('aria-label', 'Learning curve. ' + last);
     low.setAttribute('role', 'img');
     low.setAttribute('aria-label', 'Share of placements that fit, over the run');
-    const cell = ns => ns === null ? '' : time(ns);
-    container.append(asTable('The learning curve as tables', curves.map(curve => {
-      const step = Math.max(1, Math.ceil(curve.x.length / 40));
-      const picked = curve.x.map((_, k) => k).filter(k => (curve.x.length - 1 - k) % step === 0);
-      return table(curve.label, ['Measured', 'Seconds', 'Fit', '5 %', '25 %', 'Median', '75 %', '95 %', 'Best so far'], picked.map(k =>
-        [count(curve.x[k]), curve.wall ? (curve.wall[k] / 1e3).toFixed(1) : '', percent(curve.valid[k] / curve.count[k]),
-          ...curve.percentiles.map(column => cell(column[k])), cell(curve.best[k])]));
-    }), table('Heuristics', ['Method', 'Step time'], graph.lines.map(line => [line.label, time(line.ns)]).concat(graph.bound === null ? [] : [['proven bound', time(graph.bound)]]))));
+    redraws.add({container, draw: () => draw()});
+    update(graph);
+    return {update};
   }
 
   // --- The graph, collapsed by scope ---
@@ -655,13 +550,19 @@
   const levelsOf = path => path.split('/').filter(level => level !== '');
   const folded = path => levelsOf(path).filter(level => !/^t\d+$/.test(level));
   class Collapsed {
-    constructor(graph) {
+    /// `previous`: the state of an older report, whose choices stay.
+    constructor(graph, previous = null) {
       this.graph = graph, this.map = graph.task.map;
       this.fold = this.map.scopes.some(path => /(^|\/)t\d+(\/|$)/.test(path));
       this.foldable = this.fold;
       this.split = new Set(this.map.phase).size > 1;
       this.splittable = this.split;
       this.expanded = new Set();
+      if (previous) {
+        this.fold &&= previous.fold, this.split &&= previous.split, this.expanded = previous.expanded;
+        this.weigh();
+        return;
+      }
       this.weigh();
       this.expandHeaviest(30);
       if (this.boxes().boxes.length < 10) this.expandHeaviest(60);
@@ -773,7 +674,7 @@
     return [r * r * r * x1 + 3 * r * r * s * c1 + 3 * r * s * s * c2 + s * s * s * x2, r * r * r * y1 + 3 * r * r * s * y1 + 3 * r * s * s * y2 + s * s * s * y2];
   };
   function graphView(container, graph) {
-    const state = new Collapsed(graph);
+    let state = new Collapsed(graph);
     const canvas = element('canvas', {role: 'img', tabIndex: 0}), sentence = element('p', {}), chips = element('div', {class: 'tools'}), tables = element('div', {});
     const legend = element('ul', {class: 'legend'}), note = element('p', {class: 'read'});
     const tools = element('div', {class: 'tools'});
@@ -893,7 +794,7 @@
       chips.replaceChildren(...(state.expanded.size ? ['Open: '] : []), ...[...state.expanded].sort().slice(0, 24).map(path =>
         element('button', {type: 'button', title: 'Close', onclick: () => { state.expanded.delete(path); draw(); }}, path + ' ×')));
       canvas.setAttribute('aria-label', boxes.length + ' scopes and ' + edges.length + ' edges, ' + cuts.length + ' of them over links, ' + bytes(total) + ' a step. The tables below contain the same data.');
-      tables.replaceChildren(asTable('The graph as tables',
+      refill(tables, asTable('The graph as tables',
         table('Scopes, as drawn', ['Scope', 'Phase', 'Ops', 'Time', 'State', ...graph.devices.map(device => device.name)], [...boxes].sort((a, b) => b.ns - a.ns).slice(0, 100).map(box =>
           [box.name, state.split ? kPhases[box.phase] : 'all', count(box.ops), time(box.ns), bytes(box.state), ...[...box.onNs].map((ns, d) => box.onOps[d] > 0 ? time(ns) : '')])),
         table('Data over links between scopes, most first', ['From', 'To', 'Over links', 'All data'], [...cuts].sort((a, b) => b.cut - a.cut).slice(0, 100).map(edge =>
@@ -934,6 +835,12 @@
     });
     redraws.add({container, draw});
     draw();
+    return {update(next) {
+      graph = next;
+      state = new Collapsed(graph, state);
+      marked = -1;
+      draw();
+    }};
   }
 
   // --- Predicted against measured ---
@@ -975,36 +882,98 @@
     draw();
   }
 
-  // --- Start ---
+  // --- The report as a whole ---
 
-  const articles = [...document.querySelectorAll('article')];
-  const made = new Set();
-  function make(number) {
-    if (made.has(number)) return;
-    made.add(number);
-    const graph = data.graphs[number], view = graph.task && graph.task.steps.length ? new View(graph) : null;
-    for (const container of articles[number].querySelectorAll('[data-chart]')) {
-      const chart = container.dataset.chart;
-      if (chart === 'curve') learningCurve(container, graph);
-      else if (chart === 'scatter') scatter(container, graph.remeasured[Number(container.dataset.session)]);
-      else if (chart === 'gantt' && view) gantt(container, graph, view);
-      else if (chart === 'memory' && view) memory(container, graph, view);
-      else if (chart === 'graph' && view) graphView(container, graph);
+  /// Children of the same part are kept; those that differ get the newer content. Charts stay: they get data instead.
+  const sources = new WeakMap();
+  function reconcile(place, fresh) {
+    const had = new Map([...place.children].map(child => [child.dataset.part, child]));
+    const wanted = [...fresh.children].map(child => {
+      const old = had.get(child.dataset.part), source = child.outerHTML;
+      const made = old || document.adoptNode(child);
+      const charts = child.dataset.part !== 'remeasured' && child.querySelector('[data-chart]');
+      had.delete(child.dataset.part);
+      if (old && child.tagName === 'ARTICLE') reconcile(old, child);
+      else if (old && !charts && sources.get(old) !== source) refill(old, ...child.childNodes);
+      sources.set(made, source);
+      return made;
+    });
+    for (const gone of had.values()) gone.remove();
+    wanted.forEach((child, i) => { if (place.children[i] !== child) place.insertBefore(child, place.children[i] || null); });
+    for (const entry of redraws) if (!entry.container.isConnected) redraws.delete(entry);
+  }
+
+  /// The report in an element of the page.
+  class Report {
+    /// `place` holds its markup already if there is data, and gets it by `update` otherwise.
+    constructor(place, data = null) {
+      this.place = place;
+      this.data = data;
+      this.number = 0;
+      this.charts = new WeakMap();  // By container: {update(graph), data}.
+      this.views = new WeakMap();   // By article.
+      document.addEventListener('change', event => {
+        if (event.target.id !== 'choose-graph') return;
+        this.show(Number(event.target.value));
+        redrawAll();
+      });
+      document.addEventListener('click', event => {
+        const button = event.target.closest('[data-copy]');
+        if (button) navigator.clipboard?.writeText(button.previousElementSibling.textContent)
+          .then(() => { button.textContent = 'Copied'; }, () => {});
+      });
+      if (data) this.show(0);
+    }
+    /// A newer report: its markup and its data. The chosen graph, open details, zoom and the focus stay.
+    update(main, data) {
+      const fresh = new DOMParser().parseFromString('<!doctype html><body>' + main, 'text/html').body;
+      reconcile(this.place, fresh);
+      this.data = data;
+      const choice = document.getElementById('choose-graph');
+      if (choice) choice.value = String(this.number);
+      // Each chart in a task of its own: a page with many ops answers in between.
+      this.show(this.number, act => setTimeout(act));
+    }
+    articles() { return [...this.place.querySelectorAll('article')]; }
+    show(number, run = act => act()) {
+      const articles = this.articles();
+      this.number = number = Math.max(0, Math.min(number, articles.length - 1));
+      articles.forEach((article, i) => { article.hidden = i !== number; });
+      if (articles.length === 0) return;
+      const data = this.data, article = articles[number], graph = data.graphs[number];
+      const charts = [...article.querySelectorAll('[data-chart]')];
+      const drawn = graph.task && graph.task.steps.length > 0;
+      if (!drawn) this.views.delete(article);
+      if (drawn && this.views.has(article) && this.views.get(article).graph !== graph)
+        run(() => this.views.get(article).update(graph));
+      else if (drawn && !this.views.has(article)) this.views.set(article, new View(graph));
+      for (const container of charts) run(() => {
+        if (this.data === data && container.isConnected) this.draw(container, graph, this.views.get(article));
+      });
+    }
+    draw(container, graph, view) {
+      const chart = container.dataset.chart, made = this.charts.get(container);
+      if (made && made.graph === graph) return;
+      if (made && made.update) {
+        made.update(graph);
+      } else if (!made) {
+        const kinds = {curve: learningCurve, gantt, memory, graph: graphView,
+          scatter: () => scatter(container, graph.remeasured[Number(container.dataset.session)])};
+        if (!view && ['gantt', 'memory', 'graph'].includes(chart)) return;
+        this.charts.set(container, {update: (kinds[chart](container, graph, view) || {}).update});
+      }
+      this.charts.get(container).graph = graph;
       container.dataset.drawn = 'true';
     }
   }
-  function show(number) {
-    articles.forEach((article, i) => { article.hidden = i !== number; });
-    make(number);
-  }
-  const choice = document.getElementById('choose-graph');
-  if (choice) choice.addEventListener('change', () => { show(Number(choice.value)); redrawAll(); });
-  for (const button of document.querySelectorAll('[data-copy]')) button.addEventListener('click', () => {
-    navigator.clipboard?.writeText(button.previousElementSibling.textContent).then(() => { button.textContent = 'Copied'; }, () => {});
-  });
-  if (articles.length > 0) show(0);
-  // For programs that inspect the page.
-  root.dataset.scheme = matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light';
-  root.dataset.loadMs = performance.now().toFixed(0);
-  root.dataset.ready = 'true';
-})();
+  page.Report = Report;
+
+  // --- A saved report ---
+
+  const data = page.embedded();
+  if (!data || !data.graphs) return;
+  new Report(document.querySelector('main'), data);
+  const state = document.getElementById('state');
+  if (state && data.status) page.showState(state, data.status);
+  page.ready();
+})(emplacePage);

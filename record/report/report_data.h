@@ -69,6 +69,7 @@ struct ReportData {
   std::string run_command;                                      ///< Command that repeats the run.
   std::vector<std::pair<std::string, std::string>> provenance;  ///< Name and value pairs, as shown.
   std::string config_toml;
+  std::string status_json;  ///< Last state of its nodes, as the status port reports it; empty: unknown.
 };
 
 }  // namespace emplace::record

@@ -2,18 +2,18 @@
 
 #include <fmt/core.h>
 
+#include <array>
 #include <cstddef>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <span>
 #include <string_view>
 #include <utility>
 
-#include "base/hash.h"
 #include "record/report/graph_json.h"
 #include "record/report/html.h"
+#include "record/report/live_page.h"
 #include "record/report/page_files.h"
+#include "record/report/saved_page.h"
 #include "record/report/sections.h"
 
 namespace emplace::record {
@@ -21,72 +21,95 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kMaxBytes = 4'900'000;  // Limit on the size of a page [bytes].
+constexpr std::size_t kMaxBytes = 4'900'000;          // Limit on the size of a page [bytes].
+constexpr std::size_t kMaxFragmentBytes = 2'000'000;  // Limit on the size of a live report [bytes].
+constexpr std::size_t kMaxStatusBytes = 600'000;      // Limit on the nodes of a page [bytes].
+/// Where a live report starts: less than a page holds, because it is drawn repeatedly.
+constexpr PageBudget kFragmentBudget{
+    .blocks = 60'000, .name_bytes = 600'000, .scopes = 2'000, .edges = 8'000, .memory_levels = 6'000};
 
-/// Removes the reference to a source map, which is useless in a page.
-std::string without_source_map(std::string_view script) {
-  const std::size_t at = script.rfind("//# sourceMappingURL=");
-  return std::string{at == std::string_view::npos ? script : script.substr(0, at)};
-}
-
-std::string csp_hash(std::string_view script) {
-  const Sha256Digest digest = sha256(std::as_bytes(std::span{script}));
-  return "'sha256-" + to_base64(std::as_bytes(std::span{digest})) + "'";
-}
-
-/// Replaces the placeholders of the template. Inserted text is not scanned again.
-std::string filled(std::string_view skeleton, const std::map<std::string, std::string, std::less<>>& parts) {
-  std::string out;
-  while (!skeleton.empty()) {
-    const std::size_t begin = skeleton.find("{{"), end = skeleton.find("}}", begin);
-    out.append(skeleton.substr(0, begin));
-    if (end == std::string_view::npos) break;
-    out += parts.at(std::string{skeleton.substr(begin + 2, end - begin - 2)});
-    skeleton.remove_prefix(end + 2);
-  }
-  return out;
-}
-
-std::string render(const ReportData& data, const PageBudget& budget) {
-  BudgetShares shares{budget, data.graphs.size()};
+/// The choice of a graph, and the content of <main>; the data that the scripts draw.
+struct Parts {
+  std::string chooser, main;
   json graphs = json::array();
-  std::string articles, choices;
+};
+
+Parts parts_of(const ReportData& data, const PageBudget& budget) {
+  Parts parts;
+  BudgetShares shares{budget, data.graphs.size()};
+  std::string choices;
   for (std::size_t g = 0; g < data.graphs.size(); ++g) {
     std::optional<Moves> moves;
-    graphs.push_back(graph_json(data.graphs[g], shares, moves));
-    articles += graph_section(data.graphs[g], g, data, moves);
+    parts.graphs.push_back(graph_json(data.graphs[g], shares, moves));
+    parts.main += graph_section(data.graphs[g], g, data, moves);
     choices += element("option", shown(data.graphs[g].name, 80), fmt::format(R"(value="{}")", g));
   }
+  parts.main += provenance_section(data);
+  if (data.graphs.size() > 1)
+    parts.chooser = "<p data-part=\"chooser\"><label>Graph <select id=\"choose-graph\">" + choices +
+                    "</select></label> " + plural(data.graphs.size(), "graph") + "</p>\n";
+  return parts;
+}
+
+/// The state of the nodes, for a page: as many nodes as fit. Null: there is none.
+json status_of(const ReportData& data) {
+  json status = json::parse(data.status_json, nullptr, false);
+  if (!status.is_object()) return nullptr;
+  json nodes = std::exchange(status["nodes"], json::array());
+  std::size_t bytes = inert(status).size();
+  if (bytes > kMaxStatusBytes) return nullptr;
+  if (!nodes.is_array()) return status;
+  if (!status.contains("nodes_total")) status["nodes_total"] = nodes.size();
+  for (json& node : nodes) {
+    bytes += inert(node).size() + 1;
+    if (bytes > kMaxStatusBytes) break;
+    status["nodes"].push_back(std::move(node));
+  }
+  return status;
+}
+
+std::string render(const ReportData& data, const json& status, const PageBudget& budget) {
+  Parts parts = parts_of(data, budget);
   std::string body = "<header>\n<h1><span>emplace report</span> " + shown(data.run, 80) + "</h1>\n";
   if (data.in_progress)
     body +=
         "<p class=\"going-on\" role=\"status\">This run was still in progress when the page was written (" +
         escaped(data.written) + "): the page shows its state at that time.</p>\n";
-  if (data.graphs.size() > 1)
-    body += "<p><label>Graph <select id=\"choose-graph\">" + choices + "</select></label> " +
-            plural(data.graphs.size(), "graph") + "</p>\n";
-  body += "</header>\n<main>\n" + articles + provenance_section(data) + "</main>\n";
-  const std::string dygraphs = without_source_map(page::kDygraphs), script{page::kScript};
-  return filled(page::kHtml, {{"hashes", csp_hash(dygraphs) + " " + csp_hash(script)},
-                              {"title", "emplace report: " + shown(data.run, 80)},
-                              {"css", std::string{page::kCss}},
-                              {"body", std::move(body)},
-                              {"data", inert({{"graphs", std::move(graphs)}})},
-                              {"dygraphs", dygraphs},
-                              {"script", script}});
+  body += parts.chooser + "</header>\n<main>\n" + parts.main + "</main>\n";
+  if (!status.is_null()) body += "<div id=\"state\"></div>\n";
+  const std::array scripts{page::kCommon, without_source_map(page::kDygraphs), page::kStatus, page::kScript};
+  return saved_page("emplace report: " + shown(data.run, 80), body,
+                    {{"graphs", std::move(parts.graphs)}, {"status", status}}, scripts);
+}
+
+/// What `made` returns for the largest budget whose result is not larger than `most_bytes`.
+template <class Make>
+std::string within(std::size_t most_bytes, PageBudget budget, const Make& made) {
+  for (;;) {
+    std::string text = made(budget);
+    if (text.size() <= most_bytes || budget.blocks < 1'000) return text;
+    for (std::size_t* part :
+         {&budget.blocks, &budget.name_bytes, &budget.scopes, &budget.edges, &budget.memory_levels})
+      *part = *part * 3 / 4;
+  }
 }
 
 }  // namespace
 
 std::string render_report(const ReportData& data) {
-  PageBudget budget;
-  for (;;) {
-    std::string page = render(data, budget);
-    if (page.size() <= kMaxBytes || budget.blocks < 1'000) return page;
-    for (std::size_t* part :
-         {&budget.blocks, &budget.name_bytes, &budget.scopes, &budget.edges, &budget.memory_levels})
-      *part = *part * 3 / 4;
-  }
+  const json status = status_of(data);
+  return within(kMaxBytes, {}, [&](const PageBudget& budget) { return render(data, status, budget); });
+}
+
+std::string report_fragment(const ReportData& data) {
+  return within(kMaxFragmentBytes, kFragmentBudget, [&](const PageBudget& budget) {
+    Parts parts = parts_of(data, budget);
+    return inert({{"run", data.run},
+                  {"written", data.written},
+                  {"in_progress", data.in_progress},
+                  {"main", parts.chooser + parts.main},
+                  {"data", {{"graphs", std::move(parts.graphs)}}}});
+  });
 }
 
 }  // namespace emplace::record

@@ -20,6 +20,11 @@ constexpr std::size_t kMaxConfig = 256 << 10;  // [bytes]
 constexpr std::size_t kMaxMoves = 20;
 constexpr std::size_t kMaxPeaks = 6;  // Limit on devices with a column of their own.
 
+/// Attributes instead of styles: the policy of the live page refuses inline styles.
+constexpr const char* kBar =
+    R"(<svg class="bar" viewBox="0 0 100 12" preserveAspectRatio="none" aria-hidden="true">)"
+    R"(<rect y="2" width="{:.1f}" height="8"/><rect class="bound" x="{:.1f}" width="2.5" height="12"/></svg>)";
+
 std::string card(std::string_view value, std::string_view name, std::string_view tone = "") {
   return element("div", element("dd", value) + element("dt", name),
                  "class=\"card " + std::string{tone} + "\"");
@@ -101,16 +106,14 @@ std::string methods_table(const ReportGraph& graph, const ReportVerdict& verdict
     }
     const double share = fits(*row) && slowest > 0 ? m.step_time_s / slowest : 0;
     const double bound = fits(*row) && slowest > 0 ? graph.lower_bound_s / slowest : 0;
-    cells += fits(*row)
-                 ? element("td",
-                           fmt::format(R"(<span class="bar"><i style="width:{:.1f}%"></i>)", share * 100) +
-                               fmt::format(R"(<b style="left:{:.1f}%"></b></span>)", bound * 100) + "<span>" +
-                               seconds(m.step_time_s) + "</span>" +
-                               (m.label == MeasurementLabel::kSimulated
-                                    ? std::string{}
-                                    : " " + element("span", std::string{label_name(m.label)})),
-                           "class=\"wide\"")
-                 : element("td", "does not fit", "class=\"wide misfit\"");
+    cells += fits(*row) ? element("td",
+                                  fmt::format(kBar, share * 100, bound * 100) + "<span>" +
+                                      seconds(m.step_time_s) + "</span>" +
+                                      (m.label == MeasurementLabel::kSimulated
+                                           ? std::string{}
+                                           : " " + element("span", std::string{label_name(m.label)})),
+                                  "class=\"wide\"")
+                        : element("td", "does not fit", "class=\"wide misfit\"");
     cells += element("td", !fits(*row)               ? "+" + format_bytes(m.bytes_over) + " over"
                            : graph.lower_bound_s > 0 ? "+" + percent(m.step_time_s / graph.lower_bound_s - 1)
                                                      : std::string{});
@@ -176,12 +179,13 @@ std::string moves_section(const ReportGraph& graph, const Moves& moves) {
 }
 
 std::string chart_section(std::string_view chart, std::string_view title, std::string_view label) {
-  return "<section>\n" + element("h3", title) + "\n<div class=\"chart\" data-chart=\"" + std::string{chart} +
-         "\" role=\"group\" aria-label=\"" + escaped(label) + "\"></div>\n</section>\n";
+  return fmt::format("<section data-part=\"{}\">\n", chart) + element("h3", title) +
+         "\n<div class=\"chart\" data-chart=\"" + std::string{chart} + "\" role=\"group\" aria-label=\"" +
+         escaped(label) + "\"></div>\n</section>\n";
 }
 
 std::string remeasured_section(const ReportGraph& graph) {
-  std::string out = "<section>\n<h3>Measured again</h3>\n";
+  std::string out = "<section data-part=\"remeasured\">\n<h3>Measured again</h3>\n";
   for (std::size_t s = 0; s < graph.remeasured.size(); ++s) {
     const ReportSession& session = graph.remeasured[s];
     std::string facts;
@@ -200,17 +204,18 @@ std::string remeasured_section(const ReportGraph& graph) {
 std::string graph_section(const ReportGraph& graph, std::size_t number, const ReportData& data,
                           const std::optional<Moves>& moves) {
   const ReportVerdict verdict = verdict_of(graph, data.in_progress);
-  std::string out = fmt::format("<article data-graph=\"{}\">\n", number);
-  out += "<section class=\"verdict\">\n<h2>" + shown(graph.name, 80) + "</h2>\n<p class=\"sentence\">" +
-         escaped(verdict.sentence) + "</p>\n" + cards(graph, verdict);
+  std::string out = fmt::format("<article data-graph=\"{0}\" data-part=\"graph-{0}\">\n", number);
+  out += "<section class=\"verdict\" data-part=\"verdict\">\n<h2>" + shown(graph.name, 80) +
+         "</h2>\n<p class=\"sentence\">" + escaped(verdict.sentence) + "</p>\n" + cards(graph, verdict);
   if (!graph.evaluate_command.empty()) out += command_line("Measure it again", graph.evaluate_command);
   if (!data.run_command.empty()) out += command_line("Learn it again", data.run_command);
-  out += "</section>\n<section>\n<h3>Methods</h3>\n" + methods_table(graph, verdict) + "</section>\n";
+  out += "</section>\n<section data-part=\"methods\">\n<h3>Methods</h3>\n" + methods_table(graph, verdict) +
+         "</section>\n";
   if (measured_in(graph.curves) > 0)
     out += chart_section("curve", "Learning curve", "Step time of the placements measured, over the run");
   if (!graph.remeasured.empty()) out += remeasured_section(graph);
   if (graph.task.empty()) {
-    out += "<section>\n<h3>Schedule</h3>\n<p>" +
+    out += "<section data-part=\"schedule\">\n<h3>Schedule</h3>\n<p>" +
            escaped(graph.note.empty() ? "No placement to draw yet." : graph.note) + "</p>\n</section>\n";
     return out + "</article>\n";
   }
@@ -218,7 +223,7 @@ std::string graph_section(const ReportGraph& graph, std::size_t number, const Re
   out += chart_section("memory", "Memory", "Memory in use and capacity of every device during one step");
   out += chart_section("graph", "The graph and its placement",
                        "Scopes of the graph, coloured by device, and the data between them");
-  if (moves) out += "<section>\n" + moves_section(graph, *moves) + "</section>\n";
+  if (moves) out += "<section data-part=\"moves\">\n" + moves_section(graph, *moves) + "</section>\n";
   return out + "</article>\n";
 }
 
@@ -229,7 +234,8 @@ std::string provenance_section(const ReportData& data) {
         element("tr", element("th", escaped(name), "scope=\"row\"") + element("td", escaped(value))) + "\n";
   std::string config = data.config_toml.substr(0, kMaxConfig);
   if (config.size() < data.config_toml.size()) config += "\n…";
-  return "<section class=\"provenance\">\n<h2>Provenance</h2>\n<div class=\"scroll\"><table "
+  return "<section class=\"provenance\" data-part=\"provenance\">\n<h2>Provenance</h2>\n<div "
+         "class=\"scroll\"><table "
          "class=\"facts\"><caption>"
          "Sources of this page</caption><tbody>" +
          rows + "</tbody></table></div>\n<details><summary>The config, as run</summary><pre>" +
