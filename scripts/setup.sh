@@ -22,7 +22,7 @@ if [ "$(id -u)" -ne 0 ]; then
 fi
 echo "setup: installing ${missing[*]}" >&2
 "${as_root[@]}" apt-get update -qq
-# Do not start the servers among them (sshd, munged, Slurm) as services: tests start their own instances.
+# Do not start the servers among them (sshd, munged, Slurm, Prometheus) as services: tests start their own instances.
 rule=/usr/sbin/policy-rc.d
 if [ ! -e $rule ]; then
   trap '"${as_root[@]}" rm -f $rule' EXIT
@@ -32,7 +32,7 @@ fi
 for package in "${missing[@]}"; do
   case $package in
     openssh-server) service=ssh ;;
-    munge | slurmctld | slurmd) service=$package ;;
+    munge | prometheus | slurmctld | slurmd) service=$package ;;
     *) continue ;;
   esac
   "${as_root[@]}" systemctl disable "$service" >/dev/null 2>&1 || true # Do not start it at boot either.

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "launcher/settings/build_info.h"
+
 namespace emplace::launcher {
 namespace {
 
@@ -20,8 +22,11 @@ void metric(std::string& text, const char* name, const char* type, T value, cons
   text.append(name).append(" ").append(nlohmann::json(value).dump()).append("\n");
 }
 
-void lease(std::string& text, const char* state, std::uint64_t count) {
-  text.append("emplace_leases{state=\"").append(state).append("\"} ").append(std::to_string(count)) += "\n";
+/// Adds a sample of a metric that has one label.
+void labelled(std::string& text, const char* name, const char* label, const std::string& value,
+              std::uint64_t number) {
+  text.append(name).append("{").append(label).append("=\"").append(value).append("\"} ");
+  text.append(std::to_string(number)).append("\n");
 }
 
 }  // namespace
@@ -29,39 +34,55 @@ void lease(std::string& text, const char* state, std::uint64_t count) {
 std::string metrics_text(const messages::RunProgress& progress) {
   const messages::DispatchProgress& dispatch = progress.dispatch;
   const messages::RecordProgress& record = progress.record;
+  const messages::LeaseCounts& leases = dispatch.leases;
+  std::uint64_t credit = 0;
+  for (const messages::ExecutorUse& executor : dispatch.executors) credit += executor.credit;
   std::string text;
+  head(text, "emplace_build_info", "gauge", "Always 1; the label is the version of the program.");
+  labelled(text, "emplace_build_info", "version", build_info().version, 1);
+
+  metric(text, "emplace_run_elapsed_seconds", "gauge", dispatch.elapsed_s,
+         "Time since the beginning of the start.");
+  metric(text, "emplace_run_ending", "gauge", dispatch.ending.empty() ? 0 : 1,
+         "1 while the run ends; 0 before.");
+  if (dispatch.best_step_time_s > 0)
+    metric(text, "emplace_best_step_time_seconds", "gauge", dispatch.best_step_time_s,
+           "Step time of the best placement; absent until there is one.");
+
   metric(text, "emplace_episodes_total", "counter", dispatch.episodes, "Episodes finished.");
   metric(text, "emplace_episodes_committed_total", "counter", record.committed, "Episodes on disk.");
   metric(text, "emplace_measurements_total", "counter", dispatch.measurements,
          "Placements measured, each counted once.");
   metric(text, "emplace_valid_measurements_total", "counter", dispatch.valid,
          "Measured placements that fit.");
-  metric(text, "emplace_updates_total", "counter", record.updates, "Updates of the policy on disk.");
   metric(text, "emplace_refused_results_total", "counter", dispatch.refused_results,
          "Results that were refused and not counted.");
   metric(text, "emplace_duplicated_measurements_total", "counter", progress.duplicated,
          "Measurements that the tracker or learner consumed twice.");
-  metric(text, "emplace_executors_quarantined", "gauge", dispatch.quarantined,
-         "Executors that get no work because of their failures.");
-  metric(text, "emplace_placements_in_flight", "gauge", dispatch.in_flight, "Placements in flight.");
+  metric(text, "emplace_updates_total", "counter", record.updates, "Updates of the policy on disk.");
+  metric(text, "emplace_update_staleness_versions", "gauge", record.staleness,
+         "Mean staleness of the last update on disk.");
+  metric(text, "emplace_disk_wait_seconds", "gauge", record.disk_waits_s,
+         "Time since the last successful commit while commits fail; 0 otherwise.");
+
   metric(text, "emplace_executors", "gauge", dispatch.executors.size(), "Executors that have joined.");
   metric(text, "emplace_executors_wanted", "gauge", dispatch.executors_wanted,
          "Executors that would be busy now; 0 once the run ends.");
-  metric(text, "emplace_update_staleness_versions", "gauge", record.staleness,
-         "Mean staleness of the last update on disk.");
+  metric(text, "emplace_executors_quarantined", "gauge", dispatch.quarantined,
+         "Executors that get no work because of their failures.");
   metric(text, "emplace_executor_utilisation_ratio", "gauge", progress.utilisation,
          "Busy share of the executors' time.");
-  metric(text, "emplace_disk_wait_seconds", "gauge", record.disk_waits_s,
-         "Time since the last successful commit while commits fail; 0 otherwise.");
-  metric(text, "emplace_best_step_time_seconds", "gauge", dispatch.best_step_time_s,
-         "Step time of the best placement; 0: none yet.");
-  const messages::LeaseCounts& leases = dispatch.leases;
-  head(text, "emplace_leases", "gauge", "issued = counted + open + expired + refused.");
-  lease(text, "issued", leases.issued);
-  lease(text, "counted", leases.counted);
-  lease(text, "open", leases.open);
-  lease(text, "expired", leases.expired);
-  lease(text, "refused", leases.refused);
+  metric(text, "emplace_executor_credits", "gauge", credit,
+         "Placements that the executors accept beyond those in flight.");
+  metric(text, "emplace_placements_in_flight", "gauge", dispatch.in_flight, "Placements in flight.");
+
+  metric(text, "emplace_leases_issued_total", "counter", leases.issued,
+         "Leases given to executors: those that ended and those that are open.");
+  head(text, "emplace_leases_ended_total", "counter", "Leases that ended, by outcome.");
+  labelled(text, "emplace_leases_ended_total", "outcome", "counted", leases.counted);
+  labelled(text, "emplace_leases_ended_total", "outcome", "expired", leases.expired);
+  labelled(text, "emplace_leases_ended_total", "outcome", "refused", leases.refused);
+  metric(text, "emplace_leases_open", "gauge", leases.open, "Leases that executors hold.");
   return text;
 }
 

@@ -44,12 +44,13 @@ TEST(Run, LearnsAndLeavesItsResults) {
     const std::size_t space = line.rfind(' ');
     if (!line.starts_with("#")) metrics[line.substr(0, space)] = std::stod(line.substr(space));
   }
-  const auto leases = [&](const std::string& state) {
-    return metrics["emplace_leases{state=\"" + state + "\"}"];
+  const auto ended = [&](const std::string& outcome) {
+    return metrics["emplace_leases_ended_total{outcome=\"" + outcome + "\"}"];
   };
   EXPECT_EQ(metrics["emplace_measurements_total"], summary["measurements"].get<double>());
-  EXPECT_GT(leases("issued"), 0);
-  EXPECT_EQ(leases("issued"), leases("counted") + leases("open") + leases("expired") + leases("refused"));
+  EXPECT_GT(metrics["emplace_leases_issued_total"], 0);
+  EXPECT_EQ(metrics["emplace_leases_issued_total"],
+            metrics["emplace_leases_open"] + ended("counted") + ended("expired") + ended("refused"));
   for (const char* name : {"run.db", "head.seq", "config.toml", "best.placement.json", "log"})
     EXPECT_TRUE(std::filesystem::exists(folder.at("run") + "/" + name)) << name;
   const Finished again =

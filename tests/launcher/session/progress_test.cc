@@ -1,4 +1,4 @@
-// Goal: the progress line shows what a run does and what it waits for; other programs get the same numbers.
+// Goal: the progress line shows what a run does and what it waits for; the launcher gets the same numbers.
 // Method: progress made by hand.
 #include "launcher/session/progress.h"
 
@@ -8,7 +8,6 @@
 #include <limits>
 
 #include "launcher/cluster/node_lines.h"
-#include "launcher/session/metrics.h"
 #include "launcher/session/progress_text.h"
 
 namespace emplace::launcher {
@@ -101,27 +100,6 @@ TEST(ProgressText, HasTheTimeTheBestAndWhatItIsComparedWith) {
   EXPECT_EQ(progress_text({.activity = "fit", .elapsed_s = 2, .has_best = false}), "fit  2.0 s");
   EXPECT_EQ(progress_text({.activity = "update 1 of 9", .best_s = kNan}),
             "update 1 of 9  0.0 s  best none yet");
-}
-
-TEST(Metrics, HaveEveryCounterOnce) {
-  messages::RunProgress now = progress(1, 2);
-  now.dispatch.measurements = 8;
-  now.dispatch.refused_results = 3;
-  now.dispatch.leases.expired = 4;
-  now.record.staleness = 0.1;
-  now.duplicated = 1;
-  const std::string text = metrics_text(now);
-  EXPECT_THAT(text, HasSubstr("\n# TYPE emplace_measurements_total counter\nemplace_measurements_total 8\n"));
-  EXPECT_THAT(text, HasSubstr("\nemplace_refused_results_total 3\n"));
-  EXPECT_THAT(text, HasSubstr("\nemplace_duplicated_measurements_total 1\n"));
-  EXPECT_THAT(text, HasSubstr("\nemplace_update_staleness_versions 0.1\n"));
-  EXPECT_THAT(text, HasSubstr("\nemplace_executors 2\n"));
-  EXPECT_THAT(text, HasSubstr("\nemplace_leases{state=\"expired\"} 4\n"));
-  now.record.staleness = now.utilisation = kNan;
-  const std::string odd = metrics_text(now);
-  EXPECT_THAT(odd, Not(HasSubstr("staleness")));
-  EXPECT_THAT(odd, Not(HasSubstr("null"))) << "Prometheus would refuse the whole file";
-  EXPECT_THAT(odd, HasSubstr("\nemplace_executors 2\n"));
 }
 
 TEST(NodeLines, ProgressCrossesThePipe) {
