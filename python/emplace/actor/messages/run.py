@@ -122,6 +122,7 @@ class DispatchProgress(Message):
     elapsed_s: F64 = 0.0
     ending: Text = ""
     executors: list[ExecutorUse] = field(default_factory=list)
+    executors_wanted: U32 = 0
 
 
 @message(132)
