@@ -31,6 +31,7 @@ const std::string& Node::name() const { return impl_->shared->options.name; }
 const std::vector<std::string>& Node::endpoints() const { return impl_->endpoints; }
 Result<std::string> Node::run() { return impl_->router->run(); }
 void Node::stop(std::string reason) { impl_->router->stop(std::move(reason)); }
+bool Node::run_is_over() const { return impl_->router->run_is_over(); }
 std::vector<ActorFacts> Node::actors() const { return impl_->router->actors(); }
 NodeCounters Node::counters() const { return impl_->shared->counters.snapshot(); }
 

@@ -71,6 +71,9 @@ struct NodeOptions {
   /// Called on the I/O loop when an actor asks to stop the node. Returns false to defer: the supervisor of
   /// the node will call stop().
   std::function<bool(const std::string& reason)> on_stop_asked;
+  /// Called on the I/O loop of the head when it ends: whether the run is over, so that no node waits for
+  /// another start of it. Null: no.
+  std::function<bool()> run_is_over;
   /// Called on the actor's loop when it threw, before it is restarted or the node ends.
   std::function<void(const std::string& actor, const std::string& error, int restarts)> on_actor_failed;
 };
@@ -127,6 +130,9 @@ class Node {
 
   /// Starts a graceful shutdown. Thread: any.
   void stop(std::string reason);
+
+  /// Whether the head has ended and its Bye stated that the run is over. Thread: that of run(), after it.
+  bool run_is_over() const;
 
   NodeCounters counters() const;
   /// Facts of every actor spawned here. Thread: any, after the last spawn().

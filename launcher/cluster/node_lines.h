@@ -1,5 +1,5 @@
 #pragma once
-/// Lines that a node process writes to its launcher, on standard output.
+/// Lines between a node process and its launcher, on the node's standard output and input.
 
 #include <cstdint>
 #include <optional>
@@ -19,6 +19,9 @@ struct NodeLine {
   Kind kind = Kind::kOther;
   std::string text;
 };
+
+/// Line from the launcher, before SIGTERM: the run is over; no other start follows.
+inline constexpr std::string_view kOverLine = "over\n";
 
 std::string ready_line(const std::string& endpoint);
 std::string ending_line(const std::string& failure);

@@ -17,6 +17,7 @@
 #include "launcher/cluster/cluster.h"
 #include "launcher/cluster/manifest.h"
 #include "launcher/cluster/node_lines.h"
+#include "launcher/cluster/operator.h"
 #include "launcher/cluster/stop_watch.h"
 #include "launcher/settings/build_info.h"
 #include "messages/roles.h"
@@ -130,8 +131,12 @@ messages::StatusDelivered run_facts(const NodeSetup& setup, const actors::Task& 
   return facts;
 }
 
-Result<Unit> spawn_head(runtime::Node& node, const NodeSetup& setup, const actors::Task& task) {
-  const actors::ViewActor::Show show = [launcher = setup.launcher](const messages::RunProgress& progress) {
+/// `ended_by_operator`: set on the I/O loop.
+Result<Unit> spawn_head(runtime::Node& node, const NodeSetup& setup, const actors::Task& task,
+                        bool& ended_by_operator) {
+  const actors::ViewActor::Show show = [launcher = setup.launcher,
+                                        &ended_by_operator](const messages::RunProgress& progress) {
+    ended_by_operator = progress.dispatch.ending == kEndedByOperator;
     if (launcher != nullptr) launcher->show(line_of(progress) + "\n");
   };
   EMPLACE_TRY(
@@ -162,8 +167,14 @@ messages::NodeReported report_of(const runtime::Node& node, const std::string& n
   return report;
 }
 
-/// Runs one incarnation of a node, from loading its graphs to its end. Returns why it ended.
-Result<std::string> run_once(const NodeSetup& setup, StopWatch& watch) {
+/// The end of one incarnation of a node.
+struct NodeEnd {
+  std::string reason;
+  bool run_is_over = false;  ///< The head stated that no other start of the run follows.
+};
+
+/// Runs one incarnation of a node, from loading its graphs to its end.
+Result<NodeEnd> run_once(const NodeSetup& setup, StopWatch& watch) {
   limit(RLIMIT_DATA, static_cast<std::uint64_t>(setup.plan.memory));
   limit(RLIMIT_NOFILE, setup.plan.open_files);
   EMPLACE_TRY_ASSIGN(const auto task, load_task(setup.config));
@@ -188,13 +199,15 @@ Result<std::string> run_once(const NodeSetup& setup, StopWatch& watch) {
       return false;
     };
   }
+  bool ended_by_operator = false;
+  if (head) options.run_is_over = [&] { return ended_by_operator || watch.over(); };
   const SystemClock clock;
   BoundSockets sockets;
   EMPLACE_TRY_ASSIGN(auto node, runtime::Node::make(options, clock));
   sockets.note(options.listen);
   EMPLACE_TRY(spawn_actors(*node, setup.config, task, setup.start, setup.plan.actors, clock));
   if (head) {
-    EMPLACE_TRY(spawn_head(*node, setup, *task));
+    EMPLACE_TRY(spawn_head(*node, setup, *task, ended_by_operator));
   }
   const auto probe = [raw = node.get(), name = setup.plan.name, host = task->host, &clock,
                       started = clock.now(), restarts = setup.restarts, launcher = setup.launcher] {
@@ -215,7 +228,8 @@ Result<std::string> run_once(const NodeSetup& setup, StopWatch& watch) {
   watch.guard(nullptr);
   runtime::log(runtime::LogLevel::kInfo, setup.plan.name,
                ended ? "ended: " + *ended : "failed: " + ended.error().context);
-  return ended;
+  if (!ended) return ended.error();
+  return NodeEnd{*std::move(ended), node->run_is_over()};
 }
 
 /// Fetches the run from the head.
@@ -406,7 +420,7 @@ Result<Joined> join_run(const JoinRequest& request) {
     joined.received_signal = watch.received();
     if (!ended) return ended.error();
     joined.reason = watch.requested() ? "stopped by request" : "the run is over";
-    if (watch.requested() || !manifest->more_starts) return joined;
+    if (watch.requested() || ended->run_is_over || !manifest->more_starts) return joined;
   }
 }
 

@@ -63,7 +63,7 @@ class Ender final : public runtime::Actor {
 
  private:
   void ask(runtime::Context& context) {
-    context.send(actors::kDispatcher, messages::StopRun{"down"});
+    context.send(actors::kDispatcher, messages::StopRun{std::string{kEndedByOperator}});
     context.after(std::chrono::seconds{1}, [this, &context] { ask(context); });
   }
 };
@@ -71,6 +71,7 @@ class Ender final : public runtime::Actor {
 struct Visit {
   int signal = 0;
   std::string reason;  // Why the node ended.
+  bool over = false;   // The head stated that the run is over.
 };
 
 /// Runs a node with one actor until the actor stops it.
@@ -94,7 +95,7 @@ Result<Visit> visit(const HeadAccess& head, const runtime::ActorFactory& make) {
   auto ended = node->run();
   watch.guard(nullptr);
   if (!ended) return ended.error();
-  return Visit{watch.received(), *std::move(ended)};
+  return Visit{watch.received(), *std::move(ended), node->run_is_over()};
 }
 
 }  // namespace
@@ -133,7 +134,7 @@ Result<int> watch_status(const HeadAccess& head, Nanos every,
   bool shown = false, more = true;
   const auto note = [&](const messages::StatusDelivered& status) {
     shown = true;
-    more = status.more_starts && status.progress.dispatch.ending != "down";
+    more = status.more_starts && status.progress.dispatch.ending != kEndedByOperator;
     show(status);
   };
   while (more) {
@@ -144,6 +145,7 @@ Result<int> watch_status(const HeadAccess& head, Nanos every,
     if (!visited) return visited.error();
     if (!shown && visited->signal == 0) return Error{Errc::kPeerLost, head.endpoint + ": " + visited->reason};
     if (visited->signal != 0 || every == Nanos{0}) return visited->signal;
+    if (visited->over) return 0;
   }
   return 0;
 }

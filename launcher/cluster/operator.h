@@ -37,6 +37,9 @@ bool has_port(std::string_view endpoint, bool any);
 Result<int> watch_status(const HeadAccess& head, Nanos every,
                          const std::function<void(const messages::StatusDelivered&)>& show);
 
+/// Reason of a run that `emplace down` ended, in DispatchProgress::ending: no other start follows.
+inline constexpr std::string_view kEndedByOperator = "down";
+
 /// Requests the end of the run and waits until its head has exited; the results are on disk then. Returns the
 /// signal that ended the wait, or 0. Errors: those of watch_status().
 Result<int> end_run(const HeadAccess& head);

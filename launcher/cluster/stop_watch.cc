@@ -5,10 +5,12 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <system_error>
 
+#include "launcher/cluster/node_lines.h"
 #include "runtime/process/signals.h"
 
 namespace emplace::launcher {
@@ -62,6 +64,11 @@ int StopWatch::received() const {
   return received_;
 }
 
+bool StopWatch::over() const {
+  const MutexLock lock{mutex_};
+  return over_;
+}
+
 void StopWatch::stop(const std::string& why, int signal) {
   const MutexLock lock{mutex_};
   if (asked_.empty()) {
@@ -71,22 +78,34 @@ void StopWatch::stop(const std::string& why, int signal) {
   if (node_ != nullptr) node_->stop(why);
 }
 
+void StopWatch::read_input() {
+  std::array<char, 64> block{};
+  const ssize_t size = ::read(STDIN_FILENO, block.data(), block.size());
+  if (size <= 0) {
+    input_ended_ = true;
+    return stop("the launcher is gone", 0);
+  }
+  input_.append(block.data(), static_cast<std::size_t>(size));
+  if (input_.find(kOverLine) != std::string::npos) {
+    const MutexLock lock{mutex_};
+    over_ = true;
+  }
+  input_.erase(0, input_.size() - std::min(input_.size(), kOverLine.size()));
+}
+
 void StopWatch::watch() {
   const int input = rules_.standard_input ? STDIN_FILENO : -1;
   std::array<pollfd, 3> sources{{{signals_.get(), POLLIN, 0}, {done_.get(), POLLIN, 0}, {input, POLLIN, 0}}};
   while (::poll(sources.data(), sources.size(), -1) >= 0 || errno == EINTR) {
     if (sources[1].revents != 0) break;
+    // The launcher writes before it sends SIGTERM, so that its words are known before the node stops.
+    if (sources[2].revents != 0) read_input();
+    if (input_ended_) sources[2].fd = -1;
     if (sources[0].revents != 0) {
       signalfd_siginfo info{};
       const bool got = ::read(signals_.get(), &info, sizeof info) == sizeof info;
       if (got && (info.ssi_signo == SIGTERM || rules_.interrupt))
         stop("signal", static_cast<int>(info.ssi_signo));
-    }
-    if (sources[2].revents != 0) {
-      std::array<char, 64> ignored{};
-      if (::read(STDIN_FILENO, ignored.data(), ignored.size()) > 0) continue;
-      sources[2].fd = -1;
-      stop("the launcher is gone", 0);
     }
   }
 }

@@ -1,5 +1,6 @@
 #pragma once
-/// Turns signals and the end of standard input into requests to stop the current node.
+/// Turns signals and the end of standard input into requests to stop the current node, and reads from
+/// standard input whether the run is over.
 
 #include <csignal>
 #include <string>
@@ -33,9 +34,12 @@ class StopWatch {
   bool requested() const;
   /// Returns the signal that requested the stop; 0: none.
   int received() const;
+  /// Returns whether the launcher wrote kOverLine to standard input: no other start of the run follows.
+  bool over() const;
 
  private:
   void stop(const std::string& why, int signal);
+  void read_input();
   void watch();
 
   const Rules rules_;
@@ -46,6 +50,9 @@ class StopWatch {
   runtime::Node* node_ EMPLACE_GUARDED_BY(mutex_) = nullptr;
   std::string asked_ EMPLACE_GUARDED_BY(mutex_);
   int received_ EMPLACE_GUARDED_BY(mutex_) = 0;
+  bool over_ EMPLACE_GUARDED_BY(mutex_) = false;
+  std::string input_;  // The newest bytes of standard input. Thread: thread_.
+  bool input_ended_ = false;
   std::jthread thread_;
 };
 

@@ -232,6 +232,8 @@ class Watch {
   }
   void act(const Supervisor::Terminate& terminate) {
     if (run_.children[terminate.node].elsewhere) return end_input(terminate.node);
+    if (run_.last_start || received_signal_ != 0 || !supervisor_.failure().empty())
+      write_to(terminate.node, kOverLine);
     signal(terminate.node, SIGTERM);
     signal(terminate.node, SIGCONT);  // A stopped process would not handle SIGTERM.
   }
@@ -240,6 +242,12 @@ class Watch {
 
   void end_input(std::size_t i) {
     if (current_[i]) current_[i]->stdin_pipe.reset();
+  }
+
+  /// Writes a line to a child's standard input; drops it if the child does not read.
+  void write_to(std::size_t i, std::string_view line) {
+    if (current_[i] && current_[i]->stdin_pipe.open())
+      (void)!::write(current_[i]->stdin_pipe.get(), line.data(), line.size());
   }
 
   void signal(std::size_t i, int number) {
@@ -351,6 +359,9 @@ class Watch {
 
 }  // namespace
 
-Result<Ended> supervise(const Supervised& run) { return Watch{run}.run_until_end(); }
+Result<Ended> supervise(const Supervised& run) {
+  process::ignore_broken_pipes();  // A child that is gone may still be written to.
+  return Watch{run}.run_until_end();
+}
 
 }  // namespace emplace::launcher

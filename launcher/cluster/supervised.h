@@ -42,6 +42,8 @@ struct Supervised {
   std::function<void(const std::string& line)> on_line;
   /// Called for an exit or a failed start that leads to a restart: "was ended by signal 9 (Killed)".
   std::function<void(std::size_t child, const std::string& note)> on_death;
+  /// Whether the run is over with these children, even if it ends neither by a signal nor by a failure.
+  bool last_start = true;
   process::Spawner* spawner = &process::system_spawner();  ///< Starts the processes.
 };
 

@@ -12,6 +12,7 @@
 #include "launcher/cluster/cluster.h"
 #include "launcher/cluster/kubernetes.h"
 #include "launcher/cluster/node_lines.h"
+#include "launcher/cluster/operator.h"
 #include "launcher/cluster/supervised.h"
 #include "launcher/cluster/topology.h"
 #include "launcher/cluster/wiring.h"
@@ -96,8 +97,9 @@ double recorded_best(const Start& start) {
   return best && *best ? (*best)->step_time_s : 0;
 }
 
-/// Runs the processes of a start until it ends; a process that dies is restarted and continues.
-Result<int> run_start(Outcome& outcome, const Topology& topology, const record::LaunchLock& lock,
+/// Runs the processes of a start until it ends; a process that dies is restarted and continues. `last`: the
+/// run has no other start after it. Sets the endpoint of `topology` to the one that the head has bound.
+Result<int> run_start(Outcome& outcome, bool last, Topology& topology, const record::LaunchLock& lock,
                       ShownStart shown, const StopSignal& stop, Progress& progress, const Clock& clock) {
   const Nanos started = clock.now();
   const auto elapsed = [&] { return std::chrono::duration<double>(clock.now() - started).count(); };
@@ -108,10 +110,10 @@ Result<int> run_start(Outcome& outcome, const Topology& topology, const record::
   shown.name = start.name;
   shown.budget_s = start.budget_s;
   if (start.resume) shown.recorded_best_s = recorded_best(start);
-  std::string endpoint = topology.endpoint;
   outcome.restarts.assign(topology.members.size(), 0);
   Supervised supervised;
   supervised.options = topology.supervision;
+  supervised.last_start = last;
   for (const std::vector<NodePlan>& member : topology.members) {
     supervised.children.push_back(child_of(member));
     outcome.nodes.push_back(supervised.children.back().name);
@@ -119,12 +121,13 @@ Result<int> run_start(Outcome& outcome, const Topology& topology, const record::
   shown.nodes = outcome.nodes;
   supervised.program = [&](std::size_t i) {
     const double left = start.budget_s == 0 ? 0 : std::max(0.1, start.budget_s - elapsed());
-    return program_of(topology, topology.members[i], start, endpoint, left, outcome.restarts[i]);
+    return program_of(topology, topology.members[i], start, topology.endpoint, left, outcome.restarts[i]);
   };
   supervised.on_ready = [&](std::size_t i, const std::string& bound) {
     if (i != 0) return;
+    std::string& endpoint = topology.endpoint;
     if (!bound.empty() && bound != endpoint && endpoint.starts_with("tcp://"))
-      endpoint = bound;  // A restarted head binds the same port.
+      endpoint = bound;  // A restarted head and that of the next start bind the same port.
     if (endpoint.starts_with("tcp://")) progress.note("the head listens at " + endpoint);
   };
   supervised.on_line = [&](const std::string& line) {
@@ -239,6 +242,7 @@ Result<Unit> run_starts(RunSummary& summary, const RunPlan& plan, const LockedRu
     shown.heuristic_s = heuristics.best_step_time_s();
     shown.bound_s = heuristics.bound.seconds;
   }
+  Topology topology = plan.topology;
   for (const Start& start : locked.starts) {
     if (stop.received() != 0) {
       summary.status = 128 + stop.received();
@@ -248,7 +252,8 @@ Result<Unit> run_starts(RunSummary& summary, const RunPlan& plan, const LockedRu
     Outcome outcome;
     outcome.start = start;
     EMPLACE_TRY(prepare_start(config, *plan.task, outcome.start, summary.heuristics, clock));
-    const auto ended = run_start(outcome, plan.topology, locked.lock, shown, stop, progress, clock);
+    const auto ended = run_start(outcome, &start == &locked.starts.back(), topology, locked.lock, shown, stop,
+                                 progress, clock);
     stop.take_over(ended && *ended > 128 ? *ended - 128 : 0);  // The start had handlers of its own.
     if (!ended) {
       const bool first = &start == &locked.starts.front();
@@ -258,7 +263,7 @@ Result<Unit> run_starts(RunSummary& summary, const RunPlan& plan, const LockedRu
     }
     summary.status = *ended;
     EMPLACE_TRY(summarise(outcome, config, *plan.task));
-    const bool stopped_by_user = outcome.progress.dispatch.ending == "down";
+    const bool stopped_by_user = outcome.progress.dispatch.ending == kEndedByOperator;
     summary.outcomes.push_back(std::move(outcome));
     if (stopped_by_user || summary.status != 0) break;
   }

@@ -191,7 +191,7 @@ void PeerSessions::on_bye(Peer& peer, std::size_t plane, const Bye& bye, Actions
   if (!(peer.bye_seen[0] && peer.bye_seen[1])) return;
   log(LogLevel::kInfo, options_.name, "node " + peer.node + " left: " + bye.reason);
   remove_all_actors(peer, actions);
-  if (is_head(peer)) actions.push_back(HeadLeft{bye.reason});
+  if (is_head(peer)) actions.push_back(HeadLeft{bye.reason, bye.over});
 }
 
 void PeerSessions::add_actor(Peer& peer, const std::string& actor, Actions& actions) {
@@ -309,8 +309,8 @@ void PeerSessions::skip_own_pause(Nanos now) {
   if (head_) head_->session.on_received(now);
 }
 
-void PeerSessions::send_bye(const std::string& reason) {
-  const Bye bye{.reason = reason};
+void PeerSessions::send_bye(const std::string& reason, bool over) {
+  const Bye bye{.reason = reason, .over = over};
   for (const auto& [node, peer] : peers_)
     for (Link& link : peer->links) push_message(link, bye);
   if (head_ && !head_->parted())

@@ -52,6 +52,7 @@ class PeerSessions {
   };
   struct HeadLeft {  ///< The head has sent everything and ends.
     std::string reason;
+    bool over = false;  ///< The run is over: no other head follows.
   };
   using Action = std::variant<SendWelcome, SendBye, Announce, Unpark, Cut, HeadJoined, HeadSilent,
                               HeadRefused, HeadLeft>;
@@ -97,8 +98,8 @@ class PeerSessions {
   Actions tick(bool beat, Nanos now);
   /// Call after a pause of this node: silence during it does not count.
   void skip_own_pause(Nanos now);
-  /// Queues a Bye for every peer, and for the head unless it has left.
-  void send_bye(const std::string& reason);
+  /// Queues a Bye for every peer, and for the head unless it has left. `over`: see Bye.
+  void send_bye(const std::string& reason, bool over);
   /// Whether every peer that dialled this node is gone or has parted.
   bool peers_parted() const;
 

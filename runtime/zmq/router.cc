@@ -349,6 +349,11 @@ void Router::perform(const PeerSessions::HeadRefused& refused) {
                  Error{Errc::kInvalid, options_.upstream + ": " + upstream_->last_connect_error()});
 }
 
+void Router::perform(const PeerSessions::HeadLeft& left) {
+  run_is_over_ = left.over;
+  start_shutdown(left.reason, std::nullopt);
+}
+
 void Router::redial(std::string_view why) {
   if (upstream_->disconnect(now_)) perform(sessions_.lose_head(why));
 }
@@ -425,7 +430,7 @@ void Router::advance_stop() {
         loops_.finish();
         break;
       case Shutdown::Action::kSendBye:
-        sessions_.send_bye(shutdown_.reason());
+        sessions_.send_bye(shutdown_.reason(), options_.run_is_over && options_.run_is_over());
         break;
       case Shutdown::Action::kGiveUp:
         log(LogLevel::kWarning, options_.name, "not everything was drained in time");

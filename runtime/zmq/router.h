@@ -38,6 +38,7 @@ class Router {
   Result<Unit> spawn(std::string name, Home home, ActorFactory factory);
   Result<std::string> run();
   void stop(std::string reason);  ///< Thread: any.
+  bool run_is_over() const { return run_is_over_; }
   std::vector<std::string> endpoints() const;
   std::vector<ActorFacts> actors() const;  ///< Thread: any, after the last spawn().
 
@@ -79,7 +80,7 @@ class Router {
   void perform(const PeerSessions::HeadJoined&) { upstream_->on_joined(); }
   void perform(const PeerSessions::HeadSilent&) { redial("silent for three heartbeats"); }
   void perform(const PeerSessions::HeadRefused& refused);
-  void perform(const PeerSessions::HeadLeft& left) { start_shutdown(left.reason, std::nullopt); }
+  void perform(const PeerSessions::HeadLeft& left);
   void redial(std::string_view why);
 
   // Shutdown.
@@ -105,6 +106,7 @@ class Router {
   std::unique_ptr<Listener> listener_;  // Null if this node does not listen.
   std::unique_ptr<Upstream> upstream_;  // Null at the head.
   Shutdown shutdown_;
+  bool run_is_over_ = false;  // From the Bye of the head.
 
   Nanos now_{0};  // Start of the turn.
   Nanos next_tick_{0}, next_beat_{0};

@@ -59,13 +59,14 @@ struct Beat {
 };
 
 /// Final message on a connection. `fenced`: this epoch was replaced or refused; redial with a new one, unless
-/// `final`: that would be refused, too.
+/// `final`: that would be refused, too. `over`, of a head that ends: the run is over; no other start follows.
 struct Bye {
   static constexpr std::uint16_t kType = messages::kFirstRuntimeType + 3;
   std::string reason;
   bool fenced = false;
   bool final = false;
-  EMPLACE_FIELDS(reason, fenced, final)
+  bool over = false;
+  EMPLACE_FIELDS(reason, fenced, final, over)
 };
 
 /// Acknowledges that everything before the Bye has arrived.

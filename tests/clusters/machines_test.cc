@@ -137,6 +137,96 @@ TEST(Machines, WatchingEndsWithTheRunOrTheWatcher) {
   EXPECT_EQ(patient.finish().status, 0);
 }
 
+/// A run of two starts.
+Up::Options two_starts(const std::string& limit) {
+  return {.cluster = kOpen,
+          .settings = {"run.starts=[\"scratch\", \"best-heuristic\"]", "executor.kind=fake",
+                       "executor.delay=5ms", limit}};
+}
+
+std::size_t joined_nodes(const json& status) {
+  std::size_t count = 0;
+  for (const json& node : status.value("nodes", json::array()))
+    count += node.value("node", "") != "head" && number(node, "measurements") > 0 &&
+                     node.value("heartbeat_age_s", 99.0) < 2
+                 ? 1
+                 : 0;
+  return count;
+}
+
+TEST(Machines, DownInTheFirstOfTwoStartsEndsTheRunForAllAtOnce) {
+  const TemporaryFolder folder;
+  Up up{folder, "run", two_starts("run.seed=1")};
+  ASSERT_NE(up.address(), "") << up.finish().err;
+  const std::vector<std::string> words{"join", up.address(), "--insecure", "--executors", "2", "--cache"};
+  const auto with = [&](const char* cache) {
+    std::vector<std::string> all = words;
+    all.push_back(folder.at(cache));
+    return all;
+  };
+  Process one{with("one")}, two{with("two")};
+  Process watcher{{"ps", up.address(), "--insecure", "--watch", "--json"}};
+  ASSERT_TRUE(up.wait_until_ps([](const json& status) { return joined_nodes(status) == 2; }));
+  EXPECT_EQ(up.ps().value("start", ""), "scratch");
+  const pid_t head = head_of(up.directory());
+  ASSERT_GT(head, 0);
+  const json summary = up.down();
+  expect_nothing_lost(summary);
+  EXPECT_EQ(summary.value("starts", json::array()).size(), 1u) << "the second start never began";
+  EXPECT_NE(::kill(head, 0), 0) << "up ends after its head";
+  const Nanos ended = g_machines_clock.now();
+  for (Process* const joined : {&one, &two, &watcher}) {
+    const Finished left = joined->finish();
+    EXPECT_EQ(left.status, 0) << left.err;
+  }
+  const double took_s = Seconds{g_machines_clock.now() - ended}.count();
+  std::printf("from the end of up until all have left: %.2f s\n", took_s);
+  // Milliseconds on a machine that does nothing else. Who waits for a next start waits 10 s.
+  EXPECT_LT(took_s, 5.0);
+}
+
+TEST(Machines, AJoinedOneTakesPartInTheNextStart) {
+  const TemporaryFolder folder;
+  Up up{folder, "run", two_starts("run.episodes=150")};
+  ASSERT_NE(up.address(), "") << up.finish().err;
+  Process join{{"join", up.address(), "--insecure", "--executors", "2", "--cache", folder.at("cache")}};
+  const Finished ended = up.finish();
+  EXPECT_EQ(ended.status, 0) << ended.err;
+  const json summary = json::parse(ended.out, nullptr, false);
+  ASSERT_EQ(summary.value("starts", json::array()).size(), 2u) << ended.out;
+  const Finished left = join.finish();
+  EXPECT_EQ(left.status, 0) << left.err;
+  std::size_t joins = 0;
+  for (std::size_t at = 0; (at = left.err.find("joined tcp", at)) != std::string::npos; ++at) ++joins;
+  EXPECT_EQ(joins, 2u) << left.err;
+}
+
+TEST(Machines, AHeadThatDiesInTheFirstStartIsWaitedFor) {
+  const TemporaryFolder folder;
+  Up up{folder, "run", two_starts("run.seed=1")};
+  ASSERT_NE(up.address(), "") << up.finish().err;
+  Process join{{"join", up.address(), "--insecure", "--executors", "2", "--cache", folder.at("cache")}};
+  ASSERT_TRUE(up.wait_until_ps([](const json& status) { return joined_nodes(status) == 1; }));
+  for (const int signal : {SIGKILL, SIGTERM}) {  // The launcher asked for neither.
+    const pid_t head = head_of(up.directory());
+    ASSERT_GT(head, 0);
+    ASSERT_EQ(::kill(head, signal), 0);
+    ASSERT_TRUE(wait_until(
+        [&] {
+          const pid_t next = head_of(up.directory());
+          return next > 0 && next != head;
+        },
+        Seconds{30}));
+    ASSERT_TRUE(up.wait_until_ps([](const json& status) { return joined_nodes(status) == 1; }))
+        << "after signal " << signal;
+  }
+  const json summary = up.down();
+  EXPECT_EQ(summary.value("up_status", -1), 0) << summary.dump(1);
+  EXPECT_EQ(number(summary, "duplicated"), 0u) << summary.dump(1);
+  const Finished left = join.finish();
+  EXPECT_EQ(left.status, 0) << left.err;
+}
+
 TEST(Machines, WithKeysOnlyThoseOnTheListMayJoinLookOrEnd) {
   const TemporaryFolder folder;
   const std::string keys = folder.at("keys");

@@ -308,6 +308,26 @@ TEST(Node, StoppingDeliversLastWordsToOtherNodes) {
   EXPECT_EQ(received, 5'000u);
 }
 
+TEST(Node, KnowsWhetherTheRunIsOverWhenItsHeadEnds) {
+  for (const bool over : {true, false}) {
+    auto head = make_node({.listen = {"tcp://127.0.0.1:*"}, .run_is_over = [over] { return over; }});
+    auto one = make_node({.name = "node/0", .upstream = head->endpoints()[0]});
+    auto two = make_node({.name = "node/1", .upstream = head->endpoints()[0]});
+    std::set<std::string> joined;
+    add(*head, "watch", Home::kIoLoop,
+        {.directory = [&](Context& context, std::string_view actor, bool reachable) {
+          if (reachable) joined.insert(std::string{actor});
+          if (joined.size() == 2) context.stop_node("budget");
+        }});
+    add(*one, "a", Home::kIoLoop, {});
+    add(*two, "b", Home::kOwnLoop, {});
+    EXPECT_EQ(run_all({head.get(), one.get(), two.get()}), (std::vector<std::string>(3, "budget")));
+    EXPECT_EQ(one->run_is_over(), over);
+    EXPECT_EQ(two->run_is_over(), over);
+    EXPECT_FALSE(head->run_is_over()) << "nobody told the head";
+  }
+}
+
 TEST(Node, EndsWhenItsLastActorIsDone) {
   auto node = make_node({});
   add(*node, "one", Home::kIoLoop, {.start = [](Context& context) { context.stop_self(); }});

@@ -83,7 +83,9 @@ class Side {
   static std::string line(const Sessions::HeadRefused& refused) {
     return std::string{"refused"} + (refused.final ? " for good: " : ": ") + refused.reason;
   }
-  static std::string line(const Sessions::HeadLeft& left) { return "head left: " + left.reason; }
+  static std::string line(const Sessions::HeadLeft& left) {
+    return std::string{"head left"} + (left.over ? ", the run is over: " : ": ") + left.reason;
+  }
 
   const NodeOptions options_;
 
@@ -277,7 +279,7 @@ TEST_F(HeadSessions, APeerThatPartsInOrderIsNotLost) {
 TEST_F(HeadSessions, PartingNeedsTheAcknowledgementOfBothConnections) {
   head.join("n", 1, {"a"}, kNow);
   Peer& peer = head.peer("n");
-  head.sessions.send_bye("the run is over");
+  head.sessions.send_bye("the run is over", true);
   EXPECT_FALSE(peer.links[0].empty());
   EXPECT_FALSE(peer.links[1].empty());
   (void)head.control(peer, 1, ByeAck{Plane::kData}, kNow);
@@ -378,8 +380,20 @@ TEST_F(DiallerSessions, ARefusalIsHandedOnAndALastWordIsAcknowledged) {
   EXPECT_EQ(node.control(head, 1, Bye{.reason = "done"}, kNow), (Lines{"-dispatcher/0", "head left: done"}));
   EXPECT_TRUE(head.parted());
   const std::size_t before = head.links[0].waiting() + head.links[1].waiting();
-  node.sessions.send_bye("done, too");
+  node.sessions.send_bye("done, too", false);
   EXPECT_EQ(head.links[0].waiting() + head.links[1].waiting(), before) << "it has left already";
+}
+
+TEST_F(DiallerSessions, AHeadThatEndsSaysWhetherTheRunIsOver) {
+  join({});
+  Peer& head = *node.sessions.head();
+  EXPECT_EQ(node.control(head, 0, Bye{.reason = "signal", .over = true}, kNow), Lines{});
+  EXPECT_EQ(node.control(head, 1, Bye{.reason = "signal", .over = true}, kNow),
+            Lines{"head left, the run is over: signal"});
+  node.sessions.dial(6, kNow);
+  EXPECT_EQ(node.control(head, 0, Bye{.reason = "another", .fenced = true, .over = true}, kNow),
+            Lines{"refused: another"})
+      << "a refusal of this node ends no run";
 }
 
 TEST_F(DiallerSessions, TellsTheHeadWhichOfItsActorsEnded) {

@@ -363,7 +363,7 @@ std::vector<Sample> session_samples() {
               .node = "head", .epoch = 77, .plane = Plane::kData, .first_seq = 9, .actors = {"dispatcher/0"}},
           0, "Welcome"),
       sample(Beat{.joined = actors, .left = {"executor/2"}}, 0, "Beat"),
-      sample(Bye{.reason = "budget", .fenced = true}, 0, "Bye"),
+      sample(Bye{.reason = "budget", .fenced = true, .over = true}, 0, "Bye"),
       sample(ByeAck{.plane = Plane::kData}, 0, "ByeAck")};
 }
 

@@ -130,6 +130,7 @@ class Link:
         self.gaps = self.repeats = self.malformed = self.unknown = self.lost = 0
         self.last_error = ""
         self.joined_once = self._refused = False
+        self.run_is_over = False  # The head ended and said that no other start of the run follows.
         self.connected = False
         self._context = zmq.Context()
         self._sockets: list[zmq.Socket[bytes]] = []
@@ -344,6 +345,7 @@ class Link:
         self._say(plane, ByeAck(plane))
         self._bye_seen[plane] = True
         if all(self._bye_seen):
+            self.run_is_over = bye.over
             self.on_head_left(bye.reason)
 
     # Time and the end.

@@ -31,7 +31,7 @@ class Run:
     cluster: dict[str, Any]  # cluster.toml; empty: none.
     graphs: list[Graph]
     devices: list[str]  # Names, in the order of the bytes of a placement; empty: the machine is a text.
-    more_starts: bool
+    more_starts: bool  # Another start follows at the same address, unless the head says that the run is over.
 
     @property
     def task(self) -> str:
@@ -63,8 +63,8 @@ class Run:
         )
 
     def join(self, actors: Mapping[str, Actor], node: str = "", patience: float = 10.0) -> str:
-        """Takes part with these actors, by name, until the run ends. Returns why it ended. Raises
-        EmplaceError.
+        """Takes part with these actors, by name, until this start of the run ends. Returns why it ended;
+        `more_starts` is then false if the head said that the run is over. Raises EmplaceError.
         """
         name = node or f"{host_name()}-{random_number()}"
         here = Node(self.access, name, patience)
@@ -72,7 +72,9 @@ class Run:
             here.add(actor_name, actor)
         here.add(agent_name(name), NodeAgent())
         log.info("joined %s as %s: %s", self.access.endpoint, name, ", ".join(actors))
-        return here.run()
+        reason = here.run()
+        self.more_starts = self.more_starts and not here.link.run_is_over
+        return reason
 
 
 def fetch(

@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,23 @@ def test_a_python_executor_does_a_whole_run(tmp_path: Path) -> None:
     total, different = counts(tmp_path)
     assert total == different == found["measurements"]
     assert "lost" not in run.logged()
+
+
+def test_down_in_the_first_of_two_starts_ends_an_executor_at_once(tmp_path: Path) -> None:
+    two = config(episodes=1_000_000).replace(
+        "seed = 1", 'seed = 1\nstarts = ["scratch", "best-heuristic"]', 1
+    )
+    with head(tmp_path, two, MEASURE) as run:
+        worker = python(SLOW, run.endpoint, "0.005", str(tmp_path / "cache"))
+        wait_for(lambda: progressed(tmp_path))
+        subprocess.run([program(), "down", run.endpoint, "--insecure"], check=True, capture_output=True)
+        found = run.result()
+        ended = time.monotonic()
+        assert worker.communicate(timeout=20)[0] == "the run is over\n" and worker.returncode == 0
+        took = time.monotonic() - ended
+    assert len(found["starts"]) == 1
+    # Milliseconds on a machine that does nothing else. Who waits for a next start waits 10 s.
+    assert took < 5, f"{took:.2f} s"
 
 
 def test_a_killed_executor_is_survived_and_nothing_counts_twice(tmp_path: Path) -> None:

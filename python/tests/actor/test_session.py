@@ -230,6 +230,27 @@ def test_the_heads_bye_is_acknowledged_and_ends_the_node(session: Session) -> No
     session.until(lambda: {getattr(ack, "plane") for ack in session.head.of(ByeAck)} == {0, 1})
 
 
+@pytest.mark.parametrize("over", [True, False])
+def test_the_heads_bye_says_whether_another_start_follows(over: bool) -> None:
+    head = FalseHead()
+    run = ea.Run(ea.Access(head.endpoint), "scratch", {}, {}, [], [], more_starts=True)
+    thread = threading.Thread(target=lambda: run.join({NAME: ea.Actor()}, "outside"))
+    thread.start()
+
+    def turn(condition: Callable[[], object]) -> None:
+        wait_for(lambda: head.turn() or condition())
+
+    try:
+        turn(lambda: head.of(Beat))
+        for plane in (CONTROL, DATA):
+            head.say(plane, Bye("signal", over=over))
+        turn(lambda: not thread.is_alive())
+    finally:
+        thread.join(20)
+        head.close()
+    assert run.more_starts == (not over)
+
+
 def test_a_name_is_taken_once() -> None:
     node = ea.Node(ea.Access("tcp://127.0.0.1:1"), "outside")
     node.add("sampler/0", ea.Actor())

@@ -58,6 +58,19 @@ print("{\"ready\": \"\"}", flush=True)
 signal.sigwait([signal.SIGTERM])
 print("ended", flush=True)')";
 
+/// Takes part, and says what it was told before SIGTERM.
+const std::string kSaysWhatItWasTold = R"(exec python3 -c '
+import os, signal
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+print("{\"ready\": \"\"}", flush=True)
+signal.sigwait([signal.SIGTERM])
+os.set_blocking(0, False)
+try:
+    told = os.read(0, 100).decode().split()
+except BlockingIOError:
+    told = []
+print("told:", *told, flush=True)')";
+
 /// What each process is, life by life (the last one for ever after), and what was heard.
 class SupervisedTest : public ::testing::Test {
  protected:
@@ -117,6 +130,24 @@ TEST_F(SupervisedTest, EndsWhenAProcessSaysSo) {
   EXPECT_EQ(ended->received_signal, 0);
   EXPECT_THAT(ended->restarts, ElementsAre(0, 0));
   EXPECT_THAT(lines_, ElementsAre("ended"));
+}
+
+TEST_F(SupervisedTest, TheHeadIsToldWhetherTheRunIsOverBeforeItEnds) {
+  add("head", {kSaysWhatItWasTold});
+  add("sampler", {kEndsTheRun});
+  EXPECT_TRUE(supervise(run_).ok());
+  run_.last_start = false;
+  EXPECT_TRUE(supervise(run_).ok());
+  scripts_[1] = {kTakesPart};
+  on_ready = [](std::size_t i) {
+    if (i == 1) ::raise(SIGTERM);
+  };
+  EXPECT_TRUE(supervise(run_).ok());
+  on_ready = nullptr;
+  scripts_[1] = {"echo 'error: out of graphs' >&2; exit 2"};
+  EXPECT_FALSE(supervise(run_).ok());
+  EXPECT_THAT(lines_, ElementsAre("told: over", "told:", "told: over", "told: over"))
+      << "the last start, one of several, a signal, a failure";
 }
 
 TEST_F(SupervisedTest, HearsTheLastWordsOfALife) {

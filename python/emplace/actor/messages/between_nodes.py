@@ -46,6 +46,7 @@ class Bye(Message):
     reason: Text = ""
     fenced: Bool = False
     final: Bool = False
+    over: Bool = False
 
 
 @message(0xFF04)
