@@ -17,6 +17,7 @@
 #include <system_error>
 
 #include "base/file.h"
+#include "base/private_file.h"
 #include "base/text/toml_reader.h"
 #include "base/text/words.h"
 
@@ -172,13 +173,10 @@ void remove_key_pair(const std::filesystem::path& path) {
 }
 
 Result<KeyPair> load_key_pair(const std::filesystem::path& path) {
-  struct stat info {};
-  if (::stat(path.c_str(), &info) != 0)
-    return Error{Errc::kIo, printable_path(path) + ": cannot be read (" +
-                                std::generic_category().message(errno) +
-                                "); create one with 'emplace keygen'"};
-  if (S_ISREG(info.st_mode) && (info.st_mode & 077) != 0)
-    return invalid(printable_path(path), "others may read this secret", "chmod 600 " + printable_path(path));
+  if (const auto secret = check_private(path); !secret)
+    return secret.error().code == Errc::kInvalid
+               ? secret.error()
+               : Error{Errc::kIo, secret.error().context + "; create one with 'emplace keygen'"};
   EMPLACE_TRY_ASSIGN(auto document, TomlDocument::load(path));
   TomlTable root = document.root();
   KeyPair keys{name_of(root), key_of(root, "public", true), key_of(root, "secret", true),

@@ -47,6 +47,30 @@ void prepare_process() {
 
 void ignore_broken_pipes() { set_disposition(SIGPIPE, SIG_IGN); }
 
+SignalsBlocked::SignalsBlocked() : before_{} {
+  sigset_t all;
+  sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before_);
+}
+
+SignalsBlocked::~SignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+EndSignals::EndSignals() : wanted_{}, before_{} {
+  sigemptyset(&wanted_);
+  for (const int signal : {SIGINT, SIGTERM}) sigaddset(&wanted_, signal);
+  if (!hangups_are_ignored()) sigaddset(&wanted_, SIGHUP);
+  ::pthread_sigmask(SIG_BLOCK, &wanted_, &before_);
+}
+
+EndSignals::~EndSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+int EndSignals::wait() const {
+  int signal = 0;
+  while (::sigwait(&wanted_, &signal) != 0) {
+  }
+  return signal;
+}
+
 bool hangups_are_ignored() { return is_ignored(SIGHUP); }
 
 }  // namespace emplace::process
