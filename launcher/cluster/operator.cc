@@ -78,6 +78,20 @@ struct Visit {
 Result<Visit> visit(const HeadAccess& head, const runtime::ActorFactory& make) {
   StopWatch watch{{.interrupt = true, .standard_input = false}};
   const SystemClock clock;
+  runtime::NodeOptions options = operator_node(head, clock);
+  options.first_timeout = kTimeout;
+  EMPLACE_TRY_ASSIGN(auto node, runtime::Node::make(options, clock));
+  EMPLACE_TRY(node->spawn(operator_actor(options), runtime::Home::kIoLoop, make));
+  watch.guard(node.get());
+  auto ended = node->run();
+  watch.guard(nullptr);
+  if (!ended) return ended.error();
+  return Visit{watch.received(), *std::move(ended), node->run_is_over()};
+}
+
+}  // namespace
+
+runtime::NodeOptions operator_node(const HeadAccess& head, const Clock& clock) {
   const auto number =
       std::to_string(static_cast<std::uint64_t>(clock.wall().count()) % 1'000'000'000'000 * 1'000 +
                      static_cast<std::uint64_t>(::getpid()) % 1'000);
@@ -88,17 +102,12 @@ Result<Visit> visit(const HeadAccess& head, const runtime::ActorFactory& make) {
   options.insecure = head.insecure;
   options.known_type = &messages::is_known;
   options.rules = {&messages::may_announce, &messages::may_send};
-  options.first_timeout = kTimeout;
-  EMPLACE_TRY_ASSIGN(auto node, runtime::Node::make(options, clock));
-  EMPLACE_TRY(node->spawn("operator/" + number, runtime::Home::kIoLoop, make));
-  watch.guard(node.get());
-  auto ended = node->run();
-  watch.guard(nullptr);
-  if (!ended) return ended.error();
-  return Visit{watch.received(), *std::move(ended), node->run_is_over()};
+  return options;
 }
 
-}  // namespace
+std::string operator_actor(const runtime::NodeOptions& options) {
+  return "operator/" + options.name.substr(options.name.find('-') + 1);
+}
 
 bool has_port(std::string_view endpoint, bool any) {
   const std::string_view port = endpoint.substr(endpoint.rfind(':') + 1);

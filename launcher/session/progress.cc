@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "launcher/session/progress_text.h"
+#include "launcher/session/run_observer.h"
 
 namespace emplace::launcher {
 namespace {
@@ -58,16 +59,22 @@ std::string progress_line(const ShownStart& start, const messages::RunProgress& 
                         .details = fmt::format("{}", fmt::join(details, "  "))});
 }
 
-Progress::Progress(int fd, bool quiet, const Clock& clock)
+Progress::Progress(int fd, bool quiet, const Clock& clock, RunObserver* observer)
     : quiet_{quiet},
       terminal_{::isatty(fd) == 1 && std::getenv("NO_COLOR") == nullptr},
       clock_{clock},
+      observer_{observer},
       out_{fd} {}
 
 Progress::~Progress() { (void)out_.finish(kSlowReader); }
 
+void Progress::start(const ShownStart& start) {
+  if (observer_ != nullptr) observer_->on_start(start);
+}
+
 void Progress::show(const ShownStart& start, const messages::RunProgress& progress) {
   out_.flush();
+  if (observer_ != nullptr) observer_->on_progress(start, progress);
   if (quiet_) return;
   const Nanos now = clock_.now();
   if (!terminal_ && shown_ && now - last_ < kPlainLine) return;
@@ -79,6 +86,7 @@ void Progress::show(const ShownStart& start, const messages::RunProgress& progre
 }
 
 void Progress::note(const std::string& text) {
+  if (observer_ != nullptr) observer_->on_note(text);
   if (quiet_) return;
   end_line();
   out_.note(text + "\n");

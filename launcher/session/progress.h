@@ -24,17 +24,21 @@ struct ShownStart {
 /// Returns one line about a run and what it waits for.
 std::string progress_line(const ShownStart& start, const messages::RunProgress& progress);
 
+class RunObserver;
+
 /// Progress output: one line that is rewritten on a terminal, a plain line every five seconds elsewhere.
 /// Never blocks on a slow reader. Thread: one.
 class Progress {
  public:
-  /// `fd`: the descriptor to write to, usually standard error.
-  Progress(int fd, bool quiet, const Clock& clock);
+  /// `fd`: the descriptor to write to, usually standard error. `observer` receives the same; null: none.
+  Progress(int fd, bool quiet, const Clock& clock, RunObserver* observer = nullptr);
   /// Waits up to half a second for a slow reader.
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
+  /// The processes of a start are started.
+  void start(const ShownStart& start);
   void show(const ShownStart& start, const messages::RunProgress& progress);
   void note(const std::string& text);
   void end_line();
@@ -42,6 +46,7 @@ class Progress {
  private:
   const bool quiet_, terminal_;
   const Clock& clock_;
+  RunObserver* const observer_;
   process::LineWriter out_;
   Nanos last_{0};
   bool shown_ = false, open_ = false;

@@ -22,6 +22,7 @@
 #include "launcher/session/preparation.h"
 #include "launcher/session/progress.h"
 #include "launcher/session/report.h"
+#include "launcher/session/run_observer.h"
 #include "launcher/session/stop_signal.h"
 #include "launcher/settings/inputs.h"
 #include "launcher/settings/placers.h"
@@ -119,6 +120,7 @@ Result<int> run_start(Outcome& outcome, bool last, Topology& topology, const rec
     outcome.nodes.push_back(supervised.children.back().name);
   }
   shown.nodes = outcome.nodes;
+  progress.start(shown);
   supervised.program = [&](std::size_t i) {
     const double left = start.budget_s == 0 ? 0 : std::max(0.1, start.budget_s - elapsed());
     return program_of(topology, topology.members[i], start, topology.endpoint, left, outcome.restarts[i]);
@@ -329,7 +331,10 @@ Result<RunSummary> perform(RunOrder order) {
   EMPLACE_TRY_ASSIGN(RunPlan plan, make_plan(std::move(order)));
   EMPLACE_TRY(check_plan(plan));
   EMPLACE_TRY_ASSIGN(const LockedRun locked, lock_run(plan));
-  Progress progress{STDERR_FILENO, plan.order.quiet, clock};
+  RunObserver unobserved;
+  RunObserver& observer = plan.order.observer != nullptr ? *plan.order.observer : unobserved;
+  Progress progress{STDERR_FILENO, plan.order.quiet, clock, &observer};
+  observer.on_planned(plan);
   if (plan.order.announce_machine)
     for (const std::string& note : plan.notes) progress.note(note);
   EMPLACE_TRY(prepare_hosts(plan, progress));
@@ -340,6 +345,7 @@ Result<RunSummary> perform(RunOrder order) {
   EMPLACE_TRY_ASSIGN(summary.heuristics, prepare_heuristics(plan, locked, stop, progress, clock));
   if (stop.received() == 0) announce(plan, progress);
   EMPLACE_TRY(run_starts(summary, plan, locked, stop, progress, clock));
+  observer.on_ended();
   if (!summary.outcomes.empty()) EMPLACE_TRY(recommend(summary, plan.order.config, clock));
   return summary;
 }
@@ -369,7 +375,8 @@ Result<FinishedRun> run(RunRequest request) {
                        .resume = request.resume,
                        .quiet = request.quiet,
                        .cluster = cluster,
-                       .push = request.push};
+                       .push = request.push,
+                       .observer = request.observer};
   auto summary = perform(order);
   FinishedRun finished;
   // A run that was refused has written no trace; files in its directory belong to another run.

@@ -31,6 +31,7 @@ struct RunRequest {
   std::optional<std::uint64_t> episodes, seed;
   std::string trace;  ///< Trace file; empty: as configured.
   bool quiet = false;
+  RunObserver* observer = nullptr;               ///< Follows the run; may be null.
   std::function<void(const std::string&)> warn;  ///< Receives warnings about renamed settings.
 };
 

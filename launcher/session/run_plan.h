@@ -15,15 +15,18 @@
 
 namespace emplace::launcher {
 
+class RunObserver;
+
 /// The requested run.
 struct RunOrder {
   RunConfig config;  ///< Resolved.
   std::filesystem::path directory;
-  bool resume = false;             ///< Continue the run in the directory.
-  bool quiet = false;              ///< No progress on standard error.
-  std::optional<Cluster> cluster;  ///< Assignment of actors to processes; none: all in one.
-  bool push = false;               ///< Copy the program to hosts reached by ssh.
-  bool announce_machine = true;    ///< State what this machine is, if the run is for it.
+  bool resume = false;              ///< Continue the run in the directory.
+  bool quiet = false;               ///< No progress on standard error.
+  std::optional<Cluster> cluster;   ///< Assignment of actors to processes; none: all in one.
+  bool push = false;                ///< Copy the program to hosts reached by ssh.
+  bool announce_machine = true;     ///< State what this machine is, if the run is for it.
+  RunObserver* observer = nullptr;  ///< Follows the run; may be null.
 };
 
 /// The order and everything derived from it. Making a plan changes nothing on disk.
