@@ -5,9 +5,11 @@
 #include "base/clock.h"
 #include "base/text/words.h"
 #include "launcher/commands/commands.h"
+#include "launcher/commands/status_options.h"
 #include "launcher/session/report.h"
 #include "launcher/settings/json_text.h"
 #include "record/report/verdict.h"
+#include "runtime/process/signals.h"
 
 namespace emplace::launcher {
 namespace {
@@ -19,9 +21,15 @@ class Report final : public Command {
   std::string_view example() const override { return "emplace report runs/nmt"; }
   void declare(Options& options) override {
     options.operand("RUN", run_, "Run directory; the run may still be in progress");
-    options.option("-o,--output", output_, "HTML file to write (default: RUN/report.html)");
+    options.option("-o,--output", output_, "HTML file to write (default: RUN/report.html)")
+        .flag("--live", live_,
+              "Serve the page until interrupted, and follow the run while it is in progress");
+    status_.declare(options, "--status",
+                    "Address of the page with --live (default: 127.0.0.1:0, any free port)");
   }
   Result<ExitStatus> run(Console& console) override {
+    if (live_) return serve(console);
+    if (!status_.address.empty()) return invalid("--status", "is only for --live", "add --live");
     const SystemClock clock;
     const std::filesystem::path page =
         output_.empty() ? std::filesystem::path{run_} / "report.html" : std::filesystem::path{output_};
@@ -38,6 +46,26 @@ class Report final : public Command {
   }
 
  private:
+  /// Serves the page of the run until a signal.
+  Result<ExitStatus> serve(Console& console) {
+    if (!output_.empty()) return invalid("--output", "conflicts with --live", "remove one of them");
+    const SystemClock clock;
+    EMPLACE_TRY(read_report(run_, clock));  // A directory without a run is an error now, not an empty page.
+    if (status_.address.empty()) status_.address = "127.0.0.1:0";
+    const process::EndSignals signals;
+    EMPLACE_TRY_ASSIGN(const auto port, status_.open(console));
+    if (port == nullptr) return Error{Errc::kIo, status_.address + ": the page cannot be served there"};
+    port->show_directory(run_);
+    if (console.json()) {
+      const Json json{{"url", port->url()}};
+      console.print(json_text(json));
+    } else {
+      console.print(port->url() + "\n");
+    }
+    console.flush();
+    return static_cast<ExitStatus>(128 + signals.wait());
+  }
+
   static Json as_json(const record::ReportData& data, const std::filesystem::path& page) {
     Json json{{"report", page.string()},
               {"bytes", std::filesystem::file_size(page)},
@@ -67,6 +95,8 @@ class Report final : public Command {
   }
 
   std::string run_, output_;
+  StatusOptions status_;
+  bool live_ = false;
 };
 
 }  // namespace

@@ -42,7 +42,7 @@ class Run final : public Command {
       return invalid(
           "run", "needs a config",
           "give CONFIG, continue a run with --resume --run-dir DIR, or start from one with --branch RUN");
-    return run_and_print(request, console);
+    return run_and_print(request, given_.status, console);
   }
 
  private:
@@ -91,8 +91,10 @@ class NodeCommand final : public Command {
 
 }  // namespace
 
-Result<ExitStatus> run_and_print(const RunRequest& request, Console& console) {
-  EMPLACE_TRY_ASSIGN(const FinishedRun run, launcher::run(request));
+Result<ExitStatus> run_and_print(RunRequest request, const StatusOptions& status, Console& console) {
+  EMPLACE_TRY_ASSIGN(const auto port, status.open(console));
+  request.observer = port.get();
+  EMPLACE_TRY_ASSIGN(const FinishedRun run, launcher::run(std::move(request)));
   if (run.summary.outcomes.empty()) return static_cast<ExitStatus>(run.summary.status);
   report_trace(run, console);
   const std::string page = printable_path(run.page);

@@ -9,6 +9,7 @@
 
 #include "base/units.h"
 #include "launcher/command.h"
+#include "launcher/commands/status_options.h"
 #include "launcher/console.h"
 #include "launcher/options.h"
 #include "launcher/session/run.h"
@@ -22,6 +23,7 @@ struct RunOptions {
   std::uint64_t episodes = 0;
   bool resume = false;
   std::string branch;
+  StatusOptions status;
 
   void declare(Options& options) {
     options
@@ -47,6 +49,10 @@ struct RunOptions {
                 "Write a trace of every actor to this file (.json or .json.gz) for Perfetto (default: none)")
         .option("--episodes", episodes,
                 "Stop each start after N episodes; 0: as in the config (run.episodes)");
+    status.declare(
+        options, "--status",
+        "Serve the run's page, status, metrics and probes on this ADDRESS:PORT, e.g. 127.0.0.1:9090 "
+        "(default: off)");
   }
   /// Errors (kInvalid): a malformed budget or reserve; --resume with --branch.
   Result<RunRequest> request(Console& console) const {
@@ -81,9 +87,9 @@ struct RunOptions {
   }
 };
 
-/// Runs the request and prints the result: a summary for people, or one JSON object. Returns kDone, or the
-/// exit status of the signal that stopped the run. Errors: those of run(); kNoPlacement if no feasible
-/// placement was found.
-Result<ExitStatus> run_and_print(const RunRequest& request, Console& console);
+/// Runs the request, shows it on its status port, and prints the result: a summary for people, or one JSON
+/// object. Returns kDone, or the exit status of the signal that stopped the run. Errors: those of run() and
+/// of StatusOptions::open(); kNoPlacement if no feasible placement was found.
+Result<ExitStatus> run_and_print(RunRequest request, const StatusOptions& status, Console& console);
 
 }  // namespace emplace::launcher

@@ -43,7 +43,7 @@ class Up final : public Command {
       }
       return ExitStatus::kDone;
     }
-    return run_and_print(request, console);
+    return run_and_print(std::move(request), given_.status, console);
   }
 
  private:
