@@ -35,7 +35,8 @@ class Asker final : public runtime::Actor {
 
 }  // namespace
 
-StatusFeed::StatusFeed(HeadAccess head, Show show) : head_{std::move(head)}, show_{std::move(show)} {
+StatusFeed::StatusFeed(HeadAccess head, Show show, std::function<void()> on_over)
+    : head_{std::move(head)}, show_{std::move(show)}, on_over_{std::move(on_over)} {
   const process::SignalsBlocked blocked;
   thread_ = std::jthread{[this] { run(); }};
 }
@@ -60,9 +61,12 @@ void StatusFeed::run() {
       node_ = node->get();
     }
     const auto ended = (*node)->run();
-    const MutexLock lock{mutex_};
-    node_ = nullptr;
-    if (ending_ || !ended || (*node)->run_is_over()) return;
+    {
+      const MutexLock lock{mutex_};
+      node_ = nullptr;
+      if (ending_ || !ended) return;
+    }
+    if ((*node)->run_is_over()) return on_over_();
   }
 }
 

@@ -20,7 +20,8 @@ class StatusFeed {
  public:
   /// Receives each status. Thread: the feed's.
   using Show = std::function<void(const messages::StatusDelivered&)>;
-  StatusFeed(HeadAccess head, Show show);
+  /// `on_over` is called once the head has announced that no other head follows. Thread: the feed's.
+  StatusFeed(HeadAccess head, Show show, std::function<void()> on_over);
   ~StatusFeed();
   StatusFeed(const StatusFeed&) = delete;
   StatusFeed& operator=(const StatusFeed&) = delete;
@@ -35,6 +36,7 @@ class StatusFeed {
 
   const HeadAccess head_;
   const Show show_;
+  const std::function<void()> on_over_;
   const SystemClock clock_;
   std::atomic<Nanos> wanted_until_{Nanos{0}};
   Mutex mutex_;

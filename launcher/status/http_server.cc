@@ -1,5 +1,6 @@
 #include "launcher/status/http_server.h"
 
+#include <algorithm>
 #include <array>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -119,9 +120,12 @@ class Session final : public std::enable_shared_from_this<Session> {
   void pump() {
     if (sending_) return;
     out_.clear();
-    for (const auto& [name, event] : shared_.latest) {
-      if (event.serial > sent_) out_ += event.text;
-    }
+    std::vector<const Latest*> newer;
+    for (const auto& [name, event] : shared_.latest)
+      if (event.serial > sent_) newer.push_back(&event);
+    std::sort(newer.begin(), newer.end(),
+              [](const Latest* a, const Latest* b) { return a->serial < b->serial; });
+    for (const Latest* event : newer) out_ += event->text;
     sent_ = shared_.serial;
     if (out_.empty()) return;
     sending_ = true;

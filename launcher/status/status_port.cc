@@ -65,7 +65,15 @@ Result<std::unique_ptr<StatusPort>> StatusPort::open(StatusPortOptions options) 
   return Result<std::unique_ptr<StatusPort>>{std::move(port)};
 }
 
-StatusPort::~StatusPort() = default;
+StatusPort::~StatusPort() {
+  std::unique_ptr<StatusFeed> feed;  // Its thread uses the server.
+  {
+    const MutexLock lock{parts_};
+    feed = std::move(feed_);
+  }
+  feed.reset();
+  server_.reset();
+}
 
 // --- What happens in the run. Thread: the launcher's. ---
 
@@ -75,7 +83,8 @@ void StatusPort::follow(const std::filesystem::path& directory, HeadAccess head)
       directory, [this] { return status({}).dump(-1, ' ', false, Json::error_handler_t::replace); });
   if (!head.endpoint.empty())
     feed_ = std::make_unique<StatusFeed>(
-        std::move(head), [this](const messages::StatusDelivered& status) { on_status(status); });
+        std::move(head), [this](const messages::StatusDelivered& status) { on_status(status); },
+        [this] { on_ended(); });
 }
 
 void StatusPort::show_directory(const std::filesystem::path& directory) {

@@ -202,8 +202,8 @@ TEST(HttpServer, StreamsTheNewestEventsOnce) {
   world.server->publish_now();  // Nothing is new.
   world.echo.set({{"status", "2"}, {"report", "7"}});
   world.server->publish_now();
+  EXPECT_EQ(client.read_until("\n\n"), "event: status\ndata: 2\n\n") << "in the handler's order";
   EXPECT_EQ(client.read_until("\n\n"), "event: report\ndata: 7\n\n");
-  EXPECT_EQ(client.read_until("\n\n"), "event: status\ndata: 2\n\n");
   world.echo.set({{"status", "2"}, {"report", "8"}});
   world.server->publish_now();
   EXPECT_EQ(client.read_until("\n\n"), "event: report\ndata: 8\n\n");
