@@ -375,7 +375,9 @@ Result<Joined> join_run(const JoinRequest& request) {
                    "join without --as, or as a node of the cluster file");
   process::ignore_broken_pipes();
   process::LineWriter launcher{STDOUT_FILENO};
-  StopWatch watch{{.interrupt = !request.for_launcher, .standard_input = request.for_launcher}};
+  StopWatch watch{{.interrupt = !request.for_launcher,
+                   .standard_input = request.for_launcher || request.die_with_parent,
+                   .parent = request.die_with_parent}};
   const std::uint64_t number = random_number();
   Joined joined;
   joined.node = request.name.empty() ? fmt::format("{}-{}", short_host(), number) : request.name;

@@ -44,6 +44,8 @@ struct JoinRequest {
   /// Whether a launcher started the process: it then writes node lines to standard output and exits when
   /// standard input closes. Otherwise SIGINT stops it too.
   bool for_launcher = false;
+  /// Whether the end of the parent process or of standard input ends this process, too (StopWatch).
+  bool die_with_parent = false;
   Nanos patience = std::chrono::seconds{10};  ///< Timeout of the first connection to the head.
   std::function<void(const std::string&)> note = [](const std::string&) {};  ///< Receives lines for people.
 };

@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include <system_error>
 
 #include "launcher/cluster/node_lines.h"
+#include "runtime/process/child_process.h"
 #include "runtime/process/signals.h"
 
 namespace emplace::launcher {
@@ -38,6 +40,7 @@ StopWatch::StopWatch(Rules rules)
       done_{opened(::eventfd(0, EFD_CLOEXEC))},
       signals_{opened(::signalfd(-1, &handled_, SFD_CLOEXEC))} {
   ::pthread_sigmask(SIG_BLOCK, &handled_, &before_);
+  if (rules_.parent) watch_parent();
   thread_ = std::jthread{[this] { watch(); }};
 }
 
@@ -78,12 +81,33 @@ void StopWatch::stop(const std::string& why, int signal) {
   if (node_ != nullptr) node_->stop(why);
 }
 
+/// The pidfd reports the end of the process, not that of the thread that started us, as the signal does; the
+/// signal wakes this process if it is stopped.
+void StopWatch::watch_parent() {
+  ::prctl(PR_SET_PDEATHSIG, SIGCONT);
+  const pid_t parent = ::getppid();
+  if (parent > 0) parent_ = process::Descriptor{process::system_spawner().open_pidfd(parent)};
+  if (::getppid() != parent) leave("the parent process is gone");  // It ended before it was watched.
+}
+
+/// Stops the node, and ends this process by SIGALRM if that takes too long.
+void StopWatch::leave(const std::string& why) {
+  stop(why, 0);
+  if (!rules_.parent) return;
+  sigset_t alarm;
+  ::sigemptyset(&alarm);
+  ::sigaddset(&alarm, SIGALRM);
+  std::signal(SIGALRM, SIG_DFL);
+  ::pthread_sigmask(SIG_UNBLOCK, &alarm, nullptr);
+  ::alarm(static_cast<unsigned>(kGrace.count()));
+}
+
 void StopWatch::read_input() {
   std::array<char, 64> block{};
   const ssize_t size = ::read(STDIN_FILENO, block.data(), block.size());
   if (size <= 0) {
     input_ended_ = true;
-    return stop("the launcher is gone", 0);
+    return leave(rules_.parent ? "standard input has ended" : "the launcher is gone");
   }
   input_.append(block.data(), static_cast<std::size_t>(size));
   if (input_.find(kOverLine) != std::string::npos) {
@@ -95,7 +119,10 @@ void StopWatch::read_input() {
 
 void StopWatch::watch() {
   const int input = rules_.standard_input ? STDIN_FILENO : -1;
-  std::array<pollfd, 3> sources{{{signals_.get(), POLLIN, 0}, {done_.get(), POLLIN, 0}, {input, POLLIN, 0}}};
+  std::array<pollfd, 4> sources{{{signals_.get(), POLLIN, 0},
+                                 {done_.get(), POLLIN, 0},
+                                 {input, POLLIN, 0},
+                                 {parent_.get(), POLLIN, 0}}};
   while (::poll(sources.data(), sources.size(), -1) >= 0 || errno == EINTR) {
     if (sources[1].revents != 0) break;
     // The launcher writes before it sends SIGTERM, so that its words are known before the node stops.
@@ -106,6 +133,10 @@ void StopWatch::watch() {
       const bool got = ::read(signals_.get(), &info, sizeof info) == sizeof info;
       if (got && (info.ssi_signo == SIGTERM || rules_.interrupt))
         stop("signal", static_cast<int>(info.ssi_signo));
+    }
+    if (sources[3].revents != 0) {
+      sources[3].fd = -1;
+      leave("the parent process is gone");
     }
   }
 }

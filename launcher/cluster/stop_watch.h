@@ -1,7 +1,8 @@
 #pragma once
-/// Turns signals and the end of standard input into requests to stop the current node, and reads from
-/// standard input whether the run is over.
+/// Turns signals, the end of standard input and the end of the parent into requests to stop the current node,
+/// and reads from standard input whether the run is over.
 
+#include <chrono>
 #include <csignal>
 #include <string>
 #include <thread>
@@ -12,15 +13,21 @@
 
 namespace emplace::launcher {
 
-/// Stops the guarded node on SIGTERM, and by its rules on SIGINT, SIGHUP or the end of standard input. At
-/// most one instance. Thread: constructed and destroyed on the main thread, while no other thread exists.
+/// Stops the guarded node on SIGTERM, and by its rules on SIGINT, SIGHUP, the end of standard input or the
+/// end of the parent process. At most one instance. Thread: constructed and destroyed on the main thread,
+/// while no other thread exists.
 class StopWatch {
  public:
   struct Rules {
     bool interrupt;  ///< SIGINT and SIGHUP stop the node; otherwise they are ignored (the launcher handles
                      ///< them).
     bool standard_input;  ///< The end of standard input stops the node.
+    /// The end of the parent process stops the node, too, also if this process is stopped (SIGSTOP). After
+    /// either end this process is killed if it has not ended within kGrace. A parent in an outer PID
+    /// namespace is not visible: only standard input ends then.
+    bool parent = false;
   };
+  static constexpr std::chrono::seconds kGrace{8};  ///< Above NodeOptions::drain_deadline.
   /// Blocks the signals for all later threads. A SIGHUP that was ignored at program start stays ignored.
   /// Throws std::system_error if no descriptor or thread is available.
   explicit StopWatch(Rules rules);
@@ -40,11 +47,14 @@ class StopWatch {
  private:
   void stop(const std::string& why, int signal);
   void read_input();
+  void watch_parent();
+  void leave(const std::string& why);
   void watch();
 
   const Rules rules_;
   const sigset_t handled_;
   const process::Descriptor done_, signals_;
+  process::Descriptor parent_;  // The parent's pidfd, if its end matters.
   sigset_t before_{};
   mutable Mutex mutex_;
   runtime::Node* node_ EMPLACE_GUARDED_BY(mutex_) = nullptr;

@@ -28,6 +28,8 @@ class Join final : public Command {
         .option("--as", as_, "Name of a node in the run's cluster file whose roles this process takes")
         .option("--cache", cache_, "Folder that caches graphs of runs (default: ~/.cache/emplace)")
         .option("--patience", patience_, "Connect timeout: how long to retry until the head answers")
+        .flag("--die-with-parent", die_with_parent_,
+              "Leave the run when the parent process or standard input ends; for engines that start joins")
         .flag("--for-launcher", for_launcher_,
               "Started by `up`: print machine-readable lines, exit when standard input closes");
     torch_.declare(options);
@@ -50,6 +52,7 @@ class Join final : public Command {
     request.model = process.model;
     request.threads = static_cast<std::uint32_t>(torch_.threads);
     request.for_launcher = for_launcher_;
+    request.die_with_parent = die_with_parent_;
     const auto patience = parse_seconds(patience_);
     if (!patience) return invalid("--patience", patience.error().context);
     if (*patience <= 0 || *patience > 1e6)
@@ -79,7 +82,7 @@ class Join final : public Command {
   TorchOptions torch_;
   std::uint64_t executors_ = 0;
   std::string executor_, as_, cache_, patience_ = "10s";
-  bool for_launcher_ = false;
+  bool for_launcher_ = false, die_with_parent_ = false;
 };
 
 }  // namespace
