@@ -20,6 +20,7 @@
 #include "launcher/cluster/operator.h"
 #include "launcher/cluster/stop_watch.h"
 #include "launcher/settings/build_info.h"
+#include "launcher/worker/torch_model.h"
 #include "messages/roles.h"
 #include "messages/type_ids.h"
 #include "runtime/log.h"
@@ -305,10 +306,7 @@ Result<Unit> choose_kind(RunConfig& config, const std::string& kind) {
 Result<Unit> choose_model(RunConfig& config, const JoinRequest& request) {
   config.executor.model = request.model;
   if (request.threads != 0) config.executor.threads = request.threads;
-  if (config.executor.kind == "torch" || (request.model.empty() && request.threads == 0)) return Unit{};
-  return invalid(request.model.empty() ? "--threads" : "--model",
-                 "is only for the executor torch, not for " + config.executor.kind,
-                 "remove it, or use --executor torch");
+  return check_torch_only(request.model, request.threads, config.executor.kind);
 }
 
 /// Removes entries "X-PID" of processes that no longer exist.

@@ -5,9 +5,9 @@
 #include <string>
 #include <string_view>
 
-#include "base/text/words.h"
 #include "launcher/options.h"
 #include "launcher/worker/executors.h"
+#include "launcher/worker/torch_model.h"
 
 namespace emplace::launcher {
 
@@ -35,10 +35,7 @@ struct TorchOptions {
   }
   /// Errors (kInvalid): they were given, and executors of this kind have no use for them.
   Result<Unit> check_unused(std::string_view kind) const {
-    if (kind == "torch" || (model.empty() && threads == 0)) return Unit{};
-    return invalid(model.empty() ? "--threads" : "--model",
-                   "is only for the executor torch, not for " + printable(kind, 40),
-                   "remove it, or use --executor torch");
+    return check_torch_only(model, threads, kind);
   }
 };
 

@@ -18,6 +18,13 @@ Result<Unit> check_model(std::string_view model) {
   return Unit{};
 }
 
+Result<Unit> check_torch_only(std::string_view model, std::uint64_t threads, std::string_view kind) {
+  if (kind == "torch" || (model.empty() && threads == 0)) return Unit{};
+  return invalid(model.empty() ? "--threads" : "--model",
+                 "is only for the executor torch, not for " + printable(kind, 40),
+                 "remove it, or use --executor torch");
+}
+
 std::string_view model_file(std::string_view model) {
   const std::size_t colon = model.rfind(':');
   const std::string_view file = model.substr(0, colon == std::string_view::npos ? 0 : colon);

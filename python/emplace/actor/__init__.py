@@ -15,7 +15,15 @@ for _module, _package in (("zmq", "pyzmq"), ("msgpack", "msgpack")):
         raise missing_package(_package, "emplace.actor")
 
 from emplace.actor.access import Access, Keys, access, load_keys
-from emplace.actor.executor import EMULATED, MEASURED, PARTLY_SYNTHETIC, SIMULATED, Executor, executors
+from emplace.actor.executor import (
+    EMULATED,
+    MEASURED,
+    PARTLY_SYNTHETIC,
+    PYTORCH,
+    SIMULATED,
+    Executor,
+    executors,
+)
 from emplace.actor.frames import Incoming
 from emplace.actor.graph import Graph
 from emplace.actor.learner import Learner, Scored, UpdateMade, learners
@@ -29,6 +37,7 @@ __all__ = [
     "EMULATED",
     "MEASURED",
     "PARTLY_SYNTHETIC",
+    "PYTORCH",
     "SIMULATED",
     "Access",
     "Actor",

@@ -7,6 +7,7 @@ from __future__ import annotations
 import logging
 import os
 import time
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -33,11 +34,11 @@ from emplace.actor.worker import Worker
 from emplace.errors import EmplaceError
 
 log = logging.getLogger("emplace.actor")
-SIMULATED, MEASURED, PARTLY_SYNTHETIC, EMULATED = range(4)  # Labels of a measurement.
+SIMULATED, MEASURED, PARTLY_SYNTHETIC, EMULATED, PYTORCH = range(5)  # Labels of a measurement.
 _WINDOW_BYTES = 64 << 20
 
 
-class Executor:
+class Executor(ABC):
     """What measures placements. Subclass it: measure() is all that is needed."""
 
     kind = ""  # "sim", "cpu", …; empty: that of the run. It must be one that the run counts.
@@ -45,6 +46,7 @@ class Executor:
     def prepare(self, run: Run) -> None:
         """Called once, before the executor joins."""
 
+    @abstractmethod
     def measure(self, graph: Graph, placement: NDArray[np.uint8]) -> Measurement:
         """One training step under a placement: the device of each op, by position in the run's device list.
 
@@ -52,7 +54,6 @@ class Executor:
         Measurement with valid=False and a failure ("oom: …"). An exception says that this executor cannot
         measure: the lease goes to another one, and three of them quarantine this one for a while.
         """
-        raise NotImplementedError
 
 
 @dataclass

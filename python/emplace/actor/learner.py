@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from abc import ABC, abstractmethod
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -55,29 +56,29 @@ class UpdateMade:
     learning_rate: float = 0.0
 
 
-class Learner:
+class Learner(ABC):
     """What learns. Subclass it. All calls are on one thread of the learner, one after the other."""
 
     def prepare(self, run: Run) -> None:
         """Called once, before anything else."""
 
+    @abstractmethod
     def update(self, batch: Sequence[Scored]) -> UpdateMade:
         """One update. It must depend on nothing but parameters, optimizer and batch: a restarted learner
         repeats it.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def parameters(self) -> bytes:
         """The parameters, in any form of your own."""
-        raise NotImplementedError
 
     def optimizer(self) -> bytes:
         """State of the optimizer."""
         return b""
 
+    @abstractmethod
     def load(self, parameters: bytes, optimizer: bytes) -> None:
         """Takes what parameters() and optimizer() returned in an earlier process."""
-        raise NotImplementedError
 
 
 @dataclass

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections import deque
 from dataclasses import dataclass
 from typing import Any
@@ -43,7 +44,7 @@ class Proposal:
     graph: int = 0  # Number of the graph.
 
 
-class Sampler:
+class Sampler(ABC):
     """What proposes placements. Subclass it: propose(), and committed() to learn from the results.
 
     All calls are on one thread of the sampler, one after the other.
@@ -54,9 +55,9 @@ class Sampler:
     def prepare(self, run: Run) -> None:
         """Called once, before the first proposal."""
 
+    @abstractmethod
     def propose(self, episode: int) -> Proposal:
         """The placements of an episode: `placements_per_episode` of them."""
-        raise NotImplementedError
 
     def committed(self, episode: Episode, mine: bool) -> None:
         """An episode is on disk. Every episode of the run in the order of the log, once in the life of this
