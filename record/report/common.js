@@ -6,8 +6,9 @@ const emplacePage = (() => {
   addEventListener('error', event => { root.dataset.error = event.message; });
   addEventListener('unhandledrejection', event => { root.dataset.error = String(event.reason); });
 
+  // --- Formatting of numbers ---
 
-  const significant = (value, unit) => (value >= 100 ? value.toFixed(0) : value >= 10 ? value.toFixed(1) : value.toFixed(2)) + ' ' + unit;
+  const significant = (value, unit) => value.toFixed(value >= 100 ? 0 : value >= 10 ? 1 : 2) + ' ' + unit;
   function time(ns) {
     const size = Math.abs(ns);
     if (size >= 1e9) return significant(ns / 1e9, 's');
@@ -52,7 +53,8 @@ const emplacePage = (() => {
     tip.textContent = text;
     const box = tip.getBoundingClientRect();
     tip.style.left = Math.max(4, Math.min(event.clientX + 14, innerWidth - box.width - 8)) + 'px';
-    tip.style.top = Math.max(4, event.clientY + 18 + box.height > innerHeight ? event.clientY - box.height - 10 : event.clientY + 18) + 'px';
+    const above = event.clientY + 18 + box.height > innerHeight;
+    tip.style.top = Math.max(4, event.clientY + (above ? -box.height - 10 : 18)) + 'px';
   }
 
   // --- Colours of the style sheet, light or dark ---
@@ -60,7 +62,8 @@ const emplacePage = (() => {
   let colours = {};
   function readColours() {
     const style = getComputedStyle(root);
-    for (const name of ['ground', 'surface', 'ink', 'soft', 'faint', 'fainter', 'accent', 'good', 'bad', 'chain', 'cut', 'uncut'])
+    for (const name of ['ground', 'surface', 'ink', 'soft', 'faint', 'fainter', 'accent', 'good', 'bad', 'chain', 'cut',
+           'uncut'])
       colours[name] = style.getPropertyValue('--' + name).trim();
     colours.devices = Array.from({length: 12}, (_, d) => style.getPropertyValue('--d' + d).trim());
   }
@@ -139,8 +142,12 @@ const emplacePage = (() => {
   const tickOfMs = v => v === 0 ? '0' : v >= 1000 ? (v / 1000).toFixed(2) + ' s' : v >= 10 ? v.toFixed(0) + ' ms'
     : v >= 0.1 ? v.toFixed(2) + ' ms' : (v * 1000).toFixed(1) + ' µs';
   /// What all plots have in common.
-  const plotLook = () => ({legend: 'never', gridLineColor: colours.faint, axisLineColor: colours.faint, gridLineWidth: 0.6,
-    highlightCircleSize: 3, rightGap: 12, axisLabelFontSize: 12, hideOverlayOnMouseOut: true, labelsKMB: false});
+  function plotLook() {
+    // The legend of dygraphs, which no plot has, would need inline styles.
+    Dygraph.PLUGINS = Dygraph.PLUGINS.filter(plugin => plugin !== Dygraph.Plugins.Legend);
+    return {gridLineColor: colours.faint, axisLineColor: colours.faint, gridLineWidth: 0.6, highlightCircleSize: 3,
+      rightGap: 12, axisLabelFontSize: 12, hideOverlayOnMouseOut: true, labelsKMB: false};
+  }
 
   // --- Parts of a page that are drawn repeatedly ---
 
@@ -152,7 +159,9 @@ const emplacePage = (() => {
     const scrolled = [...parent.querySelectorAll(kScrolled)].map(box => [box.scrollLeft, box.scrollTop]);
     parent.replaceChildren(...children.flat().filter(child => child !== null && child !== undefined));
     parent.querySelectorAll('details').forEach((details, i) => { if (open[i]) details.open = true; });
-    parent.querySelectorAll(kScrolled).forEach((box, i) => { if (scrolled[i]) [box.scrollLeft, box.scrollTop] = scrolled[i]; });
+    parent.querySelectorAll(kScrolled).forEach((box, i) => {
+      if (scrolled[i]) [box.scrollLeft, box.scrollTop] = scrolled[i];
+    });
     if (focus >= 0) parent.querySelectorAll(kFocusable)[focus]?.focus({preventScroll: true});
   }
   /// Sets a text only if it differs: selections and the reading of screen readers survive.

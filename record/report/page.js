@@ -78,7 +78,9 @@
       this.to = this.from + width;
       this.changed();
     }
-    zoom(factor, at = (this.from + this.to) / 2) { this.look(at - (at - this.from) * factor, at + (this.to - at) * factor); }
+    zoom(factor, at = (this.from + this.to) / 2) {
+      this.look(at - (at - this.from) * factor, at + (this.to - at) * factor);
+    }
     changed() { for (const listener of this.listeners) listener(); }
   }
   const kGutter = 128, kRight = 12;
@@ -91,9 +93,13 @@
       return view.from + (view.to - view.from) * Math.min(1, Math.max(0, share));
     };
     canvas.tabIndex = 0;
-    canvas.addEventListener('pointerdown', event => { pressed = {at: timeAt(event), x: event.clientX}; canvas.setPointerCapture(event.pointerId); });
+    canvas.addEventListener('pointerdown', event => {
+      pressed = {at: timeAt(event), x: event.clientX};
+      canvas.setPointerCapture(event.pointerId);
+    });
     canvas.addEventListener('pointermove', event => {
-      view.band = pressed && Math.abs(event.clientX - pressed.x) > 4 ? [pressed.at, timeAt(event)].sort((a, b) => a - b) : null;
+      view.band =
+        pressed && Math.abs(event.clientX - pressed.x) > 4 ? [pressed.at, timeAt(event)].sort((a, b) => a - b) : null;
       if (pressed) view.changed();
       showTip(event, pressed ? '' : hover(event, timeAt(event)));
     });
@@ -112,9 +118,16 @@
     }, {passive: false});
     canvas.addEventListener('keydown', event => {
       const width = view.to - view.from;
-      const act = {'+': () => view.zoom(0.5), '=': () => view.zoom(0.5), '-': () => view.zoom(2), '0': () => view.look(0, Infinity),
-        ArrowLeft: () => view.look(view.from - width / 5, view.to - width / 5), ArrowRight: () => view.look(view.from + width / 5, view.to + width / 5),
-        Home: () => view.look(0, width), End: () => view.look(Infinity, Infinity)}[event.key];
+      const act = {
+        '+': () => view.zoom(0.5),
+        '=': () => view.zoom(0.5),
+        '-': () => view.zoom(2),
+        '0': () => view.look(0, Infinity),
+        ArrowLeft: () => view.look(view.from - width / 5, view.to - width / 5),
+        ArrowRight: () => view.look(view.from + width / 5, view.to + width / 5),
+        Home: () => view.look(0, width),
+        End: () => view.look(Infinity, Infinity)
+      }[event.key];
       if (!act) return;
       event.preventDefault();
       act();
@@ -149,7 +162,11 @@
       const span = view.to - view.from;
       const unit = span >= 2e6 ? 1e6 : span >= 2e3 ? 1e3 : 1;
       const digits = Math.max(0, Math.min(4, 1 - Math.floor(Math.log10(span / unit / 8))));
-      context.fillText((t / unit).toFixed(digits) + (unit === 1e6 ? ' ms' : unit === 1e3 ? ' µs' : ' ns'), Math.min(x(t), width - 24), top + height + 11);
+      context.fillText((t / unit).toFixed(digits) +
+          (unit === 1e6      ? ' ms'
+              : unit === 1e3 ? ' µs'
+                             : ' ns'),
+        Math.min(x(t), width - 24), top + height + 11);
     }
     return x;
   }
@@ -173,7 +190,8 @@
       const phase = lane.kind[i] % 3;
       const full = lane.busy ? lane.busy[i] / Math.max(1, lane.dur[i]) : 1;
       if (to - from < 1.5) {
-        let at = from - kGutter, left = (Math.min(lane.end[i], view.to) - Math.max(lane.start[i], view.from)) * scale * full;
+        let at = from - kGutter,
+            left = (Math.min(lane.end[i], view.to) - Math.max(lane.start[i], view.from)) * scale * full;
         for (let column = Math.floor(at); left > 0 && column < columns; ++column) {
           const part = Math.min(left, column + 1 - at);
           busy[phase][column] += part;
@@ -243,16 +261,26 @@
       sums.set(key, sum);
     }
     const rows = [...sums.values()].sort((a, b) => b.ns - a.ns).slice(0, 15);
-    return table('Composition of the critical path, heaviest first; scopes to three levels, time steps merged', ['Scope', 'Where', 'Time', 'Of the step', 'Links'],
-      rows.map(row => [row.path, laneName(graph, step.lanes[row.lane]), time(row.ns), percent(row.ns / step.end), count(row.links)]));
+    return table('Composition of the critical path, heaviest first; scopes to three levels, time steps merged',
+      ['Scope', 'Where', 'Time', 'Of the step', 'Links'],
+      rows.map(row => [row.path, laneName(graph, step.lanes[row.lane]), time(row.ns), percent(row.ns / step.end),
+                 count(row.links)]));
   }
   function gantt(container, graph, view) {
     const canvas = element('canvas', {role: 'img'});
     let path = true;
-    const toggle = element('input', {type: 'checkbox', checked: true, onchange: () => { path = toggle.checked; draw(); }});
+    const toggle = element('input', {
+      type: 'checkbox',
+      checked: true,
+      onchange: () => {
+        path = toggle.checked;
+        draw();
+      }
+    });
     const sentence = element('p', {}), legend = element('ul', {class: 'legend'}), tables = element('div', {});
     const note = element('p', {class: 'read'});
-    container.append(sentence, stepTools(view, element('label', {}, toggle, 'Critical path')), element('div', {}, canvas), legend, note, tables);
+    container.append(sentence, stepTools(view, element('label', {}, toggle, 'Critical path')),
+      element('div', {}, canvas), legend, note, tables);
     let tops = [], heights = [];
     function draw() {
       const step = view.step;
@@ -285,29 +313,44 @@
       drawn = view.step;
       const step = view.step, chain = step.chain, all = Math.max(1, step.end);
       const used = step.busy.map((busy, d) => deviceName(graph, d) + ' ' + percent(busy / all)).join(', ');
-      sentence.textContent = 'The critical path of ' + count(chain.links) + ' links decides the step time: ' + percent(chain.ops / all) + ' of it is ops, ' +
-        percent(chain.copies / all) + ' copies' + (chain.gaps > 0 ? ', ' + percent(chain.gaps / all) + ' waiting' : ', none of it waiting') + '. ' + percent(chain.behind / all) +
+      sentence.textContent = 'The critical path of ' + count(chain.links) +
+        ' links decides the step time: ' + percent(chain.ops / all) + ' of it is ops, ' + percent(chain.copies / all) +
+        ' copies' + (chain.gaps > 0 ? ', ' + percent(chain.gaps / all) + ' waiting' : ', none of it waiting') + '. ' +
+        percent(chain.behind / all) +
         ' started when its device or copy engine became free, the rest when its inputs were ready. Busy: ' + used + '.';
-      canvas.setAttribute('aria-label', 'Schedule of ' + step.label + ', ' + count(step.ops) + ' ops and ' + count(step.transfers) + ' copies in ' + time(step.end) +
-        '. Arrow keys move, plus and minus zoom, 0 shows the whole step.');
+      canvas.setAttribute('aria-label',
+        'Schedule of ' + step.label + ', ' + count(step.ops) + ' ops and ' + count(step.transfers) + ' copies in ' +
+          time(step.end) + '. Arrow keys move, plus and minus zoom, 0 shows the whole step.');
       note.textContent = 'Drag to zoom, double-click for the whole step; keys: arrows, +, −, 0.' +
         (step.merged ? ' The step has more ops than a page can hold: neighbours are merged.' : '');
       legend.replaceChildren(...kPhases.filter((_, phase) => graph.task.map.phase.includes(phase)).map(phase => {
         const swatch = element('span', {class: 'swatch'});
-        swatch.style.background = 'linear-gradient(90deg, ' + step.busy.slice(0, 4).map((_, d, all_) =>
-          shade(d, kPhases.indexOf(phase)) + ' ' + d * 100 / all_.length + '% ' + (d + 1) * 100 / all_.length + '%').join(', ') + ')';
+        swatch.style.background = 'linear-gradient(90deg, ' +
+          step.busy.slice(0, 4)
+            .map((_, d, all_) => shade(d, kPhases.indexOf(phase)) + ' ' + d * 100 / all_.length + '% ' +
+                (d + 1) * 100 / all_.length + '%')
+            .join(', ') +
+          ')';
         return element('li', {}, swatch, phase);
       }), element('li', {}, 'striped: copies over links'), element('li', {}, 'line: critical path'));
-      refill(tables, asTable('The schedule as tables',
-        table('Each device and link', ['Lane', 'Ops or copies', 'Busy', 'Of the step', 'On the critical path', 'Bytes'], step.lanes.map((lane, i) => {
-          let busy = 0, on = 0, moved = 0, pieces = 0;
-          for (let k = 0; k < lane.dur.length; ++k) {
-            busy += lane.busy ? lane.busy[k] : lane.dur[k], pieces += lane.count ? lane.count[k] : 1;
-            if (lane.copies) moved += lane.detail[k];
-          }
-          for (let k = 0; k < chain.lane.length; ++k) if (chain.lane[k] === i) on += chain.dur[k];
-          return [laneName(graph, lane), count(pieces), time(busy), percent(busy / all), time(on), lane.copies ? bytes(moved) : ''];
-        })), chainTables(graph, step)));
+      refill(tables,
+        asTable('The schedule as tables',
+          table('Each device and link',
+            ['Lane', 'Ops or copies', 'Busy', 'Of the step', 'On the critical path', 'Bytes'],
+            step.lanes.map((lane, i) => {
+              let busy = 0, on = 0, moved = 0, pieces = 0;
+              for (let k = 0; k < lane.dur.length; ++k) {
+                busy += lane.busy ? lane.busy[k] : lane.dur[k], pieces += lane.count ? lane.count[k] : 1;
+                if (lane.copies) moved += lane.detail[k];
+              }
+              for (let k = 0; k < chain.lane.length; ++k)
+                if (chain.lane[k] === i) on += chain.dur[k];
+              return [
+                laneName(graph, lane), count(pieces), time(busy), percent(busy / all), time(on),
+                lane.copies ? bytes(moved) : ''
+              ];
+            })),
+          chainTables(graph, step)));
     }
     navigable(canvas, view, (event, t) => {
       const y = event.clientY - canvas.getBoundingClientRect().top, step = view.step;
@@ -317,9 +360,15 @@
       const i = above(lane.end, t - slack);
       if (i >= lane.start.length || lane.start[i] > t + slack) return laneName(graph, lane) + ': idle';
       const scope = graph.task.map.scopes[Math.floor(lane.kind[i] / 3)], parts = lane.count ? lane.count[i] : 1;
-      return [lane.name(i) + (parts > 1 ? ' and ' + count(parts - 1) + ' more' : ''),
-        lane.copies ? bytes(lane.detail[i]) + ', ' + laneName(graph, lane) : parts > 1 ? '' : graph.task.types[lane.detail[i]],
-        scope + ' (' + kPhases[lane.kind[i] % 3] + ')', 'from ' + time(lane.start[i]) + ', for ' + time(lane.end[i] - lane.start[i])].filter(Boolean).join('\n');
+      return [
+        lane.name(i) + (parts > 1 ? ' and ' + count(parts - 1) + ' more' : ''),
+        lane.copies   ? bytes(lane.detail[i]) + ', ' + laneName(graph, lane)
+          : parts > 1 ? ''
+                      : graph.task.types[lane.detail[i]],
+        scope + ' (' + kPhases[lane.kind[i] % 3] + ')',
+        'from ' + time(lane.start[i]) + ', for ' + time(lane.end[i] - lane.start[i])
+      ].filter(Boolean)
+        .join('\n');
     });
     view.listeners.push(refresh);
     redraws.add({container, draw: () => { drawn = null; refresh(); }});
@@ -394,15 +443,27 @@
       if (drawn === view.step) return;
       drawn = view.step;
       const step = view.step;
-      const share = graph.devices.map((device, d) => step.peak[d] / device.memory), fullest = share.indexOf(Math.max(...share));
-      sentence.textContent = 'State, live tensors and received copies, by the lifetimes of docs/reference/measurement.md; the dashed line is the capacity of the device. ' +
+      const share = graph.devices.map((device, d) => step.peak[d] / device.memory),
+            fullest = share.indexOf(Math.max(...share));
+      sentence.textContent =
+        'State, live tensors and received copies, by the lifetimes of docs/reference/measurement.md; ' +
+        'the dashed line is the capacity of the device. ' +
         'The fullest is ' + deviceName(graph, fullest) + ' with ' + percent(share[fullest]) + ' at its peak.';
-      canvas.setAttribute('aria-label', 'Memory over time of ' + step.label + ': ' + graph.devices.map((device, d) =>
-        device.name + ' peaks at ' + bytes(step.peak[d]) + ' of ' + bytes(device.memory)).join(', ') + '. Keys as in the schedule.');
+      canvas.setAttribute('aria-label',
+        'Memory over time of ' + step.label + ': ' +
+          graph.devices
+            .map((device, d) => device.name + ' peaks at ' + bytes(step.peak[d]) + ' of ' + bytes(device.memory))
+            .join(', ') +
+          '. Keys as in the schedule.');
       const kRows = 21, rows = [];
       for (let k = 0; k < kRows; ++k) {
         const t = step.end * k / (kRows - 1);
-        rows.push([time(t), ...step.memory.map(({at, held}) => { const i = above(at, t) - 1; return i < 0 ? '0 B' : bytes(held[i]); })]);
+        rows.push([
+          time(t), ...step.memory.map(({at, held}) => {
+            const i = above(at, t) - 1;
+            return i < 0 ? '0 B' : bytes(held[i]);
+          })
+        ]);
       }
       refill(tables, asTable('The memory as tables',
         table('Peaks', ['Device', 'Peak', 'Of', 'Share', 'First reached at'], graph.devices.map((device, d) => {
@@ -426,7 +487,8 @@
   const kStartColours = [0, 4, 2, 3];
   function learningCurve(container, graph) {
     let curves = [], byTime = false, whole = false;
-    const plot = element('div', {class: 'plot'}), low = element('div', {class: 'plot low'}), marks = element('div', {class: 'marks'}), read = element('p', {class: 'read'});
+    const plot = element('div', {class: 'plot'}), low = element('div', {class: 'plot low'}),
+          marks = element('div', {class: 'marks'}), read = element('p', {class: 'read'});
     const legend = element('ul', {class: 'legend'});
     const tools = element('div', {class: 'tools'}), tables = element('div', {});
     const box = element('input', {type: 'checkbox', onchange: () => { byTime = box.checked; draw(false); }});
@@ -435,7 +497,8 @@
     const all = element('input', {type: 'checkbox', onchange: () => { whole = all.checked; draw(); }});
     tools.append(element('label', {}, all, 'All step times'), element('span', {class: 'gap'}),
       element('button', {type: 'button', onclick: () => shown.forEach(chart => chart.resetZoom())}, 'Whole run'));
-    container.append(tools, element('div', {class: 'with-marks'}, plot, marks), element('div', {class: 'plot-title'}, 'Share of the placements measured that fit'), low, legend, read, tables);
+    container.append(tools, element('div', {class: 'with-marks'}, plot, marks),
+      element('div', {class: 'plot-title'}, 'Share of the placements measured that fit'), low, legend, read, tables);
     let shown = [];
     const colour = i => colours.devices[kStartColours[i % kStartColours.length]];
 
@@ -455,16 +518,21 @@
       if (!curve) return [none, none, none];
       const [p5, p25, p50, p75, p95] = curve.percentiles.map(column => ms(column[k]));
       const best = ms(curve.best[k]);
-      return [p50 === null ? none : [p5, p50, p95], p50 === null ? none : [p25, p50, p75], best === null ? none : [best, best, best]];
+      return [
+        p50 === null ? none : [p5, p50, p95], p50 === null ? none : [p25, p50, p75],
+        best === null ? none : [best, best, best]
+      ];
     }
     function range(list) {
-      const bests = curves.flatMap(curve => curve.best.filter(v => v !== null)).concat(graph.lines.map(line => line.ns)).map(ms);
+      const bests =
+        curves.flatMap(curve => curve.best.filter(v => v !== null)).concat(graph.lines.map(line => line.ns)).map(ms);
       if (bests.length === 0) return [0, 1];
       const bottom = Math.min(...bests, graph.bound === null ? Infinity : ms(graph.bound));
       const tops = list.flatMap(row => row.slice(1).map(bars => bars[2])).filter(v => v !== null);
       const lines = graph.lines.map(line => ms(line.ns));
       if (whole) return [bottom * 0.9, Math.max(...tops, ...lines) * 1.05];
-      const medians = curves.flatMap(curve => curve.percentiles[3].filter(v => v !== null)).map(ms).sort((a, b) => a - b);
+      const medians =
+        curves.flatMap(curve => curve.percentiles[3].filter(v => v !== null)).map(ms).sort((a, b) => a - b);
       const usual = medians.length ? medians[Math.floor(medians.length * 0.9)] : Math.max(...bests);
       const nearest = lines.length ? Math.min(...lines) : 0;
       const limit = Math.max(usual * 1.1, nearest * 1.15);
@@ -472,8 +540,10 @@
     }
     function drawLines(context, area, chart) {
       const lines = graph.lines.map(line => ({label: line.label, value: ms(line.ns), colour: colours.soft}));
-      if (graph.bound !== null) lines.push({label: 'proven bound', value: ms(graph.bound), colour: colours.ink, dash: [2, 3]});
-      markLines(context, area, chart, marks, lines.map(line => ({...line, label: line.label + '  ' + time(line.value * 1e6)})));
+      if (graph.bound !== null)
+        lines.push({label: 'proven bound', value: ms(graph.bound), colour: colours.ink, dash: [2, 3]});
+      markLines(
+        context, area, chart, marks, lines.map(line => ({...line, label: line.label + '  ' + time(line.value * 1e6)})));
     }
     function draw(zoomed = true) {
       const dateWindow = zoomed && shown.length && shown[0].isZoomed('x') ? shown[0].xAxisRange() : null;
@@ -493,29 +563,54 @@
           const xs = byTime ? curve.wall.map(v => v / 1e3) : curve.x, at = Math.min(xs.length - 1, above(xs, x - 1e-9));
           const p = curve.percentiles.map(column => column[at]);
           return curve.label + ' at ' + (byTime ? x.toFixed(1) + ' s' : count(curve.x[at])) + ': ' +
-            (p[2] === null ? 'nothing fitted' : 'median ' + time(p[2]) + ', 5 to 95 % ' + time(p[0]) + ' to ' + time(p[4])) +
-            (curve.best[at] === null ? '' : ', best so far ' + time(curve.best[at])) + ', ' + percent(curve.valid[at] / curve.count[at]) + ' fit';
+            (p[2] === null ? 'nothing fitted'
+                           : 'median ' + time(p[2]) + ', 5 to 95 % ' + time(p[0]) + ' to ' + time(p[4])) +
+            (curve.best[at] === null ? '' : ', best so far ' + time(curve.best[at])) + ', ' +
+            percent(curve.valid[at] / curve.count[at]) + ' fit';
         }).join(' · ');
       };
       const follow = chart => { for (const other of shown) if (other !== chart) {
         const [from, to] = chart.xAxisRange(), now = other.xAxisRange();
         if (from !== now[0] || to !== now[1]) other.updateOptions({dateWindow: [from, to]});
       } };
-      const main = new Dygraph(plot, list, {...common, labels, series, customBars: true, valueRange: range(list), underlayCallback: drawLines,
+      const main = new Dygraph(plot, list, {
+        ...common,
+        labels,
+        series,
+        customBars: true,
+        valueRange: range(list),
+        underlayCallback: drawLines,
         axes: {y: {axisLabelFormatter: tickOfMs, axisLabelWidth: 64}, x: {axisLabelFormatter: v => count(v)}},
-        highlightCallback: (event, x, points, row) => look(x, row), zoomCallback: () => follow(main)});
-      const fits = new Dygraph(low, rows((curve, k) => [curve ? 100 * curve.valid[k] / curve.count[k] : null]), {...common, labels: ['x', ...curves.map((_, i) => 'f' + i)],
-        colors: curves.map((_, i) => colour(i)), fillGraph: true, fillAlpha: 0.15, strokeWidth: 1.4, valueRange: [0, 104], xlabel: xLabel,
-        axes: {y: {axisLabelFormatter: v => v + ' %', axisLabelWidth: 64, pixelsPerLabel: 25}, x: {axisLabelFormatter: v => count(v)}},
-        highlightCallback: (event, x, points, row) => look(x, row), zoomCallback: () => follow(fits)});
+        highlightCallback: (event, x, points, row) => look(x, row),
+        zoomCallback: () => follow(main)
+      });
+      const fits = new Dygraph(low, rows((curve, k) => [curve ? 100 * curve.valid[k] / curve.count[k] : null]), {
+        ...common,
+        labels: ['x', ...curves.map((_, i) => 'f' + i)],
+        colors: curves.map((_, i) => colour(i)),
+        fillGraph: true,
+        fillAlpha: 0.15,
+        strokeWidth: 1.4,
+        valueRange: [0, 104],
+        xlabel: xLabel,
+        axes: {
+          y: {axisLabelFormatter: v => v + ' %', axisLabelWidth: 64, pixelsPerLabel: 25},
+          x: {axisLabelFormatter: v => count(v)}
+        },
+        highlightCallback: (event, x, points, row) => look(x, row),
+        zoomCallback: () => follow(fits)
+      });
       shown = [main, fits];
       const high = graph.lines.filter(line => ms(line.ns) > main.yAxisRange(0)[1]);
       legend.replaceChildren(...curves.map((curve, i) => {
         const swatch = element('span', {class: 'swatch'});
         swatch.style.background = colour(i);
         return element('li', {}, swatch, curve.label);
-      }), element('li', {}, 'thick: best so far; thin: median; bands: 25 to 75 %, 5 to 95 % of those that fit'),
-      high.length ? element('li', {}, 'above the picture: ' + high.map(line => line.label + ' ' + time(line.ns)).join(', ')) : '');
+      }),
+        element('li', {}, 'thick: best so far; thin: median; bands: 25 to 75 %, 5 to 95 % of those that fit'),
+        high.length
+          ? element('li', {}, 'above the picture: ' + high.map(line => line.label + ' ' + time(line.ns)).join(', '))
+          : '');
     }
     function update(next) {
       graph = next;
@@ -525,15 +620,18 @@
       draw();
       for (const canvas of container.querySelectorAll('canvas')) canvas.setAttribute('aria-hidden', 'true');
       const last = curves.map(curve => curve.label + ': best ' +
-        (curve.best.at(-1) === null ? 'none that fits' : time(curve.best.at(-1))) + ' after ' + count(curve.x.at(-1)) + ' placements');
+          (curve.best.at(-1) === null ? 'none that fits' : time(curve.best.at(-1))) + ' after ' +
+          count(curve.x.at(-1)) + ' placements');
       plot.setAttribute('aria-label', 'Learning curve. ' + last.join('; '));
       const cell = ns => ns === null ? '' : time(ns);
       refill(tables, asTable('The learning curve as tables', curves.map(curve => {
         const step = Math.max(1, Math.ceil(curve.x.length / 40));
         const picked = curve.x.map((_, k) => k).filter(k => (curve.x.length - 1 - k) % step === 0);
         const heads = ['Measured', 'Seconds', 'Fit', '5 %', '25 %', 'Median', '75 %', '95 %', 'Best so far'];
-        return table(curve.label, heads, picked.map(k => [count(curve.x[k]), curve.wall ? (curve.wall[k] / 1e3).toFixed(1) : '',
-          percent(curve.valid[k] / curve.count[k]), ...curve.percentiles.map(column => cell(column[k])), cell(curve.best[k])]));
+        return table(curve.label, heads,
+          picked.map(k => [count(curve.x[k]), curve.wall ? (curve.wall[k] / 1e3).toFixed(1) : '',
+                       percent(curve.valid[k] / curve.count[k]), ...curve.percentiles.map(column => cell(column[k])),
+                       cell(curve.best[k])]));
       }), table('Heuristics', ['Method', 'Step time'], graph.lines.map(line => [line.label, time(line.ns)])
         .concat(graph.bound === null ? [] : [['proven bound', time(graph.bound)]]))));
     }
@@ -569,10 +667,16 @@
     }
     /// Time and children of every scope and its parents.
     weigh() {
-      this.levels = this.map.scopes.map(path => { const list = this.fold ? folded(path) : levelsOf(path); return list.length ? list : ['(no scope)']; });
+      this.levels = this.map.scopes.map(path => {
+        const list = this.fold ? folded(path) : levelsOf(path);
+        return list.length ? list : ['(no scope)'];
+      });
       this.children = new Map(), this.weight = new Map();
       const ns = new Float64Array(this.map.scopes.length);
-      this.map.scope.forEach((scope, node) => { const on = this.map.on[node]; for (let k = 2; k < on.length; k += 3) ns[scope] += on[k] + 1; });
+      this.map.scope.forEach((scope, node) => {
+        const on = this.map.on[node];
+        for (let k = 2; k < on.length; k += 3) ns[scope] += on[k] + 1;
+      });
       this.levels.forEach((list, scope) => {
         for (let depth = 1; depth <= list.length; ++depth) {
           const path = list.slice(0, depth).join('/');
@@ -588,8 +692,11 @@
     expandHeaviest(most) {
       for (;;) {
         const boxes = this.boxes().boxes;
-        const next = [...new Set(boxes.map(box => box.path))].filter(path => this.canExpand(path)).sort((a, b) => this.weight.get(b) - this.weight.get(a))
-          .find(path => this.children.get(path).size > 1 && boxes.length + this.children.get(path).size * (this.split ? 2 : 1) <= most);
+        const next = [...new Set(boxes.map(box => box.path))]
+                       .filter(path => this.canExpand(path))
+                       .sort((a, b) => this.weight.get(b) - this.weight.get(a))
+                       .find(path => this.children.get(path).size > 1 &&
+                           boxes.length + this.children.get(path).size * (this.split ? 2 : 1) <= most);
         if (next === undefined) return;
         this.expanded.add(next);
       }
@@ -606,13 +713,27 @@
         const key = path + (own ? '/' : '') + ' ' + phase;
         let box = byKey.get(key);
         if (!box) {
-          box = {key, path: own ? path + '/' : path, phase, label: list.slice(Math.max(0, depth - 2), depth).join('/') + (own ? ' (itself)' : ''), ops: 0, ns: 0, level: 0, state: 0,
-            onNs: new Float64Array(this.graph.devices.length), onOps: new Float64Array(this.graph.devices.length), inner: 0, name: own ? path : path};
+          box = {
+            key,
+            path: own ? path + '/' : path,
+            phase,
+            label: list.slice(Math.max(0, depth - 2), depth).join('/') + (own ? ' (itself)' : ''),
+            ops: 0,
+            ns: 0,
+            level: 0,
+            state: 0,
+            onNs: new Float64Array(this.graph.devices.length),
+            onOps: new Float64Array(this.graph.devices.length),
+            inner: 0,
+            name: own ? path : path
+          };
           byKey.set(key, box);
         }
-        box.ops += this.map.ops[node], box.level += this.map.level[node] * this.map.ops[node], box.state += this.map.state[node];
+        box.ops += this.map.ops[node], box.level += this.map.level[node] * this.map.ops[node],
+          box.state += this.map.state[node];
         const on = this.map.on[node];
-        for (let k = 0; k < on.length; k += 3) box.onOps[on[k]] += on[k + 1], box.onNs[on[k]] += on[k + 2], box.ns += on[k + 2];
+        for (let k = 0; k < on.length; k += 3)
+          box.onOps[on[k]] += on[k + 1], box.onNs[on[k]] += on[k + 2], box.ns += on[k + 2];
         boxOf[node] = box;
       });
       const boxes = [...byKey.values()];
@@ -659,7 +780,10 @@
       for (const list of lists) {
         for (const box of list) {
           let sum = 0, weight = 0;
-          for (const [other, size] of near[box.i]) { const w = Math.log2(2 + size); sum += (boxes[other].y + boxes[other].h / 2) * w, weight += w; }
+          for (const [other, size] of near[box.i]) {
+            const w = Math.log2(2 + size);
+            sum += (boxes[other].y + boxes[other].h / 2) * w, weight += w;
+          }
           box.middle = weight > 0 ? sum / weight : box.y;
         }
         list.sort((a, b) => a.middle - b.middle);
@@ -671,19 +795,45 @@
   }
   const edgePoint = (edge, s) => {
     const {x1, y1, x2, y2, c1, c2} = edge, r = 1 - s;
-    return [r * r * r * x1 + 3 * r * r * s * c1 + 3 * r * s * s * c2 + s * s * s * x2, r * r * r * y1 + 3 * r * r * s * y1 + 3 * r * s * s * y2 + s * s * s * y2];
+    return [
+      r * r * r * x1 + 3 * r * r * s * c1 + 3 * r * s * s * c2 + s * s * s * x2,
+      r * r * r * y1 + 3 * r * r * s * y1 + 3 * r * s * s * y2 + s * s * s * y2
+    ];
   };
   function graphView(container, graph) {
     let state = new Collapsed(graph);
-    const canvas = element('canvas', {role: 'img', tabIndex: 0}), sentence = element('p', {}), chips = element('div', {class: 'tools'}), tables = element('div', {});
+    const canvas = element('canvas', {role: 'img', tabIndex: 0}), sentence = element('p', {}),
+          chips = element('div', {class: 'tools'}), tables = element('div', {});
     const legend = element('ul', {class: 'legend'}), note = element('p', {class: 'read'});
     const tools = element('div', {class: 'tools'});
     const option = (text, name) => {
-      const box = element('input', {type: 'checkbox', checked: state[name], onchange: () => { state[name] = box.checked; state.weigh(); draw(); }});
+      const box = element('input', {
+        type: 'checkbox',
+        checked: state[name],
+        onchange: () => {
+          state[name] = box.checked;
+          state.weigh();
+          draw();
+        }
+      });
       return element('label', {}, box, text);
     };
-    tools.append(element('button', {type: 'button', onclick: () => { state.expandHeaviest(state.boxes().boxes.length + 30); draw(); }}, 'Open the heaviest'),
-      element('button', {type: 'button', onclick: () => { state.expanded.clear(); draw(); }}, 'Close all'));
+    tools.append(element('button', {
+      type: 'button',
+      onclick: () => {
+        state.expandHeaviest(state.boxes().boxes.length + 30);
+        draw();
+      }
+    },
+                   'Open the heaviest'),
+      element('button', {
+        type: 'button',
+        onclick: () => {
+          state.expanded.clear();
+          draw();
+        }
+      },
+        'Close all'));
     if (state.splittable) tools.append(option('Split phases', 'split'));
     if (state.foldable) tools.append(option('Merge time steps', 'fold'));
     container.append(sentence, tools, chips, element('div', {}, canvas), legend, note, tables);
@@ -701,7 +851,8 @@
       const width = canvas.parentElement.clientWidth;
       const height = layOut(boxes, edges, width);
       const [context] = prepared(canvas, height);
-      const largest = Math.max(1, ...edges.map(edge => edge.bytes)), widest = Math.max(1, ...edges.map(edge => edge.cut));
+      const largest = Math.max(1, ...edges.map(edge => edge.bytes)),
+            widest = Math.max(1, ...edges.map(edge => edge.cut));
       edges.sort((a, b) => a.cut - b.cut || a.bytes - b.bytes);
       for (const edge of edges) {
         const {a, b} = edge, onward = a.column < b.column;
@@ -714,7 +865,8 @@
         context.bezierCurveTo(edge.c1, edge.y1, edge.c2, edge.y2, edge.x2, edge.y2);
         context.strokeStyle = edge.cut > 0 ? colours.cut : colours.uncut;
         context.globalAlpha = edge.cut > 0 ? 0.25 + 0.5 * Math.sqrt(edge.cut / widest) : 0.55;
-        context.lineWidth = edge.cut > 0 ? 0.8 + 4 * Math.sqrt(edge.cut / widest) : 0.7 + 2 * Math.sqrt(edge.bytes / largest);
+        context.lineWidth =
+          edge.cut > 0 ? 0.8 + 4 * Math.sqrt(edge.cut / widest) : 0.7 + 2 * Math.sqrt(edge.bytes / largest);
         context.setLineDash(edge.cut > 0 ? [] : [3, 3]);
         context.stroke();
         context.setLineDash([]);
@@ -726,8 +878,12 @@
         if (edge.cut === 0) continue;
         context.font = kFont.replace('12px', '11px');
         const text = bytes(edge.cut), half = context.measureText(text).width / 2 + 3;
-        const spot = [0.5, 0.4, 0.6, 0.3, 0.7].map(s => edgePoint(edge, s)).find(([x, y]) => taken.every(([u, v, w]) => Math.abs(x - u) > half + w || Math.abs(y - v) > 16) &&
-          boxes.every(box => x + half < box.x || x - half > box.x + box.w || y + 9 < box.y || y - 9 > box.y + box.h));
+        const spot =
+          [0.5, 0.4, 0.6, 0.3, 0.7]
+            .map(s => edgePoint(edge, s))
+            .find(([x, y]) => taken.every(([u, v, w]) => Math.abs(x - u) > half + w || Math.abs(y - v) > 16) &&
+                boxes.every(
+                  box => x + half < box.x || x - half > box.x + box.w || y + 9 < box.y || y - 9 > box.y + box.h));
         if (!spot) continue;
         taken.push([...spot, half]);
         context.fillStyle = colours.surface;
@@ -760,14 +916,16 @@
         if (depth >= 17 && w > 46) {
           context.fillStyle = inkOn(deviceColour(d));
           context.textAlign = 'center';
-          context.fillText(fitted(context, deviceName(graph, d) + (part < sum ? ' ' + percent(part / sum) : ''), w - 6), x + w / 2, box.y + box.h - depth / 2);
+          context.fillText(fitted(context, deviceName(graph, d) + (part < sum ? ' ' + percent(part / sum) : ''), w - 6),
+            x + w / 2, box.y + box.h - depth / 2);
         }
         x += w;
       });
       context.restore();
       context.stroke();
       const more = state.canExpand(box.path);
-      const y = box.y + Math.min(14, (box.h - depth) / 2 + 1), phase = state.split ? ['', 'back', 'update'][box.phase] : '';
+      const y = box.y + Math.min(14, (box.h - depth) / 2 + 1),
+            phase = state.split ? ['', 'back', 'update'][box.phase] : '';
       context.font = kFont.replace('12px', '11px');
       const room = phase ? context.measureText(phase).width + 8 : 0;
       context.fillStyle = colours.soft;
@@ -778,27 +936,57 @@
       context.textAlign = 'left';
       context.fillText(fitted(context, (more ? '▸ ' : '') + box.label, box.w - 12 - room), box.x + 6, y);
     }
-    const about = box => [box.name + (state.split ? ' (' + kPhases[box.phase] + ')' : ''), count(box.ops) + ' ops, ' + time(box.ns) + (box.state > 0 ? ', ' + bytes(box.state) + ' of state' : ''),
-      [...box.onOps].map((ops, d) => ops > 0 ? deviceName(graph, d) + ': ' + count(ops) + ' ops, ' + time(box.onNs[d]) : '').filter(Boolean).join('\n'),
-      box.inner > 0 ? bytes(box.inner) + ' copied inside' : ''].filter(Boolean).join('\n');
+    const about = box => [box.name + (state.split ? ' (' + kPhases[box.phase] + ')' : ''),
+      count(box.ops) + ' ops, ' + time(box.ns) + (box.state > 0 ? ', ' + bytes(box.state) + ' of state' : ''),
+      [...box.onOps]
+        .map((ops, d) => ops > 0 ? deviceName(graph, d) + ': ' + count(ops) + ' ops, ' + time(box.onNs[d]) : '')
+        .filter(Boolean)
+        .join('\n'),
+      box.inner > 0 ? bytes(box.inner) + ' copied inside' : '']
+                           .filter(Boolean)
+                           .join('\n');
     function refresh() {
-      const total = state.map.edges.cut.reduce((a, b) => a + b, 0), inner = boxes.reduce((sum, box) => sum + box.inner, 0), cuts = edges.filter(edge => edge.cut > 0);
-      sentence.textContent = 'Scopes from left to right by their distance from the inputs; the height of a box shows the time of its ops, its colour their device. Solid lines carry data over links (' +
-        bytes(total) + ' a step' + (inner > 0 ? ', ' + bytes(inner) + ' of it inside boxes' : '') + '), broken ones do not.';
-      note.textContent = 'Click a scope marked ▸ to open it; keys: arrows, Enter, Backspace.' + (left > 0 ? ' The ' + count(left) + ' lightest boxes are not drawn.' : '');
+      const total = state.map.edges.cut.reduce((a, b) => a + b, 0),
+            inner = boxes.reduce((sum, box) => sum + box.inner, 0), cuts = edges.filter(edge => edge.cut > 0);
+      sentence.textContent =
+        'Scopes from left to right by their distance from the inputs; the height of a box ' +
+        'shows the time of its ops, its colour their device. Solid lines carry data over links (' +
+        bytes(total) + ' a step' + (inner > 0 ? ', ' + bytes(inner) + ' of it inside boxes' : '') +
+        '), broken ones do not.';
+      note.textContent = 'Click a scope marked ▸ to open it; keys: arrows, Enter, Backspace.' +
+        (left > 0 ? ' The ' + count(left) + ' lightest boxes are not drawn.' : '');
       legend.replaceChildren(...graph.devices.map((device, d) => {
         const swatch = element('span', {class: 'swatch'});
         swatch.style.background = deviceColour(d);
         return element('li', {}, swatch, device.name);
       }));
-      chips.replaceChildren(...(state.expanded.size ? ['Open: '] : []), ...[...state.expanded].sort().slice(0, 24).map(path =>
-        element('button', {type: 'button', title: 'Close', onclick: () => { state.expanded.delete(path); draw(); }}, path + ' ×')));
-      canvas.setAttribute('aria-label', boxes.length + ' scopes and ' + edges.length + ' edges, ' + cuts.length + ' of them over links, ' + bytes(total) + ' a step. The tables below contain the same data.');
-      refill(tables, asTable('The graph as tables',
-        table('Scopes, as drawn', ['Scope', 'Phase', 'Ops', 'Time', 'State', ...graph.devices.map(device => device.name)], [...boxes].sort((a, b) => b.ns - a.ns).slice(0, 100).map(box =>
-          [box.name, state.split ? kPhases[box.phase] : 'all', count(box.ops), time(box.ns), bytes(box.state), ...[...box.onNs].map((ns, d) => box.onOps[d] > 0 ? time(ns) : '')])),
-        table('Data over links between scopes, most first', ['From', 'To', 'Over links', 'All data'], [...cuts].sort((a, b) => b.cut - a.cut).slice(0, 100).map(edge =>
-          [edge.a.name, edge.b.name, bytes(edge.cut), bytes(edge.bytes)]))));
+      chips.replaceChildren(...(state.expanded.size ? ['Open: '] : []),
+        ...[...state.expanded].sort().slice(0, 24).map(path => element('button', {
+          type: 'button',
+          title: 'Close',
+          onclick: () => {
+            state.expanded.delete(path);
+            draw();
+          }
+        },
+                                                         path + ' ×')));
+      canvas.setAttribute('aria-label',
+        boxes.length + ' scopes and ' + edges.length + ' edges, ' + cuts.length + ' of them over links, ' +
+          bytes(total) + ' a step. The tables below contain the same data.');
+      refill(tables,
+        asTable('The graph as tables',
+          table('Scopes, as drawn',
+            ['Scope', 'Phase', 'Ops', 'Time', 'State', ...graph.devices.map(device => device.name)],
+            [...boxes]
+              .sort((a, b) => b.ns - a.ns)
+              .slice(0, 100)
+              .map(box => [box.name, state.split ? kPhases[box.phase] : 'all', count(box.ops), time(box.ns),
+                     bytes(box.state), ...[...box.onNs].map((ns, d) => box.onOps[d] > 0 ? time(ns) : '')])),
+          table('Data over links between scopes, most first', ['From', 'To', 'Over links', 'All data'],
+            [...cuts]
+              .sort((a, b) => b.cut - a.cut)
+              .slice(0, 100)
+              .map(edge => [edge.a.name, edge.b.name, bytes(edge.cut), bytes(edge.bytes)]))));
     }
     const at = event => {
       const frame = canvas.getBoundingClientRect(), x = event.clientX - frame.left, y = event.clientY - frame.top;
@@ -819,14 +1007,28 @@
     canvas.addEventListener('pointermove', event => {
       const {box, edge} = at(event);
       canvas.style.cursor = box && state.canExpand(box.path) ? 'pointer' : 'default';
-      showTip(event, box ? about(box) : edge ? edge.a.name + ' → ' + edge.b.name + '\n' + bytes(edge.bytes) + ', ' + (edge.cut > 0 ? bytes(edge.cut) + ' over links' : 'none over links') : '');
+      showTip(event,
+        box      ? about(box)
+          : edge ? edge.a.name + ' → ' + edge.b.name + '\n' + bytes(edge.bytes) + ', ' +
+            (edge.cut > 0 ? bytes(edge.cut) + ' over links' : 'none over links')
+                 : '');
     });
     canvas.addEventListener('pointerleave', event => showTip(event, ''));
     canvas.addEventListener('click', event => toggle(at(event).box));
     canvas.addEventListener('keydown', event => {
       const box = boxes[marked];
-      const act = {ArrowRight: () => { marked = (marked + 1) % boxes.length; }, ArrowLeft: () => { marked = (marked + boxes.length - 1) % boxes.length; },
-        Enter: () => toggle(box), Backspace: () => { if (box) state.expanded.delete(box.path.replace(/\/?[^/]*$/, '')); }}[event.key];
+      const act = {
+        ArrowRight: () => {
+          marked = (marked + 1) % boxes.length;
+        },
+        ArrowLeft: () => {
+          marked = (marked + boxes.length - 1) % boxes.length;
+        },
+        Enter: () => toggle(box),
+        Backspace: () => {
+          if (box) state.expanded.delete(box.path.replace(/\/?[^/]*$/, ''));
+        }
+      }[event.key];
       if (!act) return;
       event.preventDefault();
       act();
@@ -849,12 +1051,14 @@
     const canvas = element('canvas', {role: 'img'});
     container.append(element('div', {}, canvas));
     const n = session.predicted.length;
-    const low = Math.min(...session.predicted, ...session.measured) * 0.95, high = Math.max(...session.predicted, ...session.measured) * 1.05 || 1;
+    const low = Math.min(...session.predicted, ...session.measured) * 0.95,
+          high = Math.max(...session.predicted, ...session.measured) * 1.05 || 1;
     function draw() {
       const kHeight = 340, kLeft = 84;
       const [context, width] = prepared(canvas, kHeight);
       const side = Math.min(width - kLeft - 20, 520);
-      const x = v => kLeft + (v - low) / (high - low) * side, y = v => kHeight - 40 - (v - low) / (high - low) * (kHeight - 56);
+      const x = v => kLeft + (v - low) / (high - low) * side,
+            y = v => kHeight - 40 - (v - low) / (high - low) * (kHeight - 56);
       context.fillStyle = colours.soft;
       for (const t of ticks(low, high, 5)) {
         context.textAlign = 'center', context.fillText(time(t), x(t), kHeight - 28);
@@ -871,13 +1075,20 @@
       context.setLineDash([]);
       context.fillStyle = colours.devices[0];
       context.globalAlpha = n > 300 ? 0.4 : 0.75;
-      for (let i = 0; i < n; ++i) context.beginPath(), context.arc(x(session.predicted[i]), y(session.measured[i]), 3, 0, 7), context.fill();
+      for (let i = 0; i < n; ++i)
+        context.beginPath(), context.arc(x(session.predicted[i]), y(session.measured[i]), 3, 0, 7), context.fill();
       context.globalAlpha = 1;
     }
-    canvas.setAttribute('aria-label', count(n) + ' placements, predicted against measured step time; the table contains the numbers.');
-    const worst = [...Array(n).keys()].sort((a, b) => Math.abs(session.measured[b] / session.predicted[b] - 1) - Math.abs(session.measured[a] / session.predicted[a] - 1)).slice(0, 50);
-    container.append(asTable('The measurements as a table', table('Largest error first', ['Placement', 'Predicted', 'Measured', 'Off by'], worst.map(i =>
-      ['' + (i + 1), time(session.predicted[i]), time(session.measured[i]), percent(session.measured[i] / session.predicted[i] - 1)]))));
+    canvas.setAttribute(
+      'aria-label', count(n) + ' placements, predicted against measured step time; the table contains the numbers.');
+    const worst = [...Array(n).keys()]
+                    .sort((a, b) => Math.abs(session.measured[b] / session.predicted[b] - 1) -
+                        Math.abs(session.measured[a] / session.predicted[a] - 1))
+                    .slice(0, 50);
+    container.append(asTable('The measurements as a table',
+      table('Largest error first', ['Placement', 'Predicted', 'Measured', 'Off by'],
+        worst.map(i => ['' + (i + 1), time(session.predicted[i]), time(session.measured[i]),
+                    percent(session.measured[i] / session.predicted[i] - 1)]))));
     redraws.add({container, draw});
     draw();
   }
@@ -899,7 +1110,9 @@
       return made;
     });
     for (const gone of had.values()) gone.remove();
-    wanted.forEach((child, i) => { if (place.children[i] !== child) place.insertBefore(child, place.children[i] || null); });
+    wanted.forEach((child, i) => {
+      if (place.children[i] !== child) place.insertBefore(child, place.children[i] || null);
+    });
     for (const entry of redraws) if (!entry.container.isConnected) redraws.delete(entry);
   }
 
@@ -924,7 +1137,8 @@
       });
       if (data) this.show(0);
     }
-    /// A newer report: its markup and its data. The chosen graph, open details, zoom and the focus stay.
+    /// A newer report: its markup and its data. The chosen graph, open details, zoom and the focus stay. The promise
+    /// is fulfilled once all is drawn.
     update(main, data) {
       const fresh = new DOMParser().parseFromString('<!doctype html><body>' + main, 'text/html').body;
       reconcile(this.place, fresh);
@@ -932,7 +1146,14 @@
       const choice = document.getElementById('choose-graph');
       if (choice) choice.value = String(this.number);
       // Each chart in a task of its own: a page with many ops answers in between.
-      this.show(this.number, act => setTimeout(act));
+      let last = Promise.resolve();
+      this.show(this.number, act => {
+        last = last.then(() => new Promise(done => setTimeout(() => {
+          act();
+          done();
+        })));
+      });
+      return last;
     }
     articles() { return [...this.place.querySelectorAll('article')]; }
     show(number, run = act => act()) {

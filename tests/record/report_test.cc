@@ -15,6 +15,7 @@
 #include "base/text/words.h"
 #include "executor/sim/critical_chain.h"
 #include "executor/sim/simulator.h"
+#include "record/report/live_page.h"
 #include "record/report/moves.h"
 #include "record/report/scope_map.h"
 #include "record/report/verdict.h"
@@ -178,6 +179,11 @@ TEST(Report, StaysBelowFiveMegabytesWithMoreOpsThanItHolds) {
   }
 }
 
+/// A page, and its live form as a page: both as a browser gets them.
+struct Pages {
+  std::string saved, fragment;
+};
+
 TEST(Report, NoNameBecomesMarkup) {
   const std::vector<std::string> hostile{"</script><img src=x onerror=alert(1)>",
                                          "]]><svg onload=alert(1)>",
@@ -214,10 +220,17 @@ TEST(Report, NoNameBecomesMarkup) {
     drawn.data.run = name(0) + odd, drawn.data.run_command = name(1), drawn.data.in_progress = true;
     drawn.data.written = name(2), drawn.data.config_toml = name(0) + name(3) + odd;
     drawn.data.provenance = {{name(0), name(1) + odd}};
-    return render_report(drawn.data);
+    drawn.data.status_json = json{{"nodes", {{{"node", name(0)}, {"last_error", name(1)}}}}}.dump();
+    return Pages{render_report(drawn.data), report_fragment(drawn.data)};
   };
-  const std::string page = page_of(true);
-  EXPECT_EQ(elements_of(page), elements_of(page_of(false))) << "no element was made of a name";
+  const Pages with = page_of(true), without = page_of(false);
+  const std::string& page = with.saved;
+  EXPECT_EQ(elements_of(page), elements_of(without.saved)) << "no element was made of a name";
+  const json live = json::parse(with.fragment), plain = json::parse(without.fragment);
+  const auto main = live["main"].get<std::string>();
+  EXPECT_EQ(elements_of(main), elements_of(plain["main"].get<std::string>()));
+  EXPECT_EQ(main.find(" style="), std::string::npos) << "the policy of the live page refuses inline styles";
+  EXPECT_EQ(with.fragment.find('<'), std::string::npos);
   EXPECT_TRUE(is_utf8(page));
   const json data = data_of(page);
   EXPECT_EQ(data["graphs"].size(), 1u);
@@ -225,6 +238,75 @@ TEST(Report, NoNameBecomesMarkup) {
   const std::size_t at = page.find("id=\"data\">");
   const std::string raw = page.substr(at, page.find("</script>", at) - at);
   for (const char* end : {"<img", "<!--", "\xE2\x80\xA8"}) EXPECT_EQ(raw.find(end), std::string::npos);
+}
+
+TEST(Report, ShowsTheLastStateOfTheNodes) {
+  ReportData data;
+  data.graphs = {made_up_graph()};
+  EXPECT_THAT(render_report(data), Not(HasSubstr("<div id=\"state\">"))) << "without a state";
+  json status{{"phase", "ended"}, {"nodes", json::array()}};
+  for (int i = 0; i < 10'000; ++i)
+    status["nodes"].push_back(
+        {{"node", "executor-" + std::to_string(i)}, {"last_error", std::string(400, '<')}});
+  data.status_json = status.dump();
+  const std::string page = render_report(data);
+  EXPECT_THAT(page, HasSubstr("<div id=\"state\">"));
+  EXPECT_LT(page.size(), 1'500'000u) << "as many nodes as fit";
+  const json shown = data_of(page)["status"];
+  EXPECT_EQ(shown["nodes_total"], 10'000);
+  EXPECT_GT(shown["nodes"].size(), 100u);
+  EXPECT_EQ(shown["nodes"][0]["node"], "executor-0");
+  for (const char* broken : {"{", "[]", "null", "{\"nodes\":", "\xFF"}) {
+    data.status_json = broken;
+    EXPECT_THAT(render_report(data), Not(HasSubstr("<div id=\"state\">"))) << broken;
+  }
+  data.status_json = R"({"nodes": 7, "phase": []})";
+  EXPECT_EQ(data_of(render_report(data))["status"]["nodes"], json::array());
+}
+
+TEST(LivePage, HasNoInlineCodeAndNamesOnlyItsOwnFiles) {
+  std::map<std::string, std::string_view> files;
+  for (const LiveAsset& asset : live_assets()) files.emplace(asset.name, asset.bytes);
+  ASSERT_EQ(live_assets().front().name, "index.html");
+  const std::string html{files.at("index.html")};
+  for (const char* inlined : {"<style", " style=", " on", "javascript:", "<iframe", "<base"})
+    EXPECT_EQ(html.find(inlined), std::string::npos) << inlined;
+  std::size_t scripts = 0;
+  for (std::size_t at = html.find("<script"); at != std::string::npos; at = html.find("<script", at + 1)) {
+    EXPECT_THAT(html.substr(at, html.find('>', at) - at), HasSubstr(" src=\"assets/"));
+    EXPECT_EQ(html.substr(html.find('>', at) + 1, 9), "</script>");
+    ++scripts;
+  }
+  EXPECT_EQ(scripts, 5u);
+  for (std::size_t at = html.find("assets/"); at != std::string::npos; at = html.find("assets/", at + 1)) {
+    const std::string name = html.substr(at + 7, html.find('"', at) - at - 7);
+    EXPECT_EQ(files.count(name), 1u) << name;
+  }
+  for (const auto& [name, bytes] : files) {
+    EXPECT_TRUE(is_utf8(bytes)) << name;
+    if (name == "dygraphs.js") continue;
+    for (const char* risky : {"innerHTML", "outerHTML =", "insertAdjacentHTML", "document.write", "eval(",
+                              "new Function", "'style'", "http://", "https://"})
+      EXPECT_EQ(bytes.find(risky), std::string_view::npos) << name << ": " << risky;
+  }
+}
+
+TEST(LivePage, ItsReportIsTheReportWithLessDetail) {
+  const Drawn drawn{testing::large_graph(40'000), 4, 1};
+  const std::string text = report_fragment(drawn.data);
+  EXPECT_LT(text.size(), 2'000'000u);
+  const json live = json::parse(text);
+  EXPECT_EQ(live["run"], "run");
+  EXPECT_FALSE(live["in_progress"]);
+  std::uint64_t parts = 0;
+  const json& step = live["data"]["graphs"][0]["task"]["steps"][0];
+  for (const json& lane : step["lanes"])
+    for (const json& count : lane["count"]) parts += count.get<std::uint64_t>();
+  EXPECT_EQ(parts, drawn.step().schedule.ops.size() + drawn.step().schedule.transfers.size());
+  const auto main = live["main"].get<std::string>();
+  for (const char* part :
+       {"graph-0", "verdict", "methods", "curve", "gantt", "memory", "graph", "moves", "provenance"})
+    EXPECT_THAT(main, HasSubstr("data-part=\"" + std::string{part} + "\"")) << part;
 }
 
 TEST(Report, LoadsNothing) {
