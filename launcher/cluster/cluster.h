@@ -44,7 +44,11 @@ struct Cluster {
   /// Settings of the Kubernetes manifests.
   struct Kubernetes {
     std::string image, name_space = "default", storage = "10GiB";
-    std::string key_secret;  ///< Secret with head.key, allowed.toml and node.key; empty: needs `insecure`.
+    std::string kind = "job";     ///< What the head is: one of kKubernetesKinds.
+    std::string scale = "fixed";  ///< What sets the number of executors: one of kKubernetesScales.
+    std::string key_secret;     ///< Secret with head.key, allowed.toml and node.key; empty: needs `insecure`.
+    std::string status_secret;  ///< Secret with status.token; empty: the head has no status port.
+    std::vector<std::string> status_from;  ///< Other namespaces whose pods may reach the status port.
   } kubernetes;
   std::string endpoint = "ipc";  ///< Head endpoint: "ipc" (a socket in the run directory) or tcp://HOST:PORT.
   std::vector<Node> nodes;       ///< Nodes other than the head, which takes every role that no node has.
@@ -58,6 +62,11 @@ struct Cluster {
 /// How a node can be started: as a child process, by ssh, by a batch job, by Kubernetes, or by hand with
 /// `emplace join`.
 inline constexpr std::array<std::string_view, 5> kLaunchers{"local", "ssh", "slurm", "kubernetes", "join"};
+
+/// The head as a Job, or the whole run as a JobSet.
+inline constexpr std::array<std::string_view, 2> kKubernetesKinds{"job", "jobset"};
+/// A fixed number of executors, or as many as the run wants, by KEDA.
+inline constexpr std::array<std::string_view, 2> kKubernetesScales{"fixed", "keda"};
 
 /// Reads a cluster file (launcher/cluster/cluster_file.cc). `settings` ("head.endpoint=…",
 /// "node.NAME.count=4") override it. Relative paths are resolved against its folder, or its `paths_from`.

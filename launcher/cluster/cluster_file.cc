@@ -28,6 +28,19 @@ void text_of(TomlTable& table, const char* key, std::string& field) {
   field = table.text(key).value_or(field);
 }
 
+/// Reads a key that takes one of these words. Returns whether it is one.
+bool word_of(TomlTable& table, const char* key, std::span<const std::string_view> words, std::string& field) {
+  text_of(table, key, field);
+  if (std::find(words.begin(), words.end(), field) != words.end()) return true;
+  const std::string_view near = nearest_word(field, words);
+  std::string expected{words.front()};
+  for (const std::string_view word : words.subspan(1))
+    expected.append(word == words.back() ? " or " : ", ").append(word);
+  table.fail(key, "'" + printable(field, 40) + "' is unknown",
+             near.empty() ? "expected " + expected : "did you mean '" + std::string{near} + "'?");
+  return false;
+}
+
 void read_roles(TomlTable& table, Cluster::Node& node) {
   node.roles = table.texts("roles").value_or(node.roles);
   for (const std::string& role : node.roles) {
@@ -77,17 +90,12 @@ bool is_host(std::string_view text) {
 }
 
 void read_start(TomlTable& table, Cluster::Node& node) {
-  text_of(table, "start", node.start);
+  const bool known = word_of(table, "start", kLaunchers, node.start);
   text_of(table, "host", node.host);
   text_of(table, "program", node.program);
   text_of(table, "cache", node.cache);
   node.options = table.texts("options").value_or(node.options);
-  if (std::find(kLaunchers.begin(), kLaunchers.end(), node.start) == kLaunchers.end()) {
-    const std::string_view near = nearest_word(node.start, kLaunchers);
-    return table.fail("start", "'" + printable(node.start, 40) + "' is unknown",
-                      near.empty() ? "expected local, ssh, slurm, kubernetes or join"
-                                   : "did you mean '" + std::string{near} + "'?");
-  }
+  if (!known) return;
   if (node.start == "ssh" && !is_host(node.host))
     table.fail("host",
                node.host.empty() ? "is missing" : "'" + printable(node.host, 60) + "' is not a host name",
@@ -145,6 +153,17 @@ void read_head(TomlTable& head, Cluster& cluster) {
   cluster.insecure = head.boolean("insecure").value_or(cluster.insecure);
 }
 
+void read_kubernetes(TomlTable table, Cluster::Kubernetes& kubernetes) {
+  text_of(table, "image", kubernetes.image);
+  text_of(table, "namespace", kubernetes.name_space);
+  text_of(table, "storage", kubernetes.storage);
+  text_of(table, "key_secret", kubernetes.key_secret);
+  text_of(table, "status_secret", kubernetes.status_secret);
+  kubernetes.status_from = table.texts("status_from").value_or(kubernetes.status_from);
+  word_of(table, "kind", kKubernetesKinds, kubernetes.kind);
+  word_of(table, "scale", kKubernetesScales, kubernetes.scale);
+}
+
 /// Reads a document over the values of `cluster`. `changes`: it changes existing nodes instead of adding
 /// nodes.
 Result<Unit> read_over(Cluster& cluster, TomlDocument document, bool changes) {
@@ -155,12 +174,7 @@ Result<Unit> read_over(Cluster& cluster, TomlDocument document, bool changes) {
   }
   if (auto head = root.table("head")) read_head(*head, cluster);
   if (auto supervision = root.table("supervision")) read_supervision(*supervision, cluster.supervision);
-  if (auto k = root.table("kubernetes")) {
-    text_of(*k, "image", cluster.kubernetes.image);
-    text_of(*k, "namespace", cluster.kubernetes.name_space);
-    text_of(*k, "storage", cluster.kubernetes.storage);
-    text_of(*k, "key_secret", cluster.kubernetes.key_secret);
-  }
+  if (auto kubernetes = root.table("kubernetes")) read_kubernetes(*kubernetes, cluster.kubernetes);
   for (TomlTable& table : root.tables("node")) {
     const std::string name = table.text("name").value_or("");
     const auto known = std::find_if(cluster.nodes.begin(), cluster.nodes.end(),
@@ -208,6 +222,10 @@ Result<Unit> check(const Cluster& cluster, const std::string& where) {
     return invalid(where, "mixes kubernetes nodes with others", "use start = \"kubernetes\" for all or none");
   if (any && cluster.kubernetes.image.empty())
     return invalid(where + ": kubernetes.image", "is missing", "name a container image with emplace");
+  if (cluster.kubernetes.scale == "keda" && cluster.kubernetes.status_secret.empty())
+    return invalid(where + ": kubernetes.status_secret",
+                   "is missing: KEDA reads the demand from the status port",
+                   "name a Secret with status.token, or use scale = \"fixed\"");
   return Unit{};
 }
 
@@ -336,6 +354,10 @@ std::string to_toml(const Cluster& cluster) {
   kubernetes.add("image", cluster.kubernetes.image).add("key_secret", cluster.kubernetes.key_secret);
   kubernetes.add("namespace", cluster.kubernetes.name_space, fresh.kubernetes.name_space);
   kubernetes.add("storage", cluster.kubernetes.storage, fresh.kubernetes.storage);
+  kubernetes.add("kind", cluster.kubernetes.kind, fresh.kubernetes.kind);
+  kubernetes.add("scale", cluster.kubernetes.scale, fresh.kubernetes.scale);
+  kubernetes.add("status_secret", cluster.kubernetes.status_secret);
+  kubernetes.add("status_from", cluster.kubernetes.status_from);
   text += run.text() + head.text() + supervision.text() + kubernetes.text();
   for (const Cluster::Node& node : cluster.nodes) {
     Table table{"\n[[node]]"};

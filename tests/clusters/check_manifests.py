@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Says what is wrong with Kubernetes manifests, without a cluster: a strict schema of our own (kubernetes.schema.json), then what no
-schema can say: that names refer to something, labels match, volumes and ports and keys are there, quantities fit.
+"""Says what is wrong with Kubernetes manifests, without a cluster: a strict schema of our own (kubernetes.schema.json), the types of
+Kubernetes, JobSet and KEDA (schemas/api.json), then what no schema can say: that names refer to something, labels match, volumes and
+ports and keys are there, quantities fit.
 
-usage: check_manifests.py [--external KIND/NAME]... [--restricted] [--kubectl] FILE.json
+usage: check_manifests.py [--external KIND/NAME]... [--restricted] FILE.json
   --external  a Secret, ConfigMap, ServiceAccount or PersistentVolumeClaim that is not in the file and needs not be
   --restricted  also: every pod keeps to the Pod Security Standard "restricted", cannot write its root file system, has no token of the
               API, and takes connections only as a NetworkPolicy says
-  --kubectl   also has the real types of the API decode every item (kubectl set --local, which asks no server); skips without kubectl
 exit status: 0 sound; 1 not, with one line "FILE: KIND/NAME: WHERE: WHAT" for each error; 2 usage; 77 skipped
 """
 
@@ -16,8 +16,6 @@ import json
 import os
 import pathlib
 import re
-import shutil
-import subprocess
 import sys
 
 DEBIAN = "/usr/bin/python3"  # python3-jsonschema belongs to this one, another python3 may come first in PATH
@@ -68,6 +66,34 @@ def duplicates(names):
     return sorted({n for n in names if n in seen or seen.add(n)})
 
 
+def against_types(item, types):
+    """[(path, what)]: what the server's own types do not have. None of these is stricter than kubernetes.schema.json should be."""
+    kind = f"{item['apiVersion']} {item['kind']}"
+    return against_schema(item, {**types["kinds"][kind], "$defs": types["$defs"]})
+
+
+class Workload:
+    """A template of pods: of a Deployment, a Job, or a job of a JobSet."""
+
+    def __init__(self, item, job=None):
+        self.item = item
+        self.at, spec = "spec", item["spec"]
+        if job is not None:
+            self.at, spec = f"spec.replicatedJobs[{job}].template.spec", spec["replicatedJobs"][job]["template"]["spec"]
+        self.spec = spec
+        self.name = item["metadata"]["name"] + ("" if job is None else "-" + item["spec"]["replicatedJobs"][job]["name"])
+        self.is_job = item["kind"] != "Deployment"
+        self.labels = spec["template"]["metadata"]["labels"]
+        self.pod = spec["template"]["spec"]
+        self.ports = [p for c in self.pod["containers"] for p in c.get("ports", [])]
+
+
+def workloads_of(item):
+    if item["kind"] == "JobSet":
+        return [Workload(item, job) for job in range(len(item["spec"]["replicatedJobs"]))]
+    return [Workload(item)] if item["kind"] in ("Deployment", "Job") else []
+
+
 def matches(selector, labels):
     return selector.items() <= labels.items()
 
@@ -79,7 +105,7 @@ class Checker:
         self.items = items
         self.external = external
         self.known = {(i["kind"], self.namespace(i), i["metadata"]["name"]): i for i in items}
-        self.workloads = [i for i in items if i["kind"] in ("StatefulSet", "Deployment")]
+        self.workloads = [w for i in items for w in workloads_of(i)]
 
     @staticmethod
     def namespace(item):
@@ -110,11 +136,21 @@ class Checker:
                 self.network_policy(item)
             elif item["kind"] in ("ConfigMap", "Secret"):
                 self.data(item)
+            elif item["kind"] == "JobSet":
+                self.job_set(item)
+            elif item["kind"] == "ScaledObject":
+                self.scaled_object(item)
+            elif item["kind"] == "TriggerAuthentication":
+                for i, source in enumerate(item["spec"]["secretTargetRef"]):
+                    self.refer(item, f"spec.secretTargetRef[{i}]", "Secret", source["name"], [source["key"]])
+            elif item["kind"] == "PersistentVolumeClaim":
+                if quantity(item["spec"]["resources"]["requests"]["storage"]) <= 0:
+                    self.error(item, "spec.resources", "asks for nothing")
             elif item["kind"] == "ServiceAccount":
                 for i, secret in enumerate(item.get("imagePullSecrets", [])):
                     self.refer(item, f"imagePullSecrets[{i}]", "Secret", secret["name"])
-        for item in self.workloads:
-            self.workload(item)
+        for workload in self.workloads:
+            self.workload(workload)
         return self.errors
 
     def data(self, item):
@@ -127,7 +163,7 @@ class Checker:
         return self.pods_with(service["spec"]["selector"], self.namespace(service))
 
     def pods_with(self, labels, namespace):
-        return [w for w in self.workloads if self.namespace(w) == namespace and matches(labels, w["spec"]["template"]["metadata"]["labels"])]
+        return [w for w in self.workloads if self.namespace(w.item) == namespace and matches(labels, w.labels)]
 
     def network_policy(self, item):
         guarded = self.pods_with(item["spec"]["podSelector"]["matchLabels"], self.namespace(item))
@@ -135,21 +171,53 @@ class Checker:
             self.error(item, "spec.podSelector", "selects no pods of this file")
         for i, rule in enumerate(item["spec"]["ingress"]):
             for j, peer in enumerate(rule["from"]):
-                if not self.pods_with(peer["podSelector"]["matchLabels"], self.namespace(item)):
+                if "podSelector" in peer and "namespaceSelector" not in peer and not self.pods_with(peer["podSelector"]["matchLabels"], self.namespace(item)):
                     self.error(item, f"spec.ingress[{i}].from[{j}]", "selects no pods of this file")
             for j, port in enumerate(rule["ports"]):
                 for workload in guarded:
-                    ports = [p for c in workload["spec"]["template"]["spec"]["containers"] for p in c.get("ports", [])]
-                    if not any(port["port"] in (p["name"], p["containerPort"]) for p in ports):
-                        self.error(item, f"spec.ingress[{i}].ports[{j}]",
-                                   f"no container of {workload['metadata']['name']} has port {port['port']!r}")
+                    if not any(port["port"] in (p["name"], p["containerPort"]) for p in workload.ports):
+                        self.error(item, f"spec.ingress[{i}].ports[{j}]", f"no container of {workload.name} has port {port['port']!r}")
 
-    def restrict(self, item, pod, containers):
+    def job_set(self, item):
+        jobs = [job["name"] for job in item["spec"]["replicatedJobs"]]
+        for name in duplicates(jobs):
+            self.error(item, "spec.replicatedJobs", f"name {name!r} is there twice")
+        for name in item["spec"]["successPolicy"]["targetReplicatedJobs"]:
+            if name not in jobs:
+                self.error(item, "spec.successPolicy.targetReplicatedJobs", f"there is no job {name!r}")
+
+    def scaled_object(self, item):
+        spec, namespace = item["spec"], self.namespace(item)
+        target = self.known.get(("Deployment", namespace, spec["scaleTargetRef"]["name"]))
+        if target is None:
+            self.error(item, "spec.scaleTargetRef", f"Deployment/{spec['scaleTargetRef']['name']} is not in the file")
+        elif "replicas" in target["spec"]:
+            self.error(target, "spec.replicas", f"belongs to ScaledObject/{item['metadata']['name']}")
+        if spec["minReplicaCount"] > spec["maxReplicaCount"]:
+            self.error(item, "spec.minReplicaCount", "is above maxReplicaCount")
+        if spec["minReplicaCount"] == 0 and spec.get("fallback", {}).get("replicas") != 0:
+            # Without a fallback KEDA changes nothing when its source does not answer.
+            self.error(item, "spec.fallback", "is not 0: pods outlive what they are scaled by")
+        for i, trigger in enumerate(spec["triggers"]):
+            where = f"spec.triggers[{i}]"
+            name = trigger.get("authenticationRef", {}).get("name")
+            if "authMode" in trigger["metadata"] and name is None:
+                self.error(item, where, "has no authenticationRef")
+            if name is not None and ("TriggerAuthentication", namespace, name) not in self.known:
+                self.error(item, where, f"TriggerAuthentication/{name} is not in the file")
+            host, port = re.match(r"https?://([^:/]+):(\d+)", trigger["metadata"]["url"]).groups()
+            service = self.known.get(("Service", namespace, host.split(".")[0]))
+            if service is None or host.split(".")[1:] not in ([], [namespace], [namespace, "svc"], [namespace, "svc", "cluster", "local"]):
+                self.error(item, where, f"no Service of this file is {host}")
+            elif int(port) not in [p["port"] for p in service["spec"]["ports"]]:
+                self.error(item, where, f"Service/{service['metadata']['name']} has no port {port}")
+
+    def restrict(self, workload, containers):
         """The Pod Security Standard "restricted", and what it leaves open."""
-        at = "spec.template.spec"
+        item, pod, at = workload.item, workload.pod, workload.at + ".template.spec"
         if pod.get("automountServiceAccountToken") is not False:
             self.error(item, at, "has a token of the API (automountServiceAccountToken)")
-        if not any(p["kind"] == "NetworkPolicy" and item in self.pods_with(p["spec"]["podSelector"]["matchLabels"], self.namespace(p))
+        if not any(p["kind"] == "NetworkPolicy" and workload in self.pods_with(p["spec"]["podSelector"]["matchLabels"], self.namespace(p))
                    for p in self.items):
             self.error(item, at, "is guarded by no NetworkPolicy")
         shared = pod.get("securityContext", {})
@@ -178,48 +246,63 @@ class Checker:
         if not selected:
             self.error(item, "spec.selector", "selects no pods of this file")
         for workload in selected:
-            ports = [p for c in workload["spec"]["template"]["spec"]["containers"] for p in c.get("ports", [])]
             for i, port in enumerate(spec["ports"]):
                 target = port.get("targetPort", port["port"])
                 if not any(target in (p["name"], p["containerPort"]) and p.get("protocol", "TCP") == port.get("protocol", "TCP")
-                           for p in ports):
-                    self.error(item, f"spec.ports[{i}]", f"no container of {workload['metadata']['name']} has port {target!r}")
+                           for p in workload.ports):
+                    self.error(item, f"spec.ports[{i}]", f"no container of {workload.name} has port {target!r}")
 
-    def workload(self, item):
-        spec = item["spec"]
-        name = item["metadata"]["name"]
-        labels = spec["template"]["metadata"]["labels"]
-        selector = spec["selector"]["matchLabels"]
-        if not matches(selector, labels):
-            self.error(item, "spec.selector.matchLabels", f"{selector} do not select the template's labels {labels}")
-        for other in self.workloads:
-            if other is not item and self.namespace(other) == self.namespace(item) and matches(
-                    selector, other["spec"]["template"]["metadata"]["labels"]):
-                self.error(item, "spec.selector.matchLabels", f"also select the pods of {other['metadata']['name']}")
-        claims = []
-        if item["kind"] == "StatefulSet":
-            claims = [c["metadata"]["name"] for c in spec.get("volumeClaimTemplates", [])]
-            if "." in name or len(name) > 52:
-                self.error(item, "metadata.name", "with number and hash is a label of pods: no dots, at most 52 characters")
-            service = self.known.get(("Service", self.namespace(item), spec["serviceName"]))
-            if service is None:
-                self.error(item, "spec.serviceName", f"Service/{spec['serviceName']} is not in the file")
-            elif service["spec"].get("clusterIP") != "None":
-                self.error(item, "spec.serviceName", f"Service/{spec['serviceName']} is not headless (clusterIP: None)")
-            elif item not in self.selected(service):
-                self.error(item, "spec.serviceName", f"Service/{spec['serviceName']} does not select these pods")
-            for i, claim in enumerate(spec.get("volumeClaimTemplates", [])):
-                amounts = claim["spec"]["resources"]
-                if quantity(amounts["requests"]["storage"]) <= 0:
-                    self.error(item, f"spec.volumeClaimTemplates[{i}]", "asks for nothing")
+    def workload(self, workload):
+        item, spec, at = workload.item, workload.spec, workload.at
+        if workload.is_job:
+            self.job(workload)
+        else:
+            selector = spec["selector"]["matchLabels"]
+            if not matches(selector, workload.labels):
+                self.error(item, f"{at}.selector.matchLabels", f"{selector} do not select the template's labels {workload.labels}")
+            for other in self.pods_with(selector, self.namespace(item)):
+                if other is not workload:
+                    self.error(item, f"{at}.selector.matchLabels", f"also select the pods of {other.name}")
+            if workload.pod.get("restartPolicy", "Always") != "Always":
+                self.error(item, f"{at}.template.spec.restartPolicy", "of a Deployment is Always")
         rolling = spec.get("strategy", {}).get("rollingUpdate", {})
         if rolling.get("maxSurge") in (0, "0%") and rolling.get("maxUnavailable") in (0, "0%"):
-            self.error(item, "spec.strategy", "maxSurge and maxUnavailable are both 0")
-        self.pod(item, spec["template"]["spec"], claims)
+            self.error(item, f"{at}.strategy", "maxSurge and maxUnavailable are both 0")
+        self.pod(workload)
 
-    def pod(self, item, pod, claims):
-        at = "spec.template.spec"
-        volumes = claims + [v["name"] for v in pod.get("volumes", [])]
+    def job(self, workload):
+        item, spec, at = workload.item, workload.spec, workload.at
+        policy = workload.pod.get("restartPolicy")
+        if policy not in ("Never", "OnFailure"):
+            self.error(item, f"{at}.template.spec.restartPolicy", "of a Job is Never or OnFailure")
+        indexed = spec.get("completionMode") == "Indexed"
+        # The name of a pod, with the number of its job and its index, is a label: at most 63 characters.
+        longest = f"{workload.name}-{'0-' if item['kind'] == 'JobSet' else ''}{spec.get('completions', 1) - 1}-xxxxx"
+        if "." in workload.name or len(longest) > 63:
+            self.error(item, "metadata.name", f"makes a label of pods with {len(longest)} characters: {longest}")
+        if indexed and "completions" not in spec:
+            self.error(item, f"{at}.completions", "is missing: the Job is indexed")
+        if not indexed:
+            for key in ("backoffLimitPerIndex", "maxFailedIndexes"):
+                if key in spec:
+                    self.error(item, f"{at}.{key}", "needs an indexed Job")
+        if "podFailurePolicy" in spec:
+            if policy != "Never":
+                self.error(item, f"{at}.podFailurePolicy", "needs restartPolicy Never")
+            if spec.get("podReplacementPolicy", "Failed") != "Failed":
+                self.error(item, f"{at}.podReplacementPolicy", "is Failed with a podFailurePolicy")
+        containers = [c["name"] for c in workload.pod["containers"]]
+        for i, rule in enumerate(spec.get("podFailurePolicy", {}).get("rules", [])):
+            where = f"{at}.podFailurePolicy.rules[{i}]"
+            name = rule.get("onExitCodes", {}).get("containerName")
+            if name is not None and name not in containers:
+                self.error(item, where, f"there is no container {name!r}")
+            if rule["action"] == "FailIndex" and "backoffLimitPerIndex" not in spec:
+                self.error(item, where, "FailIndex needs backoffLimitPerIndex")
+
+    def pod(self, workload):
+        item, pod, at = workload.item, workload.pod, workload.at + ".template.spec"
+        volumes = [v["name"] for v in pod.get("volumes", [])]
         for name in duplicates(volumes):
             self.error(item, f"{at}.volumes", f"name {name!r} is there twice")
         for i, volume in enumerate(pod.get("volumes", [])):
@@ -232,6 +315,11 @@ class Checker:
                     self.refer(item, where, kind, source[key], [e["key"] for e in entries], source.get("optional", False))
                     for path in duplicates(e["path"] for e in entries):
                         self.error(item, where, f"path {path!r} is there twice")
+            secrets = [source["secret"] for source in volume.get("projected", {}).get("sources", [])]
+            for secret in secrets:
+                self.refer(item, where, "Secret", secret["name"], [e["key"] for e in secret["items"]], secret.get("optional", False))
+            for path in duplicates(e["path"] for secret in secrets for e in secret["items"]):
+                self.error(item, where, f"path {path!r} is there twice")
         account = pod.get("serviceAccountName", "default")
         if account != "default":
             self.refer(item, f"{at}.serviceAccountName", "ServiceAccount", account)
@@ -248,7 +336,7 @@ class Checker:
         for where, container in containers:
             self.container(item, pod, where, container, volumes)
         if self.restricted:
-            self.restrict(item, pod, containers)
+            self.restrict(workload, containers)
         mounted = {m["name"] for _, c in containers for m in c.get("volumeMounts", [])}
         for name in volumes:
             if name not in mounted:
@@ -320,43 +408,18 @@ class Checker:
                     self.error(item, where, f"$({name}) is not set")
 
 
-def lost(given, kept, path=""):
-    """Fields that the API's types do not have: they are gone when the item comes back."""
-    if isinstance(given, dict) and isinstance(kept, dict):
-        for key, value in given.items():
-            if key in kept:
-                yield from lost(value, kept[key], f"{path}.{key}")
-            elif value not in (0, "", False, None, [], {}):
-                yield f"{path}.{key}"
-    elif isinstance(given, list) and isinstance(kept, list):
-        for i, (one, other) in enumerate(zip(given, kept)):
-            yield from lost(one, other, f"{path}[{i}]")
-
-
-def decode(item):
-    """What the types that kubectl has compiled in say to an item. set refuses kinds it cannot set, but only once they are decoded."""
-    change = ["selector", "emplace=check"] if item["kind"] == "Service" else ["env", "EMPLACE_CHECK=1"]
-    done = subprocess.run(["kubectl", "set", change[0], "--local", "-f", "-", "-o", "json", *change[1:]], input=json.dumps(item),
-                          env={**os.environ, "KUBECONFIG": "/dev/null"}, capture_output=True, text=True, timeout=60)
-    if done.returncode == 0:
-        gone = [path[1:] for path in lost(item, json.loads(done.stdout))]
-        return [f"the API has no {path}" for path in gone if not (item["kind"] == "Service" and path.startswith("spec.selector."))]
-    return [done.stderr.strip()] if "unable to decode" in done.stderr or item["kind"] in ("Service", "StatefulSet", "Deployment") else []
-
-
-def main():
+def main(words=None):
     parser = argparse.ArgumentParser(usage=__doc__.split("usage: ")[1])
     parser.add_argument("--external", action="append", default=[])
     parser.add_argument("--restricted", action="store_true")
-    parser.add_argument("--kubectl", action="store_true")
     parser.add_argument("file")
-    options = parser.parse_args()
+    options = parser.parse_args(words)
     for name in options.external:
         if name.split("/")[0] not in ("Secret", "ConfigMap", "ServiceAccount", "PersistentVolumeClaim") or name.count("/") != 1:
             parser.error(f"--external {name}")
-    if options.kubectl and not shutil.which("kubectl"):
-        skip("kubectl is not installed")
-    schema = json.loads(pathlib.Path(__file__).with_name("kubernetes.schema.json").read_text())
+    here = pathlib.Path(__file__).resolve().parent
+    schema = json.loads((here / "kubernetes.schema.json").read_text())
+    types = json.loads((here / "schemas" / "api.json").read_text())
 
     def once(pairs):
         if twice := duplicates(key for key, _ in pairs):
@@ -378,9 +441,11 @@ def main():
         errors.append((item, where or "(whole)", what))
     if not errors:
         items = document["items"] if several else [document]
+        for item in items:
+            for path, what in against_types(item, types):
+                errors.append((item, "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in path).lstrip("."), what))
+    if not errors:
         errors = Checker(items, set(options.external), options.restricted).all()
-        if options.kubectl:
-            errors += [(item, "kubectl", what) for item in items for what in decode(item)]
     for item, where, what in errors:
         metadata = item.get("metadata") if isinstance(item, dict) else None
         name = metadata.get("name") if isinstance(metadata, dict) else None
