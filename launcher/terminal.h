@@ -14,6 +14,11 @@ namespace emplace::launcher {
 
 enum class Style { kPlain, kBold, kDim, kGreen, kYellow, kRed };
 
+/// Size of a terminal [characters].
+struct ScreenSize {
+  std::size_t rows = 24, columns = 80;
+};
+
 /// Properties of one output stream. A plain value.
 struct Terminal {
   bool is_tty = false;

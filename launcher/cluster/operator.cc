@@ -24,8 +24,12 @@ constexpr std::chrono::milliseconds kRetry{500};
 class Watcher final : public runtime::Actor {
  public:
   using Show = std::function<void(const messages::StatusDelivered&)>;
-  Watcher(Nanos every, Show show) : every_{every}, show_{std::move(show)} {}
-  void on_start(runtime::Context& context) override { ask(context, 1); }
+  Watcher(Nanos every, Show show, WatchTick tick)
+      : every_{every}, show_{std::move(show)}, tick_{std::move(tick)} {}
+  void on_start(runtime::Context& context) override {
+    ask(context, 1);
+    if (tick_.every > Nanos{0}) tick(context);
+  }
   void on_message(runtime::Context& context, const runtime::Incoming& incoming) override {
     (void)incoming.match([&](const messages::StatusDelivered& status) {
       if (status.request != request_) return;  // An answer to a retried request.
@@ -48,8 +52,14 @@ class Watcher final : public runtime::Actor {
     });
   }
 
+  void tick(runtime::Context& context) {
+    if (!tick_.go_on()) return context.stop_node("");
+    context.after(tick_.every, [this, &context] { tick(context); });
+  }
+
   const Nanos every_;
   const Show show_;
+  const WatchTick tick_;
   std::uint64_t request_ = 0;
   bool answered_ = false;
   Nanos asked_{0};
@@ -139,16 +149,19 @@ Result<std::string> head_endpoint(const std::string& address) {
 }
 
 Result<int> watch_status(const HeadAccess& head, Nanos every,
-                         const std::function<void(const messages::StatusDelivered&)>& show) {
-  bool shown = false, more = true;
+                         const std::function<void(const messages::StatusDelivered&)>& show,
+                         const WatchTick& tick) {
+  bool shown = false, more = true, ended = false;
   const auto note = [&](const messages::StatusDelivered& status) {
     shown = true;
     more = status.more_starts && status.progress.dispatch.ending != kEndedByOperator;
     show(status);
   };
+  const WatchTick noted{tick.every, [&] { return !(ended = !tick.go_on()); }};
   while (more) {
     const bool before = std::exchange(shown, false);
-    const auto visited = visit(head, [&] { return std::make_unique<Watcher>(every, note); });
+    const auto visited = visit(head, [&] { return std::make_unique<Watcher>(every, note, noted); });
+    if (ended) return 0;
     if (!visited && before && visited.error().code == Errc::kPeerLost)
       return 0;  // The run ended without another start.
     if (!visited) return visited.error();

@@ -36,11 +36,19 @@ Result<std::string> head_endpoint(const std::string& address);
 /// Returns whether tcp://HOST:PORT has a port from 1 to 65535, or "*" if `any`.
 bool has_port(std::string_view endpoint, bool any);
 
-/// Requests the status and shows it, again after each `every` until a signal or the end of the run; 0: once.
-/// Returns that signal, or 0. Errors (kPeerLost, kInvalid): the head does not answer, or refuses the
-/// connection.
+/// What watch_status() does between two answers, from its start on.
+struct WatchTick {
+  Nanos every{0};  ///< 0: never.
+  /// Returns false to end the watch. Must not block.
+  std::function<bool()> go_on = nullptr;
+};
+
+/// Requests the status and shows it, again after each `every` until a signal, the end of the run, or the tick
+/// ends it; 0: once. Everything is called on this thread. Returns that signal, or 0. Errors (kPeerLost,
+/// kInvalid): the head does not answer, or refuses the connection.
 Result<int> watch_status(const HeadAccess& head, Nanos every,
-                         const std::function<void(const messages::StatusDelivered&)>& show);
+                         const std::function<void(const messages::StatusDelivered&)>& show,
+                         const WatchTick& tick = {});
 
 /// Reason of a run that `emplace down` ended, in DispatchProgress::ending: no other start follows.
 inline constexpr std::string_view kEndedByOperator = "down";

@@ -15,6 +15,7 @@ std::unique_ptr<Command> make_node();
 std::unique_ptr<Command> make_up();
 std::unique_ptr<Command> make_join();
 std::unique_ptr<Command> make_ps();
+std::unique_ptr<Command> make_top();
 std::unique_ptr<Command> make_down();
 std::unique_ptr<Command> make_report();
 std::unique_ptr<Command> make_place();

@@ -23,6 +23,8 @@ class Process {
   struct Where {
     std::vector<std::string> environment = {};  ///< "NAME=value", on top of ours.
     bool out_is_terminal = false;               ///< Standard output is a pseudo-terminal instead of a pipe.
+    /// Standard input is that terminal too, and it controls a session of the process.
+    bool in_is_terminal = false;
     std::vector<std::string> prefix = {};  ///< A command that starts the program: "unshare", "-rn", "--".
     std::string out_file = {};  ///< Not empty: standard output is this file, and `out` stays empty.
   };
@@ -34,11 +36,20 @@ class Process {
 
   /// Reads until standard error holds `text`; false if the process ended without it.
   bool wait_for_error_text(std::string_view text);
+  /// Reads until standard output holds `text` behind what earlier calls found; false if the process ended
+  /// without it.
+  bool wait_for_out_text(std::string_view text);
   void send(int signal);
   pid_t pid() const { return pid_; }
   /// Standard error as far as it was read.
   const std::string& err() const { return seen_.err; }
   Finished finish();
+
+  // With out_is_terminal: the person at the terminal.
+  void type(std::string_view keys);
+  void resize(unsigned short rows, unsigned short columns);
+  /// Whether it echoes and collects lines, as a shell wants it.
+  bool terminal_is_plain() const;
 
  private:
   bool read_some();  // False once both ends are closed.
@@ -46,6 +57,7 @@ class Process {
   pid_t pid_ = -1;
   int out_fd_ = -1, err_fd_ = -1;
   Finished seen_;
+  std::size_t found_ = 0;  // Bytes of standard output that wait_for_out_text() is done with.
 };
 
 /// Start to end.
