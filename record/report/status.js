@@ -252,7 +252,7 @@
         element('div', {class: 'tools'}, element('label', {}, 'Find ', find), this.count,
           element('span', {class: 'gap'}), this.before, this.after),
         element('div', {class: 'scroll'},
-          element('table', {class: 'nodes'},
+          element('table', {class: 'sortable nodes'},
             element('caption', {}, 'A name opens the actors of its node; a head sorts'),
             element('thead', {}, element('tr', {}, this.heads)), this.body)),
         this.note));
