@@ -51,8 +51,6 @@
     const idle = printable(status.why_idle, 400);
     at('idle').hidden = idle === '';
     setText(at('idle'), idle.charAt(0).toUpperCase() + idle.slice(1) + (/[.!?]$/.test(idle) ? '' : '.'));
-    if (status.report_failure)
-      setText(at('report-state'), 'The report cannot be read now: ' + printable(status.report_failure, 300) + '.');
     if (best > 0 && other > 0)
       cards.heuristic.set(more(best / other - 1),
         'compared with ' + printable(heuristic.method, 60) + ', the best heuristic, ' + ns(other),
@@ -231,7 +229,7 @@
 
   const report = new page.Report(at('report-parts'));
   const kAgain = 10;  // After a failure the report is asked for again [s].
-  let shown = null, wanted = null, fetching = false, failedAt = -Infinity, historyOf = '';
+  let shown = null, wanted = null, reportOf = '', fetching = false, failedAt = -Infinity, historyOf = '';
   /// The curve of best step times of the start that runs, from the learning curves of the report.
   function takeHistory(status) {
     const starts = Array.isArray(status.starts) ? status.starts : [], graph = report.data && report.data.graphs[0];
@@ -239,6 +237,14 @@
     history = curve && curve.wall
       ? curve.wall.map((ms, i) => [ms / 1e3, curve.best[i] === null ? null : curve.best[i] / 1e6])
       : [];
+  }
+  function sayReport() {
+    const failure = printable(status && status.report_failure, 300);
+    setText(at('report-state'),
+      failure             ? 'The report cannot be read now: ' + failure + '.'
+        : reportOf === '' ? 'The report has not arrived yet.'
+                          : 'The report as of ' + reportOf +
+          (status && status.phase === 'ended' ? '.' : '; a newer one follows while the run continues.'));
   }
   async function fetchReport() {
     if (fetching || document.hidden || wanted === shown || now() - failedAt < kAgain) return;
@@ -252,8 +258,8 @@
       shown = version;
       takeHistory(status);
       plots.draw();
-      setText(at('report-state'),
-        'The report as of ' + printable(made.written) + (made.in_progress ? '; the run continues.' : '.'));
+      reportOf = printable(made.written);
+      sayReport();
       await drawn;
       at('report').dataset.version = version;
     } catch (error) {
@@ -338,6 +344,7 @@
   });
   function draw() {
     headline(status);
+    if (now() - failedAt > kAgain) sayReport();
     plots.draw(status);
     state.update(status);
   }

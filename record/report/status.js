@@ -84,7 +84,7 @@
     if (executors > 0 && wanted > executors)
       lines.push(plural(wanted - executors, 'more executor') + ' would be busy.');
     if (executors > 0 && wanted < executors && !status.ending && status.phase !== 'ended')
-      lines.push(plural(executors - wanted, 'executor') + ' more than would be busy.');
+      lines.push(count(wanted) + ' of ' + plural(executors, 'executor') + ' would do the work that there is.');
     let longest = null;
     for (const node of list(status.nodes)) for (const actor of list(node.actors))
       if (number(actor.queue) > 0 && (!longest || actor.queue > longest.actor.queue)) longest = {node, actor};

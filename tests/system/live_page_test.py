@@ -12,15 +12,20 @@ import gzip
 import http.server
 import json
 import os
+import re
+import signal
+import subprocess
 import sys
 import tempfile
 import threading
 import time
 import unittest
 import urllib.parse
+import urllib.request
 
 from browser import PROGRAM as BROWSER
 from browser import Browser
+from report_page_test import PROGRAM as EMPLACE
 from report_page_test import SOURCE, emplace, unrolled_graph
 
 POLICY = (
@@ -553,6 +558,77 @@ class LivePage(unittest.TestCase):
                 self.assertEqual(page.evaluate("document.getAnimations().length"), 0)
                 if os.environ.get("EMPLACE_REPORT_SHOTS"):
                     page.screenshot(os.path.join(os.environ["EMPLACE_REPORT_SHOTS"], f"live-{scheme}.png"))
+
+
+class RealRun(unittest.TestCase):
+    """The program itself serves the page."""
+
+    def test_a_run_from_its_start_to_its_end_and_saved(self):
+        graph = os.path.join(SOURCE, "tests", "fixtures", "graphs", "cifar10_cnn-bs128.json")
+        with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as cleanup:
+            directory = os.path.join(folder, "run")
+            run = subprocess.Popen(
+                [EMPLACE, "run", os.path.join(SOURCE, "configs", "quickstart.toml"), "--run-dir", directory]
+                + [
+                    "--set",
+                    "input.graph=" + graph,
+                    "--set",
+                    "policy.groups=8",
+                    "--set",
+                    'run.starts=["scratch"]',
+                ]
+                + [
+                    "--set",
+                    'compare.methods=["heft", "scotch"]',
+                    "--set",
+                    "policy.hierarchical.hidden=8",
+                    "--budget",
+                    "300s",
+                    "--status",
+                    "127.0.0.1:0",
+                ],
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            cleanup.callback(run.stderr.close)
+            cleanup.callback(run.wait)
+            cleanup.callback(run.kill)
+            url = None
+            for line in run.stderr:
+                if found := re.search(r"http://127\.0\.0\.1:\d+/", line):
+                    url = found.group(0)
+                    break
+            threading.Thread(target=run.stderr.read, daemon=True).start()
+            page = cleanup.enter_context(Browser())
+            page.open(url)
+            page.wait("document.getElementById('connection').innerText === 'Connected'")
+            page.wait("document.getElementById('best').innerText.endsWith(' per step')")
+            page.wait("document.querySelectorAll('#report [data-drawn=\"true\"]').length === 4")
+            page.wait("document.querySelector('#nodes').innerText.includes('head')")
+            version = int(page.evaluate("document.getElementById('report').dataset.version"))
+            page.wait(f"Number(document.getElementById('report').dataset.version) > {version}")
+            self.assertEqual(page.messages, [])
+            self.assertIn("left of 5 min 00 s", page.text("#cards"))
+            saved = os.path.join(folder, "saved.html")
+            with urllib.request.urlopen(url + "report.html") as answer, open(saved, "wb") as file:
+                file.write(answer.read())
+            run.send_signal(signal.SIGINT)
+            page.wait("document.getElementById('connection').innerText.startsWith('The run is over')")
+            run.wait(DEADLINE_S)
+            with Browser() as reader:
+                reader.open("file://" + saved)
+                reader.wait("document.documentElement.dataset.ready === 'true'")
+                state = reader.text("#state")
+                for part in (
+                    "The run when this page was written",
+                    "Who waits for whom",
+                    "head",
+                    "leases issued",
+                ):
+                    self.assertIn(part, state)
+                self.assertEqual(reader.messages, [])
+                self.assertEqual(reader.evaluate("document.querySelectorAll('[data-drawn=true]').length"), 4)
 
 
 if __name__ == "__main__":
