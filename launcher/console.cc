@@ -20,6 +20,11 @@ void Console::print(std::string_view text) {
   if (!text.ends_with('\n')) (void)std::fputc('\n', out_);
 }
 
+void Console::write(std::string_view text) {
+  (void)std::fwrite(text.data(), 1, text.size(), out_);
+  (void)std::fflush(out_);
+}
+
 void Console::write_line(Verbosity verbosity, std::string_view prefix, std::string_view text) {
   if (verbosity < options_.log_level || (options_.quiet && verbosity < Verbosity::kWarning)) return;
   std::string line{prefix};

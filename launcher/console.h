@@ -35,6 +35,8 @@ class Console {
 
   /// Writes a result, text or one JSON object, to standard output.
   void print(std::string_view text);
+  /// Writes text to standard output as it is, and flushes it: for a view that redraws itself.
+  void write(std::string_view text);
   /// Write one line for people to standard error, unless the log level or --quiet hides it.
   void note(std::string_view text) { write_line(Verbosity::kInfo, "", text); }
   void debug(std::string_view text) { write_line(Verbosity::kDebug, "debug: ", text); }

@@ -20,10 +20,7 @@ class Ps final : public Command {
     const Terminal terminal = console.out_terminal();
     if (!watch_ || !terminal.is_tty || console.json()) return print_status(access, every, console);
     const SystemClock clock;
-    LiveView view{terminal, clock, true, [&](std::string_view text) {
-                    console.print(text);
-                    console.flush();
-                  }};
+    LiveView view{terminal, clock, true, [&](std::string_view text) { console.write(text); }};
     const auto signal = watch_status(access, every, [&](const messages::StatusDelivered& status) {
       view.show_now(status_lines(status, terminal), "");
     });

@@ -176,6 +176,18 @@ TEST(Top, WithoutATerminalPrintsPlainLines) {
   EXPECT_EQ(up.down().value("up_status", -1), 0);
 }
 
+TEST(Ps, WatchRedrawsInPlace) {
+  const TemporaryFolder folder;
+  Up up{folder, "run", watched_run()};
+  ASSERT_NE(up.address(), "") << up.finish().err;
+  Process ps{{"ps", up.directory(), "--watch"}, {.environment = {"TERM=xterm"}, .out_is_terminal = true}};
+  // The end of a frame, then the next one from its first line.
+  EXPECT_TRUE(ps.wait_for_out_text("\x1b[J\x1b["));
+  ps.send(SIGINT);
+  EXPECT_EQ(ps.finish().status, 130);
+  EXPECT_EQ(up.down().value("up_status", -1), 0);
+}
+
 TEST(Top, AHeadThatIsNotThereIsOneLineOnThePlainTerminal) {
   const auto top = top_of("tcp://127.0.0.1:1");
   EXPECT_TRUE(top->wait_for_out_text("waiting for tcp://127.0.0.1:1 to answer"));
