@@ -1,0 +1,341 @@
+"""The driver: brings demand, crew and cluster together, until the run or the driver ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import select
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import IO, Any
+
+from emplace.errors import EmplaceError
+from emplace.program import find_program
+from emplace.ray.cluster import Bundle, Gone, Order, Placed, RayCluster
+from emplace.ray.crew import Crew, Drain, Release, Start, State, Status
+from emplace.ray.options import Options, parse
+from emplace.ray.watching import Ended, Watch
+
+_WATCH_AGAIN_S = 1.0
+_RAY_AGAIN_S = 5.0
+_SHORTAGE_S = 10.0
+_LAST_WORDS_S = 5.0
+
+
+@dataclass(frozen=True)
+class Stop:
+    """The driver is asked to end. `signal`: 0 for the end of standard input."""
+
+    signal: int = 0
+
+
+@dataclass(frozen=True)
+class Shortage:
+    """Why actors wait for a node."""
+
+    text: str
+
+
+Event = Status | Ended | Placed | Gone | Stop | Shortage
+
+
+@dataclass
+class Times:
+    """What the driver measured, for its JSON object. Seconds since its start, or seconds a thing took."""
+
+    first_demand_s: float | None = None
+    first_executor_s: float | None = None
+    most_actors: int = 0
+    ended_by_themselves: int = 0
+    failures: int = 0
+    replaced_s: list[float] = field(default_factory=list)
+    """From the report of an actor's death to a process of a successor."""
+    drained_s: list[float] = field(default_factory=list)
+    zero_s: float | None = None
+    """From the newest demand of 0 to the last actor's end."""
+
+
+class Driver:
+    """Follows the demand. All state belongs to the thread of `run`; others post events."""
+
+    def __init__(
+        self,
+        options: Options,
+        note: Callable[[str], None],
+        tell: Callable[[str], None],
+        make: Callable[[Bundle, Order, Callable[[Placed | Gone], None]], RayCluster] = RayCluster,
+    ) -> None:
+        self._options = options
+        self._make = make
+        self._note = note
+        self._tell = tell
+        # Unlike queue.Queue it may be filled by a signal handler.
+        self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self._crew = Crew(options.limits)
+        self._times = Times()
+        self._began_s = time.monotonic()
+        self._said = ""
+        self._told: set[str] = set()
+        self._stopped: Stop | None = None
+        self._watch: Watch | None = None
+        self._watch_at_s: float | None = None
+        self._seen = self._ending = False
+        self._failure: EmplaceError | None = None
+        self._drains: dict[int, float] = {}
+        self._deaths_s: list[float] = []
+        self._no_demand_s: float | None = None
+        self._asked_s = 0.0
+
+    def run(self) -> int:
+        """Runs to the end; returns the exit status. Raises EmplaceError if it cannot start."""
+        options = self._options
+        program = str(find_program())
+        environment = {name: os.environ[name] for name in options.environment}
+        words = ["join", options.address, *options.join, "--die-with-parent"]
+        order = Order(options.programs, words, options.key, environment)
+        self._cluster = self._make(options.bundle, order, self._events.put)
+        self._listen()
+        if not self._connect():
+            return self._status()
+        self._listen_to_signals()  # Ray has set its own.
+        self._command = [program, "ps", options.watch, *options.access, "--watch", "--json"]
+        self._start_watch()
+        if options.for_launcher:
+            self._tell(json.dumps({"ready": ""}))
+        try:
+            while not self._crew.closed:
+                self._handle(self._next())
+                self._act()
+        finally:
+            if self._watch is not None:
+                self._watch.stop()
+            self._cluster.close()
+        if self._failure is not None:
+            raise self._failure
+        return self._status()
+
+    def summary(self) -> dict[str, Any]:
+        """What happened, as the JSON object of the command."""
+        times = self._times
+        return {
+            "actors_started": self._crew.starts,
+            "most_actors": times.most_actors,
+            "failures": times.failures,
+            "first_demand_s": times.first_demand_s,
+            "first_executor_s": times.first_executor_s,
+            "replaced_s": times.replaced_s,
+            "drained_s": times.drained_s,
+            "zero_s": times.zero_s,
+            "wall_s": self._now(),
+        }
+
+    # Events.
+
+    def _now(self) -> float:
+        return time.monotonic() - self._began_s
+
+    def _next(self) -> Event | None:
+        """The next event; None when something is due without one."""
+        now = self._now()
+        due = [self._crew.next_s(now), self._watch_at_s]
+        pending = [one.born_s for one in self._crew.members.values() if one.state == State.PENDING]
+        if pending:
+            due.append(max(min(pending), self._asked_s) + _SHORTAGE_S)
+        times = [one for one in due if one is not None]
+        try:
+            return self._events.get(timeout=max(0.0, min(times) - now) if times else None)
+        except queue.Empty:
+            return None
+
+    def _handle(self, event: Event | None) -> None:
+        now = self._now()
+        if isinstance(event, Status):
+            self._on_status(event, now)
+        elif isinstance(event, Placed):
+            self._crew.on_started(event.number, event.process, event.ray_node)
+        elif isinstance(event, Gone):
+            self._on_gone(event, now)
+        elif isinstance(event, Ended):
+            self._on_watch_ended(event, now)
+        elif isinstance(event, Shortage):
+            self._say(event.text)
+        elif isinstance(event, Stop) and self._stopped is None:
+            self._stopped = event
+            self._crew.close()
+
+    def _on_status(self, status: Status, now: float) -> None:
+        self._seen, self._ending = True, status.ending
+        self._crew.on_status(status, now)
+        times = self._times
+        if status.wanted > 0 and times.first_demand_s is None:
+            times.first_demand_s = now
+        if self._crew.target > 0:
+            self._no_demand_s, times.zero_s = None, None
+        elif self._no_demand_s is None:
+            self._no_demand_s = now
+        joined = sum(one.state == State.JOINED for one in self._crew.members.values())
+        if joined > 0 and times.first_executor_s is None:
+            times.first_executor_s = now
+        # A successor counts once the run lists it.
+        young = [one for one in self._crew.members.values() if one.state == State.JOINED]
+        while self._deaths_s and any(one.born_s >= self._deaths_s[0] for one in young):
+            times.replaced_s.append(now - self._deaths_s.pop(0))
+
+    def _on_gone(self, gone: Gone, now: float) -> None:
+        member = self._crew.members.get(gone.number)
+        self._cluster.release(gone.number)
+        if member is None:
+            return
+        began = self._drains.pop(gone.number, None)
+        if began is not None:
+            self._times.drained_s.append(now - began)
+        elif gone.failure:
+            self._times.failures += 1
+            self._deaths_s.append(now)
+            if gone.failure not in self._told:  # A cause that stays would be told every time.
+                self._told.add(gone.failure)
+                self._note(f"actor {gone.number}: {gone.failure}")
+        self._crew.on_ended(gone.number, now)
+        if not self._crew.members and self._no_demand_s is not None:
+            self._times.zero_s = now - self._no_demand_s
+
+    def _on_watch_ended(self, ended: Ended, now: float) -> None:
+        """The run is over, its head is being restarted, or it cannot be asked."""
+        self._watch = None
+        if self._crew.closing:
+            return
+        if ended.status == 2:
+            self._failure = EmplaceError(
+                f"emplace ps {self._options.watch}", ended.error, "see 'emplace ps --help'"
+            )
+        elif self._options.for_launcher or (self._seen and ended.status == 0 and not self._ending):
+            self._seen = False  # Once more: the head may come back. The launcher says when the run is over.
+            self._watch_at_s = now + _WATCH_AGAIN_S
+            return
+        elif not self._times.first_demand_s and ended.status != 0:
+            self._failure = EmplaceError(self._options.watch, ended.error, "is the run in progress?")
+        self._crew.close()
+
+    # Actions.
+
+    def _act(self) -> None:
+        now = self._now()
+        for action in self._crew.actions(now):
+            if isinstance(action, Start):
+                self._cluster.start(action.number)
+            elif isinstance(action, Drain):
+                self._drains[action.number] = now
+                self._cluster.drain(action.number)
+            else:
+                self._release(action)
+        members = self._crew.members.values()
+        self._times.most_actors = max(self._times.most_actors, len(members))
+        pending = [one for one in members if one.state == State.PENDING]
+        late = [one for one in pending if now - one.born_s >= _SHORTAGE_S]
+        if late and now - self._asked_s >= _SHORTAGE_S:
+            self._asked_s = now
+            self._cluster.shortage(len(pending), lambda text: self._events.put(Shortage(text)))
+        if self._watch is None and self._watch_at_s is not None and now >= self._watch_at_s:
+            self._start_watch()
+        if not self._crew.closing:
+            working = sum(one.state == State.JOINED for one in members)
+            self._say(
+                f"{self._crew.target} actors wanted, {len(members)} there, {working} in the run", aside=True
+            )
+
+    def _release(self, action: Release) -> None:
+        self._cluster.release(action.number)
+        # A dead node of Ray reports the end of its actors late, or never.
+        self._events.put(Gone(action.number, action.why))
+
+    def _start_watch(self) -> None:
+        self._watch_at_s = None
+        self._watch = Watch(self._command, self._events.put)
+
+    def _connect(self) -> bool:
+        """Connects to Ray; False if the driver was asked to end before. Raises EmplaceError."""
+        while True:
+            try:
+                self._cluster.connect(self._options.ray_address)
+                return True
+            except EmplaceError as error:
+                if not self._options.retry:
+                    raise
+                self._say(f"{error}; trying again")
+            try:
+                event = self._events.get(timeout=_RAY_AGAIN_S)
+                if isinstance(event, Stop):
+                    self._stopped = event
+                    return False
+            except queue.Empty:
+                pass
+
+    # The outside.
+
+    def _listen(self) -> None:
+        self._listen_to_signals()
+        if self._options.for_launcher:
+            threading.Thread(target=self._wait_for_launcher, daemon=True).start()
+
+    def _listen_to_signals(self) -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda received, _: self._events.put(Stop(received)))
+
+    def _wait_for_launcher(self) -> None:
+        """Waits for the end of standard input."""
+        poll = select.poll()
+        poll.register(0, select.POLLIN)
+        while poll.poll() and os.read(0, 4096):
+            pass
+        self._events.put(Stop())
+        # The main thread may be in a call of Ray that does not return.
+        threading.Timer(self._options.limits.drain_s + _LAST_WORDS_S, os._exit, (0,)).start()
+
+    def _status(self) -> int:
+        return 128 + self._stopped.signal if self._stopped is not None and self._stopped.signal else 0
+
+    def _say(self, text: str, aside: bool = False) -> None:
+        """A line, if it differs from the one before."""
+        if text != self._said and not (aside and self._options.for_launcher):
+            self._said = text
+            self._note(text)
+
+
+def _apart(log: str) -> tuple[IO[str], IO[str]]:
+    """Standard output and error for us alone: Ray prints to its own, which become the log, or both standard
+    error. Raises EmplaceError."""
+    out, err = os.fdopen(os.dup(1), "w"), os.fdopen(os.dup(2), "w")
+    if log:
+        try:
+            printed = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        except OSError as error:
+            raise EmplaceError(log, f"cannot be written ({error.strerror})", "name another --log") from error
+        os.dup2(printed, 2)
+        os.close(printed)
+    os.dup2(2, 1)
+    return out, err
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command. Returns its exit status."""
+    out, err = sys.stdout, sys.stderr
+    try:
+        options = parse(sys.argv[1:] if arguments is None else arguments, dict(os.environ))
+        out, err = _apart(options.log)
+        driver = Driver(
+            options,
+            note=lambda text: print(f"ray: {text}", file=err, flush=True),
+            tell=lambda text: print(text, file=out, flush=True),
+        )
+        status = driver.run()
+    except EmplaceError as error:
+        print(f"error: {error}", file=err, flush=True)
+        return 2
+    if options.json:
+        print(json.dumps(driver.summary()), file=out, flush=True)
+    return status
