@@ -18,7 +18,7 @@ Result<std::vector<std::uint32_t>> shares(const Cluster& cluster, std::string_vi
   std::vector<std::uint32_t> share(cluster.nodes.size());
   std::uint32_t fixed = 0, open = 0;
   for (std::size_t i = 0; i < share.size(); ++i) {
-    if (!has_role(cluster.nodes[i], role)) continue;
+    if (!has_role(cluster.nodes[i], role) || cluster.nodes[i].start == "ray") continue;
     share[i] = cluster.nodes[i].count;
     fixed += share[i];
     open += share[i] == 0 ? 1 : 0;
@@ -30,12 +30,25 @@ Result<std::vector<std::uint32_t>> shares(const Cluster& cluster, std::string_vi
                    "change count of the nodes, or the config");
   std::uint32_t left = total - fixed;
   for (std::size_t i = 0; i < share.size() && open > 0; ++i) {
-    if (!has_role(cluster.nodes[i], role) || cluster.nodes[i].count > 0) continue;
+    if (!has_role(cluster.nodes[i], role) || cluster.nodes[i].count > 0 || cluster.nodes[i].start == "ray")
+      continue;
     share[i] = left / open;
     left -= share[i];
     --open;
   }
   return share;
+}
+
+/// Returns how many executors of the config the nodes have, if others follow the demand on Ray.
+std::uint32_t executors_beside_ray(const Cluster& cluster, std::uint32_t total) {
+  std::uint32_t fixed = 0;
+  bool open = false;
+  for (const Cluster::Node& node : cluster.nodes) {
+    if (!has_role(node, "executor") || node.start == "ray") continue;
+    fixed += node.count;
+    open = open || node.count == 0;
+  }
+  return open ? total : fixed;
 }
 
 /// Returns the public key file beside a key file; empty if there is no key file.
@@ -95,6 +108,9 @@ Result<std::vector<NodePlan>> plan_nodes(const Cluster& cluster, const RunConfig
   const std::uint32_t learner = learns(config) ? 1 : 0;
   total["sampler"] = config.pipeline.controllers;
   total["executor"] = config.reward.source == RewardSource::kLocal ? 0 : config.executor.count;
+  const auto on_ray = [](const Cluster::Node& node) { return node.start == "ray"; };
+  if (std::any_of(cluster.nodes.begin(), cluster.nodes.end(), on_ray))
+    total["executor"] = executors_beside_ray(cluster, total["executor"]);
   total["learner"] = total["tracker"] = learner;
   total["recorder"] = total["dispatcher"] = 1;
 
@@ -111,6 +127,7 @@ Result<std::vector<NodePlan>> plan_nodes(const Cluster& cluster, const RunConfig
                 .memory = cluster.head.memory,
                 .open_files = cluster.head.open_files,
                 .model = {},
+                .ray = {},
                 .keys = {cluster.head.key, {}, cluster.allowed},
                 .insecure = cluster.insecure,
                 .end_step = static_cast<int>(kRoles.size())};
@@ -132,15 +149,16 @@ Result<std::vector<NodePlan>> plan_nodes(const Cluster& cluster, const RunConfig
   for (std::size_t i = 0; i < cluster.nodes.size(); ++i) {
     const Cluster::Node& node = cluster.nodes[i];
     const std::size_t actors = living[i].size();
-    const std::size_t processes =
-        std::min<std::size_t>(node.processes == 0 ? actors : node.processes, actors);
+    const std::size_t processes =  // The one that keeps executors on Ray has no actors.
+        node.start == "ray" ? 1
+                            : std::min<std::size_t>(node.processes == 0 ? actors : node.processes, actors);
     for (std::size_t p = 0; p < processes; ++p) {
       const auto at = [&](std::size_t k) { return living[i].begin() + static_cast<std::ptrdiff_t>(k); };
       NodePlan one{.name = node.processes == 1 ? node.name : fmt::format("{}/{}", node.name, p),
                    .node = node.name,
                    .start = node.start,
                    .host = node.host,
-                   .program = node.program.empty() ? "emplace" : node.program,
+                   .program = node.program.empty() && node.start != "ray" ? "emplace" : node.program,
                    .cache = node.cache,
                    .options = node.options,
                    .actors = {at(actors * p / processes), at(actors * (p + 1) / processes)},
@@ -149,9 +167,11 @@ Result<std::vector<NodePlan>> plan_nodes(const Cluster& cluster, const RunConfig
                    .memory = node.memory,
                    .open_files = node.open_files,
                    .model = {},
+                   .ray = node.ray,
+                   .cpus = node.cpus,
                    .keys = {node.key, node.key.empty() ? "" : public_half(cluster.head.key), {}},
                    .insecure = cluster.insecure};
-      one.end_step = end_step(one.actors);
+      one.end_step = end_step(node.start == "ray" ? std::vector{actor_of("executor", 0)} : one.actors);
       if (config.executor.kind == "torch" && has_role(node, "executor")) one.model = config.executor.model;
       plan.push_back(std::move(one));
     }

@@ -21,6 +21,17 @@ namespace emplace::launcher {
 
 /// A cluster file. Without one, a run has a single node, the head, with every actor.
 struct Cluster {
+  /// How executors that follow the demand of the run are kept on a Ray cluster (python/emplace/ray). `cpus`
+  /// and `memory` of their node are those of an actor's bundle.
+  struct Ray {
+    std::string address = "auto";          ///< "auto", "local", HOST:PORT or ray://HOST:PORT.
+    std::uint32_t max = 0;                 ///< Most executors; 0: the demand decides.
+    std::uint32_t per_actor = 1;           ///< Executors of one actor.
+    double gpus = 0;                       ///< GPUs of an actor's bundle.
+    std::vector<std::string> resources;    ///< Custom resources of an actor's bundle: "NAME=AMOUNT".
+    std::string runtime_env;               ///< Runtime environment of the actors, JSON; empty: none.
+    Nanos idle = std::chrono::seconds{5};  ///< Time before an actor that is not needed is drained.
+  };
   struct Node {
     std::string name;                  ///< Name of its process; "name/0", "name/1", … if there are several.
     std::string start = "local";       ///< How it is started: one of kLaunchers.
@@ -28,7 +39,7 @@ struct Cluster {
     std::string program;               ///< Remote: path of emplace; empty: "emplace".
     std::string cache;                 ///< Remote: cache folder for graphs; empty: the default.
     std::vector<std::string> options;  ///< Options of ssh, or #SBATCH lines.
-    double cpus = 0;                   ///< kubernetes: CPUs per process; 0: one per actor.
+    double cpus = 0;                   ///< kubernetes: CPUs per process; 0: one per actor. ray: per actor.
     std::vector<std::string> roles;
     std::uint32_t count = 0;      ///< Number of samplers or executors; 0: an even share of the config's.
     std::uint32_t processes = 1;  ///< Processes that share these actors evenly; 0: one per actor.
@@ -37,6 +48,7 @@ struct Cluster {
     std::int64_t memory = 0;               ///< Memory limit per process (RLIMIT_DATA) [B]; 0: none.
     std::uint32_t open_files = 0;          ///< Limit of open files per process; 0: unchanged.
     std::string key;                       ///< Key file, if links are encrypted.
+    Ray ray;                               ///< With start = "ray".
   };
   struct Run {
     std::string config, dir;  ///< Config and run directory; the command line overrides them.
@@ -59,9 +71,18 @@ struct Cluster {
   std::string paths_from;  ///< Folder that relative paths of the file are resolved against.
 };
 
-/// How a node can be started: as a child process, by ssh, by a batch job, by Kubernetes, or by hand with
-/// `emplace join`.
-inline constexpr std::array<std::string_view, 5> kLaunchers{"local", "ssh", "slurm", "kubernetes", "join"};
+/// How a node can be started: as a child process, by ssh, by a batch job, by Kubernetes, by Ray, or by hand
+/// with `emplace join`.
+inline constexpr std::array<std::string_view, 6> kLaunchers{"local",      "ssh", "slurm",
+                                                            "kubernetes", "ray", "join"};
+
+/// Where executors are to run; overrides the cluster file.
+enum class Engine : std::uint8_t {
+  kAsWritten,
+  /// The first node that has only executors gets start = "ray", others of that kind are left out; if there is
+  /// none, a node "ray" is added.
+  kRay
+};
 
 /// The head as a Job, or the whole run as a JobSet.
 inline constexpr std::array<std::string_view, 2> kKubernetesKinds{"job", "jobset"};
@@ -71,9 +92,12 @@ inline constexpr std::array<std::string_view, 2> kKubernetesScales{"fixed", "ked
 /// Reads a cluster file (launcher/cluster/cluster_file.cc). `settings` ("head.endpoint=…",
 /// "node.NAME.count=4") override it. Relative paths are resolved against its folder, or its `paths_from`.
 /// Errors: kIo; kInvalid with file and line.
-Result<Cluster> load_cluster(const std::filesystem::path& path, std::span<const std::string> settings = {});
+Result<Cluster> load_cluster(const std::filesystem::path& path, std::span<const std::string> settings = {},
+                             Engine engine = Engine::kAsWritten);
 Result<Cluster> parse_cluster(std::string_view toml, std::string_view where,
-                              std::span<const std::string> settings = {});
+                              std::span<const std::string> settings = {}, Engine engine = Engine::kAsWritten);
+/// Splits a resource "NAME=AMOUNT" of Cluster::Ray. Returns an empty name for another text.
+std::pair<std::string, double> resource_of(const std::string& text);
 /// Returns whether "key=value" is a setting of the cluster, not of the config.
 bool is_cluster_setting(std::string_view setting);
 /// Returns every key that differs from its default, as TOML that parse_cluster() reads back to the same
@@ -93,15 +117,18 @@ struct NodePlan {
   std::int64_t memory = 0;
   std::uint32_t open_files = 0;
   std::string model;  ///< MODULE:NAME for the command line of its `emplace join`; empty: none.
+  Cluster::Ray ray;
+  double cpus = 0;
   runtime::KeyFiles keys;
   bool insecure = false;
   int end_step = 0;  ///< Shutdown order: lower steps end first, clients before servers, the head last.
 };
 
-/// Assigns every actor of the run to exactly one process; the head comes first. The result depends only on
-/// the files, so that every process computes its own actors. Errors (kInvalid): a single role assigned twice;
-/// more or fewer samplers or executors than the config has; no executor; a remote node that cannot reach the
-/// head, or has a role that needs the run directory.
+/// Assigns every actor of the run to exactly one process; the head comes first. A node with start = "ray" has
+/// no actors: its executors follow the demand, and are besides those of the config on other nodes. The result
+/// depends only on the files, so that every process computes its own actors. Errors (kInvalid): a single role
+/// assigned twice; more or fewer samplers or executors than the config has; no executor; a remote node that
+/// cannot reach the head, or has a role that needs the run directory.
 Result<std::vector<NodePlan>> plan_nodes(const Cluster& cluster, const RunConfig& config);
 
 /// Returns, for each node but the head, the role that its key needs: executor if all of its actors are

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <set>
 #include <utility>
 
@@ -108,6 +109,45 @@ void read_start(TomlTable& table, Cluster::Node& node) {
     if (option.find('\n') != std::string::npos) table.fail("options", "must have one line each");
 }
 
+/// Reads the keys of nodes with start = "ray", which other nodes must not have.
+void read_ray(TomlTable& table, Cluster::Node& node) {
+  Cluster::Ray& ray = node.ray;
+  const auto take = [&](const char* key, auto value, auto& field) {
+    if (!value) return;
+    if (node.start != "ray")
+      table.fail(key, "is only for start = \"ray\"", "remove it, or use start = \"ray\"");
+    field = static_cast<std::remove_reference_t<decltype(field)>>(*value);
+  };
+  const auto count = [&](const char* key) -> std::optional<std::uint32_t> {
+    constexpr std::uint32_t kAbsent = 0xffff'ffff;
+    const std::uint32_t value = count_of(table, key, kAbsent);
+    return value == kAbsent ? std::nullopt : std::optional{value};
+  };
+  double idle_s = std::chrono::duration<double>(ray.idle).count();
+  take("ray_address", table.text("ray_address"), ray.address);
+  take("max", count("max"), ray.max);
+  take("executors_per_actor", count("executors_per_actor"), ray.per_actor);
+  take("gpus", table.number("gpus"), ray.gpus);
+  take("resources", table.texts("resources"), ray.resources);
+  take("runtime_env", table.text("runtime_env"), ray.runtime_env);
+  take("idle", table.seconds("idle"), idle_s);
+  ray.idle = Nanos{static_cast<std::int64_t>(idle_s * 1e9)};
+  if (node.start != "ray") return;
+  if (ray.per_actor == 0) table.fail("executors_per_actor", "must be at least 1");
+  if (ray.max > 0 && ray.max < ray.per_actor)
+    table.fail("max", "is below executors_per_actor, so that no actor may be started", "raise it");
+  if (ray.gpus < 0 || ray.gpus > 10'000) table.fail("gpus", "is out of range");
+  for (const std::string& resource : ray.resources)
+    if (resource_of(resource).first.empty())
+      table.fail("resources", "'" + printable(resource, 40) + "' is not NAME=AMOUNT", "use e.g. \"TPU=4\"");
+  if (node.roles != std::vector<std::string>{"executor"})
+    table.fail("roles", "must be [\"executor\"] with start = \"ray\"", "move the others to another node");
+  if (node.count != 0 || node.processes != 1)
+    table.fail(node.count != 0 ? "count" : "processes",
+               "does not fit start = \"ray\", which follows the demand", "use max, and executors_per_actor");
+  if (node.open_files != 0) table.fail("open_files", "does not fit start = \"ray\"", "remove it");
+}
+
 void read_node(TomlTable& table, Cluster::Node& node) {
   read_start(table, node);
   text_of(table, "dial", node.dial);
@@ -115,6 +155,7 @@ void read_node(TomlTable& table, Cluster::Node& node) {
   node.processes = count_of(table, "processes", node.processes);
   read_roles(table, node);
   read_limits(table, node);
+  read_ray(table, node);
   if (node.name.empty()) table.fail("name", "is missing", "use e.g. name = \"learner\"");
   if (!is_host(node.name) || node.name.find('/') != std::string::npos)
     table.fail("name", "must not contain '/' or spaces");
@@ -207,8 +248,8 @@ Result<Unit> check(const Cluster& cluster, const std::string& where) {
                    "make both with emplace keygen DIR");
   for (const Cluster::Node& node : cluster.nodes) {
     // A local node without a key uses the socket in the run directory; a node joined by hand has its own key.
-    const bool needs =
-        node.start == "ssh" || node.start == "slurm" || (node.start == "local" && !node.dial.empty());
+    const bool needs = node.start == "ssh" || node.start == "slurm" || node.start == "ray" ||
+                       (node.start == "local" && !node.dial.empty());
     const bool lacks = node.key.empty() && !cluster.head.key.empty() && needs;
     const bool alone = !node.key.empty() && cluster.head.key.empty();
     if (lacks || alone)
@@ -216,6 +257,10 @@ Result<Unit> check(const Cluster& cluster, const std::string& where) {
                      lacks ? "has no key, but the head has one" : "has a key, but the head has none",
                      "give a key to all nodes or to none");
   }
+  const auto on_ray = [](const Cluster::Node& node) { return node.start == "ray"; };
+  if (std::count_if(cluster.nodes.begin(), cluster.nodes.end(), on_ray) > 1)
+    return invalid(where, "has several nodes with start = \"ray\"",
+                   "leave one: each would start executors for the whole demand");
   const auto on_kubernetes = [](const Cluster::Node& node) { return node.start == "kubernetes"; };
   const bool any = std::any_of(cluster.nodes.begin(), cluster.nodes.end(), on_kubernetes);
   if (any && !std::all_of(cluster.nodes.begin(), cluster.nodes.end(), on_kubernetes))
@@ -226,6 +271,35 @@ Result<Unit> check(const Cluster& cluster, const std::string& where) {
     return invalid(where + ": kubernetes.status_secret",
                    "is missing: KEDA reads the demand from the status port",
                    "name a Secret with status.token, or use scale = \"fixed\"");
+  return Unit{};
+}
+
+/// Returns whether a node has executors and nothing else.
+bool only_executors(const Cluster::Node& node) { return node.roles == std::vector<std::string>{"executor"}; }
+
+/// Engine::kRay. Errors: executors are in a node with other roles.
+Result<Unit> put_on_ray(Cluster& cluster, const std::string& where) {
+  for (const Cluster::Node& node : cluster.nodes)
+    if (has_role(node, "executor") && !only_executors(node))
+      return invalid(where + ": node '" + node.name + "'",
+                     "has executors and other roles, which Ray cannot run",
+                     "give the executors a node of their own");
+  const auto first = std::find_if(cluster.nodes.begin(), cluster.nodes.end(), &only_executors);
+  Cluster::Node node;
+  if (first != cluster.nodes.end()) {
+    node = *first;
+    if (node.start != "local") node.memory = 0;
+    node.host.clear();
+    node.options.clear();
+    node.count = node.open_files = 0;
+    node.processes = 1;
+  } else {
+    node.name = "ray";
+    node.roles = {"executor"};
+  }
+  node.start = "ray";
+  std::erase_if(cluster.nodes, &only_executors);
+  cluster.nodes.push_back(std::move(node));
   return Unit{};
 }
 
@@ -294,7 +368,25 @@ void add_limits(Table& table, const Cluster::Node& node) {
   table.add("open_files", node.open_files, 0).add("cpus", node.cpus);
 }
 
+void add_ray(Table& table, const Cluster::Ray& ray) {
+  const Cluster::Ray fresh;
+  table.add("ray_address", ray.address, fresh.address).add("max", ray.max, fresh.max);
+  table.add("executors_per_actor", ray.per_actor, fresh.per_actor).add("gpus", ray.gpus);
+  table.add("resources", ray.resources).add("runtime_env", ray.runtime_env);
+  table.add_time("idle", ray.idle, fresh.idle);
+}
+
 }  // namespace
+
+std::pair<std::string, double> resource_of(const std::string& text) {
+  const std::size_t equals = text.rfind('=');
+  if (equals == 0 || equals == std::string::npos) return {};
+  double amount = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data() + equals + 1, end, amount);
+  if (error != std::errc{} || stop != end || !(amount > 0 && amount < 1e9)) return {};
+  return {text.substr(0, equals), amount};
+}
 
 bool is_cluster_setting(std::string_view setting) {
   for (const std::string_view section : {"head.", "supervision.", "kubernetes.", "node."})
@@ -303,19 +395,21 @@ bool is_cluster_setting(std::string_view setting) {
 }
 
 Result<Cluster> parse_cluster(std::string_view toml, std::string_view where,
-                              std::span<const std::string> settings) {
+                              std::span<const std::string> settings, Engine engine) {
   EMPLACE_TRY_ASSIGN(auto document, TomlDocument::parse(toml, where));
   Cluster cluster;
   EMPLACE_TRY(read_over(cluster, std::move(document), false));
+  if (engine == Engine::kRay) EMPLACE_TRY(put_on_ray(cluster, printable(where)));
   for (const std::string& setting : settings) EMPLACE_TRY(set(cluster, setting));
   EMPLACE_TRY(check(cluster, printable(where)));
   return cluster;
 }
 
-Result<Cluster> load_cluster(const std::filesystem::path& path, std::span<const std::string> settings) {
+Result<Cluster> load_cluster(const std::filesystem::path& path, std::span<const std::string> settings,
+                             Engine engine) {
   EMPLACE_TRY_ASSIGN(const auto bytes, read_file(path, std::size_t{16} << 20));
   auto cluster = parse_cluster({reinterpret_cast<const char*>(bytes.data()), bytes.size()},
-                               printable(path.filename().string()), settings);
+                               printable(path.filename().string()), settings, engine);
   if (!cluster) return cluster;
   const std::filesystem::path from = cluster->paths_from.empty()
                                          ? std::filesystem::absolute(path).parent_path()
@@ -366,6 +460,7 @@ std::string to_toml(const Cluster& cluster) {
     table.add("roles", node.roles).add("count", node.count, 0);
     table.add("processes", node.processes, 1).add("dial", node.dial);
     add_limits(table, node);
+    if (node.start == "ray") add_ray(table, node.ray);
     text += table.text();
   }
   return text;

@@ -40,4 +40,19 @@ Result<Unit> push_program(const std::string& program, std::span<NodePlan* const>
 Result<Program> slurm_program(const std::vector<NodePlan>& processes, const std::string& head,
                               const std::string& run_name, const std::filesystem::path& script);
 
+/// Facts of a start of the run for ray_program().
+struct RayStart {
+  std::string head, beside;  ///< Endpoints of the head: for the nodes of Ray, and on this machine (or empty).
+  std::filesystem::path log;  ///< File for what Ray prints.
+  int restarts = 0;           ///< Number of earlier incarnations.
+};
+/// Returns the program that keeps executors on a Ray cluster: `python3 -m emplace.ray`. Errors: kInvalid,
+/// there is no Python; kIo.
+Result<Program> ray_program(const NodePlan& node, const RayStart& start);
+/// Returns the environment of that program, which includes that of the node.
+std::vector<std::string> ray_environment(const NodePlan& node);
+/// Starts Python to ask for the package emplace and for Ray. Blocks, for about a second. Errors (kInvalid):
+/// one of them is missing, and how to get it.
+Result<Unit> check_ray(const NodePlan& node);
+
 }  // namespace emplace::launcher

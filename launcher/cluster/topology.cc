@@ -85,6 +85,7 @@ Child child_of(const std::vector<NodePlan>& member) {
   child.elsewhere = first.start != "local";
   child.host = first.start == "ssh" ? first.host : first.start == "local" ? "" : first.start;
   if (!child.elsewhere) child.environment = first.environment;
+  if (first.start == "ray") child.environment = ray_environment(first);
   return child;
 }
 
@@ -102,6 +103,12 @@ Result<Program> program_of(const Topology& topology, const std::vector<NodePlan>
     std::string name = std::filesystem::absolute(start.directory).lexically_normal().filename().string();
     return slurm_program(member, endpoint, name,
                          std::filesystem::absolute(start.directory) / "slurm" / (first.node + ".sbatch"));
+  }
+  if (first.start == "ray") {
+    const std::filesystem::path log =
+        std::filesystem::absolute(start.directory) / "log" / (first.node + "-ray");
+    return ray_program(first,
+                       {.head = endpoint, .beside = topology.beside, .log = log, .restarts = restarts});
   }
   return local_program(topology, first, start, endpoint, budget_left_s, restarts);
 }

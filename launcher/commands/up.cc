@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "base/text/words.h"
 #include "launcher/commands/commands.h"
 #include "launcher/commands/run_options.h"
 #include "launcher/settings/json_text.h"
@@ -20,6 +21,7 @@ class Up final : public Command {
         .option("--key,-k", key_, "Key file of the head, with allowed.toml in the same folder")
         .flag("--insecure", insecure_, "Accept connections without encryption")
         .flag("--push", push_, "Copy this program to the hosts that are reached by ssh")
+        .option("--on", on_, "Engine that runs the executors, instead of what the cluster file names: ray")
         .option("--manifests", manifests_, "Write Kubernetes manifests to this path and start nothing");
     given_.declare(options);
   }
@@ -30,6 +32,9 @@ class Up final : public Command {
     request.key = key_;
     request.insecure = insecure_;
     request.push = push_;
+    if (!on_.empty() && on_ != "ray")
+      return invalid("--on", "'" + printable(on_, 40) + "' is unknown", "use ray");
+    if (!on_.empty()) request.engine = Engine::kRay;
     if (!manifests_.empty()) {
       EMPLACE_TRY_ASSIGN(const Manifests written, write_manifests(request, manifests_));
       if (written.open)
@@ -48,7 +53,7 @@ class Up final : public Command {
 
  private:
   RunOptions given_;
-  std::string key_, manifests_;
+  std::string key_, on_, manifests_;
   bool insecure_ = false, push_ = false;
 };
 

@@ -50,6 +50,8 @@ Result<Unit> prepare_hosts(RunPlan& plan, Progress& progress) {
       progress.note(fmt::format(
           "warning: {} {} executors on {} disturb each other's timing if they share cores; use one",
           executors, kind, host.empty() ? "this machine" : printable(host)));
+  for (const std::vector<NodePlan>& member : plan.topology.members)
+    if (member.front().start == "ray") EMPLACE_TRY(check_ray(member.front()));
   std::vector<NodePlan*> far;
   for (std::vector<NodePlan>& member : plan.topology.members)
     if (plan.order.push && member.front().start == "ssh") far.push_back(&member.front());

@@ -213,7 +213,7 @@ Result<std::optional<Cluster>> cluster_of(RunRequest& request) {
     ours.push_back("head.allowed=" + allowed.string());
   }
   if (request.insecure) ours.push_back("head.insecure=true");
-  EMPLACE_TRY_ASSIGN(auto cluster, load_cluster(request.cluster, ours));
+  EMPLACE_TRY_ASSIGN(auto cluster, load_cluster(request.cluster, ours, request.engine));
   if (request.config.empty() && !request.resume) {
     if (cluster.run.config.empty())
       return invalid(printable(request.cluster.filename().string()) + ": run.config", "is missing",

@@ -22,8 +22,9 @@ struct RunRequest {
   std::filesystem::path cluster;      ///< Cluster file; empty: every actor runs in the head.
   std::string key;        ///< Cluster: the head's key file, with its allow-list in the same folder.
   bool insecure = false;  ///< Cluster: tcp without encryption.
-  bool push = false;      ///< Copy the program to hosts reached by ssh.
-  std::string run_dir;    ///< Run directory; empty: that of the config, or runs/NAME-TIME.
+  Engine engine = Engine::kAsWritten;  ///< Cluster: where executors run.
+  bool push = false;                   ///< Copy the program to hosts reached by ssh.
+  std::string run_dir;                 ///< Run directory; empty: that of the config, or runs/NAME-TIME.
   bool resume = false;
   std::string branch;  ///< Checkpoint to start from (CheckpointName in launcher/settings/placers.h). Without
                        ///< `config`, the config of its run is used.

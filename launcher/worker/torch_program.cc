@@ -41,12 +41,17 @@ Error no_torch(const std::string& what) {
 
 }  // namespace
 
+std::string python_path() {
+  std::string python = chosen_python();
+  return python.empty() ? process::find_program("python3").value_or("") : python;
+}
+
 HelperCommand torch_command() {
   if (std::string python = chosen_python(); !python.empty()) return package_in(std::move(python));
   if (const auto beside = helper_path("torch"); ::access(beside.c_str(), X_OK) == 0)
     return python_program(beside.string());
   if (auto installed = process::find_program(kTorchProgram)) return python_program(*std::move(installed));
-  return package_in(process::find_program("python3").value_or(""));
+  return package_in(python_path());
 }
 
 Result<std::string> torch_version(const HelperCommand& command) {

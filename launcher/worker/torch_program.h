@@ -12,6 +12,10 @@ namespace emplace::launcher {
 /// Environment variable with the Python interpreter whose PyTorch is used.
 inline constexpr const char* kPythonVariable = "EMPLACE_PYTHON";
 
+/// Returns the Python interpreter for parts of the package emplace: the one that EMPLACE_PYTHON names, or the
+/// python3 of PATH. Empty: none.
+std::string python_path();
+
 /// Returns how the program is started, the first of these: the package in the interpreter that EMPLACE_PYTHON
 /// names; emplace-exec-torch beside the running program; emplace-exec-torch in PATH; the package in the
 /// python3 of PATH. Starts nothing.

@@ -92,9 +92,107 @@ TEST(Cluster, EveryShippedOneFitsTheQuickstart) {
     ASSERT_TRUE(plan.ok()) << plan.error().context;
     std::size_t actors = 0;
     for (const NodePlan& node : *plan) actors += node.actors.size();
-    EXPECT_EQ(actors, 4 + config->pipeline.controllers + config->executor.count) << file.path();
+    const bool on_ray =
+        std::any_of(plan->begin(), plan->end(), [](const NodePlan& one) { return one.start == "ray"; });
+    const std::size_t executors = on_ray ? 0 : config->executor.count;  // Those on Ray follow the demand.
+    EXPECT_EQ(actors, 4 + config->pipeline.controllers + executors) << file.path();
   }
   EXPECT_GE(files, 2);
+}
+
+constexpr const char* kRay =
+    "[head]\nendpoint = 'tcp://10.0.0.1:5555'\n"
+    "[[node]]\nname = 'far'\nstart = 'ray'\nroles = ['executor']\n";
+
+TEST(Cluster, ExecutorsOnRayAreNoActorsOfThePlan) {
+  EXPECT_EQ(planned(kRay, config_of(1, 6)),
+            (Lines{"head: sampler/0 learner/0 tracker/0 recorder/0 dispatcher/0", "far:"}));
+  const std::string beside = std::string{kRay} + "[[node]]\nname = 'here'\nroles = ['executor']\ncount = 2\n";
+  EXPECT_EQ(planned(beside, config_of(1, 6)),
+            (Lines{"head: sampler/0 learner/0 tracker/0 recorder/0 dispatcher/0",
+                   "far:", "here: executor/0 executor/1"}));
+  const std::string open = std::string{kRay} + "[[node]]\nname = 'here'\nroles = ['executor']\n";
+  EXPECT_EQ(planned(open, config_of(1, 2)).back(), "here: executor/0 executor/1");
+  const auto plan = plan_nodes(*parse_cluster(beside, "c.toml"), config_of(1, 6));
+  EXPECT_EQ(roles_of_keys(*plan).at("far"), Role::kExecutor);
+  EXPECT_EQ((*plan)[1].end_step, (*plan)[2].end_step) << "they end with the other executors";
+}
+
+TEST(Cluster, KeysOfRayAreReadAndWrittenBack) {
+  const std::string toml =
+      std::string{kRay} +
+      "ray_address = 'ray://head:10001'\nmax = 8\nexecutors_per_actor = 2\ngpus = 0.5\n"
+      "resources = ['TPU=4', 'odd=name=1.5']\nruntime_env = '{\"pip\": []}'\nidle = '20s'\n"
+      "cpus = 3\nmemory = '1GiB'\n";
+  const auto cluster = parse_cluster(toml, "c.toml", std::vector<std::string>{"node.far.max=9"});
+  ASSERT_TRUE(cluster.ok()) << cluster.error().context;
+  const Cluster::Ray& ray = cluster->nodes.at(0).ray;
+  EXPECT_EQ(ray.address, "ray://head:10001");
+  EXPECT_EQ(ray.max, 9u);
+  EXPECT_EQ(ray.per_actor, 2u);
+  EXPECT_EQ(resource_of(ray.resources.at(1)), (std::pair<std::string, double>{"odd=name", 1.5}));
+  EXPECT_EQ(ray.idle, std::chrono::seconds{20});
+  const std::string written = to_toml(*cluster);
+  const auto again = parse_cluster(written, "written.toml");
+  ASSERT_TRUE(again.ok()) << again.error().context << "\n" << written;
+  EXPECT_EQ(to_toml(*again), written);
+  EXPECT_EQ(again->nodes.at(0).ray.runtime_env, ray.runtime_env);
+}
+
+TEST(Cluster, WhatRayCannotDoIsRefused) {
+  const auto refused = [](const std::string& more, const char* why) {
+    const auto cluster = parse_cluster(std::string{kRay} + more, "c.toml");
+    ASSERT_FALSE(cluster.ok()) << more;
+    EXPECT_NE(cluster.error().context.find(why), std::string::npos) << cluster.error().context;
+    EXPECT_EQ(cluster.error().context.find('\n'), std::string::npos);
+  };
+  refused("count = 3\n", "follows the demand; use max");
+  refused("processes = 0\n", "follows the demand; use max");
+  refused("host = 'rack1'\n", "is only for start = \"ssh\"");
+  refused("open_files = 9\n", "open_files");
+  refused("max = 1\nexecutors_per_actor = 2\n", "no actor may be started");
+  refused("executors_per_actor = 0\n", "must be at least 1");
+  refused("resources = ['TPU']\n", "is not NAME=AMOUNT");
+  refused("resources = ['TPU=-1']\n", "is not NAME=AMOUNT");
+  refused("[[node]]\nname = 'other'\nstart = 'ray'\nroles = ['executor']\n",
+          "several nodes with start = \"ray\"");
+  refused("[[node]]\nname = 'other'\nroles = ['executor']\nmax = 3\n", "is only for start = \"ray\"");
+  const auto mixed =
+      parse_cluster("[[node]]\nname = 'a'\nstart = 'ray'\nroles = ['executor', 'sampler']\n", "c.toml");
+  ASSERT_FALSE(mixed.ok());
+  EXPECT_NE(mixed.error().context.find("must be [\"executor\"]"), std::string::npos) << mixed.error().context;
+  EXPECT_NE(planned("[[node]]\nname = 'a'\nstart = 'ray'\nroles = ['executor']\n", config_of(1, 1))
+                .at(0)
+                .find("cannot reach the head at ipc"),
+            std::string::npos);
+}
+
+/// The nodes of a cluster put on Ray, as "name:start".
+Lines on_ray(const std::string& toml, std::span<const std::string> settings = {}) {
+  const auto cluster = parse_cluster(toml, "c.toml", settings, Engine::kRay);
+  if (!cluster) return {cluster.error().context};
+  Lines nodes;
+  for (const Cluster::Node& node : cluster->nodes) nodes.push_back(node.name + ":" + node.start);
+  return nodes;
+}
+
+TEST(Cluster, AnyClusterCanBePutOnRay) {
+  const std::string ssh =
+      "[head]\nendpoint = 'tcp://10.0.0.1:5555'\n[[node]]\nname = 'learner'\nroles = ['learner']\n"
+      "[[node]]\nname = 'rack1'\nstart = 'ssh'\nhost = 'rack1'\noptions = ['-v']\nroles = "
+      "['executor']\ncount = 2\n"
+      "[[node]]\nname = 'rack2'\nstart = 'slurm'\nroles = ['executor']\n";
+  EXPECT_EQ(on_ray(ssh), (Lines{"learner:local", "rack1:ray"}));
+  const std::vector<std::string> setting{"node.rack1.ray_address=local"};
+  const auto cluster = parse_cluster(ssh, "c.toml", setting, Engine::kRay);
+  ASSERT_TRUE(cluster.ok()) << cluster.error().context;
+  EXPECT_EQ(cluster->nodes.back().ray.address, "local") << "settings apply to what the engine made of it";
+  EXPECT_TRUE(cluster->nodes.back().options.empty());
+  EXPECT_EQ(on_ray("[head]\nendpoint = 'tcp://10.0.0.1:5555'\n"), Lines{"ray:ray"});
+  EXPECT_EQ(on_ray(kRay), Lines{"far:ray"});
+  EXPECT_NE(
+      on_ray("[[node]]\nname = 'all'\nroles = ['executor', 'sampler']\n").at(0).find("a node of their own"),
+      std::string::npos);
 }
 
 TEST(Cluster, IsChangedBySettingsAndWrittenBack) {
