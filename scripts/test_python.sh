@@ -31,6 +31,9 @@ if [ ! -x "$environment/bin/python3" ]; then
   # The build of PyTorch for CPUs is a tenth of the size of the one for CUDA, but PyPI has only the latter.
   "$environment/bin/pip" install -q numpy torch torchvision transformers pandas tqdm pyzmq msgpack pytest mypy ipython
 fi
+# Ray has no wheel for the newest Pythons; its tests skip then.
+"$environment/bin/python3" -c 'import ray' 2>/dev/null || "$environment/bin/pip" install -q ray ||
+  echo "test_python: no wheel of ray for this Python" >&2
 scripts/wheel.sh "$(dirname "$EMPLACE_PROGRAM")"
 log=docs/results/python_newest.log
 environment=$(realpath "$environment")
@@ -39,7 +42,7 @@ environment=$(realpath "$environment")
   "$environment/bin/python3" - <<'PYTHON'
 import importlib.metadata as m, platform
 print("Python", platform.python_version())
-for name in ("torch", "torchvision", "transformers", "numpy", "pandas", "mypy"):
+for name in ("torch", "torchvision", "transformers", "numpy", "pandas", "ray", "mypy"):
     try:
         print(name, m.version(name))
     except m.PackageNotFoundError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
+import socket
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -86,9 +87,23 @@ def check_version(version: str) -> None:
 
 
 def first_line(error: BaseException) -> str:
-    """One line of what Ray says, which is often a page."""
+    """One sentence of what Ray says, which is often a page."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return (lines[0] if lines else type(error).__name__).rstrip(".")[:300]
+    return (lines[0] if lines else type(error).__name__).split(". ")[0].rstrip(".")[:300]
+
+
+def check_reachable(address: str, seconds: float = 5.0) -> None:
+    """Raises EmplaceError if nobody listens at HOST:PORT or ray://HOST:PORT: Ray would try for a minute and
+    more. Other addresses are Ray's to find.
+    """
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if not colon:
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=seconds).close()
+    except (OSError, ValueError) as error:
+        what = f"does not answer ({first_line(error)})" if isinstance(error, OSError) else "is not HOST:PORT"
+        raise EmplaceError(f"Ray at '{address}'", what, _cure_of(address, error)) from error
 
 
 class RayCluster:
@@ -107,6 +122,7 @@ class RayCluster:
     def connect(self, address: str) -> None:
         """Connects, or starts a Ray of our own on this machine ("local"). Raises EmplaceError."""
         check_version(ray_version())
+        check_reachable(address)
         self._ray = ray = importlib.import_module("ray")
         try:
             ray.init(

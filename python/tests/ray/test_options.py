@@ -11,7 +11,7 @@ import pytest
 
 from emplace.errors import EmplaceError
 from emplace.program import find_program
-from emplace.ray.cluster import Bundle, RayCluster, check_version, first_line
+from emplace.ray.cluster import Bundle, RayCluster, check_reachable, check_version, first_line
 from emplace.ray.crew import Node, Process, Status
 from emplace.ray.joining import Joiner
 from emplace.ray.options import Options, parse
@@ -156,6 +156,14 @@ def test_why_actors_wait() -> None:
     dead = {"Alive": False, "Resources": {"CPU": 64.0}}
     assert shortage(small, dead) == "no node of the Ray cluster has CPU 2: 3 actors wait until one comes"
     assert "full" in shortage(small, {"Alive": True, "Resources": {"CPU": 2.0}})
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1", "there:x", "[::1]:1"])
+def test_a_cluster_that_does_not_answer(address: str) -> None:
+    with pytest.raises(EmplaceError, match="does not answer|is not HOST:PORT"):
+        check_reachable(address)
+    for found_by_ray in ("auto", "local"):
+        check_reachable(found_by_ray)
 
 
 def test_errors_of_ray_are_one_line() -> None:

@@ -62,9 +62,9 @@ def cluster_config() -> Json:
     }
 
 
-def inside(folder: Path, scenario: str, seconds: float = 0) -> list[str]:
+def inside(python: str, folder: Path, scenario: str, seconds: float = 0) -> list[str]:
     """The command that plays a scenario in namespaces of its own."""
-    here = [sys.executable, str(Path(__file__).resolve()), str(folder), scenario, str(seconds)]
+    here = [python, str(Path(__file__).resolve()), str(folder), scenario, str(seconds)]
     return ["unshare", "-pfn", "--mount-proc", "--kill-child", *here]
 
 
@@ -236,11 +236,12 @@ def settings() -> list[str]:
     return [word for key, value in pairs.items() for word in ("--set", f"{key}={value}")]
 
 
-def start_driver(folder: Path, address: str, *more: str) -> subprocess.Popen[bytes]:
+def start_driver(folder: Path, address: str, *more: str, log: str = "driver.log") -> subprocess.Popen[bytes]:
+    """The driver as a person starts it."""
     command = [sys.executable, "-m", "emplace.ray", address, "--insecure", "--json", *more]
     environment = os.environ | {"PYTHONPATH": str(PYTHON)}
-    log = (folder / "driver.log").open("a")
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, env=environment)
+    errors = (folder / log).open("a")
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, env=environment)
 
 
 def ended(process: subprocess.Popen[bytes], seconds: float) -> Json:
@@ -365,6 +366,51 @@ def scenario_ended(folder: Path, program: str, seconds: float) -> Json:
         found["run"] = ended(up, 40)
         found["driver"] = ended(driver, 40)
         found["left"] = joins() + processes("-m emplace.ray")
+    return found
+
+
+def scenario_refused(folder: Path, program: str, seconds: float) -> Json:
+    """No Ray, a wrong address, a bundle that fits no node: the run goes on."""
+    found: Json = {}
+    up, address = start_run(folder, program)
+    for name, where in (("no cluster", "auto"), ("nobody there", "127.0.0.1:6400")):
+        driver = start_driver(folder, address, "--ray-address", where, log=f"{name}.log")
+        found[name] = ended(driver, 60)
+        found[name]["error"] = (folder / f"{name}.log").read_text().strip().splitlines()[-1]
+    with ray_cluster(folder):
+        driver = start_driver(folder, address, "--num-cpus", "64")
+        said = wait_for(lambda: _line(folder / "driver.log", "no node of"), 60, "the shortage")
+        found["too large"] = said
+        driver.terminate()
+        ended(driver, 20)
+        driver = start_driver(folder, address)
+        watched = Watched(program, address)
+        watched.until(some, 60, "an executor")
+        found["run goes on"] = up.poll() is None
+        subprocess.run([program, "down", address, "--insecure"])
+        ended(up, 40)
+        ended(driver, 40)
+    return found
+
+
+def _line(log: Path, part: str) -> str:
+    return next((line for line in log.read_text().splitlines() if part in line), "")
+
+
+def scenario_local(folder: Path, program: str, seconds: float) -> Json:
+    """A Ray that the driver starts on this machine and takes with it."""
+    found: Json = {}
+    os.environ["RAY_TMPDIR"] = str(folder)
+    up, address = start_run(folder, program)
+    watched = Watched(program, address)
+    driver = start_driver(folder, address, "--ray-address", "local", "--num-cpus", "0.5", "--max", "2")
+    watched.until(lambda report: executors(report) == 2, 60, "two executors")
+    found["most"] = executors(watched.newest)
+    found["down"] = subprocess.run([program, "down", address, "--insecure"]).returncode
+    found["run"] = ended(up, 40)
+    found["driver"] = ended(driver, 40)
+    wait_for(lambda: not processes("raylet"), 20, "no Ray without its driver")
+    found["left"] = joins()
     return found
 
 
