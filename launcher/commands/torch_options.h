@@ -34,9 +34,7 @@ struct TorchOptions {
     return Unit{};
   }
   /// Errors (kInvalid): they were given, and executors of this kind have no use for them.
-  Result<Unit> check_unused(std::string_view kind) const {
-    return check_torch_only(model, threads, kind);
-  }
+  Result<Unit> check_unused(std::string_view kind) const { return check_torch_only(model, threads, kind); }
 };
 
 }  // namespace emplace::launcher

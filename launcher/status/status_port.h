@@ -15,7 +15,7 @@
 #include "launcher/status/gate.h"
 #include "launcher/status/http_server.h"
 #include "launcher/status/live_report.h"
-#include "launcher/status/run_state.h"
+#include "launcher/status/live_run.h"
 
 namespace emplace::launcher {
 
@@ -67,7 +67,7 @@ class StatusPort final : public RunObserver, private HttpHandler {
   const Nanos opened_ = clock_.now();
   const Gate gate_;
   mutable Mutex mutex_;
-  RunState state_ EMPLACE_GUARDED_BY(mutex_);
+  LiveRun state_ EMPLACE_GUARDED_BY(mutex_);
   Nanos watched_until_{0};  // Until then the run has a viewer. Server's thread.
   mutable Mutex parts_;     // Feed and report are made once the run is known.
   std::unique_ptr<StatusFeed> feed_ EMPLACE_GUARDED_BY(parts_);

@@ -12,8 +12,8 @@ namespace emplace::launcher {
 /// command line or the config of the machine that imports it may name it: a head never does. Errors
 /// (kInvalid).
 Result<Unit> check_model(std::string_view model);
-/// Checks that --model and --threads are given only for executors of kind torch. `threads`: 0 if not given. Errors
-/// (kInvalid).
+/// Checks that --model and --threads are given only for executors of kind torch. `threads`: 0 if not given.
+/// Errors (kInvalid).
 Result<Unit> check_torch_only(std::string_view model, std::uint64_t threads, std::string_view kind);
 /// Returns the path of PATH/FILE.py:NAME; empty for a module, which Python finds itself.
 std::string_view model_file(std::string_view model);

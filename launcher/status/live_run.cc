@@ -1,4 +1,4 @@
-#include "launcher/status/run_state.h"
+#include "launcher/status/live_run.h"
 
 #include <algorithm>
 #include <array>
@@ -78,18 +78,18 @@ std::string_view word_of(RunPhase phase) {
   return kWords.at(static_cast<std::size_t>(phase));
 }
 
-void RunState::note(double at_s, std::string text) {
+void LiveRun::note(double at_s, std::string text) {
   events.push_back({at_s, std::move(text)});
   while (events.size() > kMaxEvents) events.pop_front();
 }
 
-void RunState::report(const messages::RunProgress& progress, Nanos now) {
+void LiveRun::report(const messages::RunProgress& progress, Nanos now) {
   if (progress.dispatch.measurements != status.progress.dispatch.measurements) measured_at = now;
   status.progress = progress;
   progress_at = now;
 }
 
-Json to_json(const RunState& state, Nanos now, const NodeLimits& limits) {
+Json to_json(const LiveRun& state, Nanos now, const NodeLimits& limits) {
   messages::StatusDelivered status = state.status;
   const std::vector<NodeStatus> nodes = std::exchange(status.nodes, {});
   Json json = status_json(status);
@@ -147,7 +147,7 @@ Result<NodeQuery> parse_node_query(const std::map<std::string, std::string>& que
   return parsed;
 }
 
-Json nodes_json(const RunState& state, Nanos now, const NodeQuery& query) {
+Json nodes_json(const LiveRun& state, Nanos now, const NodeQuery& query) {
   std::vector<const NodeStatus*> found;
   for (const NodeStatus& node : state.status.nodes)
     if (matches(node, query.find)) found.push_back(&node);

@@ -1,4 +1,4 @@
-#include "launcher/status/run_state.h"
+#include "launcher/status/live_run.h"
 
 #include <fmt/core.h>
 #include <gmock/gmock.h>
@@ -24,8 +24,8 @@ messages::NodeStatus node(const std::string& name, double busy = 0, std::uint64_
   return status;
 }
 
-RunState running() {
-  RunState state;
+LiveRun running() {
+  LiveRun state;
   state.phase = RunPhase::kRunning;
   state.status.run = "runs/a";
   state.status.progress.dispatch.best_step_time_s = 0.25;
@@ -52,8 +52,8 @@ std::vector<std::string> found(const NodeQuery& query) {
   return names(nodes_json(running(), std::chrono::seconds{100}, query));
 }
 
-TEST(RunState, HasWhatPsPrintsAndWhatOnlyTheLauncherKnows) {
-  RunState state = running();
+TEST(LiveRun, HasWhatPsPrintsAndWhatOnlyTheLauncherKnows) {
+  LiveRun state = running();
   state.note(3.5, "b was ended by signal 9; restarting from run.db");
   const Json json = to_json(state, std::chrono::seconds{102}, {});
   EXPECT_EQ(json["run_dir"], "runs/a");
@@ -73,16 +73,16 @@ TEST(RunState, HasWhatPsPrintsAndWhatOnlyTheLauncherKnows) {
   EXPECT_TRUE(json["report_failure"].is_null());
 }
 
-TEST(RunState, UnknownValuesAreNull) {
-  const Json json = to_json(RunState{}, Nanos{0}, {});
+TEST(LiveRun, UnknownValuesAreNull) {
+  const Json json = to_json(LiveRun{}, Nanos{0}, {});
   EXPECT_EQ(json["phase"], "starting");
   for (const char* key : {"bound_s", "heuristic", "best_step_time_s", "why_idle"})
     EXPECT_TRUE(json[key].is_null()) << key;
   EXPECT_EQ(json["nodes_total"], 0);
 }
 
-TEST(RunState, SaysWhyNothingRunsOnlyWhileTheRunGoesOn) {
-  RunState state;
+TEST(LiveRun, SaysWhyNothingRunsOnlyWhileTheRunGoesOn) {
+  LiveRun state;
   state.phase = RunPhase::kRunning;
   state.measured_at = std::chrono::seconds{10};
   EXPECT_TRUE(to_json(state, std::chrono::seconds{12}, {})["why_idle"].is_null()) << "a moment without work";
@@ -94,8 +94,8 @@ TEST(RunState, SaysWhyNothingRunsOnlyWhileTheRunGoesOn) {
   }
 }
 
-TEST(RunState, RemembersWhenItLastMeasured) {
-  RunState state;
+TEST(LiveRun, RemembersWhenItLastMeasured) {
+  LiveRun state;
   messages::RunProgress progress;
   progress.dispatch.measurements = 4;
   state.report(progress, std::chrono::seconds{5});
@@ -105,8 +105,8 @@ TEST(RunState, RemembersWhenItLastMeasured) {
   EXPECT_EQ(state.progress_at, std::chrono::seconds{6});
 }
 
-TEST(RunState, ABriefListHasTroubleFirstAndIsBounded) {
-  RunState state = running();
+TEST(LiveRun, ABriefListHasTroubleFirstAndIsBounded) {
+  LiveRun state = running();
   EXPECT_THAT(names(to_json(state, Nanos{0}, {2, true})), ElementsAre("b", "a"));
   const Json brief = to_json(state, Nanos{0}, {1, true});
   EXPECT_EQ(brief["nodes"][0]["last_error"], "executor/b: it failed");
@@ -116,8 +116,8 @@ TEST(RunState, ABriefListHasTroubleFirstAndIsBounded) {
   EXPECT_LT(to_json(state, Nanos{0}, {40, true}).dump().size(), 8'000U);
 }
 
-TEST(RunState, TenThousandNodesStayABriefEvent) {
-  RunState state = running();
+TEST(LiveRun, TenThousandNodesStayABriefEvent) {
+  LiveRun state = running();
   state.status.nodes.clear();
   for (int i = 0; i < 10'000; ++i) state.status.nodes.push_back(node(fmt::format("worker/{:05}", i)));
   const Json json = to_json(state, Nanos{0}, {40, true});
@@ -127,16 +127,16 @@ TEST(RunState, TenThousandNodesStayABriefEvent) {
   EXPECT_EQ(to_json(state, Nanos{0}, {})["nodes"].size(), 1'000U);
 }
 
-TEST(RunState, KeepsTheNewestEvents) {
-  RunState state;
+TEST(LiveRun, KeepsTheNewestEvents) {
+  LiveRun state;
   for (int i = 0; i < 150; ++i) state.note(i, std::to_string(i));
-  EXPECT_EQ(state.events.size(), RunState::kMaxEvents);
+  EXPECT_EQ(state.events.size(), LiveRun::kMaxEvents);
   EXPECT_EQ(state.events.back().text, "149");
   EXPECT_EQ(state.events.front().text, "50");
 }
 
-TEST(RunState, AnEventCannotControlATerminalOrExceedItsLine) {
-  RunState state;
+TEST(LiveRun, AnEventCannotControlATerminalOrExceedItsLine) {
+  LiveRun state;
   state.note(0, "a\x1b[31mb\n" + std::string(5'000, 'x'));
   const std::string text = to_json(state, Nanos{0}, {})["events"][0]["text"];
   EXPECT_EQ(text.find('\x1b'), std::string::npos);

@@ -25,7 +25,7 @@ struct RunEvent {
   std::string text;
 };
 
-struct RunState {
+struct LiveRun {
   RunPhase phase = RunPhase::kStarting;
   messages::StatusDelivered status;  ///< Latest status; its progress may be newer than its nodes.
   Nanos progress_at{0};              ///< When the head last reported its progress; 0: never.
@@ -50,7 +50,7 @@ struct NodeLimits {
 };
 
 /// Returns the object of /status.json.
-Json to_json(const RunState& state, Nanos now, const NodeLimits& limits);
+Json to_json(const LiveRun& state, Nanos now, const NodeLimits& limits);
 
 /// A page of the table of nodes, as asked for by a query: offset, limit (at most 200), sort (name, busy,
 /// rate, queue, restarts, seen; "-" before it reverses), find (part of a name, a host or a role).
@@ -61,6 +61,6 @@ struct NodeQuery {
 /// Errors (kInvalid): a number is malformed, or the order is unknown.
 Result<NodeQuery> parse_node_query(const std::map<std::string, std::string>& query);
 /// Returns {"nodes": […], "offset", "found", "nodes_total"}.
-Json nodes_json(const RunState& state, Nanos now, const NodeQuery& query);
+Json nodes_json(const LiveRun& state, Nanos now, const NodeQuery& query);
 
 }  // namespace emplace::launcher
