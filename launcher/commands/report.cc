@@ -50,12 +50,13 @@ class Report final : public Command {
   Result<ExitStatus> serve(Console& console) {
     if (!output_.empty()) return invalid("--output", "conflicts with --live", "remove one of them");
     const SystemClock clock;
-    EMPLACE_TRY(read_report(run_, clock));  // A directory without a run is an error now, not an empty page.
+    // A directory without a run is an error now, not an empty page.
+    EMPLACE_TRY_ASSIGN(const RunReport report, read_report(run_, clock));
     if (status_.address.empty()) status_.address = "127.0.0.1:0";
     const process::EndSignals signals;
     EMPLACE_TRY_ASSIGN(const auto port, status_.open(console));
     if (port == nullptr) return Error{Errc::kIo, status_.address + ": the page cannot be served there"};
-    port->show_directory(run_);
+    port->show_directory(run_, report.data);
     if (console.json()) {
       const Json json{{"url", port->url()}};
       console.print(json_text(json));

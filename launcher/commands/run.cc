@@ -96,6 +96,7 @@ Result<ExitStatus> run_and_print(RunRequest request, const StatusOptions& status
   request.observer = port.get();
   EMPLACE_TRY_ASSIGN(const FinishedRun run, launcher::run(std::move(request)));
   if (run.summary.outcomes.empty()) return static_cast<ExitStatus>(run.summary.status);
+  if (port != nullptr) port->finish();
   report_trace(run, console);
   const std::string page = printable_path(run.page);
   if (run.page_failure) console.warn(page + ": not written: " + run.page_failure->context);

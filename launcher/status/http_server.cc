@@ -191,6 +191,7 @@ class Session final : public std::enable_shared_from_this<Session> {
     if (!reply.stream) header("Content-Length", std::to_string(size));
     out_ += "\r\n";
     body_ = head_only_ ? nullptr : reply.body;
+    sending_ = true;
     const std::array<asio::const_buffer, 2> parts{
         asio::buffer(out_), body_ == nullptr ? asio::const_buffer{} : asio::buffer(*body_)};
     stream_.expires_after(shared_.options.write_timeout);
@@ -198,6 +199,7 @@ class Session final : public std::enable_shared_from_this<Session> {
     asio::async_write(stream_, parts,
                       [self = shared_from_this(), streams](const error_code& failure, std::size_t) {
                         self->body_ = nullptr;
+                        self->sending_ = false;
                         if (failure) return self->close();
                         if (streams) return self->start_stream();
                         if (!self->keep_alive_) return self->close();
@@ -310,8 +312,8 @@ class Server final : public HttpServer {
     stop_when_sent();
   }
   void stop_when_sent() {
-    for (Session* stream : shared_->streams)
-      if (stream->sending()) return asio::post(shared_->io, [this] { stop_when_sent(); });
+    for (const Session* session : shared_->all)
+      if (session->sending()) return asio::post(shared_->io, [this] { stop_when_sent(); });
     shared_->io.stop();
   }
 

@@ -44,11 +44,11 @@ class HttpHandler {
 /// headers and 4 KiB of body, and one reply at a time; a client that is too slow is disconnected.
 class HttpServer {
  public:
-  static constexpr std::chrono::milliseconds kFarewell{200};
+  static constexpr std::chrono::seconds kFarewell{1};
 
   /// `handler` must outlive the server. Errors (kIo): the address cannot be bound.
   static Result<std::unique_ptr<HttpServer>> open(HttpServerOptions options, HttpHandler& handler);
-  /// Publishes once more, waits up to kFarewell until the streams have taken it, and ends.
+  /// Publishes once more, waits up to kFarewell until events and replies are sent, and ends.
   virtual ~HttpServer() = default;
 
   /// Where it listens: "127.0.0.1:9090", "[::1]:9090".

@@ -61,9 +61,12 @@ class LiveReport::Worker {
     }
     reading_ = true;
     asio::post(io_, [this, changes, done = std::move(done)] {
-      done(read(changes));
+      done(read(changes, false));
       reading_ = false;
     });
+  }
+  void read_last(std::function<void(const std::string&)> done) {
+    asio::post(io_, [this, done = std::move(done)] { done(read(0, true)); });
   }
 
   LiveFragment fragment() const {
@@ -85,7 +88,7 @@ class LiveReport::Worker {
 
  private:
   /// Returns why the report cannot be read; empty: it was read.
-  std::string read(std::uint64_t changes) {
+  std::string read(std::uint64_t changes, bool last) {
     const Nanos before = thread_time();
     const auto report = read_report(directory_, clock_);
     if (!report) {
@@ -100,7 +103,7 @@ class LiveReport::Worker {
     const Bytes packed = compress_gzip(std::as_bytes(std::span{text}));
     const MutexLock lock{mutex_};
     fragment_ = {
-        version, std::make_shared<const std::string>(std::move(text)),
+        last, version, std::make_shared<const std::string>(std::move(text)),
         std::make_shared<const std::string>(reinterpret_cast<const char*>(packed.data()), packed.size())};
     pacer_.finished(changes, clock_.now(), thread_time() - before, packed.size());
     return {};
@@ -124,6 +127,9 @@ LiveReport::LiveReport(std::filesystem::path directory, std::function<std::strin
 LiveReport::~LiveReport() = default;
 void LiveReport::refresh(std::uint64_t changes, std::function<void(const std::string&)> done) {
   worker_->refresh(changes, std::move(done));
+}
+void LiveReport::read_last(std::function<void(const std::string&)> done) {
+  worker_->read_last(std::move(done));
 }
 LiveFragment LiveReport::fragment() const { return worker_->fragment(); }
 void LiveReport::page(Respond respond) { worker_->page(std::move(respond)); }

@@ -39,6 +39,7 @@ class RefreshPacer {
 
 /// A report as the page fetches it.
 struct LiveFragment {
+  bool last = false;                        ///< Read after the run had ended, by read_last().
   std::uint64_t version = 0;                ///< 0: there is none yet.
   std::shared_ptr<const std::string> json;  ///< As record::report_fragment(), with "version".
   std::shared_ptr<const std::string> gzip;  ///< The same, compressed.
@@ -55,6 +56,8 @@ class LiveReport {
 
   /// Reads the report again if it is due; `done` receives why it could not be read, or "". Thread: one.
   void refresh(std::uint64_t changes, std::function<void(const std::string&)> done);
+  /// Reads the report once more, whatever it costs. Thread: any.
+  void read_last(std::function<void(const std::string&)> done);
   /// The newest report. Thread: any.
   LiveFragment fragment() const;
   /// Renders the page to save, and answers with it. Thread: that of refresh().

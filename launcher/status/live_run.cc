@@ -11,6 +11,7 @@
 #include "base/text/words.h"
 #include "launcher/cluster/idle_reason.h"
 #include "launcher/cluster/status_json.h"
+#include "record/report/verdict.h"
 
 namespace emplace::launcher {
 namespace {
@@ -87,6 +88,27 @@ void LiveRun::report(const messages::RunProgress& progress, Nanos now) {
   if (progress.dispatch.measurements != status.progress.dispatch.measurements) measured_at = now;
   status.progress = progress;
   progress_at = now;
+}
+
+void fill(LiveRun& run, const record::ReportData& report) {
+  if (report.graphs.empty()) return;
+  const record::ReportGraph& graph = report.graphs.front();
+  run.status.graph = graph.name;
+  run.start.bound_s = graph.lower_bound_s;
+  if (const record::TableRow* best = record::fastest(graph.heuristics)) {
+    run.start.heuristic = best->method;
+    run.start.heuristic_s = best->measurement.step_time_s;
+  }
+  // "hierarchical, from scratch"
+  if (!graph.learned.empty())
+    run.status.method = graph.learned.front().method.substr(0, graph.learned.front().method.find(','));
+  messages::DispatchProgress& progress = run.status.progress.dispatch;
+  if (const record::TableRow* best = record::fastest(graph.learned))
+    progress.best_step_time_s = best->measurement.step_time_s;
+  for (const record::ReportGraph& one : report.graphs)
+    progress.measurements += record::measured_in(one.curves);
+  for (const record::LearningCurve& curve : graph.curves)
+    if (!curve.points.empty()) progress.elapsed_s += curve.points.back().wall_s;
 }
 
 Json to_json(const LiveRun& state, Nanos now, const NodeLimits& limits) {

@@ -13,6 +13,7 @@
 #include "launcher/session/progress.h"
 #include "launcher/settings/json_text.h"
 #include "messages/status.h"
+#include "record/report/report_data.h"
 
 namespace emplace::launcher {
 
@@ -41,6 +42,10 @@ struct LiveRun {
   /// Records progress that the head reported at `now`.
   void report(const messages::RunProgress& progress, Nanos now);
 };
+
+/// Fills in the results of a run from its report: graph, method, best and heuristic of the first graph,
+/// and the measurements and seconds of all starts. For a run of another launcher, or one that is over.
+void fill(LiveRun& run, const record::ReportData& report);
 
 /// How much of the nodes a JSON object lists.
 struct NodeLimits {

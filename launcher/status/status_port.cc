@@ -87,12 +87,13 @@ void StatusPort::follow(const std::filesystem::path& directory, HeadAccess head)
         [this] { on_ended(); });
 }
 
-void StatusPort::show_directory(const std::filesystem::path& directory) {
+void StatusPort::show_directory(const std::filesystem::path& directory, const record::ReportData& report) {
   const auto endpoint = head_endpoint(directory.string());
   {
     const MutexLock lock{mutex_};
     state_.phase = endpoint ? RunPhase::kRunning : RunPhase::kEnded;
     state_.status.run = directory.string();
+    fill(state_, report);
   }
   follow(directory, {endpoint ? *endpoint : std::string{}, {}, false});
 }
@@ -142,6 +143,16 @@ void StatusPort::on_ended() {
   server_->publish_now();
 }
 
+void StatusPort::finish() {
+  if (clock_.now() - streamed_at_.load() > kWatched) return;
+  {
+    const MutexLock lock{parts_};
+    if (report_ == nullptr) return;
+    report_->read_last([this](const std::string&) { server_->publish_now(); });
+  }
+  (void)last_fetched_.get_future().wait_for(kFarewell);
+}
+
 /// A status of the head. Thread: the feed's.
 void StatusPort::on_status(const messages::StatusDelivered& status) {
   const MutexLock lock{mutex_};
@@ -187,7 +198,9 @@ void StatusPort::on_tick() {
 }
 
 std::vector<HttpEvent> StatusPort::on_stream_tick() {
-  watched_until_ = clock_.now() + kWatched;
+  const Nanos now = clock_.now();
+  streamed_at_ = now;
+  watched_until_ = now + kWatched;
   std::vector<HttpEvent> events;
   std::string text;
   for (std::size_t nodes : {40, 20, 10, 5, 0}) {
@@ -261,7 +274,7 @@ void StatusPort::on_request(const HttpRequest& request, Respond respond) {
   respond(content(request));
 }
 
-HttpReply StatusPort::content(const HttpRequest& request) const {
+HttpReply StatusPort::content(const HttpRequest& request) {
   if (request.path == "/") return compressed(asset("index.html"), request);
   if (request.path.starts_with(kAssets))
     return compressed(asset(std::string_view{request.path}.substr(kAssets.size())), request);
@@ -289,10 +302,11 @@ HttpReply StatusPort::nodes(const HttpRequest& request) const {
   return reply(200, std::string{kJson}, json_text(nodes_json(state_, clock_.now(), *query)));
 }
 
-HttpReply StatusPort::report(const HttpRequest& request) const {
+HttpReply StatusPort::report(const HttpRequest& request) {
   const MutexLock lock{parts_};
   const LiveFragment fragment = report_ == nullptr ? LiveFragment{} : report_->fragment();
   if (fragment.version == 0) return line_reply(503, "the run has no report yet");
+  if (fragment.last && !std::exchange(last_fetch_, true)) last_fetched_.set_value();
   HttpReply answer{200, std::string{kJson}, request.accepts_gzip ? fragment.gzip : fragment.json, {}, false};
   if (request.accepts_gzip) answer.headers.emplace_back("Content-Encoding", "gzip");
   return answer;

@@ -1,8 +1,10 @@
 #pragma once
 /// The port of a run for people and engines: its page, its status, its metrics and its probes.
 
+#include <atomic>
 #include <filesystem>
 #include <functional>
+#include <future>
 #include <memory>
 #include <optional>
 #include <string>
@@ -29,6 +31,8 @@ struct StatusPortOptions {
 /// (docs/guide/live.md). It reads and never changes the run; the run never waits for it.
 class StatusPort final : public RunObserver, private HttpHandler {
  public:
+  static constexpr std::chrono::seconds kFarewell{5};
+
   /// Errors (kIo): the address cannot be bound.
   static Result<std::unique_ptr<StatusPort>> open(StatusPortOptions options);
   ~StatusPort() override;
@@ -38,8 +42,11 @@ class StatusPort final : public RunObserver, private HttpHandler {
   /// "http://127.0.0.1:9090/"
   std::string url() const { return "http://" + server_->endpoint() + "/"; }
 
-  /// Shows a run of another launcher, or one that is over, from its directory.
-  void show_directory(const std::filesystem::path& directory);
+  /// Shows a run of another launcher, or one that is over, from its directory and its report.
+  void show_directory(const std::filesystem::path& directory, const record::ReportData& report);
+  /// Gives viewers of a run that has ended its last report: waits until one has fetched it, at most
+  /// kFarewell.
+  void finish();
 
   void on_planned(const RunPlan& plan) override;
   void on_start(const ShownStart& start) override;
@@ -56,9 +63,9 @@ class StatusPort final : public RunObserver, private HttpHandler {
 
   std::optional<HttpReply> probe(const HttpRequest& request) const;
   std::optional<HttpReply> refusal(const HttpRequest& request) const;
-  HttpReply content(const HttpRequest& request) const;
+  HttpReply content(const HttpRequest& request);
   HttpReply nodes(const HttpRequest& request) const;
-  HttpReply report(const HttpRequest& request) const;
+  HttpReply report(const HttpRequest& request);
   void follow(const std::filesystem::path& directory, HeadAccess head);
   void on_status(const messages::StatusDelivered& status);
   Json status(const NodeLimits& limits) const;
@@ -68,8 +75,11 @@ class StatusPort final : public RunObserver, private HttpHandler {
   const Gate gate_;
   mutable Mutex mutex_;
   LiveRun state_ EMPLACE_GUARDED_BY(mutex_);
-  Nanos watched_until_{0};  // Until then the run has a viewer. Server's thread.
-  mutable Mutex parts_;     // Feed and report are made once the run is known.
+  std::atomic<Nanos> streamed_at_{Nanos{0}};  // When events were last published.
+  std::promise<void> last_fetched_;           // The last report was sent to a viewer.
+  bool last_fetch_ = false;                   // The same, on the server's thread.
+  Nanos watched_until_{0};                    // Until then the run has a viewer. Server's thread.
+  mutable Mutex parts_;                       // Feed and report are made once the run is known.
   std::unique_ptr<StatusFeed> feed_ EMPLACE_GUARDED_BY(parts_);
   std::unique_ptr<LiveReport> report_ EMPLACE_GUARDED_BY(parts_);
   std::unique_ptr<HttpServer> server_;

@@ -110,8 +110,11 @@ TEST(StatusPort, ShowsARunToPeopleAndEngines) {
   EXPECT_THAT(page_head, HasSubstr("Content-Security-Policy: default-src 'none'; script-src 'self'"));
   EXPECT_THAT(page, Not(HasSubstr("<style"))) << "nothing inline";
 
+  // The end: viewers get the last report before the port closes.
   run.process().send(SIGINT);
   EXPECT_TRUE(event("ended").is_object());
+  EXPECT_GT(event("report")["version"], report["version"]);
+  EXPECT_FALSE(json::parse(run.get("/report.json").second, nullptr, false)["in_progress"]);
   const Finished done = run.process().finish();
   EXPECT_EQ(done.status, 128 + SIGINT) << done.err;
   EXPECT_EQ(json::parse(done.out)["lost"], 0);
@@ -226,7 +229,10 @@ TEST(StatusPort, ReportLiveShowsARunThatIsOver) {
   const std::string endpoint = live.err().substr(at, live.err().find('/', at) - at);
   HttpClient stream{endpoint};
   stream.send("GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n");
-  EXPECT_THAT(stream.read_until("event: ended\n"), HasSubstr("\"phase\":\"ended\""));
+  const std::string status = stream.read_until("event: ended\n");
+  EXPECT_THAT(status, HasSubstr("\"phase\":\"ended\""));
+  EXPECT_THAT(status, HasSubstr("\"method\":\"hierarchical\""));
+  EXPECT_THAT(status, Not(HasSubstr("\"best_step_time_s\":null")));
   EXPECT_FALSE(stream.read_until("event: report\n").empty());
   const json report = json::parse(HttpClient{endpoint}.get("/report.json").second, nullptr, false);
   EXPECT_FALSE(report["in_progress"]);

@@ -105,6 +105,38 @@ TEST(LiveRun, RemembersWhenItLastMeasured) {
   EXPECT_EQ(state.progress_at, std::chrono::seconds{6});
 }
 
+TEST(LiveRun, AFinishedRunHasTheResultsOfItsReport) {
+  record::ReportData report;
+  record::ReportGraph& graph = report.graphs.emplace_back();
+  graph.name = "nmt";
+  graph.lower_bound_s = 0.2;
+  const auto row = [](const std::string& method, double step_time_s) {
+    record::TableRow made;
+    made.method = method;
+    made.found = made.measurement.valid = true;
+    made.measurement.step_time_s = step_time_s;
+    return made;
+  };
+  graph.heuristics = {row("heft", 0.5), row("scotch", 0.4)};
+  graph.learned = {row("hierarchical, from scratch", 0.35),
+                   row("hierarchical, from the best heuristic", 0.3)};
+  graph.curves = {{"a", {{10, 10, 10, 2, {}, 0.4}, {30, 20, 20, 5, {}, 0.35}}},
+                  {"b", {{40, 40, 40, 6, {}, 0.3}}}};
+  LiveRun run;
+  run.phase = RunPhase::kEnded;
+  fill(run, report);
+  const Json json = to_json(run, Nanos{0}, {});
+  EXPECT_EQ(json["graph"], "nmt");
+  EXPECT_EQ(json["method"], "hierarchical");
+  EXPECT_EQ(json["best_step_time_s"], 0.3);
+  EXPECT_EQ(json["heuristic"]["method"], "scotch");
+  EXPECT_EQ(json["bound_s"], 0.2);
+  EXPECT_EQ(json["measurements"], 70);
+  EXPECT_EQ(json["elapsed_s"], 11.0);
+  fill(run, record::ReportData{});  // A report without a graph changes nothing.
+  EXPECT_EQ(to_json(run, Nanos{0}, {})["graph"], "nmt");
+}
+
 TEST(LiveRun, ABriefListHasTroubleFirstAndIsBounded) {
   LiveRun state = running();
   EXPECT_THAT(names(to_json(state, Nanos{0}, {2, true})), ElementsAre("b", "a"));
