@@ -12,43 +12,36 @@
 namespace emplace::launcher {
 namespace {
 
-/// Returns how many actors of a role each node gets.
+bool has_elastic(const Cluster& cluster) {
+  return std::any_of(cluster.nodes.begin(), cluster.nodes.end(), is_elastic);
+}
+
+/// Returns how many actors of a role each node gets; an elastic node gets none.
 Result<std::vector<std::uint32_t>> shares(const Cluster& cluster, std::string_view role,
                                           std::uint32_t total) {
   std::vector<std::uint32_t> share(cluster.nodes.size());
   std::uint32_t fixed = 0, open = 0;
+  const bool elastic = has_elastic(cluster) && role == "executor";
   for (std::size_t i = 0; i < share.size(); ++i) {
-    if (!has_role(cluster.nodes[i], role) || cluster.nodes[i].start == "ray") continue;
+    if (!has_role(cluster.nodes[i], role) || is_elastic(cluster.nodes[i])) continue;
     share[i] = cluster.nodes[i].count;
     fixed += share[i];
     open += share[i] == 0 ? 1 : 0;
   }
   const bool anywhere = fixed + open > 0;
   const std::string key = role == "sampler" ? "pipeline.controllers" : "executor.count";
-  if (fixed > total || (anywhere && open == 0 && fixed < total))
+  if (fixed > total || (anywhere && open == 0 && fixed < total && !elastic))
     return invalid("cluster", fmt::format("its nodes have {} {}s, but {} = {}", fixed, role, key, total),
                    "change count of the nodes, or the config");
   std::uint32_t left = total - fixed;
   for (std::size_t i = 0; i < share.size() && open > 0; ++i) {
-    if (!has_role(cluster.nodes[i], role) || cluster.nodes[i].count > 0 || cluster.nodes[i].start == "ray")
-      continue;
+    const Cluster::Node& node = cluster.nodes[i];
+    if (!has_role(node, role) || node.count > 0 || is_elastic(node)) continue;
     share[i] = left / open;
     left -= share[i];
     --open;
   }
   return share;
-}
-
-/// Returns how many executors of the config the nodes have, if others follow the demand on Ray.
-std::uint32_t executors_beside_ray(const Cluster& cluster, std::uint32_t total) {
-  std::uint32_t fixed = 0;
-  bool open = false;
-  for (const Cluster::Node& node : cluster.nodes) {
-    if (!has_role(node, "executor") || node.start == "ray") continue;
-    fixed += node.count;
-    open = open || node.count == 0;
-  }
-  return open ? total : fixed;
 }
 
 /// Returns the public key file beside a key file; empty if there is no key file.
@@ -108,9 +101,6 @@ Result<std::vector<NodePlan>> plan_nodes(const Cluster& cluster, const RunConfig
   const std::uint32_t learner = learns(config) ? 1 : 0;
   total["sampler"] = config.pipeline.controllers;
   total["executor"] = config.reward.source == RewardSource::kLocal ? 0 : config.executor.count;
-  const auto on_ray = [](const Cluster::Node& node) { return node.start == "ray"; };
-  if (std::any_of(cluster.nodes.begin(), cluster.nodes.end(), on_ray))
-    total["executor"] = executors_beside_ray(cluster, total["executor"]);
   total["learner"] = total["tracker"] = learner;
   total["recorder"] = total["dispatcher"] = 1;
 
@@ -142,6 +132,7 @@ Result<std::vector<NodePlan>> plan_nodes(const Cluster& cluster, const RunConfig
       if (!many && has_role(cluster.nodes[i], role)) share[i] = total[role];
       for (std::uint32_t k = 0; k < share[i]; ++k) living[i].push_back(actor_of(role, next++));
     }
+    if (role == "executor" && has_elastic(cluster)) continue;
     while (next < total[role]) head.actors.push_back(actor_of(role, next++));
   }
 
@@ -149,9 +140,9 @@ Result<std::vector<NodePlan>> plan_nodes(const Cluster& cluster, const RunConfig
   for (std::size_t i = 0; i < cluster.nodes.size(); ++i) {
     const Cluster::Node& node = cluster.nodes[i];
     const std::size_t actors = living[i].size();
-    const std::size_t processes =  // The one that keeps executors on Ray has no actors.
-        node.start == "ray" ? 1
-                            : std::min<std::size_t>(node.processes == 0 ? actors : node.processes, actors);
+    const bool elastic = is_elastic(node);
+    const std::size_t processes =
+        elastic ? 1 : std::min<std::size_t>(node.processes == 0 ? actors : node.processes, actors);
     for (std::size_t p = 0; p < processes; ++p) {
       const auto at = [&](std::size_t k) { return living[i].begin() + static_cast<std::ptrdiff_t>(k); };
       NodePlan one{.name = node.processes == 1 ? node.name : fmt::format("{}/{}", node.name, p),
@@ -162,6 +153,8 @@ Result<std::vector<NodePlan>> plan_nodes(const Cluster& cluster, const RunConfig
                    .cache = node.cache,
                    .options = node.options,
                    .actors = {at(actors * p / processes), at(actors * (p + 1) / processes)},
+                   .max_processes = node.max_processes,
+                   .executors_each = std::max(node.count, 1u),
                    .environment = node.environment,
                    .dial = node.dial,
                    .memory = node.memory,
@@ -171,7 +164,7 @@ Result<std::vector<NodePlan>> plan_nodes(const Cluster& cluster, const RunConfig
                    .cpus = node.cpus,
                    .keys = {node.key, node.key.empty() ? "" : public_half(cluster.head.key), {}},
                    .insecure = cluster.insecure};
-      one.end_step = end_step(node.start == "ray" ? std::vector{actor_of("executor", 0)} : one.actors);
+      one.end_step = elastic ? end_step({actor_of("executor", 0)}) : end_step(one.actors);
       if (config.executor.kind == "torch" && has_role(node, "executor")) one.model = config.executor.model;
       plan.push_back(std::move(one));
     }

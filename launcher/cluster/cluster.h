@@ -43,6 +43,9 @@ struct Cluster {
     std::vector<std::string> roles;
     std::uint32_t count = 0;      ///< Number of samplers or executors; 0: an even share of the config's.
     std::uint32_t processes = 1;  ///< Processes that share these actors evenly; 0: one per actor.
+    /// slurm: the node is elastic. It has as many processes as the run wants, up to this number, with `count`
+    /// executors each (0: one); 0: it has `processes`.
+    std::uint32_t max_processes = 0;
     std::string dial;  ///< Address of the head as seen from this node; empty: the head's own address.
     std::vector<std::string> environment;  ///< "NAME=value", added to our environment.
     std::int64_t memory = 0;               ///< Memory limit per process (RLIMIT_DATA) [B]; 0: none.
@@ -89,6 +92,10 @@ inline constexpr std::array<std::string_view, 2> kKubernetesKinds{"job", "jobset
 /// A fixed number of executors, or as many as the run wants, by KEDA.
 inline constexpr std::array<std::string_view, 2> kKubernetesScales{"fixed", "keda"};
 
+/// Returns whether the executors of a node follow the demand of the run: they join it besides those of the
+/// config, and the plan has no actors for them.
+inline bool is_elastic(const Cluster::Node& node) { return node.start == "ray" || node.max_processes > 0; }
+
 /// Reads a cluster file (launcher/cluster/cluster_file.cc). `settings` ("head.endpoint=…",
 /// "node.NAME.count=4") override it. Relative paths are resolved against its folder, or its `paths_from`.
 /// Errors: kIo; kInvalid with file and line.
@@ -111,7 +118,9 @@ struct NodePlan {
   std::string start = "local";  ///< See Cluster::Node, also for the next four fields.
   std::string host, program, cache;
   std::vector<std::string> options;
-  std::vector<std::string> actors;  ///< Names of its actors.
+  std::vector<std::string> actors;   ///< Names of its actors. None if it is elastic: its processes join.
+  std::uint32_t max_processes = 0;   ///< See Cluster::Node; one plan for all of them.
+  std::uint32_t executors_each = 1;  ///< Executors of each process of an elastic node.
   std::vector<std::string> environment;
   std::string dial;
   std::int64_t memory = 0;
@@ -124,11 +133,11 @@ struct NodePlan {
   int end_step = 0;  ///< Shutdown order: lower steps end first, clients before servers, the head last.
 };
 
-/// Assigns every actor of the run to exactly one process; the head comes first. A node with start = "ray" has
-/// no actors: its executors follow the demand, and are besides those of the config on other nodes. The result
-/// depends only on the files, so that every process computes its own actors. Errors (kInvalid): a single role
-/// assigned twice; more or fewer samplers or executors than the config has; no executor; a remote node that
-/// cannot reach the head, or has a role that needs the run directory.
+/// Assigns every actor of the run to exactly one process; the head comes first. With an elastic node,
+/// executors that no other node has are left to it. The result depends only on the files, so that every
+/// process computes its own actors. Errors (kInvalid): a single role assigned twice; more or fewer samplers
+/// or executors than the config has; no executor; a remote node that cannot reach the head, or has a role
+/// that needs the run directory.
 Result<std::vector<NodePlan>> plan_nodes(const Cluster& cluster, const RunConfig& config);
 
 /// Returns, for each node but the head, the role that its key needs: executor if all of its actors are

@@ -13,6 +13,7 @@
 #include "base/text/words.h"
 #include "base/units.h"
 #include "launcher/cluster/cluster.h"
+#include "launcher/cluster/node_process.h"
 #include "launcher/cluster/operator.h"
 #include "launcher/cluster/roles.h"
 
@@ -148,11 +149,25 @@ void read_ray(TomlTable& table, Cluster::Node& node) {
   if (node.open_files != 0) table.fail("open_files", "does not fit start = \"ray\"", "remove it");
 }
 
+/// Checks a node whose number of processes follows the demand of the run.
+void check_elastic(TomlTable& table, const Cluster::Node& node) {
+  if (node.start != "slurm")
+    table.fail("max_processes", "is only for start = \"slurm\"", "remove it, or use start = \"slurm\"");
+  if (node.processes != 1) table.fail("max_processes", "conflicts with processes", "remove one of them");
+  if (node.roles != std::vector<std::string>{"executor"})
+    table.fail("max_processes", "needs a node with only executors", "move the other roles to another node");
+  if (node.open_files > 0)
+    table.fail("open_files", "does not reach the processes of an elastic node", "remove it");
+  if (node.count > kMaxExecutors)
+    table.fail("count", fmt::format("is more than {} executors of one process", kMaxExecutors));
+}
+
 void read_node(TomlTable& table, Cluster::Node& node) {
   read_start(table, node);
   text_of(table, "dial", node.dial);
   node.count = count_of(table, "count", node.count);
   node.processes = count_of(table, "processes", node.processes);
+  node.max_processes = count_of(table, "max_processes", node.max_processes);
   read_roles(table, node);
   read_limits(table, node);
   read_ray(table, node);
@@ -167,6 +182,7 @@ void read_node(TomlTable& table, Cluster::Node& node) {
     table.fail("processes", "needs a node with only samplers or only executors");
   if (node.count > 0 && has_role(node, "sampler") == has_role(node, "executor"))
     table.fail("count", "needs a node with either samplers or executors");
+  if (node.max_processes > 0) check_elastic(table, node);
 }
 
 void read_supervision(TomlTable table, runtime::SupervisorOptions& options) {
@@ -458,7 +474,8 @@ std::string to_toml(const Cluster& cluster) {
     table.add("name", node.name).add("start", node.start, "local").add("host", node.host);
     table.add("program", node.program).add("cache", node.cache).add("options", node.options);
     table.add("roles", node.roles).add("count", node.count, 0);
-    table.add("processes", node.processes, 1).add("dial", node.dial);
+    table.add("processes", node.processes, 1).add("max_processes", node.max_processes, 0);
+    table.add("dial", node.dial);
     add_limits(table, node);
     if (node.start == "ray") add_ray(table, node.ray);
     text += table.text();

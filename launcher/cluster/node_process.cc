@@ -404,6 +404,9 @@ Result<Joined> join_run(const JoinRequest& request) {
     if (!request.name.empty() && (plan.start == "local" || (plan.start == "ssh" && !request.for_launcher)))
       return invalid("node '" + printable(plan.name, 40) + "'", "is started by the launcher",
                      "join without --as, or as a node with start = \"join\"");
+    if (plan.max_processes > 0)
+      return invalid("node '" + printable(plan.name, 40) + "'",
+                     "is elastic: its processes have their own names", "join without --as");
     plan.keys = request.keys;
     plan.insecure = request.insecure;
     const std::string note =

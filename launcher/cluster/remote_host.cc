@@ -7,8 +7,9 @@
 namespace emplace::launcher {
 
 std::vector<std::string> join_words(const NodePlan& node, const std::string& head) {
-  std::vector<std::string> words{node.program, "join", node.dial.empty() ? head : node.dial, "--as",
-                                 node.name};
+  std::vector<std::string> words{node.program, "join", node.dial.empty() ? head : node.dial};
+  if (node.max_processes > 0) words.insert(words.end(), {"--executors", std::to_string(node.executors_each)});
+  if (node.max_processes == 0) words.insert(words.end(), {"--as", node.name});
   if (!node.keys.own.empty()) words.insert(words.end(), {"--key", node.keys.own});
   if (node.keys.own.empty()) words.push_back("--insecure");
   if (!node.cache.empty()) words.insert(words.end(), {"--cache", node.cache});

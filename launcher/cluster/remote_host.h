@@ -34,9 +34,10 @@ Program ssh_program(const NodePlan& node, const std::string& head);
 /// lacks a library.
 Result<Unit> push_program(const std::string& program, std::span<NodePlan* const> nodes);
 
-/// Returns a program that submits a Slurm batch job: one step with a task per process. `processes`: those of
-/// one cluster node. Writes the job script to `script`, with mode 0600 because it contains their environment.
-/// Errors: kIo.
+/// Returns a program that submits a Slurm batch job: one step with a task per process, or, for an elastic
+/// node, a job array that follows the lines "tasks N" on the standard input of the program. `processes`:
+/// those of one cluster node. Writes the job script to `script`, with mode 0600 because it contains their
+/// environment. Errors: kIo.
 Result<Program> slurm_program(const std::vector<NodePlan>& processes, const std::string& head,
                               const std::string& run_name, const std::filesystem::path& script);
 

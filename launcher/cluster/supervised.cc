@@ -266,7 +266,10 @@ class Watch {
         if (!supervisor_.ending()) handle(Supervisor::StopRequested{parsed.text});
         return;
       case NodeLine::Kind::kOther:
-        return run_.on_line(line);
+        run_.on_line(line);
+        if (!run_.orders || supervisor_.ending()) return;
+        for (const auto& [child, order] : run_.orders()) write_to(child, order);
+        return;
     }
   }
 

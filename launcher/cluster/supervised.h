@@ -3,6 +3,7 @@
 /// with the launcher. The rules are in runtime::Supervisor.
 
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,9 @@ struct Supervised {
   std::function<void(std::size_t child, const std::string& endpoint)> on_ready;
   /// Called for each line of standard output that the supervisor does not handle.
   std::function<void(const std::string& line)> on_line;
+  /// Called after on_line(): lines for the standard input of children, by index. Null: none. A child that is
+  /// not running, or does not read, loses its line.
+  std::function<std::map<std::size_t, std::string>()> orders = nullptr;
   /// Called for an exit or a failed start that leads to a restart: "was ended by signal 9 (Killed)".
   std::function<void(std::size_t child, const std::string& note)> on_death;
   /// Whether the run is over with these children, even if it ends neither by a signal nor by a failure.

@@ -10,6 +10,7 @@
 #include "base/keys.h"
 #include "base/text/words.h"
 #include "launcher/cluster/cluster.h"
+#include "launcher/cluster/elastic_nodes.h"
 #include "launcher/cluster/kubernetes.h"
 #include "launcher/cluster/node_lines.h"
 #include "launcher/cluster/operator.h"
@@ -143,8 +144,11 @@ Result<int> run_start(Outcome& outcome, bool last, Topology& topology, const rec
     shown.restarts = outcome.restarts;
     progress.show(shown, outcome.progress);
   };
+  ElasticNodes elastic{topology.members};
+  supervised.orders = [&] { return elastic.orders(outcome.progress.dispatch.executors_wanted, clock.now()); };
   supervised.on_death = [&](std::size_t i, const std::string& note) {
     ++outcome.restarts[i];
+    elastic.on_restart(i);
     progress.note(outcome.nodes[i] + " " + note + "; restarting from run.db");
   };
   if (stop.received() != 0) return 128 + stop.received();

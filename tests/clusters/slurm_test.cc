@@ -1,9 +1,16 @@
-// Goal: nodes come up as a batch job, end with the run, and come back when the job is queued again. Method: a
-// Slurm of the test's own (slurm_world.sh), the real program.
+// Goal: nodes come up as a batch job, end with the run, and come back when the job is queued again; as a job
+// array they are as many as the run wants. Method: a Slurm of the test's own (slurm_world.sh), the real
+// program.
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <memory>
+#include <set>
+#include <sstream>
+#include <utility>
+
 #include "tests/chaos/fault_proxy.h"
+#include "tests/chaos/history.h"
 #include "tests/clusters/up.h"
 #include "tests/clusters/world.h"
 
@@ -17,14 +24,55 @@ class Slurm : public ::testing::Test {
   void SetUp() override {
     if (!world_.missing().empty()) GTEST_SKIP() << world_.missing();
   }
-  Up::Options options(const std::string& more = "") const {
+  Up::Options options(const std::string& more = "", const std::string& program = EMPLACE_PROGRAM) const {
     return {.cluster =
                 "[head]\nendpoint = \"tcp://127.0.0.1:" + std::to_string(free_port()) +
                 "\"\ninsecure = true\n[[node]]\nname = \"batch\"\nstart = \"slurm\"\nroles = [\"executor\"]\n"
                 "processes = 2\nprogram = \"" +
-                EMPLACE_PROGRAM + "\"\ncache = \"" + folder_.at("cache") + "\"\n" + more,
+                program + "\"\ncache = \"" + folder_.at("cache") + "\"\n" + more,
             .settings = {"executor.count=4"},
             .where = {.environment = {"SLURM_CONF=" + world_.folder() + "/slurm.conf"}}};
+  }
+  /// An elastic node of up to four tasks, and a sampler that the test starts and ends: the demand.
+  Up::Options elastic(const std::string& more = "", const std::string& program = EMPLACE_PROGRAM) const {
+    return {.cluster = "[head]\nendpoint = \"tcp://127.0.0.1:" + std::to_string(free_port()) +
+                       "\"\ninsecure = true\n"
+                       "[[node]]\nname = \"policy\"\nstart = \"join\"\nroles = [\"sampler\"]\n"
+                       "[[node]]\nname = \"batch\"\nstart = \"slurm\"\nroles = [\"executor\"]\n"
+                       "max_processes = 4\nprogram = \"" +
+                       program + "\"\ncache = \"" + folder_.at("cache") + "\"\n" + more,
+            .settings = {"policy.method=random", "executor.kind=fake", "executor.delay=100ms",
+                         "pipeline.controllers=1", "pipeline.max_outstanding=64",
+                         "pipeline.placements_per_lease=1"},
+            .where = {.environment = {"SLURM_CONF=" + world_.folder() + "/slurm.conf"}}};
+  }
+  std::unique_ptr<Process> sampler(Up& up) const {
+    return std::make_unique<Process>(std::vector<std::string>{"join", up.address(), "--insecure", "--as",
+                                                              "policy", "--cache", folder_.at("sampler")});
+  }
+  std::size_t running() const { return lines(slurm("squeue -h -r -t RUNNING -o %K").text).size(); }
+  static std::vector<std::string> lines(const std::string& text) {
+    std::istringstream in{text};
+    std::vector<std::string> all;
+    for (std::string line; std::getline(in, line);) all.push_back(line);
+    return all;
+  }
+  /// Names of the nodes whose executors measured and are there.
+  static std::set<std::string> measuring(const json& status) {
+    std::set<std::string> names;
+    for (const json& node : status.value("nodes", json::array()))
+      if (number(node, "executors") > 0 && number(node, "measurements") > 0 &&
+          node.value("heartbeat_age_s", 99.0) < 2)
+        names.insert(node.value("node", ""));
+    return names;
+  }
+  static void expect_balance(const json& summary) {
+    EXPECT_EQ(summary.value("up_status", -1), 0) << summary.dump(1);
+    EXPECT_EQ(number(summary, "duplicated"), 0u) << summary.dump(1);
+    const json leases = summary.value("leases", json::object());
+    EXPECT_EQ(number(leases, "issued"), number(leases, "counted") + number(leases, "open") +
+                                            number(leases, "expired") + number(leases, "refused"))
+        << summary.dump(1);
   }
   Output slurm(const std::string& command) const {
     return shell("SLURM_CONF=" + world_.folder() + "/slurm.conf " + command);
@@ -82,10 +130,111 @@ TEST_F(Slurm, AJobThatIsRefusedIsSaidInOneLine) {
   EXPECT_NE(line.find("partition"), std::string::npos) << line;
 }
 
+TEST_F(Slurm, AJobWithoutTheProgramIsSaidInOneLine) {
+  Up up{folder_, "run", options("", "/no/such/emplace")};
+  const Finished ended = up.finish();
+  EXPECT_EQ(ended.status, 2) << ended.err;
+  const std::string line = error_line(ended);
+  EXPECT_NE(line.find("node 'batch' on slurm: the batch job"), std::string::npos) << line;
+  EXPECT_NE(line.find("ExitCode=127:0"), std::string::npos) << line;
+  EXPECT_NE(line.find("/no/such/emplace: No such file"), std::string::npos) << line;
+}
+
 TEST_F(Slurm, AKilledLauncherLeavesNoJobBehind) {
   Up up{folder_, "run", options()};
   ASSERT_NE(up.address(), "") << up.finish().err;
   ASSERT_TRUE(up.wait_until_ps(all_measure, Seconds{60})) << up.launcher().err();
+  up.launcher().send(SIGKILL);
+  EXPECT_TRUE(wait_until([&] { return slurm("squeue -h").text.empty(); }, Seconds{30}));
+}
+
+TEST_F(Slurm, AnArrayHasAsManyTasksAsTheRunWants) {
+  Up up{folder_, "run", elastic()};
+  ASSERT_NE(up.address(), "") << up.finish().err;
+  const SystemClock clock;
+  Nanos since = clock.now();
+  const auto lap_s = [&] { return Seconds{clock.now() - std::exchange(since, clock.now())}.count(); };
+  auto policy = sampler(up);
+  ASSERT_TRUE(up.wait_until_ps([](const json& status) { return measuring(status).size() == 4; }, Seconds{90}))
+      << up.ps().dump(1) << up.launcher().err() << slurm("squeue -r").text;
+  EXPECT_EQ(running(), 4u);
+  const double first_s = lap_s();
+
+  policy->send(SIGTERM);  // Nobody proposes placements.
+  (void)policy->finish();
+  ASSERT_TRUE(wait_until([&] { return running() == 0; }, Seconds{90}))
+      << up.ps().dump(1) << slurm("squeue -r").text;
+  EXPECT_TRUE(up.wait_until_ps([](const json& status) { return number(status, "executors") == 0; }));
+  const double gone_s = lap_s();
+  EXPECT_EQ(lines(slurm("squeue -h -r -t PENDING -o %K").text).size(), 4u) << "all of them may come back";
+
+  policy = sampler(up);
+  ASSERT_TRUE(up.wait_until_ps([](const json& status) { return measuring(status).size() == 4; }, Seconds{90}))
+      << up.ps().dump(1) << slurm("squeue -r").text;
+  std::printf("four tasks after %.1f s, none %.1f s after the last proposals, four again after %.1f s\n",
+              first_s, gone_s, lap_s());
+  const json summary = up.down();
+  expect_balance(summary);
+  EXPECT_EQ(number(summary, "lost"), 0u) << "a task that leaves returns its leases: " << summary.dump(1);
+  EXPECT_EQ(policy->finish().status, 0);
+  EXPECT_EQ(slurm("squeue -h").text, "");
+}
+
+TEST_F(Slurm, ATaskOfAnArrayThatIsQueuedAgainTakesPartAgain) {
+  Up up{folder_, "run", elastic()};
+  ASSERT_NE(up.address(), "") << up.finish().err;
+  const auto policy = sampler(up);
+  ASSERT_TRUE(up.wait_until_ps([](const json& status) { return measuring(status).size() == 4; }, Seconds{90}))
+      << up.ps().dump(1) << slurm("squeue -r").text;
+  const std::set<std::string> before = measuring(up.ps());
+  const std::string job = lines(slurm("squeue -h -o %F").text).at(0);
+  for (const char* task : {"0", "2"}) {
+    const Output requeued = slurm("scontrol requeue " + job + "_" + task);
+    ASSERT_EQ(requeued.status, 0) << requeued.text;
+  }
+  ASSERT_TRUE(up.wait_until_ps(
+      [&](const json& status) {
+        const std::set<std::string> now = measuring(status);
+        std::size_t fresh = 0;
+        for (const std::string& name : now) fresh += before.contains(name) ? 0 : 1;
+        return now.size() == 4 && fresh == 2;
+      },
+      Seconds{90}))
+      << up.ps().dump(1) << slurm("squeue -r").text;
+  const json summary = up.down();
+  expect_balance(summary);
+  const History history = check_history(up.directory(), 1);
+  EXPECT_EQ(history.violations, std::vector<std::string>{});
+  EXPECT_EQ(history.missing_episodes, 0u);
+  EXPECT_EQ(slurm("squeue -h").text, "");
+}
+
+TEST_F(Slurm, AnArrayWhoseTasksCannotStartIsSaidInOneLine) {
+  {
+    Up up{folder_, "refused", elastic("options = [\"--partition=no-such-partition\"]\n")};
+    const Finished ended = up.finish();
+    EXPECT_EQ(ended.status, 2) << ended.err;
+    const std::string line = error_line(ended);
+    EXPECT_NE(line.find("node 'batch' on slurm"), std::string::npos) << line;
+    EXPECT_NE(line.find("partition"), std::string::npos) << line;
+  }
+  Up up{folder_, "missing", elastic("", "/no/such/emplace")};
+  ASSERT_NE(up.address(), "") << up.finish().err;
+  const Finished ended = up.finish();
+  EXPECT_EQ(ended.status, 2) << ended.err;
+  const std::string line = error_line(ended);
+  EXPECT_NE(line.find("node 'batch' on slurm: the job array"), std::string::npos) << line;
+  EXPECT_NE(line.find("ExitCode=127:0"), std::string::npos) << line;
+  EXPECT_NE(line.find("/no/such/emplace: No such file"), std::string::npos) << line;
+  EXPECT_EQ(slurm("squeue -h").text, "");
+}
+
+TEST_F(Slurm, AKilledLauncherLeavesNoArrayBehind) {
+  Up up{folder_, "run", elastic()};
+  ASSERT_NE(up.address(), "") << up.finish().err;
+  const auto policy = sampler(up);
+  ASSERT_TRUE(up.wait_until_ps([](const json& status) { return !measuring(status).empty(); }, Seconds{60}))
+      << up.launcher().err();
   up.launcher().send(SIGKILL);
   EXPECT_TRUE(wait_until([&] { return slurm("squeue -h").text.empty(); }, Seconds{30}));
 }

@@ -85,17 +85,20 @@ TEST(Cluster, EveryShippedOneFitsTheQuickstart) {
   ASSERT_TRUE(config.ok());
   int files = 0;
   for (const auto& file : std::filesystem::directory_iterator{EMPLACE_SOURCE_DIR "/configs/clusters"}) {
+    if (file.path().extension() != ".toml") continue;
     ++files;
     const auto cluster = load_cluster(file.path());
     ASSERT_TRUE(cluster.ok()) << cluster.error().context;
     const auto plan = plan_nodes(*cluster, *config);
     ASSERT_TRUE(plan.ok()) << plan.error().context;
     std::size_t actors = 0;
-    for (const NodePlan& node : *plan) actors += node.actors.size();
-    const bool on_ray =
-        std::any_of(plan->begin(), plan->end(), [](const NodePlan& one) { return one.start == "ray"; });
-    const std::size_t executors = on_ray ? 0 : config->executor.count;  // Those on Ray follow the demand.
-    EXPECT_EQ(actors, 4 + config->pipeline.controllers + executors) << file.path();
+    bool elastic = false;
+    for (const NodePlan& node : *plan) {
+      actors += node.actors.size();
+      elastic = elastic || node.max_processes > 0 || node.start == "ray";
+    }
+    EXPECT_EQ(actors, 4 + config->pipeline.controllers + (elastic ? 0 : config->executor.count))
+        << file.path();
   }
   EXPECT_GE(files, 2);
 }
@@ -288,6 +291,26 @@ TEST(Cluster, TheLauncherNamesTheModelToTheExecutorsThatItStarts) {
   EXPECT_EQ(models()["far"], "") << "no other kind takes one";
 }
 
+TEST(Cluster, AnElasticNodeHasOnePlanAndNoActorsInAdvance) {
+  const std::string head = "[head]\nendpoint = 'tcp://10.0.0.1:5555'\ninsecure = true\n";
+  const std::string batch =
+      "[[node]]\nname = 'batch'\nstart = 'slurm'\nroles = ['executor']\nmax_processes = 64\n";
+  EXPECT_EQ(planned(head + batch, config_of(1, 3)),
+            (Lines{"head: sampler/0 learner/0 tracker/0 recorder/0 dispatcher/0", "batch:"}));
+  const std::string fixed = "[[node]]\nname = 'a'\nroles = ['executor']\ncount = 2\n";
+  EXPECT_EQ(planned(head + batch + fixed, config_of(1, 3)),
+            (Lines{"head: sampler/0 learner/0 tracker/0 recorder/0 dispatcher/0",
+                   "batch:", "a: executor/0 executor/1"}));
+  const auto cluster = parse_cluster(head + batch + "count = 4\n", "c.toml");
+  ASSERT_TRUE(cluster.ok()) << cluster.error().context;
+  const auto plans = plan_nodes(*cluster, config_of(1, 3));
+  ASSERT_TRUE(plans.ok()) << plans.error().context;
+  EXPECT_EQ(join_words(plans->at(1), "tcp://head:1"),
+            (Lines{"emplace", "join", "tcp://head:1", "--executors", "4", "--insecure", "--quiet"}));
+  EXPECT_EQ(roles_of_keys(*plans).at("batch"), Role::kExecutor);
+  EXPECT_EQ(parse_cluster(to_toml(*cluster), "written.toml")->nodes.at(0).max_processes, 64u);
+}
+
 TEST(Cluster, RefusesSettingsThatItDoesNotHave) {
   const std::string toml = "[[node]]\nname = 'a'\nroles = ['executor']\n";
   const auto refused = [&](const std::string& setting, std::string_view with) {
@@ -339,6 +362,14 @@ TEST(Cluster, RefusesInOneLine) {
   refused(std::string{"[[node]]\nname = 'a'\nroles = ['learner']\nenvironment = ['A="} +
               std::string(40'000, 'x') + "']\n",
           "32 KiB");
+  const std::string batch = away + "start = 'slurm'\nmax_processes = 4\n";
+  refused(away + "roles = ['executor']\nmax_processes = 4\n", "is only for start = \"slurm\"");
+  refused(batch + "roles = ['executor', 'tracker']\n", "needs a node with only executors");
+  refused(batch + "roles = ['executor']\nprocesses = 2\n", "conflicts with processes");
+  refused(batch + "roles = ['executor']\ncount = 4001\n", "4000 executors");
+  refused(batch + "roles = ['executor']\nopen_files = 64\n", "open_files");
+  refused(away + "start = 'slurm'\nroles = ['executor']\nmax_processes = -1\n", "is out of range");
+  refused(away + "start = 'slurm'\nroles = ['executor']\nmax_processes = 'many'\n", "max_processes");
   refused("[head]\nendpoint = 'udp://x'\n", "tcp://HOST:PORT");
   refused("[head]\nendpont = 'ipc'\n", "endpoint");
 }
