@@ -239,5 +239,50 @@ TEST_F(Slurm, AKilledLauncherLeavesNoArrayBehind) {
   EXPECT_TRUE(wait_until([&] { return slurm("squeue -h").text.empty(); }, Seconds{30}));
 }
 
+/// The shipped script of a heterogeneous job, on a short run of this test.
+TEST_F(Slurm, AJobOfHeadAndExecutorsContinuesItsRunWhenItIsQueuedAgain) {
+  const std::string config = folder_.file(
+      "config.toml",
+      "[run]\nseed = 1\nbudget = \"120s\"\nepisodes = 500\nstarts = [\"scratch\"]\n[input]\ngraph = \"" +
+          shipped("tests/fixtures/graphs/cifar10_cnn-bs128.json") + "\"\ndevices = \"" + kDevices +
+          "\"\n[pipeline]\ncontrollers = 1\nmax_outstanding = 16\n[policy]\nmethod = \"random\"\n"
+          "[executor]\nkind = \"fake\"\ndelay = \"20ms\"\n[compare]\nmethods = [\"single-gpu\"]\n");
+  const std::string cluster = folder_.file(
+      "cluster.toml",
+      "[run]\nconfig = \"config.toml\"\n[head]\nendpoint = \"tcp://127.0.0.1:5555\"\ninsecure = true\n"
+      "[[node]]\nname = \"executors\"\nstart = \"join\"\nroles = [\"executor\"]\n");
+  const std::string directory = folder_.at("run"), log = folder_.at("job.out");
+  const Output submitted =
+      slurm("EMPLACE=" + std::string{EMPLACE_PROGRAM} + " CLUSTER=" + cluster + " RUN=" + directory +
+            " KEY= CACHE=" + folder_.at("cache") + " ADDRESS=127.0.0.1 PORT=" + std::to_string(free_port()) +
+            " sbatch --parsable --output=" + log + " " + shipped("configs/clusters/slurm-het.sbatch"));
+  ASSERT_EQ(submitted.status, 0) << submitted.text;
+  const std::string job = lines(submitted.text).at(0);
+  const auto written = [&] { return slurm("cat " + log).text; };
+  const auto status = [&] {
+    const Finished asked = run({"ps", directory, "--json"});
+    return asked.status == 0 ? json::parse(asked.out) : json::object();
+  };
+  ASSERT_TRUE(wait_until([&] { return measuring(status()).size() == 8; }, Seconds{60}))
+      << written() << slurm("squeue").text;
+
+  ASSERT_EQ(slurm("scontrol requeue " + job).status, 0);
+  ASSERT_TRUE(wait_until([&] { return slurm("squeue -h -t RUNNING").text.empty(); }, Seconds{20}));
+  const auto state = [&] {
+    const std::string text = slurm("scontrol show job " + job).text;
+    const std::size_t at = text.find("JobState=");
+    return at == std::string::npos ? text : text.substr(at, text.find(' ', at) - at);
+  };
+  ASSERT_TRUE(wait_until([&] { return measuring(status()).size() == 8; }, Seconds{90}))
+      << written() << slurm("squeue").text;
+  ASSERT_TRUE(wait_until([&] { return slurm("squeue -h").text.empty(); }, Seconds{90}))
+      << written() << slurm("squeue").text;
+  EXPECT_EQ(state(), "JobState=COMPLETED") << written();
+  const History history = check_history(directory, 1);
+  EXPECT_EQ(history.violations, std::vector<std::string>{});
+  EXPECT_EQ(history.missing_episodes, 0u);
+  EXPECT_EQ(history.episodes, 500u) << "of both lives of the job: " << written();
+}
+
 }  // namespace
 }  // namespace emplace::testing

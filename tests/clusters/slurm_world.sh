@@ -22,6 +22,7 @@
 # array throttle   scontrol update JobId=J ArrayTaskThrottle=N: 0.01 s, more tasks run 0.1-0.9 s later; 0 is no throttle at all; a lower
 #                  one ends no task; scontrol hold J lets none start and running ones go on, release J undoes it; hold and throttle
 #                  also hold for tasks that are requeued; scancel --signal=TERM J_T says "try again later" though the step got it
+# het job          sbatch script with "#SBATCH hetjob": one script, on the first node; srun --het-group=1; requeue J: both parts again
 # Nothing outlives this script, not even if it is killed with -9: Slurm runs in a process namespace whose init dies with it. So the
 # process numbers that jobs and FOLDER/*.pid know are not those seen from here: nsenter -t $(cat FOLDER/init.pid) -p -m ps/kill ….
 set -uo pipefail
