@@ -40,7 +40,8 @@ struct ScoringOptions {
   /// An infeasible placement costs at least the best feasible one of the same baseline plus the penalty
   /// (policy::MemoryFloor).
   bool fits_first = false;
-  /// Policy versions after which only valid placements count. Paper: Hierarchical 2018, section 3.1.
+  /// Policy versions after which only valid placements count. Paper: Hierarchical 2018,
+  /// section 3 [HIE-VALID]; ColocRL 2017, section 3.1 [COL-VALID]
   std::uint64_t valid_only_after = 500;
 
   void list(Settings& settings) {

@@ -1,5 +1,7 @@
 #pragma once
 /// Times a step as the papers did: warm-up steps, then several timed steps, then their median or mean.
+///   Paper: ColocRL 2017, section 3.4 [COL-STEPS]; Hierarchical 2018, section 3 [HIE-STEPS]; Spotlight 2018,
+///   section 5.1 [SPO-STEPS]
 
 #include <functional>
 #include <span>

@@ -23,7 +23,7 @@ struct Grouping {
 Grouping colocation_groups(const OpGraph& graph);
 
 /// Assigns each class to one of `wanted` groups at random: the baseline for learned groupings. Paper:
-/// Hierarchical 2018, section 3.3  [HIE-RANDOM]
+/// Hierarchical 2018, section 3  [HIE-RANDOM]
 Grouping random_groups(const OpGraph& graph, std::size_t wanted, std::uint64_t seed);
 
 /// Extends colocation_groups: a group whose outputs go to a single other group joins it; groups then count as
@@ -39,7 +39,7 @@ struct ScopeOptions {
 };
 /// One group per scope. A state op, or an op without a scope, joins its first reader; a class joins its
 /// lowest op.
-/// Paper: Spotlight 2018, section 4.1  [SPO-GROUP]
+/// Paper: Spotlight 2018, section 5.1  [SPO-GROUP]
 Grouping scope_groups(const OpGraph& graph, ScopeOptions options = {});
 
 /// Removes time-step levels from `scope`: "decoder/t07/l0" → "decoder/l0".
@@ -48,7 +48,7 @@ std::string without_time_steps(std::string_view scope);
 /// Merges the group of least `weight` into the neighbour with which it exchanges the most bytes (the
 /// lowest-numbered group if it has no neighbour), until `wanted` groups are left. `weight` [groups], e.g.
 /// total op time.
-/// Paper: Placeto 2019, appendix  [PLA-MERGE]
+/// Paper: Placeto 2019, section 3.3  [PLA-MERGE]
 Grouping merge_small_groups(const OpGraph& graph, const Grouping& grouping, const std::vector<double>& weight,
                             std::size_t wanted);
 

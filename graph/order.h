@@ -16,7 +16,7 @@ std::vector<std::uint32_t> levels(const OpGraph& graph);
 
 /// [ops] Position of each op in a breadth-first walk from all sources together, consumers by increasing id; a
 /// permutation. Used as the adjacency features of the Hierarchical Planner.
-/// Paper: Hierarchical 2018, section 2.1  [HIE-BFS]
+/// Paper: Hierarchical 2018, section 2  [HIE-BFS]
 std::vector<std::uint32_t> breadth_first_index(const OpGraph& graph);
 
 /// [ops] Whether `op` can be reached from each op (its ancestors), without `op` itself. O(ops + edges).

@@ -23,19 +23,19 @@ class Scotch final : public Method {
   Result<Found> find(const Problem& problem, Executor& executor) const override;
 };
 
-/// `mincut`: ColocRL's comparison: Scotch without the CPU, an edge weighs its bytes, and balance is loose, so
-/// that the cut dominates. The CPU is used only if nothing fits otherwise.
+/// `mincut`: ColocRL's comparison: Scotch, an edge weighs its bytes, and balance is loose, so that the cut
+/// dominates. The paper gives Scotch the GPUs only; this also tries all devices and returns the best.
 ///                                                             Paper: ColocRL 2017, section 4.2  [COL-MINCUT]
 class MinCut final : public Method {
  public:
   std::string_view name() const override { return "mincut"; }
-  std::string_view summary() const override { return "Scotch over the GPUs only: fewest bytes cut"; }
+  std::string_view summary() const override { return "Scotch, edges weighted by bytes: fewest bytes cut"; }
   Result<Found> find(const Problem& problem, Executor& executor) const override;
 };
 
 /// `metis`: METIS' k-way and recursive partitions of ops, and of scopes, by device speed; with and without
 /// bytes as second constraint; tight and loose; with and without the CPU.
-///        Source: Karypis, Kumar, SIAM J. Sci. Comput. 20(1), 1998; Paper: Spotlight 2018, section 5
+///        Source: Karypis, Kumar, SIAM J. Sci. Comput. 20(1), 1998; Paper: Spotlight 2018, section 5.2
 ///        [SPO-METIS]
 class Metis final : public Method {
  public:

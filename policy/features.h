@@ -31,7 +31,7 @@ struct OpFeatureOptions {
   }
 };
 
-/// The Grouper's inputs.                                   Paper: Hierarchical 2018, section 2.1
+/// The Grouper's inputs.                                   Paper: Hierarchical 2018, section 2
 /// [HIE-GROUPER-IN]
 struct OpFeatures {
   std::vector<std::uint32_t>
@@ -45,7 +45,7 @@ OpFeatures op_features(const OpGraph& graph, const OpFeatureOptions& options);
 
 /// Embedding of each group: share of its ops by type ⊕ mean output shapes ⊕ 0/1 adjacency to the groups.
 ///   group_of_op [ops];   returns [vocabulary_size + shape rows + groups, groups]
-///                                                          Paper: Hierarchical 2018, section 2.2
+///                                                          Paper: Hierarchical 2018, section 2
 ///                                                          [HIE-GROUP-EMB]
 Matrix group_embeddings(const OpGraph& graph, const OpFeatures& features,
                         std::span<const std::uint16_t> group_of_op, std::size_t groups);

@@ -1,10 +1,10 @@
 #pragma once
-/// Placeto's simulator, bit for bit: the model the paper trained on, as METHODS describes it.
+/// Placeto's simulator, on which the paper trained, bit for bit as in the authors' code.
 ///   A ready op enters its device's queue; the device runs the first op, then rests 5.7 us (not after a
 ///   cost of 0). An output with consumers on other devices is one transfer to all of them: bytes / 7600 us
 ///   on the device's single outgoing bus, which then rests 25 us. Outputs of one op leave in the order of
 ///   their first remote consumer.
-///                                    Paper: Placeto 2019, section 4.1  [PLA-SIM]
+///                                    Paper: Placeto 2019, section 3.3  [PLA-SIM]
 
 #include <cstdint>
 #include <memory>

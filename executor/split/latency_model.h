@@ -2,7 +2,7 @@
 /// Latency of a split whose pieces run as a whole: incoming tensors, ops and outgoing tensors one after the
 /// other.
 ///       Source: Tarnawski et al., Efficient Algorithms for Device Placement of DNN Graph Operators, NeurIPS
-///       2020
+///       2020, section 3  [TAR-LAT]
 
 #include <cstdint>
 #include <span>

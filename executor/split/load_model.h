@@ -1,7 +1,7 @@
 #pragma once
 /// Load of the busiest device when steps overlap: the bound on the throughput of a pipeline.
 ///       Source: Tarnawski et al., Efficient Algorithms for Device Placement of DNN Graph Operators, NeurIPS
-///       2020
+///       2020, section 5  [TAR-LOAD]
 
 #include <cstdint>
 #include <span>

@@ -2,7 +2,7 @@
 /// Contiguous splits with the least max-load, exact: dynamic programming over the order ideals of the block
 /// graph.
 ///                       Source: Tarnawski et al., Efficient Algorithms for Device Placement, NeurIPS 2020,
-///                       section 5
+///                       section 5  [TAR-DP]
 
 #include <cstdint>
 #include <functional>

@@ -17,7 +17,7 @@ void colocrl(RunConfig& c) {
   c.reward.valid_only_after = 5000;
 }
 
-/// Paper: Spotlight 2018, sections 3 and 4; it does not cover infeasible placements.
+/// Paper: Spotlight 2018, sections 3 to 5; it does not cover infeasible placements.
 void spotlight(RunConfig& c) {
   c.policy.grouping = GroupingRule::kPrefix;
   c.policy.sequence.network.layers = 2;
@@ -32,7 +32,7 @@ void spotlight(RunConfig& c) {
   c.reward.valid_only_after = kNeverAfter;
 }
 
-/// Paper: Placeto 2019, section 3 and appendix. Penalties and schedules: the authors' code.
+/// Paper: Placeto 2019, sections 2 and 3. Penalties and schedules: the authors' code.
 void placeto(RunConfig& c) {
   c.policy.grouping = GroupingRule::kColocation;
   c.policy.groups = 128;

@@ -13,8 +13,8 @@ namespace emplace::policy {
 
 enum class BaselineKind : std::uint8_t {
   kMovingAverage,  ///< B ← decay B + (1 - decay) R               Paper: ColocRL 2017, section 3.1  [COL-B]
-  kMean,           ///< Mean of all earlier trials.             Paper: Spotlight 2018, section 3.3  [SPO-B]
-  kStepMean,    ///< Mean at the same step over the last episodes.   Paper: Placeto 2019, section 3.2  [PLA-B]
+  kMean,           ///< Mean of all earlier trials.             Paper: Spotlight 2018, Eq. 1  [SPO-B]
+  kStepMean,    ///< Mean at the same step over the last episodes.   Paper: Placeto 2019, section 2.3  [PLA-B]
   kSelfCritic,  ///< Cost of the policy's most likely placement, the last of the episode.   Rennie 2017, Eq. 7
 };
 constexpr auto enum_words(BaselineKind) {
@@ -28,9 +28,9 @@ constexpr auto enum_words(BaselineKind) {
 enum class Returns : std::uint8_t {
   kPlacement,  ///< An episode is a set of placements; each choice is credited with its placement's cost.
   /// An episode is a sequence; step t is credited with Σ_{u≥t} γ^(u-t) (ρ(s_{u+1}) - ρ(s_u)).
+  /// Paper: Placeto 2019, section 2.1  [PLA-R]
   kIntermediate,
-  /// An episode is a sequence; step t is credited with γ^(T-t) ρ(s_T).   Paper: Placeto 2019, section
-  /// 3.1  [PLA-R]
+  /// An episode is a sequence; step t is credited with γ^(T-t) ρ(s_T).   Paper: as above.
   kFinal,
 };
 constexpr auto enum_words(Returns) {
@@ -45,7 +45,8 @@ struct BaselineOptions {
   double discount = 1;  ///< γ
   double decay = 0.9;   ///< Decay of the moving average per placement.
   double failing_signal = 10;
-  /// True: start at the failing signal, as ColocRL does. False: start at the mean cost of the first episode.
+  /// True: start at the failing signal. False: start at the mean cost of the first episode.
+  /// Paper: ColocRL 2017, section 3.1  [COL-FAIL]
   bool start_at_failing_signal = false;
   std::size_t window = 20;  ///< Number of past episodes that kStepMean averages.
   /// Divide by a running standard deviation, so that one learning rate fits all costs.

@@ -14,7 +14,7 @@
 namespace emplace::policy {
 
 enum class LossKind : std::uint8_t {
-  kReinforce,  ///< Σ_n A_n log π(a_n)                      Paper: ColocRL 2017, Eq. 4  [COL-4]
+  kReinforce,  ///< Σ_n A_n log π(a_n)                      Paper: ColocRL 2017, Eq. 3  [COL-3]
   kKlPenalised,  ///< 1/N Σ_n [π(a_n)/q(a_n) A_n + β KL(q_n ‖ π_n)]  Paper: Spotlight 2018, Eq. 15  [SPO-15]
   kClippedRatio,  ///< 1/N Σ_n max(r_n A_n, clip(r_n, 1 - c, 1 + c) A_n)   Schulman 2017, Eq. 7  [PPO-7]
 };

@@ -19,14 +19,16 @@ constexpr auto enum_words(Transform) {
 inline constexpr double kNoFloor = -std::numeric_limits<double>::infinity();
 
 struct RewardOptions {
-  Transform transform =
-      Transform::kSqrt;  ///< Transform of the step time [s].   Paper: Hierarchical 2018, section 3.1
+  /// Transform of the step time [s].   Paper: ColocRL 2017, section 3.1, Eq. 1 [COL-1]; Hierarchical 2018,
+  /// section 3 [HIE-R]
+  Transform transform = Transform::kSqrt;
   /// Cost of a placement that does not fit. It gives no signal by itself when hardly any random placement
-  /// fits.
+  /// fits.   Paper: ColocRL 2017, section 3.1 [COL-FAIL]; Hierarchical 2018, section 3 [HIE-R]
   double failing_signal = 10;
   /// True: a placement that does not fit costs max(transform(step time), floor) + base + per_gb · (10^9 bytes
   /// above the caps), at most the failing signal. This grades how far a placement is from fitting; it needs a
-  /// simulator that reports the step time of placements that do not fit.
+  /// simulator that reports the step time of placements that do not fit. With base 0 and no floor it is
+  /// Placeto's penalty.   Paper: Placeto 2019, section 2.1  [PLA-MEM]
   bool graded_memory = false;
   double penalty_base = 0.2;
   double penalty_per_gb = 0.5;

@@ -7,10 +7,10 @@
 ///   a_tg = softmax_g v·tanh(M E_g + Q h_t),   z_t = Σ_g a_tg E_g
 ///   l_t = W [h_t; z_t] + b,   logits = C·tanh(l_t / T) + s_t + noise,   d_t ~ softmax over the allowed
 ///   devices
-///                                      Paper: Hierarchical 2018, section 2.2, after Bahdanau 2015
-///                                      [HIE-DECODER]; with C = 0, logits = l_t + s_t + noise:
-///                                      ColocRL 2017, section 3.2 [COL-SEQ], two layers: Spotlight 2018,
-///                                      section 5.1 [SPO-SEQ]
+///                                      Paper: Hierarchical 2018, section 2, Eq. 1 [HIE-DECODER] [HIE-1];
+///                                      with C = 0, logits = l_t + s_t + noise: ColocRL 2017, section 3.2
+///                                      [COL-SEQ], two layers: Spotlight 2018, section 5.1 [SPO-SEQ]
+/// The attention is Bahdanau's of 2015, but by the current state h_t, and its context enters only the output.
 
 #include <cstdint>
 #include <string>

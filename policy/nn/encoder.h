@@ -1,7 +1,7 @@
 #pragma once
 /// Encoder of the Placer: LSTM layers that read the groups in order, in one or both directions.
-///   Paper: ColocRL 2017, section 3.2 [COL-SEQ] (one direction); Hierarchical 2018, section 2.2 (both);
-///   Spotlight 2018, section 5.1 [SPO-SEQ] (two layers)
+///   Paper: ColocRL 2017, section 3.2 [COL-SEQ] (one direction); Hierarchical 2018, section 3
+///   [HIE-ENCODER] (both); Spotlight 2018, section 5.1 [SPO-SEQ] (two layers)
 
 #include <string>
 #include <vector>

@@ -1,7 +1,7 @@
 #pragma once
 /// Grouper: a feed-forward network from the features of an op to a softmax over groups; each op is drawn
 /// independently. It runs in cache-sized blocks of ops, so no [groups, ops] matrix exists.
-///                                                          Paper: Hierarchical 2018, section 2.1
+///                                                          Paper: Hierarchical 2018, sections 2 and 3
 ///                                                          [HIE-GROUPER]
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 #pragma once
 /// Adam with clipping by the global norm.   Paper: Kingma & Ba 2015, algorithm 1; Hierarchical 2018,
-/// section 3.1  [HIE-ADAM]
+/// section 3  [HIE-ADAM]
 
 #include <cstdint>
 #include <span>

@@ -1,8 +1,8 @@
 #pragma once
 /// The Hierarchical Planner: a Grouper assigns each op to one of G groups, a Placer assigns each group to a
 /// device.
-///   cost J = E_{g ~ Grouper, d ~ Placer(g)} R(d);  gradients by REINFORCE with m groupings, k placements
-///   each
+///   cost J = E_{g ~ Grouper, d ~ Placer(g)} R(d)    Paper: Hierarchical 2018, section 2, Eq. 2 [HIE-2]
+///   gradients by REINFORCE with m = 1 grouping, k placements
 ///                                                   Paper: Hierarchical 2018, section 2, Eqs. 3–6 [HIE-3..6]
 
 #include <cstdint>
@@ -20,7 +20,8 @@
 
 namespace emplace::policy {
 
-/// Defaults are the paper's values. Configurations name their departures.
+/// Defaults are the paper's numbers. Departures from the paper that no option undoes (decoder start, group
+/// embedding, noise) are listed in docs/reference/equations.md.
 struct HierarchicalOptions {
   std::size_t groups = 256;          ///< G
   Eigen::Index type_embedding = 20;  ///< Size of the op-type embedding.
@@ -30,7 +31,9 @@ struct HierarchicalOptions {
   std::size_t placements = 4;
   float tanh_constant = 5;  ///< Bound C of the Placer's logits.
   float temperature = 10;   ///< Temperature T of the Placer's logits.
-  float noise = 0.1f;       ///< Standard deviation of the normal noise on the logits of both networks.
+  /// Standard deviation of the normal noise on the logits of both networks; the paper's 0.1 is a maximum.
+  /// Paper: Hierarchical 2018, section 3  [HIE-NOISE]
+  float noise = 0.1f;
   std::uint64_t noise_updates = 500;  ///< Number of updates with noise.
   float entropy_end = 0;              ///< Final weight of the entropy bonus; the initial one is loss.entropy.
   std::uint64_t entropy_over = 0;     ///< Updates over which the weight changes linearly; 0: constant.

@@ -59,7 +59,8 @@ struct PlacetoOptions {
   Traversal traversal = Traversal::kTopological;
   InitialPlacement start = InitialPlacement::kSingle;
   LossOptions loss;
-  float entropy_end = 0;           ///< Final weight of the entropy bonus; the initial one is loss.entropy.
+  /// Final weight of the entropy bonus; the initial one is loss.entropy.   [PLA-ENTROPY]
+  float entropy_end = 0;
   std::uint64_t entropy_over = 0;  ///< Updates over which the weight changes linearly; 0: constant.
 
   /// The settings specific to Placeto; registry.h lists the shared ones.

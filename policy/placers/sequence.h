@@ -3,7 +3,7 @@
 /// and the Hierarchical Planner's ablation with random groups.
 ///   J = E_{d ~ π(·; groups)} R(d);   the loss of each paper over the choices d_1 … d_T
 ///   Paper: ColocRL 2017, section 3.2 [COL-SEQ]; Spotlight 2018, section 5.1 [SPO-SEQ]; Hierarchical 2018,
-///   section 3.3
+///   section 3
 
 #include <cstdint>
 #include <memory>
@@ -24,7 +24,7 @@ enum class GroupInput : std::uint8_t {
   /// over the group ⊕ 0/1 adjacency to the groups.   Paper: ColocRL 2017, section 3.2  [COL-EMB]
   kTypes,
   kNames,   ///< Trainable embedding of its name (its label).   Paper: Spotlight 2018, section 5.1  [SPO-EMB]
-  kCounts,  ///< group_embeddings() of features.h, not trainable.   Paper: Hierarchical 2018, section 2.2
+  kCounts,  ///< group_embeddings() of features.h, not trainable.   Paper: Hierarchical 2018, section 2
 };
 constexpr auto enum_words(GroupInput) {
   return EnumWords{"group input",
@@ -54,7 +54,7 @@ struct SequenceOptions {
 SequenceOptions colocrl_options();
 SequenceOptions spotlight_options();
 /// The Placer of the Hierarchical Planner on random groups.   Paper: Hierarchical 2018, section
-/// 3.3  [HIE-RANDOM]
+/// 3  [HIE-RANDOM]
 SequenceOptions random_grouping_options();
 
 /// Optional starting point of the placer.

@@ -1,7 +1,7 @@
 #pragma once
 /// The Simple Planner: the Grouper network assigns each op to a device; there is no Placer.
 ///   J = E_{d ~ Π_op softmax(f(op))} R(d);   REINFORCE over the sum of the ops' log-probabilities
-///                                          Paper: Hierarchical 2018, section 3.3  [HIE-SIMPLE]
+///                                          Paper: Hierarchical 2018, section 3  [HIE-SIMPLE]
 
 #include <cstdint>
 #include <memory>

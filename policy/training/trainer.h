@@ -15,7 +15,8 @@
 namespace emplace::policy {
 
 struct TrainerOptions {
-  std::uint32_t steps_per_update = 1;  ///< Gradient steps on each batch; Spotlight takes 10.
+  /// Gradient steps on each batch; Spotlight takes 10.   Paper: Spotlight 2018, algorithm 1  [SPO-ALG]
+  std::uint32_t steps_per_update = 1;
   LearningRate learning_rate;
   AdamOptions adam;
 
