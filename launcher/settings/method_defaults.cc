@@ -32,7 +32,9 @@ void spotlight(RunConfig& c) {
   c.reward.valid_only_after = kNeverAfter;
 }
 
-/// Paper: Placeto 2019, sections 2 and 3. Penalties and schedules: the authors' code.
+/// Paper: Placeto 2019, sections 2 and 3. From the authors' code: the penalty, the learning rates and their
+/// linear decay, the clip, the first weight of the entropy bonus. Ours: how fast rate and weight fall, and to
+/// which weight; the failing signal.
 void placeto(RunConfig& c) {
   c.policy.grouping = GroupingRule::kColocation;
   c.policy.groups = 128;
