@@ -102,7 +102,7 @@ Result<Learned> place_at_once(RunConfig config, std::uint64_t samples) {
   const actors::TaskGraph& one = task->graphs.front();
   const auto model = make_model(one.graph, one.devices, judge_of(config));
   Learned learned;
-  learned.method = config.policy.method + " (zero-shot)";
+  learned.method = config.policy.method + (samples == 0 ? " (zero-shot)" : " (sampled)");
   Found& best = learned.found;
   const auto offer = [&](Placement placement) -> Result<Unit> {
     Measurement now;

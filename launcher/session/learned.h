@@ -19,16 +19,16 @@ struct LearnRequest {
   GraphReading reading = {};
   Reserve reserve;  ///< Memory of each device to keep free.
   std::string objective = "step-time", dispatch = "program";
-  double budget_s = 0;        ///< Learning time [s]; 0 with a policy: zero-shot, without fine-tuning.
+  double budget_s = 0;        ///< Learning time [s]; 0 with a policy: no learning.
   std::string policy;         ///< Run directory of the policy to use; empty: learn one.
-  std::uint64_t samples = 0;  ///< Zero-shot: episodes to sample in addition to the most likely placement.
+  std::uint64_t samples = 0;  ///< Without learning: episodes to draw besides the most likely placement.
   std::uint64_t seed = 1;
   bool quiet = false;
 };
 
 struct Learned {
   Found found;
-  std::string method;  ///< "placeto", "placeto (zero-shot)"
+  std::string method;  ///< "placeto", "placeto (zero-shot)", "placeto (sampled)"
   int status = 0;      ///< See RunSummary::status.
 };
 
@@ -36,7 +36,8 @@ struct Learned {
 ///  - With a budget: runs the actors of `emplace run` in a temporary folder, starting from the best heuristic
 ///  or
 ///    the policy, and returns their best placement.
-///  - Zero-shot: measures the most likely placement of the policy and those of `samples` episodes.
+///  - Zero-shot: measures the most likely placement of the policy; with `samples`, also those of as many
+///  episodes.
 /// A policy that learned from the best heuristics of its graphs starts from the best heuristic here too. If a
 /// simulated search finds nothing better than its heuristic, the result is the heuristic, with a note.
 /// Errors: kInvalid for incompatible inputs, method or policy; kNoPlacement if no placement fits; kRunFailed.

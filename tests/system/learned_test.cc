@@ -99,6 +99,7 @@ TEST(Learned, APolicyOfManyGraphsPlacesOneThatItHasNotSeen) {
   sampled.insert(sampled.end(), {"--samples", "3"});
   const Finished drawn = run(sampled);
   ASSERT_EQ(drawn.status, 0) << drawn.err;
+  EXPECT_EQ(json::parse(drawn.out)["method"], "placeto (sampled)") << "a search is not zero-shot";
   EXPECT_EQ(json::parse(drawn.out)["evaluations"], 1 + 3 * 8);
   EXPECT_LE(json::parse(drawn.out)["measured"]["step_time_s"].get<double>(),
             zero_shot["measured"]["step_time_s"].get<double>());
