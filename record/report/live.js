@@ -118,9 +118,16 @@
         }
       });
     }
+    /// The samples, and the history where there are none: before the first, and while the page was not connected.
     rows() {
-      const samples = course.samples, from = samples.length ? samples[0].t : Infinity;
-      return [...history.filter(([t]) => t < from), ...samples.map(sample => [sample.t, sample.best])];
+      const rows = [], samples = course.samples, kApart = Math.max(5, 2 * course.gap);
+      let k = 0;
+      samples.forEach((sample, i) => {
+        const apart = i === 0 || sample.t - samples[i - 1].t > kApart;
+        for (; k < history.length && history[k][0] < sample.t; ++k) if (apart) rows.push(history[k]);
+        rows.push([sample.t, sample.best]);
+      });
+      return rows;
     }
     make() {
       const common = {...plotLook(), interactionModel: {}, showRoller: false, connectSeparatedPoints: true};
@@ -274,11 +281,13 @@
 
   // --- The connection ---
 
+  const kHidden = 30;  // A hidden page disconnects after this time [s].
   const kLate = 4, kDead = 20;  // Without a message [s]: stated; the connection is made again.
-  const connection = {source: null, opened: 0, seen: null, closed: false, retry: 1, sign: false};
+  const connection =
+    {source: null, opened: 0, seen: null, closed: false, paused: false, hidden: 0, retry: 1, sign: false};
   function connect() {
     connection.source?.close();
-    connection.closed = false;
+    connection.closed = connection.paused = false;
     connection.opened = now();
     const source = connection.source = new EventSource('events');
     const take = (name, act) => source.addEventListener(name, event => {
@@ -329,10 +338,21 @@
   }
   setInterval(() => {
     const quiet = now() - Math.max(connection.opened, connection.seen ?? 0);
+    if (connection.paused) return;
     if (!connection.closed && quiet > kDead) connect();
     tell();
   }, 1000);
-  document.addEventListener('visibilitychange', () => { if (!document.hidden && status) draw(), fetchReport(); });
+  // A browser has six connections to a port: a hidden tab gives its own back.
+  document.addEventListener('visibilitychange', () => {
+    clearTimeout(connection.hidden);
+    if (document.hidden) {
+      connection.hidden = setTimeout(() => { connection.paused = true, connection.source.close(); }, kHidden * 1e3);
+      return;
+    }
+    if (connection.paused) connect();
+    if (status) draw();
+    fetchReport();
+  });
 
   let status = null, drawing = 0;
   const plots = new Plots(at('course'));
@@ -357,6 +377,7 @@
     if (!document.hidden && !drawing)
       drawing = requestAnimationFrame(() => {
         drawing = 0;
+        if (document.hidden) return;
         draw();
         if (!page.root.dataset.ready) page.ready();
       });

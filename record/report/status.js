@@ -1,6 +1,6 @@
 'use strict';
-// The state of a run's nodes: who waits for whom, actors, nodes, leases, events. It is a part of the live page and of a
-// saved report.
+// The state of a run's nodes: actors and queues, nodes, leases, events. It is a part of the live page and of a saved
+// report.
 (page => {
   const {element, count, percent, table, setText, setDisabled, refill} = page;
 
@@ -25,6 +25,9 @@
     return Math.floor(s / 3600) + ' h ' + two(Math.floor(s / 60) % 60) + ' min';
   }
   const plural = (value, one) => count(value) + ' ' + one + (value === 1 ? '' : 's');
+  /// Restarts of an actor: its own, and those of its process.
+  const restartsOf = (node, actor) => number(actor.restarts) +
+    Math.max(0, number(node.restarts) - list(node.actors).reduce((sum, one) => sum + number(one.restarts), 0));
   const roleOf = actor => printable(actor.name).split('/')[0];
   /// What all executors accept beyond what is in flight; null: the status has only some of the nodes.
   const credits = status => 'credits' in status ? number(status.credits)
@@ -33,7 +36,7 @@
     : list(status.nodes).reduce((sum, node) => sum + number(node.credits), 0);
   const total = status => Math.max(number(status.nodes_total), list(status.nodes).length);
 
-  // --- Who waits for whom ---
+  // --- Actors and queues ---
 
   const kStages = [
     {
@@ -118,7 +121,7 @@
         };
       });
       this.actors = element('div', {});
-      place.append(element('section', {id: 'waits'}, element('h3', {}, 'Who waits for whom'), this.sentences,
+      place.append(element('section', {id: 'actors'}, element('h3', {}, 'Actors and queues'), this.sentences,
         element('ol',
           {class: 'flow', 'aria-label': 'The way of a placement through the actors; the last leads back to the first'},
           this.stages.map(stage => stage.item)),
@@ -129,11 +132,16 @@
       while (this.sentences.children.length > lines.length) this.sentences.lastChild.remove();
       while (this.sentences.children.length < lines.length) this.sentences.append(element('li', {}));
       lines.forEach((line, i) => setText(this.sentences.children[i], line));
-      const actors =
-        list(status.nodes).flatMap(node => list(node.actors).map(actor => ({node, actor, role: roleOf(actor)})));
+      const actors = list(status.nodes).flatMap(node => list(node.actors).map(actor => ({
+        node,
+        actor,
+        role: roleOf(actor),
+        queue: number(actor.queue),
+        restarts: restartsOf(node, actor)
+      })));
       for (const {stage, queue, of, next, item} of this.stages) {
         const these = actors.filter(one => one.role === stage.role);
-        const sum = field => these.reduce((all, one) => all + number(one.actor[field]), 0);
+        const sum = field => these.reduce((all, one) => all + one[field], 0);
         const failed = sum('restarts'), waiting = sum('queue');
         const present = stage.role === 'executor' ? number(status.executors) : these.length;
         setText(queue, count(waiting));
@@ -142,10 +150,9 @@
         item.classList.toggle('busy', waiting > 0);
         item.classList.toggle('failed', failed > 0);
       }
-      const worth = ({actor, role}) => (actor.last_error ? 4e9 : 0) + Math.min(number(actor.restarts), 1e6) * 1e3 +
-        number(actor.queue) +
-        (role === 'executor' ? 0 : 0.5);  // Of two that wait alike, the one that others depend on.
-      const rows = actors.filter(one => worth(one) >= 1 || !kOwn.includes(one.role))
+      const worth = ({actor, role, queue, restarts}) => (actor.last_error ? 4e9 : 0) + Math.min(restarts, 1e6) * 1e3 +
+        queue + (role === 'executor' ? 0 : 0.5);  // Of two that wait alike, the one that others depend on.
+      const rows = actors.filter(one => one.actor.last_error || one.queue > 0 || !kOwn.includes(one.role))
                      .sort((a, b) => worth(b) - worth(a))
                      .slice(0, kMaxActors);
       const left = actors.length - rows.length, listed = list(status.nodes).length, unseen = total(status) - listed;
@@ -154,8 +161,8 @@
             (left > 0 ? '; ' + count(left) + ' more are in the nodes below' : '') +
             (unseen > 0 ? '; of ' + count(listed) + ' nodes out of ' + count(total(status)) : ''),
           ['Actor', 'Node', 'Queue', 'Restarts', 'Last error'],
-          rows.map(({node, actor}) => [named(actor.name), named(node.node), count(number(actor.queue)),
-                     count(number(actor.restarts)), named(actor.last_error)]),
+          rows.map(({node, actor, queue, restarts}) => [named(actor.name), named(node.node), count(queue),
+                     count(restarts), named(actor.last_error)]),
           'names'));
     }
   }

@@ -512,6 +512,24 @@ class LivePage(unittest.TestCase):
             port.set(changes={"phase": "ended", "best_step_time_s": 0.2})
             page.wait("document.getElementById('connection').innerText.startsWith('The run is over')")
 
+    def test_a_hidden_page_draws_nothing(self):
+        hide = (
+            "Object.defineProperty(document, 'hidden', {value: HIDDEN, configurable: true}),"
+            "document.dispatchEvent(new Event('visibilitychange'))"
+        )
+        with self.page([node(0), node(1)], self.small) as (page, port):
+            self.drawn(page)
+            page.evaluate(hide.replace("HIDDEN", "true"))
+            port.set(changes={"best_step_time_s": 0.2})
+            port.publish(self.small)
+            sent, reports = port.sent, len(port.asked("/report.json"))
+            port.await_true(lambda: port.sent > sent + 10)
+            self.assertEqual(page.text("#best"), "300.0 ms per step")
+            self.assertEqual(len(port.asked("/report.json")), reports)
+            page.evaluate(hide.replace("HIDDEN", "false"))
+            self.assertEqual(page.text("#best"), "200.0 ms per step", "at once when it is seen")
+            page.wait("document.getElementById('report').dataset.version === '2'")
+
     def test_it_says_why_nothing_runs(self):
         why = "nothing runs because no executor has joined yet; emplace join ADDRESS adds executors"
         with self.page([node(0)], changes={"why_idle": why, "executors": 0, "evaluations_per_s": 0.0}) as (
@@ -519,7 +537,7 @@ class LivePage(unittest.TestCase):
             port,
         ):
             self.assertIn("Nothing runs because no executor has joined yet", page.text("#idle"))
-            self.assertIn("No executor has joined; 2 would be busy.", page.text("#waits"))
+            self.assertIn("No executor has joined; 2 would be busy.", page.text("#actors"))
             port.set(changes={})
             page.wait("document.getElementById('idle').hidden")
 
@@ -622,7 +640,7 @@ class RealRun(unittest.TestCase):
                 state = reader.text("#state")
                 for part in (
                     "The run when this page was written",
-                    "Who waits for whom",
+                    "Actors and queues",
                     "head",
                     "leases issued",
                 ):
