@@ -41,19 +41,25 @@ Json brief_json(const NodeStatus& node) {
 
 bool has_trouble(const NodeStatus& node) { return restarts_of(node) > 0 || !last_error_of(node).empty(); }
 
-/// Returns pointers to the first `most` nodes; with `trouble_first`, those with errors or restarts before the
+/// Whether the run has only one of a role that this node hosts; all executors depend on it.
+bool is_central(const NodeStatus& node) {
+  const auto roles = roles_of(node);
+  return std::any_of(roles.begin(), roles.end(), [](const std::string& role) {
+    return role == "dispatcher" || role == "tracker" || role == "recorder" || role == "learner";
+  });
+}
+
+/// Returns pointers to at most `most` nodes: the central ones, those with errors or restarts, then the
 /// others.
-std::vector<const NodeStatus*> first_nodes(const std::vector<NodeStatus>& nodes, std::size_t most,
-                                           bool trouble_first) {
+std::vector<const NodeStatus*> first_nodes(const std::vector<NodeStatus>& nodes, std::size_t most) {
   std::vector<const NodeStatus*> chosen;
-  const auto take = [&](bool trouble) {
+  const auto worth = [](const NodeStatus& node) { return is_central(node) ? 0 : has_trouble(node) ? 1 : 2; };
+  for (const int wanted : {0, 1, 2}) {
     for (const NodeStatus& node : nodes) {
-      if (chosen.size() >= most) return;
-      if (!trouble_first || has_trouble(node) == trouble) chosen.push_back(&node);
+      if (chosen.size() >= most) return chosen;
+      if (worth(node) == wanted) chosen.push_back(&node);
     }
-  };
-  take(true);
-  if (trouble_first) take(false);
+  }
   return chosen;
 }
 
@@ -137,10 +143,13 @@ Json to_json(const LiveRun& state, Nanos now, const NodeLimits& limits) {
   json["events"] = std::move(events);
   json["report_failure"] = state.report_failure.empty() ? Json(nullptr) : Json(state.report_failure);
   auto listed = Json::array();
-  for (const NodeStatus* node : first_nodes(nodes, limits.nodes, limits.brief))
+  for (const NodeStatus* node : first_nodes(nodes, limits.nodes))
     listed.push_back(limits.brief ? brief_json(*node) : node_json(*node));
   json["nodes"] = std::move(listed);
   json["nodes_total"] = nodes.size();
+  json["credits"] =
+      std::accumulate(nodes.begin(), nodes.end(), std::uint64_t{0},
+                      [](std::uint64_t credits, const NodeStatus& node) { return credits + node.credit; });
   json["nodes_age_s"] = seconds_since(state.nodes_at, now);
   return json;
 }

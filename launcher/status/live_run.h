@@ -47,11 +47,10 @@ struct LiveRun {
 /// and the measurements and seconds of all starts. For a run of another launcher, or one that is over.
 void fill(LiveRun& run, const record::ReportData& report);
 
-/// How much of the nodes a JSON object lists.
+/// How much of the nodes a JSON object lists: the head and other central nodes first, then nodes in trouble.
 struct NodeLimits {
   std::size_t nodes = 1'000;
-  /// Only the facts that the page's tables show; nodes with errors or restarts first.
-  bool brief = false;
+  bool brief = false;  ///< Only the facts that the page's tables show.
 };
 
 /// Returns the object of /status.json.

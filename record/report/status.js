@@ -317,14 +317,16 @@
       if (nodes) this.show(nodes);
       const last = this.offset + (nodes ? nodes.length : 0),
             unseen = away ? 0 : total(this.status) - list(this.status.nodes).length;
-      // The nodes that a status has are not the first by name: the next page starts there if errors came before.
-      this.further = last < this.total ? {offset: this.offset + kPage} : this.remote && unseen > 0
-        ? {sort: 'name', offset: list(this.status.nodes).some(troubled) ? 0 : kPage} : null;
+      // The nodes that an update has are not the first by name: the next page is the first of all.
+      const some = this.remote !== null && unseen > 0;
+      this.further = last < this.total ? {offset: this.offset + kPage} : some ? {sort: 'name', offset: 0} : null;
+      setText(this.after, some ? 'All by name →' : 'Next →');
       setText(this.count,
         away && !nodes       ? 'Asking for these nodes …'
           : this.total === 0 ? (this.find ? 'No node has this text.' : 'No node yet.')
-          : unseen > 0 ? count(this.total) + ' of ' + count(total(this.status)) + ' nodes, errors and restarts first'
-                       : count(this.offset + 1) + ' to ' + count(last) + ' of ' + count(this.total));
+          : some ? count(this.total) + ' of ' + count(total(this.status)) + ' nodes: the head, then errors and restarts'
+                 : count(this.offset + 1) + ' to ' + count(last) + ' of ' + count(this.total) +
+              (unseen > 0 ? '; the run had ' + count(total(this.status)) : ''));
       setDisabled(this.before, this.offset === 0 && (!away || this.find !== ''));
       setDisabled(this.after, !this.further);
       const age = number(this.status.nodes_age_s);
@@ -381,7 +383,10 @@
         ...['measurements', 'sent', 'received', 'refused', 'dropped', 'peers_lost'].map(key =>
           [key.replace('_', ' '), key in node ? count(number(node[key])) : ''])].filter(([, value]) => value !== '');
       refill(row.inside, element('p', {}, facts.map(fact => fact.join(' ')).join(' · ')),
-        table('Its actors', ['Actor', 'Queue', 'Restarts', 'Last error'],
+        table(number(node.actors_total) > list(node.actors).length
+            ? count(list(node.actors).length) + ' of its ' + count(node.actors_total) + ' actors'
+            : 'Its actors',
+          ['Actor', 'Queue', 'Restarts', 'Last error'],
           list(node.actors)
             .map(actor => [named(actor.name), count(number(actor.queue)), count(number(actor.restarts)),
                    named(actor.last_error)]),

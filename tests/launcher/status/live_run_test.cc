@@ -67,7 +67,7 @@ TEST(LiveRun, HasWhatPsPrintsAndWhatOnlyTheLauncherKnows) {
   EXPECT_EQ(json["restarts"].dump(), R"({"b":2})");
   EXPECT_EQ(json["events"][0]["at_s"], 3.5);
   EXPECT_EQ(json["events"][0]["text"], "b was ended by signal 9; restarting from run.db");
-  EXPECT_THAT(names(json), ElementsAre("a", "b", "c"));
+  EXPECT_THAT(names(json), ElementsAre("b", "a", "c"));
   EXPECT_EQ(json["nodes_total"], 3);
   EXPECT_EQ(json["nodes_age_s"], 2.0);
   EXPECT_TRUE(json["report_failure"].is_null());
@@ -144,6 +144,14 @@ TEST(LiveRun, ABriefListHasTroubleFirstAndIsBounded) {
   EXPECT_EQ(brief["nodes"][0]["last_error"], "executor/b: it failed");
   EXPECT_FALSE(brief["nodes"][0].contains("version"));
   EXPECT_EQ(brief["nodes_total"], 3);
+  messages::NodeStatus head;  // By name the last, but everything depends on it.
+  head.report.node = "z", head.report.actors = {{"dispatcher/0", 1, 0, 0, ""}}, head.credit = 5;
+  state.status.nodes.push_back(head);
+  EXPECT_THAT(names(to_json(state, Nanos{0}, {2, true})), ElementsAre("z", "b"));
+  std::uint64_t credits = 0;
+  for (const messages::NodeStatus& node : state.status.nodes) credits += node.credit;
+  EXPECT_EQ(to_json(state, Nanos{0}, {1, true})["credits"], credits)
+      << "of the nodes that are not listed, too";
   state.status.nodes.front().report.actors.resize(5'000, {"executor/x", 1, 1, 0, ""});
   EXPECT_LT(to_json(state, Nanos{0}, {40, true}).dump().size(), 8'000U);
 }
