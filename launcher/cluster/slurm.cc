@@ -10,41 +10,31 @@
 namespace emplace::launcher {
 namespace {
 
-/// Submits the script and waits until its job is over. scancel without --full sends SIGTERM to the steps for
-/// a graceful shutdown; a job that is still running after 5 s is cancelled.
+/// Submits the script $1 of a job or, if $2 is "array", of a job array, and keeps it until standard input
+/// ends or the job is over. `look` fails if the controller does not answer, which ends nothing. The node is
+/// ready when a task has run in five looks, so that the program, the key and the head are the right ones;
+/// later the launcher submits a job that ended again.
+///
+/// Of an array as many tasks run as the last line "tasks N" on standard input requests; at least one until
+/// the node is ready. A throttle of 0 would be none in Slurm: the array is held instead. A throttle ends no
+/// task: the newest ones beyond N get SIGTERM, return their leases, and are queued again by their script.
+///
+/// scancel without --full sends SIGTERM to the steps for a graceful shutdown; a job that is still running
+/// after 5 s is cancelled.
 constexpr const char* kKeeper = R"sh(
 job=$(sbatch --parsable "$1") || exit 2
 job=${job%%;*}
 trap 'scancel "$job" 2>/dev/null' EXIT
 echo "{\"job\": \"$job\"}"
-state() { squeue -h -o %T -j "$job" 2>/dev/null; }
-while read -r -t 1 line || [ $? -gt 128 ]; do
-  [ -n "$(state)" ] && continue
-  echo "the batch job $job ended: $(scontrol show job "$job" 2>/dev/null | grep -o -E '(JobState|Reason|ExitCode)=[^ ]*' | tr '\n' ' '); last output: $(grep -v -E '^(srun|slurmstepd)' "${1%.sbatch}.out" 2>/dev/null | tail -n 1)" >&2
-  exit 1
-done
-scancel --signal=TERM "$job" 2>/dev/null
-for _ in $(seq 25); do
-  [ -z "$(state)" ] && exit 0
-  sleep 0.2
-done
-)sh";
-
-/// Submits the script of a job array, and lets as many of its tasks run as the last line "tasks N" on
-/// standard input requests; ends the array with standard input. A throttle of 0 would be none in Slurm: the
-/// array is held instead. A throttle ends no task: the newest ones beyond N get SIGTERM, return their leases,
-/// and are queued again by their script. `look` fails if the controller does not answer, which ends nothing.
-/// The node is ready when a task has run in five looks, so that the program, the key and the head are the
-/// right ones; until then at least one task may run.
-constexpr const char* kArrayKeeper = R"sh(
-job=$(sbatch --parsable "$1") || exit 2
-job=${job%%;*}
-trap 'scancel "$job" 2>/dev/null' EXIT
-echo "{\"job\": \"$job\"}"
-want=1 throttle=1 held= running=0 looks=0 up=0 ready= tasks=
+want=1 throttle=1 held='' running=0 looks=0 up=0 ready='' tasks=''
 look() {
   tasks=$(squeue -h -r -o '%T %K' -j "$job" 2>&1) && return
-  [[ $tasks == *"Invalid job id"* ]] && tasks=
+  [[ $tasks == *"Invalid job id"* ]] && tasks=''
+}
+ended() {
+  outputs=$(ls -t "${1%.sbatch}".*out 2>/dev/null | head -n 1)
+  echo "the job $job ended: $(scontrol show job "$job" 2>/dev/null | grep -o -E '(JobState|Reason|ExitCode)=[^ ]*' | sort -u | tr '\n' ' '); last output: $(grep -v -E '^(srun|slurmstepd)' "$outputs" 2>/dev/null | tail -n 1)" >&2
+  exit 1
 }
 follow() {
   local want=$want
@@ -53,15 +43,11 @@ follow() {
     [ -n "$held" ] || { scontrol hold "$job" && held=yes; }
   else
     [ "$throttle" -eq "$want" ] || { scontrol update JobId="$job" ArrayTaskThrottle="$want" && throttle=$want; }
-    [ -z "$held" ] || { scontrol release "$job" && held=; }
+    [ -z "$held" ] || { scontrol release "$job" && held=''; }
   fi
   for id in $(sort -k 2 -n -r <<<"$tasks" | awk -v n=$((running - want)) '$1 == "RUNNING" && n-- > 0 { print $2 }'); do
     scancel --signal=TERM "${job}_$id"
   done
-}
-ended() {
-  echo "the job array $job ended: $(scontrol show job "$job" 2>/dev/null | grep -o -E '(JobState|Reason|ExitCode)=[^ ]*' | sort -u | tr '\n' ' '); last output: $(ls -t "${1%.sbatch}".*.out 2>/dev/null | head -n 1 | tr '\n' '\0' | xargs -0 -r grep -v -E '^(srun|slurmstepd)' | tail -n 1)" >&2
-  exit 1
 }
 while read -r -t 1 line; got=$?; [ $got -eq 0 ] || [ $got -gt 128 ]; do
   if [[ $got -eq 0 && $line =~ ^tasks\ ([0-9]+)$ ]]; then
@@ -77,7 +63,7 @@ while read -r -t 1 line; got=$?; [ $got -eq 0 ] || [ $got -gt 128 ]; do
     up=$(((up + 1) * (running > 0)))
     [ $up -lt 5 ] || { ready=yes && echo '{"ready": ""}'; }
   fi
-  follow 2>/dev/null
+  [ "$2" != array ] || follow 2>/dev/null
 done
 scancel --state=PENDING "$job" 2>/dev/null
 scancel --signal=TERM "$job" 2>/dev/null
@@ -156,8 +142,8 @@ Result<Program> slurm_program(const std::vector<NodePlan>& processes, const std:
   std::filesystem::create_directories(script.parent_path(), ignored);
   EMPLACE_TRY(write_private_file(script, elastic ? array_script(processes.front(), head, run_name, script)
                                                  : job_script(processes, head, run_name, script)));
-  const char* const keeper = elastic ? kArrayKeeper : kKeeper;
-  return Program{"/bin/bash", {"-c", keeper, "emplace-slurm", script.string()}, {}};
+  return Program{
+      "/bin/bash", {"-c", kKeeper, "emplace-slurm", script.string(), elastic ? "array" : "job"}, {}};
 }
 
 }  // namespace emplace::launcher

@@ -185,6 +185,20 @@ TEST(Machines, DownInTheFirstOfTwoStartsEndsTheRunForAllAtOnce) {
   EXPECT_LT(took_s, 5.0);
 }
 
+TEST(Machines, ASignalInTheFirstOfTwoStartsEndsTheRunForAllAtOnce) {
+  const TemporaryFolder folder;
+  Up up{folder, "run", two_starts("run.seed=1")};
+  ASSERT_NE(up.address(), "") << up.finish().err;
+  Process join{{"join", up.address(), "--insecure", "--executors", "2", "--cache", folder.at("cache")}};
+  ASSERT_TRUE(up.wait_until_ps([](const json& status) { return joined_nodes(status) == 1; }));
+  up.launcher().send(SIGINT);
+  EXPECT_EQ(up.finish().status, 130);
+  const Nanos ended = g_machines_clock.now();
+  const Finished left = join.finish();
+  EXPECT_EQ(left.status, 0) << left.err;
+  EXPECT_LT(Seconds{g_machines_clock.now() - ended}.count(), 5.0);
+}
+
 TEST(Machines, AJoinedOneTakesPartInTheNextStart) {
   const TemporaryFolder folder;
   Up up{folder, "run", two_starts("run.episodes=150")};

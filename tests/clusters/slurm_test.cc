@@ -2,6 +2,7 @@
 // array they are as many as the run wants. Method: a Slurm of the test's own (slurm_world.sh), the real
 // program.
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <signal.h>
 
 #include <memory>
@@ -135,7 +136,7 @@ TEST_F(Slurm, AJobWithoutTheProgramIsSaidInOneLine) {
   const Finished ended = up.finish();
   EXPECT_EQ(ended.status, 2) << ended.err;
   const std::string line = error_line(ended);
-  EXPECT_NE(line.find("node 'batch' on slurm: the batch job"), std::string::npos) << line;
+  EXPECT_NE(line.find("node 'batch' on slurm: the job"), std::string::npos) << line;
   EXPECT_NE(line.find("ExitCode=127:0"), std::string::npos) << line;
   EXPECT_NE(line.find("/no/such/emplace: No such file"), std::string::npos) << line;
 }
@@ -209,6 +210,29 @@ TEST_F(Slurm, ATaskOfAnArrayThatIsQueuedAgainTakesPartAgain) {
   EXPECT_EQ(slurm("squeue -h").text, "");
 }
 
+TEST_F(Slurm, AnArrayThatIsCancelledIsSubmittedAgain) {
+  Up up{folder_, "run", elastic()};
+  ASSERT_NE(up.address(), "") << up.finish().err;
+  const auto policy = sampler(up);
+  ASSERT_TRUE(up.wait_until_ps([](const json& status) { return measuring(status).size() == 4; }, Seconds{90}))
+      << up.ps().dump(1) << slurm("squeue -r").text;
+  const std::string job = lines(slurm("squeue -h -o %F").text).at(0);
+  // A job that ends before it is known to be right ends the run.
+  ::poll(nullptr, 0, 6'000);
+  ASSERT_EQ(slurm("scancel " + job).status, 0);
+  ASSERT_TRUE(wait_until(
+      [&] {
+        const std::vector<std::string> jobs = lines(slurm("squeue -h -t RUNNING -o %F").text);
+        return !jobs.empty() && jobs.front() != job;
+      },
+      Seconds{60}))
+      << up.launcher().err() << slurm("squeue -r").text;
+  ASSERT_TRUE(up.wait_until_ps([](const json& status) { return measuring(status).size() == 4; }, Seconds{90}))
+      << up.ps().dump(1) << slurm("squeue -r").text;
+  expect_balance(up.down());
+  EXPECT_NE(up.launcher().err().find("JobState=CANCELLED"), std::string::npos) << up.launcher().err();
+}
+
 TEST_F(Slurm, AnArrayWhoseTasksCannotStartIsSaidInOneLine) {
   {
     Up up{folder_, "refused", elastic("options = [\"--partition=no-such-partition\"]\n")};
@@ -223,7 +247,7 @@ TEST_F(Slurm, AnArrayWhoseTasksCannotStartIsSaidInOneLine) {
   const Finished ended = up.finish();
   EXPECT_EQ(ended.status, 2) << ended.err;
   const std::string line = error_line(ended);
-  EXPECT_NE(line.find("node 'batch' on slurm: the job array"), std::string::npos) << line;
+  EXPECT_NE(line.find("node 'batch' on slurm: the job"), std::string::npos) << line;
   EXPECT_NE(line.find("ExitCode=127:0"), std::string::npos) << line;
   EXPECT_NE(line.find("/no/such/emplace: No such file"), std::string::npos) << line;
   EXPECT_EQ(slurm("squeue -h").text, "");
@@ -239,49 +263,83 @@ TEST_F(Slurm, AKilledLauncherLeavesNoArrayBehind) {
   EXPECT_TRUE(wait_until([&] { return slurm("squeue -h").text.empty(); }, Seconds{30}));
 }
 
-/// The shipped script of a heterogeneous job, on a short run of this test.
-TEST_F(Slurm, AJobOfHeadAndExecutorsContinuesItsRunWhenItIsQueuedAgain) {
-  const std::string config = folder_.file(
-      "config.toml",
-      "[run]\nseed = 1\nbudget = \"120s\"\nepisodes = 500\nstarts = [\"scratch\"]\n[input]\ngraph = \"" +
-          shipped("tests/fixtures/graphs/cifar10_cnn-bs128.json") + "\"\ndevices = \"" + kDevices +
-          "\"\n[pipeline]\ncontrollers = 1\nmax_outstanding = 16\n[policy]\nmethod = \"random\"\n"
-          "[executor]\nkind = \"fake\"\ndelay = \"20ms\"\n[compare]\nmethods = [\"single-gpu\"]\n");
-  const std::string cluster = folder_.file(
-      "cluster.toml",
-      "[run]\nconfig = \"config.toml\"\n[head]\nendpoint = \"tcp://127.0.0.1:5555\"\ninsecure = true\n"
-      "[[node]]\nname = \"executors\"\nstart = \"join\"\nroles = [\"executor\"]\n");
-  const std::string directory = folder_.at("run"), log = folder_.at("job.out");
-  const Output submitted =
-      slurm("EMPLACE=" + std::string{EMPLACE_PROGRAM} + " CLUSTER=" + cluster + " RUN=" + directory +
-            " KEY= CACHE=" + folder_.at("cache") + " ADDRESS=127.0.0.1 PORT=" + std::to_string(free_port()) +
-            " sbatch --parsable --output=" + log + " " + shipped("configs/clusters/slurm-het.sbatch"));
-  ASSERT_EQ(submitted.status, 0) << submitted.text;
-  const std::string job = lines(submitted.text).at(0);
-  const auto written = [&] { return slurm("cat " + log).text; };
-  const auto status = [&] {
-    const Finished asked = run({"ps", directory, "--json"});
-    return asked.status == 0 ? json::parse(asked.out) : json::object();
-  };
-  ASSERT_TRUE(wait_until([&] { return measuring(status()).size() == 8; }, Seconds{60}))
-      << written() << slurm("squeue").text;
-
-  ASSERT_EQ(slurm("scontrol requeue " + job).status, 0);
-  ASSERT_TRUE(wait_until([&] { return slurm("squeue -h -t RUNNING").text.empty(); }, Seconds{20}));
-  const auto state = [&] {
+/// The shipped script of a heterogeneous job, on a run of this test.
+class SlurmHet : public Slurm {
+ protected:
+  /// Submits it; `key`: as its variable. Returns the job.
+  std::string submit(const std::string& episodes, const std::string& key) const {
+    const std::string config = folder_.file(
+        "config.toml",
+        "[run]\nseed = 1\nbudget = \"120s\"\nepisodes = " + episodes +
+            "\nstarts = [\"scratch\", \"best-heuristic\"]\n" + "[input]\ngraph = \"" +
+            shipped("tests/fixtures/graphs/cifar10_cnn-bs128.json") + "\"\ndevices = \"" + kDevices +
+            "\"\n[pipeline]\ncontrollers = 1\nmax_outstanding = 16\n[policy]\nmethod = \"random\"\n" +
+            "[executor]\nkind = \"fake\"\ndelay = \"20ms\"\n[compare]\nmethods = [\"single-gpu\"]\n");
+    const std::string cluster = folder_.file(
+        "cluster.toml",
+        "[run]\nconfig = \"config.toml\"\n[head]\nendpoint = \"tcp://127.0.0.1:5555\"\ninsecure = true\n"
+        "[[node]]\nname = \"executors\"\nstart = \"join\"\nroles = [\"executor\"]\n");
+    const Output submitted = slurm("EMPLACE=" + std::string{EMPLACE_PROGRAM} + " CLUSTER=" + cluster +
+                                   " RUN=" + directory() + " KEY=" + key + " CACHE=" + folder_.at("cache") +
+                                   " ADDRESS=127.0.0.1 PORT=" + std::to_string(free_port()) +
+                                   " sbatch --parsable --output=" + folder_.at("job.out") + " " +
+                                   shipped("configs/clusters/slurm-het.sbatch"));
+    EXPECT_EQ(submitted.status, 0) << submitted.text;
+    return lines(submitted.text).at(0);
+  }
+  std::string directory() const { return folder_.at("run"); }
+  std::string written() const { return slurm("squeue; cat " + folder_.at("job.out")).text; }
+  bool all_eight_measure() const {
+    return wait_until(
+        [&] {
+          const Finished asked = run({"ps", directory(), "--json"});
+          return asked.status == 0 && measuring(json::parse(asked.out)).size() == 8;
+        },
+        Seconds{90});
+  }
+  bool is_over(Seconds deadline) const {
+    return wait_until([&] { return slurm("squeue -h").text.empty(); }, deadline);
+  }
+  /// "JobState=COMPLETED"
+  std::string state(const std::string& job) const {
     const std::string text = slurm("scontrol show job " + job).text;
     const std::size_t at = text.find("JobState=");
     return at == std::string::npos ? text : text.substr(at, text.find(' ', at) - at);
-  };
-  ASSERT_TRUE(wait_until([&] { return measuring(status()).size() == 8; }, Seconds{90}))
-      << written() << slurm("squeue").text;
-  ASSERT_TRUE(wait_until([&] { return slurm("squeue -h").text.empty(); }, Seconds{90}))
-      << written() << slurm("squeue").text;
-  EXPECT_EQ(state(), "JobState=COMPLETED") << written();
-  const History history = check_history(directory, 1);
-  EXPECT_EQ(history.violations, std::vector<std::string>{});
-  EXPECT_EQ(history.missing_episodes, 0u);
-  EXPECT_EQ(history.episodes, 500u) << "of both lives of the job: " << written();
+  }
+};
+
+TEST_F(SlurmHet, ContinuesItsRunWhenItIsQueuedAgain) {
+  const std::string job = submit("400", "");
+  ASSERT_TRUE(all_eight_measure()) << written();
+  ASSERT_EQ(slurm("scontrol requeue " + job).status, 0);
+  ASSERT_TRUE(wait_until([&] { return slurm("squeue -h -t RUNNING").text.empty(); }, Seconds{20}));
+  ASSERT_TRUE(all_eight_measure()) << written();
+  ASSERT_TRUE(is_over(Seconds{90})) << written();
+  EXPECT_EQ(state(job), "JobState=COMPLETED") << written();
+  for (const char* start : {"", "/from-best-heuristic"}) {
+    const History history = check_history(directory() + start, 1);
+    EXPECT_EQ(history.violations, std::vector<std::string>{});
+    EXPECT_EQ(history.missing_episodes, 0u);
+    EXPECT_EQ(history.episodes, 400u) << "of both lives of the job: " << written();
+  }
+}
+
+TEST_F(SlurmHet, EndsItsRunInOrderBeforeItsTimeIsUp) {
+  const std::string job = submit("1000000", "");
+  ASSERT_TRUE(all_eight_measure()) << written();
+  ASSERT_EQ(slurm("scancel --batch --signal=TERM " + job).status, 0);  // As --signal=B:TERM@60 does.
+  ASSERT_TRUE(is_over(Seconds{30})) << written();
+  EXPECT_NE(slurm("scontrol show job " + job).text.find("ExitCode=143:0"), std::string::npos) << written();
+  EXPECT_NE(written().find("continue with: emplace run"), std::string::npos) << written();
+  EXPECT_EQ(check_history(directory(), 1).violations, std::vector<std::string>{});
+}
+
+TEST_F(SlurmHet, EndsIfNoExecutorCanJoin) {
+  const std::string job = submit("1000000", "/no/such.key");
+  ASSERT_TRUE(is_over(Seconds{60})) << written();
+  EXPECT_EQ(state(job), "JobState=FAILED");
+  EXPECT_NE(written().find("/no/such.key"), std::string::npos) << written();
+  EXPECT_NE(written().find("no executor is left: exit status 2"), std::string::npos) << written();
 }
 
 }  // namespace

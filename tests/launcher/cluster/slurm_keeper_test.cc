@@ -181,7 +181,7 @@ TEST_F(SlurmKeeper, ATaskThatFailsAtFirstOrAnArrayThatIsGoneEndsIt) {
   set("batch.0.out", "emplace: error: the key is refused\n");
   start();
   EXPECT_EQ(ended(), 1);
-  EXPECT_NE(text_of("err").find("the job array 7 ended"), std::string::npos) << text_of("err");
+  EXPECT_NE(text_of("err").find("the job 7 ended"), std::string::npos) << text_of("err");
   EXPECT_NE(text_of("err").find("last output: emplace: error: the key is refused"), std::string::npos)
       << text_of("err");
   EXPECT_EQ(text_of("out").find("ready"), std::string::npos);
@@ -196,6 +196,35 @@ TEST_F(SlurmKeeper, ATaskThatFailsAtFirstOrAnArrayThatIsGoneEndsIt) {
   set("answer", "1");
   order("\n\n\n\n\n");
   EXPECT_EQ(ended(), 1);
+}
+
+TEST_F(SlurmKeeper, AFixedJobIsKeptAndNeverThrottled) {
+  node_.max_processes = 0;
+  set("tasks", "RUNNING N/A\n");
+  start();
+  become_ready();
+  order("tasks 0\n");
+  set("tasks", "slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n");
+  set("answer", "1");
+  order("\n\n\n\n\n");
+  set("tasks", "PENDING N/A\n");  // Queued again.
+  set("answer", "0");
+  order("\n\n\n\n\n");
+  EXPECT_EQ(end(), 0);
+  EXPECT_EQ(text_of("calls"), "scancel --state=PENDING 7\nscancel --signal=TERM 7\nscancel 7\n");
+}
+
+TEST_F(SlurmKeeper, AFixedJobThatIsOverEndsIt) {
+  node_.max_processes = 0;
+  set("tasks", "RUNNING N/A\n");
+  set("batch.out", "error: out of memory\nsrun: error: node0: task 0: Exited with exit code 4\n");
+  start();
+  become_ready();
+  set("tasks", "");
+  order("\n\n\n\n\n");
+  EXPECT_EQ(ended(), 1);
+  EXPECT_NE(text_of("err").find("the job 7 ended: ; last output: error: out of memory"), std::string::npos)
+      << text_of("err");
 }
 
 TEST_F(SlurmKeeper, HearsOnlyOrders) {
