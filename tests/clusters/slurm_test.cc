@@ -2,7 +2,6 @@
 // array they are as many as the run wants. Method: a Slurm of the test's own (slurm_world.sh), the real
 // program.
 #include <gtest/gtest.h>
-#include <poll.h>
 #include <signal.h>
 
 #include <memory>
@@ -50,6 +49,20 @@ class Slurm : public ::testing::Test {
   std::unique_ptr<Process> sampler(Up& up) const {
     return std::make_unique<Process>(std::vector<std::string>{"join", up.address(), "--insecure", "--as",
                                                               "policy", "--cache", folder_.at("sampler")});
+  }
+  /// Waits until a task has run for longer than the launcher needs to know that the job is right: 0:08.
+  bool ran_for_a_while() const {
+    return wait_until(
+        [&] {
+          for (const std::string& elapsed : lines(slurm("squeue -h -r -t RUNNING -o %M").text))
+            if (elapsed.size() > 4 || elapsed >= "0:08") return true;
+          return false;
+        },
+        Seconds{60});
+  }
+  /// Runs a command among the servers, in their own namespace.
+  Output among_servers(const std::string& command) const {
+    return slurm("nsenter -t $(cat " + world_.folder() + "/init.pid) -p -m bash -c '" + command + "'");
   }
   std::size_t running() const { return lines(slurm("squeue -h -r -t RUNNING -o %K").text).size(); }
   static std::vector<std::string> lines(const std::string& text) {
@@ -217,8 +230,7 @@ TEST_F(Slurm, AnArrayThatIsCancelledIsSubmittedAgain) {
   ASSERT_TRUE(up.wait_until_ps([](const json& status) { return measuring(status).size() == 4; }, Seconds{90}))
       << up.ps().dump(1) << slurm("squeue -r").text;
   const std::string job = lines(slurm("squeue -h -o %F").text).at(0);
-  // A job that ends before it is known to be right ends the run.
-  ::poll(nullptr, 0, 6'000);
+  ASSERT_TRUE(ran_for_a_while());
   ASSERT_EQ(slurm("scancel " + job).status, 0);
   ASSERT_TRUE(wait_until(
       [&] {
@@ -231,6 +243,37 @@ TEST_F(Slurm, AnArrayThatIsCancelledIsSubmittedAgain) {
       << up.ps().dump(1) << slurm("squeue -r").text;
   expect_balance(up.down());
   EXPECT_NE(up.launcher().err().find("JobState=CANCELLED"), std::string::npos) << up.launcher().err();
+}
+
+TEST_F(Slurm, AControllerThatIsRestartedEndsNothing) {
+  Up fixed{folder_, "fixed", options()}, array{folder_, "array", elastic()};
+  ASSERT_NE(fixed.address(), "") << fixed.finish().err;
+  ASSERT_NE(array.address(), "") << array.finish().err;
+  const auto policy = sampler(array);
+  ASSERT_TRUE(fixed.wait_until_ps(all_measure, Seconds{60})) << fixed.launcher().err();
+  ASSERT_TRUE(
+      array.wait_until_ps([](const json& status) { return measuring(status).size() == 4; }, Seconds{90}))
+      << array.ps().dump(1);
+  ASSERT_TRUE(ran_for_a_while());
+  const std::string jobs = slurm("squeue -h -o %F | sort -u").text;
+  const Output stopped = among_servers("kill -TERM $(cat " + world_.folder() + "/slurmctld.pid)");
+  ASSERT_EQ(stopped.status, 0) << stopped.text;
+  ASSERT_TRUE(wait_until([&] { return slurm("squeue -h").status != 0; }, Seconds{20}));
+  for (Up* const up : {&fixed, &array}) {  // For as long as both jobs are looked at twice.
+    const std::uint64_t before = number(up->ps(), "measurements");
+    ASSERT_TRUE(up->wait_until_ps(
+        [&](const json& status) { return number(status, "measurements") > before + 400; }, Seconds{60}))
+        << up->launcher().err();
+  }
+  const Output started = among_servers("slurmctld");
+  ASSERT_EQ(started.status, 0) << started.text;
+  ASSERT_TRUE(wait_until([&] { return slurm("squeue -h").status == 0; }, Seconds{20}));
+  EXPECT_EQ(slurm("squeue -h -o %F | sort -u").text, jobs) << "the same jobs";
+  policy->send(SIGTERM);
+  expect_balance(fixed.down());
+  expect_balance(array.down());
+  EXPECT_TRUE(wait_until([&] { return slurm("squeue -h").text.empty(); }, Seconds{20}))
+      << slurm("squeue -r").text;
 }
 
 TEST_F(Slurm, AnArrayWhoseTasksCannotStartIsSaidInOneLine) {
