@@ -17,7 +17,7 @@ struct ThrottleOptions {
   /// Shortest time between two changes: each costs the batch system's controller a request.
   Nanos between_changes = std::chrono::seconds{2};
   /// How long a demand counts after it fell: a task that leaves and comes back waits for the batch system.
-  Nanos memory = std::chrono::seconds{15};
+  Nanos memory = std::chrono::seconds{10};
 };
 
 /// Number of tasks for the highest demand of the last `memory`: more tasks at once, fewer only after the

@@ -142,7 +142,8 @@ Result<std::vector<NodePlan>> plan_nodes(const Cluster& cluster, const RunConfig
     const std::size_t actors = living[i].size();
     const bool elastic = is_elastic(node);
     const std::size_t processes =
-        elastic ? 1 : std::min<std::size_t>(node.processes == 0 ? actors : node.processes, actors);
+        elastic ? std::min(total["executor"], 1u)
+                : std::min<std::size_t>(node.processes == 0 ? actors : node.processes, actors);
     for (std::size_t p = 0; p < processes; ++p) {
       const auto at = [&](std::size_t k) { return living[i].begin() + static_cast<std::ptrdiff_t>(k); };
       NodePlan one{.name = node.processes == 1 ? node.name : fmt::format("{}/{}", node.name, p),

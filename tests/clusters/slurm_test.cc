@@ -42,7 +42,7 @@ class Slurm : public ::testing::Test {
                        "max_processes = 4\nprogram = \"" +
                        program + "\"\ncache = \"" + folder_.at("cache") + "\"\n" + more,
             .settings = {"policy.method=random", "executor.kind=fake", "executor.delay=100ms",
-                         "pipeline.controllers=1", "pipeline.max_outstanding=64",
+                         "pipeline.controllers=1", "pipeline.max_outstanding=16",
                          "pipeline.placements_per_lease=1"},
             .where = {.environment = {"SLURM_CONF=" + world_.folder() + "/slurm.conf"}}};
   }

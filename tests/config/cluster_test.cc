@@ -297,6 +297,10 @@ TEST(Cluster, AnElasticNodeHasOnePlanAndNoActorsInAdvance) {
       "[[node]]\nname = 'batch'\nstart = 'slurm'\nroles = ['executor']\nmax_processes = 64\n";
   EXPECT_EQ(planned(head + batch, config_of(1, 3)),
             (Lines{"head: sampler/0 learner/0 tracker/0 recorder/0 dispatcher/0", "batch:"}));
+  RunConfig local = config_of(1, 3);
+  local.reward.source = RewardSource::kLocal;
+  EXPECT_EQ(planned(head + batch, local),
+            Lines{"head: sampler/0 learner/0 tracker/0 recorder/0 dispatcher/0"});
   const std::string fixed = "[[node]]\nname = 'a'\nroles = ['executor']\ncount = 2\n";
   EXPECT_EQ(planned(head + batch + fixed, config_of(1, 3)),
             (Lines{"head: sampler/0 learner/0 tracker/0 recorder/0 dispatcher/0",

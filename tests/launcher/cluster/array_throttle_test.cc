@@ -42,11 +42,11 @@ TEST(ArrayThrottle, ShrinksToTheHighestDemandOfItsMemory) {
   EXPECT_EQ(throttle.change(2, seconds{1}), std::nullopt);
   EXPECT_EQ(throttle.change(4, seconds{6}), std::nullopt);
   EXPECT_EQ(throttle.change(0, seconds{7}), std::nullopt);
-  EXPECT_EQ(throttle.change(0, seconds{15}), std::nullopt) << "seven were wanted 15 s ago";
-  EXPECT_EQ(throttle.change(0, seconds{16}), 4u);
-  EXPECT_EQ(throttle.change(0, seconds{21}), std::nullopt);
-  EXPECT_EQ(throttle.change(0, seconds{22}), 0u) << "the demand of 0 has lasted";
-  EXPECT_EQ(throttle.change(1, seconds{24}), 1u);
+  EXPECT_EQ(throttle.change(0, seconds{10}), std::nullopt) << "seven were wanted 10 s ago";
+  EXPECT_EQ(throttle.change(0, seconds{11}), 4u);
+  EXPECT_EQ(throttle.change(0, seconds{16}), std::nullopt);
+  EXPECT_EQ(throttle.change(0, seconds{17}), 0u) << "the demand of 0 has lasted";
+  EXPECT_EQ(throttle.change(1, seconds{19}), 1u);
 }
 
 TEST(ArrayThrottle, ATaskHasSeveralExecutors) {
@@ -83,7 +83,7 @@ TEST(ArrayThrottle, AnyDemandIsMetAndTheControllerIsAskedSeldom) {
     if (tasks >= std::min(demand, 8u)) met = now;
     EXPECT_LE(now - met, Nanos{seconds{2} + seconds{2}}) << "a demand waits only for the last change";
     std::uint32_t highest = 0;
-    for (auto one = past.rbegin(); one != past.rend() && now - one->first <= seconds{15}; ++one)
+    for (auto one = past.rbegin(); one != past.rend() && now - one->first <= seconds{10}; ++one)
       highest = std::max(highest, std::min(one->second, 8u));
     if (now - last >= seconds{2}) {
       EXPECT_EQ(tasks, highest);
