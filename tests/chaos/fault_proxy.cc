@@ -145,10 +145,17 @@ struct FaultProxy::Connection {
 };
 
 std::uint16_t free_port() {
-  const auto [fd, port] = listen_on(0);
-  EMPLACE_CHECK(fd >= 0, "a free port");
-  ::close(fd);
-  return port;
+  // Below the ports that the kernel gives to clients (32768 and up): a client that dials before the server
+  // listens could be given this very port, and would connect to itself.
+  constexpr std::uint32_t kFirst = 10'000, kPorts = 22'000;
+  static std::uint32_t next = static_cast<std::uint32_t>(::getpid()) * 97;
+  for (std::uint32_t tried = 0;; ++tried) {
+    EMPLACE_CHECK(tried < kPorts, "a free port");
+    const auto [fd, port] = listen_on(static_cast<std::uint16_t>(kFirst + next++ % kPorts));
+    if (fd < 0) continue;
+    ::close(fd);
+    return port;
+  }
 }
 
 Result<std::unique_ptr<FaultProxy>> FaultProxy::make(std::uint16_t port, std::uint16_t target,
