@@ -224,7 +224,8 @@ class Writer {
   }
 
   /// Returns the script of the head's pod. A pod that replaces another resumes the run; if the run has ended
-  /// it ends at once, with the same result.
+  /// it ends at once, with the same result. When the pod is taken away the shell, its first process, just
+  /// ends, and all others with it: a launcher that ended in order would announce the end of the run.
   std::string head_script() const {
     const std::string run = std::string{kVolume} + "/run";
     std::vector<std::string> files;
@@ -238,8 +239,9 @@ class Writer {
       for (const std::string& host : {name_ + "-head", head_host(), head_host() + ".cluster.local"})
         words.insert(words.end(), {"--status-host", host});
     }
-    return take(files) + "resume=; [ -e " + run + "/config.toml ] && resume=--resume\nexec " +
-           shell_line(words) + " $resume\n";
+    return take(files) + "resume=; [ -e " + run +
+           "/config.toml ] && resume=--resume\ntrap 'exit 143' TERM\n" + shell_line(words) +
+           " $resume &\nwait $!\n";
   }
 
   json resources(double cpus, std::int64_t memory) const {

@@ -7,11 +7,18 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <csignal>
+#include <cstdlib>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/hash.h"
+#include "tests/chaos/cluster_run.h"
+#include "tests/chaos/fault_proxy.h"
+#include "tests/clusters/up.h"
 #include "tests/clusters/world.h"
+#include "tests/launcher/status/http_client.h"
 #include "tests/system/process.h"
 
 namespace emplace::testing {
@@ -230,46 +237,170 @@ TEST(Kubernetes, ManifestsGiveEachPodItsOwnSecretsOnly) {
                       {"emplace-run-executors", {"k:node.key ", ""}}}));
 }
 
-/// Runs a pod's script in `folder` instead of the root, with this script in place of emplace.
-Output run_script(const TemporaryFolder& folder, std::string script, const std::string& program) {
-  std::filesystem::create_directories(folder.path() / "bin");
-  for (const char* path : {"run/emplace", "etc/emplace/keys", "var/lib/emplace"})
-    std::filesystem::create_directories(folder.path() / path);
-  folder.file("bin/emplace", "#!/bin/sh\n" + program);
-  std::filesystem::permissions(folder.path() / "bin/emplace", std::filesystem::perms::owner_all);
-  for (const std::string root : {"/etc/emplace", "/run/emplace", "/var/lib/emplace"})
-    for (std::size_t at = 0; (at = script.find(root, at)) != std::string::npos;
-         at += folder.at(root.substr(1)).size())
-      script.replace(at, root.size(), folder.at(root.substr(1)));
-  return shell("PATH=" + folder.at("bin") + ":$PATH sh " + folder.file("script", script));
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
+    text.replace(at, from.size(), to);
+  return text;
 }
+
+/// Pods of a run as processes of this machine.
+class Pods {
+ public:
+  Pods(const TemporaryFolder& folder, const std::vector<std::string>& settings)
+      : folder_{folder}, list_(checked_manifests(folder.at("manifests.json"), settings)) {
+    for (const char* path : {"etc/emplace/keys", "var/lib/emplace"})
+      std::filesystem::create_directories(folder.path() / path);
+    const json settings_of_head = named(list_, "ConfigMap", "emplace-quickstart-run");
+    const json head = pod("head");
+    for (const json& item : head["volumes"][1]["configMap"]["items"]) {
+      const std::string key = item["key"], path = "etc/emplace/run/" + item["path"].get<std::string>();
+      std::filesystem::create_directories((folder.path() / path).parent_path());
+      if (settings_of_head["data"].contains(key)) {
+        folder.file(path, here(settings_of_head["data"][key], "head"));
+      } else {
+        const auto bytes = from_base64(settings_of_head["binaryData"][key].get<std::string>());
+        folder.file(path, std::string{reinterpret_cast<const char*>(bytes->data()), bytes->size()});
+      }
+    }
+  }
+
+  json pod(const std::string& part) const {
+    return named(list_, "Job", "emplace-quickstart-" + part)["spec"]["template"]["spec"];
+  }
+  /// Returns the file of a pod's script.
+  std::string script(const std::string& part) const {
+    std::filesystem::create_directories(folder_.path() / "run" / part);
+    return folder_.file(part + ".sh", here(pod(part)["containers"][0]["command"][2], part));
+  }
+  std::string directory() const { return folder_.at("var/lib/emplace/run"); }
+  std::string status_endpoint() const { return "127.0.0.1:" + status_; }
+
+ private:
+  /// Returns text of a pod with the folders and addresses of this machine.
+  std::string here(std::string text, const std::string& part) const {
+    // First, because the folder of the test can have such a name, too.
+    text = replaced(std::move(text), "/tmp/emplace", folder_.at("cache-" + part));
+    text = replaced(std::move(text), "/etc/emplace", folder_.at("etc/emplace"));
+    text = replaced(std::move(text), "/run/emplace", folder_.at("run/" + part));
+    text = replaced(std::move(text), "/var/lib/emplace", folder_.at("var/lib/emplace"));
+    text = replaced(std::move(text), "0.0.0.0:5555", "127.0.0.1:" + port_);
+    text = replaced(std::move(text), "emplace-quickstart-head:5555", "127.0.0.1:" + port_);
+    return replaced(std::move(text), "0.0.0.0:9090", status_endpoint());
+  }
+
+  const TemporaryFolder& folder_;
+  const json list_;
+  const std::string port_ = std::to_string(free_port()), status_ = std::to_string(free_port());
+};
 
 // A pod that replaces the head resumes the run; its exit status is that of the run.
 TEST(Kubernetes, TheHeadResumesTheRunThatIsOnItsVolume) {
   const TemporaryFolder folder;
-  const json list = checked_manifests(folder.at("manifests.json"), {});
-  const json pod = named(list, "Job", "emplace-quickstart-head")["spec"]["template"]["spec"];
-  const std::string script = pod["containers"][0]["command"][2];
+  const Pods pods{folder, {}};
+  std::filesystem::create_directories(folder.path() / "bin");
+  const auto run_with = [&](const std::string& program) {  // In place of emplace.
+    folder.file("bin/emplace", "#!/bin/sh\n" + program);
+    std::filesystem::permissions(folder.path() / "bin/emplace", std::filesystem::perms::owner_all);
+    return shell("PATH=" + folder.at("bin") + ":$PATH sh " + pods.script("head"));
+  };
   const std::string told = "for word in \"$@\"; do echo \"$word\"; done\n";
-  std::filesystem::create_directories(folder.path() / "etc/emplace/keys");
-  EXPECT_EQ(run_script(folder, script, told).status, 2) << "no keys yet";
+  EXPECT_EQ(run_with(told).status, 2) << "no keys yet";
   folder.file("etc/emplace/keys/head.key", "key");
   folder.file("etc/emplace/keys/status.token", "token");
-  const Output first = run_script(folder, script, told + "exit 143\n");
-  EXPECT_EQ(first.status, 143) << first.text;
+  const Output first = run_with(told + "exit 4\n");
+  EXPECT_EQ(first.status, 4) << first.text;
   EXPECT_EQ(first.text.find("--resume"), std::string::npos) << first.text;
-  EXPECT_NE(first.text.find("--status\n0.0.0.0:9090\n"), std::string::npos) << first.text;
   EXPECT_NE(first.text.find("--status-host\nemplace-quickstart-head.default.svc\n"), std::string::npos);
   struct stat facts {};
-  for (const char* file : {"run/emplace/head.key", "run/emplace/status.token"}) {
+  for (const char* file : {"run/head/head.key", "run/head/status.token"}) {
     ASSERT_EQ(::stat(folder.at(file).c_str(), &facts), 0) << file;
     EXPECT_EQ(facts.st_mode & 0777, 0600u) << file;
   }
-  std::filesystem::create_directories(folder.path() / "var/lib/emplace/run");
+  std::filesystem::create_directories(pods.directory());
   folder.file("var/lib/emplace/run/config.toml", "");
-  const Output second = run_script(folder, script, told);
+  const Output second = run_with(told);
   EXPECT_EQ(second.status, 0) << second.text;
   EXPECT_NE(second.text.find("--resume"), std::string::npos) << second.text;
+}
+
+/// Returns the reply of the status port to a request with these header lines.
+std::string ask(const std::string& endpoint, const std::string& path, const std::string& headers) {
+  launcher::HttpClient client{endpoint};
+  client.send("GET " + path + " HTTP/1.1\r\nHost: emplace-quickstart-head.default.svc:9090\r\n" + headers +
+              "Connection: close\r\n\r\n");
+  return client.read_to_end();
+}
+
+// The cluster takes the head away (a node is drained): SIGTERM to the first process of its pod. The nodes
+// must not take it for the end of the run, the next pod continues it, and its end is that of all pods.
+TEST(Kubernetes, ARunOutlivesThePodOfItsHeadAndEndsWithAllPods) {
+  if (shell("unshare -pf --kill-child --mount-proc true").status != 0)
+    GTEST_SKIP() << "no process namespaces here";
+  const TemporaryFolder folder;
+  const Pods pods{folder, {"run.budget=300s", "compare.methods=[\"expert\"]", "policy.groups=16"}};
+  const std::string keys = folder.at("etc/emplace/keys"), token = "a-token-of-this-test";
+  ASSERT_EQ(run({"keygen", keys}).status, 0);
+  ASSERT_EQ(run({"keygen", keys, "--role", "executor", "--role", "actor", "--name", "node"}).status, 0);
+  folder.file("etc/emplace/keys/status.token", token);
+  const auto where = [&](std::vector<std::string> prefix) {
+    const std::string bin = std::filesystem::path{EMPLACE_PROGRAM}.parent_path().string();
+    return Process::Where{.environment = {"PATH=" + bin + ":" + std::getenv("PATH")},
+                          .prefix = std::move(prefix)};
+  };
+  const std::vector<std::string> container{"unshare", "-pf", "--kill-child", "--mount-proc", "sh"};
+  const auto head_pod = [&] {
+    std::vector<std::string> prefix = container;
+    prefix.push_back(pods.script("head"));
+    return std::make_unique<Process>(std::vector<std::string>{}, where(std::move(prefix)));
+  };
+  Process learner{{}, where({"sh", pods.script("learner")})};
+  Process executors{{}, where({"sh", pods.script("executors")})};
+  const auto status = [&] {
+    const Finished asked = run({"ps", pods.directory(), "--json"});
+    return asked.status == 0 ? json::parse(asked.out, nullptr, false) : json{};
+  };
+  const auto learns = [&] {
+    return wait_until(
+        [&] {
+          const json now = status();
+          return number(now, "measurements") >= 40 && number(now, "updates") >= 2;
+        },
+        Seconds{60});
+  };
+  auto head = head_pod();
+  // What the pods said; it ends them.
+  const auto said = [&](Process& first) {
+    std::string all;
+    for (Process* pod : {&first, &learner, &executors}) {
+      pod->send(SIGKILL);
+      all += pod->finish().err + "\n";
+    }
+    return all;
+  };
+  ASSERT_TRUE(learns()) << said(*head);
+  const std::uint64_t updates = number(status(), "updates");
+  const std::string bearer = "Authorization: Bearer " + token + "\r\n";
+  EXPECT_EQ(ask(pods.status_endpoint(), "/healthz", "").find("HTTP/1.1 200"), 0u);
+  EXPECT_EQ(ask(pods.status_endpoint(), "/readyz", "").find("HTTP/1.1 200"), 0u);
+  EXPECT_EQ(ask(pods.status_endpoint(), "/status.json", "").find("HTTP/1.1 401"), 0u);
+  const std::string demand = ask(pods.status_endpoint(), "/status.json", bearer);
+  EXPECT_EQ(demand.find("HTTP/1.1 200"), 0u) << demand;
+  EXPECT_NE(demand.find("\"executors_wanted\":"), std::string::npos) << demand;
+
+  const std::string of = "/proc/" + std::to_string(head->pid());
+  const std::string first = content_of(of + "/task/" + std::to_string(head->pid()) + "/children");
+  ASSERT_FALSE(first.empty());
+  ASSERT_EQ(::kill(static_cast<pid_t>(std::stol(first)), SIGTERM), 0);
+  EXPECT_EQ(head->finish().status, 143);
+  head = head_pod();
+  ASSERT_TRUE(learns()) << said(*head);
+  EXPECT_GE(number(status(), "updates"), updates) << "it started again";
+  EXPECT_EQ(number(status(), "duplicated"), 0u);
+
+  ASSERT_EQ(run({"down", pods.directory()}).status, 0);
+  EXPECT_EQ(head->finish().status, 0);
+  EXPECT_EQ(learner.finish().status, 0);
+  EXPECT_EQ(executors.finish().status, 0);
 }
 
 }  // namespace
