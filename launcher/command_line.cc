@@ -183,6 +183,10 @@ Options& Options::operands(const char* name, std::vector<std::string>& values, c
   app_.add_option(name, values, help)->required();
   return *this;
 }
+Options& Options::optional_operands(const char* name, std::vector<std::string>& values, const char* help) {
+  app_.add_option(name, values, help);
+  return *this;
+}
 Options& Options::required(const char* names, std::string& value, const char* help) {
   app_.add_option(names, value, help)->required();
   return *this;

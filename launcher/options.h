@@ -23,6 +23,8 @@ class Options {
   Options& optional_operand(const char* name, std::string& value, const char* help);
   /// One or more positional arguments.
   Options& operands(const char* name, std::vector<std::string>& values, const char* help);
+  /// Any number of positional arguments.
+  Options& optional_operands(const char* name, std::vector<std::string>& values, const char* help);
   /// A required option.
   Options& required(const char* names, std::string& value, const char* help);
   /// An option with a default; the help shows the default if it is not empty.

@@ -3,6 +3,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 
@@ -75,6 +76,22 @@ std::string fit_width(std::string_view text, std::size_t columns) {
   if (columns > 0) out.append("…");
   if (styled) out.append("\x1b[0m");
   return out;
+}
+
+std::vector<std::string> aligned(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<std::size_t> widths;
+  for (const auto& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], display_width(row[c]));
+  }
+  std::vector<std::string> lines;
+  for (const auto& row : rows) {
+    std::string& line = lines.emplace_back();
+    for (std::size_t c = 0; c < row.size(); ++c)
+      line += row[c] + (c + 1 < row.size() ? std::string(widths[c] - display_width(row[c]) + 2, ' ') : "");
+    while (line.ends_with(' ')) line.pop_back();
+  }
+  return lines;
 }
 
 bool LiveView::due() const {

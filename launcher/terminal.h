@@ -37,6 +37,9 @@ std::size_t display_width(std::string_view text);
 /// style is closed.
 std::string fit_width(std::string_view text, std::size_t columns);
 
+/// Returns one line per row, with its cells padded to the widest of their column and two spaces between them.
+std::vector<std::string> aligned(const std::vector<std::vector<std::string>>& rows);
+
 /// Progress view. On a terminal it is a block of lines, redrawn in place at most 10 times a second; elsewhere
 /// one plain line every 5 s. Thread: one.
 class LiveView {

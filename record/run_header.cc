@@ -100,6 +100,29 @@ Result<std::vector<GraphRow>> RunHeader::graphs() const {
   });
 }
 
+Result<std::vector<GraphFacts>> RunHeader::graph_facts() const {
+  return connection_->guarded([&] {
+    SQLite::Statement q{connection_->db, "SELECT sha256, name, lower_bound_s FROM graphs ORDER BY rowid"};
+    SQLite::Statement best{
+        connection_->db,
+        "SELECT method, step_time_s FROM baselines WHERE graph_sha256 = ? AND found = 1 AND "
+        "valid = 1 ORDER BY step_time_s, rowid LIMIT 1"};
+    std::vector<GraphFacts> rows;
+    while (q.executeStep()) {
+      GraphFacts& row = rows.emplace_back();
+      row.sha256 = q.getColumn(0).getString();
+      row.name = q.getColumn(1).getString();
+      row.lower_bound_s = q.getColumn(2).getDouble();
+      best.reset();
+      best.bind(1, row.sha256);
+      if (!best.executeStep()) continue;
+      row.heuristic = best.getColumn(0).getString();
+      row.heuristic_s = best.getColumn(1).getDouble();
+    }
+    return rows;
+  });
+}
+
 Result<std::vector<HeuristicRow>> RunHeader::heuristics() const {
   return connection_->guarded([&] {
     SQLite::Statement q{connection_->db,

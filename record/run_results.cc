@@ -61,6 +61,45 @@ Result<std::optional<BestRow>> RunResults::best(const std::string& graph_sha256)
   return *found;
 }
 
+Result<std::optional<BestTime>> RunResults::best_time(const std::string& graph_sha256) const {
+  return connection_->guarded([&]() -> std::optional<BestTime> {
+    const std::string of_graph = graph_sha256.empty() ? "" : " AND e.graph_sha256 = ?1";
+    const std::string valid =
+        " FROM measurements m JOIN episodes e ON e.episode = m.episode WHERE m.valid = 1";
+    SQLite::Statement q{
+        connection_->db,
+        "SELECT m.step_time_s, m.label" + valid + of_graph +
+            " AND m.step_time_s >= 0 AND m.placement_id >= e.placement_id AND "
+            "m.placement_id < e.placement_id + e.count ORDER BY m.step_time_s, m.placement_id LIMIT 1"};
+    if (!graph_sha256.empty()) q.bind(1, graph_sha256);
+    if (!q.executeStep()) return std::nullopt;
+    BestTime best{q.getColumn(0).getDouble(), label_of(q.getColumn(1)), 0};
+    // A policy that has settled draws its best placement again and again; without a hash, the index alone
+    // finds those episodes.
+    SQLite::Statement first{connection_->db, "SELECT wall_ns FROM episodes WHERE seq = (SELECT MIN(e.seq)" +
+                                                 valid + of_graph + " AND m.step_time_s = ?2)"};
+    if (!graph_sha256.empty()) first.bind(1, graph_sha256);
+    first.bind(2, best.step_time_s);
+    if (first.executeStep()) best.wall_ns = first.getColumn(0).getInt64();
+    return best;
+  });
+}
+
+Result<std::uint64_t> RunResults::measured() const {
+  return connection_->guarded([&] {
+    SQLite::Statement q{connection_->db, "SELECT COUNT(*) FROM measurements"};
+    q.executeStep();
+    return back(q.getColumn(0).getInt64());
+  });
+}
+
+Result<std::int64_t> RunResults::last_wall_ns() const {
+  return connection_->guarded([&]() -> std::int64_t {
+    SQLite::Statement q{connection_->db, "SELECT wall_ns FROM episodes ORDER BY seq DESC LIMIT 1"};
+    return q.executeStep() ? q.getColumn(0).getInt64() : 0;
+  });
+}
+
 Result<std::optional<std::int64_t>> RunResults::least_bytes_over() const {
   return connection_->guarded([&]() -> std::optional<std::int64_t> {
     SQLite::Statement q{

@@ -26,6 +26,13 @@ struct BestRow {
   Bytes placement;  ///< [ops]
 };
 
+/// The best step time of a run, without its placement.
+struct BestTime {
+  double step_time_s = 0;
+  MeasurementLabel label = MeasurementLabel::kSimulated;
+  std::int64_t wall_ns = 0;  ///< When an episode that has it was first recorded [ns]; 0: unknown.
+};
+
 /// One measurement, for a learning curve.
 struct CurveSample {
   bool valid = false;
@@ -47,6 +54,12 @@ class RunResults {
   Result<std::vector<std::string>> graphs() const;  ///< Hashes of the graphs that have episodes.
   /// The fastest valid placement of a graph; of any graph if the hash is empty.
   Result<std::optional<BestRow>> best(const std::string& graph_sha256 = "") const;
+  /// The same, read in less than a millisecond.
+  Result<std::optional<BestTime>> best_time(const std::string& graph_sha256 = "") const;
+  /// Number of measurements, read as fast.
+  Result<std::uint64_t> measured() const;
+  /// When the last episode was recorded [ns since 1970]; 0: unknown, or there is none.
+  Result<std::int64_t> last_wall_ns() const;
   /// Excess bytes of the placement nearest to feasibility; empty if nothing was measured.
   Result<std::optional<std::int64_t>> least_bytes_over() const;
   /// Samples of one graph in commit order.

@@ -18,6 +18,7 @@ std::unique_ptr<Command> make_ps();
 std::unique_ptr<Command> make_top();
 std::unique_ptr<Command> make_down();
 std::unique_ptr<Command> make_report();
+std::unique_ptr<Command> make_runs();
 std::unique_ptr<Command> make_place();
 std::unique_ptr<Command> make_compare();
 std::unique_ptr<Command> make_evaluate();

@@ -2,7 +2,7 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
+#include <utility>
 
 #include "base/text/words.h"
 #include "base/units.h"
@@ -48,16 +48,9 @@ std::vector<std::string> status_lines(const StatusDelivered& status, const Termi
                     executes ? std::to_string(node.credit) : "-", std::to_string(queue_of(node)),
                     std::to_string(restarts_of(node)), printable(last_error_of(node), 80)});
   }
-  std::vector<std::size_t> widths(rows.front().size());
-  for (const auto& row : rows)
-    for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], display_width(row[c]));
-  for (const auto& row : rows) {
-    std::string line;
-    for (std::size_t c = 0; c < row.size(); ++c)
-      line += row[c] + (c + 1 < row.size() ? std::string(widths[c] - display_width(row[c]) + 2, ' ') : "");
-    while (line.ends_with(' ')) line.pop_back();
-    lines.push_back(&row == &rows.front() ? terminal.styled(Style::kDim, line) : line);
-  }
+  for (std::string& line : aligned(rows)) lines.push_back(std::move(line));
+  std::string& heads = lines[lines.size() - rows.size()];
+  heads = terminal.styled(Style::kDim, heads);
   return lines;
 }
 

@@ -32,15 +32,11 @@ TopScreen::Known known_of(const std::filesystem::path& directory) {
   if (!config) return known;
   known.budget_s =
       config->run.budget.seconds / static_cast<double>(std::max<std::size_t>(1, config->run.starts.size()));
-  const auto graphs = (*db)->header().graphs();
-  const auto heuristics = (*db)->header().heuristics();
-  if (uses_real_devices(config->executor.kind) || !graphs || graphs->size() != 1 || !heuristics) return known;
+  const auto graphs = (*db)->header().graph_facts();
+  if (uses_real_devices(config->executor.kind) || !graphs || graphs->size() != 1) return known;
   known.bound_s = graphs->front().lower_bound_s;
-  for (const record::HeuristicRow& row : *heuristics) {
-    if (!row.found || !row.valid || (known.heuristic_s > 0 && row.step_time_s >= known.heuristic_s)) continue;
-    known.heuristic = printable(row.method, 40);
-    known.heuristic_s = row.step_time_s;
-  }
+  known.heuristic = printable(graphs->front().heuristic, 40);
+  known.heuristic_s = graphs->front().heuristic_s;
   return known;
 }
 

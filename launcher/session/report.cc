@@ -16,6 +16,7 @@
 #include "executor/sim/simulator.h"
 #include "heuristics/method.h"
 #include "launcher/replay/recorded_run.h"
+#include "launcher/session/recorded_starts.h"
 #include "launcher/settings/build_info.h"
 #include "launcher/settings/config.h"
 #include "launcher/settings/inputs.h"
@@ -54,49 +55,23 @@ std::string inputs_of(const RunConfig& config) {
   return text;
 }
 
-/// One start of the run, from its database.
-struct StartRecord {
-  Start start;
-  std::unique_ptr<record::RunReader> db;
-  record::RunFacts facts;
+/// One start of the run, with what the page shows of it.
+struct StartRecord : RecordedStart {
   record::Counters counters;
   std::string parameters_sha256;  // Hash after the last update; empty if there was none.
-  bool in_progress = false;       // Whether the start is still in progress.
   double wall_s = 0;              // Time of its last measurement since the start [s]; 0: unknown.
 };
 
-Result<StartRecord> open_start(Start start) {
-  StartRecord opened{std::move(start), nullptr, {}, {}, {}};
-  // Without a writer, read in a mode that changes no file of the run.
-  auto db = record::RunReader::open(opened.start.directory, record::Reading::kQuiet);
-  if (!db) {
-    db = record::RunReader::open(opened.start.directory, record::Reading::kInProgress);
-    opened.in_progress = db.ok();
-  }
-  if (!db) return db.error();
-  opened.db = *std::move(db);
-  EMPLACE_TRY_ASSIGN(opened.facts, opened.db->header().facts());
-  EMPLACE_TRY_ASSIGN(opened.counters, opened.db->results().counters());
-  EMPLACE_TRY_ASSIGN(const auto last, opened.db->log().last_update());
-  EMPLACE_TRY_ASSIGN(const auto update, opened.db->log().update(last));
-  if (update) opened.parameters_sha256 = update->parameters_sha256;
-  return opened;
-}
-
-/// Opens the first start, in the run's own directory, then its other starts that exist.
-Result<std::vector<StartRecord>> open_starts(const std::filesystem::path& directory, RunConfig& config) {
-  EMPLACE_TRY_ASSIGN(auto first, open_start({"", directory, 0, false}));
-  EMPLACE_TRY_ASSIGN(config, recorded_config(first.facts.config_toml,
-                                             printable((directory / "run.db").string()) + ": config"));
-  first.start.name = config.run.starts.empty() ? "scratch" : config.run.starts.front();
+Result<std::vector<StartRecord>> read_starts(const std::filesystem::path& directory, RunConfig& config) {
+  EMPLACE_TRY_ASSIGN(RecordedStarts run, open_starts(directory));
+  config = std::move(run.config);
   std::vector<StartRecord> starts;
-  std::error_code ignored;
-  starts.push_back(std::move(first));
-  for (std::size_t s = 1; s < config.run.starts.size(); ++s) {
-    Start start{config.run.starts[s], start_directory(directory, config.run.starts[s]), 0, false};
-    if (!std::filesystem::exists(start.directory / "run.db", ignored)) continue;
-    EMPLACE_TRY_ASSIGN(auto opened, open_start(std::move(start)));
-    starts.push_back(std::move(opened));
+  for (RecordedStart& opened : run.starts) {
+    StartRecord& start = starts.emplace_back(StartRecord{std::move(opened), {}, {}, 0});
+    EMPLACE_TRY_ASSIGN(start.counters, start.db->results().counters());
+    EMPLACE_TRY_ASSIGN(const auto last, start.db->log().last_update());
+    EMPLACE_TRY_ASSIGN(const auto update, start.db->log().update(last));
+    if (update) start.parameters_sha256 = update->parameters_sha256;
   }
   return starts;
 }
@@ -135,7 +110,7 @@ class Reader {
   Reader(const std::filesystem::path& directory, const Clock& clock) : directory_{directory}, clock_{clock} {}
 
   Result<RunReport> read() {
-    EMPLACE_TRY_ASSIGN(starts_, open_starts(directory_, config_));
+    EMPLACE_TRY_ASSIGN(starts_, read_starts(directory_, config_));
     RunReport report;
     record::ReportData& data = report.data;
     data.run = std::filesystem::absolute(directory_).lexically_normal().filename().string();

@@ -1,11 +1,15 @@
 #include "record/store/launch_lock.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/file.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <string>
+#include <string_view>
 #include <system_error>
 
 #include "base/file.h"
@@ -40,6 +44,23 @@ Result<LaunchLock> LaunchLock::take(const std::filesystem::path& directory) {
     if (still_named(fd, file)) return lock;
     ::close(std::exchange(lock.fd_, -1));
   }
+}
+
+bool LaunchLock::is_held(const std::filesystem::path& directory) {
+  const auto id = FileId::of(directory / "lock");
+  const auto all = id ? read_file("/proc/locks") : Result<Bytes>{Bytes{}};
+  if (!all) return false;
+  // "1: FLOCK  ADVISORY  WRITE 4711 08:01:131073 0 EOF", with the numbers of the device and of the file.
+  const std::string wanted =
+      fmt::format(" {:02x}:{:02x}:{} ", major(id->device), minor(id->device), id->inode);
+  for (std::string_view text = text_of(*all); !text.empty();) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    if (line.find("FLOCK") != std::string_view::npos && line.find(" WRITE ") != std::string_view::npos &&
+        line.find(wanted) != std::string_view::npos)
+      return true;
+  }
+  return false;
 }
 
 bool LaunchLock::held() const { return fd_ >= 0 && still_named(fd_, file_); }

@@ -15,6 +15,8 @@ class LaunchLock {
   LaunchLock() = default;
   /// Errors: kInvalid if another launcher holds it; kIo if the folder cannot be written.
   static Result<LaunchLock> take(const std::filesystem::path& directory);
+  /// Returns whether a launcher on this machine holds the lock of the folder, without touching the lock.
+  static bool is_held(const std::filesystem::path& directory);
   ~LaunchLock();
   LaunchLock(LaunchLock&& other) noexcept
       : file_{std::move(other.file_)}, fd_{std::exchange(other.fd_, -1)} {}

@@ -16,7 +16,7 @@ import unittest
 SOURCE, PROGRAM = map(os.path.abspath, sys.argv[1:3])
 # A command's example reads what those before it have written.
 ALONE = ["doctor", "version", "inspect", "bound", "compare", "place", "evaluate", "explain", "export", "import", "generate",
-         "calibrate", "keygen", "run", "report", "replay"]
+         "calibrate", "keygen", "run", "report", "runs", "replay"]
 CLUSTER = ["up", "ps", "top", "join", "down"]
 
 
