@@ -149,7 +149,9 @@ std::string FullScreen::typed() {
   std::string text;
   pollfd one{STDIN_FILENO, POLLIN, 0};
   std::array<char, 256> bytes;
-  while (::poll(&one, 1, 0) > 0 && (one.revents & POLLIN) != 0) {
+  while (::poll(&one, 1, 0) > 0) {
+    gone_ |= (one.revents & (POLLHUP | POLLERR | POLLNVAL)) != 0;
+    if (gone_ || (one.revents & POLLIN) == 0) break;
     const ssize_t got = ::read(STDIN_FILENO, bytes.data(), bytes.size());
     if (got <= 0) break;
     text.append(bytes.data(), static_cast<std::size_t>(got));

@@ -31,12 +31,15 @@ class FullScreen {
   std::string typed();
   /// Draws a frame. Lines beyond the last row and columns beyond the last column are not shown.
   void show(std::span<const std::string> lines);
+  /// Returns whether the terminal is gone: its window was closed, or its line was cut.
+  bool gone() const { return gone_; }
   /// Returns whether the terminal was taken again since the last call, so that the frame must be drawn again.
   bool retaken();
 
  private:
   FullScreen();
   process::LineWriter out_;
+  bool gone_ = false;
 };
 
 }  // namespace emplace::launcher

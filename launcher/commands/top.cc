@@ -49,8 +49,8 @@ class TopWatch {
         clock_{clock},
         top_{printable(access.endpoint), style} {}
 
-  /// Returns the signal that ended it, or 0: the key q, or the end of the run. The terminal is restored on
-  /// return. Errors: those of watch_status().
+  /// Returns the signal that ended it, or 0: the person left, or the run has ended. The terminal is restored
+  /// on return. Errors: those of watch_status().
   Result<int> run(std::unique_ptr<FullScreen> screen) {
     const WatchTick tick{kKeyInterval, [&] { return answer_keys(*screen); }};
     draw(*screen);
@@ -58,8 +58,8 @@ class TopWatch {
         access_, kStatusInterval, [&](const messages::StatusDelivered& status) { show(*screen, status); },
         tick);
   }
-  /// Whether the key q ended it.
-  bool left() const { return top_.done(); }
+  /// Whether the person left: by the key q, or with the terminal.
+  bool left() const { return left_; }
   std::vector<std::string> summary() const { return top_.summary(clock_.now()); }
 
  private:
@@ -71,7 +71,8 @@ class TopWatch {
     const bool resized = size.rows != size_.rows || size.columns != size_.columns;
     if (!keys.empty() || screen.retaken() || resized || clock_.now() - drawn_ >= kStatusInterval)
       draw(screen);
-    return !top_.done();
+    left_ = top_.done() || screen.gone();
+    return !left_;
   }
 
   void show(FullScreen& screen, const messages::StatusDelivered& status) {
@@ -95,6 +96,7 @@ class TopWatch {
   ScreenSize size_;
   Nanos drawn_{0};
   std::string start_;
+  bool left_ = false;
 };
 
 class Top final : public Command {

@@ -63,8 +63,8 @@ Result<bool> used_up(const RecordedStart& start, const RunConfig& config, std::i
 }
 
 /// Adds what one start has found for a graph. `started_ns`: start of the run.
-Result<Unit> add_best(ListedGraph& graph, const RecordedStart& start, std::int64_t started_ns, bool only_graph,
-                      bool& simulated) {
+Result<Unit> add_best(ListedGraph& graph, const RecordedStart& start, std::int64_t started_ns,
+                      bool only_graph, bool& simulated) {
   // A run of one graph needs no look at the hash of each episode.
   EMPLACE_TRY_ASSIGN(const auto best, start.db->results().best_time(only_graph ? "" : graph.sha256));
   if (!best) return Unit{};

@@ -105,6 +105,19 @@ TEST(Top, RestoresTheTerminalWhenASignalEndsIt) {
   EXPECT_EQ(up.down().value("up_status", -1), 0);
 }
 
+TEST(Top, EndsWithItsTerminalEvenIfHangupsAreIgnored) {
+  const TemporaryFolder folder;
+  Up up{folder, "run", watched_run()};
+  ASSERT_NE(up.address(), "") << up.finish().err;
+  const auto top = top_of(up.directory(), {"sh", "-c", "trap '' HUP; exec \"$@\"", "--"});
+  EXPECT_TRUE(top->wait_for_out_text("> head"));
+  top->hang_up();
+  const Finished ended = top->finish();
+  EXPECT_EQ(ended.status, 0) << ended.err;
+  EXPECT_EQ(ended.err, "");
+  EXPECT_EQ(up.down().value("up_status", -1), 0);
+}
+
 TEST(Top, GivesTheTerminalToTheShellWhileItIsStopped) {
   const TemporaryFolder folder;
   Up up{folder, "run", watched_run()};

@@ -14,6 +14,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
+#include <utility>
 
 #include "base/check.h"
 
@@ -132,6 +133,8 @@ void Process::resize(unsigned short rows, unsigned short columns) {
   const winsize size{.ws_row = rows, .ws_col = columns, .ws_xpixel = 0, .ws_ypixel = 0};
   EMPLACE_CHECK(::ioctl(out_fd_, TIOCSWINSZ, &size) == 0, "resize");
 }
+
+void Process::hang_up() { ::close(std::exchange(out_fd_, -1)); }
 
 bool Process::terminal_is_plain() const {
   termios now{};

@@ -48,6 +48,7 @@ class Process {
   // With out_is_terminal: the person at the terminal.
   void type(std::string_view keys);
   void resize(unsigned short rows, unsigned short columns);
+  void hang_up();
   /// Whether it echoes and collects lines, as a shell wants it.
   bool terminal_is_plain() const;
 
