@@ -246,6 +246,9 @@ Result<record::RunRow> page_row(const ListedRun& run) {
         row.curve.push_back({shift_s + sample.wall_s, sample.step_time_s});
     }
   }
+  // It stays the best until the end.
+  if (!row.curve.empty() && row.wall_s > row.curve.back().seconds)
+    row.curve.push_back({row.wall_s, row.curve.back().best_s});
   return row;
 }
 

@@ -159,9 +159,11 @@ TEST_F(RunList, AddsUpTheStartsOfARun) {
   EXPECT_DOUBLE_EQ(run.wall_s, 21.5);
   const auto row = page_row(run);
   ASSERT_TRUE(row.ok());
-  ASSERT_THAT(row->curve, SizeIs(3));
+  ASSERT_THAT(row->curve, SizeIs(4));
   EXPECT_DOUBLE_EQ(row->curve[2].seconds, 13);
   EXPECT_EQ(row->curve[2].best_s, 0.45);
+  EXPECT_DOUBLE_EQ(row->curve[3].seconds, 21.5);
+  EXPECT_EQ(row->curve[3].best_s, 0.45);
 }
 
 TEST_F(RunList, KnowsWhetherARunHasEnded) {
