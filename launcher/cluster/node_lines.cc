@@ -31,6 +31,7 @@ NodeLine parse_node_line(const std::string& line) {
   };
   if (text("ready")) return {NodeLine::Kind::kReady, parsed["ready"].get<std::string>()};
   if (text("ending")) return {NodeLine::Kind::kEnding, parsed["ending"].get<std::string>()};
+  if (text("note")) return {NodeLine::Kind::kNote, parsed["note"].get<std::string>()};
   return {NodeLine::Kind::kOther, line};
 }
 

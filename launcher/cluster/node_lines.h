@@ -14,6 +14,7 @@ struct NodeLine {
   enum class Kind : std::uint8_t {
     kReady,   ///< The node takes part in the run. `text`: the endpoint that it has bound, if any.
     kEnding,  ///< An actor requests the end of the run. `text`: why it failed; empty: it is done.
+    kNote,    ///< A line for the user, in `text`.
     kOther,   ///< Any other line, in `text`.
   };
   Kind kind = Kind::kOther;

@@ -265,6 +265,8 @@ class Watch {
       case NodeLine::Kind::kEnding:
         if (!supervisor_.ending()) handle(Supervisor::StopRequested{parsed.text});
         return;
+      case NodeLine::Kind::kNote:
+        return run_.on_note(i, printable(parsed.text, 500));
       case NodeLine::Kind::kOther:
         run_.on_line(line);
         if (!run_.orders || supervisor_.ending()) return;

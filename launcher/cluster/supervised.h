@@ -44,6 +44,9 @@ struct Supervised {
   /// Called after on_line(): lines for the standard input of children, by index. Null: none. A child that is
   /// not running, or does not read, loses its line.
   std::function<std::map<std::size_t, std::string>()> orders = nullptr;
+  /// Called for a line that a child has for the user.
+  std::function<void(std::size_t child, const std::string& note)> on_note = [](std::size_t,
+                                                                               const std::string&) {};
   /// Called for an exit or a failed start that leads to a restart: "was ended by signal 9 (Killed)".
   std::function<void(std::size_t child, const std::string& note)> on_death;
   /// Whether the run is over with these children, even if it ends neither by a signal nor by a failure.

@@ -144,6 +144,9 @@ Result<int> run_start(Outcome& outcome, bool last, Topology& topology, const rec
     shown.restarts = outcome.restarts;
     progress.show(shown, outcome.progress);
   };
+  supervised.on_note = [&](std::size_t i, const std::string& note) {
+    progress.note(outcome.nodes[i] + ": " + note);
+  };
   ElasticNodes elastic{topology.members};
   supervised.orders = [&] { return elastic.orders(outcome.progress.dispatch.executors_wanted, clock.now()); };
   supervised.on_death = [&](std::size_t i, const std::string& note) {

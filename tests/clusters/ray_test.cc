@@ -22,12 +22,12 @@ class RayNode : public ::testing::Test {
   /// A driver that keeps one executor, as a shell can; it ends when its standard input does.
   void write_python(const std::string& version = "emplace.ray 0.1.0, ray 2.60.0") const {
     const std::string python = folder_.file(
-        "python",
-        "#!/bin/bash\n[ \"$3\" != --version ] || { echo '" + version +
-            "'; exit 0; }\necho \"$TOKEN $*\" >> " + folder_.at("words") + "\necho $$ >> " +
-            folder_.at("pids") +
-            "\necho '{\"ready\": \"\"}'\n\"$EMPLACE_PROGRAM\" join \"$3\" --insecure --executors 1 --cache " +
-            folder_.at("cache") + " --die-with-parent <&0\nread -r line\n");
+        "python", "#!/bin/bash\n[ \"$3\" != --version ] || { echo '" + version +
+                      "'; exit 0; }\necho \"$TOKEN $*\" >> " + folder_.at("words") + "\necho $$ >> " +
+                      folder_.at("pids") +
+                      "\necho '{\"ready\": \"\"}'\necho '{\"note\": \"the Ray cluster is "
+                      "full\"}'\n\"$EMPLACE_PROGRAM\" join \"$3\" --insecure --executors 1 --cache " +
+                      folder_.at("cache") + " --die-with-parent <&0\nread -r line\n");
     std::filesystem::permissions(python, std::filesystem::perms::owner_all);
   }
   Up::Options options(const std::string& more = "", const std::string& python = "") const {
@@ -63,6 +63,8 @@ TEST_F(RayNode, IsStartedWithWhatTheClusterFileSays) {
   const json summary = up.down();
   EXPECT_EQ(summary.value("up_status", -1), 0) << summary.dump(1);
   EXPECT_EQ(number(summary, "lost"), 0u) << summary.dump(1);
+  EXPECT_NE(up.launcher().err().find("far: the Ray cluster is full\n"), std::string::npos)
+      << up.launcher().err();
   const std::vector<std::string> words = lines_of("words");
   ASSERT_EQ(words.size(), 1u);
   EXPECT_TRUE(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
+import os
 import socket
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from emplace.errors import EmplaceError
@@ -93,17 +95,29 @@ def first_line(error: BaseException) -> str:
 
 
 def check_reachable(address: str, seconds: float = 5.0) -> None:
-    """Raises EmplaceError if nobody listens at HOST:PORT or ray://HOST:PORT: Ray would try for a minute and
-    more. Other addresses are Ray's to find.
+    """Raises EmplaceError if nobody listens at HOST:PORT or ray://HOST:PORT, or where "auto" leads: Ray would
+    try for a minute, and then end this process. What it finds by other ways is there.
     """
-    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    found = _current_cluster() if address == "auto" else address
+    host, colon, port = found.removeprefix("ray://").rpartition(":")
     if not colon:
         return
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=seconds).close()
     except (OSError, ValueError) as error:
         what = f"does not answer ({first_line(error)})" if isinstance(error, OSError) else "is not HOST:PORT"
-        raise EmplaceError(f"Ray at '{address}'", what, _cure_of(address, error)) from error
+        raise EmplaceError(f"Ray at '{found}'", what, _cure_of(address, error)) from error
+
+
+def _current_cluster() -> str:
+    """Where ray.init("auto") looks first: RAY_ADDRESS, and the file of the last `ray start` here."""
+    named = os.environ.get("RAY_ADDRESS", "")
+    if named:
+        return named
+    try:
+        return Path(os.environ.get("RAY_TMPDIR", "/tmp"), "ray", "ray_current_cluster").read_text().strip()
+    except OSError:
+        return ""
 
 
 class RayCluster:

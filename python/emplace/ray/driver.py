@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
@@ -15,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import IO, Any
 
 from emplace.errors import EmplaceError
-from emplace.program import find_program
+from emplace.program import error_of, find_program
 from emplace.ray.cluster import Bundle, Gone, Order, Placed, RayCluster
 from emplace.ray.crew import Crew, Drain, Release, Start, State, Status
 from emplace.ray.options import Options, parse
@@ -209,16 +210,14 @@ class Driver:
         self._watch = None
         if self._crew.closing:
             return
-        if ended.status == 2:
-            self._failure = EmplaceError(
-                f"emplace ps {self._options.watch}", ended.error, "see 'emplace ps --help'"
-            )
-        elif self._options.for_launcher or (self._seen and ended.status == 0 and not self._ending):
+        if self._options.for_launcher or (self._seen and ended.status == 0 and not self._ending):
+            if ended.status == 2:
+                self._say(f"the demand is not known: {ended.error}")
             self._seen = False  # Once more: the head may come back. The launcher says when the run is over.
             self._watch_at_s = now + _WATCH_AGAIN_S
             return
-        elif not self._times.first_demand_s and ended.status != 0:
-            self._failure = EmplaceError(self._options.watch, ended.error, "is the run in progress?")
+        if ended.status == 2 or (self._times.first_demand_s is None and ended.status != 0):
+            self._failure = error_of(ended.error, ended.status, "ps", [self._options.watch])
         self._crew.close()
 
     # Actions.
@@ -327,11 +326,18 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         options = parse(sys.argv[1:] if arguments is None else arguments, dict(os.environ))
         out, err = _apart(options.log)
-        driver = Driver(
-            options,
-            note=lambda text: print(f"ray: {text}", file=err, flush=True),
-            tell=lambda text: print(text, file=out, flush=True),
-        )
+
+        def tell(text: str) -> None:
+            with contextlib.suppress(BrokenPipeError):  # The launcher is gone; so is its standard input.
+                print(text, file=out, flush=True)
+
+        def note(text: str) -> None:
+            """For the launcher a line of JSON, which it shows under the name of the node."""
+            if options.for_launcher:
+                return tell(json.dumps({"note": text}))
+            print(f"ray: {text}", file=err, flush=True)
+
+        driver = Driver(options, note, tell)
         status = driver.run()
     except EmplaceError as error:
         print(f"error: {error}", file=err, flush=True)

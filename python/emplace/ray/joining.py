@@ -87,9 +87,10 @@ class Joiner:
     def _ray_node() -> str:
         """The id of this node of Ray; empty outside an actor."""
         try:
-            return str(importlib.import_module("ray").get_runtime_context().get_node_id())
-        except (ImportError, RuntimeError):
+            ray = importlib.import_module("ray")
+        except ImportError:
             return ""
+        return str(ray.get_runtime_context().get_node_id()) if ray.is_initialized() else ""
 
     @staticmethod
     def _find(name: str) -> str | None:

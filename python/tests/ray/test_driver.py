@@ -201,7 +201,7 @@ def test_an_address_where_nobody_is(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.skip(str(error))
     driven = Driven(monkeypatch, ["tcp://127.0.0.1:1", "--insecure"])
     outcome = driven.finish()
-    assert isinstance(outcome, EmplaceError) and "is the run in progress?" in str(outcome)
+    assert isinstance(outcome, EmplaceError) and "no message from the head for 8 s" in str(outcome)
     driven = Driven(monkeypatch, ["nowhere", "--insecure"])
     outcome = driven.finish()
     assert isinstance(outcome, EmplaceError) and "not the address of a head" in str(outcome)

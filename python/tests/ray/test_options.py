@@ -162,8 +162,20 @@ def test_why_actors_wait() -> None:
 def test_a_cluster_that_does_not_answer(address: str) -> None:
     with pytest.raises(EmplaceError, match="does not answer|is not HOST:PORT"):
         check_reachable(address)
-    for found_by_ray in ("auto", "local"):
-        check_reachable(found_by_ray)
+    check_reachable("local")
+
+
+def test_a_cluster_that_was_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+    check_reachable("auto")
+    (tmp_path / "ray").mkdir()
+    (tmp_path / "ray/ray_current_cluster").write_text("127.0.0.1:1\n")
+    with pytest.raises(EmplaceError, match="Ray at '127.0.0.1:1': does not answer .*ray start --head"):
+        check_reachable("auto")
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:2")
+    with pytest.raises(EmplaceError, match="Ray at '127.0.0.1:2'"):
+        check_reachable("auto")
 
 
 def test_errors_of_ray_are_one_line() -> None:

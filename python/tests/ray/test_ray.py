@@ -119,8 +119,15 @@ def test_what_ray_cannot_do_is_one_line_and_the_run_goes_on(python: str, folder:
     assert found["run goes on"]
 
 
-def test_a_ray_of_its_own_on_one_machine(python: str, folder: Path) -> None:
+def test_a_ray_of_its_own_on_one_machine_and_a_run_with_keys(python: str, folder: Path) -> None:
     found = play(python, folder, "local")
-    assert found["most"] == 2 and found["driver"]["status"] == 0
+    assert found["killed"]["status"] == -9 and found["ended"]["status"] == 0
     expect_nothing_lost(found["run"])
+    assert found["secrets"] == [], "a key is on no disk of a node, and on no command line"
+
+
+def test_the_head_of_ray_may_die(python: str, folder: Path) -> None:
+    found = play(python, folder, "head")
+    expect_nothing_lost(found["run"])
+    assert found["run"]["restarts"]["executors"] <= 2
     assert found["left"] == []

@@ -18,7 +18,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,8 +63,20 @@ def cluster_config() -> Json:
 
 
 def inside(python: str, folder: Path, scenario: str, seconds: float = 0) -> list[str]:
-    """The command that plays a scenario in namespaces of its own."""
-    here = [python, str(Path(__file__).resolve()), str(folder), scenario, str(seconds)]
+    """The command that plays a scenario in namespaces of its own. Their first process is a shell, which reaps
+    orphans: processes of Ray wait for the end of their dead parents.
+    """
+    here = [
+        "bash",
+        "-c",
+        '"$@"; exit $?',
+        "init",
+        python,
+        str(Path(__file__).resolve()),
+        str(folder),
+        scenario,
+        str(seconds),
+    ]
     return ["unshare", "-pfn", "--mount-proc", "--kill-child", *here]
 
 
@@ -81,11 +93,17 @@ def wait_for(condition: Callable[[], Any], seconds: float, what: str) -> Any:
 class Watched:
     """`emplace ps --watch`: the newest report, and all that a scenario wants of each."""
 
-    def __init__(self, program: str, address: str, *looks: Callable[[Json, float], None]) -> None:
+    def __init__(
+        self,
+        program: str,
+        address: str,
+        *looks: Callable[[Json, float], None],
+        access: Sequence[str] = ("--insecure",),
+    ) -> None:
         self.newest: Json = {}
         self.looks = list(looks)
         self._child = subprocess.Popen(
-            [program, "ps", address, "--insecure", "--watch", "--json"], stdout=subprocess.PIPE
+            [program, "ps", address, *access, "--watch", "--json"], stdout=subprocess.PIPE
         )
         assert self._child.stdout is not None
         self._stream = self._child.stdout
@@ -175,8 +193,10 @@ def ray_cluster(folder: Path) -> Iterator[str]:
         "RAY_health_check_period_ms": "1000",
         "RAY_health_check_timeout_ms": "1000",
         "RAY_health_check_failure_threshold": "2",
+        # A driver gives up on a head of Ray that is gone after 3 s instead of 60.
+        "RAY_gcs_rpc_server_reconnect_timeout_s": "3",
     }
-    (folder / "t").mkdir()
+    (folder / "t").mkdir(exist_ok=True)
     os.environ.update(environment)
     ray = str(Path(sys.executable).with_name("ray"))
     start = [ray, "start", "--head", "--num-cpus=0", f"--autoscaling-config={config}"]
@@ -202,14 +222,15 @@ OUTSIDE = 'roles = ["executor"]\nstart = "join"'
 
 
 def start_run(
-    folder: Path, program: str, *more: str, executors: str = OUTSIDE, port: int = 5999
+    folder: Path, program: str, *more: str, executors: str = OUTSIDE, port: int = 5999, key: str = ""
 ) -> tuple[subprocess.Popen[bytes], str]:
     """`emplace up`, by default with no executor of its own: they come from outside. Returns it with its
     address.
     """
+    security = f'key = "{key}"\nallowed = "{folder}/keys/allowed.toml"' if key else "insecure = true"
     (folder / "cluster.toml").write_text(
         f'[run]\nconfig = "{ROOT}/configs/quickstart.toml"\n'
-        f'[head]\nendpoint = "tcp://127.0.0.1:{port}"\ninsecure = true\n'
+        f'[head]\nendpoint = "tcp://127.0.0.1:{port}"\n{security}\n'
         f'[[node]]\nname = "executors"\n{executors}\n'
     )
     command = [program, "up", str(folder / "cluster.toml"), "--run-dir", str(folder / "run"), "--json"]
@@ -236,9 +257,15 @@ def settings() -> list[str]:
     return [word for key, value in pairs.items() for word in ("--set", f"{key}={value}")]
 
 
-def start_driver(folder: Path, address: str, *more: str, log: str = "driver.log") -> subprocess.Popen[bytes]:
+def start_driver(
+    folder: Path,
+    address: str,
+    *more: str,
+    log: str = "driver.log",
+    access: Sequence[str] = ("--insecure",),
+) -> subprocess.Popen[bytes]:
     """The driver as a person starts it."""
-    command = [sys.executable, "-m", "emplace.ray", address, "--insecure", "--json", *more]
+    command = [sys.executable, "-m", "emplace.ray", address, *access, "--json", *more]
     environment = os.environ | {"PYTHONPATH": str(PYTHON)}
     errors = (folder / log).open("a")
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, env=environment)
@@ -254,6 +281,11 @@ def ended(process: subprocess.Popen[bytes], seconds: float) -> Json:
 def executors(report: Json) -> int:
     """Nodes with executors that take part."""
     return sum(node["executors"] > 0 for node in report["nodes"])
+
+
+def names(report: Json) -> set[str]:
+    """Names of the nodes with executors; each process has its own."""
+    return {node["node"] for node in report["nodes"] if node["executors"] > 0}
 
 
 def some(report: Json) -> bool:
@@ -318,13 +350,14 @@ def scenario_launched(folder: Path, program: str, seconds: float) -> Json:
         up, address = start_run(folder, program, "--on", "ray", executors='roles = ["executor"]')
         watched = Watched(program, address)
         found["first_executor_s"] = watched.until(some, 60, "an executor")
+        before = names(watched.newest)
         (driver,) = processes("-m emplace.ray")
+        old = joins()
         os.kill(driver, signal.SIGKILL)
         began = time.monotonic()
-        wait_for(lambda: not joins(), 10, "no executor without its driver")
+        wait_for(lambda: not set(old) & set(joins()), 10, "no executor without its driver")
         found["gone_with_driver_s"] = time.monotonic() - began
-        watched.until(none, 10, "the run knows that they left")
-        watched.until(some, 60, "executors of the next driver")
+        watched.until(lambda report: bool(names(report) - before), 60, "executors of the next driver")
         found["back_s"] = time.monotonic() - began
         began = time.monotonic()
         found["down"] = subprocess.run([program, "down", address, "--insecure"]).returncode
@@ -398,19 +431,69 @@ def _line(log: Path, part: str) -> str:
 
 
 def scenario_local(folder: Path, program: str, seconds: float) -> Json:
-    """A Ray that the driver starts on this machine and takes with it."""
+    """A Ray that the driver starts on this machine and takes with it, and a run with keys."""
     found: Json = {}
     os.environ["RAY_TMPDIR"] = str(folder)
-    up, address = start_run(folder, program)
-    watched = Watched(program, address)
-    driver = start_driver(folder, address, "--ray-address", "local", "--num-cpus", "0.5", "--max", "2")
-    watched.until(lambda report: executors(report) == 2, 60, "two executors")
-    found["most"] = executors(watched.newest)
-    found["down"] = subprocess.run([program, "down", address, "--insecure"]).returncode
-    found["run"] = ended(up, 40)
-    found["driver"] = ended(driver, 40)
-    wait_for(lambda: not processes("raylet"), 20, "no Ray without its driver")
-    found["left"] = joins()
+    keygen = [program, "keygen", str(folder / "keys")]
+    subprocess.run(keygen, check=True, stdout=subprocess.DEVNULL)
+    roles = ["--role", "executor", "--role", "operator", "--name", "ray"]
+    subprocess.run([*keygen, *roles], check=True, stdout=subprocess.DEVNULL)
+    up, address = start_run(folder, program, key=f"{folder}/keys/head.key")
+    watched = Watched(program, str(folder / "run"), access=[])
+    bundle = ["--ray-address", "local", "--num-cpus", "0.5", "--executors-per-actor", "2", "--max", "2"]
+    for kind in ("killed", "ended"):
+        driver = start_driver(folder, address, *bundle, access=["--key", str(folder / "keys/ray.key")])
+        watched.until(some, 60, "an executor")
+        watched.until(lambda report: report["executors"] == 2, 10, "two executors")
+        found["secrets"] = secrets(folder)
+        if kind == "killed":
+            driver.kill()
+            watched.until(none, 20, "the run knows that they left")
+        else:
+            found["down"] = subprocess.run([program, "down", str(folder / "run")]).returncode
+            found["run"] = ended(up, 40)
+        found[kind] = ended(driver, 40)
+        words = ["raylet/raylet", "gcs/gcs_server", "ray::Joiner"]  # Ray's agents wait a minute for it.
+        wait_for(lambda: not joins() + [pid for word in words for pid in processes(word)], 30, "no Ray")
+    return found
+
+
+def secrets(folder: Path) -> list[str]:
+    """Files other than the key's own, and command lines, with the secret half of the key."""
+    text = (folder / "keys/ray.key").read_text()
+    (secret,) = (line.split('"')[1] for line in text.splitlines() if line.startswith("secret"))
+    found = [str(pid) for pid in processes(secret)]
+    for root, _, names in os.walk(folder):
+        for path in (Path(root, name) for name in names if name != "ray.key"):
+            with contextlib.suppress(OSError):
+                if path.is_file() and path.stat().st_size < 1 << 22:
+                    found += [str(path)] if secret.encode() in path.read_bytes() else []
+    return found
+
+
+def scenario_head(folder: Path, program: str, seconds: float) -> Json:
+    """The head of Ray dies with all its nodes, and another one comes: the run goes on by itself."""
+    found: Json = {}
+    with ray_cluster(folder):
+        up, address = start_run(folder, program, "--on", "ray", executors='roles = ["executor"]')
+        watched = Watched(program, address)
+        watched.until(some, 60, "an executor")
+        for word in ("gcs_server", "raylet/raylet", "monitor.py"):
+            for pid in processes(word):
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
+        began = time.monotonic()
+        watched.until(none, 60, "the executors are gone")
+        found["gone_s"] = time.monotonic() - began
+        wait_for(lambda: "trying again" in (folder / "up.log").read_text(), 120, "the driver tries again")
+        found["trying_s"] = time.monotonic() - began
+    with ray_cluster(folder):
+        began = time.monotonic()
+        watched.until(some, 120, "an executor on the next Ray")
+        found["back_s"] = time.monotonic() - began
+        found["down"] = subprocess.run([program, "down", address, "--insecure"]).returncode
+        found["run"] = ended(up, 40)
+        found["left"] = joins() + processes("-m emplace.ray")
     return found
 
 
@@ -436,7 +519,7 @@ class Killer:
 
     def look(self, report: Json, now: float) -> None:
         """A node that was never seen replaces the oldest victim."""
-        nodes = {node["node"] for node in report["nodes"] if node["executors"] > 0}
+        nodes = names(report)
         for _ in nodes - self._known if self._known else ():
             if self._waiting:
                 kill, at = self._waiting.pop(0)
