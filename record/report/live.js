@@ -68,9 +68,14 @@
     if (status.phase === 'ended') cards.left.set('over', 'after ' + duration(number(status.elapsed_s)));
     else if (budget > 0) cards.left.set(duration(left), 'left of ' + duration(budget));
     else cards.left.set(duration(number(status.elapsed_s)), 'so far, without a limit of time');
+    const episodes = number(status.episodes), elapsed = number(status.elapsed_s),
+          measured = number(status.measurements);
     cards.measured.set(
-      count(number(status.measurements)), 'placements measured, in ' + plural(number(status.episodes), 'episode'));
-    cards.rate.set(number(status.evaluations_per_s).toFixed(1), 'placements measured a second');
+      count(measured), 'placements measured' + (episodes > 0 ? ', in ' + plural(episodes, 'episode') : ''));
+    if (status.phase === 'ended')
+      cards.rate.set(elapsed > 0 ? (measured / elapsed).toFixed(1) : '–', 'placements measured a second, on average');
+    else cards.rate.set(number(status.evaluations_per_s).toFixed(1), 'placements measured a second');
+    cards.executors.card.hidden = status.phase === 'ended';
     cards.executors.set(count(number(status.executors)),
       'executors joined; ' + count(number(status.executors_wanted)) + ' would be busy',
       number(status.executors) === 0 && status.phase === 'running' ? 'bad' : '');

@@ -77,6 +77,7 @@
   function waits(status) {
     const lines = [], executors = number(status.executors), wanted = number(status.executors_wanted);
     const free = credits(status), flying = number(status.in_flight);
+    if (status.phase === 'ended') return ['The run is over: nothing waits.'];
     if (executors === 0)
       lines.push('No executor has joined' + (wanted > 0 ? '; ' + count(wanted) + ' would be busy.' : '.'));
     else if (free > 0)
@@ -323,10 +324,12 @@
       setText(this.after, some ? 'All by name →' : 'Next →');
       setText(this.count,
         away && !nodes       ? 'Asking for these nodes …'
-          : this.total === 0 ? (this.find ? 'No node has this text.' : 'No node yet.')
+          : this.total === 0 ? (this.find                          ? 'No node has this text.'
+                                   : this.status.phase === 'ended' ? 'No node is left.'
+                                                                   : 'No node yet.')
           : some ? count(this.total) + ' of ' + count(total(this.status)) + ' nodes: the head, then errors and restarts'
                  : count(this.offset + 1) + ' to ' + count(last) + ' of ' + count(this.total) +
-              (unseen > 0 ? '; the run had ' + count(total(this.status)) : ''));
+            (unseen > 0 ? '; the run had ' + count(total(this.status)) : ''));
       setDisabled(this.before, this.offset === 0 && (!away || this.find !== ''));
       setDisabled(this.after, !this.further);
       const age = number(this.status.nodes_age_s);

@@ -513,6 +513,9 @@ class LivePage(unittest.TestCase):
             page.wait("document.getElementById('best').innerText === '200.0 ms per step'")
             port.set(changes={"phase": "ended", "best_step_time_s": 0.2})
             page.wait("document.getElementById('connection').innerText.startsWith('The run is over')")
+            page.wait("document.getElementById('actors').innerText.includes('nothing waits')")
+            self.assertIn("placements measured a second, on average", page.text("#cards"))
+            self.assertNotIn("executors joined", page.text("#cards"))
 
     def test_a_hidden_page_draws_nothing(self):
         hide = (
