@@ -374,7 +374,7 @@
     state.update(status);
   }
   function take_status(next) {
-    const other = status && next.run_dir !== status.run_dir;
+    const other = status && (next.run_dir !== status.run_dir || (status.phase === 'ended' && next.phase !== 'ended'));
     status = next;
     if (other) wanted = shown = null, history = [], failedAt = -Infinity;
     if (historyOf !== status.start) historyOf = status.start, takeHistory(status);

@@ -500,6 +500,36 @@ class LivePage(unittest.TestCase):
             )
             self.assertEqual(after, before)
 
+    def test_the_chosen_graph_stays(self):
+        family, directory = os.path.join(self.folder.name, "family"), os.path.join(
+            self.folder.name, "several"
+        )
+        emplace("generate", "cifar10", "--count", "3", "-o", family)
+        config = os.path.join(SOURCE, "configs", "papers", "placeto", "family-cifar10.toml")
+        emplace(
+            "run", config, "--run-dir", directory, "--episodes", "4", "--set", f'input.graphs=["{family}/*"]'
+        )
+        report = fragment_of(os.path.join(directory, "report.html"))
+        look = """(() => { const articles = [...document.querySelectorAll('#report article')]; return [
+            document.getElementById('choose-graph').value, articles.map(article => article.hidden)]; })()"""
+        with self.page([node(0)], report) as (page, port):
+            self.drawn(page, charts=3)
+            page.evaluate(
+                "(() => { const choice = document.getElementById('choose-graph'); choice.value = '1';"
+                "choice.dispatchEvent(new Event('change', {bubbles: true})); })()"
+            )
+            self.assertEqual(page.evaluate(look), ["1", [True, False, True]])
+            port.publish({**report, "main": report["main"].replace("<h3>Methods</h3>", "<h3>Newer</h3>")})
+            page.wait("document.getElementById('report').dataset.version === '2'")
+            self.assertEqual(page.evaluate(look), ["1", [True, False, True]])
+            self.assertIn("Newer", page.text("#report"))
+            # Without a graph that it had, the page shows the last one.
+            report["data"]["graphs"] = report["data"]["graphs"][:1]
+            report["main"] = report["main"].split('<article data-graph="1"')[0]
+            port.publish(report)
+            page.wait("document.querySelectorAll('#report article').length === 1")
+            page.wait("!document.querySelector('#report article').hidden")
+
     def test_the_connection_is_stated(self):
         with self.page([node(0), node(1)], clean=False) as (page, port):
             page.wait("document.getElementById('connection').innerText === 'Connected'")
