@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <utility>
@@ -17,8 +18,9 @@
 namespace emplace::launcher {
 namespace {
 
-constexpr std::chrono::seconds kTimeout{8};  // Time for the head to answer.
-constexpr std::chrono::milliseconds kRetry{500};
+constexpr std::chrono::seconds kTimeout{8};               // Time for the head to answer.
+constexpr std::chrono::milliseconds kRetry{500};          // Doubles with each retry,
+constexpr std::chrono::milliseconds kLongestRetry{2000};  // so that a busy head is not asked more and more.
 
 /// Requests the status from the view, with retries, and again after each interval.
 class Watcher final : public runtime::Actor {
@@ -33,7 +35,8 @@ class Watcher final : public runtime::Actor {
   void on_message(runtime::Context& context, const runtime::Incoming& incoming) override {
     (void)incoming.match([&](const messages::StatusDelivered& status) {
       if (status.request != request_) return;  // An answer to a retried request.
-      answered_ = true;
+      answered_ = served_ = true;
+      retry_ = kRetry;
       show_(status);
       if (every_ == Nanos{0}) return context.stop_node("");
       context.after(every_, [this, &context] { ask(context, request_ + 1); });
@@ -43,13 +46,15 @@ class Watcher final : public runtime::Actor {
  private:
   void ask(runtime::Context& context, std::uint64_t request) {
     if (request != request_) asked_ = context.now();
-    if (context.now() - asked_ > kTimeout + kRetry) return context.stop_node("the head does not answer");
+    // A head that has answered before is busy or restarts. If it is gone, the node ends by itself.
+    if (!served_ && context.now() - asked_ > kTimeout) return context.stop_node("the head does not answer");
     request_ = request;
     answered_ = false;
     context.send(actors::kView, messages::StatusRequested{request});
-    context.after(kRetry, [this, &context, request] {
-      if (!answered_ && request == request_) ask(context, request);
-    });
+    context.after(std::exchange(retry_, std::min<Nanos>(2 * retry_, kLongestRetry)),
+                  [this, &context, request] {
+                    if (!answered_ && request == request_) ask(context, request);
+                  });
   }
 
   void tick(runtime::Context& context) {
@@ -62,6 +67,8 @@ class Watcher final : public runtime::Actor {
   const WatchTick tick_;
   std::uint64_t request_ = 0;
   bool answered_ = false;
+  bool served_ = false;  // Any request was answered.
+  Nanos retry_ = kRetry;
   Nanos asked_{0};
 };
 

@@ -168,6 +168,23 @@ TEST(Top, SaysWhyNothingRunsAndEndsWithTheRun) {
   EXPECT_EQ(join.finish().status, 0);
 }
 
+TEST(Top, WaitsForAHeadThatDoesNotAnswerForLong) {
+  const TemporaryFolder folder;
+  Up up{folder, "run", watched_run()};
+  ASSERT_NE(up.address(), "") << up.finish().err;
+  const auto top = top_of(up.address());
+  EXPECT_TRUE(top->wait_for_out_text("> head"));
+  const pid_t head = head_of(up.directory());
+  ASSERT_GT(head, 0);
+  ::kill(head, SIGSTOP);
+  EXPECT_TRUE(top->wait_for_out_text("because the head has not answered for 9 s"));
+  ::kill(head, SIGCONT);
+  EXPECT_TRUE(top->wait_for_out_text("in flight"));
+  EXPECT_TRUE(top->wait_for_out_text("nodes 1-1 of 1"));
+  EXPECT_EQ(up.down().value("up_status", -1), 0);
+  EXPECT_EQ(top->finish().status, 0);
+}
+
 TEST(Top, WithoutATerminalPrintsPlainLines) {
   const TemporaryFolder folder;
   Up up{folder, "run", watched_run()};
