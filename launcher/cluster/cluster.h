@@ -43,8 +43,8 @@ struct Cluster {
     std::vector<std::string> roles;
     std::uint32_t count = 0;      ///< Number of samplers or executors; 0: an even share of the config's.
     std::uint32_t processes = 1;  ///< Processes that share these actors evenly; 0: one per actor.
-    /// slurm: the node is elastic. It has as many processes as the run wants, up to this number, with `count`
-    /// executors each (0: one); 0: it has `processes`.
+    /// slurm, kubernetes, join: the node is elastic. It has as many processes as the run wants, up to this
+    /// number, with `count` executors each (0: one); 0: it has `processes`.
     std::uint32_t max_processes = 0;
     std::string dial;  ///< Address of the head as seen from this node; empty: the head's own address.
     std::vector<std::string> environment;  ///< "NAME=value", added to our environment.
@@ -59,8 +59,7 @@ struct Cluster {
   /// Settings of the Kubernetes manifests.
   struct Kubernetes {
     std::string image, name_space = "default", storage = "10GiB";
-    std::string kind = "job";     ///< What the head is: one of kKubernetesKinds.
-    std::string scale = "fixed";  ///< What sets the number of executors: one of kKubernetesScales.
+    std::string kind = "job";   ///< What the head is: one of kKubernetesKinds.
     std::string key_secret;     ///< Secret with head.key, allowed.toml and node.key; empty: needs `insecure`.
     std::string status_secret;  ///< Secret with status.token; empty: the head has no status port.
     std::vector<std::string> status_from;  ///< Other namespaces whose pods may reach the status port.
@@ -89,8 +88,6 @@ enum class Engine : std::uint8_t {
 
 /// The head as a Job, or the whole run as a JobSet.
 inline constexpr std::array<std::string_view, 2> kKubernetesKinds{"job", "jobset"};
-/// A fixed number of executors, or as many as the run wants, by KEDA.
-inline constexpr std::array<std::string_view, 2> kKubernetesScales{"fixed", "keda"};
 
 /// Returns whether the executors of a node follow the demand of the run: they join it besides those of the
 /// config, and the plan has no actors for them.

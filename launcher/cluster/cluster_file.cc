@@ -151,8 +151,9 @@ void read_ray(TomlTable& table, Cluster::Node& node) {
 
 /// Checks a node whose number of processes follows the demand of the run.
 void check_elastic(TomlTable& table, const Cluster::Node& node) {
-  if (node.start != "slurm")
-    table.fail("max_processes", "is only for start = \"slurm\"", "remove it, or use start = \"slurm\"");
+  if (node.start != "slurm" && node.start != "kubernetes" && node.start != "join")
+    table.fail("max_processes", "is only for start = \"slurm\", \"kubernetes\" or \"join\"",
+               "remove it, or use one of these");
   if (node.processes != 1) table.fail("max_processes", "conflicts with processes", "remove one of them");
   if (node.roles != std::vector<std::string>{"executor"})
     table.fail("max_processes", "needs a node with only executors", "move the other roles to another node");
@@ -218,7 +219,6 @@ void read_kubernetes(TomlTable table, Cluster::Kubernetes& kubernetes) {
   text_of(table, "status_secret", kubernetes.status_secret);
   kubernetes.status_from = table.texts("status_from").value_or(kubernetes.status_from);
   word_of(table, "kind", kKubernetesKinds, kubernetes.kind);
-  word_of(table, "scale", kKubernetesScales, kubernetes.scale);
 }
 
 /// Reads a document over the values of `cluster`. `changes`: it changes existing nodes instead of adding
@@ -283,10 +283,14 @@ Result<Unit> check(const Cluster& cluster, const std::string& where) {
     return invalid(where, "mixes kubernetes nodes with others", "use start = \"kubernetes\" for all or none");
   if (any && cluster.kubernetes.image.empty())
     return invalid(where + ": kubernetes.image", "is missing", "name a container image with emplace");
-  if (cluster.kubernetes.scale == "keda" && cluster.kubernetes.status_secret.empty())
+  const auto scaled = [](const Cluster::Node& node) {
+    return node.start == "kubernetes" && is_elastic(node);
+  };
+  if (std::any_of(cluster.nodes.begin(), cluster.nodes.end(), scaled) &&
+      cluster.kubernetes.status_secret.empty())
     return invalid(where + ": kubernetes.status_secret",
                    "is missing: KEDA reads the demand from the status port",
-                   "name a Secret with status.token, or use scale = \"fixed\"");
+                   "name a Secret with status.token, or use processes instead of max_processes");
   return Unit{};
 }
 
@@ -465,7 +469,6 @@ std::string to_toml(const Cluster& cluster) {
   kubernetes.add("namespace", cluster.kubernetes.name_space, fresh.kubernetes.name_space);
   kubernetes.add("storage", cluster.kubernetes.storage, fresh.kubernetes.storage);
   kubernetes.add("kind", cluster.kubernetes.kind, fresh.kubernetes.kind);
-  kubernetes.add("scale", cluster.kubernetes.scale, fresh.kubernetes.scale);
   kubernetes.add("status_secret", cluster.kubernetes.status_secret);
   kubernetes.add("status_from", cluster.kubernetes.status_from);
   text += run.text() + head.text() + supervision.text() + kubernetes.text();

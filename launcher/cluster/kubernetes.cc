@@ -105,7 +105,7 @@ class Writer {
   bool encrypted() const { return !cluster_.kubernetes.key_secret.empty(); }
   bool has_status() const { return !cluster_.kubernetes.status_secret.empty(); }
   bool one_set() const { return cluster_.kubernetes.kind == "jobset"; }
-  bool scaled() const { return cluster_.kubernetes.scale == "keda"; }
+  bool scaled() const { return std::any_of(cluster_.nodes.begin(), cluster_.nodes.end(), is_elastic); }
   json metadata(const std::string& name) const {
     return {{"name", name}, {"namespace", cluster_.kubernetes.name_space}, {"labels", labels("")}};
   }
@@ -395,25 +395,26 @@ class Writer {
       actors += plan.actors.size();
     }
     processes = std::max<std::size_t>(processes, 1);
-    const std::size_t each = std::max<std::size_t>(1, (actors + processes - 1) / processes);
+    const std::size_t each = is_elastic(node)
+                                 ? std::max(node.count, 1u)
+                                 : std::max<std::size_t>(1, (actors + processes - 1) / processes);
     std::vector<std::string> words{"--executors", std::to_string(each)};
     if (config_.executor.kind == "torch" && !config_.executor.model.empty())
       words.insert(words.end(), {"--model", config_.executor.model});
     const std::string part = label(node.name);
     json pods = joining(node, part, join_script(words), static_cast<double>(each));
-    if (scaled()) {
+    if (is_elastic(node)) {
       items_.push_back(deployment(part, std::move(pods)));
-      items_.push_back(scaled_object(part, processes, each));
+      items_.push_back(scaled_object(part, node.max_processes, each));
       return Unit{};
     }
     json spec{{"completionMode", "Indexed"}, {"parallelism", processes}, {"completions", processes}};
-    // One Job of a set that fails would end the set, and its head. Outside a set each index gives up alone.
-    if (!one_set())
-      return add_job(part, std::move(pods), replaced_until_done("node", "FailIndex", [&] {
-                       spec["backoffLimitPerIndex"] = kNodeFailures;
-                       return spec;
-                     }()));
-    spec["backoffLimit"] = std::numeric_limits<std::int32_t>::max();
+    if (one_set()) {  // A Job that fails would end the set, and its head.
+      spec["backoffLimit"] = std::numeric_limits<std::int32_t>::max();
+    } else {  // Each index gives up alone.
+      spec["backoffLimitPerIndex"] = kNodeFailures;
+      spec = replaced_until_done("node", "FailIndex", std::move(spec));
+    }
     return add_job(part, std::move(pods), std::move(spec));
   }
 

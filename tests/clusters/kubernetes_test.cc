@@ -31,17 +31,19 @@ std::string content_of(const std::string& file) {
   return {std::istreambuf_iterator<char>{in}, {}};
 }
 
-/// Words of an `up --manifests` for the shipped cluster file.
-std::vector<std::string> up_words(const std::string& file, const std::vector<std::string>& settings) {
-  std::vector<std::string> words{"up", shipped("configs/clusters/kubernetes.toml"), "--manifests", file};
+/// Words of an `up --manifests` for a shipped cluster file.
+std::vector<std::string> up_words(const std::string& file, const std::vector<std::string>& settings,
+                                  const std::string& cluster = "kubernetes") {
+  std::vector<std::string> words{"up", shipped("configs/clusters/" + cluster + ".toml"), "--manifests", file};
   for (std::string setting : settings) words.insert(words.end(), {"--set", std::move(setting)});
   words.insert(words.end(), {"--set", "input.graph=" + kGraph, "--set", "run.starts=[\"scratch\"]"});
   return words;
 }
 
 /// Writes manifests and checks them. Skips nothing: without a validator only the status is another.
-json checked_manifests(const std::string& file, const std::vector<std::string>& settings) {
-  const Finished written = run(up_words(file, settings));
+json checked_manifests(const std::string& file, const std::vector<std::string>& settings,
+                       const std::string& cluster = "kubernetes") {
+  const Finished written = run(up_words(file, settings, cluster));
   EXPECT_EQ(written.status, 0) << written.err;
   const Output checked = shell("python3 " + shipped("tests/clusters/check_manifests.py") +
                                " --restricted --external Secret/emplace-keys " + file);
@@ -67,26 +69,27 @@ TEST(Kubernetes, ManifestsAreWhatTheSchemasSay) {
   const TemporaryFolder folder;
   const Kinds common{{"ConfigMap", 1}, {"PersistentVolumeClaim", 1}, {"Service", 1}, {"NetworkPolicy", 2}};
   const std::vector<std::tuple<std::string, std::string, Kinds>> cases{
-      {"job", "fixed", {{"Job", 3}}},
-      {"job", "keda", {{"Job", 2}, {"Deployment", 1}, {"ScaledObject", 1}, {"TriggerAuthentication", 1}}},
-      {"jobset", "fixed", {{"JobSet", 1}}},
+      {"job", "kubernetes", {{"Job", 3}}},
+      {"job",
+       "kubernetes-elastic",
+       {{"Job", 1}, {"Deployment", 1}, {"ScaledObject", 1}, {"TriggerAuthentication", 1}}},
+      {"jobset", "kubernetes", {{"JobSet", 1}}},
       {"jobset",
-       "keda",
+       "kubernetes-elastic",
        {{"JobSet", 1}, {"Deployment", 1}, {"ScaledObject", 1}, {"TriggerAuthentication", 1}}},
   };
-  for (const auto& [kind, scale, more] : cases) {
-    const json list = checked_manifests(folder.at("manifests.json"),
-                                        {"kubernetes.kind=" + kind, "kubernetes.scale=" + scale});
+  for (const auto& [kind, cluster, more] : cases) {
+    const json list = checked_manifests(folder.at("manifests.json"), {"kubernetes.kind=" + kind}, cluster);
     Kinds wanted = common;
     wanted.insert(more.begin(), more.end());
-    EXPECT_EQ(kinds_of(list), wanted) << kind << " " << scale;
+    EXPECT_EQ(kinds_of(list), wanted) << kind << " " << cluster;
   }
 }
 
 // The head reads what the ConfigMap holds: it must be a cluster that can be planned.
 TEST(Kubernetes, TheHeadUnderstandsItsConfigMap) {
   const TemporaryFolder folder;
-  const json list = checked_manifests(folder.at("manifests.json"), {"kubernetes.scale=keda"});
+  const json list = checked_manifests(folder.at("manifests.json"), {}, "kubernetes-elastic");
   const json& data = list["items"][0]["data"];
   std::filesystem::create_directories(folder.path() / "pod" / "files");
   folder.file("pod/config.toml", data["config.toml"].get<std::string>());
@@ -103,9 +106,9 @@ TEST(Kubernetes, TheHeadUnderstandsItsConfigMap) {
 // Without a fallback KEDA leaves pods as they are when the head is gone.
 TEST(Kubernetes, KedaFollowsTheDemandToNothing) {
   const TemporaryFolder folder;
-  const json list = checked_manifests(
-      folder.at("manifests.json"),
-      {"kubernetes.scale=keda", "node.executors.count=6", "executor.count=6", "node.executors.processes=3"});
+  const json list =
+      checked_manifests(folder.at("manifests.json"),
+                        {"node.executors.count=2", "node.executors.max_processes=3"}, "kubernetes-elastic");
   const json spec = named(list, "ScaledObject", "emplace-quickstart-executors")["spec"];
   EXPECT_EQ(spec["minReplicaCount"], 0);
   EXPECT_EQ(spec["maxReplicaCount"], 3);
@@ -171,8 +174,8 @@ TEST(Kubernetes, WhatCannotBeIsRefusedInOneLine) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases{
       {{"kubernetes.kind=jobs"}, "did you mean 'job"},
       {{"kubernetes.kind=cron"}, "expected job or jobset"},
-      {{"kubernetes.scale=hpa"}, "expected fixed or keda"},
-      {{"kubernetes.scale=keda", "kubernetes.status_secret="}, "kubernetes.status_secret"},
+      {{"node.executors.processes=1", "node.executors.max_processes=4", "kubernetes.status_secret="},
+       "kubernetes.status_secret"},
   };
   for (const auto& [settings, words] : cases) {
     const Finished refused = run(up_words(manifests, settings));

@@ -368,6 +368,11 @@ TEST(Cluster, RefusesInOneLine) {
           "32 KiB");
   const std::string batch = away + "start = 'slurm'\nmax_processes = 4\n";
   refused(away + "roles = ['executor']\nmax_processes = 4\n", "is only for start = \"slurm\"");
+  refused(
+      "[kubernetes]\nimage = 'e:1'\n[[node]]\nname = 'a'\nstart = 'kubernetes'\nroles = ['executor']\n"
+      "max_processes = 4\n",
+      "kubernetes.status_secret");
+  refused("[kubernetes]\nkind = 'cron'\n", "expected job or jobset");
   refused(batch + "roles = ['executor', 'tracker']\n", "needs a node with only executors");
   refused(batch + "roles = ['executor']\nprocesses = 2\n", "conflicts with processes");
   refused(batch + "roles = ['executor']\ncount = 4001\n", "4000 executors");
