@@ -125,16 +125,17 @@ class RayCluster:
     thread; `post` is called on threads of Ray.
     """
 
-    def __init__(self, bundle: Bundle, order: Order, post: Callable[[Placed | Gone], None]) -> None:
+    def __init__(self, bundle: Bundle, post: Callable[[Placed | Gone], None]) -> None:
         self._bundle = bundle
-        self._order = order
         self._post = post
         self._actors: dict[int, Any] = {}
         self._ray: Any = None
         self._make: Any = None
 
-    def connect(self, address: str) -> None:
-        """Connects, or starts a Ray of our own on this machine ("local"). Raises EmplaceError."""
+    def connect(self, address: str) -> str:
+        """Connects, or starts a Ray of our own on this machine ("local"). Returns the address of this machine
+        as nodes of Ray know it; empty for a client (ray://), which is none of them. Raises EmplaceError.
+        """
         check_version(ray_version())
         check_reachable(address)
         self._ray = ray = importlib.import_module("ray")
@@ -159,13 +160,13 @@ class RayCluster:
             max_restarts=0,  # The crew decides whether a successor is needed, and where its leases went.
             max_concurrency=3,
         )
+        return "" if address.startswith("ray://") else str(ray.util.get_node_ip_address())
 
-    def start(self, number: int) -> None:
+    def start(self, number: int, order: Order) -> None:
         """Creates an actor; it is pending until Ray has room for it."""
         try:
             actor = self._make.remote()
             self._actors[number] = actor
-            order = self._order
             started = actor.start.remote(order.programs, order.words, order.key, order.environment)
             started.future().add_done_callback(lambda done: self._on_started(number, actor, done))
         except Exception as error:

@@ -61,6 +61,22 @@ class Times:
     """From the newest demand of 0 to the last actor's end."""
 
 
+def address_for_nodes(address: str, here: str) -> str:
+    """The address of a head that listens at all addresses of this machine, by the one that Ray's nodes know.
+    Raises EmplaceError if they know none.
+
+    >>> address_for_nodes("tcp://0.0.0.0:5555", "10.0.0.7"), address_for_nodes("tcp://head:5555", "10.0.0.7")
+    ('tcp://10.0.0.7:5555', 'tcp://head:5555')
+    """
+    for anywhere in ("tcp://0.0.0.0:", "tcp://*:"):
+        if address.startswith(anywhere):
+            if not here:
+                cure = 'set dial = "tcp://HOST:PORT", an address that the nodes of Ray can connect to'
+                raise EmplaceError(address, "is no address for other machines", cure)
+            return f"tcp://{here}:{address.removeprefix(anywhere)}"
+    return address
+
+
 class Driver:
     """Follows the demand. All state belongs to the thread of `run`; others post events."""
 
@@ -69,7 +85,7 @@ class Driver:
         options: Options,
         note: Callable[[str], None],
         tell: Callable[[str], None],
-        make: Callable[[Bundle, Order, Callable[[Placed | Gone], None]], RayCluster] = RayCluster,
+        make: Callable[[Bundle, Callable[[Placed | Gone], None]], RayCluster] = RayCluster,
     ) -> None:
         self._options = options
         self._make = make
@@ -96,13 +112,14 @@ class Driver:
         """Runs to the end; returns the exit status. Raises EmplaceError if it cannot start."""
         options = self._options
         program = str(find_program())
-        environment = {name: os.environ[name] for name in options.environment}
-        words = ["join", options.address, *options.join, "--die-with-parent"]
-        order = Order(options.programs, words, options.key, environment)
-        self._cluster = self._make(options.bundle, order, self._events.put)
+        self._cluster = self._make(options.bundle, self._events.put)
         self._listen()
-        if not self._connect():
+        here = self._connect()
+        if here is None:
             return self._status()
+        environment = {name: os.environ[name] for name in options.environment}
+        words = ["join", address_for_nodes(options.address, here), *options.join, "--die-with-parent"]
+        self._order = Order(options.programs, words, options.key, environment)
         self._listen_to_signals()  # Ray has set its own.
         self._command = [program, "ps", options.watch, *options.access, "--watch", "--json"]
         self._start_watch()
@@ -226,7 +243,7 @@ class Driver:
         now = self._now()
         for action in self._crew.actions(now):
             if isinstance(action, Start):
-                self._cluster.start(action.number)
+                self._cluster.start(action.number, self._order)
             elif isinstance(action, Drain):
                 self._drains[action.number] = now
                 self._cluster.drain(action.number)
@@ -256,12 +273,13 @@ class Driver:
         self._watch_at_s = None
         self._watch = Watch(self._command, self._events.put)
 
-    def _connect(self) -> bool:
-        """Connects to Ray; False if the driver was asked to end before. Raises EmplaceError."""
+    def _connect(self) -> str | None:
+        """Connects to Ray, as `RayCluster.connect`; None if the driver was asked to end before. Raises
+        EmplaceError.
+        """
         while True:
             try:
-                self._cluster.connect(self._options.ray_address)
-                return True
+                return self._cluster.connect(self._options.ray_address)
             except EmplaceError as error:
                 if not self._options.retry:
                     raise
@@ -270,7 +288,7 @@ class Driver:
                 event = self._events.get(timeout=_RAY_AGAIN_S)
                 if isinstance(event, Stop):
                     self._stopped = event
-                    return False
+                    return None
             except queue.Empty:
                 pass
 

@@ -37,7 +37,7 @@ def status_of(report: dict[str, Any]) -> Status:
 
 
 def reports_in(stream: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-    """The JSON objects in a stream of lines; each ends with a line of one brace.
+    r"""The JSON objects in a stream of lines; each ends with a line of one brace.
 
     >>> list(reports_in([b"{\n", b'  "a": {\n', b"  }\n", b"}\n", b"{\n"]))
     [{'a': {}}]

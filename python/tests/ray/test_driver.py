@@ -17,7 +17,7 @@ from emplace.errors import EmplaceError
 from emplace.program import find_program
 from emplace.ray.cluster import Bundle, Gone, Order, Placed, RayCluster
 from emplace.ray.crew import Process
-from emplace.ray.driver import Driver, Stop
+from emplace.ray.driver import Driver, Stop, address_for_nodes
 from emplace.ray.joining import Joiner
 from emplace.ray.options import parse
 
@@ -25,22 +25,22 @@ from emplace.ray.options import parse
 class LocalCluster(RayCluster):
     """Actors without Ray: a thread each."""
 
-    def __init__(self, bundle: Bundle, order: Order, post: Callable[[Placed | Gone], None]) -> None:
-        super().__init__(bundle, order, post)
+    def __init__(self, bundle: Bundle, post: Callable[[Placed | Gone], None]) -> None:
+        super().__init__(bundle, post)
         self.joiners: dict[int, Joiner] = {}
         self.room = 100
         self.pids: list[int] = []
 
-    def connect(self, address: str) -> None:
-        pass
+    def connect(self, address: str) -> str:
+        return "127.0.0.1"
 
-    def start(self, number: int) -> None:
+    def start(self, number: int, order: Order) -> None:
         if len(self.joiners) < self.room:
             self.joiners[number] = Joiner()
-            threading.Thread(target=self._run, args=(number,), daemon=True).start()
+            threading.Thread(target=self._run, args=(number, order), daemon=True).start()
 
-    def _run(self, number: int) -> None:
-        order, joiner = self._order, self.joiners[number]
+    def _run(self, number: int, order: Order) -> None:
+        joiner = self.joiners[number]
         facts = joiner.start(order.programs, order.words, order.key, order.environment)
         if "failure" in facts:
             return self._post(Gone(number, facts["failure"]))
@@ -141,6 +141,18 @@ def test_it_follows_the_demand_of_a_run_and_ends_with_it(run: Run, monkeypatch: 
     summary = driven.driver.summary()
     assert summary["most_actors"] == 3 and summary["actors_started"] == 3 and summary["failures"] == 0
     assert not [pid for pid in driven.cluster.pids if Path(f"/proc/{pid}/exe").exists()]
+
+
+def test_a_head_that_listens_everywhere_is_reached_by_the_address_that_ray_knows(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    everywhere = run.address.replace("127.0.0.1", "0.0.0.0")
+    driven = Driven(monkeypatch, [everywhere, "--insecure", "--max", "1", "--watch", run.address])
+    run.watched.until(world.some, 30, "an executor")
+    driven.stop()
+    assert driven.finish() == 0
+    with pytest.raises(EmplaceError, match="is no address for other machines"):
+        address_for_nodes("tcp://*:5555", "")
 
 
 def test_a_driver_that_stops_gives_all_leases_back(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import doctest
+import importlib
 import os
 import subprocess
 import sys
@@ -136,6 +138,11 @@ def test_help_and_bad_words_of_the_command() -> None:
     )
 
 
+@pytest.mark.parametrize("module", ["cluster", "crew", "driver", "joining", "options", "watching"])
+def test_documented_examples_hold(module: str) -> None:
+    assert doctest.testmod(importlib.import_module(f"emplace.ray.{module}")).failed == 0
+
+
 def test_a_bundle_fits_or_not() -> None:
     bundle = Bundle(cpus=2, resources={"TPU": 1})
     assert bundle.fits({"CPU": 4, "TPU": 1, "memory": 1e9})
@@ -148,7 +155,7 @@ def test_why_actors_wait() -> None:
             self.nodes = lambda: nodes
 
     def shortage(*nodes: dict[str, object]) -> str:
-        cluster = RayCluster(Bundle(cpus=2), order=None, post=lambda event: None)  # type: ignore[arg-type]
+        cluster = RayCluster(Bundle(cpus=2), post=lambda event: None)
         cluster._ray = Ray(*nodes)
         return cluster._shortage(3)
 
