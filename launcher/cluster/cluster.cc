@@ -86,6 +86,7 @@ Result<Unit> check_elsewhere(const Cluster::Node& node, const Cluster& cluster, 
   if (node.start == "kubernetes" || !node.dial.empty()) return Unit{};
   const std::string_view host = host_of(cluster.endpoint);
   const bool anywhere = host == "*" || host == "0.0.0.0";
+  if (node.start == "ray" && anywhere) return Unit{};  // Ray has an address for this machine.
   if (!cluster.endpoint.starts_with("tcp://") || anywhere)
     return invalid(where, "cannot reach the head at " + cluster.endpoint,
                    anywhere ? "set dial = \"tcp://NAME:PORT\" for this node"

@@ -116,6 +116,9 @@ TEST(Cluster, ExecutorsOnRayAreNoActorsOfThePlan) {
                    "far:", "here: executor/0 executor/1"}));
   const std::string open = std::string{kRay} + "[[node]]\nname = 'here'\nroles = ['executor']\n";
   EXPECT_EQ(planned(open, config_of(1, 2)).back(), "here: executor/0 executor/1");
+  const std::string anywhere =
+      "[head]\nendpoint = 'tcp://*:5555'\n" + std::string{kRay}.substr(std::string{kRay}.find("[[node]]"));
+  EXPECT_EQ(planned(anywhere, config_of(1, 6)).back(), "far:") << "Ray has an address for this machine";
   const auto plan = plan_nodes(*parse_cluster(beside, "c.toml"), config_of(1, 6));
   EXPECT_EQ(roles_of_keys(*plan).at("far"), Role::kExecutor);
   EXPECT_EQ((*plan)[1].end_step, (*plan)[2].end_step) << "they end with the other executors";

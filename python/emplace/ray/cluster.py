@@ -168,7 +168,10 @@ class RayCluster:
             actor = self._make.remote()
             self._actors[number] = actor
             started = actor.start.remote(order.programs, order.words, order.key, order.environment)
-            started.future().add_done_callback(lambda done: self._on_started(number, actor, done))
+            ended = actor.wait.remote()
+            # Callbacks must not call Ray: a client's would wait for themselves.
+            started.future().add_done_callback(lambda done: self._on_started(number, done))
+            ended.future().add_done_callback(lambda done: self._on_ended(number, done))
         except Exception as error:
             self._post(Gone(number, first_line(error)))
 
@@ -205,7 +208,7 @@ class RayCluster:
             return f"the Ray cluster is full: {pending} actors wait for {needs}"
         return f"no node of the Ray cluster has {needs}: {pending} actors wait until one comes"
 
-    def _on_started(self, number: int, actor: Any, done: Future[Any]) -> None:
+    def _on_started(self, number: int, done: Future[Any]) -> None:
         error = done.exception()
         if error is not None:
             return self._post(Gone(number, first_line(error)))
@@ -213,10 +216,6 @@ class RayCluster:
         if "failure" in facts:
             return self._post(Gone(number, facts["failure"]))
         self._post(Placed(number, Process(facts["host"], facts["pid"]), facts["node"]))
-        try:
-            actor.wait.remote().future().add_done_callback(lambda ended: self._on_ended(number, ended))
-        except Exception as late:
-            self._post(Gone(number, first_line(late)))
 
     def _on_ended(self, number: int, done: Future[Any]) -> None:
         error = done.exception()

@@ -27,14 +27,27 @@ class Joiner:
         self._child: subprocess.Popen[bytes] | None = None
         self._last: deque[str] = deque(maxlen=_LINES_KEPT)
         self._reader: threading.Thread | None = None
+        self._failure = ""
+        self._tried = threading.Event()
 
     def start(self, programs: list[str], words: list[str], key: bytes, environment: dict[str, str]) -> Any:
         """Starts it with the first of `programs` that is here, and returns ``{"host", "pid", "node"}``, or
         ``{"failure"}``. A key is not written to a disk: its path is a descriptor of the process.
         """
+        try:
+            self._failure = self._start(programs, words, key, environment)
+        finally:
+            self._tried.set()
+        if self._failure or self._child is None:
+            return {"failure": self._failure}
+        return {"host": socket.gethostname(), "pid": self._pid, "node": self._ray_node()}
+
+    def _start(self, programs: list[str], words: list[str], key: bytes, environment: dict[str, str]) -> str:
+        """Returns why it failed; empty: it did not."""
         program = next((found for name in programs if (found := self._find(name))), None)
         if program is None:
-            return {"failure": f"{socket.gethostname()}: {' and '.join(programs)} is not a program"}
+            tried = ", ".join(name or "the package emplace" for name in programs)
+            return f"{socket.gethostname()}: no program emplace (tried {tried}); install the wheel there"
         descriptors: list[int] = []
         if key:
             secret = os.memfd_create("key", 0)
@@ -53,19 +66,21 @@ class Joiner:
                 start_new_session=True,
             )
         except OSError as error:
-            return {"failure": f"{socket.gethostname()}: {program} cannot be started ({error.strerror})"}
+            return f"{socket.gethostname()}: {program} cannot be started ({error.strerror})"
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)
         assert self._child.stdout is not None
-        number = self._child.stdout.readline()
+        self._pid = int(self._child.stdout.readline())
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
-        return {"host": socket.gethostname(), "pid": int(number), "node": self._ray_node()}
+        return ""
 
     def wait(self) -> Any:
-        """Waits for its end: ``{"status", "last"}``, the exit status and its last line."""
-        assert self._child is not None and self._reader is not None
+        """Waits for its start and its end: ``{"status", "last"}``, the exit status and its last line."""
+        self._tried.wait()
+        if self._child is None or self._reader is None:
+            return {"status": 2, "last": self._failure}
         status = self._child.wait()
         self._reader.join(timeout=1.0)
         return {"status": status, "last": self._last[-1] if self._last else ""}

@@ -188,7 +188,7 @@ def nodes(report: world.Json) -> list[world.Json]:
 def test_a_missing_program_is_one_line_and_the_run_goes_on(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     driven = Driven(monkeypatch, [run.address, "--insecure", "--program", "/no/such/emplace"])
     world.wait_for(lambda: driven.driver.summary()["failures"] >= 2, 20, "two failures")
-    told = [note for note in driven.notes if "/no/such/emplace is not a program" in note]
+    told = [note for note in driven.notes if "no program emplace (tried /no/such/emplace)" in note]
     assert len(told) == 1
     assert run.process.poll() is None
     driven.stop()

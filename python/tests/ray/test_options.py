@@ -254,5 +254,7 @@ class TestJoiner:
         assert joiner.wait()["last"] == "a b"
 
     def test_the_first_program_that_is_there(self, tmp_path: Path) -> None:
-        facts = Joiner().start(["/no/such", "also-not-there"], [], b"", {})
-        assert "/no/such and also-not-there is not a program" in facts["failure"]
+        joiner = Joiner()
+        facts = joiner.start(["/no/such", "also-not-there"], [], b"", {})
+        assert joiner.wait() == {"status": 2, "last": facts["failure"]}
+        assert "no program emplace (tried /no/such, also-not-there)" in facts["failure"]

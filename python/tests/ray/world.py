@@ -222,7 +222,13 @@ OUTSIDE = 'roles = ["executor"]\nstart = "join"'
 
 
 def start_run(
-    folder: Path, program: str, *more: str, executors: str = OUTSIDE, port: int = 5999, key: str = ""
+    folder: Path,
+    program: str,
+    *more: str,
+    executors: str = OUTSIDE,
+    host: str = "127.0.0.1",
+    port: int = 5999,
+    key: str = "",
 ) -> tuple[subprocess.Popen[bytes], str]:
     """`emplace up`, by default with no executor of its own: they come from outside. Returns it with its
     address.
@@ -230,7 +236,7 @@ def start_run(
     security = f'key = "{key}"\nallowed = "{folder}/keys/allowed.toml"' if key else "insecure = true"
     (folder / "cluster.toml").write_text(
         f'[run]\nconfig = "{ROOT}/configs/quickstart.toml"\n'
-        f'[head]\nendpoint = "tcp://127.0.0.1:{port}"\n{security}\n'
+        f'[head]\nendpoint = "tcp://{host}:{port}"\n{security}\n'
         f'[[node]]\nname = "executors"\n{executors}\n'
     )
     command = [program, "up", str(folder / "cluster.toml"), "--run-dir", str(folder / "run"), "--json"]
@@ -347,7 +353,7 @@ def scenario_launched(folder: Path, program: str, seconds: float) -> Json:
     """`emplace up --on ray`: the driver is killed, then another run's launcher is."""
     found: Json = {}
     with ray_cluster(folder):
-        up, address = start_run(folder, program, "--on", "ray", executors='roles = ["executor"]')
+        up, address = start_run(folder, program, "--on", "ray", executors='roles = ["executor"]', host="*")
         watched = Watched(program, address)
         found["first_executor_s"] = watched.until(some, 60, "an executor")
         before = names(watched.newest)
