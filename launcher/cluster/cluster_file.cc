@@ -306,16 +306,18 @@ Result<Unit> put_on_ray(Cluster& cluster, const std::string& where) {
                      "give the executors a node of their own");
   const auto first = std::find_if(cluster.nodes.begin(), cluster.nodes.end(), &only_executors);
   Cluster::Node node;
+  node.name = "ray";
+  node.roles = {"executor"};
   if (first != cluster.nodes.end()) {
-    node = *first;
-    if (node.start != "local") node.memory = 0;
-    node.host.clear();
-    node.options.clear();
-    node.count = node.open_files = 0;
-    node.processes = 1;
-  } else {
-    node.name = "ray";
-    node.roles = {"executor"};
+    node.name = first->name;
+    node.program = first->program;
+    node.cache = first->cache;
+    node.cpus = first->cpus;
+    node.dial = first->dial;
+    node.environment = first->environment;
+    node.memory = first->memory;
+    node.key = first->key;
+    node.ray = first->ray;
   }
   node.start = "ray";
   std::erase_if(cluster.nodes, &only_executors);

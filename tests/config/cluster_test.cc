@@ -194,6 +194,16 @@ TEST(Cluster, AnyClusterCanBePutOnRay) {
   ASSERT_TRUE(cluster.ok()) << cluster.error().context;
   EXPECT_EQ(cluster->nodes.back().ray.address, "local") << "settings apply to what the engine made of it";
   EXPECT_TRUE(cluster->nodes.back().options.empty());
+  const std::string batch =
+      "[head]\nendpoint = 'tcp://10.0.0.1:5555'\n[[node]]\nname = 'batch'\nstart = 'slurm'\nroles = "
+      "['executor']\n"
+      "max_processes = 9\ncount = 2\ncache = '/c'\nmemory = '1GiB'\n";
+  const auto moved = parse_cluster(batch, "c.toml", {}, Engine::kRay);
+  ASSERT_TRUE(moved.ok()) << moved.error().context;
+  const auto again = parse_cluster(to_toml(*moved), "written.toml");
+  ASSERT_TRUE(again.ok()) << again.error().context << "\n" << to_toml(*moved);
+  EXPECT_EQ(again->nodes.at(0).cache, "/c");
+  EXPECT_EQ(again->nodes.at(0).memory, std::int64_t{1} << 30);
   EXPECT_EQ(on_ray("[head]\nendpoint = 'tcp://10.0.0.1:5555'\n"), Lines{"ray:ray"});
   EXPECT_EQ(on_ray(kRay), Lines{"far:ray"});
   EXPECT_NE(

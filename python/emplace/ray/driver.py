@@ -25,7 +25,8 @@ from emplace.ray.watching import Ended, Watch
 _WATCH_AGAIN_S = 1.0
 _RAY_AGAIN_S = 5.0
 _SHORTAGE_S = 10.0
-_LAST_WORDS_S = 5.0
+_LAST_WORDS_S = 2.0
+_SLOW_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ class Driver:
         self._stopped: Stop | None = None
         self._watch: Watch | None = None
         self._watch_at_s: float | None = None
-        self._seen = self._ending = False
+        self._seen = self._ending = self._connected = False
         self._failure: EmplaceError | None = None
         self._drains: dict[int, float] = {}
         self._deaths_s: list[float] = []
@@ -278,12 +279,21 @@ class Driver:
         EmplaceError.
         """
         while True:
+            slow = threading.Timer(
+                _SLOW_S, self._note, [f"Ray at '{self._options.ray_address}': no answer yet"]
+            )
+            slow.daemon = True
+            slow.start()
             try:
-                return self._cluster.connect(self._options.ray_address)
+                here = self._cluster.connect(self._options.ray_address)
+                self._connected = True
+                return here
             except EmplaceError as error:
                 if not self._options.retry:
                     raise
                 self._say(f"{error}; trying again")
+            finally:
+                slow.cancel()
             try:
                 event = self._events.get(timeout=_RAY_AGAIN_S)
                 if isinstance(event, Stop):
@@ -309,9 +319,13 @@ class Driver:
         poll.register(0, select.POLLIN)
         while poll.poll() and os.read(0, 4096):
             pass
+        # The main thread may be in a call of Ray that does not return for a minute.
+        if not self._connected:
+            os._exit(0)
         self._events.put(Stop())
-        # The main thread may be in a call of Ray that does not return.
-        threading.Timer(self._options.limits.drain_s + _LAST_WORDS_S, os._exit, (0,)).start()
+        late = threading.Timer(self._options.limits.drain_s + _LAST_WORDS_S, os._exit, [0])
+        late.daemon = True
+        late.start()
 
     def _status(self) -> int:
         return 128 + self._stopped.signal if self._stopped is not None and self._stopped.signal else 0
