@@ -112,10 +112,7 @@ Result<RunConfig> parse_config(std::string_view toml, std::string_view where,
                                std::span<const std::string> assignments, ConfigFrom from) {
   EMPLACE_TRY_ASSIGN(const Chosen chosen, choose(toml, where, assignments));
   EMPLACE_TRY_ASSIGN(RunConfig config, method_defaults(chosen.method, chosen.preset));
-  if (from == ConfigFrom::kRecord) {
-    config = RunConfig{};
-    config.policy.preset = "paper";  // Records without the key are from before there was another preset.
-  }
+  if (from == ConfigFrom::kRecord) config = record_defaults(chosen.method);
   EMPLACE_TRY_ASSIGN(TomlDocument document, TomlDocument::parse(toml, where));
   EMPLACE_TRY(read_into(config, std::move(document), chosen.method, from));
   for (const std::string& assignment : assignments) EMPLACE_TRY(assign(config, assignment, chosen.method));

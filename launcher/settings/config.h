@@ -309,11 +309,14 @@ bool uses_processes(const RunConfig& config);
 /// Returns a config with the defaults of a method. Errors: kInvalid for an unknown method or preset.
 Result<RunConfig> method_defaults(std::string_view method, std::string_view preset);
 
+/// Returns what a key that a run's record lacks meant to a method when that run was made.
+RunConfig record_defaults(std::string_view method);
+
 /// Author of a config, which decides the values of missing keys.
 enum class ConfigFrom : std::uint8_t {
   kPerson,  ///< A user: missing keys have the defaults of the method and preset.
   kRecord,  ///< A run, which writes all keys that exist: a missing key is newer than the run, and has the
-            ///< default of RunConfig whatever the presets have now.
+            ///< value of record_defaults() whatever the presets have now.
 };
 
 /// Returns a value of executor.model that does not depend on the current folder.

@@ -8,6 +8,7 @@ constexpr std::uint64_t kNeverAfter = 1'000'000'000;
 
 /// Paper: ColocRL 2017, sections 3 and 4.
 void colocrl(RunConfig& c) {
+  c.policy.sequence.network.start_from_encoder = true;
   c.policy.grouping = GroupingRule::kColocation;
   c.policy.groups = 280;
   c.policy.training.learning_rate.start = 0.001f;
@@ -19,6 +20,7 @@ void colocrl(RunConfig& c) {
 
 /// Paper: Spotlight 2018, sections 3 to 5; it does not cover infeasible placements.
 void spotlight(RunConfig& c) {
+  c.policy.sequence.network.start_from_encoder = true;
   c.policy.grouping = GroupingRule::kPrefix;
   c.policy.sequence.network.layers = 2;
   c.policy.placements = 5;
@@ -58,6 +60,12 @@ void placeto(RunConfig& c) {
   c.reward.per = actors::BaselinePer::kRun;
   c.reward.baseline.returns = policy::Returns::kIntermediate;
   c.reward.valid_only_after = kNeverAfter;
+}
+
+/// Paper: Hierarchical 2018, section 2. What records of older programs do not have, and so no default has.
+void hierarchical(RunConfig& c) {
+  c.policy.hierarchical.start_from_encoder = true;
+  if (c.policy.method == "random-grouping") c.policy.sequence.network.start_from_encoder = true;
 }
 
 /// Our own method: docs/results/quality_learned.md.
@@ -147,6 +155,14 @@ void tuned(RunConfig& c) {
 
 }  // namespace
 
+RunConfig record_defaults(std::string_view method) {
+  RunConfig config;
+  config.policy.preset = "paper";  // Records without the key are from before there was another preset.
+  // They started there before this was a key.
+  config.policy.sequence.network.start_from_encoder = method == "colocrl" || method == "spotlight";
+  return config;
+}
+
 Result<RunConfig> method_defaults(std::string_view method, std::string_view preset) {
   RunConfig config;
   config.policy.method = method;
@@ -162,7 +178,11 @@ Result<RunConfig> method_defaults(std::string_view method, std::string_view pres
     sweep(config);
     return config;
   }
-  if (preset == "tuned") tuned(config);
+  const std::string_view section = policy::section_of(method);
+  if (preset == "tuned")
+    tuned(config);
+  else if (section == "hierarchical" || method == "random-grouping")
+    hierarchical(config);
   if (method == "random-grouping") config.policy.grouping = GroupingRule::kRandom;
   return config;
 }

@@ -22,6 +22,7 @@ struct GroupPlacerOptions {
   std::size_t layers = 1;     ///< Number of layers of encoder and decoder.
   bool bidirectional = true;  ///< The encoder reads the groups in both directions.
   /// h_0 = tanh(W h_T + b), c_0 = tanh(W' c_T + b') per layer; false: zero.
+  ///   Paper: Hierarchical 2018, section 2, after Sutskever 2014  [HIE-START]
   bool start_from_encoder = false;
   float tanh_constant = 5;  ///< Bound C of the logits; 0: plain logits.
   float temperature = 10;   ///< Temperature T of the logits.
@@ -42,6 +43,8 @@ struct GroupPlacerOptions {
     settings.add("hidden", hidden, between(1, 4096),
                  "Hidden size of the LSTMs and of the attention. Paper: 256.");
     settings.add("layers", layers, between(1, 8), "Number of LSTM layers. ColocRL: 1, Spotlight: 2.");
+    settings.add("start_from_encoder", start_from_encoder,
+                 "The decoder starts from the encoder's last state instead of from zero. Paper: true.");
     settings.add("tanh_constant", tanh_constant, between(0, 1e3),
                  "Bound C of the logits, C tanh(l / T); 0: plain logits. Hierarchical Planner: 5.");
     settings.add("temperature", temperature, between(1e-3, 1e3),

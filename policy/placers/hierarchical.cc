@@ -16,6 +16,7 @@ GrouperOptions grouper_options(const HierarchicalOptions& options) {
 GroupPlacerOptions placer_options(const HierarchicalOptions& options) {
   GroupPlacerOptions placer;
   placer.hidden = options.hidden;
+  placer.start_from_encoder = options.start_from_encoder;
   placer.tanh_constant = options.tanh_constant;
   placer.temperature = options.temperature;
   placer.sees_group = options.sees_group;

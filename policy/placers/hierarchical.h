@@ -1,8 +1,8 @@
 #pragma once
 /// The Hierarchical Planner: a Grouper assigns each op to one of G groups, a Placer assigns each group to a
 /// device.
-///   cost J = E_{g ~ Grouper, d ~ Placer(g)} R(d)    Paper: Hierarchical 2018, section 2, Eq. 2 [HIE-2]
-///   gradients by REINFORCE with m = 1 grouping, k placements
+///   cost J = E_{g ~ Grouper, d ~ Placer(g)} R(d);  gradients by REINFORCE with m groupings, k placements
+///   each
 ///                                                   Paper: Hierarchical 2018, section 2, Eqs. 3–6 [HIE-3..6]
 
 #include <cstdint>
@@ -20,8 +20,7 @@
 
 namespace emplace::policy {
 
-/// Defaults are the paper's numbers. Departures from the paper that no option undoes (decoder start, group
-/// embedding, noise) are listed in docs/reference/equations.md.
+/// Defaults are the paper's values except for what is marked as off. Configurations name their departures.
 struct HierarchicalOptions {
   std::size_t groups = 256;          ///< G
   Eigen::Index type_embedding = 20;  ///< Size of the op-type embedding.
@@ -31,14 +30,15 @@ struct HierarchicalOptions {
   std::size_t placements = 4;
   float tanh_constant = 5;  ///< Bound C of the Placer's logits.
   float temperature = 10;   ///< Temperature T of the Placer's logits.
-  /// Standard deviation of the normal noise on the logits of both networks; the paper's 0.1 is a maximum.
-  /// Paper: Hierarchical 2018, section 3  [HIE-NOISE]
-  float noise = 0.1f;
+  float noise = 0.1f;       ///< Standard deviation of the normal noise on the logits of both networks.
   std::uint64_t noise_updates = 500;  ///< Number of updates with noise.
   float entropy_end = 0;              ///< Final weight of the entropy bonus; the initial one is loss.entropy.
   std::uint64_t entropy_over = 0;     ///< Updates over which the weight changes linearly; 0: constant.
   LossOptions loss;                   ///< Loss of the Placer; the Grouper always uses REINFORCE.
   OpFeatureOptions features;
+
+  // What the paper has and records of older programs do not; off by default.
+  bool start_from_encoder = false;  ///< The decoder starts where the encoder ended.   [HIE-START]
 
   // Departures from the paper, off by default.
   /// The embedding of the current group is an input of the decoder, besides the attention.
@@ -62,6 +62,9 @@ struct HierarchicalOptions {
                  "Hidden size of the Grouper. Paper: 64.");
     settings.add("type_embedding", type_embedding, between(1, 1024),
                  "Size of an op type's embedding. Paper: 20.");
+    settings.add(
+        "start_from_encoder", start_from_encoder,
+        "The Placer's decoder starts from its encoder's last state instead of from zero. Paper: true.");
     settings.add("tanh_constant", tanh_constant, between(0, 1e3),
                  "Bound C of the Placer's logits, C tanh(l / T); 0: plain logits. Paper: 5.");
     settings.add("temperature", temperature, between(1e-3, 1e3),

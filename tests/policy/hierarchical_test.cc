@@ -60,9 +60,8 @@ TEST(Hierarchical, PlacementsObeyTheConstraintsAndFollowTheGroups) {
   EXPECT_TRUE(world.constraints.check(world.graph, world.devices, planner->greedy()).ok());
 }
 
-void check_gradient(const LossOptions& chosen) {
+void check_gradient(const LossOptions& chosen, HierarchicalOptions options = small_hierarchical()) {
   const HierarchicalWorld world;
-  HierarchicalOptions options = small_hierarchical();
   options.loss = chosen;
   options.loss.entropy = 0.3f;
   options.table_scale = 1;
@@ -95,6 +94,28 @@ void check_gradient(const LossOptions& chosen) {
 }
 
 TEST(Hierarchical, GradientIsThatOfAdvantageTimesLogProbability) { check_gradient({}); }
+TEST(Hierarchical, TheGradientReachesTheDecodersStart) {
+  HierarchicalOptions options = small_hierarchical();
+  options.start_from_encoder = true;
+  check_gradient({}, options);
+}
+
+// h_0 = tanh(W h_T + b): the parameters of the start are the last of the store; without them it is zero.
+TEST(Hierarchical, TheDecoderBeginsWhereTheEncoderEndedIfConfigured) {
+  const HierarchicalWorld world;
+  HierarchicalOptions options = small_hierarchical();
+  const auto zero = world.planner(options);
+  options.start_from_encoder = true;
+  const auto started = world.planner(options);
+  const std::size_t added = 2 * (6 * 12 + 6);
+  ASSERT_EQ(started->parameters().size(), zero->parameters().size() + added);
+  const Actions actions = zero->sample(0, 0);
+  const auto at_zero = *zero->log_probabilities(actions);
+  EXPECT_NE(*started->log_probabilities(actions), at_zero);
+  for (float& value : started->parameters().values().last(added)) value = 0;
+  EXPECT_EQ(*started->log_probabilities(actions), at_zero) << "tanh(0): the same networks otherwise";
+}
+
 TEST(Hierarchical, ThePlacerMayHaveAnotherLoss) {
   check_gradient({.kind = LossKind::kKlPenalised, .beta = 2});
   check_gradient({.kind = LossKind::kClippedRatio, .clip = 0.3f});

@@ -102,6 +102,23 @@ TEST(Sequence, BitsDoNotDependOnTheNumberOfThreads) {
   }
 }
 
+TEST(Sequence, RandomGroupingBeginsItsDecoderWhereTheEncoderEndedIfConfigured) {
+  const SequenceWorld world;
+  SequenceOptions options = small_sequence(random_grouping_options());
+  const auto zero = world.placer(options);
+  options.network.start_from_encoder = true;
+  const auto started = world.placer(options);
+  const std::size_t added = 2 * (5 * 10 + 5);
+  ASSERT_EQ(started->parameters().size(), zero->parameters().size() + added);
+  const Actions actions = zero->sample(0, 0);
+  const auto at_zero = *zero->log_probabilities(actions);
+  EXPECT_NE(*started->log_probabilities(actions), at_zero);
+  for (float& value : started->parameters().values().last(added)) value = 0;
+  EXPECT_EQ(*started->log_probabilities(actions), at_zero);
+  const auto learning = world.placer(options);
+  expect_gradient_of_loss(*learning, stale_batch(*learning, 0.1f));
+}
+
 TEST(Sequence, PlacementsObeyTheConstraintsAndFollowTheGroups) {
   const SequenceWorld world;
   for (const SequenceOptions& options : {colocrl_options(), spotlight_options(), random_grouping_options()}) {
