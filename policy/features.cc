@@ -68,7 +68,7 @@ OpFeatures op_features(const OpGraph& graph, const OpFeatureOptions& options) {
 }
 
 Matrix group_embeddings(const OpGraph& graph, const OpFeatures& features,
-                        std::span<const std::uint16_t> group_of_op, std::size_t groups) {
+                        std::span<const std::uint16_t> group_of_op, std::size_t groups, OverGroup over) {
   const auto types = static_cast<Eigen::Index>(features.vocabulary_size);
   const Eigen::Index shapes = features.shape_sums.rows();
   Matrix embedding =
@@ -86,7 +86,7 @@ Matrix group_embeddings(const OpGraph& graph, const OpFeatures& features,
       embedding(types + shapes + group, from) = 1;
     }
   }
-  for (std::size_t g = 0; g < groups; ++g) {
+  for (std::size_t g = 0; g < groups && over == OverGroup::kMeans; ++g) {
     if (size[g] > 0) embedding.col(static_cast<Eigen::Index>(g)).head(types + shapes) /= size[g];
   }
   return embedding;

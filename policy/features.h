@@ -38,16 +38,23 @@ struct OpFeatures {
       type;  ///< [ops] Column of the type embedding; vocabulary_size - 1 is "any other type".
   std::size_t vocabulary_size = 0;
   Matrix numbers;  ///< [outputs · dims + 2 · neighbours, ops]
-  /// [shape_rows, ops] Log-scaled dimensions of the first outputs; group embeddings average them.
+  /// [shape_rows, ops] Log-scaled dimensions of the first outputs; group embeddings average or add them.
   Matrix shape_sums;
 };
 OpFeatures op_features(const OpGraph& graph, const OpFeatureOptions& options);
 
-/// Embedding of each group: share of its ops by type ⊕ mean output shapes ⊕ 0/1 adjacency to the groups.
+/// How the embedding of a group combines its ops.
+enum class OverGroup : std::uint8_t {
+  kMeans,  ///< Shares of the types, mean output shapes: a group's size is hidden.
+  kSums,   ///< Counts of the types, total output shapes, as the paper.
+};
+
+/// Embedding of each group: its ops by type ⊕ their output shapes ⊕ 0/1 adjacency to the groups.
 ///   group_of_op [ops];   returns [vocabulary_size + shape rows + groups, groups]
 ///                                                          Paper: Hierarchical 2018, section 2
 ///                                                          [HIE-GROUP-EMB]
 Matrix group_embeddings(const OpGraph& graph, const OpFeatures& features,
-                        std::span<const std::uint16_t> group_of_op, std::size_t groups);
+                        std::span<const std::uint16_t> group_of_op, std::size_t groups,
+                        OverGroup over = OverGroup::kMeans);
 
 }  // namespace emplace::policy

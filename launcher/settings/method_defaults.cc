@@ -65,7 +65,10 @@ void placeto(RunConfig& c) {
 /// Paper: Hierarchical 2018, section 2. What records of older programs do not have, and so no default has.
 void hierarchical(RunConfig& c) {
   c.policy.hierarchical.start_from_encoder = true;
-  if (c.policy.method == "random-grouping") c.policy.sequence.network.start_from_encoder = true;
+  c.policy.hierarchical.sum_inputs = true;
+  if (c.policy.method != "random-grouping") return;
+  c.policy.sequence.network.start_from_encoder = true;
+  c.policy.sequence.sum_inputs = true;
 }
 
 /// Our own method: docs/results/quality_learned.md.

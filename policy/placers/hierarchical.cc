@@ -106,8 +106,9 @@ Decoded HierarchicalPlanner::place_groups(Tape& tape, std::span<const std::uint1
                                           DecodeInput input) const {
   const auto allowed = allowed_group_devices(constraints_, devices_.size(), group_of_op, options_.groups);
   if (!allowed.empty()) input.allowed = &allowed;
-  return placer_.place(tape, tape.constant(group_embeddings(graph_, features_, group_of_op, options_.groups)),
-                       input);
+  const OverGroup over = options_.sum_inputs ? OverGroup::kSums : OverGroup::kMeans;
+  return placer_.place(
+      tape, tape.constant(group_embeddings(graph_, features_, group_of_op, options_.groups, over)), input);
 }
 
 Actions HierarchicalPlanner::sample(std::uint64_t episode, std::uint64_t update) const {

@@ -39,6 +39,9 @@ struct HierarchicalOptions {
 
   // What the paper has and records of older programs do not; off by default.
   bool start_from_encoder = false;  ///< The decoder starts where the encoder ended.   [HIE-START]
+  /// A group's embedding counts its ops by type and adds up their shapes; else shares and means.
+  ///   [HIE-GROUP-EMB]
+  bool sum_inputs = false;
 
   // Departures from the paper, off by default.
   /// The embedding of the current group is an input of the decoder, besides the attention.
@@ -65,6 +68,10 @@ struct HierarchicalOptions {
     settings.add(
         "start_from_encoder", start_from_encoder,
         "The Placer's decoder starts from its encoder's last state instead of from zero. Paper: true.");
+    settings.add(
+        "sum_inputs", sum_inputs,
+        "A group's embedding has the counts of its op types and its total shapes instead of shares and "
+        "means. Paper: true.");
     settings.add("tanh_constant", tanh_constant, between(0, 1e3),
                  "Bound C of the Placer's logits, C tanh(l / T); 0: plain logits. Paper: 5.");
     settings.add("temperature", temperature, between(1e-3, 1e3),

@@ -30,16 +30,9 @@ struct Seen {
        const SequenceOptions& options) {
     if (options.input == GroupInput::kNames) return;
     const OpFeatures features = op_features(graph, options.features);
-    fixed = group_embeddings(graph, features, group_of_op, groups);
+    fixed = group_embeddings(graph, features, group_of_op, groups,
+                             options.sum_inputs ? OverGroup::kSums : OverGroup::kMeans);
     const auto vocabulary = static_cast<Eigen::Index>(features.vocabulary_size);
-    if (options.sum_inputs) {
-      std::vector<float> size(groups, 0);
-      for (const std::uint16_t group : group_of_op) size[group] += 1;
-      for (std::size_t g = 0; g < groups; ++g) {
-        fixed.col(static_cast<Eigen::Index>(g)).head(vocabulary + features.shape_sums.rows()) *=
-            std::max(size[g], 1.0f);
-      }
-    }
     if (options.input == GroupInput::kCounts) return;
     types = fixed.topRows(vocabulary);
     fixed = Matrix{fixed.bottomRows(fixed.rows() - vocabulary)};

@@ -36,7 +36,7 @@ struct SequenceOptions {
   GroupPlacerOptions network;
   GroupInput input = GroupInput::kTypes;
   Eigen::Index embedding = 20;        ///< Size of the embedding of a type or name.
-  bool sum_inputs = false;            ///< Use sums over a group's ops instead of means (only kTypes).
+  bool sum_inputs = false;            ///< Use sums over a group's ops instead of means (not kNames).
   std::size_t placements = 4;         ///< Placements k per episode.
   float noise = 0;                    ///< Standard deviation of the normal noise on the logits while drawing.
   std::uint64_t noise_updates = 500;  ///< Number of updates with noise.
@@ -46,6 +46,10 @@ struct SequenceOptions {
   void list(Settings& settings) {
     settings.add("embedding", embedding, between(1, 4096),
                  "Size of the embedding of an op type (Spotlight: of a group's name). Paper: 20.");
+    settings.add(
+        "sum_inputs", sum_inputs,
+        "Uses sums over a group's ops of type embeddings (random-grouping: of types) and shapes instead "
+        "of means; spotlight has neither. Paper of random-grouping: true.");
     network.list(settings);
   }
 };

@@ -116,6 +116,39 @@ TEST(Hierarchical, TheDecoderBeginsWhereTheEncoderEndedIfConfigured) {
   EXPECT_EQ(*started->log_probabilities(actions), at_zero) << "tanh(0): the same networks otherwise";
 }
 
+// Counts of types and total shapes are the shares and means times the group's size; adjacency is neither.
+TEST(Hierarchical, SummedEmbeddingsAreMeansTimesTheSizeOfTheGroup) {
+  const HierarchicalWorld world;
+  const OpFeatures features = op_features(world.graph, {});
+  std::vector<std::uint16_t> group_of_op;
+  std::vector<float> size(4, 0);
+  for (std::size_t op = 0; op < world.graph.num_ops(); ++op) {
+    group_of_op.push_back(static_cast<std::uint16_t>(op % 7 == 0 ? 1 : op % 3));  // Group 3 is empty.
+    size[group_of_op.back()] += 1;
+  }
+  const Matrix means = group_embeddings(world.graph, features, group_of_op, 4),
+               sums = group_embeddings(world.graph, features, group_of_op, 4, OverGroup::kSums);
+  const auto types = static_cast<Eigen::Index>(features.vocabulary_size), rows = types + 16;
+  for (Eigen::Index g = 0; g < 4; ++g) {
+    const float ops = size[static_cast<std::size_t>(g)];
+    EXPECT_EQ(sums.col(g).head(types).sum(), ops) << "counts";
+    EXPECT_LT((sums.col(g).head(rows) - ops * means.col(g).head(rows)).cwiseAbs().maxCoeff(), 1e-5f);
+    EXPECT_EQ(sums.col(g).tail(4), means.col(g).tail(4));
+  }
+  EXPECT_EQ(sums.col(3).head(rows).cwiseAbs().sum(), 0.0f);
+}
+
+TEST(Hierarchical, ThePlacerSeesSumsIfConfigured) {
+  HierarchicalOptions options = small_hierarchical();
+  const HierarchicalWorld world;
+  const auto means = world.planner(options);
+  options.sum_inputs = true;
+  const auto sums = world.planner(options);
+  const Actions actions = means->sample(0, 0);
+  EXPECT_NE(*sums->log_probabilities(actions), *means->log_probabilities(actions));
+  check_gradient({}, options);
+}
+
 TEST(Hierarchical, ThePlacerMayHaveAnotherLoss) {
   check_gradient({.kind = LossKind::kKlPenalised, .beta = 2});
   check_gradient({.kind = LossKind::kClippedRatio, .clip = 0.3f});
