@@ -66,6 +66,9 @@ void placeto(RunConfig& c) {
 void hierarchical(RunConfig& c) {
   c.policy.hierarchical.start_from_encoder = true;
   c.policy.hierarchical.sum_inputs = true;
+  // The paper gives the amplitude, not the deviation: normal noise cut at two deviations.
+  c.policy.noise = 0.05f;
+  c.policy.noise_limit = 0.1f;
   if (c.policy.method != "random-grouping") return;
   c.policy.sequence.network.start_from_encoder = true;
   c.policy.sequence.sum_inputs = true;
@@ -184,7 +187,7 @@ Result<RunConfig> method_defaults(std::string_view method, std::string_view pres
   const std::string_view section = policy::section_of(method);
   if (preset == "tuned")
     tuned(config);
-  else if (section == "hierarchical" || method == "random-grouping")
+  else if (section == "hierarchical" || section == "simple-planner" || method == "random-grouping")
     hierarchical(config);
   if (method == "random-grouping") config.policy.grouping = GroupingRule::kRandom;
   return config;

@@ -94,6 +94,7 @@ struct Draws {
       for (Eigen::Index i = 0; i < noise.rows(); ++i) noise(i, n) = input.noise * input.rng->normal();
       uniform(n) = input.rng->uniform();
     }
+    if (input.noise_limit > 0) noise = noise.cwiseMax(-input.noise_limit).cwiseMin(input.noise_limit);
   }
   Matrix uniform, noise;  // [1, T · k]; [D, T · k] or empty; column step · k + sample.
 };

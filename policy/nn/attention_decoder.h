@@ -50,9 +50,10 @@ struct DecoderParameters {
 struct DecodeInput {
   Eigen::Index samples = 1;                           ///< k
   const std::vector<std::uint8_t>* chosen = nullptr;  ///< [k, T] Row-major devices; null: devices are drawn.
-  bool greedy = false;  ///< Take the most likely device at each step instead of drawing.
-  Rng* rng = nullptr;   ///< Random generator; required unless `chosen` or `greedy` is set.
-  float noise = 0;      ///< Standard deviation of the normal noise on the logits while drawing.
+  bool greedy = false;    ///< Take the most likely device at each step instead of drawing.
+  Rng* rng = nullptr;     ///< Random generator; required unless `chosen` or `greedy` is set.
+  float noise = 0;        ///< Standard deviation of the normal noise on the logits while drawing.
+  float noise_limit = 0;  ///< The noise is cut at this amplitude; 0: not cut.
   const std::vector<std::vector<bool>>* allowed = nullptr;  ///< [T][D]; null: all.
   std::vector<Var> start_h, start_c;  ///< [layers] of [H, 1] State before step 0; empty: zero.
   /// Number of threads for both passes; each runs blocks of samples. The result is bit-identical for any

@@ -75,8 +75,9 @@ void Grouper::for_each_block(const ParameterStore& store, const Visit& visit) co
   }
 }
 
-std::vector<std::uint16_t> Grouper::draw(const ParameterStore& store, Rng& draws, float noise,
-                                         Rng& noises) const {
+std::vector<std::uint16_t> Grouper::draw(const ParameterStore& store, Rng& draws, float noise, Rng& noises,
+                                         float limit) const {
+  Eigen::VectorXf cut;  // Noise of one unit, if it is cut.
   std::vector<std::uint16_t> groups;
   groups.reserve(units_.types.size());
   const Kernels& k = kernels();
@@ -85,7 +86,13 @@ std::vector<std::uint16_t> Grouper::draw(const ParameterStore& store, Rng& draws
       float* const logits = block.logits.col(u).data();
       if (noise > 0) {
         const std::uint32_t key[4] = {noises(), noises(), noises(), noises()};
-        k.add_noise(block.logits.rows(), logits, noise, key);
+        if (limit > 0) {
+          cut.setZero(block.logits.rows());
+          k.add_noise(cut.size(), cut.data(), noise, key);
+          block.logits.col(u) += cut.cwiseMax(-limit).cwiseMin(limit);
+        } else {
+          k.add_noise(block.logits.rows(), logits, noise, key);
+        }
       }
       float peak = 0;
       const float total = k.exponentials(block.logits.rows(), logits, &peak);

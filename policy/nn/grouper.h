@@ -45,8 +45,9 @@ class Grouper {
 
   /// Draws a group per unit with one uniform number of `draws` each, in order. If `noise` > 0, each logit
   /// first gets approximately normal noise of that standard deviation, keyed by four words of `noises` per
-  /// unit.
-  std::vector<std::uint16_t> draw(const ParameterStore& store, Rng& draws, float noise, Rng& noises) const;
+  /// unit, and cut at the amplitude `limit` (0: not cut; a sum of four bytes is at most 3.46 deviations).
+  std::vector<std::uint16_t> draw(const ParameterStore& store, Rng& draws, float noise, Rng& noises,
+                                  float limit = 0) const;
   std::vector<std::uint16_t> likeliest(const ParameterStore& store) const;
   /// [groups, units] log p of every group. Intended for few groups: it is not computed in blocks.
   Matrix log_p(const ParameterStore& store) const;

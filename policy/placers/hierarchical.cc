@@ -36,7 +36,8 @@ Result<std::unique_ptr<HierarchicalPlanner>> HierarchicalPlanner::make(
     HierarchicalOptions options, HierarchicalInitial start, std::uint64_t seed) {
   for (const auto& checked :
        {check_ranges(options), in_range("groups", options.groups, 1, kMaxGroups),
-        in_range("placements", options.placements, 1, kMaxPlacements), check(placer_options(options))}) {
+        in_range("placements", options.placements, 1, kMaxPlacements),
+        in_range("noise_limit", options.noise_limit, 0, 1e3), check(placer_options(options))}) {
     if (!checked) return checked.error();
   }
   if (!start.group_of_op.empty()) {
@@ -117,11 +118,12 @@ Actions HierarchicalPlanner::sample(std::uint64_t episode, std::uint64_t update)
       noise_rng{seed_, Purpose::kNoise, episode};
   const float noise = update < options_.noise_updates ? options_.noise : 0.0f;
   Choice choice;
-  choice.group_of_op = spread(grouper_.draw(store_, group_rng, noise, noise_rng));
+  choice.group_of_op = spread(grouper_.draw(store_, group_rng, noise, noise_rng, options_.noise_limit));
   DecodeInput input;
   input.samples = static_cast<Eigen::Index>(options_.placements);
   input.rng = &place_rng;
   input.noise = noise;
+  input.noise_limit = options_.noise_limit;
   choice.placed = placer_.decisions(tape, place_groups(tape, choice.group_of_op, input));
   return encode_actions(choice);
 }

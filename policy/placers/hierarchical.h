@@ -31,6 +31,7 @@ struct HierarchicalOptions {
   float tanh_constant = 5;  ///< Bound C of the Placer's logits.
   float temperature = 10;   ///< Temperature T of the Placer's logits.
   float noise = 0.1f;       ///< Standard deviation of the normal noise on the logits of both networks.
+  float noise_limit = 0;    ///< The noise is cut at this amplitude; 0: not cut.   [HIE-NOISE]
   std::uint64_t noise_updates = 500;  ///< Number of updates with noise.
   float entropy_end = 0;              ///< Final weight of the entropy bonus; the initial one is loss.entropy.
   std::uint64_t entropy_over = 0;     ///< Updates over which the weight changes linearly; 0: constant.

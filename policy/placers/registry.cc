@@ -25,6 +25,7 @@ Options with_shared(Options own, const PolicyOptions& all) {
   if constexpr (requires { own.groups; }) own.groups = all.groups;
   if constexpr (requires { own.placements; }) own.placements = all.placements;
   if constexpr (requires { own.noise; }) own.noise = all.noise;
+  if constexpr (requires { own.noise_limit; }) own.noise_limit = all.noise_limit;
   if constexpr (requires { own.noise_updates; }) own.noise_updates = all.noise_updates;
   if constexpr (requires { own.loss; }) own.loss = all.loss;
   if constexpr (requires { own.entropy; }) own.entropy = all.loss.entropy;

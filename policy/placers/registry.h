@@ -39,6 +39,7 @@ struct PolicyOptions {
   bool share_time_steps = false;
   std::size_t placements = 4;
   float noise = 0.1f;
+  float noise_limit = 0;
   std::uint64_t noise_updates = 500;
   InitialPlacement initial = InitialPlacement::kSingle;
   double start_probability = 0.85;
@@ -63,7 +64,9 @@ struct PolicyOptions {
     settings.add("placements", placements, at_least(1),
                  "Number of placements per episode; not used by Placeto, which has one per step. Paper: 4.");
     settings.add("noise", noise,
-                 "Standard deviation of the noise on the logits while drawing. Paper: at most 0.1.");
+                 "Standard deviation of the normal noise on the logits of all networks while drawing.");
+    settings.add("noise_limit", noise_limit, between(0, 1e3),
+                 "Amplitude at which the noise is cut; 0: not cut. Paper: 0.1.");
     settings.add("noise_updates", noise_updates, "Number of updates with noise. Paper: 500.");
     settings.add(
         "initial", initial,

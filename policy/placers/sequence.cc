@@ -75,7 +75,8 @@ Result<std::unique_ptr<SequencePlacer>> SequencePlacer::make(const OpGraph& grap
                                                              std::uint64_t seed) {
   for (const auto& checked : {check_ranges(options), in_range("groups", grouping.num_groups, 1, kMaxGroups),
                               in_range("placements", options.placements, 1, kMaxPlacements),
-                              in_range("noise", options.noise, 0, 1e3), check(options.network)}) {
+                              in_range("noise", options.noise, 0, 1e3),
+                              in_range("noise_limit", options.noise_limit, 0, 1e3), check(options.network)}) {
     if (!checked) return checked.error();
   }
   if (grouping.group_of_op.size() != graph.num_ops())
@@ -141,6 +142,7 @@ Actions SequencePlacer::sample(std::uint64_t episode, std::uint64_t update) cons
   input.samples = static_cast<Eigen::Index>(options_.placements);
   input.rng = &rng;
   input.noise = update < options_.noise_updates ? options_.noise : 0.0f;
+  input.noise_limit = options_.noise_limit;
   const Decoded decoded = place(tape, input);
   return encode_actions(placer_.decisions(tape, decoded));
 }

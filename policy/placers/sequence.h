@@ -39,6 +39,7 @@ struct SequenceOptions {
   bool sum_inputs = false;            ///< Use sums over a group's ops instead of means (not kNames).
   std::size_t placements = 4;         ///< Placements k per episode.
   float noise = 0;                    ///< Standard deviation of the normal noise on the logits while drawing.
+  float noise_limit = 0;              ///< The noise is cut at this amplitude; 0: not cut.   [HIE-NOISE]
   std::uint64_t noise_updates = 500;  ///< Number of updates with noise.
   OpFeatureOptions features;
 

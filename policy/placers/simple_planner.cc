@@ -33,8 +33,8 @@ Result<std::unique_ptr<SimplePlanner>> SimplePlanner::make(const OpGraph& graph,
                                                            const Placement& start, std::uint64_t seed) {
   for (const auto& checked :
        {check_ranges(options), in_range("placements", options.placements, 1, kMaxPlacements),
-        in_range("noise", options.noise, 0, 1e3), in_range("entropy", options.entropy, 0, 1e3),
-        in_range("entropy_end", options.entropy_end, 0, 1e3),
+        in_range("noise", options.noise, 0, 1e3), in_range("noise_limit", options.noise_limit, 0, 1e3),
+        in_range("entropy", options.entropy, 0, 1e3), in_range("entropy_end", options.entropy_end, 0, 1e3),
         in_range("start_logit", options.start_logit, 0, 1e3),
         in_range("max_weight", options.max_weight, 0, 1e6)}) {
     if (!checked) return checked.error();
@@ -75,7 +75,8 @@ Actions SimplePlanner::sample(std::uint64_t episode, std::uint64_t update) const
   const float noise = update < options_.noise_updates ? options_.noise : 0.0f;
   Drawn drawn;
   for (std::size_t p = 0; p < options_.placements; ++p) {
-    for (const std::uint16_t device : chooser_.draw(store_, place_rng, noise, noise_rng))
+    for (const std::uint16_t device :
+         chooser_.draw(store_, place_rng, noise, noise_rng, options_.noise_limit))
       drawn.devices.push_back(static_cast<std::uint8_t>(device));
   }
   if (options_.max_weight > 0) drawn.log_q = log_of_choices(drawn.devices);

@@ -22,6 +22,7 @@ struct SimplePlannerOptions {
   Eigen::Index hidden = 64;          ///< Size of the hidden layer.
   std::size_t placements = 4;        ///< Placements k per episode.
   float noise = 0.1f;  ///< Standard deviation of the approximately normal noise on the logits while drawing.
+  float noise_limit = 0;              ///< The noise is cut at this amplitude; 0: not cut.   [HIE-NOISE]
   std::uint64_t noise_updates = 500;  ///< Number of updates with noise.
   float entropy = 0;                  ///< Initial weight of the entropy bonus, summed over ops.
   float entropy_end = 0;              ///< Final weight of the entropy bonus.

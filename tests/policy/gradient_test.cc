@@ -161,6 +161,31 @@ void check_two_layers(bool bidirectional) {
 TEST(Gradient, TwoLayersOneWay) { check_two_layers(false); }
 TEST(Gradient, TwoLayersBothWays) { check_two_layers(true); }
 
+TEST(Decoder, NoiseIsCutAtItsLimit) {
+  DecoderOptions options;
+  options.hidden = 4;
+  options.devices = 3;
+  options.memory_rows = 5;
+  ParameterStore store;
+  const DecoderParameters decoder = DecoderParameters::add(store, "decoder", options, 5);
+  const auto drawn = [&](float noise, float limit) {
+    Tape tape{store};
+    Rng rng{3, Purpose::kPlacing};
+    DecodeInput input;
+    input.samples = 50;
+    input.rng = &rng;
+    input.noise = noise;
+    input.noise_limit = limit;
+    return decode(tape, decoder, options, tape.constant(random_matrix(5, 4, 6)),
+                  tape.constant(Matrix::Zero(3, 4)), input)
+        .devices;
+  };
+  EXPECT_EQ(drawn(100, 1e-7f), drawn(1e-9f, 0));
+  EXPECT_NE(drawn(100, 0), drawn(1e-9f, 0));
+  EXPECT_NE(drawn(100, 5), drawn(1e-9f, 0));
+  EXPECT_EQ(drawn(0.5f, 50), drawn(0.5f, 0));
+}
+
 TEST(Decoder, BitsDoNotDependOnTheNumberOfThreads) {
   DecoderOptions options;
   options.hidden = 20;

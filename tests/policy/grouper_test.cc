@@ -104,6 +104,21 @@ TEST(Grouper, LossAndGradientAreThoseOfTheWeightedLogProbability) {
   }
 }
 
+// Noise beyond any logit, cut to nothing, draws as no noise does; a limit that is never reached changes no
+// bit.
+TEST(Grouper, NoiseIsCutAtItsLimit) {
+  const GrouperNet net{{.groups = 6, .type_embedding = 2, .hidden = 7}};
+  const auto drawn = [&](float noise, float limit) {
+    Rng draws{4, Purpose::kGrouping}, noises{4, Purpose::kNoise};
+    return net.grouper.draw(net.store, draws, noise, noises, limit);
+  };
+  EXPECT_EQ(drawn(100, 1e-7f), drawn(0, 0));
+  EXPECT_NE(drawn(100, 0), drawn(0, 0));
+  EXPECT_NE(drawn(100, 5), drawn(0, 0));
+  EXPECT_NE(drawn(100, 5), drawn(100, 0));
+  EXPECT_EQ(drawn(0.5f, 0.5f * 3.47f), drawn(0.5f, 0)) << "four bytes are at most 3.46 deviations";
+}
+
 TEST(Grouper, AConfidentStartIsKept) {
   const GrouperNet net{{.groups = 6, .type_embedding = 2, .hidden = 7, .confidence = 30}, true};
   Rng draws{4, Purpose::kGrouping}, noises{4, Purpose::kNoise};

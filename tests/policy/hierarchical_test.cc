@@ -149,6 +149,25 @@ TEST(Hierarchical, ThePlacerSeesSumsIfConfigured) {
   check_gradient({}, options);
 }
 
+TEST(Hierarchical, TheNoiseOfBothNetworksIsCutAtItsLimit) {
+  const HierarchicalWorld world;
+  HierarchicalOptions options = small_hierarchical();
+  options.noise_updates = 1;
+  const auto drawn = [&](float noise, float limit) {
+    options.noise = noise;
+    options.noise_limit = limit;
+    const auto planner = world.planner(options);
+    return *planner->decode_actions(planner->sample(0, 0));
+  };
+  const auto cut = drawn(100, 1e-7f), hardly = drawn(1e-9f, 0), uncut = drawn(100, 0);
+  EXPECT_EQ(cut.group_of_op, hardly.group_of_op);
+  EXPECT_EQ(cut.placed.devices, hardly.placed.devices);
+  EXPECT_NE(uncut.group_of_op, hardly.group_of_op);
+  EXPECT_NE(uncut.placed.devices, hardly.placed.devices);
+  options.noise_limit = -1;
+  EXPECT_FALSE(HierarchicalPlanner::make(world.graph, world.devices, world.constraints, options, {}, 1).ok());
+}
+
 TEST(Hierarchical, ThePlacerMayHaveAnotherLoss) {
   check_gradient({.kind = LossKind::kKlPenalised, .beta = 2});
   check_gradient({.kind = LossKind::kClippedRatio, .clip = 0.3f});
