@@ -4,12 +4,14 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/rng.h"
 #include "graph/order.h"
 
 namespace emplace::policy {
 namespace {
 
-constexpr Eigen::Index kShapeRows = 16;  // Four outputs with four dimensions each.
+constexpr Eigen::Index kShapeRows = 16;                    // Four outputs with four dimensions each.
+constexpr std::uint64_t kOrderStream = ~std::uint64_t{0};  // No episode has this number.
 
 float scaled_dim(std::int64_t dim) {
   return static_cast<float>(std::log2(1.0 + static_cast<double>(dim)) / 16.0);
@@ -65,6 +67,14 @@ OpFeatures op_features(const OpGraph& graph, const OpFeatureOptions& options) {
       numbers(static_cast<Eigen::Index>(shape_rows + options.neighbours + j)) = place(readers[j]);
   }
   return features;
+}
+
+std::vector<std::uint16_t> group_places(GroupOrder order, std::size_t groups, std::uint64_t seed) {
+  std::vector<std::uint16_t> place(groups);
+  std::iota(place.begin(), place.end(), std::uint16_t{0});
+  Rng rng{seed, Purpose::kGrouping, kOrderStream};
+  if (order == GroupOrder::kShuffled) rng.shuffle(place);
+  return place;
 }
 
 Matrix group_embeddings(const OpGraph& graph, const OpFeatures& features,

@@ -43,6 +43,18 @@ struct OpFeatures {
 };
 OpFeatures op_features(const OpGraph& graph, const OpFeatureOptions& options);
 
+/// Order in which groups go into a sequence-to-sequence network.
+enum class GroupOrder : std::uint8_t {
+  kIndex,     ///< That of their numbers.
+  kShuffled,  ///< One random order per seed.   Paper: Hierarchical 2018, section 3  [HIE-ORDER]
+};
+constexpr auto enum_words(GroupOrder) {
+  return EnumWords{"order", std::array{EnumWord{GroupOrder::kIndex, "index"},
+                                       EnumWord{GroupOrder::kShuffled, "shuffled"}}};
+}
+/// [groups] Place of each group in the order.
+std::vector<std::uint16_t> group_places(GroupOrder order, std::size_t groups, std::uint64_t seed);
+
 /// How the embedding of a group combines its ops.
 enum class OverGroup : std::uint8_t {
   kMeans,  ///< Shares of the types, mean output shapes: a group's size is hidden.

@@ -66,6 +66,7 @@ void placeto(RunConfig& c) {
 void hierarchical(RunConfig& c) {
   c.policy.hierarchical.start_from_encoder = true;
   c.policy.hierarchical.sum_inputs = true;
+  c.policy.order = policy::GroupOrder::kShuffled;
   // The paper gives the amplitude, not the deviation: normal noise cut at two deviations.
   c.policy.noise = 0.05f;
   c.policy.noise_limit = 0.1f;

@@ -29,6 +29,20 @@ GroupPlacerOptions placer_options(const HierarchicalOptions& options) {
   return placer;
 }
 
+std::vector<std::uint16_t> inverse(const std::vector<std::uint16_t>& place_of) {
+  std::vector<std::uint16_t> at(place_of.size());
+  for (std::size_t i = 0; i < place_of.size(); ++i) at[place_of[i]] = static_cast<std::uint16_t>(i);
+  return at;
+}
+
+/// The start with its groups by place.
+HierarchicalInitial by_place(HierarchicalInitial start, const std::vector<std::uint16_t>& place_of_group) {
+  for (std::uint16_t& group : start.group_of_op) group = place_of_group[group];
+  const std::vector<std::uint16_t> labels = start.label_of_group;
+  for (std::size_t g = 0; g < labels.size(); ++g) start.label_of_group[place_of_group[g]] = labels[g];
+  return start;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<HierarchicalPlanner>> HierarchicalPlanner::make(
@@ -63,7 +77,9 @@ HierarchicalPlanner::HierarchicalPlanner(const OpGraph& graph, const DeviceSet& 
       devices_{devices},
       constraints_{constraints},
       options_{options},
-      start_{std::move(start)},
+      place_of_group_{group_places(options.order, options.groups, seed)},
+      group_at_{inverse(place_of_group_)},
+      start_{by_place(std::move(start), place_of_group_)},
       seed_{seed},
       features_{op_features(graph, options.features)},
       units_{class_leaders(constraints)},
@@ -89,17 +105,18 @@ GrouperUnits HierarchicalPlanner::grouper_units() const {
     seen.numbers.col(static_cast<Eigen::Index>(u)) = features_.numbers.col(static_cast<Eigen::Index>(op));
     seen.types.push_back(features_.type[op]);
     if (!start_.group_of_op.empty() && options_.start_at_scopes && options_.grouper_confidence > 0)
-      seen.start_group.push_back(start_.group_of_op[op]);
+      seen.start_group.push_back(group_at_[start_.group_of_op[op]]);
   }
   return seen;
 }
 
-/// Expands groups of class leaders to all ops of their classes.
+/// Expands groups of class leaders to all ops of their classes, by place.
 std::vector<std::uint16_t> HierarchicalPlanner::spread(
     const std::vector<std::uint16_t>& group_of_unit) const {
   std::vector<std::uint16_t> group_of_op;
   group_of_op.reserve(graph_.num_ops());
-  for (const std::uint32_t unit : constraints_.classes()) group_of_op.push_back(group_of_unit[unit]);
+  for (const std::uint32_t unit : constraints_.classes())
+    group_of_op.push_back(place_of_group_[group_of_unit[unit]]);
   return group_of_op;
 }
 
@@ -173,7 +190,7 @@ Result<LossParts> HierarchicalPlanner::accumulate_gradient(std::span<const Score
     weights.push_back(each * mean_advantage);  // Eq. 4
     auto& group_of_unit = groupings.emplace_back();
     group_of_unit.reserve(units_.size());
-    for (const OpId unit : units_) group_of_unit.push_back(choice->group_of_op[index(unit)]);
+    for (const OpId unit : units_) group_of_unit.push_back(group_at_[choice->group_of_op[index(unit)]]);
   }
   parts.loss += grouper_.accumulate_gradient(store_, groupings, weights);
   return parts;

@@ -43,6 +43,7 @@ struct HierarchicalOptions {
   /// A group's embedding counts its ops by type and adds up their shapes; else shares and means.
   ///   [HIE-GROUP-EMB]
   bool sum_inputs = false;
+  GroupOrder order = GroupOrder::kIndex;  ///< Order of the groups in the Placer.
 
   // Departures from the paper, off by default.
   /// The embedding of the current group is an input of the decoder, besides the attention.
@@ -128,7 +129,7 @@ class HierarchicalPlanner final : public Placer, public OffPolicy {
 
   /// Decoded form of the Actions of one episode.
   struct Choice {
-    std::vector<std::uint16_t> group_of_op;  ///< [ops]
+    std::vector<std::uint16_t> group_of_op;  ///< [ops] Places of the groups in the Placer's order.
     Decisions placed;                        ///< Devices of the groups, [placements, groups].
   };
   Result<Choice> decode_actions(const Actions& actions) const;
@@ -145,7 +146,9 @@ class HierarchicalPlanner final : public Placer, public OffPolicy {
   const DeviceSet& devices_;
   const Constraints& constraints_;
   const HierarchicalOptions options_;
-  const HierarchicalInitial start_;
+  const std::vector<std::uint16_t> place_of_group_;  // [groups] Place of the Grouper's groups in the Placer.
+  const std::vector<std::uint16_t> group_at_;        // [places]
+  const HierarchicalInitial start_;                  // Groups by place.
   const std::uint64_t seed_;
   const OpFeatures features_;
   mutable ParameterStore store_;   // A tape adds gradients to it; sampling runs no backward pass.

@@ -23,6 +23,7 @@ Made as_placer(Result<std::unique_ptr<Placer>> made) {
 template <class Options>
 Options with_shared(Options own, const PolicyOptions& all) {
   if constexpr (requires { own.groups; }) own.groups = all.groups;
+  if constexpr (requires { own.order; }) own.order = all.order;
   if constexpr (requires { own.placements; }) own.placements = all.placements;
   if constexpr (requires { own.noise; }) own.noise = all.noise;
   if constexpr (requires { own.noise_limit; }) own.noise_limit = all.noise_limit;
@@ -58,6 +59,15 @@ std::vector<std::uint16_t> labels_of(const PolicyOptions& options, const Groupin
   return label_of_group;
 }
 
+/// The grouping with its groups numbered in the order in which they go into the network.
+Grouping in_order(Grouping grouping, GroupOrder order, std::uint64_t seed) {
+  const std::vector<std::uint16_t> place = group_places(order, grouping.num_groups, seed);
+  for (std::uint32_t& group : grouping.group_of_op) group = place[group];
+  const std::vector<std::string> labels = grouping.labels;
+  for (std::size_t g = 0; g < labels.size(); ++g) grouping.labels[place[g]] = labels[g];
+  return grouping;
+}
+
 Made make_hierarchical(const PolicyOptions& options, Graphs graphs, std::uint64_t seed) {
   PlacedGraph& one = graphs.front();
   HierarchicalOptions o = with_shared(options.hierarchical, options);
@@ -84,7 +94,7 @@ Made make_sequence(SequenceOptions method, const PolicyOptions& options, Graphs 
   SequenceOptions o = with_shared(method, options);
   o.network = with_shared(o.network, options);
   o.network.start_probability = start_probability(options, one);
-  const Grouping grouping = one.grouping();
+  const Grouping grouping = in_order(one.grouping(), options.order, seed);
   SequenceInitial start{labels_of(options, grouping, grouping.num_groups), {}};
   if (!imitates(options)) start.placement = std::move(one.start);
   return as_placer(

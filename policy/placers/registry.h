@@ -36,6 +36,7 @@ bool learns(std::string_view method);
 struct PolicyOptions {
   std::string method = "hierarchical";
   std::size_t groups = 256;
+  GroupOrder order = GroupOrder::kIndex;
   bool share_time_steps = false;
   std::size_t placements = 4;
   float noise = 0.1f;
@@ -58,6 +59,11 @@ struct PolicyOptions {
   void list(Settings& settings) {
     settings.add("method", method, one_of(methods()), "Learning method (docs/reference/learning.md).");
     settings.add("groups", groups, at_least(1), "Maximum number of groups of a graph. Paper: 256.");
+    settings.add(
+        "order", order,
+        "Order in which groups go into the encoder and the decoder (hierarchical, colocrl, spotlight, "
+        "random-grouping): by index, or shuffled once by the run's seed. Paper of hierarchical: "
+        "shuffled.");
     settings.add(
         "share_time_steps", share_time_steps,
         "Shares a row of the table of device logits among the groups of one scope in different time steps.");

@@ -396,10 +396,11 @@ std::vector<std::string> newer_in(std::string_view method, std::string_view pres
   if (preset != "paper") return {};
   using Keys = std::vector<std::string>;
   if (method == "hierarchical" || method == "simple-planner")
-    return Keys{"policy.noise", "policy.noise_limit", "policy.hierarchical.start_from_encoder",
-                "policy.hierarchical.sum_inputs"};
+    return Keys{"policy.order", "policy.noise", "policy.noise_limit",
+                "policy.hierarchical.start_from_encoder", "policy.hierarchical.sum_inputs"};
   if (method == "random-grouping")
-    return Keys{"policy.noise",
+    return Keys{"policy.order",
+                "policy.noise",
                 "policy.noise_limit",
                 "policy.hierarchical.start_from_encoder",
                 "policy.hierarchical.sum_inputs",

@@ -5,7 +5,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <set>
 
 #include "executor/sim/simulator.h"
 #include "policy/loss/reward.h"
@@ -168,6 +171,38 @@ TEST(Hierarchical, TheNoiseOfBothNetworksIsCutAtItsLimit) {
   EXPECT_FALSE(HierarchicalPlanner::make(world.graph, world.devices, world.constraints, options, {}, 1).ok());
 }
 
+TEST(GroupOrder, IsTheIndexOrOneShuffleForEachSeed) {
+  std::set<std::vector<std::uint16_t>> orders;
+  std::vector<std::uint16_t> index(64);
+  std::iota(index.begin(), index.end(), std::uint16_t{0});
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    EXPECT_EQ(group_places(GroupOrder::kIndex, 64, seed), index);
+    const auto places = group_places(GroupOrder::kShuffled, 64, seed);
+    EXPECT_EQ(places, group_places(GroupOrder::kShuffled, 64, seed));
+    auto sorted = places;
+    std::sort(sorted.begin(), sorted.end());
+    EXPECT_EQ(sorted, index);
+    EXPECT_NE(places, index);
+    orders.insert(places);
+  }
+  EXPECT_EQ(orders.size(), 10u) << "ten seeds, ten orders";
+}
+
+// The Grouper draws as before; the Placer gets the groups, and all that belongs to them, in the other order.
+TEST(Hierarchical, AShuffledOrderMovesTheGroupsInThePlacerAlone) {
+  const HierarchicalWorld world;
+  HierarchicalOptions options = small_hierarchical();
+  const auto by_index = world.planner(options);
+  options.order = GroupOrder::kShuffled;
+  const auto shuffled = world.planner(options);
+  const auto place = group_places(GroupOrder::kShuffled, 4, 1);
+  const auto a = *by_index->decode_actions(by_index->sample(0, 0)),
+             b = *shuffled->decode_actions(shuffled->sample(0, 0));
+  for (std::size_t op = 0; op < a.group_of_op.size(); ++op)
+    EXPECT_EQ(b.group_of_op[op], place[a.group_of_op[op]]);
+  check_gradient({}, options);
+}
+
 TEST(Hierarchical, ThePlacerMayHaveAnotherLoss) {
   check_gradient({.kind = LossKind::kKlPenalised, .beta = 2});
   check_gradient({.kind = LossKind::kClippedRatio, .clip = 0.3f});
@@ -197,9 +232,10 @@ TEST(Hierarchical, RefusesForeignActionsAndImpossibleNumbers) {
   EXPECT_NE(refused.error().context.find("groups = 0"), std::string::npos);
 }
 
-TEST(Hierarchical, AStartedPolicyRepeatsItsStartMostOfTheTime) {
+void check_start(GroupOrder order) {
   const HierarchicalWorld world;
   HierarchicalOptions options = small_hierarchical();
+  options.order = order;
   options.start_at_scopes = true;
   options.grouper_confidence = 30;
   options.table_scale = 1;
@@ -207,16 +243,25 @@ TEST(Hierarchical, AStartedPolicyRepeatsItsStartMostOfTheTime) {
   options.tanh_constant = 0.1f;
   HierarchicalInitial start;
   for (std::size_t op = 0; op < world.graph.num_ops(); ++op)
-    start.group_of_op.push_back(static_cast<std::uint16_t>(op % 4));
+    start.group_of_op.push_back(static_cast<std::uint16_t>(world.constraints.classes()[op] % 4));
   for (std::size_t op = 0; op < world.graph.num_ops(); ++op)
     start.placement.push_back(static_cast<DeviceId>(start.group_of_op[op] % 3));
   const auto planner = world.planner(options, 1, start);
   int repeated = 0;
   for (std::uint64_t e = 0; e < 50; ++e) {
     const auto choice = *planner->decode_actions(planner->sample(e, 0));
-    for (std::size_t g = 0; g < 4; ++g) repeated += choice.placed.devices[g] == g % 3 ? 1 : 0;
+    const auto place = group_places(order, 4, 1);
+    for (std::size_t g = 0; g < 4; ++g) repeated += choice.placed.devices[place[g]] == g % 3 ? 1 : 0;
   }
   EXPECT_GT(repeated, 200 * 85 / 100);
+  const auto logged = planner->actions_of(0, {&start.placement, 1}, std::vector{0.0});
+  ASSERT_TRUE(logged.ok()) << logged.error().context;
+  EXPECT_EQ(planner->expand(*logged)->front(), start.placement);
+}
+
+TEST(Hierarchical, AStartedPolicyRepeatsItsStartMostOfTheTime) {
+  check_start(GroupOrder::kIndex);
+  check_start(GroupOrder::kShuffled);
 }
 
 TEST(Hierarchical, AGroupIsOnlyPutWhereAllItsOpsMayRun) {

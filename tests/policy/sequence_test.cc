@@ -9,6 +9,7 @@
 #include <functional>
 
 #include "policy/optim/adam.h"
+#include "policy/placers/registry.h"
 #include "policy/training/imitation.h"
 #include "tests/policy/differences.h"
 #include "tests/support/sample_graphs.h"
@@ -117,6 +118,28 @@ TEST(Sequence, RandomGroupingBeginsItsDecoderWhereTheEncoderEndedIfConfigured) {
   EXPECT_EQ(*started->log_probabilities(actions), at_zero);
   const auto learning = world.placer(options);
   expect_gradient_of_loss(*learning, stale_batch(*learning, 0.1f));
+}
+
+TEST(Sequence, AShuffledOrderPlacesTheSameGroups) {
+  const SequenceWorld world;
+  PolicyOptions options;
+  options.method = "random-grouping";
+  options.order = GroupOrder::kShuffled;
+  options.sequence.network.hidden = 5;
+  const auto made = make_placer(
+      options, {{&world.graph, &world.devices, &world.constraints, [&] { return world.grouping; }, nullptr}},
+      1);
+  ASSERT_TRUE(made.ok()) << made.error().context;
+  auto& placer = dynamic_cast<SequencePlacer&>(**made);
+  const auto place = group_places(GroupOrder::kShuffled, 5, 1);
+  const Actions actions = placer.sample(0, 0);
+  const Decisions decisions = *placer.decode_actions(actions);
+  const auto placements = *placer.expand(actions);
+  for (std::size_t p = 0; p < placements.size(); ++p) {
+    for (std::size_t op = 0; op < world.graph.num_ops(); ++op) {
+      EXPECT_EQ(index(placements[p][op]), decisions.devices[p * 5 + place[world.grouping.group_of_op[op]]]);
+    }
+  }
 }
 
 TEST(Sequence, PlacementsObeyTheConstraintsAndFollowTheGroups) {
