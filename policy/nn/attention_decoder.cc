@@ -52,7 +52,7 @@ Matrix with_padding(const Matrix& m) {
 struct Network {
   DecoderOptions options;
   Eigen::Index steps = 0;
-  Matrix keys;         // [padded H, T] M E
+  Matrix keys;         // [padded H, T] M E; for kDot tanh(M E).
   Matrix score;        // [padded H, 1] v
   Matrix out_state;    // [D, H] Part of W that multiplies h_t.
   Matrix out_context;  // [D, T] Context part of W times E: W z_t = (W E) a_t, and W E is small.
@@ -69,7 +69,7 @@ struct Block {
   Eigen::Index first = 0, count = 0;         // Range of samples.
   std::vector<std::vector<LstmCell>> cells;  // [layers][T]
   std::vector<Matrix> hidden;                // [layers] of [H, count · T]
-  Matrix queries;                            // [padded H, count · T]
+  Matrix queries;                            // [padded H, count · T] Q h; for kDot tanh(Q h).
   std::vector<Matrix> attention;             // [T] of [padded T, count]; padding rows have weight 0.
   Matrix squashed;                           // [D, count · T] tanh(l / T); empty without squashing.
 };
@@ -99,13 +99,17 @@ struct Draws {
   Matrix uniform, noise;  // [1, T · k]; [D, T · k] or empty; column step · k + sample.
 };
 
-/// Softmax over groups of v·tanh(M E_g + q), a column per sample.
+/// Softmax over groups of v·tanh(M E_g + q) or of <tanh(M E_g), q>, a column per sample.
 void attend(const Network& net, const Eigen::Ref<const Matrix>& query, Matrix& attention) {
   attention.resize(padded(net.steps), query.cols());
   attention.bottomRows(attention.rows() - net.steps).setConstant(kNoWeight);
   for (Eigen::Index s = 0; s < query.cols(); ++s) {
-    kernels().attend(net.keys.rows(), net.steps, net.keys.data(), query.col(s).data(), net.score.data(),
-                     attention.col(s).data());
+    if (net.options.attention == Attention::kDot) {
+      attention.col(s).head(net.steps).noalias() = net.keys.transpose() * query.col(s);
+    } else {
+      kernels().attend(net.keys.rows(), net.steps, net.keys.data(), query.col(s).data(), net.score.data(),
+                       attention.col(s).data());
+    }
     float peak = 0;
     const float total = kernels().exponentials(attention.rows(), attention.col(s).data(), &peak);
     attention.col(s) /= total;
@@ -221,6 +225,7 @@ void decode_block(const Network& net, const Weights& weights, const DecodeInput&
     const Matrix& top = h_before.back();
     auto query = block.queries.middleCols(t * k, k);
     add_product(query.topRows(h), weights.query[0], top);
+    if (net.options.attention == Attention::kDot) query = query.array().tanh();
     Matrix& attention = block.attention[static_cast<std::size_t>(t)];
     attend(net, query, attention);
     // Logits [D, k]: W_h h_t + (W_z E) a_t + b, squashed, plus the shift.
@@ -290,12 +295,21 @@ void backward_block(const Network& net, const Weights& weights, const Block& blo
     // Attention, per sample:
     //   softmax: dscores [T] = a ∘ (da - a·da)
     //   scores = v·tanh(keys + query): adds to dkeys [padded H, T], dquery [padded H], dv [padded H]
+    //   or keysᵀ query, query = tanh(Q h): dkeys of the keys' values, dquery of Q h
     for (Eigen::Index s = 0; s < k; ++s) {
       const float mean = attention.col(s).dot(dattention.col(s));
       dattention.col(s).array() = attention.col(s).array() * (dattention.col(s).array() - mean);
-      kernels().attend_backward(net.keys.rows(), steps, net.keys.data(), block.queries.col(t * k + s).data(),
-                                net.score.data(), dattention.col(s).data(), gradients.dkeys.data(),
-                                gradients.dqueries.col(t * k + s).data(), gradients.dscore.data());
+      const auto query = block.queries.col(t * k + s);
+      auto dquery = gradients.dqueries.col(t * k + s);
+      if (net.options.attention == Attention::kDot) {
+        gradients.dkeys.noalias() += query * dattention.col(s).transpose();
+        dquery.noalias() = net.keys * dattention.col(s);
+        dquery.array() *= 1.0f - query.array().square();
+      } else {
+        kernels().attend_backward(net.keys.rows(), steps, net.keys.data(), query.data(), net.score.data(),
+                                  dattention.col(s).data(), gradients.dkeys.data(), dquery.data(),
+                                  gradients.dscore.data());
+      }
     }
     // State part of the logits, W_h h_t, and the query, Q h_t:
     //   dh_t [H, k] += W_hᵀ dl + Qᵀ dquery
@@ -353,7 +367,7 @@ void add_block_gradients(Tape& tape, const Vars& vars, const Network& net, const
   // Attention and output:
   //   dQ [H, H] += dqueries h_tᵀ;   dv [H, 1];   dW_h [D, H] += dl h_tᵀ;   db [D, 1] += Σ dl
   add_product_bt(tape.gradient(vars.query), Packed{gradients.dqueries.topRows(h)}, block.hidden.back());
-  tape.gradient(vars.score) += gradients.dscore.topRows(h);
+  if (net.options.attention == Attention::kAdditive) tape.gradient(vars.score) += gradients.dscore.topRows(h);
   tape.gradient(vars.out).leftCols(h).noalias() += gradients.dlogits * block.hidden.back().transpose();
   tape.gradient(vars.bias) += gradients.dlogits.rowwise().sum();
 }
@@ -367,6 +381,7 @@ std::shared_ptr<Network> prepare(const Tape& tape, const Vars& vars, const Decod
   net->steps = steps;
   Matrix keys = Matrix::Zero(h, steps);
   add_product(keys, Packed{tape.value(vars.memory)}, encoded);
+  if (options.attention == Attention::kDot) keys = keys.array().tanh();
   net->keys = with_padding(keys);
   net->score = with_padding(tape.value(vars.score));
   net->out_state = tape.value(vars.out).leftCols(h);
@@ -407,7 +422,8 @@ DecoderParameters DecoderParameters::add(ParameterStore& store, const std::strin
       store.add(name + ".group", options.sees_group ? h : 0, options.sees_group ? m : 0, Init::kGlorot, seed);
   p.memory = store.add(name + ".memory", h, m, Init::kGlorot, seed);
   p.query = store.add(name + ".query", h, h, Init::kGlorot, seed);
-  p.score = store.add(name + ".score", h, 1, Init::kGlorot, seed);
+  const bool additive = options.attention == Attention::kAdditive;
+  p.score = store.add(name + ".score", additive ? h : 0, additive ? 1 : 0, Init::kGlorot, seed);
   p.out = store.add(name + ".out", d, h + m, options.out, seed);
   p.bias = store.add(name + ".bias", d, 1, Init::kZero, seed);
   for (std::size_t l = 1; l < options.layers; ++l)
@@ -482,7 +498,10 @@ Decoded decode(Tape& tape, const DecoderParameters& parameters, const DecoderOpt
         Matrix& dencoded = tape.gradient(memory);
         tape.gradient(vars.out).rightCols(encoded.rows()).noalias() += dout_context * encoded.transpose();
         dencoded.noalias() += tape.value(vars.out).rightCols(encoded.rows()).transpose() * dout_context;
-        // Keys, M E:   dM [H, M] += dkeys Eᵀ;   dE [M, T] += Mᵀ dkeys
+        // Keys, M E:   dM [H, M] += dkeys Eᵀ;   dE [M, T] += Mᵀ dkeys;   for tanh(M E) first through the
+        // tanh.
+        if (net->options.attention == Attention::kDot)
+          dkeys.array() *= 1.0f - net->keys.topRows(h).array().square();
         add_product_bt(tape.gradient(vars.memory), Packed{dkeys}, encoded);
         add_product(dencoded, Packed::transposed(tape.value(vars.memory)), dkeys);
         if (!net->options.sees_group) return;

@@ -5,6 +5,8 @@
 ///   u_t = e(d_{t-1}) + w_t           the previous device, and (optionally) the current group
 ///   h_t, c_t = LSTM(u_t, h_{t-1}, c_{t-1})          further layers read the h_t of the layer below
 ///   a_tg = softmax_g v·tanh(M E_g + Q h_t),   z_t = Σ_g a_tg E_g
+///     or, by dot product, a_tg = softmax_g <tanh(M E_g), tanh(Q h_t)>        Chan 2015, Eqs. 9–11
+///     [SPO-ATTEND]
 ///   l_t = W [h_t; z_t] + b,   logits = C·tanh(l_t / T) + s_t + noise,   d_t ~ softmax over the allowed
 ///   devices
 ///                                      Paper: Hierarchical 2018, section 2, Eq. 1 [HIE-DECODER] [HIE-1];
@@ -17,9 +19,20 @@
 #include <vector>
 
 #include "base/rng.h"
+#include "base/settings.h"
 #include "policy/nn/lstm.h"
 
 namespace emplace::policy {
+
+/// Score of a group in the attention.
+enum class Attention : std::uint8_t {
+  kAdditive,  ///< v·tanh(M E_g + Q h_t)
+  kDot,       ///< <tanh(M E_g), tanh(Q h_t)>
+};
+constexpr auto enum_words(Attention) {
+  return EnumWords{"attention",
+                   std::array{EnumWord{Attention::kAdditive, "additive"}, EnumWord{Attention::kDot, "dot"}}};
+}
 
 struct DecoderOptions {
   Eigen::Index hidden = 256;       ///< Hidden size H of the LSTMs and of the attention.
@@ -31,6 +44,7 @@ struct DecoderOptions {
   bool sees_group = false;
   std::size_t layers = 1;    ///< Number of LSTM layers, >= 1.
   Init out = Init::kGlorot;  ///< Initialisation of W. kZero: every distribution starts uniform.
+  Attention attention = Attention::kAdditive;
 };
 
 struct DecoderParameters {
@@ -39,7 +53,7 @@ struct DecoderParameters {
   ParameterId group;                 ///< [H, memory_rows] Maps E_t to w_t; empty unless sees_group.
   ParameterId memory;                ///< M [H, memory_rows]
   ParameterId query;                 ///< Q [H, H]
-  ParameterId score;                 ///< v [H, 1]
+  ParameterId score;                 ///< v [H, 1]; empty for kDot.
   ParameterId out;                   ///< W [D, H + memory_rows]
   ParameterId bias;                  ///< b [D, 1]
   static DecoderParameters add(ParameterStore& store, const std::string& name, const DecoderOptions& options,

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "policy/optim/gradient_norm.h"
+
 namespace emplace::policy {
 
 float LearningRate::at(std::uint64_t update) const {
@@ -21,11 +23,8 @@ float Adam::step(ParameterStore& store, float learning_rate) {
   const auto value = store.values();
   mean_.resize(value.size(), 0.0f);
   square_.resize(value.size(), 0.0f);
-  double sum = 0;
-  for (const float g : gradient) sum += static_cast<double>(g) * g;
-  const auto norm = static_cast<float>(std::sqrt(sum));
+  const auto [norm, scale] = gradient_norm(store, options_.clip_norm);
   if (!std::isfinite(norm)) return norm;
-  const float scale = options_.clip_norm > 0 && norm > options_.clip_norm ? options_.clip_norm / norm : 1.0f;
   ++updates_;
   const auto t = static_cast<float>(updates_);
   const float correct1 = 1 - std::pow(options_.beta1, t), correct2 = 1 - std::pow(options_.beta2, t);

@@ -33,8 +33,7 @@ struct LearningRate {
   float at(std::uint64_t update) const;
 
   void list(Settings& settings) {
-    settings.add("learning_rate", start, at_least(0),
-                 "Learning rate of Adam at the first update. Paper: 0.1.");
+    settings.add("learning_rate", start, at_least(0), "Learning rate at the first update. Paper: 0.1.");
     settings.add("learning_rate_decay", decay,
                  "Factor on the learning rate at each decay step. Authors' code: 0.95.");
     settings.add("decay_every", decay_every, at_least(1), "Number of updates between two decay steps.");

@@ -37,7 +37,8 @@ GroupPlacer::GroupPlacer(ParameterStore& store, const GroupPlacerOptions& option
   decoder_options_ = {options.hidden,        num_devices,
                       encoder.memory_rows(), options.tanh_constant,
                       options.temperature,   options.sees_group,
-                      options.layers,        options.uniform_start ? Init::kZero : Init::kGlorot};
+                      options.layers,        options.uniform_start ? Init::kZero : Init::kGlorot,
+                      options.attention};
   decoder_ = DecoderParameters::add(store, "placer.decoder", decoder_options_, seed);
   table_ = store.add("placer.table", num_devices, static_cast<Eigen::Index>(labels), Init::kZero, seed,
                      options.table_scale);

@@ -21,6 +21,7 @@ struct GroupPlacerOptions {
   Eigen::Index hidden = 256;  ///< Hidden size H of all LSTMs and of the attention.
   std::size_t layers = 1;     ///< Number of layers of encoder and decoder.
   bool bidirectional = true;  ///< The encoder reads the groups in both directions.
+  Attention attention = Attention::kAdditive;
   /// h_0 = tanh(W h_T + b), c_0 = tanh(W' c_T + b') per layer; false: zero.
   ///   Paper: Hierarchical 2018, section 2, after Sutskever 2014  [HIE-START]
   bool start_from_encoder = false;
@@ -45,6 +46,10 @@ struct GroupPlacerOptions {
     settings.add("layers", layers, between(1, 8), "Number of LSTM layers. ColocRL: 1, Spotlight: 2.");
     settings.add("start_from_encoder", start_from_encoder,
                  "The decoder starts from the encoder's last state instead of from zero. Paper: true.");
+    settings.add(
+        "attention", attention,
+        "Score of a group in the attention: v tanh(M E + Q h) (additive), or the dot product of tanh(M E) "
+        "and tanh(Q h) (dot). Spotlight: dot.");
     settings.add("tanh_constant", tanh_constant, between(0, 1e3),
                  "Bound C of the logits, C tanh(l / T); 0: plain logits. Hierarchical Planner: 5.");
     settings.add("temperature", temperature, between(1e-3, 1e3),

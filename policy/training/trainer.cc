@@ -44,7 +44,10 @@ UpdateMade Trainer::update(std::span<const ScoredEpisode> batch) {
       made.error = parts.error().context;
       break;
     }
-    made.gradient_norm = adam_.step(placer_->parameters(), static_cast<float>(made.learning_rate));
+    const auto rate = static_cast<float>(made.learning_rate);
+    made.gradient_norm = options_.optimizer == Optimizer::kSgd
+                             ? sgd_step(placer_->parameters(), rate, options_.adam.clip_norm)
+                             : adam_.step(placer_->parameters(), rate);
     made.parts = *parts;
     if (made.diverged.empty()) made.diverged = divergence(batch, made);
   }

@@ -10,19 +10,30 @@
 #include "base/result.h"
 #include "base/settings.h"
 #include "policy/optim/adam.h"
+#include "policy/optim/sgd.h"
 #include "policy/placer.h"
 
 namespace emplace::policy {
 
+enum class Optimizer : std::uint8_t { kAdam, kSgd };
+constexpr auto enum_words(Optimizer) {
+  return EnumWords{"optimizer",
+                   std::array{EnumWord{Optimizer::kAdam, "adam"}, EnumWord{Optimizer::kSgd, "sgd"}}};
+}
+
 struct TrainerOptions {
-  /// Gradient steps on each batch; Spotlight takes 10.   Paper: Spotlight 2018, algorithm 1  [SPO-ALG]
-  std::uint32_t steps_per_update = 1;
+  std::uint32_t steps_per_update = 1;  ///< Gradient steps on each batch; Spotlight takes 10.
+  Optimizer optimizer = Optimizer::kAdam;
   LearningRate learning_rate;
   AdamOptions adam;
 
   void list(Settings& settings) {
     settings.add("steps_per_update", steps_per_update, at_least(1),
                  "Number of gradient steps per batch. Spotlight: 10.");
+    settings.add(
+        "optimizer", optimizer,
+        "How a gradient changes the parameters: Adam, or plain stochastic gradient steps (sgd). Spotlight: "
+        "sgd.");
     learning_rate.list(settings);
     adam.list(settings);
   }
@@ -57,6 +68,7 @@ class Trainer {
   std::uint64_t updates() const { return updates_; }
   Placer& placer() { return *placer_; }
   const ParameterStore& parameters() const { return placer_->parameters(); }
+  /// The optimizer's state; plain gradient steps have none, which is that of an Adam before its first step.
   Bytes optimizer() const { return adam_.save(); }
 
  private:

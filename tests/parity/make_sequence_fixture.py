@@ -4,7 +4,8 @@ Needs torch (Debian: python3-torch).
 
 usage: make_sequence_fixture.py OUT
 ColocRL: tunable type embeddings, one-way encoder, attention decoder started from the encoder, plain logits, REINFORCE.
-Spotlight: tunable name embeddings, two layers each, and Eq. 15 with beta = 0.7 against a drawing policy of its own.
+Spotlight: tunable name embeddings, two layers each, and Eq. 15 with beta = 0.7 against a drawing policy of its own; once
+with additive attention, once ("chan") with the dot product of Chan 2015, <phi(s), psi(h)>, phi and psi a layer with tanh.
 Both are torch.nn.LSTM / LSTMCell modules; their weights are written in the order and layout of the store (column by column),
 then inputs, choices, log-probabilities, the loss and its gradients by torch.autograd.
 """
@@ -18,7 +19,7 @@ H, D, G, K, EMB = 4, 3, 5, 3, 3
 
 
 class Network(nn.Module):
-    def __init__(self, rows, columns, fixed_rows, layers):
+    def __init__(self, rows, columns, fixed_rows, layers, dot=False):
         super().__init__()
         self.layers = layers
         self.input = nn.Parameter(torch.empty(rows, columns))
@@ -27,7 +28,7 @@ class Network(nn.Module):
         self.embedding = nn.Embedding(D + 1, H)
         self.memory = nn.Linear(H, H, bias=False)
         self.query = nn.Linear(H, H, bias=False)
-        self.score = nn.Linear(H, 1, bias=False)
+        self.score = None if dot else nn.Linear(H, 1, bias=False)
         self.out = nn.Linear(2 * H, D)
         self.start_h = nn.ModuleList(nn.Linear(H, H) for _ in range(layers))
         self.start_c = nn.ModuleList(nn.Linear(H, H) for _ in range(layers))
@@ -47,7 +48,10 @@ class Network(nn.Module):
             for l in range(self.layers):
                 h[l], c[l] = self.cells[l](u, (h[l], c[l]))
                 u = h[l]
-            score = self.score(torch.tanh(self.memory(E).unsqueeze(0) + self.query(u).unsqueeze(1))).squeeze(-1)
+            if self.score is None:
+                score = torch.tanh(self.query(u)) @ torch.tanh(self.memory(E)).t()
+            else:
+                score = self.score(torch.tanh(self.memory(E).unsqueeze(0) + self.query(u).unsqueeze(1))).squeeze(-1)
             seen = torch.softmax(score, -1) @ E
             logits = self.out(torch.cat([u, seen], -1)) + self.table[:, t]
             steps.append(torch.log_softmax(logits, -1))
@@ -65,7 +69,8 @@ class Network(nn.Module):
         yield from (cell.weight_ih, cell.weight_hh, (cell.bias_ih, cell.bias_hh))
         yield ("transposed", self.embedding.weight)
         yield from (self.memory.weight, self.query.weight)
-        yield ("transposed", self.score.weight)
+        if self.score is not None:
+            yield ("transposed", self.score.weight)
         yield from (self.out.weight, self.out.bias)
         for cell in list(self.cells)[1:]:
             yield from (cell.weight_ih, cell.weight_hh, (cell.bias_ih, cell.bias_hh))
@@ -119,10 +124,13 @@ with open(sys.argv[1], "w") as f:
     loss = (advantage * picked(log_p).sum(1)).mean()
     write(f, "colocrl", coloc, None, {"types": types, "fixed": fixed}, chosen, advantage, torch.empty(0), log_p, loss)
 
-    spotlight = Network(EMB, G, 0, 2)
-    q = torch.log_softmax(torch.empty(K, G, D).uniform_(-1, 1), -1)
-    log_p = spotlight(spotlight.input.t(), chosen)
-    ratio = torch.exp(picked(log_p) - picked(q))
-    kl = (q.exp() * (q - log_p)).sum(2)
-    loss = (ratio * advantage.unsqueeze(1) + 0.7 * kl).mean()
-    write(f, "spotlight", spotlight, None, {}, chosen, advantage, q, log_p, loss)
+    q = None
+    for name, dot in (("spotlight", False), ("chan", True)):
+        spotlight = Network(EMB, G, 0, 2, dot)
+        if q is None:
+            q = torch.log_softmax(torch.empty(K, G, D).uniform_(-1, 1), -1)
+        log_p = spotlight(spotlight.input.t(), chosen)
+        ratio = torch.exp(picked(log_p) - picked(q))
+        kl = (q.exp() * (q - log_p)).sum(2)
+        loss = (ratio * advantage.unsqueeze(1) + 0.7 * kl).mean()
+        write(f, name, spotlight, None, {}, chosen, advantage, q, log_p, loss)

@@ -94,7 +94,8 @@ Var log_probability_and_entropy(Tape& tape, const Decoded& decoded, Eigen::Index
   });
 }
 
-void check_decoder(bool sees_group, const std::vector<std::vector<bool>>* allowed) {
+void check_decoder(bool sees_group, const std::vector<std::vector<bool>>* allowed,
+                   Attention attention = Attention::kAdditive) {
   DecoderOptions options;
   options.hidden = 4;
   options.devices = 3;
@@ -102,6 +103,7 @@ void check_decoder(bool sees_group, const std::vector<std::vector<bool>>* allowe
   options.tanh_constant = 2;
   options.temperature = 0.7f;
   options.sees_group = sees_group;
+  options.attention = attention;
   ParameterStore store;
   const ParameterId memory = store.add("memory-in", 5, 4, Init::kGlorot, 5),
                     shift = store.add("shift", 3, 4, Init::kGlorot, 5);
@@ -120,6 +122,10 @@ void check_decoder(bool sees_group, const std::vector<std::vector<bool>>* allowe
 
 TEST(Gradient, DecoderWithLogProbabilityAndEntropy) { check_decoder(false, nullptr); }
 TEST(Gradient, DecoderThatSeesItsGroup) { check_decoder(true, nullptr); }
+TEST(Gradient, DecoderWithDotProductAttention) {
+  check_decoder(false, nullptr, Attention::kDot);
+  check_decoder(true, nullptr, Attention::kDot);
+}
 TEST(Gradient, DecoderUnderAMask) {
   const std::vector<std::vector<bool>> allowed{
       {true, false, true}, {true, true, true}, {true, true, false}, {true, true, true}};
@@ -127,7 +133,7 @@ TEST(Gradient, DecoderUnderAMask) {
 }
 
 // Two layers of encoder, one way or both, and of decoder, which starts where the encoder ended; plain logits.
-void check_two_layers(bool bidirectional) {
+void check_two_layers(bool bidirectional, Attention attention = Attention::kAdditive) {
   EncoderOptions encoder_options{3, 3, 2, bidirectional};
   DecoderOptions options;
   options.hidden = 3;
@@ -135,6 +141,7 @@ void check_two_layers(bool bidirectional) {
   options.memory_rows = encoder_options.memory_rows();
   options.tanh_constant = 0;
   options.layers = 2;
+  options.attention = attention;
   ParameterStore store;
   const ParameterId x = store.add("x", 3, 4, Init::kGlorot, 5),
                     shift = store.add("shift", 3, 4, Init::kGlorot, 5);
@@ -160,6 +167,7 @@ void check_two_layers(bool bidirectional) {
 
 TEST(Gradient, TwoLayersOneWay) { check_two_layers(false); }
 TEST(Gradient, TwoLayersBothWays) { check_two_layers(true); }
+TEST(Gradient, TwoLayersWithDotProductAttention) { check_two_layers(false, Attention::kDot); }
 
 TEST(Decoder, NoiseIsCutAtItsLimit) {
   DecoderOptions options;

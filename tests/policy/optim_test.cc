@@ -10,6 +10,7 @@
 #include "policy/loss/memory_floor.h"
 #include "policy/loss/reward.h"
 #include "policy/optim/adam.h"
+#include "policy/optim/sgd.h"
 
 namespace emplace::policy {
 namespace {
@@ -83,6 +84,29 @@ TEST(Adam, GoesOnFromItsSavedState) {
   b.step(two, 0.1f);
   EXPECT_EQ(one.sha256(), two.sha256());
   EXPECT_FALSE(b.load(Bytes(5), two.size()).ok());
+}
+
+TEST(Sgd, StepsAgainstTheGradientByTheRate) {
+  ParameterStore store;
+  store.add("w", 2, 1, Init::kZero, 1);
+  store.add("slow", 1, 1, Init::kZero, 1, 0.5f);
+  for (int step = 1; step <= 2; ++step) {
+    store.gradients()[0] = 3;
+    store.gradients()[1] = -4;
+    store.gradients()[2] = 12;
+    EXPECT_NEAR(sgd_step(store, 0.1f, 0), 13, 1e-6f);
+    EXPECT_NEAR(store.values()[0], -0.3f * static_cast<float>(step), 1e-6f)
+        << "no state: each step is the same";
+    EXPECT_NEAR(store.values()[1], 0.4f * static_cast<float>(step), 1e-6f);
+    EXPECT_NEAR(store.values()[2], -0.6f * static_cast<float>(step), 1e-6f);
+  }
+  const float before = store.values()[0];
+  EXPECT_NEAR(sgd_step(store, 0.1f, 1), 13, 1e-6f);
+  EXPECT_NEAR(store.values()[0], before - 0.3f / 13, 1e-6f) << "cut to the norm 1";
+  const std::vector<float> kept(store.values().begin(), store.values().end());
+  store.gradients()[1] = std::numeric_limits<float>::infinity();
+  EXPECT_TRUE(std::isinf(sgd_step(store, 0.1f, 1)));
+  EXPECT_EQ(std::vector<float>(store.values().begin(), store.values().end()), kept);
 }
 
 TEST(Adam, LearningScalesAreRelative) {

@@ -100,7 +100,8 @@ double worst(std::span<const float> ours, const std::vector<std::vector<double>>
   return worst;
 }
 
-void check_network(const std::string& name, const LossOptions& loss) {
+void check_network(const std::string& name, const LossOptions& loss,
+                   Attention attention = Attention::kAdditive) {
   const Rows all = read_fixture("sequence_parity.txt");
   const auto row = [&](const std::string& key) -> const std::vector<double>& {
     return all.at(name + "." + key).front();
@@ -119,6 +120,7 @@ void check_network(const std::string& name, const LossOptions& loss) {
   options.bidirectional = false;
   options.start_from_encoder = true;
   options.tanh_constant = 0;
+  options.attention = attention;
   options.table_scale = 1;
   options.loss = loss;
   const GroupPlacer placer{
@@ -158,6 +160,9 @@ void check_network(const std::string& name, const LossOptions& loss) {
 TEST(Parity, ColocRlEqualsPyTorch) { check_network("colocrl", {}); }
 TEST(Parity, SpotlightEqualsPyTorch) {
   check_network("spotlight", {.kind = LossKind::kKlPenalised, .beta = 0.7f});
+}
+TEST(Parity, SpotlightWithTheAttentionOfChanEqualsPyTorch) {
+  check_network("chan", {.kind = LossKind::kKlPenalised, .beta = 0.7f}, Attention::kDot);
 }
 
 }  // namespace

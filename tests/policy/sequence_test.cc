@@ -11,6 +11,7 @@
 #include "policy/optim/adam.h"
 #include "policy/placers/registry.h"
 #include "policy/training/imitation.h"
+#include "policy/training/trainer.h"
 #include "tests/policy/differences.h"
 #include "tests/support/sample_graphs.h"
 
@@ -140,6 +141,43 @@ TEST(Sequence, AShuffledOrderPlacesTheSameGroups) {
       EXPECT_EQ(index(placements[p][op]), decisions.devices[p * 5 + place[world.grouping.group_of_op[op]]]);
     }
   }
+}
+
+// Ten ascent steps on one batch are ten times parameters -= rate · gradient, each of the parameters before
+// it.
+TEST(Sequence, AnUpdateBySgdIsPlainSteps) {
+  const SequenceWorld world;
+  SequenceOptions options = small_sequence(spotlight_options());
+  options.network.attention = Attention::kDot;
+  options.network.table_scale = 1;  // Relative to the rate of the others.
+  TrainerOptions training;
+  training.optimizer = Optimizer::kSgd;
+  training.steps_per_update = 10;
+  training.learning_rate.start = 0.05f;
+  training.adam.clip_norm = 0;
+  Trainer trainer{training, world.placer(options)};
+  const auto by_hand = world.placer(options);
+  const ScoredEpisode episode{by_hand->sample(0, 0), {0.5f, -1.0f, 0.25f}};
+  ASSERT_EQ(trainer.update({&episode, 1}).error, "");
+  for (int step = 0; step < 10; ++step) {
+    by_hand->parameters().clear_gradients();
+    const LossParts parts = *by_hand->accumulate_gradient({&episode, 1});
+    const auto gradients = by_hand->parameters().gradients();
+    for (std::size_t i = 0; i < gradients.size(); ++i)
+      by_hand->parameters().values()[i] -= 0.05f * gradients[i];
+    if (step == 9) by_hand->end_update(parts);
+  }
+  double furthest = 0;
+  for (std::size_t i = 0; i < by_hand->parameters().size(); ++i)
+    furthest = std::max(furthest, static_cast<double>(std::abs(trainer.parameters().values()[i] -
+                                                               by_hand->parameters().values()[i])));
+  EXPECT_LT(furthest, 1e-6);
+  Trainer resumed{training, world.placer(options)};
+  ASSERT_TRUE(
+      resumed.load(trainer.parameters().bytes(), trainer.optimizer(), trainer.parameters().sha256(), 1).ok());
+  ASSERT_EQ(trainer.update({&episode, 1}).error, "");
+  ASSERT_EQ(resumed.update({&episode, 1}).error, "");
+  EXPECT_EQ(trainer.parameters().sha256(), resumed.parameters().sha256());
 }
 
 TEST(Sequence, PlacementsObeyTheConstraintsAndFollowTheGroups) {
