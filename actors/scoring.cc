@@ -40,16 +40,27 @@ messages::EpisodeScored Scoring::score(const messages::EpisodeCommitted& committ
     if (options_.fits_first) reward.floor = state.floor.cost();
     for (const std::uint32_t i : numbers) {
       scored.costs[i] = policy::placement_cost(reward, scored.valid[i] != 0, measured.step_time_s[i],
-                                               measured.bytes_over[i]);
+                                               excess_of(measured, i));
       const bool died = scored.valid[i] == 0 &&
                         measured.bytes_over[i] == 0;  // A crash contains no information about memory.
       if (!died) state.penalty.learn(scored.valid[i] != 0);
     }
     compute_advantages(state, numbers, scored);
   }
-  // The last placement of a self-critical episode is the baseline and has no advantage.
-  if (options_.baseline.kind == policy::BaselineKind::kSelfCritic) scored.advantages.pop_back();
+  // The last placement of a self-critical episode is the baseline, the first of an episode whose start is
+  // measured is the start: they have no advantage.
+  if (policy::Baseline::has_one_less(options_.baseline)) scored.advantages.pop_back();
   return scored;
+}
+
+std::int64_t Scoring::excess_of(const messages::EpisodeMeasured& measured, std::uint32_t placement) const {
+  const std::int64_t over = measured.bytes_over[placement];
+  const auto memory = options_.memory_bytes.find(measured.graph_sha256);
+  if (memory == options_.memory_bytes.end()) return over;
+  const std::span peaks{measured.peak_bytes};
+  return policy::counted_excess(
+      options_.reward.excess, over,
+      peaks.subspan(std::size_t{placement} * measured.num_devices, measured.num_devices), memory->second);
 }
 
 Scoring::Key Scoring::key_of(const messages::EpisodeMeasured& measured, std::uint32_t placement) const {

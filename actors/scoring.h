@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "base/settings.h"
 #include "messages/episode_measured.h"
@@ -31,6 +32,8 @@ constexpr auto enum_words(BaselinePer) {
 struct ScoringOptions {
   policy::RewardOptions reward;
   policy::BaselineOptions baseline;
+  /// Memory of the devices [bytes] by graph_sha256, for reward.excess = kMax.
+  std::map<std::string, std::vector<std::int64_t>> memory_bytes;
   BaselinePer per = BaselinePer::kController;
   /// If > 0: a valid placement whose cost is an outlier of its baseline (policy::OutlierFilter) does not
   /// count.
@@ -84,6 +87,7 @@ class Scoring {
     policy::AdaptivePenalty penalty;
     policy::MemoryFloor floor;
   };
+  std::int64_t excess_of(const messages::EpisodeMeasured& measured, std::uint32_t placement) const;
   Key key_of(const messages::EpisodeMeasured& measured, std::uint32_t placement) const;
   static void compute_advantages(BaselineState& state, std::span<const std::uint32_t> numbers,
                                  messages::EpisodeScored& scored);

@@ -115,7 +115,7 @@ class Wiring {
   }
 
   actors::TrackerOptions tracker_options() const {
-    actors::TrackerOptions options{scoring_options(config_, task_->graphs.front().devices)};
+    actors::TrackerOptions options{scoring_options(config_, *task_)};
     options.ordered = config_.run.deterministic;
     options.kept = std::size_t{4} * config_.pipeline.controllers * config_.pipeline.max_outstanding + 256;
     return options;

@@ -59,10 +59,12 @@ Result<RunConfig> config_of(const RecordedRun& run, const LearnFromLogRequest& r
   if (is_stepwise(*config) && is_stepwise(run.config)) {
     p.placeto.rounds_per_episode = run.config.policy.placeto.rounds_per_episode;
     p.placeto.traversal = run.config.policy.placeto.traversal;
+    p.placeto.measure_start = run.config.policy.placeto.measure_start;
     p.initial = run.config.policy.initial;
     config->reward.baseline.returns = run.config.reward.baseline.returns;
   } else if (is_stepwise(*config)) {
     p.initial = policy::InitialPlacement::kSingle;
+    p.placeto.measure_start = false;  // The log has no start.
     config->reward.baseline.returns = policy::Returns::kFinal;
   }
   for (const std::string& setting : request.settings)
@@ -167,7 +169,7 @@ class Learning {
       EMPLACE_TRY_ASSIGN(const auto warm, load_policy(config_, trainer_->placer()));
       EMPLACE_TRY(trainer_->placer().parameters().load(warm.checkpoint.parameters));
     }
-    scoring_.emplace(scoring_options(config_, run_.task->graphs.front().devices));
+    scoring_.emplace(scoring_options(config_, *run_.task));
     checkpoint();
     std::vector<std::uint64_t> versions;
     EMPLACE_TRY(scan_range(versions));

@@ -93,8 +93,11 @@ Result<std::unique_ptr<policy::Placer>> policy_of(const RecordedRun& run) {
 
 Result<std::vector<policy::ScoredEpisode>> batch_of(const RecordedRun& run, const record::UpdateRow& update) {
   const std::string where = printable_path(run.directory);
-  // The last placement of a self-critic episode is its baseline; it was not sampled.
-  const std::size_t undrawn = run.config.reward.baseline.kind == policy::BaselineKind::kSelfCritic ? 1 : 0;
+  // The last placement of a self-critic episode is its baseline, the first of some episodes of steps their
+  // start: they were not sampled.
+  policy::BaselineOptions baseline = run.config.reward.baseline;
+  baseline.start_measured = measures_start(run.config);
+  const std::size_t undrawn = policy::Baseline::has_one_less(baseline) ? 1 : 0;
   std::vector<policy::ScoredEpisode> batch;
   std::span<const float> advantages = update.advantages;
   for (const std::uint64_t episode : update.episodes) {

@@ -36,8 +36,7 @@ struct Scored {
 /// Every episode of the log, scored by the rules of the tracker.
 class ScoredLog {
  public:
-  ScoredLog(RecordedRun& run)
-      : run_{run}, scoring_{scoring_options(run.config, run.task->graphs.front().devices)} {}
+  ScoredLog(RecordedRun& run) : run_{run}, scoring_{scoring_options(run.config, *run.task)} {}
 
   Result<Unit> read() {
     const bool ordered = run_.config.run.deterministic;

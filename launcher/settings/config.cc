@@ -103,6 +103,10 @@ Result<Unit> assign(RunConfig& config, std::string_view assignment, std::string_
 
 bool learns(const RunConfig& config) { return policy::learns(config.policy.method); }
 
+bool measures_start(const RunConfig& config) {
+  return config.policy.placeto.measure_start && policy::section_of(config.policy.method) == "placeto";
+}
+
 bool uses_processes(const RunConfig& config) {
   const ExecutorSection& e = config.executor;
   return uses_real_devices(e.kind) || (e.kind == "fake" && (e.process || !e.chaos.empty()));

@@ -2,12 +2,12 @@
 /// The scoring options of a config.
 
 #include "actors/scoring.h"
+#include "actors/task.h"
 #include "launcher/settings/config.h"
-#include "placement/machine/device.h"
 
 namespace emplace::launcher {
 
-/// Returns the config's scoring options with the penalties that depend on the machine resolved.
-actors::ScoringOptions scoring_options(const RunConfig& config, const DeviceSet& devices);
+/// Returns the config's scoring options with what depends on the machines of the task resolved.
+actors::ScoringOptions scoring_options(const RunConfig& config, const actors::Task& task);
 
 }  // namespace emplace::launcher

@@ -81,6 +81,9 @@ Result<Unit> check_actions(record::RunLog log, const RunConfig& config, const ac
       "emplace replay --learn";
   if (!expanded)
     return invalid(where, "was recorded with a policy of another shape: " + expanded.error().context, cure);
+  if (measures_start(config) && expanded->size() != (**first).episode.count)
+    return invalid(where, "has no measurement of the placements at which its episodes start",
+                   "set policy.placeto.measure_start = false");
   const std::size_t wanted = (*placer)->placements_per_episode();  // The number for the largest graph.
   if (expanded->size() != wanted && task.graphs.size() == 1)
     return invalid(where,

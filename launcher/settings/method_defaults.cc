@@ -75,6 +75,12 @@ void hierarchical(RunConfig& c) {
   c.policy.sequence.sum_inputs = true;
 }
 
+/// Paper: Placeto 2019, sections 2.1 and 2.3. As hierarchical().
+void placeto_rewards(RunConfig& c) {
+  c.policy.placeto.measure_start = true;
+  c.reward.reward.excess = policy::Excess::kMax;
+}
+
 /// Paper: Spotlight 2018, sections 4 and 5.1. As hierarchical(). The paper gives no rate; at 1 the first 500
 /// placements of nmt-2layer teach as much as by Adam at 0.001, at 0.1 less, at 10 the policy settles at once.
 void spotlight_steps(RunConfig& c) {
@@ -201,6 +207,8 @@ Result<RunConfig> method_defaults(std::string_view method, std::string_view pres
     hierarchical(config);
   else if (method == "spotlight")
     spotlight_steps(config);
+  else if (section == "placeto")
+    placeto_rewards(config);
   if (method == "random-grouping") config.policy.grouping = GroupingRule::kRandom;
   return config;
 }

@@ -6,7 +6,8 @@
 
 namespace emplace::policy {
 
-std::vector<double> answers_of(std::span<const double> cost, Returns returns, double discount) {
+std::vector<double> answers_of(std::span<const double> cost, Returns returns, double discount,
+                               double before) {
   std::vector<double> answers(cost.begin(), cost.end());
   if (returns == Returns::kPlacement) return answers;
   double ahead = 0;
@@ -14,7 +15,7 @@ std::vector<double> answers_of(std::span<const double> cost, Returns returns, do
     if (returns == Returns::kFinal) {
       ahead = t + 1 == cost.size() ? cost[t] : discount * ahead;
     } else {
-      ahead = cost[t] - (t == 0 ? 0 : cost[t - 1]) + discount * ahead;
+      ahead = cost[t] - (t == 0 ? before : cost[t - 1]) + discount * ahead;
     }
     answers[t] = ahead;
   }
@@ -68,7 +69,13 @@ std::vector<double> Baseline::advantages(std::span<const double> cost,
     value_ = cost.back();
     cost = cost.first(cost.size() - 1);
   }
-  const std::vector<double> answers = answers_of(cost, options_.returns, options_.discount);
+  double before = 0;
+  if (options_.start_measured && !cost.empty()) {
+    before = cost.front();
+    cost = cost.subspan(1);
+    counted = counted.subspan(1);
+  }
+  const std::vector<double> answers = answers_of(cost, options_.returns, options_.discount, before);
   if (answers.empty()) return {};  // A self-critical episode without samples.
   std::vector<double> surprise = options_.kind == BaselineKind::kSelfCritic
                                      ? std::vector<double>(answers.size(), value_)

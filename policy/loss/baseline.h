@@ -48,6 +48,8 @@ struct BaselineOptions {
   /// True: start at the failing signal. False: start at the mean cost of the first episode.
   /// Paper: ColocRL 2017, section 3.1  [COL-FAIL]
   bool start_at_failing_signal = false;
+  /// The first cost of an episode of steps is that of its start, which no step is credited with.
+  bool start_measured = false;
   std::size_t window = 20;  ///< Number of past episodes that kStepMean averages.
   /// Divide by a running standard deviation, so that one learning rate fits all costs.
   bool normalise = false;
@@ -80,8 +82,12 @@ class Baseline {
   explicit Baseline(const BaselineOptions& options) : options_{options} {}
   /// Returns the advantages of an episode with respect to the current baseline, then updates the baseline.
   /// `cost` [placements] in order. Where `counted` is 0 the advantage is 0 and nothing is learned. Returns
-  /// [placements], without the last one for kSelfCritic.
+  /// [placements], without the last one for kSelfCritic, and without the first one if the start is measured.
   std::vector<double> advantages(std::span<const double> cost, std::span<const std::uint8_t> counted);
+  /// True if an episode has one advantage less than costs.
+  static bool has_one_less(const BaselineOptions& options) {
+    return options.kind == BaselineKind::kSelfCritic || options.start_measured;
+  }
   /// Baseline of the last episode; for kStepMean the one of the first step.
   double used() const { return used_; }
 
@@ -97,8 +103,10 @@ class Baseline {
   std::vector<double> sum_;               ///< Sum of last_ per step.
 };
 
-/// Returns the cost that each step of a sequence is credited with; see Returns. The cost before the first
-/// step, the same for all episodes of a graph and a start, counts as 0.
-std::vector<double> answers_of(std::span<const double> cost, Returns returns, double discount);
+/// Returns the cost that each step of a sequence is credited with; see Returns. `before` is the cost before
+/// the first step; if it is not measured it counts as 0, which is harmless only if all episodes of a graph
+/// have one start.
+std::vector<double> answers_of(std::span<const double> cost, Returns returns, double discount,
+                               double before = 0);
 
 }  // namespace emplace::policy

@@ -12,6 +12,15 @@ double transformed(Transform transform, double step_time_s) {
                                            : std::log(step_time_s);
 }
 
+std::int64_t counted_excess(Excess excess, std::int64_t over, std::span<const std::int64_t> peak_bytes,
+                            std::span<const std::int64_t> memory_bytes) {
+  if (excess == Excess::kSum) return over;
+  std::int64_t largest = 0;
+  for (std::size_t d = 0; d < std::min(peak_bytes.size(), memory_bytes.size()); ++d)
+    largest = std::max(largest, peak_bytes[d] - memory_bytes[d]);
+  return largest > 0 ? std::min(largest, over) : over;
+}
+
 double placement_cost(const RewardOptions& options, bool valid, double step_time_s, std::int64_t bytes_over) {
   if (valid) return transformed(options.transform, step_time_s);
   // Without a step time the placement did not run; nothing can be graded.

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <span>
 
 #include "base/settings.h"
 
@@ -13,6 +14,15 @@ constexpr auto enum_words(Transform) {
   return EnumWords{"transform",
                    std::array{EnumWord{Transform::kIdentity, "id"}, EnumWord{Transform::kSqrt, "sqrt"},
                               EnumWord{Transform::kLog, "log"}}};
+}
+
+/// What a placement that does not fit exceeds the memory of the devices by.
+enum class Excess : std::uint8_t {
+  kSum,  ///< The sum over the devices.
+  kMax,  ///< That of the device with the largest.   Paper: Placeto 2019, section 2.1  [PLA-MEMORY]
+};
+constexpr auto enum_words(Excess) {
+  return EnumWords{"excess", std::array{EnumWord{Excess::kSum, "sum"}, EnumWord{Excess::kMax, "max"}}};
 }
 
 /// Disables the floor: it is lower than every cost.
@@ -35,6 +45,7 @@ struct RewardOptions {
   /// Minimum cost of a placement that does not fit, before the penalty (policy::MemoryFloor); needs
   /// graded_memory.
   double floor = kNoFloor;
+  Excess excess = Excess::kSum;  ///< Bytes that penalty_per_gb counts.
 
   void list(Settings& settings) {
     settings.add("transform", transform, "Transform of the step time [s] into a cost. Paper: sqrt.");
@@ -48,11 +59,20 @@ struct RewardOptions {
                  "Cost that graded_memory adds to every placement that does not fit.");
     settings.add("penalty_per_gb", penalty_per_gb,
                  "Cost that graded_memory adds per 10^9 bytes above the memory caps.");
+    settings.add(
+        "memory_excess", excess,
+        "Bytes above the caps that graded_memory counts: the sum over the devices, or the largest of one "
+        "device (max). Paper of Placeto: max.");
   }
 };
 
 /// Cost of a placement with unlimited memory. @pre step_time_s > 0.
 double transformed(Transform transform, double step_time_s);
+
+/// Returns the bytes above the caps that an excess counts. `over`: their sum over the devices. `peak_bytes`
+/// and `memory_bytes` [devices]; a real executor that failed knows no peaks, and then the sum counts.
+std::int64_t counted_excess(Excess excess, std::int64_t over, std::span<const std::int64_t> peak_bytes,
+                            std::span<const std::int64_t> memory_bytes);
 
 /// R of one placement. step_time_s > 0, or 0 if the placement did not run, whatever the reason: then the cost
 /// is the failing signal. Pure; any thread.

@@ -41,7 +41,8 @@ std::size_t draw(std::span<const float> log_p, float at) {
 }  // namespace
 
 /// The states of one episode in sequence, with the policy's distribution at each. Rows of a node's features:
-/// run time, output bytes, one per device, the current flag, the visited flag.
+/// run time, output bytes, one per device, the transfer ratio if configured, the current flag, the visited
+/// flag.
 class PlacetoPlacer::Walk {
  public:
   /// Restarts the trace after every `together` steps.
@@ -71,7 +72,7 @@ class PlacetoPlacer::Walk {
   /// Moves the node to `device`.
   void take(std::size_t device) {
     edit(node_, [&](auto& column) {
-      column.segment(kDevices, current_row() - kDevices).setZero();
+      column.segment(kDevices, static_cast<Eigen::Index>(task_.view.devices->size())).setZero();
       column[kDevices + static_cast<Eigen::Index>(device)] = 1;
       column[current_row()] = 0;
       column[visited_row()] = 1;
@@ -141,7 +142,7 @@ PlacetoPlacer::PlacetoPlacer(std::vector<Task> tasks, PlacetoOptions options, st
       seed_{seed},
       network_{store_,
                "placeto",
-               static_cast<Eigen::Index>(4 + num_devices()),
+               tasks_.front().features.rows(),
                static_cast<Eigen::Index>(num_devices()),
                options_.network,
                seed},
@@ -151,7 +152,7 @@ PlacetoPlacer::PlacetoPlacer(std::vector<Task> tasks, PlacetoOptions options, st
 std::size_t PlacetoPlacer::placements_per_episode() const {
   std::size_t most = 0;
   for (const Task& task : tasks_) most = std::max(most, task.nodes.size());
-  return options_.rounds_per_episode * most;
+  return options_.rounds_per_episode * most + (options_.measure_start ? 1 : 0);
 }
 
 Actions PlacetoPlacer::sample_from(std::span<const Placement> best, std::uint64_t episode,
@@ -217,14 +218,18 @@ Result<std::vector<Placement>> PlacetoPlacer::expand(const Actions& actions) con
   const Task& task = tasks_[choice->graph];
   std::vector<std::uint8_t> device_of_group = choice->start;
   std::vector<Placement> placements;
-  placements.reserve(choice->node.size());
-  for (std::size_t t = 0; t < choice->node.size(); ++t) {
-    device_of_group[choice->node[t]] = choice->decisions.devices[t];
+  placements.reserve(choice->node.size() + 1);
+  const auto add = [&] {
     Placement& placement = placements.emplace_back();
     placement.reserve(task.view.graph->num_ops());
     for (const std::uint32_t group : task.view.grouping.group_of_op)
       placement.push_back(static_cast<DeviceId>(device_of_group[group]));
     task.view.constraints->repair(placement);
+  };
+  if (options_.measure_start) add();
+  for (std::size_t t = 0; t < choice->node.size(); ++t) {
+    device_of_group[choice->node[t]] = choice->decisions.devices[t];
+    add();
   }
   return placements;
 }

@@ -57,6 +57,11 @@ struct PlacetoOptions {
   GraphNetworkOptions network;
   std::size_t rounds_per_episode = 1;  ///< Number n of visits per group.
   Traversal traversal = Traversal::kTopological;
+  /// The first placement of an episode is its start, so that the first reward is ρ(s_0) − ρ(s_1).   [PLA-R]
+  bool measure_start = false;
+  /// A node has a further feature, c / (c + x): c its run time, x the time in which its outputs cross the
+  /// machine's mean link. Unlike the others it is not relative to the graph's largest. Not the paper's.
+  bool transfer_ratio = false;
   InitialPlacement start = InitialPlacement::kSingle;
   LossOptions loss;
   /// Final weight of the entropy bonus; the initial one is loss.entropy.   [PLA-ENTROPY]
@@ -70,6 +75,13 @@ struct PlacetoOptions {
     settings.add(
         "traversal", traversal,
         "Order in which an episode visits the nodes; a random order is drawn for each pass of each episode.");
+    settings.add(
+        "measure_start", measure_start,
+        "Also measures the placement at which an episode starts, so that the first intermediate reward is "
+        "what the first step changes; else it counts from 0. Paper: true.");
+    settings.add("transfer_ratio", transfer_ratio,
+                 "Gives the network each node's share of compute time in compute and transfer time, which is "
+                 "comparable between graphs. Paper: false.");
   }
 };
 
@@ -95,7 +107,7 @@ class PlacetoPlacer final : public Placer, public OffPolicy, public Imitating {
 
   const OffPolicy* off_policy() const override { return this; }
   Imitating* imitating() override { return this; }
-  /// n · groups of the largest graph; episodes of smaller graphs have fewer.
+  /// n · groups of the largest graph, and the start if it is measured; episodes of smaller graphs have fewer.
   std::size_t placements_per_episode() const override;
   /// Episode e places graph e modulo their number.
   Actions sample(std::uint64_t episode, std::uint64_t update) const override {
@@ -104,7 +116,7 @@ class PlacetoPlacer final : public Placer, public OffPolicy, public Imitating {
   bool starts_at_best() const override { return options_.start == InitialPlacement::kBest; }
   Actions sample_from(std::span<const Placement> best, std::uint64_t episode,
                       std::uint64_t update) const override;
-  /// One placement per step, in order.
+  /// One placement per step, in order, after the start if that is measured.
   Result<std::vector<Placement>> expand(const Actions& actions) const override;
   /// The last placement of an episode of the first graph that takes the most likely device at every step. It
   /// starts as episodes do (from kSingle if those start at random) and visits in topological order unless

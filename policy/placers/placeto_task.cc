@@ -40,6 +40,28 @@ std::vector<double> all_output_bytes(const PlacetoGraph& view) {
   return sum_by_group(view.grouping, bytes);
 }
 
+/// [groups] c / (c + x): share of the compute time c in it and the time x in which the outputs cross the mean
+/// link.
+std::vector<double> transfer_ratios(const DeviceSet& devices, const std::vector<double>& run_time_s,
+                                    const std::vector<double>& output_bytes) {
+  double s_per_byte = 0;
+  std::size_t links = 0;
+  for (std::size_t a = 0; a < devices.size(); ++a) {
+    for (std::size_t b = 0; b < devices.size(); ++b) {
+      if (a == b) continue;
+      s_per_byte += 1.0 / devices.link(static_cast<DeviceId>(a), static_cast<DeviceId>(b)).bytes_per_s;
+      ++links;
+    }
+  }
+  if (links > 0) s_per_byte /= static_cast<double>(links);
+  std::vector<double> ratio;
+  for (std::size_t node = 0; node < run_time_s.size(); ++node) {
+    const double both = run_time_s[node] + output_bytes[node] * s_per_byte;
+    ratio.push_back(both > 0 ? run_time_s[node] / both : 0);
+  }
+  return ratio;
+}
+
 void fill_feature(Matrix& features, Eigen::Index row, const std::vector<double>& value) {
   const double largest = *std::max_element(value.begin(), value.end());
   for (std::size_t node = 0; node < value.size(); ++node) {
@@ -94,9 +116,20 @@ Result<PlacetoPlacer::Task> PlacetoPlacer::make_task(PlacetoGraph view, const Pl
     if (!checked) return checked.error();
   }
 
-  task.features.setZero(static_cast<Eigen::Index>(4 + devices), static_cast<Eigen::Index>(groups));
-  fill_feature(task.features, 0, view.run_time_s.empty() ? cheapest_times_s(view, costs) : view.run_time_s);
-  fill_feature(task.features, 1, view.output_bytes.empty() ? all_output_bytes(view) : view.output_bytes);
+  const std::size_t rows = 4 + devices + (options.transfer_ratio ? 1 : 0);
+  task.features.setZero(static_cast<Eigen::Index>(rows), static_cast<Eigen::Index>(groups));
+  const std::vector<double> run_time_s =
+                                view.run_time_s.empty() ? cheapest_times_s(view, costs) : view.run_time_s,
+                            output_bytes =
+                                view.output_bytes.empty() ? all_output_bytes(view) : view.output_bytes;
+  fill_feature(task.features, 0, run_time_s);
+  fill_feature(task.features, 1, output_bytes);
+  if (options.transfer_ratio) {
+    const std::vector<double> ratio = transfer_ratios(*view.devices, run_time_s, output_bytes);
+    for (std::size_t node = 0; node < groups; ++node)
+      task.features(static_cast<Eigen::Index>(2 + devices), static_cast<Eigen::Index>(node)) =
+          static_cast<float>(ratio[node]);
+  }
   task.view = std::move(view);
   if (given) task.start = task.start_at(task.view.start);
   return task;

@@ -86,6 +86,41 @@ TEST(Scoring, WhatMayBeMeasuredHasFiniteAdvantages) {
         }
 }
 
+TEST(Scoring, AMeasuredStartHasNoAdvantage) {
+  ScoringOptions options;
+  options.reward.transform = policy::Transform::kIdentity;
+  options.per = BaselinePer::kRun;
+  options.baseline.kind = policy::BaselineKind::kStepMean;
+  options.baseline.returns = policy::Returns::kIntermediate;
+  options.baseline.start_measured = true;
+  Scoring scoring{options};
+  EXPECT_EQ(scoring.score(committed(0, {7, 5, 4}, {1, 1, 1})).advantages, (std::vector<double>{0, 0}));
+  const EpisodeScored second = scoring.score(committed(1, {9, 5, 3}, {1, 1, 1}));
+  EXPECT_EQ(second.costs, (std::vector<double>{9, 5, 3}));
+  EXPECT_EQ(second.advantages, (std::vector<double>{-3, -1})) << "(-4, -2) and (-3, -1) to the end";
+}
+
+TEST(Scoring, ThePenaltyIsThatOfTheDeviceThatLacksMost) {
+  ScoringOptions options;
+  options.reward.transform = policy::Transform::kIdentity;
+  options.reward.graded_memory = true;
+  options.reward.penalty_base = 0;
+  options.reward.penalty_per_gb = 2;
+  EpisodeCommitted episode = committed(0, {1}, {0});
+  episode.measured.graph_sha256 = "graph";
+  episode.measured.num_devices = 2;
+  episode.measured.resize(1, 2);
+  episode.measured.step_time_s = {1};
+  episode.measured.peak_bytes = {5'000'000'000, 4'000'000'000};
+  episode.measured.bytes_over = {3'000'000'000};
+  options.memory_bytes["graph"] = {3'000'000'000, 3'000'000'000};
+  EXPECT_EQ(Scoring{options}.score(episode).costs[0], 1 + 2 * 3.0);
+  options.reward.excess = policy::Excess::kMax;
+  EXPECT_EQ(Scoring{options}.score(episode).costs[0], 1 + 2 * 2.0);
+  options.memory_bytes.clear();
+  EXPECT_EQ(Scoring{options}.score(episode).costs[0], 1 + 2 * 3.0) << "another graph's machine is unknown";
+}
+
 TEST(BaselineTracker, LateFailuresNeitherTeachNorMoveTheBaseline) {
   World world;
   TrackerOptions options;

@@ -406,6 +406,7 @@ std::vector<std::string> newer_in(std::string_view method, std::string_view pres
                 "policy.hierarchical.sum_inputs",
                 "policy.sequence.sum_inputs",
                 "policy.sequence.start_from_encoder"};
+  if (method.starts_with("placeto")) return Keys{"policy.placeto.measure_start", "reward.memory_excess"};
   if (method == "spotlight")
     return Keys{"policy.optimizer", "policy.learning_rate", "policy.clip_norm", "policy.sequence.attention"};
   return {};

@@ -71,6 +71,23 @@ TEST(Baseline, IntermediateRewardsTelescope) {
   EXPECT_EQ(answers_of(Costs{5, 3, 4}, Returns::kPlacement, 0.5), (Costs{5, 3, 4}));
 }
 
+// ρ(s_0) = 7: the first step is credited with what it changed, and the rewards add up to ρ(s_0) − ρ(s_T).
+TEST(Baseline, AMeasuredStartIsWhatTheFirstRewardIsMeasuredFrom) {
+  EXPECT_EQ(answers_of(Costs{5, 3, 4}, Returns::kIntermediate, 1, 7), (Costs{-3, -1, 1}));
+  EXPECT_EQ(answers_of(Costs{5, 3, 4}, Returns::kFinal, 1, 7), (Costs{4, 4, 4})) << "the end alone";
+  Baseline baseline{
+      {.kind = BaselineKind::kStepMean, .returns = Returns::kIntermediate, .start_measured = true}};
+  EXPECT_EQ(advantages(baseline, {7, 5, 3, 4}), (Costs{0, 0, 0}));
+  EXPECT_EQ(advantages(baseline, {9, 5, 3, 4}), (Costs{-2, 0, 0}))
+      << "a worse start: its first step gained more";
+  // Without it the same two episodes differ in nothing.
+  Baseline blind{{.kind = BaselineKind::kStepMean, .returns = Returns::kIntermediate}};
+  EXPECT_EQ(advantages(blind, {5, 3, 4}), (Costs{0, 0, 0}));
+  EXPECT_EQ(advantages(blind, {5, 3, 4}), (Costs{0, 0, 0}));
+  const std::vector<std::uint8_t> counted{0, 1, 0, 1};
+  EXPECT_EQ(baseline.advantages(Costs{9, 5, 3, 6}, counted), (Costs{1, 0, 2})) << "counted step by step";
+}
+
 TEST(Baseline, ASelfCriticalEpisodeThatDrewNothingHasNoAdvantages) {
   Baseline baseline{{.kind = BaselineKind::kSelfCritic}};
   EXPECT_TRUE(baseline.advantages(std::vector{2.0}, std::vector<std::uint8_t>{1}).empty());

@@ -86,6 +86,16 @@ TEST(Adam, GoesOnFromItsSavedState) {
   EXPECT_FALSE(b.load(Bytes(5), two.size()).ok());
 }
 
+TEST(Reward, TheExcessIsTheSumOrThatOfTheWorstDevice) {
+  const std::vector<std::int64_t> peaks{90, 130, 170}, memory{100, 100, 100};
+  EXPECT_EQ(counted_excess(Excess::kSum, 100, peaks, memory), 100);
+  EXPECT_EQ(counted_excess(Excess::kMax, 100, peaks, memory), 70);
+  EXPECT_EQ(counted_excess(Excess::kMax, 0, {}, memory), 0);
+  EXPECT_EQ(counted_excess(Excess::kMax, 5, {}, memory), 5) << "no peaks are known";
+  EXPECT_EQ(counted_excess(Excess::kMax, 5, std::vector<std::int64_t>{0, 0, 0}, memory), 5);
+  EXPECT_EQ(counted_excess(Excess::kMax, 30, peaks, memory), 30) << "a device that counts for nothing";
+}
+
 TEST(Sgd, StepsAgainstTheGradientByTheRate) {
   ParameterStore store;
   store.add("w", 2, 1, Init::kZero, 1);

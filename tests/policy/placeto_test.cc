@@ -67,6 +67,46 @@ TEST(Placeto, EveryStepIsAPlacementOfTheWholeGraphThatDiffersInOneGroup) {
   EXPECT_TRUE(world.constraints.check(world.graph, world.devices, placer->greedy()).ok());
 }
 
+TEST(Placeto, AMeasuredStartIsTheFirstPlacementAndNoStep) {
+  const World world = random_world();
+  PlacetoOptions options = small_options();
+  options.start = InitialPlacement::kRandom;
+  const auto plain = placer_of(world, options);
+  options.measure_start = true;
+  const auto placer = placer_of(world, options);
+  EXPECT_EQ(placer->placements_per_episode(), plain->placements_per_episode() + 1);
+  const Actions actions = placer->sample(3, 0);
+  EXPECT_EQ(actions.bytes, plain->sample(3, 0).bytes);
+  auto placements = *placer->expand(actions);
+  const auto choice = *placer->decode_actions(actions);
+  const Grouping grouping = world.view().grouping;
+  for (std::size_t op = 0; op < world.graph.num_ops(); ++op)
+    EXPECT_EQ(index(placements.front()[op]), choice.start[grouping.group_of_op[op]]);
+  placements.erase(placements.begin());
+  EXPECT_EQ(placements, *plain->expand(actions));
+  const ScoredEpisode episode{actions, std::vector<float>(choice.node.size(), 0.5f)};
+  EXPECT_TRUE(placer->accumulate_gradient({&episode, 1}).ok()) << "an advantage for each step";
+}
+
+// Features are relative to the graph's largest, so a graph with the same bytes and a tenth of the work looks
+// the same; by the transfer ratio it does not.
+TEST(Placeto, TheTransferRatioTellsAGraphThatComputesFromOneThatSends) {
+  const World world = random_world();
+  const std::size_t groups = world.view().grouping.num_groups;
+  const auto log_p = [&](bool ratio, double work) {
+    PlacetoOptions options = small_options();
+    options.transfer_ratio = ratio;
+    PlacetoGraph view = world.view();
+    view.output_bytes.assign(groups, 1e6);
+    for (std::size_t g = 0; g < groups; ++g) view.run_time_s.push_back(work * static_cast<double>(g + 1));
+    const auto placer = *PlacetoPlacer::make({std::move(view)}, options, 1);
+    shake(*placer);
+    return *placer->log_probabilities(placer->sample(0, 0));
+  };
+  EXPECT_EQ(log_p(false, 1e-3), log_p(false, 0.25e-3));
+  EXPECT_NE(log_p(true, 1e-3), log_p(true, 0.25e-3));
+}
+
 TEST(Placeto, SamplingDependsOnParametersSeedAndEpisodeAlone) {
   const World world = random_world();
   PlacetoOptions options = small_options();

@@ -175,7 +175,7 @@ void draw_evenly(Log& log, std::uint64_t episodes) {
 /// A policy that learns while it draws, each episode `lag` updates late.
 std::vector<std::vector<double>> learn_while_drawing(Log& log, std::uint64_t episodes, std::uint64_t lag) {
   policy::Trainer trainer{log.config().policy.training, make_placer(log.config(), log.task(), {}).value()};
-  actors::Scoring scoring{scoring_options(log.config(), log.task().graphs[0].devices)};
+  actors::Scoring scoring{scoring_options(log.config(), log.task())};
   log.checkpoint(trainer);
   std::vector<std::vector<double>> log_q;
   std::vector<record::LogRow> drawn;
