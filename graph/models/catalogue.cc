@@ -13,12 +13,18 @@ namespace emplace::models {
 namespace {
 
 constexpr std::array<ModelFacts, 6> kModels{{
-    {"inception-v3", "image classifier of factorised convolutions, 299x299", 32, {}, {}},
-    {"resnet-152", "image classifier of 50 bottlenecks, 224x224", 128, {}, {}},
-    {"rnnlm", "language model of stacked LSTM cells, unrolled", 64, 2, 40},
-    {"nmt", "encoder-decoder of LSTM layers with attention, unrolled", 64, 2, 40},
-    {"nasnet", "NASNet-A on CIFAR-10", 32, 6, {}},
-    {"cifar10-cnn", "two convolutions and three full layers on CIFAR-10", 128, {}, {}},
+    {"inception-v3",
+     "image classifier of factorised convolutions, 299x299",
+     32,
+     {},
+     {},
+     {},
+     Optimizer::kRmsProp},
+    {"resnet-152", "image classifier of 50 bottlenecks, 224x224", 128, {}, {}, {}, Optimizer::kMomentum},
+    {"rnnlm", "language model of stacked LSTM cells, unrolled", 64, 2, 40, 2048, Optimizer::kSgd},
+    {"nmt", "encoder-decoder of LSTM layers with attention, unrolled", 64, 2, 40, 1024, Optimizer::kAdam},
+    {"nasnet", "NASNet-A on CIFAR-10", 32, 6, {}, {}, Optimizer::kMomentum},
+    {"cifar10-cnn", "two convolutions and three full layers on CIFAR-10", 128, {}, {}, {}, Optimizer::kSgd},
 }};
 
 /// The options that a model accepts, for the error about one that it does not.
@@ -26,7 +32,8 @@ std::string options_of(const ModelFacts& model) {
   std::string text = "it takes --batch";
   if (model.layers) text += ", --layers";
   if (model.steps) text += ", --steps";
-  return text;
+  if (model.hidden) text += ", --hidden";
+  return text + ", --optimizer";
 }
 
 /// A size as given, or the model's default; 0 if the model has no such size.
@@ -44,34 +51,61 @@ Result<std::int64_t> size_of(const char* option, const ModelFacts& model, std::o
 }
 
 struct Sizes {
-  std::int64_t layers, batch, steps;
+  std::int64_t layers, batch, steps, hidden;
+  Optimizer optimizer;
 };
 
+Result<Sizes> sizes_of(const ModelFacts& model, const ModelSizes& asked, bool training) {
+  Sizes s{};
+  EMPLACE_TRY_ASSIGN(s.layers, size_of("--layers", model, asked.layers, model.layers, kMaxLayers));
+  EMPLACE_TRY_ASSIGN(s.batch, size_of("--batch", model, asked.batch, model.batch, kMaxBatch));
+  EMPLACE_TRY_ASSIGN(s.steps, size_of("--steps", model, asked.steps, model.steps, kMaxSteps));
+  EMPLACE_TRY_ASSIGN(s.hidden, size_of("--hidden", model, asked.hidden, model.hidden, kMaxHidden));
+  if (model.name == "nmt" && s.hidden % 2 != 0) {
+    return invalid(fmt::format("--hidden '{}'", s.hidden),
+                   "is odd, and both directions of nmt's first encoder layer have half of it",
+                   "use an even number");
+  }
+  if (asked.optimizer && !training)
+    return invalid("--optimizer", "has no effect on a forward pass", "add --training");
+  s.optimizer = asked.optimizer.value_or(model.optimizer);
+  return s;
+}
+
 Result<OpGraph> recorded(std::string_view model, const Sizes& s, Recording recording, Identity identity) {
-  if (model == "inception-v3")
-    return inception_v3_graph({.batch = s.batch, .recording = recording}, std::move(identity));
-  if (model == "resnet-152")
-    return resnet152_graph({.batch = s.batch, .recording = recording}, std::move(identity));
+  if (model == "inception-v3") {
+    return inception_v3_graph({.batch = s.batch, .optimizer = s.optimizer, .recording = recording},
+                              std::move(identity));
+  }
+  if (model == "resnet-152") {
+    return resnet152_graph({.batch = s.batch, .optimizer = s.optimizer, .recording = recording},
+                           std::move(identity));
+  }
   if (model == "rnnlm") {
-    return rnnlm_graph({.layers = s.layers, .steps = s.steps, .batch = s.batch, .recording = recording},
+    return rnnlm_graph({.layers = s.layers,
+                        .steps = s.steps,
+                        .hidden = s.hidden,
+                        .batch = s.batch,
+                        .optimizer = s.optimizer,
+                        .recording = recording},
                        std::move(identity));
   }
   if (model == "nmt") {
-    return nmt_graph({.layers = s.layers, .steps = s.steps, .batch = s.batch, .recording = recording},
+    return nmt_graph({.layers = s.layers,
+                      .steps = s.steps,
+                      .hidden = s.hidden,
+                      .batch = s.batch,
+                      .optimizer = s.optimizer,
+                      .recording = recording},
                      std::move(identity));
   }
   if (model == "nasnet") {
-    return nasnet_a_graph({.repeats = s.layers, .batch = s.batch, .recording = recording},
-                          std::move(identity));
+    return nasnet_a_graph(
+        {.repeats = s.layers, .batch = s.batch, .optimizer = s.optimizer, .recording = recording},
+        std::move(identity));
   }
-  return cifar10_cnn_graph({.batch = s.batch, .recording = recording}, std::move(identity));
-}
-
-std::string_view optimizer_of(std::string_view model) {
-  if (model == "inception-v3") return optimizer_name(Optimizer::kRmsProp);
-  if (model == "nmt") return optimizer_name(Optimizer::kAdam);
-  if (model == "resnet-152" || model == "nasnet") return optimizer_name(Optimizer::kMomentum);
-  return optimizer_name(Optimizer::kSgd);
+  return cifar10_cnn_graph({.batch = s.batch, .optimizer = s.optimizer, .recording = recording},
+                           std::move(identity));
 }
 
 }  // namespace
@@ -85,30 +119,33 @@ const ModelFacts* find_model(std::string_view name) {
 }
 
 Result<OpGraph> model_graph(const ModelFacts& model, const ModelSizes& asked, Recording recording) {
-  EMPLACE_TRY_ASSIGN(const auto layers, size_of("--layers", model, asked.layers, model.layers, kMaxLayers));
-  EMPLACE_TRY_ASSIGN(const auto batch, size_of("--batch", model, asked.batch, model.batch, kMaxBatch));
-  EMPLACE_TRY_ASSIGN(const auto steps, size_of("--steps", model, asked.steps, model.steps, kMaxSteps));
+  EMPLACE_TRY_ASSIGN(const Sizes sizes, sizes_of(model, asked, recording.training));
+  const bool own_hidden = !model.hidden || sizes.hidden == *model.hidden;
 
   const auto number = [](std::int64_t value) { return std::to_string(value); };
   const std::string_view granularity = granularity_name(recording.granularity);
   Identity identity;
   identity.name = std::string{model.name};
-  if (model.layers) identity.name += "-" + number(layers) + "layer";
-  if (model.steps) identity.name += "-" + number(steps) + "step";
-  identity.name += "-bs" + number(batch);
+  if (model.layers) identity.name += "-" + number(sizes.layers) + "layer";
+  if (model.steps) identity.name += "-" + number(sizes.steps) + "step";
+  if (!own_hidden) identity.name += "-hidden" + number(sizes.hidden);
+  identity.name += "-bs" + number(sizes.batch);
+  if (sizes.optimizer != model.optimizer) identity.name.append("-").append(optimizer_name(sizes.optimizer));
   if (!recording.training) identity.name += "-forward";
   if (recording.granularity != Granularity::kAten) identity.name.append("-").append(granularity);
   identity.source = "emplace generate " + std::string{model.name};
-  identity.meta_json = R"({"batch":)" + number(batch) + R"(,"granularity":")" + std::string{granularity} +
-                       R"(","kind":")" + (recording.training ? "training" : "forward") + "\"";
-  if (model.layers) identity.meta_json += R"(,"layers":)" + number(layers);
+  identity.meta_json =
+      R"({"batch":)" + number(sizes.batch) + R"(,"granularity":")" + std::string{granularity} + "\"";
+  if (!own_hidden) identity.meta_json += R"(,"hidden":)" + number(sizes.hidden);
+  identity.meta_json += R"(,"kind":")" + std::string{recording.training ? "training" : "forward"} + "\"";
+  if (model.layers) identity.meta_json += R"(,"layers":)" + number(sizes.layers);
   identity.meta_json += R"(,"model":")" + std::string{model.name} + "\"";
   if (recording.training)
-    identity.meta_json += R"(,"optimizer":")" + std::string{optimizer_of(model.name)} + "\"";
+    identity.meta_json += R"(,"optimizer":")" + std::string{optimizer_name(sizes.optimizer)} + "\"";
   identity.meta_json += R"(,"precision":"f32")";
-  if (model.steps) identity.meta_json += R"(,"steps":)" + number(steps);
+  if (model.steps) identity.meta_json += R"(,"steps":)" + number(sizes.steps);
   identity.meta_json += "}";
-  return recorded(model.name, {layers, batch, steps}, recording, std::move(identity));
+  return recorded(model.name, sizes, recording, std::move(identity));
 }
 
 }  // namespace emplace::models

@@ -37,7 +37,7 @@ class Cifar10Cnn : private Modules {
 
 Result<OpGraph> cifar10_cnn_graph(const Cifar10CnnOptions& options, Identity identity) {
   if (options.batch < 1) return invalid("cifar10-cnn", "the batch is empty", "use a batch of at least 1");
-  const auto tape = make_tape(options.recording, Optimizer::kSgd);
+  const auto tape = make_tape(options.recording, options.optimizer);
   const Tensor image = tape->input("image", DType::kF32, {options.batch, 3, 32, 32});
   return classifier(*tape, Cifar10Cnn{*tape}.run(image), {}, std::move(identity));
 }

@@ -155,7 +155,7 @@ class InceptionV3 : private Modules {
 
 Result<OpGraph> inception_v3_graph(const InceptionV3Options& options, Identity identity) {
   if (options.batch < 1) return invalid("inception-v3", "the batch is empty", "use a batch of at least 1");
-  const auto tape = make_tape(options.recording, Optimizer::kRmsProp);
+  const auto tape = make_tape(options.recording, options.optimizer);
   const Tensor image = tape->input("image", DType::kF32, {options.batch, 3, 299, 299});
   const bool auxiliary = options.recording.training && options.batch > 1;
   const InceptionV3::Heads heads = InceptionV3{*tape}.run(image, auxiliary);

@@ -19,6 +19,7 @@ Result<OpGraph> nasnet_a_graph(const NasnetOptions& options, Identity identity) 
                      {{2, 3}, {kAvgPool3, kIdentity}}};
   cells.repeats = options.repeats;
   cells.batch = options.batch;
+  cells.optimizer = options.optimizer;
   cells.recording = options.recording;
   return cell_net_graph(cells, std::move(identity));
 }

@@ -89,6 +89,7 @@ Result<OpGraph> cell_net_graph(const CellNetOptions& options, Identity identity)
 struct NasnetOptions {
   std::int64_t repeats = 6;  ///< Normal cells per stack, 1 … 99.
   std::int64_t batch = 32;
+  Optimizer optimizer = Optimizer::kMomentum;
   Recording recording = {};
 };
 Result<OpGraph> nasnet_a_graph(const NasnetOptions& options, Identity identity);
@@ -96,6 +97,7 @@ Result<OpGraph> nasnet_a_graph(const NasnetOptions& options, Identity identity);
 /// Two convolutions and three fully connected layers on 32x32 images, as in TensorFlow's tutorial; SGD.
 struct Cifar10CnnOptions {
   std::int64_t batch = 128;
+  Optimizer optimizer = Optimizer::kSgd;
   Recording recording = {};
 };
 Result<OpGraph> cifar10_cnn_graph(const Cifar10CnnOptions& options, Identity identity);
@@ -104,6 +106,7 @@ Result<OpGraph> cifar10_cnn_graph(const Cifar10CnnOptions& options, Identity ide
 /// Paper: He et al. 2016, table 1
 struct Resnet152Options {
   std::int64_t batch = 128;
+  Optimizer optimizer = Optimizer::kMomentum;
   Recording recording = {};
 };
 Result<OpGraph> resnet152_graph(const Resnet152Options& options, Identity identity);
@@ -113,6 +116,7 @@ Result<OpGraph> resnet152_graph(const Resnet152Options& options, Identity identi
 /// Paper: Szegedy et al. 2016
 struct InceptionV3Options {
   std::int64_t batch = 32;
+  Optimizer optimizer = Optimizer::kRmsProp;
   Recording recording = {};
 };
 Result<OpGraph> inception_v3_graph(const InceptionV3Options& options, Identity identity);
@@ -125,6 +129,7 @@ struct RnnlmOptions {
   std::int64_t hidden = 2048;
   std::int64_t batch = 64;
   std::int64_t vocabulary = 10000;
+  Optimizer optimizer = Optimizer::kSgd;
   Recording recording = {};
 };
 Result<OpGraph> rnnlm_graph(const RnnlmOptions& options, Identity identity);

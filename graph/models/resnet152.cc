@@ -60,7 +60,7 @@ class Resnet152 : private Modules {
 
 Result<OpGraph> resnet152_graph(const Resnet152Options& options, Identity identity) {
   if (options.batch < 1) return invalid("resnet-152", "the batch is empty", "use a batch of at least 1");
-  const auto tape = make_tape(options.recording, Optimizer::kMomentum);
+  const auto tape = make_tape(options.recording, options.optimizer);
   const Tensor image = tape->input("image", DType::kF32, {options.batch, 3, 224, 224});
   return classifier(*tape, Resnet152{*tape}.run(image), {}, std::move(identity));
 }

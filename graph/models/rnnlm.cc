@@ -14,7 +14,7 @@ Result<OpGraph> rnnlm_graph(const RnnlmOptions& options, Identity identity) {
   if (!sizes) {
     return invalid("rnnlm", "sizes are out of range", "use 1 to 99 layers and steps, a batch of at least 1");
   }
-  const auto owned = make_tape(options.recording, Optimizer::kSgd);
+  const auto owned = make_tape(options.recording, options.optimizer);
   TrainingTape& tape = *owned;
   const Tensor table = tape.parameter("embed.weight", {options.vocabulary, options.hidden});
   std::vector<LstmCell> cells;

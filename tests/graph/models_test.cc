@@ -160,6 +160,45 @@ TEST(TracedModels, GrowWithTheirOptions) {
 
 // ---- Both ----
 
+TEST(Models, ChangeTheirUpdateByOptimizerAndTheirNameOnlyIfItIsNotTheirOwn) {
+  const std::string_view updates[] = {"ApplyGradientDescent", "ApplyMomentum", "ApplyRMSProp", "ApplyAdam"};
+  for (const auto& [model, small] : small_models()) {
+    const std::string own{made(model, small, kTensorFlowStep).name()};
+    const Optimizer usual = find_model(model)->optimizer;
+    ModelSizes sizes = small;
+    for (const Optimizer optimizer :
+         {Optimizer::kSgd, Optimizer::kMomentum, Optimizer::kRmsProp, Optimizer::kAdam}) {
+      sizes.optimizer = optimizer;
+      const OpGraph graph = made(model, sizes, kTensorFlowStep);
+      const std::string name{optimizer_name(optimizer)};
+      EXPECT_EQ(std::string{graph.name()}.find("-" + name) == std::string::npos, optimizer == usual) << model;
+      EXPECT_EQ(graph.name() == own, optimizer == usual);
+      EXPECT_THAT(std::string{graph.meta_json()}, HasSubstr("\"optimizer\":\"" + name + "\""));
+      std::set<std::string_view> seen;
+      for (const OpId op : ops_of(graph))
+        for (const std::string_view type : updates)
+          if (graph.type_name(op) == type) seen.insert(type);
+      EXPECT_EQ(seen, std::set<std::string_view>{updates[static_cast<std::size_t>(optimizer)]}) << model;
+    }
+  }
+}
+
+TEST(Models, HaveLstmCellsOfTheHiddenSizeThatIsAskedFor) {
+  const ModelSizes narrow{.batch = 4, .steps = 3, .hidden = 32}, wide{.batch = 4, .steps = 3, .hidden = 64};
+  const auto bytes = [](std::string_view model, const ModelSizes& sizes) {
+    return totals_of(made(model, sizes, kTraced)).parameter_bytes / 4;
+  };
+  // Two tables of the vocabulary and a bias; two layers of [x h] to four gates with two biases.
+  EXPECT_EQ(bytes("rnnlm", narrow), 2 * 10'000 * 32 + 10'000 + 2 * (4 * 32 * 64 + 2 * 4 * 32));
+  EXPECT_EQ(bytes("rnnlm", wide), 2 * 10'000 * 64 + 10'000 + 2 * (4 * 64 * 128 + 2 * 4 * 64));
+  const OpGraph nmt = made("nmt", narrow, kTraced);
+  EXPECT_EQ(nmt.name(), "nmt-2layer-3step-hidden32-bs4");
+  EXPECT_THAT(std::string{nmt.meta_json()}, HasSubstr(R"("granularity":"aten","hidden":32,"kind")"));
+  EXPECT_EQ(nmt.num_ops(), made("nmt", wide, kTraced).num_ops());
+  const ModelSizes usual{.batch = 4, .steps = 3}, same{.batch = 4, .steps = 3, .hidden = 1024};
+  EXPECT_EQ(graph_sha256(made("nmt", same, kTraced)), graph_sha256(made("nmt", usual, kTraced)));
+}
+
 TEST(Models, WithoutTrainingAreTheForwardPassAlone) {
   for (const auto& [model, sizes] : small_models()) {
     for (const Granularity granularity : {Granularity::kAten, Granularity::kTensorFlow}) {
@@ -204,7 +243,11 @@ TEST(Models, RefuseWhatDoesNotApply) {
     const auto graph = model_graph(*find_model(model), sizes, kTraced);
     return graph.ok() ? std::string{} : graph.error().context;
   };
-  EXPECT_EQ(refusal("cifar10-cnn", {.steps = 3}), "--steps: does not apply to cifar10-cnn; it takes --batch");
+  EXPECT_EQ(refusal("cifar10-cnn", {.steps = 3}),
+            "--steps: does not apply to cifar10-cnn; it takes --batch, --optimizer");
+  EXPECT_THAT(refusal("nasnet", {.hidden = 8}), HasSubstr("--hidden: does not apply to nasnet"));
+  EXPECT_THAT(refusal("nmt", {.hidden = 7}), HasSubstr("--hidden '7': is odd"));
+  EXPECT_THAT(refusal("rnnlm", {.hidden = 16'385}), HasSubstr("from 1 to 16384"));
   EXPECT_THAT(refusal("resnet-152", {.layers = 50}), HasSubstr("--layers: does not apply to resnet-152"));
   EXPECT_THAT(refusal("nmt", {.layers = 33}), HasSubstr("from 1 to 32"));
   EXPECT_THAT(refusal("nmt", {.batch = 0}), HasSubstr("--batch '0': is out of range"));

@@ -177,6 +177,28 @@ TEST(Generate, MakesGraphsOfEitherGranularityThatCanBePlaced) {
   }
 }
 
+// Batch 256 with hidden sizes 4,096 and 2,048: not a single layer fits on one GPU, "ruling out the
+// human-designed placement".                                            Paper: ColocRL 2017, section 4.3
+TEST(Generate, MakesColocRlsLargerModelsTooLargeForItsExperts) {
+  const TemporaryFolder folder;
+  const auto model = [&](std::vector<std::string> sizes) {
+    std::vector<std::string> command{"generate"};
+    command.insert(command.end(), sizes.begin(), sizes.end());
+    command.insert(command.end(), {"--optimizer", "adam", "--batch", "256", "--training", "--granularity",
+                                   "tensorflow", "-o", folder.at("g.epg")});
+    return json_of(command);
+  };
+  EXPECT_EQ(model({"rnnlm", "--hidden", "4096"})["graph"],
+            "rnnlm-2layer-40step-hidden4096-bs256-adam-tensorflow");
+  const auto expert = [&] {
+    return json_of({"compare", folder.at("g.epg"), "--devices", shipped("configs/devices/colocrl-4gpu.toml"),
+                    "-m", "expert,single-cpu"})["methods"][0];
+  };
+  EXPECT_FALSE(expert()["valid"].get<bool>());
+  EXPECT_EQ(model({"nmt", "--hidden", "2048"})["graph"], "nmt-2layer-40step-hidden2048-bs256-tensorflow");
+  EXPECT_FALSE(expert()["valid"].get<bool>());
+}
+
 // The NMT of 8 layers has 83,712 ops; it does not fit on one 12 GB GPU, but on eight as experts placed it.
 //                                                              Paper: Hierarchical 2018, section 3, table 1
 TEST(Generate, MakesNmtOfEightLayersAsLargeAsThePapers) {
@@ -222,6 +244,16 @@ TEST(Generate, AnswersBadInputInOneLineAndLeavesNothing) {
       {{"inception-v3", "--layers", "4", "-o", out}, "--layers: does not apply to inception-v3"},
       {{"nmt", "--granularity", "onnx", "-o", out},
        "--granularity 'onnx': is unknown; use aten or tensorflow"},
+      {{"rnnlm", "--hidden", "0", "-o", out},
+       "--hidden '0': is out of range; use a whole number from 1 to 16384"},
+      {{"nmt", "--hidden", "1023", "-o", out}, "--hidden '1023': is odd"},
+      {{"nasnet", "--hidden", "64", "-o", out}, "--hidden: does not apply to nasnet"},
+      {{"rnnlm", "--training", "--optimizer", "adagrad", "-o", out},
+       "--optimizer 'adagrad': is unknown; use sgd, momentum, rmsprop or adam"},
+      {{"rnnlm", "--optimizer", "adam", "-o", out},
+       "--optimizer: has no effect on a forward pass; add --training"},
+      {{"ptb", "--index", "0", "--optimizer", "adam", "-o", out}, "--optimizer: is for models"},
+      {{"ptb", "--index", "0", "--hidden", "8", "-o", out}, "--hidden: is for models"},
       {{"rnnlm", "--index", "0", "-o", out}, "--index: is for families, and rnnlm is a model; remove it"},
       {{"nmt", "--index", "0", "--layers", "2", "-o", out}, "--layers: is for models"},
       {{"nmt", "--index", "0", "--training", "-o", out}, "--training: is for models"},
