@@ -1,52 +1,15 @@
 #include <algorithm>
-#include <cctype>
 #include <map>
 #include <numeric>
 #include <optional>
 #include <string>
-#include <string_view>
+#include <utility>
 
+#include "graph/scope_names.h"
 #include "heuristics/methods.h"
 
 namespace emplace {
 namespace {
-
-bool is_number(std::string_view word) {
-  return !word.empty() &&
-         std::all_of(word.begin(), word.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
-}
-
-/// Splits a scope into words without time steps: "cells.3/ops.0" → cells 3 ops 0.
-std::vector<std::string> words_of(std::string_view scope) {
-  std::vector<std::string> words{""};
-  for (const char c : without_time_steps(scope)) {
-    if (c == '/' || c == '.') {
-      if (!words.back().empty()) words.emplace_back();
-    } else {
-      words.back() += c;
-    }
-  }
-  if (words.back().empty()) words.pop_back();
-  return words;
-}
-
-/// The recurrent layer in a scope name: a level "l1", "l0fw" or "l0bw"; within a time step also a number as
-/// last word, as in "t07/cells.1".
-std::optional<std::size_t> recurrent_layer(std::string_view scope) {
-  const std::vector<std::string> words = words_of(scope);
-  for (const std::string& word : words) {
-    if (word.size() < 2 || word[0] != 'l' || std::isdigit(static_cast<unsigned char>(word[1])) == 0) continue;
-    std::size_t layer = 0, at = 1;
-    for (; at < word.size() && std::isdigit(static_cast<unsigned char>(word[at])) != 0 && layer < 1000; ++at)
-      layer = layer * 10 + static_cast<std::size_t>(word[at] - '0');
-    const std::string_view rest = std::string_view{word}.substr(at);
-    if (layer < 1000 && (rest.empty() || rest == "fw" || rest == "bw")) return layer;
-  }
-  const bool in_time_step = without_time_steps(scope) != scope;
-  if (in_time_step && words.size() > 1 && is_number(words.back()) && words.back().size() < 4)
-    return static_cast<std::size_t>(std::stoul(words.back()));
-  return std::nullopt;
-}
 
 /// [scopes] Recurrent layer of each scope group; other ops get the layer of their first reader. Empty if the
 /// graph has no recurrent layer.
@@ -93,31 +56,16 @@ struct Blocks {
   std::vector<double> cost;                  ///< [blocks]
 };
 
-/// "Mixed_5b.branch5x5_1.conv" is branch5x5 of Mixed_5b, "cells.3.ops.0.dw1" ops.0 of cells.3,
-/// "layer.7.att.q" the trunk of layer.7, "conv1" a block of its own.
 Blocks blocks_of(const Grouping& scopes, const std::vector<double>& scope_cost) {
   Blocks blocks;
   std::map<std::string, std::size_t> numbers;
   for (std::size_t g = 0; g < scopes.num_groups; ++g) {
-    const std::vector<std::string> words = words_of(scopes.labels[g]);
-    std::string name = words.empty() ? std::string{} : words[0];
-    std::size_t at = std::min<std::size_t>(1, words.size());
-    if (words.size() > 1 && is_number(words[1])) name += "." + words[at++];
-    std::string branch;
-    if (at < words.size() && words[at].rfind("branch", 0) == 0) {
-      branch = words[at];
-      const std::size_t step = branch.find_last_of('_');
-      if (step != std::string::npos && step + 1 < branch.size() &&
-          std::isdigit(static_cast<unsigned char>(branch[step + 1])) != 0)
-        branch.resize(step);
-    } else if (at + 1 < words.size() && words[at] == "ops" && is_number(words[at + 1])) {
-      branch = words[at] + "." + words[at + 1];
-    }
-    const auto [it, fresh] = numbers.try_emplace(name, blocks.cost.size());
+    ScopeBranch at = branch_of_scope(scopes.labels[g]);
+    const auto [it, fresh] = numbers.try_emplace(std::move(at.block), blocks.cost.size());
     if (fresh) blocks.cost.push_back(0);
     blocks.cost[it->second] += scope_cost[g];
     blocks.block_of_scope.push_back(it->second);
-    blocks.branch_of_scope.push_back(std::move(branch));
+    blocks.branch_of_scope.push_back(std::move(at.branch));
   }
   return blocks;
 }
