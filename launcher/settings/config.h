@@ -42,6 +42,7 @@ enum class GroupingRule : std::uint8_t {
   kClass,       ///< Declared co-location only.
   kColocation,  ///< Declared co-location and the papers' co-location heuristic.
   kPrefix,      ///< The first two levels of the scopes.
+  kCell,        ///< LSTM cells, lookups, attention and softmax steps, and branches.
   kRandom,      ///< Random groups.
 };
 constexpr auto enum_words(GroupingRule) {
@@ -49,7 +50,7 @@ constexpr auto enum_words(GroupingRule) {
       "grouping",
       std::array{EnumWord{GroupingRule::kScope, "scope"}, EnumWord{GroupingRule::kClass, "class"},
                  EnumWord{GroupingRule::kColocation, "colocation"}, EnumWord{GroupingRule::kPrefix, "prefix"},
-                 EnumWord{GroupingRule::kRandom, "random"}}};
+                 EnumWord{GroupingRule::kCell, "cell"}, EnumWord{GroupingRule::kRandom, "random"}}};
 }
 
 /// Component that measures placements.
@@ -219,8 +220,9 @@ struct PolicySection : policy::PolicyOptions {
           "(docs/reference/learning.md).");
     s.add("grouping", grouping,
           "How ops are grouped for placement: by scope, by declared co-location (class), by that and the "
-          "papers' heuristic (colocation), by the first two scope levels (prefix), or at random. All but "
-          "random are merged down to `groups`.");
+          "papers' heuristic (colocation), by the first two scope levels (prefix), by LSTM cell, embedding "
+          "lookup, attention step, softmax step and branch (cell), or at random. All but random are merged "
+          "down to `groups`.");
     policy::PolicyOptions::list(s);
     training.list(s);
   }

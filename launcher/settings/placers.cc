@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/text/words.h"
+#include "graph/cell_groups.h"
 #include "graph/grouping.h"
 #include "heuristics/methods.h"
 #include "launcher/settings/sweep_world.h"
@@ -26,6 +27,7 @@ Grouping grouping_of(const RunConfig& config, const TaskGraph& task) {
   if (rule == GroupingRule::kRandom) return random_groups(task.graph, wanted, config.run.seed);
   const Grouping grouping = rule == GroupingRule::kClass    ? colocation_groups(task.graph)
                             : rule == GroupingRule::kPrefix ? scope_groups(task.graph, {.depth = 2})
+                            : rule == GroupingRule::kCell   ? cell_groups(task.graph)
                                                             : recursive_colocation_groups(task.graph);
   return merge_small_groups(task.graph, grouping, sum_by_group(grouping, op_weights(problem)), wanted);
 }

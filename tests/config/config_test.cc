@@ -5,10 +5,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cctype>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -16,6 +18,8 @@
 
 #include "base/file.h"
 #include "base/units.h"
+#include "graph/models/catalogue.h"
+#include "graph/models/families.h"
 #include "launcher/cluster/manifest.h"
 #include "launcher/settings/start.h"
 #include "placement/machine/device_file.h"
@@ -142,7 +146,7 @@ TEST(Config, EveryDeviceFileIsRead) {
     EXPECT_EQ((*devices)[DeviceId{0}].profile.kind, "cpu") << entry.path();
     ++read;
   }
-  EXPECT_GE(read, 11u);
+  EXPECT_GE(read, 22u);
 }
 
 TEST(Config, EveryShippedConfigIsReadAndChecked) {
@@ -164,6 +168,113 @@ TEST(Config, EveryShippedConfigIsReadAndChecked) {
     ++read;
   }
   EXPECT_GE(read, 20u);
+}
+
+/// [commands] Words of each `emplace generate` in the head of a config; "\\" at the end of a line joins
+/// lines.
+std::vector<std::vector<std::string>> generate_lines(const std::filesystem::path& file) {
+  std::vector<std::vector<std::string>> commands;
+  std::istringstream text{file_text(file)};
+  bool joins = false;
+  for (std::string line; std::getline(text, line) && line.starts_with('#');) {
+    const std::size_t at = line.find("emplace generate ");
+    if (at == std::string::npos && !joins) continue;
+    if (!joins) commands.emplace_back();
+    std::istringstream words{line.substr(joins ? 1 : at)};
+    joins = false;
+    for (std::string word; words >> word;) {
+      if (word == "\\")
+        joins = true;
+      else
+        commands.back().push_back(word);
+    }
+  }
+  return commands;
+}
+
+// What a config says makes its graph: options that the model has, and the file or folder that the config
+// reads.
+TEST(Config, EveryGenerateLineOfAPaperMakesTheGraphThatTheConfigReads) {
+  std::size_t read = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator{kConfigs / "papers"}) {
+    if (entry.path().extension() != ".toml") continue;
+    const auto config = load_config(entry.path());
+    ASSERT_TRUE(config.ok()) << config.error().context;
+    const std::string graph = config->input.graph.empty() ? config->input.graphs.at(0) : config->input.graph;
+    for (const std::vector<std::string>& words : generate_lines(entry.path())) {
+      ASSERT_GT(words.size(), 3u) << entry.path();
+      const std::string output = words.back();
+      EXPECT_EQ(words[words.size() - 2], "-o") << entry.path();
+      EXPECT_NE(graph.find(output.substr(std::string{"configs/"}.size())), std::string::npos)
+          << entry.path() << ": " << output << " is not " << graph;
+      ++read;
+      const auto option = [&](std::string_view name) -> std::optional<std::string> {
+        const auto found = std::find(words.begin(), words.end(), name);
+        return found == words.end() ? std::nullopt : std::optional{*(found + 1)};
+      };
+      if (option("--count")) {
+        EXPECT_TRUE(models::find_family(words[2]).ok()) << words[2];
+        continue;
+      }
+      const models::ModelFacts* model = models::find_model(words[2]);
+      ASSERT_NE(model, nullptr) << entry.path() << ": " << words[2];
+      models::ModelSizes sizes{.steps = model->steps ? std::optional<std::int64_t>{2} : std::nullopt};
+      const auto number = [&](std::string_view name) -> std::optional<std::int64_t> {
+        const auto text = option(name);
+        return text ? std::optional<std::int64_t>{std::stoll(*text)} : std::nullopt;
+      };
+      sizes.batch = number("--batch"), sizes.layers = number("--layers"), sizes.hidden = number("--hidden");
+      if (const auto optimizer = option("--optimizer"))
+        sizes.optimizer = *models::parse_optimizer(*optimizer);
+      const bool tensorflow = option("--granularity") == "tensorflow";
+      const auto made = models::model_graph(
+          *model, sizes,
+          {.granularity = tensorflow ? models::Granularity::kTensorFlow : models::Granularity::kAten});
+      EXPECT_TRUE(made.ok()) << entry.path() << ": " << made.error().context;
+      const auto has = [&](std::string_view part) { return output.find(part) != std::string::npos; };
+      EXPECT_EQ(has("tensorflow"), tensorflow) << output;
+      EXPECT_TRUE(!sizes.layers || has(std::to_string(*sizes.layers) + "layer")) << output;
+      EXPECT_TRUE(!sizes.hidden || has("hidden" + std::to_string(*sizes.hidden))) << output;
+      EXPECT_TRUE(!sizes.batch || has("bs" + std::to_string(*sizes.batch))) << output;
+    }
+  }
+  EXPECT_GE(read, 20u);
+}
+
+// Paper: Hierarchical 2018, table 1; Spotlight 2018, table 1; Placeto 2019, section 4.2.
+TEST(Config, ExperimentsOfThePapersHaveTheirNumbers) {
+  const auto config = [](const std::string& name) {
+    const auto read = load_config(kConfigs / "papers" / name);
+    EXPECT_TRUE(read.ok()) << name << ": " << read.error().context;
+    EXPECT_EQ(read->policy.preset, "paper") << name;
+    return *read;
+  };
+  const auto gpus = [](const RunConfig& of) {
+    const auto devices = load_devices(of.input.devices);
+    EXPECT_TRUE(devices.ok()) << devices.error().context;
+    return devices->size() - 1;
+  };
+  const RunConfig planner = config("hierarchical/nmt-8layer.toml");
+  EXPECT_EQ(gpus(planner), 8u);
+  EXPECT_EQ(planner.run.episodes, 1000u);
+  EXPECT_EQ(planner.policy.groups, 256u);
+  for (const char* name : {"spotlight/nmt-8layer.toml", "spotlight/rnnlm-4layer.toml"}) {
+    EXPECT_EQ(gpus(config(name)), 4u);
+    EXPECT_EQ(config(name).policy.training.steps_per_update, 10u);
+  }
+  for (const char* name : {"colocrl/rnnlm.toml", "colocrl/nmt-2layer.toml", "colocrl/inception_v3.toml",
+                           "colocrl/rnnlm-large.toml", "colocrl/nmt-2layer-large.toml"}) {
+    EXPECT_EQ(config(name).policy.grouping, GroupingRule::kCell) << name;
+    EXPECT_EQ(gpus(config(name)), 4u);
+  }
+  for (const auto& [family, groups] :
+       {std::pair{"cifar10", 128u}, std::pair{"ptb", 128u}, std::pair{"nmt", 160u}}) {
+    const RunConfig one = config("placeto/family-" + std::string{family} + "-paper.toml");
+    EXPECT_EQ(one.policy.groups, groups);
+    EXPECT_EQ(one.policy.initial, policy::InitialPlacement::kSingle);
+    EXPECT_EQ(one.run.starts, std::vector<std::string>{"scratch"});
+    EXPECT_EQ((*load_devices(one.input.devices))[DeviceId{1}].memory_bytes, 8'000'000'000);
+  }
 }
 
 TEST(Config, ReserveIsAShareOrASizeAndTheOldNumberIsRead) {
