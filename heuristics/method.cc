@@ -31,15 +31,15 @@ std::span<const Method* const> all_methods() {
   static const Expert expert;
   static const Contiguous contiguous;
   static const Scotch scotch;
-  static const MinCut mincut;
+  static const MinCut mincut, mincut_cpu{MinCut::Parts::kAllDevices};
   static const Metis metis;
   static const MTopo m_topo;
   static const MEtf m_etf;
   static const MSct m_sct;
   static const Heft heft;
-  static const std::array<const Method*, 13> methods{&single_cpu, &single_gpu, &random, &round_robin, &expert,
-                                                     &contiguous, &scotch,     &mincut, &metis,       &m_topo,
-                                                     &m_etf,      &m_sct,      &heft};
+  static const std::array<const Method*, 14> methods{&single_cpu, &single_gpu, &random, &round_robin, &expert,
+                                                     &contiguous, &scotch,     &mincut, &mincut_cpu,  &metis,
+                                                     &m_topo,     &m_etf,      &m_sct,  &heft};
   return methods;
 }
 

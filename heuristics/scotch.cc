@@ -163,14 +163,12 @@ Result<Found> Scotch::find(const Problem& problem, Executor& executor) const {
 
 Result<Found> MinCut::find(const Problem& problem, Executor& executor) const {
   Cutter cutter{problem, executor};
-  const std::vector<DeviceId> fast = fast_devices(problem.devices), all = all_devices(problem.devices);
-  for (const auto* machine : {&fast, &all}) {
-    if (machine == &all && all.size() == fast.size()) break;
-    for (const PartitionGraph& graph : cutter.graphs()) {
-      for (const double imbalance : {0.10, 0.30, 0.50}) {
-        const Cutter::Cut cut{/*with_bytes=*/false, /*edges_by_time=*/false, imbalance};
-        EMPLACE_TRY(cutter.offer(graph, *machine, cut));
-      }
+  const std::vector<DeviceId> machine =
+      parts_ == Parts::kGpus ? fast_devices(problem.devices) : all_devices(problem.devices);
+  for (const PartitionGraph& graph : cutter.graphs()) {
+    for (const double imbalance : {0.10, 0.30, 0.50}) {
+      const Cutter::Cut cut{/*with_bytes=*/false, /*edges_by_time=*/false, imbalance};
+      EMPLACE_TRY(cutter.offer(graph, machine, cut));
     }
   }
   return std::move(cutter).take();

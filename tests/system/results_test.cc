@@ -60,8 +60,8 @@ TEST(Results, CompareListsEveryMethodWithTheAgreedKeys) {
     EXPECT_EQ(row["peak_memory_bytes"].size(), 3u);
   }
   EXPECT_THAT(names, ElementsAre("single-cpu", "single-gpu", "random", "round-robin", "expert", "contiguous",
-                                 "scotch", "mincut", "metis", "m-topo", "m-etf", "m-sct", "heft",
-                                 "towers-sync", "towers-async"));
+                                 "scotch", "mincut", "mincut-cpu", "metis", "m-topo", "m-etf", "m-sct",
+                                 "heft", "towers-sync", "towers-async"));
 }
 
 TEST(Results, TheTableForPeopleHasARowPerMethodAndTheBound) {
