@@ -38,7 +38,7 @@ class PlacetoSimulator final : public Executor {
                    PlacetoOptions options = {});
   ~PlacetoSimulator() override;
 
-  std::string_view kind() const override { return "sim"; }
+  std::string_view kind() const override { return "placeto"; }
   /// Errors: kInvalid if the length is not the number of ops or a device is out of range.
   Result<Unit> measure(std::span<const DeviceId> placement, Measurement& out) override;
   /// The run time only, in the paper's unit. @pre as checked by measure().

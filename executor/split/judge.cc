@@ -1,5 +1,6 @@
 #include "executor/split/judge.h"
 
+#include "executor/sim/placeto_model.h"
 #include "executor/split/latency_model.h"
 #include "executor/split/load_model.h"
 
@@ -14,6 +15,7 @@ Result<Judge> parse_judge(const std::string& objective, const std::string& dispa
 }
 
 std::unique_ptr<Executor> make_model(const OpGraph& graph, const DeviceSet& devices, const Judge& judge) {
+  if (judge.objective == Objective::kStepTime && judge.placeto) return make_placeto_model(graph, devices);
   if (judge.objective == Objective::kStepTime)
     return std::make_unique<Simulator>(graph, devices, judge.simulator);
   if (judge.objective == Objective::kLatency) return std::make_unique<LatencyModel>(graph, devices);

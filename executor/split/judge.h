@@ -13,6 +13,7 @@ namespace emplace {
 struct Judge {
   Objective objective = Objective::kStepTime;
   SimulatorOptions simulator;  ///< Options for step times.
+  bool placeto = false;        ///< Step times by Placeto's simulator (executor/sim/placeto_model.h).
 };
 
 /// Errors: kInvalid for an unknown objective or dispatch.

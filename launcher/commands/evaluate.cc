@@ -17,6 +17,7 @@
 #include "launcher/commands/graph_options.h"
 #include "launcher/commands/placement_order.h"
 #include "launcher/commands/results.h"
+#include "launcher/commands/step_model.h"
 #include "launcher/commands/torch_options.h"
 #include "launcher/session/stop_signal.h"
 #include "launcher/worker/executors.h"
@@ -40,7 +41,8 @@ class Evaluate final : public Command {
     declare_inputs(options, inputs_);
     options.operand("PLACEMENT", placement_, "Placement file");
     options.option("--executor", executor_,
-                   "Executor that measures the placement: sim, cpu, cuda, fake or torch");
+                   "Executor that measures the placement: sim, placeto (Placeto's simulator, without "
+                   "memory), cpu, cuda, fake or torch");
     torch_.declare(options);
     options.flag("--verify", verify_,
                  "Real executors: compare the results with those of a run on a single device");
@@ -73,6 +75,7 @@ class Evaluate final : public Command {
   Result<Answer> run_really(Console& console, const Inputs& inputs, const Placement& placement,
                             const StopSignal& stop) const;
   Result<ProcessRequest> request() const;
+  bool is_simulated() const { return executor_ == "sim" || executor_ == "placeto"; }
   void print(Console& console, const Answer& answer, const Inputs& inputs, std::string_view order) const;
 
   InputOptions inputs_;
@@ -145,7 +148,7 @@ void Evaluate::print(Console& console, const Answer& answer, const Inputs& input
   if (console.json()) {
     Json json = measured_json(answer.measured, inputs, executor_, answer.stand_ins);
     if (order != "issue") json["order"] = order;
-    if (executor_ != "sim") json["synthetic_types"] = answer.synthetic_types;
+    if (!is_simulated()) json["synthetic_types"] = answer.synthetic_types;
     if (answer.measured_cost_share) json["measured_cost_share"] = *answer.measured_cost_share;
     if (answer.verified) {
       json["verified"] = answer.verified->identical;
@@ -171,7 +174,8 @@ void Evaluate::print(Console& console, const Answer& answer, const Inputs& input
 }
 
 Result<ExitStatus> Evaluate::run(Console& console) {
-  const bool real = executor_ != "sim";
+  const bool real = !is_simulated();
+  const bool placeto = executor_ == "placeto";
   if (verify_ && !real)
     return Error{Errc::kUnsupported,
                  "--verify: needs a real executor; use --executor cpu, or remove --verify"};
@@ -184,6 +188,9 @@ Result<ExitStatus> Evaluate::run(Console& console) {
   if (!chaos_.empty() && !real) return invalid("--chaos", "needs an executor process", "use --executor fake");
   EMPLACE_TRY_ASSIGN(auto inputs, open_inputs(inputs_));
   report_assumptions(inputs, inputs_.graph, console);
+  EMPLACE_TRY(use_placeto(placeto, inputs.judge, console));
+  if (placeto && !trace_.empty())
+    return invalid("--trace", "has no schedule of --executor placeto", "use --executor sim");
   if (!trace_.empty() && inputs.judge.objective != Objective::kStepTime)
     return invalid("--trace", "needs --objective step-time", "other objectives have no schedule to trace");
   for (const std::string& line : inputs.rules.lines()) console.note(line);

@@ -24,7 +24,8 @@ class Join final : public Command {
         .option("--executors,-n", executors_,
                 "Number of executors; 0: one per CPU core, or one for real devices")
         .option("--executor", executor_,
-                "Kind of the executors: sim, cpu, cuda, fake or torch (default: executor.kind of the run)")
+                "Kind of the executors: sim, placeto, cpu, cuda, fake or torch (default: executor.kind of "
+                "the run)")
         .option("--as", as_, "Name of a node in the run's cluster file whose roles this process takes")
         .option("--cache", cache_, "Folder that caches graphs of runs (default: ~/.cache/emplace)")
         .option("--patience", patience_, "Connect timeout: how long to retry until the head answers")

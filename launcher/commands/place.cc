@@ -23,7 +23,9 @@
 #include "launcher/commands/learned_method.h"
 #include "launcher/commands/progress_view.h"
 #include "launcher/commands/results.h"
+#include "launcher/commands/step_model.h"
 #include "launcher/settings/config.h"
+#include "launcher/settings/start.h"
 #include "placement/bounds/proven_bound.h"
 #include "placement/machine/cost_model.h"
 #include "placement/placement_file.h"
@@ -58,6 +60,8 @@ class Place final : public Command {
         "--order", order_,
         "Order in which devices take ready ops: issue, or search (auto also searches for an order, "
         "and writes it to the placement file)");
+    options.option("--executor", executor_,
+                   "Model that evaluates placements: sim, or placeto (Placeto's simulator, without memory)");
     options.option("--threads", threads_, "Searches that auto runs in parallel; 0: one per core");
     options.option("-o,--output", output_,
                    "Placement file to write; it holds the best placement so far while a search runs");
@@ -79,7 +83,8 @@ class Place final : public Command {
   bool searches_order() const { return order_ == "search"; }
 
   InputOptions inputs_;
-  std::string method_ = "auto", output_, budget_, policy_, samples_ = "0", threads_ = "0", order_ = "issue";
+  std::string method_ = "auto", output_, budget_, policy_, samples_ = "0", threads_ = "0", order_ = "issue",
+              executor_ = "sim";
 };
 
 /// Writes the best placement so far to disk, at most once a second: a search may improve hundreds of times in
@@ -143,6 +148,7 @@ Result<double> budget_s(const std::string& budget, double otherwise) {
 Result<Answer> Place::learn(double default_budget_s, const Console& console) const {
   EMPLACE_TRY_ASSIGN(LearnRequest request, learn_request(inputs_, console));
   request.method = method_ == "auto" ? "" : method_;
+  if (executor_ == "placeto") request.executor = executor_;
   request.policy = policy_;
   EMPLACE_TRY_ASSIGN(request.samples, parse_whole("--samples", samples_, 0, 100'000));
   request.budget_s = default_budget_s;
@@ -156,7 +162,7 @@ Result<Unit> Place::save(const Inputs& inputs, const Placement& placement, const
                          const Clock& clock) const {
   const PlacementInfo info{.graph_sha256 = graph_sha256(inputs.graph),
                            .method = method,
-                           .executor = "sim",
+                           .executor = executor_,
                            .seed = seed,
                            .created = format_wall(clock.wall()),
                            .order = order};
@@ -171,6 +177,8 @@ Result<Unit> Place::check_order_option() const {
     return invalid("--order search", "needs --objective step-time", "no other objective has an order");
   if (inputs_.dispatch != "program")
     return invalid("--order search", "needs --dispatch program", "fifo takes ops in no order of its own");
+  if (executor_ == "placeto")
+    return invalid("--order search", "needs --executor sim", "Placeto's simulator has an order of its own");
   if (method_ != "auto")
     return invalid("--order search", "needs --method auto", "remove --method " + printable(method_, 40));
   if (!policy_.empty() && budget_.empty())
@@ -269,11 +277,15 @@ Result<ExitStatus> Place::run(Console& console) {
   EMPLACE_TRY(parse_whole("--samples", samples_, 0, 100'000));
   EMPLACE_TRY(parse_whole("--threads", threads_, 0, 256));
   EMPLACE_TRY(check_order_option());
-  EMPLACE_TRY_ASSIGN(const auto inputs, open_inputs(inputs_));
-
+  if (executor_ != "sim" && executor_ != "placeto")
+    return invalid("--executor '" + printable(executor_, 40) + "'", "evaluates no search",
+                   "use sim or placeto, and emplace evaluate for real devices");
+  EMPLACE_TRY_ASSIGN(auto inputs, open_inputs(inputs_));
+  const bool placeto = executor_ == "placeto";
+  EMPLACE_TRY(use_placeto(placeto, inputs.judge, console));
   report_assumptions(inputs, inputs_.graph, console);
   for (const std::string& line : inputs.rules.lines()) console.note(line);
-  if (auto fits = must_fit(inputs); !fits)
+  if (auto fits = must_fit(inputs); !placeto && !fits)
     return Error{fits.error().code, printable(inputs_.graph) + ": " + fits.error().context};
   const CostTable costs{inputs.graph, inputs.devices};
   Problem problem{inputs.graph, inputs.devices, inputs.constraints,
@@ -283,8 +295,7 @@ Result<ExitStatus> Place::run(Console& console) {
   const SystemClock clock;
   const StopSignal stop;
   ProgressView view{console, clock};
-  const ProvenBound bound =
-      proven_bound(inputs.graph, inputs.devices, inputs.constraints, inputs.judge.objective);
+  const ProvenBound bound = bound_of(inputs.judge, inputs.graph, inputs.devices, inputs.constraints);
   const double shown_s = budget_.empty() && method_ == "auto" ? kDefaultBudget_s : seconds;
   WatchedExecutor executor{*model, view, stop, shown_s, bound.seconds};
   const Nanos start = clock.now();
@@ -375,8 +386,9 @@ Result<ExitStatus> Place::answered(const Inputs& inputs, const Problem& problem,
     std::string text = "method     " + answer.method;
     if (!answer.findings.empty()) text += ", after " + format_seconds(answer.findings.back().at_s);
     if (!answer.found.notes.empty()) text += "\n           " + joined(answer.found.notes);
-    text += "\n" + measured_text(measured, inputs) + "bound      " + format_seconds(bound.seconds) +
-            ", the " + std::string{bound.which};
+    text += "\n" + measured_text(measured, inputs) + "bound      ";
+    text += bound.seconds > 0 ? format_seconds(bound.seconds) + ", the " + std::string{bound.which}
+                              : std::string{"none is proven for this simulator"};
     if (searches_order()) text += "\n" + order_line(ordered, inputs);
     if (optimal) text += "\noptimal    no placement is better: this one reaches the bound";
     console.print(text + (output_.empty() ? "" : "\nwritten    " + printable(output_)));

@@ -11,9 +11,10 @@ Result<OpOrder> obey_order(const std::string& file, Inputs& inputs, Placement& p
   EMPLACE_TRY_ASSIGN(OpOrder order, load_order(file, inputs.graph, graph_sha256(inputs.graph)));
   if (order.empty()) return order;
   if (inputs.judge.objective != Objective::kStepTime ||
-      inputs.judge.simulator.dispatch != Dispatch::kProgram) {
+      inputs.judge.simulator.dispatch != Dispatch::kProgram || inputs.judge.placeto) {
     console.note(printable(file) +
-                 ": its order is not used; it needs --objective step-time and --dispatch program");
+                 ": its order is not used; it needs --objective step-time, --dispatch program and no "
+                 "--executor placeto");
     return OpOrder{};
   }
   OpGraph graph = renumbered(inputs.graph, order);

@@ -70,6 +70,7 @@ Result<RunConfig> config_of(const LearnRequest& request) {
   if (!request.rules.empty()) config->input.rules = std::filesystem::absolute(request.rules).string();
   EMPLACE_TRY_ASSIGN(config->objective.kind, parse_word<Objective>(request.objective));
   EMPLACE_TRY_ASSIGN(config->executor.dispatch, parse_word<Dispatch>(request.dispatch));
+  if (!request.executor.empty()) config->executor.kind = request.executor;
   config->run = {};
   if (improves) config->run.starts = {kBestHeuristic};
   std::erase(config->compare.methods, "auto");  // It takes as long as learning does.

@@ -19,6 +19,7 @@ struct LearnRequest {
   GraphReading reading = {};
   Reserve reserve;  ///< Memory of each device to keep free.
   std::string objective = "step-time", dispatch = "program";
+  std::string executor;       ///< "sim" or "placeto"; empty: that of the policy's run, or sim.
   double budget_s = 0;        ///< Learning time [s]; 0 with a policy: no learning.
   std::string policy;         ///< Run directory of the policy to use; empty: learn one.
   std::uint64_t samples = 0;  ///< Without learning: episodes to draw besides the most likely placement.

@@ -84,7 +84,7 @@ Result<std::vector<Heuristics>> prepare_heuristics(const RunPlan& plan, const Lo
       const Judge judge = judge_of(config);
       const auto model = make_model(one.graph, one.devices, judge);
       EMPLACE_TRY_ASSIGN(Heuristics known, recorded_heuristics(recorded, one, *model));
-      known.bound = proven_bound(one.graph, one.devices, one.constraints, judge.objective);
+      known.bound = bound_of(judge, one.graph, one.devices, one.constraints);
       return known;
     };
     EMPLACE_TRY_ASSIGN(Heuristics heuristics, find());

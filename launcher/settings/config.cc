@@ -228,6 +228,9 @@ Result<Unit> check_config(RunConfig c) {
   if (c.executor.kind == "replay" && baseline == policy::BaselineKind::kSelfCritic)
     return invalid("reward.baseline", "= 'self-critic' needs measurements that no log has",
                    "use moving-average with executor.kind = \"replay\"");
+  if (c.executor.kind == "placeto" && c.objective.kind != Objective::kStepTime)
+    return invalid("executor.kind", "= 'placeto' simulates only step times",
+                   "use objective.kind = \"step-time\", or executor.kind = \"sim\"");
   if (auto chaos = parse_chaos(c.executor.chaos); !chaos)
     return invalid("executor.chaos", chaos.error().context);
   if (uses_processes(c)) {

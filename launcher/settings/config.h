@@ -171,7 +171,8 @@ struct ExecutorSection {
 
   void list(Settings& s) {
     s.add("kind", kind, one_of(kExecutorKinds),
-          "Kind of the executors: the simulator (sim), real devices (cpu, cuda, and torch in PyTorch: "
+          "Kind of the executors: the simulator (sim), Placeto's simulator, which has no memory (placeto: "
+          "docs/reference/executors.md), real devices (cpu, cuda, and torch in PyTorch: "
           "docs/reference/measurement.md), the simulator with a delay (fake), or the measurements of `log` "
           "(replay).");
     s.add("dispatch", dispatch, "Order in which a device runs ready ops.");

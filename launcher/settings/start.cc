@@ -265,7 +265,13 @@ ProcessRequest process_request_of(const RunConfig& config) {
 }
 
 Judge judge_of(const RunConfig& config) {
-  return {config.objective.kind, {.dispatch = config.executor.dispatch}};
+  return {config.objective.kind, {.dispatch = config.executor.dispatch}, config.executor.kind == "placeto"};
+}
+
+ProvenBound bound_of(const Judge& judge, const OpGraph& graph, const DeviceSet& devices,
+                     const Constraints& constraints) {
+  if (judge.placeto) return {0, "none"};
+  return proven_bound(graph, devices, constraints, judge.objective);
 }
 
 Result<TaskPtr> load_task(const RunConfig& config) {
@@ -331,7 +337,7 @@ Result<Heuristics> run_heuristics(const actors::TaskGraph& task, const RunConfig
   problem.limits.stopped = stopped;
   const Portfolio portfolio{judge, clock, auto_s};
   Heuristics heuristics;
-  heuristics.bound = proven_bound(task.graph, task.devices, task.constraints, judge.objective);
+  heuristics.bound = bound_of(judge, task.graph, task.devices, task.constraints);
   for (const std::string& name : config.compare.methods) {
     if (name == portfolio.name() && auto_s <= 0) continue;
     EMPLACE_TRY_ASSIGN(const auto method,

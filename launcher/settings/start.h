@@ -30,6 +30,10 @@ Result<actors::TaskPtr> load_task(const RunConfig& config);
 bool runs_here(const RunConfig& config, const actors::Task& task);
 /// Returns the objective and the simulator options of a run. @pre check_config() succeeded.
 Judge judge_of(const RunConfig& config);
+/// Returns the proven bound of the judge's objective; 0 s for Placeto's simulator, whose links and lack of
+/// memory limits no bound of the machine covers.
+ProvenBound bound_of(const Judge& judge, const OpGraph& graph, const DeviceSet& devices,
+                     const Constraints& constraints);
 
 /// Returns how the run's executor processes are started and timed. @pre check_config() succeeded.
 ProcessRequest process_request_of(const RunConfig& config);

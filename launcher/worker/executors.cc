@@ -31,7 +31,7 @@ Result<Unit> check_process_executor(const std::string& kind, const Judge& judge,
   const auto kinds = process_executor_kinds();
   if (std::find(kinds.begin(), kinds.end(), kind) == kinds.end())
     return invalid("", "unknown executor '" + printable(kind, 40) + "'",
-                   "expected sim, cpu, cuda, fake or torch");
+                   "expected sim, placeto, cpu, cuda, fake or torch");
   if (judge.objective != Objective::kStepTime)
     return invalid("executor '" + kind + "'", "measures only step times",
                    "use --objective step-time, or the executor sim");
@@ -88,7 +88,11 @@ std::unique_ptr<RealExecutor> make_process_executor(const std::string& kind, con
 Result<std::unique_ptr<Executor>> make_executor(const std::string& kind, const OpGraph& graph,
                                                 const DeviceSet& devices, const Judge& judge,
                                                 const ProcessRequest& request) {
-  if (kind == "sim") return make_model(graph, devices, judge);
+  if (kind == "sim" || kind == "placeto") {
+    Judge own = judge;
+    own.placeto = kind == "placeto";
+    return make_model(graph, devices, own);
+  }
   if (auto fit = check_process_executor(kind, judge, request); !fit) return fit.error();
   if (auto links = check_process_links(kind, devices); !links) return links.error();
   return std::unique_ptr<Executor>{make_process_executor(kind, graph, devices, request)};

@@ -15,8 +15,8 @@ namespace emplace::launcher {
 
 /// Every kind of executor that a config may name. "replay" answers from a log
 /// (launcher/settings/log_driven.h).
-inline constexpr std::array<std::string_view, 6> kExecutorKinds{"sim",  "cpu",    "cuda",
-                                                                "fake", "replay", "torch"};
+inline constexpr std::array<std::string_view, 7> kExecutorKinds{"sim",    "cpu",   "cuda",   "fake",
+                                                                "replay", "torch", "placeto"};
 /// Whether executors of a kind take the time of real devices, in processes.
 constexpr bool uses_real_devices(std::string_view kind) {
   return kind == "cpu" || kind == "cuda" || kind == "torch";
@@ -49,8 +49,8 @@ Result<Unit> check_process_links(const std::string& kind, const DeviceSet& devic
 std::unique_ptr<RealExecutor> make_process_executor(const std::string& kind, const OpGraph& graph,
                                                     const DeviceSet& devices, const ProcessRequest& request);
 
-/// Makes an executor of a kind: "sim" is a model, "cpu", "cuda", "fake" and "torch" are processes. Errors:
-/// kUnsupported for kinds that this build lacks; kInvalid for unknown kinds.
+/// Makes an executor of a kind: "sim" and "placeto" are models, "cpu", "cuda", "fake" and "torch" are
+/// processes. Errors: kUnsupported for kinds that this build lacks; kInvalid for unknown kinds.
 Result<std::unique_ptr<Executor>> make_executor(const std::string& kind, const OpGraph& graph,
                                                 const DeviceSet& devices, const Judge& judge,
                                                 const ProcessRequest& request = {});

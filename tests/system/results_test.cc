@@ -94,6 +94,74 @@ TEST(Results, APlacementFileIsMeasuredToTheSameStepTime) {
   EXPECT_EQ(measured["samples_s"].size(), 1u);
 }
 
+// Placeto's simulator by command: the library's number (tests/executor/sim/placeto_simulator_test.cc) to the
+// bit, whatever memory and links the machine has.
+TEST(Results, PlacetosSimulatorMeasuresPlacesAndRunsTheSame) {
+  const TemporaryFolder folder;
+  const std::string graph = folder.file("two.json", R"({"format":"emplace-graph v1","name":"two","ops":[
+    {"id":0,"name":"a","type":"Work","inputs":[],"outputs":[{"dtype":"u8","shape":[7600]}],"measured_us":{"gpu":10}},
+    {"id":1,"name":"b","type":"Work","inputs":[[0,0]],"outputs":[{"dtype":"u8","shape":[4]}],"measured_us":{"gpu":20}}
+  ]})");
+  const std::string devices =
+      folder.file("two.toml",
+                  "[[device]]\nname = \"gpu:0\"\nprofile = \"k40\"\nmemory = \"1KiB\"\n"
+                  "[[device]]\nname = \"gpu:1\"\nprofile = \"k40\"\nmemory = \"1KiB\"\n"
+                  "[[link]]\nbetween = [\"*\", \"*\"]\nprofile = \"pcie3_x16\"\n");
+  const std::string file = folder.at("placement.json");
+  const std::vector<std::string> placeto{"-d", devices, "--executor", "placeto"};
+  const auto with = [&](std::vector<std::string> command) {
+    command.insert(command.end(), placeto.begin(), placeto.end());
+    return command;
+  };
+  const ordered_json placed = json_of(with({"place", graph, "-m", "round-robin", "-o", file}));
+  EXPECT_EQ(placed["measured"]["executor"], "placeto");
+  EXPECT_EQ(placed["lower_bound_s"], 0) << "no bound is proven for it";
+  EXPECT_EQ(placed["bound"], "none");
+  ordered_json measured = json_of(with({"evaluate", graph, file}));
+  EXPECT_EQ(measured["step_time_s"], (10 + 7600 / 7600.0 + 20 + 5.7) * 1e-6);
+  EXPECT_EQ(measured["label"], "simulated");
+  EXPECT_TRUE(measured["valid"]);
+  measured.erase("measured_cost_share");
+  EXPECT_EQ(measured, placed["measured"]);
+  EXPECT_EQ(json_of({"evaluate", graph, file, "-d", devices}, 3)["valid"], false) << "1 KiB is too little";
+  EXPECT_THAT(run(with({"evaluate", graph, file})).err, HasSubstr("has no memory: every placement fits"));
+  const auto refusal = [&](std::vector<std::string> command) {
+    const Finished done = run(with(std::move(command)));
+    EXPECT_EQ(done.status, 2) << done.err;
+    return done.err;
+  };
+  EXPECT_THAT(refusal({"evaluate", graph, file, "--trace", folder.at("t.json")}),
+              HasSubstr("--trace: has no schedule"));
+  EXPECT_THAT(refusal({"evaluate", graph, file, "--objective", "latency"}),
+              HasSubstr("simulates only step times"));
+  EXPECT_THAT(refusal({"place", graph, "--order", "search"}), HasSubstr("needs --executor sim"));
+  EXPECT_THAT(run({"place", graph, "-d", devices, "--executor", "cpu"}).err, HasSubstr("use sim or placeto"));
+}
+
+// A run learns from it: the best time that it records is what evaluate says of its placement.
+TEST(Results, ARunLearnsFromPlacetosSimulator) {
+  const TemporaryFolder folder;
+  const auto order = [&](const char* name, const std::vector<std::string>& more) {
+    std::vector<std::string> command = testing::small_run(
+        folder.at(name), {"--set", "input.graph=" + kNmt, "--set", "input.devices=" + kDevices, "--set",
+                          "policy.method=placeto", "--set", "executor.kind=placeto"});
+    command.insert(command.end(), more.begin(), more.end());
+    return command;
+  };
+  const ordered_json summary = json_of(order("run", {"--set", "run.starts=[\"scratch\"]", "--episodes", "12",
+                                                     "--budget", "60s", "--quiet", "--json"}));
+  EXPECT_EQ(summary["best_label"], "simulated");
+  EXPECT_EQ(summary["lower_bound_s"], 0);
+  EXPECT_TRUE(summary["baseline_step_time_s"]["single-gpu"].is_number())
+      << "it does not fit where there is memory";
+  const ordered_json measured = json_of(
+      {"evaluate", kNmt, folder.at("run") + "/best.placement.json", "-d", kDevices, "--executor", "placeto"});
+  EXPECT_EQ(measured["step_time_s"], summary["best_step_time_s"]);
+  const Finished wrong = run(order("other", {"--set", "objective.kind=latency"}));
+  EXPECT_EQ(wrong.status, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("executor.kind: = 'placeto' simulates only step times"));
+}
+
 TEST(Results, AFakeProcessRefusesLinksThatItDoesNotSimulate) {
   const TemporaryFolder folder;
   const std::string shared = folder.file(

@@ -78,7 +78,7 @@ TEST(Usage, WrongWordsAreAnsweredInOneLineWithTheNearestRightOne) {
       {{"compare", kGraph, "-d", kDevices, "--dispatch", "lifo"},
        "--dispatch: unknown dispatch 'lifo'; expected one of: program, fifo (did you mean 'fifo'?)"},
       {{"evaluate", kGraph, kGraph, "-d", kDevices, "--executor", "gpu"},
-       "unknown executor 'gpu'; expected sim, cpu, cuda, fake or torch"},
+       "unknown executor 'gpu'; expected sim, placeto, cpu, cuda, fake or torch"},
       {{"evaluate", kGraph, kGraph, "-d", kDevices, "--executor", "fake", "--samples", "0"},
        "--samples: are out of range"},
       {{"evaluate", kGraph, kGraph, "-d", kDevices, "--executor", "fake", "--statistic", "mode"},

@@ -7,7 +7,11 @@
 
 #include <array>
 #include <string>
+#include <vector>
 
+#include "executor/sim/placeto_model.h"
+#include "executor/split/judge.h"
+#include "placement/machine/cost_model.h"
 #include "tests/support/reference_dag.h"
 #include "tests/support/sample_graphs.h"
 
@@ -44,6 +48,62 @@ TEST(PlacetoSimulator, RestsAfterOpsAndTransfersButNotAfterFreeOps) {
       << "the bus rests until 36, the device until 36.7";
   PlacetoSimulator idle{graph, {0, 20}, {0, 0}};
   EXPECT_DOUBLE_EQ(idle.run_time_us(together), 20 + 5.7);
+}
+
+// Every place that simulates makes its model by make_model(): it must be this simulator, on the costs of the
+// cost model, whatever memory and links the machine has.
+TEST(PlacetoSimulator, IsTheModelOfAJudgeBitForBitAndHasNoMemory) {
+  const OpGraph graph =
+      testing::sample_graph({{.name = "w", .output_bytes = {1 << 20}, .type = "Parameter"},
+                             {.name = "a", .inputs = {{0, 0}}, .output_bytes = {76'000}, .gpu_us = 11},
+                             {.name = "b", .inputs = {{1, 0}}, .output_bytes = {4}, .gpu_us = 7},
+                             {.name = "c", .inputs = {{1, 0}, {2, 0}}, .gpu_us = 3}});
+  const DeviceSet devices = testing::sample_devices(2, true, 1'000);
+  std::vector<double> costs;
+  for (std::uint32_t d = 0; d < 3; ++d)
+    for (const double us : exact_costs_us(graph, devices[static_cast<DeviceId>(d)].profile))
+      costs.push_back(us);
+  PlacetoSimulator own{graph, costs, {0, 1, 2}};
+  Judge judge;
+  judge.placeto = true;
+  const auto model = make_model(graph, devices, judge);
+  EXPECT_EQ(model->kind(), "placeto");
+  for (std::uint32_t k = 0; k < 81; ++k) {
+    Placement placement;
+    for (std::uint32_t rest = k, i = 0; i < 4; ++i, rest /= 3)
+      placement.push_back(static_cast<DeviceId>(rest % 3));
+    Measurement of_model;
+    ASSERT_TRUE(model->measure(placement, of_model).ok());
+    EXPECT_EQ(of_model.step_time_s, own.run_time_us(placement) * 1e-6);
+    EXPECT_TRUE(of_model.valid);
+    EXPECT_EQ(of_model.label, MeasurementLabel::kSimulated);
+  }
+  judge.objective = Objective::kMaxLoad;
+  EXPECT_NE(make_model(graph, devices, judge)->kind(), "placeto");
+}
+
+// A graph whose ops are not in topological order is simulated as the same graph in that order.
+TEST(PlacetoSimulator, SimulatesGraphsInAnyOrderOfOps) {
+  const std::vector<testing::SampleOp> ops{
+      {.name = "a", .output_bytes = {76'000}, .gpu_us = 11},
+      {.name = "b", .inputs = {{0, 0}}, .output_bytes = {4}, .gpu_us = 7}};
+  const std::vector<testing::SampleOp> turned{
+      {.name = "b", .inputs = {{1, 0}}, .output_bytes = {4}, .gpu_us = 7},
+      {.name = "a", .output_bytes = {76'000}, .gpu_us = 11}};
+  const OpGraph graph = testing::sample_graph(ops), other = testing::sample_graph(turned);
+  ASSERT_FALSE(other.ids_are_topological());
+  const DeviceSet devices = testing::sample_devices(2, true, 1'000);
+  const auto model = make_placeto_model(graph, devices), reversed = make_placeto_model(other, devices);
+  for (std::uint32_t a = 0; a < 3; ++a) {
+    for (std::uint32_t b = 0; b < 3; ++b) {
+      Measurement one, two;
+      ASSERT_TRUE(model->measure(Placement{static_cast<DeviceId>(a), static_cast<DeviceId>(b)}, one).ok());
+      ASSERT_TRUE(reversed->measure(Placement{static_cast<DeviceId>(b), static_cast<DeviceId>(a)}, two).ok());
+      EXPECT_EQ(one.step_time_s, two.step_time_s);
+    }
+  }
+  Measurement out;
+  EXPECT_FALSE(reversed->measure(Placement{DeviceId{0}}, out).ok());
 }
 
 TEST(PlacetoSimulator, RefusesAPlacementOfAnotherGraph) {

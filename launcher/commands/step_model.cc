@@ -1,0 +1,15 @@
+#include "launcher/commands/step_model.h"
+
+namespace emplace::launcher {
+
+Result<Unit> use_placeto(bool placeto, Judge& judge, Console& console) {
+  judge.placeto = placeto;
+  if (!placeto) return Unit{};
+  if (judge.objective != Objective::kStepTime)
+    return invalid("--executor placeto", "simulates only step times",
+                   "use --objective step-time, or --executor sim");
+  console.note("Placeto's simulator has no memory: every placement fits, and peaks are 0");
+  return Unit{};
+}
+
+}  // namespace emplace::launcher
