@@ -45,7 +45,7 @@ OpFeatures op_features(const OpGraph& graph, const OpFeatureOptions& options);
 
 /// Order in which groups go into a sequence-to-sequence network.
 enum class GroupOrder : std::uint8_t {
-  kIndex,     ///< That of their numbers.
+  kIndex,     ///< The order of their numbers.
   kShuffled,  ///< One random order per seed.   Paper: Hierarchical 2018, section 3  [HIE-ORDER]
 };
 constexpr auto enum_words(GroupOrder) {

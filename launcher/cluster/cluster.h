@@ -51,7 +51,7 @@ struct Cluster {
     std::int64_t memory = 0;               ///< Memory limit per process (RLIMIT_DATA) [B]; 0: none.
     std::uint32_t open_files = 0;          ///< Limit of open files per process; 0: unchanged.
     std::string key;                       ///< Key file, if links are encrypted.
-    Ray ray;                               ///< With start = "ray".
+    Ray ray;                               ///< Settings of start = "ray".
   };
   struct Run {
     std::string config, dir;  ///< Config and run directory; the command line overrides them.

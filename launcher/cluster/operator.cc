@@ -18,9 +18,9 @@
 namespace emplace::launcher {
 namespace {
 
-constexpr std::chrono::seconds kTimeout{8};               // Time for the head to answer.
-constexpr std::chrono::milliseconds kRetry{500};          // Doubles with each retry,
-constexpr std::chrono::milliseconds kLongestRetry{2000};  // so that a busy head is not asked more and more.
+constexpr std::chrono::seconds kTimeout{8};  // Time for the head to answer.
+// The time doubles with each retry: a busy head must not get more and more requests.
+constexpr std::chrono::milliseconds kRetry{500}, kLongestRetry{2000};
 
 /// Requests the status from the view, with retries, and again after each interval.
 class Watcher final : public runtime::Actor {

@@ -19,7 +19,7 @@ constexpr auto enum_words(Transform) {
 /// What a placement that does not fit exceeds the memory of the devices by.
 enum class Excess : std::uint8_t {
   kSum,  ///< The sum over the devices.
-  kMax,  ///< That of the device with the largest.   Paper: Placeto 2019, section 2.1  [PLA-MEM]
+  kMax,  ///< The excess of the device with the largest.   Paper: Placeto 2019, section 2.1  [PLA-MEM]
 };
 constexpr auto enum_words(Excess) {
   return EnumWords{"excess", std::array{EnumWord{Excess::kSum, "sum"}, EnumWord{Excess::kMax, "max"}}};

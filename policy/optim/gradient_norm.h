@@ -8,7 +8,7 @@
 namespace emplace::policy {
 
 struct GradientNorm {
-  float norm = 0;   ///< Before the cut.
+  float norm = 0;   ///< The norm before the cut.
   float scale = 1;  ///< Factor that cuts the gradient to the norm `clip_norm`.
 };
 /// Cuts only if `clip_norm` > 0.

@@ -1,8 +1,8 @@
 #pragma once
 /// The Hierarchical Planner: a Grouper assigns each op to one of G groups, a Placer assigns each group to a
 /// device.
-///   cost J = E_{g ~ Grouper, d ~ Placer(g)} R(d);  gradients by REINFORCE with m groupings, k placements
-///   each
+///   cost J = E_{g ~ Grouper, d ~ Placer(g)} R(d)    Paper: Hierarchical 2018, section 2, Eq. 2 [HIE-2]
+///   gradients by REINFORCE with m = 1 grouping, k placements
 ///                                                   Paper: Hierarchical 2018, section 2, Eqs. 3–6 [HIE-3..6]
 
 #include <cstdint>

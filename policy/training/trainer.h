@@ -22,7 +22,8 @@ constexpr auto enum_words(Optimizer) {
 }
 
 struct TrainerOptions {
-  std::uint32_t steps_per_update = 1;  ///< Gradient steps on each batch; Spotlight takes 10.
+  /// Gradient steps on each batch; Spotlight takes 10.   Paper: Spotlight 2018, algorithm 1  [SPO-ALG]
+  std::uint32_t steps_per_update = 1;
   Optimizer optimizer = Optimizer::kAdam;
   LearningRate learning_rate;
   AdamOptions adam;
