@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -183,6 +184,29 @@ TEST(StatusPort, NeedsItsTokenAndAKnownName) {
   run.process().send(SIGTERM);
   const Finished done = run.process().finish();
   EXPECT_THAT(done.err + done.out, Not(HasSubstr(kToken)));
+}
+
+TEST(StatusPort, ARunDirectoryThatIsMovedAwayIsOneLineAndTheRunContinues) {
+  const TemporaryFolder folder;
+  PortRun run{folder.at("run"), {"--budget", "600s"}};
+  const json before = run.wait_for(measures);
+  ASSERT_TRUE(measures(before)) << run.process().err();
+  std::filesystem::rename(folder.at("run"), folder.at("moved"));
+  const auto [head, body] = run.get("/report.html");
+  EXPECT_THAT(head, StartsWith("HTTP/1.1 503"));
+  EXPECT_EQ(std::count(body.begin(), body.end(), '\n'), 1) << body;
+  EXPECT_THAT(body, HasSubstr("run"));
+  const json later = run.wait_for([&](const json& s) {
+    return s["measurements"] > before["measurements"] && s["report_failure"].is_string();
+  });
+  EXPECT_TRUE(later["report_failure"].is_string()) << later;
+  std::filesystem::rename(folder.at("moved"), folder.at("run"));
+  const json back = run.wait_for([](const json& s) { return s["report_failure"].is_null(); });
+  EXPECT_TRUE(back["report_failure"].is_null());
+  run.process().send(SIGTERM);
+  const Finished done = run.process().finish();
+  EXPECT_EQ(done.status, 128 + SIGTERM) << done.err;
+  EXPECT_EQ(json::parse(done.out)["lost"], 0);
 }
 
 TEST(StatusPort, APortThatIsTakenIsAWarningAndTheRunGoesOn) {
