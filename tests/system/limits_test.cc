@@ -59,9 +59,9 @@ std::vector<Outcome> run_under(const std::string& limit, const std::string& limi
   std::vector<std::string> prefix = own_pids();
   prefix.insert(prefix.end(), {"sh", "-c", kUnderLimits, "sh"});
   const std::vector<std::string> arguments =
-      small_run(folder.at("run"),
-                {"--episodes", "3", "--quiet", "--set", "run.starts=[\"scratch\"]", "--set",
-                 "executor.kind=fake", "--cluster", folder.file("cluster.toml", kOneRestart + nodes)});
+      small_run(folder.at("run"), {"--episodes", "3", "--budget", "10s", "--quiet", "--set",
+                                   "run.starts=[\"scratch\"]", "--set", "executor.kind=fake", "--cluster",
+                                   folder.file("cluster.toml", kOneRestart + nodes)});
   const Finished done =
       run(arguments, {.environment = {"LIMIT=" + limit, "LIMITS=" + limits, "RUN=" + folder.at("run"),
                                       "ERRORS=" + folder.at("errors")},
