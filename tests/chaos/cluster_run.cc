@@ -32,15 +32,6 @@ std::string cluster_file(const ClusterOptions& options) {
   return toml;
 }
 
-/// Of /proc; empty if the process has gone, which a stream would throw about.
-std::string read_proc(pid_t pid, const char* name) {
-  std::string text(65'536, '\0');
-  const int fd = ::open(("/proc/" + std::to_string(pid) + "/" + name).c_str(), O_RDONLY | O_CLOEXEC);
-  const ssize_t got = fd < 0 ? 0 : ::read(fd, text.data(), text.size());
-  if (fd >= 0) ::close(fd);
-  text.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
-  return text;
-}
 std::string words_of(pid_t pid) { return read_proc(pid, "cmdline"); }
 
 /// True once it has ended, reaped or not.

@@ -193,12 +193,20 @@ std::vector<std::string> small_run(const std::string& directory, const std::vect
   return arguments;
 }
 
+std::string read_proc(pid_t pid, const char* name) {
+  std::string text(65'536, '\0');
+  const int fd = ::open(("/proc/" + std::to_string(pid) + "/" + name).c_str(), O_RDONLY | O_CLOEXEC);
+  const ssize_t got = fd < 0 ? 0 : ::read(fd, text.data(), text.size());
+  if (fd >= 0) ::close(fd);
+  text.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+  return text;
+}
+
 pid_t head_of(const std::string& directory) {
   for (const auto& entry : std::filesystem::directory_iterator{"/proc"}) {
     const std::string name = entry.path().filename().string();
     if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-    std::ifstream in{entry.path() / "cmdline"};
-    std::string words{std::istreambuf_iterator<char>{in}, {}};
+    const std::string words = read_proc(std::stoi(name), "cmdline");
     if (words.find(std::string{"node\0--config", 13}) != std::string::npos &&
         words.find(directory) != std::string::npos)
       return std::stoi(name);

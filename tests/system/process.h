@@ -67,6 +67,10 @@ Finished run(const std::vector<std::string>& arguments, const Process::Where& wh
 /// Arguments of a run of the small convolutional graph with the quickstart's settings: seconds, not minutes.
 std::vector<std::string> small_run(const std::string& directory, const std::vector<std::string>& more = {});
 
+/// A file of a process in /proc, at most 64 KiB; empty if the process has ended, for which a stream would
+/// throw.
+std::string read_proc(pid_t pid, const char* name);
+
 /// The head's process id, from /proc: the child of `emplace run` on this directory; 0 if there is none (yet).
 pid_t head_of(const std::string& directory);
 
