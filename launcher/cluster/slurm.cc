@@ -15,9 +15,10 @@ namespace {
 /// ready when a task has run in five looks, so that the program, the key and the head are the right ones;
 /// later the launcher submits a job that ended again.
 ///
-/// Of an array as many tasks run as the last line "tasks N" on standard input requests; at least one until
-/// the node is ready. A throttle of 0 would be none in Slurm: the array is held instead. A throttle ends no
-/// task: the newest ones beyond N get SIGTERM, return their leases, and are queued again by their script.
+/// The last line "tasks N" on standard input is the number of tasks of an array that may run; at least one
+/// may until the node is ready. A throttle of 0 would be none in Slurm: the array is held instead. A throttle
+/// ends no task: the newest ones beyond N get SIGTERM, return their leases, and are queued again by their
+/// script.
 ///
 /// scancel without --full sends SIGTERM to the steps for a graceful shutdown; a job that is still running
 /// after 5 s is cancelled.

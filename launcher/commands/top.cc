@@ -89,7 +89,7 @@ class TopWatch {
   }
 
   const HeadAccess& access_;
-  const std::filesystem::path directory_;  // Of the run, if it is on this machine; else empty.
+  const std::filesystem::path directory_;  // The run directory, if it is on this machine; else empty.
   const Clock& clock_;
   TopScreen top_;
   KeyReader keys_;

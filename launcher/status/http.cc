@@ -1,6 +1,6 @@
 #include "launcher/status/http.h"
 
-#include <cctype>
+#include <algorithm>
 #include <charconv>
 
 namespace emplace::launcher {

@@ -1,7 +1,6 @@
 #pragma once
 /// Requests and replies of the status port, as plain values.
 
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>

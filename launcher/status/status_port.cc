@@ -23,7 +23,7 @@ constexpr std::string_view kContentSecurityPolicy =
     "base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 constexpr std::chrono::seconds kWatched{10};  // A request counts as a viewer for this long.
 constexpr std::chrono::seconds kGone{15};     // Without a head and a writer for this long, a run is over.
-constexpr std::size_t kMaxStatusBytes = 24 * 1'024;  // Of one event.
+constexpr std::size_t kMaxStatusBytes = 24 * 1'024;  // Limit on one event.
 
 /// Compresses a body if the client accepts it.
 HttpReply compressed(HttpReply reply, const HttpRequest& request) {

@@ -78,7 +78,7 @@ class StatusPort final : public RunObserver, private HttpHandler {
   std::atomic<Nanos> streamed_at_{Nanos{0}};  // When events were last published.
   std::promise<void> last_fetched_;           // The last report was sent to a viewer.
   bool last_fetch_ = false;                   // The same, on the server's thread.
-  Nanos watched_until_{0};                    // Until then the run has a viewer. Server's thread.
+  Nanos watched_until_{0};                    // The end of the last viewer's time. Server's thread.
   mutable Mutex parts_;                       // Feed and report are made once the run is known.
   std::unique_ptr<StatusFeed> feed_ EMPLACE_GUARDED_BY(parts_);
   std::unique_ptr<LiveReport> report_ EMPLACE_GUARDED_BY(parts_);

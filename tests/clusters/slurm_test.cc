@@ -174,7 +174,7 @@ TEST_F(Slurm, AnArrayHasAsManyTasksAsTheRunWants) {
   EXPECT_EQ(running(), 4u);
   const double first_s = lap_s();
 
-  policy->send(SIGTERM);  // Nobody proposes placements.
+  policy->send(SIGTERM);  // No placement is proposed after this.
   (void)policy->finish();
   ASSERT_TRUE(wait_until([&] { return running() == 0; }, Seconds{90}))
       << up.ps().dump(1) << slurm("squeue -r").text;

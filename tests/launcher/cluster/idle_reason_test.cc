@@ -59,7 +59,7 @@ TEST(IdleReason, WithoutExecutorsSaysHowToAddThem) {
             "ADDRESS adds "
             "executors");
   none.progress.dispatch.measurements = 7;
-  none.evaluations_per_s = 100;  // Of the last seconds.
+  none.evaluations_per_s = 100;  // The mean over the last seconds.
   EXPECT_THAT(idle_reason(none), HasSubstr("because all executors have left: "));
 }
 

@@ -140,7 +140,7 @@ Samples samples_of(const std::string& text) {
 /// labels and functions apart.
 std::vector<std::string> unknown_names(const std::string& query, const Samples& samples) {
   std::vector<std::string> unknown;
-  std::set<std::string> labels;  // Of the metrics that the query names, to check what it groups by.
+  std::set<std::string> labels;  // Labels that the query may group by: those of the metrics it names.
   std::vector<std::string> grouped;
   std::string metric, word;
   bool matchers = false, grouping = false;

@@ -144,7 +144,7 @@ TEST(LiveRun, ABriefListHasTroubleFirstAndIsBounded) {
   EXPECT_EQ(brief["nodes"][0]["last_error"], "executor/b: it failed");
   EXPECT_FALSE(brief["nodes"][0].contains("version"));
   EXPECT_EQ(brief["nodes_total"], 3);
-  messages::NodeStatus head;  // By name the last, but everything depends on it.
+  messages::NodeStatus head;  // The last by name, and the one that the run depends on.
   head.report.node = "z", head.report.actors = {{"dispatcher/0", 1, 0, 0, ""}}, head.credit = 5;
   state.status.nodes.push_back(head);
   EXPECT_THAT(names(to_json(state, Nanos{0}, {2, true})), ElementsAre("z", "b"));
