@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "actors/task.h"
+#include "base/text/counts.h"
 #include "base/text/words.h"
-#include "record/report/html.h"
 
 namespace emplace::launcher {
 namespace {
@@ -16,7 +16,6 @@ using messages::ActorStatus;
 using messages::DispatchProgress;
 using messages::NodeStatus;
 using messages::StatusDelivered;
-using record::plural;
 
 constexpr double kSilent_s = 3;  // The head answers within milliseconds; three heartbeats are half of this.
 constexpr double kShownWait_s = 1;  // A commit takes milliseconds; shorter waits are not shown.

@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/text/counts.h"
 #include "base/text/words.h"
 #include "base/units.h"
 #include "launcher/commands/commands.h"
 #include "launcher/session/run_list.h"
 #include "launcher/settings/json_text.h"
-#include "record/report/html.h"
 
 namespace emplace::launcher {
 namespace {
@@ -47,7 +47,7 @@ std::vector<std::string> table_of(const std::vector<ListedRun>& runs, const Term
     std::replace(started.begin(), started.end(), 'T', ' ');
     rows.push_back({printable(run.name, 60), printable(run.method, 24), graph_text(run),
                     printable(run.machine, 30), std::string{word_of(run.state)}, started,
-                    record::thousands(run.measurements), time_or_dash(graph.best_s),
+                    thousands(run.measurements), time_or_dash(graph.best_s),
                     change(graph.best_s, graph.heuristic_s), change(graph.best_s, graph.bound_s),
                     graph.best_after_s > 0 ? fmt::format("{:.1f} s", graph.best_after_s) : "-"});
   }

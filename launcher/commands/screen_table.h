@@ -14,9 +14,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/text/counts.h"
 #include "base/text/words.h"
 #include "launcher/terminal.h"
-#include "record/report/html.h"
 
 namespace emplace::launcher {
 
@@ -99,8 +99,8 @@ class ScreenTable {
   std::string position(std::size_t items) const {
     std::string text =
         order_.empty() ? "0" : fmt::format("{}-{}", top_ + 1, std::min(order_.size(), top_ + page_));
-    text += " of " + record::thousands(order_.size());
-    if (order_.size() != items) text += fmt::format(" that match, {} in all", record::thousands(items));
+    text += " of " + thousands(order_.size());
+    if (order_.size() != items) text += fmt::format(" that match, {} in all", thousands(items));
     return text + ", sorted by " + lower(columns_[sort_].head) + (reversed_ ? ", reversed" : "");
   }
 

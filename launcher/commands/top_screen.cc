@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/text/counts.h"
 #include "base/units.h"
 #include "launcher/cluster/idle_reason.h"
 #include "launcher/cluster/status_json.h"
@@ -17,7 +18,6 @@ namespace {
 
 using messages::ActorStatus;
 using messages::NodeStatus;
-using record::thousands;
 
 constexpr std::size_t kMaxFilter = 80;
 constexpr double kSilent_s = 3;

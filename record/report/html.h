@@ -22,7 +22,5 @@ std::string element(std::string_view tag, std::string_view content, std::string_
 std::string percent(double share);  ///< "12 %"; values below one have one more digit.
 /// Same format as on the command line, except for the micro sign.
 std::string seconds(double value);
-std::string thousands(std::uint64_t number);                    ///< "13,581"
-std::string plural(std::uint64_t count, std::string_view one);  ///< "2 placements"
 
 }  // namespace emplace::record

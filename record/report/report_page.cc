@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/text/counts.h"
 #include "record/report/graph_json.h"
 #include "record/report/html.h"
 #include "record/report/live_page.h"

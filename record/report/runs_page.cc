@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/text/counts.h"
 #include "base/text/words.h"
 #include "record/report/html.h"
 #include "record/report/page_files.h"

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/text/counts.h"
 #include "base/text/words.h"
 #include "base/units.h"
 #include "record/report/html.h"

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 
+#include "base/text/counts.h"
 #include "base/text/words.h"
 #include "record/report/html.h"
 
