@@ -17,7 +17,6 @@ using messages::DispatchProgress;
 using messages::NodeStatus;
 using messages::StatusDelivered;
 
-constexpr double kSilent_s = 3;  // The head answers within milliseconds; three heartbeats are half of this.
 constexpr double kShownWait_s = 1;  // A commit takes milliseconds; shorter waits are not shown.
 
 /// Returns the newest report of the first actor whose name starts with `prefix`; null if no process that

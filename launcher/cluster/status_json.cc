@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/text/words.h"
 #include "launcher/cluster/idle_reason.h"
 
 namespace emplace::launcher {
@@ -18,6 +19,16 @@ std::vector<std::string> roles_of(const NodeStatus& node) {
     roles.insert(actor.name.substr(0, actor.name.find('/')));
   for (const char* own : {"node", "view", "library"}) roles.erase(own);
   return {roles.begin(), roles.end()};
+}
+
+std::string roles_text(const NodeStatus& node) {
+  std::string text;
+  for (const std::string& role : roles_of(node)) text += (text.empty() ? "" : ",") + printable(role, 20);
+  return text;
+}
+
+std::string searched_text(const NodeStatus& node) {
+  return node.report.node + " " + node.report.host + " " + roles_text(node);
 }
 
 std::uint64_t queue_of(const NodeStatus& node) {

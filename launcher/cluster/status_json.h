@@ -13,6 +13,10 @@ namespace emplace::launcher {
 
 /// Returns the roles of a node, e.g. "executor", "learner", without its internal actors; sorted.
 std::vector<std::string> roles_of(const messages::NodeStatus& node);
+/// The same for people: "executor,learner".
+std::string roles_text(const messages::NodeStatus& node);
+/// What a filter of nodes is compared with: name, host and roles.
+std::string searched_text(const messages::NodeStatus& node);
 /// Messages in the queues of its actors.
 std::uint64_t queue_of(const messages::NodeStatus& node);
 /// Earlier incarnations of its process, and restarts of its actors.

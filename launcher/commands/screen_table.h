@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/text/case.h"
 #include "base/text/counts.h"
 #include "base/text/words.h"
 #include "launcher/terminal.h"
@@ -46,7 +47,7 @@ class ScreenTable {
   void arrange(std::span<const Item> items) {
     order_.clear();
     for (std::uint32_t i = 0; i < items.size(); ++i)
-      if (filter_.empty() || lower(searched_(items[i])).find(lower(filter_)) != std::string::npos)
+      if (filter_.empty() || lower_case(searched_(items[i])).find(lower_case(filter_)) != std::string::npos)
         order_.push_back(i);
     std::vector<double> keys;
     if (const auto key = columns_[sort_].key; key != nullptr)
@@ -101,7 +102,7 @@ class ScreenTable {
         order_.empty() ? "0" : fmt::format("{}-{}", top_ + 1, std::min(order_.size(), top_ + page_));
     text += " of " + thousands(order_.size());
     if (order_.size() != items) text += fmt::format(" that match, {} in all", thousands(items));
-    return text + ", sorted by " + lower(columns_[sort_].head) + (reversed_ ? ", reversed" : "");
+    return text + ", sorted by " + lower_case(columns_[sort_].head) + (reversed_ ? ", reversed" : "");
   }
 
   /// Appends the heads and at most `rows` rows.
@@ -127,11 +128,6 @@ class ScreenTable {
 
  private:
   static constexpr std::size_t kGap = 2;
-  static std::string lower(std::string_view text) {
-    std::string out{text};
-    for (char& c : out) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-    return out;
-  }
   bool ascending() const { return reversed_ == (columns_[sort_].key != nullptr); }
 
   void select(std::span<const Item> items, std::size_t at) {

@@ -36,12 +36,10 @@ std::vector<std::string> status_lines(const StatusDelivered& status, const Termi
                                               "BUSY", "EVALS/S", "IN FLIGHT", "CREDITS", "QUEUE", "RESTARTS",
                                               "LAST ERROR"}};
   for (const NodeStatus& node : status.nodes) {
-    std::string roles;
-    for (const std::string& role : roles_of(node)) roles += (roles.empty() ? "" : ",") + printable(role, 20);
     const bool executes = node.executors > 0;
     rows.push_back({printable(node.report.node, 40), printable(node.report.host, 24),
                     printable(node.report.version, 16), fmt::format("{:.0f} s", node.report.uptime_s),
-                    fmt::format("{:.1f} s", node.age_s), roles,
+                    fmt::format("{:.1f} s", node.age_s), roles_text(node),
                     executes ? std::to_string(node.executors) : "-",
                     executes ? fmt::format("{:.0f} %", 100 * node.utilisation) : "-",
                     executes ? fmt::format("{:.1f}", node.evaluations_per_s) : "-",

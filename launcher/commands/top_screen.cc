@@ -20,7 +20,6 @@ using messages::ActorStatus;
 using messages::NodeStatus;
 
 constexpr std::size_t kMaxFilter = 80;
-constexpr double kSilent_s = 3;
 
 double seconds_since(Nanos then, Nanos now) { return std::chrono::duration<double>(now - then).count(); }
 
@@ -36,12 +35,6 @@ std::string short_time(double seconds) {
 
 std::string count_or_dash(bool known, std::uint64_t count) { return known ? thousands(count) : "-"; }
 std::string busy_text(bool known, double share) { return known ? fmt::format("{:.0f} %", 100 * share) : "-"; }
-
-std::string roles_text(const NodeStatus& node) {
-  std::string text;
-  for (const std::string& role : roles_of(node)) text += (text.empty() ? "" : ",") + printable(role, 20);
-  return text;
-}
 
 std::vector<ScreenColumn<NodeStatus>> node_columns() {
   using N = const NodeStatus&;
@@ -90,9 +83,6 @@ std::vector<ScreenColumn<ActorRow>> actor_columns() {
 }
 
 const std::string& node_name(const NodeStatus& node) { return node.report.node; }
-std::string node_text(const NodeStatus& node) {
-  return node.report.node + " " + node.report.host + " " + roles_text(node);
-}
 const std::string& actor_name(const ActorRow& row) { return row.status.name; }
 std::string actor_text(const ActorRow& row) { return row.status.name; }
 
@@ -134,7 +124,7 @@ const std::vector<std::string> kHelp{
 TopScreen::TopScreen(std::string address, Terminal style)
     : address_{std::move(address)},
       style_{style},
-      nodes_{node_columns(), &node_name, &node_text},
+      nodes_{node_columns(), &node_name, &searched_text},
       actors_{actor_columns(), &actor_name, &actor_text} {}
 
 void TopScreen::update(messages::StatusDelivered status, Nanos now) {

@@ -5,13 +5,13 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <charconv>
 #include <optional>
 
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/private_file.h"
+#include "base/text/case.h"
 #include "base/text/words.h"
 
 namespace emplace::launcher {
@@ -35,14 +35,8 @@ bool is_ip(const std::string& text) {
 
 bool is_loopback(const std::string& address) { return address.starts_with("127.") || address == "::1"; }
 
-std::string lower(std::string_view text) {
-  std::string out{text};
-  std::transform(out.begin(), out.end(), out.begin(), [](unsigned char c) { return std::tolower(c); });
-  return out;
-}
-
 std::vector<std::string> lower_all(std::vector<std::string> texts) {
-  for (std::string& text : texts) text = lower(text);
+  for (std::string& text : texts) text = lower_case(text);
   return texts;
 }
 
@@ -97,7 +91,7 @@ Gate::Gate(std::string token, std::vector<std::string> hosts)
 bool Gate::known_host(std::string_view text) const {
   const auto [host, port] = host_and_port(text);
   if (host.empty() || (!port.empty() && !port_of(port))) return false;
-  const std::string name = lower(host);
+  const std::string name = lower_case(host);
   return name == "localhost" || is_ip(name) || std::find(hosts_.begin(), hosts_.end(), name) != hosts_.end();
 }
 
@@ -112,7 +106,7 @@ Gate::Answer Gate::check(const HttpRequest& request) const {
   if (token_.empty()) return Answer::kOpen;
   constexpr std::string_view kBearer = "bearer ";
   const std::string_view given = request.authorization;
-  if (given.size() > kBearer.size() && lower(given.substr(0, kBearer.size())) == kBearer &&
+  if (given.size() > kBearer.size() && lower_case(given.substr(0, kBearer.size())) == kBearer &&
       same(given.substr(kBearer.size()), token_))
     return Answer::kOpen;
   std::string_view cookies = request.cookie;

@@ -8,8 +8,10 @@
 #include <numeric>
 #include <utility>
 
+#include "base/text/case.h"
 #include "base/text/words.h"
 #include "launcher/cluster/idle_reason.h"
+#include "launcher/cluster/roles.h"
 #include "launcher/cluster/status_json.h"
 #include "record/report/verdict.h"
 
@@ -44,9 +46,7 @@ bool has_trouble(const NodeStatus& node) { return restarts_of(node) > 0 || !last
 /// Whether the run has only one of a role that this node hosts; all executors depend on it.
 bool is_central(const NodeStatus& node) {
   const auto roles = roles_of(node);
-  return std::any_of(roles.begin(), roles.end(), [](const std::string& role) {
-    return role == "dispatcher" || role == "tracker" || role == "recorder" || role == "learner";
-  });
+  return std::any_of(roles.begin(), roles.end(), is_single);
 }
 
 /// Returns pointers to at most `most` nodes: the central ones, those with errors or restarts, then the
@@ -71,11 +71,9 @@ double rank(const NodeStatus& node, std::string_view sort) {
   return node.age_s;  // "seen"
 }
 
+/// `text`: in lower case.
 bool matches(const NodeStatus& node, const std::string& text) {
-  if (text.empty()) return true;
-  const auto has = [&](const std::string& where) { return where.find(text) != std::string::npos; };
-  const auto roles = roles_of(node);
-  return has(node.report.node) || has(node.report.host) || std::any_of(roles.begin(), roles.end(), has);
+  return text.empty() || lower_case(searched_text(node)).find(text) != std::string::npos;
 }
 
 }  // namespace
@@ -180,8 +178,9 @@ Result<NodeQuery> parse_node_query(const std::map<std::string, std::string>& que
 
 Json nodes_json(const LiveRun& state, Nanos now, const NodeQuery& query) {
   std::vector<const NodeStatus*> found;
+  const std::string find = lower_case(query.find);
   for (const NodeStatus& node : state.status.nodes)
-    if (matches(node, query.find)) found.push_back(&node);
+    if (matches(node, find)) found.push_back(&node);
   const bool reversed = query.sort.starts_with('-');
   const std::string_view sort = std::string_view{query.sort}.substr(reversed ? 1 : 0);
   if (sort != "name")  // The head reports nodes by name.

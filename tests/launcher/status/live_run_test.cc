@@ -192,6 +192,7 @@ TEST(NodeQuery, SortsFindsAndPages) {
   EXPECT_THAT(found({1, 1, "name", ""}), ElementsAre("b"));
   EXPECT_THAT(found({7, 50, "name", ""}), ElementsAre());
   EXPECT_THAT(found({0, 50, "name", "host-of-c"}), ElementsAre("c"));
+  EXPECT_THAT(found({0, 50, "name", "HOST-of-C"}), ElementsAre("c")) << "as top filters";
   EXPECT_THAT(found({0, 50, "name", "executor"}), ElementsAre("a", "b", "c"));
   EXPECT_THAT(found({0, 50, "name", "absent"}), ElementsAre());
   const Json json = nodes_json(running(), std::chrono::seconds{101}, {0, 1, "name", "host"});
