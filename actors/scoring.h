@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "base/settings.h"
@@ -74,7 +75,7 @@ struct ScoringOptions {
 /// episodes so far, in order. Thread: one.
 class Scoring {
  public:
-  explicit Scoring(ScoringOptions options) : options_{options} {}
+  explicit Scoring(ScoringOptions options) : options_{std::move(options)} {}
   /// Costs, advantages and baseline of the next episode. @pre it is consistent.
   messages::EpisodeScored score(const messages::EpisodeCommitted& committed);
 

@@ -68,7 +68,7 @@ extern "C" void end_by(int signal) {
   none.sa_handler = SIG_DFL;
   ::sigaction(signal, &none, nullptr);
   unblock(signal);
-  ::raise(signal);
+  (void)::raise(signal);
 }
 
 extern "C" void stop_by(int signal) {
@@ -77,7 +77,7 @@ extern "C" void stop_by(int signal) {
   struct sigaction none {};
   none.sa_handler = SIG_DFL;
   ::sigaction(signal, &none, nullptr);
-  ::raise(signal);
+  (void)::raise(signal);
   unblock(signal);  // The program stops here until it is continued.
   ::sigaction(signal, &g_stop_handler, nullptr);
   // A group without a shell does not stop, and is not continued.

@@ -97,7 +97,7 @@ void StopWatch::leave(const std::string& why) {
   sigset_t alarm;
   ::sigemptyset(&alarm);
   ::sigaddset(&alarm, SIGALRM);
-  std::signal(SIGALRM, SIG_DFL);
+  (void)std::signal(SIGALRM, SIG_DFL);
   ::pthread_sigmask(SIG_UNBLOCK, &alarm, nullptr);
   ::alarm(static_cast<unsigned>(kGrace.count()));
 }

@@ -114,6 +114,7 @@ class ScreenTable {
     top_ = std::min(top_, order_.size() - std::min(order_.size(), std::max<std::size_t>(rows, 1)));
     const std::vector<std::pair<const Column*, std::size_t>> shown = fitting(columns);
     std::vector<std::string> cells;
+    cells.reserve(shown.size());
     for (const auto& [column, width] : shown)
       cells.push_back(std::string{column->head} +
                       (column == &columns_[sort_] ? (ascending() ? "▲" : "▼") : ""));

@@ -17,7 +17,7 @@ Result<std::unique_ptr<StatusPort>> StatusOptions::open(Console& console) const 
   if (token.empty() && !options.address.loopback)
     return invalid(address, "other machines can reach it", "give --status-token FILE, or use 127.0.0.1");
   options.hosts = hosts;
-  auto port = StatusPort::open(std::move(options));
+  auto port = StatusPort::open(options);
   if (!port) {
     // A run is worth more than its page.
     console.warn("no status port: " + port.error().context);

@@ -115,9 +115,11 @@ Result<ListedRun> read_run(const std::filesystem::path& directory) {
 }
 
 ListedRun listed_run(const std::filesystem::path& directory, std::string name) {
-  auto read = read_run(directory);
-  ListedRun run = read ? *std::move(read) : ListedRun{};
-  if (!read) run.why = read.error().context;
+  ListedRun run;
+  if (auto read = read_run(directory))
+    run = *std::move(read);
+  else
+    run.why = read.error().context;
   run.directory = directory;
   run.name = std::move(name);
   return run;

@@ -1,6 +1,7 @@
 #pragma once
 /// Requests and replies of the status port, as plain values.
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -26,6 +27,9 @@ struct HttpReply {
   std::vector<std::pair<std::string, std::string>> headers;
   bool stream = false;  ///< An endless stream of server-sent events instead of `body`.
 };
+
+/// Receives a reply. Thread: any, also after the client has left or the server has ended.
+using Respond = std::function<void(HttpReply)>;
 
 /// Makes a reply of one text.
 HttpReply reply(int status, std::string type, std::string body);

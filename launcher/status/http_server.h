@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,9 +23,6 @@ struct HttpServerOptions {
   Nanos tick = std::chrono::seconds{1};            ///< Interval of on_tick().
   std::string content_security_policy = "default-src 'none'";
 };
-
-/// Receives a reply. Thread: any, also after the client has left or the server has ended.
-using Respond = std::function<void(HttpReply)>;
 
 /// What the server calls. Thread: the server's.
 class HttpHandler {

@@ -23,7 +23,7 @@ constexpr std::string_view kContentSecurityPolicy =
     "base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 constexpr std::chrono::seconds kWatched{10};  // A request counts as a viewer for this long.
 constexpr std::chrono::seconds kGone{15};     // Without a head and a writer for this long, a run is over.
-constexpr std::size_t kMaxStatusBytes = 24 * 1'024;  // Limit on one event.
+constexpr std::size_t kMaxStatusBytes = std::size_t{24} * 1'024;  // Limit on one event.
 
 /// Compresses a body if the client accepts it.
 HttpReply compressed(HttpReply reply, const HttpRequest& request) {
@@ -55,12 +55,12 @@ HttpReply login_page(bool wrong) {
 
 }  // namespace
 
-Result<std::unique_ptr<StatusPort>> StatusPort::open(StatusPortOptions options) {
-  std::unique_ptr<StatusPort> port{new StatusPort{options}};
+Result<std::unique_ptr<StatusPort>> StatusPort::open(const StatusPortOptions& options) {
   HttpServerOptions server;
   server.address = options.address.address;
   server.port = options.address.port;
   server.content_security_policy = kContentSecurityPolicy;
+  std::unique_ptr<StatusPort> port{new StatusPort{options}};
   EMPLACE_TRY_ASSIGN(port->server_, HttpServer::open(std::move(server), *port));
   return Result<std::unique_ptr<StatusPort>>{std::move(port)};
 }

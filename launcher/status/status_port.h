@@ -34,7 +34,7 @@ class StatusPort final : public RunObserver, private HttpHandler {
   static constexpr std::chrono::seconds kFarewell{5};
 
   /// Errors (kIo): the address cannot be bound.
-  static Result<std::unique_ptr<StatusPort>> open(StatusPortOptions options);
+  static Result<std::unique_ptr<StatusPort>> open(const StatusPortOptions& options);
   ~StatusPort() override;
   StatusPort(const StatusPort&) = delete;
   StatusPort& operator=(const StatusPort&) = delete;
