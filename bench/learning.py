@@ -25,10 +25,11 @@ import os
 import re
 import sqlite3
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
+
+from rows import Failed, Rows, run_program
 
 GRAPHS = ["nmt-2layer-bs64", "nmt-4layer-bs64", "rnnlm-bs64", "nasnet_a_cifar-bs32", "inception_v3-bs1",
           "inception_v3-bs32"]
@@ -40,10 +41,6 @@ SEEDED = ["random", "anneal"]
 SIMPLE = FIXED + ["random", "scotch", "mincut", "metis", "m-topo", "m-etf", "m-sct", "heft"]  # Start placements of annealing.
 LEARNED = ["hierarchical:tuned", "colocrl:tuned", "spotlight:tuned", "placeto:tuned"]
 ENDINGS = (".json.gz", ".json", ".json.zst", ".epg", ".msgpack")
-
-
-class Failed(Exception):
-    """A command that failed, with its error message."""
 
 
 def words():
@@ -67,17 +64,6 @@ def words():
     if not args.table and not args.graphs:
         parser.error("--graphs is needed to run anything")
     return args
-
-
-def run_program(args, words_, allowed=(0,)):
-    """The JSON object that a command prints; None for an allowed exit status without one."""
-    done = subprocess.run([args.program, *words_, "--json", "--quiet"], capture_output=True, text=True)
-    if done.returncode in (130, 143) or done.returncode < 0:
-        raise KeyboardInterrupt
-    if done.returncode not in allowed:
-        lines = done.stderr.strip().splitlines() or ["exit status %d" % done.returncode]
-        raise Failed(lines[-1].removeprefix("error: "))
-    return json.loads(done.stdout) if done.stdout.strip() else None
 
 
 def find_graph(folder, name):
@@ -115,35 +101,8 @@ def spent_by(args, wall=None):
     return " or ".join(limits if re.fullmatch(r"0\D*|", wall) else limits + [wall])
 
 
-class Rows:
-    """The file of finished rows. A line truncated by a crash is dropped with a warning."""
-
-    def __init__(self, path):
-        self.path, self.rows, complete = path, {}, 0
-        if os.path.exists(path):
-            with open(path, "rb") as f:
-                for line in f:
-                    try:
-                        row = json.loads(line)
-                    except ValueError:
-                        break
-                    self.rows[self.key(row)] = row
-                    complete += len(line)
-            if complete < os.path.getsize(path):
-                print("%s: dropped the incomplete last line" % path, file=sys.stderr)
-                with open(path, "rb+") as f:
-                    f.truncate(complete)
-
-    @staticmethod
-    def key(row):
-        return row["graph"], row["machine"], row["method"], row["seed"], row.get("budget", "")
-
-    def add(self, row):
-        self.rows[self.key(row)] = row
-        with open(self.path, "a") as f:
-            f.write(json.dumps(row) + "\n")
-            f.flush()
-            os.fsync(f.fileno())
+def row_key(row):
+    return row["graph"], row["machine"], row["method"], row["seed"], row.get("budget", "")
 
 
 def compared(args, place, method, seed):
@@ -151,7 +110,7 @@ def compared(args, place, method, seed):
     command = ["compare", place["path"], "-d", place["devices"], "-m", method, "--seed", str(seed)]
     if method == "anneal":
         command += ["--evaluations", str(args.evaluations)]
-    table = run_program(args, command, allowed=(0, 3))
+    table = run_program(args.program, command, allowed=(0, 3))
     row = table["methods"][0]
     return {"step_time_s": row["step_time_s"], "evaluations": row["evaluations"], "wall_s": row["wall_s"],
             "note": row.get("reason", "")}
@@ -170,7 +129,7 @@ def learned_in(args, place, method, seed, folder):
     command = ["run", config, "--run-dir", os.path.join(folder, "run"), "--seed", str(seed)]
     for setting in args.set:
         command += ["--set", setting]
-    result = run_program(args, command, allowed=(0, 3))
+    result = run_program(args.program, command, allowed=(0, 3))
     if result is None:
         return {"step_time_s": None, "evaluations": None, "wall_s": None, "note": "no feasible placement found"}
     known = [result["best_step_time_s"], *(result["baseline_step_time_s"].values())]
@@ -197,11 +156,11 @@ def prepare(args, graph, machine, gpus, share, folder, known):
     path = find_graph(args.graphs, graph)
     if graph not in known:
         whole = device_file(os.path.join(folder, "whole.toml"), 1, None)
-        seen = run_program(args, ["inspect", path, "-d", whole])
+        seen = run_program(args.program, ["inspect", path, "-d", whole])
         known[graph] = seen["devices"][1]["all_ops_peak_bytes"]
     cap = int(known[graph] * share) if share else None
     devices = device_file(os.path.join(folder, machine + "-" + graph + ".toml"), gpus, cap)
-    bound = run_program(args, ["bound", path, "-d", devices])
+    bound = run_program(args.program, ["bound", path, "-d", devices])
     return {"path": path, "devices": devices, "gpu_memory_bytes": cap, "one_gpu_peak_bytes": known[graph],
             "bound_s": bound["lower_bound_s"] if "lower_bound_s" in bound else bound["seconds"]}
 
@@ -224,7 +183,7 @@ def work(args):
 
 def do_all(args, rows):
     only, failures, known, places = re.compile(args.only), 0, {}, {}
-    version = run_program(args, ["version"])
+    version = run_program(args.program, ["version"])
     items = [i for i in work(args) if only.search("%s/%s/%s/%d" % (i[0], i[1], i[4], i[5]))]
     with tempfile.TemporaryDirectory(prefix="emplace-bench-") as folder:
         for number, (graph, machine, gpus, share, method, seed, learns) in enumerate(items, 1):
@@ -325,7 +284,7 @@ def reach_table(rows, reference):
 
 def main():
     args = words()
-    rows = Rows(args.out)
+    rows = Rows(args.out, row_key)
     failures = 0
     if not args.table:
         try:
