@@ -1,0 +1,486 @@
+#!/usr/bin/env python3
+"""The experiments of the four papers, as one resumable job, and the page with every published number beside ours.
+
+usage: bench/papers.py run [options]     run what is missing, append each result to the results
+       bench/papers.py cost [options]    estimate what is missing; run nothing but short pilots
+       bench/papers.py page              write docs/results/papers.md and its pictures from the results
+
+configs/papers/experiments.toml lists the rows. Stage A is every row with the paper's settings; stage B is the tuned
+preset and the other seeds of the rows of headline.toml. A run is named ROW/paper or ROW/tuned and has a seed; `--only`
+selects runs by a regular expression over "NAME/SEED".
+
+Each result is one line of docs/results/papers.jsonl: step times [s], placements, processor time [s], commit. A result
+counts as long as the settings and the machine of its run are what they were (`setup`); otherwise it is run again. The
+job can be stopped at any time, and any machine continues with the file.
+
+A run's cost comes from the same run with another seed, else from pilots of 2 and 4 % of it. A row whose seeds of stage A
+take more than --most core-minutes is not run; its line has the estimated hours of the row instead. It is tried again
+with a higher --most.
+"""
+import argparse
+import concurrent.futures
+import hashlib
+import itertools
+import json
+import math
+import os
+import pathlib
+import re
+import shlex
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import tomllib
+
+import papers_page
+from rows import Failed, Rows, run_measured, run_program
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BASELINES = ["single-cpu", "single-gpu", "scotch", "mincut", "metis", "expert", "towers-sync", "towers-async"]
+PILOT_SHARE, PILOT_EPISODES = 0.02, 8
+BINS = 50  # Points of a learning curve.
+
+
+def words(argv=None):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("command", choices=["run", "cost", "page"])
+    parser.add_argument("--program", default=str(ROOT / "build/release/emplace"))
+    parser.add_argument("--configs", default=str(ROOT / "configs"), help="folder with papers/ and devices/")
+    parser.add_argument("--results", default=str(ROOT / "docs/results/papers.jsonl"))
+    parser.add_argument("--page", default=str(ROOT / "docs/results/papers.md"))
+    parser.add_argument("--no-pictures", action="store_true", help="write the page alone")
+    parser.add_argument("--graphs", default=str(ROOT / "build/papers"), help="folder for generated graphs and policies")
+    parser.add_argument("--stage", choices=["A", "B"], help="only this stage; default: A, then B")
+    parser.add_argument("--only", default="", metavar="REGEX")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="runs at the same time, a core each")
+    parser.add_argument("--most", type=float, default=30, metavar="MIN", help="core-minutes of one row")
+    parser.add_argument("--minutes", type=float, default=0, help="start no run after this wall time; 0: no limit")
+    return parser.parse_args(argv)
+
+
+# --- What there is to run ---------------------------------------------------------------------------------------------
+
+
+class Plan:
+    """experiments.toml and headline.toml, and the runs that follow from them."""
+
+    def __init__(self, configs):
+        self.configs = pathlib.Path(configs)
+        papers = self.configs / "papers"
+        table = tomllib.loads((papers / "experiments.toml").read_text())
+        self.graphs, self.rows, self.families = table["graphs"], table["row"], table.get("family", [])
+        headline = tomllib.loads((papers / "headline.toml").read_text())
+        self.seeds, self.headline_tables = headline["seeds"], headline["tables"]
+        names = [row["name"] for row in self.rows]
+        if len(set(names)) < len(names):
+            raise Failed("experiments.toml: two rows have the same name")
+
+    def is_headline(self, row):
+        return row["table"] in self.headline_tables
+
+    def config(self, row):
+        """The values of a row's config file, with the row's own keys."""
+        values = tomllib.loads((self.configs / "papers" / row["config"]).read_text())
+        for key, value in row.get("set", {}).items():
+            *sections, last = key.split(".")
+            place = values
+            for section in sections:
+                place = place.setdefault(section, {})
+            place[last] = value
+        return values
+
+    def graph(self, row):
+        """The name of a row's graph: a key of [graphs]."""
+        name = row.get("graph") or pathlib.Path(self.config(row)["input"]["graph"]).name.removesuffix(".json.gz")
+        if name not in self.graphs:
+            raise Failed("experiments.toml: %s needs the graph '%s'; add it to [graphs]" % (row["name"], name))
+        return name
+
+    def devices(self, row):
+        return row.get("devices") or pathlib.Path(self.config(row)["input"]["devices"]).stem
+
+    def runs(self, stage):
+        """Every run of a stage, in the order of execution."""
+        if stage == "A":
+            for row in self.rows:
+                for seed in row.get("seeds", [1]):
+                    yield LearnedRun(self, row, "paper", seed)
+            for family in self.families:
+                yield RandomRun(self, family)
+                for seed, method in itertools.product(family["seeds"], family["methods"]):
+                    yield FamilyRun(self, family, method, seed)
+                yield from (OptimisedRun(self, family, method) for method in family["methods"][:2])
+        else:
+            for seed in self.seeds:
+                for row in filter(self.is_headline, self.rows):
+                    yield LearnedRun(self, row, "paper", seed)
+                    if row.get("tuned"):
+                        yield LearnedRun(self, row, "tuned", seed)
+
+
+def row_key(row):
+    return row["run"], row["seed"]
+
+
+def digest(value):
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
+
+
+class Run:
+    """One line of the results: a name, a seed, and `setup`, the digest of all that the result depends on."""
+
+    name, seed, setup = "", 0, ""
+    seeds = 1  # Of the same row in stage A.
+
+    @property
+    def key(self):
+        return self.name, self.seed
+
+    def execute(self, bench):
+        """The values of the line."""
+        raise NotImplementedError
+
+    def estimate(self, bench):
+        """Core-seconds, from a pilot; 0 for what takes seconds."""
+        return 0
+
+
+class LearnedRun(Run):
+    """`emplace run` of a row with the paper's preset or the tuned one."""
+
+    def __init__(self, plan, row, preset, seed):
+        self.row, self.preset, self.seed, self.name = row, preset, seed, row["name"] + "/" + preset
+        self.graph, self.devices, self.seeds = plan.graph(row), plan.devices(row), len(row.get("seeds", [1]))
+        self.values = plan.config(row) if preset == "paper" else self.tuned_values(plan.config(row), row["tuned"])
+        for section, key in (("run", "seed"), ("input", "graph"), ("input", "devices")):
+            self.values[section].pop(key, None)
+        machine = tomllib.loads((plan.configs / "devices" / (self.devices + ".toml")).read_text())
+        self.setup = digest([self.values, plan.graphs[self.graph], machine])
+
+    @staticmethod
+    def tuned_values(values, evaluations):
+        return {"run": {"budget": "0s", "evaluations": evaluations, "starts": ["scratch"]}, "input": {},
+                "policy": {"method": values["policy"]["method"], "preset": "tuned"}}
+
+    def execute(self, bench, share=1.0):
+        with tempfile.TemporaryDirectory(prefix="emplace-papers-") as folder:
+            return self.execute_in(bench, pathlib.Path(folder), share)
+
+    def execute_in(self, bench, folder, share):
+        values = json.loads(json.dumps(self.values))
+        values["input"] = {"graph": str(bench.graph_file(self.graph)), "devices": str(bench.device_file(self.devices))}
+        values.setdefault("compare", {})["methods"] = []
+        if share < 1:
+            for key in ("evaluations", "episodes"):
+                if values["run"].get(key):
+                    values["run"][key] = max(PILOT_EPISODES, math.ceil(values["run"][key] * share))
+        result, core_s = bench.run_config(values, folder, self.seed)
+        database = folder / "run" / "run.db"
+        found = result or {}
+        return {"best_s": found.get("best_step_time_s"), "core_s": round(core_s, 1), **progress(database)}
+
+    def estimate(self, bench):
+        """Two pilots, one of them longer: their difference leaves out what a start costs."""
+        first, second = (self.execute(bench, share) for share in (PILOT_SHARE, 2 * PILOT_SHARE))
+        more = second["placements"] - first["placements"]
+        total = self.values["run"].get("evaluations") or \
+            self.values["run"]["episodes"] * first["placements"] / max(first["updates"] * self.batch(), 1)
+        if more <= 0:
+            return first["core_s"] * total / max(first["placements"], 1)
+        return first["core_s"] + max(second["core_s"] - first["core_s"], 0) * (total - first["placements"]) / more
+
+    def batch(self):
+        return self.values.get("pipeline", {}).get("batch_episodes", 1)
+
+
+def progress(database):
+    """Numbers of a run's log: placements, updates, seconds, valid placements, every new best as [number of
+    placements, seconds since the first, step time], and the mean step time of BINS equal parts (null where nothing was
+    valid)."""
+    with sqlite3.connect(database) as db:
+        logged = db.execute("SELECT valid, step_time_s, wall_ns FROM measurements JOIN episodes USING (episode) "
+                            "ORDER BY seq, number").fetchall()
+        updates = db.execute("SELECT count(*) FROM updates").fetchone()[0]
+    start, bests = logged[0][2] if logged else 0, []
+    for number, (valid, step_time_s, at) in enumerate(logged, 1):
+        if valid and (not bests or step_time_s < bests[-1][2]):
+            bests.append([number, round((at - start) / 1e9, 2), step_time_s])
+    width, means = max(1, math.ceil(len(logged) / BINS)), []
+    for first in range(0, len(logged), width):
+        times = [row[1] for row in logged[first:first + width] if row[0]]
+        means.append(float("%.5g" % (sum(times) / len(times))) if times else None)
+    return {"placements": len(logged), "updates": updates, "valid": sum(1 for row in logged if row[0]),
+            "wall_s": round((logged[-1][2] - start) / 1e9, 1) if logged else 0, "bests": bests, "means": means}
+
+
+class FamilyRun(Run):
+    """One policy learned on a family's training graphs, and its likeliest placement of each test graph. The same
+    policy before its first update stands for the untrained one."""
+
+    def __init__(self, plan, family, method, seed):
+        self.family, self.method, self.seed = family, method, seed
+        self.name = "%s/%s" % (family["name"], method)
+        self.values = family_values(plan, family, method)
+        self.devices = pathlib.Path(self.values["input"]["devices"]).stem
+        machine = tomllib.loads((plan.configs / "devices" / (self.devices + ".toml")).read_text())
+        self.setup = digest([self.values, plan.graphs[family["name"]], machine])
+
+    def execute(self, bench, share=1.0):
+        folder = bench.graph_folder(self.family["name"])
+        with tempfile.TemporaryDirectory(prefix="emplace-papers-") as scratch:
+            values = json.loads(json.dumps(self.values))
+            values["run"].pop("seed", None)
+            values["input"] = {"graphs": [str(folder / "train-*")], "devices": str(bench.device_file(self.devices))}
+            values.setdefault("compare", {})["methods"] = []
+            values["run"]["episodes"] = max(PILOT_EPISODES, math.ceil(values["run"]["episodes"] * share))
+            trained, core_s = bench.run_config(values, pathlib.Path(scratch), self.seed)
+            values["run"]["episodes"] = values["pipeline"]["batch_episodes"]
+            values["policy"]["learning_rate"] = 1e-30
+            _, more_s = bench.run_config(values, pathlib.Path(scratch), self.seed, "untrained")
+            tests = {policy: [bench.placed(["--policy", os.path.join(scratch, policy)], test, self.devices, self.seed)
+                              for test in sorted(folder.glob("test-*"))] for policy in ("run", "untrained")}
+        return {"zero_shot_s": tests["run"], "untrained_s": tests["untrained"], "updates": trained["updates"],
+                "placements": trained["measurements"], "core_s": round(core_s + more_s, 1)}
+
+    def estimate(self, bench):
+        return self.execute(bench, PILOT_SHARE)["core_s"] / PILOT_SHARE
+
+
+def family_values(plan, family, method):
+    """A family's config, or for another method the RNN's, on the same graphs and groups."""
+    values = plan.config(family)
+    if method == "rnn":
+        rnn = plan.config({"config": "placeto/rnn.toml"})
+        groups, inputs, run = values["policy"]["groups"], values["input"], values["run"]
+        values = {**rnn, "input": inputs, "run": {**run, "episodes": family["rnn_episodes"]}}
+        values["policy"]["groups"] = groups
+    else:
+        values["policy"]["method"] = method
+    return values
+
+
+class OptimisedRun(Run):
+    """A policy learned on each test graph of a family by itself, by the family's config."""
+
+    def __init__(self, plan, family, method):
+        self.family, self.seed, self.name = family, 1, "%s/%s-optimised" % (family["name"], method)
+        self.values = family_values(plan, family, method)
+        self.devices = pathlib.Path(self.values["input"]["devices"]).stem
+        self.values["run"]["episodes"] //= 24
+        self.setup = digest([self.values, plan.graphs[family["name"]]])
+
+    def execute(self, bench):
+        found, total_s = [], 0
+        for test in sorted(bench.graph_folder(self.family["name"]).glob("test-*")):
+            with tempfile.TemporaryDirectory(prefix="emplace-papers-") as scratch:
+                values = json.loads(json.dumps(self.values))
+                values["run"].pop("seed", None)
+                values["input"] = {"graph": str(test), "devices": str(bench.device_file(self.devices))}
+                values.setdefault("compare", {})["methods"] = []
+                result, core_s = bench.run_config(values, pathlib.Path(scratch), self.seed)
+                found.append(result and result["best_step_time_s"])
+                total_s += core_s
+        return {"best_s": found, "core_s": round(total_s, 1)}
+
+
+class RandomRun(Run):
+    """The best of 100 random placements of each test graph (the heuristic `random`)."""
+
+    def __init__(self, plan, family):
+        self.family, self.seed, self.name = family, 1, family["name"] + "/random"
+        self.devices = pathlib.Path(plan.config(family)["input"]["devices"]).stem
+        self.setup = digest([plan.graphs[family["name"]], self.devices])
+
+    def execute(self, bench):
+        start = time.process_time()
+        tests = sorted(bench.graph_folder(self.family["name"]).glob("test-*"))
+        return {"best_s": [bench.placed(["-m", "random"], test, self.devices, self.seed) for test in tests],
+                "core_s": round(time.process_time() - start, 1)}
+
+
+class Baselines(Run):
+    """The simple methods and the bound of a graph on a machine."""
+
+    seed = 1
+
+    def __init__(self, plan, graph, devices):
+        self.graph, self.devices, self.name = graph, devices, "baselines/%s/%s" % (graph, devices)
+        machine = tomllib.loads((plan.configs / "devices" / (devices + ".toml")).read_text())
+        self.setup = digest([plan.graphs[graph], machine, BASELINES])
+
+    def execute(self, bench):
+        table, core_s = run_measured(bench.args.program, [
+            "compare", str(bench.graph_file(self.graph)), "-d", str(bench.device_file(self.devices)), "-m",
+            ",".join(BASELINES), "--seed", "1"], allowed=(0, 3))
+        return {"bound_s": table["lower_bound_s"], "core_s": round(core_s, 1),
+                "methods": {m["method"]: m["step_time_s"] for m in table["methods"]}}
+
+
+# --- Running it -------------------------------------------------------------------------------------------------------
+
+
+class Bench:
+    """The program, its inputs, and the file of results. Thread: any."""
+
+    def __init__(self, args, plan):
+        self.args, self.plan, self.lock = args, plan, threading.Lock()
+        self.results = Rows(args.results, row_key)
+        self.commit = commit_of_tree()
+
+    def graph_folder(self, name):
+        """The folder of a family, or the folder that holds a graph; generates what is missing."""
+        folder = pathlib.Path(self.args.graphs)
+        options = shlex.split(self.plan.graphs[name])
+        target = folder / name if "--count" in options else folder / (name + ".json.gz")
+        with self.lock:
+            if not target.exists():
+                folder.mkdir(parents=True, exist_ok=True)
+                # A new name until it is whole.
+                part = folder / ("part-" + target.name)
+                run_program(self.args.program, ["generate", *options, "-o", str(part)])
+                part.replace(target)
+        return target
+
+    graph_file = graph_folder
+
+    def device_file(self, name):
+        return pathlib.Path(self.plan.configs) / "devices" / (name + ".toml")
+
+    def run_config(self, values, folder, seed, name="run"):
+        """`emplace run`: its result (None: nothing feasible) and its core-seconds."""
+        path = folder / (name + ".toml")
+        path.write_text(to_toml(values))
+        return run_measured(self.args.program, ["run", str(path), "--run-dir", str(folder / name), "--seed", str(seed)],
+                            allowed=(0, 3))
+
+    def placed(self, how, graph, devices, seed):
+        """Step time of one placement; None if it does not fit."""
+        command = ["place", str(graph), "-d", str(self.device_file(devices)), *how, "--seed", str(seed)]
+        found = run_program(self.args.program, command, allowed=(0, 3))
+        return found and found["measured"]["step_time_s"]
+
+    def missing(self):
+        """The runs of the selected stages that have no result yet. Each once."""
+        only, seen = re.compile(self.args.only), set()
+        for stage in [self.args.stage] if self.args.stage else ["A", "B"]:
+            runs = list(self.plan.runs(stage))
+            places = {(run.graph, run.devices): None for run in runs if isinstance(run, LearnedRun)}
+            for run in [Baselines(self.plan, *place) for place in places] + runs:
+                if run.key in seen or not only.search("%s/%d" % run.key):
+                    continue
+                seen.add(run.key)
+                if not self.is_known(run):
+                    yield run
+
+    def is_known(self, run):
+        """True if there is a result of today's setup, or an estimate above today's limit."""
+        known = self.results.rows.get(run.key, {"setup": None})
+        return known["setup"] == run.setup and known.get("estimated_core_s", math.inf) > self.args.most * 60
+
+    def core_seconds(self, run):
+        """Estimated cost of a run: that of another seed, else of a pilot."""
+        same = [row for row in self.results.rows.values() if row["run"] == run.name and row["setup"] == run.setup]
+        return max((row.get("core_s") or row["estimated_core_s"] / run.seeds for row in same), default=None) or \
+            run.estimate(self)
+
+    def is_too_long(self, run, estimated):
+        return estimated * run.seeds > self.args.most * 60
+
+    def finish(self, run, values):
+        with self.lock:
+            self.results.add({"run": run.name, "seed": run.seed, "setup": run.setup, "commit": self.commit, **values})
+
+
+def commit_of_tree():
+    """The commit of the working tree; with a plus sign if sources differ from it."""
+    git = lambda *words: subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True).stdout.strip()
+    changed = git("status", "--porcelain", "--", ":!docs", ":!bench", ":!configs")
+    return git("rev-parse", "--short", "HEAD") + ("+" if changed else "")
+
+
+def to_toml(values, prefix=""):
+    """The text of a config. JSON's strings, numbers, booleans and arrays are TOML's."""
+    lines = ["%s = %s" % (key, json.dumps(value)) for key, value in values.items() if not isinstance(value, dict)]
+    for key, value in values.items():
+        if isinstance(value, dict):
+            lines += ["", "[%s%s]" % (prefix, key), to_toml(value, prefix + key + ".")]
+    return "\n".join(lines) + "\n"
+
+
+def do_run(bench):
+    """Runs what is missing, args.jobs at a time. Returns the number of failures."""
+    runs, failures, stop = list(bench.missing()), [], threading.Event()
+    deadline = time.monotonic() + bench.args.minutes * 60 if bench.args.minutes else math.inf
+
+    def one(number, run):
+        if stop.is_set() or time.monotonic() > deadline:
+            return
+        name = "[%d/%d] %s/%d" % (number, len(runs), run.name, run.seed)
+        try:
+            estimated = bench.core_seconds(run)
+            if bench.is_too_long(run, estimated):
+                bench.finish(run, {"estimated_core_s": round(estimated * run.seeds, 3)})
+                print("%s: not run, %.1f h" % (name, estimated * run.seeds / 3600), file=sys.stderr)
+                return
+            values = run.execute(bench)
+        except KeyboardInterrupt:
+            stop.set()
+            return
+        except Failed as failure:
+            failures.append(run)
+            print("%s: %s" % (name, failure), file=sys.stderr)
+            return
+        bench.finish(run, values)
+        shown = "%.4g s" % values["best_s"] if isinstance(values.get("best_s"), float) else "done"
+        print("%s: %s, %.0f core-s" % (name, shown, values["core_s"]), file=sys.stderr)
+
+    with concurrent.futures.ThreadPoolExecutor(bench.args.jobs) as pool:
+        try:
+            concurrent.futures.wait([pool.submit(one, number, run) for number, run in enumerate(runs, 1)])
+        except KeyboardInterrupt:
+            stop.set()  # Runs in progress end by the same signal, or are waited for.
+    if stop.is_set():
+        raise KeyboardInterrupt
+    return len(failures)
+
+
+def do_cost(bench):
+    """Prints the estimated cost of what is missing."""
+    total = 0
+    for run in bench.missing():
+        seconds = bench.core_seconds(run)
+        long = bench.is_too_long(run, seconds)
+        total += 0 if long else seconds
+        print("%-50s %d %8.1f core-min%s" % (run.name, run.seed, seconds / 60, "  not run" if long else ""))
+    print("%.1f core-hours" % (total / 3600))
+
+
+def main():
+    args = words()
+    try:
+        plan = Plan(args.configs)
+        if args.command == "page":
+            papers_page.write(plan, Rows(args.results, row_key).rows, args.page, not args.no_pictures)
+            return 0
+        bench = Bench(args, plan)
+        if args.command == "cost":
+            do_cost(bench)
+            return 0
+        failures = do_run(bench)
+    except KeyboardInterrupt:
+        print("interrupted; repeat the command to continue", file=sys.stderr)
+        return 130
+    except (Failed, OSError) as failure:
+        print("error: %s" % failure, file=sys.stderr)
+        return 2
+    if failures:
+        print("%d runs failed; repeat the command to retry them" % failures, file=sys.stderr)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,107 @@
+"""The pictures of bench/papers.py's page, as SVG. Needs matplotlib (Debian: python3-matplotlib)."""
+import itertools
+
+import papers_page
+from rows import Failed
+
+#: Name of a picture: its title.
+TITLES = {
+    "learning": "Best step time over the bound, by placements: headline rows, seed 1",
+    "spotlight": "Mean step time drawn, by placements: Spotlight and REINFORCE with the same groups",
+    "families": "Step times of 8 unseen graphs: zero-shot, optimised, random",
+}
+
+
+def plots():
+    """matplotlib's module, set so that the same numbers give the same bytes and text stays text."""
+    try:
+        import matplotlib
+    except ImportError as error:
+        raise Failed("matplotlib is missing; apt-get install python3-matplotlib, or use --no-pictures") from error
+    matplotlib.use("svg")
+    matplotlib.rcParams.update({"svg.hashsalt": "emplace", "svg.fonttype": "none", "font.size": 9, "axes.grid": True,
+                                "grid.alpha": 0.3, "axes.spines.top": False, "axes.spines.right": False})
+    from matplotlib import pyplot
+    return pyplot
+
+
+def titles(results):
+    """The titles, by name, of the pictures that the results have data for."""
+    known = {"learning": any(h.times("paper") for h in papers_page.headline_rows(results)),
+             "spotlight": spotlight_rows(results),
+             "families": any(results.seeds("%s/placeto" % family["name"]) for family in results.plan.families)}
+    return {name: title for name, title in TITLES.items() if known[name]}
+
+
+def write(results, folder):
+    """Writes the pictures of titles()."""
+    pyplot = plots()
+    folder.mkdir(parents=True, exist_ok=True)
+    draw = {"learning": draw_learning, "spotlight": draw_spotlight, "families": draw_families}
+    for name in titles(results):
+        figure = draw[name](pyplot, results)
+        figure.tight_layout()
+        figure.savefig(folder / (name + ".svg"), metadata={"Date": None, "Creator": None})
+        pyplot.close(figure)
+
+
+def spotlight_rows(results):
+    """Rows with results of both Spotlight and REINFORCE."""
+    return [row for row in papers_page.rows_of(results, "spotlight-1")
+            if results.seeds(row["name"] + "/paper") and papers_page.counterpart(results, row, "reinforce")]
+
+
+def draw_learning(pyplot, results):
+    """A panel per main table: best so far over the bound, both axes logarithmic."""
+    figure, axes = pyplot.subplots(2, 2, figsize=(9, 7))
+    for axis, (name, title) in zip(axes.flat, papers_page.PAPERS.items()):
+        for color, row in zip(itertools.cycle(pyplot.get_cmap("tab10").colors), papers_page.rows_of(results, name)):
+            known = results.baselines(row)
+            for preset, style in (("paper", "-"), ("tuned", ":")):
+                found = [r for r in results.seeds("%s/%s" % (row["name"], preset)) if r["seed"] == 1 and r["bests"]]
+                if not found or not known:
+                    continue
+                points = found[0]["bests"] + [[found[0]["placements"], 0, found[0]["bests"][-1][2]]]
+                axis.step([p[0] for p in points], [p[2] / known["bound_s"] for p in points], style, color=color,
+                          linewidth=1.2, where="post", label="%s, %s" % (row["model"], papers_page.gpus(row)) if style == "-" else None)
+        axis.set(xscale="log", yscale="log", title=title, xlabel="placements", ylabel="step time / bound")
+        if axis.get_legend_handles_labels()[0]:
+            axis.legend(fontsize=7)
+    figure.text(0.5, 0.005, "solid: the paper's settings; dotted: tuned", ha="center", fontsize=8)
+    return figure
+
+
+def draw_spotlight(pyplot, results):
+    """A panel per row: the mean step time that each method draws."""
+    rows = spotlight_rows(results)
+    figure, axes = pyplot.subplots(1, len(rows), figsize=(3.2 * len(rows) + 1, 3.2), squeeze=False)
+    for axis, row in zip(axes.flat, rows):
+        for folder, color in (("spotlight", "tab:blue"), ("reinforce", "tab:orange")):
+            for result in papers_page.counterpart(results, row, folder).values():
+                width = result["placements"] / len(result["means"])
+                points = [(width * (k + 0.5), mean) for k, mean in enumerate(result["means"]) if mean]
+                axis.plot(*zip(*points), color=color, linewidth=1,
+                          label={"spotlight": "Spotlight", "reinforce": "REINFORCE"}[folder])
+        axis.set(title="%s, %s GPUs" % (row["model"], papers_page.gpus(row)), xlabel="placements", ylabel="mean step time [s]")
+        labels = dict(zip(*reversed(axis.get_legend_handles_labels())))
+        axis.legend(labels.values(), labels.keys(), fontsize=7)
+    return figure
+
+
+def draw_families(pyplot, results):
+    """A panel per family: distribution over its test graphs of step time over the optimised one."""
+    figure, axes = pyplot.subplots(1, len(results.plan.families) or 1, figsize=(10, 3.4), squeeze=False)
+    lines = (("placeto", "zero_shot_s", "Placeto zero-shot", "tab:blue"), ("placeto", "untrained_s", "untrained", "tab:cyan"),
+             ("placeto-optimised", "best_s", "Placeto optimised", "tab:green"), ("rnn", "zero_shot_s", "RNN zero-shot",
+                                                                               "tab:orange"),
+             ("rnn-optimised", "best_s", "RNN optimised", "tab:red"), ("random", "best_s", "random", "tab:gray"))
+    for axis, family in zip(axes.flat, results.plan.families):
+        for run, key, label, color in lines:
+            for number, result in enumerate(results.seeds("%s/%s" % (family["name"], run))):
+                times = sorted(1e3 * s for s in result[key] if s)
+                axis.step(times, [(k + 1) / len(result[key]) for k in range(len(times))], where="post", color=color,
+                          linewidth=1.2, label=label if number == 0 else None)
+        axis.set(title=family["name"].removeprefix("family-"), xlabel="step time [ms]", ylabel="share of test graphs")
+        if axis.get_legend_handles_labels()[0]:
+            axis.legend(fontsize=7)
+    return figure

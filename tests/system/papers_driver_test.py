@@ -1,0 +1,137 @@
+"""Goal: bench/papers.py runs what is missing and nothing twice, drops results of other settings, does not run what
+costs too much, and writes the page that the committed results stand for.
+Method: the driver as a process on a small plan; the committed page against its results.
+
+usage: papers_driver_test.py SOURCE_DIR EMPLACE
+"""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SOURCE, PROGRAM = pathlib.Path(sys.argv[1]), sys.argv[2]
+PLAN = """
+[graphs]
+cnn = "cifar10-cnn --training"
+[[row]]
+name = "small/cnn/2gpu"
+table = "hierarchical-1"
+model = "CNN"
+config = "small.toml"
+tuned = 40
+paper = { single-gpu = 2.0, expert = 1.0, method = 0.01, hours = "1" }
+[[row]]
+name = "simple-planner/cnn/2gpu"
+table = "simple-planner"
+model = "CNN"
+config = "small.toml"
+set = { "policy.method" = "simple-planner" }
+seeds = [1, 2]
+paper = { claim = "nothing valid" }
+"""
+CONFIG = """
+[run]
+budget = "0s"
+episodes = 10
+[input]
+graph = "cnn.json.gz"
+devices = "../devices/two.toml"
+[policy]
+method = "hierarchical"
+groups = 8
+[policy.hierarchical]
+hidden = 8
+"""
+
+
+class PapersDriver(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.at = pathlib.Path(self.folder.name)
+        (self.at / "papers").mkdir()
+        (self.at / "devices").mkdir()
+        (self.at / "devices/two.toml").write_text((SOURCE / "configs/devices/placeto-2gpu.toml").read_text())
+        (self.at / "papers/experiments.toml").write_text(PLAN)
+        (self.at / "papers/headline.toml").write_text('seeds = [1, 2]\ntables = ["hierarchical-1"]\n')
+        (self.at / "papers/small.toml").write_text(CONFIG)
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def drive(self, command, *more, status=0):
+        done = subprocess.run(
+            [sys.executable, str(SOURCE / "bench/papers.py"), command, "--program", PROGRAM, "--configs", str(self.at),
+             "--results", str(self.at / "rows.jsonl"), "--page", str(self.at / "page.md"), "--graphs",
+             str(self.at / "graphs"), "--no-pictures", *more], capture_output=True, text=True)
+        self.assertEqual(done.returncode, status, done.stderr)
+        return done
+
+    def rows(self):
+        with open(self.at / "rows.jsonl") as f:
+            return [json.loads(line) for line in f]
+
+    def names(self):
+        return sorted("%s/%d" % (row["run"], row["seed"]) for row in self.rows())
+
+    def test_runs_what_is_missing_once(self):
+        self.drive("run", "--stage", "A")
+        self.assertEqual(self.names(), ["baselines/cnn/two/1", "simple-planner/cnn/2gpu/paper/1",
+                                        "simple-planner/cnn/2gpu/paper/2", "small/cnn/2gpu/paper/1"])
+        for row in self.rows()[1:]:
+            self.assertEqual((row["updates"], row["placements"]), (10, 40))
+            self.assertEqual(row["best_s"], row["bests"][-1][2])
+            self.assertGreater(row["core_s"], 0)
+        self.assertEqual(self.drive("run", "--stage", "A").stderr, "")
+        self.drive("run")
+        self.assertIn("small/cnn/2gpu/tuned/2", self.names())
+        self.assertEqual(len(self.rows()), 4 + 3)
+
+    def test_a_changed_config_is_run_again(self):
+        only = ("--only", "^small/.*paper/1$")
+        self.drive("run", *only)
+        (self.at / "papers/small.toml").write_text(CONFIG + "\n# Not a setting\n")
+        self.assertEqual(self.drive("run", *only).stderr, "")
+        (self.at / "papers/small.toml").write_text(CONFIG.replace("episodes = 10", "episodes = 12"))
+        self.assertIn("its setup is not today's", self.drive("page").stderr)
+        self.drive("run", *only)
+        self.assertEqual([row["updates"] for row in self.rows()], [10, 12])
+
+    def test_too_costly_runs_are_estimated_and_tried_again_later(self):
+        self.drive("run", "--only", "simple-planner.*/1", "--most", "0.0001")
+        self.assertGreater(self.rows()[-1]["estimated_core_s"], 0.006)
+        self.drive("page")
+        self.assertIn("not run: 0.0 h", (self.at / "page.md").read_text())
+        self.assertEqual(self.drive("run", "--only", "simple-planner.*/1", "--most", "0.0001").stderr, "")
+        self.drive("run", "--only", "simple-planner.*/1")
+        self.assertEqual(self.rows()[-1]["updates"], 10)
+
+    def test_the_page_gives_a_reason_that_its_numbers_show(self):
+        self.drive("run")
+        self.drive("page")
+        page = (self.at / "page.md").read_text()
+        self.assertIn("With the paper's settings: 0 of 1 rows met", page)
+        self.assertIn("Hierarchical Planner, CNN, 2 GPUs: no placement can: the bound of", page)
+        self.assertIn("| Hierarchical Planner is faster than the Simple Planner |", page)
+
+    def test_an_unknown_graph_is_one_line(self):
+        (self.at / "papers/small.toml").write_text(CONFIG.replace("cnn.json.gz", "other.json.gz"))
+        self.assertEqual(self.drive("run", status=2).stderr,
+                         "error: experiments.toml: small/cnn/2gpu needs the graph 'other'; add it to [graphs]\n")
+
+
+class CommittedPage(unittest.TestCase):
+    def test_is_what_its_results_give(self):
+        with tempfile.TemporaryDirectory() as folder:
+            page = os.path.join(folder, "papers.md")
+            subprocess.run([sys.executable, str(SOURCE / "bench/papers.py"), "page", "--page", page, "--no-pictures"],
+                           check=True, capture_output=True)
+            with open(page) as f:
+                self.assertEqual(f.read(), (SOURCE / "docs/results/papers.md").read_text(),
+                                 "run bench/papers.py page")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
