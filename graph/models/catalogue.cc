@@ -24,7 +24,14 @@ constexpr std::array<ModelFacts, 6> kModels{{
     {"rnnlm", "language model of stacked LSTM cells, unrolled", 64, 2, 40, 2048, Optimizer::kSgd},
     {"nmt", "encoder-decoder of LSTM layers with attention, unrolled", 64, 2, 40, 1024, Optimizer::kAdam},
     {"nasnet", "NASNet-A on CIFAR-10", 32, 6, {}, {}, Optimizer::kMomentum},
-    {"cifar10-cnn", "two convolutions and three full layers on CIFAR-10", 128, {}, {}, {}, Optimizer::kSgd},
+    {"cifar10-cnn",
+     "two convolutions and three full layers on CIFAR-10",
+     128,
+     {},
+     {},
+     {},
+     Optimizer::kSgd,
+     1},
 }};
 
 /// The options that a model accepts, for the error about one that it does not.
@@ -33,6 +40,7 @@ std::string options_of(const ModelFacts& model) {
   if (model.layers) text += ", --layers";
   if (model.steps) text += ", --steps";
   if (model.hidden) text += ", --hidden";
+  if (model.split) text += ", --split";
   return text + ", --optimizer";
 }
 
@@ -51,7 +59,7 @@ Result<std::int64_t> size_of(const char* option, const ModelFacts& model, std::o
 }
 
 struct Sizes {
-  std::int64_t layers, batch, steps, hidden;
+  std::int64_t layers, batch, steps, hidden, split;
   Optimizer optimizer;
 };
 
@@ -61,6 +69,7 @@ Result<Sizes> sizes_of(const ModelFacts& model, const ModelSizes& asked, bool tr
   EMPLACE_TRY_ASSIGN(s.batch, size_of("--batch", model, asked.batch, model.batch, kMaxBatch));
   EMPLACE_TRY_ASSIGN(s.steps, size_of("--steps", model, asked.steps, model.steps, kMaxSteps));
   EMPLACE_TRY_ASSIGN(s.hidden, size_of("--hidden", model, asked.hidden, model.hidden, kMaxHidden));
+  EMPLACE_TRY_ASSIGN(s.split, size_of("--split", model, asked.split, model.split, kMaxSplit));
   if (model.name == "nmt" && s.hidden % 2 != 0) {
     return invalid(fmt::format("--hidden '{}'", s.hidden),
                    "is odd, and both directions of nmt's first encoder layer have half of it",
@@ -104,8 +113,9 @@ Result<OpGraph> recorded(std::string_view model, const Sizes& s, Recording recor
         {.repeats = s.layers, .batch = s.batch, .optimizer = s.optimizer, .recording = recording},
         std::move(identity));
   }
-  return cifar10_cnn_graph({.batch = s.batch, .optimizer = s.optimizer, .recording = recording},
-                           std::move(identity));
+  return cifar10_cnn_graph(
+      {.batch = s.batch, .split = s.split, .optimizer = s.optimizer, .recording = recording},
+      std::move(identity));
 }
 
 }  // namespace
@@ -121,6 +131,7 @@ const ModelFacts* find_model(std::string_view name) {
 Result<OpGraph> model_graph(const ModelFacts& model, const ModelSizes& asked, Recording recording) {
   EMPLACE_TRY_ASSIGN(const Sizes sizes, sizes_of(model, asked, recording.training));
   const bool own_hidden = !model.hidden || sizes.hidden == *model.hidden;
+  const bool own_split = !model.split || sizes.split == *model.split;
 
   const auto number = [](std::int64_t value) { return std::to_string(value); };
   const std::string_view granularity = granularity_name(recording.granularity);
@@ -129,6 +140,7 @@ Result<OpGraph> model_graph(const ModelFacts& model, const ModelSizes& asked, Re
   if (model.layers) identity.name += "-" + number(sizes.layers) + "layer";
   if (model.steps) identity.name += "-" + number(sizes.steps) + "step";
   if (!own_hidden) identity.name += "-hidden" + number(sizes.hidden);
+  if (!own_split) identity.name += "-split" + number(sizes.split);
   identity.name += "-bs" + number(sizes.batch);
   if (sizes.optimizer != model.optimizer) identity.name.append("-").append(optimizer_name(sizes.optimizer));
   if (!recording.training) identity.name += "-forward";
@@ -143,6 +155,7 @@ Result<OpGraph> model_graph(const ModelFacts& model, const ModelSizes& asked, Re
   if (recording.training)
     identity.meta_json += R"(,"optimizer":")" + std::string{optimizer_name(sizes.optimizer)} + "\"";
   identity.meta_json += R"(,"precision":"f32")";
+  if (!own_split) identity.meta_json += R"(,"split":)" + number(sizes.split);
   if (model.steps) identity.meta_json += R"(,"steps":)" + number(sizes.steps);
   identity.meta_json += "}";
   return recorded(model.name, sizes, recording, std::move(identity));

@@ -97,6 +97,11 @@ Result<OpGraph> nasnet_a_graph(const NasnetOptions& options, Identity identity);
 /// Two convolutions and three fully connected layers on 32x32 images, as in TensorFlow's tutorial; SGD.
 struct Cifar10CnnOptions {
   std::int64_t batch = 128;
+  /// Parts of the convolutions, with their pools and norms; a divisor of 64. A part has its share of the
+  /// channels and reads its own part of the layer before; the first convolution's parts read the whole image,
+  /// the fully connected layers all parts.
+  /// Paper: Spotlight 2018, section 5.5  [SPO-SPLIT]
+  std::int64_t split = 1;
   Optimizer optimizer = Optimizer::kSgd;
   Recording recording = {};
 };

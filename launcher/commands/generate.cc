@@ -53,6 +53,9 @@ class Generate final : public Command {
         .option("--batch", batch_, "Batch size in samples (default: depends on the model)")
         .option("--steps", steps_, "rnnlm, nmt: unrolled time steps (default: depends on the model)")
         .option("--hidden", hidden_, "rnnlm, nmt: units of an LSTM cell (default: 2048, 1024)")
+        .option("--split", split_,
+                "cifar10-cnn: parts of the convolutions, each with its share of the channels and not "
+                "connected to the others (default: 1)")
         .option("--optimizer", optimizer_,
                 "Optimizer of the update: sgd, momentum, rmsprop or adam (default: depends on the model)")
         .flag("--training", training_, "Add the backward pass and the update to the forward pass")
@@ -74,7 +77,8 @@ class Generate final : public Command {
   Result<ExitStatus> one(Console& console, Family family, std::uint32_t index) const;
   Result<ExitStatus> many(Console& console, Family family, std::uint32_t count) const;
 
-  std::string name_, output_, index_, count_, layers_, batch_, steps_, hidden_, optimizer_, granularity_;
+  std::string name_, output_, index_, count_, layers_, batch_, steps_, hidden_, split_, optimizer_,
+      granularity_;
   bool training_ = false;
 };
 
@@ -137,7 +141,8 @@ Result<ExitStatus> Generate::model(Console& console) const {
   for (const Asked& asked : {Asked{"--layers", layers_, sizes.layers, models::kMaxLayers},
                              Asked{"--batch", batch_, sizes.batch, models::kMaxBatch},
                              Asked{"--steps", steps_, sizes.steps, models::kMaxSteps},
-                             Asked{"--hidden", hidden_, sizes.hidden, models::kMaxHidden}}) {
+                             Asked{"--hidden", hidden_, sizes.hidden, models::kMaxHidden},
+                             Asked{"--split", split_, sizes.split, models::kMaxSplit}}) {
     if (asked.text.empty()) continue;
     EMPLACE_TRY_ASSIGN(asked.value,
                        parse_whole(asked.option, asked.text, 1, static_cast<std::uint32_t>(asked.high)));
@@ -174,10 +179,11 @@ Result<ExitStatus> Generate::family(Console& console) const {
     return invalid("emplace generate", "--index conflicts with --count",
                    "--index 0 writes one graph, --count 32 a whole family");
   }
-  const std::array<std::pair<const char*, bool>, 7> of_models{{{"--layers", !layers_.empty()},
+  const std::array<std::pair<const char*, bool>, 8> of_models{{{"--layers", !layers_.empty()},
                                                                {"--batch", !batch_.empty()},
                                                                {"--steps", !steps_.empty()},
                                                                {"--hidden", !hidden_.empty()},
+                                                               {"--split", !split_.empty()},
                                                                {"--optimizer", !optimizer_.empty()},
                                                                {"--training", training_},
                                                                {"--granularity", !granularity_.empty()}}};

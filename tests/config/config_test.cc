@@ -228,6 +228,7 @@ TEST(Config, EveryGenerateLineOfAPaperMakesTheGraphThatTheConfigReads) {
         return text ? std::optional<std::int64_t>{std::stoll(*text)} : std::nullopt;
       };
       sizes.batch = number("--batch"), sizes.layers = number("--layers"), sizes.hidden = number("--hidden");
+      sizes.split = number("--split");
       if (const auto optimizer = option("--optimizer"))
         sizes.optimizer = *models::parse_optimizer(*optimizer);
       const bool tensorflow = option("--granularity") == "tensorflow";
@@ -239,13 +240,14 @@ TEST(Config, EveryGenerateLineOfAPaperMakesTheGraphThatTheConfigReads) {
       EXPECT_EQ(has("tensorflow"), tensorflow) << output;
       EXPECT_TRUE(!sizes.layers || has(std::to_string(*sizes.layers) + "layer")) << output;
       EXPECT_TRUE(!sizes.hidden || has("hidden" + std::to_string(*sizes.hidden))) << output;
+      EXPECT_TRUE(!sizes.split || has("split" + std::to_string(*sizes.split))) << output;
       EXPECT_TRUE(!sizes.batch || has("bs" + std::to_string(*sizes.batch))) << output;
     }
   }
   EXPECT_GE(read, 20u);
 }
 
-// Paper: Hierarchical 2018, table 1; Spotlight 2018, table 1; Placeto 2019, section 4.2.
+// Paper: Hierarchical 2018, table 1; Spotlight 2018, section 5.3, table 1; Placeto 2019, section 4.2.
 TEST(Config, ExperimentsOfThePapersHaveTheirNumbers) {
   const auto config = [](const std::string& name) {
     const auto read = load_config(kConfigs / "papers" / name);
@@ -262,7 +264,11 @@ TEST(Config, ExperimentsOfThePapersHaveTheirNumbers) {
   EXPECT_EQ(gpus(planner), 8u);
   EXPECT_EQ(planner.run.episodes, 1000u);
   EXPECT_EQ(planner.policy.groups, 256u);
-  for (const char* name : {"spotlight/nmt-8layer.toml", "spotlight/rnnlm-4layer.toml"}) {
+  const RunConfig cnn = config("spotlight/cifar10_cnn.toml");
+  EXPECT_EQ(cnn.run.episodes * cnn.policy.placements, 20'000u);
+  EXPECT_EQ(cnn.policy.grouping, GroupingRule::kPrefix);
+  for (const char* name :
+       {"spotlight/cifar10_cnn.toml", "spotlight/nmt-8layer.toml", "spotlight/rnnlm-4layer.toml"}) {
     EXPECT_EQ(gpus(config(name)), 4u);
     EXPECT_EQ(config(name).policy.training.steps_per_update, 10u);
   }

@@ -183,6 +183,24 @@ TEST(CellGroups, AreTheSameInBothGranularities) {
   }
 }
 
+// Paper: Spotlight 2018, section 5.1: 86 groups of 926 ops (docs/guide/models.md).
+TEST(ScopeGroups, OfTwoLevelsSeparateThePartsOfASplitNetwork) {
+  for (const models::Recording recording : {models::kTraced, models::kTensorFlowStep}) {
+    const OpGraph graph = models::made("cifar10-cnn", {.split = 2}, recording);
+    const Grouping grouping = scope_groups(graph, {.depth = 2});
+    expect_classes_whole(graph, grouping);
+    for (const Grouping& parts : {grouping, cell_groups(graph)}) {
+      const std::set<std::string> labels(parts.labels.begin(), parts.labels.end());
+      for (const char* layer : {"conv1", "pool1", "norm1", "conv2", "norm2", "pool2"})
+        for (const char* branch : {"/branch0", "/branch1"})
+          EXPECT_EQ(labels.count(std::string{layer} + branch), 1u) << layer << branch;
+    }
+    if (recording.granularity != models::Granularity::kTensorFlow) continue;
+    EXPECT_EQ(graph.num_ops(), 270u);
+    EXPECT_EQ(grouping.num_groups, 25u);
+  }
+}
+
 TEST(CellGroups, WithoutScopesAreThoseOfTheRecursion) {
   const OpGraph graph = build({grouped_op("a", ""), grouped_op("b", "", {{0, 0}}), grouped_op("c", "")});
   EXPECT_EQ(cell_groups(graph).group_of_op, recursive_colocation_groups(graph).group_of_op);

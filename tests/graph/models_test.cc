@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -199,6 +200,79 @@ TEST(Models, HaveLstmCellsOfTheHiddenSizeThatIsAskedFor) {
   EXPECT_EQ(graph_sha256(made("nmt", same, kTraced)), graph_sha256(made("nmt", usual, kTraced)));
 }
 
+// Only the second convolution has less work in parts: each of them reads 64 / split channels.
+//                                                                       Paper: Spotlight 2018, section 5.5
+TEST(Models, SplitConvolutionsHaveTheWorkAndTheParametersOfTheirParts) {
+  constexpr std::int64_t kBatch = 8, kPixels = 256, kWindow = 25;
+  const auto parameters = [&](std::int64_t split) {
+    const std::int64_t conv1 = 64 * (3 * kWindow + 1), conv2 = 64 * (64 / split * kWindow + 1);
+    return conv1 + conv2 + 2 * 2 * 64 + 384 * (64 * 8 * 8 + 1) + 192 * (384 + 1) + 10 * (192 + 1);
+  };
+  const auto multiply_adds = [&](std::int64_t split) {
+    return kBatch * kPixels * 64 * (64 / split) * kWindow;
+  };
+  for (const Granularity granularity : {Granularity::kAten, Granularity::kTensorFlow}) {
+    for (const bool training : {false, true}) {
+      const Recording recording{.granularity = granularity, .training = training};
+      const Totals whole = totals_of(made("cifar10-cnn", {.batch = kBatch}, recording));
+      for (const std::int64_t split : {1, 2, 4, 8, 16, 32, 64}) {
+        const Totals parts = totals_of(made("cifar10-cnn", {.batch = kBatch, .split = split}, recording));
+        EXPECT_EQ(parts.parameter_bytes, 4 * parameters(split));
+        const std::int64_t passes = training ? 3 : 1;  // Result, gradient of the input, of the weight.
+        std::int64_t fewer = passes * 2 * (multiply_adds(1) - multiply_adds(split));
+        if (training) fewer += 2 * (parameters(1) - parameters(split));  // The update.
+        EXPECT_EQ(whole.flops - parts.flops, fewer) << split;
+      }
+    }
+  }
+}
+
+TEST(Models, SplitConvolutionsExchangeNothingUntilTheFullyConnectedLayers) {
+  for (const Recording recording : {kTraced, kTensorFlowStep}) {
+    const OpGraph graph = made("cifar10-cnn", {.batch = 4, .split = 4}, recording);
+    // The branch in the scope of an op; state is in scopes such as "conv1.branch0".
+    const auto branch = [&](OpId op) {
+      const std::string_view scope = graph.group_name(op);
+      const std::size_t at = scope.find("branch");
+      return at == std::string_view::npos ? std::string_view{} : scope.substr(at, scope.find('.', at) - at);
+    };
+    std::map<std::string_view, std::size_t> ops;
+    for (const OpId op : ops_of(graph)) {
+      if (branch(op).empty()) continue;
+      ++ops[branch(op)];
+      for (const TensorId input : graph.inputs(op)) {
+        const OpId from = graph.producer(input);
+        EXPECT_TRUE(branch(from).empty() || branch(from) == branch(op))
+            << graph.name(op) << " reads " << graph.name(from);
+      }
+    }
+    EXPECT_EQ(ops.size(), 4u);
+    for (const auto& [name, count] : ops) EXPECT_GE(count, 30u) << name;
+    // Every op of the layers is in a branch.
+    for (const OpId op : ops_of(graph))
+      for (const char* layer : {"conv", "pool", "norm"})
+        EXPECT_TRUE(graph.group_name(op).find(layer) == std::string_view::npos || !branch(op).empty())
+            << graph.name(op);
+  }
+}
+
+// Recorded before there was a split.
+TEST(Models, ASplitOfOneIsTheWholeNetwork) {
+  const std::vector<std::tuple<Granularity, bool, std::string>> whole{
+      {Granularity::kAten, true, "eb61399fd1f2f0b7"},
+      {Granularity::kAten, false, "6d3fe2dfafbba44d"},
+      {Granularity::kTensorFlow, true, "0f01b2f6e64da80f"},
+      {Granularity::kTensorFlow, false, "0421c4450a4745e5"}};
+  for (const auto& [granularity, training, sha] : whole) {
+    const Recording recording{.granularity = granularity, .training = training};
+    EXPECT_EQ(graph_sha256(made("cifar10-cnn", {}, recording)).substr(0, 16), sha);
+    EXPECT_EQ(graph_sha256(made("cifar10-cnn", {.split = 1}, recording)).substr(0, 16), sha);
+  }
+  const OpGraph parts = made("cifar10-cnn", {.split = 2}, kTensorFlowStep);
+  EXPECT_EQ(parts.name(), "cifar10-cnn-split2-bs128-tensorflow");
+  EXPECT_THAT(std::string{parts.meta_json()}, HasSubstr(R"("precision":"f32","split":2})"));
+}
+
 TEST(Models, WithoutTrainingAreTheForwardPassAlone) {
   for (const auto& [model, sizes] : small_models()) {
     for (const Granularity granularity : {Granularity::kAten, Granularity::kTensorFlow}) {
@@ -244,7 +318,7 @@ TEST(Models, RefuseWhatDoesNotApply) {
     return graph.ok() ? std::string{} : graph.error().context;
   };
   EXPECT_EQ(refusal("cifar10-cnn", {.steps = 3}),
-            "--steps: does not apply to cifar10-cnn; it takes --batch, --optimizer");
+            "--steps: does not apply to cifar10-cnn; it takes --batch, --split, --optimizer");
   EXPECT_THAT(refusal("nasnet", {.hidden = 8}), HasSubstr("--hidden: does not apply to nasnet"));
   EXPECT_THAT(refusal("nmt", {.hidden = 7}), HasSubstr("--hidden '7': is odd"));
   EXPECT_THAT(refusal("rnnlm", {.hidden = 16'385}), HasSubstr("from 1 to 16384"));
@@ -252,6 +326,11 @@ TEST(Models, RefuseWhatDoesNotApply) {
   EXPECT_THAT(refusal("nmt", {.layers = 33}), HasSubstr("from 1 to 32"));
   EXPECT_THAT(refusal("nmt", {.batch = 0}), HasSubstr("--batch '0': is out of range"));
   EXPECT_THAT(refusal("rnnlm", {.steps = 100}), HasSubstr("from 1 to 99"));
+  EXPECT_THAT(refusal("nmt", {.split = 2}), HasSubstr("--split: does not apply to nmt"));
+  for (const std::int64_t split : {-1, 0, 65})
+    EXPECT_THAT(refusal("cifar10-cnn", {.split = split}), HasSubstr("is out of range; use a whole number"));
+  EXPECT_EQ(refusal("cifar10-cnn", {.split = 3}),
+            "--split '3': does not divide the 64 channels of a convolution; use 1, 2, 4, 8, 16, 32 or 64");
   EXPECT_EQ(find_model("resnet"), nullptr);
   for (const ModelFacts& model : all_models()) EXPECT_EQ(find_model(model.name)->name, model.name);
 }
