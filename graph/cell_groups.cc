@@ -154,6 +154,12 @@ class Parts {
   std::vector<std::string> names_;
 };
 
+/// Whether the rules do not know the network's scopes: most of its ops are one part.
+bool mostly_one(const Grouping& grouping) {
+  const std::vector<double> ops = sum_by_group(grouping, std::vector<double>(grouping.group_of_op.size(), 1));
+  return *std::max_element(ops.begin(), ops.end()) * 2 > static_cast<double>(grouping.group_of_op.size());
+}
+
 }  // namespace
 
 Grouping cell_groups(const OpGraph& graph) {
@@ -177,7 +183,9 @@ Grouping cell_groups(const OpGraph& graph) {
     grouping.group_of_op.push_back(it->second);
   }
   grouping.num_groups = number.size();
-  return grouping;
+  if (!mostly_one(grouping)) return grouping;
+  Grouping recursive = recursive_colocation_groups(graph);
+  return recursive.num_groups > grouping.num_groups ? recursive : grouping;
 }
 
 }  // namespace emplace

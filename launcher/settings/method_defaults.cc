@@ -9,7 +9,7 @@ constexpr std::uint64_t kNeverAfter = 1'000'000'000;
 /// Paper: ColocRL 2017, sections 3 and 4.
 void colocrl(RunConfig& c) {
   c.policy.sequence.network.start_from_encoder = true;
-  c.policy.grouping = GroupingRule::kColocation;
+  c.policy.grouping = GroupingRule::kCell;
   c.policy.groups = 280;
   c.policy.training.learning_rate.start = 0.001f;
   c.policy.noise_updates = 0;

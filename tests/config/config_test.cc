@@ -420,6 +420,15 @@ TEST(Config, AKeyThatARecordDoesNotHaveIsOffWhateverItsPresetSaysNow) {
   EXPECT_EQ(to_toml(*recorded_config(written, "x"), false), written);
 }
 
+TEST(Config, ColocRlsGroupsAreThePapersInItsPresetAndTheOldOnesInTunedAndInRecords) {
+  const auto grouping = [](const Result<RunConfig>& config) { return config->policy.grouping; };
+  EXPECT_EQ(grouping(method_defaults("colocrl", "paper")), GroupingRule::kCell);
+  EXPECT_EQ(grouping(method_defaults("colocrl", "tuned")), GroupingRule::kScope);
+  EXPECT_EQ(grouping(recorded_config("[policy]\nmethod = \"colocrl\"\n", "x")), GroupingRule::kScope);
+  const std::string of_a_run = "[policy]\nmethod = \"colocrl\"\ngrouping = \"colocation\"\n";
+  EXPECT_EQ(grouping(recorded_config(of_a_run, "x")), GroupingRule::kColocation);
+}
+
 TEST(Config, TheDecodersStartIsThePapersInItsPresetAndTheOldOneInTunedAndInRecords) {
   const auto of = [](const Result<RunConfig>& config) {
     const auto& policy = config->policy;
@@ -527,6 +536,7 @@ std::vector<std::string> newer_in(std::string_view method, std::string_view pres
                 "policy.hierarchical.sum_inputs",
                 "policy.sequence.sum_inputs",
                 "policy.sequence.start_from_encoder"};
+  if (method == "colocrl") return Keys{"policy.grouping"};
   if (method.starts_with("placeto")) return Keys{"policy.placeto.measure_start", "reward.memory_excess"};
   if (method == "spotlight")
     return Keys{"policy.optimizer", "policy.learning_rate", "policy.clip_norm", "policy.sequence.attention"};

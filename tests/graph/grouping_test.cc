@@ -201,6 +201,29 @@ TEST(ScopeGroups, OfTwoLevelsSeparateThePartsOfASplitNetwork) {
   }
 }
 
+// A block is the first word of a scope and a number behind it: all of "features.denseblock1.…" is one block.
+TEST(CellGroups, OfUnknownScopesAreThoseOfTheRecursionIfTheseAreMore) {
+  const auto network = [](const std::string& second) {
+    // Both readers of a result are needed, or the recursion joins it to its only reader.
+    return build({grouped_op("a", "features.one"), grouped_op("b", second, {{0, 0}}),
+                  grouped_op("c", second, {{0, 0}}), grouped_op("d", "features.one", {{1, 0}, {2, 0}}),
+                  grouped_op("e", "head", {{0, 0}})});
+  };
+  const OpGraph unknown = network("features.two");
+  const Grouping recursive = recursive_colocation_groups(unknown);
+  ASSERT_EQ(recursive.num_groups, 3u);
+  EXPECT_EQ(cell_groups(unknown).group_of_op, recursive.group_of_op) << "not four of five ops in one group";
+  EXPECT_TRUE(cell_groups(unknown).labels.empty());
+  const OpGraph known = network("other");
+  EXPECT_THAT(cell_groups(known).labels, ElementsAre("features", "other", "head"));
+  for (const char* file : {"vit-tiny", "densenet-tiny", "bert-tiny"}) {
+    const OpGraph graph =
+        load_graph(std::filesystem::path{EMPLACE_FIXTURES} / "graphs" / (std::string{file} + ".json.gz"))
+            .value();
+    EXPECT_EQ(cell_groups(graph).num_groups, recursive_colocation_groups(graph).num_groups) << file;
+  }
+}
+
 TEST(CellGroups, WithoutScopesAreThoseOfTheRecursion) {
   const OpGraph graph = build({grouped_op("a", ""), grouped_op("b", "", {{0, 0}}), grouped_op("c", "")});
   EXPECT_EQ(cell_groups(graph).group_of_op, recursive_colocation_groups(graph).group_of_op);
