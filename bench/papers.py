@@ -72,7 +72,8 @@ class Plan:
         self.configs = pathlib.Path(configs)
         papers = self.configs / "papers"
         table = tomllib.loads((papers / "experiments.toml").read_text())
-        self.graphs, self.rows, self.families = table["graphs"], table["row"], table.get("family", [])
+        self.graphs, self.rows = table["graphs"], table["row"]
+        self.families, self.orders = table.get("family", []), table.get("orders", [])
         headline = tomllib.loads((papers / "headline.toml").read_text())
         self.seeds, self.headline_tables = headline["seeds"], headline["tables"]
         names = [row["name"] for row in self.rows]
@@ -114,6 +115,8 @@ class Plan:
                 for seed, method in itertools.product(family["seeds"], family["methods"]):
                     yield FamilyRun(self, family, method, seed)
                 yield from (OptimisedRun(self, family, method) for method in family["methods"][:2])
+            for row in self.orders:
+                yield from (OrdersRun(self, row, seed) for seed in row["seeds"])
         else:
             for seed in self.seeds:
                 for row in filter(self.is_headline, self.rows):
@@ -263,14 +266,38 @@ def family_values(plan, family, method):
     return values
 
 
+class OrdersRun(Run):
+    """A policy learned in fixed orders of the groups, and its likeliest placements in unseen ones."""
+
+    def __init__(self, plan, row, seed):
+        self.learned = LearnedRun(plan, row, "paper", seed)
+        self.name, self.seed, self.unseen = row["name"], seed, row["unseen"]
+        self.setup = digest([self.learned.setup, self.unseen])
+
+    def execute(self, bench):
+        with tempfile.TemporaryDirectory(prefix="emplace-papers-") as scratch:
+            values = self.learned.execute_in(bench, pathlib.Path(scratch), 1)
+            graph, policy = bench.graph_file(self.learned.graph), os.path.join(scratch, "run")
+            values["unseen_s"] = [bench.placed(["--policy", policy, "--unseen-order", str(order)], graph,
+                                               self.learned.devices, self.seed) for order in range(self.unseen)]
+        return values
+
+    def estimate(self, bench):
+        return self.learned.estimate(bench)
+
+
 class OptimisedRun(Run):
-    """A policy learned on each test graph of a family by itself, by the family's config."""
+    """A policy learned on each test graph of a family by itself, by the family's config with fewer episodes."""
 
     def __init__(self, plan, family, method):
         self.family, self.seed, self.name = family, 1, "%s/%s-optimised" % (family["name"], method)
         self.values = family_values(plan, family, method)
         self.devices = pathlib.Path(self.values["input"]["devices"]).stem
-        self.values["run"]["episodes"] //= 24
+        episodes = family["optimised_episodes"][method]
+        if "entropy_over" in self.values["policy"]:  # Falls over the same share of the run.
+            self.values["policy"]["entropy_over"] = \
+                self.values["policy"]["entropy_over"] * episodes // self.values["run"]["episodes"]
+        self.values["run"]["episodes"] = episodes
         self.setup = digest([self.values, plan.graphs[family["name"]]])
 
     def execute(self, bench):
