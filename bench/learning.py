@@ -29,7 +29,7 @@ import sys
 import tempfile
 import time
 
-from rows import Failed, Rows, run_program
+from rows import Failed, Rows, finish, run_program
 
 GRAPHS = ["nmt-2layer-bs64", "nmt-4layer-bs64", "rnnlm-bs64", "nasnet_a_cifar-bs32", "inception_v3-bs1",
           "inception_v3-bs32"]
@@ -297,9 +297,7 @@ def main():
             return 2
     done = list(rows.rows.values())
     print(reach_table(done, args.reach) if args.reach else table(done))
-    if failures:
-        print("%d rows failed; repeat the command to retry them" % failures, file=sys.stderr)
-    return 1 if failures else 0
+    return finish(failures, "rows")
 
 
 if __name__ == "__main__":

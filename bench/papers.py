@@ -37,7 +37,7 @@ import time
 import tomllib
 
 import papers_page
-from rows import Failed, Rows, run_measured, run_program
+from rows import Failed, Rows, finish, run_measured, run_program
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BASELINES = ["single-cpu", "single-gpu", "scotch", "mincut", "metis", "expert", "towers-sync", "towers-async"]
@@ -504,9 +504,7 @@ def main():
     except (Failed, OSError) as failure:
         print("error: %s" % failure, file=sys.stderr)
         return 2
-    if failures:
-        print("%d runs failed; repeat the command to retry them" % failures, file=sys.stderr)
-    return 1 if failures else 0
+    return finish(failures, "runs")
 
 
 if __name__ == "__main__":

@@ -31,6 +31,13 @@ def run_measured(program, words, allowed=(0,)):
     return json.loads(text) if text.strip() else None, usage.ru_utime + usage.ru_stime
 
 
+def finish(failures, what):
+    """The exit status of a job, after a line for its failures."""
+    if failures:
+        print("%d %s failed; repeat the command to retry them" % (failures, what), file=sys.stderr)
+    return 1 if failures else 0
+
+
 class Rows:
     """A file of finished rows, one JSON object per line. `key` maps a row to its identity: of two rows with the same
     one the later counts. A line truncated by a crash is dropped with a warning."""
