@@ -72,6 +72,21 @@ std::vector<float> even_behaviour(std::span<const std::uint8_t> devices, std::si
   return behaviour;
 }
 
+void append_graph(std::size_t graph, Bytes& bytes) {
+  const auto number = static_cast<std::uint32_t>(graph);
+  const auto* const from = reinterpret_cast<const std::byte*>(&number);
+  bytes.insert(bytes.end(), from, from + sizeof number);
+}
+
+Result<std::size_t> take_graph(std::span<const std::byte>& bytes, std::size_t graphs) {
+  std::uint32_t number = 0;
+  if (bytes.size() < sizeof number) return invalid("actions", "truncated");
+  std::memcpy(&number, bytes.data(), sizeof number);
+  if (number >= graphs) return invalid("actions", "graph number out of range");
+  bytes = bytes.subspan(sizeof number);
+  return std::size_t{number};
+}
+
 std::vector<float> behaviour_of(const Matrix& log_p) { return {log_p.data(), log_p.data() + log_p.size()}; }
 
 }  // namespace emplace::policy

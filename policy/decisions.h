@@ -38,6 +38,14 @@ void append_decisions(const Decisions& decisions, Bytes& bytes);
 /// probability is practically 0.
 Result<Decisions> read_decisions(std::span<const std::byte> bytes, const DecisionShape& shape);
 
+/// Appends the number of the graph that an episode places: [u32 graph], little-endian. It precedes the
+/// decisions of policies that place any graph.
+void append_graph(std::size_t graph, Bytes& bytes);
+
+/// Removes that number from the front of `bytes`, which are untrusted. Errors (kInvalid): it is missing or
+/// not below `graphs`.
+Result<std::size_t> take_graph(std::span<const std::byte>& bytes, std::size_t graphs);
+
 /// Converts a decoder's log_p [D, k · T] to the layout of Decisions::log_q.
 std::vector<float> behaviour_of(const Matrix& log_p);
 

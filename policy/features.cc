@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <string_view>
+#include <unordered_map>
 
 #include "base/rng.h"
 #include "graph/order.h"
@@ -19,17 +21,42 @@ float scaled_dim(std::int64_t dim) {
 
 }  // namespace
 
-OpFeatures op_features(const OpGraph& graph, const OpFeatureOptions& options) {
+namespace {
+
+/// [types] Column of the embedding of each type of the graph.
+std::vector<std::uint32_t> columns_of_types(const OpGraph& graph, const OpFeatureOptions& options,
+                                            std::size_t& known) {
+  if (options.any_graph()) {
+    known = options.words.size();
+    std::unordered_map<std::string_view, std::uint32_t> number;
+    for (const std::string& word : options.words)
+      number.try_emplace(word, static_cast<std::uint32_t>(number.size()));
+    std::vector<std::uint32_t> column;
+    for (std::size_t type = 0; type < graph.num_types(); ++type) {
+      const auto found = number.find(graph.type_name(static_cast<TypeId>(type)));
+      column.push_back(found == number.end() ? static_cast<std::uint32_t>(known) : found->second);
+    }
+    return column;
+  }
   const std::size_t n = graph.num_ops();
-  OpFeatures features;
   std::vector<std::size_t> count(graph.num_types(), 0), by_count(graph.num_types());
   for (std::uint32_t i = 0; i < n; ++i) ++count[index(graph.type(OpId{i}))];
   std::iota(by_count.begin(), by_count.end(), std::size_t{0});
   std::stable_sort(by_count.begin(), by_count.end(),
                    [&](std::size_t a, std::size_t b) { return count[a] > count[b]; });
-  const std::size_t known = std::min(options.vocabulary, by_count.size());
+  known = std::min(options.vocabulary, by_count.size());
   std::vector<std::uint32_t> column(graph.num_types(), static_cast<std::uint32_t>(known));
   for (std::size_t rank = 0; rank < known; ++rank) column[by_count[rank]] = static_cast<std::uint32_t>(rank);
+  return column;
+}
+
+}  // namespace
+
+OpFeatures op_features(const OpGraph& graph, const OpFeatureOptions& options) {
+  const std::size_t n = graph.num_ops();
+  OpFeatures features;
+  std::size_t known = 0;
+  const std::vector<std::uint32_t> column = columns_of_types(graph, options, known);
   features.vocabulary_size = known + 1;
 
   const std::vector<std::uint32_t> bfs = breadth_first_index(graph);
@@ -78,11 +105,12 @@ std::vector<std::uint16_t> group_places(GroupOrder order, std::size_t groups, st
 }
 
 Matrix group_embeddings(const OpGraph& graph, const OpFeatures& features,
-                        std::span<const std::uint16_t> group_of_op, std::size_t groups, OverGroup over) {
+                        std::span<const std::uint16_t> group_of_op, std::size_t groups, OverGroup over,
+                        std::size_t width) {
   const auto types = static_cast<Eigen::Index>(features.vocabulary_size);
   const Eigen::Index shapes = features.shape_sums.rows();
   Matrix embedding =
-      Matrix::Zero(types + shapes + static_cast<Eigen::Index>(groups), static_cast<Eigen::Index>(groups));
+      Matrix::Zero(types + shapes + static_cast<Eigen::Index>(width), static_cast<Eigen::Index>(groups));
   std::vector<float> size(groups, 0);
   for (std::uint32_t i = 0; i < graph.num_ops(); ++i) {
     const std::uint16_t group = group_of_op[i];

@@ -2,6 +2,7 @@
 /// Input features of a graph for the networks. They are constant per graph and computed once.
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "base/settings.h"
@@ -19,6 +20,11 @@ struct OpFeatureOptions {
   /// Scales dimensions to log2(1 + dim) / 16 and BFS indices to index / number of ops, so that all are near
   /// [0, 1]. The paper gives no scale; raw numbers up to 10^5 saturate the hidden layer.
   bool scaled = true;
+  /// What has an embedding of its own in a policy that places any graph: op types, for Spotlight names of
+  /// groups. All else shares one more embedding. Empty: the policy places one graph and takes them from it.
+  std::vector<std::string> words;
+
+  bool any_graph() const { return !words.empty(); }
 
   void list(Settings& settings) {
     settings.add("vocabulary", vocabulary,
@@ -28,6 +34,10 @@ struct OpFeatureOptions {
     settings.add("neighbours", neighbours,
                  "Number of inputs, and of outputs, of an op that are given by BFS index. Paper: 6.");
     settings.add("scaled", scaled, "Scales the features to near [0, 1]; the paper gives no scale.");
+    settings.add("words", words,
+                 "Op types (spotlight: names of groups) with their own embedding in a policy that places any "
+                 "graph; all others share one. A run of input.graphs takes them from its graphs. Empty: the "
+                 "policy places one graph.");
   }
 };
 
@@ -62,11 +72,17 @@ enum class OverGroup : std::uint8_t {
 };
 
 /// Embedding of each group: its ops by type ⊕ their output shapes ⊕ 0/1 adjacency to the groups.
-///   group_of_op [ops];   returns [vocabulary_size + shape rows + groups, groups]
+///   group_of_op [ops];   returns [vocabulary_size + shape rows + width, groups]
+/// `width`: rows of the adjacency, at least `groups`; those of missing groups are 0.
 ///                                                          Paper: Hierarchical 2018, section 2
 ///                                                          [HIE-GROUP-EMB]
 Matrix group_embeddings(const OpGraph& graph, const OpFeatures& features,
-                        std::span<const std::uint16_t> group_of_op, std::size_t groups,
-                        OverGroup over = OverGroup::kMeans);
+                        std::span<const std::uint16_t> group_of_op, std::size_t groups, OverGroup over,
+                        std::size_t width);
+inline Matrix group_embeddings(const OpGraph& graph, const OpFeatures& features,
+                               std::span<const std::uint16_t> group_of_op, std::size_t groups,
+                               OverGroup over = OverGroup::kMeans) {
+  return group_embeddings(graph, features, group_of_op, groups, over, groups);
+}
 
 }  // namespace emplace::policy

@@ -145,6 +145,7 @@ class Learning {
 
   Result<Unit> begin() {
     EMPLACE_TRY_ASSIGN(config_, config_of(run_, request_));
+    EMPLACE_TRY(fill_words(config_, *run_.task));
     report_.method = request_.method;
     report_.passes = request_.passes;
     report_.directory =

@@ -55,6 +55,8 @@ Result<RunConfig> config_of(const LearnRequest& request) {
     EMPLACE_TRY_ASSIGN(const auto facts, db->header().facts());
     config = recorded_config(facts.config_toml, printable(request.policy) + ": config");
     improves = started_from_heuristics(facts);
+    // The order of the groups is a part of the policy, whatever the seed of this placement.
+    if (config && config->policy.order_seed == 0) config->policy.order_seed = config->run.seed;
   }
   if (!config) return config;
   if (!request.method.empty() && config->policy.method != request.method) {

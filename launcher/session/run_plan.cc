@@ -18,6 +18,7 @@ Result<RunPlan> make_plan(RunOrder order) {
   if (plan.order.cluster) plan.topology.cluster = plan.order.directory / "cluster.toml";
   RunConfig& config = plan.order.config;
   EMPLACE_TRY_ASSIGN(plan.task, load_task(config));
+  EMPLACE_TRY(fill_words(config, *plan.task));
   if (runs_here(config, *plan.task)) {
     const bool named = !config.input.devices.empty();
     EMPLACE_TRY_ASSIGN(const ThisMachine machine, this_machine());

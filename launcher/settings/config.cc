@@ -177,6 +177,38 @@ std::vector<std::string> differing_keys(RunConfig a, RunConfig b) {
   return differing_settings(a.settings(), b.settings());
 }
 
+namespace {
+
+/// Checks what a policy for any graph cannot have.
+Result<Unit> check_any_graph(const RunConfig& c) {
+  const bool many = !c.input.graphs.empty();
+  if (many && !learns(c))
+    return invalid("input.graphs",
+                   "needs a policy that learns, not policy.method = '" + c.policy.method + "'",
+                   "use one graph, or another method");
+  if (many && c.reward.baseline.kind == policy::BaselineKind::kSelfCritic)
+    return invalid("reward.baseline", "= 'self-critic' needs one graph, not input.graphs",
+                   "use moving-average");
+  if (!policy::needs_words(c.policy.method) || (!many && !c.policy.features.any_graph())) return Unit{};
+  const std::string_view section = policy::section_of(c.policy.method);
+  const float table_scale = section == "hierarchical" ? c.policy.hierarchical.table_scale
+                            : section == "sequence"   ? c.policy.sequence.network.table_scale
+                                                      : 0.0f;
+  if (table_scale > 0)
+    return invalid("policy." + std::string{section} + ".table_scale",
+                   "is above 0, but a table of device logits per group fits one graph, not input.graphs",
+                   "set it to 0, as policy.preset = \"paper\" does");
+  for (const std::string& start : c.run.starts) {
+    if (start == kBestHeuristic)
+      return invalid("run.starts",
+                     "= best-heuristic is not possible for " + c.policy.method + " on input.graphs",
+                     "use scratch, or policy.method = \"placeto\" or \"sweep\"");
+  }
+  return Unit{};
+}
+
+}  // namespace
+
 Result<Unit> check_config(RunConfig c) {
   EMPLACE_TRY(method_defaults(c.policy.method, c.policy.preset));
   EMPLACE_TRY(check_ranges(c.settings()));
@@ -218,9 +250,7 @@ Result<Unit> check_config(RunConfig c) {
   if (!alone && c.reward.outlier > 0)
     return invalid("reward.outlier", "needs independently measured placements",
                    "use 0 with placeto and with self-critic");
-  if (!c.input.graphs.empty() && !steps && c.policy.method != "sweep")
-    return invalid("input.graphs", "needs a policy that can place any graph",
-                   "use policy.method = \"placeto\" or \"sweep\"");
+  EMPLACE_TRY(check_any_graph(c));
   if ((c.executor.kind == "replay") != !c.executor.log.empty())
     return invalid("executor.log",
                    c.executor.log.empty() ? "is missing" : "is only for executor.kind = 'replay'",

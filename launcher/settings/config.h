@@ -104,7 +104,7 @@ struct InputSection {
   void list(Settings& s) {
     s.add("graph", graph, "Graph file.");
     s.add("graphs", graphs,
-          "Graph files, folders or patterns; one policy learns on all graphs in turn (placeto, sweep).");
+          "Graph files, folders or patterns; one policy learns on all graphs in turn, and places others.");
     reading.list(s);
     s.add("devices", devices,
           "Device file, text such as \"h100 x 4, epyc9654\", or here, the machine that starts the run "

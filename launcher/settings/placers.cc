@@ -32,16 +32,40 @@ Grouping grouping_of(const RunConfig& config, const TaskGraph& task) {
   return merge_small_groups(task.graph, grouping, sum_by_group(grouping, op_weights(problem)), wanted);
 }
 
-Result<std::unique_ptr<Placer>> make_placer(const RunConfig& config, const actors::Task& task,
-                                            std::span<const Placement> starting) {
+namespace {
+
+/// Returns the graphs of a task for a placer. The result refers to both arguments.
+std::vector<policy::PlacedGraph> placed_graphs(const RunConfig& config, const actors::Task& task) {
   const bool pieces = config.objective.kind == Objective::kLatency;
   std::vector<policy::PlacedGraph> graphs;
   for (const TaskGraph& one : task.graphs) {
     graphs.push_back(
         {&one.graph, &one.devices, &one.constraints, [&config, &one] { return grouping_of(config, one); },
          [&one, pieces](const Grouping& grouping) { return sweep_world(one, grouping, pieces); }});
-    if (!starting.empty()) graphs.back().start = starting[graphs.size() - 1];
   }
+  return graphs;
+}
+
+}  // namespace
+
+Result<Unit> fill_words(RunConfig& config, const actors::Task& task) {
+  std::vector<std::string>& words = config.policy.features.words;
+  if (!words.empty() || !policy::needs_words(config.policy.method)) return Unit{};
+  if (!config.run.policy.empty()) {
+    EMPLACE_TRY_ASSIGN(const WarmStart warm, read_checkpoint(config.run.policy));
+    EMPLACE_TRY_ASSIGN(const RunConfig theirs,
+                       recorded_config(warm.facts.config_toml, printable(config.run.policy) + ": config"));
+    words = theirs.policy.features.words;
+  }
+  if (!words.empty() || config.input.graphs.empty()) return Unit{};
+  EMPLACE_TRY_ASSIGN(words, policy::words_of(config.policy, placed_graphs(config, task)));
+  return Unit{};
+}
+
+Result<std::unique_ptr<Placer>> make_placer(const RunConfig& config, const actors::Task& task,
+                                            std::span<const Placement> starting) {
+  std::vector<policy::PlacedGraph> graphs = placed_graphs(config, task);
+  for (std::size_t g = 0; g < starting.size(); ++g) graphs[g].start = starting[g];
   return policy::make_placer(config.policy, std::move(graphs), config.run.seed);
 }
 
@@ -121,7 +145,7 @@ Result<WarmStart> load_policy(const RunConfig& config, const Placer& placer) {
     return invalid(where,
                    "does not match this config: a policy for " + std::to_string(warm->facts.num_devices) +
                        " devices, or with other sizes or another op vocabulary: " + loaded.error().context,
-                   "train a policy for this machine and graph");
+                   "train a policy for this machine and graph, or on input.graphs one for any graph");
   }
   if (store.sha256() != checkpoint.sha256)
     return invalid(where, "checkpoint hash mismatch: it is damaged, or of another policy of the same size");

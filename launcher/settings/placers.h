@@ -19,6 +19,11 @@ namespace emplace::launcher {
 /// Groups a graph as configured, into at most policy.groups groups.
 Grouping grouping_of(const RunConfig& config, const actors::TaskGraph& task);
 
+/// Completes the config of a run whose policy places any graph (`input.graphs`, or a `run.policy` that does):
+/// sets policy.features.words, if empty, to those of run.policy, else to those of the task's graphs. Errors
+/// (kInvalid): those of policy::words_of(); a run.policy that cannot be read.
+Result<Unit> fill_words(RunConfig& config, const actors::Task& task);
+
 /// Makes the placer of a config (policy/placers/registry.h). The result depends only on config, task and
 /// `starting`: [graphs] the placements that a best-heuristic start learns from; empty from scratch. Errors:
 /// kInvalid with the key.

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "base/check.h"
 #include "policy/nn/kernels.h"
 
 namespace emplace::policy {
@@ -47,6 +48,14 @@ Grouper::Grouper(ParameterStore& store, const std::string& name, const GrouperOp
   b1_ = store.add(name + ".b1", options_.hidden, 1, Init::kZero, seed, scale);
   w2_ = store.add(name + ".w2", options_.groups, options_.hidden, Init::kGlorot, seed, scale);
   b2_ = store.add(name + ".b2", options_.groups, 1, Init::kZero, seed, scale);
+}
+
+Grouper Grouper::for_units(GrouperUnits units) const {
+  EMPLACE_CHECK(units.numbers.rows() == units_.numbers.rows() && units.vocabulary == units_.vocabulary,
+                "units of the same shape");
+  Grouper other = *this;
+  other.units_ = std::move(units);
+  return other;
 }
 
 void Grouper::fill(const Forward& forward, Eigen::Index first, Block& block) const {

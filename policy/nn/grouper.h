@@ -43,6 +43,10 @@ class Grouper {
   Grouper(ParameterStore& store, const std::string& name, const GrouperOptions& options, GrouperUnits units,
           std::uint64_t seed);
 
+  /// The same network, with the same parameters, for other units. @pre features and vocabulary of the same
+  /// size.
+  Grouper for_units(GrouperUnits units) const;
+
   /// Draws a group per unit with one uniform number of `draws` each, in order. If `noise` > 0, each logit
   /// first gets approximately normal noise of that standard deviation, keyed by four words of `noises` per
   /// unit, and cut at the amplitude `limit` (0: not cut; a sum of four bytes is at most 3.46 deviations).

@@ -25,7 +25,7 @@ Result<Unit> check(const GroupPlacerOptions& options) {
 GroupPlacer::GroupPlacer(ParameterStore& store, const GroupPlacerOptions& options, Eigen::Index input_rows,
                          std::size_t groups, std::size_t devices,
                          std::span<const std::uint16_t> label_of_group, std::uint64_t seed)
-    : options_{options}, loss_{options.loss}, groups_{groups}, devices_{devices}, beta_{options.loss} {
+    : options_{options}, loss_{options.loss}, devices_{devices}, beta_{options.loss} {
   std::size_t labels = 0;
   for (std::size_t g = 0; g < groups; ++g) {
     label_of_group_.push_back(label_of_group.empty() ? static_cast<std::uint32_t>(g) : label_of_group[g]);
@@ -40,8 +40,9 @@ GroupPlacer::GroupPlacer(ParameterStore& store, const GroupPlacerOptions& option
                       options.layers,        options.uniform_start ? Init::kZero : Init::kGlorot,
                       options.attention};
   decoder_ = DecoderParameters::add(store, "placer.decoder", decoder_options_, seed);
-  table_ = store.add("placer.table", num_devices, static_cast<Eigen::Index>(labels), Init::kZero, seed,
-                     options.table_scale);
+  if (groups > 0)
+    table_ = store.add("placer.table", num_devices, static_cast<Eigen::Index>(labels), Init::kZero, seed,
+                       options.table_scale);
   for (std::size_t l = 0; l < options.layers && options.start_from_encoder; ++l) {
     const std::string name = "placer.start" + (l == 0 ? std::string{} : std::to_string(l + 1));
     const auto weight = [&](const char* of) {
@@ -57,8 +58,8 @@ GroupPlacer::GroupPlacer(ParameterStore& store, const GroupPlacerOptions& option
 
 void GroupPlacer::start_at(ParameterStore& store, const Placement& placement,
                            std::span<const std::uint16_t> group_of_op) const {
-  if (options_.start_probability <= 0) return;
-  auto table = store.value(table_);
+  if (options_.start_probability <= 0 || !table_) return;
+  auto table = store.value(*table_);
   Matrix votes = Matrix::Zero(table.rows(), table.cols());
   for (std::size_t op = 0; op < placement.size(); ++op)
     votes(static_cast<Eigen::Index>(index(placement[op])), label_of_group_[group_of_op[op]]) += 1;
@@ -81,7 +82,9 @@ Decoded GroupPlacer::place(Tape& tape, Var input, DecodeInput decode_input) cons
     decode_input.start_h.push_back(from(start_[l].w_h, encoded.last_h[l], start_[l].b_h));
     decode_input.start_c.push_back(from(start_[l].w_c, encoded.last_c[l], start_[l].b_c));
   }
-  const Var shift = tape.lookup(tape.parameter(table_), label_of_group_);
+  const Eigen::Index groups = tape.value(input).cols();
+  const Var shift = table_ ? tape.lookup(tape.parameter(*table_), label_of_group_)
+                           : tape.constant(Matrix::Zero(decoder_options_.devices, groups));
   return decode(tape, decoder_, decoder_options_, encoded.memory, shift, decode_input);
 }
 
@@ -91,17 +94,18 @@ Decisions GroupPlacer::decisions(const Tape& tape, const Decoded& decoded) const
   return decisions;
 }
 
-DecisionShape GroupPlacer::decision_shape() const {
-  return {groups_, devices_, options_.loss.needs_behaviour()};
+DecisionShape GroupPlacer::decision_shape(std::size_t groups) const {
+  return {groups, devices_, options_.loss.needs_behaviour()};
 }
 
-Result<std::vector<double>> GroupPlacer::log_probabilities(const Tape& tape, const Decoded& decoded) const {
+Result<std::vector<double>> GroupPlacer::log_probabilities(const Tape& tape, const Decoded& decoded,
+                                                           std::size_t groups) const {
   const Matrix& log_p = tape.value(decoded.log_p);
-  std::vector<double> totals(decoded.devices.size() / groups_, 0);
+  std::vector<double> totals(decoded.devices.size() / groups, 0);
   for (std::size_t n = 0; n < decoded.devices.size(); ++n) {
     const float of_this = log_p(decoded.devices[n], static_cast<Eigen::Index>(n));
     if (of_this <= kForbidden) return invalid("episode", "assigns a group to a forbidden device");
-    totals[n / groups_] += static_cast<double>(of_this);
+    totals[n / groups] += static_cast<double>(of_this);
   }
   return totals;
 }
@@ -120,12 +124,13 @@ Result<LossParts> GroupPlacer::seed_loss(Tape& tape, const Decoded& decoded, con
     if (log_p(chosen.devices[static_cast<std::size_t>(n)], n) <= kForbidden)
       return invalid("episode", "assigns a group to a forbidden device");
   }
+  const std::size_t groups = chosen.devices.size() / advantages.size();
   std::vector<float> advantage;
   advantage.reserve(chosen.devices.size());
-  for (const float of_placement : advantages) advantage.insert(advantage.end(), groups_, of_placement);
+  for (const float of_placement : advantages) advantage.insert(advantage.end(), groups, of_placement);
   Trajectories seen;
   seen.count = advantages.size();
-  seen.stages = groups_;
+  seen.stages = groups;
   seen.log_p = &log_p;
   seen.chosen = chosen.devices;
   seen.advantage = advantage;
@@ -137,7 +142,7 @@ LossParts GroupPlacer::seed_imitation(Tape& tape, const Decoded& decoded) const 
   const Matrix& log_p = tape.value(decoded.log_p);
   Matrix& seed = tape.gradient(decoded.log_p);
   LossParts parts;
-  const double each = 1.0 / static_cast<double>(groups_);
+  const double each = 1.0 / static_cast<double>(log_p.cols());
   for (Eigen::Index n = 0; n < log_p.cols(); ++n) {
     const std::uint8_t device = decoded.devices[static_cast<std::size_t>(n)];
     seed(device, n) -= static_cast<float>(each);
@@ -150,18 +155,18 @@ LossParts GroupPlacer::seed_imitation(Tape& tape, const Decoded& decoded) const 
 }
 
 Result<std::vector<std::uint8_t>> GroupPlacer::devices_of(
-    const Placement& placement, std::span<const std::uint16_t> group_of_op,
+    const Placement& placement, std::span<const std::uint16_t> group_of_op, std::size_t groups,
     const std::vector<std::vector<bool>>& allowed) const {
   if (placement.size() != group_of_op.size())
     return invalid("placement to imitate", "has the wrong number of ops for this graph");
-  std::vector<std::size_t> votes(groups_ * devices_, 0);
+  std::vector<std::size_t> votes(groups * devices_, 0);
   for (std::size_t op = 0; op < placement.size(); ++op) {
     const std::size_t device = index(placement[op]);
     if (device >= devices_) return invalid("placement to imitate", "contains an unknown device");
     ++votes[group_of_op[op] * devices_ + device];
   }
   std::vector<std::uint8_t> devices;
-  for (std::size_t g = 0; g < groups_; ++g) {
+  for (std::size_t g = 0; g < groups; ++g) {
     std::size_t best = devices_;
     for (std::size_t d = 0; d < devices_; ++d) {
       if (!allowed.empty() && !allowed[g][d]) continue;

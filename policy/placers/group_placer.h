@@ -3,13 +3,16 @@
 /// logits, the loss, and the conversion between groups and ops.
 
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/settings.h"
 #include "placement/placement.h"
 #include "policy/decisions.h"
+#include "policy/features.h"
 #include "policy/loss/adaptive_beta.h"
 #include "policy/loss/loss.h"
 #include "policy/nn/attention_decoder.h"
@@ -30,7 +33,7 @@ struct GroupPlacerOptions {
   /// The embedding of the current group is an input of the decoder, besides the attention.
   bool sees_group = false;
   bool uniform_start = false;  ///< The output layer starts at zero: (nearly) uniform distributions.
-  /// Relative learning rate of a trainable table of device logits per label; 0: no table.
+  /// Relative learning rate of a trainable table of device logits per label; 0: the table stays as it is.
   float table_scale = 0;
   /// Initial probability in the table of each group's device in the start placement; 0: the table starts at
   /// 0.
@@ -71,13 +74,35 @@ Result<Unit> in_range(std::string_view key, Number value, double low, double hig
 }
 Result<Unit> check(const GroupPlacerOptions& options);
 
+inline constexpr std::size_t kMaxWords = 65'000;
+
+/// Checks the graphs of a policy, each with its `devices`, against each other. Errors (kInvalid): no graph,
+/// several graphs without words, too many words, or graphs with different numbers of devices.
+template <class Graph>
+Result<Unit> check_graphs(const std::vector<Graph>& graphs, const OpFeatureOptions& features) {
+  if (graphs.empty()) return invalid("policy", "needs at least one graph");
+  if (features.words.size() > kMaxWords)
+    return invalid("policy.features.words", "has " + std::to_string(features.words.size()) + " words",
+                   "use at most " + std::to_string(kMaxWords));
+  if (graphs.size() > 1 && !features.any_graph())
+    return invalid("policy.features.words", "is empty, but there are several graphs",
+                   "name the op types or groups with their own embedding");
+  for (std::size_t number = 0; number < graphs.size(); ++number) {
+    if (graphs[number].devices->size() != graphs.front().devices->size())
+      return invalid("graph " + std::to_string(number), "number of devices differs from that of graph 0",
+                     "all graphs of a policy need the same number of devices");
+  }
+  return Unit{};
+}
+
 inline constexpr std::size_t kMaxGroups = 4096;
 
 /// Thread: const members from any thread while no thread writes the store.
 class GroupPlacer {
  public:
   /// Adds "placer.*" to the store. `input_rows`: rows of a group's features. `label_of_group` [groups]:
-  /// groups with the same label share a row of the table; empty: no sharing.
+  /// groups with the same label share a row of the table; empty: no sharing. With 0 `groups` the network
+  /// places any number of groups and has no table.
   GroupPlacer(ParameterStore& store, const GroupPlacerOptions& options, Eigen::Index input_rows,
               std::size_t groups, std::size_t devices, std::span<const std::uint16_t> label_of_group,
               std::uint64_t seed);
@@ -92,11 +117,12 @@ class GroupPlacer {
 
   /// Returns the choices of `decoded`, with log q if the loss needs it.
   Decisions decisions(const Tape& tape, const Decoded& decoded) const;
-  DecisionShape decision_shape() const;
+  DecisionShape decision_shape(std::size_t groups) const;
 
-  /// [placements] Log-probability of the devices given to `decoded`. Errors (kInvalid): a chosen device is
-  /// forbidden.
-  Result<std::vector<double>> log_probabilities(const Tape& tape, const Decoded& decoded) const;
+  /// [placements] Log-probability of the devices given to `decoded`, each of `groups` groups. Errors
+  /// (kInvalid): a chosen device is forbidden.
+  Result<std::vector<double>> log_probabilities(const Tape& tape, const Decoded& decoded,
+                                                std::size_t groups) const;
   /// Wraps `devices` [k · groups] as Decisions of a behaviour policy that drew placement i with probability
   /// exp(log_q[i]).
   Decisions with_behaviour(std::vector<std::uint8_t> devices, std::span<const double> log_q) const;
@@ -110,7 +136,7 @@ class GroupPlacer {
   /// [groups] Majority device of each group in `placement` [ops], among the `allowed` ones. Errors
   /// (kInvalid): a placement of another graph.
   Result<std::vector<std::uint8_t>> devices_of(const Placement& placement,
-                                               std::span<const std::uint16_t> group_of_op,
+                                               std::span<const std::uint16_t> group_of_op, std::size_t groups,
                                                const std::vector<std::vector<bool>>& allowed) const;
 
   /// Sets the entropy weight for an update; `update` is the number of updates so far.
@@ -124,12 +150,12 @@ class GroupPlacer {
   };
   GroupPlacerOptions options_;
   LossOptions loss_;  // Current loss; its entropy weight follows the schedule.
-  std::size_t groups_, devices_;
-  std::vector<std::uint32_t> label_of_group_;
+  std::size_t devices_;
+  std::vector<std::uint32_t> label_of_group_;  // [groups] Empty without a table.
   DecoderOptions decoder_options_;
   EncoderParameters encoder_;
   DecoderParameters decoder_;
-  ParameterId table_{};
+  std::optional<ParameterId> table_;
   std::vector<StartLayer> start_;  // [layers] Empty: the decoder starts at zero.
   AdaptiveBeta beta_;              // A parameter only if the loss has a KL penalty.
 };

@@ -1,6 +1,7 @@
 #include "policy/placers/hierarchical.h"
 
 #include <cstring>
+#include <string>
 #include <utility>
 
 #include "policy/group_devices.h"
@@ -45,129 +46,170 @@ HierarchicalInitial by_place(HierarchicalInitial start, const std::vector<std::u
 
 }  // namespace
 
-Result<std::unique_ptr<HierarchicalPlanner>> HierarchicalPlanner::make(
-    const OpGraph& graph, const DeviceSet& devices, const Constraints& constraints,
-    HierarchicalOptions options, HierarchicalInitial start, std::uint64_t seed) {
+Result<std::unique_ptr<HierarchicalPlanner>> HierarchicalPlanner::make(std::vector<HierarchicalGraph> graphs,
+                                                                       HierarchicalOptions options,
+                                                                       std::uint64_t seed) {
   for (const auto& checked :
        {check_ranges(options), in_range("groups", options.groups, 1, kMaxGroups),
         in_range("placements", options.placements, 1, kMaxPlacements),
         in_range("noise_limit", options.noise_limit, 0, 1e3), check(placer_options(options))}) {
     if (!checked) return checked.error();
   }
+  EMPLACE_TRY(check_graphs(graphs, options.features));
+  for (std::size_t number = 0; number < graphs.size(); ++number) {
+    if (auto checked = check_graph(graphs[number], options); !checked) {
+      const std::string where = graphs.size() == 1 ? "" : "graph " + std::to_string(number) + ": ";
+      return Error{checked.error().code, where + checked.error().context};
+    }
+  }
+  return std::unique_ptr<HierarchicalPlanner>{
+      new HierarchicalPlanner{std::move(graphs), std::move(options), seed}};
+}
+
+Result<Unit> HierarchicalPlanner::check_graph(const HierarchicalGraph& view,
+                                              const HierarchicalOptions& options) {
+  const HierarchicalInitial& start = view.start;
+  const std::size_t ops = view.graph->num_ops();
   if (!start.group_of_op.empty()) {
-    if (start.group_of_op.size() != graph.num_ops())
+    if (start.group_of_op.size() != ops)
       return invalid("policy start", "wrong number of ops in the grouping");
     for (const std::uint16_t group : start.group_of_op) {
       if (group >= options.groups)
         return invalid("policy start", "the grouping has more groups than policy.groups");
     }
   }
-  if (!start.placement.empty() && start.placement.size() != graph.num_ops())
+  if (!start.placement.empty() && start.placement.size() != ops)
     return invalid("policy start", "wrong number of ops in the placement");
   if (!start.label_of_group.empty() && start.label_of_group.size() != options.groups)
     return invalid("policy start", "wrong number of group labels");
-  return std::unique_ptr<HierarchicalPlanner>{
-      new HierarchicalPlanner{graph, devices, constraints, options, std::move(start), seed}};
+  return Unit{};
 }
 
-HierarchicalPlanner::HierarchicalPlanner(const OpGraph& graph, const DeviceSet& devices,
-                                         const Constraints& constraints, HierarchicalOptions options,
-                                         HierarchicalInitial start, std::uint64_t seed)
-    : graph_{graph},
-      devices_{devices},
-      constraints_{constraints},
-      options_{options},
-      place_of_group_{group_places(options.order, options.groups, seed)},
-      group_at_{inverse(place_of_group_)},
-      start_{by_place(std::move(start), place_of_group_)},
+HierarchicalPlanner::HierarchicalPlanner(std::vector<HierarchicalGraph> graphs, HierarchicalOptions options,
+                                         std::uint64_t seed)
+    : options_{std::move(options)},
       seed_{seed},
-      features_{op_features(graph, options.features)},
-      units_{class_leaders(constraints)},
-      grouper_{store_, "grouper", grouper_options(options_), grouper_units(), seed},
+      place_of_group_{group_places(options_.order, options_.groups,
+                                   options_.order_seed == 0 ? seed : options_.order_seed)},
+      group_at_{inverse(place_of_group_)},
+      tasks_{make_tasks(std::move(graphs))},
       placer_{store_,
               placer_options(options_),
-              static_cast<Eigen::Index>(features_.vocabulary_size + options_.groups) +
-                  features_.shape_sums.rows(),
-              options_.groups,
-              devices.size(),
-              start_.label_of_group,
+              static_cast<Eigen::Index>(tasks_.front().features.vocabulary_size + options_.groups) +
+                  tasks_.front().features.shape_sums.rows(),
+              any_graph() ? 0 : options_.groups,
+              tasks_.front().view.devices->size(),
+              tasks_.front().view.start.label_of_group,
               seed} {
-  if (!start_.placement.empty() && !start_.group_of_op.empty())
-    placer_.start_at(store_, start_.placement, start_.group_of_op);
+  const HierarchicalInitial& start = tasks_.front().view.start;
+  if (!start.placement.empty() && !start.group_of_op.empty())
+    placer_.start_at(store_, start.placement, start.group_of_op);
 }
 
-GrouperUnits HierarchicalPlanner::grouper_units() const {
+std::vector<HierarchicalPlanner::Task> HierarchicalPlanner::make_tasks(
+    std::vector<HierarchicalGraph> graphs) {
+  std::vector<Task> tasks;
+  for (HierarchicalGraph& view : graphs) {
+    view.start = by_place(std::move(view.start), place_of_group_);
+    OpFeatures features = op_features(*view.graph, options_.features);
+    std::vector<OpId> units = class_leaders(*view.constraints);
+    GrouperUnits seen = grouper_units(view.start, features, units);
+    Grouper grouper = tasks.empty()
+                          ? Grouper{store_, "grouper", grouper_options(options_), std::move(seen), seed_}
+                          : tasks.front().grouper.for_units(std::move(seen));
+    tasks.push_back({std::move(view), std::move(features), std::move(units), std::move(grouper)});
+  }
+  return tasks;
+}
+
+GrouperUnits HierarchicalPlanner::grouper_units(const HierarchicalInitial& start, const OpFeatures& features,
+                                                std::span<const OpId> units) const {
   GrouperUnits seen;
-  seen.vocabulary = static_cast<Eigen::Index>(features_.vocabulary_size);
-  seen.numbers.resize(features_.numbers.rows(), static_cast<Eigen::Index>(units_.size()));
-  for (std::size_t u = 0; u < units_.size(); ++u) {
-    const std::size_t op = index(units_[u]);
-    seen.numbers.col(static_cast<Eigen::Index>(u)) = features_.numbers.col(static_cast<Eigen::Index>(op));
-    seen.types.push_back(features_.type[op]);
-    if (!start_.group_of_op.empty() && options_.start_at_scopes && options_.grouper_confidence > 0)
-      seen.start_group.push_back(group_at_[start_.group_of_op[op]]);
+  seen.vocabulary = static_cast<Eigen::Index>(features.vocabulary_size);
+  seen.numbers.resize(features.numbers.rows(), static_cast<Eigen::Index>(units.size()));
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    const std::size_t op = index(units[u]);
+    seen.numbers.col(static_cast<Eigen::Index>(u)) = features.numbers.col(static_cast<Eigen::Index>(op));
+    seen.types.push_back(features.type[op]);
+    if (!start.group_of_op.empty() && options_.start_at_scopes && options_.grouper_confidence > 0)
+      seen.start_group.push_back(group_at_[start.group_of_op[op]]);
   }
   return seen;
 }
 
 /// Expands groups of class leaders to all ops of their classes, by place.
 std::vector<std::uint16_t> HierarchicalPlanner::spread(
-    const std::vector<std::uint16_t>& group_of_unit) const {
+    const Task& task, const std::vector<std::uint16_t>& group_of_unit) const {
   std::vector<std::uint16_t> group_of_op;
-  group_of_op.reserve(graph_.num_ops());
-  for (const std::uint32_t unit : constraints_.classes())
+  group_of_op.reserve(task.view.graph->num_ops());
+  for (const std::uint32_t unit : task.view.constraints->classes())
     group_of_op.push_back(place_of_group_[group_of_unit[unit]]);
   return group_of_op;
 }
 
-Decoded HierarchicalPlanner::place_groups(Tape& tape, std::span<const std::uint16_t> group_of_op,
+Decoded HierarchicalPlanner::place_groups(Tape& tape, const Task& task,
+                                          std::span<const std::uint16_t> group_of_op,
                                           DecodeInput input) const {
-  const auto allowed = allowed_group_devices(constraints_, devices_.size(), group_of_op, options_.groups);
+  const HierarchicalGraph& view = task.view;
+  const auto allowed =
+      allowed_group_devices(*view.constraints, view.devices->size(), group_of_op, options_.groups);
   if (!allowed.empty()) input.allowed = &allowed;
   const OverGroup over = options_.sum_inputs ? OverGroup::kSums : OverGroup::kMeans;
-  return placer_.place(
-      tape, tape.constant(group_embeddings(graph_, features_, group_of_op, options_.groups, over)), input);
+  return placer_.place(tape,
+                       tape.constant(group_embeddings(*view.graph, task.features, group_of_op,
+                                                      options_.groups, over, options_.groups)),
+                       input);
 }
 
 Actions HierarchicalPlanner::sample(std::uint64_t episode, std::uint64_t update) const {
+  Choice choice;
+  choice.graph = episode % tasks_.size();
+  const Task& task = tasks_[choice.graph];
   Tape tape{store_};
   Rng group_rng{seed_, Purpose::kGrouping, episode}, place_rng{seed_, Purpose::kPlacing, episode},
       noise_rng{seed_, Purpose::kNoise, episode};
   const float noise = update < options_.noise_updates ? options_.noise : 0.0f;
-  Choice choice;
-  choice.group_of_op = spread(grouper_.draw(store_, group_rng, noise, noise_rng, options_.noise_limit));
+  choice.group_of_op =
+      spread(task, task.grouper.draw(store_, group_rng, noise, noise_rng, options_.noise_limit));
   DecodeInput input;
   input.samples = static_cast<Eigen::Index>(options_.placements);
   input.rng = &place_rng;
   input.noise = noise;
   input.noise_limit = options_.noise_limit;
-  choice.placed = placer_.decisions(tape, place_groups(tape, choice.group_of_op, input));
+  choice.placed = placer_.decisions(tape, place_groups(tape, task, choice.group_of_op, input));
   return encode_actions(choice);
 }
 
-Placement HierarchicalPlanner::greedy() const {
+Placement HierarchicalPlanner::greedy_of(std::size_t graph) const {
+  const Task& task = tasks_[graph];
   Tape tape{store_};
-  const std::vector<std::uint16_t> group_of_op = spread(grouper_.likeliest(store_));
+  const std::vector<std::uint16_t> group_of_op = spread(task, task.grouper.likeliest(store_));
   DecodeInput input;
   input.greedy = true;
-  const Decoded decoded = place_groups(tape, group_of_op, input);
-  return expand_groups(constraints_, group_of_op, options_.groups, decoded.devices).front();
+  const Decoded decoded = place_groups(tape, task, group_of_op, input);
+  return expand_groups(*task.view.constraints, group_of_op, options_.groups, decoded.devices).front();
 }
 
 Result<std::vector<Placement>> HierarchicalPlanner::expand(const Actions& actions) const {
   const auto choice = decode_actions(actions);
   if (!choice) return choice.error();
-  return expand_groups(constraints_, choice->group_of_op, options_.groups, choice->placed.devices);
+  return expand_groups(*tasks_[choice->graph].view.constraints, choice->group_of_op, options_.groups,
+                       choice->placed.devices);
 }
 
 Result<LossParts> HierarchicalPlanner::accumulate_gradient(std::span<const ScoredEpisode> episodes) {
   LossParts parts;
   const float each = 1.0f / static_cast<float>(episodes.size());
-  std::vector<std::vector<std::uint16_t>> groupings;
-  std::vector<float> weights;
+  struct Batch {
+    std::vector<std::vector<std::uint16_t>> groupings;  // [episodes][units]
+    std::vector<float> weights;
+  };
+  std::vector<Batch> batch_of_graph(tasks_.size());
   for (const ScoredEpisode& episode : episodes) {
     const auto choice = decode_actions(episode.actions);
     if (!choice) return choice.error();
+    const Task& task = tasks_[choice->graph];
+    auto& [groupings, weights] = batch_of_graph[choice->graph];
     const std::size_t samples = choice->placed.devices.size() / options_.groups;
     if (samples != episode.advantages.size())
       return invalid("episode", "numbers of placements and advantages differ");
@@ -175,7 +217,7 @@ Result<LossParts> HierarchicalPlanner::accumulate_gradient(std::span<const Score
     DecodeInput input;
     input.samples = static_cast<Eigen::Index>(samples);
     input.chosen = &choice->placed.devices;
-    const Decoded decoded = place_groups(tape, choice->group_of_op, input);
+    const Decoded decoded = place_groups(tape, task, choice->group_of_op, input);
     const auto placed = placer_.seed_loss(tape, decoded, choice->placed, episode.advantages, each);
     if (!placed) return placed.error();
     tape.backward();  // Eq. 6
@@ -189,10 +231,13 @@ Result<LossParts> HierarchicalPlanner::accumulate_gradient(std::span<const Score
       mean_advantage += advantage / static_cast<float>(samples);
     weights.push_back(each * mean_advantage);  // Eq. 4
     auto& group_of_unit = groupings.emplace_back();
-    group_of_unit.reserve(units_.size());
-    for (const OpId unit : units_) group_of_unit.push_back(group_at_[choice->group_of_op[index(unit)]]);
+    group_of_unit.reserve(task.units.size());
+    for (const OpId unit : task.units) group_of_unit.push_back(group_at_[choice->group_of_op[index(unit)]]);
   }
-  parts.loss += grouper_.accumulate_gradient(store_, groupings, weights);
+  for (std::size_t graph = 0; graph < tasks_.size(); ++graph) {
+    const auto& [groupings, weights] = batch_of_graph[graph];
+    if (!weights.empty()) parts.loss += tasks_[graph].grouper.accumulate_gradient(store_, groupings, weights);
+  }
   return parts;
 }
 
@@ -203,52 +248,69 @@ Result<std::vector<double>> HierarchicalPlanner::log_probabilities(const Actions
   DecodeInput input;
   input.samples = static_cast<Eigen::Index>(choice->placed.devices.size() / options_.groups);
   input.chosen = &choice->placed.devices;
-  return placer_.log_probabilities(tape, place_groups(tape, choice->group_of_op, input));
+  return placer_.log_probabilities(
+      tape, place_groups(tape, tasks_[choice->graph], choice->group_of_op, input), options_.groups);
 }
 
-Result<Actions> HierarchicalPlanner::actions_of(std::size_t /*graph*/, std::span<const Placement> placements,
+Result<Actions> HierarchicalPlanner::actions_of(std::size_t graph, std::span<const Placement> placements,
                                                 std::span<const double> log_q) const {
-  if (start_.group_of_op.empty())
+  if (graph >= tasks_.size()) return invalid("placement", "graph number out of range");
+  const auto& [op_graph, device_set, constraints, start] = tasks_[graph].view;
+  if (start.group_of_op.empty())
     return invalid("policy",
                    "draws a new grouping in every episode, so the groups of a logged placement are unknown",
                    "set policy.hierarchical.start_at_scopes");
   const auto allowed =
-      allowed_group_devices(constraints_, devices_.size(), std::span{start_.group_of_op}, options_.groups);
+      allowed_group_devices(*constraints, device_set->size(), std::span{start.group_of_op}, options_.groups);
   std::vector<std::uint8_t> devices;
   for (const Placement& placement : placements) {
-    const auto by_group = devices_by_group({graph_, devices_, constraints_, placement},
-                                           std::span{start_.group_of_op}, allowed, options_.groups);
+    const auto by_group = devices_by_group({*op_graph, *device_set, *constraints, placement},
+                                           std::span{start.group_of_op}, allowed, options_.groups);
     if (!by_group) return by_group.error();
     devices.insert(devices.end(), by_group->begin(), by_group->end());
   }
-  return encode_actions({start_.group_of_op, placer_.with_behaviour(std::move(devices), log_q)});
+  return encode_actions({graph, start.group_of_op, placer_.with_behaviour(std::move(devices), log_q)});
 }
 
-Actions HierarchicalPlanner::encode_actions(const Choice& choice) {
-  // [u32 ops][u16 groups …][decisions], little-endian.
+std::size_t HierarchicalPlanner::graph_of(const Actions& actions) const {
+  std::span<const std::byte> bytes = actions.bytes;
+  const auto graph = any_graph() ? take_graph(bytes, tasks_.size()) : Result<std::size_t>{0};
+  return graph ? *graph : 0;
+}
+
+Actions HierarchicalPlanner::encode_actions(const Choice& choice) const {
+  // [u32 ops][u16 groups …][decisions], preceded in a planner that places any graph by [u32 graph],
+  // little-endian.
   const auto ops = static_cast<std::uint32_t>(choice.group_of_op.size());
   Actions actions;
-  actions.bytes.resize(sizeof ops + 2 * choice.group_of_op.size());
-  std::memcpy(actions.bytes.data(), &ops, sizeof ops);
-  std::memcpy(actions.bytes.data() + sizeof ops, choice.group_of_op.data(), 2 * choice.group_of_op.size());
+  if (any_graph()) append_graph(choice.graph, actions.bytes);
+  const std::size_t begin = actions.bytes.size();
+  actions.bytes.resize(begin + sizeof ops + 2 * choice.group_of_op.size());
+  std::byte* const at = actions.bytes.data() + begin;
+  std::memcpy(at, &ops, sizeof ops);
+  std::memcpy(at + sizeof ops, choice.group_of_op.data(), 2 * choice.group_of_op.size());
   append_decisions(choice.placed, actions.bytes);
   return actions;
 }
 
 Result<HierarchicalPlanner::Choice> HierarchicalPlanner::decode_actions(const Actions& actions) const {
   const Error foreign = invalid("actions", "not of this policy");
-  std::uint32_t ops = 0;
-  if (actions.bytes.size() < sizeof ops) return foreign;
-  std::memcpy(&ops, actions.bytes.data(), sizeof ops);
-  const std::size_t head = sizeof ops + 2 * std::size_t{ops};
-  if (ops != graph_.num_ops() || actions.bytes.size() < head) return foreign;
   Choice choice;
+  std::span<const std::byte> bytes = actions.bytes;
+  if (any_graph()) {
+    EMPLACE_TRY_ASSIGN(choice.graph, take_graph(bytes, tasks_.size()));
+  }
+  std::uint32_t ops = 0;
+  if (bytes.size() < sizeof ops) return foreign;
+  std::memcpy(&ops, bytes.data(), sizeof ops);
+  const std::size_t head = sizeof ops + 2 * std::size_t{ops};
+  if (ops != tasks_[choice.graph].view.graph->num_ops() || bytes.size() < head) return foreign;
   choice.group_of_op.resize(ops);
-  std::memcpy(choice.group_of_op.data(), actions.bytes.data() + sizeof ops, 2 * std::size_t{ops});
+  std::memcpy(choice.group_of_op.data(), bytes.data() + sizeof ops, 2 * std::size_t{ops});
   for (const std::uint16_t group : choice.group_of_op) {
     if (group >= options_.groups) return foreign;
   }
-  auto placed = read_decisions(std::span{actions.bytes}.subspan(head), placer_.decision_shape());
+  auto placed = read_decisions(bytes.subspan(head), placer_.decision_shape(options_.groups));
   if (!placed) return placed.error();
   choice.placed = std::move(*placed);
   return choice;

@@ -7,7 +7,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/settings.h"
@@ -36,7 +38,7 @@ struct HierarchicalOptions {
   float entropy_end = 0;              ///< Final weight of the entropy bonus; the initial one is loss.entropy.
   std::uint64_t entropy_over = 0;     ///< Updates over which the weight changes linearly; 0: constant.
   LossOptions loss;                   ///< Loss of the Placer; the Grouper always uses REINFORCE.
-  OpFeatureOptions features;
+  OpFeatureOptions features;          ///< With `words` the planner places any graph.
 
   // What the paper has and records of older programs do not; off by default.
   bool start_from_encoder = false;  ///< The decoder starts where the encoder ended.   [HIE-START]
@@ -44,6 +46,7 @@ struct HierarchicalOptions {
   ///   [HIE-GROUP-EMB]
   bool sum_inputs = false;
   GroupOrder order = GroupOrder::kIndex;  ///< Order of the groups in the Placer.
+  std::uint64_t order_seed = 0;           ///< Seed of that order; 0: the seed of the planner.
 
   // Departures from the paper, off by default.
   /// The embedding of the current group is an input of the decoder, besides the attention.
@@ -93,7 +96,8 @@ struct HierarchicalOptions {
   }
 };
 
-/// Optional starting point of the planner for a graph.
+/// Optional starting point of the planner for a graph. A planner that places any graph has no table, so it
+/// uses only the grouping.
 struct HierarchicalInitial {
   std::vector<std::uint16_t> group_of_op;  ///< [ops] Initial grouping of the Grouper; empty: none.
   /// [groups] Groups with the same label share a row of the table; empty: no sharing.
@@ -101,20 +105,40 @@ struct HierarchicalInitial {
   Placement placement;  ///< [ops] Initial placement of the Placer; empty: none.
 };
 
-/// Thread: as Placer. `graph`, `devices` and `constraints` must outlive it.
+/// One graph that the planner places. Refers to its data.
+struct HierarchicalGraph {
+  const OpGraph* graph = nullptr;
+  const DeviceSet* devices = nullptr;
+  const Constraints* constraints = nullptr;
+  HierarchicalInitial start;
+};
+
+/// Thread: as Placer. The objects that the graphs refer to must outlive it.
 class HierarchicalPlanner final : public Placer, public OffPolicy {
  public:
-  /// Errors (kInvalid): numbers out of range, or a start of another graph.
+  /// With `options.features.words` the parameters depend only on the options, the number of devices and the
+  /// seed, so those learned on some graphs can place any other graph; without, there is one graph. Errors
+  /// (kInvalid): numbers out of range, a start of another graph, several graphs without words, or graphs with
+  /// different numbers of devices.
+  static Result<std::unique_ptr<HierarchicalPlanner>> make(std::vector<HierarchicalGraph> graphs,
+                                                           HierarchicalOptions options, std::uint64_t seed);
+  /// The planner of one graph.
   static Result<std::unique_ptr<HierarchicalPlanner>> make(const OpGraph& graph, const DeviceSet& devices,
                                                            const Constraints& constraints,
                                                            HierarchicalOptions options,
-                                                           HierarchicalInitial start, std::uint64_t seed);
+                                                           HierarchicalInitial start, std::uint64_t seed) {
+    return make({HierarchicalGraph{&graph, &devices, &constraints, std::move(start)}}, std::move(options),
+                seed);
+  }
 
   const OffPolicy* off_policy() const override { return this; }
   std::size_t placements_per_episode() const override { return options_.placements; }
+  /// Episode e places graph e modulo their number.
   Actions sample(std::uint64_t episode, std::uint64_t update) const override;
   Result<std::vector<Placement>> expand(const Actions& actions) const override;
-  Placement greedy() const override;
+  Placement greedy() const override { return greedy_of(0); }
+  Placement greedy_of(std::size_t graph) const;
+  std::size_t graph_of(const Actions& actions) const override;
   Result<LossParts> accumulate_gradient(std::span<const ScoredEpisode> episodes) override;
   void start_update(std::uint64_t update) override { placer_.start_update(update); }
   void end_update(const LossParts& parts) override { placer_.end_update(store_, parts); }
@@ -129,31 +153,38 @@ class HierarchicalPlanner final : public Placer, public OffPolicy {
 
   /// Decoded form of the Actions of one episode.
   struct Choice {
+    std::size_t graph = 0;
     std::vector<std::uint16_t> group_of_op;  ///< [ops] Places of the groups in the Placer's order.
     Decisions placed;                        ///< Devices of the groups, [placements, groups].
   };
   Result<Choice> decode_actions(const Actions& actions) const;
-  static Actions encode_actions(const Choice& choice);
+  Actions encode_actions(const Choice& choice) const;
 
  private:
-  HierarchicalPlanner(const OpGraph& graph, const DeviceSet& devices, const Constraints& constraints,
-                      HierarchicalOptions options, HierarchicalInitial start, std::uint64_t seed);
-  GrouperUnits grouper_units() const;
-  Decoded place_groups(Tape& tape, std::span<const std::uint16_t> group_of_op, DecodeInput input) const;
-  std::vector<std::uint16_t> spread(const std::vector<std::uint16_t>& group_of_unit) const;
+  /// Precomputed data of one graph.
+  struct Task {
+    HierarchicalGraph view;  // Its start has groups by place.
+    OpFeatures features;
+    std::vector<OpId> units;  // The Grouper's units: the leader of each co-location class.
+    Grouper grouper;          // The Groupers of all graphs share their parameters.
+  };
 
-  const OpGraph& graph_;
-  const DeviceSet& devices_;
-  const Constraints& constraints_;
+  HierarchicalPlanner(std::vector<HierarchicalGraph> graphs, HierarchicalOptions options, std::uint64_t seed);
+  static Result<Unit> check_graph(const HierarchicalGraph& view, const HierarchicalOptions& options);
+  std::vector<Task> make_tasks(std::vector<HierarchicalGraph> graphs);
+  GrouperUnits grouper_units(const HierarchicalInitial& start, const OpFeatures& features,
+                             std::span<const OpId> units) const;
+  bool any_graph() const { return options_.features.any_graph(); }
+  Decoded place_groups(Tape& tape, const Task& task, std::span<const std::uint16_t> group_of_op,
+                       DecodeInput input) const;
+  std::vector<std::uint16_t> spread(const Task& task, const std::vector<std::uint16_t>& group_of_unit) const;
+
   const HierarchicalOptions options_;
+  const std::uint64_t seed_;
   const std::vector<std::uint16_t> place_of_group_;  // [groups] Place of the Grouper's groups in the Placer.
   const std::vector<std::uint16_t> group_at_;        // [places]
-  const HierarchicalInitial start_;                  // Groups by place.
-  const std::uint64_t seed_;
-  const OpFeatures features_;
-  mutable ParameterStore store_;   // A tape adds gradients to it; sampling runs no backward pass.
-  const std::vector<OpId> units_;  // The Grouper's units: the leader of each co-location class.
-  const Grouper grouper_;
+  mutable ParameterStore store_;  // A tape adds gradients to it; sampling runs no backward pass.
+  const std::vector<Task> tasks_;
   GroupPlacer placer_;
 };
 

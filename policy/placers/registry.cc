@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <span>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "policy/placers/random_placer.h"
@@ -24,6 +27,7 @@ template <class Options>
 Options with_shared(Options own, const PolicyOptions& all) {
   if constexpr (requires { own.groups; }) own.groups = all.groups;
   if constexpr (requires { own.order; }) own.order = all.order;
+  if constexpr (requires { own.order_seed; }) own.order_seed = all.order_seed;
   if constexpr (requires { own.placements; }) own.placements = all.placements;
   if constexpr (requires { own.noise; }) own.noise = all.noise;
   if constexpr (requires { own.noise_limit; }) own.noise_limit = all.noise_limit;
@@ -59,6 +63,37 @@ std::vector<std::uint16_t> labels_of(const PolicyOptions& options, const Groupin
   return label_of_group;
 }
 
+/// What the embedding of a group's name is shared by.
+std::string name_of(const std::string& label, bool share_time_steps) {
+  return share_time_steps ? without_time_steps(label) : label;
+}
+
+/// [groups] Number of each group's name among the words; that of an unknown name is one more.
+std::vector<std::uint16_t> numbers_of_names(const PolicyOptions& options, const Grouping& grouping) {
+  const std::vector<std::string>& words = options.features.words;
+  std::map<std::string_view, std::size_t> number;
+  for (const std::string& word : words) number.try_emplace(word, number.size());
+  std::vector<std::uint16_t> number_of_group;
+  for (std::size_t g = 0; g < grouping.num_groups; ++g) {
+    const auto found = g < grouping.labels.size()
+                           ? number.find(name_of(grouping.labels[g], options.share_time_steps))
+                           : number.end();
+    number_of_group.push_back(
+        static_cast<std::uint16_t>(found == number.end() ? words.size() : found->second));
+  }
+  return number_of_group;
+}
+
+/// The most frequent words, at most `most`; alphabetically among equals.
+std::vector<std::string> most_frequent(const std::map<std::string, std::size_t>& count, std::size_t most) {
+  std::vector<std::string> words;
+  for (const auto& [word, times] : count) words.push_back(word);
+  std::stable_sort(words.begin(), words.end(),
+                   [&](const std::string& a, const std::string& b) { return count.at(a) > count.at(b); });
+  words.resize(std::min(words.size(), most));
+  return words;
+}
+
 /// The grouping with its groups numbered in the order in which they go into the network.
 Grouping in_order(Grouping grouping, GroupOrder order, std::uint64_t seed) {
   const std::vector<std::uint16_t> place = group_places(order, grouping.num_groups, seed);
@@ -69,23 +104,24 @@ Grouping in_order(Grouping grouping, GroupOrder order, std::uint64_t seed) {
 }
 
 Made make_hierarchical(const PolicyOptions& options, Graphs graphs, std::uint64_t seed) {
-  PlacedGraph& one = graphs.front();
   HierarchicalOptions o = with_shared(options.hierarchical, options);
-  o.start_probability = start_probability(options, one);
-  HierarchicalInitial start;
-  if (o.start_at_scopes || !one.start.empty()) {
-    const Grouping grouping = one.grouping();
-    start.group_of_op.assign(grouping.group_of_op.begin(), grouping.group_of_op.end());
-    start.label_of_group = labels_of(options, grouping, options.groups);
+  o.start_probability = start_probability(options, graphs.front());
+  std::vector<HierarchicalGraph> views;
+  for (PlacedGraph& one : graphs) {
+    HierarchicalInitial start;
+    if (o.start_at_scopes || !one.start.empty()) {
+      const Grouping grouping = one.grouping();
+      start.group_of_op.assign(grouping.group_of_op.begin(), grouping.group_of_op.end());
+      start.label_of_group = labels_of(options, grouping, options.groups);
+    }
+    start.placement = std::move(one.start);
+    views.push_back({one.graph, one.devices, one.constraints, std::move(start)});
   }
-  start.placement = std::move(one.start);
-  return as_placer(
-      HierarchicalPlanner::make(*one.graph, *one.devices, *one.constraints, o, std::move(start), seed));
+  return as_placer(HierarchicalPlanner::make(std::move(views), std::move(o), seed));
 }
 
 /// `method` contains the options that are fixed by the method.
 Made make_sequence(SequenceOptions method, const PolicyOptions& options, Graphs graphs, std::uint64_t seed) {
-  PlacedGraph& one = graphs.front();
   SequenceOptions own = options.sequence;
   Settings from, to;
   own.list(from);
@@ -93,12 +129,19 @@ Made make_sequence(SequenceOptions method, const PolicyOptions& options, Graphs 
   copy_settings(from, to);
   SequenceOptions o = with_shared(method, options);
   o.network = with_shared(o.network, options);
-  o.network.start_probability = start_probability(options, one);
-  const Grouping grouping = in_order(one.grouping(), options.order, seed);
-  SequenceInitial start{labels_of(options, grouping, grouping.num_groups), {}};
-  if (!imitates(options)) start.placement = std::move(one.start);
-  return as_placer(
-      SequencePlacer::make(*one.graph, *one.devices, *one.constraints, grouping, o, std::move(start), seed));
+  o.network.start_probability = start_probability(options, graphs.front());
+  std::vector<SequenceGraph> views;
+  for (PlacedGraph& one : graphs) {
+    SequenceGraph& view = views.emplace_back();
+    view = {one.graph, one.devices, one.constraints, {}, {}};
+    view.grouping =
+        in_order(one.grouping(), options.order, options.order_seed == 0 ? seed : options.order_seed);
+    view.start.label_of_group = options.features.any_graph()
+                                    ? numbers_of_names(options, view.grouping)
+                                    : labels_of(options, view.grouping, view.grouping.num_groups);
+    if (!imitates(options)) view.start.placement = std::move(one.start);
+  }
+  return as_placer(SequencePlacer::make(views, std::move(o), seed));
 }
 Made make_colocrl(const PolicyOptions& options, Graphs graphs, std::uint64_t seed) {
   return make_sequence(colocrl_options(), options, std::move(graphs), seed);
@@ -111,9 +154,9 @@ Made make_random_grouping(const PolicyOptions& options, Graphs graphs, std::uint
 }
 
 Made make_simple_planner(const PolicyOptions& options, Graphs graphs, std::uint64_t seed) {
-  const PlacedGraph& one = graphs.front();
-  return as_placer(SimplePlanner::make(*one.graph, *one.devices, *one.constraints,
-                                       with_shared(options.simple_planner, options), {}, seed));
+  std::vector<SimplePlannerGraph> views;
+  for (const PlacedGraph& one : graphs) views.push_back({one.graph, one.devices, one.constraints, {}});
+  return as_placer(SimplePlanner::make(views, with_shared(options.simple_planner, options), seed));
 }
 
 Made make_placeto_by(Aggregator aggregator, const PolicyOptions& options, Graphs graphs, std::uint64_t seed) {
@@ -154,21 +197,25 @@ Made make_random(const PolicyOptions& options, Graphs graphs, std::uint64_t seed
                                              options.placements, seed)};
 }
 
+/// What a policy for any graph needs words for.
+enum class Words : std::uint8_t { kNone, kTypes, kNames };
+
 struct Method {
   std::string_view name, section;
+  Words words;
   Made (*make)(const PolicyOptions&, Graphs, std::uint64_t);
 };
 constexpr std::array<Method, 10> kMethods{
-    Method{"hierarchical", "hierarchical", make_hierarchical},
-    Method{"colocrl", "sequence", make_colocrl},
-    Method{"spotlight", "sequence", make_spotlight},
-    Method{"placeto", "placeto", make_placeto},
-    Method{"simple-planner", "simple-planner", make_simple_planner},
-    Method{"random-grouping", "sequence", make_random_grouping},
-    Method{"placeto-simple-aggregator", "placeto", make_simple_aggregator},
-    Method{"placeto-simple-partitioner", "placeto", make_simple_partitioner},
-    Method{"sweep", "sweep", make_sweep},
-    Method{"random", "", make_random}};
+    Method{"hierarchical", "hierarchical", Words::kTypes, make_hierarchical},
+    Method{"colocrl", "sequence", Words::kTypes, make_colocrl},
+    Method{"spotlight", "sequence", Words::kNames, make_spotlight},
+    Method{"placeto", "placeto", Words::kNone, make_placeto},
+    Method{"simple-planner", "simple-planner", Words::kTypes, make_simple_planner},
+    Method{"random-grouping", "sequence", Words::kTypes, make_random_grouping},
+    Method{"placeto-simple-aggregator", "placeto", Words::kNone, make_simple_aggregator},
+    Method{"placeto-simple-partitioner", "placeto", Words::kNone, make_simple_partitioner},
+    Method{"sweep", "sweep", Words::kNone, make_sweep},
+    Method{"random", "", Words::kNone, make_random}};
 
 constexpr std::array<std::string_view, kMethods.size()> kNames = [] {
   std::array<std::string_view, kMethods.size()> names;
@@ -190,6 +237,28 @@ std::span<const std::string_view> methods() { return kNames; }
 std::string_view section_of(std::string_view method) { return method_of(method).section; }
 
 bool learns(std::string_view method) { return method != "random"; }
+
+bool needs_words(std::string_view method) { return method_of(method).words != Words::kNone; }
+
+Result<std::vector<std::string>> words_of(const PolicyOptions& options, std::span<const PlacedGraph> graphs) {
+  const Words words = method_of(options.method).words;
+  std::map<std::string, std::size_t> count;
+  for (const PlacedGraph& one : graphs) {
+    if (words == Words::kNames) {
+      for (const std::string& label : one.grouping().labels) {
+        if (!label.empty()) ++count[name_of(label, options.share_time_steps)];
+      }
+    }
+    for (std::uint32_t op = 0; op < one.graph->num_ops() && words == Words::kTypes; ++op)
+      ++count[std::string{one.graph->type_name(OpId{op})}];
+  }
+  if (words == Words::kNames && count.empty())
+    return invalid("policy.grouping",
+                   "gives groups no names, by which spotlight knows the groups of many graphs",
+                   "use scope, prefix or cell");
+  return most_frequent(
+      count, words == Words::kNames ? kMaxGroups : std::max<std::size_t>(options.features.vocabulary, 1));
+}
 
 Result<std::unique_ptr<Placer>> make_placer(const PolicyOptions& options, std::vector<PlacedGraph> graphs,
                                             std::uint64_t seed) {

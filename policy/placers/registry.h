@@ -30,6 +30,8 @@ std::span<const std::string_view> methods();
 std::string_view section_of(std::string_view method);
 /// False for a method that does not learn.
 bool learns(std::string_view method);
+/// True for a method whose parameters depend on the graph unless it is given words, `features.words`.
+bool needs_words(std::string_view method);
 
 /// Options of all methods. Options shared by several methods are here and are copied into the method's struct
 /// when a placer is made.
@@ -37,6 +39,7 @@ struct PolicyOptions {
   std::string method = "hierarchical";
   std::size_t groups = 256;
   GroupOrder order = GroupOrder::kIndex;
+  std::uint64_t order_seed = 0;
   bool share_time_steps = false;
   std::size_t placements = 4;
   float noise = 0.1f;
@@ -64,6 +67,9 @@ struct PolicyOptions {
         "Order in which groups go into the encoder and the decoder (hierarchical, colocrl, spotlight, "
         "random-grouping): by index, or shuffled once by the run's seed. Paper of hierarchical: "
         "shuffled.");
+    settings.add("order_seed", order_seed,
+                 "Seed of the shuffled order; 0: run.seed. emplace place gives a policy the one that it was "
+                 "trained with.");
     settings.add(
         "share_time_steps", share_time_steps,
         "Shares a row of the table of device logits among the groups of one scope in different time steps.");
@@ -104,10 +110,15 @@ struct PlacedGraph {
   Placement start = {};                              ///< [ops] Baseline to improve on; empty: from scratch.
 };
 
-/// Creates the placer of options.method; a pure function of its arguments. Methods that place one graph use
-/// the first. The objects that the graphs refer to must outlive the placer. Errors (kInvalid): a number out
-/// of range (names the key), or a graph that the method cannot place. @pre `options.method` is one of
-/// methods(); `graphs` is not empty.
+/// Returns what has an embedding of its own in a policy for all of `graphs`: the most common op types, at
+/// most features.vocabulary; for spotlight all names of groups, at most 4096. Empty for a method that needs
+/// none. Errors (kInvalid): spotlight without names. @pre `options.method` is one of methods().
+Result<std::vector<std::string>> words_of(const PolicyOptions& options, std::span<const PlacedGraph> graphs);
+
+/// Creates the placer of options.method; a pure function of its arguments. A method that needs words places
+/// one graph without them. Method random uses the first graph. The objects that the graphs refer to must
+/// outlive the placer. Errors (kInvalid): a number out of range (names the key), or a graph that the method
+/// cannot place. @pre `options.method` is one of methods(); `graphs` is not empty.
 Result<std::unique_ptr<Placer>> make_placer(const PolicyOptions& options, std::vector<PlacedGraph> graphs,
                                             std::uint64_t seed);
 

@@ -1,6 +1,8 @@
 #include "policy/placers/sequence.h"
 
 #include <algorithm>
+#include <numeric>
+#include <string>
 #include <utility>
 
 #include "policy/group_devices.h"
@@ -16,29 +18,11 @@ std::vector<std::uint16_t> narrow(const std::vector<std::uint32_t>& group_of_op)
 }
 
 std::vector<std::uint32_t> labels(const SequenceInitial& start, std::size_t groups) {
-  std::vector<std::uint32_t> label_of_group;
-  for (std::size_t g = 0; g < groups; ++g) {
-    label_of_group.push_back(start.label_of_group.empty() ? static_cast<std::uint32_t>(g)
-                                                          : start.label_of_group[g]);
-  }
-  return label_of_group;
+  if (!start.label_of_group.empty()) return {start.label_of_group.begin(), start.label_of_group.end()};
+  std::vector<std::uint32_t> own(groups);
+  std::iota(own.begin(), own.end(), std::uint32_t{0});
+  return own;
 }
-
-/// Splits group_embeddings() into the part with a trainable embedding (types) and the fixed part.
-struct Seen {
-  Seen(const OpGraph& graph, std::span<const std::uint16_t> group_of_op, std::size_t groups,
-       const SequenceOptions& options) {
-    if (options.input == GroupInput::kNames) return;
-    const OpFeatures features = op_features(graph, options.features);
-    fixed = group_embeddings(graph, features, group_of_op, groups,
-                             options.sum_inputs ? OverGroup::kSums : OverGroup::kMeans);
-    const auto vocabulary = static_cast<Eigen::Index>(features.vocabulary_size);
-    if (options.input == GroupInput::kCounts) return;
-    types = fixed.topRows(vocabulary);
-    fixed = Matrix{fixed.bottomRows(fixed.rows() - vocabulary)};
-  }
-  Matrix types, fixed;
-};
 
 }  // namespace
 
@@ -68,74 +52,116 @@ SequenceOptions random_grouping_options() {
   return options;
 }
 
-Result<std::unique_ptr<SequencePlacer>> SequencePlacer::make(const OpGraph& graph, const DeviceSet& devices,
-                                                             const Constraints& constraints,
-                                                             const Grouping& grouping,
-                                                             SequenceOptions options, SequenceInitial start,
-                                                             std::uint64_t seed) {
-  for (const auto& checked : {check_ranges(options), in_range("groups", grouping.num_groups, 1, kMaxGroups),
-                              in_range("placements", options.placements, 1, kMaxPlacements),
-                              in_range("noise", options.noise, 0, 1e3),
-                              in_range("noise_limit", options.noise_limit, 0, 1e3), check(options.network)}) {
+Result<std::unique_ptr<SequencePlacer>> SequencePlacer::make(const std::vector<SequenceGraph>& graphs,
+                                                             SequenceOptions options, std::uint64_t seed) {
+  for (const auto& checked :
+       {check_ranges(options), in_range("placements", options.placements, 1, kMaxPlacements),
+        in_range("noise", options.noise, 0, 1e3), in_range("noise_limit", options.noise_limit, 0, 1e3),
+        in_range("groups", options.features.any_graph() ? options.groups : 1, 1, kMaxGroups),
+        check(options.network)}) {
     if (!checked) return checked.error();
   }
-  if (grouping.group_of_op.size() != graph.num_ops())
-    return invalid("policy groups", "wrong number of ops for this graph");
-  for (const std::uint32_t group : grouping.group_of_op) {
-    if (group >= grouping.num_groups) return invalid("policy groups", "group out of range");
+  EMPLACE_TRY(check_graphs(graphs, options.features));
+  std::vector<Task> tasks;
+  for (const SequenceGraph& view : graphs) {
+    if (auto checked = check_graph(view, options); !checked) {
+      const std::string where = graphs.size() == 1 ? "" : "graph " + std::to_string(tasks.size()) + ": ";
+      return Error{checked.error().code, where + checked.error().context};
+    }
+    tasks.push_back(make_task(view, options));
   }
-  if (!start.placement.empty()) {
-    if (auto fits = constraints.check(graph, devices, start.placement); !fits) return fits.error();
-  }
-  if (!start.label_of_group.empty() && start.label_of_group.size() != grouping.num_groups)
-    return invalid("policy start", "wrong number of group labels");
+  const SequenceInitial& first = graphs.front().start;
   return std::unique_ptr<SequencePlacer>{
-      new SequencePlacer{graph, devices, constraints, grouping, options, start, seed}};
+      new SequencePlacer{std::move(tasks), first.label_of_group, first.placement, std::move(options), seed}};
 }
 
-SequencePlacer::SequencePlacer(const OpGraph& graph, const DeviceSet& devices, const Constraints& constraints,
-                               const Grouping& grouping, SequenceOptions options,
-                               const SequenceInitial& start, std::uint64_t seed)
-    : graph_{graph},
-      devices_{devices},
-      constraints_{constraints},
-      options_{options},
-      seed_{seed},
-      groups_{grouping.num_groups},
-      group_of_op_{narrow(grouping.group_of_op)},
-      allowed_{allowed_group_devices(constraints, devices.size(), std::span{group_of_op_}, groups_)},
-      label_of_group_{labels(start, groups_)},
-      placer_{[&] {
-        Seen seen{graph, group_of_op_, groups_, options_};
-        types_ = std::move(seen.types);
-        fixed_ = std::move(seen.fixed);
-        Eigen::Index rows = fixed_.rows();
+Result<Unit> SequencePlacer::check_graph(const SequenceGraph& view, const SequenceOptions& options) {
+  const std::size_t groups = view.grouping.num_groups;
+  const bool any_graph = options.features.any_graph();
+  if (any_graph && groups > options.groups)
+    return invalid(
+        "policy groups",
+        "are " + std::to_string(groups) + ", but the policy places at most " + std::to_string(options.groups),
+        "merge them to policy.groups");
+  EMPLACE_TRY(in_range("groups", groups, 1, kMaxGroups));
+  if (view.grouping.group_of_op.size() != view.graph->num_ops())
+    return invalid("policy groups", "wrong number of ops for this graph");
+  for (const std::uint32_t group : view.grouping.group_of_op) {
+    if (group >= groups) return invalid("policy groups", "group out of range");
+  }
+  const SequenceInitial& start = view.start;
+  if (!start.placement.empty()) {
+    EMPLACE_TRY(view.constraints->check(*view.graph, *view.devices, start.placement));
+  }
+  if (!start.label_of_group.empty() && start.label_of_group.size() != groups)
+    return invalid("policy start", "wrong number of group labels");
+  if (!any_graph || options.input != GroupInput::kNames) return Unit{};
+  if (start.label_of_group.empty()) return invalid("policy start", "group labels are missing");
+  for (const std::uint16_t label : start.label_of_group) {
+    if (label > options.features.words.size()) return invalid("policy start", "group label out of range");
+  }
+  return Unit{};
+}
+
+SequencePlacer::Task SequencePlacer::make_task(const SequenceGraph& view, const SequenceOptions& options) {
+  Task task{view.graph, view.devices, view.constraints, view.grouping.num_groups};
+  task.group_of_op = narrow(view.grouping.group_of_op);
+  task.allowed = allowed_group_devices(*view.constraints, view.devices->size(),
+                                       std::span{std::as_const(task.group_of_op)}, task.groups);
+  task.label_of_group = labels(view.start, task.groups);
+  if (options.input == GroupInput::kNames) return task;
+  const OpFeatures features = op_features(*view.graph, options.features);
+  task.fixed = group_embeddings(*view.graph, features, task.group_of_op, task.groups,
+                                options.sum_inputs ? OverGroup::kSums : OverGroup::kMeans,
+                                options.features.any_graph() ? options.groups : task.groups);
+  if (options.input == GroupInput::kCounts) return task;
+  // The part with a trainable embedding, and the rest.
+  const auto vocabulary = static_cast<Eigen::Index>(features.vocabulary_size);
+  task.types = task.fixed.topRows(vocabulary);
+  task.fixed = Matrix{task.fixed.bottomRows(task.fixed.rows() - vocabulary)};
+  return task;
+}
+
+SequencePlacer::SequencePlacer(std::vector<Task> tasks, std::span<const std::uint16_t> label_of_group,
+                               const Placement& start, SequenceOptions options, std::uint64_t seed)
+    : tasks_{std::move(tasks)}, options_{std::move(options)}, seed_{seed}, placer_{[&] {
+        const Task& first = tasks_.front();
+        Eigen::Index rows = first.fixed.rows();
         if (options_.input != GroupInput::kCounts) {
-          const std::uint32_t names = *std::max_element(label_of_group_.begin(), label_of_group_.end()) + 1;
-          const Eigen::Index columns = options_.input == GroupInput::kNames ? names : types_.rows();
+          const std::size_t names =
+              any_graph() ? options_.features.words.size() + 1
+                          : *std::max_element(first.label_of_group.begin(), first.label_of_group.end()) + 1;
+          const Eigen::Index columns =
+              options_.input == GroupInput::kNames ? static_cast<Eigen::Index>(names) : first.types.rows();
           embedding_ = store_.add("placer.input", options_.embedding, columns, Init::kGlorot, seed);
           rows += options_.embedding;
         }
-        return GroupPlacer{store_,         options_.network,     rows, groups_,
-                           devices.size(), start.label_of_group, seed};
+        return GroupPlacer{store_,
+                           options_.network,
+                           rows,
+                           any_graph() ? 0 : first.groups,
+                           first.devices->size(),
+                           label_of_group,
+                           seed};
       }()} {
-  if (!start.placement.empty()) placer_.start_at(store_, start.placement, group_of_op_);
+  if (!start.empty()) placer_.start_at(store_, start, tasks_.front().group_of_op);
 }
 
-Var SequencePlacer::group_input(Tape& tape) const {
-  if (options_.input == GroupInput::kCounts) return tape.constant(fixed_);
+Var SequencePlacer::group_input(Tape& tape, const Task& task) const {
+  if (options_.input == GroupInput::kCounts) return tape.constant(task.fixed);
   const Var embedding = tape.parameter(embedding_);
-  if (options_.input == GroupInput::kNames) return tape.lookup(embedding, label_of_group_);
+  if (options_.input == GroupInput::kNames) return tape.lookup(embedding, task.label_of_group);
   const Var none = tape.constant(Matrix::Zero(options_.embedding, 1));
-  return tape.stack(tape.affine(embedding, tape.constant(types_), none), tape.constant(fixed_));
+  return tape.stack(tape.affine(embedding, tape.constant(task.types), none), tape.constant(task.fixed));
 }
 
-Decoded SequencePlacer::place(Tape& tape, DecodeInput input) const {
-  if (!allowed_.empty()) input.allowed = &allowed_;
-  return placer_.place(tape, group_input(tape), std::move(input));
+Decoded SequencePlacer::place(Tape& tape, const Task& task, DecodeInput input) const {
+  if (!task.allowed.empty()) input.allowed = &task.allowed;
+  return placer_.place(tape, group_input(tape, task), std::move(input));
 }
 
 Actions SequencePlacer::sample(std::uint64_t episode, std::uint64_t update) const {
+  const std::size_t graph = episode % tasks_.size();
   Tape tape{store_};
   Rng rng{seed_, Purpose::kPlacing, episode};
   DecodeInput input;
@@ -143,54 +169,74 @@ Actions SequencePlacer::sample(std::uint64_t episode, std::uint64_t update) cons
   input.rng = &rng;
   input.noise = update < options_.noise_updates ? options_.noise : 0.0f;
   input.noise_limit = options_.noise_limit;
-  const Decoded decoded = place(tape, input);
-  return encode_actions(placer_.decisions(tape, decoded));
+  const Decoded decoded = place(tape, tasks_[graph], input);
+  return encode_actions(graph, placer_.decisions(tape, decoded));
 }
 
-Placement SequencePlacer::greedy() const {
+Placement SequencePlacer::greedy_of(std::size_t graph) const {
+  const Task& task = tasks_[graph];
   Tape tape{store_};
   DecodeInput input;
   input.greedy = true;
-  return expand_groups(constraints_, group_of_op_, groups_, place(tape, input).devices).front();
+  return expand_groups(*task.constraints, task.group_of_op, task.groups, place(tape, task, input).devices)
+      .front();
 }
 
 Result<std::vector<Placement>> SequencePlacer::expand(const Actions& actions) const {
   const auto decisions = decode_actions(actions);
   if (!decisions) return decisions.error();
-  return expand_groups(constraints_, group_of_op_, groups_, decisions->devices);
+  const Task& task = tasks_[graph_of(actions)];
+  return expand_groups(*task.constraints, task.group_of_op, task.groups, decisions->devices);
 }
 
 Result<LossParts> SequencePlacer::accumulate_gradient(std::span<const ScoredEpisode> episodes) {
-  Decisions all;
-  std::vector<float> advantages;
+  struct Batch {
+    Decisions decisions;
+    std::vector<float> advantages;
+  };
+  std::vector<Batch> batch_of_graph(tasks_.size());
+  std::size_t total = 0;
   for (const ScoredEpisode& episode : episodes) {
     const auto decisions = decode_actions(episode.actions);
     if (!decisions) return decisions.error();
-    if (decisions->devices.size() != episode.advantages.size() * groups_)
+    const std::size_t graph = graph_of(episode.actions);
+    if (decisions->devices.size() != episode.advantages.size() * tasks_[graph].groups)
       return invalid("episode", "numbers of placements and advantages differ");
+    auto& [all, advantages] = batch_of_graph[graph];
     all.devices.insert(all.devices.end(), decisions->devices.begin(), decisions->devices.end());
     all.log_q.insert(all.log_q.end(), decisions->log_q.begin(), decisions->log_q.end());
     advantages.insert(advantages.end(), episode.advantages.begin(), episode.advantages.end());
+    total += episode.advantages.size();
   }
-  if (advantages.empty()) return LossParts{};
-  Tape tape{store_};
-  DecodeInput input;
-  input.samples = static_cast<Eigen::Index>(advantages.size());
-  input.chosen = &all.devices;
-  const Decoded decoded = place(tape, input);
-  auto parts = placer_.seed_loss(tape, decoded, all, advantages, 1);
-  if (!parts) return parts.error();
-  tape.backward();
+  LossParts parts;
+  for (std::size_t graph = 0; graph < tasks_.size(); ++graph) {
+    const auto& [all, advantages] = batch_of_graph[graph];
+    if (advantages.empty()) continue;
+    const double share = static_cast<double>(advantages.size()) / static_cast<double>(total);
+    Tape tape{store_};
+    DecodeInput input;
+    input.samples = static_cast<Eigen::Index>(advantages.size());
+    input.chosen = &all.devices;
+    const Decoded decoded = place(tape, tasks_[graph], input);
+    const auto seeded = placer_.seed_loss(tape, decoded, all, advantages, static_cast<float>(share));
+    if (!seeded) return seeded.error();
+    tape.backward();
+    parts.log_probability += share * seeded->log_probability;
+    parts.entropy += share * seeded->entropy;
+    parts.divergence += share * seeded->divergence;
+    parts.loss += share * seeded->loss;
+  }
   return parts;
 }
 
 Result<LossParts> SequencePlacer::accumulate_imitation(const Placement& placement) {
-  const auto wanted = placer_.devices_of(placement, group_of_op_, allowed_);
+  const Task& task = tasks_.front();
+  const auto wanted = placer_.devices_of(placement, task.group_of_op, task.groups, task.allowed);
   if (!wanted) return wanted.error();
   Tape tape{store_};
   DecodeInput input;
   input.chosen = &*wanted;
-  const LossParts parts = placer_.seed_imitation(tape, place(tape, input));
+  const LossParts parts = placer_.seed_imitation(tape, place(tape, task, input));
   tape.backward();
   return parts;
 }
@@ -198,31 +244,47 @@ Result<LossParts> SequencePlacer::accumulate_imitation(const Placement& placemen
 Result<std::vector<double>> SequencePlacer::log_probabilities(const Actions& actions) const {
   const auto decisions = decode_actions(actions);
   if (!decisions) return decisions.error();
+  const Task& task = tasks_[graph_of(actions)];
   Tape tape{store_};
   DecodeInput input;
-  input.samples = static_cast<Eigen::Index>(decisions->devices.size() / groups_);
+  input.samples = static_cast<Eigen::Index>(decisions->devices.size() / task.groups);
   input.chosen = &decisions->devices;
-  return placer_.log_probabilities(tape, place(tape, input));
+  return placer_.log_probabilities(tape, place(tape, task, input), task.groups);
 }
 
-Result<Actions> SequencePlacer::actions_of(std::size_t /*graph*/, std::span<const Placement> placements,
+Result<Actions> SequencePlacer::actions_of(std::size_t graph, std::span<const Placement> placements,
                                            std::span<const double> log_q) const {
+  if (graph >= tasks_.size()) return invalid("placement", "graph number out of range");
+  const Task& task = tasks_[graph];
   std::vector<std::uint8_t> devices;
   for (const Placement& placement : placements) {
-    const auto by_group = devices_by_group({graph_, devices_, constraints_, placement},
-                                           std::span{group_of_op_}, allowed_, groups_);
+    const auto by_group = devices_by_group({*task.graph, *task.devices, *task.constraints, placement},
+                                           std::span{task.group_of_op}, task.allowed, task.groups);
     if (!by_group) return by_group.error();
     devices.insert(devices.end(), by_group->begin(), by_group->end());
   }
-  return encode_actions(placer_.with_behaviour(std::move(devices), log_q));
+  return encode_actions(graph, placer_.with_behaviour(std::move(devices), log_q));
+}
+
+std::size_t SequencePlacer::graph_of(const Actions& actions) const {
+  std::span<const std::byte> bytes = actions.bytes;
+  const auto graph = any_graph() ? take_graph(bytes, tasks_.size()) : Result<std::size_t>{0};
+  return graph ? *graph : 0;
 }
 
 Result<Decisions> SequencePlacer::decode_actions(const Actions& actions) const {
-  return read_decisions(actions.bytes, placer_.decision_shape());
+  std::size_t graph = 0;
+  std::span<const std::byte> bytes = actions.bytes;
+  if (any_graph()) {
+    EMPLACE_TRY_ASSIGN(graph, take_graph(bytes, tasks_.size()));
+  }
+  return read_decisions(bytes, placer_.decision_shape(tasks_[graph].groups));
 }
 
-Actions SequencePlacer::encode_actions(const Decisions& decisions) {
+Actions SequencePlacer::encode_actions(std::size_t graph, const Decisions& decisions) const {
+  // Decisions, preceded in a policy that places any graph by [u32 graph], little-endian.
   Actions actions;
+  if (any_graph()) append_graph(graph, actions.bytes);
   append_decisions(decisions, actions.bytes);
   return actions;
 }

@@ -7,7 +7,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/settings.h"
@@ -41,7 +43,9 @@ struct SequenceOptions {
   float noise = 0;                    ///< Standard deviation of the normal noise on the logits while drawing.
   float noise_limit = 0;              ///< The noise is cut at this amplitude; 0: not cut.   [HIE-NOISE]
   std::uint64_t noise_updates = 500;  ///< Number of updates with noise.
-  OpFeatureOptions features;
+  /// Most groups of a graph, used if the policy places any graph: the adjacency has as many rows.
+  std::size_t groups = 256;
+  OpFeatureOptions features;  ///< With `words` the policy places any graph.
 
   /// The settings specific to this method; registry.h lists the shared ones.
   void list(Settings& settings) {
@@ -62,33 +66,55 @@ SequenceOptions spotlight_options();
 /// 3  [HIE-RANDOM]
 SequenceOptions random_grouping_options();
 
-/// Optional starting point of the placer.
+/// Optional starting point of the placer. A policy that places any graph has no table.
 struct SequenceInitial {
   /// [groups] Groups with the same label share a row of the table, and with kNames an embedding; empty: no
-  /// sharing.
+  /// sharing. Of a policy that places any graph: the embeddings of kNames, at most the number of words.
   std::vector<std::uint16_t> label_of_group;
   Placement placement;  ///< [ops] Initial placement of the table; empty: none.
 };
 
-/// Thread: as Placer. `graph`, `devices` and `constraints` must outlive it.
+/// One graph that the policy places. Refers to its data.
+struct SequenceGraph {
+  const OpGraph* graph = nullptr;
+  const DeviceSet* devices = nullptr;
+  const Constraints* constraints = nullptr;
+  Grouping grouping;  ///< Groups, numbered in the order in which they go into the network.
+  SequenceInitial start;
+};
+
+/// Thread: as Placer. The objects that the graphs refer to must outlive it.
 class SequencePlacer final : public Placer, public OffPolicy, public Imitating {
  public:
-  /// Errors (kInvalid): a number out of range (names the configuration key), a grouping or start of another
-  /// graph, or more than 4096 groups.
+  /// With `options.features.words` the parameters depend only on the options, the number of devices and the
+  /// seed, so those learned on some graphs can place any other graph; without, there is one graph. Errors
+  /// (kInvalid): a number out of range (names the configuration key), a grouping or start of another graph,
+  /// more groups than allowed, several graphs without words, or graphs with different numbers of devices.
+  static Result<std::unique_ptr<SequencePlacer>> make(const std::vector<SequenceGraph>& graphs,
+                                                      SequenceOptions options, std::uint64_t seed);
+  /// The placer of one graph.
   static Result<std::unique_ptr<SequencePlacer>> make(const OpGraph& graph, const DeviceSet& devices,
                                                       const Constraints& constraints,
                                                       const Grouping& grouping, SequenceOptions options,
-                                                      SequenceInitial start, std::uint64_t seed);
+                                                      SequenceInitial start, std::uint64_t seed) {
+    return make({SequenceGraph{&graph, &devices, &constraints, grouping, std::move(start)}},
+                std::move(options), seed);
+  }
 
   const OffPolicy* off_policy() const override { return this; }
   Imitating* imitating() override { return this; }
   std::size_t placements_per_episode() const override { return options_.placements; }
+  /// Episode e places graph e modulo their number.
   Actions sample(std::uint64_t episode, std::uint64_t update) const override;
   Result<std::vector<Placement>> expand(const Actions& actions) const override;
-  Placement greedy() const override;
+  Placement greedy() const override { return greedy_of(0); }
+  Placement greedy_of(std::size_t graph) const;
+  /// Learns a placement of the first graph.
   Result<LossParts> accumulate_imitation(const Placement& placement) override;
   void start_update(std::uint64_t update) override { placer_.start_update(update); }
-  /// Decodes the placements of all episodes together over one encoding; the mean is over placements.
+  std::size_t graph_of(const Actions& actions) const override;
+  /// Decodes the placements of all episodes of a graph together over one encoding; the mean is over
+  /// placements.
   Result<LossParts> accumulate_gradient(std::span<const ScoredEpisode> episodes) override;
   void end_update(const LossParts& parts) override { placer_.end_update(store_, parts); }
   /// Log-probability of the choices themselves. If a group has ops without a common device, other choices may
@@ -101,27 +127,34 @@ class SequencePlacer final : public Placer, public OffPolicy, public Imitating {
 
   /// Decodes the actions of an episode: devices [placements, groups] and log q.
   Result<Decisions> decode_actions(const Actions& actions) const;
-  static Actions encode_actions(const Decisions& decisions);
-  std::size_t groups() const { return groups_; }
+  Actions encode_actions(std::size_t graph, const Decisions& decisions) const;
+  std::size_t groups(std::size_t graph = 0) const { return tasks_[graph].groups; }
 
  private:
-  SequencePlacer(const OpGraph& graph, const DeviceSet& devices, const Constraints& constraints,
-                 const Grouping& grouping, SequenceOptions options, const SequenceInitial& start,
-                 std::uint64_t seed);
-  Decoded place(Tape& tape, DecodeInput input) const;
-  Var group_input(Tape& tape) const;  // [input rows, groups]
+  /// Precomputed data of one graph.
+  struct Task {
+    const OpGraph* graph = nullptr;
+    const DeviceSet* devices = nullptr;
+    const Constraints* constraints = nullptr;
+    std::size_t groups = 0;
+    std::vector<std::uint16_t> group_of_op;
+    std::vector<std::vector<bool>> allowed;
+    std::vector<std::uint32_t> label_of_group;
+    Matrix types;  // [vocabulary, groups] Share (or count) of each type in a group; kTypes only.
+    Matrix fixed;  // [rows, groups] Input features that are not trainable.
+  };
 
-  const OpGraph& graph_;
-  const DeviceSet& devices_;
-  const Constraints& constraints_;
+  SequencePlacer(std::vector<Task> tasks, std::span<const std::uint16_t> label_of_group,
+                 const Placement& start, SequenceOptions options, std::uint64_t seed);
+  static Result<Unit> check_graph(const SequenceGraph& view, const SequenceOptions& options);
+  static Task make_task(const SequenceGraph& view, const SequenceOptions& options);
+  bool any_graph() const { return options_.features.any_graph(); }
+  Decoded place(Tape& tape, const Task& task, DecodeInput input) const;
+  Var group_input(Tape& tape, const Task& task) const;  // [input rows, groups]
+
+  const std::vector<Task> tasks_;
   const SequenceOptions options_;
   const std::uint64_t seed_;
-  const std::size_t groups_;
-  const std::vector<std::uint16_t> group_of_op_;
-  const std::vector<std::vector<bool>> allowed_;
-  std::vector<std::uint32_t> label_of_group_;
-  Matrix types_;  // [vocabulary, groups] Share (or count) of each type in a group; kTypes only.
-  Matrix fixed_;  // [rows, groups] Input features that are not trainable.
   mutable ParameterStore store_;  // A tape adds gradients to it; sampling runs no backward pass.
   ParameterId embedding_{};       // [embedding, vocabulary or labels]
   GroupPlacer placer_;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/settings.h"
@@ -41,24 +42,43 @@ struct SimplePlannerOptions {
   }
 };
 
+/// One graph that the planner places. Refers to its data.
+struct SimplePlannerGraph {
+  const OpGraph* graph = nullptr;
+  const DeviceSet* devices = nullptr;
+  const Constraints* constraints = nullptr;
+  Placement start;  ///< [ops] or empty.
+};
+
 /// Ops of a co-location class share the draw of their lowest op; Constraints::repair() replaces forbidden
-/// devices. Thread: as Placer. `graph`, `devices` and `constraints` must outlive it.
+/// devices. Thread: as Placer. The objects that the graphs refer to must outlive it.
 class SimplePlanner final : public Placer, public OffPolicy, public Imitating {
  public:
-  /// `start` [ops] or empty. Errors (kInvalid): a number out of range (names the configuration key), or a
-  /// start placement of another graph.
+  /// With `options.features.words` the parameters depend only on the options, the number of devices and the
+  /// seed, so those learned on some graphs can place any other graph; without, there is one graph. Errors
+  /// (kInvalid): a number out of range (names the configuration key), a start placement of another graph,
+  /// several graphs without words, or graphs with different numbers of devices.
+  static Result<std::unique_ptr<SimplePlanner>> make(const std::vector<SimplePlannerGraph>& graphs,
+                                                     SimplePlannerOptions options, std::uint64_t seed);
+  /// The planner of one graph.
   static Result<std::unique_ptr<SimplePlanner>> make(const OpGraph& graph, const DeviceSet& devices,
                                                      const Constraints& constraints,
                                                      SimplePlannerOptions options, const Placement& start,
-                                                     std::uint64_t seed);
+                                                     std::uint64_t seed) {
+    return make({SimplePlannerGraph{&graph, &devices, &constraints, start}}, std::move(options), seed);
+  }
 
   const OffPolicy* off_policy() const override { return this; }
   Imitating* imitating() override { return this; }
   std::size_t placements_per_episode() const override { return options_.placements; }
+  /// Episode e places graph e modulo their number.
   Actions sample(std::uint64_t episode, std::uint64_t update) const override;
   Result<std::vector<Placement>> expand(const Actions& actions) const override;
-  Placement greedy() const override;
+  Placement greedy() const override { return greedy_of(0); }
+  Placement greedy_of(std::size_t graph) const;
+  std::size_t graph_of(const Actions& actions) const override;
   Result<LossParts> accumulate_gradient(std::span<const ScoredEpisode> episodes) override;
+  /// Learns a placement of the first graph.
   Result<LossParts> accumulate_imitation(const Placement& placement) override;
   void start_update(std::uint64_t update) override;
   /// Sums over all draws that repair turns into the same placement.
@@ -69,28 +89,36 @@ class SimplePlanner final : public Placer, public OffPolicy, public Imitating {
   const ParameterStore& parameters() const override { return store_; }
 
  private:
-  SimplePlanner(const OpGraph& graph, const DeviceSet& devices, const Constraints& constraints,
-                SimplePlannerOptions options, const Placement& start, std::uint64_t seed);
+  /// Precomputed data of one graph.
+  struct Task {
+    const OpGraph* graph = nullptr;
+    const DeviceSet* devices = nullptr;
+    const Constraints* constraints = nullptr;
+    std::vector<OpId> units;  // The leader of each co-location class, by class.
+    Grouper chooser;          // The choosers of all graphs share their parameters.
+  };
+
+  SimplePlanner(const std::vector<SimplePlannerGraph>& graphs, SimplePlannerOptions options,
+                std::uint64_t seed);
+  std::vector<Task> make_tasks(const std::vector<SimplePlannerGraph>& graphs);
+  bool any_graph() const { return options_.features.any_graph(); }
   /// Decoded form of the Actions of an episode.
   struct Drawn {
+    std::size_t graph = 0;
     std::vector<std::uint8_t> devices;  ///< [placements, units]
     /// [placements] Log q of all choices of a placement; empty without max_weight.
     std::vector<double> log_q;
   };
-  Placement spread(std::span<const std::uint8_t> device_of_unit) const;
+  static Placement spread(const Task& task, std::span<const std::uint8_t> device_of_unit);
   Result<Drawn> decode_actions(const Actions& actions) const;
   Actions encode_actions(const Drawn& drawn) const;
   /// [placements] Log-probability of exactly these choices.
-  std::vector<double> log_of_choices(std::span<const std::uint8_t> devices) const;
+  std::vector<double> log_of_choices(const Task& task, std::span<const std::uint8_t> devices) const;
 
-  const OpGraph& graph_;
-  const DeviceSet& devices_;
-  const Constraints& constraints_;
   const SimplePlannerOptions options_;
   const std::uint64_t seed_;
-  const std::vector<OpId> units_;  // The leader of each co-location class, by class.
   ParameterStore store_;
-  const Grouper chooser_;
+  const std::vector<Task> tasks_;
   float entropy_;  // Current weight of the entropy bonus.
 };
 

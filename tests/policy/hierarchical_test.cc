@@ -285,7 +285,7 @@ TEST(Hierarchical, AGroupIsOnlyPutWhereAllItsOpsMayRun) {
   EXPECT_GT(elsewhere, 10) << "the other groups are free";
   auto forbidden = *planner->decode_actions(planner->sample(0, 0));
   forbidden.placed.devices[0] = 0;
-  const ScoredEpisode episode{HierarchicalPlanner::encode_actions(forbidden), {1, 1, 1}};
+  const ScoredEpisode episode{planner->encode_actions(forbidden), {1, 1, 1}};
   EXPECT_FALSE(planner->accumulate_gradient({&episode, 1}).ok());
 }
 

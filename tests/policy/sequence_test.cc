@@ -256,7 +256,7 @@ TEST(Sequence, TruncatedWeightsScaleEachPlacementsGradient) {
       double log_q = 0;
       for (std::size_t n = p * groups; n < (p + 1) * groups; ++n)
         log_q += drawn.log_q[n * 3 + drawn.devices[n]];
-      const ScoredEpisode alone{SequencePlacer::encode_actions(one), {0.0f}};
+      const ScoredEpisode alone{plain->encode_actions(0, one), {0.0f}};
       const double log_p = plain->accumulate_gradient({&alone, 1})->log_probability;
       const double weight = std::min(std::exp(log_p - log_q), 1.2);
       (weight == 1.2 ? truncated : free) += 1;
@@ -331,7 +331,7 @@ TEST(Sequence, TheClippedObjectiveStopsOnceTheRatioIsFarEnough) {
   ASSERT_TRUE(now->parameters().load(placer->parameters().bytes()).ok());
   double log_q = 0;
   for (std::size_t n = 0; n < drawn.devices.size(); ++n) log_q += drawn.log_q[n * 3 + drawn.devices[n]] / 3;
-  const ScoredEpisode same{SequencePlacer::encode_actions({drawn.devices, {}}), {0, 0, 0}};
+  const ScoredEpisode same{now->encode_actions(0, {drawn.devices, {}}), {0, 0, 0}};
   const double mean_log_ratio =
       (now->accumulate_gradient({&same, 1})->log_probability - log_q) / static_cast<double>(now->groups());
   EXPECT_GT(mean_log_ratio, std::log(1.1));
@@ -367,7 +367,7 @@ TEST(Sequence, TheGradientOfSamplesIsExactInTheMean) {
   };
   ParameterStore& store = placer->parameters();
   const auto gradient = [&](const std::vector<std::uint8_t>& device, float advantage, double* log_p) {
-    const ScoredEpisode episode{SequencePlacer::encode_actions({device, {}}), {advantage}};
+    const ScoredEpisode episode{placer->encode_actions(0, {device, {}}), {advantage}};
     store.clear_gradients();
     const LossParts parts = *placer->accumulate_gradient({&episode, 1});
     if (log_p != nullptr) *log_p = parts.log_probability;
@@ -491,7 +491,7 @@ TEST(Sequence, AGroupIsOnlyPutWhereAllItsOpsMayRun) {
     auto forbidden = *placer->decode_actions(placer->sample(0, 0));
     forbidden.devices[0] = 0;
     for (float& log_q : forbidden.log_q) log_q = -1;
-    const ScoredEpisode episode{SequencePlacer::encode_actions(forbidden), {1, 1, 1}};
+    const ScoredEpisode episode{placer->encode_actions(0, forbidden), {1, 1, 1}};
     EXPECT_FALSE(placer->accumulate_gradient({&episode, 1}).ok());
   }
 }

@@ -41,6 +41,12 @@ Finished train(const TemporaryFolder& folder, const std::string& method, const s
   return run(arguments);
 }
 
+void expect_refused(const Finished& done, const std::string& what) {
+  EXPECT_EQ(done.status, 2) << done.err;
+  EXPECT_NE(done.err.find(what), std::string::npos) << done.err;
+  EXPECT_EQ(std::count(done.err.begin(), done.err.end(), '\n'), 1) << done.err;
+}
+
 TEST(Learned, EveryMethodRunsAndLearns) {
   for (const std::string method :
        {"hierarchical", "colocrl", "spotlight", "placeto", "simple-planner", "random-grouping",
@@ -113,6 +119,59 @@ TEST(Learned, APolicyOfManyGraphsPlacesOneThatItHasNotSeen) {
   EXPECT_GT(fine_tuned["evaluations"].get<int>(), 8);
   EXPECT_LE(fine_tuned["measured"]["step_time_s"].get<double>(),
             1.5 * zero_shot["measured"]["step_time_s"].get<double>());
+}
+
+TEST(Learned, PoliciesThatNeedWordsLearnOnManyGraphsAndPlaceOthers) {
+  const TemporaryFolder folder;
+  const std::string graphs = two_to_learn_from(folder);
+  for (const std::string method :
+       {"hierarchical", "colocrl", "spotlight", "random-grouping", "simple-planner"}) {
+    const std::string run_dir = folder.at(method);
+    const Finished trained =
+        train(folder, method, graphs,
+              {"--set", "policy.sequence.table_scale=0", "--set", "policy.hierarchical.table_scale=0"});
+    ASSERT_EQ(trained.status, 0) << method << ": " << trained.err;
+    const json summary = json::parse(trained.out);
+    ASSERT_EQ(summary["graphs"].size(), 2u) << method;
+    for (const json& graph : summary["graphs"])
+      EXPECT_GE(graph["best_step_time_s"][0].get<double>(), graph["lower_bound_s"].get<double>()) << method;
+
+    // A restart and a replay read the words of the training from the record.
+    const Finished resumed =
+        run({"run", "--resume", "--run-dir", run_dir, "--episodes", "16", "--json", "--quiet"});
+    ASSERT_EQ(resumed.status, 0) << method << ": " << resumed.err;
+    EXPECT_EQ(json::parse(resumed.out)["episodes"], 16) << method;
+    const Finished replayed = run({"replay", run_dir, "--verify", "--json"});
+    EXPECT_EQ(replayed.status, 0) << method << ": " << replayed.err;
+    EXPECT_TRUE(json::parse(replayed.out)["identical"].get<bool>()) << method;
+
+    const auto place = [&](const std::string& graph, std::vector<std::string> more) {
+      std::vector<std::string> arguments{"place",    graph,   "-d",     kLargeMachine,
+                                         "--policy", run_dir, "--json", "--quiet"};
+      arguments.insert(arguments.end(), more.begin(), more.end());
+      const Finished done = run(arguments);
+      EXPECT_EQ(done.status, 0) << method << ": " << done.err;
+      return json::parse(done.out);
+    };
+    const std::string unseen = folder.at("g5.json.gz");
+    const json zero_shot = place(unseen, {});
+    EXPECT_EQ(zero_shot["method"], method + " (zero-shot)");
+    EXPECT_EQ(zero_shot["evaluations"], 1) << method;
+    const json sampled = place(unseen, {"--samples", "3"});
+    EXPECT_EQ(sampled["evaluations"], 1 + 3 * (method == "spotlight" ? 5 : 4)) << method;
+    EXPECT_LE(sampled["measured"]["step_time_s"].get<double>(),
+              zero_shot["measured"]["step_time_s"].get<double>())
+        << method;
+    EXPECT_EQ(place(unseen, {})["measured"], zero_shot["measured"]) << method;
+    // A network of another family has ops and scopes that the policy has never seen.
+    place(kGraph, {});
+    expect_refused(run({"place", unseen, "-d", kDevices, "--policy", run_dir, "--quiet"}),
+                   "a policy for 5 devices");
+    // It goes on learning on the new graph.
+    if (method == "colocrl") {
+      EXPECT_GT(place(unseen, {"-m", method, "--budget", "1s"})["evaluations"].get<int>(), 4);
+    }
+  }
 }
 
 TEST(Learned, APolicyThatStartedAtTheBestHeuristicsOfItsGraphsStartsAtThatOfAnUnseenOne) {
@@ -214,12 +273,6 @@ TEST(Learned, PlaceLearnsWithinItsBudgetAndLeavesNothingBehind) {
       << "only p.json is left";
 }
 
-void expect_refused(const Finished& done, const std::string& what) {
-  EXPECT_EQ(done.status, 2) << done.err;
-  EXPECT_NE(done.err.find(what), std::string::npos) << done.err;
-  EXPECT_EQ(std::count(done.err.begin(), done.err.end(), '\n'), 1) << done.err;
-}
-
 TEST(Learned, PoliciesThatDoNotFitAreRefused) {
   const TemporaryFolder folder;
   ASSERT_EQ(train(folder, "placeto", one_graph(kGraph)).status, 0);
@@ -249,7 +302,19 @@ TEST(Learned, PartsThatDoNotGoTogetherAreRefused) {
   const TemporaryFolder folder;
   expect_refused(train(folder, "colocrl", one_graph(kGraph), {"--set", "reward.returns=final"}),
                  "reward.returns");
-  expect_refused(train(folder, "hierarchical", "graphs = [\"" + kGraph + "\"]"), "input.graphs");
+  const std::string graphs = "graphs = [\"" + kGraph + "\"]";
+  expect_refused(train(folder, "hierarchical", graphs), "policy.hierarchical.table_scale");
+  expect_refused(train(folder, "colocrl", graphs), "policy.sequence.table_scale");
+  const std::vector<std::string> no_table{"--set", "policy.sequence.table_scale=0"};
+  const auto without_table = [&](const std::string& method, const std::string& setting) {
+    std::vector<std::string> more = no_table;
+    more.insert(more.end(), {"--set", setting});
+    return train(folder, method, graphs, more);
+  };
+  expect_refused(without_table("colocrl", "run.starts=[\"best-heuristic\"]"), "run.starts");
+  expect_refused(without_table("colocrl", "reward.baseline=self-critic"), "reward.baseline");
+  expect_refused(without_table("spotlight", "policy.grouping=colocation"), "policy.grouping");
+  expect_refused(train(folder, "random", graphs), "input.graphs");
   expect_refused(train(folder, "placeto", "graphs = [\"" + folder.at("none-*") + "\"]"),
                  "matches no graph file");
 }
