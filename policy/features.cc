@@ -12,8 +12,10 @@
 namespace emplace::policy {
 namespace {
 
-constexpr Eigen::Index kShapeRows = 16;                    // Four outputs with four dimensions each.
-constexpr std::uint64_t kOrderStream = ~std::uint64_t{0};  // No episode has this number.
+constexpr Eigen::Index kShapeRows = 16;  // Four outputs with four dimensions each.
+// No episode has these numbers, and no order of a graph those of another purpose.
+constexpr std::uint64_t kOrderStream = ~std::uint64_t{0}, kUnseenStream = kOrderStream - 1,
+                        kTrainedStreams = std::uint64_t{1} << 63;
 
 float scaled_dim(std::int64_t dim) {
   return static_cast<float>(std::log2(1.0 + static_cast<double>(dim)) / 16.0);
@@ -48,6 +50,13 @@ std::vector<std::uint32_t> columns_of_types(const OpGraph& graph, const OpFeatur
   std::vector<std::uint32_t> column(graph.num_types(), static_cast<std::uint32_t>(known));
   for (std::size_t rank = 0; rank < known; ++rank) column[by_count[rank]] = static_cast<std::uint32_t>(rank);
   return column;
+}
+
+std::vector<std::uint16_t> shuffled(std::size_t groups, Rng rng) {
+  std::vector<std::uint16_t> order(groups);
+  std::iota(order.begin(), order.end(), std::uint16_t{0});
+  rng.shuffle(order);
+  return order;
 }
 
 }  // namespace
@@ -97,11 +106,20 @@ OpFeatures op_features(const OpGraph& graph, const OpFeatureOptions& options) {
 }
 
 std::vector<std::uint16_t> group_places(GroupOrder order, std::size_t groups, std::uint64_t seed) {
+  if (order == GroupOrder::kShuffled) return shuffled(groups, Rng{seed, Purpose::kGrouping, kOrderStream});
   std::vector<std::uint16_t> place(groups);
   std::iota(place.begin(), place.end(), std::uint16_t{0});
-  Rng rng{seed, Purpose::kGrouping, kOrderStream};
-  if (order == GroupOrder::kShuffled) rng.shuffle(place);
   return place;
+}
+
+std::vector<std::uint16_t> trained_order(std::size_t groups, std::uint64_t seed, std::size_t graph,
+                                         std::size_t number) {
+  const std::uint64_t which = std::uint64_t{graph} << 32 | number;
+  return shuffled(groups, Rng{seed, Purpose::kGrouping, kTrainedStreams | which});
+}
+
+std::vector<std::uint16_t> unseen_order(std::size_t groups, std::uint64_t number) {
+  return shuffled(groups, Rng{number, Purpose::kGrouping, kUnseenStream});
 }
 
 Matrix group_embeddings(const OpGraph& graph, const OpFeatures& features,

@@ -65,6 +65,14 @@ constexpr auto enum_words(GroupOrder) {
 /// [groups] Place of each group in the order.
 std::vector<std::uint16_t> group_places(GroupOrder order, std::size_t groups, std::uint64_t seed);
 
+/// [groups] Random order number `number` of those in which a policy with `seed` learns to place graph number
+/// `graph`.                                                       Paper: Placeto 2019, section 4.3
+/// [PLA-ORDER]
+std::vector<std::uint16_t> trained_order(std::size_t groups, std::uint64_t seed, std::size_t graph,
+                                         std::size_t number);
+/// [groups] Random order number `number` of those in which no policy learns, whatever its seed.
+std::vector<std::uint16_t> unseen_order(std::size_t groups, std::uint64_t number);
+
 /// How the embedding of a group combines its ops.
 enum class OverGroup : std::uint8_t {
   kMeans,  ///< Shares of the types, mean output shapes: a group's size is hidden.

@@ -33,6 +33,8 @@
 namespace emplace::launcher {
 namespace {
 
+constexpr std::uint32_t kMaxOrder = 1'000'000'000;
+
 class Place final : public Command {
  public:
   std::string_view name() const override { return "place"; }
@@ -56,6 +58,8 @@ class Place final : public Command {
         "it gives the first placement");
     options.option("--samples", samples_,
                    "Episodes that --policy samples and measures in addition to its most likely placement");
+    options.option("--unseen-order", unseen_order_,
+                   "Zero-shot by --policy in random order N of the groups, one that no policy is trained in");
     options.option(
         "--order", order_,
         "Order in which devices take ready ops: issue, or search (auto also searches for an order, "
@@ -80,11 +84,13 @@ class Place final : public Command {
                     const Clock& clock) const;
   /// Errors: kInvalid for an unknown word, or another option that an order cannot be combined with.
   Result<Unit> check_order_option() const;
+  /// Errors: kInvalid for a number out of range, or another option that it cannot be combined with.
+  Result<Unit> check_unseen_order() const;
   bool searches_order() const { return order_ == "search"; }
 
   InputOptions inputs_;
-  std::string method_ = "auto", output_, budget_, policy_, samples_ = "0", threads_ = "0", order_ = "issue",
-              executor_ = "sim";
+  std::string method_ = "auto", output_, budget_, policy_, samples_ = "0", unseen_order_, threads_ = "0",
+              order_ = "issue", executor_ = "sim";
 };
 
 /// Writes the best placement so far to disk, at most once a second: a search may improve hundreds of times in
@@ -151,6 +157,9 @@ Result<Answer> Place::learn(double default_budget_s, const Console& console) con
   if (executor_ == "placeto") request.executor = executor_;
   request.policy = policy_;
   EMPLACE_TRY_ASSIGN(request.samples, parse_whole("--samples", samples_, 0, 100'000));
+  if (!unseen_order_.empty()) {
+    EMPLACE_TRY_ASSIGN(request.unseen_order, parse_whole("--unseen-order", unseen_order_, 0, kMaxOrder));
+  }
   request.budget_s = default_budget_s;
   EMPLACE_TRY_ASSIGN(auto learned, place_by_learning(request));
   const std::uint64_t evaluations = learned.found.evaluations;
@@ -183,6 +192,15 @@ Result<Unit> Place::check_order_option() const {
     return invalid("--order search", "needs --method auto", "remove --method " + printable(method_, 40));
   if (!policy_.empty() && budget_.empty())
     return invalid("--order search", "needs a budget beside --policy", "add --budget 30s");
+  return Unit{};
+}
+
+Result<Unit> Place::check_unseen_order() const {
+  if (unseen_order_.empty()) return Unit{};
+  EMPLACE_TRY(parse_whole("--unseen-order", unseen_order_, 0, kMaxOrder));
+  if (policy_.empty()) return invalid("--unseen-order", "needs a policy", "add --policy RUN");
+  if (!budget_.empty() || samples_ != "0")
+    return invalid("--unseen-order", "is for zero-shot placements", "remove --budget and --samples");
   return Unit{};
 }
 
@@ -277,6 +295,7 @@ Result<ExitStatus> Place::run(Console& console) {
   EMPLACE_TRY(parse_whole("--samples", samples_, 0, 100'000));
   EMPLACE_TRY(parse_whole("--threads", threads_, 0, 256));
   EMPLACE_TRY(check_order_option());
+  EMPLACE_TRY(check_unseen_order());
   if (executor_ != "sim" && executor_ != "placeto")
     return invalid("--executor '" + printable(executor_, 40) + "'", "evaluates no search",
                    "use sim or placeto, and emplace evaluate for real devices");

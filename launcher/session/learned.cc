@@ -64,6 +64,10 @@ Result<RunConfig> config_of(const LearnRequest& request) {
                    "is a policy of " + config->policy.method + ", not of " + request.method,
                    "use --method " + config->policy.method);
   }
+  if (request.unseen_order && !orders_groups(*config))
+    return invalid("--unseen-order", "does not work with a policy of " + config->policy.method,
+                   "name a policy of placeto, colocrl, spotlight or random-grouping");
+  config->policy.unseen_order = request.unseen_order;
   config->input = {};
   config->input.graph = std::filesystem::absolute(request.graph).string();
   config->input.reading = request.reading;

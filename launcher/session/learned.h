@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "base/result.h"
@@ -19,9 +20,12 @@ struct LearnRequest {
   GraphReading reading = {};
   Reserve reserve;  ///< Memory of each device to keep free.
   std::string objective = "step-time", dispatch = "program";
-  std::string executor;       ///< "sim" or "placeto"; empty: that of the policy's run, or sim.
-  double budget_s = 0;        ///< Learning time [s]; 0 with a policy: no learning.
-  std::string policy;         ///< Run directory of the policy to use; empty: learn one.
+  std::string executor;  ///< "sim" or "placeto"; empty: that of the policy's run, or sim.
+  double budget_s = 0;   ///< Learning time [s]; 0 with a policy: no learning.
+  std::string policy;    ///< Run directory of the policy to use; empty: learn one.
+  /// Random order of the groups, policy::unseen_order(), in which the policy finds its likeliest placement;
+  /// empty: its own.
+  std::optional<std::uint64_t> unseen_order;
   std::uint64_t samples = 0;  ///< Without learning: episodes to draw besides the most likely placement.
   std::uint64_t seed = 1;
   bool quiet = false;

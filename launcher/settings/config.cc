@@ -103,6 +103,11 @@ Result<Unit> assign(RunConfig& config, std::string_view assignment, std::string_
 
 bool learns(const RunConfig& config) { return policy::learns(config.policy.method); }
 
+bool orders_groups(const RunConfig& config) {
+  const std::string_view section = policy::section_of(config.policy.method);
+  return section == "placeto" || section == "sequence";
+}
+
 bool measures_start(const RunConfig& config) {
   return config.policy.placeto.measure_start && policy::section_of(config.policy.method) == "placeto";
 }
@@ -207,6 +212,27 @@ Result<Unit> check_any_graph(const RunConfig& c) {
   return Unit{};
 }
 
+/// Checks that policy.orders are of something that is shuffled.
+Result<Unit> check_orders(const RunConfig& c) {
+  if (c.policy.orders == 0) return Unit{};
+  if (!orders_groups(c))
+    return invalid("policy.orders", "does not work with policy.method = '" + c.policy.method + "'",
+                   "use placeto, colocrl, spotlight or random-grouping");
+  const bool placeto = policy::section_of(c.policy.method) == "placeto";
+  if (placeto && c.policy.placeto.traversal != policy::Traversal::kRandom)
+    return invalid("policy.orders", "are random, but policy.placeto.traversal is not",
+                   "set policy.placeto.traversal = \"random\"");
+  if (placeto) return Unit{};
+  if (c.policy.order != policy::GroupOrder::kShuffled)
+    return invalid("policy.orders", "are shuffled, but policy.order is not",
+                   "set policy.order = \"shuffled\"");
+  if (c.policy.sequence.network.table_scale > 0)
+    return invalid("policy.sequence.table_scale",
+                   "is above 0, but a table of device logits per group fits one order, not policy.orders",
+                   "set it to 0, as policy.preset = \"paper\" does");
+  return Unit{};
+}
+
 }  // namespace
 
 Result<Unit> check_config(RunConfig c) {
@@ -251,6 +277,7 @@ Result<Unit> check_config(RunConfig c) {
     return invalid("reward.outlier", "needs independently measured placements",
                    "use 0 with placeto and with self-critic");
   EMPLACE_TRY(check_any_graph(c));
+  EMPLACE_TRY(check_orders(c));
   if ((c.executor.kind == "replay") != !c.executor.log.empty())
     return invalid("executor.log",
                    c.executor.log.empty() ? "is missing" : "is only for executor.kind = 'replay'",

@@ -306,6 +306,8 @@ std::string old_names_warning(const RunConfig& config);
 
 /// Returns whether the method learns; false for methods that only sample.
 bool learns(const RunConfig& config);
+/// Returns whether the method takes groups in an order of its own: placeto and the sequence placers.
+bool orders_groups(const RunConfig& config);
 /// Returns whether the first placement of an episode is its start, which no step is credited with.
 bool measures_start(const RunConfig& config);
 /// Returns whether the executors run in separate processes: those of real devices, and "fake" if configured.

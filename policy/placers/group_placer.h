@@ -76,15 +76,17 @@ Result<Unit> check(const GroupPlacerOptions& options);
 
 inline constexpr std::size_t kMaxWords = 65'000;
 
-/// Checks the graphs of a policy, each with its `devices`, against each other. Errors (kInvalid): no graph,
-/// several graphs without words, too many words, or graphs with different numbers of devices.
+/// Checks the graphs of a policy, each with its `devices` and given `times` times, against each other. Errors
+/// (kInvalid): no graph, several graphs without words, too many words, or graphs with different numbers of
+/// devices.
 template <class Graph>
-Result<Unit> check_graphs(const std::vector<Graph>& graphs, const OpFeatureOptions& features) {
+Result<Unit> check_graphs(const std::vector<Graph>& graphs, const OpFeatureOptions& features,
+                          std::size_t times = 1) {
   if (graphs.empty()) return invalid("policy", "needs at least one graph");
   if (features.words.size() > kMaxWords)
     return invalid("policy.features.words", "has " + std::to_string(features.words.size()) + " words",
                    "use at most " + std::to_string(kMaxWords));
-  if (graphs.size() > 1 && !features.any_graph())
+  if (graphs.size() > times && !features.any_graph())
     return invalid("policy.features.words", "is empty, but there are several graphs",
                    "name the op types or groups with their own embedding");
   for (std::size_t number = 0; number < graphs.size(); ++number) {

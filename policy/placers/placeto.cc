@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/rng.h"
+#include "policy/features.h"
 #include "policy/group_devices.h"
 #include "policy/placers/group_placer.h"
 
@@ -171,8 +172,13 @@ Actions PlacetoPlacer::sample_from(std::span<const Placement> best, std::uint64_
   }
   std::vector<std::uint16_t> round(task.nodes.order().begin(), task.nodes.order().end());
   if (options_.traversal == Traversal::kReversed) std::reverse(round.begin(), round.end());
+  const bool random = options_.traversal == Traversal::kRandom;
+  if (random && options_.orders > 0) {
+    round = trained_order(task.nodes.size(), options_.order_seed == 0 ? seed_ : options_.order_seed,
+                          choice.graph, episode / tasks_.size() % options_.orders);
+  }
   for (std::size_t n = 0; n < options_.rounds_per_episode; ++n) {
-    if (options_.traversal == Traversal::kRandom) rng.shuffle(round);
+    if (random && options_.orders == 0) rng.shuffle(round);
     choice.node.insert(choice.node.end(), round.begin(), round.end());
   }
 
@@ -197,6 +203,10 @@ Placement PlacetoPlacer::greedy_of(std::size_t graph) const {
   Walk walk{weights, task, task.start, kDrawnTogether, *trace};
   std::vector<std::uint32_t> order(task.nodes.order().begin(), task.nodes.order().end());
   if (options_.traversal == Traversal::kReversed) std::reverse(order.begin(), order.end());
+  if (options_.unseen_order) {
+    const auto given = unseen_order(order.size(), *options_.unseen_order);
+    order.assign(given.begin(), given.end());
+  }
   std::vector<std::uint8_t> device_of_group = task.start;
   for (std::size_t n = 0; n < options_.rounds_per_episode; ++n) {
     for (const std::uint32_t node : order) {

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -31,7 +32,7 @@ namespace emplace::policy {
 enum class Traversal : std::uint8_t {
   kTopological,
   kReversed,
-  kRandom,  ///< A new order in every round of every episode.
+  kRandom,  ///< A new order in every round of every episode, unless PlacetoOptions::orders are fixed.
 };
 constexpr auto enum_words(Traversal) {
   return EnumWords{"traversal", std::array{EnumWord{Traversal::kTopological, "topological"},
@@ -62,6 +63,12 @@ struct PlacetoOptions {
   /// A node has a further feature, c / (c + x): c its run time, x the time in which its outputs cross the
   /// machine's mean link. Unlike the others it is not relative to the graph's largest. Not the paper's.
   bool transfer_ratio = false;
+  /// Number of fixed random orders per graph, one of which an episode of kRandom follows in every round; 0: a
+  /// new order in every round of every episode.                Paper: Placeto 2019, section 4.3  [PLA-ORDER]
+  std::size_t orders = 0;
+  std::uint64_t order_seed = 0;  ///< Seed of these orders; 0: the seed of the placer.
+  /// Number of the order, see unseen_order(), in which greedy() visits; empty: as described there.
+  std::optional<std::uint64_t> unseen_order;
   InitialPlacement start = InitialPlacement::kSingle;
   LossOptions loss;
   /// Final weight of the entropy bonus; the initial one is loss.entropy.   [PLA-ENTROPY]
@@ -72,9 +79,9 @@ struct PlacetoOptions {
   void list(Settings& settings) {
     network.list(settings);
     settings.add("passes", rounds_per_episode, between(1, 256), "Number of visits per node and episode.");
-    settings.add(
-        "traversal", traversal,
-        "Order in which an episode visits the nodes; a random order is drawn for each pass of each episode.");
+    settings.add("traversal", traversal,
+                 "Order in which an episode visits the nodes; a random order is drawn for each pass of each "
+                 "episode, unless policy.orders are fixed.");
     settings.add(
         "measure_start", measure_start,
         "Also measures the placement at which an episode starts, so that the first intermediate reward is "
@@ -120,7 +127,7 @@ class PlacetoPlacer final : public Placer, public OffPolicy, public Imitating {
   Result<std::vector<Placement>> expand(const Actions& actions) const override;
   /// The last placement of an episode of the first graph that takes the most likely device at every step. It
   /// starts as episodes do (from kSingle if those start at random) and visits in topological order unless
-  /// reversed.
+  /// reversed, or in the given unseen order.
   Placement greedy() const override { return greedy_of(0); }
   Placement greedy_of(std::size_t graph) const;
   Result<LossParts> accumulate_gradient(std::span<const ScoredEpisode> episodes) override;

@@ -28,6 +28,8 @@ Options with_shared(Options own, const PolicyOptions& all) {
   if constexpr (requires { own.groups; }) own.groups = all.groups;
   if constexpr (requires { own.order; }) own.order = all.order;
   if constexpr (requires { own.order_seed; }) own.order_seed = all.order_seed;
+  if constexpr (requires { own.orders; }) own.orders = all.orders;
+  if constexpr (requires { own.unseen_order; }) own.unseen_order = all.unseen_order;
   if constexpr (requires { own.placements; }) own.placements = all.placements;
   if constexpr (requires { own.noise; }) own.noise = all.noise;
   if constexpr (requires { own.noise_limit; }) own.noise_limit = all.noise_limit;
@@ -94,9 +96,8 @@ std::vector<std::string> most_frequent(const std::map<std::string, std::size_t>&
   return words;
 }
 
-/// The grouping with its groups numbered in the order in which they go into the network.
-Grouping in_order(Grouping grouping, GroupOrder order, std::uint64_t seed) {
-  const std::vector<std::uint16_t> place = group_places(order, grouping.num_groups, seed);
+/// The grouping with its groups numbered by their `place` in the order in which they go into the network.
+Grouping in_order(Grouping grouping, const std::vector<std::uint16_t>& place) {
   for (std::uint32_t& group : grouping.group_of_op) group = place[group];
   const std::vector<std::string> labels = grouping.labels;
   for (std::size_t g = 0; g < labels.size(); ++g) grouping.labels[place[g]] = labels[g];
@@ -120,8 +121,46 @@ Made make_hierarchical(const PolicyOptions& options, Graphs graphs, std::uint64_
   return as_placer(HierarchicalPlanner::make(std::move(views), std::move(o), seed));
 }
 
+/// [orders, graphs] The graphs for a sequence placer, each in every order; 0 `orders`: in one.
+std::vector<SequenceGraph> in_all_orders(const PolicyOptions& options, std::size_t orders,
+                                         const Graphs& graphs, std::uint64_t seed) {
+  using Places = std::vector<std::uint16_t>;
+  const std::uint64_t order_seed = options.order_seed == 0 ? seed : options.order_seed;
+  std::vector<Grouping> groupings;
+  for (const PlacedGraph& one : graphs) groupings.push_back(one.grouping());
+  std::vector<SequenceGraph> views;
+  for (std::size_t n = 0; n < graphs.size() * std::max<std::size_t>(orders, 1); ++n) {
+    const std::size_t number = n % graphs.size();
+    const PlacedGraph& one = graphs[number];
+    const std::size_t groups = groupings[number].num_groups;
+    // With one order, labels are numbered along it.
+    const Places first = options.orders > 0 ? group_places(GroupOrder::kIndex, groups, 0)
+                                            : group_places(options.order, groups, order_seed);
+    const Places place = options.unseen_order ? unseen_order(groups, *options.unseen_order)
+                         : orders > 0         ? trained_order(groups, order_seed, number, n / graphs.size())
+                                              : first;
+    SequenceInitial start;
+    if (options.features.any_graph()) {
+      start.label_of_group = numbers_of_names(options, in_order(groupings[number], place));
+    } else {
+      start.label_of_group = labels_of(options, in_order(groupings[number], first), groups);
+      if (place != first) {  // A group keeps its label in every order.
+        Places label = start.label_of_group;
+        if (label.empty()) label = group_places(GroupOrder::kIndex, groups, 0);
+        start.label_of_group.resize(groups);
+        for (std::size_t g = 0; g < groups; ++g) start.label_of_group[place[g]] = label[first[g]];
+      }
+    }
+    if (!imitates(options)) start.placement = one.start;
+    views.push_back(
+        {one.graph, one.devices, one.constraints, in_order(groupings[number], place), std::move(start)});
+  }
+  return views;
+}
+
 /// `method` contains the options that are fixed by the method.
-Made make_sequence(SequenceOptions method, const PolicyOptions& options, Graphs graphs, std::uint64_t seed) {
+Made make_sequence(SequenceOptions method, const PolicyOptions& options, const Graphs& graphs,
+                   std::uint64_t seed) {
   SequenceOptions own = options.sequence;
   Settings from, to;
   own.list(from);
@@ -130,27 +169,18 @@ Made make_sequence(SequenceOptions method, const PolicyOptions& options, Graphs 
   SequenceOptions o = with_shared(method, options);
   o.network = with_shared(o.network, options);
   o.network.start_probability = start_probability(options, graphs.front());
-  std::vector<SequenceGraph> views;
-  for (PlacedGraph& one : graphs) {
-    SequenceGraph& view = views.emplace_back();
-    view = {one.graph, one.devices, one.constraints, {}, {}};
-    view.grouping =
-        in_order(one.grouping(), options.order, options.order_seed == 0 ? seed : options.order_seed);
-    view.start.label_of_group = options.features.any_graph()
-                                    ? numbers_of_names(options, view.grouping)
-                                    : labels_of(options, view.grouping, view.grouping.num_groups);
-    if (!imitates(options)) view.start.placement = std::move(one.start);
-  }
+  if (options.unseen_order) o.orders = 0;  // A placement in this order needs no other.
+  const std::vector<SequenceGraph> views = in_all_orders(options, o.orders, graphs, seed);
   return as_placer(SequencePlacer::make(views, std::move(o), seed));
 }
 Made make_colocrl(const PolicyOptions& options, Graphs graphs, std::uint64_t seed) {
-  return make_sequence(colocrl_options(), options, std::move(graphs), seed);
+  return make_sequence(colocrl_options(), options, graphs, seed);
 }
 Made make_spotlight(const PolicyOptions& options, Graphs graphs, std::uint64_t seed) {
-  return make_sequence(spotlight_options(), options, std::move(graphs), seed);
+  return make_sequence(spotlight_options(), options, graphs, seed);
 }
 Made make_random_grouping(const PolicyOptions& options, Graphs graphs, std::uint64_t seed) {
-  return make_sequence(random_grouping_options(), options, std::move(graphs), seed);
+  return make_sequence(random_grouping_options(), options, graphs, seed);
 }
 
 Made make_simple_planner(const PolicyOptions& options, Graphs graphs, std::uint64_t seed) {

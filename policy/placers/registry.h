@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -40,6 +41,10 @@ struct PolicyOptions {
   std::size_t groups = 256;
   GroupOrder order = GroupOrder::kIndex;
   std::uint64_t order_seed = 0;
+  std::size_t orders = 0;
+  /// Number of the order, see policy::unseen_order(), in which the likeliest placement is found. Not a
+  /// setting: it belongs to one placement.
+  std::optional<std::uint64_t> unseen_order;
   bool share_time_steps = false;
   std::size_t placements = 4;
   float noise = 0.1f;
@@ -68,8 +73,13 @@ struct PolicyOptions {
         "random-grouping): by index, or shuffled once by the run's seed. Paper of hierarchical: "
         "shuffled.");
     settings.add("order_seed", order_seed,
-                 "Seed of the shuffled order; 0: run.seed. emplace place gives a policy the one that it was "
-                 "trained with.");
+                 "Seed of the shuffled order, or orders; 0: run.seed. emplace place gives a policy the one "
+                 "that it was trained with.");
+    settings.add(
+        "orders", orders, between(0, 4096),
+        "Number of fixed random orders of a graph's groups, which episodes follow in turn: with "
+        "policy.placeto.traversal = \"random\", or in colocrl, spotlight and random-grouping with order "
+        "= \"shuffled\". 0: as these keys mean alone. Placeto's paper: 64.");
     settings.add(
         "share_time_steps", share_time_steps,
         "Shares a row of the table of device logits among the groups of one scope in different time steps.");

@@ -61,7 +61,9 @@ Result<std::unique_ptr<SequencePlacer>> SequencePlacer::make(const std::vector<S
         check(options.network)}) {
     if (!checked) return checked.error();
   }
-  EMPLACE_TRY(check_graphs(graphs, options.features));
+  const std::size_t orders = std::max<std::size_t>(options.orders, 1);
+  EMPLACE_TRY(check_graphs(graphs, options.features, orders));
+  if (graphs.size() % orders != 0) return invalid("policy.orders", "of some graphs are missing");
   std::vector<Task> tasks;
   for (const SequenceGraph& view : graphs) {
     if (auto checked = check_graph(view, options); !checked) {
@@ -161,7 +163,7 @@ Decoded SequencePlacer::place(Tape& tape, const Task& task, DecodeInput input) c
 }
 
 Actions SequencePlacer::sample(std::uint64_t episode, std::uint64_t update) const {
-  const std::size_t graph = episode % tasks_.size();
+  const std::size_t task = episode % tasks_.size();
   Tape tape{store_};
   Rng rng{seed_, Purpose::kPlacing, episode};
   DecodeInput input;
@@ -169,8 +171,8 @@ Actions SequencePlacer::sample(std::uint64_t episode, std::uint64_t update) cons
   input.rng = &rng;
   input.noise = update < options_.noise_updates ? options_.noise : 0.0f;
   input.noise_limit = options_.noise_limit;
-  const Decoded decoded = place(tape, tasks_[graph], input);
-  return encode_actions(graph, placer_.decisions(tape, decoded));
+  const Decoded decoded = place(tape, tasks_[task], input);
+  return encode_actions(task, placer_.decisions(tape, decoded));
 }
 
 Placement SequencePlacer::greedy_of(std::size_t graph) const {
@@ -185,7 +187,7 @@ Placement SequencePlacer::greedy_of(std::size_t graph) const {
 Result<std::vector<Placement>> SequencePlacer::expand(const Actions& actions) const {
   const auto decisions = decode_actions(actions);
   if (!decisions) return decisions.error();
-  const Task& task = tasks_[graph_of(actions)];
+  const Task& task = tasks_[task_of(actions)];
   return expand_groups(*task.constraints, task.group_of_op, task.groups, decisions->devices);
 }
 
@@ -194,30 +196,30 @@ Result<LossParts> SequencePlacer::accumulate_gradient(std::span<const ScoredEpis
     Decisions decisions;
     std::vector<float> advantages;
   };
-  std::vector<Batch> batch_of_graph(tasks_.size());
+  std::vector<Batch> batch_of_task(tasks_.size());
   std::size_t total = 0;
   for (const ScoredEpisode& episode : episodes) {
     const auto decisions = decode_actions(episode.actions);
     if (!decisions) return decisions.error();
-    const std::size_t graph = graph_of(episode.actions);
-    if (decisions->devices.size() != episode.advantages.size() * tasks_[graph].groups)
+    const std::size_t task = task_of(episode.actions);
+    if (decisions->devices.size() != episode.advantages.size() * tasks_[task].groups)
       return invalid("episode", "numbers of placements and advantages differ");
-    auto& [all, advantages] = batch_of_graph[graph];
+    auto& [all, advantages] = batch_of_task[task];
     all.devices.insert(all.devices.end(), decisions->devices.begin(), decisions->devices.end());
     all.log_q.insert(all.log_q.end(), decisions->log_q.begin(), decisions->log_q.end());
     advantages.insert(advantages.end(), episode.advantages.begin(), episode.advantages.end());
     total += episode.advantages.size();
   }
   LossParts parts;
-  for (std::size_t graph = 0; graph < tasks_.size(); ++graph) {
-    const auto& [all, advantages] = batch_of_graph[graph];
+  for (std::size_t task = 0; task < tasks_.size(); ++task) {
+    const auto& [all, advantages] = batch_of_task[task];
     if (advantages.empty()) continue;
     const double share = static_cast<double>(advantages.size()) / static_cast<double>(total);
     Tape tape{store_};
     DecodeInput input;
     input.samples = static_cast<Eigen::Index>(advantages.size());
     input.chosen = &all.devices;
-    const Decoded decoded = place(tape, tasks_[graph], input);
+    const Decoded decoded = place(tape, tasks_[task], input);
     const auto seeded = placer_.seed_loss(tape, decoded, all, advantages, static_cast<float>(share));
     if (!seeded) return seeded.error();
     tape.backward();
@@ -244,7 +246,7 @@ Result<LossParts> SequencePlacer::accumulate_imitation(const Placement& placemen
 Result<std::vector<double>> SequencePlacer::log_probabilities(const Actions& actions) const {
   const auto decisions = decode_actions(actions);
   if (!decisions) return decisions.error();
-  const Task& task = tasks_[graph_of(actions)];
+  const Task& task = tasks_[task_of(actions)];
   Tape tape{store_};
   DecodeInput input;
   input.samples = static_cast<Eigen::Index>(decisions->devices.size() / task.groups);
@@ -254,7 +256,7 @@ Result<std::vector<double>> SequencePlacer::log_probabilities(const Actions& act
 
 Result<Actions> SequencePlacer::actions_of(std::size_t graph, std::span<const Placement> placements,
                                            std::span<const double> log_q) const {
-  if (graph >= tasks_.size()) return invalid("placement", "graph number out of range");
+  if (graph >= graphs()) return invalid("placement", "graph number out of range");
   const Task& task = tasks_[graph];
   std::vector<std::uint8_t> devices;
   for (const Placement& placement : placements) {
@@ -266,25 +268,27 @@ Result<Actions> SequencePlacer::actions_of(std::size_t graph, std::span<const Pl
   return encode_actions(graph, placer_.with_behaviour(std::move(devices), log_q));
 }
 
-std::size_t SequencePlacer::graph_of(const Actions& actions) const {
+std::size_t SequencePlacer::task_of(const Actions& actions) const {
   std::span<const std::byte> bytes = actions.bytes;
-  const auto graph = any_graph() ? take_graph(bytes, tasks_.size()) : Result<std::size_t>{0};
-  return graph ? *graph : 0;
+  const auto task = numbered() ? take_graph(bytes, tasks_.size()) : Result<std::size_t>{0};
+  return task ? *task : 0;
 }
+
+std::size_t SequencePlacer::graph_of(const Actions& actions) const { return task_of(actions) % graphs(); }
 
 Result<Decisions> SequencePlacer::decode_actions(const Actions& actions) const {
-  std::size_t graph = 0;
+  std::size_t task = 0;
   std::span<const std::byte> bytes = actions.bytes;
-  if (any_graph()) {
-    EMPLACE_TRY_ASSIGN(graph, take_graph(bytes, tasks_.size()));
+  if (numbered()) {
+    EMPLACE_TRY_ASSIGN(task, take_graph(bytes, tasks_.size()));
   }
-  return read_decisions(bytes, placer_.decision_shape(tasks_[graph].groups));
+  return read_decisions(bytes, placer_.decision_shape(tasks_[task].groups));
 }
 
-Actions SequencePlacer::encode_actions(std::size_t graph, const Decisions& decisions) const {
-  // Decisions, preceded in a policy that places any graph by [u32 graph], little-endian.
+Actions SequencePlacer::encode_actions(std::size_t task, const Decisions& decisions) const {
+  // Decisions, preceded in a policy of several tasks by [u32 task], little-endian.
   Actions actions;
-  if (any_graph()) append_graph(graph, actions.bytes);
+  if (numbered()) append_graph(task, actions.bytes);
   append_decisions(decisions, actions.bytes);
   return actions;
 }

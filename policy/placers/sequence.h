@@ -5,6 +5,7 @@
 ///   Paper: ColocRL 2017, section 3.2 [COL-SEQ]; Spotlight 2018, section 5.1 [SPO-SEQ]; Hierarchical 2018,
 ///   section 3
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -45,6 +46,9 @@ struct SequenceOptions {
   std::uint64_t noise_updates = 500;  ///< Number of updates with noise.
   /// Most groups of a graph, used if the policy places any graph: the adjacency has as many rows.
   std::size_t groups = 256;
+  /// How often the graphs are given, each time with their groups in another order; 0: once.
+  ///   Paper: Placeto 2019, section 4.3  [PLA-ORDER]
+  std::size_t orders = 0;
   OpFeatureOptions features;  ///< With `words` the policy places any graph.
 
   /// The settings specific to this method; registry.h lists the shared ones.
@@ -104,7 +108,7 @@ class SequencePlacer final : public Placer, public OffPolicy, public Imitating {
   const OffPolicy* off_policy() const override { return this; }
   Imitating* imitating() override { return this; }
   std::size_t placements_per_episode() const override { return options_.placements; }
-  /// Episode e places graph e modulo their number.
+  /// Episode e places graph e modulo their number; each order of a graph in turn.
   Actions sample(std::uint64_t episode, std::uint64_t update) const override;
   Result<std::vector<Placement>> expand(const Actions& actions) const override;
   Placement greedy() const override { return greedy_of(0); }
@@ -127,11 +131,12 @@ class SequencePlacer final : public Placer, public OffPolicy, public Imitating {
 
   /// Decodes the actions of an episode: devices [placements, groups] and log q.
   Result<Decisions> decode_actions(const Actions& actions) const;
-  Actions encode_actions(std::size_t graph, const Decisions& decisions) const;
+  /// `task`: number of a graph, or with several orders n graphs · order + number.
+  Actions encode_actions(std::size_t task, const Decisions& decisions) const;
   std::size_t groups(std::size_t graph = 0) const { return tasks_[graph].groups; }
 
  private:
-  /// Precomputed data of one graph.
+  /// Precomputed data of one graph in one order.
   struct Task {
     const OpGraph* graph = nullptr;
     const DeviceSet* devices = nullptr;
@@ -149,10 +154,13 @@ class SequencePlacer final : public Placer, public OffPolicy, public Imitating {
   static Result<Unit> check_graph(const SequenceGraph& view, const SequenceOptions& options);
   static Task make_task(const SequenceGraph& view, const SequenceOptions& options);
   bool any_graph() const { return options_.features.any_graph(); }
+  bool numbered() const { return any_graph() || options_.orders > 0; }  ///< Whether actions name their task.
+  std::size_t task_of(const Actions& actions) const;
+  std::size_t graphs() const { return tasks_.size() / std::max<std::size_t>(options_.orders, 1); }
   Decoded place(Tape& tape, const Task& task, DecodeInput input) const;
   Var group_input(Tape& tape, const Task& task) const;  // [input rows, groups]
 
-  const std::vector<Task> tasks_;
+  const std::vector<Task> tasks_;  // [orders, graphs]
   const SequenceOptions options_;
   const std::uint64_t seed_;
   mutable ParameterStore store_;  // A tape adds gradients to it; sampling runs no backward pass.

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "executor/sim/simulator.h"
+#include "policy/features.h"
 #include "policy/loss/baseline.h"
 #include "policy/optim/adam.h"
 #include "policy/placers/registry.h"
@@ -325,6 +326,76 @@ TEST(ManyGraphs, APolicyLearnsOnAllItsGraphsAndRepeatsItself) {
     }
     EXPECT_TRUE(unseen.obeys(likeliest_of(unseen))) << method;
     EXPECT_EQ(trained()->parameters().sha256(), placer->parameters().sha256()) << method;
+  }
+}
+
+// A sequence placer learns each graph in several orders of its groups, and then places it in another.
+TEST(ManyGraphs, OrdersOfTheGroupsAreFixedAndGroupsKeepTheirLabels) {
+  const Many worlds[] = {{testing::random_graph(3, 24), 5}, {testing::random_graph(5, 15), 3}};
+  for (const std::string_view method : {"colocrl", "spotlight", "random-grouping"}) {
+    for (const bool any_graph : {false, true}) {
+      std::vector<const Many*> graphs{&worlds[0]};
+      if (any_graph) graphs.push_back(&worlds[1]);
+      PolicyOptions options = small_policy(method);
+      if (any_graph) options = with_words(options, graphs);
+      options.order = GroupOrder::kShuffled;
+      const auto plain = placer_of(options, graphs);
+      options.orders = 2;
+      const auto placer = placer_of(options, graphs);
+      EXPECT_EQ(placer->parameters().size(), plain->parameters().size()) << method;
+      Rng rng{8, Purpose::kTest};
+      for (float& value : placer->parameters().values()) value += 0.5f * (2 * rng.uniform() - 1);
+      for (std::uint64_t episode = 0; episode < 8; ++episode) {
+        const Actions actions = placer->sample(episode, 0);
+        EXPECT_EQ(placer->graph_of(actions), episode % graphs.size()) << method;
+        const std::uint32_t task = static_cast<std::uint32_t>(episode % (2 * graphs.size()));
+        std::uint32_t written = 0;
+        std::memcpy(&written, actions.bytes.data(), sizeof written);
+        EXPECT_EQ(written, task) << method << ": each order in turn";
+        const ScoredEpisode scored{actions, {1, -1, 0.5f}};
+        EXPECT_TRUE(placer->accumulate_gradient({&scored, 1}).ok()) << method;
+      }
+
+      if (!any_graph) continue;
+      // In an unseen order the placer is that of a grouping numbered along this order.
+      PolicyOptions unseen = options;
+      unseen.unseen_order = 7;
+      const auto there = placer_of(unseen, {&worlds[0]});
+      ASSERT_TRUE(there->parameters().load(placer->parameters().bytes()).ok());
+      Many renumbered{testing::random_graph(3, 24), 5};
+      const auto place = unseen_order(5, 7);
+      for (std::uint32_t& group : renumbered.grouping.group_of_op) group = place[group];
+      for (std::size_t g = 0; g < 5; ++g) renumbered.grouping.labels[place[g]] = worlds[0].grouping.labels[g];
+      PolicyOptions indexed = options;
+      indexed.orders = 0;
+      indexed.order = GroupOrder::kIndex;
+      const auto same = placer_of(indexed, {&renumbered});
+      ASSERT_TRUE(same->parameters().load(placer->parameters().bytes()).ok());
+      EXPECT_EQ(there->greedy(), same->greedy()) << method;
+    }
+  }
+}
+
+// Without words Spotlight's embedding of a group is numbered; in every order a group has its own.
+TEST(ManyGraphs, SpotlightsEmbeddingsFollowTheGroupsIntoEveryOrder) {
+  const Many world{testing::random_graph(3, 24), 5};
+  PolicyOptions options = small_policy("spotlight");
+  options.order = GroupOrder::kShuffled;
+  options.orders = 3;
+  const auto placer = placer_of(options, {&world});
+  Rng rng{8, Purpose::kTest};
+  for (float& value : placer->parameters().values()) value += 0.5f * (2 * rng.uniform() - 1);
+  for (std::uint64_t episode = 0; episode < 3; ++episode) {
+    const Actions actions = placer->sample(episode, 0);
+    const auto before = *placer->log_probabilities(actions);
+    for (std::size_t group = 0; group < 5; ++group) {
+      float& entry = placer->parameters().values()[3 * group];
+      const float kept = entry;
+      entry += 1;
+      EXPECT_NE(*placer->log_probabilities(actions), before)
+          << "group " << group << " is read in every order";
+      entry = kept;
+    }
   }
 }
 

@@ -4,7 +4,11 @@
 
 #include <cmath>
 #include <cstring>
+#include <map>
+#include <set>
+#include <vector>
 
+#include "policy/features.h"
 #include "policy/optim/adam.h"
 #include "policy/training/imitation.h"
 #include "tests/policy/placeto_world.h"
@@ -44,6 +48,75 @@ TEST(Placeto, AnEpisodeVisitsEveryGroupInEveryRound) {
     EXPECT_EQ(*parse_word<Traversal>(word_of(traversal)), traversal);
   }
   EXPECT_FALSE(parse_word<Traversal>("sideways").ok());
+}
+
+// Paper: Placeto 2019, section 4.3.
+TEST(Placeto, EpisodesFollowTheFixedOrdersAndNoOther) {
+  const World worlds[] = {random_world(3), random_world(5, 17)};
+  PlacetoOptions options = small_options();
+  options.rounds_per_episode = 2;
+  options.traversal = Traversal::kRandom;
+  options.orders = 4;
+  using Order = std::vector<std::uint16_t>;
+  const auto orders_of = [&](std::uint64_t seed) {
+    const auto placer = *PlacetoPlacer::make({worlds[0].view(), worlds[1].view()}, options, seed);
+    std::vector<std::map<Order, int>> episodes(2);
+    for (std::uint64_t episode = 0; episode < 24; ++episode) {
+      const auto choice = *placer->decode_actions(placer->sample(episode, 0));
+      const auto middle = choice.node.begin() + static_cast<std::ptrdiff_t>(choice.node.size() / 2);
+      const Order first{choice.node.begin(), middle}, second{middle, choice.node.end()};
+      EXPECT_EQ(first, second) << "one order per episode";
+      ++episodes[choice.graph][first];
+    }
+    return episodes;
+  };
+  const auto episodes = orders_of(1);
+  for (std::size_t graph = 0; graph < 2; ++graph) {
+    ASSERT_EQ(episodes[graph].size(), 4u);
+    for (const auto& [order, times] : episodes[graph]) EXPECT_EQ(times, 3) << "in turn";
+    for (std::uint64_t number = 0; number < 64; ++number)
+      EXPECT_FALSE(episodes[graph].contains(unseen_order(episodes[graph].begin()->first.size(), number)));
+  }
+  EXPECT_NE(orders_of(2), episodes);
+  options.order_seed = 2;
+  const auto other_seed = orders_of(1);
+  options.order_seed = 0;
+  EXPECT_EQ(other_seed, orders_of(2));
+}
+
+TEST(Placeto, TheLikeliestPlacementInAnUnseenOrderVisitsInThatOrder) {
+  const World world = random_world();
+  PlacetoOptions options = small_options();
+  options.rounds_per_episode = 2;
+  options.traversal = Traversal::kReversed;
+  options.network.means = true;  // Sums saturate: the likeliest device would be the same in any state.
+  const auto usual = placer_of(world, options);
+  const std::size_t groups = usual->group_graph(0).size();
+  Rng rng{11, Purpose::kTest};
+  std::set<std::vector<std::uint16_t>> orders;
+  int different = 0;
+  for (std::uint64_t number = 0; number < 10; ++number) {
+    for (float& value : usual->parameters().values()) value = rng.normal();
+    options.unseen_order = number;
+    const auto placer = placer_of(world, options);
+    ASSERT_TRUE(placer->parameters().load(usual->parameters().bytes()).ok());
+    // The likeliest device at each step of that order, given those before.
+    const std::vector<std::uint16_t> order = unseen_order(groups, number);
+    orders.insert(order);
+    PlacetoPlacer::Choice choice = *placer->decode_actions(placer->sample(0, 0));
+    choice.decisions.devices.assign(2 * groups, 0);
+    for (std::size_t t = 0; t < 2 * groups; ++t) choice.node[t] = order[t % groups];
+    for (std::size_t t = 0; t < 2 * groups; ++t) {
+      Eigen::Index device = 0;
+      placer->log_probabilities(choice).col(static_cast<Eigen::Index>(t)).maxCoeff(&device);
+      choice.decisions.devices[t] = static_cast<std::uint8_t>(device);
+    }
+    const Placement stepwise = placer->expand(PlacetoPlacer::encode_actions(choice))->back();
+    EXPECT_EQ(placer->greedy(), stepwise) << "order " << number;
+    different += stepwise != usual->greedy() ? 1 : 0;
+  }
+  EXPECT_EQ(orders.size(), 10u);
+  EXPECT_GT(different, 0) << "another order, another placement";
 }
 
 TEST(Placeto, EveryStepIsAPlacementOfTheWholeGraphThatDiffersInOneGroup) {

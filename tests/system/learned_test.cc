@@ -174,6 +174,50 @@ TEST(Learned, PoliciesThatNeedWordsLearnOnManyGraphsAndPlaceOthers) {
   }
 }
 
+TEST(Learned, APolicyOfFixedOrdersPlacesInOneThatItHasNotSeen) {
+  const TemporaryFolder folder;
+  for (const std::string method : {"placeto", "colocrl"}) {
+    const std::string run_dir = folder.at(method);
+    const Finished trained =
+        train(folder, method, one_graph(kGraph),
+              {"--set", "policy.orders=4", "--set", "policy.placeto.traversal=random", "--set",
+               "policy.order=shuffled", "--set", "policy.sequence.table_scale=0", "--seed", "3"});
+    ASSERT_EQ(trained.status, 0) << method << ": " << trained.err;
+    const Finished replayed = run({"replay", run_dir, "--verify", "--json"});
+    EXPECT_TRUE(json::parse(replayed.out)["identical"].get<bool>()) << method;
+    const auto place = [&](std::vector<std::string> more) {
+      std::vector<std::string> arguments{"place",    kGraph,  "-d",     kDevices,
+                                         "--policy", run_dir, "--json", "--quiet"};
+      arguments.insert(arguments.end(), more.begin(), more.end());
+      return run(arguments);
+    };
+    for (const std::string order : {"0", "1", "1000000000"}) {
+      const Finished placed = place({"--unseen-order", order});
+      ASSERT_EQ(placed.status, 0) << method << ": " << placed.err;
+      EXPECT_EQ(json::parse(placed.out)["method"], method + " (zero-shot)");
+      EXPECT_EQ(json::parse(place({"--unseen-order", order, "--seed", "9"}).out)["measured"],
+                json::parse(placed.out)["measured"])
+          << method << ": an order is the same whatever the seed";
+    }
+    expect_refused(place({"--unseen-order", "-1"}), "--unseen-order");
+    expect_refused(place({"--unseen-order", "1", "--samples", "2"}), "--unseen-order");
+    expect_refused(place({"--unseen-order", "1", "--budget", "1s"}), "--unseen-order");
+  }
+  expect_refused(run({"place", kGraph, "-d", kDevices, "--unseen-order", "1", "--quiet"}), "--unseen-order");
+  ASSERT_EQ(train(folder, "hierarchical", one_graph(kGraph)).status, 0);
+  expect_refused(run({"place", kGraph, "-d", kDevices, "--policy", folder.at("hierarchical"),
+                      "--unseen-order", "1", "--quiet"}),
+                 "a policy of hierarchical");
+  const auto refused = [&](const std::string& method, std::vector<std::string> more, const char* what) {
+    more.insert(more.end(), {"--set", "policy.orders=4"});
+    expect_refused(train(folder, method, one_graph(kGraph), more), what);
+  };
+  refused("placeto", {"--set", "policy.placeto.traversal=topological"}, "policy.orders");
+  refused("colocrl", {"--set", "policy.order=index"}, "policy.orders");
+  refused("colocrl", {"--set", "policy.order=shuffled"}, "policy.sequence.table_scale");
+  refused("hierarchical", {}, "policy.orders");
+}
+
 TEST(Learned, APolicyThatStartedAtTheBestHeuristicsOfItsGraphsStartsAtThatOfAnUnseenOne) {
   const TemporaryFolder folder;
   const std::string graphs = two_to_learn_from(folder);
