@@ -283,6 +283,8 @@ class Learning {
       }
       if (!actions) continue;
       if (consumed_.empty() || consumed_.back() != episode.episode) consumed_.push_back(episode.episode);
+      // An episode places one graph.
+      if (pending_graph_ != episode.graph_sha256) EMPLACE_TRY(take_pending());
       pending_graph_ = episode.graph_sha256;
       pending_.push_back(std::move(drawn));
       if (pending_.size() < per_episode_) continue;

@@ -167,8 +167,19 @@ TEST(Learned, PoliciesThatNeedWordsLearnOnManyGraphsAndPlaceOthers) {
     place(kGraph, {});
     expect_refused(run({"place", unseen, "-d", kDevices, "--policy", run_dir, "--quiet"}),
                    "a policy for 5 devices");
-    // It goes on learning on the new graph.
     if (method == "colocrl") {
+      // Another run starts from it, with its words, and another policy learns from its log, though with
+      // another number of placements per episode.
+      const Finished next =
+          run({"run", config_of(folder, method, one_graph(unseen)), "--run-dir", folder.at("next"),
+               "--episodes", "4", "--json", "--quiet", "--set", "input.devices=" + kLargeMachine, "--set",
+               "policy.sequence.table_scale=0", "--set", "run.policy=" + run_dir});
+      EXPECT_EQ(next.status, 0) << next.err;
+      const Finished other =
+          run({"replay", run_dir, "--learn", "spotlight", "--set", "policy.sequence.table_scale=0",
+               "--run-dir", folder.at("other"), "--json"});
+      EXPECT_EQ(other.status, 0) << other.err;
+      // It goes on learning on the new graph.
       EXPECT_GT(place(unseen, {"-m", method, "--budget", "1s"})["evaluations"].get<int>(), 4);
     }
   }
