@@ -66,7 +66,7 @@ Result<std::unique_ptr<Placer>> make_placer(const RunConfig& config, const actor
                                             std::span<const Placement> starting) {
   std::vector<policy::PlacedGraph> graphs = placed_graphs(config, task);
   for (std::size_t g = 0; g < starting.size(); ++g) graphs[g].start = starting[g];
-  return policy::make_placer(config.policy, std::move(graphs), config.run.seed);
+  return policy::make_placer(config.policy, graphs, config.run.seed);
 }
 
 Placement imitation_target(const RunConfig& config, std::span<const Placement> starting) {

@@ -89,6 +89,7 @@ std::vector<std::uint16_t> numbers_of_names(const PolicyOptions& options, const 
 /// The most frequent words, at most `most`; alphabetically among equals.
 std::vector<std::string> most_frequent(const std::map<std::string, std::size_t>& count, std::size_t most) {
   std::vector<std::string> words;
+  words.reserve(count.size());
   for (const auto& [word, times] : count) words.push_back(word);
   std::stable_sort(words.begin(), words.end(),
                    [&](const std::string& a, const std::string& b) { return count.at(a) > count.at(b); });
@@ -104,18 +105,18 @@ Grouping in_order(Grouping grouping, const std::vector<std::uint16_t>& place) {
   return grouping;
 }
 
-Made make_hierarchical(const PolicyOptions& options, Graphs graphs, std::uint64_t seed) {
+Made make_hierarchical(const PolicyOptions& options, const Graphs& graphs, std::uint64_t seed) {
   HierarchicalOptions o = with_shared(options.hierarchical, options);
   o.start_probability = start_probability(options, graphs.front());
   std::vector<HierarchicalGraph> views;
-  for (PlacedGraph& one : graphs) {
+  for (const PlacedGraph& one : graphs) {
     HierarchicalInitial start;
     if (o.start_at_scopes || !one.start.empty()) {
       const Grouping grouping = one.grouping();
       start.group_of_op.assign(grouping.group_of_op.begin(), grouping.group_of_op.end());
       start.label_of_group = labels_of(options, grouping, options.groups);
     }
-    start.placement = std::move(one.start);
+    start.placement = one.start;
     views.push_back({one.graph, one.devices, one.constraints, std::move(start)});
   }
   return as_placer(HierarchicalPlanner::make(std::move(views), std::move(o), seed));
@@ -173,55 +174,56 @@ Made make_sequence(SequenceOptions method, const PolicyOptions& options, const G
   const std::vector<SequenceGraph> views = in_all_orders(options, o.orders, graphs, seed);
   return as_placer(SequencePlacer::make(views, std::move(o), seed));
 }
-Made make_colocrl(const PolicyOptions& options, Graphs graphs, std::uint64_t seed) {
+Made make_colocrl(const PolicyOptions& options, const Graphs& graphs, std::uint64_t seed) {
   return make_sequence(colocrl_options(), options, graphs, seed);
 }
-Made make_spotlight(const PolicyOptions& options, Graphs graphs, std::uint64_t seed) {
+Made make_spotlight(const PolicyOptions& options, const Graphs& graphs, std::uint64_t seed) {
   return make_sequence(spotlight_options(), options, graphs, seed);
 }
-Made make_random_grouping(const PolicyOptions& options, Graphs graphs, std::uint64_t seed) {
+Made make_random_grouping(const PolicyOptions& options, const Graphs& graphs, std::uint64_t seed) {
   return make_sequence(random_grouping_options(), options, graphs, seed);
 }
 
-Made make_simple_planner(const PolicyOptions& options, Graphs graphs, std::uint64_t seed) {
+Made make_simple_planner(const PolicyOptions& options, const Graphs& graphs, std::uint64_t seed) {
   std::vector<SimplePlannerGraph> views;
   for (const PlacedGraph& one : graphs) views.push_back({one.graph, one.devices, one.constraints, {}});
   return as_placer(SimplePlanner::make(views, with_shared(options.simple_planner, options), seed));
 }
 
-Made make_placeto_by(Aggregator aggregator, const PolicyOptions& options, Graphs graphs, std::uint64_t seed) {
+Made make_placeto_by(Aggregator aggregator, const PolicyOptions& options, const Graphs& graphs,
+                     std::uint64_t seed) {
   PlacetoOptions o = with_shared(options.placeto, options);
   o.network.aggregator = aggregator;
   o.start = options.initial;
   // With a baseline, every episode starts there, or at the best placement so far.
   if (!graphs.front().start.empty() && o.start != InitialPlacement::kBest) o.start = InitialPlacement::kGiven;
   std::vector<PlacetoGraph> views;
-  for (PlacedGraph& one : graphs)
-    views.push_back({one.graph, one.devices, one.constraints, one.grouping(), {}, {}, std::move(one.start)});
+  for (const PlacedGraph& one : graphs)
+    views.push_back({one.graph, one.devices, one.constraints, one.grouping(), {}, {}, one.start});
   return as_placer(PlacetoPlacer::make(std::move(views), o, seed));
 }
-Made make_placeto(const PolicyOptions& options, Graphs graphs, std::uint64_t seed) {
-  return make_placeto_by(Aggregator::kMessages, options, std::move(graphs), seed);
+Made make_placeto(const PolicyOptions& options, const Graphs& graphs, std::uint64_t seed) {
+  return make_placeto_by(Aggregator::kMessages, options, graphs, seed);
 }
-Made make_simple_aggregator(const PolicyOptions& options, Graphs graphs, std::uint64_t seed) {
-  return make_placeto_by(Aggregator::kSimpleAggregator, options, std::move(graphs), seed);
+Made make_simple_aggregator(const PolicyOptions& options, const Graphs& graphs, std::uint64_t seed) {
+  return make_placeto_by(Aggregator::kSimpleAggregator, options, graphs, seed);
 }
-Made make_simple_partitioner(const PolicyOptions& options, Graphs graphs, std::uint64_t seed) {
-  return make_placeto_by(Aggregator::kSimplePartitioner, options, std::move(graphs), seed);
+Made make_simple_partitioner(const PolicyOptions& options, const Graphs& graphs, std::uint64_t seed) {
+  return make_placeto_by(Aggregator::kSimplePartitioner, options, graphs, seed);
 }
 
-Made make_sweep(const PolicyOptions& options, Graphs graphs, std::uint64_t seed) {
+Made make_sweep(const PolicyOptions& options, const Graphs& graphs, std::uint64_t seed) {
   SweepOptions o = with_shared(options.sweep, options);
   o.improves = options.initial == InitialPlacement::kBest;
   std::vector<SweepGraph> views;
-  for (PlacedGraph& one : graphs) {
+  for (const PlacedGraph& one : graphs) {
     const Grouping grouping = one.grouping();
-    views.push_back({one.constraints, grouping.group_of_op, one.world(grouping), std::move(one.start)});
+    views.push_back({one.constraints, grouping.group_of_op, one.world(grouping), one.start});
   }
   return as_placer(SweepPlacer::make(std::move(views), o, seed));
 }
 
-Made make_random(const PolicyOptions& options, Graphs graphs, std::uint64_t seed) {
+Made make_random(const PolicyOptions& options, const Graphs& graphs, std::uint64_t seed) {
   const PlacedGraph& one = graphs.front();
   return Made{std::make_unique<RandomPlacer>(one.grouping(), *one.devices, *one.constraints,
                                              options.placements, seed)};
@@ -233,7 +235,7 @@ enum class Words : std::uint8_t { kNone, kTypes, kNames };
 struct Method {
   std::string_view name, section;
   Words words;
-  Made (*make)(const PolicyOptions&, Graphs, std::uint64_t);
+  Made (*make)(const PolicyOptions&, const Graphs&, std::uint64_t);
 };
 constexpr std::array<Method, 10> kMethods{
     Method{"hierarchical", "hierarchical", Words::kTypes, make_hierarchical},
@@ -290,9 +292,9 @@ Result<std::vector<std::string>> words_of(const PolicyOptions& options, std::spa
       count, words == Words::kNames ? kMaxGroups : std::max<std::size_t>(options.features.vocabulary, 1));
 }
 
-Result<std::unique_ptr<Placer>> make_placer(const PolicyOptions& options, std::vector<PlacedGraph> graphs,
-                                            std::uint64_t seed) {
-  return method_of(options.method).make(options, std::move(graphs), seed);
+Result<std::unique_ptr<Placer>> make_placer(const PolicyOptions& options,
+                                            const std::vector<PlacedGraph>& graphs, std::uint64_t seed) {
+  return method_of(options.method).make(options, graphs, seed);
 }
 
 bool imitates(const PolicyOptions& options) {

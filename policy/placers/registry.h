@@ -129,8 +129,8 @@ Result<std::vector<std::string>> words_of(const PolicyOptions& options, std::spa
 /// one graph without them. Method random uses the first graph. The objects that the graphs refer to must
 /// outlive the placer. Errors (kInvalid): a number out of range (names the key), or a graph that the method
 /// cannot place. @pre `options.method` is one of methods(); `graphs` is not empty.
-Result<std::unique_ptr<Placer>> make_placer(const PolicyOptions& options, std::vector<PlacedGraph> graphs,
-                                            std::uint64_t seed);
+Result<std::unique_ptr<Placer>> make_placer(const PolicyOptions& options,
+                                            const std::vector<PlacedGraph>& graphs, std::uint64_t seed);
 
 /// True if the placer cannot be initialised to repeat a baseline and therefore has to imitate it first
 /// (policy/training/imitation.h).

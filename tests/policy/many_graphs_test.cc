@@ -63,7 +63,7 @@ std::unique_ptr<Placer> placer_of(const PolicyOptions& options, const std::vecto
                                   std::uint64_t seed = 1) {
   std::vector<PlacedGraph> graphs;
   for (const Many* const world : worlds) graphs.push_back(world->view());
-  auto made = make_placer(options, std::move(graphs), seed);
+  auto made = make_placer(options, graphs, seed);
   EXPECT_TRUE(made.ok()) << options.method << ": " << (made ? "" : made.error().context);
   return *std::move(made);
 }
@@ -213,7 +213,7 @@ TEST(ManyGraphs, GraphsThatDoNotFitAreRefused) {
   const auto why = [](const PolicyOptions& options, const std::vector<const Many*>& worlds) {
     std::vector<PlacedGraph> graphs;
     for (const Many* const world : worlds) graphs.push_back(world->view());
-    const auto made = make_placer(options, std::move(graphs), 1);
+    const auto made = make_placer(options, graphs, 1);
     return made ? std::string{} : made.error().context;
   };
   for (const std::string_view method : kMethods) {
