@@ -47,9 +47,9 @@ class Results:
         return self.rows.get((place, 1))
 
 
-def best_simple(baselines):
-    """Name and step time of the best of the papers' kinds of baselines."""
-    known = {name: s for name, s in baselines["methods"].items() if name in SIMPLE and s}
+def best_simple(baselines, row):
+    """Name and step time of the best of the papers' kinds of baselines, or of those that the row names."""
+    known = {name: s for name, s in baselines["methods"].items() if name in row.get("against", SIMPLE) and s}
     name = min(known, key=known.get)
     return name, known[name]
 
@@ -124,7 +124,7 @@ class Headline:
     def reduction(self, preset):
         """Of the median over the best baseline; None without a result."""
         step_time = median(self.times(preset))
-        return 1 - step_time / best_simple(self.baselines)[1] if step_time and self.baselines else None
+        return 1 - step_time / self.best_simple()[1] if step_time and self.baselines else None
 
     def met(self, preset):
         """None where there is nothing to compare."""
@@ -135,11 +135,14 @@ class Headline:
 
     def best_possible(self):
         """The reduction of a placement at the proven bound."""
-        return 1 - self.baselines["bound_s"] / best_simple(self.baselines)[1]
+        return 1 - self.baselines["bound_s"] / self.best_simple()[1]
+
+    def best_simple(self):
+        return best_simple(self.baselines, self.row)
 
     def reason(self):
         """Why the row misses the paper's reduction, as far as numbers on the page show it."""
-        name, best = best_simple(self.baselines)
+        name, best = self.best_simple()
         if self.best_possible() < self.goal - WITHIN:
             return ("no placement can: the bound of %s s is %.0f %% below our best baseline, %s with %s s"
                     % (seconds(self.baselines["bound_s"]), 100 * self.best_possible(), SIMPLE[name], seconds(best)))
@@ -408,7 +411,9 @@ rows.
 
 ## Reductions of the step time
 Change of the step time over the best baseline of the paper's kinds (one device, Scotch, MinCut, Metis, expert); a row
-is met if it is at most 10 points above the paper's. "At the bound" is what no placement can beat.
+is met if it is at most 10 points above the paper's. "At the bound" is what no placement can beat. Where the paper's
+expert uses one GPU (Inception-V3 and ResNet-152 of the Hierarchical Planner), the placement of our `expert`, which
+spreads branches, is not among the baselines. Spotlight's reduction on the CIFAR-10 CNN is over one GPU.
 
 {reductions(headlines)}
 ## Claims of order
