@@ -1,10 +1,12 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "base/file.h"
 #include "base/units.h"
 #include "launcher/commands/commands.h"
 #include "launcher/commands/graph_options.h"
 #include "launcher/settings/json_text.h"
+#include "placement/bounds/certificate.h"
 #include "placement/bounds/proven_bound.h"
 
 namespace emplace::launcher {
@@ -19,12 +21,20 @@ class Bound final : public Command {
   std::string_view example() const override {
     return "emplace bound configs/graphs/nmt-2layer-bs64.json.gz --devices configs/devices/quickstart.toml";
   }
-  void declare(Options& options) override { declare_inputs(options, inputs_); }
+  void declare(Options& options) override {
+    declare_inputs(options, inputs_);
+    options.non_empty("--certificate", certificate_,
+                      "Write why the bound holds to this file, for scripts/check_certificate.py (default: "
+                      "none)");
+  }
   Result<ExitStatus> run(Console& console) override {
     EMPLACE_TRY_ASSIGN(const auto inputs, open_inputs(inputs_));
     report_assumptions(inputs, inputs_.graph, console);
     const ProvenBound bound =
         proven_bound(inputs.graph, inputs.devices, inputs.constraints, inputs.judge.objective);
+    if (!certificate_.empty())
+      EMPLACE_TRY(write_file(certificate_, certificate_text(inputs.graph, inputs.devices, inputs.constraints,
+                                                            inputs.judge.objective)));
     if (console.json()) {
       const Json json{{"graph", inputs.graph.name()},
                       {"objective", word_of(inputs.judge.objective)},
@@ -41,6 +51,7 @@ class Bound final : public Command {
 
  private:
   InputOptions inputs_;
+  std::string certificate_;
 };
 
 }  // namespace

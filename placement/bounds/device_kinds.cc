@@ -23,7 +23,8 @@ DeviceKinds device_kinds(const DeviceSet& devices, const std::vector<DeviceMask>
     for (std::size_t d = 0; d < devices.size(); ++d) in[d][i] = choice.test(d);
   }
   DeviceKinds kinds;
-  std::vector<std::size_t> kind_of(devices.size());
+  std::vector<std::size_t>& kind_of = kinds.of_device;
+  kind_of.resize(devices.size());
   for (std::size_t d = 0; d < devices.size(); ++d) {
     const auto device = static_cast<DeviceId>(d);
     std::size_t k = 0;

@@ -13,6 +13,7 @@ namespace emplace {
 /// kind. Links between kinds are relaxed to the fastest one, which keeps every bound valid.
 struct DeviceKinds {
   std::vector<DeviceId> example;           ///< [kinds] One device of each kind.
+  std::vector<std::size_t> of_device;      ///< [devices] The kind of each device.
   std::vector<std::int64_t> count;         ///< [kinds] Number of devices.
   std::vector<std::int64_t> memory_bytes;  ///< [kinds] Total over the kind's devices.
   std::vector<std::vector<bool>> allowed;  ///< [classes, kinds] Whether the class may use the kind.

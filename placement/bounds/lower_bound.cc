@@ -7,6 +7,7 @@
 
 #include "graph/lowering.h"
 #include "graph/order.h"
+#include "placement/bounds/bound_parts.h"
 #include "placement/bounds/device_kinds.h"
 #include "placement/bounds/feasibility.h"
 #include "placement/bounds/route_bound.h"
@@ -46,26 +47,40 @@ std::string_view LowerBound::which() const {
   return std::find_if(all.begin(), all.end(), [&](const auto& one) { return one.first >= best; })->second;
 }
 
-LowerBound lower_bound(const OpGraph& graph, const DeviceSet& devices, const Constraints& constraints,
+BoundParts bound_parts(const OpGraph& graph, const DeviceSet& devices, const Constraints& constraints,
                        const CostTable& costs) {
-  const LoweredGraph lowered{graph};
-  const std::vector<ClassMemory> memory = class_memory(lowered, constraints);
+  BoundParts parts{.lowered = LoweredGraph{graph},
+                   .kinds = {},
+                   .bound = {},
+                   .path_ns = 0,
+                   .work = {},
+                   .routes = {},
+                   .window = {}};
+  const std::vector<ClassMemory> memory = class_memory(parts.lowered, constraints);
   // A class on a device that cannot hold it does not fit, so only fitting devices count in the bounds.
   std::vector<DeviceMask> choices = fitting_devices(devices, constraints, memory);
   for (std::uint32_t c = 0; c < choices.size(); ++c)
     if (choices[c].none()) choices[c] = constraints.allowed(c);  // Nothing fits; must_fit() reports it.
-  const DeviceKinds kinds = device_kinds(devices, choices, costs);
-  LowerBound bound;
-  bound.path_s = static_cast<double>(longest_path_ns(graph, constraints, kinds, costs)) * 1e-9;
-  const WorkBound work = work_bound(graph, constraints, kinds, costs, memory);
-  bound.work_s = work.work_ns * 1e-9;
-  bound.memory_s = work.memory_ns * 1e-9;
+  parts.kinds = device_kinds(devices, choices, costs);
+  const DeviceKinds& kinds = parts.kinds;
+  LowerBound& bound = parts.bound;
+  parts.path_ns = longest_path_ns(graph, constraints, kinds, costs);
+  bound.path_s = static_cast<double>(parts.path_ns) * 1e-9;
+  parts.work = work_bound(graph, constraints, kinds, costs, memory);
+  bound.work_s = parts.work.work_ns * 1e-9;
+  bound.memory_s = parts.work.memory_ns * 1e-9;
   // Routes and windows need the transfer times between all pairs of kinds.
-  if (kinds.size() > kMaxKinds) return bound;
-  const Routes found = routes(lowered, constraints, kinds, costs);
-  bound.route_s = static_cast<double>(found.longest_ns) * 1e-9;
-  bound.window_s = window_bound(lowered, constraints, kinds, costs, found, work.price) * 1e-9;
-  return bound;
+  if (kinds.size() > kMaxKinds) return parts;
+  parts.routes = routes(parts.lowered, constraints, kinds, costs);
+  bound.route_s = static_cast<double>(parts.routes.longest_ns) * 1e-9;
+  parts.window = window_bound(parts.lowered, constraints, kinds, costs, parts.routes, parts.work.price);
+  bound.window_s = parts.window.ns * 1e-9;
+  return parts;
+}
+
+LowerBound lower_bound(const OpGraph& graph, const DeviceSet& devices, const Constraints& constraints,
+                       const CostTable& costs) {
+  return bound_parts(graph, devices, constraints, costs).bound;
 }
 
 }  // namespace emplace

@@ -110,7 +110,8 @@ class Sweep {
     for (const DeviceId device : kinds.example) rows_.push_back(costs.row_ns(device).data());
   }
 
-  std::vector<std::int64_t> run() {
+  /// Computes start_ [ops, kinds].
+  const std::vector<std::int64_t>& run() {
     for (const OpId op : edges_.order) {
       for (std::size_t k = 0; k < kinds_.size(); ++k) {
         if (!may(op, k)) continue;
@@ -118,7 +119,29 @@ class Sweep {
         start_[at(op, k)] = joined > 1 && window_ > 0 ? std::max(start, join(op, k, start)) : start;
       }
     }
-    return std::move(start_);
+    return start_;
+  }
+
+  /// The joins that prove start_ >= `wanted` [ops, kinds]. Visits the ops backwards: an op passes on to its
+  /// predecessors what its own proof needs of them. @pre nothing is wanted beyond start_.
+  std::vector<RouteJoin> proof(std::vector<std::int64_t> wanted) {
+    run();
+    wanted_ = std::move(wanted);
+    std::vector<RouteJoin> joins;
+    for (auto it = edges_.order.rbegin(); it != edges_.order.rend(); ++it) {
+      for (std::size_t k = 0; k < kinds_.size(); ++k) {
+        if (!may(*it, k) || wanted_[at(*it, k)] <= 0) continue;
+        const auto [start, joined] = first_start(*it, k);
+        if (wanted_[at(*it, k)] <= start) {
+          want_one_input(*it, k);
+        } else {
+          joins.push_back({*it, k, join(*it, k, start), std::move(line_)});
+          want_line(joins.back());
+        }
+      }
+    }
+    std::reverse(joins.begin(), joins.end());
+    return joins;
   }
 
  private:
@@ -158,12 +181,43 @@ class Sweep {
     return {start, joined};
   }
 
+  /// Wants of the input that arrives last what makes it arrive in time for the wanted start.
+  void want_one_input(OpId op, std::size_t k) {
+    const auto into = edges_.into(op);
+    const std::int64_t start = wanted_[at(op, k)];
+    for (std::size_t e = 0; e < into.size(); ++e) {
+      const auto& edge = into[e];
+      const std::int64_t here = !may(edge.from, k) ? kNever : edge.state ? 0 : end(edge.from, k);
+      if (std::min(here, remote_[(edges_.begin[index(op)] + e) * kinds_.size() + k]) < start) continue;
+      if (edge.state) return;
+      const bool one_class = constraints_.class_of(edge.from) == constraints_.class_of(op);
+      if (may(edge.from, k)) want(edge.from, k, start - time(edge.from, k));
+      for (std::size_t s = 0; s < kinds_.size() && !one_class; ++s)
+        if (may(edge.from, s)) want(edge.from, s, start - transfer(s, k, edge.bytes) - time(edge.from, s));
+      return;
+    }
+  }
+
+  /// Wants the full starts of all that a join refers to.
+  void want_line(const RouteJoin& join) {
+    const auto want_all = [&](OpId op) {
+      for (std::size_t s = 0; s < kinds_.size(); ++s)
+        if (may(op, s)) want(op, s, start_[at(op, s)]);
+    };
+    for (const OpId op : join.line) want_all(op);
+  }
+
+  void want(OpId op, std::size_t k, std::int64_t start) {
+    wanted_[at(op, k)] = std::max(wanted_[at(op, k)], start);
+  }
+
   /// Rule 2: inputs on one device are serialised. Returns a lower bound of the start C of `op` on kind `k`.
   /// For an ancestor u let arrival(u) be a time before which `op` cannot start unless u is on the same
   /// device. If `op` starts at C, all u with arrival(u) > C are on its device. They ran there one at a time,
   /// each u not before start_[u, k] and followed by the chain tail(u) from u to `op`, so C >=
   /// preemptive_bound_ns of these jobs. A smaller C puts more ancestors on the device: the bound is the least
-  /// consistent C.
+  /// consistent C. Sets line_ to ancestors that prove it: all have arrival >= the bound, and in line they
+  /// take at least as long or the last is not allowed here.
   std::int64_t join(OpId op, std::size_t k, std::int64_t start) {
     ++generation_;
     // Stage 1: collect ancestors by descending arrival. Stop at the window size, at an arrival that does not
@@ -172,6 +226,7 @@ class Sweep {
     heap_.clear();
     jobs_.clear();
     arrivals_.clear();
+    line_.clear();
     add_inputs(op, k, kNever, 0);
     bool blocked = false;
     while (!heap_.empty()) {
@@ -189,6 +244,7 @@ class Sweep {
       heap_.pop_back();
       node.taken = true;
       arrivals_.push_back(arrival);
+      line_.push_back(node.op);
       jobs_.push_back({start_[at(node.op, k)], time(node.op, k), node.tail});
       add_inputs(node.op, k, arrival, time(node.op, k) + node.tail);
     }
@@ -205,7 +261,11 @@ class Sweep {
     const std::int64_t all = line(high);
     // No crossing within the window. All jobs are on the device, or C >= arrivals[high] > all. If the next
     // ancestor cannot be on this kind, the latter holds.
-    if (all < arrivals_[high]) return blocked ? arrivals_[high] : all;
+    if (all < arrivals_[high]) {
+      if (!blocked) return all;
+      line_.push_back(nodes_[heap_.front().second].op);
+      return arrivals_[high];
+    }
     while (low < high) {  // Binary search for the least j with line(j) >= arrivals[j].
       const std::size_t middle = (low + high) / 2;
       if (line(middle) >= arrivals_[middle]) {
@@ -215,6 +275,7 @@ class Sweep {
       }
     }
     const std::int64_t through = line(low);
+    line_.resize(low);
     // The minimum of the candidates j and j - 1; the latter is arrivals[j - 1], because line(j - 1) is less.
     return low == 0 ? through : std::min(through, arrivals_[low - 1]);
   }
@@ -273,14 +334,20 @@ class Sweep {
   std::vector<std::pair<std::int64_t, std::uint32_t>> heap_;  // Max-heap of (arrival, node).
   std::vector<Job> jobs_, subset_;
   std::vector<std::int64_t> arrivals_;
+  std::vector<OpId> line_;
+  std::vector<std::int64_t> wanted_;  // [ops, kinds] Starts that a proof needs.
 };
+
+/// Ancestors that a join may put on its op's device; fewer in large graphs.
+std::size_t window_of(const LoweredGraph& lowered, const DeviceKinds& kinds) {
+  return std::clamp<std::size_t>(1'600'000 / (lowered.graph().num_ops() * kinds.size() + 1), 4, 32);
+}
 
 }  // namespace
 
 Routes routes(const LoweredGraph& lowered, const Constraints& constraints, const DeviceKinds& kinds,
               const CostTable& costs) {
-  const std::size_t n = lowered.graph().num_ops(), size = kinds.size();
-  const std::size_t window = std::clamp<std::size_t>(1'600'000 / (n * size + 1), 4, 32);
+  const std::size_t size = kinds.size(), window = window_of(lowered, kinds);
   const Edges forward = forward_edges(lowered);
   const Edges backward = backward_edges(forward);
   Routes out;
@@ -297,6 +364,16 @@ Routes routes(const LoweredGraph& lowered, const Constraints& constraints, const
     if (least != kNever) out.longest_ns = std::max(out.longest_ns, least);
   }
   return out;
+}
+
+RouteProof route_proof(const LoweredGraph& lowered, const Constraints& constraints, const DeviceKinds& kinds,
+                       const CostTable& costs, std::vector<std::int64_t> wanted_heads,
+                       std::vector<std::int64_t> wanted_tails) {
+  const std::size_t window = window_of(lowered, kinds);
+  const Edges forward = forward_edges(lowered);
+  const Edges backward = backward_edges(forward);
+  return {Sweep{constraints, kinds, costs, forward, window}.proof(std::move(wanted_heads)),
+          Sweep{constraints, kinds, costs, backward, window}.proof(std::move(wanted_tails))};
 }
 
 }  // namespace emplace

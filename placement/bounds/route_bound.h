@@ -24,4 +24,24 @@ struct Routes {
 Routes routes(const LoweredGraph& lowered, const Constraints& constraints, const DeviceKinds& kinds,
               const CostTable& costs);
 
+/// Why an op cannot start before `start_ns` on a kind: otherwise all ops of `line` would run on its device
+/// before it. Each op of the line is an input of the op, or of an op before it in the line.
+struct RouteJoin {
+  OpId op{};
+  std::size_t kind = 0;
+  std::int64_t start_ns = 0;
+  std::vector<OpId> line;
+};
+
+/// The joins that prove some heads and tails; all other values follow from one input at a time.
+struct RouteProof {
+  std::vector<RouteJoin> heads, tails;  ///< In topological order of their direction.
+};
+
+/// Proves the heads and tails [ops, kinds, ns] that are wanted, as far as those of routes() reach; values of
+/// 0 or less need no proof. Takes as long as routes(). Pure; any thread.
+RouteProof route_proof(const LoweredGraph& lowered, const Constraints& constraints, const DeviceKinds& kinds,
+                       const CostTable& costs, std::vector<std::int64_t> wanted_heads,
+                       std::vector<std::int64_t> wanted_tails);
+
 }  // namespace emplace

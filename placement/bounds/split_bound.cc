@@ -1,8 +1,10 @@
 #include "placement/bounds/split_bound.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <limits>
+#include <utility>
 #include <vector>
 
 namespace emplace {
@@ -43,7 +45,14 @@ std::vector<Sides> sides_of(const SplitCosts& costs, const Constraints& constrai
 /// side; so T is a lower bound.
 /// This is a fractional knapsack. All classes start on accelerators and move in ascending order of b(c)/a(c),
 /// the cheapest CPU time per accelerator time saved, until both sides are equal.
-double divided_work_ps(const std::vector<Sides>& sides, double accelerators, double cpus) {
+/// Its dual prices are the times of the class that is divided, those of the other side for each; or one side
+/// has all the price.
+struct DividedWork {
+  double ps = 0;
+  std::int64_t accelerator_price = 0, cpu_price = 0;
+};
+
+DividedWork divided_work(const std::vector<Sides>& sides, double accelerators, double cpus) {
   double on_accelerators = 0, on_cpus = 0;
   std::vector<Sides> free;
   for (const Sides& side : sides) {
@@ -55,8 +64,9 @@ double divided_work_ps(const std::vector<Sides>& sides, double accelerators, dou
       if (side.cpu_ps != kNoTime && side.accelerator_ps > 0) free.push_back(side);
     }
   }
-  if (accelerators == 0) return on_cpus / cpus;
-  if (cpus == 0) return on_accelerators / accelerators;
+  if (accelerators == 0) return {on_cpus / cpus, 0, 1};
+  if (cpus == 0) return {on_accelerators / accelerators, 1, 0};
+  const Sides* last = nullptr;
   std::sort(free.begin(), free.end(), [](const Sides& a, const Sides& b) {
     return static_cast<double>(a.cpu_ps) * static_cast<double>(b.accelerator_ps) <
            static_cast<double>(b.cpu_ps) * static_cast<double>(a.accelerator_ps);
@@ -69,44 +79,71 @@ double divided_work_ps(const std::vector<Sides>& sides, double accelerators, dou
     const double share = closes > gap ? gap / closes : 1;
     on_accelerators -= share * a;
     on_cpus += share * c;
+    last = &side;
+    if (share < 1) break;  // Both sides are equal but for rounding, which must not divide another class.
   }
-  return std::max(on_accelerators / accelerators, on_cpus / cpus);
+  const double busy = on_accelerators / accelerators, cpu_busy = on_cpus / cpus;
+  // Without a divided class the longer side has all the price.
+  const bool equal = std::abs(busy - cpu_busy) <= 1e-9 * std::max(busy, cpu_busy);
+  if (last != nullptr && equal) return {std::max(busy, cpu_busy), last->cpu_ps, last->accelerator_ps};
+  return busy > cpu_busy ? DividedWork{busy, 1, 0} : DividedWork{cpu_busy, 0, 1};
 }
 
 /// Critical path: a split runs each op at least for its least time and after its producers, also within a
 /// piece (docs/proofs/bounds.md excludes cycles between pieces). So the latency is at least the longest path.
-std::int64_t longest_path_ps(const SplitCosts& costs, const Constraints& constraints) {
+std::pair<std::int64_t, std::vector<OpId>> longest_path(const SplitCosts& costs,
+                                                        const Constraints& constraints) {
+  constexpr std::uint32_t kNone = ~std::uint32_t{0};
   std::vector<std::int64_t> end(costs.num_ops(), 0);
-  std::int64_t longest = 0;
+  std::vector<std::uint32_t> before(costs.num_ops(), kNone);
+  std::uint32_t latest = kNone;
   for (const std::uint32_t op : costs.order()) {
     if (!costs.counts(op)) continue;
     std::int64_t least = kNoTime;
     for (std::size_t d = 0; d < costs.num_devices(); ++d)
       if (constraints.allows(OpId{op}, static_cast<DeviceId>(d)))
         least = std::min(least, costs.time_ps(d, op));
-    for (const std::uint32_t maker : costs.makers(op)) end[op] = std::max(end[op], end[maker]);
+    for (const std::uint32_t maker : costs.makers(op))
+      if (end[maker] > end[op]) end[op] = end[maker], before[op] = maker;
     end[op] += least;
-    longest = std::max(longest, end[op]);
+    if (latest == kNone || end[op] > end[latest]) latest = op;
   }
-  return longest;
+  std::vector<OpId> path;
+  for (std::uint32_t op = latest; op != kNone; op = before[op]) path.push_back(OpId{op});
+  std::reverse(path.begin(), path.end());
+  return {latest == kNone ? 0 : end[latest], std::move(path)};
 }
 
 }  // namespace
 
 SplitBound split_bound(const SplitCosts& costs, const Constraints& constraints, Objective objective) {
   constexpr double kRounding = 1 - 1e-12;  // Rounding error of a sum of a million doubles.
-  if (objective == Objective::kLatency)
-    return {static_cast<double>(longest_path_ps(costs, constraints)) * 1e-12, "critical path"};
+  SplitBound bound;
+  if (objective == Objective::kLatency) {
+    auto [longest_ps, path] = longest_path(costs, constraints);
+    bound.seconds = static_cast<double>(longest_ps) * 1e-12;
+    bound.which = "critical path";
+    bound.whole_ps = longest_ps;
+    bound.path = std::move(path);
+    return bound;
+  }
   std::size_t accelerators = 0;
   for (std::size_t d = 0; d < costs.num_devices(); ++d) accelerators += costs.is_accelerator(d) ? 1 : 0;
   const std::vector<Sides> sides = sides_of(costs, constraints);
-  const double work = kRounding * divided_work_ps(sides, static_cast<double>(accelerators),
-                                                  static_cast<double>(costs.num_devices() - accelerators));
+  const DividedWork divided = divided_work(sides, static_cast<double>(accelerators),
+                                           static_cast<double>(costs.num_devices() - accelerators));
+  const double work = kRounding * divided.ps;
+  bound.accelerator_price = divided.accelerator_price;
+  bound.cpu_price = divided.cpu_price;
   // Largest class: a class is on one device, whose load is at least the class's least time.
   std::int64_t largest = 0;
-  for (const Sides& side : sides) largest = std::max(largest, side.least());
-  if (static_cast<double>(largest) > work) return {static_cast<double>(largest) * 1e-12, "largest class"};
-  return {work * 1e-12, "total work"};
+  for (std::uint32_t c = 0; c < sides.size(); ++c)
+    if (sides[c].least() > largest) largest = sides[c].least(), bound.largest_class = c;
+  const bool by_class = static_cast<double>(largest) > work;
+  bound.seconds = (by_class ? static_cast<double>(largest) : work) * 1e-12;
+  bound.whole_ps = by_class ? largest : 0;
+  bound.which = by_class ? "largest class" : "total work";
+  return bound;
 }
 
 }  // namespace emplace

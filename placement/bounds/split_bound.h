@@ -1,8 +1,11 @@
 #pragma once
 /// Proven lower bounds for the cost models of splits. The proofs are in docs/proofs/bounds.md.
 
+#include <cstdint>
 #include <string_view>
+#include <vector>
 
+#include "base/ids.h"
 #include "placement/objective.h"
 #include "placement/placement.h"
 #include "placement/split_costs.h"
@@ -11,7 +14,12 @@ namespace emplace {
 
 struct SplitBound {
   double seconds = 0;
-  std::string_view which;  ///< One of "critical path", "total work", "largest class".
+  std::string_view which;     ///< One of "critical path", "total work", "largest class".
+  std::int64_t whole_ps = 0;  ///< Length of the path or time of the class, exactly.
+  std::vector<OpId> path;     ///< The longest path, first op first; only of "critical path".
+  /// Prices of an accelerator's and a CPU's time that prove "total work".
+  std::int64_t accelerator_price = 0, cpu_price = 0;
+  std::uint32_t largest_class = 0;
 };
 
 /// Bounds the latency by the longest path with each op at its fastest. Bounds loads by the total work,

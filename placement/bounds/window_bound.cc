@@ -15,11 +15,12 @@ struct Load {
 
 /// The preemptive single-machine schedule by Jackson's rule: always run the released job with the longest
 /// tail. Its largest end + tail is the maximum over sets of jobs of (least release + work + least tail)
-/// (Carlier and Pinson), so all 2^n sets are covered in O(n log n).
-double preemptive_bound(std::vector<Load>& jobs) {
+/// (Carlier and Pinson), so all 2^n sets are covered in O(n log n). Sorts the jobs by release and returns the
+/// bound and the tail of the job that attains it: the least tail of the best set.
+std::pair<double, double> preemptive_bound(std::vector<Load>& jobs) {
   std::sort(jobs.begin(), jobs.end(), [](const Load& a, const Load& b) { return a.release < b.release; });
   std::vector<std::pair<double, double>> waiting;  // Heap of released jobs: (tail, work left).
-  double now = 0, worst = 0;
+  double now = 0, worst = 0, tail_of_worst = 0;
   for (std::size_t next = 0; next < jobs.size() || !waiting.empty();) {
     if (waiting.empty()) now = std::max(now, jobs[next].release);
     for (; next < jobs.size() && jobs[next].release <= now; ++next) {
@@ -33,11 +34,11 @@ double preemptive_bound(std::vector<Load>& jobs) {
       continue;
     }
     now += left;
-    worst = std::max(worst, now + tail);
+    if (now + tail > worst) worst = now + tail, tail_of_worst = tail;
     std::pop_heap(waiting.begin(), waiting.end());
     waiting.pop_back();
   }
-  return worst;
+  return {worst, tail_of_worst};
 }
 
 }  // namespace
@@ -45,8 +46,9 @@ double preemptive_bound(std::vector<Load>& jobs) {
 /// Why it is a lower bound: let S be any set of ops, h its least head and q its least tail. All of S runs
 /// within T - h - q. As for the total work, prices turn the busy time of all devices into one machine: T >= h
 /// + Σ_S min_k price[k]·time[k] + q. preemptive_bound maximises the right side over S.
-double window_bound(const LoweredGraph& lowered, const Constraints& constraints, const DeviceKinds& kinds,
-                    const CostTable& costs, const Routes& routes, std::span<const double> price) {
+WindowBound window_bound(const LoweredGraph& lowered, const Constraints& constraints,
+                         const DeviceKinds& kinds, const CostTable& costs, const Routes& routes,
+                         std::span<const double> price) {
   constexpr double kInfinite = std::numeric_limits<double>::infinity();
   constexpr double kRounding = 1 - 1e-9;  // Margin for rounding in sums of a million doubles.
   std::vector<Load> jobs;
@@ -64,7 +66,15 @@ double window_bound(const LoweredGraph& lowered, const Constraints& constraints,
     }
     if (job.work > 0) jobs.push_back(job);
   }
-  return preemptive_bound(jobs) * kRounding;
+  const auto [worst, tail] = preemptive_bound(jobs);
+  // The best set has all jobs of at least this tail from some release on.
+  double work = 0, best = -1, release = 0;
+  for (auto job = jobs.rbegin(); job != jobs.rend(); ++job) {
+    if (job->tail < tail) continue;
+    work += job->work;
+    if (job->release + work > best) best = job->release + work, release = job->release;
+  }
+  return {worst * kRounding, static_cast<std::int64_t>(release), static_cast<std::int64_t>(tail)};
 }
 
 }  // namespace emplace

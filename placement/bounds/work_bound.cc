@@ -98,8 +98,10 @@ WorkBound work_bound(const OpGraph& graph, const Constraints& constraints, const
   WorkBound out;
   for (int round = 0; round < rounds; ++round) {
     const Dual dual = evaluate(loads, kinds, price, none);
-    if (dual.value > out.work_ns || out.price.empty())
-      out.work_ns = std::max(dual.value, 0.0), out.price = price;
+    if (dual.value > out.work_ns || out.price.empty()) {
+      out.work_ns = std::max(dual.value, 0.0);
+      out.price = out.work_price = price;
+    }
     for (std::size_t k = 0; k < size; ++k) used[k] += dual.state[k] / rounds;
     const double heaviest = *std::max_element(dual.time_ns.begin(), dual.time_ns.end());
     if (heaviest == 0) break;
@@ -130,6 +132,8 @@ WorkBound work_bound(const OpGraph& graph, const Constraints& constraints, const
     const Dual dual = evaluate(loads, kinds, price, rent);
     if (dual.value > out.memory_ns) {
       out.memory_ns = dual.value;
+      out.memory_price = price;
+      out.memory_rent = rent;
       if (dual.value > out.work_ns) out.price = price;
     }
     double heaviest = 0, sum = 0;

@@ -18,6 +18,8 @@ struct WorkBound {
   double memory_ns = 0;  ///< Same bound with state limited by memory; 0 if memory does not bind.
   /// [kinds] Price per device of the best dual solution; sum(count · price) is 1.
   std::vector<double> price;
+  /// [kinds] The dual solutions of work_ns and of memory_ns: prices per device, and rents per byte [ns/B].
+  std::vector<double> work_price, memory_price, memory_rent;
 };
 
 /// Evaluates linear relaxations by their duals: any prices give a valid bound, the best one found is

@@ -1,0 +1,399 @@
+#!/usr/bin/env python3
+"""Checks certificates of lower bounds, as `emplace bound --certificate FILE` writes them.
+
+usage: scripts/check_certificate.py FILE [GRAPH]
+
+FILE contains a claim (no placement has a smaller objective), the costs and dependencies that it is about, and a
+witness. This program shares nothing with emplace and calculates in whole numbers and fractions. It proves the claim
+by the theorems of docs/proofs/certificates.md or refuses it. With GRAPH (format `emplace-graph v1`, .json or .json.gz)
+it also compares the certificate's data with the graph, by certificate_graph.py beside it.
+
+Exit status: 0: proved. 1: not proved, or not about GRAPH. 2: malformed, or wrong usage. It prints one line.
+"""
+import collections
+import gzip
+import heapq
+import itertools
+import json
+import math
+import sys
+from fractions import Fraction
+
+NEVER = 1 << 100  # Later than any time.
+MOST = 1 << 62  # Greatest number of a certificate.
+OBJECTIVES = {"step-time": ("ns", {"path", "work", "route", "window"}), "latency": ("ps", {"path"}),
+              "max-load": ("ps", {"work", "class"}), "throughput": ("ps", {"work", "class"})}
+
+
+class Malformed(Exception):
+    """Not a certificate."""
+
+
+class Unproved(Exception):
+    """A certificate whose witness does not prove its claim."""
+
+
+def need(holds, why):
+    if not holds:
+        raise Malformed(why)
+
+
+def whole(value, what, limit=MOST):
+    need(type(value) is int and 0 <= value < limit, what + " is not a whole number in range")
+    return value
+
+
+def number(value, what):
+    need(type(value) in (int, Fraction) and 0 <= value < MOST, what + " is not a number in range")
+    return value
+
+
+def listed(value, what, size=None):
+    need(isinstance(value, list) and (size is None or len(value) == size), what + " is not a list of the right length")
+    return value
+
+
+def wholes(value, what, size=None, limit=MOST):
+    return [whole(item, what, limit) for item in listed(value, what, size)]
+
+
+def fraction(text):
+    need(len(text) < 40 and len(text.lower().partition("e")[2].lstrip("+-0")) < 4, "a number is out of range")
+    return Fraction(text)
+
+
+def parse(text):
+    try:
+        document = json.loads(text, parse_float=fraction, parse_constant=Fraction)
+    except (ValueError, RecursionError) as error:
+        raise Malformed("is not JSON: %s" % error) from error
+    need(isinstance(document, dict) and (document.get("format"), document.get("version")) == ("emplace-certificate", 1),
+         "is not a certificate of version 1")
+    return document
+
+
+class Case:
+    """The costs and dependencies of a certificate, checked for their form, with derived values."""
+
+    def __init__(self, document):
+        self.document = document
+        self.objective = document["objective"]
+        need(self.objective in OBJECTIVES, "objective is unknown")
+        self.unit, self.kinds_of_proof = OBJECTIVES[self.objective]
+        need(document["unit"] == self.unit, "unit is not that of the objective")
+        self.claim = number(document["claim"], "claim")
+        self.witness, self.kind = document["witness"], document["witness"]["kind"]
+        machine, ops = document["machine"], document["ops"]
+        self.devices, count = listed(machine["devices"], "devices"), len(machine["devices"])
+        need(0 < count <= 256, "devices are none or too many")
+        self.rows = listed(machine["rows"], "rows")
+        self.row = [whole(device["row"], "row", len(self.rows)) for device in self.devices]
+        self.memory = [whole(device["memory_bytes"], "memory_bytes", 1 << 64) for device in self.devices]
+        self.latency, self.rate = ([[float(number(x, key)) for x in listed(line, key, count)]
+                                    for line in listed(machine[key], key, count)] for key in ("latency_s", "bytes_per_s"))
+        need(all(rate > 0 for line in self.rate for rate in line), "bytes_per_s is 0")
+        self.names, self.ops = listed(ops["name"], "name"), len(ops["name"])
+        self.times = [wholes(line, "times", self.ops) for line in listed(ops["times"], "times", len(self.rows))]
+        self.choices = [wholes(choice, "choices", None, count) for choice in listed(document["choices"], "choices")]
+        need(all(self.choices), "a choice has no device")
+        classes = wholes(document["classes"], "classes", None, len(self.choices))
+        self.op_class = wholes(ops["class"], "class", self.ops, len(classes))
+        self.state = [0] * len(classes)  # Per class [B].
+        if self.objective == "step-time":
+            self.read_lowering(ops, document["buffers"])
+            fitting = self.fitting(classes)
+        else:
+            self.makers = [wholes(of, "makers", None, self.ops) for of in listed(ops["makers"], "makers", self.ops)]
+            fitting = [self.choices[choice] for choice in classes]
+        self.may = [tuple(sorted(set(devices))) for devices in fitting]  # Devices of each class.
+        self.order = self.topological_order()
+
+    def read_lowering(self, ops, buffers):
+        self.kernel = wholes(ops["kernel"], "kernel", self.ops, 2)
+        self.in_place = wholes(ops["in_place"], "in_place", self.ops, 2)
+        self.state_bytes = wholes(ops["state_bytes"], "state_bytes", self.ops)
+        self.owner = wholes(buffers["op"], "op of a buffer", None, self.ops)
+        size = len(self.owner)
+        self.bytes = wholes(buffers["bytes"], "bytes", size)
+        self.base = wholes(buffers["base"], "base", size, size)
+        self.resident = wholes(buffers["state"], "state of a buffer", size, 2)
+        self.reads = [wholes(of, "reads", None, size) for of in listed(ops["reads"], "reads", self.ops)]
+        for b in range(size):
+            base = self.base[b]
+            need(self.base[base] == base and self.owner[base] == self.owner[b] and self.bytes[b] <= self.bytes[base],
+                 "a buffer is not part of its base")
+            need(self.resident[b] != self.kernel[self.owner[b]], "a buffer is not state and is not made by a kernel")
+        for op in range(self.ops):
+            need(self.kernel[op] or not (self.reads[op] or any(line[op] for line in self.times)), "state reads or takes time")
+            need(len(set(self.reads[op])) == len(self.reads[op]), "an op reads a buffer twice")
+        self.makers = [[self.owner[b] for b in of] for of in self.reads]
+
+    def fitting(self, classes):
+        """The devices that can hold a class and the largest of its kernels (theorem 1)."""
+        outputs = [0] * self.ops
+        for b, owner in enumerate(self.owner):
+            if self.base[b] == b and not self.in_place[owner]:
+                outputs[owner] += self.bytes[b]
+        largest = [0] * len(classes)
+        for op in range(self.ops):
+            mine = self.op_class[op]
+            self.state[mine] += self.state_bytes[op]
+            if not self.kernel[op]:
+                continue
+            copied, live = collections.Counter(), outputs[op]
+            for b in self.reads[op]:
+                copied[self.base[b]] += self.bytes[b]
+            for base, moved in copied.items():
+                owner = self.owner[base]
+                foreign = self.op_class[owner] != mine if self.resident[base] else not self.in_place[owner]
+                live += min(self.bytes[base], moved) if foreign else 0
+            largest[mine] = max(largest[mine], live)
+        return [[d for d in self.choices[choice] if self.memory[d] >= self.state[c] + largest[c]] or self.choices[choice]
+                for c, choice in enumerate(classes)]
+
+    def topological_order(self):
+        waits, readers = [len(set(of)) for of in self.makers], [[] for _ in self.names]
+        for op, of in enumerate(self.makers):
+            for maker in set(of):
+                readers[maker].append(op)
+        order = [op for op in range(self.ops) if waits[op] == 0]
+        for op in order:
+            for reader in readers[op]:
+                waits[reader] -= 1
+                if waits[reader] == 0:
+                    order.append(reader)
+        need(len(order) == self.ops, "dependencies have a cycle")
+        return order
+
+
+class Kinds:
+    """A partition of the devices. A time of a kind is the least of its devices, also of a link between two kinds."""
+
+    def __init__(self, case):
+        self.groups = [wholes(kind, "kinds", None, len(case.devices)) for kind in listed(case.witness["kinds"], "kinds")]
+        members = sorted(d for kind in self.groups for d in kind)
+        need(all(self.groups) and members == list(range(len(case.devices))), "kinds are no partition")
+        self.of = {d: k for k, kind in enumerate(self.groups) for d in kind}
+        self.may = [sorted({self.of[d] for d in devices}) for devices in case.may]
+        self.times = []
+        for kind in self.groups:
+            rows = [case.times[row] for row in {case.row[d] for d in kind}]
+            self.times.append(rows[0] if len(rows) == 1 else [min(column) for column in zip(*rows)])
+
+        self.links = {}  # Between two kinds: least latency, with 0.5 for rounding, and least time per byte [ns].
+        for s, target in itertools.permutations(self.of, 2):
+            pair = (self.of[s], self.of[target])
+            old = self.links.get(pair, (math.inf, math.inf))
+            self.links[pair] = (min(old[0], case.latency[s][target] * 1e9 + 0.5), min(old[1], 1e9 / case.rate[s][target]))
+
+    def paid(self, prices):
+        need(any(prices), "prices are all 0")
+        return sum(price * len(kind) for price, kind in zip(prices, self.groups))
+
+    def transfer(self, source, target, size):
+        """Time to move `size` bytes, rounded as the definition of the simulator: in double precision."""
+        if (source, target) not in self.links:
+            return NEVER
+        latency, per_byte = self.links[source, target]
+        time = latency + float(size) * per_byte
+        return int(time) if time < 4e18 else NEVER
+
+
+def line_length(jobs):
+    """The least possible largest end + tail of jobs (release, time, tail) on one device (Jackson's rule)."""
+    jobs = sorted(jobs)
+    waiting, now, worst, i = [], 0, 0, 0
+    while i < len(jobs) or waiting:
+        now = now if waiting else max(now, jobs[i][0])
+        while i < len(jobs) and jobs[i][0] <= now:
+            heapq.heappush(waiting, (-jobs[i][2], jobs[i][1]))
+            i += 1
+        tail, left = heapq.heappop(waiting)
+        ran = min(left, jobs[i][0] - now) if i < len(jobs) else left
+        now += ran
+        if ran < left:
+            heapq.heappush(waiting, (tail, left - ran))
+        else:
+            worst = max(worst, now - tail)
+    return worst
+
+
+class Sweep:
+    """Earliest starts [op][kind] in one direction of time (theorems 4 and 5). `into`: edges (op, bytes, state)."""
+
+    def __init__(self, case, kinds, order, into, backwards, joins):
+        self.case, self.kinds, self.into, self.backwards = case, kinds, into, backwards
+        self.start = [[NEVER] * len(kinds.groups) for _ in range(case.ops)]
+        wanted = {}
+        for op, kind, start, line in (listed(join, "a join", 4) for join in listed(joins, "joins")):
+            need((op, kind) not in wanted, "a join is there twice")
+            wanted[op, kind] = (whole(start, "start of a join"), wholes(line, "line of a join", None, case.ops))
+        for op in order:
+            for kind in kinds.may[case.op_class[op]]:
+                start = max((self.arrival(op, edge, kind, True) for edge in into[op]), default=0)
+                if (op, kind) in wanted:
+                    start = max(start, self.joined(op, kind, *wanted[op, kind]))
+                self.start[op][kind] = start
+
+    def arrival(self, op, edge, kind, here):
+        """When an input is on `op`'s device at the earliest; not `here`: when its maker is on another device."""
+        source, size, state = edge
+        times, may = self.kinds.times, self.kinds.may[self.case.op_class[source]]
+        ready = [0 if state else self.start[source][k] + line[source] for k, line in enumerate(times)]
+        best = ready[kind] if here and kind in may else NEVER
+        if self.case.op_class[source] != self.case.op_class[op]:
+            for k in may:
+                moved = self.kinds.transfer(kind, k, size) if self.backwards else self.kinds.transfer(k, kind, size)
+                best = min(best, moved + ready[k])
+        return best
+
+    def joined(self, op, kind, start, line):
+        """Proves that `op` starts at `start` or later on `kind`: else all of `line` would be on its device."""
+        offers, jobs, blocked = {}, [], False  # offers: op -> (arrival, tail)
+
+        def offer(reader, after):
+            for edge in self.into[reader]:
+                if not edge[2]:
+                    arrival, tail = offers.get(edge[0], (0, 0))
+                    offers[edge[0]] = (max(arrival, self.arrival(reader, edge, kind, False) + after), max(tail, after))
+
+        offer(op, 0)
+        for i, other in enumerate(line):
+            if blocked or other in line[:i] or offers.get(other, (0, 0))[0] < start:
+                raise Unproved("op %d: its join does not force op %d on its device" % (op, other))
+            blocked = kind not in self.kinds.may[self.case.op_class[other]]
+            if not blocked:
+                time, tail = self.kinds.times[kind][other], offers[other][1]
+                jobs.append((self.start[other][kind], time, tail))
+                offer(other, time + tail)
+        if not blocked and line_length(jobs) < start:
+            raise Unproved("op %d: the ops of its join take less time" % op)
+        return start
+
+
+def sweeps(case, kinds):
+    joins = case.witness["joins"]
+    forward, backward = [[] for _ in case.names], [[] for _ in case.names]
+    for op, reads in enumerate(case.reads):
+        for b in reads:
+            forward[op].append((case.owner[b], case.bytes[b], bool(case.resident[b])))
+            if not case.resident[b]:
+                backward[case.owner[b]].append((op, case.bytes[b], False))
+    order = [op for op in case.order if case.kernel[op]]
+    heads = Sweep(case, kinds, order, forward, False, joins["heads"]).start
+    return heads, Sweep(case, kinds, order[::-1], backward, True, joins["tails"]).start
+
+
+def scaled(values, what, size):
+    """Numbers as whole numbers over their common denominator."""
+    values = [Fraction(number(value, what)) for value in listed(values, what, size)]
+    common = math.lcm(*(value.denominator for value in values))
+    need(common < 1 << 4096, what + " are out of range")
+    return [value.numerator * (common // value.denominator) for value in values], common
+
+
+def by_path(case):
+    path = wholes(case.witness["ops"], "path", None, case.ops)
+    for before, op in zip(path, path[1:]):
+        if before not in case.makers[op]:
+            raise Unproved("op %d does not wait for op %d" % (op, before))
+    return sum(min(case.times[case.row[d]][op] for d in case.may[case.op_class[op]]) for op in path)
+
+
+def by_class(case):
+    chosen = whole(case.witness["class"], "class", len(case.may))
+    return min(sum(case.times[case.row[d]][op] for op in range(case.ops) if case.op_class[op] == chosen)
+               for d in case.may[chosen])
+
+
+def by_work(case):
+    kinds = Kinds(case)
+    prices, unit = scaled(case.witness["prices"], "prices", len(kinds.groups))
+    rents, share = scaled(case.witness.get("rents", [0] * len(prices)), "rents", len(prices))
+    need("rents" not in case.witness or case.objective == "step-time", "rents are for the step time")
+    times = [[0] * len(case.may) for _ in case.rows]
+    for total, line in zip(times, case.times):
+        for op, time in enumerate(line):
+            total[case.op_class[op]] += time
+    value, state = 0, sum(case.state)  # All terms over the product of both denominators.
+    for c, devices in enumerate(case.may):
+        value += min(prices[k] * times[row][c] * share + rents[k] * case.state[c] * unit
+                     for k, row in {(kinds.of[d], case.row[d]) for d in devices})
+    value -= sum(rents[k] * unit * min(case.memory[d], state) for d, k in kinds.of.items())
+    return Fraction(value, kinds.paid(prices) * share)
+
+
+def by_route(case):
+    kinds = Kinds(case)
+    heads, tails = sweeps(case, kinds)
+    op = whole(case.witness["op"], "op", case.ops)
+    return min(heads[op][k] + kinds.times[k][op] + tails[op][k] for k in kinds.may[case.op_class[op]])
+
+
+def by_window(case):
+    kinds = Kinds(case)
+    prices, _ = scaled(case.witness["prices"], "prices", len(kinds.groups))
+    paid = kinds.paid(prices)
+    head, tail = whole(case.witness["head"], "head"), whole(case.witness["tail"], "tail")
+    heads, tails = sweeps(case, kinds)
+    work, ops = 0, 0
+    for op in range(case.ops):
+        may = kinds.may[case.op_class[op]]
+        if case.kernel[op] and all(heads[op][k] >= head and tails[op][k] >= tail for k in may):
+            work, ops = work + min(prices[k] * kinds.times[k][op] for k in may), ops + 1
+    return head + Fraction(work, paid) + tail if ops else 0
+
+
+PROOFS = {"path": by_path, "class": by_class, "work": by_work, "route": by_route, "window": by_window}
+
+
+def check(document):
+    """Returns the case. Raises Unproved; Malformed."""
+    try:
+        case = Case(document)
+        if case.kind not in case.kinds_of_proof:
+            raise Unproved("a witness of kind %r proves no %s" % (case.kind, case.objective))
+        proved = PROOFS[case.kind](case)
+    except (KeyError, TypeError, AttributeError, OverflowError) as error:
+        raise Malformed("lacks a part or has one of another type: %r" % error) from error
+    if proved < case.claim:
+        raise Unproved("its witness proves %.6f %s, less than the claim of %.6f" % (proved, case.unit, case.claim))
+    return case
+
+
+def run(paths):
+    texts = []
+    for path in paths:
+        with gzip.open(path) if path.endswith(".gz") else open(path, "rb") as file:
+            texts.append(file.read())
+    case = check(parse(texts[0]))
+    about = ""
+    if len(paths) == 2:
+        import certificate_graph  # Only for this: the proof needs nothing but this file.
+        try:
+            unknown = certificate_graph.difference(case, json.loads(texts[1]))
+        except certificate_graph.Different as error:
+            raise Unproved("it is not about %s: %s" % (paths[1], error)) from error
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+            raise Malformed("%s is not a graph of format emplace-graph v1: %r" % (paths[1], error)) from error
+        about = "; the graph is %s, %d op times not recomputed" % (paths[1], unknown)
+    claim = case.claim / (10**6 if case.unit == "ns" else 10**9)
+    return "proved: no %s of %r is below %.6f ms (%s)%s" % (case.objective, case.document["graph"], claim, case.kind, about)
+
+
+def main(paths):
+    if len(paths) not in (1, 2) or paths[0].startswith("-"):
+        print("usage: check_certificate.py FILE [GRAPH]")
+        return 2
+    try:
+        line, status = run(paths), 0
+    except Unproved as error:
+        line, status = "not proved: %s: %s" % (paths[0], error), 1
+    except (Malformed, OSError, EOFError) as error:
+        line, status = "malformed: %s: %s" % (paths[0], error), 2
+    print(line)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
