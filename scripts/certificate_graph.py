@@ -3,6 +3,8 @@
 It lowers the graph by the rules of docs/reference/measurement.md itself and recomputes op times from the graph and the
 certificate's rates of the devices. Machine, rules and the cost classes of ops are the certificate's word.
 """
+import gzip
+import json
 import math
 from fractions import Fraction
 
@@ -18,7 +20,7 @@ class Different(Exception):
 
 
 def lower(ops):
-    """Of a graph: kernels; per op its buffers (output, bytes, whole), and what it reads as (maker, output, bytes)."""
+    """Of a graph: kernels; per op its buffers (output, bytes, whole), and those it reads (maker, output, bytes, …)."""
     kernel, owned, reads, where, waits = [], [[] for _ in ops], [], {}, {}
     for i, op in enumerate(ops):
         inputs = [tuple(edge) for edge in op["inputs"]]
@@ -32,7 +34,7 @@ def lower(ops):
             others = {where[edge] for edge in inputs[1:] if view and not where[edge][3]} - {first}
             waits[i, k] = others.union(*(waits[edge] for edge in inputs if view))
         read = {buffer for edge in inputs for buffer in {where[edge], *waits[edge]}} if kernel[i] else ()
-        reads.append(sorted(buffer[:3] for buffer in read))
+        reads.append(sorted(read))
     return kernel, owned, reads
 
 
@@ -69,6 +71,39 @@ def op_time(case, graph, row, device_kind, i):
     return math.floor(exact + Fraction(1, 2))
 
 
+def split_tensors(case, ops, kernel, reads):
+    """Of a split: (maker, readers) -> time over the host [ps] of all tensors that these ops read."""
+    readers, nets = {}, {}
+    for i, of in enumerate(reads):
+        for buffer in of:
+            readers.setdefault(buffer, []).append(i)
+    pairs = [(s, t) for s in range(len(case.devices)) for t in range(len(case.devices)) if s != t]
+    for buffer, of in readers.items():
+        us = ops[buffer[0]].get("attrs", {}).get("transfer_us")
+        if us is None:
+            us = max((case.latency[s][t] * 1e6 + buffer[2] / case.rate[s][t] * 1e6 for s, t in pairs), default=0.0)
+        key = (buffer[0], tuple(reader for reader in of if reader != buffer[0]))
+        if key[1]:
+            nets[key] = nets.get(key, 0) + math.floor(Fraction(min(us * 1e6, case.most)) + Fraction(1, 2))
+    return nets
+
+
+def split_bytes(ops, kernel, owned, reads):
+    """Of a split: bytes of each op's state, and of its results that the backward pass reads."""
+    kept = state_bytes(ops, kernel, owned)
+    late = {buffer[:2] for i, of in enumerate(reads) if ops[i].get("phase") == "backward"
+            for buffer in of if buffer[4] == buffer[:2]}
+    for i, op in enumerate(ops):
+        if kernel[i] and op.get("phase", "forward") == "forward" and "transfer_us" not in op.get("attrs", {}):
+            kept[i] += sum(size for k, size, full in owned[i] if full and (i, k) in late)
+    return kept
+
+
+def state_bytes(ops, kernel, owned):
+    return [op["param_bytes"] if kernel[i] else sum(size for _, size, full in owned[i] if full) if op["type"] in STATE else 0
+            for i, op in enumerate(ops)]
+
+
 def difference(case, graph):
     """Returns how many op times were not recomputed. Raises Different if the certificate is not about the graph."""
     ops, case.cost_class = graph["ops"], case.document["ops"].get("cost_class")
@@ -94,11 +129,11 @@ def difference(case, graph):
         for b, owner in enumerate(case.owner):
             mine[owner].append((rank[case.base[b]], case.bytes[b], case.base[b] == b))
         same(list(map(sorted, mine)), list(map(sorted, owned)), "tensors")
-        same([sorted((case.owner[b], rank[case.base[b]], case.bytes[b]) for b in of) for of in case.reads], reads, "reads")
+        same([sorted((case.owner[b], rank[case.base[b]], case.bytes[b]) for b in of) for of in case.reads],
+             [[buffer[:3] for buffer in of] for of in reads], "reads")
         same(case.kernel, kernel, "kernels")
         same(case.in_place, [int(op.get("phase") == "update") for op in ops], "updates")
-        same(case.state_bytes, [op["param_bytes"] if kernel[i] else sum(size for _, size, full in owned[i] if full)
-                                if op["type"] in STATE else 0 for i, op in enumerate(ops)], "bytes of state")
+        same(case.state_bytes, state_bytes(ops, kernel, owned), "bytes of state")
     else:
         same([sorted(of) for of in case.makers], [sorted({r[0] for r in of} - {i}) for i, of in enumerate(reads)], "reads")
     leader = list(range(case.ops))
@@ -124,6 +159,11 @@ def difference(case, graph):
     case.measured = {name for op in ops for name in op.get("measured_us", {})}
     edges = sum(len(op["inputs"]) for op in ops)
     case.most = 2.0**60 / (case.ops + sum(len(op["outputs"]) for op in ops) + 2 * edges + 1)
+    if case.kind == "ideals":
+        nets, kept, listed = split_tensors(case, ops, kernel, reads), split_bytes(ops, kernel, owned, reads), case.document["nets"]
+        mine = sorted((op, sorted(of), ps) for op, of, ps in zip(listed["op"], listed["readers"], listed["ps"]))
+        same(mine, sorted((op, list(of), ps) for (op, of), ps in nets.items()), "tensors")
+        same(case.document["ops"]["bytes"], kept, "bytes")
     unknown = 0
     for d, row in enumerate(case.row):
         for i in range(case.ops) if row not in case.row[:d] else ():
@@ -131,3 +171,14 @@ def difference(case, graph):
             unknown += time is None
             same(case.times[row][i], case.times[row][i] if time is None else time, "op times")
     return unknown
+
+
+def compare(case, path):
+    """Compares with a graph file and returns words about it. Raises Different; OSError; ValueError: not a graph file."""
+    with gzip.open(path) if path.endswith(".gz") else open(path, "rb") as file:
+        text = file.read()
+    try:
+        unknown = difference(case, json.loads(text))
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError("%s is not a graph of format emplace-graph v1: %r" % (path, error)) from error
+    return "; the graph is %s, %d op times not recomputed" % (path, unknown)

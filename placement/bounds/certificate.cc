@@ -277,6 +277,21 @@ Json step_time_document(Json document, const OpGraph& graph, const DeviceSet& de
   return document;
 }
 
+/// Adds the tensors of a split, and what ops keep on their devices.
+void add_nets(Json& document, const SplitCosts& costs) {
+  Json bytes = Json::array(), maker = Json::array(), time = Json::array(), readers = Json::array();
+  for (std::size_t op = 0; op < costs.num_ops(); ++op) bytes.push_back(costs.bytes(op));
+  for (std::size_t net = 0; net < costs.num_nets(); ++net) {
+    maker.push_back(costs.maker(net));
+    time.push_back(costs.net_ps(net));
+    Json of = Json::array();
+    for (const std::uint32_t reader : costs.readers(net)) of.push_back(reader);
+    readers.push_back(std::move(of));
+  }
+  document["ops"]["bytes"] = std::move(bytes);
+  document["nets"] = Json{{"op", std::move(maker)}, {"ps", std::move(time)}, {"readers", std::move(readers)}};
+}
+
 Json split_document(Json document, const OpGraph& graph, const DeviceSet& devices,
                     const Constraints& constraints, Objective objective) {
   const SplitCosts costs{graph, devices};
@@ -296,7 +311,11 @@ Json split_document(Json document, const OpGraph& graph, const DeviceSet& device
     makers.push_back(std::move(of));
   }
   ops["makers"] = std::move(makers);
-  if (bound.which == "critical path") {
+  if (bound.which == "path over ideals") {
+    add_nets(document, costs);
+    conclude(document, bound.which, bound.whole_ps,
+             Json{{"kind", "ideals"}, {"path", numbers_of(bound.path)}, {"ops", numbers_of(bound.ops)}});
+  } else if (bound.which == "critical path") {
     conclude(document, bound.which, bound.whole_ps, Json{{"kind", "path"}, {"ops", numbers_of(bound.path)}});
   } else if (bound.which == "largest class") {
     conclude(document, bound.which, bound.whole_ps, Json{{"kind", "class"}, {"class", bound.largest_class}});

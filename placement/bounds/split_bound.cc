@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "placement/bounds/ideal_bound.h"
+
 namespace emplace {
 namespace {
 
@@ -125,6 +127,12 @@ SplitBound split_bound(const SplitCosts& costs, const Constraints& constraints, 
     bound.which = "critical path";
     bound.whole_ps = longest_ps;
     bound.path = std::move(path);
+    IdealBound over_ideals = ideal_bound(costs, constraints, bound.path);
+    if (over_ideals.ps <= longest_ps) return bound;
+    bound.whole_ps = over_ideals.ps;
+    bound.seconds = static_cast<double>(over_ideals.ps) * 1e-12;
+    bound.which = "path over ideals";
+    bound.ops = std::move(over_ideals.ops);
     return bound;
   }
   std::size_t accelerators = 0;

@@ -14,17 +14,19 @@ namespace emplace {
 
 struct SplitBound {
   double seconds = 0;
-  std::string_view which;     ///< One of "critical path", "total work", "largest class".
+  std::string_view which;     ///< One of "critical path", "path over ideals", "total work", "largest class".
   std::int64_t whole_ps = 0;  ///< Length of the path or time of the class, exactly.
-  std::vector<OpId> path;     ///< The longest path, first op first; only of "critical path".
+  std::vector<OpId> path;     ///< The longest path, first op first; only of the latency.
+  std::vector<OpId> ops;      ///< The ops whose ideals prove "path over ideals".
   /// Prices of an accelerator's and a CPU's time that prove "total work".
   std::int64_t accelerator_price = 0, cpu_price = 0;
   std::uint32_t largest_class = 0;
 };
 
-/// Bounds the latency by the longest path with each op at its fastest. Bounds loads by the total work,
+/// Bounds the latency by the longest path with each op at its fastest, or with the pieces that it passes
+/// through (ideal_bound.h). Bounds loads by the total work,
 /// divided freely between accelerators and CPUs without transfers, and by the largest co-location class at
-/// its fastest. Valid for any amount of memory. O(ops log ops). @pre `objective` is not kStepTime.
+/// its fastest; valid for any amount of memory. O(ops log ops). @pre `objective` is not kStepTime.
 SplitBound split_bound(const SplitCosts& costs, const Constraints& constraints, Objective objective);
 
 }  // namespace emplace

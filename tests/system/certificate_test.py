@@ -112,7 +112,7 @@ def canonical(document):
     """What a certificate is about. A rate that is not used may change, and classes may have other numbers."""
     ops = {key: value for key, value in document["ops"].items() if key not in ("class", "cost_class")}
     classes = [document["choices"][choice] for choice in document["classes"]]
-    return [ops, document.get("buffers"), [classes[c] for c in document["ops"]["class"]], document["machine"]["devices"],
+    return [ops, document.get("buffers"), document.get("nets"), [classes[c] for c in document["ops"]["class"]], document["machine"]["devices"],
             document["machine"]["latency_s"], document["machine"]["bytes_per_s"]]
 
 
@@ -150,7 +150,7 @@ def mutate(rng, document):
         choice = rng.choice(document["choices"])
         choice.pop(rng.randrange(len(choice)))
     elif what == "column":
-        table = rng.choice([ops, buffers or ops])
+        table = rng.choice([ops, buffers or document.get("nets") or ops])
         columns = [key for key, value in table.items() if isinstance(value[0], int)]
         change_number(rng, table[rng.choice(columns)])
     elif what == "row":
@@ -232,7 +232,7 @@ class Certificates(unittest.TestCase):
     def test_random_graphs_are_proved_with_each_kind_of_witness(self):
         kinds = {"rents" if "rents" in document["witness"] else document["witness"]["kind"]
                  for _, document, _ in self.random_certificates(range(150), 14)}
-        self.assertEqual(kinds, {"path", "work", "rents", "route", "window", "class"})
+        self.assertEqual(kinds, {"path", "ideals", "work", "rents", "route", "window", "class"})
 
     def test_mutations_are_refused(self):
         subjects = [(document, graph) for _, document, graph in self.random_certificates(range(1000, 1040), 20)

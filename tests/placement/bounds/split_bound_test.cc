@@ -1,5 +1,5 @@
-// Goal: no split is below its bound. Method: every split of small random workloads, with classes, nodes for
-// the CPU only, and times of zero, where ratios say nothing.
+// Goal: no split that fits is below its bound. Method: every split of small random workloads, with classes,
+// nodes for the CPU only, little memory, and times of zero, where ratios say nothing.
 #include "placement/bounds/split_bound.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ using testing::ReadWorkload;
 class SplitBounds : public ::testing::TestWithParam<Objective> {};
 
 TEST_P(SplitBounds, AreNeverAboveTheBestOfAllSplits) {
-  std::size_t tight = 0;
+  std::size_t tight = 0, over_ideals = 0;
   for (std::uint64_t seed = 0; seed < 1500; ++seed) {
     Rng rng{seed, Purpose::kTest};
     const bool latency = GetParam() == Objective::kLatency;
@@ -28,11 +28,13 @@ TEST_P(SplitBounds, AreNeverAboveTheBestOfAllSplits) {
                                                    .cpus = latency ? 1 : 1 + rng.below(2),
                                                    .cpu_only = false});
     if (workload.cpus == 1 && rng.below(3) == 0) workload.nodes.front().on_accelerator = false;
+    if (latency && rng.below(2) == 0) workload.memory = 5 + rng.below(30);
     const ReadWorkload task{workload, GetParam()};
     std::int64_t best_ms = std::numeric_limits<std::int64_t>::max();
     for_every_split(workload, [&](const PlainWorkload::Split& split) {
       if (latency)
-        best_ms = std::min(best_ms, workload.latency_ms(split).value_or(best_ms));
+        best_ms =
+            workload.fits(split) ? std::min(best_ms, workload.latency_ms(split).value_or(best_ms)) : best_ms;
       else
         best_ms = std::min(best_ms, workload.max_load_ms(split));
     });
@@ -41,8 +43,10 @@ TEST_P(SplitBounds, AreNeverAboveTheBestOfAllSplits) {
     ASSERT_LE(bound.seconds, best_s * (1 + 1e-12)) << bound.which << " of " << workload.json();
     ASSERT_GE(bound.seconds, 0);
     tight += bound.seconds > 0.999 * best_s ? 1 : 0;
+    over_ideals += bound.which == "path over ideals" ? 1 : 0;
   }
   EXPECT_GT(tight, 100u);
+  EXPECT_EQ(over_ideals > 100, GetParam() == Objective::kLatency);
 }
 
 INSTANTIATE_TEST_SUITE_P(Objectives, SplitBounds,
@@ -66,6 +70,31 @@ TEST(SplitBound, DividesWorkAtWill) {
       split_bound(SplitCosts{task.graph, task.devices}, task.constraints, Objective::kMaxLoad);
   EXPECT_EQ(bound.which, "total work");
   EXPECT_NEAR(bound.seconds, 20e-3, 1e-9);  // The first two on the CPU, the next two on the accelerator.
+}
+
+/// A chain of four ops, of which two fit on an accelerator: a transfer in the middle cannot be avoided.
+TEST(SplitBound, PaysTheTransferThatMemoryForces) {
+  PlainWorkload workload{.accelerators = 2, .cpus = 1, .memory = 20};
+  workload.nodes.assign(4, {.cpu_ms = 100, .accelerator_ms = 5, .size = 10, .cost_ms = 3});
+  workload.edges = {{0, 1}, {1, 2}, {2, 3}};
+  const ReadWorkload task{workload, Objective::kLatency};
+  const SplitBound bound =
+      split_bound(SplitCosts{task.graph, task.devices}, task.constraints, Objective::kLatency);
+  EXPECT_EQ(bound.which, "path over ideals");
+  EXPECT_EQ(bound.whole_ps, (4 * 5 + 2 * 3) * std::int64_t{1'000'000'000});
+}
+
+/// Graphs with too many ideals: those of the path alone, its beginnings, prove the same here.
+TEST(SplitBound, FallsBackToTheBeginningsOfThePath) {
+  PlainWorkload workload{.accelerators = 2, .cpus = 1, .memory = 20};
+  workload.nodes.assign(4, {.cpu_ms = 100, .accelerator_ms = 5, .size = 10, .cost_ms = 3});
+  workload.edges = {{0, 1}, {1, 2}, {2, 3}};
+  for (int i = 0; i < 20; ++i) workload.nodes.push_back({.cpu_ms = 1, .accelerator_ms = 1});  // 2^20 ideals
+  const ReadWorkload task{workload, Objective::kLatency};
+  const SplitBound bound =
+      split_bound(SplitCosts{task.graph, task.devices}, task.constraints, Objective::kLatency);
+  EXPECT_EQ(bound.ops.size(), 4u);
+  EXPECT_EQ(bound.whole_ps, (4 * 5 + 2 * 3) * std::int64_t{1'000'000'000});
 }
 
 }  // namespace
