@@ -180,5 +180,6 @@ def compare(case, path):
     try:
         unknown = difference(case, json.loads(text))
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError("%s is not a graph of format emplace-graph v1: %r" % (path, error)) from error
+        raise ValueError("%s is not a graph of format emplace-graph v1, or the certificate has a part of another type: %r"
+                         % (path, error)) from error
     return "; the graph is %s, %d op times not recomputed" % (path, unknown)

@@ -74,7 +74,7 @@ class Case:
     """The costs and dependencies of a certificate, checked for their form, with derived values."""
 
     def __init__(self, document):
-        self.document = document
+        self.document, self.name = document, document["graph"]
         self.objective = document["objective"]
         need(self.objective in OBJECTIVES, "objective is unknown")
         self.unit, self.kinds_of_proof = OBJECTIVES[self.objective]
@@ -378,7 +378,7 @@ def run(path, graph=None, about=""):
         except certificate_graph.Different as error:
             raise Unproved("it is not about %s: %s" % (graph, error)) from error
     claim = case.claim / (10**6 if case.unit == "ns" else 10**9)
-    return "proved: no %s of %r is below %.6f ms (%s)%s" % (case.objective, case.document["graph"], claim, case.kind, about)
+    return "proved: no %s of %r is below %.6f ms (%s)%s" % (case.objective, case.name, claim, case.kind, about)
 
 
 def main(paths):

@@ -285,6 +285,26 @@ class Certificates(unittest.TestCase):
         done = subprocess.run([sys.executable, "-I", SOURCE / "scripts/check_certificate.py"], capture_output=True, text=True)
         self.assertEqual((done.returncode, done.stdout), (2, "usage: check_certificate.py FILE [GRAPH]\n"))
 
+    def test_any_form_ends_in_one_line(self):
+        path, file = SOURCE / "tests/fixtures/graphs/cifar10_cnn-bs4.json.gz", self.folder.path / "one.json"
+        texts = [self.folder.certify(path, machine(random.Random(3)), objective)[0] for objective in ("step-time", "latency")]
+        for seed in range(250):
+            rng = random.Random(seed)
+            document = json.loads(texts[seed % 2])
+            place, key = document, rng.choice(sorted(document))
+            while isinstance(place[key], (dict, list)) and place[key] and rng.random() < 0.8:
+                place = place[key]
+                key = rng.choice(sorted(place)) if isinstance(place, dict) else rng.randrange(len(place))
+            place[key] = rng.choice([None, "", [], {}, -1, 0, True, 10**30, 1e300, 1e-300, "x", [[]], [0], {"a": 1}, 2**61])
+            if rng.random() < 0.2:
+                del place[key]
+            file.write_text(json.dumps(document))
+            out = io.StringIO()
+            with contextlib.redirect_stdout(out):
+                status = check_certificate.main([str(file), str(path)])
+            self.assertIn((status, out.getvalue().split(":")[0]), [(0, "proved"), (1, "not proved"), (2, "malformed")], seed)
+            self.assertEqual(out.getvalue().count("\n"), 1, seed)
+
     def test_rules_are_seen_by_the_comparison(self):
         path, rules = SOURCE / "tests/fixtures/graphs/nmt-tiny.json.gz", self.folder.path / "rules.toml"
         rules.write_text('[[rule]]\nmatch = { name = ".*" }\npin = "gpu:0"\n')
