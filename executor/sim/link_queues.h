@@ -50,6 +50,8 @@ class Queue {
   }
   void clear() { items_.clear(), head_ = 0; }
   std::span<const T> waiting() const { return std::span<const T>{items_}.subspan(head_); }
+  /// The items pushed last. @pre that many wait.
+  std::span<T> last(std::size_t count) { return std::span<T>{items_}.last(count); }
   void assign(std::span<const T> items) { items_.assign(items.begin(), items.end()), head_ = 0; }
 
  private:

@@ -65,7 +65,7 @@ class AwakeSet {
 ///   copy_references(buf, target) pending readers of a copy
 /// and these callbacks: op_ready(op, d), op_started(d), op_ended(op), copy_queued(engine, copy),
 /// copy_started(engine), copy_ended(copy), and round_started(), called when everything that can start now has
-/// started; it returns true to end the step. Thread: one.
+/// started; it returns true to end the step. It may hide op_ns(), copy_ns() and round_ended(). Thread: one.
 template <class Self>
 class StepLoop {
  public:
@@ -80,6 +80,12 @@ class StepLoop {
   void write_result(Measurement& out) const;
 
  protected:
+  /// The time that a started op or copy takes, given that of the tables [ns].
+  static std::int64_t op_ns(std::uint32_t, std::int64_t ns) { return ns; }
+  static std::int64_t copy_ns(const Copy&, std::int64_t ns) { return ns; }
+  /// Called when everything that ends now has ended and nothing has started.
+  static void round_ended() {}
+
   void run_rounds();
   void make_ready(std::uint32_t op) {
     const std::uint32_t d = device_of(op);
@@ -261,9 +267,9 @@ void StepLoop<Self>::start_copy(std::uint32_t engine) {
   const std::int64_t bytes = tables_.buffers[copy.buffer].bytes;
   const std::uint32_t source = device_of(tables_.buffers[copy.buffer].owner);
   const std::size_t pair = source * lanes_.size() + copy.target;
-  copy_end(engine) =
-      now_ns_ + static_cast<std::int64_t>(tables_.latency_ns[pair] +
-                                          static_cast<double>(bytes) * tables_.ns_per_byte[pair]);
+  const auto ns = static_cast<std::int64_t>(tables_.latency_ns[pair] +
+                                            static_cast<double>(bytes) * tables_.ns_per_byte[pair]);
+  copy_end(engine) = now_ns_ + self().copy_ns(copy, ns);
   lanes_[copy.target].take(bytes);
   bytes_moved_ += bytes;
   self().copy_started(engine);
@@ -275,7 +281,7 @@ void StepLoop<Self>::start_op(std::uint32_t d) {
   lane.op = dispatch_ == Dispatch::kProgram ? lane.ready.pop_min() : lane.fifo.pop();
   if (order_ != nullptr) [[unlikely]]
     lane.op = order_[lane.op];
-  const std::int64_t cost = tables_.cost(d, lane.op, corun_ && others_run(d));
+  const std::int64_t cost = self().op_ns(lane.op, tables_.cost(d, lane.op, corun_ && others_run(d)));
   op_end(d) = now_ns_ + cost;
   lane.busy_ns += cost;
   lane.take(tables_.kernels[lane.op].output_bytes);
@@ -286,6 +292,7 @@ template <class Self>
 void StepLoop<Self>::run_rounds() {
   const std::size_t device_ends = 2 * lanes_.size();
   for (;;) {
+    self().round_ended();
     if (!simple_) links_.grant([&](std::uint32_t engine) { start_copy(engine); });
     awake_.drain([&](std::uint32_t d) {
       Lane& lane = lanes_[d];

@@ -15,6 +15,7 @@
 #include "graph/graph_file.h"
 #include "launcher/commands/commands.h"
 #include "launcher/commands/graph_options.h"
+#include "launcher/commands/jitter_options.h"
 #include "launcher/commands/placement_order.h"
 #include "launcher/commands/results.h"
 #include "launcher/commands/step_model.h"
@@ -46,6 +47,9 @@ class Evaluate final : public Command {
     torch_.declare(options);
     options.flag("--verify", verify_,
                  "Real executors: compare the results with those of a run on a single device");
+    jitter_.declare(options,
+                    "Also simulate steps with this noise on op times, copy times and ties, e.g. 5%, or ties: "
+                    "median, 95th percentile and worst (default: none)");
     options
         .option("--trace", trace_,
                 "Write a trace of one step to this file (.json or .json.gz) for Perfetto or chrome://tracing "
@@ -70,16 +74,20 @@ class Evaluate final : public Command {
     std::vector<std::string> synthetic_types;
     std::vector<DeviceId> stand_ins;
     std::optional<double> measured_cost_share;  ///< Simulated steps: share of op time with measured costs.
+    std::optional<JitteredSteps> jittered;
   };
-  Result<Answer> simulate(const Inputs& inputs, const Placement& placement) const;
+  Result<Answer> simulate(const Inputs& inputs, const Placement& placement,
+                          const std::optional<JitterRequest>& jitter) const;
   Result<Answer> run_really(Console& console, const Inputs& inputs, const Placement& placement,
                             const StopSignal& stop) const;
   Result<ProcessRequest> request() const;
   bool is_simulated() const { return executor_ == "sim" || executor_ == "placeto"; }
-  void print(Console& console, const Answer& answer, const Inputs& inputs, std::string_view order) const;
+  void print(Console& console, const Answer& answer, const Inputs& inputs, std::string_view order,
+             const std::optional<JitterRequest>& jitter) const;
 
   InputOptions inputs_;
   TorchOptions torch_;
+  JitterOptions jitter_;
   std::string placement_, executor_ = "sim", trace_, statistic_ = "median", deadline_ = "30s", chaos_;
   std::uint64_t warmups_ = 5, samples_ = 5;
   bool verify_ = false;
@@ -104,7 +112,8 @@ Result<ProcessRequest> Evaluate::request() const {
   return request;
 }
 
-Result<Evaluate::Answer> Evaluate::simulate(const Inputs& inputs, const Placement& placement) const {
+Result<Evaluate::Answer> Evaluate::simulate(const Inputs& inputs, const Placement& placement,
+                                            const std::optional<JitterRequest>& jitter) const {
   Answer answer;
   if (!trace_.empty()) {
     Schedule schedule;
@@ -116,6 +125,10 @@ Result<Evaluate::Answer> Evaluate::simulate(const Inputs& inputs, const Placemen
   EMPLACE_TRY(model->measure(placement, answer.measured));
   if (inputs.judge.objective == Objective::kStepTime)
     answer.measured_cost_share = measured_cost_share(inputs.graph, inputs.devices, placement);
+  if (jitter) {
+    JitteredSimulator jittered{inputs.graph, inputs.devices, inputs.judge.simulator.dispatch, jitter->jitter};
+    EMPLACE_TRY_ASSIGN(answer.jittered, jittered.measure_draws(placement, jitter->draws));
+  }
   return answer;
 }
 
@@ -143,13 +156,14 @@ Result<Evaluate::Answer> Evaluate::run_really(Console& console, const Inputs& in
   return answer;
 }
 
-void Evaluate::print(Console& console, const Answer& answer, const Inputs& inputs,
-                     std::string_view order) const {
+void Evaluate::print(Console& console, const Answer& answer, const Inputs& inputs, std::string_view order,
+                     const std::optional<JitterRequest>& jitter) const {
   if (console.json()) {
     Json json = measured_json(answer.measured, inputs, executor_, answer.stand_ins);
     if (order != "issue") json["order"] = order;
     if (!is_simulated()) json["synthetic_types"] = answer.synthetic_types;
     if (answer.measured_cost_share) json["measured_cost_share"] = *answer.measured_cost_share;
+    if (answer.jittered) json["jitter"] = jitter_json(*answer.jittered, *jitter);
     if (answer.verified) {
       json["verified"] = answer.verified->identical;
       json["compared"] = answer.verified->compared;
@@ -163,6 +177,7 @@ void Evaluate::print(Console& console, const Answer& answer, const Inputs& input
   if (answer.measured_cost_share)
     text += fmt::format("costs      {} % of the time in ops was measured, the rest is estimated\n",
                         std::lround(100 * *answer.measured_cost_share));
+  if (answer.jittered) text += jitter_text(*answer.jittered, *jitter, answer.measured.step_time_s);
   if (answer.verified) {
     text += fmt::format("verified   {}: {} tensors compared with a run on one device, {} skipped\n",
                         answer.verified->identical ? "identical" : "different", answer.verified->compared,
@@ -185,10 +200,16 @@ Result<ExitStatus> Evaluate::run(Console& console) {
   } else {
     EMPLACE_TRY(torch_.check_unused(executor_));
   }
+  EMPLACE_TRY_ASSIGN(const auto jitter, jitter_.request(console.seed()));
+  if (jitter && executor_ != "sim")
+    return invalid("--jitter", "needs --executor sim", "noise is drawn for its events only");
   if (!chaos_.empty() && !real) return invalid("--chaos", "needs an executor process", "use --executor fake");
   EMPLACE_TRY_ASSIGN(auto inputs, open_inputs(inputs_));
   report_assumptions(inputs, inputs_.graph, console);
   EMPLACE_TRY(use_placeto(placeto, inputs.judge, console));
+  if (jitter) {
+    EMPLACE_TRY(check_jitter("--jitter", inputs.judge));
+  }
   if (placeto && !trace_.empty())
     return invalid("--trace", "has no schedule of --executor placeto", "use --executor sim");
   if (!trace_.empty() && inputs.judge.objective != Objective::kStepTime)
@@ -201,10 +222,11 @@ Result<ExitStatus> Evaluate::run(Console& console) {
   }
   EMPLACE_TRY_ASSIGN(const auto order, obey_order(placement_, inputs, placement, console));
   const StopSignal stop;
-  const auto answer = real ? run_really(console, inputs, placement, stop) : simulate(inputs, placement);
+  const auto answer =
+      real ? run_really(console, inputs, placement, stop) : simulate(inputs, placement, jitter);
   if (stop.received() != 0) return stopped_by(stop.received());
   if (!answer) return answer.error();
-  print(console, *answer, inputs, order.empty() ? "issue" : "placement file");
+  print(console, *answer, inputs, order.empty() ? "issue" : "placement file", jitter);
   const Measurement& measured = answer->measured;
   const std::string where = printable(placement_);
   if (!measured.valid && !out_of_memory(measured.valid, measured.failure))

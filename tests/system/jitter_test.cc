@@ -1,0 +1,97 @@
+// Goal: what users see of steps with noise: `evaluate --jitter` prints the spread, repeats itself with the
+// seed, obeys the order of a placement file, and refuses what it cannot do with one line. Method: the built
+// program as a process, on a small real training step.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/system/json_of.h"
+#include "tests/system/process.h"
+
+namespace emplace {
+namespace {
+
+using nlohmann::ordered_json;
+using testing::Finished;
+using ::testing::HasSubstr;
+using testing::json_of;
+using testing::kDevices;
+using testing::kGraph;
+using testing::run;
+using testing::TemporaryFolder;
+
+class JitterOption : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(run({"place", kGraph, "-d", kDevices, "-m", "round-robin", "-o", placement_}).status, 0);
+  }
+  std::string at(const char* name) const { return (folder_.path() / name).string(); }
+  std::vector<std::string> evaluate(std::vector<std::string> more = {}) const {
+    std::vector<std::string> arguments{"evaluate", kGraph, placement_, "-d", kDevices};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+  }
+
+  const TemporaryFolder folder_;
+  const std::string placement_ = at("p.json");
+};
+
+TEST_F(JitterOption, EvaluatePrintsTheSpreadAndRepeatsItWithTheSeed) {
+  const ordered_json printed = json_of(evaluate({"--jitter", "5%"}));
+  const ordered_json& jitter = printed["jitter"];
+  EXPECT_EQ(jitter["share"], 0.05);
+  EXPECT_EQ(jitter["ties"], true);
+  EXPECT_EQ(jitter["draws"], 64);
+  EXPECT_EQ(jitter["over_memory"], 0);
+  const double nominal = printed["step_time_s"];
+  EXPECT_GT(jitter["median_s"], 0.9 * nominal);
+  EXPECT_LT(jitter["worst_s"], 1.5 * nominal);
+  EXPECT_LE(jitter["median_s"], jitter["p90_s"]);
+  EXPECT_LE(jitter["p90_s"], jitter["p95_s"]);
+  EXPECT_LE(jitter["p95_s"], jitter["worst_s"]);
+  EXPECT_LT(jitter["median_s"], jitter["worst_s"]);
+  EXPECT_EQ(json_of(evaluate({"--jitter", "0.05"}))["jitter"], jitter);
+  EXPECT_NE(json_of(evaluate({"--jitter", "5%", "--seed", "2"}))["jitter"], jitter);
+  EXPECT_EQ(json_of(evaluate({"--jitter", "ties", "--draws", "3"}))["jitter"]["draws"], 3);
+  EXPECT_THAT(run(evaluate({"--jitter", "5%"})).out, HasSubstr("jitter     5 %: median "));
+  EXPECT_FALSE(json_of(evaluate()).contains("jitter"));
+}
+
+TEST_F(JitterOption, WithoutNoiseEveryStepIsTheNominalOne) {
+  for (const char* dispatch : {"program", "fifo"}) {
+    const ordered_json printed = json_of(evaluate({"--jitter", "0%", "--dispatch", dispatch}));
+    for (const char* key : {"median_s", "p90_s", "p95_s", "worst_s"})
+      EXPECT_EQ(printed["jitter"][key], printed["step_time_s"]) << dispatch << " " << key;
+  }
+}
+
+TEST_F(JitterOption, NoiseObeysTheOrderOfThePlacementFile) {
+  ASSERT_EQ(
+      run({"place", kGraph, "-d", kDevices, "--budget", "2s", "--order", "search", "-o", placement_}).status,
+      0);
+  const ordered_json printed = json_of(evaluate({"--jitter", "0%"}));
+  EXPECT_EQ(printed["jitter"]["worst_s"], printed["step_time_s"]);
+}
+
+TEST_F(JitterOption, WhatHasNoNoiseIsRefusedWithOneLine) {
+  const auto refused = [&](std::vector<std::string> more, const char* expected) {
+    const Finished done = run(evaluate(std::move(more)));
+    EXPECT_EQ(done.status, 2);
+    EXPECT_THAT(done.err, HasSubstr(expected));
+    EXPECT_EQ(std::count(done.err.begin(), done.err.end(), '\n'), 1) << done.err;
+  };
+  for (const char* share : {"26%", "-1%", "nan", "much", "1"})
+    refused({"--jitter=" + std::string{share}}, "use a share from 0% to 25%, or ties");
+  refused({"--jitter", "5%", "--draws", "0"}, "--draws");
+  refused({"--jitter", "5%", "--objective", "max-load"}, "needs --objective step-time");
+  refused({"--jitter", "5%", "--executor", "placeto"}, "needs --executor sim");
+  refused({"--jitter", "5%", "--executor", "fake"}, "needs --executor sim");
+  refused({"--draws", "5"}, "needs --jitter");
+}
+
+}  // namespace
+}  // namespace emplace
