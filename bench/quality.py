@@ -14,6 +14,8 @@ Appends finished rows to ROWS.jsonl and skips existing ones. The job can be stop
   --only REGEX   run matching rows only  --threads N             threads of auto on machines; 0: all cores
   --page FILE    write the page          --table                 print the tables of ROWS.jsonl and run nothing
   --order        run only the rows with tight memory, and each twice in turn: auto, and auto with --order search
+  --robust       run every row twice in turn: auto, and auto with --robust; both answers are simulated in 200 draws of 5 %
+                 noise that neither search has seen
 """
 import argparse
 import json
@@ -62,6 +64,7 @@ def arguments():
     parser.add_argument("--page")
     parser.add_argument("--table", action="store_true")
     parser.add_argument("--order", action="store_true")
+    parser.add_argument("--robust", action="store_true")
     return parser.parse_args()
 
 
@@ -125,6 +128,31 @@ def order_rows(args, done):
             yield {"row": row, "budget": args.budget, "auto": issue, "searched": search,
                    "bound": next((p["lower_bound_s"] for p in placed if p), None),
                    "order": placed[1] and placed[1]["order"], "found_by": placed[1] and placed[1]["method"]}
+
+
+def robust_rows(args, done):
+    """auto, then auto with --robust, for the same budget and on as many threads, and both under unseen noise."""
+    for name in GRAPHS:
+        for profile, gpus in MACHINES:
+            for tight in (True, False):
+                row = "%s/%s x %d/%s/robust" % (name, profile, gpus, "%gx" % CAPS[gpus] if tight else "full")
+                if row in done or not re.search(args.only, row):
+                    continue
+                with tempfile.TemporaryDirectory() as folder:
+                    graph = find_graph(args.graphs, name)
+                    devices = write_devices(args, folder, graph, profile, gpus, tight)
+                    made = {"row": row, "budget": args.budget}
+                    for key, more in (("auto", []), ("robust", ["--robust"])):
+                        file = os.path.join(folder, key + ".json")
+                        placed = emplace(args, ["place", graph, "-d", devices, "--budget", args.budget, "--threads",
+                                                args.threads, "-o", file, *more])
+                        seen = placed and emplace(args, ["evaluate", graph, file, "-d", devices, "--jitter", "5%",
+                                                         "--draws", "200", "--seed", "77"])
+                        made[key] = placed and placed["measured"]["step_time_s"]
+                        made[key + "_p95"] = seen and seen["jitter"]["p95_s"]
+                        made[key + "_over"] = seen and seen["jitter"]["over_memory"]
+                        made[key + "_wall"] = placed and placed["wall_s"]
+                yield made
 
 
 def machine_rows(args, done):
@@ -219,6 +247,33 @@ def order_table(rows):
         sum(gain < 1 - 1e-9 for gain in gains), ", ".join(sorted({row["budget"] for row in rows})))
 
 
+def robust_table(rows):
+    lines = ["| graph | machine | auto [ms] | 95 % above it | robust [ms] | 95 % above it | excess [%] | p95 [%] | does not fit |",
+             "|---|---|--:|--:|--:|--:|--:|--:|--:|"]
+    own, common, slower, p95 = [], [], [], []
+    for row in sorted(rows, key=lambda r: r["row"]):
+        graph, machine, memory, _ = row["row"].split("/")
+        if not row["auto"] or not row["robust"]:
+            continue
+        before, after = row["auto_p95"] / row["auto"] - 1, row["robust_p95"] / row["robust"] - 1
+        own.append((before, after))
+        common.append((before, row["robust_p95"] / row["auto"] - 1))
+        slower.append(row["robust"] / row["auto"])
+        p95.append(row["robust_p95"] / row["auto_p95"])
+        lines.append("| %s | %s, %s | %.1f | +%.1f %% | %.1f | +%.1f %% | %+.0f | %+.1f | %d → %d |" % (
+            graph, " ".join(reversed(machine.split(" x "))), memory, row["auto"] * 1e3, 100 * before, row["robust"] * 1e3,
+            100 * after, 100 * (after / before - 1), 100 * (p95[-1] - 1), row["auto_over"], row["robust_over"]))
+    total = lambda pairs: 100 * (sum(b for _, b in pairs) / sum(a for a, _ in pairs) - 1)
+    text = "\n".join(lines) + "\n\n"
+    text += "- Sum of the excesses over the own step time: **%+.0f %%**; over the step time of auto: %+.0f %%.\n" % (
+        total(own), total(common))
+    text += "- Geometric mean of robust over auto: 95th percentile **%.3f**, step time %.3f (%d rows).\n" % (
+        mean(p95), mean(slower), len(p95))
+    return text + "- Draws of 200 that do not fit: %d before, %d after. Budgets: %s.\n" % (
+        sum(r["auto_over"] or 0 for r in rows), sum(r["robust_over"] or 0 for r in rows),
+        ", ".join(sorted({row["budget"] for row in rows})))
+
+
 def budgets(rows):
     """Budget of the rows with tight and with full memory."""
     of = lambda full: ", ".join(sorted({row["budget"] for row in rows if row["row"].endswith("/full") == full}))
@@ -259,6 +314,18 @@ def short_name(file):
     return "/".join(file.split("/")[1:]).replace("Graphs", "").lower()
 
 
+def robust_page(rows):
+    return ("# Placements that hold\n\n"
+            "`place` and `place --robust` (`docs/guide/robust.md`) one after the other, with the same budget and threads; both\n"
+            "answers under 5 %% noise, in 200 draws that neither search has seen. `bench/quality.py --robust` writes this page.\n\n"
+            "- 95 %% above it: 95th percentile of the noisy steps above the step time without noise, the excess.\n"
+            "- excess: change of the excess. p95: change of the 95th percentile itself.\n"
+            "- does not fit: draws of 200 in which the placement does not fit in memory.\n"
+            "- The step time of robust is within 2 %% of the fastest that its own search found. It may be further above that of\n"
+            "  auto, which had the whole budget; where a placement would not fit in some draws, it is (last column).\n\n%s") % robust_table(
+                [r for r in rows if "robust" in r])
+
+
 def page(rows):
     machines, workloads = [r for r in rows if "methods" in r], [r for r in rows if "file" in r]
     orders = [r for r in rows if "searched" in r]
@@ -290,7 +357,7 @@ def main():
         if args.workloads:
             jobs.append(workload_rows(args, done))
         if args.graphs:
-            jobs.append((order_rows if args.order else machine_rows)(args, done))
+            jobs.append((order_rows if args.order else robust_rows if args.robust else machine_rows)(args, done))
         if not jobs:
             sys.exit("error: --graphs or --workloads is needed to run anything")
         for job in jobs:
@@ -299,7 +366,7 @@ def main():
                 with open(args.out, "a") as file:
                     file.write(json.dumps(row) + "\n")
                 print("%s: %s" % (row["row"], row.get("value") or row.get("auto")), file=sys.stderr)
-    text = page(rows)
+    text = robust_page(rows) if args.robust else page(rows)
     if args.page:
         with open(args.page, "w") as file:
             file.write(text)

@@ -126,8 +126,7 @@ Result<Evaluate::Answer> Evaluate::simulate(const Inputs& inputs, const Placemen
   if (inputs.judge.objective == Objective::kStepTime)
     answer.measured_cost_share = measured_cost_share(inputs.graph, inputs.devices, placement);
   if (jitter) {
-    JitteredSimulator jittered{inputs.graph, inputs.devices, inputs.judge.simulator.dispatch, jitter->jitter};
-    EMPLACE_TRY_ASSIGN(answer.jittered, jittered.measure_draws(placement, jitter->draws));
+    EMPLACE_TRY_ASSIGN(answer.jittered, jittered_steps(inputs, placement, {}, *jitter));
   }
   return answer;
 }
@@ -177,7 +176,7 @@ void Evaluate::print(Console& console, const Answer& answer, const Inputs& input
   if (answer.measured_cost_share)
     text += fmt::format("costs      {} % of the time in ops was measured, the rest is estimated\n",
                         std::lround(100 * *answer.measured_cost_share));
-  if (answer.jittered) text += jitter_text(*answer.jittered, *jitter, answer.measured.step_time_s);
+  if (answer.jittered) text += jitter_text(*answer.jittered, *jitter, answer.measured.step_time_s) + "\n";
   if (answer.verified) {
     text += fmt::format("verified   {}: {} tensors compared with a run on one device, {} skipped\n",
                         answer.verified->identical ? "identical" : "different", answer.verified->compared,

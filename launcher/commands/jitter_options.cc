@@ -2,9 +2,12 @@
 
 #include <fmt/core.h>
 
+#include <nlohmann/json.hpp>
+
 #include "base/text/words.h"
 #include "base/units.h"
 #include "launcher/commands/graph_options.h"
+#include "placement/order.h"
 
 namespace emplace::launcher {
 
@@ -46,6 +49,17 @@ Result<Unit> check_jitter(const std::string& option, const Judge& judge) {
   return Unit{};
 }
 
+Result<JitteredSteps> jittered_steps(const Inputs& inputs, const Placement& placement, const OpOrder& order,
+                                     const JitterRequest& request) {
+  if (!order.empty()) {
+    const OpGraph graph = renumbered(inputs.graph, order);
+    JitteredSimulator simulator{graph, inputs.devices, inputs.judge.simulator.dispatch, request.jitter};
+    return simulator.measure_draws(renumbered(placement, order), request.draws);
+  }
+  JitteredSimulator simulator{inputs.graph, inputs.devices, inputs.judge.simulator.dispatch, request.jitter};
+  return simulator.measure_draws(placement, request.draws);
+}
+
 Json jitter_json(const JitteredSteps& steps, const JitterRequest& request) {
   return Json{{"share", request.jitter.times},   {"ties", request.jitter.ties},
               {"draws", steps.steps_s.size()},   {"median_s", steps.quantile(0.5)},
@@ -58,11 +72,11 @@ std::string jitter_text(const JitteredSteps& steps, const JitterRequest& request
     if (step_time_s <= 0) return format_seconds(seconds);
     return fmt::format("{} ({:+.1f} %)", format_seconds(seconds), 100 * (seconds / step_time_s - 1));
   };
-  std::string text = fmt::format("jitter     {}: median {}, 95th percentile {}, worst {} of {} steps\n",
+  std::string text = fmt::format("jitter     {}: median {}, 95th percentile {}, worst {} of {} steps",
                                  request.what(), above(steps.quantile(0.5)), above(steps.quantile(0.95)),
                                  above(steps.steps_s.back()), steps.steps_s.size());
   if (steps.over > 0)
-    text += fmt::format("           {} of them do not fit, by up to {}\n", steps.over,
+    text += fmt::format("\n           {} of them do not fit, by up to {}", steps.over,
                         format_bytes(steps.bytes_over));
   return text;
 }

@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "executor/sim/jitter.h"
+#include "graph/order.h"
 #include "launcher/options.h"
 #include "launcher/settings/inputs.h"
 #include "launcher/settings/json_text.h"
@@ -38,10 +39,15 @@ class JitterOptions {
 /// `option`.
 Result<Unit> check_jitter(const std::string& option, const Judge& judge);
 
+/// Steps with noise of a placement whose devices take ready ops in `order` (empty: issue order).
+Result<JitteredSteps> jittered_steps(const Inputs& inputs, const Placement& placement, const OpOrder& order,
+                                     const JitterRequest& request);
+
 /// JSON of the spread: share, ties, draws, median_s, p90_s, p95_s, worst_s, over_memory (draws that do not
 /// fit). @pre it has draws.
 Json jitter_json(const JitteredSteps& steps, const JitterRequest& request);
-/// Line of the spread. @pre it has draws.
+/// Line of the spread, without its end; a second one if the placement does not fit in all draws. @pre it has
+/// draws.
 std::string jitter_text(const JitteredSteps& steps, const JitterRequest& request, double step_time_s);
 
 }  // namespace emplace::launcher

@@ -1,3 +1,4 @@
+#include <fmt/core.h>
 #include <unistd.h>
 #include <nlohmann/json.hpp>
 
@@ -18,8 +19,10 @@
 #include "graph/graph_file.h"
 #include "heuristics/ordered_portfolio.h"
 #include "heuristics/portfolio.h"
+#include "heuristics/robust.h"
 #include "launcher/commands/commands.h"
 #include "launcher/commands/graph_options.h"
+#include "launcher/commands/jitter_options.h"
 #include "launcher/commands/learned_method.h"
 #include "launcher/commands/progress_view.h"
 #include "launcher/commands/results.h"
@@ -34,6 +37,11 @@ namespace emplace::launcher {
 namespace {
 
 constexpr std::uint32_t kMaxOrder = 1'000'000'000;
+
+/// An answer, and the fastest placement that was found if the answer holds under noise instead.
+struct Placed : OrderedAnswer {
+  std::optional<Found> fastest = {};
+};
 
 class Place final : public Command {
  public:
@@ -66,6 +74,13 @@ class Place final : public Command {
         "and writes it to the placement file)");
     options.option("--executor", executor_,
                    "Model that evaluates placements: sim, or placeto (Placeto's simulator, without memory)");
+    options.flag("--robust", robust_,
+                 "auto searches for the 90th percentile of the step time under noise (--jitter, default 5%); "
+                 "the step time without noise may be 2 % above the best found");
+    jitter_.declare(
+        options,
+        "Also simulate steps of the answer with this noise on op times, copy times and ties, e.g. "
+        "5%, or ties (default: none)");
     options.option("--threads", threads_, "Searches that auto runs in parallel; 0: one per core");
     options.option("-o,--output", output_,
                    "Placement file to write; it holds the best placement so far while a search runs");
@@ -74,10 +89,11 @@ class Place final : public Command {
 
  private:
   Result<ExitStatus> answered(const Inputs& inputs, const Problem& problem, Executor& executor,
-                              const OrderedAnswer& ordered, const ProvenBound& bound, double wall_s,
-                              Console& console) const;
-  Result<OrderedAnswer> search(const Problem& problem, const Inputs& inputs, WatchedExecutor& executor,
-                               double bound_s, const Clock& clock, Console& console) const;
+                              const Placed& placed, const ProvenBound& bound, double wall_s,
+                              const std::optional<JitterRequest>& jitter, Console& console) const;
+  Result<Placed> search(const Problem& problem, const Inputs& inputs, WatchedExecutor& executor,
+                        double bound_s, const JitterRequest& noise, const Clock& clock,
+                        Console& console) const;
   Result<Answer> learn(double default_budget_s, const Console& console) const;
   Result<Unit> save(const Inputs& inputs, const Placement& placement, const Measurement& measured,
                     const OpOrder& order, const std::string& method, std::uint64_t seed,
@@ -87,8 +103,12 @@ class Place final : public Command {
   /// Errors: kInvalid for a number out of range, or another option that it cannot be combined with.
   Result<Unit> check_unseen_order() const;
   bool searches_order() const { return order_ == "search"; }
+  /// Errors: kInvalid for another option that --robust cannot be combined with.
+  Result<Unit> check_robust_option() const;
 
   InputOptions inputs_;
+  JitterOptions jitter_;
+  bool robust_ = false;
   std::string method_ = "auto", output_, budget_, policy_, samples_ = "0", unseen_order_, threads_ = "0",
               order_ = "issue", executor_ = "sim";
 };
@@ -129,6 +149,12 @@ class BestOnDisk {
   OpOrder order_ EMPLACE_GUARDED_BY(mutex_);
   std::optional<Nanos> written_ EMPLACE_GUARDED_BY(mutex_);
 };
+
+// With --robust: the share of the budget that searches for the fastest placement; the number of its findings
+// that the search for a robust one starts from; the excess of a robust one over the fastest without noise.
+constexpr double kFastestShare = 0.6;
+constexpr std::size_t kKept = 4;
+constexpr double kSlack = 0.02;
 
 /// Checks before the search that `output` can be created. Errors: kIo.
 Result<Unit> check_writable(const std::string& output) {
@@ -204,8 +230,20 @@ Result<Unit> Place::check_unseen_order() const {
   return Unit{};
 }
 
-Result<OrderedAnswer> Place::search(const Problem& problem, const Inputs& inputs, WatchedExecutor& executor,
-                                    double bound_s, const Clock& clock, Console& console) const {
+Result<Unit> Place::check_robust_option() const {
+  if (!robust_) return Unit{};
+  if (searches_order())
+    return invalid("--robust", "needs --order issue", "noise changes what an order is good for");
+  if (method_ != "auto")
+    return invalid("--robust", "needs --method auto", "remove --method " + printable(method_, 40));
+  if (!policy_.empty() && budget_.empty())
+    return invalid("--robust", "needs a budget beside --policy", "add --budget 30s");
+  return Unit{};
+}
+
+Result<Placed> Place::search(const Problem& problem, const Inputs& inputs, WatchedExecutor& executor,
+                             double bound_s, const JitterRequest& noise, const Clock& clock,
+                             Console& console) const {
   EMPLACE_TRY_ASSIGN(const auto seconds, budget_s(budget_, kDefaultBudget_s));
   EMPLACE_TRY_ASSIGN(const auto threads, parse_whole("--threads", threads_, 0, 256));
   PortfolioOptions options;
@@ -246,9 +284,35 @@ Result<OrderedAnswer> Place::search(const Problem& problem, const Inputs& inputs
       warm.limits.starts = starts;
     }
     if (!searches_order()) {
+      std::vector<Placement> found;
+      const Nanos deadline =
+          clock.now() + std::chrono::duration_cast<Nanos>(std::chrono::duration<double>(seconds));
+      if (robust_) {
+        options.budget_s = kFastestShare * seconds;
+        options.better = [&, show = options.better](const Finding& finding, const Placement& placement) {
+          found.push_back(placement);
+          if (found.size() > kKept) found.erase(found.begin());
+          show(finding, placement);
+        };
+      }
       EMPLACE_TRY_ASSIGN(
           auto answer, run_portfolio({all.begin(), all.end()}, warm, inputs.judge, executor, clock, options));
-      return OrderedAnswer{std::move(answer), {}, {}, 0};
+      Placed placed{{std::move(answer), {}, {}, 0}};
+      if (!robust_ || !placed.answer.found.measurement.valid) return placed;
+      executor.start("robust", true);
+      found.push_back(placed.answer.found.placement);
+      const RobustOptions robust{.jitter = noise.jitter,
+                                 .slack = kSlack,
+                                 .draws = noise.draws,
+                                 .threads = options.threads,
+                                 .deadline = deadline,
+                                 .stopped = options.stopped};
+      EMPLACE_TRY_ASSIGN(auto held, search_robust(problem, inputs.judge, clock, found, robust));
+      placed.answer.evaluations += held.found.evaluations;
+      placed.fastest = std::move(held.fastest);
+      if (held.found.placement != placed.answer.found.placement) placed.answer.method = "robust";
+      placed.answer.found = std::move(held.found);
+      return placed;
     }
     OrderedOptions ordered;
     ordered.portfolio = options;
@@ -256,7 +320,9 @@ Result<OrderedAnswer> Place::search(const Problem& problem, const Inputs& inputs
       executor.record_value(finding.seconds);
       if (!output_.empty()) best.update(finding.method, placement, order);
     };
-    return run_ordered_portfolio({all.begin(), all.end()}, warm, inputs.judge, executor, clock, ordered);
+    EMPLACE_TRY_ASSIGN(auto answer, run_ordered_portfolio({all.begin(), all.end()}, warm, inputs.judge,
+                                                          executor, clock, ordered));
+    return Placed{std::move(answer)};
   }
   EMPLACE_TRY_ASSIGN(const auto method, find_method(method_));
   Problem own = problem;
@@ -281,7 +347,7 @@ Result<OrderedAnswer> Place::search(const Problem& problem, const Inputs& inputs
                  printable(inputs_.graph) + ": " + method_ + ": " + error.context + "; try another method"};
   }
   const std::uint64_t evaluations = found->evaluations;
-  return OrderedAnswer{Answer{*std::move(found), method_, evaluations, {}, 0}, {}, {}, 0};
+  return Placed{{Answer{*std::move(found), method_, evaluations, {}, 0}, {}, {}, 0}};
 }
 
 Result<ExitStatus> Place::run(Console& console) {
@@ -296,12 +362,21 @@ Result<ExitStatus> Place::run(Console& console) {
   EMPLACE_TRY(parse_whole("--threads", threads_, 0, 256));
   EMPLACE_TRY(check_order_option());
   EMPLACE_TRY(check_unseen_order());
+  EMPLACE_TRY(check_robust_option());
+  EMPLACE_TRY_ASSIGN(auto jitter, jitter_.request(console.seed()));
+  if (robust_ && !jitter) {
+    jitter.emplace();
+    jitter->jitter.seed = console.seed();
+  }
   if (executor_ != "sim" && executor_ != "placeto")
     return invalid("--executor '" + printable(executor_, 40) + "'", "evaluates no search",
                    "use sim or placeto, and emplace evaluate for real devices");
   EMPLACE_TRY_ASSIGN(auto inputs, open_inputs(inputs_));
   const bool placeto = executor_ == "placeto";
   EMPLACE_TRY(use_placeto(placeto, inputs.judge, console));
+  if (jitter) {
+    EMPLACE_TRY(check_jitter(robust_ ? "--robust" : "--jitter", inputs.judge));
+  }
   report_assumptions(inputs, inputs_.graph, console);
   for (const std::string& line : inputs.rules.lines()) console.note(line);
   if (auto fits = must_fit(inputs); !placeto && !fits)
@@ -320,11 +395,13 @@ Result<ExitStatus> Place::run(Console& console) {
   const Nanos start = clock.now();
   // The searches of auto run with --policy only if a budget is given.
   const bool by_policy = !policy_.empty() && (method_ != "auto" || budget_.empty());
-  const auto found = [&]() -> Result<OrderedAnswer> {
-    if (!learned && !by_policy) return search(problem, inputs, executor, bound.seconds, clock, console);
+  const auto found = [&]() -> Result<Placed> {
+    if (!learned && !by_policy)
+      return search(problem, inputs, executor, bound.seconds, jitter.value_or(JitterRequest{}), clock,
+                    console);
     EMPLACE_TRY_ASSIGN(auto learnt,
                        learn(policy_.empty() && budget_.empty() ? kDefaultBudget_s : seconds, console));
-    return OrderedAnswer{std::move(learnt), {}, {}, 0};
+    return Placed{{std::move(learnt), {}, {}, 0}};
   };
   auto ordered = found();
   const double wall_s = std::chrono::duration<double>(clock.now() - start).count();
@@ -344,7 +421,7 @@ Result<ExitStatus> Place::run(Console& console) {
     EMPLACE_TRY(
         save(inputs, answer.found.placement, measured, ordered->order, answer.method, console.seed(), clock));
   }
-  auto shown = answered(inputs, problem, *model, *ordered, bound, wall_s, console);
+  auto shown = answered(inputs, problem, *model, *ordered, bound, wall_s, jitter, console);
   if (!shown || answer.status == 0) return shown;
   return static_cast<ExitStatus>(answer.status);
 }
@@ -362,12 +439,19 @@ std::string order_line(const OrderedAnswer& ordered, const Inputs& inputs) {
 
 /// Prints the answer.
 Result<ExitStatus> Place::answered(const Inputs& inputs, const Problem& problem, Executor& executor,
-                                   const OrderedAnswer& ordered, const ProvenBound& bound, double wall_s,
-                                   Console& console) const {
+                                   const Placed& ordered, const ProvenBound& bound, double wall_s,
+                                   const std::optional<JitterRequest>& jitter, Console& console) const {
   const Answer& answer = ordered.answer;
   const Measurement& measured = answer.found.measurement;
   const bool optimal = reaches_bound(measured.step_time_s, bound.seconds);
   EMPLACE_TRY_ASSIGN(const auto single, best_single_device(problem, executor));
+  std::optional<JitteredSteps> steps, fastest_steps;
+  if (jitter) {
+    EMPLACE_TRY_ASSIGN(steps, jittered_steps(inputs, answer.found.placement, ordered.order, *jitter));
+  }
+  if (ordered.fastest) {
+    EMPLACE_TRY_ASSIGN(fastest_steps, jittered_steps(inputs, ordered.fastest->placement, {}, *jitter));
+  }
   const std::string slower = slower_than_single(measured.step_time_s, single, inputs.devices);
   if (console.json()) {
     Json json{{"measured", measured_json(measured, inputs, executor.kind())}, {"method", answer.method}};
@@ -392,6 +476,11 @@ Result<ExitStatus> Place::answered(const Inputs& inputs, const Problem& problem,
       gain["issue_order_peak_memory_bytes"] = ordered.issue.peak_bytes;
       json["order_gain"] = std::move(gain);
     }
+    if (steps) json["jitter"] = jitter_json(*steps, *jitter);
+    if (fastest_steps) {
+      json["robust"] = Json{{"fastest_step_time_s", ordered.fastest->measurement.step_time_s},
+                            {"fastest_jitter", jitter_json(*fastest_steps, *jitter)}};
+    }
     if (!answer.found.notes.empty()) json["note"] = joined(answer.found.notes);
     auto findings = Json::array();
     for (const Finding& finding : answer.findings) {
@@ -409,6 +498,13 @@ Result<ExitStatus> Place::answered(const Inputs& inputs, const Problem& problem,
     text += bound.seconds > 0 ? format_seconds(bound.seconds) + ", the " + std::string{bound.which}
                               : std::string{"none is proven for this simulator"};
     if (searches_order()) text += "\n" + order_line(ordered, inputs);
+    if (steps) text += "\n" + jitter_text(*steps, *jitter, measured.step_time_s);
+    if (fastest_steps) {
+      const double fastest_s = ordered.fastest->measurement.step_time_s;
+      text += fmt::format("\nfastest    {} without noise ({:+.1f} %), 95th percentile {}",
+                          format_seconds(fastest_s), 100 * (fastest_s / measured.step_time_s - 1),
+                          format_seconds(fastest_steps->quantile(0.95)));
+    }
     if (optimal) text += "\noptimal    no placement is better: this one reaches the bound";
     console.print(text + (output_.empty() ? "" : "\nwritten    " + printable(output_)));
   }

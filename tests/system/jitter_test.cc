@@ -77,6 +77,51 @@ TEST_F(JitterOption, NoiseObeysTheOrderOfThePlacementFile) {
   EXPECT_EQ(printed["jitter"]["worst_s"], printed["step_time_s"]);
 }
 
+TEST_F(JitterOption, PlaceShowsTheSpreadOfItsAnswerAsEvaluateDoes) {
+  for (const std::vector<std::string>& more :
+       {std::vector<std::string>{"-m", "scotch"}, {"--order", "search", "--budget", "2s"}}) {
+    std::vector<std::string> arguments{"place", kGraph, "-d", kDevices, "-o", placement_, "--jitter", "5%"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const ordered_json placed = json_of(arguments)["jitter"];
+    EXPECT_EQ(placed, json_of(evaluate({"--jitter", "5%"}))["jitter"]) << more[0];
+  }
+}
+
+TEST_F(JitterOption, PlaceSearchesForAPlacementThatHolds) {
+  const std::vector<std::string> robust{"place",    kGraph, "-d",       kDevices,    "-o", placement_,
+                                        "--budget", "3s",   "--robust", "--threads", "1"};
+  const ordered_json printed = json_of(robust);
+  const double step_s = printed["measured"]["step_time_s"];
+  const double fastest_s = printed["robust"]["fastest_step_time_s"];
+  EXPECT_LE(step_s, 1.02 * fastest_s);
+  EXPECT_LE(fastest_s, step_s);
+  EXPECT_EQ(printed["jitter"]["share"], 0.05);
+  EXPECT_EQ(printed["robust"]["fastest_jitter"]["draws"], 64);
+  EXPECT_EQ(json_of(evaluate())["step_time_s"], step_s);
+  EXPECT_EQ(json_of(evaluate({"--jitter", "5%"}))["jitter"], printed["jitter"]);
+  std::vector<std::string> text = robust;
+  text.insert(text.end(), {"--jitter", "10%", "--draws", "16"});
+  const Finished done = run(text);
+  EXPECT_EQ(done.status, 0) << done.err;
+  EXPECT_THAT(done.out, HasSubstr("jitter     10 %: median "));
+  EXPECT_THAT(done.out, HasSubstr("fastest    "));
+}
+
+TEST_F(JitterOption, RobustNeedsASearchOfStepTimesInIssueOrder) {
+  const auto refused = [&](const std::vector<std::string>& more, const char* expected) {
+    std::vector<std::string> arguments{"place", kGraph, "-d", kDevices, "--robust"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Finished done = run(arguments);
+    EXPECT_EQ(done.status, 2);
+    EXPECT_THAT(done.err, HasSubstr(expected));
+  };
+  refused({"--order", "search"}, "needs --order issue");
+  refused({"-m", "anneal"}, "needs --method auto");
+  refused({"--objective", "max-load"}, "needs --objective step-time");
+  refused({"--executor", "placeto"}, "needs --executor sim");
+  refused({"--policy", "run"}, "needs a budget");
+}
+
 TEST_F(JitterOption, WhatHasNoNoiseIsRefusedWithOneLine) {
   const auto refused = [&](std::vector<std::string> more, const char* expected) {
     const Finished done = run(evaluate(std::move(more)));

@@ -111,7 +111,7 @@ TEST(Jitter, TheSpreadOfOneDeviceIsThatOfTheSumOfItsOps) {
   const OpGraph graph = growing_chain(40);
   const DeviceSet devices = sample_devices(2, false, kAmpleBytes);
   constexpr std::uint32_t kDraws = 4'000;
-  const double nominal = 40 * 41 / 2 * 1e-6;
+  const double nominal = 820e-6;
   double squares = 0;
   for (int k = 1; k <= 40; ++k) squares += k * k * 1e-12;
   const double deviation = 0.05 * std::sqrt(squares);
