@@ -6,6 +6,7 @@
 #include <chrono>
 #include <filesystem>
 #include <functional>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -17,6 +18,7 @@
 #include "base/text/words.h"
 #include "base/units.h"
 #include "graph/graph_file.h"
+#include "heuristics/distinct.h"
 #include "heuristics/ordered_portfolio.h"
 #include "heuristics/portfolio.h"
 #include "heuristics/robust.h"
@@ -41,6 +43,7 @@ constexpr std::uint32_t kMaxOrder = 1'000'000'000;
 /// An answer, and the fastest placement that was found if the answer holds under noise instead.
 struct Placed : OrderedAnswer {
   std::optional<Found> fastest = {};
+  std::vector<Found> others = {};  ///< Further placements that differ from it.
 };
 
 class Place final : public Command {
@@ -74,6 +77,10 @@ class Place final : public Command {
         "and writes it to the placement file)");
     options.option("--executor", executor_,
                    "Model that evaluates placements: sim, or placeto (Placeto's simulator, without memory)");
+    options.option(
+        "--best-of", best_of_,
+        "auto also searches for placements that differ from its answer, N in all, each at most 2 % "
+        "slower; written beside the -o file as NAME-2.json and so on (default: 1)");
     options.flag("--robust", robust_,
                  "auto searches for the 90th percentile of the step time under noise (--jitter, default 5%); "
                  "the step time without noise may be 2 % above the best found");
@@ -95,19 +102,22 @@ class Place final : public Command {
                         double bound_s, const JitterRequest& noise, const Clock& clock,
                         Console& console) const;
   Result<Answer> learn(double default_budget_s, const Console& console) const;
-  Result<Unit> save(const Inputs& inputs, const Placement& placement, const Measurement& measured,
-                    const OpOrder& order, const std::string& method, std::uint64_t seed,
-                    const Clock& clock) const;
+  Result<Unit> save(const std::string& output, const Inputs& inputs, const Placement& placement,
+                    const Measurement& measured, const OpOrder& order, const std::string& method,
+                    std::uint64_t seed, const Clock& clock) const;
   /// Errors: kInvalid for an unknown word, or another option that an order cannot be combined with.
   Result<Unit> check_order_option() const;
   /// Errors: kInvalid for a number out of range, or another option that it cannot be combined with.
   Result<Unit> check_unseen_order() const;
   bool searches_order() const { return order_ == "search"; }
-  /// Errors: kInvalid for another option that --robust cannot be combined with.
-  Result<Unit> check_robust_option() const;
+  /// Path of the k-th placement of --best-of: placement.json, placement-2.json, …
+  std::string output_of(std::size_t k) const;
+  /// Errors: kInvalid for another option that --robust or --best-of cannot be combined with.
+  Result<Unit> check_search_options() const;
 
   InputOptions inputs_;
   JitterOptions jitter_;
+  std::string best_of_ = "1";
   bool robust_ = false;
   std::string method_ = "auto", output_, budget_, policy_, samples_ = "0", unseen_order_, threads_ = "0",
               order_ = "issue", executor_ = "sim";
@@ -192,16 +202,16 @@ Result<Answer> Place::learn(double default_budget_s, const Console& console) con
   return Answer{std::move(learned.found), std::move(learned.method), evaluations, {}, learned.status};
 }
 
-Result<Unit> Place::save(const Inputs& inputs, const Placement& placement, const Measurement& measured,
-                         const OpOrder& order, const std::string& method, std::uint64_t seed,
-                         const Clock& clock) const {
+Result<Unit> Place::save(const std::string& output, const Inputs& inputs, const Placement& placement,
+                         const Measurement& measured, const OpOrder& order, const std::string& method,
+                         std::uint64_t seed, const Clock& clock) const {
   const PlacementInfo info{.graph_sha256 = graph_sha256(inputs.graph),
                            .method = method,
                            .executor = executor_,
                            .seed = seed,
                            .created = format_wall(clock.wall()),
                            .order = order};
-  return save_placement(output_, inputs.graph, inputs.devices, placement, measured, info);
+  return save_placement(output, inputs.graph, inputs.devices, placement, measured, info);
 }
 
 Result<Unit> Place::check_order_option() const {
@@ -230,15 +240,28 @@ Result<Unit> Place::check_unseen_order() const {
   return Unit{};
 }
 
-Result<Unit> Place::check_robust_option() const {
-  if (!robust_) return Unit{};
+Result<Unit> Place::check_search_options() const {
+  EMPLACE_TRY_ASSIGN(const auto wanted, parse_whole("--best-of", best_of_, 1, 64));
+  if (!robust_ && wanted == 1) return Unit{};
+  const std::string option = robust_ ? "--robust" : "--best-of";
+  if (robust_ && wanted > 1)
+    return invalid("--robust", "searches for one placement", "remove --best-of, or --robust");
+  if (inputs_.objective != "step-time")
+    return invalid(option, "needs --objective step-time", "it simulates steps");
   if (searches_order())
-    return invalid("--robust", "needs --order issue", "noise changes what an order is good for");
+    return invalid(option, "needs --order issue", "it searches for placements in issue order");
   if (method_ != "auto")
-    return invalid("--robust", "needs --method auto", "remove --method " + printable(method_, 40));
+    return invalid(option, "needs --method auto", "remove --method " + printable(method_, 40));
   if (!policy_.empty() && budget_.empty())
-    return invalid("--robust", "needs a budget beside --policy", "add --budget 30s");
+    return invalid(option, "needs a budget beside --policy", "add --budget 30s");
   return Unit{};
+}
+
+std::string Place::output_of(std::size_t k) const {
+  if (k == 1) return output_;
+  const std::filesystem::path path{output_};
+  const std::string name = path.stem().string() + "-" + std::to_string(k) + path.extension().string();
+  return (path.parent_path() / name).string();
 }
 
 Result<Placed> Place::search(const Problem& problem, const Inputs& inputs, WatchedExecutor& executor,
@@ -262,7 +285,7 @@ Result<Placed> Place::search(const Problem& problem, const Inputs& inputs, Watch
                     Executor& model = order.empty() ? *writer : in_order;
                     if (!model.measure(placement, measured)) return;
                     const auto saved =
-                        save(inputs, placement, measured, order, method, console.seed(), clock);
+                        save(output_, inputs, placement, measured, order, method, console.seed(), clock);
                     if (!saved) console.warn(saved.error().context);
                   }};
   options.stopped = [&] {
@@ -287,8 +310,9 @@ Result<Placed> Place::search(const Problem& problem, const Inputs& inputs, Watch
       std::vector<Placement> found;
       const Nanos deadline =
           clock.now() + std::chrono::duration_cast<Nanos>(std::chrono::duration<double>(seconds));
+      EMPLACE_TRY_ASSIGN(const auto wanted, parse_whole("--best-of", best_of_, 1, 64));
+      if (robust_ || wanted > 1) options.budget_s = kFastestShare * seconds;
       if (robust_) {
-        options.budget_s = kFastestShare * seconds;
         options.better = [&, show = options.better](const Finding& finding, const Placement& placement) {
           found.push_back(placement);
           if (found.size() > kKept) found.erase(found.begin());
@@ -298,6 +322,18 @@ Result<Placed> Place::search(const Problem& problem, const Inputs& inputs, Watch
       EMPLACE_TRY_ASSIGN(
           auto answer, run_portfolio({all.begin(), all.end()}, warm, inputs.judge, executor, clock, options));
       Placed placed{{std::move(answer), {}, {}, 0}};
+      if (wanted > 1 && placed.answer.found.measurement.valid) {
+        executor.start("best of " + best_of_, true);
+        const DistinctOptions distinct{.count = wanted, .deadline = deadline, .stopped = options.stopped};
+        EMPLACE_TRY_ASSIGN(auto all_found,
+                           search_distinct(problem, inputs.judge, clock, placed.answer.found, distinct));
+        for (const Found& each : all_found)
+          if (each.placement != placed.answer.found.placement) placed.answer.evaluations += each.evaluations;
+        if (all_found.front().placement != placed.answer.found.placement) placed.answer.method = "anneal";
+        placed.answer.found = std::move(all_found.front());
+        placed.others.assign(std::move_iterator{all_found.begin() + 1}, std::move_iterator{all_found.end()});
+        return placed;
+      }
       if (!robust_ || !placed.answer.found.measurement.valid) return placed;
       executor.start("robust", true);
       found.push_back(placed.answer.found.placement);
@@ -362,7 +398,7 @@ Result<ExitStatus> Place::run(Console& console) {
   EMPLACE_TRY(parse_whole("--threads", threads_, 0, 256));
   EMPLACE_TRY(check_order_option());
   EMPLACE_TRY(check_unseen_order());
-  EMPLACE_TRY(check_robust_option());
+  EMPLACE_TRY(check_search_options());
   EMPLACE_TRY_ASSIGN(auto jitter, jitter_.request(console.seed()));
   if (robust_ && !jitter) {
     jitter.emplace();
@@ -418,8 +454,13 @@ Result<ExitStatus> Place::run(Console& console) {
                                          answer.method + "'s, where " + misfit(measured, inputs.devices)};
   }
   if (!output_.empty()) {
-    EMPLACE_TRY(
-        save(inputs, answer.found.placement, measured, ordered->order, answer.method, console.seed(), clock));
+    EMPLACE_TRY(save(output_, inputs, answer.found.placement, measured, ordered->order, answer.method,
+                     console.seed(), clock));
+    for (std::size_t k = 0; k < ordered->others.size(); ++k) {
+      const Found& other = ordered->others[k];
+      EMPLACE_TRY(save(output_of(k + 2), inputs, other.placement, other.measurement, {}, "anneal",
+                       console.seed(), clock));
+    }
   }
   auto shown = answered(inputs, problem, *model, *ordered, bound, wall_s, jitter, console);
   if (!shown || answer.status == 0) return shown;
@@ -481,6 +522,17 @@ Result<ExitStatus> Place::answered(const Inputs& inputs, const Problem& problem,
       json["robust"] = Json{{"fastest_step_time_s", ordered.fastest->measurement.step_time_s},
                             {"fastest_jitter", jitter_json(*fastest_steps, *jitter)}};
     }
+    if (best_of_ != "1") {
+      auto placements = Json::array();
+      const auto add = [&](std::size_t k, const Found& found) {
+        Json one{{"placement", output_.empty() ? Json(nullptr) : Json(output_of(k))},
+                 {"step_time_s", found.measurement.step_time_s}};
+        placements.push_back(std::move(one));
+      };
+      add(1, answer.found);
+      for (std::size_t k = 0; k < ordered.others.size(); ++k) add(k + 2, ordered.others[k]);
+      json["placements"] = std::move(placements);
+    }
     if (!answer.found.notes.empty()) json["note"] = joined(answer.found.notes);
     auto findings = Json::array();
     for (const Finding& finding : answer.findings) {
@@ -504,6 +556,12 @@ Result<ExitStatus> Place::answered(const Inputs& inputs, const Problem& problem,
       text += fmt::format("\nfastest    {} without noise ({:+.1f} %), 95th percentile {}",
                           format_seconds(fastest_s), 100 * (fastest_s / measured.step_time_s - 1),
                           format_seconds(fastest_steps->quantile(0.95)));
+    }
+    if (best_of_ != "1") {
+      text += fmt::format("\nbest of    {} of {} found", 1 + ordered.others.size(), best_of_);
+      for (std::size_t k = 0; k < ordered.others.size(); ++k)
+        text += "\n           " + format_seconds(ordered.others[k].measurement.step_time_s) +
+                (output_.empty() ? "" : ", " + printable(output_of(k + 2)));
     }
     if (optimal) text += "\noptimal    no placement is better: this one reaches the bound";
     console.print(text + (output_.empty() ? "" : "\nwritten    " + printable(output_)));

@@ -122,6 +122,28 @@ TEST_F(JitterOption, RobustNeedsASearchOfStepTimesInIssueOrder) {
   refused({"--policy", "run"}, "needs a budget");
 }
 
+TEST_F(JitterOption, BestOfWritesPlacementsThatDifferAndAreNearlyAsFast) {
+  const ordered_json printed = json_of({"place", kGraph, "-d", kDevices, "--budget", "4s", "--best-of", "3",
+                                        "--threads", "1", "-o", placement_});
+  const ordered_json& all = printed["placements"];
+  ASSERT_GE(all.size(), 1u);
+  ASSERT_LE(all.size(), 3u);
+  EXPECT_EQ(all[0]["placement"], placement_);
+  EXPECT_EQ(all[0]["step_time_s"], printed["measured"]["step_time_s"]);
+  for (std::size_t k = 0; k < all.size(); ++k) {
+    const std::string file = all[k]["placement"];
+    if (k > 0) {
+      EXPECT_EQ(file, at(("p-" + std::to_string(k + 1) + ".json").c_str()));
+    }
+    EXPECT_EQ(json_of({"evaluate", kGraph, file, "-d", kDevices})["step_time_s"], all[k]["step_time_s"]);
+    EXPECT_LE(all[k]["step_time_s"], 1.02 * all[0]["step_time_s"].get<double>());
+  }
+  EXPECT_EQ(run({"place", kGraph, "-d", kDevices, "--best-of", "3", "--robust"}).status, 2);
+  EXPECT_EQ(run({"place", kGraph, "-d", kDevices, "--best-of", "0"}).status, 2);
+  EXPECT_EQ(run({"place", kGraph, "-d", kDevices, "--best-of", "2", "-m", "scotch"}).status, 2);
+  EXPECT_EQ(run({"place", kGraph, "-d", kDevices, "--best-of", "2", "--objective", "latency"}).status, 2);
+}
+
 TEST_F(JitterOption, WhatHasNoNoiseIsRefusedWithOneLine) {
   const auto refused = [&](std::vector<std::string> more, const char* expected) {
     const Finished done = run(evaluate(std::move(more)));
