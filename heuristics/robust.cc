@@ -31,9 +31,9 @@ struct NoisyWalk {
 // draws, because a walk finds the luck of few.
 constexpr std::array kNoisyWalks{NoisyWalk{2, 0.7, {0.003, 0.0003}, {0.001, 0.0001}},
                                  NoisyWalk{8, 1, {}, {0.0005, 0.0001}}};
-constexpr double kPiecesShare = 0.4;            // Of the time of a walk over scopes and classes.
+constexpr double kPiecesShare = 0.4;            // Share of a walk over scopes and classes.
 constexpr std::uint32_t kDrawsOfDeviation = 8;  // The deviation of fewer draws is only their luck.
-constexpr std::size_t kFinalists = 3;           // Of each walk.
+constexpr std::size_t kFinalists = 3;           // Candidates of each walk.
 constexpr double kJudgingStarts = 0.2;          // Share of the time in which the starts are compared.
 constexpr std::uint32_t kScreeningDraws = 1;
 constexpr double kHopeless = 0.03;  // Excess over the best placement at which screening ends an estimate.
@@ -70,7 +70,7 @@ class Nominal {
 /// A placement that a walk recommends, with its estimate.
 struct Finalist {
   Placement placement;
-  Measurement measurement;  ///< Without noise.
+  Measurement measurement;  ///< The one without noise.
   double estimate_s = 0;
   bool fits = false;  ///< In all draws of the estimate.
 };
@@ -162,7 +162,7 @@ class NoisyModel final : public Executor {
   Simulator exact_;
   JitteredSimulator jittered_;
   Nominal& nominal_;
-  const double deviations_;  // Of the normal distribution, from the mean to the percentile.
+  const double deviations_;  // Deviations from the mean to the percentile, normal.
   std::uint32_t first_ = 0, count_ = 2;
   std::vector<Finalist> finalists_;  // Best estimate first.
   Finalist fastest_;                 // Empty: no measurement was the fastest without noise.

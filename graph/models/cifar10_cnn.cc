@@ -68,7 +68,7 @@ class Cifar10Cnn : private Modules {
     return tape_.max_pool2d(x, options);
   }
 
-  const std::int64_t channels_;  // Of a part.
+  const std::int64_t channels_;  // Channels of one part.
   std::vector<Tensor> parts_;
 };
 

@@ -38,7 +38,7 @@ struct HierarchicalOptions {
   float entropy_end = 0;              ///< Final weight of the entropy bonus; the initial one is loss.entropy.
   std::uint64_t entropy_over = 0;     ///< Updates over which the weight changes linearly; 0: constant.
   LossOptions loss;                   ///< Loss of the Placer; the Grouper always uses REINFORCE.
-  OpFeatureOptions features;          ///< With `words` the planner places any graph.
+  OpFeatureOptions features;          ///< The planner places any graph if they have `words`.
 
   // What the paper has and records of older programs do not; off by default.
   bool start_from_encoder = false;  ///< The decoder starts where the encoder ended.   [HIE-START]

@@ -49,7 +49,7 @@ struct SequenceOptions {
   /// How often the graphs are given, each time with their groups in another order; 0: once.
   ///   Paper: Placeto 2019, section 4.3  [PLA-ORDER]
   std::size_t orders = 0;
-  OpFeatureOptions features;  ///< With `words` the policy places any graph.
+  OpFeatureOptions features;  ///< The policy places any graph if they have `words`.
 
   /// The settings specific to this method; registry.h lists the shared ones.
   void list(Settings& settings) {
