@@ -41,6 +41,8 @@ std::string render_table(const std::vector<TableRow>& rows, double lower_bound_s
   std::vector<Cells> table{{"", "method", value, "above bound"}};
   for (const std::string& name : device_names) table[0].push_back("peak " + printable(name, 20));
   for (const char* head : {"moved", "evaluations", "time"}) table[0].push_back(head);
+  const bool noisy = std::any_of(rows.begin(), rows.end(), [](const TableRow& row) { return row.p95_s > 0; });
+  if (noisy) table[0].insert(table[0].begin() + 3, "95 % under noise");
   if (measured) table[0].insert(table[0].begin() + 3, "which is");
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const TableRow& row = rows[i];
@@ -54,6 +56,12 @@ std::string render_table(const std::vector<TableRow>& rows, double lower_bound_s
                       : lower_bound_s > 0 && !row.transforms_graph && !is_measured(row)
                           ? percent(m.step_time_s / lower_bound_s - 1)
                           : "");
+      if (noisy)
+        cells.insert(cells.begin() + 3,
+                     row.p95_s > 0 && m.valid
+                         ? format_seconds(row.p95_s) +
+                               fmt::format(" ({:+.1f} %)", 100 * (row.p95_s / m.step_time_s - 1))
+                         : "");
       if (measured) cells.insert(cells.begin() + 3, std::string{label_name(m.label)});
       for (const std::int64_t peak : m.peak_bytes) cells.push_back(format_bytes(peak));
       cells.push_back(format_bytes(m.bytes_moved));

@@ -19,6 +19,8 @@ struct TableRow {
   std::string note;  ///< Why it does not fit, or a remark about it.
   /// True: measured on an equivalent transformed graph; never marked as the best.
   bool transforms_graph = false;
+  /// 95th percentile of its step time under noise [s]; 0: not simulated. A column shows it if a row has it.
+  double p95_s = 0;
 };
 
 /// Renders rows in the given order and marks the fastest valid one. If some rows were measured, only those

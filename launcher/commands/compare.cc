@@ -3,6 +3,7 @@
 #include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "heuristics/portfolio.h"
 #include "launcher/commands/commands.h"
 #include "launcher/commands/graph_options.h"
+#include "launcher/commands/jitter_options.h"
 #include "launcher/commands/learned_method.h"
 #include "launcher/commands/progress_view.h"
 #include "launcher/commands/results.h"
@@ -45,6 +47,9 @@ class Compare final : public Command {
                    "Time for each search, auto and each method that learns (default 30s)");
     options.option("--evaluations", evaluations_,
                    "Placements that each search measures at most; 0: the default of the method");
+    jitter_.declare(options,
+                    "Also simulate steps of each placement with this noise on op times, copy times and ties, "
+                    "e.g. 5%, or ties: a column with the 95th percentile (default: none)");
   }
   Result<ExitStatus> run(Console& console) override;
 
@@ -53,6 +58,7 @@ class Compare final : public Command {
   static std::string verdict(const std::vector<record::TableRow>& rows);
 
   InputOptions inputs_;
+  JitterOptions jitter_;
   std::string budget_;
   std::vector<std::string> methods_;
   std::uint64_t evaluations_ = 0;
@@ -100,8 +106,9 @@ const record::TableRow* fastest(const std::vector<record::TableRow>& rows) {
 }
 
 /// Returns one method's row; kNoPlacement of the method becomes a note in it. Errors: all others.
+/// `noise` (null: none) simulates the noisy steps of its placement, unless that is in an order of its own.
 Result<record::TableRow> run_method(const Method& method, const Problem& problem, Executor& executor,
-                                    const Clock& clock) {
+                                    const Clock& clock, JitteredSimulator* noise, std::uint32_t draws) {
   record::TableRow row{.method = std::string{method.name()}};
   const Nanos start = clock.now();
   auto found = method.find(problem, executor);
@@ -115,6 +122,11 @@ Result<record::TableRow> run_method(const Method& method, const Problem& problem
   row.measurement = std::move(found->measurement);
   row.evaluations = found->evaluations;
   row.transforms_graph = method.transforms_graph();
+  if (noise != nullptr && row.measurement.valid && !found->placement.empty() &&
+      method.name() != "auto+order") {
+    EMPLACE_TRY_ASSIGN(const auto steps, noise->measure_draws(found->placement, draws));
+    row.p95_s = steps.quantile(0.95);
+  }
   row.note = row.measurement.valid ? joined(found->notes) : misfit(row.measurement, problem.devices);
   return row;
 }
@@ -135,6 +147,7 @@ Json Compare::as_json(const Inputs& inputs, double bound_s, const std::vector<re
     if (valid && !row.note.empty()) method["note"] = row.note;
     if (row.transforms_graph) method["transforms_graph"] = true;
     if (valid) method["objective_value"] = inputs.in_file_unit(row.measurement.step_time_s);
+    if (row.p95_s > 0) method["p95_s"] = row.p95_s;
     method["peak_memory_bytes"] = row.measurement.peak_bytes;
     method["bytes_moved"] = row.measurement.bytes_moved;
     method["evaluations"] = row.evaluations;
@@ -163,6 +176,7 @@ Result<ExitStatus> Compare::run(Console& console) {
   if (!budget_.empty()) {
     EMPLACE_TRY_ASSIGN(seconds, parse_budget(budget_));
   }
+  EMPLACE_TRY_ASSIGN(const auto jitter, jitter_.request(console.seed()));
   const bool step_time = inputs_.objective == "step-time";
   const SystemClock clock;
   Judge judge;
@@ -178,6 +192,11 @@ Result<ExitStatus> Compare::run(Console& console) {
   EMPLACE_TRY_ASSIGN(const auto inputs, open_inputs(inputs_));
   report_assumptions(inputs, inputs_.graph, console);
   judge = inputs.judge;
+  std::optional<JitteredSimulator> noise;
+  if (jitter) {
+    EMPLACE_TRY(check_jitter("--jitter", judge));
+    noise.emplace(inputs.graph, inputs.devices, judge.simulator.dispatch, jitter->jitter);
+  }
   for (const std::string& line : inputs.rules.lines()) console.note(line);
   if (auto fits = must_fit(inputs); !fits)
     return Error{fits.error().code, printable(inputs_.graph) + ": " + fits.error().context};
@@ -201,7 +220,8 @@ Result<ExitStatus> Compare::run(Console& console) {
           clock.now() + std::chrono::duration_cast<Nanos>(std::chrono::duration<double>(seconds));
     }
     if (is_learned(method->name())) view.clear();  // A run shows its own progress.
-    auto row = run_method(*method, problem, executor, clock);
+    auto row =
+        run_method(*method, problem, executor, clock, noise ? &*noise : nullptr, jitter ? jitter->draws : 0);
     if (stop.received() != 0) break;  // Show the finished rows, not the interrupted one.
     if (!row) return row.error();
     rows.push_back(std::move(*row));

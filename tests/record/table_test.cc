@@ -42,5 +42,16 @@ TEST(Table, SaysWhatWasMeasuredAndHoldsItAgainstNothingSimulated) {
   EXPECT_NE(text.find("in the simulator (proven bound)"), std::string::npos);
 }
 
+TEST(Table, ShowsTheSpreadOfRowsThatHaveOne) {
+  TableRow with{.method = "a", .found = true}, without{.method = "b", .found = true};
+  with.measurement.valid = without.measurement.valid = true;
+  with.measurement.step_time_s = without.measurement.step_time_s = 0.1;
+  EXPECT_EQ(render_table({with, without}, 0, {}).find("under noise"), std::string::npos);
+  with.p95_s = 0.105;
+  const std::string text = render_table({with, without}, 0, {});
+  EXPECT_NE(text.find("95 % under noise"), std::string::npos) << text;
+  EXPECT_NE(text.find("105.0 ms (+5.0 %)"), std::string::npos) << text;
+}
+
 }  // namespace
 }  // namespace emplace::record
