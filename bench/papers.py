@@ -184,7 +184,7 @@ class LearnedRun(Run):
         result, core_s = bench.run_config(values, folder, self.seed)
         database = folder / "run" / "run.db"
         found = result or {}
-        return {"best_s": found.get("best_step_time_s"), "core_s": round(core_s, 1), **progress(database)}
+        return {"best_s": found.get("best_step_time_s"), "core_s": round(core_s, 2), **progress(database)}
 
     def estimate(self, bench):
         """Two pilots, one of them longer: their difference leaves out what a start costs."""
@@ -343,7 +343,7 @@ class Baselines(Run):
         table, core_s = run_measured(bench.args.program, [
             "compare", str(bench.graph_file(self.graph)), "-d", str(bench.device_file(self.devices)), "-m",
             ",".join(BASELINES), "--seed", "1"], allowed=(0, 3))
-        return {"bound_s": table["lower_bound_s"], "core_s": round(core_s, 1),
+        return {"bound_s": table["lower_bound_s"], "core_s": round(core_s, 2),
                 "methods": {m["method"]: m["step_time_s"] for m in table["methods"]}}
 
 
