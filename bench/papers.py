@@ -17,6 +17,7 @@ A run's cost comes from the same run with another seed, else from pilots of 2 an
 take more than --most core-minutes is not run; its line has the estimated hours of the row instead. It is tried again
 with a higher --most.
 """
+import abc
 import argparse
 import concurrent.futures
 import hashlib
@@ -104,6 +105,10 @@ class Plan:
     def devices(self, row):
         return row.get("devices") or pathlib.Path(self.config(row)["input"]["devices"]).stem
 
+    def machine(self, devices):
+        """The values of a device file."""
+        return tomllib.loads((self.configs / "devices" / (devices + ".toml")).read_text())
+
     def runs(self, stage):
         """Every run of a stage, in the order of execution."""
         if stage == "A":
@@ -133,7 +138,7 @@ def digest(value):
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
 
 
-class Run:
+class Run(abc.ABC):
     """One line of the results: a name, a seed, and `setup`, the digest of all that the result depends on."""
 
     name, seed, setup = "", 0, ""
@@ -143,9 +148,9 @@ class Run:
     def key(self):
         return self.name, self.seed
 
+    @abc.abstractmethod
     def execute(self, bench):
         """The values of the line."""
-        raise NotImplementedError
 
     def estimate(self, bench):
         """Core-seconds, from a pilot; 0 for what takes seconds."""
@@ -161,8 +166,7 @@ class LearnedRun(Run):
         self.values = plan.config(row) if preset == "paper" else self.tuned_values(plan.config(row), row["tuned"])
         for section, key in (("run", "seed"), ("input", "graph"), ("input", "devices")):
             self.values[section].pop(key, None)
-        machine = tomllib.loads((plan.configs / "devices" / (self.devices + ".toml")).read_text())
-        self.setup = digest([self.values, plan.graphs[self.graph], machine])
+        self.setup = digest([self.values, plan.graphs[self.graph], plan.machine(self.devices)])
 
     @staticmethod
     def tuned_values(values, evaluations):
@@ -174,9 +178,7 @@ class LearnedRun(Run):
             return self.execute_in(bench, pathlib.Path(folder), share)
 
     def execute_in(self, bench, folder, share):
-        values = json.loads(json.dumps(self.values))
-        values["input"] = {"graph": str(bench.graph_file(self.graph)), "devices": str(bench.device_file(self.devices))}
-        values.setdefault("compare", {})["methods"] = []
+        values = bench.with_inputs(self.values, self.devices, graph=str(bench.graph_path(self.graph)))
         if share < 1:
             for key in ("evaluations", "episodes"):
                 if values["run"].get(key):
@@ -229,16 +231,12 @@ class FamilyRun(Run):
         self.name = "%s/%s" % (family["name"], method)
         self.values = family_values(plan, family, method)
         self.devices = pathlib.Path(self.values["input"]["devices"]).stem
-        machine = tomllib.loads((plan.configs / "devices" / (self.devices + ".toml")).read_text())
-        self.setup = digest([self.values, plan.graphs[family["name"]], machine])
+        self.setup = digest([self.values, plan.graphs[family["name"]], plan.machine(self.devices)])
 
     def execute(self, bench, share=1.0):
-        folder = bench.graph_folder(self.family["name"])
+        folder = bench.graph_path(self.family["name"])
         with tempfile.TemporaryDirectory(prefix="emplace-papers-") as scratch:
-            values = json.loads(json.dumps(self.values))
-            values["run"].pop("seed", None)
-            values["input"] = {"graphs": [str(folder / "train-*")], "devices": str(bench.device_file(self.devices))}
-            values.setdefault("compare", {})["methods"] = []
+            values = bench.with_inputs(self.values, self.devices, graphs=[str(folder / "train-*")])
             values["run"]["episodes"] = max(PILOT_EPISODES, math.ceil(values["run"]["episodes"] * share))
             trained, core_s = bench.run_config(values, pathlib.Path(scratch), self.seed)
             values["run"]["episodes"] = values["pipeline"]["batch_episodes"]
@@ -277,7 +275,7 @@ class OrdersRun(Run):
     def execute(self, bench):
         with tempfile.TemporaryDirectory(prefix="emplace-papers-") as scratch:
             values = self.learned.execute_in(bench, pathlib.Path(scratch), 1)
-            graph, policy = bench.graph_file(self.learned.graph), os.path.join(scratch, "run")
+            graph, policy = bench.graph_path(self.learned.graph), os.path.join(scratch, "run")
             values["unseen_s"] = [bench.placed(["--policy", policy, "--unseen-order", str(order)], graph,
                                                self.learned.devices, self.seed) for order in range(self.unseen)]
         return values
@@ -298,16 +296,13 @@ class OptimisedRun(Run):
             self.values["policy"]["entropy_over"] = \
                 self.values["policy"]["entropy_over"] * episodes // self.values["run"]["episodes"]
         self.values["run"]["episodes"] = episodes
-        self.setup = digest([self.values, plan.graphs[family["name"]]])
+        self.setup = digest([self.values, plan.graphs[family["name"]], plan.machine(self.devices)])
 
     def execute(self, bench):
         found, total_s = [], 0
-        for test in sorted(bench.graph_folder(self.family["name"]).glob("test-*")):
+        for test in sorted(bench.graph_path(self.family["name"]).glob("test-*")):
             with tempfile.TemporaryDirectory(prefix="emplace-papers-") as scratch:
-                values = json.loads(json.dumps(self.values))
-                values["run"].pop("seed", None)
-                values["input"] = {"graph": str(test), "devices": str(bench.device_file(self.devices))}
-                values.setdefault("compare", {})["methods"] = []
+                values = bench.with_inputs(self.values, self.devices, graph=str(test))
                 result, core_s = bench.run_config(values, pathlib.Path(scratch), self.seed)
                 found.append(result and result["best_step_time_s"])
                 total_s += core_s
@@ -320,11 +315,11 @@ class RandomRun(Run):
     def __init__(self, plan, family):
         self.family, self.seed, self.name = family, 1, family["name"] + "/random"
         self.devices = pathlib.Path(plan.config(family)["input"]["devices"]).stem
-        self.setup = digest([plan.graphs[family["name"]], self.devices])
+        self.setup = digest([plan.graphs[family["name"]], plan.machine(self.devices)])
 
     def execute(self, bench):
         start = time.process_time()
-        tests = sorted(bench.graph_folder(self.family["name"]).glob("test-*"))
+        tests = sorted(bench.graph_path(self.family["name"]).glob("test-*"))
         return {"best_s": [bench.placed(["-m", "random"], test, self.devices, self.seed) for test in tests],
                 "core_s": round(time.process_time() - start, 1)}
 
@@ -336,12 +331,11 @@ class Baselines(Run):
 
     def __init__(self, plan, graph, devices):
         self.graph, self.devices, self.name = graph, devices, "baselines/%s/%s" % (graph, devices)
-        machine = tomllib.loads((plan.configs / "devices" / (devices + ".toml")).read_text())
-        self.setup = digest([plan.graphs[graph], machine, BASELINES])
+        self.setup = digest([plan.graphs[graph], plan.machine(devices), BASELINES])
 
     def execute(self, bench):
         table, core_s = run_measured(bench.args.program, [
-            "compare", str(bench.graph_file(self.graph)), "-d", str(bench.device_file(self.devices)), "-m",
+            "compare", str(bench.graph_path(self.graph)), "-d", str(bench.device_file(self.devices)), "-m",
             ",".join(BASELINES), "--seed", "1"], allowed=(0, 3))
         return {"bound_s": table["lower_bound_s"], "core_s": round(core_s, 2),
                 "methods": {m["method"]: m["step_time_s"] for m in table["methods"]}}
@@ -358,8 +352,8 @@ class Bench:
         self.results = Rows(args.results, row_key)
         self.commit = commit_of_tree()
 
-    def graph_folder(self, name):
-        """The folder of a family, or the folder that holds a graph; generates what is missing."""
+    def graph_path(self, name):
+        """The file of a graph, or the folder of a family; generates what is missing."""
         folder = pathlib.Path(self.args.graphs)
         options = shlex.split(self.plan.graphs[name])
         target = folder / name if "--count" in options else folder / (name + ".json.gz")
@@ -372,10 +366,16 @@ class Bench:
                 part.replace(target)
         return target
 
-    graph_file = graph_folder
-
     def device_file(self, name):
-        return pathlib.Path(self.plan.configs) / "devices" / (name + ".toml")
+        return self.plan.configs / "devices" / (name + ".toml")
+
+    def with_inputs(self, values, devices, **graphs):
+        """A copy of a config's values with this machine's files, without heuristics: Baselines has those."""
+        values = json.loads(json.dumps(values))
+        values["run"].pop("seed", None)  # An option of the command.
+        values["input"] = {**graphs, "devices": str(self.device_file(devices))}
+        values.setdefault("compare", {})["methods"] = []
+        return values
 
     def run_config(self, values, folder, seed, name="run"):
         """`emplace run`: its result (None: nothing feasible) and its core-seconds."""

@@ -3,6 +3,7 @@ import math
 import pathlib
 import statistics
 import sys
+import textwrap
 
 import papers_pictures
 
@@ -14,6 +15,7 @@ PAPERS = {
 }
 SIMPLE = {"single-cpu": "1 CPU", "single-gpu": "1 GPU", "scotch": "Scotch", "mincut": "MinCut", "metis": "Metis",
           "expert": "expert"}
+WIDTH = 118  # Letters of a line of the page.
 WITHIN = 0.10  # A reduction is met if it is at most this far below the paper's.
 
 
@@ -211,7 +213,8 @@ def reductions(headlines):
                       verdict(h.met("paper")), percent(h.reduction("tuned")), verdict(h.met("tuned")),
                       percent(h.best_possible())])
         if h.met("paper") is False:
-            reasons.append("- %s, %s: %s." % (PAPERS[h.row["table"]].split(" 20")[0], name, h.reason()))
+            why = "- %s, %s: %s." % (PAPERS[h.row["table"]].split(" 20")[0], name, h.reason())
+            reasons.append(textwrap.fill(why, WIDTH, subsequent_indent="  "))
     text = table(["paper", "row", "paper", "ours, paper's settings", "", "ours, tuned", "", "at the bound"], lines)
     counts = ""
     for preset, words in (("paper", "the paper's settings"), ("tuned", "the tuned preset")):
@@ -396,9 +399,9 @@ def page(results, pictures):
     return f"""# The papers' experiments, and ours beside them
 
 `bench/papers.py page` writes this page from `docs/results/papers.jsonl`; do not edit it. `bench/papers.py run`
-continues with the runs that are missing: {done} of {len(results.wanted)} are done, in {core_hours:.1f} core-hours
-(commits {", ".join(commits)}). `configs/papers/experiments.toml` lists every row, `configs/papers/headline.toml` the headline
-rows.
+continues with the runs that are missing: {done} of {len(results.wanted)} are done, in {core_hours:.1f} core-hours.
+`configs/papers/experiments.toml` lists every row, `configs/papers/headline.toml` the headline rows.
+{textwrap.fill("Commits of the results: %s." % ", ".join(commits), WIDTH)}
 
 - **Paper's settings**: the config in `configs/papers`, for the paper's number of updates or placements. **Tuned**:
   `policy.preset = "tuned"`, 4,000 placements (Placeto 12,288), from scratch. Neither starts at a heuristic.
