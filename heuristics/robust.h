@@ -15,7 +15,7 @@ namespace emplace {
 
 struct RobustOptions {
   Jitter jitter;
-  double quantile = 0.9;     ///< Of noisy steps: the value that is searched for.
+  double quantile = 0.9;     ///< The search minimises this quantile of noisy steps.
   double slack = 0.02;       ///< Largest excess of the step time without noise over the best one found.
   std::uint32_t draws = 64;  ///< Noisy steps by which finalists are compared.
   unsigned threads = 1;      ///< Number of parallel searches.

@@ -181,7 +181,7 @@ struct Wanted {
   std::vector<std::int64_t> heads, tails;
 };
 
-/// Of a route: the heads and tails of one op, which add up to the bound on every kind.
+/// What the proof of a route needs: heads and tails of one op that add up to the bound on every kind.
 Wanted wanted_of_op(const BoundParts& parts, const CostTable& costs, OpId op) {
   const std::size_t size = parts.kinds.size();
   Wanted wanted{std::vector<std::int64_t>(parts.routes.head_ns.size()),
@@ -211,7 +211,7 @@ OpId longest_route(const BoundParts& parts, const CostTable& costs) {
   return kNoOp;
 }
 
-/// Of a window: head and tail of every op that has at least these on all its kinds.
+/// What the proof of a window needs: head and tail of every op with at least these on all its kinds.
 Wanted wanted_of_window(const BoundParts& parts, const Constraints& constraints) {
   const std::size_t size = parts.kinds.size();
   Wanted wanted{std::vector<std::int64_t>(parts.routes.head_ns.size()),
