@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/mutex.h"
 #include "base/text/words.h"
 #include "base/units.h"
 #include "graph/graph_file.h"
@@ -22,6 +21,7 @@
 #include "heuristics/ordered_portfolio.h"
 #include "heuristics/portfolio.h"
 #include "heuristics/robust.h"
+#include "launcher/commands/best_on_disk.h"
 #include "launcher/commands/commands.h"
 #include "launcher/commands/graph_options.h"
 #include "launcher/commands/jitter_options.h"
@@ -123,48 +123,10 @@ class Place final : public Command {
               order_ = "issue", executor_ = "sim";
 };
 
-/// Writes the best placement so far to disk, at most once a second: a search may improve hundreds of times in
-/// its first second. Thread: any.
-class BestOnDisk {
- public:
-  using Write =
-      std::function<void(const std::string& method, const Placement& placement, const OpOrder& order)>;
-  BestOnDisk(const Clock& clock, Write write) : clock_{clock}, write_{std::move(write)} {}
-
-  void update(const std::string& method, const Placement& placement, const OpOrder& order) {
-    {
-      const MutexLock lock{mutex_};
-      method_ = method;
-      pending_ = placement;
-      order_ = order;
-    }
-    write_if_due();
-  }
-  void write_if_due() {
-    const MutexLock lock{mutex_};
-    if (pending_.empty()) return;
-    const Nanos now = clock_.now();
-    if (written_ && now - *written_ < std::chrono::seconds{1}) return;
-    written_ = now;
-    write_(method_, pending_, order_);
-    pending_.clear();
-  }
-
- private:
-  const Clock& clock_;
-  const Write write_;
-  Mutex mutex_;
-  std::string method_ EMPLACE_GUARDED_BY(mutex_);
-  Placement pending_ EMPLACE_GUARDED_BY(mutex_);
-  OpOrder order_ EMPLACE_GUARDED_BY(mutex_);
-  std::optional<Nanos> written_ EMPLACE_GUARDED_BY(mutex_);
-};
-
 // With --robust: the share of the budget that searches for the fastest placement; the number of its findings
-// that the search for a robust one starts from; the excess of a robust one over the fastest without noise.
+// that the search for a robust one starts from.
 constexpr double kFastestShare = 0.6;
 constexpr std::size_t kKept = 4;
-constexpr double kSlack = 0.02;
 
 /// Checks before the search that `output` can be created. Errors: kIo.
 Result<Unit> check_writable(const std::string& output) {
@@ -338,7 +300,6 @@ Result<Placed> Place::search(const Problem& problem, const Inputs& inputs, Watch
       executor.start("robust", true);
       found.push_back(placed.answer.found.placement);
       const RobustOptions robust{.jitter = noise.jitter,
-                                 .slack = kSlack,
                                  .draws = noise.draws,
                                  .threads = options.threads,
                                  .deadline = deadline,
