@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "policy/group_devices.h"
+#include "policy/placers/grouper_units.h"
 
 namespace emplace::policy {
 namespace {
@@ -124,16 +125,9 @@ std::vector<HierarchicalPlanner::Task> HierarchicalPlanner::make_tasks(
 
 GrouperUnits HierarchicalPlanner::grouper_units(const HierarchicalInitial& start, const OpFeatures& features,
                                                 std::span<const OpId> units) const {
-  GrouperUnits seen;
-  seen.vocabulary = static_cast<Eigen::Index>(features.vocabulary_size);
-  seen.numbers.resize(features.numbers.rows(), static_cast<Eigen::Index>(units.size()));
-  for (std::size_t u = 0; u < units.size(); ++u) {
-    const std::size_t op = index(units[u]);
-    seen.numbers.col(static_cast<Eigen::Index>(u)) = features.numbers.col(static_cast<Eigen::Index>(op));
-    seen.types.push_back(features.type[op]);
-    if (!start.group_of_op.empty() && options_.start_at_scopes && options_.grouper_confidence > 0)
-      seen.start_group.push_back(group_at_[start.group_of_op[op]]);
-  }
+  GrouperUnits seen = policy::grouper_units(features, units);
+  if (!start.group_of_op.empty() && options_.start_at_scopes && options_.grouper_confidence > 0)
+    for (const OpId op : units) seen.start_group.push_back(group_at_[start.group_of_op[index(op)]]);
   return seen;
 }
 

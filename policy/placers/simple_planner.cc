@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "policy/placers/group_placer.h"
+#include "policy/placers/grouper_units.h"
 
 namespace emplace::policy {
 namespace {
@@ -13,15 +14,10 @@ namespace {
 GrouperUnits units_of(const OpGraph& graph, const OpFeatureOptions& options, std::span<const OpId> units,
                       const Placement& start) {
   const OpFeatures features = op_features(graph, options);
-  GrouperUnits seen;
-  seen.vocabulary = static_cast<Eigen::Index>(features.vocabulary_size);
-  seen.numbers.resize(features.numbers.rows(), static_cast<Eigen::Index>(units.size()));
-  for (std::size_t u = 0; u < units.size(); ++u) {
-    const std::size_t op = index(units[u]);
-    seen.numbers.col(static_cast<Eigen::Index>(u)) = features.numbers.col(static_cast<Eigen::Index>(op));
-    seen.types.push_back(features.type[op]);
-    if (!start.empty()) seen.start_group.push_back(static_cast<std::uint16_t>(index(start[op])));
-  }
+  GrouperUnits seen = grouper_units(features, units);
+  if (!start.empty())
+    for (const OpId op : units)
+      seen.start_group.push_back(static_cast<std::uint16_t>(index(start[index(op)])));
   return seen;
 }
 
