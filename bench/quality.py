@@ -130,48 +130,44 @@ def order_rows(args, done):
                    "order": placed[1] and placed[1]["order"], "found_by": placed[1] and placed[1]["method"]}
 
 
-def robust_rows(args, done):
-    """auto, then auto with --robust, for the same budget and on as many threads, and both under unseen noise."""
+def machine_inputs(args, done, suffix=""):
+    """(row, graph, device file, folder) of every machine row that is wanted and not done."""
     for name in GRAPHS:
         for profile, gpus in MACHINES:
             for tight in (True, False):
-                row = "%s/%s x %d/%s/robust" % (name, profile, gpus, "%gx" % CAPS[gpus] if tight else "full")
+                row = "%s/%s x %d/%s%s" % (name, profile, gpus, "%gx" % CAPS[gpus] if tight else "full", suffix)
                 if row in done or not re.search(args.only, row):
                     continue
                 with tempfile.TemporaryDirectory() as folder:
                     graph = find_graph(args.graphs, name)
-                    devices = write_devices(args, folder, graph, profile, gpus, tight)
-                    made = {"row": row, "budget": args.budget}
-                    for key, more in (("auto", []), ("robust", ["--robust"])):
-                        file = os.path.join(folder, key + ".json")
-                        placed = emplace(args, ["place", graph, "-d", devices, "--budget", args.budget, "--threads",
-                                                args.threads, "-o", file, *more])
-                        seen = placed and emplace(args, ["evaluate", graph, file, "-d", devices, "--jitter", "5%",
-                                                         "--draws", "200", "--seed", "77"])
-                        made[key] = placed and placed["measured"]["step_time_s"]
-                        made[key + "_p95"] = seen and seen["jitter"]["p95_s"]
-                        made[key + "_over"] = seen and seen["jitter"]["over_memory"]
-                        made[key + "_wall"] = placed and placed["wall_s"]
-                yield made
+                    yield row, graph, write_devices(args, folder, graph, profile, gpus, tight), folder
+
+
+def robust_rows(args, done):
+    """auto, then auto with --robust, for the same budget and on as many threads, and both under unseen noise."""
+    for row, graph, devices, folder in machine_inputs(args, done, "/robust"):
+        made = {"row": row, "budget": args.budget}
+        for key, more in (("auto", []), ("robust", ["--robust"])):
+            file = os.path.join(folder, key + ".json")
+            placed = emplace(args, ["place", graph, "-d", devices, "--budget", args.budget, "--threads", args.threads,
+                                    "-o", file, *more])
+            seen = placed and emplace(args, ["evaluate", graph, file, "-d", devices, "--jitter", "5%", "--draws", "200",
+                                             "--seed", "77"])
+            made[key] = placed and placed["measured"]["step_time_s"]
+            made[key + "_p95"] = seen and seen["jitter"]["p95_s"]
+            made[key + "_over"] = seen and seen["jitter"]["over_memory"]
+            made[key + "_wall"] = placed and placed["wall_s"]
+        yield made
 
 
 def machine_rows(args, done):
-    for name in GRAPHS:
-        for profile, gpus in MACHINES:
-            for tight in (True, False):
-                row = "%s/%s x %d/%s" % (name, profile, gpus, "%gx" % CAPS[gpus] if tight else "full")
-                if row in done or not re.search(args.only, row):
-                    continue
-                with tempfile.TemporaryDirectory() as folder:
-                    graph = find_graph(args.graphs, name)
-                    devices = write_devices(args, folder, graph, profile, gpus, tight)
-                    table = emplace(args, ["compare", graph, "-d", devices])
-                    placed = emplace(args, ["place", graph, "-d", devices, "--budget", args.budget, "--threads", args.threads])
-                methods = {m["method"]: m["step_time_s"] for m in table["methods"]
-                           if m["valid"] and not m.get("transforms_graph")}
-                yield {"row": row, "bound": table["lower_bound_s"], "methods": methods, "budget": args.budget,
-                       "auto": placed and placed["measured"]["step_time_s"], "found_by": placed and placed["method"],
-                       "at": placed and placed["findings"][-1]["at_s"], "evaluations": placed and placed["evaluations"]}
+    for row, graph, devices, _ in machine_inputs(args, done):
+        table = emplace(args, ["compare", graph, "-d", devices])
+        placed = emplace(args, ["place", graph, "-d", devices, "--budget", args.budget, "--threads", args.threads])
+        methods = {m["method"]: m["step_time_s"] for m in table["methods"] if m["valid"] and not m.get("transforms_graph")}
+        yield {"row": row, "bound": table["lower_bound_s"], "methods": methods, "budget": args.budget,
+               "auto": placed and placed["measured"]["step_time_s"], "found_by": placed and placed["method"],
+               "at": placed and placed["findings"][-1]["at_s"], "evaluations": placed and placed["evaluations"]}
 
 
 def workload_rows(args, done):
