@@ -319,7 +319,7 @@ class SlurmHet : public Slurm {
             "\nstarts = [\"scratch\", \"best-heuristic\"]\n" + "[input]\ngraph = \"" +
             shipped("tests/fixtures/graphs/cifar10_cnn-bs128.json") + "\"\ndevices = \"" + kDevices +
             "\"\n[pipeline]\ncontrollers = 1\nmax_outstanding = 16\n[policy]\nmethod = \"random\"\n" +
-            "[executor]\nkind = \"fake\"\ndelay = \"20ms\"\n[compare]\nmethods = [\"single-gpu\"]\n");
+            "[executor]\nkind = \"fake\"\ndelay = \"50ms\"\n[compare]\nmethods = [\"single-gpu\"]\n");
     const std::string cluster = folder_.file(
         "cluster.toml",
         "[run]\nconfig = \"config.toml\"\n[head]\nendpoint = \"tcp://127.0.0.1:5555\"\ninsecure = true\n"
@@ -354,7 +354,7 @@ class SlurmHet : public Slurm {
 };
 
 TEST_F(SlurmHet, ContinuesItsRunWhenItIsQueuedAgain) {
-  const std::string job = submit("400", "");
+  const std::string job = submit("300", "");
   ASSERT_TRUE(all_eight_measure()) << written();
   ASSERT_EQ(slurm("scontrol requeue " + job).status, 0);
   ASSERT_TRUE(wait_until([&] { return slurm("squeue -h -t RUNNING").text.empty(); }, Seconds{20}));
@@ -365,7 +365,7 @@ TEST_F(SlurmHet, ContinuesItsRunWhenItIsQueuedAgain) {
     const History history = check_history(directory() + start, 1);
     EXPECT_EQ(history.violations, std::vector<std::string>{});
     EXPECT_EQ(history.missing_episodes, 0u);
-    EXPECT_EQ(history.episodes, 400u) << "of both lives of the job: " << written();
+    EXPECT_EQ(history.episodes, 300u) << "of both lives of the job: " << written();
   }
 }
 
