@@ -76,6 +76,12 @@ std::string cards(const ReportGraph& graph, const ReportVerdict& verdict) {
   return element("dl", out, "class=\"cards\"") + "\n";
 }
 
+/// "+1.5 %": how far `seconds` is above `step_time_s`.
+std::string above(double seconds, double step_time_s) {
+  const double share = seconds / step_time_s - 1;
+  return (share < 0 ? "" : "+") + percent(share);
+}
+
 std::string methods_table(const ReportGraph& graph, const ReportVerdict& verdict) {
   double slowest = 0;
   std::vector<const TableRow*> rows;
@@ -85,14 +91,16 @@ std::string methods_table(const ReportGraph& graph, const ReportVerdict& verdict
       if (fits(row)) slowest = std::max(slowest, row.measurement.step_time_s);
     }
   const bool each = graph.devices.size() <= kMaxPeaks;
-  std::string head =
-      "<th scope=\"col\">Method</th><th scope=\"col\" class=\"wide\">Step time</th>"
-      "<th scope=\"col\">Above bound</th>";
+  const bool noisy =
+      std::any_of(rows.begin(), rows.end(), [](const TableRow* row) { return row->p95_s > 0; });
+  std::string head = "<th scope=\"col\">Method</th><th scope=\"col\" class=\"wide\">Step time</th>";
+  if (noisy) head += "<th scope=\"col\">95th percentile, 5 % noise</th>";
+  head += "<th scope=\"col\">Above bound</th>";
   for (std::size_t d = 0; each && d < graph.devices.size(); ++d)
     head += element("th", "Peak " + shown(graph.devices[d], 20), "scope=\"col\"");
   if (!each) head += "<th scope=\"col\">Highest peak</th>";
   head += "<th scope=\"col\">Moved</th><th scope=\"col\">Evaluations</th><th scope=\"col\">Time to find</th>";
-  const std::size_t columns = (each ? graph.devices.size() : 1) + 4;
+  const std::size_t columns = (each ? graph.devices.size() : 1) + (noisy ? 5 : 4);
   std::string body;
   const TableRow* const best = best_row(graph, verdict);
   for (const TableRow* row : rows) {
@@ -115,8 +123,10 @@ std::string methods_table(const ReportGraph& graph, const ReportVerdict& verdict
                                            : " " + element("span", std::string{label_name(m.label)})),
                                   "class=\"wide\"")
                         : element("td", "does not fit", "class=\"wide misfit\"");
+    if (noisy)
+      cells += element("td", row->p95_s > 0 && fits(*row) ? above(row->p95_s, m.step_time_s) : std::string{});
     cells += element("td", !fits(*row)               ? "+" + format_bytes(m.bytes_over) + " over"
-                           : graph.lower_bound_s > 0 ? "+" + percent(m.step_time_s / graph.lower_bound_s - 1)
+                           : graph.lower_bound_s > 0 ? above(m.step_time_s, graph.lower_bound_s)
                                                      : std::string{});
     if (each) {
       for (std::size_t d = 0; d < graph.devices.size(); ++d)

@@ -240,6 +240,21 @@ TEST(Report, NoNameBecomesMarkup) {
   for (const char* end : {"<img", "<!--", "\xE2\x80\xA8"}) EXPECT_EQ(raw.find(end), std::string::npos);
 }
 
+TEST(Report, ShowsTheSpreadUnderNoiseOfTheRowsThatHaveOne) {
+  ReportData data;
+  data.graphs = {made_up_graph()};
+  const std::string head = "95th percentile, 5 % noise";
+  EXPECT_THAT(render_report(data), Not(HasSubstr(head)));
+  data.graphs[0].heuristics[1].p95_s = 0.7;     // Above 0.6 s.
+  data.graphs[0].heuristics[2].p95_s = 0.1091;  // It does not fit.
+  data.graphs[0].learned[0].p95_s = 0.4491;     // Below 0.45 s.
+  const std::string page = render_report(data);
+  EXPECT_THAT(page, HasSubstr(head));
+  EXPECT_THAT(page, HasSubstr("<td>+17 %</td>"));
+  EXPECT_THAT(page, HasSubstr("<td>-0.2 %</td>"));
+  EXPECT_THAT(page, Not(HasSubstr("+9.1 %")));
+}
+
 TEST(Report, ShowsTheLastStateOfTheNodes) {
   ReportData data;
   data.graphs = {made_up_graph()};

@@ -2,6 +2,7 @@
 // which nothing fits; and refuses what is no run in one line, with nothing written. Method: the built
 // program; the page's data is read as its script does. tests/system/report_page_test.py looks at it in a
 // browser.
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -74,6 +75,17 @@ TEST(ReportCommand, ARunLeavesAPageThatReportWritesAgain) {
   const json measured = json::parse(again.out);
   EXPECT_EQ((command[0] == "place" ? measured["measured"] : measured)["step_time_s"],
             told["graphs"][0]["best_step_time_s"]);
+
+  // So does the spread of the best row.
+  const Finished noisy = run({"evaluate", command[1], directory + "/recommended.placement.json", "--devices",
+                              kDevices, "--jitter", "5%", "--draws", "64", "--json"});
+  ASSERT_EQ(noisy.status, 0) << noisy.err;
+  const json spread = json::parse(noisy.out);
+  const double share = spread["jitter"]["p95_s"].get<double>() / spread["step_time_s"].get<double>() - 1;
+  const std::size_t best_row = page.find("<tr class=\"best\"");
+  EXPECT_THAT(page.substr(best_row, page.find("</tr>", best_row) - best_row),
+              HasSubstr(fmt::format("{}{:.{}f} %", share < 0 ? "" : "+", 100 * share,
+                                    share != 0 && std::abs(share) < 0.00995 ? 1 : 0)));
 
   const json summary = json::parse(ran.out);
   const json graph = data_of(page)["graphs"][0];
