@@ -1,11 +1,13 @@
 #include "executor/cuda/api.h"
 
+#include <cudaTypedefs.h>
 #include <cudnn_version.h>
 #include <fmt/core.h>
 
 #include <dlfcn.h>
 
 #include <string>
+#include <type_traits>
 
 #include "executor/cuda/nvtx_observer.h"
 
@@ -29,15 +31,20 @@ void find(void* library, const char* name, Function& function, std::string& miss
   if (function == nullptr) missing += (missing.empty() ? "" : "; ") + std::string{name} + " is missing";
 }
 
-/// The driver version that introduced the current form of each entry point.
-constexpr unsigned kDriverVersion = 12040;
+// The header has a typedef for each function and version. A version that introduced no form of the function
+// names none.
+#define X(name, version)                                                          \
+  static_assert(std::is_same_v<decltype(&::cu##name), PFN_cu##name##_v##version>, \
+                "another version introduced the current form of cu" #name);
+EMPLACE_CUDA_DRIVER(X)
+#undef X
 
 template <class Function>
-void ask_driver(const char* name, Function& function) {
+void ask_driver(const char* name, unsigned version, Function& function) {
   void* entry = nullptr;
   cudaDriverEntryPointQueryResult found{};
   const cudaError_t status =
-      ::cudaGetDriverEntryPointByVersion(name, &entry, kDriverVersion, cudaEnableDefault, &found);
+      ::cudaGetDriverEntryPointByVersion(name, &entry, version, cudaEnableDefault, &found);
   if (status == cudaSuccess && found == cudaDriverEntryPointSuccess)
     function = reinterpret_cast<Function>(entry);
 }
@@ -47,7 +54,7 @@ CudaApi make_real_api() {
 #define X(name) api.runtime.name = &::cuda##name;
   EMPLACE_CUDA_RUNTIME(X)
 #undef X
-#define X(name) ask_driver("cu" #name, api.driver.name);
+#define X(name, version) ask_driver("cu" #name, version, api.driver.name);
   EMPLACE_CUDA_DRIVER(X)
 #undef X
   void* const blas = open_library(fmt::format("libcublasLt.so.{}", CUBLAS_VER_MAJOR), api.missing);

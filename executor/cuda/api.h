@@ -34,12 +34,16 @@
   X(DeviceEnablePeerAccess) X(StreamCreateWithFlags) X(StreamDestroy) X(StreamSynchronize)          \
       X(StreamWaitEvent) X(EventCreateWithFlags) X(EventDestroy) X(EventRecord) X(EventElapsedTime) \
           X(DeviceSynchronize) X(LaunchKernel) X(GetLastError) X(PeekAtLastError)
-#define EMPLACE_CUDA_DRIVER(X) \
-  X(DeviceGet)                 \
-  X(DeviceGetDevResource)      \
-  X(DevSmResourceSplitByCount) \
-  X(DevResourceGenerateDesc)   \
-  X(GreenCtxCreate) X(GreenCtxDestroy) X(CtxFromGreenCtx) X(GreenCtxStreamCreate) X(CtxSetCurrent)
+#define EMPLACE_CUDA_DRIVER(X)        \
+  X(DeviceGet, 2000)                  \
+  X(DeviceGetDevResource, 12040)      \
+  X(DevSmResourceSplitByCount, 12040) \
+  X(DevResourceGenerateDesc, 12040)   \
+  X(GreenCtxCreate, 12040)            \
+  X(GreenCtxDestroy, 12040)           \
+  X(CtxFromGreenCtx, 12040)           \
+  X(GreenCtxStreamCreate, 12050)      \
+  X(CtxSetCurrent, 4000)
 #define EMPLACE_CUBLASLT(X)   \
   X(GetVersion)               \
   X(Create)                   \
@@ -69,9 +73,10 @@ struct RuntimeApi {
   EMPLACE_CUDA_RUNTIME(X)
 #undef X
 };
-/// Loaded from the driver at run time, so that nothing links libcuda.
+/// Loaded from the driver at run time, so that nothing links libcuda. Each name has the CUDA version that
+/// introduced its current form: a driver denies a function that is asked for by a lower version.
 struct DriverApi {
-#define X(name) decltype(&::cu##name) name = nullptr;
+#define X(name, version) decltype(&::cu##name) name = nullptr;
   EMPLACE_CUDA_DRIVER(X)
 #undef X
 };

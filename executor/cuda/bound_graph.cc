@@ -15,17 +15,26 @@ struct BoundGraph::Binder {
   DeviceId device;
   const CostTable& costs;
   bool allow_synthetic;
+  std::atomic<std::uint64_t>* progress;
+
+  /// Creates and prepares a kernel. What a library refuses while its plan is made is unsupported, unless the
+  /// device failed or is full.
+  Result<std::unique_ptr<Kernel>> make_prepared(const Signature& signature) {
+    if (progress != nullptr) ++*progress;
+    EMPLACE_TRY_ASSIGN(auto kernel, cuda::make_kernel(signature));
+    if (auto ready = kernel->prepare(lane); !ready)
+      return Error{ready.error().code == Errc::kRunFailed ? Errc::kUnsupported : ready.error().code,
+                   ready.error().context};
+    return kernel;
+  }
 
   /// The prepared kernel of a signature. Errors: kUnsupported; those of Session.
   Result<const Kernel*> kernel_of(const Signature& signature) {
-    const auto [at, is_new] = bound.made_.try_emplace(key_of(signature));
-    if (is_new) {
-      EMPLACE_TRY_ASSIGN(auto kernel, cuda::make_kernel(signature));
-      EMPLACE_TRY(kernel->prepare(lane));
-      at->second = std::move(kernel);
-    }
-    if (at->second == nullptr) return Error{Errc::kUnsupported, "no kernel"};
-    return static_cast<const Kernel*>(at->second.get());
+    std::string key = key_of(signature);
+    auto at = bound.made_.find(key);
+    if (at == bound.made_.end()) at = bound.made_.emplace(std::move(key), make_prepared(signature)).first;
+    if (!at->second) return at->second.error();
+    return static_cast<const Kernel*>(at->second->get());
   }
 
   /// A packed copy of `cut`; its `copy` is null if `cut` is packed already.
@@ -64,7 +73,7 @@ Result<Unit> BoundGraph::Binder::use_synthetic(OpId op, const Signature& signatu
   if (!allow_synthetic) return no_kernel(lowered.graph(), op, why);
   bound.synthetic_.push_back(make_synthetic(signature, static_cast<double>(costs.ns(device, op)) * 1e-3));
   bound.kernels_[index(op)] = {.kernel = bound.synthetic_.back().get(), .synthetic = true};
-  bound.synthetic_types_.emplace(lowered.graph().type_name(op));
+  bound.synthetic_types_.emplace(lowered.graph().type_name(op), why.context);
   return Unit{};
 }
 
@@ -89,10 +98,11 @@ Result<Unit> BoundGraph::Binder::bind(OpId op) {
 }
 
 Result<BoundGraph> BoundGraph::make(const LoweredGraph& lowered, const Lane& lane, DeviceId device,
-                                    const CostTable& costs, bool allow_synthetic) {
+                                    const CostTable& costs, bool allow_synthetic,
+                                    std::atomic<std::uint64_t>* progress) {
   BoundGraph bound;
   bound.kernels_.resize(lowered.num_ops());
-  Binder binder{bound, lowered, lane, device, costs, allow_synthetic};
+  Binder binder{bound, lowered, lane, device, costs, allow_synthetic, progress};
   for (const OpId op : lowered.kernels()) EMPLACE_TRY(binder.bind(op));
   for (std::uint32_t b = 0; b < lowered.num_buffers(); ++b) {
     if (lowered.base(BufferId{b}) == BufferId{b}) continue;

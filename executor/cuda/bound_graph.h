@@ -1,9 +1,10 @@
 #pragma once
 /// The ops of a graph with their kernels on one logical device, and the packing of their inputs.
 
+#include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -46,23 +47,27 @@ class BoundGraph {
     return (bytes + kAlignment - 1) / kAlignment * kAlignment;
   }
 
-  /// Creates and prepares every kernel on `lane`. `costs`: duration of synthetic ops on `device`. Errors:
+  /// Creates and prepares every kernel on `lane`. An op whose kernel a library refuses is synthetic. `costs`:
+  /// duration of synthetic ops on `device`. `progress`: incremented with every kernel made. Errors:
   /// kUnsupported with the op, if an op has no kernel and `allow_synthetic` is false; those of Session.
   static Result<BoundGraph> make(const LoweredGraph& lowered, const Lane& lane, DeviceId device,
-                                 const CostTable& costs, bool allow_synthetic);
+                                 const CostTable& costs, bool allow_synthetic,
+                                 std::atomic<std::uint64_t>* progress = nullptr);
 
   const BoundKernel& kernel(OpId op) const { return kernels_[index(op)]; }
   /// How a transfer extracts a part from its base; null for a whole tensor.
   const Packing* part(BufferId buffer) const;
-  const std::set<std::string>& synthetic_types() const { return synthetic_types_; }
+  /// Types of synthetic ops, with the reason of the first op of each.
+  const std::map<std::string, std::string>& synthetic_types() const { return synthetic_types_; }
 
  private:
   struct Binder;
-  std::vector<BoundKernel> kernels_;                               // [ops]
-  std::unordered_map<std::string, std::unique_ptr<Kernel>> made_;  // Kernels by signature; null: unsupported.
+  std::vector<BoundKernel> kernels_;  // [ops]
+  // Kernels by signature, or why there is none.
+  std::unordered_map<std::string, Result<std::unique_ptr<Kernel>>> made_;
   std::vector<std::unique_ptr<Kernel>> synthetic_;
   std::unordered_map<std::uint32_t, Packing> parts_;  // Parts by buffer.
-  std::set<std::string> synthetic_types_;
+  std::map<std::string, std::string> synthetic_types_;
 };
 
 }  // namespace emplace::cuda

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <numeric>
+#include <set>
 #include <utility>
 
 #include "executor/cuda/executor_state.h"
+#include "executor/cuda/self_test.h"
 #include "executor/cuda/task_order.h"
 #include "executor/timing.h"
 
@@ -96,8 +99,11 @@ Result<Unit> CudaExecutor::State::prepare(const TaskPlan& plan, const StepProgra
 
 Error CudaExecutor::State::failed(const Error& error) {
   if (session.poisoned()) return session.sticky_error();
-  if (auto drained = group->synchronize(); !drained && session.poisoned()) return session.sticky_error();
-  return error;
+  auto answers = group->synchronize();
+  // Errors that do not stick by their number may mean a lost device all the same: then it does not answer.
+  if (answers && error.code != Errc::kOutOfMemory) answers = group->probe();
+  if (session.poisoned()) return session.sticky_error();
+  return answers || answers.error().code == Errc::kOutOfMemory ? error : session.lose(answers.error());
 }
 
 Error call_failed(const Error& error) {
@@ -122,12 +128,12 @@ Result<std::unique_ptr<CudaExecutor>> CudaExecutor::make(const OpGraph& graph, c
         return Error{
             Errc::kUnsupported,
             "the cuda executor does not support `shaped` links; remove `shaped` from the device file"};
-  EMPLACE_TRY_ASSIGN(state->group, DeviceGroup::make(state->session, devices, gpus));
+  EMPLACE_TRY_ASSIGN(state->group, DeviceGroup::make(state->session, devices, gpus, options.progress));
   for (std::size_t d = 0; d < devices.size(); ++d) {
     EMPLACE_TRY((*state->group)[d].make_current());
     EMPLACE_TRY_ASSIGN(auto kernels,
                        BoundGraph::make(state->lowered, (*state->group)[d].lane(), static_cast<DeviceId>(d),
-                                        state->costs, options.allow_synthetic));
+                                        state->costs, options.allow_synthetic, options.progress));
     state->kernels.push_back(std::move(kernels));
   }
   for (const OpId op : state->lowered.kernels())
@@ -145,8 +151,13 @@ Result<std::unique_ptr<CudaExecutor>> CudaExecutor::make(const OpGraph& graph, c
 std::vector<std::string> CudaExecutor::synthetic_types() const {
   std::set<std::string> all;
   for (const BoundGraph& kernels : state_->kernels)
-    all.insert(kernels.synthetic_types().begin(), kernels.synthetic_types().end());
+    for (const auto& [type, why] : kernels.synthetic_types()) all.insert(type);
   return {all.begin(), all.end()};
+}
+
+Result<Unit> CudaExecutor::self_test() {
+  auto done = cuda::self_test(state_->session, *state_->group);
+  return done ? done : Result<Unit>{call_failed(state_->failed(done.error()))};
 }
 
 bool CudaExecutor::poisoned() const { return state_->session.poisoned(); }
@@ -166,9 +177,13 @@ std::vector<std::string> CudaExecutor::notes() const {
       notes.emplace_back("logical devices by green contexts");
       break;
     case Isolation::kNone:
-      notes.emplace_back("logical devices not isolated");
+      notes.emplace_back("logical devices not isolated: " + state_->group->why_not_isolated());
       break;
   }
+  std::map<std::string, std::string> refused;
+  for (const BoundGraph& kernels : state_->kernels)
+    refused.insert(kernels.synthetic_types().begin(), kernels.synthetic_types().end());
+  for (const auto& [type, why] : refused) notes.push_back(type + " is stood in for: " + why);
   return notes;
 }
 

@@ -35,6 +35,8 @@ class CudaExecutor final : public RealExecutor {
   Result<ExecutorProfile> profile() override;
   std::vector<std::string> synthetic_types() const override;
 
+  /// Computes a known sum on each of its devices. Errors: kRunFailed if a sum is wrong; kDeviceLost.
+  Result<Unit> self_test();
   /// True after a sticky CUDA error, which disables CUDA in this process.
   bool poisoned() const;
   /// Caveats to print with the results: links through the host, logical devices that share a GPU. Empty:

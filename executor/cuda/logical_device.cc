@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -60,7 +61,39 @@ Lane LogicalDevice::lane(StreamKind kind) const {
   return {&session_, stream(kind), compute ? blas_ : nullptr, compute ? dnn_ : nullptr, processors_};
 }
 
-Result<std::unique_ptr<DeviceGroup>> DeviceGroup::make(Session& session, const DeviceSet& devices, int gpus) {
+namespace {
+
+/// Bytes of each device of `mine` on a GPU with `free` bytes. A device file without `memory` gives a device
+/// that of its profile, which is the memory on the card's label: such devices share what the others leave,
+/// less a reserve for library code that is loaded later. Errors: kUnsupported if the devices do not fit.
+Result<std::vector<std::int64_t>> share_memory(std::span<const Device* const> mine, std::int64_t free,
+                                               int physical) {
+  constexpr std::int64_t kReserve = std::int64_t{1} << 30;
+  std::vector<std::int64_t> bytes;
+  std::int64_t wanted = 0, given = 0, flexible = 0;
+  for (const Device* device : mine) {
+    const bool from_profile = device->memory_bytes == device->profile.memory_bytes;
+    bytes.push_back(device->memory_bytes);
+    wanted += device->memory_bytes;
+    (from_profile ? flexible : given) += from_profile ? 1 : device->memory_bytes;
+  }
+  if (wanted <= free) return bytes;
+  const std::int64_t room = free - std::min(kReserve, free / 8) - given;
+  if (flexible == 0 || room <= 0)
+    return Error{
+        Errc::kUnsupported,
+        fmt::format("GPU {} has {} free, but its devices need {}; lower their memory in the device file",
+                    physical, format_bytes(free), format_bytes(wanted))};
+  for (std::size_t i = 0; i < mine.size(); ++i)
+    if (mine[i]->memory_bytes == mine[i]->profile.memory_bytes)
+      bytes[i] = std::min(bytes[i], room / flexible / LogicalDevice::kAlignment * LogicalDevice::kAlignment);
+  return bytes;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<DeviceGroup>> DeviceGroup::make(Session& session, const DeviceSet& devices, int gpus,
+                                                       std::atomic<std::uint64_t>* progress) {
   EMPLACE_TRY(check_available(session.api()));
   int found = 0;
   EMPLACE_TRY(session.check(session.api().runtime.GetDeviceCount(&found), "cudaGetDeviceCount"));
@@ -73,23 +106,23 @@ Result<std::unique_ptr<DeviceGroup>> DeviceGroup::make(Session& session, const D
   auto group = std::unique_ptr<DeviceGroup>{new DeviceGroup{session}};
   for (std::size_t gpu = 0; gpu < std::min(count, devices.size()); ++gpu) {
     const auto on_it = static_cast<unsigned>((devices.size() - gpu + count - 1) / count);
-    std::int64_t wanted = 0;
-    for (std::size_t d = gpu; d < devices.size(); d += count) wanted += devices.devices()[d].memory_bytes;
+    std::vector<const Device*> mine;
+    for (std::size_t d = gpu; d < devices.size(); d += count) mine.push_back(&devices.devices()[d]);
     const auto physical = static_cast<int>(gpu);
     EMPLACE_TRY(session.check(session.api().runtime.SetDevice(physical), "cudaSetDevice"));
     std::size_t free = 0, total = 0;
     EMPLACE_TRY(session.check(session.api().runtime.MemGetInfo(&free, &total), "cudaMemGetInfo"));
-    if (wanted > static_cast<std::int64_t>(free))
-      return Error{
-          Errc::kUnsupported,
-          fmt::format("GPU {} has {} free, but its devices need {}; lower their memory in the device file",
-                      gpu, format_bytes(static_cast<std::int64_t>(free)), format_bytes(wanted))};
+    EMPLACE_TRY_ASSIGN(const auto bytes, share_memory(mine, static_cast<std::int64_t>(free), physical));
     std::vector<Partition> parts(on_it);
     if (on_it > 1) {
       auto parted = partition_gpu(session, physical, on_it);
       if (!parted && parted.error().code != Errc::kUnsupported) return parted.error();
-      group->isolation_ = parted ? Isolation::kGreenContexts : Isolation::kNone;
-      if (parted) parts = *std::move(parted);
+      group->isolation_ = std::max(group->isolation_, parted ? Isolation::kGreenContexts : Isolation::kNone);
+      if (parted) {
+        parts = *std::move(parted);
+      } else {
+        group->why_not_isolated_ = parted.error().context;
+      }
     }
     // Each device owns its part, also if a later step fails.
     std::vector<std::unique_ptr<LogicalDevice>> opened;
@@ -97,7 +130,8 @@ Result<std::unique_ptr<DeviceGroup>> DeviceGroup::make(Session& session, const D
       opened.emplace_back(new LogicalDevice{session, physical, part.context, part.green, part.processors});
     group->devices_.resize(devices.size());
     for (std::size_t d = gpu, i = 0; d < devices.size(); d += count, ++i) {
-      if (auto done = opened[i]->open(devices.devices()[d].memory_bytes); !done)
+      if (progress != nullptr) ++*progress;
+      if (auto done = opened[i]->open(bytes[i]); !done)
         return Error{done.error().code, devices.devices()[d].name + ": " + done.error().context};
       group->devices_[d] = std::move(opened[i]);
     }
@@ -108,7 +142,6 @@ Result<std::unique_ptr<DeviceGroup>> DeviceGroup::make(Session& session, const D
 
 Result<Unit> DeviceGroup::find_links() {
   direct_.assign(size() * size(), false);
-  std::vector<std::pair<int, int>> enabled;
   for (std::size_t s = 0; s < size(); ++s) {
     for (std::size_t t = 0; t < size(); ++t) {
       const int from = devices_[s]->physical(), to = devices_[t]->physical();
@@ -117,11 +150,14 @@ Result<Unit> DeviceGroup::find_links() {
       EMPLACE_TRY(session_.check(session_.api().runtime.DeviceCanAccessPeer(&can, from, to),
                                  "cudaDeviceCanAccessPeer"));
       if (can == 0) continue;
-      if (std::find(enabled.begin(), enabled.end(), std::pair{from, to}) == enabled.end()) {
-        EMPLACE_TRY(devices_[s]->make_current());
-        EMPLACE_TRY(session_.check(session_.api().runtime.DeviceEnablePeerAccess(to, 0),
-                                   "cudaDeviceEnablePeerAccess"));
-        enabled.emplace_back(from, to);
+      // Each context is enabled by itself; one that another device or an earlier group enabled answers that
+      // it is.
+      EMPLACE_TRY(devices_[s]->make_current());
+      if (const cudaError_t status = session_.api().runtime.DeviceEnablePeerAccess(to, 0);
+          status == cudaErrorPeerAccessAlreadyEnabled) {
+        session_.api().runtime.GetLastError();
+      } else {
+        EMPLACE_TRY(session_.check(status, "cudaDeviceEnablePeerAccess"));
       }
       direct_[s * size() + t] = true;
     }
@@ -135,6 +171,17 @@ Result<Unit> DeviceGroup::synchronize() const {
     for (const StreamKind kind : {StreamKind::kCompute, StreamKind::kCopyOut, StreamKind::kCopyIn})
       EMPLACE_TRY(session_.check(session_.api().runtime.StreamSynchronize(device->stream(kind)),
                                  "cudaStreamSynchronize"));
+  }
+  return Unit{};
+}
+
+Result<Unit> DeviceGroup::probe() const {
+  for (const auto& device : devices_) {
+    EMPLACE_TRY(device->make_current());
+    const cudaStream_t stream = device->stream(StreamKind::kCompute);
+    EMPLACE_TRY(session_.check(session_.api().runtime.MemsetAsync(device->memory(), 0, sizeof(int), stream),
+                               "cudaMemsetAsync"));
+    EMPLACE_TRY(session_.check(session_.api().runtime.StreamSynchronize(stream), "cudaStreamSynchronize"));
   }
   return Unit{};
 }

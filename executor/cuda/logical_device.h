@@ -1,6 +1,7 @@
 #pragma once
 /// A device of the device file on a GPU: its streams, library handles and memory.
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -65,18 +66,26 @@ enum class Isolation : std::uint8_t {
 /// All devices of a set. Device i is on GPU i modulo the number of GPUs. Thread: one at a time.
 class DeviceGroup {
  public:
-  /// `gpus`: number of GPUs to use; 0: all. Errors: kUnsupported if there is no GPU, a device is not a GPU,
-  /// or the devices on a GPU need more memory than it has free (with the cure); those of Session.
-  static Result<std::unique_ptr<DeviceGroup>> make(Session& session, const DeviceSet& devices, int gpus = 0);
+  /// `gpus`: number of GPUs to use; 0: all. A device whose memory is that of its profile gets what is free on
+  /// its GPU if that is less. `progress`: incremented with every device. Errors: kUnsupported if there is no
+  /// GPU, a device is not a GPU, or the devices on a GPU need more memory than it has free (with the cure);
+  /// those of Session.
+  static Result<std::unique_ptr<DeviceGroup>> make(Session& session, const DeviceSet& devices, int gpus = 0,
+                                                   std::atomic<std::uint64_t>* progress = nullptr);
 
   std::size_t size() const { return devices_.size(); }
   const LogicalDevice& operator[](std::size_t device) const { return *devices_[device]; }
+  /// The weakest isolation of any two devices.
   Isolation isolation() const { return isolation_; }
+  /// Why devices that share a GPU are not isolated; empty unless isolation() is kNone.
+  const std::string& why_not_isolated() const { return why_not_isolated_; }
   /// True if copies are made directly between the memories. Otherwise they are staged through the host,
   /// also between devices on one GPU, where a direct copy would be faster than any link.
   bool is_direct(std::size_t source, std::size_t target) const { return direct_[source * size() + target]; }
   /// Waits for all streams. Errors: those of Session.
   Result<Unit> synchronize() const;
+  /// Writes a word of every device's memory and waits for it. Errors: those of Session.
+  Result<Unit> probe() const;
 
  private:
   explicit DeviceGroup(Session& session) : session_{session} {}
@@ -86,6 +95,7 @@ class DeviceGroup {
   std::vector<std::unique_ptr<LogicalDevice>> devices_;
   std::vector<bool> direct_;  // [devices, devices]
   Isolation isolation_ = Isolation::kGpus;
+  std::string why_not_isolated_;
 };
 
 }  // namespace emplace::cuda

@@ -13,8 +13,8 @@ struct Partition {
   int processors = 0;
 };
 
-/// Creates `parts` of equal size, as large as the reported alignment allows; the rest is unused. The owner
-/// destroys them. Errors: kUnsupported if the driver does not support green contexts or there are too few
+/// Creates `parts` of equal size, as large as the driver forms them; the rest is unused. The owner destroys
+/// them. Errors: kUnsupported if the driver does not support green contexts or there are too few
 /// multiprocessors; those of Session.
 Result<std::vector<Partition>> partition_gpu(Session& session, int physical, unsigned parts);
 

@@ -6,25 +6,17 @@
 #include <vector>
 
 #include "executor/cuda/kernel.h"
-#include "executor/cuda/logical_device.h"
 
 namespace emplace::cuda {
 
-Result<Unit> self_test(const CudaApi& api) {
-  EMPLACE_TRY(check_available(api));
-  Session session{api};
-  int gpus = 0;
-  EMPLACE_TRY(session.check(api.runtime.GetDeviceCount(&gpus), "cudaGetDeviceCount"));
-  std::vector<Device> devices;
-  for (int i = 0; i < gpus; ++i)
-    devices.push_back({fmt::format("gpu:{}", i), *find_profile("h200"), 1 << 20, ""});
-  EMPLACE_TRY_ASSIGN(const auto set, DeviceSet::make(std::move(devices), Link{1e9, 0}));
-  EMPLACE_TRY_ASSIGN(auto group, DeviceGroup::make(session, set));
+Result<Unit> self_test(Session& session, const DeviceGroup& group) {
+  const CudaApi& api = session.api();
   constexpr std::size_t n = 10'000;
   const Operand row{DType::kF32, {n}, {1}}, one{DType::kF32, {}, {}};
   EMPLACE_TRY_ASSIGN(auto kernel, make_kernel({"aten::sum", "{}", {row}, {one}}));
-  for (std::size_t d = 0; d < group->size(); ++d) {
-    const LogicalDevice& device = (*group)[d];
+  for (std::size_t d = 0; d < group.size(); ++d) {
+    const LogicalDevice& device = group[d];
+    if (device.bytes() < (1 << 20)) continue;  // Too small for the operands below.
     const cudaStream_t stream = device.stream(StreamKind::kCompute);
     std::vector<float> ones(n, 1.0f);
     float sum = 0;
@@ -43,7 +35,8 @@ Result<Unit> self_test(const CudaApi& api) {
     };
     EMPLACE_TRY(run());
     if (sum != static_cast<float>(n))
-      return Error{Errc::kRunFailed, fmt::format("self-test: wrong sum on GPU {}", device.physical())};
+      return Error{Errc::kRunFailed,
+                   fmt::format("self-test: wrong sum on device {}, GPU {}", d, device.physical())};
   }
   return Unit{};
 }

@@ -1,11 +1,11 @@
 #pragma once
 #include "base/result.h"
-#include "executor/cuda/api.h"
+#include "executor/cuda/logical_device.h"
 
 namespace emplace::cuda {
 
-/// Computes a known sum on every GPU. Errors: kUnsupported without a GPU; kRunFailed if the sum is wrong;
+/// Computes a known sum on every device of the group, in its memory. Errors: kRunFailed if a sum is wrong;
 /// those of Session.
-Result<Unit> self_test(const CudaApi& api = real_api());
+Result<Unit> self_test(Session& session, const DeviceGroup& group);
 
 }  // namespace emplace::cuda

@@ -22,6 +22,10 @@ bool is_sticky(cudaError_t status) {
     case cudaErrorTensorMemoryLeak:
     case cudaErrorContained:
     case cudaErrorExternalDevice:
+    case cudaErrorContextIsDestroyed:
+    case cudaErrorMpsRpcFailure:
+    case cudaErrorMpsClientTerminated:
+    case cudaErrorUnknown:  // Typical for a GPU that fell off the bus.
       return true;
     default:
       return false;
@@ -43,7 +47,7 @@ CudaApi make_refusing_api() {
 #define X(name) api.runtime.name = &Refusing<decltype(api.runtime.name)>::call;
   EMPLACE_CUDA_RUNTIME(X)
 #undef X
-#define X(name) api.driver.name = &Refusing<decltype(api.driver.name)>::call;
+#define X(name, version) api.driver.name = &Refusing<decltype(api.driver.name)>::call;
   EMPLACE_CUDA_DRIVER(X)
 #undef X
 #define X(name) api.blas.name = &Refusing<decltype(api.blas.name)>::call;

@@ -30,6 +30,13 @@ class Session {
   Result<Unit> check(cublasStatus_t status, std::string_view what);
   Result<Unit> check(cudnnStatus_t status, std::string_view what);
 
+  /// Poisons the session: the device answers no call any more, although the number of `why` does not show it.
+  /// Returns the error to pass on.
+  Error lose(const Error& why) {
+    if (!poisoned_) poisoned_ = true, why_ = Error{Errc::kDeviceLost, why.context};
+    return why_;
+  }
+
   /// Releases a resource where errors cannot be returned. Calls nothing once poisoned.
   template <class Call>
   void give_back(Call call) {

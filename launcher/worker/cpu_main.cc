@@ -12,7 +12,7 @@ int main(int argc, char** argv) {
   static const SystemClock clock;
   const launcher::ExecutorProgram program{
       .kind = "cpu",
-      .version = cpu::onednn::version(),
+      .version = [] { return cpu::onednn::version(); },
       .make = [](const OpGraph& graph, const DeviceSet& devices,
                  const RealOptions& options) -> Result<std::unique_ptr<RealExecutor>> {
         auto made = cpu::CpuExecutor::make(graph, devices, options, clock);

@@ -4,7 +4,6 @@
 #include "base/clock.h"
 #include "executor/cuda/cuda_executor.h"
 #include "executor/cuda/library_versions.h"
-#include "executor/cuda/self_test.h"
 #include "launcher/worker/serve.h"
 
 int main(int argc, char** argv) {
@@ -12,13 +11,13 @@ int main(int argc, char** argv) {
   static const SystemClock clock;
   const launcher::ExecutorProgram program{
       .kind = "cuda",
-      .version = cuda::library_versions(),
+      .version = [] { return cuda::library_versions(); },
       .make = [](const OpGraph& graph, const DeviceSet& devices,
                  const RealOptions& options) -> Result<std::unique_ptr<RealExecutor>> {
         auto made = cuda::CudaExecutor::make(graph, devices, options, clock);
         if (!made) return made.error();
+        EMPLACE_TRY((*made)->self_test());
         return std::unique_ptr<RealExecutor>{*std::move(made)};
-      },
-      .self_test = [] { return cuda::self_test(); }};
+      }};
   return launcher::serve_executor(argc, argv, program);
 }

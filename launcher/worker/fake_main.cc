@@ -46,7 +46,8 @@ class DelayedExecutor final : public RealExecutor {
 int main(int argc, char** argv) {
   int delay_ms = 0;
   bool refuses = false;
-  launcher::ExecutorProgram program{.kind = "fake", .version = EMPLACE_VERSION, .takes_real_time = false};
+  launcher::ExecutorProgram program{
+      .kind = "fake", .version = [] { return std::string{EMPLACE_VERSION}; }, .takes_real_time = false};
   program.option = [&](std::string_view option) -> Result<Unit> {
     if (option == "--refuse") return refuses = true, Unit{};
     if (!option.starts_with("--delay="))

@@ -232,7 +232,7 @@ int serve_executor(int argc, const char* const* argv, const ExecutorProgram& pro
   const std::string name = "emplace-exec-" + std::string{program.kind};
   const auto settings = parse_settings(argc, argv, program);
   if (!settings) return print_error("error: " + settings.error().context), 2;
-  if (settings->version) return std::printf("%s %s\n", name.c_str(), program.version.c_str()), 0;
+  if (settings->version) return std::printf("%s %s\n", name.c_str(), program.version().c_str()), 0;
   if (!has_parent() || (settings->parent != 0 && ::getppid() != settings->parent))
     return print_error("error: " + name + ": cannot run by itself; use emplace evaluate --executor " +
                        std::string{program.kind}),
@@ -247,7 +247,7 @@ int serve_executor(int argc, const char* const* argv, const ExecutorProgram& pro
                                         prepared.error().context});
     while (true) (void)line.next();  // The process exits when the parent closes the channel.
   }
-  line.send(messages::ExecutorReady{std::string{program.kind}, program.version,
+  line.send(messages::ExecutorReady{std::string{program.kind}, program.version(),
                                     (*prepared)->executor->synthetic_types()});
   while (true) {
     const Channel::Received received = line.next();

@@ -15,8 +15,10 @@ namespace emplace::launcher {
 
 /// The properties of one kind of executor.
 struct ExecutorProgram {
-  std::string_view kind;        ///< "cpu", "cuda", "fake"
-  std::string version;          ///< Version of the library that computes: "oneDNN 2.6.3".
+  std::string_view kind;  ///< "cpu", "cuda", "fake"
+  /// Version of the library that computes: "oneDNN 2.6.3". Called while heartbeats are sent: a library may
+  /// take long to load.
+  std::function<std::string()> version;
   bool takes_real_time = true;  ///< False: its times are simulated, and are labelled so.
   /// Makes the executor; `graph` and `devices` outlive it. Errors: kDeviceLost if another process may
   /// succeed; any other (kUnsupported, …) if this graph cannot run here even after a restart.

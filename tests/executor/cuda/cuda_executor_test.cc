@@ -100,14 +100,17 @@ TEST(CudaExecutor, SaysWhatAReaderOfItsResultsMustKnow) {
     ASSERT_TRUE(executor) << executor.error().context;
     EXPECT_EQ((*executor)->notes(),
               (std::vector<std::string>{"math tf32", "dispatch ordered", "links through the host, emulated",
-                                        "logical devices by green contexts"}));
+                                        "logical devices by green contexts",
+                                        "no::such_op is stood in for: no::such_op: no kernel on a GPU"}));
     EXPECT_EQ((*executor)->synthetic_types(), std::vector<std::string>{"no::such_op"});
   }
   RecordingApi recording{2};
   const DeviceSet devices = testing::sample_devices(2, false, 1 << 20);
   const auto executor = CudaExecutor::make(graph, devices, quick(), clock, recording.api());
   ASSERT_TRUE(executor);
-  EXPECT_EQ((*executor)->notes(), (std::vector<std::string>{"math tf32", "dispatch ordered"}));
+  EXPECT_EQ((*executor)->notes(),
+            (std::vector<std::string>{"math tf32", "dispatch ordered",
+                                      "no::such_op is stood in for: no::such_op: no kernel on a GPU"}));
 }
 
 TEST(CudaExecutor, ACpuIsRefusedInOneLine) {
@@ -227,6 +230,56 @@ TEST(CudaExecutor, WhicheverCallFailsTheMeaningIsKept) {
   }
   EXPECT_GT(full, 20u);
   EXPECT_GT(stuck, 40u);
+}
+
+TEST(CudaExecutor, ADeviceThatAnswersNothingIsLostWhateverItsErrorIs) {
+  const OpGraph graph = small_training();
+  const DeviceSet devices = testing::sample_devices(2, false, 1 << 20);
+  const Placement placement(graph.num_ops(), DeviceId{0});
+  for (const cudaError_t code : {cudaErrorDevicesUnavailable, cudaErrorInitializationError, cudaErrorNoDevice,
+                                 cudaErrorSystemNotReady}) {
+    RecordingApi recording{1};
+    SystemClock clock;
+    auto executor = CudaExecutor::make(graph, devices, quick(), clock, recording.api());
+    ASSERT_TRUE(executor) << executor.error().context;
+    recording.fail_from(recording.calls() + 20, code);
+    Measurement out;
+    const auto done = (*executor)->measure(placement, out);
+    ASSERT_FALSE(done);
+    EXPECT_EQ(done.error().code, Errc::kDeviceLost) << code;
+    EXPECT_TRUE((*executor)->poisoned());
+  }
+  // An error of one call, of a device that answers, is the placement's.
+  RecordingApi recording{1};
+  SystemClock clock;
+  auto executor = CudaExecutor::make(graph, devices, quick(), clock, recording.api());
+  ASSERT_TRUE(executor);
+  recording.fail_at(recording.calls() + 20, cudaErrorInvalidValue);
+  Measurement out;
+  EXPECT_EQ((*executor)->measure(placement, out).error().code, Errc::kRunFailed);
+  EXPECT_FALSE((*executor)->poisoned());
+  EXPECT_TRUE((*executor)->measure(placement, out));
+}
+
+TEST(CudaExecutor, AnOpThatALibraryRefusesIsStoodInFor) {
+  const OpGraph graph = small_training();
+  const DeviceSet devices = testing::sample_devices(1, false, 1 << 20);
+  for (const auto& [function, type] : {std::pair{"cublasLtMatmulAlgoGetHeuristic", "aten::mm"},
+                                       {"cudnnBackendFinalize", "aten::convolution"}}) {
+    RecordingApi recording{1};
+    recording.refuse(function);
+    SystemClock clock;
+    auto executor = CudaExecutor::make(graph, devices, quick(), clock, recording.api());
+    ASSERT_TRUE(executor) << executor.error().context;
+    EXPECT_EQ((*executor)->synthetic_types(), (std::vector<std::string>{type, "no::such_op"}));
+    bool told = false;
+    for (const std::string& note : (*executor)->notes())
+      told |= note.starts_with(std::string{type} + " is stood in for: ") &&
+              note.find(" status ") != std::string::npos;
+    EXPECT_TRUE(told) << "the library's word is missing";
+    executor->reset();
+    EXPECT_EQ(recording.held(), 0u);
+  }
 }
 
 }  // namespace

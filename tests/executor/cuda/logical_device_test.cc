@@ -1,8 +1,14 @@
-// Goal: a machine without a GPU is told so in one line, and nothing is called beyond that. Method: the real
-// library.
+// Goal: a machine without a GPU is told so in one line, and nothing is called beyond that; on a machine with
+// GPUs, devices get links, multiprocessors and memory as far as the machine has them. Method: the real
+// library; functions that record.
 #include "executor/cuda/logical_device.h"
 
 #include <gtest/gtest.h>
+
+#include "executor/cuda/partition.h"
+#include "executor/cuda/self_test.h"
+#include "tests/executor/cuda/recording_api.h"
+#include "tests/support/sample_graphs.h"
 
 namespace emplace::cuda {
 namespace {
@@ -19,6 +25,96 @@ TEST(DeviceGroup, AMachineWithoutAGpuIsToldSo) {
   ASSERT_FALSE(group);
   EXPECT_EQ(group.error().context, there.error().context);
   EXPECT_FALSE(session.poisoned());
+}
+
+using testing::RecordingApi;
+
+TEST(DeviceGroup, PeerAccessThatIsEnabledAlreadyIsNoError) {
+  RecordingApi recording{2};
+  Session session{recording.api()};
+  const DeviceSet devices = testing::sample_devices(2, false, 1 << 20);
+  auto first = DeviceGroup::make(session, devices);
+  ASSERT_TRUE(first) << first.error().context;
+  auto second = DeviceGroup::make(session, devices);  // In the same contexts.
+  ASSERT_TRUE(second) << second.error().context;
+  EXPECT_TRUE((*second)->is_direct(0, 1));
+  EXPECT_EQ(recording.api().runtime.PeekAtLastError(), cudaSuccess) << "a later call would report it";
+  EXPECT_EQ(recording.complaint(), "");
+}
+
+TEST(DeviceGroup, EveryGreenContextReachesItsPeersItself) {
+  RecordingApi recording{2};
+  Session session{recording.api()};
+  const auto group = DeviceGroup::make(session, testing::sample_devices(4, false, 1 << 20));
+  ASSERT_TRUE(group) << group.error().context;
+  EXPECT_EQ(recording.peers().size(), 4u) << "one context each, one peer each";
+}
+
+TEST(DeviceGroup, TheSelfTestUsesTheDevicesThereAre) {
+  for (const int gpus : {1, 2}) {
+    RecordingApi recording{gpus, true};
+    Session session{recording.api()};
+    const DeviceSet devices = testing::sample_devices(2, false, 1 << 20);
+    auto group = DeviceGroup::make(session, devices);
+    ASSERT_TRUE(group) << group.error().context;
+    const std::size_t held = recording.held();
+    const auto tested = self_test(session, **group);
+    ASSERT_FALSE(tested) << "nothing was computed";
+    EXPECT_TRUE(tested.error().context.starts_with("self-test: wrong sum")) << tested.error().context;
+    EXPECT_EQ(recording.held(), held) << "it took something of its own";
+    EXPECT_EQ(recording.complaint(), "");
+  }
+}
+
+TEST(DeviceGroup, ADeviceWithoutAMemoryOfItsOwnGetsWhatIsFree) {
+  constexpr std::int64_t kGiB = std::int64_t{1} << 30;
+  const Profile h200 = *find_profile("h200");
+  const auto group_of = [&](std::int64_t second, std::size_t free, std::vector<std::int64_t>& bytes) {
+    RecordingApi recording{1};
+    recording.set_free(free);
+    Session session{recording.api()};
+    const auto devices =
+        DeviceSet::make({{"gpu:0", h200, h200.memory_bytes, ""}, {"gpu:1", h200, second, ""}}, Link{1e9, 0});
+    auto group = DeviceGroup::make(session, *devices);
+    if (!group) return group.error().context;
+    for (std::size_t d = 0; d < 2; ++d) bytes.push_back((**group)[d].bytes());
+    return std::string{};
+  };
+  std::vector<std::int64_t> bytes;
+  EXPECT_EQ(group_of(h200.memory_bytes, 139 * kGiB, bytes), "");
+  EXPECT_EQ(bytes, (std::vector<std::int64_t>{69 * kGiB, 69 * kGiB}));
+  bytes.clear();
+  EXPECT_EQ(group_of(16 * kGiB, 139 * kGiB, bytes), "");
+  EXPECT_EQ(bytes, (std::vector<std::int64_t>{122 * kGiB, 16 * kGiB}));
+  EXPECT_TRUE(group_of(139 * kGiB, 139 * kGiB, bytes).starts_with("GPU 0 has 139"));
+}
+
+TEST(Partition, SmallerGroupsAreTriedBeforeItGivesUp) {
+  RecordingApi recording{1};
+  recording.set_largest_group(48);
+  Session session{recording.api()};
+  const auto parts = partition_gpu(session, 0, 2);
+  ASSERT_TRUE(parts) << parts.error().context;
+  EXPECT_EQ((*parts)[1].processors, 48);
+  recording.set_largest_group(7);
+  const auto none = partition_gpu(session, 0, 2);
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().code, Errc::kUnsupported);
+}
+
+TEST(Partition, AResourceThatTheDriverDoesNotFormIsNoFailure) {
+  const DeviceSet devices = testing::sample_devices(2, false, 1 << 20);
+  for (const CUresult status :
+       {CUDA_ERROR_INVALID_RESOURCE_TYPE, CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION}) {
+    RecordingApi recording{1};
+    recording.refuse_split(status);
+    Session session{recording.api()};
+    const auto group = DeviceGroup::make(session, devices);
+    ASSERT_TRUE(group) << group.error().context;
+    EXPECT_EQ((*group)->isolation(), Isolation::kNone);
+    EXPECT_TRUE((*group)->why_not_isolated().starts_with("cuDevSmResourceSplitByCount: "))
+        << (*group)->why_not_isolated();
+  }
 }
 
 }  // namespace

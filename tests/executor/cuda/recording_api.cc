@@ -62,7 +62,7 @@ struct Calls {
     } else if constexpr (same<Member, &RuntimeApi::SetDevice>()) {
       r.current_ = static_cast<std::uint64_t>(arg(a0)) + 1;
     } else if constexpr (same<Member, &RuntimeApi::MemGetInfo>()) {
-      *arg(a0) = *arg(a1) = std::size_t{1} << 62;
+      *arg(a0) = *arg(a1) = r.free_;
     } else if constexpr (same<Member, &RuntimeApi::Malloc>() || same<Member, &RuntimeApi::MallocHost>()) {
       *arg(a0) = reinterpret_cast<void*>(r.next_address_);
       if (r.real_memory_) {
@@ -111,6 +111,7 @@ struct Calls {
     } else if constexpr (same<Member, &DriverApi::DeviceGetDevResource>()) {
       arg(a1)->sm = {132, 8, 8};
     } else if constexpr (same<Member, &DriverApi::DevSmResourceSplitByCount>()) {
+      if (std::get<5>(args) > r.largest_group_) *arg(a1) = 1;
       for (unsigned i = 0; i < *arg(a1); ++i) arg(a0)[i].sm = {std::get<5>(args), 8, 8};
     } else if constexpr (same<Member, &DriverApi::GreenCtxCreate>()) {
       *arg(a0) = r.hold<CUgreenCtx>("green context");
@@ -181,6 +182,14 @@ struct Thunk<Member, R (*)(A...)> {
       return std::exchange(r.pending_, cudaSuccess);
     } else {
       if (const auto code = r.begin(called)) return failure<R>(*code);
+      if constexpr (same<Member, &RuntimeApi::DeviceEnablePeerAccess>()) {
+        // As on a device: the second time is an error, which stays until it is read.
+        if (!r.peers_.emplace(r.current_, std::get<0>(std::tuple<A...>{args...})).second)
+          return r.pending_ = cudaErrorPeerAccessAlreadyEnabled;
+      }
+      if constexpr (same<Member, &DriverApi::DevSmResourceSplitByCount>()) {
+        if (r.split_status_ != CUDA_SUCCESS) return r.split_status_;
+      }
       Calls::act<Member>(r, std::tuple<A...>{args...});
       return R{};
     }
@@ -196,7 +205,7 @@ RecordingApi::RecordingApi(int gpus, bool real_memory) : gpus_{gpus}, real_memor
 #define X(name) INSTALL(runtime, RuntimeApi, "cuda", name)
   EMPLACE_CUDA_RUNTIME(X)
 #undef X
-#define X(name) INSTALL(driver, DriverApi, "cu", name)
+#define X(name, version) INSTALL(driver, DriverApi, "cu", name)
   EMPLACE_CUDA_DRIVER(X)
 #undef X
 #define X(name) INSTALL(blas, CublasLtApi, "cublasLt", name)
@@ -212,7 +221,9 @@ RecordingApi::~RecordingApi() { living = nullptr; }
 
 std::optional<cudaError_t> RecordingApi::begin(const char* name) {
   if (stuck_) complain(std::string{name} + " was called after an error that sticks");
-  if (fail_at_ != calls_++) return std::nullopt;
+  if (refused_ == name) return ++calls_, cudaErrorInvalidValue;
+  const bool gone = fail_from_ && calls_ >= *fail_from_;
+  if (fail_at_ != calls_++ && !gone) return std::nullopt;
   failed_ = name;
   pending_ = code_;
   stuck_ = cuda::is_sticky(code_);

@@ -6,7 +6,9 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "executor/cuda/api.h"
@@ -37,7 +39,19 @@ class RecordingApi final : public cuda::TaskObserver {
   const cuda::CudaApi& api() const { return api_; }
   /// Call number `call` (from 0) returns `code` (or the library's word for it).
   void fail_at(std::uint64_t call, cudaError_t code) { fail_at_ = call, code_ = code; }
+  /// All calls from number `call` on return `code`: the device is gone.
+  void fail_from(std::uint64_t call, cudaError_t code) { fail_from_ = call, code_ = code; }
+  /// Each call of the library function `name` fails, and no device does.
+  void refuse(const std::string& name) { refused_ = name; }
+  /// Bytes that each GPU has free.
+  void set_free(std::size_t bytes) { free_ = bytes; }
+  /// The largest groups into which the multiprocessors of a GPU split.
+  void set_largest_group(unsigned processors) { largest_group_ = processors; }
+  /// Splitting the multiprocessors fails with `status`.
+  void refuse_split(CUresult status) { split_status_ = status; }
   std::uint64_t calls() const { return calls_; }
+  /// (context, peer) that may copy directly.
+  const std::set<std::pair<std::uint64_t, int>>& peers() const { return peers_; }
   /// The function that failed; empty if none has.
   const std::string& failed() const { return failed_; }
   const std::vector<RecordedWork>& works() const { return works_; }
@@ -91,7 +105,12 @@ class RecordingApi final : public cuda::TaskObserver {
   const bool real_memory_;
   std::vector<std::unique_ptr<void, void (*)(void*)>> memory_;
   std::uint64_t calls_ = 0, next_handle_ = 0, current_ = 0;
-  std::optional<std::uint64_t> fail_at_;
+  std::optional<std::uint64_t> fail_at_, fail_from_;
+  std::string refused_;
+  std::size_t free_ = std::size_t{1} << 62;
+  unsigned largest_group_ = 132;
+  CUresult split_status_ = CUDA_SUCCESS;
+  std::set<std::pair<std::uint64_t, int>> peers_;  // (context, peer) with access.
   cudaError_t code_ = cudaSuccess, pending_ = cudaSuccess;
   std::string failed_;
   std::uint64_t elapsed_ = 0;

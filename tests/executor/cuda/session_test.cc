@@ -31,7 +31,7 @@ TEST(CudaSession, AFullDeviceIsForgottenAndTheSessionGoesOn) {
 }
 
 TEST(CudaSession, AnErrorThatSticksPoisonsIt) {
-  for (const int code : {214, 700, 702, 710, 714, 715, 716, 717, 718, 719}) {
+  for (const int code : {214, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 806, 810, 999}) {
     const CudaApi api = quiet_api();
     Session session{api};
     cleared = 0;
