@@ -27,7 +27,8 @@ struct Lane {
   CUstream_st* stream = nullptr;    ///< Compute stream; kernels run in the order in which they are enqueued.
   cublasLtContext* blas = nullptr;  ///< Null if the library is missing.
   cudnnContext* dnn = nullptr;
-  int processors = 0;  ///< Streaming multiprocessors that it may use; 0: all.
+  int processors = 0;          ///< Streaming multiprocessors that it may use; 0: all.
+  std::int64_t workspace = 0;  ///< Most that a convolution may use [B]; 0: kMaxWorkspace.
 };
 
 /// Memory of one call: pointers to element 0 of each operand, and scratch_bytes() bytes of scratch.
@@ -37,7 +38,7 @@ struct Pointers {
   std::byte* scratch = nullptr;
 };
 
-/// Limit on the workspace of a library call [B].
+/// Limit on the workspace of a matrix product, and of a convolution on a small device [B].
 inline constexpr std::size_t kMaxWorkspace = std::size_t{32} << 20;
 
 /// Thread: one at a time.

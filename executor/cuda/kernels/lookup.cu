@@ -1,20 +1,23 @@
 // Gathers rows by index: embedding, its backward, Gather. Also random masks.
+#include "executor/cuda/kernels/divisor.h"
 #include "executor/cuda/kernels/passes.cuh"
 #include "executor/kernel/attributes.h"
 
 namespace emplace::cuda {
 namespace {
 
-/// True if the index is in the table; otherwise the row is read as zeros, never out of bounds.
-EMPLACE_HD bool inside(std::int64_t& index, std::int64_t rows) {
+/// The row of an index: negative ones count from the end, and one outside becomes the nearest inside, as on
+/// the CPU.
+EMPLACE_HD std::int64_t row_of(std::int64_t index, std::int64_t rows) {
   if (index < 0) index += rows;
-  return index >= 0 && index < rows;
+  return index < 0 ? 0 : index < rows ? index : rows - 1;
 }
 
 /// [outer, rows, inner] with [indices] → [outer, indices, inner].
 struct Lookup {
   static constexpr const char* kName = "embedding";
-  std::int64_t rows = 0, inner = 1, indices = 0;
+  std::int64_t rows = 0;
+  Divisor inner, indices;
   const float* table = nullptr;
   const std::int64_t* index = nullptr;
   float* out = nullptr;
@@ -24,9 +27,9 @@ struct Lookup {
     out = output<float>(pointers, 0);
   }
   EMPLACE_HD void operator()(std::int64_t i) const {
-    const std::int64_t column = i % inner, which = i / inner % indices, outer = i / inner / indices;
-    std::int64_t row = index[which];
-    out[i] = inside(row, rows) ? table[(outer * rows + row) * inner + column] : 0.0f;
+    std::int64_t column = 0, which = 0;
+    const std::int64_t outer = indices.divide(inner.divide(i, column), which);
+    out[i] = table[(outer * rows + row_of(index[which], rows)) * inner.value() + column];
   }
 };
 
@@ -41,7 +44,11 @@ struct Clear {
 /// so the last bits may vary from run to run.
 struct LookupBackward {
   static constexpr const char* kName = "embedding_backward";
-  std::int64_t rows = 0, inner = 1, padding = -1;
+  LookupBackward(std::int64_t rows_, std::int64_t inner_, std::int64_t padding_)
+      : rows{rows_}, inner{inner_}, padding{padding_} {}
+  std::int64_t rows;
+  Divisor inner;
+  std::int64_t padding;
   const float* gradient = nullptr;
   const std::int64_t* index = nullptr;
   float* out = nullptr;
@@ -51,12 +58,14 @@ struct LookupBackward {
     out = output<float>(pointers, 0);
   }
   EMPLACE_HD void operator()(std::int64_t i) const {
-    std::int64_t row = index[i / inner];
-    if (row == padding || !inside(row, rows)) return;
+    std::int64_t column = 0;
+    const std::int64_t looked_up = index[inner.divide(i, column)];
+    if (looked_up == padding) return;
+    float* const to = &out[row_of(looked_up, rows) * inner.value() + column];
 #ifdef __CUDA_ARCH__
-    atomicAdd(&out[row * inner + i % inner], gradient[i]);
+    atomicAdd(to, gradient[i]);
 #else
-    out[row * inner + i % inner] += gradient[i];
+    *to += gradient[i];
 #endif
   }
 };
@@ -93,8 +102,10 @@ Result<std::unique_ptr<Kernel>> lookup(const Signature& signature, std::size_t a
   if (auto fits = expect_lookup(signature); !fits) return fits.error();
   const Operand& table = signature.inputs[0];
   if (axis >= table.shape.size()) return unsupported(signature, "dimension out of range");
-  Lookup pass{.rows = table.shape[axis], .indices = elements(signature.inputs[1])};
-  for (std::size_t d = axis + 1; d < table.shape.size(); ++d) pass.inner *= table.shape[d];
+  std::int64_t inner = 1;
+  for (std::size_t d = axis + 1; d < table.shape.size(); ++d) inner *= table.shape[d];
+  const Lookup pass{table.shape[axis], Divisor{inner}, Divisor{elements(signature.inputs[1])}};
+  if (pass.rows == 0) return unsupported(signature, "expected a table with rows");
   auto kernel = std::make_unique<OwnKernel>();
   add_each(*kernel, pass, elements(signature.outputs[0]));
   return Result<std::unique_ptr<Kernel>>{std::move(kernel)};

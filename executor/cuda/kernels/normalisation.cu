@@ -1,6 +1,7 @@
 // Batch and layer normalisation. The first pass computes the statistics of a row (Welford's update, robust
 // for large means), the second one its elements. A row is a channel, or the elements that layer norm
 // normalises.
+#include "executor/cuda/kernels/divisor.h"
 #include "executor/cuda/kernels/passes.cuh"
 #include "executor/kernel/attributes.h"
 
@@ -9,14 +10,26 @@ namespace {
 
 /// Channels: row c of [outer, rows, inner]. Layers: row r of [rows, size].
 struct Rows {
-  std::int64_t rows = 1, inner = 1;  ///< Layers: inner is the size of a row.
+  Rows() = default;
+  Rows(std::int64_t rows_, std::int64_t inner_, bool channels_)
+      : rows{rows_}, by_rows{rows_}, inner{inner_}, channels{channels_} {}
+  std::int64_t rows = 1;
+  Divisor by_rows, inner;  ///< Layers: inner is the size of a row.
   bool channels = false;
   EMPLACE_HD std::int64_t at(std::int64_t row, std::int64_t k) const {
-    return channels ? (k / inner * rows + row) * inner + k % inner : row * inner + k;
+    if (!channels) return row * inner.value() + k;
+    std::int64_t column = 0;
+    const std::int64_t outer = inner.divide(k, column);
+    return (outer * rows + row) * inner.value() + column;
   }
-  EMPLACE_HD std::int64_t row_of(std::int64_t i) const { return channels ? i / inner % rows : i / inner; }
+  EMPLACE_HD std::int64_t row_of(std::int64_t i) const {
+    const std::int64_t row = inner.quotient(i);
+    return channels ? by_rows.rest(row) : row;
+  }
   /// Index of the weight of an element.
-  EMPLACE_HD std::int64_t weight_of(std::int64_t i) const { return channels ? i / inner % rows : i % inner; }
+  EMPLACE_HD std::int64_t weight_of(std::int64_t i) const {
+    return channels ? by_rows.rest(inner.quotient(i)) : inner.rest(i);
+  }
 };
 
 struct Moments {
@@ -201,9 +214,9 @@ Result<Unit> expect_packed(const Signature& signature) {
 }
 
 Rows channels_of(const Operand& x) {
-  Rows rows{.rows = x.shape.size() < 2 ? 1 : x.shape[1], .channels = true};
-  for (std::size_t d = 2; d < x.shape.size(); ++d) rows.inner *= x.shape[d];
-  return rows;
+  std::int64_t inner = 1;
+  for (std::size_t d = 2; d < x.shape.size(); ++d) inner *= x.shape[d];
+  return {x.shape.size() < 2 ? 1 : x.shape[1], inner, true};
 }
 
 Result<std::unique_ptr<Kernel>> batch_norm(const Signature& signature, bool training, float epsilon,
@@ -283,7 +296,7 @@ Result<std::unique_ptr<Kernel>> layer_norm(const Signature& signature) {
   Attributes attributes{signature};
   const float epsilon = static_cast<float>(attributes.number("eps", 1e-5));
   if (attributes.fault()) return *attributes.fault();
-  const Rows rows{.rows = elements(x) / *size, .inner = *size};
+  const Rows rows{elements(x) / *size, *size, false};
   auto kernel = std::make_unique<OwnKernel>();
   add_reduce(*kernel, Moments{rows, epsilon}, rows.rows, *size, false);
   add_each(*kernel, Scale{rows}, elements(x));
@@ -296,7 +309,7 @@ Result<std::unique_ptr<Kernel>> layer_norm_backward(const Signature& signature) 
   const Operand& x = signature.inputs[1];
   auto size = layer_size(signature, x);
   if (!size) return size.error();
-  const Rows rows{.rows = elements(x) / *size, .inner = *size};
+  const Rows rows{elements(x) / *size, *size, false};
   const BackwardInputs from{.x = 1, .weight = 4, .mean = 2, .inverse = 3};
   auto kernel = std::make_unique<OwnKernel>();
   const std::size_t at = kernel->take_scratch(static_cast<std::size_t>(rows.rows) * 2 * sizeof(float));

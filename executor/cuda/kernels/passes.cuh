@@ -15,6 +15,8 @@ inline constexpr std::int64_t kMaxBlocks = 4096;
 template <class F>
 __global__ void __launch_bounds__(kThreads) each_kernel(const F f, const std::int64_t count) {
   const std::int64_t step = std::int64_t{gridDim.x} * kThreads;
+  // Unrolled, each thread would divide 64-bit integers for its number of rounds, which is mostly one.
+#pragma unroll 1
   for (std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; i < count; i += step) f(i);
 }
 
@@ -75,7 +77,18 @@ EMPLACE_HD typename F::Part reduce_lane(const F& f, const RowTiling& tiling, std
   typename F::Part part = f.zero();
   const std::int64_t begin = split * tiling.columns_per_split, past = begin + tiling.columns_per_split;
   const std::int64_t end = past < tiling.columns ? past : tiling.columns;
-  for (std::int64_t k = begin + lane; k < end; k += tiling.lanes) f.add(part, row, k);
+  std::int64_t k = begin + lane;
+  const std::int64_t lanes = tiling.lanes;
+#ifdef __CUDA_ARCH__
+  // Four loads in flight. The compiler's own unrolling divides 64-bit integers for the number of rounds.
+#pragma unroll 1
+  for (; k + 3 * lanes < end; k += 4 * lanes) {
+    f.add(part, row, k), f.add(part, row, k + lanes), f.add(part, row, k + 2 * lanes),
+        f.add(part, row, k + 3 * lanes);
+  }
+#pragma unroll 1
+#endif
+  for (; k < end; k += lanes) f.add(part, row, k);
   return part;
 }
 

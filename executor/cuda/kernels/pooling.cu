@@ -2,6 +2,7 @@
 // so no two threads add to the same element, and results are reproducible.
 #include <cmath>
 
+#include "executor/cuda/kernels/divisor.h"
 #include "executor/cuda/kernels/passes.cuh"
 #include "executor/kernel/attributes.h"
 
@@ -12,27 +13,39 @@ namespace {
 struct Windows {
   std::int64_t planes = 0;
   int in[2]{}, out[2]{}, kernel[2]{}, stride[2]{}, pad[2]{}, dilation[2]{};
+  Divisor by_in[2], by_out[2];
   bool adaptive = false;  ///< True: window o is [floor(o in / out), ceil((o + 1) in / out)).
   bool counts_pad = true;
 
   /// Start and end of window `o` along dimension d, before clipping to the input.
   EMPLACE_HD int begin(int d, int o) const {
-    return adaptive ? static_cast<int>(std::int64_t{o} * in[d] / out[d]) : o * stride[d] - pad[d];
+    return adaptive ? static_cast<int>(by_out[d].quotient(std::int64_t{o} * in[d])) : o * stride[d] - pad[d];
   }
   EMPLACE_HD int end(int d, int o) const {
-    return adaptive ? static_cast<int>((std::int64_t{o + 1} * in[d] + out[d] - 1) / out[d])
+    return adaptive ? static_cast<int>(by_out[d].quotient(std::int64_t{o + 1} * in[d] + out[d] - 1))
                     : begin(d, o) + (kernel[d] - 1) * dilation[d] + 1;
   }
   /// First and last window that may cover input element `i`.
   EMPLACE_HD int first_over(int d, int i) const {
-    if (adaptive) return static_cast<int>(std::int64_t{i} * out[d] / in[d]);
+    if (adaptive) return static_cast<int>(by_in[d].quotient(std::int64_t{i} * out[d]));
     const int reach = i + pad[d] - (kernel[d] - 1) * dilation[d];
     return reach <= 0 ? 0 : (reach + stride[d] - 1) / stride[d];
   }
   EMPLACE_HD int last_over(int d, int i) const {
-    const int last = adaptive ? static_cast<int>((std::int64_t{i + 1} * out[d] + in[d] - 1) / in[d]) - 1
-                              : (i + pad[d]) / stride[d];
+    const int last = adaptive
+                         ? static_cast<int>(by_in[d].quotient(std::int64_t{i + 1} * out[d] + in[d] - 1)) - 1
+                         : (i + pad[d]) / stride[d];
     return last < out[d] - 1 ? last : out[d] - 1;
+  }
+  struct Position {
+    std::int64_t plane;
+    int row, column;
+  };
+  /// Position of an element in planes of the output's or the input's size.
+  EMPLACE_HD static Position position(const Divisor (&by)[2], std::int64_t i) {
+    std::int64_t row = 0, column = 0;
+    const std::int64_t plane = by[0].divide(by[1].divide(i, column), row);
+    return {plane, static_cast<int>(row), static_cast<int>(column)};
   }
   EMPLACE_HD float divisor(int oh, int ow) const {
     const int o[2] = {oh, ow};
@@ -63,8 +76,8 @@ struct MaxPool {
     if (writes_indices) where = output<std::int64_t>(pointers, 1);
   }
   EMPLACE_HD void operator()(std::int64_t i) const {
-    const int ow = static_cast<int>(i % w.out[1]), oh = static_cast<int>(i / w.out[1] % w.out[0]);
-    const float* const plane = in + i / (std::int64_t{w.out[0]} * w.out[1]) * w.in[0] * w.in[1];
+    const auto [number, oh, ow] = Windows::position(w.by_out, i);
+    const float* const plane = in + number * w.in[0] * w.in[1];
     float best = -INFINITY;
     std::int64_t at = -1;
     for (int h = w.begin(0, oh); h < w.end(0, oh); h += w.dilation[0]) {
@@ -94,9 +107,8 @@ struct MaxPoolBackward {
     out = output<float>(pointers, 0);
   }
   EMPLACE_HD void operator()(std::int64_t i) const {
-    const int x = static_cast<int>(i % w.in[1]), h = static_cast<int>(i / w.in[1] % w.in[0]);
-    const std::int64_t plane = i / (std::int64_t{w.in[0]} * w.in[1]) * w.out[0] * w.out[1],
-                       own = std::int64_t{h} * w.in[1] + x;
+    const auto [number, h, x] = Windows::position(w.by_in, i);
+    const std::int64_t plane = number * w.out[0] * w.out[1], own = std::int64_t{h} * w.in[1] + x;
     float sum = 0.0f;
     for (int oh = w.first_over(0, h); oh <= w.last_over(0, h); ++oh)
       for (int ow = w.first_over(1, x); ow <= w.last_over(1, x); ++ow) {
@@ -115,8 +127,8 @@ struct AveragePool {
 
   void bind(const Pointers& pointers) { in = input<float>(pointers, 0), out = output<float>(pointers, 0); }
   EMPLACE_HD void operator()(std::int64_t i) const {
-    const int ow = static_cast<int>(i % w.out[1]), oh = static_cast<int>(i / w.out[1] % w.out[0]);
-    const float* const plane = in + i / (std::int64_t{w.out[0]} * w.out[1]) * w.in[0] * w.in[1];
+    const auto [number, oh, ow] = Windows::position(w.by_out, i);
+    const float* const plane = in + number * w.in[0] * w.in[1];
     float sum = 0.0f;
     for (int h = w.begin(0, oh); h < w.end(0, oh); ++h)
       for (int x = w.begin(1, ow); x < w.end(1, ow); ++x)
@@ -135,8 +147,8 @@ struct AveragePoolBackward {
     gradient = input<float>(pointers, 0), out = output<float>(pointers, 0);
   }
   EMPLACE_HD void operator()(std::int64_t i) const {
-    const int x = static_cast<int>(i % w.in[1]), h = static_cast<int>(i / w.in[1] % w.in[0]);
-    const std::int64_t plane = i / (std::int64_t{w.in[0]} * w.in[1]) * w.out[0] * w.out[1];
+    const auto [number, h, x] = Windows::position(w.by_in, i);
+    const std::int64_t plane = number * w.out[0] * w.out[1];
     float sum = 0.0f;
     for (int oh = w.first_over(0, h); oh <= w.last_over(0, h); ++oh) {
       if (h < w.begin(0, oh) || h >= w.end(0, oh)) continue;
@@ -172,6 +184,7 @@ Result<Windows> windows_of(const Signature& signature, const Operand& in, const 
   };
   for (std::size_t d = 0; d < 2; ++d) {
     w.in[d] = static_cast<int>(in.shape[rank - 2 + d]), w.out[d] = static_cast<int>(out.shape[rank - 2 + d]);
+    w.by_in[d] = Divisor{w.in[d]}, w.by_out[d] = Divisor{w.out[d]};
     w.kernel[d] = at(kernel, d, 0), w.stride[d] = at(stride, d, w.kernel[d]), w.pad[d] = at(pad, d, 0);
     if (onnx && stride.empty()) w.stride[d] = 1;
     w.dilation[d] = at(dilation, d, 1);

@@ -1,5 +1,5 @@
 #pragma once
-/// Kernels that probe the device in self-tests.
+/// Kernels that probe the device in self-tests and hold a stream while work is enqueued.
 
 #include <cstdint>
 
@@ -10,6 +10,9 @@ namespace emplace::cuda {
 /// Sets bit n of `seen` for every multiprocessor n that the kernel ran on. `seen`: [words × 32 bits],
 /// device memory, initially zero.
 Result<Unit> enqueue_note_processors(const Lane& lane, std::uint32_t* seen, int words);
+
+/// Keeps the lane's stream busy on one multiprocessor for `duration_ns`.
+Result<Unit> enqueue_spin(const Lane& lane, std::uint64_t duration_ns);
 
 /// Writes to an invalid address, which poisons the process from the next synchronisation on. For tests in a
 /// child process.

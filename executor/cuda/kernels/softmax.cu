@@ -2,6 +2,7 @@
 // a row, the second one its elements.
 #include <cmath>
 
+#include "executor/cuda/kernels/divisor.h"
 #include "executor/cuda/kernels/passes.cuh"
 #include "executor/kernel/attributes.h"
 
@@ -10,11 +11,17 @@ namespace {
 
 /// A packed tensor as [outer, size, inner]; a row has `size` elements at fixed outer and inner indices.
 struct Rows {
-  std::int64_t size = 1, inner = 1;
+  Rows(std::int64_t size_, std::int64_t inner_) : size{size_}, inner{inner_}, both{size_ * inner_} {}
+  std::int64_t size;
+  Divisor inner, both;
   EMPLACE_HD std::int64_t at(std::int64_t row, std::int64_t k) const {
-    return (row / inner * size + k) * inner + row % inner;
+    std::int64_t column = 0;
+    const std::int64_t outer = inner.divide(row, column);
+    return (outer * size + k) * inner.value() + column;
   }
-  EMPLACE_HD std::int64_t row_of(std::int64_t i) const { return i / (size * inner) * inner + i % inner; }
+  EMPLACE_HD std::int64_t row_of(std::int64_t i) const {
+    return both.quotient(i) * inner.value() + inner.rest(i);
+  }
 };
 
 struct RowMax {
@@ -37,7 +44,9 @@ struct MaxAndSum {
     merge(part, RowMax{in[rows.at(row, k)], 1.0f});
   }
   EMPLACE_HD static void merge(Part& part, const Part& other) {
-    if (other.sum == 0.0f) return;
+    // A masked element adds nothing, wherever the row's maximum is: exp(-inf - -inf) would be NaN. A row of
+    // such elements keeps a sum of 0, and its results are NaN as in PyTorch.
+    if (other.sum == 0.0f || other.max == -INFINITY) return;
     if (other.max > part.max) {
       part.sum = part.sum * expf(part.max - other.max) + other.sum;
       part.max = other.max;
@@ -119,16 +128,17 @@ Result<std::unique_ptr<Kernel>> make(const Signature& signature, std::int64_t di
   const auto rank = static_cast<std::int64_t>(out.shape.size());
   if (dim < -rank || dim >= rank) return unsupported(signature, "dimension out of range");
   const auto axis = static_cast<std::size_t>(dim < 0 ? dim + rank : dim);
-  Rows rows{.size = out.shape[axis]};
-  for (std::size_t d = axis + 1; d < out.shape.size(); ++d) rows.inner *= out.shape[d];
+  std::int64_t inner = 1;
+  for (std::size_t d = axis + 1; d < out.shape.size(); ++d) inner *= out.shape[d];
+  const Rows rows{out.shape[axis], inner};
   const std::int64_t count = elements(out), num_rows = rows.size == 0 ? 0 : count / rows.size;
   auto kernel = std::make_unique<OwnKernel>();
   const std::size_t at = kernel->take_scratch(static_cast<std::size_t>(num_rows) * sizeof(RowMax));
   if (backward) {
-    add_reduce(*kernel, GradientSum{rows, log, at}, num_rows, rows.size, rows.inner >= 32);
+    add_reduce(*kernel, GradientSum{rows, log, at}, num_rows, rows.size, inner >= 32);
     add_each(*kernel, Backward{rows, log, at}, count);
   } else {
-    add_reduce(*kernel, MaxAndSum{rows, at}, num_rows, rows.size, rows.inner >= 32);
+    add_reduce(*kernel, MaxAndSum{rows, at}, num_rows, rows.size, inner >= 32);
     add_each(*kernel, Normalise{rows, log, at}, count);
   }
   kernel->allow_overwrite(0);

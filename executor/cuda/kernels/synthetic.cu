@@ -8,32 +8,64 @@ namespace {
 struct Touch {
   static constexpr const char* kName = "synthetic touch";
   std::size_t which = 0;
+  std::int64_t bytes = 0;
   std::uint8_t* out = nullptr;
   void bind(const Pointers& pointers) { out = output<std::uint8_t>(pointers, which); }
-  EMPLACE_HD void operator()(std::int64_t i) const { out[i] = 0; }
+  /// Word i, and at the end what is left of one.
+  EMPLACE_HD void operator()(std::int64_t i) const {
+    if (8 * i + 8 <= bytes) {
+      *reinterpret_cast<std::uint64_t*>(out + 8 * i) = 0;
+    } else {
+      for (std::int64_t b = 8 * i; b < bytes; ++b) out[b] = 0;
+    }
+  }
 };
 
-__global__ void spin_kernel(std::uint64_t duration_ns) {
+__global__ void note_time(std::uint64_t* when) {
+#ifdef __CUDA_ARCH__
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(*when));
+#endif
+}
+
+/// Spins until `duration_ns` after the time in `since`; null: after its own start.
+__global__ void spin_kernel(const std::uint64_t* since, std::uint64_t duration_ns) {
 #ifdef __CUDA_ARCH__
   std::uint64_t begin = 0, now = 0;
   asm volatile("mov.u64 %0, %globaltimer;" : "=l"(begin));
+  if (since != nullptr) begin = *since;
   do {
     asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
   } while (now - begin < duration_ns);
 #endif
 }
 
+class NoteTimePass final : public Pass {
+ public:
+  explicit NoteTimePass(std::size_t at) : at_{at} {}
+  Result<Unit> enqueue(const Lane& lane, const Pointers& pointers) const override {
+    auto* when = scratch<std::uint64_t>(pointers, at_);
+    void* arguments[] = {&when};
+    return launch(lane, reinterpret_cast<const void*>(&note_time), "synthetic start", 1, 1, arguments);
+  }
+  void run_on_host(const Pointers&) const override {}
+
+ private:
+  std::size_t at_;
+};
+
 class SpinPass final : public Pass {
  public:
-  explicit SpinPass(std::uint64_t duration_ns) : duration_ns_{duration_ns} {}
-  Result<Unit> enqueue(const Lane& lane, const Pointers&) const override {
+  SpinPass(std::size_t at, std::uint64_t duration_ns) : at_{at}, duration_ns_{duration_ns} {}
+  Result<Unit> enqueue(const Lane& lane, const Pointers& pointers) const override {
+    const auto* since = scratch<const std::uint64_t>(pointers, at_);
     std::uint64_t duration_ns = duration_ns_;
-    void* arguments[] = {&duration_ns};
+    void* arguments[] = {&since, &duration_ns};
     return launch(lane, reinterpret_cast<const void*>(&spin_kernel), "synthetic spin", 1, 1, arguments);
   }
   void run_on_host(const Pointers&) const override {}
 
  private:
+  std::size_t at_;
   std::uint64_t duration_ns_;
 };
 
@@ -58,13 +90,22 @@ __global__ void write_outside(std::uint32_t* nowhere) { *nowhere = 1; }
 
 std::unique_ptr<Kernel> make_synthetic(const Signature& signature, double duration_us) {
   auto kernel = std::make_unique<OwnKernel>();
+  const std::size_t at = kernel->take_scratch(sizeof(std::uint64_t));
+  kernel->add(std::make_unique<NoteTimePass>(at));
   for (std::size_t k = 0; k < signature.outputs.size(); ++k) {
     const Operand& out = signature.outputs[k];
-    add_each(*kernel, Touch{.which = k}, elements(out) * element_bytes(out.dtype));
+    const std::int64_t bytes = elements(out) * element_bytes(out.dtype);
+    add_each(*kernel, Touch{.which = k, .bytes = bytes}, (bytes + 7) / 8);
   }
   kernel->add(
-      std::make_unique<SpinPass>(static_cast<std::uint64_t>(duration_us > 0 ? duration_us * 1e3 : 0)));
+      std::make_unique<SpinPass>(at, static_cast<std::uint64_t>(duration_us > 0 ? duration_us * 1e3 : 0)));
   return kernel;
+}
+
+Result<Unit> enqueue_spin(const Lane& lane, std::uint64_t duration_ns) {
+  const std::uint64_t* since = nullptr;
+  void* arguments[] = {&since, &duration_ns};
+  return launch(lane, reinterpret_cast<const void*>(&spin_kernel), "spin", 1, 1, arguments);
 }
 
 Result<Unit> enqueue_note_processors(const Lane& lane, std::uint32_t* seen, int words) {
