@@ -115,6 +115,13 @@ Result<double> CudaExecutor::State::step(const StepProgram& program) {
   return stream->step(program);
 }
 
+Result<Unit> CudaExecutor::State::warm_up(const StepProgram& program) {
+  constexpr Nanos kLong = std::chrono::milliseconds{100};
+  const Nanos begin = clock.now();
+  while (clock.now() - begin < kLong) EMPLACE_TRY(step(program));
+  return Unit{};
+}
+
 CudaExecutor::CudaExecutor(std::unique_ptr<State> state) : state_{std::move(state)} {}
 CudaExecutor::~CudaExecutor() = default;
 
@@ -139,10 +146,9 @@ Result<std::unique_ptr<CudaExecutor>> CudaExecutor::make(const OpGraph& graph, c
   for (const OpId op : state->lowered.kernels())
     if (!state->kernels[0].kernel(op).kernel->may_overwrite(0)) state->in_place.keep_apart(op);
   state->pinned = std::make_unique<PinnedMemory>(state->session);
-  for (std::size_t stage = 0; devices.size() > 1 && stage < 2 * devices.size(); ++stage) {
-    EMPLACE_TRY_ASSIGN(auto memory,
-                       state->pinned->take(std::max<std::int64_t>(largest_transfer(state->lowered), 1)));
-    state->stages.push_back(memory);
+  if (state->group->has_staged_links()) {
+    state->stages = stages_for(devices.size());
+    EMPLACE_TRY_ASSIGN(state->stages.memory, state->pinned->take(state->stages.total_bytes(devices.size())));
   }
   state->stream = std::make_unique<StepStream>(state->session, *state->group, clock);
   return std::unique_ptr<CudaExecutor>{new CudaExecutor{std::move(state)}};
@@ -162,6 +168,7 @@ Result<Unit> CudaExecutor::self_test() {
 
 bool CudaExecutor::poisoned() const { return state_->session.poisoned(); }
 double CudaExecutor::clock_ratio() const { return state_->clock_ratio; }
+double CudaExecutor::enqueue_s() const { return state_->enqueue_s; }
 
 std::vector<std::string> CudaExecutor::notes() const {
   std::vector<std::string> notes{"math tf32", "dispatch ordered"};
@@ -213,6 +220,7 @@ Result<Unit> CudaExecutor::run(std::span<const DeviceId> placement, Measurement&
   double traced_s = 0;
   const auto timed = [&]() -> Result<StepTiming> {
     EMPLACE_TRY(state.prepare(plan, program));
+    if (state.options.timing.warmups > 0) EMPLACE_TRY(state.warm_up(program));
     auto timing = time_steps(state.options.timing, [&] { return state.step(program); });
     if (!timing) return timing;
     EMPLACE_TRY_ASSIGN(traced_s, state.stream->timed_step(program, times));
@@ -228,10 +236,9 @@ Result<Unit> CudaExecutor::run(std::span<const DeviceId> placement, Measurement&
   out.step_time_s = timed->step_time_s;
   out.samples_s = timed->samples_s;
   out.bytes_moved = program.bytes_moved();
-  double synthetic_us = 0, all_us = 0, last_us = 0;
+  double synthetic_us = 0, all_us = 0;
   for (std::size_t i = 0; i < times.size(); ++i) {
     const Instruction& instruction = program.instructions()[i];
-    last_us = std::max(last_us, times[i].end_us);
     if (instruction.kind != Instruction::Kind::kKernel) continue;
     const std::size_t d = instruction.stream / kStreamsPerDevice;
     const double us = times[i].end_us - times[i].start_us;
@@ -244,24 +251,32 @@ Result<Unit> CudaExecutor::run(std::span<const DeviceId> placement, Measurement&
     return task.is_copy &&
            (*state.group)[index(task.source)].physical() == (*state.group)[index(task.target)].physical();
   });
-  out.label = measured_label(out.synthetic_share, emulated);
-  state.clock_ratio = traced_s > 0 ? last_us * 1e-6 / traced_s : 1;
+  // Devices that take multiprocessors from each other are not the devices of the file.
+  const bool shared = state.group->isolation() == Isolation::kNone &&
+                      std::ranges::any_of(placement, [&](DeviceId d) { return d != placement[0]; });
+  out.label = measured_label(out.synthetic_share, emulated || shared);
+  state.clock_ratio = out.step_time_s > 0 ? traced_s / out.step_time_s : 1;
+  state.enqueue_s = state.stream->enqueue_s();
   if (schedule == nullptr) return Unit{};
-  std::vector<double> left_us(plan.tasks().size(),
-                              std::numeric_limits<double>::infinity());  // Copies staged through the host.
+  // A staged copy is several instructions: it starts with its first and ends with its last.
+  std::vector<std::size_t> copy(plan.tasks().size(), times.size());
   for (std::size_t i = 0; i < times.size(); ++i) {
     const Instruction& instruction = program.instructions()[i];
     const TaskPlan::Task& task = plan.tasks()[instruction.task];
-    double& left = left_us[instruction.task];
-    left = std::min(left, times[i].start_us);
     if (instruction.kind == Instruction::Kind::kKernel) {
       schedule->ops.push_back(
           {OpId{task.what}, task.target, times[i].start_us * 1e-6, times[i].end_us * 1e-6});
-    } else if (instruction.kind != Instruction::Kind::kToHost) {
-      const BufferId buffer{task.what};
-      schedule->transfers.push_back({state.lowered.tensor(buffer), task.source, task.target,
-                                     state.lowered.bytes(buffer), left * 1e-6, times[i].end_us * 1e-6});
+      continue;
     }
+    const BufferId buffer{task.what};
+    std::size_t& at = copy[instruction.task];
+    if (at == times.size()) {
+      at = schedule->transfers.size();
+      schedule->transfers.push_back({state.lowered.tensor(buffer), task.source, task.target,
+                                     state.lowered.bytes(buffer), times[i].start_us * 1e-6, 0});
+    }
+    TransferRun& transfer = schedule->transfers[at];
+    transfer.end_s = std::max(transfer.end_s, times[i].end_us * 1e-6);
   }
   std::ranges::stable_sort(schedule->ops, {}, &OpRun::start_s);
   std::ranges::stable_sort(schedule->transfers, {}, &TransferRun::start_s);

@@ -42,9 +42,11 @@ class CudaExecutor final : public RealExecutor {
   /// Caveats to print with the results: links through the host, logical devices that share a GPU. Empty:
   /// none.
   std::vector<std::string> notes() const;
-  /// Duration of the last traced step by the devices' events, divided by its duration by the host's clock;
-  /// 1 if both agree.
+  /// Time of the last placement's traced step on the devices, by events that do not wait for the host,
+  /// divided by its measured step time. Well below 1: the host limits the step.
   double clock_ratio() const;
+  /// Host time to enqueue the last step of the last placement [s].
+  double enqueue_s() const;
 
  private:
   struct State;

@@ -40,6 +40,8 @@ struct CudaExecutor::State {
   /// Copies synchronously. Errors: those of Session.
   Result<Unit> to_device(std::size_t device, std::byte* to, std::span<const std::byte> from);
   Result<Unit> from_device(std::size_t device, const std::byte* from, std::span<std::byte> to);
+  /// Runs steps for a tenth of a second, until clocks have risen. Errors: those of Session.
+  Result<Unit> warm_up(const StepProgram& program);
   /// Runs StepStream::step and reports progress.
   Result<double> step(const StepProgram& program);
   /// Handles an error: after kOutOfMemory the devices are drained.
@@ -58,10 +60,10 @@ struct CudaExecutor::State {
   std::unique_ptr<DeviceGroup> group;
   std::vector<BoundGraph> kernels;  // [devices]
   std::unique_ptr<PinnedMemory> pinned;
-  std::vector<std::byte*> stages;  // [devices, 2]
+  HostStages stages;
   std::unique_ptr<StepStream> stream;
   std::vector<std::vector<std::byte>> initial;  // [buffers] Initial values of state; created on first use.
-  double clock_ratio = 1;
+  double clock_ratio = 1, enqueue_s = 0;
 };
 
 }  // namespace emplace::cuda

@@ -58,7 +58,13 @@ Result<Unit> LogicalDevice::open(std::int64_t bytes) {
 
 Lane LogicalDevice::lane(StreamKind kind) const {
   const bool compute = kind == StreamKind::kCompute;  // Library handles belong to one stream.
-  return {&session_, stream(kind), compute ? blas_ : nullptr, compute ? dnn_ : nullptr, processors_};
+  // The fast engines of large convolutions change layouts, which takes room; a small device has none to
+  // spare.
+  constexpr std::int64_t kMost = std::int64_t{1} << 30;
+  const std::int64_t workspace =
+      std::max(std::min(kMost, bytes_ / 16), static_cast<std::int64_t>(kMaxWorkspace));
+  return {&session_,   stream(kind), compute ? blas_ : nullptr, compute ? dnn_ : nullptr,
+          processors_, workspace};
 }
 
 namespace {
@@ -173,6 +179,13 @@ Result<Unit> DeviceGroup::synchronize() const {
                                  "cudaStreamSynchronize"));
   }
   return Unit{};
+}
+
+bool DeviceGroup::has_staged_links() const {
+  for (std::size_t s = 0; s < size(); ++s)
+    for (std::size_t t = 0; t < size(); ++t)
+      if (s != t && !is_direct(s, t)) return true;
+  return false;
 }
 
 Result<Unit> DeviceGroup::probe() const {

@@ -82,6 +82,7 @@ class DeviceGroup {
   /// True if copies are made directly between the memories. Otherwise they are staged through the host,
   /// also between devices on one GPU, where a direct copy would be faster than any link.
   bool is_direct(std::size_t source, std::size_t target) const { return direct_[source * size() + target]; }
+  bool has_staged_links() const;  ///< True if any copy is staged through the host.
   /// Waits for all streams. Errors: those of Session.
   Result<Unit> synchronize() const;
   /// Writes a word of every device's memory and waits for it. Errors: those of Session.

@@ -100,38 +100,60 @@ Result<std::vector<LinkCost>> CudaExecutor::probe_links() {
     for (std::size_t t = 0; t < state.devices.size(); ++t) {
       if (s == t) continue;
       const LogicalDevice &from = (*state.group)[s], &to = (*state.group)[t];
-      const std::int64_t room = std::min({from.bytes(), to.bytes(), std::int64_t{64} << 20});
+      const std::int64_t most = std::min({from.bytes(), to.bytes(), std::int64_t{64} << 20});
       const bool direct = state.group->is_direct(s, t);
-      const std::int64_t most = direct ? room : std::min(room, largest_transfer(state.lowered));
-      std::vector<double> sizes, seconds;
-      const auto once = [&](std::size_t bytes) -> Result<double> {
-        const Nanos begin = state.clock.now();
-        EMPLACE_TRY(from.make_current());
-        const cudaStream_t out = from.stream(StreamKind::kCopyOut), in = to.stream(StreamKind::kCopyIn);
-        const auto copied = direct ? runtime.MemcpyPeerAsync(to.memory(), to.physical(), from.memory(),
-                                                             from.physical(), bytes, out)
-                                   : runtime.MemcpyAsync(state.stages[2 * s], from.memory(), bytes,
-                                                         cudaMemcpyDeviceToHost, out);
-        EMPLACE_TRY(state.session.check(copied, "copy"));
-        EMPLACE_TRY(state.session.check(runtime.StreamSynchronize(out), "copy"));
-        if (!direct) {
-          EMPLACE_TRY(to.make_current());
-          EMPLACE_TRY(state.session.check(
-              runtime.MemcpyAsync(to.memory(), state.stages[2 * s], bytes, cudaMemcpyHostToDevice, in),
-              "copy"));
-          EMPLACE_TRY(state.session.check(runtime.StreamSynchronize(in), "copy"));
-        }
-        return static_cast<double>((state.clock.now() - begin).count()) * 1e-9;
+      const cudaStream_t out = from.stream(StreamKind::kCopyOut), in = to.stream(StreamKind::kCopyIn);
+      EventPool events{state.session, *state.group, cudaEventDisableTiming};
+      const auto wait_for = [&](std::size_t device, cudaStream_t stream, std::size_t other,
+                                cudaStream_t after) -> Result<Unit> {
+        EMPLACE_TRY_ASSIGN(const cudaEvent_t event, events.event(other, 0));
+        EMPLACE_TRY(state.session.check(runtime.EventRecord(event, after), "cudaEventRecord"));
+        EMPLACE_TRY((*state.group)[device].make_current());
+        return state.session.check(runtime.StreamWaitEvent(stream, event, 0), "cudaStreamWaitEvent");
       };
-      for (std::int64_t bytes = 1024; bytes <= std::max<std::int64_t>(most, 2048); bytes *= 2) {
+      /// Enqueues one copy, in chunks as a step does; it starts when the copy before it has arrived.
+      const auto enqueue = [&](std::int64_t bytes) -> Result<Unit> {
+        EMPLACE_TRY(from.make_current());
+        if (direct)
+          return state.session.check(
+              runtime.MemcpyPeerAsync(to.memory(), to.physical(), from.memory(), from.physical(),
+                                      static_cast<std::size_t>(bytes), out),
+              "copy");
+        for (std::int64_t at = 0, chunk = 0; at < bytes; at += state.stages.chunk_bytes, ++chunk) {
+          const auto size = static_cast<std::size_t>(std::min(state.stages.chunk_bytes, bytes - at));
+          const auto number = static_cast<std::size_t>(chunk) % state.stages.count;
+          if (chunk == 0 || number == 0) EMPLACE_TRY(wait_for(s, out, t, in));
+          EMPLACE_TRY(
+              state.session.check(runtime.MemcpyAsync(state.stages.chunk(s, number), from.memory() + at, size,
+                                                      cudaMemcpyDeviceToHost, out),
+                                  "copy"));
+          EMPLACE_TRY(wait_for(t, in, s, out));
+          EMPLACE_TRY(state.session.check(runtime.MemcpyAsync(to.memory() + at, state.stages.chunk(s, number),
+                                                              size, cudaMemcpyHostToDevice, in),
+                                          "copy"));
+          EMPLACE_TRY(from.make_current());
+        }
+        return Unit{};
+      };
+      /// Time of a copy in a chain of ten, so that the host's calls and its wait count for little.
+      const auto once = [&](std::int64_t bytes) -> Result<double> {
+        constexpr int kChain = 10;
+        const Nanos begin = state.clock.now();
+        for (int i = 0; i < kChain; ++i) EMPLACE_TRY(enqueue(bytes));
+        EMPLACE_TRY(state.group->synchronize());
+        return static_cast<double>((state.clock.now() - begin).count()) * 1e-9 / kChain;
+      };
+      std::vector<double> sizes, seconds;
+      for (std::int64_t bytes = 1024; bytes <= most; bytes *= 2) {
         std::vector<double> samples;
         for (int i = 0; i < 6; ++i) {
-          EMPLACE_TRY_ASSIGN(const auto took, once(static_cast<std::size_t>(bytes)));
+          EMPLACE_TRY_ASSIGN(const auto took, once(bytes));
           if (i > 0) samples.push_back(took);
         }
         sizes.push_back(static_cast<double>(bytes));
         seconds.push_back(median(std::move(samples)));
       }
+      if (sizes.size() < 2) continue;  // Memories of a few pages.
       LinkCost cost = fit(sizes, seconds);
       cost.source = static_cast<DeviceId>(s), cost.target = static_cast<DeviceId>(t);
       links.push_back(cost);

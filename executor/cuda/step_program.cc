@@ -24,10 +24,12 @@ std::int64_t rounded(std::int64_t bytes) {
 
 }  // namespace
 
-std::int64_t largest_transfer(const LoweredGraph& lowered) {
-  std::int64_t most = 0;
-  for (std::uint32_t b = 0; b < lowered.num_buffers(); ++b) most = std::max(most, lowered.bytes(BufferId{b}));
-  return most;
+HostStages stages_for(std::size_t devices) {
+  constexpr std::int64_t kTotal = std::int64_t{64} << 20, kChunk = std::int64_t{4} << 20;
+  const auto each = kTotal / static_cast<std::int64_t>(std::max<std::size_t>(devices, 1));
+  HostStages stages{.chunk_bytes = std::min(kChunk, each / 2 / 4096 * 4096)};
+  stages.count = static_cast<std::size_t>(each / stages.chunk_bytes);
+  return stages;
 }
 
 class StepProgram::Builder {
@@ -47,7 +49,7 @@ class StepProgram::Builder {
         done_(plan.tasks().size(), kNever),
         before_(plan.tasks().size()),
         last_(streams_, kNever),
-        stage_free_(devices_ * 2, kNever),
+        stage_free_(devices_ * machine.stages.count, kNever),
         next_stage_(devices_, 0) {
     for (std::size_t d = 0; d < devices_; ++d)
       arenas_.emplace_back(machine.devices[d].bytes(), LogicalDevice::kAlignment);
@@ -122,8 +124,8 @@ class StepProgram::Builder {
   std::vector<std::uint32_t> done_;                 // [tasks] Instruction that completes the task.
   std::vector<std::vector<std::uint32_t>> before_;  // [tasks] Preceding tasks.
   std::vector<std::uint32_t> last_;                 // [streams] Last instruction.
-  std::vector<std::uint32_t> stage_free_;           // [devices, 2] Last instruction that read the stage.
-  std::vector<std::size_t> next_stage_;             // [devices] Next stage, 0 or 1.
+  std::vector<std::uint32_t> stage_free_;           // [devices, chunks] Last instruction that read the chunk.
+  std::vector<std::size_t> next_stage_;             // [devices] Next chunk.
   // [instructions, streams] 1 + last instruction known to have ended before.
   std::vector<std::uint32_t> known_;
 };
@@ -260,19 +262,30 @@ void StepProgram::Builder::add_copy(std::uint32_t task, const std::vector<std::u
     done_[task] = emit(leave, after);
     return finish_uses(task, done_[task], done_[task]);
   }
-  const std::size_t stage = source * 2 + next_stage_[source];
-  next_stage_[source] ^= 1;
-  leave.to = machine_.host_stages[stage];
-  if (stage_free_[stage] != kNever) after.push_back(stage_free_[stage]);
-  const std::uint32_t left = emit(leave, after);
-  Instruction arrive{.kind = Instruction::Kind::kFromHost,
-                     .task = task,
-                     .stream = stream_of(work.target, StreamKind::kCopyIn),
-                     .from = leave.to,
-                     .to = to,
-                     .bytes = leave.bytes};
-  freed.push_back(left);
-  done_[task] = stage_free_[stage] = emit(arrive, freed);
+  // Later chunks follow on the same two streams, so the first one's waits hold for all.
+  std::uint32_t left = kNever;
+  const std::int64_t whole = leave.bytes;
+  for (std::int64_t at = 0; at < whole || left == kNever; at += machine_.stages.chunk_bytes) {
+    const std::size_t number = next_stage_[source];
+    next_stage_[source] = (number + 1) % machine_.stages.count;
+    std::uint32_t& busy = stage_free_[source * machine_.stages.count + number];
+    Instruction out = leave;
+    out.from += at;
+    out.to = machine_.stages.chunk(source, number);
+    out.bytes = std::min(machine_.stages.chunk_bytes, whole - at);
+    if (left != kNever) out.num_calls = 0, after.clear();
+    if (busy != kNever) after.push_back(busy);
+    left = emit(out, after);
+    Instruction arrive{.kind = Instruction::Kind::kFromHost,
+                       .task = task,
+                       .stream = stream_of(work.target, StreamKind::kCopyIn),
+                       .from = out.to,
+                       .to = to + at,
+                       .bytes = out.bytes};
+    freed.push_back(left);
+    done_[task] = busy = emit(arrive, freed);
+    freed.clear();
+  }
   finish_uses(task, left, done_[task]);
 }
 
@@ -307,7 +320,7 @@ std::vector<MemoryUse> StepProgram::uses(const Instruction& instruction) const {
         if (lowered.base(BufferId{b}) == BufferId{b}) slot(plan_->home_slot(BufferId{b}), true);
       break;
     case Instruction::Kind::kDirectCopy:
-    case Instruction::Kind::kToHost:
+    case Instruction::Kind::kToHost:  // A part is packed from anywhere in its base.
       slot(plan_->home_slot(BufferId{task.what}), false);
       uses.push_back({instruction.to, bytes, true});
       break;

@@ -38,13 +38,29 @@ struct Instruction {
   std::int64_t bytes = 0;
 };
 
+/// Pinned memory for copies that leave a device through the host, in chunks: while one chunk arrives the next
+/// one leaves, so neither end waits for a whole buffer, and the memory does not depend on the graph.
+struct HostStages {
+  std::byte* memory = nullptr;  ///< [devices][count] chunks.
+  std::size_t count = 0;        ///< Chunks of each device.
+  std::int64_t chunk_bytes = 0;
+  std::byte* chunk(std::size_t device, std::size_t number) const {
+    return memory + static_cast<std::int64_t>(device * count + number) * chunk_bytes;
+  }
+  std::int64_t total_bytes(std::size_t devices) const {
+    return static_cast<std::int64_t>(devices * count) * chunk_bytes;
+  }
+};
+/// Division of 64 MiB among `devices`, without memory yet: chunks of up to 4 MiB, at least two for each
+/// device.
+HostStages stages_for(std::size_t devices);
+
 /// Data that is independent of the placement.
 struct ProgramMachine {
   const LoweredGraph& lowered;
   const DeviceGroup& devices;
   std::span<const BoundGraph> kernels;  ///< [devices]
-  /// [devices, 2] pinned memory for copies that leave through the host.
-  std::span<std::byte* const> host_stages;
+  HostStages stages;
 };
 
 /// Immutable after construction. Any thread.
@@ -89,8 +105,5 @@ class StepProgram {
   std::vector<std::int64_t> peak_bytes_;  // [devices]
   std::int64_t bytes_moved_ = 0;
 };
-
-/// Pinned memory required for staged copies between two devices: the largest buffer [B].
-std::int64_t largest_transfer(const LoweredGraph& lowered);
 
 }  // namespace emplace::cuda

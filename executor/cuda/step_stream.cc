@@ -1,12 +1,20 @@
 #include "executor/cuda/step_stream.h"
 
 #include <algorithm>
-#include <limits>
+#include <span>
 #include <string>
+
+#include "executor/cuda/kernels/probes.h"
 
 namespace emplace::cuda {
 
 namespace {
+
+/// Host time to enqueue one instruction with its events, at most [ns] (estimated).
+constexpr std::uint64_t kHoldNs = 20'000;
+/// Instructions that are enqueued while the streams are held. About a thousand calls fit into a stream's
+/// queue; then the host waits, which must not happen before the streams are let go.
+constexpr std::size_t kStretch = 300;
 
 /// Notifies the observer, if any, when a task's calls start and end, also after errors.
 class Observed {
@@ -99,10 +107,11 @@ Result<Unit> StepStream::enqueue_work(const StepProgram& program, const Instruct
   return Unit{};
 }
 
-Result<Unit> StepStream::enqueue(const StepProgram& program, Mode mode, const Watch* watch) {
+Result<Unit> StepStream::enqueue(const StepProgram& program, Mode mode, const Watch* watch, std::size_t from,
+                                 std::size_t to) {
   TaskObserver* const observer = session_.api().observer;
   std::size_t current = devices_.size();
-  for (std::size_t i = 0; i < program.instructions().size(); ++i) {
+  for (std::size_t i = from; i < to; ++i) {
     const Instruction& instruction = program.instructions()[i];
     const std::size_t device = instruction.stream / kStreamsPerDevice;
     if (device != current) EMPLACE_TRY(devices_[device].make_current());
@@ -125,19 +134,60 @@ Result<Unit> StepStream::enqueue(const StepProgram& program, Mode mode, const Wa
 
 Result<double> StepStream::step(const StepProgram& program) {
   const Nanos begin = clock_.now();
-  EMPLACE_TRY(enqueue(program, Mode::kPlain, nullptr));
+  EMPLACE_TRY(enqueue(program, Mode::kPlain, nullptr, 0, program.instructions().size()));
+  enqueue_s_ = static_cast<double>((clock_.now() - begin).count()) * 1e-9;
   EMPLACE_TRY(devices_.synchronize());
   return static_cast<double>((clock_.now() - begin).count()) * 1e-9;
 }
 
 Result<Unit> StepStream::watched_step(const StepProgram& program, const Watch& watch) {
-  EMPLACE_TRY(enqueue(program, Mode::kWatched, &watch));
+  EMPLACE_TRY(enqueue(program, Mode::kWatched, &watch, 0, program.instructions().size()));
   return devices_.synchronize();
+}
+
+Result<Unit> StepStream::hold(std::size_t instructions) {
+  const auto gate_ns = static_cast<std::uint64_t>(instructions) * kHoldNs;
+  for (std::size_t d = 0; d < devices_.size(); ++d) {
+    EMPLACE_TRY_ASSIGN(const cudaEvent_t gate, gates_.event(d, 0));  // Makes the device current.
+    EMPLACE_TRY(enqueue_spin(devices_[d].lane(), gate_ns));
+    EMPLACE_TRY(record(gate, devices_[d].stream(StreamKind::kCompute)));
+    for (const StreamKind kind : {StreamKind::kCopyOut, StreamKind::kCopyIn})
+      EMPLACE_TRY(session_.check(session_.api().runtime.StreamWaitEvent(devices_[d].stream(kind), gate, 0),
+                                 "cudaStreamWaitEvent"));
+  }
+  return Unit{};
+}
+
+Result<Unit> StepStream::record_zeros(std::vector<cudaEvent_t>& zero, std::vector<double>& zero_us) {
+  EMPLACE_TRY(devices_.synchronize());
+  const Nanos begin = clock_.now();
+  for (std::size_t d = 0; d < devices_.size(); ++d) {
+    EMPLACE_TRY_ASSIGN(zero[d], timing_events_.event(d, 0));
+    const cudaStream_t stream = devices_[d].stream(StreamKind::kCompute);
+    EMPLACE_TRY(record(zero[d], stream));
+    EMPLACE_TRY(session_.check(session_.api().runtime.StreamSynchronize(stream), "cudaStreamSynchronize"));
+    zero_us[d] = static_cast<double>((clock_.now() - begin).count()) * 1e-3;
+    for (std::size_t other = 0; other < d; ++other) {
+      if (devices_[other].physical() != devices_[d].physical()) continue;
+      // One GPU has one clock, which is exact; where its contexts do not share events, the host's clock
+      // remains.
+      float ms = 0;
+      if (session_.check(session_.api().runtime.EventElapsedTime(&ms, zero[other], zero[d]),
+                         "cudaEventElapsedTime"))
+        zero_us[d] = zero_us[other] + static_cast<double>(ms) * 1e3;
+      if (session_.poisoned()) return session_.sticky_error();
+      break;
+    }
+  }
+  return Unit{};
 }
 
 Result<double> StepStream::timed_step(const StepProgram& program, std::vector<InstructionTime>& times) {
   const std::size_t count = program.instructions().size();
-  std::vector<std::size_t> used(devices_.size(), 0);
+  std::vector<cudaEvent_t> zero(devices_.size(), nullptr);
+  std::vector<double> zero_us(devices_.size(), 0);
+  EMPLACE_TRY(record_zeros(zero, zero_us));
+  std::vector<std::size_t> used(devices_.size(), 1);
   begins_.assign(count, nullptr), ends_.assign(count, nullptr);
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t device = program.instructions()[i].stream / kStreamsPerDevice;
@@ -146,34 +196,34 @@ Result<double> StepStream::timed_step(const StepProgram& program, std::vector<In
       (*events)[i] = event;
     }
   }
-  const Nanos begin = clock_.now();
-  EMPLACE_TRY(enqueue(program, Mode::kTimed, nullptr));
-  EMPLACE_TRY(devices_.synchronize());
-  const double took_s = static_cast<double>((clock_.now() - begin).count()) * 1e-9;
-  // Events of different GPUs have no common clock: times are relative to each device's first instruction.
-  std::vector<cudaEvent_t> zero(devices_.size(), nullptr);
+  for (std::size_t from = 0; from < count; from += kStretch) {
+    const std::size_t to = std::min(count, from + kStretch);
+    EMPLACE_TRY(hold(to - from));
+    EMPLACE_TRY(enqueue(program, Mode::kTimed, nullptr, from, to));
+    EMPLACE_TRY(devices_.synchronize());
+  }
   times.assign(count, {});
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t device = program.instructions()[i].stream / kStreamsPerDevice;
-    if (zero[device] == nullptr) zero[device] = begins_[i];
     EMPLACE_TRY(devices_[device].make_current());
     float from_ms = 0, to_ms = 0;
     for (const auto& [event, ms] : {std::pair{begins_[i], &from_ms}, std::pair{ends_[i], &to_ms}})
       EMPLACE_TRY(session_.check(session_.api().runtime.EventElapsedTime(ms, zero[device], event),
                                  "cudaEventElapsedTime"));
-    times[i] = {static_cast<double>(from_ms) * 1e3, static_cast<double>(to_ms) * 1e3};
+    times[i] = {zero_us[device] + static_cast<double>(from_ms) * 1e3,
+                zero_us[device] + static_cast<double>(to_ms) * 1e3};
   }
-  // An instruction on another stream of the device may have started earlier.
-  std::vector<double> earliest(devices_.size(), 0);
-  for (std::size_t i = 0; i < count; ++i) {
-    double& least = earliest[program.instructions()[i].stream / kStreamsPerDevice];
-    least = std::min(least, times[i].start_us);
+  double end_us = 0;
+  for (std::size_t from = 0; from < count; from += kStretch) {
+    const auto stretch = std::span{times}.subspan(from, std::min(count - from, kStretch));
+    const double begin_us = std::ranges::min_element(stretch, {}, &InstructionTime::start_us)->start_us;
+    const double shift_us = end_us - begin_us;
+    for (InstructionTime& one : stretch) {
+      one.start_us += shift_us, one.end_us += shift_us;
+      end_us = std::max(end_us, one.end_us);
+    }
   }
-  for (std::size_t i = 0; i < count; ++i) {
-    const double least = earliest[program.instructions()[i].stream / kStreamsPerDevice];
-    times[i].start_us -= least, times[i].end_us -= least;
-  }
-  return took_s;
+  return end_us * 1e-6;
 }
 
 Result<double> StepStream::time_calls(const StepProgram& program, const Instruction& instruction,
@@ -182,6 +232,7 @@ Result<double> StepStream::time_calls(const StepProgram& program, const Instruct
   EMPLACE_TRY_ASSIGN(const cudaEvent_t begin, timing_events_.event(device, 0));
   EMPLACE_TRY_ASSIGN(const cudaEvent_t end, timing_events_.event(device, 1));
   const cudaStream_t stream = stream_of(instruction);
+  EMPLACE_TRY(enqueue_spin(devices_[device].lane(), static_cast<std::uint64_t>(rounds) * kHoldNs));
   EMPLACE_TRY(record(begin, stream));
   for (int round = 0; round < rounds; ++round) EMPLACE_TRY(enqueue_work(program, instruction));
   EMPLACE_TRY(record(end, stream));

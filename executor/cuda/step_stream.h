@@ -28,7 +28,7 @@ class EventPool {
   std::vector<std::vector<cudaEvent_t>> events_;  // [devices]
 };
 
-/// Time of an instruction, relative to its device's first one [us].
+/// Time of an instruction since the first one of the step started [us].
 struct InstructionTime {
   double start_us = 0, end_us = 0;
 };
@@ -44,6 +44,7 @@ class StepStream {
         devices_{devices},
         clock_{clock},
         events_{session, devices, cudaEventDisableTiming},
+        gates_{session, devices, cudaEventDisableTiming},
         timing_events_{session, devices, cudaEventDefault} {}
 
   /// Creates the resources of the program's steps. Errors: those of Session.
@@ -51,18 +52,30 @@ class StepStream {
   /// Runs one step and returns its duration [s], from before the first call until all work has ended.
   /// Errors: those of Session.
   Result<double> step(const StepProgram& program);
-  /// Runs one step with events around every instruction; slower than step(). `times`: [instructions].
+  /// Host time of the last step() up to the end of its last call [s]. Near the step's time: the host limits
+  /// it.
+  double enqueue_s() const { return enqueue_s_; }
+  /// Runs one step with events around every instruction. The streams are held while the host enqueues, in
+  /// stretches, so that an event never waits for the host: times are the devices', and pauses between
+  /// stretches are left out. Instructions of different GPUs are compared by the host's clock, to about 10 us.
+  /// Returns the time on the devices [s]. `times`: [instructions].
   Result<double> timed_step(const StepProgram& program, std::vector<InstructionTime>& times);
   /// Runs one step and waits after every kernel.
   Result<Unit> watched_step(const StepProgram& program, const Watch& watch);
 
-  /// Duration of a call alone on its device [us]: `rounds` calls in a row between two events. Errors: those
-  /// of Session.
+  /// Duration of a call alone on its device [us]: `rounds` calls in a row between two events, enqueued while
+  /// the stream is held. Errors: those of Session.
   Result<double> time_calls(const StepProgram& program, const Instruction& instruction, int rounds);
 
  private:
   enum class Mode : std::uint8_t { kPlain, kTimed, kWatched };
-  Result<Unit> enqueue(const StepProgram& program, Mode mode, const Watch* watch);
+  /// Enqueues instructions [from, to).
+  Result<Unit> enqueue(const StepProgram& program, Mode mode, const Watch* watch, std::size_t from,
+                       std::size_t to);
+  /// Holds all streams for about the time that it takes to enqueue `instructions`.
+  Result<Unit> hold(std::size_t instructions);
+  /// Records `zero` [devices] with everything idle; `zero_us`: when, by the host's clock.
+  Result<Unit> record_zeros(std::vector<cudaEvent_t>& zero, std::vector<double>& zero_us);
   Result<Unit> enqueue_work(const StepProgram& program, const Instruction& instruction);
   Result<Unit> record(cudaEvent_t event, cudaStream_t stream);
   cudaStream_t stream_of(const Instruction& instruction) const {
@@ -73,7 +86,8 @@ class StepStream {
   Session& session_;
   const DeviceGroup& devices_;
   const Clock& clock_;
-  EventPool events_, timing_events_;
+  EventPool events_, gates_, timing_events_;
+  double enqueue_s_ = 0;
   std::vector<cudaEvent_t> signals_;        // [instructions] Null if no stream waits for it.
   std::vector<cudaEvent_t> begins_, ends_;  // [instructions] Events of a timed step.
 };

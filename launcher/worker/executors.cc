@@ -74,6 +74,10 @@ std::unique_ptr<RealExecutor> make_process_executor(const std::string& kind, con
   // Waiting threads must not spin on cores where other threads are being timed.
   options.command.environment = {"OMP_WAIT_POLICY=passive", "GOMP_SPINCOUNT=0",
                                  "OMP_NUM_THREADS=" + std::to_string(threads)};
+  // Every stream of the logical devices on a GPU needs a queue of its own, else streams wait for each other.
+  if (kind == "cuda")
+    options.command.environment.insert(options.command.environment.end(),
+                                       {"CUDA_DEVICE_MAX_CONNECTIONS=32", "CUDA_DEVICE_ORDER=PCI_BUS_ID"});
   options.real = request.real;
   options.supervision.least_deadline = Nanos{static_cast<std::int64_t>(request.deadline_s * 1e9)};
   options.supervision.silence = std::clamp(options.supervision.least_deadline, Nanos{std::chrono::seconds{3}},

@@ -282,5 +282,75 @@ TEST(CudaExecutor, AnOpThatALibraryRefusesIsStoodInFor) {
   }
 }
 
+TEST(CudaExecutor, ATraceOverSeveralGpusHasOneClock) {
+  const OpGraph graph = small_training();
+  const DeviceSet devices = testing::sample_devices(2, false, 1 << 20);
+  Placement placement(graph.num_ops(), DeviceId{0});
+  placement[4] = placement[5] = DeviceId{1};
+  for (const int gpus : {1, 2}) {
+    RecordingApi recording{gpus};
+    auto executor = CudaExecutor::make(graph, devices, quick(), recording.clock(), recording.api());
+    ASSERT_TRUE(executor) << executor.error().context;
+    Measurement out;
+    Schedule schedule;
+    const auto done = (*executor)->trace(placement, out, schedule);
+    ASSERT_TRUE(done) << done.error().context;
+    EXPECT_EQ(recording.complaint(), "");
+    std::vector<OpRun> run_of(graph.num_ops());
+    for (const OpRun& run : schedule.ops) run_of[index(run.op)] = run;
+    ASSERT_EQ(schedule.transfers.size(), 2u);
+    for (const TransferRun& transfer : schedule.transfers) {
+      EXPECT_LT(transfer.start_s, transfer.end_s);
+      EXPECT_GE(transfer.start_s, run_of[index(graph.producer(transfer.tensor))].end_s) << gpus;
+    }
+    // Every call takes a quarter of a millisecond; the conv, its copy, relu, sum, its copy and mm follow each
+    // other.
+    EXPECT_LE(schedule.transfers[0].end_s, run_of[4].start_s) << gpus;
+    EXPECT_LE(schedule.transfers[1].end_s, run_of[6].start_s) << gpus;
+    EXPECT_GE(run_of[3].start_s, 0);
+    EXPECT_LE(run_of[8].end_s, (*executor)->clock_ratio() * out.step_time_s * 1.0001);
+    EXPECT_GT((*executor)->enqueue_s(), 0);
+    EXPECT_LT((*executor)->enqueue_s(), out.step_time_s);
+  }
+}
+
+TEST(CudaExecutor, PinnedMemoryDoesNotGrowWithTheGraph) {
+  OpGraphBuilder builder;
+  builder.add({.name = "x", .type = "Input", .outputs = {f32({64, 1024, 1024})}});  // 256 MiB
+  builder.add({.name = "y", .type = "aten::relu", .inputs = {{0, 0}}, .outputs = {f32({64, 1024, 1024})}});
+  const OpGraph graph = *std::move(builder).build();
+  const DeviceSet devices = testing::sample_devices(4, false, std::int64_t{1} << 30);
+  {
+    RecordingApi recording{1};
+    ASSERT_TRUE(CudaExecutor::make(graph, devices, quick(), recording.clock(), recording.api()));
+    EXPECT_EQ(recording.pinned_bytes(), std::int64_t{64} << 20);
+  }
+  RecordingApi recording{4};
+  ASSERT_TRUE(CudaExecutor::make(graph, devices, quick(), recording.clock(), recording.api()));
+  EXPECT_EQ(recording.pinned_bytes(), 0) << "no link goes through the host";
+}
+
+TEST(CudaExecutor, DevicesThatAreNotIsolatedAreNotMeasured) {
+  OpGraphBuilder builder;
+  builder.add({.name = "x", .type = "Input", .outputs = {f32({64})}});
+  builder.add({.name = "y", .type = "Input", .outputs = {f32({64})}});
+  builder.add({.name = "a", .type = "aten::relu", .inputs = {{0, 0}}, .outputs = {f32({64})}});
+  builder.add({.name = "b", .type = "aten::relu", .inputs = {{1, 0}}, .outputs = {f32({64})}});
+  const OpGraph graph = *std::move(builder).build();
+  const DeviceSet devices = testing::sample_devices(2, false, 1 << 20);
+  const Placement apart{DeviceId{0}, DeviceId{1}, DeviceId{0}, DeviceId{1}};
+  for (const CUresult split : {CUDA_SUCCESS, CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION}) {
+    RecordingApi recording{1};
+    recording.refuse_split(split);
+    auto executor = CudaExecutor::make(graph, devices, quick(), recording.clock(), recording.api());
+    ASSERT_TRUE(executor) << executor.error().context;
+    Measurement out;
+    ASSERT_TRUE((*executor)->measure(apart, out));
+    EXPECT_EQ(out.label, split == CUDA_SUCCESS ? MeasurementLabel::kMeasured : MeasurementLabel::kEmulated);
+    ASSERT_TRUE((*executor)->measure(Placement(4, DeviceId{1}), out));
+    EXPECT_EQ(out.label, MeasurementLabel::kMeasured);
+  }
+}
+
 }  // namespace
 }  // namespace emplace::cuda

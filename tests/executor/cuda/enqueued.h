@@ -16,7 +16,7 @@ namespace emplace::testing {
 /// A graph on a machine of which nothing is real, up to the program of one placement.
 struct Enqueued {
   Enqueued(const OpGraph& graph, const DeviceSet& devices, const Placement& placement, int gpus,
-           bool real_memory = false)
+           bool real_memory = false, std::int64_t chunk_bytes = 0)
       : recording{gpus, real_memory},
         session{recording.api()},
         lowered{graph},
@@ -33,13 +33,13 @@ struct Enqueued {
     }
     for (const OpId op : lowered.kernels())
       if (!kernels[0].kernel(op).kernel->may_overwrite(0)) in_place.keep_apart(op);
-    for (std::uintptr_t stage = 0; stage < 2 * devices.size(); ++stage)
-      if (real_memory) {
-        staged.emplace_back(static_cast<std::size_t>(cuda::largest_transfer(lowered)));
-        stages.push_back(staged.back().data());
-      } else {
-        stages.push_back(reinterpret_cast<std::byte*>((std::uintptr_t{1} << 39) + (stage << 20)));
-      }
+    cuda::HostStages stages = cuda::stages_for(devices.size());
+    if (chunk_bytes > 0) stages.chunk_bytes = chunk_bytes, stages.count = 2;
+    stages.memory = reinterpret_cast<std::byte*>(std::uintptr_t{1} << 39);
+    if (real_memory) {
+      staged.resize(static_cast<std::size_t>(stages.total_bytes(devices.size())));
+      stages.memory = staged.data();
+    }
     plan.emplace(lowered, devices.size(), placement, TaskPlan::Rules::kReal, &in_place);
     Measurement measured;
     Schedule schedule;
@@ -55,8 +55,7 @@ struct Enqueued {
   const CostTable costs;
   std::unique_ptr<cuda::DeviceGroup> group;
   std::vector<cuda::BoundGraph> kernels;
-  std::vector<std::vector<std::byte>> staged;
-  std::vector<std::byte*> stages;
+  std::vector<std::byte> staged;
   std::optional<TaskPlan> plan;
   std::vector<std::uint32_t> order;
   std::optional<cuda::StepProgram> program;

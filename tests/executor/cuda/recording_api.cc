@@ -61,9 +61,12 @@ struct Calls {
       *arg(a0) = r.gpus_;
     } else if constexpr (same<Member, &RuntimeApi::SetDevice>()) {
       r.current_ = static_cast<std::uint64_t>(arg(a0)) + 1;
+      r.gpu_of_[r.current_] = arg(a0);
     } else if constexpr (same<Member, &RuntimeApi::MemGetInfo>()) {
       *arg(a0) = *arg(a1) = r.free_;
     } else if constexpr (same<Member, &RuntimeApi::Malloc>() || same<Member, &RuntimeApi::MallocHost>()) {
+      if constexpr (same<Member, &RuntimeApi::MallocHost>())
+        r.pinned_bytes_ += static_cast<std::int64_t>(arg(a1));
       *arg(a0) = reinterpret_cast<void*>(r.next_address_);
       if (r.real_memory_) {
         *arg(a0) = std::aligned_alloc(4096, (arg(a1) + 4095) / 4096 * 4096);
@@ -93,12 +96,15 @@ struct Calls {
       if (r.events_.at(arg(a0)).context != stream.context)
         r.complain("an event of another context was recorded");
       r.events_.at(arg(a0)).clock = stream.clock;
+      r.events_.at(arg(a0)).recorded_at = r.calls_;
     } else if constexpr (same<Member, &RuntimeApi::StreamWaitEvent>()) {
       r.learn(r.stream(arg(a0)).clock, r.events_.at(arg(a1)).clock);
     } else if constexpr (same<Member, &RuntimeApi::StreamSynchronize>()) {
       r.learn(r.host_clock_, r.stream(arg(a0)).clock);
     } else if constexpr (same<Member, &RuntimeApi::EventElapsedTime>()) {
-      *arg(a0) = 0.25f * static_cast<float>(++r.elapsed_);
+      const auto &begin = r.events_.at(arg(a1)), &end = r.events_.at(arg(a2));
+      *arg(a0) = 0.25f * static_cast<float>(static_cast<double>(end.recorded_at) -
+                                            static_cast<double>(begin.recorded_at));
     } else if constexpr (same<Member, &RuntimeApi::LaunchKernel>()) {
       r.work_on(std::get<5>(args));
     } else if constexpr (same<Member, &RuntimeApi::MemcpyAsync>()) {
@@ -108,6 +114,8 @@ struct Calls {
     } else if constexpr (same<Member, &RuntimeApi::PeekAtLastError>() ||
                          same<Member, &RuntimeApi::GetLastError>()) {
       EMPLACE_CHECK(false, "answered elsewhere");
+    } else if constexpr (same<Member, &DriverApi::DeviceGet>()) {
+      *arg(a0) = static_cast<CUdevice>(arg(a1));
     } else if constexpr (same<Member, &DriverApi::DeviceGetDevResource>()) {
       arg(a1)->sm = {132, 8, 8};
     } else if constexpr (same<Member, &DriverApi::DevSmResourceSplitByCount>()) {
@@ -115,7 +123,8 @@ struct Calls {
       for (unsigned i = 0; i < *arg(a1); ++i) arg(a0)[i].sm = {std::get<5>(args), 8, 8};
     } else if constexpr (same<Member, &DriverApi::GreenCtxCreate>()) {
       *arg(a0) = r.hold<CUgreenCtx>("green context");
-      r.green_[*arg(a0)] = 1000 + r.green_.size();
+      r.gpu_of_[1000 + r.green_.size()] = static_cast<int>(arg(a2));
+      r.green_.emplace(*arg(a0), 1000 + r.green_.size());
     } else if constexpr (same<Member, &DriverApi::GreenCtxDestroy>()) {
       r.drop(arg(a0), "green context");
     } else if constexpr (same<Member, &DriverApi::CtxFromGreenCtx>()) {
@@ -186,6 +195,12 @@ struct Thunk<Member, R (*)(A...)> {
         // As on a device: the second time is an error, which stays until it is read.
         if (!r.peers_.emplace(r.current_, std::get<0>(std::tuple<A...>{args...})).second)
           return r.pending_ = cudaErrorPeerAccessAlreadyEnabled;
+      }
+      if constexpr (same<Member, &RuntimeApi::EventElapsedTime>()) {
+        const std::tuple<A...> given{args...};
+        if (r.gpu_of_.at(r.events_.at(std::get<1>(given)).context) !=
+            r.gpu_of_.at(r.events_.at(std::get<2>(given)).context))
+          return r.pending_ = cudaErrorInvalidResourceHandle;
       }
       if constexpr (same<Member, &DriverApi::DevSmResourceSplitByCount>()) {
         if (r.split_status_ != CUDA_SUCCESS) return r.split_status_;

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "executor/cuda/api.h"
 
 namespace emplace::testing {
@@ -29,7 +30,8 @@ struct RecordedWork {
   }
 };
 
-/// One at a time: the functions find the one that lives. Thread: one.
+/// Every call takes a quarter of a millisecond, on the devices as on the host. Events of two GPUs have no
+/// common clock. One at a time: the functions find the one that lives. Thread: one.
 class RecordingApi final : public cuda::TaskObserver {
  public:
   /// `real_memory`: what is allocated is the host's, for who runs programs on it; else addresses of nothing.
@@ -50,6 +52,10 @@ class RecordingApi final : public cuda::TaskObserver {
   /// Splitting the multiprocessors fails with `status`.
   void refuse_split(CUresult status) { split_status_ = status; }
   std::uint64_t calls() const { return calls_; }
+  /// The host's clock.
+  const Clock& clock() const { return clock_; }
+  /// Pinned memory that was asked for.
+  std::int64_t pinned_bytes() const { return pinned_bytes_; }
   /// (context, peer) that may copy directly.
   const std::set<std::pair<std::uint64_t, int>>& peers() const { return peers_; }
   /// The function that failed; empty if none has.
@@ -75,7 +81,7 @@ class RecordingApi final : public cuda::TaskObserver {
     std::vector<std::uint32_t> clock;
   };
   struct Event {
-    std::uint64_t context = 0;
+    std::uint64_t context = 0, recorded_at = 0;
     std::vector<std::uint32_t> clock;
   };
 
@@ -100,11 +106,19 @@ class RecordingApi final : public cuda::TaskObserver {
   void use(const void* begin, std::size_t bytes, bool written);
   static void learn(std::vector<std::uint32_t>& clock, const std::vector<std::uint32_t>& other);
 
+  struct CallClock final : Clock {
+    explicit CallClock(const std::uint64_t& calls) : calls_{calls} {}
+    Nanos now() const override { return std::chrono::microseconds{250 * static_cast<std::int64_t>(calls_)}; }
+    Nanos wall() const override { return now(); }
+    const std::uint64_t& calls_;
+  };
+
   cuda::CudaApi api_;
   const int gpus_;
   const bool real_memory_;
   std::vector<std::unique_ptr<void, void (*)(void*)>> memory_;
   std::uint64_t calls_ = 0, next_handle_ = 0, current_ = 0;
+  const CallClock clock_{calls_};
   std::optional<std::uint64_t> fail_at_, fail_from_;
   std::string refused_;
   std::size_t free_ = std::size_t{1} << 62;
@@ -113,7 +127,6 @@ class RecordingApi final : public cuda::TaskObserver {
   std::set<std::pair<std::uint64_t, int>> peers_;  // (context, peer) with access.
   cudaError_t code_ = cudaSuccess, pending_ = cudaSuccess;
   std::string failed_;
-  std::uint64_t elapsed_ = 0;
   bool stuck_ = false, in_task_ = false;
   std::string complaint_;
   std::map<std::uint64_t, std::string> held_;
@@ -122,6 +135,8 @@ class RecordingApi final : public cuda::TaskObserver {
   std::map<void*, cudaStream_t> handle_streams_;  // cuDNN handles
   std::map<void*, const void*> workspaces_;       // Variant packs
   std::map<CUgreenCtx, std::uint64_t> green_;
+  std::map<std::uint64_t, int> gpu_of_;  // By context.
+  std::int64_t pinned_bytes_ = 0;
   std::vector<std::uint32_t> host_clock_;
   std::vector<RecordedWork> works_;
   std::uintptr_t next_address_ = std::uintptr_t{1} << 40;

@@ -24,21 +24,32 @@ using testing::RecordedWork;
 /// What lies where: the last to write there.
 class Contents {
  public:
-  void write(const std::byte* begin, std::int64_t bytes, std::uint64_t what) {
-    if (bytes > 0) written_.push_back({begin, begin + bytes, what});
+  /// `offset`: position in `what` of the first byte [B].
+  void write(const std::byte* begin, std::int64_t bytes, std::uint64_t what, std::int64_t offset = 0) {
+    if (bytes > 0) written_.push_back({begin, begin + bytes, what, offset});
   }
-  /// True if the last write that touches the stretch wrote `what` from its begin on, all of it.
-  bool holds(const std::byte* begin, std::int64_t bytes, std::uint64_t what) const {
-    for (auto at = written_.rbegin(); at != written_.rend(); ++at)
-      if (at->begin < begin + bytes && begin < at->end)
-        return at->begin == begin && at->end >= begin + bytes && at->what == what;
-    return bytes == 0;
+  /// True if the last writes that touch the stretch wrote `what` from `offset` on, all of it.
+  bool holds(const std::byte* begin, std::int64_t bytes, std::uint64_t what, std::int64_t offset = 0) const {
+    return holds(begin, begin + bytes, what, begin - offset, written_.size());
   }
 
  private:
+  bool holds(const std::byte* begin, const std::byte* end, std::uint64_t what, const std::byte* origin,
+             std::size_t before) const {
+    if (begin >= end) return true;
+    while (before-- > 0) {
+      const Write& last = written_[before];
+      if (last.begin >= end || begin >= last.end) continue;
+      return last.what == what && last.begin - last.offset == origin &&
+             holds(begin, std::min(end, last.begin), what, origin, before) &&
+             holds(std::max(begin, last.end), end, what, origin, before);
+    }
+    return false;
+  }
   struct Write {
     const std::byte *begin, *end;
     std::uint64_t what;
+    std::int64_t offset;
   };
   std::vector<Write> written_;
 };
@@ -56,6 +67,7 @@ void expect_sound(const Enqueued& enqueued, std::uint64_t seed) {
   for (std::uint32_t s = 0; s < plan.slots().size(); ++s)
     if (plan.slots()[s].resident && index(plan.slots()[s].buffer) != TaskPlan::kNone)
       contents.write(program.memory(s), plan.slots()[s].bytes, index(plan.slots()[s].buffer));
+  std::vector<std::int64_t> left(plan.tasks().size(), 0), arrived(left);  // Bytes of staged copies.
   for (const Instruction& instruction : program.instructions()) {
     const TaskPlan::Task& task = plan.tasks()[instruction.task];
     const BufferId buffer{task.what};
@@ -74,13 +86,16 @@ void expect_sound(const Enqueued& enqueued, std::uint64_t seed) {
       continue;
     }
     if (instruction.kind == Instruction::Kind::kFromHost) {
-      ASSERT_TRUE(contents.holds(instruction.from, instruction.bytes, copied)) << "seed " << seed;
+      ASSERT_TRUE(contents.holds(instruction.from, instruction.bytes, copied, arrived[instruction.task]))
+          << "seed " << seed;
     } else {
       ASSERT_TRUE(contents.holds(program.memory(plan.home_slot(buffer)), lowered.bytes(buffer),
                                  index(lowered.base(buffer))))
           << "seed " << seed << ": copied too late or too early";
     }
-    contents.write(instruction.to, instruction.bytes, copied);
+    auto& done = (instruction.kind == Instruction::Kind::kFromHost ? arrived : left)[instruction.task];
+    contents.write(instruction.to, instruction.bytes, copied, done);
+    done += instruction.bytes;
   }
 }
 
@@ -94,7 +109,9 @@ TEST(StepProgram, NothingRacesAndEveryReadFindsItsWriter) {
     // Little memory makes it be used again soon.
     const DeviceSet devices =
         testing::sample_devices(logical, false, seed % 2 == 0 ? 1 << 26 : 1 << 14, {1e9, 1e-6});
-    Enqueued enqueued{graph, devices, testing::random_placement(rng, graph.num_ops(), logical), gpus};
+    // Chunks of a few bytes make most staged copies several.
+    Enqueued enqueued{graph, devices, testing::random_placement(rng, graph.num_ops(), logical),
+                      gpus,  false,   seed % 3 == 0 ? 64 : 0};
     if (enqueued.program->out_of_memory()) continue;
     SystemClock clock;
     StepStream stream{enqueued.session, *enqueued.group, clock};
@@ -149,6 +166,16 @@ TEST(StepProgram, WhatDoesNotFitNeverReachesTheDevice) {
   EXPECT_EQ(enqueued.program->out_of_memory()->asked, 4000);
   EXPECT_LT(enqueued.program->out_of_memory()->free, 4000);
   EXPECT_TRUE(enqueued.recording.works().empty());
+}
+
+TEST(HostStages, SixtyFourMebibytesForAnyNumberOfDevices) {
+  for (std::size_t devices = 1; devices <= 255; ++devices) {
+    const HostStages stages = stages_for(devices);
+    EXPECT_LE(stages.total_bytes(devices), std::int64_t{64} << 20) << devices;
+    EXPECT_GE(stages.count, 2u) << devices;
+    EXPECT_GT(stages.chunk_bytes, 0) << devices;
+    EXPECT_EQ(stages.chunk_bytes % 4096, 0) << devices;
+  }
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ class WholeStep : public ::testing::TestWithParam<const char*> {
   /// One step by twins; what each op's outputs were right after it.
   void run(const Placement& placement, std::size_t num_devices, Outputs& outputs) {
     const DeviceSet devices = testing::sample_devices(num_devices, false, kRoom);
-    Enqueued enqueued{graph_, devices, placement, 1, true};
+    Enqueued enqueued{graph_, devices, placement, 1, true, 4096};
     const TaskPlan& plan = *enqueued.plan;
     const StepProgram& program = *enqueued.program;
     ASSERT_FALSE(program.out_of_memory());
