@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "graph/formats/published/dnn_partitioning.h"
+#include "placement/machine/machine_text.h"
 
 namespace emplace {
 namespace {
@@ -26,7 +27,15 @@ Profile profile(std::string name, std::string kind, std::int64_t memory_bytes) {
 
 Result<std::optional<DeviceSet>> machine_of(const OpGraph& graph, Objective objective, Reserve reserve) {
   const nlohmann::json meta = nlohmann::json::parse(graph.meta_json(), nullptr, false);
-  if (!meta.is_object() || !meta.contains("partitioning")) return std::optional<DeviceSet>{};
+  if (meta.is_object() && meta.contains("machine")) {
+    if (!meta["machine"].is_string())
+      return invalid("meta.machine", "is not a text",
+                     "write the content of a device file, or pass --devices");
+    EMPLACE_TRY_ASSIGN(auto own, parse_recorded_devices(meta["machine"].get_ref<const std::string&>(),
+                                                        "meta.machine", reserve));
+    return std::optional<DeviceSet>{std::move(own)};
+  }
+  if (!is_workload(graph)) return std::optional<DeviceSet>{};
   const auto& machine = meta["partitioning"];
   const auto whole = [&](const char* key) -> std::int64_t {
     const auto it = machine.is_object() ? machine.find(key) : machine.end();
@@ -48,6 +57,11 @@ Result<std::optional<DeviceSet>> machine_of(const OpGraph& graph, Objective obje
     devices.push_back({fmt::format("cpu:{}", i), core, kCpuMemory, {}});
   EMPLACE_TRY_ASSIGN(auto set, DeviceSet::make(std::move(devices), Link{kPartitioningBytesPerUs * 1e6, 0}));
   return std::optional<DeviceSet>{std::move(set)};
+}
+
+bool is_workload(const OpGraph& graph) {
+  const nlohmann::json meta = nlohmann::json::parse(graph.meta_json(), nullptr, false);
+  return meta.is_object() && meta.contains("partitioning");
 }
 
 }  // namespace emplace

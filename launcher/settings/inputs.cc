@@ -114,12 +114,12 @@ Result<Inputs> open_inputs(const InputOptions& options) {
   }
   auto graph = open_graph(options.graph, options.reading);
   if (!graph) return graph.error();
-  bool own = false;
+  bool workload = false;
   if (!devices) {
     auto brought = machine_of(*graph, judge->objective, reserve);
     if (!brought) return invalid(printable(options.graph), brought.error().context);
-    own = brought->has_value();
-    if (own) {
+    if (brought->has_value()) {
+      workload = is_workload(*graph);
       devices = **std::move(brought);
       machine = "its own machine";
     } else {
@@ -139,9 +139,8 @@ Result<Inputs> open_inputs(const InputOptions& options) {
   if (!rules) return rules.error();
   auto constraints = Constraints::make(*graph, *devices, *rules);
   if (!constraints) return invalid(printable(options.graph), constraints.error().context);
-  return Inputs{
-      *std::move(graph),  *std::move(devices), *std::move(rules), *std::move(constraints), *judge, own,
-      std::move(machine), std::move(notes)};
+  return Inputs{*std::move(graph), *std::move(devices), *std::move(rules), *std::move(constraints), *judge,
+                workload,          std::move(machine),  std::move(notes)};
 }
 
 std::vector<std::string> device_names(const DeviceSet& devices) {

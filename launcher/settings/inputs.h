@@ -31,12 +31,12 @@ struct Inputs {
   AppliedRules rules;
   Constraints constraints;
   Judge judge;
-  bool own_machine = false;  ///< The graph file contains the machine; then its times are in milliseconds.
-  std::string machine;       ///< What the machine is called: "its own machine", "h100 x 4", a file name.
+  bool workload = false;  ///< The machine is that of a dnn-partitioning workload; its file has milliseconds.
+  std::string machine;    ///< What the machine is called: "its own machine", "h100 x 4", a file name.
   std::vector<std::string> machine_notes;  ///< One line per assumption about the machine.
 
   /// Converts `seconds` to the unit of the graph file: milliseconds for a workload, else seconds.
-  double in_file_unit(double seconds) const { return own_machine ? seconds * 1e3 : seconds; }
+  double in_file_unit(double seconds) const { return workload ? seconds * 1e3 : seconds; }
 };
 
 /// Reads a graph file (graph/graph_file.h). The error for a missing file gives the nearest file name in the
