@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <numeric>
 #include <utility>
 
 #include "base/check.h"
 #include "base/rng.h"
 #include "base/text/words.h"
+#include "graph/models/drawing.h"
 #include "graph/models/networks.h"
 
 namespace emplace::models {
@@ -28,38 +28,14 @@ Rng stream(Family family, std::uint64_t seed, std::uint32_t index) {
   return Rng{seed, Purpose::kGraphs, (static_cast<std::uint64_t>(family) << 32) | index};
 }
 
-/// A uniformly random multiple of `step` in [low, high].
-std::int64_t drawn(Rng& rng, std::int64_t low, std::int64_t high, std::int64_t step = 1) {
-  return low + step * rng.below(static_cast<std::uint32_t>((high - low) / step + 1));
-}
-
-/// Draws a cell of ENAS's micro space: per block two different earlier states and two of five ops.
-std::vector<CellBlock> random_cell(Rng& rng, std::uint32_t blocks) {
-  constexpr std::array kOps{CellOp::kIdentity, CellOp::kAvgPool3, CellOp::kMaxPool3, CellOp::kSepConv3,
-                            CellOp::kSepConv5};
-  std::vector<CellBlock> cell;
-  for (std::uint32_t k = 0; k < blocks; ++k) {
-    const std::uint32_t states = 2 + k, first = rng.below(states), second = rng.below(states - 1);
-    CellBlock block{.inputs = {first, second + (second >= first ? 1u : 0u)}};
-    for (CellOp& op : block.ops) op = kOps[rng.below(static_cast<std::uint32_t>(kOps.size()))];
-    cell.push_back(block);
-  }
-  return cell;
-}
-
-/// Draws a reduction cell; it must contain an op at half the resolution.
-std::vector<CellBlock> random_reduction(Rng& rng, std::uint32_t blocks) {
-  std::vector<CellBlock> cell = random_cell(rng, blocks);
-  cell.front().ops = {CellOp::kSepConv5, CellOp::kMaxPool3};
-  return cell;
-}
+constexpr std::uint32_t kCellOps = 5;  // All but the separable convolution of 7 by 7.
 
 /// Sizes are chosen so that more than one GPU pays off: 1.5 to 12 GB at the peak, half of it off the critical
 /// path.
 Result<OpGraph> cifar10_graph(Rng& rng, Identity identity) {
   CellNetOptions options;
-  options.normal = random_cell(rng, 5);
-  options.reduction = random_reduction(rng, 5);
+  options.normal = drawn_cell(rng, 5, kCellOps);
+  options.reduction = drawn_reduction(rng, 5, kCellOps);
   options.repeats = drawn(rng, 1, 3);
   options.filters = drawn(rng, 24, 48, 4);
   options.stem_channels = 3 * options.filters;

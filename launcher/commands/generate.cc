@@ -18,6 +18,7 @@
 #include "graph/models/catalogue.h"
 #include "graph/models/families.h"
 #include "launcher/commands/commands.h"
+#include "launcher/commands/generate_worlds.h"
 #include "launcher/commands/graph_options.h"
 #include "launcher/commands/results.h"
 #include "launcher/session/stop_signal.h"
@@ -35,7 +36,7 @@ class Generate final : public Command {
  public:
   std::string_view name() const override { return "generate"; }
   std::string_view summary() const override {
-    return "Generate a model of the papers, or random graphs of a family (cifar10, ptb, nmt)";
+    return "Generate a model of the papers, random graphs of a family (cifar10, ptb, nmt), or worlds";
   }
   std::string_view example() const override {
     return "emplace generate rnnlm --layers 1 --steps 10 --training -o rnnlm.json.gz";
@@ -45,7 +46,7 @@ class Generate final : public Command {
         .operand(
             "MODEL", name_,
             "Model: inception-v3, resnet-152, rnnlm, nmt, nasnet or cifar10-cnn; with --index or --count a "
-            "family: cifar10, ptb or nmt")
+            "family: cifar10, ptb or nmt, or worlds: random graphs, each with a machine")
         .required("-o,--output", output_, "Graph file to write, or with --count the folder");
     options
         .option("--layers", layers_,
@@ -65,21 +66,33 @@ class Generate final : public Command {
             "graph) (default: aten)");
     options
         .option("--index", index_,
-                "Family: write the graph of this index, from 0; --seed selects the random family")
-        .option("--count", count_,
-                "Family: write N graphs, three quarters as train-NN, the others as test-NN (paper: 32)");
+                "Family, worlds: write the graph of this index, from 0; --seed selects the random family")
+        .option(
+            "--count", count_,
+            "Family: write N graphs, three quarters as train-NN, the others as test-NN (paper: 32); worlds: "
+            "write N worlds that the folder lacks");
+    options.option("--first", first_, "Worlds: index of the first with --count (default: 0)")
+        .flag("--held-out", held_out_,
+              "Worlds: draw only families and devices that are never drawn otherwise")
+        .option("--traced", traced_, "Worlds: folder of traced graphs to draw a tenth of the graphs from")
+        .option("--most-ops", most_ops_, "Worlds: size of the largest graph in ops (default: 25000)");
   }
   Result<ExitStatus> run(Console& console) override;
 
  private:
   Result<ExitStatus> model(Console& console) const;
+  Result<ExitStatus> worlds(Console& console) const;
+  /// Errors (kInvalid): an option that is for models only, given for something else.
+  Result<Unit> no_option_of_models(std::string_view reason) const;
+  /// Errors (kInvalid): an option that is for worlds only, given for something else.
+  Result<Unit> no_option_of_worlds() const;
   Result<ExitStatus> family(Console& console) const;
   Result<ExitStatus> one(Console& console, Family family, std::uint32_t index) const;
   Result<ExitStatus> many(Console& console, Family family, std::uint32_t count) const;
 
   std::string name_, output_, index_, count_, layers_, batch_, steps_, hidden_, split_, optimizer_,
-      granularity_;
-  bool training_ = false;
+      granularity_, first_, traced_, most_ops_;
+  bool training_ = false, held_out_ = false;
 };
 
 /// Returns the JSON facts of a graph that every form of the command prints.
@@ -111,6 +124,8 @@ std::string summary_of(const OpGraph& graph, const std::string& path) {
 }
 
 Result<ExitStatus> Generate::run(Console& console) {
+  if (name_ == "worlds") return worlds(console);
+  EMPLACE_TRY(no_option_of_worlds());
   if (!index_.empty() || !count_.empty()) return family(console);
   if (models::find_model(name_) != nullptr) return model(console);
   if (models::find_family(name_).ok()) {
@@ -124,6 +139,7 @@ Result<ExitStatus> Generate::run(Console& console) {
     list.append(list.empty() ? "models: " : ", ").append(known.name);
   }
   for (const models::FamilyFacts& known : models::all_families()) names.push_back(known.name);
+  names.push_back("worlds");
   const std::string_view near = nearest_word(name_, names);
   return invalid("model '" + printable(name_, 60) + "'", "is unknown",
                  near.empty() ? list : "did you mean '" + std::string{near} + "'?");
@@ -168,6 +184,44 @@ Result<ExitStatus> Generate::model(Console& console) const {
   return ExitStatus::kDone;
 }
 
+Result<Unit> Generate::no_option_of_models(std::string_view reason) const {
+  const std::array<std::pair<const char*, bool>, 8> of_models{{{"--layers", !layers_.empty()},
+                                                               {"--batch", !batch_.empty()},
+                                                               {"--steps", !steps_.empty()},
+                                                               {"--hidden", !hidden_.empty()},
+                                                               {"--split", !split_.empty()},
+                                                               {"--optimizer", !optimizer_.empty()},
+                                                               {"--training", training_},
+                                                               {"--granularity", !granularity_.empty()}}};
+  for (const auto& [option, given] : of_models) {
+    if (!given) continue;
+    return invalid(option, "is for models; " + std::string{reason},
+                   "remove it, or remove --index and --count");
+  }
+  return Unit{};
+}
+
+Result<Unit> Generate::no_option_of_worlds() const {
+  const std::array<std::pair<const char*, bool>, 4> of_worlds{{{"--first", !first_.empty()},
+                                                               {"--held-out", held_out_},
+                                                               {"--traced", !traced_.empty()},
+                                                               {"--most-ops", !most_ops_.empty()}}};
+  for (const auto& [option, given] : of_worlds)
+    if (given) return invalid(option, "is for worlds", "remove it, or generate worlds");
+  return Unit{};
+}
+
+Result<ExitStatus> Generate::worlds(Console& console) const {
+  EMPLACE_TRY(no_option_of_models("the sizes of a world are random"));
+  return generate_worlds(console, {.output = output_,
+                                   .index = index_,
+                                   .count = count_,
+                                   .first = first_,
+                                   .traced = traced_,
+                                   .most_ops = most_ops_,
+                                   .held_out = held_out_});
+}
+
 Result<ExitStatus> Generate::family(Console& console) const {
   const auto family = models::find_family(name_);
   if (!family) {
@@ -179,20 +233,7 @@ Result<ExitStatus> Generate::family(Console& console) const {
     return invalid("emplace generate", "--index conflicts with --count",
                    "--index 0 writes one graph, --count 32 a whole family");
   }
-  const std::array<std::pair<const char*, bool>, 8> of_models{{{"--layers", !layers_.empty()},
-                                                               {"--batch", !batch_.empty()},
-                                                               {"--steps", !steps_.empty()},
-                                                               {"--hidden", !hidden_.empty()},
-                                                               {"--split", !split_.empty()},
-                                                               {"--optimizer", !optimizer_.empty()},
-                                                               {"--training", training_},
-                                                               {"--granularity", !granularity_.empty()}}};
-  for (const auto& [option, given] : of_models) {
-    if (!given) continue;
-    return invalid(option,
-                   "is for models; the sizes of a family are random, and its graphs are training steps",
-                   "remove it, or remove --index and --count");
-  }
+  EMPLACE_TRY(no_option_of_models("the sizes of a family are random, and its graphs are training steps"));
   if (!index_.empty()) {
     EMPLACE_TRY_ASSIGN(const auto index, parse_whole("--index", index_, 0, kMaxIndex));
     return one(console, *family, index);
