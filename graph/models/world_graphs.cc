@@ -271,11 +271,11 @@ Result<OpGraph> series_parallel(Rng rng, DrawnStep step, Identity identity) {
 }
 
 constexpr std::array kGraphs{
-    WorldFamily{"graph-network", "networks that pass messages over kinds of edges", graph_network, 60},
+    WorldFamily{"graph-network", "networks that pass messages over kinds of edges", graph_network, 200},
     WorldFamily{"layered", "random graphs of layers", layered, 2000},
     WorldFamily{"series-parallel", "random series-parallel graphs", series_parallel, 2000},
-    WorldFamily{"graph-attention", "graph networks with heads of attention", graph_attention, 60},
-    WorldFamily{"recommender", "recommenders of embedding tables and perceptrons", recommender, 200},
+    WorldFamily{"graph-attention", "graph networks with heads of attention", graph_attention, 200},
+    WorldFamily{"recommender", "recommenders of embedding tables and perceptrons", recommender, 1500},
 };
 
 }  // namespace

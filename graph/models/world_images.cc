@@ -210,11 +210,11 @@ Result<OpGraph> diffusion(Rng rng, DrawnStep step, Identity identity) {
 
 constexpr std::array kImages{
     WorldFamily{"residual", "residual networks: basic blocks, bottlenecks with groups, gated inverted ones",
-                residual, 60},
-    WorldFamily{"branches", "image classifiers of modules with random parallel branches", branches, 60},
-    WorldFamily{"u-net", "U-Nets that segment images", segmenter, 12},
-    WorldFamily{"dense", "DenseNets", dense, 40},
-    WorldFamily{"diffusion", "denoisers: U-Nets with attention and an embedded time", diffusion, 12},
+                residual, 300},
+    WorldFamily{"branches", "image classifiers of modules with random parallel branches", branches, 200},
+    WorldFamily{"u-net", "U-Nets that segment images", segmenter, 40},
+    WorldFamily{"dense", "DenseNets", dense, 60},
+    WorldFamily{"diffusion", "denoisers: U-Nets with attention and an embedded time", diffusion, 40},
 };
 
 }  // namespace

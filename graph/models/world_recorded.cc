@@ -88,13 +88,13 @@ Result<OpGraph> nasnet(Rng rng, DrawnStep step, Identity identity) {
 }
 
 constexpr std::array kRecorded{
-    WorldFamily{"cells", "image classifiers of convolutional cells with random wiring", cells, 12},
+    WorldFamily{"cells", "image classifiers of convolutional cells with random wiring", cells, 40},
     WorldFamily{"rnnlm", "language models of stacked LSTM cells, unrolled", language_model, 99},
     WorldFamily{"recurrent-cells", "language models of recurrent cells with random wiring, unrolled",
                 recurrent_cells, 99, /*has_forward=*/false},
     WorldFamily{"seq2seq", "LSTM encoder-decoders with attention, unrolled", encoder_decoder, 99},
     WorldFamily{"inception", "Inception-v3", inception, 1},
-    WorldFamily{"nasnet", "NASNet-A", nasnet, 12},
+    WorldFamily{"nasnet", "NASNet-A", nasnet, 40},
 };
 
 }  // namespace

@@ -216,11 +216,11 @@ Result<OpGraph> patches(Rng rng, DrawnStep step, Identity identity) {
 }
 
 constexpr std::array kTransformers{
-    WorldFamily{"encoder", "transformer encoders that classify", encoder, 120},
-    WorldFamily{"decoder", "transformer decoders, language models", decoder, 120},
-    WorldFamily{"experts", "transformer decoders with mixtures of experts", mixture, 60},
-    WorldFamily{"patches", "image transformers and perceptron mixers", patches, 120},
-    WorldFamily{"translator", "transformer encoder-decoders", translator, 60},
+    WorldFamily{"encoder", "transformer encoders that classify", encoder, 400},
+    WorldFamily{"decoder", "transformer decoders, language models", decoder, 400},
+    WorldFamily{"experts", "transformer decoders with mixtures of experts", mixture, 200},
+    WorldFamily{"patches", "image transformers and perceptron mixers", patches, 400},
+    WorldFamily{"translator", "transformer encoder-decoders", translator, 200},
 };
 
 }  // namespace

@@ -17,7 +17,8 @@ using models::drawn;
 using models::drawn_log;
 using models::happens;
 
-constexpr std::array<std::size_t, 20> kSizes{2, 2, 2, 3, 3, 4, 4, 4, 5, 6, 6, 7, 8, 8, 9, 10, 12, 13, 14, 16};
+constexpr std::array<std::size_t, 21> kSizes{2, 2, 2, 3,  3,  4,  4,  4,  5,  6, 7,
+                                             8, 8, 9, 10, 11, 12, 13, 14, 15, 16};
 constexpr std::array<std::string_view, 7> kNetworks{
     "ethernet-10", "ethernet-25", "ethernet-100", "ethernet-400", "ib-edr", "ib-hdr", "ib-ndr"};
 /// Links between the GPUs of a host, beside the host links of the catalogue.
