@@ -10,6 +10,7 @@
 #include "executor/sim/simulated_step.h"
 #include "executor/sim/step_history.h"
 #include "executor/sim/step_tables.h"
+#include "executor/sim/timed_step.h"
 
 namespace emplace {
 namespace {
@@ -165,12 +166,20 @@ struct Simulator::State {
     const DeviceSet& devices = tables.devices;
     if (options.incremental && devices.copies() == CopyEngine::kSource && devices.has_one_engine_each())
       moving.emplace(tables, options.dispatch);
+    timed.reset();
+  }
+  /// Null if it does not support the machine, the dispatch or the order.
+  TimedStep* timed_step() {
+    if (!timed && options.dispatch == Dispatch::kProgram && TimedStep::supports(tables))
+      timed.emplace(tables);
+    return timed ? &*timed : nullptr;
   }
 
   const SimulatorOptions options;
   StepTables tables;
   PlainStep plain;
   std::optional<MovingSteps> moving;
+  std::optional<TimedStep> timed;
 };
 
 Simulator::Simulator(const OpGraph& graph, const DeviceSet& devices, SimulatorOptions options)
@@ -209,6 +218,26 @@ Result<Unit> Simulator::measure(std::span<const DeviceId> placement, Measurement
     state_->plain.write_result(out);
   }
   return Unit{};
+}
+
+Result<std::optional<StepCost>> Simulator::measure_within(std::span<const DeviceId> placement,
+                                                          double limit_s) {
+  const StepTables& tables = state_->tables;
+  EMPLACE_TRY(check_devices(placement, tables.num_ops(), tables.num_devices()));
+  TimedStep* const timed = state_->timed_step();
+  if (timed == nullptr) {
+    Measurement whole;
+    EMPLACE_TRY(measure(placement, whole));
+    if (whole.step_time_s > limit_s) return std::optional<StepCost>{};
+    return std::optional{StepCost{whole.step_time_s, whole.bytes_over}};
+  }
+  constexpr double kMost = 9e18;  // Longer than any step.
+  const double limit_ns = std::min(limit_s * 1e9, kMost);
+  // One more than the limit: the time in seconds is rounded.
+  if (!timed->run(placement, static_cast<std::int64_t>(limit_ns) + 1)) return std::optional<StepCost>{};
+  const double seconds = static_cast<double>(timed->end_ns()) * 1e-9;
+  if (seconds > limit_s) return std::optional<StepCost>{};
+  return std::optional{StepCost{seconds, timed->bytes_over()}};
 }
 
 Result<Unit> Simulator::trace(std::span<const DeviceId> placement, Measurement& out, Schedule& schedule) {

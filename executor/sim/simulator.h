@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "base/settings.h"
@@ -35,12 +36,17 @@ struct SimulatorOptions {
   bool incremental = false;
 };
 
+/// What a search needs of a measurement.
+struct StepCost {
+  double step_time_s = 0;
+  std::int64_t bytes_over = 0;
+};
+
 /// The default model (docs/reference/measurement.md). One op at a time per device; one outgoing copy engine
 /// per device, FIFO, busy for latency + bytes / bandwidth; copies overlap ops; one copy per (buffer, target
 /// device). Times are int64 ns. Memory: state is resident where it is placed; a tensor is alive from the
 /// start of its op to the end of its last reader or outgoing copy; a copy is alive at the target from the
 /// start of its transfer to the end of its last reader there.
-/// transfer to the end of its last reader there.
 ///
 /// Thread: construct anywhere, then one thread at a time; simulators of one graph share nothing mutable.
 /// `graph`, `devices` and `constraints` must outlive it. No allocation per evaluation after the first
@@ -55,6 +61,9 @@ class Simulator final : public Executor {
   std::string_view kind() const override { return "sim"; }
   /// Errors: kInvalid if the length is not the number of ops or a device is out of range.
   Result<Unit> measure(std::span<const DeviceId> placement, Measurement& out) override;
+  /// The cost that measure() would give; nothing if the step takes longer than the limit, which often shows
+  /// long before its end. Half of the time of measure(), or less. Errors: as measure().
+  Result<std::optional<StepCost>> measure_within(std::span<const DeviceId> placement, double limit_s);
   /// Measures and records a schedule.
   Result<Unit> trace(std::span<const DeviceId> placement, Measurement& out, Schedule& schedule);
 

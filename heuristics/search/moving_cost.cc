@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "executor/sim/simulator.h"
 #include "executor/split/latency_model.h"
 #include "executor/split/load_model.h"
 
@@ -35,7 +36,8 @@ Over over_caps(const SplitCosts& costs, std::span<const std::int64_t> held) {
 
 class MeasuredCost final : public MovingCost {
  public:
-  explicit MeasuredCost(Executor& executor) : executor_{executor} {}
+  explicit MeasuredCost(Executor& executor)
+      : executor_{executor}, simulator_{dynamic_cast<Simulator*>(&executor)} {}
   void start(const Placement& placement) override { placement_ = placement; }
   void move(std::uint32_t op, DeviceId to) override { placement_[op] = to; }
   const Placement& placement() const override { return placement_; }
@@ -43,9 +45,16 @@ class MeasuredCost final : public MovingCost {
     EMPLACE_TRY(executor_.measure(placement_, measurement_));
     return evaluation_of(measurement_);
   }
+  Result<std::optional<Evaluation>> evaluation_within(double limit_s) override {
+    if (simulator_ == nullptr) return MovingCost::evaluation_within(limit_s);
+    EMPLACE_TRY_ASSIGN(const auto cost, simulator_->measure_within(placement_, limit_s));
+    if (!cost) return std::optional<Evaluation>{};
+    return std::optional{evaluation_of(cost->step_time_s, cost->bytes_over)};
+  }
 
  private:
   Executor& executor_;
+  Simulator* const simulator_;  // Null if the executor is another one.
   Placement placement_;
   Measurement measurement_;
 };
@@ -118,6 +127,20 @@ Evaluation evaluation_of(const Measurement& measured) {
   const double over = measured.valid ? 0 : 0.2 + 0.5e-9 * static_cast<double>(measured.bytes_over);
   return {std::log(std::max(measured.step_time_s, kLeast)) + over, measured.step_time_s, measured.bytes_over,
           measured.valid};
+}
+
+Evaluation evaluation_of(double step_time_s, std::int64_t bytes_over) {
+  Measurement measured;
+  measured.step_time_s = step_time_s;
+  measured.bytes_over = bytes_over;
+  measured.valid = bytes_over == 0;
+  return evaluation_of(measured);
+}
+
+Result<std::optional<Evaluation>> MovingCost::evaluation_within(double limit_s) {
+  EMPLACE_TRY_ASSIGN(const auto found, evaluation());
+  if (found.seconds > limit_s) return std::optional<Evaluation>{};
+  return std::optional{found};
 }
 
 std::unique_ptr<MovingCost> make_moving_cost(const Problem& problem, Executor& executor) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "heuristics/method.h"
@@ -19,6 +20,7 @@ struct Evaluation {
 };
 bool better(const Evaluation& a, const Evaluation& b);
 Evaluation evaluation_of(const Measurement& measured);
+Evaluation evaluation_of(double step_time_s, std::int64_t bytes_over);
 
 /// Thread: one.
 class MovingCost {
@@ -30,6 +32,8 @@ class MovingCost {
   virtual const Placement& placement() const = 0;
   /// Evaluates the current placement. Errors: those of the executor.
   virtual Result<Evaluation> evaluation() = 0;
+  /// The same, or nothing if it takes longer than the limit.
+  virtual Result<std::optional<Evaluation>> evaluation_within(double limit_s);
 };
 
 /// Cost for the problem's objective: loads and latencies are updated incrementally; step times are measured

@@ -1,6 +1,7 @@
 #include "heuristics/search/search.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace emplace {
@@ -38,14 +39,25 @@ void Search::take(const Found& found) {
 Result<Evaluation> Search::evaluate(MovingCost& cost) {
   auto evaluation = cost.evaluation();
   ++best_.evaluations;
-  if (!evaluation) return evaluation;
-  if (!found_any() || better(*evaluation, evaluation_)) {
-    best_.placement = cost.placement();
-    evaluation_ = *evaluation;
-    if (problem_.limits.better && evaluation->valid)
-      problem_.limits.better(best_.placement, evaluation->seconds);
-  }
+  if (evaluation) keep_if_best(cost, *evaluation);
   return evaluation;
+}
+
+Result<std::optional<Evaluation>> Search::evaluate_within(MovingCost& cost, double limit_s) {
+  // Without a valid placement a better one may take any time.
+  const double best_s =
+      found_any() && evaluation_.valid ? evaluation_.seconds : std::numeric_limits<double>::infinity();
+  auto evaluation = cost.evaluation_within(std::max(limit_s, best_s));
+  ++best_.evaluations;
+  if (evaluation && *evaluation) keep_if_best(cost, **evaluation);
+  return evaluation;
+}
+
+void Search::keep_if_best(const MovingCost& cost, const Evaluation& evaluation) {
+  if (found_any() && !better(evaluation, evaluation_)) return;
+  best_.placement = cost.placement();
+  evaluation_ = evaluation;
+  if (problem_.limits.better && evaluation.valid) problem_.limits.better(best_.placement, evaluation.seconds);
 }
 
 Result<Found> Search::finish(Executor& executor) && {

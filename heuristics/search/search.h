@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 
 #include "base/clock.h"
 #include "heuristics/method.h"
@@ -30,10 +31,14 @@ class Search {
   void take(const Found& found);
   /// Evaluates `cost`, counts it, and keeps the placement if it is the best.
   Result<Evaluation> evaluate(MovingCost& cost);
+  /// The same, or nothing if it takes longer than the limit and is no better than the best.
+  Result<std::optional<Evaluation>> evaluate_within(MovingCost& cost, double limit_s);
   /// Errors: kNoPlacement if no placement was found; those of the executor.
   Result<Found> finish(Executor& executor) &&;
 
  private:
+  void keep_if_best(const MovingCost& cost, const Evaluation& evaluation);
+
   const Problem& problem_;
   const std::uint64_t budget_;
   const Nanos start_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "heuristics/methods.h"
 #include "heuristics/search/moves.h"
@@ -50,6 +51,21 @@ Result<Unit> Walker::evaluate() {
   return Unit{};
 }
 
+/// The longest step that a placement may take that the next draw does not refuse [s]. The penalty for memory
+/// only adds to the energy. Infinite for other objectives, whose evaluations cost less than this.
+double Walker::longest_step_s(double temperature) const {
+  if (search_.problem().objective != Objective::kStepTime) return std::numeric_limits<double>::infinity();
+  constexpr double kRounding = 1 + 1e-9;  // Of logarithms and powers; far less than a temperature.
+  Rng ahead = rng_;
+  return std::exp(evaluation_.energy - temperature * std::log(ahead.uniform_double())) * kRounding;
+}
+
+Result<bool> Walker::evaluate_within(double limit_s) {
+  EMPLACE_TRY_ASSIGN(const auto found, search_.evaluate_within(cost_, limit_s));
+  if (found) evaluation_ = *found;
+  return found.has_value();
+}
+
 void Walker::put(std::uint32_t unit, DeviceId device) {
   device_[unit] = device;
   for (const std::uint32_t op : level_.ops[unit]) cost_.move(op, device);
@@ -94,9 +110,13 @@ Result<Unit> Walker::walk(const Slot& slot, Cooling cooling) {
     if (changed_.empty()) continue;
     idle = 0;
     const Evaluation before = evaluation_;
-    EMPLACE_TRY(evaluate());
-    const double worse = evaluation_.energy - before.energy;
-    if (worse <= 0 || rng_.uniform_double() < std::exp(-worse / temperature)) continue;
+    EMPLACE_TRY_ASSIGN(const bool within, evaluate_within(longest_step_s(temperature)));
+    if (!within) {
+      rng_.uniform_double();  // The draw that refuses it.
+    } else {
+      const double worse = evaluation_.energy - before.energy;
+      if (worse <= 0 || rng_.uniform_double() < std::exp(-worse / temperature)) continue;
+    }
     take_back();
     evaluation_ = before;
   }

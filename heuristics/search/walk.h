@@ -57,6 +57,9 @@ class Walker {
 
  private:
   void put(std::uint32_t unit, DeviceId device);
+  double longest_step_s(double temperature) const;
+  /// As evaluate(), but returns false and keeps the evaluation if the step takes longer than the limit.
+  Result<bool> evaluate_within(double limit_s);
 
   const Level& level_;
   Search& search_;

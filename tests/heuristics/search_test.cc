@@ -56,11 +56,49 @@ struct AnyWorld : testing::SampleTask {
   std::unique_ptr<Executor> model;
 };
 
+/// Measures each placement whole, as searches do on executors that are no simulator.
+class WholeMeasurements final : public Executor {
+ public:
+  explicit WholeMeasurements(Executor& executor) : executor_{executor} {}
+  std::string_view kind() const override { return executor_.kind(); }
+  Result<Unit> measure(std::span<const DeviceId> placement, Measurement& out) override {
+    return executor_.measure(placement, out);
+  }
+
+ private:
+  Executor& executor_;
+};
+
 std::vector<std::unique_ptr<Method>> searches(std::uint64_t evaluations) {
   std::vector<std::unique_ptr<Method>> all;
   all.push_back(std::make_unique<Anneal>(AnnealOptions{.evaluations = evaluations}));
   all.push_back(std::make_unique<LocalSearch>(LocalSearchOptions{.evaluations = evaluations}));
   return all;
+}
+
+/// Steps that are given up at the time that a draw refuses are those that the draw refuses.
+TEST(Searches, WalkTheSameWayWithWholeMeasurements) {
+  for (std::uint64_t seed = 0; seed < 8; ++seed) {
+    SCOPED_TRACE(seed);
+    // Little memory, so that the walks pass through placements that do not fit.
+    const std::int64_t memory = seed % 2 == 0 ? 20'000 : 4'000;
+    AnyWorld world{testing::random_graph(seed, 60), testing::sample_devices(3, true, memory),
+                   Objective::kStepTime};
+    WholeMeasurements whole{*world.model};
+    for (const auto& search : searches(3000)) {
+      std::vector<double> a, b;
+      const auto noting = [](std::vector<double>& all) {
+        return SearchLimits{.better = [&all](const Placement&, double seconds) { all.push_back(seconds); }};
+      };
+      const auto part = search->find(world.problem(noting(a)), *world.model);
+      const auto all = search->find(world.problem(noting(b)), whole);
+      ASSERT_TRUE(part.ok() && all.ok());
+      EXPECT_EQ(part->placement, all->placement);
+      EXPECT_EQ(part->measurement, all->measurement);
+      EXPECT_EQ(part->evaluations, all->evaluations);
+      EXPECT_EQ(a, b);
+    }
+  }
 }
 
 TEST(MovingCost, StandsWhereAMeasurementDoesAfterAnyMoves) {
