@@ -1,8 +1,8 @@
 """The values of a split under dnn-partitioning's two cost models (Tarnawski et al., NeurIPS 2020), in its unit, ms.
 
 Written from docs/guide/objectives.md ("Throughput, max-load", "Latency"), apart from the program: the second opinion
-of the referee. A workload is the published JSON; `where` maps each node's id to 0 for a CPU core named "cpu", or to any
-other key for an accelerator or a core of its own.
+of the referee. A workload is the published JSON. `where` maps each node's id to the name of its device; names of CPU
+cores start with "cpu".
 """
 import collections
 import gzip

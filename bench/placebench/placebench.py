@@ -48,7 +48,7 @@ def words(argv=None):
     parser.add_argument("--results", default=str(RESULTS / "placebench.jsonl"))
     parser.add_argument("--page", default=str(RESULTS / "placebench.md"), help="-: standard output")
     parser.add_argument("--work", help="folder for graphs (default: build/placebench)")
-    parser.add_argument("--workloads", help="folder of dnn-partitioning, for the tasks that need it")
+    parser.add_argument("--workloads", help="folder of dnn-partitioning, for its tasks, and its evaluators where built")
     parser.add_argument("--doppler", help="folder of DOPPLER's repository, for the tasks that need it")
     parser.add_argument("--doppler-python", default=sys.executable, help="Python with simpy and networkx")
     parser.add_argument("--tasks", default="", metavar="REGEX")
@@ -92,7 +92,7 @@ class Bench:
         self.tasks = tasks.read_tasks(args.list, args.tasks)
         self.workshop = tasks.Workshop(self.program, tasks.work_folder(args.work).absolute(), self.version, args.workloads,
                                        args.doppler)
-        self.referee = judges.Referee(self.program, args.doppler, args.doppler_python)
+        self.referee = judges.Referee(self.program, args.workloads, args.doppler, args.doppler_python)
         self.references, self.processes = References(args.references), methods.Processes()
 
     def task(self, name):

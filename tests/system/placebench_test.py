@@ -109,7 +109,8 @@ class Driver(unittest.TestCase):
 class Runs(Driver):
     def test_runs_what_is_missing_and_judges_it(self):
         methods = ("--methods", "heft,critical-path,auto@0.3s,placeto", "--budget", "1s", "--records", "--note", "Alone.")
-        first = self.drive("run", *methods)
+        jobs = str(min(2, len(os.sched_getaffinity(0))))
+        first = self.drive("run", *methods, "--jobs", jobs)
         self.assertIn("elsewhere: not run; needs --workloads", first.stderr)
         rows = self.rows()
         self.assertEqual({key[1] for key in rows}, {"heft", "critical-path@1s", "auto@0.3s", "placeto@1s"})
@@ -290,6 +291,31 @@ class Simulator:
         self.assertNotIn("Traceback", done.stderr)
 
 
+class PublishedEvaluators(Driver):
+    """Made-up programs that print as dnn-partitioning's do: the real ones are not part of this repository."""
+
+    def evaluator(self, value):
+        path = self.at / "greedy.exe"
+        path.write_text("#!%s\nimport json, sys\nassert sys.argv[1] == '-computeLatency'\nsplit = json.load(open(sys.argv[2]))\n"
+                        "nodes = {node['id'] for node in json.load(sys.stdin)['nodes']}\n"
+                        "assert nodes == {id for side in split.values() for device in side for id in device['nodes']}\n"
+                        "print('the latency of given split is: %s')\n" % (sys.executable, value))
+        path.chmod(0o755)
+
+    def test_their_value_has_to_agree(self):
+        self.evaluator("924.060")
+        words = ("--tasks", "bert", "--methods", "single-cpu", "--workloads", str(self.at), "--records")
+        self.drive("run", *words)
+        self.assertEqual(self.rows()["bert/latency", "single-cpu"]["published_s"], 0.92406)
+        self.drive("page")
+        self.assertIn("1 placements of this page were judged by the evaluators", (self.at / "page.md").read_text())
+        (self.at / "rows.jsonl").unlink()
+        for value, message in (("924.2", "the referees disagree: 0.92406 s and 0.9242 s"), ("nothing", "")):
+            self.evaluator(value)
+            self.assertIn(message, self.drive("run", *words, status=1).stderr)
+            self.assertFalse((self.at / "rows.jsonl").exists())
+
+
 class SecondReferee(unittest.TestCase):
     def test_latencies_are_the_published_ones(self):
         for line in (SOURCE / "tests/fixtures/latency_splits.txt").read_text().splitlines()[1:]:
@@ -311,7 +337,7 @@ class SecondReferee(unittest.TestCase):
                 colours = {node["id"]: node.get("colorClass", "own%d" % node["id"]) for node in workload["nodes"]}
                 for _ in range(40):
                     few = rng.sample(ready.devices, rng.randrange(1, 5))
-                    device_of = {colour: rng.choice(few) for colour in set(map(str, colours.values()))}
+                    device_of = {colour: rng.choice(few) for colour in sorted(set(map(str, colours.values())))}
                     placed = {op: device_of[str(colours[int(op.partition("#")[2])])] for op in ready.ops}
                     try:
                         judges.Referee(PROGRAM).judge(ready, placed, folder)  # Raises Failed where they disagree.
@@ -369,14 +395,17 @@ class Committed(unittest.TestCase):
         self.assertEqual(names, set(references.of), "a best known value of no task")
 
     def test_the_best_known_splits_are_as_good_as_the_published_values(self):
-        references = References(HERE / "references.jsonl")
+        references, compared = References(HERE / "references.jsonl"), set()
         for task in task_table.read_tasks(HERE / "tasks.toml"):
             if not task.is_split():
                 continue
             name = pathlib.Path(task.graph).name.partition(".")[0]
-            best, = {best for file, objective, best, _ in quality.WORKLOADS
-                     if objective == task.objective and pathlib.Path(file).name == name}
-            self.assertLessEqual(references.of[task.name]["value_s"] * 1e3, best * (1 + 1e-5), task.name)
+            layers = "layer-" in task.name
+            for file, objective, best, _ in quality.WORKLOADS:
+                if objective == task.objective and pathlib.Path(file).name == name and ("Layer" in file) == layers:
+                    self.assertLessEqual(references.of[task.name]["value_s"] * 1e3, best * (1 + 1e-5), task.name)
+                    compared.add(file)
+        self.assertEqual(compared, {file for file, *_ in quality.WORKLOADS})
 
     def test_there_are_20_tasks_without_a_download(self):
         own = [task for task in task_table.read_tasks(HERE / "tasks.toml") if task.source in ("file", "generate")]
