@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/text/words.h"
 #include "graph/graph_file.h"
+#include "launcher/commands/graph_options.h"
 #include "launcher/commands/results.h"
 #include "launcher/session/stop_signal.h"
 #include "launcher/settings/json_text.h"
