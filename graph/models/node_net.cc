@@ -70,6 +70,7 @@ Tensor NodeNet::node(std::string_view type, std::vector<Tensor> inputs, std::vec
                      const json& attrs, bool view) {
   OpSpec op;
   std::vector<const OnnxShape*> shapes;
+  shapes.reserve(inputs.size());
   for (const Tensor input : inputs) shapes.push_back(&shape(input));
   op.name = fmt::format("/{}{}{}_{}", scope_, scope_.empty() ? "" : "/", type, ops_.size());
   op.type = type;

@@ -54,8 +54,8 @@ Result<OpGraph> message_passing(Rng& rng, const DrawnStep& step, Identity identi
     }
     h = net.binary("Add", h, net.unary("Relu", net.layer_norm("norm", sum)));
   }
-  return std::move(net).finish({net.linear("head", h, classes)}, step.training, optimizer,
-                               std::move(identity));
+  const Tensor result = net.linear("head", h, classes);
+  return std::move(net).finish({result}, step.training, optimizer, std::move(identity));
 }
 
 Result<OpGraph> graph_network(Rng rng, DrawnStep step, Identity identity) {
@@ -87,6 +87,7 @@ Result<OpGraph> recommender(Rng rng, DrawnStep step, Identity identity) {
     features.push_back(net.mean(net.embedding("table", which, rows, width), 1));
   }
   std::vector<Tensor> rows;
+  rows.reserve(features.size());
   for (const Tensor feature : features) rows.push_back(net.reshape(feature, {batch, 1, width}));
   const auto count = static_cast<std::int64_t>(rows.size());
   const Tensor all = net.concat(rows, 1);
