@@ -32,6 +32,7 @@ import os
 import re
 import sys
 
+from quality import mean
 from rows import Failed, Rows, finish, run_program
 
 SEED, NUMBERS = 28, 400
@@ -234,10 +235,6 @@ def references(args):
 
 
 # ---- Page ----
-
-def mean(ratios):
-    return math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else float("nan")
-
 
 def rho_line(name, ratios, times, rows, beside=""):
     """A row of the table of methods. `ratios` are those of rows where the method's placement fits."""
