@@ -47,6 +47,8 @@ struct BoundGraph::Binder {
   }
 
   Result<BoundInput> bind_input(TensorId tensor, Operand& operand);
+  /// Packs an input that may not lie on 16 bytes, which libraries are promised. Errors: those of Session.
+  Result<Unit> align(BoundInput& input, Operand& operand);
   Result<Unit> bind(OpId op);
   Result<Unit> use_synthetic(OpId op, const Signature& signature, const Error& why);
 };
@@ -68,6 +70,23 @@ Result<BoundInput> BoundGraph::Binder::bind_input(TensorId tensor, Operand& oper
   return input;
 }
 
+Result<Unit> BoundGraph::Binder::align(BoundInput& input, Operand& operand) {
+  constexpr std::int64_t kPromise = 16;
+  // Buffers, scratch and packed copies lie on 256 bytes. What follows the last of these moves the address.
+  std::int64_t at = input.is_part && input.part.copy == nullptr ? input.part.offset % kPromise : 0;
+  for (const Packing& reorder : input.reorders)
+    at = reorder.copy != nullptr ? 0 : (at + reorder.offset) % kPromise;
+  // A part that was copied from another device lies on 256 bytes, at home it may not: both must be aligned.
+  if ((at + input.offset) % kPromise == 0 && input.offset % kPromise == 0) return Unit{};
+  const Operand to = operand_of(operand.dtype, packed_layout(operand.shape));
+  Packing packing{.offset = input.offset, .bytes = elements(to) * element_bytes(to.dtype)};
+  EMPLACE_TRY_ASSIGN(packing.copy, kernel_of({"emplace::pack", "{}", {operand}, {to}}));
+  input.reorders.push_back(packing);
+  input.offset = 0;
+  operand = to;
+  return Unit{};
+}
+
 Result<Unit> BoundGraph::Binder::use_synthetic(OpId op, const Signature& signature, const Error& why) {
   if (why.code != Errc::kUnsupported) return why;
   if (!allow_synthetic) return no_kernel(lowered.graph(), op, why);
@@ -85,6 +104,7 @@ Result<Unit> BoundGraph::Binder::bind(OpId op) {
     Operand operand;
     auto input = bind_input(tensor, operand);
     if (!input) return use_synthetic(op, signature, input.error());
+    if (runs_in_library(signature.type)) EMPLACE_TRY(align(*input, operand));
     if (input->part.copy != nullptr) to.scratch_bytes += aligned(input->part.bytes);
     for (const Packing& reorder : input->reorders) to.scratch_bytes += aligned(reorder.bytes);
     to.inputs.push_back(*std::move(input));

@@ -168,6 +168,7 @@ Result<Unit> CudaExecutor::self_test() {
 
 bool CudaExecutor::poisoned() const { return state_->session.poisoned(); }
 double CudaExecutor::clock_ratio() const { return state_->clock_ratio; }
+double CudaExecutor::prepare_s() const { return state_->prepare_s; }
 double CudaExecutor::enqueue_s() const { return state_->enqueue_s; }
 
 std::vector<std::string> CudaExecutor::notes() const {
@@ -208,8 +209,10 @@ Result<Unit> CudaExecutor::run(std::span<const DeviceId> placement, Measurement&
   EMPLACE_TRY(check_devices(placement, state.lowered.num_ops(), state.devices.size()));
   if (state.session.poisoned()) return state.session.sticky_error();
   out = {};
+  const Nanos begin = state.clock.now();
   const TaskPlan plan = state.plan(placement);
   const StepProgram program = state.program(plan);
+  state.prepare_s = static_cast<double>((state.clock.now() - begin).count()) * 1e-9;
   for (std::size_t d = 0; d < state.devices.size(); ++d) out.peak_bytes.push_back(program.peak_bytes(d));
   out.busy_s.assign(state.devices.size(), 0);
   if (program.out_of_memory()) {

@@ -47,6 +47,8 @@ class CudaExecutor final : public RealExecutor {
   double clock_ratio() const;
   /// Host time to enqueue the last step of the last placement [s].
   double enqueue_s() const;
+  /// Host time to plan the last placement and to make its program, without state [s].
+  double prepare_s() const;
 
  private:
   struct State;

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -10,27 +11,18 @@ namespace {
 
 constexpr std::int64_t kX = 'x', kW = 'w', kY = 'y';  // Ids of the tensors in a graph.
 
-/// Only the element size is a guaranteed alignment, because the pointer of a view may start anywhere in its
-/// tensor.
-std::int64_t alignment_of(const std::array<std::int64_t, 4>& sizes,
-                          const std::array<std::int64_t, 4>& strides) {
-  std::int64_t packed = 1;
-  for (std::size_t d = 4; d-- > 0; packed *= sizes[d])
-    if (sizes[d] != 1 && strides[d] != packed) return 4;
-  return sizes[1] * sizes[2] * sizes[3] % 4 == 0 ? 16 : 4;
-}
+constexpr std::int64_t kAlignment = 16;  // Of every operand's first element [B]: see BoundGraph.
 
 Result<Unit> describe_tensor(Session& session, CudnnDescriptor& tensor, std::int64_t name,
                              const std::array<std::int64_t, 4>& sizes,
                              const std::array<std::int64_t, 4>& strides) {
   const cudnnDataType_t type = CUDNN_DATA_FLOAT;
-  const std::int64_t alignment = alignment_of(sizes, strides);
   EMPLACE_TRY(tensor.create(session, CUDNN_BACKEND_TENSOR_DESCRIPTOR));
   EMPLACE_TRY(tensor.set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type));
   EMPLACE_TRY(tensor.set(CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 4, sizes.data()));
   EMPLACE_TRY(tensor.set(CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, 4, strides.data()));
   EMPLACE_TRY(tensor.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &name));
-  EMPLACE_TRY(tensor.set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &alignment));
+  EMPLACE_TRY(tensor.set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &kAlignment));
   return tensor.finalize();
 }
 
@@ -125,6 +117,31 @@ Result<Unit> describe_convolution(Session& session, CudnnDescriptor& convolution
   return convolution.finalize();
 }
 
+/// False for an engine that computes with inputs of fewer bits than TF32's range: numbers above 65504 become
+/// infinite there. An engine that has no notes is taken for exact. Errors: those of Session.
+Result<bool> keeps_precision(Session& session, const CudnnDescriptor& config) {
+  constexpr std::int64_t kMost = 32;
+  const auto& dnn = session.api().dnn;
+  CudnnDescriptor engine;
+  EMPLACE_TRY(engine.create(session, CUDNN_BACKEND_ENGINE_DESCRIPTOR));
+  cudnnBackendDescriptor_t handle = engine.get();
+  std::int64_t count = 0;
+  const auto read = [&](cudnnBackendDescriptor_t of, cudnnBackendAttributeName_t name,
+                        cudnnBackendAttributeType_t type, std::int64_t most, void* to) {
+    return session.check(dnn.BackendGetAttribute(of, name, type, most, &count, to),
+                         "cudnnBackendGetAttribute");
+  };
+  if (auto known = read(config.get(), CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &handle);
+      !known)
+    return session.poisoned() ? Result<bool>{known.error()} : Result<bool>{true};
+  cudnnBackendNumericalNote_t notes[kMost]{};
+  if (auto known = read(handle, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, kMost, notes);
+      !known)
+    return session.poisoned() ? Result<bool>{known.error()} : Result<bool>{true};
+  return std::find(notes, notes + std::min(count, kMost), CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS) ==
+         notes + std::min(count, kMost);
+}
+
 }  // namespace
 
 Result<ConvolutionGraph> ConvolutionGraph::describe(Session& session, const ConvolutionShape& shape) {
@@ -184,6 +201,8 @@ Result<Unit> ConvolutionGraph::plan(cudnnHandle_t handle, int processors, std::i
                                   CUDNN_TYPE_BACKEND_DESCRIPTOR, kMaxConfigs, &found, handles.data()),
                               "cudnnBackendGetAttribute engine configs"));
     for (std::int64_t i = 0; i < std::min(found, kMaxConfigs); ++i) {
+      EMPLACE_TRY_ASSIGN(const bool exact, keeps_precision(session, configs[static_cast<std::size_t>(i)]));
+      if (!exact) continue;
       CudnnDescriptor plan;
       const auto build = [&]() -> Result<Unit> {
         EMPLACE_TRY(plan.create(session, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR));
@@ -204,6 +223,8 @@ Result<Unit> ConvolutionGraph::plan(cudnnHandle_t handle, int processors, std::i
           "cudnnBackendGetAttribute workspace"));
       if (bytes > most_workspace) continue;
       plan_ = std::move(plan);
+      config_ = std::move(configs[static_cast<std::size_t>(i)]);
+      operations_ = std::move(operations);
       workspace_bytes_ = static_cast<std::size_t>(bytes);
       return Unit{};
     }

@@ -57,7 +57,8 @@ class ConvolutionGraph {
 
  private:
   Session* session_ = nullptr;
-  CudnnDescriptor x_, w_, y_, convolution_, node_, plan_;
+  CudnnDescriptor x_, w_, y_, convolution_, node_;
+  CudnnDescriptor operations_, config_, plan_;  // The plan refers to the two before it.
   std::size_t workspace_bytes_ = 0;
 };
 

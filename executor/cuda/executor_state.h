@@ -63,7 +63,7 @@ struct CudaExecutor::State {
   HostStages stages;
   std::unique_ptr<StepStream> stream;
   std::vector<std::vector<std::byte>> initial;  // [buffers] Initial values of state; created on first use.
-  double clock_ratio = 1, enqueue_s = 0;
+  double clock_ratio = 1, enqueue_s = 0, prepare_s = 0;
 };
 
 }  // namespace emplace::cuda

@@ -119,6 +119,13 @@ Result<std::unique_ptr<Kernel>> make_kernel(const Signature& signature) {
 
 bool has_kernel(std::string_view type) { return makers().contains(type); }
 
+bool runs_in_library(std::string_view type) {
+  for (const auto family : {matmul_kernels, convolution_kernels})
+    for (const KernelEntry& entry : family())
+      if (entry.type == type) return true;
+  return false;
+}
+
 std::vector<std::string_view> kernel_types() {
   std::vector<std::string_view> types;
   for (const auto& [type, make] : makers()) types.push_back(type);

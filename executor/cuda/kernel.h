@@ -75,6 +75,8 @@ struct KernelEntry {
 /// The kernel of a signature. Any thread. Errors: kUnsupported, with the unsupported part of the signature.
 Result<std::unique_ptr<Kernel>> make_kernel(const Signature& signature);
 bool has_kernel(std::string_view type);
+/// True for matrix products and convolutions: cuBLASLt and cuDNN are promised operands on 16 bytes.
+bool runs_in_library(std::string_view type);
 /// All types with a kernel, sorted.
 std::vector<std::string_view> kernel_types();
 

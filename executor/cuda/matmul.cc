@@ -28,11 +28,8 @@ struct Matrix {
   std::int64_t leading() const {
     return turned() ? std::max(column_stride, rows) : std::max(row_stride, columns);
   }
-  /// Guaranteed alignment of its pointer [B]; a part of the rows may start anywhere.
-  std::uint32_t alignment() const {
-    const std::int64_t across = turned() ? rows : columns;
-    return leading() == across && leading() % 4 == 0 && batch_stride % 4 == 0 ? 16 : 4;
-  }
+  /// Guaranteed alignment of every matrix of the batch [B]; the first one lies on 16 (BoundGraph).
+  std::uint32_t alignment() const { return batch == 1 || batch_stride % 4 == 0 ? 16 : 4; }
   void turn() { std::swap(rows, columns), std::swap(row_stride, column_stride); }
 };
 
@@ -295,8 +292,9 @@ Result<std::unique_ptr<Kernel>> make(const Signature& signature, std::size_t a, 
                   options.alpha, options.beta, Bias::kNone};
   if (bias >= 0) {
     const Operand& from = signature.inputs[static_cast<std::size_t>(bias)];
-    const bool row = packed(from) && elements(from) == d->columns && from.shape.back() == d->columns &&
-                     options.beta == 1 && options.alpha == 1 && d->batch == 1;
+    const bool row = packed(from) && elements(from) == d->columns && !from.shape.empty() &&
+                     from.shape.back() == d->columns && options.beta == 1 && options.alpha == 1 &&
+                     d->batch == 1;
     product.bias = row ? Bias::kRow : Bias::kBroadcast;
     if (!row) {
       EMPLACE_TRY_ASSIGN(spread, make_kernel({"aten::clone", "{}", {from}, {out}}));

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "graph/graph_file.h"
+#include "tests/executor/cuda/enqueued.h"
 #include "tests/executor/cuda/recording_api.h"
 #include "tests/support/sample_graphs.h"
 
@@ -279,6 +280,51 @@ TEST(CudaExecutor, AnOpThatALibraryRefusesIsStoodInFor) {
     EXPECT_TRUE(told) << "the library's word is missing";
     executor->reset();
     EXPECT_EQ(recording.held(), 0u);
+  }
+}
+
+TEST(CudaExecutor, AnEngineThatComputesInHalvesIsNotTaken) {
+  const OpGraph graph = small_training();
+  const DeviceSet devices = testing::sample_devices(1, false, 1 << 20);
+  RecordingApi recording{1};
+  recording.halve_inputs();
+  auto executor = CudaExecutor::make(graph, devices, quick(), recording.clock(), recording.api());
+  ASSERT_TRUE(executor) << executor.error().context;
+  EXPECT_EQ((*executor)->synthetic_types(), (std::vector<std::string>{"aten::convolution", "no::such_op"}));
+}
+
+TEST(CudaExecutor, LibrariesGetOperandsOnSixteenBytes) {
+  // A matrix that is a view of a flat parameter from element 3 on.
+  OpGraphBuilder builder;
+  builder.add({.name = "flat", .type = "Parameter", .outputs = {f32({100})}});
+  builder.add({.name = "x", .type = "Input", .outputs = {f32({8, 8})}});
+  builder.add({.name = "part",
+               .type = "aten::slice",
+               .inputs = {{0, 0}},
+               .outputs = {f32({64})},
+               .attrs_json = R"({"dim":0,"start":3,"end":67,"step":1})"});
+  builder.add({.name = "matrix",
+               .type = "aten::view",
+               .inputs = {{2, 0}},
+               .outputs = {f32({8, 8})},
+               .attrs_json = R"({"size":[8,8]})"});
+  builder.add({.name = "mm", .type = "aten::mm", .inputs = {{1, 0}, {3, 0}}, .outputs = {f32({8, 8})}});
+  const OpGraph graph = *std::move(builder).build();
+  for (const std::size_t home : {0u, 1u}) {
+    Placement placement(graph.num_ops(), DeviceId{0});
+    placement[0] = placement[2] = placement[3] = static_cast<DeviceId>(home);
+    testing::Enqueued enqueued{graph, testing::sample_devices(2, false, 1 << 20), placement, 1};
+    std::size_t products = 0;
+    for (const Instruction& instruction : enqueued.program->instructions()) {
+      if (instruction.kind != Instruction::Kind::kKernel) continue;
+      for (const Call& call : enqueued.program->calls(instruction)) {
+        if (call.num_inputs != 2) continue;
+        ++products;
+        for (const std::byte* const input : enqueued.program->pointers(call).inputs)
+          EXPECT_EQ(reinterpret_cast<std::uintptr_t>(input) % 16, 0u) << home;
+      }
+    }
+    EXPECT_EQ(products, 1u);
   }
 }
 

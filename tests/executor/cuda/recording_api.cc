@@ -169,6 +169,9 @@ struct Calls {
         r.workspaces_[arg(a0)] = *static_cast<const void* const*>(std::get<4>(args));
     } else if constexpr (same<Member, &CudnnApi::BackendGetAttribute>()) {
       *std::get<4>(args) = 1;
+      if (arg(a1) == CUDNN_ATTR_ENGINE_NUMERICAL_NOTE)
+        *static_cast<cudnnBackendNumericalNote_t*>(std::get<5>(args)) =
+            r.halves_inputs_ ? CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS : CUDNN_NUMERICAL_NOTE_TENSOR_CORE;
       if (arg(a1) == CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE)
         *static_cast<std::int64_t*>(std::get<5>(args)) = kWorkspace;
     } else if constexpr (same<Member, &CudnnApi::BackendExecute>()) {

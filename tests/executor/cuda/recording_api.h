@@ -45,6 +45,8 @@ class RecordingApi final : public cuda::TaskObserver {
   void fail_from(std::uint64_t call, cudaError_t code) { fail_from_ = call, code_ = code; }
   /// Each call of the library function `name` fails, and no device does.
   void refuse(const std::string& name) { refused_ = name; }
+  /// Every engine of cuDNN computes with 16-bit inputs.
+  void halve_inputs() { halves_inputs_ = true; }
   /// Bytes that each GPU has free.
   void set_free(std::size_t bytes) { free_ = bytes; }
   /// The largest groups into which the multiprocessors of a GPU split.
@@ -123,6 +125,7 @@ class RecordingApi final : public cuda::TaskObserver {
   std::string refused_;
   std::size_t free_ = std::size_t{1} << 62;
   unsigned largest_group_ = 132;
+  bool halves_inputs_ = false;
   CUresult split_status_ = CUDA_SUCCESS;
   std::set<std::pair<std::uint64_t, int>> peers_;  // (context, peer) with access.
   cudaError_t code_ = cudaSuccess, pending_ = cudaSuccess;
