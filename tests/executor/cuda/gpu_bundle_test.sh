@@ -9,21 +9,47 @@ rm -rf "$folder"
 mkdir -p "$folder"
 EMPLACE_GPU_CHECK=$program "$repository/scripts/gpu.sh" --bundle "$folder/bundle"
 cd /
-EMPLACE_GPU_REHEARSE=1 OUT=$folder/rehearsed "$folder/bundle/gpu.sh" --run 300
+EMPLACE_GPU_REHEARSE=1 OUT=$folder/rehearsed "$folder/bundle/gpu.sh" --run all 200 > "$folder/rehearsed.txt"
 python3 - "$folder/rehearsed" <<'PYTHON'
-import json, pathlib, sys
-folder = pathlib.Path(sys.argv[1])
-summary = json.loads((folder / "summary.json").read_text())
-checks = [name for name, one in summary.items() if isinstance(one, dict)]
-assert summary["rehearsal"] is True and len(checks) == 10, summary
-for name in checks:
-    assert summary[name]["outcome"] == "done", (name, summary[name])
-    json.loads((folder / f"{name}.json").read_text())
-assert json.loads((folder / "full_device.json").read_text())["full_of_100"] == 100
-assert json.loads((folder / "green_contexts.json").read_text())[0]["devices"][0]["promised"] == 64
-assert all(step["synthetic_share"] == 0 for step in json.loads((folder / "step_times.json").read_text()).values())
+import json, pathlib, sys, tarfile
+checks = {}
+for part in (1, 2, 3):
+    with tarfile.open(pathlib.Path(sys.argv[1]) / f"gpu-{part}.tar.gz") as tar:
+        for member in tar.getmembers():
+            if member.name.endswith(".jsonl"):
+                name = pathlib.PurePath(member.name).stem
+                checks.setdefault(name, []).extend(json.loads(line) for line in tar.extractfile(member).read().splitlines())
+summary = checks.pop("summary")
+assert len(summary) == 11 and summary[-1]["check"] == "illegal_access", summary
+for one in summary:
+    assert one["status"] == 0, one
+    assert any("expected" in row for row in checks[one["check"]]), one["check"]
+assert checks["full_device"][0]["found"] == 100
+assert checks["green_contexts"][0]["devices"][0]["promised"] == 64
+assert all(row["synthetic_share"] == 0 for row in checks["step_times"])
 PYTHON
+# The page is written from the results, and a rehearsal is no result.
 status=0
-OUT=$folder/real "$folder/bundle/gpu.sh" --run 11 > "$folder/real.txt" || status=$?
-grep -q '"versions"' "$folder/real.txt"
-if [ ! -s "$folder/real/versions.json" ]; then grep -q '^no CUDA device: ' "$folder/real/versions.json.err"; [ "$status" -eq 1 ]; fi
+"$repository/scripts/gpu_page.py" "$folder"/rehearsed/gpu-*.tar.gz -o "$folder/page.md" 2> "$folder/refused.txt" || status=$?
+[ "$status" -eq 2 ] && [ ! -e "$folder/page.md" ] && grep -q "is a rehearsal's output" "$folder/refused.txt"
+"$repository/scripts/gpu_page.py" "$folder"/rehearsed/gpu-*.tar.gz --rehearsal -o "$folder/page.md"
+grep -q '^\*\*Rehearsal' "$folder/page.md"
+grep -q '^| `placements` | as expected |' "$folder/page.md"
+grep -q '^| resnet50-bs32 | ' "$folder/page.md"
+# A result that is not as expected, and a check that is ended, are in the page and in the exit status.
+mkdir -p "$folder/gpu-1"
+printf '{"case": "2 parts", "expected": "no overlap", "found": "overlap", "ok": false}\n{"case": "4 pa' > "$folder/gpu-1/green_contexts.jsonl"
+printf '{"check": "green_contexts", "status": 124, "outcome": "took too long", "seconds": 60}\n' > "$folder/gpu-1/summary.jsonl"
+tar czf "$folder/gpu-1.tar.gz" -C "$folder" gpu-1
+"$repository/scripts/gpu_page.py" "$folder/gpu-1.tar.gz" -o "$folder/page.md"
+grep -q '^| `green_contexts` | 2 parts | no overlap | overlap |' "$folder/page.md"
+grep -q '^| `green_contexts` | took too long | 60 s |' "$folder/page.md"
+for name in emplace emplace-exec-cuda; do
+  LD_LIBRARY_PATH=$folder/bundle/lib "$folder/bundle/bin/$name" --version > /dev/null
+done
+# Without a GPU every check is answered in one line, and the table and the file are there all the same.
+status=0
+OUT=$folder/real "$folder/bundle/gpu.sh" --run 1 60 > "$folder/real.txt" || status=$?
+grep -q '^versions ' "$folder/real.txt"
+[ -s "$folder/real/gpu-1.tar.gz" ]
+if grep -q '^versions *unsupported here' "$folder/real.txt"; then grep -q '^no CUDA device: ' "$folder/real.txt"; [ "$status" -eq 1 ]; fi

@@ -1,8 +1,10 @@
 #pragma once
-/// What scripts/gpu.sh has a machine with a GPU do. Each check runs in a process of its own, so that an error
-/// that sticks ends no other one, and gives JSON text.
+/// What scripts/gpu.sh asks of a machine with a GPU. Each check is a process of its own, so that a lost
+/// device ends no other one. It writes a line of JSON per result at once, so that a check that is ended early
+/// has answered what it knew.
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,26 +22,41 @@ struct Bundle {
   std::filesystem::path program;  ///< This one.
 };
 
+/// Results of a check, a line of JSON each, written when they are known.
+class Report {
+ public:
+  void line(const nlohmann::json& result);
+  /// A result with its expectation; without `ok` the check's exit status is 1.
+  void expect(bool ok, const std::string& what, const std::string& expected, nlohmann::json result);
+  bool as_expected() const { return as_expected_; }
+
+ private:
+  bool as_expected_ = true;
+};
+
 struct Check {
   std::string_view name;
-  double seconds;  ///< What it may take at most; it is left out where less is left.
-  Result<std::string> (*run)(const Bundle& bundle);
+  int part;    ///< Of gpu.sh: 1 to 3.
+  int most_s;  ///< Seconds after which it is ended.
+  /// Null: gpu.sh starts another program.
+  Result<Unit> (*run)(const Bundle& bundle, Report& report);
 };
-/// In the order of their worth: those that a short budget leaves out are last.
+/// By part; within a part by what they tell, and the deliberate fault at the very end.
 std::span<const Check> all_checks();
 
-Result<std::string> versions(const Bundle& bundle);        ///< Driver, libraries, GPU, multiprocessors.
-Result<std::string> kernel_parity(const Bundle& bundle);   ///< Every kernel against PyTorch's numbers.
-Result<std::string> full_device(const Bundle& bundle);     ///< Out of memory, by the arena and by cudaMalloc.
-Result<std::string> illegal_access(const Bundle& bundle);  ///< In a child, which must end with status 75.
-Result<std::string> poison(const Bundle& bundle);          ///< The child.
-Result<std::string> green_contexts(
-    const Bundle& bundle);  ///< Which multiprocessors two and four parts reach.
-Result<std::string> dispatch_overhead(const Bundle& bundle);
-Result<std::string> step_times(const Bundle& bundle);    ///< ResNet-50 and NMT-2 on one device.
-Result<std::string> verification(const Bundle& bundle);  ///< Two logical devices against one.
-Result<std::string> profiles(const Bundle& bundle);      ///< Every signature of the bundle's graphs.
-Result<std::string> placements(const Bundle& bundle);    ///< Fifty, measured and simulated.
+Result<Unit> versions(const Bundle&, Report&);        ///< Driver, libraries, GPU, multiprocessors.
+Result<Unit> green_contexts(const Bundle&, Report&);  ///< Which multiprocessors two and four parts reach.
+Result<Unit> full_device(const Bundle&, Report&);     ///< Out of memory, by the arena and by cudaMalloc.
+Result<Unit> kernel_parity(const Bundle&, Report&);   ///< Every kernel, twice, against PyTorch's numbers.
+Result<Unit> large_kernels(const Bundle&,
+                           Report&);  ///< Random signatures of up to 50 M elements against the twins.
+Result<Unit> verification(const Bundle&, Report&);       ///< Two logical devices against one.
+Result<Unit> dispatch_overhead(const Bundle&, Report&);  ///< Host time to enqueue a step and to plan one.
+Result<Unit> step_times(const Bundle&, Report&);         ///< ResNet-50 and NMT-2 on one device.
+Result<Unit> profiles(const Bundle&, Report&);           ///< Every signature of the bundle's graphs.
+Result<Unit> placements(const Bundle&, Report&);         ///< Fifty, measured and simulated.
+Result<Unit> illegal_access(const Bundle&, Report&);     ///< In a child, which must end with status 75.
+Result<Unit> poison(const Bundle&, Report&);             ///< The child.
 
 /// The real functions; with EMPLACE_GPU_REHEARSE set, those of a test that record
 /// (tests/executor/cuda/recording_api.h): then everything is called, nothing computed, and no figure means

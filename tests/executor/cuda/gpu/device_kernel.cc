@@ -1,5 +1,6 @@
 #include "tests/executor/cuda/gpu/device_kernel.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -37,9 +38,19 @@ class DeviceKernel final : public cpu::Kernel {
     const cuda::RuntimeApi& runtime = session_.api().runtime;
     const cudaStream_t stream = device_.stream(cuda::StreamKind::kCompute);
     std::byte* next = device_.memory();
+    // Operands lie in one allocation, so writes beside them are seen by guards only.
+    constexpr std::size_t kGuard = 512;
+    constexpr int kGuardByte = 0xa5;
+    std::vector<const std::byte*> guards;
     const auto place = [&](std::size_t bytes) {
-      return std::exchange(next, next + (bytes + 511) / 512 * 512);
+      std::byte* const at = next;
+      const std::size_t whole = (bytes + 511) / 512 * 512;
+      guards.push_back(at + bytes);
+      next += whole + kGuard;
+      guard_bytes_.push_back(whole - bytes + kGuard);
+      return at;
     };
+    guard_bytes_.clear();
     std::vector<const std::byte*> in;
     std::vector<std::byte*> out;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -63,15 +74,33 @@ class DeviceKernel final : public cpu::Kernel {
         return done;
     }
     if (auto done = kernel_->prepare(device_.lane()); !done) return done;
-    if (auto done = kernel_->enqueue(device_.lane(), {in, out, place(kernel_->scratch_bytes())}); !done)
-      return done;
+    std::byte* const scratch = place(kernel_->scratch_bytes());
+    // Scratch holds NaNs, not what the last kernel left.
+    EMPLACE_TRY(
+        session_.check(runtime.MemsetAsync(scratch, 0xff, kernel_->scratch_bytes(), stream), "scratch"));
+    for (std::size_t g = 0; g < guards.size(); ++g)
+      EMPLACE_TRY(session_.check(
+          runtime.MemsetAsync(const_cast<std::byte*>(guards[g]), kGuardByte, guard_bytes_[g], stream),
+          "guard"));
+    EMPLACE_TRY(kernel_->enqueue(device_.lane(), {in, out, scratch}));
     for (std::size_t k = 0; k < outputs.size(); ++k)
       if (auto done = session_.check(runtime.MemcpyAsync(outputs[k], out[k], extent(signature_.outputs[k]),
                                                          cudaMemcpyDeviceToHost, stream),
                                      "result");
           !done)
         return done;
-    return session_.check(session_.api().runtime.StreamSynchronize(stream), "kernel");
+    std::vector<std::vector<std::byte>> found;
+    for (std::size_t g = 0; g < guards.size(); ++g) {
+      found.emplace_back(guard_bytes_[g], std::byte{kGuardByte});  // What a rehearsal leaves is whole.
+      EMPLACE_TRY(session_.check(
+          runtime.MemcpyAsync(found[g].data(), guards[g], guard_bytes_[g], cudaMemcpyDeviceToHost, stream),
+          "guard"));
+    }
+    EMPLACE_TRY(session_.check(session_.api().runtime.StreamSynchronize(stream), "kernel"));
+    for (const auto& guard : found)
+      if (std::ranges::any_of(guard, [](std::byte b) { return b != std::byte{kGuardByte}; }))
+        return Error{Errc::kRunFailed, "it wrote beside its operands"};
+    return Unit{};
   }
 
   std::unique_ptr<cuda::Kernel> kernel_;
@@ -79,6 +108,7 @@ class DeviceKernel final : public cpu::Kernel {
   cuda::Session& session_;
   const cuda::LogicalDevice& device_;
   std::string& failure_;
+  mutable std::vector<std::size_t> guard_bytes_;  // [operands]
 };
 
 }  // namespace
