@@ -47,15 +47,18 @@ class StepProgram::Builder {
         offsets_(plan.slots().size(), 0),
         users_(plan.slots().size()),
         done_(plan.tasks().size(), kNever),
-        before_(plan.tasks().size()),
+        first_before_(plan.tasks().size() + 1, 0),
         last_(streams_, kNever),
         stage_free_(devices_ * machine.stages.count, kNever),
         next_stage_(devices_, 0) {
     for (std::size_t d = 0; d < devices_; ++d)
       arenas_.emplace_back(machine.devices[d].bytes(), LogicalDevice::kAlignment);
     for (std::size_t s = 0; s < plan.slots().size(); ++s) uses_left_[s] = plan.slots()[s].uses;
-    for (std::uint32_t t = 0; t < plan.tasks().size(); ++t)
-      for (const std::uint32_t next : plan.successors(t)) before_[next].push_back(t);
+    find_before();
+    const std::size_t tasks = plan.tasks().size();
+    known_.reserve(tasks * 2 * streams_);
+    program.instructions_.reserve(tasks), program.calls_.reserve(tasks);
+    program.inputs_.reserve(3 * tasks), program.outputs_.reserve(2 * tasks);
     program.memory_.assign(plan.slots().size(), nullptr);
   }
 
@@ -68,6 +71,20 @@ class StepProgram::Builder {
   }
 
  private:
+  /// Lists the preceding tasks of each task.
+  void find_before() {
+    const auto tasks = static_cast<std::uint32_t>(plan_.tasks().size());
+    for (std::uint32_t t = 0; t < tasks; ++t)
+      for (const std::uint32_t next : plan_.successors(t)) ++first_before_[next + 1];
+    for (std::uint32_t t = 0; t < tasks; ++t) first_before_[t + 1] += first_before_[t];
+    before_.resize(first_before_[tasks]);
+    std::vector<std::uint32_t> filled(first_before_.begin(), first_before_.end() - 1);
+    for (std::uint32_t t = 0; t < tasks; ++t)
+      for (const std::uint32_t next : plan_.successors(t)) before_[filled[next]++] = t;
+  }
+  std::span<const std::uint32_t> before(std::uint32_t task) const {
+    return std::span{before_}.subspan(first_before_[task], first_before_[task + 1] - first_before_[task]);
+  }
   bool full(OpId op, std::size_t device, std::int64_t bytes) {
     program_.oom_ = OutOfMemory{op, static_cast<DeviceId>(device), bytes, arenas_[device].largest_free()};
     return false;
@@ -122,10 +139,11 @@ class StepProgram::Builder {
   std::vector<std::int64_t> offsets_;               // [slots]
   std::vector<std::vector<std::uint32_t>> users_;   // [slots] Instructions.
   std::vector<std::uint32_t> done_;                 // [tasks] Instruction that completes the task.
-  std::vector<std::vector<std::uint32_t>> before_;  // [tasks] Preceding tasks.
-  std::vector<std::uint32_t> last_;                 // [streams] Last instruction.
-  std::vector<std::uint32_t> stage_free_;           // [devices, chunks] Last instruction that read the chunk.
-  std::vector<std::size_t> next_stage_;             // [devices] Next chunk.
+  std::vector<std::uint32_t> first_before_;         // [tasks + 1] Range of each task in before_.
+  std::vector<std::uint32_t> before_;
+  std::vector<std::uint32_t> last_;        // [streams] Last instruction.
+  std::vector<std::uint32_t> stage_free_;  // [devices, chunks] Last instruction that read the chunk.
+  std::vector<std::size_t> next_stage_;    // [devices] Next chunk.
   // [instructions, streams] 1 + last instruction known to have ended before.
   std::vector<std::uint32_t> known_;
 };
@@ -156,7 +174,7 @@ bool StepProgram::Builder::add(std::uint32_t task) {
   const TaskPlan::Task& work = plan_.tasks()[task];
   const OpId op = work.is_copy ? plan_.lowered().owner(BufferId{work.what}) : OpId{work.what};
   std::vector<std::uint32_t> produced, freed;
-  for (const std::uint32_t before : before_[task]) produced.push_back(done_[before]);
+  for (const std::uint32_t earlier : before(task)) produced.push_back(done_[earlier]);
   for (const std::uint32_t slot : plan_.takes(task))
     if (!take(slot, op, freed)) return false;
   if (work.is_copy) {

@@ -1,7 +1,7 @@
 #include "executor/cuda/task_order.h"
 
+#include <algorithm>
 #include <functional>
-#include <map>
 #include <queue>
 #include <utility>
 
@@ -10,9 +10,14 @@
 namespace emplace::cuda {
 
 std::vector<std::uint32_t> task_order(const TaskPlan& plan, const Schedule& simulated) {
-  std::map<std::pair<std::uint32_t, DeviceId>, double> arrivals;  // (tensor, target) → start
+  const auto key = [](TensorId tensor, DeviceId target) {
+    return std::uint64_t{index(tensor)} << 8 | index(target);
+  };
+  std::vector<std::pair<std::uint64_t, double>> arrivals;  // (tensor, target) → start, by both
+  arrivals.reserve(simulated.transfers.size());
   for (const TransferRun& run : simulated.transfers)
-    arrivals.emplace(std::pair{static_cast<std::uint32_t>(index(run.tensor)), run.target}, run.start_s);
+    arrivals.emplace_back(key(run.tensor, run.target), run.start_s);
+  std::ranges::stable_sort(arrivals, {}, &std::pair<std::uint64_t, double>::first);
   std::vector<double> op_start(plan.lowered().num_ops(), 0);
   for (const OpRun& run : simulated.ops) op_start[index(run.op)] = run.start_s;
   const std::size_t count = plan.tasks().size();
@@ -25,12 +30,14 @@ std::vector<std::uint32_t> task_order(const TaskPlan& plan, const Schedule& simu
       start[t] = op_start[task.what];
       continue;
     }
-    const auto tensor = static_cast<std::uint32_t>(index(plan.lowered().tensor(BufferId{task.what})));
-    const auto at = arrivals.find({tensor, task.target});
-    if (at != arrivals.end()) start[t] = at->second;
+    const std::uint64_t wanted = key(plan.lowered().tensor(BufferId{task.what}), task.target);
+    const auto at = std::ranges::lower_bound(arrivals, wanted, {}, &std::pair<std::uint64_t, double>::first);
+    if (at != arrivals.end() && at->first == wanted) start[t] = at->second;
   }
   using Entry = std::pair<double, std::uint32_t>;
-  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
+  std::vector<Entry> room;
+  room.reserve(count);
+  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready{std::greater<>{}, std::move(room)};
   for (const std::uint32_t task : plan.sources()) ready.emplace(start[task], task);
   std::vector<std::uint32_t> order;
   order.reserve(count);
