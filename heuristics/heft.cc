@@ -3,8 +3,8 @@
 #include <numeric>
 #include <vector>
 
-#include "heuristics/idle_gaps.h"
 #include "heuristics/list_methods.h"
+#include "placement/idle_gaps.h"
 
 namespace emplace {
 namespace {

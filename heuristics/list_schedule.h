@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "graph/lowering.h"
-#include "heuristics/idle_gaps.h"
 #include "heuristics/memory_history.h"
 #include "heuristics/method.h"
 #include "heuristics/placing_units.h"
+#include "placement/idle_gaps.h"
 
 namespace emplace {
 

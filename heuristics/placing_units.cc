@@ -85,4 +85,42 @@ std::vector<PlacingUnits> placing_granularities(const Problem& problem, const Lo
   return all;
 }
 
+PlacingUnits units_with_state(const PlacingUnits& units, const LoweredGraph& lowered) {
+  std::vector<bool> has_kernel(units.size());
+  for (const OpId op : lowered.kernels()) has_kernel[units.unit_of_op[index(op)]] = true;
+  std::vector<std::uint32_t> reader(units.size(), kNoIndex);
+  for (const OpId op : lowered.kernels()) {
+    const std::uint32_t own = units.unit_of_op[index(op)];
+    for (const BufferId buffer : lowered.reads(op)) {
+      const std::uint32_t state = units.unit_of_op[index(lowered.owner(buffer))];
+      if (!has_kernel[state] && reader[state] == kNoIndex) reader[state] = own;
+    }
+  }
+  PlacingUnits joined;
+  std::vector<std::uint32_t> number(units.size(), kNoIndex);
+  std::vector<DeviceMask> allowed = units.allowed;
+  for (std::uint32_t unit = 0; unit < units.size(); ++unit) {
+    if (reader[unit] == kNoIndex) continue;
+    if ((allowed[reader[unit]] & allowed[unit]).any()) {
+      allowed[reader[unit]] &= allowed[unit];
+    } else {
+      reader[unit] = kNoIndex;
+    }
+  }
+  for (std::uint32_t unit = 0; unit < units.size(); ++unit) {
+    if (reader[unit] != kNoIndex) continue;
+    number[unit] = static_cast<std::uint32_t>(joined.allowed.size());
+    joined.allowed.push_back(allowed[unit]);
+    joined.state_bytes.push_back(units.state_bytes[unit]);
+  }
+  for (std::uint32_t unit = 0; unit < units.size(); ++unit) {
+    if (reader[unit] == kNoIndex) continue;
+    number[unit] = number[reader[unit]];
+    joined.state_bytes[number[unit]] += units.state_bytes[unit];
+  }
+  for (const std::uint32_t unit : units.unit_of_op) joined.unit_of_op.push_back(number[unit]);
+  find_live_bytes(joined, lowered);
+  return joined;
+}
+
 }  // namespace emplace

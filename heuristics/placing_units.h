@@ -35,4 +35,8 @@ PlacingUnits group_units(const Problem& problem, const LoweredGraph& lowered, co
 /// Classes, scopes, and scopes of all time steps together, without duplicates; the last two have live bytes.
 std::vector<PlacingUnits> placing_granularities(const Problem& problem, const LoweredGraph& lowered);
 
+/// Units in which state without kernels belongs to its first reader, if both may share a device. A list
+/// scheduler then sees the memory of a unit when it places the unit's first kernel. With live bytes.
+PlacingUnits units_with_state(const PlacingUnits& units, const LoweredGraph& lowered);
+
 }  // namespace emplace

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "heuristics/favourite_children.h"
-#include "heuristics/idle_gaps.h"
 #include "heuristics/memory_history.h"
+#include "placement/idle_gaps.h"
 #include "tests/heuristics/world.h"
 
 namespace emplace {

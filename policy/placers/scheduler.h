@@ -1,0 +1,99 @@
+#pragma once
+/// A list scheduler that learns, for any graph and any machine: units get their devices one after the other,
+/// in the order of their first kernels. A unit's embedding comes from its neighbours in the graph; a small
+/// network then scores all open devices together.
+///   h0 = relu(W0 x + b0),   h <- h + relu(Ws h + Wp mean(h of sources) + Wt mean(h of targets) + b)
+///   z_d = relu(Wf f_d + We h + b1),   y_d = relu(W2 z_d + Wm mean_d'(z_d') + b2)
+///   log p(d) = log softmax_d (v · f_d + w3 · y_d)
+/// with unit features x and features f_d of the unit on device d in the partial schedule. Means over sources
+/// and targets are weighted by traffic. v starts at the rule "finish first, send little, balance", and w3 at
+/// 0, so an untrained policy is a list scheduler. No parameter depends on the graph or on the devices, and
+/// renaming devices renames the choices.
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/rng.h"
+#include "policy/parameters.h"
+#include "policy/placers/schedule_walk.h"
+#include "policy/placers/schedule_world.h"
+
+namespace emplace::policy {
+
+struct SchedulerShape {
+  Eigen::Index embedding = 32, hidden = 32;
+  std::size_t rounds = 3;  ///< Rounds of message passing, with shared weights.
+};
+
+/// How placements are drawn.
+struct SchedulerDraw {
+  Rng* rng = nullptr;                         ///< Null: the most likely device each time.
+  std::span<const std::uint8_t> start = {};   ///< [units] Placement to improve; empty: none.
+  std::span<const std::uint8_t> forced = {};  ///< [units] Devices to take where they are open; empty: none.
+  std::span<const double> reserved = {};      ///< [devices] Memory to keep free [B]; empty: none.
+  float sharpness = 1;                        ///< Factor on the logits.
+  float stay = 0;                             ///< Added to the logit of the device in `start`.
+};
+
+/// Choices between at least two devices, in order; what the gradient needs.
+struct SchedulerTrace {
+  std::vector<float> features;          ///< [kFeatures, scored]
+  std::vector<std::uint32_t> begin{0};  ///< [choices + 1] First scored pair of each choice.
+  std::vector<std::uint32_t> unit;      ///< [choices]
+  std::vector<std::uint32_t> chosen;    ///< [choices] Scored pair that was taken.
+  std::vector<float> probability;       ///< [scored]
+  std::size_t choices() const { return unit.size(); }
+};
+
+struct SchedulerDrawn {
+  std::vector<std::uint8_t> device_of_unit;  ///< [units] kNowhere for units without kernels.
+  double log_probability = 0;                ///< [nat]
+  double estimated_s = 0;                    ///< Step time of the schedule.
+  bool overflowed = false;
+};
+
+/// Network of the policy. Thread: const members from any thread.
+class SchedulerNetwork {
+ public:
+  /// Adds its matrices to `store`.
+  SchedulerNetwork(ParameterStore& store, SchedulerShape shape, std::uint64_t seed);
+
+  /// Activations of message passing; the last one is the embedding.
+  struct Embedded {
+    std::vector<Matrix> h;     // [rounds + 1] of [embedding, units]
+    std::vector<Matrix> gate;  // [rounds + 1] Results of the ReLUs.
+    Matrix seen;               // [hidden, units] We h + b1
+  };
+  Embedded embed(const ParameterStore& store, const ScheduleWorld& world) const;
+
+  /// Draws one placement; appends to `trace` unless null.
+  SchedulerDrawn draw(const ParameterStore& store, const ScheduleWorld& world, const Embedded& embedded,
+                      const SchedulerDraw& how, SchedulerTrace* trace) const;
+
+  /// Gradients with respect to the embedding, summed over traces of one world.
+  struct Flow {
+    Matrix h;  // [embedding, units]
+  };
+  /// Adds to the gradients of `store` those of
+  ///   mean over choices of  -advantage · log p(chosen) - entropy · H
+  /// and to `flow`. Returns the sum of -log p over the choices.
+  double accumulate(ParameterStore& store, const Embedded& embedded, const SchedulerTrace& trace,
+                    float advantage, float entropy, Flow& flow) const;
+  /// The matrices v and w3.
+  std::array<ParameterId, 2> outputs() const { return {v_, w3_}; }
+  /// Ends the backward pass of a world.
+  void finish(ParameterStore& store, const ScheduleWorld& world, const Embedded& embedded, Flow flow) const;
+
+ private:
+  /// Sum over neighbours of weight · h; `transposed` is the backward pass.
+  enum class Side : std::uint8_t { kSources, kTargets };
+  static Matrix gathered(const ScheduleWorld& world, const Matrix& h, Side side, bool transposed);
+
+  const SchedulerShape shape_;
+  ParameterId w0_, b0_, ws_, wp_, wt_, b_, wf_, we_, b1_, w2_, wm_, b2_, w3_, v_;
+};
+
+}  // namespace emplace::policy

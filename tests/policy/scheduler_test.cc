@@ -1,0 +1,196 @@
+// Goal: the scheduler treats devices alike, ascends what it says, and keeps to memory and to what is allowed.
+// Method: renamed machines; finite differences; random graphs on tight machines; equal and different seeds.
+#include "policy/placers/scheduler.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "tests/policy/differences.h"
+#include "tests/support/sample_graphs.h"
+
+namespace emplace::policy {
+namespace {
+
+/// Devices that all differ: in memory and in links. `name[d]`: the device that is number d.
+DeviceSet different_devices(std::span<const std::size_t> name) {
+  std::vector<Device> devices;
+  std::vector<Link> links;
+  const DeviceSet plain = testing::sample_devices(name.size(), false, 1 << 30);
+  for (const std::size_t own : name) {
+    Device device = plain[DeviceId{0}];
+    device.name = "gpu:" + std::to_string(own);
+    device.memory_bytes += static_cast<std::int64_t>(own) << 20;
+    devices.push_back(device);
+    for (const std::size_t other : name)
+      links.push_back({.bytes_per_s = 1e8 * static_cast<double>(1 + own + 3 * other), .latency_s = 1e-6});
+  }
+  return *DeviceSet::make(std::move(devices), std::move(links));
+}
+
+/// A random graph in which every co-location class is a unit that keeps `live` bytes.
+struct Scheduled : testing::SampleTask {
+  Scheduled(std::uint64_t seed, std::uint32_t ops, DeviceSet machine, std::int64_t live = 1 << 10)
+      : SampleTask{testing::random_graph(seed, ops), std::move(machine)},
+        costs{graph, devices},
+        lowered{graph},
+        world{lowered, devices, costs, units(live)} {}
+  ScheduleUnits units(std::int64_t live) const {
+    ScheduleUnits units;
+    const auto classes = constraints.classes();
+    units.unit_of_op.assign(classes.begin(), classes.end());
+    for (std::uint32_t c = 0; c < constraints.num_classes(); ++c)
+      units.allowed.push_back(constraints.allowed(c));
+    units.live_bytes.assign(units.allowed.size() * ScheduleUnits::kMoments, live);
+    return units;
+  }
+  CostTable costs;
+  LoweredGraph lowered;
+  ScheduleWorld world;
+};
+
+/// A network away from its start, where parts are zero.
+struct Network {
+  explicit Network(std::uint64_t seed = 3)
+      : network{store, {.embedding = 5, .hidden = 6, .rounds = 2}, seed} {
+    Rng rng{seed, Purpose::kTest};
+    for (float& value : store.values()) value += 0.3f * rng.normal();
+  }
+  SchedulerDrawn draw(const ScheduleWorld& world, const SchedulerDraw& how, SchedulerTrace* trace = nullptr) {
+    return network.draw(store, world, network.embed(store, world), how, trace);
+  }
+  ParameterStore store;
+  SchedulerNetwork network;
+};
+
+TEST(Scheduler, RenamedDevicesRenameTheChoices) {
+  const std::vector<std::size_t> plain{0, 1, 2, 3}, other{2, 0, 3, 1};
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    const Scheduled a{seed, 60, different_devices(plain)}, b{seed, 60, different_devices(other)};
+    Network network{seed};
+    SchedulerTrace trace_a, trace_b;
+    const auto drawn_a = network.draw(a.world, {}, &trace_a), drawn_b = network.draw(b.world, {}, &trace_b);
+    ASSERT_EQ(drawn_a.device_of_unit.size(), drawn_b.device_of_unit.size());
+    for (std::size_t u = 0; u < drawn_a.device_of_unit.size(); ++u) {
+      if (drawn_a.device_of_unit[u] == ScheduleWorld::kNowhere) continue;
+      EXPECT_EQ(drawn_a.device_of_unit[u], other[drawn_b.device_of_unit[u]]) << "seed " << seed;
+    }
+    EXPECT_NEAR(drawn_a.log_probability, drawn_b.log_probability, 1e-3) << "seed " << seed;
+    EXPECT_EQ(drawn_a.estimated_s, drawn_b.estimated_s);
+  }
+}
+
+TEST(Scheduler, OneNetworkForAnyNumberOfUnitsAndDevices) {
+  Network network;
+  for (const std::size_t gpus : {1, 2, 7, 20}) {
+    const Scheduled task{5, 40, testing::sample_devices(gpus, true, 1 << 30)};
+    const auto drawn = network.draw(task.world, {});
+    for (const std::uint8_t device : drawn.device_of_unit)
+      EXPECT_TRUE(device <= gpus || device == ScheduleWorld::kNowhere);
+  }
+}
+
+TEST(Scheduler, GradientIsThatOfTheLoss) {
+  const Scheduled task{4, 30, different_devices(std::vector<std::size_t>{0, 1, 2})};
+  Network network;
+  Rng rng{8, Purpose::kTest};
+  SchedulerTrace trace;
+  const std::vector<std::uint8_t> taken = network.draw(task.world, {.rng = &rng}, &trace).device_of_unit;
+  ASSERT_GT(trace.choices(), 5u);
+  constexpr float kAdvantage = 0.7f, kEntropy = 0.2f;
+  // Walks of changed weights are forced to the same choices, so their features stay the same.
+  const auto loss = [&] {
+    SchedulerTrace again;
+    network.draw(task.world, {.forced = taken}, &again);
+    double sum = 0;
+    for (const std::uint32_t chosen : again.chosen)
+      sum -= static_cast<double>(kAdvantage) * std::log(static_cast<double>(again.probability[chosen]));
+    for (const float p : again.probability)
+      sum += static_cast<double>(kEntropy) * static_cast<double>(p) * std::log(static_cast<double>(p));
+    return sum / static_cast<double>(again.choices());
+  };
+  const auto embedded = network.network.embed(network.store, task.world);
+  SchedulerNetwork::Flow flow;
+  network.store.clear_gradients();
+  network.network.accumulate(network.store, embedded, trace, kAdvantage, kEntropy, flow);
+  network.network.finish(network.store, task.world, embedded, std::move(flow));
+  const std::vector<float> gradient(network.store.gradients().begin(), network.store.gradients().end());
+  double largest = 0;
+  for (const float each : gradient) largest = std::max(largest, std::abs(static_cast<double>(each)));
+  ASSERT_GT(largest, 0.01);
+  for (std::size_t k = 0; k < gradient.size(); ++k)
+    EXPECT_NEAR(central_difference(loss, network.store.values()[k], 1e-3f), static_cast<double>(gradient[k]),
+                0.02 * largest)
+        << "parameter " << k;
+}
+
+TEST(Scheduler, EqualSeedsDrawEqualPlacements) {
+  const Scheduled task{6, 80, testing::sample_devices(4, true, 1 << 30)};
+  Network network;
+  const auto drawn = [&](std::uint64_t seed) {
+    Rng rng{seed, Purpose::kTest};
+    return network.draw(task.world, {.rng = &rng}).device_of_unit;
+  };
+  EXPECT_EQ(drawn(1), drawn(1));
+  EXPECT_NE(drawn(1), drawn(2));
+}
+
+TEST(Scheduler, KeepsToMemoryAndToAllowedDevices) {
+  Network network;
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    // Room for exactly all units.
+    constexpr std::int64_t kLive = 1000;
+    const Scheduled probe{seed, 50, testing::sample_devices(3, false, 1 << 30)};
+    const auto each = static_cast<std::int64_t>((probe.world.num_units() + 2) / 3) * kLive;
+    const Scheduled task{seed, 50, testing::sample_devices(3, false, each), kLive};
+    Rng rng{seed, Purpose::kTest};
+    const auto drawn = network.draw(task.world, {.rng = &rng});
+    std::vector<std::int64_t> used(3);
+    for (std::size_t u = 0; u < task.world.num_units(); ++u)
+      if (drawn.device_of_unit[u] != ScheduleWorld::kNowhere) used[drawn.device_of_unit[u]] += kLive;
+    if (drawn.overflowed) continue;
+    EXPECT_LE(*std::max_element(used.begin(), used.end()), each) << "seed " << seed;
+  }
+  const testing::SampleTask restricted{testing::restricted_graph(),
+                                       testing::sample_devices(3, true, 1 << 20)};
+  const LoweredGraph lowered{restricted.graph};
+  ScheduleUnits units;
+  const auto classes = restricted.constraints.classes();
+  units.unit_of_op.assign(classes.begin(), classes.end());
+  for (std::uint32_t c = 0; c < restricted.constraints.num_classes(); ++c)
+    units.allowed.push_back(restricted.constraints.allowed(c));
+  units.live_bytes.assign(units.allowed.size() * ScheduleUnits::kMoments, 1);
+  const ScheduleWorld world{lowered, restricted.devices, CostTable{restricted.graph, restricted.devices},
+                            units};
+  const auto ops = world.ops_of(network.draw(world, {}).device_of_unit);
+  Placement placement;
+  for (const std::uint8_t device : ops) placement.push_back(static_cast<DeviceId>(device));
+  EXPECT_TRUE(restricted.constraints.check(restricted.graph, restricted.devices, placement).ok());
+}
+
+TEST(Scheduler, RenamedUsesTwinsInOrder) {
+  const Scheduled task{7, 40, testing::sample_devices(3, true, 1 << 30)};
+  EXPECT_TRUE(task.world.are_twins(1, 2));
+  EXPECT_FALSE(task.world.are_twins(0, 1));
+  Network network;
+  // A walk opens unused twins in order, so its own placement is named already.
+  Rng rng{3, Purpose::kTest};
+  const auto drawn = network.draw(task.world, {.rng = &rng}).device_of_unit;
+  std::vector<std::uint8_t> swapped = drawn;
+  for (std::uint8_t& device : swapped) device = device == 1 ? 3 : device == 3 ? 1 : device;
+  EXPECT_EQ(task.world.renamed(swapped), task.world.renamed(drawn));
+}
+
+TEST(Scheduler, StaysAtAStart) {
+  const Scheduled task{9, 60, testing::sample_devices(3, false, 1 << 30)};
+  Network network;
+  Rng rng{2, Purpose::kTest};
+  const auto start = network.draw(task.world, {.rng = &rng}).device_of_unit;
+  const auto drawn = network.draw(task.world, {.start = start, .stay = 1e6f});
+  EXPECT_EQ(drawn.device_of_unit, start);
+}
+
+}  // namespace
+}  // namespace emplace::policy
