@@ -29,6 +29,7 @@ std::unique_ptr<Command> make_import();
 std::unique_ptr<Command> make_export();
 std::unique_ptr<Command> make_generate();
 std::unique_ptr<Command> make_replay();
+std::unique_ptr<Command> make_train();
 std::unique_ptr<Command> make_calibrate();
 std::unique_ptr<Command> make_keygen();
 std::unique_ptr<Command> make_doctor();

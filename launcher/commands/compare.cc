@@ -19,6 +19,7 @@
 #include "launcher/commands/learned_method.h"
 #include "launcher/commands/progress_view.h"
 #include "launcher/commands/results.h"
+#include "launcher/pretrained/pretrained.h"
 #include "placement/bounds/proven_bound.h"
 #include "placement/machine/cost_model.h"
 #include "record/table.h"
@@ -41,8 +42,8 @@ class Compare final : public Command {
     options.option(
         "--methods,-m", methods_,
         "Methods, separated by commas: heuristics, searches, auto, auto+order (with a search for the order "
-        "of "
-        "ops) and methods that learn (default: all heuristics; with --budget also the searches and auto)");
+        "of ops), pretrained and methods that learn (default: all heuristics; with --budget also the "
+        "searches and auto)");
     options.option("--budget", budget_,
                    "Time for each search, auto and each method that learns (default 30s)");
     options.option("--evaluations", evaluations_,
@@ -70,8 +71,13 @@ Result<std::vector<const Method*>> methods_of(const std::vector<std::string>& na
                                               bool step_time, const Method& portfolio, const Method& ordered,
                                               const LearnRequest& request, StopSignal& stop,
                                               std::vector<std::unique_ptr<LearnedMethod>>& learned) {
+  static const Pretrained pretrained{shipped_scheduler()};
   std::vector<const Method*> methods;
   for (const std::string& name : names) {
+    if (name == pretrained.name()) {
+      methods.push_back(&pretrained);
+      continue;
+    }
     if (is_learned(name)) {
       LearnRequest own = request;
       own.method = name;

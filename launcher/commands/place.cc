@@ -26,6 +26,7 @@
 #include "launcher/commands/graph_options.h"
 #include "launcher/commands/jitter_options.h"
 #include "launcher/commands/learned_method.h"
+#include "launcher/commands/pretrained_method.h"
 #include "launcher/commands/progress_view.h"
 #include "launcher/commands/results.h"
 #include "launcher/commands/step_model.h"
@@ -67,8 +68,12 @@ class Place final : public Command {
         "--policy", policy_,
         "Use the policy of this run: zero-shot, or fine-tuned for --budget; with auto and --budget "
         "it gives the first placement");
-    options.option("--samples", samples_,
-                   "Episodes that --policy samples and measures in addition to its most likely placement");
+    options.option(
+        "--samples", samples_,
+        "Episodes that --policy, or placements that pretrained, samples and measures in addition to "
+        "its most likely placement");
+    options.non_empty("--weights", weights_,
+                      "Weights for pretrained, made by emplace train (default: those in the program)");
     options.option("--unseen-order", unseen_order_,
                    "Zero-shot by --policy in random order N of the groups, one that no policy is trained in");
     options.option(
@@ -117,6 +122,7 @@ class Place final : public Command {
 
   InputOptions inputs_;
   JitterOptions jitter_;
+  std::string weights_;
   std::string best_of_ = "1";
   bool robust_ = false;
   std::string method_ = "auto", output_, budget_, policy_, samples_ = "0", unseen_order_, threads_ = "0",
@@ -321,7 +327,12 @@ Result<Placed> Place::search(const Problem& problem, const Inputs& inputs, Watch
                                                           executor, clock, ordered));
     return Placed{std::move(answer)};
   }
-  EMPLACE_TRY_ASSIGN(const auto method, find_method(method_));
+  std::optional<PretrainedMethod> pretrained;
+  if (method_ == "pretrained") {
+    EMPLACE_TRY_ASSIGN(pretrained, pretrained_method(weights_, samples_));
+  }
+  EMPLACE_TRY_ASSIGN(const auto method,
+                     pretrained ? Result<const Method*>{pretrained->method.get()} : find_method(method_));
   Problem own = problem;
   own.limits.stopped = options.stopped;
   if (is_search(method_)) {
@@ -349,9 +360,11 @@ Result<Placed> Place::search(const Problem& problem, const Inputs& inputs, Watch
 
 Result<ExitStatus> Place::run(Console& console) {
   const bool learned = is_learned(method_);
-  if (!learned && method_ != "auto") {
+  if (!learned && method_ != "auto" && method_ != "pretrained") {
     EMPLACE_TRY(find_method(method_));
   }
+  if (!weights_.empty() && method_ != "pretrained")
+    return invalid("--weights", "is for --method pretrained", "add it, or remove --weights");
   EMPLACE_TRY_ASSIGN(const auto seconds, budget_s(budget_, 0));
   if (learned && policy_.empty() && !budget_.empty() && seconds <= 0)
     return invalid("--budget", "is 0", method_ + " needs a budget above 0, or --policy");

@@ -1,0 +1,93 @@
+#pragma once
+/// Trains a scheduler policy on many graphs and machines: first it repeats placements that searches found,
+/// then it learns from the step times of its own.
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "base/settings.h"
+#include "launcher/pretrained/scheduler_policy.h"
+
+namespace emplace::launcher {
+
+/// A recipe, and everything that the result depends on. The same recipe gives the same weights, bit for bit,
+/// on the same kind of processor.
+struct TrainRecipe {
+  std::vector<std::string> worlds;    ///< Patterns of graph files; "FILE @ MACHINE" if the file has none.
+  std::vector<std::string> held_out;  ///< Likewise, only measured.
+  std::uint32_t version = 1;          ///< Version that the weights get.
+  std::uint64_t seed = 1;
+  std::uint64_t search_evaluations = 3000;  ///< Placements that the search for each world's example measures.
+  std::uint64_t max_ops = 6000;             ///< Larger graphs are left out of training.
+  std::uint64_t max_choices = 1500;         ///< Choices of one placement in training.
+  std::uint64_t imitation_updates = 600;
+  std::uint64_t updates = 3000;         ///< Number of updates, those of imitation and evolution included.
+  std::uint64_t evolution_updates = 0;  ///< Last updates; they only change the network's output.
+  std::uint64_t evolution_pairs = 8;    ///< Pairs of changed weights of each of these updates.
+  std::uint64_t evolution_worlds = 12;  ///< Worlds on which each is tried.
+  float evolution_deviation = 0.15f;
+  float evolution_rate = 0.05f;
+  std::uint64_t worlds_per_update = 4;
+  std::uint64_t samples = 8;  ///< Placements of each world and update.
+  float imitation_rate = 0.003f;
+  float learning_rate = 0.001f, learning_rate_end = 0.0001f;
+  float entropy = 0.003f;
+  float clip_norm = 1;
+  std::uint64_t embedding = 32, hidden = 32, rounds = 3;
+
+  void list(Settings& settings) {
+    settings.add("worlds", worlds, "Graph files or patterns; FILE @ MACHINE if a file contains no machine.");
+    settings.add("held_out", held_out, "Worlds that are measured but not learned from.");
+    settings.add("version", version, "Version number of the weights.");
+    settings.add("seed", seed, "Seed of the initial weights, of the examples, and of the draws.");
+    settings.add("search_evaluations", search_evaluations, at_least(1),
+                 "Placements that the search for the example of a world measures.");
+    settings.add("max_ops", max_ops, at_least(1), "Graphs with more ops are left out.");
+    settings.add("max_choices", max_choices, at_least(2), "Largest number of choices of one placement.");
+    settings.add("imitation_updates", imitation_updates, "Updates that repeat the examples.");
+    settings.add("evolution_updates", evolution_updates,
+                 "Last updates: weights of the output are changed at random and whole placements compared.");
+    settings.add("evolution_pairs", evolution_pairs, between(1, 1024), "Pairs of opposite changes.");
+    settings.add("evolution_worlds", evolution_worlds, between(1, 1024), "Worlds on which each is tried.");
+    settings.add("evolution_deviation", evolution_deviation, at_least(0), "Standard deviation of a change.");
+    settings.add("evolution_rate", evolution_rate, at_least(0),
+                 "First learning rate of these updates; it falls linearly to 0.");
+    settings.add("updates", updates, at_least(1), "Number of updates, those of all kinds.");
+    settings.add("worlds_per_update", worlds_per_update, between(1, 1024), "Worlds of one update.");
+    settings.add("samples", samples, between(2, 1024), "Placements drawn of each world in an update.");
+    settings.add("imitation_rate", imitation_rate, at_least(0), "Learning rate while examples are repeated.");
+    settings.add("learning_rate", learning_rate, at_least(0), "First learning rate from step times.");
+    settings.add("learning_rate_end", learning_rate_end, at_least(0), "Last learning rate; linear between.");
+    settings.add("entropy", entropy, at_least(0), "Weight of the entropy per choice.");
+    settings.add("clip_norm", clip_norm, at_least(0), "Largest norm of a gradient; 0: no limit.");
+    settings.add("embedding", embedding, between(1, 1024), "Size of a unit's embedding.");
+    settings.add("hidden", hidden, between(1, 1024), "Size of the hidden layers.");
+    settings.add("rounds", rounds, between(0, 16), "Rounds of message passing.");
+  }
+};
+
+/// Reads a recipe. Patterns are relative to its folder. Errors: kIo; kInvalid with file and line.
+Result<TrainRecipe> load_recipe(const std::filesystem::path& path);
+
+/// Geometric mean over worlds of the step time of the one placement over that of the example.
+struct TrainScore {
+  double held_out = 0, learned = 0;  ///< 0: no worlds.
+};
+
+struct TrainEvents {
+  std::function<void(const std::string&)> line;  ///< A line of progress.
+  std::function<bool()> stopped;                 ///< Polled; true ends after the current update.
+};
+
+/// Trains. Examples are kept in the folder OUTPUT.examples and the state in OUTPUT.state, from which a later
+/// call with the same recipe continues. Writes OUTPUT when it is done. Returns false if it was stopped.
+/// Errors: those of the readers; kInvalid for a recipe without worlds or a state of another recipe.
+Result<bool> train_scheduler(const TrainRecipe& recipe, const std::filesystem::path& output, unsigned threads,
+                             const Clock& clock, const TrainEvents& events);
+
+}  // namespace emplace::launcher
