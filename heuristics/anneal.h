@@ -11,6 +11,13 @@
 
 namespace emplace {
 
+/// Whether step times are annealed over large weights and whole scopes (weight_level()).
+enum class WeightWalk : std::uint8_t {
+  kFirst,  ///< For a tenth of the budget, before the other walks, if there are fewer units than groups.
+  kNone,   ///< Not: an earlier walk has, and this one would lose what smaller units have gained.
+  kOnly,   ///< And over nothing else.
+};
+
 struct AnnealOptions {
   /// Total number of measured placements, including those of the simple methods it starts from (these are
   /// always measured). 0: 20,000, and fewer on graphs where that would take more than 20 s.
@@ -18,17 +25,19 @@ struct AnnealOptions {
   std::size_t groups = 256;  ///< Number of groups at the coarsest level, at least 2.
   /// Factor > 0 on all initial temperatures; lower it if an earlier walk has searched this problem.
   double heat = 1;
+  WeightWalk weights = WeightWalk::kFirst;
   std::uint64_t stream = 0;   ///< Random stream; parallel searches use streams far apart.
   MoveProposerFactory moves;  ///< Empty: random moves of several kinds.
 };
 
-/// `anneal`: Metropolis walks over units of decreasing size: scope groups, then scopes by phase, then
-/// co-location classes. A move puts one unit, two swapped units, a unit with its neighbours, a range of time
-/// steps of one scope, or a range in issue order on another device. The cost is log(step time), plus 0.2 and
-/// 0.5 per 10^9 bytes over the caps if the placement does not fit, so that the memory limit is a slope and
-/// not a wall. The first walk starts from the best of the simple methods (or of SearchLimits::starts), each
-/// later one from the best so far. For the load and latency objectives the walks are over classes, with
-/// several heating cycles. Without a deadline the result is a function of problem, seed and options.
+/// `anneal`: Metropolis walks over units of decreasing size: large weights with their readers and the other
+/// scopes over all time steps, then scope groups, then scopes by phase, then co-location classes. A move puts
+/// one unit, two swapped units, a unit with its neighbours, a range of time steps of one scope, or a range in
+/// issue order on another device. The cost is log(step time), plus 0.2 and 0.5 per 10^9 bytes over the caps
+/// if the placement does not fit, so that the memory limit is a slope and not a wall. The first walk starts
+/// from the best of the simple methods (or of SearchLimits::starts), each later one from the best so far. For
+/// the load and latency objectives the walks are over classes, with several heating cycles. Without a
+/// deadline the result is a function of problem, seed and options.
 class Anneal final : public Method {
  public:
   explicit Anneal(AnnealOptions options = {}) : options_{std::move(options)} {}

@@ -102,7 +102,8 @@ Result<std::vector<Found>> search_distinct(const Problem& problem, const Judge& 
     Found start{others.front().placement, {}, 1, {}};
     EMPLACE_TRY(away.measure(start.placement, start.measurement));
     own.limits.starts = {&start, 1};
-    const Anneal anneal{{.heat = kHeat, .stream = (std::uint64_t{1} << 40) + (search << 10)}};
+    const Anneal anneal{
+        {.heat = kHeat, .weights = WeightWalk::kNone, .stream = (std::uint64_t{1} << 40) + (search << 10)}};
     EMPLACE_TRY_ASSIGN(auto found, anneal.find(own, away));
     EMPLACE_TRY(model->measure(found.placement, found.measurement));
     const bool far = std::ranges::all_of(others, [&](const Found& other) {

@@ -87,6 +87,11 @@ std::vector<const Method*> in_order(std::vector<const Method*> methods, Objectiv
   return methods;
 }
 
+/// The heuristic after which the weights are annealed: it and those before it are fast, and others can take
+/// all of their half of the budget on a large graph.
+constexpr std::string_view kBeforeWeights = "m-etf";
+constexpr double kShareOfWeights = 0.1;  // Of the budget.
+
 /// One search of a thread, and its share of the remaining budget.
 struct Turn {
   bool local;
@@ -125,7 +130,13 @@ class Searcher {
           begin + std::chrono::duration_cast<Nanos>(std::chrono::duration<double>(left * turn.until));
       if (clock_.now() >= until || (stopped_ && stopped_())) continue;
       const LocalSearch local{{.stream = stream, .moves = moves_}};
-      const Anneal anneal{{.heat = turn.heat, .stream = stream, .moves = moves_}};
+      // The first thread continues from the walk over weights; others repeat it with random numbers of their
+      // own.
+      const bool own_walk = thread_ > 0 && turn.heat >= 1;
+      const Anneal anneal{{.heat = turn.heat,
+                           .weights = own_walk ? WeightWalk::kFirst : WeightWalk::kNone,
+                           .stream = stream,
+                           .moves = moves_}};
       const Method& method = turn.local ? static_cast<const Method&>(local) : anneal;
       const std::string name{method.name()};
       if (on_method_start) on_method_start(name);
@@ -153,6 +164,26 @@ class Searcher {
   const std::function<bool()>& stopped_;
   const MoveProposerFactory& moves_;
 };
+
+Result<Unit> anneal_weights(const Problem& problem, Shared& shared, Executor& executor, const Clock& clock,
+                            const PortfolioOptions& options, const std::function<bool()>& stopped) {
+  const Anneal anneal{{.weights = WeightWalk::kOnly, .moves = options.moves}};
+  const std::string name{anneal.name()};
+  if (options.on_method_start) options.on_method_start(name);
+  const Found start = *shared.best();
+  const std::chrono::duration<double> share{options.budget_s * kShareOfWeights};
+  Problem own = problem;
+  own.limits = {
+      .clock = &clock,
+      .deadline = clock.now() + std::chrono::duration_cast<Nanos>(share),
+      .starts = {&start, 1},
+      .stopped = stopped,
+      .better = [&](const Placement& placement, double seconds) { shared.report(name, placement, seconds); }};
+  EMPLACE_TRY_ASSIGN(auto found, anneal.find(own, executor));
+  found.evaluations -= start.evaluations;
+  shared.take(name, std::move(found));
+  return Unit{};
+}
 
 }  // namespace
 
@@ -190,6 +221,10 @@ Result<Answer> run_portfolio(const std::vector<const Method*>& methods, const Pr
       shared.take(name, *std::move(found));
     } else {
       why = name + ": " + found.error().context;
+    }
+    if (name == kBeforeWeights && options.searches && problem.objective == Objective::kStepTime &&
+        shared.best() && !stopped() && !late()) {
+      EMPLACE_TRY(anneal_weights(problem, shared, executor, clock, options, stopped));
     }
   }
   if (!options.searches || !shared.best() || clock.now() >= end || stopped())

@@ -19,7 +19,7 @@ namespace emplace::simulated {
 /// Ready ops of a lane, lowest id first: a bit set with two summary levels, for at most kMost ids.
 class ReadyBits {
  public:
-  static constexpr std::size_t kMost = 64 * 64 * 64;
+  static constexpr std::size_t kMost = std::size_t{64} * 64 * 64;
   explicit ReadyBits(std::size_t ids) : ops_(ids / 64 + 1, 0), words_(ids / 4096 + 1, 0) {}
 
   bool empty() const { return top_ == 0; }

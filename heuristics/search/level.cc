@@ -7,6 +7,7 @@
 
 #include "graph/grouping.h"
 #include "heuristics/methods.h"
+#include "heuristics/weight_groups.h"
 
 namespace emplace {
 namespace {
@@ -111,6 +112,13 @@ Level group_level(const Problem& problem, std::size_t wanted) {
                     [&](std::uint32_t unit, const std::vector<std::uint32_t>&) {
                       return groups.labels.empty() ? std::string{} : without_time_steps(groups.labels[unit]);
                     });
+}
+
+Level weight_level(const Problem& problem) {
+  const Grouping groups = weight_groups(problem);
+  return make_level(
+      problem, groups.group_of_op, groups.num_groups,
+      [&](std::uint32_t unit, const std::vector<std::uint32_t>&) { return groups.labels[unit]; });
 }
 
 Level piece_level(const Problem& problem) {

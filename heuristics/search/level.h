@@ -24,6 +24,8 @@ struct Level {
 
 /// Scope groups, merged to at most `wanted` by traffic.
 Level group_level(const Problem& problem, std::size_t wanted);
+/// Large weights with their readers, their gradients, and scopes without time steps (weight_groups()).
+Level weight_level(const Problem& problem);
 /// Scopes, with forward and backward separated.
 Level piece_level(const Problem& problem);
 /// Co-location classes; classes are alike if their first ops have the same scope, phase and type.
