@@ -160,6 +160,7 @@ Result<int> watch_status(const HeadAccess& head, Nanos every,
                          const WatchTick& tick) {
   bool shown = false, more = true, ended = false;
   const auto note = [&](const messages::StatusDelivered& status) {
+    if (shown && every == Nanos{0}) return;  // A request that was repeated has two answers.
     shown = true;
     more = status.more_starts && status.progress.dispatch.ending != kEndedByOperator;
     show(status);
