@@ -15,7 +15,7 @@ namespace emplace {
 enum class WeightWalk : std::uint8_t {
   kFirst,  ///< For a tenth of the budget, before the other walks, if there are fewer units than groups.
   kNone,   ///< Not: an earlier walk has, and this one would lose what smaller units have gained.
-  kOnly,   ///< And over nothing else.
+  kOnly,   ///< No other walk follows.
 };
 
 struct AnnealOptions {

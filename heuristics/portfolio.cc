@@ -90,7 +90,7 @@ std::vector<const Method*> in_order(std::vector<const Method*> methods, Objectiv
 /// The heuristic after which the weights are annealed: it and those before it are fast, and others can take
 /// all of their half of the budget on a large graph.
 constexpr std::string_view kBeforeWeights = "m-etf";
-constexpr double kShareOfWeights = 0.1;  // Of the budget.
+constexpr double kShareOfWeights = 0.1;  // Share of the budget.
 
 /// One search of a thread, and its share of the remaining budget.
 struct Turn {

@@ -93,7 +93,7 @@ class TimedStep {
   enum class What : std::uint32_t { kOpStart, kOpEnd, kCopyStart, kCopyEnd };
   struct Event {
     What what;
-    std::uint32_t device;  // Of the op; target of the copy.
+    std::uint32_t device;  // The op's device or the copy's target.
     std::uint32_t id;      // Op or buffer.
   };
   /// Bytes allocated on a device.

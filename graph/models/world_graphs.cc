@@ -100,7 +100,7 @@ Result<OpGraph> recommender(Rng rng, DrawnStep step, Identity identity) {
 
 /// The work and the sizes of a random graph: every op is a product, or moves its data.
 struct Costs {
-  double flops, bytes, state;  ///< Of a typical op.
+  double flops, bytes, state;  ///< Costs of a typical op.
   double spread;               ///< Largest factor between an op and a typical one.
   double products;             ///< Share of ops that are products.
 };

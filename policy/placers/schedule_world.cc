@@ -12,7 +12,7 @@
 namespace emplace::policy {
 namespace {
 
-constexpr std::size_t kBins = 512;     // Of the schedule without transfers.
+constexpr std::size_t kBins = 512;     // Bins of the schedule without transfers.
 constexpr double kFastEnough = 0.125;  // Share of the fastest device's speed from which a device counts.
 
 }  // namespace
