@@ -24,9 +24,9 @@ bundle() {
   fi
   mkdir -p "$dir/fixtures" "$dir/graphs" "$dir/bin" "$dir/lib"
   strip -o "$dir/emplace-gpu-check" "${EMPLACE_GPU_CHECK:-$build/emplace-gpu-check}"
-  for program in emplace emplace-exec-cuda; do
-    strip -o "$dir/bin/$program" "$build/$program"
-    for library in $(ldd "$dir/bin/$program" | awk '$3 ~ /^\// {print $3}' | grep -Ev '/(libc|libm|libdl|librt|libpthread|libresolv)\.so'); do
+  for program in emplace-gpu-check bin/emplace bin/emplace-exec-cuda; do
+    [ -e "$dir/$program" ] || strip -o "$dir/$program" "$build/$(basename "$program")"
+    for library in $(ldd "$dir/$program" | awk '$3 ~ /^\// {print $3}' | grep -Ev '/(libc|libm|libdl|librt|libpthread|libresolv)\.so'); do
       cp -L "$library" "$dir/lib/"
     done
   done
@@ -37,8 +37,8 @@ bundle() {
     gunzip -c "$name.json.gz" > "$dir/graphs/$(basename "$name").json"
   done
   local left
-  left=$(ldd "$dir/emplace-gpu-check" | grep -Ev 'linux-vdso|ld-linux|libc\.so|libm\.so|libdl\.so|librt\.so|libpthread\.so' || true)
-  if [ -n "$left" ]; then echo "error: gpu: the program needs libraries other than glibc: $left" >&2; exit 1; fi
+  left=$(ldd "$dir/emplace-gpu-check" | grep -Fv "=> $(realpath "$dir")/lib/" | grep -Ev 'linux-vdso|ld-linux|libc\.so|libm\.so|libdl\.so|librt\.so|libpthread\.so' || true)
+  if [ -n "$left" ]; then echo "error: gpu: the program needs libraries other than glibc and those of the bundle: $left" >&2; exit 1; fi
   local bytes
   bytes=$(du -sb "$dir" | cut -f1)
   if [ "$bytes" -ge $((64 << 20)) ]; then echo "error: gpu: $dir has $bytes bytes; the limit is 64 MiB" >&2; exit 1; fi
