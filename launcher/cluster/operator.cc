@@ -34,7 +34,7 @@ class Watcher final : public runtime::Actor {
   }
   void on_message(runtime::Context& context, const runtime::Incoming& incoming) override {
     (void)incoming.match([&](const messages::StatusDelivered& status) {
-      if (status.request != request_) return;  // An answer to a retried request.
+      if (answered_ || status.request != request_) return;  // A further answer to a repeated request.
       answered_ = served_ = true;
       retry_ = kRetry;
       show_(status);
@@ -160,7 +160,6 @@ Result<int> watch_status(const HeadAccess& head, Nanos every,
                          const WatchTick& tick) {
   bool shown = false, more = true, ended = false;
   const auto note = [&](const messages::StatusDelivered& status) {
-    if (shown && every == Nanos{0}) return;  // A request that was repeated has two answers.
     shown = true;
     more = status.more_starts && status.progress.dispatch.ending != kEndedByOperator;
     show(status);

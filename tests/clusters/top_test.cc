@@ -177,9 +177,14 @@ TEST(Top, WaitsForAHeadThatDoesNotAnswerForLong) {
   const pid_t head = head_of(up.directory());
   ASSERT_GT(head, 0);
   ::kill(head, SIGSTOP);
+  EXPECT_TRUE(top->wait_for_out_text("because the head has not answered for 5 s"));
+  Process ps{{"ps", up.directory(), "--json"}};  // Repeats its request until the head continues.
   EXPECT_TRUE(top->wait_for_out_text("because the head has not answered for 9 s"));
   ::kill(head, SIGCONT);
   EXPECT_TRUE(top->wait_for_out_text("in flight"));
+  const Finished listed = ps.finish();
+  EXPECT_EQ(listed.status, 0) << listed.err;
+  EXPECT_TRUE(nlohmann::json::accept(listed.out)) << "one document, not one per request: " << listed.out;
   EXPECT_TRUE(top->wait_for_out_text("nodes 1-1 of 1"));
   EXPECT_EQ(up.down().value("up_status", -1), 0);
   EXPECT_EQ(top->finish().status, 0);
