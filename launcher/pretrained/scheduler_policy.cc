@@ -79,7 +79,7 @@ Result<SchedulerPolicy> load_scheduler(const std::filesystem::path& path) {
 
 const SchedulerPolicy& shipped_scheduler() {
   static const SchedulerPolicy policy = [] {
-    auto parsed = parse_scheduler(embedded_weights(), "the weights in the program");
+    auto parsed = parse_scheduler(std::as_bytes(std::span{kEmbeddedWeights}), "the weights in the program");
     EMPLACE_CHECK(parsed.ok(), "the program contains valid weights");
     return *std::move(parsed);
   }();

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/file.h"
@@ -16,7 +17,7 @@
 namespace emplace::launcher {
 
 /// Bytes of configs/pretrained/scheduler.weights when the program was built.
-std::span<const std::byte> embedded_weights();
+extern const std::string_view kEmbeddedWeights;
 
 /// The parameters of a network, and the version of their recipe. A plain value.
 struct SchedulerPolicy {

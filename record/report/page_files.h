@@ -1,5 +1,5 @@
 #pragma once
-/// Files embedded in the page (record/report/embed.cmake generates them from its .html, .css and .js files
+/// Files embedded in the page (cmake/embed.cmake generates them from its .html, .css and .js files
 /// and Debian's libjs-dygraphs).
 
 #include <string_view>

@@ -1,5 +1,6 @@
-# Converts files into one C++ source: cmake -DOUTPUT=file.cc -DFILES="kName=path;kName=path" -P embed.cmake
-set(source "#include \"record/report/page_files.h\"\n\nnamespace emplace::record::page {\n")
+# Converts files into a C++ source that defines each as a std::string_view, which HEADER declares:
+#   cmake -DOUTPUT=file.cc -DHEADER=folder/header.h -DNAMESPACE=emplace::layer "-DFILES=kName=path;kName=path" -P embed.cmake
+set(source "#include \"${HEADER}\"\n\nnamespace ${NAMESPACE} {\n")
 foreach(entry ${FILES})
   string(REGEX MATCH "^([A-Za-z]+)=(.+)$" matched "${entry}")
   set(name ${CMAKE_MATCH_1})
@@ -12,5 +13,5 @@ foreach(entry ${FILES})
   string(APPEND source "namespace {\nconstexpr unsigned char ${name}Bytes[] = {\n${hex}0};\n}\n"
     "const std::string_view ${name}{reinterpret_cast<const char*>(${name}Bytes), ${bytes}};\n")
 endforeach()
-string(APPEND source "}  // namespace emplace::record::page\n")
+string(APPEND source "}  // namespace ${NAMESPACE}\n")
 file(WRITE ${OUTPUT} "${source}")
