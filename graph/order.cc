@@ -128,33 +128,9 @@ OpGraph renumbered(const OpGraph& graph, std::span<const OpId> order) {
   builder.set_name(graph.name()).set_source(graph.source()).set_meta_json(graph.meta_json());
   builder.reserve(graph.num_ops());
   for (const OpId op : order) {
-    OpSpec spec;
-    spec.name = graph.name(op);
-    spec.type = graph.type_name(op);
-    for (const TensorId input : graph.inputs(op)) {
-      const OpId producer = graph.producer(input);
-      spec.inputs.push_back({position[index(producer)],
-                             static_cast<std::uint32_t>(index(input) - index(graph.first_output(producer)))});
-    }
-    for (std::size_t k = 0; k < graph.num_outputs(op); ++k) {
-      const auto shape = graph.shape(graph.output(op, k));
-      spec.outputs.push_back({graph.dtype(graph.output(op, k)), {shape.begin(), shape.end()}});
-    }
-    spec.attrs_json = graph.attrs_json(op);
-    spec.view = graph.is_view(op);
-    spec.conv_groups = graph.conv_groups(op);
-    spec.flops = graph.flops(op);
-    spec.param_bytes = graph.param_bytes(op);
-    spec.group = graph.group_name(op);
-    spec.phase = graph.phase(op);
-    if (graph.colocated_with(op) != kNoOp) spec.colocate = OpId{position[index(graph.colocated_with(op))]};
-    const auto classes = graph.measured_classes();
-    for (std::size_t c = 0; c < classes.size(); ++c)
-      if (const double us = graph.measured_us(op, c); !std::isnan(us))
-        spec.measured_us.emplace_back(classes[c], us);
-    spec.has_allowed_devices = graph.has_allowed_devices(op);
-    const auto allowed = graph.allowed_devices(op);
-    spec.allowed_devices.assign(allowed.begin(), allowed.end());
+    OpSpec spec = copied_op(graph, op);
+    for (EdgeSpec& input : spec.inputs) input.op = position[input.op];
+    if (spec.colocate != kNoOp) spec.colocate = OpId{position[index(spec.colocate)]};
     builder.add(std::move(spec));
   }
   // The ops passed the builder's checks before, and no check depends on their numbers.
