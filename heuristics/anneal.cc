@@ -15,7 +15,6 @@ namespace {
 constexpr std::uint64_t kFewest = 2'000, kUsual = 20'000;
 constexpr double kSizeOfUsual = 40'000;  // Ops plus edges; about 0.8 ms per evaluation.
 constexpr std::size_t kFewUnits = 64;
-constexpr double kShareOfWeights = 0.1;  // Of the budget.
 constexpr std::uint64_t kUsualOfSplits = 2'000'000;
 
 /// Share of one level in the budget.
@@ -73,14 +72,14 @@ Result<Found> Anneal::find(const Problem& problem, Executor& executor) const {
   // there is time to leave it (docs/results/performance.md describes the alternatives tried).
   const double first = (classes.size() <= kFewUnits ? 0.1 : 0.005) * options_.heat;
   double refine = begin;
-  const Level weights = weight_level(problem);
   // Few units decide where the weights are, so this walk may leave the start. With more than there are groups
   // it would only be another walk over groups.
-  if (options_.weights != WeightWalk::kNone && classes.size() > kFewUnits && weights.size() < groups.size()) {
-    if (options_.weights == WeightWalk::kFirst) refine += kShareOfWeights * (1 - begin);
-    const double end = options_.weights == WeightWalk::kOnly ? 1 : refine;
-    EMPLACE_TRY(run({{&weights, 1, {0.05, 0.001}}}, begin, end));
-  }
+  if (options_.weights != WeightWalk::kNone && classes.size() > kFewUnits)
+    if (const Level weights = weight_level(problem); weights.size() < groups.size()) {
+      if (options_.weights == WeightWalk::kFirst) refine += kWeightsShare * (1 - begin);
+      const double end = options_.weights == WeightWalk::kOnly ? 1 : refine;
+      EMPLACE_TRY(run({{&weights, 1, {0.05, 0.001}}}, begin, end));
+    }
   if (options_.weights == WeightWalk::kOnly) return std::move(search).finish(executor);
   const std::vector<Stage> stages{{&groups, 0.4, {first, 0.0005}},
                                   {&pieces, 0.3, {0.003 * options_.heat, 0.0003}},

@@ -13,10 +13,12 @@ namespace emplace {
 
 /// Whether step times are annealed over large weights and whole scopes (weight_level()).
 enum class WeightWalk : std::uint8_t {
-  kFirst,  ///< For a tenth of the budget, before the other walks, if there are fewer units than groups.
+  kFirst,  ///< For kWeightsShare of the budget, before the other walks, if there are fewer units than groups.
   kNone,   ///< Not: an earlier walk has, and this one would lose what smaller units have gained.
   kOnly,   ///< No other walk follows.
 };
+
+inline constexpr double kWeightsShare = 0.1;  ///< Share of the budget for the walk over large weights.
 
 struct AnnealOptions {
   /// Total number of measured placements, including those of the simple methods it starts from (these are

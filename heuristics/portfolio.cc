@@ -90,7 +90,6 @@ std::vector<const Method*> in_order(std::vector<const Method*> methods, Objectiv
 /// The heuristic after which the weights are annealed: it and those before it are fast, and others can take
 /// all of their half of the budget on a large graph.
 constexpr std::string_view kBeforeWeights = "m-etf";
-constexpr double kShareOfWeights = 0.1;  // Share of the budget.
 
 /// One search of a thread, and its share of the remaining budget.
 struct Turn {
@@ -171,7 +170,7 @@ Result<Unit> anneal_weights(const Problem& problem, Shared& shared, Executor& ex
   const std::string name{anneal.name()};
   if (options.on_method_start) options.on_method_start(name);
   const Found start = *shared.best();
-  const std::chrono::duration<double> share{options.budget_s * kShareOfWeights};
+  const std::chrono::duration<double> share{options.budget_s * kWeightsShare};
   Problem own = problem;
   own.limits = {
       .clock = &clock,

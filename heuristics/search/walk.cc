@@ -55,7 +55,7 @@ Result<Unit> Walker::evaluate() {
 /// only adds to the energy. Infinite for other objectives, whose evaluations cost less than this.
 double Walker::longest_step_s(double temperature) const {
   if (search_.problem().objective != Objective::kStepTime) return std::numeric_limits<double>::infinity();
-  constexpr double kRounding = 1 + 1e-9;  // Of logarithms and powers; far less than a temperature.
+  constexpr double kRounding = 1 + 1e-9;  // Logarithms and powers round; far less than a temperature.
   Rng ahead = rng_;
   return std::exp(evaluation_.energy - temperature * std::log(ahead.uniform_double())) * kRounding;
 }
