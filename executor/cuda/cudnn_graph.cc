@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t kX = 'x', kW = 'w', kY = 'y';  // Ids of the tensors in a graph.
 
-constexpr std::int64_t kAlignment = 16;  // Of every operand's first element [B]: see BoundGraph.
+constexpr std::int64_t kAlignment = 16;  // Every operand's first element has it [B]: see BoundGraph.
 
 Result<Unit> describe_tensor(Session& session, CudnnDescriptor& tensor, std::int64_t name,
                              const std::array<std::int64_t, 4>& sizes,

@@ -144,7 +144,7 @@ class TimedStep {
   std::int64_t now_ns_ = 0;
   std::vector<Event> events_;  // The first num_events_ are those of the step.
   std::size_t num_events_ = 0;
-  // Of bytes_over(); all zero outside of it.
+  // Used by bytes_over(); all zero outside of it.
   std::vector<std::uint32_t> references_;       // [buffers]
   std::vector<std::uint32_t> copy_references_;  // [buffers, devices]
   std::vector<Level> levels_;                   // [devices]

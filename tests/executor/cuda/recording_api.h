@@ -138,7 +138,7 @@ class RecordingApi final : public cuda::TaskObserver {
   std::map<void*, cudaStream_t> handle_streams_;  // cuDNN handles
   std::map<void*, const void*> workspaces_;       // Variant packs
   std::map<CUgreenCtx, std::uint64_t> green_;
-  std::map<std::uint64_t, int> gpu_of_;  // By context.
+  std::map<std::uint64_t, int> gpu_of_;  // Keyed by context.
   std::int64_t pinned_bytes_ = 0;
   std::vector<std::uint32_t> host_clock_;
   std::vector<RecordedWork> works_;

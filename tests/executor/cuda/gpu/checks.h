@@ -36,12 +36,12 @@ class Report {
 
 struct Check {
   std::string_view name;
-  int part;    ///< Of gpu.sh: 1 to 3.
+  int part;    ///< Run of gpu.sh, 1 to 3.
   int most_s;  ///< Seconds after which it is ended.
   /// Null: gpu.sh starts another program.
   Result<Unit> (*run)(const Bundle& bundle, Report& report);
 };
-/// By part; within a part by what they tell, and the deliberate fault at the very end.
+/// Sorted by part, the most telling check of a part first; the deliberate fault is the last of all.
 std::span<const Check> all_checks();
 
 Result<Unit> versions(const Bundle&, Report&);        ///< Driver, libraries, GPU, multiprocessors.
