@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <glob.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -246,6 +247,16 @@ Result<Unit> NewFile::commit() {
   if (error_) return *error_;
   ::close(std::exchange(fd_, -1));
   return Unit{};
+}
+
+std::vector<std::string> matching_files(const std::string& pattern) {
+  glob_t found{};
+  std::vector<std::string> files;
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): only GLOB_TILDE makes it unsafe.
+  if (::glob(pattern.c_str(), 0, nullptr, &found) == 0)
+    files.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  ::globfree(&found);
+  return files;
 }
 
 Result<Unit> write_file(const std::filesystem::path& path, std::span<const std::byte> bytes) {

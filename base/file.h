@@ -21,6 +21,9 @@ using Bytes = std::vector<std::byte>;
 /// Reads a file. Errors: kIo if it cannot be read, kInvalid if it is larger than `limit` bytes.
 Result<Bytes> read_file(const std::filesystem::path& path, std::size_t limit = std::size_t{1} << 31);
 
+/// The existing files and folders that match a shell pattern, sorted. Empty if none does.
+std::vector<std::string> matching_files(const std::string& pattern);
+
 /// Writes beside the target, then renames over it. Errors: kIo; no partial file remains.
 Result<Unit> write_file(const std::filesystem::path& path, std::span<const std::byte> bytes);
 Result<Unit> write_file(const std::filesystem::path& path, std::string_view text);

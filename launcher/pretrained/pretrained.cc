@@ -9,21 +9,8 @@ namespace emplace::launcher {
 namespace {
 
 constexpr int kAttempts = 8;           // Walks of a granularity until one fits.
-constexpr double kReservedMore = 1.5;  // Of what a device lacks.
+constexpr double kReservedMore = 1.5;  // Factor on what a device lacks.
 constexpr double kReservedShare = 0.02;
-
-Placement placement_of(const policy::ScheduleWorld& world, const policy::SchedulerDrawn& drawn) {
-  Placement placement;
-  for (const std::uint8_t device : world.ops_of(drawn.device_of_unit))
-    placement.push_back(static_cast<DeviceId>(device));
-  return placement;
-}
-
-std::vector<std::uint8_t> numbers_of(const Placement& placement) {
-  std::vector<std::uint8_t> numbers;
-  for (const DeviceId device : placement) numbers.push_back(static_cast<std::uint8_t>(index(device)));
-  return numbers;
-}
 
 }  // namespace
 
@@ -47,7 +34,10 @@ Result<Found> Pretrained::place(const Problem& problem, std::span<const policy::
   std::uint64_t evaluations = 0;
   const auto offer = [&](const policy::ScheduleWorld& world,
                          const policy::SchedulerDrawn& drawn) -> Result<bool> {
-    Found found{.placement = placement_of(world, drawn), .measurement = {}, .evaluations = 0, .notes = {}};
+    Found found{.placement = world.placement_of(drawn.device_of_unit),
+                .measurement = {},
+                .evaluations = 0,
+                .notes = {}};
     problem.constraints.repair(found.placement);
     EMPLACE_TRY(executor.measure(found.placement, found.measurement));
     ++evaluations;
@@ -78,7 +68,7 @@ Result<Found> Pretrained::place(const Problem& problem, std::span<const policy::
     policy::SchedulerDraw how{.rng = &rng};
     std::vector<std::uint8_t> start;
     if (sample >= samples_ / 4) {
-      start = worlds[w].renamed(worlds[w].units_of(numbers_of(best.placement)));
+      start = worlds[w].renamed(worlds[w].units_of(best.placement));
       how.start = start;
       how.stay = sample % 2 == 0 ? 3.0f : 5.0f;
     }

@@ -1,7 +1,6 @@
 #include "launcher/pretrained/training.h"
 
 #include <fmt/core.h>
-#include <glob.h>
 
 #include <algorithm>
 #include <atomic>
@@ -50,9 +49,7 @@ struct TrainWorld {
   Problem problem() const { return {inputs.graph, inputs.devices, inputs.constraints, costs}; }
   /// Logarithm of the step time, with a penalty if the placement does not fit.
   Result<double> cost(const ScheduleWorld& world, const SchedulerDrawn& drawn) {
-    Placement placement;
-    for (const std::uint8_t device : world.ops_of(drawn.device_of_unit))
-      placement.push_back(static_cast<DeviceId>(device));
+    Placement placement = world.placement_of(drawn.device_of_unit);
     inputs.constraints.repair(placement);
     EMPLACE_TRY(simulator.measure(placement, measurement));
     const double seconds =
@@ -74,14 +71,9 @@ struct TrainWorld {
 Result<std::vector<std::string>> files_of(const std::string& pattern) {
   const std::size_t at = pattern.find(" @ ");
   const std::string machine = at == std::string::npos ? "" : pattern.substr(at);
-  glob_t found{};
-  std::vector<std::string> files;
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): only GLOB_TILDE makes it unsafe.
-  const int failure = ::glob(pattern.substr(0, at).c_str(), 0, nullptr, &found);
-  for (std::size_t i = 0; failure == 0 && i < found.gl_pathc; ++i)
-    files.push_back(found.gl_pathv[i] + machine);
-  ::globfree(&found);
-  if (failure != 0) return invalid(printable(pattern), "matches no graph file");
+  std::vector<std::string> files = matching_files(pattern.substr(0, at));
+  if (files.empty()) return invalid(printable(pattern), "matches no graph file");
+  for (std::string& file : files) file += machine;
   return files;
 }
 
@@ -96,6 +88,19 @@ Result<std::unique_ptr<TrainWorld>> open_world(const std::string& text, std::uin
   auto world = std::make_unique<TrainWorld>(std::move(inputs));
   world->file = text;
   return world;
+}
+
+struct Moments {
+  double mean = 0, deviation = 0;
+};
+
+Moments moments(std::span<const double> values) {
+  Moments found;
+  for (const double value : values) found.mean += value / static_cast<double>(values.size());
+  double squares = 0;
+  for (const double value : values) squares += (value - found.mean) * (value - found.mean);
+  found.deviation = std::sqrt(squares / static_cast<double>(values.size()));
+  return found;
 }
 
 /// The best placement of the heuristics, improved by annealing. A function of the world and the seed.
@@ -138,10 +143,8 @@ Result<Unit> give_example(TrainWorld& world, const TrainRecipe& recipe, const fs
   }
   EMPLACE_TRY(world.simulator.measure(placement, world.measurement));
   world.example_s = world.measurement.step_time_s;
-  std::vector<std::uint8_t> numbers;
-  for (const DeviceId device : placement) numbers.push_back(static_cast<std::uint8_t>(index(device)));
   for (const ScheduleWorld& each : world.worlds)
-    world.example.push_back(each.renamed(each.units_of(numbers)));
+    world.example.push_back(each.renamed(each.units_of(placement)));
   return Unit{};
 }
 
@@ -294,12 +297,10 @@ class Training {
     std::vector<double> fitness(tries);
     double sum = 0;
     for (const std::vector<double>& each : costs) {
-      double mean = 0, squares = 0;
-      for (const double cost : each) mean += cost / static_cast<double>(tries);
-      for (const double cost : each) squares += (cost - mean) * (cost - mean) / static_cast<double>(tries);
-      sum += mean;
-      const double deviation = std::sqrt(squares) + 0.01;
-      for (std::size_t t = 0; t < tries; ++t) fitness[t] += (each[t] - mean) / deviation;
+      const Moments of_costs = moments(each);
+      sum += of_costs.mean;
+      for (std::size_t t = 0; t < tries; ++t)
+        fitness[t] += (each[t] - of_costs.mean) / (of_costs.deviation + 0.01);
     }
     policy_.store.clear_gradients();
     for (std::size_t k = 0; k < pairs; ++k) {
@@ -389,13 +390,10 @@ class Training {
           best = drawn.device_of_unit;
         }
       }
-      double mean = 0, squares = 0;
-      for (const double cost : costs) mean += cost / static_cast<double>(costs.size());
-      for (const double cost : costs)
-        squares += (cost - mean) * (cost - mean) / static_cast<double>(costs.size());
-      const double deviation = std::max(std::sqrt(squares), 0.002);
+      const Moments of_costs = moments(costs);
       for (std::size_t k = 0; k < traces.size(); ++k) {
-        const double advantage = std::clamp((mean - costs[k]) / deviation, -3.0, 3.0);
+        const double advantage =
+            std::clamp((of_costs.mean - costs[k]) / std::max(of_costs.deviation, 0.002), -3.0, 3.0);
         const double scale =
             std::sqrt(static_cast<double>(std::max<std::size_t>(1, traces[k].choices()))) / 4;
         const auto share = 1 / static_cast<double>(n);

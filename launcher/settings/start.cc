@@ -1,6 +1,5 @@
 #include "launcher/settings/start.h"
 
-#include <glob.h>
 #include <poll.h>
 #include <unistd.h>
 #include <nlohmann/json.hpp>
@@ -10,6 +9,7 @@
 #include <cctype>
 #include <utility>
 
+#include "base/file.h"
 #include "base/text/words.h"
 #include "base/units.h"
 #include "executor/sim/simulator.h"
@@ -155,12 +155,9 @@ Result<std::vector<std::filesystem::path>> graph_files(const RunConfig& config) 
     }
     const bool folder = std::filesystem::is_directory(input);
     const std::string pattern = folder ? input + "/*" : input;
-    glob_t found{};
-    // NOLINTNEXTLINE(concurrency-mt-unsafe): only GLOB_TILDE makes it unsafe.
-    const int failure = ::glob(pattern.c_str(), 0, nullptr, &found);
-    for (std::size_t i = 0; failure == 0 && i < found.gl_pathc; ++i) files.emplace_back(found.gl_pathv[i]);
-    ::globfree(&found);
-    if (failure != 0)
+    const std::vector<std::string> found = matching_files(pattern);
+    files.insert(files.end(), found.begin(), found.end());
+    if (found.empty())
       return invalid("input.graphs: " + printable(input), "matches no graph file",
                      "name graph files, a folder of them, or a pattern like 'train-*.json.gz'");
   }

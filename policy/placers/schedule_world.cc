@@ -352,10 +352,10 @@ std::vector<std::uint8_t> ScheduleWorld::renamed(std::span<const std::uint8_t> d
   return renamed;
 }
 
-std::vector<std::uint8_t> ScheduleWorld::units_of(std::span<const std::uint8_t> device_of_op) const {
+std::vector<std::uint8_t> ScheduleWorld::units_of(std::span<const DeviceId> placement) const {
   std::vector<std::uint32_t> votes(num_units() * num_devices());
   for (std::size_t op = 0; op < unit_of_op_.size(); ++op)
-    ++votes[unit_of_op_[op] * num_devices() + device_of_op[op]];
+    ++votes[unit_of_op_[op] * num_devices() + index(placement[op])];
   std::vector<std::uint8_t> chosen;
   for (std::size_t u = 0; u < num_units(); ++u) {
     std::size_t best = num_devices();
@@ -368,7 +368,7 @@ std::vector<std::uint8_t> ScheduleWorld::units_of(std::span<const std::uint8_t> 
   return chosen;
 }
 
-std::vector<std::uint8_t> ScheduleWorld::ops_of(std::span<const std::uint8_t> device_of_unit) const {
+Placement ScheduleWorld::placement_of(std::span<const std::uint8_t> device_of_unit) const {
   std::vector<std::uint8_t> chosen(device_of_unit.begin(), device_of_unit.end());
   std::vector<double> free(memory_.begin(), memory_.end());
   const auto peak = [&](std::size_t unit) {
@@ -386,10 +386,10 @@ std::vector<std::uint8_t> ScheduleWorld::ops_of(std::span<const std::uint8_t> de
     chosen[u] = static_cast<std::uint8_t>(best);
     free[best] -= peak(u);
   }
-  std::vector<std::uint8_t> devices;
-  devices.reserve(unit_of_op_.size());
-  for (const std::uint32_t unit : unit_of_op_) devices.push_back(chosen[unit]);
-  return devices;
+  Placement placement;
+  placement.reserve(unit_of_op_.size());
+  for (const std::uint32_t unit : unit_of_op_) placement.push_back(static_cast<DeviceId>(chosen[unit]));
+  return placement;
 }
 
 }  // namespace emplace::policy

@@ -14,6 +14,7 @@
 #include "placement/machine/cost_model.h"
 #include "placement/machine/device.h"
 #include "placement/machine/device_mask.h"
+#include "placement/placement.h"
 #include "policy/parameters.h"
 
 namespace emplace::policy {
@@ -52,9 +53,9 @@ class ScheduleWorld {
   /// uses them. Units without a device keep kNowhere.
   std::vector<std::uint8_t> renamed(std::span<const std::uint8_t> device_of_unit) const;
   /// [units] The device of each unit in a placement of the ops: the one with most of the unit's ops.
-  std::vector<std::uint8_t> units_of(std::span<const std::uint8_t> device_of_op) const;
+  std::vector<std::uint8_t> units_of(std::span<const DeviceId> placement) const;
   /// [ops] @pre every unit with a kernel has a device. Other units go to the emptiest device allowed.
-  std::vector<std::uint8_t> ops_of(std::span<const std::uint8_t> device_of_unit) const;
+  Placement placement_of(std::span<const std::uint8_t> device_of_unit) const;
 
  private:
   friend class ScheduleWalk;

@@ -164,9 +164,7 @@ TEST(Scheduler, KeepsToMemoryAndToAllowedDevices) {
   units.live_bytes.assign(units.allowed.size() * ScheduleUnits::kMoments, 1);
   const ScheduleWorld world{lowered, restricted.devices, CostTable{restricted.graph, restricted.devices},
                             units};
-  const auto ops = world.ops_of(network.draw(world, {}).device_of_unit);
-  Placement placement;
-  for (const std::uint8_t device : ops) placement.push_back(static_cast<DeviceId>(device));
+  const Placement placement = world.placement_of(network.draw(world, {}).device_of_unit);
   EXPECT_TRUE(restricted.constraints.check(restricted.graph, restricted.devices, placement).ok());
 }
 
