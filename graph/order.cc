@@ -3,10 +3,10 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "base/check.h"
+#include "graph/copied_op.h"
 
 namespace emplace {
 namespace {
