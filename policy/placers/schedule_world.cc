@@ -198,6 +198,10 @@ void ScheduleWorld::find_features(const LoweredGraph& lowered) {
   double fast = 0;
   for (const double speed : speed_) fast += speed >= kFastEnough ? 1 : 0;
   const double apart = fast > 1 ? 1 - 1 / fast : 0;
+  const auto crossing_ns = [&](const Read& read, std::size_t reader) {
+    if (read.owner_unit == unit_of_kernel_[reader]) return 0.0;
+    return apart * (mean_latency_ns_ + mean_ns_per_byte_ * bytes_[read.buffer]);
+  };
   std::vector<double> up(num_kernels, 0), down(num_kernels, 0), start(num_kernels, 0);
   rank_ns_.assign(num_kernels, 0);
   double longest = 1, longest_sent = 1;
@@ -205,11 +209,8 @@ void ScheduleWorld::find_features(const LoweredGraph& lowered) {
     for (const Read& read : reads(k)) {
       if (read.maker < 0) continue;
       const auto maker = static_cast<std::size_t>(read.maker);
-      const double sent = read.owner_unit == unit_of_kernel_[k]
-                              ? 0
-                              : apart * (mean_latency_ns_ + mean_ns_per_byte_ * bytes_[read.buffer]);
       start[k] = std::max(start[k], start[maker] + ns[maker]);
-      down[k] = std::max(down[k], down[maker] + ns[maker] + sent);
+      down[k] = std::max(down[k], down[maker] + ns[maker] + crossing_ns(read, k));
     }
     longest = std::max(longest, start[k] + ns[k]);
   }
@@ -220,11 +221,8 @@ void ScheduleWorld::find_features(const LoweredGraph& lowered) {
     for (const Read& read : reads(k)) {
       if (read.maker < 0) continue;
       const auto maker = static_cast<std::size_t>(read.maker);
-      const double sent = read.owner_unit == unit_of_kernel_[k]
-                              ? 0
-                              : apart * (mean_latency_ns_ + mean_ns_per_byte_ * bytes_[read.buffer]);
       up[maker] = std::max(up[maker], up[k]);
-      rank_ns_[maker] = std::max(rank_ns_[maker], rank_ns_[k] + sent);
+      rank_ns_[maker] = std::max(rank_ns_[maker], rank_ns_[k] + crossing_ns(read, k));
     }
   }
   std::array<double, kBins> busy{};
