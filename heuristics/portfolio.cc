@@ -107,6 +107,27 @@ std::vector<Turn> turns_for(Objective objective) {
   return {{false, 0.8}, {true, 1}};
 }
 
+/// Runs `method` until `until` from the best placement so far, and takes what it finds.
+Result<Unit> search_from_best(const Method& method, const Problem& problem, Shared& shared,
+                              Executor& executor, const Clock& clock, Nanos until,
+                              const std::function<bool()>& stopped,
+                              const std::function<void(const std::string&)>& on_method_start) {
+  const std::string name{method.name()};
+  if (on_method_start) on_method_start(name);
+  const auto start = shared.best();
+  Problem own = problem;
+  own.limits = {.clock = &clock, .deadline = until, .stopped = stopped};
+  if (start) own.limits.starts = {&*start, 1};
+  own.limits.better = [&](const Placement& placement, double seconds) {
+    shared.report(name, placement, seconds);
+  };
+  EMPLACE_TRY_ASSIGN(auto found, method.find(own, executor));
+  // Evaluations of the start were counted where they were made.
+  if (start) found.evaluations -= start->evaluations;
+  shared.take(name, std::move(found));
+  return Unit{};
+}
+
 class Searcher {
  public:
   Searcher(const Problem& problem, unsigned thread, Shared& shared, const Clock& clock, Nanos end,
@@ -137,20 +158,9 @@ class Searcher {
                            .stream = stream,
                            .moves = moves_}};
       const Method& method = turn.local ? static_cast<const Method&>(local) : anneal;
-      const std::string name{method.name()};
-      if (on_method_start) on_method_start(name);
-      const auto start = shared_.best();
-      Problem problem = problem_;
-      problem.limits = {.clock = &clock_, .deadline = until, .stopped = stopped_};
-      if (start) problem.limits.starts = {&*start, 1};
-      problem.limits.better = [&](const Placement& placement, double seconds) {
-        shared_.report(name, placement, seconds);
-      };
-      auto found = method.find(problem, executor);
-      if (!found) return shared_.fail(found.error());
-      // Evaluations of the start were counted where they were made.
-      if (start) found->evaluations -= start->evaluations;
-      shared_.take(name, *std::move(found));
+      const auto searched =
+          search_from_best(method, problem_, shared_, executor, clock_, until, stopped_, on_method_start);
+      if (!searched) return shared_.fail(searched.error());
     }
   }
 
@@ -163,26 +173,6 @@ class Searcher {
   const std::function<bool()>& stopped_;
   const MoveProposerFactory& moves_;
 };
-
-Result<Unit> anneal_weights(const Problem& problem, Shared& shared, Executor& executor, const Clock& clock,
-                            const PortfolioOptions& options, const std::function<bool()>& stopped) {
-  const Anneal anneal{{.weights = WeightWalk::kOnly, .moves = options.moves}};
-  const std::string name{anneal.name()};
-  if (options.on_method_start) options.on_method_start(name);
-  const Found start = *shared.best();
-  const std::chrono::duration<double> share{options.budget_s * kWeightsShare};
-  Problem own = problem;
-  own.limits = {
-      .clock = &clock,
-      .deadline = clock.now() + std::chrono::duration_cast<Nanos>(share),
-      .starts = {&start, 1},
-      .stopped = stopped,
-      .better = [&](const Placement& placement, double seconds) { shared.report(name, placement, seconds); }};
-  EMPLACE_TRY_ASSIGN(auto found, anneal.find(own, executor));
-  found.evaluations -= start.evaluations;
-  shared.take(name, std::move(found));
-  return Unit{};
-}
 
 }  // namespace
 
@@ -223,7 +213,11 @@ Result<Answer> run_portfolio(const std::vector<const Method*>& methods, const Pr
     }
     if (name == kBeforeWeights && options.searches && problem.objective == Objective::kStepTime &&
         shared.best() && !stopped() && !late()) {
-      EMPLACE_TRY(anneal_weights(problem, shared, executor, clock, options, stopped));
+      const Anneal anneal{{.weights = WeightWalk::kOnly, .moves = options.moves}};
+      const std::chrono::duration<double> share{options.budget_s * kWeightsShare};
+      EMPLACE_TRY(search_from_best(anneal, problem, shared, executor, clock,
+                                   clock.now() + std::chrono::duration_cast<Nanos>(share), stopped,
+                                   options.on_method_start));
     }
   }
   if (!options.searches || !shared.best() || clock.now() >= end || stopped())
