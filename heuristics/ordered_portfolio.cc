@@ -281,9 +281,8 @@ Result<OrderedAnswer> run_ordered_portfolio(const std::vector<const Method*>& me
 Result<Found> OrderedPortfolio::find(const Problem& problem, Executor& executor) const {
   OrderedOptions options;
   options.portfolio = options_for(problem);
-  const auto all = all_methods();
-  EMPLACE_TRY_ASSIGN(auto ordered, run_ordered_portfolio({all.begin(), all.end()}, problem, judge_, executor,
-                                                         clock_, options));
+  EMPLACE_TRY_ASSIGN(auto ordered,
+                     run_ordered_portfolio(methods_, problem, judge_, executor, clock_, options));
   ordered.answer.found.evaluations = ordered.answer.evaluations;
   return std::move(ordered.answer.found);
 }

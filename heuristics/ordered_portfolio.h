@@ -34,8 +34,9 @@ Result<OrderedAnswer> run_ordered_portfolio(const std::vector<const Method*>& me
                                             const Judge& judge, Executor& executor, const Clock& clock,
                                             const OrderedOptions& options);
 
-/// `auto+order` among other methods: every heuristic, then searches for placements and orders, within one
-/// budget on every core. Its measurement is in the order that it found. @pre `judge` and `clock` outlive it.
+/// `auto+order` among other methods: `methods`, then searches for placements and orders, within one
+/// budget on every core. Its measurement is in the order that it found. @pre `judge`, `clock` and the methods
+/// outlive it.
 class OrderedPortfolio final : public Portfolio {
  public:
   using Portfolio::Portfolio;

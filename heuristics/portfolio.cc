@@ -75,9 +75,9 @@ class Shared {
 /// Sorts methods by value for their time, so that a second suffices for a good answer. Split objectives have
 /// few ops and cheap evaluations: there the exact and chain methods come first.
 std::vector<const Method*> in_order(std::vector<const Method*> methods, Objective objective) {
-  static constexpr std::array<std::string_view, 14> kSteps{
-      "single-gpu", "single-cpu", "expert", "scotch",     "m-etf", "metis",       "heft",
-      "mincut",     "mincut-cpu", "m-topo", "contiguous", "m-sct", "round-robin", "random"};
+  static constexpr std::array<std::string_view, 15> kSteps{
+      "single-gpu", "single-cpu", "expert", "scotch",     "pretrained", "m-etf",       "metis", "heft",
+      "mincut",     "mincut-cpu", "m-topo", "contiguous", "m-sct",      "round-robin", "random"};
   const auto rank = [&](const Method* method) {
     if (objective != Objective::kStepTime && method->name() == "contiguous") return std::ptrdiff_t{-1};
     return std::find(kSteps.begin(), kSteps.end(), method->name()) - kSteps.begin();
@@ -248,9 +248,7 @@ PortfolioOptions Portfolio::options_for(const Problem& problem) const {
 
 Result<Found> Portfolio::find(const Problem& problem, Executor& executor) const {
   const PortfolioOptions options = options_for(problem);
-  const auto all = all_methods();
-  EMPLACE_TRY_ASSIGN(auto answer,
-                     run_portfolio({all.begin(), all.end()}, problem, judge_, executor, clock_, options));
+  EMPLACE_TRY_ASSIGN(auto answer, run_portfolio(methods_, problem, judge_, executor, clock_, options));
   answer.found.evaluations = answer.evaluations;
   return std::move(answer.found);
 }

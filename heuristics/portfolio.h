@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "executor/split/judge.h"
@@ -63,12 +64,12 @@ Result<Answer> run_portfolio(const std::vector<const Method*>& methods, const Pr
                              const Judge& judge, Executor& executor, const Clock& clock,
                              const PortfolioOptions& options);
 
-/// `auto` among other methods: every heuristic, then searches, within one budget on every core.
-/// @pre `judge` and `clock` outlive it.
+/// `auto` among other methods: `methods`, then searches, within one budget on every core.
+/// @pre `judge`, `clock` and the methods outlive it.
 class Portfolio : public Method {
  public:
-  Portfolio(const Judge& judge, const Clock& clock, double budget_s)
-      : judge_{judge}, clock_{clock}, budget_s_{budget_s} {}
+  Portfolio(std::vector<const Method*> methods, const Judge& judge, const Clock& clock, double budget_s)
+      : methods_{std::move(methods)}, judge_{judge}, clock_{clock}, budget_s_{budget_s} {}
   std::string_view name() const override { return "auto"; }
   std::string_view summary() const override { return "all heuristics, then searches from the best of them"; }
   Result<Found> find(const Problem& problem, Executor& executor) const override;
@@ -76,6 +77,7 @@ class Portfolio : public Method {
  protected:
   PortfolioOptions options_for(const Problem& problem) const;
 
+  const std::vector<const Method*> methods_;
   const Judge& judge_;
   const Clock& clock_;
 

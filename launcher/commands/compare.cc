@@ -187,8 +187,8 @@ Result<ExitStatus> Compare::run(Console& console) {
   const SystemClock clock;
   Judge judge;
   const double budget_s = budget_.empty() ? kDefaultBudget_s : seconds;
-  const Portfolio portfolio{judge, clock, budget_s};
-  const OrderedPortfolio ordered{judge, clock, budget_s};
+  const Portfolio portfolio{portfolio_methods(), judge, clock, budget_s};
+  const OrderedPortfolio ordered{portfolio_methods(), judge, clock, budget_s};
   EMPLACE_TRY_ASSIGN(LearnRequest request, learn_request(inputs_, console));
   request.budget_s = budget_s;
   StopSignal stop;

@@ -265,7 +265,7 @@ Result<Placed> Place::search(const Problem& problem, const Inputs& inputs, Watch
   };
 
   if (method_ == "auto") {
-    const auto all = all_methods();
+    const std::vector<const Method*> all = portfolio_methods();
     Problem warm = problem;
     std::vector<Found> starts;
     if (!policy_.empty()) {
@@ -287,8 +287,7 @@ Result<Placed> Place::search(const Problem& problem, const Inputs& inputs, Watch
           show(finding, placement);
         };
       }
-      EMPLACE_TRY_ASSIGN(
-          auto answer, run_portfolio({all.begin(), all.end()}, warm, inputs.judge, executor, clock, options));
+      EMPLACE_TRY_ASSIGN(auto answer, run_portfolio(all, warm, inputs.judge, executor, clock, options));
       Placed placed{{std::move(answer), {}, {}, 0}};
       if (wanted > 1 && placed.answer.found.measurement.valid) {
         executor.start("best of " + best_of_, true);
@@ -323,8 +322,7 @@ Result<Placed> Place::search(const Problem& problem, const Inputs& inputs, Watch
       executor.record_value(finding.seconds);
       if (!output_.empty()) best.update(finding.method, placement, order);
     };
-    EMPLACE_TRY_ASSIGN(auto answer, run_ordered_portfolio({all.begin(), all.end()}, warm, inputs.judge,
-                                                          executor, clock, ordered));
+    EMPLACE_TRY_ASSIGN(auto answer, run_ordered_portfolio(all, warm, inputs.judge, executor, clock, ordered));
     return Placed{std::move(answer)};
   }
   std::optional<PretrainedMethod> pretrained;

@@ -81,4 +81,12 @@ Result<Found> Pretrained::place(const Problem& problem, std::span<const policy::
   return best;
 }
 
+std::vector<const Method*> portfolio_methods() {
+  static const Pretrained pretrained{shipped_scheduler()};
+  const auto heuristics = all_methods();
+  std::vector<const Method*> methods{heuristics.begin(), heuristics.end()};
+  methods.push_back(&pretrained);
+  return methods;
+}
+
 }  // namespace emplace::launcher

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "heuristics/method.h"
 #include "launcher/pretrained/scheduler_policy.h"
@@ -32,5 +33,9 @@ class Pretrained final : public Method {
   const SchedulerPolicy& policy_;
   const std::uint32_t samples_;
 };
+
+/// The methods that `auto` runs before its searches: every heuristic, and `pretrained` with the weights in
+/// the program.
+std::vector<const Method*> portfolio_methods();
 
 }  // namespace emplace::launcher

@@ -4,9 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 
+#include "base/clock.h"
+#include "heuristics/portfolio.h"
 #include "launcher/pretrained/training.h"
 #include "launcher/worlds/world.h"
 #include "tests/heuristics/world.h"
@@ -46,6 +49,25 @@ TEST(Pretrained, RefusesDamagedWeights) {
   Bytes longer = good;
   longer.push_back(std::byte{0});
   EXPECT_FALSE(parse_scheduler(longer, "a file").ok());
+}
+
+TEST(Pretrained, IsAmongTheFirstMethodsOfAuto) {
+  testing::World world{testing::random_graph(3, 120), testing::sample_devices(4, true, testing::kPlenty)};
+  std::vector<std::string> begun;
+  PortfolioOptions options{.budget_s = 60, .searches = false};
+  options.on_method_start = [&](const std::string& method) { begun.push_back(method); };
+  const SystemClock clock;
+  const auto answer = run_portfolio(portfolio_methods(), world.problem(), Judge{Objective::kStepTime, {}},
+                                    world.simulator, clock, options);
+  ASSERT_TRUE(answer.ok()) << answer.error().context;
+  EXPECT_EQ(begun.size(), all_methods().size() + 1);
+  const auto place = std::find(begun.begin(), begun.end(), "pretrained");
+  ASSERT_NE(place, begun.end());
+  EXPECT_LT(place, std::find(begun.begin(), begun.end(), "m-etf"));
+  // Its placement was an offer like any other.
+  const auto alone = world.run(Pretrained{shipped_scheduler()});
+  ASSERT_TRUE(alone.ok());
+  EXPECT_LE(answer->found.measurement.step_time_s, alone->measurement.step_time_s);
 }
 
 TEST(Pretrained, IsDeterministicAndSamplesOnlyImprove) {
