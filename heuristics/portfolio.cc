@@ -195,6 +195,11 @@ Result<Answer> run_portfolio(const std::vector<const Method*>& methods, const Pr
   };
   // With a short budget, starting the searches finds more than the remaining slow heuristics.
   const auto late = [&] { return options.searches && shared.seconds() > options.budget_s / 2; };
+  std::optional<MoveProposerFactory> prepared;
+  const auto moves = [&]() -> const MoveProposerFactory& {
+    if (!prepared) prepared = options.moves ? options.moves(problem) : MoveProposerFactory{};
+    return *prepared;
+  };
   std::string why = "no methods given";
   for (const Found& start : problem.limits.starts) shared.take(options.start_method, start);
   for (const Method* method : in_order(methods, problem.objective)) {
@@ -213,7 +218,7 @@ Result<Answer> run_portfolio(const std::vector<const Method*>& methods, const Pr
     }
     if (name == kBeforeWeights && options.searches && problem.objective == Objective::kStepTime &&
         shared.best() && !stopped() && !late()) {
-      const Anneal anneal{{.weights = WeightWalk::kOnly, .moves = options.moves}};
+      const Anneal anneal{{.weights = WeightWalk::kOnly, .moves = moves()}};
       const std::chrono::duration<double> share{options.budget_s * kWeightsShare};
       EMPLACE_TRY(search_from_best(anneal, problem, shared, executor, clock,
                                    clock.now() + std::chrono::duration_cast<Nanos>(share), stopped,
@@ -225,15 +230,16 @@ Result<Answer> run_portfolio(const std::vector<const Method*>& methods, const Pr
 
   std::vector<std::unique_ptr<Executor>> executors;
   std::vector<std::jthread> threads;
+  const MoveProposerFactory& proposers = moves();
   const std::function<bool()> stop_here = stopped,
                               stop_elsewhere = [&] { return stop_requested || shared.optimal(); };
   for (unsigned t = 1; t < options.threads; ++t) {
     executors.push_back(make_model(problem.graph, problem.devices, judge));
     threads.emplace_back([&, t, own = executors.back().get()] {
-      Searcher{problem, t, shared, clock, end, stop_elsewhere, options.moves}.run(*own, {});
+      Searcher{problem, t, shared, clock, end, stop_elsewhere, proposers}.run(*own, {});
     });
   }
-  Searcher{problem, 0, shared, clock, end, stop_here, options.moves}.run(executor, options.on_method_start);
+  Searcher{problem, 0, shared, clock, end, stop_here, proposers}.run(executor, options.on_method_start);
   threads.clear();
   return std::move(shared).finish(why);
 }
@@ -242,6 +248,7 @@ PortfolioOptions Portfolio::options_for(const Problem& problem) const {
   PortfolioOptions options;
   options.budget_s = budget_s_;
   options.threads = usable_cores();
+  options.moves = moves_;
   options.stopped = problem.limits.stopped;
   return options;
 }

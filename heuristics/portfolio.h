@@ -37,8 +37,7 @@ struct PortfolioOptions {
   bool searches = true;                          ///< False: heuristics only.
   /// Proven lower bound of the objective [s]; the portfolio ends once a placement reaches it. 0: none.
   double bound_s = 0;
-  /// Move proposer of the searches; empty: random moves. Called from any thread.
-  MoveProposerFactory moves;
+  MoveGuide moves;  ///< Move proposers of the searches; empty: random moves.
   /// Polled often, only by the calling thread; true ends the portfolio with its current result.
   std::function<bool()> stopped;
   /// Called when the calling thread starts a method.
@@ -68,8 +67,13 @@ Result<Answer> run_portfolio(const std::vector<const Method*>& methods, const Pr
 /// @pre `judge`, `clock` and the methods outlive it.
 class Portfolio : public Method {
  public:
-  Portfolio(std::vector<const Method*> methods, const Judge& judge, const Clock& clock, double budget_s)
-      : methods_{std::move(methods)}, judge_{judge}, clock_{clock}, budget_s_{budget_s} {}
+  Portfolio(std::vector<const Method*> methods, MoveGuide moves, const Judge& judge, const Clock& clock,
+            double budget_s)
+      : methods_{std::move(methods)},
+        moves_{std::move(moves)},
+        judge_{judge},
+        clock_{clock},
+        budget_s_{budget_s} {}
   std::string_view name() const override { return "auto"; }
   std::string_view summary() const override { return "all heuristics, then searches from the best of them"; }
   Result<Found> find(const Problem& problem, Executor& executor) const override;
@@ -78,6 +82,7 @@ class Portfolio : public Method {
   PortfolioOptions options_for(const Problem& problem) const;
 
   const std::vector<const Method*> methods_;
+  const MoveGuide moves_;
   const Judge& judge_;
   const Clock& clock_;
 

@@ -23,4 +23,7 @@ class MoveProposer {
 using MoveProposerFactory =
     std::function<std::unique_ptr<MoveProposer>(const Level& level, const Problem& problem)>;
 
+/// Prepares the proposers of a problem, which outlives them. Called once, before the first search.
+using MoveGuide = std::function<MoveProposerFactory(const Problem& problem)>;
+
 }  // namespace emplace

@@ -34,14 +34,14 @@ RandomMoves::RandomMoves(const Level& level, const Problem& problem)
       fast_{fast_devices(problem.devices)},
       reached_(level.size(), 0) {}
 
-std::uint32_t RandomMoves::any_unit(Walker& walker) const {
+std::uint32_t RandomMoves::choose_unit(Walker& walker) {
   const std::uint32_t begin = walker.window_begin(), end = walker.window_end();
   if (end - begin < level_.size()) return level_.order[begin + below(walker, end - begin)];
   return level_.movable[below(walker, level_.movable.size())];
 }
 
 /// The device of a neighbour, or mostly a fast device: a move to the CPU seldom improves the placement.
-DeviceId RandomMoves::any_device(Walker& walker, std::uint32_t unit) const {
+DeviceId RandomMoves::choose_device(Walker& walker, std::uint32_t unit) {
   const auto& allowed = level_.allowed[unit];
   if (allowed.empty()) return walker.device_of(unit);
   if (mix_.near > 0) {
@@ -88,14 +88,14 @@ void RandomMoves::flood(Walker& walker, std::uint32_t unit, DeviceId device) {
 }
 
 void RandomMoves::propose(Walker& walker) {
-  const std::uint32_t unit = any_unit(walker);
-  const DeviceId device = any_device(walker, unit);
+  const std::uint32_t unit = choose_unit(walker);
+  const DeviceId device = choose_device(walker, unit);
   std::uint32_t kind = below(walker, 100);
   const auto is = [&](std::uint32_t share) { return kind < share || (kind -= share, false); };
   if (is(mix_.unit)) {
     walker.move(unit, device);
   } else if (is(mix_.swap)) {
-    const std::uint32_t other = any_unit(walker);
+    const std::uint32_t other = choose_unit(walker);
     const DeviceId here = walker.device_of(unit), there = walker.device_of(other);
     walker.move(unit, there);
     walker.move(other, here);

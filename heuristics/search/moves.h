@@ -21,16 +21,20 @@ struct MoveMix {
 /// of splits.
 MoveMix moves_for(Objective objective);
 
-/// The proposer without learning: random moves of several kinds.
-class RandomMoves final : public MoveProposer {
+/// The proposer without learning: random moves of several kinds. A subclass may choose units and devices.
+class RandomMoves : public MoveProposer {
  public:
   /// `level` and `problem` must outlive it.
   RandomMoves(const Level& level, const Problem& problem);
   void propose(Walker& walker) override;
 
+ protected:
+  /// The unit that a move is about: within the walk's window, each with the same probability.
+  virtual std::uint32_t choose_unit(Walker& walker);
+  /// Where it goes.
+  virtual DeviceId choose_device(Walker& walker, std::uint32_t unit);
+
  private:
-  std::uint32_t any_unit(Walker& walker) const;
-  DeviceId any_device(Walker& walker, std::uint32_t unit) const;
   void move_range(Walker& walker, const std::vector<std::uint32_t>& units, std::size_t at, std::size_t most,
                   DeviceId device) const;
   void flood(Walker& walker, std::uint32_t unit, DeviceId device);

@@ -19,6 +19,7 @@
 #include "launcher/commands/learned_method.h"
 #include "launcher/commands/progress_view.h"
 #include "launcher/commands/results.h"
+#include "launcher/pretrained/guided_moves.h"
 #include "launcher/pretrained/pretrained.h"
 #include "placement/bounds/proven_bound.h"
 #include "placement/machine/cost_model.h"
@@ -187,8 +188,8 @@ Result<ExitStatus> Compare::run(Console& console) {
   const SystemClock clock;
   Judge judge;
   const double budget_s = budget_.empty() ? kDefaultBudget_s : seconds;
-  const Portfolio portfolio{portfolio_methods(), judge, clock, budget_s};
-  const OrderedPortfolio ordered{portfolio_methods(), judge, clock, budget_s};
+  const Portfolio portfolio{portfolio_methods(), guided_moves, judge, clock, budget_s};
+  const OrderedPortfolio ordered{portfolio_methods(), guided_moves, judge, clock, budget_s};
   EMPLACE_TRY_ASSIGN(LearnRequest request, learn_request(inputs_, console));
   request.budget_s = budget_s;
   StopSignal stop;

@@ -30,6 +30,7 @@
 #include "launcher/commands/progress_view.h"
 #include "launcher/commands/results.h"
 #include "launcher/commands/step_model.h"
+#include "launcher/pretrained/guided_moves.h"
 #include "launcher/settings/config.h"
 #include "launcher/settings/start.h"
 #include "placement/bounds/proven_bound.h"
@@ -239,6 +240,7 @@ Result<Placed> Place::search(const Problem& problem, const Inputs& inputs, Watch
   EMPLACE_TRY_ASSIGN(const auto threads, parse_whole("--threads", threads_, 0, 256));
   PortfolioOptions options;
   options.budget_s = seconds;
+  options.moves = guided_moves;
   options.threads = threads == 0 ? usable_cores() : threads;
   options.bound_s = bound_s;
   options.on_method_start = [&](const std::string& method) {

@@ -14,11 +14,16 @@ constexpr double kReservedShare = 0.02;
 
 }  // namespace
 
-Result<Found> Pretrained::find(const Problem& problem, Executor& executor) const {
+Result<Unit> Pretrained::check(const Problem& problem) {
   if (problem.objective != Objective::kStepTime)
     return Error{Errc::kNoPlacement, "it is trained for step times only"};
   if (problem.devices.size() >= policy::ScheduleWorld::kNowhere)
     return Error{Errc::kNoPlacement, "it places on at most 254 devices"};
+  return Unit{};
+}
+
+Result<Found> Pretrained::find(const Problem& problem, Executor& executor) const {
+  EMPLACE_TRY(check(problem));
   const LoweredGraph lowered{problem.graph};
   return place(problem, schedule_worlds(problem, lowered), executor);
 }

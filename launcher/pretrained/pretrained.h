@@ -24,6 +24,8 @@ class Pretrained final : public Method {
     return "a policy that was trained on other graphs and machines";
   }
   /// Errors: kNoPlacement for another objective than step time, or more than 254 devices.
+  static Result<Unit> check(const Problem& problem);
+  /// Errors: those of check(); kRunFailed from the executor.
   Result<Found> find(const Problem& problem, Executor& executor) const override;
   /// The same on the problem's worlds (schedule_worlds()).
   Result<Found> place(const Problem& problem, std::span<const policy::ScheduleWorld> worlds,

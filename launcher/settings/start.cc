@@ -333,7 +333,7 @@ Result<Heuristics> run_heuristics(const actors::TaskGraph& task, const RunConfig
   Problem problem{task.graph, task.devices, task.constraints, costs, config.run.seed, judge.objective};
   problem.limits.stopped = stopped;
   const auto methods = all_methods();
-  const Portfolio portfolio{{methods.begin(), methods.end()}, judge, clock, auto_s};
+  const Portfolio portfolio{{methods.begin(), methods.end()}, {}, judge, clock, auto_s};
   Heuristics heuristics;
   heuristics.bound = bound_of(judge, task.graph, task.devices, task.constraints);
   for (const std::string& name : config.compare.methods) {

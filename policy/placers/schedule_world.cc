@@ -330,23 +330,30 @@ void ScheduleWorld::find_features(const LoweredGraph& lowered) {
   }
 }
 
-std::vector<std::uint8_t> ScheduleWorld::renamed(std::span<const std::uint8_t> device_of_unit) const {
-  std::vector<std::uint8_t> name(num_devices(), kNowhere),
-      renamed(device_of_unit.begin(), device_of_unit.end());
-  std::vector<bool> taken(num_devices()), done(num_units());
-  const auto rename = [&](std::size_t unit) {
-    const std::uint8_t device = device_of_unit[unit];
-    if (done[unit] || device == kNowhere) return;
-    done[unit] = true;
+std::vector<std::uint8_t> ScheduleWorld::names(std::span<const std::uint8_t> device_of_unit) const {
+  std::vector<std::uint8_t> name(num_devices(), kNowhere);
+  std::vector<bool> taken(num_devices());
+  const auto use = [&](std::size_t device) {
     for (std::size_t d = 0; name[device] == kNowhere && d < num_devices(); ++d) {
       if (taken[d] || !are_twins(device, d)) continue;
       name[device] = static_cast<std::uint8_t>(d);
       taken[d] = true;
     }
-    renamed[unit] = name[device];
   };
-  for (const std::uint32_t unit : unit_of_kernel_) rename(unit);
-  for (std::size_t unit = 0; unit < num_units(); ++unit) rename(unit);
+  const auto use_of = [&](std::size_t unit) {
+    if (device_of_unit[unit] != kNowhere) use(device_of_unit[unit]);
+  };
+  for (const std::uint32_t unit : unit_of_kernel_) use_of(unit);
+  for (std::size_t unit = 0; unit < num_units(); ++unit) use_of(unit);
+  for (std::size_t device = 0; device < num_devices(); ++device) use(device);
+  return name;
+}
+
+std::vector<std::uint8_t> ScheduleWorld::renamed(std::span<const std::uint8_t> device_of_unit) const {
+  const auto name = names(device_of_unit);
+  std::vector<std::uint8_t> renamed(device_of_unit.begin(), device_of_unit.end());
+  for (std::uint8_t& device : renamed)
+    if (device != kNowhere) device = name[device];
   return renamed;
 }
 

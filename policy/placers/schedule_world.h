@@ -49,8 +49,10 @@ class ScheduleWorld {
   const Matrix& features() const { return features_; }
   /// True if two devices may be exchanged without any effect.
   bool are_twins(std::size_t a, std::size_t b) const { return twins_[a * num_devices() + b]; }
-  /// [units] With the devices of each set of twins renamed in order of their first use, which is how a walk
-  /// uses them. Units without a device keep kNowhere.
+  /// [devices] New name of each device: the devices of each set of twins in order of their first use, which
+  /// is how a walk uses them. A permutation.
+  std::vector<std::uint8_t> names(std::span<const std::uint8_t> device_of_unit) const;
+  /// [units] With these names. Units without a device keep kNowhere.
   std::vector<std::uint8_t> renamed(std::span<const std::uint8_t> device_of_unit) const;
   /// [units] The device of each unit in a placement of the ops: the one with most of the unit's ops.
   std::vector<std::uint8_t> units_of(std::span<const DeviceId> placement) const;

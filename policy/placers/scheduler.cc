@@ -125,6 +125,7 @@ SchedulerDrawn SchedulerNetwork::draw(const ParameterStore& store, const Schedul
         const auto first = trace->begin.back();
         trace->features.insert(trace->features.end(), f.data(), f.data() + f.size());
         trace->probability.insert(trace->probability.end(), p.data(), p.data() + n);
+        trace->device.insert(trace->device.end(), open.begin(), open.end());
         trace->begin.push_back(first + static_cast<std::uint32_t>(n));
         trace->unit.push_back(unit);
         trace->chosen.push_back(first + static_cast<std::uint32_t>(taken));

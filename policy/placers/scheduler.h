@@ -45,6 +45,7 @@ struct SchedulerTrace {
   std::vector<std::uint32_t> unit;      ///< [choices]
   std::vector<std::uint32_t> chosen;    ///< [choices] Scored pair that was taken.
   std::vector<float> probability;       ///< [scored]
+  std::vector<std::uint8_t> device;     ///< [scored]
   std::size_t choices() const { return unit.size(); }
 };
 

@@ -379,7 +379,7 @@ TEST(Search, AProposerFromAboveDecidesWhatIsTried) {
   asks_the_oracle(Anneal{{.evaluations = 40, .moves = oracle}}.find(problem, *world.model));
   asks_the_oracle(LocalSearch{{.evaluations = 400, .moves = oracle}}.find(problem, *world.model));
   PortfolioOptions options{.budget_s = 0.2};
-  options.moves = oracle;
+  options.moves = [&](const Problem&) { return oracle; };
   const SystemClock clock;
   const auto answer =
       run_portfolio({}, problem, Judge{Objective::kStepTime, {}}, *world.model, clock, options);
