@@ -63,18 +63,45 @@ std::string written(const EnumSetting& value) {
   return toml_text(at < value.words.size() ? value.words[at] : std::string_view{});
 }
 
+std::string bound_text(double bound) {
+  if (bound == std::floor(bound) && std::abs(bound) < 1e15)
+    return std::to_string(static_cast<long long>(bound));
+  return shortest(bound);
+}
+
+/// Describes a range; empty if any value is allowed.
+std::string range_text(const SettingRange& range) {
+  const bool low = std::isfinite(range.low), high = std::isfinite(range.high);
+  if (!range.words.empty() && !low) return "one of: " + joined(range.words, ", ");
+  if (!range.words.empty())
+    return range_text({range.low, range.high, range.below}) + ", or \"" + std::string{range.words.front()} +
+           "\"";
+  if (low && high && !range.below) return bound_text(range.low) + " to " + bound_text(range.high);
+  std::string text = low ? "at least " + bound_text(range.low) : "";
+  if (high)
+    text += (low ? " and " : "") + std::string{range.below ? "below " : "at most "} + bound_text(range.high);
+  return text;
+}
+
 /// Reads one value if the table has it.
 struct Reader {
   TomlTable& table;
   std::string_view key;
+  const SettingRange& range;
 
   void operator()(bool* value) { *value = table.boolean(key).value_or(*value); }
   template <std::integral Whole>
   void operator()(Whole* value) {
+    if (!range.words.empty() && table.is_text(key)) {
+      const std::string word = *table.text(key);
+      if (word == range.words.front()) return void(*value = 0);
+      return table.fail(key, "is '" + printable(word, 40) + "'", "expected " + range_text(range));
+    }
     const auto read = table.integer(key);
     if (!read) return;
     if (*read < 0 || static_cast<std::uint64_t>(*read) > std::numeric_limits<Whole>::max())
       return table.fail(key, "is out of range");
+    if (!range.words.empty() && *read == 0) return table.fail(key, "is 0", "expected " + range_text(range));
     *value = static_cast<Whole>(*read);
   }
   void operator()(double* value) { *value = table.number(key).value_or(*value); }
@@ -106,22 +133,6 @@ std::optional<TomlTable> table_of(TomlTable root, std::string_view section) {
   return table;
 }
 
-std::string bound_text(double bound) {
-  if (bound == std::floor(bound) && std::abs(bound) < 1e15)
-    return std::to_string(static_cast<long long>(bound));
-  return shortest(bound);
-}
-
-/// Describes a range; empty if any value is allowed.
-std::string range_text(const SettingRange& range) {
-  if (!range.words.empty()) return "one of: " + joined(range.words, ", ");
-  const bool low = std::isfinite(range.low), high = std::isfinite(range.high);
-  if (low && high && !range.below) return bound_text(range.low) + " to " + bound_text(range.high);
-  std::string text = low ? "at least " + bound_text(range.low) : "";
-  if (high)
-    text += (low ? " and " : "") + std::string{range.below ? "below " : "at most "} + bound_text(range.high);
-  return text;
-}
 std::string range_text(const Setting& setting) {
   if (const auto* words = std::get_if<EnumSetting>(&setting.value))
     return "one of: " + joined(words->words, ", ");
@@ -160,12 +171,15 @@ struct Checker {
     return Error{Errc::kInvalid,
                  setting.name() + " = " + setting.written() + ": expected " + range_text(setting.range)};
   }
-  template <class Number>
-  requires std::is_arithmetic_v<Number> Result<Unit>
-  operator()(const Number* value) const {
-    // Whole numbers are compared as doubles, because an infinite bound is not a whole number.
-    using Compared = std::conditional_t<std::is_same_v<Number, float>, float, double>;
-    return within(setting.range, static_cast<Compared>(*value)) ? Result{Unit{}} : out_of_range();
+  template <std::floating_point Number>
+  Result<Unit> operator()(const Number* value) const {
+    return within(setting.range, *value) ? Result{Unit{}} : out_of_range();
+  }
+  template <std::integral Whole>
+  Result<Unit> operator()(const Whole* value) const {
+    if (!setting.range.words.empty() && *value == 0) return Unit{};
+    // Compared as doubles, because an infinite bound is not a whole number.
+    return within(setting.range, static_cast<double>(*value)) ? Result{Unit{}} : out_of_range();
   }
   Result<Unit> operator()(const Duration* value) const {
     return within(setting.range, value->seconds) ? Result{Unit{}} : out_of_range();
@@ -205,6 +219,8 @@ Result<std::size_t> find_word(std::string_view noun, std::string_view word,
 }
 
 std::string Setting::written() const {
+  const auto* const number = std::get_if<std::uint32_t*>(&value);
+  if (number != nullptr && **number == 0 && !range.words.empty()) return toml_text(range.words.front());
   return std::visit([](const auto& held) { return emplace::written(held); }, value);
 }
 
@@ -219,7 +235,7 @@ Result<Unit> read_settings(const Settings& settings, TomlDocument document) {
     }
     if (!table) continue;
     auto value = setting.value;
-    std::visit(Reader{*table, setting.key}, value);
+    std::visit(Reader{*table, setting.key, setting.range}, value);
   }
   return document.finish();
 }

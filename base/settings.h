@@ -89,8 +89,10 @@ Result<Enum> parse_word(std::string_view word) {
 /// The allowed values of a setting. Thread: a plain value.
 struct SettingRange {
   double low = -std::numeric_limits<double>::infinity(), high = std::numeric_limits<double>::infinity();
-  bool below = false;                            ///< Whether `high` itself is out of range.
-  std::span<const std::string_view> words = {};  ///< Allowed texts; empty: any. They must outlive the range.
+  bool below = false;  ///< Whether `high` itself is out of range.
+  /// Allowed texts; empty: any. A whole number may also be the first word, which is held as 0. The words must
+  /// outlive the range.
+  std::span<const std::string_view> words = {};
 };
 constexpr SettingRange at_least(double low) { return {.low = low}; }
 constexpr SettingRange between(double low, double high) { return {.low = low, .high = high}; }
@@ -98,6 +100,10 @@ constexpr SettingRange from_to_below(double low, double high) {
   return {.low = low, .high = high, .below = true};
 }
 constexpr SettingRange one_of(std::span<const std::string_view> words) { return {.words = words}; }
+/// A whole number of at least `low`, or the word, which is held as 0.
+constexpr SettingRange at_least_or(double low, std::span<const std::string_view, 1> word) {
+  return {.low = low, .words = word};
+}
 
 // --- settings ---
 

@@ -271,7 +271,7 @@ NodePlan own_plan(const JoinRequest& request, const RunConfig& config, const std
   const bool real = uses_processes(config) && config.executor.kind != "fake";
   const auto cpus = static_cast<std::uint32_t>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
   const std::uint32_t executors = request.executors != 0 ? request.executors : real ? 1 : cpus;
-  if (real && executors > 1)
+  if (real && config.executor.kind != "cuda" && executors > 1)  // Those lease GPUs of their own.
     request.note(fmt::format(
         "warning: {} {} executors on one machine disturb each other's timing if they share devices; "
         "use one",

@@ -137,6 +137,8 @@ class Wiring {
       request.note = [](const std::string& line) {
         runtime::log(runtime::LogLevel::kWarning, "executor", line);
       };
+      // The GPUs belong to the actor, whichever graph it measures.
+      if (config_.executor.kind == "cuda") request.gpus = std::make_shared<GpuLease>(GpuSources::real());
       return [kind = config_.executor.kind, request](const actors::TaskGraph& of) {
         return std::unique_ptr<Executor>{make_process_executor(kind, of.graph, of.devices, request)};
       };

@@ -22,6 +22,7 @@
 #include "launcher/commands/commands.h"
 #include "launcher/settings/build_info.h"
 #include "launcher/settings/json_text.h"
+#include "launcher/worker/gpu_lease.h"
 #include "launcher/worker/helper_program.h"
 #include "runtime/process/run_command.h"
 
@@ -156,27 +157,21 @@ Finding driver() {
 }
 
 Finding gpus() {
+  const GpuSources sources = GpuSources::real();
+  const std::vector<DriverGpu> all = driver_gpus(sources.driver);
   std::string models;
-  std::error_code error;
-  std::size_t count = 0;
-  for (std::filesystem::directory_iterator it{"/proc/driver/nvidia/gpus", error}, end; !error && it != end;
-       it.increment(error)) {
-    ++count;
-    std::ifstream in{it->path() / "information"};
-    for (std::string line; std::getline(in, line);) {
-      if (!line.starts_with("Model:")) continue;
-      const std::size_t at = line.find_first_not_of(" \t", 6);
-      if (at != std::string::npos) models += (models.empty() ? ": " : ", ") + printable(line.substr(at), 60);
-    }
-  }
-  if (count == 0) return {"GPUs", "none", "the simulator finds placements for GPUs without one"};
+  for (const DriverGpu& gpu : all)
+    if (!gpu.model.empty()) models += (models.empty() ? ": " : ", ") + printable(gpu.model, 60);
+  if (all.empty()) return {"GPUs", "none", "the simulator finds placements for GPUs without one"};
   const auto& parts = build_info().parts;
   const bool built = std::find(parts.begin(), parts.end(), "cuda") != parts.end();
   const bool usable = ::access("/dev/nvidiactl", R_OK | W_OK) == 0;
-  return {"GPUs", std::to_string(count) + models,
-          !usable ? "/dev/nvidiactl cannot be opened; add yourself to the group that owns it"
-          : built ? ""
-                  : "this build cannot use them: CUDA is not built in"};
+  return {"GPUs", std::to_string(all.size()) + models,
+          !usable  ? "/dev/nvidiactl cannot be opened; add yourself to the group that owns it"
+          : !built ? "this build cannot use them: CUDA is not built in"
+          : leasable_gpus(sources).uuids.empty()
+              ? "executors cannot lease them: " + leasable_gpus(sources).why_none
+              : ""};
 }
 
 /// Free space of the current folder, where runs are kept by default.

@@ -69,7 +69,11 @@ std::vector<Logged> chosen_of(const std::vector<Logged>& all, std::uint64_t coun
 /// The executors, one per graph, made on first use.
 class Executors {
  public:
-  Executors(const RecordedRun& run, const RemeasureRequest& request) : run_{run}, request_{request} {}
+  Executors(const RecordedRun& run, const RemeasureRequest& request)
+      : run_{run}, request_{request}, process_{request.process} {
+    // The executors of all graphs use the same GPUs, one after the other.
+    if (request.kind == "cuda") process_.gpus = std::make_shared<GpuLease>(GpuSources::real());
+  }
 
   Result<Executor*> of(const std::string& graph_sha256) {
     const auto known = executors_.find(graph_sha256);
@@ -89,7 +93,7 @@ class Executors {
                        "use a machine with the same number of devices");
       devices = &others_.emplace(graph_sha256, std::move(others)).first->second;
     }
-    auto made = make_executor(request_.kind, task->graph, *devices, judge, request_.process);
+    auto made = make_executor(request_.kind, task->graph, *devices, judge, process_);
     if (!made) return made.error();
     return executors_.emplace(graph_sha256, *std::move(made)).first->second.get();
   }
@@ -97,6 +101,7 @@ class Executors {
  private:
   const RecordedRun& run_;
   const RemeasureRequest& request_;
+  ProcessRequest process_;
   std::map<std::string, DeviceSet> others_;
   std::map<std::string, std::unique_ptr<Executor>> executors_;
 };

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/text/words.h"
+#include "launcher/settings/executor_gpus.h"
 #include "launcher/settings/inputs.h"
 #include "launcher/settings/placers.h"
 #include "launcher/settings/this_machine.h"
@@ -10,15 +11,30 @@
 
 namespace emplace::launcher {
 
+namespace {
+
+/// Number of executors on this machine.
+std::uint32_t executors_here(const RunPlan& plan) {
+  const auto here = plan.executors_at.find("");
+  return here == plan.executors_at.end() ? 0 : static_cast<std::uint32_t>(here->second);
+}
+
+}  // namespace
+
 Result<RunPlan> make_plan(RunOrder order) {
   RunPlan plan;
   plan.order = std::move(order);
-  EMPLACE_TRY_ASSIGN(plan.topology, make_topology(plan.order.cluster.value_or(Cluster{}), plan.order.config,
-                                                  plan.order.directory));
-  if (plan.order.cluster) plan.topology.cluster = plan.order.directory / "cluster.toml";
   RunConfig& config = plan.order.config;
   EMPLACE_TRY_ASSIGN(plan.task, load_task(config));
   EMPLACE_TRY(fill_words(config, *plan.task));
+  if (config.executor.count == 0 && plan.order.cluster)
+    return invalid("executor.count",
+                   "= 'auto' counts the GPUs of this machine, but the run has a cluster file",
+                   "give the number of executors");
+  EMPLACE_TRY(count_by_gpus(config, *plan.task));
+  EMPLACE_TRY_ASSIGN(plan.topology,
+                     make_topology(plan.order.cluster.value_or(Cluster{}), config, plan.order.directory));
+  if (plan.order.cluster) plan.topology.cluster = plan.order.directory / "cluster.toml";
   if (runs_here(config, *plan.task)) {
     const bool named = !config.input.devices.empty();
     EMPLACE_TRY_ASSIGN(const ThisMachine machine, this_machine());
@@ -31,6 +47,8 @@ Result<RunPlan> make_plan(RunOrder order) {
   for (const NodePlan& node : plan.topology.nodes)
     for (const std::string& actor : node.actors)
       if (actor.starts_with("executor/")) ++plan.executors_at[node.start == "local" ? "" : node.host];
+  if (std::string note = shared_gpus_note(config, executors_here(plan)); !note.empty())
+    plan.notes.push_back(std::move(note));
   return plan;
 }
 
@@ -41,6 +59,7 @@ Result<Unit> check_plan(const RunPlan& plan) {
     EMPLACE_TRY(check_process_executor(config.executor.kind, judge_of(config), process_request_of(config)));
     for (const actors::TaskGraph& one : plan.task->graphs)
       EMPLACE_TRY(check_process_links(config.executor.kind, one.devices));
+    EMPLACE_TRY(check_gpus(config, *plan.task, executors_here(plan)));
   }
   EMPLACE_TRY(record::check_folder(plan.order.directory));
   return check_free(plan.order);

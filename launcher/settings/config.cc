@@ -288,6 +288,9 @@ Result<Unit> check_config(RunConfig c) {
   if (c.executor.kind == "placeto" && c.objective.kind != Objective::kStepTime)
     return invalid("executor.kind", "= 'placeto' simulates only step times",
                    "use objective.kind = \"step-time\", or executor.kind = \"sim\"");
+  if (c.executor.count == 0 && c.executor.kind != "cuda")
+    return invalid("executor.count", "= 'auto' counts GPUs, but executor.kind is '" + c.executor.kind + "'",
+                   "give the number of executors");
   if (auto chaos = parse_chaos(c.executor.chaos); !chaos)
     return invalid("executor.chaos", chaos.error().context);
   if (uses_processes(c)) {

@@ -34,6 +34,8 @@ inline constexpr const char* kBestBaseline = "best-baseline";  ///< Its name bef
 inline constexpr std::array<std::string_view, 2> kRunStarts{kScratch, kBestHeuristic};
 
 /// Default settings of a method: those of its paper, or tuned ones (results: docs/reference/learning.md).
+/// executor.count for cuda: as many executors as the GPUs suffice for; held as 0 until the run is planned.
+inline constexpr std::array<std::string_view, 1> kAutoCount{"auto"};
 inline constexpr std::array<std::string_view, 2> kPresets{"paper", "tuned"};
 
 /// How ops are grouped for placement.
@@ -176,7 +178,8 @@ struct ExecutorSection {
           "docs/reference/measurement.md), the simulator with a delay (fake), or the measurements of `log` "
           "(replay).");
     s.add("dispatch", dispatch, "Order in which a device runs ready ops.");
-    s.add("count", count, at_least(1), "Number of executors.");
+    s.add("count", count, at_least_or(1, kAutoCount),
+          "Number of executors; \"auto\": as many cuda executors as this machine has GPUs for.");
     s.add("window", window, at_least(1),
           "Maximum number of placements in flight at one executor; at least pipeline.placements_per_lease.");
     s.add("delay", delay, "Fake executors: time per placement.");

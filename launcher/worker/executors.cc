@@ -75,9 +75,11 @@ std::unique_ptr<RealExecutor> make_process_executor(const std::string& kind, con
   options.command.environment = {"OMP_WAIT_POLICY=passive", "GOMP_SPINCOUNT=0",
                                  "OMP_NUM_THREADS=" + std::to_string(threads)};
   // Every stream of the logical devices on a GPU needs a queue of its own, else streams wait for each other.
-  if (kind == "cuda")
+  if (kind == "cuda") {
     options.command.environment.insert(options.command.environment.end(),
                                        {"CUDA_DEVICE_MAX_CONNECTIONS=32", "CUDA_DEVICE_ORDER=PCI_BUS_ID"});
+    options.gpus = request.gpus ? request.gpus : std::make_shared<GpuLease>(GpuSources::real());
+  }
   options.real = request.real;
   options.supervision.least_deadline = Nanos{static_cast<std::int64_t>(request.deadline_s * 1e9)};
   options.supervision.silence = std::clamp(options.supervision.least_deadline, Nanos{std::chrono::seconds{3}},
@@ -99,7 +101,12 @@ Result<std::unique_ptr<Executor>> make_executor(const std::string& kind, const O
   }
   if (auto fit = check_process_executor(kind, judge, request); !fit) return fit.error();
   if (auto links = check_process_links(kind, devices); !links) return links.error();
-  return std::unique_ptr<Executor>{make_process_executor(kind, graph, devices, request)};
+  ProcessRequest own = request;
+  if (kind == "cuda") {  // Fail now rather than at the first measurement.
+    if (own.gpus == nullptr) own.gpus = std::make_shared<GpuLease>(GpuSources::real());
+    EMPLACE_TRY(own.gpus->take(devices));
+  }
+  return std::unique_ptr<Executor>{make_process_executor(kind, graph, devices, own)};
 }
 
 }  // namespace emplace::launcher

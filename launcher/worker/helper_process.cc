@@ -33,6 +33,8 @@ Result<std::unique_ptr<HelperProcess>> HelperProcess::start(const HelperCommand&
   child.arguments.push_back("--parent=" + std::to_string(::getpid()));
   child.arguments.insert(child.arguments.end(), command.arguments.begin(), command.arguments.end());
   child.descriptors = {{write_end.get(), STDERR_FILENO}, {theirs.get(), kChannelFd}};
+  int next = kChannelFd;
+  for (const int fd : command.kept) child.descriptors.push_back({fd, ++next});
   auto process = process::ChildProcess::start(child, spawner);
   if (!process) return process.error();
   process::make_non_blocking(read_end.get());

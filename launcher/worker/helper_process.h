@@ -24,6 +24,8 @@ struct HelperCommand {
   std::vector<std::string> leading_words = {};
   /// Signals typed at the terminal do not reach it, for a program that cannot ignore them from its start.
   bool own_group = false;
+  /// Our descriptors that the child keeps open, as kChannelFd + 1 and on: locks that must outlive us.
+  std::vector<int> kept = {};
 };
 
 /// The child's descriptor of the channel, and its exit status after a lost device.

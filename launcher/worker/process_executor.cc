@@ -239,7 +239,15 @@ void ProcessExecutor::handle(Supervisor::Event event) {
 }
 
 void ProcessExecutor::act(const Supervisor::Launch&) {
-  auto started = HelperProcess::start(options_.command);
+  HelperCommand command = options_.command;
+  if (options_.gpus) {
+    if (auto taken = options_.gpus->take(devices_); !taken)
+      return handle(Supervisor::Exited{taken.error().context});
+    if (auto visible = options_.gpus->environment(); !visible.empty())
+      command.environment.push_back(std::move(visible));
+    command.kept = options_.gpus->descriptors();
+  }
+  auto started = HelperProcess::start(command);
   if (!started) return handle(Supervisor::Exited{started.error().context});
   process_ = *std::move(started);
   process_->channel().send(prepare_, graph_bytes_);

@@ -13,6 +13,7 @@
 #include "executor/polled_executor.h"
 #include "executor/real_executor.h"
 #include "graph/op_graph.h"
+#include "launcher/worker/gpu_lease.h"
 #include "launcher/worker/helper_process.h"
 #include "messages/executor_process.h"
 #include "placement/machine/device.h"
@@ -23,6 +24,7 @@ namespace emplace::launcher {
 struct ProcessExecutorOptions {
   std::string kind;  ///< "cpu"
   HelperCommand command;
+  std::shared_ptr<GpuLease> gpus;  ///< Taken before the first start, and kept; null: leases no GPU.
   RealOptions real;
   runtime::ChildSupervisorOptions supervision;
   /// Polled while a call blocks; true ends the call with kRunFailed. May be empty.

@@ -473,6 +473,15 @@ TEST(Config, WrongFilesAreRefusedWithPlaceAndCure) {
       "bad.toml:2: unknown loss 'kll'; expected one of: reinforce, kl, clipped (did you mean 'kl'?)");
 }
 
+TEST(Config, TheNumberOfExecutorsMayBeAWord) {
+  const auto config = parse_config("[executor]\nkind = \"cuda\"\ncount = \"auto\"\n", "config.toml");
+  ASSERT_TRUE(config.ok()) << config.error().context;
+  EXPECT_EQ(config->executor.count, 0u) << "until the run is planned";
+  const std::string written = to_toml(*config, false);
+  EXPECT_NE(written.find("\ncount = \"auto\"\n"), std::string::npos) << written;
+  EXPECT_EQ(recorded_config(written, "x").value().executor.count, 0u);
+}
+
 TEST(Config, ImpossibleValuesAreRefusedByName) {
   const auto refused = [](std::string_view setting, std::string_view key) {
     RunConfig config;
@@ -499,6 +508,9 @@ TEST(Config, ImpossibleValuesAreRefusedByName) {
   refused("policy.placeto.hidden=0", "policy.placeto.hidden = 0: expected 1 to 4096");
   refused("policy.clip=1.5", "policy.clip = 1.5: expected 0.001 to 0.999");
   refused("executor.counts=[\"quantum\"]", "executor.counts");
+  refused("executor.count=0", "executor.count: 'count' is 0; expected at least 1, or \"auto\"");
+  refused("executor.count=all", "executor.count: 'count' is 'all'; expected at least 1, or \"auto\"");
+  refused("executor.count=auto", "executor.count: = 'auto' counts GPUs, but executor.kind is 'sim'");
   refused("pipeline.speculate=2", "pipeline.speculate");
   refused("pipeline.batch_episodes=9", "no batch would ever be full");
   refused("run.deterministic=true", "run.episodes");
