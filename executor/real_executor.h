@@ -24,6 +24,7 @@ struct TimingOptions {
   std::uint32_t samples = 5;        ///< Number of timed steps, at least 1.
   std::uint32_t most_samples = 15;  ///< Maximum number of timed steps if `samples` spread by more than 5 %.
   Statistic statistic = Statistic::kMedian;
+  double stop_ratio = 0;  ///< Steps of this many times the best step of the executor end early; 0: none does.
   bool operator==(const TimingOptions&) const = default;
 
   void list(Settings& settings);
@@ -39,6 +40,10 @@ inline void TimingOptions::list(Settings& settings) {
                "5 %. Papers: 5.");
   settings.add("statistic", statistic,
                "Statistic of the timed steps that becomes the step time on real devices.");
+  settings.add(
+      "stop_ratio", stop_ratio, at_least(0),
+      "Stops measuring a placement whose first two steps both take at least this many times the best "
+      "step time of the executor on real devices; the second step is its time. 0: never.");
 }
 
 struct RealOptions {

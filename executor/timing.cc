@@ -10,6 +10,7 @@ namespace emplace {
 namespace {
 
 constexpr double kSteady = 0.05;  // Maximum ratio of deviation and median.
+constexpr double kNever = std::numeric_limits<double>::infinity();
 
 }  // namespace
 
@@ -28,17 +29,29 @@ double median_deviation(std::span<const double> values) {
   return median(std::move(away));
 }
 
-Result<StepTiming> time_steps(const TimingOptions& options, const std::function<Result<double>()>& step) {
+Result<StepTiming> time_steps(const TimingOptions& options, const std::function<Result<double>()>& step,
+                              double best_s) {
   EMPLACE_CHECK(options.samples > 0, "at least one sample expected");
-  for (std::uint32_t i = 0; i < options.warmups; ++i) EMPLACE_TRY(step());
+  const double limit_s = options.stop_ratio > 0 ? options.stop_ratio * best_s : kNever;
   StepTiming timing;
+  double first_s = 0;
+  std::uint32_t steps = 0;
+  // Returns the time of the next step; stops if it is the second and both are slow.
+  const auto next = [&]() -> Result<double> {
+    EMPLACE_TRY_ASSIGN(const auto seconds, step());
+    if (++steps == 1) first_s = seconds;
+    timing.stopped = steps == 2 && std::min(first_s, seconds) >= limit_s;
+    if (timing.stopped) timing.samples_s = {seconds};
+    return seconds;
+  };
+  for (std::uint32_t i = 0; i < options.warmups && !timing.stopped; ++i) EMPLACE_TRY(next());
   const auto unsteady = [&] {
     return median_deviation(timing.samples_s) > kSteady * median(timing.samples_s);
   };
-  while (timing.samples_s.size() < options.samples ||
-         (timing.samples_s.size() < options.most_samples && unsteady())) {
-    EMPLACE_TRY_ASSIGN(const auto seconds, step());
-    timing.samples_s.push_back(seconds);
+  while (!timing.stopped && (timing.samples_s.size() < options.samples ||
+                             (timing.samples_s.size() < options.most_samples && unsteady()))) {
+    EMPLACE_TRY_ASSIGN(const auto seconds, next());
+    if (!timing.stopped) timing.samples_s.push_back(seconds);
   }
   timing.step_time_s = options.statistic == TimingOptions::Statistic::kMedian
                            ? median(timing.samples_s)
@@ -46,6 +59,12 @@ Result<StepTiming> time_steps(const TimingOptions& options, const std::function<
                                  static_cast<double>(timing.samples_s.size());
   timing.deviation_s = median_deviation(timing.samples_s);
   timing.unsteady = unsteady();
+  return timing;
+}
+
+Result<StepTiming> StepTimer::time(const std::function<Result<double>()>& step) {
+  EMPLACE_TRY_ASSIGN(auto timing, time_steps(options_, step, best_s_));
+  best_s_ = std::min(best_s_, timing.step_time_s);
   return timing;
 }
 

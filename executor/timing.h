@@ -4,6 +4,7 @@
 ///   section 5.1 [SPO-STEPS]
 
 #include <functional>
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,10 +24,26 @@ struct StepTiming {
   double deviation_s = 0;         ///< Median absolute deviation [s].
   std::vector<double> samples_s;  ///< Time of each sample, in order [s].
   bool unsteady = false;  ///< The deviation is above 5 % of the median although more samples were taken.
+  bool stopped = false;   ///< It took stop_ratio times the best step; its last step is its only sample.
 };
 
 /// Calls `step`, which returns its time [s] or an error, `warmups` times without timing, then `samples`
-/// times, and up to `most_samples` times if they spread by more than 5 %. Errors: the first error of `step`.
-Result<StepTiming> time_steps(const TimingOptions& options, const std::function<Result<double>()>& step);
+/// times, and up to `most_samples` times if they spread by more than 5 %. Stops after the second step if both
+/// take at least stop_ratio · `best_s`: the first one alone is no evidence, since caches are cold. Errors:
+/// the first error of `step`.
+Result<StepTiming> time_steps(const TimingOptions& options, const std::function<Result<double>()>& step,
+                              double best_s = std::numeric_limits<double>::infinity());
+
+/// Times the placements of one executor, and remembers its best step time for stop_ratio. Thread: one.
+class StepTimer {
+ public:
+  explicit StepTimer(const TimingOptions& options) : options_{options} {}
+  /// As time_steps().
+  Result<StepTiming> time(const std::function<Result<double>()>& step);
+
+ private:
+  TimingOptions options_;
+  double best_s_ = std::numeric_limits<double>::infinity();
+};
 
 }  // namespace emplace

@@ -64,6 +64,7 @@ struct CpuExecutor::State {
   const OpGraph& graph;
   const DeviceSet& devices;
   const RealOptions options;
+  StepTimer timer{options.timing};
   const Clock& clock;
   const LoweredGraph lowered;
   InPlaceWrites in_place;
@@ -132,7 +133,7 @@ Result<Unit> CpuExecutor::run(std::span<const DeviceId> placement, Measurement& 
     return took;
   };
   const auto timing = steps.prepare(state.values)
-                          ? time_steps(state.options.timing, one_step)
+                          ? state.timer.time(one_step)
                           : Result<StepTiming>{Error{Errc::kOutOfMemory, "state does not fit"}};
   for (std::size_t d = 0; d < state.devices.size(); ++d)
     out.peak_bytes.push_back(steps.peak_bytes(static_cast<DeviceId>(d)));

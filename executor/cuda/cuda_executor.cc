@@ -224,7 +224,7 @@ Result<Unit> CudaExecutor::run(std::span<const DeviceId> placement, Measurement&
   const auto timed = [&]() -> Result<StepTiming> {
     EMPLACE_TRY(state.prepare(plan, program));
     if (state.options.timing.warmups > 0) EMPLACE_TRY(state.warm_up(program));
-    auto timing = time_steps(state.options.timing, [&] { return state.step(program); });
+    auto timing = state.timer.time([&] { return state.step(program); });
     if (!timing) return timing;
     EMPLACE_TRY_ASSIGN(traced_s, state.stream->timed_step(program, times));
     return timing;

@@ -9,6 +9,7 @@
 #include "executor/cuda/step_stream.h"
 #include "executor/kernel/initial_values.h"
 #include "executor/sim/simulator.h"
+#include "executor/timing.h"
 
 namespace emplace::cuda {
 
@@ -63,6 +64,7 @@ struct CudaExecutor::State {
   HostStages stages;
   std::unique_ptr<StepStream> stream;
   std::vector<std::vector<std::byte>> initial;  // [buffers] Initial values of state; created on first use.
+  StepTimer timer{options.timing};
   double clock_ratio = 1, enqueue_s = 0, prepare_s = 0;
 };
 

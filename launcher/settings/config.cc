@@ -288,6 +288,9 @@ Result<Unit> check_config(RunConfig c) {
   if (c.executor.kind == "placeto" && c.objective.kind != Objective::kStepTime)
     return invalid("executor.kind", "= 'placeto' simulates only step times",
                    "use objective.kind = \"step-time\", or executor.kind = \"sim\"");
+  if (const double ratio = c.executor.timing.stop_ratio; ratio > 0 && ratio < 1)
+    return invalid("executor.stop_ratio", "is below 1, so it would stop the best placement",
+                   "use e.g. 2, or 0");
   if (c.executor.count == 0 && c.executor.kind != "cuda")
     return invalid("executor.count", "= 'auto' counts GPUs, but executor.kind is '" + c.executor.kind + "'",
                    "give the number of executors");

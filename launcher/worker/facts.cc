@@ -56,6 +56,7 @@ messages::PrepareExecutor prepare_facts(const DeviceSet& devices, const RealOpti
   prepare.samples = options.timing.samples;
   prepare.most_samples = options.timing.most_samples;
   prepare.statistic = static_cast<std::uint8_t>(options.timing.statistic);
+  prepare.stop_ratio = options.timing.stop_ratio;
   prepare.seed = options.seed;
   prepare.allow_synthetic = options.allow_synthetic;
   return prepare;
@@ -104,6 +105,7 @@ RealOptions options_of(const messages::PrepareExecutor& prepare) {
   options.timing.samples = prepare.samples;
   options.timing.most_samples = prepare.most_samples;
   options.timing.statistic = static_cast<TimingOptions::Statistic>(prepare.statistic);
+  options.timing.stop_ratio = prepare.stop_ratio;
   options.seed = prepare.seed;
   options.allow_synthetic = prepare.allow_synthetic;
   return options;

@@ -8,6 +8,7 @@
 #include "base/text/words.h"
 #include "base/units.h"
 #include "executor/plan/fake_executor.h"
+#include "executor/timing.h"
 #include "launcher/worker/serve.h"
 
 namespace {
@@ -18,12 +19,14 @@ using namespace emplace;
 class DelayedExecutor final : public RealExecutor {
  public:
   DelayedExecutor(const OpGraph& graph, const DeviceSet& devices, const TimingOptions& timing, int delay_ms)
-      : fake_{graph, devices}, timing_{timing}, delay_ms_{delay_ms} {}
+      : fake_{graph, devices}, timer_{timing}, delay_ms_{delay_ms} {}
   std::string_view kind() const override { return fake_.kind(); }
   Result<Unit> measure(std::span<const DeviceId> placement, Measurement& out) override {
     if (delay_ms_ > 0) ::poll(nullptr, 0, delay_ms_);
     if (auto done = fake_.measure(placement, out); !done) return done;
-    out.samples_s.assign(out.valid ? timing_.samples : 0, out.step_time_s);
+    if (!out.valid) return Unit{};
+    EMPLACE_TRY_ASSIGN(auto timing, timer_.time([&]() -> Result<double> { return out.step_time_s; }));
+    out.samples_s = std::move(timing.samples_s);
     return Unit{};
   }
   Result<Unit> trace(std::span<const DeviceId> placement, Measurement& out, Schedule& schedule) override {
@@ -37,7 +40,7 @@ class DelayedExecutor final : public RealExecutor {
 
  private:
   FakeExecutor fake_;
-  const TimingOptions timing_;
+  StepTimer timer_;
   const int delay_ms_;
 };
 

@@ -517,6 +517,7 @@ TEST(Config, ImpossibleValuesAreRefusedByName) {
   refused("run.budget=0s", "run.budget");
   refused("run.starts=[]", "run.starts");
   refused("executor.window=1", "executor.window");
+  refused("executor.stop_ratio=0.5", "executor.stop_ratio: is below 1");
   RunConfig config;
   EXPECT_FALSE(set_option(config, "nonsense").ok());
   EXPECT_EQ(set_option(config, "policy.grups=3").error().context,

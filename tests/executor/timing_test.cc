@@ -45,6 +45,47 @@ TEST(TimingTest, ASpreadAboveFivePercentAsksForMoreAndSaysIfThatDidNotHelp) {
   EXPECT_TRUE(timing->unsteady);
 }
 
+TEST(TimingTest, APlacementMuchSlowerThanTheBestGetsTwoSteps) {
+  constexpr TimingOptions kStop{.warmups = 2, .samples = 3, .most_samples = 9, .stop_ratio = 2};
+  const auto timed = [&](TimingOptions options, std::vector<double> times, double best_s, std::size_t asked) {
+    Steps steps{std::move(times)};
+    const auto timing = time_steps(options, std::ref(steps), best_s);
+    EXPECT_EQ(steps.asked, asked);
+    return timing.value();
+  };
+  const StepTiming slow = timed(kStop, {9, 2.5, 1}, 1.25, 2);
+  EXPECT_TRUE(slow.stopped);
+  EXPECT_EQ(slow.step_time_s, 2.5);
+  EXPECT_EQ(slow.samples_s, std::vector<double>{2.5});
+  EXPECT_FALSE(slow.unsteady);
+  EXPECT_FALSE(timed(kStop, {9, 2.4, 2.4}, 1.25, 5).stopped) << "a cold first step is no evidence";
+  EXPECT_FALSE(timed(kStop, {2.4, 9, 2.4}, 1.25, 5).stopped) << "nor is one disturbed step";
+  EXPECT_FALSE(timed(kStop, {1, 1, 9}, 1.25, 5).stopped) << "later steps do not stop it";
+  TimingOptions never = kStop;
+  never.stop_ratio = 0;
+  EXPECT_FALSE(timed(never, {9, 9, 9}, 1.25, 5).stopped);
+  TimingOptions cold = kStop;
+  cold.warmups = 0;
+  EXPECT_EQ(timed(cold, {9, 8, 1}, 1.25, 2).samples_s, std::vector<double>{8});
+  cold.warmups = 1;
+  EXPECT_EQ(timed(cold, {9, 8, 1}, 1.25, 2).samples_s, std::vector<double>{8});
+  cold.samples = 1;
+  cold.warmups = 0;
+  EXPECT_EQ(timed(cold, {9, 8}, 1.25, 1).samples_s, std::vector<double>{9}) << "one step was asked for";
+}
+
+TEST(TimingTest, TheBestStepIsThatOfThePlacementsSoFar) {
+  StepTimer timer{{.warmups = 1, .samples = 2, .most_samples = 2, .stop_ratio = 3}};
+  const auto samples = [&](double seconds) {
+    return timer.time([&]() -> Result<double> { return seconds; }).value().samples_s.size();
+  };
+  EXPECT_EQ(samples(8), 2u) << "the first placement has nothing to be compared with";
+  EXPECT_EQ(samples(23), 2u);
+  EXPECT_EQ(samples(24), 1u);
+  EXPECT_EQ(samples(4), 2u);
+  EXPECT_EQ(samples(12), 1u);
+}
+
 TEST(TimingTest, TheFirstErrorEndsIt) {
   int asked = 0;
   const auto timing = time_steps({.warmups = 1, .samples = 5, .most_samples = 5}, [&]() -> Result<double> {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import statistics
 import time
 from collections.abc import Callable, Mapping
@@ -104,6 +105,7 @@ class TorchExecutor:
         self.lowered = LoweredStep(step)
         self._devices = devices
         self._timing = timing
+        self._best_s = math.inf
         self.seed = seed
         self.progress = progress
         self.ops = [op["name"] for op in document["ops"]]
@@ -226,7 +228,8 @@ class TorchExecutor:
         run = self._run(placement)
         try:
             run.check_state()
-            taken, samples = time_steps(self._timing, run.step)
+            taken, samples = time_steps(self._timing, run.step, self._best_s)
+            self._best_s = min(self._best_s, taken)
             busy = run.busy_s(taken)
             gpus = any(isinstance(device, CudaDevice) for device in self._devices)
             if schedule is not None or gpus:

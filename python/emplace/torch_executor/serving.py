@@ -163,6 +163,7 @@ def _prepared(request: wire.Message, options: Options, line: Line) -> tuple[Torc
         body.get("samples", 5),
         body.get("most_samples", 15),
         body.get("statistic", 0) == 1,
+        body.get("stop_ratio", 0.0),
     )
     assert graph.step is not None
     executor = TorchExecutor(

@@ -152,9 +152,11 @@ TEST_F(GpuLeaseTest, TheNumberOfExecutorsFollowsTheGpus) {
 TEST_F(GpuLeaseTest, ThreadsThatLeaseAtOnceNeverShare) {
   add_gpus(8);
   std::vector<GpuLease> leases;
+  leases.reserve(4);
   for (int i = 0; i < 4; ++i) leases.emplace_back(sources_);
   {
     std::vector<std::jthread> threads;
+    threads.reserve(leases.size());
     for (GpuLease& lease : leases) threads.emplace_back([&] { EXPECT_TRUE(lease.take(two_).ok()); });
   }
   std::vector<std::string> all;

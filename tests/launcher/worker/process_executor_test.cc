@@ -81,7 +81,7 @@ class ProcessExecutorTest : public ::testing::Test {
     return random_graph(rng, 40);
   }
 
-  const SystemClock clock_;
+  const SystemClock clock_{};
   const OpGraph graph_ = some_graph();
   const DeviceSet devices_ = sample_devices(2, true, kPlenty, {1e9, 2.5e-6}).with_copies(CopyEngine::kTarget);
 };
@@ -115,6 +115,26 @@ TEST_F(ProcessExecutorTest, AnswersWhatTheSameExecutorAnswersInThisProcess) {
   EXPECT_EQ(executor->verify(placement(0)).error().code, Errc::kUnsupported) << "an error keeps its kind";
   Measurement out;
   EXPECT_EQ(executor->measure(Placement(3), out).error().code, Errc::kInvalid);
+}
+
+TEST_F(ProcessExecutorTest, PlacementsFarFromTheBestGetOneSample) {
+  ProcessRequest request;
+  request.real.timing = {.warmups = 1, .samples = 4, .most_samples = 4, .stop_ratio = 1.3};
+  const auto executor = make_process_executor("fake", graph_, devices_, request);
+  FakeExecutor here{graph_, devices_};
+  double best_s = std::numeric_limits<double>::infinity();
+  int stopped = 0;
+  for (std::uint64_t i = 0; i < 40; ++i) {
+    Measurement m, expected;
+    ASSERT_TRUE(executor->measure(placement(i), m).ok());
+    ASSERT_TRUE(here.measure(placement(i), expected).ok());
+    const bool slow = expected.step_time_s >= 1.3 * best_s;
+    EXPECT_EQ(m.samples_s, std::vector<double>(slow ? 1 : 4, expected.step_time_s)) << "placement " << i;
+    best_s = std::min(best_s, expected.step_time_s);
+    stopped += slow ? 1 : 0;
+  }
+  EXPECT_GT(stopped, 0);
+  EXPECT_LT(stopped, 39);
 }
 
 TEST_F(ProcessExecutorTest, NothingIsLostUnderCrashesHangsAndFullDevices) {

@@ -84,6 +84,7 @@ class PrepareExecutor(Message):
     copies: U8 = 0
     corun: F64 = 1.0
     link_shaped: U8s = none_of(np.uint8)
+    stop_ratio: F64 = 0.0
 
 
 @message(83)
