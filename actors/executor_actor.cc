@@ -104,7 +104,9 @@ void ExecutorActor::start_next(runtime::Context& context) {
 void ExecutorActor::measure(runtime::Context& context) {
   if (left_) return;
   const LeaseGranted& lease = work_.front().lease;
-  measurer_->start({lease.graph_sha256, lease.placement_id, lease.count}, work_.front().placements);
+  const bool same_graph = work_.size() > 1 && work_[1].lease.graph_sha256 == lease.graph_sha256;
+  measurer_->start({lease.graph_sha256, lease.placement_id, lease.count}, work_.front().placements,
+                   same_graph ? work_[1].placements : messages::SharedBytes{});
   poll(context);
 }
 

@@ -9,12 +9,13 @@ namespace emplace::actors {
 Measurer::Measurer(TaskPtr task, std::string kind, ExecutorFactory factory)
     : task_{std::move(task)}, kind_{std::move(kind)}, factory_{std::move(factory)} {}
 
-void Measurer::start(const Batch& batch, messages::SharedBytes placements) {
+void Measurer::start(const Batch& batch, messages::SharedBytes placements, messages::SharedBytes next) {
   out_ = {};
   out_.placement_id = batch.placement_id;
   out_.host = task_->host;
   out_.executor_kind = kind_;
   placements_ = std::move(placements);
+  next_ = std::move(next);
   done_ = 0;
   waiting_ = false;
   const TaskGraph* const task = task_->find(batch.graph_sha256);
@@ -44,8 +45,16 @@ std::optional<messages::PlacementMeasured> Measurer::poll() {
       out_.set(done_++, measurement_);
     }
   }
-  placements_ = {};
+  placements_ = next_ = {};
   return std::exchange(out_, {});
+}
+
+/// Returns the placement that is measured after the current one; empty if it is unknown.
+std::span<const DeviceId> Measurer::after_current() const {
+  const auto all = messages::view_as<DeviceId>(placements_.bytes());
+  if (done_ + 1 < out_.count) return all.subspan((done_ + 1) * ops_, ops_);
+  const auto later = messages::view_as<DeviceId>(next_.bytes());
+  return later.size() >= ops_ ? later.first(ops_) : later.first(0);
 }
 
 /// Returns false while the measurement is running.
@@ -55,7 +64,7 @@ Result<bool> Measurer::measure_next() {
     if (auto done = executor_->measure(placement, measurement_); !done) return done.error();
     return true;
   }
-  if (!std::exchange(waiting_, true)) polled_->start(placement);
+  if (!std::exchange(waiting_, true)) polled_->start(placement, after_current());
   auto done = polled_->poll(measurement_);
   if (!done || *done) waiting_ = false;
   return done;

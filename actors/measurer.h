@@ -22,8 +22,9 @@ struct Batch {
 class Measurer {
  public:
   Measurer(TaskPtr task, std::string kind, ExecutorFactory factory);
-  /// Starts a batch of placements [count, ops]. @pre the previous batch is done.
-  void start(const Batch& batch, messages::SharedBytes placements);
+  /// Starts a batch of placements [count, ops]. `next`: placements of the same graph that are measured after
+  /// it; empty: unknown. @pre the previous batch is done.
+  void start(const Batch& batch, messages::SharedBytes placements, messages::SharedBytes next = {});
   /// Returns the result once all placements are measured. Most executors measure synchronously; a polled one
   /// (executor/polled_executor.h) is polled once and never waited for. Failures are in the result's `error`;
   /// executor, lease and wall time are left to the caller.
@@ -33,6 +34,7 @@ class Measurer {
 
  private:
   Result<bool> measure_next();
+  std::span<const DeviceId> after_current() const;
 
   const TaskPtr task_;
   const std::string kind_;
@@ -45,7 +47,7 @@ class Measurer {
   bool broken_ = false;
 
   // Current batch.
-  messages::SharedBytes placements_;
+  messages::SharedBytes placements_, next_;
   std::size_t ops_ = 0;
   std::uint32_t done_ = 0;
   messages::PlacementMeasured out_;

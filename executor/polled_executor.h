@@ -13,8 +13,10 @@ namespace emplace {
 class PolledExecutor {
  public:
   virtual ~PolledExecutor() = default;
-  /// Starts a measurement of `placement` [ops], which is copied. @pre no measurement is in progress.
-  virtual void start(std::span<const DeviceId> placement) = 0;
+  /// Starts a measurement of `placement` [ops]. `next` [ops] is the placement that is probably measured after
+  /// it, which may be prepared meanwhile; empty: unknown. Both are copied. @pre no measurement is in
+  /// progress.
+  virtual void start(std::span<const DeviceId> placement, std::span<const DeviceId> next) = 0;
   /// Returns true and fills `out` when the measurement is complete; false while it is running. Errors end the
   /// measurement; they are those of Executor::measure.
   virtual Result<bool> poll(Measurement& out) = 0;

@@ -95,6 +95,10 @@ class RealExecutor : public Executor {
   virtual Result<Verification> verify(std::span<const DeviceId> placement) = 0;
   /// Errors: kRunFailed if the graph does not fit on one device.
   virtual Result<ExecutorProfile> profile() = 0;
+  /// Announces the placement that is probably measured after the next one. An executor may prepare it while
+  /// the next one is measured, if that does not disturb it. Ignores a placement that does not match the
+  /// graph.
+  virtual void expect(std::span<const DeviceId> /*placement*/) {}
   /// Op types of the graph without a kernel here, sorted; synthetic work replaces them.
   virtual std::vector<std::string> synthetic_types() const = 0;
   /// Devices of another kind that CPU cores stand in for.

@@ -83,7 +83,9 @@ struct RunPlacement {
   std::uint64_t id = 0;  ///< Request number of this parent, from 1; continues across restarts of the process.
   PlacementTask task = PlacementTask::kMeasure;
   Section placement;  ///< [ops] Device of each op, one byte each. Empty for kProfile.
-  EMPLACE_FIELDS(id, task, placement)
+  /// [ops] The placement that is probably measured next, which may be prepared meanwhile. Empty: unknown.
+  Section next;
+  EMPLACE_FIELDS(id, task, placement, next)
 };
 
 /// placement/schedule.h as columns.

@@ -55,6 +55,23 @@ StepProgram CudaExecutor::State::program(const TaskPlan& plan) {
   return {{lowered, *group, kernels, stages}, plan, task_order(plan, schedule)};
 }
 
+void CudaExecutor::State::finish_background() {
+  if (background.valid()) background.wait();
+}
+
+std::unique_ptr<const CudaExecutor::State::PlacedProgram> CudaExecutor::State::take_program(
+    std::span<const DeviceId> placement) {
+  finish_background();
+  was_expected = background.valid() && std::ranges::equal(in_background, placement);
+  auto made = background.valid() ? background.get() : nullptr;
+  if (!was_expected) made = std::make_unique<const PlacedProgram>(*this, placement);
+  in_background = std::exchange(expected, {});
+  if (!in_background.empty())
+    background = std::async(std::launch::async,
+                            [this] { return std::make_unique<const PlacedProgram>(*this, in_background); });
+  return made;
+}
+
 Result<Unit> CudaExecutor::State::to_device(std::size_t device, std::byte* to,
                                             std::span<const std::byte> from) {
   EMPLACE_TRY((*group)[device].make_current());
@@ -169,6 +186,7 @@ Result<Unit> CudaExecutor::self_test() {
 bool CudaExecutor::poisoned() const { return state_->session.poisoned(); }
 double CudaExecutor::clock_ratio() const { return state_->clock_ratio; }
 double CudaExecutor::prepare_s() const { return state_->prepare_s; }
+bool CudaExecutor::was_expected() const { return state_->was_expected; }
 double CudaExecutor::enqueue_s() const { return state_->enqueue_s; }
 
 std::vector<std::string> CudaExecutor::notes() const {
@@ -204,14 +222,21 @@ Result<Unit> CudaExecutor::trace(std::span<const DeviceId> placement, Measuremen
   return run(placement, out, &schedule);
 }
 
+void CudaExecutor::expect(std::span<const DeviceId> placement) {
+  State& state = *state_;
+  if (check_devices(placement, state.lowered.num_ops(), state.devices.size()))
+    state.expected.assign(placement.begin(), placement.end());
+}
+
 Result<Unit> CudaExecutor::run(std::span<const DeviceId> placement, Measurement& out, Schedule* schedule) {
   State& state = *state_;
   EMPLACE_TRY(check_devices(placement, state.lowered.num_ops(), state.devices.size()));
   if (state.session.poisoned()) return state.session.sticky_error();
   out = {};
   const Nanos begin = state.clock.now();
-  const TaskPlan plan = state.plan(placement);
-  const StepProgram program = state.program(plan);
+  const auto placed = state.take_program(placement);
+  const TaskPlan& plan = placed->plan;
+  const StepProgram& program = placed->program;
   state.prepare_s = static_cast<double>((state.clock.now() - begin).count()) * 1e-9;
   for (std::size_t d = 0; d < state.devices.size(); ++d) out.peak_bytes.push_back(program.peak_bytes(d));
   out.busy_s.assign(state.devices.size(), 0);

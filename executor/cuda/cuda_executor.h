@@ -29,6 +29,8 @@ class CudaExecutor final : public RealExecutor {
   /// Errors: kRunFailed; kDeviceLost: every further call fails, and the process must end.
   Result<Unit> measure(std::span<const DeviceId> placement, Measurement& out) override;
   Result<Unit> trace(std::span<const DeviceId> placement, Measurement& out, Schedule& schedule) override;
+  /// Plans the placement and makes its program on another thread, from the next measure() on.
+  void expect(std::span<const DeviceId> placement) override;
   /// Compares up to 1024 elements of every kernel's outputs: floats within 1 % of the tensor's largest
   /// value (because of TF32 and the order of additions), other types exactly.
   Result<Verification> verify(std::span<const DeviceId> placement) override;
@@ -47,8 +49,10 @@ class CudaExecutor final : public RealExecutor {
   double clock_ratio() const;
   /// Host time to enqueue the last step of the last placement [s].
   double enqueue_s() const;
-  /// Host time to plan the last placement and to make its program, without state [s].
+  /// Time that the last placement waited for its plan and its program, without state [s].
   double prepare_s() const;
+  /// Whether the last placement was one that expect() announced.
+  bool was_expected() const;
 
  private:
   struct State;

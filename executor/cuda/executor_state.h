@@ -1,6 +1,7 @@
 #pragma once
 /// State of the CUDA executor between placements. Internal to executor/cuda.
 
+#include <future>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -31,11 +32,28 @@ class PinnedMemory {
 Error call_failed(const Error& error);
 
 struct CudaExecutor::State {
+  /// What the host computes for a placement before its first step, without a call to CUDA.
+  struct PlacedProgram {
+    PlacedProgram(State& state, std::span<const DeviceId> placement)
+        : plan{state.plan(placement)}, program{state.program(plan)} {}
+    PlacedProgram(const PlacedProgram&) = delete;
+    PlacedProgram& operator=(const PlacedProgram&) = delete;
+
+    const TaskPlan plan;
+    const StepProgram program;  // Points to the plan.
+  };
+
   State(const OpGraph& graph, const DeviceSet& devices, const RealOptions& options, const Clock& clock,
         const CudaApi& api);
 
   TaskPlan plan(std::span<const DeviceId> placement) const;
+  /// Uses the simulator, so only one thread at a time makes a program.
   StepProgram program(const TaskPlan& plan);
+  /// Returns the program of a placement, from the background if it was made there, and starts to make that of
+  /// the expected placement.
+  std::unique_ptr<const PlacedProgram> take_program(std::span<const DeviceId> placement);
+  /// Waits until no program is made in the background. @post this thread may make programs
+  void finish_background();
   /// Initialises the state and prepares the stream. Errors: those of Session.
   Result<Unit> prepare(const TaskPlan& plan, const StepProgram& program);
   /// Copies synchronously. Errors: those of Session.
@@ -65,7 +83,11 @@ struct CudaExecutor::State {
   std::unique_ptr<StepStream> stream;
   std::vector<std::vector<std::byte>> initial;  // [buffers] Initial values of state; created on first use.
   StepTimer timer{options.timing};
+  Placement expected;  // Announced; its program is made once the next one is taken. Empty: none.
+  Placement in_background;
+  bool was_expected = false;
   double clock_ratio = 1, enqueue_s = 0, prepare_s = 0;
+  std::future<std::unique_ptr<const PlacedProgram>> background;  // Last: its thread uses the rest.
 };
 
 }  // namespace emplace::cuda

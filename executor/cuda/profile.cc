@@ -29,6 +29,7 @@ LinkCost fit(std::span<const double> bytes, std::span<const double> seconds) {
 Result<ExecutorProfile> CudaExecutor::profile() {
   State& state = *state_;
   if (state.session.poisoned()) return state.session.sticky_error();
+  state.finish_background();
   const auto kernels = state.lowered.kernels();
   ExecutorProfile profile;
   const auto of_device = [&](std::size_t d) -> Result<Unit> {

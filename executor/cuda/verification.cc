@@ -45,6 +45,7 @@ Result<Verification> CudaExecutor::verify(std::span<const DeviceId> placement) {
   State& state = *state_;
   EMPLACE_TRY(check_devices(placement, state.lowered.num_ops(), state.devices.size()));
   if (state.session.poisoned()) return state.session.sticky_error();
+  state.finish_background();
   const auto samples_of = [&](std::span<const DeviceId> placed) -> Result<std::vector<std::vector<Sample>>> {
     const TaskPlan plan = state.plan(placed);
     const StepProgram program = state.program(plan);

@@ -2,6 +2,7 @@
 // process and a learner on machines without devices.
 #include <poll.h>
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -15,13 +16,21 @@ namespace {
 
 using namespace emplace;
 
-/// The fake executor, which waits `delay_ms` before every measurement.
+/// The fake executor, which waits `delay_ms` before every measurement. With `refuses_surprises` a placement
+/// fails if another one was announced.
 class DelayedExecutor final : public RealExecutor {
  public:
-  DelayedExecutor(const OpGraph& graph, const DeviceSet& devices, const TimingOptions& timing, int delay_ms)
-      : fake_{graph, devices}, timer_{timing}, delay_ms_{delay_ms} {}
+  DelayedExecutor(const OpGraph& graph, const DeviceSet& devices, const TimingOptions& timing,
+                  bool refuses_surprises, int delay_ms)
+      : fake_{graph, devices}, timer_{timing}, refuses_surprises_{refuses_surprises}, delay_ms_{delay_ms} {}
   std::string_view kind() const override { return fake_.kind(); }
+  void expect(std::span<const DeviceId> placement) override {
+    announced_.assign(placement.begin(), placement.end());
+  }
   Result<Unit> measure(std::span<const DeviceId> placement, Measurement& out) override {
+    const bool surprised = !expected_.empty() && !std::ranges::equal(expected_, placement);
+    expected_ = std::exchange(announced_, {});
+    if (surprised && refuses_surprises_) return Error{Errc::kRunFailed, "another placement was announced"};
     if (delay_ms_ > 0) ::poll(nullptr, 0, delay_ms_);
     if (auto done = fake_.measure(placement, out); !done) return done;
     if (!out.valid) return Unit{};
@@ -41,6 +50,8 @@ class DelayedExecutor final : public RealExecutor {
  private:
   FakeExecutor fake_;
   StepTimer timer_;
+  const bool refuses_surprises_;
+  Placement announced_, expected_;
   const int delay_ms_;
 };
 
@@ -48,11 +59,12 @@ class DelayedExecutor final : public RealExecutor {
 
 int main(int argc, char** argv) {
   int delay_ms = 0;
-  bool refuses = false;
+  bool refuses = false, refuses_surprises = false;
   launcher::ExecutorProgram program{
       .kind = "fake", .version = [] { return std::string{EMPLACE_VERSION}; }, .takes_real_time = false};
   program.option = [&](std::string_view option) -> Result<Unit> {
     if (option == "--refuse") return refuses = true, Unit{};
+    if (option == "--refuse-surprises") return refuses_surprises = true, Unit{};
     if (!option.starts_with("--delay="))
       return invalid(printable(option, 60), "is not an option", "use e.g. --delay=5ms");
     const auto seconds = parse_seconds(option.substr(8));
@@ -64,7 +76,7 @@ int main(int argc, char** argv) {
                      const RealOptions& options) -> Result<std::unique_ptr<RealExecutor>> {
     if (refuses) return Error{Errc::kUnsupported, "refuses every graph because of --refuse"};
     return std::unique_ptr<RealExecutor>{
-        std::make_unique<DelayedExecutor>(graph, devices, options.timing, delay_ms)};
+        std::make_unique<DelayedExecutor>(graph, devices, options.timing, refuses_surprises, delay_ms)};
   };
   return launcher::serve_executor(argc, argv, program);
 }

@@ -41,12 +41,15 @@ std::string ProcessExecutor::key() const {
   return {reinterpret_cast<const char*>(placement_.data()), placement_.size()};
 }
 
-void ProcessExecutor::ask(PlacementTask task, std::span<const DeviceId> placement) {
+void ProcessExecutor::ask(PlacementTask task, std::span<const DeviceId> placement,
+                          std::span<const DeviceId> next) {
   turn();  // Handle a crash while idle first, so that it does not count as a try of this placement.
   outcome_.reset();
   const auto bytes = std::as_bytes(placement);
   placement_.assign(bytes.begin(), bytes.end());
-  request_ = {0, task, {0, placement_.size()}};
+  const auto next_bytes = std::as_bytes(next);
+  next_.assign(next_bytes.begin(), next_bytes.end());
+  request_ = {0, task, {0, placement_.size()}, {}};
   if (task != PlacementTask::kProfile) {
     if (auto fits = check_devices(placement, graph_.num_ops(), devices_.size()); !fits) {
       outcome_ = Outcome{fits.error()};
@@ -61,7 +64,9 @@ void ProcessExecutor::ask(PlacementTask task, std::span<const DeviceId> placemen
   handle(Supervisor::Requested{long_one ? kProfileTimeout : Nanos{0}});
 }
 
-void ProcessExecutor::start(std::span<const DeviceId> placement) { ask(PlacementTask::kMeasure, placement); }
+void ProcessExecutor::start(std::span<const DeviceId> placement, std::span<const DeviceId> next) {
+  ask(PlacementTask::kMeasure, placement, next);
+}
 
 Result<bool> ProcessExecutor::poll(Measurement& out) {
   if (!outcome_) turn();
@@ -256,7 +261,11 @@ void ProcessExecutor::act(const Supervisor::Launch&) {
 
 void ProcessExecutor::act(const Supervisor::Send&) {
   request_.id = ++ids_;
-  process_->channel().send(request_, placement_);
+  messages::Bytes bulk = placement_;
+  bulk.insert(bulk.end(), next_.begin(), next_.end());
+  request_.next = {placement_.size(), bulk.size() - placement_.size()};
+  next_.clear();
+  process_->channel().send(request_, bulk);
   (void)process_->channel().flush();
 }
 

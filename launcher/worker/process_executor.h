@@ -54,7 +54,8 @@ class ProcessExecutor final : public RealExecutor, public PolledExecutor {
   /// "cpu": every device of another kind; "torch": those that the last ready process reported.
   std::vector<DeviceId> stand_ins() const override;
 
-  void start(std::span<const DeviceId> placement) override;
+  /// A process that is restarted gets no `next`: it might be what crashed it.
+  void start(std::span<const DeviceId> placement, std::span<const DeviceId> next) override;
   Result<bool> poll(Measurement& out) override;
   bool broken() const override { return supervisor_.gave_up(); }
 
@@ -69,7 +70,8 @@ class ProcessExecutor final : public RealExecutor, public PolledExecutor {
                               messages::ExecutorProfiled>;
   using Outcome = Result<Answer>;
 
-  void ask(messages::PlacementTask task, std::span<const DeviceId> placement);
+  void ask(messages::PlacementTask task, std::span<const DeviceId> placement,
+           std::span<const DeviceId> next = {});
   Outcome wait();
   /// Requests a task and waits for its answer.
   template <class A>
@@ -104,6 +106,7 @@ class ProcessExecutor final : public RealExecutor, public PolledExecutor {
   std::uint64_t ids_ = 0;
   messages::RunPlacement request_;
   messages::Bytes placement_;  // The placement of request_.
+  messages::Bytes next_;       // The one that is announced with it; empty: none.
   std::optional<Outcome> outcome_;
   std::optional<Error> refused_;
   std::vector<std::string> synthetic_types_, stand_ins_;

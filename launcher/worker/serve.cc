@@ -196,6 +196,8 @@ Result<Unit> run(const Channel::Received& received, const messages::RunPlacement
   Measurement measured;
   switch (asked.task) {
     case messages::PlacementTask::kMeasure: {
+      EMPLACE_TRY_ASSIGN(const auto next, messages::section_of(received.bulk, asked.next));
+      if (!next.empty()) executor.expect(messages::view_as<DeviceId>(next));
       const auto done = executor.measure(placement, measured);
       EMPLACE_TRY_ASSIGN(measured, answer_of(done, std::move(measured), program, prepared.devices.size()));
       line.send(messages::PlacementRan{asked.id, std::move(measured)});

@@ -3,6 +3,7 @@
 // dispatcher in the simulated world; devices that take as long as the test says, by the world's clock.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <set>
@@ -30,6 +31,8 @@ class SlowExecutor final : public Executor, public PolledExecutor {
     std::uint64_t breaks_at = 0;  ///< Of this one on nothing is measured; 0: never.
     std::uint64_t begun = 0;
     int alive = 0, most_alive = 0;
+    Placement announced;  ///< With the last placement.
+    int expected = 0, surprises = 0, unannounced = 0;
   };
   explicit SlowExecutor(Script& script) : script_{script} {
     script_.most_alive = std::max(script_.most_alive, ++script_.alive);
@@ -39,7 +42,12 @@ class SlowExecutor final : public Executor, public PolledExecutor {
   Result<Unit> measure(std::span<const DeviceId>, Measurement&) override {
     return Error{Errc::kRunFailed, "whoever waits has blocked the loop"};
   }
-  void start(std::span<const DeviceId> placement) override {
+  void start(std::span<const DeviceId> placement, std::span<const DeviceId> next) override {
+    int& count = script_.announced.empty()                          ? script_.unannounced
+                 : std::ranges::equal(script_.announced, placement) ? script_.expected
+                                                                    : script_.surprises;
+    ++count;
+    script_.announced.assign(next.begin(), next.end());
     const Nanos takes = script_.takes[script_.begun++ % script_.takes.size()];
     until_ = script_.world->now() + takes;
     sum_ = 0;
@@ -191,6 +199,16 @@ TEST(PolledExecutor, WhatWasMeasuredArrivesWithItsLabelSamplesAndFailures) {
       }
     }
   }
+}
+
+TEST(PolledExecutor, EachPlacementAnnouncesTheNextOneAlsoOfTheNextLease) {
+  Scene scene{{milliseconds{30}}};
+  scene.add_executor(0);
+  for (std::uint64_t episode = 0; episode < 20; ++episode) scene.propose(episode, 7);
+  scene.world.advance(seconds{30});
+  ASSERT_EQ(scene.script.begun, 140u);
+  EXPECT_EQ(scene.script.surprises, 0);
+  EXPECT_GE(scene.script.expected, 130) << "all but the first, and those whose lease had not arrived";
 }
 
 TEST(PolledExecutor, OnlyTheGraphAtHandHasAProcess) {

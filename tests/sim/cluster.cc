@@ -65,7 +65,7 @@ class PolledSimulator final : public Executor, public PolledExecutor {
   Result<Unit> measure(std::span<const DeviceId>, Measurement&) override {
     return Error{Errc::kRunFailed, "nobody may wait for it"};
   }
-  void start(std::span<const DeviceId> placement) override {
+  void start(std::span<const DeviceId> placement, std::span<const DeviceId>) override {
     placement_.assign(placement.begin(), placement.end());
     until_ = world_.now() + takes_;
   }

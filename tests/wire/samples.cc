@@ -313,7 +313,7 @@ std::vector<Sample> all_samples() {
                              .copies = 1,
                              .stop_ratio = 2.5},
              12),
-      sample(RunPlacement{.id = 7, .task = PlacementTask::kTrace, .placement = {0, 6}}, 6),
+      sample(RunPlacement{.id = 7, .task = PlacementTask::kTrace, .placement = {0, 6}, .next = {2, 4}}, 6),
       sample(PlacementRan{.id = 7, .measurement = real_measurement()}),
       sample(PlacementTraced{.id = 8,
                              .measurement = real_measurement(),

@@ -36,8 +36,8 @@ def time_steps(
 ) -> tuple[float, list[float]]:
     """The step's time and its samples; ``step`` returns the seconds that it took.
 
-    More samples than ``samples`` are taken while they spread by more than 5 %. If the first two steps both take
-    at least ``stop_ratio`` times ``best_s``, the second is the only sample.
+    More samples than ``samples`` are taken while they spread by more than 5 %. If the first two steps both
+    take at least ``stop_ratio`` times ``best_s``, the second is the only sample.
 
     >>> time_steps(Timing(warmups=2, samples=3, stop_ratio=2.0), iter([9.0, 3.0]).__next__, best_s=1.5)
     (3.0, [3.0])

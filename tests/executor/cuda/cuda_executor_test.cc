@@ -91,6 +91,48 @@ TEST(CudaExecutor, MeasuresOnOneGpuPartedInTwo) {
   EXPECT_EQ(recording.held(), 0u) << "something was not given back";
 }
 
+TEST(CudaExecutor, AProgramMadeInTheBackgroundIsTheSame) {
+  const OpGraph graph = small_training();
+  const DeviceSet devices = testing::sample_devices(2, false, 1 << 20);
+  std::vector<Placement> placements;
+  for (std::size_t i = 0; i < 12; ++i) {
+    Placement& placement = placements.emplace_back(graph.num_ops(), DeviceId{0});
+    for (std::size_t op = 0; op < placement.size(); ++op) placement[op] = DeviceId((i >> op % 4) & 1);
+  }
+  // Returns what was measured, and how many placements were expected. `announced`: shift to the placement
+  // that is announced with each one; 0: none is.
+  const auto run_all = [&](std::size_t announced) {
+    SystemClock clock;
+    RecordingApi recording{1};
+    const auto executor = CudaExecutor::make(graph, devices, quick(), clock, recording.api());
+    EXPECT_TRUE(executor.ok()) << executor.error().context;
+    std::vector<std::vector<std::int64_t>> peaks;
+    int expected = 0;
+    for (std::size_t i = 0; i < placements.size(); ++i) {
+      if (announced > 0 && i + announced < placements.size()) (*executor)->expect(placements[i + announced]);
+      Measurement m;
+      EXPECT_TRUE((*executor)->measure(placements[i], m).ok());
+      EXPECT_TRUE(m.valid) << m.failure;
+      expected += (*executor)->was_expected() ? 1 : 0;
+      peaks.push_back({m.bytes_moved});
+      peaks.back().insert(peaks.back().end(), m.peak_bytes.begin(), m.peak_bytes.end());
+      const bool others = i != 6 || ((*executor)->profile().ok() && (*executor)->verify(placements[2]).ok());
+      EXPECT_TRUE(others) << "while a program is made";
+    }
+    EXPECT_EQ(recording.complaint(), "");
+    EXPECT_EQ(testing::find_race(recording.works()), "");
+    return std::pair{peaks, expected};
+  };
+  const auto [alone, none] = run_all(0);
+  const auto [ahead, all] = run_all(1);
+  const auto [wrong, surprises] = run_all(2);
+  EXPECT_EQ(none, 0);
+  EXPECT_EQ(all, 11);
+  EXPECT_EQ(surprises, 0);
+  EXPECT_EQ(alone, ahead);
+  EXPECT_EQ(alone, wrong);
+}
+
 TEST(CudaExecutor, SaysWhatAReaderOfItsResultsMustKnow) {
   const OpGraph graph = small_training();
   SystemClock clock;

@@ -117,6 +117,35 @@ TEST_F(ProcessExecutorTest, AnswersWhatTheSameExecutorAnswersInThisProcess) {
   EXPECT_EQ(executor->measure(Placement(3), out).error().code, Errc::kInvalid);
 }
 
+TEST_F(ProcessExecutorTest, TheNextPlacementIsAnnounced) {
+  const auto executor = make({"--refuse-surprises"});
+  const auto polled = [&](std::uint64_t number, std::span<const DeviceId> next) {
+    Measurement m;
+    executor->start(placement(number), next);
+    EXPECT_TRUE(wait_until([&] { return executor->poll(m).value(); }));
+    return m.failure;
+  };
+  EXPECT_EQ(polled(0, placement(1)), "");
+  EXPECT_EQ(polled(1, placement(2)), "");
+  EXPECT_EQ(polled(3, {}), "failed: another placement was announced");
+  EXPECT_EQ(polled(4, {}), "") << "nothing was announced";
+  EXPECT_EQ(polled(4, Placement(3)), "") << "a wrong announcement is no error";
+}
+
+TEST_F(ProcessExecutorTest, ARetryAnnouncesNothing) {
+  const auto executor = make({"--refuse-surprises", "--crash-every=2"});
+  Measurement m;
+  executor->start(placement(0), {});
+  EXPECT_TRUE(wait_until([&] { return executor->poll(m).value(); }));
+  executor->start(placement(1), placement(2));  // Its first try crashes.
+  EXPECT_TRUE(wait_until([&] { return executor->poll(m).value(); }));
+  EXPECT_EQ(executor->restarts(), 1);
+  EXPECT_EQ(m.failure, "");
+  executor->start(placement(5), {});
+  EXPECT_TRUE(wait_until([&] { return executor->poll(m).value(); }));
+  EXPECT_EQ(m.failure, "") << "placement 2 was not announced again";
+}
+
 TEST_F(ProcessExecutorTest, PlacementsFarFromTheBestGetOneSample) {
   ProcessRequest request;
   request.real.timing = {.warmups = 1, .samples = 4, .most_samples = 4, .stop_ratio = 1.3};
@@ -197,7 +226,7 @@ TEST_F(ProcessExecutorTest, AHangIsEndedAtItsDeadline) {
 
 TEST_F(ProcessExecutorTest, AProcessThatIsStoppedIsKilledAndTheEvaluationTriedAgain) {
   const auto executor = make({"--delay=100ms"});
-  executor->start(placement(1));
+  executor->start(placement(1), {});
   Measurement m;
   ASSERT_TRUE(wait_until([&] { return !*executor->poll(m) && executor->pid() != 0; }));
   const pid_t stopped = executor->pid();
@@ -219,7 +248,7 @@ TEST_F(ProcessExecutorTest, AProcessThatIsKilledFromOutsideComesBack) {
 
 TEST_F(ProcessExecutorTest, LookingNeverWaits) {
   const auto executor = make({"--delay=400ms"});
-  executor->start(placement(1));
+  executor->start(placement(1), {});
   Measurement m;
   int looks = 0;
   EXPECT_TRUE(wait_until([&] { return ++looks, *executor->poll(m); }));
@@ -295,7 +324,7 @@ TEST_F(ProcessExecutorTest, LeavesNoProcess) {
   pid_t pid = 0;
   {
     const auto executor = make({"--delay=10s"});
-    executor->start(placement(1));
+    executor->start(placement(1), {});
     Measurement m;
     ASSERT_TRUE(wait_until([&] { return !*executor->poll(m) && executor->pid() != 0; }));
     pid = executor->pid();

@@ -118,6 +118,7 @@ class RunPlacement(Message):
     id: U64 = 0
     task: U8 = 0
     placement: Bulk = Section()
+    next: Bulk = Section()
 
 
 @message()
