@@ -132,6 +132,16 @@ Result<double> CudaExecutor::State::step(const StepProgram& program) {
   return stream->step(program);
 }
 
+Result<Unit> CudaExecutor::State::capture(const StepProgram& program) {
+  if (!options.timing.capture || !why_not_captured.empty()) return Unit{};
+  EMPLACE_TRY(step(program));  // Loads the kernels, which a capture cannot do.
+  const auto captured = stream->capture(program);
+  if (captured) return Unit{};
+  if (session.poisoned()) return session.sticky_error();
+  if (captured.error().code != Errc::kOutOfMemory) why_not_captured = captured.error().context;
+  return Unit{};
+}
+
 Result<Unit> CudaExecutor::State::warm_up(const StepProgram& program) {
   constexpr Nanos kLong = std::chrono::milliseconds{100};
   const Nanos begin = clock.now();
@@ -206,6 +216,8 @@ std::vector<std::string> CudaExecutor::notes() const {
       notes.emplace_back("logical devices not isolated: " + state_->group->why_not_isolated());
       break;
   }
+  if (!state_->why_not_captured.empty())
+    notes.push_back("steps are enqueued kernel by kernel: " + state_->why_not_captured);
   std::map<std::string, std::string> refused;
   for (const BoundGraph& kernels : state_->kernels)
     refused.insert(kernels.synthetic_types().begin(), kernels.synthetic_types().end());
@@ -248,6 +260,7 @@ Result<Unit> CudaExecutor::run(std::span<const DeviceId> placement, Measurement&
   double traced_s = 0;
   const auto timed = [&]() -> Result<StepTiming> {
     EMPLACE_TRY(state.prepare(plan, program));
+    EMPLACE_TRY(state.capture(program));
     if (state.options.timing.warmups > 0) EMPLACE_TRY(state.warm_up(program));
     auto timing = state.timer.time([&] { return state.step(program); });
     if (!timing) return timing;

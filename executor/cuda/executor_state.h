@@ -59,6 +59,9 @@ struct CudaExecutor::State {
   /// Copies synchronously. Errors: those of Session.
   Result<Unit> to_device(std::size_t device, std::byte* to, std::span<const std::byte> from);
   Result<Unit> from_device(std::size_t device, const std::byte* from, std::span<std::byte> to);
+  /// Captures the step, unless options forbid it or it failed before. Errors: kDeviceLost, and those of a
+  /// step.
+  Result<Unit> capture(const StepProgram& program);
   /// Runs steps for a tenth of a second, until clocks have risen. Errors: those of Session.
   Result<Unit> warm_up(const StepProgram& program);
   /// Runs StepStream::step and reports progress.
@@ -86,6 +89,7 @@ struct CudaExecutor::State {
   Placement expected;  // Announced; its program is made once the next one is taken. Empty: none.
   Placement in_background;
   bool was_expected = false;
+  std::string why_not_captured;  // Empty until capturing a step failed.
   double clock_ratio = 1, enqueue_s = 0, prepare_s = 0;
   std::future<std::unique_ptr<const PlacedProgram>> background;  // Last: its thread uses the rest.
 };

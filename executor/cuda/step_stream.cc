@@ -36,32 +36,12 @@ class Observed {
 
 }  // namespace
 
-EventPool::~EventPool() {
-  for (std::size_t d = 0; d < events_.size(); ++d) {
-    if (session_.poisoned() || events_[d].empty()) continue;
-    (void)devices_[d].make_current();
-    for (const cudaEvent_t event : events_[d])
-      session_.give_back([&](const CudaApi& api) { return api.runtime.EventDestroy(event); });
-  }
-}
-
-Result<cudaEvent_t> EventPool::event(std::size_t device, std::size_t number) {
-  EMPLACE_TRY(devices_[device].make_current());
-  auto& mine = events_[device];
-  while (mine.size() <= number) {
-    cudaEvent_t event = nullptr;
-    EMPLACE_TRY(
-        session_.check(session_.api().runtime.EventCreateWithFlags(&event, flags_), "cudaEventCreate"));
-    mine.push_back(event);
-  }
-  return mine[number];
-}
-
 Result<Unit> StepStream::record(cudaEvent_t event, cudaStream_t stream) {
   return session_.check(session_.api().runtime.EventRecord(event, stream), "cudaEventRecord");
 }
 
 Result<Unit> StepStream::prepare(const StepProgram& program) {
+  captured_.drop();
   std::vector<std::size_t> used(devices_.size(), 0);
   signals_.assign(program.instructions().size(), nullptr);
   for (std::size_t i = 0; i < signals_.size(); ++i) {
@@ -132,9 +112,15 @@ Result<Unit> StepStream::enqueue(const StepProgram& program, Mode mode, const Wa
   return Unit{};
 }
 
+Result<Unit> StepStream::capture(const StepProgram& program) {
+  return captured_.capture(
+      [&] { return enqueue(program, Mode::kPlain, nullptr, 0, program.instructions().size()); });
+}
+
 Result<double> StepStream::step(const StepProgram& program) {
   const Nanos begin = clock_.now();
-  EMPLACE_TRY(enqueue(program, Mode::kPlain, nullptr, 0, program.instructions().size()));
+  EMPLACE_TRY(captured_.ready() ? captured_.launch()
+                                : enqueue(program, Mode::kPlain, nullptr, 0, program.instructions().size()));
   enqueue_s_ = static_cast<double>((clock_.now() - begin).count()) * 1e-9;
   EMPLACE_TRY(devices_.synchronize());
   return static_cast<double>((clock_.now() - begin).count()) * 1e-9;

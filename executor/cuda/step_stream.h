@@ -5,28 +5,11 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "executor/cuda/captured_step.h"
+#include "executor/cuda/event_pool.h"
 #include "executor/cuda/step_program.h"
 
 namespace emplace::cuda {
-
-/// Events per device, created on first use and reused in every step. Thread: one at a time.
-class EventPool {
- public:
-  EventPool(Session& session, const DeviceGroup& devices, unsigned flags)
-      : session_{session}, devices_{devices}, flags_{flags}, events_(devices.size()) {}
-  ~EventPool();
-  EventPool(const EventPool&) = delete;
-  EventPool& operator=(const EventPool&) = delete;
-
-  /// Event `number` of a device; makes the device current. Errors: those of Session.
-  Result<cudaEvent_t> event(std::size_t device, std::size_t number);
-
- private:
-  Session& session_;
-  const DeviceGroup& devices_;
-  const unsigned flags_;
-  std::vector<std::vector<cudaEvent_t>> events_;  // [devices]
-};
 
 /// Time of an instruction since the first one of the step started [us].
 struct InstructionTime {
@@ -45,10 +28,14 @@ class StepStream {
         clock_{clock},
         events_{session, devices, cudaEventDisableTiming},
         gates_{session, devices, cudaEventDisableTiming},
-        timing_events_{session, devices, cudaEventDefault} {}
+        timing_events_{session, devices, cudaEventDefault},
+        captured_{session, devices} {}
 
   /// Creates the resources of the program's steps. Errors: those of Session.
   Result<Unit> prepare(const StepProgram& program);
+  /// Captures the program's step, which step() then launches with one call, until the next prepare(). @pre
+  /// step() has run it. Errors: as CapturedStep::capture(); step() then enqueues as before.
+  Result<Unit> capture(const StepProgram& program);
   /// Runs one step and returns its duration [s], from before the first call until all work has ended.
   /// Errors: those of Session.
   Result<double> step(const StepProgram& program);
@@ -87,6 +74,7 @@ class StepStream {
   const DeviceGroup& devices_;
   const Clock& clock_;
   EventPool events_, gates_, timing_events_;
+  CapturedStep captured_;
   double enqueue_s_ = 0;
   std::vector<cudaEvent_t> signals_;        // [instructions] Null if no stream waits for it.
   std::vector<cudaEvent_t> begins_, ends_;  // [instructions] Events of a timed step.

@@ -57,6 +57,7 @@ messages::PrepareExecutor prepare_facts(const DeviceSet& devices, const RealOpti
   prepare.most_samples = options.timing.most_samples;
   prepare.statistic = static_cast<std::uint8_t>(options.timing.statistic);
   prepare.stop_ratio = options.timing.stop_ratio;
+  prepare.capture = options.timing.capture;
   prepare.seed = options.seed;
   prepare.allow_synthetic = options.allow_synthetic;
   return prepare;
@@ -106,6 +107,7 @@ RealOptions options_of(const messages::PrepareExecutor& prepare) {
   options.timing.most_samples = prepare.most_samples;
   options.timing.statistic = static_cast<TimingOptions::Statistic>(prepare.statistic);
   options.timing.stop_ratio = prepare.stop_ratio;
+  options.timing.capture = prepare.capture;
   options.seed = prepare.seed;
   options.allow_synthetic = prepare.allow_synthetic;
   return options;

@@ -133,6 +133,64 @@ TEST(CudaExecutor, AProgramMadeInTheBackgroundIsTheSame) {
   EXPECT_EQ(alone, wrong);
 }
 
+TEST(CudaExecutor, ACapturedStepIsOneLaunch) {
+  const OpGraph graph = small_training();
+  const DeviceSet devices = testing::sample_devices(2, false, 1 << 20);
+  Placement placement(graph.num_ops(), DeviceId{0});
+  placement[4] = placement[5] = DeviceId{1};
+  for (const int gpus : {1, 2}) {
+    RecordingApi recording{gpus};
+    RealOptions options{.timing = {.warmups = 2, .samples = 3, .most_samples = 3}};
+    auto executor = CudaExecutor::make(graph, devices, options, recording.clock(), recording.api());
+    ASSERT_TRUE(executor) << executor.error().context;
+    Measurement captured, plain;
+    ASSERT_TRUE((*executor)->measure(placement, captured).ok());
+    EXPECT_TRUE(captured.valid) << captured.failure;
+    EXPECT_GE(recording.launches(), 5u) << "all steps but the first and the traced one";
+    EXPECT_EQ((*executor)->enqueue_s(), 2 * 0.25e-3) << "makes a device current, and launches";
+    EXPECT_EQ(testing::find_race(recording.works()), "") << "streams are ordered within the capture";
+    EXPECT_EQ(recording.complaint(), "");
+    const std::size_t launches = recording.launches();
+    EXPECT_TRUE((*executor)->verify(placement).ok());
+    EXPECT_TRUE((*executor)->profile().ok());
+    EXPECT_EQ(recording.launches(), launches) << "these look at each kernel";
+    EXPECT_TRUE((*executor)->measure(Placement(graph.num_ops(), DeviceId{1}), plain).ok());
+    EXPECT_GT(recording.launches(), launches) << "the next placement has a graph of its own";
+    EXPECT_EQ(recording.complaint(), "");
+    executor->reset();
+    EXPECT_EQ(recording.held(), 0u);
+  }
+}
+
+TEST(CudaExecutor, WithoutACaptureEveryKernelIsEnqueued) {
+  const OpGraph graph = small_training();
+  const DeviceSet devices = testing::sample_devices(2, false, 1 << 20);
+  const Placement placement(graph.num_ops(), DeviceId{0});
+  for (const char* const refused :
+       {"", "cudaStreamBeginCapture", "cudaStreamEndCapture", "cudaGraphInstantiate"}) {
+    RecordingApi recording{1};
+    recording.refuse(refused);
+    RealOptions options = quick();
+    options.timing.capture = *refused != '\0';
+    const auto executor = CudaExecutor::make(graph, devices, options, recording.clock(), recording.api());
+    ASSERT_TRUE(executor) << executor.error().context;
+    for (int round = 0; round < 2; ++round) {
+      Measurement out;
+      ASSERT_TRUE((*executor)->measure(placement, out).ok()) << refused;
+      EXPECT_TRUE(out.valid) << refused;
+    }
+    EXPECT_EQ(recording.launches(), 0u);
+    EXPECT_GT((*executor)->enqueue_s(), 9 * 0.25e-3);
+    const auto notes = (*executor)->notes();
+    const bool told = std::ranges::any_of(notes, [&](const std::string& note) {
+      return *refused != '\0' &&
+             note.starts_with(std::string{"steps are enqueued kernel by kernel: "} + refused);
+    });
+    EXPECT_EQ(told, *refused != '\0') << refused;
+    EXPECT_EQ(recording.complaint(), "");
+  }
+}
+
 TEST(CudaExecutor, SaysWhatAReaderOfItsResultsMustKnow) {
   const OpGraph graph = small_training();
   SystemClock clock;

@@ -96,15 +96,34 @@ struct Calls {
       if (r.events_.at(arg(a0)).context != stream.context)
         r.complain("an event of another context was recorded");
       r.events_.at(arg(a0)).clock = stream.clock;
+      r.events_.at(arg(a0)).captured = stream.captured;
+      if (r.capturing_ && !stream.captured) r.complain("an event was recorded beside the capture");
       r.events_.at(arg(a0)).recorded_at = r.calls_;
     } else if constexpr (same<Member, &RuntimeApi::StreamWaitEvent>()) {
-      r.learn(r.stream(arg(a0)).clock, r.events_.at(arg(a1)).clock);
+      auto& stream = r.stream(arg(a0));
+      const auto& event = r.events_.at(arg(a1));
+      r.learn(stream.clock, event.clock);
+      if (r.capturing_ && !event.captured) r.complain("a captured stream waits for an event of before");
+      if (!r.capturing_ && event.captured) r.complain("a stream waits for an event of a capture");
+      stream.captured = stream.captured || event.captured;
     } else if constexpr (same<Member, &RuntimeApi::StreamSynchronize>()) {
       r.learn(r.host_clock_, r.stream(arg(a0)).clock);
     } else if constexpr (same<Member, &RuntimeApi::EventElapsedTime>()) {
       const auto &begin = r.events_.at(arg(a1)), &end = r.events_.at(arg(a2));
       *arg(a0) = 0.25f * static_cast<float>(static_cast<double>(end.recorded_at) -
                                             static_cast<double>(begin.recorded_at));
+    } else if constexpr (same<Member, &RuntimeApi::StreamBeginCapture>()) {
+      r.begin_capture(arg(a0));
+    } else if constexpr (same<Member, &RuntimeApi::StreamEndCapture>()) {
+      *arg(a1) = r.hold<cudaGraph_t>("graph");
+    } else if constexpr (same<Member, &RuntimeApi::GraphInstantiate>()) {
+      *arg(a0) = r.hold<cudaGraphExec_t>("executable graph");
+    } else if constexpr (same<Member, &RuntimeApi::GraphDestroy>()) {
+      r.drop(arg(a0), "graph");
+    } else if constexpr (same<Member, &RuntimeApi::GraphExecDestroy>()) {
+      r.drop(arg(a0), "executable graph");
+    } else if constexpr (same<Member, &RuntimeApi::GraphLaunch>()) {
+      ++r.launches_;
     } else if constexpr (same<Member, &RuntimeApi::LaunchKernel>()) {
       r.work_on(std::get<5>(args));
     } else if constexpr (same<Member, &RuntimeApi::MemcpyAsync>()) {
@@ -193,6 +212,9 @@ struct Thunk<Member, R (*)(A...)> {
     } else if constexpr (same<Member, &RuntimeApi::GetLastError>()) {
       return std::exchange(r.pending_, cudaSuccess);
     } else {
+      // Even an end that fails ends the capture.
+      if constexpr (same<Member, &RuntimeApi::StreamEndCapture>())
+        r.end_capture(std::get<0>(std::tuple<A...>{args...}));
       if (const auto code = r.begin(called)) return failure<R>(*code);
       if constexpr (same<Member, &RuntimeApi::DeviceEnablePeerAccess>()) {
         // As on a device: the second time is an error, which stays until it is read.
@@ -239,10 +261,15 @@ RecordingApi::~RecordingApi() { living = nullptr; }
 
 std::optional<cudaError_t> RecordingApi::begin(const char* name) {
   if (stuck_) complain(std::string{name} + " was called after an error that sticks");
-  if (refused_ == name) return ++calls_, cudaErrorInvalidValue;
+  for (const std::string_view denied : {"Synchronize", "Malloc", "Free", "ElapsedTime", "Create", "Query"})
+    if (capturing_ && std::string_view{name}.starts_with("cuda") &&
+        std::string_view{name}.find(denied) != std::string_view::npos)
+      complain(std::string{name} + " was called while a stream was captured");
+  if (refused_ == name) return ++calls_, failed_in_capture_ = capturing_.has_value(), cudaErrorInvalidValue;
   const bool gone = fail_from_ && calls_ >= *fail_from_;
   if (fail_at_ != calls_++ && !gone) return std::nullopt;
   failed_ = name;
+  failed_in_capture_ = capturing_.has_value();
   pending_ = code_;
   stuck_ = cuda::is_sticky(code_);
   return code_;
@@ -259,8 +286,28 @@ void RecordingApi::learn(std::vector<std::uint32_t>& clock, const std::vector<st
   for (std::size_t s = 0; s < other.size(); ++s) clock[s] = std::max(clock[s], other[s]);
 }
 
+void RecordingApi::begin_capture(cudaStream_t handle) {
+  if (capturing_) complain("a capture began within another");
+  capturing_ = handle;
+  failed_in_capture_ = false;
+  stream(handle).captured = true;
+}
+
+void RecordingApi::end_capture(cudaStream_t handle) {
+  if (capturing_ != handle) complain("a capture ended that had not begun");
+  const std::vector<std::uint32_t>& known = stream(handle).clock;
+  for (auto& [other, on] : streams_) {
+    const std::uint32_t joined = on.number < known.size() ? known[on.number] : 0;
+    if (on.captured && joined < on.stamps && !failed_in_capture_)
+      complain("a captured stream was not joined");
+    on.captured = false;
+  }
+  capturing_.reset();
+}
+
 void RecordingApi::work_on(cudaStream_t handle) {
   Stream& on = stream(handle);
+  if (capturing_ && !on.captured) complain("work was enqueued beside the capture");
   if (on.context != current_) complain("work was enqueued with another device current");
   learn(on.clock, host_clock_);
   if (!in_task_) return;

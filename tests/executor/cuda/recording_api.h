@@ -63,6 +63,8 @@ class RecordingApi final : public cuda::TaskObserver {
   /// The function that failed; empty if none has.
   const std::string& failed() const { return failed_; }
   const std::vector<RecordedWork>& works() const { return works_; }
+  /// Steps that were launched as graphs.
+  std::size_t launches() const { return launches_; }
   void forget_works() { works_.clear(); }
   /// What was called wrongly: after an error that sticks, with another device current, …; empty if nothing.
   const std::string& complaint() const { return complaint_; }
@@ -81,10 +83,12 @@ class RecordingApi final : public cuda::TaskObserver {
     std::uint64_t context = 0;
     std::uint32_t stamps = 0;
     std::vector<std::uint32_t> clock;
+    bool captured = false;
   };
   struct Event {
     std::uint64_t context = 0, recorded_at = 0;
     std::vector<std::uint32_t> clock;
+    bool captured = false;  ///< Recorded on a stream that was being captured.
   };
 
   /// Counts the call; the code with which it is to fail, if it is.
@@ -105,6 +109,8 @@ class RecordingApi final : public cuda::TaskObserver {
   }
   Stream& stream(cudaStream_t handle);
   void work_on(cudaStream_t handle);
+  void begin_capture(cudaStream_t handle);
+  void end_capture(cudaStream_t handle);
   void use(const void* begin, std::size_t bytes, bool written);
   static void learn(std::vector<std::uint32_t>& clock, const std::vector<std::uint32_t>& other);
 
@@ -131,6 +137,9 @@ class RecordingApi final : public cuda::TaskObserver {
   cudaError_t code_ = cudaSuccess, pending_ = cudaSuccess;
   std::string failed_;
   bool stuck_ = false, in_task_ = false;
+  std::optional<cudaStream_t> capturing_;  // The stream with which a capture began.
+  bool failed_in_capture_ = false;
+  std::size_t launches_ = 0;
   std::string complaint_;
   std::map<std::uint64_t, std::string> held_;
   std::map<cudaStream_t, Stream> streams_;

@@ -85,6 +85,7 @@ class PrepareExecutor(Message):
     corun: F64 = 1.0
     link_shaped: U8s = none_of(np.uint8)
     stop_ratio: F64 = 0.0
+    capture: Bool = True
 
 
 @message(83)
