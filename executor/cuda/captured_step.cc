@@ -16,12 +16,6 @@ Result<Unit> CapturedStep::visit_others(Visit visit) {
   return Unit{};
 }
 
-Result<Unit> CapturedStep::follow(cudaStream_t stream, cudaStream_t leader, cudaEvent_t event) {
-  const RuntimeApi& runtime = session_.api().runtime;
-  EMPLACE_TRY(session_.check(runtime.EventRecord(event, leader), "cudaEventRecord"));
-  return session_.check(runtime.StreamWaitEvent(stream, event, 0), "cudaStreamWaitEvent");
-}
-
 Result<Unit> CapturedStep::lead_others() {
   EMPLACE_TRY_ASSIGN(const cudaEvent_t begin, events_.event(0, kStreamsPerDevice));
   EMPLACE_TRY(session_.check(session_.api().runtime.EventRecord(begin, first()), "cudaEventRecord"));
@@ -31,7 +25,11 @@ Result<Unit> CapturedStep::lead_others() {
 }
 
 Result<Unit> CapturedStep::follow_others() {
-  return visit_others([&](cudaStream_t stream, cudaEvent_t event) { return follow(first(), stream, event); });
+  return visit_others([&](cudaStream_t stream, cudaEvent_t event) -> Result<Unit> {
+    const RuntimeApi& runtime = session_.api().runtime;
+    EMPLACE_TRY(session_.check(runtime.EventRecord(event, stream), "cudaEventRecord"));
+    return session_.check(runtime.StreamWaitEvent(first(), event, 0), "cudaStreamWaitEvent");
+  });
 }
 
 Result<Unit> CapturedStep::capture(const std::function<Result<Unit>()>& enqueue) {

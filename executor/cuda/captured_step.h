@@ -33,7 +33,6 @@ class CapturedStep {
   Result<Unit> lead_others();
   /// Makes the first stream follow all others.
   Result<Unit> follow_others();
-  Result<Unit> follow(cudaStream_t stream, cudaStream_t leader, cudaEvent_t event);
   template <class Visit>
   Result<Unit> visit_others(Visit visit);
   cudaStream_t first() const { return devices_[0].stream(StreamKind::kCompute); }

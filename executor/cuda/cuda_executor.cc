@@ -39,7 +39,7 @@ CudaExecutor::State::State(const OpGraph& graph_, const DeviceSet& devices_, con
       values{lowered, options_.seed},
       simulator{graph_, devices_},
       session{api},
-      initial(lowered.num_buffers()) {}
+      fills(lowered.num_buffers()) {}
 
 TaskPlan CudaExecutor::State::plan(std::span<const DeviceId> placement) const {
   return {lowered, devices.size(), placement, TaskPlan::Rules::kReal, &in_place};
@@ -72,16 +72,6 @@ std::unique_ptr<const CudaExecutor::State::PlacedProgram> CudaExecutor::State::t
   return made;
 }
 
-Result<Unit> CudaExecutor::State::to_device(std::size_t device, std::byte* to,
-                                            std::span<const std::byte> from) {
-  EMPLACE_TRY((*group)[device].make_current());
-  const cudaStream_t on = (*group)[device].stream(StreamKind::kCompute);
-  EMPLACE_TRY(session.check(
-      session.api().runtime.MemcpyAsync(to, from.data(), from.size(), cudaMemcpyHostToDevice, on),
-      "cudaMemcpyAsync"));
-  return session.check(session.api().runtime.StreamSynchronize(on), "cudaStreamSynchronize");
-}
-
 Result<Unit> CudaExecutor::State::from_device(std::size_t device, const std::byte* from,
                                               std::span<std::byte> to) {
   EMPLACE_TRY((*group)[device].make_current());
@@ -96,21 +86,19 @@ Result<Unit> CudaExecutor::State::prepare(const TaskPlan& plan, const StepProgra
   for (std::uint32_t slot = 0; slot < plan.slots().size(); ++slot) {
     const TaskPlan::Slot& state = plan.slots()[slot];
     if (!state.resident || state.bytes == 0) continue;
-    std::vector<std::byte> zeros;
-    std::span<const std::byte> from;
+    std::byte* const memory = program.memory(slot);
+    const Pointers pointers{{}, {&memory, 1}, nullptr};
+    const LogicalDevice& device = (*group)[index(state.device)];
+    EMPLACE_TRY(device.make_current());
     if (index(state.buffer) == TaskPlan::kNone) {
-      zeros.resize(static_cast<std::size_t>(state.bytes));
-      from = zeros;
-    } else {
-      auto& mine = initial[index(state.buffer)];
-      if (mine.empty()) {
-        mine.resize(static_cast<std::size_t>(state.bytes));
-        values.fill(state.buffer, mine.data());
-      }
-      from = mine;
+      EMPLACE_TRY(make_fill({.zeros = true, .elements = state.bytes})->enqueue(device.lane(), pointers));
+      continue;
     }
-    EMPLACE_TRY(to_device(index(state.device), program.memory(slot), from));
+    auto& fill = fills[index(state.buffer)];
+    if (fill == nullptr) fill = make_fill(values.fill_of(state.buffer));
+    EMPLACE_TRY(fill->enqueue(device.lane(), pointers));
   }
+  EMPLACE_TRY(group->synchronize());
   return stream->prepare(program);
 }
 

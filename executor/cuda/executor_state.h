@@ -54,10 +54,9 @@ struct CudaExecutor::State {
   std::unique_ptr<const PlacedProgram> take_program(std::span<const DeviceId> placement);
   /// Waits until no program is made in the background. @post this thread may make programs
   void finish_background();
-  /// Initialises the state and prepares the stream. Errors: those of Session.
+  /// Makes the state on its devices and prepares the stream. Errors: those of Session.
   Result<Unit> prepare(const TaskPlan& plan, const StepProgram& program);
   /// Copies synchronously. Errors: those of Session.
-  Result<Unit> to_device(std::size_t device, std::byte* to, std::span<const std::byte> from);
   Result<Unit> from_device(std::size_t device, const std::byte* from, std::span<std::byte> to);
   /// Captures the step, unless options forbid it or it failed before. Errors: kDeviceLost, and those of a
   /// step.
@@ -84,7 +83,7 @@ struct CudaExecutor::State {
   std::unique_ptr<PinnedMemory> pinned;
   HostStages stages;
   std::unique_ptr<StepStream> stream;
-  std::vector<std::vector<std::byte>> initial;  // [buffers] Initial values of state; created on first use.
+  std::vector<std::unique_ptr<Kernel>> fills;  // [buffers] Make initial values; created on first use.
   StepTimer timer{options.timing};
   Placement expected;  // Announced; its program is made once the next one is taken. Empty: none.
   Placement in_background;

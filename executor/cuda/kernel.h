@@ -17,6 +17,10 @@ struct CUstream_st;
 struct cublasLtContext;
 struct cudnnContext;
 
+namespace emplace {
+struct InitialFill;
+}
+
 namespace emplace::cuda {
 
 class Session;
@@ -83,6 +87,9 @@ std::vector<std::string_view> kernel_types();
 /// A stand-in for an op without a kernel: writes zeros to its outputs, then spins for `duration_us` on a
 /// single multiprocessor, so that it does not fake contention.
 std::unique_ptr<Kernel> make_synthetic(const Signature& signature, double duration_us);
+
+/// Fills output 0 with the initial values of a buffer of state, as InitialValues::fill() does on the host.
+std::unique_ptr<Kernel> make_fill(const InitialFill& fill);
 
 std::span<const KernelEntry> pointwise_kernels();
 std::span<const KernelEntry> movement_kernels();

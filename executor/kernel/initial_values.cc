@@ -33,23 +33,6 @@ Range range_of(const OpGraph& graph, OpId op) {
   return {};
 }
 
-template <class T, class Make>
-void fill_as(std::byte* memory, std::int64_t elements, std::uint64_t stream, Make make) {
-  for (std::int64_t i = 0; i < elements; ++i) {
-    const double u =
-        static_cast<double>(splitmix64(stream + static_cast<std::uint64_t>(i)) >> 40) * 0x1.0p-24;
-    const auto value = static_cast<T>(make(u));
-    std::memcpy(memory + static_cast<std::size_t>(i) * sizeof(T), &value, sizeof(T));
-  }
-}
-
-std::uint16_t upper_half(double value) {
-  const auto single = static_cast<float>(value);
-  std::uint32_t bits = 0;
-  std::memcpy(&bits, &single, sizeof bits);
-  return static_cast<std::uint16_t>(bits >> 16);
-}
-
 /// Number of rows or classes that `reader` indexes with its input number `input`; nothing if it does not
 /// index.
 std::optional<std::int64_t> looked_up(const OpGraph& graph, OpId reader, std::size_t input) {
@@ -83,43 +66,41 @@ std::int64_t InitialValues::index_bound(OpId op) const {
   return bound == 0 ? 2 : bound;
 }
 
+InitialFill InitialValues::fill_of(BufferId buffer) const {
+  const OpGraph& graph = lowered_.graph();
+  const OpId op = lowered_.owner(buffer);
+  const TensorId tensor = lowered_.tensor(buffer);
+  const DType dtype = graph.dtype(tensor);
+  // No kernel computes with f16, so zeros suffice.
+  if (tensor != graph.output(op, 0) || dtype == DType::kF16)
+    return {.zeros = true, .elements = graph.bytes(tensor)};
+  InitialFill fill{.dtype = dtype,
+                   .zeros = false,
+                   .elements = graph.bytes(tensor) / element_bytes(dtype),
+                   .stream = splitmix64(seed_ << 32 | index(op))};
+  const bool real = dtype == DType::kF32 || dtype == DType::kF64 || dtype == DType::kBF16;
+  const Range range = real ? range_of(graph, op) : Range{static_cast<double>(index_bound(op)), 0};
+  fill.scale = range.scale, fill.shift = range.shift;
+  return fill;
+}
+
 void InitialValues::fill(BufferId buffer, std::byte* memory) const {
   const OpGraph& graph = lowered_.graph();
   const OpId op = lowered_.owner(buffer);
   const TensorId tensor = lowered_.tensor(buffer);
-  if (tensor != graph.output(op, 0)) {
-    std::memset(memory, 0, static_cast<std::size_t>(graph.bytes(tensor)));
+  const auto bytes = static_cast<std::size_t>(graph.bytes(tensor));
+  if (tensor == graph.output(op, 0) && given_ && given_(op, {memory, bytes})) return;
+  const InitialFill fill = fill_of(buffer);
+  if (fill.zeros) {
+    std::memset(memory, 0, bytes);
     return;
   }
-  if (given_ && given_(op, {memory, static_cast<std::size_t>(graph.bytes(tensor))})) return;
-  const DType dtype = graph.dtype(tensor);
-  const std::int64_t elements = graph.bytes(tensor) / element_bytes(dtype);
-  const std::uint64_t stream = splitmix64(seed_ << 32 | index(op));
-  const Range range = range_of(graph, op);
-  const auto real = [&](double u) { return range.scale * u + range.shift; };
-  const std::int64_t bound = index_bound(op);
-  const auto whole = [&](double u) { return std::floor(u * static_cast<double>(bound)); };
-  switch (dtype) {
-    case DType::kF32:
-      return fill_as<float>(memory, elements, stream, real);
-    case DType::kF64:
-      return fill_as<double>(memory, elements, stream, real);
-    case DType::kBF16:
-      return fill_as<std::uint16_t>(memory, elements, stream, [&](double u) { return upper_half(real(u)); });
-    case DType::kF16:  // No kernel computes with f16 here, so zeros suffice.
-      return fill_as<std::uint16_t>(memory, elements, stream, [](double) { return 0; });
-    case DType::kI64:
-      return fill_as<std::int64_t>(memory, elements, stream, whole);
-    case DType::kI32:
-      return fill_as<std::int32_t>(memory, elements, stream, whole);
-    case DType::kI16:
-      return fill_as<std::int16_t>(memory, elements, stream, whole);
-    case DType::kI8:
-      return fill_as<std::int8_t>(memory, elements, stream, [](double u) { return u >= 0.5; });
-    case DType::kU8:
-    case DType::kBool:
-      return fill_as<std::uint8_t>(memory, elements, stream, [](double u) { return u >= 0.5; });
-  }
+  visit_elements(fill, [&](const auto& element) {
+    for (std::int64_t i = 0; i < fill.elements; ++i) {
+      const auto value = element(i);
+      std::memcpy(memory + static_cast<std::size_t>(i) * sizeof value, &value, sizeof value);
+    }
+  });
 }
 
 }  // namespace emplace

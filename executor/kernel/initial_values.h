@@ -8,6 +8,7 @@
 #include <span>
 #include <utility>
 
+#include "executor/kernel/initial_element.h"
 #include "graph/lowering.h"
 
 namespace emplace {
@@ -30,6 +31,8 @@ class InitialValues {
   /// Fills a buffer of state: the first output of its op as above, others with zeros. @pre `memory` has the
   /// size of the buffer. Pure; any thread.
   void fill(BufferId buffer, std::byte* memory) const;
+  /// Returns how fill() makes the elements of a buffer for which there is no Given.
+  InitialFill fill_of(BufferId buffer) const;
 
  private:
   std::int64_t index_bound(OpId op) const;

@@ -4,13 +4,7 @@
 
 #include <cstdint>
 
-#ifndef EMPLACE_HD
-#ifdef __CUDACC__
-#define EMPLACE_HD __host__ __device__ __forceinline__
-#else
-#define EMPLACE_HD inline
-#endif
-#endif
+#include "executor/kernel/host_device.h"
 
 namespace emplace::cuda {
 

@@ -16,6 +16,11 @@ Result<Unit> launch(const Lane& lane, const void* kernel, std::string_view name,
       name);
 }
 
+Result<Unit> enqueue_zeros(const Lane& lane, std::byte* to, std::size_t bytes) {
+  return lane.session->check(lane.session->api().runtime.MemsetAsync(to, 0, bytes, lane.stream),
+                             "cudaMemsetAsync");
+}
+
 Result<Unit> OwnKernel::enqueue(const Lane& lane, const Pointers& pointers) const {
   for (const auto& pass : passes_) EMPLACE_TRY(pass->enqueue(lane, pointers));
   return Unit{};

@@ -19,6 +19,9 @@ inline constexpr unsigned kThreads = 256;  ///< Threads per block.
 Result<Unit> launch(const Lane& lane, const void* kernel, std::string_view name, unsigned blocks_x,
                     unsigned blocks_y, void** arguments);
 
+/// Enqueues writing zeros to `bytes` bytes. Errors: those of Session.
+Result<Unit> enqueue_zeros(const Lane& lane, std::byte* to, std::size_t bytes);
+
 class Pass {
  public:
   virtual ~Pass() = default;

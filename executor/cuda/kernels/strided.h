@@ -5,11 +5,7 @@
 #include <span>
 #include <vector>
 
-#ifdef __CUDACC__
-#define EMPLACE_HD __host__ __device__ __forceinline__
-#else
-#define EMPLACE_HD inline
-#endif
+#include "executor/kernel/host_device.h"
 
 namespace emplace::cuda {
 

@@ -16,6 +16,7 @@
 #include "executor/cuda/library_versions.h"
 #include "executor/cuda/logical_device.h"
 #include "executor/cuda/partition.h"
+#include "executor/kernel/initial_element.h"
 #include "tests/executor/cpu/kernel_case.h"
 #include "tests/executor/cuda/gpu/checks.h"
 #include "tests/executor/cuda/gpu/device_kernel.h"
@@ -132,6 +133,31 @@ Result<Unit> kernel_parity(const Bundle&, Report& report) {
   return Unit{};
 }
 
+namespace {
+
+/// Initial values of five million elements of each type, byte by byte.
+void compare_fills(cuda::Session& session, const cuda::LogicalDevice& device, Report& report) {
+  std::string differing;
+  for (const DType dtype : {DType::kF32, DType::kF64, DType::kBF16, DType::kI64, DType::kI32, DType::kU8}) {
+    const std::int64_t count = rehearsing() ? 1'000 : 5'000'000;
+    const InitialFill fill{
+        .dtype = dtype, .zeros = false, .elements = count, .stream = 7, .scale = 0.123, .shift = -0.4};
+    testing::KernelCase of{.name = "initial values"};
+    of.signature.outputs.push_back(Operand{dtype, {count}, {1}});
+    of.outputs.emplace_back(static_cast<std::size_t>(count * element_bytes(dtype)));
+    std::string failure;
+    const auto expected = testing::run_kernel(*testing::twin_of(cuda::make_fill(fill)), of, std::byte{0});
+    const auto on = on_device(cuda::make_fill(fill), of.signature, session, device, failure);
+    const auto run = testing::run_kernel(*on, of, std::byte{0xff});
+    if (!failure.empty() || run.outputs != expected.outputs)
+      differing += " " + std::to_string(static_cast<int>(dtype)) + failure;
+  }
+  report.expect(differing.empty() || rehearsing(), "initial values", "the host's bytes",
+                {{"found", differing.empty() ? "equal" : "differ:" + differing}});
+}
+
+}  // namespace
+
 Result<Unit> large_kernels(const Bundle&, Report& report) {
   constexpr std::byte kNaNs{0xff};
   const std::int64_t most = rehearsing() ? 10'000 : 50'000'000;
@@ -139,6 +165,8 @@ Result<Unit> large_kernels(const Bundle&, Report& report) {
   const auto devices = gpus(1, std::int64_t{4} << 30);
   auto group = cuda::DeviceGroup::make(session, *devices);
   if (!group) return group.error();
+  compare_fills(session, (**group)[0], report);
+  if (session.poisoned()) return failed(session.sticky_error().context);
   const SystemClock clock;
   const Nanos begin = clock.now();
   std::size_t tried = 0, differ = 0;
