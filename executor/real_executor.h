@@ -106,6 +106,8 @@ class RealExecutor : public Executor {
   virtual void expect(std::span<const DeviceId> /*placement*/) {}
   /// Op types of the graph without a kernel here, sorted; synthetic work replaces them.
   virtual std::vector<std::string> synthetic_types() const = 0;
+  /// Caveats that a reader of the results so far must know, one line each.
+  virtual std::vector<std::string> notes() const { return {}; }
   /// Devices of another kind that CPU cores stand in for.
   virtual std::vector<DeviceId> stand_ins() const { return {}; }
 };

@@ -132,7 +132,8 @@ struct PlacementRan {
   static constexpr PlacementTask kTask = PlacementTask::kMeasure;
   std::uint64_t id = 0;  ///< Copied from RunPlacement, here and in the other answers.
   Measurement measurement;
-  EMPLACE_FIELDS(id, measurement)
+  std::vector<std::string> notes;  ///< RealExecutor::notes().
+  EMPLACE_FIELDS(id, measurement, notes)
 };
 
 /// executor process -> parent. The answer to kTrace.

@@ -204,6 +204,8 @@ std::vector<std::string> CudaExecutor::notes() const {
       notes.emplace_back("logical devices not isolated: " + state_->group->why_not_isolated());
       break;
   }
+  if (state_->host_limits)
+    notes.emplace_back("the host limits steps: enqueuing takes 90 % of their time or more");
   if (!state_->why_not_captured.empty())
     notes.push_back("steps are enqueued kernel by kernel: " + state_->why_not_captured);
   std::map<std::string, std::string> refused;
@@ -286,6 +288,7 @@ Result<Unit> CudaExecutor::run(std::span<const DeviceId> placement, Measurement&
   out.label = measured_label(out.synthetic_share, emulated || shared);
   state.clock_ratio = out.step_time_s > 0 ? traced_s / out.step_time_s : 1;
   state.enqueue_s = state.stream->enqueue_s();
+  state.host_limits |= state.enqueue_s >= 0.9 * out.step_time_s;
   if (schedule == nullptr) return Unit{};
   // A staged copy is several instructions: it starts with its first and ends with its last.
   std::vector<std::size_t> copy(plan.tasks().size(), times.size());

@@ -41,9 +41,8 @@ class CudaExecutor final : public RealExecutor {
   Result<Unit> self_test();
   /// True after a sticky CUDA error, which disables CUDA in this process.
   bool poisoned() const;
-  /// Caveats to print with the results: links through the host, logical devices that share a GPU. Empty:
-  /// none.
-  std::vector<std::string> notes() const;
+  /// E.g. links through the host, logical devices that share a GPU, steps that the host limits.
+  std::vector<std::string> notes() const override;
   /// Time of the last placement's traced step on the devices, by events that do not wait for the host,
   /// divided by its measured step time. Well below 1: the host limits the step.
   double clock_ratio() const;

@@ -87,7 +87,7 @@ struct CudaExecutor::State {
   StepTimer timer{options.timing};
   Placement expected;  // Announced; its program is made once the next one is taken. Empty: none.
   Placement in_background;
-  bool was_expected = false;
+  bool was_expected = false, host_limits = false;
   std::string why_not_captured;  // Empty until capturing a step failed.
   double clock_ratio = 1, enqueue_s = 0, prepare_s = 0;
   std::future<std::unique_ptr<const PlacedProgram>> background;  // Last: its thread uses the rest.

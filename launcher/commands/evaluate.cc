@@ -73,6 +73,7 @@ class Evaluate final : public Command {
     std::optional<Verification> verified;
     std::vector<std::string> synthetic_types;
     std::vector<DeviceId> stand_ins;
+    std::vector<std::string> notes;             ///< Of the executor, already printed.
     std::optional<double> measured_cost_share;  ///< Simulated steps: share of op time with measured costs.
     std::optional<JitteredSteps> jittered;
   };
@@ -138,11 +139,13 @@ Result<Evaluate::Answer> Evaluate::run_really(Console& console, const Inputs& in
   request.note = [&](const std::string& line) { console.note(line); };
   EMPLACE_TRY(check_process_executor(executor_, inputs.judge, request));
   EMPLACE_TRY(check_process_links(executor_, inputs.devices));
+  EMPLACE_TRY(lease_gpus(executor_, inputs.devices, request));
   const auto executor = make_process_executor(executor_, inputs.graph, inputs.devices, request);
   Answer answer;
   EMPLACE_TRY(executor->measure(placement, answer.measured));
   answer.synthetic_types = executor->synthetic_types();
   answer.stand_ins = executor->stand_ins();
+  answer.notes = executor->notes();
   if (verify_ && answer.measured.valid) {
     EMPLACE_TRY_ASSIGN(answer.verified, executor->verify(placement));
   }
@@ -161,6 +164,7 @@ void Evaluate::print(Console& console, const Answer& answer, const Inputs& input
     Json json = measured_json(answer.measured, inputs, executor_, answer.stand_ins);
     if (order != "issue") json["order"] = order;
     if (!is_simulated()) json["synthetic_types"] = answer.synthetic_types;
+    if (!answer.notes.empty()) json["executor_notes"] = answer.notes;
     if (answer.measured_cost_share) json["measured_cost_share"] = *answer.measured_cost_share;
     if (answer.jittered) json["jitter"] = jitter_json(*answer.jittered, *jitter);
     if (answer.verified) {

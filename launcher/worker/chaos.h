@@ -38,6 +38,7 @@ class ChaosExecutor final : public RealExecutor {
     return inner_->verify(placement);
   }
   Result<ExecutorProfile> profile() override { return inner_->profile(); }
+  std::vector<std::string> notes() const override { return inner_->notes(); }
   void expect(std::span<const DeviceId> placement) override { inner_->expect(placement); }
   std::vector<std::string> synthetic_types() const override { return inner_->synthetic_types(); }
 

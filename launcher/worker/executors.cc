@@ -52,6 +52,12 @@ Result<Unit> check_process_links(const std::string& kind, const DeviceSet& devic
                  "use sim");
 }
 
+Result<Unit> lease_gpus(const std::string& kind, const DeviceSet& devices, ProcessRequest& request) {
+  if (kind != "cuda") return Unit{};
+  if (request.gpus == nullptr) request.gpus = std::make_shared<GpuLease>(GpuSources::real());
+  return request.gpus->take(devices);
+}
+
 std::unique_ptr<RealExecutor> make_process_executor(const std::string& kind, const OpGraph& graph,
                                                     const DeviceSet& devices, const ProcessRequest& request) {
   static const SystemClock clock;
@@ -102,10 +108,7 @@ Result<std::unique_ptr<Executor>> make_executor(const std::string& kind, const O
   if (auto fit = check_process_executor(kind, judge, request); !fit) return fit.error();
   if (auto links = check_process_links(kind, devices); !links) return links.error();
   ProcessRequest own = request;
-  if (kind == "cuda") {  // Fail now rather than at the first measurement.
-    if (own.gpus == nullptr) own.gpus = std::make_shared<GpuLease>(GpuSources::real());
-    EMPLACE_TRY(own.gpus->take(devices));
-  }
+  EMPLACE_TRY(lease_gpus(kind, devices, own));
   return std::unique_ptr<Executor>{make_process_executor(kind, graph, devices, own)};
 }
 

@@ -47,6 +47,9 @@ Result<Unit> check_process_executor(const std::string& kind, const Judge& judge,
 /// carries neither shared links nor copy engines; real devices have their own. PyTorch's copies are not
 /// slowed down to a shaped link. Errors: kInvalid.
 Result<Unit> check_process_links(const std::string& kind, const DeviceSet& devices);
+/// Leases the GPUs of an executor now instead of at its first measurement. Other kinds than cuda need none.
+/// Errors: those of GpuLease::take().
+Result<Unit> lease_gpus(const std::string& kind, const DeviceSet& devices, ProcessRequest& request);
 /// @pre check_process_executor() and check_process_links() succeeded. `graph` and `devices` must outlive the
 /// executor.
 std::unique_ptr<RealExecutor> make_process_executor(const std::string& kind, const OpGraph& graph,

@@ -46,12 +46,15 @@ class DelayedExecutor final : public RealExecutor {
   }
   Result<ExecutorProfile> profile() override { return fake_.profile(); }
   std::vector<std::string> synthetic_types() const override { return fake_.synthetic_types(); }
+  std::vector<std::string> notes() const override { return notes_; }
+  void add_note(const std::string& note) { notes_.push_back(note); }
 
  private:
   FakeExecutor fake_;
   StepTimer timer_;
   const bool refuses_surprises_;
   Placement announced_, expected_;
+  std::vector<std::string> notes_;
   const int delay_ms_;
 };
 
@@ -60,10 +63,12 @@ class DelayedExecutor final : public RealExecutor {
 int main(int argc, char** argv) {
   int delay_ms = 0;
   bool refuses = false, refuses_surprises = false;
+  std::string note;
   launcher::ExecutorProgram program{
       .kind = "fake", .version = [] { return std::string{EMPLACE_VERSION}; }, .takes_real_time = false};
   program.option = [&](std::string_view option) -> Result<Unit> {
     if (option == "--refuse") return refuses = true, Unit{};
+    if (option.starts_with("--note=")) return note = option.substr(7), Unit{};
     if (option == "--refuse-surprises") return refuses_surprises = true, Unit{};
     if (!option.starts_with("--delay="))
       return invalid(printable(option, 60), "is not an option", "use e.g. --delay=5ms");
@@ -75,8 +80,10 @@ int main(int argc, char** argv) {
   program.make = [&](const OpGraph& graph, const DeviceSet& devices,
                      const RealOptions& options) -> Result<std::unique_ptr<RealExecutor>> {
     if (refuses) return Error{Errc::kUnsupported, "refuses every graph because of --refuse"};
-    return std::unique_ptr<RealExecutor>{
-        std::make_unique<DelayedExecutor>(graph, devices, options.timing, refuses_surprises, delay_ms)};
+    auto executor =
+        std::make_unique<DelayedExecutor>(graph, devices, options.timing, refuses_surprises, delay_ms);
+    if (!note.empty()) executor->add_note(note);
+    return std::unique_ptr<RealExecutor>{std::move(executor)};
   };
   return launcher::serve_executor(argc, argv, program);
 }

@@ -16,6 +16,7 @@ using messages::PlacementTask;
 
 namespace {
 
+constexpr std::size_t kMaxNotes = 64;
 constexpr std::size_t kMaxFailures = 4096;             // Failed placements that are remembered.
 constexpr std::chrono::milliseconds kLongestWait{50};  // Poll interval of blocking calls.
 constexpr Nanos kProfileTimeout = std::chrono::minutes{10};
@@ -57,7 +58,7 @@ void ProcessExecutor::ask(PlacementTask task, std::span<const DeviceId> placemen
     }
   }
   if (const auto known = failed_.find(key()); task == PlacementTask::kMeasure && known != failed_.end()) {
-    outcome_ = Outcome{messages::PlacementRan{request_.id, known->second}};
+    outcome_ = Outcome{messages::PlacementRan{request_.id, known->second, {}}};
     return;
   }
   const bool long_one = task == PlacementTask::kProfile || task == PlacementTask::kVerify;
@@ -214,10 +215,20 @@ void ProcessExecutor::on_answer(const Channel::Received& received) {
   bool ran = false;
   if constexpr (kMeasures) {
     ran = answer->measurement.valid && request_.task == PlacementTask::kMeasure;
+    if constexpr (requires { answer->notes; }) add_notes(answer->notes);
     if (!is_whole(answer->measurement))
       return settle(Outcome{invalid("executor '" + options_.kind + "'", "sent an incomplete answer")}, ran);
   }
   settle(Outcome{Answer{*std::move(answer)}}, ran);
+}
+
+/// Passes on notes that are new: most are the same for every placement.
+void ProcessExecutor::add_notes(const std::vector<std::string>& notes) {
+  for (const std::string& note : notes) {
+    if (std::find(notes_.begin(), notes_.end(), note) != notes_.end() || notes_.size() == kMaxNotes) continue;
+    notes_.push_back(note);
+    if (options_.note) options_.note("executor '" + options_.kind + "': " + printable(note, 400));
+  }
 }
 
 bool ProcessExecutor::is_whole(const Measurement& measurement) const {
@@ -290,7 +301,7 @@ void ProcessExecutor::act(const Supervisor::Fail& fail) {
   m.busy_s.assign(devices_.size(), 0);
   m.failure = fail.cause;
   if (failed_.size() < kMaxFailures) failed_.emplace(key(), m);
-  outcome_ = Outcome{messages::PlacementRan{request_.id, std::move(m)}};
+  outcome_ = Outcome{messages::PlacementRan{request_.id, std::move(m), {}}};
 }
 
 void ProcessExecutor::act(const Supervisor::GiveUp& gave_up) {

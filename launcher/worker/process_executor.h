@@ -51,6 +51,8 @@ class ProcessExecutor final : public RealExecutor, public PolledExecutor {
   /// Returns the synthetic types that the last ready process reported.
   std::vector<std::string> synthetic_types() const override { return synthetic_types_; }
 
+  /// Returns the notes of all its processes so far, each once.
+  std::vector<std::string> notes() const override { return notes_; }
   /// "cpu": every device of another kind; "torch": those that the last ready process reported.
   std::vector<DeviceId> stand_ins() const override;
 
@@ -80,6 +82,7 @@ class ProcessExecutor final : public RealExecutor, public PolledExecutor {
   void on_answer(const Channel::Received& received);
   void on_failed(const messages::TaskFailed& failed);
   void settle(Outcome outcome, bool ran);
+  void add_notes(const std::vector<std::string>& notes);
   bool is_whole(const Measurement& measurement) const;
   void turn();
   void take_messages();
@@ -109,7 +112,7 @@ class ProcessExecutor final : public RealExecutor, public PolledExecutor {
   messages::Bytes next_;       // The one that is announced with it; empty: none.
   std::optional<Outcome> outcome_;
   std::optional<Error> refused_;
-  std::vector<std::string> synthetic_types_, stand_ins_;
+  std::vector<std::string> synthetic_types_, stand_ins_, notes_;
   std::unordered_map<std::string, Measurement> failed_;  // Measurements that crashed all tries, by placement.
 };
 

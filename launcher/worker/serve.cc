@@ -200,7 +200,7 @@ Result<Unit> run(const Channel::Received& received, const messages::RunPlacement
       if (!next.empty()) executor.expect(messages::view_as<DeviceId>(next));
       const auto done = executor.measure(placement, measured);
       EMPLACE_TRY_ASSIGN(measured, answer_of(done, std::move(measured), program, prepared.devices.size()));
-      line.send(messages::PlacementRan{asked.id, std::move(measured)});
+      line.send(messages::PlacementRan{asked.id, std::move(measured), executor.notes()});
       return Unit{};
     }
     case messages::PlacementTask::kTrace: {

@@ -315,7 +315,7 @@ std::vector<Sample> all_samples() {
                              .capture = false},
              12),
       sample(RunPlacement{.id = 7, .task = PlacementTask::kTrace, .placement = {0, 6}, .next = {2, 4}}, 6),
-      sample(PlacementRan{.id = 7, .measurement = real_measurement()}),
+      sample(PlacementRan{.id = 7, .measurement = real_measurement(), .notes = {"devices share a GPU"}}),
       sample(PlacementTraced{.id = 8,
                              .measurement = real_measurement(),
                              .schedule = {.ops = {0, 1},

@@ -187,7 +187,30 @@ TEST(CudaExecutor, WithoutACaptureEveryKernelIsEnqueued) {
              note.starts_with(std::string{"steps are enqueued kernel by kernel: "} + refused);
     });
     EXPECT_EQ(told, *refused != '\0') << refused;
-    EXPECT_EQ(recording.complaint(), "");
+  }
+}
+
+TEST(CudaExecutor, StepsThatTheHostLimitsAreNoted) {
+  OpGraphBuilder builder;
+  builder.add({.name = "x", .type = "Input", .outputs = {f32({8})}});
+  for (std::uint32_t i = 0; i < 200; ++i)
+    builder.add({.name = "relu" + std::to_string(i),
+                 .type = "aten::relu",
+                 .inputs = {{i, 0}},
+                 .outputs = {f32({8})}});
+  const OpGraph chain = *std::move(builder).build();
+  const DeviceSet devices = testing::sample_devices(1, false, 1 << 20);
+  for (const bool capture : {false, true}) {
+    RecordingApi recording{1};  // Each call takes the host a while, and the device no longer.
+    RealOptions options = quick();
+    options.timing.capture = capture;
+    const auto executor = CudaExecutor::make(chain, devices, options, recording.clock(), recording.api());
+    ASSERT_TRUE(executor) << executor.error().context;
+    Measurement out;
+    ASSERT_TRUE((*executor)->measure(Placement(chain.num_ops(), DeviceId{0}), out).ok());
+    const auto notes = (*executor)->notes();
+    EXPECT_EQ(std::ranges::count(notes, "the host limits steps: enqueuing takes 90 % of their time or more"),
+              capture ? 0 : 1);
   }
 }
 

@@ -117,6 +117,20 @@ TEST_F(ProcessExecutorTest, AnswersWhatTheSameExecutorAnswersInThisProcess) {
   EXPECT_EQ(executor->measure(Placement(3), out).error().code, Errc::kInvalid);
 }
 
+TEST_F(ProcessExecutorTest, NotesArePassedOnOnce) {
+  std::vector<std::string> lines;
+  ProcessExecutorOptions options;
+  options.kind = "fake";
+  options.command = {helper_path("fake"), {"--note=devices share a GPU", "--crash-every=2"}, {}};
+  options.note = [&](const std::string& line) { lines.push_back(line); };
+  options.supervision.first_delay = milliseconds{1};
+  ProcessExecutor executor{graph_, devices_, std::move(options), clock_};
+  for (std::uint64_t i = 0; i < 3; ++i) measured(executor, i);
+  EXPECT_EQ(executor.notes(), std::vector<std::string>{"devices share a GPU"});
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), "executor 'fake': devices share a GPU"), 1)
+      << "also across restarts";
+}
+
 TEST_F(ProcessExecutorTest, TheNextPlacementIsAnnounced) {
   const auto executor = make({"--refuse-surprises"});
   const auto polled = [&](std::uint64_t number, std::span<const DeviceId> next) {

@@ -175,6 +175,7 @@ class PlacementRan(Message):
 
     id: U64 = 0
     measurement: Measurement = field(default_factory=Measurement)
+    notes: Texts = field(default_factory=list)
 
 
 @message(19)
