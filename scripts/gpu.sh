@@ -99,7 +99,7 @@ run() {
   mkdir -p "$results"
   find_libraries
   { nvidia-smi --query-gpu=name,driver_version,memory.total,memory.used,mig.mode.current,persistence_mode --format=csv || true
-    uname -r; ldd --version | head -1; echo "rehearsal: ${EMPLACE_GPU_REHEARSE:-0}"; } > "$results/machine.txt" 2>&1
+    uname -r; ldd --version | sed -n 1p; echo "rehearsal: ${EMPLACE_GPU_REHEARSE:-0}"; } > "$results/machine.txt" 2>&1
   local name limit
   while read -r name limit; do
     case $name in
@@ -112,6 +112,7 @@ run() {
       racecheck)
         if [ -n "${EMPLACE_GPU_REHEARSE:-}" ] || ! command -v compute-sanitizer > /dev/null; then continue; fi
         one racecheck "$limit" compute-sanitizer --tool racecheck --error-exitcode 1 --kernel-name kns=reduce_kernel \
+          --kernel-name kns=merge_kernel --kernel-name kns=tiled_kernel \
           "$here/emplace-gpu-check" --check kernel_parity ;;
       *) one "$name" "$limit" "$here/emplace-gpu-check" --check "$name" ;;
     esac

@@ -48,6 +48,11 @@ def table(head, rows):
     return lines + ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows] + [""]
 
 
+def correlation(value):
+    """None: all placements took the same time, so that they have no order."""
+    return "none" if value is None else f"{value:.3f}"
+
+
 def page(checks, summary, machine, rehearsal):
     lines = ["# The CUDA executor on a GPU", ""]
     if rehearsal:
@@ -76,7 +81,7 @@ def page(checks, summary, machine, rehearsal):
     if agreements:
         lines += ["## Measured and simulated placements", ""]
         lines += table(["network", "placements", "error (MAPE)", "Spearman", "Kendall", "top five shared"],
-                       [[row["case"], row["count"], f"{row['mape']:.1%}", f"{row['spearman']:.3f}", f"{row['kendall']:.3f}",
+                       [[row["case"], row["count"], f"{row['mape']:.1%}", correlation(row["spearman"]), correlation(row["kendall"]),
                          row["top5_overlap"]] for row in agreements])
     return "\n".join(lines).rstrip() + "\n"
 
