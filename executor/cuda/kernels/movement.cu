@@ -2,32 +2,11 @@
 // similar ops.
 #include <cstdint>
 
-#include "executor/cuda/kernels/passes.cuh"
+#include "executor/cuda/kernels/copies.cuh"
 #include "executor/kernel/attributes.h"
 
 namespace emplace::cuda {
 namespace {
-
-/// Copies the elements of a shape between two layouts.
-template <class T>
-struct StridedCopy {
-  static constexpr const char* kName = "strided copy";
-  Walk<2> walk;  // Operands: target, source.
-  std::size_t from = 0, to = 0;
-  std::int64_t target_offset = 0, source_offset = 0;
-  const T* source = nullptr;
-  T* target = nullptr;
-
-  void bind(const Pointers& pointers) {
-    source = input<T>(pointers, from) + source_offset;
-    target = output<T>(pointers, to) + target_offset;
-  }
-  EMPLACE_HD void operator()(std::int64_t i) const {
-    std::int64_t at[2];
-    walk.offsets(i, at);
-    target[at[0]] = source[at[1]];
-  }
-};
 
 template <class T>
 struct Zeros {
@@ -146,7 +125,7 @@ Result<std::unique_ptr<Kernel>> into_window(const Signature& signature, std::vec
   const std::vector<std::int64_t> strides[2] = {std::move(out_strides), std::move(in_strides)};
   if (!make_walk<2>(shape, strides, copy.walk)) return unsupported(signature, "too many dimensions");
   copy.source_offset = source_offset, copy.target_offset = target_offset;
-  add_each(*kernel, copy, copy.walk.elements);
+  add_copy(*kernel, copy);
   return Result<std::unique_ptr<Kernel>>{std::move(kernel)};
 }
 

@@ -114,19 +114,31 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// Second launch: one thread merges the results of a row's stretches in order.
+inline constexpr int kMergeLanes = 32;  ///< Threads that merge the stretches of a row.
+
+/// Merges every kMergeLanes-th of a row's stretches, from `lane` on.
 template <class F>
-struct MergeSplits {
-  static constexpr const char* kName = F::kName;
-  F f;
-  const typename F::Part* partial;
-  int splits;
-  EMPLACE_HD void operator()(std::int64_t row) const {
-    typename F::Part part = partial[row * splits];
-    for (int s = 1; s < splits; ++s) F::merge(part, partial[row * splits + s]);
-    f.finish(row, part);
+EMPLACE_HD typename F::Part merge_lane(const F& f, const typename F::Part* stretches, int splits, int lane) {
+  typename F::Part part = lane < splits ? stretches[lane] : f.zero();
+  for (int s = lane + kMergeLanes; s < splits; s += kMergeLanes) F::merge(part, stretches[s]);
+  return part;
+}
+
+/// Second launch: a warp merges the stretches of a row.
+template <class F>
+__global__ void __launch_bounds__(kThreads) merge_kernel(const F f, const typename F::Part* const partial,
+                                                         const int splits, const std::int64_t num_rows) {
+  __shared__ typename F::Part parts[kThreads];
+  const int t = static_cast<int>(threadIdx.x), lane = t % kMergeLanes;
+  const std::int64_t row =
+      std::int64_t{blockIdx.x} * (static_cast<int>(kThreads) / kMergeLanes) + t / kMergeLanes;
+  parts[t] = row < num_rows ? merge_lane(f, partial + row * splits, splits, lane) : f.zero();
+  for (int hop = kMergeLanes / 2; hop > 0; hop /= 2) {
+    __syncthreads();
+    if (lane < hop) F::merge(parts[t], parts[t + hop]);
   }
-};
+  if (lane == 0 && row < num_rows) f.finish(row, parts[t]);
+}
 
 /// F has kName; Part, a plain struct; bind(pointers); zero(); add(part, row, column); merge(part, other);
 /// finish(row, part). The order of additions depends on the sizes alone, so results are reproducible.
@@ -151,30 +163,38 @@ class ReducePass final : public Pass {
     auto first = launch(lane, reinterpret_cast<const void*>(&reduce_kernel<F>), F::kName,
                         static_cast<unsigned>(blocks), static_cast<unsigned>(tiling.splits), arguments);
     if (!first || tiling.splits == 1) return first;
-    return launch_each(lane, MergeSplits<F>{bound, partial, tiling.splits}, tiling.num_rows);
+    constexpr std::int64_t kRows = static_cast<int>(kThreads) / kMergeLanes;
+    void* merged[] = {&bound, &partial, &tiling.splits, &tiling.num_rows};
+    return launch(lane, reinterpret_cast<const void*>(&merge_kernel<F>), F::kName,
+                  static_cast<unsigned>((tiling.num_rows + kRows - 1) / kRows), 1, merged);
   }
   void run_on_host(const Pointers& pointers) const override {
     F bound = f_;
     bound.bind(pointers);
     typename F::Part parts[kThreads];
+    std::vector<typename F::Part> stretches(static_cast<std::size_t>(tiling_.splits));
     for (std::int64_t row = 0; row < tiling_.num_rows; ++row) {
-      typename F::Part whole{};
       for (int split = 0; split < tiling_.splits; ++split) {
         for (int lane = 0; lane < tiling_.lanes; ++lane)
           parts[lane] = reduce_lane(bound, tiling_, row, split, lane);
-        for (int hop = tiling_.lanes / 2; hop > 0; hop /= 2)
-          for (int lane = 0; lane < hop; ++lane) F::merge(parts[lane], parts[lane + hop]);
-        if (split == 0) {
-          whole = parts[0];
-        } else {
-          F::merge(whole, parts[0]);
-        }
+        merge_tree(parts, tiling_.lanes);
+        stretches[static_cast<std::size_t>(split)] = parts[0];
       }
-      bound.finish(row, whole);
+      if (tiling_.splits > 1) {
+        for (int lane = 0; lane < kMergeLanes; ++lane)
+          parts[lane] = merge_lane(bound, stretches.data(), tiling_.splits, lane);
+        merge_tree(parts, kMergeLanes);
+      }
+      bound.finish(row, parts[0]);
     }
   }
 
  private:
+  static void merge_tree(typename F::Part* parts, int lanes) {
+    for (int hop = lanes / 2; hop > 0; hop /= 2)
+      for (int lane = 0; lane < hop; ++lane) F::merge(parts[lane], parts[lane + hop]);
+  }
+
   F f_;
   RowTiling tiling_;
   std::size_t scratch_at_;

@@ -3,7 +3,7 @@
 
 #include <limits>
 
-#include "executor/cuda/kernels/passes.cuh"
+#include "executor/cuda/kernels/copies.cuh"
 #include "executor/kernel/attributes.h"
 
 namespace emplace::cuda {
@@ -61,6 +61,13 @@ Result<std::unique_ptr<Kernel>> make(const Signature& signature, PointwiseOp op,
     if (in.shape == out.shape && packed(in)) kernel->allow_overwrite(static_cast<std::size_t>(k));
   }
   if (!make_walk<4>(out.shape, strides, pass.walk)) return unsupported(signature, "too many dimensions");
+  if (StridedCopy<float> copy{}; op == PointwiseOp::kCopy && used == 1) {
+    const std::vector<std::int64_t> both[2] = {strides[0], strides[1]};
+    if (make_walk<2>(out.shape, both, copy.walk) && make_tiles(copy.walk)) {
+      add_copy(*kernel, copy);
+      return Result<std::unique_ptr<Kernel>>{std::move(kernel)};
+    }
+  }
   add_each(*kernel, pass, pass.walk.elements);
   return Result<std::unique_ptr<Kernel>>{std::move(kernel)};
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -93,6 +94,25 @@ struct Maker {
     type("aten::clone", "{}");
     const Shape out = x.shape;
     input(std::move(x)), output(tensor(out));
+  }
+  void transposed() {
+    Shape order = random_order(2 + static_cast<std::size_t>(below(3)));
+    const Operand x = tensor(random_shape(rng, order.size(), most));
+    Shape out;
+    std::string perm;
+    for (const std::int64_t d : order) {
+      out.push_back(x.shape[static_cast<std::size_t>(d)]);
+      perm += (perm.empty() ? "" : ",") + std::to_string(d);
+    }
+    type("Transpose", "{\"perm\":[" + perm + "]}");
+    input(x), output(tensor(out));
+  }
+  Shape random_order(std::size_t dims) {
+    Shape order(dims);
+    std::iota(order.begin(), order.end(), 0);
+    for (std::size_t i = dims; i > 1; --i)
+      std::swap(order[i - 1], order[rng.below(static_cast<std::uint32_t>(i))]);
+    return order;
   }
   void sum() {
     const Operand x = tensor(random_shape(rng, 3, most));
@@ -195,9 +215,10 @@ struct Maker {
 }  // namespace
 
 KernelCase random_case(Rng& rng, std::int64_t most) {
-  static constexpr void (Maker::*kMakers[])() = {
-      &Maker::pointwise,  &Maker::broadcast,  &Maker::turned, &Maker::sum,       &Maker::softmax,
-      &Maker::batch_norm, &Maker::layer_norm, &Maker::pool,   &Maker::embedding, &Maker::product};
+  static constexpr void (Maker::*kMakers[])() = {&Maker::pointwise,  &Maker::broadcast, &Maker::turned,
+                                                 &Maker::sum,        &Maker::softmax,   &Maker::batch_norm,
+                                                 &Maker::layer_norm, &Maker::pool,      &Maker::embedding,
+                                                 &Maker::product,    &Maker::transposed};
   // Sizes from some thousand elements on: fewer are the fixtures' part.
   const auto size = static_cast<std::int64_t>(static_cast<double>(most) / std::exp2(rng.below(9)));
   Maker maker{rng, std::max<std::int64_t>(size, 64), {}};
