@@ -30,6 +30,7 @@ bundle() {
       cp -L "$library" "$dir/lib/"
     done
   done
+  find "$dir/lib" -size +16M ! -name '*.gz' -exec gzip -9 -f {} +  # oneDNN, which only placements with a CPU need.
   cp scripts/gpu.sh bench/gpu_pytorch.py "$dir/"
   cp -r tests/fixtures/kernels "$dir/fixtures/"
   cp tests/fixtures/graphs/cifar10_cnn-bs128.json "$dir/graphs/"
@@ -53,6 +54,10 @@ find_libraries() {
 print(*[d for s in dict.fromkeys(sys.path + site.getsitepackages()) for d in glob.glob(s + "/nvidia/*/lib")])' 2> /dev/null || true) \
     /usr/local/cuda*/lib64 /usr/lib/x86_64-linux-gnu; do
     if [ -d "$found" ]; then LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$found; fi
+  done
+  for found in "$here"/lib/*.gz; do
+    if [ ! -e "$found" ] || [ -e "${found%.gz}" ]; then continue; fi
+    gunzip -c "$found" > "${found%.gz}.$$" && mv "${found%.gz}.$$" "${found%.gz}"
   done
   export LD_LIBRARY_PATH
   # A stream of its own for every logical device on a GPU; numbers of GPUs as nvidia-smi prints them.
@@ -122,15 +127,21 @@ run() {
   return "$bad"
 }
 
-# A search by it as a user starts it: two logical devices on one GPU, compared with one.
+# A search by it as a user starts it: two logical devices on one GPU, and one with a CPU, both compared with one device.
 evaluate() {
-  local folder status=0
+  local folder status=0 machine
   folder=$(mktemp -d)
-  printf '[[device]]\nname = "gpu:%d"\nprofile = "h200"\nmemory = "8GiB"\n\n' 0 1 > "$folder/devices.toml"
-  printf '[[link]]\nbetween = ["*", "*"]\nprofile = "pcie3_x16"\n' >> "$folder/devices.toml"
+  printf '[[device]]\nname = "gpu:%d"\nprofile = "h200"\nmemory = "8GiB"\n\n' 0 1 > "$folder/gpus.toml"
+  printf '[[device]]\nname = "%s"\nprofile = "%s"\nmemory = "2GiB"\n\n' gpu:0 h200 cpu:0 haswell18 > "$folder/mixed.toml"
   export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$here/lib
-  "$here/bin/emplace" place "$here/graphs/cifar10_cnn-bs128.json" -d "$folder/devices.toml" --method m-etf -o "$folder/placement.json" > "$folder/placed.txt" &&
-    "$here/bin/emplace" evaluate "$here/graphs/cifar10_cnn-bs128.json" "$folder/placement.json" -d "$folder/devices.toml" --executor cuda --verify --json || status=$?
+  for machine in gpus mixed; do
+    printf '[[link]]\nbetween = ["*", "*"]\nprofile = "pcie3_x16"\n' >> "$folder/$machine.toml"
+    # Round-robin, so that every device has ops.
+    "$here/bin/emplace" place "$here/graphs/cifar10_cnn-bs128.json" -d "$folder/$machine.toml" --method round-robin \
+      -o "$folder/$machine.json" > "$folder/placed.txt" &&
+      "$here/bin/emplace" evaluate "$here/graphs/cifar10_cnn-bs128.json" "$folder/$machine.json" -d "$folder/$machine.toml" \
+        --executor cuda --verify --json || status=$?
+  done
   rm -rf "$folder"
   return "$status"
 }

@@ -35,7 +35,7 @@
       X(StreamWaitEvent) X(EventCreateWithFlags) X(EventDestroy) X(EventRecord) X(EventElapsedTime) \
           X(DeviceSynchronize) X(LaunchKernel)                               \
               X(StreamBeginCapture) X(StreamEndCapture) X(GraphInstantiate) X(GraphLaunch)          \
-              X(GraphExecDestroy) X(GraphDestroy) X(GetLastError) X(PeekAtLastError)
+              X(GraphExecDestroy) X(GraphDestroy) X(HostRegister) X(HostUnregister) X(LaunchHostFunc) X(GetLastError) X(PeekAtLastError)
 #define EMPLACE_CUDA_DRIVER(X)        \
   X(DeviceGet, 2000)                  \
   X(DeviceGetDevResource, 12040)      \

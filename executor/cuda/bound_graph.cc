@@ -16,12 +16,16 @@ struct BoundGraph::Binder {
   const CostTable& costs;
   bool allow_synthetic;
   std::atomic<std::uint64_t>* progress;
+  const MakeHostKernel& make_host;  // Empty on a GPU.
 
   /// Creates and prepares a kernel. What a library refuses while its plan is made is unsupported, unless the
   /// device failed or is full.
   Result<std::unique_ptr<Kernel>> make_prepared(const Signature& signature) {
     if (progress != nullptr) ++*progress;
+    // Packing has one implementation, whose twin runs on the host.
+    if (make_host && signature.type != "emplace::pack") return make_host(signature);
     EMPLACE_TRY_ASSIGN(auto kernel, cuda::make_kernel(signature));
+    if (make_host) return kernel;
     if (auto ready = kernel->prepare(lane); !ready)
       return Error{ready.error().code == Errc::kRunFailed ? Errc::kUnsupported : ready.error().code,
                    ready.error().context};
@@ -90,7 +94,8 @@ Result<Unit> BoundGraph::Binder::align(BoundInput& input, Operand& operand) {
 Result<Unit> BoundGraph::Binder::use_synthetic(OpId op, const Signature& signature, const Error& why) {
   if (why.code != Errc::kUnsupported) return why;
   if (!allow_synthetic) return no_kernel(lowered.graph(), op, why);
-  bound.synthetic_.push_back(make_synthetic(signature, static_cast<double>(costs.ns(device, op)) * 1e-3));
+  const double us = static_cast<double>(costs.ns(device, op)) * 1e-3;
+  bound.synthetic_.push_back(make_host ? make_host_synthetic(signature, us) : make_synthetic(signature, us));
   bound.kernels_[index(op)] = {.kernel = bound.synthetic_.back().get(), .synthetic = true};
   bound.synthetic_types_.emplace(lowered.graph().type_name(op), why.context);
   return Unit{};
@@ -119,10 +124,10 @@ Result<Unit> BoundGraph::Binder::bind(OpId op) {
 
 Result<BoundGraph> BoundGraph::make(const LoweredGraph& lowered, const Lane& lane, DeviceId device,
                                     const CostTable& costs, bool allow_synthetic,
-                                    std::atomic<std::uint64_t>* progress) {
+                                    std::atomic<std::uint64_t>* progress, const MakeHostKernel& make_host) {
   BoundGraph bound;
   bound.kernels_.resize(lowered.num_ops());
-  Binder binder{bound, lowered, lane, device, costs, allow_synthetic, progress};
+  Binder binder{bound, lowered, lane, device, costs, allow_synthetic, progress, make_host};
   for (const OpId op : lowered.kernels()) EMPLACE_TRY(binder.bind(op));
   for (std::uint32_t b = 0; b < lowered.num_buffers(); ++b) {
     if (lowered.base(BufferId{b}) == BufferId{b}) continue;

@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "executor/cuda/host_kernel.h"
 #include "executor/cuda/kernel.h"
 #include "graph/lowering.h"
 #include "placement/machine/cost_model.h"
@@ -47,12 +48,14 @@ class BoundGraph {
     return (bytes + kAlignment - 1) / kAlignment * kAlignment;
   }
 
-  /// Creates and prepares every kernel on `lane`. An op whose kernel a library refuses is synthetic. `costs`:
-  /// duration of synthetic ops on `device`. `progress`: incremented with every kernel made. Errors:
-  /// kUnsupported with the op, if an op has no kernel and `allow_synthetic` is false; those of Session.
+  /// Creates and prepares every kernel on `lane`; for a device on the CPU `make_host` makes them. An op whose
+  /// kernel a library refuses is synthetic. `costs`: duration of synthetic ops on `device`. `progress`:
+  /// incremented with every kernel made. Errors: kUnsupported with the op, if an op has no kernel and
+  /// `allow_synthetic` is false; those of Session.
   static Result<BoundGraph> make(const LoweredGraph& lowered, const Lane& lane, DeviceId device,
                                  const CostTable& costs, bool allow_synthetic,
-                                 std::atomic<std::uint64_t>* progress = nullptr);
+                                 std::atomic<std::uint64_t>* progress = nullptr,
+                                 const MakeHostKernel& make_host = {});
 
   const BoundKernel& kernel(OpId op) const { return kernels_[index(op)]; }
   /// How a transfer extracts a part from its base; null for a whole tensor.

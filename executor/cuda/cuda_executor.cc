@@ -74,6 +74,10 @@ std::unique_ptr<const CudaExecutor::State::PlacedProgram> CudaExecutor::State::t
 
 Result<Unit> CudaExecutor::State::from_device(std::size_t device, const std::byte* from,
                                               std::span<std::byte> to) {
+  if ((*group)[device].on_host()) {
+    std::copy_n(from, to.size(), to.data());
+    return Unit{};
+  }
   EMPLACE_TRY((*group)[device].make_current());
   const cudaStream_t on = (*group)[device].stream(StreamKind::kCompute);
   EMPLACE_TRY(
@@ -83,6 +87,8 @@ Result<Unit> CudaExecutor::State::from_device(std::size_t device, const std::byt
 }
 
 Result<Unit> CudaExecutor::State::prepare(const TaskPlan& plan, const StepProgram& program) {
+  for (std::size_t d = 0; d < group->size(); ++d) EMPLACE_TRY((*group)[d].pin(program.peak_bytes(d)));
+  std::unique_ptr<Kernel> zeros;
   for (std::uint32_t slot = 0; slot < plan.slots().size(); ++slot) {
     const TaskPlan::Slot& state = plan.slots()[slot];
     if (!state.resident || state.bytes == 0) continue;
@@ -90,13 +96,15 @@ Result<Unit> CudaExecutor::State::prepare(const TaskPlan& plan, const StepProgra
     const Pointers pointers{{}, {&memory, 1}, nullptr};
     const LogicalDevice& device = (*group)[index(state.device)];
     EMPLACE_TRY(device.make_current());
-    if (index(state.buffer) == TaskPlan::kNone) {
-      EMPLACE_TRY(make_fill({.zeros = true, .elements = state.bytes})->enqueue(device.lane(), pointers));
-      continue;
-    }
-    auto& fill = fills[index(state.buffer)];
+    const bool known = index(state.buffer) != TaskPlan::kNone;
+    auto& fill = known ? fills[index(state.buffer)] : zeros;
+    if (!known) fill = make_fill({.zeros = true, .elements = state.bytes});
     if (fill == nullptr) fill = make_fill(values.fill_of(state.buffer));
-    EMPLACE_TRY(fill->enqueue(device.lane(), pointers));
+    if (device.on_host()) {
+      fill->run_on_host(pointers);
+    } else {
+      EMPLACE_TRY(fill->enqueue(device.lane(), pointers));
+    }
   }
   EMPLACE_TRY(group->synchronize());
   return stream->prepare(program);
@@ -142,7 +150,8 @@ CudaExecutor::~CudaExecutor() = default;
 
 Result<std::unique_ptr<CudaExecutor>> CudaExecutor::make(const OpGraph& graph, const DeviceSet& devices,
                                                          const RealOptions& options, const Clock& clock,
-                                                         const CudaApi& api, int gpus) {
+                                                         const CudaApi& api, int gpus,
+                                                         const MakeHostKernel& make_host) {
   auto state = std::make_unique<State>(graph, devices, options, clock, api);
   for (std::size_t s = 0; s < devices.size(); ++s)
     for (std::size_t t = 0; t < devices.size(); ++t)
@@ -150,16 +159,20 @@ Result<std::unique_ptr<CudaExecutor>> CudaExecutor::make(const OpGraph& graph, c
         return Error{
             Errc::kUnsupported,
             "the cuda executor does not support `shaped` links; remove `shaped` from the device file"};
-  EMPLACE_TRY_ASSIGN(state->group, DeviceGroup::make(state->session, devices, gpus, options.progress));
+  EMPLACE_TRY_ASSIGN(
+      state->group, DeviceGroup::make(state->session, devices, gpus, options.progress, make_host != nullptr));
   for (std::size_t d = 0; d < devices.size(); ++d) {
     EMPLACE_TRY((*state->group)[d].make_current());
     EMPLACE_TRY_ASSIGN(auto kernels,
                        BoundGraph::make(state->lowered, (*state->group)[d].lane(), static_cast<DeviceId>(d),
-                                        state->costs, options.allow_synthetic, options.progress));
+                                        state->costs, options.allow_synthetic, options.progress,
+                                        (*state->group)[d].on_host() ? make_host : MakeHostKernel{}));
     state->kernels.push_back(std::move(kernels));
   }
   for (const OpId op : state->lowered.kernels())
-    if (!state->kernels[0].kernel(op).kernel->may_overwrite(0)) state->in_place.keep_apart(op);
+    if (std::ranges::any_of(state->kernels,
+                            [&](const BoundGraph& of) { return !of.kernel(op).kernel->may_overwrite(0); }))
+      state->in_place.keep_apart(op);
   state->pinned = std::make_unique<PinnedMemory>(state->session);
   if (state->group->has_staged_links()) {
     state->stages = stages_for(devices.size());
@@ -194,6 +207,10 @@ std::vector<std::string> CudaExecutor::notes() const {
     for (std::size_t t = 0; t < state_->group->size(); ++t)
       staged |= s != t && !state_->group->is_direct(s, t);
   if (staged) notes.emplace_back("links through the host, emulated");
+  for (std::size_t d = 0; d < state_->group->size(); ++d)
+    if ((*state_->group)[d].on_host())
+      notes.push_back(state_->devices[static_cast<DeviceId>(d)].name +
+                      " runs in host functions of the driver, which run one at a time");
   switch (state_->group->isolation()) {
     case Isolation::kGpus:
       break;

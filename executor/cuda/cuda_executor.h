@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "executor/cuda/api.h"
+#include "executor/cuda/host_kernel.h"
 #include "executor/real_executor.h"
 
 namespace emplace::cuda {
@@ -18,11 +19,13 @@ namespace emplace::cuda {
 /// must outlive it.
 class CudaExecutor final : public RealExecutor {
  public:
-  /// `gpus`: number of GPUs to use; 0: all. Errors: kUnsupported if this machine has no GPU, a device is
-  /// not a GPU, or an op has no kernel and synthetic ops are not allowed; kRunFailed for CUDA errors.
+  /// `gpus`: number of GPUs to use; 0: all. `make_host`: kernels of devices on the CPU, which run one at a
+  /// time. Errors: kUnsupported if this machine has no GPU, a device is neither a GPU nor, with `make_host`,
+  /// a CPU, or an op has no kernel and synthetic ops are not allowed; kRunFailed for CUDA errors.
   static Result<std::unique_ptr<CudaExecutor>> make(const OpGraph& graph, const DeviceSet& devices,
                                                     const RealOptions& options, const Clock& clock,
-                                                    const CudaApi& api = real_api(), int gpus = 0);
+                                                    const CudaApi& api = real_api(), int gpus = 0,
+                                                    const MakeHostKernel& make_host = {});
   ~CudaExecutor() override;
 
   std::string_view kind() const override { return "cuda"; }

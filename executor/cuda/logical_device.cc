@@ -20,6 +20,7 @@ LogicalDevice::~LogicalDevice() {
   for (const cudaStream_t stream : streams_)
     if (stream != nullptr)
       session_.give_back([&](const CudaApi& api) { return api.runtime.StreamDestroy(stream); });
+  if (on_host()) return;
   if (memory_ != nullptr) session_.give_back([&](const CudaApi& api) { return api.runtime.Free(memory_); });
   if (green_ == nullptr) return;
   session_.give_back([](const CudaApi& api) { return api.driver.CtxSetCurrent(nullptr); });
@@ -32,7 +33,7 @@ Result<Unit> LogicalDevice::make_current() const {
   return session_.check(session_.api().driver.CtxSetCurrent(context_), "cuCtxSetCurrent");
 }
 
-Result<Unit> LogicalDevice::open(std::int64_t bytes) {
+Result<Unit> LogicalDevice::open(std::int64_t bytes, bool on_host) {
   EMPLACE_TRY(make_current());
   const CudaApi& api = session_.api();
   for (cudaStream_t& stream : streams_) {
@@ -44,6 +45,12 @@ Result<Unit> LogicalDevice::open(std::int64_t bytes) {
                                  "cuGreenCtxStreamCreate"));
     }
   }
+  bytes_ = bytes;
+  if (on_host) {
+    EMPLACE_TRY_ASSIGN(host_, HostMemory::reserve(session_, bytes));
+    memory_ = host_->data();
+    return Unit{};
+  }
   if (api.blas.Create != nullptr) EMPLACE_TRY(session_.check(api.blas.Create(&blas_), "cublasLtCreate"));
   if (api.dnn.Create != nullptr) {
     EMPLACE_TRY(session_.check(api.dnn.Create(&dnn_), "cudnnCreate"));
@@ -52,7 +59,6 @@ Result<Unit> LogicalDevice::open(std::int64_t bytes) {
   void* memory = nullptr;
   EMPLACE_TRY(session_.check(api.runtime.Malloc(&memory, static_cast<std::size_t>(bytes)), "cudaMalloc"));
   memory_ = static_cast<std::byte*>(memory);
-  bytes_ = bytes;
   return Unit{};
 }
 
@@ -99,51 +105,92 @@ Result<std::vector<std::int64_t>> share_memory(std::span<const Device* const> mi
 }  // namespace
 
 Result<std::unique_ptr<DeviceGroup>> DeviceGroup::make(Session& session, const DeviceSet& devices, int gpus,
-                                                       std::atomic<std::uint64_t>* progress) {
+                                                       std::atomic<std::uint64_t>* progress, bool with_cpus) {
   EMPLACE_TRY(check_available(session.api()));
   int found = 0;
   EMPLACE_TRY(session.check(session.api().runtime.GetDeviceCount(&found), "cudaGetDeviceCount"));
-  const auto count = static_cast<std::size_t>(gpus > 0 ? std::min(gpus, found) : found);
-  for (const Device& device : devices.devices())
-    if (device.profile.kind != "gpu")
-      return Error{Errc::kUnsupported, device.name +
-                                           ": the cuda executor runs on GPUs only; remove the CPU from the "
-                                           "device file, or use --executor cpu"};
+  std::size_t on_gpus = 0;
+  for (const Device& device : devices.devices()) {
+    const bool on_cpu = device.profile.kind == "cpu";
+    on_gpus += on_cpu ? 0 : 1;
+    if (device.profile.kind != "gpu" && !(on_cpu && with_cpus))
+      return Error{
+          Errc::kUnsupported,
+          device.name + (on_cpu ? ": this build of the cuda executor has no kernels for CPUs; remove "
+                                  "the CPU from the device file, or use --executor cpu"
+                                : ": the cuda executor runs on GPUs and CPUs only")};
+  }
+  if (on_gpus == 0)
+    return Error{Errc::kUnsupported, "the device file has no GPU for the cuda executor; use --executor cpu"};
   auto group = std::unique_ptr<DeviceGroup>{new DeviceGroup{session}};
-  for (std::size_t gpu = 0; gpu < std::min(count, devices.size()); ++gpu) {
-    const auto on_it = static_cast<unsigned>((devices.size() - gpu + count - 1) / count);
+  group->devices_.resize(devices.size());
+  const auto count = static_cast<std::size_t>(gpus > 0 ? std::min(gpus, found) : found);
+  EMPLACE_TRY(group->open_gpus(devices, std::min(count, on_gpus), progress));
+  EMPLACE_TRY(group->open_cpus(devices, progress));
+  EMPLACE_TRY(group->find_links());
+  return group;
+}
+
+Result<Unit> DeviceGroup::open_gpus(const DeviceSet& devices, std::size_t count,
+                                    std::atomic<std::uint64_t>* progress) {
+  std::vector<std::vector<std::size_t>> on(count);  // [GPUs] Devices.
+  for (std::size_t d = 0, gpu = 0; d < devices.size(); ++d)
+    if (!devices.is_cpu(static_cast<DeviceId>(d))) on[gpu++ % count].push_back(d);
+  for (std::size_t gpu = 0; gpu < count; ++gpu) {
     std::vector<const Device*> mine;
-    for (std::size_t d = gpu; d < devices.size(); d += count) mine.push_back(&devices.devices()[d]);
+    for (const std::size_t d : on[gpu]) mine.push_back(&devices.devices()[d]);
     const auto physical = static_cast<int>(gpu);
-    EMPLACE_TRY(session.check(session.api().runtime.SetDevice(physical), "cudaSetDevice"));
+    EMPLACE_TRY(session_.check(session_.api().runtime.SetDevice(physical), "cudaSetDevice"));
     std::size_t free = 0, total = 0;
-    EMPLACE_TRY(session.check(session.api().runtime.MemGetInfo(&free, &total), "cudaMemGetInfo"));
+    EMPLACE_TRY(session_.check(session_.api().runtime.MemGetInfo(&free, &total), "cudaMemGetInfo"));
     EMPLACE_TRY_ASSIGN(const auto bytes, share_memory(mine, static_cast<std::int64_t>(free), physical));
-    std::vector<Partition> parts(on_it);
-    if (on_it > 1) {
-      auto parted = partition_gpu(session, physical, on_it);
+    std::vector<Partition> parts(mine.size());
+    if (mine.size() > 1) {
+      auto parted = partition_gpu(session_, physical, static_cast<unsigned>(mine.size()));
       if (!parted && parted.error().code != Errc::kUnsupported) return parted.error();
-      group->isolation_ = std::max(group->isolation_, parted ? Isolation::kGreenContexts : Isolation::kNone);
+      isolation_ = std::max(isolation_, parted ? Isolation::kGreenContexts : Isolation::kNone);
       if (parted) {
         parts = *std::move(parted);
       } else {
-        group->why_not_isolated_ = parted.error().context;
+        why_not_isolated_ = parted.error().context;
       }
     }
     // Each device owns its part, also if a later step fails.
     std::vector<std::unique_ptr<LogicalDevice>> opened;
     for (const Partition& part : parts)
-      opened.emplace_back(new LogicalDevice{session, physical, part.context, part.green, part.processors});
-    group->devices_.resize(devices.size());
-    for (std::size_t d = gpu, i = 0; d < devices.size(); d += count, ++i) {
+      opened.emplace_back(new LogicalDevice{session_, physical, part.context, part.green, part.processors});
+    for (std::size_t i = 0; i < mine.size(); ++i) {
       if (progress != nullptr) ++*progress;
-      if (auto done = opened[i]->open(bytes[i]); !done)
-        return Error{done.error().code, devices.devices()[d].name + ": " + done.error().context};
-      group->devices_[d] = std::move(opened[i]);
+      if (auto done = opened[i]->open(bytes[i], false); !done)
+        return Error{done.error().code, mine[i]->name + ": " + done.error().context};
+      devices_[on[gpu][i]] = std::move(opened[i]);
     }
   }
-  EMPLACE_TRY(group->find_links());
-  return group;
+  return Unit{};
+}
+
+Result<Unit> DeviceGroup::open_cpus(const DeviceSet& devices, std::atomic<std::uint64_t>* progress) {
+  for (std::size_t d = 0; d < devices.size(); ++d) {
+    const Device& device = devices.devices()[d];
+    if (!devices.is_cpu(static_cast<DeviceId>(d))) continue;
+    if (progress != nullptr) ++*progress;
+    devices_[d].reset(new LogicalDevice{session_, 0, nullptr, nullptr, 0});
+    if (auto done = devices_[d]->open(device.memory_bytes, true); !done)
+      return Error{done.error().code, device.name + ": " + done.error().context};
+  }
+  return Unit{};
+}
+
+Result<Unit> DeviceGroup::copy(std::size_t source, const std::byte* from, std::size_t target, std::byte* to,
+                               std::int64_t bytes, cudaStream_t stream) const {
+  const LogicalDevice &left = *devices_[source], &right = *devices_[target];
+  const auto size = static_cast<std::size_t>(bytes);
+  if (left.on_host() || right.on_host())
+    return session_.check(session_.api().runtime.MemcpyAsync(to, from, size, cudaMemcpyDefault, stream),
+                          "cudaMemcpyAsync");
+  return session_.check(
+      session_.api().runtime.MemcpyPeerAsync(to, right.physical(), from, left.physical(), size, stream),
+      "cudaMemcpyPeerAsync");
 }
 
 Result<Unit> DeviceGroup::find_links() {
@@ -151,7 +198,8 @@ Result<Unit> DeviceGroup::find_links() {
   for (std::size_t s = 0; s < size(); ++s) {
     for (std::size_t t = 0; t < size(); ++t) {
       const int from = devices_[s]->physical(), to = devices_[t]->physical();
-      if (from == to) continue;
+      if (s != t && (devices_[s]->on_host() || devices_[t]->on_host())) direct_[s * size() + t] = true;
+      if (from == to || devices_[s]->on_host() || devices_[t]->on_host()) continue;
       int can = 0;
       EMPLACE_TRY(session_.check(session_.api().runtime.DeviceCanAccessPeer(&can, from, to),
                                  "cudaDeviceCanAccessPeer"));
@@ -190,6 +238,7 @@ bool DeviceGroup::has_staged_links() const {
 
 Result<Unit> DeviceGroup::probe() const {
   for (const auto& device : devices_) {
+    if (device->on_host()) continue;
     EMPLACE_TRY(device->make_current());
     const cudaStream_t stream = device->stream(StreamKind::kCompute);
     EMPLACE_TRY(session_.check(session_.api().runtime.MemsetAsync(device->memory(), 0, sizeof(int), stream),

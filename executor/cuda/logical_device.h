@@ -1,5 +1,5 @@
 #pragma once
-/// A device of the device file on a GPU: its streams, library handles and memory.
+/// A device of the device file, on a GPU or on the CPU: its streams, library handles and memory.
 
 #include <atomic>
 #include <cstdint>
@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "executor/cuda/host_memory.h"
 #include "executor/cuda/kernel.h"
 #include "executor/cuda/session.h"
 #include "placement/machine/device.h"
@@ -32,7 +33,13 @@ class LogicalDevice {
   /// Makes this device current for the following CUDA calls.
   Result<Unit> make_current() const;
 
-  int physical() const { return physical_; }      ///< Index of the GPU.
+  /// Whether it is on the CPU: its streams are those of the first GPU, in which host functions wait for their
+  /// turn, and its memory is the host's.
+  bool on_host() const { return host_ != nullptr; }
+  /// Makes the first `bytes` bytes of memory usable; on a GPU all are. @pre it is idle. Errors: those of
+  /// HostMemory::pin().
+  Result<Unit> pin(std::int64_t bytes) const { return on_host() ? host_->pin(bytes) : Unit{}; }
+  int physical() const { return on_host() ? -1 : physical_; }  ///< Index of the GPU; -1 on the CPU.
   int processors() const { return processors_; }  ///< Multiprocessors of its own; 0: all of the GPU.
   std::byte* memory() const { return memory_; }
   std::int64_t bytes() const { return bytes_; }
@@ -41,7 +48,7 @@ class LogicalDevice {
   friend class DeviceGroup;
   LogicalDevice(Session& session, int physical, CUcontext context, CUgreenCtx green, int processors)
       : session_{session}, physical_{physical}, context_{context}, green_{green}, processors_{processors} {}
-  Result<Unit> open(std::int64_t bytes);
+  Result<Unit> open(std::int64_t bytes, bool on_host);
 
   Session& session_;
   const int physical_;
@@ -51,6 +58,7 @@ class LogicalDevice {
   cudaStream_t streams_[kStreamsPerDevice]{};
   cublasLtHandle_t blas_ = nullptr;
   cudnnHandle_t dnn_ = nullptr;
+  std::unique_ptr<HostMemory> host_;  // Null on a GPU.
   std::byte* memory_ = nullptr;
   std::int64_t bytes_ = 0;
 };
@@ -63,15 +71,18 @@ enum class Isolation : std::uint8_t {
   kNone,
 };
 
-/// All devices of a set. Device i is on GPU i modulo the number of GPUs. Thread: one at a time.
+/// All devices of a set. GPU i of the set is on GPU i of the machine, modulo the number of its GPUs. Thread:
+/// one at a time.
 class DeviceGroup {
  public:
-  /// `gpus`: number of GPUs to use; 0: all. A device whose memory is that of its profile gets what is free on
+  /// `gpus`: number of GPUs to use; 0: all. `with_cpus`: whether there are kernels for devices on the CPU. A
+  /// device whose memory is that of its profile gets what is free on
   /// its GPU if that is less. `progress`: incremented with every device. Errors: kUnsupported if there is no
-  /// GPU, a device is not a GPU, or the devices on a GPU need more memory than it has free (with the cure);
+  /// GPU, a device cannot be used, or the devices on a GPU need more memory than it has free (with the cure);
   /// those of Session.
   static Result<std::unique_ptr<DeviceGroup>> make(Session& session, const DeviceSet& devices, int gpus = 0,
-                                                   std::atomic<std::uint64_t>* progress = nullptr);
+                                                   std::atomic<std::uint64_t>* progress = nullptr,
+                                                   bool with_cpus = false);
 
   std::size_t size() const { return devices_.size(); }
   const LogicalDevice& operator[](std::size_t device) const { return *devices_[device]; }
@@ -82,6 +93,9 @@ class DeviceGroup {
   /// True if copies are made directly between the memories. Otherwise they are staged through the host,
   /// also between devices on one GPU, where a direct copy would be faster than any link.
   bool is_direct(std::size_t source, std::size_t target) const { return direct_[source * size() + target]; }
+  /// Enqueues a direct copy. @pre the device of `stream` is current. Errors: those of Session.
+  Result<Unit> copy(std::size_t source, const std::byte* from, std::size_t target, std::byte* to,
+                    std::int64_t bytes, cudaStream_t stream) const;
   bool has_staged_links() const;  ///< True if any copy is staged through the host.
   /// Waits for all streams. Errors: those of Session.
   Result<Unit> synchronize() const;
@@ -90,6 +104,8 @@ class DeviceGroup {
 
  private:
   explicit DeviceGroup(Session& session) : session_{session} {}
+  Result<Unit> open_gpus(const DeviceSet& devices, std::size_t count, std::atomic<std::uint64_t>* progress);
+  Result<Unit> open_cpus(const DeviceSet& devices, std::atomic<std::uint64_t>* progress);
   Result<Unit> find_links();
 
   Session& session_;

@@ -103,6 +103,8 @@ Result<std::vector<LinkCost>> CudaExecutor::probe_links() {
       const LogicalDevice &from = (*state.group)[s], &to = (*state.group)[t];
       const std::int64_t most = std::min({from.bytes(), to.bytes(), std::int64_t{64} << 20});
       const bool direct = state.group->is_direct(s, t);
+      EMPLACE_TRY(from.pin(most));
+      EMPLACE_TRY(to.pin(most));
       const cudaStream_t out = from.stream(StreamKind::kCopyOut), in = to.stream(StreamKind::kCopyIn);
       EventPool events{state.session, *state.group, cudaEventDisableTiming};
       const auto wait_for = [&](std::size_t device, cudaStream_t stream, std::size_t other,
@@ -115,11 +117,7 @@ Result<std::vector<LinkCost>> CudaExecutor::probe_links() {
       /// Enqueues one copy, in chunks as a step does; it starts when the copy before it has arrived.
       const auto enqueue = [&](std::int64_t bytes) -> Result<Unit> {
         EMPLACE_TRY(from.make_current());
-        if (direct)
-          return state.session.check(
-              runtime.MemcpyPeerAsync(to.memory(), to.physical(), from.memory(), from.physical(),
-                                      static_cast<std::size_t>(bytes), out),
-              "copy");
+        if (direct) return state.group->copy(s, from.memory(), t, to.memory(), bytes, out);
         for (std::int64_t at = 0, chunk = 0; at < bytes; at += state.stages.chunk_bytes, ++chunk) {
           const auto size = static_cast<std::size_t>(std::min(state.stages.chunk_bytes, bytes - at));
           const auto number = static_cast<std::size_t>(chunk) % state.stages.count;

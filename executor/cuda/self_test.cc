@@ -16,7 +16,7 @@ Result<Unit> self_test(Session& session, const DeviceGroup& group) {
   EMPLACE_TRY_ASSIGN(auto kernel, make_kernel({"aten::sum", "{}", {row}, {one}}));
   for (std::size_t d = 0; d < group.size(); ++d) {
     const LogicalDevice& device = group[d];
-    if (device.bytes() < (1 << 20)) continue;  // Too small for the operands below.
+    if (device.on_host() || device.bytes() < (1 << 20)) continue;  // Too small for the operands below.
     const cudaStream_t stream = device.stream(StreamKind::kCompute);
     std::vector<float> ones(n, 1.0f);
     float sum = 0;

@@ -275,7 +275,7 @@ void StepProgram::Builder::add_copy(std::uint32_t task, const std::vector<std::u
   program_.bytes_moved_ += leave.bytes;
   std::vector<std::uint32_t> after = produced;
   if (direct) {
-    leave.to = to;
+    leave.to = to, leave.target = static_cast<std::uint32_t>(target);
     after.insert(after.end(), freed.begin(), freed.end());
     done_[task] = emit(leave, after);
     return finish_uses(task, done_[task], done_[task]);

@@ -29,6 +29,7 @@ struct Instruction {
   Kind kind = Kind::kKernel;
   std::uint32_t task = 0;
   std::uint32_t stream = 0;                     ///< device × kStreamsPerDevice + StreamKind.
+  std::uint32_t target = 0;                     ///< Target device of a direct copy.
   std::uint32_t first_wait = 0, num_waits = 0;  ///< Range in StepProgram::waits.
   /// True: another stream waits for it, so its event is recorded.
   bool signals = false;
@@ -79,6 +80,7 @@ class StepProgram {
   std::span<const Call> calls(const Instruction& of) const {
     return std::span{calls_}.subspan(of.first_call, of.num_calls);
   }
+  std::size_t num_calls() const { return calls_.size(); }
   Pointers pointers(const Call& call) const {
     return {std::span{inputs_}.subspan(call.first_input, call.num_inputs),
             std::span{outputs_}.subspan(call.first_output, call.num_outputs), call.scratch};

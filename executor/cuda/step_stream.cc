@@ -50,6 +50,13 @@ Result<Unit> StepStream::prepare(const StepProgram& program) {
     const std::size_t device = instruction.stream / kStreamsPerDevice;
     EMPLACE_TRY_ASSIGN(signals_[i], events_.event(device, used[device]++));
   }
+  host_calls_.assign(program.num_calls(), {});
+  for (const Instruction& instruction : program.instructions()) {
+    if (!devices_[instruction.stream / kStreamsPerDevice].on_host()) continue;
+    std::size_t number = instruction.first_call;
+    for (const Call& call : program.calls(instruction))
+      host_calls_[number++] = {call.kernel, program.pointers(call)};
+  }
   return Unit{};
 }
 
@@ -57,24 +64,23 @@ Result<Unit> StepStream::enqueue_work(const StepProgram& program, const Instruct
   const std::size_t device = instruction.stream / kStreamsPerDevice;
   const auto kind = static_cast<StreamKind>(instruction.stream % kStreamsPerDevice);
   const Lane lane = devices_[device].lane(kind);
-  for (const Call& call : program.calls(instruction))
-    EMPLACE_TRY(call.kernel->enqueue(lane, program.pointers(call)));
   const RuntimeApi& runtime = session_.api().runtime;
+  std::size_t number = instruction.first_call;
+  for (const Call& call : program.calls(instruction)) {
+    EMPLACE_TRY(
+        devices_[device].on_host()
+            ? session_.check(runtime.LaunchHostFunc(lane.stream, &run_host_call, &host_calls_[number]),
+                             "cudaLaunchHostFunc")
+            : call.kernel->enqueue(lane, program.pointers(call)));
+    ++number;
+  }
   const auto bytes = static_cast<std::size_t>(instruction.bytes);
   switch (instruction.kind) {
     case Instruction::Kind::kKernel:
       return Unit{};
-    case Instruction::Kind::kDirectCopy: {
-      // The copy needs the GPU that owns the target memory.
-      int target = devices_[device].physical();
-      for (std::size_t d = 0; d < devices_.size(); ++d)
-        if (instruction.to >= devices_[d].memory() &&
-            instruction.to < devices_[d].memory() + devices_[d].bytes())
-          target = devices_[d].physical();
-      return session_.check(runtime.MemcpyPeerAsync(instruction.to, target, instruction.from,
-                                                    devices_[device].physical(), bytes, lane.stream),
-                            "cudaMemcpyPeerAsync");
-    }
+    case Instruction::Kind::kDirectCopy:
+      return devices_.copy(device, instruction.from, instruction.target, instruction.to, instruction.bytes,
+                           lane.stream);
     case Instruction::Kind::kToHost:
       return session_.check(
           runtime.MemcpyAsync(instruction.to, instruction.from, bytes, cudaMemcpyDeviceToHost, lane.stream),
@@ -85,6 +91,11 @@ Result<Unit> StepStream::enqueue_work(const StepProgram& program, const Instruct
           "cudaMemcpyAsync from the host");
   }
   return Unit{};
+}
+
+void CUDART_CB StepStream::run_host_call(void* call) {
+  const auto& one = *static_cast<const HostCall*>(call);
+  one.kernel->run_on_host(one.pointers);
 }
 
 Result<Unit> StepStream::enqueue(const StepProgram& program, Mode mode, const Watch* watch, std::size_t from,

@@ -65,6 +65,7 @@ class StepStream {
   Result<Unit> record_zeros(std::vector<cudaEvent_t>& zero, std::vector<double>& zero_us);
   Result<Unit> enqueue_work(const StepProgram& program, const Instruction& instruction);
   Result<Unit> record(cudaEvent_t event, cudaStream_t stream);
+  static void run_host_call(void* call);
   cudaStream_t stream_of(const Instruction& instruction) const {
     return devices_[instruction.stream / kStreamsPerDevice].stream(
         static_cast<StreamKind>(instruction.stream % kStreamsPerDevice));
@@ -78,6 +79,12 @@ class StepStream {
   double enqueue_s_ = 0;
   std::vector<cudaEvent_t> signals_;        // [instructions] Null if no stream waits for it.
   std::vector<cudaEvent_t> begins_, ends_;  // [instructions] Events of a timed step.
+  /// A call on the CPU. The driver has its address until the step has ended.
+  struct HostCall {
+    const Kernel* kernel = nullptr;
+    Pointers pointers;
+  };
+  std::vector<HostCall> host_calls_;  // [calls] Those on GPUs are empty.
 };
 
 }  // namespace emplace::cuda

@@ -237,6 +237,70 @@ TEST(CudaExecutor, SaysWhatAReaderOfItsResultsMustKnow) {
                                       "no::such_op is stood in for: no::such_op: no kernel on a GPU"}));
 }
 
+/// A kernel that only counts its calls, as its device on the CPU makes them.
+class CountedKernel final : public HostKernel {
+ public:
+  explicit CountedKernel(std::size_t& calls) : calls_{calls} {}
+  void run_on_host(const Pointers& pointers) const override {
+    ++calls_;
+    for (const std::byte* const input : pointers.inputs) sum_ += static_cast<unsigned>(*input);
+    for (std::byte* const output : pointers.outputs) *output = std::byte{1};
+  }
+
+ private:
+  std::size_t& calls_;
+  mutable unsigned sum_ = 0;  // Reads, so that the memory must be there.
+};
+
+TEST(CudaExecutor, GpusAndACpuRunOneStep) {
+  const OpGraph graph = small_training();
+  const DeviceSet devices = testing::sample_devices(2, true, 1 << 20);
+  const std::size_t cpu = [&] {
+    std::size_t d = 0;
+    while (!devices.is_cpu(static_cast<DeviceId>(d))) ++d;
+    return d;
+  }();
+  for (const int gpus : {1, 2}) {
+    for (const bool capture : {false, true}) {
+      RecordingApi recording{gpus};
+      std::size_t calls = 0;
+      const MakeHostKernel make_host = [&](const Signature& signature) -> Result<std::unique_ptr<Kernel>> {
+        if (signature.type == "no::such_op") return Error{Errc::kUnsupported, "no kernel on a CPU"};
+        return std::unique_ptr<Kernel>{std::make_unique<CountedKernel>(calls)};
+      };
+      RealOptions options{.timing = {.warmups = 1, .samples = 2, .most_samples = 2, .capture = capture}};
+      auto executor =
+          CudaExecutor::make(graph, devices, options, recording.clock(), recording.api(), 0, make_host);
+      ASSERT_TRUE(executor) << executor.error().context;
+      Placement placement(graph.num_ops(), static_cast<DeviceId>(cpu == 0 ? 1 : 0));
+      placement[4] = placement[6] = placement[7] = static_cast<DeviceId>(cpu);
+      Measurement out;
+      const auto done = (*executor)->measure(placement, out);
+      ASSERT_TRUE(done) << done.error().context;
+      EXPECT_TRUE(out.valid) << out.failure;
+      EXPECT_GT(calls, 0u);
+      EXPECT_GT(out.peak_bytes[cpu], 0);
+      EXPECT_GT(out.busy_s[cpu], 0);
+      EXPECT_EQ(recording.launches() > 0, capture);
+      EXPECT_EQ(recording.complaint(), "");
+      EXPECT_EQ(testing::find_race(recording.works()), "");
+      const auto notes = (*executor)->notes();
+      EXPECT_EQ(
+          std::ranges::count(notes, devices[static_cast<DeviceId>(cpu)].name +
+                                        " runs in host functions of the driver, which run one at a time"),
+          1);
+      EXPECT_TRUE((*executor)->verify(placement).ok());
+      const auto profile = (*executor)->profile();
+      ASSERT_TRUE(profile) << profile.error().context;
+      EXPECT_EQ(profile->ops.size(), 3u);
+      EXPECT_EQ(profile->links.size(), 6u) << "also from and to the CPU";
+      EXPECT_EQ(recording.complaint(), "");
+      executor->reset();
+      EXPECT_EQ(recording.held(), 0u) << "pinned memory, too";
+    }
+  }
+}
+
 TEST(CudaExecutor, ACpuIsRefusedInOneLine) {
   const OpGraph graph = small_training();
   const DeviceSet devices = testing::sample_devices(1, true, 1 << 20);
@@ -245,7 +309,16 @@ TEST(CudaExecutor, ACpuIsRefusedInOneLine) {
   const auto executor = CudaExecutor::make(graph, devices, quick(), clock, recording.api());
   ASSERT_FALSE(executor);
   EXPECT_EQ(executor.error().code, Errc::kUnsupported);
-  EXPECT_TRUE(executor.error().context.starts_with("cpu:0: ")) << executor.error().context;
+  EXPECT_EQ(
+      executor.error().context,
+      "cpu:0: this build of the cuda executor has no kernels for CPUs; remove the CPU from the device file, "
+      "or use --executor cpu");
+  std::size_t calls = 0;
+  const auto alone = CudaExecutor::make(
+      graph, testing::sample_devices(0, true, 1 << 20), quick(), clock, recording.api(), 0,
+      [&](const Signature&) { return std::unique_ptr<Kernel>{std::make_unique<CountedKernel>(calls)}; });
+  ASSERT_FALSE(alone);
+  EXPECT_EQ(alone.error().context, "the device file has no GPU for the cuda executor; use --executor cpu");
 }
 
 TEST(CudaExecutor, WithoutStandInsAnOpWithoutAKernelIsNamed) {

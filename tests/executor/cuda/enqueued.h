@@ -16,23 +16,26 @@ namespace emplace::testing {
 /// A graph on a machine of which nothing is real, up to the program of one placement.
 struct Enqueued {
   Enqueued(const OpGraph& graph, const DeviceSet& devices, const Placement& placement, int gpus,
-           bool real_memory = false, std::int64_t chunk_bytes = 0)
+           bool real_memory = false, std::int64_t chunk_bytes = 0, const cuda::MakeHostKernel& make_host = {})
       : recording{gpus, real_memory},
         session{recording.api()},
         lowered{graph},
         in_place{lowered},
         costs{graph, devices} {
-    auto made = cuda::DeviceGroup::make(session, devices);
+    auto made = cuda::DeviceGroup::make(session, devices, 0, nullptr, make_host != nullptr);
     EMPLACE_CHECK(made.ok(), made.error().context);
     group = *std::move(made);
     for (std::size_t d = 0; d < devices.size(); ++d) {
       EMPLACE_CHECK((*group)[d].make_current().ok(), "current");
-      auto bound = cuda::BoundGraph::make(lowered, (*group)[d].lane(), static_cast<DeviceId>(d), costs, true);
+      auto bound =
+          cuda::BoundGraph::make(lowered, (*group)[d].lane(), static_cast<DeviceId>(d), costs, true, nullptr,
+                                 (*group)[d].on_host() ? make_host : cuda::MakeHostKernel{});
       EMPLACE_CHECK(bound.ok(), bound.error().context);
       kernels.push_back(*std::move(bound));
     }
     for (const OpId op : lowered.kernels())
-      if (!kernels[0].kernel(op).kernel->may_overwrite(0)) in_place.keep_apart(op);
+      for (const cuda::BoundGraph& of : kernels)
+        if (!of.kernel(op).kernel->may_overwrite(0)) in_place.keep_apart(op);
     cuda::HostStages stages = cuda::stages_for(devices.size());
     if (chunk_bytes > 0) stages.chunk_bytes = chunk_bytes, stages.count = 2;
     stages.memory = reinterpret_cast<std::byte*>(std::uintptr_t{1} << 39);

@@ -112,6 +112,14 @@ struct Calls {
       const auto &begin = r.events_.at(arg(a1)), &end = r.events_.at(arg(a2));
       *arg(a0) = 0.25f * static_cast<float>(static_cast<double>(end.recorded_at) -
                                             static_cast<double>(begin.recorded_at));
+    } else if constexpr (same<Member, &RuntimeApi::LaunchHostFunc>()) {
+      r.work_on(arg(a0));
+      if (!r.capturing_) arg(a1)(arg(a2));
+    } else if constexpr (same<Member, &RuntimeApi::HostRegister>()) {
+      r.held_.emplace(reinterpret_cast<std::uintptr_t>(arg(a0)) >> 4, "pinned memory");
+      r.pinned_bytes_ += static_cast<std::int64_t>(arg(a1));
+    } else if constexpr (same<Member, &RuntimeApi::HostUnregister>()) {
+      r.drop(arg(a0), "pinned memory");
     } else if constexpr (same<Member, &RuntimeApi::StreamBeginCapture>()) {
       r.begin_capture(arg(a0));
     } else if constexpr (same<Member, &RuntimeApi::StreamEndCapture>()) {

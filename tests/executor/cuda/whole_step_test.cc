@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "executor/kernel/initial_values.h"
 #include "graph/graph_file.h"
+#include "launcher/worker/host_kernels.h"
 #include "tests/executor/cuda/enqueued.h"
 #include "tests/support/sample_graphs.h"
 
@@ -37,9 +38,9 @@ class WholeStep : public ::testing::TestWithParam<const char*> {
   }
 
   /// One step by twins; what each op's outputs were right after it.
-  void run(const Placement& placement, std::size_t num_devices, Outputs& outputs) {
-    const DeviceSet devices = testing::sample_devices(num_devices, false, kRoom);
-    Enqueued enqueued{graph_, devices, placement, 1, true, 4096};
+  void run(const Placement& placement, std::size_t gpus, Outputs& outputs, bool with_cpu = false) {
+    const DeviceSet devices = testing::sample_devices(gpus, with_cpu, kRoom);
+    Enqueued enqueued{graph_, devices, placement, 1, true, 4096, launcher::make_host_kernel};
     const TaskPlan& plan = *enqueued.plan;
     const StepProgram& program = *enqueued.program;
     ASSERT_FALSE(program.out_of_memory());
@@ -102,6 +103,13 @@ class WholeStep : public ::testing::TestWithParam<const char*> {
 TEST_P(WholeStep, OnOneDevice) {
   Outputs outputs;
   ASSERT_NO_FATAL_FAILURE(run(Placement(graph_.num_ops(), DeviceId{0}), 1, outputs));
+  expect_the_results(outputs);
+}
+
+TEST_P(WholeStep, TornOverTwoGpusAndACpu) {
+  Rng rng{8, Purpose::kTest};
+  Outputs outputs;
+  ASSERT_NO_FATAL_FAILURE(run(testing::random_placement(rng, graph_.num_ops(), 3), 2, outputs, true));
   expect_the_results(outputs);
 }
 
