@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -15,6 +16,35 @@ using NvmlDevice = struct NvmlDeviceHandle*;
 struct NvmlMemory {
   unsigned long long total, free, used;
 };
+constexpr unsigned kMaxNvlinks = 18, kRemoteGpu = 0, kRemoteSwitch = 2;
+struct NvmlPci {
+  std::array<char, 16> legacy_address;
+  unsigned domain, bus, device, device_id, subsystem_id;
+  std::array<char, 32> address;
+
+  bool operator==(const NvmlPci& other) const {
+    return domain == other.domain && bus == other.bus && device == other.device;
+  }
+};
+
+/// Generation of the NVLinks of an architecture of nvmlDeviceGetArchitecture(); 0: it has none.
+unsigned nvlink_of(unsigned architecture) {
+  switch (architecture) {
+    case 4:  // Pascal
+      return 1;
+    case 5:  // Volta
+    case 6:  // Turing
+      return 2;
+    case 7:  // Ampere
+      return 3;
+    case 9:  // Hopper
+      return 4;
+    case 10:  // Blackwell
+      return 5;
+    default:
+      return 0;
+  }
+}
 
 /// A loaded and initialised NVML.
 class Nvml {
@@ -55,12 +85,15 @@ class Nvml {
     if (count_of == nullptr || handle_of == nullptr || count_of(&count) != kNvmlSuccess)
       return Error{Errc::kUnsupported, "NVML: cannot list the GPUs"};
     std::vector<NvmlGpu> gpus;
+    std::vector<NvmlDevice> devices;
     for (unsigned i = 0; i < count; ++i) {
-      NvmlDevice device = nullptr;
+      NvmlDevice& device = devices.emplace_back(nullptr);
       if (handle_of(i, &device) != kNvmlSuccess)
         return Error{Errc::kUnsupported, "NVML: cannot open GPU " + std::to_string(i)};
       gpus.push_back(gpu(device));
+      gpus.back().index = i;
     }
+    count_nvlinks(devices, gpus);
     return gpus;
   }
 
@@ -89,10 +122,47 @@ class Nvml {
       const auto of = function<int(NvmlDevice, unsigned, unsigned*)>("nvmlDeviceGetMaxClockInfo");
       return of != nullptr && of(device, which, &value) == kNvmlSuccess ? value : 0U;
     };
+    std::array<char, 96> uuid{};
+    const auto uuid_of = function<int(NvmlDevice, char*, unsigned)>("nvmlDeviceGetUUID");
+    if (uuid_of != nullptr && uuid_of(device, uuid.data(), uuid.size() - 1) == kNvmlSuccess)
+      gpu.uuid = uuid.data();
+    gpu.nvlink = nvlink_of(whole("nvmlDeviceGetArchitecture"));
     // A core does a multiplication and an addition per cycle; the memory bus moves data twice per cycle.
     gpu.peak_gflops = 2.0 * whole("nvmlDeviceGetNumGpuCores") * clock_mhz(kNvmlClockSm) * 1e-3;
     gpu.bandwidth_gbs = 2.0 * whole("nvmlDeviceGetMemoryBusWidth") / 8 * clock_mhz(kNvmlClockMemory) * 1e-3;
     return gpu;
+  }
+
+  /// Switches are taken as connected with each other, so two GPUs share the fewer of their links to them.
+  void count_nvlinks(const std::vector<NvmlDevice>& devices, std::vector<NvmlGpu>& gpus) const {
+    const auto address_of = function<int(NvmlDevice, NvmlPci*)>("nvmlDeviceGetPciInfo_v3");
+    const auto state_of = function<int(NvmlDevice, unsigned, unsigned*)>("nvmlDeviceGetNvLinkState");
+    const auto kind_of =
+        function<int(NvmlDevice, unsigned, unsigned*)>("nvmlDeviceGetNvLinkRemoteDeviceType");
+    const auto remote_of =
+        function<int(NvmlDevice, unsigned, NvmlPci*)>("nvmlDeviceGetNvLinkRemotePciInfo_v2");
+    if (address_of == nullptr || state_of == nullptr || kind_of == nullptr || remote_of == nullptr) return;
+    std::vector<NvmlPci> addresses(devices.size());
+    for (std::size_t i = 0; i < devices.size(); ++i)
+      if (address_of(devices[i], &addresses[i]) != kNvmlSuccess) return;
+    std::vector<unsigned> to_switches(devices.size(), 0);
+    for (std::size_t i = 0; i < devices.size(); ++i) {
+      gpus[i].nvlinks.assign(devices.size(), 0);
+      for (unsigned link = 0; link < kMaxNvlinks; ++link) {
+        unsigned active = 0, kind = 0;
+        NvmlPci remote{};
+        if (state_of(devices[i], link, &active) != kNvmlSuccess || active == 0 ||
+            kind_of(devices[i], link, &kind) != kNvmlSuccess)
+          continue;
+        if (kind == kRemoteSwitch) ++to_switches[i];
+        if (kind != kRemoteGpu || remote_of(devices[i], link, &remote) != kNvmlSuccess) continue;
+        for (std::size_t other = 0; other < devices.size(); ++other)
+          if (other != i && addresses[other] == remote) ++gpus[i].nvlinks[other];
+      }
+    }
+    for (std::size_t i = 0; i < devices.size(); ++i)
+      for (std::size_t other = 0; other < devices.size(); ++other)
+        if (other != i) gpus[i].nvlinks[other] += std::min(to_switches[i], to_switches[other]);
   }
 
   void* handle_ = nullptr;

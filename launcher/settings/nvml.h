@@ -16,6 +16,12 @@ struct NvmlGpu {
   std::int64_t memory_bytes = 0, free_bytes = 0;
   double peak_gflops = 0;    ///< FP32, from cores and clock.
   double bandwidth_gbs = 0;  ///< From the width and the clock of the memory bus.
+  std::string uuid;          ///< "GPU-..."; empty if unknown.
+  unsigned index = 0;        ///< Its number at the driver, by PCI address.
+  /// Generation of its NVLinks: 1 to 5; 0: none, or unknown.
+  unsigned nvlink = 0;
+  /// [GPUs of the driver] Active NVLinks to each GPU, directly or through switches.
+  std::vector<unsigned> nvlinks;
 };
 
 /// Returns the GPUs in the order of the driver. `library` is a name or path for dlopen(); none if it is

@@ -224,8 +224,19 @@ Result<Unit> add_cpu(const MachineSources& sources, ThisMachine& machine) {
   return Unit{};
 }
 
-/// Returns the GPUs that CUDA_VISIBLE_DEVICES leaves, in its order. A value that is not a list of numbers is
-/// ignored and noted.
+/// The GPU that a word of CUDA_VISIBLE_DEVICES names by the beginning of its UUID; null if none, or several.
+const NvmlGpu* gpu_by_uuid(const std::vector<NvmlGpu>& all, std::string_view word) {
+  const NvmlGpu* found = nullptr;
+  for (const NvmlGpu& gpu : all) {
+    if (!gpu.uuid.starts_with(word)) continue;
+    if (found != nullptr) return nullptr;
+    found = &gpu;
+  }
+  return found;
+}
+
+/// Returns the GPUs that CUDA_VISIBLE_DEVICES leaves, in its order. A value that is neither a list of numbers
+/// nor of UUIDs is ignored and noted.
 std::vector<NvmlGpu> visible_of(std::vector<NvmlGpu> all, const MachineSources& sources,
                                 ThisMachine& machine) {
   if (!sources.visible_gpus) return all;
@@ -237,9 +248,17 @@ std::vector<NvmlGpu> visible_of(std::vector<NvmlGpu> all, const MachineSources& 
     int number = 0;
     const auto [end, failure] = std::from_chars(word.data(), word.data() + word.size(), number);
     if (failure != std::errc{} || end != word.data() + word.size()) {
-      machine.notes.push_back("CUDA_VISIBLE_DEVICES '" + printable(*sources.visible_gpus, 60) +
-                              "' is not a list of numbers; all GPUs are used");
-      return all;
+      const bool uuids =
+          std::none_of(all.begin(), all.end(), [](const NvmlGpu& g) { return g.uuid.empty(); });
+      if (!uuids || !word.starts_with("GPU-")) {
+        machine.notes.push_back("CUDA_VISIBLE_DEVICES '" + printable(*sources.visible_gpus, 60) +
+                                "' is not a list of numbers or UUIDs; all GPUs are used");
+        return all;
+      }
+      const NvmlGpu* const named = gpu_by_uuid(all, word);
+      if (named == nullptr) break;
+      chosen.push_back(*named);
+      continue;
     }
     // CUDA ignores everything from the first invalid number on.
     if (number < 0 || static_cast<std::size_t>(number) >= all.size()) break;
@@ -267,24 +286,68 @@ void add_gpu(const NvmlGpu& gpu, std::size_t number, ThisMachine& machine) {
   machine.summary += fmt::format(", {} ({}, {} free)", name, title, format_bytes(free));
 }
 
-void add_gpus(const MachineSources& sources, ThisMachine& machine) {
+/// The NVLinks between two GPUs, as the link of the catalogue, or as its part for fewer links than it has.
+/// Nothing if there are none.
+std::optional<Link> nvlink_between(const NvmlGpu& a, const NvmlGpu& b) {
+  constexpr std::array<unsigned, 6> kLinks{0, 4, 6, 12, 18, 18};  // [generations] Of the catalogue's link.
+  const unsigned generation = std::min(a.nvlink, b.nvlink);
+  const unsigned links = b.index < a.nvlinks.size() ? a.nvlinks[b.index] : 0;
+  if (generation == 0 || links == 0) return std::nullopt;
+  const CatalogueLink* const whole = known_link("nvlink" + std::to_string(generation));
+  if (whole == nullptr) return std::nullopt;
+  Link link = whole->link;
+  link.bytes_per_s *= static_cast<double>(links) / kLinks[generation];
+  return link;
+}
+
+std::string link_toml(std::string_view a, std::string_view b, const Link& link) {
+  return fmt::format(
+      "[[link]]\nbetween = [\"{}\", \"{}\"]\nbandwidth = \"{:.6g}GB/s\"\nlatency = \"{:.6g}us\"\n\n", a, b,
+      link.bytes_per_s * 1e-9, link.latency_s * 1e6);
+}
+
+/// Adds the links if some are NVLinks: then all are written, since only a file without links gets those of
+/// the catalogue. `gpus`: those of the machine, in order. Errors: those of parse_devices().
+Result<Unit> add_links(const std::vector<NvmlGpu>& gpus, ThisMachine& machine) {
+  std::vector<std::optional<Link>> nvlinks;  // [gpus, gpus]
+  for (const NvmlGpu& a : gpus)
+    for (const NvmlGpu& b : gpus) nvlinks.push_back(nvlink_between(a, b));
+  if (std::none_of(nvlinks.begin(), nvlinks.end(), [](const auto& link) { return link.has_value(); }))
+    return Unit{};
+  EMPLACE_TRY_ASSIGN(const DeviceSet devices, machine.devices());
+  std::string links;
+  for (std::size_t a = 0; a < devices.size(); ++a) {
+    for (std::size_t b = a + 1; b < devices.size(); ++b) {
+      const auto s = static_cast<DeviceId>(a), t = static_cast<DeviceId>(b);
+      const std::optional<Link> nvlink =  // The first device is the CPU.
+          a == 0 ? std::nullopt : nvlinks[(a - 1) * gpus.size() + b - 1];
+      links += link_toml(devices[s].name, devices[t].name, nvlink.value_or(devices.link(s, t)));
+    }
+  }
+  machine.toml += links;
+  return Unit{};
+}
+
+Result<Unit> add_gpus(const MachineSources& sources, ThisMachine& machine) {
   const auto found = nvml_gpus(sources.nvml);
   if (!found) {
     machine.notes.push_back(found.error().context + "; its GPUs are left out");
-    return;
+    return Unit{};
   }
-  std::size_t number = 0;
+  std::vector<NvmlGpu> added;
   for (const NvmlGpu& gpu : visible_of(*found, sources, machine)) {
     const bool known = recognised_device(gpu.name, gpu.memory_bytes) != nullptr;
     const bool rates = known || (gpu.peak_gflops > 0 && gpu.bandwidth_gbs > 0);
-    if (rates && whole_mib(gpu.free_bytes) > 0 && number + 2 <= kMaxDevices) {
-      add_gpu(gpu, number++, machine);
+    if (rates && whole_mib(gpu.free_bytes) > 0 && added.size() + 2 <= kMaxDevices) {
+      add_gpu(gpu, added.size(), machine);
+      added.push_back(gpu);
     } else {
       machine.notes.push_back(printable(gpu.name, 60) + ": is left out: " +
                               (rates ? "it has no free memory" : "it is not in the catalogue") +
                               "; describe it in a device file");
     }
   }
+  return add_links(added, machine);
 }
 
 }  // namespace
@@ -304,7 +367,7 @@ Result<ThisMachine> look_at_machine(const MachineSources& sources) {
   ThisMachine machine;
   machine.toml = "# Written by emplace: the machine of --devices here.\n\n";
   EMPLACE_TRY(add_cpu(sources, machine));
-  add_gpus(sources, machine);
+  EMPLACE_TRY(add_gpus(sources, machine));
   while (machine.toml.ends_with("\n\n")) machine.toml.pop_back();
   EMPLACE_TRY(machine.devices());
   return machine;

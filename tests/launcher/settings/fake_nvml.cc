@@ -1,5 +1,7 @@
 // A library with the functions of NVML that emplace calls. EMPLACE_FAKE_NVML describes its GPUs, separated by
-// ';': NAME|TOTAL_MIB|FREE_MIB|CORES|SM_MHZ|BUS_BITS|MEMORY_MHZ. "broken": it cannot start.
+// ';': NAME|TOTAL_MIB|FREE_MIB|CORES|SM_MHZ|BUS_BITS|MEMORY_MHZ, and if wanted |ARCHITECTURE|LINKS|UUID,
+// where LINKS is a text with a letter for each NVLink: the number of the GPU at its other end, 's' for a
+// switch, '-' for a link that is down. "broken": it cannot start.
 #include <cstdlib>
 #include <cstring>
 #include <sstream>
@@ -11,7 +13,8 @@ namespace {
 struct FakeGpu {
   std::string name;
   unsigned long long total = 0, free = 0;
-  unsigned cores = 0, sm_mhz = 0, bus = 0, memory_mhz = 0;
+  unsigned cores = 0, sm_mhz = 0, bus = 0, memory_mhz = 0, architecture = 0;
+  std::string links, uuid;
 };
 std::vector<FakeGpu> gpus;
 int running = 0;
@@ -25,7 +28,9 @@ void read_gpus(const char* text) {
     char bar = 0;
     std::getline(fields, gpu.name, '|');
     fields >> gpu.total >> bar >> gpu.free >> bar >> gpu.cores >> bar >> gpu.sm_mhz >> bar >> gpu.bus >>
-        bar >> gpu.memory_mhz;
+        bar >> gpu.memory_mhz >> bar >> gpu.architecture >> bar;
+    std::getline(fields, gpu.links, '|');
+    std::getline(fields, gpu.uuid);
     gpus.push_back(gpu);
   }
 }
@@ -62,6 +67,39 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** device) {
 }
 int nvmlDeviceGetName(void* device, char* name, unsigned length) {
   std::strncpy(name, static_cast<FakeGpu*>(device)->name.c_str(), length);
+  return 0;
+}
+int nvmlDeviceGetUUID(void* device, char* uuid, unsigned length) {
+  const auto* gpu = static_cast<FakeGpu*>(device);
+  std::strncpy(uuid, gpu->uuid.c_str(), length);
+  return gpu->uuid.empty() ? 3 : 0;
+}
+unsigned nvmlDeviceGetArchitecture(void* device, unsigned* value) {
+  return or_unsupported(static_cast<FakeGpu*>(device)->architecture, value);
+}
+struct FakePci {
+  char legacy_address[16];
+  unsigned domain, bus, device, device_id, subsystem_id;
+  char address[32];
+};
+int nvmlDeviceGetPciInfo_v3(void* device, FakePci* pci) {
+  *pci = {};
+  pci->bus = 16 + static_cast<unsigned>(static_cast<FakeGpu*>(device) - gpus.data());
+  return 0;
+}
+int nvmlDeviceGetNvLinkState(void* device, unsigned link, unsigned* active) {
+  const auto* gpu = static_cast<FakeGpu*>(device);
+  if (link >= gpu->links.size()) return 2;
+  *active = gpu->links[link] != '-' ? 1 : 0;
+  return 0;
+}
+int nvmlDeviceGetNvLinkRemoteDeviceType(void* device, unsigned link, unsigned* kind) {
+  *kind = static_cast<FakeGpu*>(device)->links.at(link) == 's' ? 2 : 0;
+  return 0;
+}
+int nvmlDeviceGetNvLinkRemotePciInfo_v2(void* device, unsigned link, FakePci* pci) {
+  *pci = {};
+  pci->bus = 16 + static_cast<unsigned>(static_cast<FakeGpu*>(device)->links.at(link) - '0');
   return 0;
 }
 int nvmlDeviceGetMemoryInfo(void* device, FakeMemory* memory) {

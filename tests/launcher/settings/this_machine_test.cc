@@ -15,6 +15,7 @@
 
 #include "launcher/settings/inputs.h"
 #include "launcher/settings/nvml.h"
+#include "placement/machine/catalogue.h"
 #include "tests/support/scratch_folder.h"
 
 namespace emplace::launcher {
@@ -168,6 +169,43 @@ TEST(ThisMachine, GpusAreThoseOfNvmlWithTheirFreeMemory) {
   EXPECT_EQ(devices.link(DeviceId{1}, DeviceId{2}).bytes_per_s, 12e9) << "the T4's PCIe";
   EXPECT_THAT(machine.summary, HasSubstr("gpu:0 (NVIDIA H100 80GB HBM3, 68.36 GiB free), gpu:1 (Tesla T4"));
   EXPECT_EQ(machine.notes.size(), 1u) << "the CPU's";
+}
+
+TEST(ThisMachine, NvlinksAreThoseOfTheDriver) {
+  constexpr const char* kTwo =
+      "NVIDIA A100-SXM4-40GB|40960|40000|0|0|0|0|7|11112222|GPU-a;NVIDIA "
+      "A100-SXM4-40GB|40960|40000|0|0|0|0|7|0000"
+      "|GPU-b;NVIDIA A100-SXM4-40GB|40960|40000|0|0|0|0|7|0000--|GPU-c";
+  const ThisMachine direct = with_gpus(kTwo);
+  const DeviceSet devices = direct.devices().value();
+  ASSERT_EQ(devices.size(), 4u);
+  const double whole = known_link("nvlink3")->link.bytes_per_s;  // 12 links
+  EXPECT_NEAR(devices.link(DeviceId{1}, DeviceId{2}).bytes_per_s, whole * 4 / 12, 1e5);
+  EXPECT_NEAR(devices.link(DeviceId{3}, DeviceId{1}).bytes_per_s, whole * 4 / 12, 1e5);
+  EXPECT_DOUBLE_EQ(devices.link(DeviceId{1}, DeviceId{2}).latency_s, known_link("nvlink3")->link.latency_s);
+  EXPECT_EQ(devices.link(DeviceId{2}, DeviceId{3}).bytes_per_s, 25e9) << "PCIe, as without NVLinks";
+  EXPECT_EQ(devices.link(DeviceId{0}, DeviceId{1}).bytes_per_s, 12e9) << "the PCIe of an unknown CPU";
+  // The numbers of links belong to GPUs of the driver, not to those that are left.
+  const DeviceSet some = with_gpus(kTwo, "2,0").devices().value();
+  ASSERT_EQ(some.size(), 3u);
+  EXPECT_NEAR(some.link(DeviceId{1}, DeviceId{2}).bytes_per_s, whole * 4 / 12, 1e5);
+  const DeviceSet others = with_gpus(kTwo, "GPU-c,GPU-b").devices().value();
+  ASSERT_EQ(others.size(), 3u);
+  EXPECT_EQ(others.link(DeviceId{1}, DeviceId{2}).bytes_per_s, 25e9);
+  EXPECT_EQ(with_gpus(kTwo, "GPU-d").devices()->size(), 1u) << "CUDA would see none";
+}
+
+TEST(ThisMachine, SwitchesConnectAllGpus) {
+  const std::string one = "NVIDIA H100 80GB HBM3|81559|70000|0|0|0|0|9|";
+  const DeviceSet devices = with_gpus((one + std::string(18, 's') + "|GPU-a;" + one + std::string(18, 's') +
+                                       "|GPU-b;" + one + "ssssssssssssssss--|GPU-c")
+                                          .c_str())
+                                .devices()
+                                .value();
+  const double whole = known_link("nvlink4")->link.bytes_per_s;
+  EXPECT_NEAR(devices.link(DeviceId{1}, DeviceId{2}).bytes_per_s, whole, 1e5);
+  EXPECT_NEAR(devices.link(DeviceId{1}, DeviceId{3}).bytes_per_s, whole * 16 / 18, 1e6)
+      << "two links are down";
 }
 
 TEST(ThisMachine, AnUnknownGpuIsEstimatedOrLeftOut) {
