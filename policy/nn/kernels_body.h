@@ -83,10 +83,42 @@ constexpr int kColumns = 12, kPanelsOfOne = 4, kPanelsOfTwo = 4, kPanelsOfFour =
 #else
 constexpr int kColumns = 2, kPanelsOfOne = 2, kPanelsOfTwo = 1, kPanelsOfFour = 1;
 #endif
+constexpr Size kWideFrom = 24, kTallFrom = 4 * kPanel;  // Columns and rows from which packing B pays.
+
+/// Depth and columns of the parts of B that a wide product packs: a panel of A of this depth stays in the
+/// first cache, and the part in the second. kWidth is a multiple of kColumns.
+constexpr Size kDepth = 128, kWidth = 252;
+
+/// The first n / kColumns strips of kColumns columns. Parts of a sum continue in C, so each C(i, j) stays one
+/// chain.
+void product_of_strips(Size m, Size n, Size k, const float* a, const float* b, Size b_row, Size b_col,
+                       float* c, Size ldc) {
+  float part[kDepth * kWidth];
+  for (Size first = 0; first + kColumns <= n; first += kWidth) {
+    const Size strips = (n - first < kWidth ? n - first : kWidth) / kColumns;
+    for (Size from = 0; from < k; from += kDepth) {
+      const Size depth = k - from < kDepth ? k - from : kDepth;
+      for (Size s = 0; s < strips; ++s) {
+        for (Size p = 0; p < depth; ++p) {
+          for (Size j = 0; j < kColumns; ++j)
+            part[(s * depth + p) * kColumns + j] = b[(from + p) * b_row + (first + s * kColumns + j) * b_col];
+        }
+      }
+      for (Size i = 0; i < m; i += kPanel) {
+        for (Size s = 0; s < strips; ++s)
+          product_strip<1, kColumns>(m - i < kPanel ? m - i : kPanel, depth, a + i * k + from * kPanel,
+                                     part + s * depth * kColumns, kColumns, 1,
+                                     c + (first + s * kColumns) * ldc + i, ldc);
+      }
+    }
+  }
+}
 
 void product(Size m, Size n, Size k, const float* a, const float* b, Size b_row, Size b_col, float* c,
              Size ldc) {
-  Size j = 0;
+  const Size wide = n >= kWideFrom && m >= kTallFrom ? n - n % kColumns : 0;
+  if (wide > 0) product_of_strips(m, wide, k, a, b, b_row, b_col, c, ldc);
+  Size j = wide;
   for (; j + kColumns <= n; j += kColumns)
     product_strip<1, kColumns>(m, k, a, b + j * b_col, b_row, b_col, c + j * ldc, ldc);
   for (; j + 4 <= n; j += 4)

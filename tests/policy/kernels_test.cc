@@ -7,6 +7,8 @@
 
 #include <cmath>
 #include <cstring>
+#include <iterator>
+#include <vector>
 
 #include "base/rng.h"
 #include "policy/nn/product.h"
@@ -20,6 +22,14 @@ struct Shape {
 };
 constexpr Shape kShapes[] = {{1, 1, 1},   {5, 4, 7},    {32, 12, 16},  {33, 13, 40},
                              {64, 1, 64}, {200, 1, 31}, {256, 4, 100}, {160, 27, 5}};
+// Products that pack parts of B: rows, columns and depths that end inside a panel, a strip and a part.
+constexpr Shape kWideShapes[] = {{128, 24, 128}, {161, 269, 300}, {200, 25, 1}};
+
+std::vector<Shape> all_shapes() {
+  std::vector<Shape> shapes{std::begin(kShapes), std::end(kShapes)};
+  shapes.insert(shapes.end(), std::begin(kWideShapes), std::end(kWideShapes));
+  return shapes;
+}
 
 TEST(Kernels, ProductsEqualPlainLoops) {
   for (const Shape& s : kShapes) {
@@ -33,6 +43,22 @@ TEST(Kernels, ProductsEqualPlainLoops) {
     add_product_bt(c, Packed::transposed(a.transpose()), b.transpose());
     EXPECT_LT((c - expected).cwiseAbs().maxCoeff(), 1e-5f)
         << "transposed " << s.m << 'x' << s.n << 'x' << s.k;
+  }
+}
+
+TEST(Kernels, EachElementOfAProductIsOneChain) {
+  for (const Shape& s : all_shapes()) {
+    const Matrix a = random_matrix(s.m, s.k, 1), b = random_matrix(s.k, s.n, 2);
+    Matrix expected = random_matrix(s.m, s.n, 3), c = expected, transposed = expected;
+    for (Eigen::Index j = 0; j < s.n; ++j) {
+      for (Eigen::Index i = 0; i < s.m; ++i) {
+        for (Eigen::Index p = 0; p < s.k; ++p) expected(i, j) = std::fma(a(i, p), b(p, j), expected(i, j));
+      }
+    }
+    add_product(c, Packed{a}, b);
+    EXPECT_EQ(c, expected) << s.m << 'x' << s.n << 'x' << s.k;
+    add_product_bt(transposed, Packed{a}, b.transpose());
+    EXPECT_EQ(transposed, expected) << "transposed " << s.m << 'x' << s.n << 'x' << s.k;
   }
 }
 
@@ -112,7 +138,7 @@ TEST(Kernels, BothWidthsGiveTheSameBits) {
   const auto same = [](const Matrix& a, const Matrix& b) {
     return std::memcmp(a.data(), b.data(), static_cast<std::size_t>(a.size()) * sizeof(float)) == 0;
   };
-  for (const Shape& s : kShapes) {
+  for (const Shape& s : all_shapes()) {
     const Matrix a = random_matrix(s.m, s.k, 1), b = random_matrix(s.k, s.n, 2);
     const Packed packed{a};
     Matrix one = Matrix::Zero(s.m, s.n), two = one;
