@@ -88,7 +88,7 @@ OpFeatures op_features(const OpGraph& graph, const OpFeatureOptions& options) {
         const float value = options.scaled ? scaled_dim(shape[j]) : static_cast<float>(shape[j]);
         if (k < options.outputs && j < options.dims)
           numbers(static_cast<Eigen::Index>(k * options.dims + j)) = value;
-        if (k < 4 && j < 4) sums(static_cast<Eigen::Index>(k * 4 + j)) = scaled_dim(shape[j]);
+        if (k < 4 && j < 4) sums(static_cast<Eigen::Index>(k * 4 + j)) = value;
       }
       for (const OpId reader : graph.consumers(graph.output(op, k))) {
         if (readers.size() < options.neighbours) readers.push_back(static_cast<std::uint32_t>(index(reader)));

@@ -48,7 +48,7 @@ struct OpFeatures {
       type;  ///< [ops] Column of the type embedding; vocabulary_size - 1 is "any other type".
   std::size_t vocabulary_size = 0;
   Matrix numbers;  ///< [outputs · dims + 2 · neighbours, ops]
-  /// [shape_rows, ops] Log-scaled dimensions of the first outputs; group embeddings average or add them.
+  /// [shape_rows, ops] Dimensions of the first outputs; group embeddings average or add them.
   Matrix shape_sums;
 };
 OpFeatures op_features(const OpGraph& graph, const OpFeatureOptions& options);

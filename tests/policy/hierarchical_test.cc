@@ -141,6 +141,27 @@ TEST(Hierarchical, SummedEmbeddingsAreMeansTimesTheSizeOfTheGroup) {
   EXPECT_EQ(sums.col(3).head(rows).cwiseAbs().sum(), 0.0f);
 }
 
+// The paper's group embedding has total output shapes: without scaling they are sums of dimensions.
+TEST(Hierarchical, UnscaledSumsAreTotalsOfDimensions) {
+  const HierarchicalWorld world;
+  OpFeatureOptions options;
+  options.scaled = false;
+  const OpFeatures features = op_features(world.graph, options);
+  const Matrix sums = group_embeddings(
+      world.graph, features, std::vector<std::uint16_t>(world.graph.num_ops()), 1, OverGroup::kSums);
+  double expected = 0;
+  for (std::uint32_t op = 0; op < world.graph.num_ops(); ++op) {
+    for (std::size_t k = 0; k < std::min<std::size_t>(4, world.graph.num_outputs(OpId{op})); ++k) {
+      const auto shape = world.graph.shape(world.graph.output(OpId{op}, k));
+      for (std::size_t j = 0; j < std::min<std::size_t>(4, shape.size()); ++j)
+        expected += static_cast<double>(shape[j]);
+    }
+  }
+  ASSERT_GT(expected, 0);
+  const auto types = static_cast<Eigen::Index>(features.vocabulary_size);
+  EXPECT_NEAR(static_cast<double>(sums.col(0).segment(types, 16).sum()), expected, 1e-4 * expected);
+}
+
 TEST(Hierarchical, ThePlacerSeesSumsIfConfigured) {
   HierarchicalOptions options = small_hierarchical();
   const HierarchicalWorld world;
