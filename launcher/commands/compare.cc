@@ -1,5 +1,6 @@
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -19,9 +20,10 @@
 #include "launcher/commands/learned_method.h"
 #include "launcher/commands/progress_view.h"
 #include "launcher/commands/results.h"
+#include "launcher/commands/step_model.h"
 #include "launcher/pretrained/guided_moves.h"
 #include "launcher/pretrained/pretrained.h"
-#include "placement/bounds/proven_bound.h"
+#include "launcher/settings/start.h"
 #include "placement/machine/cost_model.h"
 #include "record/table.h"
 
@@ -49,6 +51,8 @@ class Compare final : public Command {
                    "Time for each search, auto and each method that learns (default 30s)");
     options.option("--evaluations", evaluations_,
                    "Placements that each search measures at most; 0: the default of the method");
+    options.option("--executor", executor_,
+                   "Model that evaluates placements: sim, or placeto (Placeto's simulator, without memory)");
     jitter_.declare(options,
                     "Also simulate steps of each placement with this noise on op times, copy times and ties, "
                     "e.g. 5%, or ties: a column with the 95th percentile (default: none)");
@@ -61,7 +65,7 @@ class Compare final : public Command {
 
   InputOptions inputs_;
   JitterOptions jitter_;
-  std::string budget_;
+  std::string budget_, executor_ = "sim";
   std::vector<std::string> methods_;
   std::uint64_t evaluations_ = 0;
 };
@@ -184,6 +188,8 @@ Result<ExitStatus> Compare::run(Console& console) {
     EMPLACE_TRY_ASSIGN(seconds, parse_budget(budget_));
   }
   EMPLACE_TRY_ASSIGN(const auto jitter, jitter_.request(console.seed()));
+  EMPLACE_TRY(check_step_model(executor_));
+  const bool placeto = executor_ == "placeto";
   const bool step_time = inputs_.objective == "step-time";
   const SystemClock clock;
   Judge judge;
@@ -192,11 +198,16 @@ Result<ExitStatus> Compare::run(Console& console) {
   const OrderedPortfolio ordered{portfolio_methods(), guided_moves, judge, clock, budget_s};
   EMPLACE_TRY_ASSIGN(LearnRequest request, learn_request(inputs_, console));
   request.budget_s = budget_s;
+  if (placeto) request.executor = executor_;
   StopSignal stop;
   std::vector<std::unique_ptr<LearnedMethod>> learned;
   EMPLACE_TRY_ASSIGN(const auto methods, methods_of(methods_, !budget_.empty(), step_time, portfolio, ordered,
                                                     request, stop, learned));
-  EMPLACE_TRY_ASSIGN(const auto inputs, open_inputs(inputs_));
+  if (placeto && std::find(methods.begin(), methods.end(), &ordered) != methods.end())
+    return invalid("method 'auto+order'", "needs --executor sim",
+                   "Placeto's simulator has an order of its own");
+  EMPLACE_TRY_ASSIGN(auto inputs, open_inputs(inputs_));
+  EMPLACE_TRY(use_placeto(placeto, inputs.judge, console));
   report_assumptions(inputs, inputs_.graph, console);
   judge = inputs.judge;
   std::optional<JitteredSimulator> noise;
@@ -205,14 +216,13 @@ Result<ExitStatus> Compare::run(Console& console) {
     noise.emplace(inputs.graph, inputs.devices, judge.simulator.dispatch, jitter->jitter);
   }
   for (const std::string& line : inputs.rules.lines()) console.note(line);
-  if (auto fits = must_fit(inputs); !fits)
+  if (auto fits = must_fit(inputs); !placeto && !fits)
     return Error{fits.error().code, printable(inputs_.graph) + ": " + fits.error().context};
 
   const auto model = make_model(inputs.graph, inputs.devices, judge);
   const CostTable costs{inputs.graph, inputs.devices};
   ProgressView view{console, clock};
-  const double bound_s =
-      proven_bound(inputs.graph, inputs.devices, inputs.constraints, judge.objective).seconds;
+  const double bound_s = bound_of(judge, inputs.graph, inputs.devices, inputs.constraints).seconds;
   WatchedExecutor executor{*model, view, stop, 0, bound_s};
   Problem problem{inputs.graph, inputs.devices, inputs.constraints, costs, console.seed(), judge.objective};
   problem.limits.evaluations = evaluations_;

@@ -378,9 +378,7 @@ Result<ExitStatus> Place::run(Console& console) {
     jitter.emplace();
     jitter->jitter.seed = console.seed();
   }
-  if (executor_ != "sim" && executor_ != "placeto")
-    return invalid("--executor '" + printable(executor_, 40) + "'", "evaluates no search",
-                   "use sim or placeto, and emplace evaluate for real devices");
+  EMPLACE_TRY(check_step_model(executor_));
   EMPLACE_TRY_ASSIGN(auto inputs, open_inputs(inputs_));
   const bool placeto = executor_ == "placeto";
   EMPLACE_TRY(use_placeto(placeto, inputs.judge, console));

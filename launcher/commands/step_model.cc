@@ -1,6 +1,14 @@
 #include "launcher/commands/step_model.h"
 
+#include "base/text/words.h"
+
 namespace emplace::launcher {
+
+Result<Unit> check_step_model(const std::string& executor) {
+  if (executor == "sim" || executor == "placeto") return Unit{};
+  return invalid("--executor '" + printable(executor, 40) + "'", "evaluates no search",
+                 "use sim or placeto, and emplace evaluate for real devices");
+}
 
 Result<Unit> use_placeto(bool placeto, Judge& judge, Console& console) {
   judge.placeto = placeto;

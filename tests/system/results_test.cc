@@ -123,6 +123,9 @@ TEST(Results, PlacetosSimulatorMeasuresPlacesAndRunsTheSame) {
   EXPECT_TRUE(measured["valid"]);
   measured.erase("measured_cost_share");
   EXPECT_EQ(measured, placed["measured"]);
+  const ordered_json compared = json_of(with({"compare", graph, "-m", "round-robin"}));
+  EXPECT_EQ(compared["methods"][0]["step_time_s"], measured["step_time_s"]);
+  EXPECT_EQ(compared["lower_bound_s"], 0) << "no bound is proven for it";
   EXPECT_EQ(json_of({"evaluate", graph, file, "-d", devices}, 3)["valid"], false) << "1 KiB is too little";
   EXPECT_THAT(run(with({"evaluate", graph, file})).err, HasSubstr("has no memory: every placement fits"));
   const auto refusal = [&](std::vector<std::string> command) {
@@ -135,6 +138,8 @@ TEST(Results, PlacetosSimulatorMeasuresPlacesAndRunsTheSame) {
   EXPECT_THAT(refusal({"evaluate", graph, file, "--objective", "latency"}),
               HasSubstr("simulates only step times"));
   EXPECT_THAT(refusal({"place", graph, "--order", "search"}), HasSubstr("needs --executor sim"));
+  EXPECT_THAT(refusal({"compare", graph, "-m", "auto+order"}), HasSubstr("needs --executor sim"));
+  EXPECT_THAT(refusal({"compare", graph, "--jitter", "5%"}), HasSubstr("needs --executor sim"));
   EXPECT_THAT(run({"place", graph, "-d", devices, "--executor", "cpu"}).err, HasSubstr("use sim or placeto"));
 }
 
