@@ -13,8 +13,8 @@ Each result is one line of docs/results/papers.jsonl: step times [s], placements
 counts as long as the settings and the machine of its run are what they were (`setup`); otherwise it is run again. The
 job can be stopped at any time, and any machine continues with the file.
 
-A run's cost comes from the same run with another seed, else from pilots of 2 and 4 % of it. A row whose seeds of stage A
-take more than --most core-minutes is not run; its line has the estimated hours of the row instead. It is tried again
+A run's cost comes from the same run with another seed, else from pilots of 2 and 4 % of it. A row whose seeds of a stage
+take more than --most core-minutes is not run; its line has the estimated hours of these seeds instead. It is tried again
 with a higher --most.
 """
 import abc
@@ -42,6 +42,7 @@ from rows import Failed, Rows, finish, run_measured, run_program
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BASELINES = ["single-cpu", "single-gpu", "scotch", "mincut", "metis", "expert", "towers-sync", "towers-async"]
+FAMILY_HEURISTICS = ["random", "single-cpu", "single-gpu"]
 PILOT_SHARE, PILOT_EPISODES = 0.02, 8
 BINS = 50  # Points of a learning curve.
 
@@ -116,7 +117,7 @@ class Plan:
                 for seed in row.get("seeds", [1]):
                     yield LearnedRun(self, row, "paper", seed)
             for family in self.families:
-                yield RandomRun(self, family)
+                yield from (HeuristicRun(self, family, method) for method in FAMILY_HEURISTICS)
                 for seed, method in itertools.product(family["seeds"], family["methods"]):
                     yield FamilyRun(self, family, method, seed)
                 yield from (OptimisedRun(self, family, method) for method in family["methods"][:2])
@@ -124,10 +125,12 @@ class Plan:
                 yield from (OrdersRun(self, row, seed) for seed in row["seeds"])
         else:
             for seed in self.seeds:
-                for row in filter(self.is_headline, self.rows):
-                    yield LearnedRun(self, row, "paper", seed)
+                for row in self.rows:
+                    if self.is_headline(row):
+                        more = [other for other in self.seeds if other not in row.get("seeds", [1])]
+                        yield LearnedRun(self, row, "paper", seed, len(more) if seed in more else None)
                     if row.get("tuned"):
-                        yield LearnedRun(self, row, "tuned", seed)
+                        yield LearnedRun(self, row, "tuned", seed, len(self.seeds))
 
 
 def row_key(row):
@@ -142,7 +145,7 @@ class Run(abc.ABC):
     """One line of the results: a name, a seed, and `setup`, the digest of all that the result depends on."""
 
     name, seed, setup = "", 0, ""
-    seeds = 1  # Of the same row in stage A.
+    seeds = 1  # Of the same row in the same stage.
 
     @property
     def key(self):
@@ -160,18 +163,19 @@ class Run(abc.ABC):
 class LearnedRun(Run):
     """`emplace run` of a row with the paper's preset or the tuned one."""
 
-    def __init__(self, plan, row, preset, seed):
+    def __init__(self, plan, row, preset, seed, seeds=None):
         self.row, self.preset, self.seed, self.name = row, preset, seed, row["name"] + "/" + preset
-        self.graph, self.devices, self.seeds = plan.graph(row), plan.devices(row), len(row.get("seeds", [1]))
-        self.values = plan.config(row) if preset == "paper" else self.tuned_values(plan.config(row), row["tuned"])
+        self.graph, self.devices = plan.graph(row), plan.devices(row)
+        self.seeds = seeds or len(row.get("seeds", [1]))
+        self.values = plan.config(row) if preset == "paper" else self.tuned_values(plan.config(row), row)
         for section, key in (("run", "seed"), ("input", "graph"), ("input", "devices")):
             self.values[section].pop(key, None)
         self.setup = digest([self.values, plan.graphs[self.graph], plan.machine(self.devices)])
 
     @staticmethod
-    def tuned_values(values, evaluations):
-        return {"run": {"budget": "0s", "evaluations": evaluations, "starts": ["scratch"]}, "input": {},
-                "policy": {"method": values["policy"]["method"], "preset": "tuned"}}
+    def tuned_values(values, row):
+        return {"run": {"budget": "0s", "evaluations": row["tuned"], "starts": ["scratch"]}, "input": {},
+                "policy": {"method": values["policy"]["method"], "preset": "tuned", **row.get("tuned_policy", {})}}
 
     def execute(self, bench, share=1.0):
         with tempfile.TemporaryDirectory(prefix="emplace-papers-") as folder:
@@ -309,18 +313,18 @@ class OptimisedRun(Run):
         return {"best_s": found, "core_s": round(total_s, 1)}
 
 
-class RandomRun(Run):
-    """The best of 100 random placements of each test graph (the heuristic `random`)."""
+class HeuristicRun(Run):
+    """A heuristic's placement of each test graph; `random` is the best of 100 random placements."""
 
-    def __init__(self, plan, family):
-        self.family, self.seed, self.name = family, 1, family["name"] + "/random"
+    def __init__(self, plan, family, method):
+        self.family, self.seed, self.method, self.name = family, 1, method, "%s/%s" % (family["name"], method)
         self.devices = pathlib.Path(plan.config(family)["input"]["devices"]).stem
         self.setup = digest([plan.graphs[family["name"]], plan.machine(self.devices)])
 
     def execute(self, bench):
         start = time.process_time()
         tests = sorted(bench.graph_path(self.family["name"]).glob("test-*"))
-        return {"best_s": [bench.placed(["-m", "random"], test, self.devices, self.seed) for test in tests],
+        return {"best_s": [bench.placed(["-m", self.method], test, self.devices, self.seed) for test in tests],
                 "core_s": round(time.process_time() - start, 1)}
 
 

@@ -9,6 +9,7 @@ TITLES = {
     "learning": "Best step time over the bound, by placements: headline rows, seed 1",
     "spotlight": "Mean step time drawn, by placements: Spotlight and REINFORCE with the same groups",
     "families": "Step times of 8 unseen graphs: zero-shot, optimised, random",
+    "ablations": "Step times of ablations over those of the whole method",
 }
 
 
@@ -29,6 +30,7 @@ def titles(results):
     """The titles, by name, of the pictures that the results have data for."""
     known = {"learning": any(h.times("paper") for h in papers_page.headline_rows(results)),
              "spotlight": spotlight_rows(results),
+             "ablations": ablations(results),
              "families": any(results.seeds("%s/placeto" % family["name"]) for family in results.plan.families)}
     return {name: title for name, title in TITLES.items() if known[name]}
 
@@ -37,7 +39,8 @@ def write(results, folder):
     """Writes the pictures of titles()."""
     pyplot = plots()
     folder.mkdir(parents=True, exist_ok=True)
-    draw = {"learning": draw_learning, "spotlight": draw_spotlight, "families": draw_families}
+    draw = {"learning": draw_learning, "spotlight": draw_spotlight, "families": draw_families,
+            "ablations": draw_ablations}
     for name in titles(results):
         figure = draw[name](pyplot, results)
         figure.tight_layout()
@@ -49,6 +52,47 @@ def spotlight_rows(results):
     """Rows with results of both Spotlight and REINFORCE."""
     return [row for row in papers_page.rows_of(results, "spotlight-1")
             if results.seeds(row["name"] + "/paper") and papers_page.counterpart(results, row, "reinforce")]
+
+
+def ablations(results):
+    """Of each ablation: its words, and ratios of its step times to those of the whole method, one for each pair of the
+    same row or test graph, and seed."""
+    found = {}
+    for words, table, folder in (("Simple Planner", "simple-planner", "hierarchical-rate"),
+                                 ("random grouping", "hierarchical-2", "hierarchical-rate"),
+                                 ("REINFORCE", "spotlight-reinforce", "spotlight")):
+        for row in papers_page.rows_of(results, table):
+            whole = papers_page.counterpart(results, row, folder)
+            found.setdefault(words, []).extend(
+                r["best_s"] / whole[r["seed"]]["best_s"] for r in results.seeds(row["name"] + "/paper")
+                if r["seed"] in whole and r["best_s"] and whole[r["seed"]]["best_s"])
+    for words, run in (("simple aggregator", "placeto-simple-aggregator"),
+                       ("simple partitioner", "placeto-simple-partitioner")):
+        for family in results.plan.families:
+            whole = {r["seed"]: r for r in results.seeds("%s/placeto" % family["name"])}
+            for r in results.seeds("%s/%s" % (family["name"], run)):
+                if r["seed"] in whole:
+                    pairs = zip(r["zero_shot_s"], whole[r["seed"]]["zero_shot_s"])
+                    found.setdefault(words, []).extend(a / b for a, b in pairs if a and b)
+    final = {r["seed"]: r["best_s"] for r in results.seeds("final-reward/inception_v3/2gpu/paper")}
+    for r in results.seeds("intermediate-reward/inception_v3/2gpu/paper"):
+        if final.get(r["seed"]):
+            found.setdefault("final reward", []).append(final[r["seed"]] / r["best_s"])
+    return {words: ratios for words, ratios in found.items() if ratios}
+
+
+def draw_ablations(pyplot, results):
+    """A point per pair; above 1 the ablation is slower."""
+    known = ablations(results)
+    figure, axis = pyplot.subplots(figsize=(8, 3.4))
+    for place, (words, ratios) in enumerate(known.items()):
+        spread = [place + 0.3 * (k / max(len(ratios) - 1, 1) - 0.5) for k in range(len(ratios))]
+        axis.plot(spread, sorted(ratios), "o", markersize=3, color="tab:blue")
+    axis.axhline(1, color="black", linewidth=0.8)
+    axis.set(yscale="log", ylabel="step time / whole method")
+    axis.set_xticks(range(len(known)), ["%s\n(%d)" % (words, len(ratios)) for words, ratios in known.items()],
+                    fontsize=8)
+    return figure
 
 
 def draw_learning(pyplot, results):
@@ -63,7 +107,7 @@ def draw_learning(pyplot, results):
                     continue
                 points = found[0]["bests"] + [[found[0]["placements"], 0, found[0]["bests"][-1][2]]]
                 axis.step([p[0] for p in points], [p[2] / known["bound_s"] for p in points], style, color=color,
-                          linewidth=1.2, where="post", label="%s, %s" % (row["model"], papers_page.gpus(row)) if style == "-" else None)
+                          linewidth=1.2, where="post", label=papers_page.named(row) if style == "-" else None)
         axis.set(xscale="log", yscale="log", title=title, xlabel="placements", ylabel="step time / bound")
         if axis.get_legend_handles_labels()[0]:
             axis.legend(fontsize=7)
@@ -82,7 +126,7 @@ def draw_spotlight(pyplot, results):
                 points = [(width * (k + 0.5), mean) for k, mean in enumerate(result["means"]) if mean]
                 axis.plot(*zip(*points), color=color, linewidth=1,
                           label={"spotlight": "Spotlight", "reinforce": "REINFORCE"}[folder])
-        axis.set(title="%s, %s GPUs" % (row["model"], papers_page.gpus(row)), xlabel="placements", ylabel="mean step time [s]")
+        axis.set(title=papers_page.named(row), xlabel="placements", ylabel="mean step time [s]")
         labels = dict(zip(*reversed(axis.get_legend_handles_labels())))
         axis.legend(labels.values(), labels.keys(), fontsize=7)
     return figure

@@ -13,6 +13,8 @@ import tempfile
 import unittest
 
 SOURCE, PROGRAM = pathlib.Path(sys.argv[1]), sys.argv[2]
+sys.path.insert(0, str(SOURCE / "bench"))
+import papers_page  # noqa: E402
 PLAN = """
 [graphs]
 cnn = "cifar10-cnn --training"
@@ -22,6 +24,7 @@ table = "hierarchical-1"
 model = "CNN"
 config = "small.toml"
 tuned = 40
+tuned_policy = { groups = 5 }
 paper = { single-gpu = 2.0, expert = 1.0, method = 0.01, hours = "1" }
 [[row]]
 name = "simple-planner/cnn/2gpu"
@@ -111,15 +114,53 @@ class PapersDriver(unittest.TestCase):
     def test_the_page_gives_a_reason_that_its_numbers_show(self):
         self.drive("run")
         self.drive("page")
-        page = (self.at / "page.md").read_text()
+        page = " ".join((self.at / "page.md").read_text().split())
         self.assertIn("With the paper's settings: 0 of 1 rows met", page)
-        self.assertIn("Hierarchical Planner, CNN, 2 GPUs: no placement can: the bound of", page)
-        self.assertIn("| Hierarchical Planner is faster than the Simple Planner |", page)
+        self.assertIn("Hierarchical Planner, CNN on 2 GPUs. Paper's settings: no placement can: the bound of", page)
+        self.assertIn("The aim, two thirds of each paper's rows, is missed for **Hierarchical", page)
+        self.assertIn("| Hierarchical Planner (rate 0.001) is faster than the Simple Planner |", page)
+
+    def test_the_other_seeds_of_a_row_have_a_limit_of_their_own(self):
+        self.drive("run", "--only", "^small/.*paper/1$")
+        self.drive("run", "--stage", "B", "--only", "^small/.*/paper/", "--most", "0.000001")
+        first, other = self.rows()
+        self.assertEqual((first["seed"], other["seed"]), (1, 2))
+        self.assertAlmostEqual(other["estimated_core_s"], first["core_s"], delta=0.001, msg="one other seed")
+        self.drive("page")
+        self.assertIn("; 1 of 2 not run: 0.0 h", (self.at / "page.md").read_text())
 
     def test_an_unknown_graph_is_one_line(self):
         (self.at / "papers/small.toml").write_text(CONFIG.replace("cnn.json.gz", "other.json.gz"))
         self.assertEqual(self.drive("run", status=2).stderr,
                          "error: experiments.toml: small/cnn/2gpu needs the graph 'other'; add it to [graphs]\n")
+
+
+class RulesOfThePage(unittest.TestCase):
+    BASELINES = {"methods": {"single-cpu": 9.0, "single-gpu": 2.0}}
+
+    def endings(self, *results):
+        headline = papers_page.Headline.__new__(papers_page.Headline)
+        headline.baselines, headline.of = self.BASELINES, {"paper": list(results)}
+        return headline.endings("paper")
+
+    def test_says_how_every_seed_ends_and_how_much_fitted(self):
+        result = lambda last, valid=100: {"means": [1.0, last], "valid": valid, "placements": 100}
+        self.assertEqual(self.endings(result(None, 3), result(9.0), result(1.5), result(1.7), result(None, 40)),
+                         "2 of 5 seeds end with placements that do not fit, 1 with 1 CPU for all ops, 2 with "
+                         "placements of 1.5 to 1.7 s on average; 3 to 100 of 100 placements fitted")
+        self.assertEqual(self.endings(result(2.004)), "the run ends with 1 GPU for all ops")
+
+    def test_placements_count_after_the_first_update(self):
+        result = lambda best, at, updates=10: {"best_s": best, "bests": [[at, 0, best]], "placements": 100,
+                                               "updates": updates}
+        self.assertEqual(papers_page.placements_to(result(1.0, 15), 1.0), 5)
+        self.assertEqual(papers_page.placements_to(result(1.0, 7), 1.0), 0, "drawn before any learning")
+        self.assertEqual(papers_page.sooner(result(1.0, 25), result(1.0, 40, 5)), 1)
+        self.assertEqual(papers_page.sooner(result(1.1, 15), result(1.0, 40)), -1, "never reached")
+
+    def test_a_sign_test_is_one_sided(self):
+        self.assertAlmostEqual(papers_page.sign_test(9, 1), 11 / 1024)
+        self.assertEqual(papers_page.sign_test(0, 8), 1)
 
 
 class CommittedPage(unittest.TestCase):
