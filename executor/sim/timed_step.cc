@@ -2,10 +2,21 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <limits>
 #include <utility>
 
+#include "base/ids.h"
+
 namespace emplace::simulated {
+namespace {
+
+/// Differences are used up to this part of the ops; beyond that little can be shared.
+constexpr std::size_t kMovedDivisor = 4;
+/// Steps whose events the log may contain before the recorded one is recorded again.
+constexpr std::uint32_t kMostSteps = 8;
+
+}  // namespace
 
 bool TimedStep::supports(const StepTables& tables) {
   const DeviceSet& devices = tables.devices;
@@ -17,62 +28,283 @@ bool TimedStep::supports(const StepTables& tables) {
          most_reads <= std::numeric_limits<std::uint16_t>::max() && tables.order.empty();
 }
 
-TimedStep::TimedStep(const StepTables& tables) : tables_{tables} {
+TimedStep::TimedStep(const StepTables& tables, std::uint32_t rounds_per_mark)
+    : tables_{tables}, rounds_per_mark_{rounds_per_mark}, record_{tables, log_}, memory_{tables, log_} {
   for (const StepTables::Kernel& kernel : tables.kernels) first_owned_.push_back(kernel.first_owned);
   for (const StepTables::Buffer& buffer : tables.buffers) first_reader_.push_back(buffer.first_reader);
   for (const std::uint32_t waits : tables.waits_at_start)
     waits_at_start_.push_back(static_cast<std::uint16_t>(waits));
-  waits_ = waits_at_start_;
+  waits_ = recorded_waits_ = waits_at_start_;
   requested_.assign(tables.num_buffers(), 0);
   ends_.assign(2 * tables.num_devices(), kIdle);
   lanes_.assign(tables.num_devices(), Lane{tables.num_ops()});
-  sums_.assign(tables.num_devices(), {});
-  // Ops start and end once, and a buffer is copied at most once for each of its readers.
-  events_.resize(2 * (tables.num_ops() + tables.reads.size()));
-  references_.assign(tables.num_buffers(), 0);
-  copy_references_.assign(tables.num_buffers() * tables.num_devices(), 0);
-  levels_.resize(tables.num_devices());
-}
-
-void TimedStep::add(std::uint32_t op, int sign) {
-  Sum& sum = sums_[device_of(op)];
-  if (tables_.takes_time(op)) sum.work_ns += sign * tables_.rows[device_of(op)][op];
-  sum.resident_bytes += sign * tables_.lowered.resident_bytes(OpId{op});
-}
-
-/// Changes the placement, and the sums by the ops that moved.
-void TimedStep::place(std::span<const DeviceId> placement) {
-  if (place_.empty()) {
-    place_.assign(placement.begin(), placement.end());
-    for (std::uint32_t op = 0; op < place_.size(); ++op) add(op, 1);
-    return;
-  }
-  for (std::uint32_t op = 0; op < place_.size(); ++op) {
-    if (place_[op] == placement[op]) continue;
-    add(op, -1);
-    place_[op] = placement[op];
-    add(op, 1);
-  }
+  work_ns_.assign(tables.num_devices(), 0);
+  resident_bytes_.assign(tables.num_devices(), 0);
 }
 
 bool TimedStep::run(std::span<const DeviceId> placement, std::int64_t limit_ns) {
-  place(placement);
-  now_ns_ = 0;
-  for (std::size_t d = 0; d < lanes_.size(); ++d) {
-    if (sums_[d].work_ns > limit_ns) return false;
-    lanes_[d].idle_left_ns = limit_ns - sums_[d].work_ns;
+  if (place_.empty()) {
+    place_.assign(placement.begin(), placement.end());
+    for (std::uint32_t op = 0; op < place_.size(); ++op) add(op, 1);
+  } else {
+    find_changes(placement);
+    if (done_) settle();
+    for (const std::uint32_t op : changed_) {
+      add(op, -1);
+      place_[op] = placement[op];
+      add(op, 1);
+    }
   }
-  start();
-  return run_rounds();
+  now_ns_ = 0;
+  memory_known_ = false;
+  for (const std::int64_t work_ns : work_ns_)
+    if (work_ns > limit_ns) return false;
+  done_ = simulate(!record_.empty() && moved_.size() <= place_.size() / kMovedDivisor, limit_ns);
+  if (!done_) drop();
+  return done_;
+}
+
+std::int64_t TimedStep::bytes_over() {
+  memory_known_ = true;
+  return memory_.bytes_over({.place = place_,
+                             .recorded_place = joins_ ? record_.place() : std::span<const DeviceId>{},
+                             .moved = moved_,
+                             .order = order_,
+                             .recorded_intervals = recorded_size_.intervals,
+                             .resident_bytes = resident_bytes_});
+}
+
+void TimedStep::add(std::uint32_t op, int sign) {
+  const std::uint32_t d = device_of(op);
+  if (tables_.takes_time(op)) work_ns_[d] += sign * tables_.rows[d][op];
+  resident_bytes_[d] += sign * tables_.lowered.resident_bytes(OpId{op});
+}
+
+// ---- What is recorded ----
+
+/// Lists the ops that differ from the last run and from the record.
+void TimedStep::find_changes(std::span<const DeviceId> placement) {
+  constexpr std::size_t kBlock = 64;
+  const auto list = [&](std::span<const DeviceId> from, std::vector<std::uint32_t>& ops) {
+    ops.clear();
+    for (std::size_t begin = 0; begin < from.size(); begin += kBlock) {
+      const std::size_t end = std::min(begin + kBlock, from.size());
+      if (std::memcmp(placement.data() + begin, from.data() + begin, end - begin) == 0) continue;
+      for (std::size_t op = begin; op < end; ++op)
+        if (placement[op] != from[op]) ops.push_back(static_cast<std::uint32_t>(op));
+    }
+  };
+  list(place_, changed_);
+  list(record_.place(), moved_);
+}
+
+/// Makes the last run the recorded step if the next placement is nearer to it, or forgets it.
+void TimedStep::settle() {
+  if (!record_.empty() && moved_.size() < changed_.size()) return drop();
+  adopt();
+  moved_ = changed_;
+  if (size_.events > kMostSteps * events_of_step_) record_again();
+}
+
+void TimedStep::adopt() {
+  done_ = false;
+  record_.adopt(place_, order_, recorded_size_.intervals);
+  memory_.adopt(record_.order(), memory_known_);
+  recorded_size_ = size_;
+  if (!from_start_) return;
+  start_waits(recorded_waits_);
+  waits_rank_ = 0;
+}
+
+/// Forgets the intervals of the last run.
+void TimedStep::drop() {
+  done_ = false;
+  size_ = recorded_size_;
+  log_.intervals.resize(size_.intervals);
+  log_.lanes.resize(size_.intervals * lanes_.size());
+  log_.ready.resize(size_.ready);
+  log_.copies.resize(size_.copies);
+}
+
+/// Records the recorded step again, and frees the intervals of earlier ones. @pre it was the last run.
+void TimedStep::record_again() {
+  record_.forget();
+  recorded_size_ = {};
+  drop();
+  simulate(false, kIdle);
+  memory_known_ = false;
+  adopt();
+}
+
+// ---- A run ----
+
+bool TimedStep::simulate(bool joins, std::int64_t limit_ns) {
+  joins_ = joins;
+  limit_ns_ = limit_ns;
+  now_ns_ = 0;
+  order_.clear();
+  make_room();
+  for (std::size_t d = 0; d < lanes_.size(); ++d) lanes_[d].left_ns = work_ns_[d];
+  const std::uint32_t first = joins && record_.touch(moved_, place_) ? record_.next_touched(0) : 0;
+  from_start_ = first == 0;
+  if (from_start_) {
+    start();
+  } else {
+    resume(first);
+  }
+  const bool within = (!from_start_ && first == record_.size()) || run_rounds();
+  if (!joins && within) events_of_step_ = size_.events - recorded_size_.events;
+  return within && now_ns_ <= limit_ns_;
+}
+
+/// Enters the recorded step at a mark.
+void TimedStep::resume(std::uint32_t rank) {
+  skip(0, rank);
+  const auto order = record_.order();
+  while (waits_rank_ < rank)
+    for (const std::uint32_t op : log_.satisfied_of(order[waits_rank_++])) --recorded_waits_[op];
+  while (waits_rank_ > rank)
+    for (const std::uint32_t op : log_.satisfied_of(order[--waits_rank_])) ++recorded_waits_[op];
+  if (rank == record_.size()) return;
+  std::copy(recorded_waits_.begin(), recorded_waits_.end(), waits_.begin());
+  restore(order[rank]);
+  open_interval_like(order[rank]);
+}
+
+/// Makes room in the log for a step: ops start and end once, and a buffer is copied at most once for each of
+/// its readers.
+void TimedStep::make_room() {
+  const std::size_t events = size_.events + 2 * (tables_.num_ops() + tables_.reads.size());
+  const std::size_t satisfied = size_.satisfied + tables_.reads.size();
+  if (log_.events.size() < events) log_.events.resize(events);
+  if (log_.satisfied.size() < satisfied) log_.satisfied.resize(satisfied);
+}
+
+/// Starts an interval at the current state.
+void TimedStep::open_interval(std::uint32_t last_op) {
+  open_ = size_.intervals++;
+  opened_ns_ = now_ns_;
+  rounds_to_mark_ = rounds_per_mark_;
+  order_.push_back(open_);
+  log_.intervals.push_back({hash_, 0, last_op, kNoIndex, size_.ready, size_.copies, size_.events,
+                            size_.events, size_.satisfied, size_.satisfied});
+  for (std::size_t d = 0; d < lanes_.size(); ++d) {
+    const Lane& lane = lanes_[d];
+    const std::span<const TimedCopy> copies = lane.copies.waiting();
+    log_.copies.insert(log_.copies.end(), copies.begin(), copies.end());
+    log_.lanes.push_back({left(ends_[2 * d]), left(ends_[2 * d + 1]), lane.left_ns, lane.op, lane.copy,
+                          lane.ready.append_to(log_.ready), static_cast<std::uint32_t>(copies.size())});
+  }
+  size_.ready = static_cast<std::uint32_t>(log_.ready.size());
+  size_.copies = static_cast<std::uint32_t>(log_.copies.size());
+}
+
+/// Starts an interval at a recorded mark, whose state is the current one.
+void TimedStep::open_interval_like(std::uint32_t interval) {
+  open_ = size_.intervals++;
+  opened_ns_ = now_ns_;
+  rounds_to_mark_ = rounds_per_mark_;
+  order_.push_back(open_);
+  TimedIntervals::Interval opened = log_.intervals[interval];
+  opened.like = interval;
+  opened.first_event = opened.end_event = size_.events;
+  opened.first_satisfied = opened.end_satisfied = size_.satisfied;
+  log_.intervals.push_back(opened);
+  for (std::size_t d = 0; d < lanes_.size(); ++d) {
+    TimedIntervals::LaneMark mark = log_.lanes[interval * lanes_.size() + d];
+    mark.started_ns = lanes_[d].left_ns;
+    log_.lanes.push_back(mark);
+  }
+}
+
+void TimedStep::close_interval() {
+  TimedIntervals::Interval& interval = log_.intervals[open_];
+  interval.duration_ns = now_ns_ - opened_ns_;
+  interval.end_event = size_.events;
+  interval.end_satisfied = size_.satisfied;
+  for (std::size_t d = 0; d < lanes_.size(); ++d)
+    log_.lanes[open_ * lanes_.size() + d].started_ns -= lanes_[d].left_ns;
+}
+
+/// Takes the recorded intervals of these ranks, [from, to), as they are.
+void TimedStep::skip(std::uint32_t from, std::uint32_t to) {
+  for (const std::uint32_t interval : record_.order().subspan(from, to - from)) {
+    order_.push_back(interval);
+    now_ns_ += log_.intervals[interval].duration_ns;
+    for (std::size_t d = 0; d < lanes_.size(); ++d)
+      lanes_[d].left_ns -= log_.lanes[interval * lanes_.size() + d].started_ns;
+  }
+}
+
+/// Takes the state of a recorded mark but for the waits. Nothing can start at a mark.
+void TimedStep::restore(std::uint32_t interval) {
+  const TimedIntervals::Interval& mark = log_.intervals[interval];
+  hash_ = mark.hash;
+  awake_ = 0;
+  const std::uint32_t* ready = log_.ready.data() + mark.first_ready;
+  const TimedCopy* copies = log_.copies.data() + mark.first_copy;
+  for (std::size_t d = 0; d < lanes_.size(); ++d) {
+    const TimedIntervals::LaneMark& then = log_.lanes[interval * lanes_.size() + d];
+    Lane& lane = lanes_[d];
+    ends_[2 * d] = then.op_left_ns == kIdle ? kIdle : now_ns_ + then.op_left_ns;
+    ends_[2 * d + 1] = then.copy_left_ns == kIdle ? kIdle : now_ns_ + then.copy_left_ns;
+    lane.op = then.op;
+    lane.copy = then.copy;
+    lane.ready.clear();
+    for (std::uint32_t k = 0; k < then.ready; ++k) lane.ready.insert(*ready++);
+    lane.copies.assign({copies, then.copies});
+    copies += then.copies;
+  }
+}
+
+/// Whether the state equals that of a recorded mark, but for the time. The waits of ops that did not move
+/// follow from the ops that have started and those that run, and from the copies that run or wait.
+bool TimedStep::matches(std::uint32_t interval) const {
+  const TimedIntervals::Interval& mark = log_.intervals[interval];
+  if (hash_ != mark.hash) return false;
+  const TimedCopy* copies = log_.copies.data() + mark.first_copy;
+  for (std::size_t d = 0; d < lanes_.size(); ++d) {
+    const TimedIntervals::LaneMark& then = log_.lanes[interval * lanes_.size() + d];
+    const Lane& lane = lanes_[d];
+    if (left(ends_[2 * d]) != then.op_left_ns || left(ends_[2 * d + 1]) != then.copy_left_ns) return false;
+    if (then.op_left_ns != kIdle && lane.op != then.op) return false;
+    if (then.copy_left_ns != kIdle && lane.copy != then.copy) return false;
+    const std::span<const TimedCopy> waiting = lane.copies.waiting();
+    if (!std::equal(waiting.begin(), waiting.end(), copies, copies + then.copies)) return false;
+    copies += then.copies;
+  }
+  return true;
+}
+
+/// If the state equals that of a recorded mark, continues at the last one before the next touched interval.
+/// Returns true at the end of the step.
+bool TimedStep::rejoin(std::uint32_t interval) {
+  const std::uint32_t rank = record_.rank(interval), to = record_.next_touched(rank);
+  if (to == rank || !matches(interval)) return false;
+  close_interval();
+  skip(rank, to);
+  if (to == record_.size()) return true;
+  const auto order = record_.order();
+  for (const std::uint32_t skipped : order.subspan(rank, to - rank))
+    for (const std::uint32_t op : log_.satisfied_of(skipped)) --waits_[op];
+  restore(order[to]);
+  open_interval_like(order[to]);
+  return false;
+}
+
+/// [ops] Inputs that each op waits for at the start.
+void TimedStep::start_waits(std::vector<std::uint16_t>& waits) const {
+  std::copy(waits_at_start_.begin(), waits_at_start_.end(), waits.begin());
+  for (const StepTables::StateRead& read : tables_.state_reads)
+    if (device_of(tables_.buffers[read.buffer].owner) != device_of(read.op)) ++waits[read.op];
 }
 
 /// As WholeStep::start_step().
 void TimedStep::start() {
-  num_events_ = 0;
   awake_ = 0;
+  hash_ = 0;
   std::ranges::fill(ends_, kIdle);
   for (Lane& lane : lanes_) {
-    lane.free_since_ns = 0;
     lane.copies.clear();
     lane.ready.clear();
   }
@@ -86,27 +318,28 @@ void TimedStep::start() {
     queue_copy(source, {read.buffer, target});
   }
   for (const Lane& lane : lanes_)
-    for (const Copy copy : lane.copies.waiting()) requested_[copy.buffer] = 0;
-  for (const std::uint32_t op : tables_.sources) {
-    if (waits_[op] != 0) continue;
-    lanes_[device_of(op)].ready.insert(op);
-    awake_ |= 1u << device_of(op);
-  }
+    for (const TimedCopy copy : lane.copies.waiting()) requested_[copy.buffer] = 0;
+  for (const std::uint32_t op : tables_.sources)
+    if (waits_[op] == 0) make_ready(op, device_of(op));
+  open_interval(kNoIndex);
 }
 
 /// Returns false if the limit is out of reach.
 inline bool TimedStep::start_op(std::uint32_t d) {
   Lane& lane = lanes_[d];
-  lane.op = lane.ready.pop_min();
-  lane.idle_left_ns -= now_ns_ - lane.free_since_ns;
-  ends_[2 * std::size_t{d}] = lane.free_since_ns = now_ns_ + tables_.rows[d][lane.op];
-  log(What::kOpStart, d, lane.op);
-  return lane.idle_left_ns >= 0;
+  const std::uint32_t op = lane.op = lane.ready.pop_min();
+  if (now_ns_ + lane.left_ns > limit_ns_) return false;
+  const std::int64_t cost = tables_.rows[d][op];
+  lane.left_ns -= cost;
+  ends_[2 * std::size_t{d}] = now_ns_ + cost;
+  log(What::kOpStart, d, op);
+  hash_ += hash_of_started(op) - hash_of_ready(op, d);
+  return true;
 }
 
 inline void TimedStep::start_copy(std::uint32_t d) {
   Lane& lane = lanes_[d];
-  const Copy copy = lane.copy = lane.copies.pop();
+  const TimedCopy copy = lane.copy = lane.copies.pop();
   const std::int64_t bytes = tables_.buffers[copy.buffer].bytes;
   const std::size_t pair = d * lanes_.size() + copy.target;
   ends_[2 * std::size_t{d} + 1] =
@@ -136,7 +369,7 @@ inline void TimedStep::finish_op(std::uint32_t d) {
 }
 
 inline void TimedStep::finish_copy(std::uint32_t d) {
-  const Copy copy = lanes_[d].copy;
+  const TimedCopy copy = lanes_[d].copy;
   ends_[2 * std::size_t{d} + 1] = kIdle;
   awake_ |= 1u << d;
   log(What::kCopyEnd, copy.target, copy.buffer);
@@ -147,15 +380,27 @@ inline void TimedStep::finish_copy(std::uint32_t d) {
 }
 
 /// The rounds of StepLoop::run_rounds(): all ends of one time, in the order of their numbers, then all
-/// starts.
+/// starts. Returns false if the limit is out of reach.
 bool TimedStep::run_rounds() {
   const std::size_t num_ends = ends_.size();
   for (;;) {
+    std::uint32_t last = kNoIndex;
     for (std::uint32_t bits = std::exchange(awake_, 0); bits != 0; bits &= bits - 1) {
       const auto d = static_cast<std::uint32_t>(std::countr_zero(bits));
       Lane& lane = lanes_[d];
       if (ends_[2 * std::size_t{d} + 1] == kIdle && !lane.copies.empty()) start_copy(d);
-      if (ends_[2 * std::size_t{d}] == kIdle && !lane.ready.empty() && !start_op(d)) return false;
+      if (ends_[2 * std::size_t{d}] == kIdle && !lane.ready.empty()) {
+        if (!start_op(d)) return false;
+        last = lane.op;
+      }
+    }
+    ++rounds_;
+    if (last != kNoIndex) {
+      if (joins_ && record_.has_mark(last) && rejoin(record_.mark(last))) return true;
+      if (--rounds_to_mark_ == 0) [[unlikely]] {
+        close_interval();
+        open_interval(last);
+      }
     }
     const volatile std::int64_t* ends = ends_.data();  // As in StepLoop: read one by one, without branches.
     std::int64_t next = kIdle;
@@ -166,72 +411,16 @@ bool TimedStep::run_rounds() {
       due = end < next ? bit : due | (end == next ? bit : 0);
       next = std::min(next, end);
     }
-    if (next == kIdle) return true;
+    if (next == kIdle) {
+      close_interval();
+      return true;
+    }
     now_ns_ = next;
     for (; due != 0; due &= due - 1) {
       const auto i = static_cast<std::uint32_t>(std::countr_zero(due));
       i % 2 == 0 ? finish_op(i / 2) : finish_copy(i / 2);
     }
   }
-}
-
-/// The references that StepLoop::finish_op() counts.
-void TimedStep::hold_outputs(std::uint32_t op, std::uint32_t d) {
-  for (std::uint32_t b = first_owned_[op]; b < first_owned_[op + 1]; ++b) {
-    std::uint32_t wanted = 0;
-    for (const std::uint32_t reader : tables_.readers_of(b)) {
-      const std::uint32_t target = device_of(reader);
-      wanted += target == d || copy_references(b, target)++ == 0;
-    }
-    references_[tables_.buffers[b].base] += wanted;
-  }
-}
-
-void TimedStep::drop_reference(std::uint32_t buffer) {
-  const StepTables::Buffer& dropped = tables_.buffers[buffer];
-  if (dropped.resident || --references_[dropped.base] != 0) return;
-  levels_[device_of(dropped.owner)].bytes -= dropped.held_bytes;
-}
-
-void TimedStep::release_inputs(std::uint32_t op, std::uint32_t d) {
-  levels_[d].bytes -= tables_.kernels[op].unread_bytes;
-  for (const std::uint32_t b : tables_.reads_of(op)) {
-    if (device_of(tables_.buffers[b].owner) == d) {
-      drop_reference(b);
-    } else if (--copy_references(b, d) == 0) {
-      levels_[d].bytes -= tables_.buffers[b].bytes;
-    }
-  }
-}
-
-std::int64_t TimedStep::bytes_over() {
-  for (std::size_t d = 0; d < sums_.size(); ++d)
-    levels_[d] = {sums_[d].resident_bytes, sums_[d].resident_bytes};
-  for (const StepTables::StateRead& read : tables_.state_reads)
-    if (device_of(tables_.buffers[read.buffer].owner) != device_of(read.op))
-      ++copy_references(read.buffer, device_of(read.op));
-  for (const Event& event : std::span{events_}.first(num_events_)) {
-    switch (event.what) {
-      case What::kOpStart:
-        levels_[event.device].take(tables_.kernels[event.id].output_bytes);
-        break;
-      case What::kOpEnd:
-        hold_outputs(event.id, event.device);
-        release_inputs(event.id, event.device);
-        break;
-      case What::kCopyStart:
-        levels_[event.device].take(tables_.buffers[event.id].bytes);
-        break;
-      case What::kCopyEnd:
-        drop_reference(event.id);
-        break;
-    }
-  }
-  std::int64_t over = 0;
-  for (std::size_t d = 0; d < levels_.size(); ++d)
-    over +=
-        std::max<std::int64_t>(0, levels_[d].peak - tables_.devices[static_cast<DeviceId>(d)].memory_bytes);
-  return over;
 }
 
 }  // namespace emplace::simulated

@@ -82,10 +82,11 @@ TEST(Searches, WalkTheSameWayWithWholeMeasurements) {
     SCOPED_TRACE(seed);
     // Little memory, so that the walks pass through placements that do not fit.
     const std::int64_t memory = seed % 2 == 0 ? 20'000 : 4'000;
-    AnyWorld world{testing::random_graph(seed, 60), testing::sample_devices(3, true, memory),
-                   Objective::kStepTime};
+    const bool large = seed >= 6;  // Steps with many marks.
+    AnyWorld world{testing::random_graph(seed, large ? 1200 : 60),
+                   testing::sample_devices(3, true, large ? 20 * memory : memory), Objective::kStepTime};
     WholeMeasurements whole{*world.model};
-    for (const auto& search : searches(3000)) {
+    for (const auto& search : searches(large ? 500 : 3000)) {
       std::vector<double> a, b;
       const auto noting = [](std::vector<double>& all) {
         return SearchLimits{.better = [&all](const Placement&, double seconds) { all.push_back(seconds); }};

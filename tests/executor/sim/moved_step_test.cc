@@ -16,11 +16,13 @@
 #include "graph/graph_file.h"
 #include "graph/grouping.h"
 #include "placement/machine/device_file.h"
+#include "tests/executor/sim/dealt_groups.h"
 #include "tests/support/sample_graphs.h"
 
 namespace emplace {
 namespace {
 
+using testing::deal;
 using testing::sample_devices;
 
 /// A simulator that starts anew beside one that remembers.
@@ -68,14 +70,6 @@ void walk(Pair& pair, Rng& rng, Placement placement, const std::vector<std::vect
     if (::testing::Test::HasFatalFailure()) return;
     if (kind == 19 || rng.below(3) != 0) placement = before;
   }
-}
-
-/// Ops dealt out to groups of about `size`: near ones (issue order), or any.
-std::vector<std::vector<std::uint32_t>> deal(Rng& rng, std::size_t ops, std::uint32_t size, bool near) {
-  std::vector<std::vector<std::uint32_t>> groups(ops / size + 1);
-  for (std::uint32_t op = 0; op < ops; ++op)
-    groups[near ? op / size : rng.below(static_cast<std::uint32_t>(groups.size()))].push_back(op);
-  return groups;
 }
 
 /// Tensors that are read in parts, some soon and some late, by ops that wait long for something else; ops

@@ -1,10 +1,14 @@
 // Goal: a step that is timed for a search takes the time and the memory that a whole step takes, bit for bit,
 // and is given up only if it takes longer than the limit. Method: random placements and moves on random
 // graphs with views, state, parts and updates, on layered ones and on a real net, with limits around the
-// step's time; machines and orders that it does not support.
+// step's time; walks of small moves that are kept or taken back, with marks after every round or few, and
+// with memory that is just enough; counts of rounds and of whole accounts of memory, which must show that
+// sharing pays; machines and orders that it does not support.
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <filesystem>
 #include <limits>
 #include <numeric>
@@ -16,11 +20,13 @@
 #include "executor/sim/timed_step.h"
 #include "graph/graph_file.h"
 #include "placement/machine/device_file.h"
+#include "tests/executor/sim/dealt_groups.h"
 #include "tests/support/sample_graphs.h"
 
 namespace emplace {
 namespace {
 
+using testing::deal;
 using testing::sample_devices;
 
 /// Compares `placement` under limits from a tenth of its step time to no limit, in random order. The exact
@@ -97,6 +103,132 @@ TEST(TimedStep, EqualsAWholeStepOnARealNet) {
   walk(graph, devices, rng, 15);
 }
 
+/// A placement in contiguous pieces, or at random.
+Placement some_placement(Rng& rng, std::size_t ops, std::size_t devices) {
+  if (rng.below(2) == 0) return testing::random_placement(rng, ops, devices);
+  Placement placement(ops);
+  for (std::size_t op = 0; op < ops; ++op) placement[op] = static_cast<DeviceId>(op * devices / ops);
+  return placement;
+}
+
+/// Devices of which the fullest is just full when the placement runs, so that moves decide what fits.
+DeviceSet just_enough(const OpGraph& graph, std::size_t gpus, Link link, const Placement& placement) {
+  const DeviceSet ample = sample_devices(gpus, false, std::int64_t{1} << 40, link);
+  Measurement measured;
+  EXPECT_TRUE(Simulator(graph, ample).measure(placement, measured).ok());
+  return sample_devices(gpus, false, std::ranges::max(measured.peak_bytes), link);
+}
+
+struct WalkCase {
+  const OpGraph& graph;
+  const DeviceSet& devices;
+  std::uint32_t rounds_per_mark;
+  int moves;
+};
+
+/// Moves groups under limits that a search would set, and keeps some of the moves.
+void walk_in_groups(const WalkCase& world, Rng& rng, Placement placement,
+                    const std::vector<std::vector<std::uint32_t>>& groups) {
+  Simulator whole{world.graph, world.devices};
+  const StepTables tables{world.graph, world.devices};
+  simulated::TimedStep step{tables, world.rounds_per_mark};
+  Measurement measured;
+  std::int64_t here_ns = std::numeric_limits<std::int64_t>::max() / 4;
+  for (int k = 0; k < world.moves; ++k) {
+    SCOPED_TRACE("move " + std::to_string(k));
+    const Placement before = placement;
+    const auto to = static_cast<DeviceId>(rng.below(static_cast<std::uint32_t>(world.devices.size())));
+    for (std::uint32_t moved = 1 + rng.below(2); moved > 0; --moved)
+      for (const std::uint32_t op : groups[rng.below(static_cast<std::uint32_t>(groups.size()))])
+        placement[op] = to;
+    ASSERT_TRUE(whole.measure(placement, measured).ok());
+    const std::int64_t end_ns = std::llround(measured.step_time_s * 1e9);
+    const std::int64_t limit_ns = here_ns + here_ns / 100 * rng.below(20);
+    ASSERT_EQ(step.run(placement, limit_ns), end_ns <= limit_ns);
+    const bool within = end_ns <= limit_ns;
+    if (within) {
+      ASSERT_EQ(step.end_ns(), end_ns);
+    }
+    // A search may keep a placement of whose memory it does not ask.
+    if (within && rng.below(8) != 0) {
+      ASSERT_EQ(step.bytes_over(), measured.bytes_over);
+    }
+    if (within && rng.below(3) != 0) {
+      here_ns = end_ns;
+    } else {
+      placement = before;
+    }
+  }
+}
+
+TEST(TimedStep, FollowsWalksOnRandomGraphs) {
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Rng rng{seed, Purpose::kTest, 7};
+    const OpGraph graph = testing::random_graph(rng, 40 + rng.below(400));
+    const Link link{.bytes_per_s = rng.below(2) == 0 ? 1e9 : 1e7, .latency_s = 1e-6};
+    const std::size_t gpus = 2 + rng.below(3);
+    const Placement start = some_placement(rng, graph.num_ops(), gpus);
+    const DeviceSet devices = seed % 3 == 0 ? sample_devices(gpus, false, std::int64_t{1} << 40, link)
+                                            : just_enough(graph, gpus, link, start);
+    const auto groups = deal(rng, graph.num_ops(), 1 + rng.below(6), seed % 4 != 0);
+    const std::uint32_t rounds_per_mark = std::array<std::uint32_t, 4>{1, 2, 5, 32}[seed % 4];
+    walk_in_groups({graph, devices, rounds_per_mark, 40}, rng, start, groups);
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(TimedStep, FollowsWalksOnLayeredGraphs) {
+  for (std::uint64_t seed = 0; seed < 4; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Rng rng{seed, Purpose::kTest, 8};
+    const OpGraph graph = testing::layered_graph(rng, 2000);
+    const Link link{.bytes_per_s = 1e9, .latency_s = 1e-6};
+    const Placement start = some_placement(rng, graph.num_ops(), 3);
+    const DeviceSet devices = just_enough(graph, 3, link, start);
+    walk_in_groups({graph, devices, 1 + rng.below(20), 60}, rng, start, deal(rng, graph.num_ops(), 5, true));
+    if (HasFatalFailure()) return;
+  }
+}
+
+/// Refused moves of a net in time steps cost a part of its rounds, and with ample memory bounds show that
+/// they fit. The walk is long enough for the log to be cleared.
+TEST(TimedStep, SimulatesAPartOfARealNet) {
+  const std::filesystem::path configs = std::filesystem::path{EMPLACE_SOURCE_DIR} / "configs";
+  const OpGraph graph = load_graph(configs / "graphs/nmt-2layer-bs64.json.gz").value();
+  const DeviceSet devices = load_devices(configs / "devices/hierarchical-2gpu.toml", 0).value();
+  Rng rng{7, Purpose::kTest, 9};
+  const auto groups = deal(rng, graph.num_ops(), 10, true);
+  Placement placement(graph.num_ops());
+  for (std::size_t op = 0; op < placement.size(); ++op)
+    placement[op] = static_cast<DeviceId>(1 + op * 2 / placement.size());
+  walk_in_groups({graph, devices, simulated::TimedStep::kRoundsPerMark, 80}, rng, placement, groups);
+
+  const StepTables tables{graph, devices};
+  simulated::TimedStep step{tables};
+  constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+  ASSERT_TRUE(step.run(placement, kNever));
+  EXPECT_EQ(step.bytes_over(), 0);
+  const std::uint64_t whole = step.rounds();
+  constexpr std::uint32_t kMoves = 400;
+  std::uint64_t kept = 0;
+  for (std::uint32_t k = 0; k < kMoves; ++k) {
+    const Placement before = placement;
+    for (const std::uint32_t op : groups[rng.below(static_cast<std::uint32_t>(groups.size()))])
+      placement[op] = static_cast<DeviceId>(1 + rng.below(2));
+    ASSERT_TRUE(step.run(placement, kNever));
+    EXPECT_EQ(step.bytes_over(), 0);
+    if (rng.below(4) == 0) {
+      ++kept;
+    } else {
+      placement = before;
+    }
+  }
+  EXPECT_GT(kept, 50u);
+  EXPECT_LT(step.rounds() - whole, kMoves * whole / 2);
+  EXPECT_LT(step.whole_memories(), kMoves / 4);
+}
+
 TEST(TimedStep, LeavesOtherMachinesToTheWholeStep) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -159,8 +291,9 @@ TEST(TimedStep, EndsBeforeTheStepDoes) {
   const Placement dealt = testing::random_placement(rng, graph.num_ops(), devices.size());
   ASSERT_TRUE(step.run(dealt, std::numeric_limits<std::int64_t>::max()));
   const std::int64_t dealt_ns = step.end_ns();
-  EXPECT_FALSE(step.run(dealt, dealt_ns * 9 / 10));
-  EXPECT_LT(step.simulated_ns(), dealt_ns * 9 / 10);
+  simulated::TimedStep anew{tables};
+  EXPECT_FALSE(anew.run(dealt, dealt_ns * 9 / 10));
+  EXPECT_LT(anew.simulated_ns(), dealt_ns * 9 / 10);
 }
 
 }  // namespace
