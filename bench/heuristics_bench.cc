@@ -9,11 +9,15 @@
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "executor/sim/simulator.h"
 #include "graph/graph_file.h"
+#include "heuristics/anneal.h"
 #include "heuristics/favourite_children.h"
 #include "heuristics/partition_methods.h"
+#include "placement/machine/device_file.h"
 #include "tests/support/sample_graphs.h"
 
 namespace emplace {
@@ -67,6 +71,35 @@ void on_nmt(benchmark::State& state, const std::string& name) {
       other != nullptr ? std::filesystem::path{other} : configs / "graphs/nmt-2layer-bs64.json.gz";
   measure(state, name, load_graph(path).value(), machine(state.range(0) * 1'000'000));
 }
+
+/// Moves of annealing per second of processor time: 4,000 evaluations from the best of three heuristics, on
+/// the Hierarchical Planner's machine with this number of GPUs.
+void BM_AnnealMoves(benchmark::State& state) {
+  const std::filesystem::path configs = std::filesystem::path{EMPLACE_SOURCE_DIR} / "configs";
+  const char* other = std::getenv("EMPLACE_GRAPH");
+  const OpGraph graph =
+      load_graph(other != nullptr ? std::filesystem::path{other} : configs / "graphs/nmt-2layer-bs64.json.gz")
+          .value();
+  const DeviceSet devices =
+      load_devices(configs / "devices" / fmt::format("hierarchical-{}gpu.toml", state.range(0)), 0).value();
+  const Constraints constraints = Constraints::make(graph, devices).value();
+  Simulator simulator{graph, devices};
+  Problem problem{graph, devices, constraints, simulator.costs(), 1};
+  std::vector<Found> starts;
+  for (const char* name : {"m-etf", "expert", "metis"}) {
+    auto found = find_method(name).value()->find(problem, simulator);
+    if (!found) continue;
+    found->evaluations = 0;
+    starts.push_back(*std::move(found));
+  }
+  problem.limits = {.evaluations = 4'000, .starts = starts};
+  Found found;
+  for (auto _ : state) found = Anneal{AnnealOptions{}}.find(problem, simulator).value();
+  state.counters["step_ms"] = found.measurement.step_time_s * 1e3;
+  state.counters["moves"] = benchmark::Counter(static_cast<double>(found.evaluations),
+                                               benchmark::Counter::kIsIterationInvariantRate);
+}
+BENCHMARK(BM_AnnealMoves)->Arg(2)->Arg(4)->Iterations(1)->Unit(benchmark::kMillisecond);
 
 void BM_FavouriteChildren(benchmark::State& state) {
   Rng rng{7, Purpose::kTest};

@@ -1,5 +1,6 @@
 #include "executor/sim/timed_record.h"
 
+#include <algorithm>
 #include <bit>
 
 namespace emplace::simulated {
@@ -50,14 +51,14 @@ void TimedRecord::forget() {
   place_.clear();
 }
 
-bool TimedRecord::touch(std::span<const std::uint32_t> moved, std::span<const DeviceId> place) {
+TimedRecord::Start TimedRecord::touch(std::span<const std::uint32_t> moved, std::span<const DeviceId> place) {
   touched_.assign(order_.size() / 64 + 1, 0);
-  bool same_start = true;
-  for (const std::uint32_t op : moved) same_start &= touch_around(op, place);
-  return same_start;
+  Start start = Start::kNothing;
+  for (const std::uint32_t op : moved) start = std::max(start, touch_around(op, place));
+  return start;
 }
 
-bool TimedRecord::touch_around(std::uint32_t op, std::span<const DeviceId> place) {
+TimedRecord::Start TimedRecord::touch_around(std::uint32_t op, std::span<const DeviceId> place) {
   const DeviceId before = place_[op], now = place[op];
   const auto over_a_link = [&](std::uint32_t other) {
     return before != place_[other] || now != place[other];
@@ -66,24 +67,20 @@ bool TimedRecord::touch_around(std::uint32_t op, std::span<const DeviceId> place
     const std::uint32_t end = end_of_copy_[buffer * tables_.num_devices() + index(to)];
     if (end != kNoIndex) touch_interval(end);
   };
-  // A kernel that waits for nothing is ready at the start.
-  bool same_start = !tables_.takes_time(op) || tables_.waits_at_start[op] != 0;
+  bool copies = false;
   for (const std::uint32_t b : tables_.reads_of(op)) {
     const StepTables::Buffer& buffer = tables_.buffers[b];
-    if (!buffer.resident) {
-      touch_interval(end_of_op_[buffer.owner]);
-    } else if (over_a_link(buffer.owner)) {
-      same_start = false;
-    }
+    if (!buffer.resident) touch_interval(end_of_op_[buffer.owner]);
+    copies |= buffer.resident && over_a_link(buffer.owner);
     touch_copy(b, before);
     touch_copy(b, now);
   }
   for (std::uint32_t b = tables_.kernels[op].first_owned; b < tables_.kernels[op + 1].first_owned; ++b) {
     if (!tables_.buffers[b].resident) continue;
-    for (const std::uint32_t reader : tables_.readers_of(b))
-      if (over_a_link(reader)) same_start = false;
+    for (const std::uint32_t reader : tables_.readers_of(b)) copies |= over_a_link(reader);
   }
-  return same_start;
+  if (tables_.takes_time(op) && tables_.waits_at_start[op] == 0) return Start::kReadyOps;
+  return copies ? Start::kCopies : Start::kNothing;
 }
 
 std::uint32_t TimedRecord::next_touched(std::uint32_t rank) const {

@@ -35,15 +35,21 @@ class TimedRecord {
   void adopt(std::span<const DeviceId> place, std::vector<std::uint32_t>& order, std::uint32_t first_new);
   void forget();
 
-  /// Touches the intervals that the moves from the recorded placement to `place` affect. Returns false if
-  /// they affect the start of the step.
-  bool touch(std::span<const std::uint32_t> moved, std::span<const DeviceId> place);
+  /// What moves change of the start of a step.
+  enum class Start : std::uint8_t { kNothing, kCopies, kReadyOps };
+  /// Touches the intervals that the moves from the recorded placement to `place` affect.
+  Start touch(std::span<const std::uint32_t> moved, std::span<const DeviceId> place);
+  /// Ranks in which an op and a copy end. @pre they do.
+  std::uint32_t end_of_op(std::uint32_t op) const { return rank_[end_of_op_[op]]; }
+  std::uint32_t end_of_copy(TimedCopy copy) const {
+    return rank_[end_of_copy_[copy.buffer * tables_.num_devices() + copy.target]];
+  }
   /// The first touched rank from `rank` on; size() if there is none.
   std::uint32_t next_touched(std::uint32_t rank) const;
 
  private:
   void enter(std::uint32_t interval, bool added);
-  bool touch_around(std::uint32_t op, std::span<const DeviceId> place);
+  Start touch_around(std::uint32_t op, std::span<const DeviceId> place);
   void touch_interval(std::uint32_t interval) {
     const std::uint32_t rank = rank_[interval];
     touched_[rank >> 6] |= std::uint64_t{1} << (rank & 63);

@@ -110,7 +110,11 @@ void TimedStep::adopt() {
   done_ = false;
   record_.adopt(place_, order_, recorded_size_.intervals);
   memory_.adopt(record_.order(), memory_known_);
+  if (lists_start_ && !from_start_) change_marks();
+  if (lists_start_) recorded_start_copies_.swap(start_copies_);
   recorded_size_ = size_;
+  for (const WaitChange& change : wait_changes_)
+    recorded_waits_[change.op] = static_cast<std::uint16_t>(recorded_waits_[change.op] + change.more);
   if (!from_start_) return;
   start_waits(recorded_waits_);
   waits_rank_ = 0;
@@ -145,7 +149,15 @@ bool TimedStep::simulate(bool joins, std::int64_t limit_ns) {
   order_.clear();
   make_room();
   for (std::size_t d = 0; d < lanes_.size(); ++d) lanes_[d].left_ns = work_ns_[d];
-  const std::uint32_t first = joins && record_.touch(moved_, place_) ? record_.next_touched(0) : 0;
+  wait_changes_.clear();
+  lists_start_ = false;
+  std::uint32_t first = 0;
+  if (joins) {
+    const TimedRecord::Start changes = record_.touch(moved_, place_);
+    if (changes != TimedRecord::Start::kReadyOps) first = record_.next_touched(0);
+    if (changes == TimedRecord::Start::kCopies && first > 0)
+      first = std::min(first, first_change_of_copies());
+  }
   from_start_ = first == 0;
   if (from_start_) {
     start();
@@ -168,7 +180,89 @@ void TimedStep::resume(std::uint32_t rank) {
   if (rank == record_.size()) return;
   std::copy(recorded_waits_.begin(), recorded_waits_.end(), waits_.begin());
   restore(order[rank]);
-  open_interval_like(order[rank]);
+  lists_start_ ? change_copies(order[rank]) : open_interval_like(order[rank]);
+}
+
+/// Lists the copies of state that the placement needs. Returns the last rank at whose mark none that differs
+/// from the recorded ones has started, and no op that waits for another number of them has had an input from
+/// the step; at most the number of ranks. Inputs of moved ops are touched, so the caller sees to them.
+std::uint32_t TimedStep::first_change_of_copies() {
+  std::uint32_t first = record_.size();
+  const auto before = record_.place();
+  const auto change = [&](std::uint32_t reader, std::uint32_t owner) {
+    const int more = (place_[reader] != place_[owner]) - (before[reader] != before[owner]);
+    if (more != 0) wait_changes_.push_back({reader, more});
+    return more != 0;
+  };
+  for (const std::uint32_t op : moved_) {
+    for (const std::uint32_t b : tables_.reads_of(op))
+      if (tables_.buffers[b].resident) change(op, tables_.buffers[b].owner);
+    for (std::uint32_t b = first_owned_[op]; b < first_owned_[op + 1]; ++b) {
+      if (!tables_.buffers[b].resident) continue;
+      for (const std::uint32_t reader : tables_.readers_of(b)) {
+        if (place_[reader] != before[reader] || !change(reader, op))
+          continue;  // Moved readers have their turn.
+        if (waits_at_start_[reader] == 0) return 0;
+        for (const std::uint32_t input : tables_.reads_of(reader))
+          if (!tables_.buffers[input].resident)
+            first = std::min(first, record_.end_of_op(tables_.buffers[input].owner));
+      }
+    }
+  }
+  list_start_copies();
+  for (std::size_t d = 0; d < lanes_.size(); ++d) {
+    const std::vector<TimedCopy>&then = recorded_start_copies_[d], &now = start_copies_[d];
+    const auto [end, end_now] = std::mismatch(then.begin(), then.end(), now.begin(), now.end());
+    if (end == then.end() && end_now == now.end()) continue;
+    if (end == then.begin()) return 0;
+    first = std::min(first, record_.end_of_copy(*(end - 1)));
+  }
+  return first;
+}
+
+/// Appends the copies that wait on a device at a recorded state, with the new copies of state for the
+/// recorded ones. If they differ, the device runs one that does not.
+void TimedStep::append_changed(std::vector<TimedCopy>& to, std::size_t d, TimedCopy running,
+                               std::span<const TimedCopy> waiting) const {
+  const std::vector<TimedCopy>&then = recorded_start_copies_[d], &now = start_copies_[d];
+  if (then != now) {
+    const auto started = std::ranges::find(then, running) + 1 - then.begin();
+    to.insert(to.end(), now.begin() + started, now.end());
+    waiting = waiting.subspan(then.size() - static_cast<std::size_t>(started));
+  }
+  to.insert(to.end(), waiting.begin(), waiting.end());
+}
+
+/// After restore(): takes the new copies of state, and starts an interval.
+void TimedStep::change_copies(std::uint32_t interval) {
+  std::vector<TimedCopy> waiting;
+  for (std::size_t d = 0; d < lanes_.size(); ++d) {
+    waiting.clear();
+    append_changed(waiting, d, lanes_[d].copy, lanes_[d].copies.waiting());
+    lanes_[d].copies.assign(waiting);
+  }
+  for (const WaitChange& change : wait_changes_)
+    waits_[change.op] = static_cast<std::uint16_t>(waits_[change.op] + change.more);
+  open_interval(log_.intervals[interval].last_op);
+  log_.intervals[open_].like = interval;  // The memory at the mark is the same but for what moved.
+}
+
+/// Takes the new copies of state at the marks before the one at which the last run entered the recorded step.
+void TimedStep::change_marks() {
+  for (const std::uint32_t interval : record_.order().subspan(1, waits_rank_ - 1)) {
+    const TimedCopy* then = log_.copies.data() + log_.intervals[interval].first_copy;
+    std::vector<TimedCopy> waiting;
+    for (std::size_t d = 0; d < lanes_.size(); ++d) {
+      TimedIntervals::LaneMark& mark = log_.lanes[interval * lanes_.size() + d];
+      const std::size_t before = waiting.size();
+      append_changed(waiting, d, mark.copy, {then, mark.copies});
+      then += mark.copies;
+      mark.copies = static_cast<std::uint32_t>(waiting.size() - before);
+    }
+    log_.intervals[interval].first_copy = static_cast<std::uint32_t>(log_.copies.size());
+    log_.copies.insert(log_.copies.end(), waiting.begin(), waiting.end());
+  }
+  size_.copies = static_cast<std::uint32_t>(log_.copies.size());
 }
 
 /// Makes room in the log for a step: ops start and end once, and a buffer is copied at most once for each of
@@ -299,26 +393,33 @@ void TimedStep::start_waits(std::vector<std::uint16_t>& waits) const {
     if (device_of(tables_.buffers[read.buffer].owner) != device_of(read.op)) ++waits[read.op];
 }
 
+/// Lists the copies of state in the order of their first readers.
+void TimedStep::list_start_copies() {
+  lists_start_ = true;
+  start_copies_.resize(lanes_.size());
+  for (auto& copies : start_copies_) copies.clear();
+  for (const StepTables::StateRead& read : tables_.state_reads) {
+    const std::uint32_t source = device_of(tables_.buffers[read.buffer].owner), target = device_of(read.op);
+    if (source == target || (requested_[read.buffer] >> target & 1) != 0) continue;
+    requested_[read.buffer] |= 1u << target;
+    start_copies_[source].push_back({read.buffer, target});
+  }
+  for (const auto& copies : start_copies_)
+    for (const TimedCopy copy : copies) requested_[copy.buffer] = 0;
+}
+
 /// As WholeStep::start_step().
 void TimedStep::start() {
   awake_ = 0;
   hash_ = 0;
   std::ranges::fill(ends_, kIdle);
-  for (Lane& lane : lanes_) {
-    lane.copies.clear();
-    lane.ready.clear();
+  if (!lists_start_) list_start_copies();
+  for (std::uint32_t d = 0; d < lanes_.size(); ++d) {
+    lanes_[d].ready.clear();
+    lanes_[d].copies.assign(start_copies_[d]);
+    if (!start_copies_[d].empty()) awake_ |= 1u << d;
   }
-  std::copy(waits_at_start_.begin(), waits_at_start_.end(), waits_.begin());
-  for (const StepTables::StateRead& read : tables_.state_reads) {
-    const std::uint32_t source = device_of(tables_.buffers[read.buffer].owner), target = device_of(read.op);
-    if (source == target) continue;
-    ++waits_[read.op];
-    if ((requested_[read.buffer] >> target & 1) != 0) continue;
-    requested_[read.buffer] |= 1u << target;
-    queue_copy(source, {read.buffer, target});
-  }
-  for (const Lane& lane : lanes_)
-    for (const TimedCopy copy : lane.copies.waiting()) requested_[copy.buffer] = 0;
+  start_waits(waits_);
   for (const std::uint32_t op : tables_.sources)
     if (waits_[op] == 0) make_ready(op, device_of(op));
   open_interval(kNoIndex);

@@ -71,7 +71,13 @@ class TimedStep {
   bool simulate(bool joins, std::int64_t limit_ns);
 
   void start();
+  void list_start_copies();
+  std::uint32_t first_change_of_copies();
   void resume(std::uint32_t rank);
+  void append_changed(std::vector<TimedCopy>& to, std::size_t d, TimedCopy running,
+                      std::span<const TimedCopy> waiting) const;
+  void change_copies(std::uint32_t interval);
+  void change_marks();
   void make_room();
   void open_interval(std::uint32_t last_op);
   void open_interval_like(std::uint32_t interval);
@@ -136,12 +142,21 @@ class TimedStep {
   TimedRecord record_;
   std::vector<std::uint16_t> recorded_waits_;  // [ops] Waits of the recorded step at the mark of this rank:
   std::uint32_t waits_rank_ = 0;
+  std::vector<std::vector<TimedCopy>> recorded_start_copies_;  // [devices] Copies of state, as queued.
   TimedMemory memory_;
 
   // The last run.
   std::vector<std::uint32_t> order_;  // Its intervals, recorded ones and its own.
   std::uint32_t open_ = 0, rounds_to_mark_ = 0;
-  std::int64_t opened_ns_ = 0;        // Time of the mark of the open interval.
+  std::int64_t opened_ns_ = 0;  // Time of the mark of the open interval.
+  /// An op that waits for more or fewer copies of state than in the recorded step.
+  struct WaitChange {
+    std::uint32_t op;
+    int more;
+  };
+  std::vector<WaitChange> wait_changes_;
+  std::vector<std::vector<TimedCopy>> start_copies_;  // [devices]
+  bool lists_start_ = false;          // start_copies_ are its copies; otherwise it has those of the record.
   bool joins_ = false;                // It may share intervals with the recorded step.
   bool from_start_ = false;           // It shares none at the start.
   bool done_ = false;                 // It ended within the limit, and is not recorded.

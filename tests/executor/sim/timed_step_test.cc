@@ -178,6 +178,40 @@ TEST(TimedStep, FollowsWalksOnRandomGraphs) {
   }
 }
 
+/// Weights whose copies queue at the start of the step for a good part of it, and ops that read them.
+OpGraph graph_of_weights(Rng& rng, std::uint32_t weights, std::uint32_t ops) {
+  std::vector<testing::SampleOp> list;
+  for (std::uint32_t i = 0; i < weights + ops; ++i) {
+    testing::SampleOp op{.name = "op" + std::to_string(i)};
+    op.gpu_us = 1 + rng.below(20);
+    op.output_bytes = {2000 + rng.below(9000)};
+    if (i < weights) {
+      op.type = "Parameter";
+    } else {
+      const std::uint32_t near = (i - weights) * weights / ops;
+      for (std::uint32_t k = rng.below(3); k > 0; --k)
+        op.inputs.push_back({rng.below(4) == 0 ? rng.below(weights) : near, 0});
+      for (std::uint32_t k = rng.below(3); k > 0 && i > weights; --k)
+        op.inputs.push_back({i - 1 - rng.below(std::min(i - weights, 10u)), 0});
+    }
+    list.push_back(std::move(op));
+  }
+  return testing::sample_graph(list);
+}
+
+TEST(TimedStep, FollowsWalksThatMoveWeights) {
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Rng rng{seed, Purpose::kTest, 10};
+    const OpGraph graph = graph_of_weights(rng, 60, 240);
+    const Link link{.bytes_per_s = 1e9, .latency_s = 1e-6};
+    const Placement start = some_placement(rng, graph.num_ops(), 3);
+    const DeviceSet devices = just_enough(graph, 3, link, start);
+    walk_in_groups({graph, devices, 1 + rng.below(6), 60}, rng, start, deal(rng, graph.num_ops(), 2, true));
+    if (HasFatalFailure()) return;
+  }
+}
+
 TEST(TimedStep, FollowsWalksOnLayeredGraphs) {
   for (std::uint64_t seed = 0; seed < 4; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
