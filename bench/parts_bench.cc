@@ -1,0 +1,127 @@
+// `auto` against each of its parts with the same budget of processor time, on held-out worlds (rows of
+// configs/pretrained/held_out.jsonl). One thread; the clock of the searches is the time of the process, so
+// that other work on the machine takes none of it. Argument: budget [ms]. Counters: geometric mean of the
+// step time of `auto` over that of each part, over the worlds where both fit; `worst` over the best part of a
+// world, and the number of worlds where it is more than 1 % `behind`. EMPLACE_PARTS_WORLDS: numbers of other
+// worlds, such as 3,7. Prints each row.
+
+#include <benchmark/benchmark.h>
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <map>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "executor/sim/simulator.h"
+#include "heuristics/anneal.h"
+#include "heuristics/local_search.h"
+#include "heuristics/portfolio.h"
+#include "launcher/pretrained/guided_moves.h"
+#include "launcher/pretrained/pretrained.h"
+#include "launcher/worlds/world.h"
+
+namespace emplace {
+namespace {
+
+constexpr std::uint64_t kSeedOfRows = 28;
+constexpr double kBehind = 1.01;
+
+/// Time of this process on all processors.
+class ProcessorClock final : public Clock {
+ public:
+  Nanos now() const override {
+    timespec at{};
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &at);
+    return std::chrono::seconds{at.tv_sec} + Nanos{at.tv_nsec};
+  }
+  Nanos wall() const override { return now(); }
+};
+
+std::vector<std::uint32_t> numbers_of_worlds() {
+  const char* given = std::getenv("EMPLACE_PARTS_WORLDS");
+  std::istringstream list{given != nullptr ? given : "3,7,15,20,27,32"};
+  std::vector<std::uint32_t> numbers;
+  for (std::string number; std::getline(list, number, ',');)
+    numbers.push_back(static_cast<std::uint32_t>(std::stoul(number)));
+  return numbers;
+}
+
+/// Step time that each part finds within the budget [s], and that of `auto`; those that fit.
+std::map<std::string, double> search_by_parts(const launcher::World& world, double budget_s) {
+  const Constraints constraints = *Constraints::make(world.graph, world.devices);
+  Simulator simulator{world.graph, world.devices};
+  const Problem problem{world.graph, world.devices, constraints, simulator.costs(), 1};
+  const ProcessorClock clock;
+  std::map<std::string, double> found;
+  const auto note = [&](const std::string& part, const auto& result) {
+    if (result && result->measurement.valid) found[part] = result->measurement.step_time_s;
+  };
+  const auto by_portfolio = [&](const std::string& part, bool searches) {
+    PortfolioOptions options{.budget_s = budget_s, .searches = searches};
+    options.moves = launcher::guided_moves;
+    auto answer = run_portfolio(launcher::portfolio_methods(), problem, Judge{}, simulator, clock, options);
+    if (answer) note(part, Result<Found>{std::move(answer->found)});
+  };
+  const auto by_search = [&](const std::string& part, const Method& method) {
+    Problem timed = problem;
+    timed.limits = {
+        .clock = &clock,
+        .deadline = clock.now() + std::chrono::duration_cast<Nanos>(std::chrono::duration<double>(budget_s))};
+    note(part, method.find(timed, simulator));
+  };
+  by_portfolio("auto", true);
+  by_portfolio("heuristics", false);
+  by_search("anneal", Anneal{AnnealOptions{}});
+  by_search("guided", Anneal{{.moves = launcher::guided_moves(problem)}});
+  by_search("weights", Anneal{{.weights = WeightWalk::kOnly}});
+  by_search("local-search", LocalSearch{LocalSearchOptions{}});
+  return found;
+}
+
+void BM_Parts(benchmark::State& state) {
+  const double budget_s = static_cast<double>(state.range(0)) * 1e-3;
+  struct Sum {
+    double log_ratio = 0, count = 0;
+  };
+  std::map<std::string, Sum> sums;
+  double worst = 0, behind = 0;
+  for (auto _ : state) {
+    for (const std::uint32_t number : numbers_of_worlds()) {
+      const auto world = *launcher::make_world({.seed = kSeedOfRows, .held_out = true}, number);
+      const auto found = search_by_parts(world, budget_s);
+      std::string line = fmt::format("{:03}-{}, {} ms:", number, world.family, state.range(0));
+      const auto own = found.find("auto");
+      double best = HUGE_VAL;
+      for (const auto& [part, seconds] : found) {
+        line += fmt::format(" {} {:.3f}", part, seconds * 1e3);
+        if (part == "auto") continue;
+        best = std::min(best, seconds);
+        if (own == found.end()) continue;
+        sums[part].log_ratio += std::log(own->second / seconds);
+        sums[part].count += 1;
+      }
+      const double ratio = own != found.end() ? own->second / best : HUGE_VAL;
+      worst = std::max(worst, ratio);
+      behind += ratio > kBehind;
+      fmt::print(stderr, "{}; auto over the best part {:.4f}\n", line, ratio);
+    }
+  }
+  for (const auto& [part, sum] : sums) state.counters[part] = std::exp(sum.log_ratio / sum.count);
+  state.counters["worst"] = worst;
+  state.counters["behind"] = behind;
+}
+BENCHMARK(BM_Parts)->Arg(30)->Arg(5'000)->Arg(60'000)->Iterations(1)->Unit(benchmark::kSecond);
+
+}  // namespace
+}  // namespace emplace
+
+BENCHMARK_MAIN();
