@@ -72,10 +72,13 @@ struct Verification {
 /// Cost of one kernel of the graph on one device, measured in isolation.
 struct OpCost {
   OpId op{};
-  double us = 0;      ///< Median [us].
+  double us = 0;      ///< Cost within a step: the median [us].
   double mad_us = 0;  ///< Median absolute deviation [us].
   std::uint32_t samples = 0;
   bool synthetic = false;
+  /// Medians of calls in a row that find their operands in a cache, and that find them in memory [us]; both 0
+  /// unless calls are timed so. `us` is between them then.
+  double hot_us = 0, cold_us = 0;
 };
 struct LinkCost {
   DeviceId source{}, target{};
@@ -87,6 +90,9 @@ struct ExecutorProfile {
   std::vector<std::vector<OpCost>> ops;  ///< [devices][kernels of the graph]
   std::vector<LinkCost> links;           ///< [pairs]
   std::vector<double> task_overhead_us;  ///< [devices] Time of a task outside its kernel.
+  /// [devices] Time of the host to enqueue a task of a step that is not replayed as a whole [us]. Empty: no
+  /// host enqueues tasks.
+  std::vector<double> task_host_us;
   double step_time_s = 0;  ///< Step time of the whole graph on the first device [s], for comparison.
 };
 

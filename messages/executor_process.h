@@ -122,8 +122,10 @@ struct ProfileFacts {
   std::vector<double> latency_s, bytes_per_s;
   std::vector<double> task_overhead_us;
   double step_time_s = 0;
+  std::vector<double> hot_us, cold_us;  ///< [devices, kernels] Or empty: calls are not timed in a row.
+  std::vector<double> task_host_us;     ///< [devices] Or empty: no host enqueues tasks.
   EMPLACE_FIELDS(devices, ops, samples, us, mad_us, synthetic, sources, targets, latency_s, bytes_per_s,
-                 task_overhead_us, step_time_s)
+                 task_overhead_us, step_time_s, hot_us, cold_us, task_host_us)
 };
 
 /// executor process -> parent. The answer to kMeasure.

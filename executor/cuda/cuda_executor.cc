@@ -87,7 +87,7 @@ Result<Unit> CudaExecutor::State::from_device(std::size_t device, const std::byt
 }
 
 Result<Unit> CudaExecutor::State::prepare(const TaskPlan& plan, const StepProgram& program) {
-  for (std::size_t d = 0; d < group->size(); ++d) EMPLACE_TRY((*group)[d].pin(program.peak_bytes(d)));
+  for (std::size_t d = 0; d < group->size(); ++d) EMPLACE_TRY((*group)[d].pin(program.reach_bytes(d)));
   std::unique_ptr<Kernel> zeros;
   for (std::uint32_t slot = 0; slot < plan.slots().size(); ++slot) {
     const TaskPlan::Slot& state = plan.slots()[slot];

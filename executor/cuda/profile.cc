@@ -1,9 +1,11 @@
 // Profiles each op alone on each device, and each link.
 #include <algorithm>
 #include <map>
+#include <span>
 
 #include "executor/cuda/cuda_executor.h"
 #include "executor/cuda/executor_state.h"
+#include "executor/cuda/operand_copies.h"
 #include "executor/timing.h"
 
 namespace emplace::cuda {
@@ -11,7 +13,51 @@ namespace {
 
 // Kernels shorter than this are not timed alone, because the events around them would distort the time.
 constexpr double kShortUs = 20;
-constexpr int kRounds = 100;
+constexpr std::size_t kRounds = 100;
+// With fewer copies of its operands a call's time would be the events'.
+constexpr std::size_t kLeastCopies = 8;
+
+/// Times of a kernel that was run in rows [us].
+struct RowTimes {
+  std::vector<double> hot, cold;
+};
+
+/// Memory of a device beside a program: copies of operands, and what replaces the contents of the L2 cache.
+struct FreeMemory {
+  std::span<std::byte> copies, flush;
+};
+
+/// Twice the cache is overwritten, since its policy of replacement is unknown. Empty if there is not that
+/// much.
+FreeMemory free_memory(const LogicalDevice& device, std::int64_t used, std::int64_t cache_bytes) {
+  const std::int64_t flush = 2 * cache_bytes / LogicalDevice::kAlignment * LogicalDevice::kAlignment;
+  const std::int64_t free = device.bytes() - used;
+  if (cache_bytes <= 0 || free <= flush) return {};
+  std::byte* const begin = device.memory() + used;
+  const auto room = static_cast<std::size_t>(free - flush);
+  return {{begin, room}, {begin + room, static_cast<std::size_t>(flush)}};
+}
+
+/// Times a kernel `samples` times in rows, hot and, if there is room for copies of its operands, cold.
+Result<RowTimes> time_rows(StepStream& stream, const StepProgram& program, const Instruction& instruction,
+                           std::size_t samples, const FreeMemory& free) {
+  RowTimes times;
+  const OperandCopies copies{program, instruction, free.copies, kRounds};
+  for (std::size_t sample = 0; sample < samples; ++sample) {
+    EMPLACE_TRY_ASSIGN(const auto hot, stream.time_calls(program, instruction, kRounds));
+    times.hot.push_back(hot);
+    if (copies.size() < kLeastCopies) continue;
+    EMPLACE_TRY_ASSIGN(const auto cold, stream.time_cold_calls(program, instruction, copies, free.flush));
+    times.cold.push_back(cold);
+  }
+  return times;
+}
+
+/// Share of the way from hot to cold with which the ops of a step sum to its time: how much of their operands
+/// ops find in a cache depends on the step, and one number per device describes it.
+double cold_share(double step_us, double hot_us, double cold_us) {
+  return cold_us > hot_us ? std::clamp((step_us - hot_us) / (cold_us - hot_us), 0.0, 1.0) : 1.0;
+}
 
 /// Fits time = latency + bytes / rate by the median of all slopes (Theil and Sen).
 LinkCost fit(std::span<const double> bytes, std::span<const double> seconds) {
@@ -43,6 +89,11 @@ Result<ExecutorProfile> CudaExecutor::profile() {
                                          full.failure + "); increase its memory"};
     }
     EMPLACE_TRY(state.prepare(plan, program));
+    EMPLACE_TRY(state.step(program));  // Loads the kernels.
+    EMPLACE_TRY(state.step(program));
+    profile.task_host_us.push_back(
+        kernels.empty() ? 0 : state.stream->enqueue_s() * 1e6 / static_cast<double>(kernels.size()));
+    EMPLACE_TRY(state.capture(program));  // As placements are measured.
     EMPLACE_TRY_ASSIGN(const auto plain,
                        time_steps(state.options.timing, [&] { return state.step(program); }));
     if (d == 0) profile.step_time_s = plain.step_time_s;
@@ -54,32 +105,49 @@ Result<ExecutorProfile> CudaExecutor::profile() {
         op_us[plan.tasks()[program.instructions()[i].task].what].push_back(times[i].end_us -
                                                                            times[i].start_us);
     }
+    int cache_bytes = 0;
+    if (!(*state.group)[d].on_host())
+      EMPLACE_TRY(state.session.check(state.session.api().runtime.DeviceGetAttribute(
+                                          &cache_bytes, cudaDevAttrL2CacheSize, (*state.group)[d].physical()),
+                                      "cudaDeviceGetAttribute"));
+    const FreeMemory free = free_memory((*state.group)[d], program.reach_bytes(d), cache_bytes);
     // Short kernels are timed in a row of many runs; ops with the same kernel share the result.
-    std::map<const Kernel*, std::vector<double>> short_us;
-    double sum_us = 0;
+    std::map<const Kernel*, RowTimes> rows;
+    std::vector<const RowTimes*> row_of(state.lowered.num_ops(), nullptr);
+    double hot_us = 0, cold_us = 0;
     for (const Instruction& instruction : program.instructions()) {
       const OpId op{plan.tasks()[instruction.task].what};
-      const Kernel* const kernel = state.kernels[d].kernel(op).kernel;
-      auto& mine = op_us[index(op)];
-      if (program.calls(instruction).size() == 1 && median(mine) < kShortUs &&
-          !state.kernels[d].kernel(op).synthetic) {
-        auto& of_kernel = short_us[kernel];
-        while (of_kernel.size() < mine.size()) {
-          EMPLACE_TRY_ASSIGN(const auto us, state.stream->time_calls(program, instruction, kRounds));
-          of_kernel.push_back(us);
-        }
-        mine = of_kernel;
+      const BoundKernel& bound = state.kernels[d].kernel(op);
+      const double in_step_us = median(op_us[index(op)]);
+      if (instruction.num_calls != 1 || in_step_us >= kShortUs || bound.synthetic) {
+        hot_us += in_step_us, cold_us += in_step_us;
+        continue;
       }
-      sum_us += median(mine);
+      RowTimes& row = rows[bound.kernel];
+      row_of[index(op)] = &row;
+      if (row.hot.empty()) {
+        EMPLACE_TRY_ASSIGN(row,
+                           time_rows(*state.stream, program, instruction, op_us[index(op)].size(), free));
+      }
+      hot_us += median(row.hot), cold_us += median(row.cold.empty() ? row.hot : row.cold);
     }
+    const double share = cold_share(plain.step_time_s * 1e6, hot_us, cold_us);
     profile.ops.emplace_back();
     for (const OpId op : kernels) {
-      const auto& mine = op_us[index(op)];
-      profile.ops.back().push_back({op, median(mine), median_deviation(mine),
-                                    static_cast<std::uint32_t>(mine.size()),
-                                    state.kernels[d].kernel(op).synthetic});
+      const auto& in_step = op_us[index(op)];
+      OpCost cost{op, median(in_step), median_deviation(in_step), static_cast<std::uint32_t>(in_step.size()),
+                  state.kernels[d].kernel(op).synthetic};
+      if (const RowTimes* const row = row_of[index(op)]; row != nullptr) {
+        cost.us = median(row->hot), cost.mad_us = median_deviation(row->hot);
+        if (!row->cold.empty()) {
+          cost.hot_us = cost.us, cost.cold_us = median(row->cold);
+          cost.us += share * (cost.cold_us - cost.hot_us);
+          cost.mad_us = std::max(cost.mad_us, median_deviation(row->cold));
+        }
+      }
+      profile.ops.back().push_back(cost);
     }
-    const double left_us = plain.step_time_s * 1e6 - sum_us;
+    const double left_us = plain.step_time_s * 1e6 - (hot_us + share * (cold_us - hot_us));
     profile.task_overhead_us.push_back(
         kernels.empty() ? 0 : std::max(left_us, 0.0) / static_cast<double>(kernels.size()));
     return Unit{};

@@ -60,6 +60,7 @@ class StepProgram::Builder {
     program.instructions_.reserve(tasks), program.calls_.reserve(tasks);
     program.inputs_.reserve(3 * tasks), program.outputs_.reserve(2 * tasks);
     program.memory_.assign(plan.slots().size(), nullptr);
+    program.reach_bytes_.assign(devices_, 0);
   }
 
   void build(std::span<const std::uint32_t> order) {
@@ -89,6 +90,12 @@ class StepProgram::Builder {
     program_.oom_ = OutOfMemory{op, static_cast<DeviceId>(device), bytes, arenas_[device].largest_free()};
     return false;
   }
+  /// Address of an allocation.
+  std::byte* at(std::size_t device, std::int64_t offset, std::int64_t bytes) {
+    std::int64_t& reach = program_.reach_bytes_[device];
+    reach = std::max(reach, offset + rounded(bytes));
+    return machine_.devices[device].memory() + offset;
+  }
   bool take_scratch();
   bool take_residents() {
     std::vector<std::uint32_t> no_users;
@@ -103,7 +110,7 @@ class StepProgram::Builder {
     const auto offset = arenas_[d].take(wanted.bytes);
     if (!offset) return full(op, d, wanted.bytes);
     offsets_[slot] = *offset;
-    program_.memory_[slot] = machine_.devices[d].memory() + *offset;
+    program_.memory_[slot] = at(d, *offset, wanted.bytes);
     tags_[d].take(*offset, *offset + rounded(wanted.bytes), users);
     return true;
   }
@@ -164,7 +171,7 @@ bool StepProgram::Builder::take_scratch() {
       const std::int64_t bytes = (*one)[d];
       const auto offset = arenas_[d].take(bytes);
       if (!offset) return full(kNoOp, d, bytes);
-      (one == &scratch ? scratch_ : copy_scratch_)[d] = machine_.devices[d].memory() + *offset;
+      (one == &scratch ? scratch_ : copy_scratch_)[d] = at(d, *offset, bytes);
     }
   }
   return true;

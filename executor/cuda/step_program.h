@@ -88,6 +88,8 @@ class StepProgram {
   /// Address of a slot while it is allocated.
   std::byte* memory(std::uint32_t slot) const { return memory_[slot]; }
   std::int64_t peak_bytes(std::size_t device) const { return peak_bytes_[device]; }
+  /// End of the highest allocation [B]: at least the peak, since free stretches may lie between allocations.
+  std::int64_t reach_bytes(std::size_t device) const { return reach_bytes_[device]; }
   std::int64_t bytes_moved() const { return bytes_moved_; }
   /// "OP|TYPE|device N"; for a copy that leaves or reaches device N: "OP|copy|device N".
   std::string task_name(const Instruction& instruction) const;
@@ -103,8 +105,8 @@ class StepProgram {
   std::vector<Call> calls_;
   std::vector<const std::byte*> inputs_;
   std::vector<std::byte*> outputs_;
-  std::vector<std::byte*> memory_;        // [slots]
-  std::vector<std::int64_t> peak_bytes_;  // [devices]
+  std::vector<std::byte*> memory_;                      // [slots]
+  std::vector<std::int64_t> peak_bytes_, reach_bytes_;  // [devices]
   std::int64_t bytes_moved_ = 0;
 };
 

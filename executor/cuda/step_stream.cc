@@ -19,11 +19,13 @@ constexpr std::size_t kStretch = 300;
 /// Notifies the observer, if any, when a task's calls start and end, also after errors.
 class Observed {
  public:
-  Observed(TaskObserver* observer, const Instruction& instruction, const StepProgram& program)
-      : observer_{observer} {
-    if (observer_ != nullptr)
-      observer_->on_task_start(program.task_name(instruction), program.uses(instruction));
+  template <class Name, class Uses>
+  Observed(TaskObserver* observer, Name name, Uses uses) : observer_{observer} {
+    if (observer_ != nullptr) observer_->on_task_start(name(), uses());
   }
+  Observed(TaskObserver* observer, const Instruction& instruction, const StepProgram& program)
+      : Observed{observer, [&] { return program.task_name(instruction); },
+                 [&] { return program.uses(instruction); }} {}
   ~Observed() {
     if (observer_ != nullptr) observer_->on_task_end();
   }
@@ -223,21 +225,52 @@ Result<double> StepStream::timed_step(const StepProgram& program, std::vector<In
   return end_us * 1e-6;
 }
 
-Result<double> StepStream::time_calls(const StepProgram& program, const Instruction& instruction,
-                                      int rounds) {
-  const std::size_t device = instruction.stream / kStreamsPerDevice;
+template <class Enqueue>
+Result<double> StepStream::time_row(std::size_t device, std::size_t rounds, Enqueue enqueue) {
   EMPLACE_TRY_ASSIGN(const cudaEvent_t begin, timing_events_.event(device, 0));
   EMPLACE_TRY_ASSIGN(const cudaEvent_t end, timing_events_.event(device, 1));
-  const cudaStream_t stream = stream_of(instruction);
+  const cudaStream_t stream = devices_[device].stream(StreamKind::kCompute);
   EMPLACE_TRY(enqueue_spin(devices_[device].lane(), static_cast<std::uint64_t>(rounds) * kHoldNs));
   EMPLACE_TRY(record(begin, stream));
-  for (int round = 0; round < rounds; ++round) EMPLACE_TRY(enqueue_work(program, instruction));
+  for (std::size_t round = 0; round < rounds; ++round) EMPLACE_TRY(enqueue(round));
   EMPLACE_TRY(record(end, stream));
   EMPLACE_TRY(session_.check(session_.api().runtime.StreamSynchronize(stream), "cudaStreamSynchronize"));
   float ms = 0;
   EMPLACE_TRY(
       session_.check(session_.api().runtime.EventElapsedTime(&ms, begin, end), "cudaEventElapsedTime"));
-  return static_cast<double>(ms) * 1e3 / rounds;
+  return static_cast<double>(ms) * 1e3 / static_cast<double>(rounds);
+}
+
+Result<double> StepStream::time_calls(const StepProgram& program, const Instruction& instruction,
+                                      std::size_t rounds) {
+  return time_row(instruction.stream / kStreamsPerDevice, rounds, [&](std::size_t) {
+    const Observed observed{session_.api().observer, instruction, program};
+    return enqueue_work(program, instruction);
+  });
+}
+
+Result<double> StepStream::time_cold_calls(const StepProgram& program, const Instruction& instruction,
+                                           const OperandCopies& copies, std::span<std::byte> flush) {
+  const std::size_t device = instruction.stream / kStreamsPerDevice;
+  const Lane lane = devices_[device].lane();
+  EMPLACE_TRY(devices_[device].make_current());
+  for (std::size_t number = 0; number < copies.size(); ++number) {
+    for (const OperandCopies::Range& range : copies.ranges()) {
+      if (range.scratch || range.bytes == 0) continue;
+      EMPLACE_TRY(session_.check(
+          session_.api().runtime.MemcpyAsync(copies.memory(range, number), range.original, range.bytes,
+                                             cudaMemcpyDeviceToDevice, lane.stream),
+          "cudaMemcpyAsync of operands"));
+    }
+  }
+  EMPLACE_TRY(session_.check(session_.api().runtime.MemsetAsync(flush.data(), 0, flush.size(), lane.stream),
+                             "cudaMemsetAsync"));
+  const Kernel& kernel = *program.calls(instruction)[0].kernel;
+  return time_row(device, copies.size(), [&](std::size_t number) {
+    const Observed observed{session_.api().observer, [&] { return program.task_name(instruction); },
+                            [&] { return copies.uses(number); }};
+    return kernel.enqueue(lane, copies.pointers(number));
+  });
 }
 
 }  // namespace emplace::cuda

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "executor/cuda/captured_step.h"
 #include "executor/cuda/event_pool.h"
+#include "executor/cuda/operand_copies.h"
 #include "executor/cuda/step_program.h"
 
 namespace emplace::cuda {
@@ -51,8 +52,13 @@ class StepStream {
   Result<Unit> watched_step(const StepProgram& program, const Watch& watch);
 
   /// Duration of a call alone on its device [us]: `rounds` calls in a row between two events, enqueued while
-  /// the stream is held. Errors: those of Session.
-  Result<double> time_calls(const StepProgram& program, const Instruction& instruction, int rounds);
+  /// the stream is held. From the second call on, the L2 cache has its operands if they fit. Errors: those of
+  /// Session.
+  Result<double> time_calls(const StepProgram& program, const Instruction& instruction, std::size_t rounds);
+  /// As time_calls(), with one call on each of `copies`, which no cache holds: they are made, then `flush` is
+  /// overwritten. @pre `flush` is device memory of more than the L2 cache, and `copies` has at least one
+  Result<double> time_cold_calls(const StepProgram& program, const Instruction& instruction,
+                                 const OperandCopies& copies, std::span<std::byte> flush);
 
  private:
   enum class Mode : std::uint8_t { kPlain, kTimed, kWatched };
@@ -64,6 +70,9 @@ class StepStream {
   /// Records `zero` [devices] with everything idle; `zero_us`: when, by the host's clock.
   Result<Unit> record_zeros(std::vector<cudaEvent_t>& zero, std::vector<double>& zero_us);
   Result<Unit> enqueue_work(const StepProgram& program, const Instruction& instruction);
+  /// Times `rounds` calls of `enqueue`, given the number of the call, on a device's compute stream [us].
+  template <class Enqueue>
+  Result<double> time_row(std::size_t device, std::size_t rounds, Enqueue enqueue);
   Result<Unit> record(cudaEvent_t event, cudaStream_t stream);
   static void run_host_call(void* call);
   cudaStream_t stream_of(const Instruction& instruction) const {

@@ -97,6 +97,7 @@ std::string costs_file_text(const CostLedger& ledger, const std::string& executo
       one["op"] = entry.text;
       one["us"] = entry.us;
       one["mad_us"] = entry.mad_us;
+      if (entry.cold_us > 0) one["hot_us"] = entry.hot_us, one["cold_us"] = entry.cold_us;
       one["ops"] = entry.ops;
       one["samples"] = entry.samples;
       one["source"] = entry.synthetic ? "roofline" : "measured";

@@ -11,6 +11,7 @@ namespace emplace::launcher {
 void CostLedger::add(const OpGraph& graph, const ExecutorProfile& profile) {
   entries_.resize(std::max(entries_.size(), profile.ops.size()));
   overheads_us_.resize(entries_.size());
+  hosts_us_.resize(entries_.size());
   for (std::size_t d = 0; d < profile.ops.size(); ++d) {
     for (const OpCost& cost : profile.ops[d]) {
       LedgerEntry& entry = entries_[d][signature_hash(graph, cost.op)];
@@ -21,7 +22,10 @@ void CostLedger::add(const OpGraph& graph, const ExecutorProfile& profile) {
         entry.bytes = static_cast<double>(memory_traffic_bytes(graph, cost.op, entry.op_class));
       }
       ++entry.ops;
-      entry.us += (cost.us - entry.us) / static_cast<double>(entry.ops);
+      const auto ops = static_cast<double>(entry.ops);
+      entry.us += (cost.us - entry.us) / ops;
+      entry.hot_us += (cost.hot_us - entry.hot_us) / ops;
+      entry.cold_us += (cost.cold_us - entry.cold_us) / ops;
       entry.mad_us = std::max(entry.mad_us, cost.mad_us);
       entry.samples += cost.samples;
       entry.synthetic = entry.synthetic || cost.synthetic;
@@ -29,11 +33,24 @@ void CostLedger::add(const OpGraph& graph, const ExecutorProfile& profile) {
   }
   for (std::size_t d = 0; d < profile.task_overhead_us.size(); ++d)
     overheads_us_[d].push_back(profile.task_overhead_us[d]);
+  for (std::size_t d = 0; d < profile.task_host_us.size(); ++d)
+    hosts_us_[d].push_back(profile.task_host_us[d]);
   for (const LinkCost& link : profile.links) links_[{link.source, link.target}].push_back(link);
 }
 
 double CostLedger::overhead_us(std::size_t device) const {
   return overheads_us_[device].empty() ? 0 : median(overheads_us_[device]);
+}
+
+double CostLedger::host_us(std::size_t device) const {
+  return hosts_us_[device].empty() ? 0 : median(hosts_us_[device]);
+}
+
+std::vector<double> CostLedger::hot_shares(std::size_t device) const {
+  std::vector<double> shares;
+  for (const auto& [signature, entry] : entries_[device])
+    if (entry.cold_us > 0) shares.push_back(entry.hot_us / entry.cold_us);
+  return shares;
 }
 
 std::vector<LinkCost> CostLedger::links() const {

@@ -20,6 +20,8 @@ struct LedgerEntry {
   OpClass op_class = OpClass::kElementwise;
   double us = 0;      ///< Mean over the ops of their median times [us].
   double mad_us = 0;  ///< Largest median absolute deviation of an op [us].
+  /// Means over the ops of their times with operands in a cache and in memory [us]; 0: not timed so.
+  double hot_us = 0, cold_us = 0;
   std::size_t ops = 0;
   std::uint32_t samples = 0;    ///< Number of timed steps.
   bool synthetic = false;       ///< Replaced by a synthetic op: not a measurement.
@@ -39,6 +41,11 @@ class CostLedger {
   const Entries& entries(std::size_t device) const { return entries_[device]; }
   /// Returns the overhead of a task in addition to its kernel [us]: the median over the profiles.
   double overhead_us(std::size_t device) const;
+  /// Returns the time of the host to enqueue a task [us]: the median over the profiles; 0 if none has it.
+  double host_us(std::size_t device) const;
+  /// Returns how much of its time with operands in memory each signature takes with operands in a cache, for
+  /// those that were timed both ways.
+  std::vector<double> hot_shares(std::size_t device) const;
   /// Returns the costs of each link: the median over the profiles.
   std::vector<LinkCost> links() const;
   /// Returns the costs of ops, each plus the task overhead and `more_us`, without synthetic ops.
@@ -48,8 +55,8 @@ class CostLedger {
   Profile fitted(std::size_t device, Profile base) const;
 
  private:
-  std::vector<Entries> entries_;                   // [devices]
-  std::vector<std::vector<double>> overheads_us_;  // [devices, profiles]
+  std::vector<Entries> entries_;                              // [devices]
+  std::vector<std::vector<double>> overheads_us_, hosts_us_;  // [devices, profiles]
   std::map<std::pair<DeviceId, DeviceId>, std::vector<LinkCost>> links_;
 };
 

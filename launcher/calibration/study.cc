@@ -39,6 +39,10 @@ ExecutorProfile StudiedGraph::profile() const {
       const std::vector<double> us =
           of_each(profiles, [&](const ExecutorProfile& one) { return one.ops[d][k].us; });
       cost.us = median(us);
+      cost.hot_us =
+          median(of_each(profiles, [&](const ExecutorProfile& one) { return one.ops[d][k].hot_us; }));
+      cost.cold_us =
+          median(of_each(profiles, [&](const ExecutorProfile& one) { return one.ops[d][k].cold_us; }));
       cost.mad_us = median_deviation(us);
       cost.samples = 0;
       for (const ExecutorProfile& profile : profiles) {
@@ -48,6 +52,9 @@ ExecutorProfile StudiedGraph::profile() const {
     }
     usual.task_overhead_us[d] =
         median(of_each(profiles, [&](const ExecutorProfile& one) { return one.task_overhead_us[d]; }));
+    if (!usual.task_host_us.empty())
+      usual.task_host_us[d] =
+          median(of_each(profiles, [&](const ExecutorProfile& one) { return one.task_host_us[d]; }));
   }
   usual.step_time_s = step_time_s();
   for (const ExecutorProfile& profile : std::span{profiles}.subspan(1))
@@ -105,9 +112,12 @@ void scale(ExecutorProfile& profile, double factor) {
     for (OpCost& cost : device) {
       cost.us *= factor;
       cost.mad_us *= factor;
+      cost.hot_us *= factor;
+      cost.cold_us *= factor;
     }
   }
   for (double& us : profile.task_overhead_us) us *= factor;
+  for (double& us : profile.task_host_us) us *= factor;
   profile.step_time_s *= factor;
 }
 

@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/text/words.h"
 #include "base/units.h"
+#include "executor/timing.h"
 #include "heuristics/portfolio.h"
 #include "launcher/calibration/calibrated_machine.h"
 #include "launcher/calibration/cost_ledger.h"
@@ -157,6 +158,9 @@ Json Calibrate::as_json(const std::vector<StudiedGraph>& studied, const CostLedg
            {"executor", executor_},
            {"signatures", ledger.entries(0).size()},
            {"task_overhead_us", ledger.overhead_us(0)}};
+  if (const double host_us = ledger.host_us(0); host_us > 0) out["task_host_us"] = host_us;
+  if (const auto shares = ledger.hot_shares(0); !shares.empty())
+    out["caches"] = Json{{"signatures", shares.size()}, {"hot_over_cold", median(shares)}};
   Json fitted{
       {"overhead_us", fit.overhead_us}, {"link_efficiency", fit.link_efficiency}, {"corun", fit.corun}};
   out["fit"] = std::move(fitted);
@@ -196,6 +200,12 @@ std::string Calibrate::as_text(const std::vector<StudiedGraph>& studied, const C
                                const Fit& fit) const {
   std::string text = fmt::format("{}: {} op signatures measured, {} of overhead per op\n", printable(output_),
                                  ledger.entries(0).size(), format_seconds(ledger.overhead_us(0) * 1e-6));
+  if (const double host_us = ledger.host_us(0); host_us > 0)
+    text += "the host takes " + format_seconds(host_us * 1e-6) + " to enqueue an op\n";
+  if (const auto shares = ledger.hot_shares(0); !shares.empty())
+    text +=
+        fmt::format("{} short op signatures take {} of their time if a cache has their operands (median)\n",
+                    shares.size(), percent(median(shares)));
   for (const StudiedGraph& one : studied) {
     text += "\n" + one.graph.name() + ": step time on one device " + format_seconds(one.step_time_s()) +
             ", of which ops " + percent(one.ops_s() / one.step_time_s()) + "\n";

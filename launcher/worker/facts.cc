@@ -175,6 +175,8 @@ messages::ProfileFacts facts_of(const ExecutorProfile& profile) {
       facts.us.push_back(cost.us);
       facts.mad_us.push_back(cost.mad_us);
       facts.synthetic.push_back(cost.synthetic ? 1 : 0);
+      facts.hot_us.push_back(cost.hot_us);
+      facts.cold_us.push_back(cost.cold_us);
     }
   }
   for (const LinkCost& link : profile.links) {
@@ -184,6 +186,7 @@ messages::ProfileFacts facts_of(const ExecutorProfile& profile) {
     facts.bytes_per_s.push_back(link.bytes_per_s);
   }
   facts.task_overhead_us = profile.task_overhead_us;
+  facts.task_host_us = profile.task_host_us;
   facts.step_time_s = profile.step_time_s;
   return facts;
 }
@@ -192,21 +195,26 @@ Result<ExecutorProfile> profile_of(const messages::ProfileFacts& f, const OpGrap
                                    std::size_t devices) {
   const bool whole = same_length(f.ops, f.samples, f.us, f.mad_us, f.synthetic) &&
                      same_length(f.sources, f.targets, f.latency_s, f.bytes_per_s) && f.devices == devices &&
-                     devices > 0 && f.ops.size() % devices == 0 && all_below(f.ops, graph.num_ops()) &&
+                     (f.hot_us.empty() || same_length(f.ops, f.hot_us)) && same_length(f.hot_us, f.cold_us) &&
+                     (f.task_host_us.empty() || f.task_host_us.size() == devices) && devices > 0 &&
+                     f.ops.size() % devices == 0 && all_below(f.ops, graph.num_ops()) &&
                      all_below(f.sources, devices) && all_below(f.targets, devices);
   if (!whole) return damaged();
   ExecutorProfile profile;
   const std::size_t kernels = f.ops.size() / devices;
   for (std::size_t d = 0; d < devices; ++d) {
     std::vector<OpCost> costs;
-    for (std::size_t i = d * kernels; i < (d + 1) * kernels; ++i)
+    for (std::size_t i = d * kernels; i < (d + 1) * kernels; ++i) {
       costs.push_back({static_cast<OpId>(f.ops[i]), f.us[i], f.mad_us[i], f.samples[i], f.synthetic[i] != 0});
+      if (!f.hot_us.empty()) costs.back().hot_us = f.hot_us[i], costs.back().cold_us = f.cold_us[i];
+    }
     profile.ops.push_back(std::move(costs));
   }
   for (std::size_t i = 0; i < f.sources.size(); ++i)
     profile.links.push_back({static_cast<DeviceId>(f.sources[i]), static_cast<DeviceId>(f.targets[i]),
                              f.latency_s[i], f.bytes_per_s[i]});
   profile.task_overhead_us = f.task_overhead_us;
+  profile.task_host_us = f.task_host_us;
   profile.step_time_s = f.step_time_s;
   return profile;
 }

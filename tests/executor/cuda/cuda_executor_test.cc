@@ -150,10 +150,15 @@ TEST(CudaExecutor, ACapturedStepIsOneLaunch) {
     EXPECT_EQ((*executor)->enqueue_s(), 2 * 0.25e-3) << "makes a device current, and launches";
     EXPECT_EQ(testing::find_race(recording.works()), "") << "streams are ordered within the capture";
     EXPECT_EQ(recording.complaint(), "");
-    const std::size_t launches = recording.launches();
+    std::size_t launches = recording.launches();
     EXPECT_TRUE((*executor)->verify(placement).ok());
-    EXPECT_TRUE((*executor)->profile().ok());
-    EXPECT_EQ(recording.launches(), launches) << "these look at each kernel";
+    EXPECT_EQ(recording.launches(), launches) << "it looks at each kernel";
+    const auto profile = (*executor)->profile();
+    ASSERT_TRUE(profile.ok());
+    EXPECT_EQ(recording.launches(), launches + 2 * 5) << "steps are those of measure(), on each device alone";
+    ASSERT_EQ(profile->task_host_us.size(), 2u);
+    EXPECT_GT(profile->task_host_us[0], 250) << "one call for each kernel at least";
+    launches = recording.launches();
     EXPECT_TRUE((*executor)->measure(Placement(graph.num_ops(), DeviceId{1}), plain).ok());
     EXPECT_GT(recording.launches(), launches) << "the next placement has a graph of its own";
     EXPECT_EQ(recording.complaint(), "");
@@ -382,6 +387,36 @@ TEST(CudaExecutor, VerificationAndProfileRunEveryKernelAndEveryLink) {
     EXPECT_EQ(recording.complaint(), "");
     executor->reset();
     EXPECT_EQ(recording.held(), 0u);
+  }
+}
+
+TEST(CudaExecutor, ShortOpsAreTimedWithAndWithoutTheirOperandsInACache) {
+  const OpGraph graph = small_training();
+  constexpr int kCache = 1 << 16;
+  // With little memory no copies of operands fit beside the program and what replaces the cache's contents.
+  for (const std::int64_t memory : {std::int64_t{1} << 26, std::int64_t{2} << 16}) {
+    RecordingApi recording{1};
+    recording.set_call_time(std::chrono::microseconds{1});
+    recording.set_cache(kCache);
+    const DeviceSet devices = testing::sample_devices(1, false, memory);
+    const auto executor = CudaExecutor::make(graph, devices, quick(), recording.clock(), recording.api());
+    ASSERT_TRUE(executor) << executor.error().context;
+    const auto profile = (*executor)->profile();
+    ASSERT_TRUE(profile) << profile.error().context;
+    std::size_t both = 0;
+    for (const OpCost& cost : profile->ops[0]) {
+      EXPECT_GT(cost.us, 0);
+      if (cost.cold_us == 0) continue;
+      ++both;
+      // The conv has three operands, its bias none; each is missed in every cold call, and in the first hot
+      // one.
+      EXPECT_GE(cost.cold_us - cost.hot_us, 0.99) << graph.name(cost.op);
+      EXPECT_LE(cost.cold_us - cost.hot_us, 4) << graph.name(cost.op);
+      EXPECT_GE(cost.us, cost.hot_us);
+      EXPECT_LE(cost.us, cost.cold_us);
+    }
+    EXPECT_EQ(both, memory > (1 << 20) ? 5u : 0u) << "all but the stand-in";
+    EXPECT_EQ(recording.complaint(), "");
   }
 }
 

@@ -98,7 +98,7 @@ struct Calls {
       r.events_.at(arg(a0)).clock = stream.clock;
       r.events_.at(arg(a0)).captured = stream.captured;
       if (r.capturing_ && !stream.captured) r.complain("an event was recorded beside the capture");
-      r.events_.at(arg(a0)).recorded_at = r.calls_;
+      r.events_.at(arg(a0)).recorded_at = r.calls_ + r.misses_;
     } else if constexpr (same<Member, &RuntimeApi::StreamWaitEvent>()) {
       auto& stream = r.stream(arg(a0));
       const auto& event = r.events_.at(arg(a1));
@@ -110,8 +110,8 @@ struct Calls {
       r.learn(r.host_clock_, r.stream(arg(a0)).clock);
     } else if constexpr (same<Member, &RuntimeApi::EventElapsedTime>()) {
       const auto &begin = r.events_.at(arg(a1)), &end = r.events_.at(arg(a2));
-      *arg(a0) = 0.25f * static_cast<float>(static_cast<double>(end.recorded_at) -
-                                            static_cast<double>(begin.recorded_at));
+      const double calls = static_cast<double>(end.recorded_at) - static_cast<double>(begin.recorded_at);
+      *arg(a0) = static_cast<float>(static_cast<double>(r.clock_.call.count()) * 1e-6 * calls);
     } else if constexpr (same<Member, &RuntimeApi::LaunchHostFunc>()) {
       r.work_on(arg(a0));
       if (!r.capturing_) arg(a1)(arg(a2));
@@ -134,7 +134,12 @@ struct Calls {
       ++r.launches_;
     } else if constexpr (same<Member, &RuntimeApi::LaunchKernel>()) {
       r.work_on(std::get<5>(args));
+    } else if constexpr (same<Member, &RuntimeApi::DeviceGetAttribute>()) {
+      if (arg(a1) == cudaDevAttrL2CacheSize) *arg(a0) = r.cache_bytes_;
+    } else if constexpr (same<Member, &RuntimeApi::MemsetAsync>()) {
+      if (r.cache_bytes_ > 0 && arg(a2) >= static_cast<std::size_t>(r.cache_bytes_)) r.cached_.clear();
     } else if constexpr (same<Member, &RuntimeApi::MemcpyAsync>()) {
+      r.cached_.insert(arg(a0));
       r.work_on(std::get<4>(args));
     } else if constexpr (same<Member, &RuntimeApi::MemcpyPeerAsync>()) {
       r.work_on(std::get<5>(args));
@@ -337,6 +342,8 @@ void RecordingApi::use(const void* begin, std::size_t bytes, bool written) {
 void RecordingApi::on_task_start(std::string_view name, std::span<const MemoryUse> uses) {
   in_task_ = true;
   works_.push_back({.task = std::string{name}, .uses = {uses.begin(), uses.end()}});
+  if (cache_bytes_ == 0) return;
+  for (const MemoryUse& use : uses) misses_ += cached_.insert(use.begin).second ? 1 : 0;
 }
 
 void RecordingApi::on_task_end() { in_task_ = false; }

@@ -30,8 +30,9 @@ struct RecordedWork {
   }
 };
 
-/// Every call takes a quarter of a millisecond, on the devices as on the host. Events of two GPUs have no
-/// common clock. One at a time: the functions find the one that lives. Thread: one.
+/// Every call takes a quarter of a millisecond, on the devices as on the host, unless it is told otherwise.
+/// Events of two GPUs have no common clock. One at a time: the functions find the one that lives. Thread:
+/// one.
 class RecordingApi final : public cuda::TaskObserver {
  public:
   /// `real_memory`: what is allocated is the host's, for who runs programs on it; else addresses of nothing.
@@ -47,6 +48,11 @@ class RecordingApi final : public cuda::TaskObserver {
   void refuse(const std::string& name) { refused_ = name; }
   /// Every engine of cuDNN computes with 16-bit inputs.
   void halve_inputs() { halves_inputs_ = true; }
+  /// Every call takes this long.
+  void set_call_time(Nanos time) { clock_.call = time; }
+  /// Every GPU has an L2 cache of `bytes`: a task takes a call's time longer for each range of memory that
+  /// was not used since as many bytes were overwritten at once.
+  void set_cache(int bytes) { cache_bytes_ = bytes; }
   /// Bytes that each GPU has free.
   void set_free(std::size_t bytes) { free_ = bytes; }
   /// The largest groups into which the multiprocessors of a GPU split.
@@ -116,8 +122,9 @@ class RecordingApi final : public cuda::TaskObserver {
 
   struct CallClock final : Clock {
     explicit CallClock(const std::uint64_t& calls) : calls_{calls} {}
-    Nanos now() const override { return std::chrono::microseconds{250 * static_cast<std::int64_t>(calls_)}; }
+    Nanos now() const override { return call * static_cast<std::int64_t>(calls_); }
     Nanos wall() const override { return now(); }
+    Nanos call = std::chrono::microseconds{250};
     const std::uint64_t& calls_;
   };
 
@@ -126,7 +133,10 @@ class RecordingApi final : public cuda::TaskObserver {
   const bool real_memory_;
   std::vector<std::unique_ptr<void, void (*)(void*)>> memory_;
   std::uint64_t calls_ = 0, next_handle_ = 0, current_ = 0;
-  const CallClock clock_{calls_};
+  CallClock clock_{calls_};
+  int cache_bytes_ = 0;
+  std::uint64_t misses_ = 0;
+  std::set<const void*> cached_;
   std::optional<std::uint64_t> fail_at_, fail_from_;
   std::string refused_;
   std::size_t free_ = std::size_t{1} << 62;

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "executor/cuda/operand_copies.h"
 #include "executor/kernel/initial_values.h"
 #include "graph/graph_file.h"
 #include "launcher/worker/host_kernels.h"
@@ -35,6 +36,43 @@ class WholeStep : public ::testing::TestWithParam<const char*> {
         load_graph(std::string{EMPLACE_FIXTURES} + "/graphs/" + results_.at("graph").get<std::string>());
     ASSERT_TRUE(graph) << graph.error().context;
     graph_ = *std::move(graph);
+  }
+
+  /// Runs a kernel on copies of its operands in memory that the program leaves free; returns how many it ran.
+  std::size_t run_on_copies(const Enqueued& enqueued, const Instruction& instruction) {
+    const StepProgram& program = *enqueued.program;
+    if (instruction.kind != Instruction::Kind::kKernel || instruction.num_calls != 1) return 0;
+    const std::size_t d = instruction.stream / kStreamsPerDevice;
+    const std::span<std::byte> room{(*enqueued.group)[d].memory() + program.reach_bytes(d), 64 << 20};
+    const OperandCopies copies{program, instruction, room, 3};
+    EXPECT_GT(copies.size(), 0u);
+    const Call& call = program.calls(instruction)[0];
+    const auto inside = [&](const std::byte* at) {
+      return at >= room.data() && at < room.data() + room.size();
+    };
+    for (std::size_t number = 0; number < copies.size(); ++number) {
+      for (const OperandCopies::Range& range : copies.ranges()) {
+        std::byte* const to = copies.memory(range, number);
+        EXPECT_TRUE(range.bytes == 0 || (inside(to) && inside(to + range.bytes - 1)));
+        std::memset(to, 0x55, range.bytes);
+        if (!range.scratch) std::memcpy(to, range.original, range.bytes);
+      }
+      const Pointers pointers = copies.pointers(number);
+      for (const std::byte* const input : pointers.inputs) EXPECT_TRUE(inside(input));
+      for (const std::byte* const output : pointers.outputs) EXPECT_TRUE(inside(output));
+      call.kernel->run_on_host(pointers);
+    }
+    const OpId op{enqueued.plan->tasks()[instruction.task].what};
+    std::vector<std::vector<std::byte>> results;  // Of the last copy.
+    for (std::size_t k = 0; k < graph_.num_outputs(op); ++k) {
+      const std::byte* const at = copies.pointers(copies.size() - 1).outputs[k];
+      results.emplace_back(at, at + graph_.bytes(graph_.output(op, k)));
+    }
+    call.kernel->run_on_host(program.pointers(call));
+    for (std::size_t k = 0; k < graph_.num_outputs(op); ++k)
+      EXPECT_EQ(std::memcmp(program.pointers(call).outputs[k], results[k].data(), results[k].size()), 0)
+          << graph_.type_name(op) << ", output " << k;
+    return copies.size();
   }
 
   /// One step by twins; what each op's outputs were right after it.
@@ -111,6 +149,25 @@ TEST_P(WholeStep, TornOverTwoGpusAndACpu) {
   Outputs outputs;
   ASSERT_NO_FATAL_FAILURE(run(testing::random_placement(rng, graph_.num_ops(), 3), 2, outputs, true));
   expect_the_results(outputs);
+}
+
+TEST_P(WholeStep, KernelsGiveTheSameOnCopiesOfTheirOperands) {
+  const DeviceSet devices = testing::sample_devices(1, false, kRoom);
+  Enqueued enqueued{graph_, devices, Placement(graph_.num_ops(), DeviceId{0}), 1, true};
+  const TaskPlan& plan = *enqueued.plan;
+  const InitialValues values{enqueued.lowered, results_.at("seed").get<std::uint64_t>()};
+  for (std::uint32_t s = 0; s < plan.slots().size(); ++s)
+    if (plan.slots()[s].resident && index(plan.slots()[s].buffer) != TaskPlan::kNone)
+      values.fill(plan.slots()[s].buffer, enqueued.program->memory(s));
+  std::size_t ran = 0;
+  for (const Instruction& instruction : enqueued.program->instructions()) {
+    const std::size_t on_copies = run_on_copies(enqueued, instruction);
+    ran += on_copies;
+    if (on_copies > 0) continue;
+    for (const Call& call : enqueued.program->calls(instruction))
+      call.kernel->run_on_host(enqueued.program->pointers(call));
+  }
+  EXPECT_GT(ran, enqueued.program->instructions().size()) << "most kernels have a single call";
 }
 
 TEST_P(WholeStep, TornOverTwo) {

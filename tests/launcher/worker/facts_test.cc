@@ -105,6 +105,8 @@ TEST(ExecFacts, MeasurementsSchedulesAndProfilesArriveWholeOrNotAtAll) {
   profile.links = {{DeviceId{0}, DeviceId{1}, 1e-6, 1e9}};
   profile.task_overhead_us = {0.5, 0.75};
   profile.step_time_s = 0.125;
+  profile.ops[1][0].hot_us = 3.25, profile.ops[1][0].cold_us = 3.75;
+  profile.task_host_us = {2.5, 2.25};
   const auto read = profile_of(facts_of(profile), graph, 2);
   ASSERT_TRUE(read.ok());
   EXPECT_EQ(read->ops[0][1].us, 2.5);
@@ -112,6 +114,15 @@ TEST(ExecFacts, MeasurementsSchedulesAndProfilesArriveWholeOrNotAtAll) {
   EXPECT_EQ(read->ops[1][0].samples, 22u);
   EXPECT_EQ(read->links[0].bytes_per_s, 1e9);
   EXPECT_EQ(read->task_overhead_us, profile.task_overhead_us);
+  EXPECT_EQ(read->task_host_us, profile.task_host_us);
+  EXPECT_EQ(read->ops[1][0].hot_us, 3.25);
+  EXPECT_EQ(read->ops[1][0].cold_us, 3.75);
+  EXPECT_EQ(read->ops[0][1].cold_us, 0);
+  auto older = facts_of(profile);  // Of an executor that does not know these columns.
+  older.hot_us.clear(), older.cold_us.clear(), older.task_host_us.clear();
+  EXPECT_TRUE(profile_of(older, graph, 2).ok());
+  older.cold_us.resize(2);
+  EXPECT_FALSE(profile_of(older, graph, 2).ok());
   EXPECT_FALSE(profile_of(facts_of(profile), graph, 3).ok());
   const Verification verified{false, 40, 2, "fc/bias"};
   EXPECT_EQ(verification_of(facts_of(verified)).first_difference, "fc/bias");

@@ -167,6 +167,9 @@ class ProfileFacts(Message):
     bytes_per_s: F64s = none_of(np.float64)
     task_overhead_us: F64s = none_of(np.float64)
     step_time_s: F64 = 0.0
+    hot_us: F64s = none_of(np.float64)
+    cold_us: F64s = none_of(np.float64)
+    task_host_us: F64s = none_of(np.float64)
 
 
 @message(17)
