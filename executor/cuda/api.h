@@ -31,7 +31,7 @@
   X(MemcpyPeerAsync)                                                                                \
   X(MemsetAsync)                                                                                    \
   X(DeviceCanAccessPeer)                                                                            \
-  X(DeviceEnablePeerAccess) X(StreamCreateWithFlags) X(StreamDestroy) X(StreamSynchronize)          \
+  X(DeviceEnablePeerAccess) X(StreamCreateWithPriority) X(StreamDestroy) X(StreamSynchronize)          \
       X(StreamWaitEvent) X(EventCreateWithFlags) X(EventDestroy) X(EventRecord) X(EventElapsedTime) \
           X(DeviceSynchronize) X(LaunchKernel)                               \
               X(StreamBeginCapture) X(StreamEndCapture) X(GraphInstantiate) X(GraphLaunch)          \

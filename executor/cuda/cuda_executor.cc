@@ -153,12 +153,6 @@ Result<std::unique_ptr<CudaExecutor>> CudaExecutor::make(const OpGraph& graph, c
                                                          const CudaApi& api, int gpus,
                                                          const MakeHostKernel& make_host) {
   auto state = std::make_unique<State>(graph, devices, options, clock, api);
-  for (std::size_t s = 0; s < devices.size(); ++s)
-    for (std::size_t t = 0; t < devices.size(); ++t)
-      if (s != t && devices.link(static_cast<DeviceId>(s), static_cast<DeviceId>(t)).shaped)
-        return Error{
-            Errc::kUnsupported,
-            "the cuda executor does not support `shaped` links; remove `shaped` from the device file"};
   EMPLACE_TRY_ASSIGN(
       state->group, DeviceGroup::make(state->session, devices, gpus, options.progress, make_host != nullptr));
   for (std::size_t d = 0; d < devices.size(); ++d) {
@@ -202,11 +196,11 @@ double CudaExecutor::enqueue_s() const { return state_->enqueue_s; }
 
 std::vector<std::string> CudaExecutor::notes() const {
   std::vector<std::string> notes{"math tf32", "dispatch ordered"};
-  bool staged = false;
+  bool shaped = false;
   for (std::size_t s = 0; s < state_->group->size(); ++s)
-    for (std::size_t t = 0; t < state_->group->size(); ++t)
-      staged |= s != t && !state_->group->is_direct(s, t);
-  if (staged) notes.emplace_back("links through the host, emulated");
+    for (std::size_t t = 0; t < state_->group->size(); ++t) shaped |= state_->group->is_shaped(s, t);
+  if (state_->group->has_staged_links()) notes.emplace_back("links through the host, emulated");
+  if (shaped) notes.emplace_back("links slowed down to those of the device file, emulated");
   for (std::size_t d = 0; d < state_->group->size(); ++d)
     if ((*state_->group)[d].on_host())
       notes.push_back(state_->devices[static_cast<DeviceId>(d)].name +
@@ -296,8 +290,9 @@ Result<Unit> CudaExecutor::run(std::span<const DeviceId> placement, Measurement&
   }
   out.synthetic_share = all_us > 0 ? synthetic_us / all_us : 0;
   const bool emulated = std::ranges::any_of(plan.tasks(), [&](const TaskPlan::Task& task) {
-    return task.is_copy &&
-           (*state.group)[index(task.source)].physical() == (*state.group)[index(task.target)].physical();
+    const std::size_t source = index(task.source), target = index(task.target);
+    return task.is_copy && (state.group->is_shaped(source, target) ||
+                            (*state.group)[source].physical() == (*state.group)[target].physical());
   });
   // Devices that take multiprocessors from each other are not the devices of the file.
   const bool shared = state.group->isolation() == Isolation::kNone &&

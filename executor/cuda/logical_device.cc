@@ -3,11 +3,13 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 #include <span>
 #include <string>
 #include <utility>
 
 #include "base/units.h"
+#include "executor/cuda/kernels/probes.h"
 #include "executor/cuda/partition.h"
 
 namespace emplace::cuda {
@@ -20,6 +22,8 @@ LogicalDevice::~LogicalDevice() {
   for (const cudaStream_t stream : streams_)
     if (stream != nullptr)
       session_.give_back([&](const CudaApi& api) { return api.runtime.StreamDestroy(stream); });
+  if (copy_begin_ != nullptr)
+    session_.give_back([&](const CudaApi& api) { return api.runtime.Free(copy_begin_); });
   if (on_host()) return;
   if (memory_ != nullptr) session_.give_back([&](const CudaApi& api) { return api.runtime.Free(memory_); });
   if (green_ == nullptr) return;
@@ -33,18 +37,25 @@ Result<Unit> LogicalDevice::make_current() const {
   return session_.check(session_.api().driver.CtxSetCurrent(context_), "cuCtxSetCurrent");
 }
 
-Result<Unit> LogicalDevice::open(std::int64_t bytes, bool on_host) {
+Result<Unit> LogicalDevice::open(std::int64_t bytes, bool on_host, bool slows_copies) {
   EMPLACE_TRY(make_current());
   const CudaApi& api = session_.api();
-  for (cudaStream_t& stream : streams_) {
+  for (std::size_t kind = 0; kind < kStreamsPerDevice; ++kind) {
+    cudaStream_t& stream = streams_[kind];
+    // Copies may need a multiprocessor, and must not wait until a kernel that fills the device leaves one.
+    const int priority = static_cast<StreamKind>(kind) == StreamKind::kCompute ? 0 : -1;
     if (green_ == nullptr) {
-      EMPLACE_TRY(session_.check(api.runtime.StreamCreateWithFlags(&stream, cudaStreamNonBlocking),
-                                 "cudaStreamCreate"));
+      EMPLACE_TRY(
+          session_.check(api.runtime.StreamCreateWithPriority(&stream, cudaStreamNonBlocking, priority),
+                         "cudaStreamCreate"));
     } else {
-      EMPLACE_TRY(session_.check(api.driver.GreenCtxStreamCreate(&stream, green_, CU_STREAM_NON_BLOCKING, 0),
-                                 "cuGreenCtxStreamCreate"));
+      EMPLACE_TRY(
+          session_.check(api.driver.GreenCtxStreamCreate(&stream, green_, CU_STREAM_NON_BLOCKING, priority),
+                         "cuGreenCtxStreamCreate"));
     }
   }
+  if (slows_copies)
+    EMPLACE_TRY(session_.check(api.runtime.Malloc(&copy_begin_, sizeof(std::uint64_t)), "cudaMalloc"));
   bytes_ = bytes;
   if (on_host) {
     EMPLACE_TRY_ASSIGN(host_, HostMemory::reserve(session_, bytes));
@@ -122,13 +133,25 @@ Result<std::unique_ptr<DeviceGroup>> DeviceGroup::make(Session& session, const D
   }
   if (on_gpus == 0)
     return Error{Errc::kUnsupported, "the device file has no GPU for the cuda executor; use --executor cpu"};
-  auto group = std::unique_ptr<DeviceGroup>{new DeviceGroup{session}};
-  group->devices_.resize(devices.size());
+  auto group = std::unique_ptr<DeviceGroup>{new DeviceGroup{session, devices}};
   const auto count = static_cast<std::size_t>(gpus > 0 ? std::min(gpus, found) : found);
   EMPLACE_TRY(group->open_gpus(devices, std::min(count, on_gpus), progress));
   EMPLACE_TRY(group->open_cpus(devices, progress));
-  EMPLACE_TRY(group->find_links());
+  EMPLACE_TRY(group->find_links(devices));
   return group;
+}
+
+DeviceGroup::DeviceGroup(Session& session, const DeviceSet& devices)
+    : session_{session}, devices_(devices.size()) {
+  for (std::size_t s = 0; s < size(); ++s)
+    for (std::size_t t = 0; t < size(); ++t)
+      links_.push_back(s == t ? Link{} : devices.link(static_cast<DeviceId>(s), static_cast<DeviceId>(t)));
+}
+
+bool DeviceGroup::slows_copies(std::size_t source) const {
+  for (std::size_t t = 0; t < size(); ++t)
+    if (is_shaped(source, t)) return true;
+  return false;
 }
 
 Result<Unit> DeviceGroup::open_gpus(const DeviceSet& devices, std::size_t count,
@@ -161,7 +184,7 @@ Result<Unit> DeviceGroup::open_gpus(const DeviceSet& devices, std::size_t count,
       opened.emplace_back(new LogicalDevice{session_, physical, part.context, part.green, part.processors});
     for (std::size_t i = 0; i < mine.size(); ++i) {
       if (progress != nullptr) ++*progress;
-      if (auto done = opened[i]->open(bytes[i], false); !done)
+      if (auto done = opened[i]->open(bytes[i], false, slows_copies(on[gpu][i])); !done)
         return Error{done.error().code, mine[i]->name + ": " + done.error().context};
       devices_[on[gpu][i]] = std::move(opened[i]);
     }
@@ -175,34 +198,54 @@ Result<Unit> DeviceGroup::open_cpus(const DeviceSet& devices, std::atomic<std::u
     if (!devices.is_cpu(static_cast<DeviceId>(d))) continue;
     if (progress != nullptr) ++*progress;
     devices_[d].reset(new LogicalDevice{session_, 0, nullptr, nullptr, 0});
-    if (auto done = devices_[d]->open(device.memory_bytes, true); !done)
+    if (auto done = devices_[d]->open(device.memory_bytes, true, slows_copies(d)); !done)
       return Error{done.error().code, device.name + ": " + done.error().context};
   }
   return Unit{};
 }
 
-Result<Unit> DeviceGroup::copy(std::size_t source, const std::byte* from, std::size_t target, std::byte* to,
-                               std::int64_t bytes, cudaStream_t stream) const {
+Result<Unit> DeviceGroup::move(std::size_t source, const std::byte* from, std::size_t target, std::byte* to,
+                               std::int64_t bytes) const {
   const LogicalDevice &left = *devices_[source], &right = *devices_[target];
-  const auto size = static_cast<std::size_t>(bytes);
-  if (left.on_host() || right.on_host())
-    return session_.check(session_.api().runtime.MemcpyAsync(to, from, size, cudaMemcpyDefault, stream),
+  const auto amount = static_cast<std::size_t>(bytes);
+  const cudaStream_t stream = left.stream(StreamKind::kCopyOut);
+  if (left.physical() == right.physical() || left.on_host() || right.on_host())
+    return session_.check(session_.api().runtime.MemcpyAsync(to, from, amount, cudaMemcpyDefault, stream),
                           "cudaMemcpyAsync");
   return session_.check(
-      session_.api().runtime.MemcpyPeerAsync(to, right.physical(), from, left.physical(), size, stream),
+      session_.api().runtime.MemcpyPeerAsync(to, right.physical(), from, left.physical(), amount, stream),
       "cudaMemcpyPeerAsync");
 }
 
-Result<Unit> DeviceGroup::find_links() {
+Result<Unit> DeviceGroup::copy(std::size_t source, const std::byte* from, std::size_t target, std::byte* to,
+                               std::int64_t bytes) const {
+  if (!is_shaped(source, target)) return move(source, from, target, to, bytes);
+  const Link& wanted = link(source, target);
+  const double seconds = wanted.latency_s + static_cast<double>(bytes) / wanted.bytes_per_s;
+  const LogicalDevice& left = *devices_[source];
+  const Lane lane = left.lane(StreamKind::kCopyOut);
+  EMPLACE_TRY(enqueue_note_time(lane, left.copy_begin()));
+  EMPLACE_TRY(move(source, from, target, to, bytes));
+  return enqueue_spin_since(lane, left.copy_begin(), static_cast<std::uint64_t>(std::llround(seconds * 1e9)));
+}
+
+Result<Unit> DeviceGroup::find_links(const DeviceSet& devices) {
   direct_.assign(size() * size(), false);
   for (std::size_t s = 0; s < size(); ++s) {
     for (std::size_t t = 0; t < size(); ++t) {
       const int from = devices_[s]->physical(), to = devices_[t]->physical();
-      if (s != t && (devices_[s]->on_host() || devices_[t]->on_host())) direct_[s * size() + t] = true;
-      if (from == to || devices_[s]->on_host() || devices_[t]->on_host()) continue;
+      const bool with_cpu = devices_[s]->on_host() || devices_[t]->on_host();
+      if (s != t && (with_cpu || is_shaped(s, t))) direct_[s * size() + t] = true;
+      if (from == to || with_cpu) continue;
       int can = 0;
       EMPLACE_TRY(session_.check(session_.api().runtime.DeviceCanAccessPeer(&can, from, to),
                                  "cudaDeviceCanAccessPeer"));
+      if (can == 0 && is_shaped(s, t))
+        return Error{
+            Errc::kUnsupported,
+            fmt::format("{} and {}: GPUs without a direct link cannot have a `shaped` one; remove "
+                        "`shaped` from the device file",
+                        devices[static_cast<DeviceId>(s)].name, devices[static_cast<DeviceId>(t)].name)};
       if (can == 0) continue;
       // Each context is enabled by itself; one that another device or an earlier group enabled answers that
       // it is.

@@ -39,6 +39,9 @@ class LogicalDevice {
   /// Makes the first `bytes` bytes of memory usable; on a GPU all are. @pre it is idle. Errors: those of
   /// HostMemory::pin().
   Result<Unit> pin(std::int64_t bytes) const { return on_host() ? host_->pin(bytes) : Unit{}; }
+  /// A word on the GPU: when the copy under way started, if it must not end too early. Null unless the device
+  /// has a link that is slowed down.
+  std::uint64_t* copy_begin() const { return static_cast<std::uint64_t*>(copy_begin_); }
   int physical() const { return on_host() ? -1 : physical_; }  ///< Index of the GPU; -1 on the CPU.
   int processors() const { return processors_; }  ///< Multiprocessors of its own; 0: all of the GPU.
   std::byte* memory() const { return memory_; }
@@ -48,7 +51,8 @@ class LogicalDevice {
   friend class DeviceGroup;
   LogicalDevice(Session& session, int physical, CUcontext context, CUgreenCtx green, int processors)
       : session_{session}, physical_{physical}, context_{context}, green_{green}, processors_{processors} {}
-  Result<Unit> open(std::int64_t bytes, bool on_host);
+  /// `slows_copies`: whether copies from it are slowed down.
+  Result<Unit> open(std::int64_t bytes, bool on_host, bool slows_copies);
 
   Session& session_;
   const int physical_;
@@ -61,6 +65,7 @@ class LogicalDevice {
   std::unique_ptr<HostMemory> host_;  // Null on a GPU.
   std::byte* memory_ = nullptr;
   std::int64_t bytes_ = 0;
+  void* copy_begin_ = nullptr;
 };
 
 /// How logical devices are mapped to GPUs.
@@ -79,7 +84,7 @@ class DeviceGroup {
   /// device whose memory is that of its profile gets what is free on
   /// its GPU if that is less. `progress`: incremented with every device. Errors: kUnsupported if there is no
   /// GPU, a device cannot be used, or the devices on a GPU need more memory than it has free (with the cure);
-  /// those of Session.
+  /// two GPUs with a shaped link have no direct one; those of Session.
   static Result<std::unique_ptr<DeviceGroup>> make(Session& session, const DeviceSet& devices, int gpus = 0,
                                                    std::atomic<std::uint64_t>* progress = nullptr,
                                                    bool with_cpus = false);
@@ -91,11 +96,16 @@ class DeviceGroup {
   /// Why devices that share a GPU are not isolated; empty unless isolation() is kNone.
   const std::string& why_not_isolated() const { return why_not_isolated_; }
   /// True if copies are made directly between the memories. Otherwise they are staged through the host,
-  /// also between devices on one GPU, where a direct copy would be faster than any link.
+  /// also between devices on one GPU, where a direct copy would be faster than any link, unless it is slowed
+  /// down.
   bool is_direct(std::size_t source, std::size_t target) const { return direct_[source * size() + target]; }
-  /// Enqueues a direct copy. @pre the device of `stream` is current. Errors: those of Session.
+  /// True if copies take the time of the device file's link at least.
+  bool is_shaped(std::size_t source, std::size_t target) const { return link(source, target).shaped; }
+  /// Enqueues a direct copy on the source's stream of outgoing copies. Where the link is shaped, the stream
+  /// is busy until latency + bytes / bandwidth after the copy's start. @pre is_direct(); the source is
+  /// current. Errors: those of Session.
   Result<Unit> copy(std::size_t source, const std::byte* from, std::size_t target, std::byte* to,
-                    std::int64_t bytes, cudaStream_t stream) const;
+                    std::int64_t bytes) const;
   bool has_staged_links() const;  ///< True if any copy is staged through the host.
   /// Waits for all streams. Errors: those of Session.
   Result<Unit> synchronize() const;
@@ -103,12 +113,18 @@ class DeviceGroup {
   Result<Unit> probe() const;
 
  private:
-  explicit DeviceGroup(Session& session) : session_{session} {}
+  DeviceGroup(Session& session, const DeviceSet& devices);
+  const Link& link(std::size_t source, std::size_t target) const { return links_[source * size() + target]; }
+  bool slows_copies(std::size_t source) const;
+  /// Enqueues a direct copy at the speed that the hardware has.
+  Result<Unit> move(std::size_t source, const std::byte* from, std::size_t target, std::byte* to,
+                    std::int64_t bytes) const;
   Result<Unit> open_gpus(const DeviceSet& devices, std::size_t count, std::atomic<std::uint64_t>* progress);
   Result<Unit> open_cpus(const DeviceSet& devices, std::atomic<std::uint64_t>* progress);
-  Result<Unit> find_links();
+  Result<Unit> find_links(const DeviceSet& devices);
 
   Session& session_;
+  std::vector<Link> links_;  // [devices, devices] Those of the device file.
   std::vector<std::unique_ptr<LogicalDevice>> devices_;
   std::vector<bool> direct_;  // [devices, devices]
   Isolation isolation_ = Isolation::kGpus;

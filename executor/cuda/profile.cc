@@ -185,7 +185,7 @@ Result<std::vector<LinkCost>> CudaExecutor::probe_links() {
       /// Enqueues one copy, in chunks as a step does; it starts when the copy before it has arrived.
       const auto enqueue = [&](std::int64_t bytes) -> Result<Unit> {
         EMPLACE_TRY(from.make_current());
-        if (direct) return state.group->copy(s, from.memory(), t, to.memory(), bytes, out);
+        if (direct) return state.group->copy(s, from.memory(), t, to.memory(), bytes);
         for (std::int64_t at = 0, chunk = 0; at < bytes; at += state.stages.chunk_bytes, ++chunk) {
           const auto size = static_cast<std::size_t>(std::min(state.stages.chunk_bytes, bytes - at));
           const auto number = static_cast<std::size_t>(chunk) % state.stages.count;

@@ -81,8 +81,7 @@ Result<Unit> StepStream::enqueue_work(const StepProgram& program, const Instruct
     case Instruction::Kind::kKernel:
       return Unit{};
     case Instruction::Kind::kDirectCopy:
-      return devices_.copy(device, instruction.from, instruction.target, instruction.to, instruction.bytes,
-                           lane.stream);
+      return devices_.copy(device, instruction.from, instruction.target, instruction.to, instruction.bytes);
     case Instruction::Kind::kToHost:
       return session_.check(
           runtime.MemcpyAsync(instruction.to, instruction.from, bytes, cudaMemcpyDeviceToHost, lane.stream),

@@ -9,9 +9,9 @@
 namespace emplace::cuda {
 
 Result<Unit> launch(const Lane& lane, const void* kernel, std::string_view name, unsigned blocks_x,
-                    unsigned blocks_y, void** arguments) {
+                    unsigned blocks_y, void** arguments, unsigned threads) {
   return lane.session->check(
-      lane.session->api().runtime.LaunchKernel(kernel, dim3{blocks_x, blocks_y, 1}, dim3{kThreads, 1, 1},
+      lane.session->api().runtime.LaunchKernel(kernel, dim3{blocks_x, blocks_y, 1}, dim3{threads, 1, 1},
                                                arguments, 0, lane.stream),
       name);
 }

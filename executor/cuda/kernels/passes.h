@@ -17,7 +17,7 @@ inline constexpr unsigned kThreads = 256;  ///< Threads per block.
 
 /// Enqueues a `__global__` function. Errors: those of Session.
 Result<Unit> launch(const Lane& lane, const void* kernel, std::string_view name, unsigned blocks_x,
-                    unsigned blocks_y, void** arguments);
+                    unsigned blocks_y, void** arguments, unsigned threads = kThreads);
 
 /// Enqueues writing zeros to `bytes` bytes. Errors: those of Session.
 Result<Unit> enqueue_zeros(const Lane& lane, std::byte* to, std::size_t bytes);

@@ -1,5 +1,5 @@
 #pragma once
-/// Kernels that probe the device in self-tests and hold a stream while work is enqueued.
+/// Kernels that probe the device in self-tests, and that hold a stream until a time.
 
 #include <cstdint>
 
@@ -13,6 +13,12 @@ Result<Unit> enqueue_note_processors(const Lane& lane, std::uint32_t* seen, int 
 
 /// Keeps the lane's stream busy on one multiprocessor for `duration_ns`.
 Result<Unit> enqueue_spin(const Lane& lane, std::uint64_t duration_ns);
+
+/// Writes the time of the GPU's clock [ns] to `when`, in memory that the GPU reaches.
+Result<Unit> enqueue_note_time(const Lane& lane, std::uint64_t* when);
+
+/// Keeps the lane's stream busy until `duration_ns` after the time in `since`, which enqueue_note_time() wrote.
+Result<Unit> enqueue_spin_since(const Lane& lane, const std::uint64_t* since, std::uint64_t duration_ns);
 
 /// Writes to an invalid address, which poisons the process from the next synchronisation on. For tests in a
 /// child process.

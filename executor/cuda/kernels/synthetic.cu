@@ -33,9 +33,11 @@ __global__ void spin_kernel(const std::uint64_t* since, std::uint64_t duration_n
   std::uint64_t begin = 0, now = 0;
   asm volatile("mov.u64 %0, %globaltimer;" : "=l"(begin));
   if (since != nullptr) begin = *since;
-  do {
+  for (;;) {
     asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
-  } while (now - begin < duration_ns);
+    if (now - begin >= duration_ns) return;
+    __nanosleep(100);  // Kernels on the same multiprocessor need the issue slots.
+  }
 #endif
 }
 
@@ -43,9 +45,7 @@ class NoteTimePass final : public Pass {
  public:
   explicit NoteTimePass(std::size_t at) : at_{at} {}
   Result<Unit> enqueue(const Lane& lane, const Pointers& pointers) const override {
-    auto* when = scratch<std::uint64_t>(pointers, at_);
-    void* arguments[] = {&when};
-    return launch(lane, reinterpret_cast<const void*>(&note_time), "synthetic start", 1, 1, arguments);
+    return enqueue_note_time(lane, scratch<std::uint64_t>(pointers, at_));
   }
   void run_on_host(const Pointers&) const override {}
 
@@ -57,10 +57,7 @@ class SpinPass final : public Pass {
  public:
   SpinPass(std::size_t at, std::uint64_t duration_ns) : at_{at}, duration_ns_{duration_ns} {}
   Result<Unit> enqueue(const Lane& lane, const Pointers& pointers) const override {
-    const auto* since = scratch<const std::uint64_t>(pointers, at_);
-    std::uint64_t duration_ns = duration_ns_;
-    void* arguments[] = {&since, &duration_ns};
-    return launch(lane, reinterpret_cast<const void*>(&spin_kernel), "synthetic spin", 1, 1, arguments);
+    return enqueue_spin_since(lane, scratch<const std::uint64_t>(pointers, at_), duration_ns_);
   }
   void run_on_host(const Pointers&) const override {}
 
@@ -102,10 +99,18 @@ std::unique_ptr<Kernel> make_synthetic(const Signature& signature, double durati
   return kernel;
 }
 
-Result<Unit> enqueue_spin(const Lane& lane, std::uint64_t duration_ns) {
-  const std::uint64_t* since = nullptr;
+Result<Unit> enqueue_note_time(const Lane& lane, std::uint64_t* when) {
+  void* arguments[] = {&when};
+  return launch(lane, reinterpret_cast<const void*>(&note_time), "note time", 1, 1, arguments, 1);
+}
+
+Result<Unit> enqueue_spin_since(const Lane& lane, const std::uint64_t* since, std::uint64_t duration_ns) {
   void* arguments[] = {&since, &duration_ns};
-  return launch(lane, reinterpret_cast<const void*>(&spin_kernel), "spin", 1, 1, arguments);
+  return launch(lane, reinterpret_cast<const void*>(&spin_kernel), "spin", 1, 1, arguments, 1);
+}
+
+Result<Unit> enqueue_spin(const Lane& lane, std::uint64_t duration_ns) {
+  return enqueue_spin_since(lane, nullptr, duration_ns);
 }
 
 Result<Unit> enqueue_note_processors(const Lane& lane, std::uint32_t* seen, int words) {

@@ -5,6 +5,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "executor/cuda/kernels/probes.h"
 #include "graph/graph_file.h"
 #include "tests/executor/cuda/enqueued.h"
 #include "tests/executor/cuda/recording_api.h"
@@ -302,6 +305,63 @@ TEST(CudaExecutor, GpusAndACpuRunOneStep) {
       EXPECT_EQ(recording.complaint(), "");
       executor->reset();
       EXPECT_EQ(recording.held(), 0u) << "pinned memory, too";
+    }
+  }
+}
+
+/// Finds the kernel that holds a stream until a time after another one.
+const void* spin_function(RecordingApi& recording) {
+  const void* found = nullptr;
+  Session session{recording.api()};
+  cudaStream_t stream = nullptr;
+  EXPECT_EQ(recording.api().runtime.StreamCreateWithPriority(&stream, cudaStreamNonBlocking, 0), cudaSuccess);
+  recording.watch_launches([&](const void* function, void**) { found = function; });
+  std::uint64_t begin = 0;
+  EXPECT_TRUE(enqueue_spin_since({.session = &session, .stream = stream}, &begin, 1));
+  recording.watch_launches({});
+  EXPECT_EQ(recording.api().runtime.StreamDestroy(stream), cudaSuccess);
+  return found;
+}
+
+TEST(CudaExecutor, ShapedLinksTakeTheTimeOfTheDeviceFile) {
+  const OpGraph graph = small_training();
+  const Link link{.bytes_per_s = 1e9, .latency_s = 10e-6, .shaped = true};
+  for (const bool with_cpu : {false, true}) {
+    const DeviceSet devices = testing::sample_devices(with_cpu ? 1 : 2, with_cpu, 1 << 20, link);
+    Placement placement(graph.num_ops(), DeviceId{0});
+    placement[4] = placement[5] = DeviceId{1};  // 2048 bytes arrive, and 256 bytes leave.
+    for (const int gpus : {1, 2}) {
+      RecordingApi recording{gpus};
+      const void* const spin = spin_function(recording);
+      std::vector<std::uint64_t> durations_ns;
+      recording.watch_launches([&](const void* function, void** arguments) {
+        if (function == spin) durations_ns.push_back(*static_cast<std::uint64_t*>(arguments[1]));
+      });
+      std::size_t calls = 0;
+      const MakeHostKernel make_host = [&](const Signature&) -> Result<std::unique_ptr<Kernel>> {
+        return std::unique_ptr<Kernel>{std::make_unique<CountedKernel>(calls)};
+      };
+      auto executor = CudaExecutor::make(graph, devices, quick(), recording.clock(), recording.api(), 0,
+                                         with_cpu ? make_host : MakeHostKernel{});
+      ASSERT_TRUE(executor) << executor.error().context;
+      Measurement out;
+      ASSERT_TRUE((*executor)->measure(placement, out));
+      EXPECT_TRUE(out.valid) << out.failure;
+      EXPECT_EQ(out.label, MeasurementLabel::kEmulated);
+      const auto notes = (*executor)->notes();
+      EXPECT_EQ(std::ranges::count(notes, "links slowed down to those of the device file, emulated"), 1);
+      const auto arriving = std::ranges::count(durations_ns, 12'048u),
+                 leaving = std::ranges::count(durations_ns, 10'256u);
+      EXPECT_GE(arriving, 3) << "an ordinary step, a captured one and a traced one";
+      EXPECT_EQ(arriving, leaving);
+      EXPECT_EQ(recording.complaint(), "");
+      EXPECT_EQ(testing::find_race(recording.works()), "");
+      EXPECT_EQ(with_cpu ? 0 : recording.pinned_bytes(), 0) << "nothing is staged";
+      const auto profile = (*executor)->profile();
+      ASSERT_TRUE(profile) << profile.error().context;
+      EXPECT_EQ(profile->links.size(), 2u);
+      executor->reset();
+      EXPECT_EQ(recording.held(), 0u);
     }
   }
 }

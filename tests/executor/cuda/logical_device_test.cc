@@ -50,6 +50,26 @@ TEST(DeviceGroup, EveryGreenContextReachesItsPeersItself) {
   EXPECT_EQ(recording.peers().size(), 4u) << "one context each, one peer each";
 }
 
+TEST(DeviceGroup, AShapedLinkNeedsADirectOne) {
+  const DeviceSet shaped =
+      testing::sample_devices(2, false, 1 << 20, {.bytes_per_s = 1e9, .latency_s = 1e-6, .shaped = true});
+  RecordingApi recording{2};
+  recording.cut_peers();
+  Session session{recording.api()};
+  const auto refused = DeviceGroup::make(session, shaped);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Errc::kUnsupported);
+  EXPECT_EQ(
+      refused.error().context,
+      "gpu:0 and gpu:1: GPUs without a direct link cannot have a `shaped` one; remove `shaped` from the "
+      "device file");
+  EXPECT_EQ(recording.held(), 0u);
+  const auto on_one = DeviceGroup::make(session, shaped, 1);
+  ASSERT_TRUE(on_one) << on_one.error().context;
+  EXPECT_TRUE((*on_one)->is_direct(0, 1) && (*on_one)->is_shaped(0, 1));
+  EXPECT_FALSE((*on_one)->has_staged_links());
+}
+
 TEST(DeviceGroup, TheSelfTestUsesTheDevicesThereAre) {
   for (const int gpus : {1, 2}) {
     RecordingApi recording{gpus, true};

@@ -77,8 +77,8 @@ struct Calls {
     } else if constexpr (same<Member, &RuntimeApi::Free>() || same<Member, &RuntimeApi::FreeHost>()) {
       r.drop(arg(a0), "memory");
     } else if constexpr (same<Member, &RuntimeApi::DeviceCanAccessPeer>()) {
-      *arg(a0) = 1;
-    } else if constexpr (same<Member, &RuntimeApi::StreamCreateWithFlags>()) {
+      *arg(a0) = r.peers_reach_ ? 1 : 0;
+    } else if constexpr (same<Member, &RuntimeApi::StreamCreateWithPriority>()) {
       *arg(a0) = r.hold<cudaStream_t>("stream");
       r.streams_[*arg(a0)] = {static_cast<std::uint32_t>(r.streams_.size()), r.current_, 0, {}};
     } else if constexpr (same<Member, &DriverApi::GreenCtxStreamCreate>()) {
@@ -134,6 +134,7 @@ struct Calls {
       ++r.launches_;
     } else if constexpr (same<Member, &RuntimeApi::LaunchKernel>()) {
       r.work_on(std::get<5>(args));
+      if (r.watch_launches_) r.watch_launches_(arg(a0), std::get<3>(args));
     } else if constexpr (same<Member, &RuntimeApi::DeviceGetAttribute>()) {
       if (arg(a1) == cudaDevAttrL2CacheSize) *arg(a0) = r.cache_bytes_;
     } else if constexpr (same<Member, &RuntimeApi::MemsetAsync>()) {

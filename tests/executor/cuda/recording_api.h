@@ -3,6 +3,7 @@
 /// and that fail where they are told to.
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -53,6 +54,12 @@ class RecordingApi final : public cuda::TaskObserver {
   /// Every GPU has an L2 cache of `bytes`: a task takes a call's time longer for each range of memory that
   /// was not used since as many bytes were overwritten at once.
   void set_cache(int bytes) { cache_bytes_ = bytes; }
+  /// Calls `watch` with each kernel that is launched, and its arguments.
+  void watch_launches(std::function<void(const void* function, void** arguments)> watch) {
+    watch_launches_ = std::move(watch);
+  }
+  /// No GPU reaches another one.
+  void cut_peers() { peers_reach_ = false; }
   /// Bytes that each GPU has free.
   void set_free(std::size_t bytes) { free_ = bytes; }
   /// The largest groups into which the multiprocessors of a GPU split.
@@ -134,6 +141,8 @@ class RecordingApi final : public cuda::TaskObserver {
   std::vector<std::unique_ptr<void, void (*)(void*)>> memory_;
   std::uint64_t calls_ = 0, next_handle_ = 0, current_ = 0;
   CallClock clock_{calls_};
+  std::function<void(const void*, void**)> watch_launches_;
+  bool peers_reach_ = true;
   int cache_bytes_ = 0;
   std::uint64_t misses_ = 0;
   std::set<const void*> cached_;

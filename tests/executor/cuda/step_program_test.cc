@@ -107,8 +107,8 @@ TEST(StepProgram, NothingRacesAndEveryReadFindsItsWriter) {
     const int gpus = 1 + static_cast<int>(rng.below(static_cast<std::uint32_t>(logical)));
     const OpGraph graph = testing::random_graph(rng, 8 + rng.below(40));
     // Little memory makes it be used again soon.
-    const DeviceSet devices =
-        testing::sample_devices(logical, false, seed % 2 == 0 ? 1 << 26 : 1 << 14, {1e9, 1e-6});
+    const DeviceSet devices = testing::sample_devices(logical, false, seed % 2 == 0 ? 1 << 26 : 1 << 14,
+                                                      {1e9, 1e-6, seed % 5 == 0});
     // Chunks of a few bytes make most staged copies several.
     Enqueued enqueued{graph, devices, testing::random_placement(rng, graph.num_ops(), logical),
                       gpus,  false,   seed % 3 == 0 ? 64 : 0};

@@ -76,8 +76,9 @@ class WholeStep : public ::testing::TestWithParam<const char*> {
   }
 
   /// One step by twins; what each op's outputs were right after it.
-  void run(const Placement& placement, std::size_t gpus, Outputs& outputs, bool with_cpu = false) {
-    const DeviceSet devices = testing::sample_devices(gpus, with_cpu, kRoom);
+  void run(const Placement& placement, std::size_t gpus, Outputs& outputs, bool with_cpu = false,
+           Link link = {.bytes_per_s = 1e9, .latency_s = 1e-6}) {
+    const DeviceSet devices = testing::sample_devices(gpus, with_cpu, kRoom, link);
     Enqueued enqueued{graph_, devices, placement, 1, true, 4096, launcher::make_host_kernel};
     const TaskPlan& plan = *enqueued.plan;
     const StepProgram& program = *enqueued.program;
@@ -174,6 +175,14 @@ TEST_P(WholeStep, TornOverTwo) {
   Rng rng{7, Purpose::kTest};
   Outputs outputs;
   ASSERT_NO_FATAL_FAILURE(run(testing::random_placement(rng, graph_.num_ops(), 2), 2, outputs));
+  expect_the_results(outputs);
+}
+
+TEST_P(WholeStep, TornOverTwoWithShapedLinks) {
+  Rng rng{7, Purpose::kTest};
+  Outputs outputs;
+  ASSERT_NO_FATAL_FAILURE(run(testing::random_placement(rng, graph_.num_ops(), 2), 2, outputs, false,
+                              {.bytes_per_s = 1e9, .latency_s = 1e-6, .shaped = true}));
   expect_the_results(outputs);
 }
 
