@@ -93,6 +93,9 @@ struct ExecutorProfile {
   /// [devices] Time of the host to enqueue a task of a step that is not replayed as a whole [us]. Empty: no
   /// host enqueues tasks.
   std::vector<double> task_host_us;
+  /// [devices] Factor on the time of the graph on a device while all other devices of the same hardware run
+  /// it, too; 0: not measured. Empty: no devices share hardware.
+  std::vector<double> corun;
   double step_time_s = 0;  ///< Step time of the whole graph on the first device [s], for comparison.
 };
 

@@ -124,8 +124,9 @@ struct ProfileFacts {
   double step_time_s = 0;
   std::vector<double> hot_us, cold_us;  ///< [devices, kernels] Or empty: calls are not timed in a row.
   std::vector<double> task_host_us;     ///< [devices] Or empty: no host enqueues tasks.
+  std::vector<double> corun;            ///< [devices] Or empty: no devices share hardware.
   EMPLACE_FIELDS(devices, ops, samples, us, mad_us, synthetic, sources, targets, latency_s, bytes_per_s,
-                 task_overhead_us, step_time_s, hot_us, cold_us, task_host_us)
+                 task_overhead_us, step_time_s, hot_us, cold_us, task_host_us, corun)
 };
 
 /// executor process -> parent. The answer to kMeasure.

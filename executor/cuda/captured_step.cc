@@ -1,11 +1,13 @@
 #include "executor/cuda/captured_step.h"
 
+#include <utility>
+
 namespace emplace::cuda {
 
 /// Calls `visit` with each stream but the first, and an event of its device.
 template <class Visit>
 Result<Unit> CapturedStep::visit_others(Visit visit) {
-  for (std::size_t d = 0; d < devices_.size(); ++d) {
+  for (const std::size_t d : used_) {
     for (std::size_t kind = 0; kind < kStreamsPerDevice; ++kind) {
       const cudaStream_t stream = devices_[d].stream(static_cast<StreamKind>(kind));
       if (stream == first()) continue;
@@ -17,7 +19,7 @@ Result<Unit> CapturedStep::visit_others(Visit visit) {
 }
 
 Result<Unit> CapturedStep::lead_others() {
-  EMPLACE_TRY_ASSIGN(const cudaEvent_t begin, events_.event(0, kStreamsPerDevice));
+  EMPLACE_TRY_ASSIGN(const cudaEvent_t begin, events_.event(used_.front(), kStreamsPerDevice));
   EMPLACE_TRY(session_.check(session_.api().runtime.EventRecord(begin, first()), "cudaEventRecord"));
   return visit_others([&](cudaStream_t stream, cudaEvent_t) {
     return session_.check(session_.api().runtime.StreamWaitEvent(stream, begin, 0), "cudaStreamWaitEvent");
@@ -32,12 +34,14 @@ Result<Unit> CapturedStep::follow_others() {
   });
 }
 
-Result<Unit> CapturedStep::capture(const std::function<Result<Unit>()>& enqueue) {
+Result<Unit> CapturedStep::capture(std::vector<std::size_t> used,
+                                   const std::function<Result<Unit>()>& enqueue) {
   drop();
+  used_ = std::move(used);
   // Creating an event is not allowed while a stream is captured.
-  EMPLACE_TRY(events_.event(0, kStreamsPerDevice));
+  EMPLACE_TRY(events_.event(used_.front(), kStreamsPerDevice));
   EMPLACE_TRY(visit_others([](cudaStream_t, cudaEvent_t) -> Result<Unit> { return Unit{}; }));
-  EMPLACE_TRY(devices_[0].make_current());
+  EMPLACE_TRY(devices_[used_.front()].make_current());
   EMPLACE_TRY(
       session_.check(session_.api().runtime.StreamBeginCapture(first(), cudaStreamCaptureModeThreadLocal),
                      "cudaStreamBeginCapture"));
@@ -45,7 +49,7 @@ Result<Unit> CapturedStep::capture(const std::function<Result<Unit>()>& enqueue)
     EMPLACE_TRY(lead_others());
     EMPLACE_TRY(enqueue());
     EMPLACE_TRY(follow_others());
-    return devices_[0].make_current();
+    return devices_[used_.front()].make_current();
   }();
   if (session_.poisoned()) return session_.sticky_error();
   cudaGraph_t graph = nullptr;  // Ended in any case, so that the streams execute again.
@@ -61,7 +65,7 @@ Result<Unit> CapturedStep::capture(const std::function<Result<Unit>()>& enqueue)
 }
 
 Result<Unit> CapturedStep::launch() {
-  EMPLACE_TRY(devices_[0].make_current());
+  EMPLACE_TRY(devices_[used_.front()].make_current());
   return session_.check(session_.api().runtime.GraphLaunch(step_, first()), "cudaGraphLaunch");
 }
 

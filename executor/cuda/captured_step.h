@@ -3,6 +3,7 @@
 /// host does not limit steps of many short kernels.
 
 #include <functional>
+#include <vector>
 
 #include "executor/cuda/event_pool.h"
 #include "executor/cuda/logical_device.h"
@@ -19,12 +20,13 @@ class CapturedStep {
   CapturedStep(const CapturedStep&) = delete;
   CapturedStep& operator=(const CapturedStep&) = delete;
 
-  /// Captures what `enqueue` enqueues on any of the devices' streams, instead of executing it. Its kernels
-  /// must have run before: loading a kernel cannot be captured. Errors: those of Session and of `enqueue`;
-  /// then nothing is captured and the streams are as before.
-  Result<Unit> capture(const std::function<Result<Unit>()>& enqueue);
+  /// Captures what `enqueue` enqueues on the streams of `used`, instead of executing it. Its kernels must
+  /// have run before: loading a kernel cannot be captured. Errors: those of Session and of `enqueue`; then
+  /// nothing is captured and the streams are as before. @pre `used` is not empty
+  Result<Unit> capture(std::vector<std::size_t> used, const std::function<Result<Unit>()>& enqueue);
   bool ready() const { return step_ != nullptr; }
-  /// Starts the captured step; DeviceGroup::synchronize() waits for its end. @pre ready()
+  /// Starts the captured step on the compute stream of the first device of `used`, which waits for its end.
+  /// Other devices are not disturbed. @pre ready()
   Result<Unit> launch();
   void drop();
 
@@ -35,11 +37,12 @@ class CapturedStep {
   Result<Unit> follow_others();
   template <class Visit>
   Result<Unit> visit_others(Visit visit);
-  cudaStream_t first() const { return devices_[0].stream(StreamKind::kCompute); }
+  cudaStream_t first() const { return devices_[used_.front()].stream(StreamKind::kCompute); }
 
   Session& session_;
   const DeviceGroup& devices_;
   EventPool events_{session_, devices_, cudaEventDisableTiming};
+  std::vector<std::size_t> used_;
   cudaGraphExec_t step_ = nullptr;
 };
 

@@ -86,7 +86,7 @@ Result<Unit> CudaExecutor::State::from_device(std::size_t device, const std::byt
   return session.check(session.api().runtime.StreamSynchronize(on), "cudaStreamSynchronize");
 }
 
-Result<Unit> CudaExecutor::State::prepare(const TaskPlan& plan, const StepProgram& program) {
+Result<Unit> CudaExecutor::State::fill(const TaskPlan& plan, const StepProgram& program) {
   for (std::size_t d = 0; d < group->size(); ++d) EMPLACE_TRY((*group)[d].pin(program.reach_bytes(d)));
   std::unique_ptr<Kernel> zeros;
   for (std::uint32_t slot = 0; slot < plan.slots().size(); ++slot) {
@@ -106,7 +106,11 @@ Result<Unit> CudaExecutor::State::prepare(const TaskPlan& plan, const StepProgra
       EMPLACE_TRY(fill->enqueue(device.lane(), pointers));
     }
   }
-  EMPLACE_TRY(group->synchronize());
+  return group->synchronize();
+}
+
+Result<Unit> CudaExecutor::State::prepare(const TaskPlan& plan, const StepProgram& program) {
+  EMPLACE_TRY(fill(plan, program));
   return stream->prepare(program);
 }
 

@@ -4,6 +4,7 @@
 #include <future>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "executor/cuda/cuda_executor.h"
@@ -54,7 +55,9 @@ struct CudaExecutor::State {
   std::unique_ptr<const PlacedProgram> take_program(std::span<const DeviceId> placement);
   /// Waits until no program is made in the background. @post this thread may make programs
   void finish_background();
-  /// Makes the state on its devices and prepares the stream. Errors: those of Session.
+  /// Makes the state on its devices. Errors: those of Session.
+  Result<Unit> fill(const TaskPlan& plan, const StepProgram& program);
+  /// Makes the state, and prepares the stream. Errors: those of Session.
   Result<Unit> prepare(const TaskPlan& plan, const StepProgram& program);
   /// Copies synchronously. Errors: those of Session.
   Result<Unit> from_device(std::size_t device, const std::byte* from, std::span<std::byte> to);
@@ -65,6 +68,13 @@ struct CudaExecutor::State {
   Result<Unit> warm_up(const StepProgram& program);
   /// Runs StepStream::step and reports progress.
   Result<double> step(const StepProgram& program);
+  /// Measures [devices] the factor on the time of the whole graph on a device while all others of its GPU run
+  /// it, too; 0 for a device with a GPU of its own, or whose steps are not captured. Errors: those of
+  /// Session.
+  Result<std::vector<double>> corun();
+  struct LoneStep;
+  Result<Unit> make_lone(std::size_t device, LoneStep& step);
+  Result<double> time_beside(LoneStep& step, std::size_t count, std::span<LoneStep* const> others);
   /// Handles an error: after kOutOfMemory the devices are drained.
   Error failed(const Error& error);
 

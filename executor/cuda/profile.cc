@@ -154,6 +154,9 @@ Result<ExecutorProfile> CudaExecutor::profile() {
   };
   for (std::size_t d = 0; d < state.devices.size(); ++d)
     if (auto done = of_device(d); !done) return call_failed(state.failed(done.error()));
+  auto factors = state.corun();
+  if (!factors) return call_failed(state.failed(factors.error()));
+  profile.corun = *std::move(factors);
   auto links = probe_links();
   if (!links) return call_failed(state.failed(links.error()));
   profile.links = *std::move(links);

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "base/check.h"
@@ -318,6 +319,12 @@ StepProgram::StepProgram(const ProgramMachine& machine, const TaskPlan& plan,
                          std::span<const std::uint32_t> order)
     : plan_{&plan} {
   Builder{*this, machine, plan}.build(order);
+}
+
+std::vector<std::size_t> StepProgram::used_devices() const {
+  std::set<std::size_t> used;
+  for (const Instruction& instruction : instructions_) used.insert(instruction.stream / kStreamsPerDevice);
+  return {used.begin(), used.end()};
 }
 
 std::string StepProgram::task_name(const Instruction& instruction) const {

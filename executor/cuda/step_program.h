@@ -73,6 +73,8 @@ class StepProgram {
   /// Set if a device would be full; then there is no program.
   const std::optional<OutOfMemory>& out_of_memory() const { return oom_; }
   std::span<const Instruction> instructions() const { return instructions_; }
+  /// Devices with instructions, in their order.
+  std::vector<std::size_t> used_devices() const;
   /// Instructions whose events `of` waits for.
   std::span<const std::uint32_t> waits(const Instruction& of) const {
     return std::span{waits_}.subspan(of.first_wait, of.num_waits);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "executor/cuda/kernels/probes.h"
 
@@ -125,8 +126,33 @@ Result<Unit> StepStream::enqueue(const StepProgram& program, Mode mode, const Wa
 }
 
 Result<Unit> StepStream::capture(const StepProgram& program) {
-  return captured_.capture(
-      [&] { return enqueue(program, Mode::kPlain, nullptr, 0, program.instructions().size()); });
+  const auto all = [&] { return enqueue(program, Mode::kPlain, nullptr, 0, program.instructions().size()); };
+  auto used = program.used_devices();
+  if (used.empty()) return Unit{};
+  home_ = used.front();
+  return captured_.capture(std::move(used), all);
+}
+
+Result<Unit> StepStream::start_steps(std::size_t count, std::chrono::nanoseconds delay) {
+  EMPLACE_TRY_ASSIGN(const cudaEvent_t begin, timing_events_.event(home_, 0));  // Makes the device current.
+  EMPLACE_TRY_ASSIGN(const cudaEvent_t end, timing_events_.event(home_, 1));
+  const cudaStream_t stream = devices_[home_].stream(StreamKind::kCompute);
+  EMPLACE_TRY(enqueue_spin(devices_[home_].lane(), static_cast<std::uint64_t>(delay.count())));
+  EMPLACE_TRY(record(begin, stream));
+  for (std::size_t i = 0; i < count; ++i) EMPLACE_TRY(captured_.launch());
+  return record(end, stream);
+}
+
+Result<double> StepStream::finish_steps(std::size_t count) {
+  EMPLACE_TRY_ASSIGN(const cudaEvent_t begin, timing_events_.event(home_, 0));
+  EMPLACE_TRY_ASSIGN(const cudaEvent_t end, timing_events_.event(home_, 1));
+  EMPLACE_TRY(
+      session_.check(session_.api().runtime.StreamSynchronize(devices_[home_].stream(StreamKind::kCompute)),
+                     "cudaStreamSynchronize"));
+  float ms = 0;
+  EMPLACE_TRY(
+      session_.check(session_.api().runtime.EventElapsedTime(&ms, begin, end), "cudaEventElapsedTime"));
+  return static_cast<double>(ms) * 1e-3 / static_cast<double>(count);
 }
 
 Result<double> StepStream::step(const StepProgram& program) {

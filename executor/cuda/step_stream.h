@@ -1,6 +1,7 @@
 #pragma once
 /// Enqueues a program's instructions on the devices' streams, step by step.
 
+#include <chrono>
 #include <functional>
 #include <vector>
 
@@ -40,6 +41,12 @@ class StepStream {
   /// Runs one step and returns its duration [s], from before the first call until all work has ended.
   /// Errors: those of Session.
   Result<double> step(const StepProgram& program);
+  bool is_captured() const { return captured_.ready(); }
+  /// Starts the captured step `count` times in a row, after `delay` of the device's clock, without waiting.
+  /// Steps of other streams run beside it if their programs use other devices. @pre is_captured()
+  Result<Unit> start_steps(std::size_t count, std::chrono::nanoseconds delay);
+  /// Waits for start_steps() and returns the time of one of the `count` steps on its device [s].
+  Result<double> finish_steps(std::size_t count);
   /// Host time of the last step() up to the end of its last call [s]. Near the step's time: the host limits
   /// it.
   double enqueue_s() const { return enqueue_s_; }
@@ -85,6 +92,7 @@ class StepStream {
   const Clock& clock_;
   EventPool events_, gates_, timing_events_;
   CapturedStep captured_;
+  std::size_t home_ = 0;  // Device on which a captured step starts.
   double enqueue_s_ = 0;
   std::vector<cudaEvent_t> signals_;        // [instructions] Null if no stream waits for it.
   std::vector<cudaEvent_t> begins_, ends_;  // [instructions] Events of a timed step.

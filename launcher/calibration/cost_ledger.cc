@@ -35,6 +35,8 @@ void CostLedger::add(const OpGraph& graph, const ExecutorProfile& profile) {
     overheads_us_[d].push_back(profile.task_overhead_us[d]);
   for (std::size_t d = 0; d < profile.task_host_us.size(); ++d)
     hosts_us_[d].push_back(profile.task_host_us[d]);
+  for (const double factor : profile.corun)
+    if (factor > 0) coruns_.push_back(factor);
   for (const LinkCost& link : profile.links) links_[{link.source, link.target}].push_back(link);
 }
 
@@ -44,6 +46,11 @@ double CostLedger::overhead_us(std::size_t device) const {
 
 double CostLedger::host_us(std::size_t device) const {
   return hosts_us_[device].empty() ? 0 : median(hosts_us_[device]);
+}
+
+std::optional<double> CostLedger::corun() const {
+  if (coruns_.empty()) return std::nullopt;
+  return std::max(median(coruns_), 1.0);
 }
 
 std::vector<double> CostLedger::hot_shares(std::size_t device) const {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -43,6 +44,9 @@ class CostLedger {
   double overhead_us(std::size_t device) const;
   /// Returns the time of the host to enqueue a task [us]: the median over the profiles; 0 if none has it.
   double host_us(std::size_t device) const;
+  /// Returns the factor on ops of devices that share hardware while all of these are busy, at least 1: the
+  /// median over devices and profiles; none if no profile has it.
+  std::optional<double> corun() const;
   /// Returns how much of its time with operands in memory each signature takes with operands in a cache, for
   /// those that were timed both ways.
   std::vector<double> hot_shares(std::size_t device) const;
@@ -57,6 +61,7 @@ class CostLedger {
  private:
   std::vector<Entries> entries_;                              // [devices]
   std::vector<std::vector<double>> overheads_us_, hosts_us_;  // [devices, profiles]
+  std::vector<double> coruns_;
   std::map<std::pair<DeviceId, DeviceId>, std::vector<LinkCost>> links_;
 };
 

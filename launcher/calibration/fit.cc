@@ -51,7 +51,9 @@ Result<Fit> fit_parameters(const DeviceSet& devices, const CostLedger& ledger,
     return Unit{};
   };
   // Slow links and slow concurrent ops have similar effects on most placements, so fit these two together.
-  for (const double corun : kCoruns)
+  std::vector<double> coruns{kCoruns.begin(), kCoruns.end()};
+  if (const auto measured_corun = ledger.corun()) coruns = {*measured_corun};
+  for (const double corun : coruns)
     for (const double efficiency : kLinkEfficiencies) EMPLACE_TRY(offer({0, efficiency, corun}));
   for (const double overhead_us : kOverheads)
     EMPLACE_TRY(offer({overhead_us, best.link_efficiency, best.corun}));

@@ -27,8 +27,8 @@ Result<std::vector<double>> predict(const OpGraph& graph, const DeviceSet& devic
                                     std::span<const Placement> placements);
 
 /// Returns the values of a fixed grid with the smallest mean |log(predicted / measured)|, with equal weight
-/// for every graph. Fits link efficiency and corun together, then the overhead. Deterministic. Errors: those
-/// of predict() and calibrated_devices().
+/// for every graph. Fits link efficiency and corun together, then the overhead. A corun that was measured is
+/// kept. Deterministic. Errors: those of predict() and calibrated_devices().
 Result<Fit> fit_parameters(const DeviceSet& devices, const CostLedger& ledger,
                            std::span<const MeasuredPlacements> measured);
 

@@ -55,6 +55,8 @@ ExecutorProfile StudiedGraph::profile() const {
     if (!usual.task_host_us.empty())
       usual.task_host_us[d] =
           median(of_each(profiles, [&](const ExecutorProfile& one) { return one.task_host_us[d]; }));
+    if (!usual.corun.empty())
+      usual.corun[d] = median(of_each(profiles, [&](const ExecutorProfile& one) { return one.corun[d]; }));
   }
   usual.step_time_s = step_time_s();
   for (const ExecutorProfile& profile : std::span{profiles}.subspan(1))

@@ -159,6 +159,7 @@ Json Calibrate::as_json(const std::vector<StudiedGraph>& studied, const CostLedg
            {"signatures", ledger.entries(0).size()},
            {"task_overhead_us", ledger.overhead_us(0)}};
   if (const double host_us = ledger.host_us(0); host_us > 0) out["task_host_us"] = host_us;
+  if (const auto corun = ledger.corun()) out["corun_measured"] = *corun;
   if (const auto shares = ledger.hot_shares(0); !shares.empty())
     out["caches"] = Json{{"signatures", shares.size()}, {"hot_over_cold", median(shares)}};
   Json fitted{
@@ -206,6 +207,9 @@ std::string Calibrate::as_text(const std::vector<StudiedGraph>& studied, const C
     text +=
         fmt::format("{} short op signatures take {} of their time if a cache has their operands (median)\n",
                     shares.size(), percent(median(shares)));
+  if (const auto corun = ledger.corun())
+    text +=
+        fmt::format("devices that share a GPU are {:.2f} times slower while all of them are busy\n", *corun);
   for (const StudiedGraph& one : studied) {
     text += "\n" + one.graph.name() + ": step time on one device " + format_seconds(one.step_time_s()) +
             ", of which ops " + percent(one.ops_s() / one.step_time_s()) + "\n";

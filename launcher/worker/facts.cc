@@ -187,6 +187,7 @@ messages::ProfileFacts facts_of(const ExecutorProfile& profile) {
   }
   facts.task_overhead_us = profile.task_overhead_us;
   facts.task_host_us = profile.task_host_us;
+  facts.corun = profile.corun;
   facts.step_time_s = profile.step_time_s;
   return facts;
 }
@@ -196,7 +197,8 @@ Result<ExecutorProfile> profile_of(const messages::ProfileFacts& f, const OpGrap
   const bool whole = same_length(f.ops, f.samples, f.us, f.mad_us, f.synthetic) &&
                      same_length(f.sources, f.targets, f.latency_s, f.bytes_per_s) && f.devices == devices &&
                      (f.hot_us.empty() || same_length(f.ops, f.hot_us)) && same_length(f.hot_us, f.cold_us) &&
-                     (f.task_host_us.empty() || f.task_host_us.size() == devices) && devices > 0 &&
+                     (f.task_host_us.empty() || f.task_host_us.size() == devices) &&
+                     (f.corun.empty() || f.corun.size() == devices) && devices > 0 &&
                      f.ops.size() % devices == 0 && all_below(f.ops, graph.num_ops()) &&
                      all_below(f.sources, devices) && all_below(f.targets, devices);
   if (!whole) return damaged();
@@ -215,6 +217,7 @@ Result<ExecutorProfile> profile_of(const messages::ProfileFacts& f, const OpGrap
                              f.latency_s[i], f.bytes_per_s[i]});
   profile.task_overhead_us = f.task_overhead_us;
   profile.task_host_us = f.task_host_us;
+  profile.corun = f.corun;
   profile.step_time_s = f.step_time_s;
   return profile;
 }

@@ -108,6 +108,7 @@ struct Calls {
       stream.captured = stream.captured || event.captured;
     } else if constexpr (same<Member, &RuntimeApi::StreamSynchronize>()) {
       r.learn(r.host_clock_, r.stream(arg(a0)).clock);
+      r.running_.erase(arg(a0));
     } else if constexpr (same<Member, &RuntimeApi::EventElapsedTime>()) {
       const auto &begin = r.events_.at(arg(a1)), &end = r.events_.at(arg(a2));
       const double calls = static_cast<double>(end.recorded_at) - static_cast<double>(begin.recorded_at);
@@ -132,6 +133,8 @@ struct Calls {
       r.drop(arg(a0), "executable graph");
     } else if constexpr (same<Member, &RuntimeApi::GraphLaunch>()) {
       ++r.launches_;
+      r.running_.insert(arg(a1));
+      if (r.running_.size() > 1) r.misses_ += r.neighbour_calls_;
     } else if constexpr (same<Member, &RuntimeApi::LaunchKernel>()) {
       r.work_on(std::get<5>(args));
       if (r.watch_launches_) r.watch_launches_(arg(a0), std::get<3>(args));

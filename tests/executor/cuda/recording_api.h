@@ -54,6 +54,8 @@ class RecordingApi final : public cuda::TaskObserver {
   /// Every GPU has an L2 cache of `bytes`: a task takes a call's time longer for each range of memory that
   /// was not used since as many bytes were overwritten at once.
   void set_cache(int bytes) { cache_bytes_ = bytes; }
+  /// A captured step takes `calls` calls' times longer while others run on other streams.
+  void slow_neighbours(std::uint64_t calls) { neighbour_calls_ = calls; }
   /// Calls `watch` with each kernel that is launched, and its arguments.
   void watch_launches(std::function<void(const void* function, void** arguments)> watch) {
     watch_launches_ = std::move(watch);
@@ -143,6 +145,8 @@ class RecordingApi final : public cuda::TaskObserver {
   CallClock clock_{calls_};
   std::function<void(const void*, void**)> watch_launches_;
   bool peers_reach_ = true;
+  std::uint64_t neighbour_calls_ = 0;
+  std::set<cudaStream_t> running_;  // Captured steps for which nobody has waited.
   int cache_bytes_ = 0;
   std::uint64_t misses_ = 0;
   std::set<const void*> cached_;

@@ -275,6 +275,33 @@ TEST(CalibrationTest, ASlowerCoreIsKnownAsOne) {
   }
 }
 
+TEST(CalibrationTest, WhatWasMeasuredOfNeighboursAndCachesIsKept) {
+  Planted planted;
+  EXPECT_EQ(planted.ledger.corun(), std::nullopt);
+  EXPECT_TRUE(planted.ledger.hot_shares(0).empty());
+  EXPECT_EQ(planted.ledger.host_us(0), 0);
+  ExecutorProfile profile = *FakeExecutor(planted.graph, planted.probed).profile();
+  profile.corun = {1.375, 0};
+  profile.task_host_us = {2.5, 2.5};
+  profile.ops[0][3].hot_us = 30, profile.ops[0][3].cold_us = 40;
+  CostLedger ledger;
+  ledger.add(planted.graph, profile);
+  EXPECT_EQ(ledger.corun(), 1.375) << "a device that shares nothing says nothing";
+  EXPECT_EQ(ledger.host_us(1), 2.5);
+  EXPECT_EQ(ledger.hot_shares(0), std::vector<double>{0.75});
+  const std::string costs = costs_file_text(ledger, "cuda", "here");
+  EXPECT_NE(costs.find("\"cold_us\": 40"), std::string::npos) << costs.substr(0, 400);
+  EXPECT_EQ(costs.find("\"hot_us\""), costs.rfind("\"hot_us\"")) << "others have one time";
+  // Placements that show no neighbours do not change it.
+  MeasuredPlacements measured{&planted.graph, {Placement(planted.graph.num_ops(), DeviceId{0})}, {}};
+  Measurement out;
+  ASSERT_TRUE(Simulator(planted.graph, planted.machine).measure(measured.placements[0], out));
+  measured.step_time_s.push_back(out.step_time_s);
+  const auto fit = fit_parameters(planted.probed, ledger, {&measured, 1});
+  ASSERT_TRUE(fit) << fit.error().context;
+  EXPECT_EQ(fit->corun, 1.375);
+}
+
 TEST(CalibrationTest, OpsThatWereStoodInForAreNoMeasurement) {
   Planted planted;
   ExecutorProfile profile = *FakeExecutor(planted.graph, planted.probed).profile();

@@ -107,6 +107,7 @@ TEST(ExecFacts, MeasurementsSchedulesAndProfilesArriveWholeOrNotAtAll) {
   profile.step_time_s = 0.125;
   profile.ops[1][0].hot_us = 3.25, profile.ops[1][0].cold_us = 3.75;
   profile.task_host_us = {2.5, 2.25};
+  profile.corun = {1.125, 0};
   const auto read = profile_of(facts_of(profile), graph, 2);
   ASSERT_TRUE(read.ok());
   EXPECT_EQ(read->ops[0][1].us, 2.5);
@@ -115,6 +116,7 @@ TEST(ExecFacts, MeasurementsSchedulesAndProfilesArriveWholeOrNotAtAll) {
   EXPECT_EQ(read->links[0].bytes_per_s, 1e9);
   EXPECT_EQ(read->task_overhead_us, profile.task_overhead_us);
   EXPECT_EQ(read->task_host_us, profile.task_host_us);
+  EXPECT_EQ(read->corun, profile.corun);
   EXPECT_EQ(read->ops[1][0].hot_us, 3.25);
   EXPECT_EQ(read->ops[1][0].cold_us, 3.75);
   EXPECT_EQ(read->ops[0][1].cold_us, 0);

@@ -170,6 +170,7 @@ class ProfileFacts(Message):
     hot_us: F64s = none_of(np.float64)
     cold_us: F64s = none_of(np.float64)
     task_host_us: F64s = none_of(np.float64)
+    corun: F64s = none_of(np.float64)
 
 
 @message(17)
