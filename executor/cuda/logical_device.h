@@ -43,6 +43,7 @@ class LogicalDevice {
   /// has a link that is slowed down.
   std::uint64_t* copy_begin() const { return static_cast<std::uint64_t*>(copy_begin_); }
   int physical() const { return on_host() ? -1 : physical_; }  ///< Index of the GPU; -1 on the CPU.
+  int gpu() const { return physical_; }           ///< Index of the GPU whose streams it has, also on the CPU.
   int processors() const { return processors_; }  ///< Multiprocessors of its own; 0: all of the GPU.
   std::byte* memory() const { return memory_; }
   std::int64_t bytes() const { return bytes_; }

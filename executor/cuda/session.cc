@@ -66,16 +66,18 @@ const CudaApi& Session::api() const {
   return poisoned_ ? refusing : *api_;
 }
 
+Error Session::lose(const Error& why) {
+  const MutexLock lock{mutex_};
+  if (!poisoned_) why_ = Error{Errc::kDeviceLost, why.context}, poisoned_ = true;
+  return why_;
+}
+
 Result<Unit> Session::check(cudaError_t status, std::string_view what) {
   if (status == cudaSuccess) return Unit{};
   if (poisoned_) return why_;
   std::string text = fmt::format("{}: {} ({}): {}", what, ::cudaGetErrorName(status),
                                  static_cast<int>(status), ::cudaGetErrorString(status));
-  if (is_sticky(status)) {
-    poisoned_ = true;
-    why_ = Error{Errc::kDeviceLost, std::move(text)};
-    return why_;
-  }
+  if (is_sticky(status)) return lose({Errc::kDeviceLost, std::move(text)});
   api().runtime.GetLastError();  // Clears the error; otherwise the next check would report it again.
   if (status == cudaErrorMemoryAllocation) return Error{Errc::kOutOfMemory, std::move(text)};
   if (status == cudaErrorCooperativeLaunchTooLarge || status == cudaErrorNoKernelImageForDevice ||

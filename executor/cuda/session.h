@@ -2,9 +2,11 @@
 /// Tracks whether CUDA may still be called. After a sticky error (an illegal access, a failed launch, …) it
 /// may not: the process must end and be restarted. Out of memory is not sticky.
 
+#include <atomic>
 #include <string>
 #include <string_view>
 
+#include "base/mutex.h"
 #include "base/result.h"
 #include "executor/cuda/api.h"
 
@@ -13,7 +15,7 @@ namespace emplace::cuda {
 /// True for errors after which every further call fails, according to CUDA's documentation of cudaError_t.
 bool is_sticky(cudaError_t status);
 
-/// Thread: one at a time.
+/// Any thread; a call that another thread makes while an error sticks may still reach the library.
 class Session {
  public:
   explicit Session(const CudaApi& api) : api_{&api} {}
@@ -32,10 +34,7 @@ class Session {
 
   /// Poisons the session: the device answers no call any more, although the number of `why` does not show it.
   /// Returns the error to pass on.
-  Error lose(const Error& why) {
-    if (!poisoned_) poisoned_ = true, why_ = Error{Errc::kDeviceLost, why.context};
-    return why_;
-  }
+  Error lose(const Error& why);
 
   /// Releases a resource where errors cannot be returned. Calls nothing once poisoned.
   template <class Call>
@@ -52,7 +51,8 @@ class Session {
   Result<Unit> library_failed(bool out_of_memory, bool unsupported, std::string text);
 
   const CudaApi* api_;
-  bool poisoned_ = false;
+  Mutex mutex_;                        // Of the first error that sticks.
+  std::atomic<bool> poisoned_{false};  // Set once, after why_, which stays.
   Error why_;
 };
 

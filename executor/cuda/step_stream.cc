@@ -1,6 +1,7 @@
 #include "executor/cuda/step_stream.h"
 
 #include <algorithm>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -45,6 +46,11 @@ Result<Unit> StepStream::record(cudaEvent_t event, cudaStream_t stream) {
 
 Result<Unit> StepStream::prepare(const StepProgram& program) {
   captured_.drop();
+  std::set<int> gpus;
+  for (const std::size_t device : program.used_devices()) gpus.insert(devices_[device].gpu());
+  gpus_.assign(gpus.begin(), gpus.end());
+  if (gpus_.size() > 1 && (threads_ == nullptr || threads_->size() != gpus_.size()))
+    threads_ = std::make_unique<GpuThreads>(gpus_.size());
   std::vector<std::size_t> used(devices_.size(), 0);
   signals_.assign(program.instructions().size(), nullptr);
   for (std::size_t i = 0; i < signals_.size(); ++i) {
@@ -100,29 +106,79 @@ void CUDART_CB StepStream::run_host_call(void* call) {
   one.kernel->run_on_host(one.pointers);
 }
 
+Result<Unit> StepStream::enqueue_one(const StepProgram& program, std::size_t number, Mode mode) {
+  const Instruction& instruction = program.instructions()[number];
+  const cudaStream_t stream = stream_of(instruction);
+  for (const std::uint32_t other : program.waits(instruction))
+    EMPLACE_TRY(session_.check(session_.api().runtime.StreamWaitEvent(stream, signals_[other], 0),
+                               "cudaStreamWaitEvent"));
+  const Observed observed{session_.api().observer, instruction, program};
+  if (mode == Mode::kTimed) EMPLACE_TRY(record(begins_[number], stream));
+  EMPLACE_TRY(enqueue_work(program, instruction));
+  if (mode == Mode::kTimed) EMPLACE_TRY(record(ends_[number], stream));
+  return instruction.signals ? record(signals_[number], stream) : Unit{};
+}
+
 Result<Unit> StepStream::enqueue(const StepProgram& program, Mode mode, const Watch* watch, std::size_t from,
                                  std::size_t to) {
-  TaskObserver* const observer = session_.api().observer;
   std::size_t current = devices_.size();
   for (std::size_t i = from; i < to; ++i) {
     const Instruction& instruction = program.instructions()[i];
     const std::size_t device = instruction.stream / kStreamsPerDevice;
     if (device != current) EMPLACE_TRY(devices_[device].make_current());
     current = device;
-    const cudaStream_t stream = stream_of(instruction);
-    for (const std::uint32_t other : program.waits(instruction))
-      EMPLACE_TRY(session_.check(session_.api().runtime.StreamWaitEvent(stream, signals_[other], 0),
-                                 "cudaStreamWaitEvent"));
-    const Observed observed{observer, instruction, program};
-    if (mode == Mode::kTimed) EMPLACE_TRY(record(begins_[i], stream));
-    EMPLACE_TRY(enqueue_work(program, instruction));
-    if (mode == Mode::kTimed) EMPLACE_TRY(record(ends_[i], stream));
-    if (instruction.signals) EMPLACE_TRY(record(signals_[i], stream));
+    EMPLACE_TRY(enqueue_one(program, i, mode));
     if (mode != Mode::kWatched || instruction.kind != Instruction::Kind::kKernel) continue;
-    EMPLACE_TRY(session_.check(session_.api().runtime.StreamSynchronize(stream), "cudaStreamSynchronize"));
+    EMPLACE_TRY(session_.check(session_.api().runtime.StreamSynchronize(stream_of(instruction)),
+                               "cudaStreamSynchronize"));
     EMPLACE_TRY((*watch)(instruction));
   }
   return Unit{};
+}
+
+void StepStream::enqueue_share(const StepProgram& program, std::size_t mine, Progress& progress) {
+  const auto gpu_of = [&](const Instruction& instruction) {
+    return devices_[instruction.stream / kStreamsPerDevice].gpu();
+  };
+  /// Waits until instruction `number` is enqueued: a stream does not wait for an event that will be recorded.
+  /// Instructions wait for earlier ones only, so the thread with the earliest one never waits.
+  const auto wait_for = [&](std::uint32_t number) {
+    const auto at = std::ranges::find(gpus_, gpu_of(program.instructions()[number]));
+    const auto& enqueued = progress.enqueued[static_cast<std::size_t>(at - gpus_.begin())];
+    for (std::uint32_t seen = enqueued; seen <= number; seen = enqueued) enqueued.wait(seen);
+  };
+  const auto announce = [&](std::uint32_t number) {
+    progress.enqueued[mine] = number;
+    progress.enqueued[mine].notify_all();
+  };
+  std::size_t current = devices_.size();
+  for (std::size_t i = 0; i < program.instructions().size() && !progress.failed; ++i) {
+    const Instruction& instruction = program.instructions()[i];
+    if (gpu_of(instruction) != gpus_[mine]) continue;
+    const auto done = [&]() -> Result<Unit> {
+      const std::size_t device = instruction.stream / kStreamsPerDevice;
+      if (device != current) EMPLACE_TRY(devices_[device].make_current());
+      current = device;
+      for (const std::uint32_t other : program.waits(instruction))
+        if (gpu_of(program.instructions()[other]) != gpus_[mine]) wait_for(other);
+      return progress.failed ? Unit{} : enqueue_one(program, i, Mode::kPlain);
+    }();
+    if (!done) {
+      const MutexLock lock{progress.mutex};
+      if (i < progress.failed_at) progress.failed_at = i, progress.why = done.error();
+      progress.failed = true;
+    }
+    if (instruction.signals) announce(static_cast<std::uint32_t>(i + 1));
+  }
+  announce(Progress::kEnded);
+}
+
+Result<Unit> StepStream::enqueue_all(const StepProgram& program) {
+  if (gpus_.size() < 2) return enqueue(program, Mode::kPlain, nullptr, 0, program.instructions().size());
+  Progress progress{gpus_.size()};
+  threads_->run([&](std::size_t mine) { enqueue_share(program, mine, progress); });
+  if (!progress.failed) return Unit{};
+  return session_.poisoned() ? session_.sticky_error() : progress.why;
 }
 
 Result<Unit> StepStream::capture(const StepProgram& program) {
@@ -157,8 +213,7 @@ Result<double> StepStream::finish_steps(std::size_t count) {
 
 Result<double> StepStream::step(const StepProgram& program) {
   const Nanos begin = clock_.now();
-  EMPLACE_TRY(captured_.ready() ? captured_.launch()
-                                : enqueue(program, Mode::kPlain, nullptr, 0, program.instructions().size()));
+  EMPLACE_TRY(captured_.ready() ? captured_.launch() : enqueue_all(program));
   enqueue_s_ = static_cast<double>((clock_.now() - begin).count()) * 1e-9;
   EMPLACE_TRY(devices_.synchronize());
   return static_cast<double>((clock_.now() - begin).count()) * 1e-9;

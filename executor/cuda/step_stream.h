@@ -1,13 +1,17 @@
 #pragma once
 /// Enqueues a program's instructions on the devices' streams, step by step.
 
+#include <atomic>
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "executor/cuda/captured_step.h"
 #include "executor/cuda/event_pool.h"
+#include "executor/cuda/gpu_threads.h"
 #include "executor/cuda/operand_copies.h"
 #include "executor/cuda/step_program.h"
 
@@ -18,7 +22,7 @@ struct InstructionTime {
   double start_us = 0, end_us = 0;
 };
 
-/// Thread: one at a time.
+/// A plain step over several GPUs is enqueued by one host thread for each. Thread: one at a time.
 class StepStream {
  public:
   /// Called after each kernel has ended.
@@ -69,6 +73,24 @@ class StepStream {
 
  private:
   enum class Mode : std::uint8_t { kPlain, kTimed, kWatched };
+  /// Enqueues a whole step, with one thread for each GPU.
+  Result<Unit> enqueue_all(const StepProgram& program);
+  /// Progress of the threads that enqueue a step, by index.
+  struct Progress {
+    explicit Progress(std::size_t threads) : enqueued(threads) {}
+    /// [threads] Instructions before this one are enqueued, as far as they are the thread's; kEnded: it
+    /// ended.
+    std::vector<std::atomic<std::uint32_t>> enqueued;
+    static constexpr std::uint32_t kEnded = 0xffffffffu;
+    std::atomic<bool> failed{false};
+    std::size_t failed_at = static_cast<std::size_t>(-1);
+    Error why;
+    Mutex mutex;  ///< Of the two before it.
+  };
+  /// Enqueues the instructions of the GPU of thread `mine`.
+  void enqueue_share(const StepProgram& program, std::size_t mine, Progress& progress);
+  /// Enqueues one instruction and its waits. @pre its device is current
+  Result<Unit> enqueue_one(const StepProgram& program, std::size_t number, Mode mode);
   /// Enqueues instructions [from, to).
   Result<Unit> enqueue(const StepProgram& program, Mode mode, const Watch* watch, std::size_t from,
                        std::size_t to);
@@ -90,6 +112,8 @@ class StepStream {
   Session& session_;
   const DeviceGroup& devices_;
   const Clock& clock_;
+  std::vector<int> gpus_;                // [threads] The GPU of each, those that the program uses.
+  std::unique_ptr<GpuThreads> threads_;  // Created with the first program over several GPUs.
   EventPool events_, gates_, timing_events_;
   CapturedStep captured_;
   std::size_t home_ = 0;  // Device on which a captured step starts.

@@ -553,6 +553,51 @@ TEST(CudaExecutor, WhicheverCallFailsTheMeaningIsKept) {
   EXPECT_GT(stuck, 40u);
 }
 
+TEST(CudaExecutor, WhicheverThreadOfAGpuFailsTheStepFails) {
+  const OpGraph graph = small_training();
+  const DeviceSet devices = testing::sample_devices(2, false, 1 << 20);
+  Placement placement(graph.num_ops(), DeviceId{0});
+  placement[4] = placement[5] = DeviceId{1};
+  RealOptions options = quick();
+  options.timing.capture = false;
+  std::uint64_t made = 0, calls = 0;
+  {
+    RecordingApi recording{2};
+    const auto executor = CudaExecutor::make(graph, devices, options, recording.clock(), recording.api());
+    ASSERT_TRUE(executor) << executor.error().context;
+    made = recording.calls();
+    Measurement out;
+    ASSERT_TRUE((*executor)->measure(placement, out));
+    ASSERT_TRUE(out.valid);
+    EXPECT_GT(out.step_time_s, 0);
+    calls = recording.calls();
+    EXPECT_EQ(recording.complaint(), "");
+    EXPECT_EQ(testing::find_race(recording.works()), "");
+  }
+  std::size_t full = 0, lost = 0;
+  for (const cudaError_t code : {cudaErrorMemoryAllocation, cudaErrorIllegalAddress}) {
+    for (std::uint64_t at = made; at < calls; ++at) {
+      RecordingApi recording{2};
+      const auto executor = CudaExecutor::make(graph, devices, options, recording.clock(), recording.api());
+      ASSERT_TRUE(executor) << executor.error().context;
+      recording.fail_at(at, code);
+      recording.delay(static_cast<int>(at % 2));
+      Measurement out;
+      const auto done = (*executor)->measure(placement, out);
+      ASSERT_NE(recording.failed(), "") << at;
+      ASSERT_EQ(recording.complaint(), "") << at;
+      ASSERT_EQ((*executor)->poisoned(), code == cudaErrorIllegalAddress) << at;
+      full += done.ok() && !out.valid;
+      lost += !done.ok();
+      if (!done) {
+        ASSERT_EQ(done.error().code, Errc::kDeviceLost) << at << ": " << done.error().context;
+      }
+    }
+  }
+  EXPECT_GT(full, 20u);
+  EXPECT_GT(lost, 20u);
+}
+
 TEST(CudaExecutor, ADeviceThatAnswersNothingIsLostWhateverItsErrorIs) {
   const OpGraph graph = small_training();
   const DeviceSet devices = testing::sample_devices(2, false, 1 << 20);

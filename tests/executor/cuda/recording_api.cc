@@ -60,8 +60,8 @@ struct Calls {
     if constexpr (same<Member, &RuntimeApi::GetDeviceCount>()) {
       *arg(a0) = r.gpus_;
     } else if constexpr (same<Member, &RuntimeApi::SetDevice>()) {
-      r.current_ = static_cast<std::uint64_t>(arg(a0)) + 1;
-      r.gpu_of_[r.current_] = arg(a0);
+      r.mine().current = static_cast<std::uint64_t>(arg(a0)) + 1;
+      r.gpu_of_[r.mine().current] = arg(a0);
     } else if constexpr (same<Member, &RuntimeApi::MemGetInfo>()) {
       *arg(a0) = *arg(a1) = r.free_;
     } else if constexpr (same<Member, &RuntimeApi::Malloc>() || same<Member, &RuntimeApi::MallocHost>()) {
@@ -80,7 +80,7 @@ struct Calls {
       *arg(a0) = r.peers_reach_ ? 1 : 0;
     } else if constexpr (same<Member, &RuntimeApi::StreamCreateWithPriority>()) {
       *arg(a0) = r.hold<cudaStream_t>("stream");
-      r.streams_[*arg(a0)] = {static_cast<std::uint32_t>(r.streams_.size()), r.current_, 0, {}};
+      r.streams_[*arg(a0)] = {static_cast<std::uint32_t>(r.streams_.size()), r.mine().current, 0, {}};
     } else if constexpr (same<Member, &DriverApi::GreenCtxStreamCreate>()) {
       *arg(a0) = r.hold<cudaStream_t>("stream");
       r.streams_[*arg(a0)] = {static_cast<std::uint32_t>(r.streams_.size()), r.green_.at(arg(a1)), 0, {}};
@@ -88,7 +88,7 @@ struct Calls {
       r.drop(arg(a0), "stream");
     } else if constexpr (same<Member, &RuntimeApi::EventCreateWithFlags>()) {
       *arg(a0) = r.hold<cudaEvent_t>("event");
-      r.events_[*arg(a0)].context = r.current_;
+      r.events_[*arg(a0)].context = r.mine().current;
     } else if constexpr (same<Member, &RuntimeApi::EventDestroy>()) {
       r.drop(arg(a0), "event");
     } else if constexpr (same<Member, &RuntimeApi::EventRecord>()) {
@@ -166,7 +166,7 @@ struct Calls {
     } else if constexpr (same<Member, &DriverApi::CtxFromGreenCtx>()) {
       *arg(a0) = reinterpret_cast<CUcontext>(r.green_.at(arg(a1)));
     } else if constexpr (same<Member, &DriverApi::CtxSetCurrent>()) {
-      r.current_ = reinterpret_cast<std::uint64_t>(arg(a0));
+      r.mine().current = reinterpret_cast<std::uint64_t>(arg(a0));
     } else if constexpr (same<Member, &CublasLtApi::Create>()) {
       *arg(a0) = r.hold<cublasLtHandle_t>("cuBLASLt");
     } else if constexpr (same<Member, &CublasLtApi::Destroy>()) {
@@ -224,6 +224,8 @@ struct Thunk<Member, R (*)(A...)> {
   static inline const char* called = "";
   static R call(A... args) {
     RecordingApi& r = *living;
+    if (r.delayed_) r.dawdle();
+    const std::lock_guard lock{r.mutex_};
     if constexpr (same<Member, &RuntimeApi::PeekAtLastError>()) {
       return r.pending_;
     } else if constexpr (same<Member, &RuntimeApi::GetLastError>()) {
@@ -235,7 +237,7 @@ struct Thunk<Member, R (*)(A...)> {
       if (const auto code = r.begin(called)) return failure<R>(*code);
       if constexpr (same<Member, &RuntimeApi::DeviceEnablePeerAccess>()) {
         // As on a device: the second time is an error, which stays until it is read.
-        if (!r.peers_.emplace(r.current_, std::get<0>(std::tuple<A...>{args...})).second)
+        if (!r.peers_.emplace(r.mine().current, std::get<0>(std::tuple<A...>{args...})).second)
           return r.pending_ = cudaErrorPeerAccessAlreadyEnabled;
       }
       if constexpr (same<Member, &RuntimeApi::EventElapsedTime>()) {
@@ -277,7 +279,8 @@ RecordingApi::RecordingApi(int gpus, bool real_memory) : gpus_{gpus}, real_memor
 RecordingApi::~RecordingApi() { living = nullptr; }
 
 std::optional<cudaError_t> RecordingApi::begin(const char* name) {
-  if (stuck_) complain(std::string{name} + " was called after an error that sticks");
+  if (stuck_ == std::this_thread::get_id())
+    complain(std::string{name} + " was called after an error that sticks");
   for (const std::string_view denied : {"Synchronize", "Malloc", "Free", "ElapsedTime", "Create", "Query"})
     if (capturing_ && std::string_view{name}.starts_with("cuda") &&
         std::string_view{name}.find(denied) != std::string_view::npos)
@@ -288,7 +291,7 @@ std::optional<cudaError_t> RecordingApi::begin(const char* name) {
   failed_ = name;
   failed_in_capture_ = capturing_.has_value();
   pending_ = code_;
-  stuck_ = cuda::is_sticky(code_);
+  if (cuda::is_sticky(code_)) stuck_ = std::this_thread::get_id();
   return code_;
 }
 
@@ -325,10 +328,10 @@ void RecordingApi::end_capture(cudaStream_t handle) {
 void RecordingApi::work_on(cudaStream_t handle) {
   Stream& on = stream(handle);
   if (capturing_ && !on.captured) complain("work was enqueued beside the capture");
-  if (on.context != current_) complain("work was enqueued with another device current");
+  if (on.context != mine().current) complain("work was enqueued with another device current");
   learn(on.clock, host_clock_);
-  if (!in_task_) return;
-  RecordedWork& work = works_.back();
+  if (!mine().in_task) return;
+  RecordedWork& work = works_[mine().work];
   if (work.calls++ == 0) {
     work.stream = on.number, work.stamp = ++on.stamps, work.clock = on.clock;
     if (on.clock.size() <= on.number) on.clock.resize(on.number + 1, 0);
@@ -340,17 +343,31 @@ void RecordingApi::work_on(cudaStream_t handle) {
 
 void RecordingApi::use(const void* begin, std::size_t bytes, bool written) {
   if (begin == nullptr) complain("no workspace where one is needed");
-  if (in_task_) works_.back().uses.push_back({begin, bytes, written});
+  if (mine().in_task) works_[mine().work].uses.push_back({begin, bytes, written});
 }
 
 void RecordingApi::on_task_start(std::string_view name, std::span<const MemoryUse> uses) {
-  in_task_ = true;
+  const std::lock_guard lock{mutex_};
+  mine().in_task = true, mine().work = works_.size();
   works_.push_back({.task = std::string{name}, .uses = {uses.begin(), uses.end()}});
   if (cache_bytes_ == 0) return;
   for (const MemoryUse& use : uses) misses_ += cached_.insert(use.begin).second ? 1 : 0;
 }
 
-void RecordingApi::on_task_end() { in_task_ = false; }
+void RecordingApi::on_task_end() {
+  const std::lock_guard lock{mutex_};
+  mine().in_task = false;
+}
+
+void RecordingApi::dawdle() {
+  const bool slow = [&] {
+    const std::lock_guard lock{mutex_};
+    const auto at = gpu_of_.find(mine().current);
+    return at != gpu_of_.end() && at->second == delayed_;
+  }();
+  volatile int busy = slow ? 5'000 : 0;
+  while (busy > 0) busy = busy - 1;
+}
 
 std::string find_race(const std::vector<RecordedWork>& works) {
   const auto overlap = [](const MemoryUse& a, const MemoryUse& b) {

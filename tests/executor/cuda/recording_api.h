@@ -2,13 +2,16 @@
 /// CUDA without a GPU: functions that note what is called, in which order streams and events let it happen,
 /// and that fail where they are told to.
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -32,8 +35,8 @@ struct RecordedWork {
 };
 
 /// Every call takes a quarter of a millisecond, on the devices as on the host, unless it is told otherwise.
-/// Events of two GPUs have no common clock. One at a time: the functions find the one that lives. Thread:
-/// one.
+/// Events of two GPUs have no common clock. One at a time: the functions find the one that lives. Functions
+/// and observer: any thread, as CUDA's; everything else: one thread, while no other one calls a function.
 class RecordingApi final : public cuda::TaskObserver {
  public:
   /// `real_memory`: what is allocated is the host's, for who runs programs on it; else addresses of nothing.
@@ -68,6 +71,8 @@ class RecordingApi final : public cuda::TaskObserver {
   void set_largest_group(unsigned processors) { largest_group_ = processors; }
   /// Splitting the multiprocessors fails with `status`.
   void refuse_split(CUresult status) { split_status_ = status; }
+  /// Threads that use this GPU are slow: others overtake them wherever nothing keeps them from it.
+  void delay(int gpu) { delayed_ = gpu; }
   std::uint64_t calls() const { return calls_; }
   /// The host's clock.
   const Clock& clock() const { return clock_; }
@@ -130,18 +135,30 @@ class RecordingApi final : public cuda::TaskObserver {
   static void learn(std::vector<std::uint32_t>& clock, const std::vector<std::uint32_t>& other);
 
   struct CallClock final : Clock {
-    explicit CallClock(const std::uint64_t& calls) : calls_{calls} {}
-    Nanos now() const override { return call * static_cast<std::int64_t>(calls_); }
+    explicit CallClock(const std::atomic<std::uint64_t>& calls) : calls_{calls} {}
+    Nanos now() const override { return call * static_cast<std::int64_t>(calls_.load()); }
     Nanos wall() const override { return now(); }
     Nanos call = std::chrono::microseconds{250};
-    const std::uint64_t& calls_;
+    const std::atomic<std::uint64_t>& calls_;
   };
 
   cuda::CudaApi api_;
   const int gpus_;
   const bool real_memory_;
   std::vector<std::unique_ptr<void, void (*)(void*)>> memory_;
-  std::uint64_t calls_ = 0, next_handle_ = 0, current_ = 0;
+  /// What CUDA and its observer keep per thread.
+  struct PerThread {
+    std::uint64_t current = 0;
+    bool in_task = false;
+    std::size_t work = 0;
+  };
+  PerThread& mine() { return threads_[std::this_thread::get_id()]; }
+  void dawdle();
+  std::mutex mutex_;  // Of everything that the functions change, but calls_.
+  std::map<std::thread::id, PerThread> threads_;
+  std::optional<int> delayed_;
+  std::atomic<std::uint64_t> calls_{0};
+  std::uint64_t next_handle_ = 0;
   CallClock clock_{calls_};
   std::function<void(const void*, void**)> watch_launches_;
   bool peers_reach_ = true;
@@ -159,7 +176,7 @@ class RecordingApi final : public cuda::TaskObserver {
   std::set<std::pair<std::uint64_t, int>> peers_;  // (context, peer) with access.
   cudaError_t code_ = cudaSuccess, pending_ = cudaSuccess;
   std::string failed_;
-  bool stuck_ = false, in_task_ = false;
+  std::optional<std::thread::id> stuck_;   // The thread that was told of an error that sticks.
   std::optional<cudaStream_t> capturing_;  // The stream with which a capture began.
   bool failed_in_capture_ = false;
   std::size_t launches_ = 0;

@@ -130,6 +130,36 @@ TEST(StepProgram, NothingRacesAndEveryReadFindsItsWriter) {
   EXPECT_GT(waits, 10000u);
 }
 
+TEST(StepStream, ThreadsOfSeveralGpusWaitForEachOthersEvents) {
+  std::size_t across = 0;
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    Rng rng{seed, Purpose::kTest};
+    const int gpus = 2 + static_cast<int>(rng.below(2));
+    const std::size_t logical = static_cast<std::size_t>(gpus) + rng.below(2);
+    const OpGraph graph = testing::random_graph(rng, 30);
+    const DeviceSet devices = testing::sample_devices(logical, false, 1 << 26, {1e9, 1e-6});
+    Enqueued enqueued{graph, devices, testing::random_placement(rng, graph.num_ops(), logical), gpus};
+    SystemClock clock;
+    StepStream stream{enqueued.session, *enqueued.group, clock};
+    ASSERT_TRUE(stream.prepare(*enqueued.program));
+    enqueued.recording.delay(static_cast<int>(seed % static_cast<std::uint64_t>(gpus)));
+    for (int step = 0; step < 3; ++step) {  // In later steps an event may also be that of the step before.
+      enqueued.recording.forget_works();
+      ASSERT_TRUE(stream.step(*enqueued.program));
+      ASSERT_EQ(enqueued.recording.works().size(), enqueued.program->instructions().size()) << seed;
+      ASSERT_EQ(testing::find_race(enqueued.recording.works()), "") << "seed " << seed << ", step " << step;
+      ASSERT_EQ(enqueued.recording.complaint(), "") << seed;
+    }
+    const auto gpu_of = [&](const Instruction& of) {
+      return (*enqueued.group)[of.stream / kStreamsPerDevice].gpu();
+    };
+    for (const Instruction& instruction : enqueued.program->instructions())
+      for (const std::uint32_t other : enqueued.program->waits(instruction))
+        across += gpu_of(enqueued.program->instructions()[other]) != gpu_of(instruction);
+  }
+  EXPECT_GT(across, 1000u);
+}
+
 TEST(StepProgram, TheCheckerSeesAWaitThatIsMissing) {
   std::size_t seen = 0, tried = 0;
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
