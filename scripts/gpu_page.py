@@ -77,6 +77,10 @@ def page(checks, summary, machine, rehearsal):
     if launches:
         lines += ["## Host time of a task", ""]
         lines += table(["chain", "[us] per op"], [[row["case"], f"{row['us_per_op']:.2f}"] for row in launches])
+    shared = [row for row in checks.get("shared_gpu", []) if "found" in row]
+    if shared:
+        lines += ["## Two parts of one GPU", ""]
+        lines += table(["what", "expected", "found"], [[row["case"], row["expected"], f"{row['found']:.4g}"] for row in shared])
     agreements = [row for row in checks.get("placements", []) if "spearman" in row]
     if agreements:
         lines += ["## Measured and simulated placements", ""]

@@ -20,7 +20,7 @@ for part in (1, 2, 3):
                 name = pathlib.PurePath(member.name).stem
                 checks.setdefault(name, []).extend(json.loads(line) for line in tar.extractfile(member).read().splitlines())
 summary = checks.pop("summary")
-assert len(summary) == 11 and summary[-1]["check"] == "illegal_access", summary
+assert len(summary) == 12 and summary[-1]["check"] == "illegal_access", summary
 for one in summary:
     assert one["status"] == 0, one
     assert any("expected" in row for row in checks[one["check"]]), one["check"]
@@ -36,6 +36,8 @@ status=0
 grep -q '^\*\*Rehearsal' "$folder/page.md"
 grep -q '^| `placements` | as expected |' "$folder/page.md"
 grep -q '^| resnet50-bs32 | ' "$folder/page.md"
+grep -q '^| shaped link from 1 | 12 GB/s to a tenth' "$folder/page.md"
+grep -q '^| device 0 while the other one is busy | ' "$folder/page.md"
 # A result that is not as expected, and a check that is ended, are in the page and in the exit status.
 mkdir -p "$folder/gpu-1"
 printf '{"case": "2 parts", "expected": "no overlap", "found": "overlap", "ok": false}\n{"case": "4 pa' > "$folder/gpu-1/green_contexts.jsonl"

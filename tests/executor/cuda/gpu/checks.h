@@ -53,18 +53,19 @@ Result<Unit> large_kernels(const Bundle&,
 Result<Unit> verification(const Bundle&, Report&);       ///< Two logical devices against one.
 Result<Unit> dispatch_overhead(const Bundle&, Report&);  ///< Host time to enqueue a step and to plan one.
 Result<Unit> step_times(const Bundle&, Report&);         ///< ResNet-50 and NMT-2 on one device.
-Result<Unit> profiles(const Bundle&, Report&);           ///< Every signature of the bundle's graphs.
-Result<Unit> placements(const Bundle&, Report&);         ///< Fifty, measured and simulated.
-Result<Unit> illegal_access(const Bundle&, Report&);     ///< In a child, which must end with status 75.
-Result<Unit> poison(const Bundle&, Report&);             ///< The child.
+Result<Unit> shared_gpu(const Bundle&, Report&);  ///< Shaped links between parts of one GPU, and their corun.
+Result<Unit> profiles(const Bundle&, Report&);    ///< Every signature of the bundle's graphs.
+Result<Unit> placements(const Bundle&, Report&);  ///< Fifty, measured and simulated.
+Result<Unit> illegal_access(const Bundle&, Report&);  ///< In a child, which must end with status 75.
+Result<Unit> poison(const Bundle&, Report&);          ///< The child.
 
 /// The real functions; with EMPLACE_GPU_REHEARSE set, those of a test that record
 /// (tests/executor/cuda/recording_api.h): then everything is called, nothing computed, and no figure means
 /// anything.
 const cuda::CudaApi& api_in_use();
 bool rehearsing();  ///< Then less of the same is done, too.
-/// `count` logical GPUs of `bytes` each, or of what one GPU has free.
-Result<DeviceSet> gpus(std::size_t count, std::int64_t bytes);
+/// `count` logical GPUs of `bytes` each, or of what one GPU has free, with `link` between them.
+Result<DeviceSet> gpus(std::size_t count, std::int64_t bytes, Link link = {2.5e10, 2e-5});
 /// A graph of the bundle, by its file's name without ".json".
 Result<OpGraph> bundled_graph(const Bundle& bundle, const std::string& name);
 

@@ -44,7 +44,7 @@ Error failed(const std::string& what) { return {Errc::kRunFailed, what}; }
 
 }  // namespace
 
-Result<DeviceSet> gpus(std::size_t count, std::int64_t bytes) {
+Result<DeviceSet> gpus(std::size_t count, std::int64_t bytes, Link link) {
   // A smaller GPU gives what it has: nine tenths of it, in equal parts.
   std::size_t free = 0, total = 0;
   if (api_in_use().runtime.MemGetInfo(&free, &total) == cudaSuccess)
@@ -52,7 +52,7 @@ Result<DeviceSet> gpus(std::size_t count, std::int64_t bytes) {
   std::vector<Device> devices;
   for (std::size_t i = 0; i < count; ++i)
     devices.push_back({"gpu:" + std::to_string(i), *find_profile("h200"), bytes, ""});
-  return DeviceSet::make(std::move(devices), Link{2.5e10, 2e-5});
+  return DeviceSet::make(std::move(devices), link);
 }
 
 Result<Unit> versions(const Bundle&, Report& report) {

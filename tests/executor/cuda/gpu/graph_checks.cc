@@ -172,6 +172,32 @@ Result<Unit> verification(const Bundle& bundle, Report& report) {
   return Unit{};
 }
 
+Result<Unit> shared_gpu(const Bundle& bundle, Report& report) {
+  const SystemClock clock;
+  const auto graph = bundled_graph(bundle, "cifar10_cnn-bs128");
+  if (!graph) return graph.error();
+  const Link wanted{.bytes_per_s = 12e9, .latency_s = 10e-6, .shaped = true};  // PCIe 3.
+  const auto devices = gpus(2, 8 * kGiB, wanted);
+  auto executor = cuda::CudaExecutor::make(*graph, *devices, {}, clock, api_in_use(), 1);
+  if (!executor) return executor.error();
+  const auto profile = (*executor)->profile();
+  if (!profile) return profile.error();
+  for (const LinkCost& link : profile->links) {
+    const double rate = link.bytes_per_s / wanted.bytes_per_s,
+                 late_us = (link.latency_s - wanted.latency_s) * 1e6;
+    report.expect((rate > 0.9 && rate < 1.1 && late_us > -1 && late_us < 10) || rehearsing(),
+                  "shaped link from " + std::to_string(index(link.source)),
+                  "12 GB/s to a tenth, and 10 us or up to 10 us more",
+                  {{"found", link.bytes_per_s}, {"latency_us", link.latency_s * 1e6}});
+  }
+  for (std::size_t d = 0; d < profile->corun.size(); ++d)
+    report.expect((profile->corun[d] > 0.95 && profile->corun[d] < 4) || rehearsing(),
+                  "device " + std::to_string(d) + " while the other one is busy",
+                  "1 to 4 times as long as alone", {{"found", profile->corun[d]}});
+  report.line({{"notes", (*executor)->notes()}});
+  return Unit{};
+}
+
 Result<Unit> profiles(const Bundle& bundle, Report& report) {
   const SystemClock clock;
   for (const char* name :
@@ -191,6 +217,8 @@ Result<Unit> profiles(const Bundle& bundle, Report& report) {
         report.line({{"network", name},
                      {"signature", signature},
                      {"us", cost.us},
+                     {"hot_us", cost.hot_us},
+                     {"cold_us", cost.cold_us},
                      {"mad_us", cost.mad_us},
                      {"n", cost.samples},
                      {"synthetic", cost.synthetic}});
@@ -202,7 +230,8 @@ Result<Unit> profiles(const Bundle& bundle, Report& report) {
                   {{"found", sum_us * 1e-6 / profile->step_time_s},
                    {"whole_step_s", profile->step_time_s},
                    {"sum_of_ops_s", sum_us * 1e-6},
-                   {"task_overhead_us", profile->task_overhead_us[0]}});
+                   {"task_overhead_us", profile->task_overhead_us[0]},
+                   {"task_host_us", profile->task_host_us[0]}});
   }
   return Unit{};
 }
