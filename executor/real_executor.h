@@ -24,7 +24,8 @@ struct TimingOptions {
   std::uint32_t samples = 5;        ///< Number of timed steps, at least 1.
   std::uint32_t most_samples = 15;  ///< Maximum number of timed steps if `samples` spread by more than 5 %.
   Statistic statistic = Statistic::kMedian;
-  bool capture = true;    ///< CUDA: replay a step as one graph instead of enqueuing each of its kernels.
+  bool capture = true;  ///< CUDA: replay a step as one graph instead of enqueuing each of its kernels.
+  bool tune = true;     ///< CUDA: take the fastest of cuDNN's engines in trial runs instead of the first one.
   double stop_ratio = 0;  ///< Steps of this many times the best step of the executor end early; 0: none does.
   bool operator==(const TimingOptions&) const = default;
 
@@ -45,6 +46,10 @@ inline void TimingOptions::list(Settings& settings) {
       "capture", capture,
       "CUDA: captures the step of a placement as one graph and replays it with one launch, so that the "
       "host does not limit it; false: enqueues every kernel of every step.");
+  settings.add(
+      "tune", tune,
+      "CUDA: times the first three engines that cuDNN suggests for each convolution when the executor "
+      "starts and takes the fastest; false: takes the first.");
   settings.add(
       "stop_ratio", stop_ratio, at_least(0),
       "Stops measuring a placement whose first two steps both take at least this many times the best "

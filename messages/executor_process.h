@@ -44,9 +44,10 @@ struct PrepareExecutor {
   std::vector<std::uint8_t> link_shaped;  ///< [devices, devices] 1: the link is shaped.
   double stop_ratio = 0;                  ///< TimingOptions::stop_ratio.
   bool capture = true;                    ///< TimingOptions::capture.
+  bool tune = true;                       ///< TimingOptions::tune.
   EMPLACE_FIELDS(graph_sha256, graph, devices, link_bytes_per_s, link_latency_s, warmups, samples,
                  most_samples, statistic, seed, allow_synthetic, copies, corun, link_shaped, stop_ratio,
-                 capture)
+                 capture, tune)
 };
 
 /// executor process -> parent: the graph is loaded and the self-test passed.

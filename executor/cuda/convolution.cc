@@ -48,8 +48,7 @@ class Convolution final : public Kernel {
     if (lane.dnn == nullptr) return Error{Errc::kUnsupported, "no cuDNN"};
     while (graphs_.size() < parts_.size()) {
       EMPLACE_TRY_ASSIGN(auto graph, ConvolutionGraph::describe(*lane.session, parts_[graphs_.size()].shape));
-      EMPLACE_TRY(graph.plan(lane.dnn, lane.processors,
-                             std::max(lane.workspace, static_cast<std::int64_t>(kMaxWorkspace))));
+      EMPLACE_TRY(graph.plan(lane));
       graphs_.push_back(std::move(graph));
     }
     return Unit{};

@@ -160,11 +160,14 @@ Result<std::unique_ptr<CudaExecutor>> CudaExecutor::make(const OpGraph& graph, c
   EMPLACE_TRY_ASSIGN(
       state->group, DeviceGroup::make(state->session, devices, gpus, options.progress, make_host != nullptr));
   for (std::size_t d = 0; d < devices.size(); ++d) {
-    EMPLACE_TRY((*state->group)[d].make_current());
-    EMPLACE_TRY_ASSIGN(auto kernels,
-                       BoundGraph::make(state->lowered, (*state->group)[d].lane(), static_cast<DeviceId>(d),
-                                        state->costs, options.allow_synthetic, options.progress,
-                                        (*state->group)[d].on_host() ? make_host : MakeHostKernel{}));
+    const LogicalDevice& device = (*state->group)[d];
+    EMPLACE_TRY(device.make_current());
+    Lane lane = device.lane();
+    lane.engines = &state->engines;
+    if (!device.on_host()) lane.trial_memory = {device.memory(), static_cast<std::size_t>(device.bytes())};
+    EMPLACE_TRY_ASSIGN(auto kernels, BoundGraph::make(state->lowered, lane, static_cast<DeviceId>(d),
+                                                      state->costs, options.allow_synthetic, options.progress,
+                                                      device.on_host() ? make_host : MakeHostKernel{}));
     state->kernels.push_back(std::move(kernels));
   }
   for (const OpId op : state->lowered.kernels())

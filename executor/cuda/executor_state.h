@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "executor/cuda/cuda_executor.h"
+#include "executor/cuda/engine_choices.h"
 #include "executor/cuda/step_stream.h"
 #include "executor/kernel/initial_values.h"
 #include "executor/sim/simulator.h"
@@ -89,6 +90,7 @@ struct CudaExecutor::State {
   Simulator simulator;
   Session session;  // Declared first: it must outlive everything that calls CUDA.
   std::unique_ptr<DeviceGroup> group;
+  EngineChoices engines{options.timing.tune};
   std::vector<BoundGraph> kernels;  // [devices]
   std::unique_ptr<PinnedMemory> pinned;
   HostStages stages;

@@ -23,6 +23,7 @@ struct InitialFill;
 
 namespace emplace::cuda {
 
+class EngineChoices;
 class Session;
 
 /// Resources of a logical device for enqueuing kernels. A plain value, created by its device.
@@ -33,6 +34,10 @@ struct Lane {
   cudnnContext* dnn = nullptr;
   int processors = 0;          ///< Streaming multiprocessors that it may use; 0: all.
   std::int64_t workspace = 0;  ///< Most that a convolution may use [B]; 0: kMaxWorkspace.
+  /// What kernels that are prepared may overwrite in trial runs: the device's memory, in which no step runs
+  /// yet.
+  std::span<std::byte> trial_memory;
+  EngineChoices* engines = nullptr;  ///< Those of convolutions; null: the first that fits.
 };
 
 /// Memory of one call: pointers to element 0 of each operand, and scratch_bytes() bytes of scratch.

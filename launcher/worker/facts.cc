@@ -58,6 +58,7 @@ messages::PrepareExecutor prepare_facts(const DeviceSet& devices, const RealOpti
   prepare.statistic = static_cast<std::uint8_t>(options.timing.statistic);
   prepare.stop_ratio = options.timing.stop_ratio;
   prepare.capture = options.timing.capture;
+  prepare.tune = options.timing.tune;
   prepare.seed = options.seed;
   prepare.allow_synthetic = options.allow_synthetic;
   return prepare;
@@ -108,6 +109,7 @@ RealOptions options_of(const messages::PrepareExecutor& prepare) {
   options.timing.statistic = static_cast<TimingOptions::Statistic>(prepare.statistic);
   options.timing.stop_ratio = prepare.stop_ratio;
   options.timing.capture = prepare.capture;
+  options.timing.tune = prepare.tune;
   options.seed = prepare.seed;
   options.allow_synthetic = prepare.allow_synthetic;
   return options;

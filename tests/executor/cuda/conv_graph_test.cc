@@ -52,7 +52,7 @@ TEST_F(ConvGraph, APlanNeedsADevice) {
   EXPECT_NE(real_api().dnn.Create(&handle), CUDNN_STATUS_SUCCESS);
   auto graph = ConvolutionGraph::describe(session, shape(ConvolutionKind::kForward));
   ASSERT_TRUE(graph);
-  EXPECT_FALSE(graph.value().plan(handle, 0, 1 << 20));
+  EXPECT_FALSE(graph.value().plan({.session = &session, .dnn = handle, .workspace = 1 << 20}));
 }
 
 }  // namespace

@@ -658,6 +658,47 @@ TEST(CudaExecutor, AnEngineThatComputesInHalvesIsNotTaken) {
   EXPECT_EQ((*executor)->synthetic_types(), (std::vector<std::string>{"aten::convolution", "no::such_op"}));
 }
 
+TEST(CudaExecutor, TheFastestOfTheFirstThreeEnginesIsTakenOnAllDevices) {
+  const OpGraph graph = small_training();
+  const DeviceSet devices = testing::sample_devices(2, false, 1 << 20);
+  using Runs = std::vector<std::size_t>;
+  struct Case {
+    bool tune;
+    std::optional<std::size_t> varying;
+    Runs trials;
+    std::size_t taken;
+  };
+  // One run loads an engine's kernels, and three are timed. The second device makes no trial.
+  for (const Case& of : {Case{true, {}, {4, 4, 4, 0}, 1}, Case{true, 1, {4, 0, 4, 0}, 2},
+                         Case{false, {}, {0, 0, 0, 0}, 0}, Case{false, 0, {0, 0, 0, 0}, 1}}) {
+    RecordingApi recording{1};
+    recording.set_engines({5, 1, 3, 0});
+    if (of.varying) recording.let_vary(*of.varying);
+    RealOptions options = quick();
+    options.timing.tune = of.tune;
+    auto executor = CudaExecutor::make(graph, devices, options, recording.clock(), recording.api());
+    ASSERT_TRUE(executor) << executor.error().context;
+    EXPECT_EQ(recording.engine_runs(), of.trials);
+    for (const DeviceId device : {DeviceId{0}, DeviceId{1}}) {
+      Measurement out;
+      ASSERT_TRUE((*executor)->measure(Placement(graph.num_ops(), device), out));
+      EXPECT_TRUE(out.valid) << out.failure;
+    }
+    for (std::size_t engine = 0; engine < 4; ++engine)
+      EXPECT_EQ(recording.engine_runs()[engine] > of.trials[engine], engine == of.taken) << engine;
+    EXPECT_EQ(recording.complaint(), "");
+    executor->reset();
+    EXPECT_EQ(recording.held(), 0u);
+  }
+  // Without room for the operands nothing is timed.
+  RecordingApi recording{1};
+  recording.set_engines({5, 1, 3, 0});
+  const auto tight = CudaExecutor::make(graph, testing::sample_devices(1, false, 2048), quick(),
+                                        recording.clock(), recording.api());
+  ASSERT_TRUE(tight) << tight.error().context;
+  EXPECT_EQ(recording.engine_runs(), (Runs{0, 0, 0, 0}));
+}
+
 TEST(CudaExecutor, LibrariesGetOperandsOnSixteenBytes) {
   // A matrix that is a view of a flat parameter from element 3 on.
   OpGraphBuilder builder;

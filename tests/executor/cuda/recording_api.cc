@@ -203,16 +203,29 @@ struct Calls {
     } else if constexpr (same<Member, &CudnnApi::BackendSetAttribute>()) {
       if (arg(a1) == CUDNN_ATTR_VARIANT_PACK_WORKSPACE)
         r.workspaces_[arg(a0)] = *static_cast<const void* const*>(std::get<4>(args));
+      if (arg(a1) == CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG)
+        r.engine_of_[arg(a0)] = r.engine_of_.at(*static_cast<void* const*>(std::get<4>(args)));
     } else if constexpr (same<Member, &CudnnApi::BackendGetAttribute>()) {
       *std::get<4>(args) = 1;
+      if (arg(a1) == CUDNN_ATTR_ENGINEHEUR_RESULTS) {
+        *std::get<4>(args) = static_cast<std::int64_t>(r.engine_calls_.size());
+        for (std::size_t i = 0; i < r.engine_calls_.size(); ++i)
+          r.engine_of_[static_cast<void**>(std::get<5>(args))[i]] = i;
+      }
+      if (arg(a1) == CUDNN_ATTR_ENGINECFG_ENGINE)
+        r.engine_of_[*static_cast<void**>(std::get<5>(args))] = r.engine_of_.at(arg(a0));
       if (arg(a1) == CUDNN_ATTR_ENGINE_NUMERICAL_NOTE)
         *static_cast<cudnnBackendNumericalNote_t*>(std::get<5>(args)) =
-            r.halves_inputs_ ? CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS : CUDNN_NUMERICAL_NOTE_TENSOR_CORE;
+            r.halves_inputs_                                ? CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS
+            : r.varying_engine_ == r.engine_of_.at(arg(a0)) ? CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC
+                                                            : CUDNN_NUMERICAL_NOTE_TENSOR_CORE;
       if (arg(a1) == CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE)
         *static_cast<std::int64_t*>(std::get<5>(args)) = kWorkspace;
     } else if constexpr (same<Member, &CudnnApi::BackendExecute>()) {
       r.work_on(r.handle_streams_.at(arg(a0)));
       r.use(r.workspaces_.at(arg(a2)), kWorkspace, true);
+      ++r.engine_runs_[r.engine_of_.at(arg(a1))];
+      r.misses_ += r.engine_calls_[r.engine_of_.at(arg(a1))];
     }
   }
 };

@@ -65,6 +65,16 @@ class RecordingApi final : public cuda::TaskObserver {
   }
   /// No GPU reaches another one.
   void cut_peers() { peers_reach_ = false; }
+  /// cuDNN suggests an engine for each of `calls`; its runs take that many calls' times longer.
+  void set_engines(std::vector<std::uint64_t> calls) { engine_calls_ = std::move(calls); }
+  /// This engine of cuDNN gives other bytes in every run.
+  void let_vary(std::size_t engine) { varying_engine_ = engine; }
+  /// Runs of each engine of cuDNN.
+  std::vector<std::size_t> engine_runs() const {
+    std::vector<std::size_t> runs(engine_calls_.size(), 0);
+    for (const auto& [engine, count] : engine_runs_) runs[engine] = count;
+    return runs;
+  }
   /// Bytes that each GPU has free.
   void set_free(std::size_t bytes) { free_ = bytes; }
   /// The largest groups into which the multiprocessors of a GPU split.
@@ -160,6 +170,10 @@ class RecordingApi final : public cuda::TaskObserver {
   std::atomic<std::uint64_t> calls_{0};
   std::uint64_t next_handle_ = 0;
   CallClock clock_{calls_};
+  std::vector<std::uint64_t> engine_calls_{0};
+  std::optional<std::size_t> varying_engine_;
+  std::map<std::size_t, std::size_t> engine_runs_;
+  std::map<void*, std::size_t> engine_of_;  // Engines, their configurations and plans.
   std::function<void(const void*, void**)> watch_launches_;
   bool peers_reach_ = true;
   std::uint64_t neighbour_calls_ = 0;

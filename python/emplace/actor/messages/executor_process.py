@@ -86,6 +86,7 @@ class PrepareExecutor(Message):
     link_shaped: U8s = none_of(np.uint8)
     stop_ratio: F64 = 0.0
     capture: Bool = True
+    tune: Bool = True
 
 
 @message(83)
