@@ -1,6 +1,7 @@
 #include "launcher/settings/nvml.h"
 
 #include <dlfcn.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>
@@ -17,6 +18,7 @@ struct NvmlMemory {
   unsigned long long total, free, used;
 };
 constexpr unsigned kMaxNvlinks = 18, kRemoteGpu = 0, kRemoteSwitch = 2;
+constexpr unsigned kP2pRead = 0, kP2pOk = 0;
 struct NvmlPci {
   std::array<char, 16> legacy_address;
   unsigned domain, bus, device, device_id, subsystem_id;
@@ -94,6 +96,7 @@ class Nvml {
       gpus.back().index = i;
     }
     count_nvlinks(devices, gpus);
+    find_peers(devices, gpus);
     return gpus;
   }
 
@@ -126,11 +129,29 @@ class Nvml {
     const auto uuid_of = function<int(NvmlDevice, char*, unsigned)>("nvmlDeviceGetUUID");
     if (uuid_of != nullptr && uuid_of(device, uuid.data(), uuid.size() - 1) == kNvmlSuccess)
       gpu.uuid = uuid.data();
+    NvmlPci pci{};
+    const auto address_of = function<int(NvmlDevice, NvmlPci*)>("nvmlDeviceGetPciInfo_v3");
+    if (address_of != nullptr && address_of(device, &pci) == kNvmlSuccess)
+      gpu.pci = fmt::format("{:04x}:{:02x}:{:02x}.0", pci.domain, pci.bus, pci.device);
     gpu.nvlink = nvlink_of(whole("nvmlDeviceGetArchitecture"));
     // A core does a multiplication and an addition per cycle; the memory bus moves data twice per cycle.
     gpu.peak_gflops = 2.0 * whole("nvmlDeviceGetNumGpuCores") * clock_mhz(kNvmlClockSm) * 1e-3;
     gpu.bandwidth_gbs = 2.0 * whole("nvmlDeviceGetMemoryBusWidth") / 8 * clock_mhz(kNvmlClockMemory) * 1e-3;
     return gpu;
+  }
+
+  void find_peers(const std::vector<NvmlDevice>& devices, std::vector<NvmlGpu>& gpus) const {
+    const auto status_of =
+        function<int(NvmlDevice, NvmlDevice, unsigned, unsigned*)>("nvmlDeviceGetP2PStatus");
+    if (status_of == nullptr) return;
+    for (std::size_t i = 0; i < devices.size(); ++i) {
+      gpus[i].cut_off.assign(devices.size(), false);
+      for (std::size_t other = 0; other < devices.size(); ++other) {
+        unsigned status = kP2pOk;
+        if (other != i && status_of(devices[i], devices[other], kP2pRead, &status) == kNvmlSuccess)
+          gpus[i].cut_off[other] = status != kP2pOk;
+      }
+    }
   }
 
   /// Switches are taken as connected with each other, so two GPUs share the fewer of their links to them.

@@ -18,10 +18,14 @@ struct NvmlGpu {
   double bandwidth_gbs = 0;  ///< From the width and the clock of the memory bus.
   std::string uuid;          ///< "GPU-..."; empty if unknown.
   unsigned index = 0;        ///< Its number at the driver, by PCI address.
+  std::string pci;           ///< "0000:3b:00.0", as in /sys/bus/pci/devices; empty if unknown.
   /// Generation of its NVLinks: 1 to 5; 0: none, or unknown.
   unsigned nvlink = 0;
   /// [GPUs of the driver] Active NVLinks to each GPU, directly or through switches.
   std::vector<unsigned> nvlinks;
+  /// [GPUs of the driver] Whether the driver reports that it cannot read the memory of each GPU. Empty:
+  /// unknown.
+  std::vector<bool> cut_off;
 };
 
 /// Returns the GPUs in the order of the driver. `library` is a name or path for dlopen(); none if it is

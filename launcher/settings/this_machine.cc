@@ -267,7 +267,7 @@ std::vector<NvmlGpu> visible_of(std::vector<NvmlGpu> all, const MachineSources& 
   return chosen;
 }
 
-void add_gpu(const NvmlGpu& gpu, std::size_t number, ThisMachine& machine) {
+void add_gpu(const NvmlGpu& gpu, std::size_t number, const MachineSources& sources, ThisMachine& machine) {
   const std::string name = fmt::format("gpu:{}", number);
   const std::string title = gpu.name.empty() ? "a GPU without a name" : printable(gpu.name, 60);
   std::string profile;
@@ -282,8 +282,13 @@ void add_gpu(const NvmlGpu& gpu, std::size_t number, ThisMachine& machine) {
                     name, title, gpu.peak_gflops, gpu.bandwidth_gbs));
   }
   const std::int64_t free = whole_mib(gpu.free_bytes);
+  // The kernel writes -1 on a machine with one node.
+  const auto node = gpu.pci.empty() ? std::nullopt : number_of_file(sources.pci / gpu.pci / "numa_node");
+  const bool known_node = node && *node >= 0;
+  if (known_node) machine.toml += fmt::format("# NUMA node {}, PCI {}\n", *node, gpu.pci);
   machine.toml += device_toml(name, profile, free);
-  machine.summary += fmt::format(", {} ({}, {} free)", name, title, format_bytes(free));
+  machine.summary += fmt::format(", {} ({}, {} free{})", name, title, format_bytes(free),
+                                 known_node ? fmt::format(", NUMA node {}", *node) : "");
 }
 
 /// The NVLinks between two GPUs, as the link of the catalogue, or as its part for fewer links than it has.
@@ -306,14 +311,33 @@ std::string link_toml(std::string_view a, std::string_view b, const Link& link) 
       link.bytes_per_s * 1e-9, link.latency_s * 1e6);
 }
 
-/// Adds the links if some are NVLinks: then all are written, since only a file without links gets those of
-/// the catalogue. `gpus`: those of the machine, in order. Errors: those of parse_devices().
+/// Whether one of two GPUs cannot read the other one's memory: then copies go through the host.
+bool cut_off(const NvmlGpu& a, const NvmlGpu& b) {
+  const auto from = [](const NvmlGpu& one, const NvmlGpu& other) {
+    return other.index < one.cut_off.size() && one.cut_off[other.index];
+  };
+  return from(a, b) || from(b, a);
+}
+
+/// Adds the links if some are NVLinks or go through the host: then all are written, since only a file without
+/// links gets those of the catalogue. `gpus`: those of the machine, in order. Errors: those of
+/// parse_devices().
 Result<Unit> add_links(const std::vector<NvmlGpu>& gpus, ThisMachine& machine) {
   std::vector<std::optional<Link>> nvlinks;  // [gpus, gpus]
   for (const NvmlGpu& a : gpus)
     for (const NvmlGpu& b : gpus) nvlinks.push_back(nvlink_between(a, b));
-  if (std::none_of(nvlinks.begin(), nvlinks.end(), [](const auto& link) { return link.has_value(); }))
-    return Unit{};
+  bool plain =
+      std::none_of(nvlinks.begin(), nvlinks.end(), [](const auto& link) { return link.has_value(); });
+  for (std::size_t a = 0; a < gpus.size(); ++a) {
+    for (std::size_t b = a + 1; b < gpus.size(); ++b) {
+      if (!cut_off(gpus[a], gpus[b])) continue;
+      plain = false;
+      machine.notes.push_back(fmt::format(
+          "gpu:{} and gpu:{} cannot read each other's memory; copies between them go through the host", a,
+          b));
+    }
+  }
+  if (plain) return Unit{};
   EMPLACE_TRY_ASSIGN(const DeviceSet devices, machine.devices());
   std::string links;
   for (std::size_t a = 0; a < devices.size(); ++a) {
@@ -321,7 +345,9 @@ Result<Unit> add_links(const std::vector<NvmlGpu>& gpus, ThisMachine& machine) {
       const auto s = static_cast<DeviceId>(a), t = static_cast<DeviceId>(b);
       const std::optional<Link> nvlink =  // The first device is the CPU.
           a == 0 ? std::nullopt : nvlinks[(a - 1) * gpus.size() + b - 1];
-      links += link_toml(devices[s].name, devices[t].name, nvlink.value_or(devices.link(s, t)));
+      Link link = nvlink.value_or(devices.link(s, t));
+      if (a > 0 && cut_off(gpus[a - 1], gpus[b - 1])) link.latency_s *= 2;  // Two copies, in chunks.
+      links += link_toml(devices[s].name, devices[t].name, link);
     }
   }
   machine.toml += links;
@@ -339,7 +365,7 @@ Result<Unit> add_gpus(const MachineSources& sources, ThisMachine& machine) {
     const bool known = recognised_device(gpu.name, gpu.memory_bytes) != nullptr;
     const bool rates = known || (gpu.peak_gflops > 0 && gpu.bandwidth_gbs > 0);
     if (rates && whole_mib(gpu.free_bytes) > 0 && added.size() + 2 <= kMaxDevices) {
-      add_gpu(gpu, added.size(), machine);
+      add_gpu(gpu, added.size(), sources, machine);
       added.push_back(gpu);
     } else {
       machine.notes.push_back(printable(gpu.name, 60) + ": is left out: " +

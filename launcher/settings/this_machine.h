@@ -15,7 +15,7 @@ namespace emplace::launcher {
 
 /// Where this machine is described. Tests replace it.
 struct MachineSources {
-  std::filesystem::path proc = "/proc", cgroup = "/sys/fs/cgroup";
+  std::filesystem::path proc = "/proc", cgroup = "/sys/fs/cgroup", pci = "/sys/bus/pci/devices";
   std::string nvml = "libnvidia-ml.so.1";  ///< Library to load; empty: none.
   /// CUDA_VISIBLE_DEVICES; nothing if it is unset.
   std::optional<std::string> visible_gpus;

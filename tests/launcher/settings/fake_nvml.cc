@@ -1,7 +1,8 @@
 // A library with the functions of NVML that emplace calls. EMPLACE_FAKE_NVML describes its GPUs, separated by
 // ';': NAME|TOTAL_MIB|FREE_MIB|CORES|SM_MHZ|BUS_BITS|MEMORY_MHZ, and if wanted |ARCHITECTURE|LINKS|UUID,
 // where LINKS is a text with a letter for each NVLink: the number of the GPU at its other end, 's' for a
-// switch, '-' for a link that is down. "broken": it cannot start.
+// switch, '-' for a link that is down. "broken": it cannot start. EMPLACE_FAKE_NVML_CUT_OFF="01" says that
+// GPUs 0 and 1 cannot read each other's memory.
 #include <cstdlib>
 #include <cstring>
 #include <sstream>
@@ -86,6 +87,16 @@ int nvmlDeviceGetPciInfo_v3(void* device, FakePci* pci) {
   *pci = {};
   pci->bus = 16 + static_cast<unsigned>(static_cast<FakeGpu*>(device) - gpus.data());
   return 0;
+}
+int nvmlDeviceGetP2PStatus(void* a, void* b, unsigned capability, unsigned* status) {
+  const char* const pair = std::getenv("EMPLACE_FAKE_NVML_CUT_OFF");
+  const auto number = [](void* gpu) {
+    return static_cast<char>('0' + (static_cast<FakeGpu*>(gpu) - gpus.data()));
+  };
+  const bool cut =
+      pair != nullptr && std::strchr(pair, number(a)) != nullptr && std::strchr(pair, number(b)) != nullptr;
+  *status = cut ? 1 : 0;
+  return capability == 0 ? 0 : 2;
 }
 int nvmlDeviceGetNvLinkState(void* device, unsigned link, unsigned* active) {
   const auto* gpu = static_cast<FakeGpu*>(device);

@@ -42,6 +42,7 @@ class MachineOfFiles {
     write("proc/meminfo", meminfo);
     sources_.proc = folder_->path() / "proc";
     sources_.cgroup = folder_->path() / "cgroup";
+    sources_.pci = folder_->path() / "pci";
     sources_.nvml = "";
     sources_.cores = cores;
   }
@@ -193,6 +194,37 @@ TEST(ThisMachine, NvlinksAreThoseOfTheDriver) {
   ASSERT_EQ(others.size(), 3u);
   EXPECT_EQ(others.link(DeviceId{1}, DeviceId{2}).bytes_per_s, 25e9);
   EXPECT_EQ(with_gpus(kTwo, "GPU-d").devices()->size(), 1u) << "CUDA would see none";
+}
+
+TEST(ThisMachine, GpusThatCannotReadEachOthersMemoryCopyThroughTheHost) {
+  const std::string one = "NVIDIA L4|23034|20000|0|0|0|0|8||GPU-";
+  const std::string three = one + "a;" + one + "b;" + one + "c";
+  ::setenv("EMPLACE_FAKE_NVML_CUT_OFF", "02", 1);
+  const ThisMachine machine = with_gpus(three.c_str());
+  const ThisMachine chosen = with_gpus(three.c_str(), "2,1");
+  ::unsetenv("EMPLACE_FAKE_NVML_CUT_OFF");
+  const DeviceSet devices = machine.devices().value();
+  ASSERT_EQ(devices.size(), 4u);
+  const Link direct = devices.link(DeviceId{1}, DeviceId{2}),
+             through_host = devices.link(DeviceId{3}, DeviceId{1});
+  EXPECT_DOUBLE_EQ(through_host.latency_s, 2 * direct.latency_s);
+  EXPECT_EQ(through_host.bytes_per_s, direct.bytes_per_s) << "chunks arrive while others leave";
+  ASSERT_EQ(machine.notes.size(), 2u) << "one is the CPU's";
+  EXPECT_EQ(machine.notes[1],
+            "gpu:0 and gpu:2 cannot read each other's memory; copies between them go through the host");
+  EXPECT_EQ(chosen.notes.size(), 1u) << "these two can";
+}
+
+TEST(ThisMachine, NumaNodesOfGpusAreThoseOfTheKernel) {
+  ::setenv("EMPLACE_FAKE_NVML", "NVIDIA L4|23034|20000|0|0|0|0;NVIDIA L4|23034|20000|0|0|0|0", 1);
+  MachineOfFiles files{kUnknownCpu, kMemory32, 2};
+  files.sources().nvml = EMPLACE_FAKE_NVML_LIBRARY;
+  files.write("pci/0000:10:00.0/numa_node", "-1\n");
+  files.write("pci/0000:11:00.0/numa_node", "1\n");
+  const ThisMachine machine = files.look();
+  EXPECT_THAT(machine.toml, HasSubstr("# NUMA node 1, PCI 0000:11:00.0\n[[device]]\nname = \"gpu:1\""));
+  EXPECT_EQ(machine.toml.find("0000:10"), std::string::npos) << "there is one node only";
+  EXPECT_THAT(machine.summary, HasSubstr("gpu:1 (NVIDIA L4, 19.53 GiB free, NUMA node 1)"));
 }
 
 TEST(ThisMachine, SwitchesConnectAllGpus) {
