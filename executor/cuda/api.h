@@ -31,6 +31,7 @@
   X(MemcpyPeerAsync)                                                                                \
   X(MemsetAsync)                                                                                    \
   X(DeviceCanAccessPeer)                                                                            \
+  X(DeviceGetP2PAttribute)                                                                          \
   X(DeviceEnablePeerAccess) X(StreamCreateWithPriority) X(StreamDestroy) X(StreamSynchronize)          \
       X(StreamWaitEvent) X(EventCreateWithFlags) X(EventDestroy) X(EventRecord) X(EventElapsedTime) \
           X(DeviceSynchronize) X(LaunchKernel)                               \

@@ -81,6 +81,20 @@ Result<Unit> versions(const Bundle&, Report& report) {
     if (auto done = session.check(api.runtime.MemGetInfo(&free, &total), "cudaMemGetInfo"); !done)
       return done.error();
     one["free_bytes"] = free, one["total_bytes"] = total;
+    for (int peer = 0; peer < count; ++peer) {
+      int rank = 0, reaches = 0;  // The lower the rank, the faster.
+      if (peer == gpu) continue;
+      if (auto done = session.check(
+              api.runtime.DeviceGetP2PAttribute(&reaches, cudaDevP2PAttrAccessSupported, gpu, peer),
+              "P2P access");
+          !done)
+        return done.error();
+      if (auto done = session.check(
+              api.runtime.DeviceGetP2PAttribute(&rank, cudaDevP2PAttrPerformanceRank, gpu, peer), "P2P rank");
+          !done)
+        return done.error();
+      one["peers"].push_back({{"gpu", peer}, {"reaches", reaches != 0}, {"rank", rank}});
+    }
     CUdevice device = 0;
     CUdevResource resource{};
     if (api.driver.DeviceGetDevResource != nullptr && api.driver.DeviceGet(&device, gpu) == CUDA_SUCCESS &&
