@@ -47,8 +47,8 @@ class Calibrate final : public Command {
         .required("-o,--output", output_, "Device file to write; NAME.costs.json is written beside it")
         .non_empty(
             "--devices,-d", devices_,
-            "Machine to measure on, as for emplace place (default: one CPU device per core, sharing 80% "
-            "of the memory)")
+            "Machine to measure on, as for emplace place (default: 'here' for cuda, else one CPU device per "
+            "core, sharing 80% of the memory)")
         .option("--count", count_, "Without --devices: number of CPU devices; 0: one per core")
         .option("--placements", placements_, "Placements per graph to compare with the simulator; 0: none")
         .option("--rounds", rounds_,
@@ -75,11 +75,11 @@ class Calibrate final : public Command {
   GraphReading reading_;
 };
 
-/// Returns the devices to measure on; without --devices one per core, which share four fifths of the memory.
-/// The receiving device copies.
+/// Returns the devices to measure on. Without --devices: for the executor cuda this machine; else one per
+/// core, which share four fifths of the memory, and the receiving device copies.
 Result<DeviceSet> Calibrate::machine() const {
   if (!devices_.empty()) return open_devices(devices_);
-  if (executor_ == "cuda") return invalid("--devices", "is missing", "name the GPUs in a device file");
+  if (executor_ == "cuda") return open_devices("here");
   const std::uint64_t each = std::max<std::uint64_t>(torch_.threads, 1);
   const std::uint64_t count = count_ == 0 ? std::max<std::uint64_t>(usable_cores() / each, 1) : count_;
   if (count > kMaxDevices) return invalid("--count", "is too large", "at most 256 devices");
