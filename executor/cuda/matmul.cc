@@ -182,7 +182,8 @@ Result<Unit> Matmul::prepare(const Lane& lane) {
       blas.MatmulAlgoGetHeuristic(lane.blas, desc_.get(), b_layout_.get(), a_layout_.get(), d_layout_.get(),
                                   d_layout_.get(), preference.get(), 1, &best, &found),
       "cublasLtMatmulAlgoGetHeuristic"));
-  if (found == 0) return Error{Errc::kUnsupported, "cuBLASLt has no algorithm for this product"};
+  if (found == 0 || best.state != CUBLAS_STATUS_SUCCESS)
+    return Error{Errc::kUnsupported, "cuBLASLt has no algorithm for this product"};
   algorithm_ = best.algo;
   workspace_ = best.workspaceSize;
   return Unit{};

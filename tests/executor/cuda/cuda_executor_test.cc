@@ -648,6 +648,16 @@ TEST(CudaExecutor, AnOpThatALibraryRefusesIsStoodInFor) {
   }
 }
 
+TEST(CudaExecutor, AnAlgorithmThatDoesNotDoTheProductIsNotTaken) {
+  const OpGraph graph = small_training();
+  RecordingApi recording{1};
+  recording.spoil_algorithms();
+  const auto executor = CudaExecutor::make(graph, testing::sample_devices(1, false, 1 << 20), quick(),
+                                           recording.clock(), recording.api());
+  ASSERT_TRUE(executor) << executor.error().context;
+  EXPECT_EQ((*executor)->synthetic_types(), (std::vector<std::string>{"aten::mm", "no::such_op"}));
+}
+
 TEST(CudaExecutor, AnEngineThatComputesInHalvesIsNotTaken) {
   const OpGraph graph = small_training();
   const DeviceSet devices = testing::sample_devices(1, false, 1 << 20);

@@ -185,6 +185,7 @@ struct Calls {
       r.drop(arg(a0), "preference");
     } else if constexpr (same<Member, &CublasLtApi::MatmulAlgoGetHeuristic>()) {
       std::get<8>(args)->workspaceSize = kWorkspace;
+      if (r.spoils_algorithms_) std::get<8>(args)->state = CUBLAS_STATUS_NOT_SUPPORTED;
       *std::get<9>(args) = 1;
     } else if constexpr (same<Member, &CublasLtApi::Matmul>()) {
       r.work_on(std::get<15>(args));

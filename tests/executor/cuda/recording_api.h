@@ -50,6 +50,8 @@ class RecordingApi final : public cuda::TaskObserver {
   void fail_from(std::uint64_t call, cudaError_t code) { fail_from_ = call, code_ = code; }
   /// Each call of the library function `name` fails, and no device does.
   void refuse(const std::string& name) { refused_ = name; }
+  /// cuBLASLt's heuristics answer with an algorithm that does not do the product.
+  void spoil_algorithms() { spoils_algorithms_ = true; }
   /// Every engine of cuDNN computes with 16-bit inputs.
   void halve_inputs() { halves_inputs_ = true; }
   /// Every call takes this long.
@@ -185,7 +187,7 @@ class RecordingApi final : public cuda::TaskObserver {
   std::string refused_;
   std::size_t free_ = std::size_t{1} << 62;
   unsigned largest_group_ = 132;
-  bool halves_inputs_ = false;
+  bool halves_inputs_ = false, spoils_algorithms_ = false;
   CUresult split_status_ = CUDA_SUCCESS;
   std::set<std::pair<std::uint64_t, int>> peers_;  // (context, peer) with access.
   cudaError_t code_ = cudaSuccess, pending_ = cudaSuccess;
