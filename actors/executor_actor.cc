@@ -105,6 +105,7 @@ void ExecutorActor::measure(runtime::Context& context) {
   if (left_) return;
   const LeaseGranted& lease = work_.front().lease;
   const bool same_graph = work_.size() > 1 && work_[1].lease.graph_sha256 == lease.graph_sha256;
+  placement_started_ = context.now(), placements_done_ = 0;
   measurer_->start({lease.graph_sha256, lease.placement_id, lease.count}, work_.front().placements,
                    same_graph ? work_[1].placements : messages::SharedBytes{});
   poll(context);
@@ -115,8 +116,10 @@ void ExecutorActor::poll(runtime::Context& context) {
   if (left_) return;
   auto measured = measurer_->poll();
   if (!measured) {
+    if (const std::uint32_t done = measurer_->done(); std::exchange(placements_done_, done) != done)
+      placement_started_ = context.now();
     const Nanos pause =
-        std::clamp((context.now() - started_) / 16, options_.least_pause, options_.most_pause);
+        std::clamp((context.now() - placement_started_) / 64, options_.least_pause, options_.most_pause);
     context.after(pause, [this, &context] { poll(context); });
     return;
   }

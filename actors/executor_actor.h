@@ -24,7 +24,8 @@ struct ExecutorOptions {
   /// Simulated duration of each placement (a timer, no work), as with a real executor; 0: none.
   Nanos delay{0};
   double delay_spread = 1;  ///< Delays are log-uniform between delay / sqrt(spread) and delay · sqrt(spread).
-  /// Bounds of the polling interval, which is a sixteenth of the time taken so far. Polled executors only.
+  /// Bounds of the polling interval, which is a 64th of the time that the placement has taken so far: an
+  /// executor is idle for that share of its time at most. Polled executors only.
   Nanos least_pause = std::chrono::milliseconds{1}, most_pause = std::chrono::milliseconds{20};
   /// Facts announced on joining, besides the kind.
   std::string node, version;
@@ -77,6 +78,8 @@ class ExecutorActor final : public runtime::Actor {
   bool left_ = false;                             ///< Has left: accepts no more work.
   std::uint64_t seen_ = 0;                        ///< Highest lease epoch received.
   Nanos started_{0};
+  Nanos placement_started_{0};  // As far as polling has seen.
+  std::uint32_t placements_done_ = 0;
   double busy_s_ = 0;
 };
 

@@ -29,6 +29,8 @@ class Measurer {
   /// (executor/polled_executor.h) is polled once and never waited for. Failures are in the result's `error`;
   /// executor, lease and wall time are left to the caller.
   std::optional<messages::PlacementMeasured> poll();
+  /// Number of placements of the current batch that are measured.
+  std::uint32_t done() const { return done_; }
   /// Whether measuring has failed for good: the executor's processes keep crashing.
   bool broken() const { return broken_; }
 
