@@ -1,6 +1,7 @@
 #include "executor/cuda/cuda_executor.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -13,6 +14,13 @@
 #include "executor/timing.h"
 
 namespace emplace::cuda {
+
+namespace {
+
+/// Change of a reference computation's time above which results have a note.
+constexpr double kClockMoved = 0.05;
+
+}  // namespace
 
 PinnedMemory::~PinnedMemory() {
   for (void* const block : blocks_)
@@ -142,6 +150,16 @@ Result<Unit> CudaExecutor::State::capture(const StepProgram& program) {
   return Unit{};
 }
 
+Result<std::vector<double>> CudaExecutor::State::reference_us(const StepProgram& program) {
+  std::vector<double> times;
+  for (const std::size_t d : program.used_devices()) {
+    if ((*group)[d].on_host()) continue;
+    EMPLACE_TRY_ASSIGN(const double us, stream->reference_us(d));
+    times.push_back(us);
+  }
+  return times;
+}
+
 Result<Unit> CudaExecutor::State::warm_up(const StepProgram& program) {
   constexpr Nanos kLong = std::chrono::milliseconds{100};
   const Nanos begin = clock.now();
@@ -224,6 +242,8 @@ std::vector<std::string> CudaExecutor::notes() const {
   }
   if (state_->host_limits)
     notes.emplace_back("the host limits steps: enqueuing takes 90 % of their time or more");
+  if (state_->clock_moved)
+    notes.emplace_back("the clock of a GPU moved by more than 5 % while a placement was timed");
   if (!state_->why_not_captured.empty())
     notes.push_back("steps are enqueued kernel by kernel: " + state_->why_not_captured);
   std::map<std::string, std::string> refused;
@@ -270,8 +290,12 @@ Result<Unit> CudaExecutor::run(std::span<const DeviceId> placement, Measurement&
     EMPLACE_TRY(state.prepare(plan, program));
     EMPLACE_TRY(state.capture(program));
     if (state.options.timing.warmups > 0) EMPLACE_TRY(state.warm_up(program));
+    EMPLACE_TRY_ASSIGN(const auto before_us, state.reference_us(program));
     auto timing = state.timer.time([&] { return state.step(program); });
     if (!timing) return timing;
+    EMPLACE_TRY_ASSIGN(const auto after_us, state.reference_us(program));
+    for (std::size_t i = 0; i < before_us.size(); ++i)
+      state.clock_moved |= std::abs(after_us[i] / before_us[i] - 1) > kClockMoved;
     EMPLACE_TRY_ASSIGN(traced_s, state.stream->timed_step(program, times));
     return timing;
   }();

@@ -67,6 +67,8 @@ struct CudaExecutor::State {
   Result<Unit> capture(const StepProgram& program);
   /// Runs steps for a tenth of a second, until clocks have risen. Errors: those of Session.
   Result<Unit> warm_up(const StepProgram& program);
+  /// Times a fixed computation on each GPU of the program [us], to see whether clocks move.
+  Result<std::vector<double>> reference_us(const StepProgram& program);
   /// Runs StepStream::step and reports progress.
   Result<double> step(const StepProgram& program);
   /// Measures [devices] the factor on the time of the whole graph on a device while all others of its GPU run
@@ -99,7 +101,7 @@ struct CudaExecutor::State {
   StepTimer timer{options.timing};
   Placement expected;  // Announced; its program is made once the next one is taken. Empty: none.
   Placement in_background;
-  bool was_expected = false, host_limits = false;
+  bool was_expected = false, host_limits = false, clock_moved = false;
   std::string why_not_captured;  // Empty until capturing a step failed.
   double clock_ratio = 1, enqueue_s = 0, prepare_s = 0;
   std::future<std::unique_ptr<const PlacedProgram>> background;  // Last: its thread uses the rest.

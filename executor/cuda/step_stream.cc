@@ -329,6 +329,12 @@ Result<double> StepStream::time_calls(const StepProgram& program, const Instruct
   });
 }
 
+Result<double> StepStream::reference_us(std::size_t device) {
+  constexpr std::size_t kRounds = 3;
+  EMPLACE_TRY(devices_[device].make_current());
+  return time_row(device, kRounds, [&](std::size_t) { return enqueue_count(devices_[device].lane()); });
+}
+
 Result<double> StepStream::time_cold_calls(const StepProgram& program, const Instruction& instruction,
                                            const OperandCopies& copies, std::span<std::byte> flush) {
   const std::size_t device = instruction.stream / kStreamsPerDevice;

@@ -66,6 +66,9 @@ class StepStream {
   /// the stream is held. From the second call on, the L2 cache has its operands if they fit. Errors: those of
   /// Session.
   Result<double> time_calls(const StepProgram& program, const Instruction& instruction, std::size_t rounds);
+  /// Time of a fixed computation on a device [us]: the faster its clock, the shorter. Errors: those of
+  /// Session.
+  Result<double> reference_us(std::size_t device);
   /// As time_calls(), with one call on each of `copies`, which no cache holds: they are made, then `flush` is
   /// overwritten. @pre `flush` is device memory of more than the L2 cache, and `copies` has at least one
   Result<double> time_cold_calls(const StepProgram& program, const Instruction& instruction,

@@ -20,6 +20,10 @@ Result<Unit> enqueue_note_time(const Lane& lane, std::uint64_t* when);
 /// Keeps the lane's stream busy until `duration_ns` after the time in `since`, which enqueue_note_time() wrote.
 Result<Unit> enqueue_spin_since(const Lane& lane, const std::uint64_t* since, std::uint64_t duration_ns);
 
+/// Does a fixed number of additions, each of which needs the one before, in one thread: about a tenth of a
+/// millisecond, which depends on the clock of the multiprocessor and on nothing else.
+Result<Unit> enqueue_count(const Lane& lane);
+
 /// Writes to an invalid address, which poisons the process from the next synchronisation on. For tests in a
 /// child process.
 Result<Unit> enqueue_illegal_access(const Lane& lane);

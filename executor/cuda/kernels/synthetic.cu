@@ -81,6 +81,13 @@ __global__ void note_processors(std::uint32_t* seen, int words) {
 #endif
 }
 
+/// `never`: null, which the compiler does not know.
+__global__ void count_kernel(float* never, int additions) {
+  float sum = static_cast<float>(threadIdx.x);
+  for (int i = 0; i < additions; ++i) sum = fmaf(sum, 0.5f, 1.0f);
+  if (never != nullptr) *never = sum;
+}
+
 __global__ void write_outside(std::uint32_t* nowhere) { *nowhere = 1; }
 
 }  // namespace
@@ -111,6 +118,13 @@ Result<Unit> enqueue_spin_since(const Lane& lane, const std::uint64_t* since, st
 
 Result<Unit> enqueue_spin(const Lane& lane, std::uint64_t duration_ns) {
   return enqueue_spin_since(lane, nullptr, duration_ns);
+}
+
+Result<Unit> enqueue_count(const Lane& lane) {
+  float* never = nullptr;
+  int additions = 50'000;
+  void* arguments[] = {&never, &additions};
+  return launch(lane, reinterpret_cast<const void*>(&count_kernel), "count", 1, 1, arguments, 1);
 }
 
 Result<Unit> enqueue_note_processors(const Lane& lane, std::uint32_t* seen, int words) {

@@ -509,6 +509,36 @@ TEST(CudaExecutor, DevicesOfOneGpuAreTimedWhileTheOthersAreBusy) {
   EXPECT_EQ(profile->corun, (std::vector<double>{0, 0, 0})) << "the host would limit the steps";
 }
 
+TEST(CudaExecutor, AClockThatMovesWhileAPlacementIsTimedIsNoted) {
+  const OpGraph graph = small_training();
+  const DeviceSet devices = testing::sample_devices(2, true, 1 << 20);
+  std::size_t calls = 0;
+  const MakeHostKernel make_host = [&](const Signature&) -> Result<std::unique_ptr<Kernel>> {
+    return std::unique_ptr<Kernel>{std::make_unique<CountedKernel>(calls)};
+  };
+  Placement placement(graph.num_ops());
+  for (std::size_t op = 0; op < placement.size(); ++op) placement[op] = static_cast<DeviceId>(op % 3);
+  RealOptions options{
+      .timing = {.warmups = 0, .samples = 40, .most_samples = 40}};  // Most calls are timed steps.
+  std::uint64_t made = 0, all = 0;
+  for (const bool moves : {false, true}) {
+    RecordingApi recording{2};
+    if (moves) recording.throttle_from((made + all) / 2, 1);
+    const auto executor =
+        CudaExecutor::make(graph, devices, options, recording.clock(), recording.api(), 0, make_host);
+    ASSERT_TRUE(executor) << executor.error().context;
+    made = recording.calls();
+    Measurement out;
+    ASSERT_TRUE((*executor)->measure(placement, out));
+    EXPECT_TRUE(out.valid) << out.failure;
+    all = recording.calls();
+    EXPECT_EQ(std::ranges::count((*executor)->notes(),
+                                 "the clock of a GPU moved by more than 5 % while a placement was timed"),
+              moves ? 1 : 0);
+    EXPECT_EQ(recording.complaint(), "");
+  }
+}
+
 TEST(CudaExecutor, WhicheverCallFailsTheMeaningIsKept) {
   const OpGraph graph = small_training();
   const DeviceSet devices = testing::sample_devices(2, false, 1 << 20);

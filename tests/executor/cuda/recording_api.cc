@@ -137,6 +137,7 @@ struct Calls {
       if (r.running_.size() > 1) r.misses_ += r.neighbour_calls_;
     } else if constexpr (same<Member, &RuntimeApi::LaunchKernel>()) {
       r.work_on(std::get<5>(args));
+      if (r.calls_ >= r.throttle_from_) r.misses_ += r.throttle_calls_;
       if (r.watch_launches_) r.watch_launches_(arg(a0), std::get<3>(args));
     } else if constexpr (same<Member, &RuntimeApi::DeviceGetAttribute>()) {
       if (arg(a1) == cudaDevAttrL2CacheSize) *arg(a0) = r.cache_bytes_;

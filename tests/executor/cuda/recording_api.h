@@ -61,6 +61,10 @@ class RecordingApi final : public cuda::TaskObserver {
   void set_cache(int bytes) { cache_bytes_ = bytes; }
   /// A captured step takes `calls` calls' times longer while others run on other streams.
   void slow_neighbours(std::uint64_t calls) { neighbour_calls_ = calls; }
+  /// From call number `call` on, launched kernels take `calls` calls' times longer.
+  void throttle_from(std::uint64_t call, std::uint64_t calls) {
+    throttle_from_ = call, throttle_calls_ = calls;
+  }
   /// Calls `watch` with each kernel that is launched, and its arguments.
   void watch_launches(std::function<void(const void* function, void** arguments)> watch) {
     watch_launches_ = std::move(watch);
@@ -178,7 +182,7 @@ class RecordingApi final : public cuda::TaskObserver {
   std::map<void*, std::size_t> engine_of_;  // Engines, their configurations and plans.
   std::function<void(const void*, void**)> watch_launches_;
   bool peers_reach_ = true;
-  std::uint64_t neighbour_calls_ = 0;
+  std::uint64_t neighbour_calls_ = 0, throttle_from_ = 0, throttle_calls_ = 0;
   std::set<cudaStream_t> running_;  // Captured steps for which nobody has waited.
   int cache_bytes_ = 0;
   std::uint64_t misses_ = 0;
