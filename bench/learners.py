@@ -17,7 +17,9 @@ import subprocess
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Iteration: our benchmarks, whose sum is one iteration, and the peer's words.
 ITERATIONS = {
-    "Hierarchical Planner, 83,712 ops, 256 groups": (
+    "Hierarchical Planner, 83,712 ops, 256 groups, 4 groupings of a placement each": (
+        "nn_bench", "BM_Hierarchical(Sample|Update)/83712/256/256/4$", ["hp", "1", "3"]),
+    "the same with one grouping of 4 placements, the paper's; the peer draws 4 groupings": (
         "nn_bench", "BM_Hierarchical(Sample|Update)/83712/256/256/1$", ["hp", "1", "3"]),
     "ColocRL, 280 groups": ("nn_bench", "BM_ColocRl(Sample|Update)/22097/280/256/1/", ["coloc", "1", "3"]),
     "Placeto, 160 nodes": ("placeto_bench", "BM_PlacetoIteration/160$", ["placeto_replay", "1", "3"]),

@@ -90,6 +90,8 @@ def draw_ablations(pyplot, results):
         axis.plot(spread, sorted(ratios), "o", markersize=3, color="tab:blue")
     axis.axhline(1, color="black", linewidth=0.8)
     axis.set(yscale="log", ylabel="step time / whole method")
+    axis.set_yticks([0.5, 0.7, 1, 1.4, 2], ["0.5", "0.7", "1", "1.4", "2"])
+    axis.minorticks_off()
     axis.set_xticks(range(len(known)), ["%s\n(%d)" % (words, len(ratios)) for words, ratios in known.items()],
                     fontsize=8)
     return figure
