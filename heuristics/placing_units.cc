@@ -44,8 +44,12 @@ PlacingUnits group_units(const Problem& problem, const LoweredGraph& lowered, co
   return units;
 }
 
-void find_live_bytes(PlacingUnits& units, const LoweredGraph& lowered) {
-  constexpr std::size_t kMoments = PlacingUnits::kMoments;
+namespace {
+
+/// Calls visit(owner, bytes, first, last) for each tensor made during the step: alive from kernel `first` to
+/// kernel `last`, in issue order; last < first if nothing reads it.
+template <class Visit>
+void visit_results(const LoweredGraph& lowered, Visit visit) {
   const std::span<const OpId> kernels = lowered.kernels();
   std::vector<std::size_t> place(lowered.num_ops(), 0);
   for (std::size_t k = 0; k < kernels.size(); ++k) place[index(kernels[k])] = k;
@@ -54,23 +58,60 @@ void find_live_bytes(PlacingUnits& units, const LoweredGraph& lowered) {
     std::size_t& end = last[index(lowered.base(BufferId{b}))];
     for (const OpId reader : lowered.readers(BufferId{b})) end = std::max(end, place[index(reader)]);
   }
-  units.live_bytes.assign(units.size() * kMoments, 0);
-  for (std::size_t unit = 0; unit < units.size(); ++unit)
-    std::fill_n(units.live_bytes.begin() + static_cast<std::ptrdiff_t>(unit * kMoments), kMoments,
-                units.state_bytes[unit]);
-  // Moment m is after m + 1 of kMoments + 1 equal parts of the kernels.
   for (std::uint32_t b = 0; b < lowered.num_buffers(); ++b) {
     const BufferId buffer{b};
     const std::int64_t bytes = lowered.held_bytes(buffer);
     if (bytes == 0 || lowered.is_resident(buffer) || lowered.base(buffer) != buffer) continue;
     const std::size_t begin = place[index(lowered.owner(buffer))];
-    std::int64_t* live = &units.live_bytes[units.unit_of_op[index(lowered.owner(buffer))] * kMoments];
-    for (std::size_t m = begin * (kMoments + 1) / kernels.size(); m < kMoments; ++m) {
-      const std::size_t at = (m + 1) * kernels.size() / (kMoments + 1);
-      if (at > last[b]) break;
-      if (at >= begin) live[m] += bytes;
-    }
+    visit(lowered.owner(buffer), bytes, begin, last[b]);
   }
+}
+
+/// `moments` [kMoments]: kernels, in ascending order. `unread`: count what nothing reads, while it is made.
+void find_bytes_at(PlacingUnits& units, const LoweredGraph& lowered, std::span<const std::size_t> moments,
+                   bool unread) {
+  constexpr std::size_t kMoments = PlacingUnits::kMoments;
+  units.live_bytes.assign(units.size() * kMoments, 0);
+  for (std::size_t unit = 0; unit < units.size(); ++unit)
+    std::fill_n(units.live_bytes.begin() + static_cast<std::ptrdiff_t>(unit * kMoments), kMoments,
+                units.state_bytes[unit]);
+  visit_results(lowered, [&](OpId owner, std::int64_t bytes, std::size_t begin, std::size_t last) {
+    std::int64_t* live = &units.live_bytes[units.unit_of_op[index(owner)] * kMoments];
+    const std::size_t end = unread ? std::max(begin, last) : last;
+    const auto first = std::lower_bound(moments.begin(), moments.end(), begin);
+    for (auto at = first; at != moments.end() && *at <= end; ++at) live[at - moments.begin()] += bytes;
+  });
+}
+
+}  // namespace
+
+void find_live_bytes(PlacingUnits& units, const LoweredGraph& lowered) {
+  constexpr std::size_t kMoments = PlacingUnits::kMoments;
+  std::vector<std::size_t> moments;
+  // Moment m is after m + 1 of kMoments + 1 equal parts of the kernels.
+  for (std::size_t m = 0; m < kMoments; ++m)
+    moments.push_back((m + 1) * lowered.kernels().size() / (kMoments + 1));
+  find_bytes_at(units, lowered, moments, false);
+}
+
+void find_peak_bytes(PlacingUnits& units, const LoweredGraph& lowered) {
+  constexpr std::size_t kMoments = PlacingUnits::kMoments;
+  const std::size_t kernels = lowered.kernels().size();
+  std::vector<std::int64_t> alive(kernels + 1, 0);
+  visit_results(lowered, [&](OpId, std::int64_t bytes, std::size_t begin, std::size_t last) {
+    alive[begin] += bytes;
+    alive[std::max(begin, last) + 1] -= bytes;
+  });
+  for (std::size_t k = 1; k < kernels; ++k) alive[k] += alive[k - 1];
+  std::vector<std::size_t> moments;
+  for (std::size_t m = 0; m < kMoments; ++m) {
+    const std::size_t first = m * kernels / kMoments, end = std::max(first + 1, (m + 1) * kernels / kMoments);
+    const auto begin = alive.begin() + static_cast<std::ptrdiff_t>(first);
+    moments.push_back(first +
+                      static_cast<std::size_t>(
+                          std::max_element(begin, begin + static_cast<std::ptrdiff_t>(end - first)) - begin));
+  }
+  find_bytes_at(units, lowered, moments, true);
 }
 
 std::vector<PlacingUnits> placing_granularities(const Problem& problem, const LoweredGraph& lowered) {
@@ -119,7 +160,7 @@ PlacingUnits units_with_state(const PlacingUnits& units, const LoweredGraph& low
     joined.state_bytes[number[unit]] += units.state_bytes[unit];
   }
   for (const std::uint32_t unit : units.unit_of_op) joined.unit_of_op.push_back(number[unit]);
-  find_live_bytes(joined, lowered);
+  find_peak_bytes(joined, lowered);
   return joined;
 }
 

@@ -26,6 +26,8 @@ struct PlacingUnits {
 
 /// Fills `live_bytes`: the memory that a device commits to by taking a unit.
 void find_live_bytes(PlacingUnits& units, const LoweredGraph& lowered);
+/// The same at the moment of each of kMoments equal parts of the kernels when most bytes are alive.
+void find_peak_bytes(PlacingUnits& units, const LoweredGraph& lowered);
 
 /// Each class is a unit.
 PlacingUnits class_units(const Problem& problem, const LoweredGraph& lowered);
@@ -36,7 +38,8 @@ PlacingUnits group_units(const Problem& problem, const LoweredGraph& lowered, co
 std::vector<PlacingUnits> placing_granularities(const Problem& problem, const LoweredGraph& lowered);
 
 /// Units in which state without kernels belongs to its first reader, if both may share a device. A list
-/// scheduler then sees the memory of a unit when it places the unit's first kernel. With live bytes.
+/// scheduler then sees the memory of a unit when it places the unit's first kernel. With live bytes, by
+/// find_peak_bytes().
 PlacingUnits units_with_state(const PlacingUnits& units, const LoweredGraph& lowered);
 
 }  // namespace emplace

@@ -35,14 +35,12 @@ std::vector<float> PlacementCritic::probabilities(std::span<const DeviceId> plac
   std::vector<std::uint8_t> named(devices);
   for (std::size_t d = 0; d < devices; ++d) named[name[d]] = static_cast<std::uint8_t>(d);
 
-  policy::SchedulerTrace trace;
-  policy_.network.draw(policy_.store, world_, embedded_, {.forced = renamed}, &trace);
+  const policy::Matrix opinion = policy_.network.opinion(policy_.store, world_, embedded_, renamed);
   std::vector<float> found(world_.num_units() * devices);
-  for (std::size_t choice = 0; choice < trace.choices(); ++choice) {
-    float* row = found.data() + trace.unit[choice] * devices;
-    for (std::uint32_t at = trace.begin[choice]; at < trace.begin[choice + 1]; ++at)
-      row[named[trace.device[at]]] = trace.probability[at];
-  }
+  for (std::size_t unit = 0; unit < world_.num_units(); ++unit)
+    for (std::size_t d = 0; d < devices; ++d)
+      found[unit * devices + named[d]] =
+          opinion(static_cast<Eigen::Index>(d), static_cast<Eigen::Index>(unit));
   return found;
 }
 

@@ -22,7 +22,8 @@ class PlacementCritic {
 
   std::uint32_t unit_of(std::uint32_t op) const { return units_.unit_of_op[op]; }
   /// [units, devices] Probability that the policy puts a unit on a device, when all units with an earlier
-  /// first kernel are where `placement` has them. Rows of units without a choice are zero.
+  /// first kernel are where `placement` has them: the mean over its founding heads. Rows of units without a
+  /// choice are zero.
   std::vector<float> probabilities(std::span<const DeviceId> placement) const;
 
  private:

@@ -32,8 +32,11 @@ bool read_number(std::string_view& text, std::uint32_t low, std::uint32_t high, 
 
 Bytes SchedulerPolicy::bytes() const {
   std::string header{kMagic};
-  header += " " + std::to_string(version) + " " + std::to_string(shape.embedding) + " " +
-            std::to_string(shape.hidden) + " " + std::to_string(shape.rounds) + " " + store.sha256() + "\n";
+  for (const std::size_t each :
+       {std::size_t{version}, static_cast<std::size_t>(shape.embedding), static_cast<std::size_t>(shape.code),
+        shape.rounds, shape.founders, shape.improvers})
+    header += " " + std::to_string(each);
+  header += " " + store.sha256() + "\n";
   const auto text = std::as_bytes(std::span{header});
   Bytes all(text.begin(), text.end());
   all.insert(all.end(), store.bytes().begin(), store.bytes().end());
@@ -53,12 +56,15 @@ Result<SchedulerPolicy> parse_scheduler(std::span<const std::byte> bytes, const 
   const Error foreign = invalid(where, "no weights of a scheduler policy", "make them with emplace train");
   if (length == bytes.size() || !line.starts_with(kMagic)) return foreign;
   line.remove_prefix(std::min(line.size(), kMagic.size() + 1));
-  std::uint32_t version = 0, embedding = 0, hidden = 0, rounds = 0;
+  std::uint32_t version = 0, embedding = 0, code = 0, rounds = 0, founders = 0, improvers = 0;
   if (!read_number(line, 0, 1'000'000, version) || !read_number(line, 1, 4096, embedding) ||
-      !read_number(line, 1, 4096, hidden) || !read_number(line, 0, 64, rounds))
-    return foreign;
+      !read_number(line, 1, 4096, code) || !read_number(line, 0, 64, rounds) ||
+      !read_number(line, 1, 1024, founders) || !read_number(line, 1, 1024, improvers))
+    return invalid(where, "its header has not the sizes of this policy",
+                   "it is damaged, or made by another version of emplace train; make it again");
   const std::string_view hash = next_word(line);
-  SchedulerPolicy policy{{.embedding = embedding, .hidden = hidden, .rounds = rounds}};
+  SchedulerPolicy policy{
+      {.embedding = embedding, .code = code, .rounds = rounds, .founders = founders, .improvers = improvers}};
   policy.version = version;
   const auto weights = bytes.subspan(length + 1);
   if (weights.size() != policy.store.size() * sizeof(float))

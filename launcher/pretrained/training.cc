@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -17,7 +18,7 @@
 #include "executor/sim/simulator.h"
 #include "graph/graph_file.h"
 #include "heuristics/anneal.h"
-#include "launcher/pretrained/pretrained.h"
+#include "launcher/pretrained/planner.h"
 #include "launcher/settings/inputs.h"
 #include "placement/machine/cost_model.h"
 #include "policy/optim/adam.h"
@@ -33,6 +34,9 @@ using policy::ScheduleWorld;
 
 constexpr double kCheckpointEvery_s = 30;
 constexpr std::uint64_t kReportEvery = 100, kReportEvolutionEvery = 10;
+constexpr double kMostGain = 0.2;  // Log ratio of step times; so no world decides alone.
+constexpr float kChangedWeights = 0.2f, kChangedCodes = 0.3f, kChangedCodeWeights = 0.05f;  // Shares.
+constexpr std::uint64_t kScoredWalks = 64;
 constexpr double kNotFitting = 0.5;  // Added to the logarithm of the step time.
 
 /// A graph on a machine to learn from. Not to be moved: what is made of it keeps references.
@@ -177,11 +181,10 @@ class Training {
       : recipe_{recipe},
         worlds_{std::move(worlds)},
         threads_{threads},
-        policy_{{static_cast<Eigen::Index>(recipe.embedding), static_cast<Eigen::Index>(recipe.hidden),
-                 recipe.rounds},
+        policy_{{static_cast<Eigen::Index>(recipe.embedding), static_cast<Eigen::Index>(recipe.code),
+                 recipe.rounds, recipe.founders, recipe.improvers},
                 recipe.seed},
-        adam_{{.clip_norm = recipe.clip_norm}},
-        evolution_{{.clip_norm = 0}} {
+        adam_{{.clip_norm = recipe.clip_norm}} {
     policy_.version = recipe.version;
   }
 
@@ -230,7 +233,7 @@ class Training {
   }
   const std::vector<std::unique_ptr<TrainWorld>>& worlds() const { return worlds_; }
 
-  /// [u64 updates][hash of the recipe][parameters][u64 size][optimizer][optimizer of evolution]
+  /// [u64 updates][hash of the recipe][parameters][optimizer]
   Bytes save(const std::string& recipe_hash) const {
     Bytes bytes;
     const auto put = [&](std::span<const std::byte> more) {
@@ -239,96 +242,175 @@ class Training {
     put(std::as_bytes(std::span{&updates_, 1}));
     put(std::as_bytes(std::span{recipe_hash}));
     put(policy_.store.bytes());
-    const Bytes adam = adam_.save(), evolution = evolution_.save();
-    const std::uint64_t size = adam.size();
-    put(std::as_bytes(std::span{&size, 1}));
-    put(adam);
-    put(evolution);
+    put(adam_.save());
     return bytes;
   }
   Result<Unit> load(std::span<const std::byte> bytes, const std::string& recipe_hash,
                     const std::string& where) {
     const std::size_t head = sizeof updates_ + recipe_hash.size(), floats = policy_.store.bytes().size();
-    std::uint64_t size = 0;
-    const std::size_t adam = head + floats + sizeof size;
-    if (bytes.size() < adam) return invalid(where, "is damaged", "remove it to start again");
+    if (bytes.size() < head + floats) return invalid(where, "is damaged", "remove it to start again");
     if (std::memcmp(bytes.data() + sizeof updates_, recipe_hash.data(), recipe_hash.size()) != 0)
       return invalid(where, "belongs to another recipe", "remove it to start again, or choose another -o");
     std::memcpy(&updates_, bytes.data(), sizeof updates_);
     EMPLACE_TRY(policy_.store.load(bytes.subspan(head, floats)));
-    std::memcpy(&size, bytes.data() + head + floats, sizeof size);
-    if (size > bytes.size() - adam) return invalid(where, "is damaged", "remove it to start again");
-    EMPLACE_TRY(adam_.load(bytes.subspan(adam, size), policy_.store.size()));
-    return evolution_.load(bytes.subspan(adam + size), policy_.store.size());
+    return adam_.load(bytes.subspan(head + floats), policy_.store.size());
   }
 
  private:
-  /// One step against the gradient of the expected cost under changes of the output's weights. Whole
-  /// placements by changed weights are compared on equal worlds; a world counts by the order of its costs.
+  /// What changes of the heads do on a world.
+  struct Verdict {
+    std::vector<double>
+        gains;        ///< [heads, tries] Log ratio of step times by which the best heads get better.
+    double best = 0;  ///< Log ratio of the best walk to the example.
+  };
+
+  /// Tries random changes of each head on the same worlds, and keeps the best one of a head if it is better
+  /// than the head for sure. A change counts as far as it makes the best of all heads better.
   Result<double> evolve() {
-    const std::size_t pairs = recipe_.evolution_pairs, tries = 2 * pairs;
+    const std::size_t tries = recipe_.evolution_tries, heads = policy_.shape.heads();
     Rng rng{recipe_.seed, Purpose::kNoise, updates_};
     std::vector<std::uint32_t> order(worlds_.size());
     for (std::uint32_t k = 0; k < order.size(); ++k) order[k] = k;
     rng.shuffle(order);
     order.resize(std::min<std::size_t>(order.size(), recipe_.evolution_worlds));
-    std::vector<SchedulerPolicy> changed(tries, policy_);
-    std::vector<std::vector<float>> noise(pairs);
-    for (std::size_t k = 0; k < pairs; ++k) {
-      for (const policy::ParameterId id : policy_.network.outputs()) {
-        policy::MatrixMap up = changed[2 * k].store.value(id), down = changed[2 * k + 1].store.value(id);
-        for (Eigen::Index i = 0; i < up.size(); ++i) {
-          const float z = rng.normal();
-          noise[k].push_back(z);
-          up.data()[i] += recipe_.evolution_deviation * z;
-          down.data()[i] -= recipe_.evolution_deviation * z;
-        }
+    const auto [v, a] = policy_.network.outputs();
+    std::vector<SchedulerPolicy> changed(tries, policy_);  // Every head is changed.
+    for (SchedulerPolicy& each : changed) {
+      for (Eigen::Index head = 0; head < static_cast<Eigen::Index>(heads); ++head) {
+        change(each.store.value(v).col(head), kChangedWeights, 1, rng);
+        if (rng.uniform() < kChangedCodes)
+          change(each.store.value(a).col(head), kChangedCodeWeights, 0.5f, rng);
       }
     }
-    // [worlds][tries]
-    std::vector<std::vector<double>> costs(order.size(), std::vector<double>(tries));
-    EMPLACE_TRY(for_each(order.size(), threads_, [&](std::size_t w) -> Result<Unit> {
-      TrainWorld& world = *worlds_[order[w]];
+    std::vector<Verdict> verdicts(order.size());
+    EMPLACE_TRY(for_each(order.size(), threads_, [&](std::size_t w) {
+      return judge_changes(changed, *worlds_[order[w]], updates_ * order.size() + w, verdicts[w]);
+    }));
+    double sum = 0;
+    for (std::size_t head = 0; head < heads; ++head) {
+      double most = 0;
+      std::size_t best = tries;
       for (std::size_t t = 0; t < tries; ++t) {
-        EMPLACE_TRY_ASSIGN(costs[w][t], greedy_cost(changed[t], world));
+        std::vector<double> gains;
+        for (const Verdict& each : verdicts) gains.push_back(each.gains[head * tries + t]);
+        const Moments of_gains = moments(gains);
+        const double error = of_gains.deviation / std::sqrt(static_cast<double>(gains.size()));
+        if (of_gains.mean <= most || of_gains.mean < static_cast<double>(recipe_.evolution_certainty) * error)
+          continue;
+        most = of_gains.mean;
+        best = t;
+      }
+      if (best == tries) continue;
+      for (const policy::ParameterId id : {v, a})
+        policy_.store.value(id).col(static_cast<Eigen::Index>(head)) =
+            changed[best].store.value(id).col(static_cast<Eigen::Index>(head));
+    }
+    for (const Verdict& each : verdicts) sum += each.best;
+    ++updates_;
+    return sum / static_cast<double>(verdicts.size());
+  }
+
+  /// Changes a share of the weights.
+  template <class Column>
+  void change(Column&& weights, float share, float scale, Rng& rng) const {
+    const float size = scale * recipe_.evolution_deviation * std::exp(rng.normal());
+    for (Eigen::Index i = 0; i < weights.size(); ++i) {
+      if (rng.uniform() >= share) continue;
+      weights[i] += size * (1 + std::abs(weights[i])) * rng.normal();
+    }
+  }
+
+  /// The cost that counts of a head with `cost` beside others: a soft minimum.
+  double counted(double cost, double others) const {
+    const double softness = recipe_.evolution_softness, least = std::min(cost, others);
+    return least -
+           softness * std::log(std::exp((least - cost) / softness) + std::exp((least - others) / softness));
+  }
+  /// Soft minimum of all costs but one.
+  double without(const std::vector<double>& costs, std::size_t one) const {
+    double least = HUGE_VAL, sum = 0;
+    for (std::size_t k = 0; k < costs.size(); ++k) least = k == one ? least : std::min(least, costs[k]);
+    if (!std::isfinite(least)) return least;
+    for (std::size_t k = 0; k < costs.size(); ++k)
+      sum += k == one ? 0 : std::exp((least - costs[k]) / static_cast<double>(recipe_.evolution_softness));
+    return least - static_cast<double>(recipe_.evolution_softness) * std::log(sum);
+  }
+
+  /// Tries all changes on a world. `visit` chooses what the improving heads start from.
+  Result<Unit> judge_changes(const std::vector<SchedulerPolicy>& changed, TrainWorld& world,
+                             std::uint64_t visit, Verdict& verdict) {
+    const std::size_t founders = policy_.shape.founders, heads = policy_.shape.heads(),
+                      tries = changed.size();
+    std::vector<policy::SchedulerNetwork::Embedded> embedded;
+    for (const auto& view : world.worlds) embedded.push_back(policy_.network.embed(policy_.store, view));
+    const double example = std::log(world.example_s);
+    SchedulerDrawn drawn;
+    const auto cost_of = [&](const SchedulerPolicy& policy, std::size_t w,
+                             const SchedulerDraw& how) -> Result<double> {
+      drawn = policy.network.draw(policy.store, world.worlds[w], embedded[w], how, nullptr);
+      EMPLACE_TRY_ASSIGN(const double cost, world.cost(world.worlds[w], drawn));
+      return cost - example;
+    };
+    verdict.gains.assign(heads * tries, 0);
+    // Heads that place from nothing, each on the granularity where it is best.
+    std::vector<double> costs(founders);
+    std::vector<std::size_t> where(founders);
+    double best = HUGE_VAL;
+    Placement placement;
+    for (std::size_t head = 0; head < founders; ++head) {
+      costs[head] = HUGE_VAL;
+      for (std::size_t w = 0; w < world.worlds.size(); ++w) {
+        EMPLACE_TRY_ASSIGN(const double cost, cost_of(policy_, w, {.head = head}));
+        if (cost < costs[head]) {
+          costs[head] = cost;
+          where[head] = w;
+        }
+        if (cost >= best) continue;
+        best = cost;
+        placement = world.worlds[w].placement_of(drawn.device_of_unit);
+      }
+    }
+    const auto try_head = [&](std::size_t head, std::size_t w, const policy::ScheduleStart* start, double own,
+                              double others) -> Result<Unit> {
+      for (std::size_t t = 0; t < tries; ++t) {
+        EMPLACE_TRY_ASSIGN(const double cost, cost_of(changed[t], w, {.head = head, .start = start}));
+        verdict.gains[head * tries + t] =
+            std::clamp(counted(own, others) - counted(cost, others), -kMostGain, kMostGain);
       }
       return Unit{};
-    }));
-    std::vector<double> fitness(tries);
-    double sum = 0;
-    for (const std::vector<double>& each : costs) {
-      const Moments of_costs = moments(each);
-      sum += of_costs.mean;
-      for (std::size_t t = 0; t < tries; ++t)
-        fitness[t] += (each[t] - of_costs.mean) / (of_costs.deviation + 0.01);
-    }
-    policy_.store.clear_gradients();
-    for (std::size_t k = 0; k < pairs; ++k) {
-      const auto better = static_cast<float>((fitness[2 * k] - fitness[2 * k + 1]) /
-                                             static_cast<double>(tries * order.size()));
-      std::size_t n = 0;
-      for (const policy::ParameterId id : policy_.network.outputs()) {
-        policy::MatrixMap gradient = policy_.store.gradient(id);
-        for (Eigen::Index i = 0; i < gradient.size(); ++i) gradient.data()[i] += better * noise[k][n++];
+    };
+    for (std::size_t head = 0; head < founders; ++head)
+      EMPLACE_TRY(try_head(head, where[head], nullptr, costs[head], without(costs, head)));
+    // Heads that improve, after none to three walks of each.
+    Rng rng{recipe_.seed, Purpose::kPlacing, visit};
+    const std::size_t improvers = heads - founders;
+    for (std::uint32_t done = 0, last = rng.below(4);; ++done) {
+      const std::size_t w = rng.below(static_cast<std::uint32_t>(world.worlds.size()));
+      const ScheduleWorld& view = world.worlds[w];
+      const auto start = policy::ScheduleWalk::replay(view, view.renamed(view.units_of(placement)));
+      std::vector<double> improved(improvers);
+      for (std::size_t head = 0; head < improvers; ++head) {
+        EMPLACE_TRY_ASSIGN(improved[head], cost_of(policy_, w, {.head = founders + head, .start = &start}));
+        if (improved[head] >= best) continue;
+        best = improved[head];
+        placement = view.placement_of(drawn.device_of_unit);
       }
+      if (done < last) continue;
+      for (std::size_t head = 0; head < improvers; ++head)
+        EMPLACE_TRY(try_head(founders + head, w, &start, improved[head], without(improved, head)));
+      break;
     }
-    // The other weights stay: their moments are left over from the updates before.
-    policy::ParameterStore stepped = policy_.store;
-    const auto left = static_cast<float>(recipe_.updates - updates_) /
-                      static_cast<float>(std::min(recipe_.updates, recipe_.evolution_updates));
-    evolution_.step(stepped, recipe_.evolution_rate * left);
-    for (const policy::ParameterId id : policy_.network.outputs())
-      policy_.store.value(id) = stepped.value(id);
-    ++updates_;
-    return sum / static_cast<double>(costs.size());
+    verdict.best = best;
+    return Unit{};
   }
 
   /// log(step time of the one placement / that of the example), with a penalty if it does not fit.
   static Result<double> greedy_cost(const SchedulerPolicy& policy, TrainWorld& world) {
-    const Pretrained method{policy};
-    EMPLACE_TRY_ASSIGN(const auto found, method.place(world.problem(), world.worlds, world.simulator));
-    if (!found.measurement.valid) return std::log(3.0);
-    return std::log(found.measurement.step_time_s / world.example_s);
+    const Problem problem = world.problem();
+    Planner planner{policy, problem, world.worlds, world.simulator};
+    EMPLACE_TRY(planner.plan({.most_walks = kScoredWalks}));
+    if (!planner.best().fits()) return std::log(3.0);
+    return std::log(planner.best().step_time_s / world.example_s);
   }
 
   /// Part `i` of the current update.
@@ -371,7 +453,7 @@ class Training {
     const std::size_t n = recipe_.samples;
     // Every third visit improves the best placement of an earlier half.
     const bool improves = rng.below(3) == 0 && n >= 4;
-    std::vector<std::uint8_t> start;
+    std::optional<policy::ScheduleStart> start;
     std::size_t first = 0;
     part.example_cost = std::log(world.example_s);
     for (const std::size_t end : improves ? std::vector{n / 2, n} : std::vector{n}) {
@@ -380,7 +462,8 @@ class Training {
       double least = 0;
       std::vector<std::uint8_t> best;
       for (std::size_t k = 0; k < traces.size(); ++k) {
-        SchedulerDraw how{.rng = &rng, .start = start};
+        SchedulerDraw how{
+            .rng = &rng, .head = start ? recipe_.founders : 0, .start = start ? &*start : nullptr};
         const SchedulerDrawn drawn = policy_.network.draw(part.store, view, embedded, how, &traces[k]);
         EMPLACE_TRY_ASSIGN(const double cost, world.cost(view, drawn));
         costs.push_back(cost);
@@ -401,7 +484,7 @@ class Training {
                                    static_cast<float>(advantage * scale * share),
                                    recipe_.entropy * static_cast<float>(share), flow);
       }
-      start = view.renamed(best);
+      start = policy::ScheduleWalk::replay(view, view.renamed(best));
       first = end;
     }
     return Unit{};
@@ -411,7 +494,7 @@ class Training {
   const std::vector<std::unique_ptr<TrainWorld>> worlds_;
   const unsigned threads_;
   SchedulerPolicy policy_;
-  policy::Adam adam_, evolution_;
+  policy::Adam adam_;
   std::uint64_t updates_ = 0;
 };
 
@@ -483,9 +566,11 @@ Result<bool> train_scheduler(const TrainRecipe& recipe, const fs::path& output, 
   std::uint64_t summed = 0;
   const auto report = [&]() -> Result<Unit> {
     EMPLACE_TRY_ASSIGN(const double rho, training.score(held_out));
-    events.line(fmt::format("update {} of {}: {} {:.4f}; held out, one placement: {:.4f} of the examples",
-                            training.updates(), recipe.updates, training.imitates() ? "loss" : "log ratio",
-                            summed == 0 ? 0 : sum / static_cast<double>(summed), rho));
+    std::string line = fmt::format("update {} of {}: {} {:.4f}", training.updates(), recipe.updates,
+                                   training.imitates() ? "loss" : "log ratio",
+                                   summed == 0 ? 0 : sum / static_cast<double>(summed));
+    if (!held_out.empty()) line += fmt::format("; held out, one placement: {:.4f} of the examples", rho);
+    events.line(line);
     sum = 0;
     summed = 0;
     return Unit{};

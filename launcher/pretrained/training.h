@@ -27,18 +27,19 @@ struct TrainRecipe {
   std::uint64_t max_choices = 1500;         ///< Choices of one placement in training.
   std::uint64_t imitation_updates = 600;
   std::uint64_t updates = 3000;         ///< Number of updates, those of imitation and evolution included.
-  std::uint64_t evolution_updates = 0;  ///< Last updates; they only change the network's output.
-  std::uint64_t evolution_pairs = 8;    ///< Pairs of changed weights of each of these updates.
-  std::uint64_t evolution_worlds = 12;  ///< Worlds on which each is tried.
-  float evolution_deviation = 0.15f;
-  float evolution_rate = 0.05f;
+  std::uint64_t evolution_updates = 0;  ///< Last updates; they only change the heads.
+  std::uint64_t evolution_tries = 6;    ///< Changes of each head that one of these updates tries.
+  std::uint64_t evolution_worlds = 80;  ///< Worlds on which each is tried.
+  float evolution_deviation = 0.3f;
+  float evolution_certainty = 1;
+  float evolution_softness = 0.05f;
   std::uint64_t worlds_per_update = 4;
   std::uint64_t samples = 8;  ///< Placements of each world and update.
   float imitation_rate = 0.003f;
   float learning_rate = 0.001f, learning_rate_end = 0.0001f;
   float entropy = 0.003f;
   float clip_norm = 1;
-  std::uint64_t embedding = 32, hidden = 32, rounds = 3;
+  std::uint64_t embedding = 32, code = 8, rounds = 3, founders = 8, improvers = 4;
 
   void list(Settings& settings) {
     settings.add("worlds", worlds, "Graph files or patterns; FILE @ MACHINE if a file contains no machine.");
@@ -51,12 +52,15 @@ struct TrainRecipe {
     settings.add("max_choices", max_choices, at_least(2), "Largest number of choices of one placement.");
     settings.add("imitation_updates", imitation_updates, "Updates that repeat the examples.");
     settings.add("evolution_updates", evolution_updates,
-                 "Last updates: weights of the output are changed at random and whole placements compared.");
-    settings.add("evolution_pairs", evolution_pairs, between(1, 1024), "Pairs of opposite changes.");
-    settings.add("evolution_worlds", evolution_worlds, between(1, 1024), "Worlds on which each is tried.");
-    settings.add("evolution_deviation", evolution_deviation, at_least(0), "Standard deviation of a change.");
-    settings.add("evolution_rate", evolution_rate, at_least(0),
-                 "First learning rate of these updates; it falls linearly to 0.");
+                 "Last updates: weights of the heads are changed at random and whole placements compared.");
+    settings.add("evolution_tries", evolution_tries, between(1, 1024), "Changes tried of each head.");
+    settings.add("evolution_worlds", evolution_worlds, between(1, 100'000), "Worlds on which each is tried.");
+    settings.add("evolution_deviation", evolution_deviation, at_least(0),
+                 "Standard deviation of a change, plus this share of the weight.");
+    settings.add("evolution_certainty", evolution_certainty, at_least(0),
+                 "A change is kept if its mean gain is this many times its standard error.");
+    settings.add("evolution_softness", evolution_softness, at_least(0.001f),
+                 "Log ratio of step times at which the second best head counts a third of the best one.");
     settings.add("updates", updates, at_least(1), "Number of updates, those of all kinds.");
     settings.add("worlds_per_update", worlds_per_update, between(1, 1024), "Worlds of one update.");
     settings.add("samples", samples, between(2, 1024), "Placements drawn of each world in an update.");
@@ -66,8 +70,10 @@ struct TrainRecipe {
     settings.add("entropy", entropy, at_least(0), "Weight of the entropy per choice.");
     settings.add("clip_norm", clip_norm, at_least(0), "Largest norm of a gradient; 0: no limit.");
     settings.add("embedding", embedding, between(1, 1024), "Size of a unit's embedding.");
-    settings.add("hidden", hidden, between(1, 1024), "Size of the hidden layers.");
+    settings.add("code", code, between(1, 1024), "Size of what the heads see of an embedding.");
     settings.add("rounds", rounds, between(0, 16), "Rounds of message passing.");
+    settings.add("founders", founders, between(1, 64), "Heads that place from nothing.");
+    settings.add("improvers", improvers, between(1, 64), "Heads that improve a placement.");
   }
 };
 

@@ -14,10 +14,11 @@ constexpr std::size_t kScheduleGaps = 16;
 
 }  // namespace
 
-ScheduleWalk::ScheduleWalk(const ScheduleWorld& world, std::span<const std::uint8_t> start,
-                           std::span<const double> reserved)
+ScheduleWalk::ScheduleWalk(const ScheduleWorld& world, const ScheduleStart* start,
+                           std::span<const double> reserved, const DeviceMask& devices)
     : world_{world},
-      start_{start.begin(), start.end()},
+      start_{start},
+      preferred_{devices},
       devices_{world.num_devices()},
       features_(kFeatures, static_cast<Eigen::Index>(devices_)),
       options_(devices_),
@@ -29,13 +30,26 @@ ScheduleWalk::ScheduleWalk(const ScheduleWorld& world, std::span<const std::uint
       engines_(devices_, IdleGaps{kShortestGap, kScheduleGaps}),
       committed_(devices_ * ScheduleUnits::kMoments),
       left_(world.all_live_),
+      needed_(ScheduleUnits::kMoments),
+      with_copies_(ScheduleUnits::kMoments),
       load_ns_(devices_),
+      start_left_ns_(devices_),
       used_(devices_),
       from_(devices_),
-      to_(devices_) {
-  EMPLACE_CHECK(start_.empty() || start_.size() == world.num_units(), "one device for each unit");
+      to_(devices_),
+      start_from_(devices_),
+      start_to_(devices_) {
+  EMPLACE_CHECK(start == nullptr || start->device_of_unit.size() == world.num_units(),
+                "one device for each unit");
   limit_ = world.memory_;
   for (std::size_t d = 0; d < reserved.size(); ++d) limit_[d] -= static_cast<float>(reserved[d]);
+  for (std::size_t d = 0; d < devices_; ++d) {
+    most_memory_ = std::max(most_memory_, static_cast<double>(world.memory_[d]));
+    log_speed_.push_back(static_cast<float>(std::log(world.speed_[d])));
+  }
+  if (start != nullptr) start_committed_.resize(committed_.size());
+  for (std::size_t u = 0; start != nullptr && u < world.num_units(); ++u)
+    if (start->device_of_unit[u] != ScheduleWorld::kNowhere) count_start(u, 1);
   advance();
 }
 
@@ -56,6 +70,14 @@ std::int64_t ScheduleWalk::ready_ns(std::size_t device) const {
   return ready;
 }
 
+void ScheduleWalk::count_start(std::size_t unit, float sign) {
+  const std::size_t device = start_->device_of_unit[unit];
+  start_left_ns_[device] += static_cast<double>(sign) * world_.unit_ns(device, unit);
+  const float* const live = &world_.live_[unit * ScheduleUnits::kMoments];
+  float* const committed = &start_committed_[device * ScheduleUnits::kMoments];
+  for (std::size_t m = 0; m < ScheduleUnits::kMoments; ++m) committed[m] += sign * live[m];
+}
+
 void ScheduleWalk::settle(std::size_t unit, std::size_t device) {
   if (!world_.allowed_[unit].test(device)) {
     device = 0;
@@ -69,6 +91,7 @@ void ScheduleWalk::settle(std::size_t unit, std::size_t device) {
     left_[m] -= live[m];
   }
   load_ns_[device] += world_.unit_ns(device, unit);
+  if (start_ != nullptr && start_->device_of_unit[unit] != ScheduleWorld::kNowhere) count_start(unit, -1);
   ++used_[device];
 }
 
@@ -114,84 +137,117 @@ void ScheduleWalk::advance() {
   }
 }
 
-void ScheduleWalk::evaluate() {
+void ScheduleWalk::find_open() {
+  constexpr auto kMoments = static_cast<Eigen::Index>(ScheduleUnits::kMoments);
+  using Moments = Eigen::Map<const Eigen::ArrayXf>;
   const std::size_t unit = this->unit();
   const DeviceMask& allowed = world_.allowed_[unit];
-  const float* const live = &world_.live_[unit * ScheduleUnits::kMoments];
-  candidates_.clear();
-  open_.clear();
-  for (std::size_t d = 0; d < devices_; ++d) {
-    bool closed = !allowed.test(d);
-    for (std::size_t other = 0; !closed && used_[d] == 0 && other < d; ++other)
-      closed = used_[other] == 0 && world_.are_twins(other, d);
-    if (!closed) candidates_.push_back(static_cast<std::uint8_t>(d));
-  }
-
+  const bool some = (allowed & preferred_).any();
+  const auto moments = [&](const std::vector<float>& of, std::size_t row) {
+    return Moments{of.data() + row * ScheduleUnits::kMoments, kMoments};
+  };
   // Memory, with that of state that follows the unit.
-  needed_.assign(live, live + ScheduleUnits::kMoments);
+  Eigen::Map<Eigen::ArrayXf> needed{needed_.data(), kMoments}, with_copies{with_copies_.data(), kMoments};
+  needed = moments(world_.live_, unit);
   for (const ScheduleWorld::Read& read : world_.reads(kernel_)) {
     if (read.owner_unit == unit || device_of_unit_[read.owner_unit] != ScheduleWorld::kNowhere) continue;
-    for (std::size_t m = 0; m < ScheduleUnits::kMoments; ++m)
-      needed_[m] += world_.live_[read.owner_unit * ScheduleUnits::kMoments + m];
+    needed += moments(world_.live_, read.owner_unit);
   }
-  float pressure = 0, largest = 0;
-  for (std::size_t m = 0; m < ScheduleUnits::kMoments; ++m) {
-    float free = 0;
-    for (std::size_t d = 0; d < devices_; ++d)
-      free += std::max(0.0f, limit_[d] - committed_[d * ScheduleUnits::kMoments + m]);
-    pressure = std::max(pressure, left_[m] / std::max(1.0f, free));
-    largest = std::max(largest, needed_[m]);
-  }
-  std::uint8_t roomiest = candidates_.front();
-  for (const std::uint8_t d : candidates_) {
-    float free = std::numeric_limits<float>::infinity();
-    const float* const committed = &committed_[d * ScheduleUnits::kMoments];
-    with_copies_ = needed_;
-    for (const ScheduleWorld::Read& read : world_.reads(kernel_)) {
-      const std::uint8_t from = device_of_unit_[read.owner_unit];
-      if (from == d || from == ScheduleWorld::kNowhere) continue;
-      const std::uint16_t held = held_until_[read.buffer * devices_ + d];
-      for (std::size_t m = std::max(held, world_.alive_from_[read.buffer]); m <= read.until; ++m)
-        with_copies_[m] += static_cast<float>(world_.bytes_[read.buffer]);
-    }
-    for (std::size_t m = 0; m < ScheduleUnits::kMoments; ++m)
-      free = std::min(free, limit_[d] - committed[m] - with_copies_[m]);
-    options_[d].free_bytes = static_cast<double>(free);
-    if (free >= 0) open_.push_back(d);
-    if (options_[d].free_bytes > options_[roomiest].free_bytes) roomiest = d;
-  }
-  if (open_.empty()) {
-    overflowed_ = true;
-    open_.push_back(roomiest);
-  }
+  with_copies.setZero();
+  for (std::size_t d = 0; d < devices_; ++d) with_copies += (limit_[d] - moments(committed_, d)).max(0.0f);
+  pressure_ = std::max(0.0f, (moments(left_, 0) / with_copies.max(1.0f)).maxCoeff());
+  largest_ = needed.maxCoeff();
 
-  // Traffic with units that have a device.
-  for (std::size_t d = 0; d < devices_; ++d) from_[d] = to_[d] = {};
-  double all_in = 0, all_out = 0, largest_ns = 0;
-  std::uint8_t largest_at = ScheduleWorld::kNowhere;
-  const auto add = [&](Traffic& sum, const ScheduleWorld::Neighbour& each) {
-    sum.bytes += static_cast<double>(each.bytes);
-    sum.copies += static_cast<double>(each.copies);
-    sum.mean_ns += static_cast<double>(each.mean_ns);
+  const auto find = [&](bool only_preferred) {
+    candidates_.clear();
+    open_.clear();
+    for (std::size_t d = 0; d < devices_; ++d) {
+      bool closed = !allowed.test(d) || (only_preferred && !preferred_.test(d));
+      for (std::size_t other = 0; !closed && used_[d] == 0 && other < d; ++other)
+        closed =
+            used_[other] == 0 && world_.are_twins(other, d) && (!only_preferred || preferred_.test(other));
+      if (!closed) candidates_.push_back(static_cast<std::uint8_t>(d));
+    }
+    for (const std::uint8_t d : candidates_) {
+      with_copies = needed;
+      for (const ScheduleWorld::Read& read : world_.reads(kernel_)) {
+        const std::uint8_t from = device_of_unit_[read.owner_unit];
+        if (from == d || from == ScheduleWorld::kNowhere) continue;
+        const std::uint16_t held = held_until_[read.buffer * devices_ + d];
+        for (std::size_t m = std::max(held, world_.alive_from_[read.buffer]); m <= read.until; ++m)
+          with_copies_[m] += static_cast<float>(world_.bytes_[read.buffer]);
+      }
+      const float free = (limit_[d] - moments(committed_, d) - with_copies).minCoeff();
+      options_[d].free_bytes = static_cast<double>(free);
+      if (start_ != nullptr) {
+        with_copies += moments(committed_, d) + moments(start_committed_, d);
+        if (start_->device_of_unit[unit] == d) with_copies -= needed;
+        options_[d].start_free_bytes = static_cast<double>((limit_[d] - with_copies).minCoeff());
+      }
+      if (free >= 0) open_.push_back(d);
+      tight_ = tight_ || free < 0;
+    }
+  };
+  if (some) find(true);
+  if (open_.empty() || !some) find(false);
+  if (!open_.empty()) return;
+  std::uint8_t roomiest = candidates_.front();
+  for (const std::uint8_t d : candidates_)
+    if (options_[d].free_bytes > options_[roomiest].free_bytes) roomiest = d;
+  overflowed_ = true;
+  open_.push_back(roomiest);
+}
+
+/// Traffic with units that have a device, now or in `start`.
+void ScheduleWalk::find_traffic() {
+  const std::size_t unit = this->unit();
+  for (std::size_t d = 0; d < devices_; ++d) from_[d] = to_[d] = start_from_[d] = start_to_[d] = {};
+  all_in_ns_ = all_out_ns_ = 0;
+  double largest_ns = 0;
+  largest_at_ = ScheduleWorld::kNowhere;
+  const auto later = [&](const ScheduleWorld::Neighbour& each, std::vector<Traffic>& sums) {
+    if (start_ == nullptr) return;
+    const std::uint8_t d = start_->device_of_unit[each.unit];
+    if (d != ScheduleWorld::kNowhere) sums[d].add(each);
   };
   for (const ScheduleWorld::Neighbour& each : world_.sources(unit)) {
     const std::uint8_t d = device_of_unit_[each.unit];
-    all_in += static_cast<double>(each.mean_ns);
-    if (d == ScheduleWorld::kNowhere) continue;
-    add(from_[d], each);
+    all_in_ns_ += static_cast<double>(each.mean_ns);
+    if (d == ScheduleWorld::kNowhere) {
+      later(each, start_from_);
+      continue;
+    }
+    from_[d].add(each);
     if (static_cast<double>(each.mean_ns) > largest_ns) {
       largest_ns = static_cast<double>(each.mean_ns);
-      largest_at = d;
+      largest_at_ = d;
     }
   }
   for (const ScheduleWorld::Neighbour& each : world_.targets(unit)) {
     const std::uint8_t d = device_of_unit_[each.unit];
-    all_out += static_cast<double>(each.mean_ns);
-    if (d != ScheduleWorld::kNowhere) add(to_[d], each);
+    all_out_ns_ += static_cast<double>(each.mean_ns);
+    if (d == ScheduleWorld::kNowhere) {
+      later(each, start_to_);
+    } else {
+      to_[d].add(each);
+    }
   }
+}
 
-  constexpr auto kInfinity = std::numeric_limits<double>::infinity();
-  double first_end = kInfinity, first_ready = kInfinity, least_cut = kInfinity, least_load = kInfinity;
+void ScheduleWalk::find_options() {
+  const std::size_t unit = this->unit();
+  const auto cut_ns = [&](std::size_t d, const std::vector<Traffic>& from, const std::vector<Traffic>& to) {
+    double sum = 0;
+    for (std::size_t other = 0; other < devices_; ++other) {
+      if (other == d) continue;
+      const std::size_t in = other * devices_ + d, out = d * devices_ + other;
+      if (from[other].copies > 0)
+        sum += from[other].bytes * world_.ns_per_byte_[in] + from[other].copies * world_.latency_ns_[in];
+      if (to[other].copies > 0)
+        sum += to[other].bytes * world_.ns_per_byte_[out] + to[other].copies * world_.latency_ns_[out];
+    }
+    return sum;
+  };
   for (const std::uint8_t d : open_) {
     Option& option = options_[d];
     const auto cost = static_cast<std::int64_t>(world_.time_ns(d, kernel_));
@@ -199,67 +255,118 @@ void ScheduleWalk::evaluate() {
     option.start_ns = busy_[d].start(option.ready_ns, cost);
     option.end_ns = option.start_ns + cost;
     option.load_ns = load_ns_[d] + world_.unit_ns(d, unit);
-    option.cut_ns = 0;
-    for (std::size_t other = 0; other < devices_; ++other) {
-      if (other == d) continue;
-      const std::size_t in = other * devices_ + d, out = d * devices_ + other;
-      option.cut_ns +=
-          from_[other].bytes * world_.ns_per_byte_[in] + from_[other].copies * world_.latency_ns_[in] +
-          to_[other].bytes * world_.ns_per_byte_[out] + to_[other].copies * world_.latency_ns_[out];
-    }
+    option.unit_end_ns = static_cast<double>(option.start_ns) + world_.unit_ns(d, unit);
+    option.cut_ns = cut_ns(d, from_, to_);
+    option.start_cut_ns = option.start_load_ns = 0;
+    if (start_ == nullptr) continue;
+    option.start_cut_ns = option.cut_ns + cut_ns(d, start_from_, start_to_);
+    option.start_load_ns = option.load_ns + start_left_ns_[d];
+    if (start_->device_of_unit[unit] == d) option.start_load_ns -= world_.unit_ns(d, unit);
+  }
+}
+
+void ScheduleWalk::evaluate() {
+  find_open();
+  find_traffic();
+  find_options();
+  const std::size_t unit = this->unit();
+  constexpr auto kInfinity = std::numeric_limits<double>::infinity();
+  double first_end = kInfinity, first_ready = kInfinity, least_cut = kInfinity, least_load = kInfinity,
+         least_start_cut = kInfinity, least_start_load = kInfinity, first_unit_end = kInfinity;
+  for (const std::uint8_t d : open_) {
+    const Option& option = options_[d];
     first_end = std::min(first_end, static_cast<double>(option.end_ns));
     first_ready = std::min(first_ready, static_cast<double>(option.ready_ns));
     least_cut = std::min(least_cut, option.cut_ns);
     least_load = std::min(least_load, option.load_ns);
+    least_start_cut = std::min(least_start_cut, option.start_cut_ns);
+    least_start_load = std::min(least_start_load, option.start_load_ns);
+    first_unit_end = std::min(first_unit_end, option.unit_end_ns);
   }
 
-  const double ideal = world_.ideal_ns_, end = std::max(1.0, static_cast<double>(end_ns_));
-  const double scale = world_.best_ns_[unit] + world_.transfer_ns_[unit] + 1;
-  float most_memory = 1;
-  double used = 0;
-  for (std::size_t d = 0; d < devices_; ++d) {
-    most_memory = std::max(most_memory, world_.memory_[d]);
-    used += used_[d] > 0 ? 1 : 0;
-  }
+  const double per_ideal = 1 / world_.ideal_ns_, end = std::max(1.0, static_cast<double>(end_ns_));
+  const double per_scale = 1 / (world_.best_ns_[unit] + world_.transfer_ns_[unit] + 1);
   const double best_ns = std::max(1.0, world_.best_ns_[unit]);
-  for (std::size_t n = 0; n < open_.size(); ++n) {
-    const std::size_t d = open_[n];
+  const double latest = start_ == nullptr ? 0 : start_->latest_end_ns[kernel_];
+  const float critical = start_ == nullptr ? 0 : start_->critical[unit];
+  const float on_path = 2 * world_.features_(ScheduleWorld::kPathRow, static_cast<Eigen::Index>(unit)) - 1;
+  const auto progress =
+      static_cast<float>(static_cast<double>(kernel_) / static_cast<double>(world_.unit_of_kernel_.size()));
+  const float pressure = std::min(2.0f, pressure_);
+  double used = 0;
+  for (std::size_t d = 0; d < devices_; ++d) used += used_[d] > 0 ? 1 : 0;
+  const auto n = static_cast<Eigen::Index>(open_.size());
+  for (Eigen::Index c = 0; c < n; ++c) {
+    const std::size_t d = open_[static_cast<std::size_t>(c)];
     const Option& option = options_[d];
-    auto column = features_.col(static_cast<Eigen::Index>(n));
-    Eigen::Index row = 0;
-    const auto put = [&](double value) { column[row++] = static_cast<float>(std::clamp(value, -8.0, 8.0)); };
+    float* const f = features_.col(c).data();
     const auto at_end = static_cast<double>(option.end_ns);
-    put(log_ratio((at_end - first_end) / scale));
-    put(log_ratio(50 * (at_end - first_end) / ideal));
-    put(log_ratio((static_cast<double>(option.ready_ns) - first_ready) / scale));
-    put(log_ratio(static_cast<double>(option.start_ns - option.ready_ns) / scale));
-    put(std::log(std::max(1.0, world_.unit_ns(d, unit)) / best_ns));
-    put(log_ratio(option.load_ns / ideal));
-    put(log_ratio(3 * (option.load_ns - least_load) / ideal));
-    put(static_cast<double>(busy_[d].end_ns()) / end);
-    put(log_ratio(option.cut_ns / scale));
-    put(log_ratio((option.cut_ns - least_cut) / scale));
-    put(log_ratio(50 * (option.cut_ns - least_cut) / ideal));
-    put(all_in > 0 ? from_[d].mean_ns / all_in : 0);
-    put(all_out > 0 ? to_[d].mean_ns / all_out : 0);
-    put(last_ == d ? 1 : 0);
-    put(largest_at == d ? 1 : 0);
-    put(std::clamp(option.free_bytes / static_cast<double>(std::max(1.0f, limit_[d])), -1.0, 1.0));
-    put(static_cast<double>(std::min(2.0f, pressure)));
-    put(used_[d] > 0 ? 1 : 0);
-    put(std::log(world_.speed_[d]));
-    put(static_cast<double>(world_.memory_[d] / most_memory));
-    put(log_ratio(20 * (static_cast<double>(option.start_ns) + world_.rank_ns_[kernel_] - longest_ns_) /
-                  ideal));
-    put(!start_.empty() && start_[unit] == d ? 1 : 0);
-    put(start_.empty() ? 0 : 1);
-    put(world_.is_cpu_[d] ? 1 : 0);
-    put(decided_ > 0 ? static_cast<double>(used_[d]) / static_cast<double>(decided_) : 0);
-    put(used / static_cast<double>(devices_));
-    put(std::min(
-        1.0, static_cast<double>(largest) / std::max(1.0, option.free_bytes + static_cast<double>(largest))));
-    put(static_cast<double>(kernel_) / static_cast<double>(world_.unit_of_kernel_.size()));
-    EMPLACE_CHECK(row == kFeatures, "every feature of a device has a row");
+    f[kLater] = static_cast<float>((at_end - first_end) * per_scale);
+    f[kLaterOfAll] = static_cast<float>(50 * (at_end - first_end) * per_ideal);
+    f[kReadyLater] = static_cast<float>((static_cast<double>(option.ready_ns) - first_ready) * per_scale);
+    f[kWait] = static_cast<float>(static_cast<double>(option.start_ns - option.ready_ns) * per_scale);
+    f[kLoaded] = static_cast<float>(option.load_ns * per_ideal);
+    f[kMoreLoad] = static_cast<float>(3 * (option.load_ns - least_load) * per_ideal);
+    f[kCut] = static_cast<float>(option.cut_ns * per_scale);
+    f[kMoreCut] = static_cast<float>((option.cut_ns - least_cut) * per_scale);
+    f[kMoreCutOfAll] = static_cast<float>(50 * (option.cut_ns - least_cut) * per_ideal);
+    f[kLonger] = static_cast<float>(
+        20 * (static_cast<double>(option.start_ns) + world_.rank_ns_[kernel_] - longest_ns_) * per_ideal);
+    f[kSlower] = static_cast<float>(world_.unit_ns(d, unit) / best_ns - 1);
+    f[kUnitLater] = static_cast<float>(20 * (option.unit_end_ns - first_unit_end) * per_ideal);
+    f[kStartLoad] = static_cast<float>(3 * (option.start_load_ns - least_start_load) * per_ideal);
+    f[kStartCut] = static_cast<float>(50 * (option.start_cut_ns - least_start_cut) * per_ideal);
+    f[kStartOwnCut] = static_cast<float>((option.start_cut_ns - least_start_cut) * per_scale);
+    f[kTooLate] = start_ == nullptr ? 0 : static_cast<float>(50 * (at_end - latest) * per_ideal);
+    f[kEarly] = start_ == nullptr ? 0 : static_cast<float>(50 * (latest - at_end) * per_ideal);
+    f[kFull] = static_cast<float>(static_cast<double>(busy_[d].end_ns()) / end);
+    f[kFrom] = all_in_ns_ > 0 ? static_cast<float>(from_[d].mean_ns / all_in_ns_) : 0;
+    f[kTo] = all_out_ns_ > 0 ? static_cast<float>((to_[d].mean_ns + start_to_[d].mean_ns) / all_out_ns_) : 0;
+    f[kLast] = last_ == d ? 1 : 0;
+    f[kLargest] = largest_at_ == d ? 1 : 0;
+    f[kFree] = static_cast<float>(
+        std::clamp(option.free_bytes / static_cast<double>(std::max(1.0f, limit_[d])), -1.0, 1.0));
+    f[kUsed] = used_[d] > 0 ? 1 : 0;
+    f[kSpeed] = log_speed_[d];
+    f[kMemory] = static_cast<float>(static_cast<double>(world_.memory_[d]) / most_memory_);
+    f[kAtStart] = start_ != nullptr && start_->device_of_unit[unit] == d ? 1 : 0;
+    f[kCpu] = world_.is_cpu_[d] ? 1 : 0;
+    f[kUsedShare] = decided_ > 0 ? static_cast<float>(used_[d]) / static_cast<float>(decided_) : 0;
+    f[kNeeds] = static_cast<float>(std::min(
+        1.0,
+        static_cast<double>(largest_) / std::max(1.0, option.free_bytes + static_cast<double>(largest_))));
+  }
+  for (Eigen::Index c = 0; c < n; ++c) {
+    float* const f = features_.col(c).data();
+    const std::size_t d = open_[static_cast<std::size_t>(c)];
+    const double free = start_ == nullptr ? 0 : options_[d].start_free_bytes;
+    f[kStartFree] =
+        static_cast<float>(std::clamp(free / static_cast<double>(std::max(1.0f, limit_[d])), -1.0, 1.0));
+    f[kStartFull] = free < 0 ? 1 : 0;
+  }
+  auto logs = features_.block(0, 0, kLogRows, n).array();
+  logs = logs.max(0.0f).log1p().min(8.0f);
+  // How much some of them count depends on the unit and on the walk.
+  for (Eigen::Index c = 0; c < n; ++c) {
+    float* const f = features_.col(c).data();
+    float* g = f + kPlain;
+    *g++ = pressure * f[kFree];
+    *g++ = pressure * f[kSlower];
+    *g++ = pressure * f[kNeeds];
+    *g++ = pressure * f[kMoreCutOfAll];
+    *g++ = progress * f[kMoreLoad];
+    *g++ = progress * f[kLaterOfAll];
+    *g++ = on_path * f[kLaterOfAll];
+    *g++ = on_path * f[kLater];
+    *g++ = on_path * f[kSlower];
+    *g++ = on_path * f[kMoreCut];
+    *g++ = critical * f[kLaterOfAll];
+    *g++ = critical * f[kAtStart];
+    *g++ = critical * f[kStartCut];
+    *g++ = critical * f[kStartLoad];
+    *g++ = critical * f[kSlower];
+    *g++ = progress * f[kAtStart];
+    EMPLACE_CHECK(g == f + kFeatures, "every feature of a device has a row");
   }
 }
 
@@ -268,6 +375,49 @@ void ScheduleWalk::take(std::size_t device) {
   ++decided_;
   last_ = static_cast<std::uint8_t>(device);
   advance();
+}
+
+ScheduleStart ScheduleWalk::replay(const ScheduleWorld& world, std::span<const std::uint8_t> device_of_unit) {
+  EMPLACE_CHECK(device_of_unit.size() == world.num_units(), "one device for each unit");
+  DeviceMask all;
+  ScheduleWalk walk{world, nullptr, {}, all.set()};
+  while (!walk.done()) {
+    const std::uint8_t wanted = device_of_unit[walk.unit()];
+    walk.take(wanted == ScheduleWorld::kNowhere ? 0 : wanted);
+  }
+  ScheduleStart start;
+  start.device_of_unit = walk.device_of_unit_;
+  start.end_ns = walk.end_ns();
+  const std::size_t kernels = walk.end_of_kernel_.size();
+  // Backwards in time: a kernel must end before its readers and before the next one on its device.
+  std::vector<std::pair<std::int64_t, std::uint32_t>> order(kernels);
+  const auto cost = [&](std::size_t k) {
+    return static_cast<std::int64_t>(world.time_ns(start.device_of_unit[world.unit_of_kernel_[k]], k));
+  };
+  for (std::uint32_t k = 0; k < kernels; ++k) order[k] = {walk.end_of_kernel_[k] - cost(k), k};
+  std::sort(order.rbegin(), order.rend());
+  start.latest_end_ns.assign(kernels, start.end_ns);
+  start.critical.assign(world.num_units(), 0);
+  std::vector<double> next_ns(world.num_devices(), start.end_ns);
+  for (const auto& [begin, k] : order) {
+    const std::size_t unit = world.unit_of_kernel_[k], d = start.device_of_unit[unit];
+    double& latest = start.latest_end_ns[k];
+    latest = std::min(latest, next_ns[d]);
+    const double latest_begin = latest - static_cast<double>(cost(k));
+    next_ns[d] = latest_begin;
+    for (const ScheduleWorld::Read& read : world.reads(k)) {
+      if (read.maker < 0) continue;
+      const std::size_t from = start.device_of_unit[read.owner_unit];
+      const double sent =
+          from == d ? 0 : static_cast<double>(walk.transfer_ns(from, d, world.bytes_[read.buffer]));
+      double& before = start.latest_end_ns[static_cast<std::size_t>(read.maker)];
+      before = std::min(before, latest_begin - sent);
+    }
+    const double slack = std::max(0.0, latest - static_cast<double>(walk.end_of_kernel_[k]));
+    start.critical[unit] =
+        std::max(start.critical[unit], static_cast<float>(1 - std::min(1.0, 10 * slack / start.end_ns)));
+  }
+  return start;
 }
 
 }  // namespace emplace::policy

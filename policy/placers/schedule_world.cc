@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "base/check.h"
@@ -178,6 +179,46 @@ ScheduleWorld::ScheduleWorld(const LoweredGraph& lowered, const DeviceSet& devic
   target_begin_.push_back(static_cast<std::uint32_t>(targets_.size()));
   transfer_ns_ = std::move(in);
   find_features(lowered);
+  find_near();
+}
+
+void ScheduleWorld::find_near() {
+  const std::size_t count = num_devices();
+  double bytes = 1, copies = 1;
+  for (const Neighbour& each : sources_) {
+    bytes += static_cast<double>(each.bytes);
+    copies += static_cast<double>(each.copies);
+  }
+  const auto apart_ns = [&](std::size_t a, std::size_t b) {
+    const std::size_t there = a * count + b, back = b * count + a;
+    return latency_ns_[there] + latency_ns_[back] +
+           bytes / copies * (ns_per_byte_[there] + ns_per_byte_[back]);
+  };
+  std::vector<double> sum_ns(count);  // Of transfers with the devices chosen so far; of all at first.
+  for (std::size_t a = 0; a < count; ++a)
+    for (std::size_t b = 0; b < count; ++b) sum_ns[a] += a == b ? 0 : apart_ns(a, b);
+  std::vector<bool> chosen(count);
+  while (near_.size() < count) {
+    std::size_t best = count;
+    const auto before = [&](std::size_t a, std::size_t b) {
+      const double far_a = (sum_ns[a] + 1) / speed_[a], far_b = (sum_ns[b] + 1) / speed_[b];
+      if (near_.empty())
+        return std::tuple{-speed_[a], -memory_[a], far_a} < std::tuple{-speed_[b], -memory_[b], far_b};
+      return std::tuple{far_a, -speed_[a], -memory_[a]} < std::tuple{far_b, -speed_[b], -memory_[b]};
+    };
+    for (std::size_t d = 0; d < count; ++d)
+      if (!chosen[d] && (best == count || before(d, best))) best = d;
+    chosen[best] = true;
+    if (near_.empty()) std::fill(sum_ns.begin(), sum_ns.end(), 0.0);
+    near_.push_back(static_cast<std::uint8_t>(best));
+    for (std::size_t d = 0; d < count; ++d) sum_ns[d] += d == best ? 0 : apart_ns(d, best);
+  }
+}
+
+DeviceMask ScheduleWorld::nearest_devices(std::size_t count) const {
+  DeviceMask mask;
+  for (std::size_t i = 0; i < std::min(count, near_.size()); ++i) mask.set(near_[i]);
+  return mask;
 }
 
 void ScheduleWorld::find_features(const LoweredGraph& lowered) {

@@ -36,6 +36,8 @@ class ScheduleWorld {
  public:
   static constexpr std::uint8_t kNowhere = 0xff;
   static constexpr Eigen::Index kUnitFeatures = 34;
+  /// Row of a unit's share of the longest path.
+  static constexpr Eigen::Index kPathRow = 8;
 
   /// @pre fewer than 255 devices.
   ScheduleWorld(const LoweredGraph& lowered, const DeviceSet& devices, const CostTable& costs,
@@ -45,6 +47,7 @@ class ScheduleWorld {
   std::size_t num_devices() const { return memory_.size(); }
   /// Units that have a kernel: the number of choices.
   std::size_t num_choices() const { return num_choices_; }
+  std::size_t num_kernels() const { return unit_of_kernel_.size(); }
   /// [kUnitFeatures, units]
   const Matrix& features() const { return features_; }
   /// True if two devices may be exchanged without any effect.
@@ -52,6 +55,9 @@ class ScheduleWorld {
   /// [devices] New name of each device: the devices of each set of twins in order of their first use, which
   /// is how a walk uses them. A permutation.
   std::vector<std::uint8_t> names(std::span<const std::uint8_t> device_of_unit) const;
+  /// The fastest device and those nearest to it, `count` in all: near means that a transfer takes little time
+  /// for the device's speed.
+  DeviceMask nearest_devices(std::size_t count) const;
   /// [units] With these names. Units without a device keep kNowhere.
   std::vector<std::uint8_t> renamed(std::span<const std::uint8_t> device_of_unit) const;
   /// [units] The device of each unit in a placement of the ops: the one with most of the unit's ops.
@@ -76,6 +82,7 @@ class ScheduleWorld {
   };
 
   void find_features(const LoweredGraph& lowered);
+  void find_near();
   std::span<const Read> reads(std::size_t kernel) const {
     return {reads_.data() + read_begin_[kernel], read_begin_[kernel + 1] - read_begin_[kernel]};
   }
@@ -102,6 +109,7 @@ class ScheduleWorld {
   std::vector<double> latency_ns_, ns_per_byte_;  // [devices, devices]
   std::vector<float> memory_;                     // [devices]
   std::vector<bool> is_cpu_, twins_;              // [devices], [devices, devices]
+  std::vector<std::uint8_t> near_;                // [devices] The fastest one, then the nearest ones.
   std::vector<double> speed_;                     // [devices] Time of the fastest one over its time.
   std::vector<float> live_;                       // [units, moments] [B]
   std::vector<float> all_live_;                   // [moments]

@@ -2,18 +2,69 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <utility>
+
+#include "base/check.h"
 
 namespace emplace::policy {
 namespace {
 
 constexpr Eigen::Index kDeviceFeatures = ScheduleWalk::kFeatures;
+using W = ScheduleWalk;
+struct Weight {
+  Eigen::Index feature;
+  float value;
+};
+using Rule = std::vector<Weight>;
+
+/// Rules at which heads start: what list schedulers and partitioners would do.
+const std::vector<Rule>& founding_rules() {
+  static const std::vector<Rule> rules{
+      // Finish first, send little, balance.
+      {{W::kLater, -8}, {W::kMoreCut, -3}, {W::kMoreLoad, -0.5f}},
+      // Finish first.
+      {{W::kLaterOfAll, -8}, {W::kLonger, -2}, {W::kMoreCut, -0.5f}},
+      // Send little.
+      {{W::kMoreCutOfAll, -8}, {W::kLaterOfAll, -1}, {W::kMoreLoad, -1}},
+      // Balance.
+      {{W::kMoreLoad, -8}, {W::kMoreCutOfAll, -2}, {W::kLater, -1}},
+      // Few devices.
+      {{W::kUsed, 4}, {W::kLater, -4}, {W::kMoreCut, -2}, {W::kLast, 1}},
+      // Stay on the last device until it has its share.
+      {{W::kLast, 3}, {W::kLoaded, -6}, {W::kMoreCut, -2}, {W::kSlower, -1}},
+      // Fast devices.
+      {{W::kSlower, -8}, {W::kSpeed, 2}, {W::kUnitLater, -4}, {W::kMoreCutOfAll, -1}},
+      // Where memory is.
+      {{W::kFree, 4}, {W::kNeeds, -2}, {W::kMoreCut, -3}, {W::kLater, -3}},
+  };
+  return rules;
+}
+
+const std::vector<Rule>& improving_rules() {
+  static const std::vector<Rule> rules{
+      {{W::kStartFull, -4}, {W::kAtStart, 1}, {W::kLater, -8}, {W::kStartOwnCut, -3}, {W::kStartLoad, -1}},
+      {{W::kStartFull, -4}, {W::kAtStart, 2}, {W::kLaterOfAll, -6}, {W::kTooLate, -3}, {W::kStartCut, -2}},
+      {{W::kStartFull, -4},
+       {W::kAtStart, 0.5f},
+       {W::kStartCut, -6},
+       {W::kStartLoad, -3},
+       {W::kLaterOfAll, -1}},
+      {{W::kStartFull, -4},
+       {W::kAtStart, 3},
+       {W::kTooLate, -4},
+       {W::kStartLoad, -2},
+       {W::kStartOwnCut, -2},
+       {W::kUnitLater, -2}},
+  };
+  return rules;
+}
 
 }  // namespace
 
 SchedulerNetwork::SchedulerNetwork(ParameterStore& store, SchedulerShape shape, std::uint64_t seed)
     : shape_{shape} {
-  const Eigen::Index e = shape.embedding, s = shape.hidden;
+  const Eigen::Index e = shape.embedding, c = shape.code, heads = static_cast<Eigen::Index>(shape.heads());
   const auto add = [&](const char* name, Eigen::Index rows, Eigen::Index cols, Init init) {
     return store.add(std::string{"scheduler."} + name, rows, cols, init, seed);
   };
@@ -23,18 +74,17 @@ SchedulerNetwork::SchedulerNetwork(ParameterStore& store, SchedulerShape shape, 
   wp_ = add("wp", e, e, Init::kGlorot);
   wt_ = add("wt", e, e, Init::kGlorot);
   b_ = add("b", e, 1, Init::kZero);
-  wf_ = add("wf", s, kDeviceFeatures, Init::kGlorot);
-  we_ = add("we", s, e, Init::kGlorot);
-  b1_ = add("b1", s, 1, Init::kZero);
-  w2_ = add("w2", s, s, Init::kGlorot);
-  wm_ = add("wm", s, s, Init::kGlorot);
-  b2_ = add("b2", s, 1, Init::kZero);
-  w3_ = add("w3", s, 1, Init::kZero);
-  v_ = add("v", kDeviceFeatures, 1, Init::kZero);
+  we_ = add("we", c, e, Init::kGlorot);
+  b1_ = add("b1", c, 1, Init::kZero);
+  a_ = add("a", kDeviceFeatures * c, heads, Init::kZero);
+  v_ = add("v", kDeviceFeatures, heads, Init::kZero);
   MatrixMap v = store.value(v_);
-  v(ScheduleWalk::kLater, 0) = -8;
-  v(ScheduleWalk::kCut, 0) = -3;
-  v(ScheduleWalk::kLoad, 0) = -0.5f;
+  for (std::size_t head = 0; head < shape.heads(); ++head) {
+    const bool founds = head < shape.founders;
+    const std::vector<Rule>& rules = founds ? founding_rules() : improving_rules();
+    for (const Weight& weight : rules[(founds ? head : head - shape.founders) % rules.size()])
+      v(weight.feature, static_cast<Eigen::Index>(head)) = weight.value;
+  }
 }
 
 Matrix SchedulerNetwork::gathered(const ScheduleWorld& world, const Matrix& h, Side side, bool transposed) {
@@ -69,19 +119,23 @@ SchedulerNetwork::Embedded SchedulerNetwork::embed(const ParameterStore& store,
     embedded.gate.push_back(std::move(next));
     embedded.h.push_back(h);
   }
-  embedded.seen = (store.value(we_) * h).colwise() + store.value(b1_).col(0);
+  embedded.code = ((store.value(we_) * h).colwise() + store.value(b1_).col(0)).array().tanh();
   return embedded;
 }
 
 SchedulerDrawn SchedulerNetwork::draw(const ParameterStore& store, const ScheduleWorld& world,
                                       const Embedded& embedded, const SchedulerDraw& how,
                                       SchedulerTrace* trace) const {
-  const Matrix wf = store.value(wf_), w2 = store.value(w2_), wm = store.value(wm_);
-  const Eigen::VectorXf b2 = store.value(b2_), w3 = store.value(w3_), v = store.value(v_);
-  const auto devices = static_cast<Eigen::Index>(world.num_devices());
-  Matrix z(shape_.hidden, devices), y(shape_.hidden, devices);
-  Eigen::VectorXf mean(shape_.hidden), logit(devices);
-  ScheduleWalk walk{world, how.start, how.reserved};
+  EMPLACE_CHECK(how.head < shape_.heads() && (how.change.empty() || how.change.size() == kDeviceFeatures),
+                "the head exists, and its change has a value for each feature");
+  const auto head = static_cast<Eigen::Index>(how.head);
+  const Eigen::Map<const Matrix> a{store.value(a_).col(head).data(), kDeviceFeatures, shape_.code};
+  const bool plain = a.isZero(0);
+  Eigen::VectorXf v = store.value(v_).col(head), weights(kDeviceFeatures);
+  for (std::size_t i = 0; i < how.change.size(); ++i) v[static_cast<Eigen::Index>(i)] += how.change[i];
+  Eigen::VectorXf logit(static_cast<Eigen::Index>(world.num_devices()));
+  ScheduleWalk walk{world, how.start, how.reserved, how.devices};
+  if (trace != nullptr) trace->head = how.head;
   SchedulerDrawn drawn;
   while (!walk.done()) {
     const std::uint32_t unit = walk.unit();
@@ -91,15 +145,12 @@ SchedulerDrawn SchedulerNetwork::draw(const ParameterStore& store, const Schedul
     std::size_t taken = 0;
     if (n > 1) {
       const auto f = walk.features();
-      z.leftCols(n).noalias() = wf.lazyProduct(f);
-      z.leftCols(n) = (z.leftCols(n).colwise() + embedded.seen.col(unit)).cwiseMax(0.0f);
-      mean.noalias() = wm.lazyProduct(z.leftCols(n).rowwise().mean()) + b2;
-      y.leftCols(n).noalias() = w2.lazyProduct(z.leftCols(n));
-      y.leftCols(n) = (y.leftCols(n).colwise() + mean).cwiseMax(0.0f);
+      weights = v;
+      if (!plain) weights.noalias() += a.lazyProduct(embedded.code.col(unit));
       auto p = logit.head(n);
-      p.noalias() = y.leftCols(n).transpose() * w3 + f.transpose() * v;
+      p.noalias() = f.transpose().lazyProduct(weights);
       p *= how.sharpness;
-      if (how.stay != 0 && !how.start.empty()) p += how.stay * f.row(ScheduleWalk::kAtStart).transpose();
+      if (how.stay != 0 && how.start != nullptr) p += how.stay * f.row(ScheduleWalk::kAtStart).transpose();
       Eigen::Index best = 0;
       p = (p.array() - p.maxCoeff(&best)).exp();
       p /= p.sum();
@@ -136,87 +187,95 @@ SchedulerDrawn SchedulerNetwork::draw(const ParameterStore& store, const Schedul
   drawn.device_of_unit = walk.device_of_unit();
   drawn.estimated_s = walk.end_ns() * 1e-9;
   drawn.overflowed = walk.overflowed();
+  drawn.tight = walk.tight();
   return drawn;
+}
+
+Matrix SchedulerNetwork::opinion(const ParameterStore& store, const ScheduleWorld& world,
+                                 const Embedded& embedded,
+                                 std::span<const std::uint8_t> device_of_unit) const {
+  const auto founders = static_cast<Eigen::Index>(shape_.founders);
+  const Matrix v = store.value(v_).leftCols(founders);
+  Matrix weights(kDeviceFeatures, founders);
+  Matrix found = Matrix::Zero(static_cast<Eigen::Index>(world.num_devices()),
+                              static_cast<Eigen::Index>(world.num_units()));
+  DeviceMask all;
+  ScheduleWalk walk{world, nullptr, {}, all.set()};
+  while (!walk.done()) {
+    const std::uint32_t unit = walk.unit();
+    walk.evaluate();
+    const auto open = walk.open();
+    if (open.size() < 2) {
+      walk.take(open[0]);
+      continue;
+    }
+    for (Eigen::Index head = 0; head < founders; ++head) {
+      const Eigen::Map<const Matrix> a{store.value(a_).col(head).data(), kDeviceFeatures, shape_.code};
+      weights.col(head) = v.col(head) + a.lazyProduct(embedded.code.col(unit));
+    }
+    Matrix p = walk.features().transpose() * weights;
+    p = (p.rowwise() - p.colwise().maxCoeff()).array().exp();
+    p.array().rowwise() /= p.colwise().sum().array();
+    const Eigen::VectorXf mean = p.rowwise().mean();
+    const auto wanted = std::find(open.begin(), open.end(), device_of_unit[unit]);
+    if (wanted == open.end()) {
+      Eigen::Index best = 0;
+      mean.maxCoeff(&best);
+      walk.take(open[static_cast<std::size_t>(best)]);
+      continue;
+    }
+    for (std::size_t n = 0; n < open.size(); ++n)
+      found(static_cast<Eigen::Index>(open[n]), static_cast<Eigen::Index>(unit)) =
+          mean[static_cast<Eigen::Index>(n)];
+    walk.take(*wanted);
+  }
+  return found;
 }
 
 double SchedulerNetwork::accumulate(ParameterStore& store, const Embedded& embedded,
                                     const SchedulerTrace& trace, float advantage, float entropy,
                                     Flow& flow) const {
-  if (flow.h.size() == 0) flow.h = Matrix::Zero(shape_.embedding, embedded.seen.cols());
+  if (flow.h.size() == 0) flow.h = Matrix::Zero(shape_.embedding, embedded.code.cols());
   if (trace.choices() == 0) return 0;
   const auto pairs = static_cast<Eigen::Index>(trace.begin.back());
   const auto choices = static_cast<Eigen::Index>(trace.choices());
+  const auto head = static_cast<Eigen::Index>(trace.head);
   const Eigen::Map<const Matrix> f{trace.features.data(), kDeviceFeatures, pairs};
-  const Matrix w2 = store.value(w2_), wm = store.value(wm_), we = store.value(we_);
-  const Eigen::VectorXf b2 = store.value(b2_), w3 = store.value(w3_), v = store.value(v_);
+  const Matrix a = Eigen::Map<const Matrix>{store.value(a_).col(head).data(), kDeviceFeatures, shape_.code};
+  const Eigen::VectorXf v = store.value(v_).col(head);
+  Eigen::Map<Matrix> da{store.gradient(a_).col(head).data(), kDeviceFeatures, shape_.code};
 
-  // Forward.
-  Matrix z = store.value(wf_) * f, means(shape_.hidden, choices), units(shape_.embedding, choices);
-  const auto range = [&](Eigen::Index c) {
-    const std::uint32_t first = trace.begin[static_cast<std::size_t>(c)];
-    return std::pair{static_cast<Eigen::Index>(first),
-                     static_cast<Eigen::Index>(trace.begin[static_cast<std::size_t>(c) + 1] - first)};
-  };
-  for (Eigen::Index c = 0; c < choices; ++c) {
-    const auto [first, n] = range(c);
-    const auto unit = static_cast<Eigen::Index>(trace.unit[static_cast<std::size_t>(c)]);
-    auto part = z.middleCols(first, n);
-    part = (part.colwise() + embedded.seen.col(unit)).cwiseMax(0.0f);
-    means.col(c) = part.rowwise().mean();
-    units.col(c) = embedded.h.back().col(unit);
-  }
-  Matrix y = w2 * z;
-  const Matrix shared = (wm * means).colwise() + b2;
-  for (Eigen::Index c = 0; c < choices; ++c) {
-    const auto [first, n] = range(c);
-    auto part = y.middleCols(first, n);
-    part = (part.colwise() + shared.col(c)).cwiseMax(0.0f);
-  }
-  Eigen::VectorXf score = y.transpose() * w3 + f.transpose() * v, ds(pairs);
-
-  // Gradient of the loss with respect to the scores.
   double loss = 0;
   const float share = 1 / static_cast<float>(choices);
+  Matrix dcode(shape_.code, choices), units(shape_.embedding, choices);
+  Eigen::VectorXf dv = Eigen::VectorXf::Zero(kDeviceFeatures);
   for (Eigen::Index c = 0; c < choices; ++c) {
-    const auto [first, n] = range(c);
-    Eigen::VectorXf p = score.segment(first, n);
+    const auto first = static_cast<Eigen::Index>(trace.begin[static_cast<std::size_t>(c)]);
+    const Eigen::Index n = static_cast<Eigen::Index>(trace.begin[static_cast<std::size_t>(c) + 1]) - first;
+    const auto unit = static_cast<Eigen::Index>(trace.unit[static_cast<std::size_t>(c)]);
+    const auto own = f.middleCols(first, n);
+    const Eigen::VectorXf weights = v + a * embedded.code.col(unit);
+    Eigen::VectorXf p = own.transpose() * weights;
     p = (p.array() - p.maxCoeff()).exp();
     p /= p.sum();
     const Eigen::VectorXf log_p = p.cwiseMax(1e-30f).array().log();
     const float negative = p.dot(log_p);  // -H
     const auto chosen = static_cast<Eigen::Index>(trace.chosen[static_cast<std::size_t>(c)]) - first;
     loss -= static_cast<double>(log_p[chosen]);
-    auto out = ds.segment(first, n);
-    out = advantage * p;
-    out[chosen] -= advantage;
-    out.array() += entropy * p.array() * (log_p.array() - negative);
-    out *= share;
+    Eigen::VectorXf ds = advantage * p;
+    ds[chosen] -= advantage;
+    ds.array() += entropy * p.array() * (log_p.array() - negative);
+    ds *= share;
+    const Eigen::VectorXf dweights = own * ds;
+    dv += dweights;
+    da.noalias() += dweights * embedded.code.col(unit).transpose();
+    dcode.col(c) = (a.transpose() * dweights).array() * (1 - embedded.code.col(unit).array().square());
+    units.col(c) = embedded.h.back().col(unit);
   }
-
-  // Backward.
-  store.gradient(w3_).noalias() += y * ds;
-  store.gradient(v_).noalias() += f * ds;
-  const Matrix dy = ((w3 * ds.transpose()).array() * (y.array() > 0).cast<float>()).matrix();
-  store.gradient(w2_).noalias() += dy * z.transpose();
-  Matrix dshared(shape_.hidden, choices), dz = w2.transpose() * dy, dunit(shape_.hidden, choices);
-  for (Eigen::Index c = 0; c < choices; ++c) {
-    const auto [first, n] = range(c);
-    dshared.col(c) = dy.middleCols(first, n).rowwise().sum();
-  }
-  store.gradient(b2_).col(0) += dshared.rowwise().sum();
-  store.gradient(wm_).noalias() += dshared * means.transpose();
-  const Matrix dmeans = wm.transpose() * dshared;
-  for (Eigen::Index c = 0; c < choices; ++c) {
-    const auto [first, n] = range(c);
-    auto part = dz.middleCols(first, n);
-    part.colwise() += dmeans.col(c) / static_cast<float>(n);
-    part = (part.array() * (z.middleCols(first, n).array() > 0).cast<float>()).matrix();
-    dunit.col(c) = part.rowwise().sum();
-  }
-  store.gradient(wf_).noalias() += dz * f.transpose();
-  store.gradient(b1_).col(0) += dunit.rowwise().sum();
-  store.gradient(we_).noalias() += dunit * units.transpose();
-  const Matrix dh = we.transpose() * dunit;
+  store.gradient(v_).col(head) += dv;
+  store.gradient(b1_).col(0) += dcode.rowwise().sum();
+  store.gradient(we_).noalias() += dcode * units.transpose();
+  const Matrix dh = store.value(we_).transpose() * dcode;
   for (Eigen::Index c = 0; c < choices; ++c) flow.h.col(trace.unit[static_cast<std::size_t>(c)]) += dh.col(c);
   return loss;
 }

@@ -54,7 +54,7 @@ struct Scheduled : testing::SampleTask {
 /// A network away from its start, where parts are zero.
 struct Network {
   explicit Network(std::uint64_t seed = 3)
-      : network{store, {.embedding = 5, .hidden = 6, .rounds = 2}, seed} {
+      : network{store, {.embedding = 5, .code = 4, .rounds = 2, .founders = 2, .improvers = 2}, seed} {
     Rng rng{seed, Purpose::kTest};
     for (float& value : store.values()) value += 0.3f * rng.normal();
   }
@@ -80,6 +80,73 @@ TEST(Scheduler, RenamedDevicesRenameTheChoices) {
     EXPECT_NEAR(drawn_a.log_probability, drawn_b.log_probability, 1e-3) << "seed " << seed;
     EXPECT_EQ(drawn_a.estimated_s, drawn_b.estimated_s);
   }
+}
+
+TEST(Scheduler, RenamedDevicesRenameImprovementsAndPartsOfTheMachine) {
+  const std::vector<std::size_t> plain{0, 1, 2, 3}, other{2, 0, 3, 1};
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    const Scheduled a{seed, 60, different_devices(plain)}, b{seed, 60, different_devices(other)};
+    Network network{seed};
+    const auto rename = [&](std::uint8_t device) {
+      return device == ScheduleWorld::kNowhere
+                 ? device
+                 : static_cast<std::uint8_t>(std::find(other.begin(), other.end(), device) - other.begin());
+    };
+    Rng rng{seed, Purpose::kTest};
+    const auto placed = network.draw(a.world, {.rng = &rng}).device_of_unit;
+    std::vector<std::uint8_t> same;
+    for (const std::uint8_t device : placed) same.push_back(rename(device));
+    const auto start_a = ScheduleWalk::replay(a.world, placed), start_b = ScheduleWalk::replay(b.world, same);
+    EXPECT_EQ(start_a.end_ns, start_b.end_ns);
+    EXPECT_EQ(start_a.critical, start_b.critical);
+    for (std::size_t part = 1; part <= plain.size(); ++part) {
+      const DeviceMask near_a = a.world.nearest_devices(part), near_b = b.world.nearest_devices(part);
+      ASSERT_EQ(near_a.count(), part);
+      for (std::uint8_t d = 0; d < plain.size(); ++d) EXPECT_EQ(near_a.test(d), near_b.test(rename(d)));
+      const auto drawn_a = network.draw(a.world, {.head = 3, .start = &start_a, .devices = near_a});
+      const auto drawn_b = network.draw(b.world, {.head = 3, .start = &start_b, .devices = near_b});
+      for (std::size_t u = 0; u < placed.size(); ++u) {
+        EXPECT_EQ(rename(drawn_a.device_of_unit[u]), drawn_b.device_of_unit[u]) << "seed " << seed;
+        if (drawn_a.device_of_unit[u] != ScheduleWorld::kNowhere) {
+          EXPECT_TRUE(near_a.test(drawn_a.device_of_unit[u])) << "loose memory: the part suffices";
+        }
+      }
+    }
+  }
+}
+
+TEST(Scheduler, ReplayIsTheScheduleOfTheWalk) {
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    const Scheduled task{seed, 80, testing::sample_devices(4, true, 1 << 30)};
+    Network network{seed};
+    Rng rng{seed, Purpose::kTest};
+    const auto drawn = network.draw(task.world, {.rng = &rng});
+    const auto start = ScheduleWalk::replay(task.world, drawn.device_of_unit);
+    EXPECT_EQ(start.device_of_unit, drawn.device_of_unit);
+    EXPECT_NEAR(start.end_ns * 1e-9, drawn.estimated_s, 1e-12);
+    // The step ends with a kernel that has no time to spare.
+    EXPECT_EQ(*std::max_element(start.critical.begin(), start.critical.end()), 1);
+    for (const double latest : start.latest_end_ns) EXPECT_LE(latest, start.end_ns);
+  }
+}
+
+TEST(Scheduler, HeadsAndChangesDrawOtherPlacements) {
+  const Scheduled task{3, 80, testing::sample_devices(4, true, 1 << 30)};
+  ParameterStore store;
+  const SchedulerNetwork network{store, {}, 1};
+  const auto embedded = network.embed(store, task.world);
+  std::vector<std::vector<std::uint8_t>> drawn;
+  for (std::size_t head = 0; head < network.shape().founders; ++head)
+    drawn.push_back(network.draw(store, task.world, embedded, {.head = head}, nullptr).device_of_unit);
+  std::sort(drawn.begin(), drawn.end());
+  EXPECT_GE(std::unique(drawn.begin(), drawn.end()) - drawn.begin(), 4);
+  std::vector<float> change(ScheduleWalk::kFeatures);
+  const auto with = [&] {
+    return network.draw(store, task.world, embedded, {.change = change}, nullptr).device_of_unit;
+  };
+  const auto plain = with();
+  change[ScheduleWalk::kMoreLoad] = -50;
+  EXPECT_NE(with(), plain);
 }
 
 TEST(Scheduler, OneNetworkForAnyNumberOfUnitsAndDevices) {
@@ -186,7 +253,8 @@ TEST(Scheduler, StaysAtAStart) {
   Network network;
   Rng rng{2, Purpose::kTest};
   const auto start = network.draw(task.world, {.rng = &rng}).device_of_unit;
-  const auto drawn = network.draw(task.world, {.start = start, .stay = 1e6f});
+  const auto improved = ScheduleWalk::replay(task.world, start);
+  const auto drawn = network.draw(task.world, {.head = 2, .start = &improved, .stay = 1e6f});
   EXPECT_EQ(drawn.device_of_unit, start);
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/clock.h"
+#include "heuristics/placing_units.h"
 #include "heuristics/portfolio.h"
 #include "launcher/pretrained/training.h"
 #include "launcher/worlds/world.h"
@@ -24,7 +25,7 @@ const std::string kGraphs = std::string{EMPLACE_SOURCE_DIR} + "/tests/fixtures/g
 const std::string kMachines = std::string{EMPLACE_SOURCE_DIR} + "/configs/devices/";
 
 TEST(Pretrained, WeightsComeBackAsTheyWere) {
-  SchedulerPolicy policy{{.embedding = 4, .hidden = 3, .rounds = 1}, 7};
+  SchedulerPolicy policy{{.embedding = 4, .code = 3, .rounds = 1}, 7};
   policy.version = 5;
   const auto parsed = parse_scheduler(policy.bytes(), "a file");
   ASSERT_TRUE(parsed.ok());
@@ -33,7 +34,7 @@ TEST(Pretrained, WeightsComeBackAsTheyWere) {
 }
 
 TEST(Pretrained, RefusesDamagedWeights) {
-  const Bytes good = SchedulerPolicy{{.embedding = 4, .hidden = 3, .rounds = 1}, 7}.bytes();
+  const Bytes good = SchedulerPolicy{{.embedding = 4, .code = 3, .rounds = 1}, 7}.bytes();
   for (std::size_t at = 0; at < good.size(); at += 7) {
     Bytes damaged = good;
     damaged[at] ^= std::byte{1};
@@ -51,6 +52,16 @@ TEST(Pretrained, RefusesDamagedWeights) {
   EXPECT_FALSE(parse_scheduler(longer, "a file").ok());
 }
 
+TEST(Pretrained, RefusesWeightsOfAnotherVersionOfThePolicy) {
+  const std::string old =
+      "emplace scheduler 1 32 32 3 " + std::string(64, 'a') + "\n" + std::string(32, '\0');
+  const auto parsed = parse_scheduler(std::as_bytes(std::span{old}), "a file");
+  ASSERT_FALSE(parsed.ok());
+  EXPECT_NE(parsed.error().context.find("another version of emplace train"), std::string::npos)
+      << parsed.error().context;
+  EXPECT_EQ(parsed.error().context.find('\n'), std::string::npos);
+}
+
 TEST(Pretrained, IsAmongTheFirstMethodsOfAuto) {
   testing::World world{testing::random_graph(3, 120), testing::sample_devices(4, true, testing::kPlenty)};
   std::vector<std::string> begun;
@@ -65,7 +76,7 @@ TEST(Pretrained, IsAmongTheFirstMethodsOfAuto) {
   ASSERT_NE(place, begun.end());
   EXPECT_LT(place, std::find(begun.begin(), begun.end(), "m-etf"));
   // Its placement was an offer like any other.
-  const auto alone = world.run(Pretrained{shipped_scheduler()});
+  const auto alone = world.run(Pretrained{shipped_scheduler(), 0, kPortfolioPlan});
   ASSERT_TRUE(alone.ok());
   EXPECT_LE(answer->found.measurement.step_time_s, alone->measurement.step_time_s);
 }
@@ -78,7 +89,8 @@ TEST(Pretrained, IsDeterministicAndSamplesOnlyImprove) {
   EXPECT_EQ(first->placement, again->placement);
   EXPECT_EQ(sampled->placement, world.run(many)->placement);
   EXPECT_LE(sampled->measurement.step_time_s, first->measurement.step_time_s);
-  EXPECT_EQ(sampled->evaluations, first->evaluations + 16);
+  EXPECT_EQ(first->evaluations, 1u);
+  EXPECT_EQ(sampled->evaluations, 17u);
   ASSERT_EQ(first->notes.size(), 1u);
   EXPECT_EQ(first->notes[0], "policy " + shipped_scheduler().name());
 }
@@ -99,6 +111,89 @@ TEST(Pretrained, FitsOnTightMachines) {
   }
 }
 
+TEST(Planner, IsAFunctionOfTheBudgetAndNeverWorseThanItsFirstWalk) {
+  for (std::uint64_t seed = 1; seed <= 6; ++seed) {
+    testing::World world{testing::random_graph(seed, 150),
+                         testing::sample_devices(4, true, testing::kPlenty)};
+    const LoweredGraph lowered{world.graph};
+    const Problem problem = world.problem();
+    const auto worlds = schedule_worlds(problem, lowered);
+    double first = 0;
+    for (const std::uint64_t most : {1, 5, 40, 160}) {
+      Planner planner{shipped_scheduler(), problem, worlds, world.simulator},
+          again{shipped_scheduler(), problem, worlds, world.simulator};
+      ASSERT_TRUE(planner.plan({.most_walks = most}).ok() && again.plan({.most_walks = most}).ok());
+      EXPECT_GE(planner.walks(), 1u);
+      EXPECT_LE(planner.walks(), most);
+      EXPECT_EQ(planner.best().placement, again.best().placement);
+      Measurement measured;
+      ASSERT_TRUE(world.simulator.measure(planner.best().placement, measured).ok());
+      EXPECT_EQ(measured.step_time_s, planner.best().step_time_s);
+      EXPECT_EQ(measured.valid, planner.best().fits());
+      ASSERT_TRUE(planner.best().fits());
+      if (most == 1) first = planner.best().step_time_s;
+      EXPECT_LE(planner.best().step_time_s, first);
+    }
+  }
+}
+
+// The memory that walks see is exact where all units share a device: no peak falls between two moments.
+TEST(Planner, MomentsOfUnitsContainThePeakOfOneDevice) {
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    testing::World world{testing::random_graph(seed, 400),
+                         testing::sample_devices(1, false, testing::kPlenty)};
+    const LoweredGraph lowered{world.graph};
+    const PlacingUnits units = units_with_state(class_units(world.problem(), lowered), lowered);
+    std::int64_t most = 0;
+    for (std::size_t m = 0; m < PlacingUnits::kMoments; ++m) {
+      std::int64_t sum = 0;
+      for (std::size_t unit = 0; unit < units.size(); ++unit)
+        sum += units.live_bytes[unit * PlacingUnits::kMoments + m];
+      most = std::max(most, sum);
+    }
+    Measurement measured;
+    const Placement placement(world.graph.num_ops(), DeviceId{0});
+    ASSERT_TRUE(world.simulator.measure(placement, measured).ok());
+    EXPECT_EQ(most, measured.peak_bytes[0]) << "seed " << seed;
+  }
+}
+
+// What a walk believes of its placement: the order of placements counts.
+TEST(Planner, EstimatesOfWalksFollowTheSimulator) {
+  double agree = 0, pairs = 0;
+  for (std::uint32_t number = 0; number < 12; ++number) {
+    const auto made = make_world({.seed = 32, .most_ops = 600}, number);
+    ASSERT_TRUE(made.ok());
+    testing::World world{made->graph, made->devices};
+    const LoweredGraph lowered{world.graph};
+    const auto worlds = schedule_worlds(world.problem(), lowered);
+    const SchedulerPolicy policy;
+    std::vector<double> estimated, simulated;
+    for (const auto& view : worlds) {
+      const auto embedded = policy.network.embed(policy.store, view);
+      for (std::size_t head = 0; head < policy.shape.founders; ++head) {
+        const auto drawn = policy.network.draw(policy.store, view, embedded, {.head = head}, nullptr);
+        Placement placement = view.placement_of(drawn.device_of_unit);
+        world.constraints.repair(placement);
+        Measurement measured;
+        ASSERT_TRUE(world.simulator.measure(placement, measured).ok());
+        estimated.push_back(std::log(drawn.estimated_s));
+        simulated.push_back(std::log(measured.step_time_s));
+        EXPECT_NEAR(estimated.back(), simulated.back(), 0.7) << made->family << " " << number;
+      }
+    }
+    for (std::size_t i = 0; i < simulated.size(); ++i) {
+      for (std::size_t j = 0; j < i; ++j) {
+        if (std::abs(simulated[i] - simulated[j]) < 0.02) continue;
+        ++pairs;
+        agree += (estimated[i] < estimated[j]) == (simulated[i] < simulated[j]) ? 1 : 0;
+      }
+    }
+  }
+  ASSERT_GT(pairs, 200);
+  EXPECT_GT(agree / pairs, 0.95);
+}
+
 // On unseen families and machines of another seed than the recipe's.
 TEST(Pretrained, ShippedWeightsAreBetterThanUntrainedOnes) {
   const SchedulerPolicy untrained;
@@ -109,7 +204,9 @@ TEST(Pretrained, ShippedWeightsAreBetterThanUntrainedOnes) {
     ASSERT_TRUE(made.ok());
     if (made->graph.num_ops() > 1500) continue;
     testing::World world{made->graph, made->devices};
-    const auto before = world.run(Pretrained{untrained}), after = world.run(Pretrained{shipped_scheduler()});
+    const PlanBudget budget{.most_walks = 64};
+    const auto before = world.run(Pretrained{untrained, 0, budget}),
+               after = world.run(Pretrained{shipped_scheduler(), 0, budget});
     ASSERT_TRUE(before.ok() && after.ok());
     if (!before->measurement.valid || !after->measurement.valid) continue;
     sum += std::log(after->measurement.step_time_s / before->measurement.step_time_s);
@@ -129,8 +226,11 @@ struct Recipe : TrainRecipe {
     updates = 6;
     worlds_per_update = 2;
     samples = 4;
-    evolution_pairs = 2;
-    embedding = hidden = 6;
+    evolution_tries = 2;
+    evolution_certainty = 0;
+    embedding = code = 6;
+    founders = 2;
+    improvers = 2;
     rounds = 1;
   }
 };

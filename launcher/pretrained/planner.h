@@ -1,0 +1,81 @@
+#pragma once
+/// Plans a placement by a scheduler policy: many walks, each judged by a model of the machine.
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "executor/sim/simulator.h"
+#include "heuristics/method.h"
+#include "launcher/pretrained/scheduler_policy.h"
+
+namespace emplace::launcher {
+
+/// The number of walks of a plan depends on their sizes alone, so that plans do not depend on the clock.
+struct PlanBudget {
+  std::uint64_t work = 500'000'000;  ///< About nanoseconds of one core.
+  std::uint64_t most_walks = 256;
+};
+
+/// First every founding head walks on every granularity and on parts of the machine, then improving heads
+/// walk from the best placement so far, some of them with changed weights. Deterministic. Thread: one.
+class Planner {
+ public:
+  /// A walk's placement, as the model sees it.
+  struct Plan {
+    Placement placement;
+    double step_time_s = 0;
+    std::int64_t bytes_over = 0;
+    bool fits() const { return bytes_over == 0; }
+  };
+
+  /// All arguments must outlive it. `worlds`: schedule_worlds() of the problem.
+  Planner(const SchedulerPolicy& policy, const Problem& problem,
+          std::span<const policy::ScheduleWorld> worlds, Simulator& model);
+
+  /// Walks until the budget is used up. Errors: those of the model.
+  Result<Unit> plan(const PlanBudget& budget);
+  /// One walk with changed weights from the best so far. @pre plan() was called. Returns what it placed.
+  Result<Placement> sample(std::uint32_t number);
+  /// Makes a placement the best so far, if it is.
+  void offer(const Placement& placement, double step_time_s, std::int64_t bytes_over);
+
+  const Plan& best() const { return *best_; }
+  std::uint64_t walks() const { return walks_; }
+
+ private:
+  struct Way {
+    std::size_t world = 0, head = 0, devices = 0;
+    std::vector<double> reserved;  // [devices] [B]
+    std::int64_t bytes_over = 0;   // Of the last placement.
+    bool tight = false;            // Whether memory closed a device to a unit of it.
+  };
+  struct Judged {
+    bool improves = false;
+    std::int64_t bytes_over = 0;
+  };
+  /// Work of a walk on a granularity.
+  std::uint64_t work_of(std::size_t world) const;
+  bool better(double step_time_s, std::int64_t bytes_over) const;
+  Result<Placement> walk(std::size_t world, const policy::SchedulerDraw& how, bool* tight = nullptr);
+  /// Offers the placement. `reserved` follows what it lacks.
+  Result<Judged> judge(const Placement& placement, std::vector<double>& reserved);
+  /// The granularity of the next improving walk.
+  std::size_t next_world() const;
+  Result<Placement> improve(std::uint64_t number, bool judged);
+  const policy::ScheduleStart& start(std::size_t world);
+
+  const SchedulerPolicy& policy_;
+  const Problem& problem_;
+  const std::span<const policy::ScheduleWorld> worlds_;
+  Simulator& model_;
+  std::vector<policy::SchedulerNetwork::Embedded> embedded_;
+  std::vector<std::vector<double>> reserved_;  // [worlds][devices] [B]
+  std::optional<Plan> best_;
+  std::vector<std::optional<policy::ScheduleStart>> starts_;  // [worlds] Of the best placement.
+  std::uint64_t since_ = 0;  // Improving walks since the best placement changed.
+  std::uint64_t walks_ = 0;
+};
+
+}  // namespace emplace::launcher
