@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kLongS = 0.02;  // A row of steps takes this long, [s].
 constexpr std::size_t kLeastSteps = 3, kMostSteps = 100;
-constexpr int kRows = 3;  // Of which the median counts.
+constexpr int kRows = 3;  // Their median counts.
 
 /// Steps that take `factor` times as long as `count` steps of `of_s`.
 std::size_t steps_for(double factor, std::size_t count, double of_s, double step_s) {

@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kReservedMore = 1.5;  // Factor on what a device lacks.
 constexpr double kReservedShare = 0.02;
-constexpr double kReservedKept = 0.7;                // Of what is reserved, after a placement that fits.
+constexpr double kReservedKept = 0.7;  // Share of the reserve that stays after a placement that fits.
 constexpr double kBeyond = 0.03, kMostBeyond = 0.4;  // Shares of memory used beyond what seems to be there.
 constexpr double kFirstBeyond = 0.1;
 constexpr std::size_t kRetried = 6, kRetries = 7;

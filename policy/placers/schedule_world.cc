@@ -194,7 +194,7 @@ void ScheduleWorld::find_near() {
     return latency_ns_[there] + latency_ns_[back] +
            bytes / copies * (ns_per_byte_[there] + ns_per_byte_[back]);
   };
-  std::vector<double> sum_ns(count);  // Of transfers with the devices chosen so far; of all at first.
+  std::vector<double> sum_ns(count);  // Sum of transfers with the devices chosen so far; of all at first.
   for (std::size_t a = 0; a < count; ++a)
     for (std::size_t b = 0; b < count; ++b) sum_ns[a] += a == b ? 0 : apart_ns(a, b);
   std::vector<bool> chosen(count);

@@ -17,7 +17,8 @@ Result<Unit> enqueue_spin(const Lane& lane, std::uint64_t duration_ns);
 /// Writes the time of the GPU's clock [ns] to `when`, in memory that the GPU reaches.
 Result<Unit> enqueue_note_time(const Lane& lane, std::uint64_t* when);
 
-/// Keeps the lane's stream busy until `duration_ns` after the time in `since`, which enqueue_note_time() wrote.
+/// Keeps the lane's stream busy until `duration_ns` after the time in `since`, which enqueue_note_time()
+/// wrote.
 Result<Unit> enqueue_spin_since(const Lane& lane, const std::uint64_t* since, std::uint64_t duration_ns);
 
 /// Does a fixed number of additions, each of which needs the one before, in one thread: about a tenth of a
