@@ -129,8 +129,9 @@ class Plan:
                     if self.is_headline(row):
                         more = [other for other in self.seeds if other not in row.get("seeds", [1])]
                         yield LearnedRun(self, row, "paper", seed, len(more) if seed in more else None)
-                    if row.get("tuned"):
-                        yield LearnedRun(self, row, "tuned", seed, len(self.seeds))
+                    tuned = row.get("tuned_seeds", self.seeds) if row.get("tuned") else []
+                    if seed in tuned:
+                        yield LearnedRun(self, row, "tuned", seed, len(tuned))
 
 
 def row_key(row):
