@@ -17,10 +17,9 @@ namespace emplace::policy {
 namespace {
 
 constexpr float kNoWeight = -1e30f;  // Logit with a softmax weight of 0.
-/// Samples are decoded in blocks of at least kBlockSamples, or in one block: each step of a block reads all
-/// weights once, which takes longer than the arithmetic of a few samples. The partition depends only on the
-/// number of samples, so that sums over blocks are bit-identical for any number of threads.
-constexpr Eigen::Index kBlockSamples = 4, kMaxBlocks = 4;
+/// Maximum number of sample blocks. The partition depends only on the number of samples, so that sums over
+/// blocks are bit-identical for any number of threads.
+constexpr Eigen::Index kMaxBlocks = 4;
 
 /// The parameters as tape variables.
 struct Vars {
@@ -100,20 +99,17 @@ struct Draws {
   Matrix uniform, noise;  // [1, T · k]; [D, T · k] or empty; column step · k + sample.
 };
 
-/// Softmax over groups of v·tanh(M E_g + q) or of <tanh(M E_g), q>, a column per sample. `keys`: for kDot the
-/// packed transpose of net.keys.
-void attend(const Network& net, const std::vector<Packed>& keys, const Eigen::Ref<const Matrix>& query,
-            Matrix& attention) {
+/// Softmax over groups of v·tanh(M E_g + q) or of <tanh(M E_g), q>, a column per sample.
+void attend(const Network& net, const Eigen::Ref<const Matrix>& query, Matrix& attention) {
   attention.resize(padded(net.steps), query.cols());
   attention.bottomRows(attention.rows() - net.steps).setConstant(kNoWeight);
-  if (net.options.attention == Attention::kDot) {
-    attention.topRows(net.steps).setZero();
-    add_product(attention.topRows(net.steps), keys[0], query);
-  }
   for (Eigen::Index s = 0; s < query.cols(); ++s) {
-    if (net.options.attention == Attention::kAdditive)
+    if (net.options.attention == Attention::kDot) {
+      attention.col(s).head(net.steps).noalias() = net.keys.transpose() * query.col(s);
+    } else {
       kernels().attend(net.keys.rows(), net.steps, net.keys.data(), query.col(s).data(), net.score.data(),
                        attention.col(s).data());
+    }
     float peak = 0;
     const float total = kernels().exponentials(attention.rows(), attention.col(s).data(), &peak);
     attention.col(s) /= total;
@@ -151,7 +147,7 @@ void for_each_block(std::size_t blocks, std::size_t threads, const std::function
 }
 
 std::vector<Block> split_samples(Eigen::Index samples) {
-  const Eigen::Index count = std::clamp<Eigen::Index>(samples / kBlockSamples, 1, kMaxBlocks);
+  const Eigen::Index count = std::clamp<Eigen::Index>((samples + 1) / 2, 1, kMaxBlocks);
   std::vector<Block> blocks(static_cast<std::size_t>(count));
   for (Eigen::Index b = 0; b < count; ++b) {
     Block& block = blocks[static_cast<std::size_t>(b)];
@@ -166,25 +162,22 @@ struct Weights {
   // [layers] The input of the first layer is part of symbol_sums and group_sums.
   std::vector<Packed> input, recurrent;
   std::vector<Packed> query;  // One element.
-  std::vector<Packed> keys;   // For kDot one element: keysᵀ forwards, keys backwards.
-  static Weights forwards(const Tape& tape, const Vars& vars, const Network& net) {
+  static Weights forwards(const Tape& tape, const Vars& vars) {
     Weights w;
     for (const Vars::Layer& layer : vars.layers) {
       w.input.emplace_back(tape.value(layer.wx));
       w.recurrent.emplace_back(tape.value(layer.wh));
     }
     w.query.emplace_back(tape.value(vars.query));
-    if (net.options.attention == Attention::kDot) w.keys.push_back(Packed::transposed(net.keys));
     return w;
   }
-  static Weights backwards(const Tape& tape, const Vars& vars, const Network& net) {
+  static Weights backwards(const Tape& tape, const Vars& vars) {
     Weights w;
     for (const Vars::Layer& layer : vars.layers) {
       w.input.push_back(Packed::transposed(tape.value(layer.wx)));
       w.recurrent.push_back(Packed::transposed(tape.value(layer.wh)));
     }
     w.query.push_back(Packed::transposed(tape.value(vars.query)));
-    if (net.options.attention == Attention::kDot) w.keys.emplace_back(net.keys);
     return w;
   }
 };
@@ -234,7 +227,7 @@ void decode_block(const Network& net, const Weights& weights, const DecodeInput&
     add_product(query.topRows(h), weights.query[0], top);
     if (net.options.attention == Attention::kDot) query = query.array().tanh();
     Matrix& attention = block.attention[static_cast<std::size_t>(t)];
-    attend(net, weights.keys, query, attention);
+    attend(net, query, attention);
     // Logits [D, k]: W_h h_t + (W_z E) a_t + b, squashed, plus the shift.
     logits.noalias() = net.out_state * top;
     logits.noalias() += net.out_context * attention.topRows(steps);
@@ -289,8 +282,7 @@ void backward_block(const Network& net, const Weights& weights, const Block& blo
   // State gradients that step t passes to step t - 1.
   std::vector<Matrix> dh(layers, Matrix::Zero(h, k)), dc(layers, Matrix::Zero(h, k)), c_start;
   for (std::size_t l = 0; l < layers; ++l) c_start.push_back(net.start_c[l].replicate(1, k));
-  Matrix dattention(steps, k), dscores;  // dscores [T, k · T]: of all steps, for kDot.
-  if (net.options.attention == Attention::kDot) dscores.resize(steps, k * steps);
+  Matrix dattention(steps, k);
   // Steps in reverse order, because h_t and c_t also receive gradients from step t + 1.
   for (Eigen::Index t = steps - 1; t >= 0; --t) {
     const auto dlogits = gradients.dlogits.middleCols(t * k, k);                         // [D, k]
@@ -307,17 +299,17 @@ void backward_block(const Network& net, const Weights& weights, const Block& blo
     for (Eigen::Index s = 0; s < k; ++s) {
       const float mean = attention.col(s).dot(dattention.col(s));
       dattention.col(s).array() = attention.col(s).array() * (dattention.col(s).array() - mean);
-      if (net.options.attention == Attention::kAdditive)
-        kernels().attend_backward(net.keys.rows(), steps, net.keys.data(),
-                                  block.queries.col(t * k + s).data(), net.score.data(),
-                                  dattention.col(s).data(), gradients.dkeys.data(),
-                                  gradients.dqueries.col(t * k + s).data(), gradients.dscore.data());
-    }
-    if (net.options.attention == Attention::kDot) {
-      auto dquery = gradients.dqueries.middleCols(t * k, k);
-      add_product(dquery, weights.keys[0], dattention);
-      dquery.array() *= 1.0f - block.queries.middleCols(t * k, k).array().square();
-      dscores.middleCols(t * k, k) = dattention;
+      const auto query = block.queries.col(t * k + s);
+      auto dquery = gradients.dqueries.col(t * k + s);
+      if (net.options.attention == Attention::kDot) {
+        gradients.dkeys.noalias() += query * dattention.col(s).transpose();
+        dquery.noalias() = net.keys * dattention.col(s);
+        dquery.array() *= 1.0f - query.array().square();
+      } else {
+        kernels().attend_backward(net.keys.rows(), steps, net.keys.data(), query.data(), net.score.data(),
+                                  dattention.col(s).data(), gradients.dkeys.data(), dquery.data(),
+                                  gradients.dscore.data());
+      }
     }
     // State part of the logits, W_h h_t, and the query, Q h_t:
     //   dh_t [H, k] += W_hᵀ dl + Qᵀ dquery
@@ -337,8 +329,6 @@ void backward_block(const Network& net, const Weights& weights, const Block& blo
       if (l > 0) add_product(dh[l - 1], weights.input[l], dsums);
     }
   }
-  if (net.options.attention == Attention::kDot)
-    add_product_bt(gradients.dkeys, Packed{block.queries}, dscores);
   // The initial state is shared by all samples.
   for (std::size_t l = 0; l < layers; ++l) {
     gradients.dstart_h.push_back(dh[l].rowwise().sum());
@@ -457,7 +447,7 @@ Decoded decode(Tape& tape, const DecoderParameters& parameters, const DecoderOpt
   Matrix log_p(options.devices, k * net->steps);
   {
     const Draws draws{input, net->steps, options.devices};
-    const Weights weights = Weights::forwards(tape, vars, *net);
+    const Weights weights = Weights::forwards(tape, vars);
     for_each_block(blocks->size(), input.threads, [&](std::size_t b) {
       decode_block(*net, weights, input, draws, (*blocks)[b], decoded.devices, log_p);
     });
@@ -479,7 +469,7 @@ Decoded decode(Tape& tape, const DecoderParameters& parameters, const DecoderOpt
         // Blocks in parallel.
         std::vector<BlockGradients> block_gradients(blocks->size());
         {
-          const Weights weights = Weights::backwards(tape, vars, *net);
+          const Weights weights = Weights::backwards(tape, vars);
           for_each_block(blocks->size(), threads, [&](std::size_t b) {
             backward_block(*net, weights, (*blocks)[b], dlog_p, block_gradients[b]);
           });
