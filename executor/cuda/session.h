@@ -51,7 +51,7 @@ class Session {
   Result<Unit> library_failed(bool out_of_memory, bool unsupported, std::string text);
 
   const CudaApi* api_;
-  Mutex mutex_;                        // Of the first error that sticks.
+  Mutex mutex_;                        // Protects why_ until poisoned_ is set.
   std::atomic<bool> poisoned_{false};  // Set once, after why_, which stays.
   Error why_;
 };

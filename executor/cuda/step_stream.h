@@ -88,7 +88,7 @@ class StepStream {
     std::atomic<bool> failed{false};
     std::size_t failed_at = static_cast<std::size_t>(-1);
     Error why;
-    Mutex mutex;  ///< Of the two before it.
+    Mutex mutex;  ///< Protects failed_at and why.
   };
   /// Enqueues the instructions of the GPU of thread `mine`.
   void enqueue_share(const StepProgram& program, std::size_t mine, Progress& progress);

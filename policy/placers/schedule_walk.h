@@ -143,9 +143,9 @@ class ScheduleWalk {
       mean_ns += static_cast<double>(each.mean_ns);
     }
   };
-  std::vector<Traffic> from_, to_;              // [devices] Of the current unit.
+  std::vector<Traffic> from_, to_;              // [devices] Traffic of the current unit.
   std::vector<Traffic> start_from_, start_to_;  // [devices] With units that have no device yet.
-  double all_in_ns_ = 0, all_out_ns_ = 0;       // Of the current unit.
+  double all_in_ns_ = 0, all_out_ns_ = 0;       // Transfers of the current unit, wherever they end.
   std::uint8_t largest_at_ = ScheduleWorld::kNowhere;
   float pressure_ = 0, largest_ = 0;
   double most_memory_ = 1;

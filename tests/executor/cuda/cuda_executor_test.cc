@@ -483,7 +483,7 @@ TEST(CudaExecutor, ShortOpsAreTimedWithAndWithoutTheirOperandsInACache) {
 TEST(CudaExecutor, DevicesOfOneGpuAreTimedWhileTheOthersAreBusy) {
   const OpGraph graph = small_training();
   const DeviceSet devices = testing::sample_devices(3, false, 1 << 20);
-  // Of a captured step two calls are seen, one that makes its device current and one that launches it.
+  // The recording sees two calls of a captured step: one makes its device current, one launches it.
   for (const std::uint64_t slower : {0u, 1u, 2u}) {
     RecordingApi recording{2};  // The first and the third device share a GPU.
     recording.slow_neighbours(slower);

@@ -170,7 +170,7 @@ class RecordingApi final : public cuda::TaskObserver {
   };
   PerThread& mine() { return threads_[std::this_thread::get_id()]; }
   void dawdle();
-  std::mutex mutex_;  // Of everything that the functions change, but calls_.
+  std::mutex mutex_;  // Protects everything that the functions change, except calls_.
   std::map<std::thread::id, PerThread> threads_;
   std::optional<int> delayed_;
   std::atomic<std::uint64_t> calls_{0};

@@ -63,7 +63,7 @@ class WholeStep : public ::testing::TestWithParam<const char*> {
       call.kernel->run_on_host(pointers);
     }
     const OpId op{enqueued.plan->tasks()[instruction.task].what};
-    std::vector<std::vector<std::byte>> results;  // Of the last copy.
+    std::vector<std::vector<std::byte>> results;  // Results of the call on the last copy.
     for (std::size_t k = 0; k < graph_.num_outputs(op); ++k) {
       const std::byte* const at = copies.pointers(copies.size() - 1).outputs[k];
       results.emplace_back(at, at + graph_.bytes(graph_.output(op, k)));

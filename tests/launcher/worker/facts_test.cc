@@ -120,7 +120,7 @@ TEST(ExecFacts, MeasurementsSchedulesAndProfilesArriveWholeOrNotAtAll) {
   EXPECT_EQ(read->ops[1][0].hot_us, 3.25);
   EXPECT_EQ(read->ops[1][0].cold_us, 3.75);
   EXPECT_EQ(read->ops[0][1].cold_us, 0);
-  auto older = facts_of(profile);  // Of an executor that does not know these columns.
+  auto older = facts_of(profile);  // An older executor does not send these columns.
   older.hot_us.clear(), older.cold_us.clear(), older.task_host_us.clear();
   EXPECT_TRUE(profile_of(older, graph, 2).ok());
   older.cold_us.resize(2);
