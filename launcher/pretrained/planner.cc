@@ -101,7 +101,7 @@ std::size_t Planner::next_world() const {
   return worlds_.size() - 1 - way;
 }
 
-Result<Placement> Planner::improve(std::uint64_t number, bool judged) {
+Result<Placement> Planner::improve(std::uint64_t number) {
   const auto& shape = policy_.shape;
   const std::size_t world = next_world();
   policy::SchedulerDraw how{.head = shape.founders + since_ % shape.improvers,
@@ -116,9 +116,7 @@ Result<Placement> Planner::improve(std::uint64_t number, bool judged) {
     how.change = change;
   }
   ++since_;
-  EMPLACE_TRY_ASSIGN(Placement placement, walk(world, how));
-  if (judged) EMPLACE_TRY(judge(placement, reserved_[world]));
-  return placement;
+  return walk(world, how);
 }
 
 Result<Unit> Planner::plan(const PlanBudget& budget) {
@@ -149,21 +147,20 @@ Result<Unit> Planner::plan(const PlanBudget& budget) {
   };
   for (std::size_t head = 0; head < founders; ++head)
     for (std::size_t world = 0; world < worlds_.size(); ++world)
-      EMPLACE_TRY(found({world, head, all, {}, 0, false}, kFounding));
+      EMPLACE_TRY(found({world, head, all}, kFounding));
   // Parts of the machine; and more of its memory.
   const Way first = ways[best_way];
   for (std::size_t part = all / 2; part >= 1; part /= 2)
-    EMPLACE_TRY(found({first.world, first.head, part, {}, 0, false}, kFounding));
+    EMPLACE_TRY(found({first.world, first.head, part}, kFounding));
   std::vector<double> beyond;
   for (std::size_t d = 0; d < all; ++d)
     beyond.push_back(-kFirstBeyond *
                      static_cast<double>(problem_.devices[static_cast<DeviceId>(d)].memory_bytes));
   for (const Way& way : ways)
-    if (way.tight) more.push_back({way.world, way.head, way.devices, beyond, 0, false});
+    if (way.tight) more.push_back({way.world, way.head, way.devices, beyond});
   for (std::size_t part = all / 2; part >= 1; part /= 2)
     for (std::size_t head = 0; head < founders; ++head)
-      for (std::size_t world = 0; world < worlds_.size(); ++world)
-        more.push_back({world, head, part, {}, 0, false});
+      for (std::size_t world = 0; world < worlds_.size(); ++world) more.push_back({world, head, part});
   for (Way& way : more) EMPLACE_TRY(found(std::move(way), kExploring));
   if (!best_->fits()) {
     std::stable_sort(ways.begin(), ways.end(),
@@ -180,13 +177,13 @@ Result<Unit> Planner::plan(const PlanBudget& budget) {
     }
   }
   for (std::uint64_t number = 0; affords(next_world(), 1); ++number) {
-    EMPLACE_TRY_ASSIGN([[maybe_unused]] const Placement placement, improve(number, true));
+    std::vector<double>& reserved = reserved_[next_world()];
+    EMPLACE_TRY_ASSIGN(const Placement placement, improve(number));
+    EMPLACE_TRY(judge(placement, reserved));
   }
   return Unit{};
 }
 
-Result<Placement> Planner::sample(std::uint32_t number) {
-  return improve((std::uint64_t{1} << 32) + number, false);
-}
+Result<Placement> Planner::sample(std::uint32_t number) { return improve((std::uint64_t{1} << 32) + number); }
 
 }  // namespace emplace::launcher

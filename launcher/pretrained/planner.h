@@ -47,9 +47,9 @@ class Planner {
  private:
   struct Way {
     std::size_t world = 0, head = 0, devices = 0;
-    std::vector<double> reserved;  // [devices] [B]
-    std::int64_t bytes_over = 0;   // Of the last placement.
-    bool tight = false;            // Whether memory closed a device to a unit of it.
+    std::vector<double> reserved = {};  // [devices] [B]
+    std::int64_t bytes_over = 0;        // Bytes over the memory in this way's last placement.
+    bool tight = false;                 // Memory closed a device to a unit of that placement.
   };
   struct Judged {
     bool improves = false;
@@ -63,7 +63,8 @@ class Planner {
   Result<Judged> judge(const Placement& placement, std::vector<double>& reserved);
   /// The granularity of the next improving walk.
   std::size_t next_world() const;
-  Result<Placement> improve(std::uint64_t number, bool judged);
+  /// One walk by an improving head from the best placement.
+  Result<Placement> improve(std::uint64_t number);
   const policy::ScheduleStart& start(std::size_t world);
 
   const SchedulerPolicy& policy_;

@@ -6,8 +6,6 @@
 #include "executor/sim/simulator.h"
 
 namespace emplace::launcher {
-namespace {}  // namespace
-
 Result<Unit> Pretrained::check(const Problem& problem) {
   if (problem.objective != Objective::kStepTime)
     return Error{Errc::kNoPlacement, "it is trained for step times only"};
