@@ -178,6 +178,7 @@ Result<Unit> StepStream::enqueue_all(const StepProgram& program) {
   Progress progress{gpus_.size()};
   threads_->run([&](std::size_t mine) { enqueue_share(program, mine, progress); });
   if (!progress.failed) return Unit{};
+  const MutexLock lock{progress.mutex};
   return session_.poisoned() ? session_.sticky_error() : progress.why;
 }
 

@@ -86,9 +86,9 @@ class StepStream {
     std::vector<std::atomic<std::uint32_t>> enqueued;
     static constexpr std::uint32_t kEnded = 0xffffffffu;
     std::atomic<bool> failed{false};
-    std::size_t failed_at = static_cast<std::size_t>(-1);
-    Error why;
-    Mutex mutex;  ///< Protects failed_at and why.
+    Mutex mutex;
+    std::size_t failed_at EMPLACE_GUARDED_BY(mutex) = static_cast<std::size_t>(-1);
+    Error why EMPLACE_GUARDED_BY(mutex);
   };
   /// Enqueues the instructions of the GPU of thread `mine`.
   void enqueue_share(const StepProgram& program, std::size_t mine, Progress& progress);
