@@ -98,13 +98,22 @@ struct Turn {
   double heat = 1;
 };
 
-/// Sequence of searches of a thread. Split objectives have few units and cheap evaluations: latencies are
-/// searched by rebuilding windows, loads by annealing. Step times are annealed from coarse to fine; the last
-/// search starts from the best result.
-std::vector<Turn> turns_for(Objective objective) {
-  if (objective == Objective::kLatency) return {{true, 0.75}, {false, 0.85}, {true, 1}};
-  if (objective == Objective::kStepTime) return {{false, 0.6}, {false, 1, 0.5}};
-  return {{false, 0.8}, {true, 1}};
+/// With as many evaluations, an annealing walk has the time to leave its start and to settle elsewhere.
+constexpr double kEvaluationsOfHotWalk = 60'000;
+constexpr double kSecondsPerSize = 20e-9;  // Time of an evaluation per op and edge.
+constexpr double kHotWalk = 3;
+
+/// Sequence of searches of a thread in `budget_s`. Split objectives have few units and cheap evaluations:
+/// latencies are searched by rebuilding windows, loads by annealing. Step times are annealed from coarse to
+/// fine; the last search starts from the best result. The heuristics' best placement may be far from better
+/// ones, so the first search is hot where there is time for it.
+std::vector<Turn> turns_for(const Problem& problem, double budget_s) {
+  if (problem.objective == Objective::kLatency) return {{true, 0.75}, {false, 0.85}, {true, 1}};
+  if (problem.objective != Objective::kStepTime) return {{false, 0.8}, {true, 1}};
+  const auto size = static_cast<double>(problem.graph.num_ops() + problem.graph.num_edges());
+  const bool many = budget_s > kEvaluationsOfHotWalk * kSecondsPerSize * size;
+  return many ? std::vector<Turn>{{false, 0.6, kHotWalk}, {false, 1}}
+              : std::vector<Turn>{{false, 0.6}, {false, 1, 0.5}};
 }
 
 /// Runs `method` until `until` from the best placement so far, and takes what it finds.
@@ -143,16 +152,16 @@ class Searcher {
   void run(Executor& executor, const std::function<void(const std::string&)>& on_method_start) {
     const Nanos begin = clock_.now();
     std::uint64_t stream = std::uint64_t{thread_} << 20;
-    for (const Turn& turn : turns_for(problem_.objective)) {
+    const auto left = std::chrono::duration<double>(end_ - begin).count();
+    for (const Turn& turn : turns_for(problem_, left)) {
       stream += 1 << 10;
-      const auto left = std::chrono::duration<double>(end_ - begin).count();
       const Nanos until =
           begin + std::chrono::duration_cast<Nanos>(std::chrono::duration<double>(left * turn.until));
       if (clock_.now() >= until || (stopped_ && stopped_())) continue;
       const LocalSearch local{{.stream = stream, .moves = moves_}};
       // The first thread continues from the walk over weights; others repeat it with random numbers of their
       // own.
-      const bool own_walk = thread_ > 0 && turn.heat >= 1;
+      const bool own_walk = thread_ > 0 && turn.until < 1;
       const Anneal anneal{{.heat = turn.heat,
                            .weights = own_walk ? WeightWalk::kFirst : WeightWalk::kNone,
                            .stream = stream,
