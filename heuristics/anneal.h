@@ -35,11 +35,10 @@ struct AnnealOptions {
 /// `anneal`: Metropolis walks over units of decreasing size: large weights with their readers and the other
 /// scopes over all time steps, then scope groups, then scopes by phase, then co-location classes. A move puts
 /// one unit, two swapped units, a unit with its neighbours, a range of time steps of one scope, or a range in
-/// issue order on another device. The cost is log(step time), plus 0.2 and 0.5 per 10^9 bytes over the caps
-/// if the placement does not fit, so that the memory limit is a slope and not a wall. The first walk starts
-/// from the best of the simple methods (or of SearchLimits::starts), each later one from the best so far. For
-/// the load and latency objectives the walks are over classes, with several heating cycles. Without a
-/// deadline the result is a function of problem, seed and options.
+/// issue order on another device. The cost is Evaluation::energy. The first walk starts from the best of the
+/// simple methods (or of SearchLimits::starts), each later one from the best so far. For the load and latency
+/// objectives the walks are over classes, with several heating cycles. Without a deadline the result is a
+/// function of problem, seed and options.
 class Anneal final : public Method {
  public:
   explicit Anneal(AnnealOptions options = {}) : options_{std::move(options)} {}

@@ -316,7 +316,7 @@ class Annealing {
       found_.order = order;
       found_.measurement = measured_;
     }
-    return evaluation_of(measured_);
+    return evaluation_of(measured_, smallest_memory(problem_.devices));
   }
 
   Result<Unit> walk(const OpOrder& first, Evaluation now) {

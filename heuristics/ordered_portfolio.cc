@@ -45,7 +45,6 @@ struct Pair {
   Placement placement;
   OpOrder order;
   Measurement measurement;
-  double energy() const { return evaluation_of(measurement).energy; }
 };
 
 /// The problem with its ops renumbered. Not to be moved: the problem refers to its members.
@@ -109,6 +108,9 @@ class Ordered {
     const Measurement& measured = best_.answer.found.measurement;
     return spent() >= 1 || stopped() || !options_.portfolio.searches ||
            (measured.valid && reaches_bound(measured.step_time_s, options_.portfolio.bound_s));
+  }
+  double energy(const Measurement& measured) const {
+    return evaluation_of(measured, smallest_memory(problem_.devices)).energy;
   }
   Nanos time_at(double share) const {
     return start_ + std::chrono::duration_cast<Nanos>(
@@ -219,8 +221,8 @@ class Ordered {
     std::vector<Pair> best;
     Simulator simulator{problem_.graph, problem_.devices, judge_.simulator};
     // The most promising placements come first, in case time is short.
-    std::stable_sort(heuristics_.begin(), heuristics_.end(), [](const auto& a, const auto& b) {
-      return evaluation_of(a.second.measurement).energy < evaluation_of(b.second.measurement).energy;
+    std::stable_sort(heuristics_.begin(), heuristics_.end(), [&](const auto& a, const auto& b) {
+      return energy(a.second.measurement) < energy(b.second.measurement);
     });
     for (const auto& [method, found] : heuristics_) {
       if (!best.empty() && (spent() > kPairsEnd || stopped())) break;
@@ -232,7 +234,8 @@ class Ordered {
         EMPLACE_TRY(simulator.measure(found.placement, measured));
         ++best_.answer.evaluations;
         Pair pair{method, found.placement, std::move(orders[k]), measured};
-        if (best[k].placement.empty() || pair.energy() < best[k].energy()) best[k] = std::move(pair);
+        if (best[k].placement.empty() || energy(measured) < energy(best[k].measurement))
+          best[k] = std::move(pair);
       }
     }
     return best;
@@ -243,7 +246,9 @@ class Ordered {
     EMPLACE_TRY_ASSIGN(auto pairs, simple_pairs());
     if (problem_.graph.ids_are_topological()) pairs[0].order.clear();  // The issue order.
     for (const Pair& pair : pairs) take(pair.method, pair.placement, pair.measurement, pair.order, 0);
-    const auto by_energy = [](const Pair& a, const Pair& b) { return a.energy() < b.energy(); };
+    const auto by_energy = [&](const Pair& a, const Pair& b) {
+      return energy(a.measurement) < energy(b.measurement);
+    };
     std::stable_sort(pairs.begin() + 1, pairs.end(), by_energy);
     pairs.resize(std::min(pairs.size(), kTrials + 1));
     std::stable_sort(pairs.begin(), pairs.end(), by_energy);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "executor/sim/simulator.h"
 #include "executor/split/latency_model.h"
@@ -34,27 +35,38 @@ Over over_caps(const SplitCosts& costs, std::span<const std::int64_t> held) {
   return over;
 }
 
+Evaluation step_evaluation(double step_time_s, std::int64_t bytes_over, bool valid,
+                           std::int64_t smallest_memory) {
+  // A placement that did not run for another reason is over by a byte.
+  const double over = valid ? 0 : slope(std::max<std::int64_t>(1, bytes_over), smallest_memory);
+  return {std::log(std::max(step_time_s, kLeast)) + over, step_time_s, bytes_over, valid};
+}
+
 class MeasuredCost final : public MovingCost {
  public:
-  explicit MeasuredCost(Executor& executor)
-      : executor_{executor}, simulator_{dynamic_cast<Simulator*>(&executor)} {}
+  MeasuredCost(Executor& executor, const DeviceSet& devices)
+      : executor_{executor},
+        simulator_{dynamic_cast<Simulator*>(&executor)},
+        smallest_memory_{smallest_memory(devices)} {}
   void start(const Placement& placement) override { placement_ = placement; }
   void move(std::uint32_t op, DeviceId to) override { placement_[op] = to; }
   const Placement& placement() const override { return placement_; }
   Result<Evaluation> evaluation() override {
     EMPLACE_TRY(executor_.measure(placement_, measurement_));
-    return evaluation_of(measurement_);
+    return evaluation_of(measurement_, smallest_memory_);
   }
   Result<std::optional<Evaluation>> evaluation_within(double limit_s) override {
     if (simulator_ == nullptr) return MovingCost::evaluation_within(limit_s);
     EMPLACE_TRY_ASSIGN(const auto cost, simulator_->measure_within(placement_, limit_s));
     if (!cost) return std::optional<Evaluation>{};
-    return std::optional{evaluation_of(cost->step_time_s, cost->bytes_over)};
+    return std::optional{
+        step_evaluation(cost->step_time_s, cost->bytes_over, cost->bytes_over == 0, smallest_memory_)};
   }
 
  private:
   Executor& executor_;
   Simulator* const simulator_;  // Null if the executor is another one.
+  const std::int64_t smallest_memory_;
   Placement placement_;
   Measurement measurement_;
 };
@@ -123,18 +135,17 @@ bool better(const Evaluation& a, const Evaluation& b) {
   return a.seconds < b.seconds;
 }
 
-Evaluation evaluation_of(const Measurement& measured) {
-  const double over = measured.valid ? 0 : 0.2 + 0.5e-9 * static_cast<double>(measured.bytes_over);
-  return {std::log(std::max(measured.step_time_s, kLeast)) + over, measured.step_time_s, measured.bytes_over,
-          measured.valid};
+std::int64_t smallest_memory(const DeviceSet& devices) {
+  std::int64_t smallest = std::numeric_limits<std::int64_t>::max();
+  for (std::size_t d = 0; d < devices.size(); ++d) {
+    const std::int64_t bytes = devices[static_cast<DeviceId>(d)].memory_bytes;
+    if (bytes > 0) smallest = std::min(smallest, bytes);
+  }
+  return smallest;
 }
 
-Evaluation evaluation_of(double step_time_s, std::int64_t bytes_over) {
-  Measurement measured;
-  measured.step_time_s = step_time_s;
-  measured.bytes_over = bytes_over;
-  measured.valid = bytes_over == 0;
-  return evaluation_of(measured);
+Evaluation evaluation_of(const Measurement& measured, std::int64_t smallest_memory) {
+  return step_evaluation(measured.step_time_s, measured.bytes_over, measured.valid, smallest_memory);
 }
 
 Result<std::optional<Evaluation>> MovingCost::evaluation_within(double limit_s) {
@@ -145,7 +156,8 @@ Result<std::optional<Evaluation>> MovingCost::evaluation_within(double limit_s) 
 
 std::unique_ptr<MovingCost> make_moving_cost(const Problem& problem, Executor& executor) {
   if (problem.objective == Objective::kLatency) return std::make_unique<LatencyCost>(problem);
-  if (problem.objective == Objective::kStepTime) return std::make_unique<MeasuredCost>(executor);
+  if (problem.objective == Objective::kStepTime)
+    return std::make_unique<MeasuredCost>(executor, problem.devices);
   return std::make_unique<LoadCost>(problem);
 }
 

@@ -28,7 +28,7 @@ double Search::spent() const {
 
 void Search::take(const Found& found) {
   const std::uint64_t evaluations = best_.evaluations + found.evaluations;
-  const Evaluation evaluation = evaluation_of(found.measurement);
+  const Evaluation evaluation = evaluation_of(found.measurement, smallest_memory(problem_.devices));
   if (!found_any() || better(evaluation, evaluation_)) {
     best_ = found;
     evaluation_ = evaluation;

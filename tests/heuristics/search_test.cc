@@ -157,6 +157,24 @@ TEST(Evaluation, ValidComesFirstThenFewerBytesOverThenSeconds) {
   EXPECT_TRUE(better(over, farther));
 }
 
+/// A search on small devices would never leave placements that hardly exceed their memory by megabytes, if a
+/// byte cost as much there as on large ones.
+TEST(Evaluation, ChargesMemoryByItsShareOfTheSmallestDevice) {
+  for (const std::int64_t smallest : {std::int64_t{1'000}, std::int64_t{1'000'000'000'000}}) {
+    DeviceSet devices = testing::sample_devices(3, true, 4 * smallest);
+    EXPECT_EQ(smallest_memory(devices), 4 * smallest);
+    Measurement over;
+    over.step_time_s = 0.25;
+    over.bytes_over = smallest / 10;
+    const Evaluation evaluation = evaluation_of(over, smallest);
+    EXPECT_NEAR(evaluation.energy, std::log(0.25) + 0.05 + 2 * 0.1, 1e-12) << smallest;
+    EXPECT_FALSE(evaluation.valid);
+    over.bytes_over = 0;
+    over.valid = true;
+    EXPECT_EQ(evaluation_of(over, smallest).energy, std::log(0.25));
+  }
+}
+
 TEST(Walker, TakesBackExactlyAndStaysInItsWindow) {
   for (const Objective objective : kObjectives) {
     AnyWorld world{3, objective};
