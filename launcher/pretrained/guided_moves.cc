@@ -116,12 +116,16 @@ DeviceId GuidedMoves::choose_device(Walker& walker, std::uint32_t unit) {
   return RandomMoves::choose_device(walker, unit);  // Rounding, or a unit that has moved since.
 }
 
-MoveProposerFactory guided_moves(const Problem& problem) {
-  if (!Pretrained::check(problem)) return {};
-  return [critic = std::make_shared<const PlacementCritic>(shipped_scheduler(), problem)](
+MoveProposerFactory moves_guided_by(const SchedulerPolicy& policy, const Problem& problem) {
+  return [critic = std::make_shared<const PlacementCritic>(policy, problem)](
              const Level& level, const Problem& of_walk) -> std::unique_ptr<MoveProposer> {
     return std::make_unique<GuidedMoves>(level, of_walk, critic);
   };
+}
+
+MoveProposerFactory guided_moves(const Problem& problem) {
+  if (!Pretrained::check(problem)) return {};
+  return moves_guided_by(shipped_scheduler(), problem);
 }
 
 }  // namespace emplace::launcher

@@ -70,6 +70,8 @@ class GuidedMoves final : public RandomMoves {
   bool guided_ = false;  // The current move.
 };
 
+/// The proposers by this policy, which outlives them. @pre Pretrained::check(problem).
+MoveProposerFactory moves_guided_by(const SchedulerPolicy& policy, const Problem& problem);
 /// The proposers of `auto`, by the policy in the program. Random moves where it does not apply: another
 /// objective than step time, or more than 254 devices.
 MoveProposerFactory guided_moves(const Problem& problem);

@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "base/rng.h"
+#include "heuristics/anneal.h"
+#include "launcher/pretrained/guided_moves.h"
 
 namespace emplace::launcher {
 namespace {
@@ -19,6 +21,10 @@ constexpr double kFirstBeyond = 0.1;
 constexpr std::size_t kRetried = 6, kRetries = 7;
 constexpr double kFounding = 0.6, kExploring = 0.4;  // Shares of a budget.
 constexpr double kChange = 1;                        // Median deviation of changed weights.
+constexpr double kMoveWork = 12;                     // Of a move per op and edge [ns].
+constexpr double kMoveWorkPerDevice = 1.5;
+constexpr double kMoveHeat = 0.5;       // The start is good.
+constexpr double kSampleShare = 0.125;  // Of the moves of a plan.
 
 }  // namespace
 
@@ -181,9 +187,31 @@ Result<Unit> Planner::plan(const PlanBudget& budget) {
     EMPLACE_TRY_ASSIGN(const Placement placement, improve(number));
     EMPLACE_TRY(judge(placement, reserved));
   }
+  EMPLACE_TRY_ASSIGN(const Found moved, move(budget, 1, 0));
+  offer(moved.placement, moved.measurement.step_time_s, moved.measurement.bytes_over);
   return Unit{};
 }
 
-Result<Placement> Planner::sample(std::uint32_t number) { return improve((std::uint64_t{1} << 32) + number); }
+Result<Found> Planner::move(const PlanBudget& budget, double share, std::uint64_t stream) {
+  const auto size = static_cast<double>(problem_.graph.num_ops() + problem_.graph.num_edges());
+  const double work = kMoveWork + kMoveWorkPerDevice * static_cast<double>(problem_.devices.size());
+  const double moves = std::min(static_cast<double>(budget.moving_work) / (work * size),
+                                static_cast<double>(budget.most_moves));
+  Found start{.placement = best_->placement, .measurement = {}, .evaluations = 0, .notes = {}};
+  EMPLACE_TRY(model_.measure(start.placement, start.measurement));
+  const auto count = static_cast<std::uint64_t>(share * moves);
+  if (count == 0) return start;
+  if (!moves_) moves_ = moves_guided_by(policy_, problem_);
+  Problem own = problem_;
+  own.limits = {.evaluations = count, .starts = {&start, 1}, .stopped = problem_.limits.stopped};
+  const Anneal anneal{{.heat = kMoveHeat, .weights = WeightWalk::kNone, .stream = stream, .moves = moves_}};
+  return anneal.find(own, model_);
+}
+
+Result<Placement> Planner::sample(const PlanBudget& budget, std::uint32_t number) {
+  EMPLACE_TRY_ASSIGN(Found found, move(budget, kSampleShare, (std::uint64_t{number} + 1) << 10));
+  if (found.placement != best_->placement) return std::move(found.placement);
+  return improve((std::uint64_t{1} << 32) + number);
+}
 
 }  // namespace emplace::launcher

@@ -1,5 +1,6 @@
 #pragma once
-/// Plans a placement by a scheduler policy: many walks, each judged by a model of the machine.
+/// Plans a placement by a scheduler policy: many walks, then single moves, all judged by a model of the
+/// machine.
 
 #include <cstdint>
 #include <optional>
@@ -8,18 +9,23 @@
 
 #include "executor/sim/simulator.h"
 #include "heuristics/method.h"
+#include "heuristics/search/move_proposer.h"
 #include "launcher/pretrained/scheduler_policy.h"
 
 namespace emplace::launcher {
 
-/// The number of walks of a plan depends on their sizes alone, so that plans do not depend on the clock.
+/// The numbers of walks and moves of a plan depend on the sizes of graph and machine alone, so that plans do
+/// not depend on the clock.
 struct PlanBudget {
-  std::uint64_t work = 500'000'000;  ///< About nanoseconds of one core.
+  std::uint64_t work = 500'000'000;  ///< Of walks, about nanoseconds of one core.
   std::uint64_t most_walks = 256;
+  std::uint64_t moving_work = 350'000'000;  ///< Of moves, about nanoseconds of one core; 0: no moves.
+  std::uint64_t most_moves = 50'000;
 };
 
 /// First every founding head walks on every granularity and on parts of the machine, then improving heads
-/// walk from the best placement so far, some of them with changed weights. Deterministic. Thread: one.
+/// walk from the best placement so far, some of them with changed weights; at last the best placement is
+/// annealed by moves that the policy guides. Deterministic. Thread: one.
 class Planner {
  public:
   /// A walk's placement, as the model sees it.
@@ -34,10 +40,11 @@ class Planner {
   Planner(const SchedulerPolicy& policy, const Problem& problem,
           std::span<const policy::ScheduleWorld> worlds, Simulator& model);
 
-  /// Walks until the budget is used up. Errors: those of the model.
+  /// Walks, then moves, until the budget is used up. Errors: those of the model.
   Result<Unit> plan(const PlanBudget& budget);
-  /// One walk with changed weights from the best so far. @pre plan() was called. Returns what it placed.
-  Result<Placement> sample(std::uint32_t number);
+  /// Another placement near the best so far: after some moves from it, or after a walk with changed weights
+  /// where these lead nowhere. @pre plan() was called.
+  Result<Placement> sample(const PlanBudget& budget, std::uint32_t number);
   /// Makes a placement the best so far, if it is.
   void offer(const Placement& placement, double step_time_s, std::int64_t bytes_over);
 
@@ -65,6 +72,9 @@ class Planner {
   std::size_t next_world() const;
   /// One walk by an improving head from the best placement.
   Result<Placement> improve(std::uint64_t number);
+  /// What guided moves from the best placement lead to: `share` of the budget's moves, in random stream
+  /// `stream`.
+  Result<Found> move(const PlanBudget& budget, double share, std::uint64_t stream);
   const policy::ScheduleStart& start(std::size_t world);
 
   const SchedulerPolicy& policy_;
@@ -73,6 +83,7 @@ class Planner {
   Simulator& model_;
   std::vector<policy::SchedulerNetwork::Embedded> embedded_;
   std::vector<std::vector<double>> reserved_;  // [worlds][devices] [B]
+  MoveProposerFactory moves_;                  // Made for the first moves.
   std::optional<Plan> best_;
   std::vector<std::optional<policy::ScheduleStart>> starts_;  // [worlds] Of the best placement.
   std::uint64_t since_ = 0;  // Improving walks since the best placement changed.

@@ -26,7 +26,7 @@ Result<Found> Pretrained::find(const Problem& problem, Executor& executor) const
   for (std::uint32_t sample = 0; sample < samples_; ++sample) {
     if (problem.limits.stopped && problem.limits.stopped()) break;
     Found found;
-    EMPLACE_TRY_ASSIGN(found.placement, planner.sample(sample));
+    EMPLACE_TRY_ASSIGN(found.placement, planner.sample(budget_, sample));
     EMPLACE_TRY(executor.measure(found.placement, found.measurement));
     ++best.evaluations;
     if (!better(found.measurement, best.measurement)) continue;

@@ -12,8 +12,9 @@
 
 namespace emplace::launcher {
 
-/// Plans a placement (Planner), and the executor measures it: one placement, one measurement. Then it walks
-/// `samples` more times near the best so far, each measured. Its note has the version and hash of the policy.
+/// Plans a placement (Planner), and the executor measures it: one placement, one measurement. Then come
+/// `samples` more placements near the best so far, each measured. Its note has the version and hash of the
+/// policy.
 /// @pre the policy outlives it.
 class Pretrained final : public Method {
  public:
@@ -35,7 +36,7 @@ class Pretrained final : public Method {
 };
 
 /// What `auto` leaves to the policy at its start: about a tenth of 0.3 s.
-inline constexpr PlanBudget kPortfolioPlan{.work = 30'000'000, .most_walks = 32};
+inline constexpr PlanBudget kPortfolioPlan{.work = 30'000'000, .most_walks = 32, .moving_work = 0};
 
 /// The methods that `auto` runs before its searches: every heuristic, and `pretrained` with the weights in
 /// the program.

@@ -408,7 +408,7 @@ class Training {
   static Result<double> greedy_cost(const SchedulerPolicy& policy, TrainWorld& world) {
     const Problem problem = world.problem();
     Planner planner{policy, problem, world.worlds, world.simulator};
-    EMPLACE_TRY(planner.plan({.most_walks = kScoredWalks}));
+    EMPLACE_TRY(planner.plan({.most_walks = kScoredWalks, .moving_work = 0}));
     if (!planner.best().fits()) return std::log(3.0);
     return std::log(planner.best().step_time_s / world.example_s);
   }

@@ -121,11 +121,15 @@ TEST(Planner, IsAFunctionOfTheBudgetAndNeverWorseThanItsFirstWalk) {
     double first = 0;
     for (const std::uint64_t most : {1, 5, 40, 160}) {
       Planner planner{shipped_scheduler(), problem, worlds, world.simulator},
+          moved{shipped_scheduler(), problem, worlds, world.simulator},
           again{shipped_scheduler(), problem, worlds, world.simulator};
-      ASSERT_TRUE(planner.plan({.most_walks = most}).ok() && again.plan({.most_walks = most}).ok());
+      ASSERT_TRUE(planner.plan({.most_walks = most, .moving_work = 0}).ok());
+      const PlanBudget budget{.most_walks = most, .most_moves = 500};
+      ASSERT_TRUE(moved.plan(budget).ok() && again.plan(budget).ok());
+      EXPECT_EQ(moved.best().placement, again.best().placement);
+      EXPECT_LT(moved.best().step_time_s, planner.best().step_time_s);
       EXPECT_GE(planner.walks(), 1u);
       EXPECT_LE(planner.walks(), most);
-      EXPECT_EQ(planner.best().placement, again.best().placement);
       Measurement measured;
       ASSERT_TRUE(world.simulator.measure(planner.best().placement, measured).ok());
       EXPECT_EQ(measured.step_time_s, planner.best().step_time_s);
@@ -204,7 +208,7 @@ TEST(Pretrained, ShippedWeightsAreBetterThanUntrainedOnes) {
     ASSERT_TRUE(made.ok());
     if (made->graph.num_ops() > 1500) continue;
     testing::World world{made->graph, made->devices};
-    const PlanBudget budget{.most_walks = 64};
+    const PlanBudget budget{.most_walks = 64, .moving_work = 0};
     const auto before = world.run(Pretrained{untrained, 0, budget}),
                after = world.run(Pretrained{shipped_scheduler(), 0, budget});
     ASSERT_TRUE(before.ok() && after.ok());
