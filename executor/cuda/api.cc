@@ -61,10 +61,11 @@ CudaApi make_real_api() {
 #define X(name) find(blas, "cublasLt" #name, api.blas.name, api.missing);
   EMPLACE_CUBLASLT(X)
 #undef X
-  void* const dnn = open_library(fmt::format("libcudnn.so.{}", CUDNN_MAJOR), api.missing);
-#define X(name) find(dnn, "cudnn" #name, api.dnn.name, api.missing);
+  void* const dnn = open_library(fmt::format("libcudnn.so.{}", CUDNN_MAJOR), api.missing_dnn);
+#define X(name) find(dnn, "cudnn" #name, api.dnn.name, api.missing_dnn);
   EMPLACE_CUDNN(X)
 #undef X
+  if (!api.missing_dnn.empty()) api.dnn = {};
   api.observer = nvtx_observer();
   return api;
 }

@@ -111,15 +111,16 @@ struct TaskObserver {
 
 struct CudaApi {
   RuntimeApi runtime;
-  DriverApi driver;  ///< Members are null if the driver is missing or too old.
-  CublasLtApi blas;  ///< Members may be null: see `missing`.
-  CudnnApi dnn;
-  std::string missing;  ///< Libraries that could not be opened, with the reason; empty: none.
+  DriverApi driver;         ///< Members are null if the driver is missing or too old.
+  CublasLtApi blas;         ///< Members may be null: see `missing`.
+  CudnnApi dnn;             ///< All members are null if `missing_dnn` is not empty.
+  std::string missing;      ///< What every graph needs and could not be opened, with the reason; empty: none.
+  std::string missing_dnn;  ///< Why there is no cuDNN, which only convolutions need; empty: there is.
   TaskObserver* observer = nullptr;
 };
 
 /// The real functions. cuBLASLt and cuDNN are opened once per process. Never fails: problems are reported
-/// in `missing`. Any thread.
+/// in `missing` and `missing_dnn`. Any thread.
 const CudaApi& real_api();
 
 /// Checks for a usable GPU. Errors: kUnsupported, "no CUDA device: …".

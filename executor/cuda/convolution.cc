@@ -25,6 +25,11 @@ struct Part {
   Place x, w, y;
 };
 
+Error without_cudnn(const Session& session) {
+  return {Errc::kUnsupported,
+          "no cuDNN: " + session.api().missing_dnn + "; add the folder to LD_LIBRARY_PATH"};
+}
+
 class Convolution final : public Kernel {
  public:
   /// Runs `parts` by cuDNN; then `after`, if any, reads `after_inputs` and writes `after_output`.
@@ -45,7 +50,7 @@ class Convolution final : public Kernel {
 
  public:
   Result<Unit> prepare(const Lane& lane) override {
-    if (lane.dnn == nullptr) return Error{Errc::kUnsupported, "no cuDNN"};
+    if (lane.dnn == nullptr) return without_cudnn(*lane.session);
     while (graphs_.size() < parts_.size()) {
       EMPLACE_TRY_ASSIGN(auto graph, ConvolutionGraph::describe(*lane.session, parts_[graphs_.size()].shape));
       EMPLACE_TRY(graph.plan(lane));

@@ -23,7 +23,7 @@ ConvolutionShape shape(ConvolutionKind kind, std::int64_t groups = 1) {
 class ConvGraph : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (real_api().dnn.BackendFinalize == nullptr) GTEST_SKIP() << "no cuDNN: " << real_api().missing;
+    if (real_api().dnn.BackendFinalize == nullptr) GTEST_SKIP() << "no cuDNN: " << real_api().missing_dnn;
   }
   Session session{real_api()};
 };

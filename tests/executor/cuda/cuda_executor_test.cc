@@ -678,6 +678,39 @@ TEST(CudaExecutor, AnOpThatALibraryRefusesIsStoodInFor) {
   }
 }
 
+TEST(CudaExecutor, OnlyConvolutionsNeedCudnn) {
+  const std::string reason = "libcudnn.so.9: cannot open shared object file";
+  const DeviceSet devices = testing::sample_devices(1, false, 1 << 20);
+  RecordingApi recording{1};
+  recording.remove_cudnn(reason);
+  ASSERT_TRUE(check_available(recording.api()));
+  const OpGraph graph = small_training();
+  auto executor = CudaExecutor::make(graph, devices, quick(), recording.clock(), recording.api());
+  ASSERT_TRUE(executor) << executor.error().context;
+  EXPECT_EQ((*executor)->synthetic_types(), (std::vector<std::string>{"aten::convolution", "no::such_op"}));
+  bool told = false;
+  for (const std::string& note : (*executor)->notes())
+    told |= note.find("aten::convolution") != std::string::npos && note.find(reason) != std::string::npos &&
+            note.find("LD_LIBRARY_PATH") != std::string::npos;
+  EXPECT_TRUE(told) << "the library that is missing is not named";
+  executor->reset();
+
+  OpGraphBuilder product;
+  product.add({.name = "a", .type = "Input", .outputs = {f32({8, 8})}});
+  product.add({.name = "b", .type = "Parameter", .outputs = {f32({8, 5})}});
+  product.add({.name = "mm", .type = "aten::mm", .inputs = {{0, 0}, {1, 0}}, .outputs = {f32({8, 5})}});
+  const OpGraph without = *std::move(product).build();
+  auto other = CudaExecutor::make(without, devices, quick(), recording.clock(), recording.api());
+  ASSERT_TRUE(other) << other.error().context;
+  EXPECT_TRUE((*other)->synthetic_types().empty());
+  Measurement measured;
+  EXPECT_TRUE((*other)->measure(Placement(3), measured));
+  EXPECT_TRUE(measured.valid);
+  other->reset();
+  EXPECT_EQ(recording.held(), 0u);
+  EXPECT_EQ(recording.complaint(), "");
+}
+
 TEST(CudaExecutor, AnAlgorithmThatDoesNotDoTheProductIsNotTaken) {
   const OpGraph graph = small_training();
   RecordingApi recording{1};

@@ -69,6 +69,8 @@ class RecordingApi final : public cuda::TaskObserver {
   void watch_launches(std::function<void(const void* function, void** arguments)> watch) {
     watch_launches_ = std::move(watch);
   }
+  /// There is no libcudnn on the machine.
+  void remove_cudnn(const std::string& reason) { api_.dnn = {}, api_.missing_dnn = reason; }
   /// No GPU reaches another one.
   void cut_peers() { peers_reach_ = false; }
   /// cuDNN suggests an engine for each of `calls`; its runs take that many calls' times longer.
