@@ -31,7 +31,11 @@ messages::EpisodeScored Scoring::score(const messages::EpisodeCommitted& committ
             .first->second;
     // Use the penalty before this episode and the floor after it, so that the order within it does not
     // matter.
-    policy::RewardOptions reward = state.penalty.applied(options_.reward);
+    policy::RewardOptions reward = options_.reward;
+    if (const auto more = options_.penalty_per_gb.find(measured.graph_sha256);
+        more != options_.penalty_per_gb.end())
+      reward.penalty_per_gb += more->second;
+    reward = state.penalty.applied(reward);
     for (const std::uint32_t i : numbers) {
       if (measured.step_time_s[i] > 0)
         state.floor.learn(scored.valid[i] != 0,

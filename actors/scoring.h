@@ -35,6 +35,8 @@ struct ScoringOptions {
   policy::BaselineOptions baseline;
   /// Memory of the devices [bytes] by graph_sha256, for reward.excess = kMax.
   std::map<std::string, std::vector<std::int64_t>> memory_bytes;
+  /// What is added to reward.penalty_per_gb, by graph_sha256.
+  std::map<std::string, double> penalty_per_gb;
   BaselinePer per = BaselinePer::kController;
   /// If > 0: a valid placement whose cost is an outlier of its baseline (policy::OutlierFilter) does not
   /// count.

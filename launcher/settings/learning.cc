@@ -20,11 +20,10 @@ double smallest_memory_gb(const DeviceSet& devices) {
 
 actors::ScoringOptions scoring_options(const RunConfig& config, const actors::Task& task) {
   actors::ScoringOptions options = config.reward;
-  options.reward.penalty_per_gb +=
-      config.reward.penalty_per_memory / smallest_memory_gb(task.graphs.front().devices);
   options.baseline.failing_signal = options.reward.failing_signal;
   options.baseline.start_measured = measures_start(config);
   for (const actors::TaskGraph& one : task.graphs) {
+    options.penalty_per_gb[one.sha256] = config.reward.penalty_per_memory / smallest_memory_gb(one.devices);
     std::vector<std::int64_t>& memory = options.memory_bytes[one.sha256];
     memory.clear();
     for (const Device& device : one.devices.devices()) memory.push_back(device.memory_bytes);
