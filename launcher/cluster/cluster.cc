@@ -8,6 +8,7 @@
 
 #include "base/text/words.h"
 #include "launcher/cluster/roles.h"
+#include "launcher/settings/placers.h"
 
 namespace emplace::launcher {
 namespace {
@@ -80,7 +81,7 @@ Result<Unit> check_elsewhere(const Cluster::Node& node, const Cluster& cluster, 
   if ((has_role(node, "executor") || has_role(node, "sampler")) && !config.executor.log.empty())
     return invalid(where, "has samplers or executors, which need executor.log on the launcher's host",
                    "move them to the head");
-  if (has_role(node, "learner") && !config.run.policy.empty())
+  if (has_role(node, "learner") && !config.run.policy.empty() && config.run.policy != kShippedPolicy)
     return invalid(where, "has the learner, which needs run.policy on the launcher's host",
                    "move it to the head or a local node");
   if (node.start == "kubernetes" || !node.dial.empty()) return Unit{};

@@ -12,6 +12,7 @@
 #include "launcher/cluster/cluster.h"
 #include "launcher/settings/build_info.h"
 #include "launcher/settings/inputs.h"
+#include "launcher/settings/placers.h"
 
 namespace emplace::launcher {
 namespace {
@@ -86,7 +87,8 @@ Result<Manifest> make_manifest(const RunConfig& config, const actors::Task& task
       EMPLACE_TRY(add(start.directory / path, path));
     }
   }
-  there.run.policy.clear();  // Only the learner reads it; check_elsewhere() keeps that local.
+  // Only the learner reads it; check_elsewhere() keeps that local unless every machine has it.
+  if (there.run.policy != kShippedPolicy) there.run.policy.clear();
   there.run.dir.clear();
   there.executor.model.clear();  // Each machine's own command line names the code that it imports.
   manifest.facts.version = build_info().version;

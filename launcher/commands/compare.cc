@@ -76,7 +76,7 @@ Result<std::vector<const Method*>> methods_of(const std::vector<std::string>& na
                                               bool step_time, const Method& portfolio, const Method& ordered,
                                               const LearnRequest& request, StopSignal& stop,
                                               std::vector<std::unique_ptr<LearnedMethod>>& learned) {
-  static const Pretrained pretrained{shipped_scheduler()};
+  static const Pretrained pretrained{policy::shipped_scheduler()};
   std::vector<const Method*> methods;
   for (const std::string& name : names) {
     if (name == pretrained.name()) {

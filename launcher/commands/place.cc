@@ -73,8 +73,10 @@ class Place final : public Command {
         "--samples", samples_,
         "Episodes that --policy, or placements that pretrained, samples and measures in addition to "
         "its most likely placement");
-    options.non_empty("--weights", weights_,
-                      "Weights for pretrained, made by emplace train (default: those in the program)");
+    options.non_empty(
+        "--weights", weights_,
+        "Weights for pretrained: a file by emplace train, or a run of scheduler (default: those in the "
+        "program)");
     options.option("--unseen-order", unseen_order_,
                    "Zero-shot by --policy in random order N of the groups, one that no policy is trained in");
     options.option(

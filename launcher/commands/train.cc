@@ -37,7 +37,7 @@ class Train final : public Command {
         const bool done,
         train_scheduler(recipe, output_, threads == 0 ? usable_cores() : threads, clock, events));
     if (!done) return stopped_by(stop.received());
-    EMPLACE_TRY_ASSIGN(const auto policy, load_scheduler(output_));
+    EMPLACE_TRY_ASSIGN(const auto policy, policy::load_scheduler(output_));
     console.print("policy     " + policy.name() + "\nwritten    " + output_);
     return ExitStatus::kDone;
   }

@@ -16,10 +16,10 @@ constexpr std::uint32_t kMovesPerJudgement = 500;
 
 }  // namespace
 
-PlacementCritic::PlacementCritic(const SchedulerPolicy& policy, const Problem& problem)
+PlacementCritic::PlacementCritic(const policy::SchedulerPolicy& policy, const Problem& problem)
     : PlacementCritic{policy, problem, LoweredGraph{problem.graph}} {}
 
-PlacementCritic::PlacementCritic(const SchedulerPolicy& policy, const Problem& problem,
+PlacementCritic::PlacementCritic(const policy::SchedulerPolicy& policy, const Problem& problem,
                                  const LoweredGraph& lowered)
     : policy_{policy},
       units_{units_with_state(placing_granularities(problem, lowered).front(), lowered)},
@@ -116,7 +116,7 @@ DeviceId GuidedMoves::choose_device(Walker& walker, std::uint32_t unit) {
   return RandomMoves::choose_device(walker, unit);  // Rounding, or a unit that has moved since.
 }
 
-MoveProposerFactory moves_guided_by(const SchedulerPolicy& policy, const Problem& problem) {
+MoveProposerFactory moves_guided_by(const policy::SchedulerPolicy& policy, const Problem& problem) {
   return [critic = std::make_shared<const PlacementCritic>(policy, problem)](
              const Level& level, const Problem& of_walk) -> std::unique_ptr<MoveProposer> {
     return std::make_unique<GuidedMoves>(level, of_walk, critic);
@@ -125,7 +125,7 @@ MoveProposerFactory moves_guided_by(const SchedulerPolicy& policy, const Problem
 
 MoveProposerFactory guided_moves(const Problem& problem) {
   if (!Pretrained::check(problem)) return {};
-  return moves_guided_by(shipped_scheduler(), problem);
+  return moves_guided_by(policy::shipped_scheduler(), problem);
 }
 
 }  // namespace emplace::launcher

@@ -9,7 +9,7 @@
 #include "graph/lowering.h"
 #include "heuristics/placing_units.h"
 #include "heuristics/search/moves.h"
-#include "launcher/pretrained/scheduler_policy.h"
+#include "policy/placers/scheduler_policy.h"
 
 namespace emplace::launcher {
 
@@ -18,7 +18,7 @@ namespace emplace::launcher {
 class PlacementCritic {
  public:
   /// @pre fewer than 255 devices; `policy` outlives it.
-  PlacementCritic(const SchedulerPolicy& policy, const Problem& problem);
+  PlacementCritic(const policy::SchedulerPolicy& policy, const Problem& problem);
 
   std::uint32_t unit_of(std::uint32_t op) const { return units_.unit_of_op[op]; }
   /// [units, devices] Probability that the policy puts a unit on a device, when all units with an earlier
@@ -27,9 +27,9 @@ class PlacementCritic {
   std::vector<float> probabilities(std::span<const DeviceId> placement) const;
 
  private:
-  PlacementCritic(const SchedulerPolicy& policy, const Problem& problem, const LoweredGraph& lowered);
+  PlacementCritic(const policy::SchedulerPolicy& policy, const Problem& problem, const LoweredGraph& lowered);
 
-  const SchedulerPolicy& policy_;
+  const policy::SchedulerPolicy& policy_;
   const PlacingUnits units_;
   const policy::ScheduleWorld world_;
   const policy::SchedulerNetwork::Embedded embedded_;
@@ -71,7 +71,7 @@ class GuidedMoves final : public RandomMoves {
 };
 
 /// The proposers by this policy, which outlives them. @pre Pretrained::check(problem).
-MoveProposerFactory moves_guided_by(const SchedulerPolicy& policy, const Problem& problem);
+MoveProposerFactory moves_guided_by(const policy::SchedulerPolicy& policy, const Problem& problem);
 /// The proposers of `auto`, by the policy in the program. Random moves where it does not apply: another
 /// objective than step time, or more than 254 devices.
 MoveProposerFactory guided_moves(const Problem& problem);

@@ -28,7 +28,7 @@ constexpr double kSampleShare = 0.125;  // Of the moves of a plan.
 
 }  // namespace
 
-Planner::Planner(const SchedulerPolicy& policy, const Problem& problem,
+Planner::Planner(const policy::SchedulerPolicy& policy, const Problem& problem,
                  std::span<const policy::ScheduleWorld> worlds, Simulator& model)
     : policy_{policy},
       problem_{problem},

@@ -10,7 +10,7 @@
 #include "executor/sim/simulator.h"
 #include "heuristics/method.h"
 #include "heuristics/search/move_proposer.h"
-#include "launcher/pretrained/scheduler_policy.h"
+#include "policy/placers/scheduler_policy.h"
 
 namespace emplace::launcher {
 
@@ -37,7 +37,7 @@ class Planner {
   };
 
   /// All arguments must outlive it. `worlds`: schedule_worlds() of the problem.
-  Planner(const SchedulerPolicy& policy, const Problem& problem,
+  Planner(const policy::SchedulerPolicy& policy, const Problem& problem,
           std::span<const policy::ScheduleWorld> worlds, Simulator& model);
 
   /// Walks, then moves, until the budget is used up. Errors: those of the model.
@@ -77,7 +77,7 @@ class Planner {
   Result<Found> move(const PlanBudget& budget, double share, std::uint64_t stream);
   const policy::ScheduleStart& start(std::size_t world);
 
-  const SchedulerPolicy& policy_;
+  const policy::SchedulerPolicy& policy_;
   const Problem& problem_;
   const std::span<const policy::ScheduleWorld> worlds_;
   Simulator& model_;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "executor/sim/simulator.h"
+#include "launcher/settings/schedule_worlds.h"
 
 namespace emplace::launcher {
 Result<Unit> Pretrained::check(const Problem& problem) {
@@ -39,7 +40,7 @@ Result<Found> Pretrained::find(const Problem& problem, Executor& executor) const
 }
 
 std::vector<const Method*> portfolio_methods() {
-  static const Pretrained pretrained{shipped_scheduler(), 0, kPortfolioPlan};
+  static const Pretrained pretrained{policy::shipped_scheduler(), 0, kPortfolioPlan};
   const auto heuristics = all_methods();
   std::vector<const Method*> methods{heuristics.begin(), heuristics.end()};
   methods.push_back(&pretrained);

@@ -8,7 +8,7 @@
 
 #include "heuristics/method.h"
 #include "launcher/pretrained/planner.h"
-#include "launcher/pretrained/scheduler_policy.h"
+#include "policy/placers/scheduler_policy.h"
 
 namespace emplace::launcher {
 
@@ -18,7 +18,8 @@ namespace emplace::launcher {
 /// @pre the policy outlives it.
 class Pretrained final : public Method {
  public:
-  explicit Pretrained(const SchedulerPolicy& policy, std::uint32_t samples = 0, PlanBudget budget = {})
+  explicit Pretrained(const policy::SchedulerPolicy& policy, std::uint32_t samples = 0,
+                      PlanBudget budget = {})
       : policy_{policy}, samples_{samples}, budget_{budget} {}
   std::string_view name() const override { return "pretrained"; }
   std::string_view summary() const override {
@@ -30,7 +31,7 @@ class Pretrained final : public Method {
   Result<Found> find(const Problem& problem, Executor& executor) const override;
 
  private:
-  const SchedulerPolicy& policy_;
+  const policy::SchedulerPolicy& policy_;
   const std::uint32_t samples_;
   const PlanBudget budget_;
 };

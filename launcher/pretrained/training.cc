@@ -20,6 +20,7 @@
 #include "heuristics/anneal.h"
 #include "launcher/pretrained/planner.h"
 #include "launcher/settings/inputs.h"
+#include "launcher/settings/schedule_worlds.h"
 #include "placement/machine/cost_model.h"
 #include "policy/optim/adam.h"
 
@@ -172,7 +173,7 @@ Result<Unit> for_each(std::size_t count, unsigned threads,
 /// What a world contributes to an update.
 struct Part {
   policy::ParameterStore store;  // Its gradients.
-  double cost = 0, example_cost = 0, loss = 0;
+  double loss = 0;
 };
 
 class Training {
@@ -189,11 +190,11 @@ class Training {
   }
 
   std::uint64_t updates() const { return updates_; }
-  SchedulerPolicy& policy() { return policy_; }
+  policy::SchedulerPolicy& policy() { return policy_; }
 
   /// Returns the loss of imitation, or the mean of log(step time / that of the example).
   Result<double> update() {
-    if (evolves()) return evolve();
+    if (!imitates()) return evolve();
     const std::size_t count = recipe_.worlds_per_update;
     std::vector<Part> parts(count);
     EMPLACE_TRY(for_each(count, threads_, [&](std::size_t i) { return contribute(i, parts[i]); }));
@@ -203,23 +204,13 @@ class Training {
       const auto from = part.store.gradients();
       const auto to = policy_.store.gradients();
       for (std::size_t k = 0; k < from.size(); ++k) to[k] += from[k] / static_cast<float>(count);
-      sum += imitates() ? part.loss : part.cost - part.example_cost;
+      sum += part.loss;
     }
-    const auto last =
-        static_cast<double>(recipe_.updates - std::min(recipe_.updates, recipe_.evolution_updates));
-    const auto first = static_cast<double>(recipe_.imitation_updates);
-    const double done =
-        std::clamp((static_cast<double>(updates_) - first) / std::max(1.0, last - first), 0.0, 1.0);
-    const float rate = imitates()
-                           ? recipe_.imitation_rate
-                           : recipe_.learning_rate + static_cast<float>(done) *
-                                                         (recipe_.learning_rate_end - recipe_.learning_rate);
-    adam_.step(policy_.store, rate);
+    adam_.step(policy_.store, recipe_.imitation_rate);
     ++updates_;
     return sum / static_cast<double>(count);
   }
   bool imitates() const { return updates_ < recipe_.imitation_updates; }
-  bool evolves() const { return updates_ + recipe_.evolution_updates >= recipe_.updates; }
 
   Result<double> score(const std::vector<std::unique_ptr<TrainWorld>>& worlds) const {
     std::vector<double> logs(worlds.size());
@@ -274,8 +265,8 @@ class Training {
     rng.shuffle(order);
     order.resize(std::min<std::size_t>(order.size(), recipe_.evolution_worlds));
     const auto [v, a] = policy_.network.outputs();
-    std::vector<SchedulerPolicy> changed(tries, policy_);  // Every head is changed.
-    for (SchedulerPolicy& each : changed) {
+    std::vector<policy::SchedulerPolicy> changed(tries, policy_);  // Every head is changed.
+    for (policy::SchedulerPolicy& each : changed) {
       for (Eigen::Index head = 0; head < static_cast<Eigen::Index>(heads); ++head) {
         change(each.store.value(v).col(head), kChangedWeights, 1, rng);
         if (rng.uniform() < kChangedCodes)
@@ -337,7 +328,7 @@ class Training {
   }
 
   /// Tries all changes on a world. `visit` chooses what the improving heads start from.
-  Result<Unit> judge_changes(const std::vector<SchedulerPolicy>& changed, TrainWorld& world,
+  Result<Unit> judge_changes(const std::vector<policy::SchedulerPolicy>& changed, TrainWorld& world,
                              std::uint64_t visit, Verdict& verdict) {
     const std::size_t founders = policy_.shape.founders, heads = policy_.shape.heads(),
                       tries = changed.size();
@@ -345,7 +336,7 @@ class Training {
     for (const auto& view : world.worlds) embedded.push_back(policy_.network.embed(policy_.store, view));
     const double example = std::log(world.example_s);
     SchedulerDrawn drawn;
-    const auto cost_of = [&](const SchedulerPolicy& policy, std::size_t w,
+    const auto cost_of = [&](const policy::SchedulerPolicy& policy, std::size_t w,
                              const SchedulerDraw& how) -> Result<double> {
       drawn = policy.network.draw(policy.store, world.worlds[w], embedded[w], how, nullptr);
       EMPLACE_TRY_ASSIGN(const double cost, world.cost(world.worlds[w], drawn));
@@ -405,7 +396,7 @@ class Training {
   }
 
   /// log(step time of the one placement / that of the example), with a penalty if it does not fit.
-  static Result<double> greedy_cost(const SchedulerPolicy& policy, TrainWorld& world) {
+  static Result<double> greedy_cost(const policy::SchedulerPolicy& policy, TrainWorld& world) {
     const Problem problem = world.problem();
     Planner planner{policy, problem, world.worlds, world.simulator};
     EMPLACE_TRY(planner.plan({.most_walks = kScoredWalks, .moving_work = 0}));
@@ -435,65 +426,18 @@ class Training {
     const auto& network = policy_.network;
     const auto embedded = network.embed(part.store, view);
     policy::SchedulerNetwork::Flow flow;
-    if (imitates()) {
-      SchedulerTrace trace;
-      network.draw(part.store, view, embedded, {.forced = world.example[w]}, &trace);
-      part.loss = network.accumulate(part.store, embedded, trace, 1, 0, flow) /
-                  std::max(1.0, static_cast<double>(trace.choices()));
-    } else {
-      EMPLACE_TRY(explore(world, w, embedded, rng, part, flow));
-    }
+    SchedulerTrace trace;
+    network.draw(part.store, view, embedded, {.forced = world.example[w]}, &trace);
+    part.loss = network.accumulate(part.store, embedded, trace, 1, 0, flow) /
+                std::max(1.0, static_cast<double>(trace.choices()));
     network.finish(part.store, view, embedded, std::move(flow));
-    return Unit{};
-  }
-
-  Result<Unit> explore(TrainWorld& world, std::size_t w, const policy::SchedulerNetwork::Embedded& embedded,
-                       Rng& rng, Part& part, policy::SchedulerNetwork::Flow& flow) {
-    const ScheduleWorld& view = world.worlds[w];
-    const std::size_t n = recipe_.samples;
-    // Every third visit improves the best placement of an earlier half.
-    const bool improves = rng.below(3) == 0 && n >= 4;
-    std::optional<policy::ScheduleStart> start;
-    std::size_t first = 0;
-    part.example_cost = std::log(world.example_s);
-    for (const std::size_t end : improves ? std::vector{n / 2, n} : std::vector{n}) {
-      std::vector<SchedulerTrace> traces(end - first);
-      std::vector<double> costs;
-      double least = 0;
-      std::vector<std::uint8_t> best;
-      for (std::size_t k = 0; k < traces.size(); ++k) {
-        SchedulerDraw how{
-            .rng = &rng, .head = start ? recipe_.founders : 0, .start = start ? &*start : nullptr};
-        const SchedulerDrawn drawn = policy_.network.draw(part.store, view, embedded, how, &traces[k]);
-        EMPLACE_TRY_ASSIGN(const double cost, world.cost(view, drawn));
-        costs.push_back(cost);
-        part.cost += cost / static_cast<double>(n);
-        if (best.empty() || cost < least) {
-          least = cost;
-          best = drawn.device_of_unit;
-        }
-      }
-      const Moments of_costs = moments(costs);
-      for (std::size_t k = 0; k < traces.size(); ++k) {
-        const double advantage =
-            std::clamp((of_costs.mean - costs[k]) / std::max(of_costs.deviation, 0.002), -3.0, 3.0);
-        const double scale =
-            std::sqrt(static_cast<double>(std::max<std::size_t>(1, traces[k].choices()))) / 4;
-        const auto share = 1 / static_cast<double>(n);
-        policy_.network.accumulate(part.store, embedded, traces[k],
-                                   static_cast<float>(advantage * scale * share),
-                                   recipe_.entropy * static_cast<float>(share), flow);
-      }
-      start = policy::ScheduleWalk::replay(view, view.renamed(best));
-      first = end;
-    }
     return Unit{};
   }
 
   const TrainRecipe& recipe_;
   const std::vector<std::unique_ptr<TrainWorld>> worlds_;
   const unsigned threads_;
-  SchedulerPolicy policy_;
+  policy::SchedulerPolicy policy_;
   policy::Adam adam_;
   std::uint64_t updates_ = 0;
 };
@@ -566,7 +510,7 @@ Result<bool> train_scheduler(const TrainRecipe& recipe, const fs::path& output, 
   std::uint64_t summed = 0;
   const auto report = [&]() -> Result<Unit> {
     EMPLACE_TRY_ASSIGN(const double rho, training.score(held_out));
-    std::string line = fmt::format("update {} of {}: {} {:.4f}", training.updates(), recipe.updates,
+    std::string line = fmt::format("update {} of {}: {} {:.4f}", training.updates(), recipe.updates(),
                                    training.imitates() ? "loss" : "log ratio",
                                    summed == 0 ? 0 : sum / static_cast<double>(summed));
     if (!held_out.empty()) line += fmt::format("; held out, one placement: {:.4f} of the examples", rho);
@@ -576,12 +520,12 @@ Result<bool> train_scheduler(const TrainRecipe& recipe, const fs::path& output, 
     return Unit{};
   };
   EMPLACE_TRY(report());
-  while (training.updates() < recipe.updates) {
+  while (training.updates() < recipe.updates()) {
     EMPLACE_TRY_ASSIGN(const double value, training.update());
     sum += value;
     ++summed;
     const bool stop = events.stopped();
-    if (training.updates() % (training.evolves() ? kReportEvolutionEvery : kReportEvery) == 0)
+    if (training.updates() % (training.imitates() ? kReportEvery : kReportEvolutionEvery) == 0)
       EMPLACE_TRY(report());
     if (stop || std::chrono::duration<double>(clock.now() - saved).count() > kCheckpointEvery_s) {
       EMPLACE_TRY(write_file(state, training.save(hash)));

@@ -1,6 +1,7 @@
 #pragma once
-/// Trains a scheduler policy on many graphs and machines: first it repeats placements that searches found,
-/// then it learns from the step times of its own.
+/// Makes the weights of a scheduler policy from many graphs and machines: it repeats placements that searches
+/// found, then its heads evolve by the step times of their own. A run with policy.method = "scheduler" learns
+/// on from them by policy gradient.
 
 #include <cstdint>
 #include <filesystem>
@@ -11,7 +12,7 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "base/settings.h"
-#include "launcher/pretrained/scheduler_policy.h"
+#include "policy/placers/scheduler_policy.h"
 
 namespace emplace::launcher {
 
@@ -25,22 +26,19 @@ struct TrainRecipe {
   std::uint64_t search_evaluations = 3000;  ///< Placements that the search for each world's example measures.
   std::uint64_t max_ops = 6000;             ///< Larger graphs are left out of training.
   std::uint64_t max_choices = 1500;         ///< Choices of one placement in training.
-  std::uint64_t imitation_updates = 600;
-  std::uint64_t updates = 3000;         ///< Number of updates, those of imitation and evolution included.
-  std::uint64_t evolution_updates = 0;  ///< Last updates; they only change the heads.
-  std::uint64_t evolution_tries = 6;    ///< Changes of each head that one of these updates tries.
-  std::uint64_t evolution_worlds = 80;  ///< Worlds on which each is tried.
+  std::uint64_t imitation_updates = 0;      ///< First updates; they repeat the examples.
+  std::uint64_t evolution_updates = 27;     ///< Updates after these; they only change the heads.
+  std::uint64_t evolution_tries = 6;        ///< Changes of each head that one of these updates tries.
+  std::uint64_t evolution_worlds = 80;      ///< Worlds on which each is tried.
   float evolution_deviation = 0.3f;
   float evolution_certainty = 1;
   float evolution_softness = 0.05f;
   std::uint64_t worlds_per_update = 4;
-  std::uint64_t samples = 8;  ///< Placements of each world and update.
   float imitation_rate = 0.003f;
-  float learning_rate = 0.001f, learning_rate_end = 0.0001f;
-  float entropy = 0.003f;
   float clip_norm = 1;
   std::uint64_t embedding = 32, code = 8, rounds = 3, founders = 8, improvers = 4;
 
+  std::uint64_t updates() const { return imitation_updates + evolution_updates; }
   void list(Settings& settings) {
     settings.add("worlds", worlds, "Graph files or patterns; FILE @ MACHINE if a file contains no machine.");
     settings.add("held_out", held_out, "Worlds that are measured but not learned from.");
@@ -50,9 +48,10 @@ struct TrainRecipe {
                  "Placements that the search for the example of a world measures.");
     settings.add("max_ops", max_ops, at_least(1), "Graphs with more ops are left out.");
     settings.add("max_choices", max_choices, at_least(2), "Largest number of choices of one placement.");
-    settings.add("imitation_updates", imitation_updates, "Updates that repeat the examples.");
-    settings.add("evolution_updates", evolution_updates,
-                 "Last updates: weights of the heads are changed at random and whole placements compared.");
+    settings.add("imitation_updates", imitation_updates, "First updates: they repeat the examples.");
+    settings.add(
+        "evolution_updates", evolution_updates,
+        "Updates after these: weights of the heads are changed at random and whole placements compared.");
     settings.add("evolution_tries", evolution_tries, between(1, 1024), "Changes tried of each head.");
     settings.add("evolution_worlds", evolution_worlds, between(1, 100'000), "Worlds on which each is tried.");
     settings.add("evolution_deviation", evolution_deviation, at_least(0),
@@ -61,13 +60,8 @@ struct TrainRecipe {
                  "A change is kept if its mean gain is this many times its standard error.");
     settings.add("evolution_softness", evolution_softness, at_least(0.001f),
                  "Log ratio of step times at which the second best head counts a third of the best one.");
-    settings.add("updates", updates, at_least(1), "Number of updates, those of all kinds.");
     settings.add("worlds_per_update", worlds_per_update, between(1, 1024), "Worlds of one update.");
-    settings.add("samples", samples, between(2, 1024), "Placements drawn of each world in an update.");
     settings.add("imitation_rate", imitation_rate, at_least(0), "Learning rate while examples are repeated.");
-    settings.add("learning_rate", learning_rate, at_least(0), "First learning rate from step times.");
-    settings.add("learning_rate_end", learning_rate_end, at_least(0), "Last learning rate; linear between.");
-    settings.add("entropy", entropy, at_least(0), "Weight of the entropy per choice.");
     settings.add("clip_norm", clip_norm, at_least(0), "Largest norm of a gradient; 0: no limit.");
     settings.add("embedding", embedding, between(1, 1024), "Size of a unit's embedding.");
     settings.add("code", code, between(1, 1024), "Size of what the heads see of an embedding.");

@@ -50,11 +50,9 @@ Result<RunConfig> config_of(const LearnRequest& request) {
   if (request.policy.empty()) {
     config = method_defaults(request.method, "tuned");
   } else {
-    EMPLACE_TRY_ASSIGN(const auto db, record::RunReader::open(parse_checkpoint_name(request.policy).run,
-                                                              record::Reading::kQuietOrInProgress));
-    EMPLACE_TRY_ASSIGN(const auto facts, db->header().facts());
-    config = recorded_config(facts.config_toml, printable(request.policy) + ": config");
-    improves = started_from_heuristics(facts);
+    EMPLACE_TRY_ASSIGN(const auto warm, read_checkpoint(request.policy));
+    config = recorded_config(warm.facts.config_toml, printable(request.policy) + ": config");
+    improves = started_from_heuristics(warm.facts);
     // The order of the groups is a part of the policy, whatever the seed of this placement.
     if (config && config->policy.order_seed == 0) config->policy.order_seed = config->run.seed;
   }
@@ -77,12 +75,13 @@ Result<RunConfig> config_of(const LearnRequest& request) {
   EMPLACE_TRY_ASSIGN(config->objective.kind, parse_word<Objective>(request.objective));
   EMPLACE_TRY_ASSIGN(config->executor.dispatch, parse_word<Dispatch>(request.dispatch));
   if (!request.executor.empty()) config->executor.kind = request.executor;
+  const std::string policy = request.policy.empty() ? config->run.policy : request.policy;
   config->run = {};
+  config->run.policy = absolute_checkpoint(policy);
   if (improves) config->run.starts = {kBestHeuristic};
   std::erase(config->compare.methods, "auto");  // It takes as long as learning does.
   config->run.seed = request.seed;
   config->run.budget.seconds = request.budget_s;
-  if (!request.policy.empty()) config->run.policy = std::filesystem::absolute(request.policy).string();
   return config;
 }
 

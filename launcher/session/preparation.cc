@@ -89,11 +89,14 @@ Result<std::vector<Heuristics>> prepare_heuristics(const RunPlan& plan, const Lo
     };
     EMPLACE_TRY_ASSIGN(Heuristics heuristics, find());
     if (stop.received() != 0) return all;
-    progress.note(fmt::format("{}: {} ops on {} devices; best heuristic {}", printable(one.graph.name()),
-                              one.graph.num_ops(), one.devices.size(),
-                              heuristics.best ? heuristics.rows[*heuristics.best].method + " " +
-                                                    format_seconds(heuristics.best_step_time_s())
-                                              : "none fits"));
+    std::string about = fmt::format("{}: {} ops on {} devices", printable(one.graph.name()),
+                                    one.graph.num_ops(), one.devices.size());
+    if (heuristics.best)
+      about += "; best heuristic " + heuristics.rows[*heuristics.best].method + " " +
+               format_seconds(heuristics.best_step_time_s());
+    else if (!heuristics.rows.empty())
+      about += "; no heuristic fits";
+    progress.note(about);
     if (!heuristics.start && from_heuristics) {
       if (run.fresh) remove_failed_start(plan.order.directory);
       return Error{Errc::kNoPlacement, "run.starts: best-heuristic is impossible, no heuristic of " +

@@ -68,8 +68,8 @@ Result<RunConfig> resolve(const RunRequest& request) {
   const bool recorded = request.resume || (!request.branch.empty() && request.config.empty());
   std::string& devices = config->input.devices;
   if (!recorded) devices = resolved_devices(devices);
-  std::vector<std::string*> paths{&config->input.graph, &config->input.rules, &config->run.policy,
-                                  &config->executor.log};
+  config->run.policy = absolute_checkpoint(config->run.policy);
+  std::vector<std::string*> paths{&config->input.graph, &config->input.rules, &config->executor.log};
   if (machine_form(devices) == MachineForm::kFile) paths.push_back(&devices);
   for (std::string& graph : config->input.graphs) paths.push_back(&graph);
   config->executor.model = absolute_model(config->executor.model);

@@ -31,6 +31,7 @@ Settings RunConfig::settings() {
   s.add_section("policy.simple-planner", "The Simple Planner.", policy.simple_planner);
   s.add_section("policy.placeto", "Placeto and its ablations.", policy.placeto);
   s.add_section("policy.sweep", "The sweep placer.", policy.sweep);
+  s.add_section("policy.scheduler", "The scheduler placer.", policy.scheduler);
   s.add_section("reward", "The reward of a measured placement, and its baseline.", reward);
   s.add_section("compare", "Methods that the result is compared with.", compare);
   s.add_section("record", "How the run is recorded.", record);
@@ -207,7 +208,7 @@ Result<Unit> check_any_graph(const RunConfig& c) {
     if (start == kBestHeuristic)
       return invalid("run.starts",
                      "= best-heuristic is not possible for " + c.policy.method + " on input.graphs",
-                     "use scratch, or policy.method = \"placeto\" or \"sweep\"");
+                     "use scratch, or policy.method = \"placeto\", \"sweep\" or \"scheduler\"");
   }
   return Unit{};
 }
@@ -278,6 +279,9 @@ Result<Unit> check_config(RunConfig c) {
                    "use 0 with placeto and with self-critic");
   EMPLACE_TRY(check_any_graph(c));
   EMPLACE_TRY(check_orders(c));
+  if (c.policy.method == "scheduler" && c.objective.kind != Objective::kStepTime)
+    return invalid("policy.method", "= 'scheduler' learns only step times",
+                   "use objective.kind = \"step-time\", or policy.method = \"sweep\"");
   if ((c.executor.kind == "replay") != !c.executor.log.empty())
     return invalid("executor.log",
                    c.executor.log.empty() ? "is missing" : "is only for executor.kind = 'replay'",

@@ -91,8 +91,9 @@ struct RunSection {
           "Initial policies, learned one after the other: random weights (scratch) or the placement of the "
           "best heuristic (best-heuristic).");
     s.add("policy", policy,
-          "Checkpoint that the policy starts from: RUN (its newest checkpoint), RUN@UPDATE or RUN@best; "
-          "empty: random weights.");
+          "What the policy starts from: the checkpoint RUN (its newest one), RUN@UPDATE or RUN@best; for "
+          "scheduler also pretrained, the weights in the program, or a file of weights; empty: random "
+          "weights.");
     s.add("optimizer", optimizer, "Also loads the optimizer state of run.policy, as --branch does.");
   }
 };

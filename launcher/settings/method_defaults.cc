@@ -1,5 +1,6 @@
 // Default settings of each method: those of its paper, and tuned ones that do better on our graphs.
 #include "launcher/settings/config.h"
+#include "launcher/settings/placers.h"
 
 namespace emplace::launcher {
 namespace {
@@ -109,6 +110,26 @@ void sweep(RunConfig& c) {
   c.reward.valid_only_after = kNeverAfter;
 }
 
+/// Our own method, which arrives trained: docs/guide/pretrained.md.
+void scheduler(RunConfig& c) {
+  c.run.policy = kShippedPolicy;
+  c.policy.initial = policy::InitialPlacement::kBest;
+  c.policy.placements = 8;
+  c.policy.noise_updates = 0;
+  c.policy.training.learning_rate.start = 0.003f;
+  c.pipeline.max_outstanding = 4;
+  c.pipeline.batch_episodes = 2;
+  c.pipeline.placements_per_lease = 8;
+  c.executor.count = 2;
+  c.reward.reward.transform = policy::Transform::kLog;
+  c.reward.reward.graded_memory = true;
+  c.reward.reward.penalty_base = 0.2;
+  c.reward.reward.penalty_per_gb = 0;
+  c.reward.penalty_per_memory = 2;
+  c.reward.reward.failing_signal = 100;
+  c.reward.valid_only_after = kNeverAfter;
+}
+
 /// Tuned settings of a device decoder, which two sections configure.
 template <class Network>
 void tune_network(Network& network) {
@@ -196,10 +217,9 @@ Result<RunConfig> method_defaults(std::string_view method, std::string_view pres
   if (method == "colocrl") colocrl(config);
   if (method == "spotlight") spotlight(config);
   if (method.starts_with("placeto")) placeto(config);
-  if (method == "sweep") {
-    sweep(config);
-    return config;
-  }
+  if (method == "sweep") sweep(config);
+  if (method == "scheduler") scheduler(config);
+  if (method == "sweep" || method == "scheduler") return config;
   const std::string_view section = policy::section_of(method);
   if (preset == "tuned")
     tuned(config);

@@ -9,6 +9,7 @@
 #include "graph/cell_groups.h"
 #include "graph/grouping.h"
 #include "heuristics/methods.h"
+#include "launcher/settings/schedule_worlds.h"
 #include "launcher/settings/sweep_world.h"
 #include "placement/machine/cost_model.h"
 #include "policy/placers/registry.h"
@@ -41,7 +42,11 @@ std::vector<policy::PlacedGraph> placed_graphs(const RunConfig& config, const ac
   for (const TaskGraph& one : task.graphs) {
     graphs.push_back(
         {&one.graph, &one.devices, &one.constraints, [&config, &one] { return grouping_of(config, one); },
-         [&one, pieces](const Grouping& grouping) { return sweep_world(one, grouping, pieces); }});
+         [&one, pieces](const Grouping& grouping) { return sweep_world(one, grouping, pieces); },
+         [&one] {
+           const CostTable costs{one.graph, one.devices};
+           return learning_worlds({one.graph, one.devices, one.constraints, costs}, LoweredGraph{one.graph});
+         }});
   }
   return graphs;
 }
@@ -111,10 +116,37 @@ Result<std::uint64_t> update_of(const record::RunReader& db, const std::string& 
                  "expected best, last, or one of the updates " + all);
 }
 
+/// The weights of a scheduler as if a run had written them.
+WarmStart warm_start_of(const policy::SchedulerPolicy& weights) {
+  RunConfig config;
+  config.policy.method = "scheduler";
+  policy::SchedulerOptions& sizes = config.policy.scheduler;
+  sizes.embedding = static_cast<std::uint64_t>(weights.shape.embedding);
+  sizes.code = static_cast<std::uint64_t>(weights.shape.code);
+  sizes.rounds = weights.shape.rounds;
+  sizes.founders = weights.shape.founders;
+  sizes.improvers = weights.shape.improvers;
+  WarmStart warm;
+  warm.facts.config_toml = to_toml(config, false);
+  warm.checkpoint.parameters.assign(weights.store.bytes().begin(), weights.store.bytes().end());
+  warm.checkpoint.sha256 = weights.store.sha256();
+  return warm;
+}
+
 }  // namespace
+
+std::string absolute_checkpoint(const std::string& name) {
+  if (name.empty() || name == kShippedPolicy) return name;
+  return std::filesystem::absolute(name).lexically_normal().string();
+}
 
 Result<WarmStart> read_checkpoint(const std::string& text) {
   const std::string where = printable(text);
+  if (text == kShippedPolicy) return warm_start_of(policy::shipped_scheduler());
+  if (std::error_code ignored; std::filesystem::is_regular_file(text, ignored)) {
+    EMPLACE_TRY_ASSIGN(const auto weights, policy::load_scheduler(text));
+    return warm_start_of(weights);
+  }
   const CheckpointName name = parse_checkpoint_name(text);
   auto db = record::RunReader::open(name.run, record::Reading::kQuietOrInProgress);
   if (!db) return db.error();
@@ -126,6 +158,21 @@ Result<WarmStart> read_checkpoint(const std::string& text) {
   if (!checkpoint) return invalid(where, "its checkpoint is damaged: " + checkpoint.error().context);
   if (!*checkpoint) return invalid(where, "has no checkpoint", "name a run that has updates");
   return WarmStart{*std::move(facts), *std::move(*checkpoint)};
+}
+
+Result<policy::SchedulerPolicy> read_scheduler(const std::string& name) {
+  if (name == kShippedPolicy) return policy::shipped_scheduler();
+  if (std::error_code ignored; std::filesystem::is_regular_file(name, ignored))
+    return policy::load_scheduler(name);
+  EMPLACE_TRY_ASSIGN(const auto warm, read_checkpoint(name));
+  EMPLACE_TRY_ASSIGN(const auto config,
+                     recorded_config(warm.facts.config_toml, printable(name) + ": config"));
+  if (config.policy.method != "scheduler")
+    return invalid(printable(name), "is a policy of " + config.policy.method + ", not of scheduler",
+                   "name a run of scheduler, or weights by emplace train");
+  policy::SchedulerPolicy weights{config.policy.scheduler.shape()};
+  EMPLACE_TRY(weights.store.load(warm.checkpoint.parameters));
+  return weights;
 }
 
 Result<WarmStart> load_policy(const RunConfig& config, const Placer& placer) {

@@ -12,6 +12,7 @@
 #include "launcher/settings/config.h"
 #include "placement/placement.h"
 #include "policy/placer.h"
+#include "policy/placers/scheduler_policy.h"
 #include "record/store/run_rows.h"
 
 namespace emplace::launcher {
@@ -42,13 +43,23 @@ struct CheckpointName {
 };
 CheckpointName parse_checkpoint_name(const std::string& text);
 
+/// Name of the weights in the program (policy::shipped_scheduler()) where a checkpoint can be named.
+inline constexpr const char* kShippedPolicy = "pretrained";
+/// The name of a checkpoint with an absolute path; empty and kShippedPolicy remain.
+std::string absolute_checkpoint(const std::string& name);
+
 /// A checkpoint that a policy can start from.
 struct WarmStart {
-  record::RunFacts facts;  ///< Facts of the run that wrote the checkpoint.
+  /// Facts of the run that wrote the checkpoint. Weights have no run: only its config is given, with the
+  /// method and the sizes of the weights.
+  record::RunFacts facts;
   record::CheckpointRow checkpoint;
 };
-/// Reads a checkpoint. Errors: kInvalid if there is no such run or checkpoint, or it is damaged.
+/// Reads a checkpoint of a run, kShippedPolicy, or a file of weights (policy/placers/scheduler_policy.h).
+/// Errors: kInvalid if there is no such run, checkpoint or file, or it is damaged.
 Result<WarmStart> read_checkpoint(const std::string& name);
+/// The same as a scheduler policy. Errors: those of read_checkpoint(); kInvalid for another method.
+Result<policy::SchedulerPolicy> read_scheduler(const std::string& name);
 /// Reads the checkpoint that `config.run.policy` names and checks it against `placer`. Errors: kInvalid if
 /// there is none, it is damaged, or it is of another method, device count or size.
 Result<WarmStart> load_policy(const RunConfig& config, const policy::Placer& placer);

@@ -8,6 +8,7 @@
 #include "base/rng.h"
 #include "policy/features.h"
 #include "policy/group_devices.h"
+#include "policy/loss/schedule.h"
 #include "policy/placers/group_placer.h"
 
 namespace emplace::policy {
@@ -331,10 +332,7 @@ Result<LossParts> PlacetoPlacer::accumulate_imitation(const Placement& placement
 }
 
 void PlacetoPlacer::start_update(std::uint64_t update) {
-  if (options_.entropy_over == 0) return;
-  const double part = std::min(1.0, static_cast<double>(update) / static_cast<double>(options_.entropy_over));
-  entropy_ = static_cast<float>(
-      std::lerp(static_cast<double>(options_.loss.entropy), static_cast<double>(options_.entropy_end), part));
+  entropy_ = linear_schedule(options_.loss.entropy, options_.entropy_end, options_.entropy_over, update);
 }
 
 void PlacetoPlacer::end_update(const LossParts& parts) { beta_.follow(store_, parts.divergence); }

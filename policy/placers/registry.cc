@@ -223,6 +223,18 @@ Made make_sweep(const PolicyOptions& options, const Graphs& graphs, std::uint64_
   return as_placer(SweepPlacer::make(std::move(views), o, seed));
 }
 
+Made make_scheduler(const PolicyOptions& options, const Graphs& graphs, std::uint64_t seed) {
+  SchedulerOptions o = with_shared(options.scheduler, options);
+  o.improves = options.initial == InitialPlacement::kBest;
+  std::vector<SchedulerGraph> views;
+  for (const PlacedGraph& one : graphs) {
+    if (one.devices->size() >= ScheduleWorld::kNowhere)
+      return invalid("policy.method", "= 'scheduler' places on at most 254 devices");
+    views.push_back({one.constraints, one.schedules(), one.start});
+  }
+  return as_placer(SchedulerPlacer::make(std::move(views), o, seed));
+}
+
 Made make_random(const PolicyOptions& options, const Graphs& graphs, std::uint64_t seed) {
   const PlacedGraph& one = graphs.front();
   return Made{std::make_unique<RandomPlacer>(one.grouping(), *one.devices, *one.constraints,
@@ -237,7 +249,7 @@ struct Method {
   Words words;
   Made (*make)(const PolicyOptions&, const Graphs&, std::uint64_t);
 };
-constexpr std::array<Method, 10> kMethods{
+constexpr std::array<Method, 11> kMethods{
     Method{"hierarchical", "hierarchical", Words::kTypes, make_hierarchical},
     Method{"colocrl", "sequence", Words::kTypes, make_colocrl},
     Method{"spotlight", "sequence", Words::kNames, make_spotlight},
@@ -247,6 +259,7 @@ constexpr std::array<Method, 10> kMethods{
     Method{"placeto-simple-aggregator", "placeto", Words::kNone, make_simple_aggregator},
     Method{"placeto-simple-partitioner", "placeto", Words::kNone, make_simple_partitioner},
     Method{"sweep", "sweep", Words::kNone, make_sweep},
+    Method{"scheduler", "scheduler", Words::kNone, make_scheduler},
     Method{"random", "", Words::kNone, make_random}};
 
 constexpr std::array<std::string_view, kMethods.size()> kNames = [] {

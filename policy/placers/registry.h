@@ -18,6 +18,7 @@
 #include "policy/placer.h"
 #include "policy/placers/hierarchical.h"
 #include "policy/placers/placeto.h"
+#include "policy/placers/scheduler_placer.h"
 #include "policy/placers/sequence.h"
 #include "policy/placers/simple_planner.h"
 #include "policy/placers/sweep.h"
@@ -62,6 +63,7 @@ struct PolicyOptions {
   SimplePlannerOptions simple_planner;
   PlacetoOptions placeto;
   SweepOptions sweep;
+  SchedulerOptions scheduler;
 
   /// The settings shared by several methods.
   void list(Settings& settings) {
@@ -93,9 +95,8 @@ struct PolicyOptions {
     settings.add(
         "initial", initial,
         "Placement at which an episode starts: all on the fastest device, random, or the best placement "
-        "so far (for placeto; sweep uses best only). In a run from the best heuristic, single and random "
-        "mean "
-        "that heuristic.");
+        "so far (for placeto; sweep and scheduler use best only). In a run from the best heuristic, single "
+        "and random mean that heuristic.");
     settings.add(
         "start_probability", start_probability,
         "Initial probability per group of the starting device, for a policy that starts at a placement.");
@@ -117,7 +118,8 @@ struct PlacedGraph {
   const Constraints* constraints = nullptr;
   std::function<Grouping()> grouping;                ///< Grouping to place, with at most `groups` groups.
   std::function<SweepWorld(const Grouping&)> world;  ///< The graph and its devices at the level of groups.
-  Placement start = {};                              ///< [ops] Baseline to improve on; empty: from scratch.
+  std::function<std::vector<ScheduleWorld>()> schedules;  ///< The same per granularity, coarse ones first.
+  Placement start = {};  ///< [ops] Baseline to improve on; empty: from scratch.
 };
 
 /// Returns what has an embedding of its own in a policy for all of `graphs`: the most common op types, at

@@ -371,6 +371,16 @@ void ScheduleWorld::find_features(const LoweredGraph& lowered) {
   }
 }
 
+std::vector<std::uint32_t> ScheduleWorld::units_in_order() const {
+  std::vector<std::uint32_t> units;
+  std::vector<bool> seen(num_units());
+  for (const std::uint32_t unit : unit_of_kernel_) {
+    if (!seen[unit]) units.push_back(unit);
+    seen[unit] = true;
+  }
+  return units;
+}
+
 std::vector<std::uint8_t> ScheduleWorld::names(std::span<const std::uint8_t> device_of_unit) const {
   std::vector<std::uint8_t> name(num_devices(), kNowhere);
   std::vector<bool> taken(num_devices());
@@ -436,6 +446,15 @@ Placement ScheduleWorld::placement_of(std::span<const std::uint8_t> device_of_un
   placement.reserve(unit_of_op_.size());
   for (const std::uint32_t unit : unit_of_op_) placement.push_back(static_cast<DeviceId>(chosen[unit]));
   return placement;
+}
+
+void ScheduleWorld::move_units(Placement& placement, std::span<const std::uint8_t> before,
+                               std::span<const std::uint8_t> after) const {
+  for (std::size_t op = 0; op < placement.size(); ++op) {
+    const std::uint32_t unit = unit_of_op_[op];
+    if (after[unit] != before[unit] && after[unit] != kNowhere)
+      placement[op] = static_cast<DeviceId>(after[unit]);
+  }
 }
 
 }  // namespace emplace::policy

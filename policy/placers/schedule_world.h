@@ -43,10 +43,13 @@ class ScheduleWorld {
   ScheduleWorld(const LoweredGraph& lowered, const DeviceSet& devices, const CostTable& costs,
                 ScheduleUnits units);
 
+  std::size_t num_ops() const { return unit_of_op_.size(); }
   std::size_t num_units() const { return allowed_.size(); }
   std::size_t num_devices() const { return memory_.size(); }
   /// Units that have a kernel: the number of choices.
   std::size_t num_choices() const { return num_choices_; }
+  /// [choices] Units that have a kernel, in the order of their first kernels: the order of a walk.
+  std::vector<std::uint32_t> units_in_order() const;
   std::size_t num_kernels() const { return unit_of_kernel_.size(); }
   /// [kUnitFeatures, units]
   const Matrix& features() const { return features_; }
@@ -64,6 +67,9 @@ class ScheduleWorld {
   std::vector<std::uint8_t> units_of(std::span<const DeviceId> placement) const;
   /// [ops] @pre every unit with a kernel has a device. Other units go to the emptiest device allowed.
   Placement placement_of(std::span<const std::uint8_t> device_of_unit) const;
+  /// Moves the ops of each unit whose device is not the same before and after.
+  void move_units(Placement& placement, std::span<const std::uint8_t> before,
+                  std::span<const std::uint8_t> after) const;
 
  private:
   friend class ScheduleWalk;

@@ -11,6 +11,7 @@ namespace emplace::policy {
 namespace {
 
 constexpr Eigen::Index kDeviceFeatures = ScheduleWalk::kFeatures;
+constexpr float kLeave = -1e4f;  // Logit of a device that a unit must leave.
 using W = ScheduleWalk;
 struct Weight {
   Eigen::Index feature;
@@ -135,7 +136,11 @@ SchedulerDrawn SchedulerNetwork::draw(const ParameterStore& store, const Schedul
   for (std::size_t i = 0; i < how.change.size(); ++i) v[static_cast<Eigen::Index>(i)] += how.change[i];
   Eigen::VectorXf logit(static_cast<Eigen::Index>(world.num_devices()));
   ScheduleWalk walk{world, how.start, how.reserved, how.devices};
-  if (trace != nullptr) trace->head = how.head;
+  const std::uint32_t leaves = how.start == nullptr ? SchedulerDraw::kNoUnit : how.leaves;
+  if (trace != nullptr) {
+    trace->head = how.head;
+    trace->leaves = leaves;
+  }
   SchedulerDrawn drawn;
   while (!walk.done()) {
     const std::uint32_t unit = walk.unit();
@@ -150,7 +155,7 @@ SchedulerDrawn SchedulerNetwork::draw(const ParameterStore& store, const Schedul
       auto p = logit.head(n);
       p.noalias() = f.transpose().lazyProduct(weights);
       p *= how.sharpness;
-      if (how.stay != 0 && how.start != nullptr) p += how.stay * f.row(ScheduleWalk::kAtStart).transpose();
+      if (unit == leaves) p += kLeave * f.row(ScheduleWalk::kAtStart).transpose();
       Eigen::Index best = 0;
       p = (p.array() - p.maxCoeff(&best)).exp();
       p /= p.sum();
@@ -165,11 +170,13 @@ SchedulerDrawn SchedulerNetwork::draw(const ParameterStore& store, const Schedul
           break;
         }
       }
-      bool follows = true;
-      if (!how.forced.empty()) {
+      bool follows = how.drawn.empty() || how.drawn[unit] != 0;
+      if (!how.forced.empty() && how.forced[unit] != ScheduleWorld::kNowhere) {
         const auto wanted = std::find(open.begin(), open.end(), how.forced[unit]);
-        follows = wanted != open.end();
-        if (follows) taken = static_cast<std::size_t>(wanted - open.begin());
+        if (wanted == open.end())
+          follows = false;
+        else
+          taken = static_cast<std::size_t>(wanted - open.begin());
       }
       if (follows) drawn.log_probability += std::log(std::max(1e-30f, p[static_cast<Eigen::Index>(taken)]));
       if (trace != nullptr && follows) {
@@ -256,6 +263,8 @@ double SchedulerNetwork::accumulate(ParameterStore& store, const Embedded& embed
     const auto own = f.middleCols(first, n);
     const Eigen::VectorXf weights = v + a * embedded.code.col(unit);
     Eigen::VectorXf p = own.transpose() * weights;
+    if (trace.unit[static_cast<std::size_t>(c)] == trace.leaves)
+      p += kLeave * own.row(ScheduleWalk::kAtStart).transpose();
     p = (p.array() - p.maxCoeff()).exp();
     p /= p.sum();
     const Eigen::VectorXf log_p = p.cwiseMax(1e-30f).array().log();

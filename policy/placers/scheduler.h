@@ -38,18 +38,23 @@ struct SchedulerShape {
 struct SchedulerDraw {
   Rng* rng = nullptr;  ///< Null: the most likely device each time.
   std::size_t head = 0;
-  const ScheduleStart* start = nullptr;       ///< Placement to improve; null: none.
-  std::span<const std::uint8_t> forced = {};  ///< [units] Devices to take where they are open; empty: none.
-  std::span<const double> reserved = {};      ///< [devices] Memory to keep free [B]; empty: none.
-  DeviceMask devices = DeviceMask{}.set();    ///< Only these are open where they suffice.
-  std::span<const float> change = {};         ///< [features] Added to v; empty: nothing.
-  float sharpness = 1;                        ///< Factor on the logits.
-  float stay = 0;                             ///< Added to the logit of the device in `start`.
+  const ScheduleStart* start = nullptr;  ///< Placement to improve; null: none.
+  /// [units] Devices to take where they are open, kNowhere for none; empty: none.
+  std::span<const std::uint8_t> forced = {};
+  std::span<const std::uint8_t> drawn = {};  ///< [units] 0: not in the trace or log p; empty: all are.
+  std::span<const double> reserved = {};     ///< [devices] Memory to keep free [B]; empty: none.
+  DeviceMask devices = DeviceMask{}.set();   ///< Only these are open where they suffice.
+  std::span<const float> change = {};        ///< [features] Added to v; empty: nothing.
+  float sharpness = 1;                       ///< Factor on the logits.
+  std::uint32_t leaves = kNoUnit;            ///< Unit that must leave its device in `start`, if it can.
+
+  static constexpr std::uint32_t kNoUnit = 0xffffffff;
 };
 
 /// Choices between at least two devices, in order; what the gradient needs.
 struct SchedulerTrace {
   std::size_t head = 0;
+  std::uint32_t leaves = SchedulerDraw::kNoUnit;
   std::vector<float> features;          ///< [kFeatures, scored]
   std::vector<std::uint32_t> begin{0};  ///< [choices + 1] First scored pair of each choice.
   std::vector<std::uint32_t> unit;      ///< [choices]

@@ -6,27 +6,14 @@
 #include <utility>
 
 #include "base/rng.h"
+#include "policy/loss/schedule.h"
+#include "policy/loss/standardise.h"
 #include "policy/placers/group_placer.h"
 
 namespace emplace::policy {
 namespace {
 
 constexpr float kClosed = -1e30f;
-
-/// Standardises [placements] values: subtracts the mean and divides by the standard deviation. A single value
-/// is unchanged; equal values become 0.
-std::vector<float> standardised(std::span<const float> advantages) {
-  std::vector<float> held(advantages.begin(), advantages.end());
-  if (held.size() < 2) return held;
-  double sum = 0, squares = 0;
-  for (const float a : held) sum += static_cast<double>(a);
-  const double mean = sum / static_cast<double>(held.size());
-  for (const float a : held) squares += (static_cast<double>(a) - mean) * (static_cast<double>(a) - mean);
-  const double deviation = std::sqrt(squares / static_cast<double>(held.size()));
-  for (float& a : held)
-    a = deviation > 1e-9 ? static_cast<float>((static_cast<double>(a) - mean) / deviation) : 0.0f;
-  return held;
-}
 
 }  // namespace
 
@@ -286,10 +273,7 @@ Result<LossParts> SweepPlacer::accumulate_imitation(const Placement& placement) 
 }
 
 void SweepPlacer::start_update(std::uint64_t update) {
-  if (options_.entropy_over == 0) return;
-  const double done = std::min(1.0, static_cast<double>(update) / static_cast<double>(options_.entropy_over));
-  entropy_ = static_cast<float>(
-      std::lerp(static_cast<double>(options_.entropy), static_cast<double>(options_.entropy_end), done));
+  entropy_ = linear_schedule(options_.entropy, options_.entropy_end, options_.entropy_over, update);
 }
 
 std::size_t SweepPlacer::graph_of(const Actions& actions) const {

@@ -9,47 +9,10 @@
 #include <numeric>
 
 #include "tests/policy/differences.h"
-#include "tests/support/sample_graphs.h"
+#include "tests/policy/scheduled.h"
 
 namespace emplace::policy {
 namespace {
-
-/// Devices that all differ: in memory and in links. `name[d]`: the device that is number d.
-DeviceSet different_devices(std::span<const std::size_t> name) {
-  std::vector<Device> devices;
-  std::vector<Link> links;
-  const DeviceSet plain = testing::sample_devices(name.size(), false, 1 << 30);
-  for (const std::size_t own : name) {
-    Device device = plain[DeviceId{0}];
-    device.name = "gpu:" + std::to_string(own);
-    device.memory_bytes += static_cast<std::int64_t>(own) << 20;
-    devices.push_back(device);
-    for (const std::size_t other : name)
-      links.push_back({.bytes_per_s = 1e8 * static_cast<double>(1 + own + 3 * other), .latency_s = 1e-6});
-  }
-  return *DeviceSet::make(std::move(devices), std::move(links));
-}
-
-/// A random graph in which every co-location class is a unit that keeps `live` bytes.
-struct Scheduled : testing::SampleTask {
-  Scheduled(std::uint64_t seed, std::uint32_t ops, DeviceSet machine, std::int64_t live = 1 << 10)
-      : SampleTask{testing::random_graph(seed, ops), std::move(machine)},
-        costs{graph, devices},
-        lowered{graph},
-        world{lowered, devices, costs, units(live)} {}
-  ScheduleUnits units(std::int64_t live) const {
-    ScheduleUnits units;
-    const auto classes = constraints.classes();
-    units.unit_of_op.assign(classes.begin(), classes.end());
-    for (std::uint32_t c = 0; c < constraints.num_classes(); ++c)
-      units.allowed.push_back(constraints.allowed(c));
-    units.live_bytes.assign(units.allowed.size() * ScheduleUnits::kMoments, live);
-    return units;
-  }
-  CostTable costs;
-  LoweredGraph lowered;
-  ScheduleWorld world;
-};
 
 /// A network away from its start, where parts are zero.
 struct Network {
@@ -248,14 +211,34 @@ TEST(Scheduler, RenamedUsesTwinsInOrder) {
   EXPECT_EQ(task.world.renamed(swapped), task.world.renamed(drawn));
 }
 
-TEST(Scheduler, StaysAtAStart) {
-  const Scheduled task{9, 60, testing::sample_devices(3, false, 1 << 30)};
+TEST(Scheduler, DrawsOnlyAPartAndLeavesADeviceThere) {
+  const std::vector<std::size_t> names{0, 1, 2};
+  const Scheduled task{9, 60, different_devices(names)};
   Network network;
   Rng rng{2, Purpose::kTest};
-  const auto start = network.draw(task.world, {.rng = &rng}).device_of_unit;
+  SchedulerTrace whole;
+  const auto start = network.draw(task.world, {.rng = &rng}, &whole).device_of_unit;
   const auto improved = ScheduleWalk::replay(task.world, start);
-  const auto drawn = network.draw(task.world, {.head = 2, .start = &improved, .stay = 1e6f});
-  EXPECT_EQ(drawn.device_of_unit, start);
+  const std::vector<std::uint32_t>& units = whole.unit;  // Others have no choice, or follow a reader.
+  ASSERT_GT(units.size(), 10u);
+  std::size_t left = 0;
+  for (const std::uint32_t leaving : units) {
+    auto forced = start;
+    std::vector<std::uint8_t> part(start.size());
+    forced[leaving] = ScheduleWorld::kNowhere;
+    part[leaving] = 1;
+    SchedulerTrace trace;
+    const auto drawn = network.draw(
+        task.world, {.head = 2, .start = &improved, .forced = forced, .drawn = part, .leaves = leaving},
+        &trace);
+    const bool has_choice = !trace.unit.empty();  // Else another device is closed to it.
+    for (const std::uint32_t unit : units)
+      EXPECT_EQ(drawn.device_of_unit[unit] == start[unit], unit != leaving || !has_choice) << leaving;
+    if (!has_choice) continue;
+    EXPECT_EQ(trace.unit, std::vector{leaving});
+    ++left;
+  }
+  EXPECT_GT(left, units.size() / 2);
 }
 
 }  // namespace

@@ -50,7 +50,7 @@ void expect_refused(const Finished& done, const std::string& what) {
 TEST(Learned, EveryMethodRunsAndLearns) {
   for (const std::string method :
        {"hierarchical", "colocrl", "spotlight", "placeto", "simple-planner", "random-grouping",
-        "placeto-simple-aggregator", "placeto-simple-partitioner", "sweep"}) {
+        "placeto-simple-aggregator", "placeto-simple-partitioner", "sweep", "scheduler"}) {
     const TemporaryFolder folder;
     const Finished done = train(folder, method, one_graph(kGraph));
     ASSERT_EQ(done.status, 0) << method << ": " << done.err;
@@ -119,6 +119,66 @@ TEST(Learned, APolicyOfManyGraphsPlacesOneThatItHasNotSeen) {
   EXPECT_GT(fine_tuned["evaluations"].get<int>(), 8);
   EXPECT_LE(fine_tuned["measured"]["step_time_s"].get<double>(),
             1.5 * zero_shot["measured"]["step_time_s"].get<double>());
+}
+
+/// The parent of a run as its record has it.
+json parent_of(const std::string& run_dir) {
+  SQLite::Database db{run_dir + "/run.db"};
+  return json::parse(db.execAndGet("SELECT parent FROM runs").getString());
+}
+
+TEST(Learned, ASchedulerArrivesTrainedAndLearnsOn) {
+  const TemporaryFolder folder;
+  const std::string graphs = two_to_learn_from(folder), run_dir = folder.at("scheduler");
+  const std::string config = config_of(folder, "scheduler", graphs);
+  const auto answer_of = [&](const std::vector<std::string>& command) {
+    const Finished done = run(command);
+    EXPECT_EQ(done.status, 0) << done.err;
+    return json::parse(done.out);
+  };
+  // Small steps, or a few updates lead away from what it arrives with.
+  const json trained = answer_of({"run", config, "--run-dir", run_dir, "--episodes", "12", "--set",
+                                  "policy.learning_rate=0.0003", "--json", "--quiet"});
+  EXPECT_GE(trained["updates"].get<int>(), 5);
+  EXPECT_EQ(parent_of(run_dir)["run_dir"], "pretrained");
+  EXPECT_TRUE(answer_of({"replay", run_dir, "--verify", "--json"})["identical"].get<bool>());
+  EXPECT_EQ(answer_of({"run", "--resume", "--run-dir", run_dir, "--episodes", "16", "--json",
+                       "--quiet"})["episodes"],
+            16);
+
+  // It places an unseen graph on a machine with another number of devices, zero-shot and as `pretrained`.
+  const std::vector<std::string> unseen{
+      "place", folder.at("g5.json.gz"), "-d", "h100 x 3, epyc9654", "--json", "--quiet"};
+  const auto place = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), unseen.begin(), unseen.end());
+    return answer_of(more);
+  };
+  EXPECT_EQ(place({"--policy", run_dir})["method"], "scheduler (zero-shot)");
+  EXPECT_EQ(place({"--policy", "pretrained"})["method"], "scheduler (zero-shot)");
+  const json planned = place({"-m", "pretrained", "--weights", run_dir}),
+             shipped_plan = place({"-m", "pretrained"});
+  EXPECT_NE(planned["note"], shipped_plan["note"]) << "the weights have learned";
+  EXPECT_EQ(place({"-m", "pretrained", "--weights", "pretrained"})["measured"], shipped_plan["measured"]);
+
+  // A file of weights is a start like the weights in the program.
+  const std::string weights = shipped("configs/pretrained/scheduler.weights");
+  answer_of({"run", config, "--run-dir", folder.at("from-file"), "--episodes", "4", "--set",
+             "run.policy=" + weights, "--json", "--quiet"});
+  EXPECT_EQ(parent_of(folder.at("from-file"))["parameters_sha256"], parent_of(run_dir)["parameters_sha256"]);
+  const auto refused = [&](const std::vector<std::string>& more, const char* what) {
+    std::vector<std::string> command{"run",        config, "--run-dir", folder.at("refused"),
+                                     "--episodes", "4",    "--quiet"};
+    command.insert(command.end(), more.begin(), more.end());
+    expect_refused(run(command), what);
+  };
+  refused({"--set", "policy.scheduler.embedding=8"}, "other sizes");
+  refused({"--set", "policy.method=placeto", "--set", "run.policy=pretrained"}, "a policy of scheduler");
+  refused({"--set", "run.policy=" + kGraph}, "no weights of a scheduler");
+  refused({"--set", "objective.kind=max-load"}, "learns only step times");
+  ASSERT_EQ(train(folder, "sweep", one_graph(kGraph)).status, 0);
+  expect_refused(
+      run({"place", kGraph, "-d", kDevices, "-m", "pretrained", "--weights", folder.at("sweep"), "--quiet"}),
+      "a policy of sweep, not of scheduler");
 }
 
 TEST(Learned, PoliciesThatNeedWordsLearnOnManyGraphsAndPlaceOthers) {

@@ -27,8 +27,8 @@ testing::World some_world(std::uint64_t seed) {
 TEST(GuidedMoves, ProbabilitiesAreThoseOfOpenDevices) {
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {
     testing::World world = some_world(seed);
-    const PlacementCritic critic{shipped_scheduler(), world.problem()};
-    const Placement placement = world.run(Pretrained{shipped_scheduler()})->placement;
+    const PlacementCritic critic{policy::shipped_scheduler(), world.problem()};
+    const Placement placement = world.run(Pretrained{policy::shipped_scheduler()})->placement;
     const auto found = critic.probabilities(placement);
     const std::size_t devices = world.devices.size();
     std::size_t choices = 0;
@@ -45,9 +45,9 @@ TEST(GuidedMoves, ProbabilitiesAreThoseOfOpenDevices) {
 
 TEST(GuidedMoves, RenamedTwinsGetTheSameProbabilities) {
   testing::World world = some_world(3);
-  const PlacementCritic critic{shipped_scheduler(), world.problem()};
+  const PlacementCritic critic{policy::shipped_scheduler(), world.problem()};
   // Without moves, all ops of a unit share a device.
-  Placement placement = world.run(Pretrained{shipped_scheduler(), 0, {.moving_work = 0}})->placement;
+  Placement placement = world.run(Pretrained{policy::shipped_scheduler(), 0, {.moving_work = 0}})->placement;
   const auto gpus = devices_of_kind(world.devices, "gpu");
   ASSERT_GE(gpus.size(), 2u);
   Placement swapped = placement;

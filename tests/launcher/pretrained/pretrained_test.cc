@@ -12,6 +12,7 @@
 #include "heuristics/placing_units.h"
 #include "heuristics/portfolio.h"
 #include "launcher/pretrained/training.h"
+#include "launcher/settings/schedule_worlds.h"
 #include "launcher/worlds/world.h"
 #include "tests/heuristics/world.h"
 #include "tests/support/scratch_folder.h"
@@ -25,37 +26,37 @@ const std::string kGraphs = std::string{EMPLACE_SOURCE_DIR} + "/tests/fixtures/g
 const std::string kMachines = std::string{EMPLACE_SOURCE_DIR} + "/configs/devices/";
 
 TEST(Pretrained, WeightsComeBackAsTheyWere) {
-  SchedulerPolicy policy{{.embedding = 4, .code = 3, .rounds = 1}, 7};
+  policy::SchedulerPolicy policy{{.embedding = 4, .code = 3, .rounds = 1}, 7};
   policy.version = 5;
-  const auto parsed = parse_scheduler(policy.bytes(), "a file");
+  const auto parsed = policy::parse_scheduler(policy.bytes(), "a file");
   ASSERT_TRUE(parsed.ok());
   EXPECT_EQ(parsed->bytes(), policy.bytes());
   EXPECT_EQ(parsed->name(), policy.name());
 }
 
 TEST(Pretrained, RefusesDamagedWeights) {
-  const Bytes good = SchedulerPolicy{{.embedding = 4, .code = 3, .rounds = 1}, 7}.bytes();
+  const Bytes good = policy::SchedulerPolicy{{.embedding = 4, .code = 3, .rounds = 1}, 7}.bytes();
   for (std::size_t at = 0; at < good.size(); at += 7) {
     Bytes damaged = good;
     damaged[at] ^= std::byte{1};
     // The version is not part of the hash.
     if (at == std::string{"emplace scheduler "}.size()) continue;
-    const auto parsed = parse_scheduler(damaged, "a file");
+    const auto parsed = policy::parse_scheduler(damaged, "a file");
     ASSERT_FALSE(parsed.ok()) << "byte " << at;
     EXPECT_TRUE(parsed.error().context.starts_with("a file: ")) << parsed.error().context;
     EXPECT_EQ(parsed.error().context.find('\n'), std::string::npos);
   }
   for (std::size_t size = 0; size < good.size(); size += 5)
-    EXPECT_FALSE(parse_scheduler(std::span{good}.first(size), "a file").ok()) << size << " bytes";
+    EXPECT_FALSE(policy::parse_scheduler(std::span{good}.first(size), "a file").ok()) << size << " bytes";
   Bytes longer = good;
   longer.push_back(std::byte{0});
-  EXPECT_FALSE(parse_scheduler(longer, "a file").ok());
+  EXPECT_FALSE(policy::parse_scheduler(longer, "a file").ok());
 }
 
 TEST(Pretrained, RefusesWeightsOfAnotherVersionOfThePolicy) {
   const std::string old =
       "emplace scheduler 1 32 32 3 " + std::string(64, 'a') + "\n" + std::string(32, '\0');
-  const auto parsed = parse_scheduler(std::as_bytes(std::span{old}), "a file");
+  const auto parsed = policy::parse_scheduler(std::as_bytes(std::span{old}), "a file");
   ASSERT_FALSE(parsed.ok());
   EXPECT_NE(parsed.error().context.find("another version of emplace train"), std::string::npos)
       << parsed.error().context;
@@ -76,14 +77,14 @@ TEST(Pretrained, IsAmongTheFirstMethodsOfAuto) {
   ASSERT_NE(place, begun.end());
   EXPECT_LT(place, std::find(begun.begin(), begun.end(), "m-etf"));
   // Its placement was an offer like any other.
-  const auto alone = world.run(Pretrained{shipped_scheduler(), 0, kPortfolioPlan});
+  const auto alone = world.run(Pretrained{policy::shipped_scheduler(), 0, kPortfolioPlan});
   ASSERT_TRUE(alone.ok());
   EXPECT_LE(answer->found.measurement.step_time_s, alone->measurement.step_time_s);
 }
 
 TEST(Pretrained, IsDeterministicAndSamplesOnlyImprove) {
   testing::World world{testing::random_graph(3, 120), testing::sample_devices(4, true, testing::kPlenty)};
-  const Pretrained one{shipped_scheduler()}, many{shipped_scheduler(), 16};
+  const Pretrained one{policy::shipped_scheduler()}, many{policy::shipped_scheduler(), 16};
   const auto first = world.run(one), again = world.run(one), sampled = world.run(many);
   ASSERT_TRUE(first.ok() && again.ok() && sampled.ok());
   EXPECT_EQ(first->placement, again->placement);
@@ -92,7 +93,7 @@ TEST(Pretrained, IsDeterministicAndSamplesOnlyImprove) {
   EXPECT_EQ(first->evaluations, 1u);
   EXPECT_EQ(sampled->evaluations, 17u);
   ASSERT_EQ(first->notes.size(), 1u);
-  EXPECT_EQ(first->notes[0], "policy " + shipped_scheduler().name());
+  EXPECT_EQ(first->notes[0], "policy " + policy::shipped_scheduler().name());
 }
 
 TEST(Pretrained, FitsOnTightMachines) {
@@ -100,11 +101,11 @@ TEST(Pretrained, FitsOnTightMachines) {
     // Half as much again as a share of what one device would need.
     testing::World loose{testing::random_graph(seed, 150),
                          testing::sample_devices(1, false, testing::kPlenty)};
-    const auto alone = loose.run(Pretrained{shipped_scheduler()});
+    const auto alone = loose.run(Pretrained{policy::shipped_scheduler()});
     ASSERT_TRUE(alone.ok() && alone->measurement.valid);
     const std::int64_t peak = alone->measurement.peak_bytes[0];
     testing::World tight{testing::random_graph(seed, 150), testing::sample_devices(4, true, peak / 2)};
-    const auto found = tight.run(Pretrained{shipped_scheduler()});
+    const auto found = tight.run(Pretrained{policy::shipped_scheduler()});
     ASSERT_TRUE(found.ok());
     EXPECT_TRUE(found->measurement.valid) << "seed " << seed;
     EXPECT_TRUE(tight.constraints.check(tight.graph, tight.devices, found->placement).ok());
@@ -120,9 +121,9 @@ TEST(Planner, IsAFunctionOfTheBudgetAndNeverWorseThanItsFirstWalk) {
     const auto worlds = schedule_worlds(problem, lowered);
     double first = 0;
     for (const std::uint64_t most : {1, 5, 40, 160}) {
-      Planner planner{shipped_scheduler(), problem, worlds, world.simulator},
-          moved{shipped_scheduler(), problem, worlds, world.simulator},
-          again{shipped_scheduler(), problem, worlds, world.simulator};
+      Planner planner{policy::shipped_scheduler(), problem, worlds, world.simulator},
+          moved{policy::shipped_scheduler(), problem, worlds, world.simulator},
+          again{policy::shipped_scheduler(), problem, worlds, world.simulator};
       ASSERT_TRUE(planner.plan({.most_walks = most, .moving_work = 0}).ok());
       const PlanBudget budget{.most_walks = most, .most_moves = 500};
       ASSERT_TRUE(moved.plan(budget).ok() && again.plan(budget).ok());
@@ -171,7 +172,7 @@ TEST(Planner, EstimatesOfWalksFollowTheSimulator) {
     testing::World world{made->graph, made->devices};
     const LoweredGraph lowered{world.graph};
     const auto worlds = schedule_worlds(world.problem(), lowered);
-    const SchedulerPolicy policy;
+    const policy::SchedulerPolicy policy;
     std::vector<double> estimated, simulated;
     for (const auto& view : worlds) {
       const auto embedded = policy.network.embed(policy.store, view);
@@ -200,7 +201,7 @@ TEST(Planner, EstimatesOfWalksFollowTheSimulator) {
 
 // On unseen families and machines of another seed than the recipe's.
 TEST(Pretrained, ShippedWeightsAreBetterThanUntrainedOnes) {
-  const SchedulerPolicy untrained;
+  const policy::SchedulerPolicy untrained;
   double sum = 0;
   int count = 0;
   for (std::uint32_t number = 0; number < 24; ++number) {
@@ -210,7 +211,7 @@ TEST(Pretrained, ShippedWeightsAreBetterThanUntrainedOnes) {
     testing::World world{made->graph, made->devices};
     const PlanBudget budget{.most_walks = 64, .moving_work = 0};
     const auto before = world.run(Pretrained{untrained, 0, budget}),
-               after = world.run(Pretrained{shipped_scheduler(), 0, budget});
+               after = world.run(Pretrained{policy::shipped_scheduler(), 0, budget});
     ASSERT_TRUE(before.ok() && after.ok());
     if (!before->measurement.valid || !after->measurement.valid) continue;
     sum += std::log(after->measurement.step_time_s / before->measurement.step_time_s);
@@ -227,9 +228,7 @@ struct Recipe : TrainRecipe {
     search_evaluations = 20;
     imitation_updates = 2;
     evolution_updates = 2;
-    updates = 6;
     worlds_per_update = 2;
-    samples = 4;
     evolution_tries = 2;
     evolution_certainty = 0;
     embedding = code = 6;
@@ -264,7 +263,6 @@ TEST(Training, RefusesWhatItCannotUse) {
   const SystemClock clock;
   const TrainEvents quiet{[](const std::string&) {}, [] { return false; }};
   Recipe recipe;
-  recipe.updates = 1;
   recipe.imitation_updates = 1;
   recipe.evolution_updates = 0;
   const fs::path output = folder.path() / "weights";

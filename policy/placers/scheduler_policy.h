@@ -10,23 +10,21 @@
 
 #include "base/file.h"
 #include "base/result.h"
-#include "graph/lowering.h"
-#include "heuristics/method.h"
 #include "policy/placers/scheduler.h"
 
-namespace emplace::launcher {
+namespace emplace::policy {
 
 /// Bytes of configs/pretrained/scheduler.weights when the program was built.
 extern const std::string_view kEmbeddedWeights;
 
 /// The parameters of a network, and the version of their recipe. A plain value.
 struct SchedulerPolicy {
-  explicit SchedulerPolicy(policy::SchedulerShape sizes = {}, std::uint64_t seed = 1)
+  explicit SchedulerPolicy(SchedulerShape sizes = {}, std::uint64_t seed = 1)
       : shape{sizes}, network{store, sizes, seed} {}
 
-  policy::SchedulerShape shape;
-  policy::ParameterStore store;
-  policy::SchedulerNetwork network;
+  SchedulerShape shape;
+  ParameterStore store;
+  SchedulerNetwork network;
   std::uint32_t version = 0;
 
   /// A line of text, the shape, version and SHA-256 of the parameters, then the parameters as little-endian
@@ -43,8 +41,4 @@ Result<SchedulerPolicy> load_scheduler(const std::filesystem::path& path);
 /// The policy in the program.
 const SchedulerPolicy& shipped_scheduler();
 
-/// The worlds of a problem, one per granularity: scopes of all time steps together, scopes, classes. Coarse
-/// ones come first.
-std::vector<policy::ScheduleWorld> schedule_worlds(const Problem& problem, const LoweredGraph& lowered);
-
-}  // namespace emplace::launcher
+}  // namespace emplace::policy

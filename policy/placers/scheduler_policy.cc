@@ -1,4 +1,4 @@
-#include "launcher/pretrained/scheduler_policy.h"
+#include "policy/placers/scheduler_policy.h"
 
 #include <algorithm>
 #include <charconv>
@@ -6,9 +6,8 @@
 #include <utility>
 
 #include "base/check.h"
-#include "heuristics/placing_units.h"
 
-namespace emplace::launcher {
+namespace emplace::policy {
 namespace {
 
 constexpr std::string_view kMagic = "emplace scheduler";
@@ -92,17 +91,4 @@ const SchedulerPolicy& shipped_scheduler() {
   return policy;
 }
 
-std::vector<policy::ScheduleWorld> schedule_worlds(const Problem& problem, const LoweredGraph& lowered) {
-  std::vector<policy::ScheduleWorld> worlds;
-  auto all = placing_granularities(problem, lowered);
-  std::reverse(all.begin(), all.end());
-  for (const PlacingUnits& each : all) {
-    PlacingUnits units = units_with_state(each, lowered);
-    worlds.emplace_back(lowered, problem.devices, problem.costs,
-                        policy::ScheduleUnits{std::move(units.unit_of_op), std::move(units.allowed),
-                                              std::move(units.live_bytes)});
-  }
-  return worlds;
-}
-
-}  // namespace emplace::launcher
+}  // namespace emplace::policy

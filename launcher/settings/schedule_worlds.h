@@ -1,0 +1,20 @@
+#pragma once
+/// A problem as input of the scheduler policy.
+
+#include <vector>
+
+#include "graph/lowering.h"
+#include "heuristics/method.h"
+#include "policy/placers/schedule_world.h"
+
+namespace emplace::launcher {
+
+/// The worlds of a problem, one per granularity: scopes of all time steps together, scopes, classes. Coarse
+/// ones come first. @pre fewer than 255 devices.
+std::vector<policy::ScheduleWorld> schedule_worlds(const Problem& problem, const LoweredGraph& lowered);
+
+/// The same for a policy that learns on the graph: first weights together with the ops that read them and
+/// with their gradients, if these are fewer units. Placements that fit are easier to find there.
+std::vector<policy::ScheduleWorld> learning_worlds(const Problem& problem, const LoweredGraph& lowered);
+
+}  // namespace emplace::launcher
