@@ -30,17 +30,38 @@ Result<std::vector<std::string>> RunResults::graphs() const {
   });
 }
 
+namespace {
+
+/// Valid measurements m and their episodes e, of a graph if the hash, parameter 1, is not empty. In a run of
+/// one graph the index by time finds the fastest ones. With many graphs it would pass all measurements of
+/// the faster ones, so the episodes of the graph are found first, and then their measurements by id. "+"
+/// keeps SQLite from an index over all measurements, made for one query.
+std::string valid_measurements(SQLite::Database& db, const std::string& graph_sha256) {
+  bool many = false;
+  if (!graph_sha256.empty()) {
+    SQLite::Statement other{db, "SELECT 1 FROM episodes WHERE graph_sha256 <> ?1 LIMIT 1"};
+    other.bind(1, graph_sha256);
+    many = other.executeStep();
+  }
+  const std::string own = " m.placement_id >= e.placement_id AND m.placement_id < e.placement_id + e.count ";
+  if (many)
+    return " FROM episodes e CROSS JOIN measurements m ON" + own +
+           "AND +m.episode = e.episode WHERE e.graph_sha256 = ?1 AND +m.valid = 1 AND +m.step_time_s >= 0 ";
+  return " FROM measurements m JOIN episodes e ON e.episode = m.episode AND" + own +
+         "WHERE m.valid = 1 AND m.step_time_s >= 0 " +
+         (graph_sha256.empty() ? "" : "AND e.graph_sha256 = ?1 ");
+}
+
+}  // namespace
+
 Result<std::optional<BestRow>> RunResults::best(const std::string& graph_sha256) const {
   auto found = connection_->guarded([&]() -> std::optional<BestRow> {
-    SQLite::Statement q{
-        connection_->db,
-        "SELECT m.placement_id, m.episode, m.number, m.step_time_s, e.placements, e.count, m.label, "
-        "m.bytes_moved, m.peak_bytes "
-        "FROM measurements m JOIN episodes e ON e.episode = m.episode "
-        "AND m.placement_id >= e.placement_id AND m.placement_id < e.placement_id + e.count "
-        "WHERE m.valid = 1 AND m.step_time_s >= 0 AND ?1 IN ('', e.graph_sha256) "
-        "ORDER BY m.step_time_s, m.placement_id LIMIT 1"};
-    q.bind(1, graph_sha256);
+    SQLite::Statement q{connection_->db,
+                        "SELECT m.placement_id, m.episode, m.number, m.step_time_s, e.placements, e.count, "
+                        "m.label, m.bytes_moved, m.peak_bytes" +
+                            valid_measurements(connection_->db, graph_sha256) +
+                            "ORDER BY m.step_time_s, m.placement_id LIMIT 1"};
+    if (!graph_sha256.empty()) q.bind(1, graph_sha256);
     if (!q.executeStep()) return std::nullopt;
     BestRow row;
     row.placement_id = back(q.getColumn(0).getInt64());
@@ -63,21 +84,16 @@ Result<std::optional<BestRow>> RunResults::best(const std::string& graph_sha256)
 
 Result<std::optional<BestTime>> RunResults::best_time(const std::string& graph_sha256) const {
   return connection_->guarded([&]() -> std::optional<BestTime> {
-    const std::string of_graph = graph_sha256.empty() ? "" : " AND e.graph_sha256 = ?1";
-    const std::string valid =
-        " FROM measurements m JOIN episodes e ON e.episode = m.episode WHERE m.valid = 1";
-    SQLite::Statement q{
-        connection_->db,
-        "SELECT m.step_time_s, m.label" + valid + of_graph +
-            " AND m.step_time_s >= 0 AND m.placement_id >= e.placement_id AND "
-            "m.placement_id < e.placement_id + e.count ORDER BY m.step_time_s, m.placement_id LIMIT 1"};
+    const std::string valid = valid_measurements(connection_->db, graph_sha256);
+    SQLite::Statement q{connection_->db, "SELECT m.step_time_s, m.label" + valid +
+                                             "ORDER BY m.step_time_s, m.placement_id LIMIT 1"};
     if (!graph_sha256.empty()) q.bind(1, graph_sha256);
     if (!q.executeStep()) return std::nullopt;
     BestTime best{q.getColumn(0).getDouble(), label_of(q.getColumn(1)), 0};
     // A policy that has settled draws its best placement again and again; without a hash, the index alone
     // finds those episodes.
     SQLite::Statement first{connection_->db, "SELECT wall_ns FROM episodes WHERE seq = (SELECT MIN(e.seq)" +
-                                                 valid + of_graph + " AND m.step_time_s = ?2)"};
+                                                 valid + "AND m.step_time_s = ?2)"};
     if (!graph_sha256.empty()) first.bind(1, graph_sha256);
     first.bind(2, best.step_time_s);
     if (first.executeStep()) best.wall_ns = first.getColumn(0).getInt64();
@@ -115,11 +131,12 @@ Result<std::vector<CurveSample>> RunResults::samples(const std::string& graph_sh
     SQLite::Statement run{connection_->db, "SELECT started_wall_ns FROM runs"};
     run.executeStep();
     const std::int64_t started_wall_ns = run.getColumn(0).getInt64();
-    // Joins by id: placement ids of an episode are consecutive, so only the episodes need sorting.
+    // Joins by id: placement ids of an episode are consecutive, so only the episodes need sorting, and no
+    // index is made.
     SQLite::Statement q{connection_->db,
                         "SELECT m.valid, m.step_time_s, e.wall_ns FROM episodes e CROSS JOIN measurements m "
                         "ON m.placement_id >= e.placement_id AND m.placement_id < e.placement_id + e.count "
-                        "AND m.episode = e.episode WHERE e.graph_sha256 = ? ORDER BY e.seq"};
+                        "AND +m.episode = e.episode WHERE e.graph_sha256 = ? ORDER BY e.seq"};
     q.bind(1, graph_sha256);
     std::vector<CurveSample> samples;
     while (q.executeStep()) {

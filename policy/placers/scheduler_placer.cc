@@ -15,10 +15,9 @@ namespace {
 
 constexpr float kImproving = 0.75f;  // Share of the episodes that improve a placement, where there is one.
 constexpr double kMostHalvings = 7;  // An improving walk draws 1/2^7 to all of the units again.
-constexpr std::uint32_t kVariations = 1u << 31;
 constexpr std::uint8_t kNowhere = ScheduleWorld::kNowhere;
 
-/// -log p of the choices that were taken, and the mean entropy of a choice.
+/// log p of the choices that were taken [nat], and the mean entropy of a choice [nat].
 struct TraceSums {
   double log_probability = 0, entropy = 0;
 };
@@ -113,7 +112,7 @@ Actions SchedulerPlacer::sample_from(std::span<const Placement> best, std::uint6
           : options_.founders + rng.below(static_cast<std::uint32_t>(options_.improvers)));
   choice.view = static_cast<std::uint8_t>(rng.below(static_cast<std::uint32_t>(task.views.size())));
   const View& view = view_of(choice);
-  choice.variations = rng.below(kVariations);
+  choice.variations = rng.below(1u << 31);
   if (choice.head >= options_.founders) choice.start = renamed(view, from);
   const auto start = start_of(choice);
   const auto embedded = network_.embed(store_, view.world);
@@ -240,7 +239,8 @@ Actions SchedulerPlacer::encode_actions(const Choice& choice) const {
   // [u32 graph][u32 variations][u8 granularity][u8 head][u8 start, by op, of improving heads …][decisions]
   Actions actions;
   append_graph(choice.graph, actions.bytes);
-  append_graph(choice.variations, actions.bytes);
+  const auto variations = std::as_bytes(std::span{&choice.variations, 1});
+  actions.bytes.insert(actions.bytes.end(), variations.begin(), variations.end());
   actions.bytes.push_back(static_cast<std::byte>(choice.view));
   actions.bytes.push_back(static_cast<std::byte>(choice.head));
   for (const DeviceId device : choice.start) actions.bytes.push_back(static_cast<std::byte>(device));
@@ -257,12 +257,12 @@ Result<SchedulerPlacer::Choice> SchedulerPlacer::decode_actions(const Actions& a
   Choice choice;
   auto bytes = std::span{std::as_const(actions.bytes)};
   EMPLACE_TRY_ASSIGN(choice.graph, take_graph(bytes, tasks_.size()));
-  EMPLACE_TRY_ASSIGN(const std::size_t variations, take_graph(bytes, kVariations));
-  choice.variations = static_cast<std::uint32_t>(variations);
-  if (bytes.size() < 2) return invalid("actions", "truncated");
-  choice.view = static_cast<std::uint8_t>(bytes[0]);
-  choice.head = static_cast<std::uint8_t>(bytes[1]);
-  bytes = bytes.subspan(2);
+  constexpr std::size_t kHead = sizeof choice.variations + 2;
+  if (bytes.size() < kHead) return invalid("actions", "truncated");
+  std::memcpy(&choice.variations, bytes.data(), sizeof choice.variations);
+  choice.view = static_cast<std::uint8_t>(bytes[kHead - 2]);
+  choice.head = static_cast<std::uint8_t>(bytes[kHead - 1]);
+  bytes = bytes.subspan(kHead);
   if (choice.view >= tasks_[choice.graph].views.size() ||
       choice.head >= options_.founders + options_.improvers)
     return invalid("actions", "of an unknown granularity or head");

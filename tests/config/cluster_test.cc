@@ -67,6 +67,21 @@ TEST(Cluster, ARoleThatARunDoesNotHaveMakesNoProcess) {
             Lines{"head: sampler/0 executor/0 recorder/0 dispatcher/0"});
 }
 
+TEST(Cluster, ALearnerElsewhereStartsFromTheWeightsInTheProgramButFromNoFileHere) {
+  const auto cluster = parse_cluster(
+      "[head]\nendpoint = 'tcp://10.0.0.1:5555'\n"
+      "[[node]]\nname = 'far'\nroles = ['learner']\nstart = 'ssh'\nhost = 'b'\n",
+      "c.toml");
+  ASSERT_TRUE(cluster.ok()) << cluster.error().context;
+  RunConfig config = config_of(1, 1);
+  config.run.policy = "pretrained";
+  EXPECT_TRUE(plan_nodes(*cluster, config).ok());
+  config.run.policy = "/runs/a";
+  const auto refused = plan_nodes(*cluster, config);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().context.find("needs run.policy on the launcher's host"), std::string::npos);
+}
+
 TEST(Cluster, WhoAsksIsEndedBeforeWhoAnswers) {
   const auto cluster = load_cluster(EMPLACE_SOURCE_DIR "/configs/clusters/process-per-actor.toml");
   ASSERT_TRUE(cluster.ok()) << cluster.error().context;

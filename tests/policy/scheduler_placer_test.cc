@@ -183,8 +183,8 @@ TEST(SchedulerPlacer, RefusesForeignActionsAndImpossibleNumbers) {
     const Actions good = placer->sample_from({&best, 1}, episode, 0);
     for (std::size_t length = 0; length < good.bytes.size(); ++length)
       EXPECT_FALSE(placer->expand({Bytes(good.bytes.begin(), good.bytes.begin() + length)}).ok()) << length;
-    for (const std::size_t at : {std::size_t{0}, std::size_t{7}, std::size_t{8}, std::size_t{9},
-                                 good.bytes.size() - 1}) {  // Graph, variation, granularity, head, a device.
+    for (const std::size_t at : {std::size_t{0}, std::size_t{8}, std::size_t{9},
+                                 good.bytes.size() - 1}) {  // Graph, granularity, head, a device.
       Actions damaged = good;
       damaged.bytes[at] = std::byte{200};
       EXPECT_FALSE(placer->expand(damaged).ok()) << at;

@@ -4,6 +4,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "tests/record/recorded_run.h"
 
 namespace emplace::record {
@@ -32,6 +39,49 @@ TEST_F(RunReaderTest, QuietReadersChangeNoFile) {
     EXPECT_TRUE(reader->verify().ok());
   }
   EXPECT_EQ(files(), before);
+}
+
+TEST_F(RunReaderTest, EachGraphHasItsBest) {
+  // Equal step times too; the second placement of each episode is the valid one.
+  const std::vector<double> times{0.5, 0.25, 0.75, 0.25, 0.125, 0.5, 0.75, 0.125, 0.25};
+  for (const std::uint64_t graphs : {1u, 3u}) {
+    const std::filesystem::path directory = directory_ / std::to_string(graphs);
+    auto db = *RunWriter::create(directory, {});
+    std::map<std::string, std::vector<std::pair<double, std::uint64_t>>> found;
+    for (std::uint64_t seq = 1; seq <= times.size(); ++seq) {
+      EpisodeRow row = episode(seq);
+      row.graph_sha256 = "graph" + std::to_string(seq % graphs);
+      row.wall_ns = static_cast<std::int64_t>(100 * seq);
+      found[row.graph_sha256].emplace_back(times[seq - 1], seq);
+      ASSERT_TRUE(db->add_episode(row, measurements(seq, times[seq - 1])).ok());
+    }
+    ASSERT_TRUE(db->commit().ok());
+    const auto reader = *RunReader::open(directory, Reading::kInProgress);
+    const auto check = [&](const std::string& graph, const std::pair<double, std::uint64_t>& wanted) {
+      const auto best = **reader->results().best(graph);
+      EXPECT_EQ(best.step_time_s, wanted.first) << graph;
+      EXPECT_EQ(best.episode, wanted.second - 1) << graph;
+      EXPECT_EQ(best.placement[0], static_cast<std::byte>(wanted.second)) << graph;
+      const auto time = **reader->results().best_time(graph);
+      EXPECT_EQ(time.step_time_s, wanted.first) << graph;
+      EXPECT_EQ(time.wall_ns, static_cast<std::int64_t>(100 * wanted.second)) << graph;
+    };
+    std::pair<double, std::uint64_t> all{1, 0};
+    for (const auto& [graph, placements] : found) {
+      const auto wanted = *std::min_element(placements.begin(), placements.end());
+      check(graph, wanted);
+      all = std::min(all, wanted);
+      const auto samples = *reader->results().samples(graph);
+      ASSERT_EQ(samples.size(), 2 * placements.size()) << graph;
+      for (std::size_t k = 0; k < samples.size(); ++k) {
+        EXPECT_EQ(samples[k].step_time_s, placements[k / 2].first) << graph;
+        EXPECT_EQ(samples[k].valid, k % 2 == 1) << graph << ": in commit order";
+      }
+    }
+    check("", all);
+    EXPECT_FALSE(reader->results().best("another")->has_value());
+    EXPECT_FALSE(reader->results().best_time("another")->has_value());
+  }
 }
 
 TEST_F(RunReaderTest, AMeasurementOfNoEpisodeIsNotTheBest) {
