@@ -34,11 +34,15 @@ namespace {
 
 using actors::TaskPtr;
 
-/// Returns the `parent` of the run: the checkpoint that its policy starts from; empty for random weights.
+/// Returns the `parent` of the run: the checkpoint or the weights that its policy starts from; empty for
+/// random weights.
 Result<std::string> parent_of(const RunConfig& config) {
   if (config.run.policy.empty()) return std::string{};
   const auto warm = read_checkpoint(config.run.policy);
   if (!warm) return Error{warm.error().code, "run.policy: " + warm.error().context};
+  if (warm->facts.run_id.empty())
+    return json_text(Json{
+        {"kind", "weights"}, {"weights", config.run.policy}, {"parameters_sha256", warm->checkpoint.sha256}});
   const Json parent{{"kind", config.run.optimizer ? "branch" : "warm start"},
                     {"run_id", warm->facts.run_id},
                     {"run_dir", parse_checkpoint_name(config.run.policy).run.string()},

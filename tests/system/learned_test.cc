@@ -140,7 +140,7 @@ TEST(Learned, ASchedulerArrivesTrainedAndLearnsOn) {
   const json trained = answer_of({"run", config, "--run-dir", run_dir, "--episodes", "12", "--set",
                                   "policy.learning_rate=0.0003", "--json", "--quiet"});
   EXPECT_GE(trained["updates"].get<int>(), 5);
-  EXPECT_EQ(parent_of(run_dir)["run_dir"], "pretrained");
+  EXPECT_EQ(parent_of(run_dir)["weights"], "pretrained");
   EXPECT_TRUE(answer_of({"replay", run_dir, "--verify", "--json"})["identical"].get<bool>());
   EXPECT_EQ(answer_of({"run", "--resume", "--run-dir", run_dir, "--episodes", "16", "--json",
                        "--quiet"})["episodes"],
