@@ -37,8 +37,8 @@ function(emplace_layer name)
   emplace_compile_together(emplace_${name} ${ARG_SOURCES})
 endfunction()
 
-# emplace_test(NAME [WHOLE] [TIMEOUT s] SOURCES… [OPTIMIZED…] LINKS… [LABELS…]): adds a GoogleTest program; each case is a CTest
-# test.
+# emplace_test(NAME [WHOLE] [TIMEOUT s] SOURCES… [OPTIMIZED…] LINKS… [LABELS…]): adds a GoogleTest program.
+# Each case is a CTest test.
 # WHOLE: the program is one CTest test, for hundreds of cases that take less time than starting a program, or for cases
 # that share what takes long to make.
 # OPTIMIZED: sources of these whose loops take longer than compiling them alone, optimized.

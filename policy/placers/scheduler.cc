@@ -154,7 +154,6 @@ SchedulerDrawn SchedulerNetwork::draw(const ParameterStore& store, const Schedul
       if (!plain) weights.noalias() += a.lazyProduct(embedded.code.col(unit));
       auto p = logit.head(n);
       p.noalias() = f.transpose().lazyProduct(weights);
-      p *= how.sharpness;
       if (unit == leaves) p += kLeave * f.row(ScheduleWalk::kAtStart).transpose();
       Eigen::Index best = 0;
       p = (p.array() - p.maxCoeff(&best)).exp();

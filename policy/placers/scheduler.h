@@ -45,7 +45,6 @@ struct SchedulerDraw {
   std::span<const double> reserved = {};     ///< [devices] Memory to keep free [B]; empty: none.
   DeviceMask devices = DeviceMask{}.set();   ///< Only these are open where they suffice.
   std::span<const float> change = {};        ///< [features] Added to v; empty: nothing.
-  float sharpness = 1;                       ///< Factor on the logits.
   std::uint32_t leaves = kNoUnit;            ///< Unit that must leave its device in `start`, if it can.
 
   static constexpr std::uint32_t kNoUnit = 0xffffffff;

@@ -72,8 +72,8 @@ class SchedulerPlacer final : public Placer {
   Actions sample_from(std::span<const Placement> best, std::uint64_t episode,
                       std::uint64_t update) const override;
   Result<std::vector<Placement>> expand(const Actions& actions) const override;
-  /// Of the most likely walks of all heads on all granularities of the first graph, the one that the schedule
-  /// expects to be fastest.
+  /// Runs the most likely walk of each head on each granularity of the first graph. Returns the placement
+  /// that the schedule expects to be fastest.
   Placement greedy() const override;
   Result<LossParts> accumulate_gradient(std::span<const ScoredEpisode> episodes) override;
   void start_update(std::uint64_t update) override;

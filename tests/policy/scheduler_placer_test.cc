@@ -150,7 +150,7 @@ TEST(SchedulerPlacer, LearnsWhatCostsLess) {
     return static_cast<float>(placement.size()) -
            static_cast<float>(std::count(placement.begin(), placement.end(), DeviceId{0}));
   };
-  std::vector<float> means;  // Of the first and of the last 20 episodes.
+  std::vector<float> means;  // Mean of the first 20 episodes, then of the last 20.
   Adam adam;
   for (std::uint64_t episode = 0; episode < 200; ++episode) {
     ScoredEpisode scored{placer->sample(episode, episode), {}};
