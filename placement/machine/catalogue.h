@@ -1,7 +1,6 @@
 #pragma once
 /// The catalogue: devices and links that are known by name, with the source of every value. Entries are added
-/// and never changed, because device files and runs refer to them by name. docs/reference/machines.md is
-/// generated from it.
+/// and never changed, because device files and runs refer to them by name. catalogue_page.h prints it.
 
 #include <cstdint>
 #include <span>
@@ -44,8 +43,17 @@ struct CatalogueLink {
   std::string_view source;
 };
 
+/// Values of a family of devices, until a calibration replaces them.
+struct CataloguePrior {
+  std::string_view name;
+  double bandwidth_efficiency;              ///< Share of the bandwidth that kernels reach.
+  double launch_us;                         ///< Time to launch a kernel [us].
+  double matmul, conv, conv_grouped, rest;  ///< Share of the peak that kernels of the class reach.
+};
+
 std::span<const CatalogueDevice> catalogue_devices();
 std::span<const CatalogueLink> catalogue_links();
+std::span<const CataloguePrior> catalogue_priors();
 
 /// Finds a device by name or alias. Capital letters, '-' and '_' make no difference: "RTX-4090" is "rtx4090".
 /// Returns null if there is none.
@@ -63,8 +71,5 @@ const CatalogueDevice* recognised_device(std::string_view reported, std::int64_t
 
 /// The link between two devices of one machine: the slower of their host links.
 Link default_link(const CatalogueDevice& a, const CatalogueDevice& b);
-
-/// The text of docs/reference/machines.md.
-std::string catalogue_page();
 
 }  // namespace emplace

@@ -10,6 +10,8 @@
 #include <set>
 #include <sstream>
 
+#include "placement/machine/catalogue_page.h"
+
 namespace emplace {
 namespace {
 
