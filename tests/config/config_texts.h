@@ -1,0 +1,31 @@
+#pragma once
+/// What tests of configs share: texts of files, and texts that are refused.
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <string_view>
+
+#include "launcher/settings/config.h"
+
+namespace emplace::launcher {
+
+inline std::string file_text(const std::filesystem::path& path) {
+  std::ifstream in{path};
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+/// Expects that a config of this text is an error of one line that contains `with`.
+inline void expect_refused(std::string_view toml, std::string_view with) {
+  const auto config = parse_config(toml, "bad.toml");
+  ASSERT_FALSE(config.ok()) << toml;
+  EXPECT_NE(config.error().context.find(with), std::string::npos) << config.error().context;
+  EXPECT_EQ(config.error().context.find('\n'), std::string::npos);
+}
+
+}  // namespace emplace::launcher
