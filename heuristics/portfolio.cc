@@ -12,6 +12,7 @@
 #include "base/mutex.h"
 #include "heuristics/anneal.h"
 #include "heuristics/local_search.h"
+#include "heuristics/search/tree_moves.h"
 
 namespace emplace {
 namespace {
@@ -207,6 +208,7 @@ Result<Answer> run_portfolio(const std::vector<const Method*>& methods, const Pr
   std::optional<MoveProposerFactory> prepared;
   const auto moves = [&]() -> const MoveProposerFactory& {
     if (!prepared) prepared = options.moves ? options.moves(problem) : MoveProposerFactory{};
+    if (!*prepared) prepared = tree_moves(problem);
     return *prepared;
   };
   std::string why = "no methods given";

@@ -37,7 +37,9 @@ struct PortfolioOptions {
   bool searches = true;                          ///< False: heuristics only.
   /// Proven lower bound of the objective [s]; the portfolio ends once a placement reaches it. 0: none.
   double bound_s = 0;
-  MoveGuide moves;  ///< Move proposers of the searches; empty: random moves.
+  /// Move proposers of the searches; empty, or if it makes none: tree moves for step times, else random
+  /// moves.
+  MoveGuide moves;
   /// Polled often, only by the calling thread; true ends the portfolio with its current result.
   std::function<bool()> stopped;
   /// Called when the calling thread starts a method.

@@ -13,19 +13,18 @@ std::uint32_t below(Walker& walker, std::size_t bound) {
   return walker.rng().below(static_cast<std::uint32_t>(bound));
 }
 
-/// Draws a length in [1, most], log-uniformly: short ranges are more likely.
-std::size_t length_up_to(Walker& walker, std::size_t most) {
-  const double exponent = walker.rng().uniform_double();
-  const auto length = static_cast<std::size_t>(std::lround(std::pow(static_cast<double>(most), exponent)));
-  return std::clamp(length, std::size_t{1}, most);
-}
-
 }  // namespace
 
 MoveMix moves_for(Objective objective) {
   if (objective == Objective::kStepTime) return {};
   if (objective == Objective::kLatency) return {40, 10, 15, 0, 10, 60};
   return {60, 15, 0, 0, 10, 75};
+}
+
+std::size_t RandomMoves::length_up_to(Walker& walker, std::size_t most) {
+  const double exponent = walker.rng().uniform_double();
+  const auto length = static_cast<std::size_t>(std::lround(std::pow(static_cast<double>(most), exponent)));
+  return std::clamp(length, std::size_t{1}, most);
 }
 
 RandomMoves::RandomMoves(const Level& level, const Problem& problem)

@@ -33,6 +33,8 @@ class RandomMoves : public MoveProposer {
   virtual std::uint32_t choose_unit(Walker& walker);
   /// Where it goes.
   virtual DeviceId choose_device(Walker& walker, std::uint32_t unit);
+  /// Draws a length in [1, most], log-uniformly: short ranges are more likely.
+  static std::size_t length_up_to(Walker& walker, std::size_t most);
 
  private:
   void move_range(Walker& walker, const std::vector<std::uint32_t>& units, std::size_t at, std::size_t most,

@@ -46,7 +46,7 @@ std::vector<float> PlacementCritic::probabilities(std::span<const DeviceId> plac
 
 GuidedMoves::GuidedMoves(const Level& level, const Problem& problem,
                          std::shared_ptr<const PlacementCritic> critic)
-    : RandomMoves{level, problem},
+    : TreeMoves{level, problem},
       level_{level},
       critic_{std::move(critic)},
       num_devices_{problem.devices.size()},
@@ -94,7 +94,7 @@ void GuidedMoves::propose(Walker& walker) {
   if (moves_++ % kMovesPerJudgement == 0) judge(walker);
   const bool whole = walker.window_end() - walker.window_begin() == level_.size();
   guided_ = whole && elsewhere_.back() > 0 && walker.rng().below(100) < kGuidedPercent;
-  RandomMoves::propose(walker);
+  TreeMoves::propose(walker);
 }
 
 std::uint32_t GuidedMoves::choose_unit(Walker& walker) {

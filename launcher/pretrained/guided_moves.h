@@ -8,7 +8,7 @@
 
 #include "graph/lowering.h"
 #include "heuristics/placing_units.h"
-#include "heuristics/search/moves.h"
+#include "heuristics/search/tree_moves.h"
 #include "policy/placers/scheduler_policy.h"
 
 namespace emplace::launcher {
@@ -35,10 +35,10 @@ class PlacementCritic {
   const policy::SchedulerNetwork::Embedded embedded_;
 };
 
-/// Moves of RandomMoves, some of them guided: their unit is one that the policy would put elsewhere (with a
-/// probability in proportion to that of its other devices), and goes where the policy would put it. Moves in
-/// a window are not guided. Thread: one.
-class GuidedMoves final : public RandomMoves {
+/// Moves of TreeMoves. Some of those that are no trees are guided: their unit is one that the policy would
+/// put elsewhere (with a probability in proportion to that of its other devices), and goes where the policy
+/// would put it. Moves in a window are not guided. Thread: one.
+class GuidedMoves final : public TreeMoves {
  public:
   /// `level` and `problem` must outlive it.
   GuidedMoves(const Level& level, const Problem& problem, std::shared_ptr<const PlacementCritic> critic);

@@ -113,6 +113,7 @@ TEST(Pretrained, FitsOnTightMachines) {
 }
 
 TEST(Planner, IsAFunctionOfTheBudgetAndNeverWorseThanItsFirstWalk) {
+  int moves_helped = 0;
   for (std::uint64_t seed = 1; seed <= 6; ++seed) {
     testing::World world{testing::random_graph(seed, 150),
                          testing::sample_devices(4, true, testing::kPlenty)};
@@ -128,7 +129,8 @@ TEST(Planner, IsAFunctionOfTheBudgetAndNeverWorseThanItsFirstWalk) {
       const PlanBudget budget{.most_walks = most, .most_moves = 500};
       ASSERT_TRUE(moved.plan(budget).ok() && again.plan(budget).ok());
       EXPECT_EQ(moved.best().placement, again.best().placement);
-      EXPECT_LT(moved.best().step_time_s, planner.best().step_time_s);
+      EXPECT_LE(moved.best().step_time_s, planner.best().step_time_s);
+      moves_helped += moved.best().step_time_s < planner.best().step_time_s;
       EXPECT_GE(planner.walks(), 1u);
       EXPECT_LE(planner.walks(), most);
       Measurement measured;
@@ -140,6 +142,7 @@ TEST(Planner, IsAFunctionOfTheBudgetAndNeverWorseThanItsFirstWalk) {
       EXPECT_LE(planner.best().step_time_s, first);
     }
   }
+  EXPECT_GE(moves_helped, 18);  // Of 24.
 }
 
 // The memory that walks see is exact where all units share a device: no peak falls between two moments.
