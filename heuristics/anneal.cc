@@ -17,6 +17,13 @@ constexpr double kSizeOfUsual = 40'000;  // Ops plus edges; about 0.8 ms per eva
 constexpr std::size_t kFewUnits = 64;
 constexpr std::uint64_t kUsualOfSplits = 2'000'000;
 
+/// Shares of the levels in the budget.
+struct Shares {
+  double groups, pieces, classes;
+};
+/// Trees of classes reach as far as groups do, so given proposers need less of the coarse levels.
+constexpr Shares kRandomShares{0.4, 0.3, 0.3}, kProposedShares{0.2, 0.1, 0.7};
+
 /// Share of one level in the budget.
 struct Stage {
   const Level* level;
@@ -81,9 +88,10 @@ Result<Found> Anneal::find(const Problem& problem, Executor& executor) const {
       EMPLACE_TRY(run({{&weights, 1, {0.05, 0.001}}}, begin, end));
     }
   if (options_.weights == WeightWalk::kOnly) return std::move(search).finish(executor);
-  const std::vector<Stage> stages{{&groups, 0.4, {first, 0.0005}},
-                                  {&pieces, 0.3, {0.003 * options_.heat, 0.0003}},
-                                  {&classes, 0.3, {0.001 * options_.heat, 0.0001}}};
+  const Shares& shares = options_.moves ? kProposedShares : kRandomShares;
+  const std::vector<Stage> stages{{&groups, shares.groups, {first, 0.0005}},
+                                  {&pieces, shares.pieces, {0.003 * options_.heat, 0.0003}},
+                                  {&classes, shares.classes, {0.001 * options_.heat, 0.0001}}};
   EMPLACE_TRY(run(stages, refine, 1));
   return std::move(search).finish(executor);
 }

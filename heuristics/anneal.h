@@ -28,8 +28,9 @@ struct AnnealOptions {
   /// Factor > 0 on all initial temperatures; lower it if an earlier walk has searched this problem.
   double heat = 1;
   WeightWalk weights = WeightWalk::kFirst;
-  std::uint64_t stream = 0;   ///< Random stream; parallel searches use streams far apart.
-  MoveProposerFactory moves;  ///< Empty: random moves of several kinds.
+  std::uint64_t stream = 0;  ///< Random stream; parallel searches use streams far apart.
+  /// Empty: random moves of several kinds. A given one gets most of the budget on the finest level.
+  MoveProposerFactory moves;
 };
 
 /// `anneal`: Metropolis walks over units of decreasing size: large weights with their readers and the other
