@@ -21,8 +21,10 @@ constexpr std::uint64_t kUsualOfSplits = 2'000'000;
 struct Shares {
   double groups, pieces, classes;
 };
-/// Trees of classes reach as far as groups do, so given proposers need less of the coarse levels.
-constexpr Shares kRandomShares{0.4, 0.3, 0.3}, kProposedShares{0.2, 0.1, 0.7};
+/// Trees of classes reach as far as groups do, so given proposers need less of the coarse levels, unless
+/// there is less than an evaluation per kClassesOfFew classes.
+constexpr Shares kCoarseShares{0.4, 0.3, 0.3}, kFineShares{0.2, 0.1, 0.7};
+constexpr std::size_t kClassesOfFew = 50;
 
 /// Share of one level in the budget.
 struct Stage {
@@ -88,7 +90,9 @@ Result<Found> Anneal::find(const Problem& problem, Executor& executor) const {
       EMPLACE_TRY(run({{&weights, 1, {0.05, 0.001}}}, begin, end));
     }
   if (options_.weights == WeightWalk::kOnly) return std::move(search).finish(executor);
-  const Shares& shares = options_.moves ? kProposedShares : kRandomShares;
+  const bool few =
+      problem.limits.evaluations > 0 && problem.limits.evaluations < classes.size() / kClassesOfFew;
+  const Shares& shares = options_.moves && !few ? kFineShares : kCoarseShares;
   const std::vector<Stage> stages{{&groups, shares.groups, {first, 0.0005}},
                                   {&pieces, shares.pieces, {0.003 * options_.heat, 0.0003}},
                                   {&classes, shares.classes, {0.001 * options_.heat, 0.0001}}};

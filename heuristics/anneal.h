@@ -29,7 +29,8 @@ struct AnnealOptions {
   double heat = 1;
   WeightWalk weights = WeightWalk::kFirst;
   std::uint64_t stream = 0;  ///< Random stream; parallel searches use streams far apart.
-  /// Empty: random moves of several kinds. A given one gets most of the budget on the finest level.
+  /// Empty: random moves of several kinds. A given one gets most of the budget on the finest level,
+  /// unless there are few evaluations for its size.
   MoveProposerFactory moves;
 };
 
