@@ -90,8 +90,7 @@ Result<Found> Anneal::find(const Problem& problem, Executor& executor) const {
       EMPLACE_TRY(run({{&weights, 1, {0.05, 0.001}}}, begin, end));
     }
   if (options_.weights == WeightWalk::kOnly) return std::move(search).finish(executor);
-  const bool few =
-      problem.limits.evaluations > 0 && problem.limits.evaluations < classes.size() / kClassesOfFew;
+  const bool few = problem.limits.clock == nullptr && budget(problem) < classes.size() / kClassesOfFew;
   const Shares& shares = options_.moves && !few ? kFineShares : kCoarseShares;
   const std::vector<Stage> stages{{&groups, shares.groups, {first, 0.0005}},
                                   {&pieces, shares.pieces, {0.003 * options_.heat, 0.0003}},

@@ -76,7 +76,7 @@ TEST(OldConfig, ARecordOfEachMethodAndPresetHasTheNumbersThatTheMethodHas) {
 /// What each key of [policy] meant to a method; empty: nothing.
 struct OldMeaning {
   const char *key, *value;
-  std::map<std::string_view, std::string> now;  ///< By section of the method.
+  std::map<std::string_view, std::string> now;  ///< The key's name today, for each method's section.
 };
 const std::vector<OldMeaning> kOldMeanings{
     {"hidden",

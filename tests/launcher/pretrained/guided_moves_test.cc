@@ -95,7 +95,7 @@ TEST(GuidedMoves, OtherObjectivesHaveNone) {
   EXPECT_FALSE(guided_moves(problem));
 }
 
-/// Of annealing on held-out worlds.
+/// Compares annealing with both kinds of move against random moves with twice the evaluations.
 TEST(GuidedMoves, AndTreesFindMoreInHalfOfTheEvaluations) {
   double log_guided = 0, log_trees = 0;
   int worlds = 0;

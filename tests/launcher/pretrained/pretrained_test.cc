@@ -142,7 +142,7 @@ TEST(Planner, IsAFunctionOfTheBudgetAndNeverWorseThanItsFirstWalk) {
       EXPECT_LE(planner.best().step_time_s, first);
     }
   }
-  EXPECT_GE(moves_helped, 18);  // Of 24.
+  EXPECT_GE(moves_helped, 18);  // The loops above make 24 plans.
 }
 
 // The memory that walks see is exact where all units share a device: no peak falls between two moments.
