@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "messages/episode_measured.h"
@@ -12,24 +13,23 @@
 
 namespace emplace::actors {
 
-/// Cost of a graph's best placement. Feasible ones come first, then the smallest memory excess, then the step
-/// time.
-struct BestKnown {
+/// Cost of a placement, as incumbents are compared.
+struct IncumbentCost {
   bool known = false;
   std::int64_t bytes_over = 0;
   double step_time_s = 0;
-  bool beats(const BestKnown& other) const {
-    if (known != other.known) return known;
-    return bytes_over != other.bytes_over ? bytes_over < other.bytes_over : step_time_s < other.step_time_s;
-  }
+  double energy = 0;  ///< log(step time) + memory_penalty(); infinite without a step time.
+  bool beats(const IncumbentCost& other, policy::Incumbent by) const;
 };
 
-/// Best placement of each graph among a sampler's own episodes, for policies whose episodes start from it.
-/// Episodes are processed by number, so that a deterministic run always draws from the same best. Pure; one
+/// Incumbent of each graph among a sampler's own episodes, for policies whose episodes start from it.
+/// Episodes are processed by number, so that a deterministic run always draws from the same one. Pure; one
 /// thread.
 class BestSoFar {
  public:
-  explicit BestSoFar(std::size_t graphs) : known_(graphs), best_(graphs) {}
+  /// `memory_bytes`: [graphs] smallest_memory() of the graph's devices.
+  explicit BestSoFar(std::vector<std::int64_t> memory_bytes)
+      : memory_bytes_{std::move(memory_bytes)}, known_(memory_bytes_.size()), best_(memory_bytes_.size()) {}
 
   /// Records the actions of a proposed episode. Actions already read from the log take precedence.
   void proposed(std::uint64_t episode, const policy::Actions& actions) {
@@ -42,23 +42,24 @@ class BestSoFar {
   /// All unmeasured episodes.
   std::vector<std::uint64_t> unmeasured() const;
   /// Records the costs of an episode; no effect unless it is unmeasured.
-  void measured(const messages::EpisodeMeasured& measured);
+  void measured(const messages::EpisodeMeasured& measured, const policy::Drawing& placer);
 
   /// Processes all measured episodes below `end`. With `in_order`, stops at the first unmeasured one and
   /// returns false. `placer` interprets the actions.
   bool settle(std::uint64_t end, bool in_order, const policy::Drawing& placer);
-  /// Best placements [graphs]; empty if a graph has none yet.
+  /// Incumbents [graphs]; empty if a graph has none yet.
   const std::vector<Placement>& placements() const { return best_; }
 
  private:
   struct Waiting {
     policy::Actions actions;
-    BestKnown best;            // Best cost of the episode; unknown until it is measured.
+    IncumbentCost best;        // Best cost of the episode; unknown until it is measured.
     std::uint32_t number = 0;  // Index of that placement in the episode.
   };
-  std::map<std::uint64_t, Waiting> waiting_;  // Episodes, by number, that best_ does not account for.
-  std::vector<BestKnown> known_;              // [graphs]
-  std::vector<Placement> best_;               // [graphs]
+  std::map<std::uint64_t, Waiting> waiting_;      // Episodes, by number, that best_ does not account for.
+  const std::vector<std::int64_t> memory_bytes_;  // [graphs]
+  std::vector<IncumbentCost> known_;              // [graphs]
+  std::vector<Placement> best_;                   // [graphs]
 };
 
 }  // namespace emplace::actors

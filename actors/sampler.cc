@@ -5,13 +5,23 @@
 
 #include "messages/measured_values.h"
 #include "messages/placement_proposed.h"
+#include "placement/energy.h"
 #include "runtime/log.h"
 
 namespace emplace::actors {
+namespace {
+
+std::vector<std::int64_t> memory_of(const Task& task) {
+  std::vector<std::int64_t> bytes;
+  for (const TaskGraph& one : task.graphs) bytes.push_back(smallest_memory(one.devices));
+  return bytes;
+}
+
+}  // namespace
 
 // Invariants:
 //
-// - The number of an episode, the parameters and the best placements determine its draw. A refused proposal
+// - The number of an episode, the parameters and the incumbents determine its draw. A refused proposal
 //   can therefore be drawn again, and a deterministic run repeats itself.
 // - At most max_outstanding episodes are in flight. An episode stays outstanding until an update has consumed
 //   it (UpdateApplied) or, without learning, until it is committed.
@@ -32,7 +42,7 @@ Sampler::Sampler(TaskPtr task, SamplerOptions options, PlacerFactory factory, Ex
       measurer_{task_, "sim", std::move(local)},
       episodes_{options_.controllers, options_.max_outstanding, options_.episodes},
       drawer_{options_.redraws},
-      best_{task_->graphs.size()},
+      best_{memory_of(*task_)},
       fetch_{options_.timeout},
       log_{64, options_.timeout} {}
 
@@ -99,7 +109,7 @@ void Sampler::end(runtime::Context& context, std::uint64_t episode) {
 /// Restores the state of earlier incarnations.
 void Sampler::on_first_known(runtime::Context& context, const messages::EpisodesKnown& known) {
   episodes_.start(known, context.now());
-  if (placer_->starts_at_best()) read_log_until(context, known.committed);
+  if (has_incumbent()) read_log_until(context, known.committed);
   propose_next(context);
   report_if_drained(context);
 }
@@ -221,7 +231,7 @@ void Sampler::propose(runtime::Context& context) {
     return;
   }
   drawer_.proposed(draw);
-  if (placer_->starts_at_best()) best_.proposed(episode, drawn.actions);
+  if (has_incumbent()) best_.proposed(episode, drawn.actions);
   episodes_.proposed(std::move(drawn));
 }
 
@@ -299,16 +309,16 @@ void Sampler::on_committed(runtime::Context& context, const messages::EpisodeCom
     log_.take(committed.seq, context.now());
     continue_reading_log(context);
   }
-  if (placer_->starts_at_best() && measured.controller == options_.controller && measured.consistent()) {
+  if (has_incumbent() && measured.controller == options_.controller && measured.consistent()) {
     if (from_log) best_.logged(measured.episode, *actions);
     // An earlier incarnation may have proposed this episode with other actions, which the dispatcher kept.
     // The log has the actions that were measured.
     const bool log_decides = !from_log && episodes_.may_be_drawn_before(measured.episode);
-    if (!log_decides) best_.measured(measured);
+    if (!log_decides) best_.measured(measured, *placer_);
     if (log_decides && best_.is_unmeasured(measured.episode)) read_log_until(context, committed.seq);
   }
   if (!options_.learned) end(context, measured.episode);
-  if (placer_->starts_at_best()) propose_next(context);
+  if (has_incumbent()) propose_next(context);
 }
 
 }  // namespace emplace::actors

@@ -65,6 +65,7 @@ class Sampler final : public runtime::Actor {
   void on_published(runtime::Context& context, const messages::ParametersPublished& published);
   void on_delivered(runtime::Context& context, const messages::ParametersDelivered& delivered,
                     const runtime::Incoming& incoming);
+  bool has_incumbent() const { return placer_->incumbent() != policy::Incumbent::kNone; }
   /// Version to draw the next episode with. Returns 0 (newest) unless the run is deterministic.
   std::uint64_t wanted_version() const;
   void fetch(runtime::Context& context, std::uint64_t version);
@@ -78,7 +79,7 @@ class Sampler final : public runtime::Actor {
             const std::vector<Placement>& placements);
   bool measure_and_report(runtime::Context& context, const messages::PlacementProposed& proposal,
                           messages::SharedBytes bulk);
-  // Log reading, if the policy starts at the best: its own episodes of earlier incarnations.
+  // Log reading, if episodes start from an incumbent: the sampler's own episodes of earlier incarnations.
   bool reads_log() const { return log_.next() <= log_end_; }
   void read_log_until(runtime::Context& context, std::uint64_t end);
   void continue_reading_log(runtime::Context& context);

@@ -32,6 +32,15 @@ struct LossParts {
   double loss = 0;  ///< Value of the loss that is differentiated.
 };
 
+/// The placement that episodes start from.
+enum class Incumbent : std::uint8_t {
+  kNone,     ///< None.
+  kFitting,  ///< The fastest one that fits; while none fits, the one with the smallest excess of memory.
+  /// The one with the least log(step time) + memory_penalty(), which need not fit: between two placements
+  /// that fit, all others may not.
+  kLeastEnergy,
+};
+
 /// Draws placements. Thread: const members from any thread while no thread learns.
 class Drawing {
  public:
@@ -40,10 +49,10 @@ class Drawing {
   /// Draws episode number `episode`: a pure function of the parameters, the run's seed and that number.
   /// `update` is the number of updates so far; it drives exploration schedules.
   virtual Actions sample(std::uint64_t episode, std::uint64_t update) const = 0;
-  /// True if episodes start from the best known placements; sample_from() then receives them.
-  virtual bool starts_at_best() const { return false; }
-  /// Variant of sample() that also depends on the best placement so far of every graph (empty if none).
-  virtual Actions sample_from(std::span<const Placement> /*best*/, std::uint64_t episode,
+  /// The placement that sample_from() receives for each graph.
+  virtual Incumbent incumbent() const { return Incumbent::kNone; }
+  /// Variant of sample() that also depends on the incumbent of every graph so far (empty if none).
+  virtual Actions sample_from(std::span<const Placement> /*incumbents*/, std::uint64_t episode,
                               std::uint64_t update) const {
     return sample(episode, update);
   }

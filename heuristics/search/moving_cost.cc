@@ -11,15 +11,6 @@
 namespace emplace {
 namespace {
 
-constexpr double kLeast = 1e-12;
-
-/// Penalty of a placement that does not fit, from its excess as a share of the memory.
-double slope(std::int64_t bytes_over, std::int64_t memory_bytes) {
-  if (bytes_over <= 0) return 0;
-  return 0.05 +
-         2 * static_cast<double>(bytes_over) / static_cast<double>(std::max<std::int64_t>(1, memory_bytes));
-}
-
 /// Bytes over the caps of all accelerators, and their smallest cap.
 struct Over {
   std::int64_t bytes = 0, cap = 1;
@@ -38,8 +29,8 @@ Over over_caps(const SplitCosts& costs, std::span<const std::int64_t> held) {
 Evaluation step_evaluation(double step_time_s, std::int64_t bytes_over, bool valid,
                            std::int64_t smallest_memory) {
   // A placement that did not run for another reason is over by a byte.
-  const double over = valid ? 0 : slope(std::max<std::int64_t>(1, bytes_over), smallest_memory);
-  return {std::log(std::max(step_time_s, kLeast)) + over, step_time_s, bytes_over, valid};
+  const double over = valid ? 0 : memory_penalty(std::max<std::int64_t>(1, bytes_over), smallest_memory);
+  return {log_seconds(step_time_s) + over, step_time_s, bytes_over, valid};
 }
 
 class MeasuredCost final : public MovingCost {
@@ -89,8 +80,8 @@ class LoadCost final : public MovingCost {
     }
     const Over over = over_caps(model_.costs(), model_.held_bytes());
     const double mean = std::sqrt(squares / static_cast<double>(model_.loads_ps().size()));
-    return Evaluation{std::log(std::max(highest + kOthers * mean, kLeast)) + slope(over.bytes, over.cap),
-                      highest, over.bytes, over.bytes == 0};
+    return Evaluation{log_seconds(highest + kOthers * mean) + memory_penalty(over.bytes, over.cap), highest,
+                      over.bytes, over.bytes == 0};
   }
 
  private:
@@ -116,9 +107,8 @@ class LatencyCost final : public MovingCost {
     const LatencyModel::Value value = model_.value(placement_);
     const Over over = over_caps(model_.costs(), held_);
     const double seconds = static_cast<double>(value.latency_ps) * 1e-12;
-    return Evaluation{
-        std::log(std::max(seconds, kLeast)) + slope(over.bytes, over.cap) + (value.circle ? 1 : 0), seconds,
-        over.bytes, over.bytes == 0 && !value.circle};
+    return Evaluation{log_seconds(seconds) + memory_penalty(over.bytes, over.cap) + (value.circle ? 1 : 0),
+                      seconds, over.bytes, over.bytes == 0 && !value.circle};
   }
 
  private:
@@ -133,15 +123,6 @@ bool better(const Evaluation& a, const Evaluation& b) {
   if (a.valid != b.valid) return a.valid;
   if (!a.valid && a.bytes_over != b.bytes_over) return a.bytes_over < b.bytes_over;
   return a.seconds < b.seconds;
-}
-
-std::int64_t smallest_memory(const DeviceSet& devices) {
-  std::int64_t smallest = std::numeric_limits<std::int64_t>::max();
-  for (std::size_t d = 0; d < devices.size(); ++d) {
-    const std::int64_t bytes = devices[static_cast<DeviceId>(d)].memory_bytes;
-    if (bytes > 0) smallest = std::min(smallest, bytes);
-  }
-  return smallest;
 }
 
 Evaluation evaluation_of(const Measurement& measured, std::int64_t smallest_memory) {

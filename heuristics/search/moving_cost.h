@@ -7,21 +7,19 @@
 #include <span>
 
 #include "heuristics/method.h"
+#include "placement/energy.h"
 
 namespace emplace {
 
 /// Quality of a placement, with the energy that walks compare.
 struct Evaluation {
-  /// log(seconds); of a placement that does not fit, plus 0.05 and twice the excess as a share of the
-  /// smallest memory, so that the memory limit is a slope and not a wall.
+  /// log(seconds) plus memory_penalty().
   double energy = 0;
   double seconds = 0;
   std::int64_t bytes_over = 0;
   bool valid = false;
 };
 bool better(const Evaluation& a, const Evaluation& b);
-/// The smallest memory of a device that has any [B].
-std::int64_t smallest_memory(const DeviceSet& devices);
 /// `smallest_memory` of the devices [B].
 Evaluation evaluation_of(const Measurement& measured, std::int64_t smallest_memory);
 

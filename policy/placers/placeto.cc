@@ -163,7 +163,8 @@ Actions PlacetoPlacer::sample_from(std::span<const Placement> best, std::uint64_
   choice.graph = static_cast<std::uint32_t>(episode % tasks_.size());
   const Task& task = tasks_[choice.graph];
   Rng rng{seed_, Purpose::kPlacing, episode};
-  const bool known = starts_at_best() && choice.graph < best.size() && !best[choice.graph].empty();
+  const bool known =
+      incumbent() != Incumbent::kNone && choice.graph < best.size() && !best[choice.graph].empty();
   choice.start = known ? task.start_at(best[choice.graph]) : task.start;
   if (options_.start == InitialPlacement::kRandom) {
     for (std::size_t node = 0; node < choice.start.size(); ++node) {

@@ -120,7 +120,9 @@ class PlacetoPlacer final : public Placer, public OffPolicy, public Imitating {
   Actions sample(std::uint64_t episode, std::uint64_t update) const override {
     return sample_from({}, episode, update);
   }
-  bool starts_at_best() const override { return options_.start == InitialPlacement::kBest; }
+  Incumbent incumbent() const override {
+    return options_.start == InitialPlacement::kBest ? Incumbent::kFitting : Incumbent::kNone;
+  }
   Actions sample_from(std::span<const Placement> best, std::uint64_t episode,
                       std::uint64_t update) const override;
   /// One placement per step, in order, after the start if that is measured.

@@ -49,7 +49,7 @@ Result<std::unique_ptr<SchedulerPlacer>> SchedulerPlacer::make(std::vector<Sched
     const std::string where = "graph " + std::to_string(number);
     Task task{graph.constraints, {}, std::move(graph.start)};
     for (ScheduleWorld& world : graph.worlds) {
-      if (!task.views.empty() && world.num_choices() > options.most_choices) break;
+      if (!task.views.empty() && world.num_choices() > options.most_choices) continue;
       std::vector<std::uint32_t> units = world.units_in_order();
       if (units.empty()) return invalid(where, "has no kernel to place");
       task.views.push_back({std::move(world), std::move(units)});
@@ -98,25 +98,31 @@ SchedulerPlacer::Variation SchedulerPlacer::variation_of(const Choice& choice, s
   return variation;
 }
 
-Actions SchedulerPlacer::sample_from(std::span<const Placement> best, std::uint64_t episode,
+Actions SchedulerPlacer::sample_from(std::span<const Placement> incumbents, std::uint64_t episode,
                                      std::uint64_t /*update*/) const {
   Choice choice;
   choice.graph = static_cast<std::size_t>(episode % tasks_.size());
   const Task& task = tasks_[choice.graph];
-  const bool known = options_.improves && choice.graph < best.size() && !best[choice.graph].empty();
-  const Placement& from = known ? best[choice.graph] : task.start;
+  const bool known =
+      options_.improves && choice.graph < incumbents.size() && !incumbents[choice.graph].empty();
+  const Placement& from = known ? incumbents[choice.graph] : task.start;
+  const bool repeats = options_.improves && !known && !from.empty();
   Rng rng{seed_, Purpose::kPlacing, episode};
   choice.head = static_cast<std::uint8_t>(
-      from.empty() || rng.uniform() >= kImproving
+      from.empty() || (!repeats && rng.uniform() >= kImproving)
           ? rng.below(static_cast<std::uint32_t>(options_.founders))
           : options_.founders + rng.below(static_cast<std::uint32_t>(options_.improvers)));
   choice.view = static_cast<std::uint8_t>(rng.below(static_cast<std::uint32_t>(task.views.size())));
   const View& view = view_of(choice);
-  choice.variations = rng.below(1u << 31);
+  choice.variations = rng.below(kRepeatsStart) | (repeats ? kRepeatsStart : 0);
   if (choice.head >= options_.founders) choice.start = renamed(view, from);
   const auto start = start_of(choice);
   const auto embedded = network_.embed(store_, view.world);
   for (std::size_t p = 0; p < options_.placements; ++p) {
+    if (repeats_start(choice, p)) {
+      choice.devices.push_back(start->device_of_unit);
+      continue;
+    }
     const Variation variation = variation_of(choice, p);
     std::vector<std::uint8_t> forced;
     for (std::size_t unit = 0; unit < variation.drawn.size(); ++unit)
@@ -175,6 +181,7 @@ Result<std::vector<SchedulerTrace>> SchedulerPlacer::replay(
   const auto start = start_of(choice);
   std::vector<SchedulerTrace> traces(choice.devices.size());
   for (std::size_t walk = 0; walk < traces.size(); ++walk) {
+    if (repeats_start(choice, walk)) continue;
     const std::vector<std::uint8_t>& forced = choice.devices[walk];
     const Variation variation = variation_of(choice, walk);
     const SchedulerDraw how{.head = choice.head,

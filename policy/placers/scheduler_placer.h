@@ -5,7 +5,9 @@
 /// A_i: cost of walk i, standardised over the episode; T_i: its choices, so that graphs of all sizes teach
 /// alike; H_i: mean entropy of a choice. A walk that improves a placement draws only a part of the units
 /// again, from all of them down to one, and one of these must leave its device; everything else stays op by
-/// op.      After: Kool 2019, section 4 (placements of one instance as their baseline)      [SCHEDULER]
+/// op. While an episode starts from SchedulerGraph::start, its first walk changes nothing, so that the cost
+/// of that placement becomes known.      After: Kool 2019, section 4 (placements of one instance as their
+/// baseline)      [SCHEDULER]
 
 #include <cstdint>
 #include <memory>
@@ -25,7 +27,7 @@ struct SchedulerOptions {
   std::uint64_t embedding = 32, code = 8, rounds = 3, founders = 8, improvers = 4;
   std::uint64_t most_choices = 2000;
   std::size_t placements = 8;      ///< Placements per episode, all of one graph.
-  bool improves = false;           ///< Improving heads start at the best placement passed to sample_from().
+  bool improves = false;           ///< Improving heads start at the incumbent passed to sample_from().
   float entropy = 0;               ///< Initial weight of the entropy bonus per choice.
   float entropy_end = 0;           ///< Final weight of the entropy bonus.
   std::uint64_t entropy_over = 0;  ///< Updates over which the weight changes linearly; 0: constant.
@@ -64,11 +66,13 @@ class SchedulerPlacer final : public Placer {
 
   std::size_t placements_per_episode() const override { return options_.placements; }
   /// Episode e places graph e modulo their number, by a head and on a granularity drawn at random. Improving
-  /// heads take part where there is a placement to improve.
+  /// heads take part where there is a placement to improve; alone, while that is SchedulerGraph::start.
   Actions sample(std::uint64_t episode, std::uint64_t update) const override {
     return sample_from({}, episode, update);
   }
-  bool starts_at_best() const override { return options_.improves; }
+  Incumbent incumbent() const override {
+    return options_.improves ? Incumbent::kLeastEnergy : Incumbent::kNone;
+  }
   Actions sample_from(std::span<const Placement> best, std::uint64_t episode,
                       std::uint64_t update) const override;
   Result<std::vector<Placement>> expand(const Actions& actions) const override;
@@ -93,12 +97,14 @@ class SchedulerPlacer final : public Placer {
     std::vector<View> views;
     Placement start;
   };
+  /// Bit of Choice::variations: the first walk changes nothing.
+  static constexpr std::uint32_t kRepeatsStart = 1u << 31;
   /// Decoded form of the Actions of one episode.
   struct Choice {
     std::size_t graph = 0;
     std::uint8_t view = 0, head = 0;
     Placement start;               // [ops] Renamed devices; empty: the head places from nothing.
-    std::uint32_t variations = 0;  // Random number that variation_of() depends on.
+    std::uint32_t variations = 0;  // Random number that variation_of() depends on, and kRepeatsStart.
     std::vector<std::vector<std::uint8_t>> devices;  // [walks][units] kNowhere for units without kernels.
   };
 
@@ -107,6 +113,10 @@ class SchedulerPlacer final : public Placer {
   static Placement renamed(const View& view, const Placement& placement);
   /// The schedule of the placement that an episode improves; empty if it places from nothing.
   std::optional<ScheduleStart> start_of(const Choice& choice) const;
+  /// True of a walk that changes nothing and draws nothing.
+  static bool repeats_start(const Choice& choice, std::size_t walk) {
+    return walk == 0 && (choice.variations & kRepeatsStart) != 0;
+  }
   /// What is random in a walk beside its draws.
   struct Variation {
     std::vector<std::uint8_t> drawn;  // [units] What an improving head draws again; empty: all units.

@@ -64,7 +64,7 @@ class SweepPlacer final : public Placer, public Imitating {
   Actions sample(std::uint64_t episode, std::uint64_t update) const override {
     return sample_from({}, episode, update);
   }
-  bool starts_at_best() const override { return options_.improves; }
+  Incumbent incumbent() const override { return options_.improves ? Incumbent::kFitting : Incumbent::kNone; }
   Actions sample_from(std::span<const Placement> best, std::uint64_t episode,
                       std::uint64_t update) const override;
   Result<std::vector<Placement>> expand(const Actions& actions) const override;

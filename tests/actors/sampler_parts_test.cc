@@ -82,6 +82,8 @@ TEST(OwnEpisodes, NamesLateEpisodesOncePerTimeout) {
 class Literal final : public policy::Drawing {
  public:
   std::vector<std::vector<std::uint8_t>> draws;  ///< By attempt.
+  policy::Incumbent by = policy::Incumbent::kFitting;
+  policy::Incumbent incumbent() const override { return by; }
   std::size_t placements_per_episode() const override { return 2; }
   policy::Actions sample(std::uint64_t episode, std::uint64_t) const override {
     const std::size_t attempt = episode >> 40;
@@ -131,31 +133,52 @@ const Measurement kTooBig{.valid = false, .step_time_s = 0.5, .bytes_over = 10};
 
 TEST(BestSoFar, TakesWhatFitsBeforeWhatIsFaster) {
   const Literal placer;
-  BestSoFar best{1};
+  BestSoFar best{{100}};
   best.proposed(0, actions(4, 5));
-  best.measured(measured(0, {kTooBig, kSlow}));
+  best.measured(measured(0, {kTooBig, kSlow}), placer);
   EXPECT_TRUE(best.settle(1, false, placer));
   EXPECT_THAT(best.placements(), ElementsAre(Placement{DeviceId{5}}));
   best.proposed(1, actions(6, 7));
-  best.measured(measured(1, {kSlow, kFast}));
+  best.measured(measured(1, {kSlow, kFast}), placer);
   EXPECT_TRUE(best.settle(2, false, placer));
   EXPECT_THAT(best.placements(), ElementsAre(Placement{DeviceId{7}}));
   best.proposed(2, actions(1, 2));
-  best.measured(measured(2, {kSlow, kTooBig}));
+  best.measured(measured(2, {kSlow, kTooBig}), placer);
   EXPECT_TRUE(best.settle(3, false, placer));
   EXPECT_THAT(best.placements(), ElementsAre(Placement{DeviceId{7}})) << "it stays";
 }
 
+TEST(BestSoFar, LeastEnergyWeighsMemoryAgainstTime) {
+  Literal placer;
+  placer.by = policy::Incumbent::kLeastEnergy;
+  BestSoFar best{{100}};
+  const auto after = [&](std::uint64_t episode, std::uint8_t first, const Measurement& one,
+                         const Measurement& other) {
+    best.proposed(episode, actions(first, static_cast<std::uint8_t>(first + 1)));
+    best.measured(measured(episode, {one, other}), placer);
+    EXPECT_TRUE(best.settle(episode + 1, false, placer));
+    return best.placements().front().front();
+  };
+  const Measurement no_time{.valid = false, .bytes_over = 1, .failure = "oom: device 1"};
+  EXPECT_EQ(after(0, 10, no_time, no_time), DeviceId{10});
+  EXPECT_EQ(after(1, 20, no_time, kSlow), DeviceId{21}) << "one with a time";
+  // log 0.5 + 0.05 + 2 * 0.1 < log 1 < log 0.9 + 0.05 + 2 * 0.1
+  const Measurement nearly{.valid = false, .step_time_s = 0.9, .bytes_over = 10};
+  EXPECT_EQ(after(2, 30, nearly, kFast), DeviceId{31});
+  EXPECT_EQ(after(3, 40, kFast, kTooBig), DeviceId{41});
+  EXPECT_EQ(after(4, 50, kFast, kSlow), DeviceId{41}) << "it stays";
+}
+
 TEST(BestSoFar, InOrderWaitsForTheEpisodeThatIsMissing) {
   const Literal placer;
-  BestSoFar best{1};
+  BestSoFar best{{100}};
   best.proposed(0, actions(4, 5));
   best.proposed(1, actions(6, 7));
-  best.measured(measured(1, {kFast, kSlow}));
+  best.measured(measured(1, {kFast, kSlow}), placer);
   EXPECT_FALSE(best.settle(2, true, placer));
   EXPECT_THAT(best.placements(), ElementsAre(Placement{}));
   EXPECT_THAT(best.unmeasured(), ElementsAre(0));
-  best.measured(measured(0, {kSlow, kSlow}));
+  best.measured(measured(0, {kSlow, kSlow}), placer);
   EXPECT_TRUE(best.settle(1, true, placer)) << "only those below the end";
   EXPECT_THAT(best.placements(), ElementsAre(Placement{DeviceId{4}}));
   EXPECT_TRUE(best.settle(2, true, placer));
@@ -164,11 +187,11 @@ TEST(BestSoFar, InOrderWaitsForTheEpisodeThatIsMissing) {
 
 TEST(BestSoFar, TheLogDecidesWhichActionsWereMeasured) {
   const Literal placer;
-  BestSoFar best{1};
+  BestSoFar best{{100}};
   best.logged(0, actions(8, 9).bytes);
   best.proposed(0, actions(4, 5));
-  best.measured(measured(0, {kFast, kSlow}));
-  best.measured(measured(0, {kSlow, kFast}));
+  best.measured(measured(0, {kFast, kSlow}), placer);
+  best.measured(measured(0, {kSlow, kFast}), placer);
   EXPECT_TRUE(best.settle(1, true, placer));
   EXPECT_THAT(best.placements(), ElementsAre(Placement{DeviceId{8}}))
       << "and what comes twice changes nothing";

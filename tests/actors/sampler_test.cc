@@ -27,7 +27,7 @@ class RepeatsTheBest final : public policy::Placer {
   RepeatsTheBest() { parameters_.add("nothing", 4, 1, policy::Init::kZero, 1); }
   std::size_t placements_per_episode() const override { return 1; }
   policy::Actions sample(std::uint64_t, std::uint64_t) const override { return {Bytes{std::byte{0}}}; }
-  bool starts_at_best() const override { return true; }
+  policy::Incumbent incumbent() const override { return policy::Incumbent::kFitting; }
   policy::Actions sample_from(std::span<const Placement> best, std::uint64_t episode,
                               std::uint64_t update) const override {
     if (best[0].empty()) return sample(episode, update);

@@ -314,7 +314,7 @@ TEST(Placeto, EpisodesStartAtTheBestThatTheyAreToldOf) {
   PlacetoOptions options = small_options();
   options.start = InitialPlacement::kBest;
   const auto placer = *PlacetoPlacer::make({world.view(), other.view()}, options, 1);
-  EXPECT_TRUE(placer->starts_at_best());
+  EXPECT_EQ(placer->incumbent(), Incumbent::kFitting);
   // Episode 2 is about the first graph again.
   const auto untold = *placer->decode_actions(placer->sample(2, 0));
   std::vector<Placement> best{placer->expand(placer->sample(2, 0))->back(), {}};

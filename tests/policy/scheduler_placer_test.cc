@@ -128,6 +128,35 @@ TEST(SchedulerPlacer, ImprovementsKeepTheRestOfThePlacementOpByOp) {
   EXPECT_LE(fewest, best.size() / 20);
 }
 
+TEST(SchedulerPlacer, MeasuresTheStartUntilThereIsAnIncumbent) {
+  const Scheduled task{7, 60, machine()};
+  Placement start(task.graph.num_ops());
+  Rng rng{4, Purpose::kTest};
+  for (DeviceId& device : start) device = static_cast<DeviceId>(rng.below(4));
+  task.constraints.repair(start);
+  const auto placer = placer_of(task, small(), start);
+  // The devices of a set of twins have the names of their first use.
+  const auto name = task.world.names(task.world.units_of(start));
+  Placement named;
+  for (const DeviceId device : start) named.push_back(static_cast<DeviceId>(name[index(device)]));
+  std::size_t changed = 0, later_changed = 0;
+  for (std::uint64_t episode = 0; episode < 10; ++episode) {
+    const Actions drawn = placer->sample_from({}, episode, 0);
+    const auto placements = *placer->expand(drawn);
+    EXPECT_EQ(placements[0], named);
+    EXPECT_EQ(placements.size(), 3u);
+    for (std::size_t walk = 1; walk < placements.size(); ++walk) changed += placements[walk] != named ? 1 : 0;
+    const auto log_p = placer->log_probabilities(drawn);
+    ASSERT_TRUE(log_p.ok()) << log_p.error().context;
+    EXPECT_EQ(log_p->front(), 0) << "nothing was drawn";
+    EXPECT_TRUE(placer->accumulate_gradient({{{drawn, {1, 2, 3}}}}).ok());
+    const auto later = *placer->expand(placer->sample_from({&start, 1}, episode, 0));
+    later_changed += later[0] != named ? 1 : 0;
+  }
+  EXPECT_GE(changed, 10u) << "of 20 others; a unit that must leave may be pinned";
+  EXPECT_GE(later_changed, 5u) << "of 10 first walks with an incumbent";
+}
+
 TEST(SchedulerPlacer, ParametersOfOneGraphAndMachinePlaceAnother) {
   const Scheduled task{3, 40, machine(2)}, other{8, 90, machine(5)};
   const auto learned = placer_of(task), placer = placer_of(other);

@@ -173,7 +173,7 @@ TEST(Sweep, StaysWhereThePlacementToBeImprovedIs) {
   for (std::size_t g = 0; g < 8; ++g) renamed.push_back(g < 4 ? DeviceId{1} : DeviceId{2});
   EXPECT_EQ(placer->greedy(), renamed);
   // And at a better one when told of it.
-  EXPECT_TRUE(placer->starts_at_best());
+  EXPECT_EQ(placer->incumbent(), Incumbent::kFitting);
   const Placement best(8, DeviceId{1});
   const auto drawn = *placer->expand(placer->sample_from({&best, 1}, 0, 0));
   EXPECT_EQ(drawn[0], best);
