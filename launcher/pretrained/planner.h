@@ -36,7 +36,8 @@ class Planner {
     bool fits() const { return bytes_over == 0; }
   };
 
-  /// All arguments must outlive it. `worlds`: schedule_worlds() of the problem.
+  /// All arguments must outlive it. `worlds`: schedule_worlds() or planning_worlds() of the
+  /// problem.
   Planner(const policy::SchedulerPolicy& policy, const Problem& problem,
           std::span<const policy::ScheduleWorld> worlds, Simulator& model);
 

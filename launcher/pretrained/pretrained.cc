@@ -18,7 +18,7 @@ Result<Unit> Pretrained::check(const Problem& problem) {
 Result<Found> Pretrained::find(const Problem& problem, Executor& executor) const {
   EMPLACE_TRY(check(problem));
   const LoweredGraph lowered{problem.graph};
-  const auto worlds = schedule_worlds(problem, lowered);
+  const auto worlds = planning_worlds(problem, lowered);
   Simulator model{problem.graph, problem.devices};
   Planner planner{policy_, problem, worlds, model};
   EMPLACE_TRY(planner.plan(budget_));
