@@ -80,10 +80,6 @@ Result<std::vector<StartRecord>> read_starts(const std::filesystem::path& direct
   return starts;
 }
 
-std::string label_of(const RunConfig& config, const Start& start) {
-  return config.policy.method + (start.name == "scratch" ? ", from scratch" : ", from the best heuristic");
-}
-
 double seconds_of(const Clock& clock, Nanos since) {
   return std::chrono::duration<double>(clock.now() - since).count();
 }

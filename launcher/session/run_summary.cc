@@ -60,8 +60,7 @@ Result<Unit> summarise(Outcome& outcome, const RunConfig& config, const actors::
   outcome.duplicated = std::max(outcome.progress.duplicated, recorded);
   for (const actors::TaskGraph& one : task.graphs) {
     record::TableRow& row = outcome.rows.emplace_back();
-    row.method = config.policy.method +
-                 (outcome.start.name == "scratch" ? ", from scratch" : ", from the best heuristic");
+    row.method = label_of(config, outcome.start);
     row.evaluations = counters->measurements;
     row.wall_s = outcome.wall_s;
     row.note = "no feasible placement";

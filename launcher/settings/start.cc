@@ -206,6 +206,17 @@ bool started_from_heuristics(const record::RunFacts& facts) {
          facts.method.ends_with(std::string{" from "} + kBestBaseline);
 }
 
+std::string label_of(const RunConfig& config, const Start& start) {
+  const std::string& policy = config.run.policy;
+  const char* from = "scratch";
+  if (start.name == kBestHeuristic) {
+    from = "the best heuristic";
+  } else if (!policy.empty()) {
+    from = policy == kShippedPolicy ? "the pretrained policy" : "another policy";
+  }
+  return config.policy.method + ", from " + from;
+}
+
 std::filesystem::path start_directory(const std::filesystem::path& run, const std::string& name) {
   std::filesystem::path older = run / (std::string{"from-"} + kBestBaseline);
   std::error_code ignored;

@@ -69,6 +69,10 @@ struct Start {
   bool resume = false;
 };
 
+/// What a start is called in tables: "hierarchical, from scratch", "hierarchical, from the best heuristic",
+/// "scheduler, from the pretrained policy" or "placeto, from another policy".
+std::string label_of(const RunConfig& config, const Start& start);
+
 /// Returns the directory of one of several starts of a run: RUN/from-NAME, under its older name if it was
 /// recorded with that.
 std::filesystem::path start_directory(const std::filesystem::path& run, const std::string& name);
