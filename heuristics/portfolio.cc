@@ -97,34 +97,41 @@ struct Turn {
   bool local;
   double until;  // Share of the search time at which it ends.
   double heat = 1;
+  bool restarts = false;  // From the simple methods, not from the best placement so far.
 };
 
 /// With as many evaluations, an annealing walk has the time to leave its start and to settle elsewhere.
 constexpr double kEvaluationsOfHotWalk = 60'000;
 constexpr double kSecondsPerSize = 20e-9;  // Time of an evaluation per op and edge.
 constexpr double kHotWalk = 3;
+/// With time for as many hot walks, a thread also searches from another start.
+constexpr double kWalksOfRestart = 2;
 
 /// Sequence of searches of a thread in `budget_s`. Split objectives have few units and cheap evaluations:
 /// latencies are searched by rebuilding windows, loads by annealing. Step times are annealed from coarse to
 /// fine; the last search starts from the best result. The heuristics' best placement may be far from better
-/// ones, so the first search is hot where there is time for it.
+/// ones, so where there is time for it the first search is hot, and where there is more, the second one
+/// restarts.
 std::vector<Turn> turns_for(const Problem& problem, double budget_s) {
   if (problem.objective == Objective::kLatency) return {{true, 0.75}, {false, 0.85}, {true, 1}};
   if (problem.objective != Objective::kStepTime) return {{false, 0.8}, {true, 1}};
   const auto size = static_cast<double>(problem.graph.num_ops() + problem.graph.num_edges());
-  const bool many = budget_s > kEvaluationsOfHotWalk * kSecondsPerSize * size;
-  return many ? std::vector<Turn>{{false, 0.6, kHotWalk}, {false, 1}}
-              : std::vector<Turn>{{false, 0.6}, {false, 1, 0.5}};
+  const double walks = budget_s / (kEvaluationsOfHotWalk * kSecondsPerSize * size);
+  if (walks > kWalksOfRestart)
+    return {{.local = false, .until = 0.35, .heat = kHotWalk},
+            {.local = false, .until = 0.7, .restarts = true},
+            {.local = false, .until = 1}};
+  return walks > 1 ? std::vector<Turn>{{false, 0.6, kHotWalk}, {false, 1}}
+                   : std::vector<Turn>{{false, 0.6}, {false, 1, 0.5}};
 }
 
-/// Runs `method` until `until` from the best placement so far, and takes what it finds.
-Result<Unit> search_from_best(const Method& method, const Problem& problem, Shared& shared,
-                              Executor& executor, const Clock& clock, Nanos until,
-                              const std::function<bool()>& stopped,
-                              const std::function<void(const std::string&)>& on_method_start) {
+/// Runs `method` until `until` from `start`, or without one from the simple methods, and takes what it finds.
+Result<Unit> search_from(const std::optional<Found>& start, const Method& method, const Problem& problem,
+                         Shared& shared, Executor& executor, const Clock& clock, Nanos until,
+                         const std::function<bool()>& stopped,
+                         const std::function<void(const std::string&)>& on_method_start) {
   const std::string name{method.name()};
   if (on_method_start) on_method_start(name);
-  const auto start = shared.best();
   Problem own = problem;
   own.limits = {.clock = &clock, .deadline = until, .stopped = stopped};
   if (start) own.limits.starts = {&*start, 1};
@@ -160,16 +167,16 @@ class Searcher {
           begin + std::chrono::duration_cast<Nanos>(std::chrono::duration<double>(left * turn.until));
       if (clock_.now() >= until || (stopped_ && stopped_())) continue;
       const LocalSearch local{{.stream = stream, .moves = moves_}};
-      // The first thread continues from the walk over weights; others repeat it with random numbers of their
-      // own.
-      const bool own_walk = thread_ > 0 && turn.until < 1;
+      // The first thread continues from the walk over weights, unless it restarts; others repeat it with
+      // random numbers of their own.
+      const bool own_walk = turn.restarts || (thread_ > 0 && turn.until < 1);
       const Anneal anneal{{.heat = turn.heat,
                            .weights = own_walk ? WeightWalk::kFirst : WeightWalk::kNone,
                            .stream = stream,
                            .moves = moves_}};
       const Method& method = turn.local ? static_cast<const Method&>(local) : anneal;
-      const auto searched =
-          search_from_best(method, problem_, shared_, executor, clock_, until, stopped_, on_method_start);
+      const auto searched = search_from(turn.restarts ? std::nullopt : shared_.best(), method, problem_,
+                                        shared_, executor, clock_, until, stopped_, on_method_start);
       if (!searched) return shared_.fail(searched.error());
     }
   }
@@ -231,9 +238,9 @@ Result<Answer> run_portfolio(const std::vector<const Method*>& methods, const Pr
         shared.best() && !stopped() && !late()) {
       const Anneal anneal{{.weights = WeightWalk::kOnly, .moves = moves()}};
       const std::chrono::duration<double> share{options.budget_s * kWeightsShare};
-      EMPLACE_TRY(search_from_best(anneal, problem, shared, executor, clock,
-                                   clock.now() + std::chrono::duration_cast<Nanos>(share), stopped,
-                                   options.on_method_start));
+      EMPLACE_TRY(search_from(shared.best(), anneal, problem, shared, executor, clock,
+                              clock.now() + std::chrono::duration_cast<Nanos>(share), stopped,
+                              options.on_method_start));
     }
   }
   if (!options.searches || !shared.best() || clock.now() >= end || stopped())
