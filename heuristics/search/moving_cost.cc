@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "executor/sim/simulator.h"
 #include "executor/split/latency_model.h"

@@ -73,7 +73,7 @@ class SchedulerPlacer final : public Placer {
   Incumbent incumbent() const override {
     return options_.improves ? Incumbent::kLeastEnergy : Incumbent::kNone;
   }
-  Actions sample_from(std::span<const Placement> best, std::uint64_t episode,
+  Actions sample_from(std::span<const Placement> incumbents, std::uint64_t episode,
                       std::uint64_t update) const override;
   Result<std::vector<Placement>> expand(const Actions& actions) const override;
   /// Runs the most likely walk of each head on each granularity of the first graph. Returns the placement
