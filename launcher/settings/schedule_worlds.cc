@@ -1,7 +1,6 @@
 #include "launcher/settings/schedule_worlds.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <utility>
 
 #include "heuristics/placing_units.h"
@@ -11,22 +10,16 @@
 namespace emplace::launcher {
 namespace {
 
-policy::ScheduleWorld world_of(const Problem& problem, const LoweredGraph& lowered, PlacingUnits units) {
+policy::ScheduleWorld world_of(const Problem& problem, const LoweredGraph& lowered,
+                               const PlacingUnits& granularity) {
+  PlacingUnits units = units_with_state(granularity, lowered);
   return {lowered, problem.devices, problem.costs,
           policy::ScheduleUnits{std::move(units.unit_of_op), std::move(units.allowed),
                                 std::move(units.live_bytes)}};
 }
 
-PlacingUnits weight_units(const Problem& problem, const LoweredGraph& lowered) {
-  return units_with_state(group_units(problem, lowered, weight_groups(problem)), lowered);
-}
-
-/// True if the smallest device has no room for the whole graph.
-bool is_tight(const Problem& problem, const PlacingUnits& units) {
-  constexpr std::size_t kMoments = PlacingUnits::kMoments;
-  std::vector<std::int64_t> alive(kMoments);
-  for (std::size_t i = 0; i < units.live_bytes.size(); ++i) alive[i % kMoments] += units.live_bytes[i];
-  return *std::max_element(alive.begin(), alive.end()) > smallest_memory(problem.devices);
+policy::ScheduleWorld world_of_weights(const Problem& problem, const LoweredGraph& lowered) {
+  return world_of(problem, lowered, group_units(problem, lowered, weight_groups(problem)));
 }
 
 }  // namespace
@@ -35,14 +28,13 @@ std::vector<policy::ScheduleWorld> schedule_worlds(const Problem& problem, const
   std::vector<policy::ScheduleWorld> worlds;
   auto all = placing_granularities(problem, lowered);
   std::reverse(all.begin(), all.end());
-  for (const PlacingUnits& each : all)
-    worlds.push_back(world_of(problem, lowered, units_with_state(each, lowered)));
+  for (const PlacingUnits& each : all) worlds.push_back(world_of(problem, lowered, each));
   return worlds;
 }
 
 std::vector<policy::ScheduleWorld> learning_worlds(const Problem& problem, const LoweredGraph& lowered) {
   std::vector<policy::ScheduleWorld> worlds = schedule_worlds(problem, lowered);
-  policy::ScheduleWorld weights = world_of(problem, lowered, weight_units(problem, lowered));
+  policy::ScheduleWorld weights = world_of_weights(problem, lowered);
   // Recorded episodes refer to granularities by position, and older programs added the weights only where
   // they are fewest.
   if (weights.num_choices() < worlds.front().num_choices()) {
@@ -55,9 +47,8 @@ std::vector<policy::ScheduleWorld> learning_worlds(const Problem& problem, const
 
 std::vector<policy::ScheduleWorld> planning_worlds(const Problem& problem, const LoweredGraph& lowered) {
   std::vector<policy::ScheduleWorld> worlds = schedule_worlds(problem, lowered);
-  PlacingUnits units = weight_units(problem, lowered);
-  if (!is_tight(problem, units)) return worlds;
-  policy::ScheduleWorld weights = world_of(problem, lowered, std::move(units));
+  if (worlds.back().peak_bytes() <= static_cast<double>(smallest_memory(problem.devices))) return worlds;
+  policy::ScheduleWorld weights = world_of_weights(problem, lowered);
   if (weights.num_choices() < worlds.back().num_choices()) worlds.insert(worlds.begin(), std::move(weights));
   return worlds;
 }

@@ -50,6 +50,10 @@ class ScheduleWorld {
   std::size_t num_choices() const { return num_choices_; }
   /// [choices] Units that have a kernel, in the order of their first kernels: the order of a walk.
   std::vector<std::uint32_t> units_in_order() const;
+  /// Most state and results alive at a moment, wherever they are [B].
+  double peak_bytes() const {
+    return static_cast<double>(*std::max_element(all_live_.begin(), all_live_.end()));
+  }
   std::size_t num_kernels() const { return unit_of_kernel_.size(); }
   /// [kUnitFeatures, units]
   const Matrix& features() const { return features_; }

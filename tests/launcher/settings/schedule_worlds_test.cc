@@ -15,9 +15,29 @@
 namespace emplace::launcher {
 namespace {
 
-TEST(LearningWorlds, HaveTheWeightsAfterTheOthersUnlessTheyAreFewest) {
+OpGraph recurrent() {
   const models::ModelSizes sizes{.batch = 16, .steps = 10, .hidden = 256};
-  emplace::testing::World world{models::model_graph(*models::find_model("rnnlm"), sizes, {}).value(),
+  return models::model_graph(*models::find_model("rnnlm"), sizes, {}).value();
+}
+
+TEST(PlanningWorlds, BeginWithTheWeightsWhereADeviceIsTooSmallForTheGraph) {
+  const auto worlds_of = [](std::int64_t memory, const auto& make) {
+    emplace::testing::World world{recurrent(), emplace::testing::sample_devices(2, true, memory)};
+    return make(world.problem(), LoweredGraph{world.graph});
+  };
+  const auto plain = worlds_of(emplace::testing::kPlenty, schedule_worlds);
+  const auto whole = static_cast<std::int64_t>(plain.back().peak_bytes());
+  EXPECT_EQ(worlds_of(whole + 1, planning_worlds).size(), plain.size());
+  const auto tight = worlds_of(whole - 1, planning_worlds);
+  const auto learning = worlds_of(whole - 1, learning_worlds);
+  ASSERT_EQ(tight.size(), plain.size() + 1);
+  EXPECT_EQ(tight.front().num_choices(), learning.back().num_choices());
+  for (std::size_t i = 0; i < plain.size(); ++i)
+    EXPECT_EQ(tight[i + 1].num_choices(), plain[i].num_choices());
+}
+
+TEST(LearningWorlds, HaveTheWeightsAfterTheOthersUnlessTheyAreFewest) {
+  emplace::testing::World world{recurrent(),
                                 emplace::testing::sample_devices(2, true, emplace::testing::kPlenty)};
   const Problem problem = world.problem();
   const LoweredGraph lowered{world.graph};
