@@ -84,8 +84,8 @@ class HeadEvolution {
  private:
   /// What changes of the heads do on a world.
   struct Verdict {
-    std::vector<double>
-        gains;        ///< [heads, tries] Log ratio of step times by which the best heads get better.
+    /// [heads, tries] Log ratio of step times by which the best heads get better.
+    std::vector<double> gains;
     double best = 0;  ///< Log ratio of the best walk to the example.
   };
 

@@ -118,7 +118,7 @@ struct PlacedGraph {
   const Constraints* constraints = nullptr;
   std::function<Grouping()> grouping;                ///< Grouping to place, with at most `groups` groups.
   std::function<SweepWorld(const Grouping&)> world;  ///< The graph and its devices at the level of groups.
-  std::function<std::vector<ScheduleWorld>()> schedules;  ///< The same per granularity, coarse ones first.
+  std::function<std::vector<ScheduleWorld>()> schedules;  ///< The same per granularity.
   Placement start = {};  ///< [ops] Baseline to improve on; empty: from scratch.
 };
 

@@ -52,7 +52,7 @@ struct SchedulerOptions {
 /// One graph that the policy places.
 struct SchedulerGraph {
   const Constraints* constraints = nullptr;
-  std::vector<ScheduleWorld> worlds;  ///< One per granularity, coarse ones first; at least one.
+  std::vector<ScheduleWorld> worlds;  ///< One per granularity; at least one.
   Placement start = {};               ///< [ops] Placement to improve; empty: none.
 };
 

@@ -202,8 +202,8 @@ TEST(Planner, EstimatesOfWalksFollowTheSimulator) {
   EXPECT_GT(agree / pairs, 0.95);
 }
 
-// By walks over the granularities of the recipe, on unseen families and machines of another seed than its
-// own.
+// Plans of walks alone, on the granularities that the recipe trains on. Families and machines are held out,
+// and the seed is not the recipe's.
 TEST(Pretrained, ShippedWeightsAreBetterThanUntrainedOnes) {
   const policy::SchedulerPolicy untrained;
   double sum = 0;
