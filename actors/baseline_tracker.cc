@@ -13,7 +13,7 @@ constexpr Nanos kResendInterval = std::chrono::milliseconds{250};
 
 }  // namespace
 
-BaselineTracker::BaselineTracker(TrackerOptions options) : options_{options} {}
+BaselineTracker::BaselineTracker(TrackerOptions options) : options_{std::move(options)} {}
 
 void BaselineTracker::on_start(runtime::Context& context) {
   restart(context);

@@ -198,6 +198,13 @@ Result<Unit> check_ranges(Options options) {
   options.list(settings);
   return check_ranges(settings);
 }
+/// Checks a number that is not in the list of an options struct. Errors (kInvalid): as check_ranges().
+template <class Number>
+Result<Unit> in_range(std::string_view key, Number value, double low, double high) {
+  Settings settings;
+  settings.add(key, value, between(low, high), "");
+  return check_ranges(settings);
+}
 /// Copies all values. @pre both list the same struct.
 void copy_settings(const Settings& from, const Settings& to);
 /// The names of the settings whose values differ. @pre both list the same struct.

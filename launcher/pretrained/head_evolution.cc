@@ -64,6 +64,7 @@ class HeadEvolution {
       std::size_t best = tries;
       for (std::size_t t = 0; t < tries; ++t) {
         std::vector<double> gains;
+        gains.reserve(verdicts.size());
         for (const Verdict& each : verdicts) gains.push_back(each.gains[head * tries + t]);
         const Moments of_gains = moments(gains);
         const double error = of_gains.deviation / std::sqrt(static_cast<double>(gains.size()));

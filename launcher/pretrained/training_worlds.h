@@ -9,6 +9,7 @@
 
 #include "executor/sim/simulator.h"
 #include "graph/lowering.h"
+#include "heuristics/method.h"
 #include "launcher/pretrained/training.h"
 #include "launcher/settings/inputs.h"
 #include "placement/machine/cost_model.h"

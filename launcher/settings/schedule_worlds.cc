@@ -25,9 +25,10 @@ policy::ScheduleWorld world_of_weights(const Problem& problem, const LoweredGrap
 }  // namespace
 
 std::vector<policy::ScheduleWorld> schedule_worlds(const Problem& problem, const LoweredGraph& lowered) {
-  std::vector<policy::ScheduleWorld> worlds;
   auto all = placing_granularities(problem, lowered);
   std::reverse(all.begin(), all.end());
+  std::vector<policy::ScheduleWorld> worlds;
+  worlds.reserve(all.size());
   for (const PlacingUnits& each : all) worlds.push_back(world_of(problem, lowered, each));
   return worlds;
 }

@@ -6,7 +6,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/settings.h"
@@ -65,13 +64,6 @@ struct GroupPlacerOptions {
   }
 };
 
-/// Checks a number that is not in the list of an options struct. Errors (kInvalid): as check_ranges().
-template <class Number>
-Result<Unit> in_range(std::string_view key, Number value, double low, double high) {
-  Settings settings;
-  settings.add(key, value, between(low, high), "");
-  return check_ranges(settings);
-}
 Result<Unit> check(const GroupPlacerOptions& options);
 
 inline constexpr std::size_t kMaxWords = 65'000;

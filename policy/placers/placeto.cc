@@ -9,7 +9,6 @@
 #include "policy/features.h"
 #include "policy/group_devices.h"
 #include "policy/loss/schedule.h"
-#include "policy/placers/group_placer.h"
 
 namespace emplace::policy {
 namespace {

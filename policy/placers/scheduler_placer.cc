@@ -238,6 +238,7 @@ Result<std::vector<double>> SchedulerPlacer::log_probabilities(const Actions& ac
   EMPLACE_TRY_ASSIGN(const auto choice, decode_actions(actions));
   EMPLACE_TRY_ASSIGN(const auto traces, replay(choice, network_.embed(store_, view_of(choice).world)));
   std::vector<double> totals;
+  totals.reserve(traces.size());
   for (const SchedulerTrace& trace : traces) totals.push_back(sums_of(trace).log_probability);
   return totals;
 }
