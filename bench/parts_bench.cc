@@ -1,9 +1,10 @@
 // `auto` against each of its parts with the same budget of processor time, on held-out worlds (rows of
 // configs/pretrained/held_out.jsonl). One thread; the clock of the searches is the time of the process, so
-// that other work on the machine takes none of it. Argument: budget [ms]. Counters: geometric mean of the
-// step time of `auto` over that of each part, over the worlds where both fit; `worst` over the best part of a
-// world, and the number of worlds where it is more than 1 % `behind`. EMPLACE_PARTS_WORLDS: numbers of other
-// worlds, such as 3,7. Prints each row.
+// that other work on the machine takes none of it. Argument: budget [ms]. The step time of a row is the
+// geometric mean over seeds. Counters: geometric mean of the step time of `auto` over that of each part, over
+// the rows where both fit with every seed; `worst` over the best part of a row, and the number of rows where
+// it is more than 1 % `behind`. Prints each row. EMPLACE_PARTS_WORLDS: numbers of other worlds, such as 3,7.
+// EMPLACE_PARTS_SEEDS: other seeds than 1, such as 1,2,3.
 
 #include <benchmark/benchmark.h>
 #include <fmt/core.h>
@@ -15,6 +16,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <map>
+#include <numeric>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -46,9 +48,10 @@ class ProcessorClock final : public Clock {
   Nanos wall() const override { return now(); }
 };
 
-std::vector<std::uint32_t> numbers_of_worlds() {
-  const char* given = std::getenv("EMPLACE_PARTS_WORLDS");
-  std::istringstream list{given != nullptr ? given : "3,7,15,20,27,32"};
+/// The numbers in the environment variable, or in `standard` if it is not set.
+std::vector<std::uint32_t> numbers_in(const char* variable, const char* standard) {
+  const char* given = std::getenv(variable);
+  std::istringstream list{given != nullptr ? given : standard};
   std::vector<std::uint32_t> numbers;
   for (std::string number; std::getline(list, number, ',');)
     numbers.push_back(static_cast<std::uint32_t>(std::stoul(number)));
@@ -56,10 +59,11 @@ std::vector<std::uint32_t> numbers_of_worlds() {
 }
 
 /// Step time that each part finds within the budget [s], and that of `auto`; those that fit.
-std::map<std::string, double> search_by_parts(const launcher::World& world, double budget_s) {
+std::map<std::string, double> search_by_parts(const launcher::World& world, std::uint64_t seed,
+                                              double budget_s) {
   const Constraints constraints = *Constraints::make(world.graph, world.devices);
   Simulator simulator{world.graph, world.devices};
-  const Problem problem{world.graph, world.devices, constraints, simulator.costs(), 1};
+  const Problem problem{world.graph, world.devices, constraints, simulator.costs(), seed};
   const ProcessorClock clock;
   std::map<std::string, double> found;
   const auto note = [&](const std::string& part, const auto& result) {
@@ -87,6 +91,23 @@ std::map<std::string, double> search_by_parts(const launcher::World& world, doub
   return found;
 }
 
+/// Geometric means over the seeds [s]; only parts that fit with each of them.
+std::map<std::string, double> means_of_parts(const launcher::World& world,
+                                             const std::vector<std::uint32_t>& seeds, double budget_s) {
+  std::map<std::string, std::vector<double>> logs;
+  for (const std::uint32_t seed : seeds) {
+    for (const auto& [part, seconds] : search_by_parts(world, seed, budget_s))
+      logs[part].push_back(std::log(seconds));
+  }
+  std::map<std::string, double> means;
+  for (const auto& [part, of_seeds] : logs) {
+    if (of_seeds.size() < seeds.size()) continue;
+    const double sum = std::accumulate(of_seeds.begin(), of_seeds.end(), 0.0);
+    means[part] = std::exp(sum / static_cast<double>(of_seeds.size()));
+  }
+  return means;
+}
+
 void BM_Parts(benchmark::State& state) {
   const double budget_s = static_cast<double>(state.range(0)) * 1e-3;
   struct Sum {
@@ -94,11 +115,13 @@ void BM_Parts(benchmark::State& state) {
   };
   std::map<std::string, Sum> sums;
   double worst = 0, behind = 0;
+  const auto seeds = numbers_in("EMPLACE_PARTS_SEEDS", "1");
   for (auto _ : state) {
-    for (const std::uint32_t number : numbers_of_worlds()) {
+    for (const std::uint32_t number : numbers_in("EMPLACE_PARTS_WORLDS", "3,7,15,20,27,32")) {
       const auto world = *launcher::make_world({.seed = kSeedOfRows, .held_out = true}, number);
-      const auto found = search_by_parts(world, budget_s);
-      std::string line = fmt::format("{:03}-{}, {} ms:", number, world.family, state.range(0));
+      const auto found = means_of_parts(world, seeds, budget_s);
+      std::string line =
+          fmt::format("{:03}-{}, {} ms, {} seeds:", number, world.family, state.range(0), seeds.size());
       const auto own = found.find("auto");
       double best = HUGE_VAL;
       for (const auto& [part, seconds] : found) {

@@ -13,7 +13,7 @@ Appends finished rows to ROWS.jsonl and skips existing ones. The job can be stop
   --budget 60s   time of each auto       --workload-budget 60s   time of each auto on workloads
   --only REGEX   run matching rows only  --threads N             threads of auto on machines; 0: all cores
   --page FILE    write the page          --table                 print the tables of ROWS.jsonl and run nothing
-  --order        run only the rows with tight memory, and each twice in turn: auto, and auto with --order search
+  --order        run every row twice in turn: auto, and auto with --order search
   --robust       run every row twice in turn: auto, and auto with --robust; both answers are simulated in 200 draws of 5 %
                  noise that neither search has seen
 """
@@ -22,6 +22,7 @@ import json
 import math
 import os
 import re
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -112,24 +113,6 @@ def write_devices(args, folder, graph, profile, gpus, tight):
     return path
 
 
-def order_rows(args, done):
-    """Rows with tight memory: auto, then auto with --order search, for the same budget and on as many threads."""
-    for name in GRAPHS:
-        for profile, gpus in MACHINES:
-            row = "%s/%s x %d/%gx/order" % (name, profile, gpus, CAPS[gpus])
-            if row in done or not re.search(args.only, row):
-                continue
-            with tempfile.TemporaryDirectory() as folder:
-                graph = find_graph(args.graphs, name)
-                devices = write_devices(args, folder, graph, profile, gpus, True)
-                placed = [emplace(args, ["place", graph, "-d", devices, "--budget", args.budget, "--threads", args.threads,
-                                         "--order", order]) for order in ("issue", "search")]
-            issue, search = [p and p["measured"]["step_time_s"] for p in placed]
-            yield {"row": row, "budget": args.budget, "auto": issue, "searched": search,
-                   "bound": next((p["lower_bound_s"] for p in placed if p), None),
-                   "order": placed[1] and placed[1]["order"], "found_by": placed[1] and placed[1]["method"]}
-
-
 def machine_inputs(args, done, suffix=""):
     """(row, graph, device file, folder) of every machine row that is wanted and not done."""
     for name in GRAPHS:
@@ -160,6 +143,17 @@ def robust_rows(args, done):
         yield made
 
 
+def order_rows(args, done):
+    """auto, then auto with --order search, for the same budget and on as many threads."""
+    for row, graph, devices, _ in machine_inputs(args, done, "/order"):
+        placed = [emplace(args, ["place", graph, "-d", devices, "--budget", args.budget, "--threads", args.threads,
+                                 "--order", order]) for order in ("issue", "search")]
+        issue, search = [p and p["measured"]["step_time_s"] for p in placed]
+        yield {"row": row, "budget": args.budget, "auto": issue, "searched": search,
+               "bound": next((p["lower_bound_s"] for p in placed if p), None),
+               "order": placed[1] and placed[1]["order"], "found_by": placed[1] and placed[1]["method"]}
+
+
 def machine_rows(args, done):
     for row, graph, devices, _ in machine_inputs(args, done):
         table = emplace(args, ["compare", graph, "-d", devices])
@@ -188,6 +182,11 @@ def workload_rows(args, done):
             yield found
 
 
+def is_full(row):
+    """Whether its GPUs have all their memory."""
+    return row["row"].split("/")[2] == "full"
+
+
 def mean(ratios):
     return math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else float("nan")
 
@@ -205,7 +204,7 @@ def machine_table(rows):
         others = {k: v for k, v in row["methods"].items() if k not in RIVALS}
         other = min(others, key=others.get) if others else None
         gain = rival / auto if auto else float("nan")
-        gains.setdefault(memory == "full", []).append(gain)
+        gains.setdefault(is_full(row), []).append(gain)
         if auto and min(row["methods"].values()) < auto * (1 - 1e-9):
             worse.append(row["row"])
         if graph not in graphs:
@@ -220,6 +219,7 @@ def machine_table(rows):
         text += "- Geometric mean of the best of the five over auto, %s memory: **%.3f** (%d rows, smallest %.3f).\n" % (
             "full" if full else "tight", mean(values), len(values), min(values))
     text += "- Rows where a method of the tables beats auto: %s.\n" % (", ".join(worse) or "none")
+    text += "- Median above the bound: %s.\n" % medians_above(rows, "auto")
     methods = sorted({row["found_by"] for row in rows if row["auto"]})
     return text + "- Budgets: %s. Found by: %s.\n" % (budgets(rows), ", ".join(methods))
 
@@ -239,8 +239,9 @@ def order_table(rows):
     text = "\n".join(lines) + "\n\n"
     text += "- Geometric mean of auto over auto with order: **%.3f** (%d rows, smallest %.3f, largest %.3f).\n" % (
         mean(gains), len(gains), min(gains, default=float("nan")), max(gains, default=float("nan")))
-    return text + "- Rows where it is worse: %d. Budgets: %s.\n" % (
-        sum(gain < 1 - 1e-9 for gain in gains), ", ".join(sorted({row["budget"] for row in rows})))
+    text += "- Median above the bound, auto: %s.\n- With order: %s.\n" % tuple(
+        medians_above(rows, key) for key in ("auto", "searched"))
+    return text + "- Rows where it is worse: %d. Budgets: %s.\n" % (sum(gain < 1 - 1e-9 for gain in gains), budgets(rows))
 
 
 def robust_table(rows):
@@ -270,9 +271,17 @@ def robust_table(rows):
         ", ".join(sorted({row["budget"] for row in rows})))
 
 
+def medians_above(rows, key):
+    """Medians of the step time over the bound: of all rows, and with tight and with full memory."""
+    found = [row for row in rows if row[key]]
+    above = lambda some: 100 * (statistics.median(row[key] / row["bound"] for row in some) - 1) if some else math.nan
+    return "**%.1f %%** in %d rows, %.1f %% with tight memory, %.1f %% with full memory" % (
+        above(found), len(found), above([row for row in found if not is_full(row)]), above([row for row in found if is_full(row)]))
+
+
 def budgets(rows):
     """Budget of the rows with tight and with full memory."""
-    of = lambda full: ", ".join(sorted({row["budget"] for row in rows if row["row"].endswith("/full") == full}))
+    of = lambda full: ", ".join(sorted({row["budget"] for row in rows if is_full(row) == full})) or "none"
     return "%s with tight memory, %s with full memory" % (of(False), of(True))
 
 
@@ -336,8 +345,7 @@ def page(rows):
                  "- gain: best of the five over auto [%%]; the five are %s.\n"
                  "- above: auto above the bound [%%].\n\n%s") % (", ".join(RIVALS), machine_table(machines))
     if orders:
-        text += ("\n## Order\n`place` and `place --order search` on the rows with tight memory, one after the other, with the same\n"
-                 "budget and threads.\n\n%s") % order_table(orders)
+        text += ("\n## Order\n`place` and `place --order search`, one after the other, with the same budget and threads.\n\n%s") % order_table(orders)
     return text
 
 
