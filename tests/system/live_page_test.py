@@ -8,6 +8,7 @@ usage: live_page_test.py EMPLACE SOURCE_DIR      EMPLACE_REPORT_SHOTS=DIR keeps 
 """
 
 import contextlib
+import glob
 import gzip
 import http.server
 import json
@@ -203,9 +204,15 @@ class Port:
                 self.wfile.write(body)
 
             def asset(self, name, kind):
-                path = DYGRAPHS if name == "dygraphs.js" else os.path.join(folder, name)
-                with open(path, "rb") as file:
-                    self.answer(200, kind + "; charset=utf-8", file.read().split(b"//# sourceMappingURL=")[0])
+                paths = [DYGRAPHS if name == "dygraphs.js" else os.path.join(folder, name)]
+                if name == "page.js":  # As record/CMakeLists.txt joins it.
+                    charts = sorted(glob.glob(os.path.join(folder, "charts", "*.js")))
+                    paths = [os.path.join(folder, "step.js"), *charts, *paths]
+                body = b""
+                for path in paths:
+                    with open(path, "rb") as file:
+                        body += file.read().split(b"//# sourceMappingURL=")[0]
+                self.answer(200, kind + "; charset=utf-8", body)
 
             def stream(self):
                 self.close_connection = True
