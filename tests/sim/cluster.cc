@@ -2,9 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
-#include <cstdio>
-#include <set>
 
 #include "actors/baseline_tracker.h"
 #include "actors/executor_actor.h"
@@ -18,7 +15,9 @@
 #include "tests/sim/damage.h"
 #include "tests/sim/disk.h"
 #include "tests/sim/empty_run.h"
+#include "tests/sim/fault_injector.h"
 #include "tests/sim/launcher.h"
+#include "tests/sim/tracer.h"
 #include "tests/support/sample_graphs.h"
 
 namespace emplace::sim_test {
@@ -31,7 +30,7 @@ using std::chrono::milliseconds;
 
 /// Far more than any run needs: beyond it actors only keep each other busy.
 constexpr std::uint64_t kMaxSteps = 200'000;
-/// As launcher/cluster/roles.h orders the end: who asks before who answers.
+/// As launcher/cluster/roles.h orders the end: those that ask before those that answer.
 constexpr int kHeadStep = 6;
 /// Seven steps of some more than a second, once more if the launcher is killed meanwhile, and the time until
 /// somebody resumes the run.
@@ -56,7 +55,7 @@ const TaskPtr& task(std::size_t which) {
   return tasks.at(which);
 }
 
-/// Measures as the simulator does, elsewhere and in its own time: who asks has to look again.
+/// Measures as the simulator does, elsewhere and in its own time: the executor has to poll.
 class PolledSimulator final : public Executor, public PolledExecutor {
  public:
   PolledSimulator(const actors::TaskGraph& of, const World& world, Nanos takes)
@@ -84,7 +83,7 @@ class PolledSimulator final : public Executor, public PolledExecutor {
   Nanos until_{0};
 };
 
-/// Tells the launcher how the run goes, if there is one.
+/// Reports the progress of the run to the launcher, if there is one.
 class View final : public runtime::Actor {
  public:
   explicit View(Launcher* launcher) : launcher_{launcher} {}
@@ -95,65 +94,6 @@ class View final : public runtime::Actor {
 
  private:
   Launcher* const launcher_;
-};
-
-/// Everything that happens, one line each.
-class Tracer final : public runtime::sim::Observer {
- public:
-  Tracer(const World& world, Trace trace) : world_{world}, trace_{std::move(trace)} {}
-  void name(const std::string& actor) { names_[runtime::actor_id(actor)] = actor; }
-  void on_sent(const Packet& packet) override { line("sent     ", packet); }
-  void on_refused(const Packet& packet) override { line("refused  ", packet); }
-  void on_delivering(const Packet& packet) override { line("delivered", packet); }
-  void on_actor(const std::string& actor, Event event) override { line(word(event), actor); }
-  void on_node(const std::string& node, Event event) override { line(word(event), "node " + node); }
-  void on_note(std::string_view what) override { line("note     ", std::string{what}); }
-
- private:
-  static const char* word(Event event) {
-    constexpr std::array kWords{"started  ", "threw    ", "crashed  ", "paused   ", "resumed  "};
-    return kWords.at(static_cast<std::size_t>(event));
-  }
-  void line(const char* what, const std::string& text) {
-    std::array<char, 40> head;
-    std::snprintf(head.data(), head.size(), "%14.6f s  ",
-                  std::chrono::duration<double>(world_.now()).count());
-    trace_(head.data() + std::string{what} + "  " + text);
-  }
-  void line(const char* what, const Packet& packet) {
-    line(what, "#" + std::to_string(packet.number) + " " + messages::type_name(packet.envelope.type) + "  " +
-                   names_[packet.envelope.from] + " -> " + names_[packet.envelope.to] + details(packet));
-  }
-  static std::string details(const Packet& packet) {
-    if (const auto proposal = messages::decode_body<messages::PlacementProposed>(packet.body);
-        proposal && packet.envelope.type == messages::PlacementProposed::kType)
-      return "  episode " + std::to_string(proposal->episode) + " placement " +
-             std::to_string(proposal->placement_id);
-    if (const auto lease = messages::decode_body<messages::LeaseGranted>(packet.body);
-        lease && packet.envelope.type == messages::LeaseGranted::kType)
-      return "  placement " + std::to_string(lease->placement_id) + " lease " +
-             std::to_string(lease->lease_epoch);
-    if (const auto measured = messages::decode_body<messages::PlacementMeasured>(packet.body);
-        measured && packet.envelope.type == messages::PlacementMeasured::kType)
-      return "  lease " + std::to_string(measured->lease_epoch);
-    if (const auto beat = messages::decode_body<messages::Heartbeat>(packet.body);
-        beat && packet.envelope.type == messages::Heartbeat::kType) {
-      std::string held = "  holds";
-      for (const std::uint64_t lease : beat->leases) held += " " + std::to_string(lease);
-      return held;
-    }
-    if (const auto now = messages::decode_body<messages::DispatchProgress>(packet.body);
-        now && packet.envelope.type == messages::DispatchProgress::kType) {
-      std::string flight = "  " + std::to_string(now->in_flight) + " in flight";
-      for (const auto& use : now->executors)
-        flight += ", " + std::to_string(use.in_flight) + " at " + use.executor;
-      return flight + ", " + std::to_string(now->leases.expired) + " leases expired";
-    }
-    return "";
-  }
-  const World& world_;
-  Trace trace_;
-  std::map<ActorId, std::string> names_;
 };
 
 /// What becomes of the files of a process that dies: its machine has lost power too, or, if
@@ -177,178 +117,6 @@ class DiskKeeper final : public runtime::sim::Observer {
   Rng rng_;
 };
 
-/// What befalls nodes, one thing after the other, until the safety phase ends.
-class Injector {
-  /// [bits] More would be noticed at once, and hide what one does.
-  static constexpr std::uint32_t kMaxRot = 3;
-
- public:
-  /// `launcher`: who starts again what dies; null: time does.
-  Injector(World& world, const Swarm& swarm, Disk& disk, Launcher* launcher)
-      : world_{world},
-        swarm_{swarm},
-        disk_{disk},
-        launcher_{launcher},
-        rng_{swarm.seed, Purpose::kSimulation, 5} {}
-
-  void add_node(NodeId node) { nodes_.push_back(node); }
-  void add_thrower(Fault fault, ActorId actor) {
-    if (swarm_.has(fault)) throwers_.push_back(actor);
-  }
-  std::uint64_t injected() const { return injected_; }
-  bool rotted() const { return rotted_ > 0; }
-
-  void begin() {
-    for (const NodeId node : nodes_) world_.network().set_faults(node, swarm_.link);
-    constexpr std::array kOfNodes{Fault::kCut,       Fault::kPartition, Fault::kOneWay,
-                                  Fault::kClog,      Fault::kPause,     Fault::kCrash,
-                                  Fault::kReplyLost, Fault::kThrow,     Fault::kWallStep};
-    for (const Fault fault : kOfNodes)
-      if (swarm_.has(fault)) choices_.push_back(fault);
-    for (const Fault fault : {Fault::kHeadCrash, Fault::kHeadReplyLost, Fault::kHeadPause, Fault::kDiskFull,
-                              Fault::kLeave, Fault::kReadFails, Fault::kExhausted, Fault::kBitRot,
-                              Fault::kLauncherPause, Fault::kLauncherKill, Fault::kStartFails})
-      if (swarm_.has(fault)) choices_.push_back(fault);
-    if (!throwers_.empty()) choices_.push_back(Fault::kRecorderThrows);  // Stands for any of them.
-    if (!choices_.empty()) next();
-  }
-
-  /// The end of the safety phase: all is well from now on.
-  void heal() {
-    if (std::exchange(healed_, true)) return;
-    disk_.full = false;
-    disk_.sync_fails = disk_.read_fails = 0;
-    disk_.exhausted = Exhausted::kNothing;
-    for (const NodeId node : nodes_) {
-      if (leaving_.contains(node)) world_.crash_node(node);
-      world_.network().set_faults(node, {});
-      world_.network().block(node, false, false);
-      world_.network().clog(node, Nanos{0});
-      heal(node);
-    }
-    heal(kHead);
-    if (launcher_ != nullptr) launcher_->heal();
-  }
-
- private:
-  void heal(NodeId node) { launcher_ == nullptr ? world_.heal_node(node) : world_.calm_node(node); }
-  void crash(NodeId node, Nanos down_for) {
-    world_.crash_node(node);
-    if (launcher_ == nullptr) later(down_for, [this, node] { world_.restart_node(node); });
-  }
-  void crash_before_reply(NodeId node, Nanos down_for) {
-    world_.crash_before_reply(node, launcher_ == nullptr ? std::optional{down_for} : std::nullopt);
-  }
-  Nanos between(double least_s, double most_s) {
-    return Nanos{static_cast<std::int64_t>((least_s + rng_.uniform_double() * (most_s - least_s)) * 1e9)};
-  }
-  void next() {
-    const double mean_s = std::chrono::duration<double>(swarm_.between_faults).count();
-    const double wait_s = -std::log(1 - rng_.uniform_double()) * mean_s;
-    world_.at(world_.now() + Nanos{static_cast<std::int64_t>(wait_s * 1e9)}, [this] {
-      if (healed_) return;
-      inject(choices_[rng_.below(static_cast<std::uint32_t>(choices_.size()))],
-             nodes_[rng_.below(static_cast<std::uint32_t>(nodes_.size()))]);
-      next();
-    });
-  }
-  /// Undone after a while, unless the safety phase has ended meanwhile.
-  void later(Nanos wait, std::function<void()> undo) {
-    world_.at(world_.now() + wait, [this, undo = std::move(undo)] {
-      if (!healed_) undo();
-    });
-  }
-  void inject(Fault fault, NodeId node) {
-    ++injected_;
-    auto& network = world_.network();
-    switch (fault) {
-      case Fault::kCut:
-        return network.cut(node);
-      case Fault::kPartition:
-      case Fault::kOneWay: {
-        const bool to_head = fault == Fault::kPartition || rng_.below(2) == 0;
-        network.block(node, to_head, fault == Fault::kPartition || !to_head);
-        world_.note("partition of " + world_.node_name(node));
-        return later(between(0.1, 10), [&network, node] { network.block(node, false, false); });
-      }
-      case Fault::kClog:
-        world_.note("clogged: " + world_.node_name(node));
-        return network.clog(node, world_.now() + between(0.1, 3));
-      case Fault::kPause:
-        world_.pause_node(node);
-        return later(between(0.05, 8), [this, node] { world_.resume_node(node); });
-      case Fault::kCrash:
-        return crash(node, between(0.01, 5));
-      case Fault::kReplyLost:
-        return crash_before_reply(node, between(0.01, 5));
-      case Fault::kThrow: {
-        const auto actors = world_.actors_on(node);
-        return world_.throw_in(
-            runtime::actor_id(actors[rng_.below(static_cast<std::uint32_t>(actors.size()))]));
-      }
-      case Fault::kWallStep:
-        return world_.step_wall(rng_.below(2) == 0 ? kHead : node, between(-86'400, 86'400));
-      case Fault::kRecorderThrows:
-        return world_.throw_in(throwers_[rng_.below(static_cast<std::uint32_t>(throwers_.size()))]);
-      case Fault::kHeadCrash:
-        return crash(kHead, between(0.01, 3));
-      case Fault::kHeadReplyLost:
-        return crash_before_reply(kHead, between(0.01, 3));
-      case Fault::kHeadPause:
-        world_.pause_node(kHead);
-        return later(between(0.05, 5), [this] { world_.resume_node(kHead); });
-      case Fault::kLeave:
-        world_.stop_node(node);
-        leaving_.insert(node);
-        return later(between(0.01, 1), [this, node] {
-          leaving_.erase(node);
-          crash(node, between(0.01, 5));
-        });
-      case Fault::kDiskFull:
-        disk_.full = true;
-        return later(between(0.1, 5), [this] { disk_.full = false; });
-      case Fault::kLauncherPause:
-        launcher_->pause();
-        return later(between(0.1, 20), [this] { launcher_->resume(); });
-      case Fault::kLauncherKill:
-        return launcher_->kill();
-      case Fault::kStartFails:
-        launcher_->start_fails = rng_.below(2) == 0 ? 1 : 0.5;
-        return later(between(0.1, 10), [this] { launcher_->start_fails = 0; });
-      case Fault::kBitRot:
-        if (rotted_ == kMaxRot) return;
-        if (const auto where = disk_.rot()) {
-          ++rotted_;
-          world_.note("a bit turns over in " + *where);
-        }
-        return;
-      case Fault::kExhausted:
-        disk_.exhausted = rng_.below(2) == 0 ? Exhausted::kDescriptors : Exhausted::kMemory;
-        world_.note("no file can be opened");
-        return later(between(0.05, 5), [this] { disk_.exhausted = Exhausted::kNothing; });
-      case Fault::kReadFails:
-        disk_.read_fails = 0.01 + 0.3 * rng_.uniform_double();
-        world_.note("reads fail");
-        return later(between(0.05, 2), [this] { disk_.read_fails = 0; });
-      default:
-        return;
-    }
-  }
-
-  World& world_;
-  const Swarm& swarm_;
-  Disk& disk_;
-  Launcher* const launcher_;
-  Rng rng_;
-  std::vector<NodeId> nodes_;
-  std::vector<ActorId> throwers_;
-  std::vector<Fault> choices_;
-  std::set<NodeId> leaving_;  // Told to end, and not gone yet.
-  bool healed_ = false;
-  std::uint64_t injected_ = 0;
-  std::uint32_t rotted_ = 0;
-};
-
 policy::HierarchicalOptions placer_options(const Swarm& swarm) {
   policy::HierarchicalOptions options;
   options.groups = 3;
@@ -360,7 +128,7 @@ policy::HierarchicalOptions placer_options(const Swarm& swarm) {
   return options;
 }
 
-/// Of a record in which bits turned over. Before the damage is noticed, a learner that is made anew may learn
+/// Of a record in which bits turned over. Before the damage is noticed, a learner that restarts may learn
 /// again from what is damaged, and draw other episodes than before: that alone is excused.
 void judge_damage(const Disk& disk, const std::string& directory, HistoryChecker& history, Verdict& verdict,
                   Outcome& outcome) {
@@ -408,7 +176,7 @@ Outcome play(const Swarm& swarm, const std::string& directory, const Trace& trac
       world.observe(&*launcher);
     }
     Launcher* const watching = launcher ? &*launcher : nullptr;
-    Injector injector{world, swarm, disk, watching};
+    FaultInjector injector{world, swarm, disk, watching};
     Rng slow{swarm.seed, Purpose::kSimulation, 6};
     if (swarm.has(Fault::kSlowDisk)) disk.on_sync = [&] { world.occupy(Nanos{slow.below(50'000'000)}); };
     if (swarm.has(Fault::kDiskFails)) disk.sync_fails = 0.05;

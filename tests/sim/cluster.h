@@ -1,14 +1,14 @@
 #pragma once
 // A whole run in a simulated world: every real actor, a real policy, the real simulator of placements and the
-// real run database on a simulated disk, befallen by what a swarm has drawn.
+// real run database on a simulated disk, with the faults that a swarm has drawn.
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 
 #include "tests/sim/checkers.h"
 #include "tests/sim/swarm.h"
+#include "tests/sim/tracer.h"
 
 namespace emplace::sim_test {
 
@@ -25,9 +25,6 @@ struct Outcome {
       false;  ///< and it was said: by the end of the run, or to who looks at the record afterwards.
   runtime::sim::NetworkCounters network;
 };
-
-/// One line of a trace.
-using Trace = std::function<void(const std::string& line)>;
 
 /// Plays one history to its end. `directory`: an empty folder for what SQLite does not write.
 Outcome play(const Swarm& swarm, const std::string& directory, const Trace& trace = nullptr);
