@@ -1,7 +1,7 @@
 'use strict';
 // What the charts of a step share: its decoded columns, and the part of it that is visible.
 (page => {
-  const {element, showTip, colours, ticks} = page;
+  const {element, showTip, colours, redraws, ticks} = page;
 
   const kDigits = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
   function names(text) {
@@ -175,8 +175,22 @@
     context.fillRect(x(view.band[0]), top, x(view.band[1]) - x(view.band[0]), height);
     context.globalAlpha = 1;
   }
+  /// Draws a chart when its view changes. Calls `describe(step)` when the view shows another step, and when the page is
+  /// drawn again, because legends have colours.
+  function follow(container, view, draw, describe) {
+    let described = null;
+    function refresh() {
+      draw();
+      if (described === view.step) return;
+      described = view.step;
+      describe(view.step);
+    }
+    view.listeners.push(refresh);
+    redraws.add({container, draw: () => { described = null; refresh(); }});
+    refresh();
+  }
 
   page.step = {above, deviceName, laneName, levelsOf, folded, View, kGutter, kRight, navigable, stepTools, timeAxis,
-    drawBand};
+    drawBand, follow};
   page.charts = {};  // By name: (container, graph, view) => {update(graph)}, or nothing.
 })(emplacePage);

@@ -1,15 +1,16 @@
 'use strict';
 // The memory of each device over a step.
 (page => {
-  const {time, bytes, percent, element, table, asTable, colours, deviceColour, redraws, prepared, fitted, refill} =
+  const {time, bytes, percent, element, table, asTable, colours, deviceColour, prepared, fitted, refill} =
     page;
-  const {above, deviceName, kGutter, kRight, navigable, stepTools, timeAxis, drawBand} = page.step;
+  const {above, deviceName, kGutter, kRight, navigable, stepTools, timeAxis, drawBand, follow} = page.step;
 
   function memory(container, graph, view) {
     const canvas = element('canvas', {role: 'img'}), tables = element('div', {}), sentence = element('p', {});
     container.append(sentence, stepTools(view), element('div', {}, canvas), tables);
     const kRow = graph.devices.length > 6 ? 46 : 74, kGap = 14;
     function draw() {
+      graph = view.graph;
       const step = view.step, height = graph.devices.length * (kRow + kGap);
       const [context, width] = prepared(canvas, height + 24);
       const x = timeAxis(context, view, width, 0, height), right = Math.floor(width - kRight);
@@ -64,13 +65,7 @@
       });
       drawBand(context, view, x, 0, height);
     }
-    let drawn = null;
-    function refresh() {
-      graph = view.graph;
-      draw();
-      if (drawn === view.step) return;
-      drawn = view.step;
-      const step = view.step;
+    function describe(step) {
       const share = graph.devices.map((device, d) => step.peak[d] / device.memory),
             fullest = share.indexOf(Math.max(...share));
       sentence.textContent =
@@ -105,9 +100,7 @@
       const {at, held} = view.step.memory[d], i = above(at, t) - 1;
       return deviceName(graph, d) + ' at ' + time(t) + ': ' + bytes(i < 0 ? 0 : held[i]);
     });
-    view.listeners.push(refresh);
-    redraws.add({container, draw: refresh});
-    refresh();
+    follow(container, view, draw, describe);
   }
 
   page.charts.memory = memory;

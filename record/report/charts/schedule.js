@@ -2,8 +2,8 @@
 // The schedule of a step: a lane per device and link, and the critical path.
 (page => {
   const {time, bytes, count, percent, kPhases, element, table, asTable, colours, deviceColour, inkOn, shade,
-    redraws, prepared, fitted, refill} = page;
-  const {above, deviceName, laneName, folded, kGutter, kRight, navigable, stepTools, timeAxis, drawBand} =
+    prepared, fitted, refill} = page;
+  const {above, deviceName, laneName, folded, kGutter, kRight, navigable, stepTools, timeAxis, drawBand, follow} =
     page.step;
 
   function drawLane(context, lane, view, x, top, height, right) {
@@ -109,6 +109,7 @@
       element('div', {}, canvas), legend, note, tables);
     let tops = [], heights = [];
     function draw() {
+      graph = view.graph;
       const step = view.step;
       tops = [], heights = [];
       let y = 4;
@@ -131,13 +132,8 @@
       if (path) drawChain(context, step, view, x, tops, heights);
       drawBand(context, view, x, 0, y);
     }
-    let drawn = null;
-    function refresh() {
-      graph = view.graph;
-      draw();
-      if (drawn === view.step) return;
-      drawn = view.step;
-      const step = view.step, chain = step.chain, all = Math.max(1, step.end);
+    function describe(step) {
+      const chain = step.chain, all = Math.max(1, step.end);
       const used = step.busy.map((busy, d) => deviceName(graph, d) + ' ' + percent(busy / all)).join(', ');
       sentence.textContent = 'The critical path of ' + count(chain.links) +
         ' links decides the step time: ' + percent(chain.ops / all) + ' of it is ops, ' + percent(chain.copies / all) +
@@ -196,9 +192,7 @@
       ].filter(Boolean)
         .join('\n');
     });
-    view.listeners.push(refresh);
-    redraws.add({container, draw: () => { drawn = null; refresh(); }});
-    refresh();
+    follow(container, view, draw, describe);
   }
 
   page.charts.gantt = gantt;
