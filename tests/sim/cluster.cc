@@ -128,8 +128,8 @@ policy::HierarchicalOptions placer_options(const Swarm& swarm) {
   return options;
 }
 
-/// Of a record in which bits turned over. Before the damage is noticed, a learner that restarts may learn
-/// again from what is damaged, and draw other episodes than before: that alone is excused.
+/// Judges a run whose record has flipped bits. Until the run notices the damage, a learner that restarts may
+/// learn from damaged episodes and then draw others than before. Only this violation of G11 is excused.
 void judge_damage(const Disk& disk, const std::string& directory, HistoryChecker& history, Verdict& verdict,
                   Outcome& outcome) {
   if (const auto complaint = complaint_of(directory)) {
