@@ -183,7 +183,7 @@ def workload_rows(args, done):
 
 
 def is_full(row):
-    """Whether its GPUs have all their memory."""
+    """True if the GPUs of the row have all their memory."""
     return row["row"].split("/")[2] == "full"
 
 
@@ -345,7 +345,8 @@ def page(rows):
                  "- gain: best of the five over auto [%%]; the five are %s.\n"
                  "- above: auto above the bound [%%].\n\n%s") % (", ".join(RIVALS), machine_table(machines))
     if orders:
-        text += ("\n## Order\n`place` and `place --order search`, one after the other, with the same budget and threads.\n\n%s") % order_table(orders)
+        text += "\n## Order\n`place` and `place --order search`, one after the other, with the same budget and threads.\n\n"
+        text += order_table(orders)
     return text
 
 
