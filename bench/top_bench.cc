@@ -8,7 +8,7 @@
 #include <chrono>
 #include <string>
 
-#include "launcher/commands/top_screen.h"
+#include "launcher/screen/top_screen.h"
 
 namespace emplace::launcher {
 namespace {

@@ -1,7 +1,5 @@
 #include "heuristics/portfolio.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -192,12 +190,6 @@ class Searcher {
 };
 
 }  // namespace
-
-unsigned usable_cores() {
-  cpu_set_t cores;
-  if (sched_getaffinity(0, sizeof cores, &cores) != 0) return 1;
-  return static_cast<unsigned>(std::max(1, CPU_COUNT(&cores)));
-}
 
 Result<Answer> run_portfolio(const std::vector<const Method*>& methods, const Problem& problem,
                              const Judge& judge, Executor& executor, const Clock& clock,

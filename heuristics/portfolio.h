@@ -54,9 +54,6 @@ inline bool reaches_bound(double seconds, double bound_s) {
   return bound_s > 0 && seconds <= bound_s * (1 + 1e-9);
 }
 
-/// Number of cores that this process may use.
-unsigned usable_cores();
-
 /// Runs `methods` in turn, the most valuable for their time first, then the searches until the budget is used
 /// up, or a placement reaches `bound_s`. Of `problem.limits` only `starts` is used. Methods get half of the
 /// budget: an exact method stops then; the others, once started, are not interrupted. Errors: kNoPlacement if

@@ -1,5 +1,5 @@
-#include "launcher/command.h"
 #include "launcher/commands/commands.h"
+#include "launcher/terminal/command.h"
 #include "runtime/process/signals.h"
 
 int main(int argc, char** argv) {

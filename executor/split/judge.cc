@@ -22,4 +22,10 @@ std::unique_ptr<Executor> make_model(const OpGraph& graph, const DeviceSet& devi
   return std::make_unique<LoadModel>(graph, devices);
 }
 
+ProvenBound bound_of(const Judge& judge, const OpGraph& graph, const DeviceSet& devices,
+                     const Constraints& constraints) {
+  if (judge.placeto) return {0, "none"};
+  return proven_bound(graph, devices, constraints, judge.objective);
+}
+
 }  // namespace emplace

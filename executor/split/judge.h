@@ -5,6 +5,7 @@
 #include <string>
 
 #include "executor/sim/simulator.h"
+#include "placement/bounds/proven_bound.h"
 #include "placement/objective.h"
 
 namespace emplace {
@@ -21,5 +22,10 @@ Result<Judge> parse_judge(const std::string& objective, const std::string& dispa
 
 /// Creates the simulator, or the load or latency model of splits. `graph` and `devices` must outlive it.
 std::unique_ptr<Executor> make_model(const OpGraph& graph, const DeviceSet& devices, const Judge& judge);
+
+/// Returns the proven bound of the judge's objective; 0 s for Placeto's simulator, whose links and lack of
+/// memory limits no bound of the machine covers.
+ProvenBound bound_of(const Judge& judge, const OpGraph& graph, const DeviceSet& devices,
+                     const Constraints& constraints);
 
 }  // namespace emplace

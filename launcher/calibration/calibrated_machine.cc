@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "launcher/settings/json_text.h"
+#include "launcher/terminal/json_text.h"
 #include "placement/machine/device_file.h"
 
 namespace emplace::launcher {

@@ -15,14 +15,14 @@
 
 #include "base/text/words.h"
 #include "messages/type_ids.h"
-#include "record/trace_writer.h"
+#include "placement/export/trace_writer.h"
 #include "runtime/trace_ring.h"
 
 namespace emplace::launcher {
 namespace {
 
+using interop::TraceWriter;
 using messages::ActorId;
-using record::TraceWriter;
 using runtime::TraceKind;
 using runtime::TraceRecord;
 

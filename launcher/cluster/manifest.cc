@@ -10,9 +10,9 @@
 #include "base/hash.h"
 #include "base/text/words.h"
 #include "launcher/cluster/cluster.h"
-#include "launcher/settings/build_info.h"
-#include "launcher/settings/inputs.h"
+#include "launcher/inputs/inputs.h"
 #include "launcher/settings/placers.h"
+#include "launcher/terminal/build_info.h"
 
 namespace emplace::launcher {
 namespace {

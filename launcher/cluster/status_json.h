@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/settings/json_text.h"
+#include "launcher/terminal/json_text.h"
 #include "messages/status.h"
 
 namespace emplace::launcher {

@@ -6,8 +6,8 @@
 
 #include "base/keys.h"
 #include "launcher/cluster/operator.h"
-#include "launcher/command.h"
-#include "launcher/options.h"
+#include "launcher/terminal/command.h"
+#include "launcher/terminal/options.h"
 
 namespace emplace::launcher {
 

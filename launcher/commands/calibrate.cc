@@ -9,21 +9,21 @@
 #include <utility>
 #include <vector>
 
+#include "base/cores.h"
 #include "base/file.h"
 #include "base/text/words.h"
 #include "base/units.h"
 #include "executor/timing.h"
-#include "heuristics/portfolio.h"
 #include "launcher/calibration/calibrated_machine.h"
 #include "launcher/calibration/cost_ledger.h"
 #include "launcher/calibration/study.h"
 #include "launcher/commands/commands.h"
-#include "launcher/commands/graph_options.h"
-#include "launcher/commands/progress_view.h"
-#include "launcher/commands/results.h"
-#include "launcher/commands/torch_options.h"
-#include "launcher/session/stop_signal.h"
+#include "launcher/placing/graph_options.h"
+#include "launcher/placing/results.h"
+#include "launcher/placing/torch_options.h"
 #include "launcher/settings/host_facts.h"
+#include "launcher/terminal/progress_view.h"
+#include "launcher/terminal/stop_signal.h"
 #include "launcher/worker/executors.h"
 
 namespace emplace::launcher {

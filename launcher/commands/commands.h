@@ -1,10 +1,10 @@
 #pragma once
 /// Every command of `emplace`. To add one, add its file, a line here and one in commands.cc (the order of
-/// `--help`).
+/// `--help`). Those that place are in launcher/placing.
 
 #include <memory>
 
-#include "launcher/command.h"
+#include "launcher/terminal/command.h"
 
 namespace emplace::launcher {
 
@@ -19,14 +19,6 @@ std::unique_ptr<Command> make_top();
 std::unique_ptr<Command> make_down();
 std::unique_ptr<Command> make_report();
 std::unique_ptr<Command> make_runs();
-std::unique_ptr<Command> make_place();
-std::unique_ptr<Command> make_compare();
-std::unique_ptr<Command> make_evaluate();
-std::unique_ptr<Command> make_explain();
-std::unique_ptr<Command> make_bound();
-std::unique_ptr<Command> make_inspect();
-std::unique_ptr<Command> make_import();
-std::unique_ptr<Command> make_export();
 std::unique_ptr<Command> make_generate();
 std::unique_ptr<Command> make_replay();
 std::unique_ptr<Command> make_train();

@@ -2,7 +2,7 @@
 
 #include "launcher/commands/access.h"
 #include "launcher/commands/commands.h"
-#include "launcher/settings/json_text.h"
+#include "launcher/terminal/json_text.h"
 
 namespace emplace::launcher {
 namespace {

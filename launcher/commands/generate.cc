@@ -19,10 +19,10 @@
 #include "graph/models/families.h"
 #include "launcher/commands/commands.h"
 #include "launcher/commands/generate_worlds.h"
-#include "launcher/commands/graph_options.h"
-#include "launcher/commands/results.h"
-#include "launcher/session/stop_signal.h"
-#include "launcher/settings/json_text.h"
+#include "launcher/placing/graph_options.h"
+#include "launcher/placing/results.h"
+#include "launcher/terminal/json_text.h"
+#include "launcher/terminal/stop_signal.h"
 
 namespace emplace::launcher {
 namespace {

@@ -11,10 +11,10 @@
 #include "base/clock.h"
 #include "base/text/words.h"
 #include "graph/graph_file.h"
-#include "launcher/commands/graph_options.h"
-#include "launcher/commands/results.h"
-#include "launcher/session/stop_signal.h"
-#include "launcher/settings/json_text.h"
+#include "launcher/placing/graph_options.h"
+#include "launcher/placing/results.h"
+#include "launcher/terminal/json_text.h"
+#include "launcher/terminal/stop_signal.h"
 #include "launcher/worlds/world.h"
 
 namespace emplace::launcher {

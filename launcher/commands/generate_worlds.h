@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "launcher/command.h"
+#include "launcher/terminal/command.h"
 
 namespace emplace::launcher {
 

@@ -7,8 +7,8 @@
 #include "launcher/cluster/node_process.h"
 #include "launcher/commands/access.h"
 #include "launcher/commands/commands.h"
-#include "launcher/commands/torch_options.h"
-#include "launcher/settings/json_text.h"
+#include "launcher/placing/torch_options.h"
+#include "launcher/terminal/json_text.h"
 
 namespace emplace::launcher {
 namespace {

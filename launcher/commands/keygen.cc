@@ -9,7 +9,7 @@
 #include "base/keys.h"
 #include "base/text/words.h"
 #include "launcher/commands/commands.h"
-#include "launcher/settings/json_text.h"
+#include "launcher/terminal/json_text.h"
 
 namespace emplace::launcher {
 namespace {

@@ -14,15 +14,15 @@
 #include "base/text/words.h"
 #include "base/units.h"
 #include "launcher/commands/commands.h"
-#include "launcher/commands/progress_view.h"
 #include "launcher/commands/replay_learn.h"
-#include "launcher/commands/results.h"
+#include "launcher/placing/results.h"
 #include "launcher/replay/remeasure.h"
 #include "launcher/replay/replay.h"
 #include "launcher/replay/salvage.h"
-#include "launcher/session/stop_signal.h"
-#include "launcher/settings/json_text.h"
 #include "launcher/settings/start.h"
+#include "launcher/terminal/json_text.h"
+#include "launcher/terminal/progress_view.h"
+#include "launcher/terminal/stop_signal.h"
 
 namespace emplace::launcher {
 namespace {

@@ -1,5 +1,5 @@
 #include "launcher/commands/replay_learn.h"
-#include "launcher/commands/progress_view.h"
+#include "launcher/terminal/progress_view.h"
 
 #include <fmt/core.h>
 
@@ -11,9 +11,9 @@
 
 #include "base/text/words.h"
 #include "base/units.h"
-#include "launcher/commands/results.h"
-#include "launcher/session/stop_signal.h"
-#include "launcher/settings/json_text.h"
+#include "launcher/placing/results.h"
+#include "launcher/terminal/json_text.h"
+#include "launcher/terminal/stop_signal.h"
 
 namespace emplace::launcher {
 namespace {

@@ -1,9 +1,9 @@
 #pragma once
 /// Output of `emplace replay RUN --learn POLICY`.
 
-#include "launcher/command.h"
-#include "launcher/console.h"
 #include "launcher/replay/learn_from_log.h"
+#include "launcher/terminal/command.h"
+#include "launcher/terminal/console.h"
 
 namespace emplace::launcher {
 

@@ -7,7 +7,7 @@
 #include "launcher/commands/commands.h"
 #include "launcher/commands/status_options.h"
 #include "launcher/session/report.h"
-#include "launcher/settings/json_text.h"
+#include "launcher/terminal/json_text.h"
 #include "record/report/verdict.h"
 #include "runtime/process/signals.h"
 

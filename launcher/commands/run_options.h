@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "base/units.h"
-#include "launcher/command.h"
 #include "launcher/commands/status_options.h"
-#include "launcher/console.h"
-#include "launcher/options.h"
 #include "launcher/session/run.h"
+#include "launcher/terminal/command.h"
+#include "launcher/terminal/console.h"
+#include "launcher/terminal/options.h"
 
 namespace emplace::launcher {
 

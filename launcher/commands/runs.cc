@@ -12,7 +12,7 @@
 #include "base/units.h"
 #include "launcher/commands/commands.h"
 #include "launcher/session/run_list.h"
-#include "launcher/settings/json_text.h"
+#include "launcher/terminal/json_text.h"
 
 namespace emplace::launcher {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "base/clock.h"
 #include "launcher/cluster/operator.h"
-#include "launcher/command.h"
-#include "launcher/terminal.h"
+#include "launcher/terminal/command.h"
+#include "launcher/terminal/terminal.h"
 #include "messages/status.h"
 
 namespace emplace::launcher {

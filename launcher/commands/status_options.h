@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "launcher/console.h"
-#include "launcher/options.h"
 #include "launcher/status/status_port.h"
+#include "launcher/terminal/console.h"
+#include "launcher/terminal/options.h"
 
 namespace emplace::launcher {
 

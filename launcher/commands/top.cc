@@ -8,8 +8,8 @@
 #include "launcher/commands/access.h"
 #include "launcher/commands/commands.h"
 #include "launcher/commands/status_lines.h"
-#include "launcher/commands/top_screen.h"
-#include "launcher/full_screen.h"
+#include "launcher/screen/full_screen.h"
+#include "launcher/screen/top_screen.h"
 #include "launcher/settings/config.h"
 #include "record/run_reader.h"
 

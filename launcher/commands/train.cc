@@ -1,12 +1,12 @@
 #include <string>
 
 #include "base/clock.h"
-#include "heuristics/portfolio.h"
+#include "base/cores.h"
 #include "launcher/commands/commands.h"
-#include "launcher/commands/graph_options.h"
-#include "launcher/commands/results.h"
+#include "launcher/placing/graph_options.h"
+#include "launcher/placing/results.h"
 #include "launcher/pretrained/training.h"
-#include "launcher/session/stop_signal.h"
+#include "launcher/terminal/stop_signal.h"
 
 namespace emplace::launcher {
 namespace {

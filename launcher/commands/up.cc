@@ -3,7 +3,7 @@
 #include "base/text/words.h"
 #include "launcher/commands/commands.h"
 #include "launcher/commands/run_options.h"
-#include "launcher/settings/json_text.h"
+#include "launcher/terminal/json_text.h"
 
 namespace emplace::launcher {
 namespace {

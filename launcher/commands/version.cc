@@ -1,8 +1,8 @@
 #include <nlohmann/json.hpp>
 
 #include "launcher/commands/commands.h"
-#include "launcher/settings/build_info.h"
-#include "launcher/settings/json_text.h"
+#include "launcher/terminal/build_info.h"
+#include "launcher/terminal/json_text.h"
 
 namespace emplace::launcher {
 namespace {

@@ -10,8 +10,8 @@
 #include "executor/sim/simulator.h"
 #include "graph/lowering.h"
 #include "heuristics/method.h"
+#include "launcher/inputs/inputs.h"
 #include "launcher/pretrained/training.h"
-#include "launcher/settings/inputs.h"
 #include "placement/machine/cost_model.h"
 #include "policy/placers/scheduler.h"
 

@@ -1,5 +1,5 @@
 #include "launcher/replay/recorded_run.h"
-#include "launcher/settings/inputs.h"
+#include "launcher/inputs/inputs.h"
 
 #include <fmt/core.h>
 

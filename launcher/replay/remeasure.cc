@@ -11,8 +11,8 @@
 
 #include "base/hash.h"
 #include "base/text/words.h"
+#include "launcher/inputs/inputs.h"
 #include "launcher/settings/host_facts.h"
-#include "launcher/settings/inputs.h"
 #include "launcher/worker/executors.h"
 #include "record/run_writer.h"
 

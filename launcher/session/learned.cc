@@ -10,8 +10,8 @@
 #include "base/text/words.h"
 #include "executor/sim/simulator.h"
 #include "launcher/cluster/wiring.h"
+#include "launcher/inputs/inputs.h"
 #include "launcher/session/run.h"
-#include "launcher/settings/inputs.h"
 #include "launcher/settings/placers.h"
 #include "record/run_reader.h"
 
@@ -151,7 +151,7 @@ Result<Learned> place_by_learning(const LearnRequest& request) {
           {.config = config, .directory = folder.path(), .quiet = request.quiet, .announce_machine = false}));
   if (summary.outcomes.empty()) return Error{Errc::kRunFailed, "stopped by a signal before learning started"};
   const Outcome& outcome = summary.outcomes.front();
-  const record::TableRow& row = outcome.rows.front();
+  const TableRow& row = outcome.rows.front();
   Learned learned;
   Found& found = learned.found;
   learned.method = config.policy.method;
@@ -159,7 +159,7 @@ Result<Learned> place_by_learning(const LearnRequest& request) {
   found.evaluations = outcome.counters.measurements;
   // Times measured on real devices are not comparable with simulated heuristics.
   const bool comparable = row.found && row.measurement.label == MeasurementLabel::kSimulated;
-  const record::TableRow* const started_from = start.start ? &start.rows[*start.start] : nullptr;
+  const TableRow* const started_from = start.start ? &start.rows[*start.start] : nullptr;
   if (started_from != nullptr &&
       (!row.found || (comparable && started_from->measurement.step_time_s < row.measurement.step_time_s))) {
     found.placement = start.placements[*start.start];

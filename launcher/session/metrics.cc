@@ -3,7 +3,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "launcher/settings/build_info.h"
+#include "launcher/terminal/build_info.h"
 
 namespace emplace::launcher {
 namespace {

@@ -10,8 +10,8 @@
 #include "base/units.h"
 #include "launcher/cluster/operator.h"
 #include "launcher/cluster/remote_host.h"
+#include "launcher/inputs/inputs.h"
 #include "launcher/session/leftovers.h"
-#include "launcher/settings/inputs.h"
 #include "launcher/settings/placers.h"
 #include "record/run_reader.h"
 

@@ -8,7 +8,7 @@
 #include "launcher/session/locked_run.h"
 #include "launcher/session/progress.h"
 #include "launcher/session/run_plan.h"
-#include "launcher/session/stop_signal.h"
+#include "launcher/terminal/stop_signal.h"
 
 namespace emplace::launcher {
 

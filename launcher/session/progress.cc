@@ -5,8 +5,8 @@
 
 #include <cstdlib>
 
-#include "launcher/session/progress_text.h"
 #include "launcher/session/run_observer.h"
+#include "launcher/terminal/progress_text.h"
 
 namespace emplace::launcher {
 namespace {

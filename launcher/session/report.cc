@@ -16,12 +16,12 @@
 #include "executor/sim/jitter.h"
 #include "executor/sim/simulator.h"
 #include "heuristics/method.h"
+#include "launcher/inputs/inputs.h"
 #include "launcher/replay/recorded_run.h"
 #include "launcher/session/recorded_starts.h"
-#include "launcher/settings/build_info.h"
 #include "launcher/settings/config.h"
-#include "launcher/settings/inputs.h"
 #include "launcher/settings/start.h"
+#include "launcher/terminal/build_info.h"
 #include "placement/placement_file.h"
 #include "record/report/learning_curve.h"
 #include "record/report/report_page.h"
@@ -101,7 +101,7 @@ Result<record::ReportStep> simulated(const actors::TaskGraph& one, const Lowered
 
 /// A row of the table and its placement. Neither is owned.
 struct PlacedRow {
-  record::TableRow* row = nullptr;
+  TableRow* row = nullptr;
   const Placement* placement = nullptr;
 };
 
@@ -265,8 +265,8 @@ class Reader {
     return Unit{};
   }
 
-  record::TableRow row_of(const StartRecord& start, const record::LearningCurve& curve) const {
-    record::TableRow row;
+  TableRow row_of(const StartRecord& start, const record::LearningCurve& curve) const {
+    TableRow row;
     row.method = label_of(config_, start.start);
     row.evaluations = curve.points.empty() ? 0 : curve.points.back().measurements;
     row.wall_s = start.wall_s;
@@ -284,7 +284,7 @@ class Reader {
     EMPLACE_TRY(add_curves(graph, 1));
     for (std::size_t s = 0; s < starts_.size(); ++s) {
       const StartRecord& start = starts_[s];
-      record::TableRow row = row_of(start, graph.curves[s]);
+      TableRow row = row_of(start, graph.curves[s]);
       EMPLACE_TRY_ASSIGN(const auto best, start.db->results().best(graph.sha256));
       if (best)
         row.found = row.measurement.valid = true, row.measurement.step_time_s = best->step_time_s,
@@ -320,7 +320,7 @@ class Reader {
     bool on_real_devices = false;  // Measured on real devices; not comparable with simulated heuristics.
     std::size_t from = 0;
     for (std::size_t s = 0; s < starts_.size(); ++s) {
-      record::TableRow row = row_of(starts_[s], graph.curves[s]);
+      TableRow row = row_of(starts_[s], graph.curves[s]);
       EMPLACE_TRY_ASSIGN(const auto best, starts_[s].db->results().best(one.sha256));
       EMPLACE_TRY_ASSIGN(auto alone, likeliest(starts_[s], task, one));
       if (best || alone) {
@@ -340,7 +340,7 @@ class Reader {
       graph.learned.push_back(std::move(row));
     }
     std::vector<PlacedRow> placed;
-    const auto add = [&](std::vector<record::TableRow>& rows, const std::vector<Placement>& placements) {
+    const auto add = [&](std::vector<TableRow>& rows, const std::vector<Placement>& placements) {
       for (std::size_t i = 0; i < rows.size(); ++i)
         if (rows[i].measurement.valid && rows[i].measurement.label == MeasurementLabel::kSimulated &&
             !placements[i].empty())

@@ -17,6 +17,7 @@
 #include "launcher/cluster/supervised.h"
 #include "launcher/cluster/topology.h"
 #include "launcher/cluster/wiring.h"
+#include "launcher/inputs/inputs.h"
 #include "launcher/session/leftovers.h"
 #include "launcher/session/locked_run.h"
 #include "launcher/session/metrics.h"
@@ -24,9 +25,8 @@
 #include "launcher/session/progress.h"
 #include "launcher/session/report.h"
 #include "launcher/session/run_observer.h"
-#include "launcher/session/stop_signal.h"
-#include "launcher/settings/inputs.h"
 #include "launcher/settings/placers.h"
+#include "launcher/terminal/stop_signal.h"
 #include "record/run_reader.h"
 #include "record/store/launch_lock.h"
 #include "record/store/run_folder.h"
@@ -167,9 +167,7 @@ Result<int> run_start(Outcome& outcome, bool last, Topology& topology, const rec
   return ended->received_signal == 0 ? 0 : 128 + ended->received_signal;
 }
 
-json best_json(const record::TableRow& row) {
-  return row.found ? json(row.measurement.step_time_s) : json(nullptr);
-}
+json best_json(const TableRow& row) { return row.found ? json(row.measurement.step_time_s) : json(nullptr); }
 
 json outcome_json(const Outcome& o) {
   const messages::DispatchProgress& dispatch = o.progress.dispatch;
@@ -307,7 +305,7 @@ std::string summary_json(const RunSummary& summary) {
   const auto of_graph = [](json& into, const Heuristics& heuristics) {
     into["lower_bound_s"] = heuristics.bound.seconds;
     into["baseline_step_time_s"] = json::object();
-    for (const record::TableRow& row : heuristics.rows) {
+    for (const TableRow& row : heuristics.rows) {
       into["baseline_step_time_s"][row.method] =
           row.found && row.measurement.valid ? json(row.measurement.step_time_s) : json(nullptr);
     }

@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "base/text/words.h"
+#include "launcher/inputs/machine_form.h"
 #include "launcher/session/recorded_starts.h"
-#include "launcher/settings/machine_form.h"
 #include "record/store/launch_lock.h"
 
 namespace emplace::launcher {

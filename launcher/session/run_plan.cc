@@ -3,10 +3,10 @@
 #include <utility>
 
 #include "base/text/words.h"
+#include "launcher/inputs/inputs.h"
+#include "launcher/inputs/this_machine.h"
 #include "launcher/settings/executor_gpus.h"
-#include "launcher/settings/inputs.h"
 #include "launcher/settings/placers.h"
-#include "launcher/settings/this_machine.h"
 #include "record/store/run_folder.h"
 
 namespace emplace::launcher {

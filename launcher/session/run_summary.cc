@@ -11,7 +11,7 @@
 #include "base/file.h"
 #include "base/text/words.h"
 #include "base/units.h"
-#include "launcher/settings/inputs.h"
+#include "launcher/inputs/inputs.h"
 #include "placement/placement_file.h"
 #include "record/run_reader.h"
 
@@ -59,7 +59,7 @@ Result<Unit> summarise(Outcome& outcome, const RunConfig& config, const actors::
   EMPLACE_TRY_ASSIGN(const std::uint64_t recorded, consumed_twice(db->log(), *updates));
   outcome.duplicated = std::max(outcome.progress.duplicated, recorded);
   for (const actors::TaskGraph& one : task.graphs) {
-    record::TableRow& row = outcome.rows.emplace_back();
+    TableRow& row = outcome.rows.emplace_back();
     row.method = label_of(config, outcome.start);
     row.evaluations = counters->measurements;
     row.wall_s = outcome.wall_s;
@@ -89,7 +89,7 @@ Result<Unit> recommend(RunSummary& summary, const RunConfig& config, const Clock
     if (heuristics.best) best = {heuristics.rows[*heuristics.best].method, heuristics.best_step_time_s(), {}};
     std::filesystem::path learned;
     for (const Outcome& outcome : summary.outcomes) {
-      const record::TableRow& row = outcome.rows[g];
+      const TableRow& row = outcome.rows[g];
       if (row.found && row.measurement.label != MeasurementLabel::kSimulated) {
         best = {};  // Times of real devices and of simulated heuristics are not comparable.
         break;
@@ -121,15 +121,15 @@ std::string summary_text(const RunSummary& summary) {
   for (std::size_t g = 0; g < summary.task->graphs.size(); ++g) {
     const actors::TaskGraph& one = summary.task->graphs[g];
     const Heuristics& heuristics = summary.heuristics[g];
-    std::vector<record::TableRow> rows = heuristics.rows;
+    std::vector<TableRow> rows = heuristics.rows;
     for (const Outcome& outcome : summary.outcomes) rows.push_back(outcome.rows[g]);
     if (summary.task->graphs.size() > 1) text += "\n" + printable(one.graph.name());
-    text += "\n" + record::render_table(rows, heuristics.bound.seconds, device_names(one.devices));
-    const auto comparable = [](const record::TableRow& row) {
+    text += "\n" + render_table(rows, heuristics.bound.seconds, device_names(one.devices));
+    const auto comparable = [](const TableRow& row) {
       return row.found && row.measurement.label == MeasurementLabel::kSimulated;
     };
     for (const Outcome& outcome : summary.outcomes) {
-      const record::TableRow& row = outcome.rows[g];
+      const TableRow& row = outcome.rows[g];
       if (comparable(row) && heuristics.best &&
           row.measurement.step_time_s >= heuristics.best_step_time_s()) {
         text += row.method + " did not beat " + heuristics.rows[*heuristics.best].method + "\n";
@@ -152,7 +152,7 @@ std::string summary_text(const RunSummary& summary) {
 Result<Unit> check_found(const RunSummary& summary) {
   const bool any = std::any_of(summary.outcomes.begin(), summary.outcomes.end(), [](const Outcome& outcome) {
     return std::any_of(outcome.rows.begin(), outcome.rows.end(),
-                       [](const record::TableRow& row) { return row.found; });
+                       [](const TableRow& row) { return row.found; });
   });
   if (summary.status != 0 || any) return Unit{};
   return Error{Errc::kNoPlacement, "no feasible placement was found" + closest_miss(summary) +

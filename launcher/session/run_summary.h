@@ -11,8 +11,8 @@
 #include "launcher/settings/config.h"
 #include "launcher/settings/start.h"
 #include "messages/run_control.h"
+#include "placement/table.h"
 #include "record/run_results.h"
-#include "record/table.h"
 
 namespace emplace::launcher {
 
@@ -26,7 +26,7 @@ struct Outcome {
   std::uint64_t duplicated = 0;  ///< Measurements that the tracker or learner consumed twice.
   std::string parameters_sha256;
   double wall_s = 0;
-  std::vector<record::TableRow> rows;  ///< [graphs] Best placement, measured again.
+  std::vector<TableRow> rows;  ///< [graphs] Best placement, measured again.
 };
 
 /// The best placement of a graph over all heuristics and starts, by simulated time.

@@ -5,9 +5,9 @@
 #include "base/file.h"
 #include "base/text/toml_reader.h"
 #include "base/text/words.h"
-#include "launcher/settings/machine_form.h"
+#include "launcher/inputs/machine_form.h"
+#include "launcher/inputs/torch_model.h"
 #include "launcher/worker/chaos.h"
-#include "launcher/worker/torch_model.h"
 
 namespace emplace::launcher {
 

@@ -17,7 +17,7 @@
 #include "base/units.h"
 #include "executor/real_executor.h"
 #include "executor/sim/simulator.h"
-#include "launcher/settings/graph_reading.h"
+#include "launcher/inputs/graph_reading.h"
 #include "launcher/worker/executors.h"
 #include "placement/objective.h"
 #include "policy/placers/registry.h"

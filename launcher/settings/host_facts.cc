@@ -10,8 +10,8 @@
 #include <thread>
 
 #include "base/hash.h"
-#include "launcher/settings/build_info.h"
-#include "launcher/settings/json_text.h"
+#include "launcher/terminal/build_info.h"
+#include "launcher/terminal/json_text.h"
 #include "policy/nn/kernels.h"
 
 namespace emplace::launcher {

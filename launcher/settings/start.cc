@@ -16,12 +16,12 @@
 #include "graph/graph_file.h"
 #include "heuristics/methods.h"
 #include "heuristics/portfolio.h"
-#include "launcher/settings/build_info.h"
+#include "launcher/inputs/inputs.h"
 #include "launcher/settings/host_facts.h"
-#include "launcher/settings/inputs.h"
-#include "launcher/settings/json_text.h"
 #include "launcher/settings/log_driven.h"
 #include "launcher/settings/placers.h"
+#include "launcher/terminal/build_info.h"
+#include "launcher/terminal/json_text.h"
 #include "placement/machine/cost_model.h"
 #include "placement/partitioning_machine.h"
 #include "placement/placement_file.h"
@@ -106,7 +106,7 @@ std::vector<record::HeuristicRow> heuristic_rows(const actors::Task& task,
   std::vector<record::HeuristicRow> rows;
   for (std::size_t g = 0; g < task.graphs.size(); ++g) {
     for (std::size_t m = 0; m < heuristics[g].rows.size(); ++m) {
-      const record::TableRow& found = heuristics[g].rows[m];
+      const TableRow& found = heuristics[g].rows[m];
       const Measurement& measured = found.measurement;
       const auto placement = std::as_bytes(std::span{heuristics[g].placements[m]});
       rows.push_back({task.graphs[g].sha256, found.method, found.found, measured.valid, measured.step_time_s,
@@ -280,12 +280,6 @@ Judge judge_of(const RunConfig& config) {
   return {config.objective.kind, {.dispatch = config.executor.dispatch}, config.executor.kind == "placeto"};
 }
 
-ProvenBound bound_of(const Judge& judge, const OpGraph& graph, const DeviceSet& devices,
-                     const Constraints& constraints) {
-  if (judge.placeto) return {0, "none"};
-  return proven_bound(graph, devices, constraints, judge.objective);
-}
-
 Result<TaskPtr> load_task(const RunConfig& config) {
   auto files = graph_files(config);
   if (!files) return files.error();
@@ -315,7 +309,7 @@ Result<TaskPtr> load_task(const RunConfig& config) {
   return TaskPtr{std::move(task)};
 }
 
-void Heuristics::add(record::TableRow row, Placement placement) {
+void Heuristics::add(TableRow row, Placement placement) {
   const auto faster_than = [&](const std::optional<std::size_t>& other) {
     return row.found && row.measurement.valid &&
            (!other || row.measurement.step_time_s < rows[*other].measurement.step_time_s);
@@ -331,7 +325,7 @@ Result<Heuristics> recorded_heuristics(std::span<const record::HeuristicRow> row
   Heuristics heuristics;
   for (const record::HeuristicRow& row : rows) {
     if (row.graph_sha256 != one.sha256) continue;
-    record::TableRow shown{.method = row.method, .found = row.found};
+    TableRow shown{.method = row.method, .found = row.found};
     shown.note = row.note, shown.evaluations = row.evaluations, shown.wall_s = row.wall_s;
     Placement placement = record::placement_of(row.placement);
     if (row.found) EMPLACE_TRY(model.measure(placement, shown.measurement));
@@ -357,12 +351,12 @@ Result<Heuristics> run_heuristics(const actors::TaskGraph& task, const RunConfig
                        name == portfolio.name() ? Result<const Method*>{&portfolio} : find_method(name));
     const Nanos started = clock.now();
     auto found = method->find(problem, *model);
-    record::TableRow row{name,
-                         found.ok(),
-                         {},
-                         0,
-                         std::chrono::duration<double>(clock.now() - started).count(),
-                         found ? "" : found.error().context};
+    TableRow row{name,
+                 found.ok(),
+                 {},
+                 0,
+                 std::chrono::duration<double>(clock.now() - started).count(),
+                 found ? "" : found.error().context};
     Placement placement;
     if (found) {
       placement = std::move(found->placement);

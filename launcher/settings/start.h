@@ -14,8 +14,8 @@
 #include "launcher/settings/config.h"
 #include "launcher/worker/executors.h"
 #include "placement/bounds/proven_bound.h"
+#include "placement/table.h"
 #include "record/store/run_rows.h"
-#include "record/table.h"
 
 namespace emplace::launcher {
 
@@ -30,24 +30,19 @@ Result<actors::TaskPtr> load_task(const RunConfig& config);
 bool runs_here(const RunConfig& config, const actors::Task& task);
 /// Returns the objective and the simulator options of a run. @pre check_config() succeeded.
 Judge judge_of(const RunConfig& config);
-/// Returns the proven bound of the judge's objective; 0 s for Placeto's simulator, whose links and lack of
-/// memory limits no bound of the machine covers.
-ProvenBound bound_of(const Judge& judge, const OpGraph& graph, const DeviceSet& devices,
-                     const Constraints& constraints);
-
 /// Returns how the run's executor processes are started and timed. @pre check_config() succeeded.
 ProcessRequest process_request_of(const RunConfig& config);
 
 /// Placements of the heuristics, which the learned placement is compared with.
 struct Heuristics {
-  std::vector<record::TableRow> rows;  ///< One per method of the config, in order.
-  std::vector<Placement> placements;   ///< [rows] What the method found; empty if it found nothing.
-  std::optional<std::size_t> best;     ///< Index of the row with the fastest valid placement.
+  std::vector<TableRow> rows;         ///< One per method of the config, in order.
+  std::vector<Placement> placements;  ///< [rows] What the method found; empty if it found nothing.
+  std::optional<std::size_t> best;    ///< Index of the row with the fastest valid placement.
   /// The same without auto, which gets as much time as a run itself: where a run may start from.
   std::optional<std::size_t> start;
   ProvenBound bound;
 
-  void add(record::TableRow row, Placement placement);
+  void add(TableRow row, Placement placement);
   /// Step time of `best` [s]; 0 if none fits.
   double best_step_time_s() const { return best ? rows[*best].measurement.step_time_s : 0; }
 };

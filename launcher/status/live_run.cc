@@ -99,7 +99,7 @@ void fill(LiveRun& run, const record::ReportData& report) {
   const record::ReportGraph& graph = report.graphs.front();
   run.status.graph = graph.name;
   run.start.bound_s = graph.lower_bound_s;
-  if (const record::TableRow* best = record::fastest(graph.heuristics)) {
+  if (const TableRow* best = record::fastest(graph.heuristics)) {
     run.start.heuristic = best->method;
     run.start.heuristic_s = best->measurement.step_time_s;
   }
@@ -107,7 +107,7 @@ void fill(LiveRun& run, const record::ReportData& report) {
   if (!graph.learned.empty())
     run.status.method = graph.learned.front().method.substr(0, graph.learned.front().method.find(','));
   messages::DispatchProgress& progress = run.status.progress.dispatch;
-  if (const record::TableRow* best = record::fastest(graph.learned))
+  if (const TableRow* best = record::fastest(graph.learned))
     progress.best_step_time_s = best->measurement.step_time_s;
   for (const record::ReportGraph& one : report.graphs)
     progress.measurements += record::measured_in(one.curves);

@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "launcher/session/progress.h"
-#include "launcher/settings/json_text.h"
+#include "launcher/terminal/json_text.h"
 #include "messages/status.h"
 #include "record/report/report_data.h"
 

@@ -5,10 +5,10 @@
 
 #include "base/clock.h"
 #include "base/text/words.h"
+#include "launcher/inputs/torch_model.h"
 #include "launcher/worker/chaos.h"
 #include "launcher/worker/helper_program.h"
 #include "launcher/worker/process_executor.h"
-#include "launcher/worker/torch_model.h"
 #include "launcher/worker/torch_program.h"
 
 namespace emplace::launcher {

@@ -2,7 +2,6 @@
 /// Executors by kind, as named on the command line and in configs.
 
 #include <array>
-#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -10,6 +9,7 @@
 #include "executor/executor.h"
 #include "executor/real_executor.h"
 #include "executor/split/judge.h"
+#include "launcher/inputs/process_request.h"
 #include "launcher/worker/gpu_lease.h"
 
 namespace emplace::launcher {
@@ -23,22 +23,6 @@ constexpr bool uses_real_devices(std::string_view kind) {
   return kind == "cpu" || kind == "cuda" || kind == "torch";
 }
 
-inline constexpr std::uint32_t kMaxTorchThreads = 1'024;
-
-/// How an executor process is started and how it times steps.
-struct ProcessRequest {
-  RealOptions real;
-  std::string chaos;           ///< Injected failures (launcher/worker/chaos.h), for tests.
-  double delay_s = 0;          ///< "fake" only: duration of a measurement.
-  std::string model;           ///< "torch" only: MODULE:NAME of the code to import.
-  std::uint32_t threads = 1;   ///< "torch" only: threads of each device on CPU cores.
-  double deadline_s = 30;      ///< Least time without progress before a restart.
-  std::uint32_t restarts = 5;  ///< Restarts allowed within a minute.
-  /// "cuda" only: GPUs that executors which never measure at once share; null: each executor leases its own.
-  std::shared_ptr<GpuLease> gpus;
-  std::function<bool()> interrupted;             ///< Polled by blocking calls; true cancels them.
-  std::function<void(const std::string&)> note;  ///< Receives a line for every process that fails.
-};
 /// Checks that an executor process can start: its program exists, it has what it needs, and it can measure
 /// the objective of `judge`. Errors: kUnsupported, kInvalid.
 Result<Unit> check_process_executor(const std::string& kind, const Judge& judge,

@@ -1,7 +1,7 @@
 #include <array>
 
 #include "base/file.h"
-#include "record/export/csv_line.h"
+#include "placement/export/csv_line.h"
 #include "record/export/run_formats.h"
 
 namespace emplace::record {
@@ -109,7 +109,7 @@ class Csv final : public RunExporter {
 
   const RunExport what_;
   NewFile file_;
-  CsvLine line_;
+  interop::CsvLine line_;
 };
 
 }  // namespace

@@ -11,8 +11,8 @@
 #include "placement/measurement.h"
 #include "placement/placement.h"
 #include "placement/schedule.h"
+#include "placement/table.h"
 #include "record/report/learning_curve.h"
-#include "record/table.h"
 
 namespace emplace::record {
 

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "placement/table.h"
 #include "record/report/learning_curve.h"
 #include "record/report/report_data.h"
-#include "record/table.h"
 
 namespace emplace::record {
 

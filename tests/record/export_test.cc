@@ -16,7 +16,7 @@
 
 #include "base/file.h"
 #include "base/text/words.h"
-#include "record/export/placement_export.h"
+#include "placement/export/placement_export.h"
 #include "record/export/run_export.h"
 #include "record/run_writer.h"
 #include "tests/support/sample_graphs.h"

@@ -18,7 +18,7 @@
 #include "executor/cpu/step_run.h"
 #include "graph/graph_file.h"
 #include "graph/tensor_layout.h"
-#include "record/export/placement_export.h"
+#include "placement/export/placement_export.h"
 #include "tests/support/sample_graphs.h"
 
 namespace emplace::cpu {
@@ -158,12 +158,12 @@ class SubmodelsOnCpu : public ::testing::TestWithParam<const char*> {
 
   json exported(const Placement& placement, const std::vector<std::string>& devices) {
     const std::string output = (folder_ / "parts").string();
-    const auto made = record::export_placement("submodels", {.graph = graph_,
-                                                             .devices = devices,
-                                                             .placement = placement,
-                                                             .graph_file = bytes_,
-                                                             .output = output,
-                                                             .graph_folder = folder_});
+    const auto made = interop::export_placement("submodels", {.graph = graph_,
+                                                              .devices = devices,
+                                                              .placement = placement,
+                                                              .graph_file = bytes_,
+                                                              .output = output,
+                                                              .graph_folder = folder_});
     EXPECT_TRUE(made.ok()) << made.error().context;
     return made.ok() ? json::parse(made->content) : json{};
   }

@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "launcher/cluster/node_lines.h"
-#include "launcher/session/progress_text.h"
+#include "launcher/terminal/progress_text.h"
 
 namespace emplace::launcher {
 namespace {

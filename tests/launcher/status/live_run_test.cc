@@ -111,7 +111,7 @@ TEST(LiveRun, AFinishedRunHasTheResultsOfItsReport) {
   graph.name = "nmt";
   graph.lower_bound_s = 0.2;
   const auto row = [](const std::string& method, double step_time_s) {
-    record::TableRow made;
+    TableRow made;
     made.method = method;
     made.found = made.measurement.valid = true;
     made.measurement.step_time_s = step_time_s;

@@ -1,0 +1,154 @@
+#include "launcher/inputs/inputs.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "base/text/words.h"
+#include "base/units.h"
+#include "graph/graph_file.h"
+#include "launcher/inputs/this_machine.h"
+#include "placement/bounds/feasibility.h"
+#include "placement/machine/device_file.h"
+#include "placement/machine/machine_text.h"
+#include "placement/partitioning_machine.h"
+#include "placement/rules.h"
+
+namespace emplace::launcher {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Errors (kIo): no such file; the error gives the nearest file name in the same folder.
+Result<Unit> must_exist(const std::string& path) {
+  std::error_code error;
+  if (fs::exists(path, error)) return Unit{};
+  const fs::path wanted{path};
+  const fs::path folder = wanted.has_parent_path() ? wanted.parent_path() : fs::path{"."};
+  std::vector<std::string> names;
+  for (fs::directory_iterator it{folder, error}, end; !error && it != end; it.increment(error)) {
+    names.push_back(it->path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  const std::vector<std::string_view> views{names.begin(), names.end()};
+  const std::string_view near = nearest_word(wanted.filename().string(), views);
+  std::string text = printable(path) + ": no such file";
+  if (!near.empty()) text += "; did you mean '" + printable((wanted.parent_path() / near).string()) + "'?";
+  return Error{Errc::kIo, std::move(text)};
+}
+
+}  // namespace
+
+Result<OpGraph> open_graph(const std::string& path, const GraphReading& reading) {
+  if (auto there = must_exist(path); !there) return there.error();
+  const auto options = reading.options();
+  if (!options) return options.error();
+  return load_graph(graph_file_of(path), *options);
+}
+
+Result<DeviceSet> open_resolved_devices(const std::string& devices, const Reserve& reserve) {
+  switch (machine_form(devices)) {
+    case MachineForm::kFile:
+      if (auto there = must_exist(devices); !there) return there.error();
+      return load_devices(devices, reserve);
+    case MachineForm::kHere: {
+      const Result<ThisMachine>& machine = this_machine();
+      if (!machine) return machine.error();
+      return machine->devices(reserve);
+    }
+    case MachineForm::kText:
+      break;
+  }
+  return parse_machine(devices, reserve);
+}
+
+std::vector<std::string> this_machine_notes(std::string_view reason) {
+  const Result<ThisMachine>& machine = this_machine();
+  if (!machine) return {};
+  std::vector<std::string> notes{std::string{reason} + (reason.empty() ? "" : ": ") + "this machine, " +
+                                 machine->summary};
+  notes.insert(notes.end(), machine->notes.begin(), machine->notes.end());
+  return notes;
+}
+
+Result<DeviceSet> open_devices(const std::string& devices, const Reserve& reserve) {
+  // A file keeps the path that the user wrote, for errors.
+  const std::string resolved = resolved_devices(devices);
+  if (machine_form(resolved) != MachineForm::kFile) return open_resolved_devices(resolved, reserve);
+  if (auto there = must_exist(devices); !there) return there.error();
+  return load_devices(devices, reserve);
+}
+
+Result<AppliedRules> open_rules(const std::string& path, const OpGraph& graph, const DeviceSet& devices) {
+  if (path.empty()) return AppliedRules{};
+  if (auto there = must_exist(path); !there) return there.error();
+  const auto rules = load_rules(path);
+  if (!rules) return rules.error();
+  return apply_rules(graph, devices, *rules);
+}
+
+Result<Unit> must_fit(const Inputs& inputs) {
+  if (inputs.judge.objective != Objective::kStepTime)
+    return Unit{};  // The proof covers only step time: it counts live tensors.
+  return must_fit(inputs.graph, inputs.devices, inputs.constraints);
+}
+
+Result<Inputs> open_inputs(const InputOptions& options) {
+  const auto judge = parse_judge(options.objective, options.dispatch);
+  if (!judge) return judge.error();
+  Reserve reserve;
+  if (!options.reserve.empty()) {
+    const auto parsed = parse_reserve(options.reserve);
+    if (!parsed) return invalid("--reserve", parsed.error().context);
+    reserve = *parsed;
+  }
+  std::optional<DeviceSet> devices;
+  std::string machine = options.devices;
+  MachineForm form = machine_form(resolved_devices(options.devices));
+  if (!options.devices.empty()) {  // Read the small file first, so that its errors appear at once.
+    auto opened = open_devices(options.devices, reserve);
+    if (!opened) return opened.error();
+    devices = *std::move(opened);
+  }
+  auto graph = open_graph(options.graph, options.reading);
+  if (!graph) return graph.error();
+  bool workload = false;
+  if (!devices) {
+    auto brought = machine_of(*graph, judge->objective, reserve);
+    if (!brought) return invalid(printable(options.graph), brought.error().context);
+    if (brought->has_value()) {
+      workload = is_workload(*graph);
+      devices = **std::move(brought);
+      machine = "its own machine";
+    } else {
+      form = MachineForm::kHere;
+      auto opened = open_resolved_devices("here", reserve);
+      if (!opened) return opened.error();
+      devices = *std::move(opened);
+    }
+  }
+  std::vector<std::string> notes;
+  if (form == MachineForm::kFile) machine = file_name(machine);
+  if (form == MachineForm::kHere) {
+    machine = "this machine";
+    notes = this_machine_notes(options.devices.empty() ? "no --devices" : "");
+  }
+  auto rules = open_rules(options.rules, *graph, *devices);
+  if (!rules) return rules.error();
+  auto constraints = Constraints::make(*graph, *devices, *rules);
+  if (!constraints) return invalid(printable(options.graph), constraints.error().context);
+  return Inputs{*std::move(graph), *std::move(devices), *std::move(rules), *std::move(constraints), *judge,
+                workload,          std::move(machine),  std::move(notes)};
+}
+
+std::vector<std::string> device_names(const DeviceSet& devices) {
+  std::vector<std::string> names;
+  for (const Device& device : devices.devices()) names.push_back(device.name);
+  return names;
+}
+
+std::string file_name(const std::string& path) { return fs::path{path}.filename().string(); }
+
+}  // namespace emplace::launcher

@@ -1,0 +1,61 @@
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "base/file.h"
+#include "base/units.h"
+#include "launcher/placing/extensions.h"
+#include "launcher/placing/graph_options.h"
+#include "launcher/terminal/json_text.h"
+#include "placement/bounds/certificate.h"
+#include "placement/bounds/proven_bound.h"
+
+namespace emplace::launcher {
+namespace {
+
+class Bound final : public Command {
+ public:
+  std::string_view name() const override { return "bound"; }
+  std::string_view summary() const override {
+    return "Print a proven lower bound of the step time, and which bound it is";
+  }
+  std::string_view example() const override {
+    return "emplace bound configs/graphs/nmt-2layer-bs64.json.gz --devices configs/devices/quickstart.toml";
+  }
+  void declare(Options& options) override {
+    declare_inputs(options, inputs_);
+    options.non_empty("--certificate", certificate_,
+                      "Write why the bound holds to this file, for scripts/check_certificate.py (default: "
+                      "none)");
+  }
+  Result<ExitStatus> run(Console& console) override {
+    EMPLACE_TRY_ASSIGN(const auto inputs, open_inputs(inputs_));
+    report_assumptions(inputs, inputs_.graph, console);
+    const ProvenBound bound =
+        proven_bound(inputs.graph, inputs.devices, inputs.constraints, inputs.judge.objective);
+    if (!certificate_.empty())
+      EMPLACE_TRY(write_file(certificate_, certificate_text(inputs.graph, inputs.devices, inputs.constraints,
+                                                            inputs.judge.objective)));
+    if (console.json()) {
+      const Json json{{"graph", inputs.graph.name()},
+                      {"objective", word_of(inputs.judge.objective)},
+                      {"lower_bound_s", bound.seconds},
+                      {"bound", bound.which},
+                      {"objective_value", inputs.in_file_unit(bound.seconds)}};
+      console.print(json_text(json));
+    } else {
+      console.print("no " + std::string{word_of(inputs.judge.objective)} + " is below " +
+                    format_seconds(bound.seconds) + ": the " + std::string{bound.which});
+    }
+    return ExitStatus::kDone;
+  }
+
+ private:
+  InputOptions inputs_;
+  std::string certificate_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_bound() { return std::make_unique<Bound>(); }
+
+}  // namespace emplace::launcher

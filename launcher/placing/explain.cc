@@ -1,0 +1,334 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/text/words.h"
+#include "base/units.h"
+#include "executor/sim/explanation.h"
+#include "graph/graph_file.h"
+#include "launcher/placing/extensions.h"
+#include "launcher/placing/graph_options.h"
+#include "launcher/placing/placement_order.h"
+#include "launcher/placing/results.h"
+#include "launcher/terminal/json_text.h"
+#include "placement/op_pattern.h"
+#include "placement/placement_file.h"
+
+namespace emplace::launcher {
+namespace {
+
+constexpr std::size_t kDeviceColumns =
+    6;  ///< Maximum number of device columns; more devices show only the best other one.
+
+/// Formats rows of cells as columns, each as wide as its widest cell. The first and the last column are
+/// aligned left, the others right.
+std::string columns(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<std::size_t> width(rows.front().size(), 0);
+  for (const auto& row : rows)
+    for (std::size_t c = 0; c < row.size(); ++c) width[c] = std::max(width[c], display_width(row[c]));
+  std::string out;
+  for (const auto& row : rows) {
+    std::string line;
+    for (std::size_t c = 0; c < row.size(); ++c) {
+      const std::string pad(width[c] - display_width(row[c]), ' ');
+      const bool left = c == 0 || c + 1 == row.size();
+      line += (c == 0 ? "" : "  ") + (left ? row[c] + pad : pad + row[c]);
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    out += line + "\n";
+  }
+  return out;
+}
+
+std::string change_text(double seconds) {
+  if (seconds == 0) return "same";
+  return (seconds < 0 ? "-" : "+") + format_seconds(std::abs(seconds));
+}
+
+/// The data that an explanation is printed from.
+struct Subject {
+  const Inputs& setting;
+  const Explanation& explanation;
+  /// The placement in issue order, if its file lists another one; else null.
+  const Measurement* in_issue_order = nullptr;
+  bool by_op = false;
+  std::size_t shown = 0;
+
+  std::string device(std::size_t d) const { return setting.devices[static_cast<DeviceId>(d)].name; }
+  /// Returns the rules that decided a part's devices, each once.
+  std::vector<std::string> deciding(const ExplainedPart& part) const {
+    std::vector<std::string> out;
+    for (const auto* decided : {&setting.rules.device_rule, &setting.rules.colocation_rule}) {
+      for (const OpId op : part.ops) {
+        const std::uint32_t rule = decided->empty() ? kNoRule : (*decided)[index(op)];
+        if (rule == kNoRule) continue;
+        std::string text = setting.rules.rules[rule].described();
+        if (std::find(out.begin(), out.end(), text) == out.end()) out.push_back(std::move(text));
+      }
+    }
+    return out;
+  }
+  /// Returns the part's devices: "gpu:0", or "gpu:0 120, gpu:1 30" (ops per device).
+  std::string home(const ExplainedPart& part) const {
+    std::string text;
+    const bool one = std::count(part.ops_on.begin(), part.ops_on.end(), std::size_t{0}) + 1 ==
+                     static_cast<std::ptrdiff_t>(part.ops_on.size());
+    for (std::size_t d = 0; d < part.ops_on.size(); ++d) {
+      if (part.ops_on[d] == 0) continue;
+      text += (text.empty() ? "" : ", ") + printable(device(d), 20);
+      if (!one) text += fmt::format(" {}", part.ops_on[d]);
+    }
+    return text;
+  }
+  double change_s(const ExplainedPart::There& there) const {
+    return there.measured.step_time_s - explanation.measured.step_time_s;
+  }
+  /// Returns the other device, among those where the part fits, that gives the shortest step.
+  std::size_t best_other(const ExplainedPart& part) const {
+    std::size_t best = part.there.size();
+    for (std::size_t d = 0; d < part.there.size(); ++d) {
+      const auto& there = part.there[d];
+      if (!there.allowed || there.same || !there.measured.valid) continue;
+      if (best == part.there.size() || change_s(there) < change_s(part.there[best])) best = d;
+    }
+    return best;
+  }
+  std::string verdict(const ExplainedPart& part) const {
+    const std::vector<std::string> because = deciding(part);
+    const std::size_t best = best_other(part);
+    if (best == part.there.size()) {
+      const auto other = [](const ExplainedPart::There& there) { return there.allowed && !there.same; };
+      const bool elsewhere = std::any_of(part.there.begin(), part.there.end(), other);
+      const std::string why = because.empty() ? "" : ": " + because.front();
+      return elsewhere ? "fits on no other device" + why : "allowed on no other device" + why;
+    }
+    const double change = change_s(part.there[best]);
+    const std::string rule = because.empty() ? "" : "; " + because.front();
+    if (change < 0 && explanation.measured.valid)
+      return printable(device(best), 20) + " would save " + format_seconds(-change) + rule;
+    return (explanation.measured.valid ? "best here" : "see the columns for where it fits") + rule;
+  }
+};
+
+/// Returns what the order of the placement file changed: step time and peaks, beside those in issue order.
+std::string order_text(const Subject& subject) {
+  const Measurement &here = subject.explanation.measured, &issue = *subject.in_issue_order;
+  std::string text = "order: from the placement file; in issue order the step takes " +
+                     format_seconds(issue.step_time_s) + " (" +
+                     change_text(issue.step_time_s - here.step_time_s) + ")";
+  if (!issue.valid) text += " and does not fit: " + misfit(issue, subject.setting.devices);
+  text += "\npeak memory, and in issue order:";
+  for (std::size_t d = 0; d < here.peak_bytes.size(); ++d)
+    text += (d == 0 ? " " : ", ") + printable(subject.device(d), 20) + " " +
+            format_bytes(here.peak_bytes[d]) + " (" + format_bytes(issue.peak_bytes[d]) + ")";
+  return text;
+}
+
+std::string subject_text(const Subject& subject) {
+  const Explanation& explanation = subject.explanation;
+  const std::size_t num_devices = subject.setting.devices.size();
+  const bool wide = num_devices <= kDeviceColumns;
+  std::vector<std::vector<std::string>> rows{
+      {subject.by_op ? "op" : "scope", "on", "ops", "time", "critical", "state", "writes"}};
+  for (std::size_t d = 0; wide && d < num_devices; ++d)
+    rows[0].push_back("on " + printable(subject.device(d), 20));
+  if (!wide) rows[0].push_back("best other");
+  rows[0].push_back("");
+  for (std::size_t p = 0; p < subject.shown; ++p) {
+    const ExplainedPart& part = explanation.parts[p];
+    std::vector<std::string> row{printable(part.name, 48),
+                                 subject.home(part),
+                                 std::to_string(part.ops.size()),
+                                 format_seconds(part.time_s),
+                                 part.critical_s > 0 ? format_seconds(part.critical_s) : "-",
+                                 format_bytes(part.state_bytes),
+                                 format_bytes(part.output_bytes)};
+    const auto change = [&](std::size_t d) -> std::string {
+      const auto& there = part.there[d];
+      return there.same              ? "here"
+             : !there.allowed        ? "no"
+             : !there.measured.valid ? "no room"
+                                     : change_text(subject.change_s(there));
+    };
+    for (std::size_t d = 0; wide && d < num_devices; ++d) row.push_back(change(d));
+    if (!wide) {
+      const std::size_t best = subject.best_other(part);
+      row.push_back(best == num_devices ? "-" : printable(subject.device(best), 20) + " " + change(best));
+    }
+    row.push_back(subject.verdict(part));
+    rows.push_back(std::move(row));
+  }
+  const CriticalChain& chain = explanation.chain;
+  std::string text = "step " + format_seconds(explanation.measured.step_time_s);
+  if (!explanation.measured.valid)
+    text += ", which does not fit: " + misfit(explanation.measured, subject.setting.devices);
+  if (subject.in_issue_order != nullptr) text += "\n" + order_text(subject);
+  text += "\ncritical chain: " + format_seconds(chain.ops_s) + " of ops and " +
+          format_seconds(chain.transfers_s) + " of transfers; " + format_seconds(chain.behind_engine_s) +
+          " of these waited for a busy device, not for their inputs\n\n";
+  text += columns(rows);
+  if (explanation.parts.size() > subject.shown)
+    text += fmt::format("and {} more (--top)\n", explanation.parts.size() - subject.shown);
+  text +=
+      "\ncritical: time on the chain of ops and transfers that determines the step time, including transfers "
+      "of the ops' outputs\n"
+      "on DEVICE: change of the step time if the whole part, and all ops co-located with it, ran there\n";
+  for (const std::string& line : subject.setting.rules.lines()) text += line + "\n";
+  text.pop_back();
+  return text;
+}
+
+Json subject_json(const Subject& subject) {
+  const Explanation& explanation = subject.explanation;
+  auto items = Json::array();
+  for (std::size_t p = 0; p < subject.shown; ++p) {
+    const ExplainedPart& part = explanation.parts[p];
+    Json item{{subject.by_op ? "op" : "scope", part.name}};
+    if (subject.by_op) item["type"] = subject.setting.graph.type_name(part.ops.front());
+    item["ops"] = part.ops.size();
+    auto on = Json::object();
+    for (std::size_t d = 0; d < part.ops_on.size(); ++d)
+      if (part.ops_on[d] > 0) on[subject.device(d)] = part.ops_on[d];
+    item["on"] = std::move(on);
+    if (subject.by_op) item["device"] = subject.home(part);
+    item["time_s"] = part.time_s;
+    item["critical_s"] = part.critical_s;
+    item["critical"] = part.critical_s > 0;
+    item["state_bytes"] = part.state_bytes;
+    item["output_bytes"] = part.output_bytes;
+    item["companions"] = part.companions;
+    const std::vector<std::string> rules = subject.deciding(part);
+    item["rules"] = rules;
+    auto elsewhere = Json::array();
+    for (std::size_t d = 0; d < part.there.size(); ++d) {
+      const auto& there = part.there[d];
+      Json one{{"device", subject.device(d)},
+               {"here", there.same},
+               {"allowed", there.allowed},
+               {"time_s", there.time_s}};
+      if (there.allowed) {
+        one["valid"] = there.measured.valid;
+        one["step_time_s"] = there.measured.step_time_s;
+        one["change_s"] = subject.change_s(there);
+      } else {
+        one["valid"] = false;
+        one["step_time_s"] = nullptr;
+        one["change_s"] = nullptr;
+      }
+      elsewhere.push_back(std::move(one));
+    }
+    item["elsewhere"] = std::move(elsewhere);
+    item["verdict"] = subject.verdict(part);
+    items.push_back(std::move(item));
+  }
+  auto rules = Json::array();
+  for (std::size_t r = 0; r < subject.setting.rules.rules.size(); ++r) {
+    Json rule{{"rule", subject.setting.rules.rules[r].described()},
+              {"matched", subject.setting.rules.matched[r]}};
+    rules.push_back(std::move(rule));
+  }
+  Json critical{{"ops_s", explanation.chain.ops_s},
+                {"transfers_s", explanation.chain.transfers_s},
+                {"gaps_s", explanation.chain.gaps_s},
+                {"behind_engine_s", explanation.chain.behind_engine_s}};
+  Json json{{"graph", subject.setting.graph.name()},
+            {"step_time_s", explanation.measured.step_time_s},
+            {"valid", explanation.measured.valid}};
+  if (!explanation.measured.valid) json["reason"] = misfit(explanation.measured, subject.setting.devices);
+  json["order"] = subject.in_issue_order != nullptr ? "placement file" : "issue";
+  json["peak_memory_bytes"] = explanation.measured.peak_bytes;
+  if (subject.in_issue_order != nullptr) {
+    Json issue{{"step_time_s", subject.in_issue_order->step_time_s},
+               {"valid", subject.in_issue_order->valid},
+               {"peak_memory_bytes", subject.in_issue_order->peak_bytes}};
+    json["in_issue_order"] = std::move(issue);
+  }
+  json["critical_path"] = std::move(critical);
+  json["items"] = std::move(items);
+  json["not_shown"] = explanation.parts.size() - subject.shown;
+  json["rules"] = std::move(rules);
+  return json;
+}
+
+class Explain final : public Command {
+ public:
+  std::string_view name() const override { return "explain"; }
+  std::string_view summary() const override {
+    return "Show where ops run and why, and the step time if they ran elsewhere";
+  }
+  std::string_view example() const override {
+    return "emplace explain placement.json --graph configs/graphs/nmt-2layer-bs64.json.gz --devices "
+           "configs/devices/quickstart.toml";
+  }
+  void declare(Options& options) override {
+    options.operand("PLACEMENT", placement_, "Placement file")
+        .required("--graph,-g", graph_, "Graph file of the placement")
+        .non_empty("--devices,-d", devices_, kDevicesHelp)
+        .option("--op", op_, "RE2 expression; explains each op whose name matches (default: each scope)")
+        .option("--top", top_, "Number of ops or scopes to explain, most important first")
+        .option("--rules", rules_, "Rules file that the placement obeys (default: none)")
+        .option("--reserve", reserve_, "Memory kept free per device, e.g. 10% or 2GiB (default: 0%)")
+        .option("--dispatch", dispatch_, "Order in which a device runs ready ops: program or fifo");
+    declare_reading(options, reading_);
+  }
+  Result<ExitStatus> run(Console& console) override;
+
+ private:
+  /// Returns the parts to explain. Errors: kInvalid for a malformed expression, or one that matches no op
+  /// (the error gives the nearest name).
+  Result<std::vector<ExplainedPart>> parts(const OpGraph& graph) const;
+
+  std::string placement_, graph_, devices_, op_, rules_, reserve_, dispatch_ = "program";
+  std::uint64_t top_ = 12;
+  GraphReading reading_;
+};
+
+Result<std::vector<ExplainedPart>> Explain::parts(const OpGraph& graph) const {
+  if (op_.empty()) return parts_by_scope(graph);
+  const std::string where = "--op '" + printable(op_, 60) + "'";
+  if (auto checked = check_expression(op_); !checked) return invalid(where, checked.error().context);
+  const OpPattern pattern{.name = op_};
+  const std::vector<bool> matching = ops_matching(graph, pattern);
+  std::vector<OpId> ops;
+  for (std::uint32_t i = 0; i < matching.size(); ++i)
+    if (matching[i]) ops.push_back(OpId{i});
+  if (ops.empty()) return invalid(where, "matches no op", nearest_to(graph, pattern));
+  return parts_by_op(graph, ops);
+}
+
+Result<ExitStatus> Explain::run(Console& console) {
+  EMPLACE_TRY_ASSIGN(auto inputs, open_inputs({.graph = graph_,
+                                               .devices = devices_,
+                                               .reserve = reserve_,
+                                               .rules = rules_,
+                                               .dispatch = dispatch_,
+                                               .reading = reading_}));
+  for (const std::string& note : inputs.machine_notes) console.note(note);
+  EMPLACE_TRY_ASSIGN(auto placement,
+                     load_placement(placement_, inputs.graph, graph_sha256(inputs.graph), inputs.devices));
+  if (auto obeyed = inputs.constraints.check(inputs.graph, inputs.devices, placement); !obeyed)
+    return invalid(printable(placement_), obeyed.error().context);
+  Measurement in_issue_order;
+  EMPLACE_TRY(
+      Simulator(inputs.graph, inputs.devices, inputs.judge.simulator).measure(placement, in_issue_order));
+  EMPLACE_TRY_ASSIGN(const auto order, obey_order(placement_, inputs, placement, console));
+  EMPLACE_TRY_ASSIGN(auto to_explain, parts(inputs.graph));
+  EMPLACE_TRY_ASSIGN(const auto explanation,
+                     explain_placement(inputs.graph, inputs.devices, inputs.constraints, placement,
+                                       std::move(to_explain), top_, inputs.judge.simulator));
+  const std::size_t shown = std::min<std::size_t>(top_, explanation.parts.size());
+  const Subject subject{inputs, explanation, order.empty() ? nullptr : &in_issue_order, !op_.empty(), shown};
+  console.print(console.json() ? json_text(subject_json(subject)) : subject_text(subject));
+  return ExitStatus::kDone;
+}
+
+}  // namespace
+
+std::unique_ptr<Command> make_explain() { return std::make_unique<Explain>(); }
+
+}  // namespace emplace::launcher

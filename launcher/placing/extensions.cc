@@ -1,0 +1,58 @@
+#include "launcher/placing/extensions.h"
+
+namespace emplace::launcher {
+namespace {
+
+Error not_here(const std::string& what) {
+  return Error{Errc::kUnsupported, what + ": is not in this program; use the program emplace"};
+}
+
+}  // namespace
+
+bool Learning::is_learned(std::string_view) const { return false; }
+
+Result<Learned> Learning::place(const LearnRequest& request) const {
+  return not_here(request.policy.empty() ? "method " + request.method : "--policy");
+}
+
+Result<std::unique_ptr<Method>> Learning::pretrained(const std::string&, std::uint32_t) const {
+  return not_here("method pretrained");
+}
+
+std::vector<const Method*> Learning::portfolio_methods() const {
+  const auto heuristics = all_methods();
+  return {heuristics.begin(), heuristics.end()};
+}
+
+MoveGuide Learning::moves() const { return {}; }
+
+Result<Unit> RealExecutors::check(const std::string& kind, const Judge&, const ProcessRequest&) const {
+  return not_here("--executor " + kind);
+}
+
+Result<std::unique_ptr<RealExecutor>> RealExecutors::start(const std::string& kind, const OpGraph&,
+                                                           const DeviceSet&, const Judge&,
+                                                           ProcessRequest) const {
+  return not_here("--executor " + kind);
+}
+
+Result<ExitStatus> RunRecords::write(const RecordRequest& request, Console&) const {
+  return not_here("export of the run " + request.run);
+}
+
+Extensions no_extensions() {
+  static const Learning learning;
+  static const RealExecutors executors;
+  static const RunRecords records;
+  return {learning, executors, records};
+}
+
+Commands placing_commands(const Extensions& extensions) {
+  Commands commands;
+  for (auto make : {make_place, make_compare, make_evaluate}) commands.push_back(make(extensions));
+  for (auto make : {make_explain, make_bound, make_inspect, make_import}) commands.push_back(make());
+  commands.push_back(make_export(extensions));
+  return commands;
+}
+
+}  // namespace emplace::launcher

@@ -1,0 +1,200 @@
+#include "launcher/placing/results.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <csignal>
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
+
+#include "base/text/words.h"
+#include "base/units.h"
+
+namespace emplace::launcher {
+namespace {
+
+/// Returns "gpu:0 on a CPU core" for each of these devices.
+std::vector<std::string> on_cores(std::span<const DeviceId> stand_ins, const DeviceSet& devices) {
+  std::vector<std::string> names;
+  for (const DeviceId id : stand_ins) names.push_back(printable(devices[id].name, 60) + " on a CPU core");
+  return names;
+}
+
+std::string format_percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
+
+}  // namespace
+
+std::string misfit(const Measurement& measured, const DeviceSet& devices) {
+  if (!measured.valid && !measured.failure.empty()) return printable(measured.failure, 400);
+  std::string text;
+  for (std::size_t d = 0; d < devices.size() && !measured.valid; ++d) {
+    const Device& device = devices[static_cast<DeviceId>(d)];
+    if (measured.peak_bytes[d] <= device.memory_bytes) continue;
+    text += (text.empty() ? "" : ", ") + printable(device.name) + " needs " +
+            format_bytes(measured.peak_bytes[d]) + " and has " + format_bytes(device.memory_bytes);
+  }
+  if (!measured.valid && text.empty()) text = "the pieces of its devices wait for each other in a cycle";
+  return text;
+}
+
+Spread spread_of(std::vector<double> samples) {
+  const auto median = [](std::vector<double>& values) {
+    std::sort(values.begin(), values.end());
+    const std::size_t half = values.size() / 2;
+    return values.size() % 2 == 1 ? values[half] : 0.5 * (values[half - 1] + values[half]);
+  };
+  Spread spread;
+  spread.median_s = median(samples);
+  spread.min_s = samples.front();
+  spread.max_s = samples.back();
+  for (double& sample : samples) {
+    if (sample > 2 * spread.median_s) ++spread.long_tail;
+    sample = std::abs(sample - spread.median_s);
+  }
+  spread.mad_s = median(samples);
+  return spread;
+}
+
+std::string joined(const std::vector<std::string>& notes) {
+  std::string text;
+  for (const std::string& note : notes) text += (text.empty() ? "" : "; ") + note;
+  return text;
+}
+
+Json measured_json(const Measurement& measured, const Inputs& inputs, std::string_view executor,
+                   std::span<const DeviceId> stand_ins) {
+  const DeviceSet& devices = inputs.devices;
+  auto json = Json::object();
+  if (measured.valid) {
+    json["step_time_s"] = measured.step_time_s;
+  } else {
+    json["step_time_s"] = nullptr;
+  }
+  json["valid"] = measured.valid;
+  if (!measured.valid) json["reason"] = misfit(measured, devices);
+  json["peak_memory_bytes"] = measured.peak_bytes;
+  json["busy_s"] = measured.busy_s;
+  json["bytes_moved"] = measured.bytes_moved;
+  json["executor"] = executor;
+  json["label"] = label_name(measured.label);
+  if (measured.samples_s.empty()) {
+    const std::array samples{measured.step_time_s};
+    json["samples_s"] = std::span<const double>{samples.data(), measured.valid ? samples.size() : 0};
+  } else {
+    json["samples_s"] = measured.samples_s;
+    const Spread spread = spread_of(measured.samples_s);
+    Json about{{"median_s", spread.median_s}, {"mad_s", spread.mad_s},         {"min_s", spread.min_s},
+               {"max_s", spread.max_s},       {"long_tail", spread.long_tail}, {"noisy", spread.noisy()}};
+    json["spread"] = std::move(about);
+  }
+  if (measured.label != MeasurementLabel::kSimulated) {
+    json["synthetic_share"] = measured.synthetic_share;
+    json["stand_ins"] = on_cores(stand_ins, inputs.devices);
+  }
+  json["objective"] = word_of(inputs.judge.objective);
+  if (measured.valid) {
+    json["objective_value"] = inputs.in_file_unit(measured.step_time_s);
+  } else {
+    json["objective_value"] = nullptr;
+  }
+  return json;
+}
+
+std::string measured_text(const Measurement& measured, const Inputs& inputs,
+                          std::span<const DeviceId> stand_ins) {
+  const DeviceSet& devices = inputs.devices;
+  std::string what{inputs.judge.objective == Objective::kStepTime ? "step time"
+                                                                  : word_of(inputs.judge.objective)};
+  what.resize(11, ' ');
+  const bool memory = out_of_memory(measured.valid, measured.failure);
+  std::string text = measured.valid
+                         ? what + format_seconds(measured.step_time_s) + "\n"
+                         : (memory ? "does not fit: " : "did not run: ") + misfit(measured, devices) + "\n";
+  if (measured.label != MeasurementLabel::kSimulated) {
+    text += "label      " + std::string{label_name(measured.label)};
+    for (const std::string& device : on_cores(stand_ins, devices)) text += ", " + device;
+    if (measured.synthetic_share > 0)
+      text += ", " + format_percent(measured.synthetic_share) + " of the time in synthetic ops";
+    text += "\n";
+  }
+  if (!measured.samples_s.empty()) {
+    const Spread spread = spread_of(measured.samples_s);
+    text += fmt::format("samples    {}, from {} to {}, MAD {}", measured.samples_s.size(),
+                        format_seconds(spread.min_s), format_seconds(spread.max_s),
+                        format_percent(spread.median_s > 0 ? spread.mad_s / spread.median_s : 0));
+    if (spread.noisy()) text += ", noisy: another process may use this machine";
+    if (spread.long_tail > 0) text += fmt::format("; {} took more than twice the median", spread.long_tail);
+    text += "\n";
+  }
+  text += "moved      " + format_bytes(measured.bytes_moved) + "\n";
+  for (std::size_t d = 0; d < devices.size(); ++d) {
+    const Device& device = devices[static_cast<DeviceId>(d)];
+    const double busy = measured.step_time_s > 0 ? 100 * measured.busy_s[d] / measured.step_time_s : 0;
+    std::string name = printable(device.name);
+    name.resize(std::max<std::size_t>(name.size(), 10), ' ');
+    text +=
+        fmt::format("{} peak {} of {}, busy {} ({} %)\n", name, format_bytes(measured.peak_bytes[d]),
+                    format_bytes(device.memory_bytes), format_seconds(measured.busy_s[d]), std::lround(busy));
+  }
+  return text;
+}
+
+Result<std::optional<SingleBest>> best_single_device(const Problem& problem, Executor& executor) {
+  std::optional<SingleBest> best;
+  Measurement measured;
+  for (std::size_t d = 0; d < problem.devices.size(); ++d) {
+    const auto device = static_cast<DeviceId>(d);
+    Placement placement(problem.graph.num_ops(), device);
+    if (problem.constraints.repair(placement) > 0) continue;  // Some op may not run on this device.
+    EMPLACE_TRY(executor.measure(placement, measured));
+    if (measured.valid && (!best || measured.step_time_s < best->step_time_s))
+      best = SingleBest{device, measured.step_time_s};
+  }
+  return best;
+}
+
+std::string slower_than_single(double step_time_s, const std::optional<SingleBest>& single,
+                               const DeviceSet& devices) {
+  if (!single || step_time_s <= single->step_time_s) return {};
+  return "slower than running everything on " + printable(devices[single->device].name) + ", which takes " +
+         format_seconds(single->step_time_s);
+}
+
+void WatchedExecutor::start(std::string what, bool polls) {
+  shown_.activity = std::move(what);
+  polls_ = polls;
+  evaluations_ = 0;
+}
+
+void WatchedExecutor::record_value(double seconds) {
+  if (shown_.best_s == 0 || seconds < shown_.best_s) shown_.best_s = seconds;
+  // Searches poll; what other methods find is what the best is compared with.
+  if (polls_ || (shown_.heuristic_s > 0 && seconds >= shown_.heuristic_s)) return;
+  shown_.heuristic = shown_.activity.substr(0, shown_.activity.find(' '));
+  shown_.heuristic_s = seconds;
+}
+
+bool WatchedExecutor::stopped() {
+  view_.show([&] {
+    shown_.details = evaluations_ > 0 ? fmt::format("{} evaluations", evaluations_) : "";
+    return shown_;
+  });
+  return stop_.received() != 0;
+}
+
+Result<Unit> WatchedExecutor::measure(std::span<const DeviceId> placement, Measurement& out) {
+  if (stopped() && !polls_) return Error{Errc::kRunFailed, "stopped by a signal"};
+  EMPLACE_TRY(executor_.measure(placement, out));
+  ++evaluations_;
+  if (out.valid) record_value(out.step_time_s);
+  return Unit{};
+}
+
+ExitStatus stopped_by(int signal) {
+  return signal == SIGTERM ? ExitStatus::kTerminated : ExitStatus::kInterrupted;
+}
+
+}  // namespace emplace::launcher

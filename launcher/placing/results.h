@@ -1,0 +1,97 @@
+#pragma once
+/// Results of a placement that several commands print, as text and as JSON (INTERFACE.md, "JSON results").
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "executor/executor.h"
+#include "heuristics/method.h"
+#include "launcher/inputs/inputs.h"
+#include "launcher/terminal/command.h"
+#include "launcher/terminal/console.h"
+#include "launcher/terminal/json_text.h"
+#include "launcher/terminal/progress_view.h"
+#include "launcher/terminal/stop_signal.h"
+#include "placement/machine/device.h"
+#include "placement/measurement.h"
+
+namespace emplace::launcher {
+
+/// Returns why a measurement is not valid: its failure, or "gpu:0 needs 3.04 GiB and has 2.50 GiB". Empty if
+/// it is valid.
+std::string misfit(const Measurement& measured, const DeviceSet& devices);
+
+/// Spread of the timed steps around their median.
+struct Spread {
+  double median_s = 0, mad_s = 0;  ///< Median; median absolute deviation from it.
+  double min_s = 0, max_s = 0;
+  std::size_t long_tail = 0;  ///< Steps that took more than twice the median.
+  /// Whether the spread is too large to trust the step time: MAD above 5 % of the median.
+  bool noisy() const { return mad_s > 0.05 * median_s; }
+};
+/// @pre not empty.
+Spread spread_of(std::vector<double> samples_s);
+
+/// Time of auto, of a search in a table and of a method that learns, unless --budget is given.
+inline constexpr double kDefaultBudget_s = 30;
+
+/// Joins notes into one line.
+std::string joined(const std::vector<std::string>& notes);
+
+/// Returns a measurement as JSON: step_time_s (null if it does not fit), valid, reason?, peak_memory_bytes,
+/// busy_s, bytes_moved, executor, label, samples_s; for real executors spread {median_s, mad_s, min_s, max_s}
+/// and synthetic_share; objective, objective_value (in the unit of the graph's file; null if it does not
+/// fit). `stand_ins`: devices that CPU cores stood in for.
+Json measured_json(const Measurement& measured, const Inputs& inputs, std::string_view executor,
+                   std::span<const DeviceId> stand_ins = {});
+
+/// Returns a measurement as text: the objective's value, then a line per device.
+std::string measured_text(const Measurement& measured, const Inputs& inputs,
+                          std::span<const DeviceId> stand_ins = {});
+
+/// The fastest device to run the whole graph on.
+struct SingleBest {
+  DeviceId device{};
+  double step_time_s = 0;
+};
+/// Returns the fastest valid placement of the whole graph on one device, if there is one.
+Result<std::optional<SingleBest>> best_single_device(const Problem& problem, Executor& executor);
+/// Returns a warning if `step_time_s` is above that of `single`; empty otherwise.
+std::string slower_than_single(double step_time_s, const std::optional<SingleBest>& single,
+                               const DeviceSet& devices);
+
+/// An executor that shows a method's progress and stops it (kRunFailed) when a signal arrives.
+class WatchedExecutor final : public Executor {
+ public:
+  /// `budget_s`: 0 if there is no limit. `bound_s`: a proven lower bound of the objective [s]; 0: unknown.
+  WatchedExecutor(Executor& executor, ProgressView& view, const StopSignal& stop, double budget_s,
+                  double bound_s)
+      : executor_{executor}, view_{view}, stop_{stop} {
+    shown_.budget_s = budget_s;
+    shown_.bound_s = bound_s;
+  }
+  /// Starts progress of a method, shown as `what`, e.g. "random (3 of 6)". With `polls`, the method itself
+  /// polls stopped() and ends with its best result, so measure() never fails because of a signal.
+  void start(std::string what, bool polls = false);
+  /// Records the objective of a placement that was measured elsewhere.
+  void record_value(double seconds);
+  /// Redraws the progress view if due; returns true once a signal has arrived.
+  bool stopped();
+  std::string_view kind() const override { return executor_.kind(); }
+  Result<Unit> measure(std::span<const DeviceId> placement, Measurement& out) override;
+
+ private:
+  Executor& executor_;
+  ProgressView& view_;
+  const StopSignal& stop_;
+  ProgressFacts shown_;
+  bool polls_ = false;
+  std::uint64_t evaluations_ = 0;
+};
+
+/// Returns the exit status after a clean stop by `signal`.
+ExitStatus stopped_by(int signal);
+
+}  // namespace emplace::launcher

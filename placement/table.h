@@ -1,0 +1,33 @@
+#pragma once
+/// The comparison table for terminals.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "placement/measurement.h"
+
+namespace emplace {
+
+/// Result of one method.
+struct TableRow {
+  std::string method;
+  bool found = false;  ///< False: no placement; `note` gives the reason.
+  Measurement measurement;
+  std::uint64_t evaluations = 0;
+  double wall_s = 0;
+  std::string note;  ///< Why it does not fit, or a remark about it.
+  /// True: measured on an equivalent transformed graph; never marked as the best.
+  bool transforms_graph = false;
+  /// 95th percentile of its step time under noise [s]; 0: not simulated. A column shows it if a row has it.
+  double p95_s = 0;
+};
+
+/// Renders rows in the given order and marks the fastest valid one. If some rows were measured, only those
+/// are compared, and a column shows the label. Gap: step time / bound − 1. Lines end in '\n'; no control
+/// characters. `device_names`: heads of the memory columns. `value`: name of the compared quantity.
+std::string render_table(const std::vector<TableRow>& rows, double lower_bound_s,
+                         const std::vector<std::string>& device_names,
+                         const std::string& value = "step time");
+
+}  // namespace emplace

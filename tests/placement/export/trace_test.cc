@@ -1,0 +1,130 @@
+// Goal: the trace is what the viewers accept: numbers, sorted, no slice over another on its track, small flow
+// ids in pairs; whatever the names are, and for large graphs too.
+// Method: a schedule of the simulator, written and read back.
+#include "placement/export/trace.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+
+#include "base/file.h"
+#include "executor/sim/simulator.h"
+#include "placement/export/trace_writer.h"
+#include "tests/support/sample_graphs.h"
+#include "tests/support/scratch_folder.h"
+
+namespace emplace::interop {
+namespace {
+
+using nlohmann::json;
+
+json read(const std::filesystem::path& path) {
+  const auto bytes = decompress(*read_file(path), "trace", std::size_t{1} << 30);
+  EXPECT_TRUE(bytes.ok());
+  const auto* first = reinterpret_cast<const char*>(bytes->data());
+  return json::parse(first, first + bytes->size());
+}
+
+/// Numbers, sorted, no overlap, flows that begin before they end, each inside a slice.
+void expect_sound(const json& trace) {
+  double last = 0;
+  std::map<std::pair<int, int>, double> free_at;
+  std::map<std::int64_t, std::string> flows;
+  for (const auto& event : trace["traceEvents"]) {
+    if (event["ph"] == "M") continue;
+    ASSERT_TRUE(event["ts"].is_number());
+    const double ts = event["ts"].get<double>();
+    EXPECT_GE(ts, last);
+    last = ts;
+    double& free = free_at[{event["pid"].get<int>(), event["tid"].get<int>()}];
+    if (event["ph"] == "X") {
+      EXPECT_GE(ts, free - 1e-9) << event;
+      free = ts + event["dur"].get<double>();
+    } else {
+      const auto id = event["id"].get<std::int64_t>();
+      EXPECT_LT(id, std::numeric_limits<std::int32_t>::max());
+      flows[id] += event["ph"].get<std::string>();
+    }
+  }
+  for (const auto& [id, ends] : flows) EXPECT_EQ(ends, "sf");
+}
+
+struct Traced {
+  OpGraph graph;
+  DeviceSet devices = testing::sample_devices(3, true, std::int64_t{1} << 40);
+  Measurement measured;
+  Schedule schedule;
+
+  explicit Traced(OpGraph g) : graph{std::move(g)} {
+    Rng rng{12, Purpose::kTest};
+    Simulator simulator{graph, devices};
+    const Placement placement = testing::random_placement(rng, graph.num_ops(), devices.size());
+    EXPECT_TRUE(simulator.trace(placement, measured, schedule).ok());
+    EXPECT_FALSE(schedule.transfers.empty());
+  }
+};
+
+TEST(Trace, IsAcceptedByTheViewersRules) {
+  const testing::ScratchFolder folder{"trace"};
+  const Traced traced{testing::random_graph(11, 80)};
+  ASSERT_TRUE(write_trace(folder.path() / "t.json", traced.graph, traced.devices, traced.schedule).ok());
+  const json trace = read(folder.path() / "t.json");
+  expect_sound(trace);
+  std::size_t slices = 0, ended = 0;
+  for (const auto& event : trace["traceEvents"]) {
+    if (event["ph"] != "X") continue;
+    ++slices;
+    ended +=
+        event["ts"].get<double>() + event["dur"].get<double>() <= traced.measured.step_time_s * 1e6 + 1e-3;
+  }
+  EXPECT_EQ(slices, traced.schedule.ops.size() + traced.schedule.transfers.size());
+  EXPECT_EQ(ended, slices);
+}
+
+TEST(Trace, IsPackedWhereItsNameSaysSo) {
+  const testing::ScratchFolder folder{"trace"};
+  const Traced traced{testing::random_graph(11, 80)};
+  for (const char* name : {"t.json", "t.json.gz"})
+    ASSERT_TRUE(write_trace(folder.path() / name, traced.graph, traced.devices, traced.schedule).ok());
+  EXPECT_EQ(read(folder.path() / "t.json"), read(folder.path() / "t.json.gz"));
+  EXPECT_LT(file_size(folder.path() / "t.json.gz") * 3, file_size(folder.path() / "t.json"));
+}
+
+TEST(Trace, OfALargeGraphIsOfTheSizeThatAViewerOpens) {
+  Rng rng{5, Purpose::kTest};
+  const testing::ScratchFolder folder{"trace"};
+  const Traced traced{testing::layered_graph(rng, 84'000)};
+  const auto path = folder.path() / "t.json";
+  ASSERT_TRUE(write_trace(path, traced.graph, traced.devices, traced.schedule).ok());
+  EXPECT_LT(file_size(path), 300 * (traced.schedule.ops.size() + 3 * traced.schedule.transfers.size()));
+  expect_sound(read(path));
+}
+
+TEST(TraceWriter, NoNameBreaksOutOfItsPlace) {
+  const testing::ScratchFolder folder{"trace"};
+  const std::string evil = "\"}],\n\\ \xff\xfe" + std::string(1, '\0');
+  TraceWriter writer{folder.path() / "t.json"};
+  writer.name_process(1, evil);
+  writer.name_track({1, 2}, evil);
+  writer.slice({1, 2}, evil, evil, 1'001, 2'002, "\"a\":" + json_text(evil));
+  ASSERT_TRUE(writer.finish().ok());
+  const json trace = read(folder.path() / "t.json");
+  ASSERT_EQ(trace["traceEvents"].size(), 4u);
+  EXPECT_EQ(trace["traceEvents"][3]["ts"].dump(), "1.001") << "to the last nanosecond";
+  EXPECT_EQ(trace["traceEvents"][3]["dur"].dump(), "1.001");
+}
+
+TEST(TraceWriter, NothingStaysWithoutAnEnd) {
+  const testing::ScratchFolder folder{"trace"};
+  { const TraceWriter writer{folder.path() / "t.json"}; }
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+  TraceWriter nowhere{folder.path() / "no" / "t.json"};
+  EXPECT_EQ(nowhere.finish().error().code, Errc::kIo);
+}
+
+}  // namespace
+}  // namespace emplace::interop
