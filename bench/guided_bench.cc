@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "executor/sim/simulator.h"
-#include "heuristics/anneal.h"
-#include "heuristics/search/tree_moves.h"
 #include "launcher/pretrained/guided_moves.h"
 #include "launcher/worlds/world.h"
+#include "solver/search/anneal.h"
+#include "solver/search/tree_moves.h"
 
 namespace emplace {
 namespace {

@@ -14,10 +14,10 @@
 
 #include "executor/sim/simulator.h"
 #include "graph/graph_file.h"
-#include "heuristics/anneal.h"
-#include "heuristics/favourite_children.h"
-#include "heuristics/partition_methods.h"
 #include "placement/machine/device_file.h"
+#include "solver/list/favourite_children.h"
+#include "solver/partitioners/partition_methods.h"
+#include "solver/search/anneal.h"
 #include "tests/support/sample_graphs.h"
 
 namespace emplace {

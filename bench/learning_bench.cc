@@ -17,12 +17,12 @@
 
 #include "executor/sim/simulator.h"
 #include "graph/graph_file.h"
-#include "heuristics/method.h"
-#include "heuristics/methods.h"
 #include "placement/machine/device_file.h"
 #include "policy/loss/reward.h"
 #include "policy/optim/adam.h"
 #include "policy/placers/hierarchical.h"
+#include "solver/method.h"
+#include "solver/partitioners/simple_methods.h"
 
 namespace emplace {
 namespace {

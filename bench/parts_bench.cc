@@ -24,12 +24,12 @@
 
 #include "base/clock.h"
 #include "executor/sim/simulator.h"
-#include "heuristics/anneal.h"
-#include "heuristics/local_search.h"
-#include "heuristics/portfolio.h"
 #include "launcher/pretrained/guided_moves.h"
 #include "launcher/pretrained/pretrained.h"
 #include "launcher/worlds/world.h"
+#include "solver/portfolio/portfolio.h"
+#include "solver/search/anneal.h"
+#include "solver/search/local_search.h"
 
 namespace emplace {
 namespace {

@@ -24,8 +24,8 @@
 #include "graph/graph_file.h"
 #include "graph/lowering.h"
 #include "graph/models/catalogue.h"
-#include "heuristics/methods.h"
 #include "placement/machine/device_file.h"
+#include "solver/partitioners/simple_methods.h"
 #include "tests/support/reference_dag.h"
 #include "tests/support/sample_graphs.h"
 

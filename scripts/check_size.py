@@ -40,7 +40,7 @@ TABLES = {
 # Names of types that ask for a placement, limit the search for one, or answer.
 ANSWERS = re.compile(r"^(?:struct|class) (\w*(?:Found|Answer|Placed|Learned|Request|Context)|FoundOrder|SearchLimits|(?:Portfolio|Ordered|OrderSearch|Robust"
                      r"|Distinct)Options)\b[^;]*\{", re.M)
-NOT_OF_A_PLACEMENT = {"LearnRequest", "JitterRequest", "ProcessRequest"}  # Of a run, of noise, of an executor process.
+NOT_OF_A_PLACEMENT = {"LearnRequest", "JitterRequest", "ProcessRequest", "RecordRequest"}  # Of a run, noise, a process, a record.
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
 
 
@@ -93,7 +93,7 @@ class House:
 
     def types_of_answers(self):
         """Types by name in the solver and in the placing commands, with what they include of their own room."""
-        rooms = ("heuristics/", "solver/", "launcher/commands/place", "launcher/commands/learned", "launcher/placing/", "launcher/session/learned")
+        rooms = ("heuristics/", "solver/", "launcher/placing/", "launcher/session/learned")
         names = [match for name, text in self.text.items() if name.startswith(rooms) for match in ANSWERS.findall(text)]
         return sorted(set(names) - NOT_OF_A_PLACEMENT)
 

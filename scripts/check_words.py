@@ -18,7 +18,7 @@ import sys
 
 import source_tree
 
-PROGRAM = ["base", "graph", "placement", "messages", "runtime", "policy", "executor", "record", "heuristics", "actors", "launcher"]
+PROGRAM = ["base", "graph", "placement", "messages", "runtime", "policy", "executor", "record", "solver", "actors", "launcher"]
 ROOT_PAGES = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"]
 GLOSSARY = "docs/reference/glossary.md"
 GENERATED = {"docs/reference/config.md", "docs/reference/machines.md", "docs/results/papers.md"}

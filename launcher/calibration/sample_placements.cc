@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "base/rng.h"
-#include "heuristics/method.h"
 #include "placement/machine/cost_model.h"
+#include "solver/method.h"
 
 namespace emplace::launcher {
 namespace {

@@ -15,7 +15,6 @@
 #include "base/text/words.h"
 #include "base/units.h"
 #include "graph/graph_file.h"
-#include "heuristics/methods.h"
 #include "launcher/inputs/inputs.h"
 #include "launcher/settings/host_facts.h"
 #include "launcher/settings/learning.h"
@@ -26,6 +25,7 @@
 #include "placement/placement_file.h"
 #include "record/run_writer.h"
 #include "runtime/log.h"
+#include "solver/partitioners/simple_methods.h"
 
 namespace emplace::launcher {
 namespace {

@@ -12,8 +12,6 @@
 #include "base/clock.h"
 #include "base/text/words.h"
 #include "base/units.h"
-#include "heuristics/ordered_portfolio.h"
-#include "heuristics/portfolio.h"
 #include "launcher/placing/extensions.h"
 #include "launcher/placing/graph_options.h"
 #include "launcher/placing/jitter_options.h"
@@ -22,6 +20,8 @@
 #include "launcher/terminal/progress_view.h"
 #include "placement/machine/cost_model.h"
 #include "placement/table.h"
+#include "solver/portfolio/ordered_portfolio.h"
+#include "solver/portfolio/portfolio.h"
 
 namespace emplace::launcher {
 namespace {

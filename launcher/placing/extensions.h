@@ -14,11 +14,11 @@
 #include "base/result.h"
 #include "executor/real_executor.h"
 #include "executor/split/judge.h"
-#include "heuristics/method.h"
-#include "heuristics/search/move_proposer.h"
 #include "launcher/inputs/process_request.h"
 #include "launcher/placing/learn_request.h"
 #include "launcher/terminal/command.h"
+#include "solver/method.h"
+#include "solver/search/move_proposer.h"
 
 namespace emplace::launcher {
 

@@ -7,9 +7,9 @@
 #include <string>
 
 #include "base/units.h"
-#include "heuristics/method.h"
 #include "launcher/inputs/inputs.h"
 #include "launcher/terminal/console.h"
+#include "solver/method.h"
 
 namespace emplace::launcher {
 

@@ -18,10 +18,6 @@
 #include "base/text/words.h"
 #include "base/units.h"
 #include "graph/graph_file.h"
-#include "heuristics/distinct.h"
-#include "heuristics/ordered_portfolio.h"
-#include "heuristics/portfolio.h"
-#include "heuristics/robust.h"
 #include "launcher/placing/best_on_disk.h"
 #include "launcher/placing/extensions.h"
 #include "launcher/placing/graph_options.h"
@@ -32,6 +28,10 @@
 #include "placement/bounds/proven_bound.h"
 #include "placement/machine/cost_model.h"
 #include "placement/placement_file.h"
+#include "solver/portfolio/ordered_portfolio.h"
+#include "solver/portfolio/portfolio.h"
+#include "solver/search/distinct.h"
+#include "solver/search/robust.h"
 
 namespace emplace::launcher {
 namespace {

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "executor/executor.h"
-#include "heuristics/method.h"
 #include "launcher/inputs/inputs.h"
 #include "launcher/terminal/command.h"
 #include "launcher/terminal/console.h"
@@ -16,6 +15,7 @@
 #include "launcher/terminal/stop_signal.h"
 #include "placement/machine/device.h"
 #include "placement/measurement.h"
+#include "solver/method.h"
 
 namespace emplace::launcher {
 

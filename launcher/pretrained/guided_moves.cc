@@ -4,9 +4,9 @@
 #include <map>
 #include <utility>
 
-#include "heuristics/methods.h"
-#include "heuristics/search/walk.h"
 #include "launcher/pretrained/pretrained.h"
+#include "solver/partitioners/simple_methods.h"
+#include "solver/search/walk.h"
 
 namespace emplace::launcher {
 namespace {

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "graph/lowering.h"
-#include "heuristics/placing_units.h"
-#include "heuristics/search/tree_moves.h"
 #include "policy/placers/scheduler_policy.h"
+#include "solver/partitioners/placing_units.h"
+#include "solver/search/tree_moves.h"
 
 namespace emplace::launcher {
 

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "base/rng.h"
-#include "heuristics/anneal.h"
 #include "launcher/pretrained/guided_moves.h"
+#include "solver/search/anneal.h"
 
 namespace emplace::launcher {
 namespace {

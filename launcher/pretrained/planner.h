@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "executor/sim/simulator.h"
-#include "heuristics/method.h"
-#include "heuristics/search/move_proposer.h"
 #include "policy/placers/scheduler_policy.h"
+#include "solver/method.h"
+#include "solver/search/move_proposer.h"
 
 namespace emplace::launcher {
 

@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include "heuristics/method.h"
 #include "launcher/pretrained/planner.h"
 #include "policy/placers/scheduler_policy.h"
+#include "solver/method.h"
 
 namespace emplace::launcher {
 

@@ -11,8 +11,8 @@
 
 #include "base/text/words.h"
 #include "graph/graph_file.h"
-#include "heuristics/anneal.h"
 #include "launcher/settings/schedule_worlds.h"
+#include "solver/search/anneal.h"
 
 namespace emplace::launcher {
 namespace {

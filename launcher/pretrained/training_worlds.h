@@ -9,11 +9,11 @@
 
 #include "executor/sim/simulator.h"
 #include "graph/lowering.h"
-#include "heuristics/method.h"
 #include "launcher/inputs/inputs.h"
 #include "launcher/pretrained/training.h"
 #include "placement/machine/cost_model.h"
 #include "policy/placers/scheduler.h"
+#include "solver/method.h"
 
 namespace emplace::launcher {
 

@@ -15,7 +15,6 @@
 #include "executor/sim/critical_chain.h"
 #include "executor/sim/jitter.h"
 #include "executor/sim/simulator.h"
-#include "heuristics/method.h"
 #include "launcher/inputs/inputs.h"
 #include "launcher/replay/recorded_run.h"
 #include "launcher/session/recorded_starts.h"
@@ -26,6 +25,7 @@
 #include "record/report/learning_curve.h"
 #include "record/report/report_page.h"
 #include "record/run_reader.h"
+#include "solver/method.h"
 
 namespace emplace::launcher {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "heuristics/method.h"
+#include "solver/method.h"
 
 namespace emplace::launcher {
 namespace {

@@ -8,12 +8,12 @@
 #include "base/text/words.h"
 #include "graph/cell_groups.h"
 #include "graph/grouping.h"
-#include "heuristics/methods.h"
 #include "launcher/settings/schedule_worlds.h"
 #include "launcher/settings/sweep_world.h"
 #include "placement/machine/cost_model.h"
 #include "policy/placers/registry.h"
 #include "record/run_reader.h"
+#include "solver/partitioners/simple_methods.h"
 
 namespace emplace::launcher {
 using actors::TaskGraph;

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "heuristics/placing_units.h"
-#include "heuristics/weight_groups.h"
 #include "placement/energy.h"
+#include "solver/partitioners/placing_units.h"
+#include "solver/partitioners/weight_groups.h"
 
 namespace emplace::launcher {
 namespace {

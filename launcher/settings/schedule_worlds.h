@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "graph/lowering.h"
-#include "heuristics/method.h"
 #include "policy/placers/schedule_world.h"
+#include "solver/method.h"
 
 namespace emplace::launcher {
 

@@ -14,8 +14,6 @@
 #include "base/units.h"
 #include "executor/sim/simulator.h"
 #include "graph/graph_file.h"
-#include "heuristics/methods.h"
-#include "heuristics/portfolio.h"
 #include "launcher/inputs/inputs.h"
 #include "launcher/settings/host_facts.h"
 #include "launcher/settings/log_driven.h"
@@ -28,6 +26,8 @@
 #include "record/run_writer.h"
 #include "record/store/episode_bytes.h"
 #include "record/store/run_folder.h"
+#include "solver/partitioners/simple_methods.h"
+#include "solver/portfolio/portfolio.h"
 
 namespace emplace::launcher {
 namespace {

@@ -17,10 +17,10 @@
 #include "graph/graph_file.h"
 #include "graph/models/drawing.h"
 #include "graph/models/world_families.h"
-#include "heuristics/method.h"
 #include "launcher/worlds/held_out.h"
 #include "launcher/worlds/world_machine.h"
 #include "placement/machine/device_file.h"
+#include "solver/method.h"
 
 namespace emplace::launcher {
 namespace {

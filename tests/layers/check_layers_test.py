@@ -47,7 +47,7 @@ class CheckLayers(CheckerTest):
         self.assertEqual(status, 1)
         self.assertIn('executor/cuda may not include "executor/cpu/kernel.h"', errors)
         gpu["executor/cuda/lane.h"] = "#pragma once\n"
-        gpu["heuristics/method.h"] = '#pragma once\n#include "executor/cpu/kernel.h"\n'
+        gpu["solver/method.h"] = '#pragma once\n#include "executor/cpu/kernel.h"\n'
         self.assertEqual(self.run_on(gpu), (0, ""))
 
     def test_a_table_that_permits_a_room_declared_later(self):

@@ -11,12 +11,12 @@
 #include <span>
 #include <utility>
 
-#include "heuristics/anneal.h"
-#include "heuristics/search/tree_moves.h"
-#include "heuristics/search/walk.h"
 #include "launcher/pretrained/pretrained.h"
 #include "launcher/worlds/world.h"
-#include "tests/heuristics/world.h"
+#include "solver/search/anneal.h"
+#include "solver/search/tree_moves.h"
+#include "solver/search/walk.h"
+#include "tests/solver/world.h"
 
 namespace emplace::launcher {
 namespace {

@@ -9,12 +9,12 @@
 #include <string>
 
 #include "base/clock.h"
-#include "heuristics/placing_units.h"
-#include "heuristics/portfolio.h"
 #include "launcher/pretrained/training.h"
 #include "launcher/settings/schedule_worlds.h"
 #include "launcher/worlds/world.h"
-#include "tests/heuristics/world.h"
+#include "solver/partitioners/placing_units.h"
+#include "solver/portfolio/portfolio.h"
+#include "tests/solver/world.h"
 #include "tests/support/scratch_folder.h"
 
 namespace emplace::launcher {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "graph/models/catalogue.h"
-#include "heuristics/weight_groups.h"
-#include "tests/heuristics/world.h"
+#include "solver/partitioners/weight_groups.h"
+#include "tests/solver/world.h"
 
 namespace emplace::launcher {
 namespace {

@@ -18,9 +18,9 @@
 #include "graph/formats/emplace_graph.h"
 #include "graph/graph_file.h"
 #include "graph/models/world_families.h"
-#include "heuristics/method.h"
 #include "launcher/worlds/held_out.h"
 #include "placement/partitioning_machine.h"
+#include "solver/method.h"
 #include "tests/support/scratch_folder.h"
 
 namespace emplace::launcher {

@@ -1,0 +1,273 @@
+#include "solver/portfolio/portfolio.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "base/mutex.h"
+#include "solver/search/anneal.h"
+#include "solver/search/local_search.h"
+#include "solver/search/tree_moves.h"
+
+namespace emplace {
+namespace {
+
+/// State shared by all threads.
+class Shared {
+ public:
+  Shared(const Clock& clock, const PortfolioOptions& options)
+      : clock_{clock}, options_{options}, start_{clock.now()} {}
+
+  double seconds() const { return std::chrono::duration<double>(clock_.now() - start_).count(); }
+  Nanos start_time() const { return start_; }
+
+  /// Reports a better placement of a search that continues.
+  void report(const std::string& method, const Placement& placement, double seconds) {
+    const MutexLock lock{mutex_};
+    if (!findings_.empty() && seconds >= findings_.back().seconds) return;
+    findings_.push_back({method, seconds, this->seconds()});
+    if (reaches_bound(seconds, options_.bound_s)) optimal_ = true;
+    if (options_.better) options_.better(findings_.back(), placement);
+  }
+  /// Adds the final result of a method.
+  void take(const std::string& method, Found found) {
+    if (found.measurement.valid) report(method, found.placement, found.measurement.step_time_s);
+    const MutexLock lock{mutex_};
+    evaluations_ += found.evaluations;
+    if (best_ && !better(found.measurement, best_->measurement)) return;
+    best_ = std::move(found);
+    method_ = method;
+  }
+  void fail(Error error) {
+    const MutexLock lock{mutex_};
+    if (!error_) error_ = std::move(error);
+  }
+  std::optional<Found> best() const {
+    const MutexLock lock{mutex_};
+    return best_;
+  }
+  /// True once a placement reaches the bound. Searches poll it.
+  bool optimal() const { return optimal_; }
+  Result<Answer> finish(const std::string& why) && {
+    const MutexLock lock{mutex_};
+    if (error_) return *error_;
+    if (!best_) return Error{Errc::kNoPlacement, why};
+    return Answer{*std::move(best_), std::move(method_), evaluations_, std::move(findings_), 0};
+  }
+
+ private:
+  const Clock& clock_;
+  const PortfolioOptions& options_;
+  const Nanos start_;
+  std::atomic<bool> optimal_ = false;
+  mutable Mutex mutex_;
+  std::optional<Found> best_ EMPLACE_GUARDED_BY(mutex_);
+  std::string method_ EMPLACE_GUARDED_BY(mutex_);
+  std::uint64_t evaluations_ EMPLACE_GUARDED_BY(mutex_) = 0;
+  std::vector<Finding> findings_ EMPLACE_GUARDED_BY(mutex_);
+  std::optional<Error> error_ EMPLACE_GUARDED_BY(mutex_);
+};
+
+/// Sorts methods by value for their time, so that a second suffices for a good answer. Split objectives have
+/// few ops and cheap evaluations: there the exact and chain methods come first.
+std::vector<const Method*> in_order(std::vector<const Method*> methods, Objective objective) {
+  static constexpr std::array<std::string_view, 15> kSteps{
+      "single-gpu", "single-cpu", "expert", "scotch",     "pretrained", "m-etf",       "metis", "heft",
+      "mincut",     "mincut-cpu", "m-topo", "contiguous", "m-sct",      "round-robin", "random"};
+  const auto rank = [&](const Method* method) {
+    if (objective != Objective::kStepTime && method->name() == "contiguous") return std::ptrdiff_t{-1};
+    return std::find(kSteps.begin(), kSteps.end(), method->name()) - kSteps.begin();
+  };
+  std::stable_sort(methods.begin(), methods.end(),
+                   [&](const Method* a, const Method* b) { return rank(a) < rank(b); });
+  return methods;
+}
+
+/// The heuristic after which the weights are annealed: it and those before it are fast, and others can take
+/// all of their half of the budget on a large graph.
+constexpr std::string_view kBeforeWeights = "m-etf";
+
+/// One search of a thread, and its share of the remaining budget.
+struct Turn {
+  bool local;
+  double until;  // Share of the search time at which it ends.
+  double heat = 1;
+  bool restarts = false;  // From the simple methods, not from the best placement so far.
+};
+
+/// With as many evaluations, an annealing walk has the time to leave its start and to settle elsewhere.
+constexpr double kEvaluationsOfHotWalk = 60'000;
+constexpr double kSecondsPerSize = 20e-9;  // Time of an evaluation per op and edge.
+constexpr double kHotWalk = 3;
+/// With time for as many hot walks, a thread also searches from another start.
+constexpr double kWalksOfRestart = 2;
+
+/// Sequence of searches of a thread in `budget_s`. Split objectives have few units and cheap evaluations:
+/// latencies are searched by rebuilding windows, loads by annealing. Step times are annealed from coarse to
+/// fine; the last search starts from the best result. The heuristics' best placement may be far from better
+/// ones, so where there is time for it the first search is hot, and where there is more, the second one
+/// restarts.
+std::vector<Turn> turns_for(const Problem& problem, double budget_s) {
+  if (problem.objective == Objective::kLatency) return {{true, 0.75}, {false, 0.85}, {true, 1}};
+  if (problem.objective != Objective::kStepTime) return {{false, 0.8}, {true, 1}};
+  const auto size = static_cast<double>(problem.graph.num_ops() + problem.graph.num_edges());
+  const double walks = budget_s / (kEvaluationsOfHotWalk * kSecondsPerSize * size);
+  if (walks > kWalksOfRestart)
+    return {{.local = false, .until = 0.35, .heat = kHotWalk},
+            {.local = false, .until = 0.7, .restarts = true},
+            {.local = false, .until = 1}};
+  return walks > 1 ? std::vector<Turn>{{false, 0.6, kHotWalk}, {false, 1}}
+                   : std::vector<Turn>{{false, 0.6}, {false, 1, 0.5}};
+}
+
+/// Runs `method` until `until` from `start`, or without one from the simple methods, and takes what it finds.
+Result<Unit> search_from(const std::optional<Found>& start, const Method& method, const Problem& problem,
+                         Shared& shared, Executor& executor, const Clock& clock, Nanos until,
+                         const std::function<bool()>& stopped,
+                         const std::function<void(const std::string&)>& on_method_start) {
+  const std::string name{method.name()};
+  if (on_method_start) on_method_start(name);
+  Problem own = problem;
+  own.limits = {.clock = &clock, .deadline = until, .stopped = stopped};
+  if (start) own.limits.starts = {&*start, 1};
+  own.limits.better = [&](const Placement& placement, double seconds) {
+    shared.report(name, placement, seconds);
+  };
+  EMPLACE_TRY_ASSIGN(auto found, method.find(own, executor));
+  // Evaluations of the start were counted where they were made.
+  if (start) found.evaluations -= start->evaluations;
+  shared.take(name, std::move(found));
+  return Unit{};
+}
+
+class Searcher {
+ public:
+  Searcher(const Problem& problem, unsigned thread, Shared& shared, const Clock& clock, Nanos end,
+           const std::function<bool()>& stopped, const MoveProposerFactory& moves)
+      : problem_{problem},
+        thread_{thread},
+        shared_{shared},
+        clock_{clock},
+        end_{end},
+        stopped_{stopped},
+        moves_{moves} {}
+
+  void run(Executor& executor, const std::function<void(const std::string&)>& on_method_start) {
+    const Nanos begin = clock_.now();
+    std::uint64_t stream = std::uint64_t{thread_} << 20;
+    const auto left = std::chrono::duration<double>(end_ - begin).count();
+    for (const Turn& turn : turns_for(problem_, left)) {
+      stream += 1 << 10;
+      const Nanos until =
+          begin + std::chrono::duration_cast<Nanos>(std::chrono::duration<double>(left * turn.until));
+      if (clock_.now() >= until || (stopped_ && stopped_())) continue;
+      const LocalSearch local{{.stream = stream, .moves = moves_}};
+      // The first thread continues from the walk over weights, unless it restarts; others repeat it with
+      // random numbers of their own.
+      const bool own_walk = turn.restarts || (thread_ > 0 && turn.until < 1);
+      const Anneal anneal{{.heat = turn.heat,
+                           .weights = own_walk ? WeightWalk::kFirst : WeightWalk::kNone,
+                           .stream = stream,
+                           .moves = moves_}};
+      const Method& method = turn.local ? static_cast<const Method&>(local) : anneal;
+      const auto searched = search_from(turn.restarts ? std::nullopt : shared_.best(), method, problem_,
+                                        shared_, executor, clock_, until, stopped_, on_method_start);
+      if (!searched) return shared_.fail(searched.error());
+    }
+  }
+
+ private:
+  const Problem& problem_;
+  const unsigned thread_;
+  Shared& shared_;
+  const Clock& clock_;
+  const Nanos end_;
+  const std::function<bool()>& stopped_;
+  const MoveProposerFactory& moves_;
+};
+
+}  // namespace
+
+Result<Answer> run_portfolio(const std::vector<const Method*>& methods, const Problem& problem,
+                             const Judge& judge, Executor& executor, const Clock& clock,
+                             const PortfolioOptions& options) {
+  Shared shared{clock, options};
+  const auto budget = std::chrono::duration_cast<Nanos>(std::chrono::duration<double>(options.budget_s));
+  const Nanos end = shared.start_time() + budget;
+  std::atomic<bool> stop_requested = false;
+  const auto stopped = [&] {
+    if (options.stopped && options.stopped()) stop_requested = true;
+    return stop_requested || shared.optimal();
+  };
+  // With a short budget, starting the searches finds more than the remaining slow heuristics.
+  const auto late = [&] { return options.searches && shared.seconds() > options.budget_s / 2; };
+  std::optional<MoveProposerFactory> prepared;
+  const auto moves = [&]() -> const MoveProposerFactory& {
+    if (!prepared) prepared = options.moves ? options.moves(problem) : MoveProposerFactory{};
+    if (!*prepared) prepared = tree_moves(problem);
+    return *prepared;
+  };
+  std::string why = "no methods given";
+  for (const Found& start : problem.limits.starts) shared.take(options.start_method, start);
+  for (const Method* method : in_order(methods, problem.objective)) {
+    if (stopped() || (late() && shared.best())) break;
+    const std::string name{method->name()};
+    if (options.on_method_start) options.on_method_start(name);
+    Problem own = problem;
+    own.limits = {.stopped = [&] { return stopped() || late(); }};
+    auto found = method->find(own, executor);
+    if (!found && stopped()) break;
+    if (!found && found.error().code != Errc::kNoPlacement) return found.error();
+    if (found) {
+      shared.take(name, *std::move(found));
+    } else {
+      why = name + ": " + found.error().context;
+    }
+    if (name == kBeforeWeights && options.searches && problem.objective == Objective::kStepTime &&
+        shared.best() && !stopped() && !late()) {
+      const Anneal anneal{{.weights = WeightWalk::kOnly, .moves = moves()}};
+      const std::chrono::duration<double> share{options.budget_s * kWeightsShare};
+      EMPLACE_TRY(search_from(shared.best(), anneal, problem, shared, executor, clock,
+                              clock.now() + std::chrono::duration_cast<Nanos>(share), stopped,
+                              options.on_method_start));
+    }
+  }
+  if (!options.searches || !shared.best() || clock.now() >= end || stopped())
+    return std::move(shared).finish(why);
+
+  std::vector<std::unique_ptr<Executor>> executors;
+  std::vector<std::jthread> threads;
+  const MoveProposerFactory& proposers = moves();
+  const std::function<bool()> stop_here = stopped,
+                              stop_elsewhere = [&] { return stop_requested || shared.optimal(); };
+  for (unsigned t = 1; t < options.threads; ++t) {
+    executors.push_back(make_model(problem.graph, problem.devices, judge));
+    threads.emplace_back([&, t, own = executors.back().get()] {
+      Searcher{problem, t, shared, clock, end, stop_elsewhere, proposers}.run(*own, {});
+    });
+  }
+  Searcher{problem, 0, shared, clock, end, stop_here, proposers}.run(executor, options.on_method_start);
+  threads.clear();
+  return std::move(shared).finish(why);
+}
+
+PortfolioOptions Portfolio::options_for(const Problem& problem) const {
+  PortfolioOptions options;
+  options.budget_s = budget_s_;
+  options.threads = usable_cores();
+  options.moves = moves_;
+  options.stopped = problem.limits.stopped;
+  return options;
+}
+
+Result<Found> Portfolio::find(const Problem& problem, Executor& executor) const {
+  const PortfolioOptions options = options_for(problem);
+  EMPLACE_TRY_ASSIGN(auto answer, run_portfolio(methods_, problem, judge_, executor, clock_, options));
+  answer.found.evaluations = answer.evaluations;
+  return std::move(answer.found);
+}
+
+}  // namespace emplace

@@ -1,0 +1,144 @@
+#include "solver/search/moving_cost.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "executor/sim/simulator.h"
+#include "executor/split/latency_model.h"
+#include "executor/split/load_model.h"
+
+namespace emplace {
+namespace {
+
+/// Bytes over the caps of all accelerators, and their smallest cap.
+struct Over {
+  std::int64_t bytes = 0, cap = 1;
+};
+Over over_caps(const SplitCosts& costs, std::span<const std::int64_t> held) {
+  Over over;
+  over.cap = std::int64_t{1} << 60;
+  for (std::size_t d = 0; d < held.size(); ++d) {
+    if (!costs.is_accelerator(d)) continue;
+    over.cap = std::min(over.cap, costs.memory_bytes(d));
+    over.bytes += std::max<std::int64_t>(0, held[d] - costs.memory_bytes(d));
+  }
+  return over;
+}
+
+Evaluation step_evaluation(double step_time_s, std::int64_t bytes_over, bool valid,
+                           std::int64_t smallest_memory) {
+  // A placement that did not run for another reason is over by a byte.
+  const double over = valid ? 0 : memory_penalty(std::max<std::int64_t>(1, bytes_over), smallest_memory);
+  return {log_seconds(step_time_s) + over, step_time_s, bytes_over, valid};
+}
+
+class MeasuredCost final : public MovingCost {
+ public:
+  MeasuredCost(Executor& executor, const DeviceSet& devices)
+      : executor_{executor},
+        simulator_{dynamic_cast<Simulator*>(&executor)},
+        smallest_memory_{smallest_memory(devices)} {}
+  void start(const Placement& placement) override { placement_ = placement; }
+  void move(std::uint32_t op, DeviceId to) override { placement_[op] = to; }
+  const Placement& placement() const override { return placement_; }
+  Result<Evaluation> evaluation() override {
+    EMPLACE_TRY(executor_.measure(placement_, measurement_));
+    return evaluation_of(measurement_, smallest_memory_);
+  }
+  Result<std::optional<Evaluation>> evaluation_within(double limit_s) override {
+    if (simulator_ == nullptr) return MovingCost::evaluation_within(limit_s);
+    EMPLACE_TRY_ASSIGN(const auto cost, simulator_->measure_within(placement_, limit_s));
+    if (!cost) return std::optional<Evaluation>{};
+    return std::optional{
+        step_evaluation(cost->step_time_s, cost->bytes_over, cost->bytes_over == 0, smallest_memory_)};
+  }
+
+ private:
+  Executor& executor_;
+  Simulator* const simulator_;  // Null if the executor is another one.
+  const std::int64_t smallest_memory_;
+  Placement placement_;
+  Measurement measurement_;
+};
+
+class LoadCost final : public MovingCost {
+ public:
+  explicit LoadCost(const Problem& problem) : model_{problem.graph, problem.devices} {}
+  void start(const Placement& placement) override { model_.start(placement); }
+  void move(std::uint32_t op, DeviceId to) override { model_.move(op, to); }
+  const Placement& placement() const override { return model_.placement(); }
+  /// Adds a small share of the mean load to the highest one, so that a walk notices when other loads
+  /// decrease.
+  Result<Evaluation> evaluation() override {
+    constexpr double kOthers = 0.05;
+    double highest = 0, squares = 0;
+    for (const std::int64_t ps : model_.loads_ps()) {
+      const double load = static_cast<double>(ps) * 1e-12;
+      highest = std::max(highest, load);
+      squares += load * load;
+    }
+    const Over over = over_caps(model_.costs(), model_.held_bytes());
+    const double mean = std::sqrt(squares / static_cast<double>(model_.loads_ps().size()));
+    return Evaluation{log_seconds(highest + kOthers * mean) + memory_penalty(over.bytes, over.cap), highest,
+                      over.bytes, over.bytes == 0};
+  }
+
+ private:
+  LoadModel model_;
+};
+
+class LatencyCost final : public MovingCost {
+ public:
+  explicit LatencyCost(const Problem& problem) : model_{problem.graph, problem.devices} {}
+  void start(const Placement& placement) override {
+    placement_ = placement;
+    held_.assign(model_.costs().num_devices(), 0);
+    for (std::size_t op = 0; op < placement.size(); ++op)
+      held_[index(placement[op])] += model_.costs().bytes(op);
+  }
+  void move(std::uint32_t op, DeviceId to) override {
+    held_[index(placement_[op])] -= model_.costs().bytes(op);
+    held_[index(to)] += model_.costs().bytes(op);
+    placement_[op] = to;
+  }
+  const Placement& placement() const override { return placement_; }
+  Result<Evaluation> evaluation() override {
+    const LatencyModel::Value value = model_.value(placement_);
+    const Over over = over_caps(model_.costs(), held_);
+    const double seconds = static_cast<double>(value.latency_ps) * 1e-12;
+    return Evaluation{log_seconds(seconds) + memory_penalty(over.bytes, over.cap) + (value.circle ? 1 : 0),
+                      seconds, over.bytes, over.bytes == 0 && !value.circle};
+  }
+
+ private:
+  LatencyModel model_;
+  Placement placement_;
+  std::vector<std::int64_t> held_;
+};
+
+}  // namespace
+
+bool better(const Evaluation& a, const Evaluation& b) {
+  if (a.valid != b.valid) return a.valid;
+  if (!a.valid && a.bytes_over != b.bytes_over) return a.bytes_over < b.bytes_over;
+  return a.seconds < b.seconds;
+}
+
+Evaluation evaluation_of(const Measurement& measured, std::int64_t smallest_memory) {
+  return step_evaluation(measured.step_time_s, measured.bytes_over, measured.valid, smallest_memory);
+}
+
+Result<std::optional<Evaluation>> MovingCost::evaluation_within(double limit_s) {
+  EMPLACE_TRY_ASSIGN(const auto found, evaluation());
+  if (found.seconds > limit_s) return std::optional<Evaluation>{};
+  return std::optional{found};
+}
+
+std::unique_ptr<MovingCost> make_moving_cost(const Problem& problem, Executor& executor) {
+  if (problem.objective == Objective::kLatency) return std::make_unique<LatencyCost>(problem);
+  if (problem.objective == Objective::kStepTime)
+    return std::make_unique<MeasuredCost>(executor, problem.devices);
+  return std::make_unique<LoadCost>(problem);
+}
+
+}  // namespace emplace
