@@ -9,6 +9,11 @@ namespace emplace {
 
 using Nanos = std::chrono::nanoseconds;
 
+/// A time in whole nanoseconds, rounded towards zero.
+constexpr Nanos as_nanos(double seconds) {
+  return std::chrono::duration_cast<Nanos>(std::chrono::duration<double>(seconds));
+}
+
 class Clock {
  public:
   virtual ~Clock() = default;

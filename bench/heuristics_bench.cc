@@ -16,6 +16,7 @@
 #include "graph/graph_file.h"
 #include "placement/machine/device_file.h"
 #include "solver/list/favourite_children.h"
+#include "solver/methods.h"
 #include "solver/partitioners/partition_methods.h"
 #include "solver/search/anneal.h"
 #include "tests/support/sample_graphs.h"
@@ -85,15 +86,15 @@ void BM_AnnealMoves(benchmark::State& state) {
   const Constraints constraints = Constraints::make(graph, devices).value();
   Simulator simulator{graph, devices};
   Problem problem{graph, devices, constraints, simulator.costs(), 1};
-  std::vector<Found> starts;
+  std::vector<Answer> starts;
   for (const char* name : {"m-etf", "expert", "metis"}) {
     auto found = find_method(name).value()->find(problem, simulator);
     if (!found) continue;
     found->evaluations = 0;
     starts.push_back(*std::move(found));
   }
-  problem.limits = {.evaluations = 4'000, .starts = starts};
-  Found found;
+  problem.context = {.evaluations = 4'000, .starts = starts};
+  Answer found;
   for (auto _ : state) found = Anneal{AnnealOptions{}}.find(problem, simulator).value();
   state.counters["step_ms"] = found.measurement.step_time_s * 1e3;
   state.counters["moves"] = benchmark::Counter(static_cast<double>(found.evaluations),

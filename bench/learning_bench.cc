@@ -21,7 +21,7 @@
 #include "policy/loss/reward.h"
 #include "policy/optim/adam.h"
 #include "policy/placers/hierarchical.h"
-#include "solver/method.h"
+#include "solver/methods.h"
 #include "solver/partitioners/simple_methods.h"
 
 namespace emplace {

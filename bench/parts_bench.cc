@@ -70,16 +70,16 @@ std::map<std::string, double> search_by_parts(const launcher::World& world, std:
     if (result && result->measurement.valid) found[part] = result->measurement.step_time_s;
   };
   const auto by_portfolio = [&](const std::string& part, bool searches) {
-    PortfolioOptions options{.budget_s = budget_s, .searches = searches};
-    options.moves = launcher::guided_moves;
-    auto answer = run_portfolio(launcher::portfolio_methods(), problem, Judge{}, simulator, clock, options);
-    if (answer) note(part, Result<Found>{std::move(answer->found)});
+    Problem timed = problem;
+    timed.context = {.clock = &clock,
+                     .deadline = clock.now() + as_nanos(budget_s),
+                     .searches = searches,
+                     .moves = launcher::guided_moves};
+    note(part, run_portfolio(launcher::portfolio_methods(), timed, Judge{}, simulator));
   };
   const auto by_search = [&](const std::string& part, const Method& method) {
     Problem timed = problem;
-    timed.limits = {
-        .clock = &clock,
-        .deadline = clock.now() + std::chrono::duration_cast<Nanos>(std::chrono::duration<double>(budget_s))};
+    timed.context = {.clock = &clock, .deadline = clock.now() + as_nanos(budget_s)};
     note(part, method.find(timed, simulator));
   };
   by_portfolio("auto", true);

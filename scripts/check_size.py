@@ -40,7 +40,7 @@ TABLES = {
 # Names of types that ask for a placement, limit the search for one, or answer.
 ANSWERS = re.compile(r"^(?:struct|class) (\w*(?:Found|Answer|Placed|Learned|Request|Context)|FoundOrder|SearchLimits|(?:Portfolio|Ordered|OrderSearch|Robust"
                      r"|Distinct)Options)\b[^;]*\{", re.M)
-NOT_OF_A_PLACEMENT = {"LearnRequest", "JitterRequest", "ProcessRequest", "RecordRequest"}  # Of a run, noise, a process, a record.
+NOT_OF_A_PLACEMENT = {"ProcessRequest", "RecordRequest"}  # Of an executor process, of the record of a run.
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
 
 

@@ -1,16 +1,6 @@
 #include "solver/method.h"
 
-#include <array>
-#include <string>
 #include <utility>
-
-#include "base/text/words.h"
-#include "solver/list/list_methods.h"
-#include "solver/partitioners/partition_methods.h"
-#include "solver/partitioners/simple_methods.h"
-#include "solver/search/anneal.h"
-#include "solver/search/local_search.h"
-#include "solver/towers/towers.h"
 
 namespace emplace {
 
@@ -22,63 +12,6 @@ bool better(const Measurement& a, const Measurement& b) {
     if (a.bytes_over != b.bytes_over) return a.bytes_over < b.bytes_over;
   }
   return a.step_time_s < b.step_time_s;
-}
-
-std::span<const Method* const> all_methods() {
-  static const SingleDevice single_cpu{"cpu"}, single_gpu{"gpu"};
-  static const RandomGroups random;
-  static const RoundRobin round_robin;
-  static const Expert expert;
-  static const Contiguous contiguous;
-  static const Scotch scotch;
-  static const MinCut mincut, mincut_cpu{MinCut::Parts::kAllDevices};
-  static const Metis metis;
-  static const MTopo m_topo;
-  static const MEtf m_etf;
-  static const MSct m_sct;
-  static const Heft heft;
-  static const std::array<const Method*, 14> methods{&single_cpu, &single_gpu, &random, &round_robin, &expert,
-                                                     &contiguous, &scotch,     &mincut, &mincut_cpu,  &metis,
-                                                     &m_topo,     &m_etf,      &m_sct,  &heft};
-  return methods;
-}
-
-std::span<const Method* const> search_methods() {
-  static const LocalSearch local_search;
-  static const Anneal anneal;
-  static const std::array<const Method*, 2> methods{&local_search, &anneal};
-  return methods;
-}
-
-std::span<const Method* const> transforming_methods() {
-  static const TowersSync sync;
-  static const TowersAsync async;
-  static const std::array<const Method*, 2> methods{&sync, &async};
-  return methods;
-}
-
-Result<const Method*> find_compared_method(std::string_view name) {
-  std::vector<std::string_view> names;
-  for (const auto& methods : {all_methods(), search_methods(), transforming_methods()}) {
-    for (const Method* method : methods) {
-      if (method->name() == name) return method;
-      names.push_back(method->name());
-    }
-  }
-  const std::string_view near = nearest_word(name, names);
-  std::string all;
-  for (const std::string_view known : names) all.append(all.empty() ? "methods: " : ", ").append(known);
-  return invalid("method '" + printable(name, 60) + "'", "is unknown",
-                 near.empty() ? all : "did you mean '" + std::string{near} + "'?");
-}
-
-Result<const Method*> find_method(std::string_view name) {
-  auto method = find_compared_method(name);
-  if (method && (*method)->transforms_graph()) {
-    return invalid("method '" + std::string{name} + "'",
-                   "measures a transformed graph and returns no placement", "use it in `compare`");
-  }
-  return method;
 }
 
 Result<Unit> Best::offer(Placement placement) {
@@ -93,7 +26,7 @@ Result<Unit> Best::offer(Placement placement) {
   return Unit{};
 }
 
-Result<Found> Best::take() && {
+Result<Answer> Best::take() && {
   if (found_.placement.empty()) return Error{Errc::kNoPlacement, "this method has no suitable device"};
   return std::move(found_);
 }

@@ -1,15 +1,11 @@
 #pragma once
-/// Placement heuristics without learning: one interface, one file each, named as on the command line.
+/// The interface of a placement method, and what methods share.
 
 #include <cstdint>
-#include <functional>
-#include <memory>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "base/clock.h"
 #include "base/result.h"
 #include "executor/executor.h"
 #include "graph/op_graph.h"
@@ -18,31 +14,10 @@
 #include "placement/measurement.h"
 #include "placement/objective.h"
 #include "placement/placement.h"
+#include "solver/answer.h"
+#include "solver/context.h"
 
 namespace emplace {
-
-/// Result of a method: its best valid placement, or the one closest to valid (fewest bytes over) if none
-/// fits.
-struct Found {
-  Placement placement;      ///< [ops] Obeys the constraints; empty if the method transforms the graph.
-  Measurement measurement;  ///< Measurement of that placement.
-  std::uint64_t evaluations = 0;
-  /// Remarks to print with the result, such as whether it is optimal; usually empty.
-  std::vector<std::string> notes;
-};
-
-/// Limits and start of a search. By default the method chooses both.
-struct SearchLimits {
-  std::uint64_t evaluations = 0;  ///< Maximum number of evaluations; 0: no limit.
-  /// With a clock the search runs until `deadline`. Null: a function of the number of evaluations.
-  const Clock* clock = nullptr;
-  Nanos deadline{};
-  /// Earlier results, used instead of running the other methods. Their evaluations count as spent.
-  std::span<const Found> starts;
-  std::function<bool()> stopped;  ///< Polled often; true ends the search with its current result.
-  /// Called with each better placement that fits, and its seconds.
-  std::function<void(const Placement&, double)> better;
-};
 
 /// The placement problem. The referenced objects must outlive every call.
 struct Problem {
@@ -52,7 +27,7 @@ struct Problem {
   const CostTable& costs;
   std::uint64_t seed = 1;
   Objective objective = Objective::kStepTime;
-  SearchLimits limits = {};
+  Context context = {};
 };
 
 /// Deterministic, except with a deadline: the same problem gives the same placement. Thread: one call at a
@@ -67,20 +42,8 @@ class Method {
   virtual bool transforms_graph() const { return false; }
   /// Errors: kNoPlacement if the method does not apply (no GPU for `single-gpu`); kRunFailed from the
   /// executor.
-  virtual Result<Found> find(const Problem& problem, Executor& executor) const = 0;
+  virtual Result<Answer> find(const Problem& problem, Executor& executor) const = 0;
 };
-
-/// Methods that return within a second or two, in the order of the comparison table.
-std::span<const Method* const> all_methods();
-/// Search methods, which use their whole budget; they run only if requested by name.
-std::span<const Method* const> search_methods();
-/// Methods that transform the graph, for comparison.
-std::span<const Method* const> transforming_methods();
-/// Finds a method that returns placements. Errors (kInvalid): unknown name, with the nearest one; or a method
-/// that transforms the graph.
-Result<const Method*> find_method(std::string_view name);
-/// Finds any method, for a comparison. Errors (kInvalid): unknown name, with the nearest one.
-Result<const Method*> find_compared_method(std::string_view name);
 
 /// Orders valid before invalid, then by step time; invalid ones by bytes over.
 bool better(const Measurement& a, const Measurement& b);
@@ -94,12 +57,12 @@ class Best {
   /// Whether the last offered placement fits.
   bool last_fits() const { return last_fits_; }
   /// Errors: kNoPlacement if no placement was offered.
-  Result<Found> take() &&;
+  Result<Answer> take() &&;
 
  private:
   const Problem& problem_;
   Executor& executor_;
-  Found found_;
+  Answer found_;
   bool last_fits_ = false;
 };
 

@@ -8,7 +8,7 @@
 
 #include "base/rng.h"
 #include "placement/machine/cost_model.h"
-#include "solver/method.h"
+#include "solver/methods.h"
 
 namespace emplace::launcher {
 namespace {

@@ -23,6 +23,7 @@
 #include "launcher/placing/torch_options.h"
 #include "launcher/settings/host_facts.h"
 #include "launcher/terminal/progress_view.h"
+#include "launcher/terminal/setting_options.h"
 #include "launcher/terminal/stop_signal.h"
 #include "launcher/worker/executors.h"
 

@@ -10,7 +10,7 @@ namespace emplace::launcher {
 Commands all_commands() {
   Commands commands;
   for (auto make : {make_run, make_up, make_join, make_ps, make_top, make_down}) commands.push_back(make());
-  Commands placing = placing_commands({learning(), real_executors(), run_records()});
+  Commands placing = placing_commands({learned_methods, real_executors(), run_records()});
   std::move(placing.begin(), placing.end(), std::back_inserter(commands));
   for (auto make : {make_generate, make_train, make_replay, make_report, make_runs, make_calibrate,
                     make_keygen, make_doctor, make_version, make_node}) {

@@ -22,6 +22,7 @@
 #include "launcher/placing/graph_options.h"
 #include "launcher/placing/results.h"
 #include "launcher/terminal/json_text.h"
+#include "launcher/terminal/setting_options.h"
 #include "launcher/terminal/stop_signal.h"
 
 namespace emplace::launcher {

@@ -14,6 +14,7 @@
 #include "launcher/placing/graph_options.h"
 #include "launcher/placing/results.h"
 #include "launcher/terminal/json_text.h"
+#include "launcher/terminal/setting_options.h"
 #include "launcher/terminal/stop_signal.h"
 #include "launcher/worlds/world.h"
 

@@ -22,7 +22,7 @@ class OwnWeights final : public Method {
       : policy_{std::move(policy)}, method_{policy_, samples} {}
   std::string_view name() const override { return method_.name(); }
   std::string_view summary() const override { return method_.summary(); }
-  Result<Found> find(const Problem& problem, Executor& executor) const override {
+  Result<Answer> find(const Problem& problem, Executor& executor) const override {
     return method_.find(problem, executor);
   }
 
@@ -31,14 +31,17 @@ class OwnWeights final : public Method {
   const Pretrained method_;
 };
 
-class LearningActors final : public Learning {
+class LearningActors final : public LearnedMethods {
  public:
+  LearningActors(const InputOptions& inputs, bool quiet) : inputs_{inputs}, quiet_{quiet} {}
   /// "random" is a heuristic, too, and is drawn without a run.
-  bool is_learned(std::string_view method) const override {
+  bool learns(std::string_view method) const override {
     const auto all = policy::methods();
     return method != "random" && std::find(all.begin(), all.end(), method) != all.end();
   }
-  Result<Learned> place(const LearnRequest& request) const override { return place_by_learning(request); }
+  Result<Answer> learn(const Request& request, double budget_s) const override {
+    return place_by_learning(inputs_, request, budget_s, quiet_);
+  }
   Result<std::unique_ptr<Method>> pretrained(const std::string& weights,
                                              std::uint32_t samples) const override {
     using Made = std::unique_ptr<Method>;
@@ -48,13 +51,16 @@ class LearningActors final : public Learning {
   }
   std::vector<const Method*> portfolio_methods() const override { return launcher::portfolio_methods(); }
   MoveGuide moves() const override { return guided_moves; }
+
+ private:
+  const InputOptions inputs_;
+  const bool quiet_;
 };
 
 }  // namespace
 
-const Learning& learning() {
-  static const LearningActors actors;
-  return actors;
+std::unique_ptr<LearnedMethods> learned_methods(const InputOptions& inputs, bool quiet) {
+  return std::make_unique<LearningActors>(inputs, quiet);
 }
 
 }  // namespace emplace::launcher

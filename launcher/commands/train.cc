@@ -6,6 +6,7 @@
 #include "launcher/placing/graph_options.h"
 #include "launcher/placing/results.h"
 #include "launcher/pretrained/training.h"
+#include "launcher/terminal/setting_options.h"
 #include "launcher/terminal/stop_signal.h"
 
 namespace emplace::launcher {

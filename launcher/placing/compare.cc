@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,10 +19,13 @@
 #include "launcher/placing/results.h"
 #include "launcher/placing/step_model.h"
 #include "launcher/terminal/progress_view.h"
+#include "launcher/terminal/setting_options.h"
 #include "placement/machine/cost_model.h"
 #include "placement/table.h"
+#include "solver/methods.h"
 #include "solver/portfolio/ordered_portfolio.h"
 #include "solver/portfolio/portfolio.h"
+#include "solver/solve.h"
 
 namespace emplace::launcher {
 namespace {
@@ -59,6 +63,13 @@ class Compare final : public Command {
  private:
   Json as_json(const Inputs& inputs, double bound_s, const std::vector<TableRow>& rows) const;
   static std::string verdict(const std::vector<TableRow>& rows);
+  /// Runs the methods one after the other, until a signal arrives.
+  Result<std::vector<TableRow>> run_methods(std::span<const Method* const> methods,
+                                            const LearnedMethods& learned, const Request& request,
+                                            const Inputs& inputs, Executor& model, double bound_s,
+                                            const Clock& clock, const StopSignal& stop,
+                                            Console& console) const;
+  void print(const Inputs& inputs, double bound_s, const std::vector<TableRow>& rows, Console& console) const;
 
   const Extensions& extensions_;
   InputOptions inputs_;
@@ -69,65 +80,87 @@ class Compare final : public Command {
 };
 
 /// A method that learns, as a row among heuristics: its find() runs the actors of `emplace run` for the
-/// request's budget and ignores the problem's limits. A signal that ends such a run is handed to `stop`.
-/// @pre `learning` and `stop` outlive it.
+/// budget and ignores the problem's context. A signal that ends such a run is handed to `stop`.
+/// @pre `learned` and `stop` outlive it.
 class LearnedMethod final : public Method {
  public:
-  LearnedMethod(const Learning& learning, LearnRequest request, StopSignal& stop)
-      : learning_{learning}, request_{std::move(request)}, stop_{stop} {}
+  LearnedMethod(const LearnedMethods& learned, Request request, StopSignal& stop)
+      : learned_{learned}, request_{std::move(request)}, stop_{stop} {}
   std::string_view name() const override { return request_.method; }
   std::string_view summary() const override { return "learns for the budget"; }
-  Result<Found> find(const Problem&, Executor&) const override {
-    auto learned = learning_.place(request_);
+  Result<Answer> find(const Problem&, Executor&) const override {
+    auto answer = learned_.learn(request_, request_.budget.seconds);
     // While it ran, the run's own handlers were in place, which end with it.
-    stop_.take_over(learned && learned->status > 128 ? learned->status - 128 : 0);
-    if (!learned) return learned.error();
-    return std::move(learned->found);
+    stop_.take_over(answer && answer->status > 128 ? answer->status - 128 : 0);
+    return answer;
   }
 
  private:
-  const Learning& learning_;
-  const LearnRequest request_;
+  const LearnedMethods& learned_;
+  const Request request_;
   StopSignal& stop_;
 };
 
-/// Returns the methods to compare. `owned` keeps those that are made for this comparison.
-/// Errors: kInvalid for an unknown name, or an objective that a method does not have.
-Result<std::vector<const Method*>> methods_of(const std::vector<std::string>& names, bool budget,
-                                              bool step_time, const Method& portfolio, const Method& ordered,
-                                              const Learning& learning, const LearnRequest& request,
-                                              StopSignal& stop, std::vector<std::unique_ptr<Method>>& owned) {
-  std::vector<const Method*> methods;
-  for (const std::string& name : names) {
-    if (name == "pretrained") {
-      EMPLACE_TRY_ASSIGN(auto pretrained, learning.pretrained("", 0));
-      methods.push_back(owned.emplace_back(std::move(pretrained)).get());
-      continue;
-    }
-    if (learning.is_learned(name)) {
-      LearnRequest own = request;
-      own.method = name;
-      methods.push_back(
-          owned.emplace_back(std::make_unique<LearnedMethod>(learning, std::move(own), stop)).get());
-      continue;
-    }
-    const Method* own = name == portfolio.name() ? &portfolio : name == ordered.name() ? &ordered : nullptr;
-    EMPLACE_TRY_ASSIGN(const auto method,
-                       own != nullptr ? Result<const Method*>{own} : find_compared_method(name));
-    if ((method->transforms_graph() || method == &ordered) && !step_time)
+/// The methods of a comparison, in order.
+class ComparedMethods {
+ public:
+  /// `judge`: filled in before the first method runs. All of them outlive it. The budget of the request is
+  /// that of each method.
+  ComparedMethods(const LearnedMethods& learned, const Request& request, const Judge& judge,
+                  const Clock& clock, StopSignal& stop)
+      : learned_{learned},
+        request_{request},
+        stop_{stop},
+        portfolio_{learned.portfolio_methods(), learned.moves(), judge, clock, request.budget.seconds},
+        ordered_{learned.portfolio_methods(), learned.moves(), judge, clock, request.budget.seconds} {}
+
+  /// Errors: kInvalid for an unknown name, or an objective or a model that a method does not have.
+  Result<Unit> add(const std::string& name) {
+    EMPLACE_TRY_ASSIGN(const Method* method, find(name));
+    const bool step_time = request_.judge.objective == Objective::kStepTime;
+    if ((method->transforms_graph() || method == &ordered_) && !step_time)
       return invalid("method '" + name + "'", "supports only --objective step-time", "remove --objective");
-    methods.push_back(method);
+    methods_.push_back(method);
+    return Unit{};
   }
-  if (!names.empty()) return methods;
-  const auto all = all_methods(), searches = search_methods();
-  methods.assign(all.begin(), all.end());
-  if (step_time) methods.insert(methods.end(), transforming_methods().begin(), transforming_methods().end());
-  if (budget) {
-    methods.insert(methods.end(), searches.begin(), searches.end());
-    methods.push_back(&portfolio);
+  /// Adds all heuristics, and with a budget also what uses one.
+  void add_all(bool budget) {
+    const auto add = [&](std::span<const Method* const> some) {
+      methods_.insert(methods_.end(), some.begin(), some.end());
+    };
+    add(all_methods());
+    if (request_.judge.objective == Objective::kStepTime) add(transforming_methods());
+    if (!budget) return;
+    add(search_methods());
+    methods_.push_back(&portfolio_);
   }
-  return methods;
-}
+  std::span<const Method* const> all() const { return methods_; }
+  bool searches_order() const {
+    return std::find(methods_.begin(), methods_.end(), &ordered_) != methods_.end();
+  }
+
+ private:
+  Result<const Method*> find(const std::string& name) {
+    if (name == portfolio_.name()) return &portfolio_;
+    if (name == ordered_.name()) return &ordered_;
+    if (name == "pretrained") {
+      EMPLACE_TRY_ASSIGN(auto pretrained, learned_.pretrained("", 0));
+      return owned_.emplace_back(std::move(pretrained)).get();
+    }
+    if (!learned_.learns(name)) return find_compared_method(name);
+    Request own = request_;
+    own.method = name;
+    return owned_.emplace_back(std::make_unique<LearnedMethod>(learned_, std::move(own), stop_)).get();
+  }
+
+  const LearnedMethods& learned_;
+  const Request request_;
+  StopSignal& stop_;
+  const Portfolio portfolio_;
+  const OrderedPortfolio ordered_;
+  std::vector<std::unique_ptr<Method>> owned_;
+  std::vector<const Method*> methods_;
+};
 
 const TableRow* fastest(const std::vector<TableRow>& rows) {
   const TableRow* best = nullptr;
@@ -205,88 +238,96 @@ std::string Compare::verdict(const std::vector<TableRow>& rows) {
 }
 
 Result<ExitStatus> Compare::run(Console& console) {
-  double seconds = 0;
+  Request request{.seed = console.seed(), .budget = {kDefaultBudget_s}};
   if (!budget_.empty()) {
-    EMPLACE_TRY_ASSIGN(seconds, parse_budget(budget_));
+    EMPLACE_TRY_ASSIGN(request.budget.seconds, parse_budget(budget_));
   }
-  EMPLACE_TRY_ASSIGN(const auto jitter, jitter_.request(console.seed()));
+  EMPLACE_TRY_ASSIGN(request.noise, jitter_.request(console.seed()));
   EMPLACE_TRY(check_step_model(executor_));
-  const bool placeto = executor_ == "placeto";
-  const bool step_time = inputs_.objective == "step-time";
+  EMPLACE_TRY_ASSIGN(request.judge, parse_judge(inputs_.objective, inputs_.dispatch));
+  request.judge.placeto = executor_ == "placeto";
   const SystemClock clock;
-  Judge judge;
-  const double budget_s = budget_.empty() ? kDefaultBudget_s : seconds;
-  const Learning& learning = extensions_.learning;
-  const Portfolio portfolio{learning.portfolio_methods(), learning.moves(), judge, clock, budget_s};
-  const OrderedPortfolio ordered{learning.portfolio_methods(), learning.moves(), judge, clock, budget_s};
-  EMPLACE_TRY_ASSIGN(LearnRequest request, learn_request(inputs_, console));
-  request.budget_s = budget_s;
-  if (placeto) request.executor = executor_;
   StopSignal stop;
-  std::vector<std::unique_ptr<Method>> owned;
-  EMPLACE_TRY_ASSIGN(const auto methods, methods_of(methods_, !budget_.empty(), step_time, portfolio, ordered,
-                                                    learning, request, stop, owned));
-  if (placeto && std::find(methods.begin(), methods.end(), &ordered) != methods.end())
+  Judge judge;
+  const auto learned = extensions_.learning(inputs_, !console.shows_progress());
+  ComparedMethods methods{*learned, request, judge, clock, stop};
+  for (const std::string& name : methods_) EMPLACE_TRY(methods.add(name));
+  if (methods_.empty()) methods.add_all(!budget_.empty());
+  if (request.judge.placeto && methods.searches_order())
     return invalid("method 'auto+order'", "needs --executor sim",
                    "Placeto's simulator has an order of its own");
   EMPLACE_TRY_ASSIGN(auto inputs, open_inputs(inputs_));
-  EMPLACE_TRY(use_placeto(placeto, inputs.judge, console));
+  EMPLACE_TRY(use_placeto(request.judge.placeto, inputs.judge, console));
   report_assumptions(inputs, inputs_.graph, console);
   judge = inputs.judge;
-  std::optional<JitteredSimulator> noise;
-  if (jitter) {
+  if (request.noise) {
     EMPLACE_TRY(check_jitter("--jitter", judge));
-    noise.emplace(inputs.graph, inputs.devices, judge.simulator.dispatch, jitter->jitter);
   }
   for (const std::string& line : inputs.rules.lines()) console.note(line);
-  if (auto fits = must_fit(inputs); !placeto && !fits)
+  if (auto fits = must_fit(inputs); !judge.placeto && !fits)
     return Error{fits.error().code, printable(inputs_.graph) + ": " + fits.error().context};
-
   const auto model = make_model(inputs.graph, inputs.devices, judge);
-  const CostTable costs{inputs.graph, inputs.devices};
-  ProgressView view{console, clock};
   const double bound_s = bound_of(judge, inputs.graph, inputs.devices, inputs.constraints).seconds;
-  WatchedExecutor executor{*model, view, stop, 0, bound_s};
-  Problem problem{inputs.graph, inputs.devices, inputs.constraints, costs, console.seed(), judge.objective};
-  problem.limits.evaluations = evaluations_;
-  problem.limits.stopped = [&] { return executor.stopped(); };
-  std::vector<TableRow> rows;
-  for (const Method* method : methods) {
-    executor.start(fmt::format("{} ({} of {})", method->name(), rows.size() + 1, methods.size()));
-    console.debug(std::string{method->name()} + " starts");
-    if (seconds > 0) {
-      problem.limits.clock = &clock;
-      problem.limits.deadline =
-          clock.now() + std::chrono::duration_cast<Nanos>(std::chrono::duration<double>(seconds));
-    }
-    if (learning.is_learned(method->name())) view.clear();  // A run shows its own progress.
-    auto row =
-        run_method(*method, problem, executor, clock, noise ? &*noise : nullptr, jitter ? jitter->draws : 0);
-    if (stop.received() != 0) break;  // Show the finished rows, not the interrupted one.
-    if (!row) return row.error();
-    rows.push_back(std::move(*row));
-  }
-  view.clear();
-
-  if (console.json()) {
-    console.print(json_text(as_json(inputs, bound_s, rows)));
-  } else {
-    const Objective objective = inputs.judge.objective;
-    const std::string what{objective == Objective::kStepTime ? "step time" : word_of(objective)};
-    console.print(printable(inputs.graph.name()) + " on " + printable(inputs.machine) + "\n" +
-                  render_table(rows, bound_s, device_names(inputs.devices), what) + verdict(rows));
-  }
+  EMPLACE_TRY_ASSIGN(const auto rows, run_methods(methods.all(), *learned, request, inputs, *model, bound_s,
+                                                  clock, stop, console));
+  print(inputs, bound_s, rows, console);
   if (stop.received() != 0) return stopped_by(stop.received());
   const TableRow* best = fastest(rows);
   if (best == nullptr)
     return Error{Errc::kNoPlacement,
                  printable(inputs_.graph) + ": no method found a feasible placement; add memory or devices"};
+  const CostTable costs{inputs.graph, inputs.devices};
+  const Problem problem{inputs.graph, inputs.devices, inputs.constraints,
+                        costs,        request.seed,   judge.objective};
   EMPLACE_TRY_ASSIGN(const auto single, best_single_device(problem, *model));
   if (const std::string slower = slower_than_single(best->measurement.step_time_s, single, inputs.devices);
       !slower.empty()) {
     console.warn("the best of these methods is " + slower);
   }
   return ExitStatus::kDone;
+}
+
+Result<std::vector<TableRow>> Compare::run_methods(std::span<const Method* const> methods,
+                                                   const LearnedMethods& learned, const Request& request,
+                                                   const Inputs& inputs, Executor& model, double bound_s,
+                                                   const Clock& clock, const StopSignal& stop,
+                                                   Console& console) const {
+  std::optional<JitteredSimulator> noise;
+  if (request.noise)
+    noise.emplace(inputs.graph, inputs.devices, inputs.judge.simulator.dispatch, request.noise->jitter);
+  ProgressView view{console, clock};
+  WatchedExecutor executor{model, view, stop, 0, bound_s};
+  const CostTable costs{inputs.graph, inputs.devices};
+  Problem problem{inputs.graph, inputs.devices, inputs.constraints,
+                  costs,        request.seed,   inputs.judge.objective};
+  problem.context.evaluations = evaluations_;
+  problem.context.stopped = [&] { return executor.stopped(); };
+  std::vector<TableRow> rows;
+  for (const Method* method : methods) {
+    executor.start(fmt::format("{} ({} of {})", method->name(), rows.size() + 1, methods.size()));
+    console.debug(std::string{method->name()} + " starts");
+    if (!budget_.empty() && request.budget.seconds > 0) {
+      problem.context.clock = &clock;
+      problem.context.deadline = clock.now() + as_nanos(request.budget.seconds);
+    }
+    if (learned.learns(method->name())) view.clear();  // A run shows its own progress.
+    auto row = run_method(*method, problem, executor, clock, noise ? &*noise : nullptr,
+                          request.noise ? request.noise->draws : 0);
+    if (stop.received() != 0) break;  // Show the finished rows, not the interrupted one.
+    if (!row) return row.error();
+    rows.push_back(std::move(*row));
+  }
+  view.clear();
+  return rows;
+}
+
+void Compare::print(const Inputs& inputs, double bound_s, const std::vector<TableRow>& rows,
+                    Console& console) const {
+  if (console.json()) return console.print(json_text(as_json(inputs, bound_s, rows)));
+  const Objective objective = inputs.judge.objective;
+  const std::string what{objective == Objective::kStepTime ? "step time" : word_of(objective)};
+  console.print(printable(inputs.graph.name()) + " on " + printable(inputs.machine) + "\n" +
+                render_table(rows, bound_s, device_names(inputs.devices), what) + verdict(rows));
 }
 
 }  // namespace

@@ -69,7 +69,7 @@ class Evaluate final : public Command {
 
  private:
   /// A measurement and what is printed with it.
-  struct Answer {
+  struct Evaluated {
     Measurement measured;
     std::optional<Verification> verified;
     std::vector<std::string> synthetic_types;
@@ -78,14 +78,14 @@ class Evaluate final : public Command {
     std::optional<double> measured_cost_share;  ///< Simulated steps: share of op time with measured costs.
     std::optional<JitteredSteps> jittered;
   };
-  Result<Answer> simulate(const Inputs& inputs, const Placement& placement,
-                          const std::optional<JitterRequest>& jitter) const;
-  Result<Answer> run_really(Console& console, const Inputs& inputs, const Placement& placement,
-                            const StopSignal& stop) const;
+  Result<Evaluated> simulate(const Inputs& inputs, const Placement& placement,
+                             const std::optional<Noise>& jitter) const;
+  Result<Evaluated> run_really(Console& console, const Inputs& inputs, const Placement& placement,
+                               const StopSignal& stop) const;
   Result<ProcessRequest> request() const;
   bool is_simulated() const { return executor_ == "sim" || executor_ == "placeto"; }
-  void print(Console& console, const Answer& answer, const Inputs& inputs, std::string_view order,
-             const std::optional<JitterRequest>& jitter) const;
+  void print(Console& console, const Evaluated& answer, const Inputs& inputs, std::string_view order,
+             const std::optional<Noise>& jitter) const;
 
   const Extensions& extensions_;
   InputOptions inputs_;
@@ -115,9 +115,9 @@ Result<ProcessRequest> Evaluate::request() const {
   return request;
 }
 
-Result<Evaluate::Answer> Evaluate::simulate(const Inputs& inputs, const Placement& placement,
-                                            const std::optional<JitterRequest>& jitter) const {
-  Answer answer;
+Result<Evaluate::Evaluated> Evaluate::simulate(const Inputs& inputs, const Placement& placement,
+                                               const std::optional<Noise>& jitter) const {
+  Evaluated answer;
   if (!trace_.empty()) {
     Schedule schedule;
     Simulator simulator{inputs.graph, inputs.devices, inputs.judge.simulator};
@@ -134,14 +134,14 @@ Result<Evaluate::Answer> Evaluate::simulate(const Inputs& inputs, const Placemen
   return answer;
 }
 
-Result<Evaluate::Answer> Evaluate::run_really(Console& console, const Inputs& inputs,
-                                              const Placement& placement, const StopSignal& stop) const {
+Result<Evaluate::Evaluated> Evaluate::run_really(Console& console, const Inputs& inputs,
+                                                 const Placement& placement, const StopSignal& stop) const {
   EMPLACE_TRY_ASSIGN(auto request, this->request());
   request.interrupted = [&] { return stop.received() != 0; };
   request.note = [&](const std::string& line) { console.note(line); };
   EMPLACE_TRY_ASSIGN(const auto executor, extensions_.executors.start(executor_, inputs.graph, inputs.devices,
                                                                       inputs.judge, std::move(request)));
-  Answer answer;
+  Evaluated answer;
   EMPLACE_TRY(executor->measure(placement, answer.measured));
   answer.synthetic_types = executor->synthetic_types();
   answer.stand_ins = executor->stand_ins();
@@ -158,8 +158,8 @@ Result<Evaluate::Answer> Evaluate::run_really(Console& console, const Inputs& in
   return answer;
 }
 
-void Evaluate::print(Console& console, const Answer& answer, const Inputs& inputs, std::string_view order,
-                     const std::optional<JitterRequest>& jitter) const {
+void Evaluate::print(Console& console, const Evaluated& answer, const Inputs& inputs, std::string_view order,
+                     const std::optional<Noise>& jitter) const {
   if (console.json()) {
     Json json = measured_json(answer.measured, inputs, executor_, answer.stand_ins);
     if (order != "issue") json["order"] = order;

@@ -9,23 +9,6 @@ Error not_here(const std::string& what) {
 
 }  // namespace
 
-bool Learning::is_learned(std::string_view) const { return false; }
-
-Result<Learned> Learning::place(const LearnRequest& request) const {
-  return not_here(request.policy.empty() ? "method " + request.method : "--policy");
-}
-
-Result<std::unique_ptr<Method>> Learning::pretrained(const std::string&, std::uint32_t) const {
-  return not_here("method pretrained");
-}
-
-std::vector<const Method*> Learning::portfolio_methods() const {
-  const auto heuristics = all_methods();
-  return {heuristics.begin(), heuristics.end()};
-}
-
-MoveGuide Learning::moves() const { return {}; }
-
 Result<Unit> RealExecutors::check(const std::string& kind, const Judge&, const ProcessRequest&) const {
   return not_here("--executor " + kind);
 }
@@ -41,10 +24,9 @@ Result<ExitStatus> RunRecords::write(const RecordRequest& request, Console&) con
 }
 
 Extensions no_extensions() {
-  static const Learning learning;
   static const RealExecutors executors;
   static const RunRecords records;
-  return {learning, executors, records};
+  return {[](const InputOptions&, bool) { return std::make_unique<LearnedMethods>(); }, executors, records};
 }
 
 Commands placing_commands(const Extensions& extensions) {

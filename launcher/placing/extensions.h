@@ -4,42 +4,19 @@
 /// program hands its parts in here. The base classes are the parts of a program that lacks them: every
 /// request is refused by name, and placing works without them.
 
-#include <cstdint>
+#include <functional>
 #include <memory>
-#include <span>
 #include <string>
-#include <string_view>
-#include <vector>
 
 #include "base/result.h"
 #include "executor/real_executor.h"
 #include "executor/split/judge.h"
+#include "launcher/inputs/inputs.h"
 #include "launcher/inputs/process_request.h"
-#include "launcher/placing/learn_request.h"
 #include "launcher/terminal/command.h"
-#include "solver/method.h"
-#include "solver/search/move_proposer.h"
+#include "solver/learned_methods.h"
 
 namespace emplace::launcher {
-
-/// Methods that learn, and the policy that arrives trained. Thread: the main one.
-class Learning {
- public:
-  virtual ~Learning() = default;
-  /// Whether a method takes a run of its own.
-  virtual bool is_learned(std::string_view method) const;
-  /// Learns, or uses a policy, for one placement. Errors: as place_by_learning()
-  /// (launcher/session/learned.h).
-  virtual Result<Learned> place(const LearnRequest& request) const;
-  /// The method `pretrained`. `weights`: a file of weights or a run of scheduler; empty: those in the
-  /// program. Errors: kInvalid for weights that cannot be read.
-  virtual Result<std::unique_ptr<Method>> pretrained(const std::string& weights, std::uint32_t samples) const;
-  /// The methods that `auto` runs before its searches: every heuristic, and
-  /// `pretrained` with the weights in the program.
-  virtual std::vector<const Method*> portfolio_methods() const;
-  /// Moves that a trained policy proposes to the searches of `auto`; empty: tree moves.
-  virtual MoveGuide moves() const;
-};
 
 /// Executors that take the time of real devices. Thread: the main one.
 class RealExecutors {
@@ -72,7 +49,8 @@ class RunRecords {
 
 /// The parts of a program. They outlive its commands.
 struct Extensions {
-  const Learning& learning;
+  /// Methods that learn, and the policy that arrives trained, for these inputs. `quiet`: show no progress.
+  std::function<std::unique_ptr<LearnedMethods>(const InputOptions& inputs, bool quiet)> learning;
   const RealExecutors& executors;
   const RunRecords& records;
 };

@@ -1,12 +1,6 @@
 #include "launcher/placing/graph_options.h"
 
-#include <fmt/core.h>
-
-#include <charconv>
-#include <system_error>
-
 #include "base/text/words.h"
-#include "base/units.h"
 
 namespace emplace::launcher {
 
@@ -37,23 +31,6 @@ void report_assumptions(const OpGraph& graph, const std::string& file, Console& 
 void report_assumptions(const Inputs& inputs, const std::string& file, Console& console) {
   for (const std::string& note : inputs.machine_notes) console.note(note);
   report_assumptions(inputs.graph, file, console);
-}
-
-Result<double> parse_budget(const std::string& text) {
-  const auto seconds = parse_seconds(text);
-  if (!seconds) return invalid("--budget", seconds.error().context);
-  if (*seconds > 1e8)
-    return invalid("--budget '" + printable(text, 40) + "'", "is too long", "use at most 1e8s");
-  return *seconds;
-}
-
-Result<std::uint32_t> parse_whole(std::string_view option, const std::string& text, std::uint32_t low,
-                                  std::uint32_t high) {
-  std::uint32_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error == std::errc{} && end == text.data() + text.size() && value >= low && value <= high) return value;
-  return invalid(std::string{option} + " '" + printable(text, 40) + "'", "is out of range",
-                 fmt::format("use a whole number from {} to {}", low, high));
 }
 
 }  // namespace emplace::launcher

@@ -1,11 +1,8 @@
 #pragma once
-/// Options that most commands share: the graph, the machine, and how long to search.
+/// Options that most commands share: the graph and the machine.
 
-#include <cstdint>
 #include <string>
-#include <string_view>
 
-#include "base/result.h"
 #include "launcher/inputs/inputs.h"
 #include "launcher/terminal/console.h"
 #include "launcher/terminal/options.h"
@@ -28,12 +25,5 @@ inline constexpr const char* kDevicesHelp =
 void report_assumptions(const OpGraph& graph, const std::string& file, Console& console);
 /// Prints also those about the machine.
 void report_assumptions(const Inputs& inputs, const std::string& file, Console& console);
-
-/// Returns the seconds of "60s". Errors (kInvalid): not a duration, or more than three years.
-Result<double> parse_budget(const std::string& text);
-
-/// Returns the whole number in `text`. Errors: kInvalid, naming `option`, unless it is from `low` to `high`.
-Result<std::uint32_t> parse_whole(std::string_view option, const std::string& text, std::uint32_t low,
-                                  std::uint32_t high);
 
 }  // namespace emplace::launcher

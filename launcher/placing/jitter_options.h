@@ -11,16 +11,9 @@
 #include "launcher/inputs/inputs.h"
 #include "launcher/terminal/json_text.h"
 #include "launcher/terminal/options.h"
+#include "solver/request.h"
 
 namespace emplace::launcher {
-
-/// Noise, and the number of draws of it.
-struct JitterRequest {
-  Jitter jitter;
-  std::uint32_t draws = 64;
-  /// "5 %", or "ties" without noise on times.
-  std::string what() const;
-};
 
 /// Options --jitter and --draws.
 class JitterOptions {
@@ -29,7 +22,7 @@ class JitterOptions {
   void declare(Options& options, const char* help);
   /// Returns what was requested, nothing without --jitter. Errors (kInvalid): neither a share up to 25 % nor
   /// `ties`; draws out of range or without --jitter.
-  Result<std::optional<JitterRequest>> request(std::uint64_t seed) const;
+  Result<std::optional<Noise>> request(std::uint64_t seed) const;
 
  private:
   std::string jitter_, draws_;
@@ -41,13 +34,13 @@ Result<Unit> check_jitter(const std::string& option, const Judge& judge);
 
 /// Steps with noise of a placement whose devices take ready ops in `order` (empty: issue order).
 Result<JitteredSteps> jittered_steps(const Inputs& inputs, const Placement& placement, const OpOrder& order,
-                                     const JitterRequest& request);
+                                     const Noise& noise);
 
 /// JSON of the spread: share, ties, draws, median_s, p90_s, p95_s, worst_s, over_memory (draws that do not
 /// fit). @pre it has draws.
-Json jitter_json(const JitteredSteps& steps, const JitterRequest& request);
+Json jitter_json(const JitteredSteps& steps, const Noise& noise);
 /// Line of the spread, without its end; a second one if the placement does not fit in all draws. @pre it has
 /// draws.
-std::string jitter_text(const JitteredSteps& steps, const JitterRequest& request, double step_time_s);
+std::string jitter_text(const JitteredSteps& steps, const Noise& noise, double step_time_s);
 
 }  // namespace emplace::launcher

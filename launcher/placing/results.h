@@ -34,9 +34,6 @@ struct Spread {
 /// @pre not empty.
 Spread spread_of(std::vector<double> samples_s);
 
-/// Time of auto, of a search in a table and of a method that learns, unless --budget is given.
-inline constexpr double kDefaultBudget_s = 30;
-
 /// Joins notes into one line.
 std::string joined(const std::vector<std::string>& notes);
 

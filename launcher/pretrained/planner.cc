@@ -126,7 +126,7 @@ Result<Placement> Planner::improve(std::uint64_t number) {
 }
 
 Result<Unit> Planner::plan(const PlanBudget& budget) {
-  const auto stopped = [&] { return problem_.limits.stopped && problem_.limits.stopped(); };
+  const auto stopped = [&] { return problem_.context.stopped && problem_.context.stopped(); };
   double spent = 0;  // Share of the budget.
   const auto affords = [&](std::size_t world, double share) {
     const double costs = std::max(static_cast<double>(work_of(world)) / static_cast<double>(budget.work),
@@ -187,29 +187,29 @@ Result<Unit> Planner::plan(const PlanBudget& budget) {
     EMPLACE_TRY_ASSIGN(const Placement placement, improve(number));
     EMPLACE_TRY(judge(placement, reserved));
   }
-  EMPLACE_TRY_ASSIGN(const Found moved, move(budget, 1, 0));
+  EMPLACE_TRY_ASSIGN(const Answer moved, move(budget, 1, 0));
   offer(moved.placement, moved.measurement.step_time_s, moved.measurement.bytes_over);
   return Unit{};
 }
 
-Result<Found> Planner::move(const PlanBudget& budget, double share, std::uint64_t stream) {
+Result<Answer> Planner::move(const PlanBudget& budget, double share, std::uint64_t stream) {
   const auto size = static_cast<double>(problem_.graph.num_ops() + problem_.graph.num_edges());
   const double work = kMoveWork + kMoveWorkPerDevice * static_cast<double>(problem_.devices.size());
   const double moves = std::min(static_cast<double>(budget.moving_work) / (work * size),
                                 static_cast<double>(budget.most_moves));
-  Found start{.placement = best_->placement, .measurement = {}, .evaluations = 0, .notes = {}};
+  Answer start{.placement = best_->placement, .measurement = {}, .evaluations = 0, .notes = {}};
   EMPLACE_TRY(model_.measure(start.placement, start.measurement));
   const auto count = static_cast<std::uint64_t>(share * moves);
   if (count == 0) return start;
   if (!moves_) moves_ = moves_guided_by(policy_, problem_);
   Problem own = problem_;
-  own.limits = {.evaluations = count, .starts = {&start, 1}, .stopped = problem_.limits.stopped};
+  own.context = {.evaluations = count, .starts = {&start, 1}, .stopped = problem_.context.stopped};
   const Anneal anneal{{.heat = kMoveHeat, .weights = WeightWalk::kNone, .stream = stream, .moves = moves_}};
   return anneal.find(own, model_);
 }
 
 Result<Placement> Planner::sample(const PlanBudget& budget, std::uint32_t number) {
-  EMPLACE_TRY_ASSIGN(Found found, move(budget, kSampleShare, (std::uint64_t{number} + 1) << 10));
+  EMPLACE_TRY_ASSIGN(Answer found, move(budget, kSampleShare, (std::uint64_t{number} + 1) << 10));
   if (found.placement != best_->placement) return std::move(found.placement);
   return improve((std::uint64_t{1} << 32) + number);
 }

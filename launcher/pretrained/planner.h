@@ -75,7 +75,7 @@ class Planner {
   Result<Placement> improve(std::uint64_t number);
   /// What guided moves from the best placement lead to: `share` of the budget's moves, in random stream
   /// `stream`.
-  Result<Found> move(const PlanBudget& budget, double share, std::uint64_t stream);
+  Result<Answer> move(const PlanBudget& budget, double share, std::uint64_t stream);
   const policy::ScheduleStart& start(std::size_t world);
 
   const policy::SchedulerPolicy& policy_;

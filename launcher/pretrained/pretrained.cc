@@ -5,6 +5,7 @@
 
 #include "executor/sim/simulator.h"
 #include "launcher/settings/schedule_worlds.h"
+#include "solver/methods.h"
 
 namespace emplace::launcher {
 Result<Unit> Pretrained::check(const Problem& problem) {
@@ -15,18 +16,18 @@ Result<Unit> Pretrained::check(const Problem& problem) {
   return Unit{};
 }
 
-Result<Found> Pretrained::find(const Problem& problem, Executor& executor) const {
+Result<Answer> Pretrained::find(const Problem& problem, Executor& executor) const {
   EMPLACE_TRY(check(problem));
   const LoweredGraph lowered{problem.graph};
   const auto worlds = planning_worlds(problem, lowered);
   Simulator model{problem.graph, problem.devices};
   Planner planner{policy_, problem, worlds, model};
   EMPLACE_TRY(planner.plan(budget_));
-  Found best{.placement = planner.best().placement, .measurement = {}, .evaluations = 1, .notes = {}};
+  Answer best{.placement = planner.best().placement, .measurement = {}, .evaluations = 1, .notes = {}};
   EMPLACE_TRY(executor.measure(best.placement, best.measurement));
   for (std::uint32_t sample = 0; sample < samples_; ++sample) {
-    if (problem.limits.stopped && problem.limits.stopped()) break;
-    Found found;
+    if (problem.context.stopped && problem.context.stopped()) break;
+    Answer found;
     EMPLACE_TRY_ASSIGN(found.placement, planner.sample(budget_, sample));
     EMPLACE_TRY(executor.measure(found.placement, found.measurement));
     ++best.evaluations;

@@ -28,7 +28,7 @@ class Pretrained final : public Method {
   /// Errors: kNoPlacement for another objective than step time, or more than 254 devices.
   static Result<Unit> check(const Problem& problem);
   /// Errors: those of check(); kRunFailed from the executor.
-  Result<Found> find(const Problem& problem, Executor& executor) const override;
+  Result<Answer> find(const Problem& problem, Executor& executor) const override;
 
  private:
   const policy::SchedulerPolicy& policy_;

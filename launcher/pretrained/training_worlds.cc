@@ -12,6 +12,7 @@
 #include "base/text/words.h"
 #include "graph/graph_file.h"
 #include "launcher/settings/schedule_worlds.h"
+#include "solver/methods.h"
 #include "solver/search/anneal.h"
 
 namespace emplace::launcher {
@@ -42,11 +43,11 @@ Result<std::unique_ptr<TrainWorld>> open_world(const std::string& text, std::uin
 }
 
 /// The best placement of the heuristics, improved by annealing. A function of the world and the seed.
-Result<Found> find_example(const TrainWorld& world, std::uint64_t evaluations, std::uint64_t seed) {
+Result<Answer> find_example(const TrainWorld& world, std::uint64_t evaluations, std::uint64_t seed) {
   Problem problem = world.problem();
   problem.seed = seed;
   Simulator simulator{problem.graph, problem.devices, {.incremental = true}};
-  Found best;
+  Answer best;
   for (const Method* method : all_methods()) {
     auto found = method->find(problem, simulator);
     if (!found && found.error().code != Errc::kNoPlacement) return found.error();
@@ -54,8 +55,8 @@ Result<Found> find_example(const TrainWorld& world, std::uint64_t evaluations, s
       best = *std::move(found);
   }
   if (best.placement.empty()) return best;
-  problem.limits.evaluations = best.evaluations + evaluations;
-  problem.limits.starts = {&best, 1};
+  problem.context.evaluations = best.evaluations + evaluations;
+  problem.context.starts = {&best, 1};
   return Anneal{}.find(problem, simulator);
 }
 

@@ -14,6 +14,7 @@
 #include "launcher/session/run.h"
 #include "launcher/settings/placers.h"
 #include "record/run_reader.h"
+#include "solver/method.h"
 
 namespace emplace::launcher {
 namespace {
@@ -44,11 +45,13 @@ class ScratchFolder {
 
 /// Returns the config of the policy's run, or the tuned defaults of the method, for this graph. Starts from
 /// the best heuristic if there is no policy, or if the policy learned from best heuristics.
-Result<RunConfig> config_of(const LearnRequest& request) {
+Result<RunConfig> config_of(const InputOptions& inputs, const Request& request, double budget_s) {
+  // A method that auto does not name is that of the policy.
+  const std::string method = request.method == "auto" ? "" : request.method;
   Result<RunConfig> config = RunConfig{};
   bool improves = request.policy.empty();
   if (request.policy.empty()) {
-    config = method_defaults(request.method, "tuned");
+    config = method_defaults(method, "tuned");
   } else {
     EMPLACE_TRY_ASSIGN(const auto warm, read_checkpoint(request.policy));
     config = recorded_config(warm.facts.config_toml, printable(request.policy) + ": config");
@@ -57,31 +60,35 @@ Result<RunConfig> config_of(const LearnRequest& request) {
     if (config && config->policy.order_seed == 0) config->policy.order_seed = config->run.seed;
   }
   if (!config) return config;
-  if (!request.method.empty() && config->policy.method != request.method) {
+  if (!method.empty() && config->policy.method != method) {
     return invalid("--policy " + printable(request.policy),
-                   "is a policy of " + config->policy.method + ", not of " + request.method,
+                   "is a policy of " + config->policy.method + ", not of " + method,
                    "use --method " + config->policy.method);
   }
-  if (request.unseen_order && !orders_groups(*config))
+  if (request.unseen_order >= 0 && !orders_groups(*config))
     return invalid("--unseen-order", "does not work with a policy of " + config->policy.method,
                    "name a policy of placeto, colocrl, spotlight or random-grouping");
-  config->policy.unseen_order = request.unseen_order;
+  config->policy.unseen_order.reset();
+  if (request.unseen_order >= 0)
+    config->policy.unseen_order = static_cast<std::uint64_t>(request.unseen_order);
   config->input = {};
-  config->input.graph = std::filesystem::absolute(request.graph).string();
-  config->input.reading = request.reading;
-  config->input.devices = resolved_devices(request.devices);
-  config->input.reserve = request.reserve;
-  if (!request.rules.empty()) config->input.rules = std::filesystem::absolute(request.rules).string();
-  EMPLACE_TRY_ASSIGN(config->objective.kind, parse_word<Objective>(request.objective));
-  EMPLACE_TRY_ASSIGN(config->executor.dispatch, parse_word<Dispatch>(request.dispatch));
-  if (!request.executor.empty()) config->executor.kind = request.executor;
+  config->input.graph = std::filesystem::absolute(inputs.graph).string();
+  config->input.reading = inputs.reading;
+  config->input.devices = resolved_devices(inputs.devices);
+  if (!inputs.reserve.empty()) {
+    EMPLACE_TRY_ASSIGN(config->input.reserve, parse_reserve(inputs.reserve));
+  }
+  if (!inputs.rules.empty()) config->input.rules = std::filesystem::absolute(inputs.rules).string();
+  EMPLACE_TRY_ASSIGN(config->objective.kind, parse_word<Objective>(inputs.objective));
+  EMPLACE_TRY_ASSIGN(config->executor.dispatch, parse_word<Dispatch>(inputs.dispatch));
+  if (request.judge.placeto) config->executor.kind = "placeto";
   const std::string policy = request.policy.empty() ? config->run.policy : request.policy;
   config->run = {};
   config->run.policy = absolute_checkpoint(policy);
   if (improves) config->run.starts = {kBestHeuristic};
   std::erase(config->compare.methods, "auto");  // It takes as long as learning does.
   config->run.seed = request.seed;
-  config->run.budget.seconds = request.budget_s;
+  config->run.budget.seconds = budget_s;
   return config;
 }
 
@@ -95,7 +102,7 @@ std::string nothing_better(const Heuristics& start) {
   return "nothing better than " + start.rows[*start.start].method + "'s placement was found";
 }
 
-Result<Learned> place_at_once(RunConfig config, std::uint64_t samples) {
+Result<Answer> place_at_once(RunConfig config, std::uint64_t samples) {
   // Start each sampled episode at the best placement so far, whatever the policy was trained with.
   if (config.run.starts.front() == kBestHeuristic) config.policy.initial = policy::InitialPlacement::kBest;
   EMPLACE_TRY_ASSIGN(const auto task, load_task(config));
@@ -107,9 +114,8 @@ Result<Learned> place_at_once(RunConfig config, std::uint64_t samples) {
   EMPLACE_TRY(placer->parameters().load(policy.checkpoint.parameters));
   const actors::TaskGraph& one = task->graphs.front();
   const auto model = make_model(one.graph, one.devices, judge_of(config));
-  Learned learned;
-  learned.method = config.policy.method + (samples == 0 ? " (zero-shot)" : " (sampled)");
-  Found& best = learned.found;
+  Answer best;
+  best.method = config.policy.method + (samples == 0 ? " (zero-shot)" : " (sampled)");
   const auto offer = [&](Placement placement) -> Result<Unit> {
     Measurement now;
     EMPLACE_TRY(model->measure(placement, now));
@@ -131,14 +137,15 @@ Result<Learned> place_at_once(RunConfig config, std::uint64_t samples) {
     }
   }
   if (start.start && best.placement == start.placements[*start.start]) best.notes = {nothing_better(start)};
-  return learned;
+  return best;
 }
 
 }  // namespace
 
-Result<Learned> place_by_learning(const LearnRequest& request) {
-  EMPLACE_TRY_ASSIGN(auto config, config_of(request));
-  if (request.budget_s <= 0) return place_at_once(config, request.samples);
+Result<Answer> place_by_learning(const InputOptions& inputs, const Request& request, double budget_s,
+                                 bool quiet) {
+  EMPLACE_TRY_ASSIGN(auto config, config_of(inputs, request, budget_s));
+  if (budget_s <= 0) return place_at_once(config, request.samples);
   EMPLACE_TRY(check_config(config));
   EMPLACE_TRY_ASSIGN(auto task, load_task(config));
   EMPLACE_TRY_ASSIGN(const auto start, start_of(config, *task));
@@ -147,15 +154,13 @@ Result<Learned> place_by_learning(const LearnRequest& request) {
   EMPLACE_TRY_ASSIGN(const auto folder, ScratchFolder::make());
   EMPLACE_TRY_ASSIGN(
       const auto summary,
-      perform(
-          {.config = config, .directory = folder.path(), .quiet = request.quiet, .announce_machine = false}));
+      perform({.config = config, .directory = folder.path(), .quiet = quiet, .announce_machine = false}));
   if (summary.outcomes.empty()) return Error{Errc::kRunFailed, "stopped by a signal before learning started"};
   const Outcome& outcome = summary.outcomes.front();
   const TableRow& row = outcome.rows.front();
-  Learned learned;
-  Found& found = learned.found;
-  learned.method = config.policy.method;
-  learned.status = summary.status;
+  Answer found;
+  found.method = config.policy.method;
+  found.status = summary.status;
   found.evaluations = outcome.counters.measurements;
   // Times measured on real devices are not comparable with simulated heuristics.
   const bool comparable = row.found && row.measurement.label == MeasurementLabel::kSimulated;
@@ -165,17 +170,17 @@ Result<Learned> place_by_learning(const LearnRequest& request) {
     found.placement = start.placements[*start.start];
     found.measurement = started_from->measurement;
     found.notes = {nothing_better(start)};
-    return learned;
+    return found;
   }
   if (!row.found)
-    return Error{Errc::kNoPlacement, printable_path(request.graph) + ": " + config.policy.method +
+    return Error{Errc::kNoPlacement, printable(inputs.graph) + ": " + config.policy.method +
                                          " found no feasible placement; use a larger --budget"};
   EMPLACE_TRY_ASSIGN(const auto db,
                      record::RunReader::open(outcome.start.directory, record::Reading::kQuietOrInProgress));
   EMPLACE_TRY_ASSIGN(const auto best, db->results().best());
   found.measurement = row.measurement;
   found.placement = record::placement_of(best->placement);
-  return learned;
+  return found;
 }
 
 }  // namespace emplace::launcher

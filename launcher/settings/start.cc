@@ -26,6 +26,7 @@
 #include "record/run_writer.h"
 #include "record/store/episode_bytes.h"
 #include "record/store/run_folder.h"
+#include "solver/methods.h"
 #include "solver/partitioners/simple_methods.h"
 #include "solver/portfolio/portfolio.h"
 
@@ -340,7 +341,7 @@ Result<Heuristics> run_heuristics(const actors::TaskGraph& task, const RunConfig
   const auto model = make_model(task.graph, task.devices, judge);
   const CostTable costs{task.graph, task.devices};
   Problem problem{task.graph, task.devices, task.constraints, costs, config.run.seed, judge.objective};
-  problem.limits.stopped = stopped;
+  problem.context.stopped = stopped;
   const auto methods = all_methods();
   const Portfolio portfolio{{methods.begin(), methods.end()}, {}, judge, clock, auto_s};
   Heuristics heuristics;

@@ -20,7 +20,7 @@
 #include "launcher/worlds/held_out.h"
 #include "launcher/worlds/world_machine.h"
 #include "placement/machine/device_file.h"
-#include "solver/method.h"
+#include "solver/methods.h"
 
 namespace emplace::launcher {
 namespace {

@@ -129,7 +129,7 @@ Result<std::vector<StageStart>> StagedModel::numbered_layers() const {
 }
 
 Result<std::vector<StageStart>> StagedModel::layers() const {
-  std::set<std::string> containers;  // Of list elements.
+  std::set<std::string> containers;  // Only list elements have numbers.
   for (const Extent& module : extents_) {
     const std::string element = outermost_element(module.name);
     if (element.empty()) continue;

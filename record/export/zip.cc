@@ -95,7 +95,7 @@ ZipMember::~ZipMember() {
 }
 
 void ZipMember::write(std::span<const std::byte> bytes) {
-  constexpr std::size_t kAtOnce = std::size_t{1} << 30;  // zlib counts in 32 bits.
+  constexpr std::size_t kAtOnce = std::size_t{1} << 30;  // The counters of zlib have 32 bits.
   for (; !bytes.empty() && !error_; bytes = bytes.subspan(std::min(bytes.size(), kAtOnce))) {
     const auto part = bytes.first(std::min(bytes.size(), kAtOnce));
     deflater_->stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(part.data()));

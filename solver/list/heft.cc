@@ -96,7 +96,7 @@ void list_by_rank(PartialSchedule& schedule, const std::vector<OpId>& order) {
 
 }  // namespace
 
-Result<Found> Heft::find(const Problem& problem, Executor& executor) const {
+Result<Answer> Heft::find(const Problem& problem, Executor& executor) const {
   const ListTask task{problem};
   const std::vector<OpId> order = by_rank(task);
   return best_over_reserves(task, executor,

@@ -19,7 +19,7 @@ class Heft final : public Method {
  public:
   std::string_view name() const override { return "heft"; }
   std::string_view summary() const override { return "by upward rank, each op where it ends first (HEFT)"; }
-  Result<Found> find(const Problem& problem, Executor& executor) const override;
+  Result<Answer> find(const Problem& problem, Executor& executor) const override;
 };
 
 /// `m-topo`: topological order, filled device by device: the next device is started when the live bytes of
@@ -31,7 +31,7 @@ class MTopo final : public Method {
   std::string_view summary() const override {
     return "topological order, device by device up to a memory bound";
   }
-  Result<Found> find(const Problem& problem, Executor& executor) const override;
+  Result<Answer> find(const Problem& problem, Executor& executor) const override;
 };
 
 /// `m-etf`: repeatedly the ready op with the earliest start, on the device where it starts earliest; devices
@@ -45,7 +45,7 @@ class MEtf final : public Method {
   std::string_view summary() const override {
     return "earliest start first, on devices with enough memory (m-ETF)";
   }
-  Result<Found> find(const Problem& problem, Executor& executor) const override;
+  Result<Answer> find(const Problem& problem, Executor& executor) const override;
 };
 
 /// `m-sct`: m-etf in which a device waits for the favourite child of the op it ran last, for as long as the
@@ -57,7 +57,7 @@ class MSct final : public Method {
   std::string_view summary() const override {
     return "m-etf with favourite children from a linear program (m-SCT)";
   }
-  Result<Found> find(const Problem& problem, Executor& executor) const override;
+  Result<Answer> find(const Problem& problem, Executor& executor) const override;
 };
 
 /// Schedules by earliest start. `favourite` [ops]: the child for which an op's device waits, or kNoOp; empty:

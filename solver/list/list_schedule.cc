@@ -267,7 +267,7 @@ Placement PartialSchedule::placement() && {
   return placement;
 }
 
-Result<Found> best_over_reserves(const ListTask& task, Executor& executor, const Lister& lister) {
+Result<Answer> best_over_reserves(const ListTask& task, Executor& executor, const Lister& lister) {
   constexpr std::size_t kLarge = 120'000;  // Ops times devices.
   constexpr int kFitsWanted = 3;  // Feasible attempts without the CPU; further reserves never paid off.
   struct Attempt {

@@ -133,6 +133,6 @@ using Lister = std::function<void(PartialSchedule&)>;
 /// ops) and of scopes of all time steps together, with and without the CPU. While memory is tight, it also
 /// tries reserves of 0, 5, 10, 20, 30 and 40 % with decreasing slack in the balance of state (on large
 /// problems 0, 10 and 30 %). Offers every schedule. Errors: the executor's.
-Result<Found> best_over_reserves(const ListTask& task, Executor& executor, const Lister& lister);
+Result<Answer> best_over_reserves(const ListTask& task, Executor& executor, const Lister& lister);
 
 }  // namespace emplace

@@ -188,7 +188,7 @@ void list_by_earliest_start(PartialSchedule& schedule, std::span<const OpId> fav
   EarliestStart{schedule, favourite}.run();
 }
 
-Result<Found> MEtf::find(const Problem& problem, Executor& executor) const {
+Result<Answer> MEtf::find(const Problem& problem, Executor& executor) const {
   const ListTask task{problem};
   return best_over_reserves(task, executor,
                             [](PartialSchedule& schedule) { list_by_earliest_start(schedule, {}); });

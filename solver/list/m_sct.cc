@@ -6,7 +6,7 @@
 
 namespace emplace {
 
-Result<Found> MSct::find(const Problem& problem, Executor& executor) const {
+Result<Answer> MSct::find(const Problem& problem, Executor& executor) const {
   const ListTask task{problem};
   EMPLACE_TRY_ASSIGN(const auto favourite, favourite_children(task));
   return best_over_reserves(task, executor,

@@ -54,7 +54,7 @@ std::int64_t live_bytes(const ListTask& task) {
 
 }  // namespace
 
-Result<Found> MTopo::find(const Problem& problem, Executor& executor) const {
+Result<Answer> MTopo::find(const Problem& problem, Executor& executor) const {
   const ListTask task{problem};
   const auto live = static_cast<double>(live_bytes(task));
   std::vector<std::vector<DeviceId>> machines{fast_devices(problem.devices)};

@@ -91,7 +91,7 @@ std::vector<double> with_bytes(const OpGraph& graph, const std::vector<double>& 
 }
 
 /// Chains of pieces from many orders of the blocks.
-Result<Found> low_latency(const Problem& problem, Executor& executor) {
+Result<Answer> low_latency(const Problem& problem, Executor& executor) {
   constexpr double kBudget = 4e8;  // Table cells in total: about a second.
   const SplitCosts costs{problem.graph, problem.devices};
   EMPLACE_TRY_ASSIGN(const auto machine, split_machine(problem, costs));
@@ -112,13 +112,13 @@ Result<Found> low_latency(const Problem& problem, Executor& executor) {
 }
 
 /// The exact optimum over co-location classes; if these have too many ideals, over increasingly large groups.
-Result<Found> least_load(const Problem& problem, Executor& executor) {
+Result<Answer> least_load(const Problem& problem, Executor& executor) {
   const SplitCosts costs{problem.graph, problem.devices};
   EMPLACE_TRY_ASSIGN(const auto machine, split_machine(problem, costs));
   const auto classes = problem.constraints.classes();
   std::vector<std::uint32_t> group_of_op{classes.begin(), classes.end()};
   IdealLimits limits;
-  limits.stopped = problem.limits.stopped;
+  limits.stopped = problem.context.stopped;
   std::string note = "exact, over co-location classes", why;
   for (std::size_t wanted : {std::size_t{0}, std::size_t{256}, std::size_t{128}, std::size_t{64},
                              std::size_t{32}, std::size_t{16}}) {
@@ -165,7 +165,7 @@ Result<Found> least_load(const Problem& problem, Executor& executor) {
 
 }  // namespace
 
-Result<Found> Contiguous::find(const Problem& problem, Executor& executor) const {
+Result<Answer> Contiguous::find(const Problem& problem, Executor& executor) const {
   if (problem.objective == Objective::kLatency) return low_latency(problem, executor);
   if (problem.objective != Objective::kStepTime) return least_load(problem, executor);
   const std::vector<std::uint32_t> issue = issue_order(problem.graph);

@@ -166,7 +166,7 @@ std::vector<std::vector<std::size_t>> plans(const Problem& problem, const Groupi
 
 }  // namespace
 
-Result<Found> Expert::find(const Problem& problem, Executor& executor) const {
+Result<Answer> Expert::find(const Problem& problem, Executor& executor) const {
   const std::vector<DeviceId> devices = fast_devices(problem.devices);
   const Grouping scopes = scope_groups(problem.graph);
   Best best{problem, executor};

@@ -81,7 +81,7 @@ Result<std::vector<std::int32_t>> metis_parts(PartitionTask& task, MetisOptions 
   return out;
 }
 
-Result<Found> Metis::find(const Problem& problem, Executor& executor) const {
+Result<Answer> Metis::find(const Problem& problem, Executor& executor) const {
   const LoweredGraph lowered{problem.graph};
   std::vector<std::vector<DeviceId>> machines{fast_devices(problem.devices)};
   if (machines.front().size() < problem.devices.size()) machines.push_back(all_devices(problem.devices));

@@ -20,7 +20,7 @@ class Scotch final : public Method {
   std::string_view name() const override { return "scotch"; }
   std::string_view summary() const override { return "Scotch's static mapping, devices weighted by speed"; }
   /// Errors: those of Method::find; kNoPlacement if the library fails. Thread: concurrent calls are allowed.
-  Result<Found> find(const Problem& problem, Executor& executor) const override;
+  Result<Answer> find(const Problem& problem, Executor& executor) const override;
 };
 
 /// `mincut`: ColocRL's comparison: Scotch without the CPU, an edge weighs its bytes, and balance is loose, so
@@ -37,7 +37,7 @@ class MinCut final : public Method {
     return parts_ == Parts::kGpus ? "Scotch over the GPUs only: fewest bytes cut"
                                   : "Scotch over all devices: fewest bytes cut";
   }
-  Result<Found> find(const Problem& problem, Executor& executor) const override;
+  Result<Answer> find(const Problem& problem, Executor& executor) const override;
 
  private:
   const Parts parts_;
@@ -55,7 +55,7 @@ class Metis final : public Method {
   }
   /// Errors: those of Method::find; kNoPlacement if the library fails. Thread: concurrent calls are
   /// serialised.
-  Result<Found> find(const Problem& problem, Executor& executor) const override;
+  Result<Answer> find(const Problem& problem, Executor& executor) const override;
 };
 
 /// Scotch's strategy flags (scotch.h) and the allowed excess of a part over its share.

@@ -47,7 +47,7 @@ Placement draw(const Problem& problem, const Grouping& groups, const std::vector
 
 }  // namespace
 
-Result<Found> RandomGroups::find(const Problem& problem, Executor& executor) const {
+Result<Answer> RandomGroups::find(const Problem& problem, Executor& executor) const {
   const Grouping groups = placement_groups(problem);
   const std::vector<std::int64_t> state = state_bytes(problem.graph, groups);
   const std::vector<DeviceId> fast = fast_devices(problem.devices);

@@ -2,7 +2,7 @@
 
 namespace emplace {
 
-Result<Found> RoundRobin::find(const Problem& problem, Executor& executor) const {
+Result<Answer> RoundRobin::find(const Problem& problem, Executor& executor) const {
   const Grouping groups = placement_groups(problem);
   const std::vector<DeviceId> all = all_devices(problem.devices);
   Best best{problem, executor};

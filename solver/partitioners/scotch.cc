@@ -84,7 +84,7 @@ class Cutter {
     for (const std::int32_t part : parts) device_of.push_back(machine[static_cast<std::size_t>(part)]);
     return best_.offer(graph.placement(std::move(device_of), machine));
   }
-  Result<Found> take() && { return std::move(best_).take(); }
+  Result<Answer> take() && { return std::move(best_).take(); }
 
  private:
   const Problem& problem_;
@@ -145,7 +145,7 @@ std::int64_t partitioner_ns() { return g_partitioner_ns; }
 PartitionerTime::PartitionerTime() : start_ns_{now_ns()} {}
 PartitionerTime::~PartitionerTime() { g_partitioner_ns += now_ns() - start_ns_; }
 
-Result<Found> Scotch::find(const Problem& problem, Executor& executor) const {
+Result<Answer> Scotch::find(const Problem& problem, Executor& executor) const {
   Cutter cutter{problem, executor};
   std::vector<std::vector<DeviceId>> machines{fast_devices(problem.devices)};
   if (machines.front().size() < problem.devices.size()) machines.push_back(all_devices(problem.devices));
@@ -161,7 +161,7 @@ Result<Found> Scotch::find(const Problem& problem, Executor& executor) const {
   return std::move(cutter).take();
 }
 
-Result<Found> MinCut::find(const Problem& problem, Executor& executor) const {
+Result<Answer> MinCut::find(const Problem& problem, Executor& executor) const {
   Cutter cutter{problem, executor};
   const std::vector<DeviceId> machine =
       parts_ == Parts::kGpus ? fast_devices(problem.devices) : all_devices(problem.devices);

@@ -16,7 +16,7 @@ class SingleDevice final : public Method {
   explicit SingleDevice(std::string_view kind) : kind_{kind}, name_{"single-" + kind_} {}
   std::string_view name() const override { return name_; }
   std::string_view summary() const override { return "everything on the best single device of this kind"; }
-  Result<Found> find(const Problem& problem, Executor& executor) const override;
+  Result<Answer> find(const Problem& problem, Executor& executor) const override;
 
  private:
   const std::string kind_, name_;
@@ -30,7 +30,7 @@ class RandomGroups final : public Method {
   std::string_view summary() const override {
     return "best of 100 random placements, each group on a device with room for its state";
   }
-  Result<Found> find(const Problem& problem, Executor& executor) const override;
+  Result<Answer> find(const Problem& problem, Executor& executor) const override;
 };
 
 /// `round-robin`: groups assigned to devices in turn, over the GPUs and over all devices; the better one.
@@ -38,7 +38,7 @@ class RoundRobin final : public Method {
  public:
   std::string_view name() const override { return "round-robin"; }
   std::string_view summary() const override { return "groups assigned to devices in turn"; }
-  Result<Found> find(const Problem& problem, Executor& executor) const override;
+  Result<Answer> find(const Problem& problem, Executor& executor) const override;
 };
 
 /// `contiguous`: issue order or scope order cut into one piece per GPU (or per device), by time or by time
@@ -47,7 +47,7 @@ class Contiguous final : public Method {
  public:
   std::string_view name() const override { return "contiguous"; }
   std::string_view summary() const override { return "topological order cut by cost, one piece per device"; }
-  Result<Found> find(const Problem& problem, Executor& executor) const override;
+  Result<Answer> find(const Problem& problem, Executor& executor) const override;
 };
 
 /// `expert`: the hand-made placements of the papers, by layer scope; the best measured of several variants.
@@ -60,7 +60,7 @@ class Expert final : public Method {
  public:
   std::string_view name() const override { return "expert"; }
   std::string_view summary() const override { return "by layer, as the experts of the papers did"; }
-  Result<Found> find(const Problem& problem, Executor& executor) const override;
+  Result<Answer> find(const Problem& problem, Executor& executor) const override;
 };
 
 /// Groups used by `random` and `round-robin`: scopes (declared classes if the graph has none), merged by

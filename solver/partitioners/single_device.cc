@@ -2,7 +2,7 @@
 
 namespace emplace {
 
-Result<Found> SingleDevice::find(const Problem& problem, Executor& executor) const {
+Result<Answer> SingleDevice::find(const Problem& problem, Executor& executor) const {
   Best best{problem, executor};
   for (const DeviceId device : devices_of_kind(problem.devices, kind_)) {
     EMPLACE_TRY(best.offer(Placement(problem.graph.num_ops(), device)));

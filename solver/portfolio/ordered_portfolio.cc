@@ -24,11 +24,11 @@ constexpr std::size_t kTrials = 3;  // Besides that in issue order.
 /// A heuristic, with a record of its result also where it does not fit.
 class Recorded final : public Method {
  public:
-  Recorded(const Method& method, std::vector<std::pair<std::string, Found>>& found)
+  Recorded(const Method& method, std::vector<std::pair<std::string, Answer>>& found)
       : method_{method}, found_{found} {}
   std::string_view name() const override { return method_.name(); }
   std::string_view summary() const override { return method_.summary(); }
-  Result<Found> find(const Problem& problem, Executor& executor) const override {
+  Result<Answer> find(const Problem& problem, Executor& executor) const override {
     auto found = method_.find(problem, executor);
     if (found) found_.emplace_back(method_.name(), *found);
     return found;
@@ -36,7 +36,7 @@ class Recorded final : public Method {
 
  private:
   const Method& method_;
-  std::vector<std::pair<std::string, Found>>& found_;
+  std::vector<std::pair<std::string, Answer>>& found_;
 };
 
 /// A placement and an order to start a search from.
@@ -75,16 +75,16 @@ class RenumberedProblem {
 
 class Ordered {
  public:
-  Ordered(const Problem& problem, const Judge& judge, Executor& executor, const Clock& clock,
-          const OrderedOptions& options)
+  Ordered(const Problem& problem, const Judge& judge, Executor& executor)
       : problem_{problem},
         judge_{judge},
         executor_{executor},
-        clock_{clock},
-        options_{options},
-        start_{clock.now()} {}
+        context_{problem.context},
+        clock_{*context_.clock},
+        start_{clock_.now()},
+        budget_s_{std::chrono::duration<double>(context_.deadline - start_).count()} {}
 
-  Result<OrderedAnswer> run(const std::vector<const Method*>& methods) && {
+  Result<Answer> run(const std::vector<const Method*>& methods) && {
     EMPLACE_TRY(run_heuristics(methods));
     if (!ended()) {
       EMPLACE_TRY(try_pairs());
@@ -95,41 +95,38 @@ class Ordered {
     if (!ended()) {
       EMPLACE_TRY(search_orders(1));
     }
-    EMPLACE_TRY(executor_.measure(best_.answer.found.placement, best_.issue));
-    best_.answer.findings = std::move(findings_);
+    EMPLACE_TRY(executor_.measure(best_.placement, best_.issue));
+    best_.findings = std::move(findings_);
     return std::move(best_);
   }
 
  private:
   double seconds() const { return std::chrono::duration<double>(clock_.now() - start_).count(); }
-  double spent() const { return seconds() / options_.portfolio.budget_s; }
-  bool stopped() const { return options_.portfolio.stopped && options_.portfolio.stopped(); }
+  double spent() const { return seconds() / budget_s_; }
+  bool stopped() const { return context_.stopped && context_.stopped(); }
   bool ended() const {
-    const Measurement& measured = best_.answer.found.measurement;
-    return spent() >= 1 || stopped() || !options_.portfolio.searches ||
-           (measured.valid && reaches_bound(measured.step_time_s, options_.portfolio.bound_s));
+    const Measurement& measured = best_.measurement;
+    return spent() >= 1 || stopped() || !context_.searches ||
+           (measured.valid && reaches_bound(measured.step_time_s, context_.bound_s));
   }
   double energy(const Measurement& measured) const {
     return evaluation_of(measured, smallest_memory(problem_.devices)).energy;
   }
-  Nanos time_at(double share) const {
-    return start_ + std::chrono::duration_cast<Nanos>(
-                        std::chrono::duration<double>(share * options_.portfolio.budget_s));
-  }
+  Nanos time_at(double share) const { return start_ + as_nanos(share * budget_s_); }
 
   void report(const Finding& finding, const Placement& placement, const OpOrder& order) {
     if (!findings_.empty() && finding.seconds >= findings_.back().seconds) return;
     findings_.push_back(finding);
-    if (options_.better) options_.better(finding, placement, order);
+    if (context_.better) context_.better(finding, placement, order);
   }
   /// Keeps a result if it is the best.
   void take(const std::string& method, const Placement& placement, const Measurement& measured,
             const OpOrder& order, std::uint64_t evaluations) {
-    best_.answer.evaluations += evaluations;
-    if (!better(measured, best_.answer.found.measurement)) return;
-    best_.answer.found.placement = placement;
-    best_.answer.found.measurement = measured;
-    best_.answer.method = method;
+    best_.evaluations += evaluations;
+    if (!better(measured, best_.measurement)) return;
+    best_.placement = placement;
+    best_.measurement = measured;
+    best_.method = method;
     best_.order = order;
     if (measured.valid) report({method, measured.step_time_s, seconds()}, placement, order);
   }
@@ -141,36 +138,33 @@ class Ordered {
     recorded.reserve(methods.size());
     recording.reserve(methods.size());
     for (const Method* method : methods) recording.push_back(&recorded.emplace_back(*method, heuristics_));
-    for (const Found& start : problem_.limits.starts)
-      heuristics_.emplace_back(options_.portfolio.start_method, start);
-    PortfolioOptions options = options_.portfolio;
-    options.searches = false;
-    options.stopped = [&] { return stopped() || (!heuristics_.empty() && spent() > kHeuristicsEnd); };
-    options.better = [&](const Finding& finding, const Placement& placement) {
+    for (const Answer& start : context_.starts) heuristics_.emplace_back(start.method, start);
+    Problem problem = problem_;
+    problem.context.searches = false;
+    problem.context.stopped = [&] { return stopped() || (!heuristics_.empty() && spent() > kHeuristicsEnd); };
+    problem.context.better = [&](const Finding& finding, const Placement& placement, const OpOrder&) {
       report(finding, placement, {});
     };
-    EMPLACE_TRY_ASSIGN(best_.answer, run_portfolio(recording, problem_, judge_, executor_, clock_, options));
-    const Measurement& measured = best_.answer.found.measurement;
-    if (measured.valid) best_.issue_seconds = measured.step_time_s;
+    EMPLACE_TRY_ASSIGN(best_, run_portfolio(recording, problem, judge_, executor_));
+    if (best_.measurement.valid) best_.issue_seconds = best_.measurement.step_time_s;
     return Unit{};
   }
 
   /// Searches for an order of the best placement, on all threads.
   Result<Unit> search_orders(double until) {
-    const Placement placement = best_.answer.found.placement;
-    if (options_.portfolio.on_method_start) options_.portfolio.on_method_start("order");
+    const Placement placement = best_.placement;
+    if (context_.on_method_start) context_.on_method_start("order", true);
     const std::span<const OpOrder> starts{&best_.order, best_.order.empty() ? 0u : 1u};
-    std::vector<std::optional<Result<FoundOrder>>> found(options_.portfolio.threads);
+    std::vector<std::optional<Result<Answer>>> found(context_.threads);
     std::atomic<bool> stop_requested = false;
     ++searches_;
     const auto search = [&](unsigned thread) {
-      OrderSearchOptions options{.clock = &clock_, .deadline = time_at(until), .starts = starts};
-      options.stream = searches_ << 10 | thread;
-      options.stopped = [&, thread] {
-        if (thread == 0 && stopped()) stop_requested = true;
-        return stop_requested.load();
-      };
-      found[thread] = search_order(problem_, placement, judge_.simulator, options);
+      Problem problem = problem_;
+      problem.context = {.clock = &clock_, .deadline = time_at(until), .stopped = [&, thread] {
+                           if (thread == 0 && stopped()) stop_requested = true;
+                           return stop_requested.load();
+                         }};
+      found[thread] = search_order(problem, placement, judge_.simulator, searches_ << 10 | thread, starts);
     };
     {
       std::vector<std::jthread> threads;
@@ -179,36 +173,33 @@ class Ordered {
     }
     for (auto& each : found) {
       if (!each->ok()) return each->error();
-      const FoundOrder& one = each->value();
+      const Answer& one = each->value();
       take("order", placement, one.measurement, one.order, one.evaluations);
     }
     return Unit{};
   }
 
-  Pair best_pair() const {
-    const Answer& answer = best_.answer;
-    return {answer.method, answer.found.placement, best_.order, answer.found.measurement};
-  }
+  Pair best_pair() const { return {best_.method, best_.placement, best_.order, best_.measurement}; }
 
   /// Searches for placements of the graph in the order of the pair, starting from its placement.
   Result<Unit> search_placements(const Pair& pair, double until) {
     const OpOrder order = pair.order.empty() ? issue_order(problem_.graph) : pair.order;
     RenumberedProblem own{problem_, judge_, order};
-    Found start{renumbered(pair.placement, order), {}, 1, {}};
+    Answer start{.placement = renumbered(pair.placement, order), .evaluations = 1, .method = pair.method};
     EMPLACE_TRY(own.model().measure(start.placement, start.measurement));
     Problem problem = own.problem();
-    problem.limits.starts = {&start, 1};
-    PortfolioOptions options = options_.portfolio;
-    options.start_method = pair.method;
-    options.budget_s = std::chrono::duration<double>(time_at(until) - clock_.now()).count();
-    if (options.budget_s <= 0) return Unit{};
-    options.better = [&, offset_s = seconds()](const Finding& finding, const Placement& placement) {
+    problem.context = context_;
+    problem.context.starts = {&start, 1};
+    problem.context.deadline = time_at(until);
+    if (clock_.now() >= problem.context.deadline) return Unit{};
+    problem.context.better = [&, offset_s = seconds()](const Finding& finding, const Placement& placement,
+                                                       const OpOrder&) {
       report({finding.method, finding.seconds, finding.at_s + offset_s}, original(placement, order),
              pair.order);
     };
-    EMPLACE_TRY_ASSIGN(auto answer, run_portfolio({}, problem, judge_, own.model(), clock_, options));
-    const Measurement& measured = answer.found.measurement;
-    take(answer.method, original(answer.found.placement, order), measured, pair.order, answer.evaluations);
+    EMPLACE_TRY_ASSIGN(const auto answer, run_portfolio({}, problem, judge_, own.model()));
+    const Measurement& measured = answer.measurement;
+    take(answer.method, original(answer.placement, order), measured, pair.order, answer.evaluations);
     if (pair.order.empty() && measured.valid &&
         (best_.issue_seconds == 0 || measured.step_time_s < best_.issue_seconds))
       best_.issue_seconds = measured.step_time_s;
@@ -232,7 +223,7 @@ class Ordered {
         Measurement measured;
         EMPLACE_TRY(simulator.set_order(orders[k]));
         EMPLACE_TRY(simulator.measure(found.placement, measured));
-        ++best_.answer.evaluations;
+        ++best_.evaluations;
         Pair pair{method, found.placement, std::move(orders[k]), measured};
         if (best[k].placement.empty() || energy(measured) < energy(best[k].measurement))
           best[k] = std::move(pair);
@@ -261,35 +252,30 @@ class Ordered {
   const Problem& problem_;
   const Judge& judge_;
   Executor& executor_;
+  const Context& context_;
   const Clock& clock_;
-  const OrderedOptions& options_;
   const Nanos start_;
-  OrderedAnswer best_;
+  const double budget_s_;
+  Answer best_;
   std::vector<Finding> findings_;
-  std::vector<std::pair<std::string, Found>>
+  std::vector<std::pair<std::string, Answer>>
       heuristics_;              // Results in issue order, also those that do not fit.
   std::uint64_t searches_ = 0;  // Searches for an order so far.
 };
 
 }  // namespace
 
-Result<OrderedAnswer> run_ordered_portfolio(const std::vector<const Method*>& methods, const Problem& problem,
-                                            const Judge& judge, Executor& executor, const Clock& clock,
-                                            const OrderedOptions& options) {
+Result<Answer> run_ordered_portfolio(const std::vector<const Method*>& methods, const Problem& problem,
+                                     const Judge& judge, Executor& executor) {
   if (judge.objective != Objective::kStepTime)
     return Error{Errc::kUnsupported, "an order needs --objective step-time"};
   if (judge.simulator.dispatch != Dispatch::kProgram)
     return Error{Errc::kUnsupported, "an order needs --dispatch program"};
-  return Ordered{problem, judge, executor, clock, options}.run(methods);
+  return Ordered{problem, judge, executor}.run(methods);
 }
 
-Result<Found> OrderedPortfolio::find(const Problem& problem, Executor& executor) const {
-  OrderedOptions options;
-  options.portfolio = options_for(problem);
-  EMPLACE_TRY_ASSIGN(auto ordered,
-                     run_ordered_portfolio(methods_, problem, judge_, executor, clock_, options));
-  ordered.answer.found.evaluations = ordered.answer.evaluations;
-  return std::move(ordered.answer.found);
+Result<Answer> OrderedPortfolio::find(const Problem& problem, Executor& executor) const {
+  return run_ordered_portfolio(methods_, budgeted(problem), judge_, executor);
 }
 
 }  // namespace emplace

@@ -7,6 +7,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/cores.h"
 #include "base/mutex.h"
 #include "solver/search/anneal.h"
 #include "solver/search/local_search.h"
@@ -18,10 +19,9 @@ namespace {
 /// State shared by all threads.
 class Shared {
  public:
-  Shared(const Clock& clock, const PortfolioOptions& options)
-      : clock_{clock}, options_{options}, start_{clock.now()} {}
+  explicit Shared(const Context& context) : context_{context}, start_{context.clock->now()} {}
 
-  double seconds() const { return std::chrono::duration<double>(clock_.now() - start_).count(); }
+  double seconds() const { return std::chrono::duration<double>(context_.clock->now() - start_).count(); }
   Nanos start_time() const { return start_; }
 
   /// Reports a better placement of a search that continues.
@@ -29,23 +29,23 @@ class Shared {
     const MutexLock lock{mutex_};
     if (!findings_.empty() && seconds >= findings_.back().seconds) return;
     findings_.push_back({method, seconds, this->seconds()});
-    if (reaches_bound(seconds, options_.bound_s)) optimal_ = true;
-    if (options_.better) options_.better(findings_.back(), placement);
+    if (reaches_bound(seconds, context_.bound_s)) optimal_ = true;
+    if (context_.better) context_.better(findings_.back(), placement, {});
   }
   /// Adds the final result of a method.
-  void take(const std::string& method, Found found) {
+  void take(const std::string& method, Answer found) {
     if (found.measurement.valid) report(method, found.placement, found.measurement.step_time_s);
     const MutexLock lock{mutex_};
     evaluations_ += found.evaluations;
     if (best_ && !better(found.measurement, best_->measurement)) return;
     best_ = std::move(found);
-    method_ = method;
+    best_->method = method;
   }
   void fail(Error error) {
     const MutexLock lock{mutex_};
     if (!error_) error_ = std::move(error);
   }
-  std::optional<Found> best() const {
+  std::optional<Answer> best() const {
     const MutexLock lock{mutex_};
     return best_;
   }
@@ -55,17 +55,18 @@ class Shared {
     const MutexLock lock{mutex_};
     if (error_) return *error_;
     if (!best_) return Error{Errc::kNoPlacement, why};
-    return Answer{*std::move(best_), std::move(method_), evaluations_, std::move(findings_), 0};
+    Answer answer = *std::move(best_);
+    answer.evaluations = evaluations_;
+    answer.findings = std::move(findings_);
+    return answer;
   }
 
  private:
-  const Clock& clock_;
-  const PortfolioOptions& options_;
+  const Context& context_;
   const Nanos start_;
   std::atomic<bool> optimal_ = false;
   mutable Mutex mutex_;
-  std::optional<Found> best_ EMPLACE_GUARDED_BY(mutex_);
-  std::string method_ EMPLACE_GUARDED_BY(mutex_);
+  std::optional<Answer> best_ EMPLACE_GUARDED_BY(mutex_);
   std::uint64_t evaluations_ EMPLACE_GUARDED_BY(mutex_) = 0;
   std::vector<Finding> findings_ EMPLACE_GUARDED_BY(mutex_);
   std::optional<Error> error_ EMPLACE_GUARDED_BY(mutex_);
@@ -124,17 +125,17 @@ std::vector<Turn> turns_for(const Problem& problem, double budget_s) {
 }
 
 /// Runs `method` until `until` from `start`, or without one from the simple methods, and takes what it finds.
-Result<Unit> search_from(const std::optional<Found>& start, const Method& method, const Problem& problem,
+Result<Unit> search_from(const std::optional<Answer>& start, const Method& method, const Problem& problem,
                          Shared& shared, Executor& executor, const Clock& clock, Nanos until,
                          const std::function<bool()>& stopped,
-                         const std::function<void(const std::string&)>& on_method_start) {
+                         const std::function<void(const std::string&, bool)>& on_method_start) {
   const std::string name{method.name()};
-  if (on_method_start) on_method_start(name);
+  if (on_method_start) on_method_start(name, true);
   Problem own = problem;
-  own.limits = {.clock = &clock, .deadline = until, .stopped = stopped};
-  if (start) own.limits.starts = {&*start, 1};
-  own.limits.better = [&](const Placement& placement, double seconds) {
-    shared.report(name, placement, seconds);
+  own.context = {.clock = &clock, .deadline = until, .stopped = stopped};
+  if (start) own.context.starts = {&*start, 1};
+  own.context.better = [&](const Finding& finding, const Placement& placement, const OpOrder&) {
+    shared.report(name, placement, finding.seconds);
   };
   EMPLACE_TRY_ASSIGN(auto found, method.find(own, executor));
   // Evaluations of the start were counted where they were made.
@@ -155,14 +156,13 @@ class Searcher {
         stopped_{stopped},
         moves_{moves} {}
 
-  void run(Executor& executor, const std::function<void(const std::string&)>& on_method_start) {
+  void run(Executor& executor, const std::function<void(const std::string&, bool)>& on_method_start) {
     const Nanos begin = clock_.now();
     std::uint64_t stream = std::uint64_t{thread_} << 20;
     const auto left = std::chrono::duration<double>(end_ - begin).count();
     for (const Turn& turn : turns_for(problem_, left)) {
       stream += 1 << 10;
-      const Nanos until =
-          begin + std::chrono::duration_cast<Nanos>(std::chrono::duration<double>(left * turn.until));
+      const Nanos until = begin + as_nanos(left * turn.until);
       if (clock_.now() >= until || (stopped_ && stopped_())) continue;
       const LocalSearch local{{.stream = stream, .moves = moves_}};
       // The first thread continues from the walk over weights, unless it restarts; others repeat it with
@@ -192,32 +192,34 @@ class Searcher {
 }  // namespace
 
 Result<Answer> run_portfolio(const std::vector<const Method*>& methods, const Problem& problem,
-                             const Judge& judge, Executor& executor, const Clock& clock,
-                             const PortfolioOptions& options) {
-  Shared shared{clock, options};
-  const auto budget = std::chrono::duration_cast<Nanos>(std::chrono::duration<double>(options.budget_s));
-  const Nanos end = shared.start_time() + budget;
+                             const Judge& judge, Executor& executor) {
+  const Context& context = problem.context;
+  const Clock& clock = *context.clock;
+  Shared shared{context};
+  const Nanos end = context.deadline;
+  const double budget_s = std::chrono::duration<double>(end - shared.start_time()).count();
   std::atomic<bool> stop_requested = false;
   const auto stopped = [&] {
-    if (options.stopped && options.stopped()) stop_requested = true;
+    if (context.stopped && context.stopped()) stop_requested = true;
     return stop_requested || shared.optimal();
   };
   // With a short budget, starting the searches finds more than the remaining slow heuristics.
-  const auto late = [&] { return options.searches && shared.seconds() > options.budget_s / 2; };
+  const auto late = [&] { return context.searches && shared.seconds() > budget_s / 2; };
   std::optional<MoveProposerFactory> prepared;
   const auto moves = [&]() -> const MoveProposerFactory& {
-    if (!prepared) prepared = options.moves ? options.moves(problem) : MoveProposerFactory{};
+    if (!prepared) prepared = context.moves ? context.moves(problem) : MoveProposerFactory{};
     if (!*prepared) prepared = tree_moves(problem);
     return *prepared;
   };
   std::string why = "no methods given";
-  for (const Found& start : problem.limits.starts) shared.take(options.start_method, start);
+  for (const Answer& start : context.starts)
+    shared.take(start.method.empty() ? "start placement" : start.method, start);
   for (const Method* method : in_order(methods, problem.objective)) {
     if (stopped() || (late() && shared.best())) break;
     const std::string name{method->name()};
-    if (options.on_method_start) options.on_method_start(name);
+    if (context.on_method_start) context.on_method_start(name, false);
     Problem own = problem;
-    own.limits = {.stopped = [&] { return stopped() || late(); }};
+    own.context = {.stopped = [&] { return stopped() || late(); }};
     auto found = method->find(own, executor);
     if (!found && stopped()) break;
     if (!found && found.error().code != Errc::kNoPlacement) return found.error();
@@ -226,16 +228,15 @@ Result<Answer> run_portfolio(const std::vector<const Method*>& methods, const Pr
     } else {
       why = name + ": " + found.error().context;
     }
-    if (name == kBeforeWeights && options.searches && problem.objective == Objective::kStepTime &&
+    if (name == kBeforeWeights && context.searches && problem.objective == Objective::kStepTime &&
         shared.best() && !stopped() && !late()) {
       const Anneal anneal{{.weights = WeightWalk::kOnly, .moves = moves()}};
-      const std::chrono::duration<double> share{options.budget_s * kWeightsShare};
       EMPLACE_TRY(search_from(shared.best(), anneal, problem, shared, executor, clock,
-                              clock.now() + std::chrono::duration_cast<Nanos>(share), stopped,
-                              options.on_method_start));
+                              clock.now() + as_nanos(budget_s * kWeightsShare), stopped,
+                              context.on_method_start));
     }
   }
-  if (!options.searches || !shared.best() || clock.now() >= end || stopped())
+  if (!context.searches || !shared.best() || clock.now() >= end || stopped())
     return std::move(shared).finish(why);
 
   std::vector<std::unique_ptr<Executor>> executors;
@@ -243,31 +244,30 @@ Result<Answer> run_portfolio(const std::vector<const Method*>& methods, const Pr
   const MoveProposerFactory& proposers = moves();
   const std::function<bool()> stop_here = stopped,
                               stop_elsewhere = [&] { return stop_requested || shared.optimal(); };
-  for (unsigned t = 1; t < options.threads; ++t) {
+  for (unsigned t = 1; t < context.threads; ++t) {
     executors.push_back(make_model(problem.graph, problem.devices, judge));
     threads.emplace_back([&, t, own = executors.back().get()] {
       Searcher{problem, t, shared, clock, end, stop_elsewhere, proposers}.run(*own, {});
     });
   }
-  Searcher{problem, 0, shared, clock, end, stop_here, proposers}.run(executor, options.on_method_start);
+  Searcher{problem, 0, shared, clock, end, stop_here, proposers}.run(executor, context.on_method_start);
   threads.clear();
   return std::move(shared).finish(why);
 }
 
-PortfolioOptions Portfolio::options_for(const Problem& problem) const {
-  PortfolioOptions options;
-  options.budget_s = budget_s_;
-  options.threads = usable_cores();
-  options.moves = moves_;
-  options.stopped = problem.limits.stopped;
-  return options;
+Problem Portfolio::budgeted(const Problem& problem) const {
+  Problem own = problem;
+  own.context = {.clock = &clock_,
+                 .deadline = clock_.now() + as_nanos(budget_s_),
+                 .threads = usable_cores(),
+                 .starts = problem.context.starts,
+                 .moves = moves_,
+                 .stopped = problem.context.stopped};
+  return own;
 }
 
-Result<Found> Portfolio::find(const Problem& problem, Executor& executor) const {
-  const PortfolioOptions options = options_for(problem);
-  EMPLACE_TRY_ASSIGN(auto answer, run_portfolio(methods_, problem, judge_, executor, clock_, options));
-  answer.found.evaluations = answer.evaluations;
-  return std::move(answer.found);
+Result<Answer> Portfolio::find(const Problem& problem, Executor& executor) const {
+  return run_portfolio(methods_, budgeted(problem), judge_, executor);
 }
 
 }  // namespace emplace

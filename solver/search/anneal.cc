@@ -36,7 +36,7 @@ struct Stage {
 }  // namespace
 
 std::uint64_t Anneal::budget(const Problem& problem) const {
-  if (problem.limits.evaluations > 0) return problem.limits.evaluations;
+  if (problem.context.evaluations > 0) return problem.context.evaluations;
   if (options_.evaluations > 0) return options_.evaluations;
   if (problem.objective != Objective::kStepTime) return kUsualOfSplits;
   const double size = static_cast<double>(problem.graph.num_ops() + problem.graph.num_edges());
@@ -44,7 +44,7 @@ std::uint64_t Anneal::budget(const Problem& problem) const {
   return std::clamp(scaled, kFewest, kUsual);
 }
 
-Result<Found> Anneal::find(const Problem& problem, Executor& executor) const {
+Result<Answer> Anneal::find(const Problem& problem, Executor& executor) const {
   if (options_.groups < 2) return invalid("anneal", "needs at least 2 groups");
   Search search{problem, budget(problem)};
   EMPLACE_TRY(start_search(problem, executor, search));
@@ -90,7 +90,7 @@ Result<Found> Anneal::find(const Problem& problem, Executor& executor) const {
       EMPLACE_TRY(run({{&weights, 1, {0.05, 0.001}}}, begin, end));
     }
   if (options_.weights == WeightWalk::kOnly) return std::move(search).finish(executor);
-  const bool few = problem.limits.clock == nullptr && budget(problem) < classes.size() / kClassesOfFew;
+  const bool few = problem.context.clock == nullptr && budget(problem) < classes.size() / kClassesOfFew;
   const Shares& shares = options_.moves && !few ? kFineShares : kCoarseShares;
   const std::vector<Stage> stages{{&groups, shares.groups, {first, 0.0005}},
                                   {&pieces, shares.pieces, {0.003 * options_.heat, 0.0003}},

@@ -38,7 +38,7 @@ struct AnnealOptions {
 /// scopes over all time steps, then scope groups, then scopes by phase, then co-location classes. A move puts
 /// one unit, two swapped units, a unit with its neighbours, a range of time steps of one scope, or a range in
 /// issue order on another device. The cost is Evaluation::energy. The first walk starts from the best of the
-/// simple methods (or of SearchLimits::starts), each later one from the best so far. For the load and latency
+/// simple methods (or of Context::starts), each later one from the best so far. For the load and latency
 /// objectives the walks are over classes, with several heating cycles. Without a deadline the result is a
 /// function of problem, seed and options.
 class Anneal final : public Method {
@@ -49,7 +49,7 @@ class Anneal final : public Method {
     return "simulated annealing over groups, pieces and ops, from the best simple placement";
   }
   /// Errors: those of Method::find; kInvalid for fewer than 2 groups.
-  Result<Found> find(const Problem& problem, Executor& executor) const override;
+  Result<Answer> find(const Problem& problem, Executor& executor) const override;
 
   /// Number of evaluations on this problem, from options and limits.
   std::uint64_t budget(const Problem& problem) const;

@@ -18,14 +18,14 @@ constexpr double kHeat = 0.5;
 /// Measures placements, and makes those near to others expensive. Thread: one.
 class AwayModel final : public Executor {
  public:
-  AwayModel(Executor& model, const PlacementDistance& distance, const std::vector<Found>& others,
+  AwayModel(Executor& model, const PlacementDistance& distance, const std::vector<Answer>& others,
             double wanted)
       : model_{model}, distance_{distance}, others_{others}, wanted_{wanted} {}
   std::string_view kind() const override { return model_.kind(); }
   Result<Unit> measure(std::span<const DeviceId> placement, Measurement& out) override {
     EMPLACE_TRY(model_.measure(placement, out));
     double nearest = 1;
-    for (const Found& other : others_)
+    for (const Answer& other : others_)
       nearest = std::min(nearest, distance_.between(placement, other.placement));
     if (nearest < wanted_) out.step_time_s *= kNear + kEqual * (1 - nearest / wanted_);
     return Unit{};
@@ -34,7 +34,7 @@ class AwayModel final : public Executor {
  private:
   Executor& model_;
   const PlacementDistance& distance_;
-  const std::vector<Found>& others_;
+  const std::vector<Answer>& others_;
   const double wanted_;
 };
 
@@ -79,42 +79,44 @@ double PlacementDistance::between(std::span<const DeviceId> a, std::span<const D
   return std::clamp(1 - agreed, 0.0, 1.0);
 }
 
-Result<std::vector<Found>> search_distinct(const Problem& problem, const Judge& judge, const Clock& clock,
-                                           const Found& first, const DistinctOptions& options) {
-  if (judge.objective != Objective::kStepTime)
+Result<std::vector<Answer>> search_distinct(const Problem& problem, const Request& request,
+                                            const Answer& first) {
+  const Context& context = problem.context;
+  const Clock& clock = *context.clock;
+  if (request.judge.objective != Objective::kStepTime)
     return Error{Errc::kUnsupported, "placements that differ need --objective step-time"};
   const PlacementDistance distance{problem};
-  const auto model = make_model(problem.graph, problem.devices, judge);
-  std::vector<Found> others{first};
-  AwayModel away{*model, distance, others, options.distance};
+  const auto model = make_model(problem.graph, problem.devices, request.judge);
+  std::vector<Answer> others{first};
+  AwayModel away{*model, distance, others, request.distance};
   const auto fastest_s = [&] {
-    return std::ranges::min(others, {}, [](const Found& each) { return each.measurement.step_time_s; })
+    return std::ranges::min(others, {}, [](const Answer& each) { return each.measurement.step_time_s; })
         .measurement.step_time_s;
   };
-  for (std::uint64_t search = 1; others.size() < options.count; ++search) {
+  for (std::uint64_t search = 1; others.size() < request.best_of; ++search) {
     const Nanos now = clock.now();
-    if (now >= options.deadline || (options.stopped && options.stopped())) break;
+    if (now >= context.deadline || (context.stopped && context.stopped())) break;
     Problem own = problem;
-    own.limits = {
-        .clock = &clock,
-        .deadline = now + (options.deadline - now) / static_cast<std::int64_t>(options.count - others.size()),
-        .stopped = options.stopped};
-    Found start{others.front().placement, {}, 1, {}};
+    own.context = {.clock = &clock,
+                   .deadline = now + (context.deadline - now) /
+                                         static_cast<std::int64_t>(request.best_of - others.size()),
+                   .stopped = context.stopped};
+    Answer start{.placement = others.front().placement, .evaluations = 1};
     EMPLACE_TRY(away.measure(start.placement, start.measurement));
-    own.limits.starts = {&start, 1};
+    own.context.starts = {&start, 1};
     const Anneal anneal{
         {.heat = kHeat, .weights = WeightWalk::kNone, .stream = (std::uint64_t{1} << 40) + (search << 10)}};
     EMPLACE_TRY_ASSIGN(auto found, anneal.find(own, away));
     EMPLACE_TRY(model->measure(found.placement, found.measurement));
-    const bool far = std::ranges::all_of(others, [&](const Found& other) {
-      return distance.between(found.placement, other.placement) >= options.distance;
+    const bool far = std::ranges::all_of(others, [&](const Answer& other) {
+      return distance.between(found.placement, other.placement) >= request.distance;
     });
-    if (far && found.measurement.valid && found.measurement.step_time_s <= fastest_s() * (1 + options.slack))
+    if (far && found.measurement.valid && found.measurement.step_time_s <= fastest_s() * (1 + request.slack))
       others.push_back(std::move(found));
   }
-  const double limit_s = fastest_s() * (1 + options.slack);
-  std::erase_if(others, [&](const Found& each) { return each.measurement.step_time_s > limit_s; });
-  std::ranges::stable_sort(others, {}, [](const Found& each) { return each.measurement.step_time_s; });
+  const double limit_s = fastest_s() * (1 + request.slack);
+  std::erase_if(others, [&](const Answer& each) { return each.measurement.step_time_s > limit_s; });
+  std::ranges::stable_sort(others, {}, [](const Answer& each) { return each.measurement.step_time_s; });
   return others;
 }
 

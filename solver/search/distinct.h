@@ -2,13 +2,12 @@
 /// Several good placements that differ, for measuring elsewhere.
 
 #include <cstddef>
-#include <functional>
 #include <span>
 #include <vector>
 
-#include "base/clock.h"
-#include "executor/split/judge.h"
+#include "base/result.h"
 #include "solver/method.h"
+#include "solver/request.h"
 
 namespace emplace {
 
@@ -26,19 +25,12 @@ class PlacementDistance {
   std::vector<std::size_t> kind_;  // [devices] First device that is equal.
 };
 
-struct DistinctOptions {
-  std::size_t count = 8;   ///< Placements wanted, the first one included.
-  double distance = 0.05;  ///< Least distance between any two.
-  double slack = 0.02;     ///< Largest excess over the fastest.
-  Nanos deadline{};
-  std::function<bool()> stopped;  ///< Polled often; true ends the search.
-};
-
-/// Searches, one after the other until the deadline, for placements that are far from all earlier ones: a
-/// placement that is too near costs at least 10 % more. Returns them fastest first, all within the slack; at
-/// most `count`, and `first` alone if no other was found. Thread: one. Errors: kUnsupported for another
-/// objective than the step time; those of the executor. @pre `first` is valid.
-Result<std::vector<Found>> search_distinct(const Problem& problem, const Judge& judge, const Clock& clock,
-                                           const Found& first, const DistinctOptions& options);
+/// Searches, one after the other until the deadline of the problem's context, for placements that are far
+/// from all earlier ones: a placement that is too near costs at least 10 % more. Returns them fastest first,
+/// all within the slack of the request; at most `best_of`, and `first` alone if no other was found. Thread:
+/// one. Errors: kUnsupported for another objective than the step time; those of the executor. @pre `first` is
+/// valid.
+Result<std::vector<Answer>> search_distinct(const Problem& problem, const Request& request,
+                                            const Answer& first);
 
 }  // namespace emplace

@@ -109,7 +109,7 @@ Placement on_cpu(const Problem& problem, const Placement& otherwise) {
 
 }  // namespace
 
-Result<Found> LocalSearch::find(const Problem& problem, Executor& executor) const {
+Result<Answer> LocalSearch::find(const Problem& problem, Executor& executor) const {
   Search search{problem, Anneal{{.evaluations = options_.evaluations}}.budget(problem)};
   EMPLACE_TRY(start_search(problem, executor, search));
   const auto cost = make_moving_cost(problem, executor);

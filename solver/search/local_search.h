@@ -25,7 +25,7 @@ class LocalSearch final : public Method {
   explicit LocalSearch(LocalSearchOptions options = {}) : options_{std::move(options)} {}
   std::string_view name() const override { return "local-search"; }
   std::string_view summary() const override { return "rebuilds one window of the graph at a time"; }
-  Result<Found> find(const Problem& problem, Executor& executor) const override;
+  Result<Answer> find(const Problem& problem, Executor& executor) const override;
 
  private:
   const LocalSearchOptions options_;

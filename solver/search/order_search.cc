@@ -262,17 +262,18 @@ struct Suggestions {
 class Annealing {
  public:
   Annealing(const Problem& problem, const Placement& placement, const SimulatorOptions& simulator,
-            const OrderSearchOptions& options)
+            std::uint64_t stream, std::span<const OpOrder> starts)
       : problem_{problem},
         placement_{placement},
-        options_{options},
+        context_{problem.context},
+        starts_{starts},
         lowered_{problem.graph},
         precedence_{lowered_},
         simulator_{problem.graph, problem.devices, {simulator.dispatch}},
-        rng_{problem.seed, Purpose::kHeuristic, kOrderStep + options.stream},
-        start_{options.clock != nullptr ? options.clock->now() : Nanos{}} {}
+        rng_{problem.seed, Purpose::kHeuristic, kOrderStep + stream},
+        start_{context_.clock != nullptr ? context_.clock->now() : Nanos{}} {}
 
-  Result<FoundOrder> run() && {
+  Result<Answer> run() && {
     OpOrder first;
     std::optional<Evaluation> best;
     const auto consider = [&](const OpOrder& order) -> Result<Unit> {
@@ -283,7 +284,7 @@ class Annealing {
       first = order;
       return Unit{};
     };
-    for (const OpOrder& order : options_.starts) {
+    for (const OpOrder& order : starts_) {
       EMPLACE_TRY(consider(order));
     }
     for (const OpOrder& order : simple_orders_of(problem_, lowered_, precedence_, placement_)) {
@@ -296,16 +297,16 @@ class Annealing {
 
  private:
   double spent() const {
-    if (options_.stopped && options_.stopped()) return 1;
-    const bool timed = options_.clock != nullptr;
-    const std::uint64_t most = options_.evaluations > 0 ? options_.evaluations : timed ? 0 : kUsualOrders;
+    if (context_.stopped && context_.stopped()) return 1;
+    const bool timed = context_.clock != nullptr;
+    const std::uint64_t most = context_.evaluations > 0 ? context_.evaluations : timed ? 0 : kUsualOrders;
     double share = 0;
     if (most > 0) share = static_cast<double>(found_.evaluations - simple_) / static_cast<double>(most);
     if (!timed) return share;
-    const Nanos now = options_.clock->now();
-    if (now >= options_.deadline) return 1;
+    const Nanos now = context_.clock->now();
+    if (now >= context_.deadline) return 1;
     return std::max(share, static_cast<double>((now - start_).count()) /
-                               static_cast<double>((options_.deadline - start_).count()));
+                               static_cast<double>((context_.deadline - start_).count()));
   }
 
   Result<Evaluation> measure(const OpOrder& order) {
@@ -452,14 +453,15 @@ class Annealing {
 
   const Problem& problem_;
   const Placement& placement_;
-  const OrderSearchOptions& options_;
+  const Context& context_;
+  const std::span<const OpOrder> starts_;
   const LoweredGraph lowered_;
   const Precedence precedence_;
   Simulator simulator_;
   Rng rng_;
   const Nanos start_;
   std::uint64_t simple_ = 0;  // Evaluations of orders that were not searched.
-  FoundOrder found_;
+  Answer found_;
   Measurement measured_;
   Schedule schedule_;
   std::vector<double> start_s_;  // [ops]
@@ -477,9 +479,13 @@ std::vector<OpOrder> simple_orders(const Problem& problem, const Placement& plac
   return simple_orders_of(problem, lowered, Precedence{lowered}, placement);
 }
 
-Result<FoundOrder> search_order(const Problem& problem, const Placement& placement,
-                                const SimulatorOptions& simulator, const OrderSearchOptions& options) {
-  return Annealing{problem, placement, simulator, options}.run();
+Result<Answer> search_order(const Problem& problem, const Placement& placement,
+                            const SimulatorOptions& simulator, std::uint64_t stream,
+                            std::span<const OpOrder> starts) {
+  EMPLACE_TRY_ASSIGN(auto found, (Annealing{problem, placement, simulator, stream, starts}.run()));
+  found.placement = placement;
+  found.method = "order";
+  return found;
 }
 
 }  // namespace emplace

@@ -82,11 +82,11 @@ bool better_estimate(const Finalist& a, const Finalist& b) {
 /// Thread: one.
 class NoisyModel final : public Executor {
  public:
-  NoisyModel(const Problem& problem, const Judge& judge, const RobustOptions& options, Nominal& nominal)
-      : exact_{problem.graph, problem.devices, judge.simulator},
-        jittered_{problem.graph, problem.devices, judge.simulator.dispatch, options.jitter},
+  NoisyModel(const Problem& problem, const Request& request, const Noise& noise, Nominal& nominal)
+      : exact_{problem.graph, problem.devices, request.judge.simulator},
+        jittered_{problem.graph, problem.devices, request.judge.simulator.dispatch, noise.jitter},
         nominal_{nominal},
-        deviations_{normal_quantile(options.quantile)} {}
+        deviations_{normal_quantile(request.quantile)} {}
 
   /// Forgets the finalists; further estimates are from `count` draws from `first`. @pre count > 1.
   void set_draws(std::uint32_t first, std::uint32_t count) {
@@ -179,19 +179,22 @@ struct Judged {
 
 class Robust {
  public:
-  Robust(const Problem& problem, const Judge& judge, const Clock& clock, const RobustOptions& options)
+  Robust(const Problem& problem, const Request& request)
       : problem_{problem},
-        clock_{clock},
-        options_{options},
-        begin_{clock.now()},
+        context_{problem.context},
+        clock_{*context_.clock},
+        quantile_{request.quantile},
+        draws_{request.noise.value_or(Noise{}).draws},
+        begin_{clock_.now()},
         pieces_{piece_level(problem)},
         classes_{class_level(problem)},
-        nominal_{options.slack} {
-    for (unsigned t = 0; t < std::max(1u, options.threads); ++t)
-      models_.push_back(std::make_unique<NoisyModel>(problem, judge, options, nominal_));
+        nominal_{request.slack} {
+    const Noise noise = request.noise.value_or(Noise{});
+    for (unsigned t = 0; t < std::max(1u, context_.threads); ++t)
+      models_.push_back(std::make_unique<NoisyModel>(problem, request, noise, nominal_));
   }
 
-  Result<RobustFound> run(std::span<const Placement> starts) && {
+  Result<Answer> run(std::span<const Placement> starts) && {
     std::vector<Finalist> finalists;
     for (const Placement& start : starts) {
       Measurement measured;
@@ -207,22 +210,26 @@ class Robust {
       EMPLACE_TRY_ASSIGN(const auto walked, walk(turn));
       evaluations += walked;
     }
-    const auto as_found = [&](const Judged& judged) {
-      return Found{judged.finalist.placement, judged.finalist.measurement, evaluations, {}};
+    const auto as_answer = [&](const Judged& judged) {
+      return Answer{.placement = judged.finalist.placement,
+                    .measurement = judged.finalist.measurement,
+                    .evaluations = evaluations};
     };
     const auto step_time = [](const Judged& judged) { return judged.finalist.measurement.step_time_s; };
-    return RobustFound{as_found(best_judged()), as_found(*std::ranges::min_element(judged_, {}, step_time))};
+    Answer answer = as_answer(best_judged());
+    answer.fastest.push_back(as_answer(*std::ranges::min_element(judged_, {}, step_time)));
+    return answer;
   }
 
  private:
   bool stopped() {
-    if (options_.stopped && options_.stopped()) stop_requested_ = true;
+    if (context_.stopped && context_.stopped()) stop_requested_ = true;
     return stop_requested_;
   }
   Nanos time_at(double share) const {
-    return begin_ + std::chrono::duration_cast<Nanos>(share * (options_.deadline - begin_));
+    return begin_ + std::chrono::duration_cast<Nanos>(share * (context_.deadline - begin_));
   }
-  bool ended() { return clock_.now() >= options_.deadline || stopped(); }
+  bool ended() { return clock_.now() >= context_.deadline || stopped(); }
 
   /// The best of those that are within the slack.
   const Judged& best_judged() const {
@@ -253,15 +260,15 @@ class Robust {
     run_threads([&](unsigned thread) {
       for (std::size_t at = next++; at < finalists.size(); at = next++) {
         if (at > 0 && clock_.now() >= end) return;
-        steps[at] = models_[thread]->jittered().measure_draws(finalists[at].placement, options_.draws,
-                                                              kFirstSearchDraw);
+        steps[at] =
+            models_[thread]->jittered().measure_draws(finalists[at].placement, draws_, kFirstSearchDraw);
       }
     });
     for (std::size_t at = 0; at < finalists.size(); ++at) {
       if (!steps[at]) continue;
       if (!steps[at]->ok()) return steps[at]->error();
       const JitteredSteps& each = steps[at]->value();
-      judged_.push_back({std::move(finalists[at]), each.quantile(options_.quantile), each.over});
+      judged_.push_back({std::move(finalists[at]), each.quantile(quantile_), each.over});
     }
     const auto rounds = static_cast<std::int64_t>((finalists.size() - 1) / models_.size() + 1);
     judging_ = std::max(judging_, (clock_.now() - begin) / rounds);
@@ -276,16 +283,16 @@ class Robust {
     // Leaves time to judge the finalists of this walk.
     const Nanos end = time_at(how.until) - static_cast<std::int64_t>(kFinalists) * judging_;
     if (clock_.now() >= end) return std::uint64_t{0};
-    problem.limits = {.clock = &clock_, .deadline = end};
+    problem.context = {.clock = &clock_, .deadline = end};
     std::vector<std::optional<Result<std::uint64_t>>> found(models_.size());
     run_threads([&](unsigned thread) {
       NoisyModel& model = *models_[thread];
       // Draws of its own for each thread, so that not all of them find the same luck.
       const auto walk_number = static_cast<std::uint32_t>(1 + turn * models_.size() + thread);
-      model.set_draws(kFirstSearchDraw + options_.draws + (walk_number << 6), how.draws);
+      model.set_draws(kFirstSearchDraw + draws_ + (walk_number << 6), how.draws);
       Problem own = problem;
-      own.limits.stopped = [&, thread] { return thread == 0 ? stopped() : stop_requested_.load(); };
-      Found first{start, {}, 1, {}};
+      own.context.stopped = [&, thread] { return thread == 0 ? stopped() : stop_requested_.load(); };
+      Answer first{start, {}, 1, {}};
       if (auto measured = model.measure(start, first.measurement); !measured) {
         found[thread] = measured.error();
         return;
@@ -313,7 +320,7 @@ class Robust {
       evaluations += found[t]->value();
       for (Finalist& each : models_[t]->take_finalists()) finalists.push_back(std::move(each));
     }
-    EMPLACE_TRY(judge_finalists(std::move(finalists), options_.deadline));
+    EMPLACE_TRY(judge_finalists(std::move(finalists), context_.deadline));
     return evaluations;
   }
 
@@ -325,8 +332,10 @@ class Robust {
   }
 
   const Problem& problem_;
+  const Context& context_;
   const Clock& clock_;
-  const RobustOptions& options_;
+  const double quantile_;
+  const std::uint32_t draws_;
   const Nanos begin_;
   const Level pieces_, classes_;
   Nominal nominal_;
@@ -338,11 +347,11 @@ class Robust {
 
 }  // namespace
 
-Result<RobustFound> search_robust(const Problem& problem, const Judge& judge, const Clock& clock,
-                                  std::span<const Placement> starts, const RobustOptions& options) {
-  if (judge.objective != Objective::kStepTime || judge.placeto)
+Result<Answer> search_robust(const Problem& problem, const Request& request,
+                             std::span<const Placement> starts) {
+  if (request.judge.objective != Objective::kStepTime || request.judge.placeto)
     return Error{Errc::kUnsupported, "noise needs --objective step-time and --executor sim"};
-  return Robust{problem, judge, clock, options}.run(starts);
+  return Robust{problem, request}.run(starts);
 }
 
 }  // namespace emplace

@@ -1,5 +1,7 @@
 #include "solver/search/search.h"
 
+#include "solver/methods.h"
+
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -8,25 +10,25 @@ namespace emplace {
 
 Search::Search(const Problem& problem, std::uint64_t usual)
     : problem_{problem},
-      budget_{problem.limits.evaluations > 0 ? problem.limits.evaluations : usual},
-      start_{problem.limits.clock != nullptr ? problem.limits.clock->now() : Nanos{}},
-      timed_{problem.limits.clock != nullptr},
-      counted_{!timed_ || problem.limits.evaluations > 0} {}
+      budget_{problem.context.evaluations > 0 ? problem.context.evaluations : usual},
+      start_{problem.context.clock != nullptr ? problem.context.clock->now() : Nanos{}},
+      timed_{problem.context.clock != nullptr},
+      counted_{!timed_ || problem.context.evaluations > 0} {}
 
 double Search::spent() const {
-  const SearchLimits& limits = problem_.limits;
-  if (limits.stopped && limits.stopped()) return 1;
+  const Context& context = problem_.context;
+  if (context.stopped && context.stopped()) return 1;
   if (used_up()) return 1;
   const double counted = counted_ ? static_cast<double>(best_.evaluations) / static_cast<double>(budget_) : 0;
   if (!timed_) return counted;
-  const Nanos now = limits.clock->now();
-  if (now >= limits.deadline) return 1;
+  const Nanos now = context.clock->now();
+  if (now >= context.deadline) return 1;
   const double timed =
-      static_cast<double>((now - start_).count()) / static_cast<double>((limits.deadline - start_).count());
+      static_cast<double>((now - start_).count()) / static_cast<double>((context.deadline - start_).count());
   return std::min(1.0, std::max(timed, counted));
 }
 
-void Search::take(const Found& found) {
+void Search::take(const Answer& found) {
   const std::uint64_t evaluations = best_.evaluations + found.evaluations;
   const Evaluation evaluation = evaluation_of(found.measurement, smallest_memory(problem_.devices));
   if (!found_any() || better(evaluation, evaluation_)) {
@@ -57,10 +59,11 @@ void Search::keep_if_best(const MovingCost& cost, const Evaluation& evaluation) 
   if (found_any() && !better(evaluation, evaluation_)) return;
   best_.placement = cost.placement();
   evaluation_ = evaluation;
-  if (problem_.limits.better && evaluation.valid) problem_.limits.better(best_.placement, evaluation.seconds);
+  if (problem_.context.better && evaluation.valid)
+    problem_.context.better({{}, evaluation.seconds, 0}, best_.placement, {});
 }
 
-Result<Found> Search::finish(Executor& executor) && {
+Result<Answer> Search::finish(Executor& executor) && {
   if (!found_any()) return Error{Errc::kNoPlacement, "this method has no suitable device"};
   EMPLACE_TRY(executor.measure(best_.placement, best_.measurement));
   best_.notes.clear();  // Drop the notes of a start placement.
@@ -68,13 +71,13 @@ Result<Found> Search::finish(Executor& executor) && {
 }
 
 Result<Unit> start_search(const Problem& problem, Executor& executor, Search& search) {
-  for (const Found& start : problem.limits.starts) search.take(start);
-  if (!problem.limits.starts.empty()) return Unit{};
+  for (const Answer& start : problem.context.starts) search.take(start);
+  if (!problem.context.starts.empty()) return Unit{};
   Problem simple = problem;
   // All of them together may take at most half of the time.
-  const SearchLimits& limits = problem.limits;
-  simple.limits = {.stopped = [&] {
-    return (limits.stopped && limits.stopped()) || (limits.clock != nullptr && search.spent() > 0.5);
+  const Context& context = problem.context;
+  simple.context = {.stopped = [&] {
+    return (context.stopped && context.stopped()) || (context.clock != nullptr && search.spent() > 0.5);
   }};
   for (const Method* method : all_methods()) {
     auto found = method->find(simple, executor);
@@ -86,7 +89,7 @@ Result<Unit> start_search(const Problem& problem, Executor& executor, Search& se
   }
   if (!search.found_any()) return Error{Errc::kNoPlacement, "this method has no suitable device"};
   const Measurement& best = search.best_measurement();
-  if (limits.better && best.valid) limits.better(search.best(), best.step_time_s);
+  if (context.better && best.valid) context.better({{}, best.step_time_s, 0}, search.best(), {});
   return Unit{};
 }
 

@@ -28,13 +28,13 @@ class Search {
   /// True if no evaluation is left; never true with only a time limit. Cheaper than spent().
   bool used_up() const { return counted_ && best_.evaluations >= budget_; }
   /// Adds a placement found elsewhere and its evaluations.
-  void take(const Found& found);
+  void take(const Answer& found);
   /// Evaluates `cost`, counts it, and keeps the placement if it is the best.
   Result<Evaluation> evaluate(MovingCost& cost);
   /// The same, or nothing if it takes longer than the limit and is no better than the best.
   Result<std::optional<Evaluation>> evaluate_within(MovingCost& cost, double limit_s);
   /// Errors: kNoPlacement if no placement was found; those of the executor.
-  Result<Found> finish(Executor& executor) &&;
+  Result<Answer> finish(Executor& executor) &&;
 
  private:
   void keep_if_best(const MovingCost& cost, const Evaluation& evaluation);
@@ -42,7 +42,7 @@ class Search {
   const Problem& problem_;
   const std::uint64_t budget_;
   const Nanos start_;
-  Found best_;
+  Answer best_;
   Evaluation evaluation_;
   const bool timed_, counted_;
 };

@@ -97,10 +97,10 @@ std::vector<Variant> variants(const Problem& problem, const std::vector<DeviceId
   return all;
 }
 
-Result<Found> best_towers(const Problem& problem, bool synchronous) {
+Result<Answer> best_towers(const Problem& problem, bool synchronous) {
   const std::vector<DeviceId> devices = fast_devices(problem.devices);
   if (devices.size() < 2) return Error{Errc::kNoPlacement, "towers need at least two GPUs"};
-  Found best;
+  Answer best;
   for (const bool mirrored : {true, false}) {
     if (mirrored && !synchronous) continue;
     EMPLACE_TRY_ASSIGN(const auto towers,
@@ -132,8 +132,10 @@ Result<Found> best_towers(const Problem& problem, bool synchronous) {
 
 }  // namespace
 
-Result<Found> TowersSync::find(const Problem& problem, Executor&) const { return best_towers(problem, true); }
-Result<Found> TowersAsync::find(const Problem& problem, Executor&) const {
+Result<Answer> TowersSync::find(const Problem& problem, Executor&) const {
+  return best_towers(problem, true);
+}
+Result<Answer> TowersAsync::find(const Problem& problem, Executor&) const {
   return best_towers(problem, false);
 }
 

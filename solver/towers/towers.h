@@ -22,7 +22,7 @@ class TowersSync final : public Method {
   /// Always simulated with the default dispatch, whatever the executor, because the executor only has the
   /// original graph. Errors: kNoPlacement with fewer than two GPUs (or CPUs if there is no GPU), without a
   /// batch, or with a batch smaller than the number of devices.
-  Result<Found> find(const Problem& problem, Executor& executor) const override;
+  Result<Answer> find(const Problem& problem, Executor& executor) const override;
 };
 
 /// `towers-async`: the same replicas with shared parameters, which each replica updates without waiting for
@@ -39,7 +39,7 @@ class TowersAsync final : public Method {
   }
   bool transforms_graph() const override { return true; }
   /// Same contract as TowersSync::find().
-  Result<Found> find(const Problem& problem, Executor& executor) const override;
+  Result<Answer> find(const Problem& problem, Executor& executor) const override;
 };
 
 }  // namespace emplace

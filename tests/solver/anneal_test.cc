@@ -15,6 +15,7 @@
 #include "base/rng.h"
 #include "graph/graph_file.h"
 #include "placement/machine/device_file.h"
+#include "solver/methods.h"
 #include "tests/solver/world.h"
 
 namespace emplace {
@@ -28,7 +29,7 @@ using testing::SampleOp;
 using testing::kPlenty;
 using testing::World;
 
-Found anneal(World& world, AnnealOptions options, std::uint64_t seed = 1) {
+Answer anneal(World& world, AnnealOptions options, std::uint64_t seed = 1) {
   return world.run(Anneal{options}, seed).value();
 }
 
@@ -54,7 +55,7 @@ TEST(Anneal, FindsTheOptimumOfSmallGraphs) {
   for (std::uint64_t seed = 0; seed < 8; ++seed) {
     Rng rng{seed, Purpose::kTest};
     World world{random_graph(rng, 11), sample_devices(2, /*cpu=*/true, kPlenty)};
-    const Found found = anneal(world, {.evaluations = 4000}, seed);
+    const Answer found = anneal(world, {.evaluations = 4000}, seed);
     EXPECT_TRUE(found.measurement.valid);
     EXPECT_DOUBLE_EQ(found.measurement.step_time_s, best_of_all(world)) << "seed " << seed;
   }
@@ -94,8 +95,8 @@ TEST(Anneal, RepeatsItselfObeysTheConstraintsAndKeepsToItsBudget) {
   for (std::uint64_t seed = 0; seed < 6; ++seed) {
     Rng rng{seed, Purpose::kTest, 1};
     World world{random_graph(rng, 60), sample_devices(3, true, kPlenty)};
-    const Found first = anneal(world, {.evaluations = 1500}, seed);
-    const Found again = anneal(world, {.evaluations = 1500}, seed);
+    const Answer first = anneal(world, {.evaluations = 1500}, seed);
+    const Answer again = anneal(world, {.evaluations = 1500}, seed);
     EXPECT_EQ(first.placement, again.placement);
     EXPECT_EQ(first.evaluations, again.evaluations);
     EXPECT_LE(first.evaluations, 1500u);
@@ -129,7 +130,7 @@ TEST(Anneal, BeatsEverySimpleMethodOnTheQuickstartWithAFifthOfItsBudget) {
   World world{load_graph(root + "/configs/graphs/nmt-2layer-bs64.json.gz").value(),
               load_devices(root + "/configs/devices/quickstart.toml").value()};
   EXPECT_GT(Anneal{}.budget(world.problem()), 15'000u);
-  const Found found = anneal(world, {.evaluations = 4000});
+  const Answer found = anneal(world, {.evaluations = 4000});
   ASSERT_TRUE(found.measurement.valid);
   // The best simple one is round-robin with 611 ms; the whole budget ends between 420 and 440.
   EXPECT_LT(found.measurement.step_time_s, 0.500);

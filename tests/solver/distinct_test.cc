@@ -1,6 +1,7 @@
 // Goal: placements that differ are far from each other, nearly as fast as the fastest, and not the same one
 // with equal devices exchanged. Method: small graphs, and a clock that advances with each reading.
 #include "solver/search/distinct.h"
+#include "solver/methods.h"
 
 #include <gtest/gtest.h>
 
@@ -44,14 +45,15 @@ TEST(Distinct, FindsPlacementsThatDifferAndAreNearlyAsFast) {
   const auto first = world.run(*find_method("anneal").value());
   ASSERT_TRUE(first.ok());
   const TickingClock clock;
-  const DistinctOptions options{.count = 4, .deadline = clock.now() + std::chrono::seconds{12}};
-  const auto found = search_distinct(world.problem(), {}, clock, *first, options);
+  Problem problem = world.problem();
+  problem.context = testing::budget(clock, 12);
+  const auto found = search_distinct(problem, {.best_of = 4}, *first);
   ASSERT_TRUE(found.ok()) << found.error().context;
   EXPECT_GE(found->size(), 2u);
   EXPECT_LE(found->size(), 4u);
   const PlacementDistance distance{world.problem()};
   for (std::size_t k = 0; k < found->size(); ++k) {
-    const Found& one = (*found)[k];
+    const Answer& one = (*found)[k];
     Measurement measured;
     ASSERT_TRUE(world.simulator.measure(one.placement, measured).ok());
     EXPECT_EQ(measured, one.measurement);
@@ -70,16 +72,17 @@ TEST(Distinct, WithoutTimeOrAfterAStopTheFirstIsAlone) {
   const auto first = world.run(*find_method("expert").value());
   ASSERT_TRUE(first.ok());
   const TickingClock clock;
-  DistinctOptions options{.count = 8, .deadline = clock.now()};
-  EXPECT_EQ(search_distinct(world.problem(), {}, clock, *first, options)->size(), 1u);
-  options.deadline += std::chrono::hours{1};
-  options.stopped = [] { return true; };
-  const auto found = search_distinct(world.problem(), {}, clock, *first, options);
+  Problem problem = world.problem();
+  problem.context = testing::budget(clock, 0);
+  const Request request{.best_of = 8};
+  EXPECT_EQ(search_distinct(problem, request, *first)->size(), 1u);
+  problem.context = testing::budget(clock, 3600);
+  problem.context.stopped = [] { return true; };
+  const auto found = search_distinct(problem, request, *first);
   ASSERT_EQ(found->size(), 1u);
   EXPECT_EQ(found->front().placement, first->placement);
-  const Judge latency{.objective = Objective::kLatency};
-  EXPECT_EQ(search_distinct(world.problem(), latency, clock, *first, options).error().code,
-            Errc::kUnsupported);
+  const Request latency{.judge = {.objective = Objective::kLatency}, .best_of = 8};
+  EXPECT_EQ(search_distinct(problem, latency, *first).error().code, Errc::kUnsupported);
 }
 
 }  // namespace

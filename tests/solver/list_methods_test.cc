@@ -15,6 +15,7 @@
 #include "placement/idle_gaps.h"
 #include "solver/list/favourite_children.h"
 #include "solver/list/memory_history.h"
+#include "solver/methods.h"
 #include "tests/solver/world.h"
 
 namespace emplace {
@@ -62,7 +63,7 @@ TEST(ListMethods, GiveASlowDeviceOnlyWhatItEndsInTime) {
   // Three GPU chains to one of the CPU would be even; no chain may wait for one that went to the CPU.
   for (const Method* method : list_methods()) {
     World world{chains(4), sample_devices(1, /*cpu=*/true, kPlenty)};
-    const Found found = world.run(*method).value();
+    const Answer found = world.run(*method).value();
     EXPECT_LE(found.measurement.step_time_s, 331e-6) << method->name();
     EXPECT_GT(found.measurement.busy_s[0], 0) << method->name();
   }
@@ -76,7 +77,7 @@ TEST(ListMethods, DivideStateThatNoDeviceHoldsAloneAndLeaveTheCpuIdle) {
                      [&](const Method* m) { return m->name() == method->name(); }) == list_methods().end())
       continue;
     World world{chains(1, 100), sample_devices(2, /*cpu=*/true, 520)};
-    const Found found = world.run(*method).value();
+    const Answer found = world.run(*method).value();
     EXPECT_TRUE(found.measurement.valid) << method->name();
     EXPECT_EQ(found.measurement.busy_s[0], 0) << method->name();
     EXPECT_LT(found.measurement.step_time_s, 105e-6) << method->name();
@@ -89,7 +90,7 @@ TEST(ListMethods, TakeTheCpuForWhatNoGpuHolds) {
     std::vector<Device> devices{{"cpu:0", *find_profile("haswell18"), kPlenty, ""},
                                 {"gpu:0", *find_profile("k40"), 710, ""}};
     World world{std::move(graph), *DeviceSet::make(std::move(devices), Link{1e9, 1e-6})};
-    const Found found = world.run(*method).value();
+    const Answer found = world.run(*method).value();
     EXPECT_TRUE(found.measurement.valid) << method->name();
     EXPECT_NEAR(found.measurement.busy_s[0], 90e-6, 1e-9) << method->name();  // Three ops, no more.
   }
@@ -101,7 +102,7 @@ TEST(ListMethods, ObeyConstraintsUnderTightMemoryOnRandomGraphs) {
     World world{random_graph(rng, 60),
                 sample_devices(1 + seed % 3, seed % 2 == 0, 8'000 + 3'000 * (seed % 5))};
     for (const Method* method : list_methods()) {
-      const Found found = world.run(*method, seed).value();
+      const Answer found = world.run(*method, seed).value();
       EXPECT_TRUE(world.constraints.check(world.graph, world.devices, found.placement).ok())
           << method->name();
     }

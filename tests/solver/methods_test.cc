@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "solver/methods.h"
 #include "tests/solver/world.h"
 
 namespace emplace {
@@ -55,8 +56,8 @@ TEST(Methods, ObeyTheConstraintsAndRepeatThemselvesOnRandomGraphs) {
     Rng rng{seed, Purpose::kTest};
     World world{random_graph(rng, 40), sample_devices(2, /*cpu=*/true, kPlenty)};
     for (const Method* method : all_methods()) {
-      const Found first = method->find(world.problem(seed), world.simulator).value();
-      const Found again = method->find(world.problem(seed), world.simulator).value();
+      const Answer first = method->find(world.problem(seed), world.simulator).value();
+      const Answer again = method->find(world.problem(seed), world.simulator).value();
       EXPECT_TRUE(world.constraints.check(world.graph, world.devices, first.placement).ok())
           << method->name();
       EXPECT_EQ(first.placement, again.placement) << method->name();
@@ -75,13 +76,13 @@ TEST(Methods, AMisspeltNameIsAnsweredWithTheNearestOne) {
 
 TEST(SingleDevice, TakesTheBestOfItsKindAndReportsWhatDoesNotFit) {
   World roomy{chain(4), sample_devices(2, true, kPlenty)};
-  const Found gpu = roomy.run(named("single-gpu")).value();
+  const Answer gpu = roomy.run(named("single-gpu")).value();
   EXPECT_TRUE(gpu.measurement.valid);
   EXPECT_NEAR(gpu.measurement.step_time_s, 40e-6, 1e-9);
   EXPECT_EQ(gpu.evaluations, 2u);
 
   World tight{chain(4), sample_devices(1, false, /*memory=*/6)};
-  const Found over = tight.run(named("single-gpu")).value();
+  const Answer over = tight.run(named("single-gpu")).value();
   EXPECT_FALSE(over.measurement.valid);
   EXPECT_GT(over.measurement.bytes_over, 0);
 }
@@ -102,8 +103,8 @@ TEST(RandomGroups, DrawsAnotherPlacementForAnotherSeedAndMeasuresAHundred) {
                             {"f", {}},
                             {"g", {{4, 0}}}}),
               sample_devices(3, true, kPlenty)};
-  const Found one = world.run(named("random"), 1).value();
-  const Found two = world.run(named("random"), 3).value();
+  const Answer one = world.run(named("random"), 1).value();
+  const Answer two = world.run(named("random"), 3).value();
   EXPECT_EQ(one.evaluations, 100u);
   EXPECT_NE(one.placement, two.placement);
 }
@@ -131,14 +132,14 @@ TEST(RandomGroups, PutsStateWhereThereIsRoomForIt) {
   }
   // One device holds one weight only, so every draw that fits must part them.
   World world{std::move(builder).build().value(), sample_devices(2, false, 120)};
-  const Found found = world.run(named("random")).value();
+  const Answer found = world.run(named("random")).value();
   EXPECT_TRUE(found.measurement.valid);
   EXPECT_NE(found.placement[0], found.placement[1]);
 }
 
 TEST(RoundRobin, DealsGroupsInTurn) {
   World world{scoped_graph({{"a", {}}, {"b", {}}, {"c", {}}, {"d", {}}}), sample_devices(2, true, kPlenty)};
-  const Found found = world.run(named("round-robin")).value();
+  const Answer found = world.run(named("round-robin")).value();
   const DeviceId first = world.devices.find("gpu:0").value(), second = world.devices.find("gpu:1").value();
   EXPECT_EQ(found.placement, (Placement{first, second, first, second}));
   EXPECT_EQ(found.evaluations, 2u);  // GPUs only, and all devices.
@@ -158,7 +159,7 @@ TEST(Contiguous, CutsAChainOncePerDeviceAtMost) {
     builder.add(std::move(op));
   }
   World world{std::move(builder).build().value(), sample_devices(2, false, 450)};
-  const Found found = world.run(named("contiguous")).value();
+  const Answer found = world.run(named("contiguous")).value();
   EXPECT_TRUE(found.measurement.valid);
   int changes = 0;
   for (std::size_t i = 1; i < found.placement.size(); ++i)
@@ -170,7 +171,7 @@ TEST(Contiguous, GivesAFasterDeviceMoreOfTheWork) {
   std::vector<SampleOp> ops;
   for (int i = 0; i < 40; ++i) ops.push_back({.name = "op" + std::to_string(i), .gpu_us = 10, .cpu_us = 30});
   World world{sample_graph(ops), sample_devices(1, true, kPlenty)};
-  const Found found = world.run(named("contiguous")).value();
+  const Answer found = world.run(named("contiguous")).value();
   const auto on_gpu =
       std::count(found.placement.begin(), found.placement.end(), world.devices.find("gpu:0").value());
   EXPECT_EQ(on_gpu, 30);
@@ -185,7 +186,7 @@ TEST(Expert, PutsRecurrentLayersOnTheirGpusAndTheTopWithTheLast) {
                             {"attention/t00", {{2, 0}}},
                             {"softmax", {{4, 0}}}}),
               sample_devices(2, true, kPlenty)};
-  const Found found = world.run(named("expert")).value();
+  const Answer found = world.run(named("expert")).value();
   const DeviceId g0 = world.devices.find("gpu:0").value(), g1 = world.devices.find("gpu:1").value();
   EXPECT_EQ(found.placement, (Placement{g0, g0, g1, g0, g1, g1}));
 }
@@ -225,7 +226,7 @@ TEST(Expert, SpreadsTheBranchesOfAModule) {
                             {"Mixed_5b.branch_pool.conv", {{0, 0}}},
                             {"fc", {{1, 0}, {3, 0}, {4, 0}}}}),
               sample_devices(2, true, kPlenty)};
-  const Found found = world.run(named("expert")).value();
+  const Answer found = world.run(named("expert")).value();
   EXPECT_EQ(found.placement[2], found.placement[3]);  // Two steps of one branch.
   EXPECT_NE(found.placement[2], found.placement[1]);
   EXPECT_NE(found.placement[2], found.placement[4]);

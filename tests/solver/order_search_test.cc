@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "placement/bounds/lower_bound.h"
 #include "placement/order.h"
+#include "solver/methods.h"
 #include "solver/portfolio/ordered_portfolio.h"
 #include "tests/solver/world.h"
 #include "tests/support/all_placements.h"
@@ -31,6 +32,12 @@ Measurement measured_in(const World& world, const Placement& placement, const Op
   return measured;
 }
 
+/// The problem with at most `evaluations` for a search.
+Problem limited(Problem problem, std::uint64_t evaluations) {
+  problem.context.evaluations = evaluations;
+  return problem;
+}
+
 Placement any_placement(const World& world, Rng& rng) {
   Placement placement = testing::random_placement(rng, world.graph.num_ops(), world.devices.size());
   world.constraints.repair(placement);
@@ -44,7 +51,7 @@ TEST(OrderSearch, FindsATopologicalOrderThatIsNoWorseThanASimpleOne) {
     World world{testing::random_graph(rng, 60),
                 testing::sample_devices(2, true, seed % 2 == 0 ? kPlenty : 60'000)};
     const Placement placement = any_placement(world, rng);
-    const auto found = search_order(world.problem(seed), placement, {}, {.evaluations = 300});
+    const auto found = search_order(limited(world.problem(seed), 300), placement, {});
     ASSERT_TRUE(found.ok()) << found.error().context;
     ASSERT_TRUE(check_order(world.graph, found->order).ok());
     EXPECT_EQ(measured_in(world, placement, found->order), found->measurement) << "seed " << seed;
@@ -66,7 +73,7 @@ TEST(OrderSearch, IsAFunctionOfTheSeed) {
   World world{testing::layered_graph(rng, 300), testing::sample_devices(2, true, kPlenty)};
   const Placement placement = any_placement(world, rng);
   const auto of = [&](std::uint64_t seed, std::uint64_t stream) {
-    return search_order(world.problem(seed), placement, {}, {.evaluations = 200, .stream = stream})->order;
+    return search_order(limited(world.problem(seed), 200), placement, {}, stream)->order;
   };
   EXPECT_EQ(of(1, 0), of(1, 0));
   EXPECT_NE(of(1, 0), of(2, 0));
@@ -78,13 +85,15 @@ TEST(OrderSearch, EndsAtItsDeadlineAndWhenItIsToldTo) {
   World world{testing::layered_graph(rng, 300), testing::sample_devices(2, true, kPlenty)};
   const Placement placement = any_placement(world, rng);
   const ManualClock clock;
-  const auto late = search_order(world.problem(), placement, {}, {.clock = &clock, .deadline = clock.now()});
+  Problem problem = world.problem();
+  problem.context = testing::budget(clock, 0);
+  const auto late = search_order(problem, placement, {});
   ASSERT_TRUE(late.ok());
   EXPECT_EQ(late->order, issue_order(world.graph));
   EXPECT_EQ(late->evaluations, 1u);
   int asked = 0;
-  const auto stopped =
-      search_order(world.problem(), placement, {}, {.stopped = [&] { return ++asked > 50; }});
+  problem.context = {.stopped = [&] { return ++asked > 50; }};
+  const auto stopped = search_order(problem, placement, {});
   ASSERT_TRUE(stopped.ok());
   EXPECT_LT(stopped->evaluations, 60u);
 }
@@ -108,7 +117,7 @@ TEST(OrderSearch, MakesAPlacementFitThatDoesNotFitInIssueOrder) {
   Measurement issue;
   ASSERT_TRUE(world.simulator.measure(placement, issue).ok());
   EXPECT_FALSE(issue.valid);
-  const auto found = search_order(world.problem(), placement, {}, {.evaluations = 10});
+  const auto found = search_order(limited(world.problem(), 10), placement, {});
   ASSERT_TRUE(found.ok());
   EXPECT_TRUE(found->measurement.valid);
   EXPECT_EQ(found->measurement.step_time_s, issue.step_time_s);
@@ -119,11 +128,11 @@ TEST(OrderedPortfolio, IsNoWorseThanItsFirstPartAndReportsTheOrderOfEachFinding)
   const auto all = all_methods();
   for (const std::int64_t memory : {kPlenty, std::int64_t{1'500}}) {
     World world{hoarding_graph(10), testing::sample_devices(2, false, memory)};
-    OrderedOptions options;
-    options.portfolio.budget_s = 0.5;
-    options.portfolio.threads = 2;
+    Problem problem = world.problem();
+    problem.context = testing::budget(clock, 0.5);
+    problem.context.threads = 2;
     double last = std::numeric_limits<double>::infinity();
-    options.better = [&](const Finding& finding, const Placement& placement, const OpOrder& order) {
+    problem.context.better = [&](const Finding& finding, const Placement& placement, const OpOrder& order) {
       EXPECT_LT(finding.seconds, last);
       last = finding.seconds;
       const Measurement measured =
@@ -131,17 +140,16 @@ TEST(OrderedPortfolio, IsNoWorseThanItsFirstPartAndReportsTheOrderOfEachFinding)
       EXPECT_TRUE(measured.valid);
       EXPECT_EQ(measured.step_time_s, finding.seconds);
     };
-    const auto found =
-        run_ordered_portfolio({all.begin(), all.end()}, world.problem(), {}, world.simulator, clock, options);
+    const auto found = run_ordered_portfolio({all.begin(), all.end()}, problem, {}, world.simulator);
     ASSERT_TRUE(found.ok()) << found.error().context;
-    const Measurement& measured = found->answer.found.measurement;
+    const Measurement& measured = found->measurement;
     EXPECT_TRUE(measured.valid);
     EXPECT_EQ(measured.step_time_s, last);
-    EXPECT_EQ(found->answer.findings.back().seconds, last);
+    EXPECT_EQ(found->findings.back().seconds, last);
     if (found->issue_seconds > 0) {
       EXPECT_LE(measured.step_time_s, found->issue_seconds);
     }
-    const Placement& placement = found->answer.found.placement;
+    const Placement& placement = found->placement;
     EXPECT_TRUE(world.constraints.check(world.graph, world.devices, placement).ok());
     EXPECT_EQ(measured,
               measured_in(world, placement, found->order.empty() ? issue_order(world.graph) : found->order));
@@ -154,7 +162,9 @@ TEST(OrderedPortfolio, OtherObjectivesAndFifoHaveNoOrder) {
   const SystemClock clock;
   for (const Judge& judge :
        {Judge{Objective::kMaxLoad, {}}, Judge{Objective::kStepTime, {Dispatch::kFifo}}}) {
-    const auto found = run_ordered_portfolio({}, world.problem(), judge, world.simulator, clock, {});
+    Problem problem = world.problem();
+    problem.context = testing::budget(clock, 1);
+    const auto found = run_ordered_portfolio({}, problem, judge, world.simulator);
     ASSERT_FALSE(found.ok());
     EXPECT_EQ(found.error().code, Errc::kUnsupported);
   }

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "solver/methods.h"
 #include "solver/partitioners/partition_methods.h"
 #include "tests/solver/world.h"
 
@@ -88,7 +89,7 @@ TEST(PartitionMethods, CutAPlantedBridge) {
     for (EdgeSpec& edge : op.inputs) edge.op = edge.op == 24 ? 0 : edge.op + 1;
   World world{sample_graph(ops), sample_devices(2, true, kPlenty)};
   for (const Method* method : partition_methods()) {
-    const Found found = world.run(*method).value();
+    const Answer found = world.run(*method).value();
     for (std::uint32_t i = 2; i <= 12; ++i)
       EXPECT_EQ(found.placement[i], found.placement[1]) << method->name();
     for (std::uint32_t i = 14; i <= 24; ++i)
@@ -177,7 +178,7 @@ TEST(PartitionMethods, NeverTearAClassAndRepeatThemselves) {
     }
     for (const Method* method : partition_methods()) {
       ::testing::internal::CaptureStdout();
-      const Found first = world.run(*method, seed).value(), again = world.run(*method, seed).value();
+      const Answer first = world.run(*method, seed).value(), again = world.run(*method, seed).value();
       EXPECT_EQ(::testing::internal::GetCapturedStdout(), "") << method->name();
       EXPECT_EQ(first.placement, again.placement) << method->name();
     }
@@ -188,7 +189,7 @@ TEST(PartitionMethods, PutWhatOnlyOneDeviceMayRunThere) {
   World world{testing::restricted_graph(), sample_devices(3, true, kPlenty)};
   const DeviceId g1 = world.devices.find("gpu:1").value();
   for (const Method* method : partition_methods()) {
-    const Found found = world.run(*method).value();
+    const Answer found = world.run(*method).value();
     for (std::size_t i = 0; i < 12; i += 4) EXPECT_EQ(found.placement[i], g1) << method->name();
   }
 }

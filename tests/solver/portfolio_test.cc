@@ -12,7 +12,9 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "solver/methods.h"
 #include "tests/solver/split_world.h"
+#include "tests/solver/world.h"
 
 namespace emplace::launcher {
 namespace {
@@ -33,9 +35,11 @@ TEST(Portfolio, IsNeverWorseThanAMethodAndTellsItsFindingsInOrder) {
     const SystemClock clock;
     std::vector<double> told;
     std::set<std::string> begun;
-    PortfolioOptions options{.budget_s = 0.4, .threads = 3};
-    options.on_method_start = [&](const std::string& name) { begun.insert(name); };
-    options.better = [&](const Finding& finding, const Placement& placement) {
+    Problem problem = world.problem();
+    problem.context = emplace::testing::budget(clock, 0.4);
+    problem.context.threads = 3;
+    problem.context.on_method_start = [&](const std::string& name, bool) { begun.insert(name); };
+    problem.context.better = [&](const Finding& finding, const Placement& placement, const OpOrder&) {
       const auto own = make_model(world.graph, world.devices, Judge{objective, {}});
       Measurement measured;
       EXPECT_TRUE(own->measure(placement, measured).ok());
@@ -43,18 +47,17 @@ TEST(Portfolio, IsNeverWorseThanAMethodAndTellsItsFindingsInOrder) {
       EXPECT_EQ(measured.step_time_s, finding.seconds);
       told.push_back(finding.seconds);
     };
-    const auto answer =
-        run_portfolio(heuristics(), world.problem(), Judge{objective, {}}, *world.model, clock, options);
+    const auto answer = run_portfolio(heuristics(), problem, Judge{objective, {}}, *world.model);
     ASSERT_TRUE(answer.ok()) << answer.error().context;
     EXPECT_TRUE(begun.contains("contiguous") && begun.contains("anneal") && begun.contains("local-search"));
-    EXPECT_TRUE(world.constraints.check(world.graph, world.devices, answer->found.placement).ok());
-    EXPECT_EQ(world.measured(answer->found.placement), answer->found.measurement);
+    EXPECT_TRUE(world.constraints.check(world.graph, world.devices, answer->placement).ok());
+    EXPECT_EQ(world.measured(answer->placement), answer->measurement);
     std::uint64_t evaluations = 0;
     for (const Method* method : heuristics()) {
       const auto found = method->find(world.problem(), *world.model);
       if (!found) continue;
       evaluations += found->evaluations;
-      EXPECT_FALSE(better(found->measurement, answer->found.measurement)) << method->name();
+      EXPECT_FALSE(better(found->measurement, answer->measurement)) << method->name();
     }
     EXPECT_GT(answer->evaluations, evaluations + 100);
     ASSERT_EQ(answer->findings.size(), told.size());
@@ -65,7 +68,7 @@ TEST(Portfolio, IsNeverWorseThanAMethodAndTellsItsFindingsInOrder) {
       EXPECT_LT(told[k], told[k - 1]);
       EXPECT_GE(answer->findings[k].at_s, answer->findings[k - 1].at_s);
     }
-    EXPECT_EQ(told.back(), answer->found.measurement.step_time_s);
+    EXPECT_EQ(told.back(), answer->measurement.step_time_s);
   }
 }
 
@@ -76,22 +79,26 @@ TEST(Portfolio, EndsWhenItIsToldToWithWhatItHasAndAsksItsCallersThreadOnly) {
   for (const int questions : {0, 1, 40}) {
     std::atomic<int> asked = 0;
     std::atomic<bool> elsewhere = false;
-    PortfolioOptions options{.budget_s = 600, .threads = 3};
+    Problem problem = world.problem();
+    problem.context = emplace::testing::budget(clock, 600);
+    problem.context.threads = 3;
     bool searching = false;
-    options.on_method_start = [&](const std::string& name) { searching |= name == "local-search"; };
-    options.stopped = [&] {
+    problem.context.on_method_start = [&](const std::string& name, bool polls) {
+      searching |= name == "local-search";
+      EXPECT_EQ(polls, name == "local-search" || name == "anneal");
+    };
+    problem.context.stopped = [&] {
       if (std::this_thread::get_id() != caller) elsewhere = true;
       return questions == 0 || (searching && ++asked > questions);
     };
-    const auto answer = run_portfolio(heuristics(), world.problem(), Judge{Objective::kLatency, {}},
-                                      *world.model, clock, options);
+    const auto answer = run_portfolio(heuristics(), problem, Judge{Objective::kLatency, {}}, *world.model);
     EXPECT_FALSE(elsewhere);
     if (questions == 0) {
       ASSERT_FALSE(answer.ok());
       EXPECT_EQ(answer.error().code, Errc::kNoPlacement);
     } else {
       ASSERT_TRUE(answer.ok());
-      EXPECT_TRUE(answer->found.measurement.valid);
+      EXPECT_TRUE(answer->measurement.valid);
       EXPECT_TRUE(searching);
     }
   }
@@ -101,11 +108,13 @@ TEST(Portfolio, EndsOnceAPlacementReachesTheBound) {
   SplitWorld world{published("latency/bert24_inference.json"), Objective::kLatency};
   const ManualClock clock;  // No budget is ever spent.
   constexpr double kOptimum = 0.1002185;
-  const auto answer =
-      run_portfolio(heuristics(), world.problem(), Judge{Objective::kLatency, {}}, *world.model, clock,
-                    {.budget_s = 600, .threads = 2, .bound_s = kOptimum});
+  Problem problem = world.problem();
+  problem.context = emplace::testing::budget(clock, 600);
+  problem.context.threads = 2;
+  problem.context.bound_s = kOptimum;
+  const auto answer = run_portfolio(heuristics(), problem, Judge{Objective::kLatency, {}}, *world.model);
   ASSERT_TRUE(answer.ok()) << answer.error().context;
-  EXPECT_TRUE(reaches_bound(answer->found.measurement.step_time_s, kOptimum));
+  EXPECT_TRUE(reaches_bound(answer->measurement.step_time_s, kOptimum));
   EXPECT_FALSE(reaches_bound(kOptimum * 1.00001, kOptimum));
   EXPECT_FALSE(reaches_bound(0, 0)) << "no bound is known";
 }
@@ -113,16 +122,20 @@ TEST(Portfolio, EndsOnceAPlacementReachesTheBound) {
 TEST(Portfolio, BeginsWithWhatItIsGiven) {
   SplitWorld world{published("latency/bert24_inference.json"), Objective::kLatency};
   const SystemClock clock;
-  const auto best = run_portfolio(heuristics(), world.problem(), Judge{Objective::kLatency, {}}, *world.model,
-                                  clock, {.budget_s = 0.5, .searches = true});
+  Problem first = world.problem();
+  first.context = emplace::testing::budget(clock, 0.5);
+  const auto best = run_portfolio(heuristics(), first, Judge{Objective::kLatency, {}}, *world.model);
   ASSERT_TRUE(best.ok());
-  EXPECT_NEAR(best->found.measurement.step_time_s * 1e3, 100.2185, 1e-6);
+  EXPECT_NEAR(best->measurement.step_time_s * 1e3, 100.2185, 1e-6);
   Problem begun = world.problem();
-  begun.limits.starts = {&best->found, 1};
-  const auto again = run_portfolio(heuristics(), begun, Judge{Objective::kLatency, {}}, *world.model, clock,
-                                   {.budget_s = 10, .searches = false});
+  begun.context = emplace::testing::budget(clock, 10);
+  begun.context.searches = false;
+  Answer start = *best;
+  start.method.clear();
+  begun.context.starts = {&start, 1};
+  const auto again = run_portfolio(heuristics(), begun, Judge{Objective::kLatency, {}}, *world.model);
   ASSERT_TRUE(again.ok());
-  EXPECT_EQ(again->found.placement, best->found.placement);
+  EXPECT_EQ(again->placement, best->placement);
   EXPECT_EQ(again->method, "start placement");
   EXPECT_EQ(again->findings.size(), 1u);
 }
@@ -130,8 +143,9 @@ TEST(Portfolio, BeginsWithWhatItIsGiven) {
 TEST(Portfolio, SaysWhyThereIsNothing) {
   SplitWorld world{published("latency/bert24_inference.json"), Objective::kLatency};
   const SystemClock clock;
-  const auto none = run_portfolio({}, world.problem(), Judge{Objective::kLatency, {}}, *world.model, clock,
-                                  {.budget_s = 1});
+  Problem problem = world.problem();
+  problem.context = emplace::testing::budget(clock, 1);
+  const auto none = run_portfolio({}, problem, Judge{Objective::kLatency, {}}, *world.model);
   ASSERT_FALSE(none.ok());
   EXPECT_EQ(none.error().context, "no methods given");
 }

@@ -12,7 +12,7 @@
 #include "graph/graph_file.h"
 #include "placement/bounds/lower_bound.h"
 #include "placement/machine/device_file.h"
-#include "solver/method.h"
+#include "solver/methods.h"
 
 namespace emplace {
 namespace {

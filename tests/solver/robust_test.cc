@@ -2,6 +2,7 @@
 // the search's noise, better in noise that the search has not seen, and ends when it is told to. Method:
 // small graphs, and a clock that advances with each reading, so that a search is a function of its seed.
 #include "solver/search/robust.h"
+#include "solver/methods.h"
 
 #include <gtest/gtest.h>
 
@@ -35,13 +36,11 @@ struct RobustSearch {
   RobustSearch(std::uint64_t seed, std::int64_t memory)
       : world{testing::layered_graph(rng = Rng{seed, Purpose::kTest}, 120),
               testing::sample_devices(3, false, memory)} {}
-  Result<RobustFound> run(std::span<const Placement> starts, double seconds) {
-    const RobustOptions options{
-        .jitter = kNoise,
-        .draws = kDraws,
-        .deadline = clock.now() + std::chrono::duration_cast<Nanos>(std::chrono::duration<double>(seconds)),
-        .stopped = stopped};
-    return search_robust(world.problem(), {}, clock, starts, options);
+  Result<Answer> run(std::span<const Placement> starts, double seconds) {
+    Problem problem = world.problem();
+    problem.context = testing::budget(clock, seconds);
+    problem.context.stopped = stopped;
+    return search_robust(problem, {.noise = Noise{kNoise, kDraws}}, starts);
   }
   double p90(const Placement& placement, std::uint32_t draws, std::uint32_t first) {
     JitteredSimulator simulator{world.graph, world.devices, Dispatch::kProgram, kNoise};
@@ -63,19 +62,19 @@ TEST(Robust, TheAnswerHoldsAndIsNearTheFastest) {
     const Placement start = search.fast();
     const auto found = search.run({&start, 1}, 6);
     ASSERT_TRUE(found.ok()) << found.error().context;
-    const Placement& answer = found->found.placement;
+    const Placement& answer = found->placement;
     EXPECT_TRUE(search.world.constraints.check(search.world.graph, search.world.devices, answer).ok());
     Measurement measured;
     ASSERT_TRUE(search.world.simulator.measure(answer, measured).ok());
-    EXPECT_EQ(measured, found->found.measurement);
-    EXPECT_LE(measured.step_time_s, 1.02 * found->fastest.measurement.step_time_s);
+    EXPECT_EQ(measured, found->measurement);
+    EXPECT_LE(measured.step_time_s, 1.02 * found->fastest.front().measurement.step_time_s);
     ASSERT_TRUE(search.world.simulator.measure(start, measured).ok());
-    EXPECT_LE(found->fastest.measurement.step_time_s, measured.step_time_s);
+    EXPECT_LE(found->fastest.front().measurement.step_time_s, measured.step_time_s);
     EXPECT_LE(search.p90(answer, kDraws, kFirstSearchDraw),
-              search.p90(found->fastest.placement, kDraws, kFirstSearchDraw));
-    EXPECT_GT(found->found.evaluations, 100u);
+              search.p90(found->fastest.front().placement, kDraws, kFirstSearchDraw));
+    EXPECT_GT(found->evaluations, 100u);
     unseen += search.p90(answer, kUnseen, 0);
-    fastest_unseen += search.p90(found->fastest.placement, kUnseen, 0);
+    fastest_unseen += search.p90(found->fastest.front().placement, kUnseen, 0);
   }
   EXPECT_LT(unseen, 0.99 * fastest_unseen) << "what it gained is not the luck of its draws";
 }
@@ -85,22 +84,21 @@ TEST(Robust, OneThreadRepeatsItself) {
   const Placement start = one.fast();
   const auto first = one.run({&start, 1}, 2), second = again.run({&start, 1}, 2);
   ASSERT_TRUE(first.ok() && second.ok());
-  EXPECT_EQ(first->found.placement, second->found.placement);
-  EXPECT_EQ(first->found.evaluations, second->found.evaluations);
+  EXPECT_EQ(first->placement, second->placement);
+  EXPECT_EQ(first->evaluations, second->evaluations);
 }
 
 TEST(Robust, SeveralThreadsAnswerOnce) {
   RobustSearch search{4, kPlenty};
   const Placement start = search.fast();
   const SystemClock clock;
-  const RobustOptions options{.jitter = kNoise,
-                              .draws = kDraws,
-                              .threads = 3,
-                              .deadline = clock.now() + std::chrono::milliseconds{300}};
-  const auto found = search_robust(search.world.problem(), {}, clock, {&start, 1}, options);
+  Problem problem = search.world.problem();
+  problem.context = testing::budget(clock, 0.3);
+  problem.context.threads = 3;
+  const auto found = search_robust(problem, {.noise = Noise{kNoise, kDraws}}, {&start, 1});
   ASSERT_TRUE(found.ok());
-  EXPECT_LE(found->found.measurement.step_time_s, 1.02 * found->fastest.measurement.step_time_s);
-  EXPECT_LE(search.p90(found->found.placement, kDraws, kFirstSearchDraw),
+  EXPECT_LE(found->measurement.step_time_s, 1.02 * found->fastest.front().measurement.step_time_s);
+  EXPECT_LE(search.p90(found->placement, kDraws, kFirstSearchDraw),
             search.p90(start, kDraws, kFirstSearchDraw));
 }
 
@@ -118,8 +116,7 @@ TEST(Robust, ADrawThatDoesNotFitIsWorseThanASlowStep) {
     if (before == 0) continue;
     const auto found = tight.run({&start, 1}, 4);
     ASSERT_TRUE(found.ok());
-    const std::uint32_t after =
-        simulator.measure_draws(found->found.placement, kDraws, kFirstSearchDraw)->over;
+    const std::uint32_t after = simulator.measure_draws(found->placement, kDraws, kFirstSearchDraw)->over;
     EXPECT_LE(after, before);
     fewer += before - after;
   }
@@ -134,9 +131,9 @@ TEST(Robust, EndsWhenItIsToldToWithTheBestOfItsStarts) {
   for (const double seconds : {0.0, 6.0}) {
     const auto found = search.run(starts, seconds);
     ASSERT_TRUE(found.ok());
-    EXPECT_EQ(found->found.placement, start);
-    EXPECT_EQ(found->fastest.placement, start);
-    EXPECT_EQ(found->found.evaluations, 0u);
+    EXPECT_EQ(found->placement, start);
+    EXPECT_EQ(found->fastest.front().placement, start);
+    EXPECT_EQ(found->evaluations, 0u);
   }
 }
 
@@ -145,10 +142,10 @@ TEST(Robust, RefusesWhatHasNoNoiseAndStartsThatDoNotFit) {
   const Placement start(search.world.graph.num_ops(), DeviceId{0});
   EXPECT_EQ(search.run({&start, 1}, 1).error().code, Errc::kNoPlacement);
   EXPECT_EQ(search.run({}, 1).error().code, Errc::kNoPlacement);
-  const RobustOptions options;
+  Problem problem = search.world.problem();
+  problem.context = testing::budget(search.clock, 1);
   for (const Judge& judge : {Judge{.objective = Objective::kMaxLoad}, Judge{.placeto = true}})
-    EXPECT_EQ(search_robust(search.world.problem(), judge, search.clock, {&start, 1}, options).error().code,
-              Errc::kUnsupported);
+    EXPECT_EQ(search_robust(problem, {.judge = judge}, {&start, 1}).error().code, Errc::kUnsupported);
 }
 
 }  // namespace

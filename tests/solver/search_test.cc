@@ -47,7 +47,7 @@ struct AnyWorld : testing::SampleTask {
   }
   AnyWorld(std::uint64_t seed, Objective wanted)
       : AnyWorld{testing::random_graph(seed, 18), testing::sample_devices(3, true, 20'000), wanted} {}
-  Problem problem(SearchLimits limits = {}) const {
+  Problem problem(Context limits = {}) const {
     return {graph, devices, constraints, costs, 7, objective, std::move(limits)};
   }
 
@@ -89,7 +89,9 @@ TEST(Searches, WalkTheSameWayWithWholeMeasurements) {
     for (const auto& search : searches(large ? 500 : 3000)) {
       std::vector<double> a, b;
       const auto noting = [](std::vector<double>& all) {
-        return SearchLimits{.better = [&all](const Placement&, double seconds) { all.push_back(seconds); }};
+        return Context{.better = [&all](const Finding& finding, const Placement&, const OpOrder&) {
+          all.push_back(finding.seconds);
+        }};
       };
       const auto part = search->find(world.problem(noting(a)), *world.model);
       const auto all = search->find(world.problem(noting(b)), whole);
@@ -241,8 +243,8 @@ TEST(Searches, RepeatThemselvesAndKeepToTheirBudget) {
       const std::uint64_t evaluations = simple.evaluations() + more;
       for (const auto& method : searches(evaluations)) {
         SCOPED_TRACE(std::string{method->name()} + " " + std::string{word_of(objective)});
-        const Found first = method->find(world.problem(), *world.model).value();
-        const Found again = method->find(world.problem(), *world.model).value();
+        const Answer first = method->find(world.problem(), *world.model).value();
+        const Answer again = method->find(world.problem(), *world.model).value();
         EXPECT_EQ(first.placement, again.placement);
         EXPECT_EQ(first.measurement, again.measurement);
         EXPECT_EQ(first.evaluations, again.evaluations);
@@ -252,9 +254,9 @@ TEST(Searches, RepeatThemselvesAndKeepToTheirBudget) {
         EXPECT_TRUE(world.constraints.check(world.graph, world.devices, first.placement).ok());
         EXPECT_FALSE(better(simple.best_measurement(), first.measurement));
         // limits.evaluations says the same, and goes before the option.
-        const Found limited = searches(3)[method->name() == "anneal" ? 0 : 1]
-                                  ->find(world.problem({.evaluations = evaluations}), *world.model)
-                                  .value();
+        const Answer limited = searches(3)[method->name() == "anneal" ? 0 : 1]
+                                   ->find(world.problem({.evaluations = evaluations}), *world.model)
+                                   .value();
         EXPECT_EQ(first.placement, limited.placement);
       }
     }
@@ -269,7 +271,7 @@ TEST(Searches, EndAtTheirDeadlineAndWhenTheyAreToldTo) {
       // Each question takes a millisecond.
       ManualClock clock;
       std::uint64_t asked = 0;
-      SearchLimits limits{.clock = &clock, .deadline = clock.now() + std::chrono::milliseconds{50}};
+      Context limits{.clock = &clock, .deadline = clock.now() + std::chrono::milliseconds{50}};
       limits.stopped = [&] {
         ++asked;
         clock.advance(std::chrono::milliseconds{1});
@@ -312,8 +314,8 @@ class Counting final : public Executor {
 
 TEST(Searches, BeginFromTheirStartsAndTellOfEachBetterPlacement) {
   SplitWorld world{published("latency/bert24_inference.json"), Objective::kLatency};
-  const Found best = LocalSearch{{.evaluations = 300'000}}.find(world.problem(), *world.model).value();
-  Found cpu;
+  const Answer best = LocalSearch{{.evaluations = 300'000}}.find(world.problem(), *world.model).value();
+  Answer cpu;
   cpu.placement.assign(world.graph.num_ops(), static_cast<DeviceId>(world.devices.size() - 1));
   cpu.measurement = world.measured(cpu.placement);
   cpu.evaluations = 1;
@@ -321,15 +323,15 @@ TEST(Searches, BeginFromTheirStartsAndTellOfEachBetterPlacement) {
     SCOPED_TRACE(method->name());
     Counting counting{*world.model};
     Problem problem = world.problem();
-    problem.limits.starts = {&cpu, 1};
+    problem.context.starts = {&cpu, 1};
     std::vector<double> told;
     Placement last;
-    problem.limits.better = [&](const Placement& placement, double seconds) {
-      EXPECT_EQ(world.measured(placement).step_time_s, seconds);
-      told.push_back(seconds);
+    problem.context.better = [&](const Finding& finding, const Placement& placement, const OpOrder&) {
+      EXPECT_EQ(world.measured(placement).step_time_s, finding.seconds);
+      told.push_back(finding.seconds);
       last = placement;
     };
-    const Found found = method->find(problem, counting).value();
+    const Answer found = method->find(problem, counting).value();
     EXPECT_EQ(counting.measured, 1u);  // Its answer: no other method was asked.
     ASSERT_GT(told.size(), 5u);
     EXPECT_LT(told.front(), cpu.measurement.step_time_s);
@@ -338,9 +340,9 @@ TEST(Searches, BeginFromTheirStartsAndTellOfEachBetterPlacement) {
     EXPECT_EQ(told.back(), found.measurement.step_time_s);
     EXPECT_EQ(last, found.placement);
     // From the optimum nothing better is found, and the optimum is the answer.
-    problem.limits.starts = {&best, 1};
-    problem.limits.better = [&](const Placement&, double) { ADD_FAILURE(); };
-    problem.limits.evaluations = best.evaluations + 1000;
+    problem.context.starts = {&best, 1};
+    problem.context.better = [&](const Finding&, const Placement&, const OpOrder&) { ADD_FAILURE(); };
+    problem.context.evaluations = best.evaluations + 1000;
     EXPECT_EQ(method->find(problem, counting)->placement, best.placement);
   }
 }
@@ -348,13 +350,14 @@ TEST(Searches, BeginFromTheirStartsAndTellOfEachBetterPlacement) {
 TEST(LocalSearch, FindsTheProvenLatenciesWhateverTheSeed) {
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {
     SplitWorld world{published("latency/bert24_inference.json"), Objective::kLatency};
-    const Found found = LocalSearch{{.evaluations = 60'000}}.find(world.problem(seed), *world.model).value();
+    const Answer found = LocalSearch{{.evaluations = 60'000}}.find(world.problem(seed), *world.model).value();
     EXPECT_NEAR(found.measurement.step_time_s * 1e3, 100.2185, 1e-6) << seed;
     EXPECT_TRUE(found.measurement.valid);
   }
   for (std::uint64_t seed = 1; seed <= 2; ++seed) {
     SplitWorld world{published("latency/bert_l-3_inference.json.gz"), Objective::kLatency};
-    const Found found = LocalSearch{{.evaluations = 150'000}}.find(world.problem(seed), *world.model).value();
+    const Answer found =
+        LocalSearch{{.evaluations = 150'000}}.find(world.problem(seed), *world.model).value();
     EXPECT_NEAR(found.measurement.step_time_s * 1e3, 408.474408, 1e-6) << seed;
     EXPECT_TRUE(found.measurement.valid);
   }
@@ -379,31 +382,32 @@ class Oracle final : public MoveProposer {
 
 TEST(Search, AProposerFromAboveDecidesWhatIsTried) {
   AnyWorld world{3, Objective::kStepTime};
-  const Found target = Anneal{{.evaluations = 5'000}}.find(world.problem(), *world.model).value();
+  const Answer target = Anneal{{.evaluations = 5'000}}.find(world.problem(), *world.model).value();
   std::atomic<int> asked = 0;
   const MoveProposerFactory oracle = [&](const Level& level, const Problem&) {
     return std::make_unique<Oracle>(level, target.placement, asked);
   };
-  Found start;
+  Answer start;
   start.placement.assign(world.graph.num_ops(), DeviceId{0});
   ASSERT_TRUE(world.model->measure(start.placement, start.measurement).ok());
-  SearchLimits limits;
+  Context limits;
   limits.starts = {&start, 1};
   const Problem problem = world.problem(limits);
-  const auto asks_the_oracle = [&](const Result<Found>& found) {
+  const auto asks_the_oracle = [&](const Result<Answer>& found) {
     ASSERT_TRUE(found.ok());
     EXPECT_GT(asked.exchange(0), 0);
     EXPECT_FALSE(better(target.measurement, found->measurement));
   };
   asks_the_oracle(Anneal{{.evaluations = 40, .moves = oracle}}.find(problem, *world.model));
   asks_the_oracle(LocalSearch{{.evaluations = 400, .moves = oracle}}.find(problem, *world.model));
-  PortfolioOptions options{.budget_s = 0.2};
-  options.moves = [&](const Problem&) { return oracle; };
   const SystemClock clock;
-  const auto answer =
-      run_portfolio({}, problem, Judge{Objective::kStepTime, {}}, *world.model, clock, options);
+  Problem with_oracle = problem;
+  with_oracle.context = testing::budget(clock, 0.2);
+  with_oracle.context.starts = {&start, 1};
+  with_oracle.context.moves = [&](const Problem&) { return oracle; };
+  const auto answer = run_portfolio({}, with_oracle, Judge{Objective::kStepTime, {}}, *world.model);
   ASSERT_TRUE(answer.ok()) << answer.error().context;
-  asks_the_oracle(answer->found);
+  asks_the_oracle(answer);
 }
 
 }  // namespace

@@ -170,7 +170,7 @@ TEST(Contiguous, AnswersOverGroupsWhereClassesAreOutOfReach) {
   EXPECT_GE(found->measurement.step_time_s, 12e-3);
   EXPECT_LE(found->measurement.step_time_s, 15e-3);
   Problem problem = world.problem();
-  problem.limits.stopped = [] { return true; };
+  problem.context.stopped = [] { return true; };
   const auto stopped = Contiguous{}.find(problem, *world.model);
   ASSERT_FALSE(stopped.ok());
   EXPECT_EQ(stopped.error().code, Errc::kNoPlacement);

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "graph/graph_file.h"
+#include "solver/methods.h"
 #include "solver/towers/towers_graph.h"
 #include "tests/solver/world.h"
 
@@ -88,11 +89,11 @@ TEST(Towers, SharedParametersAreUpdatedOnceOrByEachTower) {
 
 TEST(Towers, TakeHalfTheTimeAndWhatTheExchangeCosts) {
   World world{regression(8), sample_devices(2, true, kPlenty, {.bytes_per_s = 1e9, .latency_s = 0})};
-  const Found sync = world.run(TowersSync{}).value();
+  const Answer sync = world.run(TowersSync{}).value();
   // Half of 2,000 us, one gradient of 96 us to the other GPU, a sum and an update.
   EXPECT_GT(sync.measurement.step_time_s, 1100e-6);
   EXPECT_LT(sync.measurement.step_time_s, 1400e-6);
-  const Found async = world.run(TowersAsync{}).value();
+  const Answer async = world.run(TowersAsync{}).value();
   EXPECT_LT(async.measurement.step_time_s, 1400e-6);
   EXPECT_GT(async.measurement.step_time_s, 1000e-6);
   EXPECT_NE(async.notes.back().find("samples/s"), std::string::npos);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "graph/models/catalogue.h"
+#include "solver/methods.h"
 #include "solver/partitioners/weight_groups.h"
 #include "solver/search/anneal.h"
 #include "solver/search/level.h"
@@ -102,8 +103,8 @@ TEST(WeightGroups, FindWhatListSchedulesMissInLittleMemory) {
   Problem problem{graph, devices, constraints, simulator.costs()};
   const auto listed = find_method("m-etf").value()->find(problem, simulator);
   ASSERT_TRUE(listed.ok());
-  problem.limits.starts = {&*listed, 1};
-  problem.limits.evaluations = listed->evaluations + 1000;
+  problem.context.starts = {&*listed, 1};
+  problem.context.evaluations = listed->evaluations + 1000;
   const auto found = Anneal{{.weights = WeightWalk::kOnly}}.find(problem, simulator);
   ASSERT_TRUE(found.ok());
   EXPECT_TRUE(found->measurement.valid);

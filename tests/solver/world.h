@@ -10,6 +10,11 @@
 
 namespace emplace::testing {
 
+/// A search until `seconds` from now.
+inline Context budget(const Clock& clock, double seconds) {
+  return {.clock = &clock, .deadline = clock.now() + as_nanos(seconds)};
+}
+
 /// [bytes] Memory that is never short.
 inline constexpr std::int64_t kPlenty = std::int64_t{1} << 40;
 
@@ -19,7 +24,7 @@ struct World : SampleTask {
     return {graph, devices, constraints, simulator.costs(), seed};
   }
   /// What `method` finds.
-  Result<Found> run(const Method& method, std::uint64_t seed = 1) {
+  Result<Answer> run(const Method& method, std::uint64_t seed = 1) {
     return method.find(problem(seed), simulator);
   }
 

@@ -12,6 +12,7 @@
 #include "launcher/pretrained/training.h"
 #include "launcher/settings/schedule_worlds.h"
 #include "launcher/worlds/world.h"
+#include "solver/methods.h"
 #include "solver/partitioners/placing_units.h"
 #include "solver/portfolio/portfolio.h"
 #include "tests/solver/world.h"
@@ -66,11 +67,13 @@ TEST(Pretrained, RefusesWeightsOfAnotherVersionOfThePolicy) {
 TEST(Pretrained, IsAmongTheFirstMethodsOfAuto) {
   testing::World world{testing::random_graph(3, 120), testing::sample_devices(4, true, testing::kPlenty)};
   std::vector<std::string> begun;
-  PortfolioOptions options{.budget_s = 60, .searches = false};
-  options.on_method_start = [&](const std::string& method) { begun.push_back(method); };
   const SystemClock clock;
-  const auto answer = run_portfolio(portfolio_methods(), world.problem(), Judge{Objective::kStepTime, {}},
-                                    world.simulator, clock, options);
+  Problem problem = world.problem();
+  problem.context = testing::budget(clock, 60);
+  problem.context.searches = false;
+  problem.context.on_method_start = [&](const std::string& method, bool) { begun.push_back(method); };
+  const auto answer =
+      run_portfolio(portfolio_methods(), problem, Judge{Objective::kStepTime, {}}, world.simulator);
   ASSERT_TRUE(answer.ok()) << answer.error().context;
   EXPECT_EQ(begun.size(), all_methods().size() + 1);
   const auto place = std::find(begun.begin(), begun.end(), "pretrained");
@@ -79,7 +82,7 @@ TEST(Pretrained, IsAmongTheFirstMethodsOfAuto) {
   // Its placement was an offer like any other.
   const auto alone = world.run(Pretrained{policy::shipped_scheduler(), 0, kPortfolioPlan});
   ASSERT_TRUE(alone.ok());
-  EXPECT_LE(answer->found.measurement.step_time_s, alone->measurement.step_time_s);
+  EXPECT_LE(answer->measurement.step_time_s, alone->measurement.step_time_s);
 }
 
 TEST(Pretrained, IsDeterministicAndSamplesOnlyImprove) {

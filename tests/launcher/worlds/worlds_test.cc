@@ -20,7 +20,7 @@
 #include "graph/models/world_families.h"
 #include "launcher/worlds/held_out.h"
 #include "placement/partitioning_machine.h"
-#include "solver/method.h"
+#include "solver/methods.h"
 #include "tests/support/scratch_folder.h"
 
 namespace emplace::launcher {

@@ -1,0 +1,123 @@
+#include "launcher/placing/answer_output.h"
+
+#include <fmt/core.h>
+
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
+
+#include "base/text/words.h"
+#include "base/units.h"
+#include "graph/graph_file.h"
+#include "launcher/placing/jitter_options.h"
+#include "launcher/placing/results.h"
+
+namespace emplace::launcher {
+namespace {
+
+Json path_or_null(const std::string& path) { return path.empty() ? Json(nullptr) : Json(path); }
+
+Json order_gain_json(const Answer& answer) {
+  Json gain;
+  gain["issue_order_best_s"] = answer.issue_seconds > 0 ? Json(answer.issue_seconds) : Json(nullptr);
+  gain["issue_order_step_time_s"] = answer.issue.valid ? Json(answer.issue.step_time_s) : Json(nullptr);
+  gain["issue_order_peak_memory_bytes"] = answer.issue.peak_bytes;
+  return gain;
+}
+
+/// The answer and the placements that differ from it.
+Json placements_json(const Answer& answer, const PlacementOutput& output) {
+  auto placements = Json::array();
+  const auto add = [&](std::size_t k, const Measurement& measured) {
+    Json one{{"placement", path_or_null(output.path.empty() ? "" : output.path_of(k))},
+             {"step_time_s", measured.step_time_s}};
+    placements.push_back(std::move(one));
+  };
+  add(1, answer.measurement);
+  for (std::size_t k = 0; k < answer.others.size(); ++k) add(k + 2, answer.others[k].measurement);
+  return placements;
+}
+
+Json findings_json(const Answer& answer) {
+  auto findings = Json::array();
+  for (const Finding& finding : answer.findings) {
+    Json one{{"method", finding.method}, {"step_time_s", finding.seconds}, {"at_s", finding.at_s}};
+    findings.push_back(std::move(one));
+  }
+  return findings;
+}
+
+/// Returns what the order changed: "order      searched; in issue order this placement takes 3 s".
+std::string order_line(const Answer& answer, const Inputs& inputs) {
+  if (answer.order.empty()) return "order      issue; no other order was better";
+  std::string text = "order      searched; in issue order this placement ";
+  text += answer.issue.valid ? "takes " + format_seconds(answer.issue.step_time_s)
+                             : "does not fit: " + misfit(answer.issue, inputs.devices);
+  return text + (answer.issue_seconds > 0
+                     ? ", and the best one found takes " + format_seconds(answer.issue_seconds)
+                     : ", and none was found that fits");
+}
+
+std::string best_of_lines(const Answer& answer, const AnswerFacts& facts) {
+  std::string text =
+      fmt::format("\nbest of    {} of {} found", 1 + answer.others.size(), facts.request.best_of);
+  for (std::size_t k = 0; k < answer.others.size(); ++k)
+    text += "\n           " + format_seconds(answer.others[k].measurement.step_time_s) +
+            (facts.output.path.empty() ? "" : ", " + printable(facts.output.path_of(k + 2)));
+  return text;
+}
+
+}  // namespace
+
+Json answer_json(const Answer& answer, const AnswerFacts& facts) {
+  const Request& request = facts.request;
+  const double seconds = answer.measurement.step_time_s;
+  Json json{{"measured", measured_json(answer.measurement, facts.inputs, facts.executor)},
+            {"method", answer.method},
+            {"placement", path_or_null(facts.output.path)},
+            {"objective", word_of(request.judge.objective)},
+            {"objective_value", facts.inputs.in_file_unit(seconds)},
+            {"lower_bound_s", facts.bound.seconds},
+            {"bound", facts.bound.which},
+            {"optimal", reaches_bound(seconds, facts.bound.seconds)},
+            {"evaluations", answer.evaluations},
+            {"wall_s", facts.wall_s},
+            {"slower_than_single_device", facts.slower_than_single},
+            {"order", answer.order.empty() ? "issue" : "search"}};
+  if (request.order == Ordering::kSearch) json["order_gain"] = order_gain_json(answer);
+  if (facts.steps) json["jitter"] = jitter_json(*facts.steps, *request.noise);
+  if (facts.fastest_steps) {
+    json["robust"] = Json{{"fastest_step_time_s", answer.fastest.front().measurement.step_time_s},
+                          {"fastest_jitter", jitter_json(*facts.fastest_steps, *request.noise)}};
+  }
+  if (request.best_of > 1) json["placements"] = placements_json(answer, facts.output);
+  if (!answer.notes.empty()) json["note"] = joined(answer.notes);
+  json["findings"] = findings_json(answer);
+  json["assumed"] = graph_notes(facts.inputs.graph);
+  return json;
+}
+
+std::string answer_text(const Answer& answer, const AnswerFacts& facts) {
+  const double seconds = answer.measurement.step_time_s;
+  std::string text = "method     " + answer.method;
+  if (!answer.findings.empty()) text += ", after " + format_seconds(answer.findings.back().at_s);
+  if (!answer.notes.empty()) text += "\n           " + joined(answer.notes);
+  text += "\n" + measured_text(answer.measurement, facts.inputs) + "bound      ";
+  text += facts.bound.seconds > 0
+              ? format_seconds(facts.bound.seconds) + ", the " + std::string{facts.bound.which}
+              : std::string{"none is proven for this simulator"};
+  if (facts.request.order == Ordering::kSearch) text += "\n" + order_line(answer, facts.inputs);
+  if (facts.steps) text += "\n" + jitter_text(*facts.steps, *facts.request.noise, seconds);
+  if (facts.fastest_steps) {
+    const double fastest_s = answer.fastest.front().measurement.step_time_s;
+    text += fmt::format("\nfastest    {} without noise ({:+.1f} %), 95th percentile {}",
+                        format_seconds(fastest_s), 100 * (fastest_s / seconds - 1),
+                        format_seconds(facts.fastest_steps->quantile(0.95)));
+  }
+  if (facts.request.best_of > 1) text += best_of_lines(answer, facts);
+  if (reaches_bound(seconds, facts.bound.seconds))
+    text += "\noptimal    no placement is better: this one reaches the bound";
+  return text + (facts.output.path.empty() ? "" : "\nwritten    " + printable(facts.output.path));
+}
+
+}  // namespace emplace::launcher

@@ -1,0 +1,41 @@
+#pragma once
+/// What a search for a placement found.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "graph/order.h"
+#include "placement/measurement.h"
+#include "placement/placement.h"
+
+namespace emplace {
+
+/// A better placement: the method that found it, and when.
+struct Finding {
+  std::string method;
+  double seconds = 0;  ///< The objective of the placement, as measured by the judge [s].
+  double at_s = 0;     ///< Time since the start of the search [s].
+};
+
+/// The best valid placement that was found, or the one closest to valid (fewest bytes over) if none fits.
+/// A plain value.
+struct Answer {
+  Placement placement;      ///< [ops] Obeys the constraints; empty if the method transforms the graph.
+  Measurement measurement;  ///< Measurement of that placement, in `order`.
+  std::uint64_t evaluations = 0;
+  /// Remarks to print with the result, such as whether it is optimal; usually empty.
+  std::vector<std::string> notes;
+  std::string method;             ///< The method that found it.
+  std::vector<Finding> findings;  ///< Each one better than the previous.
+
+  OpOrder order;             ///< Order in which devices take ready ops; empty: the issue order.
+  Measurement issue;         ///< The same placement in issue order, after a search for orders.
+  double issue_seconds = 0;  ///< Best step time in issue order, after a search for orders; 0: none fits [s].
+
+  std::vector<Answer> others;   ///< Further placements that differ from it, fastest first.
+  std::vector<Answer> fastest;  ///< The fastest placement without noise, beside a robust answer. At most one.
+  int status = 0;               ///< 130 or 143 if a signal ended a run that learned.
+};
+
+}  // namespace emplace

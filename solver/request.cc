@@ -1,0 +1,92 @@
+#include "solver/request.h"
+
+#include "base/text/words.h"
+
+namespace emplace {
+namespace {
+
+constexpr std::uint32_t kMostSamples = 100'000, kMostOrders = 1'000'000'000, kMostThreads = 256,
+                        kMostPlacements = 64;
+
+/// A search for orders knows one model of a step only.
+Result<Unit> check_order(const Request& request) {
+  if (request.order == Ordering::kIssue) return Unit{};
+  if (request.judge.objective != Objective::kStepTime)
+    return invalid("--order search", "needs --objective step-time", "no other objective has an order");
+  if (request.judge.simulator.dispatch != Dispatch::kProgram)
+    return invalid("--order search", "needs --dispatch program", "fifo takes ops in no order of its own");
+  if (request.judge.placeto)
+    return invalid("--order search", "needs --executor sim", "Placeto's simulator has an order of its own");
+  if (request.method != "auto")
+    return invalid("--order search", "needs --method auto",
+                   "remove --method " + printable(request.method, 40));
+  if (!request.policy.empty() && !request.has_budget())
+    return invalid("--order search", "needs a budget beside --policy", "add --budget 30s");
+  return Unit{};
+}
+
+Result<Unit> check_unseen_order(const Request& request) {
+  if (request.unseen_order < 0) return Unit{};
+  if (request.policy.empty()) return invalid("--unseen-order", "needs a policy", "add --policy RUN");
+  if (request.has_budget() || request.samples != 0)
+    return invalid("--unseen-order", "is for zero-shot placements", "remove --budget and --samples");
+  return Unit{};
+}
+
+/// Robust placements, and placements that differ.
+Result<Unit> check_several(const Request& request) {
+  if (!request.robust && request.best_of == 1) return Unit{};
+  const std::string option = request.robust ? "--robust" : "--best-of";
+  if (request.robust && request.best_of > 1)
+    return invalid("--robust", "searches for one placement", "remove --best-of, or --robust");
+  if (request.judge.objective != Objective::kStepTime)
+    return invalid(option, "needs --objective step-time", "it simulates steps");
+  if (request.order == Ordering::kSearch)
+    return invalid(option, "needs --order issue", "it searches for placements in issue order");
+  if (request.method != "auto")
+    return invalid(option, "needs --method auto", "remove --method " + printable(request.method, 40));
+  if (!request.policy.empty() && !request.has_budget())
+    return invalid(option, "needs a budget beside --policy", "add --budget 30s");
+  return Unit{};
+}
+
+}  // namespace
+
+void Request::list(Settings& s) {
+  s.add("method", method,
+        "Method: any heuristic or learned method, or auto (all heuristics, then searches from the best)");
+  s.add("budget", budget, between(0, 1e8),
+        "Time for auto, a search or learning, e.g. 60s (default: 30s; one search: a fixed number of "
+        "placements; --policy: 0s)");
+  s.add("policy", policy,
+        "Use the policy of this run: zero-shot, or fine-tuned for --budget; with auto and --budget "
+        "it gives the first placement");
+  s.add("samples", samples, between(0, kMostSamples),
+        "Episodes that --policy, or placements that pretrained, samples and measures in addition to "
+        "its most likely placement");
+  s.add("weights", weights, at_least(1),
+        "Weights for pretrained: a file by emplace train, or a run of scheduler (default: those in the "
+        "program)");
+  s.add("unseen-order", unseen_order, between(0, kMostOrders),
+        "Zero-shot by --policy in random order N of the groups, one that no policy is trained in");
+  s.add("order", order,
+        "Order in which devices take ready ops: issue, or search (auto also searches for an order, "
+        "and writes it to the placement file)");
+  s.add("best-of", best_of, between(1, kMostPlacements),
+        "auto also searches for placements that differ from its answer, N in all, each at most 2 % "
+        "slower; written beside the -o file as NAME-2.json and so on (default: 1)");
+  s.add("robust", robust,
+        "auto searches for the 90th percentile of the step time under noise (--jitter, default 5%); "
+        "the step time without noise may be 2 % above the best found");
+  s.add("threads", threads, between(0, kMostThreads), "Searches that auto runs in parallel; 0: one per core");
+}
+
+Result<Unit> Request::check() const {
+  if (!weights.empty() && method != "pretrained")
+    return invalid("--weights", "is for --method pretrained", "add it, or remove --weights");
+  EMPLACE_TRY(check_order(*this));
+  EMPLACE_TRY(check_unseen_order(*this));
+  return check_several(*this);
+}
+
+}  // namespace emplace

@@ -1,0 +1,168 @@
+#include "solver/solve.h"
+
+#include <algorithm>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/cores.h"
+#include "base/text/words.h"
+#include "placement/bounds/feasibility.h"
+#include "placement/machine/cost_model.h"
+#include "solver/method.h"
+#include "solver/portfolio/ordered_portfolio.h"
+#include "solver/portfolio/portfolio.h"
+#include "solver/search/distinct.h"
+#include "solver/search/robust.h"
+
+namespace emplace {
+namespace {
+
+// With placements that are robust or that differ: the share of the budget that searches for the fastest
+// placement, and the number of its findings that the search for a robust one starts from.
+constexpr double kFastestShare = 0.6;
+constexpr std::size_t kKept = 4;
+
+bool is_search(const Method& method) {
+  const auto all = search_methods();
+  return std::find(all.begin(), all.end(), &method) != all.end();
+}
+
+/// One method by its name. A search takes the whole budget; without one it is a function of the request.
+Result<Answer> by_method(const Request& request, Problem problem, Executor& model,
+                         const LearnedMethods& learned) {
+  std::unique_ptr<Method> pretrained;
+  if (request.method == "pretrained") {
+    EMPLACE_TRY_ASSIGN(pretrained, learned.pretrained(request.weights, request.samples));
+  }
+  EMPLACE_TRY_ASSIGN(const Method* method,
+                     pretrained ? Result<const Method*>{pretrained.get()} : find_method(request.method));
+  const Context& context = problem.context;
+  const bool searches = !pretrained && is_search(*method);
+  if (context.on_method_start) context.on_method_start(request.method, searches);
+  problem.context = {.stopped = context.stopped};
+  if (searches) {
+    if (request.has_budget()) {
+      problem.context.clock = context.clock;
+      problem.context.deadline = context.deadline;
+    }
+    problem.context.better = [&](const Finding& finding, const Placement& placement, const OpOrder& order) {
+      if (context.better) context.better({request.method, finding.seconds, finding.at_s}, placement, order);
+    };
+  }
+  auto answer = method->find(problem, model);
+  if (!answer && answer.error().code == Errc::kNoPlacement)
+    return Error{Errc::kNoPlacement, request.method + ": " + answer.error().context + "; try another method"};
+  if (answer) answer->method = request.method;
+  return answer;
+}
+
+/// `auto`, in issue order, for placements that differ or that hold under noise; the last part of the budget
+/// searches for these.
+Result<Answer> several(const Request& request, const Problem& problem, Executor& model,
+                       const LearnedMethods& learned) {
+  std::vector<Placement> found;  // The last ones, best last.
+  Problem fastest = problem;
+  const Context& context = problem.context;
+  fastest.context.deadline =
+      context.clock->now() + as_nanos(kFastestShare * request.budget_or(kDefaultBudget_s));
+  fastest.context.better = [&](const Finding& finding, const Placement& placement, const OpOrder& order) {
+    found.push_back(placement);
+    if (found.size() > kKept) found.erase(found.begin());
+    if (context.better) context.better(finding, placement, order);
+  };
+  EMPLACE_TRY_ASSIGN(auto answer, run_portfolio(learned.portfolio_methods(), fastest, request.judge, model));
+  if (!answer.measurement.valid) return answer;
+  if (context.on_method_start)
+    context.on_method_start(request.robust ? "robust" : "best of " + std::to_string(request.best_of), true);
+  const auto replaced_by = [&](Answer other, const char* method) {
+    if (other.placement != answer.placement) answer.method = method;
+    answer.placement = std::move(other.placement);
+    answer.measurement = std::move(other.measurement);
+  };
+  if (request.robust) {
+    found.push_back(answer.placement);
+    EMPLACE_TRY_ASSIGN(auto robust, search_robust(problem, request, found));
+    answer.evaluations += robust.evaluations;
+    answer.fastest = std::move(robust.fastest);
+    replaced_by(std::move(robust), "robust");
+    return answer;
+  }
+  EMPLACE_TRY_ASSIGN(auto all, search_distinct(problem, request, answer));
+  for (const Answer& each : all)
+    if (each.placement != answer.placement) answer.evaluations += each.evaluations;
+  answer.others.assign(std::move_iterator{all.begin() + 1}, std::move_iterator{all.end()});
+  for (Answer& other : answer.others) other.method = "anneal";
+  replaced_by(std::move(all.front()), "anneal");
+  return answer;
+}
+
+}  // namespace
+
+Result<Answer> solve(const Request& request, Executor& model, const Context& context,
+                     const LearnedMethods& learned) {
+  // 1. The request: settings that go together.
+  EMPLACE_TRY(request.check());
+  const bool learns = learned.learns(request.method);
+  if (learns && request.policy.empty() && request.has_budget() && request.budget.seconds <= 0)
+    return invalid("--budget", "is 0", request.method + " needs a budget above 0, or --policy");
+  if (context.clock == nullptr || request.graph == nullptr || request.machine == nullptr)
+    return invalid("a request", "needs a graph, a machine and a clock");
+  const OpGraph& graph = *request.graph;
+  const DeviceSet& machine = *request.machine;
+
+  // 2. The problem: constraints, costs, and what the search may use.
+  std::optional<Constraints> own;
+  if (request.constraints == nullptr) {
+    EMPLACE_TRY_ASSIGN(own, Constraints::make(graph, machine));
+  }
+  const Constraints& constraints = own ? *own : *request.constraints;
+  const CostTable costs{graph, machine};
+  Problem problem{graph, machine, constraints, costs, request.seed, request.judge.objective, context};
+  problem.context.threads = request.threads == 0 ? usable_cores() : request.threads;
+  problem.context.moves = learned.moves();
+
+  // 3. Proofs: nothing fits, or nothing is faster than the bound, at which searches end.
+  const bool in_memory = request.judge.objective == Objective::kStepTime && !request.judge.placeto;
+  if (in_memory && !request.known_to_fit) {
+    EMPLACE_TRY(must_fit(graph, machine, constraints));
+  }
+  if (context.bound_s == 0)
+    problem.context.bound_s = bound_of(request.judge, graph, machine, constraints).seconds;
+
+  // 4. A method that learns, or a policy.
+  if (learns || request.by_policy())
+    return learned.learn(request, request.budget_or(request.policy.empty() ? kDefaultBudget_s : 0));
+
+  // 5. A heuristic, a search, or the pretrained policy.
+  const auto start_budget = [&] {
+    problem.context.deadline = context.clock->now() + as_nanos(request.budget_or(kDefaultBudget_s));
+  };
+  start_budget();
+  if (request.method != "auto") return by_method(request, problem, model, learned);
+
+  // 6. auto: heuristics, then searches, from the placement of a policy if the request names one.
+  std::vector<Answer> starts;
+  if (!request.policy.empty()) {
+    EMPLACE_TRY_ASSIGN(auto placed, learned.learn(request, 0));
+    starts.push_back(std::move(placed));
+    problem.context.starts = starts;
+    start_budget();
+  }
+  if (request.order == Ordering::kSearch)
+    return run_ordered_portfolio(learned.portfolio_methods(), problem, request.judge, model);
+  if (request.robust || request.best_of > 1) return several(request, problem, model, learned);
+  return run_portfolio(learned.portfolio_methods(), problem, request.judge, model);
+}
+
+Result<Answer> solve(const Request& request, const Context& context) {
+  if (request.graph == nullptr || request.machine == nullptr)
+    return invalid("a request", "needs a graph and a machine");
+  const auto model = make_model(*request.graph, *request.machine, request.judge);
+  return solve(request, *model, context);
+}
+
+}  // namespace emplace
