@@ -95,7 +95,7 @@ class Merger {
     for (const Event& event : events_) write_event(event, writer);
     std::string aligned;
     for (const std::string& node : by_wall_)
-      aligned += (aligned.empty() ? "" : ",") + record::json_text(node);
+      aligned += (aligned.empty() ? "" : ",") + interop::json_text(node);
     EMPLACE_TRY(writer.finish(fmt::format(
         "\"clock\":\"monotonic, from the first event\",\"nodes_set_by_wall_clock\":[{}],\"overwritten\":{}",
         aligned, summary_.overwritten)));
@@ -183,7 +183,7 @@ class Merger {
       return writer.slice(phase_track(*event.resident), name, "phase", at_ns, end_ns, {});
     }
     std::string arguments;
-    if (event.sender != nullptr) arguments = "\"from\":" + record::json_text(event.sender->name);
+    if (event.sender != nullptr) arguments = "\"from\":" + interop::json_text(event.sender->name);
     if (event.queued_ns >= 0)
       arguments += fmt::format(R"(,"queued_us":{:.3f})", static_cast<double>(event.queued_ns) / 1e3);
     const char* category = record.kind == TraceKind::kMessage ? "message" : "loop";
