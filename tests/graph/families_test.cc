@@ -17,9 +17,9 @@
 
 #include "graph/graph_file.h"
 #include "graph/grouping.h"
-#include "graph/models/aten_tape.h"
 #include "graph/models/networks.h"
 #include "graph/order.h"
+#include "graph/tape/aten_tape.h"
 
 namespace emplace::models {
 namespace {
