@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "executor/sim/simulator.h"
-#include "graph/graph_file.h"
+#include "graph/formats/graph_file.h"
 #include "heuristics/anneal.h"
 #include "heuristics/favourite_children.h"
 #include "heuristics/partition_methods.h"

@@ -14,7 +14,7 @@
 #include "actors/sampler.h"
 #include "base/text/words.h"
 #include "base/units.h"
-#include "graph/graph_file.h"
+#include "graph/formats/graph_file.h"
 #include "heuristics/methods.h"
 #include "launcher/settings/build_info.h"
 #include "launcher/settings/host_facts.h"

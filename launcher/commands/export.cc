@@ -12,7 +12,7 @@
 #include "base/text/words.h"
 #include "base/units.h"
 #include "executor/sim/simulator.h"
-#include "graph/graph_file.h"
+#include "graph/formats/graph_file.h"
 #include "launcher/commands/commands.h"
 #include "launcher/commands/graph_options.h"
 #include "launcher/commands/results.h"

@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "base/text/words.h"
-#include "graph/graph_file.h"
+#include "graph/formats/graph_file.h"
 #include "launcher/commands/graph_options.h"
 #include "launcher/commands/results.h"
 #include "launcher/session/stop_signal.h"

@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "base/text/words.h"
 #include "base/units.h"
-#include "graph/graph_file.h"
+#include "graph/formats/graph_file.h"
 #include "heuristics/distinct.h"
 #include "heuristics/ordered_portfolio.h"
 #include "heuristics/portfolio.h"

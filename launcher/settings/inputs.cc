@@ -8,7 +8,7 @@
 
 #include "base/text/words.h"
 #include "base/units.h"
-#include "graph/graph_file.h"
+#include "graph/formats/graph_file.h"
 #include "launcher/settings/this_machine.h"
 #include "placement/bounds/feasibility.h"
 #include "placement/machine/device_file.h"

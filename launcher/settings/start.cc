@@ -13,7 +13,7 @@
 #include "base/text/words.h"
 #include "base/units.h"
 #include "executor/sim/simulator.h"
-#include "graph/graph_file.h"
+#include "graph/formats/graph_file.h"
 #include "heuristics/methods.h"
 #include "heuristics/portfolio.h"
 #include "launcher/settings/build_info.h"

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "graph/graph_file.h"
+#include "graph/formats/graph_file.h"
 #include "graph/grouping.h"
 #include "graph/models/networks.h"
 #include "graph/order.h"

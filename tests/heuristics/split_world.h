@@ -7,7 +7,7 @@
 
 #include "executor/split/latency_model.h"
 #include "executor/split/load_model.h"
-#include "graph/graph_file.h"
+#include "graph/formats/graph_file.h"
 #include "heuristics/method.h"
 #include "placement/partitioning_machine.h"
 #include "tests/support/plain_workload.h"

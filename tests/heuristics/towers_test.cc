@@ -9,7 +9,7 @@
 #include <numeric>
 #include <string>
 
-#include "graph/graph_file.h"
+#include "graph/formats/graph_file.h"
 #include "heuristics/towers_graph.h"
 #include "tests/heuristics/world.h"
 

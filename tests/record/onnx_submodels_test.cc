@@ -15,7 +15,7 @@
 
 #include "base/file.h"
 #include "base/rng.h"
-#include "graph/graph_file.h"
+#include "graph/formats/graph_file.h"
 #include "record/export/parts.h"
 #include "record/export/placement_export.h"
 #include "tests/support/sample_graphs.h"

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/rng.h"
-#include "graph/graph_file.h"
+#include "graph/formats/graph_file.h"
 #include "record/export/placement_export.h"
 #include "record/export/stages.h"
 #include "tests/record/folded_convolutions.h"

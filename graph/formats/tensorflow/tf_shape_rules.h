@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "graph/formats/broadcast.h"
+#include "graph/broadcast.h"
 #include "graph/formats/tensorflow/tf_shapes.h"
 
 namespace emplace::tf {

@@ -13,8 +13,8 @@
 
 #include "base/file.h"
 #include "base/text/words.h"
+#include "graph/formats/graph_file.h"
 #include "graph/formats/onnx/onnx_parts.h"
-#include "graph/graph_file.h"
 #include "record/export/placement_formats.h"
 #include "record/export/submodels/model_division.h"
 #include "record/export/submodels/part_writer.h"
