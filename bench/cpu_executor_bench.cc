@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "executor/cpu/cpu_executor.h"
-#include "graph/graph_file.h"
+#include "graph/formats/graph_file.h"
 
 namespace {
 

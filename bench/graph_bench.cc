@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/graph_file.h"
+#include "graph/formats/graph_file.h"
 #include "graph/grouping.h"
 #include "graph/models/catalogue.h"
 #include "graph/order.h"

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "executor/sim/simulator.h"
-#include "graph/graph_file.h"
+#include "graph/formats/graph_file.h"
 #include "placement/machine/device_file.h"
 #include "solver/list/favourite_children.h"
 #include "solver/methods.h"

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "executor/sim/simulator.h"
-#include "graph/graph_file.h"
+#include "graph/formats/graph_file.h"
 #include "placement/machine/device_file.h"
 #include "policy/loss/reward.h"
 #include "policy/optim/adam.h"

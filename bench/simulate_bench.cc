@@ -21,7 +21,7 @@
 
 #include "executor/sim/placeto_simulator.h"
 #include "executor/sim/simulator.h"
-#include "graph/graph_file.h"
+#include "graph/formats/graph_file.h"
 #include "graph/lowering.h"
 #include "graph/models/catalogue.h"
 #include "placement/machine/device_file.h"

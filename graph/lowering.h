@@ -70,6 +70,15 @@ class LoweredGraph {
     return {values.data() + begin[i], begin[i + 1] - begin[i]};
   }
 
+  // The stages of the constructor, in order.
+  struct Drafts;
+  Drafts draft_buffers();
+  void draft_view(OpId op, TensorId tensor, Drafts& drafts) const;
+  void number_buffers(Drafts& drafts);
+  void collect_reads(const Drafts& drafts);
+  void collect_readers();
+  void count_unread();
+
   const OpGraph* graph_;
   std::vector<bool> kernel_;
   std::vector<OpId> kernels_;

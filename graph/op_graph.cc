@@ -186,19 +186,35 @@ OpId OpGraphBuilder::add(OpSpec op) {
 }
 
 Result<OpGraph> OpGraphBuilder::build() && {
-  const std::size_t n = ops_.size();
-  if (n == 0) return invalid("graph", "has no ops");
-  if (n > 50'000'000) return invalid("graph", "has more than 50 million ops");
-  OpGraph g;
-  g.name_ = std::move(name_);
-  g.source_ = std::move(source_);
-  g.meta_json_ = std::move(meta_json_);
-  g.group_names_ = {""};
-  g.attrs_ = {"{}"};
+  if (ops_.empty()) return invalid("graph", "has no ops");
+  if (ops_.size() > 50'000'000) return invalid("graph", "has more than 50 million ops");
+  OpGraph graph;
+  graph.name_ = std::move(name_);
+  graph.source_ = std::move(source_);
+  graph.meta_json_ = std::move(meta_json_);
 
+  // Stage 1: check each op, its name, and colocation.
+  EMPLACE_TRY(check_ops());
+  // Stage 2: tensors and their sizes.
+  EMPLACE_TRY(add_tensors(graph));
+  // Stage 3: edges.
+  add_inputs(graph);
+  // Stage 4: the distinct readers of each tensor.
+  add_consumers(graph);
+  // Stage 5: a topological order.
+  EMPLACE_TRY(add_order(graph));
+  // Stage 6: the remaining fields, op by op.
+  EMPLACE_TRY(add_fields(graph));
+  // Stage 7: names. They stay in ops_ until here, because errors name ops.
+  graph.names_.reserve(ops_.size());
+  for (OpSpec& op : ops_) graph.names_.push_back(std::move(op.name));
+  return graph;
+}
+
+Result<Unit> OpGraphBuilder::check_ops() const {
   std::unordered_map<std::string_view, std::size_t> by_name;
-  by_name.reserve(n);
-  for (std::size_t id = 0; id < n; ++id) {
+  by_name.reserve(ops_.size());
+  for (std::size_t id = 0; id < ops_.size(); ++id) {
     EMPLACE_TRY(check_op(ops_, id));
     const auto [it, fresh] = by_name.try_emplace(ops_[id].name, id);
     if (!fresh) {
@@ -206,14 +222,15 @@ Result<OpGraph> OpGraphBuilder::build() && {
                      "make names unique");
     }
   }
-  EMPLACE_TRY(check_colocation(ops_));
+  return check_colocation(ops_);
+}
 
-  // Stage 1: tensors and their sizes.
-  g.output_begin_.reserve(n + 1);
-  g.dim_begin_ = {0};
+Result<Unit> OpGraphBuilder::add_tensors(OpGraph& graph) const {
+  graph.output_begin_.reserve(ops_.size() + 1);
+  graph.dim_begin_ = {0};
   std::int64_t total_bytes = 0;
-  for (std::size_t id = 0; id < n; ++id) {
-    g.output_begin_.push_back(static_cast<std::uint32_t>(g.bytes_.size()));
+  for (std::size_t id = 0; id < ops_.size(); ++id) {
+    graph.output_begin_.push_back(static_cast<std::uint32_t>(graph.bytes_.size()));
     for (const TensorSpec& tensor : ops_[id].outputs) {
       const auto bytes = tensor_bytes(tensor);
       if (!bytes) return invalid(at_op(ops_[id], id), bytes.error().context);
@@ -221,85 +238,95 @@ Result<OpGraph> OpGraphBuilder::build() && {
           total_bytes > (std::int64_t{1} << 60)) {
         return invalid(at_op(ops_[id], id), "the graph's tensors exceed 2^60 bytes in total");
       }
-      g.bytes_.push_back(*bytes);
-      g.dtypes_.push_back(tensor.dtype);
-      g.producer_.push_back(OpId{static_cast<std::uint32_t>(id)});
-      g.dims_.insert(g.dims_.end(), tensor.shape.begin(), tensor.shape.end());
-      g.dim_begin_.push_back(static_cast<std::uint32_t>(g.dims_.size()));
+      graph.bytes_.push_back(*bytes);
+      graph.dtypes_.push_back(tensor.dtype);
+      graph.producer_.push_back(OpId{static_cast<std::uint32_t>(id)});
+      graph.dims_.insert(graph.dims_.end(), tensor.shape.begin(), tensor.shape.end());
+      graph.dim_begin_.push_back(static_cast<std::uint32_t>(graph.dims_.size()));
     }
   }
-  g.output_begin_.push_back(static_cast<std::uint32_t>(g.bytes_.size()));
+  graph.output_begin_.push_back(static_cast<std::uint32_t>(graph.bytes_.size()));
+  return Unit{};
+}
 
-  // Stage 2: edges, and distinct consumers by counting sort (in id order, so rows are sorted).
-  g.input_begin_.reserve(n + 1);
-  for (std::size_t id = 0; id < n; ++id) {
-    g.input_begin_.push_back(static_cast<std::uint32_t>(g.inputs_.size()));
-    for (const EdgeSpec& edge : ops_[id].inputs) {
-      g.inputs_.push_back(TensorId{g.output_begin_[edge.op] + edge.output});
+void OpGraphBuilder::add_inputs(OpGraph& graph) const {
+  graph.input_begin_.reserve(ops_.size() + 1);
+  for (const OpSpec& op : ops_) {
+    graph.input_begin_.push_back(static_cast<std::uint32_t>(graph.inputs_.size()));
+    for (const EdgeSpec& edge : op.inputs) {
+      graph.inputs_.push_back(TensorId{graph.output_begin_[edge.op] + edge.output});
     }
   }
-  g.input_begin_.push_back(static_cast<std::uint32_t>(g.inputs_.size()));
-  std::vector<std::uint32_t> last_reader(g.bytes_.size(), 0xffffffffu);
-  std::vector<std::uint32_t> count(g.bytes_.size() + 1, 0);
-  for (int pass = 0; pass < 2; ++pass) {
+  graph.input_begin_.push_back(static_cast<std::uint32_t>(graph.inputs_.size()));
+}
+
+/// By counting sort, in id order, so that rows are sorted.
+void OpGraphBuilder::add_consumers(OpGraph& graph) const {
+  std::vector<std::uint32_t> last_reader(graph.bytes_.size());
+  const auto for_each_reader = [&](auto&& visit) {  // Calls visit(tensor, id), once per tensor and reader.
     std::fill(last_reader.begin(), last_reader.end(), 0xffffffffu);
-    for (std::size_t id = 0; id < n; ++id) {
-      for (std::uint32_t e = g.input_begin_[id]; e < g.input_begin_[id + 1]; ++e) {
-        const std::size_t tensor = index(g.inputs_[e]);
+    for (std::uint32_t id = 0; id < ops_.size(); ++id) {
+      for (std::uint32_t e = graph.input_begin_[id]; e < graph.input_begin_[id + 1]; ++e) {
+        const std::size_t tensor = index(graph.inputs_[e]);
         if (last_reader[tensor] == id) continue;
-        last_reader[tensor] = static_cast<std::uint32_t>(id);
-        if (pass == 0) {
-          ++count[tensor + 1];
-        } else {
-          g.consumers_[count[tensor]++] = OpId{static_cast<std::uint32_t>(id)};
-        }
+        last_reader[tensor] = id;
+        visit(tensor, id);
       }
     }
-    if (pass == 0) {
-      for (std::size_t t = 0; t + 1 < count.size(); ++t) count[t + 1] += count[t];
-      g.consumer_begin_ = count;
-      g.consumers_.resize(count.back());
-    }
-  }
+  };
+  std::vector<std::uint32_t> next(graph.bytes_.size() + 1, 0);
+  for_each_reader([&](std::size_t tensor, std::uint32_t) { ++next[tensor + 1]; });
+  for (std::size_t t = 0; t + 1 < next.size(); ++t) next[t + 1] += next[t];
+  graph.consumer_begin_ = next;
+  graph.consumers_.resize(next.back());
+  for_each_reader([&](std::size_t tensor, std::uint32_t id) { graph.consumers_[next[tensor]++] = OpId{id}; });
+}
 
-  // Stage 3: topological order. Use the ids if they are one, else Kahn's algorithm with the lowest ready id
-  // first.
-  for (std::size_t id = 0; id < n && g.ids_are_topological_; ++id) {
-    for (const EdgeSpec& edge : ops_[id].inputs) g.ids_are_topological_ &= edge.op < id;
+/// The ids if they are an order, else Kahn's algorithm with the lowest ready id first.
+Result<Unit> OpGraphBuilder::add_order(OpGraph& graph) const {
+  const std::size_t n = ops_.size();
+  for (std::size_t id = 0; id < n && graph.ids_are_topological_; ++id) {
+    for (const EdgeSpec& edge : ops_[id].inputs) graph.ids_are_topological_ &= edge.op < id;
   }
-  g.order_.reserve(n);
-  if (g.ids_are_topological_) {
-    for (std::size_t id = 0; id < n; ++id) g.order_.push_back(OpId{static_cast<std::uint32_t>(id)});
-  } else {
-    std::vector<std::uint32_t> missing(n, 0);
-    for (const OpId reader : g.consumers_) ++missing[index(reader)];
-    std::vector<std::uint32_t> ready;
-    for (std::size_t id = n; id-- > 0;) {
-      if (missing[id] == 0) ready.push_back(static_cast<std::uint32_t>(id));
-    }
-    std::make_heap(ready.begin(), ready.end(), std::greater<>{});
-    while (!ready.empty()) {
-      std::pop_heap(ready.begin(), ready.end(), std::greater<>{});
-      const std::uint32_t id = ready.back();
-      ready.pop_back();
-      g.order_.push_back(OpId{id});
-      for (std::uint32_t t = g.output_begin_[id]; t < g.output_begin_[id + 1]; ++t) {
-        for (const OpId reader : g.consumers(TensorId{t})) {
-          if (--missing[index(reader)] != 0) continue;
-          ready.push_back(static_cast<std::uint32_t>(index(reader)));
-          std::push_heap(ready.begin(), ready.end(), std::greater<>{});
-        }
+  graph.order_.reserve(n);
+  if (graph.ids_are_topological_) {
+    for (std::size_t id = 0; id < n; ++id) graph.order_.push_back(OpId{static_cast<std::uint32_t>(id)});
+    return Unit{};
+  }
+  std::vector<std::uint32_t> missing(n, 0);
+  for (const OpId reader : graph.consumers_) ++missing[index(reader)];
+  std::vector<std::uint32_t> ready;
+  for (std::size_t id = n; id-- > 0;) {
+    if (missing[id] == 0) ready.push_back(static_cast<std::uint32_t>(id));
+  }
+  std::make_heap(ready.begin(), ready.end(), std::greater<>{});
+  while (!ready.empty()) {
+    std::pop_heap(ready.begin(), ready.end(), std::greater<>{});
+    const std::uint32_t id = ready.back();
+    ready.pop_back();
+    graph.order_.push_back(OpId{id});
+    for (std::uint32_t t = graph.output_begin_[id]; t < graph.output_begin_[id + 1]; ++t) {
+      for (const OpId reader : graph.consumers(TensorId{t})) {
+        if (--missing[index(reader)] != 0) continue;
+        ready.push_back(static_cast<std::uint32_t>(index(reader)));
+        std::push_heap(ready.begin(), ready.end(), std::greater<>{});
       }
     }
-    if (g.order_.size() != n) return name_cycle(ops_, missing);
   }
+  if (graph.order_.size() != n) return name_cycle(ops_, missing);
+  return Unit{};
+}
 
-  // Stage 4: the remaining fields, op by op.
-  Words types{g.type_names_}, groups{g.group_names_}, attrs{g.attrs_}, classes{g.measured_classes_};
+Result<Unit> OpGraphBuilder::add_fields(OpGraph& graph) {
+  const std::size_t n = ops_.size();
+  graph.group_names_ = {""};
+  graph.attrs_ = {"{}"};
+  Words types{graph.type_names_}, groups{graph.group_names_}, attrs{graph.attrs_};
+  Words classes{graph.measured_classes_};
   for (const OpSpec& op : ops_) {
     for (const auto& measured : op.measured_us) classes(measured.first);
   }
-  g.measured_us_.assign(g.measured_classes_.size() * n, std::numeric_limits<double>::quiet_NaN());
+  graph.measured_us_.assign(graph.measured_classes_.size() * n, std::numeric_limits<double>::quiet_NaN());
   std::int64_t total_flops = 0;
   for (std::size_t id = 0; id < n; ++id) {
     OpSpec& op = ops_[id];
@@ -308,28 +335,26 @@ Result<OpGraph> OpGraphBuilder::build() && {
     }
     const std::uint32_t type = types(op.type);
     if (type > 0xffff) return invalid(at_op(op, id), "the graph has more than 65,536 op types");
-    if (type == g.type_classes_.size()) g.type_classes_.push_back(class_of_type(op.type));
-    const bool state = g.type_classes_[type] == OpClass::kState;
-    g.types_.push_back(TypeId{static_cast<std::uint16_t>(type)});
-    g.flags_.push_back(static_cast<std::uint8_t>((state ? OpGraph::kState : 0) |
-                                                 (op.view ? OpGraph::kView : 0) |
-                                                 (op.has_allowed_devices ? OpGraph::kAllowed : 0)));
-    g.phases_.push_back(op.phase);
-    g.flops_.push_back(op.flops);
-    g.param_bytes_.push_back(op.param_bytes);
-    g.conv_groups_.push_back(op.conv_groups);
-    g.attr_.push_back(attrs(op.attrs_json));
-    g.groups_.push_back(groups(op.group));
-    g.colocate_.push_back(op.colocate);
-    for (const auto& [device_class, us] : op.measured_us) g.measured_us_[classes(device_class) * n + id] = us;
+    if (type == graph.type_classes_.size()) graph.type_classes_.push_back(class_of_type(op.type));
+    const bool state = graph.type_classes_[type] == OpClass::kState;
+    graph.types_.push_back(TypeId{static_cast<std::uint16_t>(type)});
+    graph.flags_.push_back(static_cast<std::uint8_t>((state ? OpGraph::kState : 0) |
+                                                     (op.view ? OpGraph::kView : 0) |
+                                                     (op.has_allowed_devices ? OpGraph::kAllowed : 0)));
+    graph.phases_.push_back(op.phase);
+    graph.flops_.push_back(op.flops);
+    graph.param_bytes_.push_back(op.param_bytes);
+    graph.conv_groups_.push_back(op.conv_groups);
+    graph.attr_.push_back(attrs(op.attrs_json));
+    graph.groups_.push_back(groups(op.group));
+    graph.colocate_.push_back(op.colocate);
+    for (const auto& [device_class, us] : op.measured_us)
+      graph.measured_us_[classes(device_class) * n + id] = us;
     if (op.has_allowed_devices) {
-      g.allowed_.emplace_back(OpId{static_cast<std::uint32_t>(id)}, std::move(op.allowed_devices));
+      graph.allowed_.emplace_back(OpId{static_cast<std::uint32_t>(id)}, std::move(op.allowed_devices));
     }
   }
-  by_name.clear();
-  g.names_.reserve(n);
-  for (OpSpec& op : ops_) g.names_.push_back(std::move(op.name));
-  return g;
+  return Unit{};
 }
 
 std::string quoted_op(const OpGraph& graph, OpId op) { return "op '" + printable(graph.name(op), 80) + "'"; }

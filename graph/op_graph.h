@@ -180,6 +180,14 @@ class OpGraphBuilder {
   Result<OpGraph> build() &&;
 
  private:
+  // The stages of build(), in order. Each uses what the earlier ones have added to the graph.
+  Result<Unit> check_ops() const;
+  Result<Unit> add_tensors(OpGraph& graph) const;
+  void add_inputs(OpGraph& graph) const;
+  void add_consumers(OpGraph& graph) const;
+  Result<Unit> add_order(OpGraph& graph) const;
+  Result<Unit> add_fields(OpGraph& graph);  // Moves the lists of devices out of ops_.
+
   std::string name_, source_, meta_json_ = "{}";
   std::vector<OpSpec> ops_;
 };

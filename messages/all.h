@@ -13,19 +13,19 @@
 #include "messages/placement_proposed.h"
 #include "messages/run_control.h"
 #include "messages/status.h"
+#include "messages/type_ids.h"
 
 namespace emplace::messages {
 
-using AllMessages =
-    std::tuple<PlacementProposed, PlacementMeasured, EpisodeReported, EpisodeCommitted, EpisodeScored,
-               UpdateApplied, CheckpointTaken, ParametersDelivered, CheckpointDelivered, UpdateReplayed,
-               ManifestDelivered, FileDelivered, StatusDelivered, PrepareExecutor, RunPlacement, PlacementRan,
-               LeaseGranted, PlacementTraced, PlacementVerified, ExecutorProfiled, ExecutorJoined,
-               ExecutorLeft, Heartbeat, CreditGranted, StopRun, ParametersRequested, LogRequested,
-               ScoresRequested, EpisodesRecorded, UpdatesRecorded, EpisodesAsked, EpisodesKnown,
-               EpisodesWanted, ExecutorUnknown, ManifestRequested, FileRequested, StatusRequested,
-               ExecutorReady, ExecutorRefused, ExecutorBeat, CheckpointRequested, UpdateRequested,
-               CountRequested, EpisodesCounted, SamplerDrained, TaskFailed, ConsumedTwice,
-               ParametersPublished, RunProgress, NodeReported, DispatchProgress, RecordProgress>;
+/// The types after the first, so that a comma may precede every entry of a list.
+template <class None, class... Messages>
+struct TypesAfter {
+  using Tuple = std::tuple<Messages...>;
+};
+
+/// In the order of the register.
+#define EMPLACE_COMMA_TYPE(name, number) , name
+using AllMessages = TypesAfter<void EMPLACE_MESSAGES(EMPLACE_COMMA_TYPE)>::Tuple;
+#undef EMPLACE_COMMA_TYPE
 
 }  // namespace emplace::messages

@@ -20,6 +20,29 @@ std::size_t width(const std::string& text) {
       text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
+/// Pads cells to columns; text columns to the left. A row with fewer cells than the head is a note, which
+/// widens no column but the method's.
+std::string lay_out(const std::vector<Cells>& table) {
+  std::vector<std::size_t> widths(table[0].size(), 0);
+  for (const Cells& cells : table) {
+    if (cells.size() < table[0].size()) continue;
+    for (std::size_t c = 0; c < cells.size(); ++c) widths[c] = std::max(widths[c], width(cells[c]));
+  }
+  for (const Cells& cells : table) widths[1] = std::max(widths[1], width(cells[1]));
+  std::string out;
+  for (const Cells& cells : table) {
+    std::string line;
+    for (std::size_t c = 0; c < cells.size(); ++c) {
+      const std::string pad(widths[c] > width(cells[c]) ? widths[c] - width(cells[c]) : 0, ' ');
+      const bool left = c <= 1 || cells.size() < table[0].size();
+      line += (c == 0 ? "" : c == 1 ? " " : "  ") + (left ? cells[c] + pad : pad + cells[c]);
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    out += line + "\n";
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string render_table(const std::vector<TableRow>& rows, double lower_bound_s,
@@ -70,23 +93,7 @@ std::string render_table(const std::vector<TableRow>& rows, double lower_bound_s
     }
     table.push_back(std::move(cells));
   }
-  std::vector<std::size_t> widths(table[0].size(), 0);
-  for (const Cells& cells : table) {
-    if (cells.size() < table[0].size()) continue;
-    for (std::size_t c = 0; c < cells.size(); ++c) widths[c] = std::max(widths[c], width(cells[c]));
-  }
-  for (const Cells& cells : table) widths[1] = std::max(widths[1], width(cells[1]));
-  std::string out;
-  for (const Cells& cells : table) {
-    std::string line;
-    for (std::size_t c = 0; c < cells.size(); ++c) {
-      const std::string pad(widths[c] > width(cells[c]) ? widths[c] - width(cells[c]) : 0, ' ');
-      const bool left = c <= 1 || cells.size() < table[0].size();
-      line += (c == 0 ? "" : c == 1 ? " " : "  ") + (left ? cells[c] + pad : pad + cells[c]);
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    out += line + "\n";
-  }
+  std::string out = lay_out(table);
   if (lower_bound_s > 0)
     out += "\nno placement takes less than " + format_seconds(lower_bound_s) +
            (measured ? " in the simulator" : "") + " (proven bound)\n";

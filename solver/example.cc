@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/units.h"
-#include "graph/graph_file.h"
+#include "graph/formats/graph_file.h"
 #include "placement/machine/machine_text.h"
 #include "solver/solve.h"
 

@@ -89,7 +89,7 @@ class TaskPlan {
   static std::span<const std::uint32_t> row(const Rows& rows, std::size_t i) {
     return {rows.values.data() + rows.begin[i], rows.begin[i + 1] - rows.begin[i]};
   }
-  static Rows gather(std::size_t rows, std::vector<std::pair<std::uint32_t, std::uint32_t>>& pairs);
+  class Making;  // The stages of the constructor.
 
   const LoweredGraph* lowered_;
   std::size_t num_devices_;

@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "base/result.h"
-#include "graph/models/training_tape.h"
 #include "graph/op_graph.h"
+#include "graph/tape/training_tape.h"
 
 namespace emplace::models {
 

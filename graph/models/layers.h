@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "graph/models/networks.h"
-#include "graph/models/training_tape.h"
+#include "graph/tape/training_tape.h"
 
 namespace emplace::models {
 

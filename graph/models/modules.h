@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "graph/models/training_tape.h"
+#include "graph/tape/training_tape.h"
 
 namespace emplace::models {
 

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <unordered_set>
 
-#include "graph/models/training_tape.h"
+#include "graph/tape/training_tape.h"
 #include "graph/training/idioms.h"
 
 namespace emplace::training {

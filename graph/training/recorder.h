@@ -10,7 +10,7 @@
 
 #include "base/result.h"
 #include "graph/capped.h"
-#include "graph/models/aten_tape.h"
+#include "graph/tape/aten_tape.h"
 
 namespace emplace::training {
 

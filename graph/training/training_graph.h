@@ -3,8 +3,8 @@
 /// optimizer. docs/guide/training.md describes the mapping.
 
 #include "base/result.h"
-#include "graph/models/training_tape.h"
 #include "graph/op_graph.h"
+#include "graph/tape/training_tape.h"
 
 namespace emplace {
 

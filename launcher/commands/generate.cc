@@ -14,7 +14,7 @@
 
 #include "base/clock.h"
 #include "base/text/words.h"
-#include "graph/graph_file.h"
+#include "graph/formats/graph_file.h"
 #include "graph/models/catalogue.h"
 #include "graph/models/families.h"
 #include "launcher/commands/commands.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/settings.h"
-#include "graph/graph_file.h"
+#include "graph/formats/graph_file.h"
 
 namespace emplace::launcher {
 

@@ -39,8 +39,8 @@ struct Inputs {
   double in_file_unit(double seconds) const { return workload ? seconds * 1e3 : seconds; }
 };
 
-/// Reads a graph file (graph/graph_file.h). The error for a missing file gives the nearest file name in the
-/// same folder.
+/// Reads a graph file (graph/formats/graph_file.h). The error for a missing file gives the nearest file name
+/// in the same folder.
 Result<OpGraph> open_graph(const std::string& path, const GraphReading& reading = {});
 
 /// Opens a resolved machine. Errors: those of load_devices(), parse_machine() and look_at_machine(); a

@@ -8,7 +8,7 @@
 
 #include "base/text/words.h"
 #include "base/units.h"
-#include "graph/graph_file.h"
+#include "graph/formats/graph_file.h"
 #include "launcher/placing/jitter_options.h"
 #include "launcher/placing/results.h"
 

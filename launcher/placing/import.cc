@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/text/words.h"
-#include "graph/graph_file.h"
+#include "graph/formats/graph_file.h"
 #include "graph/training/training_graph.h"
 #include "launcher/placing/extensions.h"
 #include "launcher/placing/graph_options.h"

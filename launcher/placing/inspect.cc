@@ -11,7 +11,7 @@
 #include "base/text/words.h"
 #include "base/units.h"
 #include "executor/sim/simulator.h"
-#include "graph/graph_file.h"
+#include "graph/formats/graph_file.h"
 #include "graph/grouping.h"
 #include "graph/order.h"
 #include "launcher/placing/extensions.h"

@@ -1,7 +1,7 @@
 #include "launcher/placing/placement_order.h"
 
 #include "base/text/words.h"
-#include "graph/graph_file.h"
+#include "graph/formats/graph_file.h"
 #include "placement/order.h"
 #include "placement/placement_file.h"
 

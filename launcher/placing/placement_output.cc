@@ -6,7 +6,7 @@
 #include <system_error>
 
 #include "base/text/words.h"
-#include "graph/graph_file.h"
+#include "graph/formats/graph_file.h"
 #include "placement/placement_file.h"
 
 namespace emplace::launcher {

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/text/words.h"
-#include "graph/graph_file.h"
+#include "graph/formats/graph_file.h"
 #include "launcher/settings/schedule_worlds.h"
 #include "solver/methods.h"
 #include "solver/search/anneal.h"

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/text/words.h"
-#include "graph/graph_file.h"
+#include "graph/formats/graph_file.h"
 #include "launcher/settings/placers.h"
 #include "placement/machine/machine_text.h"
 #include "placement/partitioning_machine.h"

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/text/words.h"
-#include "graph/graph_file.h"
+#include "graph/formats/graph_file.h"
 #include "launcher/worker/facts.h"
 
 namespace emplace::launcher {

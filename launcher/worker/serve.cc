@@ -17,7 +17,7 @@
 
 #include "base/mutex.h"
 #include "base/text/words.h"
-#include "graph/graph_file.h"
+#include "graph/formats/graph_file.h"
 #include "launcher/worker/channel.h"
 #include "launcher/worker/chaos.h"
 #include "launcher/worker/facts.h"

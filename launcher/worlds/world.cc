@@ -14,7 +14,7 @@
 #include "base/text/words.h"
 #include "executor/split/judge.h"
 #include "graph/copied_op.h"
-#include "graph/graph_file.h"
+#include "graph/formats/graph_file.h"
 #include "graph/models/drawing.h"
 #include "graph/models/world_families.h"
 #include "launcher/worlds/held_out.h"

@@ -9,6 +9,7 @@
 
 #include "graph/lowering.h"
 #include "placement/bounds/bound_parts.h"
+#include "placement/bounds/bound_proof.h"
 #include "placement/bounds/split_bound.h"
 #include "placement/machine/cost_model.h"
 #include "placement/split_costs.h"
@@ -170,8 +171,8 @@ std::vector<OpId> longest_path(const BoundParts& parts, const Constraints& const
 }
 
 /// Sets what a certificate claims and proves.
-void conclude(Json& document, std::string_view bound, Json claim, Json witness) {
-  document["bound"] = bound;
+void conclude(Json& document, BoundProof proof, Json claim, Json witness) {
+  document["bound"] = word_of(proof);
   document["claim"] = std::move(claim);
   document["witness"] = std::move(witness);
 }
@@ -242,24 +243,24 @@ Json step_time_document(Json document, const OpGraph& graph, const DeviceSet& de
   add_times(document["ops"], devices, costs, graph.num_ops(),
             [&](DeviceId device, OpId op) { return costs.ns(device, op); });
   add_lowering(document, parts.lowered);
-  const std::string_view which = parts.bound.which();
+  const BoundProof by = parts.bound.proof();
   const auto joins = [&](Wanted wanted) {
     const RouteProof proof = route_proof(parts.lowered, constraints, parts.kinds, costs,
                                          std::move(wanted.heads), std::move(wanted.tails));
     return Json{{"heads", joins_of(proof.heads)}, {"tails", joins_of(proof.tails)}};
   };
-  if (which == "critical path") {
+  if (by == BoundProof::kPath) {
     const std::vector<OpId> path = longest_path(parts, constraints, costs);
-    conclude(document, which, parts.path_ns, Json{{"kind", "path"}, {"ops", numbers_of(path)}});
-  } else if (which == "critical path with transfers") {
+    conclude(document, by, parts.path_ns, Json{{"kind", "path"}, {"ops", numbers_of(path)}});
+  } else if (by == BoundProof::kRoute) {
     const OpId op = longest_route(parts, costs);
-    conclude(document, which, parts.routes.longest_ns,
+    conclude(document, by, parts.routes.longest_ns,
              Json{{"kind", "route"},
                   {"kinds", kinds_of(parts.kinds)},
                   {"op", index(op)},
                   {"joins", joins(wanted_of_op(parts, costs, op))}});
-  } else if (which == "work between head and tail") {
-    conclude(document, which, parts.window.ns,
+  } else if (by == BoundProof::kWindow) {
+    conclude(document, by, parts.window.ns,
              Json{{"kind", "window"},
                   {"kinds", kinds_of(parts.kinds)},
                   {"prices", parts.work.price},
@@ -267,12 +268,12 @@ Json step_time_document(Json document, const OpGraph& graph, const DeviceSet& de
                   {"tail", parts.window.tail_ns},
                   {"joins", joins(wanted_of_window(parts, constraints))}});
   } else {
-    const bool rents = which == "total work within memory";
+    const bool rents = by == BoundProof::kMemory;
     Json witness{{"kind", "work"},
                  {"kinds", kinds_of(parts.kinds)},
                  {"prices", rents ? parts.work.memory_price : parts.work.work_price}};
     if (rents) witness["rents"] = parts.work.memory_rent;
-    conclude(document, which, rents ? parts.work.memory_ns : parts.work.work_ns, std::move(witness));
+    conclude(document, by, rents ? parts.work.memory_ns : parts.work.work_ns, std::move(witness));
   }
   return document;
 }
@@ -311,14 +312,14 @@ Json split_document(Json document, const OpGraph& graph, const DeviceSet& device
     makers.push_back(std::move(of));
   }
   ops["makers"] = std::move(makers);
-  if (bound.which == "path over ideals") {
+  if (bound.proof == BoundProof::kIdeals) {
     add_nets(document, costs);
-    conclude(document, bound.which, bound.whole_ps,
+    conclude(document, bound.proof, bound.whole_ps,
              Json{{"kind", "ideals"}, {"path", numbers_of(bound.path)}, {"ops", numbers_of(bound.ops)}});
-  } else if (bound.which == "critical path") {
-    conclude(document, bound.which, bound.whole_ps, Json{{"kind", "path"}, {"ops", numbers_of(bound.path)}});
-  } else if (bound.which == "largest class") {
-    conclude(document, bound.which, bound.whole_ps, Json{{"kind", "class"}, {"class", bound.largest_class}});
+  } else if (bound.proof == BoundProof::kPath) {
+    conclude(document, bound.proof, bound.whole_ps, Json{{"kind", "path"}, {"ops", numbers_of(bound.path)}});
+  } else if (bound.proof == BoundProof::kLargestClass) {
+    conclude(document, bound.proof, bound.whole_ps, Json{{"kind", "class"}, {"class", bound.largest_class}});
   } else {
     Json kinds = Json::array(), prices = Json::array(), sides = Json::array({Json::array(), Json::array()});
     for (std::size_t d = 0; d < devices.size(); ++d) sides[costs.is_accelerator(d) ? 0 : 1].push_back(d);
@@ -327,7 +328,7 @@ Json split_document(Json document, const OpGraph& graph, const DeviceSet& device
       kinds.push_back(sides[side]);
       prices.push_back(side == 0 ? bound.accelerator_price : bound.cpu_price);
     }
-    conclude(document, bound.which, bound.seconds * 1e12,
+    conclude(document, bound.proof, bound.seconds * 1e12,
              Json{{"kind", "work"}, {"kinds", std::move(kinds)}, {"prices", std::move(prices)}});
   }
   return document;

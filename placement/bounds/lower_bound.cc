@@ -37,12 +37,12 @@ std::int64_t longest_path_ns(const OpGraph& graph, const Constraints& constraint
 
 double LowerBound::seconds() const { return std::max({path_s, work_s, route_s, memory_s, window_s}); }
 
-std::string_view LowerBound::which() const {
-  const std::array<std::pair<double, std::string_view>, 5> all{{{work_s, "total work"},
-                                                                {path_s, "critical path"},
-                                                                {memory_s, "total work within memory"},
-                                                                {route_s, "critical path with transfers"},
-                                                                {window_s, "work between head and tail"}}};
+BoundProof LowerBound::proof() const {
+  const std::array<std::pair<double, BoundProof>, 5> all{{{work_s, BoundProof::kWork},
+                                                          {path_s, BoundProof::kPath},
+                                                          {memory_s, BoundProof::kMemory},
+                                                          {route_s, BoundProof::kRoute},
+                                                          {window_s, BoundProof::kWindow}}};
   const double best = seconds();
   return std::find_if(all.begin(), all.end(), [&](const auto& one) { return one.first >= best; })->second;
 }

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "graph/op_graph.h"
+#include "placement/bounds/bound_proof.h"
 #include "placement/machine/cost_model.h"
 #include "placement/placement.h"
 
@@ -18,7 +19,8 @@ struct LowerBound {
   double window_s = 0;  ///< Least head + work + least tail over the best set of ops.
 
   double seconds() const;
-  std::string_view which() const;  ///< Name of the largest bound; the simplest one of a tie.
+  BoundProof proof() const;  ///< The proof of the largest bound; the simplest one of a tie.
+  std::string_view which() const { return word_of(proof()); }
 };
 
 /// Valid under the simulator's rules (docs/reference/measurement.md) in any dispatch order. Takes well under

@@ -11,7 +11,7 @@ ProvenBound proven_bound(const OpGraph& graph, const DeviceSet& devices, const C
                          Objective objective) {
   if (objective != Objective::kStepTime) {
     const SplitBound bound = split_bound(SplitCosts{graph, devices}, constraints, objective);
-    return {bound.seconds, bound.which};
+    return {bound.seconds, word_of(bound.proof)};
   }
   const LowerBound bound = lower_bound(graph, devices, constraints, CostTable{graph, devices});
   return {bound.seconds(), bound.which()};

@@ -124,14 +124,14 @@ SplitBound split_bound(const SplitCosts& costs, const Constraints& constraints, 
   if (objective == Objective::kLatency) {
     auto [longest_ps, path] = longest_path(costs, constraints);
     bound.seconds = static_cast<double>(longest_ps) * 1e-12;
-    bound.which = "critical path";
+    bound.proof = BoundProof::kPath;
     bound.whole_ps = longest_ps;
     bound.path = std::move(path);
     IdealBound over_ideals = ideal_bound(costs, constraints, bound.path);
     if (over_ideals.ps <= longest_ps) return bound;
     bound.whole_ps = over_ideals.ps;
     bound.seconds = static_cast<double>(over_ideals.ps) * 1e-12;
-    bound.which = "path over ideals";
+    bound.proof = BoundProof::kIdeals;
     bound.ops = std::move(over_ideals.ops);
     return bound;
   }
@@ -150,7 +150,7 @@ SplitBound split_bound(const SplitCosts& costs, const Constraints& constraints, 
   const bool by_class = static_cast<double>(largest) > work;
   bound.seconds = (by_class ? static_cast<double>(largest) : work) * 1e-12;
   bound.whole_ps = by_class ? largest : 0;
-  bound.which = by_class ? "largest class" : "total work";
+  bound.proof = by_class ? BoundProof::kLargestClass : BoundProof::kWork;
   return bound;
 }
 

@@ -2,10 +2,10 @@
 /// Proven lower bounds for the cost models of splits. The proofs are in docs/proofs/bounds.md.
 
 #include <cstdint>
-#include <string_view>
 #include <vector>
 
 #include "base/ids.h"
+#include "placement/bounds/bound_proof.h"
 #include "placement/objective.h"
 #include "placement/placement.h"
 #include "placement/split_costs.h"
@@ -14,11 +14,12 @@ namespace emplace {
 
 struct SplitBound {
   double seconds = 0;
-  std::string_view which;     ///< One of "critical path", "path over ideals", "total work", "largest class".
+  /// Of the latency kPath or kIdeals, of loads kWork or kLargestClass.
+  BoundProof proof = BoundProof::kPath;
   std::int64_t whole_ps = 0;  ///< Length of the path or time of the class, exactly.
   std::vector<OpId> path;     ///< The longest path, first op first; only of the latency.
-  std::vector<OpId> ops;      ///< The ops whose ideals prove "path over ideals".
-  /// Prices of an accelerator's and a CPU's time that prove "total work".
+  std::vector<OpId> ops;      ///< The ops whose ideals prove it (kIdeals).
+  /// Prices of an accelerator's and a CPU's time that prove it (kWork).
   std::int64_t accelerator_price = 0, cpu_price = 0;
   std::uint32_t largest_class = 0;
 };

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <span>
 #include <tuple>
 #include <unordered_map>
 #include <unordered_set>
@@ -66,18 +67,9 @@ OpId first_reader(const OpGraph& graph, const Placement& placement, TensorId ten
 
 std::uint64_t pair_key(std::uint32_t a, std::uint32_t b) { return std::uint64_t{a} << 32 | b; }
 
-}  // namespace
-
-ScopeMap scope_map(const OpGraph& graph, const CostTable& costs, std::size_t num_devices,
-                   const Placement& placement, const Schedule& schedule, std::size_t max_scopes,
-                   std::size_t max_edges) {
-  Grouping grouping = scopes_of(graph, max_scopes);
-  ScopeMap map;
-  map.scopes = std::move(grouping.labels);
-  for (std::string& scope : map.scopes)
-    if (scope.empty()) scope = "(no scope)";
-  map.scope_of_op = std::move(grouping.group_of_op);
-
+/// Adds the nodes of the map. Returns the node of each op.
+std::vector<std::uint32_t> add_nodes(const OpGraph& graph, const CostTable& costs, std::size_t num_devices,
+                                     const Placement& placement, ScopeMap& map) {
   const std::vector<std::uint32_t> level = levels(graph);
   std::map<std::pair<std::uint32_t, Phase>, std::uint32_t> number;
   std::vector<std::uint32_t> node_of(graph.num_ops()), kernels;
@@ -109,13 +101,18 @@ ScopeMap scope_map(const OpGraph& graph, const CostTable& costs, std::size_t num
   for (std::size_t n = 0; n < map.nodes.size(); ++n)
     map.nodes[n].level =
         kernels[n] > 0 ? kernel_level[n] / kernels[n] : map.nodes[n].level / map.nodes[n].ops;
+  return node_of;
+}
 
+/// Adds the edges between nodes: bytes of tensors, once per reading node, and bytes that were transferred.
+void add_edges(const OpGraph& graph, const Placement& placement, const Schedule& schedule,
+               std::span<const std::uint32_t> node_of, std::vector<ScopeEdge>& edges) {
   std::unordered_map<std::uint64_t, std::uint32_t> edge_of;
   const auto edge = [&](std::uint32_t from, std::uint32_t to) -> ScopeEdge& {
     const auto [it, fresh] =
-        edge_of.try_emplace(pair_key(from, to), static_cast<std::uint32_t>(map.edges.size()));
-    if (fresh) map.edges.push_back({from, to, 0, 0});
-    return map.edges[it->second];
+        edge_of.try_emplace(pair_key(from, to), static_cast<std::uint32_t>(edges.size()));
+    if (fresh) edges.push_back({from, to, 0, 0});
+    return edges[it->second];
   };
   std::unordered_set<std::uint64_t> counted;  // (tensor, reading node)
   for (std::uint32_t i = 0; i < graph.num_ops(); ++i) {
@@ -133,11 +130,32 @@ ScopeMap scope_map(const OpGraph& graph, const CostTable& costs, std::size_t num
     // Copies inside a node, or of a part of a tensor, can exceed the counted bytes.
     cut.bytes = std::max(cut.bytes, cut.cut_bytes);
   }
-  std::sort(map.edges.begin(), map.edges.end(), [](const ScopeEdge& a, const ScopeEdge& b) {
+}
+
+/// Keeps the largest edges, sorted by descending bytes.
+void keep_largest(std::vector<ScopeEdge>& edges, std::size_t max_edges) {
+  std::sort(edges.begin(), edges.end(), [](const ScopeEdge& a, const ScopeEdge& b) {
     return std::tuple{-a.cut_bytes, -a.bytes, a.source, a.target} <
            std::tuple{-b.cut_bytes, -b.bytes, b.source, b.target};
   });
-  if (map.edges.size() > max_edges) map.edges.resize(max_edges);
+  if (edges.size() > max_edges) edges.resize(max_edges);
+}
+
+}  // namespace
+
+ScopeMap scope_map(const OpGraph& graph, const CostTable& costs, std::size_t num_devices,
+                   const Placement& placement, const Schedule& schedule, std::size_t max_scopes,
+                   std::size_t max_edges) {
+  Grouping grouping = scopes_of(graph, max_scopes);
+  ScopeMap map;
+  map.scopes = std::move(grouping.labels);
+  for (std::string& scope : map.scopes)
+    if (scope.empty()) scope = "(no scope)";
+  map.scope_of_op = std::move(grouping.group_of_op);
+
+  const std::vector<std::uint32_t> node_of = add_nodes(graph, costs, num_devices, placement, map);
+  add_edges(graph, placement, schedule, node_of, map.edges);
+  keep_largest(map.edges, max_edges);
   return map;
 }
 

@@ -37,7 +37,7 @@ struct RunFacts {
 struct GraphRow {
   std::string sha256, name, file;
   std::uint32_t num_ops = 0;
-  Bytes content;             ///< MessagePack of graph/graph_file.h; stored compressed.
+  Bytes content;             ///< MessagePack of graph/formats/graph_file.h; stored compressed.
   std::string devices_toml;  ///< Text of the device file.
   double reserve = 0;        ///< Share of memory kept free.
   double lower_bound_s = 0;

@@ -5,8 +5,8 @@
 
 #include "base/file.h"
 #include "base/keys.h"
-#include "graph/formats/emplace_graph.h"
-#include "graph/graph_file.h"
+#include "graph/formats/emplace/emplace_graph.h"
+#include "graph/formats/graph_file.h"
 #include "launcher/settings/config.h"
 #include "placement/machine/device_file.h"
 #include "placement/machine/machine_text.h"

@@ -1,5 +1,5 @@
-#include "graph/formats/emplace_graph.h"
-#include "graph/graph_file.h"
+#include "graph/formats/emplace/emplace_graph.h"
+#include "graph/formats/graph_file.h"
 #include "graph/training/training_graph.h"
 #include "tests/fuzz/targets.h"
 

@@ -17,7 +17,7 @@ import sys
 TREE = pathlib.Path(__file__).resolve().parents[2]
 CORPUS = TREE / "tests/fuzz/corpus"
 TYPES = {name: int(number)
-         for name, number in re.findall(r"k(\w+) = (\d+),", (TREE / "messages/type_ids.h").read_text())}
+         for name, number in re.findall(r"TYPE\((\w+), (\d+)\)", (TREE / "messages/type_ids.h").read_text())}
 SESSION = {"Hello": 0, "Welcome": 1, "Beat": 2, "Bye": 3, "ByeAck": 4}
 KEY = "rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7"
 SECRET = "JTKVSB%%)wK0E.X)V>+}o?pNmC{O&4W4b!Ni{Lh6"

@@ -15,11 +15,11 @@
 #include <utility>
 #include <vector>
 
-#include "graph/graph_file.h"
+#include "graph/formats/graph_file.h"
 #include "graph/grouping.h"
-#include "graph/models/aten_tape.h"
 #include "graph/models/networks.h"
 #include "graph/order.h"
+#include "graph/tape/aten_tape.h"
 
 namespace emplace::models {
 namespace {

@@ -7,7 +7,7 @@
 
 #include <map>
 
-#include "graph/graph_file.h"
+#include "graph/formats/graph_file.h"
 #include "tests/graph/graph_text.h"
 #include "tests/graph/torch_counts.h"
 

@@ -1,6 +1,6 @@
 // Goal: every format of a graph is the same graph, and every bad file gives one clear line.
 // Method: real traced graphs, documents written by hand, and files cut, inflated or bent on purpose.
-#include "graph/graph_file.h"
+#include "graph/formats/graph_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "graph/graph_file.h"
+#include "graph/formats/graph_file.h"
 
 namespace emplace {
 

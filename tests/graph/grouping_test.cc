@@ -12,7 +12,7 @@
 #include <string>
 
 #include "graph/cell_groups.h"
-#include "graph/graph_file.h"
+#include "graph/formats/graph_file.h"
 #include "tests/graph/model_samples.h"
 #include "tests/support/sample_graphs.h"
 

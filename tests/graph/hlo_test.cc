@@ -10,7 +10,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "graph/graph_file.h"
+#include "graph/formats/graph_file.h"
 #include "tests/graph/graph_text.h"
 
 namespace emplace {

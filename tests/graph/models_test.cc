@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "base/hash.h"
-#include "graph/graph_file.h"
+#include "graph/formats/graph_file.h"
 #include "graph/models/catalogue.h"
 #include "tests/graph/model_samples.h"
 

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "graph/graph_file.h"
+#include "graph/formats/graph_file.h"
 
 namespace emplace {
 

@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "graph/graph_file.h"
+#include "graph/formats/graph_file.h"
 
 namespace emplace {
 namespace {

@@ -8,8 +8,8 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "graph/formats/graph_file.h"
 #include "graph/formats/onnx/onnx_flops.h"
-#include "graph/graph_file.h"
 #include "tests/graph/onnx_model.h"
 
 namespace emplace {

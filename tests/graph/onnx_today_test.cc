@@ -7,9 +7,9 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "graph/formats/graph_file.h"
 #include "graph/formats/onnx/onnx_model.h"
 #include "graph/formats/onnx/onnx_scope.h"
-#include "graph/graph_file.h"
 #include "tests/graph/onnx_model.h"
 
 namespace emplace {

@@ -18,11 +18,11 @@
 #include <string>
 #include <vector>
 
+#include "graph/formats/graph_file.h"
 #include "graph/formats/onnx/onnx_flops.h"
 #include "graph/formats/onnx/onnx_types.h"
 #include "graph/formats/tensorflow/tf_ops.h"
 #include "graph/formats/torch/aten_ops.h"
-#include "graph/graph_file.h"
 #include "graph/training/training_graph.h"
 #include "tests/graph/model_samples.h"
 

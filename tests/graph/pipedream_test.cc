@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <set>
 
-#include "graph/graph_file.h"
+#include "graph/formats/graph_file.h"
 #include "tests/graph/graph_text.h"
 
 namespace emplace {

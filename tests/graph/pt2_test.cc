@@ -6,8 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "graph/formats/graph_file.h"
 #include "graph/formats/torch/zip_archive.h"
-#include "graph/graph_file.h"
 #include "tests/graph/graph_text.h"
 #include "tests/graph/torch_counts.h"
 

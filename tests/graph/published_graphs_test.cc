@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <string>
 
+#include "graph/formats/graph_file.h"
 #include "graph/formats/published/doppler.h"
 #include "graph/formats/published/piper.h"
-#include "graph/graph_file.h"
 #include "tests/graph/graph_text.h"
 
 namespace emplace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "graph/graph_file.h"
+#include "graph/formats/graph_file.h"
 
 namespace emplace {
 namespace {

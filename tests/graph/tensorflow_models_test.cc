@@ -2,7 +2,7 @@
 // nothing for its own sake. Method: what must hold op by op on small models, the papers' counts on whole
 // ones.
 
-#include "graph/models/tensorflow_tape.h"
+#include "graph/tape/tensorflow_tape.h"
 
 #include <gtest/gtest.h>
 

@@ -10,8 +10,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "graph/formats/graph_file.h"
 #include "graph/formats/tensorflow/tf_joins.h"
-#include "graph/graph_file.h"
 #include "tests/graph/graph_text.h"
 
 namespace emplace {

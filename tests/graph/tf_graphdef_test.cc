@@ -15,8 +15,8 @@
 
 #include "base/file.h"
 #include "base/rng.h"
+#include "graph/formats/graph_file.h"
 #include "graph/formats/tensorflow/tf_shapes.h"
-#include "graph/graph_file.h"
 #include "tests/graph/graph_text.h"
 
 namespace emplace {

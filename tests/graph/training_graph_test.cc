@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "graph/graph_file.h"
+#include "graph/formats/graph_file.h"
 #include "tests/graph/onnx_model.h"
 
 namespace emplace {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "graph/copied_op.h"
-#include "graph/graph_file.h"
+#include "graph/formats/graph_file.h"
 #include "placement/machine/machine_text.h"
 #include "placement/partitioning_machine.h"
 

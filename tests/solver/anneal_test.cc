@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "graph/graph_file.h"
+#include "graph/formats/graph_file.h"
 #include "placement/machine/device_file.h"
 #include "solver/methods.h"
 #include "tests/solver/world.h"

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "executor/sim/simulator.h"
-#include "graph/graph_file.h"
+#include "graph/formats/graph_file.h"
 #include "placement/bounds/lower_bound.h"
 #include "placement/machine/device_file.h"
 #include "solver/methods.h"

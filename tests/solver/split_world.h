@@ -7,7 +7,7 @@
 
 #include "executor/split/latency_model.h"
 #include "executor/split/load_model.h"
-#include "graph/graph_file.h"
+#include "graph/formats/graph_file.h"
 #include "placement/partitioning_machine.h"
 #include "solver/method.h"
 #include "tests/support/plain_workload.h"

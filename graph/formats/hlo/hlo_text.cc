@@ -9,8 +9,8 @@
 #include <optional>
 #include <string>
 
+#include "base/text/nesting.h"
 #include "base/text/words.h"
-#include "graph/formats/nesting.h"
 
 namespace emplace {
 namespace {

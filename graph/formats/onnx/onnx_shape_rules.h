@@ -6,7 +6,7 @@
 #include <span>
 #include <string_view>
 
-#include "graph/formats/broadcast.h"
+#include "graph/broadcast.h"
 #include "graph/formats/onnx/onnx_infer.h"
 
 namespace emplace::onnx_io {

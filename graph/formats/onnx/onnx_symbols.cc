@@ -3,7 +3,7 @@
 #include <fmt/core.h>
 #include <onnx.pb.h>
 
-#include "graph/formats/symbolic_size.h"
+#include "graph/symbolic_size.h"
 
 namespace emplace::onnx_io {
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/text/words.h"
-#include "graph/formats/node_order.h"
+#include "graph/formats/published/node_order.h"
 
 namespace emplace {
 namespace {

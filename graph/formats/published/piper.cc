@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "base/text/words.h"
-#include "graph/formats/node_order.h"
 #include "graph/formats/published/json_workload.h"
+#include "graph/formats/published/node_order.h"
 
 namespace emplace {
 namespace {

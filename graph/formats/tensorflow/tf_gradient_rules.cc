@@ -7,11 +7,6 @@
 namespace emplace::tf {
 namespace {
 
-template <std::size_t k>
-MaybeShape as_input(const Op& op) {
-  return op.inputs[k];
-}
-
 MaybeShape bias_gradient(const Op& op) {
   const Shape& x = op.inputs[0];
   if (x.size() < 2) return std::nullopt;

@@ -3,7 +3,6 @@
 #include <tf_graphdef.pb.h>
 
 #include <algorithm>
-#include <unordered_set>
 
 #include "graph/op_kind.h"
 
@@ -105,76 +104,79 @@ std::optional<DType> dtype_of(int data_type) {
   }
 }
 
-std::optional<DType> output_dtype(const NodeDef& node, std::size_t output) {
-  static const std::unordered_set<std::string_view> kBool{"Less",
-                                                          "LessEqual",
-                                                          "Greater",
-                                                          "GreaterEqual",
-                                                          "Equal",
-                                                          "NotEqual",
-                                                          "LogicalAnd",
-                                                          "LogicalOr",
-                                                          "LogicalNot",
-                                                          "LoopCond",
-                                                          "IsNan",
-                                                          "IsInf",
-                                                          "IsFinite",
-                                                          "All",
-                                                          "Any",
-                                                          "InTopK",
-                                                          "InTopKV2",
-                                                          "IsVariableInitialized",
-                                                          "VarIsInitializedOp"};
-  static const std::unordered_set<std::string_view> kI32{"Rank",
-                                                         "Size",
-                                                         "Shape",
-                                                         "ShapeN",
-                                                         "ConcatOffset",
-                                                         "TensorArraySizeV2",
-                                                         "TensorArraySizeV3",
-                                                         "QueueSizeV2",
-                                                         "VariableShape",
-                                                         "TensorListLength",
-                                                         "BroadcastGradientArgs",
-                                                         "InvertPermutation"};
-  static const std::unordered_set<std::string_view> kHandles{
-      "FIFOQueue",   "FIFOQueueV2",     "RandomShuffleQueueV2", "PaddingFIFOQueueV2", "StackV2",
-      "HashTableV2", "IteratorV2",      "OneShotIterator",      "Iterator",           "MutableHashTableV2",
-      "BarrierV2",   "TFRecordReaderV2"};
+namespace {
+
+/// Whether the output is a handle, which is no tensor.
+bool gives_handle(std::string_view type, std::size_t output) {
+  if (type.starts_with("TensorArrayV") || type.starts_with("TensorArrayGradV")) return output == 0;
+  return is_one_of(type, {"FIFOQueue", "FIFOQueueV2", "RandomShuffleQueueV2", "PaddingFIFOQueueV2", "StackV2",
+                          "HashTableV2", "IteratorV2", "OneShotIterator", "Iterator", "MutableHashTableV2",
+                          "BarrierV2", "TFRecordReaderV2"});
+}
+
+bool gives_bool(std::string_view type) {
+  return is_one_of(type, {"Less", "LessEqual", "Greater", "GreaterEqual", "Equal", "NotEqual", "LogicalAnd",
+                          "LogicalOr", "LogicalNot", "LoopCond", "IsNan", "IsInf", "IsFinite", "All", "Any",
+                          "InTopK", "InTopKV2", "IsVariableInitialized", "VarIsInitializedOp"});
+}
+
+/// Ops that give i32 unless an attribute names another type.
+bool gives_i32(std::string_view type) {
+  return is_one_of(type, {"Rank", "Size", "Shape", "ShapeN", "ConcatOffset", "TensorArraySizeV2",
+                          "TensorArraySizeV3", "QueueSizeV2", "VariableShape", "TensorListLength",
+                          "BroadcastGradientArgs", "InvertPermutation"});
+}
+
+bool gives_text(std::string_view type) {
+  return is_one_of(type,
+                   {"ScalarSummary", "HistogramSummary", "MergeSummary", "StringJoin", "ShardedFilename"});
+}
+
+/// The type by the op's type alone, or by an attribute that a SavedModel omits at its default.
+std::optional<DType> fixed_dtype(const NodeDef& node, std::size_t output) {
   const std::string_view type = node.op();
-  if (kHandles.contains(type)) return std::nullopt;
-  if (type.starts_with("TensorArrayV") || type.starts_with("TensorArrayGradV"))
-    return output == 0 ? std::nullopt
-                       : std::optional{DType::kF32};  // Output 0 is a handle; output 1 orders its uses.
-  if (type.starts_with("TensorArrayWriteV") || type.starts_with("TensorArrayScatterV") ||
+  // Output 1 of a tensor array orders its uses.
+  if (type.starts_with("TensorArrayV") || type.starts_with("TensorArrayGradV") ||
+      type.starts_with("TensorArrayWriteV") || type.starts_with("TensorArrayScatterV") ||
       type.starts_with("TensorArraySplitV"))
     return DType::kF32;
-  if (kBool.contains(type)) return DType::kBool;
-  if (type == "Where" || type == "ScalarSummary" || type == "HistogramSummary" || type == "MergeSummary" ||
-      type == "StringJoin" || type == "ShardedFilename")
-    return type == "Where" ? DType::kI64 : DType::kU8;
-  // Default of the attribute, which a SavedModel omits.
-  const bool own_type =
-      type == "BroadcastGradientArgs" || type == "InvertPermutation" || type == "ConcatOffset";
-  if (kI32.contains(type) && find(node, own_type ? "T" : "out_type") == nullptr) return DType::kI32;
+  if (gives_bool(type)) return DType::kBool;
+  if (type == "Where") return DType::kI64;
+  if (gives_text(type)) return DType::kU8;
+  const bool own_type = is_one_of(type, {"BroadcastGradientArgs", "InvertPermutation", "ConcatOffset"});
+  if (gives_i32(type) && find(node, own_type ? "T" : "out_type") == nullptr) return DType::kI32;
   if (type == "Range" && find(node, "Tidx") == nullptr) return DType::kI32;
-  if (output == 1 && (type == "Merge" || type == "RefMerge" || type == "TopK" || type == "TopKV2"))
-    return DType::kI32;
+  if (output == 1 && is_one_of(type, {"Merge", "RefMerge", "TopK", "TopKV2"})) return DType::kI32;
+  return std::nullopt;
+}
+
+/// The DataType that an attribute names.
+std::optional<int> named_type(const NodeDef& node, std::size_t output) {
   for (const char* list : {"component_types", "output_types", "dtypes", "Tout", "out_types"}) {
     const AttrValue* types = find(node, list);
     if (types != nullptr && output < static_cast<std::size_t>(types->list().type_size()))
-      return dtype_of(types->list().type(static_cast<int>(output)));
+      return types->list().type(static_cast<int>(output));
   }
   // The attribute with the output type has different names; try the most specific first.
   for (const char* one :
        {"DstT", "output_dtype", "output_type", "out_type", "dtype", "Tparams", "T", "Tidx", "type"}) {
     const AttrValue* found = find(node, one);
-    if (found != nullptr && found->value_case() == AttrValue::kType) return dtype_of(found->type());
+    if (found != nullptr && found->value_case() == AttrValue::kType) return found->type();
     if (found != nullptr && output < static_cast<std::size_t>(found->list().type_size()))
-      return dtype_of(found->list().type(static_cast<int>(output)));
+      return found->list().type(static_cast<int>(output));
   }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<DType> output_dtype(const NodeDef& node, std::size_t output) {
+  const std::string_view type = node.op();
+  if (gives_handle(type, output)) return std::nullopt;
+  if (const auto fixed = fixed_dtype(node, output)) return fixed;
+  if (const auto named = named_type(node, output)) return dtype_of(*named);
   if (type == "ArgMax" || type == "ArgMin") return DType::kI64;
-  if (kI32.contains(type)) return DType::kI32;
+  if (gives_i32(type)) return DType::kI32;
   return DType::kF32;
 }
 

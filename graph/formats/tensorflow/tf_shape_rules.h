@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "graph/formats/broadcast.h"
+#include "graph/broadcast.h"
 #include "graph/formats/tensorflow/tf_shapes.h"
 
 namespace emplace::tf {
@@ -34,7 +34,11 @@ struct NamedRule {
   std::size_t inputs;
   MaybeShape (*rule)(const Op& op);
 };
-/// Rule shared by several tables: the shape is the contents of input k, or scalar.
+/// Rules shared by several tables: the shape is that of input k, the contents of input k, or scalar.
+template <std::size_t k>
+MaybeShape as_input(const Op& op) {
+  return op.inputs[k];
+}
 template <std::size_t k>
 MaybeShape contents_of(const Op& op) {
   return op.values[k];

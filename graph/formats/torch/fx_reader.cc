@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "base/text/words.h"
-#include "graph/formats/symbolic_size.h"
 #include "graph/formats/torch/aten_ops.h"
 #include "graph/formats/torch/fx.h"
 #include "graph/formats/torch/fx_roles.h"
 #include "graph/formats/torch/fx_text.h"
+#include "graph/symbolic_size.h"
 
 namespace emplace {
 namespace {

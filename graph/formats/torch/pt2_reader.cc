@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "base/text/words.h"
-#include "graph/formats/symbolic_size.h"
 #include "graph/formats/torch/aten_ops.h"
 #include "graph/formats/torch/pt2.h"
 #include "graph/formats/torch/zip_archive.h"
+#include "graph/symbolic_size.h"
 
 namespace emplace {
 namespace {

@@ -13,8 +13,8 @@
 
 #include "base/file.h"
 #include "base/text/words.h"
+#include "graph/formats/graph_file.h"
 #include "graph/formats/onnx/onnx_parts.h"
-#include "graph/graph_file.h"
 #include "placement/export/placement_formats.h"
 #include "placement/export/submodels/model_division.h"
 #include "placement/export/submodels/part_writer.h"

@@ -14,7 +14,7 @@
 #include "base/rng.h"
 #include "executor/cpu/link_probe.h"
 #include "executor/sim/simulator.h"
-#include "graph/graph_file.h"
+#include "graph/formats/graph_file.h"
 #include "graph/lowering.h"
 #include "tests/support/sample_graphs.h"
 

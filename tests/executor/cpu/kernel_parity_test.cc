@@ -9,7 +9,7 @@
 #include <set>
 #include <thread>
 
-#include "graph/graph_file.h"
+#include "graph/formats/graph_file.h"
 #include "tests/executor/cpu/kernel_case.h"
 
 namespace emplace {

@@ -16,7 +16,7 @@
 #include "base/file.h"
 #include "base/rng.h"
 #include "executor/cpu/step_run.h"
-#include "graph/graph_file.h"
+#include "graph/formats/graph_file.h"
 #include "graph/tensor_layout.h"
 #include "placement/export/placement_export.h"
 #include "tests/support/sample_graphs.h"

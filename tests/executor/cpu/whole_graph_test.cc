@@ -11,7 +11,7 @@
 
 #include "base/file.h"
 #include "executor/cpu/step_run.h"
-#include "graph/graph_file.h"
+#include "graph/formats/graph_file.h"
 #include "tests/support/sample_graphs.h"
 
 namespace emplace::cpu {

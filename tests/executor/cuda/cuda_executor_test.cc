@@ -8,7 +8,7 @@
 #include <algorithm>
 
 #include "executor/cuda/kernels/probes.h"
-#include "graph/graph_file.h"
+#include "graph/formats/graph_file.h"
 #include "tests/executor/cuda/enqueued.h"
 #include "tests/executor/cuda/recording_api.h"
 #include "tests/support/sample_graphs.h"

@@ -11,7 +11,7 @@
 #include "base/file.h"
 #include "executor/cuda/operand_copies.h"
 #include "executor/kernel/initial_values.h"
-#include "graph/graph_file.h"
+#include "graph/formats/graph_file.h"
 #include "launcher/worker/host_kernels.h"
 #include "tests/executor/cuda/enqueued.h"
 #include "tests/support/sample_graphs.h"

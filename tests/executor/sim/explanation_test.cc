@@ -8,7 +8,7 @@
 
 #include <set>
 
-#include "graph/graph_file.h"
+#include "graph/formats/graph_file.h"
 #include "tests/support/sample_graphs.h"
 
 namespace emplace {

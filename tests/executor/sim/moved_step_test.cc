@@ -13,7 +13,7 @@
 #include "executor/sim/moved_step.h"
 #include "executor/sim/simulator.h"
 #include "executor/sim/step_history.h"
-#include "graph/graph_file.h"
+#include "graph/formats/graph_file.h"
 #include "graph/grouping.h"
 #include "placement/machine/device_file.h"
 #include "tests/executor/sim/dealt_groups.h"

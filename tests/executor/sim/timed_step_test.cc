@@ -18,7 +18,7 @@
 #include "executor/sim/simulator.h"
 #include "executor/sim/step_tables.h"
 #include "executor/sim/timed_step.h"
-#include "graph/graph_file.h"
+#include "graph/formats/graph_file.h"
 #include "placement/machine/device_file.h"
 #include "tests/executor/sim/dealt_groups.h"
 #include "tests/support/sample_graphs.h"

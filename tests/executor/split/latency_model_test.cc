@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/graph_file.h"
+#include "graph/formats/graph_file.h"
 #include "placement/partitioning_machine.h"
 #include "tests/support/plain_workload.h"
 

@@ -8,7 +8,7 @@
 #include "actors/log_rows.h"
 #include "actors/scoring.h"
 #include "executor/sim/simulator.h"
-#include "graph/graph_file.h"
+#include "graph/formats/graph_file.h"
 #include "launcher/replay/behaviour.h"
 #include "launcher/settings/learning.h"
 #include "launcher/settings/placers.h"

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "executor/split/judge.h"
-#include "graph/formats/emplace_graph.h"
-#include "graph/graph_file.h"
+#include "graph/formats/emplace/emplace_graph.h"
+#include "graph/formats/graph_file.h"
 #include "graph/models/world_families.h"
 #include "launcher/worlds/held_out.h"
 #include "placement/partitioning_machine.h"

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "executor/sim/simulator.h"
-#include "graph/graph_file.h"
+#include "graph/formats/graph_file.h"
 #include "tests/support/all_placements.h"
 #include "tests/support/sample_graphs.h"
 

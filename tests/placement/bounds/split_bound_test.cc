@@ -40,10 +40,10 @@ TEST_P(SplitBounds, AreNeverAboveTheBestOfAllSplits) {
     });
     const SplitBound bound = split_bound(SplitCosts{task.graph, task.devices}, task.constraints, GetParam());
     const double best_s = static_cast<double>(best_ms) * 1e-3;
-    ASSERT_LE(bound.seconds, best_s * (1 + 1e-12)) << bound.which << " of " << workload.json();
+    ASSERT_LE(bound.seconds, best_s * (1 + 1e-12)) << word_of(bound.proof) << " of " << workload.json();
     ASSERT_GE(bound.seconds, 0);
     tight += bound.seconds > 0.999 * best_s ? 1 : 0;
-    over_ideals += bound.which == "path over ideals" ? 1 : 0;
+    over_ideals += bound.proof == BoundProof::kIdeals ? 1 : 0;
   }
   EXPECT_GT(tight, 100u);
   EXPECT_EQ(over_ideals > 100, GetParam() == Objective::kLatency);
@@ -68,7 +68,7 @@ TEST(SplitBound, DividesWorkAtWill) {
   const ReadWorkload task{workload, Objective::kMaxLoad};
   const SplitBound bound =
       split_bound(SplitCosts{task.graph, task.devices}, task.constraints, Objective::kMaxLoad);
-  EXPECT_EQ(bound.which, "total work");
+  EXPECT_EQ(bound.proof, BoundProof::kWork);
   EXPECT_NEAR(bound.seconds, 20e-3, 1e-9);  // The first two on the CPU, the next two on the accelerator.
 }
 
@@ -80,7 +80,7 @@ TEST(SplitBound, PaysTheTransferThatMemoryForces) {
   const ReadWorkload task{workload, Objective::kLatency};
   const SplitBound bound =
       split_bound(SplitCosts{task.graph, task.devices}, task.constraints, Objective::kLatency);
-  EXPECT_EQ(bound.which, "path over ideals");
+  EXPECT_EQ(bound.proof, BoundProof::kIdeals);
   EXPECT_EQ(bound.whole_ps, (4 * 5 + 2 * 3) * std::int64_t{1'000'000'000});
 }
 

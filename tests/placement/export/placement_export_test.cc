@@ -13,7 +13,7 @@
 #include <set>
 
 #include "base/rng.h"
-#include "graph/graph_file.h"
+#include "graph/formats/graph_file.h"
 #include "placement/machine/device_file.h"
 #include "tests/support/sample_graphs.h"
 

@@ -13,7 +13,7 @@
 #include <sstream>
 #include <string>
 
-#include "graph/graph_file.h"
+#include "graph/formats/graph_file.h"
 #include "graph/models/catalogue.h"
 #include "tests/support/sample_graphs.h"
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <string>
 
 #include "executor/cpu/kernels/elementwise/elementwise_math.h"
@@ -35,10 +36,12 @@ class ElementwiseKernel final : public Kernel {
     return input < in_place_.size() && in_place_[input];
   }
 
- private:
-  friend Result<std::unique_ptr<Kernel>> emplace::cpu::make_elementwise(const Signature&,
-                                                                        const ElementwiseForm&);
+  // The stages of make_elementwise(), in order.
+  Result<Unit> bind_operands(const Signature& signature, const ElementwiseForm& form, DType compute);
+  std::optional<std::size_t> choose_row(const Signature& signature, const RowSet& rows, DType compute);
+  void set_tiles(std::optional<std::size_t> along);
 
+ private:
   void run_rows(std::byte* out, const std::byte* const* in) const {
     Odometer<4> at{loop_, loop_.dims - 1};
     for (std::int64_t row = 0; row < rows_; ++row, at.step()) {
@@ -105,6 +108,106 @@ DType widest(std::span<const Operand> inputs) {
   return best;
 }
 
+/// Errors: kUnsupported: a comparison whose output is not boolean.
+Result<DType> compute_dtype(const Signature& signature, const ElementwiseForm& form) {
+  const DType output = signature.outputs[0].dtype;
+  if (form.kind != ElementwiseForm::Kind::kCompare) return output;
+  if (output == DType::kBool) return widest(signature.inputs);
+  return unsupported(signature, "output dtype " + std::string{dtype_name(output)} + "; expected bool");
+}
+
+/// The rows of the form, null if it has none for the dtype.
+const RowSet* rows_of(const ElementwiseForm& form, DType compute) {
+  const RowSet* wide = compute == DType::kF32 ? wide_rows(form.type) : nullptr;
+  return wide != nullptr ? wide : form.rows(compute);
+}
+
+/// Reads scalars, and makes the loop over the output and all operands. A missing operand is a constant that
+/// repeats.
+Result<Unit> ElementwiseKernel::bind_operands(const Signature& signature, const ElementwiseForm& form,
+                                              DType compute) {
+  Attributes attributes{signature};
+  for (std::size_t k = 0; k < 2; ++k) {
+    const Scalar& scalar = form.scalars[k];
+    scalars_[k] = scalar.key.empty() ? scalar.value : attributes.number(scalar.key, scalar.value);
+  }
+  const Operand& output = signature.outputs[0];
+  std::vector<std::vector<std::int64_t>> strides{output.strides};
+  std::vector<std::int64_t> sizes{element_bytes(output.dtype)};
+  for (std::size_t k = 0; k < form.operands; ++k) {
+    if (k >= signature.inputs.size()) {
+      const Scalar& scalar = form.missing[k - 1];
+      if (scalar.key.empty()) return unsupported(signature, fmt::format("operand {} is missing", k));
+      constants_[k] = scalar_bits(compute, attributes.number(scalar.key, scalar.value));
+      strides.emplace_back(output.shape.size(), 0);
+      sizes.push_back(element_bytes(compute));
+      continue;
+    }
+    const Operand& input = signature.inputs[k];
+    auto view = broadcast_strides(input, output.shape);
+    if (!view) return unsupported(signature, fmt::format("input {} does not broadcast to the output", k));
+    strides.push_back(*std::move(view));
+    sizes.push_back(element_bytes(input.dtype));
+    if (convert_tile(input.dtype, compute) == nullptr) {
+      return unsupported(signature, "no kernel for " + std::string{dtype_name(input.dtype)});
+    }
+    in_place_[k] = input.dtype == output.dtype && input.shape == output.shape && input.is_packed();
+  }
+  if (attributes.fault()) return *attributes.fault();
+  const auto loop = collapse(output.shape, strides, sizes);
+  if (!loop) return unsupported(signature, "more than 8 dimensions remain after merging");
+  loop_ = *loop;
+  operands_ = form.operands;
+  compute_bytes_ = element_bytes(compute);
+  return Unit{};
+}
+
+/// A row reads packed operands, or repeated elements if it has such a variant; other operands are staged.
+/// Returns the dimension with the smallest stride of a strided operand; nothing if none is transposed.
+std::optional<std::size_t> ElementwiseKernel::choose_row(const Signature& signature, const RowSet& rows,
+                                                         DType compute) {
+  std::size_t repeats = 0;
+  std::optional<std::size_t> along;
+  for (std::size_t k = 0; k < operands_; ++k) {
+    const std::int64_t inner = loop_.inner_stride(k + 1);
+    const DType from = k < signature.inputs.size() ? signature.inputs[k].dtype : compute;
+    if (inner == 0 && from == compute && loop_.elements() > 1) {
+      if (const std::size_t with = repeats | std::size_t{1} << k; with < 4 && rows.row[with] != nullptr) {
+        repeats = with;
+        continue;
+      }
+    }
+    if (inner == compute_bytes_ && from == compute) continue;
+    load_[k] = convert_tile(from, compute);
+    staged_ = true;
+    for (std::size_t d = 0; d + 1 < loop_.dims && inner != 0; ++d) {
+      const std::int64_t stride = loop_.stride[k + 1][d];
+      if (stride != 0 && stride < inner && (!along || stride < loop_.stride[k + 1][*along])) along = d;
+    }
+  }
+  row_ = rows.row[repeats];
+  return along;
+}
+
+/// Sets the tiles of staged operands: squares if one is transposed, with `along` as their rows.
+void ElementwiseKernel::set_tiles(std::optional<std::size_t> along) {
+  if (staged_ && loop_.dims == 1) {  // A row becomes a matrix with one row.
+    loop_.dims = 2;
+    loop_.move(0, 1);
+    loop_.extent[0] = 1;
+    for (auto& stride : loop_.stride) stride[0] = 0;
+  }
+  if (staged_ && along) {
+    loop_.move(*along, loop_.dims - 2);
+    tile_rows_ = kSquareRows;
+    tile_columns_ = kSquareColumns;
+  } else if (staged_ && loop_.inner() < kTile) {
+    tile_columns_ = std::max<std::int64_t>(loop_.inner(), 1);
+    tile_rows_ = kTile / tile_columns_;
+  }
+  rows_ = loop_.rows();
+}
+
 }  // namespace
 
 std::optional<std::vector<std::int64_t>> broadcast_strides(const Operand& operand,
@@ -127,96 +230,17 @@ Result<std::unique_ptr<Kernel>> make_elementwise(const Signature& signature, con
   if (signature.outputs.empty() || given == 0 || given > form.operands) {
     return unsupported(signature, fmt::format("{} inputs; expected 1 to {}", given, form.operands));
   }
-  auto kernel = std::make_unique<ElementwiseKernel>();
-  Attributes attributes{signature};
-  const Operand& output = signature.outputs[0];
-  const bool compares = form.kind == ElementwiseForm::Kind::kCompare;
-  const DType compute = compares ? widest(signature.inputs) : output.dtype;
-  if (compares && output.dtype != DType::kBool) {
-    return unsupported(signature,
-                       "output dtype " + std::string{dtype_name(output.dtype)} + "; expected bool");
-  }
-  const RowSet* rows = form.rows(compute);
-  if (const RowSet* wide = compute == DType::kF32 ? wide_rows(form.type) : nullptr; wide != nullptr)
-    rows = wide;
+  // Stage 1: the dtype to compute in, and the rows for it.
+  EMPLACE_TRY_ASSIGN(const DType compute, compute_dtype(signature, form));
+  const RowSet* rows = rows_of(form, compute);
   if (rows == nullptr) return unsupported(signature, "no kernel for " + std::string{dtype_name(compute)});
-  for (std::size_t k = 0; k < 2; ++k) {
-    const Scalar& scalar = form.scalars[k];
-    kernel->scalars_[k] = scalar.key.empty() ? scalar.value : attributes.number(scalar.key, scalar.value);
-  }
-  std::vector<std::vector<std::int64_t>> strides{output.strides};
-  std::vector<std::int64_t> sizes{element_bytes(output.dtype)};
-  for (std::size_t k = 0; k < form.operands; ++k) {
-    if (k >= given) {
-      const Scalar& scalar = form.missing[k - 1];
-      if (scalar.key.empty()) return unsupported(signature, fmt::format("operand {} is missing", k));
-      const double value = attributes.number(scalar.key, scalar.value);
-      kernel->constants_[k] = scalar_bits(compute, value);
-      strides.emplace_back(output.shape.size(), 0);
-      sizes.push_back(element_bytes(compute));
-      continue;
-    }
-    const Operand& input = signature.inputs[k];
-    auto view = broadcast_strides(input, output.shape);
-    if (!view) return unsupported(signature, fmt::format("input {} does not broadcast to the output", k));
-    strides.push_back(*std::move(view));
-    sizes.push_back(element_bytes(input.dtype));
-    if (convert_tile(input.dtype, compute) == nullptr) {
-      return unsupported(signature, "no kernel for " + std::string{dtype_name(input.dtype)});
-    }
-    kernel->in_place_[k] = input.dtype == output.dtype && input.shape == output.shape && input.is_packed();
-  }
-  if (attributes.fault()) return *attributes.fault();
-  const auto loop = collapse(output.shape, strides, sizes);
-  if (!loop) return unsupported(signature, "more than 8 dimensions remain after merging");
-
-  kernel->loop_ = *loop;
-  kernel->operands_ = form.operands;
-  kernel->compute_bytes_ = element_bytes(compute);
-  StridedLoop& walk = kernel->loop_;
-  // A row reads packed operands, or repeated elements if it has such a variant.
-  std::size_t repeats = 0;
-  bool transposed = false;
-  std::size_t along = walk.dims;  // Dimension with the smallest stride of a strided operand.
-  for (std::size_t k = 0; k < form.operands; ++k) {
-    const std::int64_t inner = walk.inner_stride(k + 1);
-    const bool converts = k < given && signature.inputs[k].dtype != compute;
-    if (inner == 0 && !converts && walk.elements() > 1) {
-      if (const std::size_t with = repeats | std::size_t{1} << k; with < 4 && rows->row[with] != nullptr) {
-        repeats = with;
-        continue;
-      }
-    }
-    if (inner == kernel->compute_bytes_ && !converts) continue;
-    const DType from = k < given ? signature.inputs[k].dtype : compute;
-    kernel->load_[k] = convert_tile(from, compute);
-    kernel->staged_ = true;
-    for (std::size_t d = 0; d + 1 < walk.dims && inner != 0; ++d) {
-      const std::int64_t stride = walk.stride[k + 1][d];
-      if (stride != 0 && stride < inner && (!transposed || stride < walk.stride[k + 1][along])) {
-        along = d;
-        transposed = true;
-      }
-    }
-  }
-  kernel->row_ = rows->row[repeats];
-  if (kernel->staged_) {
-    if (walk.dims == 1) {  // A row becomes a matrix with one row.
-      walk.dims = 2;
-      walk.move(0, 1);
-      walk.extent[0] = 1;
-      for (auto& stride : walk.stride) stride[0] = 0;
-    }
-    if (transposed) {
-      walk.move(along, walk.dims - 2);
-      kernel->tile_rows_ = kSquareRows;
-      kernel->tile_columns_ = kSquareColumns;
-    } else if (walk.inner() < kTile) {
-      kernel->tile_columns_ = std::max<std::int64_t>(walk.inner(), 1);
-      kernel->tile_rows_ = kTile / kernel->tile_columns_;
-    }
-  }
-  kernel->rows_ = walk.rows();
+  auto kernel = std::make_unique<ElementwiseKernel>();
+  // Stage 2: scalars, and the loop over all operands.
+  EMPLACE_TRY(kernel->bind_operands(signature, form, compute));
+  // Stage 3: the variant of the row, and the operands that it cannot read where they are.
+  const std::optional<std::size_t> along = kernel->choose_row(signature, *rows, compute);
+  // Stage 4: the tiles in which these operands are packed.
+  kernel->set_tiles(along);
   return std::unique_ptr<Kernel>{std::move(kernel)};
 }
 

@@ -9,7 +9,7 @@
 #include "executor/cuda/cuda_executor.h"
 #include "executor/sim/simulator.h"
 #include "executor/timing.h"
-#include "graph/formats/emplace_graph.h"
+#include "graph/formats/emplace/emplace_graph.h"
 #include "graph/models/catalogue.h"
 #include "placement/machine/signature_costs.h"
 #include "tests/executor/cuda/gpu/checks.h"

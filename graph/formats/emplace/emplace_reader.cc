@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "base/text/words.h"
-#include "graph/formats/emplace_graph.h"
+#include "graph/formats/emplace/emplace_graph.h"
 
 namespace emplace {
 namespace {

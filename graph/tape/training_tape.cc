@@ -1,4 +1,4 @@
-#include "graph/models/training_tape.h"
+#include "graph/tape/training_tape.h"
 
 #include <fmt/core.h>
 

@@ -2,7 +2,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "graph/models/tensorflow_tape.h"
+#include "graph/tape/tensorflow_tape.h"
 
 namespace emplace::models {
 // ---- Elementwise ----

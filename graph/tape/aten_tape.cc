@@ -1,5 +1,5 @@
 // Gradients and optimizers in the form of torch's tracer.
-#include "graph/models/aten_tape.h"
+#include "graph/tape/aten_tape.h"
 
 #include <fmt/core.h>
 

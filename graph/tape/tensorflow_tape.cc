@@ -1,11 +1,11 @@
 // Variables, gradients and optimizers in the form of TensorFlow.
-#include "graph/models/tensorflow_tape.h"
+#include "graph/tape/tensorflow_tape.h"
 
 #include <fmt/core.h>
 
 #include <algorithm>
 
-#include "graph/models/aten_tape.h"
+#include "graph/tape/aten_tape.h"
 
 namespace emplace::models {
 std::unique_ptr<TrainingTape> make_tape(Recording recording, Optimizer optimizer) {

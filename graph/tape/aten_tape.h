@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "graph/models/training_tape.h"
+#include "graph/tape/training_tape.h"
 
 namespace emplace::models {
 

@@ -1,7 +1,7 @@
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
-#include "graph/formats/emplace_graph.h"
+#include "graph/formats/emplace/emplace_graph.h"
 
 namespace emplace {
 namespace {

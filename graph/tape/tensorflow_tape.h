@@ -30,7 +30,7 @@
 #include <utility>
 #include <vector>
 
-#include "graph/models/training_tape.h"
+#include "graph/tape/training_tape.h"
 
 namespace emplace::models {
 

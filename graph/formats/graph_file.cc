@@ -1,4 +1,4 @@
-#include "graph/graph_file.h"
+#include "graph/formats/graph_file.h"
 
 #include <fmt/core.h>
 
@@ -9,7 +9,7 @@
 
 #include "base/hash.h"
 #include "base/text/words.h"
-#include "graph/formats/emplace_graph.h"
+#include "graph/formats/emplace/emplace_graph.h"
 #include "graph/formats/hlo/hlo.h"
 #include "graph/formats/onnx/onnx.h"
 #include "graph/formats/published/dnn_partitioning.h"

@@ -1,7 +1,7 @@
 #pragma once
 /// Records one step of a network as a graph: forward ops as the network calls them, then, for training, the
 /// backward pass and the optimizer's update. A network is written once, against TrainingTape; the dialect
-/// determines the ops: graph/models/aten_tape.h or graph/models/tensorflow_tape.h.
+/// determines the ops: aten_tape.h or tensorflow_tape.h.
 
 #include <cstdint>
 #include <functional>

@@ -1,4 +1,4 @@
-#include "graph/formats/symbolic_size.h"
+#include "graph/symbolic_size.h"
 
 #include <algorithm>
 #include <cctype>
@@ -13,7 +13,7 @@ namespace emplace {
 namespace {
 
 constexpr int kDeepest = 64;
-constexpr std::int64_t kLargest = std::int64_t{1} << 62;
+constexpr std::int64_t kLargestValue = std::int64_t{1} << 62;
 
 /// Recursive descent over the formula. Unknown sizes are nullopt, and so are values computed from them.
 class SizeFormula {
@@ -61,7 +61,7 @@ class SizeFormula {
       out = what == "%" ? remainder + (down ? *b : 0) : quotient - (down && what == "//" ? 1 : 0);
       if (what == "ceil" && remainder != 0 && !down) ++out;
     }
-    if (overflow || out > kLargest || out < -kLargest) return bad("is beyond 2^62");
+    if (overflow || out > kLargestValue || out < -kLargest) return bad("is beyond 2^62");
     return Value{out};
   }
 
@@ -128,7 +128,7 @@ class SizeFormula {
       std::int64_t number = 0;
       const auto [stop, error] = std::from_chars(word.data(), word.data() + word.size(), number);
       if (error != std::errc{} || stop != word.data() + word.size()) return bad("is not a size");
-      if (number > kLargest) return bad("is beyond 2^62");
+      if (number > kLargestValue) return bad("is beyond 2^62");
       return Value{number};
     }
     if (take("(")) return word == "Symbol" ? symbol() : function(word, depth + 1);

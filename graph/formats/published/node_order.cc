@@ -1,4 +1,4 @@
-#include "graph/formats/node_order.h"
+#include "graph/formats/published/node_order.h"
 
 #include <functional>
 #include <queue>

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "graph/models/tensorflow_tape.h"
+#include "graph/tape/tensorflow_tape.h"
 
 namespace emplace::models {
 namespace {

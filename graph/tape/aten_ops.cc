@@ -2,7 +2,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "graph/models/aten_tape.h"
+#include "graph/tape/aten_tape.h"
 
 namespace emplace::models {
 // ---- Elementwise ----

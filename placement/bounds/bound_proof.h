@@ -1,0 +1,33 @@
+#pragma once
+/// The ways in which lower bounds are proven (docs/proofs/bounds.md), and their names in output.
+
+#include <array>
+#include <cstdint>
+
+#include "base/settings.h"
+
+namespace emplace {
+
+enum class BoundProof : std::uint8_t {
+  // Of the step time (lower_bound.h).
+  kWork,    ///< Also of loads of splits.
+  kPath,    ///< Also of the latency of splits.
+  kMemory,  ///< Work with state limited by memory.
+  kRoute,   ///< A path with transfers.
+  kWindow,
+  // Of splits (split_bound.h).
+  kIdeals,
+  kLargestClass,
+};
+
+constexpr auto enum_words(BoundProof) {
+  return EnumWords{"bound", std::array{EnumWord{BoundProof::kWork, "total work"},
+                                       EnumWord{BoundProof::kPath, "critical path"},
+                                       EnumWord{BoundProof::kMemory, "total work within memory"},
+                                       EnumWord{BoundProof::kRoute, "critical path with transfers"},
+                                       EnumWord{BoundProof::kWindow, "work between head and tail"},
+                                       EnumWord{BoundProof::kIdeals, "path over ideals"},
+                                       EnumWord{BoundProof::kLargestClass, "largest class"}}};
+}
+
+}  // namespace emplace
