@@ -8,9 +8,9 @@
 #include <set>
 #include <utility>
 
+#include "executor/cuda/device/self_test.h"
 #include "executor/cuda/executor_state.h"
-#include "executor/cuda/self_test.h"
-#include "executor/cuda/task_order.h"
+#include "executor/cuda/program/task_order.h"
 #include "executor/timing.h"
 
 namespace emplace::cuda {

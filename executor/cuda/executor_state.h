@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "executor/cuda/cuda_executor.h"
-#include "executor/cuda/engine_choices.h"
-#include "executor/cuda/step_stream.h"
+#include "executor/cuda/library_kernels/engine_choices.h"
+#include "executor/cuda/stream/step_stream.h"
 #include "executor/kernel/initial_values.h"
 #include "executor/sim/simulator.h"
 #include "executor/timing.h"

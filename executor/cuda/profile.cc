@@ -5,7 +5,7 @@
 
 #include "executor/cuda/cuda_executor.h"
 #include "executor/cuda/executor_state.h"
-#include "executor/cuda/operand_copies.h"
+#include "executor/cuda/program/operand_copies.h"
 #include "executor/timing.h"
 
 namespace emplace::cuda {

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "executor/cuda/kernel.h"
+#include "executor/cuda/kernels/kernel.h"
 
 namespace emplace::cuda {
 
