@@ -5,7 +5,8 @@
 #include <string>
 
 #include "base/keys.h"
-#include "launcher/cluster/operator.h"
+#include "launcher/cluster/endpoint.h"
+#include "launcher/cluster/operator/operator.h"
 #include "launcher/command.h"
 #include "launcher/options.h"
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "launcher/cluster/operator.h"
+#include "launcher/cluster/operator/operator.h"
 #include "launcher/command.h"
 #include "launcher/terminal.h"
 #include "messages/status.h"

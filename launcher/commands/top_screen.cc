@@ -9,8 +9,8 @@
 
 #include "base/text/counts.h"
 #include "base/units.h"
-#include "launcher/cluster/idle_reason.h"
-#include "launcher/cluster/status_json.h"
+#include "launcher/cluster/operator/idle_reason.h"
+#include "launcher/cluster/operator/status_json.h"
 #include "launcher/session/progress_text.h"
 
 namespace emplace::launcher {

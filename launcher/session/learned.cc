@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/text/words.h"
 #include "executor/sim/simulator.h"
-#include "launcher/cluster/wiring.h"
+#include "launcher/cluster/node/wiring.h"
 #include "launcher/session/run.h"
 #include "launcher/settings/inputs.h"
 #include "launcher/settings/placers.h"

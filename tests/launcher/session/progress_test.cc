@@ -7,7 +7,7 @@
 
 #include <limits>
 
-#include "launcher/cluster/node_lines.h"
+#include "launcher/cluster/supervision/node_lines.h"
 #include "launcher/session/progress_text.h"
 
 namespace emplace::launcher {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "base/result.h"
-#include "launcher/cluster/wiring.h"
+#include "launcher/cluster/node/wiring.h"
 #include "runtime/node.h"
 
 namespace emplace::launcher {
@@ -27,8 +27,6 @@ struct NodeRequest {
 /// which the launcher handles. Errors: kInvalid and kIo before anything starts; kRunFailed with the first
 /// cause.
 Result<Unit> run_node(const NodeRequest& request);
-
-inline constexpr std::uint32_t kMaxExecutors = 4'000;  ///< Maximum number of executors of one node.
 
 struct JoinRequest {
   std::string head;  ///< Endpoint of the head: tcp://HOST:PORT or ipc:///PATH.

@@ -4,7 +4,7 @@
 
 #include "base/result.h"
 #include "launcher/cluster/cluster.h"
-#include "launcher/cluster/manifest.h"
+#include "launcher/cluster/files/manifest.h"
 
 namespace emplace::launcher {
 

@@ -1,4 +1,4 @@
-#include "launcher/cluster/node_process.h"
+#include "launcher/cluster/node/node_process.h"
 
 #include <fmt/core.h>
 #include <sys/prctl.h>
@@ -13,12 +13,12 @@
 #include "base/file.h"
 #include "base/text/words.h"
 #include "base/units.h"
-#include "launcher/cluster/actor_trace.h"
 #include "launcher/cluster/cluster.h"
-#include "launcher/cluster/manifest.h"
-#include "launcher/cluster/node_lines.h"
-#include "launcher/cluster/operator.h"
-#include "launcher/cluster/stop_watch.h"
+#include "launcher/cluster/files/manifest.h"
+#include "launcher/cluster/node/actor_trace.h"
+#include "launcher/cluster/operator/operator.h"
+#include "launcher/cluster/supervision/node_lines.h"
+#include "launcher/cluster/supervision/stop_watch.h"
 #include "launcher/settings/build_info.h"
 #include "launcher/worker/torch_model.h"
 #include "messages/roles.h"

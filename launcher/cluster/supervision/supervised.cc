@@ -1,4 +1,4 @@
-#include "launcher/cluster/supervised.h"
+#include "launcher/cluster/supervision/supervised.h"
 
 #include <unistd.h>
 
@@ -20,7 +20,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "base/text/words.h"
-#include "launcher/cluster/node_lines.h"
+#include "launcher/cluster/supervision/node_lines.h"
 #include "runtime/process/signals.h"
 
 namespace emplace::launcher {

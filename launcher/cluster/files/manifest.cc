@@ -1,4 +1,4 @@
-#include "launcher/cluster/manifest.h"
+#include "launcher/cluster/files/manifest.h"
 
 #include <fmt/core.h>
 

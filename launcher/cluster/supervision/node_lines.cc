@@ -1,4 +1,4 @@
-#include "launcher/cluster/node_lines.h"
+#include "launcher/cluster/supervision/node_lines.h"
 
 #include <nlohmann/json.hpp>
 

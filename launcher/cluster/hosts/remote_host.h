@@ -9,7 +9,7 @@
 
 #include "base/result.h"
 #include "launcher/cluster/cluster.h"
-#include "launcher/cluster/supervised.h"
+#include "launcher/cluster/supervision/supervised.h"
 
 namespace emplace::launcher {
 

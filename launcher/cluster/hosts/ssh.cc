@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/text/words.h"
-#include "launcher/cluster/remote_host.h"
+#include "launcher/cluster/hosts/remote_host.h"
 #include "runtime/process/run_command.h"
 
 namespace emplace::launcher {

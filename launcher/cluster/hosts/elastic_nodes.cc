@@ -1,4 +1,4 @@
-#include "launcher/cluster/elastic_nodes.h"
+#include "launcher/cluster/hosts/elastic_nodes.h"
 
 #include <algorithm>
 #include <string_view>

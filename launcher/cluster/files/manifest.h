@@ -5,8 +5,9 @@
 #include <map>
 #include <string>
 
-#include "launcher/cluster/file_store.h"
-#include "launcher/cluster/wiring.h"
+#include "launcher/cluster/files/file_store.h"
+#include "launcher/settings/config.h"
+#include "launcher/settings/start.h"
 #include "messages/library.h"
 
 namespace emplace::launcher {

@@ -19,22 +19,10 @@ struct HeadAccess {
   bool insecure = false;
 };
 
-/// The socket of a run's head, in its run directory.
-inline constexpr const char* kHeadSocket = "head.ipc";
-/// The socket's path if others can access the run directory: in a folder of mode 0700.
-inline constexpr const char* kPrivateSocket = "private/head.ipc";
-
 /// Returns the options of a node that connects to a head as an operator, under a new name.
 runtime::NodeOptions operator_node(const HeadAccess& head, const Clock& clock);
 /// Returns the name of the actor of such a node.
 std::string operator_actor(const runtime::NodeOptions& options);
-
-/// Returns the endpoint of a head from an endpoint, HOST:PORT, or a run directory of this machine. Errors:
-/// kInvalid.
-Result<std::string> head_endpoint(const std::string& address);
-
-/// Returns whether tcp://HOST:PORT has a port from 1 to 65535, or "*" if `any`.
-bool has_port(std::string_view endpoint, bool any);
 
 /// What watch_status() does between two answers, from its start on.
 struct WatchTick {

@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text/words.h"
-#include "launcher/cluster/remote_host.h"
-#include "launcher/cluster/topology.h"
+#include "launcher/cluster/hosts/remote_host.h"
+#include "launcher/cluster/hosts/topology.h"
 #include "launcher/worker/torch_program.h"
 #include "runtime/process/run_command.h"
 

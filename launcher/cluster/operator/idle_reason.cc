@@ -1,4 +1,4 @@
-#include "launcher/cluster/idle_reason.h"
+#include "launcher/cluster/operator/idle_reason.h"
 
 #include <fmt/core.h>
 

@@ -1,4 +1,4 @@
-#include "launcher/cluster/stop_watch.h"
+#include "launcher/cluster/supervision/stop_watch.h"
 
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -11,7 +11,7 @@
 #include <cerrno>
 #include <system_error>
 
-#include "launcher/cluster/node_lines.h"
+#include "launcher/cluster/supervision/node_lines.h"
 #include "runtime/process/child_process.h"
 #include "runtime/process/signals.h"
 

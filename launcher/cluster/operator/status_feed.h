@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "base/mutex.h"
-#include "launcher/cluster/operator.h"
+#include "launcher/cluster/operator/operator.h"
 #include "messages/status.h"
 #include "runtime/node.h"
 

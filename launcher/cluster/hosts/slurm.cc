@@ -4,8 +4,8 @@
 #include <cctype>
 
 #include "base/file.h"
-#include "launcher/cluster/array_throttle.h"
-#include "launcher/cluster/remote_host.h"
+#include "launcher/cluster/hosts/array_throttle.h"
+#include "launcher/cluster/hosts/remote_host.h"
 
 namespace emplace::launcher {
 namespace {

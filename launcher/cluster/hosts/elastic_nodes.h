@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "launcher/cluster/array_throttle.h"
 #include "launcher/cluster/cluster.h"
+#include "launcher/cluster/hosts/array_throttle.h"
 
 namespace emplace::launcher {
 

@@ -1,4 +1,4 @@
-#include "launcher/cluster/kubernetes.h"
+#include "launcher/cluster/hosts/kubernetes.h"
 
 #include <fmt/core.h>
 
@@ -14,7 +14,7 @@
 #include "base/hash.h"
 #include "base/text/words.h"
 #include "base/units.h"
-#include "launcher/cluster/remote_host.h"
+#include "launcher/cluster/hosts/remote_host.h"
 #include "launcher/cluster/roles.h"
 
 namespace emplace::launcher {

@@ -1,4 +1,4 @@
-#include "launcher/cluster/file_store.h"
+#include "launcher/cluster/files/file_store.h"
 
 #include <fcntl.h>
 #include <fmt/core.h>

@@ -1,4 +1,4 @@
-#include "launcher/cluster/remote_host.h"
+#include "launcher/cluster/hosts/remote_host.h"
 
 #include <algorithm>
 #include <cctype>

@@ -1,4 +1,4 @@
-#include "launcher/cluster/status_feed.h"
+#include "launcher/cluster/operator/status_feed.h"
 
 #include <memory>
 #include <utility>

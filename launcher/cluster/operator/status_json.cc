@@ -1,11 +1,11 @@
-#include "launcher/cluster/status_json.h"
+#include "launcher/cluster/operator/status_json.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/text/words.h"
-#include "launcher/cluster/idle_reason.h"
+#include "launcher/cluster/operator/idle_reason.h"
 
 namespace emplace::launcher {
 

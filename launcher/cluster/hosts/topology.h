@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "launcher/cluster/cluster.h"
-#include "launcher/cluster/supervised.h"
-#include "launcher/cluster/wiring.h"
+#include "launcher/cluster/supervision/supervised.h"
+#include "launcher/settings/start.h"
 
 namespace emplace::launcher {
 

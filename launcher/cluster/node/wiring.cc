@@ -1,4 +1,4 @@
-#include "launcher/cluster/wiring.h"
+#include "launcher/cluster/node/wiring.h"
 
 #include <unistd.h>
 

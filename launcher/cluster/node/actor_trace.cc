@@ -1,4 +1,4 @@
-#include "launcher/cluster/actor_trace.h"
+#include "launcher/cluster/node/actor_trace.h"
 
 #include <fmt/core.h>
 

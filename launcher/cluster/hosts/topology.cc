@@ -1,4 +1,4 @@
-#include "launcher/cluster/topology.h"
+#include "launcher/cluster/hosts/topology.h"
 
 #include <fmt/core.h>
 #include <sys/stat.h>
@@ -6,8 +6,8 @@
 
 #include <algorithm>
 
-#include "launcher/cluster/operator.h"
-#include "launcher/cluster/remote_host.h"
+#include "launcher/cluster/endpoint.h"
+#include "launcher/cluster/hosts/remote_host.h"
 #include "runtime/process/run_command.h"
 
 namespace emplace::launcher {
