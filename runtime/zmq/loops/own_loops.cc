@@ -1,10 +1,10 @@
-#include "runtime/zmq/own_loops.h"
+#include "runtime/zmq/loops/own_loops.h"
 
 #include <algorithm>
 #include <system_error>
 #include <utility>
 
-#include "runtime/zmq/session_messages.h"
+#include "runtime/zmq/links/session_messages.h"
 
 namespace emplace::runtime {
 

@@ -1,12 +1,12 @@
-#include "runtime/zmq/link.h"
+#include "runtime/zmq/links/link.h"
 
 #include <algorithm>
 #include <cerrno>
 #include <string>
 #include <utility>
 
-#include "runtime/zmq/frame.h"
-#include "runtime/zmq/handover.h"
+#include "runtime/frame.h"
+#include "runtime/zmq/sockets/handover.h"
 
 namespace emplace::runtime {
 namespace {

@@ -1,4 +1,4 @@
-#include "runtime/zmq/peer_sessions.h"
+#include "runtime/zmq/peers/peer_sessions.h"
 
 #include <fmt/core.h>
 
@@ -7,7 +7,7 @@
 
 #include "base/text/words.h"
 #include "runtime/log.h"
-#include "runtime/zmq/link_messages.h"
+#include "runtime/zmq/links/link_messages.h"
 
 namespace emplace::runtime {
 namespace {

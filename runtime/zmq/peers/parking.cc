@@ -1,4 +1,4 @@
-#include "runtime/zmq/parking.h"
+#include "runtime/zmq/peers/parking.h"
 
 namespace emplace::runtime {
 

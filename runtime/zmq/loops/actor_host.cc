@@ -1,4 +1,4 @@
-#include "runtime/zmq/actor_host.h"
+#include "runtime/zmq/loops/actor_host.h"
 
 #include <algorithm>
 #include <exception>

@@ -1,4 +1,4 @@
-#include "runtime/zmq/routes.h"
+#include "runtime/zmq/peers/routes.h"
 
 namespace emplace::runtime {
 

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "messages/envelope.h"
 #include "messages/shared_bytes.h"
-#include "runtime/zmq/routes.h"
+#include "runtime/zmq/peers/routes.h"
 
 namespace emplace::runtime {
 

@@ -1,4 +1,4 @@
-#include "runtime/zmq/frame.h"
+#include "runtime/frame.h"
 
 #include <array>
 

@@ -20,7 +20,7 @@
 #include "runtime/node.h"
 #include "runtime/telemetry.h"
 #include "runtime/trace_ring.h"
-#include "runtime/zmq/counters.h"
+#include "runtime/zmq/links/counters.h"
 
 namespace emplace::runtime {
 

@@ -10,8 +10,8 @@
 
 #include "base/keys.h"
 #include "runtime/core/session.h"
-#include "runtime/zmq/link.h"
-#include "runtime/zmq/session_messages.h"
+#include "runtime/zmq/links/link.h"
+#include "runtime/zmq/links/session_messages.h"
 
 namespace emplace::runtime {
 

@@ -9,9 +9,9 @@
 
 #include "runtime/core/allowed_keys.h"
 #include "runtime/node.h"
-#include "runtime/zmq/peer.h"
-#include "runtime/zmq/routes.h"
-#include "runtime/zmq/session_messages.h"
+#include "runtime/zmq/links/session_messages.h"
+#include "runtime/zmq/peers/peer.h"
+#include "runtime/zmq/peers/routes.h"
 
 namespace emplace::runtime {
 

@@ -1,4 +1,4 @@
-#include "runtime/zmq/own_loop.h"
+#include "runtime/zmq/loops/own_loop.h"
 
 #include <fmt/core.h>
 
@@ -6,8 +6,8 @@
 #include <array>
 #include <utility>
 
-#include "runtime/zmq/session_messages.h"
-#include "runtime/zmq/sockets.h"
+#include "runtime/zmq/links/session_messages.h"
+#include "runtime/zmq/sockets/sockets.h"
 
 namespace emplace::runtime {
 namespace {

@@ -1,4 +1,4 @@
-#include "runtime/zmq/handshake_monitor.h"
+#include "runtime/zmq/sockets/handshake_monitor.h"
 
 #include <fmt/core.h>
 
@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "runtime/zmq/parts.h"
+#include "runtime/zmq/sockets/parts.h"
 
 namespace emplace::runtime {
 namespace {

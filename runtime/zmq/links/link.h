@@ -18,8 +18,8 @@
 #include "messages/envelope.h"
 #include "messages/shared_bytes.h"
 #include "runtime/actor.h"
-#include "runtime/zmq/counters.h"
-#include "runtime/zmq/frame.h"
+#include "runtime/frame.h"
+#include "runtime/zmq/links/counters.h"
 
 namespace emplace::runtime {
 

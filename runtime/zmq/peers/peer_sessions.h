@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "runtime/actor.h"
-#include "runtime/zmq/admission.h"
-#include "runtime/zmq/counters.h"
-#include "runtime/zmq/log_once.h"
-#include "runtime/zmq/peer.h"
-#include "runtime/zmq/routes.h"
+#include "runtime/zmq/links/counters.h"
+#include "runtime/zmq/peers/admission.h"
+#include "runtime/zmq/peers/log_once.h"
+#include "runtime/zmq/peers/peer.h"
+#include "runtime/zmq/peers/routes.h"
 
 namespace emplace::runtime {
 

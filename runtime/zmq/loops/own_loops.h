@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "runtime/zmq/own_loop.h"
+#include "runtime/zmq/loops/own_loop.h"
 
 namespace emplace::runtime {
 

@@ -11,12 +11,12 @@
 
 #include "base/clock.h"
 #include "runtime/node.h"
-#include "runtime/zmq/actor_host.h"
-#include "runtime/zmq/counters.h"
-#include "runtime/zmq/link.h"
-#include "runtime/zmq/link_messages.h"
-#include "runtime/zmq/shared.h"
-#include "runtime/zmq/watch.h"
+#include "runtime/zmq/links/counters.h"
+#include "runtime/zmq/links/link.h"
+#include "runtime/zmq/links/link_messages.h"
+#include "runtime/zmq/loops/actor_host.h"
+#include "runtime/zmq/loops/shared.h"
+#include "runtime/zmq/sockets/watch.h"
 
 namespace emplace::runtime {
 

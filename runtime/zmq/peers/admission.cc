@@ -1,10 +1,10 @@
-#include "runtime/zmq/admission.h"
+#include "runtime/zmq/peers/admission.h"
 
 #include <algorithm>
 #include <string_view>
 
 #include "base/text/words.h"
-#include "runtime/zmq/sockets.h"
+#include "runtime/zmq/sockets/sockets.h"
 
 namespace emplace::runtime {
 namespace {

@@ -1,12 +1,12 @@
 #pragma once
-/// Sends runtime messages (runtime/zmq/session_messages.h) over a link.
+/// Sends runtime messages (runtime/zmq/links/session_messages.h) over a link.
 
 #include <string_view>
 
 #include <zmq.hpp>
 
 #include "messages/codec.h"
-#include "runtime/zmq/link.h"
+#include "runtime/zmq/links/link.h"
 
 namespace emplace::runtime {
 

@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "runtime/node.h"
-#include "runtime/zmq/counters.h"
+#include "runtime/zmq/links/counters.h"
 
 namespace emplace::runtime {
 
