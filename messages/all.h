@@ -16,6 +16,7 @@
 
 namespace emplace::messages {
 
+/// For tests: round trips and golden files of every message.
 using AllMessages =
     std::tuple<PlacementProposed, PlacementMeasured, EpisodeReported, EpisodeCommitted, EpisodeScored,
                UpdateApplied, CheckpointTaken, ParametersDelivered, CheckpointDelivered, UpdateReplayed,

@@ -86,7 +86,7 @@ Result<std::unique_ptr<Kernel>> make_kernel(const Signature& signature);
 bool has_kernel(std::string_view type);
 /// True for matrix products and convolutions: cuBLASLt and cuDNN are promised operands on 16 bytes.
 bool runs_in_library(std::string_view type);
-/// All types with a kernel, sorted.
+/// All types with a kernel, sorted. For tests: each is compared with its CPU twin.
 std::vector<std::string_view> kernel_types();
 
 /// A stand-in for an op without a kernel: writes zeros to its outputs, then spins for `duration_us` on a
