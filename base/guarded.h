@@ -16,13 +16,9 @@
 
 /// A variable that is accessed only while `mutex` is held.
 #define EMPLACE_GUARDED_BY(mutex) EMPLACE_THREAD_ATTRIBUTE(guarded_by(mutex))
-/// A pointer whose target is accessed only while `mutex` is held.
-#define EMPLACE_PT_GUARDED_BY(mutex) EMPLACE_THREAD_ATTRIBUTE(pt_guarded_by(mutex))
 
 /// A function that must be called with the locks held and keeps them held.
 #define EMPLACE_REQUIRES(...) EMPLACE_THREAD_ATTRIBUTE(requires_capability(__VA_ARGS__))
-/// A function that must be called without the locks, because it acquires them itself.
-#define EMPLACE_EXCLUDES(...) EMPLACE_THREAD_ATTRIBUTE(locks_excluded(__VA_ARGS__))
 /// A function that acquires the locks and returns with them held.
 #define EMPLACE_ACQUIRE(...) EMPLACE_THREAD_ATTRIBUTE(acquire_capability(__VA_ARGS__))
 /// A function that releases the locks.

@@ -17,7 +17,7 @@ struct Mark {
 
 /// Records that the mark was reached.
 void reach(Mark& mark);
-/// The names of all marks reached by this process. Any thread.
+/// The names of all marks reached by this process. Any thread. For tests: simulated runs must reach them all.
 std::set<std::string> reached_marks();
 
 }  // namespace emplace

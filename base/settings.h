@@ -212,7 +212,8 @@ std::vector<std::string> differing_settings(const Settings& a, const Settings& b
 
 /// All settings as TOML, which read_settings reads back bit by bit; `documented` adds meaning and range.
 std::string settings_toml(const Settings& settings, bool documented);
-/// A table per section: key, default (the current value), range, meaning.
+/// A table per section: key, default (the current value), range, meaning. For tests: one writes
+/// docs/reference/config.md by it.
 std::string settings_markdown(const Settings& settings);
 
 }  // namespace emplace

@@ -3,8 +3,8 @@
 // for the next one.
 #include <benchmark/benchmark.h>
 
-#include "executor/cuda/step_program.h"
-#include "executor/cuda/task_order.h"
+#include "executor/cuda/program/step_program.h"
+#include "executor/cuda/program/task_order.h"
 #include "executor/sim/simulator.h"
 #include "graph/models/catalogue.h"
 #include "tests/executor/cuda/enqueued.h"

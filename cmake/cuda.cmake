@@ -2,7 +2,7 @@
 # EMPLACE_HAS_CUDA.
 #
 # cudart is linked statically, the driver is found at run time, and cuBLASLt and cuDNN are opened with dlopen
-# (executor/cuda/libraries.h). So a program built with CUDA starts on any machine and reports what is missing
+# (executor/cuda/libraries/api.h). So a program built with CUDA starts on any machine and reports what is missing
 # there. Linking the libraries would make the loader fail without them, and map half a gigabyte before main() with
 # them.
 set(EMPLACE_CUDA AUTO CACHE STRING "CUDA executor: AUTO, ON or OFF")

@@ -39,7 +39,7 @@ struct EdgeSpec {
 /// One op as input of the builder. Ids are positions: the k-th op added has OpId{k}.
 struct OpSpec {
   std::string name;              ///< Unique in the graph, not empty.
-  std::string type;              ///< Type such as "aten::mm" or "Conv", or a state kind (is_state_type).
+  std::string type;              ///< Type such as "aten::mm" or "Conv", or a state kind (StateKind).
   std::vector<EdgeSpec> inputs;  ///< Inputs in argument order; an input read twice is listed twice.
   std::vector<TensorSpec> outputs;
   std::string attrs_json = "{}";  ///< Compact JSON object with sorted keys.

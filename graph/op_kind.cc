@@ -97,9 +97,4 @@ OpClass class_of_type(std::string_view type) {
   return kind == nullptr ? OpClass::kElementwise : kind->op_class;
 }
 
-StateKind state_kind(std::string_view type) {
-  const OpKind* kind = index_of(Vocabulary::kGraph).exact(type);
-  return kind == nullptr ? StateKind::kNone : kind->state;
-}
-
 }  // namespace emplace

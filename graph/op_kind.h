@@ -121,10 +121,6 @@ const OpKind* find_kind(Vocabulary vocabulary, std::string_view name);
 /// The class of a graph's op type ("aten::mm", "Conv", "hlo::dot", "Parameter"); kElementwise if unknown. An
 /// individual op may still be a view or a special case.
 OpClass class_of_type(std::string_view type);
-/// The state kind of an op type: Parameter, Buffer, OptimizerState, Input and Constant own memory and take no
-/// time. kNone for all others.
-StateKind state_kind(std::string_view type);
-inline bool is_state_type(std::string_view type) { return state_kind(type) != StateKind::kNone; }
 
 /// Names of a vocabulary in table order, patterns (with a '*') last.
 std::span<const OpKind> kinds_of(Vocabulary vocabulary);

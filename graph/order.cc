@@ -9,26 +9,6 @@
 #include "graph/copied_op.h"
 
 namespace emplace {
-namespace {
-
-/// Marks the ops reachable from `start` through `next` (a function op → its neighbours), without `start`.
-template <class Next>
-std::vector<bool> reached(const OpGraph& graph, OpId start, Next next) {
-  std::vector<bool> seen(graph.num_ops(), false);
-  std::vector<OpId> todo{start};
-  while (!todo.empty()) {
-    const OpId op = todo.back();
-    todo.pop_back();
-    next(op, [&](OpId neighbour) {
-      if (seen[index(neighbour)]) return;
-      seen[index(neighbour)] = true;
-      todo.push_back(neighbour);
-    });
-  }
-  return seen;
-}
-
-}  // namespace
 
 std::vector<std::uint32_t> levels(const OpGraph& graph) {
   std::vector<std::uint32_t> level(graph.num_ops(), 0);
@@ -60,20 +40,6 @@ std::vector<std::uint32_t> breadth_first_index(const OpGraph& graph) {
     }
   }
   return position;
-}
-
-std::vector<bool> ancestors(const OpGraph& graph, OpId op) {
-  return reached(graph, op, [&](OpId at, auto visit) {
-    for (const TensorId input : graph.inputs(at)) visit(graph.producer(input));
-  });
-}
-
-std::vector<bool> descendants(const OpGraph& graph, OpId op) {
-  return reached(graph, op, [&](OpId at, auto visit) {
-    for (std::size_t k = 0; k < graph.num_outputs(at); ++k) {
-      for (const OpId reader : graph.consumers(graph.output(at, k))) visit(reader);
-    }
-  });
 }
 
 CriticalPath critical_path(const OpGraph& graph, std::span<const std::int64_t> duration_ns) {

@@ -19,11 +19,6 @@ std::vector<std::uint32_t> levels(const OpGraph& graph);
 /// Paper: Hierarchical 2018, section 2  [HIE-BFS]
 std::vector<std::uint32_t> breadth_first_index(const OpGraph& graph);
 
-/// [ops] Whether `op` can be reached from each op (its ancestors), without `op` itself. O(ops + edges).
-std::vector<bool> ancestors(const OpGraph& graph, OpId op);
-/// [ops] Whether each op can be reached from `op`, without `op` itself.
-std::vector<bool> descendants(const OpGraph& graph, OpId op);
-
 /// The chain of dependent ops of greatest total duration.
 struct CriticalPath {
   std::int64_t length_ns = 0;

@@ -233,10 +233,6 @@ class BulkBuilder {
  public:
   /// Appends a copy of `bytes`.
   Section add(std::span<const std::byte> bytes);
-  template <class T>
-  Section add_values(std::span<const T> values) {
-    return add(std::as_bytes(values));
-  }
   void reserve(std::size_t bytes) { bytes_.reserve(bytes); }
   SharedBytes finish() { return bytes_.empty() ? SharedBytes{} : SharedBytes::adopt(std::move(bytes_)); }
 

@@ -42,6 +42,7 @@ struct RuleSet {
 /// pattern, with none or several of pin, allow, forbid, colocate and colocate_with, an invalid regular
 /// expression, no rule.
 Result<RuleSet> load_rules(const std::filesystem::path& path);
+/// The same for a text. For tests: rules without a file.
 Result<RuleSet> parse_rules(std::string_view toml, std::string_view where);
 
 }  // namespace emplace

@@ -38,14 +38,6 @@ std::string harmless(std::string_view text) {
 
 }  // namespace
 
-Result<LogLevel> parse_log_level(std::string_view text) {
-  if (text == "debug") return LogLevel::kDebug;
-  if (text == "info") return LogLevel::kInfo;
-  if (text == "warning") return LogLevel::kWarning;
-  if (text == "error") return LogLevel::kError;
-  return invalid("log level", "'" + std::string{text} + "' is unknown", "use debug, info, warning or error");
-}
-
 Result<Unit> open_log(const LogOptions& options) {
   try {
     auto sink = std::make_shared<spdlog::sinks::rotating_file_sink_mt>(options.file, options.max_bytes,

@@ -10,9 +10,6 @@ namespace emplace::runtime {
 
 enum class LogLevel : std::uint8_t { kDebug, kInfo, kWarning, kError };
 
-/// Accepts "debug", "info", "warning", "error". Errors (kInvalid): any other text.
-Result<LogLevel> parse_log_level(std::string_view text);
-
 struct LogOptions {
   std::string file;                  ///< Path of the current file; rotated as file.log, file.1.log, …
   LogLevel level = LogLevel::kInfo;  ///< Lowest level that is written.

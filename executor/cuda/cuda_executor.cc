@@ -8,9 +8,9 @@
 #include <set>
 #include <utility>
 
+#include "executor/cuda/device/self_test.h"
 #include "executor/cuda/executor_state.h"
-#include "executor/cuda/self_test.h"
-#include "executor/cuda/task_order.h"
+#include "executor/cuda/program/task_order.h"
 #include "executor/timing.h"
 
 namespace emplace::cuda {
@@ -275,7 +275,6 @@ Result<Unit> CudaExecutor::run(std::span<const DeviceId> placement, Measurement&
   out = {};
   const Nanos begin = state.clock.now();
   const auto placed = state.take_program(placement);
-  const TaskPlan& plan = placed->plan;
   const StepProgram& program = placed->program;
   state.prepare_s = static_cast<double>((state.clock.now() - begin).count()) * 1e-9;
   for (std::size_t d = 0; d < state.devices.size(); ++d) out.peak_bytes.push_back(program.peak_bytes(d));
@@ -284,21 +283,7 @@ Result<Unit> CudaExecutor::run(std::span<const DeviceId> placement, Measurement&
     write_out_of_memory(*program.out_of_memory(), state.graph, state.devices, out);
     return Unit{};
   }
-  std::vector<InstructionTime> times;
-  double traced_s = 0;
-  const auto timed = [&]() -> Result<StepTiming> {
-    EMPLACE_TRY(state.prepare(plan, program));
-    EMPLACE_TRY(state.capture(program));
-    if (state.options.timing.warmups > 0) EMPLACE_TRY(state.warm_up(program));
-    EMPLACE_TRY_ASSIGN(const auto before_us, state.reference_us(program));
-    auto timing = state.timer.time([&] { return state.step(program); });
-    if (!timing) return timing;
-    EMPLACE_TRY_ASSIGN(const auto after_us, state.reference_us(program));
-    for (std::size_t i = 0; i < before_us.size(); ++i)
-      state.clock_moved |= std::abs(after_us[i] / before_us[i] - 1) > kClockMoved;
-    EMPLACE_TRY_ASSIGN(traced_s, state.stream->timed_step(program, times));
-    return timing;
-  }();
+  auto timed = state.time(*placed);
   if (!timed) {
     const Error why = state.failed(timed.error());
     if (why.code != Errc::kOutOfMemory) return call_failed(why);
@@ -306,56 +291,86 @@ Result<Unit> CudaExecutor::run(std::span<const DeviceId> placement, Measurement&
     return Unit{};
   }
   out.valid = true;
-  out.step_time_s = timed->step_time_s;
-  out.samples_s = timed->samples_s;
+  out.step_time_s = timed->steps.step_time_s;
+  out.samples_s = std::move(timed->steps.samples_s);
   out.bytes_moved = program.bytes_moved();
+  state.add_busy(*placed, timed->times, out);
+  out.label = measured_label(out.synthetic_share, state.is_emulated(placed->plan, placement));
+  state.clock_ratio = out.step_time_s > 0 ? timed->traced_s / out.step_time_s : 1;
+  state.enqueue_s = state.stream->enqueue_s();
+  state.host_limits |= state.enqueue_s >= 0.9 * out.step_time_s;
+  if (schedule != nullptr) *schedule = state.schedule_of(*placed, timed->times);
+  return Unit{};
+}
+
+Result<CudaExecutor::State::Timed> CudaExecutor::State::time(const PlacedProgram& placed) {
+  const StepProgram& program = placed.program;
+  EMPLACE_TRY(prepare(placed.plan, program));
+  EMPLACE_TRY(capture(program));
+  if (options.timing.warmups > 0) EMPLACE_TRY(warm_up(program));
+  Timed timed;
+  EMPLACE_TRY_ASSIGN(const auto before_us, reference_us(program));
+  EMPLACE_TRY_ASSIGN(timed.steps, timer.time([&] { return step(program); }));
+  EMPLACE_TRY_ASSIGN(const auto after_us, reference_us(program));
+  for (std::size_t i = 0; i < before_us.size(); ++i)
+    clock_moved |= std::abs(after_us[i] / before_us[i] - 1) > kClockMoved;
+  EMPLACE_TRY_ASSIGN(timed.traced_s, stream->timed_step(program, timed.times));
+  return timed;
+}
+
+void CudaExecutor::State::add_busy(const PlacedProgram& placed, std::span<const InstructionTime> times,
+                                   Measurement& out) const {
   double synthetic_us = 0, all_us = 0;
   for (std::size_t i = 0; i < times.size(); ++i) {
-    const Instruction& instruction = program.instructions()[i];
+    const Instruction& instruction = placed.program.instructions()[i];
     if (instruction.kind != Instruction::Kind::kKernel) continue;
     const std::size_t d = instruction.stream / kStreamsPerDevice;
     const double us = times[i].end_us - times[i].start_us;
     out.busy_s[d] += us * 1e-6;
     all_us += us;
-    if (state.kernels[d].kernel(OpId{plan.tasks()[instruction.task].what}).synthetic) synthetic_us += us;
+    if (kernels[d].kernel(OpId{placed.plan.tasks()[instruction.task].what}).synthetic) synthetic_us += us;
   }
   out.synthetic_share = all_us > 0 ? synthetic_us / all_us : 0;
+}
+
+bool CudaExecutor::State::is_emulated(const TaskPlan& plan, std::span<const DeviceId> placement) const {
   const bool emulated = std::ranges::any_of(plan.tasks(), [&](const TaskPlan::Task& task) {
     const std::size_t source = index(task.source), target = index(task.target);
-    return task.is_copy && (state.group->is_shaped(source, target) ||
-                            (*state.group)[source].physical() == (*state.group)[target].physical());
+    return task.is_copy &&
+           (group->is_shaped(source, target) || (*group)[source].physical() == (*group)[target].physical());
   });
   // Devices that take multiprocessors from each other are not the devices of the file.
-  const bool shared = state.group->isolation() == Isolation::kNone &&
+  const bool shared = group->isolation() == Isolation::kNone &&
                       std::ranges::any_of(placement, [&](DeviceId d) { return d != placement[0]; });
-  out.label = measured_label(out.synthetic_share, emulated || shared);
-  state.clock_ratio = out.step_time_s > 0 ? traced_s / out.step_time_s : 1;
-  state.enqueue_s = state.stream->enqueue_s();
-  state.host_limits |= state.enqueue_s >= 0.9 * out.step_time_s;
-  if (schedule == nullptr) return Unit{};
+  return emulated || shared;
+}
+
+Schedule CudaExecutor::State::schedule_of(const PlacedProgram& placed,
+                                          std::span<const InstructionTime> times) const {
+  Schedule schedule;
   // A staged copy is several instructions: it starts with its first and ends with its last.
-  std::vector<std::size_t> copy(plan.tasks().size(), times.size());
+  std::vector<std::size_t> copy(placed.plan.tasks().size(), times.size());
   for (std::size_t i = 0; i < times.size(); ++i) {
-    const Instruction& instruction = program.instructions()[i];
-    const TaskPlan::Task& task = plan.tasks()[instruction.task];
+    const Instruction& instruction = placed.program.instructions()[i];
+    const TaskPlan::Task& task = placed.plan.tasks()[instruction.task];
     if (instruction.kind == Instruction::Kind::kKernel) {
-      schedule->ops.push_back(
+      schedule.ops.push_back(
           {OpId{task.what}, task.target, times[i].start_us * 1e-6, times[i].end_us * 1e-6});
       continue;
     }
     const BufferId buffer{task.what};
     std::size_t& at = copy[instruction.task];
     if (at == times.size()) {
-      at = schedule->transfers.size();
-      schedule->transfers.push_back({state.lowered.tensor(buffer), task.source, task.target,
-                                     state.lowered.bytes(buffer), times[i].start_us * 1e-6, 0});
+      at = schedule.transfers.size();
+      schedule.transfers.push_back({lowered.tensor(buffer), task.source, task.target, lowered.bytes(buffer),
+                                    times[i].start_us * 1e-6, 0});
     }
-    TransferRun& transfer = schedule->transfers[at];
+    TransferRun& transfer = schedule.transfers[at];
     transfer.end_s = std::max(transfer.end_s, times[i].end_us * 1e-6);
   }
-  std::ranges::stable_sort(schedule->ops, {}, &OpRun::start_s);
-  std::ranges::stable_sort(schedule->transfers, {}, &TransferRun::start_s);
-  return Unit{};
+  std::ranges::stable_sort(schedule.ops, {}, &OpRun::start_s);
+  std::ranges::stable_sort(schedule.transfers, {}, &TransferRun::start_s);
+  return schedule;
 }
 
 }  // namespace emplace::cuda

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "executor/cuda/api.h"
-#include "executor/cuda/host_kernel.h"
+#include "executor/cuda/kernels/host_kernel.h"
+#include "executor/cuda/libraries/api.h"
 #include "executor/real_executor.h"
 
 namespace emplace::cuda {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "executor/cuda/cuda_executor.h"
-#include "executor/cuda/engine_choices.h"
-#include "executor/cuda/step_stream.h"
+#include "executor/cuda/library_kernels/engine_choices.h"
+#include "executor/cuda/stream/step_stream.h"
 #include "executor/kernel/initial_values.h"
 #include "executor/sim/simulator.h"
 #include "executor/timing.h"
@@ -69,12 +69,31 @@ struct CudaExecutor::State {
   Result<Unit> warm_up(const StepProgram& program);
   /// Times a fixed computation on each GPU of the program [us], to see whether clocks move.
   Result<std::vector<double>> reference_us(const StepProgram& program);
+  /// Steps of a placement, timed as a whole, and one step whose instructions are timed.
+  struct Timed {
+    StepTiming steps;
+    double traced_s = 0;                 ///< Time of the further step on the devices.
+    std::vector<InstructionTime> times;  ///< [instructions] Of the further step.
+  };
+  /// Makes the state and times steps; notes whether clocks moved meanwhile. Errors: those of a step.
+  Result<Timed> time(const PlacedProgram& placed);
+  /// Adds the kernels' times to `out.busy_s`, and sets the share of synthetic ones.
+  void add_busy(const PlacedProgram& placed, std::span<const InstructionTime> times, Measurement& out) const;
+  /// Whether copies or devices of a placement are not those of the device file.
+  bool is_emulated(const TaskPlan& plan, std::span<const DeviceId> placement) const;
+  Schedule schedule_of(const PlacedProgram& placed, std::span<const InstructionTime> times) const;
   /// Runs StepStream::step and reports progress.
   Result<double> step(const StepProgram& program);
   /// Measures [devices] the factor on the time of the whole graph on a device while all others of its GPU run
   /// it, too; 0 for a device with a GPU of its own, or whose steps are not captured. Errors: those of
   /// Session.
   Result<std::vector<double>> corun();
+  /// Appends the times of the whole graph on one device. Errors: kRunFailed if it does not fit there; those
+  /// of a step.
+  Result<Unit> profile_device(std::size_t device, ExecutorProfile& profile);
+  struct OpTimes;
+  Result<Unit> time_in_steps(const PlacedProgram& placed, OpTimes& times);
+  Result<Unit> time_in_rows(std::size_t device, const PlacedProgram& placed, OpTimes& times);
   struct LoneStep;
   Result<Unit> make_lone(std::size_t device, LoneStep& step);
   Result<double> time_beside(LoneStep& step, std::size_t count, std::span<LoneStep* const> others);

@@ -5,7 +5,7 @@
 
 #include "executor/cuda/cuda_executor.h"
 #include "executor/cuda/executor_state.h"
-#include "executor/cuda/operand_copies.h"
+#include "executor/cuda/program/operand_copies.h"
 #include "executor/timing.h"
 
 namespace emplace::cuda {
@@ -70,90 +70,39 @@ LinkCost fit(std::span<const double> bytes, std::span<const double> seconds) {
   return {.latency_s = std::max(median(std::move(rests)), 0.0), .bytes_per_s = 1 / slope};
 }
 
+/// Cost of an op by its times in a step [us], or by those of its kernel in rows (null: not timed in rows), of
+/// which `share` is cold.
+OpCost cost_of(OpId op, const std::vector<double>& in_step_us, const RowTimes* row, double share,
+               bool synthetic) {
+  OpCost cost{op, median(in_step_us), median_deviation(in_step_us),
+              static_cast<std::uint32_t>(in_step_us.size()), synthetic};
+  if (row == nullptr) return cost;
+  cost.us = median(row->hot), cost.mad_us = median_deviation(row->hot);
+  if (row->cold.empty()) return cost;
+  cost.hot_us = cost.us, cost.cold_us = median(row->cold);
+  cost.us += share * (cost.cold_us - cost.hot_us);
+  cost.mad_us = std::max(cost.mad_us, median_deviation(row->cold));
+  return cost;
+}
+
 }  // namespace
+
+/// Times of the ops of the whole graph on one device.
+struct CudaExecutor::State::OpTimes {
+  std::vector<std::vector<double>> in_step_us;  // [ops][samples]
+  // Short kernels are timed in a row of many runs; ops with the same kernel share the result.
+  std::map<const Kernel*, RowTimes> rows;
+  std::vector<const RowTimes*> row_of;  // [ops] Null: not short.
+  double hot_us = 0, cold_us = 0;       // Sums over all ops: if all find their operands in a cache, or none.
+};
 
 Result<ExecutorProfile> CudaExecutor::profile() {
   State& state = *state_;
   if (state.session.poisoned()) return state.session.sticky_error();
   state.finish_background();
-  const auto kernels = state.lowered.kernels();
   ExecutorProfile profile;
-  const auto of_device = [&](std::size_t d) -> Result<Unit> {
-    const TaskPlan plan = state.plan(Placement(state.lowered.num_ops(), static_cast<DeviceId>(d)));
-    const StepProgram program = state.program(plan);
-    if (program.out_of_memory()) {
-      Measurement full;
-      write_out_of_memory(*program.out_of_memory(), state.graph, state.devices, full);
-      return Error{Errc::kRunFailed, "profile: the graph does not fit on device " +
-                                         state.devices[static_cast<DeviceId>(d)].name + " alone (" +
-                                         full.failure + "); increase its memory"};
-    }
-    EMPLACE_TRY(state.prepare(plan, program));
-    EMPLACE_TRY(state.step(program));  // Loads the kernels.
-    EMPLACE_TRY(state.step(program));
-    profile.task_host_us.push_back(
-        kernels.empty() ? 0 : state.stream->enqueue_s() * 1e6 / static_cast<double>(kernels.size()));
-    EMPLACE_TRY(state.capture(program));  // As placements are measured.
-    EMPLACE_TRY_ASSIGN(const auto plain,
-                       time_steps(state.options.timing, [&] { return state.step(program); }));
-    if (d == 0) profile.step_time_s = plain.step_time_s;
-    std::vector<std::vector<double>> op_us(state.lowered.num_ops());
-    for (std::uint32_t sample = 0; sample < std::max(state.options.timing.samples, 1u); ++sample) {
-      std::vector<InstructionTime> times;
-      EMPLACE_TRY(state.stream->timed_step(program, times));
-      for (std::size_t i = 0; i < times.size(); ++i)
-        op_us[plan.tasks()[program.instructions()[i].task].what].push_back(times[i].end_us -
-                                                                           times[i].start_us);
-    }
-    int cache_bytes = 0;
-    if (!(*state.group)[d].on_host())
-      EMPLACE_TRY(state.session.check(state.session.api().runtime.DeviceGetAttribute(
-                                          &cache_bytes, cudaDevAttrL2CacheSize, (*state.group)[d].physical()),
-                                      "cudaDeviceGetAttribute"));
-    const FreeMemory free = free_memory((*state.group)[d], program.reach_bytes(d), cache_bytes);
-    // Short kernels are timed in a row of many runs; ops with the same kernel share the result.
-    std::map<const Kernel*, RowTimes> rows;
-    std::vector<const RowTimes*> row_of(state.lowered.num_ops(), nullptr);
-    double hot_us = 0, cold_us = 0;
-    for (const Instruction& instruction : program.instructions()) {
-      const OpId op{plan.tasks()[instruction.task].what};
-      const BoundKernel& bound = state.kernels[d].kernel(op);
-      const double in_step_us = median(op_us[index(op)]);
-      if (instruction.num_calls != 1 || in_step_us >= kShortUs || bound.synthetic) {
-        hot_us += in_step_us, cold_us += in_step_us;
-        continue;
-      }
-      RowTimes& row = rows[bound.kernel];
-      row_of[index(op)] = &row;
-      if (row.hot.empty()) {
-        EMPLACE_TRY_ASSIGN(row,
-                           time_rows(*state.stream, program, instruction, op_us[index(op)].size(), free));
-      }
-      hot_us += median(row.hot), cold_us += median(row.cold.empty() ? row.hot : row.cold);
-    }
-    const double share = cold_share(plain.step_time_s * 1e6, hot_us, cold_us);
-    profile.ops.emplace_back();
-    for (const OpId op : kernels) {
-      const auto& in_step = op_us[index(op)];
-      OpCost cost{op, median(in_step), median_deviation(in_step), static_cast<std::uint32_t>(in_step.size()),
-                  state.kernels[d].kernel(op).synthetic};
-      if (const RowTimes* const row = row_of[index(op)]; row != nullptr) {
-        cost.us = median(row->hot), cost.mad_us = median_deviation(row->hot);
-        if (!row->cold.empty()) {
-          cost.hot_us = cost.us, cost.cold_us = median(row->cold);
-          cost.us += share * (cost.cold_us - cost.hot_us);
-          cost.mad_us = std::max(cost.mad_us, median_deviation(row->cold));
-        }
-      }
-      profile.ops.back().push_back(cost);
-    }
-    const double left_us = plain.step_time_s * 1e6 - (hot_us + share * (cold_us - hot_us));
-    profile.task_overhead_us.push_back(
-        kernels.empty() ? 0 : std::max(left_us, 0.0) / static_cast<double>(kernels.size()));
-    return Unit{};
-  };
   for (std::size_t d = 0; d < state.devices.size(); ++d)
-    if (auto done = of_device(d); !done) return call_failed(state.failed(done.error()));
+    if (auto done = state.profile_device(d, profile); !done) return call_failed(state.failed(done.error()));
   auto factors = state.corun();
   if (!factors) return call_failed(state.failed(factors.error()));
   profile.corun = *std::move(factors);
@@ -161,6 +110,81 @@ Result<ExecutorProfile> CudaExecutor::profile() {
   if (!links) return call_failed(state.failed(links.error()));
   profile.links = *std::move(links);
   return profile;
+}
+
+Result<Unit> CudaExecutor::State::profile_device(std::size_t device, ExecutorProfile& profile) {
+  const PlacedProgram placed{*this, Placement(lowered.num_ops(), static_cast<DeviceId>(device))};
+  const StepProgram& program = placed.program;
+  if (program.out_of_memory()) {
+    Measurement full;
+    write_out_of_memory(*program.out_of_memory(), graph, devices, full);
+    return Error{Errc::kRunFailed, "profile: the graph does not fit on device " +
+                                       devices[static_cast<DeviceId>(device)].name + " alone (" +
+                                       full.failure + "); increase its memory"};
+  }
+  EMPLACE_TRY(prepare(placed.plan, program));
+  EMPLACE_TRY(step(program));  // Loads the kernels.
+  EMPLACE_TRY(step(program));
+  const auto ops = lowered.kernels();
+  const auto per_op = [&](double us) { return ops.empty() ? 0 : us / static_cast<double>(ops.size()); };
+  profile.task_host_us.push_back(per_op(stream->enqueue_s() * 1e6));
+  EMPLACE_TRY(capture(program));  // As placements are measured.
+  EMPLACE_TRY_ASSIGN(const auto plain, time_steps(options.timing, [&] { return step(program); }));
+  if (device == 0) profile.step_time_s = plain.step_time_s;
+  OpTimes times;
+  EMPLACE_TRY(time_in_steps(placed, times));
+  EMPLACE_TRY(time_in_rows(device, placed, times));
+  const double share = cold_share(plain.step_time_s * 1e6, times.hot_us, times.cold_us);
+  profile.ops.emplace_back();
+  for (const OpId op : ops)
+    profile.ops.back().push_back(cost_of(op, times.in_step_us[index(op)], times.row_of[index(op)], share,
+                                         kernels[device].kernel(op).synthetic));
+  const double left_us = plain.step_time_s * 1e6 - (times.hot_us + share * (times.cold_us - times.hot_us));
+  profile.task_overhead_us.push_back(per_op(std::max(left_us, 0.0)));
+  return Unit{};
+}
+
+Result<Unit> CudaExecutor::State::time_in_steps(const PlacedProgram& placed, OpTimes& times) {
+  times.in_step_us.resize(lowered.num_ops());
+  for (std::uint32_t sample = 0; sample < std::max(options.timing.samples, 1u); ++sample) {
+    std::vector<InstructionTime> of;
+    EMPLACE_TRY(stream->timed_step(placed.program, of));
+    for (std::size_t i = 0; i < of.size(); ++i)
+      times.in_step_us[placed.plan.tasks()[placed.program.instructions()[i].task].what].push_back(
+          of[i].end_us - of[i].start_us);
+  }
+  return Unit{};
+}
+
+/// Times short kernels in rows, as often as they were timed in steps.
+Result<Unit> CudaExecutor::State::time_in_rows(std::size_t device, const PlacedProgram& placed,
+                                               OpTimes& times) {
+  const StepProgram& program = placed.program;
+  const LogicalDevice& on = (*group)[device];
+  int cache_bytes = 0;
+  if (!on.on_host())
+    EMPLACE_TRY(session.check(
+        session.api().runtime.DeviceGetAttribute(&cache_bytes, cudaDevAttrL2CacheSize, on.physical()),
+        "cudaDeviceGetAttribute"));
+  const FreeMemory free = free_memory(on, program.reach_bytes(device), cache_bytes);
+  times.row_of.assign(lowered.num_ops(), nullptr);
+  for (const Instruction& instruction : program.instructions()) {
+    const OpId op{placed.plan.tasks()[instruction.task].what};
+    const BoundKernel& bound = kernels[device].kernel(op);
+    const std::vector<double>& samples_us = times.in_step_us[index(op)];
+    const double in_step_us = median(samples_us);
+    if (instruction.num_calls != 1 || in_step_us >= kShortUs || bound.synthetic) {
+      times.hot_us += in_step_us, times.cold_us += in_step_us;
+      continue;
+    }
+    RowTimes& row = times.rows[bound.kernel];
+    times.row_of[index(op)] = &row;
+    if (row.hot.empty()) {
+      EMPLACE_TRY_ASSIGN(row, time_rows(*stream, program, instruction, samples_us.size(), free));
+    }
+    times.hot_us += median(row.hot), times.cold_us += median(row.cold.empty() ? row.hot : row.cold);
+  }
+  return Unit{};
 }
 
 /// Uses sizes of 1 KiB to 64 MiB, or up to what both memories can hold; the median of five runs each.

@@ -45,10 +45,11 @@ class TimedStep {
   std::int64_t end_ns() const { return now_ns_; }
   /// Bytes of the step's peaks over the devices' memory.
   std::int64_t bytes_over();
-  /// Time at which the last run() ended, whatever it returned.
+  /// Time at which the last run() ended, whatever it returned. For tests: a limit ends it early.
   std::int64_t simulated_ns() const { return now_ns_; }
-  /// Rounds simulated so far, and steps whose memory was accounted for as a whole.
+  /// Rounds simulated so far.
   std::uint64_t rounds() const { return rounds_; }
+  /// Steps whose memory was accounted for as a whole. For tests: most are accounted for by their changes.
   std::uint64_t whole_memories() const { return memory_.whole_steps(); }
 
  private:

@@ -92,8 +92,6 @@ std::string percent(double share) {
 
 }  // namespace
 
-std::string_view format_name(GraphFormat format) { return format_of(format).name; }
-
 std::string format_names() {
   std::string text;
   for (const Format& one : kFormats) text.append(text.empty() ? "" : ", ").append(one.name);

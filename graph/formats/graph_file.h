@@ -31,9 +31,7 @@ enum class GraphFormat : std::uint8_t {
   kPt2,
   kEmplace
 };
-/// The name of a format: "onnx", "tf-graphdef", …
-std::string_view format_name(GraphFormat format);
-/// The names of all formats, separated by commas.
+/// The names of all formats, separated by commas: "onnx", "tf-graphdef", …
 std::string format_names();
 /// Errors (kInvalid): an unknown name, with the nearest known one.
 Result<GraphFormat> parse_format(std::string_view name);

@@ -15,12 +15,6 @@ std::span<const WorldFamily> world_families() {
   return kAll;
 }
 
-const WorldFamily* find_world_family(std::string_view name) {
-  for (const WorldFamily& family : world_families())
-    if (family.name == name) return &family;
-  return nullptr;
-}
-
 Result<OpGraph> world_graph(const WorldFamily& family, const Rng& rng, const WantedGraph& wanted,
                             const Identity& identity) {
   const bool training = wanted.training || !family.has_forward;

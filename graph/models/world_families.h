@@ -29,8 +29,6 @@ struct WorldFamily {
   bool has_forward = true;  ///< Whether there is a forward pass alone.
 };
 std::span<const WorldFamily> world_families();
-/// The family `name`, or null.
-const WorldFamily* find_world_family(std::string_view name);
 
 /// What is wanted of a graph of a family.
 struct WantedGraph {

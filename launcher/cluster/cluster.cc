@@ -95,34 +95,26 @@ Result<Unit> check_elsewhere(const Cluster::Node& node, const Cluster& cluster, 
   return Unit{};
 }
 
-}  // namespace
-
-Result<std::vector<NodePlan>> plan_nodes(const Cluster& cluster, const RunConfig& config) {
-  for (const Cluster::Node& node : cluster.nodes) EMPLACE_TRY(check_elsewhere(node, cluster, config));
-  std::map<std::string_view, std::uint32_t> total;  // Number of actors of each role in this run.
+/// Number of actors of each role in a run.
+std::map<std::string_view, std::uint32_t> actors_of_roles(const RunConfig& config) {
   const std::uint32_t learner = learns(config) ? 1 : 0;
-  total["sampler"] = config.pipeline.controllers;
-  total["executor"] = config.reward.source == RewardSource::kLocal ? 0 : config.executor.count;
-  total["learner"] = total["tracker"] = learner;
-  total["recorder"] = total["dispatcher"] = 1;
+  return {{"sampler", config.pipeline.controllers},
+          {"executor", config.reward.source == RewardSource::kLocal ? 0 : config.executor.count},
+          {"learner", learner},
+          {"tracker", learner},
+          {"recorder", 1},
+          {"dispatcher", 1}};
+}
 
-  std::vector<std::vector<std::string>> living(cluster.nodes.size());
-  NodePlan head{.name = cluster.head.name,
-                .node = cluster.head.name,
-                .host = {},
-                .program = {},
-                .cache = {},
-                .options = {},
-                .actors = {},
-                .environment = cluster.head.environment,
-                .dial = {},
-                .memory = cluster.head.memory,
-                .open_files = cluster.head.open_files,
-                .model = {},
-                .ray = {},
-                .keys = {cluster.head.key, {}, cluster.allowed},
-                .insecure = cluster.insecure,
-                .end_step = static_cast<int>(kRoles.size())};
+/// Names of the actors by where they run.
+struct Homes {
+  std::vector<std::string> head;
+  std::vector<std::vector<std::string>> nodes;  ///< [nodes of the cluster]
+};
+
+/// Gives every actor a home: roles that no node has are the head's. Errors: those of shares().
+Result<Homes> homes_of(const Cluster& cluster, std::map<std::string_view, std::uint32_t> total) {
+  Homes homes{{}, std::vector<std::vector<std::string>>(cluster.nodes.size())};
   for (const std::string_view role : kRoles) {
     const bool many = role == "sampler" || role == "executor";
     std::vector<std::uint32_t> share(cluster.nodes.size());
@@ -132,44 +124,78 @@ Result<std::vector<NodePlan>> plan_nodes(const Cluster& cluster, const RunConfig
     std::uint32_t next = 0;
     for (std::size_t i = 0; i < cluster.nodes.size(); ++i) {
       if (!many && has_role(cluster.nodes[i], role)) share[i] = total[role];
-      for (std::uint32_t k = 0; k < share[i]; ++k) living[i].push_back(actor_of(role, next++));
+      for (std::uint32_t k = 0; k < share[i]; ++k) homes.nodes[i].push_back(actor_of(role, next++));
     }
     if (role == "executor" && has_elastic(cluster)) continue;
-    while (next < total[role]) head.actors.push_back(actor_of(role, next++));
+    while (next < total[role]) homes.head.push_back(actor_of(role, next++));
   }
+  return homes;
+}
 
-  std::vector<NodePlan> plan{std::move(head)};
+NodePlan plan_of_head(const Cluster& cluster, std::vector<std::string> actors) {
+  return {.name = cluster.head.name,
+          .node = cluster.head.name,
+          .host = {},
+          .program = {},
+          .cache = {},
+          .options = {},
+          .actors = std::move(actors),
+          .environment = cluster.head.environment,
+          .dial = {},
+          .memory = cluster.head.memory,
+          .open_files = cluster.head.open_files,
+          .model = {},
+          .ray = {},
+          .keys = {cluster.head.key, {}, cluster.allowed},
+          .insecure = cluster.insecure,
+          .end_step = static_cast<int>(kRoles.size())};
+}
+
+/// `number`: that of the process among those of its node.
+NodePlan plan_of_process(const Cluster& cluster, const Cluster::Node& node, std::size_t number,
+                         std::vector<std::string> actors, const RunConfig& config) {
+  NodePlan plan{.name = node.processes == 1 ? node.name : fmt::format("{}/{}", node.name, number),
+                .node = node.name,
+                .start = node.start,
+                .host = node.host,
+                .program = node.program.empty() && node.start != "ray" ? "emplace" : node.program,
+                .cache = node.cache,
+                .options = node.options,
+                .actors = std::move(actors),
+                .max_processes = node.max_processes,
+                .executors_each = std::max(node.count, 1u),
+                .environment = node.environment,
+                .dial = node.dial,
+                .memory = node.memory,
+                .open_files = node.open_files,
+                .model = {},
+                .ray = node.ray,
+                .cpus = node.cpus,
+                .keys = {node.key, node.key.empty() ? "" : public_half(cluster.head.key), {}},
+                .insecure = cluster.insecure};
+  plan.end_step = is_elastic(node) ? end_step({actor_of("executor", 0)}) : end_step(plan.actors);
+  if (config.executor.kind == "torch" && has_role(node, "executor")) plan.model = config.executor.model;
+  return plan;
+}
+
+}  // namespace
+
+Result<std::vector<NodePlan>> plan_nodes(const Cluster& cluster, const RunConfig& config) {
+  for (const Cluster::Node& node : cluster.nodes) EMPLACE_TRY(check_elsewhere(node, cluster, config));
+  auto total = actors_of_roles(config);
+  EMPLACE_TRY_ASSIGN(auto homes, homes_of(cluster, total));
+  std::vector<NodePlan> plan{plan_of_head(cluster, std::move(homes.head))};
   for (std::size_t i = 0; i < cluster.nodes.size(); ++i) {
     const Cluster::Node& node = cluster.nodes[i];
-    const std::size_t actors = living[i].size();
-    const bool elastic = is_elastic(node);
+    const std::vector<std::string>& of_node = homes.nodes[i];
+    const std::size_t actors = of_node.size();
     const std::size_t processes =
-        elastic ? std::min(total["executor"], 1u)
-                : std::min<std::size_t>(node.processes == 0 ? actors : node.processes, actors);
+        is_elastic(node) ? std::min(total["executor"], 1u)
+                         : std::min<std::size_t>(node.processes == 0 ? actors : node.processes, actors);
     for (std::size_t p = 0; p < processes; ++p) {
-      const auto at = [&](std::size_t k) { return living[i].begin() + static_cast<std::ptrdiff_t>(k); };
-      NodePlan one{.name = node.processes == 1 ? node.name : fmt::format("{}/{}", node.name, p),
-                   .node = node.name,
-                   .start = node.start,
-                   .host = node.host,
-                   .program = node.program.empty() && node.start != "ray" ? "emplace" : node.program,
-                   .cache = node.cache,
-                   .options = node.options,
-                   .actors = {at(actors * p / processes), at(actors * (p + 1) / processes)},
-                   .max_processes = node.max_processes,
-                   .executors_each = std::max(node.count, 1u),
-                   .environment = node.environment,
-                   .dial = node.dial,
-                   .memory = node.memory,
-                   .open_files = node.open_files,
-                   .model = {},
-                   .ray = node.ray,
-                   .cpus = node.cpus,
-                   .keys = {node.key, node.key.empty() ? "" : public_half(cluster.head.key), {}},
-                   .insecure = cluster.insecure};
-      one.end_step = elastic ? end_step({actor_of("executor", 0)}) : end_step(one.actors);
-      if (config.executor.kind == "torch" && has_role(node, "executor")) one.model = config.executor.model;
-      plan.push_back(std::move(one));
+      const auto at = [&](std::size_t k) { return of_node.begin() + static_cast<std::ptrdiff_t>(k); };
+      plan.push_back(plan_of_process(cluster, node, p,
+                                     {at(actors * p / processes), at(actors * (p + 1) / processes)}, config));
     }
   }
   return plan;

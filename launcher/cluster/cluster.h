@@ -73,6 +73,8 @@ struct Cluster {
   std::string paths_from;  ///< Folder that relative paths of the file are resolved against.
 };
 
+inline constexpr std::uint32_t kMaxExecutors = 4'000;  ///< Maximum number of executors of one process.
+
 /// How a node can be started: as a child process, by ssh, by a batch job, by Kubernetes, by Ray, or by hand
 /// with `emplace join`.
 inline constexpr std::array<std::string_view, 6> kLaunchers{"local",      "ssh", "slurm",

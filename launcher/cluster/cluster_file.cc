@@ -13,8 +13,7 @@
 #include "base/text/words.h"
 #include "base/units.h"
 #include "launcher/cluster/cluster.h"
-#include "launcher/cluster/node_process.h"
-#include "launcher/cluster/operator.h"
+#include "launcher/cluster/endpoint.h"
 #include "launcher/cluster/roles.h"
 
 namespace emplace::launcher {

@@ -5,9 +5,10 @@
 #include <string>
 
 #include "base/keys.h"
-#include "launcher/cluster/operator.h"
 #include "launcher/terminal/command.h"
 #include "launcher/terminal/options.h"
+#include "launcher/cluster/endpoint.h"
+#include "launcher/cluster/operator/operator.h"
 
 namespace emplace::launcher {
 

@@ -3,8 +3,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/units.h"
-#include "launcher/cluster/file_store.h"
-#include "launcher/cluster/node_process.h"
+#include "launcher/cluster/cluster.h"
+#include "launcher/cluster/files/file_store.h"
+#include "launcher/cluster/node/node_process.h"
 #include "launcher/commands/access.h"
 #include "launcher/commands/commands.h"
 #include "launcher/placing/torch_options.h"

@@ -5,7 +5,7 @@
 
 #include "base/text/words.h"
 #include "base/units.h"
-#include "launcher/cluster/node_process.h"
+#include "launcher/cluster/node/node_process.h"
 #include "launcher/commands/commands.h"
 #include "launcher/commands/run_options.h"
 

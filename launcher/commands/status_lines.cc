@@ -7,8 +7,8 @@
 
 #include "base/text/words.h"
 #include "base/units.h"
-#include "launcher/cluster/idle_reason.h"
-#include "launcher/cluster/status_json.h"
+#include "launcher/cluster/operator/idle_reason.h"
+#include "launcher/cluster/operator/status_json.h"
 #include "launcher/commands/access.h"
 
 namespace emplace::launcher {

@@ -74,11 +74,6 @@ struct TrainRecipe {
 /// Reads a recipe. Patterns are relative to its folder. Errors: kIo; kInvalid with file and line.
 Result<TrainRecipe> load_recipe(const std::filesystem::path& path);
 
-/// Geometric mean over worlds of the step time of the one placement over that of the example.
-struct TrainScore {
-  double held_out = 0, learned = 0;  ///< 0: no worlds.
-};
-
 struct TrainEvents {
   std::function<void(const std::string&)> line;  ///< A line of progress.
   std::function<bool()> stopped;                 ///< Polled; true ends after the current update.

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <string>
 
-#include "launcher/cluster/topology.h"
+#include "launcher/cluster/hosts/topology.h"
 
 namespace emplace::launcher {
 

@@ -296,14 +296,12 @@ class Reader {
 
   Result<record::ReportGraph> of(const actors::Task& task, std::size_t number) {
     const actors::TaskGraph& one = task.graphs[number];
-    const std::string& file = graph_files_[number];
     record::ReportGraph graph;
     graph.name = one.graph.name(), graph.sha256 = one.sha256;
     graph.ops = one.graph.num_ops(), graph.edges = one.graph.num_edges();
     graph.devices = device_names(one.devices);
     // Rows use the run's objective; schedules always come from the simulator.
     const auto model = make_model(one.graph, one.devices, judge_of(config_));
-    Simulator simulator{one.graph, one.devices, judge_of(config_).simulator};
     EMPLACE_TRY_ASSIGN(auto heuristics, heuristics_of(one, *model));
     graph.heuristics = heuristics.rows;
     if (bounds_.empty()) {
@@ -313,32 +311,59 @@ class Reader {
     }
     EMPLACE_TRY(add_remeasured(graph));
     EMPLACE_TRY(add_curves(graph, task.graphs.size()));
+    EMPLACE_TRY_ASSIGN(Learned learned, add_learned(graph, task, one, *model));
+    EMPLACE_TRY(add_noise(graph, one, heuristics, learned, kMaxJitteredOps / task.graphs.size()));
+    graph.evaluate_command = command_of_best(task, number, heuristics, learned);
+    traced_ops_ += graph.ops;
+    if (learned.best.empty() && !heuristics.best) return graph;
+    if (traced_ops_ > kMaxTracedOps && traced_ops_ > graph.ops) {
+      graph.note = "The charts of this graph are omitted: the page is limited to 500,000 ops of schedules.";
+      return graph;
+    }
+    EMPLACE_TRY(add_charts(graph, one, std::move(heuristics), std::move(learned)));
+    return graph;
+  }
 
-    Placement learned;
-    double learned_s = 0;
-    std::vector<Placement> best_of_start(starts_.size());
+  /// Placements that the starts found for a graph.
+  struct Learned {
+    std::vector<Placement> of_start;  // [starts] Empty: none.
+    Placement best;                   // The fastest of them; empty: none.
+    double best_s = 0;
+    std::size_t from = 0;          // The start that found it.
     bool on_real_devices = false;  // Measured on real devices; not comparable with simulated heuristics.
-    std::size_t from = 0;
+  };
+
+  /// Adds a row for each start.
+  Result<Learned> add_learned(record::ReportGraph& graph, const actors::Task& task,
+                              const actors::TaskGraph& one, Executor& model) {
+    Learned learned;
+    learned.of_start.resize(starts_.size());
     for (std::size_t s = 0; s < starts_.size(); ++s) {
       TableRow row = row_of(starts_[s], graph.curves[s]);
       EMPLACE_TRY_ASSIGN(const auto best, starts_[s].db->results().best(one.sha256));
       EMPLACE_TRY_ASSIGN(auto alone, likeliest(starts_[s], task, one));
       if (best || alone) {
         Placement placement = best ? record::placement_of(best->placement) : *std::move(alone);
-        EMPLACE_TRY(model->measure(placement, row.measurement));
+        EMPLACE_TRY(model.measure(placement, row.measurement));
         row.found = true;
         if (best && best->label != MeasurementLabel::kSimulated) {
           row.measurement.valid = true;
           row.measurement.step_time_s = best->step_time_s;
           row.measurement.label = best->label;
-          on_real_devices = true;
+          learned.on_real_devices = true;
         }
-        if (row.measurement.valid && (learned.empty() || row.measurement.step_time_s < learned_s))
-          learned = placement, learned_s = row.measurement.step_time_s, from = s;
-        best_of_start[s] = std::move(placement);
+        if (row.measurement.valid && (learned.best.empty() || row.measurement.step_time_s < learned.best_s))
+          learned.best = placement, learned.best_s = row.measurement.step_time_s, learned.from = s;
+        learned.of_start[s] = std::move(placement);
       }
       graph.learned.push_back(std::move(row));
     }
+    return learned;
+  }
+
+  /// Adds the spread of the step time under noise to the rows with simulated times.
+  Result<Unit> add_noise(record::ReportGraph& graph, const actors::TaskGraph& one,
+                         const Heuristics& heuristics, const Learned& learned, std::size_t most_ops) const {
     std::vector<PlacedRow> placed;
     const auto add = [&](std::vector<TableRow>& rows, const std::vector<Placement>& placements) {
       for (std::size_t i = 0; i < rows.size(); ++i)
@@ -347,29 +372,34 @@ class Reader {
           placed.push_back({&rows[i], &placements[i]});
     };
     add(graph.heuristics, heuristics.placements);
-    add(graph.learned, best_of_start);
-    EMPLACE_TRY(add_spreads(one, judge_of(config_), placed, kMaxJitteredOps / task.graphs.size()));
+    add(graph.learned, learned.of_start);
+    return add_spreads(one, judge_of(config_), placed, most_ops);
+  }
+
+  /// Returns the command that evaluates the fastest placement, or makes it again; empty if there is none.
+  std::string command_of_best(const actors::Task& task, std::size_t number, const Heuristics& heuristics,
+                              const Learned& learned) const {
+    const actors::TaskGraph& one = task.graphs[number];
+    const std::string& file = graph_files_[number];
     const bool use_heuristic =
-        heuristics.best &&
-        (learned.empty() || (!on_real_devices && heuristics.best_step_time_s() <= learned_s));
-    const std::filesystem::path recommended = recommended_path(directory_, task, one);
-    std::error_code ignored;
-    if (use_heuristic && std::filesystem::exists(recommended, ignored)) {
-      graph.evaluate_command = evaluate_command(config_, file, recommended);
-    } else if (use_heuristic) {
-      graph.evaluate_command =
-          fmt::format("emplace place {}{} --method {} --seed {}", quoted(file), inputs_of(config_),
-                      heuristics.rows[*heuristics.best].method, config_.run.seed);
-    } else if (!learned.empty()) {
-      graph.evaluate_command =
-          evaluate_command(config_, file, best_placement_path(starts_[from].start.directory, task, one));
+        heuristics.best && (learned.best.empty() ||
+                            (!learned.on_real_devices && heuristics.best_step_time_s() <= learned.best_s));
+    if (use_heuristic) {
+      const std::filesystem::path recommended = recommended_path(directory_, task, one);
+      std::error_code ignored;
+      if (std::filesystem::exists(recommended, ignored)) return evaluate_command(config_, file, recommended);
+      return fmt::format("emplace place {}{} --method {} --seed {}", quoted(file), inputs_of(config_),
+                         heuristics.rows[*heuristics.best].method, config_.run.seed);
     }
-    traced_ops_ += graph.ops;
-    if (learned.empty() && !heuristics.best) return graph;
-    if (traced_ops_ > kMaxTracedOps && traced_ops_ > graph.ops) {
-      graph.note = "The charts of this graph are omitted: the page is limited to 500,000 ops of schedules.";
-      return graph;
-    }
+    if (learned.best.empty()) return "";
+    return evaluate_command(config_, file,
+                            best_placement_path(starts_[learned.from].start.directory, task, one));
+  }
+
+  /// Adds the schedules of the fastest learned placement and of the fastest heuristic.
+  Result<Unit> add_charts(record::ReportGraph& graph, const actors::TaskGraph& one, Heuristics heuristics,
+                          Learned learned) {
+    Simulator simulator{one.graph, one.devices, judge_of(config_).simulator};
     const LoweredGraph lowered{one.graph};
     record::ReportTask& drawn = graph.task.emplace_back();
     drawn.graph = &one.graph, drawn.devices = &one.devices;
@@ -377,8 +407,8 @@ class Reader {
       return simulated(one, lowered, simulator, std::move(label), std::move(placement), clock_);
     };
     // Draw the learned placement even if a heuristic is better: it is the purpose of the run.
-    if (!learned.empty()) {
-      EMPLACE_TRY_ASSIGN(drawn.step, trace(graph.learned[from].method, std::move(learned)));
+    if (!learned.best.empty()) {
+      EMPLACE_TRY_ASSIGN(drawn.step, trace(graph.learned[learned.from].method, std::move(learned.best)));
     }
     if (heuristics.best) {
       EMPLACE_TRY_ASSIGN(auto step, trace(heuristics.rows[*heuristics.best].method,
@@ -388,7 +418,7 @@ class Reader {
     if (simulating_.empty())
       simulating_ = format_seconds(drawn.step.measured.step_time_s) + " simulated in " +
                     format_seconds(drawn.step.simulating_s) + " (with a trace)";
-    return graph;
+    return Unit{};
   }
 
   Result<Unit> add_provenance(record::ReportData& data) {

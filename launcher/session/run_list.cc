@@ -197,8 +197,6 @@ Result<std::vector<ListedRun>> list_runs(std::span<const std::string> paths) {
   return runs;
 }
 
-std::span<const std::string_view> run_sorts() { return kSorts; }
-
 Result<Unit> sort_runs(std::vector<ListedRun>& runs, std::string_view key) {
   if (std::find(kSorts.begin(), kSorts.end(), key) == kSorts.end()) {
     std::string all;

@@ -54,10 +54,9 @@ struct ListedRun {
 /// cannot be read.
 Result<std::vector<ListedRun>> list_runs(std::span<const std::string> paths);
 
-/// Keys to sort by: time (newest first), name, method, graph, state, measurements, best, heuristic, bound,
-/// after. Numbers that are unknown come last.
-std::span<const std::string_view> run_sorts();
-/// Sorts; runs that cannot be read come last. Errors: kInvalid for an unknown key, with the nearest one.
+/// Sorts by a key: time (newest first), name, method, graph, state, measurements, best, heuristic, bound,
+/// after. Numbers that are unknown come last, and runs that cannot be read after them. Errors: kInvalid for
+/// an unknown key, with the nearest one.
 Result<Unit> sort_runs(std::vector<ListedRun>& runs, std::string_view key);
 
 /// Returns the run as a row of the page that compares runs, with the curve of its first graph. Errors: those

@@ -9,7 +9,7 @@
 
 #include "base/result.h"
 #include "launcher/cluster/cluster.h"
-#include "launcher/cluster/topology.h"
+#include "launcher/cluster/hosts/topology.h"
 #include "launcher/settings/config.h"
 #include "launcher/settings/start.h"
 

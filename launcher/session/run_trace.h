@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "base/result.h"
-#include "launcher/cluster/actor_trace.h"
+#include "launcher/cluster/node/actor_trace.h"
 #include "launcher/session/run_plan.h"
 
 namespace emplace::launcher {

@@ -234,11 +234,8 @@ Result<Unit> check_orders(const RunConfig& c) {
   return Unit{};
 }
 
-}  // namespace
-
-Result<Unit> check_config(RunConfig c) {
-  EMPLACE_TRY(method_defaults(c.policy.method, c.policy.preset));
-  EMPLACE_TRY(check_ranges(c.settings()));
+/// Leases, batches, and the penalty that is adapted from batch to batch.
+Result<Unit> check_pipeline(const RunConfig& c) {
   if (c.executor.window < c.pipeline.placements_per_lease)
     return invalid("executor.window", "is less than pipeline.placements_per_lease: no lease would fit",
                    "use at least " + std::to_string(c.pipeline.placements_per_lease));
@@ -249,6 +246,11 @@ Result<Unit> check_config(RunConfig c) {
     return invalid("pipeline.batch_episodes", "is more than controllers · max_outstanding",
                    "reduce it: no batch would ever be full");
   }
+  return Unit{};
+}
+
+/// What an episode is: its returns, its baselines, and outliers among its measurements.
+Result<Unit> check_reward(const RunConfig& c) {
   const bool steps = c.policy.method.starts_with("placeto");
   const auto returns = c.reward.baseline.returns;
   const auto baseline = c.reward.baseline.kind;
@@ -277,16 +279,45 @@ Result<Unit> check_config(RunConfig c) {
   if (!alone && c.reward.outlier > 0)
     return invalid("reward.outlier", "needs independently measured placements",
                    "use 0 with placeto and with self-critic");
+  return Unit{};
+}
+
+/// What the method of the policy can learn.
+Result<Unit> check_policy(const RunConfig& c) {
   EMPLACE_TRY(check_any_graph(c));
   EMPLACE_TRY(check_orders(c));
   if (c.policy.method == "scheduler" && c.objective.kind != Objective::kStepTime)
     return invalid("policy.method", "= 'scheduler' learns only step times",
                    "use objective.kind = \"step-time\", or policy.method = \"sweep\"");
+  return Unit{};
+}
+
+/// Executors that run in their own processes.
+Result<Unit> check_processes(const RunConfig& c) {
+  if (!uses_processes(c)) {
+    if (c.executor.chaos.empty() && !c.executor.process) return Unit{};
+    return invalid(c.executor.chaos.empty() ? "executor.process" : "executor.chaos",
+                   "needs an executor that runs in its own process", "use executor.kind = \"fake\"");
+  }
+  if (c.objective.kind != Objective::kStepTime)
+    return invalid("executor.kind", "= '" + c.executor.kind + "' measures only step times",
+                   "use objective.kind = \"step-time\", or executor.kind = \"sim\"");
+  if (c.reward.source == RewardSource::kLocal)
+    return invalid("reward.source",
+                   "= 'local' simulates in the samplers, but executor.kind is '" + c.executor.kind + "'",
+                   "use \"executors\"");
+  if (!(c.executor.deadline.seconds > 0))
+    return invalid("executor.deadline", "must be more than 0", "use \"30s\"");
+  return Unit{};
+}
+
+/// The kind of executor, what it measures and how many there are.
+Result<Unit> check_executor(const RunConfig& c) {
   if ((c.executor.kind == "replay") != !c.executor.log.empty())
     return invalid("executor.log",
                    c.executor.log.empty() ? "is missing" : "is only for executor.kind = 'replay'",
                    c.executor.log.empty() ? "name the run to replay" : "remove it");
-  if (c.executor.kind == "replay" && baseline == policy::BaselineKind::kSelfCritic)
+  if (c.executor.kind == "replay" && c.reward.baseline.kind == policy::BaselineKind::kSelfCritic)
     return invalid("reward.baseline", "= 'self-critic' needs measurements that no log has",
                    "use moving-average with executor.kind = \"replay\"");
   if (c.executor.kind == "placeto" && c.objective.kind != Objective::kStepTime)
@@ -300,20 +331,11 @@ Result<Unit> check_config(RunConfig c) {
                    "give the number of executors");
   if (auto chaos = parse_chaos(c.executor.chaos); !chaos)
     return invalid("executor.chaos", chaos.error().context);
-  if (uses_processes(c)) {
-    if (c.objective.kind != Objective::kStepTime)
-      return invalid("executor.kind", "= '" + c.executor.kind + "' measures only step times",
-                     "use objective.kind = \"step-time\", or executor.kind = \"sim\"");
-    if (c.reward.source == RewardSource::kLocal)
-      return invalid("reward.source",
-                     "= 'local' simulates in the samplers, but executor.kind is '" + c.executor.kind + "'",
-                     "use \"executors\"");
-    if (!(c.executor.deadline.seconds > 0))
-      return invalid("executor.deadline", "must be more than 0", "use \"30s\"");
-  } else if (!c.executor.chaos.empty() || c.executor.process) {
-    return invalid(c.executor.chaos.empty() ? "executor.process" : "executor.chaos",
-                   "needs an executor that runs in its own process", "use executor.kind = \"fake\"");
-  }
+  return check_processes(c);
+}
+
+/// How the run starts and what ends it.
+Result<Unit> check_run(const RunConfig& c) {
   if (c.run.starts.empty()) return invalid("run.starts", "is empty", "use [\"scratch\"]");
   if (c.run.budget.seconds <= 0 && c.run.episodes == 0 && c.run.evaluations == 0)
     return invalid("run.budget", "is 0 and so are run.episodes and run.evaluations",
@@ -321,6 +343,19 @@ Result<Unit> check_config(RunConfig c) {
   if (c.run.deterministic && c.run.episodes == 0)
     return invalid("run.deterministic", "needs run.episodes",
                    "set it: a run that ends by wall time is not repeatable");
+  return Unit{};
+}
+
+}  // namespace
+
+Result<Unit> check_config(RunConfig c) {
+  EMPLACE_TRY(method_defaults(c.policy.method, c.policy.preset));
+  EMPLACE_TRY(check_ranges(c.settings()));
+  EMPLACE_TRY(check_pipeline(c));
+  EMPLACE_TRY(check_reward(c));
+  EMPLACE_TRY(check_policy(c));
+  EMPLACE_TRY(check_executor(c));
+  EMPLACE_TRY(check_run(c));
   if (c.input.graph.empty() == c.input.graphs.empty())
     return invalid("input.graph", c.input.graph.empty() ? "is missing" : "conflicts with input.graphs",
                    c.input.graph.empty() ? "name a graph file" : "remove one of them");

@@ -10,9 +10,9 @@
 
 #include "base/text/case.h"
 #include "base/text/words.h"
-#include "launcher/cluster/idle_reason.h"
+#include "launcher/cluster/operator/idle_reason.h"
+#include "launcher/cluster/operator/status_json.h"
 #include "launcher/cluster/roles.h"
-#include "launcher/cluster/status_json.h"
 #include "record/report/verdict.h"
 
 namespace emplace::launcher {

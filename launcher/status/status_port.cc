@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/text/words.h"
+#include "launcher/cluster/endpoint.h"
 #include "launcher/session/metrics.h"
 #include "record/report/live_page.h"
 #include "record/store/run_folder.h"

@@ -12,7 +12,7 @@
 
 #include "base/clock.h"
 #include "base/mutex.h"
-#include "launcher/cluster/status_feed.h"
+#include "launcher/cluster/operator/status_feed.h"
 #include "launcher/session/run_observer.h"
 #include "launcher/status/gate.h"
 #include "launcher/status/http_server.h"

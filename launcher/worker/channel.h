@@ -1,7 +1,7 @@
 #pragma once
 /// Messages over a stream socket between a parent and its executor process. Each message is a record in the
-/// format that nodes use (runtime/zmq/frame.h): [u32 envelope, u32 body, u32 bulk sizes] envelope body bulk,
-/// little-endian.
+/// format that nodes use (runtime/frame.h): [u32 envelope, u32 body, u32 bulk sizes] envelope body
+/// bulk, little-endian.
 
 #include <chrono>
 #include <cstdint>

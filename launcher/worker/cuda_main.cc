@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 #include "executor/cuda/cuda_executor.h"
-#include "executor/cuda/library_versions.h"
+#include "executor/cuda/libraries/library_versions.h"
 #include "launcher/worker/serve.h"
 #ifdef EMPLACE_CPU_KERNELS
 #include "launcher/worker/host_kernels.h"

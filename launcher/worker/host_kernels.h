@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "executor/cpu/kernel.h"
-#include "executor/cuda/host_kernel.h"
+#include "executor/cuda/kernels/host_kernel.h"
 
 namespace emplace::launcher {
 

@@ -182,78 +182,190 @@ struct Weights {
   }
 };
 
-void decode_block(const Network& net, const Weights& weights, const DecodeInput& input, const Draws& draws,
-                  Block& block, std::vector<std::uint8_t>& devices, Matrix& log_p) {
-  const Eigen::Index h = net.options.hidden, d = net.options.devices, k = block.count, steps = net.steps;
-  const std::size_t layers = net.options.layers;
-  block.cells.assign(layers, std::vector<LstmCell>(static_cast<std::size_t>(steps)));
-  block.hidden.assign(layers, Matrix(h, k * steps));
-  block.queries = Matrix::Zero(padded(h), k * steps);
-  block.attention.resize(static_cast<std::size_t>(steps));
-  const float constant = net.options.tanh_constant;
-  if (constant != 0) block.squashed.resize(d, k * steps);
-  std::vector<Matrix> h_before, c_before;
-  for (std::size_t l = 0; l < layers; ++l) {
-    h_before.push_back(net.start_h[l].replicate(1, k));
-    c_before.push_back(net.start_c[l].replicate(1, k));
-  }
-  Matrix sums(4 * h, k), logits(d, k);
-  const auto place = [&](Eigen::Index s, Eigen::Index t) {
-    return static_cast<std::size_t>((block.first + s) * steps + t);
-  };
-  // One step t: all k samples of the block as columns.
-  for (Eigen::Index t = 0; t < steps; ++t) {
-    // LSTM layers: gate sums [4H, k], state h, c [H, k].
+/// One pass over a block of samples: k samples as columns, a step after the other.
+class BlockDecoder {
+ public:
+  BlockDecoder(const Network& net, const Weights& weights, const DecodeInput& input, const Draws& draws,
+               Block& block)
+      : net_{net}, weights_{weights}, input_{input}, draws_{draws}, block_{block} {
+    const Eigen::Index h = net.options.hidden, d = net.options.devices, k = block.count, steps = net.steps;
+    const std::size_t layers = net.options.layers;
+    block.cells.assign(layers, std::vector<LstmCell>(static_cast<std::size_t>(steps)));
+    block.hidden.assign(layers, Matrix(h, k * steps));
+    block.queries = Matrix::Zero(padded(h), k * steps);
+    block.attention.resize(static_cast<std::size_t>(steps));
+    if (net.options.tanh_constant != 0) block.squashed.resize(d, k * steps);
     for (std::size_t l = 0; l < layers; ++l) {
-      LstmCell& cell = block.cells[l][static_cast<std::size_t>(t)];
+      h_before_.push_back(net.start_h[l].replicate(1, k));
+      c_before_.push_back(net.start_c[l].replicate(1, k));
+    }
+    sums_.resize(4 * h, k);
+    logits_.resize(d, k);
+  }
+
+  /// Writes the devices and the log-probabilities of the block's samples.
+  void run(std::vector<std::uint8_t>& devices, Matrix& log_p) {
+    for (Eigen::Index t = 0; t < net_.steps; ++t) {
+      step_layers(t, devices);
+      attend_groups(t);
+      step_logits(t);
+      choose(t, devices, log_p);
+    }
+  }
+
+ private:
+  /// Index of a sample's step among those of all samples.
+  std::size_t place(Eigen::Index s, Eigen::Index t) const {
+    return static_cast<std::size_t>((block_.first + s) * net_.steps + t);
+  }
+
+  /// LSTM layers: gate sums [4H, k], state h, c [H, k].
+  void step_layers(Eigen::Index t, const std::vector<std::uint8_t>& devices) {
+    const Eigen::Index d = net_.options.devices, k = block_.count;
+    for (std::size_t l = 0; l < net_.options.layers; ++l) {
+      LstmCell& cell = block_.cells[l][static_cast<std::size_t>(t)];
       if (l == 0) {
         for (Eigen::Index s = 0; s < k; ++s) {
           const Eigen::Index symbol = t == 0 ? d : devices[place(s, t - 1)];
-          sums.col(s) = net.bias[0].col(0) + net.symbol_sums.col(symbol) + net.group_sums.col(t);
+          sums_.col(s) = net_.bias[0].col(0) + net_.symbol_sums.col(symbol) + net_.group_sums.col(t);
         }
       } else {
-        sums.colwise() = net.bias[l].col(0);
-        add_product(sums, weights.input[l], h_before[l - 1]);
+        sums_.colwise() = net_.bias[l].col(0);
+        add_product(sums_, weights_.input[l], h_before_[l - 1]);
       }
-      add_product(sums, weights.recurrent[l], h_before[l]);
-      lstm_forward(sums, c_before[l], cell);
-      h_before[l] = cell.h;
-      c_before[l] = cell.c;
-      block.hidden[l].middleCols(t * k, k) = cell.h;
+      add_product(sums_, weights_.recurrent[l], h_before_[l]);
+      lstm_forward(sums_, c_before_[l], cell);
+      h_before_[l] = cell.h;
+      c_before_[l] = cell.c;
+      block_.hidden[l].middleCols(t * k, k) = cell.h;
     }
-    // Attention: query [H, k], weights a_t [T, k].
-    const Matrix& top = h_before.back();
-    auto query = block.queries.middleCols(t * k, k);
-    add_product(query.topRows(h), weights.query[0], top);
-    if (net.options.attention == Attention::kDot) query = query.array().tanh();
-    Matrix& attention = block.attention[static_cast<std::size_t>(t)];
-    attend(net, query, attention);
-    // Logits [D, k]: W_h h_t + (W_z E) a_t + b, squashed, plus the shift.
-    logits.noalias() = net.out_state * top;
-    logits.noalias() += net.out_context * attention.topRows(steps);
-    logits.colwise() += net.out_bias.col(0);
-    if (constant != 0) {
-      auto squashed = block.squashed.middleCols(t * k, k);
-      squashed = (logits / net.options.temperature).array().tanh();
-      logits = constant * squashed;
+  }
+
+  /// Attention: query [H, k], weights a_t [T, k].
+  void attend_groups(Eigen::Index t) {
+    const Eigen::Index k = block_.count;
+    auto query = block_.queries.middleCols(t * k, k);
+    add_product(query.topRows(net_.options.hidden), weights_.query[0], h_before_.back());
+    if (net_.options.attention == Attention::kDot) query = query.array().tanh();
+    attend(net_, query, block_.attention[static_cast<std::size_t>(t)]);
+  }
+
+  /// Logits [D, k]: W_h h_t + (W_z E) a_t + b, squashed, plus the shift.
+  void step_logits(Eigen::Index t) {
+    const Eigen::Index k = block_.count;
+    const Matrix& attention = block_.attention[static_cast<std::size_t>(t)];
+    logits_.noalias() = net_.out_state * h_before_.back();
+    logits_.noalias() += net_.out_context * attention.topRows(net_.steps);
+    logits_.colwise() += net_.out_bias.col(0);
+    if (const float constant = net_.options.tanh_constant; constant != 0) {
+      auto squashed = block_.squashed.middleCols(t * k, k);
+      squashed = (logits_ / net_.options.temperature).array().tanh();
+      logits_ = constant * squashed;
     }
-    logits.colwise() += net.shift.col(t);
-    // Log-probabilities without noise, then the choice of each sample.
-    for (Eigen::Index s = 0; s < k; ++s) {
+    logits_.colwise() += net_.shift.col(t);
+  }
+
+  /// Log-probabilities without noise, then the choice of each sample.
+  void choose(Eigen::Index t, std::vector<std::uint8_t>& devices, Matrix& log_p) {
+    for (Eigen::Index s = 0; s < block_.count; ++s) {
       const std::size_t at = place(s, t);
-      const float peak = logits.col(s).maxCoeff();
-      const float total = std::log((logits.col(s).array() - peak).exp().sum());
-      log_p.col(static_cast<Eigen::Index>(at)) = (logits.col(s).array() - peak - total).max(kNoWeight);
-      if (input.chosen != nullptr) {
-        devices[at] = (*input.chosen)[at];
-      } else if (input.greedy) {
-        devices[at] = likeliest(logits.col(s));
+      const float peak = logits_.col(s).maxCoeff();
+      const float total = std::log((logits_.col(s).array() - peak).exp().sum());
+      log_p.col(static_cast<Eigen::Index>(at)) = (logits_.col(s).array() - peak - total).max(kNoWeight);
+      if (input_.chosen != nullptr) {
+        devices[at] = (*input_.chosen)[at];
+      } else if (input_.greedy) {
+        devices[at] = likeliest(logits_.col(s));
       } else {
-        const Eigen::Index number = t * input.samples + block.first + s;
-        if (draws.noise.size() > 0) logits.col(s) += draws.noise.col(number);
-        devices[at] = draw(logits.col(s), draws.uniform(number));
+        const Eigen::Index number = t * input_.samples + block_.first + s;
+        if (draws_.noise.size() > 0) logits_.col(s) += draws_.noise.col(number);
+        devices[at] = draw(logits_.col(s), draws_.uniform(number));
       }
     }
+  }
+
+  const Network& net_;
+  const Weights& weights_;
+  const DecodeInput& input_;
+  const Draws& draws_;
+  Block& block_;
+  std::vector<Matrix> h_before_, c_before_;  // [layers] of [H, k] State after the last step.
+  Matrix sums_, logits_;                     // [4H, k], [D, k]
+};
+
+/// Sizes the gradients, and gathers the block's columns of the logits' gradient.
+void start_gradients(const Network& net, const Block& block, const Matrix& dlog_p,
+                     BlockGradients& gradients) {
+  const Eigen::Index h = net.options.hidden, d = net.options.devices, k = block.count, steps = net.steps;
+  gradients.dsums.assign(net.options.layers, Matrix(4 * h, k * steps));
+  gradients.dlogits.resize(d, k * steps);
+  gradients.dqueries = Matrix::Zero(padded(h), k * steps);
+  gradients.dkeys = Matrix::Zero(net.keys.rows(), steps);
+  gradients.dscore = Matrix::Zero(net.score.rows(), 1);
+  gradients.dout_context = Matrix::Zero(d, steps);
+  for (Eigen::Index t = 0; t < steps; ++t) {
+    for (Eigen::Index s = 0; s < k; ++s)
+      gradients.dlogits.col(t * k + s) = dlog_p.col((block.first + s) * steps + t);
+  }
+  // Differentiate C tanh(l / T):
+  //   dl [D, k · T] = dlogits · (C / T) (1 - tanh²)
+  if (net.options.tanh_constant != 0) {
+    gradients.dlogits.array() *=
+        (net.options.tanh_constant / net.options.temperature) * (1.0f - block.squashed.array().square());
+  }
+}
+
+/// Attention of step t, per sample; `dattention` [T, k] is da_t, and becomes dscores.
+///   softmax: dscores [T] = a ∘ (da - a·da)
+///   scores = v·tanh(keys + query): adds to dkeys [padded H, T], dquery [padded H], dv [padded H]
+///   or keysᵀ query, query = tanh(Q h): dkeys of the keys' values, dquery of Q h
+void backward_attention(const Network& net, const Block& block, Eigen::Index t, Matrix& dattention,
+                        BlockGradients& gradients) {
+  const Eigen::Index k = block.count, steps = net.steps;
+  const auto attention = block.attention[static_cast<std::size_t>(t)].topRows(steps);  // [T, k]
+  for (Eigen::Index s = 0; s < k; ++s) {
+    const float mean = attention.col(s).dot(dattention.col(s));
+    dattention.col(s).array() = attention.col(s).array() * (dattention.col(s).array() - mean);
+    const auto query = block.queries.col(t * k + s);
+    auto dquery = gradients.dqueries.col(t * k + s);
+    if (net.options.attention == Attention::kDot) {
+      gradients.dkeys.noalias() += query * dattention.col(s).transpose();
+      dquery.noalias() = net.keys * dattention.col(s);
+      dquery.array() *= 1.0f - query.array().square();
+    } else {
+      kernels().attend_backward(net.keys.rows(), steps, net.keys.data(), query.data(), net.score.data(),
+                                dattention.col(s).data(), gradients.dkeys.data(), dquery.data(),
+                                gradients.dscore.data());
+    }
+  }
+}
+
+/// State gradients that step t passes to step t - 1.    dh, dc, c_start [layers] of [H, k]
+struct StateGradients {
+  StateGradients(const Network& net, Eigen::Index k)
+      : dh(net.options.layers, Matrix::Zero(net.options.hidden, k)), dc{dh} {
+    for (const Matrix& c : net.start_c) c_start.push_back(c.replicate(1, k));
+  }
+  std::vector<Matrix> dh, dc;
+  std::vector<Matrix> c_start;  // State before step 0.
+};
+
+/// LSTM layers of step t from the top:
+///   dsums    [4H, k]  of the gates; dc[l] becomes the gradient of c_{t-1}
+///   dh[l]    [H, k]   = Whᵀ dsums: the gradient of h_{t-1}
+///   dh[l-1]  [H, k]  += Wxᵀ dsums: h_t of the layer below is this layer's input
+void backward_layers(const Network& net, const Weights& weights, const Block& block, Eigen::Index t,
+                     StateGradients& state, BlockGradients& gradients) {
+  const Eigen::Index k = block.count;
+  for (std::size_t l = net.options.layers; l-- > 0;) {
+    const std::vector<LstmCell>& cells = block.cells[l];
+    const Matrix& c_before = t == 0 ? state.c_start[l] : cells[static_cast<std::size_t>(t - 1)].c;
+    const Matrix dsums =
+        lstm_backward(cells[static_cast<std::size_t>(t)], c_before, state.dh[l], state.dc[l]);
+    gradients.dsums[l].middleCols(t * k, k) = dsums;
+    state.dh[l].setZero();
+    add_product(state.dh[l], weights.recurrent[l], dsums);
+    if (l > 0) add_product(state.dh[l - 1], weights.input[l], dsums);
   }
 }
 
@@ -261,27 +373,9 @@ void decode_block(const Network& net, const Weights& weights, const DecodeInput&
 /// Notation: dx is the gradient of the loss with respect to x; k columns, one per sample of the block.
 void backward_block(const Network& net, const Weights& weights, const Block& block, const Matrix& dlog_p,
                     BlockGradients& gradients) {
-  const Eigen::Index h = net.options.hidden, d = net.options.devices, k = block.count, steps = net.steps;
-  const std::size_t layers = net.options.layers;
-  gradients.dsums.assign(layers, Matrix(4 * h, k * steps));
-  gradients.dlogits.resize(d, k * steps);
-  gradients.dqueries = Matrix::Zero(padded(h), k * steps);
-  gradients.dkeys = Matrix::Zero(net.keys.rows(), steps);
-  gradients.dscore = Matrix::Zero(net.score.rows(), 1);
-  gradients.dout_context = Matrix::Zero(d, steps);
-  // Logits: gather this block's columns, then differentiate C tanh(l / T):
-  //   dl [D, k · T] = dlogits · (C / T) (1 - tanh²)
-  for (Eigen::Index t = 0; t < steps; ++t) {
-    for (Eigen::Index s = 0; s < k; ++s)
-      gradients.dlogits.col(t * k + s) = dlog_p.col((block.first + s) * steps + t);
-  }
-  if (net.options.tanh_constant != 0) {
-    gradients.dlogits.array() *=
-        (net.options.tanh_constant / net.options.temperature) * (1.0f - block.squashed.array().square());
-  }
-  // State gradients that step t passes to step t - 1.
-  std::vector<Matrix> dh(layers, Matrix::Zero(h, k)), dc(layers, Matrix::Zero(h, k)), c_start;
-  for (std::size_t l = 0; l < layers; ++l) c_start.push_back(net.start_c[l].replicate(1, k));
+  const Eigen::Index h = net.options.hidden, k = block.count, steps = net.steps;
+  start_gradients(net, block, dlog_p, gradients);
+  StateGradients state{net, k};
   Matrix dattention(steps, k);
   // Steps in reverse order, because h_t and c_t also receive gradients from step t + 1.
   for (Eigen::Index t = steps - 1; t >= 0; --t) {
@@ -292,47 +386,18 @@ void backward_block(const Network& net, const Weights& weights, const Block& blo
     //   da_t     [T, k]  = (W_z E)ᵀ dl
     gradients.dout_context.noalias() += dlogits * attention.transpose();
     dattention.noalias() = net.out_context.transpose() * dlogits;
-    // Attention, per sample:
-    //   softmax: dscores [T] = a ∘ (da - a·da)
-    //   scores = v·tanh(keys + query): adds to dkeys [padded H, T], dquery [padded H], dv [padded H]
-    //   or keysᵀ query, query = tanh(Q h): dkeys of the keys' values, dquery of Q h
-    for (Eigen::Index s = 0; s < k; ++s) {
-      const float mean = attention.col(s).dot(dattention.col(s));
-      dattention.col(s).array() = attention.col(s).array() * (dattention.col(s).array() - mean);
-      const auto query = block.queries.col(t * k + s);
-      auto dquery = gradients.dqueries.col(t * k + s);
-      if (net.options.attention == Attention::kDot) {
-        gradients.dkeys.noalias() += query * dattention.col(s).transpose();
-        dquery.noalias() = net.keys * dattention.col(s);
-        dquery.array() *= 1.0f - query.array().square();
-      } else {
-        kernels().attend_backward(net.keys.rows(), steps, net.keys.data(), query.data(), net.score.data(),
-                                  dattention.col(s).data(), gradients.dkeys.data(), dquery.data(),
-                                  gradients.dscore.data());
-      }
-    }
+    backward_attention(net, block, t, dattention, gradients);
     // State part of the logits, W_h h_t, and the query, Q h_t:
     //   dh_t [H, k] += W_hᵀ dl + Qᵀ dquery
-    dh.back().noalias() += net.out_state.transpose() * dlogits;
-    add_product(dh.back(), weights.query[0], gradients.dqueries.block(0, t * k, h, k));
-    // LSTM layers from the top:
-    //   dsums    [4H, k]  of the gates; dc[l] becomes the gradient of c_{t-1}
-    //   dh[l]    [H, k]   = Whᵀ dsums: the gradient of h_{t-1}
-    //   dh[l-1]  [H, k]  += Wxᵀ dsums: h_t of the layer below is this layer's input
-    for (std::size_t l = layers; l-- > 0;) {
-      const std::vector<LstmCell>& cells = block.cells[l];
-      const Matrix& c_before = t == 0 ? c_start[l] : cells[static_cast<std::size_t>(t - 1)].c;
-      const Matrix dsums = lstm_backward(cells[static_cast<std::size_t>(t)], c_before, dh[l], dc[l]);
-      gradients.dsums[l].middleCols(t * k, k) = dsums;
-      dh[l].setZero();
-      add_product(dh[l], weights.recurrent[l], dsums);
-      if (l > 0) add_product(dh[l - 1], weights.input[l], dsums);
-    }
+    Matrix& dh = state.dh.back();
+    dh.noalias() += net.out_state.transpose() * dlogits;
+    add_product(dh, weights.query[0], gradients.dqueries.block(0, t * k, h, k));
+    backward_layers(net, weights, block, t, state, gradients);
   }
   // The initial state is shared by all samples.
-  for (std::size_t l = 0; l < layers; ++l) {
-    gradients.dstart_h.push_back(dh[l].rowwise().sum());
-    gradients.dstart_c.push_back(dc[l].rowwise().sum());
+  for (std::size_t l = 0; l < net.options.layers; ++l) {
+    gradients.dstart_h.push_back(state.dh[l].rowwise().sum());
+    gradients.dstart_c.push_back(state.dc[l].rowwise().sum());
   }
 }
 
@@ -410,6 +475,106 @@ std::shared_ptr<Network> prepare(const Tape& tape, const Vars& vars, const Decod
   return net;
 }
 
+/// What the backward pass of decode() needs of the forward pass.
+struct Pass {
+  Vars vars;
+  std::shared_ptr<const Network> net;
+  std::shared_ptr<const std::vector<Block>> blocks;
+  std::shared_ptr<const Matrix> log_p;  // [D, k · T]
+  Var memory, shift;
+  std::vector<std::uint8_t> devices;  // [k, T]
+  std::vector<Var> start_h, start_c;  // [layers] of [H, 1], or empty.
+  std::size_t threads = 1;
+
+  /// `dy` [D, k · T]: the gradient of log π.
+  void backward(Tape& tape, const Matrix& dy) const;
+
+ private:
+  /// Gradients that are summed over blocks.
+  struct Sums {
+    Matrix dsymbols, dgroups, dkeys, dout_context;  // [4H, D + 1], [4H, T], [H, T], [D, T]
+  };
+  Sums sum_of_blocks(Tape& tape, const std::vector<BlockGradients>& gradients) const;
+  void backward_symbols(Tape& tape, const Matrix& dsymbols) const;
+  void backward_memory(Tape& tape, const Matrix& dout_context, Matrix& dkeys) const;
+  void backward_groups(Tape& tape, const Matrix& dgroups) const;
+};
+
+void Pass::backward(Tape& tape, const Matrix& dy) const {
+  // Log-softmax: dlog_p [D, k · T] becomes the gradient of the logits. Forbidden devices get none.
+  Matrix dlog_p = (log_p->array() > kNoWeight).select(dy, 0.0f);
+  through_log_softmax(*log_p, dlog_p);
+  // Shift: ds [D, T], summed over samples (column n = sample · T + step).
+  Matrix& dshift = tape.gradient(shift);
+  for (Eigen::Index n = 0; n < dlog_p.cols(); ++n) dshift.col(n % net->steps) += dlog_p.col(n);
+
+  // Blocks in parallel.
+  std::vector<BlockGradients> gradients(blocks->size());
+  {
+    const Weights weights = Weights::backwards(tape, vars);
+    for_each_block(blocks->size(), threads,
+                   [&](std::size_t b) { backward_block(*net, weights, (*blocks)[b], dlog_p, gradients[b]); });
+  }
+  Sums sums = sum_of_blocks(tape, gradients);
+  backward_symbols(tape, sums.dsymbols);
+  backward_memory(tape, sums.dout_context, sums.dkeys);
+  if (net->options.sees_group) backward_groups(tape, sums.dgroups);
+}
+
+/// Always in the same order, so that the bits do not depend on `threads`.
+Pass::Sums Pass::sum_of_blocks(Tape& tape, const std::vector<BlockGradients>& gradients) const {
+  const Eigen::Index h = net->options.hidden, d = net->options.devices, steps = net->steps;
+  Sums sums{Matrix::Zero(4 * h, d + 1), Matrix::Zero(4 * h, steps), Matrix::Zero(h, steps),
+            Matrix::Zero(d, steps)};
+  for (std::size_t b = 0; b < gradients.size(); ++b) {
+    add_block_gradients(tape, vars, *net, (*blocks)[b], gradients[b], devices, sums.dsymbols, sums.dgroups);
+    sums.dkeys += gradients[b].dkeys.topRows(h);
+    sums.dout_context += gradients[b].dout_context;
+    for (std::size_t l = 0; l < start_h.size(); ++l) {
+      tape.gradient(start_h[l]) += gradients[b].dstart_h[l];
+      tape.gradient(start_c[l]) += gradients[b].dstart_c[l];
+    }
+  }
+  return sums;
+}
+
+/// Input of the first layer, Wx e(symbol) with bias:
+///   db [4H, 1] = Σ dsymbols;   dWx [4H, H] += dsymbols eᵀ;   de [H, D + 1] += Wxᵀ dsymbols
+void Pass::backward_symbols(Tape& tape, const Matrix& dsymbols) const {
+  const Vars::Layer& first = vars.layers.front();
+  tape.gradient(first.b) += dsymbols.rowwise().sum();
+  tape.gradient(first.wx).noalias() += dsymbols * tape.value(vars.embedding).transpose();
+  tape.gradient(vars.embedding).noalias() += tape.value(first.wx).transpose() * dsymbols;
+}
+
+/// The two products with E. `dkeys` is of tanh(M E) for kDot, and becomes that of M E.
+///   context part of the output, W_z E:   dW_z [D, M] += d(W_z E) Eᵀ;   dE [M, T] += W_zᵀ d(W_z E)
+///   keys, M E:                           dM [H, M] += dkeys Eᵀ;        dE [M, T] += Mᵀ dkeys
+void Pass::backward_memory(Tape& tape, const Matrix& dout_context, Matrix& dkeys) const {
+  const Matrix& encoded = tape.value(memory);
+  Matrix& dencoded = tape.gradient(memory);
+  tape.gradient(vars.out).rightCols(encoded.rows()).noalias() += dout_context * encoded.transpose();
+  dencoded.noalias() += tape.value(vars.out).rightCols(encoded.rows()).transpose() * dout_context;
+  if (net->options.attention == Attention::kDot)
+    dkeys.array() *= 1.0f - net->keys.topRows(net->options.hidden).array().square();
+  add_product_bt(tape.gradient(vars.memory), Packed{dkeys}, encoded);
+  add_product(dencoded, Packed::transposed(tape.value(vars.memory)), dkeys);
+}
+
+/// Group input, w = G E, and its gate sums, Wx w:
+///   dw [H, T] = Wxᵀ dgroups;   dWx += dgroups wᵀ;   dG [H, M] += dw Eᵀ;   dE += Gᵀ dw
+void Pass::backward_groups(Tape& tape, const Matrix& dgroups) const {
+  const Eigen::Index h = net->options.hidden, steps = net->steps;
+  const Vars::Layer& first = vars.layers.front();
+  const Matrix& encoded = tape.value(memory);
+  Matrix group_inputs = Matrix::Zero(h, steps), dgroup_inputs = Matrix::Zero(h, steps);
+  add_product(group_inputs, Packed{tape.value(vars.group)}, encoded);
+  add_product(dgroup_inputs, Packed::transposed(tape.value(first.wx)), dgroups);
+  add_product_bt(tape.gradient(first.wx), Packed{dgroups}, group_inputs);
+  add_product_bt(tape.gradient(vars.group), Packed{dgroup_inputs}, encoded);
+  add_product(tape.gradient(memory), Packed::transposed(tape.value(vars.group)), dgroup_inputs);
+}
+
 }  // namespace
 
 DecoderParameters DecoderParameters::add(ParameterStore& store, const std::string& name,
@@ -449,71 +614,14 @@ Decoded decode(Tape& tape, const DecoderParameters& parameters, const DecoderOpt
     const Draws draws{input, net->steps, options.devices};
     const Weights weights = Weights::forwards(tape, vars);
     for_each_block(blocks->size(), input.threads, [&](std::size_t b) {
-      decode_block(*net, weights, input, draws, (*blocks)[b], decoded.devices, log_p);
+      BlockDecoder{*net, weights, input, draws, (*blocks)[b]}.run(decoded.devices, log_p);
     });
   }
-
-  const auto kept = std::make_shared<const Matrix>(log_p);
-  decoded.log_p =
-      tape.record(std::move(log_p), [&tape, vars, net, blocks, kept, memory, shift, devices = decoded.devices,
-                                     start_h = input.start_h, start_c = input.start_c,
-                                     threads = input.threads](const Matrix& dy) {
-        // Log-softmax: dlog_p [D, k · T] becomes the gradient of the logits. Forbidden devices get none.
-        Matrix dlog_p = (kept->array() > kNoWeight).select(dy, 0.0f);
-        through_log_softmax(*kept, dlog_p);
-        // Shift: ds [D, T], summed over samples (column n = sample · T + step).
-        const Eigen::Index steps = net->steps;
-        Matrix& dshift = tape.gradient(shift);
-        for (Eigen::Index n = 0; n < dlog_p.cols(); ++n) dshift.col(n % steps) += dlog_p.col(n);
-
-        // Blocks in parallel.
-        std::vector<BlockGradients> block_gradients(blocks->size());
-        {
-          const Weights weights = Weights::backwards(tape, vars);
-          for_each_block(blocks->size(), threads, [&](std::size_t b) {
-            backward_block(*net, weights, (*blocks)[b], dlog_p, block_gradients[b]);
-          });
-        }
-        // Sum over blocks, always in the same order, so that the bits do not depend on `threads`.
-        const Eigen::Index h = net->options.hidden;
-        Matrix dsymbols = Matrix::Zero(4 * h, net->options.devices + 1), dgroups = Matrix::Zero(4 * h, steps),
-               dkeys = Matrix::Zero(h, steps), dout_context = Matrix::Zero(net->options.devices, steps);
-        for (std::size_t b = 0; b < block_gradients.size(); ++b) {
-          add_block_gradients(tape, vars, *net, (*blocks)[b], block_gradients[b], devices, dsymbols, dgroups);
-          dkeys += block_gradients[b].dkeys.topRows(h);
-          dout_context += block_gradients[b].dout_context;
-          for (std::size_t l = 0; l < start_h.size(); ++l) {
-            tape.gradient(start_h[l]) += block_gradients[b].dstart_h[l];
-            tape.gradient(start_c[l]) += block_gradients[b].dstart_c[l];
-          }
-        }
-        // Input of the first layer, Wx e(symbol) with bias:
-        //   db [4H, 1] = Σ dsymbols;   dWx [4H, H] += dsymbols eᵀ;   de [H, D + 1] += Wxᵀ dsymbols
-        const Vars::Layer& first = vars.layers.front();
-        tape.gradient(first.b) += dsymbols.rowwise().sum();
-        tape.gradient(first.wx).noalias() += dsymbols * tape.value(vars.embedding).transpose();
-        tape.gradient(vars.embedding).noalias() += tape.value(first.wx).transpose() * dsymbols;
-        // Context part of the output, W_z E:   dW_z [D, M] += d(W_z E) Eᵀ;   dE [M, T] += W_zᵀ d(W_z E)
-        const Matrix& encoded = tape.value(memory);
-        Matrix& dencoded = tape.gradient(memory);
-        tape.gradient(vars.out).rightCols(encoded.rows()).noalias() += dout_context * encoded.transpose();
-        dencoded.noalias() += tape.value(vars.out).rightCols(encoded.rows()).transpose() * dout_context;
-        // Keys, M E:   dM [H, M] += dkeys Eᵀ;   dE [M, T] += Mᵀ dkeys;   for tanh(M E) first through the
-        // tanh.
-        if (net->options.attention == Attention::kDot)
-          dkeys.array() *= 1.0f - net->keys.topRows(h).array().square();
-        add_product_bt(tape.gradient(vars.memory), Packed{dkeys}, encoded);
-        add_product(dencoded, Packed::transposed(tape.value(vars.memory)), dkeys);
-        if (!net->options.sees_group) return;
-        // Group input, w = G E, and its gate sums, Wx w:
-        //   dw [H, T] = Wxᵀ dgroups;   dWx += dgroups wᵀ;   dG [H, M] += dw Eᵀ;   dE += Gᵀ dw
-        Matrix group_inputs = Matrix::Zero(h, steps), dgroup_inputs = Matrix::Zero(h, steps);
-        add_product(group_inputs, Packed{tape.value(vars.group)}, encoded);
-        add_product(dgroup_inputs, Packed::transposed(tape.value(first.wx)), dgroups);
-        add_product_bt(tape.gradient(first.wx), Packed{dgroups}, group_inputs);
-        add_product_bt(tape.gradient(vars.group), Packed{dgroup_inputs}, encoded);
-        add_product(dencoded, Packed::transposed(tape.value(vars.group)), dgroup_inputs);
-      });
+  Pass pass{vars,          net,          blocks,          std::make_shared<const Matrix>(log_p),
+            memory,        shift,        decoded.devices, input.start_h,
+            input.start_c, input.threads};
+  decoded.log_p = tape.record(std::move(log_p),
+                              [&tape, pass = std::move(pass)](const Matrix& dy) { pass.backward(tape, dy); });
   return decoded;
 }
 

@@ -152,7 +152,8 @@ class GraphTrace {
   /// Backward pass from the gradient with respect to log p [devices, steps]; adds to `gradient`.
   void backward(const Eigen::Ref<const Matrix>& seed, GraphNetworkGradient& gradient);
 
-  /// Work [flop] of the forward passes since begin(); a multiply-add counts as 2.
+  /// Work [flop] of the forward passes since begin(); a multiply-add counts as 2. For tests: a step computes
+  /// only what changed.
   double forward_flops() const;
 
  private:

@@ -160,6 +160,7 @@ class PlacetoPlacer final : public Placer, public OffPolicy, public Imitating {
   static Actions encode_actions(const Choice& choice);
   /// [devices, steps] Current log-probabilities along an episode. @pre `choice` is from decode_actions().
   Matrix log_probabilities(const Choice& choice) const;
+  /// The nodes of a graph. For tests: an episode visits each of them.
   const GroupGraph& group_graph(std::size_t graph) const { return tasks_[graph].nodes; }
 
  private:

@@ -61,6 +61,51 @@ const std::vector<Rule>& improving_rules() {
   return rules;
 }
 
+/// The device that a unit takes, as an index into the open devices.
+struct UnitChoice {
+  std::size_t taken = 0;
+  bool follows = false;  ///< Whether it is the network's own, whose probability counts.
+};
+
+/// Draws an index by its probability; `otherwise` if rounding leaves a rest.
+std::size_t drawn_index(std::span<const float> probabilities, Rng& rng, std::size_t otherwise) {
+  const float at = rng.uniform();
+  float sum = 0;
+  for (std::size_t d = 0; d < probabilities.size(); ++d) {
+    sum += probabilities[d];
+    if (sum > at) return d;
+  }
+  return otherwise;
+}
+
+/// Chooses by probability, or the likeliest, `best`, without a random generator; a device that is forced
+/// comes first, if it is open.
+UnitChoice choose_device(const SchedulerDraw& how, std::uint32_t unit, std::span<const std::uint8_t> open,
+                         std::span<const float> probabilities, std::size_t best) {
+  UnitChoice choice{how.rng == nullptr ? best : drawn_index(probabilities, *how.rng, best),
+                    how.drawn.empty() || how.drawn[unit] != 0};
+  if (how.forced.empty() || how.forced[unit] == ScheduleWorld::kNowhere) return choice;
+  const auto wanted = std::find(open.begin(), open.end(), how.forced[unit]);
+  if (wanted == open.end())
+    choice.follows = false;
+  else
+    choice.taken = static_cast<std::size_t>(wanted - open.begin());
+  return choice;
+}
+
+/// Appends a choice to the trace.    features [features, open] column-major;  probabilities, open [open]
+void note_choice(std::span<const float> features, std::span<const float> probabilities,
+                 std::span<const std::uint8_t> open, std::uint32_t unit, std::size_t taken,
+                 SchedulerTrace& trace) {
+  const std::uint32_t first = trace.begin.back();
+  trace.features.insert(trace.features.end(), features.begin(), features.end());
+  trace.probability.insert(trace.probability.end(), probabilities.begin(), probabilities.end());
+  trace.device.insert(trace.device.end(), open.begin(), open.end());
+  trace.begin.push_back(first + static_cast<std::uint32_t>(open.size()));
+  trace.unit.push_back(unit);
+  trace.chosen.push_back(first + static_cast<std::uint32_t>(taken));
+}
+
 }  // namespace
 
 SchedulerNetwork::SchedulerNetwork(ParameterStore& store, SchedulerShape shape, std::uint64_t seed)
@@ -147,7 +192,7 @@ SchedulerDrawn SchedulerNetwork::draw(const ParameterStore& store, const Schedul
     walk.evaluate();
     const auto open = walk.open();
     const auto n = static_cast<Eigen::Index>(open.size());
-    std::size_t taken = 0;
+    UnitChoice choice;
     if (n > 1) {
       const auto f = walk.features();
       weights = v;
@@ -158,37 +203,14 @@ SchedulerDrawn SchedulerNetwork::draw(const ParameterStore& store, const Schedul
       Eigen::Index best = 0;
       p = (p.array() - p.maxCoeff(&best)).exp();
       p /= p.sum();
-      taken = static_cast<std::size_t>(best);
-      if (how.rng != nullptr) {
-        const float at = how.rng->uniform();
-        float sum = 0;
-        for (Eigen::Index d = 0; d < n; ++d) {
-          sum += p[d];
-          if (sum <= at) continue;
-          taken = static_cast<std::size_t>(d);
-          break;
-        }
-      }
-      bool follows = how.drawn.empty() || how.drawn[unit] != 0;
-      if (!how.forced.empty() && how.forced[unit] != ScheduleWorld::kNowhere) {
-        const auto wanted = std::find(open.begin(), open.end(), how.forced[unit]);
-        if (wanted == open.end())
-          follows = false;
-        else
-          taken = static_cast<std::size_t>(wanted - open.begin());
-      }
-      if (follows) drawn.log_probability += std::log(std::max(1e-30f, p[static_cast<Eigen::Index>(taken)]));
-      if (trace != nullptr && follows) {
-        const auto first = trace->begin.back();
-        trace->features.insert(trace->features.end(), f.data(), f.data() + f.size());
-        trace->probability.insert(trace->probability.end(), p.data(), p.data() + n);
-        trace->device.insert(trace->device.end(), open.begin(), open.end());
-        trace->begin.push_back(first + static_cast<std::uint32_t>(n));
-        trace->unit.push_back(unit);
-        trace->chosen.push_back(first + static_cast<std::uint32_t>(taken));
-      }
+      const std::span<const float> probabilities{p.data(), open.size()};
+      choice = choose_device(how, unit, open, probabilities, static_cast<std::size_t>(best));
+      if (choice.follows) drawn.log_probability += std::log(std::max(1e-30f, probabilities[choice.taken]));
+      if (trace != nullptr && choice.follows)
+        note_choice({f.data(), static_cast<std::size_t>(f.size())}, probabilities, open, unit, choice.taken,
+                    *trace);
     }
-    walk.take(open[taken]);
+    walk.take(open[choice.taken]);
   }
   drawn.device_of_unit = walk.device_of_unit();
   drawn.estimated_s = walk.end_ns() * 1e-9;

@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "runtime/zmq/frame.h"
+#include "runtime/frame.h"
 
 namespace emplace::runtime::sim {
 namespace {

@@ -2,7 +2,7 @@
 /// Simulated network: connections that carry numbered messages on two planes, with faults drawn from one
 /// seed. It simulates ZeroMQ and TCP and their faults; above them the real Session detects incarnations,
 /// repeats and gaps, as in the router. Each message is passed to the session as one record in the real frame
-/// format.
+/// format. For tests: see World.
 
 #include <array>
 #include <cstdint>

@@ -2,6 +2,7 @@
 /// Simulated world: one thread, virtual time, real message encoding. Actors cannot distinguish it from a
 /// node. Actors run on nodes (processes). Within a node messages keep their order per sender-receiver pair;
 /// between nodes they pass through runtime/sim/network.h, which uses the sessions of the real router.
+/// For tests: no program runs in it.
 
 #include <cstdint>
 #include <functional>
@@ -106,7 +107,6 @@ class World {
   ActorId spawn_on(NodeId node, std::string name, ActorFactory factory);
   /// Node of an actor; empty if no actor has this name.
   std::optional<NodeId> home_of(ActorId actor) const;
-  std::size_t num_nodes() const { return nodes_.size(); }
   const std::string& node_name(NodeId node) const;
   std::vector<std::string> actors_on(NodeId node) const;
   Network& network() { return *network_; }

@@ -8,13 +8,13 @@
 #include <zmq.hpp>
 
 #include "base/result.h"
-#include "runtime/zmq/handshake_monitor.h"
 #include "runtime/zmq/keys/authenticator.h"
 #include "runtime/zmq/keys/node_keys.h"
-#include "runtime/zmq/link_messages.h"
-#include "runtime/zmq/peer.h"
-#include "runtime/zmq/shared.h"
-#include "runtime/zmq/watch.h"
+#include "runtime/zmq/links/link_messages.h"
+#include "runtime/zmq/loops/shared.h"
+#include "runtime/zmq/peers/peer.h"
+#include "runtime/zmq/sockets/handshake_monitor.h"
+#include "runtime/zmq/sockets/watch.h"
 
 namespace emplace::runtime {
 

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "runtime/log.h"
-#include "runtime/zmq/session_messages.h"
+#include "runtime/zmq/links/session_messages.h"
 
 namespace emplace::runtime {
 namespace {

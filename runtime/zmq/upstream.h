@@ -10,12 +10,12 @@
 
 #include "base/result.h"
 #include "runtime/core/dial_schedule.h"
-#include "runtime/zmq/handshake_monitor.h"
 #include "runtime/zmq/keys/node_keys.h"
-#include "runtime/zmq/log_once.h"
-#include "runtime/zmq/peer_sessions.h"
-#include "runtime/zmq/shared.h"
-#include "runtime/zmq/watch.h"
+#include "runtime/zmq/loops/shared.h"
+#include "runtime/zmq/peers/log_once.h"
+#include "runtime/zmq/peers/peer_sessions.h"
+#include "runtime/zmq/sockets/handshake_monitor.h"
+#include "runtime/zmq/sockets/watch.h"
 
 namespace emplace::runtime {
 

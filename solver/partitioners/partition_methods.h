@@ -75,7 +75,7 @@ struct MetisOptions {
 /// [vertices] Parts. Deterministic. Errors: kNoPlacement if METIS fails.
 Result<std::vector<std::int32_t>> metis_parts(PartitionTask& task, MetisOptions options);
 
-/// Total time of this process inside Scotch and METIS [ns]; benchmarks subtract it. Any thread.
+/// Total time of this process inside Scotch and METIS [ns]. For benchmarks: they subtract it. Any thread.
 std::int64_t partitioner_ns();
 /// Adds its own lifetime to partitioner_ns().
 class PartitionerTime {

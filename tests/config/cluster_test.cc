@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/cluster/remote_host.h"
+#include "launcher/cluster/hosts/remote_host.h"
 
 namespace emplace::launcher {
 namespace {

@@ -19,7 +19,7 @@
 #include "base/units.h"
 #include "graph/models/catalogue.h"
 #include "graph/models/families.h"
-#include "launcher/cluster/manifest.h"
+#include "launcher/cluster/files/manifest.h"
 #include "placement/machine/device_file.h"
 #include "tests/config/config_texts.h"
 #include "tests/support/scratch_folder.h"

@@ -2,8 +2,8 @@
 #include <tuple>
 
 #include "messages/all.h"
-#include "runtime/zmq/frame.h"
-#include "runtime/zmq/session_messages.h"
+#include "runtime/frame.h"
+#include "runtime/zmq/links/session_messages.h"
 #include "tests/fuzz/targets.h"
 
 namespace emplace::fuzz {

@@ -71,8 +71,8 @@ TEST(OpKind, ClassesAndStateGoByTheTypeInAGraph) {
   EXPECT_EQ(class_of_type("hlo::while_dot"), OpClass::kMatmul);
   EXPECT_EQ(class_of_type("Conv2D"), OpClass::kConv);
   EXPECT_EQ(class_of_type("Buffer"), OpClass::kState);
-  EXPECT_EQ(state_kind("Input"), StateKind::kInput);
-  EXPECT_EQ(state_kind("Placeholder"), StateKind::kNone);
+  EXPECT_EQ(find_kind(Vocabulary::kGraph, "Input")->state, StateKind::kInput);
+  EXPECT_EQ(find_kind(Vocabulary::kGraph, "Placeholder"), nullptr);
 }
 
 TEST(OpKind, WorkOfElementsStopsAtItsBoundAndAtMissingInputs) {

@@ -113,8 +113,9 @@ TEST(Pipedream, EveryCutOfAProfileIsReadOrRefusedInOneLine) {
 }
 
 TEST(GraphFormat, NamesAreKnownAndAMisspeltOneIsAnsweredWithTheNearest) {
-  for (const char* name : {"onnx", "tf-graphdef", "pipedream", "emplace"})
-    EXPECT_EQ(format_name(parse_format(name).value()), name);
+  EXPECT_EQ(parse_format("onnx").value(), GraphFormat::kOnnx);
+  EXPECT_EQ(parse_format("pipedream").value(), GraphFormat::kPipedream);
+  EXPECT_EQ(parse_format("emplace").value(), GraphFormat::kEmplace);
   EXPECT_THAT(
       parse_format("pipdream").error().context,
       AllOf(HasSubstr("'pipdream'"), HasSubstr("did you mean 'pipedream'?"), HasSubstr("tf-graphdef")));

@@ -95,14 +95,14 @@ TEST(Piper, WhatIsWrongIsSaidWithItsNode) {
 
 TEST(PublishedGraphs, AreRecognisedByTheirContent) {
   const auto format = [](std::string_view text) {
-    return format_name(recognise_format(std::as_bytes(std::span{text.data(), text.size()}), "file"));
+    return recognise_format(std::as_bytes(std::span{text.data(), text.size()}), "file");
   };
-  EXPECT_EQ(format("3\n0,\n0, \n1,\n1,2\n"), "doppler");
-  EXPECT_EQ(format(R"({"nodes": [{"id": 0, "TMPCs": {}}]})"), "piper");
-  EXPECT_EQ(format("// a comment\nHloModule m\n"), "hlo");
-  EXPECT_EQ(format("class <lambda>(torch.nn.Module):\n    def forward(self, a):\n"), "fx");
-  EXPECT_EQ(format("PK\3\4"), "pt2");
-  EXPECT_EQ(format("3\n"), "emplace");
+  EXPECT_EQ(format("3\n0,\n0, \n1,\n1,2\n"), GraphFormat::kDoppler);
+  EXPECT_EQ(format(R"({"nodes": [{"id": 0, "TMPCs": {}}]})"), GraphFormat::kPiper);
+  EXPECT_EQ(format("// a comment\nHloModule m\n"), GraphFormat::kHlo);
+  EXPECT_EQ(format("class <lambda>(torch.nn.Module):\n    def forward(self, a):\n"), GraphFormat::kFx);
+  EXPECT_EQ(format("PK\3\4"), GraphFormat::kPt2);
+  EXPECT_EQ(format("3\n"), GraphFormat::kEmplace);
 }
 
 }  // namespace

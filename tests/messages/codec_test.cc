@@ -229,8 +229,8 @@ TEST(Bulk, SectionsAreCheckedAgainstTheirFrame) {
   BulkBuilder builder;
   const std::vector<float> floats{1, 2, 3};
   const std::vector<std::uint8_t> devices{4, 5};
-  const Section first = builder.add_values(std::span<const std::uint8_t>{devices});
-  const Section second = builder.add_values(std::span<const float>{floats});
+  const Section first = builder.add(std::as_bytes(std::span{devices}));
+  const Section second = builder.add(std::as_bytes(std::span{floats}));
   const SharedBytes bulk = builder.finish();
   EXPECT_EQ(copy_as<float>(*section_of(bulk.bytes(), second)), floats) << "unaligned";
   EXPECT_EQ(view_as<std::uint8_t>(*section_of(bulk.bytes(), first))[1], 5);

@@ -1,10 +1,10 @@
 // Goal: who may join under which names, and what each may send, is decided by key and role alone.
 // Method: keys, names and roles are written in; no socket. The same over real connections: keys_test.cc.
-#include "runtime/zmq/admission.h"
+#include "runtime/zmq/peers/admission.h"
 
 #include <gtest/gtest.h>
 
-#include "runtime/zmq/sockets.h"
+#include "runtime/zmq/sockets/sockets.h"
 
 namespace emplace::runtime {
 namespace {

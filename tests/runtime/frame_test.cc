@@ -1,5 +1,5 @@
 // Goal: batches carry what was put in, and broken ones are refused without reading past their end.
-#include "runtime/zmq/frame.h"
+#include "runtime/frame.h"
 
 #include <gtest/gtest.h>
 

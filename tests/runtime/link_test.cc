@@ -1,11 +1,11 @@
 // Goal: what nodes say to each other never fills a queue of messages.  Method: one link between two sockets
 // of a process.
-#include "runtime/zmq/link.h"
+#include "runtime/zmq/links/link.h"
 
 #include <gtest/gtest.h>
 
-#include "runtime/zmq/own_loop.h"
-#include "runtime/zmq/session_messages.h"
+#include "runtime/zmq/links/session_messages.h"
+#include "runtime/zmq/loops/own_loop.h"
 
 namespace emplace::runtime {
 namespace {

@@ -1,11 +1,11 @@
 // Goal: sessions begin, end, replace one another and lose nothing that they need not lose, on both sides.
 // Method: messages and time are written in, actions are read out; no socket. Over real connections the same
 // is in node_test.cc, and over a faulty simulated network in tests/sim.
-#include "runtime/zmq/peer_sessions.h"
+#include "runtime/zmq/peers/peer_sessions.h"
 
 #include <gtest/gtest.h>
 
-#include "runtime/zmq/link_messages.h"
+#include "runtime/zmq/links/link_messages.h"
 #include "tests/runtime/test_messages.h"
 
 namespace emplace::runtime {

@@ -1,12 +1,12 @@
 // Goal: one name is one actor, wherever it runs, and messages for an actor that is not known yet wait for it
 // within bounds.
 // Method: names, messages and time are written in.
-#include "runtime/zmq/routes.h"
+#include "runtime/zmq/peers/routes.h"
 
 #include <gtest/gtest.h>
 
-#include "runtime/zmq/parking.h"
-#include "runtime/zmq/peer.h"
+#include "runtime/zmq/peers/parking.h"
+#include "runtime/zmq/peers/peer.h"
 
 namespace emplace::runtime {
 namespace {

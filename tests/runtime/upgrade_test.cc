@@ -21,9 +21,9 @@
 #include "base/mutex.h"
 #include "messages/all.h"
 #include "runtime/context.h"
+#include "runtime/frame.h"
 #include "runtime/node.h"
-#include "runtime/zmq/frame.h"
-#include "runtime/zmq/session_messages.h"
+#include "runtime/zmq/links/session_messages.h"
 
 namespace emplace::runtime {
 namespace {

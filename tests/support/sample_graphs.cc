@@ -17,7 +17,8 @@ OpGraph sample_graph(const std::vector<SampleOp>& ops) {
     spec.view = op.view;
     spec.phase = op.phase;
     spec.colocate = op.colocate;
-    spec.param_bytes = is_state_type(op.type) && op.type != "Input" ? op.output_bytes.at(0) : 0;
+    spec.param_bytes =
+        class_of_type(op.type) == OpClass::kState && op.type != "Input" ? op.output_bytes.at(0) : 0;
     spec.measured_us = {{"gpu", op.gpu_us}, {"cpu", op.cpu_us}};
     builder.add(std::move(spec));
   }

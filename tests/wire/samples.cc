@@ -3,7 +3,7 @@
 #include <array>
 #include <utility>
 
-#include "runtime/zmq/session_messages.h"
+#include "runtime/zmq/links/session_messages.h"
 
 namespace emplace::messages {
 namespace {

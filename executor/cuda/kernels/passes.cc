@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "executor/cuda/session.h"
+#include "executor/cuda/libraries/session.h"
 
 namespace emplace::cuda {
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "executor/cuda/kernel.h"
+#include "executor/cuda/kernels/kernel.h"
 #include "executor/kernel/attributes.h"
 
 namespace emplace::cuda {

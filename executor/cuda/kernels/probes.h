@@ -3,12 +3,12 @@
 
 #include <cstdint>
 
-#include "executor/cuda/kernel.h"
+#include "executor/cuda/kernels/kernel.h"
 
 namespace emplace::cuda {
 
 /// Sets bit n of `seen` for every multiprocessor n that the kernel ran on. `seen`: [words × 32 bits],
-/// device memory, initially zero.
+/// device memory, initially zero. For tests: devices that share a GPU have multiprocessors of their own.
 Result<Unit> enqueue_note_processors(const Lane& lane, std::uint32_t* seen, int words);
 
 /// Keeps the lane's stream busy on one multiprocessor for `duration_ns`.
@@ -25,8 +25,8 @@ Result<Unit> enqueue_spin_since(const Lane& lane, const std::uint64_t* since, st
 /// millisecond, which depends on the clock of the multiprocessor and on nothing else.
 Result<Unit> enqueue_count(const Lane& lane);
 
-/// Writes to an invalid address, which poisons the process from the next synchronisation on. For tests in a
-/// child process.
+/// Writes to an invalid address, which poisons the process from the next synchronisation on. For tests: an
+/// executor process is restarted after it.
 Result<Unit> enqueue_illegal_access(const Lane& lane);
 
 }  // namespace emplace::cuda

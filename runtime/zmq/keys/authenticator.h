@@ -1,6 +1,7 @@
 #pragma once
 /// Checks the public keys of connecting nodes against the allow-list (ZAP, the ZeroMQ Authentication
-/// Protocol); without it CURVE accepts every key. For the permissions of a key see runtime/zmq/admission.h.
+/// Protocol); without it CURVE accepts every key. For the permissions of a key see
+/// runtime/zmq/peers/admission.h.
 
 #include <cstdint>
 #include <memory>
@@ -13,7 +14,7 @@
 #include "base/keys.h"
 #include "base/result.h"
 #include "runtime/core/allowed_keys.h"
-#include "runtime/zmq/watch.h"
+#include "runtime/zmq/sockets/watch.h"
 
 namespace emplace::runtime {
 

@@ -2,7 +2,7 @@
 // is finished, which needs no GPU.
 #include <gtest/gtest.h>
 
-#include "executor/cuda/cudnn_graph.h"
+#include "executor/cuda/library_kernels/cudnn_graph.h"
 
 namespace emplace::cuda {
 namespace {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/check.h"
-#include "executor/cuda/step_program.h"
-#include "executor/cuda/task_order.h"
+#include "executor/cuda/program/step_program.h"
+#include "executor/cuda/program/task_order.h"
 #include "executor/sim/simulator.h"
 #include "tests/executor/cuda/recording_api.h"
 

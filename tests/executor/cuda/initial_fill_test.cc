@@ -2,7 +2,7 @@
 // every kind of state in every type, through the twins of the kernels, which run the device's functors.
 #include <gtest/gtest.h>
 
-#include "executor/cuda/kernel.h"
+#include "executor/cuda/kernels/kernel.h"
 #include "executor/kernel/initial_values.h"
 #include "graph/lowering.h"
 

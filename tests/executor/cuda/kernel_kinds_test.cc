@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "executor/cuda/kernel.h"
+#include "executor/cuda/kernels/kernel.h"
 #include "graph/op_kind.h"
 
 namespace emplace::cuda {

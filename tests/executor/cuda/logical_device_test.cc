@@ -1,12 +1,12 @@
 // Goal: a machine without a GPU is told so in one line, and nothing is called beyond that; on a machine with
 // GPUs, devices get links, multiprocessors and memory as far as the machine has them. Method: the real
 // library; functions that record.
-#include "executor/cuda/logical_device.h"
+#include "executor/cuda/device/logical_device.h"
 
 #include <gtest/gtest.h>
 
-#include "executor/cuda/partition.h"
-#include "executor/cuda/self_test.h"
+#include "executor/cuda/device/partition.h"
+#include "executor/cuda/device/self_test.h"
 #include "tests/executor/cuda/recording_api.h"
 #include "tests/support/sample_graphs.h"
 

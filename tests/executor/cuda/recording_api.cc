@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "executor/cuda/session.h"
+#include "executor/cuda/libraries/session.h"
 
 namespace emplace::testing {
 

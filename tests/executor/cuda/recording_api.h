@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "executor/cuda/api.h"
+#include "executor/cuda/libraries/api.h"
 
 namespace emplace::testing {
 

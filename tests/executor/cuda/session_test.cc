@@ -1,5 +1,5 @@
 // Goal: errors that stick end all calls, others do not, and each keeps its meaning.
-#include "executor/cuda/session.h"
+#include "executor/cuda/libraries/session.h"
 
 #include <gtest/gtest.h>
 

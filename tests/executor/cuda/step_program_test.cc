@@ -3,14 +3,14 @@
 // random graphs, placements and machines, enqueued on functions that record; happens-before is rebuilt from
 // the record, every pair of tasks that touch the same memory must be ordered, and every read must find its
 // writer.
-#include "executor/cuda/step_program.h"
+#include "executor/cuda/program/step_program.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 #include "base/rng.h"
-#include "executor/cuda/step_stream.h"
+#include "executor/cuda/stream/step_stream.h"
 #include "executor/sim/simulator.h"
 #include "tests/executor/cuda/enqueued.h"
 #include "tests/support/sample_graphs.h"

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "executor/cpu/kernel.h"
-#include "executor/cuda/kernel.h"
+#include "executor/cuda/kernels/kernel.h"
 
 namespace emplace::testing {
 

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
-#include "executor/cuda/operand_copies.h"
+#include "executor/cuda/program/operand_copies.h"
 #include "executor/kernel/initial_values.h"
 #include "graph/formats/graph_file.h"
 #include "launcher/worker/host_kernels.h"

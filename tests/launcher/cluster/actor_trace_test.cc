@@ -1,6 +1,6 @@
 // Goal: rings of several nodes, lives, starts and machines become one sound trace.
 // Method: rings written by hand with a clock of the test's, merged and read back.
-#include "launcher/cluster/actor_trace.h"
+#include "launcher/cluster/node/actor_trace.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

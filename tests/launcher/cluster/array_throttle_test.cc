@@ -1,6 +1,6 @@
 // Goal: a job array grows with the demand at once, shrinks only after the demand was low for a while, and its
 // controller is asked seldom. Method: demands and times are written in; no batch system, no clock.
-#include "launcher/cluster/array_throttle.h"
+#include "launcher/cluster/hosts/array_throttle.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "launcher/cluster/elastic_nodes.h"
+#include "launcher/cluster/hosts/elastic_nodes.h"
 
 namespace emplace::launcher {
 namespace {

@@ -1,6 +1,6 @@
 // Goal: files by their hash are whole or not there, go on where a cut left them, and may be fetched by two at
 // once. Method: the real folder, cut short and damaged by hand.
-#include "launcher/cluster/file_store.h"
+#include "launcher/cluster/files/file_store.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 
 #include "base/file.h"
 #include "base/hash.h"
-#include "launcher/cluster/manifest.h"
+#include "launcher/cluster/files/manifest.h"
 #include "tests/support/scratch_folder.h"
 
 namespace emplace::launcher {

@@ -1,6 +1,6 @@
 // Goal: a run that measures nothing says why and the cure, and one that measures says nothing.
 // Method: statuses made by hand, one cause at a time and several at once.
-#include "launcher/cluster/idle_reason.h"
+#include "launcher/cluster/operator/idle_reason.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "launcher/cluster/status_json.h"
+#include "launcher/cluster/operator/status_json.h"
 
 namespace emplace::launcher {
 namespace {

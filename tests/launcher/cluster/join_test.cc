@@ -9,8 +9,8 @@
 
 #include "actors/library.h"
 #include "base/file.h"
-#include "launcher/cluster/manifest.h"
-#include "launcher/cluster/node_process.h"
+#include "launcher/cluster/files/manifest.h"
+#include "launcher/cluster/node/node_process.h"
 #include "launcher/settings/config.h"
 #include "messages/type_ids.h"
 #include "runtime/node.h"

@@ -2,7 +2,7 @@
 // command line, not in a file that others read, not in what other nodes are given.
 // Method: what ssh and srun would run is run by a shell here, with a stand-in for emplace that writes down
 // what it was given.
-#include "launcher/cluster/remote_host.h"
+#include "launcher/cluster/hosts/remote_host.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/file.h"
-#include "launcher/cluster/manifest.h"
+#include "launcher/cluster/files/manifest.h"
 #include "runtime/process/run_command.h"
 #include "tests/support/scratch_folder.h"
 

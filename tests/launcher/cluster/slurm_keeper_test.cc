@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "launcher/cluster/remote_host.h"
+#include "launcher/cluster/hosts/remote_host.h"
 #include "tests/support/scratch_folder.h"
 
 namespace emplace::launcher {

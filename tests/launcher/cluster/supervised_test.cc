@@ -1,7 +1,7 @@
 // Goal: a run goes on until one of its processes or a signal ends it, whatever dies and whatever cannot be
 // started meanwhile; then no process is left. Method: shell scripts as the processes, which speak the lines
 // of nodes; a spawner that refuses; signals that this process sends itself; backoffs of a millisecond.
-#include "launcher/cluster/supervised.h"
+#include "launcher/cluster/supervision/supervised.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@
 #include <set>
 #include <vector>
 
-#include "launcher/cluster/node_lines.h"
+#include "launcher/cluster/supervision/node_lines.h"
 
 namespace emplace::launcher {
 namespace {

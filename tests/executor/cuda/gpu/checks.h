@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "base/result.h"
-#include "executor/cuda/session.h"
+#include "executor/cuda/libraries/session.h"
 #include "graph/op_graph.h"
 #include "placement/machine/device.h"
 

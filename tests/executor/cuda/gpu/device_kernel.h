@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "executor/cpu/kernel.h"
-#include "executor/cuda/logical_device.h"
+#include "executor/cuda/device/logical_device.h"
 
 namespace emplace::gpu_check {
 
