@@ -11,6 +11,7 @@
 
 #include "graph/lowering.h"
 #include "placement/machine/cost_model.h"
+#include "placement/machine/transfer_table.h"
 
 namespace emplace {
 namespace {
@@ -30,13 +31,12 @@ std::optional<double> measured_transfer_us(std::string_view attrs) {
 }
 
 /// Transfer time over the slowest of all links: the models have a single route, through the host.
-double transfer_us(const DeviceSet& devices, std::int64_t bytes) {
+double transfer_us(const TransferTable& transfers, std::int64_t bytes) {
   double slowest = 0;
-  for (std::size_t s = 0; s < devices.size(); ++s) {
-    for (std::size_t t = 0; t < devices.size(); ++t) {
-      if (s == t) continue;
-      const Link& link = devices.link(static_cast<DeviceId>(s), static_cast<DeviceId>(t));
-      slowest = std::max(slowest, link.latency_s * 1e6 + static_cast<double>(bytes) / link.bytes_per_s * 1e6);
+  for (std::size_t s = 0; s < transfers.num_devices(); ++s) {
+    for (std::size_t t = 0; t < transfers.num_devices(); ++t) {
+      const TransferTime time = transfers.time(static_cast<DeviceId>(s), static_cast<DeviceId>(t), bytes);
+      slowest = std::max(slowest, time.latency_s * 1e6 + time.bytes_s * 1e6);
     }
   }
   return slowest;
@@ -62,6 +62,7 @@ SplitCosts::SplitCosts(const OpGraph& graph, const DeviceSet& devices) {
   const std::size_t n = graph.num_ops();
   const LoweredGraph lowered{graph};
   const CostTable costs{graph, devices};
+  const TransferTable transfers{devices};
   // A sum over a whole split has at most one time per op, and one transfer per output and per read.
   const double most_ps = kMaxSumPs / static_cast<double>(n + graph.num_tensors() + 2 * graph.num_edges() + 1);
 
@@ -101,7 +102,7 @@ SplitCosts::SplitCosts(const OpGraph& graph, const DeviceSet& devices) {
       }
       if (!known && backward && graph.phase(op) == Phase::kForward) bytes_[i] += lowered.held_bytes(buffer);
       if (readers.empty()) continue;
-      const double us = known ? *known : transfer_us(devices, lowered.bytes(buffer));
+      const double us = known ? *known : transfer_us(transfers, lowered.bytes(buffer));
       Tensor& net = nets[{i, std::move(readers)}];
       net.ps += picoseconds(us, most_ps);
       net.bytes += lowered.bytes(buffer);

@@ -49,16 +49,16 @@ DeviceKinds device_kinds(const DeviceSet& devices, const std::vector<DeviceMask>
     kinds.allowed.push_back(std::move(allowed));
   }
   // Latency and bandwidth are minimised separately: no real pair of devices is faster than this virtual link.
-  kinds.latency_ns.assign(size * size, std::numeric_limits<double>::infinity());
-  kinds.ns_per_byte = kinds.latency_ns;
+  constexpr double kNoPair = std::numeric_limits<double>::infinity();
+  const TransferTable transfers{devices};
+  kinds.fastest.assign(size * size, {kNoPair, kNoPair});
   for (std::size_t s = 0; s < devices.size(); ++s) {
     for (std::size_t t = 0; t < devices.size(); ++t) {
       if (s == t) continue;
-      const Link& link = devices.link(static_cast<DeviceId>(s), static_cast<DeviceId>(t));
-      const std::size_t pair = kind_of[s] * size + kind_of[t];
-      // The simulator rounds to whole nanoseconds: it adds 0.5 and truncates the sum.
-      kinds.latency_ns[pair] = std::min(kinds.latency_ns[pair], link.latency_s * 1e9 + 0.5);
-      kinds.ns_per_byte[pair] = std::min(kinds.ns_per_byte[pair], 1e9 / link.bytes_per_s);
+      const TransferLine& line = transfers.line(static_cast<DeviceId>(s), static_cast<DeviceId>(t));
+      TransferLine& fastest = kinds.fastest[kind_of[s] * size + kind_of[t]];
+      fastest.latency_ns = std::min(fastest.latency_ns, line.latency_ns);
+      fastest.ns_per_byte = std::min(fastest.ns_per_byte, line.ns_per_byte);
     }
   }
   return kinds;

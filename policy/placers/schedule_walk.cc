@@ -240,11 +240,10 @@ void ScheduleWalk::find_options() {
     double sum = 0;
     for (std::size_t other = 0; other < devices_; ++other) {
       if (other == d) continue;
-      const std::size_t in = other * devices_ + d, out = d * devices_ + other;
+      const TransferLine &in = world_.line(other, d), &out = world_.line(d, other);
       if (from[other].copies > 0)
-        sum += from[other].bytes * world_.ns_per_byte_[in] + from[other].copies * world_.latency_ns_[in];
-      if (to[other].copies > 0)
-        sum += to[other].bytes * world_.ns_per_byte_[out] + to[other].copies * world_.latency_ns_[out];
+        sum += from[other].bytes * in.ns_per_byte + from[other].copies * in.latency_ns;
+      if (to[other].copies > 0) sum += to[other].bytes * out.ns_per_byte + to[other].copies * out.latency_ns;
     }
     return sum;
   };

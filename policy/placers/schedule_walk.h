@@ -108,8 +108,7 @@ class ScheduleWalk {
   void find_traffic();
   void find_options();
   std::int64_t transfer_ns(std::size_t from, std::size_t to, double bytes) const {
-    const std::size_t pair = from * devices_ + to;
-    return static_cast<std::int64_t>(world_.latency_ns_[pair] + bytes * world_.ns_per_byte_[pair]);
+    return world_.transfers_.floor_ns(static_cast<DeviceId>(from), static_cast<DeviceId>(to), bytes);
   }
   std::int64_t ready_ns(std::size_t device) const;
   /// Adds the memory of a copy from its first moment to `until`.

@@ -20,7 +20,7 @@ constexpr double kFastEnough = 0.125;  // Share of the fastest device's speed fr
 
 ScheduleWorld::ScheduleWorld(const LoweredGraph& lowered, const DeviceSet& devices, const CostTable& costs,
                              ScheduleUnits units)
-    : unit_of_op_{std::move(units.unit_of_op)}, allowed_{std::move(units.allowed)} {
+    : unit_of_op_{std::move(units.unit_of_op)}, allowed_{std::move(units.allowed)}, transfers_{devices} {
   const std::size_t count = devices.size(), num_units = allowed_.size();
   const std::span<const OpId> kernels = lowered.kernels();
   EMPLACE_CHECK(count < kNowhere && unit_of_op_.size() == lowered.num_ops() &&
@@ -65,21 +65,10 @@ ScheduleWorld::ScheduleWorld(const LoweredGraph& lowered, const DeviceSet& devic
     for (std::size_t d = 0; d < count; ++d)
       if (allowed_[u].test(d)) best_ns_[u] = std::min(best_ns_[u], unit_ns(d, u));
 
-  // Links; the mean is over those between fast devices.
-  double pairs = 0;
-  for (std::size_t s = 0; s < count; ++s) {
-    for (std::size_t t = 0; t < count; ++t) {
-      const Link& link = devices.link(static_cast<DeviceId>(s), static_cast<DeviceId>(t));
-      latency_ns_.push_back(s == t ? 0 : link.latency_s * 1e9);
-      ns_per_byte_.push_back(s == t ? 0 : 1e9 / link.bytes_per_s);
-      if (s == t || (count > 2 && (speed_[s] < kFastEnough || speed_[t] < kFastEnough))) continue;
-      mean_latency_ns_ += latency_ns_.back();
-      mean_ns_per_byte_ += ns_per_byte_.back();
-      ++pairs;
-    }
-  }
-  mean_latency_ns_ /= std::max(1.0, pairs);
-  mean_ns_per_byte_ /= std::max(1.0, pairs);
+  std::vector<DeviceId> fast;
+  for (std::size_t d = 0; d < count; ++d)
+    if (count <= 2 || speed_[d] >= kFastEnough) fast.push_back(static_cast<DeviceId>(d));
+  mean_ = transfers_.mean_line(fast);
   twins_.assign(count * count, false);
   std::vector<std::vector<bool>> sharing;  // [devices][shared links]
   for (std::size_t d = 0; d < count; ++d) {
@@ -93,14 +82,11 @@ ScheduleWorld::ScheduleWorld(const LoweredGraph& lowered, const DeviceSet& devic
       bool same = row_of_device_[a] == row_of_device_[b] && memory_[a] == memory_[b] &&
                   is_cpu_[a] == is_cpu_[b] && sharing[a] == sharing[b] &&
                   devices.engines(static_cast<DeviceId>(a)) == devices.engines(static_cast<DeviceId>(b));
-      const auto alike = [&](std::size_t p, std::size_t q) {
-        return latency_ns_[p] == latency_ns_[q] && ns_per_byte_[p] == ns_per_byte_[q];
-      };
       for (std::size_t x = 0; same && x < count; ++x) {
         if (x == a || x == b) continue;
-        same = alike(a * count + x, b * count + x) && alike(x * count + a, x * count + b);
+        same = line(a, x) == line(b, x) && line(x, a) == line(x, b);
       }
-      same = same && alike(a * count + b, b * count + a);
+      same = same && line(a, b) == line(b, a);
       for (std::size_t u = 0; same && a != b && u < num_units; ++u)
         same = allowed_[u].test(a) == allowed_[u].test(b);
       twins_[a * count + b] = same;
@@ -156,7 +142,7 @@ ScheduleWorld::ScheduleWorld(const LoweredGraph& lowered, const DeviceSet& devic
   std::vector<std::vector<Neighbour>> sources(num_units), targets(num_units);
   std::vector<double> in(num_units, 0), out(num_units, 0);
   for (const auto& [pair, sum] : traffic) {
-    const double ns = sum.first * mean_ns_per_byte_ + sum.second * mean_latency_ns_ + 1;
+    const double ns = sum.first * mean_.ns_per_byte + sum.second * mean_.latency_ns + 1;
     const auto bytes = static_cast<float>(sum.first), copies = static_cast<float>(sum.second);
     sources[pair.second].push_back({pair.first, bytes, copies, static_cast<float>(ns), 0});
     targets[pair.first].push_back({pair.second, bytes, copies, static_cast<float>(ns), 0});
@@ -190,9 +176,8 @@ void ScheduleWorld::find_near() {
     copies += static_cast<double>(each.copies);
   }
   const auto apart_ns = [&](std::size_t a, std::size_t b) {
-    const std::size_t there = a * count + b, back = b * count + a;
-    return latency_ns_[there] + latency_ns_[back] +
-           bytes / copies * (ns_per_byte_[there] + ns_per_byte_[back]);
+    const TransferLine &there = line(a, b), &back = line(b, a);
+    return there.latency_ns + back.latency_ns + bytes / copies * (there.ns_per_byte + back.ns_per_byte);
   };
   std::vector<double> sum_ns(count);  // Sum of transfers with the devices chosen so far; of all at first.
   for (std::size_t a = 0; a < count; ++a)
@@ -241,7 +226,7 @@ void ScheduleWorld::find_features(const LoweredGraph& lowered) {
   const double apart = fast > 1 ? 1 - 1 / fast : 0;
   const auto crossing_ns = [&](const Read& read, std::size_t reader) {
     if (read.owner_unit == unit_of_kernel_[reader]) return 0.0;
-    return apart * (mean_latency_ns_ + mean_ns_per_byte_ * bytes_[read.buffer]);
+    return apart * (mean_.latency_ns + mean_.ns_per_byte * bytes_[read.buffer]);
   };
   std::vector<double> up(num_kernels, 0), down(num_kernels, 0), start(num_kernels, 0);
   rank_ns_.assign(num_kernels, 0);
@@ -352,14 +337,14 @@ void ScheduleWorld::find_features(const LoweredGraph& lowered) {
     put(static_cast<double>(sum.last - sum.first) / n);
     put(std::log(std::max(1.0, slowest) / std::max(1.0, best_ns_[u])) / 2);
     put(log_ratio(sum.width / own));
-    put(log_ratio(mean_latency_ns_ * static_cast<double>(sum.kernels) / own));
+    put(log_ratio(mean_.latency_ns * static_cast<double>(sum.kernels) / own));
     put(log_ratio(static_cast<double>(sum.kernels)));
     put(choices / static_cast<double>(count));
     // The graph on the machine as a whole.
     put(std::log(work / longest));
     put(std::log(longest_sent / longest));
     put(std::log1p(sent_ns / work));
-    put(std::log1p(mean_latency_ns_ / std::max(1.0, mean_kernel_ns)));
+    put(std::log1p(mean_.latency_ns / std::max(1.0, mean_kernel_ns)));
     put(std::min(3.0, peak / all_memory));
     put(std::min(3.0, peak / largest_memory));
     put(std::log(static_cast<double>(count)));

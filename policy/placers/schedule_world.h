@@ -14,6 +14,7 @@
 #include "placement/machine/cost_model.h"
 #include "placement/machine/device.h"
 #include "placement/machine/device_mask.h"
+#include "placement/machine/transfer_table.h"
 #include "placement/placement.h"
 #include "policy/parameters.h"
 
@@ -102,6 +103,9 @@ class ScheduleWorld {
   std::span<const Neighbour> targets(std::size_t unit) const {
     return {targets_.data() + target_begin_[unit], target_begin_[unit + 1] - target_begin_[unit]};
   }
+  const TransferLine& line(std::size_t source, std::size_t target) const {
+    return transfers_.line(static_cast<DeviceId>(source), static_cast<DeviceId>(target));
+  }
   double time_ns(std::size_t device, std::size_t kernel) const {
     return kernel_ns_[row_of_device_[device] * unit_of_kernel_.size() + kernel];
   }
@@ -112,24 +116,24 @@ class ScheduleWorld {
   std::vector<std::uint32_t> unit_of_op_, unit_of_kernel_;
   std::vector<DeviceMask> allowed_;
   std::vector<std::size_t> row_of_device_;
-  std::vector<double> kernel_ns_, unit_ns_;       // [rows, kernels], [rows, units]
-  std::vector<double> best_ns_;                   // [units] On the fastest device that is allowed.
-  std::vector<double> transfer_ns_;               // [units] Of all inputs over mean links.
-  std::vector<double> rank_ns_;                   // [kernels] Longest path to the end, with mean transfers.
-  std::vector<double> latency_ns_, ns_per_byte_;  // [devices, devices]
-  std::vector<float> memory_;                     // [devices]
-  std::vector<bool> is_cpu_, twins_;              // [devices], [devices, devices]
-  std::vector<std::uint8_t> near_;                // [devices] The fastest one, then the nearest ones.
-  std::vector<double> speed_;                     // [devices] Time of the fastest one over its time.
-  std::vector<float> live_;                       // [units, moments] [B]
-  std::vector<float> all_live_;                   // [moments]
+  std::vector<double> kernel_ns_, unit_ns_;  // [rows, kernels], [rows, units]
+  std::vector<double> best_ns_;              // [units] On the fastest device that is allowed.
+  std::vector<double> transfer_ns_;          // [units] Of all inputs over mean links.
+  std::vector<double> rank_ns_;              // [kernels] Longest path to the end, with mean transfers.
+  TransferTable transfers_;
+  TransferLine mean_;                 // Mean line between fast devices.
+  std::vector<float> memory_;         // [devices]
+  std::vector<bool> is_cpu_, twins_;  // [devices], [devices, devices]
+  std::vector<std::uint8_t> near_;    // [devices] The fastest one, then the nearest ones.
+  std::vector<double> speed_;         // [devices] Time of the fastest one over its time.
+  std::vector<float> live_;           // [units, moments] [B]
+  std::vector<float> all_live_;       // [moments]
   std::vector<std::uint32_t> read_begin_, source_begin_, target_begin_;
   std::vector<Read> reads_;
   std::vector<Neighbour> sources_, targets_;
   std::vector<double> bytes_;              // [buffers]
   std::vector<std::uint16_t> alive_from_;  // [buffers] Moment at which it is made.
-  double mean_latency_ns_ = 0, mean_ns_per_byte_ = 0;
-  double ideal_ns_ = 1;  // All work, split over the devices by speed.
+  double ideal_ns_ = 1;                    // All work, split over the devices by speed.
   std::size_t num_choices_ = 0;
   Matrix features_;
 };
