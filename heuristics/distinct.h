@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "executor/split/judge.h"
 #include "heuristics/method.h"
+#include "placement/machine/device_classes.h"
 
 namespace emplace {
 
@@ -22,8 +23,8 @@ class PlacementDistance {
   double between(std::span<const DeviceId> a, std::span<const DeviceId> b) const;
 
  private:
-  std::vector<double> weight_;     // [ops] Sum 1.
-  std::vector<std::size_t> kind_;  // [devices] First device that is equal.
+  std::vector<double> weight_;  // [ops] Sum 1.
+  DeviceClasses classes_;
 };
 
 struct DistinctOptions {

@@ -1,5 +1,5 @@
 #pragma once
-/// Groups devices that are interchangeable for a bound into kinds.
+/// Groups devices that are interchangeable for a bound into kinds: a coarser DeviceClasses, with sums.
 
 #include <cstdint>
 #include <vector>

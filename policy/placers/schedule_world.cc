@@ -20,7 +20,13 @@ constexpr double kFastEnough = 0.125;  // Share of the fastest device's speed fr
 
 ScheduleWorld::ScheduleWorld(const LoweredGraph& lowered, const DeviceSet& devices, const CostTable& costs,
                              ScheduleUnits units)
-    : unit_of_op_{std::move(units.unit_of_op)}, allowed_{std::move(units.allowed)}, transfers_{devices} {
+    : unit_of_op_{std::move(units.unit_of_op)},
+      allowed_{std::move(units.allowed)},
+      transfers_{devices},
+      classes_{
+          devices,
+          costs,
+          {.memory = DeviceLikeness::Memory::kFloat, .links = true, .engines = true, .choices = allowed_}} {
   const std::size_t count = devices.size(), num_units = allowed_.size();
   const std::span<const OpId> kernels = lowered.kernels();
   EMPLACE_CHECK(count < kNowhere && unit_of_op_.size() == lowered.num_ops() &&
@@ -69,29 +75,6 @@ ScheduleWorld::ScheduleWorld(const LoweredGraph& lowered, const DeviceSet& devic
   for (std::size_t d = 0; d < count; ++d)
     if (count <= 2 || speed_[d] >= kFastEnough) fast.push_back(static_cast<DeviceId>(d));
   mean_ = transfers_.mean_line(fast);
-  twins_.assign(count * count, false);
-  std::vector<std::vector<bool>> sharing;  // [devices][shared links]
-  for (std::size_t d = 0; d < count; ++d) {
-    sharing.emplace_back();
-    for (const SharedLink& shared : devices.shared())
-      sharing[d].push_back(std::find(shared.devices.begin(), shared.devices.end(),
-                                     static_cast<DeviceId>(d)) != shared.devices.end());
-  }
-  for (std::size_t a = 0; a < count; ++a) {
-    for (std::size_t b = 0; b < count; ++b) {
-      bool same = row_of_device_[a] == row_of_device_[b] && memory_[a] == memory_[b] &&
-                  is_cpu_[a] == is_cpu_[b] && sharing[a] == sharing[b] &&
-                  devices.engines(static_cast<DeviceId>(a)) == devices.engines(static_cast<DeviceId>(b));
-      for (std::size_t x = 0; same && x < count; ++x) {
-        if (x == a || x == b) continue;
-        same = line(a, x) == line(b, x) && line(x, a) == line(x, b);
-      }
-      same = same && line(a, b) == line(b, a);
-      for (std::size_t u = 0; same && a != b && u < num_units; ++u)
-        same = allowed_[u].test(a) == allowed_[u].test(b);
-      twins_[a * count + b] = same;
-    }
-  }
 
   // Memory over time.
   live_.assign(units.live_bytes.begin(), units.live_bytes.end());

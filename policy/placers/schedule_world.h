@@ -13,6 +13,7 @@
 #include "graph/lowering.h"
 #include "placement/machine/cost_model.h"
 #include "placement/machine/device.h"
+#include "placement/machine/device_classes.h"
 #include "placement/machine/device_mask.h"
 #include "placement/machine/transfer_table.h"
 #include "placement/placement.h"
@@ -59,7 +60,9 @@ class ScheduleWorld {
   /// [kUnitFeatures, units]
   const Matrix& features() const { return features_; }
   /// True if two devices may be exchanged without any effect.
-  bool are_twins(std::size_t a, std::size_t b) const { return twins_[a * num_devices() + b]; }
+  bool are_twins(std::size_t a, std::size_t b) const {
+    return classes_.are_alike(static_cast<DeviceId>(a), static_cast<DeviceId>(b));
+  }
   /// [devices] New name of each device: the devices of each set of twins in order of their first use, which
   /// is how a walk uses them. A permutation.
   std::vector<std::uint8_t> names(std::span<const std::uint8_t> device_of_unit) const;
@@ -121,13 +124,14 @@ class ScheduleWorld {
   std::vector<double> transfer_ns_;          // [units] Of all inputs over mean links.
   std::vector<double> rank_ns_;              // [kernels] Longest path to the end, with mean transfers.
   TransferTable transfers_;
-  TransferLine mean_;                 // Mean line between fast devices.
-  std::vector<float> memory_;         // [devices]
-  std::vector<bool> is_cpu_, twins_;  // [devices], [devices, devices]
-  std::vector<std::uint8_t> near_;    // [devices] The fastest one, then the nearest ones.
-  std::vector<double> speed_;         // [devices] Time of the fastest one over its time.
-  std::vector<float> live_;           // [units, moments] [B]
-  std::vector<float> all_live_;       // [moments]
+  DeviceClasses classes_;           // What the features cannot distinguish.
+  TransferLine mean_;               // Mean line between fast devices.
+  std::vector<float> memory_;       // [devices]
+  std::vector<bool> is_cpu_;        // [devices]
+  std::vector<std::uint8_t> near_;  // [devices] The fastest one, then the nearest ones.
+  std::vector<double> speed_;       // [devices] Time of the fastest one over its time.
+  std::vector<float> live_;         // [units, moments] [B]
+  std::vector<float> all_live_;     // [moments]
   std::vector<std::uint32_t> read_begin_, source_begin_, target_begin_;
   std::vector<Read> reads_;
   std::vector<Neighbour> sources_, targets_;

@@ -28,7 +28,7 @@ struct SweepWorld {
   /// [devices] True for devices with transfer costs and limited memory; false for CPUs.
   std::vector<bool> accelerator;
   std::vector<double> memory;              ///< [devices] Memory [B].
-  std::vector<std::uint32_t> kind;         ///< [devices] Devices of the same kind are interchangeable.
+  std::vector<std::uint32_t> kind;         ///< [devices] Devices of the same kind are alike (DeviceClasses).
   std::vector<std::vector<bool>> allowed;  ///< [groups, devices]; empty: all.
   /// Skip devices on which pieces would wait for one another in a cycle, as required by objectives that run
   /// each piece as a whole (executor/split/latency_model.h).
