@@ -61,6 +61,31 @@ const std::vector<Rule>& improving_rules() {
   return rules;
 }
 
+/// The choice at which a uniform number ends in probabilities that sum to 1; `likeliest` if rounding leaves
+/// it above all.
+std::size_t drawn_choice(std::span<const float> probability, std::size_t likeliest, Rng& rng) {
+  const float at = rng.uniform();
+  float sum = 0;
+  for (std::size_t choice = 0; choice < probability.size(); ++choice) {
+    sum += probability[choice];
+    if (sum > at) return choice;
+  }
+  return likeliest;
+}
+
+/// Appends a choice between the open devices.
+void note_choice(SchedulerTrace& trace, const ScheduleWalk& walk, std::span<const float> probability,
+                 std::size_t taken) {
+  const auto f = walk.features();
+  const auto first = trace.begin.back();
+  trace.features.insert(trace.features.end(), f.data(), f.data() + f.size());
+  trace.probability.insert(trace.probability.end(), probability.begin(), probability.end());
+  trace.device.insert(trace.device.end(), walk.open().begin(), walk.open().end());
+  trace.begin.push_back(first + static_cast<std::uint32_t>(probability.size()));
+  trace.unit.push_back(walk.unit());
+  trace.chosen.push_back(first + static_cast<std::uint32_t>(taken));
+}
+
 }  // namespace
 
 SchedulerNetwork::SchedulerNetwork(ParameterStore& store, SchedulerShape shape, std::uint64_t seed)
@@ -69,7 +94,7 @@ SchedulerNetwork::SchedulerNetwork(ParameterStore& store, SchedulerShape shape, 
   const auto add = [&](const char* name, Eigen::Index rows, Eigen::Index cols, Init init) {
     return store.add(std::string{"scheduler."} + name, rows, cols, init, seed);
   };
-  w0_ = add("w0", e, ScheduleWorld::kUnitFeatures, Init::kGlorot);
+  w0_ = add("w0", e, ScheduleFeatures::kRows, Init::kGlorot);
   b0_ = add("b0", e, 1, Init::kZero);
   ws_ = add("ws", e, e, Init::kGlorot);
   wp_ = add("wp", e, e, Init::kGlorot);
@@ -158,17 +183,9 @@ SchedulerDrawn SchedulerNetwork::draw(const ParameterStore& store, const Schedul
       Eigen::Index best = 0;
       p = (p.array() - p.maxCoeff(&best)).exp();
       p /= p.sum();
+      const std::span<const float> probability{p.data(), open.size()};
       taken = static_cast<std::size_t>(best);
-      if (how.rng != nullptr) {
-        const float at = how.rng->uniform();
-        float sum = 0;
-        for (Eigen::Index d = 0; d < n; ++d) {
-          sum += p[d];
-          if (sum <= at) continue;
-          taken = static_cast<std::size_t>(d);
-          break;
-        }
-      }
+      if (how.rng != nullptr) taken = drawn_choice(probability, taken, *how.rng);
       bool follows = how.drawn.empty() || how.drawn[unit] != 0;
       if (!how.forced.empty() && how.forced[unit] != ScheduleWorld::kNowhere) {
         const auto wanted = std::find(open.begin(), open.end(), how.forced[unit]);
@@ -177,16 +194,8 @@ SchedulerDrawn SchedulerNetwork::draw(const ParameterStore& store, const Schedul
         else
           taken = static_cast<std::size_t>(wanted - open.begin());
       }
-      if (follows) drawn.log_probability += std::log(std::max(1e-30f, p[static_cast<Eigen::Index>(taken)]));
-      if (trace != nullptr && follows) {
-        const auto first = trace->begin.back();
-        trace->features.insert(trace->features.end(), f.data(), f.data() + f.size());
-        trace->probability.insert(trace->probability.end(), p.data(), p.data() + n);
-        trace->device.insert(trace->device.end(), open.begin(), open.end());
-        trace->begin.push_back(first + static_cast<std::uint32_t>(n));
-        trace->unit.push_back(unit);
-        trace->chosen.push_back(first + static_cast<std::uint32_t>(taken));
-      }
+      if (follows) drawn.log_probability += std::log(std::max(1e-30f, probability[taken]));
+      if (trace != nullptr && follows) note_choice(*trace, walk, probability, taken);
     }
     walk.take(open[taken]);
   }
