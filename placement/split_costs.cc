@@ -3,13 +3,11 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <map>
 #include <numeric>
 #include <optional>
 #include <string_view>
 #include <utility>
 
-#include "graph/lowering.h"
 #include "placement/machine/cost_model.h"
 
 namespace emplace {
@@ -30,13 +28,12 @@ std::optional<double> measured_transfer_us(std::string_view attrs) {
 }
 
 /// Transfer time over the slowest of all links: the models have a single route, through the host.
-double transfer_us(const DeviceSet& devices, std::int64_t bytes) {
+double transfer_us(const TransferTable& transfers, std::int64_t bytes) {
   double slowest = 0;
-  for (std::size_t s = 0; s < devices.size(); ++s) {
-    for (std::size_t t = 0; t < devices.size(); ++t) {
-      if (s == t) continue;
-      const Link& link = devices.link(static_cast<DeviceId>(s), static_cast<DeviceId>(t));
-      slowest = std::max(slowest, link.latency_s * 1e6 + static_cast<double>(bytes) / link.bytes_per_s * 1e6);
+  for (std::size_t s = 0; s < transfers.num_devices(); ++s) {
+    for (std::size_t t = 0; t < transfers.num_devices(); ++t) {
+      const TransferTime time = transfers.time(static_cast<DeviceId>(s), static_cast<DeviceId>(t), bytes);
+      slowest = std::max(slowest, time.latency_s * 1e6 + time.bytes_s * 1e6);
     }
   }
   return slowest;
@@ -59,12 +56,20 @@ void compress(const std::vector<std::pair<std::uint32_t, std::uint32_t>>& pairs,
 }  // namespace
 
 SplitCosts::SplitCosts(const OpGraph& graph, const DeviceSet& devices) {
-  const std::size_t n = graph.num_ops();
   const LoweredGraph lowered{graph};
-  const CostTable costs{graph, devices};
   // A sum over a whole split has at most one time per op, and one transfer per output and per read.
-  const double most_ps = kMaxSumPs / static_cast<double>(n + graph.num_tensors() + 2 * graph.num_edges() + 1);
+  const double most_ps =
+      kMaxSumPs / static_cast<double>(graph.num_ops() + graph.num_tensors() + 2 * graph.num_edges() + 1);
+  // 1. Times and memory of the ops.
+  read_times(graph, devices, most_ps);
+  // 2. Tensors that may cross devices, and what they keep where they are made.
+  list_nets(find_nets(lowered, TransferTable{devices}, most_ps));
+  for (const OpId op : graph.topological_order()) order_.push_back(static_cast<std::uint32_t>(index(op)));
+}
 
+void SplitCosts::read_times(const OpGraph& graph, const DeviceSet& devices, double most_ps) {
+  const std::size_t n = graph.num_ops();
+  const CostTable costs{graph, devices};
   std::vector<std::size_t> example(costs.num_rows());
   for (std::size_t d = 0; d < devices.size(); ++d) {
     const auto id = static_cast<DeviceId>(d);
@@ -79,14 +84,15 @@ SplitCosts::SplitCosts(const OpGraph& graph, const DeviceSet& devices) {
     const std::vector<double> us = exact_costs_us(graph, devices[id].profile);
     for (std::size_t op = 0; op < n; ++op) time_ps_[row * n + op] = picoseconds(us[op], most_ps);
   }
+}
 
-  // Tensors that may cross devices: whole or in parts, as the simulator moves them.
-  struct Tensor {
-    std::int64_t ps = 0, bytes = 0;
-  };
-  std::map<std::pair<std::uint32_t, std::vector<std::uint32_t>>, Tensor> nets;
-  bytes_.resize(n);
-  for (std::uint32_t i = 0; i < n; ++i) {
+/// Tensors cross devices whole or in parts, as the simulator moves them.
+SplitCosts::Nets SplitCosts::find_nets(const LoweredGraph& lowered, const TransferTable& transfers,
+                                       double most_ps) {
+  const OpGraph& graph = lowered.graph();
+  Nets nets;
+  bytes_.resize(graph.num_ops());
+  for (std::uint32_t i = 0; i < bytes_.size(); ++i) {
     const OpId op{i};
     const auto known = measured_transfer_us(graph.attrs_json(op));
     counts_.push_back(lowered.takes_time(op) || graph.is_state(op));
@@ -101,12 +107,16 @@ SplitCosts::SplitCosts(const OpGraph& graph, const DeviceSet& devices) {
       }
       if (!known && backward && graph.phase(op) == Phase::kForward) bytes_[i] += lowered.held_bytes(buffer);
       if (readers.empty()) continue;
-      const double us = known ? *known : transfer_us(devices, lowered.bytes(buffer));
-      Tensor& net = nets[{i, std::move(readers)}];
+      const double us = known ? *known : transfer_us(transfers, lowered.bytes(buffer));
+      Net& net = nets[{i, std::move(readers)}];
       net.ps += picoseconds(us, most_ps);
       net.bytes += lowered.bytes(buffer);
     }
   }
+  return nets;
+}
+
+void SplitCosts::list_nets(const Nets& nets) {
   std::vector<std::pair<std::uint32_t, std::uint32_t>> of_net, made, read, makers;
   for (const auto& [ends, tensor] : nets) {
     const auto net = static_cast<std::uint32_t>(net_ps_.size());
@@ -123,10 +133,9 @@ SplitCosts::SplitCosts(const OpGraph& graph, const DeviceSet& devices) {
   std::sort(makers.begin(), makers.end());
   makers.erase(std::unique(makers.begin(), makers.end()), makers.end());
   compress(of_net, net_ps_.size(), reader_begin_, reader_);
-  compress(made, n, made_begin_, made_);
-  compress(read, n, read_begin_, read_);
-  compress(makers, n, makers_begin_, makers_);
-  for (const OpId op : graph.topological_order()) order_.push_back(static_cast<std::uint32_t>(index(op)));
+  compress(made, num_ops(), made_begin_, made_);
+  compress(read, num_ops(), read_begin_, read_);
+  compress(makers, num_ops(), makers_begin_, makers_);
 }
 
 void SplitCosts::measure_memory(std::span<const DeviceId> placement, Measurement& out) const {

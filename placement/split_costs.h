@@ -3,12 +3,16 @@
 /// docs/guide/objectives.md describes the models.
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "graph/lowering.h"
 #include "graph/op_graph.h"
 #include "placement/machine/device.h"
+#include "placement/machine/transfer_table.h"
 #include "placement/measurement.h"
 #include "placement/placement.h"
 
@@ -56,6 +60,15 @@ class SplitCosts {
   void measure_memory(std::span<const DeviceId> placement, Measurement& out) const;
 
  private:
+  struct Net {
+    std::int64_t ps = 0, bytes = 0;
+  };
+  using Nets = std::map<std::pair<std::uint32_t, std::vector<std::uint32_t>>, Net>;  // Maker, readers.
+
+  // Stages of the constructor. `most_ps`: cap of each time [ps].
+  void read_times(const OpGraph& graph, const DeviceSet& devices, double most_ps);
+  Nets find_nets(const LoweredGraph& lowered, const TransferTable& transfers, double most_ps);
+  void list_nets(const Nets& nets);
   template <class T>
   static std::span<const T> row(const std::vector<T>& values, const std::vector<std::uint32_t>& begin,
                                 std::size_t i) {

@@ -40,6 +40,7 @@ struct CpuExecutor::State {
         lowered{graph_},
         in_place{lowered},
         costs{graph_, devices_},
+        transfers{devices_},
         values{lowered, options_.seed} {}
 
   std::vector<std::int64_t> caps() const {
@@ -57,7 +58,7 @@ struct CpuExecutor::State {
     if (!took) return Error{Errc::kOutOfMemory, "a device is full"};
     return *took;
   }
-  Machine machine() { return {lowered, *kernels, devices, costs, clock, memory, *pool}; }
+  Machine machine() { return {lowered, *kernels, devices, costs, transfers, clock, memory, *pool}; }
   Result<Fingerprint> fingerprint(std::span<const DeviceId> placement, std::span<const std::int64_t> caps,
                                   std::vector<DeviceMemory>& on);
 
@@ -69,6 +70,7 @@ struct CpuExecutor::State {
   const LoweredGraph lowered;
   InPlaceWrites in_place;
   const CostTable costs;
+  const TransferTable transfers;
   const InitialValues values;
   std::unique_ptr<const BoundGraph> kernels;
   std::vector<DeviceMemory> memory;
@@ -176,7 +178,7 @@ Result<Fingerprint> CpuExecutor::State::fingerprint(std::span<const DeviceId> pl
                                                     std::span<const std::int64_t> room,
                                                     std::vector<DeviceMemory>& on) {
   const TaskPlan tasks = plan(placement);
-  const Machine with{lowered, *kernels, devices, costs, clock, on, *pool};
+  const Machine with{lowered, *kernels, devices, costs, transfers, clock, on, *pool};
   StepRun steps{with, tasks, room};
   Fingerprint print;
   print.outputs.resize(lowered.num_ops());

@@ -246,18 +246,18 @@ void StepRun::run_copy(std::uint32_t task) {
   const BufferId buffer{plan_.tasks()[task].what};
   const std::byte* from = memory(plan_.home_slot(buffer));
   std::byte* const to = memory(plan_.copy_slot(task));
-  const auto bytes = static_cast<std::size_t>(plan_.lowered().bytes(buffer));
+  const std::int64_t bytes = plan_.lowered().bytes(buffer);
   const BoundInput* const part = machine_.kernels.part(buffer);
   if (part != nullptr) from += part->part_offset;
   if (part == nullptr || part->part_is_packed) {
-    std::memcpy(to, from, bytes);
+    std::memcpy(to, from, static_cast<std::size_t>(bytes));
   } else {
     part->part->run(from, to);
   }
-  const Link& link = machine_.devices.link(plan_.tasks()[task].source, plan_.tasks()[task].target);
-  if (!link.shaped) return;
-  const double ns = 1e9 * (link.latency_s + static_cast<double>(bytes) / link.bytes_per_s);
-  while (now() < start + static_cast<std::int64_t>(ns)) _mm_pause();
+  const DeviceId source = plan_.tasks()[task].source, target = plan_.tasks()[task].target;
+  if (!machine_.devices.link(source, target).shaped) return;
+  const std::int64_t end = start + machine_.transfers.ns(source, target, bytes);
+  while (now() < end) _mm_pause();
 }
 
 }  // namespace emplace::cpu

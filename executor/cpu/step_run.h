@@ -21,6 +21,7 @@
 #include "executor/plan/task_plan.h"
 #include "executor/sim/ready_set.h"
 #include "placement/machine/cost_model.h"
+#include "placement/machine/transfer_table.h"
 
 namespace emplace::cpu {
 
@@ -29,7 +30,8 @@ struct Machine {
   const LoweredGraph& lowered;
   const BoundGraph& kernels;
   const DeviceSet& devices;
-  const CostTable& costs;  ///< Durations of synthetic ops.
+  const CostTable& costs;          ///< Durations of synthetic ops.
+  const TransferTable& transfers;  ///< Durations of copies over shaped links.
   const Clock& clock;
   std::vector<DeviceMemory>& memory;  ///< [devices]
   WorkerPool& pool;                   ///< One lane per device.

@@ -158,9 +158,7 @@ class Step {
     if (!take_all(engine.copy)) return;
     const TaskPlan::Task& task = plan_.tasks()[engine.copy];
     const std::int64_t bytes = plan_.lowered().bytes(BufferId{task.what});
-    const std::size_t pair = index(task.source) * lanes_.size() + index(task.target);
-    engine.end = now_ns_ + static_cast<std::int64_t>(tables_.latency_ns[pair] +
-                                                     static_cast<double>(bytes) * tables_.ns_per_byte[pair]);
+    engine.end = now_ns_ + tables_.transfers.ns(task.source, task.target, bytes);
     bytes_moved_ += bytes;
     if (schedule_ != nullptr)
       schedule_->transfers.push_back({plan_.lowered().tensor(BufferId{task.what}), task.source, task.target,

@@ -265,10 +265,8 @@ template <class Self>
 void StepLoop<Self>::start_copy(std::uint32_t engine) {
   const Copy copy = copy_of(engine);
   const std::int64_t bytes = tables_.buffers[copy.buffer].bytes;
-  const std::uint32_t source = device_of(tables_.buffers[copy.buffer].owner);
-  const std::size_t pair = source * lanes_.size() + copy.target;
-  const auto ns = static_cast<std::int64_t>(tables_.latency_ns[pair] +
-                                            static_cast<double>(bytes) * tables_.ns_per_byte[pair]);
+  const DeviceId source = place_[tables_.buffers[copy.buffer].owner];
+  const std::int64_t ns = tables_.transfers.ns(source, static_cast<DeviceId>(copy.target), bytes);
   copy_end(engine) = now_ns_ + self().copy_ns(copy, ns);
   lanes_[copy.target].take(bytes);
   bytes_moved_ += bytes;

@@ -9,6 +9,7 @@ StepTables::StepTables(const OpGraph& graph_in, const DeviceSet& devices_in)
       devices{devices_in},
       lowered{graph_in},
       costs{graph_in, devices_in},
+      transfers{devices_in},
       routes{devices_in} {
   const auto n = static_cast<std::uint32_t>(graph.num_ops());
   waits_at_start.resize(n, 0);
@@ -42,14 +43,8 @@ StepTables::StepTables(const OpGraph& graph_in, const DeviceSet& devices_in)
       readers.push_back(static_cast<std::uint32_t>(index(reader)));
   }
   buffers.push_back({0, 0, 0, 0, static_cast<std::uint32_t>(readers.size()), false});
-  for (std::size_t s = 0; s < devices.size(); ++s) {
-    rows.push_back(costs.row_ns(static_cast<DeviceId>(s)).data());
-    for (std::size_t t = 0; t < devices.size(); ++t) {
-      const Link& link = devices.link(static_cast<DeviceId>(s), static_cast<DeviceId>(t));
-      latency_ns.push_back(link.latency_s * 1e9 + 0.5);
-      ns_per_byte.push_back(s == t ? 0 : 1e9 / link.bytes_per_s);
-    }
-  }
+  for (std::size_t d = 0; d < devices.size(); ++d)
+    rows.push_back(costs.row_ns(static_cast<DeviceId>(d)).data());
 }
 
 namespace {

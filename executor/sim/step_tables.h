@@ -10,6 +10,7 @@
 #include "graph/lowering.h"
 #include "placement/machine/cost_model.h"
 #include "placement/machine/device.h"
+#include "placement/machine/transfer_table.h"
 
 namespace emplace {
 
@@ -55,9 +56,9 @@ struct StepTables {
   const DeviceSet& devices;
   const LoweredGraph lowered;
   const CostTable costs;
-  const simulated::LinkRoutes routes;           ///< Shared links on the way of a transfer.
-  std::vector<const std::int64_t*> rows;        ///< [devices] Op times [ns].
-  std::vector<double> latency_ns, ns_per_byte;  ///< [devices, devices] Latencies include 0.5 for rounding.
+  const TransferTable transfers;
+  const simulated::LinkRoutes routes;     ///< Shared links on the way of a transfer.
+  std::vector<const std::int64_t*> rows;  ///< [devices] Op times [ns].
   /// [ops] Number of input buffers of a kernel produced during the step.
   std::vector<std::uint32_t> waits_at_start;
   std::vector<std::uint32_t> sources;         ///< Kernels without such inputs, in issue order.

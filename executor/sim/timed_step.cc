@@ -441,11 +441,9 @@ inline bool TimedStep::start_op(std::uint32_t d) {
 inline void TimedStep::start_copy(std::uint32_t d) {
   Lane& lane = lanes_[d];
   const TimedCopy copy = lane.copy = lane.copies.pop();
-  const std::int64_t bytes = tables_.buffers[copy.buffer].bytes;
-  const std::size_t pair = d * lanes_.size() + copy.target;
   ends_[2 * std::size_t{d} + 1] =
-      now_ns_ + static_cast<std::int64_t>(tables_.latency_ns[pair] +
-                                          static_cast<double>(bytes) * tables_.ns_per_byte[pair]);
+      now_ns_ + tables_.transfers.ns(static_cast<DeviceId>(d), static_cast<DeviceId>(copy.target),
+                                     tables_.buffers[copy.buffer].bytes);
   log(What::kCopyStart, copy.target, copy.buffer);
 }
 

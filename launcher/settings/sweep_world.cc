@@ -1,12 +1,10 @@
 #include "launcher/settings/sweep_world.h"
 
 #include <algorithm>
-#include <map>
-#include <string>
-#include <tuple>
 #include <utility>
 
 #include "placement/machine/cost_model.h"
+#include "placement/machine/device_classes.h"
 #include "placement/split_costs.h"
 #include "policy/group_devices.h"
 
@@ -20,16 +18,11 @@ policy::SweepWorld sweep_world(const actors::TaskGraph& task, const Grouping& gr
   world.devices = task.devices.size();
   world.time_s.resize(world.groups * world.devices);
   world.bytes.resize(world.groups);
-  std::map<std::tuple<std::size_t, std::int64_t, std::string>, std::uint32_t> kinds;
+  const DeviceClasses classes{task.devices, rows, {.memory = DeviceLikeness::Memory::kBytes, .host = true}};
   for (std::size_t d = 0; d < world.devices; ++d) {
-    const Device& device = task.devices[static_cast<DeviceId>(d)];
     world.accelerator.push_back(costs.is_accelerator(d));
     world.memory.push_back(static_cast<double>(costs.memory_bytes(d)));
-    world.kind.push_back(
-        kinds
-            .try_emplace({rows.row_of(static_cast<DeviceId>(d)), costs.memory_bytes(d), device.host},
-                         static_cast<std::uint32_t>(kinds.size()))
-            .first->second);
+    world.kind.push_back(static_cast<std::uint32_t>(classes.of(static_cast<DeviceId>(d))));
     for (std::size_t op = 0; op < costs.num_ops(); ++op) {
       if (costs.counts(op))
         world.time_s[d * world.groups + grouping.group_of_op[op]] +=

@@ -12,6 +12,7 @@
 #include "placement/bounds/bound_proof.h"
 #include "placement/bounds/split_bound.h"
 #include "placement/machine/cost_model.h"
+#include "placement/machine/transfer_table.h"
 #include "placement/split_costs.h"
 
 namespace emplace {
@@ -23,6 +24,7 @@ using Json = nlohmann::ordered_json;
 Json machine_of(const DeviceSet& devices, const CostTable& costs) {
   Json list = Json::array(), rows = Json::array(), latency = Json::array(), rate = Json::array();
   rows.get_ref<Json::array_t&>().resize(costs.num_rows());
+  const TransferTable transfers{devices};
   for (std::size_t d = 0; d < devices.size(); ++d) {
     const auto id = static_cast<DeviceId>(d);
     const Device& device = devices[id];
@@ -41,9 +43,9 @@ Json machine_of(const DeviceSet& devices, const CostTable& costs) {
                                   {"calibrated", profile.costs != nullptr && !profile.costs->empty()}};
     Json latencies = Json::array(), rates = Json::array();
     for (std::size_t t = 0; t < devices.size(); ++t) {
-      const Link& link = devices.link(id, static_cast<DeviceId>(t));
-      latencies.push_back(t == d ? 0.0 : link.latency_s);
-      rates.push_back(t == d ? 1.0 : link.bytes_per_s);
+      const auto target = static_cast<DeviceId>(t);
+      latencies.push_back(transfers.latency_s(id, target));
+      rates.push_back(t == d ? 1.0 : transfers.bytes_per_s(id, target));
     }
     latency.push_back(std::move(latencies));
     rate.push_back(std::move(rates));

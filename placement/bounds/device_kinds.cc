@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <limits>
-#include <tuple>
-#include <unordered_map>
+
+#include "placement/machine/device_classes.h"
 
 namespace emplace {
 namespace {
@@ -15,33 +15,19 @@ constexpr std::int64_t kEnough = std::int64_t{1}
 
 DeviceKinds device_kinds(const DeviceSet& devices, const std::vector<DeviceMask>& choices,
                          const CostTable& costs) {
-  // Membership of each device in the distinct choices: in [devices, choices].
-  std::unordered_map<DeviceMask, std::size_t> number;
-  for (const DeviceMask& choice : choices) number.emplace(choice, number.size());
-  std::vector<std::vector<bool>> in(devices.size(), std::vector<bool>(number.size()));
-  for (const auto& [choice, i] : number) {
-    for (std::size_t d = 0; d < devices.size(); ++d) in[d][i] = choice.test(d);
-  }
+  const DeviceClasses classes{devices, costs, {.choices = choices}};
+  const std::size_t size = classes.size();
   DeviceKinds kinds;
-  std::vector<std::size_t>& kind_of = kinds.of_device;
-  kind_of.resize(devices.size());
+  for (std::size_t k = 0; k < size; ++k) kinds.example.push_back(classes.first(k));
+  kinds.count.resize(size);
+  kinds.memory_bytes.resize(size);
   for (std::size_t d = 0; d < devices.size(); ++d) {
     const auto device = static_cast<DeviceId>(d);
-    std::size_t k = 0;
-    for (; k < kinds.size(); ++k) {
-      if (costs.row_of(kinds.example[k]) == costs.row_of(device) && in[index(kinds.example[k])] == in[d])
-        break;
-    }
-    if (k == kinds.size()) {
-      kinds.example.push_back(device);
-      kinds.count.push_back(0);
-      kinds.memory_bytes.push_back(0);
-    }
-    ++kinds.count[k];
-    kinds.memory_bytes[k] += std::min(devices[device].memory_bytes, kEnough);
-    kind_of[d] = k;
+    const std::size_t kind = classes.of(device);
+    kinds.of_device.push_back(kind);
+    ++kinds.count[kind];
+    kinds.memory_bytes[kind] += std::min(devices[device].memory_bytes, kEnough);
   }
-  const std::size_t size = kinds.size();
   kinds.allowed.reserve(choices.size());
   for (const DeviceMask& choice : choices) {
     std::vector<bool> allowed(size);
@@ -49,16 +35,16 @@ DeviceKinds device_kinds(const DeviceSet& devices, const std::vector<DeviceMask>
     kinds.allowed.push_back(std::move(allowed));
   }
   // Latency and bandwidth are minimised separately: no real pair of devices is faster than this virtual link.
-  kinds.latency_ns.assign(size * size, std::numeric_limits<double>::infinity());
-  kinds.ns_per_byte = kinds.latency_ns;
+  constexpr double kNoPair = std::numeric_limits<double>::infinity();
+  const TransferTable transfers{devices};
+  kinds.fastest.assign(size * size, {kNoPair, kNoPair});
   for (std::size_t s = 0; s < devices.size(); ++s) {
     for (std::size_t t = 0; t < devices.size(); ++t) {
       if (s == t) continue;
-      const Link& link = devices.link(static_cast<DeviceId>(s), static_cast<DeviceId>(t));
-      const std::size_t pair = kind_of[s] * size + kind_of[t];
-      // The simulator rounds to whole nanoseconds: it adds 0.5 and truncates the sum.
-      kinds.latency_ns[pair] = std::min(kinds.latency_ns[pair], link.latency_s * 1e9 + 0.5);
-      kinds.ns_per_byte[pair] = std::min(kinds.ns_per_byte[pair], 1e9 / link.bytes_per_s);
+      const TransferLine& line = transfers.line(static_cast<DeviceId>(s), static_cast<DeviceId>(t));
+      TransferLine& fastest = kinds.fastest[kinds.of_device[s] * size + kinds.of_device[t]];
+      fastest.latency_ns = std::min(fastest.latency_ns, line.latency_ns);
+      fastest.ns_per_byte = std::min(fastest.ns_per_byte, line.ns_per_byte);
     }
   }
   return kinds;

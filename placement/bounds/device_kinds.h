@@ -1,10 +1,11 @@
 #pragma once
-/// Groups devices that are interchangeable for a bound into kinds.
+/// Groups devices that are interchangeable for a bound into kinds: a coarser DeviceClasses, with sums.
 
 #include <cstdint>
 #include <vector>
 
 #include "placement/machine/cost_model.h"
+#include "placement/machine/transfer_table.h"
 #include "placement/placement.h"
 
 namespace emplace {
@@ -17,19 +18,18 @@ struct DeviceKinds {
   std::vector<std::int64_t> count;         ///< [kinds] Number of devices.
   std::vector<std::int64_t> memory_bytes;  ///< [kinds] Total over the kind's devices.
   std::vector<std::vector<bool>> allowed;  ///< [classes, kinds] Whether the class may use the kind.
-  /// [kinds, kinds] Each the least over pairs of distinct devices; infinite if there is no pair.
-  std::vector<double> latency_ns, ns_per_byte;
+  /// [kinds, kinds] Latency and time per byte, each the least over pairs of distinct devices; infinite if
+  /// there is no pair.
+  std::vector<TransferLine> fastest;
 
   std::size_t size() const { return example.size(); }
   /// A lower bound [ns] of the simulator's time to transfer `bytes` from a device of kind `source` to a
   /// different device of kind `target`.
   std::int64_t transfer_ns(std::size_t source, std::size_t target, std::int64_t bytes) const {
-    const std::size_t pair = source * size() + target;
-    const double ns = latency_ns[pair] + static_cast<double>(bytes) * ns_per_byte[pair];
-    return ns < 4e18 ? static_cast<std::int64_t>(ns) : kNever;
+    return whole_ns(fastest[source * size() + target], bytes);
   }
   /// Later than any time; the sum of two does not overflow.
-  static constexpr std::int64_t kNever = std::int64_t{1} << 61;
+  static constexpr std::int64_t kNever = kNeverNs;
 };
 
 /// Groups devices by op times and by the classes that may use them. `choices` [classes]: the devices that

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include "placement/machine/transfer_table.h"
 #include "policy/group_devices.h"
 #include "policy/placers/group_placer.h"
 #include "policy/placers/placeto.h"
@@ -44,12 +45,13 @@ std::vector<double> all_output_bytes(const PlacetoGraph& view) {
 /// link.
 std::vector<double> transfer_ratios(const DeviceSet& devices, const std::vector<double>& run_time_s,
                                     const std::vector<double>& output_bytes) {
+  const TransferTable transfers{devices};
   double s_per_byte = 0;
   std::size_t links = 0;
   for (std::size_t a = 0; a < devices.size(); ++a) {
     for (std::size_t b = 0; b < devices.size(); ++b) {
       if (a == b) continue;
-      s_per_byte += 1.0 / devices.link(static_cast<DeviceId>(a), static_cast<DeviceId>(b)).bytes_per_s;
+      s_per_byte += transfers.s_per_byte(static_cast<DeviceId>(a), static_cast<DeviceId>(b));
       ++links;
     }
   }

@@ -23,13 +23,13 @@ ScheduleWalk::ScheduleWalk(const ScheduleWorld& world, const ScheduleStart* star
       features_(kFeatures, static_cast<Eigen::Index>(devices_)),
       options_(devices_),
       device_of_unit_(world.num_units(), ScheduleWorld::kNowhere),
-      end_of_kernel_(world.unit_of_kernel_.size()),
-      arrival_ns_(world.bytes_.size() * devices_, -1),
-      held_until_(world.bytes_.size() * devices_),
+      end_of_kernel_(world.num_kernels()),
+      arrival_ns_(world.num_buffers() * devices_, -1),
+      held_until_(world.num_buffers() * devices_),
       busy_(devices_, IdleGaps{kShortestGap, kScheduleGaps}),
       engines_(devices_, IdleGaps{kShortestGap, kScheduleGaps}),
       committed_(devices_ * ScheduleUnits::kMoments),
-      left_(world.all_live_),
+      left_(world.all_live().begin(), world.all_live().end()),
       needed_(ScheduleUnits::kMoments),
       with_copies_(ScheduleUnits::kMoments),
       load_ns_(devices_),
@@ -41,12 +41,12 @@ ScheduleWalk::ScheduleWalk(const ScheduleWorld& world, const ScheduleStart* star
       start_to_(devices_) {
   EMPLACE_CHECK(start == nullptr || start->device_of_unit.size() == world.num_units(),
                 "one device for each unit");
-  limit_ = world.memory_;
-  for (std::size_t d = 0; d < reserved.size(); ++d) limit_[d] -= static_cast<float>(reserved[d]);
   for (std::size_t d = 0; d < devices_; ++d) {
-    most_memory_ = std::max(most_memory_, static_cast<double>(world.memory_[d]));
-    log_speed_.push_back(static_cast<float>(std::log(world.speed_[d])));
+    limit_.push_back(world.memory(d));
+    most_memory_ = std::max(most_memory_, static_cast<double>(world.memory(d)));
+    log_speed_.push_back(static_cast<float>(std::log(world.speed(d))));
   }
+  for (std::size_t d = 0; d < reserved.size(); ++d) limit_[d] -= static_cast<float>(reserved[d]);
   if (start != nullptr) start_committed_.resize(committed_.size());
   for (std::size_t u = 0; start != nullptr && u < world.num_units(); ++u)
     if (start->device_of_unit[u] != ScheduleWorld::kNowhere) count_start(u, 1);
@@ -63,7 +63,7 @@ std::int64_t ScheduleWalk::ready_ns(std::size_t device) const {
     } else if (const std::int64_t there = arrival_ns_[read.buffer * devices_ + device]; there >= 0) {
       ready = std::max(ready, there);
     } else {
-      const std::int64_t takes = transfer_ns(from, device, world_.bytes_[read.buffer]);
+      const std::int64_t takes = transfer_ns(from, device, world_.bytes(read.buffer));
       ready = std::max(ready, engines_[from].start(made, takes) + takes);
     }
   }
@@ -73,18 +73,18 @@ std::int64_t ScheduleWalk::ready_ns(std::size_t device) const {
 void ScheduleWalk::count_start(std::size_t unit, float sign) {
   const std::size_t device = start_->device_of_unit[unit];
   start_left_ns_[device] += static_cast<double>(sign) * world_.unit_ns(device, unit);
-  const float* const live = &world_.live_[unit * ScheduleUnits::kMoments];
+  const std::span<const float> live = world_.live(unit);
   float* const committed = &start_committed_[device * ScheduleUnits::kMoments];
   for (std::size_t m = 0; m < ScheduleUnits::kMoments; ++m) committed[m] += sign * live[m];
 }
 
 void ScheduleWalk::settle(std::size_t unit, std::size_t device) {
-  if (!world_.allowed_[unit].test(device)) {
+  if (!world_.allowed(unit).test(device)) {
     device = 0;
-    while (!world_.allowed_[unit].test(device)) ++device;
+    while (!world_.allowed(unit).test(device)) ++device;
   }
   device_of_unit_[unit] = static_cast<std::uint8_t>(device);
-  const float* const live = &world_.live_[unit * ScheduleUnits::kMoments];
+  const std::span<const float> live = world_.live(unit);
   float* const committed = &committed_[device * ScheduleUnits::kMoments];
   for (std::size_t m = 0; m < ScheduleUnits::kMoments; ++m) {
     committed[m] += live[m];
@@ -97,13 +97,13 @@ void ScheduleWalk::settle(std::size_t unit, std::size_t device) {
 
 void ScheduleWalk::hold_copy(std::size_t buffer, std::size_t device, std::size_t until) {
   std::uint16_t& held = held_until_[buffer * devices_ + device];
-  for (std::size_t m = std::max(held, world_.alive_from_[buffer]); m <= until; ++m)
-    committed_[device * ScheduleUnits::kMoments + m] += static_cast<float>(world_.bytes_[buffer]);
+  for (std::size_t m = std::max(held, world_.alive_from(buffer)); m <= until; ++m)
+    committed_[device * ScheduleUnits::kMoments + m] += static_cast<float>(world_.bytes(buffer));
   held = std::max(held, static_cast<std::uint16_t>(until + 1));
 }
 
 void ScheduleWalk::run_kernel() {
-  const std::size_t device = device_of_unit_[world_.unit_of_kernel_[kernel_]];
+  const std::size_t device = device_of_unit_[world_.unit_of(kernel_)];
   std::int64_t ready = 0;
   for (const ScheduleWorld::Read& read : world_.reads(kernel_)) {
     if (device_of_unit_[read.owner_unit] == ScheduleWorld::kNowhere) settle(read.owner_unit, device);
@@ -112,7 +112,7 @@ void ScheduleWalk::run_kernel() {
     if (from != device) {
       std::int64_t& arrives = arrival_ns_[read.buffer * devices_ + device];
       if (arrives < 0) {
-        const std::int64_t takes = transfer_ns(from, device, world_.bytes_[read.buffer]);
+        const std::int64_t takes = transfer_ns(from, device, world_.bytes(read.buffer));
         const std::int64_t begin = engines_[from].start(there, takes);
         arrives = begin + takes;
         engines_[from].fill(begin, arrives);
@@ -127,7 +127,7 @@ void ScheduleWalk::run_kernel() {
   busy_[device].fill(begin, begin + cost);
   end_of_kernel_[kernel_] = begin + cost;
   end_ns_ = std::max(end_ns_, begin + cost);
-  longest_ns_ = std::max(longest_ns_, static_cast<double>(begin) + world_.rank_ns_[kernel_]);
+  longest_ns_ = std::max(longest_ns_, static_cast<double>(begin) + world_.rank_ns(kernel_));
 }
 
 void ScheduleWalk::advance() {
@@ -141,17 +141,17 @@ void ScheduleWalk::find_open() {
   constexpr auto kMoments = static_cast<Eigen::Index>(ScheduleUnits::kMoments);
   using Moments = Eigen::Map<const Eigen::ArrayXf>;
   const std::size_t unit = this->unit();
-  const DeviceMask& allowed = world_.allowed_[unit];
+  const DeviceMask& allowed = world_.allowed(unit);
   const bool some = (allowed & preferred_).any();
   const auto moments = [&](const std::vector<float>& of, std::size_t row) {
     return Moments{of.data() + row * ScheduleUnits::kMoments, kMoments};
   };
   // Memory, with that of state that follows the unit.
   Eigen::Map<Eigen::ArrayXf> needed{needed_.data(), kMoments}, with_copies{with_copies_.data(), kMoments};
-  needed = moments(world_.live_, unit);
+  needed = Moments{world_.live(unit).data(), kMoments};
   for (const ScheduleWorld::Read& read : world_.reads(kernel_)) {
     if (read.owner_unit == unit || device_of_unit_[read.owner_unit] != ScheduleWorld::kNowhere) continue;
-    needed += moments(world_.live_, read.owner_unit);
+    needed += Moments{world_.live(read.owner_unit).data(), kMoments};
   }
   with_copies.setZero();
   for (std::size_t d = 0; d < devices_; ++d) with_copies += (limit_[d] - moments(committed_, d)).max(0.0f);
@@ -174,8 +174,8 @@ void ScheduleWalk::find_open() {
         const std::uint8_t from = device_of_unit_[read.owner_unit];
         if (from == d || from == ScheduleWorld::kNowhere) continue;
         const std::uint16_t held = held_until_[read.buffer * devices_ + d];
-        for (std::size_t m = std::max(held, world_.alive_from_[read.buffer]); m <= read.until; ++m)
-          with_copies_[m] += static_cast<float>(world_.bytes_[read.buffer]);
+        for (std::size_t m = std::max(held, world_.alive_from(read.buffer)); m <= read.until; ++m)
+          with_copies_[m] += static_cast<float>(world_.bytes(read.buffer));
       }
       const float free = (limit_[d] - moments(committed_, d) - with_copies).minCoeff();
       options_[d].free_bytes = static_cast<double>(free);
@@ -240,11 +240,10 @@ void ScheduleWalk::find_options() {
     double sum = 0;
     for (std::size_t other = 0; other < devices_; ++other) {
       if (other == d) continue;
-      const std::size_t in = other * devices_ + d, out = d * devices_ + other;
+      const TransferLine &in = world_.line(other, d), &out = world_.line(d, other);
       if (from[other].copies > 0)
-        sum += from[other].bytes * world_.ns_per_byte_[in] + from[other].copies * world_.latency_ns_[in];
-      if (to[other].copies > 0)
-        sum += to[other].bytes * world_.ns_per_byte_[out] + to[other].copies * world_.latency_ns_[out];
+        sum += from[other].bytes * in.ns_per_byte + from[other].copies * in.latency_ns;
+      if (to[other].copies > 0) sum += to[other].bytes * out.ns_per_byte + to[other].copies * out.latency_ns;
     }
     return sum;
   };
@@ -266,108 +265,113 @@ void ScheduleWalk::find_options() {
 }
 
 void ScheduleWalk::evaluate() {
+  // 1. The open devices, and what the unit would cost on each.
   find_open();
   find_traffic();
   find_options();
-  const std::size_t unit = this->unit();
-  constexpr auto kInfinity = std::numeric_limits<double>::infinity();
-  double first_end = kInfinity, first_ready = kInfinity, least_cut = kInfinity, least_load = kInfinity,
-         least_start_cut = kInfinity, least_start_load = kInfinity, first_unit_end = kInfinity;
-  for (const std::uint8_t d : open_) {
-    const Option& option = options_[d];
-    first_end = std::min(first_end, static_cast<double>(option.end_ns));
-    first_ready = std::min(first_ready, static_cast<double>(option.ready_ns));
-    least_cut = std::min(least_cut, option.cut_ns);
-    least_load = std::min(least_load, option.load_ns);
-    least_start_cut = std::min(least_start_cut, option.start_cut_ns);
-    least_start_load = std::min(least_start_load, option.start_load_ns);
-    first_unit_end = std::min(first_unit_end, option.unit_end_ns);
-  }
-
-  const double per_ideal = 1 / world_.ideal_ns_, end = std::max(1.0, static_cast<double>(end_ns_));
-  const double per_scale = 1 / (world_.best_ns_[unit] + world_.transfer_ns_[unit] + 1);
-  const double best_ns = std::max(1.0, world_.best_ns_[unit]);
-  const double latest = start_ == nullptr ? 0 : start_->latest_end_ns[kernel_];
-  const float critical = start_ == nullptr ? 0 : start_->critical[unit];
-  const float on_path = 2 * world_.features_(ScheduleWorld::kPathRow, static_cast<Eigen::Index>(unit)) - 1;
-  const auto progress =
-      static_cast<float>(static_cast<double>(kernel_) / static_cast<double>(world_.unit_of_kernel_.size()));
-  const float pressure = std::min(2.0f, pressure_);
-  double used = 0;
-  for (std::size_t d = 0; d < devices_; ++d) used += used_[d] > 0 ? 1 : 0;
+  // 2. Features, one column for each open device.
   const auto n = static_cast<Eigen::Index>(open_.size());
+  const Scales scales = find_scales();
   for (Eigen::Index c = 0; c < n; ++c) {
     const std::size_t d = open_[static_cast<std::size_t>(c)];
-    const Option& option = options_[d];
-    float* const f = features_.col(c).data();
-    const auto at_end = static_cast<double>(option.end_ns);
-    f[kLater] = static_cast<float>((at_end - first_end) * per_scale);
-    f[kLaterOfAll] = static_cast<float>(50 * (at_end - first_end) * per_ideal);
-    f[kReadyLater] = static_cast<float>((static_cast<double>(option.ready_ns) - first_ready) * per_scale);
-    f[kWait] = static_cast<float>(static_cast<double>(option.start_ns - option.ready_ns) * per_scale);
-    f[kLoaded] = static_cast<float>(option.load_ns * per_ideal);
-    f[kMoreLoad] = static_cast<float>(3 * (option.load_ns - least_load) * per_ideal);
-    f[kCut] = static_cast<float>(option.cut_ns * per_scale);
-    f[kMoreCut] = static_cast<float>((option.cut_ns - least_cut) * per_scale);
-    f[kMoreCutOfAll] = static_cast<float>(50 * (option.cut_ns - least_cut) * per_ideal);
-    f[kLonger] = static_cast<float>(
-        20 * (static_cast<double>(option.start_ns) + world_.rank_ns_[kernel_] - longest_ns_) * per_ideal);
-    f[kSlower] = static_cast<float>(world_.unit_ns(d, unit) / best_ns - 1);
-    f[kUnitLater] = static_cast<float>(20 * (option.unit_end_ns - first_unit_end) * per_ideal);
-    f[kStartLoad] = static_cast<float>(3 * (option.start_load_ns - least_start_load) * per_ideal);
-    f[kStartCut] = static_cast<float>(50 * (option.start_cut_ns - least_start_cut) * per_ideal);
-    f[kStartOwnCut] = static_cast<float>((option.start_cut_ns - least_start_cut) * per_scale);
-    f[kTooLate] = start_ == nullptr ? 0 : static_cast<float>(50 * (at_end - latest) * per_ideal);
-    f[kEarly] = start_ == nullptr ? 0 : static_cast<float>(50 * (latest - at_end) * per_ideal);
-    f[kFull] = static_cast<float>(static_cast<double>(busy_[d].end_ns()) / end);
-    f[kFrom] = all_in_ns_ > 0 ? static_cast<float>(from_[d].mean_ns / all_in_ns_) : 0;
-    f[kTo] = all_out_ns_ > 0 ? static_cast<float>((to_[d].mean_ns + start_to_[d].mean_ns) / all_out_ns_) : 0;
-    f[kLast] = last_ == d ? 1 : 0;
-    f[kLargest] = largest_at_ == d ? 1 : 0;
-    f[kFree] = static_cast<float>(
-        std::clamp(option.free_bytes / static_cast<double>(std::max(1.0f, limit_[d])), -1.0, 1.0));
-    f[kUsed] = used_[d] > 0 ? 1 : 0;
-    f[kSpeed] = log_speed_[d];
-    f[kMemory] = static_cast<float>(static_cast<double>(world_.memory_[d]) / most_memory_);
-    f[kAtStart] = start_ != nullptr && start_->device_of_unit[unit] == d ? 1 : 0;
-    f[kCpu] = world_.is_cpu_[d] ? 1 : 0;
-    f[kUsedShare] = decided_ > 0 ? static_cast<float>(used_[d]) / static_cast<float>(decided_) : 0;
-    f[kNeeds] = static_cast<float>(std::min(
-        1.0,
-        static_cast<double>(largest_) / std::max(1.0, option.free_bytes + static_cast<double>(largest_))));
-  }
-  for (Eigen::Index c = 0; c < n; ++c) {
-    float* const f = features_.col(c).data();
-    const std::size_t d = open_[static_cast<std::size_t>(c)];
-    const double free = start_ == nullptr ? 0 : options_[d].start_free_bytes;
-    f[kStartFree] =
-        static_cast<float>(std::clamp(free / static_cast<double>(std::max(1.0f, limit_[d])), -1.0, 1.0));
-    f[kStartFull] = free < 0 ? 1 : 0;
+    put_costs(scales, d, features_.col(c).data());
+    put_device(scales, d, features_.col(c).data());
   }
   auto logs = features_.block(0, 0, kLogRows, n).array();
   logs = logs.max(0.0f).log1p().min(8.0f);
-  // How much some of them count depends on the unit and on the walk.
-  for (Eigen::Index c = 0; c < n; ++c) {
-    float* const f = features_.col(c).data();
-    float* g = f + kPlain;
-    *g++ = pressure * f[kFree];
-    *g++ = pressure * f[kSlower];
-    *g++ = pressure * f[kNeeds];
-    *g++ = pressure * f[kMoreCutOfAll];
-    *g++ = progress * f[kMoreLoad];
-    *g++ = progress * f[kLaterOfAll];
-    *g++ = on_path * f[kLaterOfAll];
-    *g++ = on_path * f[kLater];
-    *g++ = on_path * f[kSlower];
-    *g++ = on_path * f[kMoreCut];
-    *g++ = critical * f[kLaterOfAll];
-    *g++ = critical * f[kAtStart];
-    *g++ = critical * f[kStartCut];
-    *g++ = critical * f[kStartLoad];
-    *g++ = critical * f[kSlower];
-    *g++ = progress * f[kAtStart];
-    EMPLACE_CHECK(g == f + kFeatures, "every feature of a device has a row");
+  // 3. How much some of them count depends on the unit and on the walk.
+  for (Eigen::Index c = 0; c < n; ++c) put_products(scales, features_.col(c).data());
+}
+
+/// What the features of all open devices of the current unit are measured by.
+ScheduleWalk::Scales ScheduleWalk::find_scales() const {
+  const std::size_t unit = this->unit();
+  Scales scales;
+  Least& least = scales.least;
+  for (const std::uint8_t d : open_) {
+    const Option& option = options_[d];
+    least.end = std::min(least.end, static_cast<double>(option.end_ns));
+    least.ready = std::min(least.ready, static_cast<double>(option.ready_ns));
+    least.cut = std::min(least.cut, option.cut_ns);
+    least.load = std::min(least.load, option.load_ns);
+    least.start_cut = std::min(least.start_cut, option.start_cut_ns);
+    least.start_load = std::min(least.start_load, option.start_load_ns);
+    least.unit_end = std::min(least.unit_end, option.unit_end_ns);
   }
+  scales.per_ideal = 1 / world_.ideal_ns();
+  scales.per_unit = 1 / (world_.best_ns(unit) + world_.transfer_ns(unit) + 1);
+  scales.best_ns = std::max(1.0, world_.best_ns(unit));
+  scales.end_ns = std::max(1.0, static_cast<double>(end_ns_));
+  scales.latest_ns = start_ == nullptr ? 0 : start_->latest_end_ns[kernel_];
+  scales.critical = start_ == nullptr ? 0 : start_->critical[unit];
+  scales.on_path = 2 * world_.features()(ScheduleFeatures::kPathRow, static_cast<Eigen::Index>(unit)) - 1;
+  scales.progress =
+      static_cast<float>(static_cast<double>(kernel_) / static_cast<double>(world_.num_kernels()));
+  scales.pressure = std::min(2.0f, pressure_);
+  return scales;
+}
+
+/// The rows before kLogRows.
+void ScheduleWalk::put_costs(const Scales& scales, std::size_t device, float* f) const {
+  const Option& option = options_[device];
+  const Least& least = scales.least;
+  const double per_unit = scales.per_unit, per_ideal = scales.per_ideal, latest = scales.latest_ns;
+  const auto at_end = static_cast<double>(option.end_ns);
+  f[kLater] = static_cast<float>((at_end - least.end) * per_unit);
+  f[kLaterOfAll] = static_cast<float>(50 * (at_end - least.end) * per_ideal);
+  f[kReadyLater] = static_cast<float>((static_cast<double>(option.ready_ns) - least.ready) * per_unit);
+  f[kWait] = static_cast<float>(static_cast<double>(option.start_ns - option.ready_ns) * per_unit);
+  f[kLoaded] = static_cast<float>(option.load_ns * per_ideal);
+  f[kMoreLoad] = static_cast<float>(3 * (option.load_ns - least.load) * per_ideal);
+  f[kCut] = static_cast<float>(option.cut_ns * per_unit);
+  f[kMoreCut] = static_cast<float>((option.cut_ns - least.cut) * per_unit);
+  f[kMoreCutOfAll] = static_cast<float>(50 * (option.cut_ns - least.cut) * per_ideal);
+  f[kLonger] = static_cast<float>(
+      20 * (static_cast<double>(option.start_ns) + world_.rank_ns(kernel_) - longest_ns_) * per_ideal);
+  f[kSlower] = static_cast<float>(world_.unit_ns(device, unit()) / scales.best_ns - 1);
+  f[kUnitLater] = static_cast<float>(20 * (option.unit_end_ns - least.unit_end) * per_ideal);
+  f[kStartLoad] = static_cast<float>(3 * (option.start_load_ns - least.start_load) * per_ideal);
+  f[kStartCut] = static_cast<float>(50 * (option.start_cut_ns - least.start_cut) * per_ideal);
+  f[kStartOwnCut] = static_cast<float>((option.start_cut_ns - least.start_cut) * per_unit);
+  f[kTooLate] = start_ == nullptr ? 0 : static_cast<float>(50 * (at_end - latest) * per_ideal);
+  f[kEarly] = start_ == nullptr ? 0 : static_cast<float>(50 * (latest - at_end) * per_ideal);
+}
+
+/// The rows from kLogRows to kPlain.
+void ScheduleWalk::put_device(const Scales& scales, std::size_t d, float* f) const {
+  const Option& option = options_[d];
+  const auto of_limit = [&](double bytes) {
+    return static_cast<float>(std::clamp(bytes / static_cast<double>(std::max(1.0f, limit_[d])), -1.0, 1.0));
+  };
+  const auto needs = static_cast<double>(largest_);
+  const double start_free = start_ == nullptr ? 0 : option.start_free_bytes;
+  f[kFull] = static_cast<float>(static_cast<double>(busy_[d].end_ns()) / scales.end_ns);
+  f[kFrom] = all_in_ns_ > 0 ? static_cast<float>(from_[d].mean_ns / all_in_ns_) : 0;
+  f[kTo] = all_out_ns_ > 0 ? static_cast<float>((to_[d].mean_ns + start_to_[d].mean_ns) / all_out_ns_) : 0;
+  f[kLast] = last_ == d ? 1 : 0;
+  f[kLargest] = largest_at_ == d ? 1 : 0;
+  f[kFree] = of_limit(option.free_bytes);
+  f[kUsed] = used_[d] > 0 ? 1 : 0;
+  f[kSpeed] = log_speed_[d];
+  f[kMemory] = static_cast<float>(static_cast<double>(world_.memory(d)) / most_memory_);
+  f[kAtStart] = start_ != nullptr && start_->device_of_unit[unit()] == d ? 1 : 0;
+  f[kCpu] = world_.is_cpu(d) ? 1 : 0;
+  f[kUsedShare] = decided_ > 0 ? static_cast<float>(used_[d]) / static_cast<float>(decided_) : 0;
+  f[kNeeds] = static_cast<float>(std::min(1.0, needs / std::max(1.0, option.free_bytes + needs)));
+  f[kStartFree] = of_limit(start_free);
+  f[kStartFull] = start_free < 0 ? 1 : 0;
+}
+
+/// The rows from kPlain on.
+void ScheduleWalk::put_products(const Scales& scales, float* f) {
+  float* g = f + kPlain;
+  for (const Feature each : {kFree, kSlower, kNeeds, kMoreCutOfAll}) *g++ = scales.pressure * f[each];
+  for (const Feature each : {kMoreLoad, kLaterOfAll}) *g++ = scales.progress * f[each];
+  for (const Feature each : {kLaterOfAll, kLater, kSlower, kMoreCut}) *g++ = scales.on_path * f[each];
+  for (const Feature each : {kLaterOfAll, kAtStart, kStartCut, kStartLoad, kSlower})
+    *g++ = scales.critical * f[each];
+  *g++ = scales.progress * f[kAtStart];
+  EMPLACE_CHECK(g == f + kFeatures, "every feature of a device has a row");
 }
 
 void ScheduleWalk::take(std::size_t device) {
@@ -392,7 +396,7 @@ ScheduleStart ScheduleWalk::replay(const ScheduleWorld& world, std::span<const s
   // Backwards in time: a kernel must end before its readers and before the next one on its device.
   std::vector<std::pair<std::int64_t, std::uint32_t>> order(kernels);
   const auto cost = [&](std::size_t k) {
-    return static_cast<std::int64_t>(world.time_ns(start.device_of_unit[world.unit_of_kernel_[k]], k));
+    return static_cast<std::int64_t>(world.time_ns(start.device_of_unit[world.unit_of(k)], k));
   };
   for (std::uint32_t k = 0; k < kernels; ++k) order[k] = {walk.end_of_kernel_[k] - cost(k), k};
   std::sort(order.rbegin(), order.rend());
@@ -400,7 +404,7 @@ ScheduleStart ScheduleWalk::replay(const ScheduleWorld& world, std::span<const s
   start.critical.assign(world.num_units(), 0);
   std::vector<double> next_ns(world.num_devices(), start.end_ns);
   for (const auto& [begin, k] : order) {
-    const std::size_t unit = world.unit_of_kernel_[k], d = start.device_of_unit[unit];
+    const std::size_t unit = world.unit_of(k), d = start.device_of_unit[unit];
     double& latest = start.latest_end_ns[k];
     latest = std::min(latest, next_ns[d]);
     const double latest_begin = latest - static_cast<double>(cost(k));
@@ -409,7 +413,7 @@ ScheduleStart ScheduleWalk::replay(const ScheduleWorld& world, std::span<const s
       if (read.maker < 0) continue;
       const std::size_t from = start.device_of_unit[read.owner_unit];
       const double sent =
-          from == d ? 0 : static_cast<double>(walk.transfer_ns(from, d, world.bytes_[read.buffer]));
+          from == d ? 0 : static_cast<double>(walk.transfer_ns(from, d, world.bytes(read.buffer)));
       double& before = start.latest_end_ns[static_cast<std::size_t>(read.maker)];
       before = std::min(before, latest_begin - sent);
     }

@@ -2,6 +2,7 @@
 /// A schedule that grows kernel by kernel in issue order; a unit gets its device at its first kernel.
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -69,9 +70,9 @@ class ScheduleWalk {
   ScheduleWalk(const ScheduleWorld& world, const ScheduleStart* start, std::span<const double> reserved,
                const DeviceMask& devices);
 
-  bool done() const { return kernel_ == world_.unit_of_kernel_.size(); }
+  bool done() const { return kernel_ == world_.num_kernels(); }
   /// The unit whose device is next. @pre !done().
-  std::uint32_t unit() const { return world_.unit_of_kernel_[kernel_]; }
+  std::uint32_t unit() const { return world_.unit_of(kernel_); }
   /// Finds the open devices and their features.
   void evaluate();
   std::span<const std::uint8_t> open() const { return open_; }
@@ -94,9 +95,21 @@ class ScheduleWalk {
   static ScheduleStart replay(const ScheduleWorld& world, std::span<const std::uint8_t> device_of_unit);
 
  private:
+  static constexpr double kUnbounded = std::numeric_limits<double>::infinity();
   struct Option {
     std::int64_t ready_ns, start_ns, end_ns;
     double cut_ns, start_cut_ns, load_ns, start_load_ns, unit_end_ns, free_bytes, start_free_bytes;
+  };
+  /// The least over the open devices.
+  struct Least {
+    double end = kUnbounded, ready = kUnbounded, cut = kUnbounded, load = kUnbounded;
+    double start_cut = kUnbounded, start_load = kUnbounded, unit_end = kUnbounded;
+  };
+  struct Scales {
+    Least least;
+    double per_ideal, per_unit;         // One over the time of the step, and over that of the unit.
+    double best_ns, end_ns, latest_ns;  // Time of the unit; end so far; latest end of the kernel in `start`.
+    float critical, on_path, progress, pressure;
   };
   void advance();
   void run_kernel();
@@ -107,9 +120,12 @@ class ScheduleWalk {
   void find_open();
   void find_traffic();
   void find_options();
+  Scales find_scales() const;
+  void put_costs(const Scales& scales, std::size_t device, float* features) const;
+  void put_device(const Scales& scales, std::size_t device, float* features) const;
+  static void put_products(const Scales& scales, float* features);
   std::int64_t transfer_ns(std::size_t from, std::size_t to, double bytes) const {
-    const std::size_t pair = from * devices_ + to;
-    return static_cast<std::int64_t>(world_.latency_ns_[pair] + bytes * world_.ns_per_byte_[pair]);
+    return world_.transfers().floor_ns(static_cast<DeviceId>(from), static_cast<DeviceId>(to), bytes);
   }
   std::int64_t ready_ns(std::size_t device) const;
   /// Adds the memory of a copy from its first moment to `until`.

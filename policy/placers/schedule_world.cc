@@ -1,10 +1,7 @@
 #include "policy/placers/schedule_world.h"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 #include <limits>
-#include <map>
 #include <tuple>
 #include <utility>
 
@@ -13,122 +10,114 @@
 namespace emplace::policy {
 namespace {
 
-constexpr std::size_t kBins = 512;     // Bins of the schedule without transfers.
 constexpr double kFastEnough = 0.125;  // Share of the fastest device's speed from which a device counts.
 
 }  // namespace
 
 ScheduleWorld::ScheduleWorld(const LoweredGraph& lowered, const DeviceSet& devices, const CostTable& costs,
                              ScheduleUnits units)
-    : unit_of_op_{std::move(units.unit_of_op)}, allowed_{std::move(units.allowed)} {
-  const std::size_t count = devices.size(), num_units = allowed_.size();
-  const std::span<const OpId> kernels = lowered.kernels();
-  EMPLACE_CHECK(count < kNowhere && unit_of_op_.size() == lowered.num_ops() &&
-                    units.live_bytes.size() == num_units * ScheduleUnits::kMoments,
+    : unit_of_op_{std::move(units.unit_of_op)},
+      allowed_{std::move(units.allowed)},
+      machine_{
+          devices,
+          {devices,
+           costs,
+           {.memory = DeviceLikeness::Memory::kFloat, .links = true, .engines = true, .choices = allowed_}}} {
+  EMPLACE_CHECK(devices.size() < kNowhere && unit_of_op_.size() == lowered.num_ops() &&
+                    units.live_bytes.size() == num_units() * ScheduleUnits::kMoments,
                 "sizes of the units must agree");
+  // 1. Kernels and their units.
+  const std::vector<std::uint32_t> kernel_of_op = number_kernels(lowered);
+  // 2. Times on each device, and from them the speeds of the devices and the mean link.
+  sum_times(lowered, devices, costs);
+  find_speeds();
+  // 3. Memory over time.
+  note_memory(lowered, units.live_bytes, kernel_of_op);
+  // 4. Reads of kernels, and traffic between units.
+  list_reads(lowered, kernel_of_op);
+  list_neighbours(find_traffic(lowered));
+  // 5. Features of the units, and the order in which devices are near.
+  features_ = schedule_features(*this, lowered);
+  find_near();
+}
+
+/// [ops] The kernel of each op, or kNoIndex.
+std::vector<std::uint32_t> ScheduleWorld::number_kernels(const LoweredGraph& lowered) {
+  const std::span<const OpId> kernels = lowered.kernels();
   std::vector<std::uint32_t> kernel_of_op(lowered.num_ops(), kNoIndex);
   for (std::uint32_t k = 0; k < kernels.size(); ++k) {
     kernel_of_op[index(kernels[k])] = k;
     unit_of_kernel_.push_back(unit_of_op_[index(kernels[k])]);
   }
+  return kernel_of_op;
+}
 
-  // Times.
-  const std::size_t rows = costs.num_rows();
-  kernel_ns_.assign(rows * kernels.size(), 0);
-  unit_ns_.assign(rows * num_units, 0);
-  std::vector<double> total(rows, 0);
-  for (std::size_t d = 0; d < count; ++d) {
+void ScheduleWorld::sum_times(const LoweredGraph& lowered, const DeviceSet& devices, const CostTable& costs) {
+  const std::span<const OpId> kernels = lowered.kernels();
+  times_.kernel_ns.assign(costs.num_rows() * kernels.size(), 0);
+  times_.unit_ns.assign(costs.num_rows() * num_units(), 0);
+  times_.total_ns.assign(costs.num_rows(), 0);
+  for (std::size_t d = 0; d < devices.size(); ++d) {
     const auto id = static_cast<DeviceId>(d);
     const std::size_t row = costs.row_of(id);
-    row_of_device_.push_back(row);
-    memory_.push_back(static_cast<float>(devices[id].memory_bytes));
-    is_cpu_.push_back(devices.is_cpu(id));
-    if (total[row] > 0) continue;
+    machine_.row.push_back(row);
+    machine_.memory.push_back(static_cast<float>(devices[id].memory_bytes));
+    machine_.is_cpu.push_back(devices.is_cpu(id));
+    if (times_.total_ns[row] > 0) continue;
     for (std::size_t k = 0; k < kernels.size(); ++k) {
       const auto ns = static_cast<double>(costs.ns(id, kernels[k]));
-      kernel_ns_[row * kernels.size() + k] = ns;
-      unit_ns_[row * num_units + unit_of_kernel_[k]] += ns;
-      total[row] += ns;
+      times_.kernel_ns[row * kernels.size() + k] = ns;
+      times_.unit_ns[row * num_units() + unit_of_kernel_[k]] += ns;
+      times_.total_ns[row] += ns;
     }
   }
+  times_.best_ns.assign(num_units(), std::numeric_limits<double>::infinity());
+  for (std::size_t u = 0; u < num_units(); ++u)
+    for (std::size_t d = 0; d < devices.size(); ++d)
+      if (allowed_[u].test(d)) times_.best_ns[u] = std::min(times_.best_ns[u], unit_ns(d, u));
+}
+
+void ScheduleWorld::find_speeds() {
   double least = std::numeric_limits<double>::infinity();
-  for (const double each : total) least = std::min(least, each);
+  for (const double each : times_.total_ns) least = std::min(least, each);
   least = std::max(1.0, least);
   double speeds = 0;
-  for (std::size_t d = 0; d < count; ++d) {
-    speed_.push_back(least / std::max(1.0, total[row_of_device_[d]]));
-    speeds += speed_.back();
+  for (const std::size_t row : machine_.row) {
+    machine_.speed.push_back(least / std::max(1.0, times_.total_ns[row]));
+    speeds += machine_.speed.back();
   }
-  ideal_ns_ = least / speeds;
-  best_ns_.assign(num_units, std::numeric_limits<double>::infinity());
-  for (std::size_t u = 0; u < num_units; ++u)
-    for (std::size_t d = 0; d < count; ++d)
-      if (allowed_[u].test(d)) best_ns_[u] = std::min(best_ns_[u], unit_ns(d, u));
+  times_.ideal_ns = least / speeds;
+  std::vector<DeviceId> fast;
+  for (std::size_t d = 0; d < num_devices(); ++d)
+    if (num_devices() <= 2 || is_fast(d)) fast.push_back(static_cast<DeviceId>(d));
+  machine_.mean = machine_.transfers.mean_line(fast);
+}
 
-  // Links; the mean is over those between fast devices.
-  double pairs = 0;
-  for (std::size_t s = 0; s < count; ++s) {
-    for (std::size_t t = 0; t < count; ++t) {
-      const Link& link = devices.link(static_cast<DeviceId>(s), static_cast<DeviceId>(t));
-      latency_ns_.push_back(s == t ? 0 : link.latency_s * 1e9);
-      ns_per_byte_.push_back(s == t ? 0 : 1e9 / link.bytes_per_s);
-      if (s == t || (count > 2 && (speed_[s] < kFastEnough || speed_[t] < kFastEnough))) continue;
-      mean_latency_ns_ += latency_ns_.back();
-      mean_ns_per_byte_ += ns_per_byte_.back();
-      ++pairs;
-    }
-  }
-  mean_latency_ns_ /= std::max(1.0, pairs);
-  mean_ns_per_byte_ /= std::max(1.0, pairs);
-  twins_.assign(count * count, false);
-  std::vector<std::vector<bool>> sharing;  // [devices][shared links]
-  for (std::size_t d = 0; d < count; ++d) {
-    sharing.emplace_back();
-    for (const SharedLink& shared : devices.shared())
-      sharing[d].push_back(std::find(shared.devices.begin(), shared.devices.end(),
-                                     static_cast<DeviceId>(d)) != shared.devices.end());
-  }
-  for (std::size_t a = 0; a < count; ++a) {
-    for (std::size_t b = 0; b < count; ++b) {
-      bool same = row_of_device_[a] == row_of_device_[b] && memory_[a] == memory_[b] &&
-                  is_cpu_[a] == is_cpu_[b] && sharing[a] == sharing[b] &&
-                  devices.engines(static_cast<DeviceId>(a)) == devices.engines(static_cast<DeviceId>(b));
-      const auto alike = [&](std::size_t p, std::size_t q) {
-        return latency_ns_[p] == latency_ns_[q] && ns_per_byte_[p] == ns_per_byte_[q];
-      };
-      for (std::size_t x = 0; same && x < count; ++x) {
-        if (x == a || x == b) continue;
-        same = alike(a * count + x, b * count + x) && alike(x * count + a, x * count + b);
-      }
-      same = same && alike(a * count + b, b * count + a);
-      for (std::size_t u = 0; same && a != b && u < num_units; ++u)
-        same = allowed_[u].test(a) == allowed_[u].test(b);
-      twins_[a * count + b] = same;
-    }
-  }
+bool ScheduleWorld::is_fast(std::size_t device) const { return machine_.speed[device] >= kFastEnough; }
 
-  // Memory over time.
-  live_.assign(units.live_bytes.begin(), units.live_bytes.end());
-  all_live_.assign(ScheduleUnits::kMoments, 0);
-  for (std::size_t u = 0; u < num_units; ++u)
-    for (std::size_t m = 0; m < ScheduleUnits::kMoments; ++m)
-      all_live_[m] += live_[u * ScheduleUnits::kMoments + m];
-  const auto moment = [&](std::size_t kernel) {
-    return static_cast<std::uint16_t>(kernel * ScheduleUnits::kMoments /
-                                      std::max<std::size_t>(1, kernels.size()));
-  };
+std::uint16_t ScheduleWorld::moment_of(std::size_t kernel) const {
+  return static_cast<std::uint16_t>(kernel * ScheduleUnits::kMoments /
+                                    std::max<std::size_t>(1, num_kernels()));
+}
+
+void ScheduleWorld::note_memory(const LoweredGraph& lowered, std::span<const std::int64_t> live_bytes,
+                                std::span<const std::uint32_t> kernel_of_op) {
+  memory_.live.assign(live_bytes.begin(), live_bytes.end());
+  memory_.all_live.assign(ScheduleUnits::kMoments, 0);
+  for (std::size_t u = 0; u < num_units(); ++u)
+    for (std::size_t m = 0; m < ScheduleUnits::kMoments; ++m) memory_.all_live[m] += live(u)[m];
   for (std::uint32_t b = 0; b < lowered.num_buffers(); ++b) {
     const BufferId buffer{b};
-    bytes_.push_back(static_cast<double>(lowered.bytes(buffer)));
+    memory_.bytes.push_back(static_cast<double>(lowered.bytes(buffer)));
     const std::uint32_t maker = kernel_of_op[index(lowered.owner(buffer))];
-    alive_from_.push_back(maker == kNoIndex ? std::uint16_t{0} : moment(maker));
+    memory_.alive_from.push_back(maker == kNoIndex ? std::uint16_t{0} : moment_of(maker));
   }
+}
 
-  // Reads, and traffic between units: a buffer is sent to another unit once.
-  std::map<std::pair<std::uint32_t, std::uint32_t>, std::pair<double, double>> traffic;  // Bytes, copies.
-  std::vector<std::uint32_t> seen;
+void ScheduleWorld::list_reads(const LoweredGraph& lowered, std::span<const std::uint32_t> kernel_of_op) {
+  const std::span<const OpId> kernels = lowered.kernels();
   for (std::size_t k = 0; k < kernels.size(); ++k) {
-    read_begin_.push_back(static_cast<std::uint32_t>(reads_.size()));
+    traffic_.read_begin.push_back(static_cast<std::uint32_t>(traffic_.reads.size()));
     for (const BufferId buffer : lowered.reads(kernels[k])) {
       const OpId owner = lowered.owner(buffer);
       const std::uint32_t maker = kernel_of_op[index(owner)];
@@ -136,11 +125,17 @@ ScheduleWorld::ScheduleWorld(const LoweredGraph& lowered, const DeviceSet& devic
       for (const OpId reader : lowered.readers(buffer))
         if (unit_of_op_[index(reader)] == unit_of_kernel_[k])
           last = std::max<std::size_t>(last, kernel_of_op[index(reader)]);
-      reads_.push_back({static_cast<std::uint32_t>(index(buffer)), unit_of_op_[index(owner)],
-                        maker == kNoIndex ? -1 : static_cast<std::int32_t>(maker), moment(last)});
+      traffic_.reads.push_back({static_cast<std::uint32_t>(index(buffer)), unit_of_op_[index(owner)],
+                                maker == kNoIndex ? -1 : static_cast<std::int32_t>(maker), moment_of(last)});
     }
   }
-  read_begin_.push_back(static_cast<std::uint32_t>(reads_.size()));
+  traffic_.read_begin.push_back(static_cast<std::uint32_t>(traffic_.reads.size()));
+}
+
+/// A buffer is sent to another unit once.
+ScheduleWorld::SentBetween ScheduleWorld::find_traffic(const LoweredGraph& lowered) const {
+  SentBetween sent;
+  std::vector<std::uint32_t> seen;
   for (std::uint32_t b = 0; b < lowered.num_buffers(); ++b) {
     const std::uint32_t from = unit_of_op_[index(lowered.owner(BufferId{b}))];
     seen.clear();
@@ -148,227 +143,82 @@ ScheduleWorld::ScheduleWorld(const LoweredGraph& lowered, const DeviceSet& devic
       const std::uint32_t to = unit_of_op_[index(reader)];
       if (to == from || std::find(seen.begin(), seen.end(), to) != seen.end()) continue;
       seen.push_back(to);
-      auto& [bytes, copies] = traffic[{from, to}];
-      bytes += bytes_[b];
-      ++copies;
+      Sent& between = sent[{from, to}];
+      between.bytes += memory_.bytes[b];
+      ++between.copies;
     }
   }
-  std::vector<std::vector<Neighbour>> sources(num_units), targets(num_units);
-  std::vector<double> in(num_units, 0), out(num_units, 0);
-  for (const auto& [pair, sum] : traffic) {
-    const double ns = sum.first * mean_ns_per_byte_ + sum.second * mean_latency_ns_ + 1;
-    const auto bytes = static_cast<float>(sum.first), copies = static_cast<float>(sum.second);
-    sources[pair.second].push_back({pair.first, bytes, copies, static_cast<float>(ns), 0});
-    targets[pair.first].push_back({pair.second, bytes, copies, static_cast<float>(ns), 0});
-    in[pair.second] += ns;
-    out[pair.first] += ns;
+  return sent;
+}
+
+void ScheduleWorld::list_neighbours(const SentBetween& sent) {
+  std::vector<std::vector<Neighbour>> sources(num_units()), targets(num_units());
+  std::vector<double> in(num_units(), 0), out(num_units(), 0);
+  for (const auto& [pair, between] : sent) {
+    const auto [from, to] = pair;
+    const double ns =
+        between.bytes * machine_.mean.ns_per_byte + between.copies * machine_.mean.latency_ns + 1;
+    const auto bytes = static_cast<float>(between.bytes), copies = static_cast<float>(between.copies);
+    sources[to].push_back({from, bytes, copies, static_cast<float>(ns), 0});
+    targets[from].push_back({to, bytes, copies, static_cast<float>(ns), 0});
+    in[to] += ns;
+    out[from] += ns;
   }
-  for (std::size_t u = 0; u < num_units; ++u) {
-    source_begin_.push_back(static_cast<std::uint32_t>(sources_.size()));
-    target_begin_.push_back(static_cast<std::uint32_t>(targets_.size()));
-    for (Neighbour& each : sources[u]) {
-      each.weight = each.mean_ns / static_cast<float>(in[u]);
-      sources_.push_back(each);
+  const auto append = [](std::span<const Neighbour> own, double sum_ns, std::vector<Neighbour>& all,
+                         std::vector<std::uint32_t>& begin) {
+    begin.push_back(static_cast<std::uint32_t>(all.size()));
+    for (Neighbour each : own) {
+      each.weight = each.mean_ns / static_cast<float>(sum_ns);
+      all.push_back(each);
     }
-    for (Neighbour& each : targets[u]) {
-      each.weight = each.mean_ns / static_cast<float>(out[u]);
-      targets_.push_back(each);
-    }
+  };
+  for (std::size_t u = 0; u < num_units(); ++u) {
+    append(sources[u], in[u], traffic_.sources, traffic_.source_begin);
+    append(targets[u], out[u], traffic_.targets, traffic_.target_begin);
   }
-  source_begin_.push_back(static_cast<std::uint32_t>(sources_.size()));
-  target_begin_.push_back(static_cast<std::uint32_t>(targets_.size()));
-  transfer_ns_ = std::move(in);
-  find_features(lowered);
-  find_near();
+  append({}, 0, traffic_.sources, traffic_.source_begin);
+  append({}, 0, traffic_.targets, traffic_.target_begin);
+  traffic_.in_ns = std::move(in);
 }
 
 void ScheduleWorld::find_near() {
   const std::size_t count = num_devices();
   double bytes = 1, copies = 1;
-  for (const Neighbour& each : sources_) {
+  for (const Neighbour& each : traffic_.sources) {
     bytes += static_cast<double>(each.bytes);
     copies += static_cast<double>(each.copies);
   }
   const auto apart_ns = [&](std::size_t a, std::size_t b) {
-    const std::size_t there = a * count + b, back = b * count + a;
-    return latency_ns_[there] + latency_ns_[back] +
-           bytes / copies * (ns_per_byte_[there] + ns_per_byte_[back]);
+    const TransferLine &there = line(a, b), &back = line(b, a);
+    return there.latency_ns + back.latency_ns + bytes / copies * (there.ns_per_byte + back.ns_per_byte);
   };
   std::vector<double> sum_ns(count);  // Sum of transfers with the devices chosen so far; of all at first.
   for (std::size_t a = 0; a < count; ++a)
     for (std::size_t b = 0; b < count; ++b) sum_ns[a] += a == b ? 0 : apart_ns(a, b);
   std::vector<bool> chosen(count);
-  while (near_.size() < count) {
+  while (machine_.near.size() < count) {
     std::size_t best = count;
     const auto before = [&](std::size_t a, std::size_t b) {
-      const double far_a = (sum_ns[a] + 1) / speed_[a], far_b = (sum_ns[b] + 1) / speed_[b];
-      if (near_.empty())
-        return std::tuple{-speed_[a], -memory_[a], far_a} < std::tuple{-speed_[b], -memory_[b], far_b};
-      return std::tuple{far_a, -speed_[a], -memory_[a]} < std::tuple{far_b, -speed_[b], -memory_[b]};
+      const double far_a = (sum_ns[a] + 1) / machine_.speed[a], far_b = (sum_ns[b] + 1) / machine_.speed[b];
+      if (machine_.near.empty())
+        return std::tuple{-machine_.speed[a], -machine_.memory[a], far_a} <
+               std::tuple{-machine_.speed[b], -machine_.memory[b], far_b};
+      return std::tuple{far_a, -machine_.speed[a], -machine_.memory[a]} <
+             std::tuple{far_b, -machine_.speed[b], -machine_.memory[b]};
     };
     for (std::size_t d = 0; d < count; ++d)
       if (!chosen[d] && (best == count || before(d, best))) best = d;
     chosen[best] = true;
-    if (near_.empty()) std::fill(sum_ns.begin(), sum_ns.end(), 0.0);
-    near_.push_back(static_cast<std::uint8_t>(best));
+    if (machine_.near.empty()) std::fill(sum_ns.begin(), sum_ns.end(), 0.0);
+    machine_.near.push_back(static_cast<std::uint8_t>(best));
     for (std::size_t d = 0; d < count; ++d) sum_ns[d] += d == best ? 0 : apart_ns(d, best);
   }
 }
 
 DeviceMask ScheduleWorld::nearest_devices(std::size_t count) const {
   DeviceMask mask;
-  for (std::size_t i = 0; i < std::min(count, near_.size()); ++i) mask.set(near_[i]);
+  for (std::size_t i = 0; i < std::min(count, machine_.near.size()); ++i) mask.set(machine_.near[i]);
   return mask;
-}
-
-void ScheduleWorld::find_features(const LoweredGraph& lowered) {
-  const std::size_t num_units = allowed_.size(), num_kernels = unit_of_kernel_.size(), count = num_devices();
-  const std::span<const OpId> kernels = lowered.kernels();
-  const OpGraph& graph = lowered.graph();
-  std::vector<double> ns(num_kernels);  // On the fastest device that is allowed.
-  double work = 0;
-  for (std::size_t k = 0; k < num_kernels; ++k) {
-    ns[k] = std::numeric_limits<double>::infinity();
-    for (std::size_t d = 0; d < count; ++d)
-      if (allowed_[unit_of_kernel_[k]].test(d)) ns[k] = std::min(ns[k], time_ns(d, k));
-    work += ns[k];
-  }
-  work = std::max(work, 1.0);
-
-  // Longest paths, with transfers as likely as two of the devices differ, and without.
-  double fast = 0;
-  for (const double speed : speed_) fast += speed >= kFastEnough ? 1 : 0;
-  const double apart = fast > 1 ? 1 - 1 / fast : 0;
-  const auto crossing_ns = [&](const Read& read, std::size_t reader) {
-    if (read.owner_unit == unit_of_kernel_[reader]) return 0.0;
-    return apart * (mean_latency_ns_ + mean_ns_per_byte_ * bytes_[read.buffer]);
-  };
-  std::vector<double> up(num_kernels, 0), down(num_kernels, 0), start(num_kernels, 0);
-  rank_ns_.assign(num_kernels, 0);
-  double longest = 1, longest_sent = 1;
-  for (std::size_t k = 0; k < num_kernels; ++k) {
-    for (const Read& read : reads(k)) {
-      if (read.maker < 0) continue;
-      const auto maker = static_cast<std::size_t>(read.maker);
-      start[k] = std::max(start[k], start[maker] + ns[maker]);
-      down[k] = std::max(down[k], down[maker] + ns[maker] + crossing_ns(read, k));
-    }
-    longest = std::max(longest, start[k] + ns[k]);
-  }
-  for (std::size_t k = num_kernels; k-- > 0;) {
-    up[k] += ns[k];
-    rank_ns_[k] += ns[k];
-    longest_sent = std::max(longest_sent, rank_ns_[k] + down[k]);
-    for (const Read& read : reads(k)) {
-      if (read.maker < 0) continue;
-      const auto maker = static_cast<std::size_t>(read.maker);
-      up[maker] = std::max(up[maker], up[k]);
-      rank_ns_[maker] = std::max(rank_ns_[maker], rank_ns_[k] + crossing_ns(read, k));
-    }
-  }
-  std::array<double, kBins> busy{};
-  const auto bin = [&](double at) {
-    return std::min(kBins - 1, static_cast<std::size_t>(at / longest * static_cast<double>(kBins)));
-  };
-  for (std::size_t k = 0; k < num_kernels; ++k) {
-    const std::size_t first = bin(start[k]), last = bin(start[k] + ns[k]);
-    for (std::size_t b = first; b <= last; ++b) busy[b] += ns[k] / static_cast<double>(last - first + 1);
-  }
-
-  struct Sums {
-    double ns = 0, width = 0;
-    std::array<double, 3> phase{};
-    std::size_t kernels = 0, first = 0, last = 0;
-    double rank = 0, up = 0, path = 0, path_sent = 0, down = std::numeric_limits<double>::infinity();
-  };
-  std::vector<Sums> sums(num_units);
-  for (std::size_t k = 0; k < num_kernels; ++k) {
-    Sums& sum = sums[unit_of_kernel_[k]];
-    if (sum.kernels++ == 0) sum.first = k;
-    sum.last = k;
-    sum.ns += ns[k];
-    sum.width += ns[k] * busy[bin(start[k] + ns[k] / 2)] / (longest / static_cast<double>(kBins));
-    sum.phase[static_cast<std::size_t>(graph.phase(kernels[k]))] += ns[k];
-    sum.rank = std::max(sum.rank, rank_ns_[k]);
-    sum.up = std::max(sum.up, up[k]);
-    sum.path = std::max(sum.path, up[k] + start[k]);
-    sum.path_sent = std::max(sum.path_sent, rank_ns_[k] + down[k]);
-    sum.down = std::min(sum.down, down[k]);
-  }
-
-  double all_memory = 0, largest_memory = 0, sent_ns = 0, peak = 0;
-  for (std::size_t d = 0; d < count; ++d) {
-    if (speed_[d] < kFastEnough && count > 1) continue;
-    all_memory += static_cast<double>(memory_[d]);
-    largest_memory = std::max(largest_memory, static_cast<double>(memory_[d]));
-  }
-  all_memory = std::max(1.0, all_memory);
-  largest_memory = std::max(1.0, largest_memory);
-  for (const float live : all_live_) peak = std::max(peak, static_cast<double>(live));
-  for (const double each : transfer_ns_) sent_ns += each;
-  double with_kernels = 0;
-  for (const Sums& sum : sums) with_kernels += sum.kernels > 0 ? 1 : 0;
-  num_choices_ = static_cast<std::size_t>(with_kernels);
-  const double mean_ns = work / std::max(1.0, with_kernels),
-               mean_kernel_ns = work / std::max<double>(1, static_cast<double>(num_kernels));
-  double spread = 0;
-  for (const double speed : speed_) spread += speed < 0.95 ? 1 : 0;
-
-  features_ = Matrix::Zero(kUnitFeatures, static_cast<Eigen::Index>(num_units));
-  for (std::size_t u = 0; u < num_units; ++u) {
-    const Sums& sum = sums[u];
-    if (sum.kernels == 0) continue;
-    auto column = features_.col(static_cast<Eigen::Index>(u));
-    Eigen::Index row = 0;
-    const auto put = [&](double value) { column[row++] = static_cast<float>(std::clamp(value, -6.0, 6.0)); };
-    const double own = std::max(1.0, sum.ns);
-    double out = 0, slowest = 0, live = 0, state = std::numeric_limits<double>::infinity(), choices = 0;
-    for (const Neighbour& target : targets(u)) out += static_cast<double>(target.mean_ns);
-    for (std::size_t d = 0; d < count; ++d) {
-      if (!allowed_[u].test(d)) continue;
-      ++choices;
-      slowest = std::max(slowest, unit_ns(d, u));
-    }
-    for (std::size_t m = 0; m < ScheduleUnits::kMoments; ++m) {
-      live = std::max(live, static_cast<double>(live_[u * ScheduleUnits::kMoments + m]));
-      state = std::min(state, static_cast<double>(live_[u * ScheduleUnits::kMoments + m]));
-    }
-    const auto n = static_cast<double>(num_kernels);
-    put(std::log(own / mean_ns));
-    put(std::log1p(own / ideal_ns_ * 10));
-    put(log_ratio(transfer_ns_[u] / own));
-    put(log_ratio(out / own));
-    put(log_ratio(static_cast<double>(sources(u).size())));
-    put(log_ratio(static_cast<double>(targets(u).size())));
-    put(sum.rank / longest_sent);
-    put(sum.down / longest_sent);
-    put(sum.path_sent / longest_sent);
-    put(sum.up / longest);
-    put(sum.path / longest);
-    put(std::log1p(10 * state / largest_memory));
-    put(std::log1p(10 * live / largest_memory));
-    for (const double phase : sum.phase) put(phase / own);
-    put(static_cast<double>(sum.first) / n);
-    put(static_cast<double>(sum.last - sum.first) / n);
-    put(std::log(std::max(1.0, slowest) / std::max(1.0, best_ns_[u])) / 2);
-    put(log_ratio(sum.width / own));
-    put(log_ratio(mean_latency_ns_ * static_cast<double>(sum.kernels) / own));
-    put(log_ratio(static_cast<double>(sum.kernels)));
-    put(choices / static_cast<double>(count));
-    // The graph on the machine as a whole.
-    put(std::log(work / longest));
-    put(std::log(longest_sent / longest));
-    put(std::log1p(sent_ns / work));
-    put(std::log1p(mean_latency_ns_ / std::max(1.0, mean_kernel_ns)));
-    put(std::min(3.0, peak / all_memory));
-    put(std::min(3.0, peak / largest_memory));
-    put(std::log(static_cast<double>(count)));
-    put(std::log(std::max(1e-3, work / ideal_ns_)));
-    put(spread / static_cast<double>(count));
-    put(std::log(with_kernels) / 3);
-    put(std::log(n / with_kernels));
-    EMPLACE_CHECK(row == kUnitFeatures, "every feature of a unit has a row");
-  }
 }
 
 std::vector<std::uint32_t> ScheduleWorld::units_in_order() const {
@@ -426,12 +276,8 @@ std::vector<std::uint8_t> ScheduleWorld::units_of(std::span<const DeviceId> plac
 
 Placement ScheduleWorld::placement_of(std::span<const std::uint8_t> device_of_unit) const {
   std::vector<std::uint8_t> chosen(device_of_unit.begin(), device_of_unit.end());
-  std::vector<double> free(memory_.begin(), memory_.end());
-  const auto peak = [&](std::size_t unit) {
-    return static_cast<double>(
-        *std::max_element(live_.begin() + static_cast<std::ptrdiff_t>(unit * ScheduleUnits::kMoments),
-                          live_.begin() + static_cast<std::ptrdiff_t>((unit + 1) * ScheduleUnits::kMoments)));
-  };
+  std::vector<double> free(machine_.memory.begin(), machine_.memory.end());
+  const auto peak = [&](std::size_t unit) { return static_cast<double>(std::ranges::max(live(unit))); };
   for (std::size_t u = 0; u < num_units(); ++u)
     if (chosen[u] != kNowhere) free[chosen[u]] -= peak(u);
   for (std::size_t u = 0; u < num_units(); ++u) {

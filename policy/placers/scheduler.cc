@@ -61,48 +61,28 @@ const std::vector<Rule>& improving_rules() {
   return rules;
 }
 
-/// The device that a unit takes, as an index into the open devices.
-struct UnitChoice {
-  std::size_t taken = 0;
-  bool follows = false;  ///< Whether it is the network's own, whose probability counts.
-};
-
-/// Draws an index by its probability; `otherwise` if rounding leaves a rest.
-std::size_t drawn_index(std::span<const float> probabilities, Rng& rng, std::size_t otherwise) {
+/// The choice at which a uniform number ends in probabilities that sum to 1; `likeliest` if rounding leaves
+/// it above all.
+std::size_t drawn_choice(std::span<const float> probability, std::size_t likeliest, Rng& rng) {
   const float at = rng.uniform();
   float sum = 0;
-  for (std::size_t d = 0; d < probabilities.size(); ++d) {
-    sum += probabilities[d];
-    if (sum > at) return d;
+  for (std::size_t choice = 0; choice < probability.size(); ++choice) {
+    sum += probability[choice];
+    if (sum > at) return choice;
   }
-  return otherwise;
+  return likeliest;
 }
 
-/// Chooses by probability, or the likeliest, `best`, without a random generator; a device that is forced
-/// comes first, if it is open.
-UnitChoice choose_device(const SchedulerDraw& how, std::uint32_t unit, std::span<const std::uint8_t> open,
-                         std::span<const float> probabilities, std::size_t best) {
-  UnitChoice choice{how.rng == nullptr ? best : drawn_index(probabilities, *how.rng, best),
-                    how.drawn.empty() || how.drawn[unit] != 0};
-  if (how.forced.empty() || how.forced[unit] == ScheduleWorld::kNowhere) return choice;
-  const auto wanted = std::find(open.begin(), open.end(), how.forced[unit]);
-  if (wanted == open.end())
-    choice.follows = false;
-  else
-    choice.taken = static_cast<std::size_t>(wanted - open.begin());
-  return choice;
-}
-
-/// Appends a choice to the trace.    features [features, open] column-major;  probabilities, open [open]
-void note_choice(std::span<const float> features, std::span<const float> probabilities,
-                 std::span<const std::uint8_t> open, std::uint32_t unit, std::size_t taken,
-                 SchedulerTrace& trace) {
-  const std::uint32_t first = trace.begin.back();
-  trace.features.insert(trace.features.end(), features.begin(), features.end());
-  trace.probability.insert(trace.probability.end(), probabilities.begin(), probabilities.end());
-  trace.device.insert(trace.device.end(), open.begin(), open.end());
-  trace.begin.push_back(first + static_cast<std::uint32_t>(open.size()));
-  trace.unit.push_back(unit);
+/// Appends a choice between the open devices.
+void note_choice(SchedulerTrace& trace, const ScheduleWalk& walk, std::span<const float> probability,
+                 std::size_t taken) {
+  const auto f = walk.features();
+  const auto first = trace.begin.back();
+  trace.features.insert(trace.features.end(), f.data(), f.data() + f.size());
+  trace.probability.insert(trace.probability.end(), probability.begin(), probability.end());
+  trace.device.insert(trace.device.end(), walk.open().begin(), walk.open().end());
+  trace.begin.push_back(first + static_cast<std::uint32_t>(probability.size()));
+  trace.unit.push_back(walk.unit());
   trace.chosen.push_back(first + static_cast<std::uint32_t>(taken));
 }
 
@@ -114,7 +94,7 @@ SchedulerNetwork::SchedulerNetwork(ParameterStore& store, SchedulerShape shape, 
   const auto add = [&](const char* name, Eigen::Index rows, Eigen::Index cols, Init init) {
     return store.add(std::string{"scheduler."} + name, rows, cols, init, seed);
   };
-  w0_ = add("w0", e, ScheduleWorld::kUnitFeatures, Init::kGlorot);
+  w0_ = add("w0", e, ScheduleFeatures::kRows, Init::kGlorot);
   b0_ = add("b0", e, 1, Init::kZero);
   ws_ = add("ws", e, e, Init::kGlorot);
   wp_ = add("wp", e, e, Init::kGlorot);
@@ -192,7 +172,7 @@ SchedulerDrawn SchedulerNetwork::draw(const ParameterStore& store, const Schedul
     walk.evaluate();
     const auto open = walk.open();
     const auto n = static_cast<Eigen::Index>(open.size());
-    UnitChoice choice;
+    std::size_t taken = 0;
     if (n > 1) {
       const auto f = walk.features();
       weights = v;
@@ -203,14 +183,21 @@ SchedulerDrawn SchedulerNetwork::draw(const ParameterStore& store, const Schedul
       Eigen::Index best = 0;
       p = (p.array() - p.maxCoeff(&best)).exp();
       p /= p.sum();
-      const std::span<const float> probabilities{p.data(), open.size()};
-      choice = choose_device(how, unit, open, probabilities, static_cast<std::size_t>(best));
-      if (choice.follows) drawn.log_probability += std::log(std::max(1e-30f, probabilities[choice.taken]));
-      if (trace != nullptr && choice.follows)
-        note_choice({f.data(), static_cast<std::size_t>(f.size())}, probabilities, open, unit, choice.taken,
-                    *trace);
+      const std::span<const float> probability{p.data(), open.size()};
+      taken = static_cast<std::size_t>(best);
+      if (how.rng != nullptr) taken = drawn_choice(probability, taken, *how.rng);
+      bool follows = how.drawn.empty() || how.drawn[unit] != 0;
+      if (!how.forced.empty() && how.forced[unit] != ScheduleWorld::kNowhere) {
+        const auto wanted = std::find(open.begin(), open.end(), how.forced[unit]);
+        if (wanted == open.end())
+          follows = false;
+        else
+          taken = static_cast<std::size_t>(wanted - open.begin());
+      }
+      if (follows) drawn.log_probability += std::log(std::max(1e-30f, probability[taken]));
+      if (trace != nullptr && follows) note_choice(*trace, walk, probability, taken);
     }
-    walk.take(open[choice.taken]);
+    walk.take(open[taken]);
   }
   drawn.device_of_unit = walk.device_of_unit();
   drawn.estimated_s = walk.end_ns() * 1e-9;

@@ -42,33 +42,49 @@ std::vector<std::uint32_t> depth_first(const GroupGraph& graph) {
 
 SweepPlan::SweepPlan(SweepWorld world)
     : world_{std::move(world)}, graph_{world_.groups, edges_of(world_)}, order_{depth_first(graph_)} {
-  const std::size_t groups = world_.groups;
-  EMPLACE_CHECK(order_.size() == groups && world_.time_s.size() == groups * world_.devices &&
-                    world_.bytes.size() == groups,
+  EMPLACE_CHECK(order_.size() == world_.groups && world_.time_s.size() == world_.groups * world_.devices &&
+                    world_.bytes.size() == world_.groups,
                 "sizes of the world must agree");
-  read_.resize(groups);
-  made_.resize(groups);
-  for (std::uint32_t net = 0; net < world_.nets.size(); ++net) {
-    made_[world_.nets[net].maker].push_back(net);
+  // 1. Which nets each group reads.
+  list_nets();
+  // 2. Times of the groups and totals, by which features are scaled.
+  const GroupTimes times = find_times();
+  // 3. What a cut after each position costs, and the bytes before it.
+  find_frontier();
+  // 4. Features that do not depend on the walk.
+  fill_fixed(times);
+}
+
+void SweepPlan::list_nets() {
+  read_.resize(world_.groups);
+  for (std::uint32_t net = 0; net < world_.nets.size(); ++net)
     for (const std::uint32_t reader : world_.nets[net].readers) read_[reader].push_back(net);
-  }
-  std::vector<double> slow(groups), fast(groups, std::numeric_limits<double>::infinity()), out(groups);
+}
+
+SweepPlan::GroupTimes SweepPlan::find_times() {
+  const std::size_t groups = world_.groups;
+  GroupTimes times{std::vector<double>(groups),
+                   std::vector<double>(groups, std::numeric_limits<double>::infinity()),
+                   std::vector<double>(groups)};
   for (std::size_t d = 0; d < world_.devices; ++d) {
     for (std::size_t g = 0; g < groups; ++g) {
-      slow[g] = std::max(slow[g], world_.time_s[d * groups + g]);
-      fast[g] = std::min(fast[g], world_.time_s[d * groups + g]);
+      times.slow[g] = std::max(times.slow[g], world_.time_s[d * groups + g]);
+      times.fast[g] = std::min(times.fast[g], world_.time_s[d * groups + g]);
     }
   }
-  for (const SweepNet& net : world_.nets) out[net.maker] += net.transfer_s;
+  for (const SweepNet& net : world_.nets) times.out[net.maker] += net.transfer_s;
   double total_s = 0;
-  for (std::size_t g = 0; g < groups; ++g) total_s += slow[g], total_bytes_ += world_.bytes[g];
+  for (std::size_t g = 0; g < groups; ++g) total_s += times.slow[g], total_bytes_ += world_.bytes[g];
   unit_s_ = total_s > 0 ? total_s / static_cast<double>(groups) : 1;
   double smallest = std::numeric_limits<double>::infinity();
   for (std::size_t d = 0; d < world_.devices; ++d)
     if (world_.accelerator[d]) smallest = std::min(smallest, world_.memory[d]);
   smallest_memory_ = std::isfinite(smallest) && smallest > 0 ? smallest : 1;
+  return times;
+}
 
-  // Transfer time of the tensors that a cut after each position would carry.
+void SweepPlan::find_frontier() {
+  const std::size_t groups = world_.groups;
   std::vector<std::size_t> position(groups);
   for (std::size_t t = 0; t < groups; ++t) position[order_[t]] = t;
   std::vector<double> change(groups + 1);
@@ -89,14 +105,17 @@ SweepPlan::SweepPlan(SweepWorld world)
     for (std::size_t t = 0; t + width <= groups; ++t) whole.push_back(std::min(half[t], half[t + width / 2]));
     least_.push_back(std::move(whole));
   }
+}
 
+void SweepPlan::fill_fixed(const GroupTimes& times) {
+  const std::size_t groups = world_.groups;
   fixed_.resize(kFixedRows, static_cast<Eigen::Index>(groups));
   for (std::size_t t = 0; t < groups; ++t) {
     const std::size_t g = order_[t];
     auto column = fixed_.col(static_cast<Eigen::Index>(t));
-    column[0] = scaled(fast[g]);
-    column[1] = scaled(slow[g]);
-    column[2] = scaled(out[g]);
+    column[0] = scaled(times.fast[g]);
+    column[1] = scaled(times.slow[g]);
+    column[2] = scaled(times.out[g]);
     column[3] = static_cast<float>(std::min(1.0, world_.bytes[g] / smallest_memory_));
     column[4] = t == 0 ? 0.0f : scaled(frontier_s_[t - 1]);
     column[5] = scaled(frontier_s_[t]);
@@ -104,7 +123,7 @@ SweepPlan::SweepPlan(SweepWorld world)
     for (const std::size_t window : {4, 16}) {
       double gain = 0, least = frontier_s_[t];
       for (std::size_t u = t; u < std::min(groups, t + window); ++u) {
-        gain += slow[order_[u]] - fast[order_[u]];
+        gain += times.slow[order_[u]] - times.fast[order_[u]];
         least = std::min(least, frontier_s_[u]);
       }
       column[row++] = scaled(gain);
@@ -147,25 +166,25 @@ std::vector<std::uint8_t> SweepPlan::renamed(std::span<const std::uint8_t> devic
 SweepWalk::SweepWalk(const SweepPlan& plan, std::span<const std::uint8_t> start)
     : plan_{plan},
       start_{start.begin(), start.end()},
-      words_{(plan.world_.groups + 63) / 64},
-      open_(plan.world_.devices),
-      considered_(plan.world_.devices),
-      options_(plan.world_.devices),
-      device_of_(plan.world_.groups, SweepPlan::kNowhere),
-      entity_of_(plan.world_.groups),
-      piece_(plan.world_.groups * plan.world_.devices),
-      entity_of_piece_(plan.world_.devices),
-      free_bytes_{plan.world_.memory},
-      used_(plan.world_.devices),
-      sent_(plan.world_.nets.size()),
-      left_bytes_{plan.total_bytes_} {}
+      words_{(plan.world().groups + 63) / 64},
+      open_(plan.world().devices),
+      considered_(plan.world().devices),
+      options_(plan.world().devices),
+      device_of_(plan.world().groups, SweepPlan::kNowhere),
+      entity_of_(plan.world().groups),
+      piece_(plan.world().groups * plan.world().devices),
+      entity_of_piece_(plan.world().devices),
+      free_bytes_{plan.world().memory},
+      used_(plan.world().devices),
+      sent_(plan.world().nets.size()),
+      left_bytes_{plan.total_bytes()} {}
 
 SweepWalk::Option SweepWalk::consider(std::size_t device) const {
-  const SweepWorld& world = plan_.world_;
+  const SweepWorld& world = plan_.world();
   const std::size_t g = group();
   const bool accelerator = world.accelerator[device];
   Option option;
-  for (const std::uint32_t net : plan_.read_[g]) {
+  for (const std::uint32_t net : plan_.read(g)) {
     const std::uint32_t maker = world.nets[net].maker;
     if (device_of_[maker] == SweepPlan::kNowhere) continue;
     const auto enters = static_cast<std::uint16_t>(device_of_[maker] != device);
@@ -177,7 +196,7 @@ SweepWalk::Option SweepWalk::consider(std::size_t device) const {
     option.entity = entity_of_piece_[device][option.piece];
   double load = world.time_s[device * world.groups + g];
   if (option.entity >= 0) option.start_s = entities_[static_cast<std::size_t>(option.entity)].start_s;
-  for (const std::uint32_t net : plan_.read_[g]) {
+  for (const std::uint32_t net : plan_.read(g)) {
     const SweepNet& tensor = world.nets[net];
     if (device_of_[tensor.maker] == SweepPlan::kNowhere) continue;
     const std::size_t from = entity_of_[tensor.maker];
@@ -201,7 +220,7 @@ SweepWalk::Option SweepWalk::consider(std::size_t device) const {
 }
 
 void SweepWalk::evaluate() {
-  const SweepWorld& world = plan_.world_;
+  const SweepWorld& world = plan_.world();
   const std::size_t g = group();
   for (std::size_t d = 0; d < world.devices; ++d) considered_[d] = false;
   // Apply both rules; drop one after the other if no device remains.
@@ -229,12 +248,11 @@ void SweepWalk::evaluate() {
 }
 
 void SweepWalk::describe(std::size_t device, std::span<float> features) const {
-  const SweepWorld& world = plan_.world_;
+  const SweepWorld& world = plan_.world();
   const Option& option = options_[device];
-  const std::size_t g = group(), n = plan_.order_.size();
+  const std::size_t g = group(), n = plan_.order().size();
   const bool accelerator = world.accelerator[device];
-  const auto column = plan_.fixed_.col(static_cast<Eigen::Index>(at_));
-  std::copy(column.begin(), column.end(), features.begin());
+  std::ranges::copy(plan_.fixed(at_), features.begin());
   std::size_t row = kFixedRows;
   const auto put = [&](double value) { features[row++] = static_cast<float>(value); };
   put(pressure_ / 2);
@@ -242,9 +260,9 @@ void SweepWalk::describe(std::size_t device, std::span<float> features) const {
   put(accelerator ? 0 : 1);
   put(used_[device] == 0 ? 1 : 0);
   put(fits(device) ? 1 : 0);
-  put(accelerator ? std::clamp((free_bytes_[device] - world.bytes[g]) / plan_.smallest_memory_, -1.0, 1.0)
+  put(accelerator ? std::clamp((free_bytes_[device] - world.bytes[g]) / plan_.smallest_memory(), -1.0, 1.0)
                   : 1);
-  put(at_ > 0 && device_of_[plan_.order_[at_ - 1]] == device ? 1 : 0);
+  put(at_ > 0 && device_of_[plan_.order()[at_ - 1]] == device ? 1 : 0);
   put(used_[device] > 0 && accelerator && option.entity < 0 ? 1 : 0);
   put(option.circle ? 1 : 0);
   put(plan_.scaled(world.time_s[device * world.groups + g]));
@@ -252,7 +270,7 @@ void SweepWalk::describe(std::size_t device, std::span<float> features) const {
   put(plan_.scaled(option.end_s - first_end_s_));
   put(plan_.scaled(option.end_s - end_s_));
   double here_s = 0, read_s = 0;
-  for (const std::uint32_t net : plan_.read_[g]) {
+  for (const std::uint32_t net : plan_.read(g)) {
     read_s += world.nets[net].transfer_s;
     if (device_of_[world.nets[net].maker] == device) here_s += world.nets[net].transfer_s;
   }
@@ -260,12 +278,12 @@ void SweepWalk::describe(std::size_t device, std::span<float> features) const {
   // Compares a cut here with the cheapest one before the device is full.
   const double least = accelerator ? plan_.least_until_full(at_, free_bytes_[device])
                                    : std::numeric_limits<double>::infinity();
-  put(std::isfinite(least) && at_ > 0 ? plan_.scaled(plan_.frontier_s_[at_ - 1]) - plan_.scaled(least) : 0);
+  put(std::isfinite(least) && at_ > 0 ? plan_.scaled(plan_.frontier_s(at_ - 1)) - plan_.scaled(least) : 0);
   put(start_[g] == device ? 1 : 0);
 }
 
 void SweepWalk::take(std::size_t device) {
-  const SweepWorld& world = plan_.world_;
+  const SweepWorld& world = plan_.world();
   const std::uint32_t g = group();
   const Option& option = options_[device];
   std::size_t entity = entities_.size();
@@ -283,7 +301,7 @@ void SweepWalk::take(std::size_t device) {
   entity_of_[g] = static_cast<std::uint32_t>(entity);
   std::uint16_t* const pieces = piece_.data() + std::size_t{g} * world.devices;
   std::vector<std::uint64_t> added(words_);
-  for (const std::uint32_t net : plan_.read_[g]) {
+  for (const std::uint32_t net : plan_.read(g)) {
     const std::uint32_t maker = world.nets[net].maker;
     if (device_of_[maker] == SweepPlan::kNowhere) continue;
     for (std::size_t d = 0; d < world.devices; ++d)

@@ -28,7 +28,7 @@ struct SweepWorld {
   /// [devices] True for devices with transfer costs and limited memory; false for CPUs.
   std::vector<bool> accelerator;
   std::vector<double> memory;              ///< [devices] Memory [B].
-  std::vector<std::uint32_t> kind;         ///< [devices] Devices of the same kind are interchangeable.
+  std::vector<std::uint32_t> kind;         ///< [devices] Devices of the same kind are alike (DeviceClasses).
   std::vector<std::vector<bool>> allowed;  ///< [groups, devices]; empty: all.
   /// Skip devices on which pieces would wait for one another in a cycle, as required by objectives that run
   /// each piece as a whole (executor/split/latency_model.h).
@@ -53,21 +53,43 @@ class SweepPlan {
   /// identical empty devices a walk always takes the lowest.
   std::vector<std::uint8_t> renamed(std::span<const std::uint8_t> device_of_group) const;
 
- private:
-  friend class SweepWalk;
-  float scaled(double seconds) const;
+  /// [nets] Those that a group reads.
+  std::span<const std::uint32_t> read(std::size_t group) const { return read_[group]; }
+  /// Features that do not depend on the walk, of the group at a position of the order.
+  std::span<const float> fixed(std::size_t position) const {
+    const auto column = fixed_.col(static_cast<Eigen::Index>(position));
+    return {column.data(), static_cast<std::size_t>(column.size())};
+  }
+  /// Cost of a cut after a position [s].
+  double frontier_s(std::size_t position) const { return frontier_s_[position]; }
   /// [s] Cheapest cut after one of the groups from `position` on that together fit into `room` [B]; infinite
   /// if the first does not fit.
   double least_until_full(std::size_t position, double room) const;
+  /// log(1 + time over the mean time of a group), the scale of all times in features.
+  float scaled(double seconds) const;
+  double total_bytes() const { return total_bytes_; }  ///< Sum over the groups [B].
+  double smallest_memory() const {
+    return smallest_memory_;
+  }  ///< The least of an accelerator [B]; 1 without any.
+
+ private:
+  struct GroupTimes {
+    std::vector<double> slow, fast, out;  // [groups] On the slowest and the fastest device; of its outputs.
+  };
+  // Stages of the constructor.
+  void list_nets();
+  GroupTimes find_times();
+  void find_frontier();
+  void fill_fixed(const GroupTimes& times);
 
   SweepWorld world_;
   GroupGraph graph_;
   std::vector<std::uint32_t> order_;
-  std::vector<std::vector<std::uint32_t>> read_, made_;  // [groups] Nets read and produced by each group.
-  double unit_s_ = 1;                 // Mean over groups of the time on the slowest device [s].
-  Matrix fixed_;                      // [rows, groups] Features common to all devices.
-  std::vector<double> frontier_s_;    // [groups] Cost of a cut after each position [s].
-  std::vector<double> bytes_before_;  // [groups + 1] Total bytes before each position.
+  std::vector<std::vector<std::uint32_t>> read_;  // [groups] Nets that each group reads.
+  double unit_s_ = 1;                             // Mean over groups of the time on the slowest device [s].
+  Matrix fixed_;                                  // [rows, groups] Features common to all devices.
+  std::vector<double> frontier_s_;                // [groups] Cost of a cut after each position [s].
+  std::vector<double> bytes_before_;              // [groups + 1] Total bytes before each position.
   // [levels][groups] Minimum of frontier_s_ over 2^level positions from here.
   std::vector<std::vector<double>> least_;
   double total_bytes_ = 0, smallest_memory_ = 1;
@@ -79,8 +101,8 @@ class SweepWalk {
   /// `start` [groups] Device (or kNowhere) of each group in the placement to improve, as from renamed().
   SweepWalk(const SweepPlan& plan, std::span<const std::uint8_t> start);
 
-  bool done() const { return at_ == plan_.order_.size(); }
-  std::uint32_t group() const { return plan_.order_[at_]; }
+  bool done() const { return at_ == plan_.order().size(); }
+  std::uint32_t group() const { return plan_.order()[at_]; }
   /// Determines the open devices of the current group.
   void evaluate();
   /// [devices] False if the device is forbidden, lacks memory or closes a cycle (unless no device would
@@ -105,7 +127,7 @@ class SweepWalk {
   };
   Option consider(std::size_t device) const;
   bool fits(std::size_t device) const {
-    return !plan_.world_.accelerator[device] || plan_.world_.bytes[group()] <= free_bytes_[device];
+    return !plan_.world().accelerator[device] || plan_.world().bytes[group()] <= free_bytes_[device];
   }
   bool waits_for(const Entity& entity, std::size_t other) const {
     return (entity.before[other / 64] >> (other % 64) & 1) != 0;

@@ -6,30 +6,12 @@
 #include <tuple>
 
 #include "graph/grouping.h"
+#include "placement/machine/device_classes.h"
 
 namespace emplace::record {
 namespace {
 
 constexpr std::size_t kMaxAlike = 6;  // 720 permutations.
-
-bool same_link(const Link& a, const Link& b) {
-  return a.bytes_per_s == b.bytes_per_s && a.latency_s == b.latency_s;
-}
-
-/// True if swapping the two devices changes no simulated time.
-bool alike(const DeviceSet& devices, const CostTable& costs, DeviceId a, DeviceId b) {
-  if (costs.row_of(a) != costs.row_of(b) || devices[a].memory_bytes != devices[b].memory_bytes ||
-      devices[a].host != devices[b].host || !same_link(devices.link(a, b), devices.link(b, a)))
-    return false;
-  for (std::size_t d = 0; d < devices.size(); ++d) {
-    const auto other = static_cast<DeviceId>(d);
-    if (other == a || other == b) continue;
-    if (!same_link(devices.link(a, other), devices.link(b, other)) ||
-        !same_link(devices.link(other, a), devices.link(other, b)))
-      return false;
-  }
-  return true;
-}
 
 /// [devices] The renaming that minimises the time of ops that count as moved.
 std::vector<DeviceId> best_renaming(const DeviceSet& devices, const CostTable& costs, const Placement& before,
@@ -41,13 +23,12 @@ std::vector<DeviceId> best_renaming(const DeviceSet& devices, const CostTable& c
   std::vector<std::uint64_t> both(n * n, 0);
   for (std::size_t op = 0; op < after.size(); ++op)
     if (counts[op]) ++both[index(after[op]) * n + index(before[op])];
-  std::vector<bool> seen(n, false);
-  for (std::size_t d = 0; d < n; ++d) {
-    if (seen[d]) continue;
+  const DeviceClasses classes{
+      devices, costs, {.memory = DeviceLikeness::Memory::kBytes, .host = true, .links = true}};
+  for (std::size_t c = 0; c < classes.size(); ++c) {
     std::vector<DeviceId> kind;
-    for (std::size_t e = d; e < n; ++e)
-      if (!seen[e] && alike(devices, costs, static_cast<DeviceId>(d), static_cast<DeviceId>(e)))
-        seen[e] = true, kind.push_back(static_cast<DeviceId>(e));
+    for (std::size_t d = 0; d < n; ++d)
+      if (classes.of(static_cast<DeviceId>(d)) == c) kind.push_back(static_cast<DeviceId>(d));
     if (kind.size() < 2 || kind.size() > kMaxAlike) continue;
     std::vector<DeviceId> names = kind;
     std::uint64_t most = 0;

@@ -29,9 +29,9 @@ MeanLink mean_link_of(const ListTask& task) {
   for (const DeviceId s : devices) {
     for (const DeviceId t : devices) {
       if (s == t) continue;
-      const std::size_t pair = index(s) * task.problem.devices.size() + index(t);
-      mean.latency_us += task.latency_ns[pair] * 1e-3;
-      mean.us_per_byte += task.ns_per_byte[pair] * 1e-3;
+      const TransferLine& line = task.transfers.line(s, t);
+      mean.latency_us += (line.latency_ns + kRoundingNs) * 1e-3;
+      mean.us_per_byte += line.ns_per_byte * 1e-3;
       ++pairs;
     }
   }

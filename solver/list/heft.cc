@@ -14,13 +14,12 @@ std::vector<double> upward_ranks(const ListTask& task) {
   const Problem& problem = task.problem;
   const LoweredGraph& lowered = task.lowered;
   const std::vector<DeviceId> devices = fast_devices(problem.devices);
-  const std::size_t all = problem.devices.size();
   double latency = 0, per_byte = 0;
   for (const DeviceId s : devices) {
     for (const DeviceId t : devices) {
       if (s == t) continue;
-      latency += task.latency_ns[index(s) * all + index(t)];
-      per_byte += task.ns_per_byte[index(s) * all + index(t)];
+      latency += task.transfers.line(s, t).latency_ns + kRoundingNs;
+      per_byte += task.transfers.line(s, t).ns_per_byte;
     }
   }
   // With n devices both ends of an edge share a device with probability 1/n; then nothing is sent.

@@ -21,20 +21,13 @@ std::vector<std::uint32_t> as_numbers(const std::vector<DeviceId>& devices, cons
 
 }  // namespace
 
-ListTask::ListTask(const Problem& problem_in) : problem{problem_in}, lowered{problem_in.graph} {
-  const std::size_t devices = problem.devices.size();
-  for (std::size_t s = 0; s < devices; ++s) {
-    for (std::size_t t = 0; t < devices; ++t) {
-      const Link& link = problem.devices.link(static_cast<DeviceId>(s), static_cast<DeviceId>(t));
-      latency_ns.push_back(link.latency_s * 1e9 + 0.5);
-      ns_per_byte.push_back(s == t ? 0 : 1e9 / link.bytes_per_s);
-    }
-  }
+ListTask::ListTask(const Problem& problem_in)
+    : problem{problem_in}, lowered{problem_in.graph}, transfers{problem_in.devices} {
   best_ns.assign(problem.graph.num_ops(), 0);
   for (std::uint32_t i = 0; i < best_ns.size(); ++i) {
     const DeviceMask& allowed = problem.constraints.allowed(problem.constraints.class_of(OpId{i}));
     std::int64_t best = -1;
-    for (std::size_t d = 0; d < devices; ++d) {
+    for (std::size_t d = 0; d < problem.devices.size(); ++d) {
       if (!allowed.test(d)) continue;
       const std::int64_t ns = problem.costs.ns(static_cast<DeviceId>(d), OpId{i});
       best = best < 0 ? ns : std::min(best, ns);

@@ -14,20 +14,21 @@
 #include "solver/list/memory_history.h"
 #include "solver/method.h"
 #include "solver/partitioners/placing_units.h"
+#include "placement/machine/transfer_table.h"
 
 namespace emplace {
 
 /// Data that are constant over all schedules of a problem.
 struct ListTask {
   explicit ListTask(const Problem& problem_in);
+  /// Time of a transfer as it is simulated [ns].
   std::int64_t transfer_ns(std::size_t source, std::size_t target, std::int64_t bytes) const {
-    const std::size_t pair = source * problem.devices.size() + target;
-    return static_cast<std::int64_t>(latency_ns[pair] + static_cast<double>(bytes) * ns_per_byte[pair]);
+    return transfers.ns(static_cast<DeviceId>(source), static_cast<DeviceId>(target), bytes);
   }
 
   const Problem problem;
   LoweredGraph lowered;
-  std::vector<double> latency_ns, ns_per_byte;  ///< [devices, devices]
+  TransferTable transfers;
   std::vector<std::int64_t> best_ns;  ///< [ops] Time on the fastest device that the op may use [ns].
   std::int64_t state_bytes = 0;       ///< State of the whole graph [B].
 };

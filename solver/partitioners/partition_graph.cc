@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "base/statistics.h"
+#include "placement/machine/transfer_table.h"
 
 namespace emplace {
 namespace {
@@ -14,21 +15,6 @@ struct HalfEdge {
   std::uint32_t from, to;
   double bytes, ns;
 };
-
-/// Latency [ns] and time per byte [ns/B] of the mean link.
-std::pair<double, double> mean_link(const DeviceSet& devices) {
-  double latency_ns = 0, ns_per_byte = 0, pairs = 0;
-  for (std::size_t s = 0; s < devices.size(); ++s) {
-    for (std::size_t t = 0; t < devices.size(); ++t) {
-      if (s == t) continue;
-      const Link& link = devices.link(static_cast<DeviceId>(s), static_cast<DeviceId>(t));
-      latency_ns += link.latency_s * 1e9;
-      ns_per_byte += 1e9 / link.bytes_per_s;
-      ++pairs;
-    }
-  }
-  return {latency_ns / std::max(1.0, pairs), ns_per_byte / std::max(1.0, pairs)};
-}
 
 }  // namespace
 
@@ -51,7 +37,7 @@ PartitionGraph::PartitionGraph(const Problem& problem, const LoweredGraph& lower
   }
 
   // A buffer is sent to a unit once, regardless of the number of readers there.
-  const auto [latency_ns, ns_per_byte] = mean_link(problem.devices);
+  const TransferLine mean = TransferTable{problem.devices}.mean_line(all_devices(problem.devices));
   std::vector<HalfEdge> edges;
   std::vector<std::uint32_t> seen(size(), 0xffffffffu);
   const auto vertex_of = [&](OpId op) {
@@ -65,8 +51,9 @@ PartitionGraph::PartitionGraph(const Problem& problem, const LoweredGraph& lower
       const std::uint32_t to = vertex_of(reader);
       if (to == from || seen[to] == b) continue;
       seen[to] = b;
-      edges.push_back({from, to, sent, latency_ns + ns_per_byte * sent});
-      edges.push_back({to, from, sent, latency_ns + ns_per_byte * sent});
+      const double ns = mean.latency_ns + mean.ns_per_byte * sent;
+      edges.push_back({from, to, sent, ns});
+      edges.push_back({to, from, sent, ns});
     }
   }
   first_.assign(size() + 1, 0);

@@ -40,24 +40,17 @@ class AwayModel final : public Executor {
 
 }  // namespace
 
-PlacementDistance::PlacementDistance(const Problem& problem) : weight_{op_weights(problem)} {
+PlacementDistance::PlacementDistance(const Problem& problem)
+    : weight_{op_weights(problem)},
+      classes_{problem.devices,
+               problem.costs,
+               {.times = DeviceLikeness::Times::kOps, .memory = DeviceLikeness::Memory::kBytes}} {
   const double sum = std::accumulate(weight_.begin(), weight_.end(), 0.0);
   for (double& weight : weight_) weight = sum > 0 ? weight / sum : 1 / static_cast<double>(weight_.size());
-  const DeviceSet& devices = problem.devices;
-  const auto equal = [&](std::size_t a, std::size_t b) {
-    const auto first = static_cast<DeviceId>(a), second = static_cast<DeviceId>(b);
-    return devices[first].memory_bytes == devices[second].memory_bytes &&
-           std::ranges::equal(problem.costs.row_ns(first), problem.costs.row_ns(second));
-  };
-  for (std::size_t d = 0; d < devices.size(); ++d) {
-    std::size_t first = 0;
-    while (!equal(first, d)) ++first;
-    kind_.push_back(first);
-  }
 }
 
 double PlacementDistance::between(std::span<const DeviceId> a, std::span<const DeviceId> b) const {
-  const std::size_t devices = kind_.size();
+  const std::size_t devices = classes_.num_devices();
   std::vector<double> shared(devices * devices, 0);
   for (std::size_t op = 0; op < a.size(); ++op) shared[index(a[op]) * devices + index(b[op])] += weight_[op];
   struct Pair {
@@ -67,7 +60,8 @@ double PlacementDistance::between(std::span<const DeviceId> a, std::span<const D
   std::vector<Pair> pairs;
   for (std::size_t d = 0; d < devices; ++d)
     for (std::size_t e = 0; e < devices; ++e)
-      if (kind_[d] == kind_[e]) pairs.push_back({shared[d * devices + e], d, e});
+      if (classes_.are_alike(static_cast<DeviceId>(d), static_cast<DeviceId>(e)))
+        pairs.push_back({shared[d * devices + e], d, e});
   std::ranges::stable_sort(pairs, [](const Pair& x, const Pair& y) { return x.share > y.share; });
   std::vector<bool> taken_a(devices, false), taken_b(devices, false);
   double agreed = 0;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "placement/machine/device_classes.h"
 #include "solver/method.h"
 #include "solver/request.h"
 
@@ -21,8 +22,8 @@ class PlacementDistance {
   double between(std::span<const DeviceId> a, std::span<const DeviceId> b) const;
 
  private:
-  std::vector<double> weight_;     // [ops] Sum 1.
-  std::vector<std::size_t> kind_;  // [devices] First device that is equal.
+  std::vector<double> weight_;  // [ops] Sum 1.
+  DeviceClasses classes_;
 };
 
 /// Searches, one after the other until the deadline of the problem's context, for placements that are far

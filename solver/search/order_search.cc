@@ -11,6 +11,7 @@
 #include "executor/sim/simulator.h"
 #include "graph/lowering.h"
 #include "solver/search/moving_cost.h"
+#include "placement/machine/transfer_table.h"
 
 namespace emplace {
 namespace {
@@ -141,6 +142,7 @@ class Eager {
 /// Sorts ops by decreasing time from their start to the end of the step, if no op waited for its device.
 OpOrder by_upward_rank(const Problem& problem, const LoweredGraph& lowered, const Precedence& precedence,
                        const Placement& placement, const OpOrder& issue) {
+  const TransferTable transfers{problem.devices};
   std::vector<double> rank(issue.size(), 0);
   for (auto it = issue.rbegin(); it != issue.rend(); ++it) {
     const OpId op = *it;
@@ -152,9 +154,7 @@ OpOrder by_upward_rank(const Problem& problem, const LoweredGraph& lowered, cons
         for (const OpId reader : lowered.readers(BufferId{b})) {
           const DeviceId target = placement[index(reader)];
           if (target == home) continue;
-          const Link& link = problem.devices.link(home, target);
-          const double send_ns =
-              1e9 * (link.latency_s + static_cast<double>(lowered.bytes(BufferId{b})) / link.bytes_per_s);
+          const double send_ns = 1e9 * transfers.time(home, target, lowered.bytes(BufferId{b})).seconds();
           after = std::max(after, send_ns + rank[index(reader)]);
         }
       }

@@ -5,6 +5,7 @@
 
 #include "solver/method.h"
 #include "solver/search/walk.h"
+#include "placement/machine/transfer_table.h"
 
 namespace emplace {
 
@@ -43,11 +44,11 @@ UnitTree::UnitTree(const Level& level, const Problem& problem)
       ++received.received, received.bytes_received += graph.bytes(tensor);
     }
   }
-  for (std::size_t source = 0; source < num_devices_; ++source) {
-    for (std::size_t target = 0; target < num_devices_; ++target) {
-      const Link& link = problem.devices.link(static_cast<DeviceId>(source), static_cast<DeviceId>(target));
-      latency_s_.push_back(source == target ? 0 : link.latency_s);
-      s_per_byte_.push_back(source == target ? 0 : 1 / link.bytes_per_s);
+  const TransferTable transfers{problem.devices};
+  for (const DeviceId source : all_devices(problem.devices)) {
+    for (const DeviceId target : all_devices(problem.devices)) {
+      latency_s_.push_back(transfers.latency_s(source, target));
+      s_per_byte_.push_back(transfers.s_per_byte(source, target));
     }
   }
 }

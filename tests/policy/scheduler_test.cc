@@ -198,6 +198,23 @@ TEST(Scheduler, KeepsToMemoryAndToAllowedDevices) {
   EXPECT_TRUE(restricted.constraints.check(restricted.graph, restricted.devices, placement).ok());
 }
 
+// A nanosecond would change features, and so the bits of every stored run.
+TEST(Scheduler, RoundsTransfersDownUnlikeTheSimulator) {
+  const OpGraph graph = testing::sample_graph({{"a", {}, {3}}, {"b", {{0, 0}}, {1}}});  // 1 us each.
+  const DeviceSet devices =
+      testing::sample_devices(2, false, 1 << 30, {.bytes_per_s = 4e9, .latency_s = 0});  // 0.75 ns.
+  const LoweredGraph lowered{graph};
+  const DeviceMask both = DeviceMask{}.set(0).set(1);
+  const ScheduleWorld world{lowered,
+                            devices,
+                            CostTable{graph, devices},
+                            {.unit_of_op = {0, 1},
+                             .allowed = {both, both},
+                             .live_bytes = std::vector<std::int64_t>(2 * ScheduleUnits::kMoments, 1)}};
+  EXPECT_EQ(ScheduleWalk::replay(world, std::vector<std::uint8_t>{0, 1}).end_ns, 2'000);
+  EXPECT_EQ(world.transfers().ns(DeviceId{0}, DeviceId{1}, 3), 1);
+}
+
 TEST(Scheduler, RenamedUsesTwinsInOrder) {
   const Scheduled task{7, 40, testing::sample_devices(3, true, 1 << 30)};
   EXPECT_TRUE(task.world.are_twins(1, 2));

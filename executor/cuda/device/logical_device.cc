@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cmath>
 #include <span>
 #include <string>
 #include <utility>
@@ -142,10 +141,10 @@ Result<std::unique_ptr<DeviceGroup>> DeviceGroup::make(Session& session, const D
 }
 
 DeviceGroup::DeviceGroup(Session& session, const DeviceSet& devices)
-    : session_{session}, devices_(devices.size()) {
+    : session_{session}, transfers_{devices}, devices_(devices.size()) {
   for (std::size_t s = 0; s < size(); ++s)
     for (std::size_t t = 0; t < size(); ++t)
-      links_.push_back(s == t ? Link{} : devices.link(static_cast<DeviceId>(s), static_cast<DeviceId>(t)));
+      shaped_.push_back(s != t && devices.link(static_cast<DeviceId>(s), static_cast<DeviceId>(t)).shaped);
 }
 
 bool DeviceGroup::slows_copies(std::size_t source) const {
@@ -220,13 +219,12 @@ Result<Unit> DeviceGroup::move(std::size_t source, const std::byte* from, std::s
 Result<Unit> DeviceGroup::copy(std::size_t source, const std::byte* from, std::size_t target, std::byte* to,
                                std::int64_t bytes) const {
   if (!is_shaped(source, target)) return move(source, from, target, to, bytes);
-  const Link& wanted = link(source, target);
-  const double seconds = wanted.latency_s + static_cast<double>(bytes) / wanted.bytes_per_s;
+  const std::int64_t ns = transfers_.ns(static_cast<DeviceId>(source), static_cast<DeviceId>(target), bytes);
   const LogicalDevice& left = *devices_[source];
   const Lane lane = left.lane(StreamKind::kCopyOut);
   EMPLACE_TRY(enqueue_note_time(lane, left.copy_begin()));
   EMPLACE_TRY(move(source, from, target, to, bytes));
-  return enqueue_spin_since(lane, left.copy_begin(), static_cast<std::uint64_t>(std::llround(seconds * 1e9)));
+  return enqueue_spin_since(lane, left.copy_begin(), static_cast<std::uint64_t>(ns));
 }
 
 Result<Unit> DeviceGroup::find_links(const DeviceSet& devices) {

@@ -11,6 +11,7 @@
 #include "executor/cuda/kernels/kernel.h"
 #include "executor/cuda/libraries/session.h"
 #include "placement/machine/device.h"
+#include "placement/machine/transfer_table.h"
 
 namespace emplace::cuda {
 
@@ -101,7 +102,7 @@ class DeviceGroup {
   /// down.
   bool is_direct(std::size_t source, std::size_t target) const { return direct_[source * size() + target]; }
   /// True if copies take the time of the device file's link at least.
-  bool is_shaped(std::size_t source, std::size_t target) const { return link(source, target).shaped; }
+  bool is_shaped(std::size_t source, std::size_t target) const { return shaped_[source * size() + target]; }
   /// Enqueues a direct copy on the source's stream of outgoing copies. Where the link is shaped, the stream
   /// is busy until latency + bytes / bandwidth after the copy's start. @pre is_direct(); the source is
   /// current. Errors: those of Session.
@@ -115,7 +116,6 @@ class DeviceGroup {
 
  private:
   DeviceGroup(Session& session, const DeviceSet& devices);
-  const Link& link(std::size_t source, std::size_t target) const { return links_[source * size() + target]; }
   bool slows_copies(std::size_t source) const;
   /// Enqueues a direct copy at the speed that the hardware has.
   Result<Unit> move(std::size_t source, const std::byte* from, std::size_t target, std::byte* to,
@@ -125,7 +125,8 @@ class DeviceGroup {
   Result<Unit> find_links(const DeviceSet& devices);
 
   Session& session_;
-  std::vector<Link> links_;  // [devices, devices] Those of the device file.
+  const TransferTable transfers_;
+  std::vector<bool> shaped_;  // [devices, devices] As in the device file.
   std::vector<std::unique_ptr<LogicalDevice>> devices_;
   std::vector<bool> direct_;  // [devices, devices]
   Isolation isolation_ = Isolation::kGpus;

@@ -68,11 +68,12 @@ class OneStep {
     }
     const DeviceSet devices = testing::sample_devices(1, false, kPartRoom);
     const CostTable costs{graph_, devices};
+    const TransferTable transfers{devices};
     const SystemClock clock;
     std::vector<DeviceMemory> memory;
     memory.push_back(DeviceMemory::make(kPartRoom).value());
     WorkerPool pool{1};
-    const Machine machine{lowered_, *kernels, devices, costs, clock, memory, pool};
+    const Machine machine{lowered_, *kernels, devices, costs, transfers, clock, memory, pool};
     const Placement placement(graph_.num_ops(), DeviceId{0});
     const TaskPlan plan{lowered_, 1, placement, TaskPlan::Rules::kReal, &in_place};
     const std::vector<std::int64_t> caps{kPartRoom};

@@ -84,11 +84,12 @@ class WholeGraph : public ::testing::TestWithParam<const char*> {
     }
     const DeviceSet devices = testing::sample_devices(num_devices, true, kRoom);
     const CostTable costs{graph_, devices};
+    const TransferTable transfers{devices};
     const SystemClock clock;
     std::vector<DeviceMemory> memory;
     for (std::size_t d = 0; d < num_devices; ++d) memory.push_back(DeviceMemory::make(kRoom).value());
     WorkerPool pool{num_devices};
-    const Machine machine{lowered, *kernels, devices, costs, clock, memory, pool};
+    const Machine machine{lowered, *kernels, devices, costs, transfers, clock, memory, pool};
     const TaskPlan plan{lowered, num_devices, placement, TaskPlan::Rules::kReal, &in_place};
     const std::vector<std::int64_t> caps(num_devices, kRoom);
     StepRun steps{machine, plan, caps};
