@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from emplace.applying.devices import CpuDevice, CudaDevice, Device, copy_as_it_lies, torch_device
+from emplace.applying.in_place import InPlace
 from emplace.applying.lowering import LoweredStep
 from emplace.applying.plan import StepPlan
 from emplace.applying.running import Pool
@@ -103,6 +104,7 @@ class TorchExecutor:
     ) -> None:
         self.facts = facts
         self.lowered = LoweredStep(step)
+        self._in_place = InPlace(self.lowered)
         self._devices = devices
         self._timing = timing
         self._best_s = math.inf
@@ -207,7 +209,11 @@ class TorchExecutor:
 
     def _run(self, placement: bytes) -> PlacedSteps:
         plan = StepPlan(
-            self.lowered, self._mapping(placement), [fact.name for fact in self.facts], early=True
+            self.lowered,
+            self._mapping(placement),
+            [fact.name for fact in self.facts],
+            early=True,
+            in_place=self._in_place,
         )
         return PlacedSteps(self, BoundPlan(plan, self._devices, self._pool))
 
