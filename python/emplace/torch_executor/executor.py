@@ -21,6 +21,7 @@ from emplace.applying.step import BoundPlan, OpFailed
 from emplace.applying.tasks import Kind
 from emplace.applying.verifying import Verification, arguments_of, compare_with_one_device
 from emplace.errors import EmplaceError
+from emplace.torch_executor.device_facts import DeviceFacts
 from emplace.torch_executor.placed import OutOfMemory, PlacedSteps
 from emplace.torch_executor.timing import Timing, deviation, line_of, time_steps
 
@@ -43,15 +44,6 @@ class TaskError(Exception):
     def __init__(self, code: int, text: str) -> None:
         super().__init__(text)
         self.code = code
-
-
-@dataclasses.dataclass(frozen=True)
-class DeviceFacts:
-    """What the parent says of a device."""
-
-    name: str
-    kind: str
-    memory_bytes: int
 
 
 def on_this_machine(
@@ -215,7 +207,13 @@ class TorchExecutor:
             early=True,
             in_place=self._in_place,
         )
-        return PlacedSteps(self, BoundPlan(plan, self._devices, self._pool))
+        return PlacedSteps(
+            BoundPlan(plan, self._devices, self._pool),
+            self.facts,
+            self.arguments,
+            seed=self.seed,
+            progress=self.progress,
+        )
 
     def _measure(self, placement: bytes, schedule: dict[str, Any] | None) -> dict[str, Any]:
         count = len(self.facts)

@@ -143,7 +143,8 @@ def _prepared(request: wire.Message, options: Options, line: Line) -> tuple[Torc
         )
     import torch
 
-    from emplace.torch_executor.executor import DeviceFacts, TorchExecutor, on_this_machine
+    from emplace.torch_executor.device_facts import DeviceFacts
+    from emplace.torch_executor.executor import TorchExecutor, on_this_machine
     from emplace.torch_executor.model import compare, load
     from emplace.torch_executor.timing import Timing
 
