@@ -16,13 +16,12 @@ from emplace.tracing.arguments import Arguments
 from emplace.tracing.batches import TreeBatch, TreeResult, call_model
 from emplace.tracing.document import DocumentMaker, signature, warn_unknown
 from emplace.tracing.guard import swap, unchanged
-from emplace.tracing.optimizers import fixed_hyperparameters
 from emplace.tracing.prune import prune
 from emplace.tracing.recorder import Recorder, value_of
 from emplace.tracing.refusal import user_line_of
 from emplace.tracing.scopes import Scopes, path_of
 from emplace.tracing.slots import ModuleSlot
-from emplace.tracing.step import StepInput, StepOutput, TracedStep
+from emplace.tracing.step import StepInput, StepOutput, TracedStep, fixed_hyperparameters
 from emplace.tracing.update import Update
 from emplace.tracing.watcher import Watcher
 
