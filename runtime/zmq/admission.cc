@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "base/text/words.h"
-#include "runtime/zmq/sockets.h"
+#include "runtime/zmq/sockets/sockets.h"
 
 namespace emplace::runtime {
 namespace {

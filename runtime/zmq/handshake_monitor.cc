@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "runtime/zmq/parts.h"
+#include "runtime/zmq/sockets/parts.h"
 
 namespace emplace::runtime {
 namespace {

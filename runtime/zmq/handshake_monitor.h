@@ -6,7 +6,7 @@
 
 #include <zmq.hpp>
 
-#include "runtime/zmq/watch.h"
+#include "runtime/zmq/sockets/watch.h"
 
 namespace emplace::runtime {
 

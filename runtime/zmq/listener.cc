@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "runtime/zmq/sockets.h"
+#include "runtime/zmq/sockets/sockets.h"
 
 namespace emplace::runtime {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "runtime/zmq/session_messages.h"
-#include "runtime/zmq/sockets.h"
+#include "runtime/zmq/sockets/sockets.h"
 
 namespace emplace::runtime {
 namespace {

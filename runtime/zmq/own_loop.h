@@ -16,7 +16,7 @@
 #include "runtime/zmq/link.h"
 #include "runtime/zmq/link_messages.h"
 #include "runtime/zmq/shared.h"
-#include "runtime/zmq/watch.h"
+#include "runtime/zmq/sockets/watch.h"
 
 namespace emplace::runtime {
 

@@ -7,7 +7,7 @@
 
 #include "base/text/words.h"
 #include "runtime/zmq/link_messages.h"
-#include "runtime/zmq/sockets.h"
+#include "runtime/zmq/sockets/sockets.h"
 
 namespace emplace::runtime {
 namespace {

@@ -15,7 +15,7 @@
 #include "runtime/zmq/log_once.h"
 #include "runtime/zmq/peer_sessions.h"
 #include "runtime/zmq/shared.h"
-#include "runtime/zmq/watch.h"
+#include "runtime/zmq/sockets/watch.h"
 
 namespace emplace::runtime {
 

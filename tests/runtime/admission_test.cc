@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "runtime/zmq/sockets.h"
+#include "runtime/zmq/sockets/sockets.h"
 
 namespace emplace::runtime {
 namespace {

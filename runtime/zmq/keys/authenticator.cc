@@ -7,7 +7,7 @@
 
 #include "base/text/words.h"
 #include "runtime/log.h"
-#include "runtime/zmq/parts.h"
+#include "runtime/zmq/sockets/parts.h"
 
 #ifndef ZMQ_ZAP_ENFORCE_DOMAIN  // Since libzmq 4.3.1; declared only in draft builds.
 #define ZMQ_ZAP_ENFORCE_DOMAIN 93

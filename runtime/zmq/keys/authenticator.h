@@ -13,7 +13,7 @@
 #include "base/keys.h"
 #include "base/result.h"
 #include "runtime/core/allowed_keys.h"
-#include "runtime/zmq/watch.h"
+#include "runtime/zmq/sockets/watch.h"
 
 namespace emplace::runtime {
 

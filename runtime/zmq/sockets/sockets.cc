@@ -1,4 +1,4 @@
-#include "runtime/zmq/sockets.h"
+#include "runtime/zmq/sockets/sockets.h"
 
 #include <fmt/core.h>
 #include <sys/socket.h>
