@@ -17,8 +17,8 @@
 
 #include "executor/sim/simulator.h"
 #include "graph/graph_file.h"
+#include "heuristics/groups.h"
 #include "heuristics/method.h"
-#include "heuristics/methods.h"
 #include "placement/machine/device_file.h"
 #include "policy/loss/reward.h"
 #include "policy/optim/adam.h"

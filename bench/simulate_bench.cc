@@ -24,7 +24,7 @@
 #include "graph/graph_file.h"
 #include "graph/lowering.h"
 #include "graph/models/catalogue.h"
-#include "heuristics/methods.h"
+#include "heuristics/groups.h"
 #include "placement/machine/device_file.h"
 #include "tests/support/reference_dag.h"
 #include "tests/support/sample_graphs.h"

@@ -10,6 +10,7 @@
 #include "base/rng.h"
 #include "base/statistics.h"
 #include "graph/grouping.h"
+#include "heuristics/groups.h"
 #include "heuristics/methods.h"
 #include "heuristics/split/block_graph.h"
 #include "heuristics/split/chain_split.h"

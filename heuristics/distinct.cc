@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "heuristics/anneal.h"
-#include "heuristics/methods.h"
+#include "heuristics/groups.h"
 
 namespace emplace {
 namespace {

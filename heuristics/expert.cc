@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "graph/scope_names.h"
+#include "heuristics/groups.h"
 #include "heuristics/methods.h"
 
 namespace emplace {

@@ -1,4 +1,4 @@
-#include "heuristics/methods.h"
+#include "heuristics/groups.h"
 
 namespace emplace {
 

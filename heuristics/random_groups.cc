@@ -1,6 +1,7 @@
 #include <numeric>
 
 #include "base/rng.h"
+#include "heuristics/groups.h"
 #include "heuristics/methods.h"
 
 namespace emplace {

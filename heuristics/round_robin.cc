@@ -1,5 +1,7 @@
 #include "heuristics/methods.h"
 
+#include "heuristics/groups.h"
+
 namespace emplace {
 
 Result<Found> RoundRobin::find(const Problem& problem, Executor& executor) const {

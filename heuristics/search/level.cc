@@ -6,7 +6,7 @@
 #include <string>
 
 #include "graph/grouping.h"
-#include "heuristics/methods.h"
+#include "heuristics/groups.h"
 #include "heuristics/weight_groups.h"
 
 namespace emplace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "heuristics/methods.h"
+#include "heuristics/method.h"
 #include "heuristics/search/walk.h"
 
 namespace emplace {

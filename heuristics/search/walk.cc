@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "heuristics/methods.h"
+#include "heuristics/groups.h"
 #include "heuristics/search/moves.h"
 
 namespace emplace {

@@ -4,7 +4,7 @@
 #include <map>
 #include <utility>
 
-#include "heuristics/methods.h"
+#include "heuristics/groups.h"
 #include "heuristics/search/walk.h"
 #include "launcher/pretrained/pretrained.h"
 

@@ -8,7 +8,7 @@
 #include "base/text/words.h"
 #include "graph/cell_groups.h"
 #include "graph/grouping.h"
-#include "heuristics/methods.h"
+#include "heuristics/groups.h"
 #include "launcher/settings/schedule_worlds.h"
 #include "launcher/settings/sweep_world.h"
 #include "placement/machine/cost_model.h"
