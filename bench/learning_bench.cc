@@ -22,6 +22,7 @@
 #include "policy/optim/adam.h"
 #include "policy/placers/hierarchical.h"
 #include "solver/methods.h"
+#include "solver/partitioners/groups.h"
 #include "solver/partitioners/simple_methods.h"
 
 namespace emplace {

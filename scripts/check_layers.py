@@ -1,19 +1,23 @@
 #!/usr/bin/env python3
-"""Checks that lower layers never include upper ones: every #include "…" against the table in scripts/layers.txt.
+"""Checks that lower layers never include upper ones: every #include "…", and every import between files of python/, against the
+table in scripts/layers.txt.
 
     usage: scripts/check_layers.py [TREE]      (default: the repository of this script)
 
-A module is a folder that has a line in the table: a layer (`executor`) or a folder of a layer (`executor/cpu`). A file
-belongs to the deepest module that contains it.
+A module has a line in the table: a layer (`executor`), a folder of a layer (`executor/cpu`), or a single file
+(`python/emplace/errors.py`). A file belongs to its own line, or to the deepest folder that contains it.
 
-Reports, with file and line: an include that the table does not permit; a module that permits one declared after it; a
-header of this project that does not exist or is not named from the root; circular includes.
+Reports, with file and line: an include or import that the table does not permit; a header of this project that does not
+exist or is not named from the root; a Python module that does not exist; circular includes and imports. Imports in functions
+and under TYPE_CHECKING count like all others (scripts/python_imports.py). Also reports a module that permits one declared
+after it.
 """
 
 import re
 import sys
 
 import source_tree
+from python_imports import imports_of
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"')
 
@@ -22,13 +26,16 @@ def read_table(path):
     """Returns module -> modules that it may include, in the order of the file."""
     table = {}
     for number, line in enumerate(path.read_text().splitlines(), 1):
-        line = line.split("#")[0].strip()
+        line = line.split("#")[0].rstrip()
         if not line:
+            continue
+        if line[0].isspace() and table:
+            table[module] += line.split()
             continue
         module, colon, allowed = line.partition(":")
         if not colon:
             raise SystemExit(f"error: {path}:{number}: no colon; write MODULE: MODULES…")
-        table[module.strip()] = allowed.split()
+        table[module] = allowed.split()
     return table
 
 
@@ -37,16 +44,16 @@ def check_order(table):
     declared = set()
     for module, allowed in table.items():
         for name in allowed:
-            if name in table and name not in declared:
+            if name != "*" and module_of(table, name) not in declared:
                 yield f"scripts/layers.txt: {module} permits {name}, which is not declared above it"
         declared.add(module)
 
 
 def module_of(table, file):
-    """Returns the deepest module that contains the file; None if the table has none."""
-    folders = file.split("/")[:-1]
-    for depth in range(len(folders), 0, -1):
-        module = "/".join(folders[:depth])
+    """Returns the deepest module that is or contains the file; None if the table has none."""
+    parts = file.split("/")
+    for depth in range(len(parts), 0, -1):
+        module = "/".join(parts[:depth])
         if module in table:
             return module
     return None
@@ -62,30 +69,39 @@ def permitted(table, module, header):
     return layer != module.split("/")[0] and layer in allowed
 
 
-def check_includes(tree, table, files):
+def includes_of(tree, file):
+    """Yields (line, header, header or None if it does not exist)."""
+    for number, line in enumerate(file.read_text(errors="replace").splitlines(), 1):
+        if match := INCLUDE.match(line):
+            header = match.group(1)
+            yield number, header, header if (tree / header).is_file() else None
+
+
+def check_uses(tree, table, files):
+    """Checks includes and imports. `graph` is file -> file that it uses -> line."""
     graph = {}
     for file in files:
         name = file.relative_to(tree).as_posix()
         module = module_of(table, name)
-        graph[name] = []
-        for number, line in enumerate(file.read_text(errors="replace").splitlines(), 1):
-            match = INCLUDE.match(line)
-            if not match:
-                continue
-            header = match.group(1)
-            if not (tree / header).is_file():
-                yield f'{name}:{number}: includes "{header}", which is not there; name it from the root, and external headers with <>'
+        uses = graph[name] = {}
+        python = file.suffix == ".py"
+        for number, used, target in (imports_of if python else includes_of)(tree, file):
+            if target is None and python:
+                yield f"{name}:{number}: imports {used}, which is not there"
+            elif target is None:
+                yield f'{name}:{number}: includes "{used}", which is not there; name it from the root, and external headers with <>'
             elif module is None:
                 yield f"{name}:{number}: folder {name.split('/')[0]} has no line in scripts/layers.txt"
-            elif not permitted(table, module, header):
-                yield f'{name}:{number}: {module} may not include "{header}"; scripts/layers.txt permits: {" ".join(table[module]) or "nothing"}'
+            elif not permitted(table, module, target):
+                verb = f"import {used}" if python else f'include "{used}"'
+                yield f'{name}:{number}: {module} may not {verb}; scripts/layers.txt permits: {" ".join(table[module]) or "nothing"}'
             else:
-                graph[name].append(header)
+                uses.setdefault(target, number)
     yield from circles(graph)
 
 
 def circles(graph):
-    """Finds circular includes by depth-first search."""
+    """Finds circular includes and imports by depth-first search."""
     done = set()
     for start in sorted(graph):
         path, branches = [], [iter([start])]
@@ -96,10 +112,11 @@ def circles(graph):
                 if path:
                     done.add(path.pop())
             elif step in path:
-                yield f"{step}: is included in a circle: {' -> '.join(path[path.index(step):] + [step])}"
+                last = path[-1]
+                yield f"{last}:{graph[last][step]}: closes a circle: {' -> '.join(path[path.index(step):] + [step])}"
             elif step not in done:
                 path.append(step)
-                branches.append(iter(graph.get(step, [])))
+                branches.append(iter(graph.get(step, {})))
 
 
 def main():
@@ -107,8 +124,9 @@ def main():
     table = read_table(tree / "scripts" / "layers.txt")
     # Only folders with code.
     files = source_tree.sources_in(path for path in source_tree.folders_of(tree) if path.name in table or any(path.glob("*.h")))
-    problems = [*check_order(table), *check_includes(tree, table, files)]
-    return source_tree.verdict(tree, files, problems, "every include is permitted")
+    files += sorted((tree / "python").rglob("*.py"))
+    problems = [*check_order(table), *check_uses(tree, table, files)]
+    return source_tree.verdict(tree, files, problems, "every include and import is permitted")
 
 
 if __name__ == "__main__":

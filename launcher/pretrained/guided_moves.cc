@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "launcher/pretrained/pretrained.h"
+#include "solver/partitioners/groups.h"
 #include "solver/partitioners/simple_methods.h"
 #include "solver/search/walk.h"
 

@@ -13,6 +13,7 @@
 #include "placement/machine/cost_model.h"
 #include "policy/placers/registry.h"
 #include "record/run_reader.h"
+#include "solver/partitioners/groups.h"
 #include "solver/partitioners/simple_methods.h"
 
 namespace emplace::launcher {

@@ -21,11 +21,11 @@ from emplace.placement import Placement
 from emplace.placing import open_placement, place
 from emplace.results import Comparison, Explanation, Measurement
 from emplace.runs import Run, compare, evaluate, open_run, run
+from emplace.version import __version__ as __version__
 
 if TYPE_CHECKING:
     import torch
 
-__version__ = "0.1.0"
 __all__ = [
     "Comparison",
     "Device",

@@ -28,7 +28,8 @@ def measure_here(
     try:
         import torch
 
-        from emplace.torch_executor.executor import DeviceFacts, TorchExecutor, on_this_machine
+        from emplace.torch_executor.device_facts import DeviceFacts
+        from emplace.torch_executor.executor import TorchExecutor, on_this_machine
         from emplace.torch_executor.timing import Timing, deviation
     except ModuleNotFoundError as error:
         raise missing_package(error.name or "torch", "executor 'torch'") from error

@@ -18,16 +18,16 @@ from emplace.graph import Graph
 from emplace.machines import Machine
 from emplace.patterns import modules_of, resolved
 from emplace.program import Json, run_command
+from emplace.report import Facts, Report, report_of
 from emplace.results import Columns, Explanation
 from emplace.schedule import Schedule
 from emplace.scratch import Scratch
 from emplace.settings import Settings
+from emplace.stages import Stages, stages_of
 from emplace.tables import bytes_text, html_table, seconds_text, text_table
 
 if TYPE_CHECKING:
-    from emplace.applying import AppliedStep
-    from emplace.report import Report
-    from emplace.stages import Stages
+    from emplace.applying.step import AppliedStep
 
 # The longest expression for one option of a command line: Linux allows 128 KiB.
 _MAX_EXPRESSION = 100_000
@@ -237,9 +237,7 @@ class Placement:
         """The model as stages of a pipeline, cut before modules so that the slowest stage takes least time,
         each op at its time on its device here. Without ``count`` there are as many stages as devices in
         use."""
-        from emplace.stages import stages_of
-
-        return stages_of(self, count)
+        return stages_of(self.graph, self.document, self.schedule, count)
 
     def apply(
         self, devices: Mapping[str, Any] | None = None, *, threads: int | None = None
@@ -269,9 +267,21 @@ class Placement:
     def report(self) -> Report:
         """A page about this placement: verdict, schedule, memory, modules. A notebook draws it under the
         cell."""
-        from emplace.report import report_of
-
-        return report_of(self)
+        return report_of(
+            Facts(
+                graph=self.graph,
+                machine=self.machine,
+                method=self.method,
+                step_time_s=self.step_time,
+                bound_s=self.bound,
+                moved_bytes=self.moved_bytes,
+                busy_s=self.busy,
+                rows=self._cells()[1],
+                assumed=self._json.get("assumed", []),
+                explanation=self.explain(),
+                schedule=self.schedule,
+            )
+        )
 
     def _cells(self) -> tuple[list[str], list[list[str]]]:
         counts: dict[str, int] = {}

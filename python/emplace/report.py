@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from emplace.errors import EmplaceError
-from emplace.schedule import Slice
+from emplace.graph import Graph
+from emplace.machines import Machine
+from emplace.results import Explanation
+from emplace.schedule import Schedule, Slice
 from emplace.tables import bytes_text, html_table, seconds_text
-
-if TYPE_CHECKING:
-    from emplace.placement import Placement
 
 _WIDTH, _NAME, _LANE, _GAP = 1000.0, 90.0, 18.0, 6.0
 # Slices narrower than this are drawn as one block with their neighbours.
@@ -28,6 +27,27 @@ _STYLE = """
 .emplace td:first-child,.emplace th:first-child{text-align:left}
 .emplace svg{width:100%;height:auto}.emplace svg text{font:11px system-ui,sans-serif;fill:currentColor}
 """
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the page says of a placement."""
+
+    graph: Graph
+    machine: Machine | None
+    """None: the graph file contains its machine."""
+    method: str
+    step_time_s: float
+    bound_s: float
+    """Seconds that no placement of this graph on this machine can be below."""
+    moved_bytes: int
+    busy_s: Mapping[str, float]
+    """By device."""
+    rows: Sequence[Sequence[str]]
+    """Name, number of ops, peak and busy time of each device, as text, in the order of the lanes."""
+    assumed: Sequence[str]
+    explanation: Explanation
+    schedule: Schedule
 
 
 @dataclass(frozen=True)
@@ -65,31 +85,29 @@ class Report:
         return f"<emplace.Report {self.title!r}: save(path) writes the page>"
 
 
-def report_of(placement: Placement) -> Report:
+def report_of(facts: Facts) -> Report:
     """Makes the page."""
-    machine = Path(placement.machine.text).name if placement.machine else "its machine"
-    title = f"{placement.graph.name} on {machine}"
-    explanation = placement.explain()
-    critical = explanation.to_dict()["critical_path"]
-    step, bound = seconds_text(placement.step_time), seconds_text(placement.bound)
-    moved = bytes_text(placement.moved_bytes)
+    machine = Path(facts.machine.text).name if facts.machine else "its machine"
+    title = f"{facts.graph.name} on {machine}"
+    critical = facts.explanation.to_dict()["critical_path"]
+    step, bound = seconds_text(facts.step_time_s), seconds_text(facts.bound_s)
+    moved = bytes_text(facts.moved_bytes)
     ops, copies = seconds_text(critical["ops_s"]), seconds_text(critical["transfers_s"])
     parts = [
         f"<h2>{escape(title)}</h2>",
-        f"<p><b>{step}</b> per step, by {escape(placement.method)}; no placement takes less than {bound}. ",
+        f"<p><b>{step}</b> per step, by {escape(facts.method)}; no placement takes less than {bound}. ",
         f"{moved} move between devices.</p>",
-        schedule_svg(placement),
-        _memory(placement),
+        schedule_svg(facts),
+        _memory(facts),
         f"<h3>What limits the step</h3><p>On the critical chain {ops} are ops and {copies} are copies.</p>",
-        explanation._repr_html_(),
-        "".join(f"<p>{escape(note)}</p>" for note in placement.to_dict().get("assumed", [])),
+        facts.explanation._repr_html_(),
+        "".join(f"<p>{escape(note)}</p>" for note in facts.assumed),
     ]
     return Report(title, "".join(parts))
 
 
-def _memory(placement: Placement) -> str:
-    capacity = {device.name: device.memory_bytes for device in placement.machine or ()}
-    ops = placement._cells()[1]
+def _memory(facts: Facts) -> str:
+    capacity = {device.name: device.memory_bytes for device in facts.machine or ()}
     rows = [
         [
             name,
@@ -97,20 +115,20 @@ def _memory(placement: Placement) -> str:
             peak,
             bytes_text(capacity[name]) if name in capacity else "",
             busy,
-            f"{100 * placement.busy.get(name, 0) / placement.step_time:.0f} %" if placement.step_time else "",
+            f"{100 * facts.busy_s.get(name, 0) / facts.step_time_s:.0f} %" if facts.step_time_s else "",
         ]
-        for name, count, peak, busy in ops
+        for name, count, peak, busy in facts.rows
     ]
     return "<h3>Devices</h3>" + html_table(["device", "ops", "peak", "memory", "busy", "of the step"], rows)
 
 
-def schedule_svg(placement: Placement) -> str:
+def schedule_svg(facts: Facts) -> str:
     """The schedule: a lane per device for ops, and one for its copies if there are any."""
-    phase = {op.id: op.phase for op in placement.graph.ops}
-    end_s = placement.schedule.end_s
+    phase = {op.id: op.phase for op in facts.graph.ops}
+    end_s = facts.schedule.end_s
     lanes: list[tuple[str, list[Slice]]] = []
-    for device in placement.devices:
-        own = [each for each in placement.schedule.slices if each.device == device]
+    for device, *_ in facts.rows:
+        own = [each for each in facts.schedule.slices if each.device == device]
         lanes.append((device, [each for each in own if each.op is not None]))
         copies = [each for each in own if each.op is None]
         if copies:
@@ -130,7 +148,7 @@ def schedule_svg(placement: Placement) -> str:
     legend = " ".join(
         f'<span style="color:{colour}">&#9632;</span> {name}' for name, colour in _COLOURS.items()
     )
-    label = f"Schedule of one step of {seconds_text(end_s)} on {len(placement.devices)} devices"
+    label = f"Schedule of one step of {seconds_text(end_s)} on {len(facts.rows)} devices"
     size = f'viewBox="0 0 {_WIDTH:g} {height:g}"'
     return f'<svg {size} role="img" aria-label="{escape(label)}">{"".join(drawn)}</svg><p>{legend}</p>'
 

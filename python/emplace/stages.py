@@ -6,14 +6,13 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from emplace.errors import EmplaceError
-from emplace.graph import Op
+from emplace.graph import Graph, Op
 from emplace.patterns import modules_of
-
-if TYPE_CHECKING:
-    from emplace.placement import Placement
+from emplace.program import Json
+from emplace.schedule import Schedule
 
 STATE = frozenset({"Parameter", "Buffer", "OptimizerState", "Input", "Constant"})
 
@@ -70,12 +69,15 @@ class _Line:
     """Module → positions of its first and its last op."""
 
 
-def stages_of(placement: Placement, count: int | None) -> Stages:
-    """Cuts the model of a placement into `count` stages, so that the slowest one takes least time."""
-    model = placement.graph._model
+def stages_of(graph: Graph, placement: Json, schedule: Schedule, count: int | None) -> Stages:
+    """Cuts the model of a placement into `count` stages, so that the slowest one takes least time.
+
+    `placement` is its file (docs/reference/file_formats.md).
+    """
+    model = graph._model
     own = None if model is None else {name for name, _ in model.named_modules()}
-    line = _line(placement.graph.ops, own)
-    devices = placement.document["ops"]
+    line = _line(graph.ops, own)
+    devices = placement["ops"]
     used = len({devices[op.name] for op in line.ops}) or 1
     wanted = min(used, len(line.cuts) + 1) if count is None else count
     if wanted < 1:
@@ -83,20 +85,20 @@ def stages_of(placement: Placement, count: int | None) -> Stages:
     if wanted > len(line.cuts) + 1:
         raise EmplaceError(
             f"stages({count})",
-            f"{placement.graph.name} can be cut before {len(line.cuts)} modules, so into "
+            f"{graph.name} can be cut before {len(line.cuts)} modules, so into "
             f"{len(line.cuts) + 1} stages at most",
             "ask for fewer stages, or name ops by their modules",
         )
-    at = _positions(placement.graph.ops, line)
-    times = {each.op: each.time_s for each in placement.schedule.slices if each.op is not None}
+    at = _positions(graph.ops, line)
+    times = {each.op: each.time_s for each in schedule.slices if each.op is not None}
     load = [0.0] * len(line.ops)
-    for op in placement.graph.ops:
+    for op in graph.ops:
         if line.ops:
             load[at[op.id]] += times.get(op.id, 0.0)
     places = [0, *sorted(line.cuts), len(line.ops)]
     bounds = [places[index] for index in _cut(load, places, wanted)]
     stages = [
-        _stage(placement, line, at, times, index, begin, end)
+        _stage(graph, placement, line, at, times, index, begin, end)
         for index, (begin, end) in enumerate(zip(bounds, bounds[1:]))
     ]
     return Stages(tuple(stages))
@@ -182,7 +184,8 @@ def _cut(load: Sequence[float], places: Sequence[int], count: int) -> list[int]:
 
 
 def _stage(
-    placement: Placement,
+    graph: Graph,
+    placement: Json,
     line: _Line,
     at: Sequence[int],
     times: dict[int, float],
@@ -190,8 +193,8 @@ def _stage(
     begin: int,
     end: int,
 ) -> Stage:
-    devices = placement.document["ops"]
-    inside = [op for op in placement.graph.ops if begin <= at[op.id] < end]
+    devices = placement["ops"]
+    inside = [op for op in graph.ops if begin <= at[op.id] < end]
     time_on: dict[str, float] = {}
     for op in inside:
         time_on[devices[op.name]] = time_on.get(devices[op.name], 0.0) + times.get(op.id, 0.0)
@@ -201,7 +204,7 @@ def _stage(
     )
     return Stage(
         index=index,
-        device=max(time_on, key=lambda name: time_on[name]) if time_on else placement.devices[0],
+        device=max(time_on, key=lambda name: time_on[name]) if time_on else placement["devices"][0],
         starts_at=line.cuts[begin] if index > 0 else "",
         modules=outermost,
         ops=tuple(op.name for op in line.ops[begin:end]),

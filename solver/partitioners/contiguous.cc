@@ -14,6 +14,7 @@
 #include "solver/exact/block_graph.h"
 #include "solver/exact/chain_split.h"
 #include "solver/exact/ideal_split.h"
+#include "solver/partitioners/groups.h"
 #include "solver/partitioners/simple_methods.h"
 
 namespace emplace {

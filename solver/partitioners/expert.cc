@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "graph/scope_names.h"
+#include "solver/partitioners/groups.h"
 #include "solver/partitioners/simple_methods.h"
 
 namespace emplace {

@@ -1,6 +1,7 @@
 #include <numeric>
 
 #include "base/rng.h"
+#include "solver/partitioners/groups.h"
 #include "solver/partitioners/simple_methods.h"
 
 namespace emplace {

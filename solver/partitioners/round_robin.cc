@@ -1,5 +1,7 @@
 #include "solver/partitioners/simple_methods.h"
 
+#include "solver/partitioners/groups.h"
+
 namespace emplace {
 
 Result<Answer> RoundRobin::find(const Problem& problem, Executor& executor) const {

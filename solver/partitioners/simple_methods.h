@@ -1,11 +1,9 @@
 #pragma once
 /// Trivial and human placement methods, which learned placements are compared with.
 
-#include <cstddef>
 #include <string>
 #include <string_view>
 
-#include "graph/grouping.h"
 #include "solver/method.h"
 
 namespace emplace {
@@ -62,11 +60,5 @@ class Expert final : public Method {
   std::string_view summary() const override { return "by layer, as the experts of the papers did"; }
   Result<Answer> find(const Problem& problem, Executor& executor) const override;
 };
-
-/// Groups used by `random` and `round-robin`: scopes (declared classes if the graph has none), merged by
-/// traffic to at most `wanted`.
-Grouping placement_groups(const Problem& problem, std::size_t wanted = 256);
-/// [ops] Cost on the first fast device [ns], for cutting and merging by cost.
-std::vector<double> op_weights(const Problem& problem);
 
 }  // namespace emplace

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "solver/partitioners/groups.h"
 #include "solver/partitioners/simple_methods.h"
 #include "solver/search/anneal.h"
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "graph/grouping.h"
+#include "solver/partitioners/groups.h"
 #include "solver/partitioners/simple_methods.h"
 #include "solver/partitioners/weight_groups.h"
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "solver/method.h"
 #include "solver/partitioners/simple_methods.h"
 #include "solver/search/walk.h"
 

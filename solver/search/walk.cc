@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "solver/partitioners/groups.h"
 #include "solver/partitioners/simple_methods.h"
 #include "solver/search/moves.h"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
@@ -21,6 +22,23 @@ def in_place_form(node: Node) -> Any:
     packet = getattr(torch.ops.aten, target_name(node) + "_", None)
     overload = target._schema.overload_name or "default"
     return getattr(packet, overload, None) if packet is not None and overload in packet.overloads() else None
+
+
+class InPlace:
+    """What a lowered step may compute in place, whatever the placement. Found when first asked for."""
+
+    def __init__(self, lowered: LoweredStep) -> None:
+        self._lowered = lowered
+
+    @functools.cached_property
+    def chains(self) -> dict[int, list[int]]:
+        """Input of the step -> kernels that may compute its new value in its memory."""
+        return in_place_chains(self._lowered)
+
+    @functools.cached_property
+    def accumulations(self) -> set[Node]:
+        """Kernels that may add to their first argument."""
+        return accumulations(self._lowered)
 
 
 def in_place_chains(lowered: LoweredStep) -> dict[int, list[int]]:

@@ -304,20 +304,6 @@ class LoweredStep:
 
     # Questions.
 
-    @functools.cached_property
-    def in_place(self) -> dict[int, list[int]]:
-        """Input of the step -> kernels that may compute its new value in its memory."""
-        from emplace.applying.in_place import in_place_chains
-
-        return in_place_chains(self)
-
-    @functools.cached_property
-    def accumulations(self) -> set[Node]:
-        """Kernels that may add to their first argument."""
-        from emplace.applying.in_place import accumulations
-
-        return accumulations(self)
-
     def op_of(self, node: Node) -> str:
         """The op of the graph that a kernel or a state is."""
         return self._op_of_input.get(node) or self.step.op_of.get(node.name, node.name)

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from torch.fx import Node
 
+from emplace.applying.in_place import InPlace
 from emplace.applying.lowering import Kernel, LoweredStep, unread_bytes
 from emplace.applying.tasks import Held, Kind, Slot, Task, ViewCall, Write
 from emplace.errors import EmplaceError
@@ -22,7 +23,7 @@ class StepPlan:
 
     ``early`` writes new values of state as soon as the last reader of the old value is done, so that memory
     is as the simulator counts it; otherwise new values are kept until all ops are done, so that a failing op
-    changes nothing.
+    changes nothing. Plans of one step may share what they find ``in_place``.
     """
 
     def __init__(
@@ -32,6 +33,7 @@ class StepPlan:
         devices: Sequence[str],
         *,
         early: bool = False,
+        in_place: InPlace | None = None,
     ) -> None:
         self.lowered = lowered
         self.devices = list(devices)
@@ -52,6 +54,7 @@ class StepPlan:
         self.returned: list[tuple[int, Slot]] = []
         self._where = {name: number for number, name in enumerate(self.devices)}
         self._placement = placement
+        self._in_place = in_place or InPlace(lowered)
         self._slots: dict[tuple[int, int], Slot] = {}
         self._maker: dict[Slot, int | None] = {}
         self._devices_of: list[int] = []
@@ -205,7 +208,7 @@ class StepPlan:
         """Kernels in trace order; copies and views as they are needed."""
         low, last_random = self.lowered, None
         in_place: set[Node] = set()
-        for target, chain in (low.in_place if self.early else {}).items():
+        for target, chain in (self._in_place.chains if self.early else {}).items():
             if all(home_of[low.kernels[k].node] == self.home(target) for k in chain):
                 self._updated.add(target)
                 in_place.update(low.kernels[k].node for k in chain)
@@ -223,7 +226,7 @@ class StepPlan:
                 task.numbers.append((number, task.arguments[number]))
             for slot in slots.values():
                 self._read(task, slot)
-            if kernel.node in low.accumulations:
+            if kernel.node in self._in_place.accumulations:
                 task.in_place = (
                     self._home[low.value_of[next(n for n in kernel.node.all_input_nodes)]] == device
                 )

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-import emplace
 from emplace.errors import EmplaceError
 from emplace.ray.cluster import Bundle, ray_version
 from emplace.ray.crew import Limits
+from emplace.version import __version__
 
 NAME = "python -m emplace.ray"
 
@@ -186,7 +186,7 @@ def _parser() -> _Parser:
 
 def version_line() -> str:
     """What ``--version`` prints."""
-    return f"emplace.ray {emplace.__version__}, ray {ray_version() or 'is not installed'}"
+    return f"emplace.ray {__version__}, ray {ray_version() or 'is not installed'}"
 
 
 def _number(text: str) -> float:

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from emplace.applying.devices import CpuDevice, CudaDevice, Device, copy_as_it_lies, torch_device
+from emplace.applying.in_place import InPlace
 from emplace.applying.lowering import LoweredStep
 from emplace.applying.plan import StepPlan
 from emplace.applying.running import Pool
@@ -20,6 +21,7 @@ from emplace.applying.step import BoundPlan, OpFailed
 from emplace.applying.tasks import Kind
 from emplace.applying.verifying import Verification, arguments_of, compare_with_one_device
 from emplace.errors import EmplaceError
+from emplace.torch_executor.device_facts import DeviceFacts
 from emplace.torch_executor.placed import OutOfMemory, PlacedSteps
 from emplace.torch_executor.timing import Timing, deviation, line_of, time_steps
 
@@ -42,15 +44,6 @@ class TaskError(Exception):
     def __init__(self, code: int, text: str) -> None:
         super().__init__(text)
         self.code = code
-
-
-@dataclasses.dataclass(frozen=True)
-class DeviceFacts:
-    """What the parent says of a device."""
-
-    name: str
-    kind: str
-    memory_bytes: int
 
 
 def on_this_machine(
@@ -103,6 +96,7 @@ class TorchExecutor:
     ) -> None:
         self.facts = facts
         self.lowered = LoweredStep(step)
+        self._in_place = InPlace(self.lowered)
         self._devices = devices
         self._timing = timing
         self._best_s = math.inf
@@ -207,9 +201,19 @@ class TorchExecutor:
 
     def _run(self, placement: bytes) -> PlacedSteps:
         plan = StepPlan(
-            self.lowered, self._mapping(placement), [fact.name for fact in self.facts], early=True
+            self.lowered,
+            self._mapping(placement),
+            [fact.name for fact in self.facts],
+            early=True,
+            in_place=self._in_place,
         )
-        return PlacedSteps(self, BoundPlan(plan, self._devices, self._pool))
+        return PlacedSteps(
+            BoundPlan(plan, self._devices, self._pool),
+            self.facts,
+            self.arguments,
+            seed=self.seed,
+            progress=self.progress,
+        )
 
     def _measure(self, placement: bytes, schedule: dict[str, Any] | None) -> dict[str, Any]:
         count = len(self.facts)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from emplace.errors import EmplaceError
-from emplace.torch_executor.executor import DeviceFacts, TorchExecutor, on_this_machine
+from emplace.torch_executor.device_facts import DeviceFacts
+from emplace.torch_executor.executor import TorchExecutor, on_this_machine
 from emplace.torch_executor.timing import Timing, deviation
 
 if TYPE_CHECKING:

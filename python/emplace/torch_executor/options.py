@@ -7,7 +7,7 @@ import importlib.metadata
 import importlib.util
 import sys
 
-import emplace
+from emplace.version import __version__
 
 NAME = "emplace-exec-torch"
 
@@ -101,7 +101,7 @@ def torch_version() -> str:
 
 def version_line() -> str:
     """What ``--version`` prints."""
-    return f"{NAME} {emplace.__version__}, torch {torch_version()}"
+    return f"{NAME} {__version__}, torch {torch_version()}"
 
 
 def no_torch() -> str:

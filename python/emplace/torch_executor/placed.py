@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,10 +11,8 @@ import torch
 from emplace.applying.devices import CudaDevice
 from emplace.applying.step import BoundPlan
 from emplace.applying.tasks import Kind
+from emplace.torch_executor.device_facts import DeviceFacts
 from emplace.torch_executor.memory import Memory, Peak
-
-if TYPE_CHECKING:
-    from emplace.torch_executor.executor import TorchExecutor
 
 
 class OutOfMemory(Exception):
@@ -25,11 +24,25 @@ class OutOfMemory(Exception):
 
 
 class PlacedSteps:
-    """Steps of one placement."""
+    """Steps of one placement.
 
-    def __init__(self, executor: TorchExecutor, bound: BoundPlan) -> None:
-        self.executor = executor
+    The first one seeds the random numbers; ``progress`` is called after each.
+    """
+
+    def __init__(
+        self,
+        bound: BoundPlan,
+        facts: list[DeviceFacts],
+        arguments: list[torch.Tensor],
+        *,
+        seed: int,
+        progress: Callable[[], None],
+    ) -> None:
         self.bound = bound
+        self._facts = facts
+        self._on_cpu = arguments
+        self._seed = seed
+        self._progress = progress
         self.plan = bound.plan
         self.memory = Memory(bound.plan)
         self.steps = 0
@@ -41,7 +54,7 @@ class PlacedSteps:
 
     def check_state(self) -> None:
         """State alone must fit."""
-        for number, (fact, need) in enumerate(zip(self.executor.facts, self.memory.resident)):
+        for number, (fact, need) in enumerate(zip(self._facts, self.memory.resident)):
             if need > fact.memory_bytes:
                 raise OutOfMemory(
                     f"oom: state on {fact.name} requested {need} bytes, the largest free block has"
@@ -54,7 +67,7 @@ class PlacedSteps:
         """Runs one step; returns its seconds."""
         arguments = self._arguments()
         if self.steps == 0:
-            torch.manual_seed(self.executor.seed)
+            torch.manual_seed(self._seed)
             for _, device in self._cuda:
                 torch.cuda.reset_peak_memory_stats(device.device)
         for _, device in self._cuda:
@@ -63,10 +76,10 @@ class PlacedSteps:
             with torch.no_grad():
                 self.bound.run(arguments)
         finally:
-            self.executor.progress()
+            self._progress()
         self.steps += 1
         times = self.bound.times
-        busy = np.zeros(len(self.executor.facts))
+        busy = np.zeros(len(self._facts))
         for task in self.plan.tasks:
             if task.kind is not Kind.COPY:
                 busy[task.device] += (times.end[task.number] - times.start[task.number]) * 1e-9
@@ -96,7 +109,7 @@ class PlacedSteps:
     def _check_peaks(self) -> None:
         peaks = self.take_peaks()
         gpus = {number for number, _ in self._cuda}
-        for number, (fact, peak) in enumerate(zip(self.executor.facts, peaks)):
+        for number, (fact, peak) in enumerate(zip(self._facts, peaks)):
             if peak.bytes > fact.memory_bytes and number not in gpus:
                 over = self.memory.first_above(self.bound.times, number, fact.memory_bytes)
                 op = self.plan.tasks[over.task].op
@@ -110,12 +123,12 @@ class PlacedSteps:
 
     def _arguments(self) -> list[torch.Tensor]:
         if not self._cuda:
-            return self.executor.arguments
+            return self._on_cpu
         if self._placed is None:
             self._placed = [
                 tensor.to(self.bound.devices[self.plan.home(n)].device, copy=True)
-                if tensor.dim() or self.executor.lowered.step.inputs[n].kind != "optimizer"
+                if tensor.dim() or self.plan.lowered.step.inputs[n].kind != "optimizer"
                 else tensor
-                for n, tensor in enumerate(self.executor.arguments)
+                for n, tensor in enumerate(self._on_cpu)
             ]
         return self._placed

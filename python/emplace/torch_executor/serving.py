@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-import emplace
 from emplace.errors import EmplaceError
 from emplace.torch_executor import channel as wire
 from emplace.torch_executor import msgpack
 from emplace.torch_executor.options import NAME, Chaos, Options, no_torch, torch_version
+from emplace.version import __version__
 
 if TYPE_CHECKING:
     from emplace.torch_executor.executor import TorchExecutor
@@ -108,7 +108,7 @@ def serve(options: Options) -> int:
         wire.READY,
         {
             "kind": "torch",
-            "version": f"torch {torch_version()} (emplace {emplace.__version__})",
+            "version": f"torch {torch_version()} (emplace {__version__})",
             "synthetic_types": [],
             "stand_ins": stand_ins,
         },
@@ -143,7 +143,8 @@ def _prepared(request: wire.Message, options: Options, line: Line) -> tuple[Torc
         )
     import torch
 
-    from emplace.torch_executor.executor import DeviceFacts, TorchExecutor, on_this_machine
+    from emplace.torch_executor.device_facts import DeviceFacts
+    from emplace.torch_executor.executor import TorchExecutor, on_this_machine
     from emplace.torch_executor.model import compare, load
     from emplace.torch_executor.timing import Timing
 

@@ -35,17 +35,6 @@ _METADATA_ONLY = {
     "new_empty_strided",
 }
 _UNDEFINED = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}
-_EXECUTION = {"foreach", "fused", "initial_lr", "params", "lr", "capturable", "differentiable"}
-
-
-def fixed_hyperparameters(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
-    """Hyperparameters that become constants of the graph: all but the learning rate."""
-    fixed: dict[str, Any] = {"groups": [len(group["params"]) for group in optimizer.param_groups]}
-    for i, group in enumerate(optimizer.param_groups):
-        for key, value in group.items():
-            if key not in _EXECUTION and not isinstance(value, (torch.Tensor, list)):
-                fixed[f"group.{i}/{key}"] = value
-    return fixed
 
 
 def modules_of(optimizer: torch.optim.Optimizer) -> list[str]:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+from typing import Any, Literal, Protocol, cast
+
+import torch
 
 from emplace.errors import EmplaceError
 from emplace.tracing import compat
 
-if TYPE_CHECKING:
-    import torch
-
 InputKind = Literal["parameter", "buffer", "optimizer", "input"]
 OutputKind = Literal["loss", "result", "parameter", "buffer", "optimizer"]
+_EXECUTION = {"foreach", "fused", "initial_lr", "params", "lr", "capturable", "differentiable"}
 
 
 @dataclass(frozen=True)
@@ -122,8 +122,6 @@ class TracedStep:
         """Refuses if the optimizer is not the one that was traced (other hyperparameters or groups)."""
         if self.optimizer is None:
             return
-        from emplace.tracing.optimizers import fixed_hyperparameters
-
         now = fixed_hyperparameters(self.optimizer)
         for name in sorted(now.keys() | self.fixed.keys()):
             if now.get(name) != self.fixed.get(name):
@@ -166,3 +164,13 @@ class TracedStep:
         for slot, value in writes:
             slot.write(value)
         return self.result_spec.unflatten(returned)
+
+
+def fixed_hyperparameters(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+    """Hyperparameters that become constants of the graph: all but the learning rate."""
+    fixed: dict[str, Any] = {"groups": [len(group["params"]) for group in optimizer.param_groups]}
+    for i, group in enumerate(optimizer.param_groups):
+        for key, value in group.items():
+            if key not in _EXECUTION and not isinstance(value, (torch.Tensor, list)):
+                fixed[f"group.{i}/{key}"] = value
+    return fixed

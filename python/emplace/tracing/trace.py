@@ -12,16 +12,16 @@ from torch.fx import GraphModule, Node
 
 from emplace.errors import EmplaceError
 from emplace.tracing import compat, scalars
+from emplace.tracing.arguments import Arguments
 from emplace.tracing.batches import TreeBatch, TreeResult, call_model
 from emplace.tracing.document import DocumentMaker, signature, warn_unknown
 from emplace.tracing.guard import swap, unchanged
-from emplace.tracing.optimizers import fixed_hyperparameters
 from emplace.tracing.prune import prune
 from emplace.tracing.recorder import Recorder, value_of
 from emplace.tracing.refusal import user_line_of
 from emplace.tracing.scopes import Scopes, path_of
 from emplace.tracing.slots import ModuleSlot
-from emplace.tracing.step import Slot, StepInput, StepOutput, TracedStep
+from emplace.tracing.step import StepInput, StepOutput, TracedStep, fixed_hyperparameters
 from emplace.tracing.update import Update
 from emplace.tracing.watcher import Watcher
 
@@ -119,11 +119,8 @@ class _Tracer:
         self.scopes = Scopes()
         self.recorder = Recorder(self.mode, self.scopes)
         self.watcher = Watcher(self.recorder)
-        self.inputs: list[StepInput] = []
+        self.arguments = Arguments(self.recorder)
         self.outputs: list[StepOutput] = []
-        self.slots: dict[str, Slot] = {}
-        self.fakes: dict[int, torch.Tensor] = {}
-        self.names: dict[int, str] = {}
         self.parameters: dict[str, torch.Tensor] = {}
         self.results: list[Node] = []
         self.gradients: dict[str, str] = {}
@@ -132,26 +129,12 @@ class _Tracer:
 
     # -- arguments ------------------------------------------------------------------------------------------
 
-    def add_input(self, entry: StepInput, fake: torch.Tensor, scope: str, slot: Slot | None) -> Node:
-        """A placeholder; its op's name is made unique."""
-        taken = {i.op for i in self.inputs} if entry.kind == "input" else ()
-        op = entry.op
-        while op in self.slots or op in taken:
-            op += "_"
-        self.inputs.append(StepInput(entry.kind, entry.name, entry.parameter, op))
-        owner = entry.parameter or (entry.name if entry.kind == "parameter" else None)
-        node = self.recorder.placeholder(entry.name, fake, owner)
-        node.meta["scope"] = scope
-        if slot is not None:
-            self.slots[op] = slot
-        return node
-
     def _model_tensors(self) -> None:
-        root = type(self.model).__name__
+        root, arguments = type(self.model).__name__, self.arguments
         for table, kind in (("_parameters", "parameter"), ("_buffers", "buffer")):
             for prefix, module in self.model.named_modules():
                 for key, tensor in getattr(module, table).items():
-                    if tensor is None or id(tensor) in self.fakes:
+                    if tensor is None or id(tensor) in arguments.fakes:
                         continue
                     name = f"{prefix}.{key}" if prefix else key
                     fake = compat.fake_like(self.mode, tensor)
@@ -160,10 +143,10 @@ class _Tracer:
                             fake = torch.nn.Parameter(fake, requires_grad=tensor.requires_grad)
                         self._copy_hooks(name, tensor, fake)
                         self.parameters[name] = fake
-                    self.fakes[id(tensor)], self.names[id(tensor)] = fake, name
+                    arguments.fakes[id(tensor)], arguments.names[id(tensor)] = fake, name
                     self.recorder.state_tensors[id(tensor)] = tensor
                     entry = StepInput(kind, name, None, name)  # type: ignore[arg-type]
-                    self.add_input(entry, fake, path_of(prefix, root), ModuleSlot(name, module, table, key))
+                    arguments.add(entry, fake, path_of(prefix, root), ModuleSlot(name, module, table, key))
 
     def _copy_hooks(self, name: str, tensor: torch.Tensor, fake: torch.Tensor) -> None:
         for hook in (tensor._backward_hooks or {}).values():
@@ -181,7 +164,7 @@ class _Tracer:
             fake = compat.fake_like(self.mode, leaf)
             if leaf.requires_grad:
                 fake.requires_grad_()
-            self.add_input(StepInput("input", name, None, name), fake, "input", None)
+            self.arguments.add(StepInput("input", name, None, name), fake, "input", None)
             fakes.append(fake)
         return self.batch.unflatten(fakes)
 
@@ -192,8 +175,8 @@ class _Tracer:
         self._model_tensors()
         batch = self._batch_tensors()
         if self.optimizer is not None:
-            self.update = Update(self, self.optimizer)
-        swap(self.model, self.fakes)
+            self.update = Update(self.arguments, self.watcher, self.optimizer, type(self.model).__name__)
+        swap(self.model, self.arguments.fakes)
         with contextlib.ExitStack() as stack:
             stack.enter_context(compat.without_ranges())
             stack.enter_context(self.recorder.draws.following())
@@ -221,7 +204,8 @@ class _Tracer:
     def _cast(self) -> contextlib.AbstractContextManager[Any]:
         if self.autocast is None:
             return contextlib.nullcontext()
-        device = next(iter(self.fakes.values())).device.type if self.fakes else "cpu"
+        fakes = self.arguments.fakes
+        device = next(iter(fakes.values())).device.type if fakes else "cpu"
         return torch.autocast(device, dtype=self.autocast)
 
     def _inference(self, batch: Any) -> None:
@@ -288,9 +272,8 @@ class _Tracer:
 
     def _buffers(self) -> None:
         """New values of buffers, also of those that the forward exchanged for other tensors."""
-        buffers = {
-            self.names[i]: fake for i, fake in self.fakes.items() if self.names[i] not in self.parameters
-        }
+        names, fakes = self.arguments.names, self.arguments.fakes
+        buffers = {names[i]: fake for i, fake in fakes.items() if names[i] not in self.parameters}
         exchanged = []
         for name, fake in buffers.items():
             path, _, key = name.rpartition(".")
@@ -314,7 +297,9 @@ class _Tracer:
             self._changed("parameter", name, parameter)
         self._buffers()
         if self.update is not None:
-            self.update.results()
+            for output, node in self.update.results():
+                self.outputs.append(output)
+                self.results.append(node)
 
     def finish(self, name: str) -> tuple[dict[str, Any], TracedStep]:
         """The document and the step."""
@@ -325,13 +310,13 @@ class _Tracer:
         for node in reversed(list(graph.nodes)):
             self._final_scope(node)
         module = compat.graph_module(constants, graph, name)
-        maker = DocumentMaker(module, self.inputs)
+        maker = DocumentMaker(module, self.arguments.inputs)
         ops = maker.make()
         unknown = maker.unknown_cost()
         assert self.result_spec is not None
         step = TracedStep(
             module=module,
-            inputs=self.inputs,
+            inputs=self.arguments.inputs,
             outputs=self.outputs,
             op_of=maker.op_of,
             random_nodes=self.recorder.random_nodes,
@@ -341,7 +326,7 @@ class _Tracer:
             batch_spec=self.batch,
             result_spec=self.result_spec.forget(),
             gradients=self.gradients,
-            slots=self.slots,
+            slots=self.arguments.slots,
             fixed=fixed_hyperparameters(self.optimizer) if self.optimizer is not None else {},
         )
         meta: dict[str, Any] = {

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from operator import getitem
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from torch.fx import Node
 
 from emplace.errors import EmplaceError
+from emplace.tracing import compat
+from emplace.tracing.arguments import Arguments
 from emplace.tracing.optimizers import NegativeZero, StateKind, WholeStep, copy_of, first_states, step_of
 from emplace.tracing.recorder import value_of
 from emplace.tracing.refusal import Branches
@@ -16,9 +19,7 @@ from emplace.tracing.scopes import OPTIMIZER, path_of
 from emplace.tracing.slots import GroupSlot, StateSlot
 from emplace.tracing.step import StepInput, StepOutput
 from emplace.tracing.values import TensorInfo
-
-if TYPE_CHECKING:
-    from emplace.tracing.trace import _Tracer
+from emplace.tracing.watcher import Watcher
 
 
 class Update:
@@ -26,8 +27,13 @@ class Update:
     graph.
     """
 
-    def __init__(self, tracer: _Tracer, optimizer: torch.optim.Optimizer) -> None:
-        self.tracer, self.optimizer = tracer, optimizer
+    def __init__(
+        self, arguments: Arguments, watcher: Watcher, optimizer: torch.optim.Optimizer, root: str
+    ) -> None:
+        self.arguments, self.watcher, self.optimizer = arguments, watcher, optimizer
+        self.recorder = arguments.recorder
+        #: The scope of the model itself.
+        self.root = root
         self.states: list[tuple[str, dict[str, Any], str]] = []
         self.state: dict[torch.Tensor, dict[str, Any]] = {}
         self.groups: list[dict[str, Any]] = []
@@ -36,7 +42,7 @@ class Update:
         self.kinds: dict[Any, dict[str, StateKind]] = {}
         for i, group in enumerate(optimizer.param_groups):
             for parameter in group["params"]:
-                if id(parameter) not in tracer.fakes:
+                if id(parameter) not in arguments.fakes:
                     raise EmplaceError(
                         f"optimizer group.{i}",
                         f"has a parameter {tuple(parameter.shape)} that is not the model's",
@@ -67,7 +73,7 @@ class Update:
 
     def _whole_step(self, i: int, parameter: torch.Tensor) -> None:
         """The step of a parameter as one op."""
-        recorder, entries = self.tracer.recorder, self.state[parameter]
+        recorder, entries = self.recorder, self.state[parameter]
         keys = [key for key, value in entries.items() if isinstance(value, torch.Tensor)]
         numbers = {
             key: kind.number
@@ -92,8 +98,7 @@ class Update:
 
     def _group(self, i: int, group: dict[str, Any]) -> dict[str, Any]:
         """A group with fake parameters, and with its learning rate as a traced number."""
-        tracer = self.tracer
-        fakes = [tracer.fakes[id(p)] for p in group["params"]]
+        fakes = [self.arguments.fakes[id(p)] for p in group["params"]]
         made = {**group, "params": fakes}
         missing = []
         for parameter, fake in zip(group["params"], fakes):
@@ -120,17 +125,16 @@ class Update:
         name = f"group.{i}/{key}"
         value = float(self.optimizer.param_groups[i][key])
         slot = GroupSlot(name, self.optimizer, i, key, first)
-        with self.tracer.mode, torch.no_grad():
+        with self.recorder.mode, torch.no_grad():
             fake = torch.empty((), dtype=torch.float64)
-        self.tracer.add_input(StepInput("optimizer", name, None, name), fake, OPTIMIZER, slot)
-        return self.tracer.recorder.item(fake, value)
+        self.arguments.add(StepInput("optimizer", name, None, name), fake, OPTIMIZER, slot)
+        return self.recorder.item(fake, value)
 
     def _state(self, i: int, group: dict[str, Any], parameter: torch.Tensor, fake: torch.Tensor) -> bool:
         """Arguments for the state of a parameter; True if its first value cannot be made before the first
         gradient.
         """
-        tracer = self.tracer
-        name, special = tracer.names[id(parameter)], False
+        name, special = self.arguments.names[id(parameter)], False
         kinds = self._kinds(i, group, parameter)
         now = self.optimizer.state.get(parameter, {})
         entries: dict[str, Any] = {}
@@ -171,28 +175,24 @@ class Update:
         number: type | None,
         initial: Any,
     ) -> Any:
-        tracer = self.tracer
-        with tracer.mode, torch.no_grad():
+        with self.recorder.mode, torch.no_grad():
             if number is not None:
                 made = torch.empty((), dtype=torch.int64 if number is int else torch.float64)
             elif isinstance(value, torch.Tensor):
-                from emplace.tracing import compat
-
-                made = compat.fake_like(tracer.mode, value)
+                made = compat.fake_like(self.recorder.mode, value)
             else:
                 assert kind is not None and kind.fake is not None
                 made = kind.fake()
         label = f"{name}/{key}"
         slot = StateSlot(label, self.optimizer, parameter, key, number, initial)
-        scope = path_of(name.rpartition(".")[0], type(tracer.model).__name__)
-        tracer.add_input(StepInput("optimizer", label, name, label), made, scope, slot)
-        self.states.append((label, self.state[tracer.fakes[id(parameter)]], key))
+        scope = path_of(name.rpartition(".")[0], self.root)
+        self.arguments.add(StepInput("optimizer", label, name, label), made, scope, slot)
+        fake = self.arguments.fakes[id(parameter)]
+        self.states.append((label, self.state[fake], key))
         if number is not None and i in self.whole:
-            self.numbers.setdefault(tracer.fakes[id(parameter)], {})[key] = StateKind(
-                None, number, None, False
-            )
+            self.numbers.setdefault(fake, {})[key] = StateKind(None, number, None, False)
         elif number is not None:
-            return tracer.recorder.item(made, value if value is not None else number(3))
+            return self.recorder.item(made, value if value is not None else number(3))
         return made
 
     def _kinds(self, i: int, group: dict[str, Any], parameter: torch.Tensor) -> dict[str, StateKind]:
@@ -218,16 +218,16 @@ class Update:
                     "run a few plain steps before tracing, so that the state is there",
                 )
 
-    def results(self) -> None:
+    def results(self) -> list[tuple[StepOutput, Node]]:
         """New values of the state."""
-        tracer = self.tracer
+        found = []
         for label, entries, key in self.states:
             value = entries[key]
             if isinstance(value, TracedNumber):
                 dtype = torch.int64 if isinstance(value, int) else torch.float64
-                value = tracer.watcher.tensor_of(value, dtype)
-            node = tracer.recorder.node_of(value)
+                value = self.watcher.tensor_of(value, dtype)
+            node = self.recorder.node_of(value)
             if node.op == "placeholder" and not value_of(value).cell.written:
                 continue
-            tracer.outputs.append(StepOutput("optimizer", label))
-            tracer.results.append(node)
+            found.append((StepOutput("optimizer", label), node))
+        return found

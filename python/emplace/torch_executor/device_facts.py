@@ -1,0 +1,14 @@
+"""The devices of a placement, as the parent describes them."""
+
+from __future__ import annotations
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class DeviceFacts:
+    """What the parent says of a device."""
+
+    name: str
+    kind: str
+    memory_bytes: int
