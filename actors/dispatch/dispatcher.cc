@@ -1,4 +1,4 @@
-#include "actors/dispatcher.h"
+#include "actors/dispatch/dispatcher.h"
 
 #include <algorithm>
 #include <limits>
