@@ -213,16 +213,16 @@ void Recorder::on_reported(runtime::Context& context, const messages::EpisodeRep
     if (noted_.insert(m.executors[i]).second &&
         !wrote(context, db_->note_actor(m.executors[i], m.hosts[i], context.wall().count())))
       return;
-  record::EpisodeRow row{next_seq_,
-                         m.episode,
-                         m.controller,
-                         m.policy_version,
-                         m.count,
-                         m.graph_sha256,
-                         Bytes(placements->begin(), placements->end()),
-                         Bytes(actions->begin(), actions->end()),
-                         m.placement_id,
-                         context.wall().count()};
+  const record::EpisodeRow row{.seq = next_seq_,
+                               .episode = m.episode,
+                               .controller = m.controller,
+                               .policy_version = m.policy_version,
+                               .count = m.count,
+                               .graph_sha256 = m.graph_sha256,
+                               .placements = Bytes(placements->begin(), placements->end()),
+                               .actions = Bytes(actions->begin(), actions->end()),
+                               .placement_id = m.placement_id,
+                               .wall_ns = context.wall().count()};
   const auto added = db_->add_episode(row, rows_of(m));
   if (!added) return disk_failed(context, added.error());
   acknowledged_.push_back(m.episode);  // Also for a repeat: it is on disk, or will be.
@@ -242,11 +242,7 @@ void Recorder::on_update(runtime::Context& context, const messages::UpdateApplie
   updates_came_ = true;  // Also for a repeat: the learner missed the acknowledgement.
   if (u.update == updates_ + 1) {
     staleness_ = u.staleness_mean;
-    if (!wrote(context, db_->add_update({u.update, u.policy_version, u.episodes, u.staleness_mean,
-                                         u.staleness_max, u.gradient_norm, u.loss, u.entropy, u.learning_rate,
-                                         u.wall_s, u.parameters_sha256, u.advantages, u.log_probability,
-                                         u.divergence, context.wall().count()})))
-      return;
+    if (!wrote(context, db_->add_update(update_row_of(u, context.wall().count())))) return;
     updates_ = u.update;
     for (const std::uint64_t episode : u.episodes) unlearned_.erase(episode);
   }

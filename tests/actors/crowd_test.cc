@@ -9,7 +9,7 @@
 #include <memory>
 #include <set>
 
-#include "actors/dispatcher.h"
+#include "actors/dispatch/dispatcher.h"
 #include "actors/executor_actor.h"
 #include "executor/sim/simulator.h"
 #include "runtime/sim/network.h"

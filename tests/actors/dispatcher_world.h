@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "actors/dispatcher.h"
+#include "actors/dispatch/dispatcher.h"
 #include "actors/executor_actor.h"
 #include "executor/sim/simulator.h"
 #include "runtime/sim/world.h"

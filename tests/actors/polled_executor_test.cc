@@ -8,7 +8,7 @@
 #include <memory>
 #include <set>
 
-#include "actors/dispatcher.h"
+#include "actors/dispatch/dispatcher.h"
 #include "actors/executor_actor.h"
 #include "executor/polled_executor.h"
 #include "runtime/sim/world.h"

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/dispatcher.h"
+#include "actors/dispatch/dispatcher.h"
 #include "messages/episode_measured.h"
 #include "messages/executor_control.h"
 #include "messages/learning.h"

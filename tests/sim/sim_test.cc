@@ -77,9 +77,10 @@ Arguments parse(const std::vector<std::string>& words) {
 std::set<std::string> missed_marks() {
   std::set<std::string> missed;
   constexpr std::string_view kMark = "EMPLACE_MARK(\"";
-  for (const char* room : {"runtime/core", "actors"}) {
+  for (const char* room : {"runtime/core", "actors", "actors/dispatch"}) {
     for (const auto& entry :
          std::filesystem::directory_iterator{std::string{EMPLACE_SOURCE_DIR "/"} + room}) {
+      if (!entry.is_regular_file()) continue;
       std::ifstream file{entry.path()};
       const std::string text{std::istreambuf_iterator<char>{file}, {}};
       for (std::size_t at = text.find(kMark); at != std::string::npos; at = text.find(kMark, at + 1)) {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "actors/baseline_tracker.h"
-#include "actors/dispatcher.h"
+#include "actors/dispatch/dispatcher.h"
 #include "actors/executor_actor.h"
 #include "actors/learner.h"
 #include "actors/recorder.h"
