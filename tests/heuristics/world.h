@@ -1,5 +1,5 @@
 #pragma once
-// What the tests of methods share: a graph on a machine, and a simulator of it.
+// Shared by the tests of methods: a graph on a machine, and a simulator of it.
 
 #include <cstdint>
 #include <utility>
@@ -10,7 +10,7 @@
 
 namespace emplace::testing {
 
-/// [bytes] Memory that is never short.
+/// [bytes] Memory that is always enough.
 inline constexpr std::int64_t kPlenty = std::int64_t{1} << 40;
 
 struct World : SampleTask {
@@ -18,7 +18,7 @@ struct World : SampleTask {
   Problem problem(std::uint64_t seed = 1) const {
     return {graph, devices, constraints, simulator.costs(), seed};
   }
-  /// What `method` finds.
+  /// The result of `method`.
   Result<Found> run(const Method& method, std::uint64_t seed = 1) {
     return method.find(problem(seed), simulator);
   }
