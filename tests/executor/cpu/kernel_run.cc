@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kGuard = 64;
 constexpr auto kFill = std::byte{0xA5};
 
-/// 64-byte aligned, with a guard behind.
+/// 64-byte aligned, with a guard at its end.
 class Block {
  public:
   explicit Block(std::size_t bytes)
@@ -126,7 +126,7 @@ void each_element(const Operand& operand, Visit visit) {
   }
 }
 
-/// One run on fresh memory; what the outputs hold, as bytes.
+/// One run on fresh memory; returns the outputs as bytes.
 std::vector<std::vector<std::byte>> run_once(const Kernel& kernel, const Signature& signature,
                                              const std::vector<Values>& inputs) {
   std::vector<Block> in, out;

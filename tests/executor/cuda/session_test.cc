@@ -16,7 +16,7 @@ CudaApi quiet_api() {
   return api;
 }
 
-TEST(CudaSession, AFullDeviceIsForgottenAndTheSessionGoesOn) {
+TEST(CudaSession, FullDeviceIsClearedAndTheSessionContinues) {
   const CudaApi api = quiet_api();
   Session session{api};
   cleared = 0;
@@ -30,7 +30,7 @@ TEST(CudaSession, AFullDeviceIsForgottenAndTheSessionGoesOn) {
   EXPECT_EQ(&session.api(), &api);
 }
 
-TEST(CudaSession, AnErrorThatSticksPoisonsIt) {
+TEST(CudaSession, StickyErrorPoisonsIt) {
   for (const int code : {214, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 806, 810, 999}) {
     const CudaApi api = quiet_api();
     Session session{api};
@@ -48,7 +48,7 @@ TEST(CudaSession, AnErrorThatSticksPoisonsIt) {
   }
 }
 
-TEST(CudaSession, ALibrarysFailureIsTheDevicesIfThatFailed) {
+TEST(CudaSession, FailureOfALibraryIsThatOfAFailedDevice) {
   const CudaApi api = quiet_api();
   {
     Session session{api};
