@@ -291,7 +291,7 @@ TEST(Config, ReserveIsAShareOrASize) {
   ASSERT_TRUE(size.ok()) << size.error().context;
   EXPECT_EQ(size->input.reserve.bytes, std::int64_t{2} << 30);
   EXPECT_EQ(parse_config(to_toml(*size, false), "x")->input.reserve, size->input.reserve);
-  EXPECT_NE(to_toml(RunConfig{}, false).find("\nreserve = 0.0\n"), std::string::npos) << "as it was";
+  EXPECT_NE(to_toml(RunConfig{}, false).find("\nreserve = 0.0\n"), std::string::npos) << "as in old records";
   for (const char* wrong : {"-0.5", "1.5", "\"much\"", "true", "\"-1GiB\""})
     EXPECT_FALSE(parse_config(std::string{"[input]\nreserve = "} + wrong + "\n", "x").ok()) << wrong;
 }
@@ -367,7 +367,7 @@ TEST(Config, DefaultsDependOnMethodAndPreset) {
   EXPECT_EQ(spotlight->policy.training.steps_per_update, 10u);
   EXPECT_EQ(spotlight->policy.sequence.network.layers, 2u);
   EXPECT_EQ(spotlight->reward.baseline.kind, policy::BaselineKind::kMean);
-  EXPECT_EQ(spotlight->policy.sequence.network.hidden, 32) << "the file has the last word over defaults";
+  EXPECT_EQ(spotlight->policy.sequence.network.hidden, 32) << "the file overrides the defaults";
   const std::vector<std::string> settings{"policy.placeto.rounds=2", "policy.method=placeto"};
   const auto placeto = parse_config("[policy]\nmethod = \"spotlight\"\npreset = \"paper\"\n", "x", settings);
   ASSERT_TRUE(placeto.ok()) << placeto.error().context;
@@ -384,7 +384,7 @@ TEST(Config, DefaultsDependOnMethodAndPreset) {
           << method << " " << preset << ": " << check_config(*config).error().context;
       const auto again = parse_config(to_toml(*config, false), "again");
       ASSERT_TRUE(again.ok());
-      EXPECT_EQ(to_toml(*again, false), to_toml(*config, false)) << "what is written is complete";
+      EXPECT_EQ(to_toml(*again, false), to_toml(*config, false)) << "the written config is complete";
     }
   }
   EXPECT_FALSE(parse_config("[policy]\npreset = \"best\"\n", "x").ok());

@@ -72,7 +72,7 @@ TEST(TimingTest, MuchSlowerPlacementGetsTwoSteps) {
   EXPECT_EQ(timed(cold, {9, 8, 1}, 1.25, 2).samples_s, std::vector<double>{8});
   cold.samples = 1;
   cold.warmups = 0;
-  EXPECT_EQ(timed(cold, {9, 8}, 1.25, 1).samples_s, std::vector<double>{9}) << "one step was taken for";
+  EXPECT_EQ(timed(cold, {9, 8}, 1.25, 1).samples_s, std::vector<double>{9}) << "one step was requested";
 }
 
 TEST(TimingTest, BestStepIsThatOfThePlacementsSoFar) {
@@ -80,7 +80,7 @@ TEST(TimingTest, BestStepIsThatOfThePlacementsSoFar) {
   const auto samples = [&](double seconds) {
     return timer.time([&]() -> Result<double> { return seconds; }).value().samples_s.size();
   };
-  EXPECT_EQ(samples(8), 2u) << "the first placement has nothing to be compared with";
+  EXPECT_EQ(samples(8), 2u) << "there is no earlier placement";
   EXPECT_EQ(samples(23), 2u);
   EXPECT_EQ(samples(24), 1u);
   EXPECT_EQ(samples(4), 2u);

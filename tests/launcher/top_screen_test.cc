@@ -302,15 +302,15 @@ TEST(TopScreen, PauseFreezesTheScreen) {
   screen.top.update(run_of({node("head"), node("rack7")}), screen.now);
   EXPECT_THAT(screen.rows(), SizeIs(1));
   EXPECT_THAT(screen.lines()[0], HasSubstr("PAUSED 5.0 s ago"));
-  EXPECT_THAT(screen.text(), Not(HasSubstr("nothing runs"))) << "the head does answer";
+  EXPECT_THAT(screen.text(), Not(HasSubstr("nothing runs"))) << "the head still answers";
   screen.press(Kind::kEnter);
-  EXPECT_THAT(screen.rows(), SizeIs(1)) << "what is shown can be opened";
+  EXPECT_THAT(screen.rows(), SizeIs(1)) << "a frozen row can be opened";
   screen.press(Kind::kEscape);
   screen.type("p");
   EXPECT_THAT(screen.rows(), SizeIs(2));
   EXPECT_THAT(screen.lines()[0], Not(HasSubstr("PAUSED")));
   screen.type("pp");
-  EXPECT_THAT(screen.rows(), SizeIs(2)) << "nothing came meanwhile";
+  EXPECT_THAT(screen.rows(), SizeIs(2)) << "no status arrived meanwhile";
 }
 
 TEST(TopScreen, HelpStaysUntilAnyKeyIsPressed) {

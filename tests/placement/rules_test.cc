@@ -220,7 +220,7 @@ pin = "gpu:1"
   EXPECT_EQ(constraints.class_of(OpId{0}), constraints.class_of(OpId{1}));
   EXPECT_EQ(constraints.class_of(OpId{0}), constraints.class_of(OpId{5}));
   EXPECT_EQ(constraints.num_classes(), 5u);
-  EXPECT_THAT(allowed(*made, 5), ElementsAre(2)) << "where one of them must be, all are";
+  EXPECT_THAT(allowed(*made, 5), ElementsAre(2)) << "all are on the device of one";
   EXPECT_EQ(made->applied.colocation_rule[5], 1u);
 }
 

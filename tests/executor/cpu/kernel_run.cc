@@ -147,12 +147,12 @@ std::vector<std::vector<std::byte>> run_once(const Kernel& kernel, const Signatu
   }
   Block scratch{kernel.scratch_bytes()};
   kernel.run(in_pointers, out_pointers, scratch.data());
-  EXPECT_TRUE(scratch.guard_stands()) << signature.type << " wrote behind its scratch";
+  EXPECT_TRUE(scratch.guard_stands()) << signature.type << " wrote beyond its scratch";
   for (std::size_t k = 0; k < in.size(); ++k) {
     EXPECT_EQ(in[k].copy(), before[k]) << signature.type << " changed input " << k;
   }
   for (std::size_t k = 0; k < out.size(); ++k) {
-    EXPECT_TRUE(out[k].guard_stands()) << signature.type << " wrote behind output " << k;
+    EXPECT_TRUE(out[k].guard_stands()) << signature.type << " wrote beyond output " << k;
     results.push_back(out[k].copy());
   }
   return results;

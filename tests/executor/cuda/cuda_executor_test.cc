@@ -91,7 +91,7 @@ TEST(CudaExecutor, MeasuresOnOneGpuSplitInTwo) {
   EXPECT_LT(out.first.synthetic_share, 1);
   EXPECT_EQ(recording.complaint(), "");
   EXPECT_EQ(testing::find_race(recording.works()), "");
-  EXPECT_EQ(recording.held(), 0u) << "something was not given back";
+  EXPECT_EQ(recording.held(), 0u) << "a resource was not released";
 }
 
 TEST(CudaExecutor, ProgramMadeInTheBackgroundIsTheSame) {
@@ -155,7 +155,7 @@ TEST(CudaExecutor, CapturedStepIsOneLaunch) {
     EXPECT_EQ(recording.complaint(), "");
     std::size_t launches = recording.launches();
     EXPECT_TRUE((*executor)->verify(placement).ok());
-    EXPECT_EQ(recording.launches(), launches) << "it looks at each kernel";
+    EXPECT_EQ(recording.launches(), launches) << "it runs kernel by kernel";
     const auto profile = (*executor)->profile();
     ASSERT_TRUE(profile.ok());
     EXPECT_GE(recording.launches(), launches + 2 * 5) << "steps are those of measure(), on each device alone";
@@ -428,7 +428,7 @@ TEST(CudaExecutor, VerificationAndProfileRunEveryKernelAndEveryLink) {
     ASSERT_TRUE(executor) << executor.error().context;
     const auto verified = (*executor)->verify(placement);
     ASSERT_TRUE(verified) << verified.error().context;
-    EXPECT_TRUE(verified->identical) << "nothing was computed, twice alike";
+    EXPECT_TRUE(verified->identical) << "both computed nothing";
     EXPECT_EQ(verified->compared, 4u);
     EXPECT_EQ(verified->skipped, 2u) << "the stand-in, and the update that reads it";
     const auto profile = (*executor)->profile();

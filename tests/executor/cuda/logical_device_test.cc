@@ -81,7 +81,7 @@ TEST(DeviceGroup, SelfTestUsesTheAvailableDevices) {
     const auto tested = self_test(session, **group);
     ASSERT_FALSE(tested) << "nothing was computed";
     EXPECT_TRUE(tested.error().context.starts_with("self-test: wrong sum")) << tested.error().context;
-    EXPECT_EQ(recording.held(), held) << "it took something of its own";
+    EXPECT_EQ(recording.held(), held) << "it kept a resource";
     EXPECT_EQ(recording.complaint(), "");
   }
 }

@@ -40,8 +40,8 @@ TEST(CudaSession, StickyErrorPoisonsIt) {
     EXPECT_EQ(failed.error().code, Errc::kDeviceLost);
     EXPECT_TRUE(session.poisoned()) << code;
     EXPECT_EQ(session.sticky_error().context, failed.error().context);
-    EXPECT_EQ(cleared, 0) << "called after it stuck";
-    EXPECT_NE(session.api().runtime.GetLastError(), cudaSuccess) << "what stands in for it fails";
+    EXPECT_EQ(cleared, 0) << "no call after the sticky error";
+    EXPECT_NE(session.api().runtime.GetLastError(), cudaSuccess) << "its replacement fails";
     EXPECT_EQ(cleared, 0);
     EXPECT_EQ(session.check(session.api().runtime.DeviceSynchronize(), "another").error().context,
               failed.error().context);

@@ -78,7 +78,7 @@ void expect_sound(const Enqueued& enqueued, std::uint64_t seed) {
         const bool copy = plan.reads_copy(op, read);
         const std::uint64_t wanted = copy ? kCopied + index(read) : index(lowered.base(read));
         ASSERT_TRUE(contents.holds(program.memory(plan.read_slot(op, read)), lowered.bytes(read), wanted))
-            << "seed " << seed << ": op " << task.what << " reads what is not there";
+            << "seed " << seed << ": op " << task.what << " reads a tensor that is not there";
       }
       for (std::uint32_t b = lowered.first_owned(op); b < lowered.end_owned(op); ++b)
         if (lowered.base(BufferId{b}) == BufferId{b})

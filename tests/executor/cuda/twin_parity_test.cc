@@ -37,7 +37,7 @@ TEST(TwinParity, EveryCaseAgreesWithPyTorchAndTheCpuKernels) {
                     again = testing::run_kernel(*twin, of, kOther);
     EXPECT_EQ(first.complaint + again.complaint, "") << of.name;
     EXPECT_EQ(testing::difference(of, first.outputs), "") << of.name;
-    EXPECT_EQ(first.outputs, again.outputs) << of.name << ": the same bytes in gave other bytes out";
+    EXPECT_EQ(first.outputs, again.outputs) << of.name << ": equal inputs gave different outputs";
     for (std::size_t i = 0; i < of.inputs.size(); ++i) {
       if (!twin->may_overwrite(i)) continue;
       EXPECT_EQ(testing::run_kernel(*twin, of, kNaNs, i).outputs, first.outputs)

@@ -139,7 +139,7 @@ void expect_every_read_finds_its_tensor(const TaskPlan& plan, Rng& rng) {
         ASSERT_NE(slot, TaskPlan::kNone);
         ASSERT_TRUE(live[slot]);
         ASSERT_EQ(holds[slot], index(plan.reads_copy(op, buffer) ? buffer : lowered.base(buffer)))
-            << graph.name(op) << " reads what is not there (any more)";
+            << graph.name(op) << " reads a tensor that is not (or no longer) there";
       }
       for (std::uint32_t b = lowered.first_owned(op); b < lowered.end_owned(op); ++b)
         if (lowered.base(BufferId{b}) == BufferId{b}) holds[plan.home_slot(BufferId{b})] = b;
@@ -152,7 +152,7 @@ void expect_every_read_finds_its_tensor(const TaskPlan& plan, Rng& rng) {
   }
   ASSERT_EQ(done, plan.tasks().size()) << "tasks wait for one another";
   for (std::uint32_t s = 0; s < plan.slots().size(); ++s)
-    EXPECT_EQ(live[s], plan.slots()[s].resident) << "memory that never came back";
+    EXPECT_EQ(live[s], plan.slots()[s].resident) << "memory was not released";
 }
 
 /// Parameters that optimisers update: two accumulating ops each, and readers before them.

@@ -116,7 +116,7 @@ TEST(CriticalChain, LinksTouchFromStartToEndOnRandomGraphs) {
         trace(graph, devices, testing::random_placement(rng, graph.num_ops(), devices.size()));
     double at_s = 0;
     for (const ChainLink& link : traced.chain.links) {
-      EXPECT_NE(link.kind, Kind::kGap) << "the simulator never waits for nothing";
+      EXPECT_NE(link.kind, Kind::kGap) << "the simulator never waits without a cause";
       EXPECT_EQ(link.start_s, at_s);
       at_s = link.end_s;
     }

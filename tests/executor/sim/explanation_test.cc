@@ -42,7 +42,7 @@ TEST(Explanation, DiamondEqualsAComputationByHand) {
   const auto explained =
       explain_placement(graph, devices, constraints, placement, parts_by_op(graph, {OpId{2}, OpId{3}}), 10);
   ASSERT_TRUE(explained.ok()) << explained.error().context;
-  EXPECT_DOUBLE_EQ(explained->measured.step_time_s, 50e-6) << "one after the other";
+  EXPECT_DOUBLE_EQ(explained->measured.step_time_s, 50e-6) << "ops run in sequence";
   ASSERT_EQ(explained->parts.size(), 2u);
   const ExplainedPart& b = explained->parts[0];
   EXPECT_EQ(b.name, "b") << "it takes longer";
@@ -54,7 +54,7 @@ TEST(Explanation, DiamondEqualsAComputationByHand) {
   // On gpu:1: a 10, copy 2, b 20, copy 2, d 5; c meanwhile.
   EXPECT_NEAR(b.there[index(kGpu1)].measured.step_time_s, 39e-6, 1e-9);
   EXPECT_EQ(b.there[index(kGpu1)].measured.peak_bytes[index(kGpu1)], 4000 + 1000 + 1000)
-      << "the weight went along";
+      << "the weight moved along";
   EXPECT_DOUBLE_EQ(b.there[index(kCpu)].time_s, 60e-6);
   const ExplainedPart& c = explained->parts[1];
   // On the CPU: a 10, copy 2, c 16, copy 2; b is done at 30, at the same time; d 5.

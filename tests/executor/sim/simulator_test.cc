@@ -31,7 +31,7 @@ TEST(Simulator, StepOnOneDeviceIsTheSumOfItsOps) {
   EXPECT_DOUBLE_EQ(m.step_time_s, 12e-6);
   EXPECT_DOUBLE_EQ(m.busy_s[0], 12e-6);
   EXPECT_EQ(m.bytes_moved, 0);
-  EXPECT_EQ(m.peak_bytes[0], 50) << "b's 20 and c's 30; a died with b";
+  EXPECT_EQ(m.peak_bytes[0], 50) << "b's 20 and c's 30; a was freed after b";
   EXPECT_TRUE(m.valid);
 }
 

@@ -124,7 +124,7 @@ TEST_F(SlurmKeeper, SetsTheThrottleAndHoldsTheArrayAtZero) {
   order("tasks 0\n");
   ASSERT_TRUE(wait_for("calls", "scontrol hold 7\n"));
   ASSERT_TRUE(wait_for("calls", "scancel --signal=TERM 7_0\n")) << "a throttle ends no task";
-  EXPECT_EQ(text_of("calls").find("ArrayTaskThrottle=0"), std::string::npos) << "that is no throttle";
+  EXPECT_EQ(text_of("calls").find("ArrayTaskThrottle=0"), std::string::npos) << "0 is no throttle";
   set("tasks", "PENDING 0\nPENDING 1\nPENDING 2\nPENDING 3\n");
   order("tasks 2\n");
   ASSERT_TRUE(wait_for("calls", "scontrol release 7\n"));

@@ -113,7 +113,7 @@ TEST(Metrics, FollowTheRulesOfPrometheus) {
   const ShellResult empty = check(metrics_text({}));
   EXPECT_EQ(empty.status, 0) << empty.text;
   EXPECT_EQ(empty.text, "");
-  EXPECT_NE(check("# TYPE emplace_leases counter\nemplace_leases 1\n").status, 0) << "the check checks";
+  EXPECT_NE(check("# TYPE emplace_leases counter\nemplace_leases 1\n").status, 0) << "promtool finds errors";
 }
 
 // The dashboard of configs/grafana.
@@ -189,7 +189,7 @@ std::vector<std::string> unknown_names(const std::string& query, const Samples& 
 }
 
 /// Returns the text with each `from` replaced.
-std::string with(std::string text, const std::string& from, const std::string& to) {
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
   for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
     text.replace(at, from.size(), to);
   return text;
@@ -204,7 +204,7 @@ std::vector<Query> dashboard_queries() {
   std::ifstream file{EMPLACE_SOURCE_DIR "/configs/grafana/emplace.json"};
   const json dashboard = json::parse(file);
   const auto filled = [](const json& text) {
-    return with(with(with(text, "$__rate_interval", "1m"), "$job", ".*"), "$instance", ".*");
+    return replaced(replaced(replaced(text, "$__rate_interval", "1m"), "$job", ".*"), "$instance", ".*");
   };
   std::vector<Query> queries;
   for (const json& variable : dashboard["templating"]["list"]) {
@@ -287,7 +287,7 @@ TEST(Dashboard, EveryQueryHasAResult) {
   const ShellResult good = evaluate();
   EXPECT_EQ(good.status, 0) << good.text;
   series.erase(0);
-  EXPECT_NE(evaluate().status, 0) << "a run without its first metric passes, too";
+  EXPECT_NE(evaluate().status, 0) << "a missing metric is not found";
 }
 
 }  // namespace

@@ -53,7 +53,7 @@ TEST(ProgressLine, ShowsThatThereIsNoBestYet) {
   odd.dispatch.best_step_time_s = odd.record.staleness = odd.record.disk_waits_s = kNan;
   const std::string line = progress_line(kStart, odd);
   EXPECT_THAT(line, HasSubstr("best none yet"));
-  EXPECT_THAT(line, Not(HasSubstr("nan"))) << "what is no number is not shown";
+  EXPECT_THAT(line, Not(HasSubstr("nan"))) << "NaN is not shown";
 }
 
 TEST(ProgressLine, ResumedRunShowsItsRecordedBestUntilItHasABetterOne) {

@@ -176,7 +176,7 @@ TEST_F(RunList, KnowsWhetherARunHasEnded) {
     const auto lock = record::LaunchLock::take(at("a"));
     ASSERT_TRUE(lock.ok());
     EXPECT_EQ(only().state, ListedState::kInProgress) << "between two starts";
-    EXPECT_TRUE(lock->held()) << "a look at it takes nothing away";
+    EXPECT_TRUE(lock->held()) << "listing leaves the lock";
   }
   std::filesystem::remove_all(at("a"));
   (void)record_run("a", {{1, 0.5}, {9.8, 0.5}});

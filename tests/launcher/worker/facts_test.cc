@@ -56,7 +56,7 @@ shaped = true
     ASSERT_TRUE(prepare.ok());
     const auto got = devices_of(*prepare);
     ASSERT_TRUE(got.ok()) << got.error().context;
-    EXPECT_EQ(got->sha256(), sent.sha256()) << "everything that decides a time";
+    EXPECT_EQ(got->sha256(), sent.sha256()) << "everything that determines a time";
     EXPECT_EQ((*got)[DeviceId{0}].host, "rack7");
     EXPECT_EQ(got->corun(), 1.5);
     EXPECT_TRUE(got->link(DeviceId{0}, DeviceId{1}).shaped);
@@ -91,7 +91,7 @@ TEST(Facts, MeasurementsSchedulesAndProfilesRoundTripOrAreRefused) {
   EXPECT_EQ(back->ops[0].end_s, 0.75);
   EXPECT_EQ(back->transfers[0].bytes, 64);
   EXPECT_EQ(back->memory[0].bytes, 640);
-  EXPECT_FALSE(schedule_of(facts_of(schedule), graph, 1).ok()) << "a device that there is not";
+  EXPECT_FALSE(schedule_of(facts_of(schedule), graph, 1).ok()) << "a device that does not exist";
   auto damaged = facts_of(schedule);
   damaged.ops[0] = static_cast<std::uint32_t>(graph.num_ops());
   EXPECT_FALSE(schedule_of(damaged, graph, 2).ok());

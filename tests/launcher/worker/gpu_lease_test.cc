@@ -79,7 +79,7 @@ TEST_F(GpuLeaseTest, VisibleDevicesLimitTheLeases) {
   EXPECT_THAT(leasable({}).uuids, ElementsAre("GPU-a2", "GPU-b1", "GPU-b2"));
   EXPECT_THAT(leasable("1").uuids, ElementsAre("GPU-b1"));
   EXPECT_THAT(leasable("GPU-b2, 0").uuids, ElementsAre("GPU-a2", "GPU-b2"));
-  EXPECT_THAT(leasable("GPU-a").uuids, ElementsAre("GPU-a2")) << "a unique beginning is enough, as for CUDA";
+  EXPECT_THAT(leasable("GPU-a").uuids, ElementsAre("GPU-a2")) << "a unique prefix is enough, as for CUDA";
   EXPECT_THAT(leasable("0,GPU-b,1").uuids, ElementsAre("GPU-a2")) << "nothing after an invalid word counts";
   EXPECT_THAT(leasable("0,0").uuids, ElementsAre("GPU-a2"));
   for (const char* const none : {"", "-1", "3", "NoDevFiles", "MIG-a2"}) {

@@ -220,7 +220,7 @@ TEST_F(ProcessExecutorTest, PlacementThatAlwaysCrashesIsAFailedMeasurementAndIsR
   EXPECT_THAT(m.failure, StartsWith("crashed: signal 11 (Segmentation fault)"));
   EXPECT_EQ(m.peak_bytes.size(), devices_.size());
   EXPECT_EQ(measured(*executor, 1), m);
-  EXPECT_EQ(executor->restarts(), 1) << "asked for again it costs no process";
+  EXPECT_EQ(executor->restarts(), 1) << "a repeated request starts no process";
   EXPECT_FALSE(out_of_memory(m.valid, m.failure));
 }
 
