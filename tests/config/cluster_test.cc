@@ -1,5 +1,5 @@
-// Goal: a cluster file becomes the processes it says, every actor in exactly one of them; wrong ones are
-// refused in one line. Method: plans of small clusters, and of every shipped one.
+// Goal: a cluster file becomes the processes that it describes, with every actor in exactly one of them;
+// wrong ones are refused in one line. Method: plans of small clusters, and of every shipped one.
 #include "launcher/cluster/cluster.h"
 
 #include <gtest/gtest.h>
@@ -38,12 +38,12 @@ std::vector<std::string> planned(std::string_view toml, const RunConfig& config)
 }
 using Lines = std::vector<std::string>;
 
-TEST(Cluster, WithoutAFileEverybodyLivesInTheHead) {
+TEST(Cluster, HeadHasAllActorsWithoutAFile) {
   EXPECT_EQ(planned("", config_of(2, 1)),
             Lines{"head: sampler/0 sampler/1 executor/0 learner/0 tracker/0 recorder/0 dispatcher/0"});
 }
 
-TEST(Cluster, OneProcessForEach) {
+TEST(Cluster, OneProcessPerActor) {
   EXPECT_EQ(planned("[[node]]\nname = 'recorder'\nroles = ['recorder']\n"
                     "[[node]]\nname = 'sampler'\nroles = ['sampler']\nprocesses = 0\n",
                     config_of(2, 1)),
@@ -51,7 +51,7 @@ TEST(Cluster, OneProcessForEach) {
                    "sampler/0: sampler/0", "sampler/1: sampler/1"}));
 }
 
-TEST(Cluster, CountsAreTakenFirstAndTheRestIsShared) {
+TEST(Cluster, AssignsCountsFirstAndSharesTheRest) {
   EXPECT_EQ(
       planned("[[node]]\nname = 'a'\nroles = ['executor']\ncount = 3\nprocesses = 2\n"
               "[[node]]\nname = 'b'\nroles = ['executor']\n[[node]]\nname = 'c'\nroles = ['executor']\n",
@@ -60,14 +60,14 @@ TEST(Cluster, CountsAreTakenFirstAndTheRestIsShared) {
              "a/1: executor/1 executor/2", "b: executor/3", "c: executor/4 executor/5"}));
 }
 
-TEST(Cluster, ARoleThatARunDoesNotHaveMakesNoProcess) {
+TEST(Cluster, RoleThatARunLacksMakesNoProcess) {
   RunConfig config = config_of(1, 1);
   config.policy.method = "random";
   EXPECT_EQ(planned("[[node]]\nname = 'learner'\nroles = ['learner', 'tracker']\n", config),
             Lines{"head: sampler/0 executor/0 recorder/0 dispatcher/0"});
 }
 
-TEST(Cluster, ALearnerElsewhereStartsFromTheWeightsInTheProgramButFromNoFileHere) {
+TEST(Cluster, RemoteLearnerStartsFromShippedWeightsButNoLocalFile) {
   const auto cluster = parse_cluster(
       "[head]\nendpoint = 'tcp://10.0.0.1:5555'\n"
       "[[node]]\nname = 'far'\nroles = ['learner']\nstart = 'ssh'\nhost = 'b'\n",
@@ -82,7 +82,7 @@ TEST(Cluster, ALearnerElsewhereStartsFromTheWeightsInTheProgramButFromNoFileHere
   EXPECT_NE(refused.error().context.find("needs run.policy on the launcher's host"), std::string::npos);
 }
 
-TEST(Cluster, WhoAsksIsEndedBeforeWhoAnswers) {
+TEST(Cluster, ClientsEndBeforeTheirServers) {
   const auto cluster = load_cluster(EMPLACE_SOURCE_DIR "/configs/clusters/process-per-actor.toml");
   ASSERT_TRUE(cluster.ok()) << cluster.error().context;
   const auto plan = plan_nodes(*cluster, config_of(1, 1));
@@ -95,7 +95,7 @@ TEST(Cluster, WhoAsksIsEndedBeforeWhoAnswers) {
   EXPECT_LT(step["recorder"], step["head"]);
 }
 
-TEST(Cluster, EveryShippedOneFitsTheQuickstart) {
+TEST(Cluster, ShippedClustersFitTheQuickstart) {
   const auto config = load_config(EMPLACE_SOURCE_DIR "/configs/quickstart.toml");
   ASSERT_TRUE(config.ok());
   int files = 0;
@@ -139,7 +139,7 @@ TEST(Cluster, ExecutorsOnRayAreNoActorsOfThePlan) {
   EXPECT_EQ((*plan)[1].end_step, (*plan)[2].end_step) << "they end with the other executors";
 }
 
-TEST(Cluster, KeysOfRayAreReadAndWrittenBack) {
+TEST(Cluster, KeysOfRayRoundTrip) {
   const std::string toml =
       std::string{kRay} +
       "ray_address = 'ray://head:10001'\nmax = 8\nexecutors_per_actor = 2\ngpus = 0.5\n"
@@ -160,7 +160,7 @@ TEST(Cluster, KeysOfRayAreReadAndWrittenBack) {
   EXPECT_EQ(again->nodes.at(0).ray.runtime_env, ray.runtime_env);
 }
 
-TEST(Cluster, WhatRayCannotDoIsRefused) {
+TEST(Cluster, RefusesWhatRayCannotDo) {
   const auto refused = [](const std::string& more, const char* why) {
     const auto cluster = parse_cluster(std::string{kRay} + more, "c.toml");
     ASSERT_FALSE(cluster.ok()) << more;
@@ -188,7 +188,7 @@ TEST(Cluster, WhatRayCannotDoIsRefused) {
             std::string::npos);
 }
 
-/// The nodes of a cluster put on Ray, as "name:start".
+/// The nodes of a cluster moved to Ray, as "name:start".
 Lines on_ray(const std::string& toml, std::span<const std::string> settings = {}) {
   const auto cluster = parse_cluster(toml, "c.toml", settings, Engine::kRay);
   if (!cluster) return {cluster.error().context};
@@ -197,7 +197,7 @@ Lines on_ray(const std::string& toml, std::span<const std::string> settings = {}
   return nodes;
 }
 
-TEST(Cluster, AnyClusterCanBePutOnRay) {
+TEST(Cluster, AnyClusterCanMoveToRay) {
   const std::string ssh =
       "[head]\nendpoint = 'tcp://10.0.0.1:5555'\n[[node]]\nname = 'learner'\nroles = ['learner']\n"
       "[[node]]\nname = 'rack1'\nstart = 'ssh'\nhost = 'rack1'\noptions = ['-v']\nroles = "
@@ -207,7 +207,7 @@ TEST(Cluster, AnyClusterCanBePutOnRay) {
   const std::vector<std::string> setting{"node.rack1.ray_address=local"};
   const auto cluster = parse_cluster(ssh, "c.toml", setting, Engine::kRay);
   ASSERT_TRUE(cluster.ok()) << cluster.error().context;
-  EXPECT_EQ(cluster->nodes.back().ray.address, "local") << "settings apply to what the engine made of it";
+  EXPECT_EQ(cluster->nodes.back().ray.address, "local") << "settings apply after the change of engine";
   EXPECT_TRUE(cluster->nodes.back().options.empty());
   const std::string batch =
       "[head]\nendpoint = 'tcp://10.0.0.1:5555'\n[[node]]\nname = 'batch'\nstart = 'slurm'\nroles = "
@@ -226,7 +226,7 @@ TEST(Cluster, AnyClusterCanBePutOnRay) {
       std::string::npos);
 }
 
-TEST(Cluster, IsChangedBySettingsAndWrittenBack) {
+TEST(Cluster, SettingsChangeItAndItRoundTrips) {
   const std::string toml =
       "[run]\nconfig = 'a b.toml'\n[head]\nendpoint = 'tcp://10.0.0.1:5555'\nmemory = '1GiB'\n"
       "[supervision]\npatience = '3s'\nrestarts_per_minute = 7\n"
@@ -260,7 +260,7 @@ TEST(Cluster, IsChangedBySettingsAndWrittenBack) {
   EXPECT_EQ(again->head.memory, std::int64_t{1} << 30);
 }
 
-TEST(Cluster, AnyTextComesBackFromWhatItIsKeptAs) {
+TEST(Cluster, AnyTextRoundTrips) {
   const std::string hostile = "a\nb\tc\x1b[31m\x7f\"\\'#]\r\xe2\x80\xae";
   Cluster cluster;
   cluster.paths_from = "/tmp/" + hostile;
@@ -275,7 +275,7 @@ TEST(Cluster, AnyTextComesBackFromWhatItIsKeptAs) {
   EXPECT_EQ(again->nodes.at(0).cache, hostile);
 }
 
-TEST(Cluster, SaysWhichKeyMayComeAsWhichNode) {
+TEST(Cluster, RolesOfKeysNameTheNodesOfEachKey) {
   const auto cluster = parse_cluster(
       "[[node]]\nname = 'learner'\nroles = ['learner']\n"
       "[[node]]\nname = 'mixed'\nroles = ['executor', 'tracker']\ncount = 1\n"
@@ -289,10 +289,10 @@ TEST(Cluster, SaysWhichKeyMayComeAsWhichNode) {
                                           {"mixed", Role::kActor},
                                           {"racks/0", Role::kExecutor},
                                           {"racks/1", Role::kExecutor}}))
-      << "the head is not in it: nobody comes as the head";
+      << "the head is not in it: no node joins as the head";
 }
 
-TEST(Cluster, TheLauncherNamesTheModelToTheExecutorsThatItStarts) {
+TEST(Cluster, LauncherPassesTheModelToItsExecutors) {
   const auto cluster = parse_cluster(
       "head.endpoint = 'tcp://127.0.0.1:5555'\nhead.insecure = true\n"
       "[[node]]\nname = 'far'\nstart = 'ssh'\nhost = 'rack7'\nroles = ['executor']\ncount = 1\n"
@@ -316,10 +316,10 @@ TEST(Cluster, TheLauncherNamesTheModelToTheExecutorsThatItStarts) {
   EXPECT_EQ(models(), (std::map<std::string, std::string>{
                           {"head", ""}, {"far", "my_module:make_step"}, {"draws", ""}}));
   config.executor.kind = "cpu";
-  EXPECT_EQ(models()["far"], "") << "no other kind takes one";
+  EXPECT_EQ(models()["far"], "") << "only torch has a model";
 }
 
-TEST(Cluster, AnElasticNodeHasOnePlanAndNoActorsInAdvance) {
+TEST(Cluster, ElasticNodeHasOnePlanAndNoActorsInAdvance) {
   const std::string head = "[head]\nendpoint = 'tcp://10.0.0.1:5555'\ninsecure = true\n";
   const std::string batch =
       "[[node]]\nname = 'batch'\nstart = 'slurm'\nroles = ['executor']\nmax_processes = 64\n";
@@ -343,7 +343,7 @@ TEST(Cluster, AnElasticNodeHasOnePlanAndNoActorsInAdvance) {
   EXPECT_EQ(parse_cluster(to_toml(*cluster), "written.toml")->nodes.at(0).max_processes, 64u);
 }
 
-TEST(Cluster, RefusesSettingsThatItDoesNotHave) {
+TEST(Cluster, RefusesUnknownSettings) {
   const std::string toml = "[[node]]\nname = 'a'\nroles = ['executor']\n";
   const auto refused = [&](const std::string& setting, std::string_view with) {
     const auto cluster = parse_cluster(toml, "c.toml", std::vector{setting});

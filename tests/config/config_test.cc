@@ -1,6 +1,5 @@
-// Goal: a config is read strictly, shown whole, and documented truthfully.
-// Method: round trips through the one table; every shipped file read; wrong files refused in one line that
-// helps.
+// Goal: a config is read strictly, shown whole, and documented correctly. Method: round trips through the one
+// table; every shipped file read; wrong files refused in one helpful line.
 #include "launcher/settings/config.h"
 
 #include <gtest/gtest.h>
@@ -45,7 +44,7 @@ const std::string kPage =
     "line of warning.\n";
 const std::filesystem::path kConfigs = std::filesystem::path{EMPLACE_SOURCE_DIR} / "configs";
 
-TEST(Config, ReferenceIsExactlyTheTableOfOptions) {
+TEST(Config, ReferenceIsTheTableOfOptions) {
   RunConfig plain = *parse_config("", "x");
   const std::vector<std::pair<std::filesystem::path, std::string>> files{
       {kConfigs / "reference.toml",
@@ -63,7 +62,7 @@ TEST(Config, ReferenceIsExactlyTheTableOfOptions) {
   }
 }
 
-TEST(Config, TunedIsTheDefaultAndEveryConfigOfAPaperNamesItsPreset) {
+TEST(Config, TunedIsTheDefaultAndConfigsOfPapersNameTheirPreset) {
   EXPECT_EQ(parse_config("[policy]\nmethod = \"colocrl\"\n", "x")->policy.preset, "tuned");
   std::size_t papers = 0;
   for (const auto& entry : std::filesystem::recursive_directory_iterator{kConfigs / "papers"}) {
@@ -76,7 +75,7 @@ TEST(Config, TunedIsTheDefaultAndEveryConfigOfAPaperNamesItsPreset) {
   EXPECT_GT(papers, 15u);
 }
 
-TEST(Config, EveryMeaningIsASentence) {
+TEST(Config, EveryDescriptionIsASentence) {
   RunConfig plain;
   for (const Setting& setting : plain.settings().all()) {
     EXPECT_TRUE(setting.meaning.ends_with(".")) << setting.name() << ": " << setting.meaning;
@@ -85,7 +84,7 @@ TEST(Config, EveryMeaningIsASentence) {
   }
 }
 
-TEST(Config, AFloatIsWrittenAsItsShortestDecimalAndReadToTheSameBits) {
+TEST(Config, FloatsRoundTripAsShortestDecimals) {
   for (const float value : {0.1f, 1e-3f, 0.0025f, 1.0f / 3, 16777217.0f, 3.4e38f, 1e-45f, 5.877472e-39f}) {
     RunConfig config;
     config.policy.noise = value;
@@ -98,7 +97,7 @@ TEST(Config, AFloatIsWrittenAsItsShortestDecimalAndReadToTheSameBits) {
   EXPECT_NE(to_toml(config, false).find("noise = 0.1\n"), std::string::npos);
 }
 
-TEST(Config, WhatIsWrittenIsReadBackTheSame) {
+TEST(Config, WrittenConfigRoundTrips) {
   RunConfig config;
   ASSERT_TRUE(set_option(config, "run.budget=1500ms").ok());
   ASSERT_TRUE(set_option(config, "run.starts=[\"scratch\", \"best-heuristic\"]").ok());
@@ -114,7 +113,7 @@ TEST(Config, WhatIsWrittenIsReadBackTheSame) {
   EXPECT_EQ(again->run.seed, 18u);
 }
 
-/// What is not in the repository has its place in configs/graphs, and the file's head says how it gets there.
+/// A graph that is not in the repository has its place in configs/graphs, and the file's head explains it.
 void expect_graphs_are_there_or_explained(const RunConfig& config, const std::filesystem::path& file) {
   std::vector<std::string> graphs = config.input.graphs;
   if (!config.input.graph.empty()) graphs.push_back(config.input.graph);
@@ -131,7 +130,7 @@ void expect_graphs_are_there_or_explained(const RunConfig& config, const std::fi
   }
 }
 
-TEST(Config, EveryDeviceFileIsRead) {
+TEST(Config, ReadsEveryDeviceFile) {
   std::size_t read = 0;
   for (const auto& entry : std::filesystem::directory_iterator{kConfigs / "devices"}) {
     const auto devices = load_devices(entry.path());
@@ -149,7 +148,7 @@ bool is_plan(const std::filesystem::path& file) {
   return file.parent_path() == kConfigs / "papers" || file.parent_path() == kConfigs / "pretrained";
 }
 
-TEST(Config, EveryShippedConfigIsReadAndChecked) {
+TEST(Config, ReadsAndChecksEveryShippedConfig) {
   std::size_t read = 0;
   for (const auto& entry : std::filesystem::recursive_directory_iterator{kConfigs}) {
     const std::string path = entry.path().string();
@@ -162,7 +161,7 @@ TEST(Config, EveryShippedConfigIsReadAndChecked) {
     const auto checked = check_config(*config);
     EXPECT_TRUE(checked.ok()) << path << ": " << checked.error().context;
     expect_graphs_are_there_or_explained(*config, entry.path());
-    // Workloads judged by latency bring their machine.
+    // Workloads measured by latency bring their machine.
     EXPECT_TRUE(config->input.devices.empty() ? config->objective.kind == Objective::kLatency
                                               : std::filesystem::exists(config->input.devices))
         << path;
@@ -193,9 +192,9 @@ std::vector<std::vector<std::string>> generate_lines(const std::filesystem::path
   return commands;
 }
 
-// What a config says makes its graph: options that the model has, and the file or folder that the config
-// reads.
-TEST(Config, EveryGenerateLineOfAPaperMakesTheGraphThatTheConfigReads) {
+// The generate line in the head of a config makes its graph: its options are those of the model, and its
+// output is the file or folder that the config reads.
+TEST(Config, GenerateLinesOfPapersMakeTheGraphOfTheConfig) {
   std::size_t read = 0;
   for (const auto& entry : std::filesystem::recursive_directory_iterator{kConfigs / "papers"}) {
     if (entry.path().extension() != ".toml" || is_plan(entry.path())) continue;
@@ -245,7 +244,7 @@ TEST(Config, EveryGenerateLineOfAPaperMakesTheGraphThatTheConfigReads) {
 }
 
 // Paper: Hierarchical 2018, table 1; Spotlight 2018, section 5.3, table 1; Placeto 2019, section 4.2.
-TEST(Config, ExperimentsOfThePapersHaveTheirNumbers) {
+TEST(Config, ExperimentsOfPapersHaveTheirNumbers) {
   const auto config = [](const std::string& name) {
     const auto read = load_config(kConfigs / "papers" / name);
     EXPECT_TRUE(read.ok()) << name << ": " << read.error().context;
@@ -284,7 +283,7 @@ TEST(Config, ExperimentsOfThePapersHaveTheirNumbers) {
   }
 }
 
-TEST(Config, ReserveIsAShareOrASizeAndTheOldNumberIsRead) {
+TEST(Config, ReserveIsAShareOrASize) {
   EXPECT_EQ(parse_config("[input]\nreserve = 0.1\n", "x")->input.reserve, *parse_reserve("10%"));
   EXPECT_EQ(parse_config("[input]\nreserve = \"10%\"\n", "x")->input.reserve, *parse_reserve("10%"));
   EXPECT_EQ(parse_config("[input]\nreserve = 0\n", "x")->input.reserve, Reserve{});
@@ -292,12 +291,12 @@ TEST(Config, ReserveIsAShareOrASizeAndTheOldNumberIsRead) {
   ASSERT_TRUE(size.ok()) << size.error().context;
   EXPECT_EQ(size->input.reserve.bytes, std::int64_t{2} << 30);
   EXPECT_EQ(parse_config(to_toml(*size, false), "x")->input.reserve, size->input.reserve);
-  EXPECT_NE(to_toml(RunConfig{}, false).find("\nreserve = 0.0\n"), std::string::npos) << "as it was";
+  EXPECT_NE(to_toml(RunConfig{}, false).find("\nreserve = 0.0\n"), std::string::npos) << "as in old records";
   for (const char* wrong : {"-0.5", "1.5", "\"much\"", "true", "\"-1GiB\""})
     EXPECT_FALSE(parse_config(std::string{"[input]\nreserve = "} + wrong + "\n", "x").ok()) << wrong;
 }
 
-TEST(Config, AModelInAFileIsLookedForBesideTheConfigAndAModuleIsLeftToPython) {
+TEST(Config, FindsAModelFileBesideTheConfigAndKeepsModuleNames) {
   const emplace::testing::ScratchFolder folder{"model-config"};
   const auto file = folder.path() / "run.toml";
   const auto model_of = [&](const std::string& model) {
@@ -316,7 +315,7 @@ TEST(Config, AModelInAFileIsLookedForBesideTheConfigAndAModuleIsLeftToPython) {
   EXPECT_EQ(absolute_model(""), "");
 }
 
-TEST(Config, AMachineIsAFileForAPersonAndAsItIsInARecord) {
+TEST(Config, MachineOfAConfigMayBeAFileAndThatOfARecordIsKept) {
   const emplace::testing::ScratchFolder folder{"machine-config"};
   const auto file = folder.path() / "run.toml";
   std::ofstream{file} << "[input]\ngraph = \"g\"\ndevices = \"h100\"\n";
@@ -329,7 +328,7 @@ TEST(Config, AMachineIsAFileForAPersonAndAsItIsInARecord) {
   EXPECT_EQ(load_config(file, {}, ConfigFrom::kRecord)->input.devices, "h100");
 }
 
-TEST(Config, ATextTravelsToOtherMachinesAsItIs) {
+TEST(Config, SendsAMachineTextUnchanged) {
   RunConfig config;
   config.input.graph = std::string{EMPLACE_FIXTURES} + "/graphs/cifar10_cnn-bs4.json.gz";
   config.input.devices = "2 x (h100 x 8 by nvlink4) by ib-ndr";
@@ -344,7 +343,7 @@ TEST(Config, ATextTravelsToOtherMachinesAsItIs) {
   EXPECT_NE(here.error().context.find("input.devices: = \"here\" is this machine"), std::string::npos);
 }
 
-TEST(Config, DefaultsOfThePolicyAreThePapers) {
+TEST(Config, DefaultsOfThePolicyAreThoseOfThePapers) {
   const PolicySection p;
   EXPECT_EQ(p.groups, 256u);
   EXPECT_EQ(p.hierarchical.hidden, 256);
@@ -360,7 +359,7 @@ TEST(Config, DefaultsOfThePolicyAreThePapers) {
   EXPECT_EQ(r.valid_only_after, 500u);
 }
 
-TEST(Config, DefaultsAreThoseOfTheMethodAndItsPreset) {
+TEST(Config, DefaultsDependOnMethodAndPreset) {
   const auto spotlight = parse_config(
       "[policy]\nmethod = \"spotlight\"\npreset = \"paper\"\n[policy.sequence]\nhidden = 32\n", "x");
   ASSERT_TRUE(spotlight.ok()) << spotlight.error().context;
@@ -368,7 +367,7 @@ TEST(Config, DefaultsAreThoseOfTheMethodAndItsPreset) {
   EXPECT_EQ(spotlight->policy.training.steps_per_update, 10u);
   EXPECT_EQ(spotlight->policy.sequence.network.layers, 2u);
   EXPECT_EQ(spotlight->reward.baseline.kind, policy::BaselineKind::kMean);
-  EXPECT_EQ(spotlight->policy.sequence.network.hidden, 32) << "the file has the last word over defaults";
+  EXPECT_EQ(spotlight->policy.sequence.network.hidden, 32) << "the file overrides the defaults";
   const std::vector<std::string> settings{"policy.placeto.rounds=2", "policy.method=placeto"};
   const auto placeto = parse_config("[policy]\nmethod = \"spotlight\"\npreset = \"paper\"\n", "x", settings);
   ASSERT_TRUE(placeto.ok()) << placeto.error().context;
@@ -385,7 +384,7 @@ TEST(Config, DefaultsAreThoseOfTheMethodAndItsPreset) {
           << method << " " << preset << ": " << check_config(*config).error().context;
       const auto again = parse_config(to_toml(*config, false), "again");
       ASSERT_TRUE(again.ok());
-      EXPECT_EQ(to_toml(*again, false), to_toml(*config, false)) << "what is written is complete";
+      EXPECT_EQ(to_toml(*again, false), to_toml(*config, false)) << "the written config is complete";
     }
   }
   EXPECT_FALSE(parse_config("[policy]\npreset = \"best\"\n", "x").ok());
@@ -401,8 +400,8 @@ TEST(Config, DefaultsAreThoseOfTheMethodAndItsPreset) {
   }
 }
 
-// A record of an older program lacks the keys that came after it: they must not change what it learned.
-TEST(Config, AKeyThatARecordDoesNotHaveIsOffWhateverItsPresetSaysNow) {
+// A record of an older program lacks the keys that came later: they must not change what it learned.
+TEST(Config, KeyThatARecordLacksIsOffWhateverItsPreset) {
   const std::string written = to_toml(*method_defaults("colocrl", "tuned"), false);
   const std::string line = "fits_first = true\n";
   ASSERT_NE(written.find(line), std::string::npos);
@@ -417,7 +416,7 @@ TEST(Config, AKeyThatARecordDoesNotHaveIsOffWhateverItsPresetSaysNow) {
   EXPECT_EQ(to_toml(*recorded_config(written, "x"), false), written);
 }
 
-TEST(Config, ColocRlsGroupsAreThePapersInItsPresetAndTheOldOnesInTunedAndInRecords) {
+TEST(Config, GroupsOfColocRlAreThePapersOnlyInThePaperPreset) {
   const auto grouping = [](const Result<RunConfig>& config) { return config->policy.grouping; };
   EXPECT_EQ(grouping(method_defaults("colocrl", "paper")), GroupingRule::kCell);
   EXPECT_EQ(grouping(method_defaults("colocrl", "tuned")), GroupingRule::kScope);
@@ -426,7 +425,7 @@ TEST(Config, ColocRlsGroupsAreThePapersInItsPresetAndTheOldOnesInTunedAndInRecor
   EXPECT_EQ(grouping(recorded_config(of_a_run, "x")), GroupingRule::kColocation);
 }
 
-TEST(Config, TheDecodersStartIsThePapersInItsPresetAndTheOldOneInTunedAndInRecords) {
+TEST(Config, StartOfTheDecoderIsThePapersOnlyInThePaperPreset) {
   const auto of = [](const Result<RunConfig>& config) {
     const auto& policy = config->policy;
     return policy::section_of(policy.method) == "sequence" ? policy.sequence.network.start_from_encoder
@@ -441,7 +440,7 @@ TEST(Config, TheDecodersStartIsThePapersInItsPresetAndTheOldOneInTunedAndInRecor
   }
 }
 
-TEST(Config, WrongFilesAreRefusedWithPlaceAndCure) {
+TEST(Config, ErrorsNamePlaceAndCure) {
   expect_refused("[run]\nseeed = 3\n", "bad.toml:2: unknown key 'seeed'; did you mean 'seed'?");
   expect_refused("[runs]\nseed = 3\n", "did you mean 'run'?");
   expect_refused("[run]\nbudget = \"60 parsecs\"\n", "unknown unit");
@@ -459,7 +458,7 @@ TEST(Config, WrongFilesAreRefusedWithPlaceAndCure) {
       "bad.toml:2: unknown loss 'kll'; expected one of: reinforce, kl, clipped (did you mean 'kl'?)");
 }
 
-TEST(Config, TheNumberOfExecutorsMayBeAWord) {
+TEST(Config, NumberOfExecutorsMayBeAWord) {
   const auto config = parse_config("[executor]\nkind = \"cuda\"\ncount = \"auto\"\n", "config.toml");
   ASSERT_TRUE(config.ok()) << config.error().context;
   EXPECT_EQ(config->executor.count, 0u) << "until the run is planned";
@@ -468,7 +467,7 @@ TEST(Config, TheNumberOfExecutorsMayBeAWord) {
   EXPECT_EQ(recorded_config(written, "x").value().executor.count, 0u);
 }
 
-TEST(Config, ImpossibleValuesAreRefusedByName) {
+TEST(Config, RefusesImpossibleValuesByName) {
   const auto refused = [](std::string_view setting, std::string_view key) {
     RunConfig config;
     config.input.graph = "g";

@@ -1,5 +1,5 @@
 #pragma once
-/// What tests of configs share: texts of files, and texts that are refused.
+/// Shared by tests of configs: texts of files, and refusals.
 
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ inline std::string file_text(const std::filesystem::path& path) {
   return text.str();
 }
 
-/// Expects that a config of this text is an error of one line that contains `with`.
+/// Expects that a config with this text is refused in one line that contains `with`.
 inline void expect_refused(std::string_view toml, std::string_view with) {
   const auto config = parse_config(toml, "bad.toml");
   ASSERT_FALSE(config.ok()) << toml;

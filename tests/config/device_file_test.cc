@@ -1,5 +1,5 @@
-// Goal: device files say what a machine is, and nothing that cannot be.  Method: shipped files read; wrong
-// ones refused.
+// Goal: device files describe a machine, and impossible machines are refused. Method: shipped files read;
+// wrong ones refused.
 #include "placement/machine/device_file.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 namespace emplace {
 namespace {
 
-TEST(DeviceFile, EveryShippedMachineIsRead) {
+TEST(DeviceFile, ReadsEveryShippedMachine) {
   std::size_t read = 0;
   for (const auto& entry : std::filesystem::directory_iterator{std::filesystem::path{EMPLACE_SOURCE_DIR} /
                                                                "configs" / "devices"}) {
@@ -107,7 +107,7 @@ TEST(DeviceFile, ReadsEnginesAndSharedLinks) {
   EXPECT_EQ(unlimited->engines(static_cast<DeviceId>(0)), kUnlimited);
 }
 
-TEST(DeviceFile, RefusesSharedLinksThatCannotBe) {
+TEST(DeviceFile, RefusesImpossibleSharedLinks) {
   const auto refused = [](const std::string& more, const std::string& why, const std::string& first = "") {
     const auto devices = parse_devices(two_hosts(more, first), "hosts.toml");
     ASSERT_FALSE(devices.ok()) << more;
@@ -128,7 +128,7 @@ TEST(DeviceFile, RefusesSharedLinksThatCannotBe) {
   refused("", "copy_engines: needs copies = \"source\"", "copies = \"target\"\ncopy_engines = 2\n");
 }
 
-TEST(DeviceFile, RefusesWhatCannotBe) {
+TEST(DeviceFile, RefusesImpossibleMachines) {
   const std::string a = "[[device]]\nname = \"a\"\nprofile = \"k40\"\n",
                     b = "[[device]]\nname = \"b\"\nprofile = \"k40\"\n";
   const std::string link = "[[link]]\nbetween = [\"a\", \"b\"]\n";
@@ -162,7 +162,7 @@ TEST(DeviceFile, RefusesWhatCannotBe) {
   expect_refused(a + "reserve = \"12GiB\"\n", "memory must be above zero");
 }
 
-TEST(DeviceFile, ADeviceOfTheCatalogueNeedsNothingElse) {
+TEST(DeviceFile, DeviceOfTheCatalogueNeedsOnlyItsName) {
   const auto devices = parse_devices(R"(
 [[device]]
 name = "a100"
@@ -191,7 +191,7 @@ profile = "epyc9654"
   EXPECT_EQ(devices->link(DeviceId{1}, DeviceId{4}).bytes_per_s, 50e9);
 }
 
-TEST(DeviceFile, NumbersContinueAndAnOwnProfileHasTheLinkOfItsBase) {
+TEST(DeviceFile, NumbersContinueAndDerivedProfilesKeepTheLinkOfTheirBase) {
   const auto devices = parse_devices(R"(
 [[profile]]
 name = "slow"

@@ -1,6 +1,5 @@
-// Goal: configs and records of older programs mean what they meant.
-// Method: a record of each method and preset, written by the last program that had every method's keys in
-// [policy]; each old key changed alone.
+// Goal: configs and records of older programs keep their meaning. Method: a record of each method and preset,
+// written by the last program with every method's keys in [policy]; each old key changed alone.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -16,7 +15,7 @@
 namespace emplace::launcher {
 namespace {
 
-/// Methods of the last program that had every method's keys in [policy].
+/// Methods of the last program with every method's keys in [policy].
 std::vector<std::string_view> old_methods() {
   const auto all = policy::methods();
   std::vector<std::string_view> old(all.begin(), all.end());
@@ -24,7 +23,7 @@ std::vector<std::string_view> old_methods() {
   return old;
 }
 
-/// Written by that program.
+/// A record that this program wrote.
 RunConfig old_record(std::string_view method, std::string_view preset, std::string* text = nullptr) {
   const auto path = std::filesystem::path{EMPLACE_SOURCE_DIR} / "tests/fixtures/old_configs" /
                     (std::string{method} + "." + std::string{preset} + ".toml");
@@ -35,8 +34,8 @@ RunConfig old_record(std::string_view method, std::string_view preset, std::stri
   return config.ok() ? *config : RunConfig{};
 }
 
-/// Keys by which a preset is today another than when the old records were made: what the papers have and the
-/// program did not. A record that lacks them means what it meant.
+/// Keys whose value in a preset has changed since the old records: the papers have them and the old
+/// program had not. A record that lacks them keeps its meaning.
 std::vector<std::string> newer_in(std::string_view method, std::string_view preset) {
   if (preset != "paper") return {};
   using Keys = std::vector<std::string>;
@@ -58,22 +57,23 @@ std::vector<std::string> newer_in(std::string_view method, std::string_view pres
   return {};
 }
 
-TEST(OldConfig, ARecordOfEachMethodAndPresetHasTheNumbersThatTheMethodHas) {
+TEST(OldKeys, RecordsOfAllMethodsAndPresetsKeepTheirNumbers) {
   for (const std::string_view method : old_methods()) {
     for (const std::string_view preset : kPresets) {
       RunConfig record = old_record(method, preset);
-      record.compare = {};  // Which heuristics a table shows is not the method's.
+      // The heuristics in a table do not depend on the method.
+      record.compare = {};
       EXPECT_EQ(differing_keys(record, *method_defaults(method, preset)), newer_in(method, preset))
           << method << " " << preset;
-      EXPECT_EQ(old_names_warning(record), "") << "a record is read in silence";
+      EXPECT_EQ(old_names_warning(record), "") << "a record is read without a warning";
       const auto again = recorded_config(to_toml(record, false), "again");
       ASSERT_TRUE(again.ok()) << again.error().context;
-      EXPECT_EQ(differing_keys(record, *again), std::vector<std::string>{}) << "the new form says the same";
+      EXPECT_EQ(differing_keys(record, *again), std::vector<std::string>{}) << "the new form is equivalent";
     }
   }
 }
 
-/// What each key of [policy] meant to a method; empty: nothing.
+/// The meaning of each key of [policy] for a method; empty: none.
 struct OldMeaning {
   const char *key, *value;
   std::map<std::string_view, std::string> now;  ///< The key's name today, for each method's section.
@@ -117,7 +117,7 @@ const std::vector<OldMeaning> kOldMeanings{
     {"stay", "1.7", {{"placeto", "policy.placeto.stay"}, {"sweep", "policy.sweep.stay"}}},
 };
 
-TEST(OldConfig, EachKeyMeansWhatItMeantToTheMethod) {
+TEST(OldKeys, EachKeyKeepsItsMeaningForTheMethod) {
   for (const std::string_view method : old_methods()) {
     std::string toml;
     const RunConfig record = old_record(method, "paper", &toml);
@@ -149,7 +149,7 @@ TEST(OldConfig, EachKeyMeansWhatItMeantToTheMethod) {
   EXPECT_TRUE(features->policy.hierarchical.start_at_scopes);
 }
 
-TEST(OldConfig, OneLineNamesTheNewKeys) {
+TEST(OldKeys, WarningNamesTheNewKeysInOneLine) {
   const std::vector<std::string> settings{"policy.rounds=2", "policy.method=placeto"};
   const auto config =
       parse_config("[policy]\nmethod = \"spotlight\"\nhidden = 32\nlayers = 2\n", "x", settings);
@@ -165,7 +165,7 @@ TEST(OldConfig, OneLineNamesTheNewKeys) {
   expect_refused("[policy]\nhidden = \"x\"\n", "bad.toml:2: 'hidden' must be a whole number");
 }
 
-TEST(OldConfig, NamesOfOtherSectionsAndValuesAreRead) {
+TEST(OldKeys, ReadsOldNamesOfOtherSectionsAndValues) {
   const auto config = parse_config(
       "[run]\nstarts = [\"scratch\", \"best-baseline\"]\n[policy]\nobjective = \"kl\"\n"
       "[compare]\nbaselines = [\"heft\"]\n",
@@ -184,7 +184,7 @@ TEST(OldConfig, NamesOfOtherSectionsAndValuesAreRead) {
   EXPECT_EQ(assigned->compare.methods, std::vector<std::string>{"expert"});
 }
 
-TEST(OldConfig, AStartKeepsTheDirectoryThatItWasRecordedIn) {
+TEST(OldKeys, StartKeepsItsRecordedDirectory) {
   const std::filesystem::path run = ::testing::TempDir() + "emplace-start-directory";
   EXPECT_EQ(start_directory(run, kBestHeuristic), run / "from-best-heuristic");
   std::filesystem::create_directories(run / "from-best-baseline");

@@ -1,4 +1,5 @@
-// Goal: a placement and its order go to disk and back by names, and those of another graph are refused.
+// Goal: a placement and its order are written to disk and read back by names, and those of another graph are
+// refused.
 #include "placement/placement_file.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +30,7 @@ class PlacementFile : public ::testing::Test {
   const DeviceSet devices_ = testing::sample_devices(2, false, 1 << 20);
 };
 
-TEST_F(PlacementFile, ComesBackTheSame) {
+TEST_F(PlacementFile, RoundTrips) {
   const Placement placement{DeviceId{1}, DeviceId{0}};
   ASSERT_TRUE(save_placement(path_, graph_, devices_, placement, {},
                              {"hash", "random", "sim", 7, "2026-01-01T00:00:00Z"})
@@ -42,7 +43,7 @@ TEST_F(PlacementFile, ComesBackTheSame) {
   EXPECT_NE(foreign.error().context.find("another graph"), std::string::npos);
 }
 
-TEST_F(PlacementFile, WrongFilesAreRefused) {
+TEST_F(PlacementFile, RefusesWrongFiles) {
   const std::string head = R"({"format": "emplace-placement", "version": 1, "graph_sha256": "hash", "ops": )";
   expect_refused("nonsense", "not JSON");
   expect_refused("{}", "not a placement");
@@ -53,7 +54,7 @@ TEST_F(PlacementFile, WrongFilesAreRefused) {
   expect_refused(head + R"({"a": "gpu:0", "b": 3}})", "no device name");
 }
 
-TEST_F(PlacementFile, AnOrderComesBackTheSameAndIsNotNeeded) {
+TEST_F(PlacementFile, OrderIsOptionalAndRoundTrips) {
   const OpGraph graph = testing::sample_graph({{"a"}, {"b", {{0, 0}}}, {"c"}});
   const Placement placement(3, DeviceId{1});
   PlacementInfo info{.graph_sha256 = "hash", .order = {OpId{2}, OpId{0}, OpId{1}}};
@@ -67,7 +68,7 @@ TEST_F(PlacementFile, AnOrderComesBackTheSameAndIsNotNeeded) {
   EXPECT_TRUE(load_order(path_, graph, "hash")->empty());
 }
 
-TEST_F(PlacementFile, WrongOrdersAreRefusedInOneLine) {
+TEST_F(PlacementFile, RefusesWrongOrdersInOneLine) {
   const auto refusal = [&](const std::string& order, const std::string& hash = "hash") {
     const std::string text =
         R"({"format": "emplace-placement", "version": 1, "graph": "g", "graph_sha256": ")" + hash +

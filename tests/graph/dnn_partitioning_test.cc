@@ -1,6 +1,6 @@
 // Goal: a workload of dnn-partitioning becomes the graph and the machine that it describes, and a broken one
-// is refused in one line that says where. Method: published workloads, workloads written by hand, and every
-// cut of one.
+// is refused in one line that names the place. Method: published workloads, workloads written by hand, and
+// every truncation of one.
 #include "graph/formats/published/dnn_partitioning.h"
 
 #include <gmock/gmock.h>
@@ -61,7 +61,7 @@ std::string dnn_error(const std::string& text) {
   return graph.error().context;
 }
 
-/// `text` of the file when a change was made to the sample.
+/// The error for the sample after a change, or "accepted".
 template <class Change>
 std::string refused(Change change) {
   json file = sample();
@@ -75,7 +75,7 @@ std::vector<std::string> names(const DeviceSet& devices) {
   return list;
 }
 
-TEST(DnnPartitioning, NodesBecomeOpsInTopologicalOrderWithAllThatWasMeasured) {
+TEST(DnnPartitioning, NodesBecomeOpsInTopologicalOrderWithTheirMeasurements) {
   const auto graph = read_dnn(sample().dump());
   ASSERT_TRUE(graph.ok()) << graph.error().context;
   EXPECT_EQ(graph->name(), "load");
@@ -85,19 +85,19 @@ TEST(DnnPartitioning, NodesBecomeOpsInTopologicalOrderWithAllThatWasMeasured) {
   EXPECT_EQ(graph->name(first), "n#7");
   EXPECT_EQ(graph->name(second), "n#5");
   EXPECT_EQ(graph->name(last), "n#9");
-  EXPECT_EQ(graph->num_edges(), 3u);  // The edge that is there twice counts once.
+  EXPECT_EQ(graph->num_edges(), 3u);  // The repeated edge counts once.
   ASSERT_THAT(graph->measured_classes(), ElementsAre("accelerator", "cpu"));
   EXPECT_DOUBLE_EQ(graph->measured_us(second, 0), 500);
   EXPECT_DOUBLE_EQ(graph->measured_us(second, 1), 2000);
   EXPECT_EQ(graph->param_bytes(last), 200);
   EXPECT_EQ(graph->attrs_json(first), R"({"transfer_us":250.0})");
-  EXPECT_EQ(graph->bytes(graph->first_output(first)), 3'000'000);  // 250 us of 12 GB/s.
+  EXPECT_EQ(graph->bytes(graph->first_output(first)), 3'000'000);  // 250 us at 12 GB/s.
   EXPECT_EQ(graph->bytes(graph->first_output(last)), 0);
   EXPECT_EQ(graph->phase(first), Phase::kForward);
   EXPECT_EQ(graph->colocated_with(second), kNoOp);
 }
 
-TEST(DnnPartitioning, ColoursPhasesAndNodesForCpusOnlyAreKept) {
+TEST(DnnPartitioning, KeepsColoursPhasesAndNodesForCpusOnly) {
   json file = sample();
   file["nodes"][0]["colorClass"] = 7;
   file["nodes"][1]["isBackwardNode"] = true;
@@ -107,14 +107,14 @@ TEST(DnnPartitioning, ColoursPhasesAndNodesForCpusOnlyAreKept) {
   EXPECT_EQ(graph.colocated_with(OpId{1}), OpId{0});
   EXPECT_EQ(graph.phase(OpId{2}), Phase::kBackward);
   EXPECT_FALSE(graph.has_allowed_devices(OpId{0}));
-  // Any core will do, and the one CPU of latencies.
+  // Any core may run it, also the one CPU of latencies.
   const DeviceSet cores = machine_of(graph, Objective::kMaxLoad).value().value();
   const Constraints on_cores = Constraints::make(graph, cores).value();
   for (std::size_t d = 0; d < cores.size(); ++d)
     EXPECT_EQ(on_cores.allows(OpId{2}, static_cast<DeviceId>(d)), d >= 2) << d;
   const DeviceSet one = machine_of(graph, Objective::kLatency).value().value();
   EXPECT_TRUE(Constraints::make(graph, one).value().allows(OpId{2}, DeviceId{2}));
-  // Without a CPU there is nowhere to put it.
+  // Without a CPU no device may run it.
   file["maxCPUs"] = 0;
   const OpGraph stuck = read_dnn(file.dump()).value();
   const auto refused = Constraints::make(stuck, machine_of(stuck, Objective::kMaxLoad).value().value());
@@ -122,7 +122,7 @@ TEST(DnnPartitioning, ColoursPhasesAndNodesForCpusOnlyAreKept) {
   EXPECT_EQ(refused.error().context, "op 'n#9': device 'cpu:*': matches no device of this machine");
 }
 
-TEST(DnnPartitioning, TheMachineIsTheObjectives) {
+TEST(DnnPartitioning, MachineDependsOnTheObjective) {
   const OpGraph graph = read_dnn(sample().dump()).value();
   const DeviceSet cores = machine_of(graph, Objective::kThroughput).value().value();
   EXPECT_THAT(names(cores), ElementsAre("accel:0", "accel:1", "cpu:0", "cpu:1", "cpu:2"));
@@ -131,7 +131,7 @@ TEST(DnnPartitioning, TheMachineIsTheObjectives) {
   EXPECT_THAT(names(machine_of(graph, Objective::kLatency).value().value()),
               ElementsAre("accel:0", "accel:1", "cpu:0"));
   EXPECT_EQ(machine_of(graph, Objective::kLatency, 0.25).value().value().devices()[0].memory_bytes, 3072);
-  // A graph of its own brings none.
+  // Other graphs bring no machine.
   EXPECT_FALSE(
       machine_of(load_graph(std::string{EMPLACE_FIXTURES} + "/graphs/cifar10_cnn-bs128.json").value(),
                  Objective::kLatency)
@@ -139,7 +139,7 @@ TEST(DnnPartitioning, TheMachineIsTheObjectives) {
           .has_value());
 }
 
-TEST(DnnPartitioning, AGraphFileKeepsTheMachine) {
+TEST(DnnPartitioning, GraphFileKeepsTheMachine) {
   const OpGraph graph = read_dnn(sample().dump()).value();
   const testing::ScratchFolder folder{"dnn-partitioning"};
   ASSERT_TRUE(save_graph(graph, folder.path() / "again.json.gz").ok());
@@ -149,7 +149,7 @@ TEST(DnnPartitioning, AGraphFileKeepsTheMachine) {
             machine_of(again, Objective::kMaxLoad).value()->sha256());
 }
 
-TEST(DnnPartitioning, AMachineThatSomebodyChangedIsRefused) {
+TEST(DnnPartitioning, RefusesATamperedMachine) {
   for (const char* machine : {"7", "{}", R"({"accelerators":-1,"cpus":1,"memory_bytes":1})",
                               R"({"accelerators":300,"cpus":1,"memory_bytes":1})",
                               R"({"accelerators":1.5,"cpus":1,"memory_bytes":1})",
@@ -167,7 +167,7 @@ TEST(DnnPartitioning, AMachineThatSomebodyChangedIsRefused) {
   }
 }
 
-TEST(DnnPartitioning, PublishedWorkloadsAreRead) {
+TEST(DnnPartitioning, ReadsPublishedWorkloads) {
   const OpGraph bert = load_graph(kDnnFolder + "throughput/bert24_training.json").value();
   EXPECT_EQ(bert.name(), "bert24_training");
   std::size_t backward = 0;
@@ -181,7 +181,7 @@ TEST(DnnPartitioning, PublishedWorkloadsAreRead) {
       128u);
 }
 
-TEST(DnnPartitioning, WhatIsWrongIsSaidWithItsPlace) {
+TEST(DnnPartitioning, ErrorsNameThePlace) {
   EXPECT_THAT(
       refused([](json& f) { f["edges"][2]["cost"] = 0.2501; }),
       HasSubstr("edge 2: costs 0.2501, but an earlier edge of node 7 costs 0.25; a node sends one tensor"));
@@ -224,7 +224,7 @@ TEST(DnnPartitioning, WhatIsWrongIsSaidWithItsPlace) {
           << bad;
 }
 
-TEST(DnnPartitioning, ACircleIsNamedByANodeThatIsInIt) {
+TEST(DnnPartitioning, ErrorOfACycleNamesANodeInIt) {
   // 5 only waits for the circle of 7 and 9, and comes first in the file.
   EXPECT_THAT(refused([](json& f) {
                 f["edges"] = json::array({{{"sourceId", 7}, {"destId", 9}, {"cost", 1}},
@@ -235,7 +235,7 @@ TEST(DnnPartitioning, ACircleIsNamedByANodeThatIsInIt) {
   EXPECT_THAT(refused([](json& f) { f["edges"][0]["destId"] = 5; }), HasSubstr("node 5: is in a cycle"));
 }
 
-TEST(DnnPartitioning, NumbersThatAreNoneAndJsonThatIsTooDeepAreRefused) {
+TEST(DnnPartitioning, RefusesInvalidNumbersAndDeepJson) {
   std::string text = sample().dump();
   const std::string size = "\"size\":100.0";
   ASSERT_NE(text.find(size), std::string::npos);
@@ -251,7 +251,7 @@ TEST(DnnPartitioning, NumbersThatAreNoneAndJsonThatIsTooDeepAreRefused) {
   EXPECT_EQ(dnn_error("\xEF\xBB\xBF" + text), "accepted");
 }
 
-TEST(DnnPartitioning, SizesThatNoSumHoldsAreRefused) {
+TEST(DnnPartitioning, RefusesSizesWhoseSumOverflows) {
   json file = sample();
   const json node = file["nodes"][0];
   for (int id = 100; id < 1400; ++id) {
@@ -262,7 +262,7 @@ TEST(DnnPartitioning, SizesThatNoSumHoldsAreRefused) {
   EXPECT_THAT(dnn_error(file.dump()), HasSubstr("limit of 2^60 bytes"));
 }
 
-TEST(DnnPartitioning, EveryCutOfAWorkloadIsRefusedInOneLine) {
+TEST(DnnPartitioning, RefusesEveryTruncationInOneLine) {
   const std::string whole = sample().dump();
   for (std::size_t size = 0; size + 1 < whole.size(); ++size) {
     const std::string cut = whole.substr(0, size);
@@ -273,7 +273,7 @@ TEST(DnnPartitioning, EveryCutOfAWorkloadIsRefusedInOneLine) {
   }
 }
 
-TEST(DnnPartitioning, SizesThatAreNotWholeLoseNothing) {
+TEST(DnnPartitioning, FractionalSizesAreScaled) {
   json file = sample();
   file["maxSizePerFPGA"] = 1.5;
   for (json& node : file["nodes"]) node["size"] = 0.4;
@@ -284,7 +284,7 @@ TEST(DnnPartitioning, SizesThatAreNotWholeLoseNothing) {
   EXPECT_EQ((**machine)[DeviceId{0}].memory_bytes, 1'500'000);
   for (std::uint32_t op = 0; op < graph->num_ops(); ++op) EXPECT_EQ(graph->param_bytes(OpId{op}), 400'000);
   EXPECT_THAT(graph_notes(*graph), ElementsAre(HasSubstr("a millionth of")));
-  // Too large for that: up, so that no split passes that is too large.
+  // Larger sizes are rounded up, so that no invalid split passes.
   file["nodes"][0]["size"] = 1e14 + 0.5;
   const auto large = read_dnn(file.dump());
   ASSERT_TRUE(large.ok()) << large.error().context;

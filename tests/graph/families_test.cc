@@ -1,5 +1,5 @@
-// Goal: the recorded networks are the ones that torch traces, and a family's graphs are sound, all different,
-// and the same on every machine. Method: the shipped NMT trace, op for op; then every graph of every family.
+// Goal: the recorded networks equal torch's traces, and a family's graphs are sound, distinct, and the same
+// on every machine. Method: the shipped NMT trace, op for op; then every graph of every family.
 
 #include "graph/models/families.h"
 
@@ -37,7 +37,7 @@ std::int64_t state_bytes(const OpGraph& graph) {
   return bytes;
 }
 
-/// What decides an op's cost and place.
+/// The properties that determine cost and place of an op.
 std::string described(const OpGraph& graph, OpId op) {
   std::string text = std::string{graph.type_name(op)} + "/" + std::string{phase_name(graph.phase(op))} +
                      (graph.is_view(op) ? "/view" : "") + " flops=" + std::to_string(graph.flops(op)) +
@@ -75,7 +75,7 @@ TEST(RecordedNetworks, NasnetHasTheTracedCounts) {
   EXPECT_EQ(total_flops(*made) / 100'000'000, 971);
 }
 
-TEST(RecordedNetworks, RefuseOptionsThatMakeNoNetwork) {
+TEST(RecordedNetworks, RefuseInvalidOptions) {
   EXPECT_FALSE(nmt_graph({.hidden = 7}, {.name = "x"}).ok());
   EXPECT_FALSE(nmt_graph({.steps = 100}, {.name = "x"}).ok());
   EXPECT_FALSE(cell_rnn_graph({}, {.name = "x"}).ok());
@@ -85,7 +85,7 @@ TEST(RecordedNetworks, RefuseOptionsThatMakeNoNetwork) {
   EXPECT_FALSE(cell_net_graph({.normal = {block}, .reduction = {block}, .filters = 3}, {.name = "x"}).ok());
 }
 
-TEST(RecordedNetworks, DropWhatNothingNeeds) {
+TEST(RecordedNetworks, DropUnneededOps) {
   AtenTape tape{Optimizer::kSgd};
   const Tensor x = tape.input("x", DType::kF32, {2, 3});
   const Tensor used = tape.parameter("used.weight", {4, 3}), unused = tape.parameter("unused.weight", {4, 3});
@@ -106,7 +106,7 @@ class Families : public ::testing::TestWithParam<Family> {};
 INSTANTIATE_TEST_SUITE_P(All, Families, ::testing::Values(Family::kCifar10, Family::kPtb, Family::kNmt),
                          [](const auto& tested) { return std::string{facts(tested.param).name}; });
 
-TEST_P(Families, EveryGraphIsASoundTrainingStepAndNoTwoAreAlike) {
+TEST_P(Families, EveryGraphIsASoundTrainingStepAndAllDiffer) {
   std::set<std::string> hashes;
   for (std::uint32_t i = 0; i < kFamilySize; ++i) {
     const auto graph = family_graph(GetParam(), kSeed, i);
@@ -128,7 +128,7 @@ TEST_P(Families, EveryGraphIsASoundTrainingStepAndNoTwoAreAlike) {
     }
     EXPECT_GT(phases[Phase::kBackward], phases[Phase::kForward] / 4);
     EXPECT_EQ(updated % parameters, 0u) << "every parameter is updated alike";
-    // Enough scopes for the paper's groups, and the groups are these.
+    // There are more scopes than the paper's groups, and merging gives exactly these groups.
     const Grouping scopes = scope_groups(*graph);
     const std::size_t wanted = facts(GetParam()).groups;
     EXPECT_GT(scopes.num_groups, wanted);
@@ -138,7 +138,7 @@ TEST_P(Families, EveryGraphIsASoundTrainingStepAndNoTwoAreAlike) {
   EXPECT_EQ(hashes.size(), kFamilySize);
 }
 
-TEST_P(Families, AreTheSameAgainAndSurviveAFile) {
+TEST_P(Families, AreReproducibleAndRoundTrip) {
   const std::string folder = ::testing::TempDir();
   for (const std::uint32_t i : {0u, 17u}) {
     const auto first = family_graph(GetParam(), kSeed, i), again = family_graph(GetParam(), kSeed, i);
@@ -170,13 +170,13 @@ TEST_P(Families, AreSplitAtRandomByTheSeed) {
   EXPECT_EQ(split_family(GetParam(), kSeed, 2).train.size(), 1u);
 }
 
-TEST(FamilyNames, AreThePapersAndAMisspeltOneGetsTheNearest) {
+TEST(FamilyNames, MisspeltNameGetsTheNearest) {
   for (const FamilyFacts& known : all_families()) EXPECT_EQ(*find_family(known.name), known.family);
   EXPECT_EQ(facts(Family::kNmt).groups, 160u);
   EXPECT_THAT(find_family("cifar").error().context, ::testing::HasSubstr("did you mean 'cifar10'?"));
 }
 
-// A family is part of a result's meaning: a change here is a new family, not a detail.
+// A family is part of a result's meaning: a change here makes another family.
 TEST(FamilyGraphs, AreTheSameOnEveryMachine) {
   const auto sha = [](Family family) { return graph_sha256(*family_graph(family, kSeed, 0)).substr(0, 16); };
   EXPECT_EQ(sha(Family::kCifar10), "3ede1d72b81b28db");

@@ -1,5 +1,5 @@
-// Goal: FX graphs as torch prints them have torch's ops, bytes and work; a text that says too little is
-// refused by its line. Method: graphs that torch 2.15 printed, against its own counts; small texts by hand.
+// Goal: FX graphs as torch prints them have torch's ops, bytes and work; an incomplete text is refused by its
+// line. Method: graphs that torch 2.15 printed, against its own counts; small texts by hand.
 #include "graph/formats/torch/fx.h"
 
 #include <gmock/gmock.h>
@@ -32,13 +32,13 @@ ReadOptions fx_sizes(std::string text) {
   return {.dims = parse_open_dims(std::vector<std::string>{std::move(text)}).value()};
 }
 
-/// A module of these inputs and lines.
+/// A module with these inputs and lines.
 std::string module(std::string_view inputs, std::string_view lines) {
   return "class GraphModule(torch.nn.Module):\n    def forward(self, " + std::string{inputs} + "):\n" +
          std::string{lines};
 }
 
-TEST(FxText, WhatTorchPrintsHasItsOpsAndItsWork) {
+TEST(FxText, PrintedGraphsHaveTorchsOpsAndWork) {
   const std::map<std::string, std::string> open{{"cnn_dynamic_forward.txt", "s77=4,s53=16"},
                                                 {"cnn_dynamic_backward.txt", "s77=4,s53=16"},
                                                 {"cnn_dynamic_dynamo.txt", "s77=4,s53=16"},
@@ -51,16 +51,16 @@ TEST(FxText, WhatTorchPrintsHasItsOpsAndItsWork) {
     const auto graph =
         load_graph(kFxFiles / file, open.contains(file) ? fx_sizes(open.at(file)) : ReadOptions{});
     ASSERT_TRUE(graph.ok()) << graph.error().context;
-    const auto said = torch_said(file);
-    EXPECT_EQ(num_calls(*graph), said["ops"].get<std::int64_t>());
-    EXPECT_EQ(matrix_flops(*graph), said["flops"].get<std::int64_t>());
+    const auto expected = torch_counts(file);
+    EXPECT_EQ(num_calls(*graph), expected["ops"].get<std::int64_t>());
+    EXPECT_EQ(matrix_flops(*graph), expected["flops"].get<std::int64_t>());
     EXPECT_THAT(uncounted_ops(*graph), ::testing::IsEmpty());
     if (std::string_view{file}.find("backward") != std::string_view::npos) continue;
-    EXPECT_EQ(state_bytes(*graph, "Parameter"), said["parameter_bytes"].get<std::int64_t>());
+    EXPECT_EQ(state_bytes(*graph, "Parameter"), expected["parameter_bytes"].get<std::int64_t>());
   }
 }
 
-TEST(FxText, ABackwardGraphIsOfTheBackwardPhase) {
+TEST(FxText, BackwardGraphHasTheBackwardPhase) {
   const OpGraph graph = load_graph(kFxFiles / "cnn_backward.txt").value();
   for (std::uint32_t i = 0; i < graph.num_ops(); ++i)
     if (graph.type_name(OpId{i}) == "aten::convolution_backward") {
@@ -68,7 +68,7 @@ TEST(FxText, ABackwardGraphIsOfTheBackwardPhase) {
     }
 }
 
-TEST(FxText, InputsAreParametersByHowTheyAreRead) {
+TEST(FxText, ReadersDetermineWhichInputsAreParameters) {
   const OpGraph graph =
       read_fx(
           module(
@@ -93,7 +93,7 @@ TEST(FxText, InputsAreParametersByHowTheyAreRead) {
   EXPECT_TRUE(graph.is_view(op_named(graph, "t")));
 }
 
-TEST(FxText, TuplesAreOneOpAndInPlaceOpsAreReadByThoseThatFollow) {
+TEST(FxText, TuplesAreOneOpAndLaterOpsReadInPlaceResults) {
   const OpGraph graph = read_fx(module(R"(arg0_1: "f32[8, 6][6, 1]cuda:0")", R"(
         split = torch.ops.aten.split.Tensor(arg0_1, 2, -1);  arg0_1 = None
         getitem: "f32[8, 2][6, 1]cuda:0" = split[0]
@@ -115,7 +115,7 @@ TEST(FxText, TuplesAreOneOpAndInPlaceOpsAreReadByThoseThatFollow) {
   EXPECT_EQ(graph.num_ops(), 4u);
 }
 
-TEST(FxText, LinesOfALogAreRead) {
+TEST(FxText, ReadsLinesOfALog) {
   std::string log =
       "V1122 16:00:00.000000 123 torch/a.py:1] [0/0] [__aot_graphs] TRACED GRAPH (of a module\n";
   for (const char* line :
@@ -130,7 +130,7 @@ TEST(FxText, LinesOfALogAreRead) {
   EXPECT_THAT(graph_notes(graph), ::testing::Contains(HasSubstr("has 2 graphs")));
 }
 
-TEST(FxText, AGroupedConvolutionAndAnUnknownOpAreCountedAsTheyShould) {
+TEST(FxText, CountsGroupedConvolutionsAndListsUnknownOps) {
   const OpGraph graph = read_fx(module(R"(arg0_1: "f32[1, 4, 6, 6]", arg1_1: "f32[8, 2, 3, 3]")", R"(
         conv: "f32[1, 8, 4, 4]" = torch.ops.aten.convolution.default(arg0_1, arg1_1, None, [1, 1], [0, 0], [1, 1], False, [0, 0], 2)
         far: "f32[1, 8, 4, 4]" = torch.ops.mine.far.default(conv)
@@ -144,7 +144,7 @@ TEST(FxText, AGroupedConvolutionAndAnUnknownOpAreCountedAsTheyShould) {
   EXPECT_EQ(uncounted_ops(graph)[0].type, "mine::far");
 }
 
-TEST(FxText, OpenSizesAreAskedForByName) {
+TEST(FxText, RequestsOpenSizesByName) {
   const std::string text = module(R"x(arg0_1: "Sym(s0)", arg1_1: "f32[s0, 2*s1 + 1]")x",
                                   "        add: \"f32[s0, 2*s1 + 1]\" = torch.ops.aten.add.Tensor(arg1_1, "
                                   "arg0_1)\n        return (add,)\n");
@@ -155,7 +155,7 @@ TEST(FxText, OpenSizesAreAskedForByName) {
   EXPECT_THAT(fx_error(text, fx_sizes("s0=3,s1=4,ghost=5")), HasSubstr("no dimension called 'ghost'"));
 }
 
-TEST(FxText, WhatIsWrongIsSaidWithItsLine) {
+TEST(FxText, ErrorsNameTheLine) {
   const std::string x = R"(x: "f32[2]")";
   EXPECT_THAT(fx_error(module(x, "        y = torch.relu(x)\n        z: \"f32[2]\" = torch.relu(y)\n")),
               AllOf(HasSubstr("line 3: 'y' has no type"), HasSubstr("print_readable")));
@@ -179,7 +179,7 @@ TEST(FxText, WhatIsWrongIsSaidWithItsLine) {
               HasSubstr("z"));
 }
 
-TEST(FxText, EveryCutOfAGraphIsReadOrRefusedInOneLine) {
+TEST(FxText, ReadsOrRefusesEveryTruncationInOneLine) {
   std::ifstream in{kFxFiles / "cnn_forward.txt"};
   const std::string whole{std::istreambuf_iterator<char>{in}, {}};
   ASSERT_GT(whole.size(), 1000u);

@@ -1,5 +1,5 @@
-// Goal: every format of a graph is the same graph, and every bad file gives one clear line.
-// Method: real traced graphs, documents written by hand, and files cut, inflated or bent on purpose.
+// Goal: every format of a graph is the same graph, and every bad file gives one clear line. Method: real
+// traced graphs, documents written by the test, and files that are truncated, inflated or corrupted.
 #include "graph/formats/graph_file.h"
 
 #include <gmock/gmock.h>
@@ -25,7 +25,7 @@ const std::filesystem::path kGraphFiles = std::filesystem::path{EMPLACE_FIXTURES
 const std::filesystem::path kNmt =
     std::filesystem::path{EMPLACE_SOURCE_DIR} / "configs/graphs/nmt-2layer-bs64.json.gz";
 
-/// A folder of this test that goes with it.
+/// A folder that is removed with the test.
 class GraphFile : public ::testing::Test {
  protected:
   GraphFile() {
@@ -56,7 +56,7 @@ std::string document(std::string_view op) {
          "\"shape\":[2]}]},\n\n" +
          std::string{op} + "\n]}\n";
 }
-/// An op that is right, but for what is replaced or added in it.
+/// A valid op, with a part replaced or added.
 std::string op(std::string_view replaced = "", std::string_view with = "", std::string_view more = "") {
   std::string text =
       R"({"id":1,"name":"b","type":"Work","inputs":[[0,0]],"outputs":[{"dtype":"f32","shape":[2,3]}])" +
@@ -67,7 +67,7 @@ std::string op(std::string_view replaced = "", std::string_view with = "", std::
 
 // --- Agreement ---
 
-TEST_F(GraphFile, EveryFormatOfAGraphHasOneHashAndComesBackWhole) {
+TEST_F(GraphFile, AllFormatsRoundTripWithOneHash) {
   for (const auto& source : {kGraphFiles / "cifar10_cnn-bs128.json", kGraphFiles / "pipedream-alexnet.json",
                              kGraphFiles / "alexnet.onnx"}) {
     const OpGraph graph = load_graph(source).value();
@@ -84,7 +84,7 @@ TEST_F(GraphFile, EveryFormatOfAGraphHasOneHashAndComesBackWhole) {
   }
 }
 
-TEST_F(GraphFile, TheMessagePackTwinOfATracedGraphHasItsHash) {
+TEST_F(GraphFile, MessagePackFormOfATracedGraphHasItsHash) {
   const OpGraph text = load_graph(kGraphFiles / "cifar10_cnn-bs128.json").value();
   const OpGraph packed = load_graph(kGraphFiles / "cifar10_cnn-bs128.msgpack").value();
   EXPECT_EQ(graph_sha256(packed), graph_sha256(text));
@@ -111,7 +111,7 @@ TEST_F(GraphFile, DefaultsAndKeyOrderDoNotChangeTheHash) {
   EXPECT_EQ(hash(op("", "", R"(,"attrs":{"b":1,"a":2})")), hash(op("", "", R"(,"attrs":{"a":2,"b":1})")));
 }
 
-TEST_F(GraphFile, TheQuickstartGraphHasTheCountsOfItsTable) {
+TEST_F(GraphFile, QuickstartGraphHasTheCountsOfItsTable) {
   const OpGraph graph = load_graph(kNmt).value();
   EXPECT_EQ(graph.num_ops(), 13'581u);
   EXPECT_EQ(graph.num_edges(), 21'951u);
@@ -119,7 +119,7 @@ TEST_F(GraphFile, TheQuickstartGraphHasTheCountsOfItsTable) {
   EXPECT_TRUE(graph.ids_are_topological());
 }
 
-TEST_F(GraphFile, MeasuredTimesAreKept) {
+TEST_F(GraphFile, KeepsMeasuredTimes) {
   const OpGraph graph = load_graph(kGraphFiles / "pipedream-alexnet.json").value();
   ASSERT_EQ(graph.measured_classes().size(), 1u);
   double total = 0;
@@ -138,7 +138,7 @@ TEST_F(GraphFile, LoadsEightyFourThousandOps) {
   EXPECT_EQ(graph_sha256(again), graph_sha256(graph));
 }
 
-TEST_F(GraphFile, WhatTheBuilderKnowsBesideAttributesSurvivesSaving) {
+TEST_F(GraphFile, KeepsViewsAndConvolutionGroups) {
   OpGraphBuilder builder;
   OpSpec spec;
   spec.name = "c";
@@ -171,7 +171,7 @@ TEST_F(GraphFile, EveryShippedGraphLoads) {
 
 // --- Bad input ---
 
-TEST_F(GraphFile, SaysWhereTextIsNotJson) {
+TEST_F(GraphFile, ReportsWhereTextIsNotJson) {
   EXPECT_THAT(graph_file_error("{\"format\": \"emplace-graph v1\",\n oops}"),
               AllOf(StartsWith("g.json: is not JSON"), HasSubstr("line 2")));
   EXPECT_THAT(graph_file_error("hello"),
@@ -196,7 +196,7 @@ TEST_F(GraphFile, RefusesOtherDocuments) {
   EXPECT_THAT(graph_file_error(R"({"format":"emplace-graph v1","ops":[]})"), HasSubstr("has no ops"));
 }
 
-TEST_F(GraphFile, AKeyOrderWithTheFormatLastIsFine) {
+TEST_F(GraphFile, AcceptsTheFormatAsTheLastKey) {
   const std::string text =
       R"({"meta":{"batch":1},"ops":[{"id":0,"name":"a","type":"T","inputs":[],"outputs":[]}],"format":"emplace-graph v1"})";
   const auto graph = parse_graph(bytes_of(text), "dir/net.json");
@@ -204,7 +204,7 @@ TEST_F(GraphFile, AKeyOrderWithTheFormatLastIsFine) {
   EXPECT_EQ(graph->name(), "net");
 }
 
-TEST_F(GraphFile, NamesFileLineAndOpOfWhatIsWrong) {
+TEST_F(GraphFile, ErrorsNameFileLineAndOp) {
   EXPECT_EQ(graph_file_error(document(op("\"Work\"", "7"))), "g.json:4: op 1 'b': type is not a string");
 }
 
@@ -291,14 +291,14 @@ TEST_F(GraphFile, RefusesDepthThatWouldExhaustTheStack) {
   EXPECT_THAT(graph_file_error(packed), HasSubstr("nested deeper than 64"));
 }
 
-TEST_F(GraphFile, EveryTruncationOfMessagePackIsAnError) {
+TEST_F(GraphFile, RefusesEveryTruncationOfMessagePack) {
   const Bytes whole = read_file(kGraphFiles / "cifar10_cnn-bs128.msgpack").value();
   for (std::size_t size = 1; size < whole.size(); size += 97) {
     EXPECT_FALSE(parse_graph(std::span{whole}.first(size), "cut").ok()) << size;
   }
 }
 
-TEST_F(GraphFile, BentBytesNeverDoMoreThanFail) {
+TEST_F(GraphFile, CorruptedBytesAtMostFail) {
   const Bytes whole = read_file(kGraphFiles / "cifar10_cnn-bs128.msgpack").value();
   Rng rng{11, Purpose::kTest};
   std::size_t refused = 0;
@@ -311,7 +311,7 @@ TEST_F(GraphFile, BentBytesNeverDoMoreThanFail) {
   EXPECT_GT(refused, 0u);
 }
 
-TEST_F(GraphFile, RefusesCutAndDamagedArchives) {
+TEST_F(GraphFile, RefusesTruncatedAndDamagedArchives) {
   const std::string text = document(op());
   for (const auto& [name, packed] : {std::pair{"cut.json.gz", compress_gzip(bytes_of(text))},
                                      std::pair{"cut.json.zst", compress_zstd(bytes_of(text))}}) {
@@ -339,7 +339,7 @@ TEST_F(GraphFile, RefusesBombsBeforeTheyFillMemory) {
   }
 }
 
-TEST_F(GraphFile, RefusesWhatCannotBeReadOrWritten) {
+TEST_F(GraphFile, ReportsUnreadableAndUnwritableFiles) {
   EXPECT_EQ(load_graph(dir_ / "absent.json").error().code, Errc::kIo);
   EXPECT_EQ(load_graph(dir_).error().code, Errc::kIo);
   const OpGraph graph = load_graph(kGraphFiles / "cifar10_cnn-bs128.json").value();

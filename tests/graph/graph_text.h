@@ -1,5 +1,5 @@
 #pragma once
-/// Graphs that tests write as text: read, refused, and their ops by name.
+/// Graphs that tests write as text: reading them, refusals, and their ops by name.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,13 +12,13 @@
 
 namespace emplace {
 
-/// The text as a file called `where`.
+/// Reads the text as a file called `where`.
 inline Result<OpGraph> read_text(std::string_view where, std::string_view text,
                                  const ReadOptions& options = {}) {
   return parse_graph(std::as_bytes(std::span{text.data(), text.size()}), where, options);
 }
 
-/// What the reader says against the text, or "accepted". Every refusal is one line that begins with the file.
+/// The reader's error for the text, or "accepted". Every refusal is one line that starts with the file.
 inline std::string refusal_of(std::string_view where, std::string_view text,
                               const ReadOptions& options = {}) {
   const auto graph = read_text(where, text, options);

@@ -1,5 +1,5 @@
-// Goal: groups follow their rules, keep colocation classes whole, and come out alike on every run.
-// Method: small graphs worked out by hand; the quickstart's real graph; random graphs against the invariants.
+// Goal: groups follow their rules, keep colocation classes whole, and are the same on every run. Method:
+// small graphs computed by hand; the quickstart's real graph; random graphs against the invariants.
 #include "graph/grouping.h"
 
 #include <gmock/gmock.h>
@@ -60,8 +60,8 @@ TEST(Grouping, ColocationFollowsChainsOfMarks) {
   EXPECT_THAT(colocation_groups(build(ops)).group_of_op, ElementsAre(0, 1, 1, 1));
 }
 
-TEST(Grouping, AnOpReadByOneOpAloneJoinsItRecursively) {
-  // a → b → c, and c is read by both d and e, so it stays by itself with what leads to it.
+TEST(Grouping, OpsJoinTheirOnlyReaderRecursively) {
+  // a → b → c, and both d and e read c, so that c and its ancestors are a group.
   const OpGraph graph =
       build({grouped_op("a", ""), grouped_op("b", "", {{0, 0}}), grouped_op("c", "", {{1, 0}}),
              grouped_op("d", "", {{2, 0}}), grouped_op("e", "", {{2, 0}})});
@@ -75,7 +75,7 @@ TEST(Grouping, GroupsCountAsOpsInTheNextRoundOfTheRecursion) {
   EXPECT_THAT(recursive_colocation_groups(graph).group_of_op, ElementsAre(0, 0, 0, 1));
 }
 
-TEST(Grouping, ScopesAreCutAtADepthAndMayShareTimeSteps) {
+TEST(Grouping, ScopesEndAtADepthAndMayShareTimeSteps) {
   const OpGraph graph = build({grouped_op("a", "dec/t00/l0"), grouped_op("b", "dec/t01/l0"),
                                grouped_op("c", "dec/t01/l1"), grouped_op("d", "enc")});
   EXPECT_THAT(scope_groups(graph).group_of_op, ElementsAre(0, 1, 2, 3));
@@ -86,7 +86,7 @@ TEST(Grouping, ScopesAreCutAtADepthAndMayShareTimeSteps) {
   EXPECT_THAT(scope_groups(graph, {.depth = 1}).labels, ElementsAre("dec", "enc"));
 }
 
-TEST(Grouping, StateGoesWithItsFirstReaderAndAClassWithItsLowestOp) {
+TEST(Grouping, StateJoinsItsFirstReaderAndAClassItsLowestOp) {
   std::vector<OpSpec> ops{state("w"), state("v", "elsewhere"), grouped_op("x", "l1", {{0, 0}}),
                           grouped_op("y", "l2", {{1, 0}, {0, 0}})};
   EXPECT_THAT(scope_groups(build(ops)).group_of_op, ElementsAre(0, 1, 0, 1));
@@ -101,7 +101,7 @@ TEST(Grouping, PhasesMayBeKeptApart) {
   EXPECT_EQ(scope_groups(build(ops), {.split_phases = true}).num_groups, 2u);
 }
 
-TEST(Grouping, TheLightestGroupJoinsTheNeighbourOfMostTraffic) {
+TEST(Grouping, LightestGroupJoinsTheNeighbourWithMostTraffic) {
   // p sends 100 bytes to q and 5 to r: p, the lightest, joins q.
   const OpGraph graph = build({grouped_op("p1", "p", {}, 100), grouped_op("p2", "p", {}, 5),
                                grouped_op("q", "q", {{0, 0}}), grouped_op("r", "r", {{1, 0}})});
@@ -110,13 +110,13 @@ TEST(Grouping, TheLightestGroupJoinsTheNeighbourOfMostTraffic) {
   EXPECT_THAT(merged.labels, ElementsAre("q", "r"));
 }
 
-TEST(Grouping, MergingReachesTheWantedCountEvenWithoutTraffic) {
+TEST(Grouping, MergingReachesTheRequestedCountWithoutTraffic) {
   const OpGraph graph = build({grouped_op("a", "a"), grouped_op("b", "b"), grouped_op("c", "c")});
   EXPECT_EQ(merge_small_groups(graph, scope_groups(graph), {1, 2, 3}, 1).num_groups, 1u);
   EXPECT_EQ(merge_small_groups(graph, scope_groups(graph), {1, 2, 3}, 9).num_groups, 3u);
 }
 
-TEST(Grouping, TheQuickstartGraphMergesToSixtyFourGroups) {
+TEST(Grouping, QuickstartGraphMergesToSixtyFourGroups) {
   const OpGraph graph =
       load_graph(std::filesystem::path{EMPLACE_SOURCE_DIR} / "configs/graphs/nmt-2layer-bs64.json.gz")
           .value();
@@ -132,8 +132,8 @@ TEST(Grouping, TheQuickstartGraphMergesToSixtyFourGroups) {
   EXPECT_EQ(merge_small_groups(graph, scopes, weight, 64).group_of_op, merged.group_of_op);
 }
 
-// Paper: ColocRL 2017, table 1: 188 groups of RNNLM, 280 of NMT, 83 of Inception-V3. Why ours differ:
-// docs/guide/models.md.
+// Paper: ColocRL 2017, table 1: 188 groups of RNNLM, 280 of NMT, 83 of Inception-V3. docs/guide/models.md
+// explains why ours differ.
 TEST(CellGroups, AreCellsLookupsAttentionAndSoftmaxStepsAndBranches) {
   using models::Optimizer;
   const auto groups_of = [](std::string_view model, const models::ModelSizes& sizes) {
@@ -141,7 +141,7 @@ TEST(CellGroups, AreCellsLookupsAttentionAndSoftmaxStepsAndBranches) {
     Grouping grouping = cell_groups(graph);
     expect_classes_whole(graph, grouping);
     EXPECT_EQ(grouping.labels.size(), grouping.num_groups);
-    // Forward and backward ops of a scope are together, but for state that follows its reader.
+    // Forward and backward ops of a scope are together, except state, which follows its reader.
     std::map<std::uint32_t, std::set<std::uint32_t>> groups;
     for (std::uint32_t i = 0; i < graph.num_ops(); ++i) {
       const OpId op{i};
@@ -184,7 +184,7 @@ TEST(CellGroups, AreTheSameInBothGranularities) {
 }
 
 // Paper: Spotlight 2018, section 5.1: 86 groups of 926 ops (docs/guide/models.md).
-TEST(ScopeGroups, OfTwoLevelsSeparateThePartsOfASplitNetwork) {
+TEST(ScopeGroups, TwoLevelsSeparateThePartsOfASplitNetwork) {
   for (const models::Recording recording : {models::kTraced, models::kTensorFlowStep}) {
     const OpGraph graph = models::made("cifar10-cnn", {.split = 2}, recording);
     const Grouping grouping = scope_groups(graph, {.depth = 2});
@@ -201,10 +201,10 @@ TEST(ScopeGroups, OfTwoLevelsSeparateThePartsOfASplitNetwork) {
   }
 }
 
-// A block is the first word of a scope and a number behind it: all of "features.denseblock1.…" is one block.
-TEST(CellGroups, OfUnknownScopesAreThoseOfTheRecursionIfTheseAreMore) {
+// A block is the first word of a scope with its number: all of "features.denseblock1.…" is one block.
+TEST(CellGroups, UnknownScopesUseTheRecursionIfItHasMoreGroups) {
   const auto network = [](const std::string& second) {
-    // Both readers of a result are needed, or the recursion joins it to its only reader.
+    // A result needs two readers, or the recursion joins it to its only reader.
     return build({grouped_op("a", "features.one"), grouped_op("b", second, {{0, 0}}),
                   grouped_op("c", second, {{0, 0}}), grouped_op("d", "features.one", {{1, 0}, {2, 0}}),
                   grouped_op("e", "head", {{0, 0}})});
@@ -224,7 +224,7 @@ TEST(CellGroups, OfUnknownScopesAreThoseOfTheRecursionIfTheseAreMore) {
   }
 }
 
-TEST(CellGroups, WithoutScopesAreThoseOfTheRecursion) {
+TEST(CellGroups, UseTheRecursionWithoutScopes) {
   const OpGraph graph = build({grouped_op("a", ""), grouped_op("b", "", {{0, 0}}), grouped_op("c", "")});
   EXPECT_EQ(cell_groups(graph).group_of_op, recursive_colocation_groups(graph).group_of_op);
 }

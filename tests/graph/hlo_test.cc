@@ -1,5 +1,5 @@
 // Goal: XLA modules as text have XLA's work, and a broken one is refused by its line. Method: modules that
-// jax wrote, against XLA's own cost analysis; small ones by hand.
+// jax wrote, against XLA's own cost analysis; small modules by hand.
 #include "graph/formats/hlo/hlo.h"
 
 #include <gmock/gmock.h>
@@ -40,24 +40,24 @@ std::int64_t flops(const OpGraph& graph) {
 
 TEST(HloText, ModulesOfJaxHaveTheWorkThatXlaCounts) {
   std::ifstream in{kHloFiles / "jax.json"};
-  const auto said = nlohmann::json::parse(in);
+  const auto expected = nlohmann::json::parse(in);
   for (const char* file : {"mlp_compiled.hlo", "mlp_lowered.hlo", "block_compiled.hlo", "block_lowered.hlo",
                            "conv_compiled.hlo", "conv_lowered.hlo"}) {
     SCOPED_TRACE(file);
     const auto graph = load_graph(kHloFiles / file);
     ASSERT_TRUE(graph.ok()) << graph.error().context;
-    // The rest is arithmetic that XLA counts otherwise: transcendental functions apart, whole numbers too.
-    EXPECT_NEAR(static_cast<double>(flops(*graph)) / said[file]["flops"].get<double>(), 1, 0.01);
+    // The rest is arithmetic that XLA counts differently: transcendental functions and integers.
+    EXPECT_NEAR(static_cast<double>(flops(*graph)) / expected[file]["flops"].get<double>(), 1, 0.01);
     EXPECT_THAT(uncounted_ops(*graph), ::testing::IsEmpty());
     std::int64_t arguments = 0;
     for (std::uint32_t i = 0; i < graph->num_ops(); ++i)
       if (graph->is_state(OpId{i}) && graph->type_name(OpId{i}) != "Constant")
         arguments += graph->bytes(graph->first_output(OpId{i}));
-    EXPECT_EQ(arguments, said[file]["argument_bytes"].get<std::int64_t>());
+    EXPECT_EQ(arguments, expected[file]["argument_bytes"].get<std::int64_t>());
   }
 }
 
-TEST(HloText, ALoopIsItsBodyTimesItsLength) {
+TEST(HloText, LoopHasItsBodysWorkTimesItsLength) {
   const OpGraph known = load_graph(kHloFiles / "loop_compiled.hlo").value(),
                 once = load_graph(kHloFiles / "loop_lowered.hlo").value();
   EXPECT_NEAR(static_cast<double>(flops(known)), 5.0 * static_cast<double>(flops(once)), 16);
@@ -106,14 +106,14 @@ ENTRY main {
   EXPECT_EQ(graph.producer(graph.inputs(OpId{4})[0]), OpId{2});
 }
 
-TEST(HloText, WhatIsNotKnownIsListed) {
+TEST(HloText, ListsUnknownOps) {
   const OpGraph graph =
       read_hlo(entry("  ROOT %c = f32[2,3] custom-call(%x), custom_call_target=\"Mine\"\n")).value();
   ASSERT_EQ(uncounted_ops(graph).size(), 1u);
   EXPECT_EQ(uncounted_ops(graph)[0].type, "hlo::custom-call:Mine");
 }
 
-TEST(HloText, WhatIsWrongIsSaidWithItsLine) {
+TEST(HloText, ErrorsNameTheLine) {
   EXPECT_THAT(hlo_error("HloModule m\n"), HasSubstr("has no ENTRY"));
   EXPECT_THAT(hlo_error(entry("  %y = f32[2,3] add(%x, %ghost)\n")),
               AllOf(HasSubstr("line 5"), HasSubstr("'ghost'")));
@@ -139,7 +139,7 @@ TEST(HloText, WhatIsWrongIsSaidWithItsLine) {
   EXPECT_THAT(hlo_error(entry("") + entry("")), HasSubstr("second module"));
 }
 
-TEST(HloText, EveryCutOfAModuleIsReadOrRefusedInOneLine) {
+TEST(HloText, ReadsOrRefusesEveryTruncationInOneLine) {
   std::ifstream in{kHloFiles / "block_lowered.hlo"};
   const std::string whole{std::istreambuf_iterator<char>{in}, {}};
   ASSERT_GT(whole.size(), 1000u);

@@ -1,5 +1,5 @@
-// Goal: the lowering knows what is data, what is a name for data, and who waits for whom.  Method: hand-made
-// graphs.
+// Goal: the lowering knows which tensors are data, which are names for data, and which ops wait for which.
+// Method: graphs written by hand.
 #include "graph/lowering.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@ namespace {
 
 using testing::sample_graph;
 
-TEST(Lowering, AViewThatCoversItsBaseIsItsBase) {
+TEST(Lowering, ViewThatCoversItsBaseIsItsBase) {
   const OpGraph graph =
       sample_graph({{.name = "w", .output_bytes = {100}, .type = "Parameter"},
                     {.name = "t", .inputs = {{0, 0}}, .output_bytes = {100}, .view = true},
@@ -26,7 +26,7 @@ TEST(Lowering, AViewThatCoversItsBaseIsItsBase) {
   EXPECT_TRUE(lowered.is_resident(buffer));
 }
 
-TEST(Lowering, ASliceIsAPartThatMovesItsOwnBytes) {
+TEST(Lowering, SliceIsAPartThatMovesItsOwnBytes) {
   const OpGraph graph =
       sample_graph({{.name = "big", .output_bytes = {100}},
                     {.name = "split", .inputs = {{0, 0}}, .output_bytes = {40, 60}, .view = true},
@@ -60,7 +60,7 @@ TEST(Lowering, UpdatesWriteInPlaceAndUnreadOutputsAreKnown) {
   EXPECT_FALSE(lowered.takes_time(OpId{0}));
 }
 
-TEST(Lowering, AViewOfSeveralInputsWaitsForAllOfThem) {
+TEST(Lowering, ViewOfSeveralInputsWaitsForAllOfThem) {
   const OpGraph graph =
       sample_graph({{.name = "data", .output_bytes = {100}},
                     {.name = "write", .output_bytes = {10}},

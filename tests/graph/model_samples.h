@@ -1,5 +1,5 @@
 #pragma once
-/// The papers' models as their tests look at them.
+/// The papers' models in the forms that their tests need.
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// Goal: the papers' models are the traced steps where torch traced them, op for op, and what their options
-// say. Method: fingerprints of the traces, recorded once; small models in every form.
+// Goal: the papers' models equal torch's traces op for op where there are any, and follow their options.
+// Method: fingerprints of the traces, recorded once; small models in every form.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -46,7 +46,7 @@ std::string fingerprint(const OpGraph& graph) {
 
 // ---- As torch traces them ----
 
-/// One file of shared/graphs/training, and what `fingerprint` and `totals_of` say of it.
+/// A file of shared/graphs/training with its counts and its fingerprint.
 struct Trace {
   const char* file;
   const char* model;
@@ -111,7 +111,7 @@ const std::vector<Trace>& traces() {
   return kTraces;
 }
 
-TEST(TracedModels, AreTheTracesOpForOp) {
+TEST(TracedModels, EqualTheTracesOpForOp) {
   for (const Trace& trace : traces()) {
     const OpGraph graph = made(trace.model, trace.sizes, kTraced);
     EXPECT_EQ(graph.num_ops(), trace.ops) << trace.file;
@@ -122,9 +122,9 @@ TEST(TracedModels, AreTheTracesOpForOp) {
   }
 }
 
-// What is recorded above, against the files: those that are shipped, and all where EMPLACE_GRAPHS_DIR has
-// them.
-TEST(TracedModels, AreRecordedFromTheFiles) {
+// The values recorded above, compared with the files: those that are shipped, and all if EMPLACE_GRAPHS_DIR
+// has them.
+TEST(TracedModels, RecordedValuesAreThoseOfTheFiles) {
   std::vector<std::string> folders{EMPLACE_SOURCE_DIR "/tests/fixtures/graphs/",
                                    EMPLACE_SOURCE_DIR "/configs/graphs/"};
   if (const char* root = std::getenv("EMPLACE_GRAPHS_DIR"); root != nullptr)
@@ -161,7 +161,7 @@ TEST(TracedModels, GrowWithTheirOptions) {
 
 // ---- Both ----
 
-TEST(Models, ChangeTheirUpdateByOptimizerAndTheirNameOnlyIfItIsNotTheirOwn) {
+TEST(Models, TakeAnyOptimizerAndNameItUnlessItIsTheirOwn) {
   const std::string_view updates[] = {"ApplyGradientDescent", "ApplyMomentum", "ApplyRMSProp", "ApplyAdam"};
   for (const auto& [model, small] : small_models()) {
     const std::string own{made(model, small, kTensorFlowStep).name()};
@@ -184,7 +184,7 @@ TEST(Models, ChangeTheirUpdateByOptimizerAndTheirNameOnlyIfItIsNotTheirOwn) {
   }
 }
 
-TEST(Models, HaveLstmCellsOfTheHiddenSizeThatIsAskedFor) {
+TEST(Models, HaveLstmCellsOfTheRequestedHiddenSize) {
   const ModelSizes narrow{.batch = 4, .steps = 3, .hidden = 32}, wide{.batch = 4, .steps = 3, .hidden = 64};
   const auto bytes = [](std::string_view model, const ModelSizes& sizes) {
     return totals_of(made(model, sizes, kTraced)).parameter_bytes / 4;
@@ -200,9 +200,9 @@ TEST(Models, HaveLstmCellsOfTheHiddenSizeThatIsAskedFor) {
   EXPECT_EQ(graph_sha256(made("nmt", same, kTraced)), graph_sha256(made("nmt", usual, kTraced)));
 }
 
-// Only the second convolution has less work in parts: each of them reads 64 / split channels.
+// Only the second convolution has less work in parts: each part reads 64 / split channels.
 //                                                                       Paper: Spotlight 2018, section 5.5
-TEST(Models, SplitConvolutionsHaveTheWorkAndTheParametersOfTheirParts) {
+TEST(Models, SplitConvolutionsHaveTheWorkAndParametersOfTheirParts) {
   constexpr std::int64_t kBatch = 8, kPixels = 256, kWindow = 25;
   const auto parameters = [&](std::int64_t split) {
     const std::int64_t conv1 = 64 * (3 * kWindow + 1), conv2 = 64 * (64 / split * kWindow + 1);
@@ -218,9 +218,11 @@ TEST(Models, SplitConvolutionsHaveTheWorkAndTheParametersOfTheirParts) {
       for (const std::int64_t split : {1, 2, 4, 8, 16, 32, 64}) {
         const Totals parts = totals_of(made("cifar10-cnn", {.batch = kBatch, .split = split}, recording));
         EXPECT_EQ(parts.parameter_bytes, 4 * parameters(split));
-        const std::int64_t passes = training ? 3 : 1;  // Result, gradient of the input, of the weight.
+        const std::int64_t passes =
+            training ? 3
+                     : 1;  // The passes compute the result, the gradient of the input and that of the weight.
         std::int64_t fewer = passes * 2 * (multiply_adds(1) - multiply_adds(split));
-        if (training) fewer += 2 * (parameters(1) - parameters(split));  // The update.
+        if (training) fewer += 2 * (parameters(1) - parameters(split));  // The update has less work, too.
         EXPECT_EQ(whole.flops - parts.flops, fewer) << split;
       }
     }
@@ -230,7 +232,7 @@ TEST(Models, SplitConvolutionsHaveTheWorkAndTheParametersOfTheirParts) {
 TEST(Models, SplitConvolutionsExchangeNothingUntilTheFullyConnectedLayers) {
   for (const Recording recording : {kTraced, kTensorFlowStep}) {
     const OpGraph graph = made("cifar10-cnn", {.batch = 4, .split = 4}, recording);
-    // The branch in the scope of an op; state is in scopes such as "conv1.branch0".
+    // The branch of an op is in its scope; state has scopes such as "conv1.branch0".
     const auto branch = [&](OpId op) {
       const std::string_view scope = graph.group_name(op);
       const std::size_t at = scope.find("branch");
@@ -256,8 +258,8 @@ TEST(Models, SplitConvolutionsExchangeNothingUntilTheFullyConnectedLayers) {
   }
 }
 
-// Recorded before there was a split.
-TEST(Models, ASplitOfOneIsTheWholeNetwork) {
+// The values were recorded before `split` existed.
+TEST(Models, SplitOfOneIsTheWholeNetwork) {
   const std::vector<std::tuple<Granularity, bool, std::string>> whole{
       {Granularity::kAten, true, "eb61399fd1f2f0b7"},
       {Granularity::kAten, false, "6d3fe2dfafbba44d"},
@@ -273,7 +275,7 @@ TEST(Models, ASplitOfOneIsTheWholeNetwork) {
   EXPECT_THAT(std::string{parts.meta_json()}, HasSubstr(R"("precision":"f32","split":2})"));
 }
 
-TEST(Models, WithoutTrainingAreTheForwardPassAlone) {
+TEST(Models, WithoutTrainingAreForwardPassesOnly) {
   for (const auto& [model, sizes] : small_models()) {
     for (const Granularity granularity : {Granularity::kAten, Granularity::kTensorFlow}) {
       const OpGraph graph = made(model, sizes, {.granularity = granularity, .training = false});
@@ -294,7 +296,7 @@ TEST(Models, WithoutTrainingAreTheForwardPassAlone) {
   }
 }
 
-TEST(Models, AreTheSameAgainAndSurviveAFile) {
+TEST(Models, AreReproducibleAndRoundTrip) {
   std::set<std::string> hashes;
   for (const auto& [model, sizes] : small_models()) {
     for (const Granularity granularity : {Granularity::kAten, Granularity::kTensorFlow}) {
@@ -312,7 +314,7 @@ TEST(Models, AreTheSameAgainAndSurviveAFile) {
   EXPECT_EQ(hashes.size(), 12u);
 }
 
-TEST(Models, RefuseWhatDoesNotApply) {
+TEST(Models, RefuseOptionsThatDoNotApply) {
   const auto refusal = [](std::string_view model, const ModelSizes& sizes) {
     const auto graph = model_graph(*find_model(model), sizes, kTraced);
     return graph.ok() ? std::string{} : graph.error().context;

@@ -1,7 +1,7 @@
-// Goal: models that current torch, torchvision, timm and transformers export by default come in as they are:
-// all of them, with torch's own count of flops, the bytes of the weights that the file holds, and no op whose
-// work counts as nothing unsaid. Method: 60 exported files without their weights, and 12 that other tools
-// made of such files (tests/models/export_models.py has how, models.json what torch counts).
+// Goal: models that current torch, torchvision, timm and transformers export by default are read unchanged:
+// all of them, with torch's own count of flops, the bytes of the weights in the file, and a note for every op
+// whose work is not counted. Method: 60 exported files without their weights, and 12 that other tools made of
+// such files (tests/models/export_models.py makes them, models.json has torch's counts).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -61,7 +61,7 @@ std::int64_t product_flops(const OpGraph& graph) {
   for (std::uint32_t i = 0; i < graph.num_ops(); ++i) {
     const OpId op{i};
     if (kProducts.contains(graph.type_name(op))) flops += graph.flops(op);
-    // Element-wise work of the gates, which FlopCounterMode leaves out.
+    // FlopCounterMode does not count the element-wise work of the gates.
     if (const auto gates = kGates.find(graph.type_name(op)); gates != kGates.end())
       flops -= gates->second * graph.bytes(graph.first_output(op)) / 4;
   }
@@ -77,7 +77,7 @@ std::int64_t parameter_bytes(const OpGraph& graph) {
 
 class ExportedModel : public ::testing::TestWithParam<std::size_t> {};
 
-TEST_P(ExportedModel, HasTheWorkAndTheWeightsThatTorchCounts) {
+TEST_P(ExportedModel, HasTheWorkAndWeightsThatTorchCounts) {
   const nlohmann::json& model = onnx_truth().at("models").at(GetParam());
   SCOPED_TRACE(model.at("name").get<std::string>());
   const OpGraph graph = read(model);
@@ -109,12 +109,13 @@ INSTANTIATE_TEST_SUITE_P(Zoo, ExportedModel,
 
 TEST(ExportedModels, AreSixty) { EXPECT_EQ(onnx_truth().at("models").size(), 60u); }
 
-TEST(ExportedModels, ThatOtherToolsChangedKeepTheirWork) {
+TEST(ExportedModels, ChangedByOtherToolsKeepTheirWork) {
   for (const nlohmann::json& model : onnx_truth().at("extra")) {
     SCOPED_TRACE(model.at("name").get<std::string>());
     const OpGraph graph = read(model);
     const double flops = model.at("flops").get<double>() / model.value("iterations", 1);
-    const bool whole_bodies = graph_notes(graph).size() > 0;  // With their additions, which torch leaves out.
+    // The bodies include additions, which torch does not count.
+    const bool whole_bodies = graph_notes(graph).size() > 0;
     EXPECT_NEAR(static_cast<double>(product_flops(graph)), flops, (whole_bodies ? 0.06 : 0.02) * flops);
     EXPECT_THAT(uncounted_ops(graph), ::testing::IsEmpty());
   }

@@ -1,5 +1,5 @@
-// Goal: ONNX models become graphs with the counts, shapes, names and work that they stand for, and what
-// cannot be placed is refused in one line. Method: exported models, and models made on the fly.
+// Goal: ONNX models become graphs with their counts, shapes, names and work, and models that cannot be placed
+// are refused in one line. Method: exported models, and models made by the test.
 #include "graph/formats/onnx/onnx.h"
 
 #include <gmock/gmock.h>
@@ -29,7 +29,7 @@ TEST(Onnx, ExportedModelsHaveTheCountsOfTheirTable) {
       parameters += graph.type_name(OpId{i}) == "Parameter" ? 1 : 0;
     EXPECT_EQ(parameters, weights) << file;
     EXPECT_EQ(graph.num_edges(), edges) << file;
-    EXPECT_EQ(graph.num_ops(), nodes + weights + 1) << file;  // And the image.
+    EXPECT_EQ(graph.num_ops(), nodes + weights + 1) << file;  // The image is one more op.
   };
   check("alexnet.onnx", 20, 36, 16);
   check("resnet50.onnx", 122, 246, 108);
@@ -37,7 +37,7 @@ TEST(Onnx, ExportedModelsHaveTheCountsOfTheirTable) {
         52);  // Its weights are ConstantOfShape nodes, and Reshape has none.
 }
 
-TEST(Onnx, AnImageNetworkHasItsKnownWork) {
+TEST(Onnx, ImageNetworkHasItsKnownWork) {
   const OpGraph graph = load_graph(kOnnxGraphs / "resnet50.onnx").value();
   std::int64_t flops = 0, parameters = 0;
   for (std::uint32_t i = 0; i < graph.num_ops(); ++i) {
@@ -49,7 +49,7 @@ TEST(Onnx, AnImageNetworkHasItsKnownWork) {
   EXPECT_EQ(graph.group_name(find(graph, "/layer4/layer4.0/conv1/Conv")), "layer4/layer4.0/conv1");
 }
 
-TEST(Onnx, ShapesAreInferredWhereTheFileHasNone) {
+TEST(Onnx, InfersShapesThatTheFileLacks) {
   Model model;
   model.initializer("w", {8, 16});
   model.initializer("b", {16});
@@ -76,7 +76,7 @@ TEST(Onnx, InferenceFollowsShapeArithmetic) {
   EXPECT_EQ(graph.type_name(find(graph, "shape")), "Constant");
 }
 
-TEST(Onnx, DocStringsTellWeightsFromData) {
+TEST(Onnx, DocStringsDistinguishWeightsFromData) {
   Model model;
   model.input("w", {2, 8}).set_doc_string("parameter");
   model.node("Add", "add", {"x", "w"}, {"y"});
@@ -86,7 +86,7 @@ TEST(Onnx, DocStringsTellWeightsFromData) {
   EXPECT_EQ(graph.param_bytes(find(graph, "x")), 0);
 }
 
-TEST(Onnx, MissingAndRepeatedNamesGetTheNodesPosition) {
+TEST(Onnx, MissingAndRepeatedNamesGetThePosition) {
   Model model;
   model.node("Relu", "", {"x"}, {"a"});
   model.node("Relu", "twin", {"a"}, {"b"});
@@ -98,7 +98,7 @@ TEST(Onnx, MissingAndRepeatedNamesGetTheNodesPosition) {
   EXPECT_THAT(names, ElementsAre("x", "Relu#0", "twin#1", "twin#2", "x#3"));
 }
 
-TEST(Onnx, NodesMayComeInAnyOrder) {
+TEST(Onnx, AcceptsNodesInAnyOrder) {
   Model model;
   model.node("Relu", "second", {"a"}, {"b"});
   model.node("Relu", "first", {"x"}, {"a"});
@@ -110,7 +110,7 @@ TEST(Onnx, NodesMayComeInAnyOrder) {
   EXPECT_FALSE(graph->ids_are_topological());
 }
 
-TEST(Onnx, GroupedConvolutionsAndAttributesSurviveSaving) {
+TEST(Onnx, GroupedConvolutionsAndAttributesRoundTrip) {
   Model model;
   model.input("image", {1, 8, 6, 6});
   model.initializer("w", {8, 1, 3, 3});
@@ -163,7 +163,7 @@ TEST(Onnx, RefusesSizesThatOverflow) {
   EXPECT_NE(negative.error(), "accepted");
 }
 
-TEST(Onnx, RefusesCutFilesAndOtherBytes) {
+TEST(Onnx, RefusesTruncatedFilesAndOtherBytes) {
   Model model;
   model.node("Relu", "r", {"x"}, {"y"});
   const std::string whole = model.proto().SerializeAsString();

@@ -1,6 +1,6 @@
-// Goal: what ONNX has beside plain nodes means what it says: functions, control flow, open dimensions,
-// external and sparse weights, other domains, module names. Method: models made on the fly, each promise with
-// a file that breaks it.
+// Goal: ONNX beyond plain nodes is read correctly: functions, control flow, open dimensions, external and
+// sparse weights, other domains, module names. Method: models made by the test, and for each property a file
+// that violates it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -43,7 +43,7 @@ void open_dim(onnx::ValueInfoProto& value, int axis, const std::string& name) {
 
 OpenDims dims(std::vector<std::string> texts) { return parse_open_dims(texts).value(); }
 
-TEST(OnnxWeights, MayLieInAFileThatIsNotThere) {
+TEST(OnnxWeights, MayBeInAMissingFile) {
   Model model;
   auto& weight = model.initializer("w", {8, 1 << 20});
   weight.set_data_location(onnx::TensorProto::EXTERNAL);
@@ -80,7 +80,7 @@ TEST(OnnxWeights, AreSkippedBeforeTheFileIsParsed) {
   }
 }
 
-TEST(OnnxWeights, OfFewBitsArePackedAndSparseOnesCountWhatIsStored) {
+TEST(OnnxWeights, CountStoredBytesIfPackedOrSparse) {
   Model model;
   model.initializer("q", {8, 63}, onnx::TensorProto::INT4);
   auto& sparse = *model.graph().add_sparse_initializer();
@@ -101,7 +101,7 @@ TEST(OnnxWeights, OfFewBitsArePackedAndSparseOnesCountWhatIsStored) {
   EXPECT_THAT(shape(graph, "sm"), ElementsAre(2, 1024));
 }
 
-TEST(OnnxWeights, ASingleNumberIsOneIfItHasTheNameOfAParameter) {
+TEST(OnnxWeights, IncludeScalarsNamedLikeParameters) {
   Model model;
   model.initializer("clip.logit_scale", {});
   model.initializer("val_7", {});
@@ -112,7 +112,7 @@ TEST(OnnxWeights, ASingleNumberIsOneIfItHasTheNameOfAParameter) {
   EXPECT_EQ(graph.type_name(find(graph, "val_7")), "Constant");
 }
 
-TEST(OnnxDims, WithoutASizeAreListedAndGivenByName) {
+TEST(OnnxDims, AreListedAndGivenByNameIfOpen) {
   Model model;
   auto& tokens = model.input("tokens", {1, 1, 8});
   open_dim(tokens, 0, "batch");
@@ -136,7 +136,7 @@ TEST(OnnxDims, WithoutASizeAreListedAndGivenByName) {
   EXPECT_THAT(shape(model.read(batch).value(), "relu"), ElementsAre(5, 3, 8));
 }
 
-TEST(OnnxDims, WithoutANameAreCalledByInputAndAxis) {
+TEST(OnnxDims, AreNamedByInputAndAxisIfUnnamed) {
   Model model;
   model.input("image", {-1, 3, -1});
   model.node("Relu", "relu", {"image"}, {"y"});
@@ -151,13 +151,13 @@ TEST(OnnxDims, WithoutANameAreCalledByInputAndAxis) {
   EXPECT_THAT(fixed.error(batch), HasSubstr("no open first dimension for --batch"));
 }
 
-TEST(OnnxDims, WithoutAnyShapeAreRefused) {
+TEST(OnnxDims, AreRefusedIfThereIsNoShape) {
   Model none;
   none.input("tokens", {}).mutable_type()->mutable_tensor_type()->clear_shape();
   EXPECT_THAT(none.error(), HasSubstr("has no shape"));
 }
 
-TEST(OnnxShapes, ThatContradictOneAnotherAreRefused) {
+TEST(OnnxShapes, AreRefusedIfTheyContradict) {
   Model file;
   file.node("Relu", "relu", {"x"}, {"y"});
   type_as(*file.graph().add_value_info(), "y", {2, 9});
@@ -172,8 +172,9 @@ TEST(OnnxShapes, ThatContradictOneAnotherAreRefused) {
   EXPECT_THAT(arguments.error(), AllOf(HasSubstr("node 'odd'"), HasSubstr("1 inputs"), HasSubstr("needs 2")));
 }
 
-TEST(OnnxShapes, FollowTheArithmeticOfPadsThatTorchScriptWrites) {
-  Model model;  // Pads of [0, 0, 1, 2] as (dim, side) pairs from the last dimension on, turned round.
+TEST(OnnxShapes, FollowPadArithmeticOfTorchScript) {
+  // Pads of [0, 0, 1, 2] as (dim, side) pairs from the last dimension on, reversed.
+  Model model;
   const auto numbers = [&](const std::string& name, std::vector<std::int64_t> shape,
                            const std::vector<std::int64_t>& values) {
     auto& tensor = model.initializer(name, shape, onnx::TensorProto::INT64);
@@ -198,7 +199,7 @@ TEST(OnnxShapes, FollowTheArithmeticOfPadsThatTorchScriptWrites) {
   EXPECT_THAT(shape(model.read().value(), "pad"), ElementsAre(2, 11));
 }
 
-TEST(OnnxOps, ThatNobodyKnowsTakeTheirShapesFromTheFileAndAreListed) {
+TEST(OnnxOps, UnknownOnesTakeShapesFromTheFileAndAreListed) {
   Model model;
   model.node("FusedGizmo", "odd", {"x"}, {"y"}).set_domain("com.example");
   model.node("Relu", "relu", {"y"}, {"z"});
@@ -237,7 +238,7 @@ void add_function(Model& model, const std::string& name, const std::string& inne
   second.add_input("b"), second.add_output("c");
 }
 
-TEST(OnnxFunctions, AreReplacedByTheirBodiesWithNamesAndAttributesOfTheCall) {
+TEST(OnnxFunctions, AreInlinedWithNamesAndAttributesOfTheCall) {
   Model model;
   add_function(model, "Inner", "LeakyRelu");
   add_function(model, "Outer", "Inner");
@@ -258,7 +259,7 @@ TEST(OnnxFunctions, AreReplacedByTheirBodiesWithNamesAndAttributesOfTheCall) {
   EXPECT_EQ(graph.producer(graph.inputs(find(graph, "two/inner"))[0]), find(graph, "one/Exp"));
 }
 
-TEST(OnnxFunctions, ThatCallThemselvesAreRefused) {
+TEST(OnnxFunctions, AreRefusedIfRecursive) {
   Model model;
   add_function(model, "A", "B");
   add_function(model, "B", "A");
@@ -266,7 +267,7 @@ TEST(OnnxFunctions, ThatCallThemselvesAreRefused) {
   EXPECT_THAT(model.error(), AllOf(HasSubstr("calls the function 'A'"), HasSubstr("calls itself")));
 }
 
-TEST(OnnxFunctions, ThatMultiplyBeyondMemoryAreRefused) {
+TEST(OnnxFunctions, AreRefusedIfTheyMultiplyBeyondMemory) {
   Model model;
   add_function(model, "F0", "LeakyRelu");
   for (int level = 1; level < 24; ++level) {  // Each calls the one below twice.
@@ -306,7 +307,7 @@ onnx::GraphProto& body_of(onnx::NodeProto& node, const std::string& attribute, s
   return body;
 }
 
-TEST(OnnxControlFlow, AConditionalIsOneOpThatCostsAsItsCostlierBranch) {
+TEST(OnnxControlFlow, ConditionalIsOneOpWithTheCostOfItsCostlierBranch) {
   Model model;
   model.input("flag", {}).mutable_type()->mutable_tensor_type()->set_elem_type(onnx::TensorProto::BOOL);
   model.node("Relu", "before", {"x"}, {"outer"});
@@ -318,14 +319,14 @@ TEST(OnnxControlFlow, AConditionalIsOneOpThatCostsAsItsCostlierBranch) {
   const OpId op = find(graph, "choose");
   EXPECT_EQ(graph.flops(op), 2 * 2 * 8 * 100 + 200);
   EXPECT_THAT(shape(graph, "choose"), ElementsAre(1, 1));
-  EXPECT_EQ(graph.inputs(op).size(), 4u);  // The flag, what the branches read, and their weights.
+  EXPECT_EQ(graph.inputs(op).size(), 4u);  // The flag, the tensors that the branches read, and their weights.
   EXPECT_EQ(graph.producer(graph.inputs(op)[1]), find(graph, "before"));
   EXPECT_EQ(graph.param_bytes(find(graph, "choose/then_branch/w")), 8 * 100 * 4);
   EXPECT_EQ(graph.param_bytes(find(graph, "choose/else_branch/w")), 8 * 70 * 4);
   EXPECT_THAT(graph_notes(graph), ElementsAre(AllOf(HasSubstr("branches (If): 1"), HasSubstr("costlier"))));
 }
 
-TEST(OnnxControlFlow, WeightsOfNamelessNestedBodiesAllCount) {
+TEST(OnnxControlFlow, CountsWeightsOfUnnamedNestedBodies) {
   Model model;
   model.input("flag", {}).mutable_type()->mutable_tensor_type()->set_elem_type(onnx::TensorProto::BOOL);
   model.node("Relu", "before", {"x"}, {"outer"});
@@ -347,7 +348,7 @@ TEST(OnnxControlFlow, WeightsOfNamelessNestedBodiesAllCount) {
   EXPECT_EQ(bytes, 2 * 8 * (10 + 20 + 40) * 4);
 }
 
-TEST(OnnxControlFlow, ALoopCountsItsIterationsWhereTheFileHasTheirNumber) {
+TEST(OnnxControlFlow, LoopCountsIterationsIfTheFileStatesTheirNumber) {
   const auto build = [](bool known) {
     Model model;
     model.node("Relu", "before", {"x"}, {"outer"});
@@ -376,7 +377,7 @@ TEST(OnnxControlFlow, ALoopCountsItsIterationsWhereTheFileHasTheirNumber) {
               ElementsAre(HasSubstr("loops (Loop, Scan): 1"), HasSubstr("loops of unknown length: 1")));
 }
 
-TEST(OnnxControlFlow, AScanRunsOncePerElementOfWhatItScans) {
+TEST(OnnxControlFlow, ScanRunsOncePerScannedElement) {
   Model model;
   model.input("sequence", {20, 2, 8});
   auto& scan = model.node("Scan", "each", {"sequence"}, {"all"});
@@ -389,7 +390,7 @@ TEST(OnnxControlFlow, AScanRunsOncePerElementOfWhatItScans) {
   EXPECT_THAT(shape(graph, "each"), ElementsAre(20, 1, 1));
 }
 
-TEST(OnnxScope, IsTheInnermostModuleOfTheMetadataElseTheNodesName) {
+TEST(OnnxScope, IsTheInnermostModuleElseTheNodesName) {
   onnx::NodeProto node;
   node.set_name("/layers.0/attn/MatMul");
   EXPECT_EQ(onnx_io::onnx_scope(node), "layers.0/attn");
@@ -407,7 +408,7 @@ TEST(OnnxScope, IsTheInnermostModuleOfTheMetadataElseTheNodesName) {
   EXPECT_EQ(onnx_io::onnx_scope(node), "");
 }
 
-TEST(OnnxInputs, OfTextCountAByteEachAndAreNoted) {
+TEST(OnnxInputs, StringsCountOneByteAndAreNoted) {
   Model model;
   model.input("words", {3}).mutable_type()->mutable_tensor_type()->set_elem_type(onnx::TensorProto::STRING);
   model.node("Relu", "relu", {"x"}, {"y"});

@@ -1,5 +1,5 @@
-// Goal: the builder accepts what is a graph, and says of anything else which op is wrong.
-// Method: hand-made graphs of a few ops.
+// Goal: the builder accepts valid graphs, and names the op that is wrong in any other. Method: graphs of a
+// few ops by hand.
 #include "graph/op_graph.h"
 
 #include <gmock/gmock.h>
@@ -65,7 +65,7 @@ TEST(OpGraph, OrdersIdsThatAreNotTopological) {
   EXPECT_THAT(graph.topological_order(), ElementsAre(OpId{2}, OpId{0}, OpId{1}));
 }
 
-TEST(OpGraph, TakesIdsAsTheOrderWhereTheyAreOne) {
+TEST(OpGraph, UsesIdsAsTheOrderIfTheyAreTopological) {
   const OpGraph graph = build_graph({bare_op("a"), bare_op("b"), bare_op("c", {{0, 0}})}).value();
   EXPECT_TRUE(graph.ids_are_topological());
   EXPECT_THAT(graph.topological_order(), ElementsAre(OpId{0}, OpId{1}, OpId{2}));
@@ -79,7 +79,7 @@ TEST(OpGraph, NamesTheOpsOfACycle) {
   EXPECT_THAT(build_error({bare_op("self", {{0, 0}})}), HasSubstr("cycle of 1 ops: 'self'"));
 }
 
-TEST(OpGraph, NamesTheOpThatReadsWhatIsNotThere) {
+TEST(OpGraph, NamesTheOpThatReadsAMissingOutput) {
   EXPECT_THAT(build_error({bare_op("a"), bare_op("reader", {{7, 0}})}),
               AllOf(HasSubstr("'reader'"), HasSubstr("op 7")));
   EXPECT_THAT(build_error({bare_op("a"), bare_op("reader", {{0, 3}})}),
@@ -93,7 +93,7 @@ TEST(OpGraph, RefusesAnEmptyGraphAndBadNames) {
               AllOf(HasSubstr("op 1 'twin'"), HasSubstr("same name as op 0")));
 }
 
-// A graph's hash is over its names, and JSON cannot keep others.
+// A graph's hash covers its names, and JSON cannot contain others.
 TEST(OpGraph, RefusesNamesThatAreNotUtf8) {
   EXPECT_THAT(build_error({bare_op("norm\xb2.weight")}), HasSubstr("is not UTF-8"));
   OpSpec grouped = bare_op("a");

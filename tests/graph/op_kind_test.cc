@@ -1,5 +1,5 @@
-// Goal: the table of op kinds contradicts itself nowhere, so that one lookup tells all.
-// Method: all rows of all vocabularies, and a few types by hand.
+// Goal: the table of op kinds has no contradictions, so that one lookup is enough. Method: all rows of all
+// vocabularies, and a few types by hand.
 #include "graph/op_kind.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ constexpr Vocabulary kAll[] = {Vocabulary::kGraph, Vocabulary::kAten, Vocabulary
 
 bool is_pattern(std::string_view name) { return name.find('*') != std::string_view::npos; }
 
-TEST(OpKind, EveryNameStandsOnceInItsVocabulary) {
+TEST(OpKind, NamesAreUniqueInTheirVocabulary) {
   for (const Vocabulary vocabulary : kAll) {
     std::set<std::string_view> names;
     for (const OpKind& kind : kinds_of(vocabulary)) {
@@ -25,8 +25,8 @@ TEST(OpKind, EveryNameStandsOnceInItsVocabulary) {
   }
 }
 
-// The type of an op in a graph does not say whose it is.
-TEST(OpKind, NamesOfSeveralVocabulariesAreOfOneClass) {
+// The type of an op in a graph does not state its vocabulary.
+TEST(OpKind, NamesOfSeveralVocabulariesHaveOneClass) {
   std::size_t shared = 0;
   for (const OpKind& kind : kinds_of(Vocabulary::kOnnx)) {
     const OpKind* other = is_pattern(kind.name) ? nullptr : find_kind(Vocabulary::kTensorFlow, kind.name);
@@ -38,7 +38,7 @@ TEST(OpKind, NamesOfSeveralVocabulariesAreOfOneClass) {
   EXPECT_GT(shared, 30u);
 }
 
-TEST(OpKind, PatternsComeLastAndGiveNoClass) {
+TEST(OpKind, PatternsComeLastAndAreElementwise) {
   for (const Vocabulary vocabulary : kAll) {
     bool patterns = false;
     for (const OpKind& kind : kinds_of(vocabulary)) {
@@ -51,7 +51,7 @@ TEST(OpKind, PatternsComeLastAndGiveNoClass) {
   }
 }
 
-TEST(OpKind, ATypeIsFoundByItsNameThenByAPattern) {
+TEST(OpKind, FindsATypeByNameThenByPattern) {
   EXPECT_EQ(find_kind(Vocabulary::kAten, "mm")->work.formula, Formula::kMatrixProduct);
   EXPECT_EQ(find_kind(Vocabulary::kAten, "aten::mm"), nullptr);
   EXPECT_EQ(find_kind(Vocabulary::kAten, "_scaled_dot_product_flash_attention_backward")->work.formula,
@@ -65,7 +65,7 @@ TEST(OpKind, ATypeIsFoundByItsNameThenByAPattern) {
   EXPECT_EQ(find_kind(Vocabulary::kOnnx, ""), nullptr);
 }
 
-TEST(OpKind, ClassesAndStateGoByTheTypeInAGraph) {
+TEST(OpKind, ClassAndStateDependOnTheTypeInAGraph) {
   EXPECT_EQ(class_of_type("aten::mm"), OpClass::kMatmul);
   EXPECT_EQ(class_of_type("mm"), OpClass::kElementwise);
   EXPECT_EQ(class_of_type("hlo::while_dot"), OpClass::kMatmul);
@@ -75,7 +75,7 @@ TEST(OpKind, ClassesAndStateGoByTheTypeInAGraph) {
   EXPECT_EQ(find_kind(Vocabulary::kGraph, "Placeholder"), nullptr);
 }
 
-TEST(OpKind, WorkOfElementsStopsAtItsBoundAndAtMissingInputs) {
+TEST(OpKind, WorkOfElementsIsCappedAndAcceptsMissingInputs) {
   const auto all = [](std::size_t k) { return std::int64_t{10} * static_cast<std::int64_t>(k + 1); };
   EXPECT_EQ(work_of_elements({Formula::kEachOutput, 3}, 7, 2, all), 21);
   EXPECT_EQ(work_of_elements({Formula::kEachInput, 2, 1}, 7, 2, all), 40);

@@ -1,8 +1,8 @@
-// Goal: what the type of an op means to the readers (is it a view, is it state, how much work does it do)
-// changes only on purpose, and with it every graph that they make.
-// Method: each line of tests/fixtures/ops/meanings.txt is a type of one vocabulary and what the reader says
-// of it for inputs of several shapes; graphs.txt has the work, the bytes and a fingerprint of every graph of
-// the fixtures and of every generated one. EMPLACE_WRITE_MEANINGS=1 graph_test writes both anew.
+// Goal: the readers' view of an op type (is it a view, is it state, how much work has it) changes only on
+// purpose, and with it every graph that they make. Method: each line of tests/fixtures/ops/meanings.txt is a
+// type of one vocabulary and the reader's result for inputs of several shapes; graphs.txt has the work, the
+// bytes and a fingerprint of every graph of the fixtures and of every generated one. EMPLACE_WRITE_MEANINGS=1
+// graph_test writes both files again.
 #include <gtest/gtest.h>
 #include <onnx.pb.h>
 #include <tf_graphdef.pb.h>
@@ -51,7 +51,7 @@ void expect_lines(const std::filesystem::path& path, const std::vector<std::stri
   for (std::size_t i = 0; i < lines.size(); ++i) EXPECT_EQ(lines[i], expected[i]);
 }
 
-/// Inputs and an output of primes and other telling sizes, and attributes that formulas read.
+/// Inputs and an output with distinct prime sizes, and attributes that formulas read.
 struct Sample {
   std::vector<Shape> inputs;
   Shape output;
@@ -206,7 +206,7 @@ std::string meaning_of(const std::string& vocabulary, const std::string& type) {
   return hlo_meaning(type);
 }
 
-TEST(OpMeanings, EveryTypeMeansWhatItMeantToItsReader) {
+TEST(OpMeanings, EveryTypeHasItsRecordedMeaning) {
   const auto path = kFixtures / "ops/meanings.txt";
   std::vector<std::string> lines;
   for (const std::string& line : lines_of(path)) {
@@ -219,7 +219,7 @@ TEST(OpMeanings, EveryTypeMeansWhatItMeantToItsReader) {
   expect_lines(path, lines);
 }
 
-/// FNV-1a over everything that the type of an op decides, op by op.
+/// FNV-1a over all properties that the type of an op determines, op by op.
 class Fingerprint {
  public:
   void add(std::string_view text) {
@@ -260,14 +260,14 @@ std::string line_of(const std::string& name, const Result<OpGraph>& graph) {
          " bytes, " + fingerprint.hex();
 }
 
-/// Lies beside the graphs and is none.
+/// Whether a file beside the graphs is no graph.
 bool is_note(const std::filesystem::path& path) {
   static const std::set<std::string> kNames{"jax.json",    "torch.json", "models.json", "truth.json",
                                             "LICENSE.txt", "LICENSE",    "make_jax.py", "make_torch.py"};
   return kNames.contains(path.filename().string());
 }
 
-TEST(OpMeanings, EveryGraphHasItsWorkAndBytes) {
+TEST(OpMeanings, EveryGraphHasItsRecordedWorkAndBytes) {
   const std::map<std::string, std::string> open{
       {"formats/cnn_dynamic_forward.txt", "s77=4,s53=16"},
       {"formats/cnn_dynamic_backward.txt", "s77=4,s53=16"},

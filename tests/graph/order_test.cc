@@ -1,6 +1,6 @@
-// Goal: levels, breadth-first positions, reachability and critical paths are what their definitions say; a
-// renumbered graph is the same graph; what is no order is refused.
-// Method: a small graph worked out by hand, and a brute force over random graphs.
+// Goal: levels, breadth-first positions, reachability and critical paths follow their definitions; a
+// renumbered graph is the same graph; invalid orders are refused. Method: a small graph computed by hand, and
+// brute force over random graphs.
 #include "graph/order.h"
 
 #include <gmock/gmock.h>
@@ -33,7 +33,7 @@ TEST(Order, BreadthFirstStartsAtAllSourcesAtOnce) {
   EXPECT_THAT(breadth_first_index(diamond()), ElementsAre(0, 2, 3, 4, 5, 1));
 }
 
-TEST(Order, WhatIsNoOrderIsRefusedWithTheOp) {
+TEST(Order, RefusesInvalidOrdersAndNamesTheOp) {
   const OpGraph graph = diamond();
   const auto refusal = [&](std::vector<std::uint32_t> ids) {
     OpOrder order;
@@ -48,7 +48,7 @@ TEST(Order, WhatIsNoOrderIsRefusedWithTheOp) {
   EXPECT_THAT(refusal({0, 1, 3, 2, 4, 5}), ::testing::HasSubstr("op 'd' comes before its input op 'c'"));
 }
 
-TEST(Order, ARenumberedGraphIsTheSameGraph) {
+TEST(Order, RenumberedGraphIsTheSameGraph) {
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
     Rng rng{seed, Purpose::kTest};
     const OpGraph graph = testing::random_graph(rng, 40);
@@ -99,7 +99,7 @@ TEST(Order, CriticalPathIsTheHeaviestChain) {
   EXPECT_THAT(path.ops, ElementsAre(OpId{0}, OpId{2}, OpId{3}, OpId{4}));
 }
 
-TEST(Order, CriticalPathMayBeOneOpByItself) {
+TEST(Order, CriticalPathMayBeASingleOp) {
   const std::vector<std::int64_t> ns{1, 1, 1, 1, 1, 100};
   EXPECT_THAT(critical_path(diamond(), ns).ops, ElementsAre(OpId{5}));
 }

@@ -1,5 +1,5 @@
 // Goal: a PipeDream profile becomes the layers that it measured, forward and backward, and a broken one is
-// refused by its line. Method: a published profile against the same as emplace-graph, made by another
+// refused by its line. Method: a published profile against the same profile as emplace-graph, made by another
 // program; profiles written by hand.
 #include "graph/formats/published/pipedream.h"
 
@@ -33,7 +33,7 @@ std::string layer(std::string_view name, std::string_view metrics = "",
          std::string{metrics.empty() ? kMetrics : metrics} + "\n";
 }
 
-TEST(Pipedream, APublishedProfileIsTheGraphThatAnotherProgramMadeOfIt) {
+TEST(Pipedream, PublishedProfileEqualsTheGraphOfAnotherProgram) {
   const OpGraph ours = load_graph(kPipeDreamFiles / "third_party/pipedream/alexnet.txt").value();
   const OpGraph theirs = load_graph(kPipeDreamFiles / "graphs/pipedream-alexnet.json").value();
   EXPECT_EQ(ours.name(), "alexnet");
@@ -70,12 +70,12 @@ TEST(Pipedream, GradientsReadTheirLayerAndTheGradientsOfItsReaders) {
   EXPECT_EQ(graph->type_name(OpId{3}), "layer::Conv_backward");
   EXPECT_THAT(graph->inputs(OpId{3}), ElementsAre(TensorId{0}, TensorId{2}));
   EXPECT_EQ(graph->bytes(TensorId{0}), 30);
-  EXPECT_EQ(graph->bytes(TensorId{2}), 30);  // As large as b's input.
+  EXPECT_EQ(graph->bytes(TensorId{2}), 30);  // It is as large as b's input.
   EXPECT_EQ(graph->bytes(TensorId{3}), 0);
   EXPECT_DOUBLE_EQ(graph->measured_us(OpId{3}, 0), 3000);
 }
 
-TEST(Pipedream, StagesAndWindowsLineEndsAreRead) {
+TEST(Pipedream, ReadsStagesAndWindowsLineEnds) {
   std::string text = layer("a");
   text.insert(text.size() - 1, " -- stage_id=3\r");
   const auto graph = read_pipedream(text);
@@ -83,7 +83,7 @@ TEST(Pipedream, StagesAndWindowsLineEndsAreRead) {
   EXPECT_EQ(graph->attrs_json(OpId{0}), R"x({"stage":"3","text":"ReLU(inplace)"})x");
 }
 
-TEST(Pipedream, WhatIsWrongIsSaidWithItsLine) {
+TEST(Pipedream, ErrorsNameTheLine) {
   EXPECT_THAT(pipedream_error(layer("a") + layer("a")),
               AllOf(HasSubstr("line 2"), HasSubstr("'a' appears twice")));
   EXPECT_THAT(pipedream_error(layer("a") + "\n\ta -- ghost\n"),
@@ -102,7 +102,7 @@ TEST(Pipedream, WhatIsWrongIsSaidWithItsLine) {
               HasSubstr("backward_compute_time is missing"));
 }
 
-TEST(Pipedream, EveryCutOfAProfileIsReadOrRefusedInOneLine) {
+TEST(Pipedream, ReadsOrRefusesEveryTruncationInOneLine) {
   const std::string whole = layer("a") + layer("b") + "\ta -- b\n";
   for (std::size_t size = 0; size < whole.size(); ++size) {
     const auto graph =
@@ -112,7 +112,7 @@ TEST(Pipedream, EveryCutOfAProfileIsReadOrRefusedInOneLine) {
   }
 }
 
-TEST(GraphFormat, NamesAreKnownAndAMisspeltOneIsAnsweredWithTheNearest) {
+TEST(GraphFormat, MisspeltNameGetsTheNearest) {
   EXPECT_EQ(parse_format("onnx").value(), GraphFormat::kOnnx);
   EXPECT_EQ(parse_format("pipedream").value(), GraphFormat::kPipedream);
   EXPECT_EQ(parse_format("emplace").value(), GraphFormat::kEmplace);
@@ -121,7 +121,7 @@ TEST(GraphFormat, NamesAreKnownAndAMisspeltOneIsAnsweredWithTheNearest) {
       AllOf(HasSubstr("'pipdream'"), HasSubstr("did you mean 'pipedream'?"), HasSubstr("tf-graphdef")));
 }
 
-TEST(GraphFormat, AWrongFormatIsRefusedInOneLineWhateverTheBytesAre) {
+TEST(GraphFormat, WrongFormatIsRefusedInOneLine) {
   const std::string profile = layer("a");
   const auto bytes = std::as_bytes(std::span{profile.data(), profile.size()});
   EXPECT_EQ(recognise_format(bytes, "graph.json"), GraphFormat::kPipedream);

@@ -1,6 +1,6 @@
-// Goal: exported programs have torch's ops, bytes and work, and an archive that is none, damaged or of
-// another schema is refused. Method: programs that torch 2.15 saved (weights taken out), against its own
-// counts; archives by hand.
+// Goal: exported programs have torch's ops, bytes and work, and a file that is no archive, is damaged or has
+// another schema is refused. Method: programs that torch 2.15 saved (without their weights), against its own
+// counts; archives written by hand.
 #include "graph/formats/torch/pt2.h"
 
 #include <gmock/gmock.h>
@@ -33,7 +33,7 @@ std::string number(std::uint64_t value, int bytes) {
   return out;
 }
 
-/// An archive with one stored entry; `claimed` bytes stand in its directory.
+/// An archive with one stored entry whose directory declares `claimed` bytes.
 std::string archive(std::string_view name, std::string_view data, std::uint16_t method = 0,
                     std::uint64_t claimed = ~0ull) {
   const std::uint64_t bytes = claimed == ~0ull ? data.size() : claimed;
@@ -70,16 +70,16 @@ TEST(Pt2, ExportedProgramsHaveTorchsOpsBytesAndWork) {
     SCOPED_TRACE(file);
     const auto graph = load_graph(kPt2Files / file, sizes(open));
     ASSERT_TRUE(graph.ok()) << graph.error().context;
-    const auto said = torch_said(file);
-    EXPECT_EQ(num_calls(*graph), said["ops"].get<std::int64_t>());
-    EXPECT_EQ(matrix_flops(*graph), said["flops"].get<std::int64_t>());
-    EXPECT_EQ(state_bytes(*graph, "Parameter"), said["parameter_bytes"].get<std::int64_t>());
-    EXPECT_EQ(state_bytes(*graph, "Buffer"), said["buffer_bytes"].get<std::int64_t>());
+    const auto expected = torch_counts(file);
+    EXPECT_EQ(num_calls(*graph), expected["ops"].get<std::int64_t>());
+    EXPECT_EQ(matrix_flops(*graph), expected["flops"].get<std::int64_t>());
+    EXPECT_EQ(state_bytes(*graph, "Parameter"), expected["parameter_bytes"].get<std::int64_t>());
+    EXPECT_EQ(state_bytes(*graph, "Buffer"), expected["buffer_bytes"].get<std::int64_t>());
     EXPECT_THAT(uncounted_ops(*graph), ::testing::IsEmpty());
   }
 }
 
-TEST(Pt2, NamesAndScopesAreTheModules) {
+TEST(Pt2, NamesAndScopesAreThoseOfTheModules) {
   const OpGraph graph = load_graph(kPt2Files / "cnn.pt2", sizes("s77=4")).value();
   EXPECT_EQ(graph.name(OpId{0}), "stem.weight");
   EXPECT_EQ(graph.group_name(OpId{0}), "stem");
@@ -90,7 +90,7 @@ TEST(Pt2, NamesAndScopesAreTheModules) {
   EXPECT_TRUE(found);
 }
 
-TEST(Pt2, OpenSizesAreAskedForByName) {
+TEST(Pt2, RequestsOpenSizesByName) {
   const std::string file = archive("m/models/model.json", program(node("x", "y")));
   EXPECT_THAT(pt2_error(file), AllOf(HasSubstr("symbolic sizes"), HasSubstr("--shape s0=…")));
   const auto graph = parse_graph(std::as_bytes(std::span{file.data(), file.size()}), "a.pt2", sizes("s0=3"));
@@ -99,7 +99,7 @@ TEST(Pt2, OpenSizesAreAskedForByName) {
   EXPECT_EQ(graph->attrs_json(OpId{1}), R"({"dim":[1]})");
 }
 
-TEST(Pt2, AnotherSchemaIsRefused) {
+TEST(Pt2, RefusesAnotherSchema) {
   for (const char* major : {"7", "9", "-1", "8000000000"})
     EXPECT_THAT(pt2_error(archive("models/model.json", program("", major))),
                 HasSubstr("but only 8 is supported"))
@@ -109,7 +109,7 @@ TEST(Pt2, AnotherSchemaIsRefused) {
   EXPECT_THAT(pt2_error(archive("models/model.json", "{}")), HasSubstr("has no schema version"));
 }
 
-TEST(Pt2, WhatIsWrongIsSaidWithItsNode) {
+TEST(Pt2, ErrorsNameTheNode) {
   const auto of = [](const std::string& nodes) {
     return pt2_error(archive("models/m.json", program(nodes)));
   };
@@ -121,7 +121,7 @@ TEST(Pt2, WhatIsWrongIsSaidWithItsNode) {
   EXPECT_THAT(pt2_error(archive("models/weights", "")), HasSubstr("no exported program"));
 }
 
-TEST(Pt2, ADamagedArchiveIsRefused) {
+TEST(Pt2, RefusesADamagedArchive) {
   const std::string good = archive("models/m.json", program(node("x", "y")));
   EXPECT_THAT(pt2_error("PK\3\4"), HasSubstr("is not a ZIP archive"));
   EXPECT_THAT(pt2_error(archive("models/m.json", "{}", 9)), HasSubstr("uses an unknown compression method"));

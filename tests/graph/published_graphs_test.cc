@@ -1,5 +1,5 @@
 // Goal: DOPPLER's and Piper's graphs keep their times and bytes, and a broken one is refused by its line or
-// node. Method: small ones by hand, of the forms that their authors publish.
+// node. Method: small graphs by hand, in the forms that their authors publish.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ std::string published_error(std::string_view text, GraphFormat format) {
 TEST(Doppler, NodesHaveTheTimesAndBytesOfItsSimulator) {
   const OpGraph graph = load_graph(kPublishedFiles / "doppler.txt").value();
   ASSERT_EQ(graph.num_ops(), 4u);
-  EXPECT_EQ(graph.num_edges(), 4u);  // One stands there twice.
+  EXPECT_EQ(graph.num_edges(), 4u);  // One edge appears twice.
   EXPECT_THAT(graph.measured_classes(), ElementsAre("gpu"));
   EXPECT_EQ(graph.name(OpId{0}), "node0");
   EXPECT_EQ(graph.type_name(OpId{0}), "node::einsummable");
@@ -36,7 +36,7 @@ TEST(Doppler, NodesHaveTheTimesAndBytesOfItsSimulator) {
   EXPECT_EQ(graph.type_name(OpId{3}), "node");
 }
 
-TEST(Doppler, WhatIsWrongIsSaidWithItsLine) {
+TEST(Doppler, ErrorsNameTheLine) {
   const auto error = [](std::string_view text) { return published_error(text, GraphFormat::kDoppler); };
   const std::string head = "3\n0,\n0,\n1,\n";
   EXPECT_EQ(error(head + "1,2\n3,4,formation"), "accepted");
@@ -53,20 +53,20 @@ TEST(Doppler, WhatIsWrongIsSaidWithItsLine) {
   for (std::size_t size = 1; size < head.size(); ++size) error(head.substr(0, size));
 }
 
-TEST(Piper, NodesAreTheirPlainVariants) {
+TEST(Piper, NodesHaveTheirPlainVariants) {
   const OpGraph graph = load_graph(kPublishedFiles / "piper.json").value();
   ASSERT_EQ(graph.num_ops(), 3u);
   EXPECT_EQ(graph.name(OpId{0}), "embedding#7");
   EXPECT_DOUBLE_EQ(graph.measured_us(OpId{0}, 0), 500);
   EXPECT_EQ(graph.param_bytes(OpId{0}), 1024 + 4096);
-  ASSERT_EQ(graph.num_outputs(OpId{0}), 2u);  // Of two sizes.
+  ASSERT_EQ(graph.num_outputs(OpId{0}), 2u);  // The outputs have two sizes.
   EXPECT_EQ(graph.bytes(graph.output(OpId{0}, 1)), 64);
   EXPECT_DOUBLE_EQ(graph.measured_us(OpId{1}, 0), 2000);
   EXPECT_THAT(graph.meta_json(), HasSubstr(R"("devices":4)"));
   EXPECT_THAT(graph_notes(graph), ElementsAre(HasSubstr("2 variants")));
 }
 
-TEST(Piper, WhatIsWrongIsSaidWithItsNode) {
+TEST(Piper, ErrorsNameTheNode) {
   const auto error = [](std::string_view text) { return published_error(text, GraphFormat::kPiper); };
   const std::string variant =
       R"({"id":"vanilla","timePerSample":1,"parameterSize":1,"memoryUsageA":1,"memoryUsageB":1})";

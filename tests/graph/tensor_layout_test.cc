@@ -1,4 +1,4 @@
-// Goal: a view shows exactly the elements that its op says. Method: random chains of views over a numbered
+// Goal: a view shows exactly the elements that its op defines. Method: random chains of views over a numbered
 // tensor, read by their layout and by a plain interpreter that moves the data at every op; the views of real
 // graphs all have a layout.
 #include "graph/tensor_layout.h"
@@ -46,7 +46,7 @@ std::vector<Dims> indices(const Dims& shape) {
   return all;
 }
 
-/// Builds the output of a view by asking, for each of its elements, which one of the input that is.
+/// Builds the output of a view: `from` gives the input element of each output element.
 template <class From>
 Plain made(Dims shape, const Plain& in, From from) {
   Plain out{std::move(shape), {}};
@@ -85,7 +85,7 @@ class ViewChain {
     const std::size_t d = dims == 0 ? 0 : rng_.below(static_cast<std::uint32_t>(dims));
     const std::string dim = std::to_string(d);
     switch (rng_.below(dims == 0 ? 2 : 6)) {
-      case 0: {  // In another shape: all in one row, or a new dimension of one.
+      case 0: {  // Another shape: all in one row, or a new dimension of one.
         if (rng_.below(2) == 0)
           return add("aten::view", "{}", {static_cast<std::int64_t>(now_.data.size())}, now_.data);
         Dims shape = now_.shape;
@@ -181,7 +181,7 @@ class ViewChain {
   std::uint32_t last_ = 0;
 };
 
-TEST(TensorLayoutTest, ChainsOfViewsShowWhatMovingTheDataWould) {
+TEST(TensorLayoutTest, ChainsOfViewsEqualMovedData) {
   for (std::uint64_t seed = 0; seed < 2000; ++seed) {
     ViewChain chain{seed};
     for (std::uint64_t i = 0; i < 1 + seed % 5; ++i) chain.grow();
@@ -190,7 +190,7 @@ TEST(TensorLayoutTest, ChainsOfViewsShowWhatMovingTheDataWould) {
   }
 }
 
-TEST(TensorLayoutTest, SplitsBeginWhereTheOnesBeforeEnd) {
+TEST(TensorLayoutTest, SplitsStartWhereThePreviousOnesEnd) {
   OpGraphBuilder builder;
   builder.add({.name = "base", .type = "Input", .inputs = {}, .outputs = {{DType::kF32, {2, 6}}}});
   OpSpec split{.name = "s",
@@ -207,7 +207,7 @@ TEST(TensorLayoutTest, SplitsBeginWhereTheOnesBeforeEnd) {
   EXPECT_FALSE(third->steps.front().is_packed());
 }
 
-TEST(TensorLayoutTest, EveryViewOfTheRealGraphsHasOne) {
+TEST(TensorLayoutTest, EveryViewOfRealGraphsHasALayout) {
   for (const char* name :
        {"/configs/graphs/rnnlm-bs4.json.gz", "/configs/graphs/transformer_base-bs2-seq40.json.gz",
         "/configs/graphs/resnet50-bs2.json.gz", "/configs/graphs/nmt-2layer-bs64.json.gz"}) {
@@ -227,7 +227,7 @@ TEST(TensorLayoutTest, EveryViewOfTheRealGraphsHasOne) {
   }
 }
 
-TEST(TensorLayoutTest, RefusesWhatIsNoViewOfTheBase) {
+TEST(TensorLayoutTest, RefusesViewsThatDoNotFitTheirBase) {
   OpGraphBuilder builder;
   builder.add({.name = "a", .type = "Input", .inputs = {}, .outputs = {{DType::kF32, {4}}}});
   builder.add({.name = "b", .type = "Work", .inputs = {{0, 0}}, .outputs = {{DType::kF32, {4}}}});

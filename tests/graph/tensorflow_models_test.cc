@@ -1,6 +1,5 @@
-// Goal: models in TensorFlow's granularity are well-formed training graphs of the papers' size, and hold
-// nothing for its own sake. Method: what must hold op by op on small models, the papers' counts on whole
-// ones.
+// Goal: models in TensorFlow's granularity are well-formed training graphs of the papers' size without
+// superfluous ops. Method: properties of every op of small models, and the papers' counts for whole ones.
 
 #include "graph/tape/tensorflow_tape.h"
 
@@ -17,7 +16,7 @@ namespace emplace::models {
 namespace {
 
 // Paper: Hierarchical 2018, section 3: 28,044, 46,600 and 83,712 ops; RNNLM 9,021.
-TEST(TensorFlowModels, AreAsLargeAsThePapersGraphs) {
+TEST(TensorFlowModels, HaveTheSizeOfThePapersGraphs) {
   const auto ops = [](std::string_view model, ModelSizes sizes) {
     return static_cast<double>(made(model, sizes, kTensorFlowStep).num_ops());
   };
@@ -35,24 +34,24 @@ TEST(TensorFlowModels, AreAsLargeAsThePapersGraphs) {
   EXPECT_EQ(ops("nmt", {.hidden = 2048}), two);
 }
 
-TEST(TensorFlowModels, DoTheTracedWorkOnTheTracedState) {
+TEST(TensorFlowModels, HaveTheWorkAndStateOfTheTraces) {
   for (const auto& [model, sizes] : small_models()) {
     const Totals traced = totals_of(made(model, sizes, kTraced));
     const Totals built = totals_of(made(model, sizes, kTensorFlowStep));
-    // One bias per gate instead of two, and Adam's powers; else the same parameters.
+    // One bias per gate instead of two, and Adam's powers; the other parameters are the same.
     const auto near = [](std::int64_t a, std::int64_t b, double share) {
       return std::abs(static_cast<double>(a - b)) <= share * static_cast<double>(b);
     };
     EXPECT_TRUE(near(built.parameter_bytes, traced.parameter_bytes, 0.005)) << model;
     EXPECT_TRUE(near(built.state_bytes, traced.state_bytes, 0.005)) << model;
-    // At this batch the updates of embeddings count, and rows of them are updated here, the whole there.
+    // At this batch size the updates of embeddings count: of rows here, of the whole table there.
     EXPECT_TRUE(near(built.flops, traced.flops, model == "nmt" || model == "rnnlm" ? 0.1 : 0.01)) << model;
   }
   EXPECT_NEAR(static_cast<double>(totals_of(made("nmt", {}, kTensorFlowStep)).flops), 1'122'458'870'567.0,
               0.005 * 1'122'458'870'567.0);
 }
 
-TEST(TensorFlowModels, HoldNothingThatNobodyReads) {
+TEST(TensorFlowModels, HaveNoUnreadResults) {
   for (const auto& [model, sizes] : small_models()) {
     const OpGraph graph = made(model, sizes, kTensorFlowStep);
     std::size_t results = 0;
@@ -113,7 +112,7 @@ TEST(TensorFlowModels, DifferentiateWithShapesSumsAndReshapes) {
         EXPECT_TRUE(from == "Shape" || from == "Constant") << from;
       }
     }
-    // A gradient has the elements of what it is the gradient of; views name no more than there is.
+    // A gradient has the shape of its tensor; views show no more elements than there are.
     if (type == "Reshape" || type == "Identity") {
       EXPECT_EQ(graph.bytes(graph.output(op, 0)), graph.bytes(graph.inputs(op)[0])) << graph.name(op);
       EXPECT_TRUE(graph.is_view(op));
@@ -125,7 +124,7 @@ TEST(TensorFlowModels, DifferentiateWithShapesSumsAndReshapes) {
     }
     if (graph.phase(op) == Phase::kBackward) {
       EXPECT_TRUE(graph.name(op).starts_with("gradients/")) << graph.name(op);
-      // Without a scope are only the ends of the sequences, as in the traces.
+      // Only the ends of the sequences have no scope, as in the traces.
       EXPECT_TRUE(!graph.group_name(op).empty() || type == "Pack" || type == "AddN") << graph.name(op);
     }
   }
@@ -139,9 +138,9 @@ TEST(TensorFlowModels, DifferentiateWithShapesSumsAndReshapes) {
   EXPECT_EQ(count["SparseSoftmaxCrossEntropyWithLogits"], steps);
 }
 
-// Sums of gradients stand with the gradients, not with the update: a layer's weight gradient is made where
+// Sums of gradients are with the gradients, not with the update: a layer's weight gradient is made where
 // the layer runs.
-TEST(TensorFlowModels, AddWeightGradientsUpInTheLayersScope) {
+TEST(TensorFlowModels, SumWeightGradientsInTheScopeOfTheLayer) {
   const OpGraph graph = made("nmt", {.batch = 4, .steps = 3}, kTensorFlowStep);
   std::size_t seen = 0;
   for (const OpId op : ops_of(graph)) {
@@ -161,7 +160,7 @@ TEST(TensorFlowTapes, SpreadAMeanAndBroadcastASum) {
   TensorFlowTape tape{Optimizer::kSgd};
   const Tensor x = tape.input("x", DType::kF32, {2, 5, 3});
   const Tensor weight = tape.parameter("w.weight", {3, 3}), bias = tape.parameter("b.bias", {2, 1, 3});
-  const Tensor y = tape.add(tape.linear(x, weight), bias);  // Over the five.
+  const Tensor y = tape.add(tape.linear(x, weight), bias);  // Sums over the five.
   const Tensor label = tape.input("label", DType::kI64, {2});
   const Tensor loss = tape.cross_entropy(tape.flatten(y), label);
   const auto graph = tape.finish(loss, "small", "", "{}");

@@ -1,6 +1,6 @@
-// Goal: TensorFlow's files are read as people have them: SavedModels, .meta files, functions, captured
-// variables, loops, unknown sizes, control edges by the ten thousand. Method: graphs that TensorFlow wrote
-// (tests/models/tensorflow_graphs.py) against what TensorFlow says of them, and functions by hand.
+// Goal: TensorFlow's files are read in all usual forms: SavedModels, .meta files, functions, captured
+// variables, loops, unknown sizes, tens of thousands of control edges. Method: graphs that TensorFlow wrote
+// (tests/models/tensorflow_graphs.py) against TensorFlow's own counts, and functions by hand.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -71,7 +71,7 @@ Sums sums(const OpGraph& graph) {
 
 // ---- captured variables and functions --------------------------------------------------------------------
 
-TEST(TfFiles, AFunctionsCapturedVariablesAreItsState) {
+TEST(TfFiles, CapturedVariablesAreStateOfTheFunction) {
   const OpGraph graph = load("transformer_step.pb.gz");
   const Sums found = sums(graph);
   const json expected = tf_truth("transformer_step");
@@ -80,7 +80,7 @@ TEST(TfFiles, AFunctionsCapturedVariablesAreItsState) {
   EXPECT_EQ(found.state.at("OptimizerState"), 2 * found.state.at("Parameter"));
   EXPECT_EQ(found.state.at("Buffer"), 12) << "the step's number and the learning rate";
   EXPECT_EQ(meta_of(graph)["kind"], "training");
-  // The step's own arithmetic is as TensorFlow counts it, but for what it does not count or counts wrong.
+  // The step's own arithmetic equals TensorFlow's count, except for what it does not count or counts wrong.
   for (const char* type : {"MatMul", "Mul", "Softmax", "BiasAdd"})
     EXPECT_NEAR(static_cast<double>(found.flops.at(type)), expected["flops"]["by_type"].value(type, 0.0),
                 0.02 * expected["flops"]["by_type"].value(type, 0.0) + 64)
@@ -89,7 +89,7 @@ TEST(TfFiles, AFunctionsCapturedVariablesAreItsState) {
   EXPECT_FALSE(meta_of(graph).contains("uncounted"));
 }
 
-TEST(TfFiles, VariablesOfUnknownSizeAreSaidAloud) {
+TEST(TfFiles, NotesVariablesOfUnknownSize) {
   const auto graph = read_tf(R"(
     node { name: "v" op: "Placeholder" attr { key: "dtype" value { type: DT_RESOURCE } } }
     node { name: "x" op: "Placeholder" attr { key: "shape" value { shape { dim { size: 4 } } } } }
@@ -100,7 +100,7 @@ TEST(TfFiles, VariablesOfUnknownSizeAreSaidAloud) {
                                                   HasSubstr("add_shapes=True"))));
 }
 
-TEST(TfFiles, NestedFunctionsAreInlinedUnderTheNamesOfTheirCalls) {
+TEST(TfFiles, InlinesNestedFunctionsUnderTheNamesOfTheirCalls) {
   const OpGraph graph = load("nested.pb.gz");
   const Sums found = sums(graph);
   EXPECT_EQ(found.variables, 544768);
@@ -115,7 +115,7 @@ TEST(TfFiles, NestedFunctionsAreInlinedUnderTheNamesOfTheirCalls) {
       json::parse(graph.attrs_json(call))["function"].get<std::string>().starts_with("__inference_layer"));
 }
 
-TEST(TfFiles, LoopsAsFunctionsWorkAsMuchAsTheSameLoopsLowered) {
+TEST(TfFiles, FunctionLoopsHaveTheWorkOfLoweredLoops) {
   const Sums lowered = sums(load("lstm_lowered.pb.gz"));
   for (const char* name : {"lstm_functions.pb.gz", "lstm_functions.bare.pb.gz"}) {
     const OpGraph graph = load(name);
@@ -134,12 +134,12 @@ TEST(TfFiles, LoopsAsFunctionsWorkAsMuchAsTheSameLoopsLowered) {
     }
     EXPECT_EQ(loops.size(), 2u);
   }
-  // The weights, and the four states of zeros, 16 by 16, which freezing made constants of.
+  // The weights, and the four zero states of 16 by 16, which freezing turned into constants.
   EXPECT_EQ(lowered.state.at("Parameter"),
             tf_truth("lstm_lowered")["trained_bytes"].get<std::int64_t>() + 4 * 16 * 16 * 4);
 }
 
-TEST(TfFiles, BranchesAllCountAndAreNamed) {
+TEST(TfFiles, CountsAndNamesAllBranches) {
   const OpGraph graph = load("branches.pb.gz");
   EXPECT_EQ(sums(graph).variables, 64 * 64 * 4);
   EXPECT_EQ(sums(graph).ops.at("MatMul"), 2u) << "one in a branch, one in the loop";
@@ -152,7 +152,7 @@ TEST(TfFiles, BranchesAllCountAndAreNamed) {
 
 // ---- files -----------------------------------------------------------------------------------------------
 
-TEST(TfFiles, ASavedModelRunsItsServingSignature) {
+TEST(TfFiles, SavedModelRunsItsServingSignature) {
   const OpGraph graph = load("saved_model.pb.gz");
   const Sums found = sums(graph);
   EXPECT_EQ(found.variables, tf_truth("saved_model")["trained_bytes"].get<std::int64_t>());
@@ -163,7 +163,7 @@ TEST(TfFiles, ASavedModelRunsItsServingSignature) {
   EXPECT_EQ(found.flops.at("Conv2D"), 2 * 10 * 10 * 8 * 27);
 }
 
-TEST(TfFiles, ASavedModelIsCalledByItsFolder) {
+TEST(TfFiles, SavedModelIsNamedAfterItsFolder) {
   const auto folder = std::filesystem::path{::testing::TempDir()} / "tf_files_saved";
   std::filesystem::create_directories(folder);
   const auto bytes = read_graph_file(kTfFiles / "saved_model.pb.gz").value();
@@ -174,7 +174,7 @@ TEST(TfFiles, ASavedModelIsCalledByItsFolder) {
   EXPECT_EQ(graph_sha256(*graph), graph_sha256(load("saved_model.pb.gz")));
 }
 
-TEST(TfFiles, AMetaFileIsItsGraph) {
+TEST(TfFiles, MetaFileGivesItsGraph) {
   const OpGraph meta = load("mlp.meta.gz"), graph = load("mlp.pb.gz");
   EXPECT_EQ(graph_sha256(meta), graph_sha256(graph));
   EXPECT_EQ(meta.name(), "mlp");
@@ -183,7 +183,7 @@ TEST(TfFiles, AMetaFileIsItsGraph) {
   EXPECT_EQ(recognise_format(bytes, "unnamed"), GraphFormat::kTfGraphdef);
 }
 
-TEST(TfFiles, TheirTextFormsAreReadToo) {
+TEST(TfFiles, ReadsTextForms) {
   const std::string graph =
       R"(graph_def { node { name: "x" op: "Placeholder" attr { key: "shape" value { shape { } } } } })";
   EXPECT_TRUE(read_tf("meta_info_def { tags: \"serve\" } " + graph, "unnamed").ok());
@@ -202,7 +202,7 @@ TEST(TfFiles, TheirTextFormsAreReadToo) {
       AllOf(HasSubstr("'s'"), HasSubstr("'ghost:0'")));
 }
 
-TEST(TfFiles, EveryFormIsReadWithAndWithoutItsShapes) {
+TEST(TfFiles, ReadsEveryFormWithAndWithoutShapes) {
   for (const char* name :
        {"mlp", "control_edges", "rnnlm_small", "dynamic_rnn", "lstm_lowered", "lstm_functions"}) {
     const OpGraph with = load(std::string{name} + ".pb.gz"),
@@ -217,7 +217,7 @@ TEST(TfFiles, EveryFormIsReadWithAndWithoutItsShapes) {
         << name;
 }
 
-TEST(TfFiles, SparseUpdatesTrain) {
+TEST(TfFiles, SparseUpdatesBelongToTraining) {
   const Sums found = sums(load("rnnlm_small.pb.gz"));
   const auto trained = tf_truth("rnnlm_small")["trained_bytes"].get<std::int64_t>();
   EXPECT_EQ(found.state.at("Parameter"), trained) << "the embedding is among them";
@@ -242,7 +242,7 @@ TEST(TfFiles, OpenDimensionsTakeSizesByNameAndByBatch) {
 
 // ---- joins -----------------------------------------------------------------------------------------------
 
-TEST(TfFiles, ControlEdgesThatManyShareGoThroughAJoin) {
+TEST(TfFiles, SharedControlEdgesUseAJoin) {
   const OpGraph graph = load("control_edges.pb.gz");
   EXPECT_EQ(meta_of(graph)["joins"], 1);
   const OpId join = op_named(graph, "emplace/join#0");
@@ -254,7 +254,7 @@ TEST(TfFiles, ControlEdgesThatManyShareGoThroughAJoin) {
   EXPECT_LT(graph.num_edges(), 1'000u);
 }
 
-/// Who must run before whom, as bits.
+/// Reachability as bits: which must run before which.
 std::vector<std::vector<bool>> before(const tf::Waits& waits) {
   std::vector<std::vector<bool>> all(waits.size(), std::vector<bool>(waits.size(), false));
   for (std::size_t i = 0; i < waits.size(); ++i)
@@ -262,11 +262,11 @@ std::vector<std::vector<bool>> before(const tf::Waits& waits) {
   return all;
 }
 
-TEST(TfJoins, KeepWhoWaitsForWhomAndSaveTheProduct) {
+TEST(TfJoins, KeepReachabilityWithFewerEdges) {
   tf::Waits waits(60);
   for (std::uint32_t i = 20; i < 60; ++i) {
     for (std::uint32_t producer = 0; producer < 15; ++producer) waits[i].push_back(producer);
-    if (i % 3 == 0) waits[i].push_back(15 + i % 5);  // Some wait for more.
+    if (i % 3 == 0) waits[i].push_back(15 + i % 5);  // Some wait for more ops.
   }
   waits[19] = {0, 1, 2};
   const tf::Joins joins = tf::joined(waits);
@@ -282,7 +282,7 @@ TEST(TfJoins, KeepWhoWaitsForWhomAndSaveTheProduct) {
   EXPECT_LT(edges, 15u + 40 + 14 + 4);
 }
 
-TEST(TfJoins, LeaveFewEdgesAlone) {
+TEST(TfJoins, LeaveSmallProductsUnchanged) {
   tf::Waits waits(8);
   for (std::uint32_t i = 4; i < 8; ++i) waits[i] = {0, 1, 2, 3};
   const tf::Joins joins = tf::joined(waits);
@@ -324,7 +324,7 @@ TEST(TfFunctions, PassTheirAttributesAndResultsOn) {
   EXPECT_EQ(json::parse(graph->attrs_json(op_named(*graph, "d/n")))["T"], "DT_HALF");
 }
 
-TEST(TfFunctions, ThatCannotBeInlinedAreRefusedInOneLine) {
+TEST(TfFunctions, AreRefusedInOneLineIfTheyCannotBeInlined) {
   const std::string relu = R"(node_def { name: "n" op: "Relu" input: "a" })";
   EXPECT_THAT(tf_error(std::string{kInput} + call("ghost")), AllOf(HasSubstr("'c'"), HasSubstr("'ghost'")));
   EXPECT_THAT(
@@ -349,15 +349,15 @@ TEST(TfFunctions, ThatCannotBeInlinedAreRefusedInOneLine) {
               HasSubstr("branches"));
   EXPECT_THAT(tf_error(std::string{kInput} + "node { name: \"c\" op: \"SymbolicGradient\" input: \"x\" }"),
               HasSubstr("cannot be inlined"));
-  // Its own result as its argument, by way of a function that hands it on.
+  // Its own result is its argument, through a function that passes it on.
   EXPECT_THAT(tf_error(std::string{kInput} + library(function("f", relu, "a")) + call("f", "input: \"c\"") +
                        "node { name: \"y\" op: \"Relu\" input: \"c\" }"),
               HasSubstr("returns its own result"));
 }
 
-TEST(TfFunctions, ThatMultiplyAreRefusedBeforeTheyFillTheMemory) {
+TEST(TfFunctions, AreRefusedIfTheyMultiplyBeyondMemory) {
   std::string functions;
-  for (int k = 0; k < 30; ++k) {  // Each calls the next twice: 2^30 nodes.
+  for (int k = 0; k < 30; ++k) {  // Each calls the next one twice: 2^30 nodes.
     const std::string next = k == 29 ? "Relu" : "f" + std::to_string(k + 1);
     functions += function(("f" + std::to_string(k)).c_str(),
                           "node_def { name: \"p\" op: \"" + next +
@@ -367,7 +367,7 @@ TEST(TfFunctions, ThatMultiplyAreRefusedBeforeTheyFillTheMemory) {
   EXPECT_THAT(tf_error(std::string{kInput} + library(functions) + call("f0")), HasSubstr("10^6 nodes"));
 }
 
-TEST(TfFiles, EveryCutOfASavedModelIsReadOrRefusedInOneLine) {
+TEST(TfFiles, ReadsOrRefusesEveryTruncationInOneLine) {
   for (const char* name : {"saved_model.pb.gz", "mlp.meta.gz", "nested.pb.gz"}) {
     const auto whole = read_graph_file(kTfFiles / name).value();
     for (std::size_t size = 1; size < whole.size(); size += 1 + size / 16) {

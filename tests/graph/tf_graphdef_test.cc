@@ -1,6 +1,6 @@
-// Goal: a TensorFlow GraphDef becomes one step of what it computes, loops, savers and gradients told apart,
-// and what cannot be placed is refused in one line. Method: a published training graph, and graphs in
-// protobuf's text form made on the fly.
+// Goal: a TensorFlow GraphDef becomes one step of what it computes, with loops, savers and gradients
+// distinguished, and graphs that cannot be placed are refused in one line. Method: a published training
+// graph, and graphs in protobuf's text form made by the test.
 #include "graph/formats/tensorflow/tf_graphdef.h"
 
 #include <gmock/gmock.h>
@@ -81,25 +81,25 @@ std::vector<std::int64_t> read_bytes(const OpGraph& graph, std::string_view name
 json attrs(const OpGraph& graph, std::string_view name) {
   return json::parse(graph.attrs_json(op_named(graph, name)));
 }
-/// The op whose device it shares, itself if it is free.
+/// The op that determines its device; itself if it is free.
 OpId leader_of(const OpGraph& graph, std::string_view name) {
   OpId op = op_named(graph, name);
   while (graph.colocated_with(op) != kNoOp) op = graph.colocated_with(op);
   return op;
 }
 
-/// The parser would warn of every field that our subset lacks.
-class Silence final : public google::protobuf::io::ErrorCollector {
+/// The parser would warn about every field that our subset lacks.
+class IgnoredErrors final : public google::protobuf::io::ErrorCollector {
  public:
   void AddError(int, int, const std::string&) override {}
 };
 
-class Impala : public ::testing::Test {
+class ImpalaGraphdef : public ::testing::Test {
  protected:
   const OpGraph graph_ = load_graph(kImpala).value();
 };
 
-TEST_F(Impala, HasAnOpPerNodeAndTheKindsOfATrainingGraph) {
+TEST_F(ImpalaGraphdef, HasOneOpPerNodeAndTheTypesOfATrainingGraph) {
   EXPECT_EQ(graph_.num_ops(), 2124u);
   EXPECT_EQ(graph_.name(), "impala_learner");
   std::map<std::string, int> types;
@@ -115,15 +115,15 @@ TEST_F(Impala, HasAnOpPerNodeAndTheKindsOfATrainingGraph) {
   EXPECT_EQ(types["MatMul"], 51);
   EXPECT_EQ(types["Conv2DBackpropFilter"], 3);
   EXPECT_EQ(types["ApplyRMSProp"], 14);
-  EXPECT_EQ(types["Parameter"], 14);       // Those that the optimiser trains,
-  EXPECT_EQ(types["OptimizerState"], 28);  // their two slots each,
+  EXPECT_EQ(types["Parameter"], 14);       // The optimiser trains these.
+  EXPECT_EQ(types["OptimizerState"], 28);  // There are two slots for each.
   EXPECT_EQ(slots, 2 * weights);
-  EXPECT_EQ(types["VariableV2"], 0);  // and the counter of frames, which is a Buffer.
+  EXPECT_EQ(types["VariableV2"], 0);  // The counter of frames is a Buffer.
   EXPECT_GT(phases[Phase::kBackward], 400);
   EXPECT_GE(phases[Phase::kUpdate], 14 + 28);
 }
 
-TEST_F(Impala, ItsLoopsAreCutAndEachStaysOnOneDevice) {
+TEST_F(ImpalaGraphdef, LoopsAreCutAndEachStaysOnOneDevice) {
   const json meta = json::parse(graph_.meta_json());
   EXPECT_EQ(meta["back_edges_cut"], 6);
   ASSERT_EQ(meta["loops"].size(), 2u);
@@ -146,7 +146,7 @@ TEST_F(Impala, ItsLoopsAreCutAndEachStaysOnOneDevice) {
   EXPECT_THAT(graph_notes(graph_), ::testing::Contains(HasSubstr("while loops: 2")));
 }
 
-TEST_F(Impala, SaversAndInitialisersTakeNoTimeAndMoveNothing) {
+TEST_F(ImpalaGraphdef, SaversAndInitialisersTakeNoTimeAndMoveNothing) {
   std::size_t one_offs = 0;
   for (std::uint32_t i = 0; i < graph_.num_ops(); ++i) {
     const OpId op{i};
@@ -159,13 +159,13 @@ TEST_F(Impala, SaversAndInitialisersTakeNoTimeAndMoveNothing) {
     for (std::size_t k = 0; k < graph_.num_outputs(op); ++k) EXPECT_EQ(graph_.bytes(graph_.output(op, k)), 0);
     EXPECT_FALSE(graph_.type_name(op).starts_with("Apply"));
   }
-  EXPECT_EQ(one_offs, 363u);  // Counted by another program, by the rule of the header.
+  EXPECT_EQ(one_offs, 363u);  // Another program counted these by the rule of the header.
   EXPECT_TRUE(attrs(graph_, "save/RestoreV2").value("one_off", false));
   EXPECT_TRUE(attrs(graph_, "agent/lstm_cell/kernel/Initializer/random_uniform/RandomUniform")
                   .value("one_off", false));
 }
 
-TEST_F(Impala, VariablesStayWithTheirUpdatesAndDevicesAreKept) {
+TEST_F(ImpalaGraphdef, VariablesStayWithTheirUpdatesAndDevicesAreKept) {
   std::size_t updates = 0;
   for (std::uint32_t i = 0; i < graph_.num_ops(); ++i) {
     if (graph_.type_name(OpId{i}) != "ApplyRMSProp") continue;
@@ -179,13 +179,13 @@ TEST_F(Impala, VariablesStayWithTheirUpdatesAndDevicesAreKept) {
   EXPECT_EQ(attrs(graph_, "fifo_queue")["device"], "/job:learner/task:0/device:CPU:*");
 }
 
-TEST_F(Impala, IsTheSameFromTheBinaryForm) {
+TEST_F(ImpalaGraphdef, BinaryFormGivesTheSameGraph) {
   auto text = read_graph_file(kImpala);
   ASSERT_TRUE(text.ok());
   tf::GraphDef proto;
   google::protobuf::TextFormat::Parser parser;
-  Silence silence;
-  parser.RecordErrorsTo(&silence);
+  IgnoredErrors ignored;
+  parser.RecordErrorsTo(&ignored);
   parser.AllowUnknownField(true);
   ASSERT_TRUE(parser.ParseFromString({reinterpret_cast<const char*>(text->data()), text->size()}, &proto));
   const std::string binary = proto.SerializeAsString();
@@ -206,7 +206,7 @@ TEST(TfGraphdef, ControlInputsAreDependenciesWithoutBytes) {
   EXPECT_EQ(graph.flops(op_named(graph, "b")), 5 * 32);
 }
 
-TEST(TfGraphdef, ColocationGroupsHoldWhetherOrNotTheyAreNamedAfterANode) {
+TEST(TfGraphdef, ColocationGroupsNeedNoNodeOfTheirName) {
   const auto loc = [](const char* name) {
     return " attr { key: \"_class\" value { list { s: \"loc:@" + std::string{name} + "\" } } }";
   };
@@ -221,7 +221,7 @@ TEST(TfGraphdef, ColocationGroupsHoldWhetherOrNotTheyAreNamedAfterANode) {
   EXPECT_EQ(leader_of(graph, "x"), op_named(graph, "x"));
 }
 
-TEST(TfGraphdef, GradientsCarryTheScopeOfWhatTheyDifferentiateAndLaterOpsTheirPhase) {
+TEST(TfGraphdef, GradientsHaveTheScopeOfTheirForwardOpsAndLaterOpsTheirPhase) {
   const OpGraph graph = graph_of(
       {{"x", "Placeholder", {}, {"4"}},
        {"w", "VariableV2", {}, {"4"}},
@@ -248,7 +248,7 @@ TEST(TfGraphdef, GradientsCarryTheScopeOfWhatTheyDifferentiateAndLaterOpsTheirPh
   EXPECT_EQ(leader_of(graph, "train/update_w"), leader_of(graph, "w"));
 }
 
-TEST(TfGraphdef, ResourcesKeepWhatUsesThemOnTheirDevice) {
+TEST(TfGraphdef, OpsStayWithTheirResources) {
   const std::string variable =
       " attr { key: \"dtype\" value { type: DT_HALF } } attr { key: \"shape\" value { " + shape_text("16") +
       " } }";
@@ -291,7 +291,7 @@ TEST(TfGraphdef, WorkFollowsTheFormulasOfTheTracedGraphs) {
   EXPECT_EQ(graph.flops(op_named(graph, "sum")), 2 * 8 * 8 * 16);
 }
 
-TEST(TfGraphdef, LoopsWithinLoopsBelongToTheOuterOne) {
+TEST(TfGraphdef, NestedLoopsBelongToTheOuterOne) {
   const auto frame = [](const char* name) {
     return " attr { key: \"frame_name\" value { s: \"" + std::string{name} + "\" } }";
   };
@@ -317,16 +317,16 @@ TEST(TfGraphdef, LoopsWithinLoopsBelongToTheOuterOne) {
   EXPECT_EQ(meta["loops"], json::parse(R"([{"frame":"outer","ops":10}])"));
 }
 
-TEST(TfGraphdef, DiamondsOfViewsStaySmallHoweverManyThereAre) {
+TEST(TfGraphdef, ManyDiamondsOfViewsStaySmall) {
   std::vector<Node> nodes{{"x", "Placeholder", {}, {"4"}}, {"n0", "Relu", {"x"}, {"4"}}};
-  for (int i = 1; i <= 64; ++i) {  // Each doubles what the one before it waits for.
+  for (int i = 1; i <= 64; ++i) {  // Each doubles the dependencies of the one before it.
     const std::string last = "n" + std::to_string(i - 1), here = std::to_string(i);
     nodes.push_back({"a" + here, "NoOp", {"^" + last}});
     nodes.push_back({"b" + here, "NoOp", {"^" + last}});
     nodes.push_back({"n" + here, "NoOp", {"^a" + here, "^b" + here}});
   }
   const OpGraph graph = graph_of(nodes);
-  std::vector<double> waits(graph.num_ops(), 0);  // As the simulator copies them.
+  std::vector<double> waits(graph.num_ops(), 0);  // Dependencies as the simulator copies them.
   for (const OpId op : graph.topological_order()) {
     if (!graph.is_view(op)) continue;
     for (const TensorId input : graph.inputs(op)) waits[index(op)] += 1 + waits[index(graph.producer(input))];
@@ -335,7 +335,7 @@ TEST(TfGraphdef, DiamondsOfViewsStaySmallHoweverManyThereAre) {
   EXPECT_TRUE(graph.is_view(op_named(graph, "n1")));
 }
 
-TEST(TfGraphdef, AFrozenGraphsConstantsAreItsWeights) {
+TEST(TfGraphdef, ConstantsOfAFrozenGraphAreItsWeights) {
   const std::string weight =
       " attr { key: \"dtype\" value { type: DT_FLOAT } } attr { key: \"value\" value { tensor { dtype: "
       "DT_FLOAT tensor_shape { dim { size: 10 } dim { size: 20 } } tensor_content: \"abc\" } } }";
@@ -370,7 +370,7 @@ std::vector<std::int64_t> shape_of_op(const OpGraph& graph, std::string_view nam
   return {dims.begin(), dims.end()};
 }
 
-TEST(TfGraphdef, AFrozenGraphsShapesFollowFromItsInputs) {
+TEST(TfGraphdef, ShapesOfAFrozenGraphFollowFromItsInputs) {
   const std::string input = " attr { key: \"shape\" value { " + shape_text("-1,9,9,3") + " } }";
   const auto tensor = [&](const std::string& dims) {
     return " attr { key: \"dtype\" value { type: DT_FLOAT } } attr { key: \"value\" value { tensor { dtype: "
@@ -427,7 +427,7 @@ TEST(TfGraphdef, AFrozenGraphsShapesFollowFromItsInputs) {
   EXPECT_EQ(json::parse(graph.meta_json())["inferred_shapes"], 14);
 }
 
-TEST(TfGraphdef, ShapesThatDoNotFitTogetherAreNotInvented) {
+TEST(TfGraphdef, InfersNoShapeFromContradictions) {
   const Node x{"x", "Placeholder", {}, {"4,6"}}, last{"z", "Relu", {"y"}};
   const auto no_shape = [&](Node node, const std::string& more) {
     Node constant{"c", "Const", {}, {}, more};
@@ -446,13 +446,13 @@ TEST(TfGraphdef, ShapesThatDoNotFitTogetherAreNotInvented) {
   no_shape({"y", "Conv2D", {"x"}}, whole_numbers({1}));
 }
 
-/// Every shape that the rules give for a published graph is the one that TensorFlow wrote.
-TEST_F(Impala, InferredShapesAreThoseOfTheFile) {
+/// Every shape that the rules infer for a published graph equals the one that TensorFlow wrote.
+TEST_F(ImpalaGraphdef, InferredShapesEqualThoseOfTheFile) {
   const auto text = read_graph_file(kImpala).value();
   tf::GraphDef proto;
   google::protobuf::TextFormat::Parser parser;
-  Silence silence;
-  parser.RecordErrorsTo(&silence);
+  IgnoredErrors ignored;
+  parser.RecordErrorsTo(&ignored);
   parser.AllowUnknownField(true);
   ASSERT_TRUE(parser.ParseFromString({reinterpret_cast<const char*>(text.data()), text.size()}, &proto));
   std::map<std::string, const tf::NodeDef*> nodes;
@@ -480,7 +480,7 @@ TEST_F(Impala, InferredShapesAreThoseOfTheFile) {
       const auto shape_of_op =
           shape_of(producer, colon == std::string::npos ? 0 : std::stoul(input.substr(colon + 1)));
       known = known && shape_of_op.has_value();
-      // A handle's shape is that of what is behind it, which the file does not say.
+      // The shape of a handle is that of its variable, which the file does not contain.
       known = known && tf::output_dtype(producer, 0).has_value();
       if (!known) break;
       inputs.push_back(*shape_of_op);
@@ -505,7 +505,7 @@ TEST_F(Impala, InferredShapesAreThoseOfTheFile) {
     EXPECT_GT(agreed[type], 0) << type;
 }
 
-TEST(TfGraphdef, RefusesWhatCannotBePlacedInOneLine) {
+TEST(TfGraphdef, RefusesUnplaceableGraphsInOneLine) {
   const Node x{"x", "Placeholder", {}, {"4"}};
   EXPECT_THAT(graphdef_error(text_of({x, {"a", "Relu", {"ghost"}, {"4"}}})),
               AllOf(HasSubstr("'a'"), HasSubstr("'ghost', which is not a node")));
@@ -536,7 +536,7 @@ TEST(TfGraphdef, RefusesWhatCannotBePlacedInOneLine) {
   EXPECT_THAT(graphdef_error("versions { producer: 27 }"), HasSubstr("has no nodes"));
 }
 
-TEST(TfGraphdef, EveryCutIsReadOrRefusedInOneLine) {
+TEST(TfGraphdef, ReadsOrRefusesEveryTruncationInOneLine) {
   const std::string text = text_of({{"x", "Placeholder", {}, {"4"}}, {"a", "Relu", {"x", "^x"}, {"4"}}});
   tf::GraphDef proto;
   ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &proto));

@@ -1,5 +1,5 @@
 #pragma once
-/// What torch says of the graphs in tests/fixtures/formats, and ours of the same.
+/// Torch's counts for the graphs in tests/fixtures/formats, and ours for the same graphs.
 
 #include <array>
 #include <cstdint>
@@ -13,13 +13,13 @@
 
 namespace emplace {
 
-/// torch.json's entry of a file (make_torch.py tells its keys).
-inline nlohmann::json torch_said(const std::string& file) {
+/// Entry of a file in torch.json; make_torch.py describes its keys.
+inline nlohmann::json torch_counts(const std::string& file) {
   std::ifstream in{std::filesystem::path{EMPLACE_FIXTURES} / "formats" / "torch.json"};
   return nlohmann::json::parse(in).at(file);
 }
 
-/// As torch counts: products and convolutions, without adding a bias and without a softmax.
+/// Counts like torch: products and convolutions, without biases and softmax.
 inline std::int64_t matrix_flops(const OpGraph& graph) {
   constexpr std::array<std::string_view, 8> kCounted{"mm",
                                                      "addmm",

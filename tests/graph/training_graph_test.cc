@@ -1,6 +1,6 @@
-// Goal: a forward graph becomes the training step that a tracer records of the same network, and what has no
-// gradient is refused by name. Method: exports of the traced small networks, in training mode, beside their
-// traces; models made on the fly.
+// Goal: a forward graph becomes the training step that a tracer records of the same network, and kinds
+// without a gradient are refused by name. Method: exports of the traced small networks, in training mode,
+// beside their traces; models made by the test.
 #include "graph/training/training_graph.h"
 
 #include <gmock/gmock.h>
@@ -31,7 +31,7 @@ std::int64_t total(const OpGraph& graph, std::int64_t (OpGraph::*of)(OpId) const
   return sum;
 }
 
-/// Who owns the memory that a tensor shows.
+/// The tensor that owns the memory of another one.
 TensorId base_of(const OpGraph& graph, TensorId tensor) {
   while (graph.is_view(graph.producer(tensor)) && !graph.inputs(graph.producer(tensor)).empty())
     tensor = graph.inputs(graph.producer(tensor)).front();
@@ -69,7 +69,7 @@ std::int64_t peak_bytes(const OpGraph& graph) {
   return peak;
 }
 
-/// Every parameter is read by one last op of its update, which gets a gradient of its shape.
+/// Each parameter has exactly one reader in the update, whose inputs have the parameter's shape.
 void expect_each_parameter_updated_once(const OpGraph& step) {
   for (std::uint32_t i = 0; i < step.num_ops(); ++i) {
     const OpId parameter{i};
@@ -91,7 +91,7 @@ std::vector<std::string> notes_of(const OpGraph& graph) {
   return nlohmann::json::parse(graph.meta_json())["notes"].get<std::vector<std::string>>();
 }
 
-TEST(TrainingGraph, IsTheStepThatWasTracedOfTheSameNetwork) {
+TEST(TrainingGraph, EqualsTheTracedStepOfTheSameNetwork) {
   const std::vector<std::pair<std::string, Optimizer>> networks{
       {"cifar10_cnn-bs4", Optimizer::kSgd},    {"rnnlm-bs2-hidden8-steps2", Optimizer::kSgd},
       {"nmt-tiny", Optimizer::kAdam},          {"transformer-tiny", Optimizer::kAdam},
@@ -105,8 +105,8 @@ TEST(TrainingGraph, IsTheStepThatWasTracedOfTheSameNetwork) {
     ASSERT_TRUE(step) << step.error().context;
     const OpGraph traced = load_graph(kTrainingGraphs / (name + ".json.gz")).value();
     EXPECT_EQ(total(*step, &OpGraph::param_bytes), total(traced, &OpGraph::param_bytes));
-    // Attention of torch 2 scales keys and queries, that of the traced torch 1.13 only these: 4 % of a vision
-    // transformer of 8 × 8 pixels, 0.01 % of the real one.
+    // Attention of torch 2 scales keys and queries, that of the traced torch 1.13 only queries: 4 % of a
+    // vision transformer of 8 × 8 pixels, 0.01 % of the real one.
     const double flops = static_cast<double>(total(traced, &OpGraph::flops));
     EXPECT_NEAR(static_cast<double>(total(*step, &OpGraph::flops)), flops,
                 (name == "vit-tiny" ? 0.05 : 0.0001) * flops);
@@ -116,14 +116,14 @@ TEST(TrainingGraph, IsTheStepThatWasTracedOfTheSameNetwork) {
   }
 }
 
-TEST(TrainingGraph, StepsOfTodaysExportsUpdateEveryWeightOnce) {
+TEST(TrainingGraph, StepsOfCurrentExportsUpdateEveryWeightOnce) {
   std::size_t steps = 0, refused = 0;
   for (const auto& entry :
        std::filesystem::directory_iterator{std::filesystem::path{EMPLACE_FIXTURES} / "onnx"}) {
     if (entry.path().extension() != ".zst") continue;
     SCOPED_TRACE(entry.path().filename());
     const auto forward = load_graph(entry.path());
-    if (!forward) continue;  // Some leave dimensions open.
+    if (!forward) continue;  // Some models leave dimensions open.
     const auto step = training_graph(*forward, Optimizer::kAdam);
     if (!step) {
       ++refused;
@@ -134,7 +134,7 @@ TEST(TrainingGraph, StepsOfTodaysExportsUpdateEveryWeightOnce) {
     expect_each_parameter_updated_once(*step);
   }
   EXPECT_GE(steps, 58U);
-  EXPECT_LE(refused, 11U);  // Quantised, recurrent, with control flow or fused by a runtime.
+  EXPECT_LE(refused, 11U);  // They are quantised, recurrent, with control flow or fused by a runtime.
 }
 
 TEST(TrainingGraph, KeepsNamesAndScopes) {
@@ -153,7 +153,7 @@ TEST(TrainingGraph, KeepsNamesAndScopes) {
   EXPECT_NE(find(step, "features.0.0.weight/opt1"), kNoOp);
 }
 
-TEST(TrainingGraph, NamesAllKindsThatHaveNoGradient) {
+TEST(TrainingGraph, NamesAllKindsWithoutAGradient) {
   Model model;
   model.initializer("fc.weight", {8, 8});
   model.node("MatMul", "fc", {"x", "fc.weight"}, {"h"});
@@ -167,7 +167,7 @@ TEST(TrainingGraph, NamesAllKindsThatHaveNoGradient) {
                                           HasSubstr("without --train"), Not(HasSubstr("\n"))));
 }
 
-TEST(TrainingGraph, LetsOpsWithoutGradientStandWhereNoneFlows) {
+TEST(TrainingGraph, AllowsOpsWithoutGradientWhereNoneFlows) {
   Model model;
   model.initializer("fc.weight", {8, 4});
   model.node("Hardmax", "data", {"x"}, {"h"});
@@ -177,7 +177,7 @@ TEST(TrainingGraph, LetsOpsWithoutGradientStandWhereNoneFlows) {
   expect_each_parameter_updated_once(step);
 }
 
-TEST(TrainingGraph, RefusesWhatTrainsAlreadyOrCannot) {
+TEST(TrainingGraph, RefusesTrainingGraphsAndGraphsWithoutWeights) {
   const OpGraph traced = load_graph(kTrainingGraphs / "cifar10_cnn-bs4.json.gz").value();
   EXPECT_THAT(training_graph(traced, Optimizer::kSgd).error().context,
               HasSubstr("is a training graph already"));
@@ -187,7 +187,7 @@ TEST(TrainingGraph, RefusesWhatTrainsAlreadyOrCannot) {
               HasSubstr("nothing to train"));
 }
 
-TEST(TrainingGraph, SaysWhichLossAnOutputGets) {
+TEST(TrainingGraph, NotesTheLossOfAnOutput) {
   Model classes;
   classes.initializer("fc.weight", {8, 4});
   classes.node("MatMul", "fc", {"x", "fc.weight"}, {"y"});
@@ -207,7 +207,7 @@ TEST(TrainingGraph, SaysWhichLossAnOutputGets) {
               Contains(HasSubstr("'loss' is the loss")));
 }
 
-TEST(TrainingGraph, ReportsBatchNormsThatAreGone) {
+TEST(TrainingGraph, NotesFoldedBatchNorms) {
   const auto notes = [](const char* weight, const char* bias) {
     Model model;
     model.input("image", {2, 3, 8, 8});
@@ -224,7 +224,7 @@ TEST(TrainingGraph, ReportsBatchNormsThatAreGone) {
   EXPECT_THAT(notes("kernel:0", "bias:0"), Not(Contains(HasSubstr("folded"))));
 }
 
-/// A kind between a product with a weight and the output.
+/// A kind of op between a product with a weight and the output.
 struct Kind {
   const char* type;
   std::vector<std::string> more;  ///< Inputs after the first.
@@ -306,7 +306,7 @@ TEST(TrainingGraph, EveryKindPassesAGradientOfItsInputsShape) {
   }
 }
 
-TEST(TrainingGraph, JoinsWhatExportersWriteInSeveralNodes) {
+TEST(TrainingGraph, JoinsIdiomsOfExporters) {
   Model model;
   model.initializer("fc.weight", {8, 8});
   model.initializer("fc.bias", {8});
@@ -327,7 +327,7 @@ TEST(TrainingGraph, JoinsWhatExportersWriteInSeveralNodes) {
   EXPECT_EQ(find(step, "act/mul"), kNoOp);
 }
 
-TEST(TrainingGraph, ShapesThatContradictAKindAreAnErrorOfTheNode) {
+TEST(TrainingGraph, ErrorsOfContradictoryShapesNameTheNode) {
   OpGraphBuilder builder;
   builder.set_name("bad");
   builder.add({.name = "x", .type = "Input", .outputs = {{DType::kF32, {2, 3}}}});

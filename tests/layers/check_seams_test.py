@@ -48,8 +48,8 @@ class CheckSeams(CheckerTest):
         self.assertEqual(self.check({"policy/draw.cc": harmless}), (0, ""))
 
     def test_a_folder_may_be_permitted(self):
-        changes = {"runtime/zmq/link.h": "#include <zmq.hpp>\n"}
-        self.refuses(changes, "runtime/zmq/link.h:1:")
+        changes = {"runtime/zmq/links/link.h": "#include <zmq.hpp>\n"}
+        self.refuses(changes, "runtime/zmq/links/link.h:1:")
         self.assertEqual(self.check({**changes, **self.table(TABLE + "transport: runtime/zmq/  # the switch\n")}), (0, ""))
 
     def test_a_permit_is_of_one_seam_only(self):

@@ -1,5 +1,5 @@
-// Goal: a graph file may contain its machine, and a wrong one is refused in one line.
-// Method: graphs of one op with different meta.
+// Goal: a graph file may contain its machine, and a wrong one is refused in one line. Method: graphs of one
+// op with different meta.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ OpGraph with_meta(const std::string& meta) {
   return std::move(builder).build().value();
 }
 
-TEST(OwnMachine, IsADeviceFileOrNamesOfTheCatalogue) {
+TEST(MachineOf, AcceptsADeviceFileOrNamesOfTheCatalogue) {
   const auto text = machine_of(with_meta(R"({"machine":"h100 x 2, epyc9654"})"), Objective::kStepTime);
   ASSERT_TRUE(text.ok() && text->has_value());
   EXPECT_EQ((*text)->sha256(), parse_machine("h100 x 2, epyc9654").value().sha256());
@@ -40,7 +40,7 @@ TEST(OwnMachine, IsADeviceFileOrNamesOfTheCatalogue) {
   EXPECT_FALSE(machine_of(with_meta("{}"), Objective::kStepTime).value().has_value());
 }
 
-TEST(OwnMachine, AWrongOneIsRefused) {
+TEST(MachineOf, RefusesAWrongMachine) {
   const auto refused = [](const std::string& meta) {
     const auto machine = machine_of(with_meta(meta), Objective::kStepTime);
     return machine.ok() ? std::string{"accepted"} : machine.error().context;
@@ -50,7 +50,7 @@ TEST(OwnMachine, AWrongOneIsRefused) {
   EXPECT_THAT(refused(R"({"machine":"[[device]]\nname = 4\n"})"), HasSubstr("meta.machine"));
 }
 
-TEST(CopiedOp, ABuilderOfAllCopiesBuildsAnEqualGraph) {
+TEST(CopiedOp, CopiesOfAllOpsBuildAnEqualGraph) {
   for (const char* name : {"cifar10_cnn-bs128.json", "rnnlm-bs2-hidden8-steps2.json.gz"}) {
     const OpGraph graph = load_graph(std::string{EMPLACE_FIXTURES} + "/graphs/" + name).value();
     OpGraphBuilder builder;

@@ -1,5 +1,5 @@
-// Goal: what a placement must obey is found, repaired and named.  Method: hand-made graphs, then seeded
-// random ones.
+// Goal: violations of the constraints of a placement are found, repaired and named. Method: graphs by hand,
+// then seeded random ones.
 #include "placement/placement.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ OpGraph restricted() {
   return *std::move(builder).build();
 }
 
-TEST(Constraints, AClassMayUseWhatAllItsMembersMay) {
+TEST(Constraints, ClassMayUseTheDevicesThatAllItsMembersMay) {
   const OpGraph graph = restricted();
   const DeviceSet devices = testing::sample_devices(2, true, 1 << 20);
   const auto constraints = Constraints::make(graph, devices);
@@ -38,7 +38,7 @@ TEST(Constraints, AClassMayUseWhatAllItsMembersMay) {
   EXPECT_FALSE(constraints->allows(OpId{3}, DeviceId{1}));
 }
 
-TEST(Constraints, RepairMovesOpsOntoWhatIsAllowed) {
+TEST(Constraints, RepairMovesOpsToAllowedDevices) {
   const OpGraph graph = restricted();
   const DeviceSet devices = testing::sample_devices(2, true, 1 << 20);
   const auto constraints = Constraints::make(graph, devices);
@@ -50,7 +50,7 @@ TEST(Constraints, RepairMovesOpsOntoWhatIsAllowed) {
   EXPECT_EQ(constraints->repair(placement), 0u);
 }
 
-TEST(Constraints, ChecksNameTheOp) {
+TEST(Constraints, ErrorsNameTheOp) {
   const OpGraph graph = restricted();
   const DeviceSet devices = testing::sample_devices(2, true, 1 << 20);
   const auto constraints = Constraints::make(graph, devices);
@@ -81,7 +81,7 @@ TEST(Constraints, RefuseUnknownDevicesAndImpossibleClasses) {
   EXPECT_NE(refused.error().context.find("no device"), std::string::npos);
 }
 
-TEST(Constraints, RepairedRandomPlacementsAlwaysCheck) {
+TEST(Constraints, RepairedRandomPlacementsPassTheCheck) {
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     Rng rng{seed, Purpose::kTest};
     const OpGraph graph = testing::random_graph(rng, 40);

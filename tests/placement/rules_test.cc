@@ -1,6 +1,6 @@
-// Goal: rules hold for the ops they match, say how many those are, and are refused by name where they cannot
-// hold. Method: a hand-made graph of a forward and a backward pass and an update; every refusal is a file of
-// its own.
+// Goal: rules hold for the ops that they match, report the number of these ops, and are refused by name where
+// they cannot hold. Method: a graph by hand with a forward and a backward pass and an update; every refusal
+// is a file of its own.
 
 #include "placement/rules.h"
 
@@ -125,14 +125,14 @@ pin = "cpu:0"
   EXPECT_THAT(allowed(*made, 2), ElementsAre(2));
   EXPECT_THAT(allowed(*made, 4), ElementsAre(1, 2));
   EXPECT_THAT(allowed(*made, 6), ElementsAre(0));
-  EXPECT_THAT(allowed(*made, 3), ElementsAre(0, 1, 2)) << "no rule speaks of it";
+  EXPECT_THAT(allowed(*made, 3), ElementsAre(0, 1, 2)) << "no rule matches it";
   EXPECT_EQ(made->applied.device_rule[2], 0u);
   EXPECT_EQ(made->applied.device_rule[4], 1u);
   EXPECT_EQ(made->applied.device_rule[3], kNoRule);
   EXPECT_EQ(made->applied.lines().at(1), "rules.toml:5 (allow = [\"gpu:*\"]) matches 1 op");
 }
 
-TEST(Rules, ObeyTheDeviceThatTheFileAsksFor) {
+TEST(Rules, MatchTheDeviceThatTheFileRequests) {
   OpGraphBuilder builder;
   for (const auto& [name, attrs] : {std::pair{"a", R"({"device":"/device:CPU:0"})"},
                                     {"b", "{}"},
@@ -148,12 +148,12 @@ TEST(Rules, ObeyTheDeviceThatTheFileAsksFor) {
   ASSERT_TRUE(made.ok()) << made.error().context;
   EXPECT_EQ(allowed(*made, 0), (std::set<std::size_t>{0}));
   EXPECT_EQ(allowed(*made, 1).size(), 3u);
-  EXPECT_EQ(allowed(*made, 2).size(), 3u) << "an attribute's text is no wish";
+  EXPECT_EQ(allowed(*made, 2).size(), 3u) << "an attribute's text is no request";
   EXPECT_THAT(refusal("[[rule]]\nmatch = { device = 'GPU' }\npin = \"gpu:0\"\n"),
               HasSubstr("no op of the graph requests a device"));
 }
 
-TEST(Rules, AllThatMatchAnOpHold) {
+TEST(Rules, AllRulesOfAnOpHold) {
   const auto made = ruled(R"(
 [[rule]]
 match = { type = "MatMul" }
@@ -167,12 +167,12 @@ pin = "gpu:0"
 )");
   ASSERT_TRUE(made.ok()) << made.error().context;
   EXPECT_THAT(allowed(*made, 2), ElementsAre(1));
-  EXPECT_EQ(made->applied.device_rule[2], 2u) << "a pin says more than what allows";
+  EXPECT_EQ(made->applied.device_rule[2], 2u) << "a pin is stricter than an allow";
   EXPECT_THAT(allowed(*made, 1), ElementsAre(0, 1));
   EXPECT_EQ(made->applied.device_rule[1], 1u);
 }
 
-TEST(Rules, AnEarlierRuleForFewerOpsIsAnException) {
+TEST(Rules, EarlierRuleForFewerOpsIsAnException) {
   const auto made = ruled(R"(
 [[rule]]
 match = { name = "lookup" }
@@ -188,8 +188,8 @@ pin = "gpu:0"
   EXPECT_THAT(made->applied.matched, ElementsAre(1, 4));
 }
 
-TEST(Rules, ThatContradictAreBothNamedWithTheOp) {
-  // The wider rule first; the same ops; some ops in common: none is an exception.
+TEST(Rules, ContradictoryOnesAreBothNamedWithTheOp) {
+  // The wider rule first; the same ops; some ops in common: none of these is an exception.
   EXPECT_THAT(refusal("[[rule]]\nmatch = { scope = \"encoder\" }\npin = \"gpu:0\"\n"
                       "[[rule]]\nmatch = { name = \"lookup\" }\npin = \"cpu:0\"\n"),
               AllOf(HasSubstr("rules.toml:4 (pin = \"cpu:0\"): contradicts rules.toml:1 (pin = \"gpu:0\")"),
@@ -203,7 +203,7 @@ TEST(Rules, ThatContradictAreBothNamedWithTheOp) {
               AllOf(HasSubstr("rules.toml:4"), HasSubstr("rules.toml:1"), HasSubstr("op 'encoder/mm'")));
 }
 
-TEST(Rules, OfOneLabelTieTheirOps) {
+TEST(Rules, LabelTiesItsOps) {
   const auto made = ruled(R"(
 [[rule]]
 match = { name = "^table$" }
@@ -220,11 +220,11 @@ pin = "gpu:1"
   EXPECT_EQ(constraints.class_of(OpId{0}), constraints.class_of(OpId{1}));
   EXPECT_EQ(constraints.class_of(OpId{0}), constraints.class_of(OpId{5}));
   EXPECT_EQ(constraints.num_classes(), 5u);
-  EXPECT_THAT(allowed(*made, 5), ElementsAre(2)) << "where one of them must be, all are";
+  EXPECT_THAT(allowed(*made, 5), ElementsAre(2)) << "all are on the device of one";
   EXPECT_EQ(made->applied.colocation_rule[5], 1u);
 }
 
-TEST(Rules, KeepGradientsAndUpdatesWithWhatTheyBelongTo) {
+TEST(Rules, KeepGradientsAndUpdatesWithTheirOps) {
   const auto made = ruled("[[rule]]\nmatch = { phase = \"backward|update\" }\ncolocate_with = \"forward\"\n");
   ASSERT_TRUE(made.ok()) << made.error().context;
   const Constraints& constraints = made->constraints;
@@ -239,7 +239,7 @@ TEST(Rules, KeepGradientsAndUpdatesWithWhatTheyBelongTo) {
   EXPECT_EQ(chain->constraints.class_of(OpId{3}), chain->constraints.class_of(OpId{1}));
 }
 
-TEST(Rules, ThatTearAClassAreBothNamed) {
+TEST(Rules, OnesThatSplitAClassAreBothNamed) {
   EXPECT_THAT(refusal(R"([[rule]]
 match = { name = "^table$" }
 pin = "cpu:0"
@@ -255,7 +255,7 @@ colocate_with = "forward"
                     HasSubstr("tied by rules.toml:7 (colocate_with = \"forward\")")));
 }
 
-TEST(Rules, MeetWhatTheGraphSays) {
+TEST(Rules, CombineWithTheDevicesOfTheGraph) {
   // Ops 0, 4 and 8 may only be on gpu:1.
   const OpGraph graph = testing::restricted_graph();
   const auto torn = ruled("[[rule]]\nmatch = { name = \"^op4$\" }\npin = \"gpu:0\"\n", graph);
@@ -267,7 +267,7 @@ TEST(Rules, MeetWhatTheGraphSays) {
   EXPECT_THAT(allowed(*tied, 5), ElementsAre(2));
 }
 
-TEST(Rules, ThatMatchNothingAreRefusedWithTheNearestWord) {
+TEST(Rules, OnesThatMatchNothingAreRefusedWithTheNearestName) {
   const auto rule = [](std::string match, std::string more = "") {
     return "[[rule]]\nmatch = { " + match + " }\npin = \"gpu:0\"\n" + more;
   };
@@ -278,12 +278,12 @@ TEST(Rules, ThatMatchNothingAreRefusedWithTheNearestWord) {
   EXPECT_THAT(refusal(rule("scope = 'decoder/layr0'")), HasSubstr("'decoder/layer0'"));
   EXPECT_THAT(refusal(rule("phase = 'forwards'")), HasSubstr("'forward'"));
   EXPECT_THAT(refusal(rule("type = 'Gather', scope = 'decoder'")), HasSubstr("no op matches all"));
-  const auto permitted = ruled(rule("name = 'nobody'", "optional = true\n"));
+  const auto permitted = ruled(rule("name = 'absent'", "optional = true\n"));
   ASSERT_TRUE(permitted.ok()) << permitted.error().context;
   EXPECT_THAT(permitted->applied.matched, ElementsAre(0));
 }
 
-TEST(Rules, ThatCannotBeReadAreRefusedWithTheirLine) {
+TEST(Rules, InvalidOnesAreRefusedWithTheirLine) {
   const std::string match = "[[rule]]\nmatch = { name = \"mm\" }\n";
   EXPECT_THAT(refusal(match + "optinal = true\npin = \"gpu:0\"\n"),
               HasSubstr("rules.toml:3: unknown key 'optinal'; did you mean 'optional'?"));
@@ -314,7 +314,7 @@ TEST(Rules, ThatCannotBeReadAreRefusedWithTheirLine) {
   EXPECT_THAT(refusal("# nothing\n"), HasSubstr("has no [[rule]]"));
 }
 
-TEST(Rules, NoneLeaveTheConstraintsAsTheyWere) {
+TEST(Rules, EmptyRulesKeepTheConstraints) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     const OpGraph graph = testing::random_graph(seed, 30);
     const DeviceSet devices = sample_devices(2, true, 1 << 20);
@@ -345,7 +345,7 @@ allow = ["gpu:*"]
   EXPECT_THAT(made->applied.lines()[0], HasSubstr("rules.toml:2 (forbid = [\"gpu:0\"]) matches 2 ops"));
 }
 
-TEST(Rules, AForbidThatCannotHoldIsRefused) {
+TEST(Rules, ForbidThatCannotHoldIsRefused) {
   const std::string forbid = "[[rule]]\nmatch = { name = '^decoder/mm$' }\nforbid = ";
   EXPECT_THAT(refusal(forbid + "[]\n"), HasSubstr("'forbid' is empty"));
   EXPECT_THAT(refusal(forbid + "['*']\n"), HasSubstr("forbids every device of this machine"));

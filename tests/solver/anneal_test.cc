@@ -1,6 +1,6 @@
-// Goal: annealing finds what is known to be best, walks through placements that do not fit, repeats itself,
-// keeps to its budget, and beats every simple method on the shipped graph. Method: small graphs whose optimum
-// all placements together decide, planted partitions, and the quickstart.
+// Goal: annealing finds known optima, walks through placements that do not fit, is reproducible, keeps to its
+// budget, and beats every simple method on the shipped graph. Method: small graphs whose optimum is found by
+// enumeration, planted partitions, and the quickstart.
 
 #include "solver/search/anneal.h"
 
@@ -33,7 +33,7 @@ Answer anneal(World& world, AnnealOptions options, std::uint64_t seed = 1) {
   return world.run(Anneal{options}, seed).value();
 }
 
-/// The least step time over every placement of every co-location class that fits.
+/// The least step time of all placements of the co-location classes that fit.
 double best_of_all(World& world) {
   const auto leaders = class_leaders(world.constraints);
   std::vector<std::size_t> digit(leaders.size(), 0);
@@ -74,7 +74,7 @@ TEST(Anneal, FindsAPlantedPartitionOfUnequalOps) {
 }
 
 TEST(Anneal, ClimbsOutOfPlacementsThatDoNotFit) {
-  // Only one partition of the weights fills both memories to the byte (and its mirror image).
+  // Only one partition of the weights (and its mirror image) fills both memories to the byte.
   OpGraphBuilder builder;
   const std::vector<std::int64_t> megabytes{61, 39, 311, 289, 173, 127, 257, 143, 401, 199};
   for (std::uint32_t i = 0; i < megabytes.size(); ++i) {
@@ -91,7 +91,7 @@ TEST(Anneal, ClimbsOutOfPlacementsThatDoNotFit) {
     EXPECT_TRUE(anneal(world, {.evaluations = 6000}, seed).measurement.valid) << "seed " << seed;
 }
 
-TEST(Anneal, RepeatsItselfObeysTheConstraintsAndKeepsToItsBudget) {
+TEST(Anneal, IsReproducibleObeysTheConstraintsAndKeepsToItsBudget) {
   for (std::uint64_t seed = 0; seed < 6; ++seed) {
     Rng rng{seed, Purpose::kTest, 1};
     World world{random_graph(rng, 60), sample_devices(3, true, kPlenty)};
@@ -111,7 +111,7 @@ TEST(Anneal, RepeatsItselfObeysTheConstraintsAndKeepsToItsBudget) {
   }
 }
 
-TEST(Anneal, OneDeviceOrOneOpLeavesNothingToWalk) {
+TEST(Anneal, AcceptsOneDeviceOrOneOp) {
   World one_device{sample_graph({{.name = "a"}, {.name = "b"}}), sample_devices(1, false, kPlenty)};
   EXPECT_TRUE(anneal(one_device, {}).measurement.valid);
   World one_op{sample_graph({{.name = "a"}}), sample_devices(2, true, kPlenty)};
@@ -119,7 +119,7 @@ TEST(Anneal, OneDeviceOrOneOpLeavesNothingToWalk) {
   EXPECT_FALSE(Anneal{{.groups = 1}}.find(one_op.problem(), one_op.simulator).ok());
 }
 
-TEST(Anneal, IsAskedForByNameOnly) {
+TEST(Anneal, IsUsedByNameOnly) {
   EXPECT_EQ((*find_method("anneal"))->name(), "anneal");
   for (const Method* method : all_methods()) EXPECT_NE(method->name(), "anneal");
   EXPECT_EQ(find_method("aneal").error().context, "method 'aneal': is unknown; did you mean 'anneal'?");
@@ -132,7 +132,7 @@ TEST(Anneal, BeatsEverySimpleMethodOnTheQuickstartWithAFifthOfItsBudget) {
   EXPECT_GT(Anneal{}.budget(world.problem()), 15'000u);
   const Answer found = anneal(world, {.evaluations = 4000});
   ASSERT_TRUE(found.measurement.valid);
-  // The best simple one is round-robin with 611 ms; the whole budget ends between 420 and 440.
+  // The best simple method is round-robin with 611 ms; the whole budget ends between 420 and 440.
   EXPECT_LT(found.measurement.step_time_s, 0.500);
 }
 

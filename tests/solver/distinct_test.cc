@@ -1,7 +1,6 @@
-// Goal: placements that differ are far from each other, nearly as fast as the fastest, and not the same one
-// with equal devices exchanged. Method: small graphs, and a clock that advances with each reading.
+// Goal: distinct placements are far from each other, nearly as fast as the fastest, and not equal up to an
+// exchange of equal devices. Method: small graphs, and a clock that advances with each reading.
 #include "solver/search/distinct.h"
-#include "solver/methods.h"
 
 #include <gtest/gtest.h>
 
@@ -26,7 +25,7 @@ class TickingClock final : public Clock {
   mutable Nanos now_{};
 };
 
-TEST(Distinct, TheDistanceIsTheShareOfWorkElsewhereUpToNamesOfEqualDevices) {
+TEST(Distinct, DistanceIsTheShareOfMovedWorkUpToNamesOfEqualDevices) {
   const World world{testing::sample_graph({{"a", {}, {1}, 6}, {"b", {}, {1}, 3}, {"c", {}, {1}, 1}}),
                     testing::sample_devices(2, true, kPlenty)};
   const PlacementDistance distance{world.problem()};
@@ -39,7 +38,7 @@ TEST(Distinct, TheDistanceIsTheShareOfWorkElsewhereUpToNamesOfEqualDevices) {
   EXPECT_NEAR(between({kOne, kOne, kOne}, {kCpu, kCpu, kCpu}), 1, 1e-12);
 }
 
-TEST(Distinct, FindsPlacementsThatDifferAndAreNearlyAsFast) {
+TEST(Distinct, FindsDistinctPlacementsThatAreNearlyAsFast) {
   Rng rng{1, Purpose::kTest};
   World world{testing::layered_graph(rng, 120), testing::sample_devices(3, false, kPlenty)};
   const auto first = world.run(*find_method("anneal").value());
@@ -66,7 +65,7 @@ TEST(Distinct, FindsPlacementsThatDifferAndAreNearlyAsFast) {
   }
 }
 
-TEST(Distinct, WithoutTimeOrAfterAStopTheFirstIsAlone) {
+TEST(Distinct, ReturnsOnlyTheFirstWithoutTimeOrAfterAStop) {
   Rng rng{2, Purpose::kTest};
   World world{testing::layered_graph(rng, 40), testing::sample_devices(2, false, kPlenty)};
   const auto first = world.run(*find_method("expert").value());

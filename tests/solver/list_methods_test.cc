@@ -1,6 +1,6 @@
-// Goal: list schedulers use devices in parallel, keep their account of memory as the simulator does, and do
-// not flee to the CPU while GPUs have room. Method: graphs whose best schedule is known by hand, the parts
-// against brute force, and the shipped net.
+// Goal: list schedulers use devices in parallel, account for memory like the simulator, and avoid the CPU
+// while GPUs have room. Method: graphs whose best schedule is known, the parts against brute force, and the
+// shipped net.
 
 #include "solver/list/list_methods.h"
 
@@ -59,8 +59,8 @@ TEST(ListMethods, PutIndependentChainsOnDevicesOfTheirOwn) {
   }
 }
 
-TEST(ListMethods, GiveASlowDeviceOnlyWhatItEndsInTime) {
-  // Three GPU chains to one of the CPU would be even; no chain may wait for one that went to the CPU.
+TEST(ListMethods, GiveASlowDeviceOnlyWorkThatItEndsInTime) {
+  // Three GPU chains to one of the CPU would be even; no chain may wait for one on the CPU.
   for (const Method* method : list_methods()) {
     World world{chains(4), sample_devices(1, /*cpu=*/true, kPlenty)};
     const Answer found = world.run(*method).value();
@@ -69,8 +69,8 @@ TEST(ListMethods, GiveASlowDeviceOnlyWhatItEndsInTime) {
   }
 }
 
-TEST(ListMethods, DivideStateThatNoDeviceHoldsAloneAndLeaveTheCpuIdle) {
-  // One chain: no time is won by a second GPU, memory alone asks for it. 1,000 bytes of state, 520 per GPU.
+TEST(ListMethods, DivideStateThatNoDeviceHoldsAndLeaveTheCpuIdle) {
+  // One chain: a second GPU gains no time and is needed only for memory. 1,000 bytes of state, 520 per GPU.
   for (const Method* method : all_methods()) {
     if (method->name() != "m-topo" &&
         std::find_if(list_methods().begin(), list_methods().end(),
@@ -84,7 +84,7 @@ TEST(ListMethods, DivideStateThatNoDeviceHoldsAloneAndLeaveTheCpuIdle) {
   }
 }
 
-TEST(ListMethods, TakeTheCpuForWhatNoGpuHolds) {
+TEST(ListMethods, UseTheCpuForStateThatNoGpuHolds) {
   for (const Method* method : list_methods()) {
     OpGraph graph = chains(1, 100);
     std::vector<Device> devices{{"cpu:0", *find_profile("haswell18"), kPlenty, ""},
@@ -92,7 +92,7 @@ TEST(ListMethods, TakeTheCpuForWhatNoGpuHolds) {
     World world{std::move(graph), *DeviceSet::make(std::move(devices), Link{1e9, 1e-6})};
     const Answer found = world.run(*method).value();
     EXPECT_TRUE(found.measurement.valid) << method->name();
-    EXPECT_NEAR(found.measurement.busy_s[0], 90e-6, 1e-9) << method->name();  // Three ops, no more.
+    EXPECT_NEAR(found.measurement.busy_s[0], 90e-6, 1e-9) << method->name();  // Three ops and no more.
   }
 }
 
@@ -124,7 +124,7 @@ TEST(IdleGaps, AreFilledOnceAndFoundFirst) {
   EXPECT_EQ(gaps.start(500, 7), 500);
 }
 
-TEST(IdleGaps, NeverOverlapWhateverIsFilledIn) {
+TEST(IdleGaps, NeverOverlapAfterAnyFills) {
   Rng rng{3, Purpose::kTest};
   IdleGaps gaps{1};
   std::vector<bool> busy(20'000, false);
@@ -133,7 +133,7 @@ TEST(IdleGaps, NeverOverlapWhateverIsFilledIn) {
                cost = static_cast<std::int64_t>(1 + rng.below(20));
     const std::int64_t begin = gaps.start(ready, cost);
     ASSERT_GE(begin, ready);
-    std::int64_t first = ready;  // By brute force.
+    std::int64_t first = ready;
     for (std::int64_t length = 0; length < cost; ++length) {
       if (busy[static_cast<std::size_t>(first + length)]) first += length + 1, length = -1;
     }
@@ -161,7 +161,7 @@ TEST(MemoryHistory, EqualsBruteForceWhenEachOpIsASpan) {
       ASSERT_EQ(memory.level(0, now), level[static_cast<std::size_t>(now)]);
       const std::int64_t since = static_cast<std::int64_t>(rng.below(static_cast<std::uint32_t>(now)));
       const std::int64_t peak = *std::max_element(level.begin() + since, level.begin() + now + 1);
-      // What ended within a span counts for the whole of it: never below the truth.
+      // Bytes that ended within a span count for the whole of it: the peak is never below the truth.
       ASSERT_GE(memory.peak_since(0, since), peak);
       ASSERT_LE(memory.peak_since(0, since), peak + 200);
     }
@@ -169,7 +169,7 @@ TEST(MemoryHistory, EqualsBruteForceWhenEachOpIsASpan) {
 }
 
 TEST(FavouriteChildren, AreThoseOnTheLongestPath) {
-  // a feeds b (short) and c (long): to keep w small c must not wait for its data.
+  // a feeds b (short) and c (long): if w is small, c must not wait for its data.
   World world{sample_graph({{.name = "a", .output_bytes = {100'000}, .gpu_us = 10},
                             {.name = "b", .inputs = {{0, 0}}, .gpu_us = 10},
                             {.name = "c", .inputs = {{0, 0}}, .gpu_us = 500}}),
@@ -180,7 +180,7 @@ TEST(FavouriteChildren, AreThoseOnTheLongestPath) {
   EXPECT_EQ(favourite[1], kNoOp);
 }
 
-TEST(FavouriteChildren, AreReadersAndNobodyIsTheFavouriteOfTwo) {
+TEST(FavouriteChildren, AreReadersOfOneParentOnly) {
   for (std::uint64_t seed = 0; seed < 10; ++seed) {
     World world{random_graph(seed, 80), sample_devices(2, true, kPlenty)};
     const ListTask task{world.problem()};
@@ -198,7 +198,7 @@ TEST(FavouriteChildren, AreReadersAndNobodyIsTheFavouriteOfTwo) {
   }
 }
 
-TEST(PlacingUnits, KeepClassesWholeAndPartGroupsThatCannotAgree) {
+TEST(PlacingUnits, KeepClassesWholeAndSplitGroupsWithoutACommonDevice) {
   OpGraphBuilder builder;
   const std::vector<std::vector<std::string>> allowed{{"gpu:0"}, {"gpu:1"}, {}, {"gpu:1"}};
   for (std::uint32_t i = 0; i < allowed.size(); ++i) {
@@ -220,8 +220,8 @@ TEST(PlacingUnits, KeepClassesWholeAndPartGroupsThatCannotAgree) {
   EXPECT_EQ(units.allowed[units.unit_of_op[2]].count(), 1u);
 }
 
-TEST(PlacingUnits, KnowWhatLivesWhen) {
-  // a is read by the last op of a long chain: it lives throughout; links of the chain only for a moment.
+TEST(PlacingUnits, CountLiveBytesOfEachMoment) {
+  // The last op of a long chain reads a, so that a exists throughout; links of the chain only for a moment.
   std::vector<SampleOp> ops{{.name = "a", .output_bytes = {1000}}};
   for (std::uint32_t i = 1; i <= 200; ++i)
     ops.push_back(

@@ -1,5 +1,5 @@
-// Goal: every method obeys the constraints, repeats itself, and does what its name says.
-// Method: small graphs whose right answer is known by hand, in the simulator.
+// Goal: every method obeys the constraints, is reproducible, and does what its name states. Method: small
+// graphs whose right answer is known, in the simulator.
 
 #include <gtest/gtest.h>
 
@@ -51,7 +51,7 @@ OpGraph chain(std::size_t ops) {
   return sample_graph(list);
 }
 
-TEST(Methods, ObeyTheConstraintsAndRepeatThemselvesOnRandomGraphs) {
+TEST(Methods, ObeyTheConstraintsAndAreReproducibleOnRandomGraphs) {
   for (std::uint64_t seed = 0; seed < 10; ++seed) {
     Rng rng{seed, Purpose::kTest};
     World world{random_graph(rng, 40), sample_devices(2, /*cpu=*/true, kPlenty)};
@@ -68,13 +68,13 @@ TEST(Methods, ObeyTheConstraintsAndRepeatThemselvesOnRandomGraphs) {
   }
 }
 
-TEST(Methods, AMisspeltNameIsAnsweredWithTheNearestOne) {
+TEST(Methods, MisspeltNameGetsTheNearest) {
   const auto method = find_method("contigous");
   ASSERT_FALSE(method.ok());
   EXPECT_EQ(method.error().context, "method 'contigous': is unknown; did you mean 'contiguous'?");
 }
 
-TEST(SingleDevice, TakesTheBestOfItsKindAndReportsWhatDoesNotFit) {
+TEST(SingleDevice, TakesTheBestOfItsKindAndReportsTheBytesOver) {
   World roomy{chain(4), sample_devices(2, true, kPlenty)};
   const Answer gpu = roomy.run(named("single-gpu")).value();
   EXPECT_TRUE(gpu.measurement.valid);
@@ -87,14 +87,14 @@ TEST(SingleDevice, TakesTheBestOfItsKindAndReportsWhatDoesNotFit) {
   EXPECT_GT(over.measurement.bytes_over, 0);
 }
 
-TEST(SingleDevice, WithoutADeviceOfItsKindThereIsNoPlacement) {
+TEST(SingleDevice, FailsWithoutADeviceOfItsKind) {
   World world{chain(3), sample_devices(2, /*cpu=*/false, kPlenty)};
   const auto found = world.run(named("single-cpu"));
   ASSERT_FALSE(found.ok());
   EXPECT_EQ(found.error().code, Errc::kNoPlacement);
 }
 
-TEST(RandomGroups, DrawsAnotherPlacementForAnotherSeedAndMeasuresAHundred) {
+TEST(RandomGroups, DependsOnTheSeedAndMeasuresAHundredPlacements) {
   World world{scoped_graph({{"a", {}},
                             {"b", {}},
                             {"c", {{0, 0}}},
@@ -109,7 +109,7 @@ TEST(RandomGroups, DrawsAnotherPlacementForAnotherSeedAndMeasuresAHundred) {
   EXPECT_NE(one.placement, two.placement);
 }
 
-TEST(RandomGroups, PutsStateWhereThereIsRoomForIt) {
+TEST(RandomGroups, PutsStateWhereItFits) {
   OpGraphBuilder builder;
   for (const char* name : {"a", "b"}) {
     OpSpec weight;
@@ -130,7 +130,7 @@ TEST(RandomGroups, PutsStateWhereThereIsRoomForIt) {
     work.measured_us = {{"gpu", 1.0}, {"cpu", 1.0}};
     builder.add(std::move(work));
   }
-  // One device holds one weight only, so every draw that fits must part them.
+  // One device holds one weight only, so that every draw that fits must separate them.
   World world{std::move(builder).build().value(), sample_devices(2, false, 120)};
   const Answer found = world.run(named("random")).value();
   EXPECT_TRUE(found.measurement.valid);
@@ -142,11 +142,11 @@ TEST(RoundRobin, DealsGroupsInTurn) {
   const Answer found = world.run(named("round-robin")).value();
   const DeviceId first = world.devices.find("gpu:0").value(), second = world.devices.find("gpu:1").value();
   EXPECT_EQ(found.placement, (Placement{first, second, first, second}));
-  EXPECT_EQ(found.evaluations, 2u);  // GPUs only, and all devices.
+  EXPECT_EQ(found.evaluations, 2u);  // One evaluation with the GPUs only, and one with all devices.
 }
 
-TEST(Contiguous, CutsAChainOncePerDeviceAtMost) {
-  // Memory forces the cut: a GPU holds the state of half the layers.
+TEST(Contiguous, CutsAChainAtMostOncePerDevice) {
+  // Memory forces the cut: a GPU holds the state of half of the layers.
   OpGraphBuilder builder;
   for (std::uint32_t i = 0; i < 8; ++i) {
     OpSpec op;
@@ -178,7 +178,7 @@ TEST(Contiguous, GivesAFasterDeviceMoreOfTheWork) {
   EXPECT_NEAR(found.measurement.step_time_s, 300e-6, 1e-9);
 }
 
-TEST(Expert, PutsRecurrentLayersOnTheirGpusAndTheTopWithTheLast) {
+TEST(Expert, PutsEachRecurrentLayerOnAGpuAndTheTopWithTheLast) {
   World world{scoped_graph({{"embedding", {}},
                             {"encoder/t00/l0", {{0, 0}}},
                             {"encoder/t00/l1", {{1, 0}}},
@@ -208,7 +208,7 @@ OpGraph heavy_chain(const std::vector<std::string>& scopes) {
   return std::move(builder).build().value();
 }
 
-TEST(Expert, CutsOtherNetworksIntoEqualBlocksOfLayersWhereOneGpuCannotHoldThem) {
+TEST(Expert, CutsOtherNetworksIntoEqualBlocksIfOneGpuCannotHoldThem) {
   const std::vector<std::string> scopes{"layer1.0.conv1", "layer1.0.conv2", "layer2.0.conv1",
                                         "layer2.0.conv2"};
   World tight{heavy_chain(scopes), sample_devices(2, true, 250)};
@@ -227,12 +227,12 @@ TEST(Expert, SpreadsTheBranchesOfAModule) {
                             {"fc", {{1, 0}, {3, 0}, {4, 0}}}}),
               sample_devices(2, true, kPlenty)};
   const Answer found = world.run(named("expert")).value();
-  EXPECT_EQ(found.placement[2], found.placement[3]);  // Two steps of one branch.
+  EXPECT_EQ(found.placement[2], found.placement[3]);  // These are two steps of one branch.
   EXPECT_NE(found.placement[2], found.placement[1]);
   EXPECT_NE(found.placement[2], found.placement[4]);
 }
 
-TEST(Expert, KnowsTheLayersOfUnrolledCellsByTheirNumber) {
+TEST(Expert, RecognisesLayersOfUnrolledCellsByTheirNumber) {
   World world{scoped_graph({{"t00/cells.0", {}},
                             {"t00/cells.1", {{0, 0}}},
                             {"t01/cells.0", {{0, 0}}},

@@ -1,7 +1,7 @@
 // Goal: the search for an order returns a topological order with its measurement, is no worse than any simple
-// order, is a function of its seed, makes placements fit that do not fit in issue order, and with the
-// placements searched too, is never worse than without; no placement in any order is below the lower bound.
-// Method: random graphs, a graph worked out by hand, and every placement in every order of tiny graphs.
+// order, is a function of its seed, makes placements fit that do not fit in issue order, and together with a
+// search for placements is never worse than without; no placement in any order is below the lower bound.
+// Method: random graphs, a graph by hand, and every placement in every order of tiny graphs.
 #include "solver/search/order_search.h"
 
 #include <gtest/gtest.h>
@@ -80,7 +80,7 @@ TEST(OrderSearch, IsAFunctionOfTheSeed) {
   EXPECT_NE(of(1, 0), of(1, 1));
 }
 
-TEST(OrderSearch, EndsAtItsDeadlineAndWhenItIsToldTo) {
+TEST(OrderSearch, EndsAtItsDeadlineAndOnRequest) {
   Rng rng{1, Purpose::kTest, 52};
   World world{testing::layered_graph(rng, 300), testing::sample_devices(2, true, kPlenty)};
   const Placement placement = any_placement(world, rng);
@@ -91,14 +91,14 @@ TEST(OrderSearch, EndsAtItsDeadlineAndWhenItIsToldTo) {
   ASSERT_TRUE(late.ok());
   EXPECT_EQ(late->order, issue_order(world.graph));
   EXPECT_EQ(late->evaluations, 1u);
-  int asked = 0;
-  problem.context = {.stopped = [&] { return ++asked > 50; }};
+  int polls = 0;
+  problem.context = {.stopped = [&] { return ++polls > 50; }};
   const auto stopped = search_order(problem, placement, {});
   ASSERT_TRUE(stopped.ok());
   EXPECT_LT(stopped->evaluations, 60u);
 }
 
-/// `pairs` times a large tensor that a second op reads and reduces, first all of the first kind.
+/// `pairs` large tensors, each reduced by a second op; all of the first kind come first in program order.
 OpGraph hoarding_graph(std::uint32_t pairs) {
   std::vector<testing::SampleOp> ops{{.name = "input", .type = "Input"}};
   for (std::uint32_t k = 0; k < pairs; ++k)
@@ -191,7 +191,7 @@ void for_each_order(const OpGraph& graph, const std::function<void(const OpOrder
   extend();
 }
 
-TEST(LowerBoundOfOrders, IsNeverAboveAPlacementInAnyOrder) {
+TEST(LowerBoundWithOrders, IsNeverAboveAPlacementInAnyOrder) {
   int orders = 0, better_than_issue = 0;
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     Rng rng{seed, Purpose::kTest, 53};

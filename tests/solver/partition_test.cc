@@ -1,5 +1,5 @@
-// Goal: partitioners get a graph that says what matters, answer at its edges, and never tear a class. Method:
-// planted partitions, degenerate graphs, weights beyond their integers, random graphs.
+// Goal: partitioners get a graph of the relevant weights, work at its limits, and never split a class.
+// Method: planted partitions, degenerate graphs, weights beyond their integers, random graphs.
 
 #include <gtest/gtest.h>
 
@@ -30,7 +30,7 @@ std::vector<const Method*> partition_methods() {
   return {&scotch, &mincut, &mincut_cpu, &metis};
 }
 
-TEST(PartitionGraph, ContractsClassesAndLeavesViewsOut) {
+TEST(PartitionGraph, ContractsClassesAndOmitsViews) {
   World world{sample_graph({{.name = "w", .output_bytes = {100}, .type = "Parameter"},
                             {.name = "t", .inputs = {{0, 0}}, .output_bytes = {100}, .view = true},
                             {.name = "a", .inputs = {{1, 0}}, .output_bytes = {40}, .gpu_us = 5},
@@ -45,7 +45,7 @@ TEST(PartitionGraph, ContractsClassesAndLeavesViewsOut) {
   const LoweredGraph lowered{world.graph};
   const PlacingUnits units = class_units(world.problem(), lowered);
   const PartitionGraph graph{world.problem(), lowered, units};
-  ASSERT_EQ(graph.size(), 3u);  // {w, update}, a, b
+  ASSERT_EQ(graph.size(), 3u);  // The nodes are {w, update}, a and b.
   EXPECT_EQ((std::vector<double>{graph.work_ns().begin(), graph.work_ns().end()}),
             (std::vector<double>{3000, 5000, 7000}));
   EXPECT_EQ(graph.bytes()[0], 100);
@@ -54,15 +54,15 @@ TEST(PartitionGraph, ContractsClassesAndLeavesViewsOut) {
   EXPECT_EQ(graph.neighbours().size(), 6u);
   const Placement placement =
       graph.placement({DeviceId{2}, DeviceId{1}, DeviceId{1}}, {DeviceId{1}, DeviceId{2}});
-  EXPECT_EQ(placement[1], DeviceId{2});  // The view goes with what it views.
+  EXPECT_EQ(placement[1], DeviceId{2});  // The view is with its base.
   EXPECT_EQ(placement[4], DeviceId{2});
 }
 
-TEST(PartitionGraph, ScalesWeightsIntoTheLibrariesIntegers) {
+TEST(PartitionGraph, ScalesWeightsToTheIntegersOfTheLibraries) {
   const std::vector<double> values{1e18, 0, 3e18, 1};
   const auto scaled_values = scaled(values, 1e9);
   EXPECT_EQ(scaled_values, (std::vector<std::int32_t>{250'000'000, 1, 750'000'000, 1}));
-  const auto cut = scaled(values, 1e9, 0.5);  // No value is above half of what is left.
+  const auto cut = scaled(values, 1e9, 0.5);  // No value is above half of the rest.
   EXPECT_NEAR(cut[2], 5e8, 10);
   EXPECT_NEAR(cut[0], 5e8, 10);
   EXPECT_EQ(scaled(std::vector<double>{0, 0}, 1e9), (std::vector<std::int32_t>{1, 1}));
@@ -83,7 +83,7 @@ TEST(PartitionMethods, CutAPlantedBridge) {
     }
     if (half == 0) continue;
   }
-  // The thin edge's maker, read by the second half; its id must come first, so it has no inputs.
+  // The op before the thin edge, which the second half reads; its id must come first, so it has no inputs.
   ops.insert(ops.begin(), SampleOp{.name = "thin", .output_bytes = {4}, .gpu_us = 1, .cpu_us = 1});
   for (SampleOp& op : ops)
     for (EdgeSpec& edge : op.inputs) edge.op = edge.op == 24 ? 0 : edge.op + 1;
@@ -98,8 +98,8 @@ TEST(PartitionMethods, CutAPlantedBridge) {
   }
 }
 
-TEST(PartitionMethods, AnswerOnDegenerateGraphsAndMachines) {
-  std::vector<SampleOp> row;  // No edge at all.
+TEST(PartitionMethods, AcceptDegenerateGraphsAndMachines) {
+  std::vector<SampleOp> row;  // There is no edge.
   for (int i = 0; i < 50; ++i) row.push_back({.name = "op" + std::to_string(i), .gpu_us = 10, .cpu_us = 100});
   std::vector<SampleOp> huge = row;
   huge[7].output_bytes = {std::int64_t{1} << 49};
@@ -112,7 +112,8 @@ TEST(PartitionMethods, AnswerOnDegenerateGraphsAndMachines) {
         for (const Method* method : partition_methods()) {
           ::testing::internal::CaptureStdout();
           const auto found = world.run(*method);
-          EXPECT_EQ(::testing::internal::GetCapturedStdout(), "") << method->name();  // Libraries are silent.
+          // The libraries print nothing.
+          EXPECT_EQ(::testing::internal::GetCapturedStdout(), "") << method->name();
           ASSERT_TRUE(found.ok()) << method->name();
           EXPECT_EQ(found->placement.size(), ops.size());
         }
@@ -123,7 +124,7 @@ TEST(PartitionMethods, AnswerOnDegenerateGraphsAndMachines) {
 
 // "We use the same Scotch optimizer, but eliminate the CPU from the list of available devices."
 //                                                                     Paper: ColocRL 2017, section 4.2
-TEST(PartitionMethods, MinCutLeavesTheCpuOutEvenIfNothingFitsWithoutIt) {
+TEST(PartitionMethods, MinCutOmitsTheCpuEvenIfNothingFitsWithoutIt) {
   std::vector<SampleOp> ops;
   for (int i = 0; i < 40; ++i)
     ops.push_back({.name = "w" + std::to_string(i), .output_bytes = {1'000'000}, .type = "Parameter"});
@@ -162,7 +163,7 @@ TEST(PartitionMethods, BalanceARowByTheSpeedOfTheDevices) {
   }
 }
 
-TEST(PartitionMethods, NeverTearAClassAndRepeatThemselves) {
+TEST(PartitionMethods, NeverSplitAClassAndAreReproducible) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     Rng rng{seed, Purpose::kTest, 7};
     World world{random_graph(rng, 90), sample_devices(1 + seed % 4, seed % 2 == 0, kPlenty)};
@@ -173,7 +174,7 @@ TEST(PartitionMethods, NeverTearAClassAndRepeatThemselves) {
       for (std::size_t v = 0; v < graph.size(); ++v)
         devices.push_back(static_cast<DeviceId>(rng.below(static_cast<std::uint32_t>(world.devices.size()))));
       const Placement placement = graph.placement(devices, all_devices(world.devices));
-      // Without repair.
+      // The placement is checked without repair.
       EXPECT_TRUE(world.constraints.check(world.graph, world.devices, placement).ok());
     }
     for (const Method* method : partition_methods()) {
@@ -185,7 +186,7 @@ TEST(PartitionMethods, NeverTearAClassAndRepeatThemselves) {
   }
 }
 
-TEST(PartitionMethods, PutWhatOnlyOneDeviceMayRunThere) {
+TEST(PartitionMethods, ObeyOpsForOneDeviceOnly) {
   World world{testing::restricted_graph(), sample_devices(3, true, kPlenty)};
   const DeviceId g1 = world.devices.find("gpu:1").value();
   for (const Method* method : partition_methods()) {

@@ -1,5 +1,5 @@
 // Goal: the answer of a robust search is near the fastest placement without noise, never worse than it under
-// the search's noise, better in noise that the search has not seen, and ends when it is told to. Method:
+// the search's noise, better in noise that the search has not seen, and the search ends on request. Method:
 // small graphs, and a clock that advances with each reading, so that a search is a function of its seed.
 #include "solver/search/robust.h"
 #include "solver/methods.h"
@@ -54,7 +54,7 @@ struct RobustSearch {
   std::function<bool()> stopped;
 };
 
-TEST(Robust, TheAnswerHoldsAndIsNearTheFastest) {
+TEST(Robust, AnswerIsRobustAndNearTheFastest) {
   double unseen = 0, fastest_unseen = 0;
   for (const std::uint64_t seed : {1, 2, 3}) {
     SCOPED_TRACE(seed);
@@ -76,10 +76,10 @@ TEST(Robust, TheAnswerHoldsAndIsNearTheFastest) {
     unseen += search.p90(answer, kUnseen, 0);
     fastest_unseen += search.p90(found->fastest.front().placement, kUnseen, 0);
   }
-  EXPECT_LT(unseen, 0.99 * fastest_unseen) << "what it gained is not the luck of its draws";
+  EXPECT_LT(unseen, 0.99 * fastest_unseen) << "its gain is not the luck of its draws";
 }
 
-TEST(Robust, OneThreadRepeatsItself) {
+TEST(Robust, OneThreadIsReproducible) {
   RobustSearch one{4, kPlenty}, again{4, kPlenty};
   const Placement start = one.fast();
   const auto first = one.run({&start, 1}, 2), second = again.run({&start, 1}, 2);
@@ -88,7 +88,7 @@ TEST(Robust, OneThreadRepeatsItself) {
   EXPECT_EQ(first->evaluations, second->evaluations);
 }
 
-TEST(Robust, SeveralThreadsAnswerOnce) {
+TEST(Robust, SeveralThreadsGiveOneAnswer) {
   RobustSearch search{4, kPlenty};
   const Placement start = search.fast();
   const SystemClock clock;
@@ -102,8 +102,8 @@ TEST(Robust, SeveralThreadsAnswerOnce) {
             search.p90(start, kDraws, kFirstSearchDraw));
 }
 
-TEST(Robust, ADrawThatDoesNotFitIsWorseThanASlowStep) {
-  // Memory that a fast placement needs to the byte. With noise some need more.
+TEST(Robust, DrawThatDoesNotFitIsWorseThanASlowStep) {
+  // Memory is what a fast placement needs, to the byte. Some draws of noise need more.
   std::uint32_t fewer = 0;
   for (std::uint64_t seed = 1; seed <= 8; ++seed) {
     RobustSearch roomy{seed, kPlenty};
@@ -123,7 +123,7 @@ TEST(Robust, ADrawThatDoesNotFitIsWorseThanASlowStep) {
   EXPECT_GT(fewer, 0u);
 }
 
-TEST(Robust, EndsWhenItIsToldToWithTheBestOfItsStarts) {
+TEST(Robust, EndsOnRequestWithTheBestOfItsStarts) {
   RobustSearch search{6, kPlenty};
   const Placement start = search.fast(), slow(search.world.graph.num_ops(), DeviceId{0});
   search.stopped = [] { return true; };
@@ -137,7 +137,7 @@ TEST(Robust, EndsWhenItIsToldToWithTheBestOfItsStarts) {
   }
 }
 
-TEST(Robust, RefusesWhatHasNoNoiseAndStartsThatDoNotFit) {
+TEST(Robust, RefusesAbsentNoiseAndStartsThatDoNotFit) {
   RobustSearch search{7, 1};
   const Placement start(search.world.graph.num_ops(), DeviceId{0});
   EXPECT_EQ(search.run({&start, 1}, 1).error().code, Errc::kNoPlacement);

@@ -1,6 +1,7 @@
-// Goal: searches keep to their budgets, repeat themselves, take back exactly, stay in their windows, begin
-// where they are told to, tell of each better placement, and find what is proven best. Method: random
-// workloads and graphs under every objective; published workloads with proven optima; clocks of our own.
+// Goal: searches keep to their budgets, are reproducible, undo moves exactly, stay in their windows, start
+// from given placements, stop on request, report each better placement, and find proven optima. Method:
+// random workloads and graphs under every objective; published workloads with proven optima; clocks of the
+// tests.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -47,8 +48,8 @@ struct AnyWorld : testing::SampleTask {
   }
   AnyWorld(std::uint64_t seed, Objective wanted)
       : AnyWorld{testing::random_graph(seed, 18), testing::sample_devices(3, true, 20'000), wanted} {}
-  Problem problem(Context limits = {}) const {
-    return {graph, devices, constraints, costs, 7, objective, std::move(limits)};
+  Problem problem(Context context = {}) const {
+    return {graph, devices, constraints, costs, 7, objective, std::move(context)};
   }
 
   const Objective objective;
@@ -56,7 +57,7 @@ struct AnyWorld : testing::SampleTask {
   std::unique_ptr<Executor> model;
 };
 
-/// Measures each placement whole, as searches do on executors that are no simulator.
+/// Measures each placement whole, as searches do on executors that are no simulators.
 class WholeMeasurements final : public Executor {
  public:
   explicit WholeMeasurements(Executor& executor) : executor_{executor} {}
@@ -76,8 +77,8 @@ std::vector<std::unique_ptr<Method>> searches(std::uint64_t evaluations) {
   return all;
 }
 
-/// Steps that are given up at the time that a draw refuses are those that the draw refuses.
-TEST(Searches, WalkTheSameWayWithWholeMeasurements) {
+/// A walk that gives a step up at the time limit of a draw refuses the same steps as the draw.
+TEST(Searches, WalkAlikeWithWholeMeasurements) {
   for (std::uint64_t seed = 0; seed < 8; ++seed) {
     SCOPED_TRACE(seed);
     // Little memory, so that the walks pass through placements that do not fit.
@@ -104,7 +105,7 @@ TEST(Searches, WalkTheSameWayWithWholeMeasurements) {
   }
 }
 
-TEST(MovingCost, StandsWhereAMeasurementDoesAfterAnyMoves) {
+TEST(MovingCost, EqualsAMeasurementAfterAnyMoves) {
   for (const Objective objective : kObjectives) {
     for (std::uint64_t seed = 0; seed < 6; ++seed) {
       AnyWorld world{seed, objective};
@@ -134,11 +135,12 @@ TEST(MovingCost, StandsWhereAMeasurementDoesAfterAnyMoves) {
   }
 }
 
-TEST(Better, WhatDidNotRunIsNeverNearToFitting) {
+TEST(Better, FailedRunsAreNeverNearToFitting) {
   Measurement over, full, crashed;
   over.bytes_over = 1 << 30, over.step_time_s = 1;
   full.bytes_over = 1 << 20, full.failure = "oom: op 'a' on gpu:0";
-  crashed.failure = "crashed: signal 11";  // With no byte above any cap.
+  // No byte is above any cap.
+  crashed.failure = "crashed: signal 11";
   EXPECT_TRUE(better(over, crashed));
   EXPECT_TRUE(better(full, crashed));
   EXPECT_FALSE(better(crashed, over));
@@ -149,7 +151,7 @@ TEST(Better, WhatDidNotRunIsNeverNearToFitting) {
   EXPECT_TRUE(better(fits, crashed));
 }
 
-TEST(Evaluation, ValidComesFirstThenFewerBytesOverThenSeconds) {
+TEST(Evaluation, OrdersByValidityThenBytesOverThenSeconds) {
   const Evaluation fits{0, 9, 0, true}, quicker{0, 8, 0, true}, over{0, 1, 5, false},
       farther{0, 0.5, 6, false};
   EXPECT_TRUE(better(quicker, fits));
@@ -159,8 +161,8 @@ TEST(Evaluation, ValidComesFirstThenFewerBytesOverThenSeconds) {
   EXPECT_TRUE(better(over, farther));
 }
 
-/// A search on small devices would never leave placements that hardly exceed their memory by megabytes, if a
-/// byte cost as much there as on large ones.
+/// If a byte cost as much on small devices as on large ones, a search on small devices would never leave
+/// placements that exceed their memory by a few megabytes.
 TEST(Evaluation, ChargesMemoryByItsShareOfTheSmallestDevice) {
   for (const std::int64_t smallest : {std::int64_t{1'000}, std::int64_t{1'000'000'000'000}}) {
     DeviceSet devices = testing::sample_devices(3, true, 4 * smallest);
@@ -177,7 +179,7 @@ TEST(Evaluation, ChargesMemoryByItsShareOfTheSmallestDevice) {
   }
 }
 
-TEST(Walker, TakesBackExactlyAndStaysInItsWindow) {
+TEST(Walker, UndoesMovesExactlyAndStaysInItsWindow) {
   for (const Objective objective : kObjectives) {
     AnyWorld world{3, objective};
     const Problem problem = world.problem({.evaluations = 5000});
@@ -214,7 +216,7 @@ TEST(Walker, TakesBackExactlyAndStaysInItsWindow) {
   }
 }
 
-TEST(Level, CutsAreThePlacesThatNoTensorJumpsOver) {
+TEST(Level, CutsAreWhereNoTensorSpansThem) {
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     Rng rng{seed, Purpose::kTest};
     SplitWorld world{
@@ -234,7 +236,7 @@ TEST(Level, CutsAreThePlacesThatNoTensorJumpsOver) {
   }
 }
 
-TEST(Searches, RepeatThemselvesAndKeepToTheirBudget) {
+TEST(Searches, AreReproducibleAndKeepToTheirBudget) {
   for (const Objective objective : kObjectives) {
     AnyWorld world{11, objective};
     Search simple{world.problem(), 1};
@@ -249,11 +251,12 @@ TEST(Searches, RepeatThemselvesAndKeepToTheirBudget) {
         EXPECT_EQ(first.measurement, again.measurement);
         EXPECT_EQ(first.evaluations, again.evaluations);
         EXPECT_LE(first.evaluations, evaluations);
-        EXPECT_TRUE(first.notes.empty());  // That of a method it began from is not true of it.
+        // Notes of the method of its start would be wrong for its answer.
+        EXPECT_TRUE(first.notes.empty());
         EXPECT_GE(first.evaluations + 20, evaluations);
         EXPECT_TRUE(world.constraints.check(world.graph, world.devices, first.placement).ok());
         EXPECT_FALSE(better(simple.best_measurement(), first.measurement));
-        // limits.evaluations says the same, and goes before the option.
+        // The context's evaluations mean the same, and take precedence over the option.
         const Answer limited = searches(3)[method->name() == "anneal" ? 0 : 1]
                                    ->find(world.problem({.evaluations = evaluations}), *world.model)
                                    .value();
@@ -263,32 +266,32 @@ TEST(Searches, RepeatThemselvesAndKeepToTheirBudget) {
   }
 }
 
-TEST(Searches, EndAtTheirDeadlineAndWhenTheyAreToldTo) {
+TEST(Searches, EndAtTheirDeadlineAndOnRequest) {
   for (const Objective objective : kObjectives) {
     AnyWorld world{12, objective};
     for (const auto& method : searches(0)) {
       SCOPED_TRACE(std::string{method->name()} + " " + std::string{word_of(objective)});
-      // Each question takes a millisecond.
+      // Each poll takes a millisecond.
       ManualClock clock;
-      std::uint64_t asked = 0;
-      Context limits{.clock = &clock, .deadline = clock.now() + std::chrono::milliseconds{50}};
-      limits.stopped = [&] {
-        ++asked;
+      std::uint64_t polls = 0;
+      Context context{.clock = &clock, .deadline = clock.now() + std::chrono::milliseconds{50}};
+      context.stopped = [&] {
+        ++polls;
         clock.advance(std::chrono::milliseconds{1});
         return false;
       };
-      const auto timed = method->find(world.problem(limits), *world.model);
+      const auto timed = method->find(world.problem(context), *world.model);
       ASSERT_TRUE(timed.ok());
-      EXPECT_GE(asked, 49u);
-      EXPECT_LE(asked, 80u);
-      // Whoever is told to stop at the third question has an answer all the same.
-      asked = 0;
+      EXPECT_GE(polls, 49u);
+      EXPECT_LE(polls, 80u);
+      // A search that is stopped at the third poll has an answer all the same.
+      polls = 0;
       const auto stopped =
-          method->find(world.problem({.stopped = [&] { return ++asked > 3; }}), *world.model);
+          method->find(world.problem({.stopped = [&] { return ++polls > 3; }}), *world.model);
       ASSERT_TRUE(stopped.ok());
       EXPECT_FALSE(stopped->placement.empty());
-      EXPECT_LE(asked, 20u);
-      // A deadline that has passed is no reason to walk.
+      EXPECT_LE(polls, 20u);
+      // If the deadline has passed, it does not walk.
       ManualClock late;
       late.advance(std::chrono::seconds{5});
       const auto none = method->find(world.problem({.clock = &late, .deadline = Nanos{}}), *world.model);
@@ -297,7 +300,7 @@ TEST(Searches, EndAtTheirDeadlineAndWhenTheyAreToldTo) {
   }
 }
 
-/// Counts what it is asked.
+/// Counts measurements.
 class Counting final : public Executor {
  public:
   explicit Counting(Executor& executor) : executor_{executor} {}
@@ -312,7 +315,7 @@ class Counting final : public Executor {
   Executor& executor_;
 };
 
-TEST(Searches, BeginFromTheirStartsAndTellOfEachBetterPlacement) {
+TEST(Searches, StartFromGivenPlacementsAndReportEachBetterOne) {
   SplitWorld world{published("latency/bert24_inference.json"), Objective::kLatency};
   const Answer best = LocalSearch{{.evaluations = 300'000}}.find(world.problem(), *world.model).value();
   Answer cpu;
@@ -324,22 +327,23 @@ TEST(Searches, BeginFromTheirStartsAndTellOfEachBetterPlacement) {
     Counting counting{*world.model};
     Problem problem = world.problem();
     problem.context.starts = {&cpu, 1};
-    std::vector<double> told;
+    std::vector<double> reported;
     Placement last;
     problem.context.better = [&](const Finding& finding, const Placement& placement, const OpOrder&) {
       EXPECT_EQ(world.measured(placement).step_time_s, finding.seconds);
-      told.push_back(finding.seconds);
+      reported.push_back(finding.seconds);
       last = placement;
     };
     const Answer found = method->find(problem, counting).value();
-    EXPECT_EQ(counting.measured, 1u);  // Its answer: no other method was asked.
-    ASSERT_GT(told.size(), 5u);
-    EXPECT_LT(told.front(), cpu.measurement.step_time_s);
-    EXPECT_TRUE(std::is_sorted(told.rbegin(), told.rend()));
-    EXPECT_EQ(std::adjacent_find(told.begin(), told.end()), told.end());
-    EXPECT_EQ(told.back(), found.measurement.step_time_s);
+    // The only measurement is that of its answer: no other method ran.
+    EXPECT_EQ(counting.measured, 1u);
+    ASSERT_GT(reported.size(), 5u);
+    EXPECT_LT(reported.front(), cpu.measurement.step_time_s);
+    EXPECT_TRUE(std::is_sorted(reported.rbegin(), reported.rend()));
+    EXPECT_EQ(std::adjacent_find(reported.begin(), reported.end()), reported.end());
+    EXPECT_EQ(reported.back(), found.measurement.step_time_s);
     EXPECT_EQ(last, found.placement);
-    // From the optimum nothing better is found, and the optimum is the answer.
+    // From the optimum it finds nothing better, and returns the optimum.
     problem.context.starts = {&best, 1};
     problem.context.better = [&](const Finding&, const Placement&, const OpOrder&) { ADD_FAILURE(); };
     problem.context.evaluations = best.evaluations + 1000;
@@ -347,7 +351,7 @@ TEST(Searches, BeginFromTheirStartsAndTellOfEachBetterPlacement) {
   }
 }
 
-TEST(LocalSearch, FindsTheProvenLatenciesWhateverTheSeed) {
+TEST(LocalSearch, FindsTheProvenLatenciesForAnySeed) {
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {
     SplitWorld world{published("latency/bert24_inference.json"), Objective::kLatency};
     const Answer found = LocalSearch{{.evaluations = 60'000}}.find(world.problem(seed), *world.model).value();
@@ -363,13 +367,13 @@ TEST(LocalSearch, FindsTheProvenLatenciesWhateverTheSeed) {
   }
 }
 
-/// Knows where everything belongs, and proposes it all at once.
+/// Knows the target placement, and proposes it at once.
 class Oracle final : public MoveProposer {
  public:
-  Oracle(const Level& level, const Placement& target, std::atomic<int>& asked)
-      : level_{level}, target_{target}, asked_{asked} {}
+  Oracle(const Level& level, const Placement& target, std::atomic<int>& polls)
+      : level_{level}, target_{target}, polls_{polls} {}
   void propose(Walker& walker) override {
-    ++asked_;
+    ++polls_;
     for (std::uint32_t unit = 0; unit < level_.size(); ++unit)
       walker.move(unit, target_[level_.ops[unit].front()]);
   }
@@ -377,29 +381,29 @@ class Oracle final : public MoveProposer {
  private:
   const Level& level_;
   const Placement& target_;
-  std::atomic<int>& asked_;
+  std::atomic<int>& polls_;
 };
 
-TEST(Search, AProposerFromAboveDecidesWhatIsTried) {
+TEST(Search, UsesTheMovesOfAGivenProposer) {
   AnyWorld world{3, Objective::kStepTime};
   const Answer target = Anneal{{.evaluations = 5'000}}.find(world.problem(), *world.model).value();
-  std::atomic<int> asked = 0;
+  std::atomic<int> polls = 0;
   const MoveProposerFactory oracle = [&](const Level& level, const Problem&) {
-    return std::make_unique<Oracle>(level, target.placement, asked);
+    return std::make_unique<Oracle>(level, target.placement, polls);
   };
   Answer start;
   start.placement.assign(world.graph.num_ops(), DeviceId{0});
   ASSERT_TRUE(world.model->measure(start.placement, start.measurement).ok());
-  Context limits;
-  limits.starts = {&start, 1};
-  const Problem problem = world.problem(limits);
-  const auto asks_the_oracle = [&](const Result<Answer>& found) {
+  Context context;
+  context.starts = {&start, 1};
+  const Problem problem = world.problem(context);
+  const auto expect_the_oracle = [&](const Result<Answer>& found) {
     ASSERT_TRUE(found.ok());
-    EXPECT_GT(asked.exchange(0), 0);
+    EXPECT_GT(polls.exchange(0), 0);
     EXPECT_FALSE(better(target.measurement, found->measurement));
   };
-  asks_the_oracle(Anneal{{.evaluations = 40, .moves = oracle}}.find(problem, *world.model));
-  asks_the_oracle(LocalSearch{{.evaluations = 400, .moves = oracle}}.find(problem, *world.model));
+  expect_the_oracle(Anneal{{.evaluations = 40, .moves = oracle}}.find(problem, *world.model));
+  expect_the_oracle(LocalSearch{{.evaluations = 400, .moves = oracle}}.find(problem, *world.model));
   const SystemClock clock;
   Problem with_oracle = problem;
   with_oracle.context = testing::budget(clock, 0.2);
@@ -407,7 +411,7 @@ TEST(Search, AProposerFromAboveDecidesWhatIsTried) {
   with_oracle.context.moves = [&](const Problem&) { return oracle; };
   const auto answer = run_portfolio({}, with_oracle, Judge{Objective::kStepTime, {}}, *world.model);
   ASSERT_TRUE(answer.ok()) << answer.error().context;
-  asks_the_oracle(answer);
+  expect_the_oracle(answer);
 }
 
 }  // namespace

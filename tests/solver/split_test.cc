@@ -1,6 +1,6 @@
-// Goal: contiguous splits are exact, chains of pieces are what they claim, and blocks are what both need.
-// Method: all splits of small random workloads with classes, memory limits, backward nodes, CPUs and nodes
-// for CPUs only; the published optima of published workloads.
+// Goal: contiguous splits are exact, chains of pieces fulfil their definition, and blocks suit both. Method:
+// all splits of small random workloads with classes, memory limits, backward nodes, CPUs and nodes for CPUs
+// only; the published optima of published workloads.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -33,8 +33,8 @@ constexpr std::int64_t kNoUpper = std::numeric_limits<std::int64_t>::max();
 
 OpGraph graph_of(const PlainWorkload& workload) { return ReadWorkload{workload, Objective::kLatency}.graph; }
 
-/// Which device must come before which, for the devices to be differences of a chain of ideals: forward
-/// edges; and against backward edges where one of the two classes has no forward node.
+/// Whether the devices are differences of a chain of ideals: no circle of devices that must precede one
+/// another because of forward edges, or of backward edges between classes one of which has no forward node.
 bool contiguous(const PlainWorkload& workload, const PlainWorkload::Split& split) {
   const auto has_forward = [&](std::size_t v) {
     if (!workload.nodes[v].backward) return true;
@@ -59,7 +59,7 @@ bool contiguous(const PlainWorkload& workload, const PlainWorkload::Split& split
   return true;
 }
 
-/// Nothing: no contiguous split fits.
+/// Empty if no contiguous split fits.
 std::optional<std::int64_t> least_contiguous_load(const PlainWorkload& workload) {
   std::optional<std::int64_t> best;
   for_every_split(workload, [&](const PlainWorkload::Split& split) {
@@ -111,14 +111,14 @@ struct Row {
 };
 class PublishedOptima : public ::testing::TestWithParam<Row> {};
 
-/// The published programme's values, and those of another exact programme where it did not end.
+/// The published programme's values, or those of another exact programme where it did not end.
 TEST_P(PublishedOptima, AreReachedExactly) {
   SplitWorld world{published("throughput/" + std::string{GetParam().name}), Objective::kMaxLoad};
   const auto found = Contiguous{}.find(world.problem(), *world.model);
   ASSERT_TRUE(found.ok()) << found.error().context;
   EXPECT_TRUE(found->measurement.valid);
   EXPECT_NEAR(found->measurement.step_time_s * 1e3, GetParam().max_load_ms,
-              5e-5);  // As many digits as there are.
+              5e-5);  // These are all published digits.
   EXPECT_EQ(found->notes.at(0), "exact, over co-location classes");
   EXPECT_TRUE(world.constraints.check(world.graph, world.devices, found->placement).ok());
 }
@@ -141,7 +141,7 @@ BlockGraph blocks_of(const SplitWorld& world, BlockEdges edges) {
                      edges);
 }
 
-TEST(IdealSplit, EndsAtItsLimitsAndWhenItIsToldTo) {
+TEST(IdealSplit, EndsAtItsLimitsAndOnRequest) {
   PlainWorkload wide{.accelerators = 3, .cpus = 0, .nodes = std::vector<PlainNode>(12)};
   const SplitWorld world{graph_of(wide), Objective::kMaxLoad};
   const BlockGraph graph = blocks_of(world, BlockEdges::kForward);
@@ -153,15 +153,15 @@ TEST(IdealSplit, EndsAtItsLimitsAndWhenItIsToldTo) {
   const auto pieces = run({.steps = 10'000});
   ASSERT_FALSE(pieces.ok());
   EXPECT_THAT(pieces.error().context, HasSubstr("more than 10000 steps"));
-  std::size_t asked = 0;
-  const auto stopped = run({.stopped = [&] { return ++asked > 0; }});
+  std::size_t polls = 0;
+  const auto stopped = run({.stopped = [&] { return ++polls > 0; }});
   ASSERT_FALSE(stopped.ok());
   EXPECT_EQ(stopped.error().code, Errc::kUnsupported);
   EXPECT_EQ(run({})->max_load_ps, 4 * kPsPerMs);
 }
 
-/// 24 independent nodes have 2^24 ideals: the answer is exact over groups, comes soon, and says so.
-TEST(Contiguous, AnswersOverGroupsWhereClassesAreOutOfReach) {
+/// 24 independent nodes have 2^24 ideals: the answer is exact over groups, quick, and noted as such.
+TEST(Contiguous, UsesGroupsIfThereAreTooManyClasses) {
   PlainWorkload wide{.accelerators = 2, .cpus = 0, .nodes = std::vector<PlainNode>(24)};
   SplitWorld world{graph_of(wide), Objective::kThroughput};
   const auto found = Contiguous{}.find(world.problem(), *world.model);
@@ -176,7 +176,7 @@ TEST(Contiguous, AnswersOverGroupsWhereClassesAreOutOfReach) {
   EXPECT_EQ(stopped.error().code, Errc::kNoPlacement);
 }
 
-/// Every way to cut `order` into at most as many pieces as there are accelerators.
+/// The best of all cuts of `order` into at most one piece per accelerator.
 std::int64_t best_cut(const PlainWorkload& workload, const std::vector<std::vector<std::size_t>>& blocks,
                       PlainWorkload::Split split, std::size_t begin, std::size_t device) {
   if (begin == blocks.size()) return workload.fits(split) ? workload.max_load_ms(split) : kNoUpper;
@@ -220,8 +220,8 @@ TEST(BestLinearLoad, IsTheBestCutOfItsOrder) {
   EXPECT_GT(some, 50u);
 }
 
-TEST(BlockGraph, CirclesAreFusedAndEdgesLeadUpwards) {
-  // 0 → 1 → 2 with 0 and 2 in one class: 1 must be with them. 3 stands behind.
+TEST(BlockGraph, FusesCirclesAndOrdersEdgesUpwards) {
+  // 0 → 1 → 2 with 0 and 2 in one class: 1 must be with them. 3 comes after.
   PlainWorkload workload{.nodes = std::vector<PlainNode>(4), .edges = {{0, 1}, {1, 2}, {2, 3}}};
   workload.nodes[0].colour = workload.nodes[2].colour = 0;
   workload.nodes[2].cost_ms = 7;
@@ -233,7 +233,7 @@ TEST(BlockGraph, CirclesAreFusedAndEdgesLeadUpwards) {
   EXPECT_THAT(graph.after[0], ElementsAre(1));
   EXPECT_THAT(graph.before[1], ElementsAre(0));
   EXPECT_EQ(graph.accelerator_ps[0], 3 * kPsPerMs);
-  ASSERT_EQ(graph.all_nets.size(), 1u);  // What stays in a block is no net.
+  ASSERT_EQ(graph.all_nets.size(), 1u);  // An edge within a block is no net.
   EXPECT_EQ(graph.all_nets[0].ps, 7 * kPsPerMs);
   EXPECT_THAT(graph.all_nets[0].blocks, ElementsAre(0, 1));
 
@@ -315,7 +315,7 @@ TEST(ChainSplits, ObeyClassesMemoryAndNodesForCpusOnly) {
   EXPECT_GT(valid, all / 2);  // Packed ranges of one accelerator may wait for one another.
 }
 
-TEST(SplitMachine, RefusesWhatIsNotAlike) {
+TEST(SplitMachine, RefusesAcceleratorsThatDiffer) {
   PlainWorkload workload{.nodes = std::vector<PlainNode>(2)};
   const ReadWorkload read{workload, Objective::kMaxLoad};
   std::vector<Device> devices{read.devices.devices().begin(), read.devices.devices().end()};

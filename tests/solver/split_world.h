@@ -1,5 +1,5 @@
 #pragma once
-// What the tests of split methods share: a workload on its machine with the model of its objective.
+// Shared by the tests of split methods: a workload on its machine with the model of its objective.
 
 #include <memory>
 #include <string>

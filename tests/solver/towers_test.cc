@@ -1,5 +1,5 @@
-// Goal: towers do the original's work on parts of the batch and exchange what they must, and are never taken
-// for a placement. Method: a small training graph by hand, and a real one whose sums must come out.
+// Goal: towers do the original's work on parts of the batch, exchange the gradients that they must, and are
+// never used as a placement. Method: a small training graph by hand, and a real one whose sums must agree.
 
 #include "solver/towers/towers.h"
 
@@ -21,7 +21,7 @@ using testing::kPlenty;
 using testing::sample_devices;
 using testing::World;
 
-/// y = x w, its gradient, and the update of w, for a batch of `batch` (0: not said).
+/// y = x w, its gradient, and the update of w, for a batch of `batch` (0: not stated).
 OpGraph regression(std::int64_t batch) {
   OpGraphBuilder builder;
   builder.set_name("regression");
@@ -71,15 +71,15 @@ TEST(Towers, DivideTheBatchAndKeepParametersAndGradientsWhole) {
   EXPECT_EQ(graph.producer(graph.inputs(named(graph, "tower2/step"))[0]), sum);
 }
 
-TEST(Towers, ABatchThatDoesNotDivideIsRoundedUp) {
+TEST(Towers, RoundUpABatchThatDoesNotDivide) {
   EXPECT_EQ(towers_graph(regression(10), {.towers = 4})->tower_batch, 3);
 }
 
 TEST(Towers, SharedParametersAreUpdatedOnceOrByEachTower) {
   const TowersGraph sync = towers_graph(regression(8), {2, /*mirrored=*/false, true}).value();
-  EXPECT_EQ(sync.graph.num_ops(), 1 + 3 * 2 + 1 + 2u);  // w; x, y, dw twice; the sum; one update
+  EXPECT_EQ(sync.graph.num_ops(), 1 + 3 * 2 + 1 + 2u);  // There are w; x, y, dw twice; the sum; one update.
   const TowersGraph async = towers_graph(regression(8), {2, false, /*synchronous=*/false}).value();
-  EXPECT_EQ(async.graph.num_ops(), 1 + 3 * 2 + 2 * 2u);  // Two updates, no sum.
+  EXPECT_EQ(async.graph.num_ops(), 1 + 3 * 2 + 2 * 2u);  // There are two updates and no sum.
   const OpId update = named(async.graph, "tower1/step");
   EXPECT_TRUE(async.on_server[index(update)]);
   EXPECT_EQ(async.tower[index(update)], 1);
@@ -87,7 +87,7 @@ TEST(Towers, SharedParametersAreUpdatedOnceOrByEachTower) {
   EXPECT_FALSE(towers_graph(regression(8), {2, /*mirrored=*/true, /*synchronous=*/false}).ok());
 }
 
-TEST(Towers, TakeHalfTheTimeAndWhatTheExchangeCosts) {
+TEST(Towers, TakeHalfTheTimePlusTheExchange) {
   World world{regression(8), sample_devices(2, true, kPlenty, {.bytes_per_s = 1e9, .latency_s = 0})};
   const Answer sync = world.run(TowersSync{}).value();
   // Half of 2,000 us, one gradient of 96 us to the other GPU, a sum and an update.
@@ -100,7 +100,7 @@ TEST(Towers, TakeHalfTheTimeAndWhatTheExchangeCosts) {
   EXPECT_NE(async.notes.back().find("changes convergence"), std::string::npos);
 }
 
-TEST(Towers, AreNeverTakenForAPlacement) {
+TEST(Towers, AreNeverAPlacement) {
   World world{regression(8), sample_devices(2, true, kPlenty)};
   for (const Method* method : transforming_methods()) {
     EXPECT_TRUE(method->transforms_graph());
@@ -114,9 +114,9 @@ TEST(Towers, AreNeverTakenForAPlacement) {
   for (const Method* method : all_methods()) EXPECT_FALSE(method->transforms_graph());
 }
 
-TEST(Towers, SayWhyThereAreNone) {
-  World silent{regression(0), sample_devices(2, true, kPlenty)};
-  EXPECT_EQ(silent.run(TowersSync{}).error().context,
+TEST(Towers, ReportWhyTheyAreImpossible) {
+  World unstated{regression(0), sample_devices(2, true, kPlenty)};
+  EXPECT_EQ(unstated.run(TowersSync{}).error().context,
             "regression: batch size is unknown; towers need meta.batch");
   World few{regression(2), sample_devices(4, true, kPlenty)};
   EXPECT_EQ(few.run(TowersAsync{}).error().context,

@@ -1,4 +1,4 @@
-// Goal: a tree of units gets the devices of the least cost. Method: every assignment of small trees, by a
+// Goal: a tree of units gets the devices of the least cost. Method: every assignment of small trees, with a
 // cost computed from the graph.
 #include "solver/search/unit_tree.h"
 
@@ -24,8 +24,8 @@ namespace emplace {
 namespace {
 
 /// A walk at a random placement.
-struct AtRandom {
-  AtRandom(std::uint64_t seed, std::uint32_t ops, std::size_t gpus)
+struct RandomWalk {
+  RandomWalk(std::uint64_t seed, std::uint32_t ops, std::size_t gpus)
       : rng{seed, Purpose::kTest},
         world{testing::random_graph(rng, ops), testing::sample_devices(gpus, true, testing::kPlenty)},
         problem{world.problem(seed)},
@@ -49,7 +49,7 @@ struct AtRandom {
 };
 
 /// The cost in the comment of UnitTree, op by op.
-double cost_of(const AtRandom& at, const UnitTree& tree, const std::vector<DeviceId>& devices,
+double cost_of(const RandomWalk& at, const UnitTree& tree, const std::vector<DeviceId>& devices,
                std::span<const double> prices, double weight) {
   const OpGraph& graph = at.world.graph;
   const auto nodes = tree.nodes();
@@ -68,7 +68,7 @@ double cost_of(const AtRandom& at, const UnitTree& tree, const std::vector<Devic
                                       : devices[static_cast<std::size_t>(node_of[unit])];
   };
   double cost = 0;
-  std::set<std::pair<std::uint32_t, std::uint32_t>> sent;  // Tensors, with the units that read them.
+  std::set<std::pair<std::uint32_t, std::uint32_t>> sent;  // Tensors with the units that read them.
   for (std::uint32_t op = 0; op < graph.num_ops(); ++op) {
     const std::uint32_t reader = unit_of[op];
     if (node_of[reader] >= 0)
@@ -87,7 +87,7 @@ double cost_of(const AtRandom& at, const UnitTree& tree, const std::vector<Devic
       if (along_tree(from, to)) {
         cost += transfer(device(writer, false), device(reader, false));
       } else {
-        // Each end sees the other where it is.
+        // Each end sees the other one on its device.
         if (from >= 0) cost += transfer(device(writer, false), device(reader, true));
         if (to >= 0) cost += transfer(device(writer, true), device(reader, false));
       }
@@ -99,7 +99,7 @@ double cost_of(const AtRandom& at, const UnitTree& tree, const std::vector<Devic
 TEST(UnitTree, ChoosesTheLeastCostOfAllAssignments) {
   std::size_t inner = 0, changed = 0;
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
-    AtRandom at{seed, 40, 3};
+    RandomWalk at{seed, 40, 3};
     UnitTree tree{at.level, at.problem};
     tree.grow(at.walker, at.any_unit(), 5);
     std::vector<double> prices;
@@ -127,12 +127,12 @@ TEST(UnitTree, ChoosesTheLeastCostOfAllAssignments) {
     for (std::size_t k = 1; k < nodes.size(); ++k) inner += nodes[k].parent > 0;
     for (std::size_t k = 0; k < nodes.size(); ++k) changed += found[k] != at.walker.device_of(nodes[k].unit);
   }
-  EXPECT_GT(inner, 20u);  // The trees were no stars.
+  EXPECT_GT(inner, 20u);  // Not all trees were stars.
   EXPECT_GT(changed, 40u);
 }
 
 TEST(UnitTree, GrowsConnectedWithinItsSizeAndTheWindow) {
-  AtRandom at{3, 200, 3};
+  RandomWalk at{3, 200, 3};
   UnitTree tree{at.level, at.problem};
   std::size_t largest = 0;
   for (int k = 0; k < 200; ++k) {
@@ -165,7 +165,7 @@ TEST(UnitTree, GrowsConnectedWithinItsSizeAndTheWindow) {
   EXPECT_EQ(largest, 12u);
 }
 
-TEST(TreeMoves, ASearchIsAFunctionOfItsSeed) {
+TEST(TreeMoves, SearchIsAFunctionOfItsSeed) {
   testing::World world{testing::random_graph(4, 150), testing::sample_devices(4, true, testing::kPlenty)};
   const Anneal anneal{{.evaluations = 1'500, .moves = tree_moves(world.problem())}};
   const auto first = world.run(anneal), again = world.run(anneal), other = world.run(anneal, 2);
@@ -174,7 +174,7 @@ TEST(TreeMoves, ASearchIsAFunctionOfItsSeed) {
   EXPECT_NE(first->placement, other->placement);
 }
 
-TEST(TreeMoves, OtherObjectivesHaveNone) {
+TEST(TreeMoves, OtherObjectivesHaveNoMoves) {
   testing::World world{testing::random_graph(4, 20), testing::sample_devices(2, true, testing::kPlenty)};
   Problem problem = world.problem();
   problem.objective = Objective::kLatency;

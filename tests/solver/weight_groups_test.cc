@@ -1,6 +1,6 @@
 // Goal: groups around large weights keep a weight, its readers and its gradients off the links, and annealing
-// over them finds what simple methods and smaller units miss where memory is tight. Method: random graphs for
-// what must hold of any; a recurrent net, whose weights are read and whose gradients are added up in every
+// over them finds placements that simple methods and smaller units miss in little memory. Method: random
+// graphs for the invariants; a recurrent net, whose weights are read and whose gradients are summed in every
 // time step.
 #include <gtest/gtest.h>
 
@@ -54,7 +54,7 @@ TEST(WeightGroups, KeepClassesTogetherAndAreNumberedByTheirLowestOp) {
   }
 }
 
-TEST(WeightGroups, HoldReadersAndGradientsOfARecurrentWeight) {
+TEST(WeightGroups, ContainReadersAndGradientsOfARecurrentWeight) {
   testing::World world{rnnlm(), machine(4, testing::kPlenty)};
   const OpGraph& graph = world.graph;
   const Grouping groups = weight_groups(world.problem());
@@ -69,7 +69,7 @@ TEST(WeightGroups, HoldReadersAndGradientsOfARecurrentWeight) {
     ++readers;
   }
   EXPECT_GT(readers, 0u);
-  // All tensors of its size that lead to its update, from the update back.
+  // The tensors of its size that lead to its update, from the update back.
   std::set<std::uint32_t> makers;
   std::vector<OpId> open;
   for (const OpId reader : graph.consumers(held))
@@ -91,7 +91,7 @@ TEST(WeightGroups, HoldReadersAndGradientsOfARecurrentWeight) {
   EXPECT_LT(groups.num_groups, 40u);
 }
 
-TEST(WeightGroups, FindWhatListSchedulesMissInLittleMemory) {
+TEST(WeightGroups, FindPlacementsThatListSchedulesMissInLittleMemory) {
   const OpGraph graph =
       models::model_graph(*models::find_model("rnnlm"), {.batch = 64, .steps = 40}, {}).value();
   const DeviceSet one = machine(1, testing::kPlenty);

@@ -1,5 +1,5 @@
 #pragma once
-// What the tests of methods share: a graph on a machine, and a simulator of it.
+// Shared by the tests of methods: a graph on a machine, and a simulator of it.
 
 #include <cstdint>
 #include <utility>
@@ -15,7 +15,7 @@ inline Context budget(const Clock& clock, double seconds) {
   return {.clock = &clock, .deadline = clock.now() + as_nanos(seconds)};
 }
 
-/// [bytes] Memory that is never short.
+/// [bytes] Memory that is always enough.
 inline constexpr std::int64_t kPlenty = std::int64_t{1} << 40;
 
 struct World : SampleTask {
@@ -23,7 +23,7 @@ struct World : SampleTask {
   Problem problem(std::uint64_t seed = 1) const {
     return {graph, devices, constraints, simulator.costs(), seed};
   }
-  /// What `method` finds.
+  /// The result of `method`.
   Result<Answer> run(const Method& method, std::uint64_t seed = 1) {
     return method.find(problem(seed), simulator);
   }

@@ -1,5 +1,5 @@
 #pragma once
-/// Every placement of a small graph that obeys its constraints: what proofs are held against.
+/// Every placement of a small graph that obeys its constraints, for comparison with proofs.
 
 #include <cstddef>
 

@@ -77,7 +77,7 @@ std::optional<std::int64_t> PlainWorkload::latency_ms(const Split& split) const 
     for (const std::size_t u : comes_in[s]) load[s] += nodes[u].cost_ms;
     for (const std::size_t u : goes_out[s]) load[s] += nodes[u].cost_ms;
   }
-  // Whatever can, ends; what never can waits in a circle.
+  // Pieces end if they can; the rest waits in a circle.
   std::vector<std::optional<std::int64_t>> finish(m);
   std::size_t done = 0;
   for (bool changed = true; changed;) {
@@ -157,7 +157,7 @@ PlainWorkload random_workload(Rng& rng, const PlainShape& shape) {
     if (shape.colours && rng.below(3) == 0) node.colour = static_cast<int>(rng.below(4));
     workload.nodes.push_back(node);
   }
-  // Ids are no topological order; where there is a backward pass it comes after the forward pass.
+  // Ids are no topological order; a backward pass comes after the forward pass.
   std::vector<std::size_t> order(n);
   for (std::size_t v = 0; v < n; ++v) order[v] = v;
   rng.shuffle(order);

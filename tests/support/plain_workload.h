@@ -1,5 +1,5 @@
 #pragma once
-/// Small workloads of dnn-partitioning, and the cost models of splits over again: written to be read beside
+/// Small workloads of dnn-partitioning, and the cost models of splits once more: written to be read beside
 /// their definition, in whole milliseconds, with nothing of the product in them.
 
 #include <cstdint>
@@ -23,8 +23,8 @@ struct PlainNode {
   int colour = -1;  ///< -1: none.
 };
 
-/// Nodes are their ids. A split gives each node a device: 0, 1, … are accelerators, `accelerators` and on are
-/// CPUs.
+/// Nodes are numbered by their ids. A split gives each node a device: accelerators come first, from
+/// `accelerators` on they are CPUs.
 struct PlainWorkload {
   using Split = std::vector<std::size_t>;
 
@@ -36,7 +36,7 @@ struct PlainWorkload {
   std::size_t devices() const { return accelerators + cpus; }
   std::string json() const;
 
-  /// None: pieces wait for one another in a circle.
+  /// Empty if pieces wait for one another in a circle.
   std::optional<std::int64_t> latency_ms(const Split& split) const;
   std::vector<std::int64_t> loads_ms(const Split& split) const;  ///< [devices]
   std::int64_t max_load_ms(const Split& split) const;

@@ -1,13 +1,13 @@
 #pragma once
-/// A folder for what a test writes.
+/// A folder for the files of a test.
 
 #include <filesystem>
 #include <string_view>
 
 namespace emplace::testing {
 
-/// Empty at first; gone, with all in it, when it goes out of scope. In memory where there is some, so that
-/// nothing waits for a real disk. Thread: one.
+/// Empty at first; removed with its content when it goes out of scope. In memory where possible, so that no
+/// test waits for a real disk. Thread: one.
 class ScratchFolder {
  public:
   explicit ScratchFolder(std::string_view name);

@@ -1,5 +1,5 @@
-// Goal: bf16 works where oneDNN and the processor have it, and is refused by name where they have not.
-// Method: small integers, which bf16 holds exactly, through each family; f16 and integers are refused.
+// Goal: bf16 works where oneDNN and the processor support it, and is refused by name elsewhere. Method: small
+// integers, which bf16 represents exactly, through each family; f16 and integers are refused.
 #include <gtest/gtest.h>
 
 #include "tests/executor/cpu/kernel_run.h"
@@ -43,7 +43,7 @@ TEST(Bfloat16Kernels, ComputeSmallIntegersExactly) {
                            {{1, 2, 3, 4}, {2}, {1}, {1}, {1}}, {1, 3, 5, 7});
 }
 
-TEST(Bfloat16Kernels, HalvesAndIntegersAreRefused) {
+TEST(Bfloat16Kernels, RefuseHalvesAndIntegers) {
   for (const DType dtype : {DType::kF16, DType::kI64}) {
     const Operand matrix = packed({2, 2}, dtype);
     EXPECT_TRUE(refusal({"aten::mm", "{}", {matrix, matrix}, {matrix}}).starts_with("aten::mm: oneDNN: "));

@@ -1,7 +1,7 @@
-// Goal: convolutions and their gradients are the sums that they are defined as, whatever layout is chosen
-// inside. Method: drawn shapes (one to three spatial dimensions, groups, strides, padding, dilation, both
-// ways) against one plain loop over all pairs of places: forward it adds to the target, backward it reads the
-// target's gradient.
+// Goal: convolutions and their gradients equal the sums of their definition, for any layout used internally.
+// Method: drawn shapes (one to three spatial dimensions, groups, strides, padding, dilation, forward and
+// transposed) against one plain loop over all pairs of places: forward it adds to the target, backward it
+// reads the target's gradient.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -21,7 +21,7 @@ std::string list(const Dims& values) {
 }
 
 struct Problem {
-  Dims source, weights, target;  ///< Of the convolution, whichever way it is used.
+  Dims source, weights, target;  ///< Shapes of the convolution, also if it is used transposed.
   Dims strides, pads, pads_end, dilations;
   std::int64_t groups = 1;
 
@@ -136,7 +136,7 @@ TEST(ConvolutionKernels, ForwardIsTheSumOverTheWindow) {
   }
 }
 
-/// How much of the source's end no window sees: what a transposed convolution is told to write besides.
+/// The end of the source that no window covers: a transposed convolution gets it as output padding.
 Dims unseen(const Problem& p) {
   Dims extra;
   for (std::size_t d = 0; d < p.spatial(); ++d) {
@@ -146,7 +146,7 @@ Dims unseen(const Problem& p) {
   return extra;
 }
 
-TEST(ConvolutionKernels, TransposedIsTheSumOverThePlacesThatSeeIt) {
+TEST(ConvolutionKernels, TransposedIsTheSumOverTheWindowsThatCoverAPlace) {
   Rng rng{22, Purpose::kTest};
   for (int round = 0; round < 50; ++round) {
     const bool onnx = rng.below(2) == 0, bias = rng.below(2) == 0;
@@ -177,7 +177,7 @@ TEST(ConvolutionKernels, TransposedIsTheSumOverThePlacesThatSeeIt) {
   }
 }
 
-TEST(ConvolutionKernels, GradientsAreThoseThatTheMaskAsksFor) {
+TEST(ConvolutionKernels, ComputesTheGradientsOfTheMask) {
   Rng rng{23, Purpose::kTest};
   for (int round = 0; round < 60; ++round) {
     const bool transposed = rng.below(3) == 0;
@@ -221,7 +221,7 @@ TEST(ConvolutionKernels, GradientsAreThoseThatTheMaskAsksFor) {
   }
 }
 
-TEST(ConvolutionKernels, AutomaticPaddingPutsTheOddOneWhereItIsSaid) {
+TEST(ConvolutionKernels, AutomaticPaddingPutsTheOddElementOnTheSpecifiedSide) {
   const Values ones{1, 1};
   const auto conv = [&](const std::string& where) {
     return run_kernel({"Conv",
@@ -235,7 +235,7 @@ TEST(ConvolutionKernels, AutomaticPaddingPutsTheOddOneWhereItIsSaid) {
   EXPECT_EQ(conv("VALID").at(0), (Values{3, 6}));
 }
 
-TEST(ConvolutionKernels, RefusalsNameWhatIsWrong) {
+TEST(ConvolutionKernels, RefusalsNameTheFault) {
   const Operand source = packed({1, 4, 5, 5}), weights = packed({2, 4, 3, 3}), target = packed({1, 2, 3, 3});
   EXPECT_EQ(refusal({"aten::convolution", R"({"groups":2})", {source, weights}, {target}}),
             "aten::convolution: channels, groups and weights do not match");

@@ -1,6 +1,6 @@
-// Goal: a placement runs on real memory as the plan says: the numbers do not depend on where ops run, a full
-// device is an answer and no end, and what it says about time adds up. Method: whole training steps of small
-// real graphs on two logical devices, against a run on one, byte for byte.
+// Goal: a placement runs on real memory as planned: the numbers do not depend on the devices of ops, a full
+// device is a result and does not end the executor, and reported times add up. Method: whole training steps
+// of small real graphs on two logical devices, against a run on one, byte for byte.
 #include "executor/cpu/cpu_executor.h"
 
 #include <gmock/gmock.h>
@@ -56,7 +56,7 @@ TEST(CpuExecutorTest, EveryKindOfTheSmallGraphsRunsNatively) {
   EXPECT_THAT(executor_of(recurrent(), devices)->synthetic_types(), ::testing::IsEmpty());
 }
 
-TEST(CpuExecutorTest, TheNumbersDoNotDependOnThePlacement) {
+TEST(CpuExecutorTest, NumbersDoNotDependOnThePlacement) {
   for (const OpGraph* graph : {&cifar(), &recurrent()}) {
     for (const std::size_t count : {2u, 3u}) {
       const DeviceSet devices = cores(count);
@@ -88,7 +88,7 @@ TEST(CpuExecutorTest, MeasuresAndTracesAWholeStep) {
   ASSERT_TRUE(Simulator(cifar(), devices).measure(placement, simulated));
   EXPECT_EQ(measured.bytes_moved, simulated.bytes_moved);
   for (std::size_t d = 0; d < 2; ++d) EXPECT_LE(measured.busy_s[d], 1.5 * measured.step_time_s);
-  // Everything once, one thing at a time on a device, nothing before what it reads.
+  // Each op runs once, one at a time on a device, and none before its inputs.
   const LoweredGraph lowered{cifar()};
   EXPECT_EQ(schedule.ops.size(), lowered.kernels().size());
   std::map<OpId, OpRun> ran;
@@ -103,9 +103,9 @@ TEST(CpuExecutorTest, MeasuresAndTracesAWholeStep) {
   }
 }
 
-TEST(CpuExecutorTest, AFullDeviceIsAnAnswerAHundredTimesOfAHundred) {
+TEST(CpuExecutorTest, FullDeviceIsAResultEachTime) {
   const DeviceSet roomy = cores(2);
-  // On one device the order, and so the peak, does not depend on how fast anything is.
+  // On one device the order, and so the peak, does not depend on speed.
   const Placement placement(cifar().num_ops(), DeviceId{1});
   Measurement whole;
   ASSERT_TRUE(executor_of(cifar(), roomy)->measure(placement, whole));
@@ -123,7 +123,7 @@ TEST(CpuExecutorTest, AFullDeviceIsAnAnswerAHundredTimesOfAHundred) {
   }
 }
 
-TEST(CpuExecutorTest, ARunAfterAFullDeviceIsAsGoodAsAny) {
+TEST(CpuExecutorTest, RunsAfterAFullDevice) {
   const Placement one(recurrent().num_ops(), DeviceId{0}), other(recurrent().num_ops(), DeviceId{1});
   const DeviceSet even = cores(2);
   std::vector<Device> devices{even.devices().begin(), even.devices().end()};
@@ -138,7 +138,7 @@ TEST(CpuExecutorTest, ARunAfterAFullDeviceIsAsGoodAsAny) {
   EXPECT_TRUE(out.failure.empty());
 }
 
-TEST(CpuExecutorTest, OpsWithoutAKernelAreStoodInForOrRefused) {
+TEST(CpuExecutorTest, StandsInForOpsWithoutAKernelOrRefusesThem) {
   const OpGraph graph = testing::sample_graph({{"a", {}}, {"b", {{0, 0}}}});
   const DeviceSet devices = cores(1);
   const auto executor = executor_of(graph, devices);
@@ -156,7 +156,7 @@ TEST(CpuExecutorTest, OpsWithoutAKernelAreStoodInForOrRefused) {
   EXPECT_NE(refused.error().context.find("op 'a'"), std::string::npos) << refused.error().context;
 }
 
-TEST(CpuExecutorTest, TheProfileHasEveryKernelOnEveryDeviceAndBothDirections) {
+TEST(CpuExecutorTest, ProfileHasEveryKernelOnEveryDeviceAndBothDirections) {
   const DeviceSet devices = cores(2);
   const auto profile = executor_of(cifar(), devices)->profile();
   ASSERT_TRUE(profile) << profile.error().context;
@@ -169,10 +169,11 @@ TEST(CpuExecutorTest, TheProfileHasEveryKernelOnEveryDeviceAndBothDirections) {
   double sum_us = 0;
   for (const OpCost& cost : profile->ops[0]) sum_us += cost.us + profile->task_overhead_us[0];
   EXPECT_EQ(profile->ops[0].size(), LoweredGraph{cifar()}.kernels().size());
-  EXPECT_NEAR(sum_us * 1e-6, profile->step_time_s, 0.5 * profile->step_time_s);  // Tight: bench/calibration.
+  // bench/calibration compares them tightly.
+  EXPECT_NEAR(sum_us * 1e-6, profile->step_time_s, 0.5 * profile->step_time_s);
 }
 
-TEST(LinkFitTest, ADisturbedPointDoesNotMoveIt) {
+TEST(FitLink, IgnoresADisturbedPoint) {
   std::vector<double> bytes, seconds;
   for (int i = 0; i < 9; ++i) {
     bytes.push_back(1024.0 * (1 << i));

@@ -1,6 +1,6 @@
-// Goal: every elementwise kernel is its formula, whatever the layout of its operands.
-// Method: seeded random shapes, views and broadcasts against formulas in double; the range of float32 for the
-// approximations; the same memory for input and output.
+// Goal: every elementwise kernel equals its formula, for any layout of its operands. Method: seeded random
+// shapes, views and broadcasts against formulas in double; the range of float32 for the approximations; the
+// same memory for input and output.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -18,7 +18,7 @@ struct Formula {
   std::string type, attrs;
   std::size_t operands;
   std::function<double(double, double, double)> of;
-  double from = -4, to = 4;  // Of the operands.
+  double from = -4, to = 4;  // Range of the operands.
 };
 
 double normal_density(double x) { return std::exp(-x * x / 2) / std::sqrt(2 * M_PI); }
@@ -96,7 +96,7 @@ Values uniform_values(const Operand& operand, Rng& rng, double from, double to) 
   return shared_places(operand, std::move(values));
 }
 
-void meets_its_formula(const Formula& formula, DType dtype, Rng& rng) {
+void expect_its_formula(const Formula& formula, DType dtype, Rng& rng) {
   const std::vector<std::int64_t> shape = random_shape(rng, 4);
   Signature signature{formula.type, formula.attrs, {}, {packed(shape, dtype)}};
   std::vector<Values> inputs;
@@ -113,7 +113,7 @@ void meets_its_formula(const Formula& formula, DType dtype, Rng& rng) {
   }
   const auto outputs = run_kernel(signature, inputs);
   ASSERT_EQ(outputs.size(), 1u);
-  // A remainder or a rounded quotient jumps where the quotient is whole.
+  // A remainder or a rounded quotient jumps where the quotient is an integer.
   const bool jumps = formula.type == "aten::remainder" || formula.attrs.find("floor") != std::string::npos;
   if (!jumps) return expect_near(outputs[0], wanted, 2e-6, 2e-6);
   std::size_t far = 0;
@@ -121,18 +121,18 @@ void meets_its_formula(const Formula& formula, DType dtype, Rng& rng) {
   EXPECT_LE(far, wanted.size() / 1000 + 1);
 }
 
-TEST(ElementwiseKernels, AreTheirFormulasOnViewsAndBroadcasts) {
+TEST(ElementwiseKernels, EqualTheirFormulasOnViewsAndBroadcasts) {
   Rng rng{21, Purpose::kTest};
   for (const Formula& formula : formulas()) {
     SCOPED_TRACE(formula.type + formula.attrs);
-    for (int round = 0; round < 25; ++round) meets_its_formula(formula, DType::kF32, rng);
-    for (int round = 0; round < 5; ++round) meets_its_formula(formula, DType::kF64, rng);
+    for (int round = 0; round < 25; ++round) expect_its_formula(formula, DType::kF32, rng);
+    for (int round = 0; round < 5; ++round) expect_its_formula(formula, DType::kF64, rng);
     if (HasFatalFailure()) return;
   }
 }
 
-// In place a kernel gives what it gives elsewhere, in every path through the loops.
-TEST(ElementwiseKernels, MayWriteOverWhatTheySay) {
+// In place, a kernel gives the same as elsewhere, in every path through the loops.
+TEST(ElementwiseKernels, MayOverwriteTheDeclaredInputs) {
   Rng rng{22, Purpose::kTest};
   int tried = 0;
   for (int round = 0; round < 300; ++round) {
@@ -172,7 +172,7 @@ TEST(ElementwiseKernels, MayWriteOverWhatTheySay) {
 }
 
 // Every float32 from either end, a prime's distance apart, against the library in double.
-TEST(Approximations, AreWithinABoundOverTheWholeRange) {
+TEST(Approximations, AreWithinTheirBoundOverTheWholeRange) {
   struct {
     const char* name;
     float (*fast)(float);
@@ -201,7 +201,7 @@ TEST(Approximations, AreWithinABoundOverTheWholeRange) {
   }
 }
 
-// Whichever a machine runs, a step has the same bits.
+// A step has the same bits whichever instructions a machine runs.
 TEST(ElementwiseKernels, WiderInstructionsGiveTheSameBits) {
   if (wide_rows("aten::tanh") == nullptr) GTEST_SKIP() << "no AVX-512 here";
   EXPECT_EQ(wide_rows("aten::add"), nullptr) << "memory bounds it";
@@ -209,7 +209,8 @@ TEST(ElementwiseKernels, WiderInstructionsGiveTheSameBits) {
   for (std::uint64_t bits = 0; bits < 0x1'0000'0000; bits += 100'003) {
     x.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
     g.push_back(static_cast<float>(x.size()));
-    if (std::isnan(x.back())) x.back() = 1;  // Which NaN comes out is not promised.
+    // The payload of a NaN is not specified.
+    if (std::isnan(x.back())) x.back() = 1;
   }
   narrow.resize(x.size());
   wide.resize(x.size());
@@ -272,7 +273,7 @@ TEST(ElementwiseKernels, ComparisonsGiveBooleansAndMixDtypes) {
   EXPECT_EQ(run_kernel({"Cast", "{}", {floats}, {wholes}}, {{0.9, -1.9, 2, 3}}).at(0), (Values{0, -1, 2, 3}));
 }
 
-TEST(ElementwiseKernels, SumsOfManyInputsAreOneAfterTheOther) {
+TEST(ElementwiseKernels, SumManyInputsInOrder) {
   const Operand x = packed({2, 3}), row = packed({3});
   const Values a{1, 2, 3, 4, 5, 6}, b{10, 20, 30};
   EXPECT_EQ(run_kernel({"Sum", "{}", {x, row, x}, {x}}, {a, b, a}).at(0), (Values{12, 24, 36, 18, 30, 42}));
@@ -281,7 +282,7 @@ TEST(ElementwiseKernels, SumsOfManyInputsAreOneAfterTheOther) {
   expect_near(run_kernel({"Mean", "{}", {x, x, row}, {x}}, {a, a, b}).at(0), {4, 8, 12, 6, 10, 14}, 1e-6, 0);
 }
 
-TEST(ElementwiseKernels, ABiasIsOneNumberPerChannel) {
+TEST(ElementwiseKernels, BiasIsOneNumberPerChannel) {
   const Operand image = packed({1, 2, 2, 2}), bias = packed({2});
   const Values x(8, 1.0);
   EXPECT_EQ(run_kernel({"BiasAdd", "{}", {image, bias}, {image}}, {x, {1, 2}}).at(0),
@@ -290,7 +291,7 @@ TEST(ElementwiseKernels, ABiasIsOneNumberPerChannel) {
             (Values{2, 3, 2, 3, 2, 3, 2, 3}));
 }
 
-TEST(ElementwiseKernels, EmptyTensorsAndManyDimensionsAreFine) {
+TEST(ElementwiseKernels, AcceptEmptyTensorsAndManyDimensions) {
   EXPECT_EQ(
       run_kernel({"aten::add", "{}", {packed({0, 3}), packed({3})}, {packed({0, 3})}}, {{}, {1, 2, 3}}).at(0),
       Values{});
@@ -303,7 +304,7 @@ TEST(ElementwiseKernels, EmptyTensorsAndManyDimensionsAreFine) {
   expect_near(run_kernel({"aten::mul", "{}", {x}, {x}}, {values}).at(0), wanted, 1e-6, 1e-6);
 }
 
-TEST(ElementwiseKernels, RefuseWithAReason) {
+TEST(ElementwiseKernels, RefusalsNameTheFault) {
   const Operand x = packed({2, 3}), half = packed({2, 3}, DType::kF16), brain = packed({2, 3}, DType::kBF16);
   EXPECT_EQ(refusal({"aten::add", "{}", {half, half}, {half}}), "aten::add: no kernel for f16");
   EXPECT_EQ(refusal({"aten::mul", "{}", {x, brain}, {x}}), "aten::mul: no kernel for bf16");

@@ -1,8 +1,8 @@
-// Goal: every kernel computes what PyTorch computes, touches nothing but its own memory, leaves nothing to
-// what was there before, and may be shared by threads. Method: cases by PyTorch in float64
-// (tests/parity/make_kernel_fixture.py) over every kind of op in the shared graphs, operands that are views
-// among them: what lies between a slice's elements is NaN. Memory exactly as large as asked, between guards,
-// full of garbage, another one each time.
+// Goal: every kernel computes what PyTorch computes, touches only its own memory, does not depend on its
+// previous contents, and may be shared by threads. Method: cases by PyTorch in float64
+// (tests/parity/make_kernel_fixture.py) over every kind of op in the shared graphs, with views among the
+// operands: the elements between those of a slice are NaN. Memory exactly as large as requested, between
+// guards, filled with different garbage each time.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -36,7 +36,7 @@ TEST_P(KernelParity, ComputesWhatPyTorchComputes) {
   EXPECT_EQ(difference(of, first.outputs), "");
   const KernelRun again = run_kernel(**kernel, of, kOther);
   EXPECT_EQ(again.complaint, "");
-  EXPECT_EQ(again.outputs, first.outputs) << "the same bytes in gave other bytes out";
+  EXPECT_EQ(again.outputs, first.outputs) << "equal inputs gave different outputs";
 
   for (std::size_t i = 0; i < of.inputs.size(); ++i) {
     if (!(*kernel)->may_overwrite(i)) continue;
@@ -57,7 +57,7 @@ std::vector<const KernelCase*> pointers_to_cases() {
 INSTANTIATE_TEST_SUITE_P(Cases, KernelParity, ::testing::ValuesIn(pointers_to_cases()),
                          [](const auto& one) { return one.param->name; });
 
-TEST(KernelFixture, HasACaseAndAMakerForEveryKindOfOpInTheSharedGraphs) {
+TEST(KernelFixture, HasACaseAndAKernelForEveryTypeInTheSharedGraphs) {
   std::set<std::string> tried;
   for (const KernelCase& one : kernel_cases()) tried.insert(one.signature.type);
   for (const char* folder : {"training", "onnx"}) {
@@ -71,7 +71,7 @@ TEST(KernelFixture, HasACaseAndAMakerForEveryKindOfOpInTheSharedGraphs) {
   EXPECT_FALSE(cpu::has_kernel("aten::no_such_op"));
 }
 
-TEST(KernelFixture, HasACaseForEveryKindOfOpInTheGraphsOfTheTests) {
+TEST(KernelFixture, HasACaseForEveryTypeInTheGraphsOfTheTests) {
   std::set<std::string_view> tried;
   for (const KernelCase& one : kernel_cases()) tried.insert(one.signature.type);
   for (const char* name : {"cifar10_cnn-bs128.json", "mobilenet_v3_large-bs64.json.gz",
@@ -86,7 +86,7 @@ TEST(KernelFixture, HasACaseForEveryKindOfOpInTheGraphsOfTheTests) {
   }
 }
 
-TEST(KernelFixture, AKernelServesSeveralThreadsAtOnce) {
+TEST(KernelFixture, KernelsAreThreadSafe) {
   for (const KernelCase& one : kernel_cases()) {
     const auto kernel = cpu::make_kernel(one.signature);
     EXPECT_TRUE(kernel) << one.name << ": " << kernel.error().context;
@@ -100,7 +100,7 @@ TEST(KernelFixture, AKernelServesSeveralThreadsAtOnce) {
   }
 }
 
-TEST(KernelErrors, AnUnknownTypeIsRefusedByName) {
+TEST(KernelErrors, UnknownTypeIsRefusedByName) {
   Signature signature = kernel_cases().front().signature;
   signature.type = "aten::no_such_op";
   const auto kernel = cpu::make_kernel(signature);
@@ -109,13 +109,13 @@ TEST(KernelErrors, AnUnknownTypeIsRefusedByName) {
   EXPECT_NE(kernel.error().context.find("aten::no_such_op"), std::string::npos) << kernel.error().context;
 }
 
-// Whatever a file says, a maker answers; it neither stops the process nor makes a kernel that reads
-// elsewhere.
-TEST(KernelErrors, ASignatureThatLacksOperandsIsRefused) {
+// Whatever a file contains, the maker of a kernel returns; it neither stops the process nor makes a kernel
+// that reads other memory.
+TEST(KernelErrors, SignatureWithoutOperandsIsRefused) {
   const std::set<std::string_view> fill{"aten::new_zeros", "aten::ones_like", "aten::empty_like",
                                         "aten::bernoulli"};
   for (const KernelCase& one : kernel_cases()) {
-    if (fill.contains(one.signature.type)) continue;  // They read nothing, and fill what there is.
+    if (fill.contains(one.signature.type)) continue;  // They read nothing, and fill their output.
     for (const bool of_inputs : {true, false}) {
       Signature signature = one.signature;
       (of_inputs ? signature.inputs : signature.outputs).clear();

@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kGuard = 64;
 constexpr auto kFill = std::byte{0xA5};
 
-/// 64-byte aligned, with a guard behind.
+/// 64-byte aligned, with a guard at its end.
 class Block {
  public:
   explicit Block(std::size_t bytes)
@@ -126,7 +126,7 @@ void each_element(const Operand& operand, Visit visit) {
   }
 }
 
-/// One run on fresh memory; what the outputs hold, as bytes.
+/// One run on fresh memory; returns the outputs as bytes.
 std::vector<std::vector<std::byte>> run_once(const Kernel& kernel, const Signature& signature,
                                              const std::vector<Values>& inputs) {
   std::vector<Block> in, out;
@@ -147,12 +147,12 @@ std::vector<std::vector<std::byte>> run_once(const Kernel& kernel, const Signatu
   }
   Block scratch{kernel.scratch_bytes()};
   kernel.run(in_pointers, out_pointers, scratch.data());
-  EXPECT_TRUE(scratch.guard_stands()) << signature.type << " wrote behind its scratch";
+  EXPECT_TRUE(scratch.guard_stands()) << signature.type << " wrote beyond its scratch";
   for (std::size_t k = 0; k < in.size(); ++k) {
     EXPECT_EQ(in[k].copy(), before[k]) << signature.type << " changed input " << k;
   }
   for (std::size_t k = 0; k < out.size(); ++k) {
-    EXPECT_TRUE(out[k].guard_stands()) << signature.type << " wrote behind output " << k;
+    EXPECT_TRUE(out[k].guard_stands()) << signature.type << " wrote beyond output " << k;
     results.push_back(out[k].copy());
   }
   return results;

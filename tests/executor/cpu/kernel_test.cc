@@ -1,4 +1,4 @@
-// Goal: signatures find their kernels, refusals say why, and views are copied element by element.
+// Goal: signatures find their kernels, refusals state the reason, and views are copied element by element.
 // Method: types that do not exist, attributes of the wrong kind; copies of random strides against a plain
 // loop.
 #include "executor/cpu/kernel.h"
@@ -15,18 +15,18 @@
 namespace emplace::cpu {
 namespace {
 
-TEST(Kernel, ATypeThatNobodyKnowsIsRefusedByName) {
+TEST(Kernel, UnknownTypeIsRefusedByName) {
   EXPECT_FALSE(has_kernel("aten::fft"));
   EXPECT_EQ(refusal({"aten::fft", "{}", {packed({2})}, {packed({2})}}), "aten::fft: no kernel on the CPU");
 }
 
-TEST(Kernel, OperandsKnowWhetherTheyArePacked) {
+TEST(Kernel, IsPackedIgnoresStridesOfSingleElements) {
   EXPECT_TRUE(packed({}).is_packed());
   EXPECT_TRUE(packed({2, 3, 4}).is_packed());
   EXPECT_FALSE(permuted({2, 3}, {1, 0}).is_packed());
-  EXPECT_TRUE(permuted({2, 1}, {1, 0}).is_packed()) << "strides of dimensions of size 1 say nothing";
+  EXPECT_TRUE(permuted({2, 1}, {1, 0}).is_packed()) << "strides of dimensions of size 1 do not matter";
   EXPECT_FALSE(permuted({2, 3}, {0, 1}, /*gap=*/1).is_packed());
-  EXPECT_TRUE((Operand{DType::kF32, {0, 3}, {7, 9}}.is_packed())) << "of nothing, nothing is out of order";
+  EXPECT_TRUE((Operand{DType::kF32, {0, 3}, {7, 9}}.is_packed())) << "no element is out of order";
   EXPECT_EQ(packed({0, 3}).elements(), 0);
 }
 
@@ -43,7 +43,7 @@ TEST(KernelAttributes, AreReadByNameAndTheFirstWrongOneIsTheFault) {
   EXPECT_EQ(attributes.number("e", 0), 0.5);
   EXPECT_EQ(attributes.number("a", 0), 2.0);
   EXPECT_EQ(attributes.flags("g"), std::vector<bool>{true});
-  EXPECT_FALSE(attributes.has("f")) << "null is not there";
+  EXPECT_FALSE(attributes.has("f")) << "null counts as absent";
   EXPECT_EQ(attributes.integer("f", 7), 7);
   ASSERT_FALSE(attributes.fault());
   EXPECT_EQ(attributes.integer("d", 5), 5);
@@ -54,7 +54,7 @@ TEST(KernelAttributes, AreReadByNameAndTheFirstWrongOneIsTheFault) {
   EXPECT_EQ(Attributes{broken}.fault()->context, "Pool: attributes are not a JSON object");
 }
 
-TEST(StridedCopy, GivesEveryElementOfRandomViews) {
+TEST(StridedCopy, CopiesEveryElementOfRandomViews) {
   Rng rng{11, Purpose::kTest};
   for (int round = 0; round < 300; ++round) {
     const DType dtype = std::array{DType::kBool, DType::kBF16, DType::kF32, DType::kI64}[rng.below(4)];

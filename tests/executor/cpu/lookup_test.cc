@@ -1,4 +1,4 @@
-// Goal: lookups take and add the right slices, and an index that lies outside never leads outside memory.
+// Goal: lookups read and add the right slices, and an index out of range never leads outside of the memory.
 // Method: seeded random tables, views and indices against index arithmetic; guard bytes of run_kernel.
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 namespace emplace::cpu {
 namespace {
 
-/// As the kernels take an index: from the end if negative, else the nearest inside.
+/// The index that kernels use: from the end if negative, and limited to the nearest valid one.
 std::size_t inside(double index, std::int64_t limit) {
   auto i = static_cast<std::int64_t>(index);
   if (i < 0) i += limit;
@@ -77,7 +77,7 @@ TEST(LookupKernels, EmbeddingBackwardAddsRowsInOrder) {
   }
 }
 
-TEST(LookupKernels, ElementsAreTakenAndPutOneByOne) {
+TEST(LookupKernels, GatherAndScatterSingleElements) {
   Rng rng{53, Purpose::kTest};
   for (int round = 0; round < 200; ++round) {
     const std::int64_t rows = 1 + rng.below(6), columns = 1 + rng.below(6), taken = 1 + rng.below(9);
@@ -116,7 +116,7 @@ TEST(LookupKernels, ElementsAreTakenAndPutOneByOne) {
   }
 }
 
-TEST(LookupKernels, PlacesOfMaximaRunningSumsAndOneHot) {
+TEST(LookupKernels, ArgMaxRunningSumsAndOneHot) {
   const Operand x = packed({2, 3}), turned = permuted({2, 3}, {1, 0}), rows = packed({2}, DType::kI64),
                 values = packed({2});
   const Values v{3, 7, 7, -1, -5, -2};
@@ -147,7 +147,7 @@ TEST(LookupKernels, PlacesOfMaximaRunningSumsAndOneHot) {
   EXPECT_NE(refusal({"CumSum", R"({"axis":1,"reverse":1})", {x}, {x}}).find("reverse"), std::string::npos);
 }
 
-TEST(LookupKernels, SlicesArePutAndAddedByIndex) {
+TEST(LookupKernels, ScatterAndAddSlicesByIndex) {
   const Operand table = packed({3, 2}), turned = permuted({3, 2}, {1, 0}), two = packed({2}, DType::kI64);
   const Values t{1, 2, 3, 4, 5, 6}, u{10, 20, 30, 40};
   EXPECT_EQ(
@@ -176,7 +176,7 @@ TEST(LookupKernels, SlicesArePutAndAddedByIndex) {
             std::string::npos);
 }
 
-TEST(LookupKernels, RefuseWithAReason) {
+TEST(LookupKernels, RefusalsNameTheFault) {
   const Operand table = packed({4, 2}), index = packed({3}, DType::kI64), out = packed({3, 2});
   EXPECT_NE(refusal({"aten::embedding", "{}", {table, packed({3})}, {out}}).find("integer indices"),
             std::string::npos);

@@ -1,5 +1,5 @@
-// Goal: products of matrices are the sums that they are defined as, however the operands lie.
-// Method: drawn shapes, strides, broadcasts and scales against three plain loops.
+// Goal: products of matrices equal the sums of their definition, for any layout of the operands. Method:
+// drawn shapes, strides, broadcasts and scales against three plain loops.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -29,7 +29,7 @@ std::int64_t drawn_size(Rng& rng) {
   return rng.below(8) == 0 ? 1 : 1 + rng.below(rng.below(3) == 0 ? 70 : 9);
 }
 
-/// [m, k] in one of the ways that a graph's views lie.
+/// [m, k] in one of the layouts of a graph's views.
 Operand drawn_matrix(std::vector<std::int64_t> shape, Rng& rng) {
   const std::size_t rank = shape.size();
   std::vector<std::size_t> order(rank);
@@ -56,7 +56,7 @@ Operand drawn_matrix(std::vector<std::int64_t> shape, Rng& rng) {
   }
 }
 
-/// As they lie: where a dimension repeats, all its elements are the first.
+/// Values in memory: where a dimension repeats, all its elements equal the first.
 Values drawn_values(const Operand& operand, Rng& rng) {
   Values values = normal_values(operand, rng);
   std::vector<std::size_t> first(values.size());
@@ -79,7 +79,7 @@ struct Sizes {
   explicit Sizes(Rng& rng) : m{drawn_size(rng)}, k{drawn_size(rng)}, n{drawn_size(rng)} {}
 };
 
-TEST(MatMulKernels, TwoMatricesHoweverTheyLie) {
+TEST(MatMulKernels, TwoMatricesInAnyLayout) {
   Rng rng{1, Purpose::kTest};
   for (int round = 0; round < 150; ++round) {
     const Sizes s{rng};
@@ -93,7 +93,7 @@ TEST(MatMulKernels, TwoMatricesHoweverTheyLie) {
   }
 }
 
-TEST(MatMulKernels, BatchesHoweverTheyLie) {
+TEST(MatMulKernels, BatchesInAnyLayout) {
   Rng rng{2, Purpose::kTest};
   for (int round = 0; round < 100; ++round) {
     const Sizes s{rng};
@@ -107,7 +107,7 @@ TEST(MatMulKernels, BatchesHoweverTheyLie) {
   }
 }
 
-TEST(MatMulKernels, AddsWhatIsBroadcastTimesBeta) {
+TEST(MatMulKernels, AddsABroadcastOperandTimesBeta) {
   Rng rng{3, Purpose::kTest};
   for (int round = 0; round < 120; ++round) {
     const Sizes s{rng};
@@ -153,7 +153,7 @@ TEST(MatMulKernels, AddsWhatIsBroadcastTimesBeta) {
   }
 }
 
-TEST(MatMulKernels, OnnxBroadcastsBatchesAndTakesVectors) {
+TEST(MatMulKernels, OnnxBroadcastsBatchesAndAcceptsVectors) {
   Rng rng{4, Purpose::kTest};
   for (int round = 0; round < 120; ++round) {
     const Sizes s{rng};
@@ -169,7 +169,7 @@ TEST(MatMulKernels, OnnxBroadcastsBatchesAndTakesVectors) {
       return shape;
     };
     const Operand a = packed(part(s.m, s.k)), b = packed(part(s.k, s.n));
-    // The batch is what the two make together.
+    // The batch is the broadcast of both.
     std::vector<std::int64_t> shape(std::max(a.shape.size(), b.shape.size()), 1);
     const auto at = [&](const Operand& o, std::size_t d) {
       const std::size_t lead = shape.size() - o.shape.size();
@@ -214,7 +214,7 @@ TEST(MatMulKernels, OnnxBroadcastsBatchesAndTakesVectors) {
   EXPECT_EQ(right.at(0), (Values{21, 43}));
 }
 
-TEST(MatMulKernels, RefusalsNameWhatIsWrong) {
+TEST(MatMulKernels, RefusalsNameTheFault) {
   const auto f64 = DType::kF64;
   EXPECT_EQ(refusal({"aten::mm", "{}", {packed({2, 2}, f64), packed({2, 2}, f64)}, {packed({2, 2}, f64)}}),
             "aten::mm: oneDNN: dtype f64 is not supported");

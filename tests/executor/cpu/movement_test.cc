@@ -1,6 +1,5 @@
-// Goal: what moves data moves every element to its place and writes nothing else; masks and constants are
-// what they say.
-// Method: seeded random views against index arithmetic; small cases by hand.
+// Goal: kernels that move data move every element to its place and write nothing else; masks and constants
+// have their defined values. Method: seeded random views against index arithmetic; small cases by hand.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -19,7 +18,7 @@ Values counted(const Operand& operand) {
 
 const DType kDtypes[] = {DType::kF32, DType::kF64, DType::kI64, DType::kI16, DType::kU8};
 
-TEST(MovementKernels, CopiesOfRandomViewsArePacked) {
+TEST(MovementKernels, PackRandomViews) {
   Rng rng{41, Purpose::kTest};
   for (int round = 0; round < 400; ++round) {
     const DType dtype = kDtypes[rng.below(std::size(kDtypes))];
@@ -29,7 +28,7 @@ TEST(MovementKernels, CopiesOfRandomViewsArePacked) {
   }
 }
 
-TEST(MovementKernels, LargeTransposedMatricesOfEverySize) {
+TEST(MovementKernels, TransposeLargeMatricesOfEverySize) {
   Rng rng{42, Purpose::kTest};
   for (const DType dtype : kDtypes) {
     for (const auto& [rows, columns] : {std::pair{130, 67}, {64, 64}, {200, 3}, {7, 150}}) {
@@ -40,7 +39,7 @@ TEST(MovementKernels, LargeTransposedMatricesOfEverySize) {
   }
 }
 
-TEST(MovementKernels, TransposesPutDimensionsInOrder) {
+TEST(MovementKernels, TransposesReorderDimensions) {
   Rng rng{43, Purpose::kTest};
   for (int round = 0; round < 200; ++round) {
     const Operand in = random_view(random_shape(rng, 4, 40), rng);
@@ -69,7 +68,7 @@ TEST(MovementKernels, TransposesPutDimensionsInOrder) {
   }
 }
 
-// What was cut comes back together, along every dimension.
+// The parts of a split are joined again, along every dimension.
 TEST(MovementKernels, SplitAndCatAreInverse) {
   Rng rng{44, Purpose::kTest};
   for (int round = 0; round < 200; ++round) {
@@ -106,7 +105,7 @@ TEST(MovementKernels, StackAndUnbindAreInverse) {
   EXPECT_EQ(run_kernel({"aten::unbind", R"({"dim":1})", {stacked}, out}, made), rows);
 }
 
-TEST(MovementKernels, PadsFillAndCut) {
+TEST(MovementKernels, PadsFillAndCrop) {
   const Operand x = packed({2, 2});
   const Values values{1, 2, 3, 4};
   EXPECT_EQ(
@@ -124,7 +123,7 @@ TEST(MovementKernels, PadsFillAndCut) {
             std::string::npos);
 }
 
-TEST(MovementKernels, SlicesAndTheirBackwardFindTheirPlace) {
+TEST(MovementKernels, SlicesAndTheirGradientsUseTheRightPlaces) {
   const Operand x = packed({2, 5}), part = packed({2, 2});
   const Values values = counted(x);
   EXPECT_EQ(run_kernel({"aten::slice", R"({"dim":1,"start":1,"step":2})", {x}, {part}}, {values}).at(0),
@@ -173,7 +172,7 @@ TEST(MovementKernels, RefuseWithAReason) {
   EXPECT_NE(refusal({"aten::unsafe_split", R"({"dim":1})", {x}, {x, x}}).find("output 1"), std::string::npos);
 }
 
-TEST(ResizeKernels, KeepLinearFunctionsAndTheirBackwardIsTheTransposed) {
+TEST(ResizeKernels, KeepLinearFunctionsAndTheirGradientIsTheTranspose) {
   const Operand small = packed({1, 1, 3, 4}), large = packed({1, 1, 5, 7});
   Rng rng{45, Purpose::kTest};
   const Values x = normal_values(small, rng), g = normal_values(large, rng);
@@ -193,7 +192,7 @@ TEST(ResizeKernels, KeepLinearFunctionsAndTheirBackwardIsTheTransposed) {
   EXPECT_NE(refusal({"Resize", R"({"mode":"cubic"})", {small}, {large}}).find("cubic"), std::string::npos);
 }
 
-TEST(CreationKernels, AreConstantsShapesAndHalfOnes) {
+TEST(CreationKernels, MakeConstantsShapesAndMasksOfHalfOnes) {
   const Operand x = packed({101, 100}), wholes = packed({2}, DType::kI64);
   EXPECT_EQ(run_kernel({"aten::ones_like", "{}", {wholes}, {wholes}}, {{5, 6}}).at(0), (Values{1, 1}));
   EXPECT_EQ(run_kernel({"aten::full", R"({"fill_value":-3})", {}, {wholes}}, {}).at(0), (Values{-3, -3}));

@@ -1,5 +1,5 @@
-// Goal: normalised values, statistics and gradients are those of the definitions, with every mask and with
-// what an op may lack. Method: drawn shapes against sums in double, written down once for groups of elements.
+// Goal: normalised values, statistics and gradients follow the definitions, with every mask and without
+// optional operands. Method: drawn shapes against sums in double, written once for groups of elements.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -117,7 +117,7 @@ struct Mask {
       text += std::string{k == 0 ? "[" : ","} + ((b >> k & 1) != 0 ? "true" : "false");
     text += "]";
   }
-  /// Those of the three that are asked for.
+  /// The requested ones of the three.
   template <class T>
   std::vector<T> of(const T& first, const T& second, const T& third) const {
     std::vector<T> out;
@@ -133,7 +133,7 @@ void expect_all_near(const std::vector<Values>& values, const std::vector<Values
   for (std::size_t k = 0; k < values.size(); ++k) expect_near(values[k], wanted[k], 2e-5, 1e-4);
 }
 
-TEST(NormalisationKernels, BatchesTrain) {
+TEST(NormalisationKernels, BatchNormInTraining) {
   Rng rng{41, Purpose::kTest};
   for (int round = 0; round < 60; ++round) {
     const Drawn d{rng, /*layer=*/false};
@@ -174,7 +174,7 @@ TEST(NormalisationKernels, BatchesTrain) {
   }
 }
 
-TEST(NormalisationKernels, BatchesAreJudgedByGivenStatistics) {
+TEST(NormalisationKernels, BatchNormWithGivenStatistics) {
   Rng rng{42, Purpose::kTest};
   for (int round = 0; round < 40; ++round) {
     const Drawn d{rng, /*layer=*/false};
@@ -207,7 +207,7 @@ TEST(NormalisationKernels, BatchesAreJudgedByGivenStatistics) {
   }
 }
 
-TEST(NormalisationKernels, LayersForwardAndBackward) {
+TEST(NormalisationKernels, LayerNormForwardAndBackward) {
   Rng rng{43, Purpose::kTest};
   for (int round = 0; round < 60; ++round) {
     const Drawn d{rng, /*layer=*/true};
@@ -241,7 +241,7 @@ TEST(NormalisationKernels, LayersForwardAndBackward) {
   }
 }
 
-TEST(NormalisationKernels, RefusalsNameWhatIsWrong) {
+TEST(NormalisationKernels, RefusalsNameTheFault) {
   const Operand x = packed({2, 3}), list = packed({3}), rows = packed({2, 1});
   EXPECT_EQ(
       refusal({"aten::native_layer_norm", R"({"normalized_shape":[2]})", {x, list, list}, {x, rows, rows}}),

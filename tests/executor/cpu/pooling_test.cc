@@ -1,7 +1,6 @@
-// Goal: pooling is what its definition says, whichever way computes it.
-// Method: drawn windows (uneven, padded, rounded up, with holes) against a plain loop over each window;
-// gradients by sending each share to where it came from. Values are few and equal ones many, so that ties
-// show.
+// Goal: pooling equals its definition in every implementation. Method: drawn windows (uneven, padded, rounded
+// up, with holes) against a plain loop over each window; gradients by sending each share to its origin.
+// Values are few and often equal, so that ties show.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -83,7 +82,7 @@ struct Case {
   }
 };
 
-TEST(PoolingKernels, MaximaTheirPlacesAndTheirGradient) {
+TEST(PoolingKernels, MaximaTheirIndicesAndGradients) {
   Rng rng{31, Purpose::kTest};
   for (int round = 0; round < 100; ++round) {
     const Case c = Case::drawn(rng, /*even_pads=*/true, /*holes=*/true);
@@ -119,7 +118,7 @@ TEST(PoolingKernels, MaximaTheirPlacesAndTheirGradient) {
   }
 }
 
-TEST(PoolingKernels, OnnxMaximaWithAndWithoutPlaces) {
+TEST(PoolingKernels, OnnxMaximaWithAndWithoutIndices) {
   Rng rng{32, Purpose::kTest};
   for (int round = 0; round < 60; ++round) {
     const Case c = Case::drawn(rng, /*even_pads=*/false, /*holes=*/true);
@@ -131,7 +130,7 @@ TEST(PoolingKernels, OnnxMaximaWithAndWithoutPlaces) {
       each_pair(c.h, c.w, [&](std::int64_t t, std::int64_t s) {
         if (x[p * from + s] <= best[p * to + t]) return;
         best[p * to + t] = x[p * from + s];
-        places[p * to + t] = static_cast<double>(p * from + s);  // Through the whole tensor.
+        places[p * to + t] = static_cast<double>(p * from + s);  // Indices count through the whole tensor.
       });
     }
     SCOPED_TRACE(testing::Message() << "round " << round << " " << c.onnx());
@@ -146,7 +145,7 @@ TEST(PoolingKernels, OnnxMaximaWithAndWithoutPlaces) {
   }
 }
 
-TEST(PoolingKernels, MeansDivideByWhatTheyAreTold) {
+TEST(PoolingKernels, MeansDivideByTheSpecifiedCount) {
   Rng rng{33, Purpose::kTest};
   for (int round = 0; round < 150; ++round) {
     const bool onnx = rng.below(2) == 0, padding = rng.below(2) == 0;
@@ -185,7 +184,7 @@ TEST(PoolingKernels, MeansDivideByWhatTheyAreTold) {
   }
 }
 
-TEST(PoolingKernels, AnEvenGridCoversTheWholeSource) {
+TEST(PoolingKernels, EvenGridCoversTheWholeSource) {
   Rng rng{34, Purpose::kTest};
   for (int round = 0; round < 80; ++round) {
     const std::int64_t h = 1 + rng.below(20), w = 1 + rng.below(20), oh = 1 + rng.below(9),
@@ -224,8 +223,8 @@ TEST(PoolingKernels, AnEvenGridCoversTheWholeSource) {
   }
 }
 
-// A NaN is the maximum of its window, and a window of nothing but -∞ has its first place.
-TEST(PoolingKernels, NaNAndMinusInfinityAreMaximaWithPlaces) {
+// A NaN is the maximum of its window, and a window of only -∞ has its first place.
+TEST(PoolingKernels, NaNAndMinusInfinityAreMaximaWithIndices) {
   const Signature signature{"aten::max_pool2d_with_indices",
                             R"({"kernel_size":[1,2],"stride":[1,2],"padding":[0,0]})",
                             {packed({1, 1, 1, 4})},
@@ -237,7 +236,7 @@ TEST(PoolingKernels, NaNAndMinusInfinityAreMaximaWithPlaces) {
   EXPECT_EQ(out[1], (Values{0, 2}));
 }
 
-TEST(PoolingKernels, RefusalsNameWhatIsWrong) {
+TEST(PoolingKernels, RefusalsNameTheFault) {
   const Operand x = packed({1, 1, 4, 4});
   EXPECT_EQ(
       refusal({"aten::avg_pool2d", R"({"kernel_size":[2,2],"padding":[3,3]})", {x}, {packed({1, 1, 5, 5})}}),

@@ -1,5 +1,5 @@
 #pragma once
-/// Operands as graphs make them: views in any order, with gaps, repeated; and where their elements lie.
+/// Operands as graphs have them: views in any order, with gaps, repeated; and the places of their elements.
 
 #include <algorithm>
 #include <numeric>
@@ -17,7 +17,7 @@ inline std::vector<std::int64_t> random_shape(Rng& rng, std::size_t most_dims, s
   return shape;
 }
 
-/// Packed half the time; else permuted, with gaps, now and then with repeated dimensions.
+/// Packed half of the time; else permuted, with gaps, sometimes with repeated dimensions.
 inline Operand random_view(std::vector<std::int64_t> shape, Rng& rng, DType dtype = DType::kF32) {
   std::vector<std::size_t> order(shape.size());
   std::iota(order.begin(), order.end(), 0);
@@ -28,14 +28,14 @@ inline Operand random_view(std::vector<std::int64_t> shape, Rng& rng, DType dtyp
   return view;
 }
 
-/// Of `shape`, but some dimensions are 1 and leading ones may be left out: broadcast to `shape`.
+/// Like `shape`, but some dimensions are 1 and leading ones may be absent: broadcast to `shape`.
 inline Operand random_broadcast(std::vector<std::int64_t> shape, Rng& rng, DType dtype = DType::kF32) {
   for (auto& dim : shape) dim = rng.below(4) == 0 ? 1 : dim;
   while (!shape.empty() && rng.below(6) == 0) shape.erase(shape.begin());
   return random_view(std::move(shape), rng, dtype);
 }
 
-/// What a kernel finds there: where dimensions repeat, all elements are the first that shares their place.
+/// The values in memory: where dimensions repeat, all elements equal the first that shares their place.
 inline Values shared_places(const Operand& operand, Values values) {
   for (std::size_t i = 0; i < values.size(); ++i) {
     std::size_t rest = i, first = 0, step = 1;

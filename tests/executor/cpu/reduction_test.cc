@@ -1,6 +1,6 @@
-// Goal: reductions are what adding up in double gives, over any dimensions of any view; nearly as exact for
-// millions of elements.
-// Method: seeded random shapes and views against a plain loop; sums whose value is known.
+// Goal: reductions equal sums in double, over any dimensions of any view; they are nearly as exact for
+// millions of elements. Method: seeded random shapes and views against a plain loop; sums whose value is
+// known.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -38,7 +38,7 @@ std::string list_of(const std::vector<std::int64_t>& dims) {
   return "[" + text + "]";
 }
 
-TEST(ReductionKernels, AreWhatALoopInDoubleGives) {
+TEST(ReductionKernels, EqualALoopInDouble) {
   Rng rng{31, Purpose::kTest};
   for (int round = 0; round < 700; ++round) {
     const Reduction& reduction = kReductions[rng.below(std::size(kReductions))];
@@ -82,7 +82,7 @@ TEST(ReductionKernels, AreWhatALoopInDoubleGives) {
 }
 
 // A million numbers near 1: single precision alone would lose three digits.
-TEST(ReductionKernels, AddUpMillionsWithoutLosingDigits) {
+TEST(ReductionKernels, SumMillionsWithoutLossOfDigits) {
   const Operand x = packed({1 << 20}), columns = packed({1 << 17, 8});
   Rng rng{32, Purpose::kTest};
   Values values(1 << 20);
@@ -98,7 +98,7 @@ TEST(ReductionKernels, AddUpMillionsWithoutLosingDigits) {
               by_column, 2e-7, 0);
 }
 
-TEST(ReductionKernels, IntegersBooleansAndNaN) {
+TEST(ReductionKernels, HandleIntegersBooleansAndNaN) {
   const Operand wholes = packed({2, 3}, DType::kI64), truth = packed({2, 3}, DType::kBool),
                 rows = packed({2}, DType::kI64);
   EXPECT_EQ(run_kernel({"aten::sum", R"({"dim":[1]})", {wholes}, {rows}}, {{1, 2, 3, -4, 5, 6}}).at(0),
@@ -113,7 +113,7 @@ TEST(ReductionKernels, IntegersBooleansAndNaN) {
   EXPECT_TRUE(std::isnan(most.at(0).at(0)));
 }
 
-TEST(ReductionKernels, ShapesTellTheDimensionsWhereTheyCan) {
+TEST(ReductionKernels, InferDimensionsFromShapes) {
   const Operand x = packed({2, 3, 4});
   Values values(24, 1.0);
   EXPECT_EQ(run_kernel({"ReduceSum", "{}", {x, packed({1}, DType::kI64)}, {packed({2, 1, 4})}}, {values, {1}})
@@ -128,7 +128,7 @@ TEST(ReductionKernels, ShapesTellTheDimensionsWhereTheyCan) {
             std::string::npos);
 }
 
-TEST(ReductionKernels, RefuseWithAReason) {
+TEST(ReductionKernels, RefusalsNameTheFault) {
   const Operand x = packed({2, 3}), half = packed({2, 3}, DType::kF16), wholes = packed({2, 3}, DType::kI64);
   EXPECT_EQ(refusal({"aten::sum", R"({"dim":[2]})", {x}, {packed({2})}}),
             "aten::sum: dimension 2 is out of range for 2 dimensions");

@@ -1,5 +1,5 @@
-// Goal: softmax, its logarithm, the loss read out of it and their gradients, along any dimension.
-// Method: drawn shapes against sums in double; views, large and infinite scores, ignored classes.
+// Goal: softmax, its logarithm, the loss read out of it and their gradients, along any dimension. Method:
+// drawn shapes against sums in double; views, large and infinite scores, ignored classes.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -87,8 +87,8 @@ TEST(SoftmaxKernels, ForwardAndBackwardAlongAnyDimension) {
   }
 }
 
-// A mask adds -∞: such places get nothing, along rows and along columns.
-TEST(SoftmaxKernels, MaskedPlacesGetNothing) {
+// A mask adds -∞: such places get 0, along rows and along columns.
+TEST(SoftmaxKernels, MaskedPlacesGetZero) {
   const Values x{1, -INFINITY, 1, 2, -INFINITY, -INFINITY};
   const auto rows = run_kernel({"aten::_softmax", R"({"dim":1})", {packed({2, 3})}, {packed({2, 3})}}, {x});
   expect_near(rows.at(0), {0.5, 0, 0.5, 1, 0, 0}, 1e-6, 0);
@@ -97,7 +97,7 @@ TEST(SoftmaxKernels, MaskedPlacesGetNothing) {
   expect_near(columns.at(0), {0.5, 1, 0, 0, 0.5, 0}, 1e-6, 0);
 }
 
-TEST(LossKernels, SumOrMeanOverClassesThatCount) {
+TEST(LossKernels, SumOrMeanOverClassesThatAreNotIgnored) {
   Rng rng{52, Purpose::kTest};
   for (int round = 0; round < 120; ++round) {
     const bool plane = rng.below(2) == 0;
@@ -113,7 +113,7 @@ TEST(LossKernels, SumOrMeanOverClassesThatCount) {
     if (weighted) {
       for (double& w : weights) w = 0.25 * (1 + rng.below(8));
     }
-    // Class 0 is ignored; one of them at least is not, unless there is no other.
+    // Class 0 is ignored; at least one class is not, unless there is no other.
     const Values targets = integer_values(chosen, rng, 0, classes);
     Values losses(targets.size()), gradient(x.size()), dy(reduction == 0 ? targets.size() : 1);
     double sum = 0, total = 0;
@@ -153,8 +153,8 @@ TEST(LossKernels, SumOrMeanOverClassesThatCount) {
   }
 }
 
-// Nothing is read or written outside of the log probabilities, whatever the data says.
-TEST(LossKernels, AClassThatThereIsNotCountsAsIgnored) {
+// Nothing is read or written outside of the log probabilities, whatever the data contains.
+TEST(LossKernels, IgnoreInvalidClasses) {
   const Operand source = packed({3, 2}), chosen = packed({3}, DType::kI64), one = packed({});
   const auto out = run_kernel({"aten::nll_loss_forward", R"({"reduction":1})", {source, chosen}, {one, one}},
                               {{-1, -2, -3, -4, -5, -6}, {1, 2, -1}});
@@ -163,7 +163,7 @@ TEST(LossKernels, AClassThatThereIsNotCountsAsIgnored) {
   EXPECT_EQ(out[1], Values{1});
 }
 
-TEST(LossKernels, RefusalsNameWhatIsWrong) {
+TEST(LossKernels, RefusalsNameTheFault) {
   const Operand source = packed({3, 2}), one = packed({});
   EXPECT_EQ(refusal({"aten::nll_loss_forward", "{}", {source, packed({3})}, {one, one}}),
             "aten::nll_loss_forward: expected classes of dtype i64 with the shape of the examples");

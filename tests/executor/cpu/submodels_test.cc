@@ -1,6 +1,6 @@
 // Goal: the chain of sub-models that `export --to submodels` writes computes the bits of the whole model.
-// Method: models of PyTorch and the ONNX zoo, placed at random, cut, and each part run by the CPU executor as
-// a model of its own; values pass from part to part by the names in the manifest. Weights are made by the
+// Method: models of PyTorch and the ONNX zoo, placed at random, split, and each part run by the CPU executor
+// as a model of its own; values pass from part to part by the names in the manifest. Weights are made by the
 // executor's rule from the whole model, as the fixtures have none. scripts/verify_exports.sh does the same
 // with ONNX Runtime.
 #include <gmock/gmock.h>
@@ -32,7 +32,7 @@ constexpr std::uint64_t kPartSeed = 11;
 using Contents = std::vector<std::byte>;
 using Named = std::map<std::string, Contents>;
 
-/// Rearranges elements of `size` bytes as each step of a layout says.
+/// Rearranges elements of `size` bytes by each step of a layout.
 Contents read_through(const TensorLayout& layout, Contents memory, std::size_t size) {
   for (const StridedLayout& step : layout.steps) {
     Contents packed;
@@ -174,7 +174,7 @@ class SubmodelsOnCpu : public ::testing::TestWithParam<const char*> {
   std::filesystem::path folder_;
 };
 
-TEST_P(SubmodelsOnCpu, TheChainComputesTheBitsOfTheWholeModel) {
+TEST_P(SubmodelsOnCpu, ChainComputesTheBitsOfTheWholeModel) {
   OneStep whole{graph_, nullptr};
   ASSERT_NO_FATAL_FAILURE(whole.run());
   Named expected = values_of(bytes_, graph_, whole), state;

@@ -1,7 +1,7 @@
 // Goal: a whole training step on the CPU computes what PyTorch computes, every op of it, on one device and
-// torn over two. Method: steps traced from PyTorch, their results by tests/parity/run_graph.py in float64
-// from the same state; some values of each output of each op. What the optimiser adds must be right by
-// itself: the parameter it is added to is so much larger that a wrong gradient would not show.
+// split over two. Method: steps traced from PyTorch, their results by tests/parity/run_graph.py in float64
+// from the same state; some values of each output of each op. Increments of the optimiser must be right by
+// themselves: the parameter is so much larger that a wrong gradient would not show.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -20,8 +20,8 @@ namespace {
 using nlohmann::json;
 
 constexpr std::int64_t kRoom = std::int64_t{256} << 20;  // [B] of each device.
-// Of an output's largest magnitude; of a parameter's largest change, and of the parameter itself for
-// rounding; and so many times what PyTorch's own float32 is off, for sums that should be zero.
+// Tolerances: share of an output's largest magnitude; of a parameter's largest change, and of the parameter
+// itself for rounding; and this multiple of PyTorch's own float32 error, for sums that should be zero.
 constexpr double kOutput = 2e-5, kChange = 1e-4, kRounding = 2e-7, kTimesPyTorch = 8;
 
 json read_results(const std::string& name) {
@@ -120,7 +120,7 @@ class WholeGraph : public ::testing::TestWithParam<const char*> {
   std::map<std::string, OpId> op_of_;
 };
 
-TEST_P(WholeGraph, StateBeginsAsPyTorchBegan) {
+TEST_P(WholeGraph, InitialStateEqualsPyTorchs) {
   const LoweredGraph lowered{graph_};
   const InitialValues values{lowered, results_.at("seed").get<std::uint64_t>()};
   ASSERT_GT(results_.at("state").size(), 10u);
@@ -133,13 +133,13 @@ TEST_P(WholeGraph, StateBeginsAsPyTorchBegan) {
   }
 }
 
-TEST_P(WholeGraph, AStepOnOneDeviceComputesWhatPyTorchComputes) {
+TEST_P(WholeGraph, StepOnOneDeviceEqualsPyTorch) {
   Outputs outputs;
   ASSERT_NO_FATAL_FAILURE(run(Placement(graph_.num_ops(), DeviceId{0}), 1, outputs));
   expect_the_results(outputs);
 }
 
-TEST_P(WholeGraph, AStepTornOverTwoDevicesComputesTheSame) {
+TEST_P(WholeGraph, StepOverTwoDevicesEqualsPyTorch) {
   Placement placement(graph_.num_ops(), DeviceId{0});
   for (std::uint32_t i = 0; i < graph_.num_ops(); ++i) {
     const OpId home = graph_.colocated_with(OpId{i});

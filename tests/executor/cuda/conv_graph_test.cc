@@ -1,4 +1,4 @@
-// Goal: convolutions are described to cuDNN as it wants them. Method: its own library checks a node when it
+// Goal: the descriptions of convolutions are valid for cuDNN. Method: its own library checks a node when it
 // is finished, which needs no GPU.
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ class ConvGraph : public ::testing::Test {
   Session session{real_api()};
 };
 
-TEST_F(ConvGraph, EveryKindIsAcceptedWithoutAGpu) {
+TEST_F(ConvGraph, AcceptsEveryKindWithoutAGpu) {
   for (const auto kind :
        {ConvolutionKind::kForward, ConvolutionKind::kInputGradient, ConvolutionKind::kFilterGradient})
     for (const std::int64_t groups : {1, 2, 8}) {
@@ -37,7 +37,7 @@ TEST_F(ConvGraph, EveryKindIsAcceptedWithoutAGpu) {
     }
 }
 
-TEST_F(ConvGraph, SizesThatAreNoConvolutionAreRefusedByTheLibrary) {
+TEST_F(ConvGraph, LibraryRefusesInvalidSizes) {
   ConvolutionShape wrong = shape(ConvolutionKind::kForward);
   wrong.y[2] += 1;
   wrong.y_strides = packed(wrong.y);
@@ -46,7 +46,7 @@ TEST_F(ConvGraph, SizesThatAreNoConvolutionAreRefusedByTheLibrary) {
   EXPECT_FALSE(session.poisoned());
 }
 
-TEST_F(ConvGraph, APlanNeedsADevice) {
+TEST_F(ConvGraph, PlanNeedsADevice) {
   if (check_available(real_api())) GTEST_SKIP() << "there is a CUDA device here";
   cudnnHandle_t handle = nullptr;
   EXPECT_NE(real_api().dnn.Create(&handle), CUDNN_STATUS_SUCCESS);

@@ -1,6 +1,6 @@
-// Goal: whichever call of CUDA fails, in making an executor, in measuring or in giving everything back: a
-// full device is a result and the executor goes on, an error that sticks is told once and nothing is called
-// after it. Method: functions that record, failing at every call there is, one after another.
+// Goal: whichever call of CUDA fails, while an executor is made, measures or is destroyed: a full device is a
+// result and the executor continues, an error that sticks is reported once and no call follows it. Method:
+// functions that record, failing at every call, one after another.
 #include "executor/cuda/cuda_executor.h"
 
 #include <gtest/gtest.h>
@@ -75,7 +75,7 @@ Outcome run(RecordingApi& recording, const OpGraph& graph, const DeviceSet& devi
   return out;
 }
 
-TEST(CudaExecutor, MeasuresOnOneGpuPartedInTwo) {
+TEST(CudaExecutor, MeasuresOnOneGpuSplitInTwo) {
   const OpGraph graph = small_training();
   const DeviceSet devices = testing::sample_devices(2, false, 1 << 20);
   Placement placement(graph.num_ops(), DeviceId{0});
@@ -91,10 +91,10 @@ TEST(CudaExecutor, MeasuresOnOneGpuPartedInTwo) {
   EXPECT_LT(out.first.synthetic_share, 1);
   EXPECT_EQ(recording.complaint(), "");
   EXPECT_EQ(testing::find_race(recording.works()), "");
-  EXPECT_EQ(recording.held(), 0u) << "something was not given back";
+  EXPECT_EQ(recording.held(), 0u) << "a resource was not released";
 }
 
-TEST(CudaExecutor, AProgramMadeInTheBackgroundIsTheSame) {
+TEST(CudaExecutor, ProgramMadeInTheBackgroundIsTheSame) {
   const OpGraph graph = small_training();
   const DeviceSet devices = testing::sample_devices(2, false, 1 << 20);
   std::vector<Placement> placements;
@@ -102,8 +102,8 @@ TEST(CudaExecutor, AProgramMadeInTheBackgroundIsTheSame) {
     Placement& placement = placements.emplace_back(graph.num_ops(), DeviceId{0});
     for (std::size_t op = 0; op < placement.size(); ++op) placement[op] = DeviceId((i >> op % 4) & 1);
   }
-  // Returns what was measured, and how many placements were expected. `announced`: shift to the placement
-  // that is announced with each one; 0: none is.
+  // Returns the measurements, and the number of expected placements. `announced`: shift to the placement that
+  // is announced with each one; 0: none is.
   const auto run_all = [&](std::size_t announced) {
     SystemClock clock;
     RecordingApi recording{1};
@@ -136,7 +136,7 @@ TEST(CudaExecutor, AProgramMadeInTheBackgroundIsTheSame) {
   EXPECT_EQ(alone, wrong);
 }
 
-TEST(CudaExecutor, ACapturedStepIsOneLaunch) {
+TEST(CudaExecutor, CapturedStepIsOneLaunch) {
   const OpGraph graph = small_training();
   const DeviceSet devices = testing::sample_devices(2, false, 1 << 20);
   Placement placement(graph.num_ops(), DeviceId{0});
@@ -155,7 +155,7 @@ TEST(CudaExecutor, ACapturedStepIsOneLaunch) {
     EXPECT_EQ(recording.complaint(), "");
     std::size_t launches = recording.launches();
     EXPECT_TRUE((*executor)->verify(placement).ok());
-    EXPECT_EQ(recording.launches(), launches) << "it looks at each kernel";
+    EXPECT_EQ(recording.launches(), launches) << "it runs kernel by kernel";
     const auto profile = (*executor)->profile();
     ASSERT_TRUE(profile.ok());
     EXPECT_GE(recording.launches(), launches + 2 * 5) << "steps are those of measure(), on each device alone";
@@ -170,7 +170,7 @@ TEST(CudaExecutor, ACapturedStepIsOneLaunch) {
   }
 }
 
-TEST(CudaExecutor, WithoutACaptureEveryKernelIsEnqueued) {
+TEST(CudaExecutor, EnqueuesEveryKernelWithoutACapture) {
   const OpGraph graph = small_training();
   const DeviceSet devices = testing::sample_devices(2, false, 1 << 20);
   const Placement placement(graph.num_ops(), DeviceId{0});
@@ -190,15 +190,15 @@ TEST(CudaExecutor, WithoutACaptureEveryKernelIsEnqueued) {
     EXPECT_EQ(recording.launches(), 0u);
     EXPECT_GT((*executor)->enqueue_s(), 9 * 0.25e-3);
     const auto notes = (*executor)->notes();
-    const bool told = std::ranges::any_of(notes, [&](const std::string& note) {
+    const bool noted = std::ranges::any_of(notes, [&](const std::string& note) {
       return *refused != '\0' &&
              note.starts_with(std::string{"steps are enqueued kernel by kernel: "} + refused);
     });
-    EXPECT_EQ(told, *refused != '\0') << refused;
+    EXPECT_EQ(noted, *refused != '\0') << refused;
   }
 }
 
-TEST(CudaExecutor, StepsThatTheHostLimitsAreNoted) {
+TEST(CudaExecutor, NotesStepsThatTheHostLimits) {
   OpGraphBuilder builder;
   builder.add({.name = "x", .type = "Input", .outputs = {f32({8})}});
   for (std::uint32_t i = 0; i < 200; ++i)
@@ -209,7 +209,7 @@ TEST(CudaExecutor, StepsThatTheHostLimitsAreNoted) {
   const OpGraph chain = *std::move(builder).build();
   const DeviceSet devices = testing::sample_devices(1, false, 1 << 20);
   for (const bool capture : {false, true}) {
-    RecordingApi recording{1};  // Each call takes the host a while, and the device no longer.
+    RecordingApi recording{1};  // A call takes the host a while, and the device no longer.
     RealOptions options = quick();
     options.timing.capture = capture;
     const auto executor = CudaExecutor::make(chain, devices, options, recording.clock(), recording.api());
@@ -222,7 +222,7 @@ TEST(CudaExecutor, StepsThatTheHostLimitsAreNoted) {
   }
 }
 
-TEST(CudaExecutor, SaysWhatAReaderOfItsResultsMustKnow) {
+TEST(CudaExecutor, NotesConditionsOfItsResults) {
   const OpGraph graph = small_training();
   SystemClock clock;
   {
@@ -257,7 +257,7 @@ class CountedKernel final : public HostKernel {
 
  private:
   std::size_t& calls_;
-  mutable unsigned sum_ = 0;  // Reads, so that the memory must be there.
+  mutable unsigned sum_ = 0;  // It reads its inputs, so that the memory must exist.
 };
 
 TEST(CudaExecutor, GpusAndACpuRunOneStep) {
@@ -366,7 +366,7 @@ TEST(CudaExecutor, ShapedLinksTakeTheTimeOfTheDeviceFile) {
   }
 }
 
-TEST(CudaExecutor, ACpuIsRefusedInOneLine) {
+TEST(CudaExecutor, RefusesACpuInOneLine) {
   const OpGraph graph = small_training();
   const DeviceSet devices = testing::sample_devices(1, true, 1 << 20);
   RecordingApi recording{1};
@@ -386,7 +386,7 @@ TEST(CudaExecutor, ACpuIsRefusedInOneLine) {
   EXPECT_EQ(alone.error().context, "the device file has no GPU for the cuda executor; use --executor cpu");
 }
 
-TEST(CudaExecutor, WithoutStandInsAnOpWithoutAKernelIsNamed) {
+TEST(CudaExecutor, NamesOpsWithoutAKernelIfStandInsAreForbidden) {
   const OpGraph graph = small_training();
   const DeviceSet devices = testing::sample_devices(1, false, 1 << 20);
   RecordingApi recording{1};
@@ -399,7 +399,7 @@ TEST(CudaExecutor, WithoutStandInsAnOpWithoutAKernelIsNamed) {
   EXPECT_EQ(recording.held(), 0u);
 }
 
-TEST(CudaExecutor, NineTenthsOfThePeakIsOutOfMemoryAndTheExecutorGoesOn) {
+TEST(CudaExecutor, NineTenthsOfThePeakIsOutOfMemoryAndTheExecutorContinues) {
   const OpGraph graph = small_training();
   const Placement placement(graph.num_ops(), DeviceId{0});
   std::int64_t peak = 0;
@@ -428,7 +428,7 @@ TEST(CudaExecutor, VerificationAndProfileRunEveryKernelAndEveryLink) {
     ASSERT_TRUE(executor) << executor.error().context;
     const auto verified = (*executor)->verify(placement);
     ASSERT_TRUE(verified) << verified.error().context;
-    EXPECT_TRUE(verified->identical) << "nothing was computed, twice alike";
+    EXPECT_TRUE(verified->identical) << "both computed nothing";
     EXPECT_EQ(verified->compared, 4u);
     EXPECT_EQ(verified->skipped, 2u) << "the stand-in, and the update that reads it";
     const auto profile = (*executor)->profile();
@@ -450,7 +450,7 @@ TEST(CudaExecutor, VerificationAndProfileRunEveryKernelAndEveryLink) {
   }
 }
 
-TEST(CudaExecutor, ShortOpsAreTimedWithAndWithoutTheirOperandsInACache) {
+TEST(CudaExecutor, TimesShortOpsWithHotAndColdCaches) {
   const OpGraph graph = small_training();
   constexpr int kCache = 1 << 16;
   // With little memory no copies of operands fit beside the program and what replaces the cache's contents.
@@ -480,7 +480,7 @@ TEST(CudaExecutor, ShortOpsAreTimedWithAndWithoutTheirOperandsInACache) {
   }
 }
 
-TEST(CudaExecutor, DevicesOfOneGpuAreTimedWhileTheOthersAreBusy) {
+TEST(CudaExecutor, TimesDevicesOfOneGpuWhileTheOthersAreBusy) {
   const OpGraph graph = small_training();
   const DeviceSet devices = testing::sample_devices(3, false, 1 << 20);
   // The recording sees two calls of a captured step: one makes its device current, one launches it.
@@ -509,7 +509,7 @@ TEST(CudaExecutor, DevicesOfOneGpuAreTimedWhileTheOthersAreBusy) {
   EXPECT_EQ(profile->corun, (std::vector<double>{0, 0, 0})) << "the host would limit the steps";
 }
 
-TEST(CudaExecutor, AClockThatMovesWhileAPlacementIsTimedIsNoted) {
+TEST(CudaExecutor, NotesAClockThatChangesDuringATiming) {
   const OpGraph graph = small_training();
   const DeviceSet devices = testing::sample_devices(2, true, 1 << 20);
   std::size_t calls = 0;
@@ -539,7 +539,7 @@ TEST(CudaExecutor, AClockThatMovesWhileAPlacementIsTimedIsNoted) {
   }
 }
 
-TEST(CudaExecutor, WhicheverCallFailsTheMeaningIsKept) {
+TEST(CudaExecutor, EveryFailingCallKeepsItsMeaning) {
   const OpGraph graph = small_training();
   const DeviceSet devices = testing::sample_devices(2, false, 1 << 20);
   Placement placement(graph.num_ops(), DeviceId{0});
@@ -563,7 +563,7 @@ TEST(CudaExecutor, WhicheverCallFailsTheMeaningIsKept) {
       if (code == cudaErrorMemoryAllocation) {
         ASSERT_FALSE(out.poisoned) << at;
         if (!out.made) continue;
-        // An allocation that fails outside of a step's own work leaves the device as it was.
+        // An allocation that fails outside of a step's own work leaves the device unchanged.
         ASSERT_TRUE(out.measured) << at << ": " << out.why;
         ASSERT_TRUE(out.first.valid || out.first.failure.starts_with("oom: "))
             << at << ": " << out.first.failure;
@@ -583,7 +583,7 @@ TEST(CudaExecutor, WhicheverCallFailsTheMeaningIsKept) {
   EXPECT_GT(stuck, 40u);
 }
 
-TEST(CudaExecutor, WhicheverThreadOfAGpuFailsTheStepFails) {
+TEST(CudaExecutor, StepFailsIfAnyThreadOfAGpuFails) {
   const OpGraph graph = small_training();
   const DeviceSet devices = testing::sample_devices(2, false, 1 << 20);
   Placement placement(graph.num_ops(), DeviceId{0});
@@ -628,7 +628,7 @@ TEST(CudaExecutor, WhicheverThreadOfAGpuFailsTheStepFails) {
   EXPECT_GT(lost, 20u);
 }
 
-TEST(CudaExecutor, ADeviceThatAnswersNothingIsLostWhateverItsErrorIs) {
+TEST(CudaExecutor, UnresponsiveDeviceIsLostWhateverItsError) {
   const OpGraph graph = small_training();
   const DeviceSet devices = testing::sample_devices(2, false, 1 << 20);
   const Placement placement(graph.num_ops(), DeviceId{0});
@@ -645,7 +645,7 @@ TEST(CudaExecutor, ADeviceThatAnswersNothingIsLostWhateverItsErrorIs) {
     EXPECT_EQ(done.error().code, Errc::kDeviceLost) << code;
     EXPECT_TRUE((*executor)->poisoned());
   }
-  // An error of one call, of a device that answers, is the placement's.
+  // An error of one call of a device that answers is the placement's.
   RecordingApi recording{1};
   SystemClock clock;
   auto executor = CudaExecutor::make(graph, devices, quick(), clock, recording.api());
@@ -657,7 +657,7 @@ TEST(CudaExecutor, ADeviceThatAnswersNothingIsLostWhateverItsErrorIs) {
   EXPECT_TRUE((*executor)->measure(placement, out));
 }
 
-TEST(CudaExecutor, AnOpThatALibraryRefusesIsStoodInFor) {
+TEST(CudaExecutor, StandsInForOpsThatALibraryRefuses) {
   const OpGraph graph = small_training();
   const DeviceSet devices = testing::sample_devices(1, false, 1 << 20);
   for (const auto& [function, type] : {std::pair{"cublasLtMatmulAlgoGetHeuristic", "aten::mm"},
@@ -668,11 +668,11 @@ TEST(CudaExecutor, AnOpThatALibraryRefusesIsStoodInFor) {
     auto executor = CudaExecutor::make(graph, devices, quick(), clock, recording.api());
     ASSERT_TRUE(executor) << executor.error().context;
     EXPECT_EQ((*executor)->synthetic_types(), (std::vector<std::string>{type, "no::such_op"}));
-    bool told = false;
+    bool noted = false;
     for (const std::string& note : (*executor)->notes())
-      told |= note.starts_with(std::string{type} + " is stood in for: ") &&
-              note.find(" status ") != std::string::npos;
-    EXPECT_TRUE(told) << "the library's word is missing";
+      noted |= note.starts_with(std::string{type} + " is stood in for: ") &&
+               note.find(" status ") != std::string::npos;
+    EXPECT_TRUE(noted) << "the library's error is missing";
     executor->reset();
     EXPECT_EQ(recording.held(), 0u);
   }
@@ -688,11 +688,11 @@ TEST(CudaExecutor, OnlyConvolutionsNeedCudnn) {
   auto executor = CudaExecutor::make(graph, devices, quick(), recording.clock(), recording.api());
   ASSERT_TRUE(executor) << executor.error().context;
   EXPECT_EQ((*executor)->synthetic_types(), (std::vector<std::string>{"aten::convolution", "no::such_op"}));
-  bool told = false;
+  bool noted = false;
   for (const std::string& note : (*executor)->notes())
-    told |= note.find("aten::convolution") != std::string::npos && note.find(reason) != std::string::npos &&
-            note.find("LD_LIBRARY_PATH") != std::string::npos;
-  EXPECT_TRUE(told) << "the library that is missing is not named";
+    noted |= note.find("aten::convolution") != std::string::npos && note.find(reason) != std::string::npos &&
+             note.find("LD_LIBRARY_PATH") != std::string::npos;
+  EXPECT_TRUE(noted) << "the missing library is not named";
   executor->reset();
 
   OpGraphBuilder product;
@@ -711,7 +711,7 @@ TEST(CudaExecutor, OnlyConvolutionsNeedCudnn) {
   EXPECT_EQ(recording.complaint(), "");
 }
 
-TEST(CudaExecutor, AnAlgorithmThatDoesNotDoTheProductIsNotTaken) {
+TEST(CudaExecutor, RejectsAlgorithmsThatDoNotComputeTheProduct) {
   const OpGraph graph = small_training();
   RecordingApi recording{1};
   recording.spoil_algorithms();
@@ -721,7 +721,7 @@ TEST(CudaExecutor, AnAlgorithmThatDoesNotDoTheProductIsNotTaken) {
   EXPECT_EQ((*executor)->synthetic_types(), (std::vector<std::string>{"aten::mm", "no::such_op"}));
 }
 
-TEST(CudaExecutor, AnEngineThatComputesInHalvesIsNotTaken) {
+TEST(CudaExecutor, RejectsEnginesThatComputeInHalfPrecision) {
   const OpGraph graph = small_training();
   const DeviceSet devices = testing::sample_devices(1, false, 1 << 20);
   RecordingApi recording{1};
@@ -731,7 +731,7 @@ TEST(CudaExecutor, AnEngineThatComputesInHalvesIsNotTaken) {
   EXPECT_EQ((*executor)->synthetic_types(), (std::vector<std::string>{"aten::convolution", "no::such_op"}));
 }
 
-TEST(CudaExecutor, TheFastestOfTheFirstThreeEnginesIsTakenOnAllDevices) {
+TEST(CudaExecutor, UsesTheFastestOfTheFirstThreeEnginesOnAllDevices) {
   const OpGraph graph = small_training();
   const DeviceSet devices = testing::sample_devices(2, false, 1 << 20);
   using Runs = std::vector<std::size_t>;
@@ -763,7 +763,7 @@ TEST(CudaExecutor, TheFastestOfTheFirstThreeEnginesIsTakenOnAllDevices) {
     executor->reset();
     EXPECT_EQ(recording.held(), 0u);
   }
-  // Without room for the operands nothing is timed.
+  // Without memory for the operands nothing is timed.
   RecordingApi recording{1};
   recording.set_engines({5, 1, 3, 0});
   const auto tight = CudaExecutor::make(graph, testing::sample_devices(1, false, 2048), quick(),
@@ -772,7 +772,7 @@ TEST(CudaExecutor, TheFastestOfTheFirstThreeEnginesIsTakenOnAllDevices) {
   EXPECT_EQ(recording.engine_runs(), (Runs{0, 0, 0, 0}));
 }
 
-TEST(CudaExecutor, LibrariesGetOperandsOnSixteenBytes) {
+TEST(CudaExecutor, AlignsOperandsOfLibrariesToSixteenBytes) {
   // A matrix that is a view of a flat parameter from element 3 on.
   OpGraphBuilder builder;
   builder.add({.name = "flat", .type = "Parameter", .outputs = {f32({100})}});
@@ -807,7 +807,7 @@ TEST(CudaExecutor, LibrariesGetOperandsOnSixteenBytes) {
   }
 }
 
-TEST(CudaExecutor, ATraceOverSeveralGpusHasOneClock) {
+TEST(CudaExecutor, TraceOverSeveralGpusHasOneClock) {
   const OpGraph graph = small_training();
   const DeviceSet devices = testing::sample_devices(2, false, 1 << 20);
   Placement placement(graph.num_ops(), DeviceId{0});
@@ -855,7 +855,7 @@ TEST(CudaExecutor, PinnedMemoryDoesNotGrowWithTheGraph) {
   EXPECT_EQ(recording.pinned_bytes(), 0) << "no link goes through the host";
 }
 
-TEST(CudaExecutor, DevicesThatAreNotIsolatedAreNotMeasured) {
+TEST(CudaExecutor, DoesNotMeasureDevicesThatAreNotIsolated) {
   OpGraphBuilder builder;
   builder.add({.name = "x", .type = "Input", .outputs = {f32({64})}});
   builder.add({.name = "y", .type = "Input", .outputs = {f32({64})}});

@@ -1,5 +1,5 @@
 #pragma once
-/// A step's program on a machine that is not there, for tests.
+/// A step's program on a simulated machine, for tests.
 
 #include <memory>
 #include <optional>
@@ -13,7 +13,7 @@
 
 namespace emplace::testing {
 
-/// A graph on a machine of which nothing is real, up to the program of one placement.
+/// A graph on a simulated machine, up to the program of one placement.
 struct Enqueued {
   Enqueued(const OpGraph& graph, const DeviceSet& devices, const Placement& placement, int gpus,
            bool real_memory = false, std::int64_t chunk_bytes = 0, const cuda::MakeHostKernel& make_host = {})

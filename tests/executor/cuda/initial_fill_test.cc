@@ -1,5 +1,5 @@
-// Goal: state that is made on the device has the bytes that the host would have written. Method: a graph with
-// every kind of state in every type, through the twins of the kernels, which run the device's functors.
+// Goal: state that is made on the device has the bytes that the host would write. Method: a graph with every
+// kind of state in every type, through the twins of the kernels, which run the device's functors.
 #include <gtest/gtest.h>
 
 #include "executor/cuda/kernels/kernel.h"
@@ -26,7 +26,7 @@ OpGraph all_kinds_of_state() {
                    .outputs = {{dtype, shape}}});
     }
   }
-  // Integers that index rows are below their number.
+  // Integers that index rows are below the number of rows.
   builder.add({.name = "table", .type = "Parameter", .outputs = {{DType::kF32, {11, 4}}}});
   builder.add({.name = "rows", .type = "Input", .outputs = {{DType::kI64, {1'000}}}});
   builder.add({.name = "lookup",
@@ -36,7 +36,7 @@ OpGraph all_kinds_of_state() {
   return *std::move(builder).build();
 }
 
-TEST(InitialFill, TheDevicesBytesAreTheHosts) {
+TEST(InitialFill, DeviceWritesTheBytesOfTheHost) {
   const OpGraph graph = all_kinds_of_state();
   const LoweredGraph lowered{graph};
   std::size_t compared = 0, different_from_zero = 0;

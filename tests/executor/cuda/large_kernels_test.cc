@@ -1,4 +1,4 @@
-// Goal: at the sizes of real networks, where reductions take two launches and grids go round, a GPU kernel's
+// Goal: at the sizes of real networks, where reductions take two launches and grids loop, a GPU kernel's
 // index arithmetic computes what the CPU's kernel computes. Method: random signatures of up to a million
 // elements through the twins, which run the device's functors, and through the CPU's kernels.
 // EMPLACE_LARGE_KERNELS=50000000 raises the size, EMPLACE_SEEDS the number.

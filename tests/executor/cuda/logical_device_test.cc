@@ -1,6 +1,6 @@
-// Goal: a machine without a GPU is told so in one line, and nothing is called beyond that; on a machine with
-// GPUs, devices get links, multiprocessors and memory as far as the machine has them. Method: the real
-// library; functions that record.
+// Goal: a machine without a GPU gets one line, and no further call is made; on a machine with GPUs, devices
+// get the links, multiprocessors and memory that the machine has. Method: the real library; functions that
+// record.
 #include "executor/cuda/device/logical_device.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 namespace emplace::cuda {
 namespace {
 
-TEST(DeviceGroup, AMachineWithoutAGpuIsToldSo) {
+TEST(DeviceGroup, ReportsAMachineWithoutAGpu) {
   const auto there = check_available(real_api());
   if (there) GTEST_SKIP() << "there is a CUDA device here";
   EXPECT_EQ(there.error().code, Errc::kUnsupported);
@@ -29,20 +29,20 @@ TEST(DeviceGroup, AMachineWithoutAGpuIsToldSo) {
 
 using testing::RecordingApi;
 
-TEST(DeviceGroup, PeerAccessThatIsEnabledAlreadyIsNoError) {
+TEST(DeviceGroup, AcceptsPeerAccessThatIsEnabledAlready) {
   RecordingApi recording{2};
   Session session{recording.api()};
   const DeviceSet devices = testing::sample_devices(2, false, 1 << 20);
   auto first = DeviceGroup::make(session, devices);
   ASSERT_TRUE(first) << first.error().context;
-  auto second = DeviceGroup::make(session, devices);  // In the same contexts.
+  auto second = DeviceGroup::make(session, devices);  // It is made in the same contexts.
   ASSERT_TRUE(second) << second.error().context;
   EXPECT_TRUE((*second)->is_direct(0, 1));
   EXPECT_EQ(recording.api().runtime.PeekAtLastError(), cudaSuccess) << "a later call would report it";
   EXPECT_EQ(recording.complaint(), "");
 }
 
-TEST(DeviceGroup, EveryGreenContextReachesItsPeersItself) {
+TEST(DeviceGroup, EnablesPeerAccessInEveryGreenContext) {
   RecordingApi recording{2};
   Session session{recording.api()};
   const auto group = DeviceGroup::make(session, testing::sample_devices(4, false, 1 << 20));
@@ -50,7 +50,7 @@ TEST(DeviceGroup, EveryGreenContextReachesItsPeersItself) {
   EXPECT_EQ(recording.peers().size(), 4u) << "one context each, one peer each";
 }
 
-TEST(DeviceGroup, AShapedLinkNeedsADirectOne) {
+TEST(DeviceGroup, ShapedLinkNeedsADirectOne) {
   const DeviceSet shaped =
       testing::sample_devices(2, false, 1 << 20, {.bytes_per_s = 1e9, .latency_s = 1e-6, .shaped = true});
   RecordingApi recording{2};
@@ -70,7 +70,7 @@ TEST(DeviceGroup, AShapedLinkNeedsADirectOne) {
   EXPECT_FALSE((*on_one)->has_staged_links());
 }
 
-TEST(DeviceGroup, TheSelfTestUsesTheDevicesThereAre) {
+TEST(DeviceGroup, SelfTestUsesTheAvailableDevices) {
   for (const int gpus : {1, 2}) {
     RecordingApi recording{gpus, true};
     Session session{recording.api()};
@@ -81,12 +81,12 @@ TEST(DeviceGroup, TheSelfTestUsesTheDevicesThereAre) {
     const auto tested = self_test(session, **group);
     ASSERT_FALSE(tested) << "nothing was computed";
     EXPECT_TRUE(tested.error().context.starts_with("self-test: wrong sum")) << tested.error().context;
-    EXPECT_EQ(recording.held(), held) << "it took something of its own";
+    EXPECT_EQ(recording.held(), held) << "it kept a resource";
     EXPECT_EQ(recording.complaint(), "");
   }
 }
 
-TEST(DeviceGroup, ADeviceWithoutAMemoryOfItsOwnGetsWhatIsFree) {
+TEST(DeviceGroup, DeviceWithoutAMemorySizeGetsTheFreeMemory) {
   constexpr std::int64_t kGiB = std::int64_t{1} << 30;
   const Profile h200 = *find_profile("h200");
   const auto group_of = [&](std::int64_t second, std::size_t free, std::vector<std::int64_t>& bytes) {
@@ -109,7 +109,7 @@ TEST(DeviceGroup, ADeviceWithoutAMemoryOfItsOwnGetsWhatIsFree) {
   EXPECT_TRUE(group_of(139 * kGiB, 139 * kGiB, bytes).starts_with("GPU 0 has 139"));
 }
 
-TEST(Partition, SmallerGroupsAreTriedBeforeItGivesUp) {
+TEST(Partition, TriesSmallerGroupsBeforeItGivesUp) {
   RecordingApi recording{1};
   recording.set_largest_group(48);
   Session session{recording.api()};
@@ -122,7 +122,7 @@ TEST(Partition, SmallerGroupsAreTriedBeforeItGivesUp) {
   EXPECT_EQ(none.error().code, Errc::kUnsupported);
 }
 
-TEST(Partition, AResourceThatTheDriverDoesNotFormIsNoFailure) {
+TEST(Partition, AcceptsAnUnsupportedResource) {
   const DeviceSet devices = testing::sample_devices(2, false, 1 << 20);
   for (const CUresult status :
        {CUDA_ERROR_INVALID_RESOURCE_TYPE, CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION}) {

@@ -25,7 +25,7 @@ std::int64_t count(const Operand& operand) {
   return n;
 }
 
-/// Sizes whose product is at most `most`, each from 1 on; large and small ones are alike frequent.
+/// Sizes whose product is at most `most`, each from 1 on; large and small ones are equally frequent.
 Shape random_shape(Rng& rng, std::size_t dims, std::int64_t most) {
   Shape shape(dims, 1);
   for (std::size_t i = 0; i < dims; ++i) {
@@ -128,7 +128,7 @@ struct Maker {
     }
     type(below(2) == 0 ? "aten::sum" : "aten::mean", "{\"dim\":[" + dims + "]}");
     input(x), output(tensor(left));
-    // Sums cancel; their error is one of the terms.
+    // Sums cancel; their error is relative to a term.
     of.scale = std::sqrt(static_cast<double>(count(x)) / static_cast<double>(count(tensor(left))));
   }
   void softmax() {
@@ -219,7 +219,7 @@ KernelCase random_case(Rng& rng, std::int64_t most) {
                                                  &Maker::sum,        &Maker::softmax,   &Maker::batch_norm,
                                                  &Maker::layer_norm, &Maker::pool,      &Maker::embedding,
                                                  &Maker::product,    &Maker::transposed};
-  // Sizes from some thousand elements on: fewer are the fixtures' part.
+  // Sizes from some thousand elements on: the fixtures have fewer.
   const auto size = static_cast<std::int64_t>(static_cast<double>(most) / std::exp2(rng.below(9)));
   Maker maker{rng, std::max<std::int64_t>(size, 64), {}};
   (maker.*kMakers[rng.below(std::size(kMakers))])();

@@ -1,5 +1,5 @@
 #pragma once
-/// Kernels with random sizes, from a few elements to millions, with inputs.
+/// Kernels with random sizes, from a few elements to millions, and their inputs.
 
 #include "base/rng.h"
 #include "tests/executor/cpu/kernel_case.h"

@@ -19,8 +19,8 @@ using cuda::RuntimeApi;
 
 namespace {
 
-RecordingApi* living = nullptr;
-constexpr std::int64_t kWorkspace = 1000;  // What the libraries ask for [B].
+RecordingApi* active = nullptr;
+constexpr std::int64_t kWorkspace = 1000;  // Workspace that the libraries request [B].
 
 template <class R>
 R failure(cudaError_t code) {
@@ -238,20 +238,20 @@ template <auto Member, class R, class... A>
 struct Thunk<Member, R (*)(A...)> {
   static inline const char* called = "";
   static R call(A... args) {
-    RecordingApi& r = *living;
-    if (r.delayed_) r.dawdle();
+    RecordingApi& r = *active;
+    if (r.delayed_) r.slow_down();
     const std::lock_guard lock{r.mutex_};
     if constexpr (same<Member, &RuntimeApi::PeekAtLastError>()) {
       return r.pending_;
     } else if constexpr (same<Member, &RuntimeApi::GetLastError>()) {
       return std::exchange(r.pending_, cudaSuccess);
     } else {
-      // Even an end that fails ends the capture.
+      // A capture ends even if the call that ends it fails.
       if constexpr (same<Member, &RuntimeApi::StreamEndCapture>())
         r.end_capture(std::get<0>(std::tuple<A...>{args...}));
       if (const auto code = r.begin(called)) return failure<R>(*code);
       if constexpr (same<Member, &RuntimeApi::DeviceEnablePeerAccess>()) {
-        // As on a device: the second time is an error, which stays until it is read.
+        // Like a device: the second call is an error, which stays until it is read.
         if (!r.peers_.emplace(r.mine().current, std::get<0>(std::tuple<A...>{args...})).second)
           return r.pending_ = cudaErrorPeerAccessAlreadyEnabled;
       }
@@ -271,8 +271,8 @@ struct Thunk<Member, R (*)(A...)> {
 };
 
 RecordingApi::RecordingApi(int gpus, bool real_memory) : gpus_{gpus}, real_memory_{real_memory} {
-  EMPLACE_CHECK(living == nullptr, "one recording at a time");
-  living = this;
+  EMPLACE_CHECK(active == nullptr, "one recording at a time");
+  active = this;
 #define INSTALL(table, Type, prefix, name)                         \
   Thunk<&Type::name, decltype(Type::name)>::called = prefix #name; \
   api_.table.name = &Thunk<&Type::name, decltype(Type::name)>::call;
@@ -291,7 +291,7 @@ RecordingApi::RecordingApi(int gpus, bool real_memory) : gpus_{gpus}, real_memor
   api_.observer = this;
 }
 
-RecordingApi::~RecordingApi() { living = nullptr; }
+RecordingApi::~RecordingApi() { active = nullptr; }
 
 std::optional<cudaError_t> RecordingApi::begin(const char* name) {
   if (stuck_ == std::this_thread::get_id())
@@ -322,14 +322,14 @@ void RecordingApi::learn(std::vector<std::uint32_t>& clock, const std::vector<st
 }
 
 void RecordingApi::begin_capture(cudaStream_t handle) {
-  if (capturing_) complain("a capture began within another");
+  if (capturing_) complain("a capture started within another");
   capturing_ = handle;
   failed_in_capture_ = false;
   stream(handle).captured = true;
 }
 
 void RecordingApi::end_capture(cudaStream_t handle) {
-  if (capturing_ != handle) complain("a capture ended that had not begun");
+  if (capturing_ != handle) complain("a capture ended that had not started");
   const std::vector<std::uint32_t>& known = stream(handle).clock;
   for (auto& [other, on] : streams_) {
     const std::uint32_t joined = on.number < known.size() ? known[on.number] : 0;
@@ -374,7 +374,7 @@ void RecordingApi::on_task_end() {
   mine().in_task = false;
 }
 
-void RecordingApi::dawdle() {
+void RecordingApi::slow_down() {
   const bool slow = [&] {
     const std::lock_guard lock{mutex_};
     const auto at = gpu_of_.find(mine().current);

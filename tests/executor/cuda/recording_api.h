@@ -1,6 +1,6 @@
 #pragma once
-/// CUDA without a GPU: functions that note what is called, in which order streams and events let it happen,
-/// and that fail where they are told to.
+/// CUDA without a GPU: functions that record the calls and the order that streams and events allow, and that
+/// fail on request.
 
 #include <atomic>
 #include <cstdint>
@@ -20,13 +20,13 @@
 
 namespace emplace::testing {
 
-/// What was enqueued for one task: on one stream, after everything that its clock knows.
+/// The work that was enqueued for one task: on one stream, after everything in its clock.
 struct RecordedWork {
   std::string task;
   std::uint32_t stream = 0;
   std::uint32_t stamp = 0;            ///< Its number on its stream, from 1.
-  std::vector<std::uint32_t> clock;   ///< [streams] stamps that have ended before it begins.
-  std::vector<cuda::MemoryUse> uses;  ///< As told by the task, and workspaces of libraries.
+  std::vector<std::uint32_t> clock;   ///< [streams] stamps that have ended before it starts.
+  std::vector<cuda::MemoryUse> uses;  ///< The task's own uses, and workspaces of libraries.
   std::size_t calls = 0;
 
   bool after(const RecordedWork& other) const {
@@ -34,30 +34,30 @@ struct RecordedWork {
   }
 };
 
-/// Every call takes a quarter of a millisecond, on the devices as on the host, unless it is told otherwise.
-/// Events of two GPUs have no common clock. One at a time: the functions find the one that lives. Functions
+/// Every call takes a quarter of a millisecond, on the devices as on the host, unless set otherwise. Events
+/// of two GPUs have no common clock. One at a time: the functions find the one that exists. Functions
 /// and observer: any thread, as CUDA's; everything else: one thread, while no other one calls a function.
 class RecordingApi final : public cuda::TaskObserver {
  public:
-  /// `real_memory`: what is allocated is the host's, for who runs programs on it; else addresses of nothing.
+  /// `real_memory`: allocations are host memory, for tests that run programs on it; else unmapped addresses.
   explicit RecordingApi(int gpus, bool real_memory = false);
   ~RecordingApi() override;
 
   const cuda::CudaApi& api() const { return api_; }
-  /// Call number `call` (from 0) returns `code` (or the library's word for it).
+  /// Call number `call` (from 0) returns `code` (or the library's equivalent).
   void fail_at(std::uint64_t call, cudaError_t code) { fail_at_ = call, code_ = code; }
   /// All calls from number `call` on return `code`: the device is gone.
   void fail_from(std::uint64_t call, cudaError_t code) { fail_from_ = call, code_ = code; }
   /// Each call of the library function `name` fails, and no device does.
   void refuse(const std::string& name) { refused_ = name; }
-  /// cuBLASLt's heuristics answer with an algorithm that does not do the product.
+  /// cuBLASLt's heuristics return an algorithm that does not compute the product.
   void spoil_algorithms() { spoils_algorithms_ = true; }
   /// Every engine of cuDNN computes with 16-bit inputs.
   void halve_inputs() { halves_inputs_ = true; }
   /// Every call takes this long.
   void set_call_time(Nanos time) { clock_.call = time; }
   /// Every GPU has an L2 cache of `bytes`: a task takes a call's time longer for each range of memory that
-  /// was not used since as many bytes were overwritten at once.
+  /// was not used since a write of that size.
   void set_cache(int bytes) { cache_bytes_ = bytes; }
   /// A captured step takes `calls` calls' times longer while others run on other streams.
   void slow_neighbours(std::uint64_t calls) { neighbour_calls_ = calls; }
@@ -83,18 +83,18 @@ class RecordingApi final : public cuda::TaskObserver {
     for (const auto& [engine, count] : engine_runs_) runs[engine] = count;
     return runs;
   }
-  /// Bytes that each GPU has free.
+  /// Free bytes of each GPU.
   void set_free(std::size_t bytes) { free_ = bytes; }
   /// The largest groups into which the multiprocessors of a GPU split.
   void set_largest_group(unsigned processors) { largest_group_ = processors; }
   /// Splitting the multiprocessors fails with `status`.
   void refuse_split(CUresult status) { split_status_ = status; }
-  /// Threads that use this GPU are slow: others overtake them wherever nothing keeps them from it.
+  /// Threads that use this GPU are slow: others overtake them unless something prevents it.
   void delay(int gpu) { delayed_ = gpu; }
   std::uint64_t calls() const { return calls_; }
   /// The host's clock.
   const Clock& clock() const { return clock_; }
-  /// Pinned memory that was asked for.
+  /// Pinned memory that was requested.
   std::int64_t pinned_bytes() const { return pinned_bytes_; }
   /// (context, peer) that may copy directly.
   const std::set<std::pair<std::uint64_t, int>>& peers() const { return peers_; }
@@ -104,9 +104,9 @@ class RecordingApi final : public cuda::TaskObserver {
   /// Steps that were launched as graphs.
   std::size_t launches() const { return launches_; }
   void forget_works() { works_.clear(); }
-  /// What was called wrongly: after an error that sticks, with another device current, …; empty if nothing.
+  /// Wrong calls: after an error that sticks, with another device current, …; empty if there are none.
   const std::string& complaint() const { return complaint_; }
-  /// What is still held: allocations, streams, events, contexts, handles and descriptors.
+  /// Objects that are not released: allocations, streams, events, contexts, handles and descriptors.
   std::size_t held() const { return held_.size(); }
 
   void on_task_start(std::string_view name, std::span<const cuda::MemoryUse> uses) override;
@@ -126,10 +126,10 @@ class RecordingApi final : public cuda::TaskObserver {
   struct Event {
     std::uint64_t context = 0, recorded_at = 0;
     std::vector<std::uint32_t> clock;
-    bool captured = false;  ///< Recorded on a stream that was being captured.
+    bool captured = false;  ///< It was recorded on a stream that was being captured.
   };
 
-  /// Counts the call; the code with which it is to fail, if it is.
+  /// Counts the call; the code with which it fails, if it does.
   std::optional<cudaError_t> begin(const char* name);
   void complain(const std::string& what) {
     if (complaint_.empty()) complaint_ = what;
@@ -164,14 +164,14 @@ class RecordingApi final : public cuda::TaskObserver {
   const int gpus_;
   const bool real_memory_;
   std::vector<std::unique_ptr<void, void (*)(void*)>> memory_;
-  /// What CUDA and its observer keep per thread.
+  /// State of CUDA and its observer per thread.
   struct PerThread {
     std::uint64_t current = 0;
     bool in_task = false;
     std::size_t work = 0;
   };
   PerThread& mine() { return threads_[std::this_thread::get_id()]; }
-  void dawdle();
+  void slow_down();
   std::mutex mutex_;  // Protects everything that the functions change, except calls_.
   std::map<std::thread::id, PerThread> threads_;
   std::optional<int> delayed_;
@@ -185,7 +185,7 @@ class RecordingApi final : public cuda::TaskObserver {
   std::function<void(const void*, void**)> watch_launches_;
   bool peers_reach_ = true;
   std::uint64_t neighbour_calls_ = 0, throttle_from_ = 0, throttle_calls_ = 0;
-  std::set<cudaStream_t> running_;  // Captured steps for which nobody has waited.
+  std::set<cudaStream_t> running_;  // Captured steps that no call has waited for.
   int cache_bytes_ = 0;
   std::uint64_t misses_ = 0;
   std::set<const void*> cached_;
@@ -198,8 +198,8 @@ class RecordingApi final : public cuda::TaskObserver {
   std::set<std::pair<std::uint64_t, int>> peers_;  // (context, peer) with access.
   cudaError_t code_ = cudaSuccess, pending_ = cudaSuccess;
   std::string failed_;
-  std::optional<std::thread::id> stuck_;   // The thread that was told of an error that sticks.
-  std::optional<cudaStream_t> capturing_;  // The stream with which a capture began.
+  std::optional<std::thread::id> stuck_;   // The thread that received an error that sticks.
+  std::optional<cudaStream_t> capturing_;  // The stream with which a capture started.
   bool failed_in_capture_ = false;
   std::size_t launches_ = 0;
   std::string complaint_;
@@ -216,8 +216,8 @@ class RecordingApi final : public cuda::TaskObserver {
   std::uintptr_t next_address_ = std::uintptr_t{1} << 40;
 };
 
-/// Pairs of works that touch the same memory, one of them writing, and that nothing orders; empty if there
-/// are none.
+/// Pairs of works that touch the same memory, one of them writing, without an order between them; empty if
+/// there are none.
 std::string find_race(const std::vector<RecordedWork>& works);
 
 }  // namespace emplace::testing

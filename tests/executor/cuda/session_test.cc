@@ -16,7 +16,7 @@ CudaApi quiet_api() {
   return api;
 }
 
-TEST(CudaSession, AFullDeviceIsForgottenAndTheSessionGoesOn) {
+TEST(CudaSession, FullDeviceIsClearedAndTheSessionContinues) {
   const CudaApi api = quiet_api();
   Session session{api};
   cleared = 0;
@@ -30,7 +30,7 @@ TEST(CudaSession, AFullDeviceIsForgottenAndTheSessionGoesOn) {
   EXPECT_EQ(&session.api(), &api);
 }
 
-TEST(CudaSession, AnErrorThatSticksPoisonsIt) {
+TEST(CudaSession, StickyErrorPoisonsIt) {
   for (const int code : {214, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 806, 810, 999}) {
     const CudaApi api = quiet_api();
     Session session{api};
@@ -40,15 +40,15 @@ TEST(CudaSession, AnErrorThatSticksPoisonsIt) {
     EXPECT_EQ(failed.error().code, Errc::kDeviceLost);
     EXPECT_TRUE(session.poisoned()) << code;
     EXPECT_EQ(session.sticky_error().context, failed.error().context);
-    EXPECT_EQ(cleared, 0) << "called after it stuck";
-    EXPECT_NE(session.api().runtime.GetLastError(), cudaSuccess) << "what stands in for it fails";
+    EXPECT_EQ(cleared, 0) << "no call after the sticky error";
+    EXPECT_NE(session.api().runtime.GetLastError(), cudaSuccess) << "its replacement fails";
     EXPECT_EQ(cleared, 0);
     EXPECT_EQ(session.check(session.api().runtime.DeviceSynchronize(), "another").error().context,
               failed.error().context);
   }
 }
 
-TEST(CudaSession, ALibrarysFailureIsTheDevicesIfThatFailed) {
+TEST(CudaSession, FailureOfALibraryIsThatOfAFailedDevice) {
   const CudaApi api = quiet_api();
   {
     Session session{api};

@@ -1,5 +1,5 @@
-// Goal: whatever the streams do within what events order, each task finds what it reads, nobody's memory is
-// taken while somebody works on it, and workspaces belong to one at a time. Method: thousands of seeded
+// Goal: whatever the streams do within the order of events, each task finds its operands, no memory is
+// overwritten while a task uses it, and one task at a time uses a workspace. Method: thousands of seeded
 // random graphs, placements and machines, enqueued on functions that record; happens-before is rebuilt from
 // the record, every pair of tasks that touch the same memory must be ordered, and every read must find its
 // writer.
@@ -21,14 +21,14 @@ namespace {
 using testing::Enqueued;
 using testing::RecordedWork;
 
-/// What lies where: the last to write there.
+/// The last write to each stretch of memory.
 class Contents {
  public:
   /// `offset`: position in `what` of the first byte [B].
   void write(const std::byte* begin, std::int64_t bytes, std::uint64_t what, std::int64_t offset = 0) {
     if (bytes > 0) written_.push_back({begin, begin + bytes, what, offset});
   }
-  /// True if the last writes that touch the stretch wrote `what` from `offset` on, all of it.
+  /// True if the last writes to the stretch wrote `what` from `offset` on, all of it.
   bool holds(const std::byte* begin, std::int64_t bytes, std::uint64_t what, std::int64_t offset = 0) const {
     return holds(begin, begin + bytes, what, begin - offset, written_.size());
   }
@@ -78,7 +78,7 @@ void expect_sound(const Enqueued& enqueued, std::uint64_t seed) {
         const bool copy = plan.reads_copy(op, read);
         const std::uint64_t wanted = copy ? kCopied + index(read) : index(lowered.base(read));
         ASSERT_TRUE(contents.holds(program.memory(plan.read_slot(op, read)), lowered.bytes(read), wanted))
-            << "seed " << seed << ": op " << task.what << " reads what is not there";
+            << "seed " << seed << ": op " << task.what << " reads a tensor that is not there";
       }
       for (std::uint32_t b = lowered.first_owned(op); b < lowered.end_owned(op); ++b)
         if (lowered.base(BufferId{b}) == BufferId{b})
@@ -99,17 +99,17 @@ void expect_sound(const Enqueued& enqueued, std::uint64_t seed) {
   }
 }
 
-TEST(StepProgram, NothingRacesAndEveryReadFindsItsWriter) {
+TEST(StepProgram, HasNoRacesAndEveryReadFindsItsWriter) {
   std::size_t copies = 0, waits = 0;
   for (std::uint64_t seed = 0; seed < 3000; ++seed) {
     Rng rng{seed, Purpose::kTest};
     const std::size_t logical = 1 + rng.below(4);
     const int gpus = 1 + static_cast<int>(rng.below(static_cast<std::uint32_t>(logical)));
     const OpGraph graph = testing::random_graph(rng, 8 + rng.below(40));
-    // Little memory makes it be used again soon.
+    // In little memory, blocks are reused soon.
     const DeviceSet devices = testing::sample_devices(logical, false, seed % 2 == 0 ? 1 << 26 : 1 << 14,
                                                       {1e9, 1e-6, seed % 5 == 0});
-    // Chunks of a few bytes make most staged copies several.
+    // Chunks of a few bytes divide most staged copies.
     Enqueued enqueued{graph, devices, testing::random_placement(rng, graph.num_ops(), logical),
                       gpus,  false,   seed % 3 == 0 ? 64 : 0};
     if (enqueued.program->out_of_memory()) continue;
@@ -143,7 +143,8 @@ TEST(StepStream, ThreadsOfSeveralGpusWaitForEachOthersEvents) {
     StepStream stream{enqueued.session, *enqueued.group, clock};
     ASSERT_TRUE(stream.prepare(*enqueued.program));
     enqueued.recording.delay(static_cast<int>(seed % static_cast<std::uint64_t>(gpus)));
-    for (int step = 0; step < 3; ++step) {  // In later steps an event may also be that of the step before.
+    // In later steps an event may also be that of the previous step.
+    for (int step = 0; step < 3; ++step) {
       enqueued.recording.forget_works();
       ASSERT_TRUE(stream.step(*enqueued.program));
       ASSERT_EQ(enqueued.recording.works().size(), enqueued.program->instructions().size()) << seed;
@@ -160,7 +161,7 @@ TEST(StepStream, ThreadsOfSeveralGpusWaitForEachOthersEvents) {
   EXPECT_GT(across, 1000u);
 }
 
-TEST(StepProgram, TheCheckerSeesAWaitThatIsMissing) {
+TEST(StepProgram, CheckerDetectsAMissingWait) {
   std::size_t seen = 0, tried = 0;
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     Rng rng{seed, Purpose::kTest};
@@ -174,7 +175,7 @@ TEST(StepProgram, TheCheckerSeesAWaitThatIsMissing) {
     std::vector<RecordedWork> works = enqueued.recording.works();
     for (std::size_t i = 0; i < works.size(); ++i) {
       if (enqueued.program->instructions()[i].num_waits == 0) continue;
-      const auto kept = works[i].clock;  // As if its stream had not waited, but for its own past.
+      const auto kept = works[i].clock;  // Its stream has not waited, except for its own past.
       for (std::size_t s = 0; s < kept.size(); ++s)
         if (s != works[i].stream) works[i].clock[s] = 0;
       ++tried;
@@ -183,10 +184,10 @@ TEST(StepProgram, TheCheckerSeesAWaitThatIsMissing) {
     }
   }
   EXPECT_GT(tried, 100u);
-  EXPECT_EQ(seen, tried) << "waits that nothing needs";
+  EXPECT_EQ(seen, tried) << "some waits are not needed";
 }
 
-TEST(StepProgram, WhatDoesNotFitNeverReachesTheDevice) {
+TEST(StepProgram, DoesNotEnqueueWhatDoesNotFit) {
   const OpGraph graph =
       testing::sample_graph({{"a", {}, {4000}}, {"b", {{0, 0}}, {4000}}, {"c", {{1, 0}}, {4000}}});
   const DeviceSet devices = testing::sample_devices(1, false, 6000);
@@ -198,7 +199,7 @@ TEST(StepProgram, WhatDoesNotFitNeverReachesTheDevice) {
   EXPECT_TRUE(enqueued.recording.works().empty());
 }
 
-TEST(HostStages, SixtyFourMebibytesForAnyNumberOfDevices) {
+TEST(HostStages, TakeSixtyFourMebibytesForAnyNumberOfDevices) {
   for (std::size_t devices = 1; devices <= 255; ++devices) {
     const HostStages stages = stages_for(devices);
     EXPECT_LE(stages.total_bytes(devices), std::int64_t{64} << 20) << devices;

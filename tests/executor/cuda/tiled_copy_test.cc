@@ -24,7 +24,7 @@ TEST(TiledCopy, EveryElementIsInOneTile) {
         const auto copy =
             tiles_of({others, rows, columns}, {rows, 1, others * rows}, {rows * columns, columns, 1});
         ASSERT_TRUE(copy);
-        std::map<std::int64_t, std::int64_t> from;  // By target.
+        std::map<std::int64_t, std::int64_t> from;  // Sources by target.
         for (std::int64_t block = 0; block < copy->blocks(); ++block) {
           const TiledCopy::Tile tile = copy->tile(block);
           for (std::int64_t r = tile.row; r < tile.row + kTile; ++r)

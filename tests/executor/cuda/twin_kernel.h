@@ -1,5 +1,5 @@
 #pragma once
-/// A GPU kernel's CPU twin in the clothes of a CPU kernel, so that what tests those tests these.
+/// A GPU kernel's CPU twin with the interface of a CPU kernel, so that tests of CPU kernels test it.
 
 #include <memory>
 
@@ -8,7 +8,7 @@
 
 namespace emplace::testing {
 
-/// Takes the kernel over.
+/// Takes ownership of the kernel.
 std::unique_ptr<cpu::Kernel> twin_of(std::unique_ptr<cuda::Kernel> kernel);
 
 }  // namespace emplace::testing

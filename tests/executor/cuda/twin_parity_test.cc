@@ -1,7 +1,6 @@
-// Goal: what a GPU kernel computes, by the index arithmetic that the device runs, is what PyTorch computes
-// and what the CPU's kernels compute, and it touches nothing but its own memory. Method: the cases of
-// tests/fixtures/kernels through each kernel's CPU twin: the same functors in plain loops (naive ones for
-// what cuBLASLt and cuDNN do).
+// Goal: a GPU kernel computes, by the index arithmetic of the device, what PyTorch and the CPU's kernels
+// compute, and touches only its own memory. Method: the cases of tests/fixtures/kernels through each kernel's
+// CPU twin: the same functors in plain loops (naive ones for cuBLASLt and cuDNN).
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -27,7 +26,7 @@ TEST(TwinParity, EveryCaseAgreesWithPyTorchAndTheCpuKernels) {
     auto kernel = cuda::make_kernel(of.signature);
     if (!kernel) {
       EXPECT_EQ(kernel.error().code, Errc::kUnsupported) << of.name;
-      // What has a kernel takes every case of its kind, but one product.
+      // A type with a kernel accepts every case of its kind, except one product.
       EXPECT_TRUE(!cuda::has_kernel(of.signature.type) || of.name.starts_with("MatMul_4_broadcast"))
           << of.name << ": " << kernel.error().context;
       continue;
@@ -38,7 +37,7 @@ TEST(TwinParity, EveryCaseAgreesWithPyTorchAndTheCpuKernels) {
                     again = testing::run_kernel(*twin, of, kOther);
     EXPECT_EQ(first.complaint + again.complaint, "") << of.name;
     EXPECT_EQ(testing::difference(of, first.outputs), "") << of.name;
-    EXPECT_EQ(first.outputs, again.outputs) << of.name << ": the same bytes in gave other bytes out";
+    EXPECT_EQ(first.outputs, again.outputs) << of.name << ": equal inputs gave different outputs";
     for (std::size_t i = 0; i < of.inputs.size(); ++i) {
       if (!twin->may_overwrite(i)) continue;
       EXPECT_EQ(testing::run_kernel(*twin, of, kNaNs, i).outputs, first.outputs)
@@ -55,7 +54,7 @@ TEST(TwinParity, EveryKindOfTheSharedGraphsHasAKernel) {
     EXPECT_TRUE(cuda::has_kernel(kind)) << kind;
 }
 
-TEST(TwinParity, WhatLacksOperandsIsRefused) {
+TEST(TwinParity, RefusesMissingOperands) {
   for (const KernelCase& of : testing::kernel_cases()) {
     Signature signature = of.signature;
     signature.outputs.clear();
@@ -101,7 +100,7 @@ TEST(TwinParity, MaskedElementsLeaveTheRestOfTheirRowFinite) {
   }
 }
 
-TEST(Divisor, DividesAsTheProcessorDoes) {
+TEST(Divisor, DividesLikeTheProcessor) {
   Rng rng{7, Purpose::kTest};
   const auto number = [&] {
     const std::uint64_t word = (std::uint64_t{rng.below(0xffffffffu)} << 32 | rng.below(0xffffffffu)) >> 1;

@@ -1,6 +1,7 @@
-// Goal: programs compute training steps: every pointer, offset, packed copy and order of theirs is right, on
-// one device and torn over two. Method: programs run on the host, instruction by instruction, each call by
-// its kernel's CPU twin, against PyTorch's numbers for every output of every op (tests/fixtures/results).
+// Goal: programs compute training steps: all their pointers, offsets, packed copies and their order are
+// right, on one device and split over two. Method: programs run on the host, instruction by instruction, each
+// call by its kernel's CPU twin, against PyTorch's numbers for every output of every op
+// (tests/fixtures/results).
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -38,7 +39,7 @@ class WholeStep : public ::testing::TestWithParam<const char*> {
     graph_ = *std::move(graph);
   }
 
-  /// Runs a kernel on copies of its operands in memory that the program leaves free; returns how many it ran.
+  /// Runs a kernel on copies of its operands in free memory of the program; returns how many it ran.
   std::size_t run_on_copies(const Enqueued& enqueued, const Instruction& instruction) {
     const StepProgram& program = *enqueued.program;
     if (instruction.kind != Instruction::Kind::kKernel || instruction.num_calls != 1) return 0;
@@ -75,7 +76,7 @@ class WholeStep : public ::testing::TestWithParam<const char*> {
     return copies.size();
   }
 
-  /// One step by twins; what each op's outputs were right after it.
+  /// One step by twins; the outputs of each op right after it.
   void run(const Placement& placement, std::size_t gpus, Outputs& outputs, bool with_cpu = false,
            Link link = {.bytes_per_s = 1e9, .latency_s = 1e-6}) {
     const DeviceSet devices = testing::sample_devices(gpus, with_cpu, kRoom, link);
@@ -104,7 +105,7 @@ class WholeStep : public ::testing::TestWithParam<const char*> {
     EXPECT_EQ(enqueued.recording.complaint(), "");
   }
 
-  /// Sums in another order than PyTorch's cost what its own float32 loses, some times over.
+  /// Sums in another order than PyTorch's may differ by several times PyTorch's own float32 error.
   void expect_the_results(const Outputs& outputs) {
     std::map<std::string, OpId, std::less<>> op_of;
     for (std::uint32_t i = 0; i < graph_.num_ops(); ++i) op_of[std::string{graph_.name(OpId{i})}] = OpId{i};
@@ -145,7 +146,7 @@ TEST_P(WholeStep, OnOneDevice) {
   expect_the_results(outputs);
 }
 
-TEST_P(WholeStep, TornOverTwoGpusAndACpu) {
+TEST_P(WholeStep, SplitOverTwoGpusAndACpu) {
   Rng rng{8, Purpose::kTest};
   Outputs outputs;
   ASSERT_NO_FATAL_FAILURE(run(testing::random_placement(rng, graph_.num_ops(), 3), 2, outputs, true));
@@ -171,14 +172,14 @@ TEST_P(WholeStep, KernelsGiveTheSameOnCopiesOfTheirOperands) {
   EXPECT_GT(ran, enqueued.program->instructions().size()) << "most kernels have a single call";
 }
 
-TEST_P(WholeStep, TornOverTwo) {
+TEST_P(WholeStep, SplitOverTwo) {
   Rng rng{7, Purpose::kTest};
   Outputs outputs;
   ASSERT_NO_FATAL_FAILURE(run(testing::random_placement(rng, graph_.num_ops(), 2), 2, outputs));
   expect_the_results(outputs);
 }
 
-TEST_P(WholeStep, TornOverTwoWithShapedLinks) {
+TEST_P(WholeStep, SplitOverTwoWithShapedLinks) {
   Rng rng{7, Purpose::kTest};
   Outputs outputs;
   ASSERT_NO_FATAL_FAILURE(run(testing::random_placement(rng, graph_.num_ops(), 2), 2, outputs, false,

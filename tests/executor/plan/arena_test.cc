@@ -1,5 +1,6 @@
-// Goal: the arena is a correct allocator with a hard cap. Method: random takes and gives against a plain map
-// of bytes: no two blocks overlap, none passes the cap, what is refused fits nowhere, and all comes back.
+// Goal: the arena is a correct allocator with a hard cap. Method: random allocations and releases against a
+// plain map of bytes: no two blocks overlap, none passes the cap, no refused block would fit, and all memory
+// is returned.
 #include "executor/plan/arena.h"
 
 #include <gtest/gtest.h>
@@ -75,7 +76,7 @@ TEST(ArenaTest, TakesTheTightestHole) {
   EXPECT_EQ(arena.take(30), *a);
 }
 
-TEST(ArenaTest, NothingTakesNothing) {
+TEST(ArenaTest, EmptyArenaHoldsOnlyEmptyBlocks) {
   Arena arena{0, 64};
   EXPECT_TRUE(arena.take(0));
   EXPECT_FALSE(arena.take(1));

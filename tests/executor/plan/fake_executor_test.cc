@@ -1,6 +1,6 @@
-// Goal: the task plan that real executors walk follows the simulator's rules exactly, and what it adds for
-// real memory (hazards, an arena that is full) is right. Method: a virtual clock against the simulator on
-// thousands of seeded random graphs; a checker of every write and read; caps below the peak.
+// Goal: the task plan that real executors follow obeys the simulator's rules exactly, and its additions for
+// real memory (hazards, a full arena) are right. Method: a virtual clock against the simulator on thousands
+// of seeded random graphs; a checker of every write and read; caps below the peak.
 #include "executor/plan/fake_executor.h"
 
 #include <gtest/gtest.h>
@@ -66,7 +66,7 @@ TEST(FakeExecutorTest, EqualsTheSimulatorToTheNanosecond) {
   }
 }
 
-TEST(FakeExecutorTest, ADeviceThatCopiesRunsNoOpMeanwhile) {
+TEST(FakeExecutorTest, DeviceThatCopiesRunsNoOp) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     const Case c = random_case(seed);
     if (c.devices.copies() != CopyEngine::kTarget) continue;
@@ -79,7 +79,7 @@ TEST(FakeExecutorTest, ADeviceThatCopiesRunsNoOpMeanwhile) {
   }
 }
 
-TEST(FakeExecutorTest, NineTenthsOfThePeakIsOutOfMemoryEachTimeAndTheNextRunIsWell) {
+TEST(FakeExecutorTest, NineTenthsOfThePeakIsOutOfMemoryAndDoesNotAffectTheNextRun) {
   int seen = 0;
   for (std::uint64_t seed = 0; seen < 100; ++seed) {
     const Case roomy = random_case(seed);
@@ -102,11 +102,11 @@ TEST(FakeExecutorTest, NineTenthsOfThePeakIsOutOfMemoryEachTimeAndTheNextRunIsWe
   }
 }
 
-/// What a plan says about memory, checked task by task in any order that its waits allow.
-void expect_every_read_finds_what_was_written(const TaskPlan& plan, Rng& rng) {
+/// Checks the memory of a plan, task by task, in any order that its waits allow.
+void expect_every_read_finds_its_tensor(const TaskPlan& plan, Rng& rng) {
   const LoweredGraph& lowered = plan.lowered();
   const OpGraph& graph = lowered.graph();
-  // Which tensor a slot holds; state slots begin with the state itself.
+  // The tensor in each slot; state slots start with the state itself.
   std::vector<std::uint32_t> holds(plan.slots().size(), TaskPlan::kNone), waits, uses;
   std::vector<bool> live(plan.slots().size(), false);
   for (std::uint32_t s = 0; s < plan.slots().size(); ++s) {
@@ -139,7 +139,7 @@ void expect_every_read_finds_what_was_written(const TaskPlan& plan, Rng& rng) {
         ASSERT_NE(slot, TaskPlan::kNone);
         ASSERT_TRUE(live[slot]);
         ASSERT_EQ(holds[slot], index(plan.reads_copy(op, buffer) ? buffer : lowered.base(buffer)))
-            << graph.name(op) << " reads what is not there (any more)";
+            << graph.name(op) << " reads a tensor that is not (or no longer) there";
       }
       for (std::uint32_t b = lowered.first_owned(op); b < lowered.end_owned(op); ++b)
         if (lowered.base(BufferId{b}) == BufferId{b}) holds[plan.home_slot(BufferId{b})] = b;
@@ -152,7 +152,7 @@ void expect_every_read_finds_what_was_written(const TaskPlan& plan, Rng& rng) {
   }
   ASSERT_EQ(done, plan.tasks().size()) << "tasks wait for one another";
   for (std::uint32_t s = 0; s < plan.slots().size(); ++s)
-    EXPECT_EQ(live[s], plan.slots()[s].resident) << "memory that never came back";
+    EXPECT_EQ(live[s], plan.slots()[s].resident) << "memory was not released";
 }
 
 /// Parameters that optimisers update: two accumulating ops each, and readers before them.
@@ -181,7 +181,7 @@ OpGraph training_graph(Rng& rng) {
       op.phase = Phase::kUpdate;
       at = static_cast<std::uint32_t>(index(builder.add(std::move(op))));
     }
-    if (rng.below(2) == 0) {  // Somebody who still reads the old one, after its update.
+    if (rng.below(2) == 0) {  // A reader of the old value after its update.
       OpSpec late{.name = "late" + std::to_string(i),
                   .type = "Work",
                   .inputs = {{params[i], 0}},
@@ -192,7 +192,7 @@ OpGraph training_graph(Rng& rng) {
   return *std::move(builder).build();
 }
 
-TEST(TaskPlanTest, NoReadComesTooLateOrTooEarlyInAnyOrder) {
+TEST(TaskPlanTest, EveryReadFindsItsTensorInAnyOrder) {
   for (std::uint64_t seed = 0; seed < 600; ++seed) {
     Rng rng{seed, Purpose::kTest};
     const OpGraph graph = seed % 2 == 0 ? random_graph(rng, 40) : training_graph(rng);
@@ -201,12 +201,12 @@ TEST(TaskPlanTest, NoReadComesTooLateOrTooEarlyInAnyOrder) {
     const LoweredGraph lowered{graph};
     const InPlaceWrites writes{lowered};
     const TaskPlan plan{lowered, devices, placement, TaskPlan::Rules::kReal, &writes};
-    expect_every_read_finds_what_was_written(plan, rng);
+    expect_every_read_finds_its_tensor(plan, rng);
     if (HasFatalFailure()) FAIL() << "seed " << seed;
   }
 }
 
-TEST(TaskPlanTest, AnOptimiserOverwritesItsStateAndNothingElse) {
+TEST(TaskPlanTest, OptimiserOverwritesOnlyItsState) {
   OpGraphBuilder builder;
   const TensorSpec tensor{DType::kF32, {8}};
   builder.add({.name = "p", .type = "Parameter", .inputs = {}, .outputs = {tensor}});

@@ -1,6 +1,6 @@
-// Goal: the chain names what decided the step time, and why each of its links began when it did.
-// Method: graphs worked out by hand (1 us = 1000 bytes, latency 1 us); then random ones, where the links must
-// touch one another from the step's start to its end.
+// Goal: the chain names what determined the step time, and why each of its links started when it did. Method:
+// graphs computed by hand (1 us = 1000 bytes, latency 1 us); then random ones, where the links must touch one
+// another from the step's start to its end.
 #include "executor/sim/critical_chain.h"
 
 #include <gtest/gtest.h>
@@ -35,8 +35,8 @@ Traced trace(const OpGraph& graph, const DeviceSet& devices, const Placement& pl
   return traced;
 }
 
-/// "a input, b engine, copy of a input": what is on the chain and why it began when it did.
-std::string told(const OpGraph& graph, const Traced& traced) {
+/// "a input, b engine, copy of a input": the links of the chain and why they started when they did.
+std::string chain_text(const OpGraph& graph, const Traced& traced) {
   std::string text;
   for (const ChainLink& link : traced.chain.links) {
     if (!text.empty()) text += ", ";
@@ -50,33 +50,33 @@ std::string told(const OpGraph& graph, const Traced& traced) {
   return text;
 }
 
-TEST(CriticalChain, GoesOverTheCopyThatTheLastOpWaitedFor) {
+TEST(CriticalChain, IncludesTheCopyThatTheLastOpWaitedFor) {
   const OpGraph graph =
       sample_graph({{"a", {}, {5000}, 1}, {"b", {{0, 0}}, {1}, 20}, {"c", {{0, 0}}, {1}, 10}});
   const Traced traced = trace(graph, sample_devices(2, false, kRoomyBytes), {kFirst, kSecond, kFirst});
-  EXPECT_EQ(told(graph, traced), "a start, copy of a input, b input");
+  EXPECT_EQ(chain_text(graph, traced), "a start, copy of a input, b input");
   EXPECT_DOUBLE_EQ(traced.chain.ops_s, 21e-6);
   EXPECT_DOUBLE_EQ(traced.chain.transfers_s, 6e-6);
   EXPECT_DOUBLE_EQ(traced.chain.behind_engine_s, 0);
 }
 
-TEST(CriticalChain, OpsThatWaitForTheirDeviceStandBehindTheOneBefore) {
-  // b and c could both begin at 1 us; the device runs b first.
+TEST(CriticalChain, OpsThatWaitForTheirDeviceFollowThePreviousOp) {
+  // b and c could both start at 1 us; the device runs b first.
   const OpGraph graph = sample_graph({{"a", {}, {8}, 1}, {"b", {{0, 0}}, {8}, 4}, {"c", {{0, 0}}, {8}, 2}});
   const Traced traced = trace(graph, sample_devices(1, false, kRoomyBytes), {kFirst, kFirst, kFirst});
-  EXPECT_EQ(told(graph, traced), "a start, b input, c engine");
+  EXPECT_EQ(chain_text(graph, traced), "a start, b input, c engine");
   EXPECT_DOUBLE_EQ(traced.chain.behind_engine_s, 2e-6);
 }
 
-TEST(CriticalChain, CopiesThatQueueStandBehindTheOneBefore) {
+TEST(CriticalChain, QueuedCopiesFollowThePreviousCopy) {
   // Both outputs are made at 1 us; the second copy waits for the engine (2 us each).
   const OpGraph graph =
       sample_graph({{"a", {}, {1000, 1000}, 1}, {"b", {{0, 0}}, {1}, 1}, {"c", {{0, 1}}, {1}, 1}});
   const Traced traced = trace(graph, sample_devices(2, false, kRoomyBytes), {kFirst, kSecond, kSecond});
-  EXPECT_EQ(told(graph, traced), "a start, copy of a input, copy of a engine, c input");
+  EXPECT_EQ(chain_text(graph, traced), "a start, copy of a input, copy of a engine, c input");
 }
 
-TEST(CriticalChain, CopiesThatWaitForASharedLinkStandBehindTheOneThatHeldIt) {
+TEST(CriticalChain, CopiesThatWaitForASharedLinkFollowTheCopyOnIt) {
   // Two devices share a link to the third; both copies are requested at 1 us and take 2 us.
   const OpGraph graph = sample_graph(
       {{"a", {}, {1000}, 1}, {"b", {}, {1000}, 1}, {"c", {{0, 0}}, {1}, 1}, {"d", {{1, 0}}, {1}, 2}});
@@ -85,10 +85,10 @@ TEST(CriticalChain, CopiesThatWaitForASharedLinkStandBehindTheOneThatHeldIt) {
   ASSERT_TRUE(devices.ok());
   const DeviceId third = static_cast<DeviceId>(2);
   const Traced traced = trace(graph, *devices, {kFirst, kSecond, third, third});
-  EXPECT_EQ(told(graph, traced), "a start, copy of a input, copy of b engine, d input");
+  EXPECT_EQ(chain_text(graph, traced), "a start, copy of a input, copy of b engine, d input");
 }
 
-TEST(CriticalChain, TellsGapsOfAnExecutorThatTakesItsTime) {
+TEST(CriticalChain, ReportsGapsOfASlowExecutor) {
   const OpGraph graph = sample_graph({{"a", {}, {8}, 1}, {"b", {{0, 0}}, {8}, 1}});
   Schedule schedule;
   schedule.ops = {{OpId{0}, kFirst, 1e-6, 2e-6}, {OpId{1}, kFirst, 5e-6, 6e-6}};
@@ -100,7 +100,7 @@ TEST(CriticalChain, TellsGapsOfAnExecutorThatTakesItsTime) {
   EXPECT_DOUBLE_EQ(chain.gaps_s, 4e-6);
 }
 
-TEST(CriticalChain, NothingRanHasNone) {
+TEST(CriticalChain, EmptyScheduleHasNoChain) {
   const OpGraph graph = sample_graph({{"a", {}, {8}, 1}});
   EXPECT_TRUE(
       critical_chain(LoweredGraph{graph}, {kFirst}, {}, sample_devices(1, false, kRoomyBytes)).links.empty());
@@ -116,7 +116,7 @@ TEST(CriticalChain, LinksTouchFromStartToEndOnRandomGraphs) {
         trace(graph, devices, testing::random_placement(rng, graph.num_ops(), devices.size()));
     double at_s = 0;
     for (const ChainLink& link : traced.chain.links) {
-      EXPECT_NE(link.kind, Kind::kGap) << "the simulator never waits for nothing";
+      EXPECT_NE(link.kind, Kind::kGap) << "the simulator never waits without a cause";
       EXPECT_EQ(link.start_s, at_s);
       at_s = link.end_s;
     }

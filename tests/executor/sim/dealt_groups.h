@@ -9,7 +9,7 @@
 
 namespace emplace::testing {
 
-/// Ops dealt out to groups of about `size`: near ones (issue order), or any.
+/// Groups of about `size` ops: near ones (issue order), or any.
 inline std::vector<std::vector<std::uint32_t>> deal(Rng& rng, std::size_t ops, std::uint32_t size,
                                                     bool near) {
   std::vector<std::vector<std::uint32_t>> groups(ops / size + 1);

@@ -1,7 +1,7 @@
-// Goal: a simulator that is given an order gives what a simulator of the renumbered graph gives, bit for bit,
-// whether it records steps or not; and the order in which the ops of a schedule start gives that schedule.
-// Method: random orders of random graphs with views, state, updates and free ops, on machines with shared
-// links and with any number of copy engines.
+// Goal: a simulator with a given order equals a simulator of the renumbered graph, bit for bit, whether it
+// records steps or not; and the order in which the ops of a schedule start gives that schedule. Method:
+// random orders of random graphs with views, state, updates and free ops, on machines with shared links and
+// with any number of copy engines.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace {
 
 using testing::random_order;
 
-/// Whether the views that are parts of one tensor come in the order of their ids.
+/// Whether the views that are parts of one tensor are in the order of their ids.
 bool keeps_parts_in_order(const LoweredGraph& lowered, std::span<const OpId> order) {
   const auto position = positions(order);
   for (std::uint32_t b = 0; b + 1 < lowered.num_buffers(); ++b) {
@@ -37,7 +37,7 @@ DeviceSet machine(Rng& rng, std::size_t gpus, bool one_engine_each) {
   return testing::with_random_sharing(rng, testing::sample_devices(gpus, true, 20'000), one_engine_each);
 }
 
-TEST(DispatchOrder, GivesWhatTheRenumberedGraphGives) {
+TEST(DispatchOrder, EqualsTheRenumberedGraph) {
   int different = 0, compared = 0;
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     Rng rng{seed, Purpose::kTest, 40};
@@ -76,7 +76,7 @@ TEST(DispatchOrder, GivesWhatTheRenumberedGraphGives) {
   EXPECT_GT(different, compared / 2) << "the order matters";
 }
 
-TEST(DispatchOrder, TheOrderOfTheStartsGivesTheSameSchedule) {
+TEST(DispatchOrder, OrderOfTheStartsGivesTheSameSchedule) {
   // Copies of one buffer leave in the order of their first readers. That may change with the order, so here
   // every copy starts when it is queued.
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
@@ -92,7 +92,7 @@ TEST(DispatchOrder, TheOrderOfTheStartsGivesTheSameSchedule) {
     Schedule schedule, repeated;
     ASSERT_TRUE(simulator.trace(placement, measured, schedule).ok());
 
-    // State and views have no start: each comes as soon as its inputs have come.
+    // State and views have no start: each follows its inputs at once.
     std::vector<bool> done(graph.num_ops(), false);
     OpOrder order;
     const auto take = [&](OpId op) {
@@ -123,7 +123,7 @@ TEST(DispatchOrder, TheOrderOfTheStartsGivesTheSameSchedule) {
   }
 }
 
-TEST(DispatchOrder, WhatIsNoPermutationIsRefusedAndFifoHasNone) {
+TEST(DispatchOrder, RefusesInvalidPermutationsAndFifo) {
   const OpGraph graph = testing::random_graph(1, 10);
   const DeviceSet devices = testing::sample_devices(2, false, 1 << 20);
   Simulator simulator{graph, devices}, fifo{graph, devices, {.dispatch = Dispatch::kFifo}};

@@ -1,6 +1,5 @@
-// Goal: what is said about ops elsewhere is what the simulator says when they are put there.
-// Method: a hand-made graph with numbers known by hand; then a real one, each claim simulated again from
-// nothing.
+// Goal: the explained effect of moving ops equals a simulation of the moved placement. Method: a graph by
+// hand with known numbers; then a real one, each claim simulated again from scratch.
 
 #include "executor/sim/explanation.h"
 
@@ -35,7 +34,7 @@ OpGraph diamond() {
        {.name = "d", .inputs = {{2, 0}, {3, 0}}, .output_bytes = {8}, .gpu_us = 5, .cpu_us = 50}});
 }
 
-TEST(Explanation, OfADiamondIsWhatOneWorksOutByHand) {
+TEST(Explanation, DiamondEqualsAComputationByHand) {
   const OpGraph graph = diamond();
   const DeviceSet devices = sample_devices(2, true, kPlenty);
   const Constraints constraints = Constraints::make(graph, devices).value();
@@ -43,7 +42,7 @@ TEST(Explanation, OfADiamondIsWhatOneWorksOutByHand) {
   const auto explained =
       explain_placement(graph, devices, constraints, placement, parts_by_op(graph, {OpId{2}, OpId{3}}), 10);
   ASSERT_TRUE(explained.ok()) << explained.error().context;
-  EXPECT_DOUBLE_EQ(explained->measured.step_time_s, 50e-6) << "one after the other";
+  EXPECT_DOUBLE_EQ(explained->measured.step_time_s, 50e-6) << "ops run in sequence";
   ASSERT_EQ(explained->parts.size(), 2u);
   const ExplainedPart& b = explained->parts[0];
   EXPECT_EQ(b.name, "b") << "it takes longer";
@@ -55,7 +54,7 @@ TEST(Explanation, OfADiamondIsWhatOneWorksOutByHand) {
   // On gpu:1: a 10, copy 2, b 20, copy 2, d 5; c meanwhile.
   EXPECT_NEAR(b.there[index(kGpu1)].measured.step_time_s, 39e-6, 1e-9);
   EXPECT_EQ(b.there[index(kGpu1)].measured.peak_bytes[index(kGpu1)], 4000 + 1000 + 1000)
-      << "the weight went along";
+      << "the weight moved along";
   EXPECT_DOUBLE_EQ(b.there[index(kCpu)].time_s, 60e-6);
   const ExplainedPart& c = explained->parts[1];
   // On the CPU: a 10, copy 2, c 16, copy 2; b is done at 30, at the same time; d 5.
@@ -63,7 +62,7 @@ TEST(Explanation, OfADiamondIsWhatOneWorksOutByHand) {
   EXPECT_EQ(c.companions, 0u);
 }
 
-TEST(Explanation, SaysWhatIsNotAllowedAndWhatDoesNotFit) {
+TEST(Explanation, ReportsForbiddenDevicesAndMissingMemory) {
   const OpGraph graph = testing::restricted_graph();
   const DeviceSet devices = sample_devices(2, true, kPlenty);
   const Constraints constraints = Constraints::make(graph, devices).value();
@@ -84,7 +83,7 @@ TEST(Explanation, SaysWhatIsNotAllowedAndWhatDoesNotFit) {
   EXPECT_FALSE(misfit->parts[0].there[index(kGpu1)].measured.valid) << "the weight and three tensors";
 }
 
-TEST(Explanation, LooksOnlyIntoWhatMattersMost) {
+TEST(Explanation, SimulatesOnlyTheMostImportantParts) {
   const OpGraph graph = testing::random_graph(3, 60);
   const DeviceSet devices = sample_devices(2, true, kPlenty);
   const Constraints constraints = Constraints::make(graph, devices).value();
@@ -108,7 +107,7 @@ TEST(Explanation, LooksOnlyIntoWhatMattersMost) {
       << "every moment of the chain belongs to an op";
 }
 
-TEST(Explanation, OfScopesIsWhatTheSimulatorSays) {
+TEST(Explanation, ScopesEqualTheSimulator) {
   const OpGraph graph = load_graph(EMPLACE_SOURCE_DIR "/configs/graphs/nmt-2layer-bs64.json.gz").value();
   const DeviceSet devices =
       sample_devices(2, true, std::int64_t{5} << 29, {.bytes_per_s = 12e9, .latency_s = 1e-5});

@@ -1,6 +1,6 @@
-// Goal: steps with noise are the model's steps without it, a function of seed and draw, and vary as the
-// equations of docs/reference/measurement.md ("Jitter") say.  Method: random graphs beside the simulator, and
-// small graphs whose noisy steps are known.
+// Goal: without noise, steps are the model's; with noise, they are a function of seed and draw, and vary
+// according to the equations of docs/reference/measurement.md ("Jitter"). Method: random graphs beside the
+// simulator, and small graphs whose noisy steps are known.
 #include "executor/sim/jitter.h"
 
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ OpGraph growing_chain(std::uint32_t ops) {
   return sample_graph(list);
 }
 
-TEST(Jitter, WithoutNoiseAStepIsTheModelsBitForBit) {
+TEST(Jitter, WithoutNoiseStepsEqualTheModelBitForBit) {
   for (std::uint64_t seed = 1; seed <= 30; ++seed) {
     SCOPED_TRACE(seed);
     Rng rng{seed, Purpose::kTest};
@@ -65,7 +65,7 @@ TEST(Jitter, WithoutNoiseAStepIsTheModelsBitForBit) {
   }
 }
 
-TEST(Jitter, AStepIsAFunctionOfSeedAndDraw) {
+TEST(Jitter, StepIsAFunctionOfSeedAndDraw) {
   Rng rng{1, Purpose::kTest};
   const OpGraph graph = layered_graph(rng, 300);
   const DeviceSet devices = sample_devices(3, false, kAmpleBytes);
@@ -91,7 +91,7 @@ TEST(Jitter, AStepIsAFunctionOfSeedAndDraw) {
   EXPECT_EQ(one.measure_draws(placement, 4, 3)->steps_s, other.measure_draws(placement, 4, 3)->steps_s);
 }
 
-TEST(Jitter, FactorsHaveMeanOneTheAskedDeviationAndAreBounded) {
+TEST(Jitter, FactorsAreBoundedWithMeanOneAndTheRequestedDeviation) {
   const OpGraph graph = sample_graph({{.name = "a", .gpu_us = 1e6}});
   const DeviceSet devices = sample_devices(1, false, kAmpleBytes);
   for (const double times : {0.01, 0.05, Jitter::kMost}) {
@@ -106,7 +106,7 @@ TEST(Jitter, FactorsHaveMeanOneTheAskedDeviationAndAreBounded) {
   }
 }
 
-TEST(Jitter, TheSpreadOfOneDeviceIsThatOfTheSumOfItsOps) {
+TEST(Jitter, SpreadOfOneDeviceIsThatOfTheSumOfItsOps) {
   // Independent factors: the variance of the step is sum of (times * op time)^2.
   const OpGraph graph = growing_chain(40);
   const DeviceSet devices = sample_devices(2, false, kAmpleBytes);
@@ -139,7 +139,7 @@ TEST(Jitter, HighPercentilesGrowWithTheNoise) {
   }
 }
 
-TEST(Jitter, TiesAloneReorderCopiesThatAreQueuedAtOneMoment) {
+TEST(Jitter, TiesAloneReorderSimultaneousCopies) {
   // a (1 us) sends 5000 bytes to B, whose reader takes 20 us, and 5000 to C, whose reader takes 1 us. A copy
   // takes 6 us: the step is 1 + 6 + 20 us if B's copy is first, and 6 us more if it is second.
   const OpGraph graph =
@@ -155,8 +155,8 @@ TEST(Jitter, TiesAloneReorderCopiesThatAreQueuedAtOneMoment) {
       << "no queue, no ties";
 }
 
-TEST(Jitter, TiesAloneReorderOpsThatBecomeReadyAtOneMomentInFifoDispatch) {
-  // x and y are ready at the start; y's reader is elsewhere and long.
+TEST(Jitter, TiesAloneReorderSimultaneousOpsInFifoDispatch) {
+  // x and y are ready at the start; y's reader is on another device and long.
   const OpGraph graph = sample_graph({{"x", {}, {1}, 5}, {"y", {}, {0}, 5}, {"z", {{1, 0}}, {0}, 20}});
   const DeviceSet devices = sample_devices(2, false, kAmpleBytes);
   const Jitter ties{.times = 0};
@@ -164,11 +164,11 @@ TEST(Jitter, TiesAloneReorderOpsThatBecomeReadyAtOneMomentInFifoDispatch) {
   EXPECT_NEAR(fifo.steps_s.front(), 26e-6, 2e-9);
   EXPECT_NEAR(fifo.steps_s.back(), 31e-6, 2e-9);
   const JitteredSteps program = steps_of(graph, devices, {kDev0, kDev0, kDev1}, ties, 100);
-  EXPECT_EQ(program.steps_s.front(), program.steps_s.back()) << "ids decide, so there is no tie";
+  EXPECT_EQ(program.steps_s.front(), program.steps_s.back()) << "ids determine the order, so there is no tie";
 }
 
-TEST(Jitter, TheNoiseOfAnOpIsThatOfOtherPlacements) {
-  // The chain decides the step; where the last op runs changes nothing.
+TEST(Jitter, NoiseOfAnOpDoesNotDependOnThePlacement) {
+  // The chain determines the step; the device of the last op has no effect.
   std::vector<SampleOp> ops{{"a", {}, {1}, 50}, {"b", {{0, 0}}, {1}, 60}, {"free", {}, {1}, 1}};
   const OpGraph graph = sample_graph(ops);
   const DeviceSet devices = sample_devices(3, false, kAmpleBytes);
@@ -176,9 +176,9 @@ TEST(Jitter, TheNoiseOfAnOpIsThatOfOtherPlacements) {
             steps_of(graph, devices, {kDev1, kDev1, kDev2}, {}, 50).steps_s);
 }
 
-TEST(Jitter, DrawsThatDoNotFitAreCounted) {
+TEST(Jitter, CountsDrawsThatDoNotFit) {
   // On the third device "first" holds p's copy and its own output, 200 bytes, from 6.1 to 7.1 us. The copy of
-  // q's output begins at 7.1 us: noise decides whether it is there, too.
+  // q's output starts at 7.1 us: noise determines whether it is there, too.
   const OpGraph graph = sample_graph({{"p", {}, {100}, 5},
                                       {"q", {}, {100}, 7.1},
                                       {"first", {{0, 0}}, {100}, 1},

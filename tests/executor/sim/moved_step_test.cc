@@ -1,8 +1,8 @@
-// Goal: a simulator that simulates only what a move changes gives what a whole step gives, bit for bit.
-// Method: thousands of random moves (single ops, ranges, groups, everything; kept, taken back, or half of
-// each) on random graphs with views, state, parts, updates and free ops, on layered ones and on a real net,
-// in both orders of dispatch; what a walk sees must not depend on how it is simulated, and layered graphs
-// must show that it pays.
+// Goal: a simulator that simulates only what a move changes equals a whole step, bit for bit. Method:
+// thousands of random moves (single ops, ranges, groups, everything; kept, undone, or half of each) on random
+// graphs with views, state, parts, updates and free ops, on layered ones and on a real net, in both orders of
+// dispatch; the results of a walk must not depend on how it is simulated, and layered graphs must show that
+// it pays.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,14 +25,14 @@ namespace {
 using testing::deal;
 using testing::sample_devices;
 
-/// A simulator that starts anew beside one that remembers.
-class Pair {
+/// A simulator that starts from scratch beside one that remembers.
+class SimulatorPair {
  public:
-  Pair(const OpGraph& graph, const DeviceSet& devices, Dispatch dispatch)
-      : anew_{graph, devices, {dispatch}}, moving_{graph, devices, {dispatch, true}} {}
+  SimulatorPair(const OpGraph& graph, const DeviceSet& devices, Dispatch dispatch)
+      : whole_steps_{graph, devices, {dispatch}}, moving_{graph, devices, {dispatch, true}} {}
 
   void expect_same(const Placement& placement) {
-    ASSERT_TRUE(anew_.measure(placement, whole_).ok());
+    ASSERT_TRUE(whole_steps_.measure(placement, whole_).ok());
     ASSERT_TRUE(moving_.measure(placement, part_).ok());
     ASSERT_EQ(part_.step_time_s, whole_.step_time_s);
     ASSERT_EQ(part_.peak_bytes, whole_.peak_bytes);
@@ -42,13 +42,13 @@ class Pair {
   }
 
  private:
-  Simulator anew_, moving_;
+  Simulator whole_steps_, moving_;
   Measurement whole_, part_;
 };
 
-/// A walk of `moves` moves, of which some stay.
-void walk(Pair& pair, Rng& rng, Placement placement, const std::vector<std::vector<std::uint32_t>>& groups,
-          std::size_t devices, int moves) {
+/// A walk of `moves` moves, some of which are kept.
+void walk(SimulatorPair& pair, Rng& rng, Placement placement,
+          const std::vector<std::vector<std::uint32_t>>& groups, std::size_t devices, int moves) {
   const auto some_device = [&] {
     return static_cast<DeviceId>(rng.below(static_cast<std::uint32_t>(devices)));
   };
@@ -72,8 +72,8 @@ void walk(Pair& pair, Rng& rng, Placement placement, const std::vector<std::vect
   }
 }
 
-/// Tensors that are read in parts, some soon and some late, by ops that wait long for something else; ops
-/// that wait for nothing.
+/// Tensors that are read in parts, some soon and some late, by ops that wait long for another input; ops that
+/// wait for nothing.
 OpGraph graph_of_parts(Rng& rng, std::uint32_t ops) {
   std::vector<testing::SampleOp> list;
   for (std::uint32_t i = 0; i < ops; ++i) {
@@ -104,7 +104,7 @@ TEST(MovedStep, EqualsAWholeStepOnTensorsReadInParts) {
     Rng rng{seed, Purpose::kTest, 5};
     const OpGraph graph = graph_of_parts(rng, 400);
     const DeviceSet devices = sample_devices(2 + rng.below(2), false, 40'000);
-    Pair pair{graph, devices, seed % 2 == 0 ? Dispatch::kProgram : Dispatch::kFifo};
+    SimulatorPair pair{graph, devices, seed % 2 == 0 ? Dispatch::kProgram : Dispatch::kFifo};
     Placement placement(graph.num_ops());
     for (std::size_t op = 0; op < placement.size(); ++op)
       placement[op] = static_cast<DeviceId>(op * devices.size() / placement.size());
@@ -121,10 +121,11 @@ TEST(MovedStep, EqualsAWholeStepOnRandomGraphs) {
     const DeviceSet devices =
         sample_devices(2 + rng.below(3), rng.below(2) == 0, 40'000,
                        {.bytes_per_s = rng.below(2) == 0 ? 1e9 : 1e7, .latency_s = 1e-6});
-    Pair pair{graph, devices, seed % 2 == 0 ? Dispatch::kProgram : Dispatch::kFifo};
+    SimulatorPair pair{graph, devices, seed % 2 == 0 ? Dispatch::kProgram : Dispatch::kFifo};
     const auto groups = deal(rng, graph.num_ops(), 1 + rng.below(12), seed % 3 == 0);
     Placement placement(graph.num_ops());
-    for (std::size_t op = 0; op < placement.size(); ++op)  // Contiguous, or any.
+    // Contiguous, or any.
+    for (std::size_t op = 0; op < placement.size(); ++op)
       placement[op] =
           static_cast<DeviceId>(seed % 4 == 0 ? op * devices.size() / placement.size()
                                               : rng.below(static_cast<std::uint32_t>(devices.size())));
@@ -141,7 +142,7 @@ TEST(MovedStep, EqualsAWholeStepOnSharedLinks) {
         seed % 3 == 0 ? testing::layered_graph(rng, 300) : testing::random_graph(rng, 20 + rng.below(300));
     const DeviceSet devices = testing::with_random_sharing(
         rng, sample_devices(3 + rng.below(5), false, 40'000, {.bytes_per_s = 1e8, .latency_s = 1e-6}), true);
-    Pair pair{graph, devices, seed % 2 == 0 ? Dispatch::kProgram : Dispatch::kFifo};
+    SimulatorPair pair{graph, devices, seed % 2 == 0 ? Dispatch::kProgram : Dispatch::kFifo};
     Placement placement(graph.num_ops());
     for (std::size_t op = 0; op < placement.size(); ++op)
       placement[op] = static_cast<DeviceId>(op * devices.size() / placement.size());
@@ -156,7 +157,7 @@ TEST(MovedStep, EqualsAWholeStepOnLayeredGraphs) {
     Rng rng{seed, Purpose::kTest, 2};
     const OpGraph graph = testing::layered_graph(rng, 3000);
     const DeviceSet devices = sample_devices(2 + rng.below(4), false, std::int64_t{1} << 30);
-    Pair pair{graph, devices, seed % 2 == 0 ? Dispatch::kProgram : Dispatch::kFifo};
+    SimulatorPair pair{graph, devices, seed % 2 == 0 ? Dispatch::kProgram : Dispatch::kFifo};
     Placement placement(graph.num_ops());
     for (std::size_t op = 0; op < placement.size(); ++op)
       placement[op] = static_cast<DeviceId>(op * devices.size() / placement.size());
@@ -175,7 +176,7 @@ TEST(MovedStep, EqualsAWholeStepOnARealNet) {
   for (std::uint32_t op = 0; op < graph.num_ops(); ++op) groups[scopes.group_of_op[op]].push_back(op);
   for (const Dispatch dispatch : {Dispatch::kProgram, Dispatch::kFifo}) {
     Rng rng{7, Purpose::kTest, 3};
-    Pair pair{graph, devices, dispatch};
+    SimulatorPair pair{graph, devices, dispatch};
     Placement placement(graph.num_ops());
     for (std::size_t op = 0; op < placement.size(); ++op)
       placement[op] = static_cast<DeviceId>(1 + op * 4 / placement.size());
@@ -184,8 +185,8 @@ TEST(MovedStep, EqualsAWholeStepOnARealNet) {
   }
 }
 
-/// Counted, not timed: of a layered graph a move changes what is near it.
-TEST(MovedStep, SimulatesLittle) {
+/// Counted, not timed: in a layered graph a move changes only its surroundings.
+TEST(MovedStep, SimulatesOnlyAShare) {
   Rng rng{3, Purpose::kTest, 4};
   const OpGraph graph = testing::layered_graph(rng, 25'000);
   const DeviceSet devices = sample_devices(4, false, std::int64_t{1} << 40);

@@ -1,6 +1,5 @@
-// Goal: Placeto's model gives the reference implementation's run times bit for bit.
-// Method: the seeded layered graphs and splitmix64 placements on which those were taken; hand-worked small
-// cases.
+// Goal: Placeto's model gives the reference implementation's run times bit for bit. Method: the seeded
+// layered graphs and splitmix64 placements of the reference times; small cases computed by hand.
 #include "executor/sim/placeto_simulator.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +21,7 @@ void expect_reference_times(const std::string& file, const std::array<double, 3>
   const auto dag = testing::read_reference_dag(std::string{EMPLACE_FIXTURES} + "/dags/" + file);
   ASSERT_TRUE(dag.ok()) << dag.error().context;
   PlacetoSimulator simulator{dag->graph, dag->cost_us, std::vector<std::size_t>(5, 0)};
-  for (int pass = 0; pass < 2; ++pass) {  // Twice: nothing may be left over from an evaluation.
+  for (int pass = 0; pass < 2; ++pass) {  // Twice: an evaluation must leave nothing behind.
     for (std::uint64_t k = 0; k < 3; ++k) {
       const Placement placement = testing::reference_placement(dag->graph.num_ops(), k, 5);
       EXPECT_EQ(simulator.run_time_us(placement), expected_us[k]) << "placement " << k;
@@ -50,9 +49,9 @@ TEST(PlacetoSimulator, RestsAfterOpsAndTransfersButNotAfterFreeOps) {
   EXPECT_DOUBLE_EQ(idle.run_time_us(together), 20 + 5.7);
 }
 
-// Every place that simulates makes its model by make_model(): it must be this simulator, on the costs of the
-// cost model, whatever memory and links the machine has.
-TEST(PlacetoSimulator, IsTheModelOfAJudgeBitForBitAndHasNoMemory) {
+// All simulations make their model by make_model(): it must be this simulator, on the costs of the cost
+// model, for any memory and links of the machine.
+TEST(PlacetoSimulator, EqualsTheModelOfItsJudgeBitForBitAndHasNoMemory) {
   const OpGraph graph =
       testing::sample_graph({{.name = "w", .output_bytes = {1 << 20}, .type = "Parameter"},
                              {.name = "a", .inputs = {{0, 0}}, .output_bytes = {76'000}, .gpu_us = 11},
@@ -83,7 +82,7 @@ TEST(PlacetoSimulator, IsTheModelOfAJudgeBitForBitAndHasNoMemory) {
 }
 
 // A graph whose ops are not in topological order is simulated as the same graph in that order.
-TEST(PlacetoSimulator, SimulatesGraphsInAnyOrderOfOps) {
+TEST(PlacetoSimulator, AcceptsGraphsInAnyOrderOfOps) {
   const std::vector<testing::SampleOp> ops{
       {.name = "a", .output_bytes = {76'000}, .gpu_us = 11},
       {.name = "b", .inputs = {{0, 0}}, .output_bytes = {4}, .gpu_us = 7}};

@@ -1,4 +1,4 @@
-// Goal: the ready set is a set that gives its lowest id.  Method: against std::set, seeded, across level
+// Goal: the ready set is a set that returns its lowest id. Method: against std::set, seeded, across level
 // borders.
 #include "executor/sim/ready_set.h"
 
@@ -11,7 +11,7 @@
 namespace emplace {
 namespace {
 
-TEST(ReadySet, GivesTheLowestIdLikeAnOrderedSet) {
+TEST(ReadySet, ReturnsTheLowestIdLikeAnOrderedSet) {
   for (const std::uint32_t ids : {1u, 64u, 65u, 4096u, 4097u, 300'000u}) {
     Rng rng{ids, Purpose::kTest};
     ReadySet ready{ids};

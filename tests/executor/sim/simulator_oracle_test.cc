@@ -1,7 +1,6 @@
-// Goal: the fast simulator equals a plain one that was written from the rules alone.
-// Method: a naive event loop (rescans everything at every event) on hundreds of seeded random graphs with
-// views, state, updates, several outputs and free ops; time, memory, traffic and busy time must agree
-// exactly.
+// Goal: the fast simulator equals a plain one that was written from the rules alone. Method: a naive event
+// loop (rescans everything at every event) on hundreds of seeded random graphs with views, state, updates,
+// several outputs and free ops; time, memory, traffic and busy time must agree exactly.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -36,13 +35,13 @@ Measurement plain_simulation(const OpGraph& graph, const DeviceSet& devices, con
   };
   const std::size_t num_devices = devices.size();
   std::vector<Running> op_lane(num_devices);
-  std::deque<Transfer> transfers;  // On an engine, in order of request.
+  std::deque<Transfer> transfers;  // Transfers on an engine, in order of request.
   std::vector<std::deque<Key>> queues(num_devices);
-  std::set<Key> present, requested;  // Where a buffer can be read; copies asked for.
+  std::set<Key> present, requested;  // Buffers that can be read, and requested copies.
   std::set<std::size_t> done, started;
   std::vector<std::int64_t> used(num_devices, 0), peak(num_devices, 0), busy(num_devices, 0);
-  std::set<std::size_t> held;  // Whole tensors alive at home.
-  std::set<Key> copies;        // Alive elsewhere.
+  std::set<std::size_t> held;  // Whole tensors that exist at home.
+  std::set<Key> copies;        // Copies that exist on other devices.
   std::int64_t now = 0, moved = 0;
   const auto device = [&](OpId op) { return index(place[index(op)]); };
   const auto home = [&](std::size_t b) {
@@ -61,7 +60,7 @@ Measurement plain_simulation(const OpGraph& graph, const DeviceSet& devices, con
       if (lowered.is_resident(b)) request(index(b), device(op));
     }
   }
-  const auto collect = [&] {  // Frees all that nobody will read or send any more.
+  const auto collect = [&] {  // Frees all that is no longer read or sent.
     for (auto it = held.begin(); it != held.end();) {
       const std::size_t base = *it;
       bool wanted = false;
@@ -199,7 +198,7 @@ TEST(SimulatorOracle, AgreesWithThePlainSimulationOnRandomGraphs) {
     const std::size_t gpus = seed % 20 == 19 ? 70 : 1 + rng.below(3);  // More than a word of lanes, or few.
     const DeviceSet devices = testing::sample_devices(gpus, rng.below(2) == 0, 40'000);
     Simulator simulator{graph, devices};
-    for (int k = 0; k < 3; ++k) {  // Reused on purpose: an evaluation must leave nothing behind.
+    for (int k = 0; k < 3; ++k) {  // Repeated because an evaluation must leave nothing behind.
       const Placement placement = testing::random_placement(rng, graph.num_ops(), devices.size());
       Measurement fast;
       ASSERT_TRUE(simulator.measure(placement, fast).ok());
@@ -230,7 +229,7 @@ TEST(SimulatorOracle, AgreesOnSharedLinksAndSeveralEngines) {
   }
 }
 
-TEST(SimulatorOracle, TheMemoryOfATraceRisesToThePeaksAndNoHigher) {
+TEST(SimulatorOracle, MemoryOfATraceReachesThePeaks) {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Rng rng{seed, Purpose::kTest, 2};

@@ -1,4 +1,4 @@
-// Goal: each rule of the default model, one by one.  Method: graphs small enough to work out by hand; 1 us =
+// Goal: each rule of the default model, one by one. Method: graphs small enough to compute by hand; 1 us =
 // 1000 bytes.
 #include "executor/sim/simulator.h"
 
@@ -23,7 +23,7 @@ Measurement measure(const OpGraph& graph, const DeviceSet& devices, const Placem
   return out;
 }
 
-TEST(Simulator, OneDeviceAddsUpItsOps) {
+TEST(Simulator, StepOnOneDeviceIsTheSumOfItsOps) {
   const OpGraph graph =
       sample_graph({{"a", {}, {10}, 3}, {"b", {{0, 0}}, {20}, 4}, {"c", {{1, 0}}, {30}, 5}});
   const DeviceSet devices = sample_devices(1, false, kRoomy);
@@ -31,12 +31,12 @@ TEST(Simulator, OneDeviceAddsUpItsOps) {
   EXPECT_DOUBLE_EQ(m.step_time_s, 12e-6);
   EXPECT_DOUBLE_EQ(m.busy_s[0], 12e-6);
   EXPECT_EQ(m.bytes_moved, 0);
-  EXPECT_EQ(m.peak_bytes[0], 50) << "b's 20 and c's 30; a died with b";
+  EXPECT_EQ(m.peak_bytes[0], 50) << "b's 20 and c's 30; a was freed after b";
   EXPECT_TRUE(m.valid);
 }
 
-TEST(Simulator, ACopyTakesLatencyPlusBytesAndOverlapsOps) {
-  // a (1 us) sends 5000 bytes: 1 + 5 us. Meanwhile c (10 us) runs at home; b (2 us) ends at 1 + 6 + 2 = 9.
+TEST(Simulator, CopyTakesLatencyPlusBytesAndOverlapsOps) {
+  // a (1 us) sends 5000 bytes: 1 + 5 us. Meanwhile c (10 us) runs on A; b (2 us) ends at 1 + 6 + 2 = 9.
   const OpGraph graph =
       sample_graph({{"a", {}, {5000}, 1}, {"b", {{0, 0}}, {1}, 2}, {"c", {{0, 0}}, {1}, 10}});
   const DeviceSet devices = sample_devices(2, false, kRoomy);
@@ -59,7 +59,7 @@ TEST(Simulator, CopiesOfOneDeviceQueueAndReadersShareACopy) {
 }
 
 TEST(Simulator, ProgramOrderRunsTheLowestIdFirstAndFifoTheFirstReady) {
-  // At 5 us x ends; y (id 3) was ready since 0 behind it, z (id 2) becomes ready at 2 us by a copy.
+  // At 5 us x ends; y (id 3) has been ready behind it since 0, z (id 2) becomes ready at 2 us by a copy.
   const OpGraph graph = sample_graph({{"x", {}, {1}, 5},
                                       {"far", {}, {0}, 1},
                                       {"z", {{1, 0}}, {1}, 10},
@@ -72,7 +72,7 @@ TEST(Simulator, ProgramOrderRunsTheLowestIdFirstAndFifoTheFirstReady) {
                    (5 + 1 + 1 + 20) * 1e-6 + 1e-9);
 }
 
-TEST(Simulator, StateIsResidentAndARemoteReaderPaysOneCopyPerStep) {
+TEST(Simulator, StateIsResidentAndRemoteReadersCostOneCopyPerStep) {
   const OpGraph graph = sample_graph({{.name = "w", .output_bytes = {3000}, .type = "Parameter"},
                                       {.name = "t", .inputs = {{0, 0}}, .output_bytes = {3000}, .view = true},
                                       {"b", {{1, 0}}, {1}, 2},
@@ -85,7 +85,7 @@ TEST(Simulator, StateIsResidentAndARemoteReaderPaysOneCopyPerStep) {
   EXPECT_EQ(m.peak_bytes[1], 3002);
 }
 
-TEST(Simulator, TooLittleMemoryIsAResultAndSaysHowMuch) {
+TEST(Simulator, TooLittleMemoryIsAResultWithTheBytesOver) {
   const OpGraph graph = sample_graph({{"a", {}, {700}, 1}, {"b", {{0, 0}}, {600}, 1}});
   const DeviceSet devices = sample_devices(1, false, 1000);
   const Measurement m = measure(graph, devices, {kA, kA});
@@ -94,7 +94,7 @@ TEST(Simulator, TooLittleMemoryIsAResultAndSaysHowMuch) {
   EXPECT_EQ(m.bytes_over, 300);
 }
 
-TEST(Simulator, TheProducerKeepsItsTensorUntilTheCopyHasEnded) {
+TEST(Simulator, ProducerKeepsItsTensorUntilTheCopyHasEnded) {
   // b runs 1 us and would free a's 5000 bytes at 2 us, but the copy to the other device lasts until 7 us; c
   // then takes 1.
   const OpGraph graph = sample_graph(
@@ -104,7 +104,7 @@ TEST(Simulator, TheProducerKeepsItsTensorUntilTheCopyHasEnded) {
   EXPECT_EQ(measure(graph, devices, {kA, kA, kA, kA}).peak_bytes[0], 9001) << "d still reads a";
 }
 
-TEST(Simulator, TheScheduleTellsWhatTheMeasurementSums) {
+TEST(Simulator, ScheduleAddsUpToTheMeasurement) {
   Rng rng{3, Purpose::kTest};
   const OpGraph graph = testing::random_graph(rng, 60);
   const DeviceSet devices = sample_devices(2, true, kRoomy);

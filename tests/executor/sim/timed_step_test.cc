@@ -1,9 +1,9 @@
-// Goal: a step that is timed for a search takes the time and the memory that a whole step takes, bit for bit,
-// and is given up only if it takes longer than the limit. Method: random placements and moves on random
-// graphs with views, state, parts and updates, on layered ones and on a real net, with limits around the
-// step's time; walks of small moves that are kept or taken back, with marks after every round or few, and
-// with memory that is just enough; counts of rounds and of whole accounts of memory, which must show that
-// sharing pays; machines and orders that it does not support.
+// Goal: a step that is timed for a search has the time and memory of a whole step, bit for bit, and is given
+// up only if it takes longer than the limit. Method: random placements and moves on random graphs with views,
+// state, parts and updates, on layered ones and on a real net, with limits around the step's time; walks of
+// small moves that are kept or undone, with marks after every round or few, and with memory that is just
+// enough; counts of rounds and of whole accounts of memory, which must show that sharing pays; unsupported
+// machines and orders.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -111,7 +111,7 @@ Placement some_placement(Rng& rng, std::size_t ops, std::size_t devices) {
   return placement;
 }
 
-/// Devices of which the fullest is just full when the placement runs, so that moves decide what fits.
+/// Devices of which the fullest has just enough memory for the placement, so that moves determine what fits.
 DeviceSet just_enough(const OpGraph& graph, std::size_t gpus, Link link, const Placement& placement) {
   const DeviceSet ample = sample_devices(gpus, false, std::int64_t{1} << 40, link);
   Measurement measured;
@@ -149,7 +149,7 @@ void walk_in_groups(const WalkCase& world, Rng& rng, Placement placement,
     if (within) {
       ASSERT_EQ(step.end_ns(), end_ns);
     }
-    // A search may keep a placement of whose memory it does not ask.
+    // A search may keep a placement without a request for its memory.
     if (within && rng.below(8) != 0) {
       ASSERT_EQ(step.bytes_over(), measured.bytes_over);
     }
@@ -178,7 +178,7 @@ TEST(TimedStep, FollowsWalksOnRandomGraphs) {
   }
 }
 
-/// Weights whose copies queue at the start of the step for a good part of it, and ops that read them.
+/// Weights whose copies queue at the start of the step for a large part of it, and ops that read them.
 OpGraph graph_of_weights(Rng& rng, std::uint32_t weights, std::uint32_t ops) {
   std::vector<testing::SampleOp> list;
   for (std::uint32_t i = 0; i < weights + ops; ++i) {
@@ -263,7 +263,7 @@ TEST(TimedStep, SimulatesAPartOfARealNet) {
   EXPECT_LT(step.whole_memories(), kMoves / 4);
 }
 
-TEST(TimedStep, LeavesOtherMachinesToTheWholeStep) {
+TEST(TimedStep, UsesTheWholeStepForOtherMachines) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Rng rng{seed, Purpose::kTest, 4};
@@ -310,8 +310,8 @@ TEST(TimedStep, RefusesWhatAMeasurementRefuses) {
   EXPECT_EQ(simulator.measure_within(Placement(10, DeviceId{2}), 1).error().code, Errc::kInvalid);
 }
 
-/// The limit is not only compared with the end: with half of the work's time no event is simulated.
-TEST(TimedStep, EndsBeforeTheStepDoes) {
+/// The limit is compared not only with the end: for half of the work's time no event is simulated.
+TEST(TimedStep, StopsBeforeTheEndOfTheStep) {
   Rng rng{3, Purpose::kTest, 6};
   const OpGraph graph = testing::layered_graph(rng, 3000);
   const DeviceSet devices = sample_devices(2, false, std::int64_t{1} << 40);
@@ -325,9 +325,9 @@ TEST(TimedStep, EndsBeforeTheStepDoes) {
   const Placement dealt = testing::random_placement(rng, graph.num_ops(), devices.size());
   ASSERT_TRUE(step.run(dealt, std::numeric_limits<std::int64_t>::max()));
   const std::int64_t dealt_ns = step.end_ns();
-  simulated::TimedStep anew{tables};
-  EXPECT_FALSE(anew.run(dealt, dealt_ns * 9 / 10));
-  EXPECT_LT(anew.simulated_ns(), dealt_ns * 9 / 10);
+  simulated::TimedStep fresh{tables};
+  EXPECT_FALSE(fresh.run(dealt, dealt_ns * 9 / 10));
+  EXPECT_LT(fresh.simulated_ns(), dealt_ns * 9 / 10);
 }
 
 }  // namespace

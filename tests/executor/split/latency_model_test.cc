@@ -1,4 +1,4 @@
-// Goal: the latency of a split is what its definition says, bit for bit, and what the published tool says.
+// Goal: the latency of a split equals its definition, bit for bit, and the result of the published tool.
 // Method: a plain second implementation over thousands of random workloads and splits; recorded values of
 // another program's evaluator on published workloads (tests/parity/make_split_fixture.py).
 #include "executor/split/latency_model.h"
@@ -26,7 +26,7 @@ using testing::ReadWorkload;
 
 constexpr std::int64_t kPsPerMs = 1'000'000'000;
 
-TEST(LatencyModel, IsWhatItsDefinitionSays) {
+TEST(LatencyModel, EqualsItsDefinition) {
   std::size_t circles = 0, misfits = 0;
   for (std::uint64_t seed = 0; seed < 400; ++seed) {
     Rng rng{seed, Purpose::kTest};
@@ -67,7 +67,7 @@ TEST(LatencyModel, IsWhatItsDefinitionSays) {
 
 /// WORKLOAD DEVICES LATENCY_MS SPLIT, where "circle" may stand for the latency and the split has a letter per
 /// id: '.' for the CPU, else the accelerator.
-TEST(LatencyModel, IsWhatThePublishedEvaluatorSays) {
+TEST(LatencyModel, EqualsThePublishedEvaluator) {
   std::ifstream file{std::string{EMPLACE_FIXTURES} + "/latency_splits.txt"};
   ASSERT_TRUE(file.is_open());
   std::string line, read;
@@ -82,7 +82,7 @@ TEST(LatencyModel, IsWhatThePublishedEvaluatorSays) {
     if (name != read)
       graph = load_graph(std::string{EMPLACE_FIXTURES} + "/third_party/dnn-partitioning/" + name).value();
     read = name;
-    // As many accelerators as the split has: an expert's may have more than the workload.
+    // The split determines the number of accelerators: an expert's may have more than the workload.
     const DeviceSet own = machine_of(*graph, Objective::kLatency).value().value();
     std::vector<Device> devices(accelerators, own.devices().front());
     for (std::size_t d = 0; d < accelerators; ++d) devices[d].name = "accel:" + std::to_string(d);
@@ -107,7 +107,7 @@ TEST(LatencyModel, IsWhatThePublishedEvaluatorSays) {
 }
 
 /// A chain that changes device at every op has as many pieces as ops.
-TEST(LatencyModel, CountsMorePiecesThanSixteenBitsHold) {
+TEST(LatencyModel, CountsMorePiecesThanSixteenBits) {
   constexpr std::uint32_t kOps = 140'000;
   std::vector<testing::SampleOp> ops;
   Placement placement;
@@ -124,7 +124,7 @@ TEST(LatencyModel, CountsMorePiecesThanSixteenBitsHold) {
   EXPECT_EQ(value.latency_ps, std::int64_t{kOps} * 1'000'000);
 }
 
-TEST(LatencyModel, RefusesWhatIsNoPlacementInOneLine) {
+TEST(LatencyModel, RefusesInvalidPlacementsInOneLine) {
   const PlainWorkload workload{.nodes = std::vector<testing::PlainNode>(3)};
   const ReadWorkload task{workload, Objective::kLatency};
   LatencyModel model{task.graph, task.devices};
@@ -135,8 +135,8 @@ TEST(LatencyModel, RefusesWhatIsNoPlacementInOneLine) {
             "placement: device out of range");
 }
 
-/// Views live with what they view: where they are put changes nothing.
-TEST(LatencyModel, ViewsCountNothing) {
+/// Views are with their base: their own device has no effect.
+TEST(LatencyModel, ViewsHaveNoEffect) {
   Rng rng{1, Purpose::kTest};
   for (int k = 0; k < 50; ++k) {
     const OpGraph graph = testing::random_graph(rng, 30);
@@ -152,8 +152,8 @@ TEST(LatencyModel, ViewsCountNothing) {
   }
 }
 
-/// Times that no sum of 64 bits would hold end as long times, not as negative ones.
-TEST(SplitCosts, SumsOfHugeTimesDoNotOverflow) {
+/// Times whose sum exceeds 64 bits saturate instead of becoming negative.
+TEST(SplitCosts, HugeTimesDoNotOverflow) {
   std::vector<testing::SampleOp> ops;
   for (std::uint32_t i = 0; i < 40; ++i) {
     testing::SampleOp op{.name = std::to_string(i), .output_bytes = {std::int64_t{1} << 50}, .gpu_us = 1e12};

@@ -1,5 +1,5 @@
-// Goal: loads are what their definition says, and a walk of moves ends where a start from there would.
-// Method: a plain second implementation; random walks compared with fresh models, bit for bit.
+// Goal: loads equal their definition, and a walk of moves ends with the loads of a fresh start. Method: a
+// plain second implementation; random walks compared with fresh models, bit for bit.
 #include "executor/split/load_model.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ using testing::PlainWorkload;
 using testing::random_workload;
 using testing::ReadWorkload;
 
-TEST(LoadModel, IsWhatItsDefinitionSays) {
+TEST(LoadModel, EqualsItsDefinition) {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     Rng rng{seed, Purpose::kTest};
     const PlainWorkload workload = random_workload(rng, {.nodes = 1 + rng.below(20),
@@ -42,7 +42,7 @@ TEST(LoadModel, IsWhatItsDefinitionSays) {
   }
 }
 
-TEST(LoadModel, MovesEndWhereAStartFromThereWould) {
+TEST(LoadModel, MovesEqualAFreshStart) {
   for (std::uint64_t seed = 0; seed < 12; ++seed) {
     Rng rng{seed, Purpose::kTest, 1};
     const OpGraph graph = testing::random_graph(rng, 20 + rng.below(80));
@@ -64,7 +64,7 @@ TEST(LoadModel, MovesEndWhereAStartFromThereWould) {
   }
 }
 
-TEST(LoadModel, RefusesWhatIsNoPlacementInOneLine) {
+TEST(LoadModel, RefusesInvalidPlacementsInOneLine) {
   const PlainWorkload workload{.nodes = std::vector<testing::PlainNode>(3)};
   const ReadWorkload task{workload, Objective::kMaxLoad};
   LoadModel model{task.graph, task.devices};

@@ -1,5 +1,5 @@
-// Goal: what calibration says about a machine is what it measured. Method: a machine of known costs
-// and parameters, simulated, whose fit must find them again.
+// Goal: calibration recovers the costs and parameters of a machine from measurements. Method: a simulated
+// machine whose costs and parameters are known.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -47,12 +47,12 @@ DeviceSet two_cores(Link link) {
   return DeviceSet::make(std::move(devices), link)->with_copies(CopyEngine::kTarget);
 }
 
-struct Planted {
-  Planted()
+struct KnownMachine {
+  KnownMachine()
       : graph{make_graph()},
         machine{two_cores({0.3e9, 2e-6}).with_corun(1.2)},
         probed{two_cores({1e9, 2e-6})} {
-    // What a profile finds: ops alone, links without anybody else.
+    // A profile measures each op and each link alone.
     FakeExecutor executor{graph, probed};
     ledger.add(graph, *executor.profile());
   }
@@ -65,47 +65,47 @@ struct Planted {
   CostLedger ledger;
 };
 
-TEST(CalibrationTest, TheFitFindsTheMachineAgain) {
-  Planted planted;
-  Simulator truth{planted.graph, planted.machine};
-  const auto constraints = Constraints::make(planted.graph, planted.machine);
-  MeasuredPlacements measured{&planted.graph, {}, {}};
-  for (auto& sampled : sample_placements(planted.graph, planted.machine, *constraints, truth, 40, 1)) {
+TEST(CalibrationTest, FitRecoversTheMachine) {
+  KnownMachine known;
+  Simulator truth{known.graph, known.machine};
+  const auto constraints = Constraints::make(known.graph, known.machine);
+  MeasuredPlacements measured{&known.graph, {}, {}};
+  for (auto& sampled : sample_placements(known.graph, known.machine, *constraints, truth, 40, 1)) {
     Measurement out;
     ASSERT_TRUE(truth.measure(sampled.placement, out));
     measured.placements.push_back(std::move(sampled.placement));
     measured.step_time_s.push_back(out.step_time_s);
   }
-  const auto fit = fit_parameters(planted.probed, planted.ledger, {&measured, 1});
+  const auto fit = fit_parameters(known.probed, known.ledger, {&measured, 1});
   ASSERT_TRUE(fit) << fit.error().context;
   EXPECT_EQ(fit->corun, 1.2);
   EXPECT_EQ(fit->link_efficiency, 0.3);
   EXPECT_EQ(fit->overhead_us, 0);
-  const auto machine = calibrated_devices(planted.probed, planted.ledger, *fit);
+  const auto machine = calibrated_devices(known.probed, known.ledger, *fit);
   ASSERT_TRUE(machine) << machine.error().context;
-  const auto predicted = predict(planted.graph, *machine, measured.placements);
+  const auto predicted = predict(known.graph, *machine, measured.placements);
   ASSERT_TRUE(predicted);
   EXPECT_LT(agreement(measured.step_time_s, *predicted).error_mean, 1e-3);
 }
 
-TEST(CalibrationTest, AStudiedMachineIsPredictedOnPlacementsThatTheFitHasNotSeen) {
-  Planted planted;
+TEST(CalibrationTest, PredictsPlacementsThatTheFitHasNotSeen) {
+  KnownMachine known;
   std::vector<StudiedGraph> studied;
-  studied.push_back({.graph = Planted::make_graph(), .file = "forked.json"});
-  FakeExecutor executor{studied[0].graph, planted.machine, {.rules = TaskPlan::Rules::kSimulated}};
-  std::vector<std::string> told;
-  const StudyOptions options{24, 2, 1, [&](const std::string& what) { told.push_back(what); }};
-  ASSERT_TRUE(study(studied[0], planted.probed, executor, options));
-  EXPECT_EQ(told.size(), 2 * (1 + 24u));
+  studied.push_back({.graph = KnownMachine::make_graph(), .file = "forked.json"});
+  FakeExecutor executor{studied[0].graph, known.machine, {.rules = TaskPlan::Rules::kSimulated}};
+  std::vector<std::string> reports;
+  const StudyOptions options{24, 2, 1, [&](const std::string& what) { reports.push_back(what); }};
+  ASSERT_TRUE(study(studied[0], known.probed, executor, options));
+  EXPECT_EQ(reports.size(), 2 * (1 + 24u));
   EXPECT_EQ(studied[0].profiles.size(), 2u);
   EXPECT_EQ(studied[0].drift(), 0);
   CostLedger ledger;
   ledger.add(studied[0].graph, studied[0].profile());
-  const auto fit = fit_and_predict(studied, planted.probed, ledger);
+  const auto fit = fit_and_predict(studied, known.probed, ledger);
   ASSERT_TRUE(fit) << fit.error().context;
   const Agreement held_out = studied[0].held_out();
   EXPECT_EQ(held_out.count, 12u);
-  std::map<std::string, std::pair<int, int>> seen;  // Of each kind: by the fit, by nobody.
+  std::map<std::string, std::pair<int, int>> seen;  // Fitted and held-out placements of each kind.
   for (const ComparedPlacement& one : studied[0].placements)
     ++(one.fitted ? seen[one.kind].first : seen[one.kind].second);
   for (const auto& [kind, counts] : seen) EXPECT_LE(std::abs(counts.first - counts.second), 1) << kind;
@@ -113,15 +113,15 @@ TEST(CalibrationTest, AStudiedMachineIsPredictedOnPlacementsThatTheFitHasNotSeen
   EXPECT_GT(held_out.spearman, 0.999);
 }
 
-/// What another executor measures, on a machine whose speed moves.
-class Moody final : public RealExecutor {
+/// Measures like another executor, on a machine whose speed drifts.
+class DriftingExecutor final : public RealExecutor {
  public:
-  explicit Moody(RealExecutor& steady) : steady_{steady} {}
+  explicit DriftingExecutor(RealExecutor& steady) : steady_{steady} {}
   std::string_view kind() const override { return steady_.kind(); }
   Result<Unit> measure(std::span<const DeviceId> placement, Measurement& out) override {
     auto done = steady_.measure(placement, out);
     ++measured_;
-    out.step_time_s *= mood();
+    out.step_time_s *= slowness();
     return done;
   }
   Result<Unit> trace(std::span<const DeviceId> p, Measurement& out, Schedule& s) override {
@@ -131,31 +131,31 @@ class Moody final : public RealExecutor {
   Result<ExecutorProfile> profile() override {
     auto profile = steady_.profile();
     for (auto& device : profile->ops)
-      for (OpCost& cost : device) cost.us *= mood();
+      for (OpCost& cost : device) cost.us *= slowness();
     return profile;
   }
   std::vector<std::string> synthetic_types() const override { return {}; }
   int measured() const { return measured_; }
 
  private:
-  double mood() const { return 1 + 0.25 * std::sin(measured_ / 20.0); }
+  double slowness() const { return 1 + 0.25 * std::sin(measured_ / 20.0); }
 
   RealExecutor& steady_;
   int measured_ = 0;
 };
 
-TEST(CalibrationTest, WhereTheSpeedMovesTheReferenceTellsPlacementsApart) {
-  Planted planted;
-  StudiedGraph steady{.graph = Planted::make_graph(), .file = "forked.json"};
+TEST(CalibrationTest, ReferenceCorrectsForDriftingSpeed) {
+  KnownMachine known;
+  StudiedGraph steady{.graph = KnownMachine::make_graph(), .file = "forked.json"};
   std::vector<StudiedGraph> studied(1, steady);
   StudiedGraph& moved = studied[0];
-  FakeExecutor executor{steady.graph, planted.machine, {.rules = TaskPlan::Rules::kSimulated}};
-  Moody moody{executor};
+  FakeExecutor executor{steady.graph, known.machine, {.rules = TaskPlan::Rules::kSimulated}};
+  DriftingExecutor drifting{executor};
   const StudyOptions options{24, 3, 1, [](const std::string&) {}};
-  ASSERT_TRUE(study(steady, planted.probed, executor, options));
-  ASSERT_TRUE(study(moved, planted.probed, moody, options));
+  ASSERT_TRUE(study(steady, known.probed, executor, options));
+  ASSERT_TRUE(study(moved, known.probed, drifting, options));
   // One to choose the reference, one before each further round, and one after every placement.
-  EXPECT_EQ(moody.measured(), 1 + 2 + 2 * 3 * 24);
+  EXPECT_EQ(drifting.measured(), 1 + 2 + 2 * 3 * 24);
   EXPECT_EQ(moved.reference_s.size(), 1u + 2 + 3 * 24);
   EXPECT_GT(moved.drift(), 0.4);
   EXPECT_EQ(steady.repeatability(), 1);
@@ -173,15 +173,15 @@ TEST(CalibrationTest, WhereTheSpeedMovesTheReferenceTellsPlacementsApart) {
   EXPECT_LT(agreement(as_is, corrected).error_max, 0.01);
   CostLedger ledger;
   ledger.add(moved.graph, moved.profile());
-  ASSERT_TRUE(fit_and_predict(studied, planted.probed, ledger));
+  ASSERT_TRUE(fit_and_predict(studied, known.probed, ledger));
   EXPECT_GT(moved.held_out().spearman, 0.99);
   EXPECT_LT(moved.held_out().error_mean, 0.02);
 }
 
-TEST(CalibrationTest, RoundsTogetherSayTheMedianAndHalvesOfThemHowFarToTrustIt) {
-  Planted planted;
-  StudiedGraph one{.graph = Planted::make_graph(), .file = "forked.json"};
-  FakeExecutor executor{one.graph, planted.machine, {.rules = TaskPlan::Rules::kSimulated}};
+TEST(CalibrationTest, CombinesRoundsByMedianAndReportsRepeatability) {
+  KnownMachine known;
+  StudiedGraph one{.graph = KnownMachine::make_graph(), .file = "forked.json"};
+  FakeExecutor executor{one.graph, known.machine, {.rules = TaskPlan::Rules::kSimulated}};
   for (const double slowness : {1.0, 5.0, 1.1}) {
     one.profiles.push_back(*executor.profile());
     for (OpCost& cost : one.profiles.back().ops[0]) cost.us *= slowness;
@@ -194,8 +194,8 @@ TEST(CalibrationTest, RoundsTogetherSayTheMedianAndHalvesOfThemHowFarToTrustIt) 
     EXPECT_DOUBLE_EQ(usual.ops[0][k].us, 1.1 * one.profiles[0].ops[0][k].us);
     EXPECT_DOUBLE_EQ(usual.ops[1][k].us, one.profiles[0].ops[1][k].us);
     EXPECT_EQ(usual.ops[0][k].samples, 3 * one.profiles[0].ops[0][k].samples);
-    EXPECT_NEAR(usual.ops[0][k].mad_us, 0.1 * one.profiles[0].ops[0][k].us,
-                1e-9);  // of 1, 5 and 1.1: 0.1, 3.9, 0
+    // The deviations of 1, 5 and 1.1 from their median are 0.1, 3.9 and 0.
+    EXPECT_NEAR(usual.ops[0][k].mad_us, 0.1 * one.profiles[0].ops[0][k].us, 1e-9);
     EXPECT_EQ(usual.ops[1][k].mad_us, one.profiles[0].ops[1][k].mad_us);
   }
   EXPECT_DOUBLE_EQ(usual.task_overhead_us[0], 3.3);
@@ -204,7 +204,7 @@ TEST(CalibrationTest, RoundsTogetherSayTheMedianAndHalvesOfThemHowFarToTrustIt) 
 
   // Rounds 1 and 3 rank these as 1 2 3 4, round 2 the other way round.
   for (const double seconds : {1.0, 2.0, 3.0, 4.0})
-    one.placements.push_back({"planted", {}, {seconds, 5 - seconds, seconds}});
+    one.placements.push_back({"random", {}, {seconds, 5 - seconds, seconds}});
   EXPECT_DOUBLE_EQ(one.repeatability(), -1);
   for (ComparedPlacement& point : one.placements) point.round_s[1] = 7 * point.round_s[0];
   EXPECT_DOUBLE_EQ(one.repeatability(), 1);
@@ -212,12 +212,12 @@ TEST(CalibrationTest, RoundsTogetherSayTheMedianAndHalvesOfThemHowFarToTrustIt) 
   EXPECT_EQ(one.repeatability(), 1);
 }
 
-TEST(CalibrationTest, APlacementThatDoesNotFitIsLeftOutAndNoneIsAnError) {
-  Planted planted;
-  std::vector<Device> small{planted.machine.devices().begin(), planted.machine.devices().end()};
+TEST(CalibrationTest, FailsIfNoPlacementFits) {
+  KnownMachine known;
+  std::vector<Device> small{known.machine.devices().begin(), known.machine.devices().end()};
   for (Device& device : small) device.memory_bytes = 256;
   const DeviceSet tiny = DeviceSet::make(small, Link{1e9, 0})->with_copies(CopyEngine::kTarget);
-  StudiedGraph one{.graph = Planted::make_graph(), .file = "forked.json"};
+  StudiedGraph one{.graph = KnownMachine::make_graph(), .file = "forked.json"};
   class Unprofiled final : public RealExecutor {
    public:
     Unprofiled(FakeExecutor& roomy, FakeExecutor& tight) : roomy_{roomy}, tight_{tight} {}
@@ -235,7 +235,7 @@ TEST(CalibrationTest, APlacementThatDoesNotFitIsLeftOutAndNoneIsAnError) {
    private:
     FakeExecutor &roomy_, &tight_;
   };
-  FakeExecutor roomy{one.graph, planted.machine}, tight{one.graph, tiny};
+  FakeExecutor roomy{one.graph, known.machine}, tight{one.graph, tiny};
   Unprofiled executor{roomy, tight};
   const auto none = study(one, tiny, executor, {8, 2, 1, [](const std::string&) {}});
   ASSERT_FALSE(none);
@@ -243,10 +243,9 @@ TEST(CalibrationTest, APlacementThatDoesNotFitIsLeftOutAndNoneIsAnError) {
   EXPECT_NE(none.error().context.find("oom"), std::string::npos) << none.error().context;
 }
 
-TEST(CalibrationTest, TheDeviceFileIsReadBackAsItWasMeasured) {
-  Planted planted;
-  const std::string text =
-      device_file_text(planted.probed, planted.ledger, {0.5, 0.5, 1.25}, "here.costs.json");
+TEST(CalibrationTest, DeviceFileRoundTrips) {
+  KnownMachine known;
+  const std::string text = device_file_text(known.probed, known.ledger, {0.5, 0.5, 1.25}, "here.costs.json");
   const auto devices = parse_devices(text, "here.toml");
   ASSERT_TRUE(devices) << devices.error().context;
   EXPECT_EQ(devices->copies(), CopyEngine::kTarget);
@@ -254,20 +253,20 @@ TEST(CalibrationTest, TheDeviceFileIsReadBackAsItWasMeasured) {
   EXPECT_NEAR(devices->link(DeviceId{0}, DeviceId{1}).bytes_per_s, 0.5e9, 1e4);
   EXPECT_EQ((*devices)[DeviceId{1}].memory_bytes, std::int64_t{1} << 30);
   const SignatureCosts& costs = *(*devices)[DeviceId{0}].profile.costs;
-  ASSERT_EQ(costs.entries().size(), planted.ledger.entries(0).size());
-  for (const auto& [signature, entry] : planted.ledger.entries(0))
-    EXPECT_NEAR(*costs.us(signature), entry.us + planted.ledger.overhead_us(0) + 0.5, 1e-3 * entry.us);
+  ASSERT_EQ(costs.entries().size(), known.ledger.entries(0).size());
+  for (const auto& [signature, entry] : known.ledger.entries(0))
+    EXPECT_NEAR(*costs.us(signature), entry.us + known.ledger.overhead_us(0) + 0.5, 1e-3 * entry.us);
 }
 
-TEST(CalibrationTest, ASlowerCoreIsKnownAsOne) {
-  Planted planted;
-  ExecutorProfile profile = *FakeExecutor(planted.graph, planted.probed).profile();
+TEST(CalibrationTest, KeepsTheCostsOfASlowerCore) {
+  KnownMachine known;
+  ExecutorProfile profile = *FakeExecutor(known.graph, known.probed).profile();
   for (OpCost& cost : profile.ops[1]) cost.us *= 1.1;
   CostLedger ledger;
-  ledger.add(planted.graph, profile);
-  const auto devices = calibrated_devices(planted.probed, ledger, {});
+  ledger.add(known.graph, profile);
+  const auto devices = calibrated_devices(known.probed, ledger, {});
   ASSERT_TRUE(devices) << devices.error().context;
-  const CostTable costs{planted.graph, *devices};
+  const CostTable costs{known.graph, *devices};
   for (const OpCost& cost : profile.ops[0]) {
     const double ratio = static_cast<double>(costs.ns(DeviceId{1}, cost.op)) /
                          static_cast<double>(costs.ns(DeviceId{0}, cost.op));
@@ -275,43 +274,43 @@ TEST(CalibrationTest, ASlowerCoreIsKnownAsOne) {
   }
 }
 
-TEST(CalibrationTest, WhatWasMeasuredOfNeighboursAndCachesIsKept) {
-  Planted planted;
-  EXPECT_EQ(planted.ledger.corun(), std::nullopt);
-  EXPECT_TRUE(planted.ledger.hot_shares(0).empty());
-  EXPECT_EQ(planted.ledger.host_us(0), 0);
-  ExecutorProfile profile = *FakeExecutor(planted.graph, planted.probed).profile();
+TEST(CalibrationTest, KeepsMeasuredEffectsOfNeighboursAndCaches) {
+  KnownMachine known;
+  EXPECT_EQ(known.ledger.corun(), std::nullopt);
+  EXPECT_TRUE(known.ledger.hot_shares(0).empty());
+  EXPECT_EQ(known.ledger.host_us(0), 0);
+  ExecutorProfile profile = *FakeExecutor(known.graph, known.probed).profile();
   profile.corun = {1.375, 0};
   profile.task_host_us = {2.5, 2.5};
   profile.ops[0][3].hot_us = 30, profile.ops[0][3].cold_us = 40;
   CostLedger ledger;
-  ledger.add(planted.graph, profile);
-  EXPECT_EQ(ledger.corun(), 1.375) << "a device that shares nothing says nothing";
+  ledger.add(known.graph, profile);
+  EXPECT_EQ(ledger.corun(), 1.375) << "a device that shares nothing does not count";
   EXPECT_EQ(ledger.host_us(1), 2.5);
   EXPECT_EQ(ledger.hot_shares(0), std::vector<double>{0.75});
   const std::string costs = costs_file_text(ledger, "cuda", "here");
   EXPECT_NE(costs.find("\"cold_us\": 40"), std::string::npos) << costs.substr(0, 400);
   EXPECT_EQ(costs.find("\"hot_us\""), costs.rfind("\"hot_us\"")) << "others have one time";
   // Placements that show no neighbours do not change it.
-  MeasuredPlacements measured{&planted.graph, {Placement(planted.graph.num_ops(), DeviceId{0})}, {}};
+  MeasuredPlacements measured{&known.graph, {Placement(known.graph.num_ops(), DeviceId{0})}, {}};
   Measurement out;
-  ASSERT_TRUE(Simulator(planted.graph, planted.machine).measure(measured.placements[0], out));
+  ASSERT_TRUE(Simulator(known.graph, known.machine).measure(measured.placements[0], out));
   measured.step_time_s.push_back(out.step_time_s);
-  const auto fit = fit_parameters(planted.probed, ledger, {&measured, 1});
+  const auto fit = fit_parameters(known.probed, ledger, {&measured, 1});
   ASSERT_TRUE(fit) << fit.error().context;
   EXPECT_EQ(fit->corun, 1.375);
 }
 
-TEST(CalibrationTest, OpsThatWereStoodInForAreNoMeasurement) {
-  Planted planted;
-  ExecutorProfile profile = *FakeExecutor(planted.graph, planted.probed).profile();
+TEST(CalibrationTest, IgnoresCostsOfSyntheticOps) {
+  KnownMachine known;
+  ExecutorProfile profile = *FakeExecutor(known.graph, known.probed).profile();
   for (auto& device : profile.ops) device[7].synthetic = true;
   CostLedger ledger;
-  ledger.add(planted.graph, profile);
+  ledger.add(known.graph, profile);
   EXPECT_EQ(ledger.costs(0, 0).size() + 1, ledger.entries(0).size());
 }
 
-TEST(CalibrationTest, SampledPlacementsDifferAndObeyAndComeAgain) {
+TEST(CalibrationTest, SampledPlacementsAreDistinctAllowedAndReproducible) {
   const OpGraph graph = testing::random_graph(std::uint64_t{3}, 80);
   const DeviceSet devices = two_cores({1e9, 1e-6});
   const auto constraints = Constraints::make(graph, devices);

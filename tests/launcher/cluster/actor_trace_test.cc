@@ -1,5 +1,5 @@
-// Goal: rings of several nodes, lives, starts and machines become one sound trace.
-// Method: rings written by hand with a clock of the test's, merged and read back.
+// Goal: rings of several nodes, incarnations, starts and machines become one sound trace. Method: rings
+// written by the test with a clock of its own, merged and read back.
 #include "launcher/cluster/node/actor_trace.h"
 
 #include <gmock/gmock.h>
@@ -43,7 +43,7 @@ class ActorTrace : public ::testing::Test {
     ASSERT_TRUE(made.ok());
     for (const TraceRecord& record : records) (*made)->add(record);
   }
-  /// Of another machine, whose monotonic clock is `ahead_ns` ahead of ours.
+  /// Makes it a ring of another machine, whose monotonic clock is `ahead_ns` ahead of ours.
   void move_to_another_machine(const std::filesystem::path& file, std::int64_t ahead_ns) {
     Bytes bytes = *read_file(file);
     const auto at = [&](std::size_t offset) {
@@ -72,7 +72,7 @@ class ActorTrace : public ::testing::Test {
   ManualClock clock_;
 };
 
-TEST_F(ActorTrace, TellsWhoSentWhatAndHowLongItWaited) {
+TEST_F(ActorTrace, ShowsSenderMessageAndWaitingTime) {
   ring("a", "head", 0, "sender",
        {{.begin_ns = 1'000, .end_ns = 2'000, .actor = actor_id("sender"), .kind = TraceKind::kTimer}});
   ring("a", "exec", 0, "=receiver\"",
@@ -93,7 +93,7 @@ TEST_F(ActorTrace, TellsWhoSentWhatAndHowLongItWaited) {
   EXPECT_EQ(of_phase(trace, "f")[0]["ts"], 3.0);
 }
 
-TEST_F(ActorTrace, AnArrowNeedsASliceToBeginAt) {
+TEST_F(ActorTrace, ArrowNeedsASliceToStartAt) {
   ring("a", "head", 0, "sender",
        {{.begin_ns = 1'000, .end_ns = 1'200, .actor = actor_id("sender"), .kind = TraceKind::kTimer}});
   ring("a", "exec", 0, "receiver", {message("receiver", "sender", 1'500, 4'000, 5'000)});
@@ -102,14 +102,14 @@ TEST_F(ActorTrace, AnArrowNeedsASliceToBeginAt) {
   EXPECT_TRUE(of_phase(trace, "f").empty());
 }
 
-TEST_F(ActorTrace, MachinesAreSetByTheirWallClocks) {
+TEST_F(ActorTrace, AlignsMachinesByTheirWallClocks) {
   ring("a", "head", 0, "sender",
        {{.begin_ns = 1'000, .end_ns = 2'000, .actor = actor_id("sender"), .kind = TraceKind::kTimer}});
   constexpr std::int64_t kAhead = 1'000'000'000'000;
   ring("b", "far", 0, "receiver", {message("receiver", "sender", 1'500, kAhead + 4'000, kAhead + 5'000)});
   move_to_another_machine(
       std::filesystem::directory_iterator { at("b") } -> path(), kAhead);
-  // Into one folder, as a run has it; the name decides who is first.
+  // Into one folder, as in a run; the name determines which is first.
   std::filesystem::rename(
       std::filesystem::directory_iterator { at("b") } -> path(), at("a") / "z.ring");
   const json trace = merged({{"", at("a")}});
@@ -120,9 +120,9 @@ TEST_F(ActorTrace, MachinesAreSetByTheirWallClocks) {
   EXPECT_THAT(trace["otherData"]["nodes_set_by_wall_clock"], ElementsAre("far"));
 }
 
-TEST_F(ActorTrace, LivesOfANodeShareItsTracksAndStartsDoNot) {
+TEST_F(ActorTrace, IncarnationsOfANodeShareTracksAndStartsDoNot) {
   ring("a", "head", 0, "actor", {message("actor", "x", 0, 1'000, 2'000)});
-  ring("a", "head", 1, "actor", {message("actor", "x", 0, 3'000, 4'000)});  // As of another process.
+  ring("a", "head", 1, "actor", {message("actor", "x", 0, 3'000, 4'000)});  // Another process wrote it.
   ring("b", "head", 0, "actor", {message("actor", "x", 0, 5'000, 6'000)});
   const json trace = merged({{"scratch", at("a")}, {"best-heuristic", at("b")}});
   const auto slices = of_phase(trace, "X");
@@ -132,7 +132,7 @@ TEST_F(ActorTrace, LivesOfANodeShareItsTracksAndStartsDoNot) {
   EXPECT_NE(slices[0]["pid"], slices[2]["pid"]);
 }
 
-TEST_F(ActorTrace, WhatIsDamagedIsLeftOutAndNothingIsAnError) {
+TEST_F(ActorTrace, OmitsDamagedRingsAndFailsWithoutAny) {
   std::filesystem::create_directory(at("a"));
   ASSERT_TRUE(write_file(at("a") / "x.ring", std::string_view{"no ring"}).ok());
   EXPECT_EQ(merge_traces({{"", at("a")}, {"", at("none")}}, at("t.json")).error().code, Errc::kInvalid);

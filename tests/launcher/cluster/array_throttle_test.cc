@@ -1,5 +1,5 @@
 // Goal: a job array grows with the demand at once, shrinks only after the demand was low for a while, and its
-// controller is asked seldom. Method: demands and times are written in; no batch system, no clock.
+// controller is called rarely. Method: demands and times written by the test; no batch system, no clock.
 #include "launcher/cluster/hosts/array_throttle.h"
 
 #include <gtest/gtest.h>
@@ -19,16 +19,16 @@ using std::chrono::seconds;
 
 constexpr ThrottleOptions kEight{.max_tasks = 8};
 
-TEST(ArrayThrottle, FollowsARisingDemandAtOnceUpToItsMost) {
+TEST(ArrayThrottle, FollowsARisingDemandAtOnceUpToItsLimit) {
   ArrayThrottle throttle{kEight};
-  EXPECT_EQ(throttle.change(1, seconds{0}), std::nullopt) << "an array begins with one task";
+  EXPECT_EQ(throttle.change(1, seconds{0}), std::nullopt) << "an array starts with one task";
   EXPECT_EQ(throttle.change(3, seconds{1}), 3u);
   EXPECT_EQ(throttle.change(3, seconds{10}), std::nullopt) << "no change";
   EXPECT_EQ(throttle.change(500, seconds{11}), 8u);
-  EXPECT_EQ(throttle.change(1'000'000, seconds{20}), std::nullopt) << "it has its most";
+  EXPECT_EQ(throttle.change(1'000'000, seconds{20}), std::nullopt) << "it is at its limit";
 }
 
-TEST(ArrayThrottle, WaitsBetweenChangesAndThenTakesTheNewest) {
+TEST(ArrayThrottle, WaitsBetweenChangesAndThenUsesTheNewest) {
   ArrayThrottle throttle{kEight};
   EXPECT_EQ(throttle.change(2, milliseconds{0}), 2u);
   EXPECT_EQ(throttle.change(3, milliseconds{1}), std::nullopt);
@@ -36,7 +36,7 @@ TEST(ArrayThrottle, WaitsBetweenChangesAndThenTakesTheNewest) {
   EXPECT_EQ(throttle.change(5, milliseconds{2'000}), 5u);
 }
 
-TEST(ArrayThrottle, ShrinksToTheHighestDemandOfItsMemory) {
+TEST(ArrayThrottle, ShrinksToTheHighestRecentDemand) {
   ArrayThrottle throttle{kEight};
   EXPECT_EQ(throttle.change(7, seconds{0}), 7u);
   EXPECT_EQ(throttle.change(2, seconds{1}), std::nullopt);
@@ -49,7 +49,7 @@ TEST(ArrayThrottle, ShrinksToTheHighestDemandOfItsMemory) {
   EXPECT_EQ(throttle.change(1, seconds{19}), 1u);
 }
 
-TEST(ArrayThrottle, ATaskHasSeveralExecutors) {
+TEST(ArrayThrottle, CountsExecutorsPerTask) {
   ArrayThrottle throttle{{.max_tasks = 8, .executors_per_task = 4}};
   EXPECT_EQ(throttle.change(5, seconds{0}), 2u);
   EXPECT_EQ(throttle.change(8, seconds{2}), std::nullopt);
@@ -57,14 +57,14 @@ TEST(ArrayThrottle, ATaskHasSeveralExecutors) {
   EXPECT_EQ(throttle.change(0xffff'ffff, seconds{6}), 8u);
 }
 
-TEST(ArrayThrottle, AnArrayThatWasSubmittedAgainIsToldAtOnce) {
+TEST(ArrayThrottle, RepeatsItsOrderAfterARestart) {
   ArrayThrottle throttle{kEight};
   EXPECT_EQ(throttle.change(6, seconds{0}), 6u);
   throttle.restart();
   EXPECT_EQ(throttle.change(6, seconds{1}), 6u);
 }
 
-TEST(ArrayThrottle, AnyDemandIsMetAndTheControllerIsAskedSeldom) {
+TEST(ArrayThrottle, MeetsAnyDemandWithFewChanges) {
   Rng rng{7, Purpose::kTest};
   ArrayThrottle throttle{kEight};
   std::uint32_t tasks = ArrayThrottle::kFirst;
@@ -101,7 +101,7 @@ NodePlan plan(const std::string& name, std::vector<std::string> actors, std::uin
   return one;
 }
 
-TEST(ElasticNodes, GetWhatTheOthersLeaveInTheirOrder) {
+TEST(ElasticNodes, ShareTheRemainingDemandInOrder) {
   const std::vector<std::vector<NodePlan>> members{
       {plan("head", {"sampler/0", "executor/0"})},
       {plan("fixed/0", {"executor/1"}), plan("fixed/1", {"executor/2"})},
@@ -109,15 +109,15 @@ TEST(ElasticNodes, GetWhatTheOthersLeaveInTheirOrder) {
       {plan("second", {}, 10)}};
   ElasticNodes nodes{members};
   using Lines = std::map<std::size_t, std::string>;
-  EXPECT_EQ(nodes.orders(5, seconds{0}), (Lines{{3, "tasks 0\n"}})) << "one task, which both begin with";
+  EXPECT_EQ(nodes.orders(5, seconds{0}), (Lines{{3, "tasks 0\n"}})) << "one task, with which both start";
   EXPECT_EQ(nodes.orders(11, seconds{5}), (Lines{{2, "tasks 3\n"}, {3, "tasks 2\n"}}));
   nodes.on_restart(3);
   EXPECT_EQ(nodes.orders(11, seconds{6}), (Lines{{3, "tasks 2\n"}}));
-  nodes.on_restart(0);  // The head: nothing follows.
+  nodes.on_restart(0);  // After a restart of the head no order follows.
   EXPECT_EQ(nodes.orders(1'000, seconds{10}), (Lines{{3, "tasks 10\n"}}));
 }
 
-TEST(ElasticNodes, WithoutOneNothingIsOrdered) {
+TEST(ElasticNodes, OrderNothingIfThereAreNone) {
   const std::vector<std::vector<NodePlan>> members{{plan("head", {"executor/0"})}};
   ElasticNodes nodes{members};
   EXPECT_TRUE(nodes.orders(1'000, seconds{0}).empty());

@@ -1,5 +1,5 @@
-// Goal: files by their hash are whole or not there, go on where a cut left them, and may be fetched by two at
-// once. Method: the real folder, cut short and damaged by hand.
+// Goal: a file in the store is whole or absent, its transfer continues after an interruption, and two stores
+// may fetch it at once. Method: a real folder, interrupted and damaged by the test.
 #include "launcher/cluster/files/file_store.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ class FolderStoreTest : public ::testing::Test {
   }
 };
 
-TEST_F(FolderStoreTest, GoesOnWhereACutLeftIt) {
+TEST_F(FolderStoreTest, ContinuesAfterAnInterruption) {
   {
     FolderStore store{folder_};
     EXPECT_FALSE(store.has(file_));
@@ -49,7 +49,7 @@ TEST_F(FolderStoreTest, GoesOnWhereACutLeftIt) {
   EXPECT_EQ(entries, 1u);
 }
 
-TEST_F(FolderStoreTest, WhatIsDamagedIsNotThere) {
+TEST_F(FolderStoreTest, DamagedFilesAreAbsent) {
   FolderStore store{folder_};
   ASSERT_TRUE(store.append(file_, part(0, 9)).ok());
   ASSERT_TRUE(store.append(file_, part(0, content_.size() - 9)).ok());
@@ -65,7 +65,7 @@ TEST_F(FolderStoreTest, WhatIsDamagedIsNotThere) {
   EXPECT_FALSE(std::filesystem::exists(store.path_of(file_)));
 }
 
-TEST_F(FolderStoreTest, TwoAtOnceDoNotMix) {
+TEST_F(FolderStoreTest, ConcurrentTransfersDoNotMix) {
   FolderStore one{folder_}, two{folder_};
   ASSERT_TRUE(one.append(file_, part(0, 9)).ok());
   EXPECT_EQ(two.received(file_), 0u);
@@ -77,7 +77,7 @@ TEST_F(FolderStoreTest, TwoAtOnceDoNotMix) {
   EXPECT_EQ(read_file(one.path_of(file_)).value(), content_);
 }
 
-TEST_F(FolderStoreTest, AManifestStaysInItsFolder) {
+TEST_F(FolderStoreTest, ManifestStaysInItsFolder) {
   FolderStore store{folder_};
   for (const char* path : {"../escaped", "/tmp/escaped", "a/../../b", "config.toml", ""}) {
     messages::ManifestDelivered manifest;

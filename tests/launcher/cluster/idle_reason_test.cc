@@ -1,5 +1,5 @@
-// Goal: a run that measures nothing says why and the cure, and one that measures says nothing.
-// Method: statuses made by hand, one cause at a time and several at once.
+// Goal: a run that measures nothing has a reason with a cure, and one that measures has none. Method:
+// statuses written by the test, with one cause at a time and several at once.
 #include "launcher/cluster/operator/idle_reason.h"
 
 #include <gmock/gmock.h>
@@ -37,7 +37,7 @@ StatusDelivered run_of(std::size_t executors) {
 
 messages::ActorStatus& learner_of(StatusDelivered& status) { return status.nodes[0].report.actors[4]; }
 
-TEST(IdleReason, ARunThatMeasuresHasNone) {
+TEST(IdleReason, RunThatMeasuresHasNone) {
   StatusDelivered busy = run_of(2);
   busy.progress.dispatch.in_flight = 8;
   busy.progress.dispatch.executors[1].in_flight = 4;
@@ -50,7 +50,7 @@ TEST(IdleReason, ARunThatMeasuresHasNone) {
   EXPECT_THAT(idle_reason(samplers_measure), IsEmpty()) << "needs no executors";
 }
 
-TEST(IdleReason, WithoutExecutorsSaysHowToAddThem) {
+TEST(IdleReason, ExplainsHowToAddExecutors) {
   StatusDelivered none = run_of(0);
   none.progress.dispatch.in_flight = 12;
   none.progress.dispatch.measurements = 0;
@@ -63,7 +63,7 @@ TEST(IdleReason, WithoutExecutorsSaysHowToAddThem) {
   EXPECT_THAT(idle_reason(none), HasSubstr("because all executors have left: "));
 }
 
-TEST(IdleReason, AllInQuarantineButNotSome) {
+TEST(IdleReason, AllExecutorsInQuarantine) {
   StatusDelivered bad = run_of(3);
   bad.progress.dispatch.in_flight = 12;
   bad.progress.dispatch.quarantined = 3;
@@ -109,7 +109,7 @@ TEST(IdleReason, ProcessesThatAreMissingOrSilent) {
   EXPECT_THAT(idle_reason(waits), HasSubstr("the run has just started"));
 }
 
-TEST(IdleReason, ADiskThatRefusesCommits) {
+TEST(IdleReason, DiskThatRefusesCommits) {
   StatusDelivered full = run_of(2);
   full.progress.record.disk_waits_s = 12.3;
   EXPECT_THAT(idle_reason(full), HasSubstr("has refused commits for 12 s"));
@@ -119,7 +119,7 @@ TEST(IdleReason, ADiskThatRefusesCommits) {
   EXPECT_THAT(idle_reason(full), Not(HasSubstr("disk"))) << "a commit takes a moment";
 }
 
-TEST(IdleReason, ExecutorsThatDoNotTakeTheWorkThatWaits) {
+TEST(IdleReason, ExecutorsThatDoNotTakeWaitingWork) {
   StatusDelivered stuck = run_of(2);
   stuck.progress.dispatch.in_flight = 1;
   EXPECT_THAT(idle_reason(stuck), IsEmpty()) << "it is about to be granted";
@@ -130,7 +130,7 @@ TEST(IdleReason, ExecutorsThatDoNotTakeTheWorkThatWaits) {
   EXPECT_THAT(idle_reason(stuck), HasSubstr("do not accept work yet"));
 }
 
-TEST(IdleReason, TheEndOfTheRun) {
+TEST(IdleReason, EndOfTheRun) {
   StatusDelivered ends = run_of(0);
   ends.progress.dispatch.ending = "budget";
   EXPECT_THAT(idle_reason(ends), HasSubstr("because the run ends (budget): "));
@@ -142,7 +142,7 @@ TEST(IdleReason, TheEndOfTheRun) {
   EXPECT_THAT(idle_reason(ends), IsEmpty()) << "work in flight is finished";
 }
 
-TEST(IdleReason, AHeadThatDoesNotAnswer) {
+TEST(IdleReason, HeadThatDoesNotAnswer) {
   StatusDelivered busy = run_of(2);
   busy.evaluations_per_s = 250;
   EXPECT_THAT(idle_reason(busy, 1.5), IsEmpty());

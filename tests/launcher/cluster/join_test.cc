@@ -1,5 +1,5 @@
-// Goal: a machine that joins a run imports what its own command line names, whatever a head sends.
-// Method: a head in this process that means harm, whose config names code, and the real join.
+// Goal: a machine that joins a run imports only what its own command line names, whatever a head sends.
+// Method: a malicious head in this process, whose config names code, and the real join.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -53,7 +53,7 @@ class Head {
 class JoinTest : public ::testing::Test {
  protected:
   std::string at(const char* name) const { return (folder_.path() / name).string(); }
-  /// A stand-in for emplace-exec-torch that writes down what it was started with.
+  /// A stand-in for emplace-exec-torch that records its arguments.
   void SetUp() override {
     std::ofstream{at("python")} << "#!/bin/sh\n"
                                    "echo \"$*\" >> " +
@@ -65,7 +65,7 @@ class JoinTest : public ::testing::Test {
   }
   void TearDown() override { ::unsetenv("EMPLACE_PYTHON"); }
 
-  /// What a head of this config sends, with a line of its own.
+  /// The manifest of a malicious head: its config names code.
   Manifest manifest() const {
     RunConfig config;
     config.input.graph = EMPLACE_FIXTURES "/graphs/cifar10_cnn-bs4.json.gz";
@@ -74,7 +74,8 @@ class JoinTest : public ::testing::Test {
     config.executor.model = "code_of_the_head:make";
     auto made = make_manifest(config, {}, {}, {"scratch", {}});
     EXPECT_TRUE(made.ok()) << made.error().context;
-    EXPECT_EQ(made->facts.config.find("code_of_the_head"), std::string::npos) << "ours does not even send it";
+    EXPECT_EQ(made->facts.config.find("code_of_the_head"), std::string::npos)
+        << "an honest head does not send it";
     std::string& text = made->facts.config;
     const std::string empty = "\nmodel = \"\"\n";
     EXPECT_NE(text.find(empty), std::string::npos);
@@ -90,7 +91,7 @@ class JoinTest : public ::testing::Test {
   const emplace::testing::ScratchFolder folder_{"join"};
 };
 
-TEST_F(JoinTest, WhatAHeadNamesIsNotImported) {
+TEST_F(JoinTest, DoesNotImportWhatAHeadNames) {
   const std::string endpoint = "ipc://" + at("head");
   const Head head{endpoint, manifest()};
   const auto joined = join_run(request(endpoint));
@@ -100,7 +101,7 @@ TEST_F(JoinTest, WhatAHeadNamesIsNotImported) {
   EXPECT_FALSE(std::filesystem::exists(at("words"))) << "nothing was started";
 }
 
-TEST_F(JoinTest, AModelForAnotherKindIsRefused) {
+TEST_F(JoinTest, RefusesAModelForAnotherKind) {
   const std::string endpoint = "ipc://" + at("head");
   Manifest other = manifest();
   std::string& text = other.facts.config;

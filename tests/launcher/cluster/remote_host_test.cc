@@ -1,7 +1,6 @@
-// Goal: a node elsewhere gets its own environment, whatever is in it, and nobody else sees it: not on a
-// command line, not in a file that others read, not in what other nodes are given.
-// Method: what ssh and srun would run is run by a shell here, with a stand-in for emplace that writes down
-// what it was given.
+// Goal: a node on another host gets its own environment, whatever it contains, and only that node sees it: it
+// is on no command line, in no file that others can read, and in nothing that other nodes receive. Method: a
+// shell here runs what ssh and srun would run, with a stand-in for emplace that records what it receives.
 #include "launcher/cluster/hosts/remote_host.h"
 
 #include <gtest/gtest.h>
@@ -22,9 +21,9 @@ namespace {
 
 const std::string kSecret = "it's \"hush\" $HOME `id` \\ \n\n two lines\n";
 
-class Elsewhere : public ::testing::Test {
+class RemoteHost : public ::testing::Test {
  protected:
-  Elsewhere() {
+  RemoteHost() {
     node_.name = node_.node = "far";
     node_.host = "ada@rack7";
     node_.program = at("emplace");
@@ -48,11 +47,11 @@ class Elsewhere : public ::testing::Test {
     EXPECT_TRUE(text_of("words").starts_with("join tcp://head:1 --as far")) << text_of("words");
   }
 
-  const testing::ScratchFolder folder_{"elsewhere"};
+  const testing::ScratchFolder folder_{"remote_host"};
   NodePlan node_;
 };
 
-TEST_F(Elsewhere, SshBringsTheEnvironmentOverStandardInput) {
+TEST_F(RemoteHost, SshPassesTheEnvironmentOnStandardInput) {
   const Program ssh = ssh_program(node_, "tcp://head:1");
   for (const std::string& word : ssh.arguments) EXPECT_EQ(word.find("hush"), std::string::npos) << word;
   std::ofstream{at("given")} << ssh.input << "for the program";
@@ -60,26 +59,26 @@ TEST_F(Elsewhere, SshBringsTheEnvironmentOverStandardInput) {
   ASSERT_TRUE(ran.ok());
   EXPECT_EQ(ran->status, 0) << ran->errors;
   expect_environment();
-  // Only its end means anything; what a reader of blocks took before is lost.
+  // Only the end counts: a reader of blocks may have consumed what precedes it.
   EXPECT_TRUE(std::string{"for the program"}.ends_with(text_of("input"))) << text_of("input");
 }
 
-TEST_F(Elsewhere, WithoutAnEnvironmentSshNeedsNoShellOfOurs) {
+TEST_F(RemoteHost, SshRunsTheProgramDirectlyWithoutAnEnvironment) {
   node_.environment.clear();
   const Program ssh = ssh_program(node_, "tcp://head:1");
   EXPECT_TRUE(ssh.input.empty());
   EXPECT_TRUE(ssh.arguments.back().starts_with("exec " + at("emplace") + " join")) << ssh.arguments.back();
 }
 
-TEST_F(Elsewhere, SlurmHasTheEnvironmentInAScriptThatOthersCannotRead) {
-  std::ofstream{at("far.sbatch")} << "of an older release";  // With the mode that it had then.
+TEST_F(RemoteHost, SlurmKeepsTheEnvironmentInAPrivateScript) {
+  std::ofstream{at("far.sbatch")} << "of an older release";  // Others can read this file.
   const auto submitted = slurm_program({node_}, "tcp://head:1", "run", at("far.sbatch"));
   ASSERT_TRUE(submitted.ok()) << submitted.error().context;
   for (const std::string& word : submitted->arguments) EXPECT_EQ(word.find("hush"), std::string::npos);
   struct stat info {};
   ASSERT_EQ(::stat(at("far.sbatch").c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0777, 0600u);
-  // srun's own words are public on every machine of the job.
+  // Arguments of srun are public on every machine of the job.
   program("srun", "echo \"$@\" > " + at("srun-words") +
                       "; while [ \"$1\" != bash ]; do shift; done; exec \"$@\" < /dev/null");
   program("scontrol", "true");
@@ -91,7 +90,7 @@ TEST_F(Elsewhere, SlurmHasTheEnvironmentInAScriptThatOthersCannotRead) {
   EXPECT_EQ(text_of("srun-words").find("hush"), std::string::npos);
 }
 
-TEST_F(Elsewhere, WhatOtherNodesAreGivenHasNoEnvironment) {
+TEST_F(RemoteHost, ManifestContainsNoEnvironment) {
   Cluster cluster;
   cluster.head.environment = {"TOKEN=hush"};
   cluster.nodes.push_back({.name = "far", .roles = {"learner"}, .environment = {"TOKEN=hush"}});
@@ -105,7 +104,7 @@ TEST_F(Elsewhere, WhatOtherNodesAreGivenHasNoEnvironment) {
   const auto there = parse_cluster(manifest->facts.cluster, "cluster.toml");
   ASSERT_TRUE(there.ok()) << there.error().context;
   EXPECT_EQ(there->nodes.at(0).roles, std::vector<std::string>{"learner"});
-  // Also a file whose name is no text.
+  // File names that are no text are escaped.
   EXPECT_EQ(manifest->facts.files.at(0).path, "files/0/gr_xff_x0a.json");
   EXPECT_NE(manifest->facts.config.find("files/0/gr_xff_x0a.json"), std::string::npos);
 }

@@ -1,6 +1,6 @@
-// Goal: what keeps a job array does what the launcher orders, once, whatever Slurm's controller does.
-// Method: the script of an elastic node is run with stand-ins for Slurm's programs, which write down what
-// they are told and answer from files; tests/clusters/slurm_test.cc has the real ones.
+// Goal: the keeper of a job array carries out each order of the launcher once, whatever Slurm's controller
+// does. Method: the script of an elastic node runs with stand-ins for Slurm's programs, which record their
+// calls and answer from files; tests/clusters/slurm_test.cc uses the real ones.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -60,7 +60,7 @@ class SlurmKeeper : public ::testing::Test {
     text << std::ifstream{at(name)}.rdbuf();
     return text.str();
   }
-  /// Starts what keeps the array; its standard output and error go to files.
+  /// Starts the keeper; its standard output and error go to files.
   void start() {
     const auto program = slurm_program({node_}, "tcp://head:1", "run", at("batch.sbatch"));
     ASSERT_TRUE(program.ok()) << program.error().context;
@@ -93,7 +93,7 @@ class SlurmKeeper : public ::testing::Test {
     }
     return false;
   }
-  /// A line that is no order makes it look at once, not after a second.
+  /// A line that is no order makes the keeper poll at once, not after a second.
   void become_ready() const {
     order("\n\n\n\n\n");
     ASSERT_TRUE(wait_for("out", "{\"ready\": \"\"}")) << text_of("err");
@@ -116,7 +116,7 @@ class SlurmKeeper : public ::testing::Test {
   int input_ = -1;
 };
 
-TEST_F(SlurmKeeper, SetsTheThrottleOfAnArrayAndHoldsItForNone) {
+TEST_F(SlurmKeeper, SetsTheThrottleAndHoldsTheArrayAtZero) {
   start();
   become_ready();
   order("tasks 3\n");
@@ -124,7 +124,7 @@ TEST_F(SlurmKeeper, SetsTheThrottleOfAnArrayAndHoldsItForNone) {
   order("tasks 0\n");
   ASSERT_TRUE(wait_for("calls", "scontrol hold 7\n"));
   ASSERT_TRUE(wait_for("calls", "scancel --signal=TERM 7_0\n")) << "a throttle ends no task";
-  EXPECT_EQ(text_of("calls").find("ArrayTaskThrottle=0"), std::string::npos) << "that is no throttle";
+  EXPECT_EQ(text_of("calls").find("ArrayTaskThrottle=0"), std::string::npos) << "0 is no throttle";
   set("tasks", "PENDING 0\nPENDING 1\nPENDING 2\nPENDING 3\n");
   order("tasks 2\n");
   ASSERT_TRUE(wait_for("calls", "scontrol release 7\n"));
@@ -134,7 +134,7 @@ TEST_F(SlurmKeeper, SetsTheThrottleOfAnArrayAndHoldsItForNone) {
   EXPECT_TRUE(text_of("calls").ends_with("scancel 7\n")) << text_of("calls");
 }
 
-TEST_F(SlurmKeeper, EndsTheNewestTasksBeyondTheOrderAndNoOther) {
+TEST_F(SlurmKeeper, EndsOnlyTheNewestTasksBeyondTheOrder) {
   set("tasks", "RUNNING 10\nRUNNING 9\nPENDING 11\nRUNNING 2\nCOMPLETING 12\n");
   start();
   become_ready();
@@ -147,7 +147,7 @@ TEST_F(SlurmKeeper, EndsTheNewestTasksBeyondTheOrderAndNoOther) {
   EXPECT_EQ(text_of("calls").find("7_12\n"), std::string::npos);
 }
 
-TEST_F(SlurmKeeper, AControllerThatDoesNotAnswerEndsNothingAndIsAskedAgain) {
+TEST_F(SlurmKeeper, RetriesAControllerThatDoesNotAnswer) {
   start();
   become_ready();
   set("refuse", "");
@@ -165,7 +165,7 @@ TEST_F(SlurmKeeper, AControllerThatDoesNotAnswerEndsNothingAndIsAskedAgain) {
   EXPECT_EQ(end(), 0);
 }
 
-TEST_F(SlurmKeeper, WithoutDemandOneTaskStillShowsThatTheJobIsRight) {
+TEST_F(SlurmKeeper, StartsOneTaskWithoutDemandToTestTheJob) {
   set("tasks", "PENDING 0\nPENDING 1\n");
   start();
   ASSERT_TRUE(wait_for("out", "job"));
@@ -176,7 +176,7 @@ TEST_F(SlurmKeeper, WithoutDemandOneTaskStillShowsThatTheJobIsRight) {
   ASSERT_TRUE(wait_for("calls", "scancel --signal=TERM 7_0\n"));
 }
 
-TEST_F(SlurmKeeper, ATaskThatFailsAtFirstOrAnArrayThatIsGoneEndsIt) {
+TEST_F(SlurmKeeper, EndsIfTheFirstTaskFailsOrTheArrayIsGone) {
   set("failed", "0\n");
   set("batch.0.out", "emplace: error: the key is refused\n");
   start();
@@ -189,7 +189,7 @@ TEST_F(SlurmKeeper, ATaskThatFailsAtFirstOrAnArrayThatIsGoneEndsIt) {
   set("failed", "");
   start();
   become_ready();
-  set("failed", "3\n");  // Another machine: the others go on.
+  set("failed", "3\n");  // One failure after the first start: the other tasks continue.
   order("tasks 2\n");
   ASSERT_TRUE(wait_for("calls", "ArrayTaskThrottle=2\n"));
   set("tasks", "slurm_load_jobs error: Invalid job id specified\n");
@@ -198,7 +198,7 @@ TEST_F(SlurmKeeper, ATaskThatFailsAtFirstOrAnArrayThatIsGoneEndsIt) {
   EXPECT_EQ(ended(), 1);
 }
 
-TEST_F(SlurmKeeper, AFixedJobIsKeptAndNeverThrottled) {
+TEST_F(SlurmKeeper, KeepsAFixedJobUnthrottled) {
   node_.max_processes = 0;
   set("tasks", "RUNNING N/A\n");
   start();
@@ -207,14 +207,14 @@ TEST_F(SlurmKeeper, AFixedJobIsKeptAndNeverThrottled) {
   set("tasks", "slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n");
   set("answer", "1");
   order("\n\n\n\n\n");
-  set("tasks", "PENDING N/A\n");  // Queued again.
+  set("tasks", "PENDING N/A\n");  // The job is queued again.
   set("answer", "0");
   order("\n\n\n\n\n");
   EXPECT_EQ(end(), 0);
   EXPECT_EQ(text_of("calls"), "scancel --state=PENDING 7\nscancel --signal=TERM 7\nscancel 7\n");
 }
 
-TEST_F(SlurmKeeper, AFixedJobThatIsOverEndsIt) {
+TEST_F(SlurmKeeper, EndsWithItsFixedJob) {
   node_.max_processes = 0;
   set("tasks", "RUNNING N/A\n");
   set("batch.out", "error: out of memory\nsrun: error: node0: task 0: Exited with exit code 4\n");
@@ -227,7 +227,7 @@ TEST_F(SlurmKeeper, AFixedJobThatIsOverEndsIt) {
       << text_of("err");
 }
 
-TEST_F(SlurmKeeper, HearsOnlyOrders) {
+TEST_F(SlurmKeeper, IgnoresLinesThatAreNoOrders) {
   start();
   become_ready();
   order("tasks\ntasks -1\ntasks 1; scancel 9\ntasks $(id)\nover\n\ntasks 4\n");

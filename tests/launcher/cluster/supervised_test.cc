@@ -1,6 +1,6 @@
-// Goal: a run goes on until one of its processes or a signal ends it, whatever dies and whatever cannot be
-// started meanwhile; then no process is left. Method: shell scripts as the processes, which speak the lines
-// of nodes; a spawner that refuses; signals that this process sends itself; backoffs of a millisecond.
+// Goal: a run continues until one of its processes or a signal ends it, whichever processes die or cannot be
+// started meanwhile; then no process is left. Method: shell scripts as the processes, which write the lines
+// of nodes; a spawner that refuses; signals that this process sends to itself; backoffs of a millisecond.
 #include "launcher/cluster/supervision/supervised.h"
 
 #include <gmock/gmock.h>
@@ -44,34 +44,34 @@ class RefusingSpawner final : public process::Spawner {
   int first = 0, refused = 0, refused_pidfds = 0, error = EAGAIN, asked = 0;
 };
 
-// None of them traps SIGTERM: a shell that reads may miss what comes just before.
-/// Takes part, and waits to be told to end.
+// None of these scripts traps SIGTERM: a shell that reads may miss a signal that arrives just before.
+/// Takes part, and waits for SIGTERM.
 const std::string kTakesPart = R"(echo '{"ready": ""}'; while :; do read line || exit 0; done)";
-/// Takes part, and says that the run is over.
+/// Takes part, and reports that the run is over.
 const std::string kEndsTheRun =
     R"(echo '{"ready": ""}'; echo '{"ending": ""}'; while :; do read line || exit 0; done)";
-/// Takes part, and says "ended" when it is told to end.
-const std::string kSaysThatItEnds = R"(exec python3 -c '
+/// Takes part, and prints "ended" on SIGTERM.
+const std::string kPrintsThatItEnds = R"(exec python3 -c '
 import signal
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
 print("{\"ready\": \"\"}", flush=True)
 signal.sigwait([signal.SIGTERM])
 print("ended", flush=True)')";
 
-/// Takes part, and says what it was told before SIGTERM.
-const std::string kSaysWhatItWasTold = R"(exec python3 -c '
+/// Takes part, and on SIGTERM prints the orders that it received.
+const std::string kPrintsItsOrders = R"(exec python3 -c '
 import os, signal
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
 print("{\"ready\": \"\"}", flush=True)
 signal.sigwait([signal.SIGTERM])
 os.set_blocking(0, False)
 try:
-    told = os.read(0, 100).decode().split()
+    orders = os.read(0, 100).decode().split()
 except BlockingIOError:
-    told = []
-print("told:", *told, flush=True)')";
+    orders = []
+print("orders:", *orders, flush=True)')";
 
-/// What each process is, life by life (the last one for ever after), and what was heard.
+/// The script of each start of a process (the last one repeats), and what the processes wrote.
 class SupervisedTest : public ::testing::Test {
  protected:
   SupervisedTest() {
@@ -80,9 +80,9 @@ class SupervisedTest : public ::testing::Test {
     run_.options.patience = std::chrono::seconds{5};
     run_.spawner = &spawner_;
     run_.program = [this](std::size_t i) -> Result<Program> {
-      const std::vector<std::string>& lives = scripts_[i];
-      const std::size_t life = std::min(lives_[i]++, lives.size() - 1);
-      return Program{"/bin/sh", {"-c", lives[life]}};
+      const std::vector<std::string>& scripts = scripts_[i];
+      const std::size_t start = std::min(starts_[i]++, scripts.size() - 1);
+      return Program{"/bin/sh", {"-c", scripts[start]}};
     };
     run_.on_ready = [this](std::size_t i, const std::string&) {
       ++ready_[i];
@@ -98,10 +98,10 @@ class SupervisedTest : public ::testing::Test {
     siginfo_t info{};
     EXPECT_NE(::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT), 0) << "no process is left";
   }
-  void add(const std::string& name, std::vector<std::string> lives) {
+  void add(const std::string& name, std::vector<std::string> scripts) {
     run_.children.push_back({.name = name});
-    scripts_.push_back(std::move(lives));
-    lives_.push_back(0);
+    scripts_.push_back(std::move(scripts));
+    starts_.push_back(0);
     ready_.push_back(0);
   }
 
@@ -117,13 +117,13 @@ class SupervisedTest : public ::testing::Test {
   Supervised run_;
   std::function<void(std::size_t)> on_ready;
   std::vector<std::vector<std::string>> scripts_;
-  std::vector<std::size_t> lives_;
+  std::vector<std::size_t> starts_;
   std::vector<int> ready_;
   std::vector<std::string> lines_, notes_;
 };
 
-TEST_F(SupervisedTest, EndsWhenAProcessSaysSo) {
-  add("head", {kSaysThatItEnds});
+TEST_F(SupervisedTest, EndsWhenAProcessReportsTheEnd) {
+  add("head", {kPrintsThatItEnds});
   add("sampler", {kEndsTheRun});
   const auto ended = supervise(run_);
   ASSERT_TRUE(ended.ok()) << ended.error().context;
@@ -132,8 +132,8 @@ TEST_F(SupervisedTest, EndsWhenAProcessSaysSo) {
   EXPECT_THAT(lines_, ElementsAre("ended"));
 }
 
-TEST_F(SupervisedTest, TheHeadIsToldWhetherTheRunIsOverBeforeItEnds) {
-  add("head", {kSaysWhatItWasTold});
+TEST_F(SupervisedTest, HeadLearnsWhetherTheRunIsOverBeforeItEnds) {
+  add("head", {kPrintsItsOrders});
   add("sampler", {kEndsTheRun});
   EXPECT_TRUE(supervise(run_).ok());
   run_.last_start = false;
@@ -146,11 +146,11 @@ TEST_F(SupervisedTest, TheHeadIsToldWhetherTheRunIsOverBeforeItEnds) {
   on_ready = nullptr;
   scripts_[1] = {"echo 'error: out of graphs' >&2; exit 2"};
   EXPECT_FALSE(supervise(run_).ok());
-  EXPECT_THAT(lines_, ElementsAre("told: over", "told:", "told: over", "told: over"))
+  EXPECT_THAT(lines_, ElementsAre("orders: over", "orders:", "orders: over", "orders: over"))
       << "the last start, one of several, a signal, a failure";
 }
 
-TEST_F(SupervisedTest, HearsTheLastWordsOfALife) {
+TEST_F(SupervisedTest, ReadsTheFinalOutputOfAProcess) {
   add("head", {R"(echo a line; printf 'cut off'; echo 'out of ideas' >&2; exit 1)", kEndsTheRun});
   const auto ended = supervise(run_);
   ASSERT_TRUE(ended.ok()) << ended.error().context;
@@ -158,10 +158,10 @@ TEST_F(SupervisedTest, HearsTheLastWordsOfALife) {
   EXPECT_THAT(notes_, ElementsAre("head was ended by exit status 1: out of ideas"));
 }
 
-TEST_F(SupervisedTest, AForkThatFailsIsAFailedStartAndIsTriedAgain) {
+TEST_F(SupervisedTest, FailedForkIsAFailedStartAndIsRetried) {
   for (const int error : {EAGAIN, ENOMEM, EMFILE}) {
     run_.children.clear();
-    scripts_.clear(), lives_.clear(), ready_.clear(), notes_.clear();
+    scripts_.clear(), starts_.clear(), ready_.clear(), notes_.clear();
     add("head", {kEndsTheRun});
     spawner_ = {};
     spawner_.error = error;
@@ -174,7 +174,7 @@ TEST_F(SupervisedTest, AForkThatFailsIsAFailedStartAndIsTriedAgain) {
   }
 }
 
-TEST_F(SupervisedTest, AForkThatAlwaysFailsEndsTheRunWithItsCause) {
+TEST_F(SupervisedTest, ForkThatAlwaysFailsEndsTheRunWithItsCause) {
   add("head", {kTakesPart});
   spawner_.refused = 1'000;
   const auto ended = supervise(run_);
@@ -184,10 +184,11 @@ TEST_F(SupervisedTest, AForkThatAlwaysFailsEndsTheRunWithItsCause) {
               AllOf(HasSubstr("head: failed 6 times within a minute"), HasSubstr(std::strerror(EAGAIN))));
 }
 
-TEST_F(SupervisedTest, AForkThatFailsForOneOfThemLeavesTheOthersAlone) {
+TEST_F(SupervisedTest, FailedForkOfOneProcessLeavesTheOthersAlone) {
   add("head", {kTakesPart});
   add("sampler", {kTakesPart});
-  spawner_.first = 1;  // After the head.
+  // The head has started.
+  spawner_.first = 1;
   spawner_.refused = 2;
   on_ready = [](std::size_t i) {
     if (i == 1) ::raise(SIGTERM);
@@ -198,16 +199,17 @@ TEST_F(SupervisedTest, AForkThatFailsForOneOfThemLeavesTheOthersAlone) {
   EXPECT_EQ(ended->received_signal, SIGTERM);
 }
 
-TEST_F(SupervisedTest, AForkThatFailsForAWhileIsNoDeathOfWhatRanBefore) {
+TEST_F(SupervisedTest, FailedForksAreNoDeathsOfARunningProcess) {
   add("head", {R"(echo '{"ready": ""}'; exit 1)", kEndsTheRun});
   spawner_.first = 1;
-  spawner_.refused = 8;  // More than the restarts of a minute.
+  // More failures than the permitted restarts of a minute.
+  spawner_.refused = 8;
   const auto ended = supervise(run_);
   ASSERT_TRUE(ended.ok()) << ended.error().context;
   EXPECT_THAT(ended->restarts, ElementsAre(9));
 }
 
-TEST_F(SupervisedTest, AProcessThatCannotBeWatchedIsEndedAndStartedAgain) {
+TEST_F(SupervisedTest, RestartsAProcessThatCannotBeWatched) {
   add("head", {kEndsTheRun});
   spawner_.refused_pidfds = 2;
   const auto ended = supervise(run_);
@@ -215,7 +217,7 @@ TEST_F(SupervisedTest, AProcessThatCannotBeWatchedIsEndedAndStartedAgain) {
   EXPECT_THAT(ended->restarts, ElementsAre(2));
 }
 
-TEST_F(SupervisedTest, AHeadThatEndsWellWithoutTheRunIsStartedAgain) {
+TEST_F(SupervisedTest, RestartsAHeadThatExitsBeforeTheRunEnds) {
   add("head", {R"(echo '{"ready": ""}'; exit 0)", kEndsTheRun});
   const auto ended = supervise(run_);
   ASSERT_TRUE(ended.ok()) << ended.error().context;
@@ -223,10 +225,10 @@ TEST_F(SupervisedTest, AHeadThatEndsWellWithoutTheRunIsStartedAgain) {
   EXPECT_THAT(notes_, ElementsAre("head was ended by an exit that the run did not request"));
 }
 
-TEST_F(SupervisedTest, AHeadThatSomebodyElseEndedIsStartedAgain) {
+TEST_F(SupervisedTest, RestartsAHeadThatASignalEnded) {
   for (const std::string signal : {"HUP", "TERM", "KILL"}) {
     run_.children.clear();
-    scripts_.clear(), lives_.clear(), ready_.clear(), notes_.clear();
+    scripts_.clear(), starts_.clear(), ready_.clear(), notes_.clear();
     add("head", {R"(echo '{"ready": ""}'; kill -)" + signal + " $$", kEndsTheRun});
     const auto ended = supervise(run_);
     ASSERT_TRUE(ended.ok()) << ended.error().context;
@@ -235,7 +237,7 @@ TEST_F(SupervisedTest, AHeadThatSomebodyElseEndedIsStartedAgain) {
   }
 }
 
-TEST_F(SupervisedTest, WrongInputIsNotTriedAgain) {
+TEST_F(SupervisedTest, DoesNotRetryInvalidInput) {
   add("head", {"echo 'error: graph.json: is missing' >&2; exit 2"});
   const auto ended = supervise(run_);
   ASSERT_FALSE(ended.ok());
@@ -243,10 +245,10 @@ TEST_F(SupervisedTest, WrongInputIsNotTriedAgain) {
   EXPECT_EQ(ended.error().context, "graph.json: is missing");
 }
 
-TEST_F(SupervisedTest, AHangUpEndsTheRunAndComingTwiceIsNoImpatience) {
-  add("head", {kSaysThatItEnds});
+TEST_F(SupervisedTest, HangUpEndsTheRunGracefullyEvenIfRepeated) {
+  add("head", {kPrintsThatItEnds});
   on_ready = [](std::size_t) {
-    ::raise(SIGHUP);  // Asio has a handler by now.
+    ::raise(SIGHUP);  // Asio has installed its handler.
     ::raise(SIGHUP);
   };
   const auto ended = supervise(run_);
@@ -255,14 +257,14 @@ TEST_F(SupervisedTest, AHangUpEndsTheRunAndComingTwiceIsNoImpatience) {
   EXPECT_THAT(lines_, ElementsAre("ended")) << "it had time to end by itself";
   sigset_t now;
   ASSERT_EQ(::pthread_sigmask(SIG_BLOCK, nullptr, &now), 0);
-  EXPECT_EQ(::sigismember(&now, SIGHUP), 1) << "a third one does not end what sums the run up";
+  EXPECT_EQ(::sigismember(&now, SIGHUP), 1) << "a third one does not interrupt the summary of the run";
   ::sigemptyset(&now);
   ::sigaddset(&now, SIGHUP);
   ::pthread_sigmask(SIG_UNBLOCK, &now, nullptr);
 }
 
-TEST_F(SupervisedTest, AHangUpThatIsIgnoredStaysIgnored) {
-  const auto before = ::signal(SIGHUP, SIG_IGN);  // As nohup does.
+TEST_F(SupervisedTest, IgnoredHangUpStaysIgnored) {
+  const auto before = ::signal(SIGHUP, SIG_IGN);  // Like nohup.
   add("head", {kTakesPart});
   add("sampler", {kEndsTheRun});
   on_ready = [](std::size_t i) {
@@ -275,7 +277,7 @@ TEST_F(SupervisedTest, AHangUpThatIsIgnoredStaysIgnored) {
   EXPECT_THAT(ready_, ElementsAre(1, 1));
 }
 
-TEST_F(SupervisedTest, AProcessThatHearsNothingIsKilled) {
+TEST_F(SupervisedTest, KillsAProcessThatIgnoresSigterm) {
   run_.options.patience = milliseconds{20};
   add("head", {R"(trap '' TERM; echo '{"ready": ""}'; while :; do read line; done)"});
   on_ready = [](std::size_t) { ::raise(SIGTERM); };
@@ -284,7 +286,7 @@ TEST_F(SupervisedTest, AProcessThatHearsNothingIsKilled) {
   EXPECT_EQ(ended->received_signal, SIGTERM);
 }
 
-TEST_F(SupervisedTest, ALineWithoutAnEndTakesNoMemoryWithoutBound) {
+TEST_F(SupervisedTest, EndlessLineTakesBoundedMemory) {
   add("head", {R"(head -c 3000000 /dev/zero | tr '\0' x; echo; )" + kEndsTheRun});
   const auto ended = supervise(run_);
   ASSERT_TRUE(ended.ok()) << ended.error().context;
@@ -292,13 +294,13 @@ TEST_F(SupervisedTest, ALineWithoutAnEndTakesNoMemoryWithoutBound) {
   EXPECT_LE(lines_[0].size(), std::size_t{1} << 20);
 }
 
-TEST(NodeLines, BytesThatAreNoUtf8AreReplaced) {
+TEST(NodeLines, ReplacesInvalidUtf8) {
   EXPECT_EQ(parse_node_line(ready_line("ipc:///tmp/bad\xff/head.ipc")).text,
             "ipc:///tmp/bad\xef\xbf\xbd/head.ipc");
   EXPECT_EQ(parse_node_line(ending_line("bad\xff")).text, "bad\xef\xbf\xbd");
 }
 
-TEST(NodeLines, AFailureOfAnyLengthIsALineThatTheLauncherTakesWhole) {
+TEST(NodeLines, ShortensAnyFailureToOneReadableLine) {
   const std::string line = ending_line("boo" + std::string(std::size_t{2} << 20, '\x01'));
   EXPECT_LT(line.size(), std::size_t{1} << 20);
   EXPECT_TRUE(parse_node_line(line).text.starts_with("boo"));

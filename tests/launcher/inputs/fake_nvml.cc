@@ -1,8 +1,8 @@
 // A library with the functions of NVML that emplace calls. EMPLACE_FAKE_NVML describes its GPUs, separated by
-// ';': NAME|TOTAL_MIB|FREE_MIB|CORES|SM_MHZ|BUS_BITS|MEMORY_MHZ, and if wanted |ARCHITECTURE|LINKS|UUID,
+// ';': NAME|TOTAL_MIB|FREE_MIB|CORES|SM_MHZ|BUS_BITS|MEMORY_MHZ, and optionally |ARCHITECTURE|LINKS|UUID,
 // where LINKS is a text with a letter for each NVLink: the number of the GPU at its other end, 's' for a
-// switch, '-' for a link that is down. "broken": it cannot start. EMPLACE_FAKE_NVML_CUT_OFF="01" says that
-// GPUs 0 and 1 cannot read each other's memory.
+// switch, '-' for a link that is down. "broken": it cannot start. EMPLACE_FAKE_NVML_CUT_OFF="01": GPUs 0 and
+// 1 cannot read each other's memory.
 #include <cstdlib>
 #include <cstring>
 #include <sstream>

@@ -1,6 +1,5 @@
-// Goal: `--devices here` is this machine as /proc, cgroups and NVML describe it, and what is a guess is
-// stated. Method: folders in the form of /proc and /sys/fs/cgroup, and a shared library with NVML's
-// functions.
+// Goal: `--devices here` is this machine as /proc, cgroups and NVML describe it, and estimates are marked.
+// Method: folders in the form of /proc and /sys/fs/cgroup, and a shared library with NVML's functions.
 #include "launcher/inputs/this_machine.h"
 
 #include <gmock/gmock.h>
@@ -32,7 +31,7 @@ constexpr const char* kUnknownCpu =
     "cpu MHz\t\t: 2095.000\nsiblings\t: 2\ncpu cores\t: 2\nflags\t\t: fpu sse2 avx avx2 fma\n\n"
     "processor\t: 1\nmodel name\t: Intel(R) Xeon(R) Processor @ 2.10GHz\n";
 
-/// A machine of files, without GPUs.
+/// A machine described by files, without GPUs.
 class MachineOfFiles {
  public:
   MachineOfFiles(const std::string& cpuinfo, const std::string& meminfo, std::uint32_t cores) {
@@ -64,7 +63,7 @@ class MachineOfFiles {
   MachineSources sources_;
 };
 
-TEST(ThisMachine, AnUnknownCpuIsEstimatedFromItsFlagsAndStated) {
+TEST(ThisMachine, EstimatesAnUnknownCpuFromItsFlagsAndStatesIt) {
   const MachineOfFiles files{kUnknownCpu, kMemory32, 2};
   const ThisMachine machine = files.look();
   const DeviceSet devices = machine.devices().value();
@@ -80,7 +79,7 @@ TEST(ThisMachine, AnUnknownCpuIsEstimatedFromItsFlagsAndStated) {
   EXPECT_EQ(machine.devices(*parse_reserve("50%"))->devices()[0].memory_bytes, std::int64_t{16} << 30);
 }
 
-TEST(ThisMachine, EveryWidthOfInstructionsHasItsRate) {
+TEST(ThisMachine, EachVectorWidthHasItsRate) {
   const auto peak = [](const std::string& vendor, const std::string& key, const std::string& flags) {
     const MachineOfFiles files{"vendor_id : " + vendor + "\ncpu MHz : 1000.0\n" + key + " : " + flags + "\n",
                                kMemory32, 1};
@@ -93,13 +92,13 @@ TEST(ThisMachine, EveryWidthOfInstructionsHasItsRate) {
   EXPECT_NEAR(peak("", "flags", "sse"), 8, 1e-9);
 }
 
-TEST(ThisMachine, ThreadsOfOneCoreCountOnce) {
+TEST(ThisMachine, CountsCoresNotThreads) {
   const MachineOfFiles files{"model name : x @ 1.00GHz\nsiblings : 8\ncpu cores : 4\nflags : avx2 fma\n",
                              kMemory32, 8};
   EXPECT_NEAR(files.look().devices()->devices()[0].profile.peak_gflops, 4 * 32, 1e-9);
 }
 
-TEST(ThisMachine, AKnownCpuHasTheRatesOfItsCores) {
+TEST(ThisMachine, KnownCpuHasTheRatesOfItsCores) {
   const std::string epyc = "vendor_id : AuthenticAMD\nmodel name : AMD EPYC 7742 64-Core Processor\n";
   const MachineOfFiles whole{epyc, kMemory32, 64}, part{epyc, kMemory32, 8},
       two_sockets{epyc, kMemory32, 128};
@@ -115,7 +114,7 @@ TEST(ThisMachine, AKnownCpuHasTheRatesOfItsCores) {
   EXPECT_NEAR(twice.bandwidth_gbs, 2 * known.bandwidth_gbs, 0.01);
 }
 
-TEST(ThisMachine, TheCgroupLimitsTheMemory) {
+TEST(ThisMachine, CgroupLimitsTheMemory) {
   const auto gib = [](const MachineOfFiles& files) {
     return static_cast<double>(files.look().devices()->devices()[0].memory_bytes) / kGiB;
   };
@@ -141,7 +140,7 @@ TEST(ThisMachine, TheCgroupLimitsTheMemory) {
   EXPECT_EQ(gib(container), 2) << "the path is the host's";
 }
 
-TEST(ThisMachine, WithoutMemAvailableItIsRefused) {
+TEST(ThisMachine, RefusesAMachineWithoutMemAvailable) {
   const MachineOfFiles files{kUnknownCpu, "MemTotal: 1 kB\n", 2};
   const auto machine = look_at_machine(files.sources());
   ASSERT_FALSE(machine.ok());
@@ -158,7 +157,7 @@ ThisMachine with_gpus(const char* gpus, std::optional<std::string> visible = std
   return files.look();
 }
 
-TEST(ThisMachine, GpusAreThoseOfNvmlWithTheirFreeMemory) {
+TEST(ThisMachine, ListsTheGpusOfNvmlWithTheirFreeMemory) {
   const ThisMachine machine =
       with_gpus("NVIDIA H100 80GB HBM3|81559|70000|0|0|0|0;Tesla T4|15109|14000|2560|1590|256|5001");
   const DeviceSet devices = machine.devices().value();
@@ -172,7 +171,7 @@ TEST(ThisMachine, GpusAreThoseOfNvmlWithTheirFreeMemory) {
   EXPECT_EQ(machine.notes.size(), 1u) << "the CPU's";
 }
 
-TEST(ThisMachine, NvlinksAreThoseOfTheDriver) {
+TEST(ThisMachine, ReadsNvlinksFromTheDriver) {
   constexpr const char* kTwo =
       "NVIDIA A100-SXM4-40GB|40960|40000|0|0|0|0|7|11112222|GPU-a;NVIDIA "
       "A100-SXM4-40GB|40960|40000|0|0|0|0|7|0000"
@@ -180,13 +179,13 @@ TEST(ThisMachine, NvlinksAreThoseOfTheDriver) {
   const ThisMachine direct = with_gpus(kTwo);
   const DeviceSet devices = direct.devices().value();
   ASSERT_EQ(devices.size(), 4u);
-  const double whole = known_link("nvlink3")->link.bytes_per_s;  // 12 links
+  const double whole = known_link("nvlink3")->link.bytes_per_s;  // It has 12 links.
   EXPECT_NEAR(devices.link(DeviceId{1}, DeviceId{2}).bytes_per_s, whole * 4 / 12, 1e5);
   EXPECT_NEAR(devices.link(DeviceId{3}, DeviceId{1}).bytes_per_s, whole * 4 / 12, 1e5);
   EXPECT_DOUBLE_EQ(devices.link(DeviceId{1}, DeviceId{2}).latency_s, known_link("nvlink3")->link.latency_s);
   EXPECT_EQ(devices.link(DeviceId{2}, DeviceId{3}).bytes_per_s, 25e9) << "PCIe, as without NVLinks";
   EXPECT_EQ(devices.link(DeviceId{0}, DeviceId{1}).bytes_per_s, 12e9) << "the PCIe of an unknown CPU";
-  // The numbers of links belong to GPUs of the driver, not to those that are left.
+  // Link numbers refer to GPUs of the driver, not to the selected ones.
   const DeviceSet some = with_gpus(kTwo, "2,0").devices().value();
   ASSERT_EQ(some.size(), 3u);
   EXPECT_NEAR(some.link(DeviceId{1}, DeviceId{2}).bytes_per_s, whole * 4 / 12, 1e5);
@@ -196,7 +195,7 @@ TEST(ThisMachine, NvlinksAreThoseOfTheDriver) {
   EXPECT_EQ(with_gpus(kTwo, "GPU-d").devices()->size(), 1u) << "CUDA would see none";
 }
 
-TEST(ThisMachine, GpusThatCannotReadEachOthersMemoryCopyThroughTheHost) {
+TEST(ThisMachine, GpusWithoutPeerAccessCopyThroughTheHost) {
   const std::string one = "NVIDIA L4|23034|20000|0|0|0|0|8||GPU-";
   const std::string three = one + "a;" + one + "b;" + one + "c";
   ::setenv("EMPLACE_FAKE_NVML_CUT_OFF", "02", 1);
@@ -215,7 +214,7 @@ TEST(ThisMachine, GpusThatCannotReadEachOthersMemoryCopyThroughTheHost) {
   EXPECT_EQ(chosen.notes.size(), 1u) << "these two can";
 }
 
-TEST(ThisMachine, NumaNodesOfGpusAreThoseOfTheKernel) {
+TEST(ThisMachine, ReadsNumaNodesOfGpusFromTheKernel) {
   ::setenv("EMPLACE_FAKE_NVML", "NVIDIA L4|23034|20000|0|0|0|0;NVIDIA L4|23034|20000|0|0|0|0", 1);
   MachineOfFiles files{kUnknownCpu, kMemory32, 2};
   files.sources().nvml = EMPLACE_FAKE_NVML_LIBRARY;
@@ -240,7 +239,7 @@ TEST(ThisMachine, SwitchesConnectAllGpus) {
       << "two links are down";
 }
 
-TEST(ThisMachine, AnUnknownGpuIsEstimatedOrLeftOut) {
+TEST(ThisMachine, EstimatesOrOmitsAnUnknownGpu) {
   const ThisMachine machine =
       with_gpus("NVIDIA Mystery|8192|8000|1024|1500|128|7000;NVIDIA Riddle|8192|8000|0|0|0|0");
   const DeviceSet devices = machine.devices().value();
@@ -269,7 +268,7 @@ TEST(ThisMachine, VisibleDevicesSelectsGpus) {
   EXPECT_THAT(profiles("GPU-abc"), ElementsAre("h100_pcie", "t4", "l4"));
 }
 
-TEST(ThisMachine, ABrokenOrAbsentNvmlLeavesTheCpu) {
+TEST(ThisMachine, BrokenOrAbsentNvmlLeavesTheCpu) {
   const ThisMachine machine = with_gpus("broken");
   EXPECT_EQ(machine.devices()->size(), 1u);
   EXPECT_THAT(machine.notes.back(), HasSubstr("NVML: cannot start (status 9); its GPUs are left out"));
@@ -277,7 +276,7 @@ TEST(ThisMachine, ABrokenOrAbsentNvmlLeavesTheCpu) {
   EXPECT_TRUE(nvml_gpus("")->empty());
 }
 
-TEST(ThisMachine, TheRealOneIsAMachineAndStaysTheSame) {
+TEST(ThisMachine, RealMachineIsValidAndStable) {
   const Result<ThisMachine>& machine = this_machine();
   ASSERT_TRUE(machine.ok()) << machine.error().context;
   EXPECT_EQ(&machine, &this_machine());
@@ -285,7 +284,7 @@ TEST(ThisMachine, TheRealOneIsAMachineAndStaysTheSame) {
   EXPECT_EQ(open_resolved_devices("here")->sha256(), machine->devices()->sha256());
 }
 
-TEST(MachineForm, ANameIsAFileATextOrHere) {
+TEST(MachineForm, AcceptsAFileATextOrHere) {
   EXPECT_EQ(machine_form("h100 x 4, epyc9654"), MachineForm::kText);
   EXPECT_EQ(machine_form("here"), MachineForm::kHere);
   EXPECT_EQ(machine_form("machine.toml"), MachineForm::kFile);

@@ -1,6 +1,5 @@
-// Goal: guided moves follow the policy, name twins as the placement does, and are a function of the seed.
-// Method: placements that the policy made itself, random graphs, and the same search with and without a
-// guide.
+// Goal: guided moves follow the policy, treat interchangeable devices alike, and are a function of the seed.
+// Method: placements that the policy made, random graphs, and the same search with and without a guide.
 #include "launcher/pretrained/guided_moves.h"
 
 #include <gtest/gtest.h>
@@ -44,7 +43,7 @@ TEST(GuidedMoves, ProbabilitiesAreThoseOfOpenDevices) {
   }
 }
 
-TEST(GuidedMoves, RenamedTwinsGetTheSameProbabilities) {
+TEST(GuidedMoves, InterchangeableDevicesGetTheSameProbabilities) {
   testing::World world = some_world(3);
   const PlacementCritic critic{policy::shipped_scheduler(), world.problem()};
   // Without moves, all ops of a unit share a device.
@@ -65,7 +64,7 @@ TEST(GuidedMoves, RenamedTwinsGetTheSameProbabilities) {
   const std::size_t devices = world.devices.size();
   std::size_t used = 0;
   for (std::size_t at = 0; at < here.size(); at += devices) {
-    // Before their first use, twins are one choice, which stands for the one that is used first.
+    // Unused interchangeable devices are one choice, which stands for the one that is used first.
     for (const std::size_t gpu : {index(gpus[0]), index(gpus[1])}) {
       const std::size_t other = gpu == index(gpus[0]) ? index(gpus[1]) : index(gpus[0]);
       EXPECT_EQ(here[at + gpu], there[at + other]) << "unit " << at / devices;
@@ -75,7 +74,7 @@ TEST(GuidedMoves, RenamedTwinsGetTheSameProbabilities) {
   EXPECT_GT(used, 10u);
 }
 
-TEST(GuidedMoves, ASearchIsAFunctionOfItsSeed) {
+TEST(GuidedMoves, SearchIsAFunctionOfItsSeed) {
   testing::World world = some_world(4);
   const Problem problem = world.problem();
   const MoveProposerFactory moves = guided_moves(problem);
@@ -88,7 +87,7 @@ TEST(GuidedMoves, ASearchIsAFunctionOfItsSeed) {
   EXPECT_NE(first->placement, other->placement);
 }
 
-TEST(GuidedMoves, OtherObjectivesHaveNone) {
+TEST(GuidedMoves, OtherObjectivesHaveNoGuide) {
   testing::World world = some_world(4);
   Problem problem = world.problem();
   problem.objective = Objective::kLatency;
@@ -96,7 +95,7 @@ TEST(GuidedMoves, OtherObjectivesHaveNone) {
 }
 
 /// Compares annealing with both kinds of move against random moves with twice the evaluations.
-TEST(GuidedMoves, AndTreesFindMoreInHalfOfTheEvaluations) {
+TEST(GuidedMoves, AndTreeMovesFindMoreInHalfTheEvaluations) {
   double log_guided = 0, log_trees = 0;
   int worlds = 0;
   for (std::uint32_t number = 0; worlds < 10; ++number) {

@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 const std::string kGraphs = std::string{EMPLACE_SOURCE_DIR} + "/tests/fixtures/graphs/";
 const std::string kMachines = std::string{EMPLACE_SOURCE_DIR} + "/configs/devices/";
 
-TEST(Pretrained, WeightsComeBackAsTheyWere) {
+TEST(Pretrained, WeightsRoundTrip) {
   policy::SchedulerPolicy policy{{.embedding = 4, .code = 3, .rounds = 1}, 7};
   policy.version = 5;
   const auto parsed = policy::parse_scheduler(policy.bytes(), "a file");
@@ -66,26 +66,26 @@ TEST(Pretrained, RefusesWeightsOfAnotherVersionOfThePolicy) {
 
 TEST(Pretrained, IsAmongTheFirstMethodsOfAuto) {
   testing::World world{testing::random_graph(3, 120), testing::sample_devices(4, true, testing::kPlenty)};
-  std::vector<std::string> begun;
+  std::vector<std::string> started;
   const SystemClock clock;
   Problem problem = world.problem();
   problem.context = testing::budget(clock, 60);
   problem.context.searches = false;
-  problem.context.on_method_start = [&](const std::string& method, bool) { begun.push_back(method); };
+  problem.context.on_method_start = [&](const std::string& method, bool) { started.push_back(method); };
   const auto answer =
       run_portfolio(portfolio_methods(), problem, Judge{Objective::kStepTime, {}}, world.simulator);
   ASSERT_TRUE(answer.ok()) << answer.error().context;
-  EXPECT_EQ(begun.size(), all_methods().size() + 1);
-  const auto place = std::find(begun.begin(), begun.end(), "pretrained");
-  ASSERT_NE(place, begun.end());
-  EXPECT_LT(place, std::find(begun.begin(), begun.end(), "m-etf"));
-  // Its placement was an offer like any other.
+  EXPECT_EQ(started.size(), all_methods().size() + 1);
+  const auto place = std::find(started.begin(), started.end(), "pretrained");
+  ASSERT_NE(place, started.end());
+  EXPECT_LT(place, std::find(started.begin(), started.end(), "m-etf"));
+  // Its placement counts like that of any other method.
   const auto alone = world.run(Pretrained{policy::shipped_scheduler(), 0, kPortfolioPlan});
   ASSERT_TRUE(alone.ok());
   EXPECT_LE(answer->measurement.step_time_s, alone->measurement.step_time_s);
 }
 
-TEST(Pretrained, IsDeterministicAndSamplesOnlyImprove) {
+TEST(Pretrained, IsDeterministicAndMoreSamplesNeverHurt) {
   testing::World world{testing::random_graph(3, 120), testing::sample_devices(4, true, testing::kPlenty)};
   const Pretrained one{policy::shipped_scheduler()}, many{policy::shipped_scheduler(), 16};
   const auto first = world.run(one), again = world.run(one), sampled = world.run(many);
@@ -101,7 +101,7 @@ TEST(Pretrained, IsDeterministicAndSamplesOnlyImprove) {
 
 TEST(Pretrained, FitsOnTightMachines) {
   for (std::uint64_t seed = 1; seed <= 12; ++seed) {
-    // Half as much again as a share of what one device would need.
+    // Each GPU has half the memory that one device would need.
     testing::World loose{testing::random_graph(seed, 150),
                          testing::sample_devices(1, false, testing::kPlenty)};
     const auto alone = loose.run(Pretrained{policy::shipped_scheduler()});
@@ -148,7 +148,7 @@ TEST(Planner, IsAFunctionOfTheBudgetAndNeverWorseThanItsFirstWalk) {
   EXPECT_GE(moves_helped, 18);  // The loops above make 24 plans.
 }
 
-// The memory that walks see is exact where all units share a device: no peak falls between two moments.
+// The memory that walks see is exact if all units share a device: no peak is between two moments.
 TEST(Planner, MomentsOfUnitsContainThePeakOfOneDevice) {
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
     testing::World world{testing::random_graph(seed, 400),
@@ -169,8 +169,8 @@ TEST(Planner, MomentsOfUnitsContainThePeakOfOneDevice) {
   }
 }
 
-// What a walk believes of its placement: the order of placements counts.
-TEST(Planner, EstimatesOfWalksFollowTheSimulator) {
+// The estimates of walks rank placements as the simulator does.
+TEST(Planner, WalkEstimatesFollowTheSimulator) {
   double agree = 0, pairs = 0;
   for (std::uint32_t number = 0; number < 12; ++number) {
     const auto made = make_world({.seed = 32, .most_ops = 600}, number);
@@ -205,8 +205,8 @@ TEST(Planner, EstimatesOfWalksFollowTheSimulator) {
   EXPECT_GT(agree / pairs, 0.95);
 }
 
-// Plans of walks alone, on the granularities that the recipe trains on. Families and machines are held out,
-// and the seed is not the recipe's.
+// Plans of walks alone, at the granularities of the recipe. Families and machines are held out, and the seed
+// is not the recipe's.
 TEST(Pretrained, ShippedWeightsAreBetterThanUntrainedOnes) {
   const policy::SchedulerPolicy untrained;
   double sum = 0;
@@ -268,7 +268,7 @@ TEST(Training, StoppedAndContinuedGivesTheSameWeights) {
   EXPECT_EQ(*read_file(whole), *read_file(parts));
 }
 
-TEST(Training, RefusesWhatItCannotUse) {
+TEST(Training, RefusesUnusableRecipes) {
   const testing::ScratchFolder folder{"training"};
   const SystemClock clock;
   const TrainEvents quiet{[](const std::string&) {}, [] { return false; }};

@@ -1,6 +1,6 @@
-// Goal: another policy learns from a log what the log can teach, the same each time, and what it cannot is
-// refused with the reason and leaves nothing behind. Method: logs made by hand, evenly drawn or by a policy
-// that learns while it draws, of a graph whose best placement is known.
+// Goal: another policy learns from a log what it contains, reproducibly; requests that cannot be met are
+// refused with the reason and leave nothing behind. Method: logs written by the test, drawn uniformly or by a
+// policy that learns meanwhile, of a graph whose best placement is known.
 #include "launcher/replay/learn_from_log.h"
 
 #include <gtest/gtest.h>
@@ -64,7 +64,7 @@ OpGraph preferences() {
   return std::move(builder).build().value();
 }
 
-/// A run directory made by hand, of chains in scopes of so many ops; 0: of preferences.
+/// A run directory written by the test, of chains in scopes of `scope` ops; 0: of preferences.
 class Log {
  public:
   Log(const std::filesystem::path& directory, const std::string& method, std::uint32_t scope,
@@ -166,13 +166,13 @@ class Log {
   std::uint64_t next_id_ = 1;
 };
 
-/// Placements that nobody learned to draw.
-void draw_evenly(Log& log, std::uint64_t episodes) {
+/// Records placements of an untrained policy.
+void draw_uniformly(Log& log, std::uint64_t episodes) {
   const auto placer = make_placer(log.config(), log.task(), {}).value();
   for (std::uint64_t e = 0; e < episodes; ++e) log.add(*placer, e, 0);
 }
 
-/// A policy that learns while it draws, each episode `lag` updates late.
+/// Records placements of a policy that learns meanwhile, each episode `lag` updates late.
 std::vector<std::vector<double>> learn_while_drawing(Log& log, std::uint64_t episodes, std::uint64_t lag) {
   policy::Trainer trainer{log.config().policy.training, make_placer(log.config(), log.task(), {}).value()};
   actors::Scoring scoring{scoring_options(log.config(), log.task())};
@@ -214,13 +214,13 @@ Result<LearnReport> learn(RecordedRun& run, LearnFromLogRequest request) {
   return learn_from_log(run, request, SystemClock{}, [](const LearnProgress&) { return true; });
 }
 
-/// On at least nine of ten seeds the likeliest placement is near the best: at most `share` of what the log's
-/// take longer in the mean. `scope`: as Log has it.
+/// On at least nine of ten seeds the likeliest placement is near the best: the excess of its step time is at
+/// most `share` of the mean excess in the log. `scope`: as Log has it.
 void expect_learned(const std::string& method, std::uint32_t scope, double share,
                     const std::vector<std::string>& settings = {}) {
   const testing::ScratchFolder folder{"learn"};
   Log log{folder.path() / "run", "random", scope};
-  draw_evenly(log, 750);
+  draw_uniformly(log, 750);
   const double best_s = log.best_s();
   RecordedRun run = log.open();
   int count = 0;
@@ -237,19 +237,21 @@ void expect_learned(const std::string& method, std::uint32_t scope, double share
   EXPECT_GE(count, 9);
 }
 
-TEST(LearnFromLog, ColocRlFindsWhatIsGoodInEvenlyDrawnPlacements) { expect_learned("colocrl", 2, 0.15); }
-TEST(LearnFromLog, TheSimplePlannerDoes) { expect_learned("simple-planner", 0, 0.01); }
-TEST(LearnFromLog, PlacetoDoes) {
+TEST(LearnFromLog, ColocRlLearnsFromUniformPlacements) { expect_learned("colocrl", 2, 0.15); }
+TEST(LearnFromLog, SimplePlannerLearnsFromUniformPlacements) { expect_learned("simple-planner", 0, 0.01); }
+TEST(LearnFromLog, PlacetoLearnsFromUniformPlacements) {
   expect_learned(
       "placeto", 2, 0.5,
       {"policy.learning_rate=0.003", "policy.learning_rate_end=0.003", "pipeline.batch_episodes=4"});
 }
-TEST(LearnFromLog, TheHierarchicalPlannerDoes) { expect_learned("hierarchical", 2, 0.15); }
+TEST(LearnFromLog, HierarchicalPlannerLearnsFromUniformPlacements) {
+  expect_learned("hierarchical", 2, 0.15);
+}
 
-TEST(LearnFromLog, TheSameLogTeachesTheSameBits) {
+TEST(LearnFromLog, SameLogGivesTheSameBits) {
   const testing::ScratchFolder folder{"learn"};
   Log log{folder.path() / "run", "random", 2};
-  draw_evenly(log, 30);
+  draw_uniformly(log, 30);
   RecordedRun run = log.open();
   LearnFromLogRequest request{"colocrl", {}};
   request.passes = 2;
@@ -267,10 +269,10 @@ TEST(LearnFromLog, TheSameLogTeachesTheSameBits) {
   EXPECT_FALSE(learn(run, request).ok()) << "the folder holds a run";
 }
 
-TEST(LearnFromLog, WhatIsLearnedIsKeptAsARunOfItsOwn) {
+TEST(LearnFromLog, KeepsTheLearnedPolicyAsARun) {
   const testing::ScratchFolder folder{"learn"};
   Log log{folder.path() / "run", "random", 2};
-  draw_evenly(log, 20);
+  draw_uniformly(log, 20);
   RecordedRun run = log.open();
   const auto report = learn(run, {"placeto", {}});
   ASSERT_TRUE(report.ok()) << report.error().context;
@@ -287,8 +289,8 @@ TEST(LearnFromLog, WhatIsLearnedIsKeptAsARunOfItsOwn) {
   EXPECT_EQ(placer->parameters().sha256(), report->parameters_sha256);
 }
 
-// The parameters that drew an episode are those of the update before the ones that were made meanwhile.
-TEST(LearnFromLog, ALearnedLogTellsHowLikelyItsPlacementsWereToTheBit) {
+// An episode was drawn with parameters that lack the updates made meanwhile.
+TEST(LearnFromLog, RecomputesProbabilitiesOfRecordedPlacementsToTheBit) {
   for (const std::string method : {"colocrl", "simple-planner", "placeto"}) {
     const testing::ScratchFolder folder{"learn"};
     Log log{folder.path() / "run", method, 2, {"pipeline.batch_episodes=1"}};
@@ -304,7 +306,7 @@ TEST(LearnFromLog, ALearnedLogTellsHowLikelyItsPlacementsWereToTheBit) {
     const auto own = learn(run, {method, {}});
     ASSERT_TRUE(own.ok()) << method << ": " << own.error().context;
     const auto other = learn(run, {"random-grouping", {}});
-    // The Simple Planner tears groups; the others place them.
+    // The Simple Planner splits groups; the other methods place whole groups.
     EXPECT_EQ(other.ok(), method != "simple-planner") << method;
   }
 }
@@ -312,28 +314,28 @@ TEST(LearnFromLog, ALearnedLogTellsHowLikelyItsPlacementsWereToTheBit) {
 TEST(LearnFromLog, RefusesWithTheReasonAndLeavesNothing) {
   const testing::ScratchFolder folder{"learn"};
   Log log{folder.path() / "run", "random", 1};
-  draw_evenly(log, 10);
+  draw_uniformly(log, 10);
   RecordedRun run = log.open();
   const auto reason = [](RecordedRun& of, const LearnFromLogRequest& request) {
     const auto refused = learn(of, request);
     EXPECT_FALSE(std::filesystem::exists(of.directory / ("learned-" + request.method)));
     return refused ? std::string{} : refused.error().context;
   };
-  const auto says = [&](const LearnFromLogRequest& request, const std::string& what) {
+  const auto expect_refused = [&](const LearnFromLogRequest& request, const std::string& what) {
     const std::string why = reason(run, request);
     EXPECT_NE(why.find(what), std::string::npos) << why;
     EXPECT_EQ(why.find('\n'), std::string::npos) << why;
   };
-  says({"random", {}}, "does not learn");
-  says({"colocr", {}}, "did you mean 'colocrl'?");
-  says({"colocrl", {"policy.loss=kl"}}, "policy.loss");
-  says({"colocrl", {"policy.max_weight=0"}}, "policy.max_weight");
-  says({"colocrl", {"reward.baseline=self-critic"}}, "self-critic");
-  says({"colocrl", {"policy.method=placeto"}}, "--learn");
-  says({"colocrl", {"policy.groups=3"}}, "is split");
-  says({"placeto", {"policy.placeto.passes=2"}}, "policy.placeto.passes");
-  says({"colocrl", {}, 1000}, "no episode in this range");
-  says({"colocrl", {}, 0, 0, 0}, "--passes");
+  expect_refused({"random", {}}, "does not learn");
+  expect_refused({"colocr", {}}, "did you mean 'colocrl'?");
+  expect_refused({"colocrl", {"policy.loss=kl"}}, "policy.loss");
+  expect_refused({"colocrl", {"policy.max_weight=0"}}, "policy.max_weight");
+  expect_refused({"colocrl", {"reward.baseline=self-critic"}}, "self-critic");
+  expect_refused({"colocrl", {"policy.method=placeto"}}, "--learn");
+  expect_refused({"colocrl", {"policy.groups=3"}}, "is split");
+  expect_refused({"placeto", {"policy.placeto.passes=2"}}, "policy.placeto.passes");
+  expect_refused({"colocrl", {}, 1000}, "no episode in this range");
+  expect_refused({"colocrl", {}, 0, 0, 0}, "--passes");
 
   Log grouped{folder.path() / "grouped", "hierarchical", 2};
   grouped.add(*make_placer(grouped.config(), grouped.task(), {}).value(), 0, 0);

@@ -1,5 +1,5 @@
-// Goal: keys of any terminal are read, however the bytes arrive, and nothing that a terminal may send is
-// taken for a command. Method: the bytes of terminals, whole and cut at each place.
+// Goal: keys of any terminal are recognised however the bytes arrive, and no other sequence is taken for a
+// command. Method: the bytes of several terminals, whole and split at each place.
 #include "launcher/screen/keys.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ const std::vector<Key> kNothing;
 
 std::vector<Key> typed(std::string_view bytes) { return KeyReader{}.feed(bytes); }
 
-TEST(Keys, OfSeveralTerminals) {
+TEST(KeyReader, ReadsKeysOfSeveralTerminals) {
   for (const char* up : {"\x1b[A", "\x1bOA"}) EXPECT_EQ(typed(up), (std::vector<Key>{{Kind::kUp, ""}}));
   for (const char* end : {"\x1b[F", "\x1bOF", "\x1b[4~", "\x1b[8~"})
     EXPECT_EQ(typed(end), (std::vector<Key>{{Kind::kEnd, ""}}));
@@ -25,7 +25,7 @@ TEST(Keys, OfSeveralTerminals) {
   EXPECT_EQ(typed("ä…"), (std::vector<Key>{{Kind::kText, "ä"}, {Kind::kText, "…"}}));
 }
 
-TEST(Keys, AreTheSameWhereverTheBytesAreCut) {
+TEST(KeyReader, AcceptsBytesSplitAnywhere) {
   const std::string bytes = "s\x1b[A/ä\x1b[15~\x1b[1;5Cq";
   const std::vector<Key> whole = typed(bytes);
   ASSERT_EQ(whole.size(), 5u) << "unknown sequences are dropped";
@@ -37,7 +37,7 @@ TEST(Keys, AreTheSameWhereverTheBytesAreCut) {
   }
 }
 
-TEST(Keys, EscapeIsAKeyOnceNothingFollows) {
+TEST(KeyReader, ReportsEscapeOnceNothingFollows) {
   KeyReader reader;
   EXPECT_EQ(reader.feed("\x1b"), kNothing);
   EXPECT_EQ(reader.idle(), (std::vector<Key>{{Kind::kEscape, ""}}));
@@ -49,7 +49,7 @@ TEST(Keys, EscapeIsAKeyOnceNothingFollows) {
   EXPECT_EQ(reader.feed("A"), (std::vector<Key>{{Kind::kText, "A"}}));
 }
 
-TEST(Keys, TextIsOneCodePointAndNeverAControlCharacter) {
+TEST(KeyReader, TextIsOneCodePointAndNeverAControlCharacter) {
   Rng rng{20'261'123, Purpose::kTest};
   for (int round = 0; round < 2'000; ++round) {
     KeyReader reader;

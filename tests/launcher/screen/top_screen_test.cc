@@ -1,6 +1,6 @@
-// Goal: the screen of `emplace top` shows what a person needs at any size, follows the selection through
-// changes, and shows no control character of a name. Method: statuses, keys and sizes by hand; the lines are
-// looked at.
+// Goal: the screen of `emplace top` shows what a user needs at any size, follows the selection through
+// changes, and shows no control character of a name. Method: statuses, keys and sizes made by the test; the
+// lines are compared.
 #include "launcher/screen/top_screen.h"
 
 #include <gmock/gmock.h>
@@ -64,11 +64,11 @@ messages::StatusDelivered run_of(std::vector<messages::NodeStatus> nodes) {
   return status;
 }
 
-struct Watched {
+struct ScreenFixture {
   Nanos now{0};
   TopScreen top{"ipc:///run/head.ipc", kPlain};
-  Watched() = default;
-  explicit Watched(messages::StatusDelivered status) { top.update(std::move(status), now); }
+  ScreenFixture() = default;
+  explicit ScreenFixture(messages::StatusDelivered status) { top.update(std::move(status), now); }
   void type(const std::string& text) {
     for (const char c : text) top.press({Kind::kText, std::string{c}});
   }
@@ -93,7 +93,7 @@ struct Watched {
 };
 
 TEST(TopScreen, ShowsTheRunAndItsNodes) {
-  Watched screen{run_of({node("head", 0.25), node("rack7", 0.93, 3)})};
+  ScreenFixture screen{run_of({node("head", 0.25), node("rack7", 0.93, 3)})};
   screen.top.know({.budget_s = 60, .bound_s = 0.3251, .heuristic = "scotch", .heuristic_s = 0.4474});
   const std::vector<std::string> lines = screen.lines();
   EXPECT_THAT(lines, SizeIs(24));
@@ -109,19 +109,19 @@ TEST(TopScreen, ShowsTheRunAndItsNodes) {
   EXPECT_THAT(lines.back(), StartsWith("enter opens a node"));
 }
 
-TEST(TopScreen, SaysWhyNothingRuns) {
+TEST(TopScreen, ShowsTheIdleReason) {
   messages::StatusDelivered idle = run_of({node("head")});
   idle.progress.dispatch.executors.clear();
-  Watched screen{idle};
+  ScreenFixture screen{idle};
   EXPECT_THAT(screen.lines()[4], StartsWith("nothing runs because all executors have left"));
-  Watched busy{run_of({node("head")})};
+  ScreenFixture busy{run_of({node("head")})};
   EXPECT_THAT(busy.text(), Not(HasSubstr("nothing runs")));
   busy.now += std::chrono::seconds{7};
   EXPECT_THAT(busy.lines()[4], StartsWith("nothing runs because the head has not answered for 7 s"));
 }
 
-TEST(TopScreen, SaysWhomItWaitsForBeforeTheFirstAnswer) {
-  Watched screen;
+TEST(TopScreen, NamesTheAddressBeforeTheFirstAnswer) {
+  ScreenFixture screen;
   EXPECT_THAT(screen.lines()[0], StartsWith("waiting for ipc:///run/head.ipc to answer"));
   for (const Kind kind : {Kind::kUp, Kind::kEnter, Kind::kEscape, Kind::kEnd, Kind::kPageDown})
     screen.press(kind);
@@ -135,9 +135,10 @@ TEST(TopScreen, SaysWhomItWaitsForBeforeTheFirstAnswer) {
 TEST(TopScreen, FitsAnySize) {
   std::vector<messages::NodeStatus> nodes;
   for (int i = 0; i < 300; ++i) nodes.push_back(node("rack" + std::to_string(i)));
-  Watched screen{run_of(nodes)};
-  for (const auto prepare : {+[](Watched&) {}, +[](Watched& s) { s.press(Kind::kEnter); },
-                             +[](Watched& s) { s.press(Kind::kEnter); }, +[](Watched& s) { s.type("?"); }}) {
+  ScreenFixture screen{run_of(nodes)};
+  for (const auto prepare :
+       {+[](ScreenFixture&) {}, +[](ScreenFixture& s) { s.press(Kind::kEnter); },
+        +[](ScreenFixture& s) { s.press(Kind::kEnter); }, +[](ScreenFixture& s) { s.type("?"); }}) {
     prepare(screen);
     for (std::size_t rows = 0; rows < 40; ++rows) {
       for (std::size_t columns : {0, 1, 2, 7, 20, 39, 40, 79, 80, 200, 500}) {
@@ -148,18 +149,18 @@ TEST(TopScreen, FitsAnySize) {
       }
     }
   }
-  Watched small{run_of(nodes)};
+  ScreenFixture small{run_of(nodes)};
   EXPECT_THAT(small.rows({8, 80}), SizeIs(3)) << "the table comes before facts of the run";
   EXPECT_EQ(small.rows({5, 80}).front(), "> rack0");
 }
 
-TEST(TopScreen, KeepsTheSelectionInSightAndOnItsNode) {
+TEST(TopScreen, SelectionFollowsItsNodeAndStaysVisible) {
   std::vector<messages::NodeStatus> nodes;
   for (int i = 100; i < 200; ++i) nodes.push_back(node("n" + std::to_string(i), (i * 37 % 100) / 100.0));
-  Watched screen{run_of(nodes)};
+  ScreenFixture screen{run_of(nodes)};
   for (int i = 0; i < 30; ++i) screen.press(Kind::kDown);
   EXPECT_THAT(screen.rows(), Contains("> n130"));
-  screen.type("s");  // By use: n130 is the tenth from below.
+  screen.type("s");  // Sorted by use, n130 is the tenth from below.
   EXPECT_THAT(screen.rows(), Contains("> n130"));
   screen.type("r");
   EXPECT_THAT(screen.rows(), Contains("> n130"));
@@ -178,10 +179,10 @@ TEST(TopScreen, KeepsTheSelectionInSightAndOnItsNode) {
   EXPECT_THAT(screen.text(), HasSubstr("nodes 0 of 0"));
 }
 
-TEST(TopScreen, PagesAndEndsGoToTheFirstAndLastRow) {
+TEST(TopScreen, PagingStopsAtTheFirstAndLastRow) {
   std::vector<messages::NodeStatus> nodes;
   for (int i = 1'000; i < 1'100; ++i) nodes.push_back(node("n" + std::to_string(i)));
-  Watched screen{run_of(nodes)};
+  ScreenFixture screen{run_of(nodes)};
   const std::size_t page = screen.rows().size();
   ASSERT_EQ(page, 17u);
   screen.press(Kind::kPageDown);
@@ -202,7 +203,7 @@ TEST(TopScreen, SortsByEachKeyAndReverses) {
   std::vector<messages::NodeStatus> nodes{node("a", 0.1, 5), node("b", 0.9, 1), node("c", 0.5, 9)};
   nodes[0].evaluations_per_s = 7, nodes[1].evaluations_per_s = 5, nodes[2].evaluations_per_s = 6;
   nodes[1].restarts = 3, nodes[2].age_s = 8;
-  Watched screen{run_of(nodes)};
+  ScreenFixture screen{run_of(nodes)};
   const auto order = [&] {
     std::string all;
     for (const std::string& row : screen.rows()) all += row.substr(2);
@@ -225,11 +226,11 @@ TEST(TopScreen, SortsByEachKeyAndReverses) {
 }
 
 TEST(TopScreen, FiltersByNameHostAndRole) {
-  Watched screen{run_of({node("head"), node("rack7"), node("Rack8")})};
+  ScreenFixture screen{run_of({node("head"), node("rack7"), node("Rack8")})};
   screen.type("/rack");
   EXPECT_EQ(screen.rows(), (std::vector<std::string>{"> Rack8", "  rack7"}));
   EXPECT_THAT(screen.lines().back(), StartsWith("show rows with: rack_"));
-  screen.type("sq");  // Text while it is typed, not commands.
+  screen.type("sq");  // While text is typed, letters are no commands.
   EXPECT_THAT(screen.rows(), IsEmpty());
   EXPECT_FALSE(screen.top.done());
   screen.press(Kind::kBackspace);
@@ -260,7 +261,7 @@ TEST(TopScreen, OpensANodeAndAnActor) {
   rack.report.actors.push_back({.name = "node/12", .handled = 5});
   rack.report.actors[0].restarts = 2;
   rack.report.actors[0].last_error = "the device is lost: " + std::string(300, 'e');
-  Watched screen{run_of({node("head"), rack})};
+  ScreenFixture screen{run_of({node("head"), rack})};
   screen.press(Kind::kDown);
   screen.press(Kind::kEnter);
   EXPECT_THAT(screen.text(), HasSubstr("node rack7 on host-of-rack7, 0.2.0, pid 4711, up 60 s, 2 restarts"));
@@ -294,26 +295,26 @@ TEST(TopScreen, OpensANodeAndAnActor) {
   EXPECT_FALSE(screen.top.done()) << "only q quits";
 }
 
-TEST(TopScreen, PauseKeepsWhatIsShown) {
-  Watched screen{run_of({node("head")})};
+TEST(TopScreen, PauseFreezesTheScreen) {
+  ScreenFixture screen{run_of({node("head")})};
   screen.type("p");
   screen.now += std::chrono::seconds{5};
   screen.top.update(run_of({node("head"), node("rack7")}), screen.now);
   EXPECT_THAT(screen.rows(), SizeIs(1));
   EXPECT_THAT(screen.lines()[0], HasSubstr("PAUSED 5.0 s ago"));
-  EXPECT_THAT(screen.text(), Not(HasSubstr("nothing runs"))) << "the head does answer";
+  EXPECT_THAT(screen.text(), Not(HasSubstr("nothing runs"))) << "the head still answers";
   screen.press(Kind::kEnter);
-  EXPECT_THAT(screen.rows(), SizeIs(1)) << "what is shown can be opened";
+  EXPECT_THAT(screen.rows(), SizeIs(1)) << "a frozen row can be opened";
   screen.press(Kind::kEscape);
   screen.type("p");
   EXPECT_THAT(screen.rows(), SizeIs(2));
   EXPECT_THAT(screen.lines()[0], Not(HasSubstr("PAUSED")));
   screen.type("pp");
-  EXPECT_THAT(screen.rows(), SizeIs(2)) << "nothing came meanwhile";
+  EXPECT_THAT(screen.rows(), SizeIs(2)) << "no status arrived meanwhile";
 }
 
-TEST(TopScreen, HelpCoversTheScreenUntilAnyKey) {
-  Watched screen{run_of({node("head")})};
+TEST(TopScreen, HelpStaysUntilAnyKeyIsPressed) {
+  ScreenFixture screen{run_of({node("head")})};
   screen.type("?");
   EXPECT_THAT(screen.text(), HasSubstr("page up, page down"));
   screen.type("q");
@@ -321,7 +322,7 @@ TEST(TopScreen, HelpCoversTheScreenUntilAnyKey) {
   EXPECT_EQ(screen.rows(), (std::vector<std::string>{"> head"}));
 }
 
-TEST(TopScreen, NoNameReachesTheTerminalAsItIs) {
+TEST(TopScreen, EscapesControlCharactersOfNames) {
   const std::string bad = "\x1b]0;owned\x07\r\n\xff\xe2\x80\xae";
   messages::NodeStatus evil = node("rack" + bad);
   evil.report.host = evil.report.version = bad;
@@ -329,21 +330,21 @@ TEST(TopScreen, NoNameReachesTheTerminalAsItIs) {
                         {.name = bad + "/1", .last_error = bad}};
   messages::StatusDelivered status = run_of({evil});
   status.run = status.start = status.graph = status.method = status.progress.dispatch.ending = bad;
-  Watched screen{status};
-  for (const auto step :
-       {+[](Watched&) {}, +[](Watched& s) { s.press(Kind::kEnter); },
-        +[](Watched& s) { s.press(Kind::kEnter); }, +[](Watched& s) { s.top.update(run_of({}), s.now); }}) {
+  ScreenFixture screen{status};
+  for (const auto step : {+[](ScreenFixture&) {}, +[](ScreenFixture& s) { s.press(Kind::kEnter); },
+                          +[](ScreenFixture& s) { s.press(Kind::kEnter); },
+                          +[](ScreenFixture& s) { s.top.update(run_of({}), s.now); }}) {
     step(screen);
     for (const std::string& line : screen.lines()) {
       EXPECT_EQ(line.find_first_of("\x1b\x07\r\n\xff"), std::string::npos) << line;
       EXPECT_EQ(line.find("\xe2\x80\xae"), std::string::npos) << line;
     }
   }
-  for (const std::string& line : Watched{status}.top.summary(Nanos{0}))
+  for (const std::string& line : ScreenFixture{status}.top.summary(Nanos{0}))
     EXPECT_EQ(line.find_first_of("\x1b\x07\r\n\xff"), std::string::npos) << line;
 }
 
-TEST(TopScreen, OfTenThousandNodesOnlyTheVisibleRowsAreFormatted) {
+TEST(TopScreen, FormatsOnlyTheVisibleRowsOfTenThousandNodes) {
   std::vector<messages::NodeStatus> nodes;
   for (int i = 0; i < 10'000; ++i) nodes.push_back(node("rack" + std::to_string(i), (i * 37 % 100) / 100.0));
   static std::size_t formatted = 0;
@@ -358,11 +359,11 @@ TEST(TopScreen, OfTenThousandNodesOnlyTheVisibleRowsAreFormatted) {
   table.draw(lines, nodes, 20, 80, kPlain);
   EXPECT_EQ(lines.size(), 21u);
   EXPECT_EQ(formatted, 20u);
-  Watched screen{run_of(std::move(nodes))};
+  ScreenFixture screen{run_of(std::move(nodes))};
   EXPECT_THAT(screen.text(), HasSubstr("nodes 1-17 of 10,000"));
 }
 
-TEST(TopScreen, ColoursMarkWhatMatters) {
+TEST(TopScreen, ColoursMarkIdleReasonAndSelection) {
   messages::StatusDelivered idle = run_of({node("head")});
   idle.progress.dispatch.executors.clear();
   TopScreen top{"", Terminal{.is_tty = true, .colour = true}};

@@ -1,6 +1,6 @@
-// Goal: Prometheus reads the metrics without a complaint, and the dashboard asks only for what is there.
-// Method: progress made by hand; promtool, the checker of Prometheus, where it is installed; otherwise the
-// queries of the dashboard are read for their names.
+// Goal: Prometheus accepts the metrics, and the dashboard asks only for metrics that exist. Method: values of
+// progress written by the test; promtool, Prometheus's checker, where it is installed; otherwise the names in
+// the queries of the dashboard are compared with the metrics.
 #include "launcher/session/metrics.h"
 
 #include <gmock/gmock.h>
@@ -46,13 +46,13 @@ messages::RunProgress learning_run() {
   return now;
 }
 
-/// What a command prints, and its exit status.
-struct Ran {
+/// Output and exit status of a command.
+struct ShellResult {
   int status = -1;
   std::string text;
 };
-Ran shell_line(const std::string& command) {
-  Ran ran;
+ShellResult shell_line(const std::string& command) {
+  ShellResult ran;
   std::FILE* const pipe = ::popen((command + " 2>&1").c_str(), "re");
   if (pipe == nullptr) return ran;
   std::array<char, 4096> block{};
@@ -71,7 +71,7 @@ std::filesystem::path written(const testing::ScratchFolder& folder, const char* 
   return file;
 }
 
-TEST(Metrics, HaveEveryCounterOnce) {
+TEST(Metrics, ContainEveryCounterOnce) {
   messages::RunProgress now = learning_run();
   const std::string text = metrics_text(now);
   EXPECT_THAT(text, HasSubstr("\n# TYPE emplace_measurements_total counter\nemplace_measurements_total 8\n"));
@@ -89,7 +89,7 @@ TEST(Metrics, HaveEveryCounterOnce) {
   EXPECT_THAT(metrics_text(now), HasSubstr("\nemplace_run_ending 1\n"));
 }
 
-TEST(Metrics, LeaveOutWhatIsNotKnown) {
+TEST(Metrics, OmitUnknownValues) {
   messages::RunProgress now = learning_run();
   now.dispatch.best_step_time_s = 0;
   now.record.staleness = now.utilisation = std::numeric_limits<double>::quiet_NaN();
@@ -107,13 +107,13 @@ TEST(Metrics, FollowTheRulesOfPrometheus) {
   const auto check = [&](const std::string& text) {
     return shell_line("promtool check metrics < " + written(folder, "metrics.prom", text).string());
   };
-  const Ran checked = check(metrics_text(learning_run()));
+  const ShellResult checked = check(metrics_text(learning_run()));
   EXPECT_EQ(checked.status, 0) << checked.text;
   EXPECT_EQ(checked.text, "");
-  const Ran empty = check(metrics_text({}));
+  const ShellResult empty = check(metrics_text({}));
   EXPECT_EQ(empty.status, 0) << empty.text;
   EXPECT_EQ(empty.text, "");
-  EXPECT_NE(check("# TYPE emplace_leases counter\nemplace_leases 1\n").status, 0) << "the check checks";
+  EXPECT_NE(check("# TYPE emplace_leases counter\nemplace_leases 1\n").status, 0) << "promtool finds errors";
 }
 
 // The dashboard of configs/grafana.
@@ -136,11 +136,12 @@ Samples samples_of(const std::string& text) {
   return samples;
 }
 
-/// Returns what a query names that is not there. Reads as much of PromQL as it takes to tell metrics,
-/// labels and functions apart.
+/// Returns the metrics and labels of a query that do not exist. Reads only as much of PromQL as it takes to
+/// distinguish metrics, labels and functions.
 std::vector<std::string> unknown_names(const std::string& query, const Samples& samples) {
   std::vector<std::string> unknown;
-  std::set<std::string> labels;  // Labels that the query may group by: those of the metrics it names.
+  // The query may group by labels of the metrics that it names.
+  std::set<std::string> labels;
   std::vector<std::string> grouped;
   std::string metric, word;
   bool matchers = false, grouping = false;
@@ -188,7 +189,7 @@ std::vector<std::string> unknown_names(const std::string& query, const Samples& 
 }
 
 /// Returns the text with each `from` replaced.
-std::string with(std::string text, const std::string& from, const std::string& to) {
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
   for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
     text.replace(at, from.size(), to);
   return text;
@@ -203,7 +204,7 @@ std::vector<Query> dashboard_queries() {
   std::ifstream file{EMPLACE_SOURCE_DIR "/configs/grafana/emplace.json"};
   const json dashboard = json::parse(file);
   const auto filled = [](const json& text) {
-    return with(with(with(text, "$__rate_interval", "1m"), "$job", ".*"), "$instance", ".*");
+    return replaced(replaced(replaced(text, "$__rate_interval", "1m"), "$job", ".*"), "$instance", ".*");
   };
   std::vector<Query> queries;
   for (const json& variable : dashboard["templating"]["list"]) {
@@ -223,7 +224,7 @@ std::vector<Query> dashboard_queries() {
   return queries;
 }
 
-TEST(Dashboard, NamesOnlyMetricsAndLabelsThatARunHas) {
+TEST(Dashboard, UsesOnlyMetricsAndLabelsOfARun) {
   const Samples samples = samples_of(metrics_text(learning_run()));
   std::set<std::string> shown;
   for (const Query& query : dashboard_queries()) {
@@ -241,7 +242,7 @@ TEST(Dashboard, NamesOnlyMetricsAndLabelsThatARunHas) {
     EXPECT_TRUE(shown.contains(metric)) << metric << " is not shown";
 }
 
-TEST(Dashboard, AMetricOrLabelThatIsNotThereIsFound) {
+TEST(Dashboard, UnknownMetricsAndLabelsAreFound) {
   const Samples samples = samples_of(metrics_text(learning_run()));
   const std::vector<std::pair<std::string, std::vector<std::string>>> cases{
       {"emplace_executors", {}},
@@ -256,7 +257,7 @@ TEST(Dashboard, AMetricOrLabelThatIsNotThereIsFound) {
   for (const auto& [query, names] : cases) EXPECT_EQ(unknown_names(query, samples), names) << query;
 }
 
-// Prometheus itself evaluates each query, over a scrape of a run: none may be without a result.
+// Prometheus itself evaluates each query over a scrape of a run; each must have a result.
 TEST(Dashboard, EveryQueryHasAResult) {
   if (!has_promtool()) GTEST_SKIP() << "promtool is not installed (package prometheus)";
   json series = json::array(), wanted = json::array();
@@ -283,10 +284,10 @@ TEST(Dashboard, EveryQueryHasAResult) {
          json::array({{{"interval", "15s"}, {"input_series", series}, {"promql_expr_test", wanted}}})}};
     return shell_line("promtool test rules " + written(folder, "queries.json", file.dump()).string());
   };
-  const Ran good = evaluate();
+  const ShellResult good = evaluate();
   EXPECT_EQ(good.status, 0) << good.text;
   series.erase(0);
-  EXPECT_NE(evaluate().status, 0) << "a run without its first metric passes, too";
+  EXPECT_NE(evaluate().status, 0) << "a missing metric is not found";
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Goal: the progress line shows what a run does and what it waits for; the launcher gets the same numbers.
-// Method: progress made by hand.
+// Method: values of progress written by the test.
 #include "launcher/session/progress.h"
 
 #include <gmock/gmock.h>
@@ -26,7 +26,7 @@ messages::RunProgress progress(double elapsed_s, std::size_t executors = 0) {
   return p;
 }
 
-TEST(ProgressLine, SaysHowItGoes) {
+TEST(ProgressLine, ShowsTimeBestAndCounts) {
   messages::RunProgress now = progress(12.5, 2);
   now.dispatch.best_step_time_s = 0.25;
   now.dispatch.measurements = 8;
@@ -39,7 +39,7 @@ TEST(ProgressLine, SaysHowItGoes) {
       "executors 2  recorder restarted 2x");
 }
 
-TEST(ProgressLine, SaysThatItWaitsForExecutors) {
+TEST(ProgressLine, ShowsThatItWaitsForExecutors) {
   EXPECT_THAT(progress_line(kStart, progress(7.5)), HasSubstr("  waiting for executors"));
   EXPECT_THAT(progress_line(kStart, progress(0.2)), Not(HasSubstr("waiting")));
   messages::RunProgress down = progress(7.5);
@@ -47,16 +47,16 @@ TEST(ProgressLine, SaysThatItWaitsForExecutors) {
   EXPECT_THAT(progress_line(kStart, down), Not(HasSubstr("waiting"))) << "they leave before the head does";
 }
 
-TEST(ProgressLine, SaysThatNothingWasFoundYet) {
+TEST(ProgressLine, ShowsThatThereIsNoBestYet) {
   EXPECT_THAT(progress_line(kStart, progress(0)), HasSubstr("best none yet"));
   messages::RunProgress odd = progress(0);
   odd.dispatch.best_step_time_s = odd.record.staleness = odd.record.disk_waits_s = kNan;
   const std::string line = progress_line(kStart, odd);
   EXPECT_THAT(line, HasSubstr("best none yet"));
-  EXPECT_THAT(line, Not(HasSubstr("nan"))) << "what is no number is not shown";
+  EXPECT_THAT(line, Not(HasSubstr("nan"))) << "NaN is not shown";
 }
 
-TEST(ProgressLine, AResumedRunShowsItsRecordedBestUntilItHasABetterOne) {
+TEST(ProgressLine, ResumedRunShowsItsRecordedBestUntilItHasABetterOne) {
   ShownStart resumed = kStart;
   resumed.recorded_best_s = 0.3;
   messages::RunProgress now = progress(1, 2);
@@ -67,7 +67,7 @@ TEST(ProgressLine, AResumedRunShowsItsRecordedBestUntilItHasABetterOne) {
   EXPECT_THAT(progress_line(resumed, now), HasSubstr("best 200.0 ms"));
 }
 
-TEST(ProgressLine, SaysWhatBecameOfTheLeasesAndWhetherTheyAddUp) {
+TEST(ProgressLine, ShowsLeasesAndWhetherTheyAddUp) {
   messages::RunProgress now = progress(1);
   EXPECT_THAT(progress_line(kStart, now), Not(HasSubstr("leases")));
   now.dispatch.leases = {.issued = 10, .counted = 6, .open = 3, .expired = 1, .refused = 0};
@@ -77,7 +77,7 @@ TEST(ProgressLine, SaysWhatBecameOfTheLeasesAndWhetherTheyAddUp) {
   EXPECT_THAT(progress_line(kStart, now), HasSubstr("(9 accounted for)"));
 }
 
-TEST(ProgressLine, SaysThatItWaitsForTheDisk) {
+TEST(ProgressLine, ShowsThatItWaitsForTheDisk) {
   messages::RunProgress now = progress(0);
   EXPECT_THAT(progress_line(kStart, now), Not(HasSubstr("disk")));
   now.record.disk_waits_s = 12.3;
@@ -86,7 +86,7 @@ TEST(ProgressLine, SaysThatItWaitsForTheDisk) {
   EXPECT_THAT(progress_line(kStart, now), Not(HasSubstr("disk"))) << "a commit takes a moment";
 }
 
-TEST(ProgressText, HasTheTimeTheBestAndWhatItIsComparedWith) {
+TEST(ProgressText, HasTimeBestAndReferences) {
   EXPECT_EQ(
       progress_text({.activity = "anneal",
                      .elapsed_s = 12.3,
@@ -102,7 +102,7 @@ TEST(ProgressText, HasTheTimeTheBestAndWhatItIsComparedWith) {
             "update 1 of 9  0.0 s  best none yet");
 }
 
-TEST(NodeLines, ProgressCrossesThePipe) {
+TEST(NodeLines, ProgressRoundTrips) {
   messages::RunProgress now = progress(1.25, 1);
   now.dispatch.executors[0].executor = "executor/0";
   now.dispatch.ending = "a line\nwith an end";

@@ -1,5 +1,5 @@
-// Goal: a list of runs is right about each of them, whatever else is in the folder, and changes no file.
-// Method: records written by hand, one of each kind; the list is read as often as needed.
+// Goal: a list of runs describes each run correctly, whatever else is in the folder, and changes no file.
+// Method: one record of each kind, written by the test and listed repeatedly.
 #include "launcher/session/run_list.h"
 
 #include <gmock/gmock.h>
@@ -24,7 +24,7 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 constexpr std::int64_t kSecond_ns = 1'000'000'000;
-constexpr std::int64_t kBegan_ns = 1'767'225'600 * kSecond_ns;  // 2026-01-01
+constexpr std::int64_t kStarted_ns = 1'767'225'600 * kSecond_ns;  // 2026-01-01
 
 /// One episode of one placement.
 struct Drawn {
@@ -55,13 +55,13 @@ class RunList : public ::testing::Test {
 
   /// Writes a record; keeps it open for writing while the result exists.
   std::unique_ptr<RunWriter> record_run(const std::string& name, const std::vector<Drawn>& episodes,
-                                        const std::string& config = kConfig, double began_s = 0) {
+                                        const std::string& config = kConfig, double start_s = 0) {
     record::RunFacts facts;
     facts.method = "hierarchical";
     facts.graph = "nmt", facts.graph_sha256 = "hash-a";
     facts.config_toml = config;
     facts.host = "rack7";
-    facts.started_wall_ns = kBegan_ns + static_cast<std::int64_t>(began_s * kSecond_ns);
+    facts.started_wall_ns = kStarted_ns + static_cast<std::int64_t>(start_s * kSecond_ns);
     const auto graph = [](const char* sha256, const char* called, double bound_s) {
       return record::GraphRow{sha256,       called, "",      4,     Bytes(50, std::byte{9}),
                               "[[device]]", 0,      bound_s, "work"};
@@ -108,7 +108,7 @@ class RunList : public ::testing::Test {
   const testing::TemporaryFolder folder_;
 };
 
-TEST_F(RunList, FindsRunsInAFolderAndOneLevelFurtherDown) {
+TEST_F(RunList, FindsRunsInAFolderAndOneLevelDeeper) {
   for (const char* name : {"b", "a", "sweep/seed=1", "sweep/too/deep", "b/from-best-heuristic"})
     (void)record_run(name, {});
   folder_.file("a file", "");
@@ -122,14 +122,14 @@ TEST_F(RunList, FindsRunsInAFolderAndOneLevelFurtherDown) {
   EXPECT_THAT(list_runs(none).error().context, HasSubstr("nowhere: is no folder"));
 }
 
-TEST_F(RunList, HasTheFactsOfARun) {
+TEST_F(RunList, ShowsTheFactsOfARun) {
   (void)record_run("a", {{1, 0.6}, {2, 0}, {3, 0.45, "hash-b"}, {4, 0.4}, {9.5, 0.4}});
   const ListedRun run = only();
   EXPECT_EQ(run.state, ListedState::kEnded);
   EXPECT_EQ(run.method, "spotlight");
   EXPECT_EQ(run.machine, "two_k40s");
   EXPECT_EQ(run.host, "rack7");
-  EXPECT_EQ(run.started, Nanos{kBegan_ns});
+  EXPECT_EQ(run.started, Nanos{kStarted_ns});
   EXPECT_EQ(run.measurements, 5u);
   EXPECT_DOUBLE_EQ(run.wall_s, 9.5);
   ASSERT_THAT(run.graphs, SizeIs(2));
@@ -176,7 +176,7 @@ TEST_F(RunList, KnowsWhetherARunHasEnded) {
     const auto lock = record::LaunchLock::take(at("a"));
     ASSERT_TRUE(lock.ok());
     EXPECT_EQ(only().state, ListedState::kInProgress) << "between two starts";
-    EXPECT_TRUE(lock->held()) << "a look at it takes nothing away";
+    EXPECT_TRUE(lock->held()) << "listing leaves the lock";
   }
   std::filesystem::remove_all(at("a"));
   (void)record_run("a", {{1, 0.5}, {9.8, 0.5}});
@@ -195,7 +195,7 @@ TEST_F(RunList, KnowsWhetherARunHasEnded) {
   }
 }
 
-TEST_F(RunList, DamagedRunsAreOneLineAndTheOthersAreListed) {
+TEST_F(RunList, DamagedRunsTakeOneLineAndOthersAreListed) {
   (void)record_run("good", {{1, 0.5}});
   std::filesystem::create_directories(at("garbage"));
   std::filesystem::create_directories(at("empty"));
@@ -219,19 +219,19 @@ TEST_F(RunList, DamagedRunsAreOneLineAndTheOthersAreListed) {
 
 TEST_F(RunList, ChangesNoFile) {
   (void)record_run("a", {{1, 0.5}, {2, 0.4}});
-  const auto writes = record_run("b", {{1, 0.5}});  // In progress.
+  const auto writes = record_run("b", {{1, 0.5}});  // The run is in progress.
   std::filesystem::copy(at("b"), at("killed"), std::filesystem::copy_options::recursive);
   const auto before = files();
   for (const ListedRun& run : list()) EXPECT_TRUE(page_row(run).ok()) << run.name;
   auto after = files();
-  // Readers of a write-ahead log share an index beside it (SQLite), which holds nothing of the run.
+  // Readers of a write-ahead log share an index beside it (SQLite), which contains nothing of the run.
   for (const char* name : {"b", "killed"}) after[at(name) / "run.db-shm"] = "";
   auto expected = before;
   for (const char* name : {"b", "killed"}) expected[at(name) / "run.db-shm"] = "";
   EXPECT_EQ(after, expected);
 }
 
-TEST_F(RunList, TimesOfRealDevicesAreNotComparedWithSimulatedOnes) {
+TEST_F(RunList, MeasuredTimesAreNotComparedWithSimulatedOnes) {
   (void)record_run("a", {{1, 0.1, "hash-a", MeasurementLabel::kMeasured}});
   const ListedRun run = only();
   EXPECT_EQ(run.graphs[0].best_s, 0.1);

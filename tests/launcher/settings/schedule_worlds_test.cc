@@ -1,6 +1,6 @@
 // Goal: a policy that learns on a graph sees the graph's weights as units, and the granularities that
-// recorded episodes refer to keep their positions. Method: a recurrent net, whose weights are more units than
-// its scopes and fewer than its classes.
+// recorded episodes refer to keep their positions. Method: a recurrent net with more weights than scopes and
+// fewer weights than classes.
 #include "launcher/settings/schedule_worlds.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ OpGraph recurrent() {
   return models::model_graph(*models::find_model("rnnlm"), sizes, {}).value();
 }
 
-TEST(PlanningWorlds, BeginWithTheWeightsWhereADeviceIsTooSmallForTheGraph) {
+TEST(PlanningWorlds, StartWithTheWeightsIfADeviceIsTooSmallForTheGraph) {
   const auto worlds_of = [](std::int64_t memory, const auto& make) {
     emplace::testing::World world{recurrent(), emplace::testing::sample_devices(2, true, memory)};
     return make(world.problem(), LoweredGraph{world.graph});
@@ -36,7 +36,7 @@ TEST(PlanningWorlds, BeginWithTheWeightsWhereADeviceIsTooSmallForTheGraph) {
     EXPECT_EQ(tight[i + 1].num_choices(), plain[i].num_choices());
 }
 
-TEST(LearningWorlds, HaveTheWeightsAfterTheOthersUnlessTheyAreFewest) {
+TEST(LearningWorlds, EndWithTheWeightsUnlessTheyAreFewest) {
   emplace::testing::World world{recurrent(),
                                 emplace::testing::sample_devices(2, true, emplace::testing::kPlenty)};
   const Problem problem = world.problem();

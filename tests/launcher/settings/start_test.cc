@@ -1,4 +1,4 @@
-// Goal: a start is called by what its policy began with. Method: one start of each kind.
+// Goal: the label of a start names the origin of its policy. Method: one start of each kind.
 #include "launcher/settings/start.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 namespace emplace::launcher {
 namespace {
 
-TEST(LabelOfAStart, NamesWhatThePolicyBeganWith) {
+TEST(LabelOf, NamesTheOriginOfThePolicy) {
   RunConfig config;
   config.policy.method = "scheduler";
   const auto label = [&](const char* policy, const char* start) {

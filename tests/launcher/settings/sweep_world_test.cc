@@ -1,6 +1,6 @@
-// Goal: a walk knows what a split may not be, as the model of latencies does. Method: random walks over
-// random graphs, on which every device that is open is taken; the model must find no circle in them, and no
-// more bytes than there are.
+// Goal: the devices that a walk may choose obey the latency model: no circle, and no more bytes than fit.
+// Method: random walks over random graphs, which choose among all open devices; the model must find no circle
+// and no bytes over.
 #include "launcher/settings/sweep_world.h"
 
 #include <gtest/gtest.h>
@@ -59,7 +59,8 @@ TEST(SweepWorld, OpenDevicesMakeNoCircle) {
       circles += model.value(random_walk(careless, grouping, rng)).circle;
     }
   }
-  EXPECT_GT(circles, 20u);  // Or the promise is empty.
+  // Walks without the rule make circles.
+  EXPECT_GT(circles, 20u);
 }
 
 TEST(SweepWorld, OpenDevicesHaveRoom) {
@@ -83,7 +84,7 @@ TEST(SweepWorld, OpenDevicesHaveRoom) {
   }
 }
 
-TEST(SweepWorld, DevicesOfOneKindAreThoseThatMayChangePlaces) {
+TEST(SweepWorld, DevicesOfOneKindAreInterchangeable) {
   const actors::TaskGraph task = task_of(3, 3, 1 << 30);
   const policy::SweepWorld world = sweep_world(task, colocation_groups(task.graph), true);
   EXPECT_EQ(world.accelerator, (std::vector<bool>{false, true, true, true}));
@@ -98,7 +99,8 @@ TEST(SweepWorld, DevicesOfOneKindAreThoseThatMayChangePlaces) {
     devices.push_back(static_cast<std::uint8_t>(index(device)));
     swapped.push_back(devices.back() == 0 ? 0 : static_cast<std::uint8_t>(1 + devices.back() % 3));
   }
-  EXPECT_EQ(plan.renamed(devices), devices);  // A walk meets the lowest first.
+  // A walk numbers devices of one kind by first use.
+  EXPECT_EQ(plan.renamed(devices), devices);
   EXPECT_EQ(plan.renamed(swapped), devices);
 }
 

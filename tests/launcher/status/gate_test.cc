@@ -71,7 +71,7 @@ TEST(StatusToken, IsReadFromAPrivateFileAndNeverShown) {
   EXPECT_EQ(load_status_token(folder.path() / "absent").error().code, Errc::kIo);
 }
 
-TEST(Gate, WithoutATokenOnlyChecksTheHost) {
+TEST(Gate, ChecksOnlyTheHostWithoutAToken) {
   const Gate gate{"", {"Trainer.Example.org"}};
   for (const char* known : {"localhost", "localhost:9090", "LOCALHOST:1", "127.0.0.1:9090", "[::1]:9090",
                             "[::1]", "10.0.0.7:9090", "trainer.example.org", "trainer.example.org:9090"})
@@ -92,7 +92,7 @@ TEST(Gate, TakesTheTokenFromABearerHeader) {
         "Bearer " + std::string{kToken} + "x", "Bearer " + std::string{kToken}.substr(1),
         "Bearer  " + std::string{kToken}})
     EXPECT_EQ(gate.check(from("localhost", wrong)), Gate::Answer::kNoToken) << wrong;
-  // A known token does not open a rebound name.
+  // A valid token does not admit a rebound host name.
   EXPECT_EQ(gate.check(from("evil.example", std::string{"Bearer "} + kToken)), Gate::Answer::kUnknownHost);
 }
 
@@ -110,12 +110,12 @@ TEST(Gate, GivesABrowserACookieThatDoesNotRevealTheToken) {
   EXPECT_EQ(gate.check(from("localhost", "", cookie + "0")), Gate::Answer::kNoToken);
   EXPECT_EQ(gate.check(from("localhost", "", "not" + cookie)), Gate::Answer::kNoToken);
   EXPECT_EQ(gate.check(from("localhost", "", std::string{"emplace="} + kToken)), Gate::Answer::kNoToken);
-  // Another token, another cookie.
+  // Another token gives another cookie.
   EXPECT_EQ((Gate{"another-token-of-a-run", {}}.check(from("localhost", "", cookie))),
             Gate::Answer::kNoToken);
 }
 
-TEST(Gate, WithoutATokenNobodyLogsIn) { EXPECT_EQ((Gate{"", {}}.login("")), ""); }
+TEST(Gate, RefusesLoginWithoutAToken) { EXPECT_EQ((Gate{"", {}}.login("")), ""); }
 
 }  // namespace
 }  // namespace emplace::launcher

@@ -37,7 +37,7 @@ class HttpClient {
     return ::send(fd_, text.data(), text.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(text.size());
   }
   /// Reads until `text` has arrived, and returns everything up to its end; what follows stays.
-  /// Returns all there was if the server closes first.
+  /// Returns all that was received if the server closes first.
   std::string read_until(const std::string& text) {
     std::size_t at = 0;
     while ((at = seen_.find(text)) == std::string::npos)

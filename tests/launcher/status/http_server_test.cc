@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-/// Answers with what it was asked; keeps the replies to /later.
+/// Replies with the request; keeps the replies to /later.
 class Echo : public HttpHandler {
  public:
   void on_request(const HttpRequest& request, Respond respond) override {
@@ -50,7 +50,7 @@ class Echo : public HttpHandler {
     const MutexLock lock{mutex};
     events = std::move(to);
   }
-  /// Waits for a request of /later and takes its reply.
+  /// Waits for a request for /later and takes its reply.
   Respond take() {
     const MutexLock lock{mutex};
     while (later.empty()) came.wait(mutex);
@@ -66,8 +66,8 @@ class Echo : public HttpHandler {
   std::vector<HttpEvent> events EMPLACE_GUARDED_BY(mutex);
 };
 
-struct World {
-  explicit World(HttpServerOptions options = {}) {
+struct ServerFixture {
+  explicit ServerFixture(HttpServerOptions options = {}) {
     options.tick = std::chrono::hours{1};  // Tests publish by themselves.
     auto opened = HttpServer::open(std::move(options), echo);
     EXPECT_TRUE(opened);
@@ -78,8 +78,8 @@ struct World {
 };
 
 TEST(HttpServer, AnswersSeveralRequestsOfOneConnection) {
-  World world;
-  HttpClient client{world.server->endpoint()};
+  ServerFixture fixture;
+  HttpClient client{fixture.server->endpoint()};
   const auto [head, body] = client.get("/a/b?x=1&name=a%20b+c&empty&bad=%zz");
   EXPECT_THAT(head, StartsWith("HTTP/1.1 200 OK\r\n"));
   EXPECT_EQ(body, "GET /a/b host=localhost bad=%zz empty= name=a b c x=1 body=\n");
@@ -95,8 +95,8 @@ TEST(HttpServer, AnswersSeveralRequestsOfOneConnection) {
   EXPECT_THAT(client.read_to_end(), EndsWith("\r\n\r\n"));  // No body.
 }
 
-TEST(HttpServer, RefusesWhatIsNoRequestAndWhatIsTooLarge) {
-  World world;
+TEST(HttpServer, RefusesMalformedAndOversizedRequests) {
+  ServerFixture fixture;
   for (const std::string& wrong :
        {std::string{"\x16\x03\x01\x02\x01\x01\xfc\x03\x03 a TLS hello \r\n\r\n"}, std::string{"GET\r\n\r\n"},
         std::string{"GET / HTTP/9.9\r\n\r\n"},
@@ -105,47 +105,47 @@ TEST(HttpServer, RefusesWhatIsNoRequestAndWhatIsTooLarge) {
         "POST / HTTP/1.1\r\nContent-Length: 5000\r\n\r\n" + std::string(5'000, 'a'),
         std::string{"POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n"},
         std::string{"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab"}}) {
-    HttpClient client{world.server->endpoint()};
+    HttpClient client{fixture.server->endpoint()};
     client.send(wrong);
     const std::string answer = client.read_to_end();
     EXPECT_TRUE(answer.empty() || answer.starts_with("HTTP/1.1 400 ")) << wrong.substr(0, 40) << answer;
   }
-  EXPECT_EQ(world.echo.requests, 0);
-  EXPECT_EQ((HttpClient{world.server->endpoint()}.get("/").second), "GET / host=localhost body=\n");
+  EXPECT_EQ(fixture.echo.requests, 0);
+  EXPECT_EQ((HttpClient{fixture.server->endpoint()}.get("/").second), "GET / host=localhost body=\n");
 }
 
-TEST(HttpServer, DisconnectsWhoeverIsTooSlowWithARequest) {
+TEST(HttpServer, DisconnectsClientsThatSendARequestTooSlowly) {
   HttpServerOptions options;
   options.read_timeout = std::chrono::milliseconds{50};
-  World world{options};
-  HttpClient silent{world.server->endpoint()}, half{world.server->endpoint()};
+  ServerFixture fixture{options};
+  HttpClient silent{fixture.server->endpoint()}, half{fixture.server->endpoint()};
   half.send("GET / HTTP/1.1\r\nHost: a\r\nX-Slow");
   EXPECT_TRUE(silent.closed());
   EXPECT_TRUE(half.closed());
 }
 
-TEST(HttpServer, DisconnectsWhoeverDoesNotReadAReply) {
+TEST(HttpServer, DisconnectsClientsThatDoNotReadAReply) {
   HttpServerOptions options;
   options.write_timeout = std::chrono::milliseconds{50};
   options.read_timeout = std::chrono::milliseconds{200};
-  World world{options};
-  HttpClient client{world.server->endpoint(), 4'096};
+  ServerFixture fixture{options};
+  HttpClient client{fixture.server->endpoint(), 4'096};
   for (int i = 0; i < 4; ++i) client.send("GET /large HTTP/1.1\r\nHost: a\r\n\r\n");
   // Others are served meanwhile.
-  EXPECT_EQ((HttpClient{world.server->endpoint()}.get("/").second), "GET / host=localhost body=\n");
+  EXPECT_EQ((HttpClient{fixture.server->endpoint()}.get("/").second), "GET / host=localhost body=\n");
   // Once a later and longer timeout has expired, the write has timed out.
-  EXPECT_TRUE((HttpClient{world.server->endpoint()}.closed()));
+  EXPECT_TRUE((HttpClient{fixture.server->endpoint()}.closed()));
   EXPECT_LT(client.read_to_end().size(), 16'000'000U);
-  EXPECT_EQ((HttpClient{world.server->endpoint()}.get("/large").second.size()), 4'000'000);
+  EXPECT_EQ((HttpClient{fixture.server->endpoint()}.get("/large").second.size()), 4'000'000);
 }
 
-TEST(HttpServer, MakesRoomForANewConnectionByClosingTheLongestIdle) {
+TEST(HttpServer, ClosesTheLongestIdleConnectionForANewOne) {
   HttpServerOptions options;
   options.max_connections = 4;
-  World world{options};
+  ServerFixture fixture{options};
   std::vector<std::unique_ptr<HttpClient>> clients;
   for (int i = 0; i < 12; ++i) {
-    clients.push_back(std::make_unique<HttpClient>(world.server->endpoint()));
+    clients.push_back(std::make_unique<HttpClient>(fixture.server->endpoint()));
     EXPECT_EQ(clients.back()->get("/").second, "GET / host=localhost body=\n") << i;
   }
   for (int i = 0; i < 8; ++i) EXPECT_TRUE(clients[i]->closed()) << i;
@@ -153,76 +153,76 @@ TEST(HttpServer, MakesRoomForANewConnectionByClosingTheLongestIdle) {
 }
 
 TEST(HttpServer, ServesAmongAThousandIdleConnections) {
-  World world;
+  ServerFixture fixture;
   std::vector<std::unique_ptr<HttpClient>> idle;
   for (int i = 0; i < 1'000; ++i) {
-    idle.push_back(std::make_unique<HttpClient>(world.server->endpoint()));
+    idle.push_back(std::make_unique<HttpClient>(fixture.server->endpoint()));
     if (!idle.back()->connected()) idle.pop_back();  // This process has no descriptors left.
   }
   EXPECT_GT(idle.size(), 400U);
   idle.resize(idle.size() - 20);
-  EXPECT_EQ((HttpClient{world.server->endpoint()}.get("/").second), "GET / host=localhost body=\n");
+  EXPECT_EQ((HttpClient{fixture.server->endpoint()}.get("/").second), "GET / host=localhost body=\n");
 }
 
 TEST(HttpServer, WaitsForAReplyFromAnotherThread) {
-  World world;
-  HttpClient client{world.server->endpoint()};
+  ServerFixture fixture;
+  HttpClient client{fixture.server->endpoint()};
   client.send("GET /later HTTP/1.1\r\nHost: a\r\n\r\n");
-  Respond respond = world.echo.take();
-  EXPECT_EQ((HttpClient{world.server->endpoint()}.get("/").second), "GET / host=localhost body=\n");
+  Respond respond = fixture.echo.take();
+  EXPECT_EQ((HttpClient{fixture.server->endpoint()}.get("/").second), "GET / host=localhost body=\n");
   std::jthread other{[&] { respond(line_reply(200, "at last")); }};
   EXPECT_EQ(client.read_reply().second, "at last\n");
 }
 
-TEST(HttpServer, SurvivesAReplyToAClientThatLeftAndOneAfterItsEnd) {
-  auto world = std::make_unique<World>();
+TEST(HttpServer, SurvivesRepliesToAClientThatLeftAndAfterItsEnd) {
+  auto fixture = std::make_unique<ServerFixture>();
   Respond left, late;
   {
-    HttpClient client{world->server->endpoint()};
+    HttpClient client{fixture->server->endpoint()};
     client.send("GET /later HTTP/1.1\r\nHost: a\r\n\r\n");
-    left = world->echo.take();
+    left = fixture->echo.take();
   }
-  left(line_reply(200, "nobody reads this"));
+  left(line_reply(200, "the client does not read this"));
   left(line_reply(200, "nor this"));
-  HttpClient client{world->server->endpoint()};
+  HttpClient client{fixture->server->endpoint()};
   client.send("GET /later HTTP/1.1\r\nHost: a\r\n\r\n");
-  late = world->echo.take();
-  world.reset();
+  late = fixture->echo.take();
+  fixture.reset();
   late(line_reply(200, "too late"));
   EXPECT_TRUE(client.closed());
 }
 
 TEST(HttpServer, StreamsTheNewestEventsOnce) {
-  World world;
-  world.echo.set({{"status", "1"}});
-  HttpClient client{world.server->endpoint()};
+  ServerFixture fixture;
+  fixture.echo.set({{"status", "1"}});
+  HttpClient client{fixture.server->endpoint()};
   client.send("GET /events HTTP/1.1\r\nHost: a\r\n\r\n");
   EXPECT_THAT(client.read_until("\r\n\r\n"), HasSubstr("Content-Type: text/event-stream\r\n"));
   EXPECT_EQ(client.read_until("\n\n"), "event: status\ndata: 1\n\n");
-  world.server->publish_now();  // Nothing is new.
-  world.echo.set({{"status", "2"}, {"report", "7"}});
-  world.server->publish_now();
+  fixture.server->publish_now();  // Nothing is new.
+  fixture.echo.set({{"status", "2"}, {"report", "7"}});
+  fixture.server->publish_now();
   EXPECT_EQ(client.read_until("\n\n"), "event: status\ndata: 2\n\n") << "in the handler's order";
   EXPECT_EQ(client.read_until("\n\n"), "event: report\ndata: 7\n\n");
-  world.echo.set({{"status", "2"}, {"report", "8"}});
-  world.server->publish_now();
+  fixture.echo.set({{"status", "2"}, {"report", "8"}});
+  fixture.server->publish_now();
   EXPECT_EQ(client.read_until("\n\n"), "event: report\ndata: 8\n\n");
 }
 
-TEST(HttpServer, GivesASlowReaderTheNewestEventInsteadOfAllOfThem) {
-  World world;
-  HttpClient slow{world.server->endpoint(), 4'096};
+TEST(HttpServer, SendsASlowReaderOnlyTheNewestEvents) {
+  ServerFixture fixture;
+  HttpClient slow{fixture.server->endpoint(), 4'096};
   slow.send("GET /events HTTP/1.1\r\nHost: a\r\n\r\n");
-  HttpClient quick{world.server->endpoint()};
+  HttpClient quick{fixture.server->endpoint()};
   quick.send("GET /events HTTP/1.1\r\nHost: a\r\n\r\n");
   quick.read_until("\r\n\r\n");
   const std::string padding(1'000'000, 'x');
   for (int i = 1; i <= 40; ++i) {
-    world.echo.set({{"status", std::to_string(i) + padding}});
-    world.server->publish_now();
+    fixture.echo.set({{"status", std::to_string(i) + padding}});
+    fixture.server->publish_now();
     EXPECT_THAT(quick.read_until("\n\n"), HasSubstr("data: " + std::to_string(i) + "x"));
   }
-  // 40 MB were published; the slow reader gets what was under way and the newest.
+  // 40 MB were published; the slow reader gets the events in flight and the newest.
   std::size_t events = 0;
   for (std::string event; event.find("data: 40x") == std::string::npos; ++events) {
     event = slow.read_until("\n\n");
@@ -234,10 +234,11 @@ TEST(HttpServer, GivesASlowReaderTheNewestEventInsteadOfAllOfThem) {
 TEST(HttpServer, LimitsTheStreams) {
   HttpServerOptions options;
   options.max_streams = 2;
-  World world{options};
-  world.echo.set({{"status", "1"}});
+  ServerFixture fixture{options};
+  fixture.echo.set({{"status", "1"}});
   const std::string wanted = "GET /events HTTP/1.1\r\nHost: a\r\n\r\n";
-  HttpClient one{world.server->endpoint()}, two{world.server->endpoint()}, three{world.server->endpoint()};
+  HttpClient one{fixture.server->endpoint()}, two{fixture.server->endpoint()},
+      three{fixture.server->endpoint()};
   for (HttpClient* client : {&one, &two}) {
     client->send(wanted);
     EXPECT_THAT(client->read_until("data: 1\n\n"), HasSubstr("200 OK"));
@@ -247,22 +248,22 @@ TEST(HttpServer, LimitsTheStreams) {
 }
 
 TEST(HttpServer, PublishesOnceMoreAtItsEnd) {
-  World world;
-  world.echo.set({{"status", "1"}});
-  HttpClient client{world.server->endpoint()};
+  ServerFixture fixture;
+  fixture.echo.set({{"status", "1"}});
+  HttpClient client{fixture.server->endpoint()};
   client.send("GET /events HTTP/1.1\r\nHost: a\r\n\r\n");
   client.read_until("data: 1\n\n");
-  world.echo.set({{"ended", "{}"}});
-  world.server.reset();
+  fixture.echo.set({{"ended", "{}"}});
+  fixture.server.reset();
   EXPECT_EQ(client.read_to_end(), "event: ended\ndata: {}\n\n");
 }
 
-TEST(HttpServer, SaysWhyItCannotListen) {
-  World world;
+TEST(HttpServer, ReportsWhyItCannotListen) {
+  ServerFixture fixture;
   HttpServerOptions taken;
-  const std::string endpoint = world.server->endpoint();
+  const std::string endpoint = fixture.server->endpoint();
   taken.port = static_cast<std::uint16_t>(std::stoi(endpoint.substr(endpoint.find(':') + 1)));
-  const auto refused = HttpServer::open(taken, world.echo);
+  const auto refused = HttpServer::open(taken, fixture.echo);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Errc::kIo);
   EXPECT_THAT(refused.error().context, HasSubstr(endpoint));

@@ -52,7 +52,7 @@ std::vector<std::string> found(const NodeQuery& query) {
   return names(nodes_json(running(), std::chrono::seconds{100}, query));
 }
 
-TEST(LiveRun, HasWhatPsPrintsAndWhatOnlyTheLauncherKnows) {
+TEST(LiveRun, HasTheStatusOfPsAndTheFactsOfTheLauncher) {
   LiveRun state = running();
   state.note(3.5, "b was ended by signal 9; restarting from run.db");
   const Json json = to_json(state, std::chrono::seconds{102}, {});
@@ -81,7 +81,7 @@ TEST(LiveRun, UnknownValuesAreNull) {
   EXPECT_EQ(json["nodes_total"], 0);
 }
 
-TEST(LiveRun, SaysWhyNothingRunsOnlyWhileTheRunGoesOn) {
+TEST(LiveRun, HasAnIdleReasonOnlyWhileTheRunContinues) {
   LiveRun state;
   state.phase = RunPhase::kRunning;
   state.measured_at = std::chrono::seconds{10};
@@ -94,7 +94,7 @@ TEST(LiveRun, SaysWhyNothingRunsOnlyWhileTheRunGoesOn) {
   }
 }
 
-TEST(LiveRun, RemembersWhenItLastMeasured) {
+TEST(LiveRun, RemembersTheTimeOfTheLastMeasurement) {
   LiveRun state;
   messages::RunProgress progress;
   progress.dispatch.measurements = 4;
@@ -105,7 +105,7 @@ TEST(LiveRun, RemembersWhenItLastMeasured) {
   EXPECT_EQ(state.progress_at, std::chrono::seconds{6});
 }
 
-TEST(LiveRun, AFinishedRunHasTheResultsOfItsReport) {
+TEST(LiveRun, FinishedRunHasTheResultsOfItsReport) {
   record::ReportData report;
   record::ReportGraph& graph = report.graphs.emplace_back();
   graph.name = "nmt";
@@ -137,14 +137,14 @@ TEST(LiveRun, AFinishedRunHasTheResultsOfItsReport) {
   EXPECT_EQ(to_json(run, Nanos{0}, {})["graph"], "nmt");
 }
 
-TEST(LiveRun, ABriefListHasTroubleFirstAndIsBounded) {
+TEST(LiveRun, BriefListIsBoundedAndShowsTroubleFirst) {
   LiveRun state = running();
   EXPECT_THAT(names(to_json(state, Nanos{0}, {2, true})), ElementsAre("b", "a"));
   const Json brief = to_json(state, Nanos{0}, {1, true});
   EXPECT_EQ(brief["nodes"][0]["last_error"], "executor/b: it failed");
   EXPECT_FALSE(brief["nodes"][0].contains("version"));
   EXPECT_EQ(brief["nodes_total"], 3);
-  messages::NodeStatus head;  // The last by name, and the one that the run depends on.
+  messages::NodeStatus head;  // It sorts last by name, and the run depends on it.
   head.report.node = "z", head.report.actors = {{"dispatcher/0", 1, 0, 0, ""}}, head.credit = 5;
   state.status.nodes.push_back(head);
   EXPECT_THAT(names(to_json(state, Nanos{0}, {2, true})), ElementsAre("z", "b"));
@@ -156,7 +156,7 @@ TEST(LiveRun, ABriefListHasTroubleFirstAndIsBounded) {
   EXPECT_LT(to_json(state, Nanos{0}, {40, true}).dump().size(), 8'000U);
 }
 
-TEST(LiveRun, TenThousandNodesStayABriefEvent) {
+TEST(LiveRun, EventOfTenThousandNodesStaysBrief) {
   LiveRun state = running();
   state.status.nodes.clear();
   for (int i = 0; i < 10'000; ++i) state.status.nodes.push_back(node(fmt::format("worker/{:05}", i)));
@@ -175,7 +175,7 @@ TEST(LiveRun, KeepsTheNewestEvents) {
   EXPECT_EQ(state.events.front().text, "50");
 }
 
-TEST(LiveRun, AnEventCannotControlATerminalOrExceedItsLine) {
+TEST(LiveRun, EventIsOneLineWithoutControlCharacters) {
   LiveRun state;
   state.note(0, "a\x1b[31mb\n" + std::string(5'000, 'x'));
   const std::string text = to_json(state, Nanos{0}, {})["events"][0]["text"];
@@ -184,7 +184,7 @@ TEST(LiveRun, AnEventCannotControlATerminalOrExceedItsLine) {
   EXPECT_LT(text.size(), 400U);
 }
 
-TEST(NodeQuery, SortsFindsAndPages) {
+TEST(NodeQuery, SortsFiltersAndPages) {
   EXPECT_THAT(found(NodeQuery{}), ElementsAre("a", "b", "c"));
   EXPECT_THAT(found({0, 50, "-name", ""}), ElementsAre("c", "b", "a"));
   EXPECT_THAT(found({0, 50, "busy", ""}), ElementsAre("b", "a", "c"));
@@ -201,7 +201,7 @@ TEST(NodeQuery, SortsFindsAndPages) {
   EXPECT_EQ(json["nodes_age_s"], 1.0);
 }
 
-TEST(NodeQuery, IsReadStrictly) {
+TEST(NodeQuery, ParsesStrictly) {
   const auto parsed =
       parse_node_query({{"offset", "40"}, {"limit", "1000000"}, {"sort", "-busy"}, {"find", "a"}});
   ASSERT_TRUE(parsed);

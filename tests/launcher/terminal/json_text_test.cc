@@ -1,5 +1,4 @@
-// Goal: what --json prints is JSON whatever is put in.
-// Method: the text is compared as a whole.
+// Goal: --json prints valid JSON for any values. Method: the whole text is compared.
 
 #include "launcher/terminal/json_text.h"
 
@@ -19,7 +18,7 @@ TEST(JsonText, KeepsTheOrderOfKeysAndNestsObjects) {
             "\"a\": null\n  }\n}");
 }
 
-TEST(JsonText, MendsWhatJsonCannotSay) {
+TEST(JsonText, ReplacesValuesThatJsonCannotRepresent) {
   const Json json{{"nan", std::numeric_limits<double>::quiet_NaN()}, {"bytes", "\xff\x1b"}};
   EXPECT_EQ(json_text(json), "{\n  \"nan\": null,\n  \"bytes\": \"\xEF\xBF\xBD\\u001b\"\n}");
 }

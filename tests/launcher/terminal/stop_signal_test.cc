@@ -1,4 +1,5 @@
-// Goal: nested stop signals share one flag, and handlers that other code removed come back. Method: raise().
+// Goal: nested stop signals share one flag, and handlers that other code removed are restored. Method:
+// raise().
 #include "launcher/terminal/stop_signal.h"
 
 #include <gtest/gtest.h>
@@ -8,21 +9,22 @@
 namespace emplace::launcher {
 namespace {
 
-TEST(StopSignal, TheOuterOneStillReceivesAfterAnInnerOneHasEnded) {
+TEST(StopSignal, OuterStillReceivesAfterAnInnerHasEnded) {
   const StopSignal outer;
   { const StopSignal inner; }
-  ASSERT_EQ(std::raise(SIGINT), 0);  // Ends this test program if no handler is left.
+  // The signal ends this test program if no handler is left.
+  ASSERT_EQ(std::raise(SIGINT), 0);
   EXPECT_EQ(outer.received(), SIGINT);
 }
 
-TEST(StopSignal, AnInnerOneKnowsWhatTheOuterOneHasReceived) {
+TEST(StopSignal, InnerSeesTheSignalOfTheOuter) {
   const StopSignal outer;
   ASSERT_EQ(std::raise(SIGTERM), 0);
   const StopSignal inner;
   EXPECT_EQ(inner.received(), SIGTERM);
 }
 
-TEST(StopSignal, ANewOuterOneStartsWithoutASignal) {
+TEST(StopSignal, NewOuterStartsWithoutASignal) {
   {
     const StopSignal before;
     ASSERT_EQ(std::raise(SIGINT), 0);
@@ -30,7 +32,7 @@ TEST(StopSignal, ANewOuterOneStartsWithoutASignal) {
   EXPECT_EQ(StopSignal{}.received(), 0);
 }
 
-TEST(StopSignal, TakesOverWhatOtherHandlersReceived) {
+TEST(StopSignal, TakesOverSignalsOfOtherHandlers) {
   StopSignal stop;
   std::signal(SIGINT, SIG_DFL);
   stop.take_over(0);

@@ -1,5 +1,5 @@
-// Goal: a live view that never floods, never flickers and never leaves the terminal dirty.
-// Method: a clock that is moved by hand; what is written is collected and looked at byte by byte.
+// Goal: a live view never floods, never flickers and never leaves the terminal dirty. Method: a clock that
+// the test moves; the output is compared byte by byte.
 
 #include "launcher/terminal/terminal.h"
 
@@ -27,7 +27,7 @@ const Terminal kTty{.is_tty = true, .colour = true, .columns = 20};
 const Terminal kPipe{};
 const std::array<std::string, 2> kBlock{"one", "two"};
 
-TEST(LiveView, RedrawsItsBlockInPlaceAndTakesItAway) {
+TEST(LiveView, RedrawsItsBlockInPlaceAndErasesIt) {
   Screen screen;
   LiveView view = screen.view(kTty);
   view.show(kBlock, "plain");
@@ -50,7 +50,7 @@ TEST(LiveView, DrawsAtMostTenTimesASecond) {
   EXPECT_EQ(frames, 10u);
 }
 
-TEST(LiveView, ElsewhereOnePlainLineEveryFiveSeconds) {
+TEST(LiveView, WritesOnePlainLineEveryFiveSecondsWithoutATerminal) {
   Screen screen;
   LiveView view = screen.view(kPipe);
   for (int s = 0; s <= 11; ++s, screen.clock.advance(seconds{1}))
@@ -60,7 +60,7 @@ TEST(LiveView, ElsewhereOnePlainLineEveryFiveSeconds) {
   EXPECT_EQ(screen.take(), "");
 }
 
-TEST(LiveView, SaysNothingWhenDisabled) {
+TEST(LiveView, WritesNothingWhenDisabled) {
   Screen screen;
   {
     LiveView view = screen.view(kTty, /*enabled=*/false);

@@ -1,5 +1,5 @@
-// Goal: what a parent and its executor process tell each other arrives as it was sent, also in pieces, and
-// what is not whole is refused. Method: round trips of filled values; a socket pair whose other end writes
+// Goal: messages between a parent and its executor process arrive as they were sent, also in pieces, and
+// incomplete ones are refused. Method: round trips of filled values; a socket pair whose other end writes
 // byte by byte, or nonsense.
 #include "launcher/worker/facts.h"
 
@@ -22,7 +22,7 @@ OpGraph some_graph() {
   return emplace::testing::random_graph(rng, 20);
 }
 
-TEST(ExecFacts, AMachineArrivesWhole) {
+TEST(Facts, MachineRoundTrips) {
   const auto devices = parse_devices(R"(
 corun = 1.5
 [[profile]]
@@ -56,7 +56,7 @@ shaped = true
     ASSERT_TRUE(prepare.ok());
     const auto got = devices_of(*prepare);
     ASSERT_TRUE(got.ok()) << got.error().context;
-    EXPECT_EQ(got->sha256(), sent.sha256()) << "everything that decides a time";
+    EXPECT_EQ(got->sha256(), sent.sha256()) << "everything that determines a time";
     EXPECT_EQ((*got)[DeviceId{0}].host, "rack7");
     EXPECT_EQ(got->corun(), 1.5);
     EXPECT_TRUE(got->link(DeviceId{0}, DeviceId{1}).shaped);
@@ -80,7 +80,7 @@ shaped = true
   }
 }
 
-TEST(ExecFacts, MeasurementsSchedulesAndProfilesArriveWholeOrNotAtAll) {
+TEST(Facts, MeasurementsSchedulesAndProfilesRoundTripOrAreRefused) {
   const OpGraph graph = some_graph();
   Schedule schedule;
   schedule.ops = {{OpId{1}, DeviceId{1}, 0.5, 0.75}};
@@ -91,7 +91,7 @@ TEST(ExecFacts, MeasurementsSchedulesAndProfilesArriveWholeOrNotAtAll) {
   EXPECT_EQ(back->ops[0].end_s, 0.75);
   EXPECT_EQ(back->transfers[0].bytes, 64);
   EXPECT_EQ(back->memory[0].bytes, 640);
-  EXPECT_FALSE(schedule_of(facts_of(schedule), graph, 1).ok()) << "a device that there is not";
+  EXPECT_FALSE(schedule_of(facts_of(schedule), graph, 1).ok()) << "a device that does not exist";
   auto damaged = facts_of(schedule);
   damaged.ops[0] = static_cast<std::uint32_t>(graph.num_ops());
   EXPECT_FALSE(schedule_of(damaged, graph, 2).ok());
@@ -130,7 +130,7 @@ TEST(ExecFacts, MeasurementsSchedulesAndProfilesArriveWholeOrNotAtAll) {
   EXPECT_EQ(verification_of(facts_of(verified)).first_difference, "fc/bias");
 }
 
-TEST(ExecFacts, LabelsSayWhatATimeRestsOn) {
+TEST(Facts, LabelDependsOnSyntheticShareAndShapedLinks) {
   EXPECT_EQ(measured_label(0, false), MeasurementLabel::kMeasured);
   EXPECT_EQ(measured_label(0.0099, false), MeasurementLabel::kMeasured);
   EXPECT_EQ(measured_label(0.01, false), MeasurementLabel::kPartlySynthetic);
@@ -140,17 +140,17 @@ TEST(ExecFacts, LabelsSayWhatATimeRestsOn) {
   EXPECT_EQ(measured_label(std::nan(""), false), MeasurementLabel::kEmulated) << "not a number";
 }
 
-struct Pair {
-  Pair() { EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds.data()), 0); }
+struct SocketPair {
+  SocketPair() { EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds.data()), 0); }
   std::array<int, 2> fds{};
 };
 
-TEST(Channel, AMessageMayComeByteByByte) {
-  Pair pair;
+TEST(Channel, ReassemblesMessagesFromSingleBytes) {
+  SocketPair pair;
   Channel channel{pair.fds[0]};
   messages::Bytes bytes;
   {
-    Pair copy;
+    SocketPair copy;
     Channel writer{copy.fds[0]};
     writer.send(messages::RunPlacement{7, messages::PlacementTask::kVerify, {0, 3}},
                 messages::Bytes{std::byte{1}, std::byte{2}, std::byte{3}});
@@ -178,9 +178,9 @@ TEST(Channel, AMessageMayComeByteByByte) {
   EXPECT_EQ(channel.take().error().code, Errc::kPeerLost);
 }
 
-TEST(Channel, WhatIsNoMessageIsRefusedBeforeItsSizeIsBelieved) {
+TEST(Channel, RefusesImplausibleSizes) {
   for (const std::uint32_t size : {0xffffffffu, 1u << 20}) {
-    Pair pair;
+    SocketPair pair;
     Channel channel{pair.fds[0]};
     const std::array<std::uint32_t, 3> head{size, size, size};
     ASSERT_EQ(::write(pair.fds[1], head.data(), sizeof head), static_cast<ssize_t>(sizeof head));

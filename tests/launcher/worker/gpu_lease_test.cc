@@ -1,6 +1,6 @@
-// Goal: no two executors of a machine ever measure on one GPU, whatever becomes of their processes.
-// Method: a folder that looks like the NVIDIA driver's, real locks, and real executor processes that do
-// nothing with the GPUs that they are given.
+// Goal: no two executors of a machine ever measure on one GPU, whatever happens to their processes. Method: a
+// folder that looks like the NVIDIA driver's, real locks, and real executor processes that do nothing with
+// their GPUs.
 #include "launcher/worker/gpu_lease.h"
 
 #include <gmock/gmock.h>
@@ -57,10 +57,11 @@ class GpuLeaseTest : public ::testing::Test {
   const emplace::testing::ScratchFolder folder_{"gpu-lease"};
   GpuSources sources_;
   const DeviceSet one_ = sample_devices(1, false, std::int64_t{1} << 40, {1e9, 1e-6});
-  const DeviceSet two_ = sample_devices(2, true, std::int64_t{1} << 40, {1e9, 1e-6});  // And a CPU.
+  // Two GPUs and a CPU.
+  const DeviceSet two_ = sample_devices(2, true, std::int64_t{1} << 40, {1e9, 1e-6});
 };
 
-TEST_F(GpuLeaseTest, GpusAreSortedByAddress) {
+TEST_F(GpuLeaseTest, SortsGpusByAddress) {
   add_gpu("0000:65:00.0", "GPU-b1");
   add_gpu("0000:17:00.0", "GPU-a2");
   const auto all = driver_gpus(sources_.driver);
@@ -78,7 +79,7 @@ TEST_F(GpuLeaseTest, VisibleDevicesLimitTheLeases) {
   EXPECT_THAT(leasable({}).uuids, ElementsAre("GPU-a2", "GPU-b1", "GPU-b2"));
   EXPECT_THAT(leasable("1").uuids, ElementsAre("GPU-b1"));
   EXPECT_THAT(leasable("GPU-b2, 0").uuids, ElementsAre("GPU-a2", "GPU-b2"));
-  EXPECT_THAT(leasable("GPU-a").uuids, ElementsAre("GPU-a2")) << "a unique beginning is enough, as for CUDA";
+  EXPECT_THAT(leasable("GPU-a").uuids, ElementsAre("GPU-a2")) << "a unique prefix is enough, as for CUDA";
   EXPECT_THAT(leasable("0,GPU-b,1").uuids, ElementsAre("GPU-a2")) << "nothing after an invalid word counts";
   EXPECT_THAT(leasable("0,0").uuids, ElementsAre("GPU-a2"));
   for (const char* const none : {"", "-1", "3", "NoDevFiles", "MIG-a2"}) {
@@ -87,7 +88,7 @@ TEST_F(GpuLeaseTest, VisibleDevicesLimitTheLeases) {
   }
 }
 
-TEST_F(GpuLeaseTest, WithoutWholeGpusNothingIsLeased) {
+TEST_F(GpuLeaseTest, LeasesNothingWithoutWholeGpus) {
   EXPECT_EQ(leasable({}).why_none, "the NVIDIA driver lists no GPU");
   GpuLease lease{sources_};
   ASSERT_TRUE(lease.take(two_).ok()) << "executors then start as before";
@@ -106,7 +107,7 @@ TEST_F(GpuLeaseTest, WithoutWholeGpusNothingIsLeased) {
   EXPECT_EQ(leasable({}).why_none, "a GPU is split by MIG");
 }
 
-TEST_F(GpuLeaseTest, EveryGpuHasOneHolder) {
+TEST_F(GpuLeaseTest, EachGpuHasOneHolder) {
   add_gpus(4);
   GpuLease first{sources_}, second{sources_}, third{sources_};
   ASSERT_TRUE(first.take(one_).ok());
@@ -135,7 +136,7 @@ TEST_F(GpuLeaseTest, MoreDevicesThanGpusShareThem) {
   EXPECT_THAT(lease.uuids(), ElementsAre("GPU-00000000"));
 }
 
-TEST_F(GpuLeaseTest, TheNumberOfExecutorsFollowsTheGpus) {
+TEST_F(GpuLeaseTest, NumberOfExecutorsFollowsTheGpus) {
   add_gpus(5);
   EXPECT_EQ(executors_by_gpus(sources_, one_).value(), 5u);
   EXPECT_EQ(executors_by_gpus(sources_, two_).value(), 2u);
@@ -149,7 +150,7 @@ TEST_F(GpuLeaseTest, TheNumberOfExecutorsFollowsTheGpus) {
   EXPECT_TRUE(check_gpu_leases(sources_, two_, 1).ok()) << "a check leaves no lock";
 }
 
-TEST_F(GpuLeaseTest, ThreadsThatLeaseAtOnceNeverShare) {
+TEST_F(GpuLeaseTest, ConcurrentLeasesNeverShareAGpu) {
   add_gpus(8);
   std::vector<GpuLease> leases;
   leases.reserve(4);
@@ -167,7 +168,7 @@ TEST_F(GpuLeaseTest, ThreadsThatLeaseAtOnceNeverShare) {
   EXPECT_EQ(std::adjacent_find(all.begin(), all.end()), all.end());
 }
 
-TEST_F(GpuLeaseTest, AFileOfAnotherUserThatCannotBeWrittenStillLocks) {
+TEST_F(GpuLeaseTest, LocksAReadOnlyFileOfAnotherUser) {
   add_gpus(1);
   ASSERT_TRUE(write_file(sources_.locks / "emplace-GPU-00000000.lock", std::string_view{}).ok());
   fs::permissions(sources_.locks / "emplace-GPU-00000000.lock", fs::perms{0444});
@@ -176,7 +177,7 @@ TEST_F(GpuLeaseTest, AFileOfAnotherUserThatCannotBeWrittenStillLocks) {
   EXPECT_FALSE(other.take(one_).ok());
 }
 
-TEST_F(GpuLeaseTest, AFolderThatCannotBeUsedIsNamed) {
+TEST_F(GpuLeaseTest, ErrorNamesAnUnusableFolder) {
   add_gpus(1);
   sources_.locks = folder_.path() / "missing";
   GpuLease lease{sources_};
@@ -236,7 +237,7 @@ TEST_F(LeasingExecutors, EachProcessSeesItsOwnGpu) {
   EXPECT_THAT(refused.error().context, HasSubstr("an executor needs 1 GPU, but 0 are free; in use: GPU-"));
 }
 
-TEST_F(LeasingExecutors, AProcessThatIsRestartedKeepsItsGpu) {
+TEST_F(LeasingExecutors, RestartedProcessKeepsItsGpu) {
   add_gpus(2);
   const auto first = make({"--crash-every=2"});
   ASSERT_TRUE(measure(*first).ok());
@@ -249,7 +250,7 @@ TEST_F(LeasingExecutors, AProcessThatIsRestartedKeepsItsGpu) {
   EXPECT_EQ(visible_to(first->pid()), "CUDA_VISIBLE_DEVICES=GPU-00000000");
 }
 
-TEST_F(LeasingExecutors, AProcessThatOutlivesItsParentKeepsItsGpu) {
+TEST_F(LeasingExecutors, ProcessThatOutlivesItsParentKeepsItsGpu) {
   add_gpus(1);
   auto lease = std::make_unique<GpuLease>(sources_);
   ASSERT_TRUE(lease->take(one_).ok());

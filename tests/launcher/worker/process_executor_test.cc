@@ -1,7 +1,7 @@
-// Goal: an executor in a process of its own answers as one in ours does, and whatever becomes of that process
-// (crash, hang, lost device, stop, silence) ends as a measurement or as one line, and leaves no process.
-// Method: the real emplace-exec-fake with its chaos options, deadlines of a fraction of a second; waits are
-// for what processes do.
+// Goal: an executor in a process of its own gives the results of one in this process, and whatever happens to
+// that process (crash, hang, lost device, stop, silence) ends as a measurement or as one line, and leaves no
+// process. Method: the real emplace-exec-fake with its chaos options and deadlines of a fraction of a second;
+// the test waits for events of the processes.
 #include "launcher/worker/process_executor.h"
 
 #include <gmock/gmock.h>
@@ -34,11 +34,11 @@ using ::testing::StartsWith;
 
 constexpr std::int64_t kPlenty = std::int64_t{1} << 50;
 
-/// Until it is so, or ten seconds have passed.
-template <class So>
-bool wait_until(So so) {
+/// Waits until the condition holds, for at most ten seconds. Returns whether it does.
+template <class Condition>
+bool wait_until(Condition holds) {
   for (int i = 0; i < 5'000; ++i) {
-    if (so()) return true;
+    if (holds()) return true;
     ::poll(nullptr, 0, 2);
   }
   return false;
@@ -52,7 +52,7 @@ bool is_gone(pid_t pid) {
 
 class ProcessExecutorTest : public ::testing::Test {
  protected:
-  /// What the real wiring makes of a config, with deadlines that a test can wait for.
+  /// The executor that the wiring makes from a config, with short deadlines.
   std::unique_ptr<ProcessExecutor> make(std::vector<std::string> arguments = {}, int restarts = 1'000,
                                         Nanos deadline = std::chrono::seconds{1}) {
     ProcessExecutorOptions options;
@@ -86,7 +86,7 @@ class ProcessExecutorTest : public ::testing::Test {
   const DeviceSet devices_ = sample_devices(2, true, kPlenty, {1e9, 2.5e-6}).with_copies(CopyEngine::kTarget);
 };
 
-TEST_F(ProcessExecutorTest, AnswersWhatTheSameExecutorAnswersInThisProcess) {
+TEST_F(ProcessExecutorTest, MatchesTheSameExecutorInThisProcess) {
   const auto executor = make();
   FakeExecutor here{graph_, devices_};
   for (std::uint64_t i = 0; i < 50; ++i) {
@@ -117,7 +117,7 @@ TEST_F(ProcessExecutorTest, AnswersWhatTheSameExecutorAnswersInThisProcess) {
   EXPECT_EQ(executor->measure(Placement(3), out).error().code, Errc::kInvalid);
 }
 
-TEST_F(ProcessExecutorTest, NotesArePassedOnOnce) {
+TEST_F(ProcessExecutorTest, PassesEachNoteOnOnce) {
   std::vector<std::string> lines;
   ProcessExecutorOptions options;
   options.kind = "fake";
@@ -131,7 +131,7 @@ TEST_F(ProcessExecutorTest, NotesArePassedOnOnce) {
       << "also across restarts";
 }
 
-TEST_F(ProcessExecutorTest, TheNextPlacementIsAnnounced) {
+TEST_F(ProcessExecutorTest, AnnouncesTheNextPlacement) {
   const auto executor = make({"--refuse-surprises"});
   const auto polled = [&](std::uint64_t number, std::span<const DeviceId> next) {
     Measurement m;
@@ -146,7 +146,7 @@ TEST_F(ProcessExecutorTest, TheNextPlacementIsAnnounced) {
   EXPECT_EQ(polled(4, Placement(3)), "") << "a wrong announcement is no error";
 }
 
-TEST_F(ProcessExecutorTest, ARetryAnnouncesNothing) {
+TEST_F(ProcessExecutorTest, RetryAnnouncesNothing) {
   const auto executor = make({"--refuse-surprises", "--crash-every=2"});
   Measurement m;
   executor->start(placement(0), {});
@@ -160,7 +160,7 @@ TEST_F(ProcessExecutorTest, ARetryAnnouncesNothing) {
   EXPECT_EQ(m.failure, "") << "placement 2 was not announced again";
 }
 
-TEST_F(ProcessExecutorTest, PlacementsFarFromTheBestGetOneSample) {
+TEST_F(ProcessExecutorTest, SlowPlacementsGetOneSample) {
   ProcessRequest request;
   request.real.timing = {.warmups = 1, .samples = 4, .most_samples = 4, .stop_ratio = 1.3};
   const auto executor = make_process_executor("fake", graph_, devices_, request);
@@ -180,10 +180,11 @@ TEST_F(ProcessExecutorTest, PlacementsFarFromTheBestGetOneSample) {
   EXPECT_LT(stopped, 39);
 }
 
-TEST_F(ProcessExecutorTest, NothingIsLostUnderCrashesHangsAndFullDevices) {
+TEST_F(ProcessExecutorTest, LosesNoResultToCrashesHangsAndFullDevices) {
   const auto executor = make({"--crash-every=7", "--hang-every=31", "--oom-every=5"});
   FakeExecutor here{graph_, devices_};
-  std::uint64_t id = 0;  // Of requests, which chaos goes by: what was tried again has a new one.
+  // Chaos counts requests: a retry has a new id.
+  std::uint64_t id = 0;
   int deaths = 0;
   for (std::uint64_t i = 0; i < 70; ++i) {
     int tries = 0;
@@ -192,7 +193,7 @@ TEST_F(ProcessExecutorTest, NothingIsLostUnderCrashesHangsAndFullDevices) {
     const Measurement m = measured(*executor, i);
     Measurement expected;
     ASSERT_TRUE(here.measure(placement(i), expected).ok());
-    if (tries == 2) {  // 62 hangs, and 63 crashes.
+    if (tries == 2) {  // Request 62 hangs, and 63 crashes.
       EXPECT_THAT(m.failure, StartsWith("crashed: signal 11"));
     } else if (id % 5 == 0) {
       EXPECT_THAT(m.failure, StartsWith("oom: op '"));
@@ -206,24 +207,24 @@ TEST_F(ProcessExecutorTest, NothingIsLostUnderCrashesHangsAndFullDevices) {
   EXPECT_EQ(executor->restarts(), deaths);
 }
 
-TEST_F(ProcessExecutorTest, FullDevicesAreAnswersAndRestartNothing) {
+TEST_F(ProcessExecutorTest, OutOfMemoryIsAResultAndRestartsNothing) {
   const auto executor = make({"--oom-every=1"});
   for (std::uint64_t i = 0; i < 100; ++i) EXPECT_THAT(measured(*executor, i).failure, StartsWith("oom: "));
   EXPECT_EQ(executor->restarts(), 0);
 }
 
-TEST_F(ProcessExecutorTest, WhatNoProcessSurvivesIsAFailedMeasurementAndIsRemembered) {
+TEST_F(ProcessExecutorTest, PlacementThatAlwaysCrashesIsAFailedMeasurementAndIsRemembered) {
   const auto executor = make({"--crash-every=1"});
   const Measurement m = measured(*executor, 1);
   EXPECT_FALSE(m.valid);
   EXPECT_THAT(m.failure, StartsWith("crashed: signal 11 (Segmentation fault)"));
   EXPECT_EQ(m.peak_bytes.size(), devices_.size());
   EXPECT_EQ(measured(*executor, 1), m);
-  EXPECT_EQ(executor->restarts(), 1) << "asked for again it costs no process";
+  EXPECT_EQ(executor->restarts(), 1) << "a repeated request starts no process";
   EXPECT_FALSE(out_of_memory(m.valid, m.failure));
 }
 
-TEST_F(ProcessExecutorTest, ALostDeviceEndsTheProcessAndItsLastWordsAreTheCause) {
+TEST_F(ProcessExecutorTest, LostDeviceEndsTheProcessAndItsFinalMessageIsTheCause) {
   const auto executor = make({"--poison-every=1"}, 1'000, std::chrono::seconds{10});
   EXPECT_EQ(measured(*executor, 1).failure, "poisoned: measurement 2 lost its device on purpose");
   const auto once = make({"--poison-every=2"}, 1'000, std::chrono::seconds{10});
@@ -232,13 +233,13 @@ TEST_F(ProcessExecutorTest, ALostDeviceEndsTheProcessAndItsLastWordsAreTheCause)
   EXPECT_EQ(once->restarts(), 1);
 }
 
-TEST_F(ProcessExecutorTest, AHangIsEndedAtItsDeadline) {
+TEST_F(ProcessExecutorTest, HangEndsAtItsDeadline) {
   const auto executor = make({"--hang-every=1"}, 1'000, milliseconds{300});
   EXPECT_THAT(measured(*executor, 1).failure, StartsWith("timeout: no progress for "));
   EXPECT_EQ(executor->restarts(), 1) << "tried once more";
 }
 
-TEST_F(ProcessExecutorTest, AProcessThatIsStoppedIsKilledAndTheEvaluationTriedAgain) {
+TEST_F(ProcessExecutorTest, KillsAStoppedProcessAndRetriesItsEvaluation) {
   const auto executor = make({"--delay=100ms"});
   executor->start(placement(1), {});
   Measurement m;
@@ -251,7 +252,7 @@ TEST_F(ProcessExecutorTest, AProcessThatIsStoppedIsKilledAndTheEvaluationTriedAg
   EXPECT_TRUE(is_gone(stopped));
 }
 
-TEST_F(ProcessExecutorTest, AProcessThatIsKilledFromOutsideComesBack) {
+TEST_F(ProcessExecutorTest, RestartsAProcessThatWasKilled) {
   const auto executor = make();
   for (int i = 0; i < 5; ++i) {
     EXPECT_TRUE(measured(*executor, static_cast<std::uint64_t>(i)).valid);
@@ -260,17 +261,17 @@ TEST_F(ProcessExecutorTest, AProcessThatIsKilledFromOutsideComesBack) {
   EXPECT_TRUE(measured(*executor, 9).valid);
 }
 
-TEST_F(ProcessExecutorTest, LookingNeverWaits) {
+TEST_F(ProcessExecutorTest, PollNeverBlocks) {
   const auto executor = make({"--delay=400ms"});
   executor->start(placement(1), {});
   Measurement m;
-  int looks = 0;
-  EXPECT_TRUE(wait_until([&] { return ++looks, *executor->poll(m); }));
+  int polls = 0;
+  EXPECT_TRUE(wait_until([&] { return ++polls, *executor->poll(m); }));
   EXPECT_TRUE(m.valid);
-  EXPECT_GT(looks, 10) << "one that waited would be done at the first look";
+  EXPECT_GT(polls, 10) << "a poll that blocked would return the first result";
 }
 
-TEST_F(ProcessExecutorTest, GivesUpWithOneLineThatSaysWhy) {
+TEST_F(ProcessExecutorTest, GivesUpWithTheCauseInOneLine) {
   const auto executor = make({"--crash-every=1"}, /*restarts=*/3);
   EXPECT_FALSE(measured(*executor, 1).valid);
   Measurement m;
@@ -284,7 +285,7 @@ TEST_F(ProcessExecutorTest, GivesUpWithOneLineThatSaysWhy) {
   EXPECT_TRUE(executor->broken());
 }
 
-TEST_F(ProcessExecutorTest, AProgramThatCannotStartSaysWhy) {
+TEST_F(ProcessExecutorTest, ReportsWhyAProgramCannotStart) {
   const auto executor = make({"--nonsense"}, /*restarts=*/1);
   Measurement m;
   const auto done = executor->measure(placement(1), m);
@@ -295,7 +296,7 @@ TEST_F(ProcessExecutorTest, AProgramThatCannotStartSaysWhy) {
   EXPECT_THAT(missing.error().context, HasSubstr("emplace-exec-cuda-of-another-build is not in"));
 }
 
-TEST_F(ProcessExecutorTest, ARefusalIsSaidBeforeAnythingRunsAndIsFinal) {
+TEST_F(ProcessExecutorTest, RefusalIsReportedBeforeAnythingRunsAndIsFinal) {
   const auto executor = make({"--refuse"});
   Measurement m;
   for (int i = 0; i < 2; ++i) {
@@ -308,13 +309,13 @@ TEST_F(ProcessExecutorTest, ARefusalIsSaidBeforeAnythingRunsAndIsFinal) {
   EXPECT_EQ(executor->restarts(), 0);
 }
 
-TEST_F(ProcessExecutorTest, ChaosOptionsMayBeTypedWithASpace) {
+TEST_F(ProcessExecutorTest, ChaosOptionsMayUseASpace) {
   const auto executor = make({"--oom-every", "2"});
   EXPECT_TRUE(measured(*executor, 1).valid);
   EXPECT_FALSE(measured(*executor, 2).valid);
 }
 
-TEST_F(ProcessExecutorTest, AForkThatFailsIsAnErrorAndTheNextOneWorks) {
+TEST_F(ProcessExecutorTest, FailedForkIsAnErrorAndTheNextOneWorks) {
   class Refusing final : public process::Spawner {
     int spawn(pid_t& pid, const char* program, const posix_spawn_file_actions_t& actions,
               const posix_spawnattr_t& attributes, char* const* arguments,
@@ -346,7 +347,7 @@ TEST_F(ProcessExecutorTest, LeavesNoProcess) {
   EXPECT_TRUE(is_gone(pid)) << "in the middle of a measurement";
 }
 
-TEST_F(ProcessExecutorTest, ItsProcessEndsWhenTheParentIsKilled) {
+TEST_F(ProcessExecutorTest, ProcessEndsWhenItsParentIsKilled) {
   int fds[2];
   ASSERT_EQ(::pipe(fds), 0);
   const pid_t parent = ::fork();
@@ -369,7 +370,7 @@ TEST_F(ProcessExecutorTest, ItsProcessEndsWhenTheParentIsKilled) {
   ::close(fds[1]);
 }
 
-TEST_F(ProcessExecutorTest, ThreadsThatWaitDoNotSpinThere) {
+TEST_F(ProcessExecutorTest, WaitingThreadsDoNotSpin) {
   ProcessRequest request;
   const auto executor = make_process_executor("fake", graph_, devices_, request);
   Measurement m;
@@ -382,7 +383,7 @@ TEST_F(ProcessExecutorTest, ThreadsThatWaitDoNotSpinThere) {
     EXPECT_THAT(text, HasSubstr(variable));
 }
 
-TEST(ChaosPlan, IsReadOrRefusedInOneLine) {
+TEST(ChaosPlan, ParsesKnownFaultsOnly) {
   const auto plan = parse_chaos("crash-every=7,hang-every=31,oom-every=5,poison-every=11");
   ASSERT_TRUE(plan.ok());
   EXPECT_EQ(plan->crash_every, 7u);

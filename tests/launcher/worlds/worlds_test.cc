@@ -1,6 +1,6 @@
-// Goal: worlds are reproducible, never repeat, can be placed, cover what they promise, and never show what is
-// held out. Method: two hundred worlds for training and as many held-out ones, compared with the lists and
-// with each other.
+// Goal: worlds are reproducible, never repeat, can be placed, cover what they promise, and keep held-out
+// families and devices out of training. Method: two hundred worlds for training and two hundred held-out
+// ones, compared with the lists and with each other.
 
 #include "launcher/worlds/world.h"
 
@@ -35,8 +35,8 @@ using ::testing::Le;
 constexpr std::uint32_t kWorlds = 200;
 constexpr std::uint64_t kSeed = 5;
 
-/// Small worlds: what is checked here does not depend on size.
-std::vector<World> made(bool held_out) {
+/// Small worlds: size does not matter here.
+std::vector<World> make_worlds(bool held_out) {
   std::vector<World> worlds;
   for (std::uint32_t k = 0; k < kWorlds; ++k) {
     auto world = make_world({.seed = kSeed, .held_out = held_out, .most_ops = 2500}, k);
@@ -47,14 +47,14 @@ std::vector<World> made(bool held_out) {
 }
 const std::vector<World>& worlds(bool held_out) {
   if (held_out) {
-    static const std::vector<World> kHeldOut = made(true);
+    static const std::vector<World> kHeldOut = make_worlds(true);
     return kHeldOut;
   }
-  static const std::vector<World> kTraining = made(false);
+  static const std::vector<World> kTraining = make_worlds(false);
   return kTraining;
 }
 
-TEST(Worlds, TrainingHasNothingThatIsHeldOutAndJudgingHasNothingElse) {
+TEST(Worlds, TrainingUsesNothingHeldOutAndEvaluationNothingElse) {
   for (const bool held_out : {false, true}) {
     for (const World& world : worlds(held_out)) {
       EXPECT_EQ(is_held_out_family(world.family), held_out) << world.graph.name();
@@ -65,7 +65,7 @@ TEST(Worlds, TrainingHasNothingThatIsHeldOutAndJudgingHasNothingElse) {
   }
 }
 
-TEST(Worlds, AllThatIsHeldOutExistsAndOccurs) {
+TEST(Worlds, EveryHeldOutFamilyAndDeviceOccurs) {
   std::set<std::string> families, devices;
   for (const World& world : worlds(true)) {
     families.insert(world.family);
@@ -80,7 +80,7 @@ TEST(Worlds, AllThatIsHeldOutExistsAndOccurs) {
   }
 }
 
-TEST(Worlds, TracesOfAFolderAreDrawnUnlessTheyAreHeldOut) {
+TEST(Worlds, DrawsTracesOfAFolderThatAreNotHeldOut) {
   const testing::ScratchFolder folder{"worlds"};
   const OpGraph graph = load_graph(std::string{EMPLACE_FIXTURES} + "/graphs/cifar10_cnn-bs128.json").value();
   for (const char* name : {"mine.json.gz", "another.epg", "rnnlm-bs64.json"})
@@ -95,7 +95,7 @@ TEST(Worlds, TracesOfAFolderAreDrawnUnlessTheyAreHeldOut) {
     const World world = make_world({.seed = kSeed, .traces = seen, .most_ops = 1000}, k).value();
     if (world.family != "trace") continue;
     EXPECT_EQ(world.graph.num_ops(), graph.num_ops());
-    // One graph many times: a run tells the worlds apart.
+    // Worlds of one graph differ, so that a run can distinguish them.
     EXPECT_TRUE(hashes.insert(graph_sha256(world.graph)).second);
   }
   EXPECT_THAT(hashes.size(), AllOf(Ge(2u), Le(20u)));
@@ -114,7 +114,7 @@ TEST(Worlds, SeedAndNumberDetermineTheBytes) {
   }
 }
 
-TEST(Worlds, NoTwoAreAlike) {
+TEST(Worlds, AllDiffer) {
   std::set<std::string> graphs, machines;
   for (const bool held_out : {false, true}) {
     for (const World& world : worlds(held_out)) {
@@ -127,7 +127,7 @@ TEST(Worlds, NoTwoAreAlike) {
   EXPECT_FALSE(machines.contains(other.devices.sha256()));
 }
 
-TEST(Worlds, AFileHasGraphAndMachineAndAPlacementFits) {
+TEST(Worlds, FileHasGraphAndMachineAndAPlacementFits) {
   const testing::ScratchFolder folder{"worlds"};
   for (const bool held_out : {false, true}) {
     for (std::uint32_t k = 0; k < kWorlds; k += 5) {
@@ -177,8 +177,8 @@ TEST(Worlds, EveryDimensionOccurs) {
   }
 }
 
-/// The memory of a tight machine: no GPU holds the graph.
-TEST(Worlds, TightMemoryIsTightAndLooseMemoryIsNot) {
+/// Tight memory: no GPU holds the graph.
+TEST(Worlds, OneGpuHoldsTheGraphUnlessMemoryIsTight) {
   std::size_t tight = 0, alone = 0;
   for (const World& world : worlds(false)) {
     const Constraints constraints = Constraints::make(world.graph, world.devices).value();
@@ -190,13 +190,14 @@ TEST(Worlds, TightMemoryIsTightAndLooseMemoryIsNot) {
     EXPECT_TRUE(fits || world.memory != "loose") << world.graph.name();
     if (world.memory == "tight") {
       ++tight;
-      alone += fits ? 1 : 0;  // Where memory had to grow until something fits.
+      // Memory grew until some placement fitted.
+      alone += fits ? 1 : 0;
     }
   }
   EXPECT_LE(alone, tight / 5);
 }
 
-TEST(WorldFamilies, TheNumberOfOpsIsNearTheWantedOneAndAForwardPassHasNoUpdate) {
+TEST(WorldFamilies, NumberOfOpsIsNearTheRequestAndForwardPassHasNoUpdate) {
   for (const models::WorldFamily& family : models::world_families()) {
     const Rng rng{kSeed, Purpose::kTest};
     const OpGraph step =

@@ -1,6 +1,6 @@
-// Goal: what is said to fit nowhere fits nowhere, by as much as is said; what lacks memory plainly is found.
-// Method: every placement of small random graphs on devices with little memory, in the simulator; hand-made
-// graphs for the words and numbers.
+// Goal: a graph that is refused fits nowhere, and lacks the stated memory; a plain lack of memory is found.
+// Method: every placement of small random graphs on devices with little memory, in the simulator; graphs by
+// hand for the words and numbers.
 
 #include "placement/bounds/feasibility.h"
 
@@ -42,8 +42,8 @@ bool anything_fits(const OpGraph& graph, const DeviceSet& devices, const Constra
   return fits;
 }
 
-TEST(Feasibility, NeverRefusesWhatFits) {
-  int refused = 0, hopeless = 0;
+TEST(Feasibility, NeverRefusesAGraphThatFits) {
+  int refused = 0, infeasible = 0;
   for (std::uint64_t seed = 0; seed < 1500; ++seed) {
     Rng rng{seed, Purpose::kTest};
     const OpGraph graph = testing::random_graph(rng, 5 + rng.below(3));
@@ -54,12 +54,12 @@ TEST(Feasibility, NeverRefusesWhatFits) {
     const auto shortfall = memory_shortfall(graph, devices, constraints);
     const bool fits =
         anything_fits(graph, devices, constraints, seed % 2 ? Dispatch::kFifo : Dispatch::kProgram);
-    hopeless += fits ? 0 : 1;
+    infeasible += fits ? 0 : 1;
     if (!shortfall) continue;
     ++refused;
     ASSERT_FALSE(fits) << "seed " << seed << ": " << shortfall->what;
     ASSERT_GT(shortfall->short_bytes, 0);
-    // One byte less than what is said to be needed is still refused, whichever devices are raised to it.
+    // With one byte less than the stated need it is still refused, whichever devices are raised to it.
     for (std::int64_t& bytes : memory) bytes = std::max(bytes, shortfall->each_bytes - 1);
     const DeviceSet raised = devices_of(memory);
     ASSERT_FALSE(must_fit(graph, raised, Constraints::make(graph, raised).value()).ok()) << "seed " << seed;
@@ -68,7 +68,7 @@ TEST(Feasibility, NeverRefusesWhatFits) {
     ASSERT_TRUE(must_fit(graph, enough, Constraints::make(graph, enough).value()).ok()) << "seed " << seed;
   }
   EXPECT_GT(refused, 300);
-  EXPECT_GT(10 * refused, 6 * hopeless) << "of what fits nowhere, most is found without trying";
+  EXPECT_GT(10 * refused, 6 * infeasible) << "most infeasible graphs are found without a search";
 }
 
 TEST(Feasibility, NamesAnOpThatNoDeviceHolds) {
@@ -88,7 +88,7 @@ TEST(Feasibility, NamesAnOpThatNoDeviceHolds) {
   EXPECT_TRUE(must_fit(graph, devices_of({1100}), Constraints::make(graph, devices_of({1100})).value()).ok());
 }
 
-TEST(Feasibility, AddsUpStateOverDevices) {
+TEST(Feasibility, SumsStateOverDevices) {
   const OpGraph graph = sample_graph({{.name = "v", .output_bytes = {900}, .type = "Parameter"},
                                       {.name = "w", .output_bytes = {900}, .type = "Parameter"},
                                       {.name = "x", .output_bytes = {900}, .type = "Parameter"},
@@ -100,7 +100,7 @@ TEST(Feasibility, AddsUpStateOverDevices) {
   EXPECT_EQ(shortfall->each_bytes, 1510 - 155) << "raised to one size: 2 * 1355 = 2710";
 }
 
-TEST(Feasibility, KnowsWhatIsAliveBetweenForwardAndBackward) {
+TEST(Feasibility, CountsTensorsBetweenForwardAndBackward) {
   // Ten layers whose outputs wait for the backward pass: 10 * 100 and the first gradient.
   std::vector<SampleOp> ops;
   for (std::uint32_t i = 0; i < 10; ++i)
@@ -118,7 +118,7 @@ TEST(Feasibility, KnowsWhatIsAliveBetweenForwardAndBackward) {
   EXPECT_EQ(shortfall->each_bytes, 550);
 }
 
-TEST(Feasibility, ComesNearThePeakOfOneDeviceOnARealGraph) {
+TEST(Feasibility, IsNearThePeakOfOneDeviceOnARealGraph) {
   const OpGraph graph = load_graph(EMPLACE_SOURCE_DIR "/configs/graphs/nmt-2layer-bs64.json.gz").value();
   const DeviceSet devices = devices_of({std::int64_t{1} << 30});
   Simulator simulator{graph, devices};
@@ -130,7 +130,7 @@ TEST(Feasibility, ComesNearThePeakOfOneDeviceOnARealGraph) {
   EXPECT_GT(static_cast<double>(shortfall->each_bytes), 0.8 * static_cast<double>(measured.peak_bytes[0]));
 }
 
-TEST(Feasibility, LooksAtWhatMayBeOnlySomewhere) {
+TEST(Feasibility, ObeysRestrictionsToDevices) {
   OpGraphBuilder builder;
   for (int i = 0; i < 3; ++i) {
     OpSpec op;

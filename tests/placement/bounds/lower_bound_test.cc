@@ -1,6 +1,7 @@
-// Goal: the lower bound is never above what some placement reaches, and is tight where the optimum is known.
-// Method: every placement of small random graphs (views, state, co-location and updates in them) on devices
-// that differ in speed, memory and links, under random rules, in the simulator, in both dispatch orders.
+// Goal: the lower bound is never above the step time of any placement, and is tight where the optimum is
+// known. Method: every placement of small random graphs (views, state, co-location and updates in them) on
+// devices that differ in speed, memory and links, under random rules, in the simulator, in both dispatch
+// orders.
 
 #include "placement/bounds/lower_bound.h"
 
@@ -68,8 +69,8 @@ double best_of_all(const OpGraph& graph, const DeviceSet& devices, const Constra
   return best_s;
 }
 
-/// One to three devices that differ in kind, memory and links; costs in the graph are by kind, so a third of
-/// them take the roofline's word instead.
+/// One to three devices that differ in kind, memory and links; costs in the graph are by kind, so that a
+/// third of them use the roofline model instead.
 DeviceSet random_devices(Rng& rng) {
   std::vector<Device> devices;
   const std::uint32_t count = 1 + rng.below(3);
@@ -88,7 +89,7 @@ DeviceSet random_devices(Rng& rng) {
   return *DeviceSet::make(std::move(devices), std::move(links));
 }
 
-/// Random rules, of a graph's own making: pins and labels.
+/// Random rules for a graph: pins and labels.
 Constraints random_constraints(Rng& rng, const OpGraph& graph, const DeviceSet& devices) {
   RuleSet rules;
   if (rng.below(3) == 0) {
@@ -136,7 +137,7 @@ TEST(LowerBound, IsNeverAboveTheBestOfAllPlacements) {
     EXPECT_GT(decisive[each], 0) << each << " is never the best bound";
 }
 
-TEST(LowerBound, OfAChainIsItsPathOnTheFastestDevices) {
+TEST(LowerBound, ChainIsBoundByItsPathOnTheFastestDevices) {
   const OpGraph graph = sample_graph({{.name = "a", .gpu_us = 10, .cpu_us = 30},
                                       {.name = "b", .inputs = {{0, 0}}, .gpu_us = 40, .cpu_us = 20}});
   const LowerBound bound =
@@ -146,7 +147,7 @@ TEST(LowerBound, OfAChainIsItsPathOnTheFastestDevices) {
   EXPECT_EQ(bound.which(), "critical path with transfers");
 }
 
-TEST(LowerBound, OfIndependentWorkIsTheWorkDividedBySpeed) {
+TEST(LowerBound, IndependentWorkIsDividedBySpeed) {
   std::vector<SampleOp> ops;
   for (int i = 0; i < 40; ++i) ops.push_back({.name = "op" + std::to_string(i), .gpu_us = 10, .cpu_us = 30});
   // Two GPUs and a CPU of a third of the speed: 400 us of GPU work at a rate of 2 + 1/3.
@@ -156,8 +157,8 @@ TEST(LowerBound, OfIndependentWorkIsTheWorkDividedBySpeed) {
   EXPECT_EQ(bound.which(), "total work");
 }
 
-TEST(LowerBound, KnowsThatSomeOpsSuitOneKindOnly) {
-  // One op is fast on each kind: the optimum puts each at home and takes 10 us.
+TEST(LowerBound, UsesTheBestKindOfDeviceForEachOp) {
+  // One op is fast on each kind: the optimum puts each on its kind and takes 10 us.
   const OpGraph graph = sample_graph(
       {{.name = "a", .gpu_us = 10, .cpu_us = 1000}, {.name = "b", .gpu_us = 1000, .cpu_us = 10}});
   const LowerBound bound = bound_of(graph, sample_devices(1, true, kPlenty));

@@ -1,5 +1,5 @@
 // Goal: no split that fits is below its bound. Method: every split of small random workloads, with classes,
-// nodes for the CPU only, little memory, and times of zero, where ratios say nothing.
+// nodes for the CPU only, little memory, and times of zero, where ratios have no meaning.
 #include "placement/bounds/split_bound.h"
 
 #include <gtest/gtest.h>
@@ -57,8 +57,8 @@ INSTANTIATE_TEST_SUITE_P(Objectives, SplitBounds,
                            return name;
                          });
 
-/// A division at will that meets exactly: the bound is no looser than the linear programme.
-TEST(SplitBound, DividesWorkAtWill) {
+/// An ideal division of the work that a split reaches: the bound is as tight as the linear programme.
+TEST(SplitBound, DividesWorkFreely) {
   PlainWorkload workload{.accelerators = 1, .cpus = 1};
   workload.nodes = {{.cpu_ms = 10, .accelerator_ms = 10},
                     {.cpu_ms = 10, .accelerator_ms = 10},
@@ -69,7 +69,8 @@ TEST(SplitBound, DividesWorkAtWill) {
   const SplitBound bound =
       split_bound(SplitCosts{task.graph, task.devices}, task.constraints, Objective::kMaxLoad);
   EXPECT_EQ(bound.proof, BoundProof::kWork);
-  EXPECT_NEAR(bound.seconds, 20e-3, 1e-9);  // The first two on the CPU, the next two on the accelerator.
+  // The first two ops are on the CPU, the next two on the accelerator.
+  EXPECT_NEAR(bound.seconds, 20e-3, 1e-9);
 }
 
 /// A chain of four ops, of which two fit on an accelerator: a transfer in the middle cannot be avoided.
@@ -84,12 +85,13 @@ TEST(SplitBound, PaysTheTransferThatMemoryForces) {
   EXPECT_EQ(bound.whole_ps, (4 * 5 + 2 * 3) * std::int64_t{1'000'000'000});
 }
 
-/// Graphs with too many ideals: those of the path alone, its beginnings, prove the same here.
-TEST(SplitBound, FallsBackToTheBeginningsOfThePath) {
+/// Graphs with too many ideals: the prefixes of the path alone prove the same bound here.
+TEST(SplitBound, FallsBackToThePrefixesOfThePath) {
   PlainWorkload workload{.accelerators = 2, .cpus = 1, .memory = 20};
   workload.nodes.assign(4, {.cpu_ms = 100, .accelerator_ms = 5, .size = 10, .cost_ms = 3});
   workload.edges = {{0, 1}, {1, 2}, {2, 3}};
-  for (int i = 0; i < 20; ++i) workload.nodes.push_back({.cpu_ms = 1, .accelerator_ms = 1});  // 2^20 ideals
+  for (int i = 0; i < 20; ++i)
+    workload.nodes.push_back({.cpu_ms = 1, .accelerator_ms = 1});  // There are 2^20 ideals.
   const ReadWorkload task{workload, Objective::kLatency};
   const SplitBound bound =
       split_bound(SplitCosts{task.graph, task.devices}, task.constraints, Objective::kLatency);

@@ -1,4 +1,4 @@
-// Goal: every entry of the catalogue has a source, values that its family can have, and a name of its own;
+// Goal: every entry of the catalogue has a source, values that are possible in its family, and a unique name;
 // entries never change. Method: ranges per family; the published values of the entries that runs already use.
 #include "placement/machine/catalogue.h"
 
@@ -20,7 +20,7 @@ using ::testing::Ge;
 using ::testing::HasSubstr;
 using ::testing::Le;
 
-/// What the devices of a family can have: FP32 [GFLOP/s], memory bandwidth [GB/s], memory [GiB].
+/// Possible values of the devices of a family: FP32 [GFLOP/s], memory bandwidth [GB/s], memory [GiB].
 struct FamilyRange {
   DeviceFamily family;
   const char* kind;
@@ -81,7 +81,7 @@ TEST(Catalogue, EveryLinkHasASourceAndARate) {
   }
 }
 
-TEST(Catalogue, NamesAreUniqueLowerCaseAndFreeOfMarks) {
+TEST(Catalogue, NamesAreUniqueLowerCaseWithoutPunctuation) {
   std::set<std::string> names;
   const auto add = [&](std::string_view name) {
     std::string folded;
@@ -102,7 +102,7 @@ TEST(Catalogue, NamesAreUniqueLowerCaseAndFreeOfMarks) {
   for (const CatalogueLink& link : catalogue_links()) add(link.name);
 }
 
-TEST(Catalogue, KnowsTheDevicesThatPeopleHave) {
+TEST(Catalogue, HasCommonDevices) {
   for (const char* name : {"k40",
                            "k80",
                            "p100",
@@ -171,7 +171,7 @@ TEST(Catalogue, KnowsTheDevicesThatPeopleHave) {
     EXPECT_NE(known_link(name), nullptr) << name;
 }
 
-TEST(Catalogue, CaseAndSeparatorsMakeNoDifference) {
+TEST(Catalogue, IgnoresCaseAndSeparators) {
   EXPECT_EQ(known_device("RTX-4090"), known_device("rtx4090"));
   EXPECT_EQ(known_device("EPYC_9654"), known_device("epyc9654"));
   EXPECT_EQ(known_link("IB_NDR"), known_link("ib-ndr"));
@@ -179,7 +179,7 @@ TEST(Catalogue, CaseAndSeparatorsMakeNoDifference) {
   EXPECT_EQ(known_device(""), nullptr);
 }
 
-TEST(Catalogue, AnUnknownNameGetsTheNearest) {
+TEST(Catalogue, SuggestsTheNearestName) {
   EXPECT_THAT(find_profile("rtx409").error().context, HasSubstr("did you mean 'rtx4090'?"));
   EXPECT_THAT(find_profile("quantum-annealer-9000").error().context, HasSubstr("docs/reference/machines.md"));
   EXPECT_THAT(find_link("nvlnk4").error().context, HasSubstr("did you mean 'nvlink4'?"));
@@ -187,7 +187,7 @@ TEST(Catalogue, AnUnknownNameGetsTheNearest) {
 }
 
 // Device files and records refer to these: their values must never change.
-TEST(Catalogue, TheFirstEntriesKeepTheirValues) {
+TEST(Catalogue, FirstEntriesKeepTheirValues) {
   struct Kept {
     const char* name;
     std::int64_t gib;
@@ -227,7 +227,7 @@ TEST(Catalogue, TheFirstEntriesKeepTheirValues) {
   EXPECT_EQ(link("nvlink4").latency_s, 4e-6);
 }
 
-TEST(Catalogue, RecognisesWhatDriversReport) {
+TEST(Catalogue, RecognisesNamesFromDrivers) {
   const auto name_of = [](std::string_view reported, double gib = 0) {
     const auto* device = recognised_device(reported, static_cast<std::int64_t>(gib * 1073741824));
     return device == nullptr ? std::string{"none"} : device->profile.name;
@@ -259,7 +259,7 @@ TEST(Catalogue, RecognisesWhatDriversReport) {
   EXPECT_EQ(name_of(""), "none");
 }
 
-TEST(Catalogue, TheLinkOfTwoDevicesIsTheSlowerHostLink) {
+TEST(Catalogue, LinkOfTwoDevicesIsTheSlowerHostLink) {
   const auto between = [](const char* a, const char* b) {
     return default_link(*known_device(a), *known_device(b)).bytes_per_s;
   };

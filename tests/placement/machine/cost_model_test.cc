@@ -1,6 +1,6 @@
-// Goal: the roofline estimate equals the reference implementation to 1e-9, and measured times win over it.
-// Method: per-op and total times that the reference printed for two real graphs, grouped convolutions among
-// them.
+// Goal: the roofline estimate equals the reference implementation to 1e-9, and measured times take precedence
+// over it. Method: per-op and total times that the reference printed for two real graphs, with grouped
+// convolutions among the ops.
 #include "placement/machine/cost_model.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ OpGraph fixture(const std::string& name) {
   return *std::move(graph);
 }
 
-TEST(CostModel, EqualsTheReferenceToOnePartInABillion) {
+TEST(CostModel, EqualsTheReferenceToNineDigits) {
   std::ifstream file{std::string{EMPLACE_FIXTURES} + "/estimates.txt"};
   std::map<std::string, OpGraph> graphs;
   std::size_t compared = 0;
@@ -51,9 +51,8 @@ TEST(CostModel, EqualsTheReferenceToOnePartInABillion) {
   EXPECT_GT(compared, 90u);
 }
 
-// TensorFlow's ops of a model do the same work in each class as torch's; biases, which addmm has in it,
-// apart.
-TEST(CostModel, TensorFlowTypesAreOfTheClassesOfTheirAtenForms) {
+// TensorFlow's ops of a model do the same work in each class as torch's, except biases, which addmm includes.
+TEST(CostModel, TensorFlowTypesHaveTheClassesOfTheirAtenForms) {
   for (const char* model : {"nasnet", "resnet-152", "cifar10-cnn", "nmt"}) {
     std::array<std::array<double, kNumOpClasses>, 2> flops{};
     for (const auto granularity : {models::Granularity::kAten, models::Granularity::kTensorFlow}) {
@@ -66,7 +65,7 @@ TEST(CostModel, TensorFlowTypesAreOfTheClassesOfTheirAtenForms) {
         flops[static_cast<std::size_t>(granularity)][op_class] += static_cast<double>(graph->flops(OpId{i}));
       }
     }
-    // The cell's joined product differentiates the zero state of the first of four steps too.
+    // The cell's joined product also differentiates the zero state of the first of four steps.
     const double share = std::string{model} == "nmt" ? 0.02 : 0.003;
     for (const OpClass op_class : {OpClass::kMatmul, OpClass::kConv, OpClass::kConvGrouped, OpClass::kNorm}) {
       const auto k = static_cast<std::size_t>(op_class);
@@ -75,8 +74,8 @@ TEST(CostModel, TensorFlowTypesAreOfTheClassesOfTheirAtenForms) {
   }
 }
 
-// What an op does not read costs nothing: a shape, a row, a slice of something large.
-TEST(CostModel, TensorFlowOpsThatTouchPartOfATensorPayForThePart) {
+// Data that an op does not read costs nothing: a shape, a row, a slice of something large.
+TEST(CostModel, TensorFlowOpsPayOnlyForThePartThatTheyRead) {
   const auto graph = models::model_graph(*models::find_model("nmt"), {.batch = 4, .steps = 3},
                                          {.granularity = models::Granularity::kTensorFlow});
   ASSERT_TRUE(graph.ok());
@@ -91,7 +90,7 @@ TEST(CostModel, TensorFlowOpsThatTouchPartOfATensorPayForThePart) {
   EXPECT_GT(seen, 100u);
 }
 
-TEST(CostModel, TensorFlowsTypesHaveTheClassesOfTheirWork) {
+TEST(CostModel, TensorFlowTypesHaveTheClassesOfTheirWork) {
   const OpGraph graph =
       load_graph(std::filesystem::path{EMPLACE_FIXTURES} / "third_party/tf-graphdef/impala_learner.pbtxt.gz")
           .value();
@@ -107,7 +106,7 @@ TEST(CostModel, TensorFlowsTypesHaveTheClassesOfTheirWork) {
     EXPECT_EQ(classes.at(type), OpClass::kElementwise) << type;
 }
 
-TEST(CostModel, ReductionsAreToldFromElementWiseOpsOfTheSameName) {
+TEST(CostModel, DistinguishesReductionsFromElementwiseOpsOfTheSameName) {
   OpGraphBuilder builder;
   builder.add({.name = "x", .type = "Input", .outputs = {{DType::kF32, {8, 8}}}});
   builder.add({.name = "axis", .type = "Constant", .outputs = {{DType::kI32, {}}}});
@@ -120,7 +119,7 @@ TEST(CostModel, ReductionsAreToldFromElementWiseOpsOfTheSameName) {
   EXPECT_EQ(classify(graph, OpId{3}), OpClass::kElementwise);
 }
 
-TEST(CostModel, MeasuredTimesWinAndAcceleratorsAreGpus) {
+TEST(CostModel, MeasuredTimesTakePrecedenceAndAcceleratorsAreGpus) {
   const OpGraph graph = testing::sample_graph({{"a", {}, {4}, /*gpu_us=*/7, /*cpu_us=*/70}});
   const DeviceSet devices = testing::sample_devices(1, true, 1 << 20);
   const CostTable costs{graph, devices};

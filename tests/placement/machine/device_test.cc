@@ -22,7 +22,7 @@ TEST(DeviceSet, LinksEveryPairAndFindsDevicesByName) {
   EXPECT_NE(set->find("gpu:2").error().context.find("gpu:"), std::string::npos);
 }
 
-TEST(DeviceSet, RefusesMachinesThatCannotExist) {
+TEST(DeviceSet, RefusesImpossibleMachines) {
   const auto refused = [](std::vector<Device> devices, Link link, const char* reason) {
     const auto set = DeviceSet::make(std::move(devices), link);
     ASSERT_FALSE(set.ok()) << reason;
@@ -44,14 +44,14 @@ TEST(DeviceSet, RefusesMachinesThatCannotExist) {
   refused({broken}, kLink, "peak rate");
 }
 
-TEST(Profiles, SuggestTheNearestAndKnowTheCalibratedOnes) {
+TEST(Profiles, SuggestTheNearestAndIncludeCalibratedOnes) {
   EXPECT_NE(find_profile("k4O").error().context.find("'k40'"), std::string::npos);
   EXPECT_DOUBLE_EQ(find_profile("k40-calibrated")->efficiency[static_cast<std::size_t>(OpClass::kMatmul)],
                    0.236);
   EXPECT_EQ(find_profile("h200")->memory_bytes, std::int64_t{141} << 30);
 }
 
-TEST(DeviceSet, HashSeesEverythingThatDecidesATime) {
+TEST(DeviceSet, HashCoversEverythingThatDeterminesATime) {
   const auto base = DeviceSet::make({k40("a"), k40("b")}, kLink)->sha256();
   EXPECT_EQ(base, DeviceSet::make({k40("a"), k40("b")}, kLink)->sha256());
   Device other = k40("b");

@@ -1,4 +1,4 @@
-// Goal: a text of catalogue names is the machine that it describes, and a wrong text is one line with a
+// Goal: a text of catalogue names is the machine that it describes, and a wrong text gives one line with a
 // position. Method: texts and their devices and links; every rule of the grammar broken once.
 #include "placement/machine/machine_text.h"
 
@@ -54,7 +54,7 @@ TEST(MachineText, ByReplacesTheLinksAmongAGroup) {
   EXPECT_EQ(rate(machine, "gpu:0", "cpu:0"), 50e9);
 }
 
-TEST(MachineText, HostsHaveANetworkAndACardEach) {
+TEST(MachineText, EachHostHasANetworkCard) {
   const DeviceSet machine = machine_of_text("2 x (h100 x 2 by nvlink4, epyc9654) by ib-ndr");
   EXPECT_THAT(names_in(machine), ElementsAre("host0/gpu:0", "host0/gpu:1", "host0/cpu:0", "host1/gpu:0",
                                              "host1/gpu:1", "host1/cpu:0"));
@@ -82,13 +82,13 @@ TEST(MachineText, DifferentHostsUseTheSlowerNetworkAndNoMoreThanTheirHostLink) {
   EXPECT_EQ(rate(machine, "host0/gpu:0", "host3/gpu:0"), 12e9) << "the K40's PCIe";
 }
 
-TEST(MachineText, OneHostInParenthesesNeedsNoNetwork) {
+TEST(MachineText, SingleHostInParenthesesNeedsNoNetwork) {
   const DeviceSet machine = machine_of_text("(h100 x 2)");
   EXPECT_THAT(names_in(machine), ElementsAre("host0/gpu:0", "host0/gpu:1"));
   EXPECT_TRUE(nics_of(machine).empty());
 }
 
-TEST(MachineText, SpacesCaseAndOrderOfTheCountAreFree) {
+TEST(MachineText, IgnoresSpacesCaseAndOrderOfTheCount) {
   const std::string wanted = machine_of_text("2 x (h100 x 8 by nvlink4, mi250x x 2) by ib-ndr").sha256();
   for (const char* text :
        {"2x(h100x8 by nvlink4,mi250xx2)by ib-ndr", " 2 x( H100 X 8 by NVLINK-4 , MI250X x2 ) by IB_NDR ",
@@ -100,7 +100,7 @@ TEST(MachineText, SpacesCaseAndOrderOfTheCountAreFree) {
   EXPECT_EQ(machine_of_text("h100 x 256").size(), 256u);
 }
 
-TEST(MachineText, KeepsTheReserveFree) {
+TEST(MachineText, SubtractsTheReserve) {
   const auto share = parse_machine("h100, epyc9654", *parse_reserve("10%"));
   const auto size = parse_machine("h100, epyc9654", *parse_reserve("2GiB"));
   ASSERT_TRUE(share.ok() && size.ok());
@@ -112,14 +112,14 @@ TEST(MachineText, KeepsTheReserveFree) {
   EXPECT_THAT(nothing_left.error().context, HasSubstr("memory must be above zero"));
 }
 
-TEST(MachineText, ARecordIsAFileOrAText) {
+TEST(MachineText, RecordIsAFileOrAText) {
   EXPECT_EQ(parse_recorded_devices("h100 x 2", "run.db")->size(), 2u);
   const auto file = parse_recorded_devices("[[device]]\nprofile = \"h100\"\ncount = 2\n", "run.db");
   ASSERT_TRUE(file.ok()) << file.error().context;
   EXPECT_EQ(file->sha256(), machine_of_text("h100 x 2").sha256());
 }
 
-TEST(MachineText, WrongTextsAreOneLineWithAPosition) {
+TEST(MachineText, ErrorsAreOneLineWithAPosition) {
   const auto refused = [](std::string_view text, std::string_view with) {
     const auto machine = parse_machine(text);
     ASSERT_FALSE(machine.ok()) << text;

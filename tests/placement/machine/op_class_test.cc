@@ -1,6 +1,6 @@
-// Goal: the class of cost of every type of op changes only on purpose.
-// Method: each line of tests/fixtures/ops/classes.txt is a type and its class, state kinds and types that
-// nobody knows among them. EMPLACE_WRITE_MEANINGS=1 placement_test writes the file anew.
+// Goal: the class of cost of every type of op changes only on purpose. Method: each line of
+// tests/fixtures/ops/classes.txt is a type and its class, including state kinds and unknown types.
+// EMPLACE_WRITE_MEANINGS=1 placement_test writes the file again.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -13,7 +13,7 @@
 namespace emplace {
 namespace {
 
-TEST(OpClass, EveryTypeHasTheClassItHad) {
+TEST(OpClass, EveryTypeHasItsRecordedClass) {
   const std::string path = std::string{EMPLACE_FIXTURES} + "/ops/classes.txt";
   std::vector<std::string> types, classes;
   std::ifstream file{path};

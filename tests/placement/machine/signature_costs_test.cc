@@ -15,17 +15,18 @@
 namespace emplace {
 namespace {
 
-/// mm of x and w; of x and w seen transposed; of other sizes; with another attribute; and the first again.
+/// mm of x and w; of x and transposed w; with another attribute; and the first again.
 OpGraph products() {
   OpGraphBuilder builder;
   const auto f32 = [](std::vector<std::int64_t> shape) { return TensorSpec{DType::kF32, std::move(shape)}; };
   builder.add({.name = "x", .type = "Input", .inputs = {}, .outputs = {f32({4, 4})}});
   builder.add({.name = "w", .type = "Parameter", .inputs = {}, .outputs = {f32({4, 4})}});
-  OpSpec turned{.name = "t", .type = "aten::t", .inputs = {{1, 0}}, .outputs = {f32({4, 4})}};
-  turned.view = true;
-  builder.add(std::move(turned));
+  OpSpec transposed{.name = "t", .type = "aten::t", .inputs = {{1, 0}}, .outputs = {f32({4, 4})}};
+  transposed.view = true;
+  builder.add(std::move(transposed));
   builder.add({.name = "plain", .type = "aten::mm", .inputs = {{0, 0}, {1, 0}}, .outputs = {f32({4, 4})}});
-  builder.add({.name = "turned", .type = "aten::mm", .inputs = {{0, 0}, {2, 0}}, .outputs = {f32({4, 4})}});
+  builder.add(
+      {.name = "transposed", .type = "aten::mm", .inputs = {{0, 0}, {2, 0}}, .outputs = {f32({4, 4})}});
   OpSpec flagged{.name = "flagged", .type = "aten::mm", .inputs = {{0, 0}, {1, 0}}, .outputs = {f32({4, 4})}};
   flagged.attrs_json = "{\"k\":1}";
   builder.add(std::move(flagged));
@@ -33,7 +34,7 @@ OpGraph products() {
   return *std::move(builder).build();
 }
 
-TEST(SignatureCostsTest, TellsLayoutsAndAttributesApartAndNothingElse) {
+TEST(SignatureCostsTest, DistinguishesOnlyLayoutsAndAttributes) {
   const OpGraph graph = products();
   std::set<std::uint64_t> distinct;
   for (const std::uint32_t op : {3u, 4u, 5u}) distinct.insert(signature_hash(graph, OpId{op}));
@@ -42,7 +43,7 @@ TEST(SignatureCostsTest, TellsLayoutsAndAttributesApartAndNothingElse) {
   EXPECT_EQ(signature_text(graph, OpId{4}), "aten::mm {} f32[4,4] f32[4,4]:1,4 > f32[4,4]");
 }
 
-TEST(SignatureCostsTest, EntriesSurviveTheirText) {
+TEST(SignatureCostsTest, EntriesRoundTripAsText) {
   const SignatureCosts::Entry entry{0x00f3a1c27b9d4e58ull, 12.625};
   EXPECT_EQ(SignatureCosts::entry_text(entry), "00f3a1c27b9d4e58=12.625");
   const auto back = SignatureCosts::parse_entry(SignatureCosts::entry_text(entry));
@@ -53,7 +54,7 @@ TEST(SignatureCostsTest, EntriesSurviveTheirText) {
     EXPECT_FALSE(SignatureCosts::parse_entry(wrong)) << wrong;
 }
 
-TEST(SignatureCostsTest, ADeviceFileBringsThemToTheOps) {
+TEST(SignatureCostsTest, DeviceFileAppliesThemToItsOps) {
   const OpGraph graph = products();
   const std::string known = SignatureCosts::entry_text({signature_hash(graph, OpId{3}), 77.5});
   const std::string file =
@@ -74,7 +75,7 @@ TEST(SignatureCostsTest, ADeviceFileBringsThemToTheOps) {
   const double estimate = estimate_us(graph, OpId{4}, (*devices)[DeviceId{0}].profile);
   EXPECT_EQ(costs.ns(DeviceId{0}, OpId{4}), std::llround(estimate * 1e3));
   EXPECT_EQ(costs.ns(DeviceId{0}, OpId{2}), 0);  // A view is free.
-  // Half of the ops on each device; those of one signature are measured.
+  // Half of the ops are on each device; those of one signature are measured.
   EXPECT_EQ(measured_cost_share(graph, *devices, Placement(7, DeviceId{0})), 155 / (155 + 2 * estimate));
   EXPECT_EQ(measured_cost_share(graph, devices->with_corun(2), Placement(7, DeviceId{1})),
             155 / (155 + 2 * estimate));
@@ -82,9 +83,9 @@ TEST(SignatureCostsTest, ADeviceFileBringsThemToTheOps) {
   EXPECT_NE(other.sha256(), devices->sha256());
 }
 
-TEST(SignatureCostsTest, WrongKeysOfADeviceFileAreSaidWithTheirLine) {
+TEST(SignatureCostsTest, ErrorsOfADeviceFileNameTheLine) {
   const std::string good = "[[device]]\nname = \"cpu:0\"\nprofile = \"haswell18\"\n";
-  for (const char* wrong : {"copies = \"nobody\"\n", "corun = 0.5\n"}) {
+  for (const char* wrong : {"copies = \"elsewhere\"\n", "corun = 0.5\n"}) {
     const auto devices = parse_devices(wrong + good, "here.toml");
     ASSERT_FALSE(devices) << wrong;
     EXPECT_NE(devices.error().context.find("here.toml:1"), std::string::npos) << devices.error().context;

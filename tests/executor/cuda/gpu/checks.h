@@ -1,7 +1,7 @@
 #pragma once
-/// What scripts/gpu.sh asks of a machine with a GPU. Each check is a process of its own, so that a lost
-/// device ends no other one. It writes a line of JSON per result at once, so that a check that is ended early
-/// has answered what it knew.
+/// Checks that scripts/gpu.sh runs on a machine with a GPU. Each check is a process of its own, so that a
+/// lost device ends no other one. It writes a line of JSON per result at once, so that a check that is ended
+/// early has reported its results.
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -41,11 +41,11 @@ struct Check {
   /// Null: gpu.sh starts another program.
   Result<Unit> (*run)(const Bundle& bundle, Report& report);
 };
-/// Sorted by part, the most telling check of a part first; the deliberate fault is the last of all.
+/// Sorted by part, the most informative check of a part first; the deliberate fault is the last of all.
 std::span<const Check> all_checks();
 
 Result<Unit> versions(const Bundle&, Report&);        ///< Driver, libraries, GPU, multiprocessors.
-Result<Unit> green_contexts(const Bundle&, Report&);  ///< Which multiprocessors two and four parts reach.
+Result<Unit> green_contexts(const Bundle&, Report&);  ///< Multiprocessors of two and of four parts.
 Result<Unit> full_device(const Bundle&, Report&);     ///< Out of memory, by the arena and by cudaMalloc.
 Result<Unit> kernel_parity(const Bundle&, Report&);   ///< Every kernel, twice, against PyTorch's numbers.
 Result<Unit> large_kernels(const Bundle&,
@@ -60,10 +60,10 @@ Result<Unit> illegal_access(const Bundle&, Report&);  ///< In a child, which mus
 Result<Unit> poison(const Bundle&, Report&);          ///< The child.
 
 /// The real functions; with EMPLACE_GPU_REHEARSE set, those of a test that record
-/// (tests/executor/cuda/recording_api.h): then everything is called, nothing computed, and no figure means
-/// anything.
+/// (tests/executor/cuda/recording_api.h): then everything is called, nothing computed, and figures have no
+/// meaning.
 const cuda::CudaApi& api_in_use();
-bool rehearsing();  ///< Then less of the same is done, too.
+bool rehearsing();  ///< A rehearsal also does less.
 /// `count` logical GPUs of `bytes` each, or of what one GPU has free, with `link` between them.
 Result<DeviceSet> gpus(std::size_t count, std::int64_t bytes, Link link = {2.5e10, 2e-5});
 /// A graph of the bundle, by its file's name without ".json".

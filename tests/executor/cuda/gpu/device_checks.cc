@@ -1,4 +1,4 @@
-// What the device, its library and its memory do.
+// Behaviour of the device, its library and its memory.
 #include <fcntl.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -45,7 +45,7 @@ Error failed(const std::string& what) { return {Errc::kRunFailed, what}; }
 }  // namespace
 
 Result<DeviceSet> gpus(std::size_t count, std::int64_t bytes, Link link) {
-  // A smaller GPU gives what it has: nine tenths of it, in equal parts.
+  // A smaller GPU gives nine tenths of its memory, in equal parts.
   std::size_t free = 0, total = 0;
   if (api_in_use().runtime.MemGetInfo(&free, &total) == cudaSuccess)
     bytes = std::min(bytes, static_cast<std::int64_t>(free / count / 10 * 9));
@@ -242,7 +242,7 @@ Result<Unit> full_device(const Bundle& bundle, Report& report) {
                 {{"found", full}, {"peak_bytes", peak}, {"failure", tight.failure}});
   const std::string answer = asked ? "succeeded" : asked.error().context;
   report.expect((answer.find("(2)") != std::string::npos && went_on) || rehearsing(),
-                "cudaMalloc of a pebibyte", "cudaErrorMemoryAllocation (2), and the process goes on",
+                "cudaMalloc of a pebibyte", "cudaErrorMemoryAllocation (2), and the process continues",
                 {{"found", answer}, {"went_on", went_on}});
   return Unit{};
 }
@@ -263,7 +263,7 @@ Result<Unit> illegal_access(const Bundle& bundle, Report& report) {
   char* const arguments[] = {program.data(), check.data(), name.data(), nullptr};
   pid_t child = 0;
   int status = 0;
-  posix_spawn_file_actions_t actions;  // What it says on standard output is not this check's answer.
+  posix_spawn_file_actions_t actions;  // The child's standard output is not this check's result.
   ::posix_spawn_file_actions_init(&actions);
   ::posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
   const int started = ::posix_spawn(&child, program.c_str(), &actions, nullptr, arguments, environ);
@@ -274,7 +274,7 @@ Result<Unit> illegal_access(const Bundle& bundle, Report& report) {
   const bool well = session.check(session.api().runtime.DeviceSynchronize(), "after").ok();
   const int ended = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
   report.expect((ended == 75 && well) || rehearsing(), "illegal access in a child",
-                "status 75, and this process goes on", {{"found", ended}, {"goes_on", well}});
+                "status 75, and this process continues", {{"found", ended}, {"goes_on", well}});
   return Unit{};
 }
 

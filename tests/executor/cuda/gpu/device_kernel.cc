@@ -7,7 +7,7 @@
 namespace emplace::gpu_check {
 namespace {
 
-/// From its first element to its last, as it lies.
+/// Bytes in memory from its first element to its last.
 std::size_t extent(const Operand& operand) {
   std::int64_t last = 0;
   for (std::size_t d = 0; d < operand.shape.size(); ++d) {
@@ -38,7 +38,7 @@ class DeviceKernel final : public cpu::Kernel {
     const cuda::RuntimeApi& runtime = session_.api().runtime;
     const cudaStream_t stream = device_.stream(cuda::StreamKind::kCompute);
     std::byte* next = device_.memory();
-    // Operands lie in one allocation, so writes beside them are seen by guards only.
+    // Operands are in one allocation, so that only guards detect writes beside them.
     constexpr std::size_t kGuard = 512;
     constexpr int kGuardByte = 0xa5;
     std::vector<const std::byte*> guards;
@@ -75,7 +75,7 @@ class DeviceKernel final : public cpu::Kernel {
     }
     if (auto done = kernel_->prepare(device_.lane()); !done) return done;
     std::byte* const scratch = place(kernel_->scratch_bytes());
-    // Scratch holds NaNs, not what the last kernel left.
+    // Scratch contains NaNs, not the results of the last kernel.
     EMPLACE_TRY(
         session_.check(runtime.MemsetAsync(scratch, 0xff, kernel_->scratch_bytes(), stream), "scratch"));
     for (std::size_t g = 0; g < guards.size(); ++g)
@@ -91,7 +91,7 @@ class DeviceKernel final : public cpu::Kernel {
         return done;
     std::vector<std::vector<std::byte>> found;
     for (std::size_t g = 0; g < guards.size(); ++g) {
-      found.emplace_back(guard_bytes_[g], std::byte{kGuardByte});  // What a rehearsal leaves is whole.
+      found.emplace_back(guard_bytes_[g], std::byte{kGuardByte});  // A rehearsal leaves the guards whole.
       EMPLACE_TRY(session_.check(
           runtime.MemcpyAsync(found[g].data(), guards[g], guard_bytes_[g], cudaMemcpyDeviceToHost, stream),
           "guard"));

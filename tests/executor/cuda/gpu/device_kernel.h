@@ -1,5 +1,5 @@
 #pragma once
-/// A GPU kernel, run on the device, in the clothes of a CPU kernel: what tests those tests it.
+/// A GPU kernel, run on the device, with the interface of a CPU kernel, so that tests of CPU kernels test it.
 
 #include <memory>
 

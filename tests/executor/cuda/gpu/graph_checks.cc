@@ -1,4 +1,4 @@
-// What graphs cost on the device, and how well that is foretold.
+// Costs of graphs on the device, and the accuracy of their predictions.
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -34,7 +34,7 @@ json facts(const Measurement& m) {
   return out;
 }
 
-/// A chain of ops that do next to nothing, all on one device or in turn on two.
+/// A chain of ops with almost no work, all on one device or in turn on two.
 OpGraph tiny_chain(std::uint32_t length) {
   OpGraphBuilder builder;
   builder.add({.name = "x", .type = "Input", .outputs = {{DType::kF32, {16}}}});
@@ -251,7 +251,7 @@ Result<Unit> placements(const Bundle& bundle, Report& report) {
     if (!machine) return machine.error();
     Simulator simulator{*graph, *machine};
     std::vector<double> measured, simulated;
-    for (std::uint64_t i = 0; i < count; ++i) {  // Blocks of random length, from a handful of cuts to many.
+    for (std::uint64_t i = 0; i < count; ++i) {  // Blocks of random length, from few cuts to many.
       Rng rng{i, Purpose::kTest};
       Placement placement(graph->num_ops());
       const auto most = static_cast<std::uint32_t>(2 + graph->num_ops() / (1 + rng.below(40)));

@@ -1,4 +1,4 @@
-// emplace-gpu-check: what only a GPU can answer. scripts/gpu.sh makes the bundle around it and runs its
+// emplace-gpu-check: checks that need a GPU. scripts/gpu.sh makes the bundle around it and runs its
 // checks.
 //   emplace-gpu-check --list PART     names and limits [s] of a part's checks
 //   emplace-gpu-check --check NAME    one check: a line of JSON per result on standard output
@@ -87,7 +87,7 @@ int main(int argc, char** argv) {
   std::error_code error;
   if (argc == 3 && std::string_view{argv[1]} == "--list") return list(argv[2]);
   if (argc == 3 && std::string_view{argv[1]} == "--check") {
-    std::filesystem::current_path(bundle.folder, error);  // The fixtures are found from here.
+    std::filesystem::current_path(bundle.folder, error);  // Fixtures are found relative to this folder.
     return run(bundle, argv[2]);
   }
   std::fprintf(stderr, "usage: emplace-gpu-check --list 1|2|3 | --check NAME\n");
