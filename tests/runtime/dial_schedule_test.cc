@@ -1,5 +1,5 @@
-// Goal: a node dials its head again soon, later and later, never at once with others, and not for ever.
-// Method: failures and time are written in; the jitter is seeded.
+// Goal: a node redials its head soon, with growing delays, never together with other nodes, and not without
+// end. Method: given failures and times; the jitter is seeded.
 #include "runtime/core/dial_schedule.h"
 
 #include <gtest/gtest.h>
@@ -47,7 +47,7 @@ TEST(DialSchedule, DelaysGrowToTwoSecondsAtMostAndFallAfterAJoin) {
   EXPECT_LE(*schedule.next() - now, milliseconds{100});
 }
 
-TEST(DialSchedule, NodesThatLoseOneHeadComeBackAtDifferentTimes) {
+TEST(DialSchedule, NodesThatLoseTheirHeadRedialAtDifferentTimes) {
   std::set<Nanos> times;
   for (std::uint64_t seed = 1; seed <= 100; ++seed) {
     DialSchedule schedule = make({.timeout = seconds{30}}, seed);
@@ -81,7 +81,7 @@ TEST(DialSchedule, GivesUpAfterTheSilenceThatItsPatienceAllows) {
   EXPECT_TRUE(schedule.gave_up(seconds{36} + Nanos{1}));
 }
 
-TEST(DialSchedule, WithoutAFirstPatienceTheOtherHoldsFromTheStart) {
+TEST(DialSchedule, PatienceHoldsFromTheStartWithoutAFirstPatience) {
   EXPECT_EQ(make({.timeout = seconds{30}}).timeout(), Nanos{seconds{30}});
 }
 
