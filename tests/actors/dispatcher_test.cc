@@ -34,7 +34,7 @@ TEST_F(DispatcherTest, SendsNoMoreThanTheCreditAndContinuesWhenItReturns) {
   propose(1, 4);
   EXPECT_EQ(leases().size(), 1u);
   answer(leases()[0], "executor/0");
-  EXPECT_EQ(leases().size(), 2u) << "the credit came back with the result";
+  EXPECT_EQ(leases().size(), 2u) << "the credit returned with the result";
 }
 
 TEST_F(DispatcherTest, WantsAsManyExecutorsAsItsOpenWorkWouldKeepBusy) {
@@ -54,7 +54,7 @@ TEST_F(DispatcherTest, WantsAsManyExecutorsAsItsOpenWorkWouldKeepBusy) {
   EXPECT_EQ(wanted(), 0u);
 }
 
-TEST_F(DispatcherTest, AnExpiredLeaseGoesToAnotherAndTheLateResultDoesNotCount) {
+TEST_F(DispatcherTest, ExpiredLeaseIsReassignedAndItsLateResultDoesNotCount) {
   start();
   join("executor/0", 1, 2);
   propose(1, 2);
@@ -238,7 +238,7 @@ TEST_F(DispatcherTest, ExecutorReturnsItsWorkWhenItsNodeStops) {
   EXPECT_EQ(leases().size(), 4u) << "not after three heartbeats";
   world_.advance(std::chrono::seconds{5});
   EXPECT_EQ(dispatcher().leases().counters().expired, 0u);
-  EXPECT_EQ(dispatcher().counters().refused_results, 0u) << "it went on with nothing";
+  EXPECT_EQ(dispatcher().counters().refused_results, 0u) << "it did not continue its work";
   EXPECT_EQ(dispatcher().in_flight(), 0u);
 }
 
@@ -284,7 +284,7 @@ TEST_F(DispatcherTest, RequestsMissingEpisodesAndUnknownExecutors) {
   EXPECT_EQ(world_.sent<messages::ExecutorUnknown>().size(), 1u);
 }
 
-TEST_F(DispatcherTest, EndsAfterTheEpisodesAskedForOnceSamplersHaveDrained) {
+TEST_F(DispatcherTest, EndsAfterTheRequestedEpisodesOnceSamplersHaveDrained) {
   options_.episodes = 1;
   options_.samplers = {"sampler/0"};
   start();
@@ -358,7 +358,7 @@ TEST_F(DispatcherTest, SlowExecutorDoesNotHoardWork) {
   EXPECT_EQ(dispatcher().leases().counters().expired, 0u);
 }
 
-TEST_F(DispatcherTest, ExecutorActorMeasuresWhatItIsLeased) {
+TEST_F(DispatcherTest, ExecutorActorMeasuresItsLeases) {
   start();
   ExecutorOptions executor;
   executor.window = 4;

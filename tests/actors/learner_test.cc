@@ -113,7 +113,7 @@ TEST_F(LearningTest, StaleEpisodeIsConsumedWithoutEffectAndCounted) {
   ASSERT_EQ(applied.size(), 5u);
   for (std::uint64_t u = 0; u < 5; ++u) {
     EXPECT_EQ(applied[u].staleness_max, u);
-    EXPECT_EQ(applied[u].episodes, std::vector<std::uint64_t>{u + 1}) << "it is consumed all the same";
+    EXPECT_EQ(applied[u].episodes, std::vector<std::uint64_t>{u + 1}) << "it is consumed nevertheless";
     for (const float advantage : applied[u].advantages) EXPECT_EQ(advantage, u <= 2 ? 0.5f : 0.0f);
   }
 }

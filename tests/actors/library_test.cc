@@ -99,7 +99,7 @@ class LibraryTest : public ::testing::Test {
   Memory store_;
 };
 
-TEST_F(LibraryTest, EveryFileComesWholeAndOnce) {
+TEST_F(LibraryTest, EveryFileArrivesWholeAndOnce) {
   runtime::sim::World world;
   Loan loan;
   lend(world, loan);
@@ -156,7 +156,7 @@ TEST_F(LibraryTest, FileThatChangedAtTheHeadIsAnError) {
   EXPECT_FALSE(loan.outcome->ok());
 }
 
-TEST_F(LibraryTest, AManifestThatNamesNoHashIsRefused) {
+TEST_F(LibraryTest, ManifestWithoutAHashIsRefused) {
   shelf_.manifest.files[0].sha256 = "../../etc/passwd";
   runtime::sim::World world;
   Loan loan;

@@ -416,7 +416,7 @@ TEST(Pipeline, PlacetoMeasuresEveryStepOnceOnEveryGraph) {
   EXPECT_GE(outcome.utilisation, 0.9) << "with 8 episodes of each sampler in flight";
 }
 
-TEST(Pipeline, PlacetoLosesNothingUnderFaultsAndRepeatsItself) {
+TEST(Pipeline, PlacetoLosesNothingUnderFaultsAndIsReproducible) {
   Scenario scenario;
   scenario.placeto = scenario.deterministic = true;
   const std::string plain = play(scenario).parameters_sha256;

@@ -203,8 +203,7 @@ TEST(PolledExecutor, ResultsKeepLabelSamplesAndFailures) {
       ASSERT_EQ(samples.size(), valid ? 2u : 0u);
       if (valid) {
         EXPECT_EQ(m.step_time_s[i], 1 + on_second);
-        EXPECT_EQ(samples[0], 1 + on_second)
-            << "the samples of this placement, in whatever order leases came";
+        EXPECT_EQ(samples[0], 1 + on_second) << "the samples of this placement, in any order of leases";
         EXPECT_EQ(m.failures[i], "");
       } else {
         EXPECT_EQ(m.failures[i], "crashed: signal 11");

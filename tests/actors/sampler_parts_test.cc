@@ -185,7 +185,7 @@ TEST(BestSoFar, InOrderWaitsForMissingEpisodes) {
   EXPECT_THAT(best.placements(), ElementsAre(Placement{DeviceId{6}}));
 }
 
-TEST(BestSoFar, TheLogDecidesWhichActionsWereMeasured) {
+TEST(BestSoFar, LogDecidesWhichActionsWereMeasured) {
   const Literal placer;
   BestSoFar best{{100}};
   best.logged(0, actions(8, 9).bytes);
@@ -194,7 +194,7 @@ TEST(BestSoFar, TheLogDecidesWhichActionsWereMeasured) {
   best.measured(measured(0, {kSlow, kFast}), placer);
   EXPECT_TRUE(best.settle(1, true, placer));
   EXPECT_THAT(best.placements(), ElementsAre(Placement{DeviceId{8}}))
-      << "and what comes twice changes nothing";
+      << "and a repeated chunk changes nothing";
 }
 
 messages::ParametersDelivered piece_of(const Bytes& whole, std::uint64_t version, std::uint64_t offset,
@@ -217,7 +217,7 @@ TEST(ParameterFetch, AssemblesAndChecksChunks) {
   request = fetch.request(Nanos{0});
   ASSERT_TRUE(request.has_value());
   EXPECT_TRUE(request->version == 5 && request->offset == first && request->exact)
-      << "the rest of the version that came";
+      << "the rest of the version that arrived";
   EXPECT_FALSE(fetch.repeat(seconds{0}).has_value());
   request = fetch.repeat(seconds{1});
   ASSERT_TRUE(request.has_value());

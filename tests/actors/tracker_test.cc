@@ -86,7 +86,7 @@ TEST(Scoring, ValidMeasurementsHaveFiniteAdvantages) {
         }
 }
 
-TEST(Scoring, AMeasuredStartHasNoAdvantage) {
+TEST(Scoring, MeasuredStartHasNoAdvantage) {
   ScoringOptions options;
   options.reward.transform = policy::Transform::kIdentity;
   options.per = BaselinePer::kRun;
@@ -100,7 +100,7 @@ TEST(Scoring, AMeasuredStartHasNoAdvantage) {
   EXPECT_EQ(second.advantages, (std::vector<double>{-3, -1})) << "(-4, -2) and (-3, -1) to the end";
 }
 
-TEST(Scoring, ThePenaltyIsThatOfTheDeviceThatLacksMost) {
+TEST(Scoring, PenaltyIsThatOfTheDeviceThatLacksMost) {
   ScoringOptions options;
   options.reward.transform = policy::Transform::kIdentity;
   options.reward.graded_memory = true;

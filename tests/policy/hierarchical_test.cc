@@ -116,7 +116,7 @@ TEST(Hierarchical, DecoderStartsFromTheEncoderIfConfigured) {
   const auto at_zero = *zero->log_probabilities(actions);
   EXPECT_NE(*started->log_probabilities(actions), at_zero);
   for (float& value : started->parameters().values().last(added)) value = 0;
-  EXPECT_EQ(*started->log_probabilities(actions), at_zero) << "tanh(0): the same networks otherwise";
+  EXPECT_EQ(*started->log_probabilities(actions), at_zero) << "tanh(0); the networks are the same";
 }
 
 // Counts of types and total shapes are the shares and means times the group's size; adjacency is not scaled.

@@ -184,7 +184,7 @@ TEST(ManyGraphs, VocabularyIsTheMostFrequentWordsOfAllGraphs) {
             (Words{"Also", "Often", "Rare"}));
   EXPECT_EQ(with_words(small_policy("colocrl"), {&worlds[1], &worlds[0]}).features.words,
             (Words{"Also", "Often", "Rare"}))
-      << "whichever graph comes first";
+      << "whichever graph is first";
   PolicyOptions options = small_policy("hierarchical");
   options.features.vocabulary = 2;
   EXPECT_EQ(with_words(options, {&worlds[0], &worlds[1]}).features.words, (Words{"Also", "Often"}));

@@ -93,7 +93,7 @@ TEST(Reward, ExcessIsTheSumOrThatOfTheWorstDevice) {
   EXPECT_EQ(counted_excess(Excess::kMax, 0, {}, memory), 0);
   EXPECT_EQ(counted_excess(Excess::kMax, 5, {}, memory), 5) << "no peaks are known";
   EXPECT_EQ(counted_excess(Excess::kMax, 5, std::vector<std::int64_t>{0, 0, 0}, memory), 5);
-  EXPECT_EQ(counted_excess(Excess::kMax, 30, peaks, memory), 30) << "a device that counts for nothing";
+  EXPECT_EQ(counted_excess(Excess::kMax, 30, peaks, memory), 30) << "a device without weight";
 }
 
 TEST(Sgd, StepsAgainstTheGradientByTheRate) {

@@ -221,7 +221,7 @@ TEST_F(ExportTest, CsvHasALinePerMeasurementWithoutFormulas) {
       EXPECT_EQ(std::string{"=+-@\t\r\n"}.find(valid[column(name)].at(0)), std::string::npos);
     const std::string& name = kHostile[seq % kHostile.size()];
     const std::string& read = valid[column("executor")];
-    EXPECT_EQ(without_controls(read, "\t\r\n"), read) << "shown in a terminal, it does nothing";
+    EXPECT_EQ(without_controls(read, "\t\r\n"), read) << "it has no effect in a terminal";
     if (is_utf8(name) && name.find('\0') == std::string::npos) {
       EXPECT_EQ(read.front() == '\'' ? read.substr(1) : read, without_controls(name, "\t\r\n"));
     }

@@ -388,7 +388,7 @@ TEST(Moves, CountsOpsOnOtherDevices) {
   EXPECT_EQ(moves.total.bytes, 100);
   const Moves swapped =
       moves_between(graph, devices, costs, {"s"}, {0, 0, 0}, {gpu0, gpu1, gpu1}, {gpu1, gpu0, gpu0});
-  EXPECT_EQ(swapped.total.ops, 0u) << "two GPUs that are alike have changed names, nothing else";
+  EXPECT_EQ(swapped.total.ops, 0u) << "only the names of two equal GPUs have changed";
   EXPECT_EQ(swapped.named[index(gpu0)], gpu1);
 }
 

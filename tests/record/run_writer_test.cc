@@ -148,7 +148,7 @@ TEST_F(RunWriterTest, AllowsOneWriterAndMakesQuietReadersWait) {
 }
 
 /// Data that a failed sync may have left only in memory must be on the disk before more is acknowledged.
-TEST_F(RunWriterTest, OpeningToWriteCheckpointsTheWholeLog) {
+TEST_F(RunWriterTest, WriterCheckpointsTheWholeLogWhenItOpens) {
   const auto left = directory_.parent_path() / (directory_.filename().string() + "-left");
   std::filesystem::remove_all(left);
   auto writer = *RunWriter::create(directory_, {});

@@ -107,7 +107,7 @@ TEST_F(SalvageTest, IntactRecordIsSalvagedWhole) {
   EXPECT_EQ(salvaged->counters.updates, kUpdates);
   auto db = *RunReader::open(saved_, Reading::kQuiet);
   expect_a_prefix(*db, *salvaged);
-  EXPECT_NE(db->header().facts()->run_id, "0123456789abcdef") << "a run of its own";
+  EXPECT_NE(db->header().facts()->run_id, "0123456789abcdef") << "a separate run";
   EXPECT_NE(db->header().facts()->parent.find("0123456789abcdef"), std::string::npos);
   EXPECT_EQ(db->header().facts()->config_toml, "[run]\nseed = 7\n");
   EXPECT_EQ(*read_file(run_ / "run.db"), before) << "the damaged run stays as it is";
@@ -216,7 +216,7 @@ TEST_F(SalvageTest, UnreadableRecordIsReported) {
   std::filesystem::resize_file(run_ / "run.db", 100);
   const auto refused = salvage(run_, saved_);
   ASSERT_FALSE(refused.ok());
-  EXPECT_FALSE(std::filesystem::exists(saved_)) << "nothing half-made stays";
+  EXPECT_FALSE(std::filesystem::exists(saved_)) << "no partial output remains";
 }
 
 TEST_F(SalvageTest, RefusesARunInProgressAndAUsedFolder) {

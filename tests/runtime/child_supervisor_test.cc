@@ -69,7 +69,7 @@ TEST(ChildSupervisor, EvaluationIsTriedTwiceAndThenFailsWithItsCause) {
   EXPECT_EQ(scene.on(Child::Exited{"crashed: signal 6"}), Words{"fail: crashed: signal 6"});
   EXPECT_EQ(scene.next_tick(), Words{"start"});
   EXPECT_EQ(scene.on(Child::Ready{}), Words{}) << "it is not tried a third time";
-  EXPECT_EQ(scene.on(Child::Requested{}), Words{"send"}) << "the next one has two tries of its own";
+  EXPECT_EQ(scene.on(Child::Requested{}), Words{"send"}) << "the next placement has its own two tries";
   EXPECT_EQ(scene.on(Child::Exited{"crashed: signal 11"}), Words{});
 }
 
@@ -227,7 +227,7 @@ TEST(ChildSupervisor, GivesUpAfterFiveRestartsInAMinuteWithTheCause) {
   EXPECT_FALSE(slow.child.gave_up());
 }
 
-TEST(ChildSupervisor, ARefusalIsFinal) {
+TEST(ChildSupervisor, RefusalIsFinal) {
   Scene scene;
   scene.on(Child::Requested{});
   EXPECT_EQ(scene.on(Child::Refused{"no driver"}), Words{"give up: no driver"});

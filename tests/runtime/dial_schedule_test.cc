@@ -57,7 +57,7 @@ TEST(DialSchedule, NodesThatLoseTheirHeadRedialAtDifferentTimes) {
   EXPECT_EQ(times.size(), 100u);
 }
 
-TEST(DialSchedule, ADialIsDueOnce) {
+TEST(DialSchedule, DialIsDueOnce) {
   DialSchedule schedule = make({.timeout = seconds{30}});
   EXPECT_FALSE(schedule.waiting());
   EXPECT_FALSE(schedule.take_due(seconds{9}));
@@ -85,7 +85,7 @@ TEST(DialSchedule, PatienceHoldsFromTheStartWithoutAFirstPatience) {
   EXPECT_EQ(make({.timeout = seconds{30}}).timeout(), Nanos{seconds{30}});
 }
 
-TEST(DialSchedule, APauseOfTheNodeItselfIsNotSilence) {
+TEST(DialSchedule, PauseOfTheNodeIsNotSilence) {
   DialSchedule schedule = make({.timeout = seconds{30}});
   schedule.skip_own_pause(seconds{60}, seconds{61});
   EXPECT_FALSE(schedule.gave_up(seconds{90}));

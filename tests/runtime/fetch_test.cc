@@ -31,7 +31,7 @@ TEST(Assembly, TakesChunksInOrder) {
   EXPECT_EQ(assembly.take(7, {8, 2}, 10), Took::kGap);
   EXPECT_EQ(assembly.take(7, {4, 4}, 10), Took::kNext);
   EXPECT_FALSE(assembly.whole());
-  EXPECT_EQ(assembly.take(7, {8, 0}, 10), Took::kGap) << "an empty chunk brings nothing";
+  EXPECT_EQ(assembly.take(7, {8, 0}, 10), Took::kGap) << "an empty chunk has no effect";
   EXPECT_EQ(assembly.take(7, {8, 2}, 10), Took::kNext);
   EXPECT_TRUE(assembly.whole());
 }

@@ -184,7 +184,7 @@ TEST_F(HeadSessions, GapsAreCountedAndRepeatsDropped) {
   EXPECT_EQ(head.counters.duplicates, 2u);
   EXPECT_FALSE(head.accept(peer, 5, kNow, Pong::kType));
   EXPECT_EQ(head.counters.unknown, 1u);
-  EXPECT_TRUE(head.accept(peer, 6, kNow)) << "an unknown type has its number all the same";
+  EXPECT_TRUE(head.accept(peer, 6, kNow)) << "an unknown type has a number too";
   EXPECT_EQ(head.counters.received, 3u);
 }
 

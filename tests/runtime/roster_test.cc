@@ -89,7 +89,7 @@ TEST(Roster, ExecutorThatPassedIsAskedAgainAfterAChange) {
     if (way == 2) roster.finish(kFast, 1, Nanos{0});
     EXPECT_EQ(roster.next(), kFast);
   }
-  EXPECT_EQ(roster.next([](Roster::Id id) { return id != kFast; }), std::nullopt) << "anybody else";
+  EXPECT_EQ(roster.next([](Roster::Id id) { return id != kFast; }), std::nullopt) << "any other executor";
   roster.leave(kFast);
   roster.finish(kFast, 1, Nanos{0});
   EXPECT_EQ(roster.next(), std::nullopt) << "it is gone";

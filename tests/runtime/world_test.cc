@@ -120,7 +120,7 @@ TEST(World, ThrowingActorIsRestartedUntilItsLimit) {
   const ActorId echo = world.spawn<Echo>("echo");
   world.deliver(echo, Ping{.number = 1});
   world.deliver(echo, Ping{.text = "throw"});
-  EXPECT_TRUE(world.actor<Echo>(echo).seen.empty()) << "a new one knows nothing";
+  EXPECT_TRUE(world.actor<Echo>(echo).seen.empty()) << "a new incarnation has no state";
   world.deliver(echo, Ping{.text = "throw"});
   EXPECT_FALSE(world.stopped());
   world.deliver(echo, Ping{.text = "throw"});

@@ -117,7 +117,7 @@ TEST_F(CpuExecutor, CalibrateWritesAMachineThatPredictsIt) {
   EXPECT_LT(simulated, measured * 10);
 }
 
-TEST_F(CpuExecutor, CalibrateRefusesWhatItCannotMeasure) {
+TEST_F(CpuExecutor, CalibrateRefusesUnsupportedOptions) {
   const auto refused = [&](std::vector<std::string> arguments, const char* why) {
     arguments.insert(arguments.begin(), "calibrate");
     const Finished done = run(arguments);

@@ -73,7 +73,7 @@ TEST(Generate, WritesATrainingAndATestSplitOfAFamily) {
   EXPECT_EQ(names_in(folder.at("family")), listed);
   EXPECT_TRUE(listed.contains("train-00.json.gz") && listed.contains("train-23.json.gz"));
   EXPECT_TRUE(listed.contains("test-00.json.gz") && listed.contains("test-07.json.gz"));
-  EXPECT_EQ(names_in(folder.path()), std::set<std::string>{"family"}) << "nothing stays beside it";
+  EXPECT_EQ(names_in(folder.path()), std::set<std::string>{"family"}) << "no other file remains";
 }
 
 TEST(Generate, WritesOneGraphBySeed) {

@@ -363,7 +363,7 @@ TEST(Learned, PolicyStartsAtTheBestHeuristicOfAnUnseenGraph) {
   nowhere.insert(nowhere.end(), {"--set", "run.starts=[\"best-heuristic\", \"scratch\"]"});
   EXPECT_EQ(train(other, "placeto", graphs, nowhere).status, 3) << "whichever start it is";
   const Finished again = train(other, "placeto", graphs, from_heuristics);
-  EXPECT_EQ(again.status, 0) << "nothing is in the way of a better machine: " << again.err;
+  EXPECT_EQ(again.status, 0) << "a better machine is not excluded: " << again.err;
 }
 
 TEST(Learned, PlaceLearnsWithinItsBudgetAndLeavesNothingBehind) {

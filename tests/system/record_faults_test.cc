@@ -142,7 +142,7 @@ TEST_F(RecordFaults, SharedFolderStaysShared) {
   std::filesystem::permissions(folder_.at("run"), kShared);
   Process process{run_of("run", {"--episodes", "60"})};
   wait_for_episodes("run", 5);
-  EXPECT_EQ(run({"ps", folder_.at("run"), "--json"}).status, 0) << "its socket lies in a folder of its own";
+  EXPECT_EQ(run({"ps", folder_.at("run"), "--json"}).status, 0) << "its socket is in a private folder";
   const Finished done = process.finish();
   ASSERT_EQ(done.status, 0) << done.err;
   EXPECT_EQ(std::filesystem::status(folder_.at("run")).permissions(), kShared);

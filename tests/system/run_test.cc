@@ -265,7 +265,7 @@ TEST(Run, RefusesInOneLine) {
   refused({"run", "--resume"}, "--run-dir");
   ASSERT_EQ(run(scratch_run(folder.at("run"), {"--episodes", "2", "--quiet"})).status, 0);
   refused(scratch_run(folder.at("run"), {"--episodes", "2", "--quiet"}), "--resume");
-  EXPECT_FALSE(std::filesystem::exists(folder.at("a"))) << "nothing half-written stays";
+  EXPECT_FALSE(std::filesystem::exists(folder.at("a"))) << "no partial file remains";
 }
 
 TEST(Run, OldKeyIsReadAndItsNewNameReported) {
@@ -307,7 +307,7 @@ TEST(Run, ExecutorProcessesLearnTheSame) {
   const std::string process = parameters("process", {"--set", "executor.process=true"});
   const std::string dying =
       parameters("dying", {"--set", "executor.chaos=crash-every=7", "--set", "executor.restarts=10000"});
-  EXPECT_EQ(process, dying) << "a crash changes nothing of what is learned";
+  EXPECT_EQ(process, dying) << "a crash does not change what is learned";
   EXPECT_EQ(process.size(), 64u);
 }
 

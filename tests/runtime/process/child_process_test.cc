@@ -197,7 +197,7 @@ TEST(ChildProcess, StartsWithNoSignalBlockedOrIgnored) {
   EXPECT_EQ(signals_in(status, "SigIgn"), 0u);
 }
 
-TEST(ChildProcess, AnIgnoredHangUpStaysIgnored) {
+TEST(ChildProcess, IgnoredHangUpStaysIgnored) {
   const Disposition nohup{SIGHUP, SIG_IGN};
   EXPECT_EQ(signals_in(output_of(shell("cat /proc/self/status")), "SigIgn"), 1u << (SIGHUP - 1));
 }
