@@ -77,8 +77,7 @@ class SamplerTest : public ::testing::Test {
     world_.run_until_idle();
   }
   /// Delivers a commit of episode e with number `seq` of the log, by default e + 1. With `device`: as an
-  /// entry of
-  /// the log, with its actions.
+  /// entry of the log, with its actions.
   void committed(std::uint64_t episode, double step_time_s, std::optional<std::uint8_t> device = {},
                  std::optional<std::uint64_t> seq = {}) {
     EpisodeCommitted c;

@@ -68,9 +68,8 @@ class ClusterRun {
   /// The maximum number of episodes that are proposed and not yet learned from.
   std::uint64_t max_in_flight() const;
   /// Kills these nodes at once and waits until more episodes are committed than were in flight, so that one
-  /// of them was
-  /// made without the killed processes, and until the restarted nodes have joined. Returns the time from the
-  /// kill to that commit; negative if one of them did not happen within `deadline`.
+  /// of them was made without the killed processes, and until the restarted nodes have joined. Returns the
+  /// time from the kill to that commit; negative if one of them did not happen within `deadline`.
   Seconds kill_and_recover(const std::vector<std::string>& nodes, Seconds deadline);
 
   /// Waits for the end.

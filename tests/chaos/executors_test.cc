@@ -51,8 +51,7 @@ struct Counts {
   std::uint64_t all = 0, valid = 0;
   std::map<std::string, std::uint64_t> failures;  // Numbers of failures by their first word.
   // Placements that crashed an executor's processes, once each: it remembers them and does not try them again
-  // when
-  // they are proposed again.
+  // when they are proposed again.
   std::map<std::string, std::uint64_t> given_up;
 };
 Counts counts_of(const std::string& directory) {
@@ -131,9 +130,8 @@ TEST(ExecutorChaos, CrashesHangsAndFullDevicesLoseAndRepeatNothing) {
   for (const auto& [word, count] : counts.failures) (word == "oom" ? full : others) += count;
   for (const auto& [word, count] : counts.given_up) given_up += count;
   // Of 217 consecutive tries 37 crash, by 7 or by 31, and two of them are the second try of a placement that
-  // has just
-  // crashed: of 182 tried placements two fail finally. The counts continue from one process to the next, so
-  // this is exact to one for each of the four executors.
+  // has just crashed: of 182 tried placements two fail finally. The counts continue from one process to the
+  // next, so this is exact to one for each of the four executors.
   const std::uint64_t tried = counts.all - (others - given_up);
   EXPECT_NEAR(static_cast<double>(given_up), static_cast<double>(tried) * 2 / 182, 4);
   // With few placements hardly any is proposed again: counts all failures together.

@@ -146,8 +146,7 @@ struct FaultProxy::Connection {
 
 std::uint16_t free_port() {
   // Below the ephemeral ports (from 32768 on): a client that dials before the server listens could get this
-  // very port
-  // and connect to itself.
+  // very port and connect to itself.
   constexpr std::uint32_t kFirst = 10'000, kPorts = 22'000;
   static std::uint32_t next = static_cast<std::uint32_t>(::getpid()) * 97;
   for (std::uint32_t tried = 0;; ++tried) {

@@ -93,9 +93,8 @@ PlacetoOptions learning_options() {
 
 TEST(Placeto, FindsTheKnownOptimum) {
   // Two chains of five ops on three devices: 12 of 3^11 placements are best, each chain on its own device and
-  // the source
-  // with one of them; a chance of one in 14,762. The likeliest placement must be one of them within 300
-  // updates of 8 episodes of 11 placements.
+  // the source with one of them; a chance of one in 14,762. The likeliest placement must be one of them
+  // within 300 updates of 8 episodes of 11 placements.
   World world = fork({5, 5}, 3);
   int learned = 0;
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {

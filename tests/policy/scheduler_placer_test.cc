@@ -103,8 +103,7 @@ TEST(SchedulerPlacer, ImprovementsKeepTheRestOfThePlacement) {
   const Scheduled task{7, 60, machine()};
   const auto placer = placer_of(task);
   // A placement that ignores units, so that no choice of units gives it. No used devices of this machine are
-  // twins, so
-  // names stay.
+  // twins, so names stay.
   Placement best(task.graph.num_ops());
   Rng rng{4, Purpose::kTest};
   for (DeviceId& device : best) device = static_cast<DeviceId>(rng.below(4));

@@ -28,14 +28,12 @@ class Disk {
   Disk& operator=(const Disk&) = delete;
 
   /// The power fails, and the process that had files open ends: open handles do nothing from now on; any part
-  /// of the
-  /// unsynced data may exist.
+  /// of the unsynced data may exist.
   void cut_power();
   /// Only the process ends (SIGKILL): its writes are in the kernel's memory.
   void kill_process();
   /// A bit of a record or of its log flips, on the disk and in the kernel's cache. Returns where; none: the
-  /// bit would
-  /// be in data that waits to be written.
+  /// bit would be in data that waits to be written.
   std::optional<std::string> rot();
 
   bool full = false;              ///< Writes that need more room fail (ENOSPC).
@@ -45,8 +43,7 @@ class Disk {
   /// sync writes it. Reads return the cached data or what the disk has. False: the next sync writes it all.
   bool failed_sync_loses = false;
   /// Creation, deletion and renaming of files are durable once their directory is synced; a power cut undoes
-  /// any of
-  /// the later ones. False: they are durable at once.
+  /// any of the later ones. False: they are durable at once.
   bool names_need_sync = false;
   double read_fails = 0;  ///< Probability that a read fails (EIO).
   Exhausted exhausted = Exhausted::kNothing;

@@ -37,8 +37,7 @@ class Process {
   /// Reads until standard error contains `text`; false if the process ended without it.
   bool wait_for_error_text(std::string_view text);
   /// Reads until standard output contains `text` after the matches of earlier calls; false if the process
-  /// ended
-  /// without it.
+  /// ended without it.
   bool wait_for_out_text(std::string_view text);
   void send(int signal);
   pid_t pid() const { return pid_; }
