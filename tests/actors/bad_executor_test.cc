@@ -1,5 +1,5 @@
-// Goal: an executor that answers wrong values, no values or too late costs its work alone, and nothing that
-// is no measurement counts.  Method: as dispatcher_test.cc, with answers that a test damages.
+// Goal: an executor that answers wrong values, no values or too late costs only its own work, and invalid
+// values never count.  Method: as dispatcher_test.cc, with answers that a test damages.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,15 +11,15 @@
 namespace emplace::actors {
 namespace {
 
-/// One executor is bad; what it answers is made by `answer_badly`. Others may be there too.
+/// One executor is bad: `answer_badly` damages its answers. Others may have joined too.
 class BadExecutorTest : public DispatcherTest {
  protected:
   BadExecutorTest() { options_.placements_per_lease = 1; }
   static constexpr const char* kBad = "executor/0";
   static constexpr const char* kGood = "executor/1";
 
-  /// Lets time pass; all who have joined show that they live, and answer what they were given meanwhile.
-  void live(Nanos time) {
+  /// Lets time pass; every executor that has joined sends heartbeats and answers its leases.
+  void run_for(Nanos time) {
     for (const Nanos end = world_.now() + time; world_.now() < end && !world_.stopped();) {
       answer_all();
       for (const std::string& name : present_)
@@ -27,7 +27,7 @@ class BadExecutorTest : public DispatcherTest {
       world_.advance(std::chrono::milliseconds{100});
     }
   }
-  void come(const std::string& name) {
+  void arrive(const std::string& name) {
     join(name);
     present_.push_back(name);
   }
@@ -54,7 +54,7 @@ class BadExecutorTest : public DispatcherTest {
   std::function<void(PlacementMeasured&)> answer_badly_ = [](PlacementMeasured& m) { m.error = "boo"; };
 };
 
-TEST_F(BadExecutorTest, EndsTheRunWithItsReasonIfItIsTheOnlyOne) {
+TEST_F(BadExecutorTest, OnlyExecutorThatFailsEndsTheRunWithItsReason) {
   answer_badly_ = [](PlacementMeasured& m) {
     const std::uint64_t lease = m.lease_epoch;
     m = {};
@@ -63,25 +63,25 @@ TEST_F(BadExecutorTest, EndsTheRunWithItsReasonIfItIsTheOnlyOne) {
     m.error = "no kernel for conv9d";
   };
   start();
-  come(kBad);
+  arrive(kBad);
   propose(1, 1);
-  live(std::chrono::seconds{5});
+  run_for(std::chrono::seconds{5});
   EXPECT_FALSE(world_.stopped().has_value()) << "it may pass, or another may come";
-  live(std::chrono::seconds{10});
+  run_for(std::chrono::seconds{10});
   ASSERT_TRUE(world_.stopped().has_value());
   EXPECT_EQ(*world_.stopped(),
             "executor/0 cannot measure: no kernel for conv9d; no other executor could do it either");
 }
 
-TEST_F(BadExecutorTest, IsQuarantinedAndTheOthersDoItsWork) {
+TEST_F(BadExecutorTest, QuarantinedExecutorsWorkGoesToOthers) {
   start();
-  come(kBad);
-  come(kGood);
+  arrive(kBad);
+  arrive(kGood);
   for (std::uint64_t e = 0; e < 40; ++e) {
     propose(e, 2);
-    live(std::chrono::milliseconds{500});
+    run_for(std::chrono::milliseconds{500});
   }
-  live(std::chrono::seconds{60});
+  run_for(std::chrono::seconds{60});
   EXPECT_FALSE(world_.stopped().has_value()) << *world_.stopped();
   EXPECT_EQ(dispatcher().in_flight(), 0u);
   EXPECT_EQ(dispatcher().counters().reported, 80u);
@@ -90,15 +90,15 @@ TEST_F(BadExecutorTest, IsQuarantinedAndTheOthersDoItsWork) {
   EXPECT_EQ(dispatcher().counters().refused_results, static_cast<std::uint64_t>(asked_bad_));
 }
 
-TEST_F(BadExecutorTest, ItsQuarantineIsSeenAndItsLeasesEnd) {
+TEST_F(BadExecutorTest, QuarantineIsReportedAndEndsItsLeases) {
   options_.window = 8;
   start();
-  come(kGood);
+  arrive(kGood);
   propose(0, 1);
-  live(std::chrono::milliseconds{200});
+  run_for(std::chrono::milliseconds{200});
   join(kBad, 1, 8);
   propose(1, 8);
-  // It holds two; after the third failure it would hold others.
+  // It holds two leases; after the third failure it would hold others.
   for (int i = 0; i < 3; ++i) {
     const auto last = std::find_if(world_.log().rbegin(), world_.log().rend(), [](const auto& packet) {
       return packet.envelope.type == LeaseGranted::kType && packet.envelope.to == runtime::actor_id(kBad);
@@ -120,21 +120,21 @@ TEST_F(BadExecutorTest, ItsQuarantineIsSeenAndItsLeasesEnd) {
   EXPECT_EQ(dispatcher().counters().reported, counted) << "its leases have ended";
 }
 
-TEST_F(BadExecutorTest, ThatIsGoodAgainIsAFullMemberAgain) {
+TEST_F(BadExecutorTest, RecoveredExecutorGetsFullWorkAgain) {
   bool bad = true;
   answer_badly_ = [&](PlacementMeasured& m) { m.error = bad ? "boo" : ""; };
   start();
-  come(kBad);
+  arrive(kBad);
   for (std::uint64_t e = 0; e < 4; ++e) propose(e, 1);
-  live(std::chrono::milliseconds{300});
+  run_for(std::chrono::milliseconds{300});
   EXPECT_EQ(dispatcher().counters().quarantines, 1u);
   bad = false;
-  live(std::chrono::seconds{3});
+  run_for(std::chrono::seconds{3});
   EXPECT_EQ(dispatcher().in_flight(), 0u);
   EXPECT_FALSE(world_.stopped().has_value());
 }
 
-TEST_F(BadExecutorTest, WhatIsNoMeasurementNeverCounts) {
+TEST_F(BadExecutorTest, InvalidValuesNeverCount) {
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   constexpr double kInf = std::numeric_limits<double>::infinity();
   const std::vector<std::pair<const char*, std::function<void(PlacementMeasured&)>>> answers{
@@ -168,7 +168,7 @@ TEST_F(BadExecutorTest, WhatIsNoMeasurementNeverCounts) {
     SCOPED_TRACE(what);
     world_.clear_log();
     if (dispatcher_ == runtime::ActorId{}) start();
-    world_.crash(dispatcher_);  // A new one, which has nothing against anybody.
+    world_.crash(dispatcher_);  // The new dispatcher knows of no failures.
     world_.restart(dispatcher_);
     world_.run_until_idle();
     join(kBad);
@@ -185,9 +185,9 @@ TEST_F(BadExecutorTest, WhatIsNoMeasurementNeverCounts) {
   }
 }
 
-TEST_F(BadExecutorTest, WhatIsOnlyOddIsMendedAndCounts) {
+TEST_F(BadExecutorTest, OddValuesAreNormalizedAndCount) {
   start();
-  come(kBad);
+  arrive(kBad);
   propose(1, 2);
   PlacementMeasured m = result_of(leases().at(0), kBad, 0);
   m.valid = {0};
@@ -198,13 +198,13 @@ TEST_F(BadExecutorTest, WhatIsOnlyOddIsMendedAndCounts) {
   answer(leases().at(1), kBad);
   const auto reported = world_.last_sent<EpisodeReported>().measured;
   EXPECT_FALSE(std::signbit(reported.step_time_s[0]));
-  EXPECT_EQ(reported.attempt[0], 1u) << "which attempt it was the dispatcher knows";
-  EXPECT_LE(reported.wall_s, 1) << "it did not have it for so long";
+  EXPECT_EQ(reported.attempt[0], 1u) << "the dispatcher counts the attempts";
+  EXPECT_LE(reported.wall_s, 1) << "it did not hold the lease that long";
   EXPECT_EQ(reported.failures[0].substr(0, 16), "crashed: \\x1b[31");
   EXPECT_LE(reported.failures[0].size(), 1000u);
 }
 
-TEST_F(BadExecutorTest, AnotherMayTryWhatTwoHoldForEver) {
+TEST_F(BadExecutorTest, ThirdExecutorMayTakeOverWhatTwoHoldForever) {
   options_.evaluation_limit = std::chrono::seconds{5};
   options_.speculate = 0;
   start();
@@ -229,7 +229,7 @@ TEST_F(BadExecutorTest, AnotherMayTryWhatTwoHoldForEver) {
   EXPECT_EQ(reported(), 1u);
 }
 
-TEST_F(BadExecutorTest, WhoComesAndGoesWithAPieceIsAskedLast) {
+TEST_F(BadExecutorTest, FlappingExecutorIsTriedLast) {
   start();
   join(kGood);
   propose(1, 1);
@@ -249,10 +249,11 @@ TEST_F(BadExecutorTest, WhoComesAndGoesWithAPieceIsAskedLast) {
   EXPECT_EQ(dispatcher().in_flight(), 0u);
 }
 
-TEST_F(BadExecutorTest, WhoLosesItsLeasesIsAskedAfterThoseWhoAnswer) {
+TEST_F(BadExecutorTest, ExecutorThatLosesLeasesIsTriedAfterOthers) {
   start();
   join(kGood);
-  const auto beat = [&](const char* name) {  // Without the leases that it was given.
+  // Heartbeats that name none of the leases.
+  const auto beat = [&](const char* name) {
     world_.deliver(dispatcher_, messages::Heartbeat{name, 1, {}, 0}, {}, runtime::actor_id(name));
   };
   propose(1, 1);
@@ -276,7 +277,7 @@ TEST_F(BadExecutorTest, WhoLosesItsLeasesIsAskedAfterThoseWhoAnswer) {
   }
 }
 
-TEST_F(BadExecutorTest, WhatItSaysOfItsSpeedIsNotBelieved) {
+TEST_F(BadExecutorTest, IgnoresSelfReportedSpeed) {
   options_.window = 512;
   start();
   join(kBad, 1, 512);
@@ -291,7 +292,7 @@ TEST_F(BadExecutorTest, WhatItSaysOfItsSpeedIsNotBelieved) {
   EXPECT_EQ(leases().size(), 1u + 2u) << "one in work and one at hand, of one that takes a second";
 }
 
-TEST_F(BadExecutorTest, AHostThatCannotBeShownJoinsNobody) {
+TEST_F(BadExecutorTest, UnprintableHostNameIsRefused) {
   start();
   messages::ExecutorJoined joined{kBad, "\xff\x1b[31m", "sim", "hash", 2, 1, 4, 1 << 20};
   world_.deliver(dispatcher_, joined, {}, runtime::actor_id(kBad));
@@ -299,7 +300,7 @@ TEST_F(BadExecutorTest, AHostThatCannotBeShownJoinsNobody) {
   EXPECT_TRUE(leases().empty());
 }
 
-/// An episode that its sampler measured itself, of this run.
+/// An episode of this run that its sampler measured itself.
 EpisodeReported own_report() {
   EpisodeReported reported;
   messages::EpisodeMeasured& m = reported.measured;
@@ -317,7 +318,7 @@ EpisodeReported own_report() {
   return reported;
 }
 
-TEST_F(DispatcherTest, WhatASamplerMeasuresIsHeldToTheSame) {
+TEST_F(DispatcherTest, ResultsOfASamplerAreValidatedToo) {
   start();
   const auto report = [&](const std::function<void(EpisodeReported&)>& change) {
     EpisodeReported reported = own_report();

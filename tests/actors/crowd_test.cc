@@ -1,4 +1,4 @@
-// Goal: a thousand executors that come, go and die as they like lose nothing and repeat nothing.
+// Goal: a thousand executors that join, leave and crash at random lose nothing and repeat nothing.
 // Method: the real dispatcher and executors on fifty nodes of a simulated world whose links lose, repeat and
 // cut; one actor stands for samplers and recorder, knows what every placement must cost, and counts.
 // EMPLACE_SIM_SEEDS=N plays N / 1,000 histories, as tests/sim plays N; at least ten.
@@ -28,9 +28,9 @@ using std::chrono::milliseconds;
 constexpr std::uint32_t kExecutors = 1'000, kNodes = 50;
 constexpr std::uint64_t kCrowdEpisodes = 5'000;
 constexpr std::uint32_t kPlacements = 8, kPerLease = 2;
-constexpr std::uint64_t kOnTheirWay = 600;  // Episodes.
+constexpr std::uint64_t kMaxInFlight = 600;  // In episodes.
 
-/// Proposes episodes, so many at once, and takes their results as the recorder would.
+/// Proposes episodes, at most `kMaxInFlight` at once, and takes their results as the recorder would.
 class CrowdEnds final : public runtime::Actor {
  public:
   explicit CrowdEnds(TaskPtr task)
@@ -55,7 +55,7 @@ class CrowdEnds final : public runtime::Actor {
     return testing::random_placement(rng, one.graph.num_ops(), one.devices.size());
   }
   void propose(runtime::Context& context) {
-    for (; next_ < kCrowdEpisodes && next_ < recorded_.size() + kOnTheirWay; ++next_) {
+    for (; next_ < kCrowdEpisodes && next_ < recorded_.size() + kMaxInFlight; ++next_) {
       PlacementProposed p;
       p.graph_sha256 = task_->graphs[0].sha256;
       p.episode = next_;
@@ -73,7 +73,7 @@ class CrowdEnds final : public runtime::Actor {
       context.send(kDispatcher, p, bulk.finish());
     }
   }
-  /// Every result is that of its own placement.
+  /// Checks that every result is that of its own placement.
   void check(const messages::EpisodeMeasured& m) {
     Measurement expected;
     for (std::uint32_t i = 0; i < kPlacements; ++i) {
@@ -88,7 +88,7 @@ class CrowdEnds final : public runtime::Actor {
   std::set<std::uint64_t> recorded_;
 };
 
-/// What befalls nodes of executors while the run goes on.
+/// Faults of the nodes of executors during the run.
 class NodeFates {
  public:
   NodeFates(World& world, std::vector<NodeId> nodes, std::uint64_t seed)
@@ -96,13 +96,13 @@ class NodeFates {
 
   void next() {
     world_.at(world_.now() + milliseconds{1 + rng_.below(60)}, [this] {
-      befall(nodes_[rng_.below(static_cast<std::uint32_t>(nodes_.size()))]);
+      strike(nodes_[rng_.below(static_cast<std::uint32_t>(nodes_.size()))]);
       next();
     });
   }
   void back(NodeId node, std::uint32_t most_ms) {
     world_.at(world_.now() + milliseconds{10 + rng_.below(most_ms)}, [this, node] {
-      world_.crash_node(node);  // If it is still there.
+      world_.crash_node(node);  // No effect if it has ended.
       world_.restart_node(node);
     });
   }
@@ -110,7 +110,7 @@ class NodeFates {
   std::uint64_t died() const { return died_; }
 
  private:
-  void befall(NodeId node) {
+  void strike(NodeId node) {
     switch (rng_.below(8)) {
       case 0:
       case 1:
@@ -207,7 +207,7 @@ void play(std::uint64_t seed, std::uint64_t& superseded) {
   EXPECT_EQ(now.leases().counters().committed, kCrowdEpisodes * kPlacements / kPerLease)
       << "every piece once";
   EXPECT_EQ(now.leases().open(), 0u);
-  // The history had in it what it is about.
+  // The history contains the faults that this test is about.
   EXPECT_GT(fate.left(), 10u);
   EXPECT_GT(fate.died(), 10u);
   EXPECT_GT(now.leases().counters().expired, 100u);
@@ -227,7 +227,7 @@ void play(std::uint64_t seed, std::uint64_t& superseded) {
       static_cast<unsigned long long>(now.counters().speculated));
 }
 
-TEST(Crowd, AThousandExecutorsComeGoAndDieAndNothingIsLostOrDoubled) {
+TEST(Crowd, ThousandUnreliableExecutorsLoseAndRepeatNothing) {
   std::uint64_t superseded = 0;
   for (std::uint64_t seed = 1; seed <= histories(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));

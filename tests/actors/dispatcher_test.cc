@@ -1,4 +1,4 @@
-// Goal: the dispatcher keeps its promises.  Method: messages delivered by hand in a simulated world: no
+// Goal: the dispatcher keeps its contract.  Method: messages delivered by hand in a simulated world: no
 // thread, no socket, no sleep; numbers exact in binary.
 #include <gtest/gtest.h>
 
@@ -28,13 +28,13 @@ TEST_F(DispatcherTest, CutsAnEpisodeIntoLeasesAndReportsItWhole) {
   EXPECT_EQ(dispatcher().in_flight(), 0u);
 }
 
-TEST_F(DispatcherTest, SendsNoMoreThanTheCreditAndGoesOnWhenItReturns) {
+TEST_F(DispatcherTest, SendsNoMoreThanTheCreditAndContinuesWhenItReturns) {
   start();
   join("executor/0", 1, 2);
   propose(1, 4);
   EXPECT_EQ(leases().size(), 1u);
   answer(leases()[0], "executor/0");
-  EXPECT_EQ(leases().size(), 2u) << "the credit came back with the result";
+  EXPECT_EQ(leases().size(), 2u) << "the credit returned with the result";
 }
 
 TEST_F(DispatcherTest, WantsAsManyExecutorsAsItsOpenWorkWouldKeepBusy) {
@@ -54,7 +54,7 @@ TEST_F(DispatcherTest, WantsAsManyExecutorsAsItsOpenWorkWouldKeepBusy) {
   EXPECT_EQ(wanted(), 0u);
 }
 
-TEST_F(DispatcherTest, AnExpiredLeaseGoesToAnotherAndTheLateResultDoesNotCount) {
+TEST_F(DispatcherTest, ExpiredLeaseIsReassignedAndItsLateResultDoesNotCount) {
   start();
   join("executor/0", 1, 2);
   propose(1, 2);
@@ -99,7 +99,7 @@ TEST_F(DispatcherTest, CreditOfALostLeaseReturnsWhenTheExecutorDoesNotHoldIt) {
   EXPECT_EQ(leases().size(), 2u);
 }
 
-TEST_F(DispatcherTest, ALeaseThatIsOnItsWayIsKeptForAWhile) {
+TEST_F(DispatcherTest, LeaseInFlightIsKeptForAWhile) {
   start();
   join("executor/0", 1, 2);
   propose(1, 2);
@@ -111,12 +111,12 @@ TEST_F(DispatcherTest, ALeaseThatIsOnItsWayIsKeptForAWhile) {
     }
   };
   beats(8, leases()[0].lease_epoch - 1);
-  EXPECT_EQ(dispatcher().leases().counters().expired, 0u) << "a slow line is no dead one";
+  EXPECT_EQ(dispatcher().leases().counters().expired, 0u) << "a slow link is not a dead one";
   beats(8, leases()[0].lease_epoch - 1);
-  EXPECT_GE(dispatcher().leases().counters().expired, 1u) << "it will not come any more";
+  EXPECT_GE(dispatcher().leases().counters().expired, 1u) << "it will not arrive any more";
 }
 
-TEST_F(DispatcherTest, NobodySpeaksForAnother) {
+TEST_F(DispatcherTest, MessagesOfAnotherActorAreRefused) {
   start();
   join("executor/0");
   join("executor/1", 1, 0);
@@ -150,7 +150,7 @@ TEST_F(DispatcherTest, HeartbeatsThatNameALeaseKeepIt) {
   EXPECT_EQ(leases().size(), 1u);
 }
 
-TEST_F(DispatcherTest, ANewLifeOfAnExecutorLosesWhatTheOldOneHeld) {
+TEST_F(DispatcherTest, NewIncarnationOfAnExecutorLosesItsOldLeases) {
   start();
   join("executor/0", 1);
   propose(1, 2);
@@ -162,17 +162,17 @@ TEST_F(DispatcherTest, ANewLifeOfAnExecutorLosesWhatTheOldOneHeld) {
   EXPECT_EQ(world_.last_sent<EpisodeReported>().measured.step_time_s[0], 1);
 }
 
-TEST_F(DispatcherTest, WhatALeavingExecutorGivesBackGoesToAnotherAtOnceAndIsNotLost) {
+TEST_F(DispatcherTest, LeasesOfALeavingExecutorAreReassignedAtOnce) {
   options_.placements_per_lease = 1;
   options_.horizon = std::chrono::hours{1};
   start();
   join("executor/0");
   propose(1, 3);
-  answer(leases()[0], "executor/0");  // It is measured now, and may hold more than two.
+  answer(leases()[0], "executor/0");  // Its speed is known now, so it may hold more than two.
   propose(2, 1);
   ASSERT_EQ(leases().size(), 4u);
   join("executor/1");
-  // It holds the second one, has answered the third, and the fourth is on its way.
+  // It holds the second one, has answered the third, and the fourth is in flight.
   const messages::ExecutorLeft left{
       "executor/0", 1, "asked to", {leases()[1].lease_epoch}, leases()[2].lease_epoch};
   world_.deliver(dispatcher_, left, {}, runtime::actor_id("executor/0"));
@@ -180,7 +180,7 @@ TEST_F(DispatcherTest, WhatALeavingExecutorGivesBackGoesToAnotherAtOnceAndIsNotL
   EXPECT_EQ(leases()[4].placement_id, leases()[1].placement_id);
   EXPECT_EQ(leases()[5].placement_id, leases()[3].placement_id);
   answer(leases()[2], "executor/0");
-  EXPECT_EQ(dispatcher().counters().reported, 2u) << "on its way when it left";
+  EXPECT_EQ(dispatcher().counters().reported, 2u) << "in flight when it left";
   answer(leases()[1], "executor/0");
   EXPECT_EQ(dispatcher().counters().refused_results, 1u) << "given back";
   answer(leases()[4], "executor/1");
@@ -194,7 +194,7 @@ TEST_F(DispatcherTest, WhatALeavingExecutorGivesBackGoesToAnotherAtOnceAndIsNotL
   EXPECT_EQ(progress.executors.size(), 1u);
 }
 
-TEST_F(DispatcherTest, ExecutorsOfAKindThatDoesNotCountAreLeftAlone) {
+TEST_F(DispatcherTest, ExecutorsOfOtherKindsGetNoWork) {
   options_.kinds = {"cpu", "sim"};
   start();
   messages::ExecutorJoined fake{"executor/9", "here", "fake", "hash", 2, 1, 4, 1 << 20};
@@ -211,11 +211,11 @@ TEST_F(DispatcherTest, ExecutorsOfAKindThatDoesNotCountAreLeftAlone) {
   fake.kind = "fake";
   fake.epoch = 3;
   world_.deliver(dispatcher_, fake, {}, from);
-  EXPECT_EQ(dispatcher().leases().counters().expired, 1u) << "a new life that does not count";
+  EXPECT_EQ(dispatcher().leases().counters().expired, 1u) << "a new incarnation of another kind";
   EXPECT_EQ(leases().size(), 1u);
 }
 
-TEST_F(DispatcherTest, AnExecutorWhoseNodeStopsHandsItsWorkOver) {
+TEST_F(DispatcherTest, ExecutorReturnsItsWorkWhenItsNodeStops) {
   options_.placements_per_lease = 1;
   start();
   const auto node = world_.add_node("going");
@@ -238,7 +238,7 @@ TEST_F(DispatcherTest, AnExecutorWhoseNodeStopsHandsItsWorkOver) {
   EXPECT_EQ(leases().size(), 4u) << "not after three heartbeats";
   world_.advance(std::chrono::seconds{5});
   EXPECT_EQ(dispatcher().leases().counters().expired, 0u);
-  EXPECT_EQ(dispatcher().counters().refused_results, 0u) << "it went on with nothing";
+  EXPECT_EQ(dispatcher().counters().refused_results, 0u) << "it did not continue its work";
   EXPECT_EQ(dispatcher().in_flight(), 0u);
 }
 
@@ -256,7 +256,7 @@ TEST_F(DispatcherTest, RefusesProposalsOfAnotherGraphAndExecutorsWithAnother) {
   EXPECT_EQ(dispatcher().counters().refused, 1u);
 }
 
-TEST_F(DispatcherTest, ReportsUntilTheRecorderHasIt) {
+TEST_F(DispatcherTest, RepeatsReportsUntilTheRecorderAcknowledges) {
   start();
   join("executor/0");
   propose(0, 1);
@@ -271,7 +271,7 @@ TEST_F(DispatcherTest, ReportsUntilTheRecorderHasIt) {
   EXPECT_EQ(dispatcher().counters().proposed, 1u) << "a repeat of what is on disk";
 }
 
-TEST_F(DispatcherTest, AsksForWhatItDoesNotHaveAndForExecutorsThatItDoesNotKnow) {
+TEST_F(DispatcherTest, RequestsMissingEpisodesAndUnknownExecutors) {
   start();
   join("executor/0");
   propose(0, 1);
@@ -284,7 +284,7 @@ TEST_F(DispatcherTest, AsksForWhatItDoesNotHaveAndForExecutorsThatItDoesNotKnow)
   EXPECT_EQ(world_.sent<messages::ExecutorUnknown>().size(), 1u);
 }
 
-TEST_F(DispatcherTest, EndsAfterTheEpisodesAskedForOnceSamplersHaveDrained) {
+TEST_F(DispatcherTest, EndsAfterTheRequestedEpisodesOnceSamplersHaveDrained) {
   options_.episodes = 1;
   options_.samplers = {"sampler/0"};
   start();
@@ -309,7 +309,7 @@ TEST_F(DispatcherTest, EndsAfterTheEpisodesAskedForOnceSamplersHaveDrained) {
   EXPECT_TRUE(world_.stopped()->empty()) << "a clean end";
 }
 
-TEST_F(DispatcherTest, AnOverdueLeaseDoesNotHoldUpWhatItsHolderCouldDo) {
+TEST_F(DispatcherTest, OverdueLeaseDoesNotBlockItsHolder) {
   options_.placements_per_lease = 1;
   options_.evaluation_limit = std::chrono::milliseconds{100};
   options_.speculate = 0;
@@ -327,12 +327,12 @@ TEST_F(DispatcherTest, AnOverdueLeaseDoesNotHoldUpWhatItsHolderCouldDo) {
   EXPECT_EQ(leases()[1].placement_id, 100u);
   beat();
   join("executor/1");
-  EXPECT_EQ(leases().size(), 4u) << "both are overdue, and somebody else is there now";
+  EXPECT_EQ(leases().size(), 4u) << "both are overdue, and another executor is there now";
   answer(leases()[2], "executor/1");
   EXPECT_EQ(world_.sent<EpisodeReported>().size(), 1u);
 }
 
-TEST_F(DispatcherTest, ASlowExecutorDoesNotHoardWhatAFastOneCouldDo) {
+TEST_F(DispatcherTest, SlowExecutorDoesNotHoardWork) {
   options_.placements_per_lease = 4;
   options_.window = 512;
   start();
@@ -350,7 +350,7 @@ TEST_F(DispatcherTest, ASlowExecutorDoesNotHoardWhatAFastOneCouldDo) {
   const auto done = [&] { return dispatcher().in_flight() == 0; };
   world_.advance(std::chrono::minutes{10}, done);
   ASSERT_TRUE(done());
-  // The rates add up; the last lease of a slow one may end late by what it held.
+  // The rates add up; the run may end later by the last lease of a slow executor.
   const double ideal_s = 4.0 * kEpisodes / (4 / 0.010 + 4 / 0.100);
   const double took_s = std::chrono::duration<double>(world_.now()).count();
   EXPECT_LE(took_s, ideal_s + 2 * 4 * 0.100);
@@ -358,7 +358,7 @@ TEST_F(DispatcherTest, ASlowExecutorDoesNotHoardWhatAFastOneCouldDo) {
   EXPECT_EQ(dispatcher().leases().counters().expired, 0u);
 }
 
-TEST_F(DispatcherTest, ExecutorActorMeasuresWhatItIsLeased) {
+TEST_F(DispatcherTest, ExecutorActorMeasuresItsLeases) {
   start();
   ExecutorOptions executor;
   executor.window = 4;

@@ -1,5 +1,5 @@
-// Goal: a learner asks, and answers, once.  Method: messages delivered by hand; a policy that has learned
-// nothing.
+// Goal: a learner sends each request and each answer once.  Method: messages delivered by hand; a policy that
+// has learned nothing.
 #include "actors/learner.h"
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ class LearnerTest : public ::testing::Test {
       world.spawn<Learner>(kLearner, LearnerOptions{}, PlacerFactory{[this] { return placer(); }});
 };
 
-TEST_F(LearnerTest, APieceOfACheckpointThatComesTwiceIsAskedForOnce) {
+TEST_F(LearnerTest, RepeatedChunkOfACheckpointIsRequestedOnce) {
   const auto trained = placer();
   const auto bytes = messages::SharedBytes::copy(trained->parameters().bytes());
   const auto asked = [&] { return world.sent<messages::CheckpointRequested>().size(); };
@@ -49,11 +49,11 @@ TEST_F(LearnerTest, APieceOfACheckpointThatComesTwiceIsAskedForOnce) {
   deliver(100, bytes.size() - 100);
   EXPECT_EQ(asked(), 2u);
   EXPECT_EQ(world.last_sent<messages::UpdateRequested>().after, 3u)
-      << "it has it all, and goes on from there";
+      << "it has the whole checkpoint and continues from there";
 }
 
-// A queue takes 256 MiB, and a checkpoint may be larger.
-TEST(Learner, ACheckpointThatIsLargerThanTheQueueArrivesAllTheSame) {
+// A queue holds 256 MiB; a checkpoint may be larger.
+TEST(Learner, FetchesACheckpointLargerThanTheQueue) {
   const testing::SampleTask task{testing::random_graph(1, 12), testing::sample_devices(2, false, 1 << 30)};
   const testing::ScratchFolder folder{"learner"};
   const std::filesystem::path run = folder.path() / "run";
@@ -104,7 +104,7 @@ class LearningTest : public LearnerTest {
   std::uint64_t seq_ = 0;
 };
 
-TEST_F(LearningTest, AnEpisodeThatIsTooStaleIsConsumedWithoutEffectAndNoted) {
+TEST_F(LearningTest, StaleEpisodeIsConsumedWithoutEffectAndCounted) {
   LearnerOptions options;
   options.max_staleness = 2;
   begin(options);
@@ -113,21 +113,21 @@ TEST_F(LearningTest, AnEpisodeThatIsTooStaleIsConsumedWithoutEffectAndNoted) {
   ASSERT_EQ(applied.size(), 5u);
   for (std::uint64_t u = 0; u < 5; ++u) {
     EXPECT_EQ(applied[u].staleness_max, u);
-    EXPECT_EQ(applied[u].episodes, std::vector<std::uint64_t>{u + 1}) << "it is consumed all the same";
+    EXPECT_EQ(applied[u].episodes, std::vector<std::uint64_t>{u + 1}) << "it is consumed nevertheless";
     for (const float advantage : applied[u].advantages) EXPECT_EQ(advantage, u <= 2 ? 0.5f : 0.0f);
   }
 }
 
-TEST_F(LearningTest, MeasurementsThatItConsumesTwiceAreReported) {
+TEST_F(LearningTest, ReportsMeasurementsConsumedTwice) {
   begin({});
   learn_from(0.5);
   learn_from(0.5);
   EXPECT_TRUE(world.sent<messages::ConsumedTwice>().empty());
-  learn_from(0.5, 1);  // A recorder that does not refuse what it has already.
+  learn_from(0.5, 1);  // As if the recorder had not refused a repeated episode.
   EXPECT_EQ(world.last_sent<messages::ConsumedTwice>().placement_ids, std::vector<std::uint64_t>{100});
 }
 
-TEST_F(LearningTest, AnUpdateThatDivergesIsSaidToNobodyAndEndsTheRun) {
+TEST_F(LearningTest, DivergedUpdateIsNotPublishedAndEndsTheRun) {
   LearnerOptions options;
   options.samplers = {"sampler/0"};
   begin(options);
@@ -150,7 +150,7 @@ TEST_F(LearningTest, AnUpdateThatDivergesIsSaidToNobodyAndEndsTheRun) {
   }
 }
 
-TEST_F(LearnerTest, WhoAsksAgainWhileItWaitsIsAnsweredOnce) {
+TEST_F(LearnerTest, RepeatedRequestsAreAnsweredOnce) {
   for (const std::uint32_t controller : {0, 1, 0, 0, 1}) {
     world.deliver(learner, messages::ParametersRequested{}, {}, runtime::actor_id(sampler_name(controller)));
   }

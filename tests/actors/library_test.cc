@@ -1,6 +1,6 @@
-// Goal: a run's files come whole or not at all, whatever the network does, and what is there is not fetched
-// again. Method: library and borrower in the simulated world, files in memory, messages lost, doubled and
-// held up by seed.
+// Goal: a run's files arrive whole or not at all, whatever the network does, and existing files are not
+// fetched again. Method: library and borrower in the simulated world, files in memory; a seed decides which
+// messages are lost, repeated and delayed.
 #include "actors/library.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ Bytes file_of(std::size_t size, int salt) {
   return bytes;
 }
 
-/// What a head has.
+/// The files of a head.
 struct Shelf {
   ManifestDelivered manifest;
   std::map<std::string, Bytes> files;
@@ -42,7 +42,7 @@ struct Shelf {
   }
 };
 
-/// What a node keeps.
+/// The files of a node.
 class Memory final : public FileStore {
  public:
   std::map<std::string, Bytes> parts, whole;
@@ -99,7 +99,7 @@ class LibraryTest : public ::testing::Test {
   Memory store_;
 };
 
-TEST_F(LibraryTest, EveryFileComesWholeAndOnce) {
+TEST_F(LibraryTest, EveryFileArrivesWholeAndOnce) {
   runtime::sim::World world;
   Loan loan;
   lend(world, loan);
@@ -109,7 +109,7 @@ TEST_F(LibraryTest, EveryFileComesWholeAndOnce) {
   EXPECT_EQ(store_.appended, total());
 }
 
-TEST_F(LibraryTest, WhatIsThereIsNotFetchedAgain) {
+TEST_F(LibraryTest, ExistingFilesAreNotFetchedAgain) {
   {
     runtime::sim::World world;
     Loan loan;
@@ -125,7 +125,7 @@ TEST_F(LibraryTest, WhatIsThereIsNotFetchedAgain) {
   EXPECT_EQ(shelf_.reads, reads);
 }
 
-TEST_F(LibraryTest, WhatACutLeftIsGoneOnWith) {
+TEST_F(LibraryTest, ContinuesAPartialFile) {
   const FileFacts& graph = shelf_.manifest.files[0];
   const Bytes& bytes = shelf_.files[graph.sha256];
   store_.parts[graph.sha256].assign(bytes.begin(), bytes.begin() + 1'500'000);
@@ -137,7 +137,7 @@ TEST_F(LibraryTest, WhatACutLeftIsGoneOnWith) {
   EXPECT_EQ(store_.appended, total() - 1'500'000);
 }
 
-TEST_F(LibraryTest, ADamagedRestBeginsAnewOnce) {
+TEST_F(LibraryTest, DamagedPartialFileIsFetchedFromItsStart) {
   const FileFacts& graph = shelf_.manifest.files[0];
   store_.parts[graph.sha256] = file_of(1'000'000, 9);
   runtime::sim::World world;
@@ -147,7 +147,7 @@ TEST_F(LibraryTest, ADamagedRestBeginsAnewOnce) {
   expect_all_here();
 }
 
-TEST_F(LibraryTest, AFileThatChangedAtTheHeadIsSaidNotWaitedFor) {
+TEST_F(LibraryTest, FileThatChangedAtTheHeadIsAnError) {
   shelf_.files[shelf_.manifest.files[1].sha256] = file_of(100, 3);
   runtime::sim::World world;
   Loan loan;
@@ -156,7 +156,7 @@ TEST_F(LibraryTest, AFileThatChangedAtTheHeadIsSaidNotWaitedFor) {
   EXPECT_FALSE(loan.outcome->ok());
 }
 
-TEST_F(LibraryTest, AManifestThatNamesNoHashIsRefused) {
+TEST_F(LibraryTest, ManifestWithoutAHashIsRefused) {
   shelf_.manifest.files[0].sha256 = "../../etc/passwd";
   runtime::sim::World world;
   Loan loan;
@@ -167,7 +167,7 @@ TEST_F(LibraryTest, AManifestThatNamesNoHashIsRefused) {
   EXPECT_TRUE(store_.whole.empty() && store_.parts.empty());
 }
 
-TEST_F(LibraryTest, ALibraryThatNeverAnswersIsGivenUp) {
+TEST_F(LibraryTest, GivesUpOnALibraryThatNeverAnswers) {
   runtime::sim::World world;
   Loan loan;
   lend(world, loan, false);
@@ -176,7 +176,7 @@ TEST_F(LibraryTest, ALibraryThatNeverAnswersIsGivenUp) {
   EXPECT_EQ(loan.outcome->error().code, Errc::kPeerLost);
 }
 
-TEST_F(LibraryTest, LostDoubledAndLateMessagesDoNotMatter) {
+TEST_F(LibraryTest, ToleratesLostRepeatedAndLateMessages) {
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     store_ = Memory{};
     runtime::sim::World world{{.seed = seed, .shuffle = true}};

@@ -35,31 +35,31 @@ using runtime::sim::World;
 struct Outcome {
   record::Counters counters;
   std::uint64_t distinct_placements = 0, distinct_episodes = 0;
-  std::uint64_t different_placements = 0;  // That differ in some op's device.
+  std::uint64_t different_placements = 0;  // Placements that differ in some op's device.
   std::string parameters_sha256;
   std::map<std::string, std::uint64_t> episodes_of_graph;
-  double utilisation = 0;  // Of the executors while the run went on.
+  double utilisation = 0;  // Utilisation of the executors during the run.
   std::optional<std::string> stopped;
   Nanos ended{0};
   std::uint64_t committed_before = 0, committed_while_full = 0;
-  std::size_t proposed_while_away = 0;  // Episodes that samplers proposed, in all, when `away` came back.
+  std::size_t proposed_while_away = 0;  // All episodes that samplers had proposed when `away` returned.
 };
 
 struct Scenario {
   std::uint64_t seed = 1;
   bool shuffle = false, deterministic = false;
-  bool local = false;                 // Samplers measure themselves.
+  bool local = false;                 // Samplers measure their own episodes.
   bool self_critic = false;           // Episodes end with the likeliest placement.
-  std::uint32_t redraws = 0;          // Of placements proposed before.
+  std::uint32_t redraws = 0;          // Draws of an episode that repeats placements.
   bool placeto = false;               // Episodes are sequences of steps, on two graphs in turn.
   bool best = false;                  // Placeto's episodes start at the best placement so far.
-  double drop = 0, duplicate = 0;     // Of results and leases between dispatcher and executors.
-  double lose = 0;                    // Of every message, whoever sends it; and so many come twice.
-  int crash_every = 0;                // Crash an executor every so many steps of 500 ms; 0: never.
-  std::vector<std::string> crash;     // Who is crashed instead, one after the other.
+  double drop = 0, duplicate = 0;     // Shares of the results and leases between dispatcher and executors.
+  double lose = 0;                    // Share of all messages that are lost; the same share arrives twice.
+  int crash_every = 0;                // An executor crashes after this number of steps of 500 ms; 0: never.
+  std::vector<std::string> crash;     // Actors that crash in turn instead of the executors.
   int full_from = 0, full_until = 0;  // Steps of 500 ms during which the disk takes nothing.
-  std::string away;                   // Who is not there
-  int away_from = 0, away_until = 0;  // during these.
+  std::string away;                   // An actor that is unreachable for some steps.
+  int away_from = 0, away_until = 0;  // Steps of 500 ms during which it is unreachable.
   std::uint32_t executors = 2;
   float learning_rate = 0.01f;
 };
@@ -79,7 +79,7 @@ TaskPtr sample_task(std::size_t graphs) {
   return task;
 }
 
-/// Of an episode of each graph in turn, forty in all.
+/// Number of steps of forty episodes, one of each graph in turn.
 std::uint64_t steps_of_forty_episodes() {
   const TaskPtr task = sample_task(2);
   std::uint64_t steps = 0;
@@ -116,7 +116,7 @@ std::vector<messages::ExecutorUse> in_full_swing(const std::vector<messages::Dis
   return middle;
 }
 
-/// While it lives, no file of this process can grow: what a full disk does to a database.
+/// While it exists, no file of this process can grow, as on a full disk.
 class FullDisk {
  public:
   FullDisk() : before_{limit()}, handler_{std::signal(SIGXFSZ, SIG_IGN)} { set({0, before_.rlim_max}); }
@@ -185,7 +185,7 @@ Outcome play(const Scenario& scenario) {
   if (scenario.self_critic) baseline.baseline.kind = policy::BaselineKind::kSelfCritic;
   world.spawn<BaselineTracker>(kTracker, baseline);
   RecorderOptions recorder;
-  recorder.checkpoint_chunk = 1'000;  // Several pieces each.
+  recorder.checkpoint_chunk = 1'000;  // Several chunks per checkpoint.
   world.spawn<Recorder>(
       kRecorder, recorder, RunWriterFactory{[directory] { return record::RunWriter::open(directory); }},
       BestHandler{[](std::span<const DeviceId>, const messages::EpisodeMeasured&, std::uint32_t) {}});
@@ -288,11 +288,11 @@ void expect_whole(const Outcome& outcome) {
 
 TEST(Pipeline, MeasuresLearnsAndEndsByTheCount) { expect_whole(play({})); }
 
-TEST(Pipeline, APolicyThatDivergesEndsTheRunBeforeAnyOfItIsRecorded) {
+TEST(Pipeline, DivergedPolicyEndsTheRunBeforeItIsRecorded) {
   Scenario scenario;
   scenario.deterministic = true;
   scenario.learning_rate = 1e30f;
-  const Outcome outcome = play(scenario);  // It verifies the record.
+  const Outcome outcome = play(scenario);  // Also verifies the record.
   ASSERT_TRUE(outcome.stopped.has_value());
   EXPECT_EQ(*outcome.stopped, "update " + std::to_string(outcome.counters.updates + 1) +
                                   ": the loss is not finite; lower policy.learning_rate");
@@ -318,7 +318,7 @@ const std::vector<std::string> kEverybody{kDispatcher,      kRecorder,       kTr
                                           kLearner,         sampler_name(0), sampler_name(1),
                                           executor_name(0), executor_name(1)};
 
-TEST(Pipeline, AnyActorMayCrashAndTheParametersAreThoseOfARunWithout) {
+TEST(Pipeline, CrashOfAnyActorKeepsTheParameters) {
   Scenario scenario;
   scenario.deterministic = true;
   const std::string plain = play(scenario).parameters_sha256;
@@ -332,7 +332,7 @@ TEST(Pipeline, AnyActorMayCrashAndTheParametersAreThoseOfARunWithout) {
   }
 }
 
-TEST(Pipeline, AFullDiskStopsTheRunUntilThereIsRoomAndLosesNothing) {
+TEST(Pipeline, FullDiskPausesTheRunAndLosesNothing) {
   Scenario scenario;
   scenario.deterministic = true;
   const std::string plain = play(scenario).parameters_sha256;
@@ -346,7 +346,7 @@ TEST(Pipeline, AFullDiskStopsTheRunUntilThereIsRoomAndLosesNothing) {
   EXPECT_EQ(full.parameters_sha256, plain);
 }
 
-TEST(Pipeline, SamplersStopWhileSomebodyIsAwayAndGoOnAfterwards) {
+TEST(Pipeline, SamplersPauseWhileAnActorIsUnreachable) {
   for (const char* away : {kLearner, kRecorder, kTracker, kDispatcher}) {
     SCOPED_TRACE(away);
     Scenario scenario;
@@ -355,12 +355,12 @@ TEST(Pipeline, SamplersStopWhileSomebodyIsAwayAndGoOnAfterwards) {
     scenario.away_until = 240;
     const Outcome outcome = play(scenario);
     expect_whole(outcome);
-    // In the first half second some were learned from; then each of two samplers has its four on the way.
+    // Some were learned from in the first half second; then each of two samplers has four in flight.
     EXPECT_LE(outcome.proposed_while_away, 32u);
   }
 }
 
-TEST(Pipeline, LostMessagesAreSaidAgainWhoeverSentThem) {
+TEST(Pipeline, LostMessagesOfEveryActorAreRetried) {
   for (std::uint64_t seed = 1; seed <= 24; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Scenario scenario;
@@ -377,7 +377,7 @@ TEST(Pipeline, LostMessagesAreSaidAgainWhoeverSentThem) {
   }
 }
 
-TEST(Pipeline, DeterministicRunsAgreeWhateverTheTimingAndTheNumberOfExecutors) {
+TEST(Pipeline, DeterministicRunsDoNotDependOnTimingOrExecutors) {
   Scenario scenario;
   scenario.deterministic = true;
   const Outcome plain = play(scenario);
@@ -392,7 +392,7 @@ TEST(Pipeline, DeterministicRunsAgreeWhateverTheTimingAndTheNumberOfExecutors) {
   EXPECT_NE(play(scenario).parameters_sha256, plain.parameters_sha256);
 }
 
-TEST(Pipeline, ASamplerThatMeasuresItselfLearnsTheSame) {
+TEST(Pipeline, LocalMeasurementLearnsTheSame) {
   Scenario scenario;
   scenario.deterministic = true;
   const Outcome elsewhere = play(scenario);
@@ -413,10 +413,10 @@ TEST(Pipeline, PlacetoMeasuresEveryStepOnceOnEveryGraph) {
   EXPECT_EQ(outcome.distinct_placements, steps_of_forty_episodes());
   EXPECT_EQ(outcome.counters.updates, 20u);
   EXPECT_EQ(outcome.episodes_of_graph, (std::map<std::string, std::uint64_t>{{"hash", 20}, {"hash1", 20}}));
-  EXPECT_GE(outcome.utilisation, 0.9) << "with 8 episodes of each sampler on their way";
+  EXPECT_GE(outcome.utilisation, 0.9) << "with 8 episodes of each sampler in flight";
 }
 
-TEST(Pipeline, PlacetoLosesNothingUnderFaultsAndRepeatsItself) {
+TEST(Pipeline, PlacetoLosesNothingUnderFaultsAndIsReproducible) {
   Scenario scenario;
   scenario.placeto = scenario.deterministic = true;
   const std::string plain = play(scenario).parameters_sha256;
@@ -433,7 +433,7 @@ TEST(Pipeline, PlacetoLosesNothingUnderFaultsAndRepeatsItself) {
   EXPECT_EQ(play(scenario).parameters_sha256, plain) << "measured by the samplers themselves";
 }
 
-TEST(Pipeline, EpisodesFromTheBestRepeatThemselvesWhateverTheTiming) {
+TEST(Pipeline, EpisodesFromTheBestDoNotDependOnTiming) {
   Scenario scenario;
   scenario.placeto = scenario.deterministic = true;
   const std::string single = play(scenario).parameters_sha256;
@@ -458,7 +458,7 @@ TEST(Pipeline, EpisodesFromTheBestRepeatThemselvesWhateverTheTiming) {
   EXPECT_EQ(play(scenario).parameters_sha256, plain.parameters_sha256);
 }
 
-TEST(Pipeline, EpisodesFromTheBestGoOnWhoeverIsMadeAnew) {
+TEST(Pipeline, EpisodesFromTheBestSurviveAnyRestart) {
   Scenario scenario;
   scenario.placeto = scenario.best = true;
   scenario.lose = 0.05;

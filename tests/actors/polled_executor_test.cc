@@ -1,6 +1,7 @@
-// Goal: an executor whose devices take seconds goes on beating, keeps its leases and loses nothing; one whose
-// processes die again and again gives its work back and says so. Method: the real executor actor and the real
-// dispatcher in the simulated world; devices that take as long as the test says, by the world's clock.
+// Goal: an executor whose devices take seconds sends heartbeats, keeps its leases and loses nothing; one
+// whose processes crash repeatedly returns its work and reports the cause. Method: the real executor actor
+// and the real dispatcher in the simulated world; the test sets the time of each placement, by the world's
+// clock.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,17 +23,17 @@ using runtime::sim::World;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-/// Measures by the clock of the world: number n takes takes[n mod size]; its step time says which it was.
+/// Measures by the clock of the world: measurement n takes takes[n mod size]; its step time identifies it.
 class SlowExecutor final : public Executor, public PolledExecutor {
  public:
   struct Script {
     const World* world;
     std::vector<Nanos> takes;
-    std::uint64_t breaks_at = 0;  ///< Of this one on nothing is measured; 0: never.
-    std::uint64_t begun = 0;
+    std::uint64_t breaks_at = 0;  ///< Number of the first placement that fails, as do all after it; 0: none.
+    std::uint64_t num_started = 0;
     int alive = 0, most_alive = 0;
-    Nanos idle{0};        ///< Between the end of a placement and the start of the next one.
-    Placement announced;  ///< With the last placement.
+    Nanos idle{0};        ///< Sum of the times between a placement and the next one.
+    Placement announced;  ///< The next placement, as announced with the last one.
     int expected = 0, surprises = 0, unannounced = 0;
   };
   explicit SlowExecutor(Script& script) : script_{script} {
@@ -41,7 +42,7 @@ class SlowExecutor final : public Executor, public PolledExecutor {
   ~SlowExecutor() override { --script_.alive; }
   std::string_view kind() const override { return "cpu"; }
   Result<Unit> measure(std::span<const DeviceId>, Measurement&) override {
-    return Error{Errc::kRunFailed, "whoever waits has blocked the loop"};
+    return Error{Errc::kRunFailed, "waiting blocks the loop"};
   }
   void start(std::span<const DeviceId> placement, std::span<const DeviceId> next) override {
     int& count = script_.announced.empty()                          ? script_.unannounced
@@ -49,7 +50,7 @@ class SlowExecutor final : public Executor, public PolledExecutor {
                                                                     : script_.surprises;
     ++count;
     script_.announced.assign(next.begin(), next.end());
-    const Nanos takes = script_.takes[script_.begun++ % script_.takes.size()];
+    const Nanos takes = script_.takes[script_.num_started++ % script_.takes.size()];
     if (until_ > Nanos{0}) script_.idle += script_.world->now() - until_;
     until_ = script_.world->now() + takes;
     sum_ = 0;
@@ -68,7 +69,7 @@ class SlowExecutor final : public Executor, public PolledExecutor {
     if (!out.valid) out.failure = "crashed: signal 11";
     return true;
   }
-  bool broken() const override { return script_.breaks_at != 0 && script_.begun >= script_.breaks_at; }
+  bool broken() const override { return script_.breaks_at != 0 && script_.num_started >= script_.breaks_at; }
 
  private:
   Script& script_;
@@ -98,7 +99,7 @@ PlacementProposed proposal(const Task& task, std::uint64_t episode, std::uint32_
   p.num_ops = static_cast<std::uint32_t>(one.graph.num_ops());
   p.num_devices = 2;
   messages::Bytes bytes(std::size_t{p.num_ops} * count);
-  // Placement i of an episode has as many ops on the second device as its number says.
+  // Placement i of an episode has i ops on the second device.
   for (std::uint32_t i = 0; i < count; ++i)
     for (std::uint32_t op = 0; op < p.num_ops; ++op)
       bytes[std::size_t{i} * p.num_ops + op] =
@@ -110,7 +111,7 @@ PlacementProposed proposal(const Task& task, std::uint64_t episode, std::uint32_
   return p;
 }
 
-/// The recorder, as far as anybody here asks.
+/// A recorder that answers only what these tests request.
 class Ends final : public runtime::Actor {
  public:
   void on_message(runtime::Context& context, const runtime::Incoming& incoming) override {
@@ -153,7 +154,7 @@ struct Scene {
   runtime::ActorId recorder{}, dispatcher{};
 };
 
-TEST(PolledExecutor, BeatsAndKeepsItsLeaseWhileItsDevicesTakeLong) {
+TEST(PolledExecutor, SendsHeartbeatsWhileItsDevicesAreBusy) {
   Scene scene{{seconds{7}}};
   scene.add_executor(0);
   scene.propose(0);
@@ -169,10 +170,10 @@ TEST(PolledExecutor, BeatsAndKeepsItsLeaseWhileItsDevicesTakeLong) {
   EXPECT_TRUE(scene.done().empty()) << "four times seven seconds are not over";
   scene.world.advance(seconds{3});
   ASSERT_EQ(scene.done().size(), 1u);
-  EXPECT_EQ(scene.script.begun, 4u) << "each measured once: the lease never expired";
+  EXPECT_EQ(scene.script.num_started, 4u) << "each measured once: the lease never expired";
 }
 
-TEST(PolledExecutor, DevicesWaitLittleForTheNextPlacement) {
+TEST(PolledExecutor, DevicesAreRarelyIdleBetweenPlacements) {
   Scene scene{{milliseconds{300}, milliseconds{100}}};
   scene.add_executor(0);
   for (std::uint64_t episode = 0; episode < 20; ++episode) scene.propose(episode, 4);
@@ -181,14 +182,14 @@ TEST(PolledExecutor, DevicesWaitLittleForTheNextPlacement) {
   EXPECT_LT(scene.script.idle, milliseconds{16'000} / 50) << "2 % of 80 placements";
 }
 
-TEST(PolledExecutor, WhatWasMeasuredArrivesWithItsLabelSamplesAndFailures) {
+TEST(PolledExecutor, ResultsKeepLabelSamplesAndFailures) {
   Scene scene{{milliseconds{30}, milliseconds{10}}};
   scene.add_executor(0);
   scene.add_executor(1);
   for (std::uint64_t episode = 0; episode < 20; ++episode) scene.propose(episode, 7);
   scene.world.advance(seconds{30});
   ASSERT_EQ(scene.done().size(), 20u);
-  EXPECT_EQ(scene.script.begun, 140u);
+  EXPECT_EQ(scene.script.num_started, 140u);
   std::set<std::uint64_t> seen;
   for (const messages::EpisodeMeasured& m : scene.done()) {
     EXPECT_TRUE(seen.insert(m.episode).second);
@@ -202,8 +203,7 @@ TEST(PolledExecutor, WhatWasMeasuredArrivesWithItsLabelSamplesAndFailures) {
       ASSERT_EQ(samples.size(), valid ? 2u : 0u);
       if (valid) {
         EXPECT_EQ(m.step_time_s[i], 1 + on_second);
-        EXPECT_EQ(samples[0], 1 + on_second)
-            << "the samples of this placement, in whatever order leases came";
+        EXPECT_EQ(samples[0], 1 + on_second) << "the samples of this placement, in any order of leases";
         EXPECT_EQ(m.failures[i], "");
       } else {
         EXPECT_EQ(m.failures[i], "crashed: signal 11");
@@ -212,17 +212,17 @@ TEST(PolledExecutor, WhatWasMeasuredArrivesWithItsLabelSamplesAndFailures) {
   }
 }
 
-TEST(PolledExecutor, EachPlacementAnnouncesTheNextOneAlsoOfTheNextLease) {
+TEST(PolledExecutor, EachPlacementAnnouncesItsSuccessorAcrossLeases) {
   Scene scene{{milliseconds{30}}};
   scene.add_executor(0);
   for (std::uint64_t episode = 0; episode < 20; ++episode) scene.propose(episode, 7);
   scene.world.advance(seconds{30});
-  ASSERT_EQ(scene.script.begun, 140u);
+  ASSERT_EQ(scene.script.num_started, 140u);
   EXPECT_EQ(scene.script.surprises, 0);
   EXPECT_GE(scene.script.expected, 130) << "all but the first, and those whose lease had not arrived";
 }
 
-TEST(PolledExecutor, OnlyTheGraphAtHandHasAProcess) {
+TEST(PolledExecutor, OnlyTheCurrentGraphHasAProcess) {
   Scene scene{{milliseconds{5}}, /*graphs=*/3};
   scene.add_executor(0);
   for (std::uint64_t episode = 0; episode < 9; ++episode) scene.propose(episode);
@@ -231,7 +231,7 @@ TEST(PolledExecutor, OnlyTheGraphAtHandHasAProcess) {
   EXPECT_EQ(scene.script.most_alive, 1);
 }
 
-TEST(PolledExecutor, OneThatIsBrokenEndsItsNodeWithOneLine) {
+TEST(PolledExecutor, BrokenExecutorEndsItsNodeWithOneLine) {
   Scene scene{{milliseconds{50}}};
   scene.script.breaks_at = 3;
   scene.add_executor(0);
@@ -239,7 +239,7 @@ TEST(PolledExecutor, OneThatIsBrokenEndsItsNodeWithOneLine) {
   scene.world.advance(seconds{2});
   ASSERT_TRUE(scene.world.stopped().has_value());
   EXPECT_EQ(*scene.world.stopped(), "executor/0: executor 'cpu': ended 6 times within a minute");
-  EXPECT_TRUE(scene.done().empty()) << "half a lease is none";
+  EXPECT_TRUE(scene.done().empty()) << "half a lease is not delivered";
   scene.world.stop();
   scene.world.run_until_idle();
   EXPECT_EQ(scene.world.last_sent<messages::ExecutorLeft>().leases.size(), 1u) << "it gives its lease back";

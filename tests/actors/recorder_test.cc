@@ -1,5 +1,4 @@
-// Goal: what the recorder gives back is what it was given.  Method: messages delivered by hand, a real
-// database.
+// Goal: the recorder returns exactly what it received.  Method: messages delivered by hand, a real database.
 #include "actors/recorder.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +27,7 @@ class RecorderTest : public ::testing::Test {
         kRecorder, options, RunWriterFactory{[directory] { return record::RunWriter::open(directory); }},
         BestHandler{[](std::span<const DeviceId>, const messages::EpisodeMeasured&, std::uint32_t) {}});
   }
-  /// A checkpoint after so many updates, which are all `mark`.
+  /// Sends a checkpoint of `update`, whose bytes are all `mark`.
   void take(std::uint64_t update, std::size_t size, std::byte mark) {
     messages::CheckpointTaken taken{update, update, std::to_string(update), {}, {}, 1, 0, size};
     messages::BulkBuilder bulk;
@@ -36,7 +35,7 @@ class RecorderTest : public ::testing::Test {
     taken.optimizer = bulk.add(Bytes(size - size / 2, mark));
     world_.deliver(recorder_, taken, bulk.finish(), runtime::actor_id(kLearner));
   }
-  /// The piece from `offset` on; its bytes go to the end of `fetched_`.
+  /// Requests the chunk at `offset` and appends its bytes to `fetched_`.
   CheckpointDelivered fetch(std::uint64_t offset) {
     world_.deliver(recorder_, CheckpointRequested{0, offset, 1}, {}, runtime::actor_id(kLearner));
     const runtime::sim::Packet* packet = world_.last_of(CheckpointDelivered::kType);
@@ -78,19 +77,19 @@ class RecorderTest : public ::testing::Test {
   Bytes fetched_;
 };
 
-TEST_F(RecorderTest, ACheckpointInPiecesIsOneCheckpoint) {
+TEST_F(RecorderTest, CheckpointInChunksIsOneCheckpoint) {
   start({.checkpoint_chunk = 1'000});
   take(0, 2'500, std::byte{1});
   EXPECT_EQ(fetch(0).total, 2'500u);
   world_.deliver(recorder_, messages::UpdateApplied{.update = 1, .policy_version = 1, .epoch = 1});
   take(1, 2'500, std::byte{2});
-  EXPECT_EQ(fetch(1'000).update, 0u) << "not begun anew because there is a newer one";
+  EXPECT_EQ(fetch(1'000).update, 0u) << "a newer checkpoint does not restart the transfer";
   EXPECT_EQ(fetch(2'000).piece.size, 500u);
   EXPECT_EQ(fetched_, Bytes(2'500, std::byte{1}));
   EXPECT_EQ(fetch(0).update, 1u);
 }
 
-TEST_F(RecorderTest, ADatabaseThatIsDeletedIsWrittenAgainBeforeAnythingElseIsAcknowledged) {
+TEST_F(RecorderTest, DeletedDatabaseIsRewrittenBeforeTheNextAcknowledgement) {
   start({});
   report(1, 1);
   world_.advance(std::chrono::seconds{1});
@@ -99,7 +98,7 @@ TEST_F(RecorderTest, ADatabaseThatIsDeletedIsWrittenAgainBeforeAnythingElseIsAck
   world_.advance(std::chrono::milliseconds{20});
   EXPECT_EQ(world_.last_sent<messages::EpisodesRecorded>().episodes, std::vector<std::uint64_t>{1});
   world_.advance(std::chrono::seconds{3});
-  report(2, 2);  // As the dispatcher does until it is acknowledged.
+  report(2, 2);  // The dispatcher repeats its report until it is acknowledged.
   world_.advance(std::chrono::seconds{1});
   EXPECT_EQ(world_.last_sent<messages::EpisodesRecorded>().episodes, std::vector<std::uint64_t>{2});
   EXPECT_FALSE(world_.stopped());
@@ -108,7 +107,7 @@ TEST_F(RecorderTest, ADatabaseThatIsDeletedIsWrittenAgainBeforeAnythingElseIsAck
   EXPECT_EQ((*db)->results().counters()->episodes, 2u);
 }
 
-TEST_F(RecorderTest, ADatabaseThatIsReplacedEndsTheRun) {
+TEST_F(RecorderTest, ReplacedDatabaseEndsTheRun) {
   start({});
   report(1, 1);
   world_.advance(std::chrono::seconds{1});
@@ -119,7 +118,7 @@ TEST_F(RecorderTest, ADatabaseThatIsReplacedEndsTheRun) {
   ASSERT_TRUE(world_.stopped());
   EXPECT_NE(world_.stopped()->find("another file took the place of run.db"), std::string::npos)
       << *world_.stopped();
-  // The process lives until the launcher ends it: nothing is written into the other file meanwhile.
+  // The process exists until the launcher ends it: nothing is written into the other file meanwhile.
   report(2, 2);
   world_.advance(std::chrono::seconds{5});
   report(2, 2);
@@ -128,7 +127,7 @@ TEST_F(RecorderTest, ADatabaseThatIsReplacedEndsTheRun) {
   EXPECT_EQ(*read_file(folder_.path() / "run" / "run.db"), other) << "not a byte";
 }
 
-TEST_F(RecorderTest, AnotherRunsDatabaseIsNotGoneOnWith) {
+TEST_F(RecorderTest, DatabaseOfAnotherRunIsRefused) {
   start({});
   report(1, 1);
   world_.advance(std::chrono::seconds{1});
@@ -150,7 +149,7 @@ TEST_F(RecorderTest, AnotherRunsDatabaseIsNotGoneOnWith) {
       << *world_.stopped();
 }
 
-TEST_F(RecorderTest, ADeletedDatabaseThatCannotBeWrittenAgainIsKeptOpen) {
+TEST_F(RecorderTest, DeletedDatabaseThatCannotBeRewrittenStaysOpen) {
   start({});
   report(1, 1);
   world_.advance(std::chrono::seconds{1});
@@ -165,7 +164,7 @@ TEST_F(RecorderTest, ADeletedDatabaseThatCannotBeWrittenAgainIsKeptOpen) {
   expect_one_episode();
 }
 
-TEST_F(RecorderTest, ADatabaseThatIsDeletedAtTheVeryEndIsWrittenAgain) {
+TEST_F(RecorderTest, DatabaseDeletedAtTheEndIsRewritten) {
   start({});
   report(1, 1);
   world_.advance(std::chrono::seconds{1});
@@ -174,7 +173,7 @@ TEST_F(RecorderTest, ADatabaseThatIsDeletedAtTheVeryEndIsWrittenAgain) {
   expect_one_episode();
 }
 
-TEST_F(RecorderTest, ADatabaseThatIsDeletedBeforeTheLastCommitIsWrittenAgain) {
+TEST_F(RecorderTest, DatabaseDeletedBeforeTheLastCommitIsRewritten) {
   start({});
   report(1, 1);
   world_.advance(std::chrono::seconds{1});
@@ -185,8 +184,8 @@ TEST_F(RecorderTest, ADatabaseThatIsDeletedBeforeTheLastCommitIsWrittenAgain) {
   expect_one_episode();
 }
 
-// The disk refuses to take it at first; the end is the last chance.
-TEST_F(RecorderTest, ADeletedDatabaseThatWaitsForTheDiskIsWrittenAgainAtTheEnd) {
+// The disk refuses writes at first; the end is the last chance.
+TEST_F(RecorderTest, DeletedDatabaseThatWaitsForTheDiskIsRewrittenAtTheEnd) {
   start({});
   report(1, 1);
   world_.advance(std::chrono::seconds{1});
@@ -200,7 +199,7 @@ TEST_F(RecorderTest, ADeletedDatabaseThatWaitsForTheDiskIsWrittenAgainAtTheEnd) 
   expect_one_episode();
 }
 
-TEST_F(RecorderTest, AnOlderCopyIsNotGoneOnWith) {
+TEST_F(RecorderTest, OlderCopyIsRefused) {
   start({});
   const std::filesystem::path run = folder_.path() / "run", away = folder_.path() / "away";
   std::filesystem::copy(run, away, std::filesystem::copy_options::recursive);
@@ -217,7 +216,7 @@ TEST_F(RecorderTest, AnOlderCopyIsNotGoneOnWith) {
       << *world_.stopped();
 }
 
-TEST_F(RecorderTest, AnEpisodeThatClaimsAnothersPlacementIsNotAcknowledgedAndLost) {
+TEST_F(RecorderTest, EpisodeWithAnotherEpisodesPlacementIsNotAcknowledged) {
   start({});
   report(1, 7);
   world_.advance(std::chrono::seconds{1});
@@ -230,7 +229,7 @@ TEST_F(RecorderTest, AnEpisodeThatClaimsAnothersPlacementIsNotAcknowledgedAndLos
       << *world_.stopped();
 }
 
-TEST_F(RecorderTest, AnEpisodeWithAHugeNumberDoesNotFillTheMemoryWithThoseBefore) {
+TEST_F(RecorderTest, HugeEpisodeNumberDoesNotExhaustMemory) {
   start({});
   messages::EpisodeReported reported;
   messages::EpisodeMeasured& m = reported.measured;
@@ -249,7 +248,7 @@ TEST_F(RecorderTest, AnEpisodeWithAHugeNumberDoesNotFillTheMemoryWithThoseBefore
   EXPECT_EQ(known.missing.at(7), 7u);
 }
 
-TEST_F(RecorderTest, WhatCannotBeReadBackAsItWasIsNotRecorded) {
+TEST_F(RecorderTest, ValuesThatDoNotRoundTripAreNotRecorded) {
   start({});
   EpisodeReported sound;
   messages::EpisodeMeasured& m = sound.measured;
@@ -271,7 +270,7 @@ TEST_F(RecorderTest, WhatCannotBeReadBackAsItWasIsNotRecorded) {
   report([](auto& e) { e.labels = {5}; });
   report([](auto& e) { e.hosts = {std::string{"a\0b", 3}}; });
   report([](auto& e) { e.sample_counts = {1}, e.samples_s = {kNan}; });
-  report([](auto& e) { e.step_time_s = {-0.0}, e.failures = {"crashed: \xff\x1b"}; });  // Is mended.
+  report([](auto& e) { e.step_time_s = {-0.0}, e.failures = {"crashed: \xff\x1b"}; });  // Is normalized.
   messages::UpdateApplied update{.update = 1, .policy_version = 1, .epoch = 1};
   update.loss = kNan;
   world_.deliver(recorder_, update);

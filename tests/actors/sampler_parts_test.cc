@@ -78,10 +78,10 @@ TEST(OwnEpisodes, NamesLateEpisodesOncePerTimeout) {
   EXPECT_EQ(episodes.unrecorded(2), nullptr);
 }
 
-/// Its actions are its placements, one byte each: two placements of one op an episode.
+/// A policy whose actions are its placements, one byte each; an episode has two placements of one op.
 class Literal final : public policy::Drawing {
  public:
-  std::vector<std::vector<std::uint8_t>> draws;  ///< By attempt.
+  std::vector<std::vector<std::uint8_t>> draws;  ///< Actions of each attempt.
   policy::Incumbent by = policy::Incumbent::kFitting;
   policy::Incumbent incumbent() const override { return by; }
   std::size_t placements_per_episode() const override { return 2; }
@@ -131,7 +131,7 @@ policy::Actions actions(std::uint8_t first, std::uint8_t second) {
 const Measurement kSlow{.valid = true, .step_time_s = 2}, kFast{.valid = true, .step_time_s = 1};
 const Measurement kTooBig{.valid = false, .step_time_s = 0.5, .bytes_over = 10};
 
-TEST(BestSoFar, TakesWhatFitsBeforeWhatIsFaster) {
+TEST(BestSoFar, PrefersFeasibleOverFaster) {
   const Literal placer;
   BestSoFar best{{100}};
   best.proposed(0, actions(4, 5));
@@ -169,7 +169,7 @@ TEST(BestSoFar, LeastEnergyWeighsMemoryAgainstTime) {
   EXPECT_EQ(after(4, 50, kFast, kSlow), DeviceId{41}) << "it stays";
 }
 
-TEST(BestSoFar, InOrderWaitsForTheEpisodeThatIsMissing) {
+TEST(BestSoFar, InOrderWaitsForMissingEpisodes) {
   const Literal placer;
   BestSoFar best{{100}};
   best.proposed(0, actions(4, 5));
@@ -185,7 +185,7 @@ TEST(BestSoFar, InOrderWaitsForTheEpisodeThatIsMissing) {
   EXPECT_THAT(best.placements(), ElementsAre(Placement{DeviceId{6}}));
 }
 
-TEST(BestSoFar, TheLogDecidesWhichActionsWereMeasured) {
+TEST(BestSoFar, LogDecidesWhichActionsWereMeasured) {
   const Literal placer;
   BestSoFar best{{100}};
   best.logged(0, actions(8, 9).bytes);
@@ -194,7 +194,7 @@ TEST(BestSoFar, TheLogDecidesWhichActionsWereMeasured) {
   best.measured(measured(0, {kSlow, kFast}), placer);
   EXPECT_TRUE(best.settle(1, true, placer));
   EXPECT_THAT(best.placements(), ElementsAre(Placement{DeviceId{8}}))
-      << "and what comes twice changes nothing";
+      << "and a repeated chunk changes nothing";
 }
 
 messages::ParametersDelivered piece_of(const Bytes& whole, std::uint64_t version, std::uint64_t offset,
@@ -202,7 +202,7 @@ messages::ParametersDelivered piece_of(const Bytes& whole, std::uint64_t version
   return {version, offset, whole.size(), "hash", {0, size}, hash64(whole)};
 }
 
-TEST(ParameterFetch, PutsPiecesTogetherAndChecksThem) {
+TEST(ParameterFetch, AssemblesAndChecksChunks) {
   const Bytes whole((std::size_t{1} << 20) + 3, std::byte{7});
   const std::span<const std::byte> bytes{whole};
   const std::uint64_t first = messages::kParametersChunkBytes;
@@ -217,7 +217,7 @@ TEST(ParameterFetch, PutsPiecesTogetherAndChecksThem) {
   request = fetch.request(Nanos{0});
   ASSERT_TRUE(request.has_value());
   EXPECT_TRUE(request->version == 5 && request->offset == first && request->exact)
-      << "the rest of the version that came";
+      << "the rest of the version that arrived";
   EXPECT_FALSE(fetch.repeat(seconds{0}).has_value());
   request = fetch.repeat(seconds{1});
   ASSERT_TRUE(request.has_value());
@@ -231,7 +231,7 @@ TEST(ParameterFetch, PutsPiecesTogetherAndChecksThem) {
   EXPECT_FALSE(fetch.is_the_requested());
 }
 
-TEST(ParameterFetch, KnowsAlteredBytes) {
+TEST(ParameterFetch, DetectsAlteredBytes) {
   const Bytes whole{std::byte{1}, std::byte{2}}, altered{std::byte{1}, std::byte{3}};
   ParameterFetch fetch{seconds{1}};
   fetch.start(4, true, Nanos{0});

@@ -1,6 +1,6 @@
-// Goal: a sampler whose episodes start at the best placement learns from the log what its earlier lives did.
-// Method: messages delivered by hand; a policy that repeats the best it was told of, one byte of actions
-// each.
+// Goal: a sampler whose episodes start at the best placement reads from the log what its earlier incarnations
+// did. Method: messages delivered by hand; a policy that repeats the best placement that it knows, with one
+// byte of actions.
 #include "actors/sampler.h"
 
 #include <gtest/gtest.h>
@@ -54,7 +54,7 @@ class SamplerTest : public ::testing::Test {
  protected:
   void start(std::uint32_t max_outstanding) {
     SamplerOptions options;
-    options.learned = false;  // Nobody publishes parameters.
+    options.learned = false;  // No actor publishes parameters.
     options.max_outstanding = max_outstanding;
     start(options);
   }
@@ -68,7 +68,7 @@ class SamplerTest : public ::testing::Test {
                                      PlacerFactory{[] { return std::make_unique<RepeatsTheBest>(); }}, local);
     world_.run_until_idle();
   }
-  /// The recorder's answer at the start: so many episodes, all this sampler's, are on disk.
+  /// Delivers the recorder's answer at the start: `committed` episodes, all of this sampler, are on disk.
   void knows(std::uint64_t committed) {
     messages::EpisodesKnown known;
     known.starting = true;
@@ -76,8 +76,8 @@ class SamplerTest : public ::testing::Test {
     world_.deliver(sampler_, known);
     world_.run_until_idle();
   }
-  /// Episode e is number e + 1 of the log, if not told otherwise. With `device`: told from there, with its
-  /// actions.
+  /// Delivers a commit of episode e with number `seq` of the log, by default e + 1. With `device`: as an
+  /// entry of the log, with its actions.
   void committed(std::uint64_t episode, double step_time_s, std::optional<std::uint8_t> device = {},
                  std::optional<std::uint64_t> seq = {}) {
     EpisodeCommitted c;
@@ -93,7 +93,7 @@ class SamplerTest : public ::testing::Test {
     world_.deliver(sampler_, c, bulk.finish());
     world_.run_until_idle();
   }
-  /// Eight bytes of sixteen.
+  /// Delivers a chunk of 8 of the 16 bytes.
   void deliver_half(std::uint64_t version, std::uint64_t offset) {
     messages::BulkBuilder bulk;
     const auto floats = bulk.add(Bytes(8));
@@ -102,7 +102,7 @@ class SamplerTest : public ::testing::Test {
                    bulk.finish());
     world_.run_until_idle();
   }
-  /// Where the newest proposal begins.
+  /// Device of the newest proposal.
   std::uint8_t proposed_device() const {
     const runtime::sim::Packet* packet = world_.last_of(PlacementProposed::kType);
     EXPECT_NE(packet, nullptr);
@@ -113,27 +113,27 @@ class SamplerTest : public ::testing::Test {
   runtime::ActorId sampler_{};
 };
 
-TEST_F(SamplerTest, MadeAnewItReadsTheLogAWindowAtATimeBeforeItProposes) {
+TEST_F(SamplerTest, RestartedSamplerReadsTheLogInWindowsBeforeItProposes) {
   constexpr std::uint64_t kEpisodes = 1'000;
-  constexpr std::uint64_t kMax = 64;  // Entries on their way at once.
+  constexpr std::uint64_t kMax = 64;  // Entries in flight at once.
   start(2);
   knows(kEpisodes);
-  std::uint64_t told = 0;
-  while (told < kEpisodes) {
+  std::uint64_t sent = 0;
+  while (sent < kEpisodes) {
     const auto asked = world_.last_sent<LogRequested>();
-    ASSERT_LE(asked.until_seq, told + 1 + kMax) << "more would flood its mailbox";
-    ASSERT_GT(asked.until_seq, told + 1) << "it waits for what nobody sends";
+    ASSERT_LE(asked.until_seq, sent + 1 + kMax) << "more would flood its mailbox";
+    ASSERT_GT(asked.until_seq, sent + 1) << "it waits for entries that no actor sends";
     EXPECT_TRUE(asked.actions);
     EXPECT_TRUE(world_.sent<PlacementProposed>().empty()) << "it does not know the best yet";
-    committed(told, told == 300 ? 0.5 : 1.0, told == 300 ? 3 : 1);
-    ++told;
+    committed(sent, sent == 300 ? 0.5 : 1.0, sent == 300 ? 3 : 1);
+    ++sent;
   }
   ASSERT_EQ(world_.sent<PlacementProposed>().size(), 2u);
   EXPECT_EQ(world_.sent<PlacementProposed>()[0].episode, kEpisodes);
   EXPECT_EQ(proposed_device(), 3);
 }
 
-TEST_F(SamplerTest, AsksAgainForTheLogThatNeverCame) {
+TEST_F(SamplerTest, RequestsAMissingLogAgain) {
   start(2);
   knows(3);
   committed(0, 1.0, 1);
@@ -147,30 +147,31 @@ TEST_F(SamplerTest, AsksAgainForTheLogThatNeverCame) {
   EXPECT_TRUE(world_.sent<PlacementProposed>().empty());
 }
 
-TEST_F(SamplerTest, WhatItIsToldAsItHappensIsNotTheLog) {
+TEST_F(SamplerTest, CommitsWithoutActionsDoNotReplaceTheLog) {
   start(2);
   knows(2);
-  committed(0, 1.0);  // Late, for an earlier life: without the actions, which are in the log.
+  committed(0, 1.0);  // Late and for an earlier incarnation: without the actions, which are in the log.
   committed(0, 1.0, 1);
   committed(1, 0.5, 2);
   EXPECT_EQ(proposed_device(), 2);
 }
 
-// A sampler died with episodes at the dispatcher; its new life draws them again, otherwise, and the
-// dispatcher goes on with what it has.
-TEST_F(SamplerTest, WhatAnEarlierLifeMayHaveDrawnIsTheBestAsTheLogHasIt) {
+// A sampler crashed with episodes at the dispatcher. Its new incarnation draws them again, differently, and
+// the dispatcher continues with those that it has.
+TEST_F(SamplerTest, EpisodesOfAnEarlierIncarnationCountAsLogged) {
   start(1);
   knows(0);
   EXPECT_EQ(proposed_device(), 0);
   committed(0, 0.5);
-  EXPECT_EQ(world_.sent<PlacementProposed>().size(), 1u) << "it does not know yet what was measured";
+  EXPECT_EQ(world_.sent<PlacementProposed>().size(), 1u)
+      << "it does not know yet which actions were measured";
   EXPECT_EQ(world_.last_sent<LogRequested>().from_seq, 1u);
   committed(0, 0.5, 3);
   EXPECT_EQ(world_.last_sent<PlacementProposed>().episode, 1u);
   EXPECT_EQ(proposed_device(), 3);
 }
 
-TEST_F(SamplerTest, AsTheLogHasItAlsoIfItIsDrawnAgainAfterwards) {
+TEST_F(SamplerTest, LoggedEpisodesCountEvenIfDrawnAgain) {
   start(1);
   messages::EpisodesKnown known;
   known.starting = true;
@@ -180,7 +181,7 @@ TEST_F(SamplerTest, AsTheLogHasItAlsoIfItIsDrawnAgainAfterwards) {
   world_.deliver(sampler_, known);
   committed(1, 1.0, 1, 1);
   EXPECT_EQ(world_.last_sent<PlacementProposed>().episode, 0u);
-  committed(2, 0.5, 3, 2);  // An earlier life's too; this one has not come to it.
+  committed(2, 0.5, 3, 2);  // Also of an earlier incarnation; this one has not drawn it yet.
   committed(0, 1.0, {}, 3);
   committed(0, 1.0, 1, 3);
   EXPECT_EQ(world_.last_sent<PlacementProposed>().episode, 2u);
@@ -190,7 +191,7 @@ TEST_F(SamplerTest, AsTheLogHasItAlsoIfItIsDrawnAgainAfterwards) {
   EXPECT_EQ(proposed_device(), 3);
 }
 
-TEST_F(SamplerTest, WhatItAloneDrewNeedsNoLog) {
+TEST_F(SamplerTest, OwnEpisodesNeedNoLog) {
   start(1);
   knows(1);
   committed(0, 1.0, 1);
@@ -204,7 +205,7 @@ TEST_F(SamplerTest, WhatItAloneDrewNeedsNoLog) {
   EXPECT_EQ(world_.sent<LogRequested>().size(), asked);
 }
 
-TEST_F(SamplerTest, APieceOfParametersThatComesTwiceIsAskedForOnce) {
+TEST_F(SamplerTest, RepeatedChunkOfParametersIsRequestedOnce) {
   start(SamplerOptions{});
   knows(0);
   const auto asked = [&] { return world_.sent<messages::ParametersRequested>().size(); };
@@ -216,7 +217,7 @@ TEST_F(SamplerTest, APieceOfParametersThatComesTwiceIsAskedForOnce) {
   EXPECT_EQ(world_.last_sent<PlacementProposed>().policy_version, 7u);
 }
 
-TEST_F(SamplerTest, AfterAPieceOfOtherParametersItAsksForThoseThatItNeeds) {
+TEST_F(SamplerTest, ChunkOfOtherParametersIsRequestedAgain) {
   SamplerOptions options;
   options.batch = 2;
   start(options);
@@ -228,7 +229,7 @@ TEST_F(SamplerTest, AfterAPieceOfOtherParametersItAsksForThoseThatItNeeds) {
   EXPECT_EQ(world_.last_sent<messages::ParametersRequested>().offset, 0u);
 }
 
-/// Measures what cannot be.
+/// Measures an invalid step time.
 class NanExecutor final : public Executor {
  public:
   std::string_view kind() const override { return "sim"; }
@@ -241,7 +242,7 @@ class NanExecutor final : public Executor {
   }
 };
 
-TEST_F(SamplerTest, OneThatMeasuresWhatCannotBeEndsTheRunWithOneLine) {
+TEST_F(SamplerTest, InvalidOwnMeasurementEndsTheRunWithOneLine) {
   SamplerOptions options;
   options.learned = false;
   start(options, [](const TaskGraph&) { return std::make_unique<NanExecutor>(); });

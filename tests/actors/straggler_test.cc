@@ -9,7 +9,7 @@
 namespace emplace::actors {
 namespace {
 
-/// Fifty leases took 0.1 s each; then one takes longer, while a second executor has nothing to do.
+/// Fifty leases took 0.1 s each; then one takes longer, while a second executor is idle.
 class StragglerTest : public DispatcherTest {
  protected:
   void straggle() {
@@ -33,8 +33,8 @@ class StragglerTest : public DispatcherTest {
       world_.advance(std::min<Nanos>(std::chrono::milliseconds{500}, end - world_.now()));
     }
   }
-  /// What the recorder is told of episode 50.
-  std::vector<double> told() const {
+  /// Step times of episode 50 as reported to the recorder.
+  std::vector<double> reported() const {
     for (const EpisodeReported& reported : world_.sent<EpisodeReported>())
       if (reported.measured.episode == 50) return reported.measured.step_time_s;
     return {};
@@ -42,7 +42,7 @@ class StragglerTest : public DispatcherTest {
   LeaseGranted first_;
 };
 
-TEST_F(StragglerTest, IsOvertakenByAnIdleExecutorAndTheFirstResultCounts) {
+TEST_F(StragglerTest, GetsASecondExecutorAndTheFirstResultCounts) {
   straggle();
   wait(std::chrono::milliseconds{200});
   EXPECT_EQ(leases().size(), 51u) << "not older than twice the others";
@@ -53,10 +53,10 @@ TEST_F(StragglerTest, IsOvertakenByAnIdleExecutorAndTheFirstResultCounts) {
   EXPECT_EQ(second.attempt, 2u);
   wait(std::chrono::seconds{2});
   EXPECT_EQ(leases().size(), 52u) << "two attempts, no more";
-  EXPECT_TRUE(told().empty());
+  EXPECT_TRUE(reported().empty());
   answer(second, "executor/1", 5);
   answer(first_, "executor/0", 9);
-  EXPECT_EQ(told(), (std::vector<double>{5}));
+  EXPECT_EQ(reported(), (std::vector<double>{5}));
   EXPECT_EQ(dispatcher().counters().refused_results, 1u);
   EXPECT_EQ(dispatcher().counters().speculated, 1u);
   world_.advance(std::chrono::milliseconds{500});
@@ -66,19 +66,19 @@ TEST_F(StragglerTest, IsOvertakenByAnIdleExecutorAndTheFirstResultCounts) {
   expect_adds_up(progress.leases);
 }
 
-TEST_F(StragglerTest, IsLeftAloneWhereThatIsSwitchedOff) {
+TEST_F(StragglerTest, IsIgnoredWithoutSpeculation) {
   options_.speculate = 0;
   straggle();
   wait(std::chrono::seconds{5});
   EXPECT_EQ(leases().size(), 51u);
 }
 
-TEST_F(StragglerTest, IsLeftAloneWhileNobodyIsIdle) {
+TEST_F(StragglerTest, IsIgnoredWhileNoExecutorIsIdle) {
   straggle();
   for (std::uint64_t e = 51; e < 60; ++e) propose(e, 1);
   const std::size_t full = leases().size();
   wait(std::chrono::seconds{1});
-  EXPECT_EQ(leases().size(), full) << "nobody is idle";
+  EXPECT_EQ(leases().size(), full) << "no executor is idle";
 }
 
 }  // namespace

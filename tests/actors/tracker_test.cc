@@ -1,5 +1,5 @@
-// Goal: the baseline tracker turns costs into surprise, as a function of the recorder's log. Method: messages
-// handed over by hand in a simulated world.
+// Goal: the baseline tracker turns costs into advantages, as a function of the recorder's log. Method:
+// messages delivered by hand in a simulated world.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -54,7 +54,7 @@ TEST(BaselineTracker, MovesFromTheFailingSignalTowardsTheCost) {
 
 // Whatever passes wrong_values() gives advantages that are finite as float32, at the bounds too and where all
 // costs are equal.
-TEST(Scoring, WhatMayBeMeasuredHasFiniteAdvantages) {
+TEST(Scoring, ValidMeasurementsHaveFiniteAdvantages) {
   const std::vector<double> times{5e-324, 1e-300, 1e-9, 1, 1, 1, messages::kLongestMeasuredS};
   const std::vector<std::int64_t> bytes{0, 1, messages::kMaxMeasuredBytes};
   for (const auto transform :
@@ -86,7 +86,7 @@ TEST(Scoring, WhatMayBeMeasuredHasFiniteAdvantages) {
         }
 }
 
-TEST(Scoring, AMeasuredStartHasNoAdvantage) {
+TEST(Scoring, MeasuredStartHasNoAdvantage) {
   ScoringOptions options;
   options.reward.transform = policy::Transform::kIdentity;
   options.per = BaselinePer::kRun;
@@ -100,7 +100,7 @@ TEST(Scoring, AMeasuredStartHasNoAdvantage) {
   EXPECT_EQ(second.advantages, (std::vector<double>{-3, -1})) << "(-4, -2) and (-3, -1) to the end";
 }
 
-TEST(Scoring, ThePenaltyIsThatOfTheDeviceThatLacksMost) {
+TEST(Scoring, PenaltyIsThatOfTheDeviceThatLacksMost) {
   ScoringOptions options;
   options.reward.transform = policy::Transform::kIdentity;
   options.reward.graded_memory = true;
@@ -150,7 +150,7 @@ EpisodeCommitted committed_on_two_hosts(std::uint64_t episode, std::vector<doubl
 }
 
 // Cost R = step time. Per host B_fast starts at the mean of its own, (1 + 3) / 2, and B_slow at 16.
-TEST(BaselineTracker, KeepsABaselinePerHostSoThatASlowOneIsNoSurprise) {
+TEST(BaselineTracker, KeepsABaselinePerHost) {
   World world;
   TrackerOptions options;
   options.reward.transform = policy::Transform::kIdentity;
@@ -162,7 +162,7 @@ TEST(BaselineTracker, KeepsABaselinePerHostSoThatASlowOneIsNoSurprise) {
   EXPECT_DOUBLE_EQ(world.last_sent<EpisodeScored>().baseline, (2 * 2 + 16) / 3.0);
   world.deliver(tracker, committed_on_two_hosts(1, {4, 12, 1}));
   EXPECT_EQ(world.last_sent<EpisodeScored>().advantages, (std::vector<double>{2, -4, -1}))
-      << "whoever drew them";
+      << "the same for all samplers";
 }
 
 TEST(BaselineTracker, KeepsABaselinePerRunOrPerController) {
@@ -180,7 +180,7 @@ TEST(BaselineTracker, KeepsABaselinePerRunOrPerController) {
 }
 
 // Of the costs 1 and 3, ten of each: median 2, MAD 1, so with k = 4 an outlier is above 6.
-TEST(BaselineTracker, ACostFarAboveTheUsualOnesDoesNotCount) {
+TEST(BaselineTracker, OutliersDoNotCount) {
   World world;
   TrackerOptions options;
   options.reward.transform = policy::Transform::kIdentity;
@@ -194,7 +194,7 @@ TEST(BaselineTracker, ACostFarAboveTheUsualOnesDoesNotCount) {
   const auto scored = world.last_sent<EpisodeScored>();
   EXPECT_EQ(scored.counted, (std::vector<std::uint8_t>{1, 0, 1})) << "what does not fit is no noise";
   EXPECT_DOUBLE_EQ(scored.advantages[1], 0);
-  // Read again from the log it says the same.
+  // Read again from the log, the scores are the same.
   world.crash(tracker);
   world.restart(tracker);
   world.clear_log();
@@ -204,7 +204,7 @@ TEST(BaselineTracker, ACostFarAboveTheUsualOnesDoesNotCount) {
   EXPECT_EQ(world.last_sent<EpisodeScored>().advantages, scored.advantages);
 }
 
-TEST(BaselineTracker, APenaltyWithATargetGrowsFromEpisodeToEpisodeWhileNothingFits) {
+TEST(BaselineTracker, AdaptivePenaltyGrowsWhileNothingFits) {
   World world;
   TrackerOptions options;
   options.reward = {policy::Transform::kLog, 100, true, 0.2, 0.5};
@@ -222,13 +222,13 @@ TEST(BaselineTracker, APenaltyWithATargetGrowsFromEpisodeToEpisodeWhileNothingFi
   EXPECT_NEAR(cost_of(1, 0, 1'000'000'000), 0.7 * std::exp(0.01), 1e-12);
   EXPECT_DOUBLE_EQ(cost_of(2, 1, 0), 0);
   EXPECT_NEAR(cost_of(3, 0, 1'000'000'000), 0.7 * std::exp(0.01), 1e-12);
-  // What died did not run out of memory.
+  // A crash is not a lack of memory.
   EXPECT_NEAR(cost_of(4, 0, 0), 0.2 * std::exp(0.02), 1e-12);
   EXPECT_NEAR(cost_of(5, 0, 1'000'000'000), 0.7 * std::exp(0.02), 1e-12);
 }
 
 // Costs are step times; what does not fit is 1 GB above its cap: + 0.2 + 0.5.
-TEST(BaselineTracker, NothingAboveTheCapsIsWorthMoreThanTheBestThatFits) {
+TEST(BaselineTracker, InfeasiblePlacementsNeverBeatTheBestFeasibleOne) {
   World world;
   TrackerOptions options;
   options.reward = {policy::Transform::kIdentity, 100, true, 0.2, 0.5};
@@ -246,15 +246,15 @@ TEST(BaselineTracker, NothingAboveTheCapsIsWorthMoreThanTheBestThatFits) {
     ASSERT_EQ(costs.size(), wanted.size());
     for (std::size_t i = 0; i < costs.size(); ++i) EXPECT_DOUBLE_EQ(costs[i], wanted[i]) << i;
   };
-  // Nothing fits: alike but for what is above, at the slowest of them.
+  // Nothing fits: the costs differ by the bytes above the cap alone, from the slowest placement on.
   expect_costs(costs_of(0, {1.0, 3.0}, {0, 0}), {3.7, 3.7});
-  // What died says nothing of speed.
+  // A crash has no step time.
   expect_costs(costs_of(1, {2.0, 0.0}, {0, 0}), {3.7, 100});
-  // The first that fits is the mark, in its own episode and whatever its place in it.
+  // The first feasible placement is the reference, also for placements before it in its episode.
   expect_costs(costs_of(2, {1.0, 5.0}, {0, 1}), {5.7, 5.0});
   expect_costs(costs_of(3, {4.0, 1.0}, {1, 0}), {4.0, 4.7});
   expect_costs(costs_of(4, {9.0, 1.0}, {1, 0}), {9.0, 4.7});
-  // Another graph has its own.
+  // Another graph has its own reference.
   EpisodeCommitted other = committed(5, {1.0, 2.0}, {0, 0});
   other.measured.graph_sha256 = "another";
   other.measured.bytes_over = {1'000'000'000, 1'000'000'000};
@@ -276,7 +276,7 @@ TEST(BaselineTracker, TakesEpisodesInOrderIfAsked) {
   EXPECT_EQ(scored[1].episode, 1u);
 }
 
-TEST(BaselineTracker, MadeAnewItReadsTheLogAndTellsOnlyWhatNobodyLearnedFrom) {
+TEST(BaselineTracker, RestartedTrackerReadsTheLogAndSendsOnlyUnlearnedScores) {
   World world;
   TrackerOptions options;
   options.reward.transform = policy::Transform::kIdentity;
@@ -293,15 +293,15 @@ TEST(BaselineTracker, MadeAnewItReadsTheLogAndTellsOnlyWhatNobodyLearnedFrom) {
     EpisodeCommitted again = committed(e, {std::exp2(static_cast<double>(e))}, {1});
     again.learned = e < 3;
     world.deliver(tracker, again);
-    world.deliver(tracker, again);  // Twice: it counts once.
+    world.deliver(tracker, again);  // Delivered twice, counted once.
   }
   ASSERT_EQ(world.sent<EpisodeScored>().size(), 1u);
   EXPECT_EQ(world.last_sent<EpisodeScored>().advantages, first);
   world.deliver(tracker, messages::ScoresRequested{2});
-  EXPECT_EQ(world.sent<EpisodeScored>().size(), 4u) << "three more, told again";
+  EXPECT_EQ(world.sent<EpisodeScored>().size(), 4u) << "three more, sent again";
 }
 
-TEST(BaselineTracker, AsksAgainForAnEpisodeThatNeverCame) {
+TEST(BaselineTracker, RequestsAMissingEpisodeAgain) {
   World world;
   const auto tracker = world.spawn<BaselineTracker>(kTracker, TrackerOptions{});
   world.deliver(tracker, committed(0, {1.0}, {1}));
@@ -316,9 +316,9 @@ TEST(BaselineTracker, AsksAgainForAnEpisodeThatNeverCame) {
 
 /// A dispatcher with a task of four ops on two devices.
 
-/// A recorder that writes every result down, and a dispatcher that reports every result: neither refuses what
-/// came before. Here both are the test.
-TEST(BaselineTracker, WhatIsConsumedTwiceIsReportedByItsPlacement) {
+/// A recorder that records every result, and a dispatcher that reports every result: neither refuses
+/// repetitions. Here the test plays both.
+TEST(BaselineTracker, ReportsPlacementsConsumedTwice) {
   World world;
   messages::RunProgress shown;
   const auto view = world.spawn<ViewActor>(kView, messages::StatusDelivered{},

@@ -1,4 +1,4 @@
-// Goal: the words every floor speaks mean what they say.
+// Goal: the types and functions that all floors use keep their contracts.
 // Method: published known answers for the generator and the hash, round trips and refusals for the rest.
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@
 namespace emplace {
 namespace {
 
-TEST(Philox, GivesTheKnownAnswersOfTheRandom123Distribution) {
+TEST(Philox, MatchesTheKnownAnswersOfRandom123) {
   using Block = std::array<std::uint32_t, 4>;
   EXPECT_EQ(philox4x32({0, 0, 0, 0}, {0, 0}), (Block{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
   EXPECT_EQ(philox4x32({~0u, ~0u, ~0u, ~0u}, {~0u, ~0u}),
@@ -54,7 +54,7 @@ TEST(Rng, DrawsHaveTheMomentsOfTheirDistributions) {
   EXPECT_NEAR(square / kDraws, 1.0, 0.02);
 }
 
-TEST(Rng, BelowIsEvenAndShuffleKeepsEveryElement) {
+TEST(Rng, BelowIsUniformAndShuffleKeepsEveryElement) {
   Rng rng{9, Purpose::kTest};
   std::array<int, 6> count{};
   for (int i = 0; i < 60'000; ++i) ++count[rng.below(6)];
@@ -72,7 +72,7 @@ TEST(Sha256, HashesTheStandardExample) {
   EXPECT_EQ(sha256_hex(abc), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 
-TEST(Units, AReserveIsAShareOrASize) {
+TEST(Units, ReserveIsAShareOrASize) {
   EXPECT_EQ(parse_reserve("10%")->of(1000), 100);
   EXPECT_EQ(parse_reserve("0.25")->of(1000), 250);
   EXPECT_EQ(parse_reserve("2GiB")->of(1), std::int64_t{2} << 30);
@@ -88,7 +88,7 @@ TEST(Units, AReserveIsAShareOrASize) {
     EXPECT_FALSE(parse_reserve(text).ok()) << text;
 }
 
-TEST(Units, ReadWhatPeopleWrite) {
+TEST(Units, ParseCommonNotations) {
   EXPECT_EQ(*parse_bytes("12GiB"), 12884901888);
   EXPECT_EQ(*parse_bytes("2.5GiB"), 2684354560);
   EXPECT_EQ(*parse_bytes("7 MB"), 7000000);
@@ -99,7 +99,7 @@ TEST(Units, ReadWhatPeopleWrite) {
   EXPECT_DOUBLE_EQ(*parse_share("10%"), 0.1);
 }
 
-TEST(Units, RefuseWhatIsWrongAndSayWhatIsRight) {
+TEST(Units, RefuseInvalidTextsWithTheCure) {
   for (const char* text : {"12", "12GiBs", "GiB", "-1GiB", "nanGiB", "infMB", "1e30TB", ""}) {
     EXPECT_FALSE(parse_bytes(text).ok()) << text;
   }
@@ -117,13 +117,13 @@ TEST(Units, FormatForTables) {
   EXPECT_EQ(format_seconds(12.345), "12.35 s");
 }
 
-TEST(Words, TheNearestNameIsSuggestedAndFarOnesAreNot) {
+TEST(Words, SuggestsTheNearestNameWithinALimit) {
   const std::array<std::string_view, 3> names{"bandwidth", "latency", "memory"};
   EXPECT_EQ(nearest_word("bandwith", names), "bandwidth");
   EXPECT_EQ(nearest_word("qqqqqqqqqq", names), "");
 }
 
-TEST(Words, NamesCannotSteerATerminal) {
+TEST(Words, NamesCannotControlATerminal) {
   EXPECT_EQ(printable("a\x1b[31mb\n"), "a\\x1b[31mb\\n");
   EXPECT_EQ(printable("\xc2\x9b"
                       "2J"),
@@ -132,7 +132,7 @@ TEST(Words, NamesCannotSteerATerminal) {
   EXPECT_EQ(printable("abcdef", 3), "abc…");
 }
 
-TEST(Words, NamesCannotTurnTheDirectionOfTextAndAreAlwaysUtf8) {
+TEST(Words, NamesCannotChangeTheDirectionOfTextAndAreUtf8) {
   EXPECT_EQ(printable("a\xe2\x80\xae"
                       "b"),
             "a\\u202eb");
@@ -149,7 +149,7 @@ TEST(Words, NamesCannotTurnTheDirectionOfTextAndAreAlwaysUtf8) {
   }
 }
 
-/// Texts of every byte by itself, every code point below 0x300, and random ones of either.
+/// Texts of every single byte, every code point below 0x300, and random ones of both.
 std::vector<std::string> hostile_texts() {
   std::vector<std::string> texts;
   for (int byte = 0; byte < 256; ++byte) texts.push_back(std::string{"a"} + static_cast<char>(byte) + "b");
@@ -166,7 +166,7 @@ std::vector<std::string> hostile_texts() {
   return texts;
 }
 
-TEST(Words, TomlTextIsReadBackAsItWas) {
+TEST(Words, TomlTextRoundTrips) {
   std::size_t same = 0;
   for (const std::string& text : hostile_texts()) {
     auto document = TomlDocument::parse("x = " + toml_text(text) + "\ny = 1\n", "t");
@@ -183,7 +183,7 @@ TEST(Words, TomlTextIsReadBackAsItWas) {
   EXPECT_GT(same, 1'000u);
 }
 
-TEST(Words, TellsUtf8FromOtherBytes) {
+TEST(Words, DistinguishesUtf8FromOtherBytes) {
   for (const char* text : {"", "a", "größe", "€", "\xf0\x9f\x98\x80", "\xf4\x8f\xbf\xbf", "\xed\x9f\xbf"})
     EXPECT_TRUE(is_utf8(text)) << text;
   for (const char* text :
@@ -201,7 +201,7 @@ TEST(Result, CarriesAValueOrAnError) {
   EXPECT_DEATH((void)bad.value(), "x: is wrong");
 }
 
-TEST(ManualClock, MovesOnlyWhenTold) {
+TEST(ManualClock, AdvancesOnlyOnRequest) {
   ManualClock clock;
   EXPECT_EQ(clock.now().count(), 0);
   clock.advance(std::chrono::seconds{2});

@@ -1,5 +1,5 @@
-// Goal: a file appears whole or not at all, with the mode that it had, and nobody else decides where it goes.
-// Method: real files in a folder of the test's own; another user's link only where the test may make one.
+// Goal: a file appears whole or not at all, with the mode that it had, and no other user decides where it
+// goes. Method: real files in a private folder; another user's link only where the test may make one.
 #include "base/file.h"
 
 #include <fcntl.h>
@@ -43,7 +43,7 @@ class FileTest : public ::testing::Test {
   fs::path folder_;
 };
 
-TEST_F(FileTest, IsOneFileUnderAllItsNamesAndAnotherOneWhereItWasReplaced) {
+TEST_F(FileTest, IdentityFollowsTheFileAndNotItsName) {
   const fs::path file = folder_ / "file", link = folder_ / "link", other = folder_ / "other";
   ASSERT_TRUE(write_file(file, "a").ok());
   ASSERT_TRUE(write_file(other, "a").ok());
@@ -84,7 +84,7 @@ TEST_F(FileTest, KeepsTheModeOfWhatItReplaces) {
   ::umask(old);
 }
 
-TEST_F(FileTest, LiesBesideItsPlaceUnderANameThatNobodyGuesses) {
+TEST_F(FileTest, TemporaryFileIsInTheSameFolderWithARandomName) {
   std::set<std::string> seen;
   for (int i = 0; i < 20; ++i) {
     NewFile file{folder_ / "file"};
@@ -100,7 +100,7 @@ TEST_F(FileTest, LiesBesideItsPlaceUnderANameThatNobodyGuesses) {
   EXPECT_TRUE(names().empty()) << "what was not committed is gone";
 }
 
-TEST_F(FileTest, FollowsItsOwnersLink) {
+TEST_F(FileTest, FollowsALinkOfItsOwner) {
   ASSERT_TRUE(write_file(folder_ / "target", "old").ok());
   fs::create_symlink("target", folder_ / "link");
   ASSERT_TRUE(write_file(folder_ / "link", "new").ok());
@@ -108,7 +108,7 @@ TEST_F(FileTest, FollowsItsOwnersLink) {
   EXPECT_EQ(text_of(folder_ / "target"), "new");
 }
 
-TEST_F(FileTest, RefusesAnotherUsersLinkWhereAnybodyMayWrite) {
+TEST_F(FileTest, RefusesAnotherUsersLinkInAWorldWritableFolder) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can make another user's link";
   constexpr uid_t kNoActor = 65534;
   ASSERT_TRUE(write_file(folder_ / "victim", "precious").ok());
@@ -124,7 +124,7 @@ TEST_F(FileTest, RefusesAnotherUsersLinkWhereAnybodyMayWrite) {
   EXPECT_TRUE(write_file(folder_ / "link", "new").ok()) << "here only its owner can have put it";
 }
 
-TEST_F(FileTest, RefusesWhatIsNoRegularFile) {
+TEST_F(FileTest, RefusesOtherThanRegularFiles) {
   ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);
   EXPECT_FALSE(write_file(folder_ / "pipe", "x").ok());
   EXPECT_FALSE(write_file(folder_, "x").ok());

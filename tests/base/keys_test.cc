@@ -1,5 +1,5 @@
-// Goal: key files and allow-lists hold what they say or are refused in one line that shows no secret.
-// Method: files in a folder of the test's own; a known pair of ZeroMQ's documentation.
+// Goal: key files and allow-lists are valid or refused in one line that shows no secret.
+// Method: files in a private folder; a known pair of ZeroMQ's documentation.
 #include "base/keys.h"
 
 #include <gmock/gmock.h>
@@ -46,7 +46,7 @@ std::string pair_text(const std::string& public_key, const std::string& secret) 
   return "name = \"a\"\npublic = \"" + public_key + "\"\nsecret = \"" + secret + "\"\n";
 }
 
-TEST_F(Keys, APairComesBackAsItWasAndOnlyItsOwnerMayReadIt) {
+TEST_F(Keys, PairRoundTripsAndOnlyItsOwnerMayReadIt) {
   KeyPair keys = make_key_pair("rack7");
   keys.head = kPublic;
   ASSERT_TRUE(save_key_pair(at("rack7.key"), keys, false).ok());
@@ -64,7 +64,7 @@ TEST_F(Keys, APairComesBackAsItWasAndOnlyItsOwnerMayReadIt) {
   EXPECT_THAT(text, Not(HasSubstr(keys.secret_key)));
 }
 
-TEST_F(Keys, NothingIsReplacedUnlessAskedFor) {
+TEST_F(Keys, ReplacesFilesOnlyOnRequest) {
   const KeyPair first = make_key_pair("a");
   ASSERT_TRUE(save_key_pair(at("a.key"), first, false).ok());
   const auto refused = save_key_pair(at("a.key"), make_key_pair("a"), false);
@@ -77,16 +77,16 @@ TEST_F(Keys, NothingIsReplacedUnlessAskedFor) {
     EXPECT_THAT(entry.path().string(), Not(HasSubstr(".part")));
 }
 
-TEST_F(Keys, TheKnownPairOfTheSpecificationIsOne) {
+TEST_F(Keys, KnownPairOfTheSpecificationIsValid) {
   EXPECT_TRUE(load_key_pair(file("a.key", pair_text(kPublic, kSecret))).ok());
   EXPECT_FALSE(is_key(""));
-  EXPECT_FALSE(is_key(std::string(40, '#')));  // Above 32 bits.
+  EXPECT_FALSE(is_key(std::string(40, '#')));  // Its value exceeds 32 bits.
   EXPECT_FALSE(is_key(std::string(40, '"')));
   EXPECT_FALSE(is_key(std::string(39, '0')));
   EXPECT_TRUE(is_key(std::string(40, '0')));
 }
 
-TEST_F(Keys, WhatIsNoKeyFileIsRefusedInOneLineWithoutShowingTheSecret) {
+TEST_F(Keys, InvalidKeyFileIsRefusedWithoutShowingTheSecret) {
   const std::string other = make_key_pair("b").public_key;
   const std::vector<std::pair<std::filesystem::path, std::string>> cases{
       {at("none.key"), "cannot be read"},
@@ -108,7 +108,7 @@ TEST_F(Keys, WhatIsNoKeyFileIsRefusedInOneLineWithoutShowingTheSecret) {
   }
 }
 
-TEST_F(Keys, AnAllowListGrowsAndKeepsWhatPeopleWrote) {
+TEST_F(Keys, AllowListGrowsAndKeepsComments) {
   const AllowedKey one{"rack7", kPublic, {Role::kExecutor, Role::kActor}};
   const AllowedKey two{"desk", make_key_pair("").public_key, {Role::kOperator}};
   ASSERT_TRUE(add_to_allow_list(at("allowed.toml"), one, false).ok());
@@ -131,7 +131,7 @@ TEST_F(Keys, AnAllowListGrowsAndKeepsWhatPeopleWrote) {
   EXPECT_EQ(replaced->at(1).public_key, newer.public_key);
 }
 
-TEST_F(Keys, AnAllowListThatOthersMayWriteIsRefused) {
+TEST_F(Keys, AllowListThatOthersMayWriteIsRefused) {
   const auto list = load_allow_list(file("allowed.toml", "", 0664));
   ASSERT_FALSE(list.ok());
   EXPECT_THAT(list.error().context,
@@ -153,7 +153,7 @@ TEST(AllowList, NamesFileLineAndCure) {
     ASSERT_FALSE(list.ok()) << text;
     EXPECT_THAT(list.error().context, HasSubstr(expected));
   }
-  EXPECT_TRUE(parse_allow_list("", "list").ok()) << "nobody is let in";
+  EXPECT_TRUE(parse_allow_list("", "list").ok()) << "it admits no key";
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
-// Goal: the annotated locks exclude and wait as the standard ones that they wrap. That clang refuses accesses
-// without them is tests/layers/guarded_test.py.
-// Method: two threads that hand one item to each other; whatever the schedule, each must see what the other
-// wrote.
+// Goal: the annotated locks exclude and wait as the standard ones that they wrap.
+// tests/layers/guarded_test.py tests that clang refuses accesses without them. Method: two threads that
+// exchange one item; in any schedule, each must see what the other wrote.
 #include "base/mutex.h"
 
 #include <gtest/gtest.h>
@@ -37,7 +36,7 @@ class Slot {
   bool full_ EMPLACE_GUARDED_BY(mutex_) = false;
 };
 
-TEST(Mutex, AWaitGivesItBackAndHoldsItAgain) {
+TEST(Mutex, WaitReleasesAndReacquiresIt) {
   constexpr int kItems = 10'000;
   Slot slot;
   std::vector<int> taken;

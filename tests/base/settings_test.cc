@@ -1,5 +1,5 @@
 // Goal: a struct that lists its settings is read, written, checked, compared and documented by that list
-// alone. Method: one struct with a setting of every kind; wrong documents and values refused in one line.
+// alone. Method: a struct with a setting of every kind; wrong documents and values are refused in one line.
 #include "base/settings.h"
 
 #include <gtest/gtest.h>
@@ -61,7 +61,7 @@ Result<Unit> read(Both& both, std::string_view toml) {
   return read_settings(both.settings(), TomlDocument::parse(toml, "x.toml").value());
 }
 
-TEST(Settings, AreWrittenAndReadBack) {
+TEST(Settings, RoundTrip) {
   Both both;
   ASSERT_TRUE(read(both,
                    "[outer]\non = false\ncount = 5\nweight = 3\nkind = \"fancy\"\nkinds = [\"a\", \"b\"]\n"
@@ -96,7 +96,7 @@ TEST(Settings, AreDocumentedWithTheirRanges) {
       << page;
 }
 
-TEST(Settings, WhatIsWrongIsRefusedWithItsPlace) {
+TEST(Settings, InvalidValuesAreRefusedWithTheirPlace) {
   const auto refusal = [](std::string_view toml) {
     Both both;
     auto done = read(both, toml);
@@ -132,7 +132,7 @@ TEST(Settings, WordsOfAnEnum) {
   EXPECT_EQ(parse_word<Colour>("blue").error().context, "unknown colour 'blue'; expected one of: red, green");
 }
 
-TEST(Settings, AValueMovesToAnotherPlaceWithItsLine) {
+TEST(Settings, ValueMovesToAnotherKeyWithItsLine) {
   const auto parse = [](std::string_view toml) { return TomlDocument::parse(toml, "x.toml").value(); };
   TomlDocument document = parse("[outer]\n\nrounds = \"x\"\n");
   EXPECT_TRUE(*document.move("outer.rounds", "outer.inner.rounds"));

@@ -1,5 +1,5 @@
-// Goal: rank correlations are those of their definitions. Method: worked examples, and the definition itself,
-// pair by pair, on random values with ties.
+// Goal: rank correlations match their definitions. Method: worked examples, and the definition itself, pair
+// by pair, on random values with ties.
 #include "base/statistics.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ double spearman_without_ties(const std::vector<double>& a, const std::vector<dou
   return 1 - 6 * squares / (n * (n * n - 1));
 }
 
-TEST(Agreement, OfTheSameAndOfTheReversedOrder) {
+TEST(Agreement, IsOneForEqualAndMinusOneForReversedOrder) {
   const std::vector<double> a{1, 2, 3, 4, 5, 6}, b{2, 4, 6, 8, 10, 12}, c{6, 5, 4, 3, 2, 1};
   const Agreement same = agreement(a, b);
   EXPECT_DOUBLE_EQ(same.spearman, 1);
@@ -52,7 +52,7 @@ TEST(Agreement, OfTheSameAndOfTheReversedOrder) {
   EXPECT_EQ(reversed.top5_overlap, 4u);
 }
 
-TEST(Agreement, ErrorsAreRelativeToTheLog) {
+TEST(Agreement, ErrorsAreRelativeToLoggedValues) {
   const std::vector<double> logged{1, 2, 4, 10}, again{1.1, 2, 3, 20};
   const Agreement found = agreement(logged, again);
   EXPECT_NEAR(found.error_median, 0.1, 1e-12);
@@ -61,7 +61,7 @@ TEST(Agreement, ErrorsAreRelativeToTheLog) {
   EXPECT_NEAR(found.error_mean, (0.1 + 0 + 0.25 + 1) / 4, 1e-12);
 }
 
-TEST(Agreement, IsThatOfItsDefinitionAlsoWithTies) {
+TEST(Agreement, MatchesItsDefinitionWithTies) {
   Rng rng{5, Purpose::kTest, 0};
   for (int round = 0; round < 50; ++round) {
     const std::size_t n = 2 + rng.below(60);
@@ -83,7 +83,7 @@ TEST(Agreement, IsThatOfItsDefinitionAlsoWithTies) {
   }
 }
 
-TEST(Agreement, OfTooFewSaysSo) {
+TEST(Agreement, TooFewValuesGiveNan) {
   EXPECT_EQ(agreement({}, {}).count, 0u);
   EXPECT_TRUE(std::isnan(agreement({}, {}).error_max));
   const std::vector<double> one{2};

@@ -1,5 +1,5 @@
-// Goal: the two macros leave with the error, hand on the value, and may be used side by side and within one
-// another. Method: calls that say whether they were made; values that cannot be copied.
+// Goal: the two macros return the error, pass on the value, and may be used side by side and nested. Method:
+// calls that are counted; values that cannot be copied.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -28,7 +28,7 @@ Result<std::string> both(bool first, bool second, int& calls) {
   return std::string{"done"};
 }
 
-TEST(Try, LeavesAtTheFirstErrorAndGoesOnWithoutOne) {
+TEST(Try, ReturnsAtTheFirstErrorAndContinuesWithoutOne) {
   int calls = 0;
   const auto done = both(true, true, calls);
   ASSERT_TRUE(done.ok());
@@ -61,12 +61,12 @@ Result<int> sum(int a, int b) {
   EMPLACE_TRY_ASSIGN(const std::unique_ptr<int> left, boxed(a));
   EMPLACE_TRY_ASSIGN(auto right, boxed(b));
   int total = *left;
-  EMPLACE_TRY_ASSIGN(right, boxed(*right + 1));  // Into what is there already.
+  EMPLACE_TRY_ASSIGN(right, boxed(*right + 1));  // Assigns to an existing variable.
   total += *right;
   return total;
 }
 
-TEST(TryAssign, MovesTheValueIntoWhatIsDeclaredOrThere) {
+TEST(TryAssign, MovesTheValueIntoANewOrExistingVariable) {
   EXPECT_EQ(*sum(2, 3), 6);
   EXPECT_EQ(sum(-1, 3).error().context, "box: is negative");
   EXPECT_EQ(sum(2, -1).error().context, "box: is negative");
@@ -77,8 +77,7 @@ Result<std::pair<A, B>> paired(A a, B b) {
   return std::pair<A, B>{std::move(a), std::move(b)};
 }
 
-// Both macros within an argument of themselves, on one line and on many, and commas in a template's
-// arguments.
+// Both macros within their own arguments, on one line and on several, and commas in template arguments.
 Result<int> nested(int value, int& calls) {
   const auto twice = [&]() -> Result<int> {
     EMPLACE_TRY(succeed_if(true, calls));

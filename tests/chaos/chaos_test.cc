@@ -1,7 +1,7 @@
-// Goal: any process of a run may be killed, stopped, cut off or starved, and afterwards the history in run.db
-// is sound, the run has gone on, and nothing is left. Method: the real program with every actor in a process
-// of its own; faults on a seeded schedule; waits are for what the processes do, with deadlines.
-// EMPLACE_CHAOS=long runs the issue's numbers instead of the short form.
+// Goal: any process of a run may be killed, stopped, disconnected or starved, and afterwards the history in
+// run.db is sound, the run has continued, and nothing is left. Method: the real program with every actor in
+// its own process; faults on a seeded schedule; tests wait for actions of the processes, with deadlines.
+// EMPLACE_CHAOS=long runs the long form.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -30,17 +30,17 @@ namespace {
 
 using nlohmann::json;
 
-constexpr Seconds kChaosDeadline{20};  // For anything that must happen.
-constexpr Seconds kRecovery{5};        // The promise, p99.
-constexpr Seconds kDetection{2};       // The promise, p99: three heartbeats and half a second.
+constexpr Seconds kChaosDeadline{20};  // Deadline of any required event.
+constexpr Seconds kRecovery{5};        // Promised p99.
+constexpr Seconds kDetection{2};       // Promised p99: three heartbeats and half a second.
 
-/// Of every schedule.
+/// Seed of every schedule.
 std::uint64_t seed() {
   const char* const given = std::getenv("EMPLACE_CHAOS_SEED");
   return given == nullptr ? 1 : std::strtoull(given, nullptr, 10);
 }
 
-/// Rounds of kills in a test of them.
+/// Rounds of kills per test.
 int kill_rounds() {
   const char* const given = std::getenv("EMPLACE_CHAOS_KILLS");
   if (given != nullptr) return std::atoi(given);
@@ -56,15 +56,15 @@ json summary_of(const Finished& done) {
   json summary = json::parse(done.out, nullptr, false);
   EXPECT_TRUE(summary.is_object()) << done.out << done.err;
   if (!summary.is_object()) return json::object();
-  const json leases = summary.value("leases", json::object());  // None if it ended within half a second.
+  const json leases = summary.value("leases", json::object());  // Missing if it ended within half a second.
   const auto number = [&](const char* key) { return leases.value(key, std::uint64_t{0}); };
   EXPECT_EQ(number("issued"), number("counted") + number("open") + number("expired") + number("refused"))
       << leases;
   return summary;
 }
 
-/// What has to hold of a run. One that does not end by itself is ended by a signal and resumed for a moment,
-/// so that what was on its way arrives too. Returns its summary.
+/// Checks what must hold for a run. A run that does not end by itself is ended by a signal and resumed for a
+/// moment, so that everything in flight arrives. Returns its summary.
 json expect_sound(ClusterRun& run) {
   const bool by_itself = run.ends_by_itself();
   if (!by_itself) run.launcher().send(SIGTERM);
@@ -89,7 +89,7 @@ json expect_sound(ClusterRun& run) {
   return summary;
 }
 
-/// Times in order, and the one that 99 of 100 do not exceed.
+/// The 99th percentile.
 Seconds p99(std::vector<Seconds> times) {
   std::sort(times.begin(), times.end());
   return times.empty() ? Seconds{0} : times[(times.size() * 99 - 1) / 100];
@@ -103,7 +103,7 @@ void report(const char* what, const std::vector<Seconds>& times) {
 
 using Victims = std::vector<std::vector<std::string>>;
 
-/// Kills some of `victims`, drawn by the seed, again and again, and checks what is left.
+/// Repeatedly kills some of `victims`, drawn by the seed, and checks the run and its remains.
 json survive_kills(const char* what, const Victims& victims) {
   const TemporaryFolder folder;
   ClusterRun run{folder, "run", {}};
@@ -112,7 +112,7 @@ json survive_kills(const char* what, const Victims& victims) {
   Rng rng{seed(), Purpose::kTest, 0};
   std::size_t killed = 0;
   for (int kill = 0; kill < kill_rounds() && !::testing::Test::HasFailure(); ++kill) {
-    // Some more work first, so that each kill hits another moment.
+    // Waits for some more work, so that each kill happens at another moment.
     EXPECT_TRUE(run.wait_for_episodes(run.committed(), kChaosDeadline, 1 + rng.below(20)));
     const auto& nodes = victims[rng.below(static_cast<std::uint32_t>(victims.size()))];
     killed += nodes.size();
@@ -131,29 +131,29 @@ json survive_kills(const char* what, const Victims& victims) {
   return summary;
 }
 
-TEST(Chaos, KilledExecutorsComeBackAndNothingIsLost) {
+TEST(Chaos, KilledExecutorsRestartAndNothingIsLost) {
   const json summary =
       survive_kills("executors killed", {{"executor/0"}, {"executor/1"}, {"executor/0", "executor/1"}});
   EXPECT_GE(summary["restarts"]["executor/0"].get<int>() + summary["restarts"]["executor/1"].get<int>(), 3);
   EXPECT_EQ(summary["restarts"]["head"], 0);
 }
-TEST(Chaos, AKilledLearnerComesBackAndNothingIsLost) { survive_kills("learner killed", {{"learner"}}); }
-TEST(Chaos, AKilledRecorderComesBackAndNothingIsLost) { survive_kills("recorder killed", {{"recorder"}}); }
-TEST(Chaos, KilledSamplersComeBackAndNothingIsLost) {
+TEST(Chaos, KilledLearnerRestartsAndNothingIsLost) { survive_kills("learner killed", {{"learner"}}); }
+TEST(Chaos, KilledRecorderRestartsAndNothingIsLost) { survive_kills("recorder killed", {{"recorder"}}); }
+TEST(Chaos, KilledSamplersRestartAndNothingIsLost) {
   survive_kills("samplers killed", {{"sampler/0"}, {"sampler/1"}});
 }
-TEST(Chaos, AKilledHeadComesBackAndNothingIsLost) { survive_kills("head killed", {{"head"}}); }
-TEST(Chaos, WhoeverIsKilledComesBackAndNothingIsLost) {
-  survive_kills("anybody killed", {{"head"},
-                                   {"learner"},
-                                   {"recorder"},
-                                   {"sampler/0"},
-                                   {"executor/0"},
-                                   {"head", "recorder"},
-                                   {"learner", "sampler/1", "executor/1"}});
+TEST(Chaos, KilledHeadRestartsAndNothingIsLost) { survive_kills("head killed", {{"head"}}); }
+TEST(Chaos, AnyKilledNodesRestartAndNothingIsLost) {
+  survive_kills("any node killed", {{"head"},
+                                    {"learner"},
+                                    {"recorder"},
+                                    {"sampler/0"},
+                                    {"executor/0"},
+                                    {"head", "recorder"},
+                                    {"learner", "sampler/1", "executor/1"}});
 }
 
-TEST(Chaos, AStoppedExecutorIsNoticedInTimeAndItsLateResultsDoNotCount) {
+TEST(Chaos, StoppedExecutorIsNoticedAndItsLateResultsDoNotCount) {
   const TemporaryFolder folder;
   ClusterRun run{folder, "run", {}};
   ASSERT_TRUE(run.wait_for_all(kChaosDeadline));
@@ -163,13 +163,13 @@ TEST(Chaos, AStoppedExecutorIsNoticedInTimeAndItsLateResultsDoNotCount) {
     const std::string node = "executor/" + std::to_string(pause % 2);
     const std::size_t lost = run.count_in_log("head", "node " + node + " lost");
     const std::size_t joined = run.count_in_log("head", "node " + node + " joined");
-    const Seconds began = run.elapsed();
+    const Seconds started = run.elapsed();
     ASSERT_TRUE(run.signal(node, SIGSTOP));
     ASSERT_TRUE(wait_until([&] { return run.count_in_log("head", "node " + node + " lost") > lost; },
                            kChaosDeadline));
-    detections.push_back(run.elapsed() - began);
-    // Its work goes to the other one.
-    EXPECT_TRUE(run.wait_for_episodes(run.committed(), kChaosDeadline, run.on_their_way() + 1));
+    detections.push_back(run.elapsed() - started);
+    // The other executor gets its work.
+    EXPECT_TRUE(run.wait_for_episodes(run.committed(), kChaosDeadline, run.max_in_flight() + 1));
     ASSERT_TRUE(run.signal(node, SIGCONT));
     EXPECT_TRUE(wait_until([&] { return run.count_in_log("head", "node " + node + " joined") > joined; },
                            kChaosDeadline));
@@ -177,23 +177,23 @@ TEST(Chaos, AStoppedExecutorIsNoticedInTimeAndItsLateResultsDoNotCount) {
   report("stopped executors noticed", detections);
   EXPECT_LT(p99(detections), kDetection);
   const json summary = expect_sound(run);
-  EXPECT_EQ(summary["restarts"]["executor/0"], 0) << "a pause is no death";
+  EXPECT_EQ(summary["restarts"]["executor/0"], 0) << "a pause is no crash";
 }
 
-TEST(Chaos, AHeadThatWasStoppedDeclaresNobodyDead) {
+TEST(Chaos, StoppedHeadLosesNoNode) {
   const TemporaryFolder folder;
   ClusterRun run{folder, "run", {}};
   ASSERT_TRUE(run.wait_for_all(kChaosDeadline));
   ASSERT_TRUE(run.signal("head", SIGSTOP));
-  // The others notice; that is how we know that it lasted.
+  // The other nodes notice, which shows that the pause was long enough.
   EXPECT_TRUE(wait_until([&] { return run.count_in_log("executor/0", "head lost") > 0; }, kChaosDeadline));
   ASSERT_TRUE(run.signal("head", SIGCONT));
-  EXPECT_TRUE(run.wait_for_episodes(run.committed(), kChaosDeadline, run.on_their_way() + 1));
+  EXPECT_TRUE(run.wait_for_episodes(run.committed(), kChaosDeadline, run.max_in_flight() + 1));
   EXPECT_EQ(run.count_in_log("head", "silent for three heartbeats"), 0u);
   expect_sound(run);
 }
 
-TEST(Chaos, AStoppedLearnerOrRecorderStopsTheSamplersAndNothingIsLost) {
+TEST(Chaos, StoppedLearnerOrRecorderPausesTheSamplers) {
   const TemporaryFolder folder;
   ClusterRun run{folder, "run", {}};
   ASSERT_TRUE(run.wait_for_all(kChaosDeadline));
@@ -203,17 +203,17 @@ TEST(Chaos, AStoppedLearnerOrRecorderStopsTheSamplersAndNothingIsLost) {
     ASSERT_TRUE(wait_until([&] { return run.count_in_log("head", "node " + node + " lost") > lost; },
                            kChaosDeadline));
     const std::uint64_t then = run.committed();
-    EXPECT_FALSE(run.wait_for_episodes(then, Seconds{1.5}, run.on_their_way() + 1)) << "samplers wait";
+    EXPECT_FALSE(run.wait_for_episodes(then, Seconds{1.5}, run.max_in_flight() + 1)) << "samplers wait";
     const Seconds continued = run.elapsed();
     ASSERT_TRUE(run.signal(node, SIGCONT));
-    EXPECT_TRUE(run.wait_for_episodes(then, kChaosDeadline, run.on_their_way() + 1));
+    EXPECT_TRUE(run.wait_for_episodes(then, kChaosDeadline, run.max_in_flight() + 1));
     EXPECT_LT(run.elapsed() - continued, kRecovery) << node;
   }
   expect_sound(run);
 }
 
-// The issue's strongest wish: a run that was killed all over learned the very same bits.
-TEST(Chaos, ADeterministicRunThatIsKilledAllOverEndsWithTheSameParameters) {
+// The strongest requirement: a run with kills everywhere learns exactly the same bits.
+TEST(Chaos, DeterministicRunKeepsItsParametersUnderKills) {
   const TemporaryFolder folder;
   const ClusterOptions options{
       .budget = Seconds{300}, .episodes = 300, .settings = {"run.deterministic=true"}};
@@ -234,7 +234,7 @@ TEST(Chaos, ADeterministicRunThatIsKilledAllOverEndsWithTheSameParameters) {
   EXPECT_EQ(expect_sound(run)["parameters_sha256"].get<std::string>(), undisturbed);
 }
 
-TEST(Chaos, NobodyIsDeclaredDeadUnderLoad) {
+TEST(Chaos, NoNodeIsLostUnderLoad) {
   if (!long_form()) GTEST_SKIP() << "takes every CPU for ten minutes: EMPLACE_CHAOS=long";
   const TemporaryFolder folder;
   // Parameters of many MiB go to both samplers after every update.
@@ -254,11 +254,11 @@ TEST(Chaos, NobodyIsDeclaredDeadUnderLoad) {
   expect_sound(run);
 }
 
-TEST(Chaos, WhenTheLauncherIsKilledEveryProcessEndsAndTheRunCanBeResumed) {
+TEST(Chaos, KilledLauncherEndsAllProcessesAndTheRunCanBeResumed) {
   const TemporaryFolder folder;
   ClusterRun run{folder, "run", {}};
   ASSERT_TRUE(run.wait_for_all(kChaosDeadline));
-  ASSERT_TRUE(run.signal("executor/1", SIGSTOP));  // Even one that cannot hear.
+  ASSERT_TRUE(run.signal("executor/1", SIGSTOP));  // A stopped process ends too.
   const std::uint64_t before = run.committed();
   run.launcher().send(SIGKILL);
   EXPECT_TRUE(run.finish().killed);
@@ -274,7 +274,7 @@ TEST(Chaos, WhenTheLauncherIsKilledEveryProcessEndsAndTheRunCanBeResumed) {
   EXPECT_EQ(leftover_files(run.directory()), std::vector<std::string>{});
 }
 
-/// Leaves no room in the pipe that a process writes to: whoever should read it does not.
+/// Fills the pipe that a process writes to, as if its reader did not read.
 bool fill_pipe(pid_t pid, int fd) {
   const int pipe = ::open(("/proc/" + std::to_string(pid) + "/fd/" + std::to_string(fd)).c_str(),
                           O_WRONLY | O_NONBLOCK | O_CLOEXEC);
@@ -288,48 +288,48 @@ bool fill_pipe(pid_t pid, int fd) {
   return full;
 }
 
-/// Since the run began, as its view says; negative if that does not answer.
+/// Elapsed time of a run according to its view; negative if the view does not answer.
 double elapsed_by_view(const ClusterRun& run) {
   const Finished asked = emplace::testing::run({"ps", run.directory(), "--json"});
   const json status = json::parse(asked.out, nullptr, false);
   return asked.status == 0 && status.is_object() ? status.value("elapsed_s", -1.0) : -1.0;
 }
 
-/// Long enough that every process, and the view each second, has wanted to say something.
-bool let_it_speak(const ClusterRun& run, double for_s) {
+/// Waits until every process, and the view each second, has tried to write output.
+bool let_it_report(const ClusterRun& run, double for_s) {
   const double before = elapsed_by_view(run);
   return before >= 0 && wait_until([&] { return elapsed_by_view(run) > before + for_s; }, kChaosDeadline);
 }
 
-TEST(Chaos, ALauncherThatIsStoppedStopsNobody) {
+TEST(Chaos, StoppedLauncherBlocksNoNode) {
   const TemporaryFolder folder;
   ClusterRun run{folder, "run", {}};
   ASSERT_TRUE(run.wait_for_all(kChaosDeadline));
   run.launcher().send(SIGSTOP);
-  // As after some 95 s of progress lines that nobody reads.
+  // As after some 95 s of unread progress lines.
   ASSERT_TRUE(fill_pipe(run.pid_of("head"), STDOUT_FILENO));
-  EXPECT_TRUE(let_it_speak(run, 3));
-  EXPECT_TRUE(run.wait_for_episodes(run.committed(), kChaosDeadline, run.on_their_way() + 1));
-  // All six of them were, when the head's loop waited for the launcher.
+  EXPECT_TRUE(let_it_report(run, 3));
+  EXPECT_TRUE(run.wait_for_episodes(run.committed(), kChaosDeadline, run.max_in_flight() + 1));
+  // All six nodes were lost when the head's loop waited for the launcher.
   EXPECT_LT(run.count_in_log("head", " lost"), 3u);
   run.launcher().send(SIGCONT);
   const json summary = expect_sound(run);
   EXPECT_EQ(summary["restarts"]["head"], 0);
 }
 
-TEST(Chaos, ALauncherWhoseOutputNobodyReadsLooksAfterItsProcesses) {
+TEST(Chaos, LauncherWithAFullPipeSupervisesItsProcesses) {
   const TemporaryFolder folder;
   ClusterRun run{folder, "run", {}};
   ASSERT_TRUE(run.wait_for_all(kChaosDeadline));
   ASSERT_TRUE(fill_pipe(run.launcher().pid(), STDERR_FILENO));
-  EXPECT_TRUE(let_it_speak(run, 6)) << "a progress line is due every 5 s";
+  EXPECT_TRUE(let_it_report(run, 6)) << "a progress line is due every 5 s";
   EXPECT_GE(run.kill_and_recover({"executor/0", "sampler/1"}, kChaosDeadline).count(), 0);
   EXPECT_GE(run.kill_and_recover({"recorder"}, kChaosDeadline).count(), 0);
   const json summary = expect_sound(run);
   EXPECT_EQ(summary["restarts"]["recorder"], 1);
 }
 
-TEST(Chaos, AFileSizeLimitIsAFullDiskAndNoCrash) {
+TEST(Chaos, FileSizeLimitActsLikeAFullDisk) {
   const TemporaryFolder folder;
   ClusterRun run{
       folder, "run", {.settings = {}, .where = {.prefix = {"prlimit", "--fsize=400000:unlimited"}}}};
@@ -339,12 +339,12 @@ TEST(Chaos, AFileSizeLimitIsAFullDiskAndNoCrash) {
   const rlimit none{RLIM_INFINITY, RLIM_INFINITY};
   for (const pid_t pid : run.processes()) ASSERT_EQ(::prlimit(pid, RLIMIT_FSIZE, &none, nullptr), 0);
   ASSERT_EQ(::prlimit(run.launcher().pid(), RLIMIT_FSIZE, &none, nullptr), 0);
-  EXPECT_TRUE(run.wait_for_episodes(run.committed(), kChaosDeadline, run.on_their_way() + 1));
+  EXPECT_TRUE(run.wait_for_episodes(run.committed(), kChaosDeadline, run.max_in_flight() + 1));
   const json summary = expect_sound(run);
   for (const auto& [node, restarts] : summary["restarts"].items()) EXPECT_EQ(restarts, 0) << node;
 }
 
-TEST(Chaos, WhatAKilledProcessDidIsInTheTrace) {
+TEST(Chaos, TraceContainsEventsOfAKilledProcess) {
   const TemporaryFolder folder;
   ClusterRun run{folder, "run", {.settings = {"record.trace=true"}}};
   ASSERT_TRUE(run.wait_for_all(kChaosDeadline));
@@ -358,28 +358,28 @@ TEST(Chaos, WhatAKilledProcessDidIsInTheTrace) {
   const Bytes text = *decompress(*packed, "trace");
   const auto* first = reinterpret_cast<const char*>(text.data());
   const json trace = json::parse(first, first + text.size());
-  json track;  // Of the actor that was killed.
+  json track;  // Track of the killed actor.
   for (const json& event : trace["traceEvents"])
     if (event["name"] == "thread_name" && event["args"]["name"] == "executor/0") track = event["tid"];
   json process;
   for (const json& event : trace["traceEvents"])
     if (event["name"] == "process_name" && event["args"]["name"] == "executor/0") process = event["pid"];
-  std::string lives;  // An s for each start, an m for what was measured then.
+  std::string incarnations;  // An s for each start, an m if it then measured.
   for (const json& event : trace["traceEvents"]) {
     if (event["ph"] != "X" || event["pid"] != process || event["tid"] != track) continue;
-    if (event["name"] == "start") lives += 's';
-    if (event["name"] == "LeaseGranted" && !lives.ends_with('m')) lives += 'm';
+    if (event["name"] == "start") incarnations += 's';
+    if (event["name"] == "LeaseGranted" && !incarnations.ends_with('m')) incarnations += 'm';
   }
-  EXPECT_EQ(lives, "smsm");
+  EXPECT_EQ(incarnations, "smsm");
 }
 
-TEST(Chaos, ANodeThatDiesAgainAndAgainEndsTheRunAndItsFirstCauseIsNamed) {
+TEST(Chaos, CrashLoopEndsTheRunWithTheFirstCause) {
   const TemporaryFolder folder;
   ClusterRun run{folder, "run", {.restarts_per_minute = 3, .executor = "memory = \"1MB\""}};
   const Finished done = run.finish();
   EXPECT_EQ(done.status, 4) << done.err;
   EXPECT_NE(done.err.find("failed 4 times within a minute; first cause: "), std::string::npos) << done.err;
-  // Whichever comes first with so little memory: an allocation or the stack of a thread.
+  // An allocation or the stack of a thread fails first with this little memory.
   EXPECT_TRUE(done.err.find("std::bad_alloc") != std::string::npos ||
               done.err.find("Resource temporarily unavailable") != std::string::npos)
       << done.err;
@@ -395,8 +395,8 @@ struct Proxied {
     EXPECT_TRUE(made.ok());
     proxy = *std::move(made);
     const std::string keys = folder.at("keys");
-    for (const char* who : {"--name=head", "--role=actor", "--role=executor"})
-      EXPECT_EQ(testing::run({"keygen", keys, who, "--quiet"}).status, 0) << who;
+    for (const char* role : {"--name=head", "--role=actor", "--role=executor"})
+      EXPECT_EQ(testing::run({"keygen", keys, role, "--quiet"}).status, 0) << role;
     const auto key = [&](const char* name) { return "key = \"" + keys + "/" + name + ".key\"\n"; };
     const std::string dial = "dial = \"tcp://127.0.0.1:" + std::to_string(proxy->port()) + "\"\n";
     options.head = key("head") + "allowed = \"" + keys +
@@ -411,13 +411,13 @@ struct Proxied {
   std::unique_ptr<ClusterRun> run;
 };
 
-TEST(Chaos, ASlowAndChoppyNetworkChangesNothing) {
+TEST(Chaos, SlowFragmentedNetworkChangesNothing) {
   Proxied world{ClusterOptions{}};
   for (const char* fault :
        {"both delay 40 jitter 40", "both split 100", "both merge 1", "both rate 200000"}) {
     ASSERT_TRUE(world.proxy->command(fault).ok());
     EXPECT_TRUE(
-        world.run->wait_for_episodes(world.run->committed(), kChaosDeadline, world.run->on_their_way() + 1))
+        world.run->wait_for_episodes(world.run->committed(), kChaosDeadline, world.run->max_in_flight() + 1))
         << fault;
   }
   world.proxy->heal();
@@ -425,41 +425,41 @@ TEST(Chaos, ASlowAndChoppyNetworkChangesNothing) {
   EXPECT_EQ(world.run->count_in_log("head", " lost: "), 0u) << "slow is not dead";
 }
 
-TEST(Chaos, ConnectionsThatAreCutComeBackAndNothingIsLost) {
+TEST(Chaos, CutConnectionsReturnAndNothingIsLost) {
   Proxied world{ClusterOptions{}};
   Rng rng{seed(), Purpose::kTest, 1};
   for (int cut = 0; cut < (long_form() ? 300 : 8) && !HasFailure(); ++cut) {
     ASSERT_TRUE(world.proxy->command(rng.below(2) == 0 ? "cut" : "reset").ok());
     EXPECT_TRUE(
-        world.run->wait_for_episodes(world.run->committed(), kChaosDeadline, world.run->on_their_way() + 1));
+        world.run->wait_for_episodes(world.run->committed(), kChaosDeadline, world.run->max_in_flight() + 1));
   }
   expect_sound(*world.run);
 }
 
-TEST(Chaos, AOneWayBlackholeIsNoticedInTimeAndHeals) {
+TEST(Chaos, OneWayBlackholeIsNoticedInTimeAndHeals) {
   Proxied world{{.executors = 1}};
   ClusterRun& run = *world.run;
   std::vector<Seconds> detections;
   const int times = long_form() ? 100 : 2;
   for (int i = 0; i < times; ++i) {
-    // What goes up is missed by the head, what goes down by the executor.
+    // The head misses messages that go up, the executor those that go down.
     const bool up = i % 2 == 0;
     const std::string node = up ? "head" : "executor/0";
     const std::string word = up ? "node executor/0 lost" : "head lost";
     const std::size_t lost = run.count_in_log(node, word);
-    const Seconds began = run.elapsed();
+    const Seconds started = run.elapsed();
     ASSERT_TRUE(world.proxy->command(up ? "up blackhole 1" : "down blackhole 1").ok());
     ASSERT_TRUE(wait_until([&] { return run.count_in_log(node, word) > lost; }, kChaosDeadline));
-    detections.push_back(run.elapsed() - began);
+    detections.push_back(run.elapsed() - started);
     world.proxy->heal();
-    EXPECT_TRUE(run.wait_for_episodes(run.committed(), kChaosDeadline, run.on_their_way() + 1));
+    EXPECT_TRUE(run.wait_for_episodes(run.committed(), kChaosDeadline, run.max_in_flight() + 1));
   }
   report("one-way blackholes noticed", detections);
   EXPECT_LT(p99(detections), kDetection);
   expect_sound(run);
 }
 
-/// Faults of the seed's choice, one after the other, with some work done between them.
+/// Faults drawn by the seed, one after the other, with some work between them.
 void survive_network_faults(bool all) {
   Proxied world{ClusterOptions{}, all};
   ClusterRun& run = *world.run;
@@ -468,10 +468,10 @@ void survive_network_faults(bool all) {
     const auto fault = world.proxy->command("random");
     ASSERT_TRUE(fault.ok());
     schedule += *fault + "; ";
-    // A blackhole lasts until it is noticed; others until some work was done under them.
-    (void)run.wait_for_episodes(run.committed(), Seconds{2.5}, run.on_their_way() + 1);
+    // A blackhole lasts until it is noticed; other faults until some work was done under them.
+    (void)run.wait_for_episodes(run.committed(), Seconds{2.5}, run.max_in_flight() + 1);
     world.proxy->heal();
-    ASSERT_TRUE(run.wait_for_episodes(run.committed(), kChaosDeadline, run.on_their_way() + 1)) << schedule;
+    ASSERT_TRUE(run.wait_for_episodes(run.committed(), kChaosDeadline, run.max_in_flight() + 1)) << schedule;
   }
   std::printf("faults: %s\n", schedule.c_str());
   expect_sound(run);
@@ -487,7 +487,7 @@ TEST(Chaos, FlippedBytesAreNoticed) {
   expect_sound(*world.run);
 }
 
-TEST(Chaos, APortThatIsTakenIsOneLine) {
+TEST(Chaos, PortInUseIsOneLine) {
   const TemporaryFolder folder;
   const auto holder = FaultProxy::make(0, 1, seed());
   ASSERT_TRUE(holder.ok());
@@ -499,7 +499,7 @@ TEST(Chaos, APortThatIsTakenIsOneLine) {
   EXPECT_TRUE(run.processes().empty());
 }
 
-TEST(Chaos, AFullDiskStopsTheRunUntilThereIsRoom) {
+TEST(Chaos, FullDiskPausesTheRunUntilThereIsRoom) {
   if (!own_namespaces()) GTEST_SKIP() << own_namespaces().error().context;
   const TemporaryFolder folder;
   const auto disk = SmallDisk::make(folder.path() / "disk", std::size_t{32} << 20);
@@ -510,7 +510,7 @@ TEST(Chaos, AFullDiskStopsTheRunUntilThereIsRoom) {
   EXPECT_TRUE(
       wait_until([&] { return run.log_of("recorder").find("full") != std::string::npos; }, kChaosDeadline));
   disk->free();
-  EXPECT_TRUE(run.wait_for_episodes(run.committed(), kChaosDeadline, run.on_their_way() + 1));
+  EXPECT_TRUE(run.wait_for_episodes(run.committed(), kChaosDeadline, run.max_in_flight() + 1));
   expect_sound(run);
 }
 

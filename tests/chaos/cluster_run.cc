@@ -34,7 +34,7 @@ std::string cluster_file(const ClusterOptions& options) {
 
 std::string words_of(pid_t pid) { return read_proc(pid, "cmdline"); }
 
-/// True once it has ended, reaped or not.
+/// Whether a process has ended, reaped or not.
 bool is_gone(pid_t pid) {
   const std::string stat = read_proc(pid, "stat");
   const std::size_t at = stat.rfind(") ");
@@ -82,7 +82,7 @@ ClusterRun::ClusterRun(const TemporaryFolder& folder, const std::string& name, C
 
 Seconds ClusterRun::elapsed() const { return g_clock.now() - started_; }
 
-std::uint64_t ClusterRun::on_their_way() const { return 2 * options_.samplers; }
+std::uint64_t ClusterRun::max_in_flight() const { return 2 * options_.samplers; }
 
 std::vector<std::string> ClusterRun::nodes() const {
   std::vector<std::string> names{"head", "recorder", "learner"};
@@ -138,7 +138,7 @@ std::uint64_t ClusterRun::committed() const {
     SQLite::Statement most{db, "SELECT max(seq) FROM episodes"};
     return most.executeStep() ? static_cast<std::uint64_t>(most.getColumn(0).getInt64()) : 0;
   } catch (const SQLite::Exception&) {
-    return 0;  // Not there yet, or just being recovered.
+    return 0;  // Does not exist yet, or is being recovered.
   }
 }
 
@@ -174,7 +174,7 @@ Seconds ClusterRun::kill_and_recover(const std::vector<std::string>& nodes, Seco
   if (!wait_until([&] { return std::all_of(before.begin(), before.end(), is_gone); }, deadline))
     return Seconds{-1};
   const std::uint64_t then = committed();
-  if (!wait_for_episodes(then, deadline, on_their_way() + 1)) return Seconds{-1};
+  if (!wait_for_episodes(then, deadline, max_in_flight() + 1)) return Seconds{-1};
   const Seconds took = g_clock.now() - killed;
   for (std::size_t i = 0; i < nodes.size(); ++i)
     if (!wait_until([&] { return joins(nodes[i]) > joined[i]; }, deadline)) return Seconds{-1};

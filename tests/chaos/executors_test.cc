@@ -1,8 +1,7 @@
-// Goal: whatever becomes of the processes in which executors of devices live, a run loses no placement and
-// counts none twice, and leaves no process. Method: the real program with four executors whose processes
-// crash, hang and run out of memory by count, and are killed from outside on a seeded schedule; then run.db
-// is held against what must be true of any run. EMPLACE_CHAOS=long goes on for ten minutes, the short form
-// for some seconds.
+// Goal: whatever happens to the processes of executors, a run loses no placement, counts none twice, and
+// leaves no process. Method: the real program with four executors whose processes crash, hang and run out of
+// memory by count, and are killed from outside on a seeded schedule; then run.db is checked for everything
+// that holds for any run. EMPLACE_CHAOS=long takes ten minutes, the short form some seconds.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -50,9 +49,9 @@ std::vector<pid_t> executor_processes(const std::string& mark) {
 
 struct Counts {
   std::uint64_t all = 0, valid = 0;
-  std::map<std::string, std::uint64_t> failures;  // By their first word.
-  // Placements that an executor's processes did not survive, once each: it remembers them and does not try
-  // again when they are proposed again.
+  std::map<std::string, std::uint64_t> failures;  // Numbers of failures by their first word.
+  // Placements that crashed an executor's processes, once each: it remembers them and does not try them again
+  // when they are proposed again.
   std::map<std::string, std::uint64_t> given_up;
 };
 Counts counts_of(const std::string& directory) {
@@ -86,7 +85,7 @@ Counts counts_of(const std::string& directory) {
   return counts;
 }
 
-/// What must be true of the run that ended, whatever befell its executors.
+/// Checks what must hold for a finished run, whatever the faults of its executors.
 json expect_whole(ClusterRun& run, const Finished& done, std::uint64_t least_episodes, int status = 0) {
   EXPECT_EQ(done.status, run.ends_by_itself() ? status : 128 + SIGTERM) << done.err;
   EXPECT_EQ(run.processes(), std::vector<pid_t>{});
@@ -108,7 +107,7 @@ ClusterOptions chaotic(const std::string& directory, const std::string& chaos) {
   return options;
 }
 
-TEST(ExecutorChaos, CrashesHangsAndFullDevicesLoseNothingAndDoubleNothing) {
+TEST(ExecutorChaos, CrashesHangsAndFullDevicesLoseAndRepeatNothing) {
   const TemporaryFolder folder;
   ClusterOptions options = chaotic(folder.at("run"), "crash-every=7,hang-every=31,oom-every=5");
   if (!long_form()) options.episodes = 48;
@@ -130,12 +129,12 @@ TEST(ExecutorChaos, CrashesHangsAndFullDevicesLoseNothingAndDoubleNothing) {
   std::uint64_t full = 0, others = 0, given_up = 0;
   for (const auto& [word, count] : counts.failures) (word == "oom" ? full : others) += count;
   for (const auto& [word, count] : counts.given_up) given_up += count;
-  // Of 217 tries in a row 37 die, by 7 or by 31, and two of them were the second try of what had just died:
-  // of 182 placements that are tried two fail for good. Their numbers go on from one process to the next, so
-  // this is exact to one for each of the four.
+  // Of 217 consecutive tries 37 crash, by 7 or by 31, and two of them are the second try of a placement that
+  // has just crashed: of 182 tried placements two fail finally. The counts continue from one process to the
+  // next, so this is exact to one for each of the four executors.
   const std::uint64_t tried = counts.all - (others - given_up);
   EXPECT_NEAR(static_cast<double>(given_up), static_cast<double>(tried) * 2 / 182, 4);
-  // So few placements that none is proposed again often: all failures together.
+  // With few placements hardly any is proposed again: counts all failures together.
   if (!long_form()) {
     EXPECT_LE(others, 4 + counts.all / 100);
   }
@@ -152,12 +151,12 @@ TEST(ExecutorChaos, CrashesHangsAndFullDevicesLoseNothingAndDoubleNothing) {
                   static_cast<unsigned long long>(counts.given_up.at(word)));
 }
 
-TEST(ExecutorChaos, APlacementThatNoProcessSurvivesCountsOnceAsFailedAndTheRunGoesOn) {
+TEST(ExecutorChaos, FatalPlacementFailsOnceAndTheRunContinues) {
   const TemporaryFolder folder;
   ClusterOptions options = chaotic(folder.at("run"), "crash-every=1");
   options.episodes = 3;
   ClusterRun run{folder, "run", options};
-  expect_whole(run, run.finish(), 3, /*status=*/3);  // Nothing fitted.
+  expect_whole(run, run.finish(), 3, /*status=*/3);  // No placement fits.
   const Counts counts = counts_of(run.directory());
   EXPECT_EQ(counts.all, 12u);
   EXPECT_EQ(counts.failures.at("crashed"), 12u);
@@ -176,9 +175,9 @@ TEST(ExecutorChaos, ExecutorProcessesMayBeKilledAndStoppedFromOutside) {
                            kExecutorsDeadline));
     const pid_t victim = living[rng.below(static_cast<std::uint32_t>(living.size()))];
     ::kill(victim, i % 3 == 2 ? SIGSTOP : SIGKILL);
-    EXPECT_TRUE(run.wait_for_episodes(run.committed(), kExecutorsDeadline, run.on_their_way() + 1));
+    EXPECT_TRUE(run.wait_for_episodes(run.committed(), kExecutorsDeadline, run.max_in_flight() + 1));
   }
-  // A parent that is killed takes its child along, and comes back with another.
+  // A killed parent ends its child, and restarts with another.
   const auto before = executor_processes(run.directory());
   EXPECT_GE(run.kill_and_recover({"executor/0"}, kExecutorsDeadline).count(), 0);
   EXPECT_TRUE(wait_until(
@@ -198,7 +197,7 @@ TEST(ExecutorChaos, ExecutorProcessesMayBeKilledAndStoppedFromOutside) {
   EXPECT_EQ(counts_of(run.directory()).all, 4 * history.episodes);
 }
 
-TEST(ExecutorChaos, ProcessesThatDieAgainAndAgainEndTheRunWithOneLine) {
+TEST(ExecutorChaos, ProcessCrashLoopEndsTheRunWithOneLine) {
   const TemporaryFolder folder;
   ClusterOptions options = chaotic(folder.at("run"), "crash-every=1");
   options.settings[2] = "executor.restarts=5";

@@ -25,7 +25,7 @@ using std::chrono::milliseconds;
 
 const SystemClock g_clock;
 
-constexpr std::size_t kMaxHeld = 4u << 20;  // Of one direction; then the sender feels it.
+constexpr std::size_t kMaxHeld = 4u << 20;  // Limit of one direction, beyond which the sender is blocked.
 constexpr milliseconds kMergeWindow{20};
 
 sockaddr_in loopback(std::uint16_t port) {
@@ -37,7 +37,7 @@ sockaddr_in loopback(std::uint16_t port) {
 }
 int make_socket() { return ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0); }
 
-/// Bound and listening; the port that it got.
+/// Binds and listens; returns the descriptor and its port.
 std::pair<int, std::uint16_t> listen_on(std::uint16_t port) {
   const int fd = make_socket();
   const int one = 1;
@@ -62,13 +62,13 @@ struct FaultProxy::Pipe {
     std::size_t written = 0;
   };
   int from = -1, to = -1;
-  bool ended = false;   // `from` has said its last.
-  bool closed = false;  // And `to` has been told.
+  bool ended = false;   // `from` has reached its end.
+  bool closed = false;  // The end was passed to `to`.
   std::deque<Piece> held;
   std::size_t held_bytes = 0;
   Nanos last_due{}, link_free{};
 
-  /// False: the connection is broken.
+  /// Reads from `from`. False: the connection is broken.
   bool take(const Faults& faults, Rng& rng) {
     std::array<char, 16384> bytes;
     const ssize_t got = ::recv(from, bytes.data(), bytes.size(), MSG_DONTWAIT);
@@ -145,8 +145,8 @@ struct FaultProxy::Connection {
 };
 
 std::uint16_t free_port() {
-  // Below the ports that the kernel gives to clients (32768 and up): a client that dials before the server
-  // listens could be given this very port, and would connect to itself.
+  // Below the ephemeral ports (from 32768 on): a client that dials before the server listens could get this
+  // very port and connect to itself.
   constexpr std::uint32_t kFirst = 10'000, kPorts = 22'000;
   static std::uint32_t next = static_cast<std::uint32_t>(::getpid()) * 97;
   for (std::uint32_t tried = 0;; ++tried) {

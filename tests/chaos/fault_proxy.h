@@ -1,6 +1,6 @@
 #pragma once
-/// A network that misbehaves, between two ends of TCP on this machine: whoever dials the proxy is connected
-/// to its target, and bytes pass as the faults allow.
+/// A faulty network between two ends of TCP on this machine: a client of the proxy is connected to its
+/// target, and bytes pass as the faults allow.
 
 #include <array>
 #include <chrono>
@@ -16,22 +16,22 @@
 
 namespace emplace::testing {
 
-/// Of one direction. What is held back is delivered late, never lost: TCP sends it again.
+/// Faults of one direction. Delayed bytes arrive late and are never lost, as with TCP's retransmission.
 struct Faults {
-  std::chrono::milliseconds delay{0}, jitter{0};  ///< Of each piece: delay to delay + jitter; order is kept.
-  std::uint64_t bytes_per_s = 0;                  ///< 0: no limit.
-  bool blackhole = false;                         ///< Nothing passes, and nobody is told.
-  std::size_t split = 0;      ///< > 0: written in pieces of 1 to so many bytes, each a packet of its own.
-  bool merge = false;         ///< What comes within 20 ms is written at once.
-  std::uint64_t flip_in = 0;  ///< > 0: a bit of about one in so many bytes is flipped.
+  std::chrono::milliseconds delay{0}, jitter{0};  ///< Delay of a piece: delay to delay + jitter, in order.
+  std::uint64_t bytes_per_s = 0;                  ///< Limit of the rate; 0: none.
+  bool blackhole = false;                         ///< Nothing passes, without an error.
+  std::size_t split = 0;      ///< > 0: bytes are written in packets of 1 to `split` bytes.
+  bool merge = false;         ///< Bytes that arrive within 20 ms are written at once.
+  std::uint64_t flip_in = 0;  ///< > 0: a bit is flipped in about one of `flip_in` bytes.
 };
 
-/// Thread: its own; members from any.
+/// A proxy for one port. Thread: has its own; members from any.
 class FaultProxy {
  public:
   enum Way : std::uint8_t { kUp, kDown };  ///< From the dialler to the target, and back.
 
-  /// Listens on 127.0.0.1; `port` 0: any. Errors: kIo.
+  /// Listens on 127.0.0.1; `port` 0: any free port. Errors: kIo.
   static Result<std::unique_ptr<FaultProxy>> make(std::uint16_t port, std::uint16_t target,
                                                   std::uint64_t seed);
   ~FaultProxy();
@@ -40,7 +40,7 @@ class FaultProxy {
 
   std::uint16_t port() const { return port_; }
   void set(Way way, const Faults& faults);
-  void heal();               ///< No faults either way; what was held back flows.
+  void heal();               ///< Ends all faults; delayed bytes pass.
   void cut();                ///< Closes every connection in order.
   void reset();              ///< Resets every connection (RST).
   void refuse(bool refuse);  ///< New connections are closed at once.
@@ -69,13 +69,13 @@ class FaultProxy {
   std::vector<std::unique_ptr<Connection>> connections_ EMPLACE_GUARDED_BY(mutex_);
   bool refuse_ EMPLACE_GUARDED_BY(mutex_) = false;
   bool stop_ EMPLACE_GUARDED_BY(mutex_) = false;
-  std::uint64_t passed_ EMPLACE_GUARDED_BY(mutex_) = 0;    // Bytes.
-  std::uint64_t drawn_ EMPLACE_GUARDED_BY(mutex_) = 0;     // Random faults.
-  std::uint64_t accepted_ EMPLACE_GUARDED_BY(mutex_) = 0;  // Connections.
+  std::uint64_t passed_ EMPLACE_GUARDED_BY(mutex_) = 0;    // Number of bytes.
+  std::uint64_t drawn_ EMPLACE_GUARDED_BY(mutex_) = 0;     // Number of random faults.
+  std::uint64_t accepted_ EMPLACE_GUARDED_BY(mutex_) = 0;  // Number of connections.
   std::thread thread_;
 };
 
-/// A port of 127.0.0.1 that nobody listens on now.
+/// A port of 127.0.0.1 without a listener now.
 std::uint16_t free_port();
 
 }  // namespace emplace::testing

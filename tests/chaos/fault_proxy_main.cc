@@ -1,4 +1,4 @@
-// The fault proxy by hand: `fault_proxy PORT TARGET [SEED]`, then lines of control on standard input.
+// The fault proxy as a program: `fault_proxy PORT TARGET [SEED]`, with lines of control on standard input.
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>

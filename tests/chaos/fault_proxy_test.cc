@@ -1,5 +1,5 @@
-// Goal: the fault proxy does to bytes what it says, and nothing else. Method: plain sockets on both sides of
-// it, on threads of this process.
+// Goal: the fault proxy injects exactly the requested faults. Method: plain sockets on both sides of it, on
+// threads of this process.
 #include "tests/chaos/fault_proxy.h"
 
 #include <arpa/inet.h>
@@ -46,10 +46,10 @@ class Wire {
   ~Wire() {
     for (const int fd : {listener_, near_end, far_end}) ::close(fd);
   }
-  static void say(int fd, const std::string& text) {
+  static void send_text(int fd, const std::string& text) {
     EXPECT_EQ(::send(fd, text.data(), text.size(), MSG_NOSIGNAL), static_cast<ssize_t>(text.size()));
   }
-  /// `size` bytes, or as many as come before the end or 5 s.
+  /// Receives `size` bytes, or fewer at the end or after 5 s.
   static std::string hear(int fd, std::size_t size) {
     std::string text(size, '\0');
     std::size_t got = 0;
@@ -74,16 +74,16 @@ std::string pattern(std::size_t size) {
   return text;
 }
 
-TEST(FaultProxy, PassesBytesBothWaysWhateverTheirPieces) {
+TEST(FaultProxy, PassesBytesBothWaysInAnyPieces) {
   for (const char* fault :
        {"heal", "both split 7", "both merge 1", "both delay 5 jitter 20", "both rate 2000000"}) {
     Wire wire;
     ASSERT_TRUE(wire.proxy->command(fault).ok());
     const std::string sent = pattern(200'000);
-    std::thread up{[&] { Wire::say(wire.near_end, sent); }};
+    std::thread up{[&] { Wire::send_text(wire.near_end, sent); }};
     EXPECT_EQ(Wire::hear(wire.far_end, sent.size()), sent) << fault;
     up.join();
-    Wire::say(wire.far_end, "answer");
+    Wire::send_text(wire.far_end, "answer");
     EXPECT_EQ(Wire::hear(wire.near_end, 6), "answer") << fault;
   }
 }
@@ -91,23 +91,23 @@ TEST(FaultProxy, PassesBytesBothWaysWhateverTheirPieces) {
 TEST(FaultProxy, DelaysAndSlowsDown) {
   Wire wire;
   ASSERT_TRUE(wire.proxy->command("up delay 80").ok());
-  const auto began = g_clock.now();
-  Wire::say(wire.near_end, "x");
+  const auto started = g_clock.now();
+  Wire::send_text(wire.near_end, "x");
   EXPECT_EQ(Wire::hear(wire.far_end, 1), "x");
-  EXPECT_GE(g_clock.now() - began, milliseconds{80});
+  EXPECT_GE(g_clock.now() - started, milliseconds{80});
   ASSERT_TRUE(wire.proxy->command("up rate 500000").ok());
   const auto slow = g_clock.now();
-  std::thread up{[&] { Wire::say(wire.near_end, pattern(100'000)); }};
+  std::thread up{[&] { Wire::send_text(wire.near_end, pattern(100'000)); }};
   EXPECT_EQ(Wire::hear(wire.far_end, 100'000).size(), 100'000u);
   EXPECT_GE(g_clock.now() - slow, milliseconds{190});
   up.join();
 }
 
-TEST(FaultProxy, ABlackholeHoldsOneWayAndHealsWithoutLoss) {
+TEST(FaultProxy, BlackholeHoldsOneWayAndHealsWithoutLoss) {
   Wire wire;
   ASSERT_TRUE(wire.proxy->command("up blackhole 1").ok());
-  Wire::say(wire.near_end, "held");
-  Wire::say(wire.far_end, "passes");
+  Wire::send_text(wire.near_end, "held");
+  Wire::send_text(wire.far_end, "passes");
   EXPECT_EQ(Wire::hear(wire.near_end, 6), "passes");
   char byte = 0;
   EXPECT_LT(::recv(wire.far_end, &byte, 1, MSG_DONTWAIT), 0);
@@ -130,21 +130,21 @@ TEST(FaultProxy, CutsResetsAndRefuses) {
   EXPECT_EQ(wire.proxy->connections(), 0u);
 }
 
-TEST(FaultProxy, FlipsBitsAsTheSeedSays) {
-  std::string heard[2];
-  for (std::string& text : heard) {
+TEST(FaultProxy, FlipsBitsBySeed) {
+  std::string received[2];
+  for (std::string& text : received) {
     Wire wire{7};
     ASSERT_TRUE(wire.proxy->command("up flip 100").ok());
-    Wire::say(wire.near_end, std::string(10'000, 'a'));
+    Wire::send_text(wire.near_end, std::string(10'000, 'a'));
     text = Wire::hear(wire.far_end, 10'000);
   }
-  const auto changed = 10'000 - std::count(heard[0].begin(), heard[0].end(), 'a');
+  const auto changed = 10'000 - std::count(received[0].begin(), received[0].end(), 'a');
   EXPECT_GT(changed, 30);
   EXPECT_LT(changed, 300);
-  EXPECT_EQ(heard[0], heard[1]);
+  EXPECT_EQ(received[0], received[1]);
 }
 
-TEST(FaultProxy, ControlLinesAreReadStrictly) {
+TEST(FaultProxy, ControlLinesAreParsedStrictly) {
   Wire wire;
   for (const char* bad : {"", "up", "sideways delay 3", "up delay", "up dlay 3", "refuse"})
     EXPECT_EQ(wire.proxy->command(bad).ok(), std::string_view{bad} == "up") << bad;

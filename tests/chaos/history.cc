@@ -17,7 +17,7 @@ std::uint64_t number(const SQLite::Column& column) { return static_cast<std::uin
 void check_episodes(SQLite::Database& db, std::uint32_t controllers, History& history,
                     std::set<std::uint64_t>& committed) {
   SQLite::Statement rows{db, "SELECT seq, episode, controller, count FROM episodes ORDER BY seq"};
-  std::map<std::uint64_t, std::uint64_t> highest;  // By controller.
+  std::map<std::uint64_t, std::uint64_t> highest;  // Key: controller.
   while (rows.executeStep()) {
     const std::uint64_t seq = number(rows.getColumn(0)), episode = number(rows.getColumn(1));
     ++history.episodes;
@@ -37,7 +37,7 @@ void check_episodes(SQLite::Database& db, std::uint32_t controllers, History& hi
 }
 
 void check_measurements(SQLite::Database& db, History& history) {
-  std::map<std::uint64_t, std::uint64_t> wanted;  // By episode.
+  std::map<std::uint64_t, std::uint64_t> wanted;  // Number of measurements of each episode.
   SQLite::Statement episodes{db, "SELECT episode, count FROM episodes"};
   while (episodes.executeStep()) wanted[number(episodes.getColumn(0))] = number(episodes.getColumn(1));
   SQLite::Statement measured{

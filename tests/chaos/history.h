@@ -1,5 +1,5 @@
 #pragma once
-/// What must hold of a run's database after any chaos, and what may be left in its folder.
+/// What must hold for a run's database after any faults, and which files may be left in its folder.
 
 #include <cstdint>
 #include <filesystem>
@@ -10,7 +10,7 @@ namespace emplace::testing {
 
 struct History {
   std::uint64_t episodes = 0, updates = 0, consumed = 0;
-  /// Numbers below a controller's highest that never came. A controller that was killed may leave some.
+  /// Numbers below a controller's highest that are missing. A killed controller may leave some.
   std::uint64_t missing_episodes = 0;
   std::vector<std::string> violations;  ///< One sentence each; empty: the history is sound.
 };

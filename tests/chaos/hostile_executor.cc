@@ -25,11 +25,12 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr std::int64_t kLowest = std::numeric_limits<std::int64_t>::min();
 constexpr std::int64_t kHighest = std::numeric_limits<std::int64_t>::max();
-constexpr double kSlow_s = 100;  ///< Of an answer that may count: never the best one.
+constexpr double kSlow_s = 100;  ///< Step time of an answer that may count, so that it is never the best one.
 constexpr std::chrono::milliseconds kBeat{200};
-constexpr std::chrono::milliseconds kWork{200};  ///< From a lease to its answer: the good ones are faster.
+constexpr std::chrono::milliseconds kWork{
+    200};  ///< Time from a lease to its answer; the good executors are faster.
 
-/// A message with the number of another and fields that are none of it.
+/// A message with the number of PlacementMeasured and other fields.
 struct NoMeasurement {
   static constexpr std::uint16_t kType = PlacementMeasured::kType;
   std::string count = "many";
@@ -51,7 +52,7 @@ PlacementMeasured honest_answer(const LeaseGranted& lease, std::string name) {
   return m;
 }
 
-/// An answer that is honest but for one change.
+/// An honest answer with one change.
 Misbehaviour value(std::string name, std::function<void(PlacementMeasured&)> change) {
   return {.name = std::move(name),
           .answer = [change = std::move(change)](HostileExecutor&, Context& context, const LeaseGranted&,
@@ -61,17 +62,17 @@ Misbehaviour value(std::string name, std::function<void(PlacementMeasured&)> cha
           }};
 }
 
-/// Says something other than heartbeats all the time, and does its work otherwise.
-Misbehaviour saying(std::string name, std::function<void(HostileExecutor&, Context&)> say) {
-  return {.name = std::move(name), .beat = [say = std::move(say)](HostileExecutor& self, Context& context) {
-            say(self, context);
+/// Sends other messages besides heartbeats all the time, and otherwise does its work.
+Misbehaviour sending(std::string name, std::function<void(HostileExecutor&, Context&)> send) {
+  return {.name = std::move(name), .beat = [send = std::move(send)](HostileExecutor& self, Context& context) {
+            send(self, context);
             self.beat(context, self.held());
           }};
 }
 
 void answer_nothing(HostileExecutor&, Context&, const LeaseGranted&, const PlacementMeasured&) {}
 
-void say_what_only_others_may(HostileExecutor&, Context& context) {
+void send_messages_of_other_roles(HostileExecutor&, Context& context) {
   messages::StopRun stop{"hostile"};
   const messages::SamplerDrained drained{"sampler/0"};
   messages::DispatchProgress progress;
@@ -229,9 +230,9 @@ std::vector<Misbehaviour> protocols() {
                      self.join(context, self.epoch() + 1);
                    }
                  }});
-  all.push_back(saying("says what only others may", say_what_only_others_may));
-  all.push_back(saying("floods with reports", flood_with_reports));
-  all.push_back(saying("beats of nonsense", [](HostileExecutor& self, Context& context) {
+  all.push_back(sending("sends messages of other roles", send_messages_of_other_roles));
+  all.push_back(sending("floods with reports", flood_with_reports));
+  all.push_back(sending("beats of nonsense", [](HostileExecutor& self, Context& context) {
     messages::Heartbeat heartbeat{std::string{context.name()}, self.epoch(), {}, kNan, 0};
     heartbeat.leases.assign(50'000, ~std::uint64_t{0});
     context.send(actors::kDispatcher, heartbeat);

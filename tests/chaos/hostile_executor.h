@@ -1,6 +1,6 @@
 #pragma once
-/// Executors that mean harm: whoever holds an executor's key may run one. They join a real head over tcp with
-/// such a key and say what no honest executor says.
+/// Hostile executors, as anyone with an executor's key may run them. They join a real head over tcp with such
+/// a key and send messages that no honest executor sends.
 
 #include <atomic>
 #include <cstdint>
@@ -23,24 +23,24 @@ namespace emplace::testing {
 
 class HostileExecutor;
 
-/// One way to do harm. What is not set is done as an honest executor does it.
+/// One hostile behaviour. Members that are not set act as an honest executor.
 struct Misbehaviour {
   std::string name;
-  /// Of how it introduces itself.
+  /// Changes its ExecutorJoined.
   std::function<void(messages::ExecutorJoined&)> join = nullptr;
-  /// Answers a lease; `honest` is what a slow and honest executor would say.
+  /// Answers a lease; `honest` is the answer of a slow and honest executor.
   std::function<void(HostileExecutor&, runtime::Context&, const messages::LeaseGranted&,
                      messages::PlacementMeasured honest)>
       answer = nullptr;
-  /// Instead of a heartbeat, five times a second.
+  /// Replaces a heartbeat, five times a second.
   std::function<void(HostileExecutor&, runtime::Context&)> beat = nullptr;
-  bool is_given_work = true;  ///< False: the dispatcher never lets it so far.
+  bool is_given_work = true;  ///< False: the dispatcher never gives it work.
 };
 
-/// All that there are.
+/// All misbehaviours.
 const std::vector<Misbehaviour>& misbehaviours();
 
-/// Joins, beats and answers; `acts` counts what it did. Thread: as every actor.
+/// Joins, sends heartbeats and answers; `acts` counts its actions. Thread: as every actor.
 class HostileExecutor final : public runtime::Actor {
  public:
   HostileExecutor(const Misbehaviour* how, std::string graph_sha256, std::atomic<std::uint64_t>* acts)
@@ -61,21 +61,21 @@ class HostileExecutor final : public runtime::Actor {
   const std::string graph_;
   std::atomic<std::uint64_t>* const acts_;
   std::uint64_t epoch_ = 0;
-  std::vector<std::uint64_t> held_;             ///< Every lease that ever came.
-  std::deque<messages::LeaseGranted> waiting_;  ///< One is worked on at a time.
+  std::vector<std::uint64_t> held_;             ///< All leases that it ever got.
+  std::deque<messages::LeaseGranted> waiting_;  ///< Leases that wait; it works on one at a time.
 };
 
-/// A node of its own, on a thread, with one executor per misbehaviour. Thread: one.
+/// A node on its own thread, with one executor per misbehaviour. Thread: one.
 class HostileNode {
  public:
-  /// Dials the head with this key file. `number`: of its first executor's name.
+  /// Dials the head with this key file. `number`: the number in the name of its first executor.
   HostileNode(const std::string& head, const std::string& key_file, const std::string& graph_sha256,
               std::vector<const Misbehaviour*> ways, std::uint64_t number);
   ~HostileNode();
   HostileNode(const HostileNode&) = delete;
   HostileNode& operator=(const HostileNode&) = delete;
 
-  /// The names of those that have not done anything yet.
+  /// The names of executors that have not acted yet.
   std::vector<std::string> idle() const;
 
  private:

@@ -1,7 +1,7 @@
 // Goal: nothing that an executor's key can do ends a run or damages its record. Method: the real program with
-// two good executors behind a head on tcp with keys; beside them, in this process, executors that mean harm
-// and hold an executor's key (hostile_executor.h), a group of them in each run. Afterwards the record is held
-// against what must be true of any run, and replayed.
+// two good executors and a head on tcp with keys; beside them, in this process, hostile executors with an
+// executor's key (hostile_executor.h), a group of them in each run. Afterwards the record is checked for
+// everything that holds for any run, and replayed.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -50,13 +50,13 @@ std::vector<std::string> run_arguments(const TemporaryFolder& folder,
   return arguments;
 }
 
-std::string listening_at(const std::string& said) {
-  constexpr std::string_view kSays = "the head listens at ";
-  const std::size_t from = said.rfind(kSays) + kSays.size();
-  return said.substr(from, said.find_first_of(" \n", from) - from);
+std::string listening_at(const std::string& text) {
+  constexpr std::string_view kPrefix = "the head listens at ";
+  const std::size_t from = text.rfind(kPrefix) + kPrefix.size();
+  return text.substr(from, text.find_first_of(" \n", from) - from);
 }
 
-/// Whatever people read of a run has no byte that steers their terminal.
+/// Checks that no text output of a run contains bytes that control a terminal.
 void expect_printable(const std::string& text) {
   for (const char c : text) ASSERT_TRUE(static_cast<unsigned char>(c) >= 0x20 || c == '\n') << text;
 }
@@ -79,7 +79,7 @@ Measured measured_in(record::RunLog log) {
   return measured;
 }
 
-/// The placement of the summary is one that the simulator measures the same.
+/// Checks that the simulator gives the summary's step time for its placement.
 void expect_real_best(const TemporaryFolder& folder, const json& summary, record::RunResults results) {
   const auto best = results.best();
   ASSERT_TRUE(best.ok() && *best);
@@ -118,11 +118,11 @@ void expect_sound(const TemporaryFolder& folder, const Finished& done) {
   EXPECT_EQ(json::parse(replayed.out)["identical"], true);
 }
 
-/// Every so many of the misbehaviours, from the `group`-th on, in one run.
+/// A run has every kGroups-th of the misbehaviours, from the number of its group on.
 constexpr std::size_t kGroups = 3;
 class HostileExecutors : public ::testing::TestWithParam<std::size_t> {};
 
-/// The head's key, and one of an executor.
+/// Folder with the head's key and an executor's key.
 std::string make_keys(const TemporaryFolder& folder) {
   const std::string keys = folder.at("keys");
   EXPECT_EQ(run({"keygen", keys}).status, 0);
@@ -152,8 +152,8 @@ TEST_P(HostileExecutors, EndNoRunAndDamageNoRecord) {
 
 INSTANTIATE_TEST_SUITE_P(Group, HostileExecutors, ::testing::Range<std::size_t>(0, kGroups));
 
-// The run's own executor does not count here: the hostile one is the only one that does.
-TEST(HostileExecutor, EndsARunInWhichNobodyElseCanMeasureAndTheLineNamesTheCause) {
+// The kind of the run's own executor does not count here, so only the hostile one does.
+TEST(HostileExecutor, EndsARunWithoutAnHonestExecutorWithTheCause) {
   const TemporaryFolder folder;
   const std::string keys = make_keys(folder);
   Process launcher{run_arguments(folder, {"executor.kind=sim", "executor.counts=[\"fake\"]"})};
@@ -175,7 +175,7 @@ TEST(HostileExecutor, EndsARunInWhichNobodyElseCanMeasureAndTheLineNamesTheCause
   EXPECT_EQ(done.err.find('\n', at), done.err.size() - 1) << "one line, the last";
 }
 
-TEST(HostileExecutor, ThereAreAtLeastFortyWaysToDoHarm) {
+TEST(HostileExecutor, HasAtLeastFortyMisbehaviours) {
   std::set<std::string> names;
   for (const Misbehaviour& one : misbehaviours()) names.insert(one.name);
   EXPECT_EQ(names.size(), misbehaviours().size());

@@ -1,6 +1,6 @@
 #pragma once
-/// A network and mounts of our own, so that a test can fill a disk and take any port without anybody
-/// noticing.
+/// Private network and mount namespaces, so that a test can fill a disk and take any port without side
+/// effects.
 
 #include <filesystem>
 
@@ -8,13 +8,13 @@
 
 namespace emplace::testing {
 
-/// Moves this process, and with it all that it starts, into new user, network and mount namespaces, with
-/// loopback up. Before any thread. Errors (kUnsupported): the machine does not allow it; why.
+/// Moves this process and all its children into new user, network and mount namespaces, with loopback up.
+/// Call it before any thread starts. Errors (kUnsupported): why the machine does not allow it.
 Result<Unit> enter_own_namespaces();
-/// What the above said when main() called it.
+/// Result of that call in main().
 const Result<Unit>& own_namespaces();
 
-/// A small disk at an empty folder, while it lives. Needs namespaces of our own.
+/// A small disk mounted at an empty folder, while it exists. Needs private namespaces.
 class SmallDisk {
  public:
   static Result<SmallDisk> make(const std::filesystem::path& at, std::size_t bytes);
@@ -23,9 +23,9 @@ class SmallDisk {
   SmallDisk& operator=(const SmallDisk&) = delete;
   SmallDisk& operator=(SmallDisk&&) = delete;
   ~SmallDisk();
-  /// Takes every byte that is left; false if it could not.
+  /// Fills all free space; false if it could not.
   bool fill() const;
-  /// Gives them back.
+  /// Frees that space.
   void free() const;
 
  private:

@@ -1,7 +1,7 @@
-// Goal: a run whose every process is killed at any moment goes on by --resume, and what it had acknowledged
-// is there, once. Method: the real program; SIGKILL to the launcher, which takes its head along, at moments
-// of a seeded schedule: while it starts, between commits, in the middle of them; after each the database is
-// read as the death left it. EMPLACE_CHAOS=long kills 200 times, the short form 8 times.
+// Goal: a run whose processes are all killed at any moment continues with --resume, and everything that it
+// had acknowledged is recorded once. Method: the real program; SIGKILL to the launcher, and so to its head,
+// at moments of a seeded schedule: while it starts, between commits, in the middle of them; after each the
+// database is read as the crash left it. EMPLACE_CHAOS=long kills 200 times, the short form 8 times.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -30,7 +30,7 @@ class KilledRun {
  public:
   explicit KilledRun(const TemporaryFolder& folder) : directory_{folder.at("run")} {}
 
-  /// Starts it, or goes on with it.
+  /// The command that starts or resumes it.
   std::vector<std::string> command(const std::string& limit, const std::string& value) const {
     if (std::filesystem::exists(directory_ + "/run.db"))
       return {"run", "--resume", "--run-dir", directory_, "--quiet", "--json", limit, value};
@@ -47,7 +47,7 @@ class KilledRun {
             "--set",     "record.keep_every=40"};
   }
   const std::string& directory() const { return directory_; }
-  /// The last episode that anybody was told of.
+  /// The last acknowledged episode.
   std::uint64_t acknowledged() const {
     const auto bytes = read_file(directory_ + "/head.seq");
     if (!bytes) return 0;
@@ -59,7 +59,7 @@ class KilledRun {
   const std::string directory_;
 };
 
-TEST(Resume, AfterSigkillAtAnyMomentNothingAcknowledgedIsMissingOrDouble) {
+TEST(Resume, AfterSigkillAcknowledgedEpisodesExistOnce) {
   const int kills = long_form() ? 200 : 8;
   const TemporaryFolder folder;
   const KilledRun run{folder};
@@ -74,7 +74,7 @@ TEST(Resume, AfterSigkillAtAnyMomentNothingAcknowledgedIsMissingOrDouble) {
       const std::uint64_t more = 1 + rng.below(40);
       ASSERT_TRUE(wait_until([&] { return run.acknowledged() >= before + more; }, kResumeDeadline))
           << process.err();
-    } else {  // While it starts: a moment after its log grew.
+    } else {  // During its start: shortly after its log grew.
       const auto size = [&] {
         std::error_code none;
         return std::filesystem::file_size(run.directory() + "/log/head", none);
@@ -84,7 +84,7 @@ TEST(Resume, AfterSigkillAtAnyMomentNothingAcknowledgedIsMissingOrDouble) {
     }
     process.send(SIGKILL);
     ASSERT_TRUE(process.finish().killed);
-    // Its head dies with it; until then the folder is its own. From here on it is ours.
+    // Its head ends with it and locks the folder until then.
     std::unique_ptr<record::RunReader> db;
     ASSERT_TRUE(wait_until(
         [&] {
@@ -95,7 +95,7 @@ TEST(Resume, AfterSigkillAtAnyMomentNothingAcknowledgedIsMissingOrDouble) {
         kResumeDeadline));
     const std::uint64_t acknowledged = run.acknowledged();
     EXPECT_GE(acknowledged, most);
-    const auto whole = db->verify();  // The chain, the seals, and PRAGMA integrity_check.
+    const auto whole = db->verify();  // Checks the chain, the seals, and PRAGMA integrity_check.
     EXPECT_TRUE(whole.ok()) << whole.error().context;
     const auto counters = db->results().counters();
     EXPECT_GE(counters->episodes, acknowledged);
@@ -117,7 +117,7 @@ TEST(Resume, AfterSigkillAtAnyMomentNothingAcknowledgedIsMissingOrDouble) {
   EXPECT_EQ(leftover_files(run.directory()), std::vector<std::string>{});
   const Finished replayed = emplace::testing::run({"replay", run.directory(), "--verify", "--json"});
   EXPECT_EQ(replayed.status, 0) << replayed.err;
-  EXPECT_TRUE(json::parse(replayed.out)["identical"].get<bool>()) << "as if nobody had died";
+  EXPECT_TRUE(json::parse(replayed.out)["identical"].get<bool>()) << "as without crashes";
 }
 
 }  // namespace

@@ -1,8 +1,7 @@
-// Goal: manifests are what Kubernetes, JobSet and KEDA accept, of kinds that end with the run, with the least
-// that pods need.
-// Method: `up --manifests`, then the checks of check_manifests.py (schemas of the APIs, references, Pod
-// Security Standard). The scripts of the pods run here, with a program in place of emplace that notes what it
-// is told.
+// Goal: Kubernetes, JobSet and KEDA accept the manifests, their kinds end with the run, and pods get only
+// what they need. Method: `up --manifests`, then the checks of check_manifests.py (schemas of the APIs,
+// references, Pod Security Standard). The scripts of the pods run here, with a program in place of emplace
+// that prints its arguments.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -31,7 +30,7 @@ std::string content_of(const std::string& file) {
   return {std::istreambuf_iterator<char>{in}, {}};
 }
 
-/// Words of an `up --manifests` for a shipped cluster file.
+/// Arguments of `up --manifests` for a shipped cluster file.
 std::vector<std::string> up_words(const std::string& file, const std::vector<std::string>& settings,
                                   const std::string& cluster = "kubernetes") {
   std::vector<std::string> words{"up", shipped("configs/clusters/" + cluster + ".toml"), "--manifests", file};
@@ -40,7 +39,7 @@ std::vector<std::string> up_words(const std::string& file, const std::vector<std
   return words;
 }
 
-/// Writes manifests and checks them. Skips nothing: without a validator only the status is another.
+/// Writes manifests and checks them. Without a validator only the status of the check differs.
 json checked_manifests(const std::string& file, const std::vector<std::string>& settings,
                        const std::string& cluster = "kubernetes") {
   const Finished written = run(up_words(file, settings, cluster));
@@ -65,7 +64,7 @@ json named(const json& list, const std::string& kind, const std::string& name) {
 
 using Kinds = std::map<std::string, int>;
 
-TEST(Kubernetes, ManifestsAreWhatTheSchemasSay) {
+TEST(Kubernetes, ManifestsMatchTheSchemas) {
   const TemporaryFolder folder;
   const Kinds common{{"ConfigMap", 1}, {"PersistentVolumeClaim", 1}, {"Service", 1}, {"NetworkPolicy", 2}};
   const std::vector<std::tuple<std::string, std::string, Kinds>> cases{
@@ -86,8 +85,8 @@ TEST(Kubernetes, ManifestsAreWhatTheSchemasSay) {
   }
 }
 
-// The head reads what the ConfigMap holds: it must be a cluster that can be planned.
-TEST(Kubernetes, TheHeadUnderstandsItsConfigMap) {
+// The head reads the contents of the ConfigMap, which must be a valid cluster.
+TEST(Kubernetes, HeadReadsItsConfigMap) {
   const TemporaryFolder folder;
   const json list = checked_manifests(folder.at("manifests.json"), {}, "kubernetes-elastic");
   const json& data = list["items"][0]["data"];
@@ -99,12 +98,12 @@ TEST(Kubernetes, TheHeadUnderstandsItsConfigMap) {
   const Finished head =
       run({"up", folder.file("pod/cluster.toml", inside), "--run-dir", folder.at("pod-run"), "--set",
            "head.endpoint=tcp://127.0.0.1:*", "--set", "head.key=" + folder.at("none.key")});
-  EXPECT_EQ(head.status, 2) << head.err;  // It gets as far as its keys, or its graph, which are not here.
+  EXPECT_EQ(head.status, 2) << head.err;  // It fails at its keys or its graph, which do not exist here.
   EXPECT_EQ(head.err.find("cannot reach the head"), std::string::npos) << head.err;
 }
 
-// Without a fallback KEDA leaves pods as they are when the head is gone.
-TEST(Kubernetes, KedaFollowsTheDemandToNothing) {
+// Without a fallback KEDA keeps the pods when the head is gone.
+TEST(Kubernetes, KedaFollowsTheDemandToZero) {
   const TemporaryFolder folder;
   const json list =
       checked_manifests(folder.at("manifests.json"),
@@ -127,7 +126,7 @@ TEST(Kubernetes, KedaFollowsTheDemandToNothing) {
   EXPECT_NE(open.dump().find("\"kubernetes.io/metadata.name\":\"monitors\""), std::string::npos);
 }
 
-TEST(Kubernetes, ASetIsDoneWhenItsHeadIsDone) {
+TEST(Kubernetes, JobSetEndsWithItsHead) {
   const TemporaryFolder folder;
   const json list = checked_manifests(folder.at("manifests.json"), {"kubernetes.kind=jobset"});
   const json spec = named(list, "JobSet", "emplace-quickstart")["spec"];
@@ -139,8 +138,8 @@ TEST(Kubernetes, ASetIsDoneWhenItsHeadIsDone) {
   }
 }
 
-// Encrypted unless people say otherwise, as everywhere (G13).
-TEST(Kubernetes, ManifestsWithoutKeysAreRefusedUnlessInsecureIsSaid) {
+// Encrypted unless --insecure is given, as everywhere (G13).
+TEST(Kubernetes, ManifestsWithoutKeysRequireInsecure) {
   const TemporaryFolder folder;
   const std::string manifests = folder.at("manifests.json");
   const std::vector<std::string> without =
@@ -151,10 +150,10 @@ TEST(Kubernetes, ManifestsWithoutKeysAreRefusedUnlessInsecureIsSaid) {
   EXPECT_NE(refused.err.find("--insecure"), std::string::npos) << "the cure: " << refused.err;
   EXPECT_EQ(std::count(refused.err.begin(), refused.err.end(), '\n'), 1) << refused.err;
   EXPECT_FALSE(std::filesystem::exists(manifests));
-  for (const std::vector<std::string>& said :
+  for (const std::vector<std::string>& option :
        {std::vector<std::string>{"--insecure"}, std::vector<std::string>{"--set", "head.insecure=true"}}) {
     std::vector<std::string> words = without;
-    words.insert(words.end(), said.begin(), said.end());
+    words.insert(words.end(), option.begin(), option.end());
     const Finished written = run(words);
     EXPECT_EQ(written.status, 0) << written.err;
     EXPECT_NE(written.err.find("warning: "), std::string::npos) << written.err;
@@ -168,7 +167,7 @@ TEST(Kubernetes, ManifestsWithoutKeysAreRefusedUnlessInsecureIsSaid) {
   }
 }
 
-TEST(Kubernetes, WhatCannotBeIsRefusedInOneLine) {
+TEST(Kubernetes, ImpossibleOptionsAreRefusedInOneLine) {
   const TemporaryFolder folder;
   const std::string manifests = folder.at("manifests.json");
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases{
@@ -193,8 +192,8 @@ TEST(Kubernetes, WhatCannotBeIsRefusedInOneLine) {
   EXPECT_NE(refused.err.find("shorten the name"), std::string::npos) << refused.err;
 }
 
-// A pod has the keys and the environment that it needs, and no other pod's.
-TEST(Kubernetes, ManifestsGiveEachPodItsOwnSecretsOnly) {
+// A pod has the keys and the environment that it needs, and none of other pods.
+TEST(Kubernetes, ManifestsGiveEachPodOnlyItsOwnSecrets) {
   const TemporaryFolder folder;
   const std::string manifests = folder.at("manifests.json");
   const std::string graph = folder.at("gr\xff\naph.json");
@@ -217,7 +216,8 @@ TEST(Kubernetes, ManifestsGiveEachPodItsOwnSecretsOnly) {
                                " --restricted --external Secret/k --external Secret/s " + manifests);
   EXPECT_TRUE(checked.status == 0 || checked.status == 77) << checked.text;
   const json list = json::parse(content_of(manifests));
-  std::map<std::string, std::pair<std::string, std::string>> pods;  // Keys and environment by name.
+  std::map<std::string, std::pair<std::string, std::string>>
+      pods;  // Keys and environment by name of the pod.
   for (const json& item : list["items"]) {
     if (!item.contains("spec") || !item["spec"].contains("template")) {
       EXPECT_EQ(item.dump().find("in-"), std::string::npos) << item.dump();
@@ -281,7 +281,7 @@ class Pods {
  private:
   /// Returns text of a pod with the folders and addresses of this machine.
   std::string here(std::string text, const std::string& part) const {
-    // First, because the folder of the test can have such a name, too.
+    // First, because the folder of the test can contain such a name too.
     text = replaced(std::move(text), "/tmp/emplace", folder_.at("cache-" + part));
     text = replaced(std::move(text), "/etc/emplace", folder_.at("etc/emplace"));
     text = replaced(std::move(text), "/run/emplace", folder_.at("run/" + part));
@@ -297,20 +297,20 @@ class Pods {
 };
 
 // A pod that replaces the head resumes the run; its exit status is that of the run.
-TEST(Kubernetes, TheHeadResumesTheRunThatIsOnItsVolume) {
+TEST(Kubernetes, HeadResumesTheRunOnItsVolume) {
   const TemporaryFolder folder;
   const Pods pods{folder, {}};
   std::filesystem::create_directories(folder.path() / "bin");
-  const auto run_with = [&](const std::string& program) {  // In place of emplace.
+  const auto run_with = [&](const std::string& program) {  // Replaces emplace by `program`.
     folder.file("bin/emplace", "#!/bin/sh\n" + program);
     std::filesystem::permissions(folder.path() / "bin/emplace", std::filesystem::perms::owner_all);
     return shell("PATH=" + folder.at("bin") + ":$PATH sh " + pods.script("head"));
   };
-  const std::string told = "for word in \"$@\"; do echo \"$word\"; done\n";
-  EXPECT_EQ(run_with(told).status, 2) << "no keys yet";
+  const std::string print_arguments = "for word in \"$@\"; do echo \"$word\"; done\n";
+  EXPECT_EQ(run_with(print_arguments).status, 2) << "no keys yet";
   folder.file("etc/emplace/keys/head.key", "key");
   folder.file("etc/emplace/keys/status.token", "token");
-  const Output first = run_with(told + "exit 4\n");
+  const Output first = run_with(print_arguments + "exit 4\n");
   EXPECT_EQ(first.status, 4) << first.text;
   EXPECT_EQ(first.text.find("--resume"), std::string::npos) << first.text;
   EXPECT_NE(first.text.find("--status-host\nemplace-quickstart-head.default.svc\n"), std::string::npos);
@@ -321,7 +321,7 @@ TEST(Kubernetes, TheHeadResumesTheRunThatIsOnItsVolume) {
   }
   std::filesystem::create_directories(pods.directory());
   folder.file("var/lib/emplace/run/config.toml", "");
-  const Output second = run_with(told);
+  const Output second = run_with(print_arguments);
   EXPECT_EQ(second.status, 0) << second.text;
   EXPECT_NE(second.text.find("--resume"), std::string::npos) << second.text;
 }
@@ -334,9 +334,9 @@ std::string ask(const std::string& endpoint, const std::string& path, const std:
   return client.read_to_end();
 }
 
-// The cluster takes the head away (a node is drained): SIGTERM to the first process of its pod. The nodes
-// must not take it for the end of the run, the next pod continues it, and its end is that of all pods.
-TEST(Kubernetes, ARunOutlivesThePodOfItsHeadAndEndsWithAllPods) {
+// The cluster evicts the head (a node is drained): SIGTERM to the first process of its pod. The nodes must
+// not treat it as the end of the run; the next pod continues the run, and all pods end with it.
+TEST(Kubernetes, RunOutlivesThePodOfItsHeadAndEndsWithAllPods) {
   if (shell("unshare -pf --kill-child --mount-proc true").status != 0)
     GTEST_SKIP() << "no process namespaces here";
   const TemporaryFolder folder;
@@ -371,8 +371,8 @@ TEST(Kubernetes, ARunOutlivesThePodOfItsHeadAndEndsWithAllPods) {
         Seconds{60});
   };
   auto head = head_pod();
-  // What the pods said; it ends them.
-  const auto said = [&](Process& first) {
+  // Ends the pods and returns their errors.
+  const auto end_and_report = [&](Process& first) {
     std::string all;
     for (Process* pod : {&first, &learner, &executors}) {
       pod->send(SIGKILL);
@@ -380,7 +380,7 @@ TEST(Kubernetes, ARunOutlivesThePodOfItsHeadAndEndsWithAllPods) {
     }
     return all;
   };
-  ASSERT_TRUE(learns()) << said(*head);
+  ASSERT_TRUE(learns()) << end_and_report(*head);
   const std::uint64_t updates = number(status(), "updates");
   const std::string bearer = "Authorization: Bearer " + token + "\r\n";
   EXPECT_EQ(ask(pods.status_endpoint(), "/healthz", "").find("HTTP/1.1 200"), 0u);
@@ -396,7 +396,7 @@ TEST(Kubernetes, ARunOutlivesThePodOfItsHeadAndEndsWithAllPods) {
   ASSERT_EQ(::kill(static_cast<pid_t>(std::stol(first)), SIGTERM), 0);
   EXPECT_EQ(head->finish().status, 143);
   head = head_pod();
-  ASSERT_TRUE(learns()) << said(*head);
+  ASSERT_TRUE(learns()) << end_and_report(*head);
   EXPECT_GE(number(status(), "updates"), updates) << "it started again";
   EXPECT_EQ(number(status(), "duplicated"), 0u);
 

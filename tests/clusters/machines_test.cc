@@ -1,5 +1,5 @@
-// Goal: a run spreads over machines and shrinks again while it goes on, and says who takes part; nothing is
-// lost or counted twice. Method: the real program: up, join, ps, down, on loopback, with and without keys.
+// Goal: a run grows over machines and shrinks again, and reports its members; nothing is lost or counted
+// twice. Method: the real program: up, join, ps, down, on loopback, with and without keys.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -22,7 +22,7 @@ const SystemClock g_machines_clock;
 
 constexpr const char* kOpen = "[head]\nendpoint = \"tcp://127.0.0.1:*\"\ninsecure = true\n";
 
-/// The node that joined by itself, of which ps says that it measured; empty: none.
+/// The node that joined from outside and has measured according to ps; empty: none.
 json joined(const json& status) {
   for (const json& node : status.value("nodes", json::array()))
     if (node.value("node", "") != "head" && number(node, "measurements") > 0) return node;
@@ -36,23 +36,23 @@ void expect_nothing_lost(const json& summary) {
   EXPECT_EQ(number(summary, "duplicated"), 0u) << summary.dump(1);
 }
 
-TEST(Machines, AJoinedOneMeasuresWithinSecondsAndLeavesWithoutLoss) {
+TEST(Machines, JoinedNodeMeasuresSoonAndLeavesWithoutLoss) {
   const TemporaryFolder folder;
   Up up{folder, "run", {.cluster = kOpen, .settings = {"executor.kind=fake", "executor.delay=5ms"}}};
   ASSERT_NE(up.address(), "") << up.finish().err;
-  const Nanos began = g_machines_clock.now();
+  const Nanos started = g_machines_clock.now();
   Process join{{"join", up.address(), "--insecure", "--executors", "3", "--cache", folder.at("cache")}};
   ASSERT_TRUE(up.wait_until_ps([](const json& status) { return !joined(status).empty(); }));
-  const double took_s = Seconds{g_machines_clock.now() - began}.count();
+  const double took_s = Seconds{g_machines_clock.now() - started}.count();
   std::printf("from the command to the first counted result that ps shows: %.2f s\n", took_s);
   EXPECT_LT(took_s,
-            10.0);  // 3 on a machine that does nothing else; measured by hand in docs/results/scaling.md.
+            10.0);  // 3 s on an idle machine; measured by hand in docs/results/scaling.md.
   const json node = joined(up.ps());
   EXPECT_EQ(number(node, "executors"), 3u);
   EXPECT_EQ(node.value("roles", json::array()), json::array({"executor"}));
   EXPECT_LT(node.value("heartbeat_age_s", 99.0), 5.0);
   EXPECT_EQ(node.value("version", ""), node_of(up.ps(), "head").value("version", "?"));
-  // Its graph came by hash, and stays for the next time.
+  // Its graph was fetched by hash, and is kept.
   std::size_t files = 0;
   for (const auto& entry : std::filesystem::directory_iterator{folder.path() / "cache" / "files"}) {
     EXPECT_EQ(entry.path().filename().string().size(), 64u) << entry.path();
@@ -70,7 +70,7 @@ TEST(Machines, AJoinedOneMeasuresWithinSecondsAndLeavesWithoutLoss) {
   expect_nothing_lost(up.down());
 }
 
-/// Runs with this machine in the config, and checks that a node which joins measures for it.
+/// Starts a run with this machine in its config, and checks that a node which joins measures for it.
 void expect_joined_node_measures(const std::string& devices, std::size_t expected_files) {
   const TemporaryFolder folder;
   Up up{folder,
@@ -87,12 +87,12 @@ void expect_joined_node_measures(const std::string& devices, std::size_t expecte
   expect_nothing_lost(up.down());
 }
 
-TEST(Machines, ATextIsNoFileForAJoinedOneAndHereIsTheMachineOfTheHead) {
+TEST(Machines, JoinedNodeGetsMachineTextsAndTheHeadsOwnMachine) {
   expect_joined_node_measures("k40 x 2, haswell18", 1);  // The graph.
   expect_joined_node_measures("here", 2);                // The graph, and the head's device file.
 }
 
-TEST(Machines, AKilledOneIsMissedAndTheRunGoesOn) {
+TEST(Machines, KilledNodeIsNoticedAndTheRunContinues) {
   const TemporaryFolder folder;
   Up up{folder, "run", {.cluster = kOpen, .settings = {"executor.kind=fake", "executor.delay=5ms"}}};
   ASSERT_NE(up.address(), "") << up.finish().err;
@@ -106,7 +106,7 @@ TEST(Machines, AKilledOneIsMissedAndTheRunGoesOn) {
   EXPECT_EQ(number(summary, "episodes") * 4, number(summary, "measurements"));
 }
 
-TEST(Machines, AnybodyOnThisMachineLooksInByTheRunDirectory) {
+TEST(Machines, PsFindsARunByItsDirectory) {
   const TemporaryFolder folder;
   Up up{folder, "run", {.cluster = kOpen}};
   ASSERT_NE(up.address(), "") << up.finish().err;
@@ -123,7 +123,7 @@ TEST(Machines, AnybodyOnThisMachineLooksInByTheRunDirectory) {
   EXPECT_EQ(run({"ps", up.directory()}).status, 2);
 }
 
-TEST(Machines, WatchingEndsWithTheRunOrTheWatcher) {
+TEST(Machines, WatchEndsWithTheRunOrItsReader) {
   const TemporaryFolder folder;
   Up up{folder, "run", {.cluster = kOpen}};
   ASSERT_NE(up.address(), "") << up.finish().err;
@@ -154,7 +154,7 @@ std::size_t joined_nodes(const json& status) {
   return count;
 }
 
-TEST(Machines, DownInTheFirstOfTwoStartsEndsTheRunForAllAtOnce) {
+TEST(Machines, DownInTheFirstStartEndsTheWholeRun) {
   const TemporaryFolder folder;
   Up up{folder, "run", two_starts("run.seed=1")};
   ASSERT_NE(up.address(), "") << up.finish().err;
@@ -172,7 +172,7 @@ TEST(Machines, DownInTheFirstOfTwoStartsEndsTheRunForAllAtOnce) {
   ASSERT_GT(head, 0);
   const json summary = up.down();
   expect_nothing_lost(summary);
-  EXPECT_EQ(summary.value("starts", json::array()).size(), 1u) << "the second start never began";
+  EXPECT_EQ(summary.value("starts", json::array()).size(), 1u) << "there was no second start";
   EXPECT_NE(::kill(head, 0), 0) << "up ends after its head";
   const Nanos ended = g_machines_clock.now();
   for (Process* const joined : {&one, &two, &watcher}) {
@@ -181,11 +181,11 @@ TEST(Machines, DownInTheFirstOfTwoStartsEndsTheRunForAllAtOnce) {
   }
   const double took_s = Seconds{g_machines_clock.now() - ended}.count();
   std::printf("from the end of up until all have left: %.2f s\n", took_s);
-  // Milliseconds on a machine that does nothing else. Who waits for a next start waits 10 s.
+  // Milliseconds on an idle machine. A node that waits for a next start waits 10 s.
   EXPECT_LT(took_s, 5.0);
 }
 
-TEST(Machines, ASignalInTheFirstOfTwoStartsEndsTheRunForAllAtOnce) {
+TEST(Machines, SignalInTheFirstStartEndsTheWholeRun) {
   const TemporaryFolder folder;
   Up up{folder, "run", two_starts("run.seed=1")};
   ASSERT_NE(up.address(), "") << up.finish().err;
@@ -199,7 +199,7 @@ TEST(Machines, ASignalInTheFirstOfTwoStartsEndsTheRunForAllAtOnce) {
   EXPECT_LT(Seconds{g_machines_clock.now() - ended}.count(), 5.0);
 }
 
-TEST(Machines, AJoinedOneTakesPartInTheNextStart) {
+TEST(Machines, JoinedNodeTakesPartInTheNextStart) {
   const TemporaryFolder folder;
   Up up{folder, "run", two_starts("run.episodes=150")};
   ASSERT_NE(up.address(), "") << up.finish().err;
@@ -215,13 +215,13 @@ TEST(Machines, AJoinedOneTakesPartInTheNextStart) {
   EXPECT_EQ(joins, 2u) << left.err;
 }
 
-TEST(Machines, AHeadThatDiesInTheFirstStartIsWaitedFor) {
+TEST(Machines, JoinedNodeWaitsForARestartedHead) {
   const TemporaryFolder folder;
   Up up{folder, "run", two_starts("run.seed=1")};
   ASSERT_NE(up.address(), "") << up.finish().err;
   Process join{{"join", up.address(), "--insecure", "--executors", "2", "--cache", folder.at("cache")}};
   ASSERT_TRUE(up.wait_until_ps([](const json& status) { return joined_nodes(status) == 1; }));
-  for (const int signal : {SIGKILL, SIGTERM}) {  // The launcher asked for neither.
+  for (const int signal : {SIGKILL, SIGTERM}) {  // The launcher requested neither.
     const pid_t head = head_of(up.directory());
     ASSERT_GT(head, 0);
     ASSERT_EQ(::kill(head, signal), 0);
@@ -241,7 +241,7 @@ TEST(Machines, AHeadThatDiesInTheFirstStartIsWaitedFor) {
   EXPECT_EQ(left.status, 0) << left.err;
 }
 
-TEST(Machines, WithKeysOnlyThoseOnTheListMayJoinLookOrEnd) {
+TEST(Machines, KeysAreRequiredToJoinWatchOrEndARun) {
   const TemporaryFolder folder;
   const std::string keys = folder.at("keys");
   for (const std::vector<std::string>& one : {std::vector<std::string>{},
@@ -295,7 +295,7 @@ TEST(Machines, WithKeysOnlyThoseOnTheListMayJoinLookOrEnd) {
   EXPECT_EQ(up.finish().status, 0);
 }
 
-TEST(Machines, OneKeyForEverybodyIsTheSimplestCluster) {
+TEST(Machines, SharedKeyServesAllRoles) {
   const TemporaryFolder folder;
   ASSERT_EQ(run({"keygen", folder.at("keys")}).status, 0);
   const std::string key = folder.at("keys") + "/head.key";
@@ -322,7 +322,7 @@ TEST(Machines, OneKeyForEverybodyIsTheSimplestCluster) {
   EXPECT_EQ(join.finish().status, 0);
 }
 
-TEST(Machines, ARoleThatIsTakenTwiceGoesToTheNewerOne) {
+TEST(Machines, RoleTakenTwiceGoesToTheNewerNode) {
   const TemporaryFolder folder;
   Up up{folder,
         "run",
@@ -346,7 +346,7 @@ TEST(Machines, ARoleThatIsTakenTwiceGoesToTheNewerOne) {
   EXPECT_EQ(second.finish().status, 0);
 }
 
-TEST(Machines, ARunOfTwoStartsIsWatchedToItsEndAndLeavesNoSocket) {
+TEST(Machines, RunOfTwoStartsIsWatchedToItsEndAndLeavesNoSocket) {
   const TemporaryFolder folder;
   Process both{{"run", shipped("configs/quickstart.toml"), "--run-dir", folder.at("run"), "--budget", "4s",
                 "--set", "policy.groups=16", "--set",
@@ -360,7 +360,7 @@ TEST(Machines, ARunOfTwoStartsIsWatchedToItsEndAndLeavesNoSocket) {
   EXPECT_EQ(run({"ps", folder.at("run")}).status, 2);
 }
 
-TEST(Machines, TwoRunsAtOnceDoNotDisturbEachOther) {
+TEST(Machines, ConcurrentRunsDoNotDisturbEachOther) {
   const TemporaryFolder folder;
   const auto command = [&](const std::string& name) {
     return std::vector<std::string>{"run",
@@ -389,7 +389,7 @@ TEST(Machines, TwoRunsAtOnceDoNotDisturbEachOther) {
   EXPECT_EQ(first["parameters_sha256"], second["parameters_sha256"]);
 }
 
-TEST(Machines, ADirectoryThatOthersMayReadIsResumedWithoutASocket) {
+TEST(Machines, ReadableDirectoryIsResumedWithoutASocket) {
   const TemporaryFolder folder;
   const std::string directory = folder.at("run");
   ASSERT_EQ(run({"run", shipped("configs/quickstart.toml"), "--run-dir", directory, "--episodes", "8",
@@ -411,14 +411,14 @@ TEST(Machines, WrongInputIsOneLineThatNamesTheNodeAndTheCause) {
         << finished.status << ": " << finished.err;
     EXPECT_NE(error_line(finished).find(with), std::string::npos) << error_line(finished);
   };
-  const std::string nobody = "tcp://127.0.0.1:" + std::to_string(free_port());
-  refused(run({"join", nobody, "--insecure", "--patience", "1s", "--cache", folder.at("cache")}), {4},
-          nobody);
+  const std::string unused_address = "tcp://127.0.0.1:" + std::to_string(free_port());
+  refused(run({"join", unused_address, "--insecure", "--patience", "1s", "--cache", folder.at("cache")}), {4},
+          unused_address);
   refused(run({"join", "not an address", "--insecure"}), {2}, "not the address of a head");
   refused(run({"ps", folder.path().string()}), {2}, "no run is in progress there");
-  refused(run({"join", nobody, "--insecure", "--executors", "5000"}), {2}, "--executors");
-  refused(run({"join", nobody, "--insecure", "--key", "k"}), {2}, "remove one of them");
-  refused(run({"join", nobody, "--insecure", "--as", "head"}), {2}, "only the launcher");
+  refused(run({"join", unused_address, "--insecure", "--executors", "5000"}), {2}, "--executors");
+  refused(run({"join", unused_address, "--insecure", "--key", "k"}), {2}, "remove one of them");
+  refused(run({"join", unused_address, "--insecure", "--as", "head"}), {2}, "only the launcher");
   refused(run({"join", "tcp://127.0.0.1:99999", "--insecure"}), {2}, "not the address of a head");
 
   {
@@ -436,7 +436,7 @@ TEST(Machines, WrongInputIsOneLineThatNamesTheNodeAndTheCause) {
             {2}, "executor.kind");
     Up taken{folder, "second", {.cluster = kOpen, .settings = {"head.endpoint=" + up.address()}}};
     refused(taken.finish(), {2, 4}, "the port is in use");
-    EXPECT_FALSE(std::filesystem::exists(taken.directory())) << "what could not begin left something";
+    EXPECT_FALSE(std::filesystem::exists(taken.directory())) << "a failed start left files";
     EXPECT_EQ(number(node_of(up.ps(), "local"), "restarts"), 0u);
     expect_nothing_lost(up.down());
   }

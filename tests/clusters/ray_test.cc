@@ -1,7 +1,7 @@
-// Goal: a node with start = "ray" is one process of the launcher, which the run starts with no executor at
-// all, restarts, and ends first; where Python or Ray is missing one line says how to get it. Method: the real
-// program with a stand-in for Python, which writes down what it was started with and starts a real `emplace
-// join`. With Ray itself: python/tests/ray.
+// Goal: a node with start = "ray" is one process of the launcher, which the run starts without an executor,
+// restarts, and ends first; if Python or Ray is missing, one line has the cure. Method: the real program with
+// a substitute for Python, which records its arguments and starts a real `emplace join`. With Ray itself:
+// python/tests/ray.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -19,7 +19,7 @@ using nlohmann::json;
 
 class RayNode : public ::testing::Test {
  protected:
-  /// A driver that keeps one executor, as a shell can; it ends when its standard input does.
+  /// A driver in shell that runs one executor and ends with its standard input.
   void write_python(const std::string& version = "emplace.ray 0.1.0, ray 2.60.0") const {
     const std::string python = folder_.file(
         "python", "#!/bin/bash\n[ \"$3\" != --version ] || { echo '" + version +
@@ -51,7 +51,7 @@ class RayNode : public ::testing::Test {
   const TemporaryFolder folder_;
 };
 
-TEST_F(RayNode, IsStartedWithWhatTheClusterFileSays) {
+TEST_F(RayNode, IsStartedWithTheSettingsOfTheClusterFile) {
   write_python();
   Up up{
       folder_, "run",
@@ -80,7 +80,7 @@ TEST_F(RayNode, IsStartedWithWhatTheClusterFileSays) {
   EXPECT_EQ(words[0].find("a secret", 8), std::string::npos) << "a value is on no command line";
 }
 
-TEST_F(RayNode, ADriverThatDiesIsRestartedAndWaitsForRay) {
+TEST_F(RayNode, KilledDriverIsRestartedAndWaitsForRay) {
   write_python();
   Up up{folder_, "run", options()};
   ASSERT_NE(up.address(), "") << up.finish().err;
@@ -112,7 +112,7 @@ TEST_F(RayNode, AnyClusterRunsItsExecutorsThere) {
   EXPECT_NE(lines_of("words")[0].find(" --ray-address local"), std::string::npos);
 }
 
-TEST_F(RayNode, WhereSomethingIsMissingOneLineSaysHowToGetIt) {
+TEST_F(RayNode, MissingDependencyIsOneLineWithTheCure) {
   const auto refused = [&](const Up::Options& options, const std::string& why) {
     Up up{folder_, "refused", options};
     const Finished ended = up.finish();

@@ -1,6 +1,5 @@
-// Goal: nodes come up as a batch job, end with the run, and come back when the job is queued again; as a job
-// array they are as many as the run wants. Method: a Slurm of the test's own (slurm_world.sh), the real
-// program.
+// Goal: nodes start as a batch job, end with the run, and return when the job is requeued; a job array has as
+// many tasks as the run needs. Method: a private Slurm (slurm_world.sh), the real program.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -33,7 +32,7 @@ class Slurm : public ::testing::Test {
             .settings = {"executor.count=4"},
             .where = {.environment = {"SLURM_CONF=" + world_.folder() + "/slurm.conf"}}};
   }
-  /// An elastic node of up to four tasks, and a sampler that the test starts and ends: the demand.
+  /// An elastic node of up to four tasks, and a sampler that the test starts and ends to change the demand.
   Up::Options elastic(const std::string& more = "", const std::string& program = EMPLACE_PROGRAM) const {
     return {.cluster = "[head]\nendpoint = \"tcp://127.0.0.1:" + std::to_string(free_port()) +
                        "\"\ninsecure = true\n"
@@ -50,7 +49,7 @@ class Slurm : public ::testing::Test {
     return std::make_unique<Process>(std::vector<std::string>{"join", up.address(), "--insecure", "--as",
                                                               "policy", "--cache", folder_.at("sampler")});
   }
-  /// Waits until a task has run for longer than the launcher needs to know that the job is right: 0:08.
+  /// Waits until a task has run for 8 s, after which the launcher considers the job healthy.
   bool ran_for_a_while() const {
     return wait_until(
         [&] {
@@ -60,7 +59,7 @@ class Slurm : public ::testing::Test {
         },
         Seconds{60});
   }
-  /// Runs a command among the servers, in their own namespace.
+  /// Runs a command in the namespace of the servers.
   Output among_servers(const std::string& command) const {
     return slurm("nsenter -t $(cat " + world_.folder() + "/init.pid) -p -m bash -c '" + command + "'");
   }
@@ -75,7 +74,7 @@ class Slurm : public ::testing::Test {
     for (std::string line; std::getline(in, line);) all.push_back(line);
     return all;
   }
-  /// Names of the nodes whose executors measured and are there.
+  /// Names of the present nodes whose executors have measured.
   static std::set<std::string> measuring(const json& status) {
     std::set<std::string> names;
     for (const json& node : status.value("nodes", json::array()))
@@ -104,7 +103,7 @@ class Slurm : public ::testing::Test {
   const ScriptedWorld world_{"slurm_world.sh", folder_.at("w"), 2};
 };
 
-TEST_F(Slurm, AJobRunsTheNodesAndEndsWithTheRun) {
+TEST_F(Slurm, JobRunsTheNodesAndEndsWithTheRun) {
   Up up{folder_, "run", options()};
   ASSERT_NE(up.address(), "") << up.finish().err;
   ASSERT_TRUE(up.wait_until_ps(all_measure, Seconds{60})) << up.ps().dump(1) << up.launcher().err();
@@ -117,7 +116,7 @@ TEST_F(Slurm, AJobRunsTheNodesAndEndsWithTheRun) {
   EXPECT_NE(jobs.text.find("JobState=COMPLETED"), std::string::npos) << jobs.text;
 }
 
-TEST_F(Slurm, AJobThatIsQueuedAgainTakesPartAgain) {
+TEST_F(Slurm, RequeuedJobJoinsAgain) {
   Up up{folder_, "run", options()};
   ASSERT_NE(up.address(), "") << up.finish().err;
   ASSERT_TRUE(up.wait_until_ps(all_measure, Seconds{60})) << up.launcher().err();
@@ -138,7 +137,7 @@ TEST_F(Slurm, AJobThatIsQueuedAgainTakesPartAgain) {
   EXPECT_TRUE(queue_empties());
 }
 
-TEST_F(Slurm, AJobThatIsRefusedIsSaidInOneLine) {
+TEST_F(Slurm, RefusedJobIsOneLine) {
   Up up{folder_, "run", options("options = [\"--partition=no-such-partition\"]\n")};
   const Finished ended = up.finish();
   EXPECT_EQ(ended.status, 2) << ended.err;
@@ -147,7 +146,7 @@ TEST_F(Slurm, AJobThatIsRefusedIsSaidInOneLine) {
   EXPECT_NE(line.find("partition"), std::string::npos) << line;
 }
 
-TEST_F(Slurm, AJobWithoutTheProgramIsSaidInOneLine) {
+TEST_F(Slurm, JobWithoutTheProgramIsOneLine) {
   Up up{folder_, "run", options("", "/no/such/emplace")};
   const Finished ended = up.finish();
   EXPECT_EQ(ended.status, 2) << ended.err;
@@ -157,7 +156,7 @@ TEST_F(Slurm, AJobWithoutTheProgramIsSaidInOneLine) {
   EXPECT_NE(line.find("/no/such/emplace: No such file"), std::string::npos) << line;
 }
 
-TEST_F(Slurm, AKilledLauncherLeavesNoJobBehind) {
+TEST_F(Slurm, KilledLauncherLeavesNoJob) {
   Up up{folder_, "run", options()};
   ASSERT_NE(up.address(), "") << up.finish().err;
   ASSERT_TRUE(up.wait_until_ps(all_measure, Seconds{60})) << up.launcher().err();
@@ -165,7 +164,7 @@ TEST_F(Slurm, AKilledLauncherLeavesNoJobBehind) {
   EXPECT_TRUE(queue_empties());
 }
 
-TEST_F(Slurm, AnArrayHasAsManyTasksAsTheRunWants) {
+TEST_F(Slurm, ArrayHasAsManyTasksAsTheRunNeeds) {
   Up up{folder_, "run", elastic()};
   ASSERT_NE(up.address(), "") << up.finish().err;
   const SystemClock clock;
@@ -197,7 +196,7 @@ TEST_F(Slurm, AnArrayHasAsManyTasksAsTheRunWants) {
   EXPECT_TRUE(queue_empties());
 }
 
-TEST_F(Slurm, ATaskOfAnArrayThatIsQueuedAgainTakesPartAgain) {
+TEST_F(Slurm, RequeuedArrayTaskJoinsAgain) {
   Up up{folder_, "run", elastic()};
   ASSERT_NE(up.address(), "") << up.finish().err;
   const auto policy = sampler(up);
@@ -226,7 +225,7 @@ TEST_F(Slurm, ATaskOfAnArrayThatIsQueuedAgainTakesPartAgain) {
   EXPECT_TRUE(queue_empties());
 }
 
-TEST_F(Slurm, AnArrayThatIsCancelledIsSubmittedAgain) {
+TEST_F(Slurm, CancelledArrayIsSubmittedAgain) {
   Up up{folder_, "run", elastic()};
   ASSERT_NE(up.address(), "") << up.finish().err;
   const auto policy = sampler(up);
@@ -248,7 +247,7 @@ TEST_F(Slurm, AnArrayThatIsCancelledIsSubmittedAgain) {
   EXPECT_NE(up.launcher().err().find("JobState=CANCELLED"), std::string::npos) << up.launcher().err();
 }
 
-TEST_F(Slurm, AControllerThatIsRestartedEndsNothing) {
+TEST_F(Slurm, RestartOfTheControllerEndsNothing) {
   Up fixed{folder_, "fixed", options()}, array{folder_, "array", elastic()};
   ASSERT_NE(fixed.address(), "") << fixed.finish().err;
   ASSERT_NE(array.address(), "") << array.finish().err;
@@ -262,7 +261,7 @@ TEST_F(Slurm, AControllerThatIsRestartedEndsNothing) {
   const Output stopped = among_servers("kill -TERM $(cat " + world_.folder() + "/slurmctld.pid)");
   ASSERT_EQ(stopped.status, 0) << stopped.text;
   ASSERT_TRUE(wait_until([&] { return slurm("squeue -h").status != 0; }, Seconds{20}));
-  for (Up* const up : {&fixed, &array}) {  // For as long as both jobs are looked at twice.
+  for (Up* const up : {&fixed, &array}) {  // Waits until both jobs have been polled twice.
     const std::uint64_t before = number(up->ps(), "measurements");
     ASSERT_TRUE(up->wait_until_ps(
         [&](const json& status) { return number(status, "measurements") > before + 400; }, Seconds{60}))
@@ -278,7 +277,7 @@ TEST_F(Slurm, AControllerThatIsRestartedEndsNothing) {
   EXPECT_TRUE(queue_empties()) << slurm("squeue -r").text;
 }
 
-TEST_F(Slurm, AnArrayWhoseTasksCannotStartIsSaidInOneLine) {
+TEST_F(Slurm, ArrayWhoseTasksCannotStartIsOneLine) {
   {
     Up up{folder_, "refused", elastic("options = [\"--partition=no-such-partition\"]\n")};
     const Finished ended = up.finish();
@@ -298,7 +297,7 @@ TEST_F(Slurm, AnArrayWhoseTasksCannotStartIsSaidInOneLine) {
   EXPECT_TRUE(queue_empties());
 }
 
-TEST_F(Slurm, AKilledLauncherLeavesNoArrayBehind) {
+TEST_F(Slurm, KilledLauncherLeavesNoArray) {
   Up up{folder_, "run", elastic()};
   ASSERT_NE(up.address(), "") << up.finish().err;
   const auto policy = sampler(up);
@@ -311,7 +310,7 @@ TEST_F(Slurm, AKilledLauncherLeavesNoArrayBehind) {
 /// The shipped script of a heterogeneous job, on a run of this test.
 class SlurmHet : public Slurm {
  protected:
-  /// Submits it; `key`: as its variable. Returns the job.
+  /// Submits it; `key`: value of its variable KEY. Returns the job.
   std::string submit(const std::string& episodes, const std::string& key) const {
     const std::string config = folder_.file(
         "config.toml",
@@ -345,7 +344,7 @@ class SlurmHet : public Slurm {
   bool is_over(Seconds deadline) const {
     return wait_until([&] { return slurm("squeue -h").text.empty(); }, deadline);
   }
-  /// "JobState=COMPLETED"
+  /// The state of a job, such as "JobState=COMPLETED".
   std::string state(const std::string& job) const {
     const std::string text = slurm("scontrol show job " + job).text;
     const std::size_t at = text.find("JobState=");
@@ -365,14 +364,14 @@ TEST_F(SlurmHet, ContinuesItsRunWhenItIsQueuedAgain) {
     const History history = check_history(directory() + start, 1);
     EXPECT_EQ(history.violations, std::vector<std::string>{});
     EXPECT_EQ(history.missing_episodes, 0u);
-    EXPECT_EQ(history.episodes, 300u) << "of both lives of the job: " << written();
+    EXPECT_EQ(history.episodes, 300u) << "of both incarnations of the job: " << written();
   }
 }
 
-TEST_F(SlurmHet, EndsItsRunInOrderBeforeItsTimeIsUp) {
+TEST_F(SlurmHet, EndsItsRunGracefullyBeforeItsTimeLimit) {
   const std::string job = submit("1000000", "");
   ASSERT_TRUE(all_eight_measure()) << written();
-  ASSERT_EQ(slurm("scancel --batch --signal=TERM " + job).status, 0);  // As --signal=B:TERM@60 does.
+  ASSERT_EQ(slurm("scancel --batch --signal=TERM " + job).status, 0);  // The effect of --signal=B:TERM@60.
   ASSERT_TRUE(is_over(Seconds{30})) << written();
   EXPECT_NE(slurm("scontrol show job " + job).text.find("ExitCode=143:0"), std::string::npos) << written();
   EXPECT_NE(written().find("continue with: emplace run"), std::string::npos) << written();

@@ -1,5 +1,5 @@
-// Goal: nodes come up on other hosts over ssh, take part from there, and end with the run; what goes wrong
-// there is said here. Method: hosts with addresses and sshd of their own in namespaces (ssh_world.sh), the
+// Goal: nodes start on other hosts over ssh, take part from there, and end with the run; their errors are
+// reported by the launcher. Method: hosts with their own addresses and sshd in namespaces (ssh_world.sh), the
 // real program.
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -50,7 +50,7 @@ class Ssh : public ::testing::Test {
   json facts_;
 };
 
-TEST_F(Ssh, SamplerLearnerAndExecutorsLiveOnThreeHosts) {
+TEST_F(Ssh, SamplerLearnerAndExecutorsRunOnThreeHosts) {
   Up::Options up_options = options(head() + node("sampler", "host0", "sampler", "actor") +
                                    node("learner", "host1", "learner", "actor") +
                                    node("executors", "host2", "executor", "executor", "processes = 2\n"));
@@ -72,7 +72,7 @@ TEST_F(Ssh, SamplerLearnerAndExecutorsLiveOnThreeHosts) {
   EXPECT_EQ(number(summary, "episodes") * 4, number(summary, "measurements"));
 }
 
-TEST_F(Ssh, AHostThatDiesIsMissedAndItsNodeComesBack) {
+TEST_F(Ssh, LostHostIsNoticedAndItsNodeRestarts) {
   Up::Options up_options = options(head() + node("learner", "host1", "learner", "actor"));
   Up up{folder_, "run", up_options};
   ASSERT_NE(up.address(), "") << up.finish().err;
@@ -80,7 +80,7 @@ TEST_F(Ssh, AHostThatDiesIsMissedAndItsNodeComesBack) {
     return [updates](const json& status) { return number(status, "updates") > updates; };
   };
   ASSERT_TRUE(up.wait_until_ps(learns_beyond(5), Seconds{60})) << up.launcher().err();
-  // Every emplace of that host dies at once; its sshd lives.
+  // All emplace processes of that host are killed at once; its sshd continues.
   const auto init = facts_["hosts"][1]["pid"].get<int>();
   const Output killed = shell("nsenter -t " + std::to_string(init) + " -p -m pkill -9 -x emplace");
   ASSERT_EQ(killed.status, 0) << killed.text;
@@ -92,7 +92,7 @@ TEST_F(Ssh, AHostThatDiesIsMissedAndItsNodeComesBack) {
   EXPECT_EQ(number(summary, "duplicated"), 0u) << summary.dump(1);
 }
 
-TEST_F(Ssh, TheProgramIsBroughtToAHostThatLacksIt) {
+TEST_F(Ssh, ProgramIsCopiedToAHostThatLacksIt) {
   Up::Options up_options = options(head() + node("executors", "host0", "executor", "executor",
                                                  "environment = [\"A=it's b\", \"TOKEN=hush\\nhush\"]\n"),
                                    {"--push"});
@@ -105,7 +105,7 @@ TEST_F(Ssh, TheProgramIsBroughtToAHostThatLacksIt) {
   const Output words = shell("nsenter -t " + std::to_string(init) + " -p -m pgrep -a -x emplace");
   EXPECT_NE(words.text.find(".cache/emplace/bin/"), std::string::npos) << words.text;
   EXPECT_NE(words.text.find("executors.key"), std::string::npos) << words.text;
-  // It has its environment, and nobody who lists processes, here or there, sees any of it.
+  // It has its environment, which no list of processes shows, on either host.
   const Output variables = shell("nsenter -t " + std::to_string(init) +
                                  " -p -m sh -c \"tr '\\\\0' '|' < /proc/\\$(pgrep -x emplace)/environ\"");
   EXPECT_NE(variables.text.find("A=it's b|"), std::string::npos) << variables.text;
@@ -116,7 +116,7 @@ TEST_F(Ssh, TheProgramIsBroughtToAHostThatLacksIt) {
   EXPECT_EQ(summary.value("up_status", -1), 0) << summary.dump(1);
 }
 
-TEST_F(Ssh, NothingOfARunStaysOnTheHostsWhenItsLauncherIsKilled) {
+TEST_F(Ssh, KilledLauncherLeavesNothingOnTheHosts) {
   Up::Options up_options = options(head() + node("executors", "host0", "executor", "executor"));
   Up up{folder_, "run", up_options};
   ASSERT_NE(up.address(), "") << up.finish().err;
@@ -129,7 +129,7 @@ TEST_F(Ssh, NothingOfARunStaysOnTheHostsWhenItsLauncherIsKilled) {
       Seconds{20}));
 }
 
-TEST_F(Ssh, WhatAHostRefusesIsSaidInOneLineThatNamesTheNode) {
+TEST_F(Ssh, RefusalOfAHostIsOneLineThatNamesTheNode) {
   const auto refused = [&](const std::string& cluster, const std::string& with,
                            std::vector<std::string> more = {}) {
     static int number = 0;
@@ -146,7 +146,7 @@ TEST_F(Ssh, WhatAHostRefusesIsSaidInOneLineThatNamesTheNode) {
   std::string absent = node("far", "host0", "executor", "executor");
   absent.replace(absent.find(EMPLACE_PROGRAM), std::string{EMPLACE_PROGRAM}.size(), "/no/such/emplace");
   refused(absent, "/no/such/emplace");
-  // A key that may not do what its node is to do.
+  // A key without the role of its node.
   refused(node("far", "host0", "learner", "executor"),
           "no node called 'far' may come from executor (executor)");
 }

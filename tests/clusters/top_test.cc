@@ -1,5 +1,5 @@
-// Goal: `emplace top` shows a run of real processes, and the terminal is as before however it ends.
-// Method: the real program in a pseudo-terminal of its own, beside a run that `up` has started.
+// Goal: `emplace top` shows a run of real processes, and the terminal is restored however it ends.
+// Method: the real program in its own pseudo-terminal, beside a run that `up` has started.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ Up::Options watched_run(std::string cluster = "") {
           .settings = {"policy.method=random", "executor.kind=fake", "executor.delay=20ms"}};
 }
 
-/// The settings come back a moment after the screen.
+/// Waits for the settings, which are restored shortly after the screen.
 void expect_plain_soon(const Process& top) {
   EXPECT_TRUE(wait_until([&] { return top.terminal_is_plain(); }, Seconds{5}));
 }
@@ -40,7 +40,7 @@ std::unique_ptr<Process> top_of(const std::string& address, std::vector<std::str
   return top;
 }
 
-TEST(Top, ShowsARunAnswersKeysAndGivesTheTerminalBack) {
+TEST(Top, ShowsARunAnswersKeysAndRestoresTheTerminal) {
   const TemporaryFolder folder;
   Up up{folder, "run", watched_run()};
   ASSERT_NE(up.address(), "") << up.finish().err;
@@ -65,7 +65,7 @@ TEST(Top, ShowsARunAnswersKeysAndGivesTheTerminalBack) {
   EXPECT_TRUE(top->wait_for_out_text("actor     view/0"));
   top->resize(10, 30);
   EXPECT_TRUE(top->wait_for_out_text("\n\x1b[2Kesc back")) << "drawn again in the new size";
-  top->type("\x1b");  // A key by itself.
+  top->type("\x1b");  // The Escape key alone.
   EXPECT_TRUE(top->wait_for_out_text("> view/0"));
   top->type("q");
   EXPECT_TRUE(top->wait_for_out_text(kLeave));
@@ -118,12 +118,12 @@ TEST(Top, EndsWithItsTerminalEvenIfHangupsAreIgnored) {
   EXPECT_EQ(up.down().value("up_status", -1), 0);
 }
 
-TEST(Top, GivesTheTerminalToTheShellWhileItIsStopped) {
+TEST(Top, ReturnsTheTerminalToTheShellWhileItIsStopped) {
   const TemporaryFolder folder;
   Up up{folder, "run", watched_run()};
   ASSERT_NE(up.address(), "") << up.finish().err;
-  // A shell with job control; the number in its text is computed so that the echo of the command is not
-  // found.
+  // A shell with job control; the number in its text is computed so that the echo of the command does not
+  // match.
   const auto top = top_of(
       up.directory(),
       {"bash", "-c", "exec 2>&1; set -m; \"$@\"; echo STOPPED $((40 + 2)); read; fg; echo LEFT $?", "--"});
@@ -144,7 +144,7 @@ TEST(Top, GivesTheTerminalToTheShellWhileItIsStopped) {
   EXPECT_EQ(up.down().value("up_status", -1), 0);
 }
 
-TEST(Top, SaysWhyNothingRunsAndEndsWithTheRun) {
+TEST(Top, ShowsWhyNothingRunsAndEndsWithTheRun) {
   const TemporaryFolder folder;
   Up up{folder, "run", watched_run("[[node]]\nname = \"rack\"\nroles = [\"executor\"]\nstart = \"join\"\n")};
   ASSERT_NE(up.address(), "") << up.finish().err;
@@ -168,7 +168,7 @@ TEST(Top, SaysWhyNothingRunsAndEndsWithTheRun) {
   EXPECT_EQ(join.finish().status, 0);
 }
 
-TEST(Top, WaitsForAHeadThatDoesNotAnswerForLong) {
+TEST(Top, WaitsForASlowHead) {
   const TemporaryFolder folder;
   Up up{folder, "run", watched_run()};
   ASSERT_NE(up.address(), "") << up.finish().err;
@@ -178,7 +178,7 @@ TEST(Top, WaitsForAHeadThatDoesNotAnswerForLong) {
   ASSERT_GT(head, 0);
   ::kill(head, SIGSTOP);
   EXPECT_TRUE(top->wait_for_out_text("because the head has not answered for 5 s"));
-  Process ps{{"ps", up.directory(), "--json"}};  // Repeats its request until the head continues.
+  Process ps{{"ps", up.directory(), "--json"}};  // It repeats its request until the head continues.
   EXPECT_TRUE(top->wait_for_out_text("because the head has not answered for 9 s"));
   ::kill(head, SIGCONT);
   EXPECT_TRUE(top->wait_for_out_text("in flight"));
@@ -190,7 +190,7 @@ TEST(Top, WaitsForAHeadThatDoesNotAnswerForLong) {
   EXPECT_EQ(top->finish().status, 0);
 }
 
-TEST(Top, WithoutATerminalPrintsPlainLines) {
+TEST(Top, PrintsPlainLinesWithoutATerminal) {
   const TemporaryFolder folder;
   Up up{folder, "run", watched_run()};
   ASSERT_NE(up.address(), "") << up.finish().err;
@@ -223,7 +223,7 @@ TEST(Ps, WatchRedrawsInPlace) {
   EXPECT_EQ(up.down().value("up_status", -1), 0);
 }
 
-TEST(Top, AHeadThatIsNotThereIsOneLineOnThePlainTerminal) {
+TEST(Top, MissingHeadIsOneLineOnThePlainTerminal) {
   const auto top = top_of("tcp://127.0.0.1:1");
   EXPECT_TRUE(top->wait_for_out_text("waiting for tcp://127.0.0.1:1 to answer"));
   EXPECT_TRUE(top->wait_for_out_text(kLeave));

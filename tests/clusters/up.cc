@@ -22,11 +22,11 @@ Up::Up(const TemporaryFolder& folder, const std::string& name, Options options)
 }
 
 std::string Up::address() {
-  constexpr std::string_view kSays = "the head listens at ";
-  if (!address_.empty() || !process_->wait_for_error_text(kSays)) return address_;
-  const std::string& said = process_->err();
-  const std::size_t from = said.rfind(kSays) + kSays.size();
-  address_ = said.substr(from, said.find_first_of(" \n", from) - from);
+  constexpr std::string_view kPrefix = "the head listens at ";
+  if (!address_.empty() || !process_->wait_for_error_text(kPrefix)) return address_;
+  const std::string& output = process_->err();
+  const std::size_t from = output.rfind(kPrefix) + kPrefix.size();
+  address_ = output.substr(from, output.find_first_of(" \n", from) - from);
   return address_;
 }
 
@@ -58,7 +58,7 @@ json Up::down() {
   const Finished asked = run(arguments);
   const Finished ended = finish();
   json summary = json::parse(ended.out, nullptr, false);
-  if (!summary.is_object()) summary = {{"up said", ended.err}};
+  if (!summary.is_object()) summary = {{"up_error", ended.err}};
   summary["up_status"] = ended.status;
   summary["down_status"] = asked.status;
   return summary;

@@ -1,5 +1,5 @@
 #pragma once
-/// A run that `emplace up` brings up from a cluster file of the test, watched by `emplace ps`.
+/// A run that `emplace up` starts from a cluster file of the test, watched by `emplace ps`.
 
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -11,33 +11,33 @@
 
 namespace emplace::testing {
 
-/// Thread: one.
+/// A run of `emplace up`. Thread: one.
 class Up {
  public:
   struct Options {
     std::string cluster;                     ///< Lines of the cluster file, after its [run].
-    std::vector<std::string> settings = {};  ///< Of `--set`.
+    std::vector<std::string> settings = {};  ///< Values of `--set`.
     std::vector<std::string> arguments = {};
-    std::vector<std::string> access = {"--insecure"};  ///< Of ps and down.
+    std::vector<std::string> access = {"--insecure"};  ///< Options of ps and down.
     Process::Where where = {};
   };
-  /// Starts it; `name`: of its run directory in `folder`.
+  /// Starts it; `name`: the name of its run directory in `folder`.
   Up(const TemporaryFolder& folder, const std::string& name, Options options);
 
   const std::string& directory() const { return directory_; }
-  /// Waits until the head listens; its address, or empty if it ended before.
+  /// Waits until the head listens; returns its address, or an empty text if it ended before.
   std::string address();
-  /// What ps says; null if it could not say it.
+  /// Output of ps; null if it failed.
   nlohmann::json ps() const;
-  /// Waits until ps says so; false after `deadline`.
+  /// Waits until `so` holds for the output of ps; false after `deadline`.
   bool wait_until_ps(const std::function<bool(const nlohmann::json&)>& so,
                      Seconds deadline = Seconds{30}) const;
-  /// Waits until something that fits was found: a run that ends before has failed.
+  /// Waits until a feasible placement is found: a run that ends before has failed.
   bool wait_for_a_placement();
-  /// `emplace down`, once something was found, and what up said in the end.
+  /// Runs `emplace down` once a placement is found; returns the summary of up.
   nlohmann::json down();
   Process& launcher() { return *process_; }
-  /// What it said on standard error so far, or in all.
+  /// Waits for its end; returns its status and output.
   Finished finish() { return process_->finish(); }
 
  private:
@@ -46,11 +46,11 @@ class Up {
   std::unique_ptr<Process> process_;
 };
 
-/// Of ps: its part about a node; empty if there is none.
+/// The part of ps about a node; empty if there is none.
 nlohmann::json node_of(const nlohmann::json& status, const std::string& name);
-/// 0 where it is not there.
+/// Value of a key; 0 if it is missing.
 std::uint64_t number(const nlohmann::json& object, const char* key);
-/// The line with which it failed, which must be the last one.
+/// The error line of a command, which must be its last line.
 std::string error_line(const Finished& finished);
 
 }  // namespace emplace::testing

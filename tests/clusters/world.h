@@ -1,5 +1,5 @@
 #pragma once
-/// Hosts, a batch system: what a script of this folder makes while a test lasts.
+/// Hosts or a batch system that a script of this folder provides during a test.
 
 #include <sys/types.h>
 
@@ -10,16 +10,16 @@
 
 namespace emplace::testing {
 
-/// Thread: one.
+/// A running script. Thread: one.
 class ScriptedWorld {
  public:
   /// Starts `script FOLDER NUMBER` and waits until it is ready.
   ScriptedWorld(const std::string& script, const std::string& folder, int number);
-  ~ScriptedWorld();  ///< Ends it and all that is in it.
+  ~ScriptedWorld();  ///< Ends the script and all its processes.
   ScriptedWorld(const ScriptedWorld&) = delete;
   ScriptedWorld& operator=(const ScriptedWorld&) = delete;
 
-  /// Why this machine cannot have it; empty: it is there.
+  /// Why this machine cannot provide it; empty if it is available.
   const std::string& missing() const { return missing_; }
   const std::string& folder() const { return folder_; }
 
@@ -29,7 +29,7 @@ class ScriptedWorld {
   int in_ = -1, out_ = -1;
 };
 
-/// Runs a program of the machine to its end; what it wrote, errors too.
+/// Runs a program of the machine to its end; returns its output and errors.
 struct Output {
   int status = -1;
   std::string text;

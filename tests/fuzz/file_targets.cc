@@ -18,7 +18,7 @@
 namespace emplace::fuzz {
 namespace {
 
-/// Readers that want a file get one here.
+/// Writes the input to a file, for readers that need one.
 std::filesystem::path put(const testing::ScratchFolder& folder, const char* name, Input bytes) {
   EMPLACE_CHECK(write_file(folder.path() / name, bytes).ok(), "the fuzzer's own file");
   return folder.path() / name;
@@ -75,7 +75,7 @@ void placement(Input bytes) {
   const auto read = load_placement(path, graph, "two", device_set);
   if (read) EMPLACE_CHECK(read->size() == graph.num_ops(), "a placement of another size");
   const auto order = load_order(path, graph, "two");
-  if (order && !order->empty()) EMPLACE_CHECK(check_order(graph, *order).ok(), "an order that is none");
+  if (order && !order->empty()) EMPLACE_CHECK(check_order(graph, *order).ok(), "an invalid order");
 }
 
 void run_db(Input bytes) {

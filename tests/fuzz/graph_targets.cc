@@ -6,7 +6,7 @@
 namespace emplace::fuzz {
 namespace {
 
-/// A graph that was accepted is the same graph in either form.
+/// Checks that an accepted graph is the same in both formats.
 void check_graph(const Result<OpGraph>& graph) {
   if (!graph) {
     EMPLACE_CHECK(!graph.error().context.empty() && graph.error().context.find('\n') == std::string::npos,
@@ -24,7 +24,7 @@ void check_graph(const Result<OpGraph>& graph) {
   EMPLACE_CHECK(graph_sha256(*from_msgpack) == name, "a graph changes by MessagePack");
 }
 
-/// With a size for the batch, and without one where the format has no open dimension.
+/// Reads a graph with a size for the batch, and without one where the format has no open dimension.
 void check_format(Input bytes, GraphFormat format) {
   ReadOptions options{.format = format, .dims = {}};
   check_graph(parse_graph(bytes, "input", options));

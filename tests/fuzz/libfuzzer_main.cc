@@ -1,5 +1,5 @@
-// The fuzzer: one program, the target named by the environment (EMPLACE_FUZZ=graph_json). scripts/fuzz.sh
-// runs it.
+// The fuzzer: one program for all targets; the environment names the target (EMPLACE_FUZZ=graph_json).
+// scripts/fuzz.sh runs it.
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>

@@ -31,10 +31,10 @@ using messages::PlacementMeasured;
 using messages::PlacementProposed;
 
 constexpr std::uint64_t kEpisodes = 6;
-constexpr std::uint64_t kReported = 1'000;  ///< Episodes from here on are the input's own.
+constexpr std::uint64_t kReported = 1'000;  ///< Episodes from this number on are from the input.
 constexpr Nanos kLongest = std::chrono::minutes{30};
 
-/// Takes values from the front of the input; zeros when it is at its end.
+/// Reads values from the front of the input; zeros after its end.
 class Values {
  public:
   explicit Values(Input bytes) : bytes_{bytes} {}
@@ -89,7 +89,7 @@ class Values {
   Input bytes_;
 };
 
-/// Changes one of the columns.
+/// Changes a column.
 void change_columns(Values& input, messages::MeasurementColumns& m) {
   switch (input.byte() % 12) {
     case 0:
@@ -155,7 +155,7 @@ void change(Values& input, PlacementMeasured& m) {
   }
 }
 
-/// What the episode is called stays: an actor's key may give numbers, and it has those of its own.
+/// Changes an episode, except for its numbers: an actor's key may choose numbers, and has its own range.
 void change(Values& input, EpisodeMeasured& m) {
   switch (input.byte() % 12) {
     case 0:
@@ -192,22 +192,22 @@ actors::TaskPtr sample_task() {
   return actors::make_task({std::move(graph), std::move(devices), std::move(constraints), "hash"}, "here");
 }
 
-/// An actor that threw has met what it does not understand.
-class NobodyThrows final : public runtime::sim::Observer {
+/// Checks that no actor throws, whatever it receives.
+class ThrowChecker final : public runtime::sim::Observer {
  public:
   void on_actor(const std::string& name, runtime::sim::Event event) override {
     EMPLACE_CHECK(event != runtime::sim::Event::kThrew, name + " threw");
   }
 };
 
-/// A whole small run with one good executor, and what the input says beside it.
+/// A whole small run with one good executor, and the messages of the input.
 class Run {
  public:
   Run() : world_{{.seed = 1}} {
     static const actors::TaskPtr task = sample_task();
     task_ = task;
     EMPLACE_CHECK(record::RunWriter::create(directory(), {}).ok(), "no run can be made");
-    world_.observe(&nobody_throws_);
+    world_.observe(&throw_checker_);
     const auto simulate = [](const actors::TaskGraph& of) {
       return std::make_unique<Simulator>(of.graph, of.devices);
     };
@@ -243,8 +243,8 @@ class Run {
     world_.spawn<actors::Sampler>(actors::sampler_name(0), task_, sampler, placer, actors::ExecutorFactory{});
   }
 
-  /// One thing that somebody says, or some time that passes.
-  void say(Values& input) {
+  /// Sends a message of the input, or lets time pass.
+  void step(Values& input) {
     const unsigned what = input.byte();
     hostile_ = actors::executor_name(7 + (what >> 6 & 1u));
     switch (what % 8) {
@@ -253,10 +253,10 @@ class Run {
       case 1:
         return beat(input);
       case 2:
-        return say_to_dispatcher(messages::CreditGranted{
+        return send_to_dispatcher(messages::CreditGranted{
             hostile_, input.byte() % 4, static_cast<std::uint32_t>(input.natural()), input.natural()});
       case 3:
-        return say_to_dispatcher(
+        return send_to_dispatcher(
             messages::ExecutorLeft{hostile_, input.byte() % 4, input.text(), held(), input.natural()});
       case 4:
       case 5:
@@ -268,7 +268,7 @@ class Run {
     }
   }
 
-  /// It ends cleanly, and what was recorded can be read.
+  /// Checks that the run ends cleanly, and that its record can be read.
   void end() {
     for (Nanos waited{0}; !world_.stopped() && waited < kLongest; waited += std::chrono::seconds{1})
       world_.advance(std::chrono::seconds{1}, [&] { return world_.stopped().has_value(); });
@@ -289,17 +289,17 @@ class Run {
     for (const record::MeasurementRow& row : *(*db)->log().measurements(1, 100'000))
       EMPLACE_CHECK(
           std::isfinite(row.step_time_s) && row.step_time_s >= 0 && (!row.valid || row.step_time_s > 0),
-          "a step time is none");
+          "a step time is invalid");
   }
 
  private:
   std::filesystem::path directory() const { return folder_.path() / "run"; }
 
   template <class M>
-  void say_to_dispatcher(const M& message) {
+  void send_to_dispatcher(const M& message) {
     world_.deliver(dispatcher_, message, {}, runtime::actor_id(hostile_));
   }
-  /// Leases that this one was given and has not answered.
+  /// Leases of the hostile executor that it has not answered.
   std::vector<std::uint64_t> held() const {
     std::vector<std::uint64_t> epochs;
     for (const runtime::sim::Packet& packet : world_.log())
@@ -316,12 +316,12 @@ class Run {
     if (odd % 8 == 4) joined.placements = static_cast<std::uint32_t>(input.natural());
     if (odd % 8 == 5) joined.bytes = input.natural();
     if (odd % 8 == 6) joined.version = joined.node = input.text();
-    say_to_dispatcher(joined);
+    send_to_dispatcher(joined);
   }
   void beat(Values& input) {
     messages::Heartbeat heartbeat{hostile_, 1 + input.byte() % 3, held(), input.real(), input.natural()};
     if (input.byte() % 4 == 0) heartbeat.leases.assign(input.byte(), input.natural());
-    say_to_dispatcher(heartbeat);
+    send_to_dispatcher(heartbeat);
   }
   void answer(Values& input) {
     const auto own = [&] {
@@ -344,9 +344,9 @@ class Run {
     m.step_time_s.assign(m.count, 0.001);
     m.peak_bytes.assign(std::size_t{m.count} * m.num_devices, 1);
     for (unsigned changes = input.byte() % 4; changes > 0; --changes) change(input, m);
-    say_to_dispatcher(m);
+    send_to_dispatcher(m);
   }
-  /// An episode of a sampler that measures itself, to the dispatcher or straight to the recorder.
+  /// An episode of a sampler with its own measurements, to the dispatcher or directly to the recorder.
   void report(Values& input) {
     const TaskFacts facts{static_cast<std::uint32_t>(task_->graphs[0].graph.num_ops()),
                           static_cast<std::uint32_t>(task_->graphs[0].devices.size())};
@@ -379,7 +379,7 @@ class Run {
     std::uint32_t ops, devices;
   };
   testing::ScratchFolder folder_{"meaning"};
-  NobodyThrows nobody_throws_;
+  ThrowChecker throw_checker_;
   runtime::sim::World world_;
   actors::TaskPtr task_;
   runtime::ActorId dispatcher_{}, recorder_{};
@@ -390,9 +390,9 @@ class Run {
 }  // namespace
 
 void meaning(Input bytes) {
-  constexpr std::size_t kMax = 4'096;  // More says nothing new, and takes long.
+  constexpr std::size_t kMax = 4'096;  // Longer inputs find nothing new, and take long.
   Run run;
-  for (Values input{bytes.first(std::min(bytes.size(), kMax))}; !input.done();) run.say(input);
+  for (Values input{bytes.first(std::min(bytes.size(), kMax))}; !input.done();) run.step(input);
   run.end();
 }
 

@@ -1,6 +1,6 @@
-// Goal: what fuzzing has found, and what it begins with, is read without harm everywhere. Method: every file
-// of the corpus through its target, then seeded changes of each; a change that crashes is printed before. No
-// fuzzer needed. EMPLACE_FUZZ_TIMES=50 makes so many times as many changes.
+// Goal: the findings and the seeds of fuzzing are harmless everywhere. Method: every file of the corpus
+// through its target, then seeded changes of each; a change is printed before it can crash. Needs no fuzzer.
+// EMPLACE_FUZZ_TIMES=50 makes 50 times as many changes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -61,7 +61,7 @@ int times() {
 
 class Corpus : public ::testing::TestWithParam<Target> {};
 
-TEST_P(Corpus, IsReadWithoutHarm) {
+TEST_P(Corpus, IsHarmless) {
   const auto files = seeds(GetParam().name);
   EXPECT_FALSE(files.empty());
   GetParam().run({});
@@ -73,7 +73,7 @@ TEST_P(Corpus, IsReadWithoutHarm) {
   }
 }
 
-TEST_P(Corpus, SeededChangesOfItAreReadWithoutHarm) {
+TEST_P(Corpus, SeededChangesAreHarmless) {
   for (const auto& file : seeds(GetParam().name)) {
     const auto bytes = read_file(file);
     ASSERT_TRUE(bytes.ok());

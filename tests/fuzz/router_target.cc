@@ -31,7 +31,7 @@ using runtime::Pong;
 
 const SystemClock g_clock;
 constexpr int kAnswerWithin_ms = 10'000;
-constexpr int kInputsPerLife = 200;
+constexpr int kInputsPerSession = 200;
 
 class Echo final : public runtime::Actor {
  public:
@@ -40,7 +40,7 @@ class Echo final : public runtime::Actor {
   }
 };
 
-/// A peer of the head's, by its bare sockets.
+/// A peer of the head on bare sockets.
 class Peer {
  public:
   Peer(zmq::context_t& context, const std::string& endpoint, const std::string& node,
@@ -57,16 +57,16 @@ class Peer {
       socket.set(zmq::sockopt::curve_publickey, keys.public_key);
       socket.set(zmq::sockopt::curve_secretkey, keys.secret_key);
       socket.connect(endpoint);
-      say(plane, Hello{.node = node,
-                       .epoch = epoch,
-                       .plane = static_cast<Plane>(plane),
-                       .actors = {actor},
-                       .wire = messages::kWireVersion,
-                       .oldest_wire = messages::kOldestWireVersion});
+      send_message(plane, Hello{.node = node,
+                                .epoch = epoch,
+                                .plane = static_cast<Plane>(plane),
+                                .actors = {actor},
+                                .wire = messages::kWireVersion,
+                                .oldest_wire = messages::kOldestWireVersion});
     }
   }
   template <class M>
-  void say(std::size_t plane, const M& message, messages::ActorId to = messages::kNoActor) {
+  void send_message(std::size_t plane, const M& message, messages::ActorId to = messages::kNoActor) {
     messages::Bytes batch;
     const bool numbered = M::kType < messages::kFirstRuntimeType;
     runtime::append_record({.type = M::kType, .from = actor_, .to = to, .seq = numbered ? ++seq_[plane] : 0},
@@ -76,7 +76,7 @@ class Peer {
   void send(std::size_t plane, Input bytes, bool more) {
     zmq_send(sockets_[plane].handle(), bytes.data(), bytes.size(), ZMQ_DONTWAIT | (more ? ZMQ_SNDMORE : 0));
   }
-  /// Reads what came; true if a Pong of this number was in it.
+  /// Reads all that has arrived; true if it contains a Pong of this number.
   bool read(std::uint64_t number) {
     bool seen = false;
     for (zmq::socket_t& socket : sockets_) {
@@ -107,7 +107,7 @@ class Peer {
   std::array<std::uint64_t, kPlanes> seq_{};
 };
 
-/// A head on a thread, an honest peer, and one that means harm.
+/// A head on a thread, an honest peer, and a hostile peer.
 class World {
  public:
   World() {
@@ -124,7 +124,7 @@ class World {
     EMPLACE_CHECK(saved.ok() && listed.ok(), "keys cannot be written");
     runtime::NodeOptions options{
         .listen = {"tcp://127.0.0.1:*"},
-        .heartbeat = std::chrono::hours{1},  // Nobody is lost for being slow under a sanitizer.
+        .heartbeat = std::chrono::hours{1},  // No peer is lost because a sanitizer is slow.
         .parking = std::chrono::milliseconds{50},
         .mailbox_items = 4'096,
         .mailbox_bytes = 1u << 20,
@@ -153,16 +153,16 @@ class World {
   World& operator=(const World&) = delete;
 
   Peer& evil() {
-    if (evil_ == nullptr || inputs_++ % kInputsPerLife == 0) {
-      evil_ = std::make_unique<Peer>(context_, endpoint(), "evil", "evil/0", evil_keys_, ++lives_ + 1);
-      evil_->say(1, Ping{.number = lives_}, messages::actor_id("echo"));
-      EMPLACE_CHECK(evil_->wait_for(lives_), "a peer that was let in is not answered");
+    if (evil_ == nullptr || inputs_++ % kInputsPerSession == 0) {
+      evil_ = std::make_unique<Peer>(context_, endpoint(), "evil", "evil/0", evil_keys_, ++sessions_ + 1);
+      evil_->send_message(1, Ping{.number = sessions_}, messages::actor_id("echo"));
+      EMPLACE_CHECK(evil_->wait_for(sessions_), "an admitted peer is not answered");
     }
     return *evil_;
   }
-  /// Everything before it has been handled when this is answered.
+  /// Sends a Ping; its answer shows that everything before it has been handled.
   void ask() {
-    honest_->say(1, Ping{.number = ++asked_}, messages::actor_id("echo"));
+    honest_->send_message(1, Ping{.number = ++asked_}, messages::actor_id("echo"));
     EMPLACE_CHECK(honest_->wait_for(asked_), "the honest peer is not answered any more");
   }
 
@@ -174,11 +174,11 @@ class World {
   std::unique_ptr<runtime::Node> node_;
   std::thread thread_;
   std::unique_ptr<Peer> honest_, evil_;
-  std::uint64_t asked_ = 0, lives_ = 0;
+  std::uint64_t asked_ = 0, sessions_ = 0;
   int inputs_ = 0;
 };
 
-/// Takes from the front of the input; zeros when it is at its end.
+/// Reads from the front of the input; zeros after its end.
 class Taker {
  public:
   explicit Taker(Input bytes) : bytes_{bytes} {}
@@ -206,16 +206,16 @@ void router_input(Input bytes) {
     const std::size_t plane = what & 1u;
     const auto envelope = [&] {
       const unsigned type = input.byte();
-      const unsigned who = input.byte();
+      const unsigned choice = input.byte();
       messages::Envelope one{.type =
                                  static_cast<std::uint16_t>(type >= 0xe0 ? 0xff00 + (type - 0xe0) : type)};
-      one.to = messages::actor_id(kNames[who % kNames.size()]);
-      one.from = who & 0x10u ? messages::actor_id(kNames[who >> 2 & 3u]) : evil.actor();
-      one.seq = who & 0x20u ? input.byte() : ++evil.seq(plane);
+      one.to = messages::actor_id(kNames[choice % kNames.size()]);
+      one.from = choice & 0x10u ? messages::actor_id(kNames[choice >> 2 & 3u]) : evil.actor();
+      one.seq = choice & 0x20u ? input.byte() : ++evil.seq(plane);
       return one;
     };
     switch (what >> 1 & 3u) {
-      case 0: {  // Records that are well made outside.
+      case 0: {  // Records with a valid frame.
         messages::Bytes batch;
         for (unsigned records = 1 + (what >> 3 & 3u); records > 0; --records) {
           const auto one = envelope();
@@ -225,10 +225,10 @@ void router_input(Input bytes) {
         evil.send(plane, batch, false);
         break;
       }
-      case 1:  // A frame of anything.
+      case 1:  // A frame of any bytes.
         evil.send(plane, input.some(), false);
         break;
-      case 2: {  // Three frames, as large messages travel.
+      case 2: {  // Three frames, as for large messages.
         std::array<std::byte, messages::kMaxEnvelopeBytes> head;
         const std::size_t size = messages::encode_envelope(envelope(), head.data());
         evil.send(plane, {head.data(), size}, true);
@@ -241,8 +241,8 @@ void router_input(Input bytes) {
         evil.send(plane, input.some(), false);
     }
   }
-  // An empty message that is answered shows that all of the above has been read; the other peer must not
-  // notice.
+  // An answered empty message shows that all of the above has been read; the other peer must not be
+  // disturbed.
   world.ask();
   (void)evil.read(0);
 }

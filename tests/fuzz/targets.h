@@ -1,6 +1,6 @@
 #pragma once
-// What is fuzzed: everything that reads bytes of strangers. A target takes any bytes and returns; a crash, a
-// sanitizer's word, a broken property (EMPLACE_CHECK) or a hang is a finding. Seeds lie in corpus/NAME.
+// The fuzz targets: everything that reads bytes of others. A target takes any bytes and returns; a crash, a
+// report of a sanitizer, a broken property (EMPLACE_CHECK) or a hang is a finding. Seeds are in corpus/NAME.
 
 #include <cstddef>
 #include <span>
@@ -10,14 +10,13 @@ namespace emplace::fuzz {
 
 using Input = std::span<const std::byte>;
 
-void frame(Input);    ///< An envelope, and a frame of records.
-void message(Input);  ///< The first byte is the type (0xf0 on: between nodes), the rest the body.
-void router_input(
-    Input);  ///< What a peer with a key may send to a running node, while another asks and is answered.
-void graph_json(Input);     ///< emplace-graph v1, as text.
-void graph_msgpack(Input);  ///< The same in MessagePack.
+void frame(Input);         ///< An envelope, and a frame of records.
+void message(Input);       ///< The first byte is the type (0xf0 on: between nodes), the rest the body.
+void router_input(Input);  ///< Frames of a peer with a key to a running node, while another peer is answered.
+void graph_json(Input);    ///< emplace-graph v1, as text.
+void graph_msgpack(Input);  ///< emplace-graph v1 in MessagePack.
 void foreign_graph(Input);  ///< A graph of any format, recognised by its content.
-void onnx(Input);           ///< These as what they say, with sizes for open dimensions.
+void onnx(Input);           ///< Each format read as such, with sizes for open dimensions.
 void tf_graphdef(Input);
 void fx(Input);
 void hlo(Input);
@@ -28,13 +27,13 @@ void devices(Input);    ///< A device file, or the text of a machine.
 void config(Input);     ///< A run's config; an allow-list; a key file.
 void placement(Input);  ///< A placement file.
 void run_db(Input);     ///< run.db, read as replay and results read it.
-void meaning(Input);    ///< Frames that are well made and say what cannot be, to the actors of a run; its
-                        ///< record is held against its hashes afterwards.
+void meaning(Input);  ///< Valid frames with impossible contents, to the actors of a run, whose record is then
+///< verified.
 
 struct Target {
   std::string_view name;
   void (*run)(Input);
-  int mutations;  ///< Of each seed, in the test that needs no fuzzer.
+  int mutations;  ///< Changes of each seed, in the test without a fuzzer.
 };
 
 inline constexpr Target kTargets[] = {{"frame", &frame, 2'000},

@@ -12,7 +12,7 @@ namespace {
 using SessionMessages =
     std::tuple<runtime::Hello, runtime::Welcome, runtime::Beat, runtime::Bye, runtime::ByeAck>;
 
-/// What was accepted is written again, accepted again, and then stays the same.
+/// An accepted message is encoded, accepted again, and then unchanged.
 template <class M>
 void read_as(std::uint16_t type, Input body) {
   if (M::kType != type) return;

@@ -1,4 +1,4 @@
-// Goal: what is written is read back, by us and by msgpack-cxx itself; old and new peers meet in the middle.
+// Goal: messages round-trip, also through msgpack-cxx, and peers of different versions understand each other.
 #include "messages/codec.h"
 
 #include <gtest/gtest.h>
@@ -47,7 +47,7 @@ struct Numbers {
   std::int64_t value = 0;
   EMPLACE_FIELDS(value)
 };
-// Peers of two versions: `added` is new, `gone` was dropped, the order differs.
+// Messages of two versions: `added` is new, `gone` was removed, the order differs.
 struct Old {
   static constexpr std::uint16_t kType = 52;
   std::uint32_t kept = 1;
@@ -91,13 +91,13 @@ Everything sample() {
           .many = {{"one", 1}, {"two", 2}}};
 }
 
-TEST(Codec, ReadsBackWhatItWrote) {
+TEST(Codec, RoundTrips) {
   const auto read = decode_body<Everything>(encode_body(sample()));
   ASSERT_TRUE(read.ok());
   EXPECT_TRUE(*read == sample());
 }
 
-TEST(Codec, ReadsBackIntegersOfEveryWidth) {
+TEST(Codec, RoundTripsIntegersOfEveryWidth) {
   for (int shift = 0; shift < 63; ++shift) {
     for (const std::int64_t sign : {1, -1})
       for (const std::int64_t off : {-1, 0, 1}) {
@@ -107,7 +107,7 @@ TEST(Codec, ReadsBackIntegersOfEveryWidth) {
   }
 }
 
-TEST(Codec, WritesMessagePackThatOthersRead) {
+TEST(Codec, WritesStandardMessagePack) {
   const Bytes body = encode_body(sample());
   const auto handle = msgpack::unpack(reinterpret_cast<const char*>(body.data()), body.size());
   const auto map = handle->as<std::map<std::string, msgpack::object>>();
@@ -123,14 +123,14 @@ TEST(Codec, WritesMessagePackThatOthersRead) {
             "two");
 }
 
-TEST(Codec, ReadsWhatMsgpackWrote) {
+TEST(Codec, ReadsStandardMessagePack) {
   msgpack::sbuffer buffer;
   msgpack::packer<msgpack::sbuffer> packer{buffer};
   packer.pack_map(3);
   packer.pack(std::string{"text"});
   packer.pack(std::string(70'000, 'y'));
   packer.pack(std::string{"real"});
-  packer.pack(std::int32_t{-3});  // An integer where a real is wanted.
+  packer.pack(std::int32_t{-3});  // An integer in place of a real.
   packer.pack(std::string{"negative"});
   packer.pack(std::int8_t{-100});
   const auto read = decode_body<Everything>(std::as_bytes(std::span{buffer.data(), buffer.size()}));
@@ -140,7 +140,7 @@ TEST(Codec, ReadsWhatMsgpackWrote) {
   EXPECT_EQ(read->negative, -100);
 }
 
-TEST(Codec, SkipsWhatItDoesNotKnowAndDefaultsWhatIsMissing) {
+TEST(Codec, SkipsUnknownFieldsAndDefaultsMissingOnes) {
   const auto old_reads_new = decode_body<Old>(
       encode_body(New{.added = {{"a", 1}}, .section = {1, 2}, .real = -1, .floats = {1, 2}, .kept = 5}));
   ASSERT_TRUE(old_reads_new.ok());
@@ -158,7 +158,7 @@ TEST(Codec, RefusesNumbersThatDoNotFit) {
   EXPECT_FALSE(decode_body<Narrow>(encode_body(Wide{-1})).ok());
 }
 
-TEST(Envelope, ReadsBackAndStaysWithinItsBound) {
+TEST(Envelope, RoundTripsAndStaysWithinItsBound) {
   const Envelope full{.version = 255,
                       .type = 65'535,
                       .from = ActorId{~0ull},
@@ -188,7 +188,7 @@ TEST(Envelope, SkipsElementsThatANewerPeerAppended) {
   EXPECT_EQ(read->trace, 8u);
 }
 
-TEST(Envelope, RefusesWhatIsNone) {
+TEST(Envelope, RefusesInvalidEnvelopes) {
   const auto refused = [](std::initializer_list<int> raw) {
     Bytes bytes;
     for (const int b : raw) bytes.push_back(static_cast<std::byte>(b));
@@ -198,13 +198,13 @@ TEST(Envelope, RefusesWhatIsNone) {
   EXPECT_TRUE(refused({0x80}));                          // A map.
   EXPECT_TRUE(refused({0x96, 1, 2, 3, 4, 5, 6}));        // Six elements.
   EXPECT_TRUE(refused({0x97, 0, 2, 3, 4, 5, 6, 7}));     // Version 0.
-  EXPECT_TRUE(refused({0x97, 1, 2, 3, 4, 5, 6}));        // Cut.
+  EXPECT_TRUE(refused({0x97, 1, 2, 3, 4, 5, 6}));        // Truncated.
   EXPECT_TRUE(refused({0x97, 1, 2, 3, 4, 5, 6, 0xff}));  // A negative trace.
   EXPECT_TRUE(refused({0xdd, 0xff, 0xff, 0xff, 0xff, 1}));
   EXPECT_FALSE(refused({0x97, 1, 2, 3, 4, 5, 6, 7}));
 }
 
-TEST(WireVersion, EachSideMustUnderstandWhatTheOtherSpeaks) {
+TEST(WireVersion, EachSideMustReadTheVersionOfTheOther) {
   EXPECT_TRUE(check_wire_version(kWireVersion, kOldestWireVersion).ok());
   EXPECT_TRUE(check_wire_version(kOldestWireVersion, kOldestWireVersion).ok()) << "an older node";
   EXPECT_TRUE(check_wire_version(kWireVersion + 1, kWireVersion).ok()) << "a newer one that knows ours";
@@ -219,7 +219,7 @@ TEST(WireVersion, EachSideMustUnderstandWhatTheOtherSpeaks) {
   EXPECT_FALSE(check_wire_version(kOldestWireVersion - 1, 0).ok()) << "one that is too old";
 }
 
-TEST(ActorId, IsTheHashOfTheNameAndNeverNobody) {
+TEST(ActorId, IsTheHashOfTheNameAndNeverNoActor) {
   EXPECT_EQ(actor_id("sampler/0"), actor_id(std::string{"sampler/"} + "0"));
   EXPECT_NE(actor_id("sampler/0"), actor_id("sampler/1"));
   EXPECT_NE(actor_id(""), kNoActor);
@@ -241,7 +241,7 @@ TEST(Bulk, SectionsAreCheckedAgainstTheirFrame) {
     EXPECT_FALSE(section_of(bulk.bytes(), outside).ok()) << outside.offset;
 }
 
-TEST(Register, NamesEveryMessageOnceAndKnowsNoOther) {
+TEST(Register, ContainsEveryMessageOnceAndNoOther) {
   std::set<std::uint16_t> numbers;
   std::apply([&](const auto&... m) { (numbers.insert(std::remove_cvref_t<decltype(m)>::kType), ...); },
              AllMessages{});
@@ -253,7 +253,7 @@ TEST(Register, NamesEveryMessageOnceAndKnowsNoOther) {
   for (const std::uint16_t type : numbers) EXPECT_TRUE(is_known(type)) << type;
 }
 
-TEST(Register, TheRangeOfANumberIsItsClass) {
+TEST(Register, RangeOfANumberIsItsClass) {
   EXPECT_TRUE(travels_on_control(Heartbeat::kType));
   EXPECT_TRUE(travels_on_control(StopRun::kType));
   EXPECT_FALSE(travels_on_control(PlacementProposed::kType));

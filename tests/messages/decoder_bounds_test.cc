@@ -1,4 +1,4 @@
-// Goal: no byte a stranger sends makes the decoder read past its end, recurse without bound, or allocate
+// Goal: no bytes of an unknown peer make the decoder read past their end, recurse without bound, or allocate
 // beyond the frame.
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ Bytes operator+(Bytes left, const Bytes& right) {
   left.insert(left.end(), right.begin(), right.end());
   return left;
 }
-/// {"executors": …} of RunProgress, an array of maps; or any other key.
+/// A map with the key "executors" of RunProgress, an array of maps, or with another key.
 Bytes keyed(std::string_view key, const Bytes& value) {
   Bytes body = raw({0x81});
   Writer writer{body};

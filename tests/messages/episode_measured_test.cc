@@ -1,5 +1,5 @@
-// Goal: an episode is put together from its leases, each result in its place, and lengths are never taken on
-// trust.
+// Goal: an episode is merged from the results of its leases, each in its place, and lengths are always
+// checked.
 #include "messages/episode_measured.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ PlacementMeasured lease(std::uint64_t first, std::uint32_t count, const std::str
   return lease;
 }
 
-EpisodeMeasured begun(std::uint64_t first, std::uint32_t count) {
+EpisodeMeasured started_episode(std::uint64_t first, std::uint32_t count) {
   PlacementProposed proposal;
   proposal.placement_id = first;
   proposal.count = count;
@@ -34,9 +34,9 @@ EpisodeMeasured begun(std::uint64_t first, std::uint32_t count) {
   return EpisodeMeasured::started(proposal);
 }
 
-TEST(EpisodeMeasured, PutsTheResultsOfItsLeasesInTheirPlaces) {
-  EpisodeMeasured episode = begun(100, 4);
-  EXPECT_FALSE(episode.consistent()) << "nobody has measured anything yet";
+TEST(EpisodeMeasured, MergesResultsOfLeasesInTheirPlaces) {
+  EpisodeMeasured episode = started_episode(100, 4);
+  EXPECT_FALSE(episode.consistent()) << "nothing is measured yet";
   episode.merge(lease(102, 2, "executor/1"), 2);
   episode.merge(lease(100, 2, "executor/0"), 2);
   EXPECT_TRUE(episode.consistent());
@@ -48,7 +48,7 @@ TEST(EpisodeMeasured, PutsTheResultsOfItsLeasesInTheirPlaces) {
   EXPECT_EQ(episode.wall_s, 1.0);
 }
 
-TEST(EpisodeMeasured, KnowsVectorsOfTheWrongLength) {
+TEST(EpisodeMeasured, RefusesVectorsOfTheWrongLength) {
   PlacementMeasured good = lease(0, 3, "x");
   EXPECT_TRUE(good.consistent());
   PlacementMeasured bad = good;
@@ -57,7 +57,7 @@ TEST(EpisodeMeasured, KnowsVectorsOfTheWrongLength) {
   bad = good;
   bad.count = 1u << 31;
   EXPECT_FALSE(bad.consistent());
-  EpisodeMeasured episode = begun(0, 3);
+  EpisodeMeasured episode = started_episode(0, 3);
   episode.merge(good, 1);
   episode.executor_of[1] = 1;
   EXPECT_FALSE(episode.consistent()) << "an executor that is not in the list";

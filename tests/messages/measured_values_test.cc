@@ -1,5 +1,5 @@
-// Goal: a value that cannot be a measurement is named, and nothing else is. Method: one sound result, one
-// field of which is changed at a time.
+// Goal: a value that cannot be a measurement is named, and no other. Method: a valid result with one field
+// changed at a time.
 #include "messages/measured_values.h"
 
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ PlacementMeasured sound() {
 }
 
 struct Case {
-  const char* says;  ///< A part of the phrase.
+  const char* phrase;  ///< Part of the expected message.
   std::function<void(PlacementMeasured&)> change;
 };
 
@@ -82,23 +82,23 @@ const std::vector<Case>& cases() {
   return kCases;
 }
 
-TEST(MeasuredValues, ASoundResultHasNothingWrong) {
+TEST(MeasuredValues, AcceptsAValidResult) {
   EXPECT_EQ(wrong_values(sound()), "");
   PlacementMeasured failed;
   failed.error = "no kernel";
   EXPECT_EQ(wrong_values(failed), "") << "nothing was measured";
 }
 
-TEST(MeasuredValues, NamesTheValueThatIsWrong) {
+TEST(MeasuredValues, NamesTheInvalidValue) {
   for (const Case& one : cases()) {
     PlacementMeasured m = sound();
     one.change(m);
     canonicalise(m);
-    EXPECT_NE(wrong_values(m).find(one.says), std::string::npos) << one.says << ": " << wrong_values(m);
+    EXPECT_NE(wrong_values(m).find(one.phrase), std::string::npos) << one.phrase << ": " << wrong_values(m);
   }
 }
 
-TEST(MeasuredValues, AnEpisodeIsHeldToTheSame) {
+TEST(MeasuredValues, ChecksEpisodesToo) {
   EpisodeMeasured whole;
   whole.placement_id = 100;
   EXPECT_EQ(wrong_values(EpisodeMeasured{}), "has no placements");
@@ -106,7 +106,7 @@ TEST(MeasuredValues, AnEpisodeIsHeldToTheSame) {
   EXPECT_NE(wrong_values(whole), "") << "no executors";
   whole.merge(sound(), 1);
   EXPECT_EQ(wrong_values(whole), "");
-  for (const auto& [says, change] :
+  for (const auto& [phrase, change] :
        std::vector<std::pair<std::string, std::function<void(EpisodeMeasured&)>>>{
            {"step_time_s of placement 0 is not finite", [](auto& m) { m.step_time_s[0] = kNan; }},
            {"label of placement 0", [](auto& m) { m.labels[0] = kMeasurementLabels; }},
@@ -117,11 +117,11 @@ TEST(MeasuredValues, AnEpisodeIsHeldToTheSame) {
            {"executor contains unprintable", [](auto& m) { m.executors[0] = "\x80"; }}}) {
     EpisodeMeasured m = whole;
     change(m);
-    EXPECT_NE(wrong_values(m).find(says), std::string::npos) << says << ": " << wrong_values(m);
+    EXPECT_NE(wrong_values(m).find(phrase), std::string::npos) << phrase << ": " << wrong_values(m);
   }
 }
 
-TEST(MeasuredValues, TheSignOfZeroGoes) {
+TEST(MeasuredValues, CanonicaliseRemovesTheSignOfZero) {
   PlacementMeasured m = sound();
   m.step_time_s[1] = m.busy_s[2] = m.synthetic_shares[0] = m.samples_s[0] = m.wall_s = -0.0;
   canonicalise(m);
@@ -133,7 +133,7 @@ TEST(MeasuredValues, TheSignOfZeroGoes) {
   EXPECT_NE(wrong_values(m), "") << "what ran took some time";
 }
 
-TEST(MeasuredValues, TextsBecomeHarmlessAndShortOnceAndForAll) {
+TEST(MeasuredValues, CanonicaliseEscapesAndCutsTexts) {
   Rng rng{1, Purpose::kTest};
   for (int i = 0; i < 300; ++i) {
     std::string text;

@@ -1,5 +1,5 @@
-// Goal: what is put into columns comes out again, whatever the order of rows, and lengths are never taken on
-// trust. Method: random measurements, set in random order and read back; each column made one too short.
+// Goal: columns round-trip measurements in any order of rows, and lengths are always checked. Method: random
+// measurements, set in random order and read back; each column made one too short.
 #include "messages/measurement_columns.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ Measurement random_measurement(Rng& rng, std::size_t devices) {
   return m;
 }
 
-TEST(MeasurementColumns, ReadBackWhatWasSetInAnyOrderAndTwice) {
+TEST(MeasurementColumns, RoundTripInAnyOrderAndTwice) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     Rng rng{seed, Purpose::kTest, 0};
     const auto rows = static_cast<std::uint32_t>(1 + rng.below(6));
@@ -76,7 +76,7 @@ TEST(MeasurementColumns, SimulatedMeasurementsNeedNoSparseColumns) {
               columns.sample_counts.empty() && columns.samples_s.empty());
 }
 
-TEST(MeasurementColumns, AMeasurementWithoutDevicesIsPaddedAndOneWithMoreIsCut) {
+TEST(MeasurementColumns, PadOrCutMeasurementsToTheNumberOfDevices) {
   MeasurementColumns columns;
   columns.resize(2, 2);
   columns.set(0, {.failure = "crashed: signal 11"});
@@ -86,7 +86,7 @@ TEST(MeasurementColumns, AMeasurementWithoutDevicesIsPaddedAndOneWithMoreIsCut) 
   EXPECT_TRUE(columns.consistent());
 }
 
-TEST(MeasurementColumns, KnowColumnsOfTheWrongLength) {
+TEST(MeasurementColumns, RefuseColumnsOfTheWrongLength) {
   Rng rng{1, Purpose::kTest, 0};
   MeasurementColumns good;
   good.resize(3, 2);

@@ -1,5 +1,5 @@
-// Goal: a role may do what docs/guide/security.md says and nothing else. Method: every role, every type of
-// the register, a few names.
+// Goal: a role may do exactly what docs/guide/security.md states. Method: every role, every type of the
+// register, a few names.
 #include "messages/roles.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ const Roles kExecutor{Role::kExecutor};
 const Roles kActor{Role::kActor};
 const Roles kOperator{Role::kOperator};
 
-TEST(RoleTable, NamesThatMayComeFromAPeer) {
+TEST(RoleTable, NamesThatAPeerMayAnnounce) {
   const auto may = [](Roles roles, std::string_view actor) { return may_announce(roles, "rack7", actor); };
   const std::string agent = "node/" + std::to_string(static_cast<std::uint64_t>(actor_id("rack7")));
   for (const char* name : {"executor/0", "executor/999"}) {
@@ -33,7 +33,7 @@ TEST(RoleTable, NamesThatMayComeFromAPeer) {
   EXPECT_TRUE(may(kExecutor, agent));
   EXPECT_FALSE(may(kExecutor, "node/x"));
   for (const Roles roles : {kExecutor, kActor})
-    EXPECT_FALSE(may_announce(roles, "rack8", agent)) << "it would keep the other node from coming";
+    EXPECT_FALSE(may_announce(roles, "rack8", agent)) << "it would keep the other node from joining";
   EXPECT_FALSE(may(kOperator, agent));
   EXPECT_TRUE(may(kActor, agent));
   EXPECT_TRUE(may(kActor, "learner/0"));
@@ -41,7 +41,7 @@ TEST(RoleTable, NamesThatMayComeFromAPeer) {
   EXPECT_TRUE(may(kOperator, "operator/0"));
 }
 
-TEST(RoleTable, WhatMayBeSentToWhom) {
+TEST(RoleTable, MessagesThatAPeerMaySend) {
   std::vector<Type> executors;
   std::vector<Type> operators;
   for (std::uint16_t type = 0; type < 256; ++type) {

@@ -1,5 +1,5 @@
-// Goal: the table tells who is fastest, how far from the bound, and what does not fit; and no name can steer
-// the terminal.
+// Goal: the table shows which method is fastest, its distance to the bound, and what does not fit; and no
+// name can control the terminal.
 #include "placement/table.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ TEST(Table, MarksTheFastestValidRowAndItsDistanceToTheBound) {
   EXPECT_EQ(text.find('\x1b'), std::string::npos);
 }
 
-TEST(Table, SaysWhatWasMeasuredAndHoldsItAgainstNothingSimulated) {
+TEST(Table, NamesMeasuredRowsAndDoesNotCompareThemWithSimulatedOnes) {
   TableRow simulated, measured;
   simulated.method = "expert", simulated.found = true;
   simulated.measurement.valid = true, simulated.measurement.step_time_s = 0.1;
@@ -42,7 +42,7 @@ TEST(Table, SaysWhatWasMeasuredAndHoldsItAgainstNothingSimulated) {
   EXPECT_NE(text.find("in the simulator (proven bound)"), std::string::npos);
 }
 
-TEST(Table, ShowsTheSpreadOfRowsThatHaveOne) {
+TEST(Table, ShowsTheSpreadOfNoisyRows) {
   TableRow with{.method = "a", .found = true}, without{.method = "b", .found = true};
   with.measurement.valid = without.measurement.valid = true;
   with.measurement.step_time_s = without.measurement.step_time_s = 0.1;

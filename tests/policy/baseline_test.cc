@@ -1,5 +1,5 @@
-// Goal: each paper's baseline and returns are what the paper says.  Method: short histories by hand, numbers
-// exact in binary.
+// Goal: each baseline and its returns match their paper.  Method: short histories by hand, numbers exact in
+// binary.
 #include "policy/loss/baseline.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ Costs advantages(Baseline& baseline, const Costs& cost) {
 }
 
 // R > median + k · MAD, strictly, over the last 100 costs.
-TEST(OutlierFilter, IsTheEquation) {
+TEST(OutlierFilter, MatchesTheEquation) {
   OutlierFilter filter{4};
   for (int i = 0; i < 19; ++i) filter.learn(i % 2 == 0 ? 1 : 3);
   EXPECT_FALSE(filter.is_outlier(1e9)) << "too few are known";
@@ -28,7 +28,7 @@ TEST(OutlierFilter, IsTheEquation) {
   EXPECT_FALSE(filter.is_outlier(56)) << "the machine has become slower";
   EXPECT_TRUE(filter.is_outlier(57));
   for (int i = 0; i < 51; ++i) filter.learn(7);
-  EXPECT_FALSE(filter.is_outlier(100)) << "where most are equal nothing can be told";
+  EXPECT_FALSE(filter.is_outlier(100)) << "no outlier if most costs are equal";
   OutlierFilter off{0};
   for (int i = 0; i < 100; ++i) off.learn(i % 7);
   EXPECT_FALSE(off.is_outlier(1e9));
@@ -41,7 +41,7 @@ TEST(Baseline, MeanOfAllEarlierTrials) {
   EXPECT_EQ(advantages(baseline, {5}), (Costs{0})) << "against (4 + 8 + 3) / 3";
 }
 
-TEST(Baseline, MeanLeavesOutWhatDoesNotCount) {
+TEST(Baseline, MeanIgnoresTrialsThatDoNotCount) {
   Baseline baseline{{.kind = BaselineKind::kMean}};
   advantages(baseline, {4});
   const std::vector<std::uint8_t> none{0};
@@ -56,7 +56,7 @@ TEST(Baseline, MovingAverageStartsAtTheFailingSignal) {
   EXPECT_EQ(baseline.used(), 7);
 }
 
-TEST(Baseline, StepMeanComparesLikeStepsOfTheLastEpisodes) {
+TEST(Baseline, StepMeanComparesEqualStepsOfTheLastEpisodes) {
   Baseline baseline{{.kind = BaselineKind::kStepMean, .returns = Returns::kFinal, .window = 2}};
   EXPECT_EQ(advantages(baseline, {9, 9, 4}), (Costs{0, 0, 0})) << "nothing to compare with";
   EXPECT_EQ(advantages(baseline, {9, 9, 2}), (Costs{-2, -2, -2}));
@@ -72,7 +72,7 @@ TEST(Baseline, IntermediateRewardsTelescope) {
 }
 
 // ρ(s_0) = 7: the first step is credited with what it changed, and the rewards add up to ρ(s_0) − ρ(s_T).
-TEST(Baseline, AMeasuredStartIsWhatTheFirstRewardIsMeasuredFrom) {
+TEST(Baseline, FirstRewardIsRelativeToAMeasuredStart) {
   EXPECT_EQ(answers_of(Costs{5, 3, 4}, Returns::kIntermediate, 1, 7), (Costs{-3, -1, 1}));
   EXPECT_EQ(answers_of(Costs{5, 3, 4}, Returns::kFinal, 1, 7), (Costs{4, 4, 4})) << "the end alone";
   Baseline baseline{
@@ -80,7 +80,7 @@ TEST(Baseline, AMeasuredStartIsWhatTheFirstRewardIsMeasuredFrom) {
   EXPECT_EQ(advantages(baseline, {7, 5, 3, 4}), (Costs{0, 0, 0}));
   EXPECT_EQ(advantages(baseline, {9, 5, 3, 4}), (Costs{-2, 0, 0}))
       << "a worse start: its first step gained more";
-  // Without it the same two episodes differ in nothing.
+  // Without a measured start the same two episodes have no difference.
   Baseline blind{{.kind = BaselineKind::kStepMean, .returns = Returns::kIntermediate}};
   EXPECT_EQ(advantages(blind, {5, 3, 4}), (Costs{0, 0, 0}));
   EXPECT_EQ(advantages(blind, {5, 3, 4}), (Costs{0, 0, 0}));
@@ -88,12 +88,12 @@ TEST(Baseline, AMeasuredStartIsWhatTheFirstRewardIsMeasuredFrom) {
   EXPECT_EQ(baseline.advantages(Costs{9, 5, 3, 6}, counted), (Costs{1, 0, 2})) << "counted step by step";
 }
 
-TEST(Baseline, ASelfCriticalEpisodeThatDrewNothingHasNoAdvantages) {
+TEST(Baseline, SelfCriticWithoutDrawsHasNoAdvantages) {
   Baseline baseline{{.kind = BaselineKind::kSelfCritic}};
   EXPECT_TRUE(baseline.advantages(std::vector{2.0}, std::vector<std::uint8_t>{1}).empty());
 }
 
-TEST(Baseline, SelfCriticHoldsDrawsAgainstTheLikeliest) {
+TEST(Baseline, SelfCriticComparesDrawsWithTheLikeliest) {
   Baseline baseline{{.kind = BaselineKind::kSelfCritic}};
   EXPECT_EQ(advantages(baseline, {5, 3, 4}), (Costs{1, -1})) << "the last placement is the likeliest";
   EXPECT_EQ(baseline.used(), 4);
@@ -115,7 +115,7 @@ TEST(Baseline, NormalisedAdvantagesDoNotDependOnTheUnit) {
   }
 }
 
-TEST(Baseline, NamesReadBack) {
+TEST(Baseline, NamesRoundTrip) {
   for (const char* name : {"moving-average", "mean", "step-mean", "self-critic"})
     EXPECT_EQ(word_of(*parse_word<BaselineKind>(name)), name);
   EXPECT_FALSE(parse_word<BaselineKind>("average").ok());

@@ -1,5 +1,5 @@
-// Goal: decisions survive the way there and back, and bytes from anyone are refused, never believed.
-// Method: round trips; every prefix and every single-byte change of a valid message; hand-made lies.
+// Goal: decisions round-trip, and invalid bytes are refused.
+// Method: round trips; every prefix and every change of a byte of a valid message; invalid values by hand.
 #include "policy/decisions.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ Bytes encoded(const Decisions& decisions) {
   return bytes;
 }
 
-TEST(Decisions, SurviveTheRoundTrip) {
+TEST(Decisions, RoundTrip) {
   const Decisions sent = sample();
   const auto got = read_decisions(encoded(sent), kShape);
   ASSERT_TRUE(got.ok());
@@ -40,19 +40,19 @@ TEST(Decisions, SurviveTheRoundTrip) {
   EXPECT_TRUE(without->log_q.empty());
 }
 
-TEST(Decisions, WhatNobodyNeedsIsNotKept) {
+TEST(Decisions, UnneededProbabilitiesAreDropped) {
   const auto got = read_decisions(encoded(sample()), {3, 2, false});
   ASSERT_TRUE(got.ok());
   EXPECT_TRUE(got->log_q.empty());
 }
 
-TEST(Decisions, WhatTheObjectiveNeedsMustBeThere) {
+TEST(Decisions, NeededProbabilitiesAreRequired) {
   const auto refused = read_decisions(encoded({sample().devices, {}}), kShape);
   ASSERT_FALSE(refused.ok());
   EXPECT_NE(refused.error().context.find("behaviour probabilities are missing"), std::string::npos);
 }
 
-TEST(Decisions, AreRefusedIfCutOrOfAnotherShape) {
+TEST(Decisions, AreRefusedIfTruncatedOrOfAnotherShape) {
   const Bytes whole = encoded(sample());
   for (std::size_t size = 0; size < whole.size(); ++size)
     EXPECT_FALSE(read_decisions(std::span{whole}.first(size), kShape).ok()) << size;
@@ -65,7 +65,7 @@ TEST(Decisions, AreRefusedIfCutOrOfAnotherShape) {
   EXPECT_FALSE(read_decisions(whole, {3, 1, false}).ok());
 }
 
-TEST(Decisions, MorePlacementsThanAnEpisodeMayHoldAreRefused) {
+TEST(Decisions, TooManyPlacementsAreRefused) {
   Decisions many;
   many.devices.assign(3 * kMaxPlacements, 1);
   EXPECT_TRUE(read_decisions(encoded(many), {3, 2, false}).ok());
@@ -73,7 +73,7 @@ TEST(Decisions, MorePlacementsThanAnEpisodeMayHoldAreRefused) {
   EXPECT_FALSE(read_decisions(encoded(many), {3, 2, false}).ok());
 }
 
-TEST(Decisions, AnyChangedByteIsReadSafelyOrRefused) {
+TEST(Decisions, ChangedBytesAreReadSafelyOrRefused) {
   const Bytes whole = encoded(sample());
   for (std::size_t at = 0; at < whole.size(); ++at) {
     for (const int value : {0x00, 0x01, 0x7F, 0x80, 0xC0, 0xFF}) {
@@ -91,7 +91,7 @@ TEST(Decisions, AnyChangedByteIsReadSafelyOrRefused) {
   }
 }
 
-TEST(Decisions, LiesAboutProbabilitiesAreRefused) {
+TEST(Decisions, InvalidProbabilitiesAreRefused) {
   for (const float lie : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
                           -std::numeric_limits<float>::infinity(), 0.5f, -3e38f}) {
     Decisions decisions = sample();
@@ -99,7 +99,7 @@ TEST(Decisions, LiesAboutProbabilitiesAreRefused) {
     EXPECT_FALSE(read_decisions(encoded(decisions), kShape).ok()) << lie;
   }
   Decisions impossible = sample();
-  impossible.log_q[0] = -1e30f;  // Device 0 was chosen there, and could not have been.
+  impossible.log_q[0] = -1e30f;  // Device 0 was chosen there, which this probability forbids.
   EXPECT_FALSE(read_decisions(encoded(impossible), kShape).ok());
 }
 

@@ -1,9 +1,9 @@
 #pragma once
-// Derivatives by central differences, which gradients are held against.
+// Derivatives by central differences, for comparison with gradients.
 
 namespace emplace::policy {
 
-/// [loss / parameter] How `loss()` changes with `value`, which is put back.
+/// Derivative of `loss()` with respect to `value`, which is restored.
 template <class Loss>
 double central_difference(Loss&& loss, float& value, float step) {
   const float kept = value;

@@ -75,7 +75,7 @@ TEST(Gradient, BidirectionalLstmSharesItsInput) {
   });
 }
 
-/// The log-probability of what was chosen and the entropy, each summed over the steps: [2, k].
+/// The log-probability of the choices and the entropy, each summed over the steps: [2, k].
 Var log_probability_and_entropy(Tape& tape, const Decoded& decoded, Eigen::Index samples) {
   const Matrix& log_p = tape.value(decoded.log_p);
   const Eigen::Index steps = log_p.cols() / samples;
@@ -154,7 +154,7 @@ void check_two_layers(bool bidirectional, Attention attention = Attention::kAddi
     input.samples = 3;
     input.chosen = &chosen;
     for (std::size_t l = 0; l < 2; ++l) {
-      // Cut to H rows by a fixed product, so that gradients of all rows are seen.
+      // Reduced to H rows by a fixed product, so that the gradients of all rows are checked.
       const Var mix = tape.constant(random_matrix(3, options.memory_rows, 7 + l));
       const Var none = tape.constant(Matrix::Zero(3, 1));
       input.start_h.push_back(tape.affine(mix, encoded.last_h[l], none));
@@ -169,7 +169,7 @@ TEST(Gradient, TwoLayersOneWay) { check_two_layers(false); }
 TEST(Gradient, TwoLayersBothWays) { check_two_layers(true); }
 TEST(Gradient, TwoLayersWithDotProductAttention) { check_two_layers(false, Attention::kDot); }
 
-TEST(Decoder, NoiseIsCutAtItsLimit) {
+TEST(Decoder, NoiseIsClippedAtItsLimit) {
   DecoderOptions options;
   options.hidden = 4;
   options.devices = 3;
@@ -225,7 +225,7 @@ TEST(Decoder, BitsDoNotDependOnTheNumberOfThreads) {
   }
 }
 
-TEST(Decoder, WhatIsSeededWhereForbiddenGoesNowhere) {
+TEST(Decoder, ForbiddenDevicesGetNoGradient) {
   DecoderOptions options;
   options.hidden = 4;
   options.devices = 3;

@@ -1,6 +1,7 @@
-// Goal: the network along an episode is the network of the equations, state by state, and so is its gradient.
-// Method: every state passed whole, bit by bit; PyTorch in float64 (tests/parity/make_placeto_fixture.py); at
-// the paper's sizes a plain batched replay on the tape; finite differences of the whole and of each piece.
+// Goal: the network along an episode matches the equations in every state, and so does its gradient.
+// Method: a whole forward pass of every state, bit by bit; PyTorch in float64
+// (tests/parity/make_placeto_fixture.py); at the paper's sizes a plain batched replay on the tape; finite
+// differences of the whole and of each part.
 #include "policy/nn/graph_network.h"
 
 #include <gtest/gtest.h>
@@ -69,7 +70,7 @@ void run(GraphTrace& trace, const PackedGraphNetwork& weights, const GroupGraph&
   }
 }
 
-/// A network whose parameters are all random, the head's as well.
+/// A network whose parameters are all random, including those of the head.
 struct GraphNet {
   GraphNet(const GraphNetworkOptions& options, Eigen::Index features, Eigen::Index devices,
            float reach = 0.05f)
@@ -84,7 +85,7 @@ struct GraphNet {
 constexpr Aggregator kAll[] = {Aggregator::kMessages, Aggregator::kSimplePartitioner,
                                Aggregator::kSimpleAggregator};
 
-TEST(GraphNetwork, AStepEqualsAWholeForwardPassBitForBit) {
+TEST(GraphNetwork, StepEqualsAWholeForwardPassBitForBit) {
   Rng rng{1, Purpose::kTest};
   const GroupGraph graph{40, layered_edges(40, rng)};
   for (const Aggregator aggregator : kAll) {
@@ -194,7 +195,7 @@ TEST(GraphNetwork, ValuesAndGradientsEqualPyTorch) {
   }
 }
 
-/// Σ weights · log p of the sequence, on a tape: every state a batch of columns of its own.
+/// Σ weights · log p of the sequence, on a tape: every state is its own batch of columns.
 class PlainReplay {
  public:
   PlainReplay(GraphNet& net, const GroupGraph& graph) : net_{net}, graph_{graph}, tape_{net.store} {}
@@ -209,12 +210,12 @@ class PlainReplay {
       for (std::size_t d = 0; d < 2; ++d) {
         Var x = input;
         for (std::size_t r = 0; r < net_.network.options().rounds; ++r) {
-          const Var heard =
+          const Var received =
               mix(apply(network.directions[d].message, x), [&](std::uint32_t to, std::uint32_t from) {
                 const auto near = d == 0 ? graph_.parents(to) : graph_.children(to);
                 return std::find(near.begin(), near.end(), from) != near.end();
               });
-          x = add(apply(network.directions[d].update, heard), input);
+          x = add(apply(network.directions[d].update, received), input);
         }
         parts[d] = x;
       }
@@ -253,7 +254,7 @@ class PlainReplay {
     }
     return x;
   }
-  /// Column `to` becomes the sum of the columns that it hears.
+  /// Column `to` becomes the sum of the columns that send to it.
   template <class Hears>
   Var mix(Var x, Hears hears) {
     const Eigen::Index n = tape_.value(x).cols();
@@ -278,7 +279,7 @@ class PlainReplay {
   Tape tape_;
 };
 
-TEST(GraphNetwork, AtThePapersSizesEqualsAPlainBatchedReplay) {
+TEST(GraphNetwork, EqualsAPlainBatchedReplayAtThePapersSizes) {
   Rng rng{4, Purpose::kTest};
   const GroupGraph graph{23, layered_edges(23, rng)};
   GraphNet net{{}, 9, 5};
@@ -304,8 +305,8 @@ TEST(GraphNetwork, AtThePapersSizesEqualsAPlainBatchedReplay) {
   EXPECT_LT(apart, 1e-5f * largest);
 }
 
-/// Central differences of `value`, give or take what a ReLU's kink within the step accounts for: half the
-/// second difference over the step.
+/// Central differences of `value`, with the tolerance for a ReLU's kink within the step: half the second
+/// difference over the step.
 template <class Value>
 bool agrees(float analytic, float& at, float step, Value value) {
   const float kept = at;
@@ -361,7 +362,7 @@ TEST(GraphNetwork, GradientsEqualFiniteDifferences) {
 }
 
 TEST(Perceptron, BackwardEqualsFiniteDifferencesOfEveryLayerAndInput) {
-  // Heights of one panel, of two, and of none: each takes another way through the products.
+  // Heights of one panel, of two, and of none: each takes another path through the products.
   for (const std::vector<Eigen::Index>& widths :
        {std::vector<Eigen::Index>{32, 64, 32}, {64, 64, 32}, {9, 40, 33}, {33, 7, 8, 5}}) {
     for (const bool final_relu : {false, true}) {
@@ -369,7 +370,7 @@ TEST(Perceptron, BackwardEqualsFiniteDifferencesOfEveryLayerAndInput) {
       const Perceptron shape{store, "p", widths, final_relu, 1};
       Rng rng{2, Purpose::kTest};
       for (float& value : store.values()) value += 0.1f * rng.normal();
-      constexpr Eigen::Index kColumns = 101;  // A block and a rest.
+      constexpr Eigen::Index kColumns = 101;  // A block and a remainder.
       Matrix x = Sequence::random_columns(rng, shape.in(), kColumns);
       const Matrix dy = Sequence::random_columns(rng, shape.out(), kColumns);
       Scratch scratch;
@@ -396,19 +397,19 @@ TEST(Perceptron, BackwardEqualsFiniteDifferencesOfEveryLayerAndInput) {
   }
 }
 
-TEST(GroupGraph, OrdersNodesAndKnowsWhoReachesWhom) {
+TEST(GroupGraph, OrdersNodesAndKnowsReachability) {
   const GroupGraph graph{6, {{0, 2}, {2, 3}, {1, 3}, {0, 3}, {3, 4}, {2, 3}, {5, 5}}};
   EXPECT_EQ(std::vector<std::uint32_t>(graph.order().begin(), graph.order().end()),
             (std::vector<std::uint32_t>{0, 1, 2, 3, 4, 5}));
-  EXPECT_EQ(graph.num_edges(), 5u) << "repeats and loops are none";
+  EXPECT_EQ(graph.num_edges(), 5u) << "repeats and loops are not edges";
   using enum Relation;
   const auto seen = graph.relations(2);
   EXPECT_EQ(std::vector<Relation>(seen.begin(), seen.end()),
             (std::vector<Relation>{kAncestor, kParallel, kSelf, kDescendant, kDescendant, kParallel}));
 }
 
-TEST(GroupGraph, CutsCirclesBeforeTheirLowestNode) {
-  // 1 → 2 → 3 → 1 is a circle behind 4; 0 is free.
+TEST(GroupGraph, CutsCyclesBeforeTheirLowestNode) {
+  // 1 → 2 → 3 → 1 is a cycle behind 4; 0 is isolated.
   const GroupGraph graph{5, {{1, 2}, {2, 3}, {3, 1}, {4, 1}, {1, 4}}};
   EXPECT_EQ(std::vector<std::uint32_t>(graph.order().begin(), graph.order().end()),
             (std::vector<std::uint32_t>{0, 1, 2, 3, 4}));

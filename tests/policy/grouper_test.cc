@@ -1,5 +1,5 @@
-// Goal: the Grouper draws from the softmax of its network and learns along its gradient, blocks and padding
-// unseen. Method: the network written out beside it in double; draws counted; central differences.
+// Goal: the Grouper draws from the softmax of its network and learns along its gradient, independently of
+// blocks and padding. Method: a plain network in double for comparison; counts of draws; central differences.
 #include "policy/nn/grouper.h"
 
 #include <gtest/gtest.h>
@@ -104,9 +104,9 @@ TEST(Grouper, LossAndGradientAreThoseOfTheWeightedLogProbability) {
   }
 }
 
-// Noise beyond any logit, cut to nothing, draws as no noise does; a limit that is never reached changes no
-// bit.
-TEST(Grouper, NoiseIsCutAtItsLimit) {
+// Noise that exceeds any logit but is clipped to zero draws as without noise; a limit that is not reached
+// changes no bit.
+TEST(Grouper, NoiseIsClippedAtItsLimit) {
   const GrouperNet net{{.groups = 6, .type_embedding = 2, .hidden = 7}};
   const auto drawn = [&](float noise, float limit) {
     Rng draws{4, Purpose::kGrouping}, noises{4, Purpose::kNoise};
@@ -119,7 +119,7 @@ TEST(Grouper, NoiseIsCutAtItsLimit) {
   EXPECT_EQ(drawn(0.5f, 0.5f * 3.47f), drawn(0.5f, 0)) << "four bytes are at most 3.46 deviations";
 }
 
-TEST(Grouper, AConfidentStartIsKept) {
+TEST(Grouper, ConfidentStartIsKept) {
   const GrouperNet net{{.groups = 6, .type_embedding = 2, .hidden = 7, .confidence = 30}, true};
   Rng draws{4, Purpose::kGrouping}, noises{4, Purpose::kNoise};
   const auto drawn = net.grouper.draw(net.store, draws, 0.1f, noises);

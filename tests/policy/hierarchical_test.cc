@@ -1,6 +1,6 @@
-// Goal: the Hierarchical Planner is the paper's, repeats itself, and learns.
+// Goal: the Hierarchical Planner matches the paper, is reproducible, and learns.
 // Method: Eqs. 3–6 against finite differences of the surrogate; serialisation round trips; a small placement
-// problem whose best answer is known, learned from its simulated step times.
+// problem with a known optimum, learned from its simulated step times.
 #include "policy/placers/hierarchical.h"
 
 #include <gtest/gtest.h>
@@ -97,14 +97,14 @@ void check_gradient(const LossOptions& chosen, HierarchicalOptions options = sma
 }
 
 TEST(Hierarchical, GradientIsThatOfAdvantageTimesLogProbability) { check_gradient({}); }
-TEST(Hierarchical, TheGradientReachesTheDecodersStart) {
+TEST(Hierarchical, GradientReachesTheDecodersStart) {
   HierarchicalOptions options = small_hierarchical();
   options.start_from_encoder = true;
   check_gradient({}, options);
 }
 
 // h_0 = tanh(W h_T + b): the parameters of the start are the last of the store; without them it is zero.
-TEST(Hierarchical, TheDecoderBeginsWhereTheEncoderEndedIfConfigured) {
+TEST(Hierarchical, DecoderStartsFromTheEncoderIfConfigured) {
   const HierarchicalWorld world;
   HierarchicalOptions options = small_hierarchical();
   const auto zero = world.planner(options);
@@ -116,10 +116,10 @@ TEST(Hierarchical, TheDecoderBeginsWhereTheEncoderEndedIfConfigured) {
   const auto at_zero = *zero->log_probabilities(actions);
   EXPECT_NE(*started->log_probabilities(actions), at_zero);
   for (float& value : started->parameters().values().last(added)) value = 0;
-  EXPECT_EQ(*started->log_probabilities(actions), at_zero) << "tanh(0): the same networks otherwise";
+  EXPECT_EQ(*started->log_probabilities(actions), at_zero) << "tanh(0); the networks are the same";
 }
 
-// Counts of types and total shapes are the shares and means times the group's size; adjacency is neither.
+// Counts of types and total shapes are the shares and means times the group's size; adjacency is not scaled.
 TEST(Hierarchical, SummedEmbeddingsAreMeansTimesTheSizeOfTheGroup) {
   const HierarchicalWorld world;
   const OpFeatures features = op_features(world.graph, {});
@@ -142,7 +142,7 @@ TEST(Hierarchical, SummedEmbeddingsAreMeansTimesTheSizeOfTheGroup) {
 }
 
 // The paper's group embedding has total output shapes: without scaling they are sums of dimensions.
-TEST(Hierarchical, UnscaledSumsAreTotalsOfDimensions) {
+TEST(Hierarchical, UnscaledShapesAreSumsOfDimensions) {
   const HierarchicalWorld world;
   OpFeatureOptions options;
   options.scaled = false;
@@ -162,7 +162,7 @@ TEST(Hierarchical, UnscaledSumsAreTotalsOfDimensions) {
   EXPECT_NEAR(static_cast<double>(sums.col(0).segment(types, 16).sum()), expected, 1e-4 * expected);
 }
 
-TEST(Hierarchical, ThePlacerSeesSumsIfConfigured) {
+TEST(Hierarchical, PlacerSeesSumsIfConfigured) {
   HierarchicalOptions options = small_hierarchical();
   const HierarchicalWorld world;
   const auto means = world.planner(options);
@@ -173,7 +173,7 @@ TEST(Hierarchical, ThePlacerSeesSumsIfConfigured) {
   check_gradient({}, options);
 }
 
-TEST(Hierarchical, TheNoiseOfBothNetworksIsCutAtItsLimit) {
+TEST(Hierarchical, NoiseOfBothNetworksIsClippedAtItsLimit) {
   const HierarchicalWorld world;
   HierarchicalOptions options = small_hierarchical();
   options.noise_updates = 1;
@@ -192,7 +192,7 @@ TEST(Hierarchical, TheNoiseOfBothNetworksIsCutAtItsLimit) {
   EXPECT_FALSE(HierarchicalPlanner::make(world.graph, world.devices, world.constraints, options, {}, 1).ok());
 }
 
-TEST(GroupOrder, IsTheIndexOrOneShuffleForEachSeed) {
+TEST(GroupOrder, IsTheIndexOrOneShufflePerSeed) {
   std::set<std::vector<std::uint16_t>> orders;
   std::vector<std::uint16_t> index(64);
   std::iota(index.begin(), index.end(), std::uint16_t{0});
@@ -209,8 +209,8 @@ TEST(GroupOrder, IsTheIndexOrOneShuffleForEachSeed) {
   EXPECT_EQ(orders.size(), 10u) << "ten seeds, ten orders";
 }
 
-// The Grouper draws as before; the Placer gets the groups, and all that belongs to them, in the other order.
-TEST(Hierarchical, AShuffledOrderMovesTheGroupsInThePlacerAlone) {
+// The Grouper draws as before; the Placer gets the groups with all their data in the other order.
+TEST(Hierarchical, ShuffledOrderAffectsThePlacerAlone) {
   const HierarchicalWorld world;
   HierarchicalOptions options = small_hierarchical();
   const auto by_index = world.planner(options);
@@ -224,12 +224,12 @@ TEST(Hierarchical, AShuffledOrderMovesTheGroupsInThePlacerAlone) {
   check_gradient({}, options);
 }
 
-TEST(Hierarchical, ThePlacerMayHaveAnotherLoss) {
+TEST(Hierarchical, PlacerMayHaveAnotherLoss) {
   check_gradient({.kind = LossKind::kKlPenalised, .beta = 2});
   check_gradient({.kind = LossKind::kClippedRatio, .clip = 0.3f});
 }
 
-TEST(Hierarchical, IsAValueThatSavesLoadsAndHashes) {
+TEST(Hierarchical, SavesLoadsAndHashes) {
   const HierarchicalWorld world;
   const auto a = world.planner(small_hierarchical(), 1), b = world.planner(small_hierarchical(), 2);
   EXPECT_NE(a->parameters().sha256(), b->parameters().sha256());
@@ -238,7 +238,7 @@ TEST(Hierarchical, IsAValueThatSavesLoadsAndHashes) {
   EXPECT_FALSE(b->parameters().load(Bytes(7)).ok());
 }
 
-TEST(Hierarchical, RefusesForeignActionsAndImpossibleNumbers) {
+TEST(Hierarchical, RefusesActionsOfOthersAndImpossibleNumbers) {
   const HierarchicalWorld world, other{testing::random_graph(9, 30)};
   const auto planner = world.planner(small_hierarchical());
   EXPECT_FALSE(planner->expand(other.planner(small_hierarchical())->sample(0, 0)).ok());
@@ -280,12 +280,12 @@ void check_start(GroupOrder order) {
   EXPECT_EQ(planner->expand(*logged)->front(), start.placement);
 }
 
-TEST(Hierarchical, AStartedPolicyRepeatsItsStartMostOfTheTime) {
+TEST(Hierarchical, WarmStartedPolicyMostlyRepeatsItsStart) {
   check_start(GroupOrder::kIndex);
   check_start(GroupOrder::kShuffled);
 }
 
-TEST(Hierarchical, AGroupIsOnlyPutWhereAllItsOpsMayRun) {
+TEST(Hierarchical, GroupsAreOnlyPlacedWhereAllTheirOpsMayRun) {
   const HierarchicalWorld world{testing::restricted_graph()};
   HierarchicalOptions options = small_hierarchical();
   options.start_at_scopes = true;
@@ -318,7 +318,7 @@ TEST(Hierarchical, LearnsToUseBothDevices) {
     testing::SampleOp op{.name = "op" + std::to_string(i)};
     if (i >= 2) op.inputs = {{i - 2, 0}};
     op.gpu_us = 10;
-    op.output_bytes = {200'000};  // A copy takes 200 us: crossing the chains is dear.
+    op.output_bytes = {200'000};  // A copy takes 200 us, so crossing the chains is expensive.
     op.type = i % 2 == 0 ? "Left" : "Right";
     ops.push_back(op);
   }
@@ -335,7 +335,7 @@ TEST(Hierarchical, LearnsToUseBothDevices) {
   options.noise_updates = 0;
   options.start_at_scopes = true;
   options.grouper_confidence =
-      12;  // The Grouper starts with each chain in two groups; the Placer must part the chains.
+      12;  // The Grouper starts with each chain in two groups; the Placer must separate the chains.
   HierarchicalInitial start;
   for (std::uint32_t i = 0; i < 40; ++i)
     start.group_of_op.push_back(static_cast<std::uint16_t>(i % 2 + 2 * (i / 20)));

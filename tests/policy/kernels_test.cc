@@ -1,4 +1,4 @@
-// Goal: the kernels compute what they say, and give the same bits whatever the machine's width.
+// Goal: the kernels compute their formulas, and give the same bits whatever the machine's vector width.
 // Method: plain loops in double beside them, on sizes with and without remainders; then both variants,
 // compared bit by bit.
 #include "policy/nn/kernels.h"
@@ -46,7 +46,7 @@ TEST(Kernels, ProductsEqualPlainLoops) {
   }
 }
 
-TEST(Kernels, EachElementOfAProductIsOneChain) {
+TEST(Kernels, ElementsOfAProductAreSummedInOneChain) {
   for (const Shape& s : all_shapes()) {
     const Matrix a = random_matrix(s.m, s.k, 1), b = random_matrix(s.k, s.n, 2);
     Matrix expected = random_matrix(s.m, s.n, 3), c = expected, transposed = expected;

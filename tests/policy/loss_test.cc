@@ -1,5 +1,5 @@
-// Goal: the losses' gradients are those of their losses, and each is what its paper says.  Method: finite
-// differences through the softmax, and cases that can be computed by hand.
+// Goal: the gradients are those of the losses, and each loss matches its paper.  Method: finite differences
+// through the softmax, and cases that can be computed by hand.
 #include "policy/loss/loss.h"
 
 #include <gtest/gtest.h>
@@ -74,7 +74,7 @@ TEST(Objective, GradientsAreThoseOfTheLoss) {
   expect_gradient_of_loss({.kind = LossKind::kClippedRatio, .clip = 0.5f}, 1);
 }
 
-TEST(Objective, Eq15AtTheDrawingPolicyIsReinforceOverTheChoices) {
+TEST(Objective, Eq15AtTheBehaviourPolicyIsReinforceOverTheChoices) {
   Case c;
   c.behaviour = log_softmax(c.logits);
   Matrix surrogate, reinforce;
@@ -84,7 +84,7 @@ TEST(Objective, Eq15AtTheDrawingPolicyIsReinforceOverTheChoices) {
   EXPECT_TRUE(surrogate.isApprox(reinforce * (2.0f / 6.0f), 1e-4f));
 }
 
-TEST(Objective, TheKlPenaltyPullsBackToTheDrawingPolicy) {
+TEST(Objective, KlPenaltyPullsBackToTheBehaviourPolicy) {
   Case c;
   c.advantage.assign(6, 0.0f);
   Matrix gradient;
@@ -94,22 +94,22 @@ TEST(Objective, TheKlPenaltyPullsBackToTheDrawingPolicy) {
   EXPECT_LT(c.parts({.kind = LossKind::kKlPenalised}, 2, nullptr).divergence, before);
 }
 
-TEST(Objective, TheClippedRatioStopsWhereItHasGoneFarEnough) {
+TEST(Objective, ClippedRatioHasNoGradientBeyondItsLimit) {
   Case c;
   c.logits.setZero();
   c.behaviour = log_softmax(c.logits);
   c.chosen.assign(6, 0);
-  c.logits.row(0).setConstant(1.0f);  // The chosen device is likelier by far than when it was drawn.
+  c.logits.row(0).setConstant(1.0f);  // The chosen device is much likelier than at the draw.
   Matrix gradient;
-  c.advantage.assign(6, -1.0f);  // Better than usual, but the ratio is past 1 + c already.
+  c.advantage.assign(6, -1.0f);  // Better than expected, but the ratio already exceeds 1 + c.
   c.parts({.kind = LossKind::kClippedRatio}, 1, &gradient);
   EXPECT_TRUE(gradient.isZero(0));
-  c.advantage.assign(6, 1.0f);  // Worse than usual: it must come back.
+  c.advantage.assign(6, 1.0f);  // Worse than expected: the ratio must decrease.
   c.parts({.kind = LossKind::kClippedRatio}, 1, &gradient);
   EXPECT_GT(gradient(0, 0), 0.01f);
 }
 
-TEST(Objective, StaleTrajectoriesWeighWhatTheNewerPolicyWouldHaveDrawn) {
+TEST(Objective, StaleTrajectoriesAreWeightedByTheNewerPolicy) {
   Case c;
   Matrix plain, weighted;
   c.parts({}, 1, &plain);

@@ -1,7 +1,7 @@
-// Goal: one policy of each method that needs words learns on several graphs and places one that it never saw,
-// whatever its size and its op types.
-// Method: placers as the registry makes them, on small graphs of different sizes; gradients against finite
-// differences; a planted optimum per graph, learned from simulated step times.
+// Goal: one policy of each method with a vocabulary learns on several graphs and places an unseen one,
+// whatever its size and its op types. Method: placers as the registry makes them, on small graphs of
+// different sizes; gradients against finite differences; a known optimum per graph, learned from simulated
+// step times.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ namespace {
 constexpr std::string_view kMethods[] = {"hierarchical", "colocrl", "spotlight", "random-grouping",
                                          "simple-planner"};
 
-/// A graph with groups that have names.
+/// A graph with named groups.
 struct Many : testing::SampleTask {
   Many(OpGraph ops, std::size_t groups, std::size_t gpus = 2)
       : SampleTask{std::move(ops), testing::sample_devices(gpus, true, 1 << 30)},
@@ -76,7 +76,7 @@ PolicyOptions with_words(PolicyOptions options, const std::vector<const Many*>& 
   return options;
 }
 
-TEST(ManyGraphs, AnEpisodePlacesItsGraphAndObeysItsConstraints) {
+TEST(ManyGraphs, EpisodePlacesItsGraphAndObeysItsConstraints) {
   const Many worlds[] = {{testing::random_graph(3, 24), 5}, {testing::random_graph(5, 15), 4}};
   for (const std::string_view method : kMethods) {
     const PolicyOptions options = with_words(small_policy(method), {&worlds[0], &worlds[1]});
@@ -102,12 +102,12 @@ TEST(ManyGraphs, AnEpisodePlacesItsGraphAndObeysItsConstraints) {
     EXPECT_FALSE(placer->expand(damaged).ok()) << method << ": the choices are of the larger graph";
     damaged.bytes.resize(3);
     EXPECT_FALSE(placer->expand(damaged).ok()) << method;
-    const ScoredEpisode foreign{damaged, {0, 0, 0}};
-    EXPECT_FALSE(placer->accumulate_gradient({&foreign, 1}).ok()) << method;
+    const ScoredEpisode damaged_episode{damaged, {0, 0, 0}};
+    EXPECT_FALSE(placer->accumulate_gradient({&damaged_episode, 1}).ok()) << method;
   }
 }
 
-TEST(ManyGraphs, TheGradientIsThatOfTheLossOnGraphsOfDifferentSizes) {
+TEST(ManyGraphs, GradientIsThatOfTheLossOnGraphsOfDifferentSizes) {
   const Many worlds[] = {{testing::random_graph(3, 24), 5}, {testing::random_graph(5, 15), 3}};
   for (const std::string_view method : kMethods) {
     PolicyOptions options = with_words(small_policy(method), {&worlds[0], &worlds[1]});
@@ -166,7 +166,7 @@ TEST(ManyGraphs, ParametersOfSomeGraphsPlaceAnyOther) {
     EXPECT_TRUE(unseen.obeys(there->greedy())) << method;
     const Actions actions = there->sample(0, 0);
     for (const Placement& placement : *there->expand(actions)) EXPECT_TRUE(unseen.obeys(placement)) << method;
-    // What is unknown has an embedding, the last column of the first matrix.
+    // Unknown words have an embedding, the last column of the first matrix.
     if (method == "random-grouping" || method == "hierarchical") continue;  // The Placer counts types.
     const auto before = *there->log_probabilities(actions);
     for (std::size_t row = 0; row < 3; ++row)
@@ -175,7 +175,7 @@ TEST(ManyGraphs, ParametersOfSomeGraphsPlaceAnyOther) {
   }
 }
 
-TEST(ManyGraphs, WordsAreTheMostFrequentOfAllGraphs) {
+TEST(ManyGraphs, VocabularyIsTheMostFrequentWordsOfAllGraphs) {
   std::vector<testing::SampleOp> few{{.name = "a", .type = "Rare"}, {.name = "b", .type = "Often"}},
       many{{.name = "a", .type = "Often"}, {.name = "b", .type = "Also"}, {.name = "c", .type = "Also"}};
   const Many worlds[] = {{testing::sample_graph(few), 1}, {testing::sample_graph(many), 2}};
@@ -184,7 +184,7 @@ TEST(ManyGraphs, WordsAreTheMostFrequentOfAllGraphs) {
             (Words{"Also", "Often", "Rare"}));
   EXPECT_EQ(with_words(small_policy("colocrl"), {&worlds[1], &worlds[0]}).features.words,
             (Words{"Also", "Often", "Rare"}))
-      << "whichever graph comes first";
+      << "whichever graph is first";
   PolicyOptions options = small_policy("hierarchical");
   options.features.vocabulary = 2;
   EXPECT_EQ(with_words(options, {&worlds[0], &worlds[1]}).features.words, (Words{"Also", "Often"}));
@@ -207,7 +207,7 @@ TEST(ManyGraphs, WordsAreTheMostFrequentOfAllGraphs) {
   EXPECT_NE(refused.error().context.find("policy.grouping"), std::string::npos) << refused.error().context;
 }
 
-TEST(ManyGraphs, GraphsThatDoNotFitAreRefused) {
+TEST(ManyGraphs, UnsuitableGraphsAreRefused) {
   const Many five{testing::random_graph(3, 24), 5}, larger{testing::random_graph(3, 24), 7},
       fewer_devices{testing::random_graph(5, 15), 3, 1};
   const auto why = [](const PolicyOptions& options, const std::vector<const Many*>& worlds) {
@@ -272,7 +272,7 @@ struct Preferences : Many {
 
 // Two chains of 6 and of 4 groups, of two types. A policy of either paper finds the device of each type; the
 // third chain, of 8 groups in another order, is then placed without learning.
-TEST(ManyGraphs, APolicyLearnsOnAllItsGraphsAndRepeatsItself) {
+TEST(ManyGraphs, PolicyLearnsOnAllGraphsAndIsReproducible) {
   const auto pairs = [](const std::string& text) {
     std::vector<bool> suits;
     for (const char c : text) suits.insert(suits.end(), 2, c == 'L');
@@ -320,7 +320,7 @@ TEST(ManyGraphs, APolicyLearnsOnAllItsGraphsAndRepeatsItself) {
     };
     for (Preferences* const world : worlds)
       EXPECT_LT(world->time_s(likeliest_of(*world)), 1.05 * world->best_s()) << method;
-    // Counts of types and a bare adjacency do not tell the Placer enough of another order.
+    // Counts of types and a bare adjacency are not enough information about another order.
     if (method != "random-grouping") {
       EXPECT_LT(unseen.time_s(likeliest_of(unseen)), 1.05 * unseen.best_s()) << method;
     }
@@ -357,7 +357,7 @@ TEST(ManyGraphs, OrdersOfTheGroupsAreFixedAndGroupsKeepTheirLabels) {
       }
 
       if (!any_graph) continue;
-      // In an unseen order the placer is that of a grouping numbered along this order.
+      // In an unseen order the placer equals that of a grouping that is numbered in this order.
       PolicyOptions unseen = options;
       unseen.unseen_order = 7;
       const auto there = placer_of(unseen, {&worlds[0]});
@@ -376,7 +376,7 @@ TEST(ManyGraphs, OrdersOfTheGroupsAreFixedAndGroupsKeepTheirLabels) {
   }
 }
 
-// Without words Spotlight's embedding of a group is numbered; in every order a group has its own.
+// Without a vocabulary Spotlight numbers the embeddings of groups; a group has its own in every order.
 TEST(ManyGraphs, SpotlightsEmbeddingsFollowTheGroupsIntoEveryOrder) {
   const Many world{testing::random_graph(3, 24), 5};
   PolicyOptions options = small_policy("spotlight");
@@ -400,7 +400,7 @@ TEST(ManyGraphs, SpotlightsEmbeddingsFollowTheGroupsIntoEveryOrder) {
 }
 
 // The Placer knows groups by their place in the shuffled order, which must not change with the run's seed.
-TEST(ManyGraphs, TheOrderOfTheGroupsIsAPartOfThePolicy) {
+TEST(ManyGraphs, OrderOfTheGroupsIsPartOfThePolicy) {
   const Many world{testing::random_graph(3, 24), 5};
   PolicyOptions options = with_words(small_policy("hierarchical"), {&world});
   options.order = GroupOrder::kShuffled;

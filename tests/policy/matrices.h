@@ -17,7 +17,7 @@ inline Matrix random_matrix(Eigen::Index rows, Eigen::Index cols, std::uint64_t 
   return m;
 }
 
-/// [rows, cols] of numbers column by column, as the fixtures of other implementations have them.
+/// A matrix [rows, cols] from numbers column by column, as in the fixtures of other implementations.
 inline Matrix matrix(const std::vector<double>& values, Eigen::Index rows, Eigen::Index cols) {
   return Eigen::Map<const Eigen::MatrixXd>(values.data(), rows, cols).cast<float>();
 }

@@ -1,4 +1,4 @@
-// Goal: Adam, clipping, schedules and rewards are the published formulas.  Method: numbers worked out by
+// Goal: Adam, clipping, schedules and rewards match the published formulas.  Method: numbers computed by
 // hand.
 #include <gtest/gtest.h>
 
@@ -57,7 +57,7 @@ TEST(Adam, ClipsByTheGlobalNormAndLeavesSmallGradientsAlone) {
   EXPECT_NEAR(big.values()[0], small.values()[0], 1e-6f) << "30/50 and 0.6 are the same direction and length";
 }
 
-TEST(Adam, AGradientThatIsNotFiniteChangesNothing) {
+TEST(Adam, NonFiniteGradientChangesNothing) {
   ParameterStore store;
   store.add("w", 1, 1, Init::kZero, 1);
   store.gradients()[0] = std::numeric_limits<float>::quiet_NaN();
@@ -67,7 +67,7 @@ TEST(Adam, AGradientThatIsNotFiniteChangesNothing) {
   EXPECT_EQ(adam.updates(), 0u);
 }
 
-TEST(Adam, GoesOnFromItsSavedState) {
+TEST(Adam, ContinuesFromItsSavedState) {
   ParameterStore one, two;
   one.add("w", 3, 1, Init::kGlorot, 1);
   two.add("w", 3, 1, Init::kGlorot, 1);
@@ -86,14 +86,14 @@ TEST(Adam, GoesOnFromItsSavedState) {
   EXPECT_FALSE(b.load(Bytes(5), two.size()).ok());
 }
 
-TEST(Reward, TheExcessIsTheSumOrThatOfTheWorstDevice) {
+TEST(Reward, ExcessIsTheSumOrThatOfTheWorstDevice) {
   const std::vector<std::int64_t> peaks{90, 130, 170}, memory{100, 100, 100};
   EXPECT_EQ(counted_excess(Excess::kSum, 100, peaks, memory), 100);
   EXPECT_EQ(counted_excess(Excess::kMax, 100, peaks, memory), 70);
   EXPECT_EQ(counted_excess(Excess::kMax, 0, {}, memory), 0);
   EXPECT_EQ(counted_excess(Excess::kMax, 5, {}, memory), 5) << "no peaks are known";
   EXPECT_EQ(counted_excess(Excess::kMax, 5, std::vector<std::int64_t>{0, 0, 0}, memory), 5);
-  EXPECT_EQ(counted_excess(Excess::kMax, 30, peaks, memory), 30) << "a device that counts for nothing";
+  EXPECT_EQ(counted_excess(Excess::kMax, 30, peaks, memory), 30) << "a device without weight";
 }
 
 TEST(Sgd, StepsAgainstTheGradientByTheRate) {
@@ -129,7 +129,7 @@ TEST(Adam, LearningScalesAreRelative) {
   EXPECT_NEAR(store.values()[1] / store.values()[0], 4.0f, 1e-3f);
 }
 
-TEST(LearningRate, DecaysFromAStepOnEverySoOften) {
+TEST(LearningRate, DecaysAtIntervalsFromAStepOn) {
   const LearningRate rate{0.1f, 0.95f, 50, 400};
   EXPECT_FLOAT_EQ(rate.at(399), 0.1f);
   EXPECT_FLOAT_EQ(rate.at(400), 0.095f);
@@ -138,14 +138,14 @@ TEST(LearningRate, DecaysFromAStepOnEverySoOften) {
   EXPECT_FLOAT_EQ(LearningRate{0.1f}.at(100'000), 0.1f);
 }
 
-TEST(LearningRate, GoesLinearlyToItsEndAndStays) {
+TEST(LearningRate, FallsLinearlyToItsEndAndStays) {
   const LearningRate rate{.start = 1e-3f, .linear_over = 100, .end = 1e-4f};
   EXPECT_FLOAT_EQ(rate.at(0), 1e-3f);
   EXPECT_FLOAT_EQ(rate.at(50), 5.5e-4f);
   EXPECT_FLOAT_EQ(rate.at(1000), 1e-4f);
 }
 
-TEST(Reward, WhatDidNotRunCostsTheFailingSignalHoweverMemoryIsGraded) {
+TEST(Reward, FailedPlacementsCostTheFailingSignalWhateverThePenalty) {
   for (const Transform transform : {Transform::kIdentity, Transform::kSqrt, Transform::kLog}) {
     const RewardOptions graded{transform, 5, true, 0.2, 0.5};
     EXPECT_DOUBLE_EQ(placement_cost(graded, false, 0, 0), 5) << "crashed: no time, and no byte above";
@@ -166,7 +166,7 @@ TEST(Reward, TransformsAndPenalties) {
   EXPECT_FALSE(parse_word<Transform>("cube").ok());
 }
 
-TEST(Reward, NothingAboveTheCapsIsWorthMoreThanItsFloor) {
+TEST(Reward, InfeasiblePlacementsNeverBeatTheFloor) {
   RewardOptions graded{Transform::kIdentity, 5, true, 0.2, 0.5, 1.0};
   EXPECT_DOUBLE_EQ(placement_cost(graded, false, 0.1, 2'000'000'000), 1.0 + 0.2 + 1.0);
   EXPECT_DOUBLE_EQ(placement_cost(graded, false, 0.1, 2'000'000'000),
@@ -179,7 +179,7 @@ TEST(Reward, NothingAboveTheCapsIsWorthMoreThanItsFloor) {
   EXPECT_DOUBLE_EQ(placement_cost(graded, false, 0.1, 2'000'000'000), 5) << "never above the failing signal";
 }
 
-TEST(MemoryFloor, IsTheBestThatFitsAndUntilOneDoesTheWorstThatDoesNot) {
+TEST(MemoryFloor, IsTheBestFeasibleOrElseTheWorstInfeasible) {
   MemoryFloor floor;
   EXPECT_EQ(floor.cost(), kNoFloor);
   floor.learn(false, -0.5);
@@ -216,9 +216,9 @@ TEST(AdaptivePenalty, GrowsWhileTooFewFitAndFallsWhileMoreDo) {
       << "what fits costs its time";
 }
 
-// Dual ascent: a policy of one choice, a fast placement over the cap against a slow one that fits, which
-// follows softmax of the costs, ends where the target says.
-TEST(AdaptivePenalty, ReachesItsTargetWhateverTheOtherSideSaves) {
+// Dual ascent: a policy of one choice, between a fast placement above the cap and a slow one that fits, which
+// follows the softmax of the costs, ends at the target.
+TEST(AdaptivePenalty, ReachesItsTargetWhateverInfeasibilitySaves) {
   for (const double slower : {2.0, 10.0}) {
     Rng rng{1, Purpose::kTest};
     AdaptivePenalty penalty{0.6};

@@ -1,4 +1,4 @@
-// Goal: encoder and decoder are the network of the equations, not merely consistent with themselves.
+// Goal: encoder and decoder match the equations, and are not merely consistent with themselves.
 // Method: values and gradients from an independent float64 implementation
 // (tests/parity/make_hierarchical_fixture.py) and, for ColocRL and Spotlight with their losses, from
 // PyTorch (tests/parity/make_sequence_fixture.py).

@@ -1,5 +1,5 @@
-// Goal: Placeto learns, the same each time, and places graphs that it never saw. Method: planted placement
-// problems whose best answer is known, learned from simulated step times.
+// Goal: Placeto learns reproducibly, and places unseen graphs. Method: placement problems with a known
+// optimum, learned from simulated step times.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -29,7 +29,7 @@ World fork(const std::vector<std::uint32_t>& lengths, std::size_t gpus) {
   return {testing::sample_graph(ops), gpus};
 }
 
-/// Costs to go less their means over the last episodes of the same graph, as the paper's baseline has them:
+/// Costs to go less their means over the last episodes of the same graph, as in the paper's baseline:
 /// advantage_t = (ρ(s_T) - ρ(s_t)) - mean.
 class Advantages {
  public:
@@ -52,8 +52,8 @@ class Advantages {
   std::deque<std::vector<double>> last_;
 };
 
-/// Trains on all worlds in turn, eight episodes an update. Calls `look(update)` after each; stops if it says
-/// so.
+/// Trains on all worlds in turn, eight episodes per update. Calls `look(update)` after each; stops if it
+/// returns true.
 template <class Look>
 void train(PlacetoPlacer& placer, std::vector<World*> worlds, std::uint64_t updates, Look look) {
   std::vector<Advantages> advantages(worlds.size());
@@ -67,7 +67,7 @@ void train(PlacetoPlacer& placer, std::vector<World*> worlds, std::uint64_t upda
       std::vector<double> cost;
       for (const Placement& placement : *placer.expand(actions))
         cost.push_back(std::log(worlds[graph]->time_s(placement) / 1e-5));
-      // Every episode of a graph starts alike, so that the start's cost is in the mean as well.
+      // Every episode of a graph has the same start, so that the start's cost is in the mean too.
       auto advantage = advantages[graph].of(cost, 0);
       batch.push_back({std::move(actions), std::move(advantage)});
     }
@@ -91,10 +91,10 @@ PlacetoOptions learning_options() {
   return options;
 }
 
-TEST(Placeto, LearnsThePlantedOptimum) {
-  // Two chains of five ops on three devices: of 3^11 placements 12 are best, each chain on a device of its
-  // own and the source with one of them; a chance of one in 14,762. The likeliest placement must be one of
-  // them within 300 updates of 8 episodes of 11 placements.
+TEST(Placeto, FindsTheKnownOptimum) {
+  // Two chains of five ops on three devices: 12 of 3^11 placements are best, each chain on its own device and
+  // the source with one of them; a chance of one in 14,762. The likeliest placement must be one of them
+  // within 300 updates of 8 episodes of 11 placements.
   World world = fork({5, 5}, 3);
   int learned = 0;
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
@@ -109,7 +109,7 @@ TEST(Placeto, LearnsThePlantedOptimum) {
   EXPECT_GE(learned, 9);
 }
 
-TEST(Placeto, PlacesGraphsThatItNeverSaw) {
+TEST(Placeto, PlacesUnseenGraphs) {
   World worlds[] = {fork({4, 4}, 2), fork({6, 6}, 2), fork({3, 5, 4}, 2), fork({8}, 2)};
   const auto placer = *PlacetoPlacer::make(
       {worlds[0].view(), worlds[1].view(), worlds[2].view(), worlds[3].view()}, learning_options(), 1);
@@ -131,7 +131,7 @@ TEST(Placeto, PlacesGraphsThatItNeverSaw) {
   EXPECT_LT(mean_ratio, 0.65) << "of a random placement's mean";
 }
 
-TEST(Placeto, TwoTrainingsGiveTheSameBits) {
+TEST(Placeto, TrainingIsReproducible) {
   World world = fork({3, 3}, 2);
   const auto trained = [&] {
     const auto placer = placer_of(world, small_options());

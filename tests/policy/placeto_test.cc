@@ -1,4 +1,4 @@
-// Goal: Placeto walks its episodes as the paper says, repeats itself and refuses what is not its own. Method:
+// Goal: Placeto's episodes match the paper, it is reproducible and refuses actions of others. Method:
 // serialisation and determinism on random graphs; the gradient against finite differences of the loss.
 #include <gtest/gtest.h>
 
@@ -22,13 +22,13 @@ World random_world(std::uint64_t seed = 3, std::uint32_t ops = 24) {
   return {testing::random_graph(seed, ops), 2, true};
 }
 
-/// Away from the uniform policy that training starts from.
+/// Changes the parameters, away from the uniform policy that training starts from.
 void shake(Placer& placer, float reach = 0.2f) {
   Rng rng{11, Purpose::kTest};
   for (float& value : placer.parameters().values()) value += reach * rng.normal();
 }
 
-TEST(Placeto, AnEpisodeVisitsEveryGroupInEveryRound) {
+TEST(Placeto, EpisodeVisitsEveryGroupInEveryRound) {
   const World world = random_world();
   for (const Traversal traversal : {Traversal::kTopological, Traversal::kReversed, Traversal::kRandom}) {
     PlacetoOptions options = small_options();
@@ -51,7 +51,7 @@ TEST(Placeto, AnEpisodeVisitsEveryGroupInEveryRound) {
 }
 
 // Paper: Placeto 2019, section 4.3.
-TEST(Placeto, EpisodesFollowTheFixedOrdersAndNoOther) {
+TEST(Placeto, EpisodesFollowOnlyTheFixedOrders) {
   const World worlds[] = {random_world(3), random_world(5, 17)};
   PlacetoOptions options = small_options();
   options.rounds_per_episode = 2;
@@ -84,12 +84,12 @@ TEST(Placeto, EpisodesFollowTheFixedOrdersAndNoOther) {
   EXPECT_EQ(other_seed, orders_of(2));
 }
 
-TEST(Placeto, TheLikeliestPlacementInAnUnseenOrderVisitsInThatOrder) {
+TEST(Placeto, LikeliestPlacementInAnUnseenOrderVisitsInThatOrder) {
   const World world = random_world();
   PlacetoOptions options = small_options();
   options.rounds_per_episode = 2;
   options.traversal = Traversal::kReversed;
-  options.network.means = true;  // Sums saturate: the likeliest device would be the same in any state.
+  options.network.means = true;  // Sums saturate, and the likeliest device would be the same in any state.
   const auto usual = placer_of(world, options);
   const std::size_t groups = usual->group_graph(0).size();
   Rng rng{11, Purpose::kTest};
@@ -100,7 +100,7 @@ TEST(Placeto, TheLikeliestPlacementInAnUnseenOrderVisitsInThatOrder) {
     options.unseen_order = number;
     const auto placer = placer_of(world, options);
     ASSERT_TRUE(placer->parameters().load(usual->parameters().bytes()).ok());
-    // The likeliest device at each step of that order, given those before.
+    // The likeliest device at each step of that order, given the steps before.
     const std::vector<std::uint16_t> order = unseen_order(groups, number);
     orders.insert(order);
     PlacetoPlacer::Choice choice = *placer->decode_actions(placer->sample(0, 0));
@@ -119,7 +119,7 @@ TEST(Placeto, TheLikeliestPlacementInAnUnseenOrderVisitsInThatOrder) {
   EXPECT_GT(different, 0) << "another order, another placement";
 }
 
-TEST(Placeto, EveryStepIsAPlacementOfTheWholeGraphThatDiffersInOneGroup) {
+TEST(Placeto, StepsArePlacementsThatDifferInOneGroup) {
   const World world = random_world();
   const auto placer = placer_of(world, small_options());
   const Actions actions = placer->sample(0, 0);
@@ -140,7 +140,7 @@ TEST(Placeto, EveryStepIsAPlacementOfTheWholeGraphThatDiffersInOneGroup) {
   EXPECT_TRUE(world.constraints.check(world.graph, world.devices, placer->greedy()).ok());
 }
 
-TEST(Placeto, AMeasuredStartIsTheFirstPlacementAndNoStep) {
+TEST(Placeto, MeasuredStartIsTheFirstPlacementButNotAStep) {
   const World world = random_world();
   PlacetoOptions options = small_options();
   options.start = InitialPlacement::kRandom;
@@ -163,7 +163,7 @@ TEST(Placeto, AMeasuredStartIsTheFirstPlacementAndNoStep) {
 
 // Features are relative to the graph's largest, so a graph with the same bytes and a tenth of the work looks
 // the same; by the transfer ratio it does not.
-TEST(Placeto, TheTransferRatioTellsAGraphThatComputesFromOneThatSends) {
+TEST(Placeto, TransferRatioDistinguishesComputationFromCommunication) {
   const World world = random_world();
   const std::size_t groups = world.view().grouping.num_groups;
   const auto log_p = [&](bool ratio, double work) {
@@ -191,11 +191,11 @@ TEST(Placeto, SamplingDependsOnParametersSeedAndEpisodeAlone) {
   EXPECT_NE(a->sample(7, 0).bytes, placer_of(world, options, 2)->sample(7, 0).bytes);
 }
 
-TEST(Placeto, WhatWasDrawnIsWhatIsReplayedBitForBit) {
+TEST(Placeto, DrawsAreReplayedBitForBit) {
   const World world = random_world(5, 60);
   PlacetoOptions options;
   options.loss.kind = LossKind::kKlPenalised;
-  options.rounds_per_episode = 6;  // More steps than one trace remembers.
+  options.rounds_per_episode = 6;  // More steps than one trace keeps.
   options.start = InitialPlacement::kRandom;
   const auto placer = placer_of(world, options);
   shake(*placer, 0.02f);
@@ -206,7 +206,7 @@ TEST(Placeto, WhatWasDrawnIsWhatIsReplayedBitForBit) {
   ASSERT_EQ(choice.decisions.log_q.size(), static_cast<std::size_t>(replayed.size()));
   EXPECT_EQ(0, std::memcmp(choice.decisions.log_q.data(), replayed.data(),
                            sizeof(float) * choice.decisions.log_q.size()));
-  // And what learning sees: a policy does not diverge from itself, to the last bit.
+  // A policy does not diverge from itself, to the last bit.
   const ScoredEpisode episode{actions, std::vector<float>(choice.node.size(), 1.0f)};
   const auto parts = placer->accumulate_gradient({&episode, 1});
   EXPECT_EQ(parts->divergence, 0);
@@ -224,7 +224,7 @@ std::vector<ScoredEpisode> draw_batch(const PlacetoPlacer& placer, std::uint64_t
   return batch;
 }
 
-/// Central differences of the loss of `batch` against what accumulate_gradient adds.
+/// Compares central differences of the loss of `batch` with accumulate_gradient().
 void expect_gradient_of_loss(PlacetoPlacer& placer, std::span<const ScoredEpisode> batch, int checks) {
   ParameterStore& store = placer.parameters();
   store.clear_gradients();
@@ -265,12 +265,12 @@ TEST(Placeto, GradientIsThatOfTheObjectivesLossOverManyGraphs) {
     const auto placer = *PlacetoPlacer::make({world.view(), other.view()}, options, 1);
     shake(*placer);
     const auto batch = draw_batch(*placer, 3);
-    shake(*placer, 0.02f);  // Not the policy that drew them any more.
+    shake(*placer, 0.02f);  // Differs from the policy that drew them.
     expect_gradient_of_loss(*placer, batch, 150);
   }
 }
 
-TEST(Placeto, GradientOfAnEpisodeThatOneTraceCannotHold) {
+TEST(Placeto, GradientOfAnEpisodeLongerThanOneTrace) {
   const World world = random_world(9, 40);
   PlacetoOptions options = small_options();
   options.rounds_per_episode = 8;
@@ -281,7 +281,7 @@ TEST(Placeto, GradientOfAnEpisodeThatOneTraceCannotHold) {
   expect_gradient_of_loss(*placer, batch, 20);
 }
 
-TEST(Placeto, AnAdaptiveBetaIsSavedAndGoesOnToTheSameBits) {
+TEST(Placeto, AdaptiveBetaIsSavedAndContinuesWithTheSameBits) {
   const World world = random_world();
   PlacetoOptions options = small_options();
   options.loss.kind = LossKind::kKlPenalised;
@@ -309,29 +309,29 @@ TEST(Placeto, AnAdaptiveBetaIsSavedAndGoesOnToTheSameBits) {
   }
 }
 
-TEST(Placeto, EpisodesStartAtTheBestThatTheyAreToldOf) {
+TEST(Placeto, EpisodesStartAtTheGivenBest) {
   const World world = random_world(), other = random_world(9, 16);
   PlacetoOptions options = small_options();
   options.start = InitialPlacement::kBest;
   const auto placer = *PlacetoPlacer::make({world.view(), other.view()}, options, 1);
   EXPECT_EQ(placer->incumbent(), Incumbent::kFitting);
   // Episode 2 is about the first graph again.
-  const auto untold = *placer->decode_actions(placer->sample(2, 0));
+  const auto by_default = *placer->decode_actions(placer->sample(2, 0));
   std::vector<Placement> best{placer->expand(placer->sample(2, 0))->back(), {}};
-  const auto told = *placer->decode_actions(placer->sample_from(best, 2, 0));
-  EXPECT_NE(told.start, untold.start);
+  const auto from_best = *placer->decode_actions(placer->sample_from(best, 2, 0));
+  EXPECT_NE(from_best.start, by_default.start);
   const auto at_last = *placer->decode_actions(placer->sample(2, 0));
   for (std::size_t t = 0; t < at_last.node.size(); ++t)
-    EXPECT_EQ(told.start[at_last.node[t]], at_last.decisions.devices[t]);
+    EXPECT_EQ(from_best.start[at_last.node[t]], at_last.decisions.devices[t]);
   EXPECT_EQ(placer->sample_from(best, 3, 0).bytes, placer->sample(3, 0).bytes) << "of a graph without a best";
   options.start = InitialPlacement::kSingle;
-  const auto deaf = *PlacetoPlacer::make({world.view(), other.view()}, options, 1);
-  EXPECT_EQ(deaf->sample_from(best, 2, 0).bytes, deaf->sample(2, 0).bytes);
+  const auto single = *PlacetoPlacer::make({world.view(), other.view()}, options, 1);
+  EXPECT_EQ(single->sample_from(best, 2, 0).bytes, single->sample(2, 0).bytes);
   EXPECT_EQ(*parse_word<InitialPlacement>("best"), InitialPlacement::kBest);
   EXPECT_FALSE(parse_word<InitialPlacement>("given").ok()) << "no config can give a placement";
 }
 
-TEST(Placeto, StayKeepsAnUntrainedPolicyWhereItIs) {
+TEST(Placeto, StayKeepsAnUntrainedPolicyInPlace) {
   const World world = random_world();
   PlacetoOptions options = small_options();
   options.start = InitialPlacement::kRandom;
@@ -381,7 +381,7 @@ TEST(Placeto, ParametersFitGraphsOfEverySize) {
   EXPECT_FALSE(b->parameters().load(Bytes(7)).ok());
 }
 
-TEST(Placeto, RefusesForeignActions) {
+TEST(Placeto, RefusesActionsOfOthers) {
   const World world = random_world(), other = random_world(9, 30);
   const auto placer = placer_of(world, small_options());
   const Actions good = placer->sample(0, 0);
@@ -389,7 +389,7 @@ TEST(Placeto, RefusesForeignActions) {
   for (std::size_t length = 0; length < good.bytes.size(); ++length)
     EXPECT_FALSE(
         placer->expand({Bytes(good.bytes.begin(), good.bytes.begin() + static_cast<long>(length))}).ok());
-  // Whatever a flipped bit does, it is either refused or another episode of this policy.
+  // An episode with a flipped bit is either refused or another episode of this policy.
   for (std::size_t bit = 0; bit < 8 * good.bytes.size(); ++bit) {
     Actions damaged = good;
     damaged.bytes[bit / 8] ^= std::byte{static_cast<unsigned char>(1u << bit % 8)};
@@ -411,7 +411,7 @@ TEST(Placeto, RefusesForeignActions) {
   EXPECT_FALSE(placer_of(world, ratio)->accumulate_gradient({&undrawn, 1}).ok()) << "log q is missing";
 }
 
-TEST(Placeto, NamesWhatIsImpossible) {
+TEST(Placeto, NamesImpossibleOptions) {
   const World world = random_world(), other = random_world(9, 30);
   const auto error = [&](auto change) {
     std::vector<PlacetoGraph> graphs{world.view()};
@@ -436,7 +436,7 @@ TEST(Placeto, NamesWhatIsImpossible) {
             std::string::npos);
 }
 
-TEST(Placeto, AGroupIsOnlyPutWhereAllItsOpsMayRun) {
+TEST(Placeto, GroupsAreOnlyPlacedWhereAllTheirOpsMayRun) {
   const World world{testing::restricted_graph(), 2, true};  // cpu:0, gpu:0, gpu:1
   PlacetoOptions options = small_options();
   options.start = InitialPlacement::kRandom;
@@ -459,7 +459,7 @@ TEST(Placeto, AGroupIsOnlyPutWhereAllItsOpsMayRun) {
   EXPECT_FALSE(placer->decode_actions(PlacetoPlacer::encode_actions(forbidden)).ok());
 }
 
-TEST(Placeto, RepeatsAPlacementThatItImitates) {
+TEST(Placeto, RepeatsAnImitatedPlacement) {
   const World world = random_world(6, 30);
   const auto placer = placer_of(world, PlacetoOptions{});
   Rng rng{5, Purpose::kTest};

@@ -1,5 +1,5 @@
 #pragma once
-// What the tests of Placeto share: graphs with their machines, and small policies of them.
+// Shared by the tests of Placeto: graphs with their machines, and small policies for them.
 
 #include <cstdint>
 #include <limits>

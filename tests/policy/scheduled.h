@@ -12,7 +12,7 @@
 
 namespace emplace::policy {
 
-/// Devices that all differ: in memory and in links. `name[d]`: the device that is number d.
+/// Devices that all differ in memory and in links. `name[d]`: the device with number d.
 inline DeviceSet different_devices(std::span<const std::size_t> name) {
   std::vector<Device> devices;
   std::vector<Link> links;
@@ -28,7 +28,7 @@ inline DeviceSet different_devices(std::span<const std::size_t> name) {
   return *DeviceSet::make(std::move(devices), std::move(links));
 }
 
-/// A random graph in which every co-location class is a unit that keeps `live` bytes.
+/// A random graph in which every co-location class is a unit that keeps `live` bytes allocated.
 struct Scheduled : testing::SampleTask {
   Scheduled(std::uint64_t seed, std::uint32_t ops, DeviceSet machine, std::int64_t live = 1 << 10)
       : SampleTask{testing::random_graph(seed, ops), std::move(machine)},

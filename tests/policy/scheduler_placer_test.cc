@@ -1,6 +1,7 @@
-// Goal: the scheduler as a placer draws what it may, ascends what it says, changes only a part of a placement
-// that it improves, and has the same parameters for any graph and machine. Method: finite differences of its
-// loss; random graphs with pinned and co-located ops; a schedule with a known best; damaged actions.
+// Goal: the scheduler as a placer draws only permitted placements, ascends its objective, changes only a part
+// of a placement that it improves, and has the same parameters for any graph and machine. Method: finite
+// differences of its loss; random graphs with pinned and co-located ops; a schedule with a known optimum;
+// damaged actions.
 #include "policy/placers/scheduler_placer.h"
 
 #include <gtest/gtest.h>
@@ -30,14 +31,14 @@ SchedulerOptions small() {
 std::unique_ptr<SchedulerPlacer> placer_of(const Scheduled& task, SchedulerOptions options = small(),
                                            Placement start = {}, std::uint64_t seed = 1) {
   auto placer = *SchedulerPlacer::make({{&task.constraints, {task.world}, std::move(start)}}, options, seed);
-  Rng rng{9, Purpose::kTest};  // Away from the start, where parts are zero.
+  Rng rng{9, Purpose::kTest};  // Changes the parameters; some are zero at the start.
   for (float& value : placer->parameters().values()) value += 0.3f * rng.normal();
   return placer;
 }
 
 DeviceSet machine(std::size_t gpus = 3) { return testing::sample_devices(gpus, true, 1 << 30); }
 
-TEST(SchedulerPlacer, EpisodesAreAFunctionOfSeedNumberAndParameters) {
+TEST(SchedulerPlacer, EpisodesAreFunctionsOfSeedNumberAndParameters) {
   const Scheduled task{3, 50, machine()};
   const auto placer = placer_of(task);
   const Placement best = placer->greedy();
@@ -55,13 +56,13 @@ TEST(SchedulerPlacer, EpisodesAreAFunctionOfSeedNumberAndParameters) {
   }
 }
 
-TEST(SchedulerPlacer, GradientIsThatOfWhatItSays) {
+TEST(SchedulerPlacer, GradientIsThatOfItsObjective) {
   const Scheduled task{5, 30, machine()};
   SchedulerOptions options = small();
   options.entropy = 0.2f;
   const auto placer = placer_of(task, options);
   const Placement best = placer->greedy();
-  // One episode that places from nothing, one that improves.
+  // One episode that places without a start, one that improves.
   std::vector<ScoredEpisode> batch{{placer->sample(0, 0), {0.5f, -1.0f, 0.25f}}};
   for (std::uint64_t episode = 1; batch.size() < 2; ++episode)
     if (Actions drawn = placer->sample_from({&best, 1}, episode, 0);
@@ -76,7 +77,7 @@ TEST(SchedulerPlacer, GradientIsThatOfWhatItSays) {
   std::size_t off = 0;
   for (std::size_t i = 0; i < store.size(); ++i) {
     const auto numeric = static_cast<float>(central_difference(loss, store.values()[i], 1e-3f));
-    // A step across the corner of a ReLU gives another number.
+    // A step across the kink of a ReLU gives another value.
     if (std::abs(analytic[i] - numeric) > 4e-2f * std::max(0.2f, std::abs(numeric))) ++off;
     largest = std::max(largest, std::abs(numeric));
   }
@@ -84,7 +85,7 @@ TEST(SchedulerPlacer, GradientIsThatOfWhatItSays) {
   EXPECT_LE(off, store.size() / 100);
 }
 
-TEST(SchedulerPlacer, AnEpisodeWhosePlacementsCostTheSameTeachesNothing) {
+TEST(SchedulerPlacer, EqualCostsGiveNoGradient) {
   const Scheduled task{5, 30, machine()};
   const auto placer = placer_of(task);
   const auto gradient_of = [&](std::vector<float> advantages) {
@@ -98,11 +99,11 @@ TEST(SchedulerPlacer, AnEpisodeWhosePlacementsCostTheSameTeachesNothing) {
   EXPECT_EQ(gradient_of({5, 6, 7}), gradient_of({-1, 0, 1}));
 }
 
-TEST(SchedulerPlacer, ImprovementsKeepTheRestOfThePlacementOpByOp) {
+TEST(SchedulerPlacer, ImprovementsKeepTheRestOfThePlacement) {
   const Scheduled task{7, 60, machine()};
   const auto placer = placer_of(task);
-  // Devices without regard to units, so that no choice of units gives this placement. No two devices of this
-  // machine are twins in use, so names stay.
+  // A placement that ignores units, so that no choice of units gives it. No used devices of this machine are
+  // twins, so names stay.
   Placement best(task.graph.num_ops());
   Rng rng{4, Purpose::kTest};
   for (DeviceId& device : best) device = static_cast<DeviceId>(rng.below(4));
@@ -111,10 +112,10 @@ TEST(SchedulerPlacer, ImprovementsKeepTheRestOfThePlacementOpByOp) {
   bool improved = false;
   for (std::uint64_t episode = 0; episode < 40; ++episode) {
     const Actions drawn = placer->sample_from({&best, 1}, episode, 0);
-    if (drawn.bytes.size() < best.size() + 3 * task.world.num_units()) continue;  // Places from nothing.
+    if (drawn.bytes.size() < best.size() + 3 * task.world.num_units()) continue;  // Places without a start.
     improved = true;
     for (const Placement& placement : *placer->expand(drawn)) {
-      // Twins may be renamed; what counts is which ops are together.
+      // Twins may be renamed; only which ops are together counts.
       std::map<std::pair<DeviceId, DeviceId>, std::size_t> pairs;
       for (std::size_t op = 0; op < best.size(); ++op) ++pairs[{best[op], placement[op]}];
       std::map<DeviceId, std::size_t> kept;
@@ -167,14 +168,15 @@ TEST(SchedulerPlacer, ParametersOfOneGraphAndMachinePlaceAnother) {
   EXPECT_EQ(placer->greedy().size(), other.graph.num_ops());
 }
 
-TEST(SchedulerPlacer, LearnsWhatCostsLess) {
+TEST(SchedulerPlacer, LearnsToReduceTheCost) {
   // The cost is the number of ops that are not on the CPU, which no rule of a list scheduler wants.
   const Scheduled task{11, 30, machine(2)};
   SchedulerOptions options = small();
   options.placements = 16;
   options.entropy = 0.02f;
   const auto placer = placer_of(task, options);
-  for (float& value : placer->parameters().values()) value *= 0.1f;  // The rules are nearly certain.
+  for (float& value : placer->parameters().values())
+    value *= 0.1f;  // The choices of the rules become nearly certain.
   const auto cost_of = [](const Placement& placement) {
     return static_cast<float>(placement.size()) -
            static_cast<float>(std::count(placement.begin(), placement.end(), DeviceId{0}));
@@ -204,7 +206,7 @@ TEST(SchedulerPlacer, LearnsWhatCostsLess) {
   EXPECT_LT(means[1] - cost_of(best), 0.6f * (means[0] - cost_of(best)));
 }
 
-TEST(SchedulerPlacer, RefusesForeignActionsAndImpossibleNumbers) {
+TEST(SchedulerPlacer, RefusesActionsOfOthersAndImpossibleNumbers) {
   const Scheduled task{5, 30, machine()};
   const auto placer = placer_of(task);
   const Placement best = placer->greedy();
@@ -229,8 +231,8 @@ TEST(SchedulerPlacer, RefusesForeignActionsAndImpossibleNumbers) {
   EXPECT_FALSE(SchedulerPlacer::make({{&task.constraints, {}, {}}}, small(), 1).ok());
 }
 
-TEST(SchedulerPlacer, RefusesAClosedDevice) {
-  // Each device has room for a third of the units, so all on one cannot be a walk.
+TEST(SchedulerPlacer, RefusesAForbiddenDevice) {
+  // Each device has room for a third of the units, so no walk places all on one.
   const Scheduled task{5, 30, testing::sample_devices(3, false, 1 << 14), 1 << 10};
   const auto placer = placer_of(task);
   Actions crammed = placer->sample(0, 0);

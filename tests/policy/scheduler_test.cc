@@ -1,4 +1,4 @@
-// Goal: the scheduler treats devices alike, ascends what it says, and keeps to memory and to what is allowed.
+// Goal: the scheduler treats devices alike, ascends its objective, and respects memory and allowed devices.
 // Method: renamed machines; finite differences; random graphs on tight machines; equal and different seeds.
 #include "policy/placers/scheduler.h"
 
@@ -14,7 +14,7 @@
 namespace emplace::policy {
 namespace {
 
-/// A network away from its start, where parts are zero.
+/// A network with changed parameters; some are zero at the start.
 struct Network {
   explicit Network(std::uint64_t seed = 3)
       : network{store, {.embedding = 5, .code = 4, .rounds = 2, .founders = 2, .improvers = 2}, seed} {
@@ -78,7 +78,7 @@ TEST(Scheduler, RenamedDevicesRenameImprovementsAndPartsOfTheMachine) {
   }
 }
 
-TEST(Scheduler, ReplayIsTheScheduleOfTheWalk) {
+TEST(Scheduler, ReplayGivesTheScheduleOfTheWalk) {
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
     const Scheduled task{seed, 80, testing::sample_devices(4, true, 1 << 30)};
     Network network{seed};
@@ -87,7 +87,7 @@ TEST(Scheduler, ReplayIsTheScheduleOfTheWalk) {
     const auto start = ScheduleWalk::replay(task.world, drawn.device_of_unit);
     EXPECT_EQ(start.device_of_unit, drawn.device_of_unit);
     EXPECT_NEAR(start.end_ns * 1e-9, drawn.estimated_s, 1e-12);
-    // The step ends with a kernel that has no time to spare.
+    // The step ends with a kernel without slack.
     EXPECT_EQ(*std::max_element(start.critical.begin(), start.critical.end()), 1);
     for (const double latest : start.latest_end_ns) EXPECT_LE(latest, start.end_ns);
   }
@@ -112,7 +112,7 @@ TEST(Scheduler, HeadsAndChangesDrawOtherPlacements) {
   EXPECT_NE(with(), plain);
 }
 
-TEST(Scheduler, OneNetworkForAnyNumberOfUnitsAndDevices) {
+TEST(Scheduler, NetworkFitsAnyNumberOfUnitsAndDevices) {
   Network network;
   for (const std::size_t gpus : {1, 2, 7, 20}) {
     const Scheduled task{5, 40, testing::sample_devices(gpus, true, 1 << 30)};
@@ -130,7 +130,7 @@ TEST(Scheduler, GradientIsThatOfTheLoss) {
   const std::vector<std::uint8_t> taken = network.draw(task.world, {.rng = &rng}, &trace).device_of_unit;
   ASSERT_GT(trace.choices(), 5u);
   constexpr float kAdvantage = 0.7f, kEntropy = 0.2f;
-  // Walks of changed weights are forced to the same choices, so their features stay the same.
+  // Walks with changed weights are forced to the same choices, so their features stay the same.
   const auto loss = [&] {
     SchedulerTrace again;
     network.draw(task.world, {.forced = taken}, &again);
@@ -167,7 +167,7 @@ TEST(Scheduler, EqualSeedsDrawEqualPlacements) {
   EXPECT_NE(drawn(1), drawn(2));
 }
 
-TEST(Scheduler, KeepsToMemoryAndToAllowedDevices) {
+TEST(Scheduler, RespectsMemoryAndAllowedDevices) {
   Network network;
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     // Room for exactly all units.
@@ -215,12 +215,12 @@ TEST(Scheduler, RoundsTransfersDownUnlikeTheSimulator) {
   EXPECT_EQ(world.transfers().ns(DeviceId{0}, DeviceId{1}, 3), 1);
 }
 
-TEST(Scheduler, RenamedUsesTwinsInOrder) {
+TEST(Scheduler, RenamingUsesTwinsInOrder) {
   const Scheduled task{7, 40, testing::sample_devices(3, true, 1 << 30)};
   EXPECT_TRUE(task.world.are_twins(1, 2));
   EXPECT_FALSE(task.world.are_twins(0, 1));
   Network network;
-  // A walk opens unused twins in order, so its own placement is named already.
+  // A walk opens unused twins in order, so its own placement already has these names.
   Rng rng{3, Purpose::kTest};
   const auto drawn = network.draw(task.world, {.rng = &rng}).device_of_unit;
   std::vector<std::uint8_t> swapped = drawn;
@@ -228,7 +228,7 @@ TEST(Scheduler, RenamedUsesTwinsInOrder) {
   EXPECT_EQ(task.world.renamed(swapped), task.world.renamed(drawn));
 }
 
-TEST(Scheduler, DrawsOnlyAPartAndLeavesADeviceThere) {
+TEST(Scheduler, DrawsOnlyAPartAndKeepsADeviceThere) {
   const std::vector<std::size_t> names{0, 1, 2};
   const Scheduled task{9, 60, different_devices(names)};
   Network network;
@@ -236,7 +236,7 @@ TEST(Scheduler, DrawsOnlyAPartAndLeavesADeviceThere) {
   SchedulerTrace whole;
   const auto start = network.draw(task.world, {.rng = &rng}, &whole).device_of_unit;
   const auto improved = ScheduleWalk::replay(task.world, start);
-  const std::vector<std::uint32_t>& units = whole.unit;  // Others have no choice, or follow a reader.
+  const std::vector<std::uint32_t>& units = whole.unit;  // Other ops have no choice, or follow a reader.
   ASSERT_GT(units.size(), 10u);
   std::size_t left = 0;
   for (const std::uint32_t leaving : units) {
@@ -248,7 +248,7 @@ TEST(Scheduler, DrawsOnlyAPartAndLeavesADeviceThere) {
     const auto drawn = network.draw(
         task.world, {.head = 2, .start = &improved, .forced = forced, .drawn = part, .leaves = leaving},
         &trace);
-    const bool has_choice = !trace.unit.empty();  // Else another device is closed to it.
+    const bool has_choice = !trace.unit.empty();  // Otherwise the other device is forbidden for it.
     for (const std::uint32_t unit : units)
       EXPECT_EQ(drawn.device_of_unit[unit] == start[unit], unit != leaving || !has_choice) << leaving;
     if (!has_choice) continue;

@@ -1,6 +1,6 @@
-// Goal: the sequence placer is the papers', repeats itself, refuses what is not its own, and its gradient is
-// that of each loss, of samples and in the mean.  Method: finite differences through the whole placer,
-// networks and embeddings included; all placements of a small graph counted out; hand-made bad inputs.
+// Goal: the sequence placer matches the papers, is reproducible, refuses actions of others, and its gradient
+// is that of each loss, for samples and in the mean.  Method: finite differences through the whole placer,
+// including networks and embeddings; all placements of a small graph enumerated; bad inputs by hand.
 #include "policy/placers/sequence.h"
 
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ SequenceOptions small_sequence(SequenceOptions options) {
   return options;
 }
 
-/// d loss / d parameter by central differences against what accumulate_gradient() adds.
+/// Compares d loss / d parameter by central differences with accumulate_gradient().
 void expect_gradient_of_loss(SequencePlacer& placer, const std::vector<ScoredEpisode>& batch,
                              int checks = 250) {
   ParameterStore& store = placer.parameters();
@@ -53,7 +53,7 @@ void expect_gradient_of_loss(SequencePlacer& placer, const std::vector<ScoredEpi
   constexpr float kStep = 4e-3f;
   float largest = 0;
   for (int check = 0; check < checks; ++check) {
-    // The tunable embeddings come first in the store; then anything.
+    // The tunable embeddings are first in the store.
     const std::size_t i =
         check < 30 ? static_cast<std::size_t>(check) : rng.below(static_cast<std::uint32_t>(store.size()));
     const auto numeric = static_cast<float>(central_difference(loss, store.values()[i], kStep));
@@ -63,7 +63,7 @@ void expect_gradient_of_loss(SequencePlacer& placer, const std::vector<ScoredEpi
   EXPECT_GT(largest, 0.01f) << "nothing flowed: the check would prove nothing";
 }
 
-/// The batch drawn, then the parameters moved, so that ratios are not 1.
+/// Draws the batch and then changes the parameters, so that ratios are not 1.
 std::vector<ScoredEpisode> stale_batch(SequencePlacer& placer, float reach) {
   const std::vector<ScoredEpisode> batch{{placer.sample(0, 0), {0.5f, -1.0f, 0.25f}},
                                          {placer.sample(1, 0), {1.0f, 2.0f, -0.5f}}};
@@ -104,7 +104,7 @@ TEST(Sequence, BitsDoNotDependOnTheNumberOfThreads) {
   }
 }
 
-TEST(Sequence, RandomGroupingBeginsItsDecoderWhereTheEncoderEndedIfConfigured) {
+TEST(Sequence, RandomGroupingStartsItsDecoderFromTheEncoderIfConfigured) {
   const SequenceWorld world;
   SequenceOptions options = small_sequence(random_grouping_options());
   const auto zero = world.placer(options);
@@ -121,7 +121,7 @@ TEST(Sequence, RandomGroupingBeginsItsDecoderWhereTheEncoderEndedIfConfigured) {
   expect_gradient_of_loss(*learning, stale_batch(*learning, 0.1f));
 }
 
-TEST(Sequence, AShuffledOrderPlacesTheSameGroups) {
+TEST(Sequence, ShuffledOrderPlacesTheSameGroups) {
   const SequenceWorld world;
   PolicyOptions options;
   options.method = "random-grouping";
@@ -145,11 +145,11 @@ TEST(Sequence, AShuffledOrderPlacesTheSameGroups) {
 
 // Ten ascent steps on one batch are ten times parameters -= rate · gradient, each of the parameters before
 // it.
-TEST(Sequence, AnUpdateBySgdIsPlainSteps) {
+TEST(Sequence, SgdUpdateIsPlainSteps) {
   const SequenceWorld world;
   SequenceOptions options = small_sequence(spotlight_options());
   options.network.attention = Attention::kDot;
-  options.network.table_scale = 1;  // Relative to the rate of the others.
+  options.network.table_scale = 1;  // Relative to the learning rate of the other parameters.
   TrainerOptions training;
   training.optimizer = Optimizer::kSgd;
   training.steps_per_update = 10;
@@ -229,7 +229,7 @@ TEST(Sequence, GradientsOfEveryObjectiveReachEveryNetwork) {
   }
 }
 
-// A truncated weight is a constant of the loss, so its gradient is held against that of plain REINFORCE over
+// A truncated weight is a constant of the loss, so its gradient is compared with that of plain REINFORCE with
 // advantages that are weighted by hand.
 TEST(Sequence, TruncatedWeightsScaleEachPlacementsGradient) {
   const SequenceWorld world;
@@ -278,7 +278,7 @@ TEST(Sequence, Eq15AtRatioOneIsReinforceOverTheStages) {
   const auto spotlight = world.placer(options);
   options.network.loss = {};
   const auto reinforce = world.placer(options);
-  const std::vector<ScoredEpisode> batch = stale_batch(*spotlight, 0);  // Drawn by this very policy.
+  const std::vector<ScoredEpisode> batch = stale_batch(*spotlight, 0);  // Drawn by this policy.
   for (SequencePlacer* placer : {spotlight.get(), reinforce.get()}) {
     placer->parameters().clear_gradients();
     ASSERT_TRUE(placer->accumulate_gradient(batch).ok());
@@ -294,7 +294,7 @@ TEST(Sequence, Eq15AtRatioOneIsReinforceOverTheStages) {
   EXPECT_GT(largest, 0.05f);
 }
 
-TEST(Sequence, EqualPoliciesDivergeByNothingAndPullNowhere) {
+TEST(Sequence, EqualPoliciesHaveNoDivergenceAndNoGradient) {
   const SequenceWorld world;
   SequenceOptions options = small_sequence(spotlight_options());
   options.network.uniform_start = false;
@@ -307,13 +307,13 @@ TEST(Sequence, EqualPoliciesDivergeByNothingAndPullNowhere) {
   for (const float gradient : placer->parameters().gradients()) EXPECT_NEAR(gradient, 0, 2e-5f);
 }
 
-TEST(Sequence, TheClippedObjectiveStopsOnceTheRatioIsFarEnough) {
+TEST(Sequence, ClippedObjectiveHasNoGradientBeyondItsLimit) {
   const SequenceWorld world;
   SequenceOptions options = small_sequence(colocrl_options());
   options.network.loss.kind = LossKind::kClippedRatio;
   options.network.loss.clip = 0.1f;
   const auto placer = world.placer(options);
-  const ScoredEpisode episode{placer->sample(0, 0), {-1, -1, -1}};  // Better than usual: ratios rise.
+  const ScoredEpisode episode{placer->sample(0, 0), {-1, -1, -1}};  // Better than expected: ratios rise.
   Adam adam;
   int steps = 0;
   float norm = 1;
@@ -338,9 +338,9 @@ TEST(Sequence, TheClippedObjectiveStopsOnceTheRatioIsFarEnough) {
   EXPECT_LT(mean_log_ratio, std::log(1.5)) << "and hardly further";
 }
 
-// All 2^6 placements of six ops on two devices, each with its probability and a cost: the exact gradient of
-// the expected cost. The gradient of one drawn placement must have it as its mean.
-TEST(Sequence, TheGradientOfSamplesIsExactInTheMean) {
+// All 2^6 placements of six ops on two devices, each with its probability and a cost, give the exact gradient
+// of the expected cost. It must be the mean of the gradient of one drawn placement.
+TEST(Sequence, GradientOfSamplesIsExactInTheMean) {
   std::vector<testing::SampleOp> ops;
   for (std::uint32_t i = 0; i < 6; ++i) {
     testing::SampleOp op{.name = "op" + std::to_string(i)};
@@ -358,7 +358,7 @@ TEST(Sequence, TheGradientOfSamplesIsExactInTheMean) {
   options.placements = 1;
   options.network.hidden = 4;
   const auto placer = *SequencePlacer::make(graph, devices, constraints, alone, options, {}, 1);
-  // A cost that hangs on neighbours, so that no op can be judged alone.
+  // A cost that depends on neighbours, so that no op can be judged alone.
   const auto cost = [](const std::vector<std::uint8_t>& device) {
     float total = 0;
     for (std::size_t i = 0; i < 6; ++i)
@@ -387,7 +387,7 @@ TEST(Sequence, TheGradientOfSamplesIsExactInTheMean) {
   EXPECT_NEAR(mass, 1, 1e-5) << "the probabilities of all placements";
 
   constexpr int kSamples = 3000;
-  constexpr float kBaseline = 3;  // Any constant leaves the mean alone.
+  constexpr float kBaseline = 3;  // A constant does not change the mean.
   // Along three fixed directions through all parameters.
   for (std::uint64_t direction = 0; direction < 3; ++direction) {
     Rng rng{direction, Purpose::kTest};
@@ -405,7 +405,7 @@ TEST(Sequence, TheGradientOfSamplesIsExactInTheMean) {
     }
     const double mean = sum / kSamples, error = std::sqrt((square / kSamples - mean * mean) / kSamples);
     EXPECT_NEAR(mean, truth, 3 * error) << "direction " << direction;
-    EXPECT_LT(error, 0.2 * std::abs(truth) + 0.05) << "the test can tell";
+    EXPECT_LT(error, 0.2 * std::abs(truth) + 0.05) << "the test is precise enough";
   }
 }
 
@@ -430,7 +430,7 @@ TEST(Sequence, BetaIsSavedHashedAndFollowsItsTarget) {
   ASSERT_TRUE(resumed->accumulate_gradient({&episode, 1}).ok());
   Adam adam;
   adam.step(resumed->parameters(), 0.1f);
-  EXPECT_EQ(resumed->parameters().values().back(), 2.0f) << "nobody learns it";
+  EXPECT_EQ(resumed->parameters().values().back(), 2.0f) << "it is not learned";
 }
 
 TEST(Sequence, EntropyFollowsItsSchedule) {
@@ -466,7 +466,7 @@ TEST(Sequence, LearnsToRepeatAPlacement) {
   EXPECT_FALSE(imitate(*placer, {.placement = Placement(3)}).ok());
 }
 
-TEST(Sequence, AGroupIsOnlyPutWhereAllItsOpsMayRun) {
+TEST(Sequence, GroupsAreOnlyPlacedWhereAllTheirOpsMayRun) {
   Grouping grouping;
   for (std::uint32_t i = 0; i < 12; ++i) grouping.group_of_op.push_back(i % 4);
   grouping.num_groups = 4;
@@ -496,7 +496,7 @@ TEST(Sequence, AGroupIsOnlyPutWhereAllItsOpsMayRun) {
   }
 }
 
-TEST(Sequence, AStartedPolicyRepeatsItsStartMostOfTheTime) {
+TEST(Sequence, WarmStartedPolicyMostlyRepeatsItsStart) {
   const SequenceWorld world;
   SequenceOptions options = small_sequence(colocrl_options());
   options.network.table_scale = 1;
@@ -517,7 +517,7 @@ TEST(Sequence, AStartedPolicyRepeatsItsStartMostOfTheTime) {
   EXPECT_GT(repeated, all * 9 / 10);
 }
 
-TEST(Sequence, RefusesForeignActionsAndImpossibleNumbers) {
+TEST(Sequence, RefusesActionsOfOthersAndImpossibleNumbers) {
   const SequenceWorld world, other{9, 30, 7};
   const auto placer = world.placer(small_sequence(colocrl_options()));
   EXPECT_FALSE(placer->expand(other.placer(small_sequence(colocrl_options()))->sample(0, 0)).ok());

@@ -1,5 +1,5 @@
-// Goal: the Simple Planner draws each op's device on its own, obeys the constraints, and ascends what it
-// says. Method: finite differences of its loss; counts of what it draws; hand-made bad inputs.
+// Goal: the Simple Planner draws each op's device independently, obeys the constraints, and ascends its
+// objective. Method: finite differences of its loss; counts of its draws; bad inputs by hand.
 #include "policy/placers/simple_planner.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ SimplePlannerOptions small_planner() {
   return options;
 }
 
-TEST(SimplePlanner, SamplesAreItsOwnAndObeyTheConstraints) {
+TEST(SimplePlanner, SamplesAreValidAndObeyTheConstraints) {
   const PlannerWorld world;
   const auto planner = world.planner(small_planner());
   EXPECT_EQ(planner->sample(7, 0).bytes, world.planner(small_planner())->sample(7, 0).bytes);
@@ -74,7 +74,7 @@ TEST(SimplePlanner, StartsAtAPlacementAndLearnsToRepeatAnother) {
   SimplePlannerOptions options = small_planner();
   options.start_logit = 8;
   EXPECT_EQ(world.planner(options, 1, start)->greedy(), start);
-  // What a function of the ops' features can tell apart: the sources from the rest.
+  // The features of the ops distinguish only the sources from the rest.
   Placement wanted;
   for (std::uint32_t op = 0; op < world.graph.num_ops(); ++op)
     wanted.push_back(world.graph.inputs(OpId{op}).empty() ? DeviceId{0} : DeviceId{2});
@@ -88,7 +88,7 @@ TEST(SimplePlanner, StartsAtAPlacementAndLearnsToRepeatAnother) {
   EXPECT_EQ(planner->greedy(), wanted);
 }
 
-TEST(SimplePlanner, RefusesForeignActionsAndImpossibleNumbers) {
+TEST(SimplePlanner, RefusesActionsOfOthersAndImpossibleNumbers) {
   const PlannerWorld world;
   const auto planner = world.planner(small_planner());
   EXPECT_FALSE(planner->expand({Bytes(3)}).ok());

@@ -1,5 +1,6 @@
-// Goal: the sweep draws what it may, is of the same parameters for any graph and machine, and ascends what it
-// says. Method: finite differences of its loss; small hand-made worlds, one with a known best; bad inputs.
+// Goal: the sweep draws only permitted placements, has the same parameters for any graph and machine, and
+// ascends its objective. Method: finite differences of its loss; small worlds by hand, one with a known
+// optimum; bad inputs.
 #include "policy/placers/sweep.h"
 
 #include <gtest/gtest.h>
@@ -14,8 +15,8 @@
 namespace emplace::policy {
 namespace {
 
-/// A chain of `groups` groups, each one op, on `gpus` fast devices with room for `room` of them and a slow
-/// one.
+/// A chain of `groups` groups of one op, on `gpus` fast devices with room for `room` groups each and a slow
+/// device.
 struct Chain : testing::SampleTask {
   explicit Chain(std::size_t groups, std::size_t gpus = 2, double room = 100)
       : SampleTask{ops(groups), testing::sample_devices(gpus, true, 1 << 30)} {
@@ -46,7 +47,7 @@ struct Chain : testing::SampleTask {
   std::unique_ptr<SweepPlacer> placer(SweepOptions options, std::uint64_t seed = 1) const {
     return *SweepPlacer::make({view}, options, seed);
   }
-  /// Of the pieces one after another, transfers paid on both sides.
+  /// Time of the consecutive parts, with transfers counted on both sides.
   double cost(const Placement& placement) const {
     double total = 0;
     for (std::size_t g = 0; g < placement.size(); ++g) {
@@ -67,13 +68,13 @@ SweepOptions small() {
   return options;
 }
 
-/// Away from the start, where the last matrix is zero.
+/// Changes the parameters; the last matrix is zero at the start.
 void shake_sweep(Placer& placer) {
   Rng rng{9, Purpose::kTest};
   for (float& value : placer.parameters().values()) value += 0.3f * rng.normal();
 }
 
-TEST(Sweep, SamplesAreItsOwnAndFit) {
+TEST(Sweep, SamplesAreValidAndFeasible) {
   const Chain chain{9, 2, 4};
   const auto placer = chain.placer(small());
   EXPECT_EQ(placer->sample(7, 0).bytes, chain.placer(small())->sample(7, 0).bytes);
@@ -89,7 +90,7 @@ TEST(Sweep, SamplesAreItsOwnAndFit) {
   }
 }
 
-TEST(Sweep, GradientIsThatOfWhatItSays) {
+TEST(Sweep, GradientIsThatOfItsObjective) {
   const Chain chain{6};
   SweepOptions options = small();
   options.entropy = 0.2f;
@@ -113,7 +114,7 @@ TEST(Sweep, GradientIsThatOfWhatItSays) {
   EXPECT_GT(largest, 0.05f);
 }
 
-TEST(Sweep, AnEpisodeWhosePlacementsCostTheSameTeachesNothing) {
+TEST(Sweep, EqualCostsGiveNoGradient) {
   const Chain chain{6};
   const auto placer = chain.placer(small());
   shake_sweep(*placer);
@@ -139,7 +140,7 @@ TEST(Sweep, ParametersOfOneGraphAndMachinePlaceAnother) {
   EXPECT_EQ(placer->greedy().size(), 20u);
 }
 
-TEST(Sweep, LearnsWhereToCutAndDoesSoOnAGraphThatItHasNotSeen) {
+TEST(Sweep, LearnsWhereToCutAlsoOnUnseenGraphs) {
   // Every fourth tensor is cheap; a device has room for five groups: four at a time is best.
   const Chain chain{16, 5, 5}, unseen{24, 7, 5};
   SweepOptions options;
@@ -162,7 +163,7 @@ TEST(Sweep, LearnsWhereToCutAndDoesSoOnAGraphThatItHasNotSeen) {
   EXPECT_NEAR(unseen.cost(there->greedy()), 24 + 5 * 0.2, 1e-9);
 }
 
-TEST(Sweep, StaysWhereThePlacementToBeImprovedIs) {
+TEST(Sweep, StartsAtThePlacementToImprove) {
   Chain chain{8};
   for (std::size_t g = 0; g < 8; ++g) chain.view.start.push_back(g < 4 ? DeviceId{2} : DeviceId{1});
   SweepOptions options = small();
@@ -172,7 +173,7 @@ TEST(Sweep, StaysWhereThePlacementToBeImprovedIs) {
   Placement renamed;
   for (std::size_t g = 0; g < 8; ++g) renamed.push_back(g < 4 ? DeviceId{1} : DeviceId{2});
   EXPECT_EQ(placer->greedy(), renamed);
-  // And at a better one when told of it.
+  // It starts at a better placement if that is given.
   EXPECT_EQ(placer->incumbent(), Incumbent::kFitting);
   const Placement best(8, DeviceId{1});
   const auto drawn = *placer->expand(placer->sample_from({&best, 1}, 0, 0));
@@ -190,7 +191,7 @@ TEST(Sweep, LearnsToRepeatAPlacement) {
   EXPECT_EQ(placer->greedy(), wanted);
 }
 
-TEST(Sweep, RepeatsWhatItCanOfAPlacementThatDoesNotFit) {
+TEST(Sweep, RepeatsTheFeasiblePartOfAnInfeasiblePlacement) {
   const Chain chain{6, 2, 2};
   const auto placer = chain.placer(SweepOptions{});
   const auto reached =
@@ -203,7 +204,7 @@ TEST(Sweep, RepeatsWhatItCanOfAPlacementThatDoesNotFit) {
   EXPECT_NE(placed[2], DeviceId{1});
 }
 
-TEST(Sweep, RefusesForeignActionsAndImpossibleNumbers) {
+TEST(Sweep, RefusesActionsOfOthersAndImpossibleNumbers) {
   const Chain chain{6, 2, 2};
   const auto placer = chain.placer(small());
   EXPECT_FALSE(placer->expand({Bytes(3)}).ok());
@@ -215,7 +216,7 @@ TEST(Sweep, RefusesForeignActionsAndImpossibleNumbers) {
   EXPECT_FALSE(placer->expand(damaged).ok());
   const ScoredEpisode short_of_advantages{placer->sample(0, 0), {1}};
   EXPECT_FALSE(placer->accumulate_gradient({&short_of_advantages, 1}).ok());
-  // Everything on a device that has room for two.
+  // Everything on a device with room for two groups.
   Actions crammed = placer->sample(0, 0);
   for (auto at = crammed.bytes.end() - 3 * 6; at != crammed.bytes.end(); ++at) *at = std::byte{1};
   const ScoredEpisode too_much{crammed, {1, 2, 3}};

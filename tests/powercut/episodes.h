@@ -1,6 +1,6 @@
 #pragma once
-/// What the recorder of the power-cut test writes, as a function of its number: who looks at the record
-/// afterwards knows what must be there.
+/// Rows that the recorder of the power-cut test writes, as functions of their number, so that the record can
+/// be checked afterwards.
 
 #include <cstdint>
 #include <vector>
@@ -18,7 +18,7 @@ inline Bytes drawn_bytes(std::size_t count, std::uint32_t below, Rng& rng) {
   return bytes;
 }
 
-/// Some pages of the database each, so that its log is folded into it every hundred episodes or so.
+/// Large enough that SQLite's log is checkpointed about every hundred episodes.
 inline record::EpisodeRow episode_row(std::uint64_t seq) {
   Rng rng{seq, Purpose::kTest, 1};
   record::EpisodeRow row;

@@ -1,7 +1,7 @@
-// A library for LD_PRELOAD. It passes every call on, and logs what calls do to the files below one folder, so
-// that a test can make the folder as a power cut would have left it (power_cut.h). Writes are logged after
-// they are done and what is told before it is said, so that a cut at any place of the log is one that could
-// have happened. A shared mapping is not seen: of these files there is only SQLite's shared memory, whose
+// A library for LD_PRELOAD. It forwards every call, and logs the effects of calls on the files below one
+// folder, so that a test can make the folder as a power cut would have left it (power_cut.h). Writes are
+// logged after they are done, and output before it is printed, so that a cut at any place of the log could
+// have happened. Shared mappings are not observed: the only such file is SQLite's shared memory, whose
 // content need not survive.
 
 #include <dlfcn.h>
@@ -25,7 +25,7 @@
 namespace emplace::powercut {
 namespace {
 
-/// The function of this name that the program would have called without us.
+/// The function of this name that the program would have called without the layer.
 template <class Function>
 Function* next(const char* name) {
   return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
@@ -41,11 +41,11 @@ struct Watched {
   bool watched = false;
   ino_t inode = 0;
   bool folder = false;
-  std::string path;  ///< Of a folder: relative to the watched one.
+  std::string path;  ///< Path of a folder, relative to the watched one.
 };
 
 struct Layer {
-  std::string folder;  ///< Absolute; empty: nothing is watched.
+  std::string folder;  ///< Absolute path; empty: nothing is watched.
   int log = -1;
   Mutex lock;
   std::array<Watched, 1024> by_descriptor EMPLACE_GUARDED_BY(lock);
@@ -57,7 +57,7 @@ struct Layer {
     folder = where;
     const int opened = next<int(const char*, int, ...)>("open")(file, O_WRONLY | O_APPEND | O_CLOEXEC);
     if (opened < 0) give_up("the log cannot be opened");
-    log = ::fcntl(opened, F_DUPFD_CLOEXEC, 900);  // Away from the numbers that the program uses.
+    log = ::fcntl(opened, F_DUPFD_CLOEXEC, 900);  // Far from the descriptors of the program.
     if (log < 0) give_up("the log has no descriptor");
     next<int(int)>("close")(opened);
   }
@@ -69,7 +69,7 @@ Layer& layer() {
   return one;
 }
 
-/// Keeps errno for the caller of the function that was passed on.
+/// Keeps the errno of the forwarded call.
 class KeepErrno {
  public:
   ~KeepErrno() { errno = kept_; }
@@ -93,7 +93,7 @@ struct Noted {
   std::size_t bytes = 0;
 };
 
-/// One write of O_APPEND: records of several processes do not mix.
+/// One write with O_APPEND, so that records of several processes do not mix.
 void note(const Noted& noted) {
   OperationHeader header{noted.what,
                          static_cast<std::uint32_t>(::getpid()),
@@ -113,7 +113,7 @@ void note(const Noted& noted) {
     give_up("the log takes no more");
 }
 
-/// Relative to the watched folder, with the folder's own links resolved; empty if it lies elsewhere.
+/// Path relative to the watched folder, with the folder's own links resolved; empty if it is outside.
 std::string path_in_folder(int folder_descriptor, const char* path) {
   Layer& l = layer();
   if (l.folder.empty() || path == nullptr) return {};
@@ -143,11 +143,11 @@ bool exists(int folder_descriptor, const char* path) {
   return ::fstatat(folder_descriptor, path, &info, 0) == 0;
 }
 
-/// After a descriptor was opened at a path of the folder. `new_file`: it made the file.
+/// Notes a descriptor that was opened at a path of the folder. `new_file`: the call created the file.
 void opened(int descriptor, const std::string& path, bool new_file, int flags) {
   const KeepErrno keep;
   struct stat info {};
-  if (::fstat(descriptor, &info) != 0) give_up("a new descriptor is none");
+  if (::fstat(descriptor, &info) != 0) give_up("a new descriptor is invalid");
   Layer& l = layer();
   const MutexLock guard{l.lock};
   if (static_cast<std::size_t>(descriptor) >= l.by_descriptor.size()) give_up("too many descriptors");
@@ -159,7 +159,7 @@ void opened(int descriptor, const std::string& path, bool new_file, int flags) {
   }
 }
 
-/// What a descriptor belongs to, if it is of the folder.
+/// The file of a descriptor, if it is in the folder.
 Watched watched(int descriptor) {
   Layer& l = layer();
   const MutexLock guard{l.lock};
@@ -185,8 +185,8 @@ void wrote(int descriptor, std::uint64_t offset, const void* data, ssize_t bytes
           .bytes = static_cast<std::size_t>(bytes)});
 }
 
-/// Where the last write of so many bytes began.
-std::uint64_t began_at(int descriptor, ssize_t bytes) {
+/// Offset at which the last write, of `bytes` bytes, started.
+std::uint64_t start_of_write(int descriptor, ssize_t bytes) {
   const KeepErrno keep;
   return static_cast<std::uint64_t>(::lseek(descriptor, 0, SEEK_CUR) - std::max<ssize_t>(bytes, 0));
 }
@@ -296,16 +296,16 @@ int close(int descriptor) {
 ssize_t write(int descriptor, const void* data, size_t bytes) {
   if (descriptor == STDOUT_FILENO && !layer().folder.empty()) {
     const KeepErrno keep;
-    note({.what = What::kSaid, .data = data, .bytes = bytes});
+    note({.what = What::kPrinted, .data = data, .bytes = bytes});
   }
   const ssize_t done = next<ssize_t(int, const void*, size_t)>("write")(descriptor, data, bytes);
-  if (watched(descriptor).watched) wrote(descriptor, began_at(descriptor, done), data, done);
+  if (watched(descriptor).watched) wrote(descriptor, start_of_write(descriptor, done), data, done);
   return done;
 }
 ssize_t writev(int descriptor, const iovec* parts, int count) {
   const ssize_t done = next<ssize_t(int, const iovec*, int)>("writev")(descriptor, parts, count);
   if (!watched(descriptor).watched) return done;
-  std::uint64_t offset = began_at(descriptor, done);
+  std::uint64_t offset = start_of_write(descriptor, done);
   ssize_t left = done;
   for (int i = 0; i < count && left > 0; ++i) {
     const ssize_t taken = std::min(left, static_cast<ssize_t>(parts[i].iov_len));

@@ -1,6 +1,6 @@
 #pragma once
-/// One thing that a process did to the files below the watched folder, as the layer (layer.cc) appends it to
-/// the log: this header, then the first path, the second path and the bytes written.
+/// An operation of a process on the files below the watched folder, as the layer (layer.cc) appends it to the
+/// log: this header, then the first path, the second path and the written bytes.
 
 #include <cstdint>
 
@@ -8,14 +8,14 @@ namespace emplace::powercut {
 
 enum class What : std::uint32_t {
   kCreated = 1,   ///< `path` is a new, empty file with inode `inode`.
-  kMadeFolder,    ///< `path`.
-  kWrote,         ///< The bytes, at `offset` of inode `inode`.
+  kMadeFolder,    ///< Folder `path` was created.
+  kWrote,         ///< The bytes were written at `offset` of inode `inode`.
   kCut,           ///< Inode `inode` now has `offset` bytes.
-  kSynced,        ///< fsync or fdatasync of inode `inode`; covers what was in the log at `covers`.
-  kSyncedFolder,  ///< The same, of the entries of the folder `path`.
-  kRenamed,       ///< `path` to `second_path`.
-  kRemoved,       ///< `path`.
-  kSaid,          ///< The bytes went to standard output: the process told the world.
+  kSynced,        ///< Inode `inode` was synced (fsync, fdatasync), with all that was in the log at `covers`.
+  kSyncedFolder,  ///< The entries of the folder `path` were synced in the same way.
+  kRenamed,       ///< `path` was renamed to `second_path`.
+  kRemoved,       ///< `path` was removed.
+  kPrinted,       ///< The bytes were written to standard output, which acknowledges.
 };
 
 struct OperationHeader {
@@ -23,7 +23,7 @@ struct OperationHeader {
   std::uint32_t process;
   std::uint64_t inode;
   std::uint64_t offset;
-  std::uint64_t covers;  ///< [bytes of log]
+  std::uint64_t covers;  ///< Length of the log in bytes at the start of a sync.
   std::uint32_t path_bytes, second_path_bytes;
   std::uint64_t data_bytes;
 };

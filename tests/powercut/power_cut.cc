@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kSector = 512;
 
-/// A write, or (no bytes) a cut to `offset` bytes.
+/// A write or, without bytes, a truncation to `offset` bytes.
 struct Change {
   std::uint64_t at = 0;
   std::uint64_t offset = 0;
@@ -28,7 +28,7 @@ struct Change {
     content.resize(std::max<std::size_t>(content.size(), offset + bytes.size()));
     std::copy(bytes.begin(), bytes.end(), content.begin() + static_cast<std::ptrdiff_t>(offset));
   }
-  /// In pieces that a disk writes whole.
+  /// Splits the change into sectors, which a disk writes whole.
   std::vector<Change> sectors() const {
     if (cut) return {*this};
     std::vector<Change> pieces;
@@ -47,7 +47,7 @@ struct FileState {
   std::vector<Change> pending;
 };
 
-/// A name's meaning: one of the files, or a folder.
+/// The target of a name: a file or a folder.
 struct Entry {
   bool folder = false;
   std::size_t file = 0;
@@ -86,7 +86,7 @@ std::string parent_of(const std::string& path) {
 }
 std::string name_of(const std::string& path) { return std::filesystem::path{path}.filename().string(); }
 
-/// Applies everything that was in the log before `covers`.
+/// Applies all changes that were in the log before `covers`.
 template <class Pending, class To>
 void settle(std::vector<Pending>& pending, std::uint64_t covers, To& to) {
   const auto rest = std::find_if(pending.begin(), pending.end(),
@@ -95,7 +95,7 @@ void settle(std::vector<Pending>& pending, std::uint64_t covers, To& to) {
   pending.erase(pending.begin(), rest);
 }
 
-/// The disk and what the kernel still holds.
+/// The disk and the changes that are only in the kernel.
 class Disk {
  public:
   explicit Disk(const Tree& begin) {
@@ -131,13 +131,13 @@ class Disk {
         return rename(op);
       case What::kRemoved:
         return folder(op.path).change({op.at, {{name_of(op.path), std::nullopt}}});
-      case What::kSaid:
+      case What::kPrinted:
         return;
     }
-    EMPLACE_CHECK(false, "the log has an operation that nobody knows");
+    EMPLACE_CHECK(false, "the log has an unknown operation");
   }
 
-  /// `choose_entries`, `choose_content`: what of the pending changes is there.
+  /// The tree on the disk. `choose_entries`, `choose_content`: which pending changes it contains.
   template <class ChooseEntries, class ChooseContent>
   Tree tree(const ChooseEntries& choose_entries, const ChooseContent& choose_content) {
     Tree tree;
@@ -162,7 +162,7 @@ class Disk {
  private:
   FolderState& folder(const std::string& path) { return folders_.at(parent_of(path)); }
   FileState& file(ino_t inode) { return files_[by_inode_.at(inode)]; }
-  /// An inode's number may be used again once its file is gone: the newest file has it.
+  /// The number of an inode may be used again after its file is removed: it belongs to the newest file.
   std::size_t add_file(ino_t inode) {
     by_inode_[inode] = files_.size();
     files_.emplace_back();
@@ -190,7 +190,7 @@ Disk disk_after(const Tree& begin, const Log& log, std::size_t count) {
   return disk;
 }
 
-/// Nothing, the first few, all, or any of them.
+/// Draws none, the first few, all, or any of the changes.
 template <class Change>
 std::vector<Change> some_of(const std::vector<Change>& pending, Rng& rng) {
   const auto below = [&](std::size_t bound) { return rng.below(static_cast<std::uint32_t>(bound)); };
@@ -273,10 +273,10 @@ Log::Log(const std::filesystem::path& file) : bytes_{read_file(file, std::size_t
   }
 }
 
-std::string Log::said(std::size_t count) const {
+std::string Log::printed(std::size_t count) const {
   std::string all;
   for (std::size_t i = 0; i < count; ++i)
-    if (operations_[i].what == What::kSaid)
+    if (operations_[i].what == What::kPrinted)
       all.append(reinterpret_cast<const char*>(operations_[i].data.data()), operations_[i].data.size());
   return all;
 }

@@ -1,6 +1,6 @@
 #pragma once
-/// A folder as a power cut leaves it: what was synced, and any part of the rest. Made from the log of
-/// everything that processes did to it (layer.cc).
+/// A folder as a power cut leaves it: everything synced, and any part of the rest. Made from the log of all
+/// operations of processes on it (layer.cc).
 
 #include <sys/types.h>
 
@@ -22,7 +22,7 @@ namespace emplace::powercut {
 /// Files and folders by their paths relative to one folder.
 struct Tree {
   struct File {
-    ino_t inode = 0;  ///< As it was read; 0: never on a disk.
+    ino_t inode = 0;  ///< Number when the tree was read; 0: not read from a disk.
     Bytes content;
   };
   std::map<std::string, File> files;
@@ -33,35 +33,35 @@ struct Tree {
   void write(const std::filesystem::path& folder) const;
 };
 
-/// What processes did, in order.
+/// Operations of processes, in order.
 class Log {
  public:
   struct Operation {
     What what{};
     ino_t inode = 0;
-    std::uint64_t offset = 0, covers = 0, at = 0;  ///< `at`: of its record in the log [bytes].
+    std::uint64_t offset = 0, covers = 0, at = 0;  ///< `at`: offset of its record in the log.
     std::string path, second_path;
-    std::span<const std::byte> data;  ///< Of the log's own bytes.
+    std::span<const std::byte> data;  ///< Points into the log's own bytes.
   };
   explicit Log(const std::filesystem::path& file);
   Log(const Log&) = delete;
   Log& operator=(const Log&) = delete;
 
   const std::vector<Operation>& operations() const { return operations_; }
-  /// What processes said on standard output within the first `count` operations.
-  std::string said(std::size_t count) const;
+  /// Standard output of the processes within the first `count` operations.
+  std::string printed(std::size_t count) const;
 
  private:
   Bytes bytes_;
   std::vector<Operation> operations_;
 };
 
-/// The folder that began as `begin`, after the first `count` operations and no power cut.
+/// The folder that was `begin` at the start, after the first `count` operations and no power cut.
 Tree uncut(const Tree& begin, const Log& log, std::size_t count);
 
-/// The same after a power cut. What was synced is there: a file's bytes by a sync of the file, its name by a
-/// sync of its folder. Of the rest `rng` draws what is: for each folder nothing, the first few or any of its
-/// changes; for each file the same, or any of the 512-byte sectors that were written. SQLite's shared memory
+/// The same after a power cut. Everything synced is kept: a file's bytes by a sync of the file, its name by a
+/// sync of its folder. `rng` draws which part of the rest is kept: for each folder none, the first few or any
+/// of its changes; for each file the same, or any of the written 512-byte sectors. SQLite's shared memory
 /// (*-shm) has any content.
 Tree after_power_cut(const Tree& begin, const Log& log, std::size_t count, Rng& rng);
 

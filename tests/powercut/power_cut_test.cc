@@ -1,8 +1,9 @@
-// Goal: an episode that was acknowledged survives a power cut, and the record goes on after it.
-// Method: real processes write real files below a layer that logs what they do (layer.cc). A cut is a place
-// in that log: the folder is made anew with what was synced by then and a drawn part of the rest, opened,
-// verified, held against what was acknowledged before the cut, and written on. A run's life begins where a
-// cut has left it. EMPLACE_POWER_CUTS=200 is the long form; a failure names the seed and the place.
+// Goal: an acknowledged episode survives a power cut, and the record can be continued after it.
+// Method: real processes write real files below a layer that logs their operations (layer.cc). A cut is a
+// place in that log: the folder is made again with everything synced by then and a drawn part of the rest,
+// opened, verified, compared with what was acknowledged before the cut, and continued. Each round of a run
+// starts where a cut has left it. EMPLACE_POWER_CUTS=200 is the long form; a failure names the seed and the
+// place.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <spawn.h>
@@ -33,7 +34,7 @@ using testing::Finished;
 using testing::ScratchFolder;
 using testing::TemporaryFolder;
 
-constexpr const char* kRun = "runs/run";  // Neither folder is there at first.
+constexpr const char* kRun = "runs/run";  // Neither folder exists at first.
 
 std::uint64_t number_from(const char* variable, std::uint64_t otherwise) {
   const char* const text = std::getenv(variable);
@@ -42,17 +43,17 @@ std::uint64_t number_from(const char* variable, std::uint64_t otherwise) {
 std::size_t cuts_wanted() { return number_from("EMPLACE_POWER_CUTS", 40); }
 std::uint64_t seed() { return number_from("EMPLACE_POWER_CUT_SEED", 1); }
 
-/// The last of these in what a recorder said.
+/// The last acknowledged numbers in a recorder's output.
 struct Acknowledged {
   std::uint64_t episodes = 0, updates = 0, checkpoint = 0;
   bool any = false;
 };
-Acknowledged acknowledged_in(const std::string& said) {
+Acknowledged acknowledged_in(const std::string& output) {
   Acknowledged last;
-  const std::size_t end = said.rfind('\n');
+  const std::size_t end = output.rfind('\n');
   if (end == std::string::npos) return last;
-  const std::size_t before = end == 0 ? std::string::npos : said.rfind('\n', end - 1);
-  const std::string line = said.substr(before == std::string::npos ? 0 : before + 1);
+  const std::size_t before = end == 0 ? std::string::npos : output.rfind('\n', end - 1);
+  const std::string line = output.substr(before == std::string::npos ? 0 : before + 1);
   std::array<unsigned long long, 3> numbers{};
   last.any = std::sscanf(line.c_str(), "episode %llu update %llu checkpoint %llu", numbers.data(),
                          &numbers[1], &numbers[2]) == 3;
@@ -60,7 +61,7 @@ Acknowledged acknowledged_in(const std::string& said) {
   return last;
 }
 
-/// A folder that is watched, with everything that happened to it since it was last made.
+/// A watched folder with the log of all operations since it was last made.
 class WatchedFolder {
  public:
   WatchedFolder() { renew({}); }
@@ -72,7 +73,7 @@ class WatchedFolder {
     return {std::string{"LD_PRELOAD="} + EMPLACE_POWERCUT_LAYER,
             std::string{kFolderVariable} + "=" + folder().string(), std::string{kLogVariable} + "=" + log()};
   }
-  /// It is this tree from now on, and nothing has happened to it.
+  /// Replaces the folder by `tree` and clears the log.
   void renew(const Tree& tree) {
     tree.write(folder());
     begin_ = Tree::read(folder());
@@ -106,7 +107,7 @@ void record(const WatchedFolder& watched, std::uint64_t episodes, const char* du
   ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "status " << status;
 }
 
-/// Everything that the layer must see: not the shared memory of SQLite, nor logs, which stdio writes.
+/// All files that the layer must observe: not the shared memory of SQLite, nor logs, which stdio writes.
 std::map<std::string, Bytes> comparable(const Tree& tree) {
   std::map<std::string, Bytes> files;
   for (const auto& [path, file] : tree.files)
@@ -123,11 +124,11 @@ void expect_layer_saw_everything(const WatchedFolder& watched, const Log& log) {
   for (const auto& [path, content] : seen) EXPECT_TRUE(there.contains(path)) << path;
 }
 
-/// What is wrong with a record after a cut; empty: nothing. `acknowledged`: before the cut.
+/// The fault of a record after a cut; empty if it has none. `acknowledged`: acknowledged before the cut.
 std::string fault_of(const std::filesystem::path& run, const Acknowledged& acknowledged) {
   {
     const auto looked = record::RunReader::open(run, record::Reading::kQuiet);
-    if (!looked) return "cannot be looked at: " + looked.error().context;
+    if (!looked) return "cannot be read: " + looked.error().context;
     if (auto whole = (*looked)->verify(); !whole) return "does not verify: " + whole.error().context;
   }
   const auto opened = record::RunWriter::open(run);
@@ -149,31 +150,32 @@ std::string fault_of(const std::filesystem::path& run, const Acknowledged& ackno
       return "episode number " + std::to_string(seq) + " is not what was recorded";
   }
   if (auto added = db.add_episode(episode_row(episodes + 1), measurement_rows(episodes + 1)); !added)
-    return "does not go on: " + added.error().context;
-  if (auto done = db.commit(); !done) return "does not go on: " + done.error().context;
-  if (auto whole = db.verify(); !whole) return "does not verify once it went on: " + whole.error().context;
+    return "cannot be continued: " + added.error().context;
+  if (auto done = db.commit(); !done) return "cannot be continued: " + done.error().context;
+  if (auto whole = db.verify(); !whole) return "does not verify after it continued: " + whole.error().context;
   return {};
 }
 
-/// Places of a log to cut at: half of them anywhere, half near what was said or synced, where mistakes show.
+/// Draws a place of a log to cut at: half of them anywhere, half near output or syncs, where errors have
+/// effects.
 std::size_t draw_place(const Log& log, Rng& rng) {
   const std::size_t all = log.operations().size();
   std::size_t place = rng.below(static_cast<std::uint32_t>(all + 1));
   if (rng.below(2) == 0) return place;
-  const auto telling = [&](std::size_t i) {
+  const auto critical = [&](std::size_t i) {
     const What what = log.operations()[i].what;
-    return what == What::kSaid || what == What::kSynced || what == What::kRenamed;
+    return what == What::kPrinted || what == What::kSynced || what == What::kRenamed;
   };
-  while (place < all && !telling(place)) ++place;
+  while (place < all && !critical(place)) ++place;
   return std::min(all, place + rng.below(2));
 }
 
 struct Tally {
   std::size_t cuts = 0, lost = 0, before_anything = 0;
-  std::vector<std::string> damage;  ///< Faults that are more than a loss of the newest.
+  std::vector<std::string> damage;  ///< Faults other than a loss of the newest episodes.
 };
 
-/// Cuts so often, and looks at each. The last tree is what the next life begins with.
+/// Cuts `cuts` times, and checks each result. Returns the last tree, with which the next round starts.
 Tree cut_many(const WatchedFolder& watched, std::size_t cuts, Rng& rng, Tally& tally, bool expect_sound) {
   const Log log{watched.log()};
   expect_layer_saw_everything(watched, log);
@@ -183,9 +185,9 @@ Tree cut_many(const WatchedFolder& watched, std::size_t cuts, Rng& rng, Tally& t
     const std::size_t place = draw_place(log, rng);
     const Tree after = after_power_cut(watched.begin(), log, place, rng);
     after.write(scratch.path() / "after");
-    Acknowledged acknowledged = acknowledged_in(log.said(place));
+    Acknowledged acknowledged = acknowledged_in(log.printed(place));
     ++tally.cuts;
-    if (!acknowledged.any && watched.begin().files.empty()) {  // The run was still being made.
+    if (!acknowledged.any && watched.begin().files.empty()) {  // The run did not exist yet.
       ++tally.before_anything;
       continue;
     }
@@ -201,15 +203,15 @@ Tree cut_many(const WatchedFolder& watched, std::size_t cuts, Rng& rng, Tally& t
 }
 
 Tally cut_recorders(std::size_t cuts, const char* durability, std::uint64_t stream, bool expect_sound) {
-  constexpr std::size_t kLives = 4;
+  constexpr std::size_t kRounds = 4;
   Rng rng{seed(), Purpose::kTest, stream};
   WatchedFolder watched;
   Tally tally;
-  for (std::size_t life = 0; life < kLives; ++life) {
-    SCOPED_TRACE("seed " + std::to_string(seed()) + ", life " + std::to_string(life));
+  for (std::size_t round = 0; round < kRounds; ++round) {
+    SCOPED_TRACE("seed " + std::to_string(seed()) + ", round " + std::to_string(round));
     record(watched, 60 + rng.below(100), durability, /*close=*/rng.below(2) == 0);
     if (::testing::Test::HasFatalFailure()) break;
-    const std::size_t share = cuts * (life + 1) / kLives - cuts * life / kLives;
+    const std::size_t share = cuts * (round + 1) / kRounds - cuts * round / kRounds;
     watched.renew(cut_many(watched, share, rng, tally, expect_sound));
   }
   return tally;
@@ -219,27 +221,27 @@ class PowerCut : public ::testing::Test {
  protected:
   void SetUp() override {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    GTEST_SKIP() << "a sanitizer's own functions stand where the layer's would";
+    GTEST_SKIP() << "a sanitizer's own functions replace those of the layer";
 #endif
   }
 };
 
-TEST_F(PowerCut, LosesNothingThatWasAcknowledged) {
+TEST_F(PowerCut, LosesNoAcknowledgedEpisode) {
   const Tally tally = cut_recorders(cuts_wanted(), "disk", 1, true);
   EXPECT_EQ(tally.lost, 0u);
   std::printf("%zu power cuts, %zu of them while the run was being made, %zu lost something\n", tally.cuts,
               tally.before_anything, tally.lost);
 }
 
-// The layer and the cuts can tell: a recorder that does not wait for the disk is caught. What it has left is
-// sound all the same: record.durability = "process" costs the newest episodes and nothing else.
+// Checks the layer and the cuts: a recorder that does not wait for the disk is noticed. Its record is sound
+// nevertheless: record.durability = "process" costs the newest episodes and nothing else.
 TEST_F(PowerCut, CatchesARecorderThatDoesNotWaitForTheDisk) {
   const Tally tally = cut_recorders(24, "process", 2, false);
   EXPECT_GT(tally.lost, 0u);
   EXPECT_EQ(tally.damage, std::vector<std::string>{});
 }
 
-/// A run of the program below the layer, from its first moment on: every actor in its head.
+/// Arguments of a run of the program below the layer, from its start, with every actor in its head.
 std::vector<std::string> real_run(const std::filesystem::path& directory, const std::string& episodes) {
   if (std::filesystem::exists(directory / "run.db"))
     return {"run", "--resume", "--run-dir", directory.string(), "--quiet", "--json", "--episodes", episodes};
@@ -248,8 +250,8 @@ std::vector<std::string> real_run(const std::filesystem::path& directory, const 
                              "--set", "record.checkpoint_every=5"});
 }
 
-/// The highest number that head.seq was given within the first `count` operations. The recorder writes it
-/// after each commit and before it acknowledges any of it.
+/// The highest number in head.seq within the first `count` operations. The recorder writes it after each
+/// commit and before it acknowledges the commit.
 std::uint64_t acknowledged_by_head(const WatchedFolder& watched, const Log& log, std::size_t count) {
   const Tree tree = uncut(watched.begin(), log, count);
   const auto found = tree.files.find(std::string{kRun} + "/head.seq");
@@ -259,9 +261,9 @@ std::uint64_t acknowledged_by_head(const WatchedFolder& watched, const Log& log,
                        10);
 }
 
-// The program itself: its launcher makes the record, its head writes it. Every fourth cut is gone on with to
-// the end by the program, and the whole is replayed.
-TEST_F(PowerCut, ARunOfTheProgramGoesOnAfterwards) {
+// The program itself: its launcher makes the record, its head writes it. After every fourth cut the program
+// continues the run to its end, and all of it is replayed.
+TEST_F(PowerCut, RunOfTheProgramContinuesAfterwards) {
   const std::size_t cuts = std::max<std::size_t>(4, cuts_wanted() / 5);
   Rng rng{seed(), Purpose::kTest, 3};
   WatchedFolder watched;
@@ -279,7 +281,7 @@ TEST_F(PowerCut, ARunOfTheProgramGoesOnAfterwards) {
                  std::to_string(place) + " of " + std::to_string(log.operations().size()) + ", " +
                  std::to_string(acknowledged) + " episodes acknowledged");
     const Tree after = after_power_cut(watched.begin(), log, place, rng);
-    if (acknowledged == 0) continue;  // Nobody was told that there is a run.
+    if (acknowledged == 0) continue;  // No run was acknowledged yet.
     const ScratchFolder scratch{"power-cut"};
     const std::filesystem::path run = scratch.path() / "after" / kRun;
     after.write(scratch.path() / "after");

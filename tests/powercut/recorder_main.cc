@@ -1,9 +1,9 @@
-// Records episodes as a run's recorder does, one commit each, and says on standard output what a recorder
-// would acknowledge: "episode 7 update 1 checkpoint 1". It may be killed, or lose its power, at any moment.
+// Records episodes as a run's recorder does, one commit each, and prints on standard output what a recorder
+// would acknowledge: "episode 7 update 1 checkpoint 1". It may be killed, or lose power, at any moment.
 //
 //   usage: power_cut_recorder RUN-DIRECTORY EPISODES disk|process close|exit
 //
-// EPISODES are recorded behind what is there; then the database is closed, or the process exits without that.
+// Appends EPISODES episodes; then closes the database, or exits without closing it.
 
 #include <unistd.h>
 
@@ -32,7 +32,7 @@ T or_fail(Result<T> result) {
   return *std::move(result);
 }
 
-void say(const std::string& line) {
+void print(const std::string& line) {
   if (::write(STDOUT_FILENO, line.data(), line.size()) != static_cast<ssize_t>(line.size())) std::exit(1);
 }
 
@@ -66,8 +66,8 @@ class Recorder {
     if (kept.size() > 3) or_fail(db_->drop_checkpoints({kept.front()}));
   }
   void acknowledge() {
-    say("episode " + std::to_string(episodes_) + " update " + std::to_string(updates_) + " checkpoint " +
-        std::to_string(checkpoint_) + "\n");
+    print("episode " + std::to_string(episodes_) + " update " + std::to_string(updates_) + " checkpoint " +
+          std::to_string(checkpoint_) + "\n");
   }
 
   std::unique_ptr<record::RunWriter> db_;

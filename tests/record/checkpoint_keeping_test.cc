@@ -1,4 +1,4 @@
-// Goal: what somebody may still need is never dropped, and a long run keeps few.
+// Goal: a checkpoint that an actor may still need is never dropped, and a long run keeps few.
 #include "record/checkpoint_keeping.h"
 
 #include <gmock/gmock.h>
@@ -20,8 +20,8 @@ TEST(CheckpointKeeping, KeepsTheFirstTheLastTheBestAndEveryNth) {
   EXPECT_THAT(superfluous_checkpoints({}, {500, 0, 0}), IsEmpty());
 }
 
-// A learner made anew asks for one at least 16 versions back, whenever it dies.
-TEST(CheckpointKeeping, OneThatIsOldEnoughIsAlwaysThere) {
+// A restarted learner requests a checkpoint at least 16 versions back, whenever it crashes.
+TEST(CheckpointKeeping, AlwaysKeepsASufficientlyOldCheckpoint) {
   for (const std::uint64_t step : {1u, 3u, 50u}) {
     std::vector<std::uint64_t> kept;
     for (std::uint64_t update = 0; update < 2000; update += step) {

@@ -1,6 +1,6 @@
-// Goal: an export holds every row as it was recorded, in files that other tools accept, whatever the names
-// are; and there is the whole file or none. Method: a small record with hostile names, read back by readers
-// of our own that share no code with the writers.
+// Goal: an export contains every row as it was recorded, in files that other tools accept, whatever the names
+// are; and a file is written whole or not at all. Method: a small record with hostile names, read back by our
+// own readers that share no code with the writers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <zlib.h>
@@ -51,7 +51,7 @@ std::string content(const std::filesystem::path& path) {
   return bytes ? std::string{reinterpret_cast<const char*>(bytes->data()), bytes->size()} : "";
 }
 
-/// RFC 4180, read letter by letter.
+/// Reads CSV by RFC 4180, character by character.
 Rows parse_csv(const std::string& text) {
   Rows rows{{""}};
   bool quoted = false;
@@ -187,12 +187,12 @@ class ExportTest : public ::testing::Test {
     return names;
   }
 
-  static constexpr std::uint64_t kEpisodes = 600;  // More than a page.
+  static constexpr std::uint64_t kEpisodes = 600;  // More than a page of rows.
   const testing::ScratchFolder folder_{"export"};
   std::unique_ptr<RunWriter> db_;
 };
 
-TEST_F(ExportTest, CsvHasALinePerMeasurementAndNoFormulas) {
+TEST_F(ExportTest, CsvHasALinePerMeasurementWithoutFormulas) {
   const auto done = exported("csv");
   ASSERT_TRUE(done.ok()) << done.error().context;
   EXPECT_EQ(done->measurements, 2 * kEpisodes);
@@ -219,16 +219,16 @@ TEST_F(ExportTest, CsvHasALinePerMeasurementAndNoFormulas) {
     EXPECT_EQ(invalid[column("peak_bytes cpu:0")], "");
     for (const char* name : {"host", "executor"})
       EXPECT_EQ(std::string{"=+-@\t\r\n"}.find(valid[column(name)].at(0)), std::string::npos);
-    const std::string& said = kHostile[seq % kHostile.size()];
+    const std::string& name = kHostile[seq % kHostile.size()];
     const std::string& read = valid[column("executor")];
-    EXPECT_EQ(without_controls(read, "\t\r\n"), read) << "shown in a terminal, it does nothing";
-    if (is_utf8(said) && said.find('\0') == std::string::npos) {
-      EXPECT_EQ(read.front() == '\'' ? read.substr(1) : read, without_controls(said, "\t\r\n"));
+    EXPECT_EQ(without_controls(read, "\t\r\n"), read) << "it has no effect in a terminal";
+    if (is_utf8(name) && name.find('\0') == std::string::npos) {
+      EXPECT_EQ(read.front() == '\'' ? read.substr(1) : read, without_controls(name, "\t\r\n"));
     }
   }
 }
 
-TEST_F(ExportTest, CsvHasTablesOfEpisodesAndUpdatesToo) {
+TEST_F(ExportTest, CsvAlsoHasTablesOfEpisodesAndUpdates) {
   ASSERT_TRUE(exported("csv", {.output = at("e"), .table = "episodes"}).ok());
   const Rows episodes = parse_csv(content(at("e")));
   ASSERT_EQ(episodes.size(), 1 + kEpisodes);
@@ -241,7 +241,7 @@ TEST_F(ExportTest, CsvHasTablesOfEpisodesAndUpdatesToo) {
   EXPECT_EQ(updates[1][6], "-1.25") << "a negative number is no formula";
 }
 
-TEST_F(ExportTest, JsonLinesHoldAnEpisodeEach) {
+TEST_F(ExportTest, JsonLinesHaveAnEpisodePerLine) {
   ASSERT_TRUE(exported("jsonl").ok());
   std::istringstream lines{content(at("out"))};
   std::uint64_t seq = 0;
@@ -253,15 +253,15 @@ TEST_F(ExportTest, JsonLinesHoldAnEpisodeEach) {
     ASSERT_EQ(row["measurements"].size(), 2u);
     EXPECT_TRUE(row["measurements"][0]["step_time_s"].is_null());
     EXPECT_EQ(row["measurements"][1]["step_time_s"].get<double>(), 0.1 + 1.0 / static_cast<double>(seq));
-    const std::string& said = kHostile[seq % kHostile.size()];
-    if (is_utf8(said)) {
-      EXPECT_EQ(row["measurements"][1]["executor"], said);
+    const std::string& name = kHostile[seq % kHostile.size()];
+    if (is_utf8(name)) {
+      EXPECT_EQ(row["measurements"][1]["executor"], name);
     }
   }
   EXPECT_EQ(seq, kEpisodes);
 }
 
-TEST_F(ExportTest, NpzHoldsAnArrayPerColumn) {
+TEST_F(ExportTest, NpzHasAnArrayPerColumn) {
   ASSERT_TRUE(exported("npz", {.placements = true}).ok());
   const auto arrays = parse_npz(content(at("out")));
   const std::size_t rows = 2 * kEpisodes;
@@ -293,7 +293,7 @@ TEST_F(ExportTest, NpzHoldsAnArrayPerColumn) {
   EXPECT_THAT(arrays.at("valid.npy").head, HasSubstr("'|b1'"));
 }
 
-TEST_F(ExportTest, WhatDoesNotFitInMemoryGoesThroughAFile) {
+TEST_F(ExportTest, LargeColumnsSpillToAFile) {
   // Bytes that do not pack, so that the member spills more than once.
   EpisodeRow e{1, 5000, 0, 3, 1, "graph", Bytes(5 << 20), {}, 5000};
   Rng rng{3, Purpose::kTest};
@@ -350,7 +350,7 @@ TEST_F(ExportTest, EventFilesAreFramedAsTensorBoardReadsThem) {
             "brain.Event:2");
   EXPECT_THAT(events[1], HasSubstr("cost/step_time_best"));
   EXPECT_NEAR(little<double>(events[5], 1), 1'700'000'000.623, 0.01) << "when it was recorded";
-  // Once a second, of the second before: ten episodes of two.
+  // Once a second, for the second before: ten episodes of two placements.
   const std::string rate = "throughput/placements_per_s";
   EXPECT_EQ(std::count_if(events.begin(), events.end(),
                           [&](const std::string& event) { return event.find(rate) != std::string::npos; }),
@@ -367,7 +367,7 @@ TEST_F(ExportTest, EventFilesAreFramedAsTensorBoardReadsThem) {
   EXPECT_EQ(events.back().substr(norm, 5), std::string("\x15\0\0\0\0", 5));
 }
 
-TEST_F(ExportTest, WhatIsUnknownIsRefusedWithTheListOfWhatThereIs) {
+TEST_F(ExportTest, UnknownNamesAreRefusedWithTheListOfKnownOnes) {
   EXPECT_THAT(exported("parquet").error().context,
               HasSubstr("expected one of: csv, jsonl, npz, tensorboard"));
   EXPECT_THAT(exported("csv", {.table = "actors"}).error().context,
@@ -375,7 +375,7 @@ TEST_F(ExportTest, WhatIsUnknownIsRefusedWithTheListOfWhatThereIs) {
   EXPECT_THAT(exported("npz", {.table = "updates"}).error().context, HasSubstr("only csv and jsonl"));
 }
 
-TEST_F(ExportTest, NothingHalfWrittenStays) {
+TEST_F(ExportTest, PartialFilesAreRemoved) {
   const auto before = names_in_folder();
   std::filesystem::create_directory(at("folder"));
   for (const char* format : {"csv", "jsonl", "npz"}) {
@@ -424,10 +424,10 @@ TEST_F(PlacementExport, CsvNamesTheDeviceOfEveryOp) {
   EXPECT_EQ(rows[2][1], devices_[1]);
 }
 
-TEST_F(PlacementExport, NoNameBreaksOutOfADotFile) {
+TEST_F(PlacementExport, NamesAreEscapedInDotFiles) {
   const auto text = text_of("dot");
   ASSERT_TRUE(text.ok());
-  // What is left once the quoted texts are taken out is ours alone.
+  // The text outside of quotes is written by the exporter alone.
   std::string bare;
   bool quoted = false;
   for (std::size_t i = 0; i < text->size(); ++i) {

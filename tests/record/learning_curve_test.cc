@@ -1,5 +1,5 @@
-// Goal: a curve of any number of measurements says what was measured: percentiles of the valid ones, the best
-// so far, and how many fitted; never more points than asked for.
+// Goal: a curve of any number of measurements shows percentiles of the valid ones, the best so far, and how
+// many fitted; never more points than requested.
 #include "record/report/learning_curve.h"
 
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 namespace emplace::record {
 namespace {
 
-TEST(LearningCurve, FewMeasurementsAreAPointEach) {
+TEST(LearningCurve, FewMeasurementsHaveOnePointEach) {
   const std::vector<CurveSample> samples{{true, 0.5, 1}, {false, 9, 2}, {true, 0.25, 3}, {true, 1, 4}};
   const auto points = learning_curve(samples, 400);
   ASSERT_EQ(points.size(), 4u);
@@ -19,7 +19,7 @@ TEST(LearningCurve, FewMeasurementsAreAPointEach) {
   EXPECT_TRUE(learning_curve({}, 400).empty());
 }
 
-TEST(LearningCurve, PercentilesAreOfTheValidOnesOfAStretch) {
+TEST(LearningCurve, PercentilesIgnoreInvalidMeasurements) {
   std::vector<CurveSample> samples;
   for (int i = 100; i >= 1; --i) samples.push_back({true, i * 1.0, 0});
   for (int i = 0; i < 100; ++i) samples.push_back({false, 1e-9, 0});
@@ -31,13 +31,13 @@ TEST(LearningCurve, PercentilesAreOfTheValidOnesOfAStretch) {
   EXPECT_DOUBLE_EQ(points[0].best_s, 1) << "what does not fit is never the best";
 }
 
-TEST(LearningCurve, AMillionMeasurementsAreNoMorePointsThanAskedFor) {
+TEST(LearningCurve, ManyMeasurementsHaveNoMorePointsThanRequested) {
   std::vector<CurveSample> samples(1'000'003, {true, 2, 0});
   samples[700'000].step_time_s = 1;
   const auto points = learning_curve(samples, 400);
   EXPECT_LE(points.size(), 400u);
   EXPECT_GE(points.size(), 390u);
-  EXPECT_EQ(points.back().measurements, samples.size()) << "nobody is left out";
+  EXPECT_EQ(points.back().measurements, samples.size()) << "every measurement counts";
   EXPECT_DOUBLE_EQ(points.back().best_s, 1);
   std::uint64_t counted = 0;
   for (const CurvePoint& point : points) counted += point.count;

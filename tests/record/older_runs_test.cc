@@ -1,4 +1,4 @@
-// Goal: runs of older schemas and programs are read to the same results, and can be gone on with.
+// Goal: runs of older schemas and programs are read with the same results, and can be continued.
 // Method: runs that those programs recorded.
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@ namespace {
 
 class OlderRun : public RecordedRun {};
 
-TEST_F(OlderRun, ARecordWhoseValuesSqliteDidNotKeepIsStillWhole) {
+TEST_F(OlderRun, RecordWithValuesThatSqliteChangedVerifies) {
   // Written by 0.1.0: NaN, -NaN, -0.0 and labels above 3, hashed before they were stored.
   std::filesystem::copy(std::filesystem::path{EMPLACE_FIXTURES} / "runs" / "unkept_values", directory_);
   const auto verified = (*RunReader::open(directory_, Reading::kQuiet))->verify();
@@ -50,7 +50,7 @@ TEST_F(RunOfSchema3, CanBeReadAndIsNotChanged) {
   EXPECT_EQ(files(), before);
 }
 
-TEST_F(RunOfSchema3, IsBroughtUpToDateByWhoGoesOn) {
+TEST_F(RunOfSchema3, IsMigratedWhenItContinues) {
   const std::string as_it_was = all_of(**RunReader::open(directory_, Reading::kQuiet));
   {
     auto db = *RunWriter::open(directory_);
@@ -93,7 +93,7 @@ TEST_F(RunOfSchema4, CanBeReadAndIsNotChanged) {
   EXPECT_EQ(files(), before);
 }
 
-TEST_F(RunOfSchema4, IsBroughtUpToDateByWhoGoesOn) {
+TEST_F(RunOfSchema4, IsMigratedWhenItContinues) {
   const std::string as_it_was = all_of(**RunReader::open(directory_, Reading::kQuiet));
   {
     auto db = *RunWriter::open(directory_);

@@ -1,5 +1,5 @@
 #pragma once
-/// A run in a folder of its own, with what the tests of its database have in common.
+/// A run in its own folder, with what the tests of its database share.
 
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <gtest/gtest.h>
@@ -53,7 +53,7 @@ class RecordedRun : public ::testing::Test {
       ASSERT_TRUE(db.add_episode(episode(seq), measurements(seq, 1.0 / static_cast<double>(seq))).ok());
     ASSERT_TRUE(db.commit().ok());
   }
-  /// A row and more in every table.
+  /// Adds at least one row to every table.
   void make_whole_run() {
     RunFacts facts;
     facts.config_toml = "[run]\nseed = 7\n";
@@ -69,7 +69,7 @@ class RecordedRun : public ::testing::Test {
     ASSERT_TRUE(db->add_checkpoint({1, 1, "abc", Bytes(8, std::byte{5}), {}}).ok());
     ASSERT_TRUE(db->commit().ok());
   }
-  /// In place, as damage does it; nobody waits for the disk.
+  /// Executes SQL on the files in place, as damage would; does not wait for the disk.
   static void overwrite(const std::filesystem::path& file, std::span<const std::byte> bytes) {
     std::ofstream out{file, std::ios::binary | std::ios::trunc};
     out.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
@@ -81,7 +81,7 @@ class RecordedRun : public ::testing::Test {
       all[entry.path().filename().string()] = *read_file(entry.path());
     return all;
   }
-  /// A hash of everything that can be read; empty if any of it is refused.
+  /// Hash of everything that can be read; empty if any part is refused.
   std::string all_of(const RunReader& db) const {
     std::string all;
     const auto facts = db.header().facts();

@@ -1,6 +1,6 @@
-// Goal: the page says what the run came to, holds what its pictures are drawn from, loads nothing, stays
-// below its size, and no name can become markup. Method: pages of small made-up runs, their data read back as
-// the page's script does; a plain scan for elements.
+// Goal: the page states the result of the run, contains the data of its pictures, loads nothing, stays below
+// its size, and no name can become markup. Method: pages of small synthetic runs, their data read back as by
+// the page's script; a plain scan for elements.
 #include "record/report/report_page.h"
 
 #include <gmock/gmock.h>
@@ -51,7 +51,7 @@ ReportGraph made_up_graph() {
   return graph;
 }
 
-TEST(ReportVerdict, SaysByHowMuchTheBestHeuristicIsBeaten) {
+TEST(ReportVerdict, StatesTheGainOverTheBestHeuristic) {
   const ReportVerdict verdict = verdict_of(made_up_graph(), false);
   EXPECT_EQ(verdict.kind, Kind::kBetter);
   EXPECT_EQ(
@@ -60,7 +60,7 @@ TEST(ReportVerdict, SaysByHowMuchTheBestHeuristicIsBeaten) {
       "proven bound (300.0 ms, by critical path). It uses 1 of 2 devices; nothing runs on gpu:1.");
 }
 
-TEST(ReportVerdict, RecommendsTheHeuristicThatWasNotBeaten) {
+TEST(ReportVerdict, RecommendsAnUnbeatenHeuristic) {
   ReportGraph graph = made_up_graph();
   graph.learned = {row("learner", 0.7)};
   const ReportVerdict verdict = verdict_of(graph, false);
@@ -69,7 +69,7 @@ TEST(ReportVerdict, RecommendsTheHeuristicThatWasNotBeaten) {
   EXPECT_THAT(verdict.sentence, HasSubstr("use the heuristic's placement, quick"));
 }
 
-TEST(ReportVerdict, SaysWhenNothingFitsOrNothingIsKnownYet) {
+TEST(ReportVerdict, StatesThatNothingFitsOrIsKnown) {
   ReportGraph graph = made_up_graph();
   graph.heuristics = {row("tight", 0.1, false)};
   graph.learned = {row("learner", 0.1, false)};
@@ -79,7 +79,7 @@ TEST(ReportVerdict, SaysWhenNothingFitsOrNothingIsKnownYet) {
   EXPECT_EQ(verdict_of(graph, false).kind, Kind::kNoHeuristic);
 }
 
-/// A graph that was simulated on two placements, and what a page of it needs. Not to be moved.
+/// A graph that was simulated on two placements, and the data of its page. Must not be moved.
 struct Drawn {
   Drawn(OpGraph g, std::size_t gpus, std::uint64_t seed)
       : graph{std::move(g)}, devices{testing::sample_devices(gpus, true, kRoomy)} {
@@ -113,7 +113,7 @@ json data_of(const std::string& page) {
   return json::parse(page.substr(begin, page.find("</script>", begin) - begin));
 }
 
-/// How often each element is opened, in what is not a script.
+/// Number of openings of each element outside of scripts.
 std::map<std::string, int> elements_of(const std::string& page) {
   std::map<std::string, int> count;
   for (std::size_t at = page.find('<'); at != std::string::npos; at = page.find('<', at + 1)) {
@@ -126,7 +126,7 @@ std::map<std::string, int> elements_of(const std::string& page) {
   return count;
 }
 
-TEST(Report, HoldsWhatItsPicturesAreDrawnFrom) {
+TEST(Report, ContainsTheDataOfItsPictures) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const Drawn drawn{testing::random_graph(seed, 60), 2, seed};
@@ -160,7 +160,7 @@ TEST(Report, HoldsWhatItsPicturesAreDrawnFrom) {
   }
 }
 
-TEST(Report, StaysBelowFiveMegabytesWithMoreOpsThanItHolds) {
+TEST(Report, StaysBelowFiveMegabytesForLargeGraphs) {
   const Drawn drawn{testing::large_graph(140'000), 4, 1};
   const std::string page = render_report(drawn.data);
   EXPECT_LT(page.size(), 5'000'000u);
@@ -170,7 +170,7 @@ TEST(Report, StaysBelowFiveMegabytesWithMoreOpsThanItHolds) {
   for (const json& lane : step["lanes"])
     for (const json& count : lane["count"]) parts += count.get<std::uint64_t>();
   EXPECT_EQ(parts, drawn.step().schedule.ops.size() + drawn.step().schedule.transfers.size())
-      << "nobody is left out";
+      << "no row is left out";
   for (std::size_t d = 0; d < drawn.devices.size(); ++d) {
     std::int64_t held = 0, highest = 0;
     for (const json& change : step["memory"][d]["bytes"])
@@ -179,7 +179,7 @@ TEST(Report, StaysBelowFiveMegabytesWithMoreOpsThanItHolds) {
   }
 }
 
-/// A page, and its live form as a page: both as a browser gets them.
+/// The report and the live page, as a browser gets them.
 struct Pages {
   std::string saved, fragment;
 };
@@ -240,7 +240,7 @@ TEST(Report, NoNameBecomesMarkup) {
   for (const char* end : {"<img", "<!--", "\xE2\x80\xA8"}) EXPECT_EQ(raw.find(end), std::string::npos);
 }
 
-TEST(Report, ShowsTheSpreadUnderNoiseOfTheRowsThatHaveOne) {
+TEST(Report, ShowsTheSpreadOfNoisyRows) {
   ReportData data;
   data.graphs = {made_up_graph()};
   const std::string head = "95th percentile, 5 % noise";
@@ -279,7 +279,7 @@ TEST(Report, ShowsTheLastStateOfTheNodes) {
   EXPECT_EQ(data_of(render_report(data))["status"]["nodes"], json::array());
 }
 
-TEST(LivePage, HasNoInlineCodeAndNamesOnlyItsOwnFiles) {
+TEST(LivePage, HasNoInlineCodeAndOnlyItsOwnFiles) {
   std::map<std::string, std::string_view> files;
   for (const LiveAsset& asset : live_assets()) files.emplace(asset.name, asset.bytes);
   ASSERT_EQ(live_assets().front().name, "index.html");
@@ -306,7 +306,7 @@ TEST(LivePage, HasNoInlineCodeAndNamesOnlyItsOwnFiles) {
   }
 }
 
-TEST(LivePage, ItsReportIsTheReportWithLessDetail) {
+TEST(LivePage, ReportHasLessDetail) {
   const Drawn drawn{testing::large_graph(40'000), 4, 1};
   const std::string text = report_fragment(drawn.data);
   EXPECT_LT(text.size(), 2'000'000u);
@@ -333,7 +333,7 @@ TEST(Report, LoadsNothing) {
   EXPECT_THAT(page, HasSubstr("Dan Vanderkam")) << "the licence of what is embedded";
 }
 
-TEST(Report, GoesWithoutPicturesWhereThereIsNoGraph) {
+TEST(Report, OmitsPicturesWithoutAGraph) {
   ReportData data;
   data.graphs = {made_up_graph()};
   data.graphs[0].note = "The schedule cannot be drawn: graph.json: cannot be read.";
@@ -342,7 +342,7 @@ TEST(Report, GoesWithoutPicturesWhereThereIsNoGraph) {
   EXPECT_THAT(page, Not(HasSubstr("data-chart=\"gantt\"")));
 }
 
-TEST(ScopeMap, AddsUpToTheGraphAndItsTraffic) {
+TEST(ScopeMap, SumsUpToTheGraphAndItsTraffic) {
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const Drawn drawn{testing::random_graph(seed, 60), 2, seed};
@@ -364,7 +364,7 @@ TEST(ScopeMap, AddsUpToTheGraphAndItsTraffic) {
   }
 }
 
-TEST(ScopeMap, AGraphWithoutScopesIsCutIntoStretches) {
+TEST(ScopeMap, GraphWithoutScopesIsCutIntoRanges) {
   const OpGraph graph = testing::sample_graph({{"a"}, {"b", {{0, 0}}}, {"c", {{1, 0}}}});
   const DeviceSet devices = testing::sample_devices(1, false, kRoomy);
   const ScopeMap map =
@@ -372,7 +372,7 @@ TEST(ScopeMap, AGraphWithoutScopesIsCutIntoStretches) {
   EXPECT_EQ(map.scopes, (std::vector<std::string>{"part 01/01", "part 01/02", "part 01/03"}));
 }
 
-TEST(Moves, CountWhatStandsElsewhere) {
+TEST(Moves, CountsOpsOnOtherDevices) {
   const OpGraph graph = testing::sample_graph(
       {{"a", {}, {100}, 5, 50}, {"b", {{0, 0}}, {200}, 7, 70}, {"c", {{1, 0}}, {300}, 9, 90}});
   const DeviceSet devices = testing::sample_devices(2, true, kRoomy);  // cpu:0, gpu:0, gpu:1
@@ -388,7 +388,7 @@ TEST(Moves, CountWhatStandsElsewhere) {
   EXPECT_EQ(moves.total.bytes, 100);
   const Moves swapped =
       moves_between(graph, devices, costs, {"s"}, {0, 0, 0}, {gpu0, gpu1, gpu1}, {gpu1, gpu0, gpu0});
-  EXPECT_EQ(swapped.total.ops, 0u) << "two GPUs that are alike have changed names, nothing else";
+  EXPECT_EQ(swapped.total.ops, 0u) << "only the names of two equal GPUs have changed";
   EXPECT_EQ(swapped.named[index(gpu0)], gpu1);
 }
 

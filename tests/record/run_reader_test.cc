@@ -1,4 +1,4 @@
-// Goal: who reads a run sees what was committed, changes no file, and is refused what this program did not
+// Goal: a reader of a run sees what was committed, changes no file, and refuses what this program did not
 // write. Method: a real database on disk, changed by another connection.
 #include "record/run_reader.h"
 
@@ -18,7 +18,7 @@ namespace {
 
 class RunReaderTest : public RecordedRun {};
 
-TEST_F(RunReaderTest, ReadersSeeWhatIsCommittedWhileTheRunGoesOn) {
+TEST_F(RunReaderTest, ReadersSeeCommitsDuringTheRun) {
   auto db = *RunWriter::create(directory_, {});
   fill(*db, 1);
   auto reader = *RunReader::open(directory_, Reading::kInProgress);
@@ -41,7 +41,7 @@ TEST_F(RunReaderTest, QuietReadersChangeNoFile) {
   EXPECT_EQ(files(), before);
 }
 
-TEST_F(RunReaderTest, EachGraphHasItsBest) {
+TEST_F(RunReaderTest, ReturnsTheBestOfEachGraph) {
   // Equal step times too; the second placement of each episode is the valid one.
   const std::vector<double> times{0.5, 0.25, 0.75, 0.25, 0.125, 0.5, 0.75, 0.125, 0.25};
   for (const std::uint64_t graphs : {1u, 3u}) {
@@ -84,7 +84,7 @@ TEST_F(RunReaderTest, EachGraphHasItsBest) {
   }
 }
 
-TEST_F(RunReaderTest, AMeasurementOfNoEpisodeIsNotTheBest) {
+TEST_F(RunReaderTest, MeasurementWithoutAnEpisodeIsNotTheBest) {
   make_whole_run();
   damage(
       "INSERT INTO measurements SELECT 999999, episode, number, 1, 1e-6, bytes_over, bytes_moved, "
@@ -94,13 +94,13 @@ TEST_F(RunReaderTest, AMeasurementOfNoEpisodeIsNotTheBest) {
             1.0 / 3);
 }
 
-TEST_F(RunReaderTest, ANumberOfDevicesThatNoMachineHasIsRefused) {
+TEST_F(RunReaderTest, ImpossibleNumberOfDevicesIsRefused) {
   make_whole_run();
   damage("UPDATE runs SET num_devices = 4000000000");
   EXPECT_FALSE((*RunReader::open(directory_, Reading::kInProgress))->header().facts().ok());
 }
 
-TEST_F(RunReaderTest, ASchemaThatNobodySealedIsDamage) {
+TEST_F(RunReaderTest, UnsealedSchemaIsDamage) {
   for (const char* version : {"0", "4", "7", "-3"}) {
     std::filesystem::remove_all(directory_);
     make_whole_run();
@@ -111,9 +111,10 @@ TEST_F(RunReaderTest, ASchemaThatNobodySealedIsDamage) {
   }
 }
 
-TEST_F(RunReaderTest, ANewerSchemaIsRefusedAndNothingChanges) {
+TEST_F(RunReaderTest, NewerSchemaIsRefusedAndNothingChanges) {
   make_whole_run();
-  damage("UPDATE runs SET schema_version = 6, seal = NULL");  // As another program seals it.
+  damage("UPDATE runs SET schema_version = 6, seal = NULL");  // Another program may write the database
+                                                              // without a seal.
   const auto before = files();
   const auto reader = RunReader::open(directory_, Reading::kInProgress);
   const auto writer = RunWriter::open(directory_);

@@ -1,4 +1,4 @@
-// Goal: what befalls the files of a run while it is written is noticed before anything else is acknowledged.
+// Goal: changes of the files of a run while it is written are noticed before anything else is acknowledged.
 // Method: a real database on disk, deleted, moved, replaced and written to by others.
 #include "record/run_watch.h"
 
@@ -10,13 +10,13 @@
 namespace emplace::record {
 namespace {
 
-/// What befalls the files of a run while it is written.
+/// A run whose files are changed while it is written.
 class WatchedRun : public RecordedRun {
  protected:
   WatchedRun() : db_{*RunWriter::create(directory_, {})} { fill(*db_, 3); }
   ~WatchedRun() override { std::filesystem::remove_all(moved()); }
   std::filesystem::path moved() const { return directory_.string() + "-moved"; }
-  /// Adds the next episode; what commit() says.
+  /// Adds the next episode; returns the result of commit().
   Result<Unit> add(std::uint64_t seq) {
     const auto added = db_->add_episode(episode(seq), measurements(seq));
     return added ? db_->commit() : Result<Unit>{added.error()};
@@ -26,7 +26,7 @@ class WatchedRun : public RecordedRun {
     EXPECT_EQ(refused.error().code, code) << refused.error().context;
     EXPECT_NE(refused.error().context.find(what), std::string::npos) << refused.error().context;
   }
-  /// Writes the database back into its file, so that there is nothing in the log.
+  /// Checkpoints the database, so that its log is empty.
   void checkpoint() {
     SQLite::Database db{(directory_ / "run.db").string(), SQLite::OPEN_READWRITE};
     db.exec("PRAGMA wal_checkpoint(FULL)");
@@ -34,7 +34,7 @@ class WatchedRun : public RecordedRun {
   std::unique_ptr<RunWriter> db_;
 };
 
-TEST_F(WatchedRun, ADeletedDatabaseIsNoticedAndWrittenAgain) {
+TEST_F(WatchedRun, DeletedDatabaseIsNoticedAndRewritten) {
   std::filesystem::remove(directory_ / "run.db");
   expect(db_->watch(1), Errc::kIo, "deleted");
   expect(add(4), Errc::kIo, "deleted");
@@ -47,7 +47,7 @@ TEST_F(WatchedRun, ADeletedDatabaseIsNoticedAndWrittenAgain) {
   EXPECT_FALSE(std::filesystem::exists(directory_ / "run.db.again"));
 }
 
-TEST_F(WatchedRun, ADatabaseWhoseFilesAreAllDeletedIsWrittenAgain) {
+TEST_F(WatchedRun, DatabaseWithoutAnyOfItsFilesIsRewritten) {
   for (const char* name : {"run.db", "run.db-wal", "run.db-shm"}) std::filesystem::remove(directory_ / name);
   expect(db_->watch(1), Errc::kIo, "deleted");
   ASSERT_TRUE(RunWriter::write_again(db_).ok());
@@ -56,7 +56,7 @@ TEST_F(WatchedRun, ADatabaseWhoseFilesAreAllDeletedIsWrittenAgain) {
   EXPECT_TRUE(db_->verify().ok());
 }
 
-TEST_F(WatchedRun, NothingIsAcknowledgedWhileTheDatabaseIsElsewhere) {
+TEST_F(WatchedRun, NothingIsAcknowledgedWhileTheDatabaseIsMovedAway) {
   std::filesystem::rename(directory_ / "run.db", directory_ / "away");
   expect(add(4), Errc::kIo, "moved away");
   EXPECT_FALSE(db_->deleted());
@@ -64,14 +64,14 @@ TEST_F(WatchedRun, NothingIsAcknowledgedWhileTheDatabaseIsElsewhere) {
   EXPECT_TRUE(db_->watch(1).ok());
 }
 
-TEST_F(WatchedRun, AFolderThatIsMovedMayComeBack) {
+TEST_F(WatchedRun, MovedFolderMayReturn) {
   std::filesystem::rename(directory_, moved());
   expect(add(4), Errc::kIo, "moved away");
   std::filesystem::rename(moved(), directory_);
   EXPECT_TRUE(db_->watch(1).ok());
 }
 
-TEST_F(WatchedRun, AnotherRunInItsPlaceIsNotTouched) {
+TEST_F(WatchedRun, AnotherRunInItsPlaceIsNotChanged) {
   std::filesystem::remove_all(directory_);
   expect(add(4), Errc::kInvalid, "the run folder was deleted");
   auto other = *RunWriter::create(directory_, {});
@@ -90,7 +90,7 @@ TEST_F(WatchedRun, AnotherDatabaseInItsPlaceEndsTheRun) {
   expect(add(4), Errc::kInvalid, "another file took the place of run.db");
 }
 
-TEST_F(WatchedRun, RandomBytesFromOutsideAreNoticedBeforeAnythingElseIsAcknowledged) {
+TEST_F(WatchedRun, ForeignWritesAreNoticedBeforeTheNextAcknowledgement) {
   Rng rng{5, Purpose::kTest, 2};
   for (int round = 0; round < 8; ++round) {
     std::filesystem::remove_all(directory_);
@@ -110,13 +110,13 @@ TEST_F(WatchedRun, RandomBytesFromOutsideAreNoticedBeforeAnythingElseIsAcknowled
   }
 }
 
-TEST_F(WatchedRun, ALogCutShortIsNoticed) {
+TEST_F(WatchedRun, TruncatedLogIsNoticed) {
   const std::filesystem::path log = directory_ / "run.db-wal";
   std::filesystem::resize_file(log, std::filesystem::file_size(log) * 6 / 10);
   EXPECT_FALSE(add(4).ok());
 }
 
-TEST_F(WatchedRun, ThePatrolFindsWhatNobodyWasSeenToChange) {
+TEST_F(WatchedRun, PatrolFindsUnobservedChanges) {
   checkpoint();
   db_.reset();
   for (const char* harm : {"UPDATE measurements SET step_time_s = 0.001 WHERE placement_id = 3",

@@ -1,4 +1,4 @@
-// Goal: what was acknowledged can be read back, nothing counts twice, and one process at a time writes.
+// Goal: acknowledged rows can be read back, nothing counts twice, and one process at a time writes.
 // Method: a real database on disk.
 #include "record/run_writer.h"
 
@@ -14,7 +14,7 @@ namespace {
 
 class RunWriterTest : public RecordedRun {};
 
-TEST_F(RunWriterTest, GivesBackWhatWasCommitted) {
+TEST_F(RunWriterTest, RoundTripsCommittedRows) {
   RunFacts facts;
   facts.seed = 7;
   facts.graph = "g";
@@ -46,7 +46,7 @@ TEST_F(RunWriterTest, NothingCountsTwice) {
   again.episode = 0;
   EXPECT_FALSE(*db->add_episode(again, measurements(1))) << "counted before";
   auto half = measurements(3);
-  half[1].placement_id = 0;  // The second one counted already: neither may stay.
+  half[1].placement_id = 0;  // The second one counted already: neither may be added.
   const auto refused = db->add_episode(episode(3), half);
   ASSERT_FALSE(refused.ok()) << "another episode has that placement: this one would be lost";
   EXPECT_EQ(refused.error().code, Errc::kInvalid);
@@ -56,7 +56,7 @@ TEST_F(RunWriterTest, NothingCountsTwice) {
   EXPECT_TRUE(db->verify().ok());
 }
 
-TEST_F(RunWriterTest, WhatWasNotCommittedIsNotThere) {
+TEST_F(RunWriterTest, UncommittedRowsDoNotExist) {
   {
     auto db = *RunWriter::create(directory_, {});
     fill(*db, 1);
@@ -64,12 +64,12 @@ TEST_F(RunWriterTest, WhatWasNotCommittedIsNotThere) {
   }
   auto db = *RunWriter::open(directory_);
   EXPECT_EQ(db->results().counters()->episodes, 1u);
-  ASSERT_TRUE(db->add_episode(episode(2), measurements(2)).ok()) << "the chain goes on where it was";
+  ASSERT_TRUE(db->add_episode(episode(2), measurements(2)).ok()) << "the chain continues where it ended";
   ASSERT_TRUE(db->commit().ok());
   EXPECT_TRUE(db->verify().ok());
 }
 
-TEST_F(RunWriterTest, RefusesASecondRunAndPlacesThatCannotHoldOne) {
+TEST_F(RunWriterTest, RefusesASecondRunAndUnusablePlaces) {
   { auto db = *RunWriter::create(directory_, {}); }
   const auto again = RunWriter::create(directory_, {});
   ASSERT_FALSE(again.ok());
@@ -78,7 +78,7 @@ TEST_F(RunWriterTest, RefusesASecondRunAndPlacesThatCannotHoldOne) {
   EXPECT_FALSE(RunReader::open(directory_ / "nothing", Reading::kInProgress).ok());
 }
 
-TEST_F(RunWriterTest, AnEpisodeMayHaveAnyNumber) {
+TEST_F(RunWriterTest, AllowsAnyEpisodeNumber) {
   constexpr std::uint64_t kLast = std::numeric_limits<std::uint64_t>::max();
   auto db = *RunWriter::create(directory_, {});
   EpisodeRow row = episode(1);
@@ -97,7 +97,7 @@ TEST_F(RunWriterTest, AnEpisodeMayHaveAnyNumber) {
             (std::vector<std::int64_t>{-1, 0}));
 }
 
-TEST_F(RunWriterTest, KeepsGraphsHeuristicsAndWhatWasMeasuredAgain) {
+TEST_F(RunWriterTest, KeepsGraphsHeuristicsAndRemeasurements) {
   make_whole_run();
   auto db = *RunWriter::open(directory_);
   const auto graphs = db->header().graphs();
@@ -127,7 +127,7 @@ TEST_F(RunWriterTest, KeepsGraphsHeuristicsAndWhatWasMeasuredAgain) {
   EXPECT_EQ(rows->at(1).error, "no");
 }
 
-TEST_F(RunWriterTest, OneWriterAtATimeAndReadersThatWantQuietWait) {
+TEST_F(RunWriterTest, AllowsOneWriterAndMakesQuietReadersWait) {
   auto writer = *RunWriter::create(directory_, {});
   fill(*writer, 1);
   const auto second = RunWriter::open(directory_);
@@ -137,7 +137,7 @@ TEST_F(RunWriterTest, OneWriterAtATimeAndReadersThatWantQuietWait) {
   ASSERT_FALSE(quiet.ok());
   EXPECT_NE(quiet.error().context.find("still being written"), std::string::npos) << quiet.error().context;
   EXPECT_EQ((*RunReader::open(directory_, Reading::kInProgress))->results().counters()->episodes, 1u)
-      << "others may look while it goes on";
+      << "others may read during the run";
   writer.reset();
   auto reader = *RunReader::open(directory_, Reading::kQuiet);
   auto another = *RunReader::open(directory_, Reading::kQuiet);
@@ -147,13 +147,13 @@ TEST_F(RunWriterTest, OneWriterAtATimeAndReadersThatWantQuietWait) {
   EXPECT_TRUE(RunWriter::open(directory_).ok());
 }
 
-/// What a sync that failed may have left only in memory must be on the disk before more is acknowledged.
-TEST_F(RunWriterTest, WhoOpensARunToWriteFirstWritesItsWholeLogIntoTheDatabase) {
+/// Data that a failed sync may have left only in memory must be on the disk before more is acknowledged.
+TEST_F(RunWriterTest, WriterCheckpointsTheWholeLogWhenItOpens) {
   const auto left = directory_.parent_path() / (directory_.filename().string() + "-left");
   std::filesystem::remove_all(left);
   auto writer = *RunWriter::create(directory_, {});
   fill(*writer, 3);
-  std::filesystem::copy(directory_, left);  // As a process that is killed leaves it.
+  std::filesystem::copy(directory_, left);  // The files as a killed process leaves them.
   ASSERT_GT(std::filesystem::file_size(left / "run.db-wal"), 0u);
   const auto opened = RunWriter::open(left);
   ASSERT_TRUE(opened.ok()) << opened.error().context;
@@ -164,7 +164,7 @@ TEST_F(RunWriterTest, WhoOpensARunToWriteFirstWritesItsWholeLogIntoTheDatabase) 
   std::filesystem::remove_all(left);
 }
 
-TEST_F(RunWriterTest, WhileSomebodyReadsFromItsLogARunCannotBeOpenedToWrite) {
+TEST_F(RunWriterTest, CannotBeOpenedToWriteWhileItsLogIsRead) {
   auto writer = *RunWriter::create(directory_, {});
   fill(*writer, 2);
   SQLite::Database reader{(directory_ / "run.db").string()};
@@ -173,14 +173,14 @@ TEST_F(RunWriterTest, WhileSomebodyReadsFromItsLogARunCannotBeOpenedToWrite) {
   writer.reset();
   const auto refused = RunWriter::open(directory_);
   ASSERT_FALSE(refused.ok());
-  EXPECT_EQ(refused.error().code, Errc::kIo) << "who opens it may try again";
+  EXPECT_EQ(refused.error().code, Errc::kIo) << "opening it may be retried";
   EXPECT_NE(refused.error().context.find("reader"), std::string::npos) << refused.error().context;
-  EXPECT_TRUE(RunWriter::open(directory_, Durability::kProcess).ok()) << "nobody waits for the disk there";
+  EXPECT_TRUE(RunWriter::open(directory_, Durability::kProcess).ok()) << "that does not wait for the disk";
   reading.reset();
   EXPECT_TRUE(RunWriter::open(directory_).ok());
 }
 
-TEST_F(RunWriterTest, AFolderThatExistsKeepsItsMode) {
+TEST_F(RunWriterTest, ExistingFolderKeepsItsMode) {
   std::filesystem::create_directories(directory_);
   constexpr auto kShared = std::filesystem::perms{01777};
   std::filesystem::permissions(directory_, kShared);

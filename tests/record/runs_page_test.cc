@@ -1,6 +1,6 @@
-// Goal: the page of several runs holds each run and its curve, stays below its size with any number of runs,
-// and no name can become markup. Method: pages of made-up runs, their data read back as the page's script
-// does.
+// Goal: the page of several runs contains each run and its curve, stays below its size with any number of
+// runs, and no name can become markup. Method: pages of synthetic runs, their data read back as by the page's
+// script.
 #include "record/report/runs_page.h"
 
 #include <gmock/gmock.h>
@@ -45,7 +45,7 @@ std::size_t elements_in(const std::string& page) {
   return count;
 }
 
-TEST(RunsPage, HoldsEachRunAndItsCurve) {
+TEST(RunsPage, ContainsEachRunAndItsCurve) {
   std::vector<RunRow> runs;
   for (int i = 0; i < 6; ++i) runs.push_back(made_up_run(i, 2'000));
   const std::string page = render_runs(runs);
@@ -79,7 +79,7 @@ TEST(RunsPage, StaysBelowItsSizeWithAnyNumberOfRuns) {
   EXPECT_EQ(data["runs"].size() + data["left_out"].get<std::size_t>(), 1'500u);
 }
 
-TEST(RunsPage, NoNameBecomesMarkupAndNoValueBreaksIt) {
+TEST(RunsPage, EscapesNamesAndValues) {
   const std::string hostile = "</script><img src=x onerror=alert(1)>\"'\xE2\x80\xA8\xFF";
   RunRow plain = made_up_run(1, 10), odd = plain;
   odd.name = odd.directory = odd.method = odd.graph = odd.machine = odd.state = hostile;

@@ -1,5 +1,6 @@
-// Goal: of a damaged record everything before the damage comes back, and nothing that cannot be trusted.
-// Method: real databases, damaged by hand and at random; what comes back is held against what was recorded.
+// Goal: everything before the damage of a record is salvaged, and nothing that cannot be trusted.
+// Method: real databases, damaged by hand and at random; the salvaged rows are compared with the recorded
+// ones.
 #include "record/salvage.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
@@ -68,7 +69,7 @@ class SalvageTest : public ::testing::Test {
     file.seekp(at);
     for (std::size_t i = 0; i < bytes; ++i) file.put(static_cast<char>(rng.below(256)));
   }
-  /// What is there is what was recorded, from the first episode on.
+  /// Checks that the salvaged rows are a prefix of the recorded ones.
   void expect_a_prefix(const RunReader& db, const Salvaged& salvaged) {
     const auto verified = db.verify();
     ASSERT_TRUE(verified.ok()) << verified.error().context;
@@ -89,14 +90,14 @@ class SalvageTest : public ::testing::Test {
     const bool all = rows.size() == kEpisodes && updates == kUpdates &&
                      db.checkpoints().updates()->size() == 2 && db.header().graphs()->size() == 1 &&
                      db.header().heuristics()->size() == 1;
-    EXPECT_TRUE(all || !salvaged.missing.empty()) << "every loss is said";
+    EXPECT_TRUE(all || !salvaged.missing.empty()) << "every loss is reported";
   }
 
   testing::ScratchFolder folder_{"salvage"};
   const std::filesystem::path run_ = folder_.path() / "run", saved_ = folder_.path() / "saved";
 };
 
-TEST_F(SalvageTest, AWholeRecordComesBackWhole) {
+TEST_F(SalvageTest, IntactRecordIsSalvagedWhole) {
   record();
   const auto before = *read_file(run_ / "run.db");
   const auto salvaged = salvage(run_, saved_);
@@ -106,7 +107,7 @@ TEST_F(SalvageTest, AWholeRecordComesBackWhole) {
   EXPECT_EQ(salvaged->counters.updates, kUpdates);
   auto db = *RunReader::open(saved_, Reading::kQuiet);
   expect_a_prefix(*db, *salvaged);
-  EXPECT_NE(db->header().facts()->run_id, "0123456789abcdef") << "a run of its own";
+  EXPECT_NE(db->header().facts()->run_id, "0123456789abcdef") << "a separate run";
   EXPECT_NE(db->header().facts()->parent.find("0123456789abcdef"), std::string::npos);
   EXPECT_EQ(db->header().facts()->config_toml, "[run]\nseed = 7\n");
   EXPECT_EQ(*read_file(run_ / "run.db"), before) << "the damaged run stays as it is";
@@ -114,10 +115,11 @@ TEST_F(SalvageTest, AWholeRecordComesBackWhole) {
   db.reset();
   const auto again = RunWriter::open(saved_);
   ASSERT_TRUE(again.ok());
-  EXPECT_TRUE(*(**again).add_episode(episode(kEpisodes + 1), measurements(kEpisodes + 1))) << "it can go on";
+  EXPECT_TRUE(*(**again).add_episode(episode(kEpisodes + 1), measurements(kEpisodes + 1)))
+      << "it can be continued";
 }
 
-TEST_F(SalvageTest, EverythingBeforeTheFirstDamageComesBack) {
+TEST_F(SalvageTest, SalvagesEverythingBeforeTheFirstDamage) {
   struct Case {
     const char* harm;
     std::uint64_t episodes, updates;
@@ -140,7 +142,7 @@ TEST_F(SalvageTest, EverythingBeforeTheFirstDamageComesBack) {
     auto db = *RunReader::open(saved_, Reading::kQuiet);
     expect_a_prefix(*db, *salvaged);
     EXPECT_EQ(db->header().facts()->config_toml, "[run]\nseed = 7\n")
-        << "as it began, where run.db has another";
+        << "as at its start, where run.db has another";
     EXPECT_EQ(db->header().graphs()->size(), 1u);
   }
 }
@@ -167,7 +169,7 @@ TEST_F(SalvageTest, RandomBytesAnywhereLeaveAPrefix) {
   EXPECT_GT(episodes, kRounds * kEpisodes / 20) << "of " << kRounds * kEpisodes;
 }
 
-TEST_F(SalvageTest, AFileCutAnywhereLeavesAPrefix) {
+TEST_F(SalvageTest, TruncatedFileLeavesAPrefix) {
   record();
   const auto size = std::filesystem::file_size(run_ / "run.db");
   const Bytes whole = *read_file(run_ / "run.db");
@@ -186,7 +188,7 @@ TEST_F(SalvageTest, AFileCutAnywhereLeavesAPrefix) {
   EXPECT_GT(before, kEpisodes / 2);
 }
 
-TEST_F(SalvageTest, ALostFirstPageIsPutBack) {
+TEST_F(SalvageTest, LostFirstPageIsRestored) {
   record();
   Rng rng{1, Purpose::kTest, 3};
   overwrite(0, 4096, rng);
@@ -196,7 +198,7 @@ TEST_F(SalvageTest, ALostFirstPageIsPutBack) {
   EXPECT_TRUE(salvaged->missing.empty());
 }
 
-TEST_F(SalvageTest, WhatCannotBeReadAtAllIsSaid) {
+TEST_F(SalvageTest, UnreadableRecordIsReported) {
   record();
   std::filesystem::resize_file(run_ / "run.db", 100);
   const auto nothing = salvage(run_, saved_);
@@ -205,8 +207,8 @@ TEST_F(SalvageTest, WhatCannotBeReadAtAllIsSaid) {
   EXPECT_FALSE(nothing->missing.empty());
   std::filesystem::remove_all(saved_);
   std::filesystem::remove(run_ / "run.db");
-  const auto begun = salvage(run_, saved_);
-  ASSERT_TRUE(begun.ok()) << begun.error().context;
+  const auto initial = salvage(run_, saved_);
+  ASSERT_TRUE(initial.ok()) << initial.error().context;
   EXPECT_EQ((*RunReader::open(saved_, Reading::kQuiet))->header().facts()->config_toml, "[run]\nseed = 7\n")
       << "from initial.db";
   std::filesystem::remove_all(saved_);
@@ -214,10 +216,10 @@ TEST_F(SalvageTest, WhatCannotBeReadAtAllIsSaid) {
   std::filesystem::resize_file(run_ / "run.db", 100);
   const auto refused = salvage(run_, saved_);
   ASSERT_FALSE(refused.ok());
-  EXPECT_FALSE(std::filesystem::exists(saved_)) << "nothing half-made stays";
+  EXPECT_FALSE(std::filesystem::exists(saved_)) << "no partial output remains";
 }
 
-TEST_F(SalvageTest, TakesNoRunThatIsWrittenAndNoFolderThatIsUsed) {
+TEST_F(SalvageTest, RefusesARunInProgressAndAUsedFolder) {
   record();
   {
     const auto writer = RunWriter::open(run_);
@@ -229,7 +231,7 @@ TEST_F(SalvageTest, TakesNoRunThatIsWrittenAndNoFolderThatIsUsed) {
   EXPECT_FALSE(salvage(folder_.path() / "nothing", saved_).ok());
 }
 
-TEST_F(SalvageTest, OlderRecordsComeBackWhole) {
+TEST_F(SalvageTest, SalvagesOlderRecords) {
   for (const auto& [name, episodes] :
        {std::pair{"schema3", 12u}, std::pair{"schema4", 6u}, std::pair{"unkept_values", 6u}}) {
     for (const auto& path : {run_, saved_}) std::filesystem::remove_all(path);

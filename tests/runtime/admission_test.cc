@@ -1,4 +1,4 @@
-// Goal: who may join under which names, and what each may send, is decided by key and role alone.
+// Goal: key and role alone decide which names a node may join under and what it may send.
 // Method: keys, names and roles are written in; no socket. The same over real connections: keys_test.cc.
 #include "runtime/zmq/peers/admission.h"
 
@@ -11,7 +11,7 @@ namespace {
 
 using Frame = Admission::Frame;
 
-// The tests' own table: an executor may be executor/… and send type 40 to echo; an actor anything.
+// Rules of these tests: an executor may be executor/… and send type 40 to echo; an actor may do anything.
 bool may_announce_any(Roles roles, std::string_view /*node*/, std::string_view actor) {
   return actor.starts_with("executor/") ? roles.has(Role::kExecutor) : roles.has(Role::kActor);
 }
@@ -38,7 +38,7 @@ class AdmissionTest : public ::testing::Test {
             .wire = messages::kWireVersion,
             .oldest_wire = messages::kOldestWireVersion};
   }
-  /// "": it may join; else the reason, with "final: " before it where it need not ask again.
+  /// "" if it may join; else the reason, after "final: " if a retry is useless.
   std::string refusal(const Hello& hello, const std::string& key, const Peer* known = nullptr,
                       std::size_t peers = 0) const {
     const auto refused = admission_.refuse_hello(hello, key, known, peers);
@@ -54,7 +54,7 @@ class AdmissionTest : public ::testing::Test {
   Admission admission_{options_, routes_, &keys_};
 };
 
-TEST_F(AdmissionTest, TheWireVersionIsCheckedFirstAndForGood) {
+TEST_F(AdmissionTest, WireVersionIsCheckedFirstAndItsRefusalIsFinal) {
   Hello late = hello("", {});
   late.wire = late.oldest_wire = messages::kWireVersion + 1;
   const std::string text = refusal(late, "rack-key");
@@ -62,7 +62,7 @@ TEST_F(AdmissionTest, TheWireVersionIsCheckedFirstAndForGood) {
   EXPECT_TRUE(text.ends_with("use the same release on both")) << text;
 }
 
-TEST_F(AdmissionTest, ARoleDecidesWhichActorsMayComeAndWhetherToAskAgain) {
+TEST_F(AdmissionTest, RoleDecidesWhichActorsMayJoin) {
   EXPECT_EQ(refusal(hello("rack", {"executor/0", "executor/1"}), "rack-key"), "");
   EXPECT_EQ(refusal(hello("free", {"executor/0"}), "rack-key"), "") << "names that are not planned are free";
   EXPECT_EQ(refusal(hello("rack", {"executor/0", "learner/0"}), "rack-key"),
@@ -70,7 +70,7 @@ TEST_F(AdmissionTest, ARoleDecidesWhichActorsMayComeAndWhetherToAskAgain) {
   EXPECT_EQ(refusal(hello("free", {"learner/0"}), "staff-key"), "");
 }
 
-TEST_F(AdmissionTest, PlannedNamesBelongToTheirRoleAndOursToNobody) {
+TEST_F(AdmissionTest, PlannedNamesBelongToTheirRoleAndTheHeadsIsTaken) {
   EXPECT_EQ(refusal(hello("learner", {"executor/0"}), "rack-key"),
             "final: no node called 'learner' may come from rack (executor)");
   EXPECT_EQ(refusal(hello("learner", {"learner/0"}), "staff-key"), "");
@@ -93,7 +93,7 @@ TEST_F(AdmissionTest, NamesAndNumbersAreBounded) {
   EXPECT_EQ(refusal(hello("n", {}, 2), "", &known, 4'096), "") << "it has its place already";
 }
 
-TEST_F(AdmissionTest, AnotherKeyTakesNeitherANodesNorAnActorsName) {
+TEST_F(AdmissionTest, AnotherKeyCannotTakeNamesOfNodesOrActors) {
   keys_.replace({{"a", "key-a", {Role::kExecutor}}, {"b", "key-b", {Role::kExecutor}}});
   Peer known = peer("node", "key-a");
   routes_.add_remote("executor/0", known);
@@ -108,14 +108,14 @@ TEST_F(AdmissionTest, AnotherKeyTakesNeitherANodesNorAnActorsName) {
             "no actor called 'executor/9' may come from a (executor)");
 }
 
-TEST_F(AdmissionTest, OverIpcAnyNameMayComeButNotWithinAnEpochOfAKey) {
+TEST_F(AdmissionTest, IpcAllowsAnyNameExceptAnEpochOfAKey) {
   EXPECT_EQ(refusal(hello("learner", {"learner/0"}), ""), "");
   const Peer known = peer("node", "rack-key", 7);
   EXPECT_EQ(refusal(hello("node", {}, 7), "", &known, 1), "its name belongs to another key");
   EXPECT_EQ(refusal(hello("node", {}, 8), "", &known, 1), "");
 }
 
-TEST_F(AdmissionTest, FramesAreReadFromTheKeyThatOpenedTheSessionWithinItsBound) {
+TEST_F(AdmissionTest, FramesNeedTheKeyOfTheirSessionAndAreBounded) {
   const Peer known = peer("rack", "rack-key");
   EXPECT_EQ(admission_.check_frame("rack-key", &known, 0, kMaxControlBytes), Frame::kRead);
   EXPECT_EQ(admission_.check_frame("rack-key", &known, 0, kMaxControlBytes + 1), Frame::kOversized);
@@ -123,11 +123,11 @@ TEST_F(AdmissionTest, FramesAreReadFromTheKeyThatOpenedTheSessionWithinItsBound)
   EXPECT_EQ(admission_.check_frame("staff-key", &known, 0, 1), Frame::kTakenOver);
   EXPECT_EQ(admission_.check_frame("", &known, 0, 1), Frame::kTakenOver);
   EXPECT_EQ(admission_.check_frame("gone-key", &known, 0, 1), Frame::kKeyRevoked);
-  EXPECT_EQ(admission_.check_frame("rack-key", nullptr, 0, 1), Frame::kRead) << "it may say Hello";
+  EXPECT_EQ(admission_.check_frame("rack-key", nullptr, 0, 1), Frame::kRead) << "it may send Hello";
   EXPECT_EQ(admission_.check_frame("", nullptr, 0, 1), Frame::kRead) << "ipc";
 }
 
-TEST_F(AdmissionTest, APeerSendsForItsOwnActorsWhatItsRoleAllows) {
+TEST_F(AdmissionTest, PeerSendsForItsOwnActorsAsItsRoleAllows) {
   Peer known = peer("rack", "rack-key");
   known.announced.insert(actor_id("executor/0"));
   routes_.add_local("echo", nullptr);
@@ -157,7 +157,7 @@ TEST_F(AdmissionTest, SessionsEndWhenTheirKeyIsGoneOrItsRolesChange) {
   EXPECT_FALSE(admission_.revoked(local));
 }
 
-TEST(AllowedKeys, ReplacingThemReportsWhetherAnybodyLostSomething) {
+TEST(AllowedKeys, ReplaceReportsWhetherAKeyLostARole) {
   AllowedKeys keys;
   EXPECT_FALSE(keys.replace({{"a", "key-a", {Role::kActor}}}));
   EXPECT_FALSE(keys.replace({{"renamed", "key-a", {Role::kActor}}, {"b", "key-b", {Role::kExecutor}}}))

@@ -1,6 +1,6 @@
-// Goal: the rules by which an executor process is looked after: deadlines, the end in two steps, one more
-// try, backoff, and when to give up. Method: events with their times written in, no process and no clock;
-// then random histories, of which every evaluation must end exactly once.
+// Goal: the rules of supervising an executor process: deadlines, termination in two steps, one retry,
+// backoff, and when to give up. Method: events with given times, no process and no clock; then random
+// histories, in which every evaluation must end exactly once.
 #include "runtime/core/child_supervisor.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ using std::chrono::seconds;
 using Words = std::vector<std::string>;
 using Child = ChildSupervisor;
 
-/// Actions as words: "fail: crashed".
+/// Actions as words, such as "fail: crashed".
 Words words(const std::vector<Child::Action>& actions) {
   Words out;
   for (const auto& action : actions) {
@@ -30,11 +30,11 @@ Words words(const std::vector<Child::Action>& actions) {
   return out;
 }
 
-/// A supervisor and the time that its test lets pass.
+/// A supervisor and its clock.
 struct Scene {
   explicit Scene(ChildSupervisorOptions options = {}) : child{options} {}
   Words on(const Child::Event& event) { return words(child.on(event, clock.now())); }
-  /// Lets time pass until the next tick is due, and ticks. Heartbeats are the test's to give.
+  /// Advances the clock to the next tick, and ticks. The test sends the heartbeats.
   Words next_tick() {
     const auto next = child.next();
     EXPECT_TRUE(next.has_value());
@@ -50,7 +50,7 @@ struct Scene {
   Child child;
 };
 
-TEST(ChildSupervisor, StartsWhenItIsFirstNeededAndSendsWhenItIsReady) {
+TEST(ChildSupervisor, StartsOnDemandAndSendsWhenReady) {
   Scene scene;
   EXPECT_FALSE(scene.child.next().has_value()) << "nothing runs, nothing is due";
   EXPECT_EQ(scene.on(Child::Requested{}), Words{"start"});
@@ -60,7 +60,7 @@ TEST(ChildSupervisor, StartsWhenItIsFirstNeededAndSendsWhenItIsReady) {
   EXPECT_EQ(scene.child.restarts(), 0);
 }
 
-TEST(ChildSupervisor, AnEvaluationIsTriedOnceMoreAndThenCountsAsFailedWithItsCause) {
+TEST(ChildSupervisor, EvaluationIsTriedTwiceAndThenFailsWithItsCause) {
   Scene scene;
   scene.get_ready();
   EXPECT_EQ(scene.on(Child::Exited{"crashed: signal 11"}), Words{});
@@ -68,12 +68,12 @@ TEST(ChildSupervisor, AnEvaluationIsTriedOnceMoreAndThenCountsAsFailedWithItsCau
   EXPECT_EQ(scene.on(Child::Ready{}), Words{"send"});
   EXPECT_EQ(scene.on(Child::Exited{"crashed: signal 6"}), Words{"fail: crashed: signal 6"});
   EXPECT_EQ(scene.next_tick(), Words{"start"});
-  EXPECT_EQ(scene.on(Child::Ready{}), Words{}) << "nobody asks for it a third time";
-  EXPECT_EQ(scene.on(Child::Requested{}), Words{"send"}) << "the next one has two tries of its own";
+  EXPECT_EQ(scene.on(Child::Ready{}), Words{}) << "it is not tried a third time";
+  EXPECT_EQ(scene.on(Child::Requested{}), Words{"send"}) << "the next placement has its own two tries";
   EXPECT_EQ(scene.on(Child::Exited{"crashed: signal 11"}), Words{});
 }
 
-TEST(ChildSupervisor, WhatDiesBeforeItIsReadyCostsThePlacementNoTry) {
+TEST(ChildSupervisor, CrashBeforeReadyDoesNotCountAsATry) {
   Scene scene;
   EXPECT_EQ(scene.on(Child::Requested{}), Words{"start"});
   for (int i = 0; i < 3; ++i) {
@@ -84,7 +84,7 @@ TEST(ChildSupervisor, WhatDiesBeforeItIsReadyCostsThePlacementNoTry) {
   EXPECT_EQ(scene.on(Child::Exited{"crashed: signal 11"}), Words{}) << "its first try";
 }
 
-TEST(ChildSupervisor, AHangIsToldFromALongStepByItsProgress) {
+TEST(ChildSupervisor, ProgressDistinguishesALongStepFromAHang) {
   Scene scene;
   scene.get_ready();
   for (int i = 1; i <= 100; ++i) {  // Ten minutes of steps, each within the deadline.
@@ -92,7 +92,7 @@ TEST(ChildSupervisor, AHangIsToldFromALongStepByItsProgress) {
     EXPECT_EQ(scene.on(Child::Heartbeat{static_cast<std::uint64_t>(i)}), Words{});
     EXPECT_EQ(scene.on(Child::Tick{}), Words{});
   }
-  for (int i = 0; i < 4; ++i) {  // It lives, and does not get on.
+  for (int i = 0; i < 4; ++i) {  // Heartbeats without progress.
     scene.pass(seconds{7});
     EXPECT_EQ(scene.on(Child::Heartbeat{100}), Words{});
     EXPECT_EQ(scene.on(Child::Tick{}), Words{}) << "28 s are not yet 30";
@@ -114,7 +114,7 @@ TEST(ChildSupervisor, AHangIsToldFromALongStepByItsProgress) {
       << "the cause is why it was ended, not how";
 }
 
-TEST(ChildSupervisor, LibrariesThatTakeLongToLoadMayHoldHeartbeatsUpUntilItIsReady) {
+TEST(ChildSupervisor, HeartbeatsMayBeLateUntilItIsReady) {
   Scene scene{{.silence = seconds{3}, .silence_at_start = seconds{60}}};
   EXPECT_EQ(scene.on(Child::Requested{}), Words{"start"});
   scene.pass(seconds{59});
@@ -129,7 +129,7 @@ TEST(ChildSupervisor, LibrariesThatTakeLongToLoadMayHoldHeartbeatsUpUntilItIsRea
   EXPECT_EQ(other.clock.now().count(), Nanos{seconds{60}}.count());
 }
 
-TEST(ChildSupervisor, TheDeadlineIsTenTimesTheFastestEvaluationOnceThatIsMore) {
+TEST(ChildSupervisor, DeadlineGrowsToTenTimesTheFastestEvaluation) {
   Scene scene;
   scene.get_ready();
   EXPECT_EQ(scene.child.deadline(), Nanos{seconds{30}});
@@ -148,7 +148,7 @@ TEST(ChildSupervisor, TheDeadlineIsTenTimesTheFastestEvaluationOnceThatIsMore) {
   EXPECT_EQ(scene.child.deadline(), Nanos{std::chrono::minutes{10}}) << "of this one";
 }
 
-TEST(ChildSupervisor, AProcessThatIsStoppedAsAWholeIsMissedByItsHeartbeats) {
+TEST(ChildSupervisor, StoppedProcessIsNoticedByMissingHeartbeats) {
   Scene scene;
   scene.get_ready();
   scene.pass(milliseconds{9'999});
@@ -160,11 +160,11 @@ TEST(ChildSupervisor, AProcessThatIsStoppedAsAWholeIsMissedByItsHeartbeats) {
   for (int i = 0; i < 12; ++i) {
     scene.pass(seconds{9});
     scene.on(Child::Heartbeat{static_cast<std::uint64_t>(i)});
-    EXPECT_EQ(scene.on(Child::Tick{}), Words{}) << "a graph that is read for long is no hang";
+    EXPECT_EQ(scene.on(Child::Tick{}), Words{}) << "reading a graph for a long time is no hang";
   }
 }
 
-TEST(ChildSupervisor, WhatWasAnsweredCountsAlsoIfItsProcessWasToldToEnd) {
+TEST(ChildSupervisor, AnswerCountsAfterTerminate) {
   Scene scene;
   scene.get_ready();
   for (int i = 0; i < 4; ++i) scene.pass(seconds{8}), scene.on(Child::Heartbeat{0});
@@ -176,7 +176,7 @@ TEST(ChildSupervisor, WhatWasAnsweredCountsAlsoIfItsProcessWasToldToEnd) {
   EXPECT_EQ(scene.on(Child::Ready{}), Words{"send"});
 }
 
-TEST(ChildSupervisor, RestartsWaitLongerWhileNoneGetsReady) {
+TEST(ChildSupervisor, BackoffGrowsWhileNoProcessGetsReady) {
   ChildSupervisorOptions options;
   options.restarts_per_minute = 100;
   options.first_delay = milliseconds{100};
@@ -195,7 +195,7 @@ TEST(ChildSupervisor, RestartsWaitLongerWhileNoneGetsReady) {
   EXPECT_LE(*scene.child.next() - scene.clock.now(), Nanos{milliseconds{100}}) << "of a placement, it seems";
 }
 
-TEST(ChildSupervisor, GivesUpAfterFiveRestartsInAMinuteAndSaysWhy) {
+TEST(ChildSupervisor, GivesUpAfterFiveRestartsInAMinuteWithTheCause) {
   Scene scene;
   scene.get_ready();
   std::vector<Words> deaths;
@@ -212,8 +212,8 @@ TEST(ChildSupervisor, GivesUpAfterFiveRestartsInAMinuteAndSaysWhy) {
   EXPECT_FALSE(scene.child.next().has_value());
   const Words why{"give up: ended 6 times within a minute, the last time: crashed: signal 11"};
   EXPECT_EQ(scene.on(Child::Requested{}), why);
-  EXPECT_EQ(scene.on(Child::Requested{}), why) << "and again whoever asks";
-  // Five in longer than a minute are no reason.
+  EXPECT_EQ(scene.on(Child::Requested{}), why) << "the same answer again";
+  // Five restarts in more than a minute are allowed.
   Scene slow;
   slow.get_ready();
   for (int i = 0; i < 20; ++i) {
@@ -227,7 +227,7 @@ TEST(ChildSupervisor, GivesUpAfterFiveRestartsInAMinuteAndSaysWhy) {
   EXPECT_FALSE(slow.child.gave_up());
 }
 
-TEST(ChildSupervisor, ARefusalIsFinal) {
+TEST(ChildSupervisor, RefusalIsFinal) {
   Scene scene;
   scene.on(Child::Requested{});
   EXPECT_EQ(scene.on(Child::Refused{"no driver"}), Words{"give up: no driver"});
@@ -235,8 +235,8 @@ TEST(ChildSupervisor, ARefusalIsFinal) {
   EXPECT_EQ(scene.on(Child::Requested{}), Words{"give up: no driver"});
 }
 
-// Every evaluation that is asked for ends once: answered, failed, or given up; and at most two processes die
-// of it. The world here is a process that is killed, hangs, or answers, at any time and in any state.
+// Every requested evaluation ends once: answered, failed, or given up; and it ends at most two processes. The
+// simulated process is killed, hangs, or answers, at any time and in any state.
 TEST(ChildSupervisor, EveryEvaluationEndsExactlyOnceInRandomHistories) {
   int gave_up = 0;
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
@@ -247,8 +247,8 @@ TEST(ChildSupervisor, EveryEvaluationEndsExactlyOnceInRandomHistories) {
     Scene scene{options};
     bool alive = false, ready = false, given = false, waiting = false;
     int ended = 0, asked = 0, deaths_of_it = 0;
-    const auto follow = [&](const Words& said) {
-      for (const std::string& word : said) {
+    const auto follow = [&](const Words& actions) {
+      for (const std::string& word : actions) {
         if (word == "start") {
           ASSERT_FALSE(alive) << "two processes at once, seed " << seed;
           alive = true, ready = given = false;

@@ -1,5 +1,5 @@
-// Goal: leases, credit, sessions and restarts keep their promises. Method: tables of events with the time
-// written in; no thread, no socket, no clock.
+// Goal: leases, credit, sessions and restarts keep their contracts. Method: tables of events with given
+// times; no thread, no socket, no clock.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -23,7 +23,7 @@ const messages::ActorId kFirst = actor_id("executor/0");
 const messages::ActorId kSecond = actor_id("executor/1");
 constexpr Nanos kEvaluation = std::chrono::seconds{30};
 
-TEST(LeaseTable, ARenewedLeaseLivesAndAForgottenOneExpiresAfterThreeHeartbeats) {
+TEST(LeaseTable, LeaseExpiresAfterThreeHeartbeatsWithoutRenewal) {
   LeaseTable table{{.heartbeat = milliseconds{500}}};
   const auto lease = table.grant(7, kFirst, Nanos{0}, kEvaluation);
   ASSERT_TRUE(lease);
@@ -60,7 +60,7 @@ TEST(LeaseTable, TwoAttemptsMayBeOpenAndTheFirstCommitWins) {
   EXPECT_EQ(table.open(), 0u);
 }
 
-TEST(LeaseTable, AnOverdueLeaseIsNamedOnlyWhileItIsAlone) {
+TEST(LeaseTable, OverdueLeaseIsNamedOnlyWhileItIsTheOnlyAttempt) {
   LeaseTable table;
   const auto lease = table.grant(1, kFirst, Nanos{0}, milliseconds{100});
   EXPECT_TRUE(table.overdue(milliseconds{100}).empty());
@@ -74,7 +74,7 @@ TEST(LeaseTable, AnOverdueLeaseIsNamedOnlyWhileItIsAlone) {
   EXPECT_NE(table.find(lease->epoch), nullptr);
 }
 
-TEST(LeaseTable, AThirdMayTryWhenTwoAreOverdueForTheyMayNeverAnswer) {
+TEST(LeaseTable, ThirdAttemptIsAllowedWhenTwoAreOverdue) {
   LeaseTable table;
   const auto third = actor_id("executor/2");
   (void)table.grant(1, kFirst, Nanos{0}, milliseconds{100});
@@ -91,12 +91,12 @@ TEST(LeaseTable, AThirdMayTryWhenTwoAreOverdueForTheyMayNeverAnswer) {
   EXPECT_EQ(table.open(), 0u);
 }
 
-TEST(LeaseTable, OldLeasesAreNamedOldestFirstWhileTheyAreAlone) {
+TEST(LeaseTable, OldLeasesWithOneAttemptAreNamedOldestFirst) {
   LeaseTable table;
   for (std::uint64_t item = 0; item < 4; ++item)
     (void)table.grant(item, kFirst, milliseconds{10 * item}, kEvaluation);
   (void)table.grant(1, kSecond, milliseconds{40}, kEvaluation);
-  const auto old = table.older(milliseconds{20}, milliseconds{41});  // Granted before 21.
+  const auto old = table.older(milliseconds{20}, milliseconds{41});  // Granted before 21 ms.
   ASSERT_EQ(old.size(), 2u);
   EXPECT_EQ(old[0].item, 0u);
   EXPECT_EQ(old[1].item, 2u);
@@ -114,7 +114,7 @@ TEST(LeaseTable, DroppingAHolderFreesAllItHad) {
   EXPECT_EQ(table.open(), 1u);
 }
 
-TEST(LeaseTable, WhatIsGivenBackIsNotExpired) {
+TEST(LeaseTable, ReturnedLeasesAreNotExpired) {
   LeaseTable table;
   const auto first = table.grant(1, kFirst, Nanos{0}, kEvaluation);
   (void)table.grant(2, kFirst, Nanos{0}, kEvaluation);
@@ -127,7 +127,7 @@ TEST(LeaseTable, WhatIsGivenBackIsNotExpired) {
   EXPECT_FALSE(table.commit(first->epoch)) << "nor does it count";
 }
 
-// Whatever happens in whatever order: nothing is lost and nothing counts twice.
+// In any order of events nothing is lost and nothing counts twice.
 TEST(LeaseTable, ConservesEveryLeaseOverRandomHistories) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     Rng rng{seed, Purpose::kTest};
@@ -173,7 +173,7 @@ TEST(LeaseTable, ConservesEveryLeaseOverRandomHistories) {
   }
 }
 
-TEST(RecentDurations, NamesTheRankThatAShareReaches) {
+TEST(RecentDurations, ReturnsTheValueAtAShare) {
   RecentDurations recent;
   for (int i = 100; i > 0; --i) recent.add(milliseconds{i});
   EXPECT_EQ(recent.known(), 100u);
@@ -217,7 +217,7 @@ TEST(CreditAccount, IsNeverNegativeAndNeverAboveItsWindow) {
   }
 }
 
-// Grants, repeats of grants, late results and hostile numbers in any order.
+// Grants, repeated grants, late results and hostile numbers in any order.
 TEST(CreditAccount, StaysWithinItsWindowOverRandomHistories) {
   constexpr std::int64_t kHuge = std::numeric_limits<std::int64_t>::max();
   constexpr Credit kWindow{8, 1'000};
@@ -265,7 +265,7 @@ TEST(Session, SeesGapsAndRepeatsPerPlane) {
   EXPECT_EQ(session.on_message(1, 2, Nanos{0}), Session::Order::kNext);
 }
 
-TEST(Session, AReplacedLifeNeverSpeaksAgain) {
+TEST(Session, ReplacedEpochIsNeverAccepted) {
   Session session{milliseconds{1500}};
   (void)session.on_hello(1, Nanos{0});
   EXPECT_EQ(session.on_hello(2, Nanos{0}), Session::Hello::kNew);
@@ -276,7 +276,7 @@ TEST(Session, AReplacedLifeNeverSpeaksAgain) {
   EXPECT_EQ(session.on_hello(3, Nanos{0}), Session::Hello::kNew);
 }
 
-TEST(Session, SilenceBeyondItsPatienceIsLoss) {
+TEST(Session, SilenceBeyondThePatienceIsALoss) {
   Session session{milliseconds{1500}};
   EXPECT_FALSE(session.lost(std::chrono::hours{1})) << "nothing to lose yet";
   (void)session.on_hello(1, milliseconds{100});
@@ -286,7 +286,7 @@ TEST(Session, SilenceBeyondItsPatienceIsLoss) {
   EXPECT_FALSE(session.lost(milliseconds{3101}));
 }
 
-TEST(RestartLimiter, AllowsSoManyInAnyPeriod) {
+TEST(RestartLimiter, AllowsALimitedNumberInAnyPeriod) {
   RestartLimiter limiter{2, std::chrono::seconds{60}};
   EXPECT_TRUE(limiter.allow(std::chrono::seconds{0}));
   EXPECT_TRUE(limiter.allow(std::chrono::seconds{30}));

@@ -13,25 +13,25 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-TEST(Demand, NothingIsWantedWithoutWork) {
+TEST(Demand, IsZeroWithoutWork) {
   Demand demand{{}};
   EXPECT_EQ(demand.wanted(0, 0, seconds{1}), 0u);
 }
 
-TEST(Demand, OneExecutorBeforeAnythingIsMeasured) {
+TEST(Demand, IsOneBeforeTheFirstMeasurement) {
   Demand demand{{}};
   demand.proposed(100, seconds{1});
   EXPECT_EQ(demand.wanted(100, 25, seconds{1}), 1u);
 }
 
-TEST(Demand, WaitingWorkOverWhatOneExecutorDoesInASecond) {
+TEST(Demand, IsWaitingWorkOverTheRateOfOneExecutor) {
   Demand demand{{}};
   demand.measured(0.25, 4);                           // Four placements a second.
   EXPECT_EQ(demand.wanted(10, 100, seconds{1}), 3u);  // ceil(10 / 4)
   EXPECT_EQ(demand.wanted(400, 8, seconds{1}), 8u);   // No more than there are leases.
 }
 
-TEST(Demand, TheBoundOfTheSettingHolds) {
+TEST(Demand, StaysWithinItsMaximum) {
   Demand demand{{.max_executors = 3}};
   demand.measured(1, 1);
   EXPECT_EQ(demand.wanted(50, 50, seconds{1}), 3u);
@@ -74,7 +74,7 @@ std::uint32_t settled(std::uint32_t outstanding) {
   return executors;
 }
 
-TEST(Demand, AClosedPipelineGetsAnExecutorForEachOutstandingPlacement) {
+TEST(Demand, ClosedPipelineGetsAnExecutorPerOutstandingPlacement) {
   for (const std::uint32_t outstanding : {1u, 2u, 4u, 8u, 32u})
     EXPECT_EQ(settled(outstanding), outstanding) << "outstanding: " << outstanding;
 }

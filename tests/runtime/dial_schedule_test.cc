@@ -1,5 +1,5 @@
-// Goal: a node dials its head again soon, later and later, never at once with others, and not for ever.
-// Method: failures and time are written in; the jitter is seeded.
+// Goal: a node redials its head soon, with growing delays, never together with other nodes, and not without
+// end. Method: given failures and times; the jitter is seeded.
 #include "runtime/core/dial_schedule.h"
 
 #include <gtest/gtest.h>
@@ -47,7 +47,7 @@ TEST(DialSchedule, DelaysGrowToTwoSecondsAtMostAndFallAfterAJoin) {
   EXPECT_LE(*schedule.next() - now, milliseconds{100});
 }
 
-TEST(DialSchedule, NodesThatLoseOneHeadComeBackAtDifferentTimes) {
+TEST(DialSchedule, NodesThatLoseTheirHeadRedialAtDifferentTimes) {
   std::set<Nanos> times;
   for (std::uint64_t seed = 1; seed <= 100; ++seed) {
     DialSchedule schedule = make({.timeout = seconds{30}}, seed);
@@ -57,7 +57,7 @@ TEST(DialSchedule, NodesThatLoseOneHeadComeBackAtDifferentTimes) {
   EXPECT_EQ(times.size(), 100u);
 }
 
-TEST(DialSchedule, ADialIsDueOnce) {
+TEST(DialSchedule, DialIsDueOnce) {
   DialSchedule schedule = make({.timeout = seconds{30}});
   EXPECT_FALSE(schedule.waiting());
   EXPECT_FALSE(schedule.take_due(seconds{9}));
@@ -81,11 +81,11 @@ TEST(DialSchedule, GivesUpAfterTheSilenceThatItsPatienceAllows) {
   EXPECT_TRUE(schedule.gave_up(seconds{36} + Nanos{1}));
 }
 
-TEST(DialSchedule, WithoutAFirstPatienceTheOtherHoldsFromTheStart) {
+TEST(DialSchedule, PatienceHoldsFromTheStartWithoutAFirstPatience) {
   EXPECT_EQ(make({.timeout = seconds{30}}).timeout(), Nanos{seconds{30}});
 }
 
-TEST(DialSchedule, APauseOfTheNodeItselfIsNotSilence) {
+TEST(DialSchedule, PauseOfTheNodeIsNotSilence) {
   DialSchedule schedule = make({.timeout = seconds{30}});
   schedule.skip_own_pause(seconds{60}, seconds{61});
   EXPECT_FALSE(schedule.gave_up(seconds{90}));

@@ -1,6 +1,6 @@
 // Goal: a transfer in chunks ends with all bytes in order, whatever is lost, repeated, reordered or replaced
-// by a newer content on the way, and never has more chunks on their way than its window. Method: the state
-// machines by hand, then thousands of seeded transfers over a line that loses, repeats and reorders.
+// by newer content, and never has more chunks in flight than its window. Method: the state machines by hand,
+// then thousands of seeded transfers over a line that loses, repeats and reorders.
 #include "runtime/core/fetch.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ namespace {
 using std::chrono::milliseconds;
 using Took = Assembly::Took;
 
-TEST(PieceAt, NeverReachesBeyondTheWhole) {
+TEST(PieceAt, StaysWithinTheContent) {
   EXPECT_EQ(chunk_at(0, 10, 4), (Chunk{0, 4}));
   EXPECT_EQ(chunk_at(8, 10, 4), (Chunk{8, 2}));
   EXPECT_EQ(chunk_at(10, 10, 4), (Chunk{10, 0}));
@@ -31,12 +31,12 @@ TEST(Assembly, TakesChunksInOrder) {
   EXPECT_EQ(assembly.take(7, {8, 2}, 10), Took::kGap);
   EXPECT_EQ(assembly.take(7, {4, 4}, 10), Took::kNext);
   EXPECT_FALSE(assembly.whole());
-  EXPECT_EQ(assembly.take(7, {8, 0}, 10), Took::kGap) << "an empty chunk brings nothing";
+  EXPECT_EQ(assembly.take(7, {8, 0}, 10), Took::kGap) << "an empty chunk has no effect";
   EXPECT_EQ(assembly.take(7, {8, 2}, 10), Took::kNext);
   EXPECT_TRUE(assembly.whole());
 }
 
-TEST(Assembly, AnotherContentReplacesWhatIsThere) {
+TEST(Assembly, NewContentReplacesTheOld) {
   Assembly assembly;
   EXPECT_EQ(assembly.take(7, {0, 4}, 10), Took::kFirst);
   EXPECT_EQ(assembly.take(8, {4, 4}, 10), Took::kGap) << "its beginning is missing";
@@ -45,7 +45,7 @@ TEST(Assembly, AnotherContentReplacesWhatIsThere) {
   EXPECT_TRUE(assembly.whole());
 }
 
-TEST(Assembly, AnEmptyContentIsWholeAtOnce) {
+TEST(Assembly, EmptyContentIsComplete) {
   Assembly assembly;
   EXPECT_FALSE(assembly.whole());
   EXPECT_EQ(assembly.take(7, {0, 0}, 0), Took::kFirst);
@@ -77,7 +77,7 @@ TEST(Fetch, KeepsTheWindowFullAndRequestsAgainAfterTheTimeout) {
   EXPECT_FALSE(fetch.timed_out(milliseconds{9999}));
 }
 
-TEST(Fetch, GoesOnWithWhatIsThere) {
+TEST(Fetch, ContinuesAfterExistingBytes) {
   Fetch fetch{{.chunk = 4, .window = 1, .timeout = milliseconds{100}}};
   fetch.start(Nanos{0}, 1, 8, 10);
   EXPECT_EQ(fetch.request(Nanos{0}), 8u);
@@ -85,7 +85,7 @@ TEST(Fetch, GoesOnWithWhatIsThere) {
   EXPECT_FALSE(fetch.active());
 }
 
-TEST(Fetch, ASenderWithSmallerChunksIsAskedForWhatFollows) {
+TEST(Fetch, AcceptsSmallerChunks) {
   Fetch fetch{{.chunk = 8, .window = 1, .timeout = milliseconds{100}}};
   fetch.start(Nanos{0});
   EXPECT_EQ(fetch.request(Nanos{0}), 0u);
@@ -95,7 +95,7 @@ TEST(Fetch, ASenderWithSmallerChunksIsAskedForWhatFollows) {
   EXPECT_FALSE(fetch.active());
 }
 
-TEST(Fetch, ASenderWithLargerChunksIsAskedForWhatFollows) {
+TEST(Fetch, AcceptsLargerChunks) {
   Fetch fetch{{.chunk = 2, .window = 1, .timeout = milliseconds{100}}};
   fetch.start(Nanos{0}, 1);
   EXPECT_EQ(fetch.request(Nanos{0}), 0u);
@@ -103,7 +103,7 @@ TEST(Fetch, ASenderWithLargerChunksIsAskedForWhatFollows) {
   EXPECT_EQ(fetch.request(Nanos{0}), 6u);
 }
 
-TEST(Fetch, AnotherContentIsRequestedFromWhereItIs) {
+TEST(Fetch, RequestsNewContentFromItsOffset) {
   Fetch fetch{{.chunk = 4, .window = 3, .timeout = milliseconds{100}}};
   fetch.start(Nanos{0}, 1, 0, 40);
   for (const std::uint64_t offset : {0u, 4u, 8u}) EXPECT_EQ(fetch.request(Nanos{0}), offset);
@@ -124,7 +124,7 @@ void transfer(std::uint64_t seed) {
   };
   std::deque<Answer> line;
   std::uint64_t content = 0;
-  std::vector<std::uint64_t> got;  // Of each byte: content · 1000 + offset.
+  std::vector<std::uint64_t> got;  // Each byte as content · 1000 + offset.
   Nanos now{0};
   fetch.start(now);
   for (int turn = 0; fetch.active(); ++turn) {
@@ -153,11 +153,11 @@ void transfer(std::uint64_t seed) {
   for (std::uint64_t i = 0; i < got.size(); ++i) ASSERT_EQ(got[i], of * 1000 + i) << "seed " << seed;
 }
 
-TEST(Fetch, EndsWithAllBytesInOrderOverABadLine) {
+TEST(Fetch, DeliversAllBytesInOrderOverAFaultyLine) {
   for (std::uint64_t seed = 0; seed < 3'000; ++seed) transfer(seed);
 }
 
-TEST(Consumed, NamesWhatIsConsumedTwice) {
+TEST(Consumed, NamesEpisodesConsumedTwice) {
   Consumed consumed;
   EXPECT_TRUE(consumed.add(10, 4).empty());
   EXPECT_TRUE(consumed.add(14, 2).empty());

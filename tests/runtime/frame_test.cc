@@ -1,4 +1,4 @@
-// Goal: batches carry what was put in, and broken ones are refused without reading past their end.
+// Goal: batches round-trip, and broken ones are refused without reading past their end.
 #include "runtime/frame.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ messages::Bytes sample_batch() {
   return batch;
 }
 
-TEST(Frame, GivesBackTheRecordsOfABatch) {
+TEST(Frame, RoundTripsABatch) {
   const messages::Bytes batch = sample_batch();
   std::span<const std::byte> rest{batch};
   Record record;
@@ -45,7 +45,7 @@ TEST(Frame, RefusesEveryTruncation) {
   }
 }
 
-TEST(Frame, SurvivesAnyBytes) {
+TEST(Frame, ToleratesAnyBytes) {
   const messages::Bytes batch = sample_batch();
   std::size_t accepted = 0;
   for (std::uint64_t seed = 0; seed < 20'000; ++seed) {

@@ -1,7 +1,6 @@
-// Goal: who has no key, the wrong one, or the wrong role is refused within 5 s, counted, and changes nothing
-// for the others; a key that is taken out ends its sessions. Method: real nodes over tcp on threads of this
-// process; an honest peer exchanges messages all the while, and the tests wait for counters, never for a
-// time.
+// Goal: a peer without a key, or with a wrong key or role, is refused within 5 s, counted, and does not
+// disturb other peers; a removed key ends its sessions. Method: real nodes over tcp on threads of this
+// process; an honest peer exchanges messages throughout, and the tests wait for counters, never for a time.
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/resource.h>
@@ -13,19 +12,19 @@
 
 #include <fstream>
 
-#include "tests/runtime/door.h"
+#include "tests/runtime/keyed_nodes.h"
 
 namespace emplace::runtime {
 namespace {
 
-TEST_F(Door, APlainClientIsRefused) {
+TEST_F(KeyedNodes, PlainClientIsRefused) {
   auto plain = client("plain", "", nullptr);
   send(plain, record(Hello{.node = "plain"}));
   EXPECT_TRUE(within(kRefusedWithin, [&] { return refused_handshakes(0); }));
   EXPECT_EQ(head_->counters().malformed, 0u) << "not a byte of it was looked at";
 }
 
-TEST_F(Door, AClientOfAnotherServerIsRefused) {
+TEST_F(KeyedNodes, ClientOfAnotherServerIsRefused) {
   const KeyPair other = make_key_pair("other");
   auto lost = client("lost", other.public_key, &ring_["honest"]);
   send(lost, record(Hello{.node = "lost"}));
@@ -33,7 +32,7 @@ TEST_F(Door, AClientOfAnotherServerIsRefused) {
   EXPECT_EQ(head_->counters().malformed, 0u);
 }
 
-TEST_F(Door, AnUnknownKeyIsRefusedAndItsNodeSaysWhy) {
+TEST_F(KeyedNodes, UnknownKeyIsRefusedWithTheReason) {
   ring_.make("stranger", {});
   std::atomic<std::uint64_t> answers{0};
   auto stranger = join("stranger", "executor/1", &answers, {.upstream_timeout = seconds{1}});
@@ -43,7 +42,7 @@ TEST_F(Door, AnUnknownKeyIsRefusedAndItsNodeSaysWhy) {
   EXPECT_EQ(answers, 0u);
 }
 
-TEST_F(Door, ANodeThatTrustsAnotherHeadNeverSpeaks) {
+TEST_F(KeyedNodes, NodeThatTrustsAnotherHeadCannotJoin) {
   KeyPair keys = ring_.make("wrong", {Role::kExecutor});
   keys.head = make_key_pair("x").public_key;
   ASSERT_TRUE(save_key_pair(ring_.at("wrong.key"), keys, true).ok());
@@ -54,7 +53,7 @@ TEST_F(Door, ANodeThatTrustsAnotherHeadNeverSpeaks) {
   EXPECT_EQ(answers, 0u);
 }
 
-TEST_F(Door, TheRightKeyInTheWrongRoleIsRefusedAndItsNodeSaysWhy) {
+TEST_F(KeyedNodes, WrongRoleIsRefusedWithTheReason) {
   std::atomic<std::uint64_t> answers{0};
   auto learner = join("honest", "learner", &answers, {.upstream_timeout = seconds{1}});
   EXPECT_TRUE(within(kRefusedWithin, [&] { return head_->counters().refused_role > 0 && learner->ended(); }));
@@ -64,13 +63,13 @@ TEST_F(Door, TheRightKeyInTheWrongRoleIsRefusedAndItsNodeSaysWhy) {
   EXPECT_EQ(answers, 0u);
 }
 
-TEST_F(Door, OneKeyMayServeManyNodes) {
+TEST_F(KeyedNodes, NodesMayShareAKey) {
   std::atomic<std::uint64_t> answers{0};
   auto second = join("honest", "executor/1", &answers);
   EXPECT_TRUE(within(kRefusedWithin, [&] { return answers > 10; }));
 }
 
-TEST_F(Door, AnotherKeyMayNotTakeANodesOrAnActorsName) {
+TEST_F(KeyedNodes, AnotherKeyCannotTakeANameInUse) {
   ring_.make("thief", {Role::kExecutor});
   ASSERT_TRUE(within(kRefusedWithin, [&] {
     std::atomic<std::uint64_t> answers{0};
@@ -80,14 +79,15 @@ TEST_F(Door, AnotherKeyMayNotTakeANodesOrAnActorsName) {
   }));
 }
 
-// A role that may not live in a node must not hold its place either, or its owner could never come.
-TEST_F(Door, AnExecutorsKeyMayNotTakeTheNameOfAPlannedNodeOfOthers) {
+// A role that may not have a node must not reserve its name either, or its owner could never join.
+TEST_F(KeyedNodes, ExecutorKeyCannotTakeThePlannedNameOfAnotherRole) {
   ring_.make("thief", {Role::kExecutor});
   ring_.make("owner", {Role::kActor});
   for (const char* name : {"learner", "head"}) {
     std::atomic<std::uint64_t> answers{0};
     auto thief = join("thief", "executor/1", &answers, {.name = name});
-    EXPECT_TRUE(within(kRefusedWithin, [&] { return thief->ended(); })) << "told at once, for ever: " << name;
+    EXPECT_TRUE(within(kRefusedWithin, [&] { return thief->ended(); }))
+        << "not refused at once and for good: " << name;
     EXPECT_NE(thief->end().find("no node called '" + std::string{name} + "' may come from thief (executor)"),
               std::string::npos)
         << thief->end();
@@ -97,10 +97,10 @@ TEST_F(Door, AnExecutorsKeyMayNotTakeTheNameOfAPlannedNodeOfOthers) {
   std::atomic<std::uint64_t> owners{0}, racks{0};
   auto owner = join("owner", "learner/0", &owners, {.name = "learner"});
   auto rack = join("thief", "executor/1", &racks, {.name = "rack"});
-  EXPECT_TRUE(within(kRefusedWithin, [&] { return owners > 10 && racks > 10; })) << "who may, comes";
+  EXPECT_TRUE(within(kRefusedWithin, [&] { return owners > 10 && racks > 10; })) << "permitted nodes join";
 }
 
-TEST_F(Door, WhatARoleMayNotSendIsDroppedAndTheSessionGoesOn) {
+TEST_F(KeyedNodes, MessagesOutsideTheRoleAreDroppedAndTheSessionContinues) {
   const auto raw = [&](std::size_t plane, std::uint64_t epoch) {
     char id[64];
     std::snprintf(id, sizeof id, "raw-%016llx-%c", static_cast<unsigned long long>(epoch),
@@ -119,15 +119,15 @@ TEST_F(Door, WhatARoleMayNotSendIsDroppedAndTheSessionGoesOn) {
   const auto own = messages::actor_id("executor/7");
   const auto echo = messages::actor_id("echo");
   std::uint64_t seq = 1;
-  const auto say = [&](auto message, ActorId from, ActorId to) {
+  const auto send_as = [&](auto message, ActorId from, ActorId to) {
     send(data, record(message, {.from = from, .to = to, .seq = seq++}));
   };
-  say(Pong{1}, own, echo);                                         // A type of another role.
-  say(Ping{.number = 2}, messages::actor_id("executor/0"), echo);  // In another's name.
-  say(Ping{.number = 3}, own, messages::actor_id("executor/0"));   // To whom it may not speak.
-  say(Ping{.number = 4}, own, messages::actor_id("nobody"));
-  say(Ping{.number = 5}, own, echo);
-  // The last one is answered: Welcome first, then the Pong.
+  send_as(Pong{1}, own, echo);                                         // A message type of another role.
+  send_as(Ping{.number = 2}, messages::actor_id("executor/0"), echo);  // The name of another actor.
+  send_as(Ping{.number = 3}, own, messages::actor_id("executor/0"));   // A receiver that its role forbids.
+  send_as(Ping{.number = 4}, own, messages::actor_id("nobody"));
+  send_as(Ping{.number = 5}, own, echo);
+  // Only the last one is answered: first by Welcome, then by Pong.
   bool answered = false;
   EXPECT_TRUE(within(kRefusedWithin, [&] {
     for (zmq::message_t part; data.recv(part, zmq::recv_flags::dontwait);) {
@@ -142,7 +142,7 @@ TEST_F(Door, WhatARoleMayNotSendIsDroppedAndTheSessionGoesOn) {
   EXPECT_EQ(head_->counters().unroutable, 0u);
 }
 
-TEST_F(Door, AKeyThatIsTakenOutEndsItsSessionsAndMayComeBack) {
+TEST_F(KeyedNodes, RemovedKeyEndsItsSessionsAndMayReturn) {
   ring_.make("guest", {Role::kExecutor});
   std::atomic<std::uint64_t> answers{0};
   auto guest = join("guest", "executor/1", &answers);
@@ -152,14 +152,15 @@ TEST_F(Door, AKeyThatIsTakenOutEndsItsSessionsAndMayComeBack) {
   const std::uint64_t then = answers;
   const std::uint64_t refused = head_->counters().unauthenticated;
   EXPECT_TRUE(within(kRefusedWithin, [&] { return refused_handshakes(refused); })) << "it tries again";
-  EXPECT_LE(answers, then + 1) << "one answer may have been on its way";
+  EXPECT_LE(answers, then + 1) << "one answer may have been in flight";
   EXPECT_TRUE(add_to_allow_list(ring_.at("allowed.toml"),
                                 {"guest", ring_["guest"].public_key, {Role::kExecutor}}, false)
                   .ok());
-  EXPECT_TRUE(within(seconds{10}, [&] { return answers > then + 10; })) << "let in again, it goes on";
+  EXPECT_TRUE(within(seconds{10}, [&] { return answers > then + 10; }))
+      << "it continues when its key is back";
 }
 
-TEST_F(Door, AFreshRoleHoldsAtOnce) {
+TEST_F(KeyedNodes, ChangedRoleAppliesAtOnce) {
   ring_.make("guest", {Role::kExecutor});
   std::atomic<std::uint64_t> answers{0};
   auto guest = join("guest", "executor/1", &answers, {.upstream_timeout = seconds{2}});
@@ -172,22 +173,23 @@ TEST_F(Door, AFreshRoleHoldsAtOnce) {
       << guest->end();
 }
 
-TEST_F(Door, ABrokenAllowListChangesNothing) {
+TEST_F(KeyedNodes, BrokenAllowListChangesNothing) {
   ASSERT_TRUE(write_file(ring_.at("allowed.toml"), "[[key]]\nname = ").ok());
-  EXPECT_TRUE(goes_on());
+  EXPECT_TRUE(serves_honest_peer());
   std::filesystem::remove(ring_.at("allowed.toml"));
-  EXPECT_TRUE(goes_on());
+  EXPECT_TRUE(serves_honest_peer());
   EXPECT_EQ(head_->counters().revoked, 0u);
 }
 
-TEST_F(Door, AConnectionOfAKeyThatIsGoneIsNotReadAnyMore) {
+TEST_F(KeyedNodes, ConnectionOfARemovedKeyIsNotRead) {
   const KeyPair keys = ring_.make("guest", {Role::kExecutor});
   std::vector<zmq::socket_t> flood;
-  ASSERT_TRUE(within(kRefusedWithin, [&] {  // Until the head has read its list again.
+  // Retries until the head has read its list again.
+  ASSERT_TRUE(within(kRefusedWithin, [&] {
     flood.push_back(client("flood" + std::to_string(flood.size()), ring_["head"].public_key, &keys));
     return within(seconds{1}, [&] {
       send(flood.back(), record(Pong{}));
-      return head_->counters().malformed > 0;  // A stranger to the session, but let in.
+      return head_->counters().malformed > 0;  // Its key is accepted, but it has no session.
     });
   }));
   const std::uint64_t refused = head_->counters().unauthenticated;
@@ -196,16 +198,16 @@ TEST_F(Door, AConnectionOfAKeyThatIsGoneIsNotReadAnyMore) {
     send(flood.back(), record(Pong{}));
     return head_->counters().unauthenticated > refused;
   }));
-  ASSERT_TRUE(goes_on());
+  ASSERT_TRUE(serves_honest_peer());
   const std::uint64_t then = head_->counters().unauthenticated;
   const std::uint64_t strangers = head_->counters().malformed;
   for (int i = 0; i < 10'000; ++i) send(flood.back(), record(Pong{}));
-  EXPECT_TRUE(goes_on());
+  EXPECT_TRUE(serves_honest_peer());
   EXPECT_EQ(head_->counters().unauthenticated, then);
   EXPECT_EQ(head_->counters().malformed, strangers);
 }
 
-/// [bytes] of this process.
+/// Resident memory of this process.
 std::size_t resident_bytes() {
   std::ifstream in{"/proc/self/statm"};
   std::size_t pages = 0;
@@ -219,9 +221,9 @@ messages::Bytes bytes_of(std::initializer_list<unsigned> values) {
   return bytes;
 }
 
-// One who has a key and means harm: everything is dropped and counted, nothing is allocated for what is only
-// claimed, and the others go on.
-TEST_F(Door, HostileBytesOfAKeyHolderAreDroppedAndCounted) {
+// A hostile peer with a valid key: everything is dropped and counted, nothing is allocated for claimed sizes,
+// and the other peers are not disturbed.
+TEST_F(KeyedNodes, HostileBytesWithAValidKeyAreDroppedAndCounted) {
   const std::string id = "evil-0000000000000009-";
   auto control = client(id + "c", ring_["head"].public_key, &ring_["honest"]);
   auto data = client(id + "d", ring_["head"].public_key, &ring_["honest"]);
@@ -239,7 +241,7 @@ TEST_F(Door, HostileBytesOfAKeyHolderAreDroppedAndCounted) {
                           .oldest_wire = messages::kOldestWireVersion}));
   const std::size_t before = resident_bytes();
   std::vector<messages::Bytes> bombs{bytes_of({0xdd, 0xff, 0xff, 0xff, 0xff}),  // An array of 2^32 - 1.
-                                     bytes_of({0xdf, 0xff, 0xff, 0xff, 0xff}),  // A map of as many.
+                                     bytes_of({0xdf, 0xff, 0xff, 0xff, 0xff}),  // A map of 2^32 - 1.
                                      bytes_of({0xc6, 0xff, 0xff, 0xff, 0xff}),  // 4 GiB of bytes.
                                      bytes_of({0xdb, 0xff, 0xff, 0xff, 0xff}),  // 4 GiB of text.
                                      bytes_of({0xff, 0xff, 0xff, 0xff, 0xff}),
@@ -247,14 +249,14 @@ TEST_F(Door, HostileBytesOfAKeyHolderAreDroppedAndCounted) {
                                      messages::Bytes(100'000, std::byte{0x81})};
   const auto own = messages::actor_id("executor/9");
   for (const messages::Bytes& bomb : std::vector<messages::Bytes>{bombs}) {
-    messages::Bytes inside;  // As the body of a message that may be sent.
+    messages::Bytes inside;  // The bomb as the body of a permitted message.
     append_record({.type = Ping::kType, .from = own, .to = messages::actor_id("echo"), .seq = bombs.size()},
                   bomb, {}, inside);
     bombs.push_back(inside);
-    messages::Bytes hello;  // As a Hello.
+    messages::Bytes hello;  // The bomb as a Hello.
     append_record({.type = Hello::kType}, bomb, {}, hello);
     bombs.push_back(hello);
-    messages::Bytes lying;  // As a record whose sizes lie.
+    messages::Bytes lying;  // A record with wrong sizes.
     for (int i = 0; i < 3; ++i) lying.insert(lying.end(), 4, std::byte{0xff});
     lying.insert(lying.end(), bomb.begin(), bomb.end());
     bombs.push_back(lying);
@@ -265,21 +267,21 @@ TEST_F(Door, HostileBytesOfAKeyHolderAreDroppedAndCounted) {
       send(round % 2 == 0 ? control : data, bomb);
       ++sent;
     }
-    // Nine parts where three are the most.
+    // Nine parts; three are the maximum.
     for (int part = 0; part < 9; ++part)
       data.send(zmq::str_buffer("part"),
                 part < 8 ? zmq::send_flags::sndmore | zmq::send_flags::dontwait : zmq::send_flags::dontwait);
   }
   EXPECT_TRUE(within(kRefusedWithin, [&] { return head_->counters().malformed > 200; }));
-  EXPECT_TRUE(goes_on());
+  EXPECT_TRUE(serves_honest_peer());
   // More than a control connection may carry.
   EXPECT_TRUE(within(kRefusedWithin, [&] {
     send(control, messages::Bytes(2u << 20));
     return head_->counters().oversized > 0;
   }));
-  EXPECT_TRUE(goes_on());
+  EXPECT_TRUE(serves_honest_peer());
 #if defined(__SANITIZE_ADDRESS__)
-  constexpr std::size_t kMax = 768u << 20;  // It keeps what was freed, for a while.
+  constexpr std::size_t kMax = 768u << 20;  // The allocator keeps freed memory for a while.
 #else
   constexpr std::size_t kMax = 256u << 20;
 #endif
@@ -298,15 +300,15 @@ int dial_bare(const std::string& endpoint) {
   return -1;
 }
 
-// Connections that never say a word, or say half a greeting, or claim a frame of 2^63 bytes: each is given up
-// after the 5 s of a handshake.
-TEST_F(Door, HalfOpenConnectionsAreGivenUpAndNobodyWaitsForThem) {
+// Connections that send nothing, half a greeting, or a frame header of 2^63 bytes: each is closed after the 5
+// s of a handshake.
+TEST_F(KeyedNodes, HalfOpenConnectionsTimeOutAndBlockNoNode) {
   rlimit limit{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
   limit.rlim_cur = limit.rlim_max;
   (void)::setrlimit(RLIMIT_NOFILE, &limit);
   ::getrlimit(RLIMIT_NOFILE, &limit);
-  // Both ends live in this process: two descriptors each.
+  // Both ends are in this process: two descriptors each.
   const std::size_t wanted = std::min<std::size_t>(10'000, (limit.rlim_cur - 200) / 2);
   const std::size_t before = resident_bytes();
   std::string greeting = "\xff" + std::string(8, '\0') +
@@ -328,7 +330,7 @@ TEST_F(Door, HalfOpenConnectionsAreGivenUpAndNobodyWaitsForThem) {
   }
   std::printf("%zu half-open connections\n", open.size());
   ASSERT_GT(open.size(), 100u);
-  EXPECT_TRUE(goes_on());
+  EXPECT_TRUE(serves_honest_peer());
   const std::size_t during = resident_bytes();
   EXPECT_TRUE(within(seconds{30}, [&] { return head_->counters().unauthenticated >= open.size(); }))
       << head_->counters().unauthenticated;
@@ -337,7 +339,7 @@ TEST_F(Door, HalfOpenConnectionsAreGivenUpAndNobodyWaitsForThem) {
   for (const int fd : open) ::close(fd);
 }
 
-TEST(OpenDoors, AreRefusedUnlessInsecureIsSaid) {
+TEST(PlainTransport, RequiresInsecure) {
   KeyRing ring;
   ring.make("rack", {Role::kExecutor});
   const auto error = [](NodeOptions options) {
@@ -376,8 +378,8 @@ TEST(OpenDoors, AreRefusedUnlessInsecureIsSaid) {
   EXPECT_EQ(error({.listen = {"ipc://" + ring.at("sock")}, .insecure = true}), "no error");
 }
 
-// One port for those of this machine, one for the others: only the second asks for keys.
-TEST(OpenDoors, IpcBesideTcpNeedsNoKeys) {
+// One port for this machine, one for others: only the second requires keys.
+TEST(PlainTransport, IpcBesideTcpNeedsNoKeys) {
   KeyRing ring;
   ring.make("rack", {Role::kExecutor});
   Running head{{.name = "head/0",
@@ -394,16 +396,16 @@ TEST(OpenDoors, IpcBesideTcpNeedsNoKeys) {
   EXPECT_TRUE(within(kRefusedWithin, [&] { return local > 10 && remote > 10; }));
 }
 
-// Another user of this machine, whom a wrong mode would let into the folder, is refused by the socket itself.
-TEST(OpenDoors, AnotherUserOfTheMachineIsNotLetInOverIpc) {
-  if (::geteuid() != 0) GTEST_SKIP() << "only root can become somebody else";
+// The socket itself refuses another user of this machine if a wrong mode lets them into the folder.
+TEST(PlainTransport, RefusesAnotherUserOverIpc) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
   KeyRing ring;
   Running head{{.name = "head/0", .listen = {"ipc://" + ring.at("sock")}},
                [](Node& node) { (void)node.spawn<Echo>("echo", Home::kIoLoop); }};
   ::chmod(ring.at("").c_str(), 0777);
   ::chmod(ring.at("sock").c_str(), 0777);
   const pid_t child = ::fork();
-  if (child == 0) {  // Connects, waits to be hung up on, and says how that went; no ZeroMQ after a fork.
+  if (child == 0) {  // Connects, waits for the hang-up, and exits with the outcome; no ZeroMQ after a fork.
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     ring.at("sock").copy(address.sun_path, sizeof address.sun_path - 1);
@@ -415,7 +417,7 @@ TEST(OpenDoors, AnotherUserOfTheMachineIsNotLetInOverIpc) {
   }
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_EQ(WEXITSTATUS(status), 0) << "1: it was greeted; 2: it could not try";
+  EXPECT_EQ(WEXITSTATUS(status), 0) << "1: it got a greeting; 2: it could not connect";
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Goal: what nodes say to each other never fills a queue of messages.  Method: one link between two sockets
-// of a process.
+// Goal: messages of the runtime never fill the queue of actors' messages.  Method: one link between two
+// sockets of a process.
 #include "runtime/zmq/links/link.h"
 
 #include <gtest/gtest.h>
@@ -10,9 +10,9 @@
 namespace emplace::runtime {
 namespace {
 
-// Ten thousand names in one beat are more than a batch, and travel as a message of their own. Counting it as
-// one of an actor's made the queue's length wrap around, and nothing passed any more.
-TEST(Link, ALargeBeatLeavesTheQueueAsItWas) {
+// Ten thousand names in one Beat exceed a batch and travel as their own message. Counted as a message of an
+// actor, it made the queue's length wrap around, and nothing passed any more.
+TEST(Link, LargeBeatDoesNotBlockTheQueue) {
   zmq::context_t context;
   zmq::socket_t in{context, zmq::socket_type::pair}, out{context, zmq::socket_type::pair};
   in.bind("inproc://link");

@@ -1,4 +1,4 @@
-// Goal: the log says each event in one harmless line.  Method: a real file, read back.
+// Goal: the log writes each event as one escaped line.  Method: a real file, read back.
 #include "runtime/log.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 namespace emplace::runtime {
 namespace {
 
-TEST(Log, WritesOneHarmlessLinePerEventWithTheActorInIt) {
+TEST(Log, WritesOneEscapedLinePerEventWithItsActor) {
   const std::string file = "/tmp/emplace-" + std::to_string(::getpid()) + "-log.log";
   ASSERT_TRUE(open_log({.file = file, .level = LogLevel::kInfo}).ok());
   log(LogLevel::kInfo, "sampler/0", "a\nb \x1b[31m");

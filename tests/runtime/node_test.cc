@@ -132,7 +132,7 @@ TEST_P(TwoNodes, PassMessagesBothWaysInOrder) {
   const auto answers = std::make_shared<std::vector<std::uint64_t>>();
   add(*head, "echo", home, echo());
   add(*node, "caller", home, caller(200, answers));
-  // The head goes on after the other has left; it ends when it learns so.
+  // The head continues after the other node has left, and ends when it learns that.
   add(*head, "watch", Home::kIoLoop,
       {.directory = [](Context& context, std::string_view actor, bool reachable) {
         if (actor == "caller" && !reachable) context.stop_node("caller left");
@@ -152,7 +152,7 @@ INSTANTIATE_TEST_SUITE_P(Transports, TwoNodes,
                                   (std::get<1>(test.param) == Home::kIoLoop ? "OnIoLoops" : "OnOwnLoops");
                          });
 
-TEST(Node, LoopsOfOneProcessMeetAndActorsOfOneLoopToo) {
+TEST(Node, ActorsExchangeMessagesWithinAndAcrossLoops) {
   for (const auto& [first, second] : {std::pair{Home::kOwnLoop, Home::kOwnLoop},
                                       {Home::kOwnLoop, Home::kIoLoop},
                                       {Home::kIoLoop, Home::kOwnLoop},
@@ -166,7 +166,7 @@ TEST(Node, LoopsOfOneProcessMeetAndActorsOfOneLoopToo) {
   }
 }
 
-TEST(Node, TheHeadForwardsBetweenNodesThatOnlyDialledIt) {
+TEST(Node, HeadForwardsBetweenNodes) {
   auto head = make_node({.listen = {"tcp://127.0.0.1:*"}});
   auto left = make_node({.name = "node/0", .upstream = head->endpoints()[0]});
   auto right = make_node({.name = "node/1", .upstream = head->endpoints()[0]});
@@ -198,7 +198,7 @@ TEST(Node, SmallMessagesShareFrames) {
   EXPECT_LT(node->counters().frames_sent, 100u);
 }
 
-TEST(Node, UrgentMessagesDoNotWaitBehindBulk) {
+TEST(Node, UrgentMessagesOvertakeBulk) {
   auto head = make_node({.listen = {"tcp://127.0.0.1:*"}});
   auto node = make_node({.name = "node/0", .upstream = head->endpoints()[0]});
   std::uint64_t pings = 0;
@@ -218,7 +218,7 @@ TEST(Node, UrgentMessagesDoNotWaitBehindBulk) {
   EXPECT_LT(pings_before_urgent, kPings);
 }
 
-TEST(Node, KeepsOnlyTheNewestWhereThatIsAllThatMatters) {
+TEST(Node, NewestReplacesQueuedMessagesOfItsType) {
   auto node = make_node({});
   std::vector<std::uint64_t> seen;
   add(*node, "source", Home::kIoLoop, {.start = [](Context& context) {
@@ -233,7 +233,7 @@ TEST(Node, KeepsOnlyTheNewestWhereThatIsAllThatMatters) {
   EXPECT_EQ(node->counters().replaced, 99u);
 }
 
-TEST(Node, ALargerNewestTakesItsOwnRoomAndNoOther) {
+TEST(Node, LargerReplacementIsCountedByItsOwnSize) {
   auto node = make_node({});
   bool taken = false;
   add(*node, "source", Home::kIoLoop, {.start = [](Context& context) {
@@ -242,7 +242,7 @@ TEST(Node, ALargerNewestTakesItsOwnRoomAndNoOther) {
     context.send("sink", Ping{});
   }});
   add(*node, "sink", Home::kIoLoop, {.message = [&](Context& context, const Incoming& incoming) {
-    // The ping waits still: there is room beside it.
+    // The ping is still queued; there is room for one more message.
     if (incoming.is<Newest>()) taken = context.send("source", Pong{});
     if (incoming.is<Ping>()) context.stop_node("done");
   }});
@@ -251,7 +251,7 @@ TEST(Node, ALargerNewestTakesItsOwnRoomAndNoOther) {
   EXPECT_TRUE(taken);
 }
 
-TEST(Node, AFullMailboxRefusesAndTheSenderKnows) {
+TEST(Node, FullMailboxRefusesAndReportsToTheSender) {
   auto node = make_node({.mailbox_items = 50});
   std::atomic<int> refused{0};
   add(*node, "sink", Home::kIoLoop, {});
@@ -264,7 +264,7 @@ TEST(Node, AFullMailboxRefusesAndTheSenderKnows) {
   EXPECT_EQ(node->counters().refused, 10u);
 }
 
-TEST(Node, AMessageWaitsForAnActorThatComesLater) {
+TEST(Node, MessageWaitsForALateActor) {
   auto head = make_node({.listen = {"tcp://127.0.0.1:*"}});
   bool arrived = false;
   std::thread late;
@@ -285,7 +285,7 @@ TEST(Node, AMessageWaitsForAnActorThatComesLater) {
   EXPECT_TRUE(arrived);
 }
 
-TEST(Node, StoppingDeliversLastWordsToOtherNodes) {
+TEST(Node, FinalMessagesReachOtherNodes) {
   auto head = make_node({.listen = {"tcp://127.0.0.1:*"}});
   auto node = make_node({.name = "node/0", .upstream = head->endpoints()[0]});
   std::atomic<std::uint64_t> received{0};
@@ -324,7 +324,7 @@ TEST(Node, KnowsWhetherTheRunIsOverWhenItsHeadEnds) {
     EXPECT_EQ(run_all({head.get(), one.get(), two.get()}), (std::vector<std::string>(3, "budget")));
     EXPECT_EQ(one->run_is_over(), over);
     EXPECT_EQ(two->run_is_over(), over);
-    EXPECT_FALSE(head->run_is_over()) << "nobody told the head";
+    EXPECT_FALSE(head->run_is_over()) << "no node informs the head";
   }
 }
 
@@ -335,7 +335,7 @@ TEST(Node, EndsWhenItsLastActorIsDone) {
   EXPECT_EQ(run_all({node.get()})[0], "every actor is done");
 }
 
-TEST(Node, WhoeverSupervisesItIsAskedBeforeItStops) {
+TEST(Node, AsksItsSupervisorBeforeItStops) {
   for (const Home home : {Home::kIoLoop, Home::kOwnLoop}) {
     std::vector<std::string> asked;
     Node* self = nullptr;
@@ -357,10 +357,10 @@ TEST(Node, WhoeverSupervisesItIsAskedBeforeItStops) {
 TEST(Node, RestartsAnActorThatThrowsAndGivesUpWithTheFirstCause) {
   for (const Home home : {Home::kIoLoop, Home::kOwnLoop}) {
     std::atomic<int> started{0};
-    std::atomic<int> told{0};
+    std::atomic<int> reported{0};
     auto node = make_node(
         {.restarts_per_minute = 2, .on_actor_failed = [&](const std::string& actor, const std::string&, int) {
-           told += actor == "fragile" ? 1 : 0;
+           reported += actor == "fragile" ? 1 : 0;
          }});
     add(*node, "fragile", home, {.start = [&](Context& context) {
       ++started;
@@ -368,12 +368,12 @@ TEST(Node, RestartsAnActorThatThrowsAndGivesUpWithTheFirstCause) {
     }});
     EXPECT_EQ(run_all({node.get()})[0], "error: fragile: broke");
     EXPECT_EQ(started, 3);
-    EXPECT_EQ(told, 3);
+    EXPECT_EQ(reported, 3);
     EXPECT_EQ(node->counters().restarts, 2u);
   }
 }
 
-TEST(Node, ASilentPeerIsLostAndComesBack) {
+TEST(Node, SilentPeerIsLostAndMayReturn) {
   auto head = make_node({.listen = {"tcp://127.0.0.1:*"}});
   auto node = make_node({.name = "node/0", .upstream = head->endpoints()[0]});
   std::mutex mutex;
@@ -399,7 +399,7 @@ TEST(Node, ASilentPeerIsLostAndComesBack) {
   EXPECT_EQ(head->counters().peers_lost, 1u);
 }
 
-TEST(Node, WithoutItsHeadForTooLongANodeEndsWithAnError) {
+TEST(Node, NodeWithoutItsHeadEndsWithAnErrorAfterTheTimeout) {
   std::string endpoint;
   { endpoint = make_node({.listen = {"tcp://127.0.0.1:*"}})->endpoints()[0]; }
   auto node = make_node({.name = "node/0", .upstream = endpoint, .upstream_timeout = milliseconds{200}});
@@ -407,7 +407,7 @@ TEST(Node, WithoutItsHeadForTooLongANodeEndsWithAnError) {
   EXPECT_NE(run_all({node.get()})[0].find("no message from the head"), std::string::npos);
 }
 
-TEST(Node, AHandlerThatHangsEndsItsNode) {
+TEST(Node, HangingHandlerEndsItsNode) {
   std::mutex mutex;
   std::condition_variable changed;
   std::atomic<bool> over{false};
@@ -431,7 +431,7 @@ TEST(Node, AHandlerThatHangsEndsItsNode) {
   while (!out) std::this_thread::yield();
 }
 
-TEST(Node, StrangersAndBrokenFramesAreCountedAndHarmless) {
+TEST(Node, UnknownPeersAndBrokenFramesAreCountedAndHarmless) {
   auto head = make_node(
       {.listen = {"tcp://127.0.0.1:*"}, .known_type = [](std::uint16_t type) { return type != 41; }});
   auto node = make_node({.name = "node/0", .upstream = head->endpoints()[0]});
@@ -464,7 +464,7 @@ TEST(Node, StrangersAndBrokenFramesAreCountedAndHarmless) {
   EXPECT_EQ(head->counters().unknown, 1u);
 }
 
-TEST(NodeErrors, APortInUseIsOneLineWithACure) {
+TEST(NodeErrors, PortInUseIsOneLineWithACure) {
   auto first = make_node({.listen = {"tcp://127.0.0.1:*"}});
   const auto second = Node::make({.listen = {first->endpoints()[0]}, .insecure = true}, g_clock);
   ASSERT_FALSE(second.ok());
@@ -474,7 +474,7 @@ TEST(NodeErrors, APortInUseIsOneLineWithACure) {
       first->endpoints()[0] + ": the port is in use; end the run that holds it, or choose another port");
 }
 
-TEST(NodeErrors, AnIpcPathIsTakenOverOnlyWhenNobodyListens) {
+TEST(NodeErrors, IpcPathIsTakenOverOnlyWithoutAListener) {
   const std::string path = short_ipc("stale");
   { std::ofstream{path} << "left behind"; }
   {
@@ -486,7 +486,7 @@ TEST(NodeErrors, AnIpcPathIsTakenOverOnlyWhenNobodyListens) {
   std::filesystem::remove(path);
 }
 
-TEST(NodeErrors, AnIpcPathOver107CharactersIsRefused) {
+TEST(NodeErrors, IpcPathOver107CharactersIsRefused) {
   const std::string fits = "/tmp/" + std::string(102, 'x');
   EXPECT_TRUE(Node::make({.listen = {"ipc://" + fits}, .insecure = true}, g_clock).ok());
   std::filesystem::remove(fits);
@@ -496,7 +496,7 @@ TEST(NodeErrors, AnIpcPathOver107CharactersIsRefused) {
   EXPECT_FALSE(Node::make({.upstream = "ipc://" + fits + "x"}, g_clock).ok());
 }
 
-TEST(NodeErrors, WhatIsNoEndpointAndWhatLeavesTheMachineOpenlyIsRefused) {
+TEST(NodeErrors, InvalidAndInsecureEndpointsAreRefused) {
   for (const char* endpoint : {"", "5555", "udp://127.0.0.1:5", "tcp://127.0.0.1", "tcp://127.0.0.1:*",
                                "tcp://0.0.0.0:0", "tcp://*:*"}) {
     const auto node = Node::make({.listen = {endpoint}}, g_clock);
@@ -508,7 +508,7 @@ TEST(NodeErrors, WhatIsNoEndpointAndWhatLeavesTheMachineOpenlyIsRefused) {
   EXPECT_FALSE(Node::make({.upstream = "tcp://127.0.0.1:5555"}, g_clock).ok());
 }
 
-TEST(NodeErrors, ANameIsTakenOnce) {
+TEST(NodeErrors, DuplicateNameIsRefused) {
   auto node = make_node({});
   add(*node, "twin", Home::kIoLoop, {});
   EXPECT_FALSE(node->spawn<Scripted>("twin", Home::kOwnLoop, Script{}).ok());

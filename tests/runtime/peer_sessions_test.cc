@@ -1,6 +1,6 @@
-// Goal: sessions begin, end, replace one another and lose nothing that they need not lose, on both sides.
-// Method: messages and time are written in, actions are read out; no socket. Over real connections the same
-// is in node_test.cc, and over a faulty simulated network in tests/sim.
+// Goal: sessions start, end, replace each other and lose nothing that they can keep, on both sides. Method:
+// messages and times are given, actions are compared; no socket. node_test.cc tests the same over real
+// connections, tests/sim over a faulty simulated network.
 #include "runtime/zmq/peers/peer_sessions.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ using Sessions = PeerSessions;
 
 constexpr Nanos kNow = seconds{1};
 
-/// One side's sessions with all that they need.
+/// The sessions of one side with all that they need.
 class Side {
  public:
   explicit Side(NodeOptions options) : options_{std::move(options)} {}
@@ -40,7 +40,7 @@ class Side {
     const std::string id = routing_id_of(hello.node, hello.epoch, static_cast<std::size_t>(hello.plane));
     return text(sessions.on_hello(id, key, incoming(hello, body), now));
   }
-  /// On both planes; what the first one caused.
+  /// Sends Hello on both planes; returns the actions of the first one.
   std::vector<std::string> join(const std::string& node, std::uint64_t epoch, std::vector<std::string> actors,
                                 Nanos now) {
     Hello one{.node = node, .epoch = epoch, .plane = Plane::kControl, .actors = std::move(actors)};
@@ -64,14 +64,14 @@ class Side {
   Peer& peer(const std::string& node) { return *sessions.peers().at(node); }
 
  private:
-  static std::string line(const Sessions::SendWelcome& say) {
-    std::string all = "welcome " + say.routing_id + " from " + std::to_string(say.welcome.first_seq) + ":";
-    for (const std::string& actor : say.welcome.actors) all += " " + actor;
+  static std::string line(const Sessions::SendWelcome& send) {
+    std::string all = "welcome " + send.routing_id + " from " + std::to_string(send.welcome.first_seq) + ":";
+    for (const std::string& actor : send.welcome.actors) all += " " + actor;
     return all;
   }
-  static std::string line(const Sessions::SendBye& say) {
-    return "bye " + say.routing_id + (say.bye.fenced ? " fenced" : "") + (say.bye.final ? " final" : "") +
-           ": " + say.bye.reason;
+  static std::string line(const Sessions::SendBye& send) {
+    return "bye " + send.routing_id + (send.bye.fenced ? " fenced" : "") + (send.bye.final ? " final" : "") +
+           ": " + send.bye.reason;
   }
   static std::string line(const Sessions::Announce& news) {
     return (news.reachable ? "+" : "-") + news.actor;
@@ -112,7 +112,7 @@ NodeOptions head_options() {
 class HeadSessions : public ::testing::Test {
  protected:
   HeadSessions() { head.routes.add_local("dispatcher/0", nullptr); }
-  /// The names that the next Beat would tell a peer.
+  /// The names that the next Beat would send to a peer.
   Lines news(const std::string& node) {
     Lines lines;
     for (const std::string& actor : head.peer(node).joined) lines.push_back("+" + actor);
@@ -122,7 +122,7 @@ class HeadSessions : public ::testing::Test {
   Side head{head_options()};
 };
 
-TEST_F(HeadSessions, ANodeJoinsByItsFirstHelloAndEveryHelloIsWelcomed) {
+TEST_F(HeadSessions, NodeJoinsWithItsFirstHelloAndEachHelloIsWelcomed) {
   Hello hello{.node = "n", .epoch = 7, .actors = {"a", "b"}};
   EXPECT_EQ(head.hello(hello, kNow),
             (Lines{"+a", "+b", "unpark", "welcome n-0000000000000007-c from 1: dispatcher/0"}));
@@ -138,7 +138,7 @@ TEST_F(HeadSessions, ANodeJoinsByItsFirstHelloAndEveryHelloIsWelcomed) {
   EXPECT_EQ(head.routes.find(actor_id("a"))->peer, &head.peer("n"));
 }
 
-TEST_F(HeadSessions, AHelloThatIsNotItsConnectionsIsMalformed) {
+TEST_F(HeadSessions, HelloOfAnotherConnectionIsMalformed) {
   const Hello hello{.node = "n", .epoch = 7};
   const messages::Bytes body = messages::encode_body(hello);
   EXPECT_TRUE(head.sessions.on_hello("m-0000000000000007-c", "", Side::incoming(hello, body), kNow).empty());
@@ -148,12 +148,12 @@ TEST_F(HeadSessions, AHelloThatIsNotItsConnectionsIsMalformed) {
   EXPECT_TRUE(head.sessions.peers().empty());
 }
 
-TEST_F(HeadSessions, NodesLearnOfOneAnothersActors) {
+TEST_F(HeadSessions, NodesLearnEachOthersActors) {
   head.join("n", 1, {"a"}, kNow);
   EXPECT_EQ(head.join("m", 2, {"b"}, kNow),
             (Lines{"+b", "unpark", "welcome m-0000000000000002-c from 1: dispatcher/0 a"}));
   EXPECT_EQ(news("n"), Lines{"+b"});
-  EXPECT_EQ(news("m"), Lines{}) << "its Welcome said it";
+  EXPECT_EQ(news("m"), Lines{}) << "its Welcome contained it";
   EXPECT_EQ(head.control(head.peer("n"), 0, Beat{.joined = {"c"}, .left = {"a"}}, kNow),
             (Lines{"+c", "-a", "unpark"}));
   EXPECT_EQ(news("m"), (Lines{"+c", "-a"}));
@@ -161,7 +161,7 @@ TEST_F(HeadSessions, NodesLearnOfOneAnothersActors) {
   EXPECT_EQ(news("m"), (Lines{"+c", "-a", "-dispatcher/0"}));
 }
 
-TEST_F(HeadSessions, ABeatTellsTheNewsOnce) {
+TEST_F(HeadSessions, BeatSendsChangesOnce) {
   head.join("n", 1, {"a"}, kNow);
   head.join("m", 2, {"b"}, kNow);
   EXPECT_TRUE(head.sessions.tick(/*beat=*/false, kNow).empty());
@@ -184,11 +184,11 @@ TEST_F(HeadSessions, GapsAreCountedAndRepeatsDropped) {
   EXPECT_EQ(head.counters.duplicates, 2u);
   EXPECT_FALSE(head.accept(peer, 5, kNow, Pong::kType));
   EXPECT_EQ(head.counters.unknown, 1u);
-  EXPECT_TRUE(head.accept(peer, 6, kNow)) << "an unknown type has its number all the same";
+  EXPECT_TRUE(head.accept(peer, 6, kNow)) << "an unknown type has a number too";
   EXPECT_EQ(head.counters.received, 3u);
 }
 
-TEST_F(HeadSessions, WhatWaitedWhileAPeerWasAwayKeepsItsNumbers) {
+TEST_F(HeadSessions, QueuedMessagesKeepTheirNumbersWhileAPeerIsAway) {
   head.join("n", 1, {"a"}, kNow);
   Link& data = head.peer("n").links[1];
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(data.push({.type = Ping::kType}, {}, {}));
@@ -201,7 +201,7 @@ TEST_F(HeadSessions, WhatWaitedWhileAPeerWasAwayKeepsItsNumbers) {
   EXPECT_EQ(head.counters.gaps, 0u) << "the Hello named its first number";
 }
 
-TEST_F(HeadSessions, ASilentPeerIsLostAfterThreeHeartbeatsAndForgottenLater) {
+TEST_F(HeadSessions, SilentPeerIsLostAfterThreeHeartbeatsAndForgottenLater) {
   head.join("n", 1, {"a"}, kNow);
   head.join("m", 2, {"b"}, kNow);
   (void)head.peer("n").links[1].push({.type = Ping::kType}, {}, {});
@@ -224,14 +224,14 @@ TEST_F(HeadSessions, ASilentPeerIsLostAfterThreeHeartbeatsAndForgottenLater) {
   EXPECT_EQ(head.routes.find(actor_id("a")), nullptr);
 }
 
-TEST_F(HeadSessions, APauseOfTheHeadItselfIsNoSilence) {
+TEST_F(HeadSessions, PauseOfTheHeadIsNotSilence) {
   head.join("n", 1, {"a"}, kNow);
   head.sessions.skip_own_pause(kNow + seconds{60});
   EXPECT_TRUE(head.sessions.tick(false, kNow + seconds{61}).empty());
   EXPECT_EQ(head.counters.peers_lost, 0u);
 }
 
-TEST_F(HeadSessions, ANodeThatComesBackIsTheSameWithItsActorsOfNow) {
+TEST_F(HeadSessions, ReturningNodeKeepsItsPeerAndUpdatesItsActors) {
   head.join("n", 1, {"a", "b"}, kNow);
   (void)head.sessions.lose(head.peer("n"), "its connection is gone", kNow);
   EXPECT_EQ(head.join("n", 2, {"b", "c"}, kNow),
@@ -240,7 +240,7 @@ TEST_F(HeadSessions, ANodeThatComesBackIsTheSameWithItsActorsOfNow) {
   EXPECT_EQ(head.sessions.peers().size(), 1u);
 }
 
-TEST_F(HeadSessions, AnEpochThatWasReplacedIsFencedAndItsProcessToldForGood) {
+TEST_F(HeadSessions, ReplacedEpochIsFencedAndItsRefusalIsFinal) {
   head.join("n", 1, {"a"}, kNow);
   EXPECT_EQ(head.join("n", 2, {"a"}, kNow),
             (Lines{"bye n-0000000000000001-c fenced final: another process joined as n",
@@ -264,7 +264,7 @@ TEST_F(HeadSessions, NothingIsAcceptedOutsideASession) {
   EXPECT_EQ(head.counters.peers_lost, 1u) << "it is lost once";
 }
 
-TEST_F(HeadSessions, APeerThatPartsInOrderIsNotLost) {
+TEST_F(HeadSessions, PeerThatPartsInOrderIsNotLost) {
   head.join("n", 1, {"a"}, kNow);
   Peer& peer = head.peer("n");
   EXPECT_FALSE(head.sessions.peers_parted());
@@ -288,13 +288,13 @@ TEST_F(HeadSessions, PartingNeedsTheAcknowledgementOfBothConnections) {
   EXPECT_TRUE(head.sessions.peers_parted());
 }
 
-TEST_F(HeadSessions, ALocalActorsNameIsNotTakenOver) {
+TEST_F(HeadSessions, NameOfALocalActorIsNotTakenOver) {
   EXPECT_EQ(head.join("n", 1, {"dispatcher/0", "a"}, kNow),
             (Lines{"+a", "unpark", "welcome n-0000000000000001-c from 1: dispatcher/0"}));
   EXPECT_TRUE(head.routes.is_local(actor_id("dispatcher/0")));
 }
 
-TEST_F(HeadSessions, MessagesOfTheRuntimeThatAreNoneOfTheseAreCounted) {
+TEST_F(HeadSessions, UnexpectedRuntimeMessagesAreCounted) {
   head.join("n", 1, {"a"}, kNow);
   EXPECT_EQ(head.control(head.peer("n"), 0, LoopStop{}, kNow), Lines{}) << "never meant for the wire";
   EXPECT_EQ(head.counters.unknown, 1u);
@@ -303,7 +303,7 @@ TEST_F(HeadSessions, MessagesOfTheRuntimeThatAreNoneOfTheseAreCounted) {
   EXPECT_EQ(head.counters.malformed, 1u);
 }
 
-TEST_F(HeadSessions, AKeyThatGoesEndsItsSessionAndOneWithOtherRolesMayComeAgain) {
+TEST_F(HeadSessions, RemovedOrChangedKeyEndsItsSession) {
   head.keys.replace({{"one", "key-1", {Role::kActor}}, {"two", "key-2", {Role::kActor}}});
   head.hello({.node = "n", .epoch = 1, .actors = {"a"}}, kNow, "key-1");
   head.hello({.node = "m", .epoch = 2, .actors = {"b"}}, kNow, "key-2");
@@ -316,7 +316,7 @@ TEST_F(HeadSessions, AKeyThatGoesEndsItsSessionAndOneWithOtherRolesMayComeAgain)
   EXPECT_EQ(Side::text(head.sessions.end_revoked(kNow)), Lines{}) << "once";
 }
 
-TEST_F(HeadSessions, APeerWithAKeySaysOnlyWhatItsRoleAllows) {
+TEST_F(HeadSessions, PeerSendsOnlyWhatItsRoleAllows) {
   head.keys.replace({{"one", "key-1", {Role::kActor}}, {"two", "key-2", {Role::kExecutor}}});
   head.hello({.node = "n", .epoch = 1, .actors = {"a"}}, kNow, "key-1");
   head.hello({.node = "m", .epoch = 2, .actors = {"b"}}, kNow, "key-2");
@@ -328,7 +328,7 @@ TEST_F(HeadSessions, APeerWithAKeySaysOnlyWhatItsRoleAllows) {
 class DiallerSessions : public ::testing::Test {
  protected:
   DiallerSessions() { node.routes.add_local("executor/0", nullptr); }
-  /// Joins the head as epoch 5; what the second Welcome caused.
+  /// Joins the head as epoch 5; returns the actions of the second Welcome.
   Lines join(std::vector<std::string> actors) {
     node.sessions.dial(5, kNow);
     Welcome welcome{.node = "head", .epoch = 5, .plane = Plane::kControl, .actors = std::move(actors)};
@@ -347,7 +347,7 @@ TEST_F(DiallerSessions, JoinsWhenBothConnectionsAreWelcomed) {
   EXPECT_EQ(node.counters.malformed, 0u);
 }
 
-TEST_F(DiallerSessions, AWelcomeOfAnotherEpochOrConnectionIsMalformed) {
+TEST_F(DiallerSessions, WelcomeOfAnotherEpochOrConnectionIsMalformed) {
   node.sessions.dial(5, kNow);
   EXPECT_EQ(node.welcome({.node = "head", .epoch = 4, .plane = Plane::kControl}, 0, kNow), Lines{});
   EXPECT_EQ(node.welcome({.node = "head", .epoch = 5, .plane = Plane::kData}, 0, kNow), Lines{});
@@ -355,7 +355,7 @@ TEST_F(DiallerSessions, AWelcomeOfAnotherEpochOrConnectionIsMalformed) {
   EXPECT_FALSE(node.sessions.head()->welcomed[0]);
 }
 
-TEST_F(DiallerSessions, ASilentHeadIsReportedAndItsActorsGoWithIt) {
+TEST_F(DiallerSessions, SilentHeadIsReportedAndItsActorsBecomeUnreachable) {
   join({"dispatcher/0"});
   EXPECT_TRUE(node.sessions.tick(true, kNow + milliseconds{1'500}).empty());
   EXPECT_EQ(Side::text(node.sessions.tick(true, kNow + milliseconds{1'501})), Lines{"head silent"});
@@ -369,7 +369,7 @@ TEST_F(DiallerSessions, ASilentHeadIsReportedAndItsActorsGoWithIt) {
   EXPECT_FALSE(node.sessions.head()->connected());
 }
 
-TEST_F(DiallerSessions, ARefusalIsHandedOnAndALastWordIsAcknowledged) {
+TEST_F(DiallerSessions, RefusalIsReportedAndByeIsAcknowledged) {
   join({"dispatcher/0"});
   Peer& head = *node.sessions.head();
   EXPECT_EQ(node.control(head, 0, Bye{.reason = "this incarnation has ended", .fenced = true}, kNow),
@@ -384,7 +384,7 @@ TEST_F(DiallerSessions, ARefusalIsHandedOnAndALastWordIsAcknowledged) {
   EXPECT_EQ(head.links[0].waiting() + head.links[1].waiting(), before) << "it has left already";
 }
 
-TEST_F(DiallerSessions, AHeadThatEndsSaysWhetherTheRunIsOver) {
+TEST_F(DiallerSessions, ByeOfTheHeadStatesWhetherTheRunIsOver) {
   join({});
   Peer& head = *node.sessions.head();
   EXPECT_EQ(node.control(head, 0, Bye{.reason = "signal", .over = true}, kNow), Lines{});
@@ -396,7 +396,7 @@ TEST_F(DiallerSessions, AHeadThatEndsSaysWhetherTheRunIsOver) {
       << "a refusal of this node ends no run";
 }
 
-TEST_F(DiallerSessions, TellsTheHeadWhichOfItsActorsEnded) {
+TEST_F(DiallerSessions, ReportsEndedActorsToTheHead) {
   join({"dispatcher/0"});
   node.sessions.on_local_departure("executor/0");
   EXPECT_EQ(node.sessions.head()->left, Lines{"executor/0"});

@@ -1,5 +1,5 @@
-// Goal: who fails gets no work for a while, and a run ends only when nobody who is there can do it. Method:
-// events with their times written in; random histories beside a list of what each executor is.
+// Goal: an executor that fails gets no work for a while, and a run ends only when no present executor can do
+// the work. Method: events with given times; random histories of executors with known rates of failure.
 #include "runtime/core/quarantine.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ bool fail(Quarantine& quarantine, messages::ActorId id, int times, Nanos now) {
   return quarantined;
 }
 
-TEST(Quarantine, OneFailureIsForgivenAndThreeAreNot) {
+TEST(Quarantine, ThreeFailuresInARowQuarantine) {
   Quarantine quarantine;
   quarantine.join(kBad, Nanos{0});
   EXPECT_FALSE(fail(quarantine, kBad, 2, Nanos{0}));
@@ -38,25 +38,25 @@ TEST(Quarantine, OneFailureIsForgivenAndThreeAreNot) {
   EXPECT_EQ(quarantine.quarantined(milliseconds{999}), 1u);
   EXPECT_EQ(quarantine.quarantined(seconds{1}), 0u);
   quarantine.join(kGood, Nanos{0});
-  for (int i = 0; i < 1'000; ++i) {  // One of twenty.
+  for (int i = 0; i < 1'000; ++i) {  // One of twenty fails.
     i % 20 == 0 ? (void)fail(quarantine, kGood, 1, Nanos{0})
                 : quarantine.succeeded(static_cast<std::uint64_t>(i), kGood, Nanos{0});
     EXPECT_TRUE(quarantine.may_take(5'000, kGood, kBusy, Nanos{0})) << i;
   }
 }
 
-TEST(Quarantine, FailuresThatGoodResultsSeparateCountTogether) {
+TEST(Quarantine, FailuresBetweenGoodResultsAddUp) {
   Quarantine quarantine;
   quarantine.join(kBad, Nanos{0});
   bool quarantined = false;
-  for (std::uint64_t i = 0; i < 10 && !quarantined; ++i) {  // Every second one.
+  for (std::uint64_t i = 0; i < 10 && !quarantined; ++i) {  // Every second one fails.
     quarantine.succeeded(i, kBad, Nanos{0});
     quarantined = fail(quarantine, kBad, 1, Nanos{0});
   }
   EXPECT_TRUE(quarantined) << "it fails half of its work";
 }
 
-TEST(Quarantine, OnProbationOnePieceAtATimeUntilOneIsGood) {
+TEST(Quarantine, ProbationAllowsOneRangeAtATimeUntilASuccess) {
   Quarantine quarantine;
   quarantine.join(kBad, Nanos{0});
   fail(quarantine, kBad, 3, Nanos{0});
@@ -67,7 +67,7 @@ TEST(Quarantine, OnProbationOnePieceAtATimeUntilOneIsGood) {
   EXPECT_FALSE(fail(quarantine, kBad, 1, seconds{1})) << "a full member again";
 }
 
-TEST(Quarantine, EachOneAfterAProbationThatFailedIsTwiceAsLong) {
+TEST(Quarantine, DoublesAfterAFailedProbation) {
   Quarantine quarantine;
   quarantine.join(kBad, Nanos{0});
   fail(quarantine, kBad, 3, Nanos{0});
@@ -81,7 +81,7 @@ TEST(Quarantine, EachOneAfterAProbationThatFailedIsTwiceAsLong) {
   }
 }
 
-TEST(Quarantine, AHundredGoodResultsMakeTheNextOneAFirst) {
+TEST(Quarantine, HundredGoodResultsResetTheDuration) {
   Quarantine quarantine;
   quarantine.join(kBad, Nanos{0});
   fail(quarantine, kBad, 3, Nanos{0});
@@ -96,7 +96,7 @@ TEST(Quarantine, AHundredGoodResultsMakeTheNextOneAFirst) {
   EXPECT_EQ(*quarantine.until(kBad) - now, seconds{1});
 }
 
-TEST(Quarantine, ToLeaveAndJoinAgainChangesNothing) {
+TEST(Quarantine, LeavingAndJoiningChangesNothing) {
   QuarantineOptions options;
   options.remembered = 2;
   Quarantine quarantine{options};
@@ -107,7 +107,7 @@ TEST(Quarantine, ToLeaveAndJoinAgainChangesNothing) {
   quarantine.join(kBad, Nanos{0});
   EXPECT_FALSE(quarantine.may_take(1, kBad, kIdle, Nanos{0}));
   quarantine.leave(kBad, Nanos{0});
-  // Only so many are remembered: the list cannot be made to grow.
+  // The list of remembered ranges is bounded.
   for (std::uint32_t i = 2; i < 4; ++i) {
     const auto other = messages::actor_id("executor/" + std::to_string(i));
     quarantine.join(other, Nanos{0});
@@ -117,7 +117,7 @@ TEST(Quarantine, ToLeaveAndJoinAgainChangesNothing) {
   EXPECT_TRUE(quarantine.may_take(1, kBad, kIdle, Nanos{0}));
 }
 
-TEST(Quarantine, APieceGoesToAnotherAtOnceAndToTheSameAfterAPause) {
+TEST(Quarantine, FailedRangeGoesToAnotherAtOnceAndToTheSameAfterAPause) {
   Quarantine quarantine;
   quarantine.join(kBad, Nanos{0});
   quarantine.join(kGood, Nanos{0});
@@ -131,7 +131,7 @@ TEST(Quarantine, APieceGoesToAnotherAtOnceAndToTheSameAfterAPause) {
   EXPECT_TRUE(quarantine.may_take(1, kBad, kIdle, seconds{3}));
 }
 
-TEST(Quarantine, ARunWhoseOnlyExecutorCannotMeasureEndsWithinTenSecondsAndSaysWhy) {
+TEST(Quarantine, RunWithoutAWorkingExecutorEndsAfterTenSecondsWithTheCause) {
   Quarantine quarantine;
   quarantine.join(kBad, Nanos{0});
   std::uint64_t range = 0;
@@ -148,17 +148,16 @@ TEST(Quarantine, ARunWhoseOnlyExecutorCannotMeasureEndsWithinTenSecondsAndSaysWh
   FAIL() << "it never ended";
 }
 
-TEST(Quarantine, WhoWasQuarantinedOnceMayTakeLongOnProbation) {
+TEST(Quarantine, ProbationHasNoTimeLimit) {
   Quarantine quarantine;
   quarantine.join(kGood, Nanos{0});
   fail(quarantine, kGood, 3, Nanos{0});
-  EXPECT_EQ(quarantine.hopeless(minutes{10}), std::nullopt)
-      << "it measures, and that takes as long as it takes";
+  EXPECT_EQ(quarantine.hopeless(minutes{10}), std::nullopt) << "a measurement may take any time";
   quarantine.succeeded(1, kGood, minutes{10});
   EXPECT_EQ(quarantine.hopeless(minutes{20}), std::nullopt);
 }
 
-TEST(Quarantine, OneThatWorksKeepsTheRunAliveWhateverOthersDo) {
+TEST(Quarantine, UntriedExecutorKeepsTheRunGoing) {
   Quarantine quarantine;
   quarantine.join(kGood, Nanos{0});
   for (std::uint32_t e = 2; e < 20; ++e)
@@ -168,11 +167,11 @@ TEST(Quarantine, OneThatWorksKeepsTheRunAliveWhateverOthersDo) {
       const auto bad = messages::actor_id("executor/" + std::to_string(e));
       if (quarantine.may_take(7, bad, kIdle, now)) (void)quarantine.failed(7, bad, "boo", now);
     }
-    ASSERT_EQ(quarantine.hopeless(now), std::nullopt) << "nobody has asked the good one yet";
+    ASSERT_EQ(quarantine.hopeless(now), std::nullopt) << "the good executor has not been asked yet";
   }
 }
 
-TEST(Quarantine, APieceThatEveryMemberFailsEndsTheRunAlthoughOtherWorkIsDone) {
+TEST(Quarantine, RangeThatEveryExecutorFailsEndsTheRun) {
   Quarantine quarantine;
   quarantine.join(kBad, Nanos{0});
   quarantine.join(kGood, Nanos{0});
@@ -187,21 +186,21 @@ TEST(Quarantine, APieceThatEveryMemberFailsEndsTheRunAlthoughOtherWorkIsDone) {
       if (quarantine.may_take(1, id, kIdle, now)) (void)quarantine.failed(1, id, "poisoned", now);
     }
   }
-  FAIL() << "it is tried for ever";
+  FAIL() << "it is tried without end";
 }
 
-TEST(Quarantine, NobodyThereIsNoReasonToEnd) {
+TEST(Quarantine, AbsenceOfExecutorsDoesNotEndTheRun) {
   Quarantine quarantine;
   quarantine.join(kBad, Nanos{0});
   fail(quarantine, kBad, 3, Nanos{0});
   fail(quarantine, kBad, 1, seconds{1});
   quarantine.leave(kBad, seconds{2});
-  EXPECT_EQ(quarantine.hopeless(minutes{10}), std::nullopt) << "executors may come at any time";
+  EXPECT_EQ(quarantine.hopeless(minutes{10}), std::nullopt) << "executors may join at any time";
 }
 
-// In random histories of honest and failing executors that come and go: the work is done as long as an honest
-// one is there for long enough, and a quarantine is never shorter than a second.
-TEST(Quarantine, RandomHistoriesDoAllWorkThatAnHonestOneCanDo) {
+// In random histories of honest and failing executors that join and leave, the work is done if an honest one
+// stays long enough, and a quarantine is never shorter than a second.
+TEST(Quarantine, RandomHistoriesFinishTheWorkOfAnHonestExecutor) {
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Rng rng{seed, Purpose::kTest};

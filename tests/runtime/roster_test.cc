@@ -1,5 +1,5 @@
-// Goal: work goes to whoever is done first, and nobody hoards.  Method: leases given and returned by hand,
-// with the time written in; and a list of executors kept naively beside it.
+// Goal: work goes to the executor that finishes first, and no executor hoards it.  Method: leases given and
+// returned by hand at given times; and a naive list of executors beside it.
 #include "runtime/core/roster.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ constexpr Nanos kHorizon = milliseconds{250};
 const messages::ActorId kFast = messages::actor_id("executor/0");
 const messages::ActorId kSlow = messages::actor_id("executor/1");
 
-TEST(Roster, AnIdleOneComesBeforeASecondLeaseOfABusyOne) {
+TEST(Roster, IdleExecutorGoesBeforeABusyOne) {
   Roster roster{kHorizon};
   roster.join(kFast);
   roster.join(kSlow);
@@ -34,7 +34,7 @@ TEST(Roster, AnIdleOneComesBeforeASecondLeaseOfABusyOne) {
   EXPECT_FALSE(roster.idle(kFast));
 }
 
-TEST(Roster, OfEqualsTheOneThatWaitedLongestGoesFirst) {
+TEST(Roster, LongestWaitBreaksTies) {
   Roster roster{kHorizon};
   roster.join(kFast);
   roster.join(kSlow);
@@ -47,7 +47,7 @@ TEST(Roster, OfEqualsTheOneThatWaitedLongestGoesFirst) {
   }
 }
 
-TEST(Roster, WhoWasNeverMeasuredHoldsTwoLeases) {
+TEST(Roster, UnmeasuredExecutorHoldsTwoLeases) {
   Roster roster{kHorizon};
   roster.join(kFast);
   roster.give(kFast, 4, Nanos{0});
@@ -67,7 +67,7 @@ TEST(Roster, WhoWasNeverMeasuredHoldsTwoLeases) {
   EXPECT_EQ(roster.next(), std::nullopt) << "it has become slow";
 }
 
-TEST(Roster, ASlowOneHoldsTwoLeasesWhateverTheHorizon) {
+TEST(Roster, SlowExecutorHoldsTwoLeasesWhateverTheHorizon) {
   Roster roster{Nanos{0}};
   roster.join(kSlow);
   roster.measured(kSlow, 100);
@@ -77,7 +77,7 @@ TEST(Roster, ASlowOneHoldsTwoLeasesWhateverTheHorizon) {
   EXPECT_EQ(roster.next(), std::nullopt);
 }
 
-TEST(Roster, WhoPassedIsAskedAgainOnceSomethingChanged) {
+TEST(Roster, ExecutorThatPassedIsAskedAgainAfterAChange) {
   Roster roster{kHorizon};
   roster.join(kFast);
   roster.give(kFast, 1, Nanos{0});
@@ -89,13 +89,13 @@ TEST(Roster, WhoPassedIsAskedAgainOnceSomethingChanged) {
     if (way == 2) roster.finish(kFast, 1, Nanos{0});
     EXPECT_EQ(roster.next(), kFast);
   }
-  EXPECT_EQ(roster.next([](Roster::Id id) { return id != kFast; }), std::nullopt) << "anybody else";
+  EXPECT_EQ(roster.next([](Roster::Id id) { return id != kFast; }), std::nullopt) << "any other executor";
   roster.leave(kFast);
   roster.finish(kFast, 1, Nanos{0});
   EXPECT_EQ(roster.next(), std::nullopt) << "it is gone";
 }
 
-TEST(Roster, WhatNoExecutorCanMeanIsNotBelieved) {
+TEST(Roster, IgnoresImpossibleSpeeds) {
   Roster roster{kHorizon};
   roster.join(kFast);
   for (const double nonsense : {-1.0, 1e300, std::numeric_limits<double>::quiet_NaN()})
@@ -105,8 +105,8 @@ TEST(Roster, WhatNoExecutorCanMeanIsNotBelieved) {
   EXPECT_EQ(roster.next(), std::nullopt) << "still not measured";
 }
 
-// Against a list that is searched: whatever is given, returned and measured in whatever order.
-TEST(Roster, NamesWhoWouldBeDoneFirstOverRandomHistories) {
+// Compared with a naive search of a list, for any order of leases, returns and measurements.
+TEST(Roster, ChoosesTheEarliestFinishOverRandomHistories) {
   struct Executor {
     std::vector<std::int64_t> held;
     double seconds = 0;

@@ -1,6 +1,6 @@
 // Goal: one name is one actor, wherever it runs, and messages for an actor that is not known yet wait for it
 // within bounds.
-// Method: names, messages and time are written in.
+// Method: given names, messages and times.
 #include "runtime/zmq/peers/routes.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ struct Peers {
   Peer two{"two", {.items = 8, .bytes = 1'000, .batch_bytes = 100}, seconds{1}, counters};
 };
 
-TEST(Routes, ALocalNameIsTakenOnceAndNoPeerTakesItOver) {
+TEST(Routes, LocalNameIsUniqueAndNotTakenOver) {
   Peers peers;
   Routes routes;
   EXPECT_TRUE(routes.add_local("learner/0", nullptr));
@@ -33,7 +33,7 @@ TEST(Routes, ALocalNameIsTakenOnceAndNoPeerTakesItOver) {
   EXPECT_TRUE(routes.local_actors().empty());
 }
 
-TEST(Routes, TheLastPeerThatReachesAnActorHasIt) {
+TEST(Routes, LastPeerThatAnnouncesAnActorHasIt) {
   Peers peers;
   Routes routes;
   const ActorId actor = actor_id("executor/0");
@@ -54,7 +54,7 @@ messages::Envelope to(std::string_view actor, std::uint64_t seq) {
   return {.type = 40, .to = actor_id(actor), .seq = seq};
 }
 
-TEST(Parking, GivesMessagesOutInOrderOnceTheirActorIsKnown) {
+TEST(Parking, DeliversMessagesInOrderOnceTheirActorIsKnown) {
   Routes routes;
   Parking parking{1'000, seconds{10}};
   const messages::Bytes body(10);
@@ -71,7 +71,7 @@ TEST(Parking, GivesMessagesOutInOrderOnceTheirActorIsKnown) {
   EXPECT_EQ(parking.size(), 1u) << "b still waits";
 }
 
-TEST(Parking, DropsWhatWaitedForTooLong) {
+TEST(Parking, DropsExpiredMessages) {
   Routes routes;
   Parking parking{1'000, seconds{10}};
   EXPECT_TRUE(parking.add(to("a", 1), {}, {}, seconds{1}));

@@ -1,5 +1,5 @@
-// Goal: a node ends in order, and at its deadline whatever is missing.
-// Method: progress and time are written in; no thread, no socket, no clock.
+// Goal: a node ends in order, and at the latest at its deadline.
+// Method: given progress and times; no thread, no socket, no clock.
 #include "runtime/core/shutdown.h"
 
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ TEST(Shutdown, GoesFromActorsToLoopsToPeers) {
   EXPECT_EQ(shutdown.outcome().value(), "signal");
 }
 
-TEST(Shutdown, OfANodeThatWaitsForNobodyTakesOneTurn) {
+TEST(Shutdown, WithoutPeersTakesOneTurn) {
   Shutdown shutdown{milliseconds{5'000}};
   ASSERT_TRUE(shutdown.start("every actor is done", std::nullopt, Nanos{0}));
   EXPECT_EQ(shutdown.advance(kAll, Nanos{0}), (Actions{Action::kEndLoops, Action::kSendBye}));
@@ -64,7 +64,7 @@ TEST(Shutdown, GivesUpAtItsDeadlineInEveryPhase) {
   }
 }
 
-TEST(Shutdown, WaitsForItsAcknowledgementToLeaveWhereTheHeadLeftFirst) {
+TEST(Shutdown, SendsItsAcknowledgementIfTheHeadLeftFirst) {
   Shutdown shutdown{milliseconds{5'000}};
   ASSERT_TRUE(shutdown.start("the head left", std::nullopt, Nanos{0}));
   Shutdown::Progress left = kAll;

@@ -1,6 +1,5 @@
 // Goal: the rules of supervision: the head first, restarts with growing delays, quarantine with the first
-// cause, an end in steps with a deadline for each. Method: events with their times written in; no process,
-// no clock.
+// cause, an end in steps with a deadline for each. Method: events with given times; no process, no clock.
 #include "runtime/core/supervisor.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +13,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-/// Actions as words: "start 0".
+/// Actions as words, such as "start 0".
 std::vector<std::string> words(const std::vector<Supervisor::Action>& actions) {
   std::vector<std::string> out;
   for (const auto& action : actions) {
@@ -32,7 +31,7 @@ using Words = std::vector<std::string>;
 
 const std::vector<Supervisor::Node> kNodes{{"head", 6}, {"recorder", 4}, {"sampler/0", 0}, {"sampler/1", 0}};
 
-/// All four running at time 0.
+/// A supervisor whose four nodes run at time 0.
 Supervisor running(SupervisorOptions options = {}) {
   Supervisor supervisor{kNodes, options};
   (void)supervisor.on(Supervisor::StartNodes{}, Nanos{0});
@@ -45,10 +44,10 @@ TEST(Supervisor, StartsTheHeadAndTheOthersOnceItIsReady) {
   EXPECT_EQ(words(supervisor.on(Supervisor::StartNodes{}, Nanos{0})), Words{"start 0"});
   EXPECT_EQ(words(supervisor.on(Supervisor::Ready{0}, Nanos{1})), (Words{"start 1", "start 2", "start 3"}));
   EXPECT_EQ(words(supervisor.on(Supervisor::Ready{2}, Nanos{2})), Words{});
-  EXPECT_EQ(words(supervisor.on(Supervisor::Ready{0}, Nanos{3})), Words{}) << "a new life of the head alone";
+  EXPECT_EQ(words(supervisor.on(Supervisor::Ready{0}, Nanos{3})), Words{}) << "only the head is restarted";
 }
 
-TEST(Supervisor, AMachineThatCannotStartWhatRanBeforeIsNoDeath) {
+TEST(Supervisor, FailedRestartIsNotACrash) {
   SupervisorOptions options;
   options.restarts_per_minute = 1;
   options.start_timeout = seconds{10};
@@ -67,7 +66,7 @@ TEST(Supervisor, AMachineThatCannotStartWhatRanBeforeIsNoDeath) {
   (void)supervisor.on(Supervisor::Tick{}, now);
   (void)supervisor.on(Supervisor::Ready{1}, now);
   EXPECT_FALSE(supervisor.ending()) << "there is room again";
-  now += seconds{90};  // Its one death was more than a minute ago.
+  now += seconds{90};  // Its crash was more than a minute ago.
   (void)supervisor.on(Supervisor::Exited{1, "x"}, now);
   while (!supervisor.ending() && now < seconds{200}) {
     now = supervisor.next().value();
@@ -77,7 +76,7 @@ TEST(Supervisor, AMachineThatCannotStartWhatRanBeforeIsNoDeath) {
   EXPECT_EQ(supervisor.failure(), "recorder: cannot be started: no process is left");
 }
 
-TEST(Supervisor, WhatNeverRanAndCannotBeStartedEndsTheRunSoon) {
+TEST(Supervisor, NodeThatNeverStartsEndsTheRunSoon) {
   Supervisor supervisor{kNodes, {}};
   (void)supervisor.on(Supervisor::StartNodes{}, Nanos{0});
   Nanos now{0};
@@ -90,7 +89,7 @@ TEST(Supervisor, WhatNeverRanAndCannotBeStartedEndsTheRunSoon) {
   EXPECT_LT(now, seconds{10});
 }
 
-TEST(Supervisor, AShortLifeWaitsLongerAndAHealthyOneBeginsAnew) {
+TEST(Supervisor, BackoffDoublesAndResetsAfterAHealthyIncarnation) {
   SupervisorOptions options;
   options.restarts_per_minute = 100;
   options.first_delay = milliseconds{100};
@@ -113,7 +112,7 @@ TEST(Supervisor, AShortLifeWaitsLongerAndAHealthyOneBeginsAnew) {
   EXPECT_EQ(supervisor.restarts(2), 0);
 }
 
-TEST(Supervisor, ANodeThatDiesAgainAndAgainEndsTheRunWithTheFirstCause) {
+TEST(Supervisor, CrashLoopEndsTheRunWithTheFirstCause) {
   SupervisorOptions options;
   options.restarts_per_minute = 2;
   Supervisor supervisor = running(options);
@@ -127,7 +126,7 @@ TEST(Supervisor, ANodeThatDiesAgainAndAgainEndsTheRunWithTheFirstCause) {
   EXPECT_EQ(supervisor.failure(), "sampler/0: failed 3 times within a minute; first cause: signal 6");
 }
 
-TEST(Supervisor, DeathsFarApartAreNoCrashLoop) {
+TEST(Supervisor, RareCrashesAreNoCrashLoop) {
   SupervisorOptions options;
   options.restarts_per_minute = 1;
   Supervisor supervisor = running(options);
@@ -138,7 +137,7 @@ TEST(Supervisor, DeathsFarApartAreNoCrashLoop) {
   EXPECT_TRUE(supervisor.failure().empty());
 }
 
-TEST(Supervisor, ADeathThatNoRestartMendsEndsTheRunAtOnce) {
+TEST(Supervisor, FinalFailureEndsTheRunAtOnce) {
   Supervisor supervisor = running();
   EXPECT_EQ(words(supervisor.on(Supervisor::Exited{1, "devices.toml: not there", true}, Nanos{5})),
             (Words{"end 2", "end 3"}));
@@ -156,7 +155,7 @@ TEST(Supervisor, EndsInStepsAndTheHeadLast) {
   EXPECT_FALSE(supervisor.next());
 }
 
-TEST(Supervisor, WhoDoesNotEndInTimeIsKilled) {
+TEST(Supervisor, NodeThatDoesNotEndInTimeIsKilled) {
   SupervisorOptions options;
   options.patience = seconds{3};
   Supervisor supervisor = running(options);
@@ -165,10 +164,10 @@ TEST(Supervisor, WhoDoesNotEndInTimeIsKilled) {
   EXPECT_EQ(supervisor.next(), Nanos{seconds{3}});
   EXPECT_EQ(words(supervisor.on(Supervisor::Tick{}, seconds{3})), Words{"kill 3"});
   EXPECT_EQ(words(supervisor.on(Supervisor::Exited{3, ""}, seconds{4})), Words{"end 1"});
-  EXPECT_EQ(supervisor.next(), Nanos{seconds{7}}) << "each step has its own";
+  EXPECT_EQ(supervisor.next(), Nanos{seconds{7}}) << "each step has its own deadline";
 }
 
-TEST(Supervisor, WhoIsDeadWhenTheRunEndsStaysSo) {
+TEST(Supervisor, EndedNodeIsNotRestartedAtTheEndOfTheRun) {
   Supervisor supervisor = running();
   (void)supervisor.on(Supervisor::Exited{0, "x"}, Nanos{1});
   (void)supervisor.on(Supervisor::StopRequested{}, Nanos{2});
@@ -178,14 +177,14 @@ TEST(Supervisor, WhoIsDeadWhenTheRunEndsStaysSo) {
   EXPECT_EQ(words(supervisor.on(Supervisor::Exited{1, ""}, seconds{2})), Words{"finish"});
 }
 
-TEST(Supervisor, AskedTwiceItEndsAtOnce) {
+TEST(Supervisor, SecondStopRequestEndsAtOnce) {
   Supervisor supervisor = running();
   (void)supervisor.on(Supervisor::StopRequested{}, Nanos{0});
   EXPECT_EQ(words(supervisor.on(Supervisor::StopRequested{}, Nanos{1})),
             (Words{"kill 0", "kill 1", "kill 2", "kill 3"}));
 }
 
-TEST(Supervisor, AHeadThatDiesBeforeItIsReadyComesBackAlone) {
+TEST(Supervisor, HeadThatEndsBeforeItIsReadyRestartsAlone) {
   Supervisor supervisor{kNodes, {}};
   (void)supervisor.on(Supervisor::StartNodes{}, Nanos{0});
   (void)supervisor.on(Supervisor::Exited{0, "x"}, Nanos{1});

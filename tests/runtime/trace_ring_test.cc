@@ -1,5 +1,5 @@
-// Goal: what a loop noted can be read while it lives and when it was killed; the oldest goes when there is
-// too much; a damaged file is refused; and a node notes everything that its actors do.
+// Goal: the records of a loop can be read while it runs and after it was killed; the newest replace the
+// oldest; a damaged file is refused; and a node records everything that its actors do.
 #include "runtime/trace_ring.h"
 
 #include <gmock/gmock.h>
@@ -58,7 +58,7 @@ TEST_F(TraceRingTest, KeepsTheNewestAndCountsTheRest) {
     EXPECT_EQ(read[0].records[static_cast<std::size_t>(k)].begin_ns, 7 + k);
 }
 
-TEST_F(TraceRingTest, WhatAKilledProcessNotedStays) {
+TEST_F(TraceRingTest, RecordsOfAKilledProcessRemain) {
   const pid_t child = ::fork();
   if (child == 0) {
     const auto written = ring(100);
@@ -73,7 +73,7 @@ TEST_F(TraceRingTest, WhatAKilledProcessNotedStays) {
   EXPECT_EQ(read[0].records.size(), 3u);
 }
 
-TEST_F(TraceRingTest, DamageIsRefused) {
+TEST_F(TraceRingTest, DamagedFileIsRefused) {
   ring(4).reset();
   const auto path = std::filesystem::directory_iterator { folder_.path() } -> path();
   const Bytes whole = *read_file(path);
@@ -81,7 +81,8 @@ TEST_F(TraceRingTest, DamageIsRefused) {
     ASSERT_TRUE(write_file(path, std::span{whole}.first(size)).ok());
     EXPECT_EQ(read_trace_part(path).error().code, Errc::kInvalid) << size;
   }
-  for (std::size_t at = 0; at < 128 && at < whole.size(); ++at) {  // No byte of the head is trusted.
+  for (std::size_t at = 0; at < 128 && at < whole.size();
+       ++at) {  // Damage to any byte of the header is harmless.
     Bytes changed = whole;
     changed[at] = std::byte{0xff};
     ASSERT_TRUE(write_file(path, changed).ok());
@@ -89,11 +90,11 @@ TEST_F(TraceRingTest, DamageIsRefused) {
   }
 }
 
-TEST_F(TraceRingTest, ADiskThatRefusesIsAnError) {
+TEST_F(TraceRingTest, FullDiskIsAnError) {
   EXPECT_EQ(TraceRing::make("/proc/no/such", "n", 0, {"a"}, 4, clock_).error().code, Errc::kIo);
 }
 
-/// Says something to the next, then ends.
+/// Sends a message to the next actor, then ends.
 class Relay final : public Actor {
  public:
   explicit Relay(std::string next) : next_{std::move(next)} {}
@@ -103,7 +104,7 @@ class Relay final : public Actor {
   void on_message(Context& context, const Incoming&) override {
     { const auto busy = context.phase("thinking hard, and long"); }
     if (!next_.empty()) context.send(next_, Ping{});
-    held_.emplace(context.phase("to the end"));  // It ends with the actor, after everything else.
+    held_.emplace(context.phase("to the end"));  // Ends with the actor, after everything else.
     context.stop_node("done");
   }
 
@@ -112,7 +113,7 @@ class Relay final : public Actor {
   std::optional<Context::Phase> held_;
 };
 
-TEST_F(TraceRingTest, ANodeNotesEveryMessageAndPhase) {
+TEST_F(TraceRingTest, NodeRecordsEveryMessageAndPhase) {
   NodeOptions options;
   options.trace = (folder_.path() / "t").string();
   const SystemClock clock;
@@ -122,7 +123,7 @@ TEST_F(TraceRingTest, ANodeNotesEveryMessageAndPhase) {
   ASSERT_TRUE(node->run().ok());
   node.reset();
   std::vector<TraceKind> second;
-  std::int64_t sent = 0, began = 0, busy = 0;
+  std::int64_t sent = 0, start = 0, busy = 0;
   bool held = false;
   std::string phase;
   std::size_t rings = 0;
@@ -138,7 +139,7 @@ TEST_F(TraceRingTest, ANodeNotesEveryMessageAndPhase) {
         EXPECT_EQ(record.from, actor_id("first"));
         EXPECT_EQ(record.type, Ping::kType);
         sent = record.sent_ns;
-        began = record.begin_ns;
+        start = record.begin_ns;
       }
       if (record.kind != TraceKind::kPhase) continue;
       const std::string name{record.name.data(), ::strnlen(record.name.data(), record.name.size())};
@@ -157,8 +158,8 @@ TEST_F(TraceRingTest, ANodeNotesEveryMessageAndPhase) {
   EXPECT_EQ(phase, "thinking hard, a") << "cut off at 16 letters";
   EXPECT_TRUE(held);
   EXPECT_GT(sent, 0);
-  EXPECT_LE(sent, began);
-  EXPECT_LE(began, busy);
+  EXPECT_LE(sent, start);
+  EXPECT_LE(start, busy);
 }
 
 }  // namespace

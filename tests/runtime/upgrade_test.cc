@@ -1,9 +1,9 @@
 // Goal: a node works with a peer of every version from kOldestWireVersion on, and with one of the version
 // after: fields that it does not know are skipped, messages that it does not know are refused and counted,
-// and the session goes on. A peer of an older version is refused with one line. Method: what a node of each
-// version said from its first Hello to its last Bye is stored byte by byte (tests/wire/golden/sessions) and
-// said again to a node of today; for the version after, the same with a later envelope, more fields and new
-// types.
+// and the session continues. A peer of an older version is refused with one line. Method: the frames of a
+// node of each version, from its first Hello to its last Bye, are stored byte by byte
+// (tests/wire/golden/sessions) and sent to a node of this version; for the next version, the same with a
+// later envelope, more fields and new types.
 #include <gtest/gtest.h>
 #include <poll.h>
 
@@ -38,18 +38,18 @@ const std::filesystem::path kSessions =
     std::filesystem::path{EMPLACE_SOURCE_DIR} / "tests/wire/golden/sessions";
 
 /// One frame on one of the two connections.
-struct Said {
+struct SentFrame {
   std::uint8_t plane = 0;
   Bytes frame;
 };
 
 template <class M>
-Said say(std::size_t plane, const M& message, std::uint64_t seq = 0) {
+SentFrame frame_of(std::size_t plane, const M& message, std::uint64_t seq = 0) {
   messages::Envelope envelope{.type = M::kType, .seq = seq};
   if (seq > 0) envelope.from = actor_id("executor/0"), envelope.to = actor_id("dispatcher/0");
-  Said said{static_cast<std::uint8_t>(plane), {}};
-  append_record(envelope, messages::encode_body(message), {}, said.frame);
-  return said;
+  SentFrame sent{static_cast<std::uint8_t>(plane), {}};
+  append_record(envelope, messages::encode_body(message), {}, sent.frame);
+  return sent;
 }
 
 /// One measurement, of a lease of one placement.
@@ -63,41 +63,44 @@ messages::PlacementMeasured result() {
   return result;
 }
 
-/// What a node of this version says.
-std::vector<Said> this_version() {
+/// Frames of a node of this version.
+std::vector<SentFrame> this_version() {
   const auto hello = [](Plane plane) {
-    return say(static_cast<std::size_t>(plane), Hello{.node = "old",
-                                                      .epoch = 7,
-                                                      .plane = plane,
-                                                      .first_seq = 1,
-                                                      .actors = {"executor/0"},
-                                                      .wire = messages::kWireVersion,
-                                                      .oldest_wire = messages::kOldestWireVersion});
+    return frame_of(static_cast<std::size_t>(plane), Hello{.node = "old",
+                                                           .epoch = 7,
+                                                           .plane = plane,
+                                                           .first_seq = 1,
+                                                           .actors = {"executor/0"},
+                                                           .wire = messages::kWireVersion,
+                                                           .oldest_wire = messages::kOldestWireVersion});
   };
   return {
       hello(Plane::kControl),
       hello(Plane::kData),
-      say(0, messages::ExecutorJoined{.name = "executor/0", .kind = "sim", .devices = 3, .epoch = 11}, 1),
-      say(0,
+      frame_of(0, messages::ExecutorJoined{.name = "executor/0", .kind = "sim", .devices = 3, .epoch = 11},
+               1),
+      frame_of(
+          0,
           messages::CreditGranted{.executor = "executor/0", .epoch = 11, .placements = 256, .bytes = 1'000},
           2),
-      say(0, messages::Heartbeat{.executor = "executor/0", .epoch = 11, .leases = {77, 78}, .busy_s = 1.5},
-          3),
-      say(0, Beat{}),
-      say(1, result(), 1),
-      say(0, messages::ExecutorLeft{.executor = "executor/0", .epoch = 11, .reason = "done"}, 4),
-      say(1, Bye{.reason = "done"}),
-      say(0, Bye{.reason = "done"})};
+      frame_of(0,
+               messages::Heartbeat{.executor = "executor/0", .epoch = 11, .leases = {77, 78}, .busy_s = 1.5},
+               3),
+      frame_of(0, Beat{}),
+      frame_of(1, result(), 1),
+      frame_of(0, messages::ExecutorLeft{.executor = "executor/0", .epoch = 11, .reason = "done"}, 4),
+      frame_of(1, Bye{.reason = "done"}),
+      frame_of(0, Bye{.reason = "done"})};
 }
 
 void append_u32(std::size_t value, Bytes& out) {
   for (int shift = 0; shift < 32; shift += 8) out.push_back(static_cast<std::byte>(value >> shift & 0xff));
 }
 
-std::vector<Said> stored(const std::filesystem::path& path) {
+std::vector<SentFrame> stored(const std::filesystem::path& path) {
   const auto bytes = read_file(path);
   EXPECT_TRUE(bytes.ok()) << path;
-  std::vector<Said> session;
+  std::vector<SentFrame> session;
   for (std::span<const std::byte> rest{*bytes}; rest.size() > 5;) {
     std::uint32_t size = 0;
     std::memcpy(&size, rest.data() + 1, sizeof size);
@@ -108,14 +111,14 @@ std::vector<Said> stored(const std::filesystem::path& path) {
   return session;
 }
 
-/// Gives a lease to whoever joins, and keeps what it hears.
+/// Gives a lease to every executor that joins, and keeps the messages that it receives.
 class Dispatcher final : public Actor {
  public:
-  struct Heard {
+  struct Received {
     Mutex mutex;
     std::vector<std::string> lines EMPLACE_GUARDED_BY(mutex);
   };
-  explicit Dispatcher(Heard* heard) : received_{heard} {}
+  explicit Dispatcher(Received* received) : received_{received} {}
   void on_message(Context& context, const Incoming& incoming) override {
     const auto note = [&](std::string line) {
       const MutexLock lock{received_->mutex};
@@ -139,10 +142,10 @@ class Dispatcher final : public Actor {
   }
 
  private:
-  Heard* received_;
+  Received* received_;
 };
 
-/// A peer that only repeats what it was told to.
+/// A peer that only sends given frames.
 class Parrot {
  public:
   Parrot(const std::string& endpoint, const std::string& id) {
@@ -153,11 +156,11 @@ class Parrot {
       sockets_[plane].connect(endpoint);
     }
   }
-  void say(const Said& said) {
-    sockets_[said.plane].send(zmq::buffer(said.frame.data(), said.frame.size()), zmq::send_flags::none);
+  void send(const SentFrame& sent) {
+    sockets_[sent.plane].send(zmq::buffer(sent.frame.data(), sent.frame.size()), zmq::send_flags::none);
   }
-  /// Waits for a message of this type on a connection; its body.
-  Bytes hear(std::size_t plane, std::uint16_t type) {
+  /// Waits for a message of this type on a connection; returns its body.
+  Bytes receive(std::size_t plane, std::uint16_t type) {
     for (const Nanos end = g_clock.now() + seconds{10}; g_clock.now() < end;) {
       for (zmq::message_t part; sockets_[plane].recv(part, zmq::recv_flags::dontwait);) {
         std::span<const std::byte> batch{static_cast<const std::byte*>(part.data()), part.size()};
@@ -186,7 +189,7 @@ struct Head {
                        .known_type = &messages::is_known},
                       g_clock)
                .value();
-    EXPECT_TRUE(node->spawn<Dispatcher>("dispatcher/0", Home::kIoLoop, &heard).ok());
+    EXPECT_TRUE(node->spawn<Dispatcher>("dispatcher/0", Home::kIoLoop, &received).ok());
     thread = std::thread{[this] { EXPECT_TRUE(node->run().ok()); }};
   }
   ~Head() {
@@ -194,32 +197,32 @@ struct Head {
     thread.join();
   }
   std::vector<std::string> lines() {
-    const MutexLock lock{heard.mutex};
-    return heard.lines;
+    const MutexLock lock{received.mutex};
+    return received.lines;
   }
-  Dispatcher::Heard heard;
+  Dispatcher::Received received;
   std::unique_ptr<Node> node;
   std::thread thread;
 };
 
-/// The two connections are read in their own order, so what is said on one waits for the other where it
-/// matters.
-std::vector<std::string> play(Head& head, const std::vector<Said>& session) {
+/// Sends a session and returns the sorted lines of the dispatcher. The two connections are read
+/// independently, so the sender waits where the order between them matters.
+std::vector<std::string> play(Head& head, const std::vector<SentFrame>& session) {
   Parrot parrot{head.node->endpoints().at(0), "old-0000000000000007"};
-  parrot.say(session.at(0));
-  parrot.say(session.at(1));
+  parrot.send(session.at(0));
+  parrot.send(session.at(1));
   for (std::size_t plane = 0; plane < kPlanes; ++plane) {
-    const auto welcome = messages::decode_body<Welcome>(parrot.hear(plane, Welcome::kType));
+    const auto welcome = messages::decode_body<Welcome>(parrot.receive(plane, Welcome::kType));
     EXPECT_TRUE(welcome.ok() && welcome->epoch == 7 &&
                 welcome->actors == std::vector<std::string>{"dispatcher/0"});
   }
   std::size_t next = 2;
-  for (; session.at(next).plane == 0; ++next) parrot.say(session[next]);
+  for (; session.at(next).plane == 0; ++next) parrot.send(session[next]);
   const auto lease =
-      messages::decode_body<messages::LeaseGranted>(parrot.hear(1, messages::LeaseGranted::kType));
+      messages::decode_body<messages::LeaseGranted>(parrot.receive(1, messages::LeaseGranted::kType));
   EXPECT_TRUE(lease.ok() && lease->placement_id == 5 && lease->lease_epoch == 77);
-  for (; next < session.size(); ++next) parrot.say(session[next]);
-  for (std::size_t plane = 0; plane < kPlanes; ++plane) (void)parrot.hear(plane, ByeAck::kType);
+  for (; next < session.size(); ++next) parrot.send(session[next]);
+  for (std::size_t plane = 0; plane < kPlanes; ++plane) (void)parrot.receive(plane, ByeAck::kType);
   std::vector<std::string> lines = head.lines();
   std::sort(lines.begin(), lines.end());
   return lines;
@@ -228,14 +231,14 @@ std::vector<std::string> play(Head& head, const std::vector<Said>& session) {
 const std::vector<std::string> kAllLines{"alive with 2", "credit 256", "joined executor/0 sim 3 11",
                                          "left: done", "measured 5"};
 
-TEST(Upgrade, EveryReleasedVersionStillWorksWithThisOne) {
+TEST(Upgrade, ReleasedVersionsWorkWithThisOne) {
   const auto newest = kSessions / ("v" + std::to_string(messages::kWireVersion) + ".bin");
   if (std::getenv("EMPLACE_WRITE_GOLDEN") != nullptr && !std::filesystem::exists(newest)) {
     Bytes all;
-    for (const Said& said : this_version()) {
-      all.push_back(static_cast<std::byte>(said.plane));
-      append_u32(said.frame.size(), all);
-      all.insert(all.end(), said.frame.begin(), said.frame.end());
+    for (const SentFrame& sent : this_version()) {
+      all.push_back(static_cast<std::byte>(sent.plane));
+      append_u32(sent.frame.size(), all);
+      all.insert(all.end(), sent.frame.begin(), sent.frame.end());
     }
     ASSERT_TRUE(write_file(newest, std::span<const std::byte>{all}).ok());
   }
@@ -251,10 +254,10 @@ TEST(Upgrade, OlderVersionsAreRefusedWithOneLine) {
   for (unsigned version = 1; version < messages::kOldestWireVersion; ++version) {
     Head head;
     Parrot parrot{head.node->endpoints().at(0), "old-0000000000000007"};
-    const std::vector<Said> session = stored(kSessions / ("v" + std::to_string(version) + ".bin"));
+    const std::vector<SentFrame> session = stored(kSessions / ("v" + std::to_string(version) + ".bin"));
     ASSERT_FALSE(session.empty()) << version;
-    parrot.say(session.at(0));
-    const auto bye = messages::decode_body<Bye>(parrot.hear(0, Bye::kType));
+    parrot.send(session.at(0));
+    const auto bye = messages::decode_body<Bye>(parrot.receive(0, Bye::kType));
     ASSERT_TRUE(bye.ok()) << version;
     EXPECT_TRUE(bye->fenced && bye->final) << version;
     EXPECT_NE(bye->reason.find("use the same release"), std::string::npos) << bye->reason;
@@ -262,11 +265,11 @@ TEST(Upgrade, OlderVersionsAreRefusedWithOneLine) {
   }
 }
 
-/// The record as a later version might write it: two more elements of the envelope, two more fields of the
+/// The frame as a later version might write it: two more elements of the envelope, two more fields of the
 /// body.
-Said of_the_next_version(const Said& said, std::uint64_t add_to_seq) {
-  Said next{said.plane, {}};
-  std::span<const std::byte> batch{said.frame};
+SentFrame of_the_next_version(const SentFrame& sent, std::uint64_t add_to_seq) {
+  SentFrame next{sent.plane, {}};
+  std::span<const std::byte> batch{sent.frame};
   Record one;
   EXPECT_TRUE(take_record(batch, one) && batch.empty());
   Bytes envelope;
@@ -281,7 +284,7 @@ Said of_the_next_version(const Said& said, std::uint64_t add_to_seq) {
   writer.unsigned_int(0);
   writer.text("later");
   writer.map(0);
-  // The maps of these messages have fewer than 16 fields or 16 bits of count; count them again.
+  // The maps of these messages have fewer than 16 fields or a count of 16 bits; write the count again.
   messages::Reader reader{one.body};
   std::size_t fields = 0;
   EXPECT_TRUE(reader.map(fields));
@@ -300,38 +303,38 @@ Said of_the_next_version(const Said& said, std::uint64_t add_to_seq) {
   return next;
 }
 
-struct FromTheFuture {
+struct LaterMessage {
   static constexpr std::uint16_t kType = 50;
-  std::string wish = "x";
-  EMPLACE_FIELDS(wish)
+  std::string extra = "x";
+  EMPLACE_FIELDS(extra)
 };
 struct NewSessionMessage {
   static constexpr std::uint16_t kType = messages::kFirstRuntimeType + 9;
-  std::string wish = "x";
-  EMPLACE_FIELDS(wish)
+  std::string extra = "x";
+  EMPLACE_FIELDS(extra)
 };
 
-TEST(Upgrade, TheNextVersionWorksWithThisOneAndWhatIsNewIsRefusedAndCounted) {
-  std::vector<Said> session;
-  for (const Said& said : stored(kSessions / ("v" + std::to_string(messages::kWireVersion) + ".bin"))) {
-    // Before the result, on its connection, something that nobody here knows.
-    std::span<const std::byte> batch{said.frame};
+TEST(Upgrade, NextVersionWorksAndItsNewMessagesAreCounted) {
+  std::vector<SentFrame> session;
+  for (const SentFrame& sent : stored(kSessions / ("v" + std::to_string(messages::kWireVersion) + ".bin"))) {
+    // Unknown messages before the result, on its connection.
+    std::span<const std::byte> batch{sent.frame};
     Record one;
     ASSERT_TRUE(take_record(batch, one));
     const bool result = one.envelope.type == messages::PlacementMeasured::kType;
-    if (result) session.push_back(say(1, FromTheFuture{}, 1));
-    if (result) session.push_back(say(1, NewSessionMessage{}));
-    session.push_back(of_the_next_version(said, said.plane == 1 ? 1 : 0));
+    if (result) session.push_back(frame_of(1, LaterMessage{}, 1));
+    if (result) session.push_back(frame_of(1, NewSessionMessage{}));
+    session.push_back(of_the_next_version(sent, sent.plane == 1 ? 1 : 0));
   }
   Head head;
   EXPECT_EQ(play(head, session), kAllLines);
   const NodeCounters counters = head.node->counters();
   EXPECT_EQ(counters.unknown, 2u);
-  EXPECT_EQ(counters.malformed, 0u) << "new is not broken";
-  EXPECT_EQ(counters.gaps, 0u) << "what was refused was not lost";
+  EXPECT_EQ(counters.malformed, 0u) << "new types are not malformed";
+  EXPECT_EQ(counters.gaps, 0u) << "refused messages are not lost";
 }
 
-TEST(Upgrade, WhoCannotUnderstandUsIsToldOnceAndForAll) {
+TEST(Upgrade, IncompatiblePeerGetsAFinalRefusal) {
   Head head;
   Parrot parrot{head.node->endpoints().at(0), "old-0000000000000007"};
   for (const std::uint8_t later : {std::uint8_t{0}, std::uint8_t{1}}) {
@@ -339,8 +342,8 @@ TEST(Upgrade, WhoCannotUnderstandUsIsToldOnceAndForAll) {
         .node = "old", .epoch = 7, .plane = Plane::kControl, .first_seq = 1, .actors = {"executor/0"}};
     hello.wire = static_cast<std::uint8_t>(later != 0 ? messages::kWireVersion + 3 : 0);
     hello.oldest_wire = static_cast<std::uint8_t>(later != 0 ? messages::kWireVersion + 1 : 0);
-    parrot.say(say(0, hello));
-    const auto bye = messages::decode_body<Bye>(parrot.hear(0, Bye::kType));
+    parrot.send(frame_of(0, hello));
+    const auto bye = messages::decode_body<Bye>(parrot.receive(0, Bye::kType));
     ASSERT_TRUE(bye.ok());
     EXPECT_TRUE(bye->fenced && bye->final);
     EXPECT_NE(bye->reason.find("use the same release"), std::string::npos) << bye->reason;

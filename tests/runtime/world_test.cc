@@ -1,5 +1,5 @@
-// Goal: the simulated world delivers encoded messages, keeps virtual time, and befalls actors with faults
-// that one seed decides.
+// Goal: the simulated world delivers encoded messages, keeps virtual time, and injects faults that one seed
+// decides.
 #include "runtime/sim/world.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// Answers each Ping, and remembers the order.
+/// Answers each Ping, and records the order.
 class Echo final : public Actor {
  public:
   void on_message(Context& context, const Incoming& incoming) override {
@@ -65,7 +65,7 @@ TEST(World, DeliversByHandThroughTheEncodedBytes) {
   EXPECT_EQ(world.sent<Pong>().size(), 1u);
 }
 
-TEST(World, RunsActorsUntilNothingIsLeftToDo) {
+TEST(World, RunsActorsUntilIdle) {
   World world;
   const ActorId echo = world.spawn<Echo>("echo");
   const ActorId caller = world.spawn<Caller>("caller", 3, Nanos{0});
@@ -74,7 +74,7 @@ TEST(World, RunsActorsUntilNothingIsLeftToDo) {
   EXPECT_EQ(world.actor<Caller>(caller).answers.size(), 3u);
 }
 
-TEST(World, TimePassesOnlyWhenTold) {
+TEST(World, TimeAdvancesOnlyOnRequest) {
   World world;
   const ActorId echo = world.spawn<Echo>("echo");
   world.spawn<Caller>("caller", 4, Nanos{milliseconds{10}});
@@ -85,7 +85,7 @@ TEST(World, TimePassesOnlyWhenTold) {
   EXPECT_EQ(world.now(), Nanos{milliseconds{25}});
 }
 
-TEST(World, AShuffledOrderKeepsEachPairInOrderAndIsDecidedByTheSeed) {
+TEST(World, ShuffledOrderKeepsEachPairInOrderAndFollowsTheSeed) {
   const auto history = [](std::uint64_t seed) {
     World world{{.seed = seed, .shuffle = true}};
     const ActorId echo = world.spawn<Echo>("echo");
@@ -99,7 +99,7 @@ TEST(World, AShuffledOrderKeepsEachPairInOrderAndIsDecidedByTheSeed) {
   EXPECT_NE(history(1), history(2));
 }
 
-TEST(World, LosesDuplicatesAndDelaysAsTheHookDecides) {
+TEST(World, HookDecidesLossDuplicationAndDelay) {
   World world;
   const ActorId echo = world.spawn<Echo>("echo");
   world.on_send([](const Packet& packet, Rng&) {
@@ -115,12 +115,12 @@ TEST(World, LosesDuplicatesAndDelaysAsTheHookDecides) {
   EXPECT_EQ(world.actor<Echo>(echo).seen, (std::vector<std::uint64_t>{1, 1, 2, 3}));
 }
 
-TEST(World, AnActorThatThrowsIsMadeAnewUntilItHasFailedTooOften) {
+TEST(World, ThrowingActorIsRestartedUntilItsLimit) {
   World world{{.restarts_per_minute = 2}};
   const ActorId echo = world.spawn<Echo>("echo");
   world.deliver(echo, Ping{.number = 1});
   world.deliver(echo, Ping{.text = "throw"});
-  EXPECT_TRUE(world.actor<Echo>(echo).seen.empty()) << "a new one knows nothing";
+  EXPECT_TRUE(world.actor<Echo>(echo).seen.empty()) << "a new incarnation has no state";
   world.deliver(echo, Ping{.text = "throw"});
   EXPECT_FALSE(world.stopped());
   world.deliver(echo, Ping{.text = "throw"});
@@ -128,7 +128,7 @@ TEST(World, AnActorThatThrowsIsMadeAnewUntilItHasFailedTooOften) {
   EXPECT_EQ(world.stopped().value(), "echo: asked to");
 }
 
-TEST(World, ACrashLosesStateMessagesAndTimers) {
+TEST(World, CrashLosesStateMessagesAndTimers) {
   World world;
   const ActorId echo = world.spawn<Echo>("echo");
   const ActorId caller = world.spawn<Caller>("caller", 2, Nanos{milliseconds{10}});
@@ -140,7 +140,7 @@ TEST(World, ACrashLosesStateMessagesAndTimers) {
   EXPECT_EQ(world.actor<Echo>(echo).seen, (std::vector<std::uint64_t>{0, 0, 1}));
 }
 
-TEST(World, StoppingGivesEveryActorALastWord) {
+TEST(World, EveryActorMaySendFinalMessages) {
   World world;
   const ActorId echo = world.spawn<Echo>("echo");
   world.spawn<Caller>("caller", 0, Nanos{0});
@@ -149,7 +149,7 @@ TEST(World, StoppingGivesEveryActorALastWord) {
   EXPECT_EQ(world.actor<Echo>(echo).seen.back(), 999u);
 }
 
-TEST(World, HostileBytesAreRefusedByTheHandlerNotFelt) {
+TEST(World, HostileBytesAreRefusedByTheHandler) {
   World world;
   const ActorId echo = world.spawn<Echo>("echo");
   world.deliver_packet(
@@ -158,7 +158,7 @@ TEST(World, HostileBytesAreRefusedByTheHandlerNotFelt) {
   EXPECT_TRUE(world.alive(echo));
 }
 
-TEST(World, AThrowLosesStateButNotWhatWaits) {
+TEST(World, ThrowLosesStateButNotQueuedMessages) {
   World world;
   const ActorId echo = world.spawn<Echo>("echo");
   const ActorId caller = world.spawn<Caller>("caller", 3, Nanos{0});
@@ -168,16 +168,16 @@ TEST(World, AThrowLosesStateButNotWhatWaits) {
   EXPECT_EQ(world.actor<Caller>(caller).answers, (std::vector<std::uint64_t>{1, 2}));
 }
 
-TEST(World, ABusyActorHandlesTheNextMessageWhenItIsDone) {
+TEST(World, BusyActorHandlesTheNextMessageWhenItIsDone) {
   class Slow final : public Actor {
    public:
     explicit Slow(World* world) : world_{world} {}
     void on_message(Context& context, const Incoming& incoming) override {
-      began.push_back(context.now());
+      started.push_back(context.now());
       world_->occupy(milliseconds{10});
       context.send(incoming.from(), Pong{});
     }
-    std::vector<Nanos> began;
+    std::vector<Nanos> started;
 
    private:
     World* world_;
@@ -186,11 +186,11 @@ TEST(World, ABusyActorHandlesTheNextMessageWhenItIsDone) {
   const ActorId slow = world.spawn<Slow>("echo", &world);
   const ActorId caller = world.spawn<Caller>("caller", 2, Nanos{0});
   world.advance(milliseconds{15});
-  EXPECT_EQ(world.actor<Slow>(slow).began, (std::vector<Nanos>{Nanos{0}, milliseconds{10}}));
+  EXPECT_EQ(world.actor<Slow>(slow).started, (std::vector<Nanos>{Nanos{0}, milliseconds{10}}));
   EXPECT_EQ(world.actor<Caller>(caller).answers.size(), 1u) << "an answer leaves at the end of its handler";
 }
 
-/// An Echo on one node and a Caller on another; what they say goes through the head.
+/// An Echo on one node and a Caller on another; their messages go through the head.
 class NodesTest : public ::testing::Test {
  protected:
   void start(int pings, Nanos gap, std::uint64_t seed = 1) {
@@ -214,14 +214,14 @@ class NodesTest : public ::testing::Test {
   ActorId echo_{}, caller_{};
 };
 
-TEST_F(NodesTest, TalkThroughTheHeadInOrder) {
+TEST_F(NodesTest, ExchangeMessagesThroughTheHeadInOrder) {
   start(50, Nanos{0});
   world_->advance(std::chrono::seconds{1});
   EXPECT_EQ(answers(), up_to(50));
   EXPECT_EQ(counters().gaps + counters().repeats + counters().peers_lost, 0u);
 }
 
-TEST_F(NodesTest, WhatArrivesTwiceIsHandledOnce) {
+TEST_F(NodesTest, DuplicateIsHandledOnce) {
   start(50, Nanos{0});
   world_->network().set_faults(here_, {.duplicate = 1});
   world_->advance(std::chrono::seconds{1});
@@ -240,7 +240,7 @@ TEST_F(NodesTest, EveryLostMessageIsCountedAsAGap) {
   EXPECT_TRUE(std::is_sorted(answers().begin(), answers().end()));
 }
 
-TEST_F(NodesTest, WhatIsOvertakenIsAGapAndThenARepeat) {
+TEST_F(NodesTest, OvertakenMessageIsAGapAndThenADuplicate) {
   start(400, milliseconds{1});
   world_->network().set_faults(here_, {.reorder = 0.2});
   world_->advance(std::chrono::seconds{1});
@@ -249,7 +249,7 @@ TEST_F(NodesTest, WhatIsOvertakenIsAGapAndThenARepeat) {
   EXPECT_EQ(answers().size() + counters().repeats, 400u);
 }
 
-TEST_F(NodesTest, AShortPartitionDelaysAndALongOneCosts) {
+TEST_F(NodesTest, ShortPartitionDelaysAndLongOneLosesMessages) {
   start(200, milliseconds{10});
   world_->advance(milliseconds{100});
   world_->network().block(here_, true, true);
@@ -270,18 +270,18 @@ TEST_F(NodesTest, AShortPartitionDelaysAndALongOneCosts) {
   EXPECT_TRUE(std::is_sorted(answers().begin(), answers().end()));
 }
 
-TEST_F(NodesTest, ThePartitionMayBeOneWay) {
+TEST_F(NodesTest, PartitionMayBeOneWay) {
   start(1, std::chrono::seconds{100});
   world_->advance(milliseconds{600});
   world_->network().block(there_, true, false);
   world_->advance(std::chrono::seconds{3});
-  EXPECT_FALSE(world_->network().connected(there_)) << "the head hears nothing, so it says nothing";
+  EXPECT_FALSE(world_->network().connected(there_)) << "the head receives nothing, so it sends nothing";
   world_->network().block(there_, false, false);
   world_->advance(std::chrono::seconds{6});
   EXPECT_TRUE(world_->network().connected(there_));
 }
 
-TEST_F(NodesTest, ACutShowsAsAGap) {
+TEST_F(NodesTest, CutConnectionIsAGap) {
   start(100, milliseconds{1});
   world_->network().set_faults(here_, {.delay_least = milliseconds{5}, .delay_most = milliseconds{5}});
   world_->advance(milliseconds{50});
@@ -291,7 +291,7 @@ TEST_F(NodesTest, ACutShowsAsAGap) {
   EXPECT_GT(counters().gaps, 0u);
 }
 
-TEST_F(NodesTest, ACrashedNodeComesBackKnowingNothing) {
+TEST_F(NodesTest, CrashedNodeRestartsWithoutState) {
   start(100, milliseconds{10});
   world_->advance(milliseconds{300});
   EXPECT_GT(seen().size(), 20u);
@@ -305,7 +305,7 @@ TEST_F(NodesTest, ACrashedNodeComesBackKnowingNothing) {
   EXPECT_TRUE(std::is_sorted(seen().begin(), seen().end()));
 }
 
-TEST_F(NodesTest, APausedNodeGetsEverythingAfterwards) {
+TEST_F(NodesTest, PausedNodeReceivesEverythingAfterwards) {
   start(100, milliseconds{10});
   world_->advance(milliseconds{200});
   world_->pause_node(there_);
@@ -317,16 +317,16 @@ TEST_F(NodesTest, APausedNodeGetsEverythingAfterwards) {
   EXPECT_EQ(answers(), up_to(100));
 }
 
-TEST_F(NodesTest, AReplyMayBeLostAfterItsWorkWasDone) {
+TEST_F(NodesTest, ReplyMayBeLostAfterItsWorkIsDone) {
   start(3, milliseconds{100});
   world_->advance(milliseconds{50});
   world_->crash_before_reply(there_, milliseconds{10});
   world_->advance(std::chrono::seconds{5});
   EXPECT_EQ(answers().front(), 0u);
-  EXPECT_EQ(std::count(answers().begin(), answers().end(), 1u), 0) << "handled, and nobody heard of it";
+  EXPECT_EQ(std::count(answers().begin(), answers().end(), 1u), 0) << "handled, but the reply was lost";
 }
 
-TEST_F(NodesTest, AFlippedBitIsNeverDelivered) {
+TEST_F(NodesTest, FlippedBitIsNeverDelivered) {
   start(500, milliseconds{1});
   world_->network().set_faults(here_, {.flip = 0.05});
   world_->advance(std::chrono::seconds{2});
@@ -336,12 +336,12 @@ TEST_F(NodesTest, AFlippedBitIsNeverDelivered) {
   EXPECT_LT(answers().back(), 500u);
 }
 
-TEST_F(NodesTest, AFullQueueRefuses) {
+TEST_F(NodesTest, FullQueueRefuses) {
   start(20, Nanos{0});
   world_->network().configure({.queue = 8});
   world_->crash_node(here_);
   world_->network().block(here_, true, true);
-  world_->restart_node(here_);  // Says all it has to say before it is connected.
+  world_->restart_node(here_);  // Sends all its messages before it is connected.
   world_->advance(milliseconds{100});
   world_->network().block(here_, false, false);
   world_->advance(std::chrono::seconds{5});
@@ -349,7 +349,7 @@ TEST_F(NodesTest, AFullQueueRefuses) {
   EXPECT_EQ(answers(), up_to(8));
 }
 
-TEST_F(NodesTest, TheWallClockStepsAndTimeDoesNot) {
+TEST_F(NodesTest, WallClockStepsDoNotChangeTime) {
   start(10, milliseconds{10});
   world_->step_wall(here_, -std::chrono::hours{24});
   world_->advance(std::chrono::seconds{1});
@@ -357,7 +357,7 @@ TEST_F(NodesTest, TheWallClockStepsAndTimeDoesNot) {
   EXPECT_EQ(world_->now(), Nanos{std::chrono::seconds{1}});
 }
 
-TEST_F(NodesTest, OneSeedIsOneHistory) {
+TEST_F(NodesTest, SameSeedGivesTheSameHistory) {
   const auto history = [&](std::uint64_t seed) {
     start(200, milliseconds{2}, seed);
     world_->network().set_faults(here_, {.lose = 0.1, .duplicate = 0.1, .reorder = 0.1});

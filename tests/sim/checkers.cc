@@ -29,7 +29,7 @@ std::optional<M> as(const Packet& packet) {
 
 constexpr Nanos kThreeHeartbeats = std::chrono::milliseconds{1'500};
 constexpr Nanos kTransit = std::chrono::seconds{5};
-// Stands among the leases that an executor holds for what it measures still from a life before.
+// Key of the room that an executor still needs for measurements of its earlier incarnation.
 constexpr std::uint64_t kWithheld = 0;
 
 std::string number(std::uint64_t n) { return std::to_string(n); }
@@ -60,7 +60,7 @@ LeaseChecker::LeaseChecker(World& world, const Swarm& swarm, Verdict& verdict)
     : world_{world},
       verdict_{verdict},
       window_{swarm.window},
-      // Three heartbeats, and the half one until the dispatcher looks; a busy dispatcher looks a little
+      // Three heartbeats, and half of one until the dispatcher checks; a busy dispatcher checks a little
       // later.
       patience_{kThreeHeartbeats + std::chrono::milliseconds{250 + 20}} {}
 
@@ -83,11 +83,13 @@ void LeaseChecker::on_sent(const Packet& packet) {
     const auto given = leases_.find(measured->lease_epoch);
     const bool of_before = given != leases_.end() && given->second.executor_epoch != executor.epoch;
     if (!held && of_before && !executor.held.contains(kWithheld))
-      verdict_.broken("credit", "a lease of a life before was measured, and its room had been granted anew");
+      verdict_.broken(
+          "credit", "a lease of an earlier incarnation was measured, but its room was already granted again");
   } else if (const auto joined = as<messages::ExecutorJoined>(packet)) {
     Executor& executor = executors_[packet.envelope.from];
     if (std::exchange(executor.epoch, joined->epoch) == joined->epoch) return;
-    // A new life has dropped what waited; the room of what is being measured is granted when that is done.
+    // A new incarnation has dropped its queue; the room of a running measurement is granted when that is
+    // done.
     executor.held.clear();
     if (joined->placements < window_)
       executor.held[kWithheld] = static_cast<std::uint32_t>(window_ - joined->placements);
@@ -109,14 +111,16 @@ void LeaseChecker::on_delivering(const Packet& packet) {
     if (!lease) return;
     Executor& executor = executors_[packet.envelope.to];
     const auto given = leases_.find(lease->lease_epoch);
-    // The executor drops what was meant for a life before this one.
+    // The executor drops leases of an earlier incarnation.
     if (given == leases_.end() || given->second.executor_epoch != executor.epoch) return;
-    // The dispatcher gave up on what took so long to come, and took its credit back (Options::transit).
+    // The dispatcher gave up on a lease that is in flight for longer, and took its credit back
+    // (Options::transit).
     if (world_.now() - given->second.sent > kTransit) return;
     executor.held[lease->lease_epoch] = lease->count;
     std::uint64_t placements = 0;
     for (const auto& [epoch, count] : executor.held)
-      if (epoch == kWithheld || leases_.contains(epoch)) placements += count;  // Else of a dispatcher before.
+      if (epoch == kWithheld || leases_.contains(epoch))
+        placements += count;  // Others are of an earlier dispatcher.
     if (placements > window_)
       verdict_.broken("credit",
                       number(placements) + " placements at an executor that granted " + number(window_));
@@ -125,7 +129,7 @@ void LeaseChecker::on_delivering(const Packet& packet) {
   if (const auto beat = as<messages::Heartbeat>(packet)) {
     const auto epoch = epochs_.find(actor_id(beat->executor));
     if (epoch == epochs_.end() || epoch->second != beat->epoch) return;
-    // What is on its way is kept as if it were named.
+    // A lease in flight counts as named.
     std::vector<std::uint64_t> alive = beat->leases;
     for (const auto& [number_of, lease] : leases_)
       if (number_of > beat->seen && lease.holder == epoch->first) alive.push_back(number_of);
@@ -154,7 +158,7 @@ void LeaseChecker::on_delivering(const Packet& packet) {
     proposed_ += proposal->count;
   } else if (const auto measured = as<PlacementMeasured>(packet); measured && counters() != nullptr) {
     reported_before_ = counters()->reported;
-    // The handler may end it too, once it has counted.
+    // The handler may end the lease too, after it has counted.
     const auto lease = leases_.find(measured->lease_epoch);
     ended_before_ =
         lease != leases_.end() && (lease->second.ended || world_.now() - lease->second.renewed > patience_);
@@ -164,7 +168,7 @@ void LeaseChecker::on_delivering(const Packet& packet) {
 void LeaseChecker::on_delivered(const Packet& packet) {
   if (packet.envelope.to != kDispatcherId || counters() == nullptr) return;
   const actors::Dispatcher::Counters& now = *counters();
-  // What is refused (an episode that is known) was never taken in.
+  // A refused episode (one that is known) was never accepted.
   if (now.proposed > proposed_ || now.reported > now.proposed)
     verdict_.broken("conservation (G20)", number(now.reported) + " reported of " + number(now.proposed) +
                                               " taken in of " + number(proposed_) + " proposed");
@@ -192,7 +196,7 @@ void LeaseChecker::on_delivered(const Packet& packet) {
   if (ended_before_) verdict_.broken("fencing (G7)", what + " counts after the lease has ended");
   if (!counted_.emplace(lease.placement_id, lease.count).second)
     verdict_.broken("exactly once (G2)", what + " counts a second time");
-  // And so does every other attempt.
+  // Every other attempt ends too.
   for (auto& [epoch, other] : leases_) other.ended |= other.placement_id == lease.placement_id;
 }
 
@@ -207,7 +211,7 @@ void LeaseChecker::on_actor(const std::string& name, Event event) {
   proposed_ = 0;
 }
 
-/// A dispatcher that stood still ended nothing meanwhile.
+/// A paused dispatcher ended nothing meanwhile.
 void LeaseChecker::on_node(const std::string& name, Event event) {
   if (event != Event::kResumed || name != world_.node_name(runtime::sim::kHead)) return;
   for (auto& [epoch, lease] : leases_) {
@@ -233,7 +237,7 @@ void HistoryChecker::on_sent(const Packet& packet) {
 
 void HistoryChecker::on_actor(const std::string& name, Event event) {
   if (event != Event::kStarted || actor_id(name) != kLearnerId) return;
-  of_this_life_.clear();
+  of_this_incarnation_.clear();
   consumed_.clear();
 }
 
@@ -245,13 +249,13 @@ void HistoryChecker::on_proposed(const PlacementProposed& proposal, const messag
     verdict_.broken("reproducible (G11)", "episode " + number(proposal.episode) + " drawn again differs");
 }
 
-/// A learner says an update until it is on disk; another life of it may make another one in its place.
+/// A learner repeats an update until it is on disk; another incarnation may make another update in its place.
 void HistoryChecker::on_applied(const messages::UpdateApplied& applied) {
   Update update{applied.episodes, applied.parameters_sha256};
-  const auto [known, added] = of_this_life_.emplace(applied.update, update);
+  const auto [known, added] = of_this_incarnation_.emplace(applied.update, update);
   if (!added) {
     if (known->second != update)
-      verdict_.broken("exactly once (G2)", "update " + number(applied.update) + " is said to be two");
+      verdict_.broken("exactly once (G2)", "update " + number(applied.update) + " has two contents");
     return;
   }
   for (const std::uint64_t episode : applied.episodes)
@@ -268,9 +272,9 @@ void HistoryChecker::check_measured(const record::MeasurementRow& row) {
   if (!measured_[row.placement_id].contains(row.step_time_s))
     verdict_.broken("log == history", "placement " + number(row.placement_id) + " was never measured so");
 }
-void HistoryChecker::check_said(const record::UpdateRow& row) {
-  const auto& said = updates_[row.update];
-  if (std::find(said.begin(), said.end(), Update{row.episodes, row.parameters_sha256}) == said.end())
+void HistoryChecker::check_sent(const record::UpdateRow& row) {
+  const auto& sent = updates_[row.update];
+  if (std::find(sent.begin(), sent.end(), Update{row.episodes, row.parameters_sha256}) == sent.end())
     verdict_.broken("log == history", "update " + number(row.update) + " was never made so");
 }
 
@@ -291,7 +295,7 @@ void HistoryChecker::check_salvaged(record::RunLog log, std::uint64_t at_least) 
     check_proposed(row);
   }
   for (const record::MeasurementRow& row : *measurements) check_measured(row);
-  for (const record::UpdateRow& row : *updates) check_said(row);
+  for (const record::UpdateRow& row : *updates) check_sent(row);
 }
 
 void HistoryChecker::check(const record::RunReader& run) {
@@ -329,7 +333,7 @@ void HistoryChecker::check_updates(const std::vector<record::UpdateRow>& rows, s
   std::vector<std::uint64_t> learned;
   for (const record::UpdateRow& row : rows) {
     learned.insert(learned.end(), row.episodes.begin(), row.episodes.end());
-    check_said(row);
+    check_sent(row);
   }
   const std::set<std::uint64_t> once(learned.begin(), learned.end());
   if (once.size() != learned.size())

@@ -1,6 +1,6 @@
 #pragma once
-// What must hold in every history, whatever befalls it. Each checker watches messages from outside, with a
-// small model of its own, and shares no code with what it checks.
+// What must hold in every history, whatever its faults. Each checker watches messages from outside, with its
+// own small model, and shares no code with what it checks.
 
 #include <cstdint>
 #include <map>
@@ -33,15 +33,15 @@ class Verdict {
     if (!first_) first_ = std::string{promise} + ": " + how;
   }
   const std::optional<std::string>& first() const { return first_; }
-  /// What was broken follows from something that may happen.
+  /// Withdraws the verdict: the promise does not hold after a permitted fault.
   void excuse() { first_.reset(); }
 
  private:
   std::optional<std::string> first_;
 };
 
-/// G3: between two actors and in one stream messages arrive in the order of sending, none twice; where one is
-/// missing, somebody has noticed: a session its gap or its end, a node or an actor its crash.
+/// G3: between two actors and in one stream messages arrive in the order of sending, none twice; a missing
+/// message has been noticed: as a gap or the end of a session, or as a crash of a node or an actor.
 class OrderChecker final : public runtime::sim::Observer {
  public:
   explicit OrderChecker(Verdict& verdict) : verdict_{verdict} {}
@@ -55,12 +55,12 @@ class OrderChecker final : public runtime::sim::Observer {
     std::uint64_t evidence = 0;
   };
   Verdict& verdict_;
-  std::map<std::tuple<ActorId, ActorId, std::size_t>, Pair> pairs_;  // By stream too.
-  std::uint64_t ends_ = 0;                                           ///< Of actors and nodes.
+  std::map<std::tuple<ActorId, ActorId, std::size_t>, Pair> pairs_;  // Key: sender, receiver and stream.
+  std::uint64_t ends_ = 0;                                           ///< Number of ends of actors and nodes.
 };
 
-/// G7 and the flow to executors: a lease that has ended never counts, no piece counts twice, and no life of
-/// an executor is given more than it granted.
+/// G7 and the flow to executors: a lease that has ended never counts, no range counts twice, and no
+/// incarnation of an executor gets more than its credit.
 class LeaseChecker final : public runtime::sim::Observer {
  public:
   LeaseChecker(World& world, const Swarm& swarm, Verdict& verdict);
@@ -77,11 +77,11 @@ class LeaseChecker final : public runtime::sim::Observer {
     ActorId holder{};
     std::uint64_t placement_id = 0;
     std::uint32_t count = 0;
-    std::uint64_t executor_epoch = 0;  // The holder's life that the dispatcher had in mind.
+    std::uint64_t executor_epoch = 0;  // The holder's incarnation, as the dispatcher knows it.
     Nanos sent{0};
     Nanos renewed{0};
-    bool ended = false;     // For certain.
-    bool doubtful = false;  // Perhaps: so late that it depends on when the dispatcher looked.
+    bool ended = false;     // Certainly.
+    bool doubtful = false;  // Perhaps: it depends on when the dispatcher checked.
   };
   const actors::Dispatcher::Counters* counters() const;
 
@@ -89,38 +89,39 @@ class LeaseChecker final : public runtime::sim::Observer {
   Verdict& verdict_;
   const std::uint32_t window_;
   const Nanos patience_;
-  std::map<std::uint64_t, Lease> leases_;           // Of this life of the dispatcher.
-  std::map<std::uint64_t, std::uint32_t> counted_;  // Placements that counted, by the first of a piece.
-  std::map<ActorId, std::uint64_t> epochs_;         // Of executors, as the dispatcher knows them.
-  /// An executor, as it sees itself.
+  std::map<std::uint64_t, Lease> leases_;           // Leases of this incarnation of the dispatcher.
+  std::map<std::uint64_t, std::uint32_t> counted_;  // Placements that counted, by the first of their range.
+  std::map<ActorId, std::uint64_t> epochs_;         // Epochs of executors, as the dispatcher knows them.
+  /// An executor's own view.
   struct Executor {
-    std::uint64_t epoch = 0;                      // Its life.
-    std::map<std::uint64_t, std::uint32_t> held;  // Leases that it was given as this life, and placements.
+    std::uint64_t epoch = 0;                      // Its incarnation.
+    std::map<std::uint64_t, std::uint32_t> held;  // Leases of this incarnation, and their placements.
   };
   std::map<ActorId, Executor> executors_;
-  std::optional<std::uint64_t> reported_before_;  // Of the result that is being delivered.
-  bool ended_before_ = false;                     // Its lease.
+  std::optional<std::uint64_t> reported_before_;  // Value before the result that is being delivered.
+  bool ended_before_ = false;                     // Whether the lease of that result had ended.
   std::uint64_t proposed_ = 0;
   std::uint64_t fenced_ = 0;
 };
 
-/// G2, G20 and log == history: every episode that was asked for is recorded once, as it was once proposed and
-/// with numbers that an executor measured, and is learned from once.
+/// G2, G20 and log == history: every requested episode is recorded once, as it was once proposed and with
+/// values that an executor measured, and is learned from once.
 class HistoryChecker final : public runtime::sim::Observer {
  public:
   HistoryChecker(const Swarm& swarm, Verdict& verdict) : swarm_{swarm}, verdict_{verdict} {}
   void on_sent(const Packet& packet) override;
   void on_actor(const std::string& name, Event event) override;
-  /// The run is over: what the database says must be what happened.
+  /// The run is over: the database must contain what happened.
   void check(const record::RunReader& run);
-  /// What was salvaged of a damaged database is part of what happened, from the first episode on.
+  /// Checks that the part salvaged from a damaged database is a prefix of what happened, of `at_least`
+  /// episodes.
   void check_salvaged(record::RunLog log, std::uint64_t at_least);
   std::uint64_t proposed() const { return proposed_.size(); }
   std::uint64_t acknowledged() const { return acknowledged_.size(); }
   std::uint64_t updates() const { return updates_.empty() ? 0 : updates_.rbegin()->first; }
 
  private:
-  /// What a learner says an update was.
+  /// An update as a learner sent it.
   struct Update {
     std::vector<std::uint64_t> episodes;
     std::string sha256;
@@ -130,18 +131,19 @@ class HistoryChecker final : public runtime::sim::Observer {
   void on_applied(const messages::UpdateApplied& applied);
   void check_proposed(const record::EpisodeRow& row);
   void check_measured(const record::MeasurementRow& row);
-  void check_said(const record::UpdateRow& row);
+  void check_sent(const record::UpdateRow& row);
   void check_updates(const std::vector<record::UpdateRow>& rows, std::size_t recorded);
 
   const Swarm& swarm_;
   Verdict& verdict_;
-  /// Hashes of placements, by episode: a sampler made anew may draw one again, with the parameters of then.
+  /// Hashes of placements, by episode: a restarted sampler may draw an episode again, with its new
+  /// parameters.
   std::map<std::uint64_t, std::set<std::uint64_t>> proposed_;
-  std::map<std::uint64_t, std::set<double>> measured_;  // Step times that executors said, by placement.
-  std::map<std::uint64_t, messages::EpisodeMeasured> acknowledged_;  // By the recorder's number.
-  std::map<std::uint64_t, std::vector<Update>> updates_;             // By number: all that were ever said.
-  std::map<std::uint64_t, Update> of_this_life_;                     // Of the learner.
-  std::map<std::uint64_t, std::uint64_t> consumed_;                  // By it: episode to update.
+  std::map<std::uint64_t, std::set<double>> measured_;  // Step times that executors reported, by placement.
+  std::map<std::uint64_t, messages::EpisodeMeasured> acknowledged_;  // Key: the recorder's number.
+  std::map<std::uint64_t, std::vector<Update>> updates_;  // Key: the number; all versions that were sent.
+  std::map<std::uint64_t, Update> of_this_incarnation_;   // Updates of this incarnation of the learner.
+  std::map<std::uint64_t, std::uint64_t> consumed_;       // Episode to update, of this incarnation.
 };
 
 }  // namespace emplace::sim_test

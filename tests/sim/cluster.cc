@@ -28,12 +28,12 @@ using runtime::sim::kHead;
 using runtime::sim::NodeId;
 using std::chrono::milliseconds;
 
-/// Far more than any run needs: beyond it actors only keep each other busy.
+/// Far more than any run needs: beyond it actors only exchange messages without progress.
 constexpr std::uint64_t kMaxSteps = 200'000;
-/// As launcher/cluster/roles.h orders the end: those that ask before those that answer.
+/// The order of launcher/cluster/roles.h: actors that request end before actors that answer.
 constexpr int kHeadStep = 6;
-/// Seven steps of some more than a second, once more if the launcher is killed meanwhile, and the time until
-/// somebody resumes the run.
+/// Seven steps of a little over a second, twice if the launcher is killed meanwhile, and the time until the
+/// run is resumed.
 constexpr Nanos kEndInOrder = std::chrono::seconds{30};
 
 /// Small graphs, each made once.
@@ -55,14 +55,14 @@ const TaskPtr& task(std::size_t which) {
   return tasks.at(which);
 }
 
-/// Measures as the simulator does, elsewhere and in its own time: the executor has to poll.
+/// Measures as the simulator does, but asynchronously: the executor has to poll.
 class PolledSimulator final : public Executor, public PolledExecutor {
  public:
   PolledSimulator(const actors::TaskGraph& of, const World& world, Nanos takes)
       : simulator_{of.graph, of.devices}, world_{world}, takes_{takes} {}
   std::string_view kind() const override { return "sim"; }
   Result<Unit> measure(std::span<const DeviceId>, Measurement&) override {
-    return Error{Errc::kRunFailed, "nobody may wait for it"};
+    return Error{Errc::kRunFailed, "measure() must not be called"};
   }
   void start(std::span<const DeviceId> placement, std::span<const DeviceId>) override {
     placement_.assign(placement.begin(), placement.end());
@@ -96,8 +96,8 @@ class View final : public runtime::Actor {
   Launcher* const launcher_;
 };
 
-/// What becomes of the files of a process that dies: its machine has lost power too, or, if
-/// `some_are_killed`, half of the time only the process is gone.
+/// Decides what a crash of a node does to its files: its machine loses power too, or, if `some_are_killed`,
+/// half of the time only the process is killed.
 class DiskKeeper final : public runtime::sim::Observer {
  public:
   DiskKeeper(Disk& disk, std::string node, bool some_are_killed, std::uint64_t seed)
@@ -134,7 +134,7 @@ void judge_damage(const Disk& disk, const std::string& directory, HistoryChecker
                   Outcome& outcome) {
   if (const auto complaint = complaint_of(directory)) {
     if (!names_damage(*complaint))
-      return verdict.broken("rot is noticed (G19)", "what is said names no damage: " + *complaint);
+      return verdict.broken("rot is noticed (G19)", "the error names no damage: " + *complaint);
     outcome.noticed = true;
   }
   if (!outcome.noticed) return;
@@ -213,7 +213,7 @@ Outcome play(const Swarm& swarm, const std::string& directory, const Trace& trac
     dispatcher.evaluation_limit = swarm.evaluation_limit;
     dispatcher.speculate = swarm.speculate;
     dispatcher.speculate_from = swarm.speculate_from;
-    dispatcher.drain = std::chrono::hours{1};  // An end that is not drained is no end.
+    dispatcher.drain = std::chrono::hours{1};  // The run must not end before it is drained.
     for (std::uint32_t c = 0; c < swarm.samplers; ++c) dispatcher.samplers.push_back(actors::sampler_name(c));
     spawn(kHead, actors::kView, [watching] { return std::make_unique<View>(watching); });
     injector.add_thrower(Fault::kDispatcherThrows, spawn(kHead, actors::kDispatcher, [&, dispatcher] {
@@ -259,7 +259,7 @@ Outcome play(const Swarm& swarm, const std::string& directory, const Trace& trac
               problem, executor, actors::ExecutorFactory{[](const actors::TaskGraph& of) {
                 return std::make_unique<Simulator>(of.graph, of.devices);
               }});
-        // Every other one has its devices elsewhere.
+        // Every other executor is polled.
         executor.delay = Nanos{0};
         return std::make_unique<actors::ExecutorActor>(
             problem, executor, actors::ExecutorFactory{[&](const actors::TaskGraph& of) {
@@ -306,17 +306,17 @@ Outcome play(const Swarm& swarm, const std::string& directory, const Trace& trac
       if (world.steps() > kMaxSteps)
         verdict.broken("no storm (G4)", std::to_string(kMaxSteps) + " steps; " + so_far);
       else
-        verdict.broken("nobody waits for ever (G21)", "not at its end " +
-                                                          std::to_string(liveness / std::chrono::seconds{1}) +
-                                                          " s after the last fault: " + so_far);
+        verdict.broken("no endless wait (G21)", "not at its end " +
+                                                    std::to_string(liveness / std::chrono::seconds{1}) +
+                                                    " s after the last fault: " + so_far);
     }
     outcome.rotted = injector.rotted();
     if (ended && !ended->empty()) {
       outcome.noticed = outcome.rotted && names_damage(*ended);
       if (!outcome.noticed) verdict.broken("a clean end (G9)", *ended);
     }
-    for (int word = 0; word < 2 && !launcher && !verdict.first();
-         ++word) {  // The recorder's own is the last.
+    // Twice: the recorder's final messages follow those of the others.
+    for (int round = 0; round < 2 && !launcher && !verdict.first(); ++round) {
       world.stop();
       world.advance(std::chrono::seconds{1});
     }

@@ -14,19 +14,18 @@ namespace emplace::sim_test {
 
 struct Outcome {
   std::optional<std::string> broken;  ///< The first promise that did not hold.
-  std::uint64_t digest = 0;           ///< Of every delivery and of what was learned.
+  std::uint64_t digest = 0;           ///< Hash of every delivery and of all updates.
   std::string parameters_sha256;
   Nanos simulated{0};
   std::uint64_t steps = 0;
   std::uint64_t faults = 0;
   std::uint64_t fenced = 0;
-  bool rotted = false;  ///< Bits of the record turned over,
-  bool noticed =
-      false;  ///< and it was said: by the end of the run, or to who looks at the record afterwards.
+  bool rotted = false;   ///< Whether bits of the record flipped.
+  bool noticed = false;  ///< Whether the run or a later verification reported the flipped bits.
   runtime::sim::NetworkCounters network;
 };
 
-/// Plays one history to its end. `directory`: an empty folder for what SQLite does not write.
+/// Plays one history to its end. `directory`: an empty folder for files that SQLite does not write.
 Outcome play(const Swarm& swarm, const std::string& directory, const Trace& trace = nullptr);
 
 }  // namespace emplace::sim_test

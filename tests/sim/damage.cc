@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Of the episodes before the first damage, as the line names it; 0 where it names a page or a table.
+/// Number of episodes before the first damage, as the line names it; 0 where it names a page or a table.
 std::uint64_t whole_before(const std::string& line) {
   const auto number_after = [&](std::string_view words) -> std::uint64_t {
     const std::size_t at = line.find(words);

@@ -21,11 +21,11 @@ Disk* mounted = nullptr;
 
 }  // namespace
 
-/// What the processes that have a file open share: locks on it, and the index of its write-ahead log with
-/// locks of its own. None of it is on the disk.
+/// State that the processes that have a file open share: locks on it, and the index of its write-ahead log
+/// with its own locks. Not on the disk.
 struct Shared {
   std::vector<std::unique_ptr<std::uint8_t[]>> regions;
-  std::map<const sqlite3_file*, int> locks;  // By who has it open: SQLITE_LOCK_SHARED and up.
+  std::map<const sqlite3_file*, int> locks;  // Key: the open file; value: SQLITE_LOCK_SHARED and up.
   struct Slot {
     std::set<const sqlite3_file*> readers;
     const sqlite3_file* writer = nullptr;
@@ -37,7 +37,7 @@ struct Shared {
                        [&](const auto& lock) { return lock.first != me && lock.second >= level; });
   }
   int lock(const sqlite3_file* me, int level) {
-    // Who has more than that shuts this one out: a reader is let in until somebody waits to write.
+    // A lock above this level excludes the request: readers are admitted until a writer waits.
     const int excluded = level == SQLITE_LOCK_SHARED      ? SQLITE_LOCK_PENDING
                          : level == SQLITE_LOCK_EXCLUSIVE ? SQLITE_LOCK_SHARED
                                                           : SQLITE_LOCK_RESERVED;
@@ -78,8 +78,8 @@ struct Shared {
 struct Disk::File {
   struct Write {
     std::size_t offset;
-    Content bytes;     // Of a truncation: none.
-    bool cut = false;  // To `offset` bytes.
+    Content bytes;     // Empty for a truncation.
+    bool cut = false;  // Truncates to `offset` bytes.
   };
   Content now;      // As the process sees it.
   Content durable;  // As the disk has it for certain.
@@ -91,7 +91,7 @@ struct Disk::File {
     if (to.size() < write.offset + bytes) to.resize(write.offset + bytes);
     std::copy_n(write.bytes.begin(), bytes, to.begin() + static_cast<std::ptrdiff_t>(write.offset));
   }
-  /// One sector of a write; part of it where the write begins or ends within.
+  /// Applies one sector of a write, or the part of the sector that the write covers.
   static void apply_sector(Content& to, const Write& write, std::size_t sector) {
     const std::size_t from = std::max(write.offset, sector * kSector);
     const std::size_t until = std::min(write.offset + write.bytes.size(), (sector + 1) * kSector);
@@ -100,7 +100,7 @@ struct Disk::File {
               write.bytes.begin() + static_cast<std::ptrdiff_t>(until - write.offset),
               to.begin() + static_cast<std::ptrdiff_t>(from));
   }
-  /// What is read from now on is what the disk has.
+  /// Later reads return what the disk has.
   void reread_sector(std::size_t sector) {
     for (std::size_t i = sector * kSector; i < std::min(now.size(), (sector + 1) * kSector); ++i)
       now[i] = i < durable.size() ? durable[i] : 0;
@@ -111,15 +111,17 @@ struct Disk::File {
 struct Disk::Handle : sqlite3_file {
   std::shared_ptr<Disk::File> file;
   Disk* disk;
-  std::uint64_t life;
-  std::shared_ptr<Shared> shared;  // A process that is gone keeps its own.
+  std::uint64_t incarnation;
+  std::shared_ptr<Shared> shared;  // An ended process keeps its own.
   bool syncs_name;  // Its first sync syncs the directory too, as SQLite's unixSync does for logs.
 };
 
-/// The functions that SQLite asks for.
+/// The functions of a VFS of SQLite.
 struct DiskVfs {
   static Disk::Handle& handle(sqlite3_file* file) { return *static_cast<Disk::Handle*>(file); }
-  static bool dead(const Disk::Handle& h) { return h.disk != mounted || h.life != mounted->life_; }
+  static bool dead(const Disk::Handle& h) {
+    return h.disk != mounted || h.incarnation != mounted->incarnation_;
+  }
 
   static int close(sqlite3_file* file) {
     handle(file).shared->forget(file);
@@ -179,7 +181,7 @@ struct DiskVfs {
   }
   static int control(sqlite3_file*, int, void*) { return SQLITE_NOTFOUND; }
   static int sector(sqlite3_file*) { return static_cast<int>(kSector); }
-  // As SQLite takes any disk on Unix to be: what is not written to stays as it is.
+  // SQLite assumes this of any disk on Unix: bytes that are not written to stay as they are.
   static int traits(sqlite3_file*) { return SQLITE_IOCAP_POWERSAFE_OVERWRITE; }
   static int shm_map(sqlite3_file* file, int region, int size, int extend, void volatile** out) {
     if (handle(file).disk->exhausted == Exhausted::kMemory) return SQLITE_IOERR_NOMEM;
@@ -217,7 +219,8 @@ struct DiskVfs {
     constexpr int kLogs = SQLITE_OPEN_WAL | SQLITE_OPEN_MAIN_JOURNAL | SQLITE_OPEN_SUPER_JOURNAL;
     const bool syncs_name = (flags & SQLITE_OPEN_CREATE) != 0 && (flags & kLogs) != 0;
     const auto shared = content->shared;
-    new (file) Disk::Handle{{&methods}, std::move(content), mounted, mounted->life_, shared, syncs_name};
+    new (file)
+        Disk::Handle{{&methods}, std::move(content), mounted, mounted->incarnation_, shared, syncs_name};
     if (out_flags != nullptr) *out_flags = flags;
     return SQLITE_OK;
   }
@@ -257,7 +260,7 @@ Disk::Disk(std::uint64_t seed)
       later_{seed, Purpose::kSimulation, 9} {
   DiskVfs::install();
   mounted = this;
-  sqlite3_randomness(0, nullptr);  // It draws from this disk anew: what another seed left must not count.
+  sqlite3_randomness(0, nullptr);  // Reseeds SQLite from this disk, so that earlier seeds have no effect.
 }
 Disk::~Disk() { mounted = nullptr; }
 
@@ -276,7 +279,7 @@ void Disk::sync_directory() {
   unsynced_names_.clear();
 }
 
-/// The directory after a power cut: of what changed since it was synced, any part.
+/// The directory after a power cut: any part of the changes since its last sync.
 void Disk::forget_names() {
   for (NameChange& change : std::exchange(unsynced_names_, {})) {
     if (later_.below(2) == 0) continue;
@@ -290,12 +293,12 @@ void Disk::forget_names() {
 }
 
 void Disk::cut_power() {
-  ++life_;
+  ++incarnation_;
   forget_names();
   for (auto& [path, file] : files_) {
     auto after = std::make_shared<File>();
     after->durable = std::move(file->durable);
-    // Whatever the disk had got round to: nothing, some sectors, or all of each write.
+    // The disk has written nothing, some sectors, or all of each write.
     const double kept = rng_.uniform_double();
     for (const File::Write& write : file->unsynced) {
       const std::size_t sectors = (write.bytes.size() + kSector - 1) / kSector;
@@ -311,7 +314,7 @@ void Disk::cut_power() {
 }
 
 void Disk::kill_process() {
-  ++life_;
+  ++incarnation_;
   for (auto& [path, file] : files_) file->shared = std::make_shared<Shared>();
 }
 
@@ -319,7 +322,8 @@ void Disk::kill_process() {
 void Disk::lose_dirty(File& file) {
   const double written = later_.uniform_double();  // Share of the sectors that the disk took.
   const double forgotten =
-      later_.below(2) == 0 ? 0 : later_.uniform_double();  // Of the others, by the kernel.
+      later_.below(2) == 0 ? 0
+                           : later_.uniform_double();  // Share of the other sectors that the kernel keeps.
   std::set<std::size_t> lost;
   for (const File::Write& write : std::exchange(file.unsynced, {})) {
     if (write.cut) {

@@ -1,6 +1,6 @@
-// Goal: what the run database has acknowledged is there after a power cut, whatever the disk did before.
-// Method: the real run database on the simulated disk; seeds draw what the disk does. Each rule of the disk
-// itself has a case, so that a disk that became too kind shows.
+// Goal: everything that the run database has acknowledged exists after a power cut, whatever the disk did
+// before. Method: the real run database on the simulated disk; seeds draw what the disk does. Each rule of
+// the disk itself has a case, so that a disk that has become too kind is noticed.
 #include "tests/sim/disk.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
@@ -16,7 +16,7 @@
 namespace emplace::sim_test {
 namespace {
 
-/// A file of SQLite's, by the functions that SQLite calls.
+/// A file that is used by the functions that SQLite calls.
 class RawFile {
  public:
   explicit RawFile(const char* name, int type = SQLITE_OPEN_WAL) {
@@ -35,7 +35,7 @@ class RawFile {
     const std::array<char, 1> bytes{text};
     EXPECT_EQ(file_->pMethods->xWrite(file_, bytes.data(), 1, 0), SQLITE_OK);
   }
-  /// '-': nothing is there.
+  /// Returns '-' for an empty file.
   char read() {
     std::array<char, 1> bytes{};
     return file_->pMethods->xRead(file_, bytes.data(), 1, 0) == SQLITE_OK ? bytes[0] : '-';
@@ -61,7 +61,7 @@ int remove(const char* name, bool sync_directory) {
   return vfs->xDelete(vfs, name, sync_directory ? 1 : 0);
 }
 
-/// What a byte may be after `happened`, over many seeds.
+/// Values of a byte after a story, over many seeds.
 template <class Story>
 std::set<char> outcomes(Story story) {
   std::set<char> seen;
@@ -72,7 +72,7 @@ std::set<char> outcomes(Story story) {
   return seen;
 }
 
-TEST(SimulatedDisk, APowerCutTakesAnyPartOfWhatWasNotSynced) {
+TEST(SimulatedDisk, PowerCutLosesAnyUnsyncedPart) {
   const auto story = [](Disk& disk) {
     {
       RawFile file{"a"};
@@ -86,7 +86,7 @@ TEST(SimulatedDisk, APowerCutTakesAnyPartOfWhatWasNotSynced) {
   EXPECT_EQ(outcomes(story), (std::set{'1', '2'}));
 }
 
-TEST(SimulatedDisk, AKilledProcessLosesNothingOfWhatItWrote) {
+TEST(SimulatedDisk, KilledProcessLosesNothing) {
   const auto story = [](Disk& disk) {
     {
       RawFile file{"a"};
@@ -98,7 +98,7 @@ TEST(SimulatedDisk, AKilledProcessLosesNothingOfWhatItWrote) {
   EXPECT_EQ(outcomes(story), (std::set{'1'}));
 }
 
-TEST(SimulatedDisk, ALaterSyncDoesNotWriteWhatAFailedOneLost) {
+TEST(SimulatedDisk, LaterSyncDoesNotWriteWhatAFailedSyncLost) {
   std::set<char> read_before;
   const auto story = [&](Disk& disk) {
     disk.failed_sync_loses = true;
@@ -117,10 +117,10 @@ TEST(SimulatedDisk, ALaterSyncDoesNotWriteWhatAFailedOneLost) {
     return RawFile{"a"}.read();
   };
   EXPECT_EQ(outcomes(story), (std::set{'1', '2'}));
-  EXPECT_EQ(read_before, (std::set{'1', '2'})) << "what is read before that may be either";
+  EXPECT_EQ(read_before, (std::set{'1', '2'})) << "reads before the power cut may return either";
 }
 
-TEST(SimulatedDisk, NamesAreForCertainOnceTheirDirectoryIsSynced) {
+TEST(SimulatedDisk, NamesAreDurableOnceTheirDirectoryIsSynced) {
   const auto story = [](Disk& disk) {
     disk.names_need_sync = true;
     RawFile{"a"};
@@ -142,7 +142,7 @@ TEST(SimulatedDisk, NamesAreForCertainOnceTheirDirectoryIsSynced) {
   EXPECT_EQ(deleted(true), (std::set{'n'}));
 }
 
-TEST(SimulatedDisk, ExhaustionRefusesToOpen) {
+TEST(SimulatedDisk, ExhaustionRefusesOpen) {
   Disk disk{1};
   disk.exhausted = Exhausted::kDescriptors;
   EXPECT_EQ(RawFile{"a"}.opened, SQLITE_CANTOPEN);
@@ -152,7 +152,7 @@ TEST(SimulatedDisk, ExhaustionRefusesToOpen) {
   EXPECT_EQ(RawFile{"a"}.opened, SQLITE_OK);
 }
 
-TEST(SimulatedDisk, ReadersAndAWriterKeepTheirPlaces) {
+TEST(SimulatedDisk, ReadersAndAWriterLockEachOtherOut) {
   const testing::ScratchFolder folder{"disk"};
   const std::string directory = folder.path().string();
   Disk disk{1};
@@ -166,11 +166,11 @@ TEST(SimulatedDisk, ReadersAndAWriterKeepTheirPlaces) {
   ASSERT_TRUE(writer->commit().ok());
   writer.reset();
   SQLite::Database reader{directory + "/run.db"};
-  EXPECT_EQ(reader.execAndGet("SELECT COUNT(*) FROM actors").getInt(), 2) << "its closing took no log away";
+  EXPECT_EQ(reader.execAndGet("SELECT COUNT(*) FROM actors").getInt(), 2) << "closing it removed no log";
 }
 
-/// A recorder in short: what is refused is tried again with the database opened anew, and only what a commit
-/// has returned is acknowledged.
+/// A minimal recorder: after an error it retries with a newly opened database, and it acknowledges only what
+/// it has committed.
 class Writer {
  public:
   explicit Writer(std::string directory) : directory_{std::move(directory)} {}
@@ -180,7 +180,7 @@ class Writer {
     if (!db_) open();
     if (!db_) return;
     if (!had) {
-      EXPECT_GE(there(), acknowledged) << "an acknowledged episode is gone";
+      EXPECT_GE(there(), acknowledged) << "an acknowledged episode is missing";
     }
     const std::uint64_t seq = there() + 1;
     const record::EpisodeRow row{seq, seq, 0, 1, 1, "graph", Bytes(200, std::byte(seq)), {}, seq};
@@ -214,7 +214,7 @@ Result<std::unique_ptr<record::RunReader>> open_run(const std::string& directory
   return std::unique_ptr<record::RunReader>{*std::move(writer)};
 }
 
-TEST(RunOnADisk, WhatMayPassIsNoDamage) {
+TEST(RunOnADisk, TransientErrorsAreNotDamage) {
   const testing::ScratchFolder folder{"disk"};
   const std::string directory = folder.path().string();
   Disk disk{1};
@@ -237,7 +237,7 @@ TEST(RunOnADisk, WhatMayPassIsNoDamage) {
   }
 }
 
-TEST(RunOnADisk, ReadsThatFailAreNoDamageToWhoVerifies) {
+TEST(RunOnADisk, FailedReadsAreNotDamageInVerify) {
   const testing::ScratchFolder folder{"disk"};
   const std::string directory = folder.path().string();
   std::set<bool> seen;
@@ -259,14 +259,14 @@ TEST(RunOnADisk, ReadsThatFailAreNoDamageToWhoVerifies) {
   EXPECT_EQ(seen.size(), 2u);
 }
 
-TEST(RunOnADisk, WhatCannotBeSettledIsNoDamage) {
+TEST(RunOnADisk, FailedRecoveryIsNotDamage) {
   const testing::ScratchFolder folder{"disk"};
   const std::string directory = folder.path().string();
   Disk disk{1};
   put_empty_run(disk, directory);
   Writer writer{directory};
   writer.add_one();
-  disk.kill_process();  // Its log stays.
+  disk.kill_process();  // Its log remains.
   writer.die();
   disk.sync_fails = 1;
   const auto refused = record::RunWriter::open(directory);
@@ -278,7 +278,7 @@ TEST(RunOnADisk, WhatCannotBeSettledIsNoDamage) {
   EXPECT_EQ((*opened)->results().counters()->episodes, 1u);
 }
 
-TEST(RunOnADisk, ALogWithADamagedFrameIsNotGoneOnWith) {
+TEST(RunOnADisk, LogWithADamagedFrameIsRefused) {
   const testing::ScratchFolder folder{"disk"};
   const std::string directory = folder.path().string();
   std::set<bool> seen;
@@ -302,7 +302,7 @@ TEST(RunOnADisk, ALogWithADamagedFrameIsNotGoneOnWith) {
   EXPECT_TRUE(seen.contains(false));
 }
 
-TEST(RunOnADisk, ALogWhoseLastUpdatesAreGoneIsNotGoneOnWith) {
+TEST(RunOnADisk, LogWithoutItsLastUpdatesIsRefused) {
   const testing::ScratchFolder folder{"disk"};
   const std::string directory = folder.path().string();
   Disk disk{1};
@@ -327,7 +327,7 @@ TEST(RunOnADisk, ALogWhoseLastUpdatesAreGoneIsNotGoneOnWith) {
   }
 }
 
-TEST(RunOnADisk, AValueThatCannotBeUnpackedIsDamage) {
+TEST(RunOnADisk, ValueThatCannotBeUnpackedIsDamage) {
   const testing::ScratchFolder folder{"disk"};
   const std::string directory = folder.path().string();
   Disk disk{1};
@@ -336,14 +336,14 @@ TEST(RunOnADisk, AValueThatCannotBeUnpackedIsDamage) {
   ASSERT_TRUE(db->add_checkpoint({1, 1, "abc", Bytes(300, std::byte{5}), {}}).ok());
   ASSERT_TRUE(db->commit().ok());
   SQLite::Database other{directory + "/run.db", SQLite::OPEN_READWRITE};
-  // zstd's magic number, and nothing behind it.
+  // Only zstd's magic number.
   ASSERT_EQ(other.exec("UPDATE checkpoints SET parameters = x'28b52ffd'"), 1);
   const auto read = db->checkpoints().latest();
   ASSERT_FALSE(read.ok());
   EXPECT_EQ(read.error().code, Errc::kInvalid) << read.error().context;
 }
 
-/// What the disk does between two episodes.
+/// A fault of the disk between two episodes.
 void draw(Rng& rng, Disk& disk, Writer& writer) {
   disk.sync_fails = rng.below(3) == 0 ? 0.5 : 0;
   disk.full = rng.below(4) == 0;
@@ -352,7 +352,7 @@ void draw(Rng& rng, Disk& disk, Writer& writer) {
   writer.die();
 }
 
-TEST(RunOnADisk, KeepsWhatItHasAcknowledgedThoughSyncsFailAndThePowerIsCut) {
+TEST(RunOnADisk, KeepsAcknowledgedEpisodesThroughFailedSyncsAndPowerCuts) {
   const testing::ScratchFolder folder{"disk"};
   const std::string directory = folder.path().string();
   for (std::uint64_t seed = 1; seed <= 60 && !::testing::Test::HasFailure(); ++seed) {

@@ -6,8 +6,8 @@
 
 namespace emplace::sim_test {
 
-/// Puts the database of a run that has not begun on the disk. What the run database keeps beside it, past
-/// SQLite, lies in `directory`, a real folder; what the run before this one left there goes.
+/// Puts the database of a run that has not started on the disk. Files that the run database writes without
+/// SQLite are in `directory`, a real folder, which is cleared first.
 void put_empty_run(Disk& disk, const std::string& directory);
 
 }  // namespace emplace::sim_test

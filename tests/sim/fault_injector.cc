@@ -11,7 +11,7 @@ namespace {
 using runtime::sim::kHead;
 using runtime::sim::NodeId;
 
-/// [bits] More would be noticed at once, and hide what one does.
+/// In bits. More would be noticed at once and hide the effect of one.
 constexpr std::uint32_t kMaxRot = 3;
 
 }  // namespace
@@ -27,7 +27,7 @@ void FaultInjector::begin() {
                             Fault::kLeave, Fault::kReadFails, Fault::kExhausted, Fault::kBitRot,
                             Fault::kLauncherPause, Fault::kLauncherKill, Fault::kStartFails})
     if (swarm_.has(fault)) choices_.push_back(fault);
-  if (!throwers_.empty()) choices_.push_back(Fault::kRecorderThrows);  // Stands for any of them.
+  if (!throwers_.empty()) choices_.push_back(Fault::kRecorderThrows);  // Stands for a throw of any actor.
   if (!choices_.empty()) next();
 }
 

@@ -17,7 +17,7 @@ namespace emplace::sim_test {
 /// Injects the faults of a swarm one after the other, until the safety phase ends.
 class FaultInjector {
  public:
-  /// `launcher`: restarts what dies; null: a node restarts after a drawn time.
+  /// `launcher`: restarts nodes; null: a node restarts after a drawn time.
   FaultInjector(runtime::sim::World& world, const Swarm& swarm, Disk& disk, Launcher* launcher)
       : world_{world},
         swarm_{swarm},
@@ -57,7 +57,7 @@ class FaultInjector {
   std::vector<runtime::sim::NodeId> nodes_;
   std::vector<runtime::ActorId> throwers_;
   std::vector<Fault> choices_;
-  std::set<runtime::sim::NodeId> leaving_;  // Asked to end, and still running.
+  std::set<runtime::sim::NodeId> leaving_;  // Nodes that were asked to end and are still running.
   bool healed_ = false;
   std::uint64_t injected_ = 0;
   std::uint32_t rotted_ = 0;

@@ -13,10 +13,10 @@ using std::chrono::seconds;
 
 namespace {
 
-constexpr std::size_t kRoom = 8;              // [lines]
-constexpr Nanos kStartPatience = seconds{5};  // Short, so that it is sometimes over.
-/// A head that is free and has work or timers says or hears something within this.
-constexpr Nanos kHeadSaysSomething = seconds{3};
+constexpr std::size_t kRoom = 8;              // In lines.
+constexpr Nanos kStartPatience = seconds{5};  // Short, so that it sometimes expires.
+/// A head that is not blocked and has work or timers sends or receives a message within this time.
+constexpr Nanos kHeadIsActiveWithin = seconds{3};
 
 }  // namespace
 
@@ -27,7 +27,7 @@ void ProgressPipe::write() {
     newest_waits_ = true;
   } else if (!holding_) {
     holding_ = true;
-    // At the end of this handler: it is the process that stands still.
+    // At the end of this handler, because the whole process waits.
     world_.at(world_.now(), [this] {
       if (holding_) world_.pause_node(kHead);
     });
@@ -57,24 +57,24 @@ Nanos Launcher::between(double least_s, double most_s) {
 }
 
 void Launcher::later(Nanos wait, std::function<void()> what) {
-  world_.at(world_.now() + wait, [this, life = life_, what = std::move(what)] {
-    if (life == life_) what();
+  world_.at(world_.now() + wait, [this, incarnation = incarnation_, what = std::move(what)] {
+    if (incarnation == incarnation_) what();
   });
 }
 
 void Launcher::begin() {
   alive_ = true;
   paused_ = false;
-  ++life_;
+  ++incarnation_;
   tick_at_.reset();
   reads_soon_ = false;
   pipe_.read();
   runtime::SupervisorOptions options;
   options.restarts_per_minute = swarm_.restarts_per_minute;
-  options.seed = swarm_.seed + life_;
+  options.seed = swarm_.seed + incarnation_;
   options.start_timeout = kStartPatience;
   supervisor_.emplace(names_, options);
-  hear(Supervisor::StartNodes{});
+  receive(Supervisor::StartNodes{});
 }
 
 void Launcher::on_progress() {
@@ -87,7 +87,7 @@ void Launcher::on_progress() {
 }
 
 void Launcher::on_ending(const std::string& reason) {
-  hear(Supervisor::StopRequested{reason});
+  receive(Supervisor::StopRequested{reason});
   if (std::exchange(dies_at_the_end_, false)) later(between(0, 3), [this] { kill(); });
 }
 
@@ -99,9 +99,9 @@ void Launcher::drain() {
   }
 }
 
-void Launcher::tell(const Supervisor::Event& event) {
+void Launcher::handle(const Supervisor::Event& event) {
   if (std::holds_alternative<Supervisor::StopRequested>(event) && supervisor_->ending())
-    return;  // It is known.
+    return;  // It is ending already.
   for (const Supervisor::Action& action : supervisor_->on(event, world_.now()))
     std::visit([&](const auto& what) { act(what); }, action);
   if (!alive_) return;
@@ -110,7 +110,7 @@ void Launcher::tell(const Supervisor::Event& event) {
   tick_at_ = next;
   later(std::max(*next - world_.now(), Nanos{0}), [this] {
     tick_at_.reset();
-    hear(Supervisor::Tick{});
+    receive(Supervisor::Tick{});
   });
 }
 
@@ -118,11 +118,11 @@ void Launcher::act(const Supervisor::Launch& start) {
   const NodeId node = nodes_[start.node];
   if (rng_.uniform_double() < start_fails) {
     world_.note("cannot be started: " + world_.node_name(node));
-    return hear(Supervisor::StartFailed{start.node, "Resource temporarily unavailable"});
+    return receive(Supervisor::StartFailed{start.node, "Resource temporarily unavailable"});
   }
   later(between(0.001, 0.05), [this, node, i = start.node] {
-    world_.restart_node(node);  // At the very beginning the world has made it.
-    later(between(0.001, 0.02), [this, i] { hear(Supervisor::Ready{i}); });
+    world_.restart_node(node);  // No effect at the start: the world has made the node.
+    later(between(0.001, 0.02), [this, i] { receive(Supervisor::Ready{i}); });
   });
 }
 
@@ -140,12 +140,12 @@ void Launcher::act(const Supervisor::Finish&) {
   }
   world_.note("the run has ended: " + why);
   alive_ = false;
-  ++life_;
+  ++incarnation_;
   resume_run_later();
 }
 
 void Launcher::end_in_order(NodeId node) {
-  world_.resume_node(node);  // One that stands still would not hear it.
+  world_.resume_node(node);  // A paused node would not receive the signal.
   for (const auto& wait : {milliseconds{0}, milliseconds{500}})
     world_.at(world_.now() + wait, [this, node] { world_.stop_node(node); });
   world_.at(world_.now() + seconds{1}, [this, node] { world_.crash_node(node); });
@@ -158,25 +158,25 @@ void Launcher::on_node(const std::string& name, Event event) {
   if (found == names_.begin() && !pipe_.holds_the_head()) head_was_free_ = false;
   if (event != Event::kCrashed || !alive_) return;
   const auto node = static_cast<std::size_t>(found - names_.begin());
-  later(between(0.0001, 0.2), [this, node] { hear(Supervisor::Exited{node, "signal 9 (Killed)"}); });
+  later(between(0.0001, 0.2), [this, node] { receive(Supervisor::Exited{node, "signal 9 (Killed)"}); });
 }
 
 void Launcher::on_delivering(const Packet& packet) {
-  if (paused_ && world_.home_of(packet.envelope.to) == kHead) head_heard_ = world_.now();
+  if (paused_ && world_.home_of(packet.envelope.to) == kHead) head_active_at_ = world_.now();
 }
 
 void Launcher::pause() {
   if (!alive_ || std::exchange(paused_, true)) return;
   world_.note("the launcher stands still");
   head_was_free_ = world_.up(kHead) && !world_.paused(kHead);
-  head_heard_ = world_.now();
+  head_active_at_ = world_.now();
 }
 
 void Launcher::resume() {
   if (!std::exchange(paused_, false)) return;
-  world_.note("the launcher goes on");
-  if (head_was_free_ && world_.now() - head_heard_ > kHeadSaysSomething)
-    verdict_.broken("nobody waits for ever (G21)", "while the launcher stands still the head does nothing");
+  world_.note("the launcher continues");
+  if (head_was_free_ && world_.now() - head_active_at_ > kHeadIsActiveWithin)
+    verdict_.broken("no endless wait (G21)", "while the launcher stands still the head does nothing");
   pipe_.read();
   drain();
 }
@@ -185,7 +185,7 @@ void Launcher::kill() {
   if (!alive_) return;
   world_.note("the launcher is killed");
   alive_ = paused_ = false;
-  ++life_;
+  ++incarnation_;
   received_.clear();
   for (const NodeId node : nodes_)
     world_.at(world_.now() + between(0, 0.5), [this, node] {

@@ -1,7 +1,7 @@
 #pragma once
-// The process that starts and watches the others, and the pipe through which it hears how the run goes. The
-// rules are those of the real one (runtime/core/supervisor.h); it is stopped, continued and killed like any
-// process, and a person who resumes the run stands behind it.
+// The process that starts and watches the others, and the pipe through which it receives the progress of the
+// run. The rules are those of the real launcher (runtime/core/supervisor.h); it is stopped, continued and
+// killed like any process, and the run is then resumed as by a user.
 
 #include <cstdint>
 #include <deque>
@@ -18,16 +18,16 @@
 namespace emplace::sim_test {
 
 /// A pipe of bounded room, whose writer keeps only the newest line while it is full
-/// (runtime/process/line_writer.h); or waits, as a plain write would.
+/// (runtime/process/line_writer.h), or waits as a plain write would.
 class ProgressPipe {
  public:
   ProgressPipe(World& world, std::size_t room, bool writer_waits)
       : world_{world}, room_{room}, writer_waits_{writer_waits} {}
   /// The head writes a line.
   void write();
-  /// The launcher takes everything.
+  /// The launcher reads everything.
   void read();
-  /// The head waits in a write.
+  /// Whether the head waits in a write.
   bool holds_the_head() const { return holding_; }
 
  private:
@@ -38,52 +38,52 @@ class ProgressPipe {
   bool newest_waits_ = false, holding_ = false;
 };
 
-/// G21 too: while the launcher alone stands still, the head goes on.
+/// The simulated launcher. Also checks G21: while only the launcher is paused, the head continues.
 class Launcher final : public runtime::sim::Observer {
  public:
   Launcher(World& world, const Swarm& swarm, Verdict& verdict);
-  /// Nodes that the world has, the head first.
+  /// Adds a node of the world; the head is the first.
   void add_node(runtime::sim::NodeId node, int end_step);
 
-  /// Somebody starts it, or resumes the run.
+  /// Starts the launcher, at the start of the run or when it is resumed.
   void begin();
-  /// The head writes how the run goes.
+  /// The head writes a progress line.
   void on_progress();
-  /// A node says that the run ends, and why; empty: it is done.
+  /// A node reports that the run ends, and why; empty: it is done.
   void on_ending(const std::string& reason);
-  /// It asked all nodes to end, and all have; why, if it was no clean end.
+  /// Set when all nodes have ended as requested: the failure, or empty after a clean end.
   const std::optional<std::string>& finished() const { return finished_; }
 
   void pause();
   void resume();
-  /// Its nodes end with it. Somebody resumes the run some seconds later.
+  /// Its nodes end with it. The run is resumed some seconds later.
   void kill();
-  /// From now on nothing befalls it any more.
+  /// Ends its faults.
   void heal();
-  double start_fails = 0;  ///< Probability of each.
+  double start_fails = 0;  ///< Probability that a start fails.
 
   void on_node(const std::string& name, Event event) override;
   void on_delivering(const Packet& packet) override;
 
  private:
-  /// Tells its rules, as soon as it looks.
+  /// Passes an event to its rules, as soon as it is not paused.
   template <class Event>
-  void hear(Event event) {
+  void receive(Event event) {
     if (!alive_) return;
-    received_.push_back([this, event = std::move(event)] { tell(event); });
+    received_.push_back([this, event = std::move(event)] { handle(event); });
     if (!paused_) later(Nanos{0}, [this] { drain(); });
   }
   void drain();
-  void tell(const runtime::Supervisor::Event& event);
+  void handle(const runtime::Supervisor::Event& event);
   void act(const runtime::Supervisor::Launch& start);
   void act(const runtime::Supervisor::Terminate& terminate);
   void act(const runtime::Supervisor::Kill& kill);
   void act(const runtime::Supervisor::Finish& finish);
-  /// As a node does that is asked to end: its last words, twice, for the recorder's are the last; then it is
-  /// gone.
+  /// Ends a node gracefully: it sends its final messages, twice because the recorder's are the last, and
+  /// ends.
   void end_in_order(runtime::sim::NodeId node);
   void resume_run_later();
-  /// Runs it at that time, unless this launcher is gone by then.
+  /// Runs `what` after `wait`, unless this launcher has ended by then.
   void later(Nanos wait, std::function<void()> what);
   Nanos between(double least_s, double most_s);
 
@@ -95,15 +95,15 @@ class Launcher final : public runtime::sim::Observer {
   std::vector<runtime::Supervisor::Node> names_;
   std::vector<runtime::sim::NodeId> nodes_;
   std::optional<runtime::Supervisor> supervisor_;
-  std::deque<std::function<void()>> received_;  // What it has not looked at yet.
+  std::deque<std::function<void()>> received_;  // Events that it has not handled yet.
   bool alive_ = false, paused_ = false, reads_soon_ = false;
-  bool dies_at_the_end_;  // Once, while the nodes end.
-  std::uint64_t life_ = 0;
+  bool dies_at_the_end_;  // Whether it is killed once while the nodes end.
+  std::uint64_t incarnation_ = 0;
   std::optional<Nanos> tick_at_;
   std::optional<std::string> finished_;
-  // While it stands still.
-  bool head_was_free_ = false;  // All the while, but for what the pipe did.
-  Nanos head_heard_{0};         // The last message.
+  // While it is paused.
+  bool head_was_free_ = false;  // Whether the head ran throughout, except for waits for the pipe.
+  Nanos head_active_at_{0};     // Time of the last message to the head.
 };
 
 }  // namespace emplace::sim_test

@@ -1,9 +1,9 @@
-// Goal: whatever befalls a run, it keeps its promises and comes to its end.  Method: thousands of histories,
+// Goal: whatever its faults, a run keeps its promises and reaches its end.  Method: thousands of histories,
 // each decided by one seed; checkers that watch every message; a sample of them played twice.
 //
 //   sim_test [--seeds N] [--first S] [--with FAULT]… [--without FAULT]…     N histories from seed S on
 //   sim_test --seed S …                                                      one, with every event
-// EMPLACE_SIM_SEEDS=N in the environment is --seeds N, for hours of it. Seeds that failed once stand in
+// EMPLACE_SIM_SEEDS=N in the environment means --seeds N, for long runs. Seeds that failed once are in
 // tests/sim/seeds and are played first.
 #include <sys/resource.h>
 
@@ -25,14 +25,14 @@
 namespace emplace::sim_test {
 namespace {
 
-/// So many histories reach every mark.
+/// A number of histories that reaches every mark.
 constexpr std::uint64_t kEnoughForMarks = 1'000;
 
 struct Arguments {
   std::uint64_t first = 1, seeds = 2'000;
   std::optional<std::uint64_t> only;
   std::set<Fault> with, without;
-  std::string faults;  // As they were written.
+  std::string faults;  // The options as written.
 };
 
 [[noreturn]] void usage(const std::string& why) {
@@ -93,7 +93,7 @@ std::set<std::string> missed_marks() {
   return missed;
 }
 
-/// Of each file: lines of a seed and the faults it needs, `#` begins a remark.
+/// Arguments from the files of seeds: a line has a seed and the faults that it needs; `#` starts a remark.
 std::vector<std::vector<std::string>> kept_seeds() {
   std::vector<std::vector<std::string>> kept;
   std::vector<std::filesystem::path> files;
@@ -114,7 +114,7 @@ std::vector<std::vector<std::string>> kept_seeds() {
 
 struct Totals {
   std::uint64_t played = 0, failed = 0, again = 0, steps = 0, faults = 0, fenced = 0;
-  std::uint64_t rotted = 0, noticed = 0;  // Histories.
+  std::uint64_t rotted = 0, noticed = 0;  // Numbers of histories.
   double simulated_s = 0;
 };
 
@@ -155,7 +155,7 @@ int show(std::uint64_t seed, const Arguments& arguments, const std::string& dire
   return outcome.broken ? 1 : 0;
 }
 
-/// [s] of this process on a core.
+/// CPU time of this process.
 double cpu_seconds() {
   rusage used{};
   ::getrusage(RUSAGE_SELF, &used);
@@ -167,8 +167,8 @@ double cpu_seconds() {
 
 int swarm(const Arguments& arguments, const std::string& directory) {
   const SystemClock clock;
-  const Nanos began = clock.now();
-  const double cpu_began = cpu_seconds();
+  const Nanos started = clock.now();
+  const double cpu_started = cpu_seconds();
   Totals totals;
   for (const auto& words : kept_seeds()) {
     const Arguments kept = parse(words);
@@ -176,8 +176,8 @@ int swarm(const Arguments& arguments, const std::string& directory) {
   }
   for (std::uint64_t i = 0; i < arguments.seeds; ++i)
     play_one(arguments.first + i, arguments, directory, totals);
-  const double wall_s = std::chrono::duration<double>(clock.now() - began).count();
-  const double cpu_s = cpu_seconds() - cpu_began;
+  const double wall_s = std::chrono::duration<double>(clock.now() - started).count();
+  const double cpu_s = cpu_seconds() - cpu_started;
   const auto per = [&](double what, double s) { return s > 0 ? what / s : 0; };
   std::printf(
       "%llu histories (%llu of them twice), %llu failed: %.0f seeds/s (%.0f per "

@@ -72,7 +72,7 @@ std::optional<Fault> parse_fault(std::string_view name) {
 
 Swarm draw_swarm(std::uint64_t seed, const std::set<Fault>& with, const std::set<Fault>& without) {
   Rng rng{seed, Purpose::kSimulation, 4};
-  // For what is younger than the seeds that are kept; the second for what is younger than both.
+  // For features that are newer than the kept seeds; the second for those that are newer than both.
   Rng later{seed, Purpose::kSimulation, 7}, youngest{seed, Purpose::kSimulation, 10};
   const auto source = [&](Fault fault) -> Rng& {
     if (fault == Fault::kRawFlip || fault < Fault::kLeave) return rng;
@@ -89,7 +89,7 @@ Swarm draw_swarm(std::uint64_t seed, const std::set<Fault>& with, const std::set
 
   Swarm swarm;
   swarm.seed = seed;
-  const double share = rng.uniform_double();  // Of the faults: from a quiet history to one with everything.
+  const double share = rng.uniform_double();  // Share of the faults, from a quiet history to one with all.
   for (const FaultFact& fact : kFaults) {
     const bool drawn = source(fact.fault).uniform_double() < share;
     if (with.contains(fact.fault) || (drawn && fact.survived && !without.contains(fact.fault)))
@@ -105,7 +105,7 @@ Swarm draw_swarm(std::uint64_t seed, const std::set<Fault>& with, const std::set
   swarm.window = std::max(swarm.placements_per_lease, up_to(1, 8));
   swarm.max_outstanding = std::max(up_to(1, 6), swarm.batch);
   swarm.graph = rng.below(kGraphs);
-  // Sometimes so few bytes that a single lease is more than the window.
+  // Sometimes a single lease is larger than the window.
   if (rng.below(4) == 0) swarm.window_bytes = ops_of(swarm.graph) * up_to(1, 8);
   swarm.ordered = rng.below(2) == 0;
   swarm.shuffle = rng.below(4) != 0;

@@ -1,4 +1,4 @@
-// Goal: whatever file is given, the answer is one line, exit status 2, and nothing half-written.
+// Goal: the answer to any bad file is one line, exit status 2, and no partial output.
 // Method: small broken files, one fault each, given to the built program.
 
 #include <gmock/gmock.h>
@@ -49,7 +49,7 @@ std::string op(int id, const std::string& more = "", const std::string& name = "
          (more.find("inputs") == std::string::npos ? R"(,"inputs":[])" : "") + more + "}";
 }
 
-TEST(BadGraphs, GetOneLineAndLeaveNothingBehind) {
+TEST(BadGraphs, AreRefusedInOneLineAndLeaveNothing) {
   const std::vector<std::pair<std::string, std::string>> cases{
       {"hello", "graph.json"},
       {"{", "is not JSON"},
@@ -112,7 +112,7 @@ TEST(BadGraphs, TruncatedAndExplodingArchivesEndEarly) {
   expect_one_line(run({"inspect", folder.file("bomb.json.zst", bomb)}), "bomb.json.zst");
 }
 
-TEST(BadDevices, GetOneLineWithTheCure) {
+TEST(BadDevices, AreRefusedInOneLineWithTheCure) {
   const std::string gpu = "[[device]]\nname = \"gpu:0\"\nprofile = \"k40\"\n";
   std::string many;
   for (int i = 0; i < 257; ++i)
@@ -141,7 +141,7 @@ TEST(BadDevices, GetOneLineWithTheCure) {
   }
 }
 
-TEST(BadPlacements, GetOneLineThatNamesTheFault) {
+TEST(BadPlacements, AreRefusedInOneLineThatNamesTheFault) {
   const TemporaryFolder folder;
   const std::string placement = folder.at("p.json");
   ASSERT_EQ(run({"place", kGraph, "-d", kDevices, "-m", "expert", "-o", placement}).status, 0);
@@ -168,8 +168,8 @@ TEST(BadPlacements, GetOneLineThatNamesTheFault) {
       "is a placement for another graph");
 }
 
-// A run keeps its config as TOML, which is UTF-8: what cannot be kept is refused before anything is made.
-TEST(BadPaths, ThatAreNoTextGetOneLineThatNamesThem) {
+// A run keeps its config as TOML, which is UTF-8: other paths are refused before anything is created.
+TEST(BadPaths, NonUtf8PathsAreRefusedInOneLine) {
   const TemporaryFolder folder;
   const std::string odd = folder.at("bad\xff");
   std::filesystem::create_directory(odd);
@@ -189,8 +189,8 @@ TEST(BadPaths, ThatAreNoTextGetOneLineThatNamesThem) {
   refused({shipped("configs/quickstart.toml"), "--cluster", cluster});
 }
 
-// Any other name can be kept, and is read back as it was.
-TEST(BadPaths, WithLineEndsAndQuotesAreRunAndGoneOnWith) {
+// Any UTF-8 name can be kept, and is read back unchanged.
+TEST(BadPaths, LineEndsAndQuotesAreAllowedInRunsAndResume) {
   const TemporaryFolder folder;
   const std::string graph = folder.at("a\nb\"c\\d\x1b[31m.json");
   std::filesystem::copy_file(kGraph, graph);

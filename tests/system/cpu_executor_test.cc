@@ -1,5 +1,5 @@
-// Goal: the CPU executor as a user meets it: evaluate, verify, trace, a device that is full, calibrate and
-// what its file is good for. Method: the built programs as processes, on a small real training step.
+// Goal: the CPU executor as a user sees it: evaluate, verify, trace, a full device, calibrate and the use of
+// its file. Method: the built programs as processes, on a small real training step.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -69,7 +69,7 @@ TEST_F(CpuExecutor, EvaluateMeasuresVerifiesAndTraces) {
   EXPECT_GT(events["traceEvents"].size(), 50u);
 }
 
-TEST_F(CpuExecutor, ACoreThatStandsInForAGpuIsNamedInTheLabel) {
+TEST_F(CpuExecutor, CoreInPlaceOfAGpuIsNamedInTheLabel) {
   const std::string mixed = at("mixed.toml");
   std::ofstream{mixed} << "[[device]]\nname = \"cpu:0\"\nprofile = \"haswell18\"\n"
                           "[[device]]\nname = \"gpu:0\"\nprofile = \"k40\"\n"
@@ -80,7 +80,7 @@ TEST_F(CpuExecutor, ACoreThatStandsInForAGpuIsNamedInTheLabel) {
   EXPECT_NE(shown.out.find("label      measured, gpu:0 on a CPU core"), std::string::npos) << shown.out;
 }
 
-TEST_F(CpuExecutor, AFullDeviceIsOneLineAndStatusThree) {
+TEST_F(CpuExecutor, FullDeviceIsOneLineAndStatusThree) {
   std::ifstream in{kCpuDevices};
   std::string text{std::istreambuf_iterator<char>{in}, {}};
   for (std::size_t at = 0; (at = text.find("4GiB", at)) != std::string::npos;) text.replace(at, 4, "8MiB");
@@ -117,7 +117,7 @@ TEST_F(CpuExecutor, CalibrateWritesAMachineThatPredictsIt) {
   EXPECT_LT(simulated, measured * 10);
 }
 
-TEST_F(CpuExecutor, CalibrateRefusesWhatItCannotMeasure) {
+TEST_F(CpuExecutor, CalibrateRefusesUnsupportedOptions) {
   const auto refused = [&](std::vector<std::string> arguments, const char* why) {
     arguments.insert(arguments.begin(), "calibrate");
     const Finished done = run(arguments);

@@ -1,6 +1,6 @@
 // Goal: a policy that diverges ends its run with one line that names the update and the cure, and what was
-// recorded before it can be replayed and gone on with. Method: real runs of a small real graph with a
-// learning rate, and a reward, that no policy survives.
+// recorded before it can be replayed and continued. Method: real runs of a small real graph with a learning
+// rate, and a reward, with which every policy diverges.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ Finished diverging_run(const std::string& directory, const std::string& setting)
       directory, {"--quiet", "--set", "run.starts=[\"scratch\"]", "--set", setting, "--episodes", "60"}));
 }
 
-/// Exit status 4 and one line on standard error that says `what`.
+/// Expects exit status 4 and one line on standard error that contains `what`.
 void expect_line(const Finished& done, const std::string& what) {
   EXPECT_EQ(done.status, 4) << done.err;
   EXPECT_THAT(done.err, ::testing::StartsWith("error: update "));
@@ -37,7 +37,7 @@ std::uint64_t recorded_updates(const std::string& directory) {
   return (*db)->results().counters()->updates;
 }
 
-TEST(Divergence, EndsTheRunAndWhatWasRecordedIsReplayedAndResumed) {
+TEST(Divergence, EndsTheRunAndTheRecordCanBeReplayedAndResumed) {
   const TemporaryFolder folder;
   const std::string directory = folder.at("run");
   const Finished done = diverging_run(directory, "policy.learning_rate=1e30");
@@ -51,19 +51,19 @@ TEST(Divergence, EndsTheRunAndWhatWasRecordedIsReplayedAndResumed) {
   const json report = json::parse(replayed.out);
   EXPECT_EQ(report["identical"], true);
   EXPECT_EQ(report["updates"], updates);
-  // It was unlearned, so it is made again, and diverges again.
+  // The update was not learned, so it is made again, and diverges again.
   expect_line(run({"run", "--resume", "--run-dir", directory, "--quiet"}), line);
   EXPECT_EQ(recorded_updates(directory), updates);
 }
 
-TEST(Divergence, IsNamedWhereItBegins) {
+TEST(Divergence, IsReportedAtItsFirstUpdate) {
   const TemporaryFolder folder;
   expect_line(diverging_run(folder.at("rate"), "policy.learning_rate=1e39"),
               "update 1: a parameter is not finite; lower policy.learning_rate");
   EXPECT_EQ(recorded_updates(folder.at("rate")), 0u);
 }
 
-TEST(Divergence, EndsWhatLearnsFromALog) {
+TEST(Divergence, EndsLearningFromALog) {
   const TemporaryFolder folder;
   const std::string config = folder.file(
       "random.toml", "[input]\ngraph = \"" + shipped("tests/fixtures/graphs/cifar10_cnn-bs128.json") +

@@ -1,6 +1,6 @@
-// Goal: `emplace explain` says where ops are, what decides the step and what a move would change, and names
-// what is wrong with what it is given. Method: the built program as a process; a move that it prices is made
-// in the placement file and evaluated.
+// Goal: `emplace explain` shows where ops are, what decides the step and what a move would change, and names
+// errors of its input. Method: the built program as a process; a move that it prices is made in the placement
+// file and evaluated.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -58,9 +58,9 @@ class Explain : public ::testing::Test {
 };
 
 TEST_F(Explain, PricesAMoveAsEvaluateDoes) {
-  const ordered_json said = json_of({"--op", "^convolution_1$", "--top", "1"});
-  ASSERT_EQ(said["items"].size(), 1u);
-  const ordered_json& item = said["items"][0];
+  const ordered_json explained = json_of({"--op", "^convolution_1$", "--top", "1"});
+  ASSERT_EQ(explained["items"].size(), 1u);
+  const ordered_json& item = explained["items"][0];
   EXPECT_EQ(item["op"], "convolution_1");
   EXPECT_EQ(item["type"], "aten::convolution");
   ASSERT_EQ(item["elsewhere"].size(), 3u);
@@ -82,12 +82,12 @@ TEST_F(Explain, PricesAMoveAsEvaluateDoes) {
   EXPECT_EQ(priced, 2u);
 }
 
-TEST_F(Explain, ScopesMakeUpTheGraph) {
-  const ordered_json said = json_of({"--top", "1000"});
-  EXPECT_EQ(said["not_shown"], 0);
+TEST_F(Explain, ScopesCoverTheGraph) {
+  const ordered_json explained = json_of({"--top", "1000"});
+  EXPECT_EQ(explained["not_shown"], 0);
   std::size_t ops = 0;
   double critical_s = 0, before_s = 1e9;
-  for (const auto& item : said["items"]) {
+  for (const auto& item : explained["items"]) {
     ops += item["ops"].get<std::size_t>();
     EXPECT_LE(item["critical_s"].get<double>(), before_s) << "what matters most comes first";
     before_s = item["critical_s"];
@@ -95,7 +95,7 @@ TEST_F(Explain, ScopesMakeUpTheGraph) {
     EXPECT_EQ(item["critical"].get<bool>(), before_s > 0);
   }
   EXPECT_EQ(ops, ordered_json::parse(std::ifstream{kGraph})["ops"].size());
-  EXPECT_NEAR(critical_s, said["step_time_s"].get<double>(), 1e-9);
+  EXPECT_NEAR(critical_s, explained["step_time_s"].get<double>(), 1e-9);
   const Finished table = explain({"--top", "3"});
   EXPECT_EQ(table.status, 0);
   EXPECT_THAT(table.out, AllOf(HasSubstr("on gpu:0"), HasSubstr("here"), HasSubstr("more (--top)"),
@@ -107,11 +107,11 @@ TEST_F(Explain, NamesTheRuleThatPinsAnOp) {
   const std::string device = placement["ops"]["convolution_1"];
   const std::string file =
       rules("[[rule]]\nmatch = { name = '^convolution_1$' }\npin = \"" + device + "\"\n");
-  const ordered_json said = json_of({"--op", "^convolution_1$", "--rules", file});
-  EXPECT_THAT(said["items"][0]["rules"].get<std::vector<std::string>>(),
+  const ordered_json explained = json_of({"--op", "^convolution_1$", "--rules", file});
+  EXPECT_THAT(explained["items"][0]["rules"].get<std::vector<std::string>>(),
               ElementsAre("rules.toml:1 (pin = \"" + device + "\")"));
-  EXPECT_EQ(said["rules"][0]["matched"], 1);
-  for (const auto& there : said["items"][0]["elsewhere"]) {
+  EXPECT_EQ(explained["rules"][0]["matched"], 1);
+  for (const auto& there : explained["items"][0]["elsewhere"]) {
     EXPECT_EQ(there["allowed"].get<bool>(), there["device"] == device);
     EXPECT_EQ(there["step_time_s"].is_null(), there["device"] != device);
   }

@@ -1,5 +1,6 @@
-// Goal: graphs of other tools come in, placements for other tools go out, and what cannot is one line with
-// exit status 2. Method: the built program as a process, its files and its JSON read as a script would.
+// Goal: graphs of other tools are imported, placements are exported for other tools, and what is impossible
+// is one line with exit status 2. Method: the built program as a process, its files and its JSON read as a
+// script would.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -35,7 +36,7 @@ ordered_json read_json(const std::string& path) {
   std::ifstream file{path};
   return ordered_json::parse(file, nullptr, /*allow_exceptions=*/false);
 }
-/// The one line of a command that must fail as bad input.
+/// The one line on standard error of a command that must fail as bad input.
 std::string refused(const std::vector<std::string>& arguments) {
   const Finished done = run(arguments);
   EXPECT_EQ(done.status, 2) << done.out << done.err;
@@ -44,7 +45,7 @@ std::string refused(const std::vector<std::string>& arguments) {
   return done.err;
 }
 
-TEST(Import, EveryFormatIsRecognisedAndSaysWhatItSettled) {
+TEST(Import, RecognisesEveryFormatAndReportsItsAssumptions) {
   const TemporaryFolder folder;
   for (const auto& [file, ops] : {std::pair{kImpala, 2124}, {kAlexnet, 46}, {kSqueezenet, 119}}) {
     const Finished done = run({"import", file, "-o", folder.at("g.json.gz"), "--json"});
@@ -56,7 +57,7 @@ TEST(Import, EveryFormatIsRecognisedAndSaysWhatItSettled) {
   }
 }
 
-TEST(Import, FromOverridesWhatTheFileLooksLike) {
+TEST(Import, FromOverridesRecognition) {
   const TemporaryFolder folder;
   EXPECT_EQ(run({"import", kAlexnet, "--from", "pipedream", "-o", folder.at("g.json")}).status, 0);
   EXPECT_THAT(refused({"import", kAlexnet, "--from", "onnx", "-o", folder.at("h.json")}),
@@ -122,7 +123,7 @@ TEST(OpenDimensions, AreTakenByEveryCommandAndByAConfig) {
   }
 }
 
-TEST(Assumptions, ArePrintedAndStandInTheJson) {
+TEST(Assumptions, ArePrintedAndInTheJson) {
   const Finished inspected = run({"inspect", kLoop, "--json"});
   ASSERT_EQ(inspected.status, 0) << inspected.err;
   EXPECT_THAT(ordered_json::parse(inspected.out)["assumed"].dump(),
@@ -155,31 +156,31 @@ class Export : public ::testing::Test {
   const TemporaryFolder folder_;
 };
 
-TEST_F(Export, EveryFormatSaysWhetherItIsExact) {
+TEST_F(Export, ReportsWhetherAFormatIsExact) {
   const std::string placement = placed(kSqueezenet);
   for (const std::string format : {"onnx", "tensorflow", "openvino", "dot", "csv"}) {
-    const ordered_json said = exported(placement, kSqueezenet, format, {"-d", kDevices});
-    EXPECT_THAT(keys(said), ElementsAre("placement", "format", "output", "exact", "ops", "moved_ops",
-                                        "step_time_s", "applied_step_time_s"));
-    EXPECT_EQ(said["exact"], true) << format;
-    EXPECT_EQ(said["moved_ops"], 0);
-    EXPECT_GT(said["step_time_s"].get<double>(), 0);
-    EXPECT_EQ(said["step_time_s"], said["applied_step_time_s"]);
+    const ordered_json result = exported(placement, kSqueezenet, format, {"-d", kDevices});
+    EXPECT_THAT(keys(result), ElementsAre("placement", "format", "output", "exact", "ops", "moved_ops",
+                                          "step_time_s", "applied_step_time_s"));
+    EXPECT_EQ(result["exact"], true) << format;
+    EXPECT_EQ(result["moved_ops"], 0);
+    EXPECT_GT(result["step_time_s"].get<double>(), 0);
+    EXPECT_EQ(result["step_time_s"], result["applied_step_time_s"]);
     EXPECT_GT(std::filesystem::file_size(folder_.at(format)), 1000u);
   }
   EXPECT_TRUE(exported(placement, kSqueezenet, "csv")["step_time_s"].is_null());
-  // The placement of the model written back is the placement of the model.
+  // Importing the exported model gives its placement.
   const Finished back = run({"import", folder_.at("onnx"), "-o", folder_.at("back.epg"), "--json"});
   EXPECT_EQ(ordered_json::parse(back.out)["graph_sha256"], read_json(placement)["graph_sha256"]);
 }
 
-TEST_F(Export, WhatALossyOneStandsForIsMeasuredAndWritten) {
+TEST_F(Export, LossyFormatsReportTheEffectivePlacement) {
   const std::string graph = shipped("tests/fixtures/graphs/cifar10_cnn-bs128.json");
   std::ofstream{folder_.at("big.toml")}
       << "[[device]]\nname = \"cpu:0\"\nprofile = \"haswell18\"\n[[device]]\nname = \"gpu:0\"\n"
          "profile = \"k40\"\n[[link]]\nbetween = [\"*\", \"*\"]\nprofile = \"pcie3_x16\"\n";
   const std::string devices = folder_.at("big.toml");
-  // Every op of a module on a device of its own: no device map can say that.
+  // Every op of a module is on its own device, which no device map can express.
   ordered_json placement = read_json(placed(graph));
   placement["devices"] = {"cpu:0", "gpu:0"};
   bool odd = false;
@@ -194,20 +195,20 @@ TEST_F(Export, WhatALossyOneStandsForIsMeasuredAndWritten) {
       placement["ops"][op["name"].get<std::string>()] =
           placement["ops"][ops[op["colocate"].get<std::size_t>()]["name"].get<std::string>()];
   std::ofstream{folder_.at("odd.json")} << placement.dump();
-  const ordered_json said = exported(folder_.at("odd.json"), graph, "accelerate",
-                                     {"-d", devices, "--applied", folder_.at("applied.json")});
-  EXPECT_EQ(said["exact"], false);
+  const ordered_json result = exported(folder_.at("odd.json"), graph, "accelerate",
+                                       {"-d", devices, "--applied", folder_.at("applied.json")});
+  EXPECT_EQ(result["exact"], false);
   const ordered_json applied = read_json(folder_.at("applied.json"));
   int differ = 0;
   for (const auto& item : applied["ops"].items())
     differ += item.value() != placement["ops"][item.key()] ? 1 : 0;
   EXPECT_GT(differ, 0);
-  EXPECT_EQ(said["moved_ops"], differ);
+  EXPECT_EQ(result["moved_ops"], differ);
   for (const auto& [which, key] :
        {std::pair{"odd.json", "step_time_s"}, {"applied.json", "applied_step_time_s"}}) {
     const Finished measured = run({"evaluate", graph, folder_.at(which), "-d", devices, "--json"});
     ASSERT_EQ(measured.status, 0) << measured.err;
-    EXPECT_EQ(ordered_json::parse(measured.out)["step_time_s"], said[key]) << which;
+    EXPECT_EQ(ordered_json::parse(measured.out)["step_time_s"], result[key]) << which;
   }
   const Finished text = run({"export", folder_.at("odd.json"), "-g", graph, "--to", "accelerate", "-o",
                              folder_.at("m"), "-d", devices});
@@ -215,7 +216,7 @@ TEST_F(Export, WhatALossyOneStandsForIsMeasuredAndWritten) {
               AllOf(HasSubstr("lossy, " + std::to_string(differ) + " of 91 ops moved"), HasSubstr(" -> ")));
 }
 
-TEST_F(Export, APlacementThatCannotBeExportedIsOneLine) {
+TEST_F(Export, UnexportablePlacementIsRefusedInOneLine) {
   const std::string placement = placed(kSqueezenet);
   const ordered_json whole = read_json(placement);
   const auto export_of = [&](const ordered_json& changed, const std::string& graph = kSqueezenet,
@@ -246,15 +247,15 @@ TEST_F(Export, APlacementThatCannotBeExportedIsOneLine) {
 
 TEST_F(Export, SubmodelsAreAFolderWithAManifest) {
   const std::string placement = placed(kSqueezenet);
-  const ordered_json said = exported(placement, kSqueezenet, "submodels", {"-d", kDevices});
+  const ordered_json result = exported(placement, kSqueezenet, "submodels", {"-d", kDevices});
   const ordered_json manifest = read_json(folder_.at("submodels") + "/manifest.json");
   EXPECT_EQ(manifest["format"], "emplace-submodels");
-  EXPECT_EQ(said["parts"], manifest["parts"].size());
-  EXPECT_EQ(said["exact"], said["moved_ops"] == 0);
-  EXPECT_GT(said["applied_step_time_s"].get<double>(), 0);
+  EXPECT_EQ(result["parts"], manifest["parts"].size());
+  EXPECT_EQ(result["exact"], result["moved_ops"] == 0);
+  EXPECT_GT(result["applied_step_time_s"].get<double>(), 0);
   for (const auto& part : manifest["parts"])
     EXPECT_EQ(run({"inspect", folder_.at("submodels") + "/" + part["file"].get<std::string>()}).status, 0);
-  // Weights that are not there cannot be divided, and a folder with other files is not emptied.
+  // Missing weights cannot be divided, and a folder with other files is not emptied.
   const std::string transformer = shipped("tests/fixtures/onnx/torch_transformer.onnx.zst");
   EXPECT_THAT(refused({"export", placed(transformer), "-g", transformer, "--to", "submodels", "-o",
                        folder_.at("none")}),
@@ -268,11 +269,11 @@ TEST_F(Export, StagesOfARealModel) {
   const std::string transformer = shipped("tests/fixtures/onnx/llama.onnx.zst");
   const std::string placement = placed(transformer);
   for (const std::string format : {"pipelining", "vllm", "deepspeed"}) {
-    const ordered_json said = exported(placement, transformer, format, {"-d", kDevices});
-    EXPECT_EQ(said["exact"], false) << format;
-    EXPECT_GT(said["moved_ops"].get<int>(), 0) << format;
-    EXPECT_GE(said["parts"].get<int>(), 1) << format;
-    EXPECT_GT(said["applied_step_time_s"].get<double>(), 0) << format;
+    const ordered_json result = exported(placement, transformer, format, {"-d", kDevices});
+    EXPECT_EQ(result["exact"], false) << format;
+    EXPECT_GT(result["moved_ops"].get<int>(), 0) << format;
+    EXPECT_GE(result["parts"].get<int>(), 1) << format;
+    EXPECT_GT(result["applied_step_time_s"].get<double>(), 0) << format;
   }
   std::ifstream file{folder_.at("vllm")};
   const std::string text{std::istreambuf_iterator<char>{file}, {}};
@@ -280,7 +281,7 @@ TEST_F(Export, StagesOfARealModel) {
   EXPECT_THAT(read_json(folder_.at("deepspeed"))["layers"].dump(), HasSubstr("model.layers.1"));
 }
 
-TEST_F(Export, ADeviceMapOfAnOnnxModelNeedsItsModules) {
+TEST_F(Export, DeviceMapOfAnOnnxModelNeedsItsModules) {
   const std::string resnet = shipped("tests/fixtures/onnx/resnet18.onnx.zst");
   const std::string placement = placed(resnet);
   const std::vector<std::string> command{"export", placement,    "-g", resnet,
@@ -307,7 +308,7 @@ TEST_F(Export, ADeviceMapOfAnOnnxModelNeedsItsModules) {
   EXPECT_THAT(refused(with_tree("")), HasSubstr("names no module"));
 }
 
-TEST_F(Export, OptionsThatDoNotFitAreOneLine) {
+TEST_F(Export, InvalidOptionsAreRefusedInOneLine) {
   const std::string placement = placed(kSqueezenet);
   const auto with = [&](const std::string& format, const std::vector<std::string>& more) {
     std::vector<std::string> arguments{"export", placement, "--to", format, "-o", folder_.at("out")};

@@ -1,6 +1,6 @@
-// Goal: `emplace generate` makes the papers' models as large and as dear as they were, and writes whole
-// families or nothing, and what it writes every other command reads. Method: the built program as a process,
-// its files opened by the program again.
+// Goal: `emplace generate` makes the papers' models with their size and cost, writes whole families or
+// nothing, and every other command reads its files. Method: the built program as a process, its files opened
+// by the program again.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ std::string content_of(const std::string& path) {
   return {std::istreambuf_iterator<char>{file}, {}};
 }
 
-TEST(Generate, WritesAFamilySplitInTwoThatOtherCommandsRead) {
+TEST(Generate, WritesATrainingAndATestSplitOfAFamily) {
   const TemporaryFolder folder;
   const ordered_json made =
       json_of({"generate", "cifar10", "--count", "32", "--seed", "3", "-o", folder.at("family")});
@@ -73,10 +73,10 @@ TEST(Generate, WritesAFamilySplitInTwoThatOtherCommandsRead) {
   EXPECT_EQ(names_in(folder.at("family")), listed);
   EXPECT_TRUE(listed.contains("train-00.json.gz") && listed.contains("train-23.json.gz"));
   EXPECT_TRUE(listed.contains("test-00.json.gz") && listed.contains("test-07.json.gz"));
-  EXPECT_EQ(names_in(folder.path()), std::set<std::string>{"family"}) << "nothing stays beside it";
+  EXPECT_EQ(names_in(folder.path()), std::set<std::string>{"family"}) << "no other file remains";
 }
 
-TEST(Generate, WritesOneGraphThatTheSeedDecides) {
+TEST(Generate, WritesOneGraphBySeed) {
   const TemporaryFolder folder;
   const auto one = [&](const char* seed, const char* name) {
     return json_of({"generate", "nmt", "--index", "7", "--seed", seed, "-o", folder.at(name)});
@@ -106,7 +106,7 @@ TEST(Generate, AddsToAnExistingFolderButNeverToAnotherFamily) {
   EXPECT_EQ(names_in(folder.path()), std::set<std::string>{"here"});
 }
 
-TEST(Generate, ASignalEndsItCleanlyAndLeavesNothing) {
+TEST(Generate, SignalEndsItAndLeavesNothing) {
   const TemporaryFolder folder;
   for (const auto& [signal, status] : {std::pair{SIGINT, 130}, std::pair{SIGTERM, 143}}) {
     Process process{
@@ -235,7 +235,7 @@ TEST(Generate, MakesTheCifar10NetworkThatTwoGpusTrainFasterIfItsConvolutionsAreS
   }
 }
 
-TEST(Generate, TheSameOptionsMakeTheSameBytes) {
+TEST(Generate, SameOptionsMakeTheSameBytes) {
   const TemporaryFolder folder;
   for (const char* granularity : {"aten", "tensorflow"}) {
     for (const char* name : {"a.json.gz", "b.json.gz"}) {
@@ -247,7 +247,7 @@ TEST(Generate, TheSameOptionsMakeTheSameBytes) {
   }
 }
 
-TEST(Generate, AnswersBadInputInOneLineAndLeavesNothing) {
+TEST(Generate, RefusesBadInputInOneLineAndLeavesNothing) {
   const TemporaryFolder folder;
   const std::string out = folder.at("out.json.gz"), nowhere = folder.at("no/such/folder");
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases{
@@ -314,7 +314,7 @@ std::set<std::string> outputs_of(const ordered_json& made) {
   return names;
 }
 
-TEST(GenerateWorlds, EachHasAMachineThatCommandsUse) {
+TEST(GenerateWorlds, CommandsUseTheMachineOfAWorld) {
   const TemporaryFolder folder;
   const ordered_json made = json_of(
       {"generate", "worlds", "--count", "3", "--most-ops", "300", "--seed", "4", "-o", folder.at("worlds")});
@@ -331,13 +331,13 @@ TEST(GenerateWorlds, EachHasAMachineThatCommandsUse) {
     const ordered_json again = json_of({"evaluate", path, folder.at("placement.json")});
     EXPECT_EQ(again["step_time_s"], placed["measured"]["step_time_s"]);
     EXPECT_LE(json_of({"bound", path})["lower_bound_s"], placed["measured"]["step_time_s"]);
-    // A machine that the user names wins.
+    // A machine that the user names takes precedence.
     const ordered_json other = json_of({"place", path, "-m", "single-gpu", "--devices", "h200 x 2"});
     EXPECT_EQ(other["measured"]["busy_s"].size(), 2u);
   }
 }
 
-TEST(GenerateWorlds, ARunLearnsOnSeveralWithTheirOwnMachines) {
+TEST(GenerateWorlds, RunLearnsOnSeveralWithTheirOwnMachines) {
   const TemporaryFolder folder;
   const ordered_json made = json_of(
       {"generate", "worlds", "--count", "3", "--most-ops", "300", "--seed", "4", "-o", folder.at("worlds")});
@@ -349,7 +349,7 @@ TEST(GenerateWorlds, ARunLearnsOnSeveralWithTheirOwnMachines) {
   EXPECT_EQ(json_of({"replay", folder.at("run"), "--verify"})["identical"], true);
 }
 
-TEST(GenerateWorlds, AFolderIsCompletedAndSeedAndIndexDecide) {
+TEST(GenerateWorlds, CompletesAFolderBySeedAndIndex) {
   const TemporaryFolder folder;
   const auto generate = [&](std::vector<std::string> more) {
     std::vector<std::string> words{"generate", "worlds", "--most-ops", "300"};
@@ -373,7 +373,7 @@ TEST(GenerateWorlds, AFolderIsCompletedAndSeedAndIndexDecide) {
   EXPECT_THAT(unseen["graph"].get<std::string>(), StartsWith("held-out1-000011-"));
 }
 
-TEST(GenerateWorlds, WrongOptionsAreOneLine) {
+TEST(GenerateWorlds, WrongOptionsAreRefusedInOneLine) {
   const TemporaryFolder folder;
   folder.file("plain", "x");
   std::filesystem::create_directory(folder.at("empty"));

@@ -61,7 +61,7 @@ TEST_F(JitterOption, EvaluatePrintsTheSpreadAndRepeatsItWithTheSeed) {
   EXPECT_FALSE(json_of(evaluate()).contains("jitter"));
 }
 
-TEST_F(JitterOption, WithoutNoiseEveryStepIsTheNominalOne) {
+TEST_F(JitterOption, EveryStepIsNominalWithoutNoise) {
   for (const char* dispatch : {"program", "fifo"}) {
     const ordered_json printed = json_of(evaluate({"--jitter", "0%", "--dispatch", dispatch}));
     for (const char* key : {"median_s", "p90_s", "p95_s", "worst_s"})
@@ -87,7 +87,7 @@ TEST_F(JitterOption, PlaceShowsTheSpreadOfItsAnswerAsEvaluateDoes) {
   }
 }
 
-TEST_F(JitterOption, PlaceSearchesForAPlacementThatHolds) {
+TEST_F(JitterOption, PlaceSearchesForARobustPlacement) {
   const std::vector<std::string> robust{"place",    kGraph, "-d",       kDevices,    "-o", placement_,
                                         "--budget", "3s",   "--robust", "--threads", "1"};
   const ordered_json printed = json_of(robust);
@@ -144,7 +144,7 @@ TEST_F(JitterOption, BestOfWritesPlacementsThatDifferAndAreNearlyAsFast) {
   EXPECT_EQ(run({"place", kGraph, "-d", kDevices, "--best-of", "2", "--objective", "latency"}).status, 2);
 }
 
-TEST_F(JitterOption, WhatHasNoNoiseIsRefusedWithOneLine) {
+TEST_F(JitterOption, IsRefusedWhereNoiseIsNotSupported) {
   const auto refused = [&](std::vector<std::string> more, const char* expected) {
     const Finished done = run(evaluate(std::move(more)));
     EXPECT_EQ(done.status, 2);

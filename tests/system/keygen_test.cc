@@ -1,5 +1,5 @@
-// Goal: `emplace keygen` makes keys that only their owner can read, lets them in, and says in one line what
-// is wrong. Method: the built program as a process.
+// Goal: `emplace keygen` makes keys that only their owner can read, adds them to allow-lists, and reports
+// errors in one line. Method: the built program as a process.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -23,7 +23,7 @@ using testing::run;
 using ::testing::StartsWith;
 using testing::TemporaryFolder;
 
-TEST(Keygen, AFolderOfKeysThatKnowTheirHead) {
+TEST(Keygen, WritesKeysThatNameTheirHead) {
   const TemporaryFolder folder;
   const std::string keys = folder.at("keys");
   EXPECT_EQ(run({"keygen", keys}).status, 0);
@@ -48,7 +48,7 @@ TEST(Keygen, AFolderOfKeysThatKnowTheirHead) {
   EXPECT_EQ(to_text(list->at(0).roles), "executor");
 }
 
-TEST(Keygen, WithoutAListItSaysWhatToAdd) {
+TEST(Keygen, PrintsTheEntryWithoutAnAllowList) {
   const TemporaryFolder folder;
   const Finished made =
       run({"keygen", "--role", "actor,operator", "-o", folder.at("ops.key"), "--name", "ops"});
@@ -61,7 +61,7 @@ TEST(Keygen, WithoutAListItSaysWhatToAdd) {
   EXPECT_EQ(list->at(0).public_key, *load_public_key(folder.at("ops.pub")));
 }
 
-TEST(Keygen, WhatIsWrongIsOneLineAndLeavesNothing) {
+TEST(Keygen, RefusesInOneLineAndLeavesNothing) {
   const TemporaryFolder folder;
   const std::string keys = folder.at("keys");
   ASSERT_EQ(run({"keygen", keys, "--role", "executor", "--name", "a"}).status, 0);

@@ -1,6 +1,6 @@
-// Goal: learned placers as users meet them: every method runs, one policy learns on many graphs, places one
-// that it has not seen and goes on from there, and a policy that does not fit is refused in one line.
-// Method: real processes on small real graphs; the JSON results are the witnesses.
+// Goal: learned placers as users see them: every method runs, one policy learns on many graphs, places an
+// unseen one and continues to learn on it, and an unsuitable policy is refused in one line. Method: real
+// processes on small real graphs; their JSON results are checked.
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <gtest/gtest.h>
 
@@ -21,9 +21,9 @@ const std::string kSmallNetworks =
     "[policy.hierarchical]\nhidden = 8\n[policy.sequence]\nhidden = 8\n[policy.placeto]\nhidden = 8\n"
     "[policy.sweep]\nhidden = 8\n";
 
-/// Small networks, few episodes: what is tested is the way, not the answer.
+/// Small networks, few episodes: the tests are about the workflow, not the quality.
 std::string config_of(const TemporaryFolder& folder, const std::string& method, const std::string& graphs) {
-  // Many graphs: of sizes for larger devices.
+  // Many graphs have sizes for larger devices.
   const std::string& machine = graphs.starts_with("graphs") ? kLargeMachine : kDevices;
   return folder.file(method + ".toml", "[input]\n" + graphs + "\ndevices = \"" + machine +
                                            "\"\n[policy]\nmethod = \"" + method +
@@ -61,7 +61,7 @@ TEST(Learned, EveryMethodRunsAndLearns) {
   }
 }
 
-TEST(Learned, PlacetoMeasuresEveryStepWhoeverMeasures) {
+TEST(Learned, PlacetoMeasuresEveryStepByAnyExecutor) {
   for (const std::string source : {"executors", "local"}) {
     const TemporaryFolder folder;
     const Finished done = train(folder, "placeto", one_graph(kGraph), {"--set", "reward.source=" + source});
@@ -71,7 +71,7 @@ TEST(Learned, PlacetoMeasuresEveryStepWhoeverMeasures) {
   }
 }
 
-/// g3 and g4 of a family, as a config names them; g5 lies beside them.
+/// g3 and g4 of a family, as a config names them; g5 is in the same folder.
 std::string two_to_learn_from(const TemporaryFolder& folder) {
   for (const char* index : {"3", "4", "5"}) {
     const Finished made = run({"generate", "cifar10", "--index", index, "-o",
@@ -81,7 +81,7 @@ std::string two_to_learn_from(const TemporaryFolder& folder) {
   return "graphs = [\"" + folder.at("g[34]*") + "\"]";
 }
 
-TEST(Learned, APolicyOfManyGraphsPlacesOneThatItHasNotSeen) {
+TEST(Learned, PolicyOfManyGraphsPlacesAnUnseenOne) {
   const TemporaryFolder folder;
   const std::string graphs = two_to_learn_from(folder);
   const Finished trained = train(folder, "placeto", graphs);
@@ -92,7 +92,7 @@ TEST(Learned, APolicyOfManyGraphsPlacesOneThatItHasNotSeen) {
     EXPECT_GE(graph["best_step_time_s"][0].get<double>(), graph["lower_bound_s"].get<double>());
   }
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator{folder.at("placeto") + "/best"}, {}), 2);
-  EXPECT_FALSE(std::filesystem::exists(folder.at("placeto") + "/baseline")) << "it began at none";
+  EXPECT_FALSE(std::filesystem::exists(folder.at("placeto") + "/baseline")) << "it started at no heuristic";
 
   const std::vector<std::string> place{"place",    folder.at("g5.json.gz"), "-d",     kLargeMachine,
                                        "--policy", folder.at("placeto"),    "--json", "--quiet"};
@@ -121,13 +121,13 @@ TEST(Learned, APolicyOfManyGraphsPlacesOneThatItHasNotSeen) {
             1.5 * zero_shot["measured"]["step_time_s"].get<double>());
 }
 
-/// The parent of a run as its record has it.
+/// The parent of a run, from its record.
 json parent_of(const std::string& run_dir) {
   SQLite::Database db{run_dir + "/run.db"};
   return json::parse(db.execAndGet("SELECT parent FROM runs").getString());
 }
 
-TEST(Learned, ASchedulerArrivesTrainedAndLearnsOn) {
+TEST(Learned, PretrainedSchedulerContinuesLearning) {
   const TemporaryFolder folder;
   const std::string graphs = two_to_learn_from(folder), run_dir = folder.at("scheduler");
   const std::string config = config_of(folder, "scheduler", graphs);
@@ -136,7 +136,7 @@ TEST(Learned, ASchedulerArrivesTrainedAndLearnsOn) {
     EXPECT_EQ(done.status, 0) << done.err;
     return json::parse(done.out);
   };
-  // Small steps, or a few updates lead away from what it arrives with.
+  // Small steps, so that a few updates do not spoil the pretrained policy.
   const json trained = answer_of({"run", config, "--run-dir", run_dir, "--episodes", "12", "--set",
                                   "policy.learning_rate=0.0003", "--json", "--quiet"});
   EXPECT_GE(trained["updates"].get<int>(), 5);
@@ -160,7 +160,7 @@ TEST(Learned, ASchedulerArrivesTrainedAndLearnsOn) {
   EXPECT_NE(planned["note"], shipped_plan["note"]) << "the weights have learned";
   EXPECT_EQ(place({"-m", "pretrained", "--weights", "pretrained"})["measured"], shipped_plan["measured"]);
 
-  // A file of weights is a start like the weights in the program.
+  // A file of weights works like the weights in the program.
   const std::string weights = shipped("configs/pretrained/scheduler.weights");
   answer_of({"run", config, "--run-dir", folder.at("from-file"), "--episodes", "4", "--set",
              "run.policy=" + weights, "--json", "--quiet"});
@@ -181,7 +181,7 @@ TEST(Learned, ASchedulerArrivesTrainedAndLearnsOn) {
       "a policy of sweep, not of scheduler");
 }
 
-TEST(Learned, PoliciesThatNeedWordsLearnOnManyGraphsAndPlaceOthers) {
+TEST(Learned, PoliciesWithAVocabularyPlaceOtherGraphs) {
   const TemporaryFolder folder;
   const std::string graphs = two_to_learn_from(folder);
   for (const std::string method :
@@ -223,7 +223,7 @@ TEST(Learned, PoliciesThatNeedWordsLearnOnManyGraphsAndPlaceOthers) {
               zero_shot["measured"]["step_time_s"].get<double>())
         << method;
     EXPECT_EQ(place(unseen, {})["measured"], zero_shot["measured"]) << method;
-    // A network of another family has ops and scopes that the policy has never seen.
+    // A network of another family has unseen ops and scopes.
     place(kGraph, {});
     expect_refused(run({"place", unseen, "-d", kDevices, "--policy", run_dir, "--quiet"}),
                    "a policy for 5 devices");
@@ -239,13 +239,13 @@ TEST(Learned, PoliciesThatNeedWordsLearnOnManyGraphsAndPlaceOthers) {
           run({"replay", run_dir, "--learn", "spotlight", "--set", "policy.sequence.table_scale=0",
                "--run-dir", folder.at("other"), "--json"});
       EXPECT_EQ(other.status, 0) << other.err;
-      // It goes on learning on the new graph.
+      // It continues to learn on the new graph.
       EXPECT_GT(place(unseen, {"-m", method, "--budget", "1s"})["evaluations"].get<int>(), 4);
     }
   }
 }
 
-TEST(Learned, APolicyOfFixedOrdersPlacesInOneThatItHasNotSeen) {
+TEST(Learned, PolicyOfFixedOrdersPlacesInAnUnseenOrder) {
   const TemporaryFolder folder;
   for (const std::string method : {"placeto", "colocrl"}) {
     const std::string run_dir = folder.at(method);
@@ -289,7 +289,7 @@ TEST(Learned, APolicyOfFixedOrdersPlacesInOneThatItHasNotSeen) {
   refused("hierarchical", {}, "policy.orders");
 }
 
-TEST(Learned, APolicyThatStartedAtTheBestHeuristicsOfItsGraphsStartsAtThatOfAnUnseenOne) {
+TEST(Learned, PolicyStartsAtTheBestHeuristicOfAnUnseenGraph) {
   const TemporaryFolder folder;
   const std::string graphs = two_to_learn_from(folder);
   const std::vector<std::string> heuristics{"--set", "compare.methods=[\"expert\", \"heft\"]"};
@@ -297,7 +297,7 @@ TEST(Learned, APolicyThatStartedAtTheBestHeuristicsOfItsGraphsStartsAtThatOfAnUn
   from_heuristics.insert(from_heuristics.end(), {"--set", "run.starts=[\"best-heuristic\"]"});
   const Finished trained = train(folder, "placeto", graphs, from_heuristics);
   ASSERT_EQ(trained.status, 0) << trained.err;
-  // What each graph starts with is kept, and is that graph's own best.
+  // The start of each graph is recorded, and is that graph's own best.
   std::size_t kept = 0;
   for (const auto& entry : std::filesystem::directory_iterator{folder.at("placeto") + "/baseline"}) {
     const std::string graph = folder.at(
@@ -335,7 +335,7 @@ TEST(Learned, APolicyThatStartedAtTheBestHeuristicsOfItsGraphsStartsAtThatOfAnUn
   for (const json& method : json::parse(compared.out)["methods"])
     EXPECT_LE(zero_shot["measured"]["step_time_s"].get<double>(), method["step_time_s"].get<double>());
 
-  // One that never moves shows where it began: at the worst of placements, if that is the only heuristic.
+  // A policy that never moves shows its start: the worst placement, if that is the only heuristic.
   const TemporaryFolder still;
   const Finished stays =
       train(still, "placeto", graphs,
@@ -359,11 +359,11 @@ TEST(Learned, APolicyThatStartedAtTheBestHeuristicsOfItsGraphsStartsAtThatOfAnUn
   const Finished failed = train(other, "placeto", graphs, nowhere);
   EXPECT_EQ(failed.status, 3) << failed.err;
   EXPECT_NE(failed.err.find("no heuristic of cifar10"), std::string::npos) << failed.err;
-  EXPECT_FALSE(std::filesystem::exists(other.at("placeto"))) << "nothing was begun";
+  EXPECT_FALSE(std::filesystem::exists(other.at("placeto"))) << "no run was started";
   nowhere.insert(nowhere.end(), {"--set", "run.starts=[\"best-heuristic\", \"scratch\"]"});
   EXPECT_EQ(train(other, "placeto", graphs, nowhere).status, 3) << "whichever start it is";
   const Finished again = train(other, "placeto", graphs, from_heuristics);
-  EXPECT_EQ(again.status, 0) << "nothing is in the way of a better machine: " << again.err;
+  EXPECT_EQ(again.status, 0) << "a better machine is not excluded: " << again.err;
 }
 
 TEST(Learned, PlaceLearnsWithinItsBudgetAndLeavesNothingBehind) {
@@ -378,7 +378,7 @@ TEST(Learned, PlaceLearnsWithinItsBudgetAndLeavesNothingBehind) {
       run({"compare", kGraph, "-d", kDevices, "-m", "single-gpu,expert", "--json", "--quiet"});
   for (const json& simple : json::parse(compared.out)["methods"])
     EXPECT_LE(answer["measured"]["step_time_s"].get<double>(), simple["step_time_s"].get<double>())
-        << "it began with the best of these";
+        << "it started with the best of these";
   EXPECT_GT(answer["evaluations"].get<int>(), 1);
   const Finished checked = run({"evaluate", kGraph, folder.at("p.json"), "-d", kDevices, "--json"});
   ASSERT_EQ(checked.status, 0) << checked.err;
@@ -388,7 +388,7 @@ TEST(Learned, PlaceLearnsWithinItsBudgetAndLeavesNothingBehind) {
       << "only p.json is left";
 }
 
-TEST(Learned, PoliciesThatDoNotFitAreRefused) {
+TEST(Learned, UnsuitablePoliciesAreRefused) {
   const TemporaryFolder folder;
   ASSERT_EQ(train(folder, "placeto", one_graph(kGraph)).status, 0);
   const auto place = [&](const std::string& machine, const std::string& policy,
@@ -413,7 +413,7 @@ TEST(Learned, PoliciesThatDoNotFitAreRefused) {
   expect_refused(place(kDevices, policy), "is damaged");
 }
 
-TEST(Learned, PartsThatDoNotGoTogetherAreRefused) {
+TEST(Learned, IncompatibleOptionsAreRefused) {
   const TemporaryFolder folder;
   expect_refused(train(folder, "colocrl", one_graph(kGraph), {"--set", "reward.returns=final"}),
                  "reward.returns");

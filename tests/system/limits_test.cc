@@ -1,7 +1,6 @@
-// Goal: a run that has too few descriptors or processes works or ends with one line and its exit status; it
-// never hangs, and never signals a process that it did not start. Method: the real program under each limit,
-// in a PID namespace, so that a signal that goes astray meets nobody but a witness, who must be there
-// afterwards.
+// Goal: a run with too few descriptors or processes works or ends with one line and its exit status; it never
+// hangs, and never signals a process that it did not start. Method: the real program under each limit, in a
+// PID namespace with a witness process that must survive any misdirected signal.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -15,8 +14,8 @@
 namespace emplace::testing {
 namespace {
 
-/// Runs what follows once under each limit of $LIMITS, set by $LIMIT. A line for each: the limit, the exit
-/// status, "alive" if the witness is, how many lines went to standard error, the first of them.
+/// Runs its arguments once under each limit of $LIMITS, set by $LIMIT. Prints a line for each: the limit, the
+/// exit status, "alive" if the witness is, the number of lines on standard error, the first of them.
 constexpr const char* kUnderLimits = R"sh(
 sleep 1000 & witness=$!
 for limit in $LIMITS; do
@@ -43,17 +42,17 @@ std::vector<std::string> own_pids() {
   return words;
 }
 
-/// Empty: it is there. Otherwise why not.
+/// Why no PID namespace can be created; empty if it can.
 std::string why_no_own_pids() {
   std::vector<std::string> prefix = own_pids();
   const Finished tried = run({"--version"}, {.prefix = prefix});
   return tried.status == 0 ? "" : "no PID namespace of our own is allowed here: " + tried.err;
 }
 
-/// One death more than that ends the run.
+/// A second crash ends the run.
 constexpr const char* kOneRestart = "[supervision]\nrestarts_per_minute = 1\n";
 
-/// `limit`: the command that sets it, up to its number. `nodes`: of the cluster.
+/// `limit`: the command that sets it, up to its number. `nodes`: the nodes of the cluster.
 std::vector<Outcome> run_under(const std::string& limit, const std::string& limits,
                                const TemporaryFolder& folder, const std::string& nodes = "") {
   std::vector<std::string> prefix = own_pids();
@@ -78,7 +77,7 @@ std::vector<Outcome> run_under(const std::string& limit, const std::string& limi
   return outcomes;
 }
 
-/// Each works, or ends with one line. Returns how many worked.
+/// Expects each to work or to end with one line. Returns how many worked.
 int expect_one_line_or_success(const std::vector<Outcome>& outcomes) {
   int worked = 0;
   for (const Outcome& one : outcomes) {
@@ -94,7 +93,7 @@ int expect_one_line_or_success(const std::vector<Outcome>& outcomes) {
   return worked;
 }
 
-TEST(Limits, OfOpenFilesEndARunWithOneLineAndHurtNobody) {
+TEST(Limits, OpenFilesEndARunWithOneLineAndHarmNoOtherProcess) {
   if (const std::string why = why_no_own_pids(); !why.empty()) GTEST_SKIP() << why;
   const TemporaryFolder folder;
   // 15 and 16 are where a launcher once killed every process of its user.
@@ -107,7 +106,7 @@ TEST(Limits, OfOpenFilesEndARunWithOneLineAndHurtNobody) {
   EXPECT_GE(expect_one_line_or_success(outcomes), 1);
 }
 
-TEST(Limits, OfOpenFilesAreMetByALauncherOfManyProcessesAtAnyOfThem) {
+TEST(Limits, OpenFilesEndARunOfManyProcessesWithOneLine) {
   if (const std::string why = why_no_own_pids(); !why.empty()) GTEST_SKIP() << why;
   const TemporaryFolder folder;
   std::string nodes;
@@ -120,11 +119,11 @@ TEST(Limits, OfOpenFilesAreMetByALauncherOfManyProcessesAtAnyOfThem) {
   expect_one_line_or_success(outcomes);
 }
 
-TEST(Limits, OfProcessesEndARunWithOneLineAndHurtNobody) {
+TEST(Limits, ProcessesEndARunWithOneLineAndHarmNoOtherProcess) {
   if (const std::string why = why_no_own_pids(); !why.empty()) GTEST_SKIP() << why;
   const TemporaryFolder folder;
   std::filesystem::permissions(folder.path(), std::filesystem::perms::all);
-  // The limit does not hold for root: another user then, whom nobody else is.
+  // The limit does not apply to root, so root becomes a user id without other processes.
   const std::string user = ::geteuid() == 0 ? "setpriv --reuid=54321 --regid=54321 --clear-groups " : "";
   const auto outcomes = run_under(user + "prlimit --nproc=", "1 2 3 4 5 6 8 10 12 16 64", folder);
   ASSERT_EQ(outcomes.size(), 11u);

@@ -29,7 +29,7 @@ std::string content_of(const std::filesystem::path& file) {
   return text.str();
 }
 
-TEST(MachineNames, ATextNamesTheMachineInEveryCommand) {
+TEST(MachineNames, EveryCommandTakesAMachineText) {
   const TemporaryFolder folder;
   const std::string placement = folder.at("p.json");
   const Finished placed =
@@ -52,7 +52,7 @@ TEST(MachineNames, ATextNamesTheMachineInEveryCommand) {
   EXPECT_EQ(run({"bound", kGraph, "-d", kTwoGpus, "--reserve", "1GiB"}).status, 0);
 }
 
-TEST(MachineNames, WrongTextsAreOneLineAndStatusTwo) {
+TEST(MachineNames, WrongTextsAreRefusedInOneLine) {
   for (const auto& [text, with] :
        {std::pair{"h10 x 2", "letter 1: device 'h10' is unknown; did you mean 'h100'?"},
         {"h100 x 0", "letter 8: count 0 is out of range; use 1 to 256"},
@@ -66,7 +66,7 @@ TEST(MachineNames, WrongTextsAreOneLineAndStatusTwo) {
   }
 }
 
-TEST(MachineNames, WithoutDevicesTheMachineIsThisOneAndStandardErrorStatesIt) {
+TEST(MachineNames, DefaultIsThisMachineAndIsReported) {
   const TemporaryFolder folder;
   const std::string placement = folder.at("p.json");
   const Finished placed = run({"place", kGraph, "--method", "single-cpu", "-o", placement, "--json"});
@@ -81,7 +81,7 @@ TEST(MachineNames, WithoutDevicesTheMachineIsThisOneAndStandardErrorStatesIt) {
               Not(HasSubstr("this machine")));
 }
 
-TEST(MachineNames, ARunKeepsItsTextWhereverItIsReadAgain) {
+TEST(MachineNames, RunKeepsItsMachineText) {
   const TemporaryFolder folder;
   const std::string directory = folder.at("run");
   const auto start = [&](std::vector<std::string> more) {
@@ -111,7 +111,7 @@ TEST(MachineNames, ARunKeepsItsTextWhereverItIsReadAgain) {
   EXPECT_THAT(content_of(folder.at("m.csv")), HasSubstr("gpu:1"));
 }
 
-TEST(MachineNames, ARunForThisMachineKeepsItInADeviceFile) {
+TEST(MachineNames, RunForThisMachineKeepsADeviceFile) {
   const TemporaryFolder folder;
   const std::string directory = folder.at("run"), moved = folder.at("moved");
   const Finished first = run(small_run(directory, {"--set", "run.starts=[\"scratch\"]", "--set",
@@ -128,7 +128,7 @@ TEST(MachineNames, ARunForThisMachineKeepsItInADeviceFile) {
   EXPECT_TRUE(std::filesystem::exists(folder.at("unnamed") + "/devices.toml"));
 }
 
-TEST(MachineNames, ALearnedMethodGetsTheSameMachine) {
+TEST(MachineNames, LearnedMethodsGetTheSameMachine) {
   const Finished text =
       run({"place", kGraph, "-d", kTwoGpus, "--method", "hierarchical", "--budget", "1s", "--json"});
   EXPECT_EQ(text.status, 0) << text.err;
@@ -137,7 +137,7 @@ TEST(MachineNames, ALearnedMethodGetsTheSameMachine) {
   EXPECT_THAT(here.err, HasSubstr("no --devices: this machine"));
 }
 
-TEST(MachineNames, ReserveIsASizeInAConfigToo) {
+TEST(MachineNames, ReserveMayBeASizeInAConfig) {
   const TemporaryFolder folder;
   const std::string directory = folder.at("run");
   const Finished done = run(

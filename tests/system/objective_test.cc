@@ -1,6 +1,6 @@
-// Goal: --objective through the whole program: workloads bring their machine, values are those of the file's
-// unit, what place writes evaluate confirms, and a run learns by it. Method: the built program on published
-// workloads and on graphs of its own.
+// Goal: --objective in the whole program: workloads contain their machine, values are in the file's unit,
+// evaluate confirms the result of place, and a run learns by it. Method: the built program on published
+// workloads and its own graphs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -30,7 +30,7 @@ const std::string kFolder = shipped("tests/fixtures/third_party/dnn-partitioning
 const std::string kLatency = kFolder + "latency/bert24_inference.json";
 const std::string kLoad = kFolder + "throughput/bert24_training.json";
 
-/// One line, with status 2.
+/// The one line of a command that must end with status 2.
 std::string refusal(const std::vector<std::string>& arguments, int status = 2) {
   const Finished done = run(arguments);
   EXPECT_EQ(done.status, status) << done.out;
@@ -39,7 +39,7 @@ std::string refusal(const std::vector<std::string>& arguments, int status = 2) {
   return done.err;
 }
 
-TEST(Objective, WhatPlaceFindsEvaluateConfirms) {
+TEST(Objective, EvaluateConfirmsTheValueOfPlace) {
   for (const auto& [graph, objective, best_ms] :
        {std::tuple{kLatency, "latency", 100.2185}, std::tuple{kLoad, "max-load", 41.7458125}}) {
     const TemporaryFolder folder;
@@ -74,19 +74,20 @@ TEST(Objective, AutoIsNoWorseThanItsFindingsAndBeatsContiguousSplits) {
   EXPECT_EQ(placed["findings"].back()["step_time_s"], placed["measured"]["step_time_s"]);
 }
 
-TEST(Objective, ThroughputIsForAnyGraphAndSaysHowExactItIs) {
+TEST(Objective, ThroughputWorksForAnyGraphAndReportsItsExactness) {
   const nlohmann::ordered_json placed =
       json_of({"place", kGraph, "-d", kDevices, "--objective", "throughput", "-m", "contiguous"});
   EXPECT_THAT(placed["note"].get<std::string>(), AnyOf(HasSubstr("exact, over co-location classes"),
                                                        HasSubstr("groups of ops; finer ones have")));
-  EXPECT_EQ(placed["objective_value"], placed["measured"]["step_time_s"]);  // Seconds: it brought no machine.
+  EXPECT_EQ(placed["objective_value"],
+            placed["measured"]["step_time_s"]);  // In seconds, because the graph has no machine.
   EXPECT_GE(placed["objective_value"].get<double>(), placed["lower_bound_s"].get<double>());
   const Finished table = run({"compare", kLoad, "--objective", "max-load", "-m", "contiguous"});
   EXPECT_THAT(table.out, ::testing::AllOf(HasSubstr("  max-load"), ::testing::Not(HasSubstr("step time"))));
   EXPECT_THAT(table.out, HasSubstr("contiguous: exact, over co-location classes"));
 }
 
-TEST(Objective, WhatIsWrongIsSaidInOneLine) {
+TEST(Objective, RefusesInOneLine) {
   const TemporaryFolder folder;
   EXPECT_THAT(refusal({"bound", kLatency, "--objective", "latancy"}), HasSubstr("did you mean 'latency'?"));
   const std::string file = folder.at("placement.json"), trace = folder.at("trace.json");
@@ -106,7 +107,7 @@ TEST(Objective, WhatIsWrongIsSaidInOneLine) {
   EXPECT_THAT(refusal({"bound", broken}), HasSubstr("broken.json: has no maxSizePerFPGA"));
 }
 
-TEST(Objective, ASplitThatRunsInACircleIsRefusedWithItsReason) {
+TEST(Objective, CyclicSplitIsRefusedWithItsReason) {
   const TemporaryFolder folder;
   std::string nodes;
   for (const char* id : {"0", "1", "2", "3"})
@@ -130,7 +131,7 @@ TEST(Objective, ASplitThatRunsInACircleIsRefusedWithItsReason) {
 
 class Interrupted : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(Interrupted, PlaceHasTheBestSoFarOnDiskAndSaysIt) {
+TEST_P(Interrupted, PlaceWritesAndReportsTheBestSoFar) {
   const TemporaryFolder folder;
   const std::string file = folder.at("placement.json");
   // Its bound is far below any placement, so no method ends by itself.
@@ -138,23 +139,23 @@ TEST_P(Interrupted, PlaceHasTheBestSoFarOnDiskAndSaysIt) {
   Process process{{"place", graph, "--objective", "latency", "--budget", "60s", "-o", file, "--threads", "2",
                    "-m", GetParam(), "--json"}};
   const SystemClock clock;
-  const Nanos begun = clock.now();
-  while (!std::filesystem::exists(file) && clock.now() - begun < std::chrono::seconds{30})
+  const Nanos started = clock.now();
+  while (!std::filesystem::exists(file) && clock.now() - started < std::chrono::seconds{30})
     std::this_thread::yield();
   process.send(SIGINT);
   const Finished done = process.finish();
   EXPECT_EQ(done.status, 130) << done.err;
-  const nlohmann::ordered_json said =
+  const nlohmann::ordered_json result =
       nlohmann::ordered_json::parse(done.out, nullptr, /*allow_exceptions=*/false);
-  ASSERT_TRUE(said.is_object()) << done.out;
+  ASSERT_TRUE(result.is_object()) << done.out;
   const Finished left = run({"evaluate", graph, file, "--objective", "latency", "--json"});
   ASSERT_EQ(left.status, 0) << left.err;
-  EXPECT_EQ(nlohmann::ordered_json::parse(left.out), said["measured"]);
+  EXPECT_EQ(nlohmann::ordered_json::parse(left.out), result["measured"]);
 }
 
 INSTANTIATE_TEST_SUITE_P(Methods, Interrupted, ::testing::Values("auto", "anneal", "local-search"));
 
-TEST(Objective, ARunLearnsByItAndItsReplayVerifies) {
+TEST(Objective, RunLearnsByItAndItsReplayVerifies) {
   const TemporaryFolder folder;
   const std::string directory = folder.at("run");
   const nlohmann::ordered_json summary =

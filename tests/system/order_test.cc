@@ -79,7 +79,7 @@ ordered_json hoarding_graph() {
           {"ops", ops}};
 }
 
-TEST_F(OrderOfOps, MakesAGraphFitAndIsEvaluatedExplainedAndExported) {
+TEST_F(OrderOfOps, MakesAGraphFitInEveryCommand) {
   const std::string graph = at("hoarding.json"), devices = at("one.toml");
   std::ofstream{graph} << hoarding_graph().dump();
   std::ofstream{devices} << "[[device]]\nname = \"gpu:0\"\nprofile = \"k40\"\nmemory = \"6000B\"\n";
@@ -139,7 +139,7 @@ TEST_F(OrderOfOps, MakesAGraphFitAndIsEvaluatedExplainedAndExported) {
   EXPECT_FALSE(json_of({"evaluate", graph, placement_, "-d", devices}, 3).contains("order"));
 }
 
-TEST_F(OrderOfOps, OfAnotherGraphIsRefusedWithOneLine) {
+TEST_F(OrderOfOps, OrderOfAnotherGraphIsRefusedInOneLine) {
   place({"-m", "expert"});
   const ordered_json file = json_file(placement_);
   std::vector<std::string> ops;
@@ -179,7 +179,7 @@ TEST_F(OrderOfOps, NeedsTheStepTimeProgramDispatchAndAuto) {
   EXPECT_THAT(refused({"--order", "search", "-m", "heft"}), HasSubstr("needs --method auto"));
 }
 
-TEST_F(OrderOfOps, TheCpuExecutorStartsOpsInItAndComputesTheSame) {
+TEST_F(OrderOfOps, CpuExecutorObeysItAndComputesTheSame) {
   const auto helper = std::filesystem::path{EMPLACE_PROGRAM}.parent_path() / "emplace-exec-cpu";
   if (!std::filesystem::exists(helper)) GTEST_SKIP() << "emplace-exec-cpu was not built: no oneDNN here";
   const std::string graph = shipped("configs/graphs/cifar10_cnn-bs32.json.gz"),

@@ -61,7 +61,7 @@ Process::Process(const std::vector<std::string>& arguments, const Where& where) 
   pid_ = ::fork();
   EMPLACE_CHECK(pid_ >= 0, "fork");
   if (pid_ == 0) {
-    ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // A test that is ended leaves nothing running.
+    ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // An ended test leaves no process.
     ::dup2(out.theirs, STDOUT_FILENO);
     ::dup2(err.theirs, STDERR_FILENO);
     if (where.in_is_terminal) {
@@ -90,7 +90,7 @@ Process::~Process() {
 
 bool Process::read_some() {
   std::array<pollfd, 2> ends{
-      {{out_fd_, POLLIN, 0}, {err_fd_, POLLIN, 0}}};  // A closed end (-1) is passed over.
+      {{out_fd_, POLLIN, 0}, {err_fd_, POLLIN, 0}}};  // poll() ignores a closed end (-1).
   if (out_fd_ < 0 && err_fd_ < 0) return false;
   if (::poll(ends.data(), ends.size(), -1) < 0) return errno == EINTR;
   const auto drain = [](const pollfd& end, int& fd, std::string& text) {

@@ -1,5 +1,5 @@
 #pragma once
-/// Runs the built program as a person or a script does: a process of its own, seen from outside only.
+/// Runs the built program as a user or a script does: as a process, observed from outside only.
 
 #include <sys/types.h>
 
@@ -34,22 +34,22 @@ class Process {
   Process& operator=(const Process&) = delete;
   ~Process();
 
-  /// Reads until standard error holds `text`; false if the process ended without it.
+  /// Reads until standard error contains `text`; false if the process ended without it.
   bool wait_for_error_text(std::string_view text);
-  /// Reads until standard output holds `text` behind what earlier calls found; false if the process ended
-  /// without it.
+  /// Reads until standard output contains `text` after the matches of earlier calls; false if the process
+  /// ended without it.
   bool wait_for_out_text(std::string_view text);
   void send(int signal);
   pid_t pid() const { return pid_; }
-  /// Standard error as far as it was read.
+  /// The part of standard error that was read.
   const std::string& err() const { return seen_.err; }
   Finished finish();
 
-  // With out_is_terminal: the person at the terminal.
+  // With out_is_terminal: actions of the user at the terminal.
   void type(std::string_view keys);
   void resize(unsigned short rows, unsigned short columns);
   void hang_up();
-  /// Whether it echoes and collects lines, as a shell wants it.
+  /// Whether the terminal echoes and collects lines, as a shell expects.
   bool terminal_is_plain() const;
 
  private:
@@ -58,10 +58,10 @@ class Process {
   pid_t pid_ = -1;
   int out_fd_ = -1, err_fd_ = -1;
   Finished seen_;
-  std::size_t found_ = 0;  // Bytes of standard output that wait_for_out_text() is done with.
+  std::size_t found_ = 0;  // Bytes of standard output before the last match of wait_for_out_text().
 };
 
-/// Start to end.
+/// Runs the program from start to end.
 Finished run(const std::vector<std::string>& arguments, const Process::Where& where = {});
 
 /// Arguments of a run of the small convolutional graph with the quickstart's settings: seconds, not minutes.

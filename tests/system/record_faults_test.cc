@@ -1,6 +1,5 @@
-// Goal: what befalls a record while its run goes on is noticed within seconds, loses nothing that can be
-// saved, and touches nobody else's files. Method: real runs, whose files are deleted, moved and damaged from
-// outside.
+// Goal: faults of a record during its run are noticed within seconds, lose nothing that can be saved, and
+// change no files of others. Method: real runs, whose files are deleted, moved and damaged from outside.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -26,7 +25,7 @@ class RecordFaults : public ::testing::Test {
                                "executor.delay=5ms", "--json"});
     return small_run(folder_.at(name), more);
   }
-  /// Waits until so many episodes are on disk, as head.seq has them.
+  /// Waits until this number of episodes is on disk, according to head.seq.
   void wait_for_episodes(const std::string& name, std::uint64_t episodes) const {
     const Nanos deadline = clock_.now() + std::chrono::seconds{60};
     std::uint64_t there = 0;
@@ -36,7 +35,7 @@ class RecordFaults : public ::testing::Test {
     }
     ASSERT_GE(there, episodes);
   }
-  double since(Nanos began) const { return std::chrono::duration<double>(clock_.now() - began).count(); }
+  double since(Nanos started) const { return std::chrono::duration<double>(clock_.now() - started).count(); }
   static bool is_one_error(const std::string& err, const std::string& what) {
     const std::size_t line = err.rfind("error: ");
     return line != std::string::npos && err.find(what, line) != std::string::npos &&
@@ -47,7 +46,7 @@ class RecordFaults : public ::testing::Test {
   const SystemClock clock_;
 };
 
-TEST_F(RecordFaults, ADeletedDatabaseIsWrittenAgainAndNothingIsLost) {
+TEST_F(RecordFaults, DeletedDatabaseIsRewrittenAndNothingIsLost) {
   Process process{run_of("run", {"--episodes", "120"})};
   wait_for_episodes("run", 20);
   std::filesystem::remove(folder_.at("run") + "/run.db");
@@ -60,7 +59,7 @@ TEST_F(RecordFaults, ADeletedDatabaseIsWrittenAgainAndNothingIsLost) {
   EXPECT_TRUE(json::parse(verified.out)["identical"].get<bool>());
 }
 
-TEST_F(RecordFaults, ADeletedFolderEndsTheRunAndTheNextOneThereIsWhole) {
+TEST_F(RecordFaults, DeletedFolderEndsTheRunAndTheNextRunIsWhole) {
   Process first{run_of("run", {"--episodes", "100000"})};
   wait_for_episodes("run", 10);
   std::filesystem::remove_all(folder_.at("run"));
@@ -75,11 +74,11 @@ TEST_F(RecordFaults, ADeletedFolderEndsTheRunAndTheNextOneThereIsWhole) {
   EXPECT_EQ(verified.status, 0) << "head.seq is the second run's: " << verified.err;
 }
 
-TEST_F(RecordFaults, DamageEndsTheRunWithinSecondsAndWhatCameBeforeItIsSalvaged) {
+TEST_F(RecordFaults, DamageEndsTheRunSoonAndEarlierEpisodesAreSalvaged) {
   Process process{run_of("run", {"--episodes", "100000"})};
   wait_for_episodes("run", 40);
   Rng rng{3, Purpose::kTest, 1};
-  for (const char* name : {"/run.db", "/run.db-wal"}) {  // What is not in one of them is in the other.
+  for (const char* name : {"/run.db", "/run.db-wal"}) {  // Each row is in one of them.
     const std::string path = folder_.at("run") + name;
     std::fstream file{path, std::ios::in | std::ios::out | std::ios::binary};
     const auto size = static_cast<std::streamoff>(std::filesystem::file_size(path));
@@ -104,10 +103,10 @@ TEST_F(RecordFaults, DamageEndsTheRunWithinSecondsAndWhatCameBeforeItIsSalvaged)
   EXPECT_EQ(run({"report", folder_.at("saved"), "-o", folder_.at("page.html")}).status, 0);
   const Finished resumed = run({"run", "--resume", "--run-dir", folder_.at("saved"), "--set",
                                 "run.episodes=" + std::to_string(found["episodes"].get<int>() + 20)});
-  EXPECT_EQ(resumed.status, 0) << "it goes on from there: " << resumed.err;
+  EXPECT_EQ(resumed.status, 0) << "it continues from there: " << resumed.err;
 }
 
-TEST_F(RecordFaults, AFolderThatIsMovedAndMovedBackLosesNothing) {
+TEST_F(RecordFaults, MovedFolderLosesNothingWhenItReturns) {
   Process process{run_of("run", {"--episodes", "150"})};
   wait_for_episodes("run", 20);
   std::filesystem::rename(folder_.at("run"), folder_.at("elsewhere"));
@@ -118,15 +117,15 @@ TEST_F(RecordFaults, AFolderThatIsMovedAndMovedBackLosesNothing) {
   EXPECT_EQ(run({"replay", folder_.at("run"), "--verify"}).status, 0);
 }
 
-TEST_F(RecordFaults, TwoStartsInOneDirectoryAreOneRun) {
+TEST_F(RecordFaults, StartsInOneDirectoryMakeOneRun) {
   Process first{run_of("run", {"--episodes", "60"})};
-  // As soon as the first one has its folder: its heuristics are not found yet.
+  // As soon as the first run has its folder, before it has its heuristics.
   const Nanos deadline = clock_.now() + std::chrono::seconds{20};
   while (!std::filesystem::exists(folder_.at("run") + "/lock") && clock_.now() < deadline) {
   }
   const Finished second = run(run_of("run", {"--episodes", "60", "--set", "run.seed=77"}));
   EXPECT_EQ(second.status, 2);
-  // On a busy machine the first one may have its record by then.
+  // On a busy machine the first run may have its record by then.
   EXPECT_TRUE(is_one_error(second.err, "is being written by another emplace") ||
               is_one_error(second.err, "already has a run"))
       << second.err;
@@ -137,20 +136,20 @@ TEST_F(RecordFaults, TwoStartsInOneDirectoryAreOneRun) {
   EXPECT_FALSE(std::filesystem::exists(folder_.at("run") + "/lock"));
 }
 
-TEST_F(RecordFaults, AFolderThatIsSharedStaysShared) {
+TEST_F(RecordFaults, SharedFolderStaysShared) {
   std::filesystem::create_directory(folder_.at("run"));
   constexpr auto kShared = std::filesystem::perms{01777};
   std::filesystem::permissions(folder_.at("run"), kShared);
   Process process{run_of("run", {"--episodes", "60"})};
   wait_for_episodes("run", 5);
-  EXPECT_EQ(run({"ps", folder_.at("run"), "--json"}).status, 0) << "its socket lies in a folder of its own";
+  EXPECT_EQ(run({"ps", folder_.at("run"), "--json"}).status, 0) << "its socket is in a private folder";
   const Finished done = process.finish();
   ASSERT_EQ(done.status, 0) << done.err;
   EXPECT_EQ(std::filesystem::status(folder_.at("run")).permissions(), kShared);
   EXPECT_FALSE(std::filesystem::exists(folder_.at("run") + "/private"));
 }
 
-TEST_F(RecordFaults, SalvageIsRefusedInOneLineWhereItCannotBe) {
+TEST_F(RecordFaults, ImpossibleSalvageIsRefusedInOneLine) {
   for (const auto& [arguments, what] : std::vector<std::pair<std::vector<std::string>, std::string>>{
            {{"replay", folder_.at("nothing"), "--salvage", folder_.at("saved")}, "holds no run"},
            {{"replay", folder_.at("nothing"), "--salvage", folder_.at("saved"), "--verify"},

@@ -1,5 +1,5 @@
-// Goal: what one run has measured teaches another policy, which places graphs from then on; what cannot be
-// learned is refused in one line and leaves nothing. Method: real processes on a small real graph.
+// Goal: another policy learns from the measurements of a run, and places graphs; what cannot be learned is
+// refused in one line and leaves nothing. Method: real processes on a small real graph.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ Finished draw(const TemporaryFolder& folder, const std::string& method) {
   return run({"run", config, "--run-dir", folder.at(method), "--episodes", "40", "--json", "--quiet"});
 }
 
-TEST(ReplayLearn, AnotherPolicyLearnsFromTheLogAndPlaces) {
+TEST(ReplayLearn, AnotherPolicyLearnsFromTheLog) {
   const TemporaryFolder folder;
   ASSERT_EQ(draw(folder, "random").status, 0);
   const std::vector<std::string> learn{"replay", folder.at("random"),        "--learn",  "colocrl",
@@ -48,7 +48,7 @@ TEST(ReplayLearn, AnotherPolicyLearnsFromTheLogAndPlaces) {
   const Finished verified = run({"replay", report["run_dir"].get<std::string>(), "--verify"});
   EXPECT_EQ(verified.status, 2) << "its episodes are another run's";
   EXPECT_NE(verified.err.find("log of another run"), std::string::npos) << verified.err;
-  // The same bits elsewhere; and for people.
+  // The same bits in another folder; and the text output.
   const Finished again = with({"--run-dir", folder.at("again")});
   ASSERT_EQ(again.status, 0) << again.err;
   EXPECT_NE(again.out.find(report["parameters_sha256"].get<std::string>()), std::string::npos) << again.out;

@@ -1,6 +1,6 @@
-// Goal: a run that is over can be made again to the same bits, measured again, branched off and gone on with;
-// what it cannot support is refused in one line, and nothing of it changes. Method: real runs of a small real
-// graph by the program, and the program again on what they left.
+// Goal: a finished run can be replayed to the same bits, measured again, branched and continued; what it
+// cannot support is refused in one line, and does not change it. Method: real runs of a small real graph, and
+// the program again on their folders.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -36,7 +36,7 @@ json run_json(const std::vector<std::string>& arguments) {
   return json::parse(done.out, nullptr, false);
 }
 
-/// One line on standard error that says `what`; nothing else was said.
+/// Expects exactly one line on standard error, which contains `what`.
 void refused(const std::vector<std::string>& arguments, int status, const std::string& what) {
   const Finished done = run(arguments);
   EXPECT_EQ(done.status, status) << done.err;
@@ -45,7 +45,7 @@ void refused(const std::vector<std::string>& arguments, int status, const std::s
   EXPECT_EQ(std::count(done.err.begin(), done.err.end(), '\n'), 1) << done.err;
 }
 
-/// What is in a folder, with all that is beneath: a hash by file.
+/// Hashes of all files in a folder and its subfolders.
 std::map<std::string, std::string> contents(const std::string& directory) {
   std::map<std::string, std::string> all;
   for (const auto& entry : std::filesystem::recursive_directory_iterator{directory})
@@ -53,10 +53,10 @@ std::map<std::string, std::string> contents(const std::string& directory) {
   return all;
 }
 
-/// Reads a file again and again until it holds `text`; false if it does not come.
+/// Reads a file repeatedly until it contains `text`; false after a deadline.
 bool wait_for_text(const std::string& file, std::string_view text) {
   const SystemClock clock;
-  for (const Nanos began = clock.now(); clock.now() - began < std::chrono::seconds{30};) {
+  for (const Nanos started = clock.now(); clock.now() - started < std::chrono::seconds{30};) {
     const auto bytes = read_file(file);
     if (bytes && std::string_view{reinterpret_cast<const char*>(bytes->data()), bytes->size()}.find(text) !=
                      std::string_view::npos)
@@ -72,7 +72,7 @@ struct Recorded {
 
 class ReplayedRun : public ::testing::TestWithParam<Recorded> {};
 
-TEST_P(ReplayedRun, IsIdenticalToTheBit) {
+TEST_P(ReplayedRun, IsBitIdentical) {
   const TemporaryFolder folder;
   std::vector<std::string> settings;
   for (const std::string& setting : GetParam().settings) settings.insert(settings.end(), {"--set", setting});
@@ -107,7 +107,7 @@ INSTANTIATE_TEST_SUITE_P(
                   "reward.baseline=step-mean", "executor.count=8"}}),
     [](const auto& run) { return run.param.name; });
 
-TEST(Replay, OfARangeBeginsAtTheCheckpointBeforeIt) {
+TEST(Replay, RangeStartsAtTheCheckpointBeforeIt) {
   const TemporaryFolder folder;
   run_json(recorded_run(folder.at("run"), {"--episodes", "60", "--set", "run.deterministic=true"}));
   const json replayed = run_json({"replay", folder.at("run"), "--from", "26", "--to", "45", "--json"});
@@ -120,7 +120,7 @@ TEST(Replay, OfARangeBeginsAtTheCheckpointBeforeIt) {
   refused({"replay", folder.at("run"), "--from", "9", "--to", "4"}, 2, "--to");
 }
 
-TEST(Replay, AnUpdateThatGivesOtherBitsIsFound) {
+TEST(Replay, DifferentUpdateIsFound) {
   const TemporaryFolder folder;
   run_json(recorded_run(folder.at("run"), {"--episodes", "20"}));
   {
@@ -141,7 +141,7 @@ TEST(Replay, AnUpdateThatGivesOtherBitsIsFound) {
   EXPECT_THAT(done.err, HasSubstr("differs from the run"));
 }
 
-TEST(Replay, OfARunThatLearnedNothingSaysSo) {
+TEST(Replay, RunThatLearnedNothingIsReported) {
   const TemporaryFolder folder;
   run_json(recorded_run(folder.at("run"), {"--episodes", "8", "--set", "policy.method=random"}));
   const json replayed = run_json({"replay", folder.at("run"), "--json"});
@@ -149,7 +149,7 @@ TEST(Replay, OfARunThatLearnedNothingSaysSo) {
   EXPECT_TRUE(replayed["identical"].get<bool>());
 }
 
-TEST(Replay, RefusesWhatIsNoRunOrNotWholeOrStillWritten) {
+TEST(Replay, RefusesOtherFoldersDamagedRunsAndRunsInProgress) {
   const TemporaryFolder folder;
   refused({"replay", folder.at("nothing"), "--verify"}, 2, "holds no run");
   run_json(recorded_run(folder.at("run"), {"--episodes", "20"}));
@@ -177,7 +177,7 @@ TEST(Replay, RefusesWhatIsNoRunOrNotWholeOrStillWritten) {
 }
 
 // Schema 3 kept no graphs.
-TEST(Replay, OfAnOlderRunNeedsItsGraphAndThenIsIdentical) {
+TEST(Replay, OlderRunNeedsItsGraph) {
   const TemporaryFolder folder;
   const std::string directory = folder.at("run");
   std::filesystem::create_directories(directory);
@@ -194,7 +194,7 @@ TEST(Replay, OfAnOlderRunNeedsItsGraphAndThenIsIdentical) {
   EXPECT_EQ(contents(directory), before);
 }
 
-TEST(Remeasure, CorrelatesAndKeepsWhatItFound) {
+TEST(Remeasure, ReportsTheCorrelationAndRecordsItsMeasurements) {
   const TemporaryFolder folder;
   run_json(recorded_run(folder.at("run"), {"--episodes", "40", "--set", "policy.method=random"}));
   const json same = run_json({"replay", folder.at("run"), "--re-measure", "sim", "--count", "50", "--json"});
@@ -224,7 +224,7 @@ TEST(Remeasure, CorrelatesAndKeepsWhatItFound) {
   EXPECT_EQ(contents(folder.at("run")), before);
 }
 
-TEST(Remeasure, TakesOnlyWhatItHeeds) {
+TEST(Remeasure, RefusesOptionsWithoutEffect) {
   const TemporaryFolder folder;
   run_json(recorded_run(folder.at("run"), {"--episodes", "10"}));
   const auto before = contents(folder.at("run"));
@@ -248,7 +248,7 @@ TEST(LogDriven, GivesTheSameParametersWithoutMeasuring) {
   EXPECT_EQ(again["measurements"], recorded["measurements"]);
   auto db = *record::RunReader::open(folder.at("again"), record::Reading::kInProgress);
   EXPECT_EQ(db->log().measurements(1, 1)->front().executor_kind, "replay");
-  // Another learner, the same log: it ends where the log does.
+  // Another learner with the same log ends where the log ends.
   driven[1] = "1000";
   driven.insert(driven.end(), {"--set", "policy.learning_rate=0.02"});
   const json other = run_json(recorded_run(folder.at("other"), driven));
@@ -257,7 +257,7 @@ TEST(LogDriven, GivesTheSameParametersWithoutMeasuring) {
   EXPECT_EQ(other["best_step_time_s"], recorded["best_step_time_s"]);
 }
 
-TEST(LogDriven, RefusesALogThatCannotDriveIt) {
+TEST(LogDriven, RefusesAnUnusableLog) {
   const TemporaryFolder folder;
   run_json(recorded_run(folder.at("run"), {"--episodes", "10"}));
   const auto driven = [&](std::vector<std::string> more) {
@@ -275,7 +275,7 @@ TEST(LogDriven, RefusesALogThatCannotDriveIt) {
   EXPECT_FALSE(std::filesystem::exists(folder.at("new")));
 }
 
-TEST(Branch, BeginsWithTheCheckpointAndSaysWhereItCameFrom) {
+TEST(Branch, StartsAtTheCheckpointAndRecordsItsParent) {
   const TemporaryFolder folder;
   run_json(recorded_run(folder.at("run"), {"--episodes", "40"}));
   const auto before = contents(folder.at("run"));
@@ -305,8 +305,8 @@ TEST(Branch, BeginsWithTheCheckpointAndSaysWhereItCameFrom) {
   EXPECT_FALSE(std::filesystem::exists(folder.at("none")));
 }
 
-// What a policy from the best heuristic repeated is what it began with, whatever is compared later.
-TEST(Resume, KeepsTheHeuristicThatItBeganAt) {
+// A policy that starts from the best heuristic keeps that start, whatever is compared later.
+TEST(Resume, KeepsItsFirstHeuristic) {
   const TemporaryFolder folder;
   run_json(recorded_run(folder.at("run"), {"--episodes", "10", "--set", "run.starts=[\"best-heuristic\"]"}));
   run_json({"run", "--resume", "--run-dir", folder.at("run"), "--quiet", "--json", "--episodes", "20",
@@ -314,7 +314,7 @@ TEST(Resume, KeepsTheHeuristicThatItBeganAt) {
   EXPECT_TRUE(run_json({"replay", folder.at("run"), "--json"})["identical"].get<bool>());
 }
 
-TEST(Resume, WhileSomebodyWantsItQuietItIsRefusedAndNothingChanges) {
+TEST(Resume, IsRefusedWhileAQuietReaderIsThere) {
   const TemporaryFolder folder;
   run_json(recorded_run(folder.at("run"), {"--episodes", "10"}));
   const auto before = contents(folder.at("run"));
@@ -324,8 +324,8 @@ TEST(Resume, WhileSomebodyWantsItQuietItIsRefusedAndNothingChanges) {
   EXPECT_EQ(contents(folder.at("run")), before);
 }
 
-// Its head finds the database in use when it comes back, and waits.
-TEST(Resume, AReaderDoesNotEndARunWhoseHeadWasKilled) {
+// The restarted head finds the database in use, and waits.
+TEST(Resume, ReaderDoesNotEndARunWhoseHeadWasKilled) {
   const TemporaryFolder folder;
   std::vector<std::string> long_run = recorded_run(folder.at("run"), {"--budget", "60s"});
   std::erase(long_run, "--quiet");
@@ -334,7 +334,7 @@ TEST(Resume, AReaderDoesNotEndARunWhoseHeadWasKilled) {
   const pid_t head = head_of(folder.at("run"));
   ASSERT_GT(head, 0);
   ASSERT_EQ(::kill(head, SIGKILL), 0);
-  // Between its death and the next head's first look the folder is nobody's.
+  // Between its end and the next head's first access no process has the folder.
   std::unique_ptr<record::RunReader> reader;
   for (int tries = 0; tries < 200'000 && reader == nullptr; ++tries)
     if (auto opened = record::RunReader::open(folder.at("run"), record::Reading::kQuiet))
@@ -348,7 +348,7 @@ TEST(Resume, AReaderDoesNotEndARunWhoseHeadWasKilled) {
   EXPECT_TRUE(run_json({"replay", folder.at("run"), "--json"})["identical"].get<bool>());
 }
 
-TEST(Trace, OfARefusedRunLeavesThatOfTheRunningOne) {
+TEST(Trace, RefusedRunKeepsTheTraceOfTheRunningOne) {
   const TemporaryFolder folder;
   std::vector<std::string> long_run =
       recorded_run(folder.at("run"), {"--budget", "60s", "--set", "record.trace=true"});

@@ -1,7 +1,6 @@
-// Goal: `emplace report` explains any run that there can be: finished, going on, on several graphs, one in
-// which nothing fits; and refuses what is no run in one line, with nothing written. Method: the built
-// program; the page's data is read as its script does. tests/system/report_page_test.py looks at it in a
-// browser.
+// Goal: `emplace report` explains any run: finished, in progress, on several graphs, without a feasible
+// placement; and refuses other folders in one line, without output. Method: the built program; the page's
+// data is read as by its script. tests/system/report_page_test.py loads it in a browser.
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -50,22 +49,22 @@ json reported(std::vector<std::string> arguments) {
   return json::parse(done.out, nullptr, false);
 }
 
-TEST(ReportCommand, ARunLeavesAPageThatReportWritesAgain) {
+TEST(ReportCommand, WritesTheSamePageAsTheRun) {
   const TemporaryFolder folder;
   const std::string directory = folder.at("run");
   const Finished ran = run(quiet_run(directory, {"--episodes", "12", "--json"}));
   ASSERT_EQ(ran.status, 0) << ran.err;
   const std::string first = text_of(directory + "/report.html");
   ASSERT_FALSE(first.empty()) << "written at the end of the run";
-  const json told = reported({directory, "-o", folder.at("again.html")});
+  const json result = reported({directory, "-o", folder.at("again.html")});
   const std::string page = text_of(folder.at("again.html"));
-  EXPECT_EQ(told["bytes"], page.size());
-  EXPECT_FALSE(told["in_progress"].get<bool>());
+  EXPECT_EQ(result["bytes"], page.size());
+  EXPECT_FALSE(result["in_progress"].get<bool>());
   EXPECT_EQ(text_of(directory + "/report.html"), first) << "-o leaves the run's own page alone";
   EXPECT_LT(page.size(), 5'000'000u);
   EXPECT_THAT(page, HasSubstr("emplace run " + directory + "/config.toml")) << "how to repeat the run";
 
-  // What the page says reproduces the best step time does.
+  // The command that the page shows for the best step time reproduces it.
   const std::size_t begin = page.find("<code>emplace ") + 14;
   std::istringstream words{page.substr(begin, page.find("</code>", begin) - begin)};
   std::vector<std::string> command{std::istream_iterator<std::string>{words}, {}};
@@ -74,7 +73,7 @@ TEST(ReportCommand, ARunLeavesAPageThatReportWritesAgain) {
   ASSERT_EQ(again.status, 0) << again.err;
   const json measured = json::parse(again.out);
   EXPECT_EQ((command[0] == "place" ? measured["measured"] : measured)["step_time_s"],
-            told["graphs"][0]["best_step_time_s"]);
+            result["graphs"][0]["best_step_time_s"]);
 
   // So does the spread of the best row.
   const Finished noisy = run({"evaluate", command[1], directory + "/recommended.placement.json", "--devices",
@@ -97,10 +96,10 @@ TEST(ReportCommand, ARunLeavesAPageThatReportWritesAgain) {
   double best = 1e9;
   for (const json& start : summary["starts"]) best = std::min(best, start["best_step_time_s"].get<double>());
   EXPECT_EQ(graph["task"]["steps"][0]["end"], std::llround(best * 1e9));
-  EXPECT_LE(told["graphs"][0]["best_step_time_s"].get<double>(), best);
+  EXPECT_LE(result["graphs"][0]["best_step_time_s"].get<double>(), best);
 }
 
-TEST(ReportCommand, ARunWhosePageCannotBeWrittenIsDoneAllTheSame) {
+TEST(ReportCommand, RunSucceedsIfItsPageCannotBeWritten) {
   const TemporaryFolder folder;
   std::filesystem::create_directories(folder.at("run") + "/report.html/in the way");
   const Finished done = run(quiet_run(folder.at("run"), {"--episodes", "2"}));
@@ -109,7 +108,7 @@ TEST(ReportCommand, ARunWhosePageCannotBeWrittenIsDoneAllTheSame) {
   EXPECT_THAT(done.err, HasSubstr("report.html: not written"));
 }
 
-TEST(ReportCommand, ARunIsExplainedWithoutTheFilesThatItWasMadeOf) {
+TEST(ReportCommand, RunIsExplainedWithoutItsInputFiles) {
   const TemporaryFolder folder;
   const std::string graph = folder.at("graph.json");
   std::filesystem::copy_file(shipped("tests/fixtures/graphs/cifar10_cnn-bs128.json"), graph);
@@ -119,11 +118,11 @@ TEST(ReportCommand, ARunIsExplainedWithoutTheFilesThatItWasMadeOf) {
   EXPECT_TRUE(data_of(text_of(folder.at("run") + "/report.html"))["graphs"][0]["task"].is_object());
 }
 
-TEST(ReportCommand, ARunOfAnOlderVersionIsExplainedAsFarAsItsFilesAreThere) {
+TEST(ReportCommand, RunOfAnOlderVersionIsExplainedByItsFiles) {
   const TemporaryFolder folder;
   std::filesystem::copy(shipped("tests/fixtures/runs/schema3"), folder.at("run"));
-  const json told = reported({folder.at("run")});
-  EXPECT_EQ(told["graphs"][0]["graph"], "cifar10_cnn-bs128");
+  const json result = reported({folder.at("run")});
+  EXPECT_EQ(result["graphs"][0]["graph"], "cifar10_cnn-bs128");
   const std::string page = text_of(folder.at("run") + "/report.html");
   EXPECT_NE(page.find("no heuristic is known"), std::string::npos)
       << "its config names a graph that is not here";
@@ -131,14 +130,14 @@ TEST(ReportCommand, ARunOfAnOlderVersionIsExplainedAsFarAsItsFilesAreThere) {
   EXPECT_FALSE(data_of(page)["graphs"][0]["curves"][0]["x"].empty());
 }
 
-TEST(ReportCommand, ARunThatGoesOnIsReportedAsItIs) {
+TEST(ReportCommand, RunInProgressIsReported) {
   const TemporaryFolder folder;
   Process running{quiet_run(folder.at("run"), {"--budget", "60s", "--log-level", "info"})};
-  // Until its head has begun there is no run, or one that nobody writes.
-  json told;
-  while (!told.is_object() || !told["in_progress"].get<bool>()) {
+  // Until its head has started there is no run, or one without a writer.
+  json result;
+  while (!result.is_object() || !result["in_progress"].get<bool>()) {
     const Finished done = run({"report", folder.at("run"), "-o", folder.at("page.html"), "--json"});
-    if (done.status == 0) told = json::parse(done.out);
+    if (done.status == 0) result = json::parse(done.out);
   }
   EXPECT_NE(text_of(folder.at("page.html")).find("was still in progress"), std::string::npos);
   running.send(SIGTERM);
@@ -146,7 +145,7 @@ TEST(ReportCommand, ARunThatGoesOnIsReportedAsItIs) {
   EXPECT_FALSE(reported({folder.at("run")})["in_progress"].get<bool>());
 }
 
-TEST(ReportCommand, ARunInWhichNothingFitsIsExplainedToo) {
+TEST(ReportCommand, RunInWhichNothingFitsIsExplained) {
   const TemporaryFolder folder;
   const std::string tiny =
       folder.file("tiny.toml", "[[device]]\nname = \"gpu:0\"\nprofile = \"k40\"\nmemory = \"1MB\"\n");
@@ -170,7 +169,7 @@ TEST(ReportCommand, SeveralGraphsShareOnePage) {
   EXPECT_NE(page.find("choose-graph"), std::string::npos);
 }
 
-TEST(ReportCommand, RefusesWhatIsNoRunInOneLine) {
+TEST(ReportCommand, RefusesOtherFoldersInOneLine) {
   const TemporaryFolder folder;
   const auto refused = [&](const std::vector<std::string>& arguments, std::string_view with) {
     const Finished done = run(arguments);

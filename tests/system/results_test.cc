@@ -1,6 +1,6 @@
-// Goal: what scripts rely on: the keys and values of --json, files that one command writes and another reads,
-// answers that repeat with the seed, and no recommendation that is silently worse than a single device.
-// Method: the built program as a process, its output parsed as a script would.
+// Goal: everything that scripts rely on: the keys and values of --json, files that one command writes and
+// another reads, results that repeat with the seed, and no recommendation that is silently worse than a
+// single device. Method: the built program as a process, its output parsed as a script would.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -64,7 +64,7 @@ TEST(Results, CompareListsEveryMethodWithTheAgreedKeys) {
                                  "heft", "towers-sync", "towers-async"));
 }
 
-TEST(Results, TheTableForPeopleHasARowPerMethodAndTheBound) {
+TEST(Results, TableHasARowPerMethodAndTheBound) {
   const Finished done = run({"compare", kNmt, "-d", kDevices, "-m", "single-gpu,expert"});
   EXPECT_EQ(done.status, 0);
   EXPECT_THAT(done.err, IsEmpty());
@@ -72,7 +72,7 @@ TEST(Results, TheTableForPeopleHasARowPerMethodAndTheBound) {
     EXPECT_THAT(done.out, HasSubstr(text));
 }
 
-TEST(Results, APlacementFileIsMeasuredToTheSameStepTime) {
+TEST(Results, PlacementFileHasTheSameStepTime) {
   const TemporaryFolder folder;
   const std::string file = folder.at("placement.json");
   const ordered_json placed = json_of({"place", kNmt, "-d", kDevices, "--method", "expert", "-o", file});
@@ -87,15 +87,15 @@ TEST(Results, APlacementFileIsMeasuredToTheSameStepTime) {
               ElementsAre("step_time_s", "valid", "peak_memory_bytes", "busy_s", "bytes_moved", "executor",
                           "label", "samples_s", "objective", "objective_value", "measured_cost_share"));
   EXPECT_EQ(measured["measured_cost_share"], 0.0);
-  measured.erase("measured_cost_share");  // Of the machine more than of the placement.
+  measured.erase("measured_cost_share");  // Depends on the machine more than on the placement.
   EXPECT_EQ(measured["label"], "simulated");
   EXPECT_EQ(measured, placed["measured"]);
   EXPECT_EQ(measured["executor"], "sim");
   EXPECT_EQ(measured["samples_s"].size(), 1u);
 }
 
-// Placeto's simulator by command: the library's number (tests/executor/sim/placeto_simulator_test.cc) to the
-// bit, whatever memory and links the machine has.
+// Placeto's simulator on the command line gives the library's value
+// (tests/executor/sim/placeto_simulator_test.cc) to the bit, whatever memory and links the machine has.
 TEST(Results, PlacetosSimulatorMeasuresPlacesAndRunsTheSame) {
   const TemporaryFolder folder;
   const std::string graph = folder.file("two.json", R"({"format":"emplace-graph v1","name":"two","ops":[
@@ -143,8 +143,8 @@ TEST(Results, PlacetosSimulatorMeasuresPlacesAndRunsTheSame) {
   EXPECT_THAT(run({"place", graph, "-d", devices, "--executor", "cpu"}).err, HasSubstr("use sim or placeto"));
 }
 
-// A run learns from it: the best time that it records is what evaluate says of its placement.
-TEST(Results, ARunLearnsFromPlacetosSimulator) {
+// A run learns from it: evaluate gives the best step time of the record for its placement.
+TEST(Results, RunLearnsFromPlacetosSimulator) {
   const TemporaryFolder folder;
   const auto order = [&](const char* name, const std::vector<std::string>& more) {
     std::vector<std::string> command = testing::small_run(
@@ -167,7 +167,7 @@ TEST(Results, ARunLearnsFromPlacetosSimulator) {
   EXPECT_THAT(wrong.err, HasSubstr("executor.kind: = 'placeto' simulates only step times"));
 }
 
-TEST(Results, AFakeProcessRefusesLinksThatItDoesNotSimulate) {
+TEST(Results, FakeExecutorRefusesLinksThatItDoesNotSimulate) {
   const TemporaryFolder folder;
   const std::string shared = folder.file(
       "shared.toml",
@@ -181,7 +181,7 @@ TEST(Results, AFakeProcessRefusesLinksThatItDoesNotSimulate) {
   EXPECT_THAT(done.err, HasSubstr("does not simulate shared links"));
 }
 
-TEST(Results, AnExecutorProcessIsAskedAndItsAnswerLabelled) {
+TEST(Results, ExecutorProcessMeasuresWithItsLabel) {
   const TemporaryFolder folder;
   const std::string file = folder.at("placement.json"), trace = folder.at("trace.json");
   ASSERT_EQ(run({"place", kGraph, "-d", kDevices, "-m", "expert", "-o", file}).status, 0);
@@ -201,7 +201,7 @@ TEST(Results, AnExecutorProcessIsAskedAndItsAnswerLabelled) {
   EXPECT_EQ(measured["spread"]["mad_s"], 0);
   EXPECT_EQ(measured["spread"]["noisy"], false);
   EXPECT_GT(std::filesystem::file_size(trace), 1'000u);
-  // What does not fit has status 3, what does not run 4; both say why, in one line.
+  // An infeasible placement has status 3, a failed one 4; both print the reason in one line.
   const Finished full = run(with({"--chaos", "oom-every=1"}));
   EXPECT_EQ(full.status, 3);
   EXPECT_THAT(full.err, HasSubstr(": does not fit: oom: op '"));
@@ -216,7 +216,7 @@ TEST(Results, AnExecutorProcessIsAskedAndItsAnswerLabelled) {
   EXPECT_EQ(run(with({"--verify"})).status, 2) << "a fake computes nothing";
 }
 
-TEST(Results, ATraceHoldsTheStepWithoutOverlaps) {
+TEST(Results, TraceContainsTheStepWithoutOverlaps) {
   const TemporaryFolder folder;
   const std::string placement = folder.at("placement.json"), trace = folder.at("trace.json");
   ASSERT_EQ(run({"place", kGraph, "-d", kDevices, "-m", "round-robin", "-o", placement}).status, 0);
@@ -264,7 +264,7 @@ TEST(Results, AutoIsTheBestOfAllMethods) {
 }
 
 // Without the bound both commands would search for an hour, and this test would time out.
-TEST(Results, PlaceEndsOnceItHasProvenThatNothingIsBetter) {
+TEST(Results, PlaceEndsOnceItsResultIsProvenOptimal) {
   const TemporaryFolder folder;
   const std::string one = folder.file("one.toml", "[[device]]\nname = \"gpu:0\"\nprofile = \"k40\"\n");
   const ordered_json placed = json_of({"place", kGraph, "-d", one, "--budget", "1h"});
@@ -273,7 +273,7 @@ TEST(Results, PlaceEndsOnceItHasProvenThatNothingIsBetter) {
   EXPECT_THAT(run({"place", kGraph, "-d", one, "--budget", "1h"}).out, HasSubstr("no placement is better"));
 }
 
-TEST(Results, APlacementThatDoesNotFitIsShownWithItsReasonAndStatusThree) {
+TEST(Results, InfeasiblePlacementHasAReasonAndStatusThree) {
   const TemporaryFolder folder;
   const std::string roomy = folder.file("roomy.toml",
                                         "[[device]]\nname = \"cpu:0\"\nprofile = "
@@ -293,21 +293,21 @@ TEST(Results, APlacementThatDoesNotFitIsShownWithItsReasonAndStatusThree) {
   EXPECT_EQ(run({"compare", kNmt, "-d", kDevices, "-m", "single-gpu"}).status, 3);
 }
 
-TEST(Results, TheReserveIsKeptFree) {
+TEST(Results, ReserveIsKeptFree) {
   const ordered_json all = json_of({"compare", kNmt, "-d", kDevices, "-m", "expert"});
   EXPECT_EQ(all["methods"][0]["valid"], true);
   const ordered_json less = json_of({"compare", kNmt, "-d", kDevices, "-m", "expert", "--reserve", "20%"}, 3);
   EXPECT_EQ(less["methods"][0]["valid"], false);
 }
 
-TEST(Results, BoundSaysWhichBoundItIs) {
+TEST(Results, BoundNamesItsKind) {
   const ordered_json bound = json_of({"bound", kNmt, "-d", kDevices});
   EXPECT_NEAR(bound["lower_bound_s"].get<double>(), 0.3251, 0.001);
   EXPECT_EQ(bound["bound"], "work between head and tail");
   EXPECT_EQ(json_of({"bound", kGraph, "-d", kDevices})["bound"], "critical path with transfers");
 }
 
-TEST(Results, InspectCountsWhatTheGraphFileSays) {
+TEST(Results, InspectMatchesTheGraphFile) {
   const ordered_json plain = json_of({"inspect", kNmt});
   EXPECT_EQ(plain["ops"], 13581);
   EXPECT_EQ(plain["edges"], 21951);
@@ -321,7 +321,7 @@ TEST(Results, InspectCountsWhatTheGraphFileSays) {
   EXPECT_NEAR(placed["devices"][0]["all_ops_s"].get<double>(), 2.7628, 0.001);
 }
 
-TEST(Results, ImportKeepsTheGraphWhateverItIsWrittenAs) {
+TEST(Results, ImportKeepsTheGraphInEveryFormat) {
   const TemporaryFolder folder;
   const std::string before = json_of({"inspect", kGraph})["graph_sha256"];
   for (const char* name : {"g.json", "g.json.gz", "g.json.zst", "g.epg", "g.msgpack"}) {
@@ -331,17 +331,17 @@ TEST(Results, ImportKeepsTheGraphWhateverItIsWrittenAs) {
   }
 }
 
-TEST(Results, TheSeedDecidesEverythingButTheTimeTaken) {
+TEST(Results, SeedDecidesEverythingButTheTimeTaken) {
   const auto table = [](const char* seed) {
     ordered_json json = json_of({"compare", kGraph, "-d", kDevices, "--seed", seed});
     for (auto& row : json["methods"]) row.erase("wall_s");
     return json;
   };
   EXPECT_EQ(table("7"), table("7"));
-  EXPECT_NE(table("7")["methods"][2], table("8")["methods"][2]);  // random
+  EXPECT_NE(table("7")["methods"][2], table("8")["methods"][2]) << "the method random";
 }
 
-TEST(Results, APlacementWorseThanOneDeviceIsSaidToBe) {
+TEST(Results, PlacementWorseThanOneDeviceIsReported) {
   // The small network does not gain from a second GPU.
   const Finished slow = run({"place", kGraph, "-d", kDevices, "--method", "round-robin"});
   EXPECT_EQ(slow.status, 0);

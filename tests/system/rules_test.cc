@@ -1,5 +1,5 @@
-// Goal: what --rules asks for holds in whatever place, compare, evaluate and run find, and is refused in one
-// line where it cannot hold.  Method: the built program as a process; placements are read as a script would.
+// Goal: --rules hold in every placement of place, compare, evaluate and run, and are refused in one line
+// where they cannot hold.  Method: the built program as a process; placements are read as a script would.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ using testing::run;
 using testing::shipped;
 using testing::TemporaryFolder;
 
-TEST(Rules, HoldInWhatIsFound) {
+TEST(Rules, HoldInPlacementsThatAreFound) {
   const TemporaryFolder folder;
   const std::string rules = folder.file("rules.toml",
                                         "[[rule]]\nmatch = { name = '^convolution_1$' }\npin = \"cpu:0\"\n"
@@ -89,7 +89,7 @@ TEST(Rules, AreRefusedInOneLine) {
   }
 }
 
-TEST(Memory, ThatHoldsNothingIsNamedInBytes) {
+TEST(Memory, ZeroMemoryIsReportedInBytes) {
   const TemporaryFolder folder;
   const std::string devices =
       folder.file("small.toml",

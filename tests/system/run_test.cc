@@ -1,7 +1,7 @@
 // Goal: `emplace run` keeps its promises as a program: results in the run directory, a clean end by signals,
 // a head that may be killed, refusals in one line. Method: real processes on a small real graph; the run
-// database and the JSON summary are the witnesses. Nothing sleeps: waits are for what the processes say or
-// do.
+// database and the JSON summary are checked. Nothing sleeps: tests wait for output or actions of the
+// processes.
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
@@ -63,7 +63,7 @@ TEST(Run, LearnsAndLeavesItsResults) {
   EXPECT_TRUE(std::filesystem::exists(folder.at("trace.json")));
 }
 
-TEST(Run, RepeatsItselfBitForBitIfDeterministic) {
+TEST(Run, IsBitIdenticalIfDeterministic) {
   const TemporaryFolder folder;
   std::string hashes[2];
   for (int i = 0; i < 2; ++i) {
@@ -77,7 +77,7 @@ TEST(Run, RepeatsItselfBitForBitIfDeterministic) {
   EXPECT_EQ(hashes[0], hashes[1]);
 }
 
-TEST(Run, AKilledHeadComesBackAndNothingCountsTwice) {
+TEST(Run, KilledHeadIsRestartedAndNothingCountsTwice) {
   const TemporaryFolder folder;
   Process process{scratch_run(folder.at("run"), {"--budget", "6s", "--json"})};
   ASSERT_TRUE(process.wait_for_error_text("updates"));
@@ -92,7 +92,7 @@ TEST(Run, AKilledHeadComesBackAndNothingCountsTwice) {
   EXPECT_EQ(head_of(folder.at("run")), 0);
 }
 
-TEST(Run, KilledHeadsLeaveTheParametersOfARunWithoutKills) {
+TEST(Run, KilledHeadsDoNotChangeTheParameters) {
   const TemporaryFolder folder;
   const std::vector<std::string> more{"--episodes",
                                       "1000",
@@ -110,7 +110,7 @@ TEST(Run, KilledHeadsLeaveTheParametersOfARunWithoutKills) {
   const pid_t first = head_of(folder.at("killed"));
   ASSERT_EQ(::kill(first, SIGKILL), 0);
   ASSERT_TRUE(process.wait_for_error_text("restarting from run.db"));
-  // The second one a moment after it began, wherever that is.
+  // The second head is killed shortly after its start, at any point.
   const SystemClock clock;
   const Nanos deadline = clock.now() + std::chrono::seconds{20};
   pid_t second = 0;
@@ -124,7 +124,7 @@ TEST(Run, KilledHeadsLeaveTheParametersOfARunWithoutKills) {
   EXPECT_EQ(killed["updates"], undisturbed["updates"]);
 }
 
-TEST(Run, UnderNohupItGoesOnWhenTheTerminalIsClosed) {
+TEST(Run, ContinuesUnderNohupWhenTheTerminalIsClosed) {
   const TemporaryFolder folder;
   Process process{scratch_run(folder.at("run"), {"--episodes", "300", "--json"}),
                   {.prefix = {"sh", "-c", "trap '' HUP; exec \"$@\"", "sh"}}};
@@ -136,10 +136,10 @@ TEST(Run, UnderNohupItGoesOnWhenTheTerminalIsClosed) {
   const Finished done = process.finish();
   ASSERT_EQ(done.status, 0) << done.err;
   EXPECT_GE(json::parse(done.out)["episodes"].get<int>(), 300);
-  EXPECT_EQ(done.err.find("was ended by"), std::string::npos) << "the head heard nothing";
+  EXPECT_EQ(done.err.find("was ended by"), std::string::npos) << "the head received no signal";
 }
 
-TEST(Run, AHeadThatSomebodyElseEndsComesBack) {
+TEST(Run, HeadEndedFromOutsideIsRestarted) {
   const TemporaryFolder folder;
   Process process{scratch_run(folder.at("run"), {"--budget", "600s", "--json"})};
   ASSERT_TRUE(process.wait_for_error_text("updates"));
@@ -154,7 +154,7 @@ TEST(Run, AHeadThatSomebodyElseEndsComesBack) {
   EXPECT_EQ(json::parse(done.out)["restarts"]["head"], 1);
 }
 
-TEST(Run, WhenItsLauncherIsKilledItsProcessAndItsSocketGoToo) {
+TEST(Run, KilledLauncherLeavesNoProcessOrSocket) {
   const TemporaryFolder folder;
   Process process{scratch_run(folder.at("run"), {"--budget", "600s", "--json"})};
   ASSERT_TRUE(process.wait_for_error_text("updates"));
@@ -167,7 +167,7 @@ TEST(Run, WhenItsLauncherIsKilledItsProcessAndItsSocketGoToo) {
   EXPECT_FALSE(std::filesystem::exists(folder.at("run") + "/head.ipc"));
 }
 
-TEST(Run, ADirectoryWhoseNameIsNoUtf8IsAsGoodAsAnother) {
+TEST(Run, DirectoryNameNeedNotBeUtf8) {
   const TemporaryFolder folder;
   const Finished done = run(scratch_run(folder.at("bad\xff"), {"--episodes", "5", "--json"}));
   ASSERT_EQ(done.status, 0) << done.err;
@@ -175,13 +175,13 @@ TEST(Run, ADirectoryWhoseNameIsNoUtf8IsAsGoodAsAnother) {
   EXPECT_TRUE(std::filesystem::exists(folder.at("bad\xff") + "/report.html"));
 }
 
-TEST(Run, SignalsEndItCleanlyWithResultsKept) {
+TEST(Run, SignalsEndItCleanlyAndKeepResults) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     const TemporaryFolder folder;
     Process process{scratch_run(folder.at("run"), {"--budget", "600s", "--json"})};
     ASSERT_TRUE(process.wait_for_error_text("updates"));
     EXPECT_TRUE(std::filesystem::exists(folder.at("run") + "/head.ipc"));
-    // A terminal tells all of its processes; what the run makes of it is the launcher's.
+    // A terminal signals all of its processes; only the launcher acts on it.
     if (signal != SIGTERM) ::kill(head_of(folder.at("run")), signal);
     process.send(signal);
     const Finished done = process.finish();
@@ -232,7 +232,7 @@ TEST(Run, AutoGetsTheTimeOfAStartAndASignalMeanwhileKeepsNothing) {
   EXPECT_NE(missing.err.find("holds no run to continue"), std::string::npos) << missing.err;
 }
 
-TEST(Run, AnInterruptedRunShowsHowToContinueIt) {
+TEST(Run, InterruptedRunShowsHowToContinueIt) {
   const TemporaryFolder folder;
   Process process{scratch_run(folder.at("run"), {"--budget", "600s"})};
   ASSERT_TRUE(process.wait_for_error_text("updates"));
@@ -265,10 +265,10 @@ TEST(Run, RefusesInOneLine) {
   refused({"run", "--resume"}, "--run-dir");
   ASSERT_EQ(run(scratch_run(folder.at("run"), {"--episodes", "2", "--quiet"})).status, 0);
   refused(scratch_run(folder.at("run"), {"--episodes", "2", "--quiet"}), "--resume");
-  EXPECT_FALSE(std::filesystem::exists(folder.at("a"))) << "nothing half-written stays";
+  EXPECT_FALSE(std::filesystem::exists(folder.at("a"))) << "no partial file remains";
 }
 
-TEST(Run, AnOldKeyIsReadAndItsNewNameToldInOneLine) {
+TEST(Run, OldKeyIsReadAndItsNewNameReported) {
   const TemporaryFolder folder;
   const Finished done =
       run(scratch_run(folder.at("run"), {"--episodes", "2", "--quiet", "--set", "policy.grouper_hidden=7",
@@ -288,8 +288,8 @@ TEST(Run, AnOldKeyIsReadAndItsNewNameToldInOneLine) {
   EXPECT_EQ(resumed.err, "") << "what was written has the new form";
 }
 
-// The same numbers whether the simulator runs in the executor or, as devices would, in a process of its own.
-TEST(Run, ExecutorsInProcessesLearnTheSame) {
+// The same numbers whether the simulator runs in the executor or, like devices, in its own process.
+TEST(Run, ExecutorProcessesLearnTheSame) {
   const TemporaryFolder folder;
   const auto parameters = [&](const char* name, const std::vector<std::string>& more) {
     std::vector<std::string> arguments =
@@ -307,11 +307,11 @@ TEST(Run, ExecutorsInProcessesLearnTheSame) {
   const std::string process = parameters("process", {"--set", "executor.process=true"});
   const std::string dying =
       parameters("dying", {"--set", "executor.chaos=crash-every=7", "--set", "executor.restarts=10000"});
-  EXPECT_EQ(process, dying) << "a crash changes nothing of what is learned";
+  EXPECT_EQ(process, dying) << "a crash does not change what is learned";
   EXPECT_EQ(process.size(), 64u);
 }
 
-TEST(Run, SaysWhenNothingFits) {
+TEST(Run, ReportsThatNothingFits) {
   const TemporaryFolder folder;
   const std::string tiny =
       folder.file("tiny.toml", "[[device]]\nname = \"gpu:0\"\nprofile = \"k40\"\nmemory = \"1MB\"\n");

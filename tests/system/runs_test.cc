@@ -45,12 +45,12 @@ TEST(Runs, ListsAndComparesRuns) {
   const json runs = json::parse(listed.out)["runs"];
   ASSERT_EQ(runs.size(), 4u) << listed.out;
   const json& a = runs[0];
-  const json said = json::parse(first.out);
+  const json summary = json::parse(first.out);
   EXPECT_EQ(a["name"], "first");
   EXPECT_EQ(a["state"], "ended");
-  EXPECT_EQ(a["measurements"], said["measurements"]);
-  EXPECT_EQ(a["graphs"][0]["best_step_time_s"], said["best_step_time_s"]);
-  EXPECT_EQ(a["graphs"][0]["lower_bound_s"], said["lower_bound_s"]);
+  EXPECT_EQ(a["measurements"], summary["measurements"]);
+  EXPECT_EQ(a["graphs"][0]["best_step_time_s"], summary["best_step_time_s"]);
+  EXPECT_EQ(a["graphs"][0]["lower_bound_s"], summary["lower_bound_s"]);
   EXPECT_GT(a["graphs"][0]["best_after_s"], 0);
   EXPECT_LT(a["graphs"][0]["best_after_s"], 60);
   EXPECT_EQ(runs[1]["name"], "live");
@@ -72,7 +72,7 @@ TEST(Runs, ListsAndComparesRuns) {
   EXPECT_EQ(json::parse(after.out)["runs"][0]["state"], "interrupted");
 }
 
-TEST(Runs, BadInputIsOneLine) {
+TEST(Runs, BadInputIsRefusedInOneLine) {
   const TemporaryFolder folder;
   for (const auto& [arguments, text] : std::vector<std::pair<std::vector<std::string>, std::string>>{
            {{folder.at("nowhere")},

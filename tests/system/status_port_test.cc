@@ -1,5 +1,6 @@
-// Goal: the status port of a run shows the run as it is, to those who may see it, outlives its head, and
-// costs the run nothing. Method: real runs, a client over real sockets; the run's own summary is the witness.
+// Goal: the status port of a run shows its state to permitted clients, outlives its head, and does not
+// disturb the run. Method: real runs, a client over real sockets; the result is compared with the run's
+// summary.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -44,7 +45,7 @@ class PortRun {
     return HttpClient{endpoint_}.get(path, headers);
   }
   json status() const { return json::parse(get("/status.json").second, nullptr, false); }
-  /// Asks until `is` holds; the last answer.
+  /// Requests the status until `is` holds; returns the last answer.
   template <class Is>
   json wait_for(const Is& is) const {
     const SystemClock clock;
@@ -64,12 +65,12 @@ class PortRun {
 
 bool measures(const json& status) { return status.is_object() && status["measurements"] > 100; }
 
-TEST(StatusPort, ShowsARunToPeopleAndEngines) {
+TEST(StatusPort, ServesPagesAndJson) {
   const TemporaryFolder folder;
   PortRun run{folder.at("run"), {"--budget", "600s"}};
   ASSERT_FALSE(run.endpoint().empty()) << run.process().err();
   EXPECT_EQ(run.get("/healthz").second, "ok\n");
-  // The nodes come from the head, once there is a viewer.
+  // The head sends the nodes once there is a viewer.
   const json status = run.wait_for([](const json& s) { return measures(s) && s["nodes_total"] == 1; });
   EXPECT_EQ(status["phase"], "running");
   EXPECT_EQ(status["method"], "hierarchical");
@@ -139,7 +140,7 @@ TEST(StatusPort, OutlivesItsHead) {
   EXPECT_EQ(run.process().finish().status, 128 + SIGTERM);
 }
 
-TEST(StatusPort, NeedsItsTokenAndAKnownName) {
+TEST(StatusPort, RequiresItsTokenAndAKnownName) {
   const TemporaryFolder folder;
   const std::string token = folder.file("token", std::string{kToken} + "\n");
   ::chmod(token.c_str(), 0600);
@@ -147,7 +148,7 @@ TEST(StatusPort, NeedsItsTokenAndAKnownName) {
               {"--budget", "600s", "--status-token", token, "--status-host", "trainer.example"}};
   ASSERT_FALSE(run.endpoint().empty()) << run.process().err();
   const std::string bearer = std::string{"Authorization: Bearer "} + kToken + "\r\n";
-  EXPECT_THAT(run.get("/healthz").first, StartsWith("HTTP/1.1 200"));  // Probes need none.
+  EXPECT_THAT(run.get("/healthz").first, StartsWith("HTTP/1.1 200"));  // Probes need no token.
   for (const char* path :
        {"/status.json", "/metrics", "/events", "/report.html", "/nodes.json", "/assets/page.js"}) {
     const auto [head, body] = run.get(path);
@@ -186,7 +187,7 @@ TEST(StatusPort, NeedsItsTokenAndAKnownName) {
   EXPECT_THAT(done.err + done.out, Not(HasSubstr(kToken)));
 }
 
-TEST(StatusPort, ARunDirectoryThatIsMovedAwayIsOneLineAndTheRunContinues) {
+TEST(StatusPort, MovedRunDirectoryIsOneLineAndTheRunContinues) {
   const TemporaryFolder folder;
   PortRun run{folder.at("run"), {"--budget", "600s"}};
   const json before = run.wait_for(measures);
@@ -209,7 +210,7 @@ TEST(StatusPort, ARunDirectoryThatIsMovedAwayIsOneLineAndTheRunContinues) {
   EXPECT_EQ(json::parse(done.out)["lost"], 0);
 }
 
-TEST(StatusPort, APortThatIsTakenIsAWarningAndTheRunGoesOn) {
+TEST(StatusPort, PortInUseIsAWarningAndTheRunContinues) {
   const TemporaryFolder folder;
   PortRun first{folder.at("first"), {"--budget", "600s"}};
   ASSERT_FALSE(first.endpoint().empty());
@@ -242,7 +243,7 @@ TEST(StatusPort, WrongOptionsAreRefusedBeforeAnythingIsWritten) {
   }
 }
 
-TEST(StatusPort, ReportLiveShowsARunThatIsOver) {
+TEST(StatusPort, ReportLiveShowsAFinishedRun) {
   const TemporaryFolder folder;
   ASSERT_EQ(run(small_run(folder.at("run"), {"--episodes", "20", "--quiet"})).status, 0);
   EXPECT_EQ(run({"report", folder.at("absent"), "--live"}).status, 2);

@@ -1,7 +1,7 @@
-// Goal: executors of kind torch as a user meets them: which program is started, with which words; what is
-// said where it or its model is missing; and that nothing but this machine's own command line or config names
-// the code that it imports. Method: the built program as a process, with a stand-in for emplace-exec-torch
-// that writes down its words and then is emplace-exec-fake.
+// Goal: executors of kind torch as a user sees them: which program is started, with which arguments; the
+// error if it or its model is missing; and that only this machine's own command line or config names the code
+// that it imports. Method: the built program as a process, with a substitute for emplace-exec-torch that
+// records its arguments and then executes emplace-exec-fake.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -82,7 +82,7 @@ class TorchExecutor : public ::testing::Test {
     std::filesystem::permissions(path, std::filesystem::perms::owner_all);
     return path;
   }
-  /// A stand-in that writes `mark` and its words to the file `words`.
+  /// A substitute that writes `mark` and its arguments to the file `words`.
   std::string stand_in(const std::string& name, const std::string& mark) const {
     return program(name, "mark='" + mark + "'; words='" + at("words") + "'\n" + "fake='" +
                              (folder_of_program() / "emplace-exec-fake").string() + "'\n" + R"(
@@ -99,7 +99,7 @@ done
 exec "$fake" "$@"
 )");
   }
-  /// Only what the tests put there can be found.
+  /// A PATH in which only files of the tests can be found.
   Process::Where only(std::vector<std::string> environment = {}) const {
     Process::Where where;
     where.environment = {"PATH=" + at("bin") + ":/usr/bin:/bin", "EMPLACE_PYTHON="};
@@ -116,7 +116,7 @@ exec "$fake" "$@"
   const TemporaryFolder folder_;
 };
 
-TEST_F(TorchExecutor, TheProgramInPathGetsTheModelAndTheThreads) {
+TEST_F(TorchExecutor, ProgramInPathGetsTheModelAndTheThreads) {
   stand_in("bin/emplace-exec-torch", "PATH");
   const Finished done = run(evaluate({"--model", "my_module:make_step", "--threads", "3", "--json"}), only());
   ASSERT_EQ(done.status, 0) << done.err;
@@ -125,7 +125,8 @@ TEST_F(TorchExecutor, TheProgramInPathGetsTheModelAndTheThreads) {
   ASSERT_EQ(words.size(), 1u) << text_of(at("words"));
   EXPECT_THAT(words[0], StartsWith("PATH --parent="));
   EXPECT_THAT(words[0], ::testing::EndsWith(" --model=my_module:make_step --threads=3"));
-  const std::string group = text_of(at("words.group"));  // Typed signals are for the parent alone.
+  const std::string group =
+      text_of(at("words.group"));  // Signals typed at a terminal go to the parent alone.
   EXPECT_EQ(group.substr(0, group.find(' ')) + "\n", group.substr(group.find(' ') + 1));
   ASSERT_EQ(
       run(evaluate({"--model", "dir with a space/step.py:make", "--chaos", "oom-every=9"}), only()).status,
@@ -134,8 +135,8 @@ TEST_F(TorchExecutor, TheProgramInPathGetsTheModelAndTheThreads) {
               ::testing::EndsWith(" --model=dir with a space/step.py:make --threads=1 --oom-every=9"));
 }
 
-TEST_F(TorchExecutor, TheProgramIsFoundInThisOrder) {
-  // A copy of the program, so that something can lie beside it.
+TEST_F(TorchExecutor, ProgramIsSearchedInThisOrder) {
+  // A copy of the program, so that a file can be put beside it.
   std::filesystem::create_directory(at("here"));
   std::filesystem::copy_file(EMPLACE_PROGRAM, at("here/emplace"));
   const auto started_by = [&](const std::vector<std::string>& environment) -> std::string {
@@ -158,7 +159,7 @@ TEST_F(TorchExecutor, TheProgramIsFoundInThisOrder) {
   EXPECT_EQ(started_by({path, "EMPLACE_PYTHON=" + python}), "chosen -m emplace.torch_executor ");
 }
 
-TEST_F(TorchExecutor, WhereItIsMissingOneLineSaysHowToGetIt) {
+TEST_F(TorchExecutor, MissingProgramIsOneLineWithTheCure) {
   const auto refused = [&](const std::vector<std::string>& environment, const std::string& what) {
     const Finished done = run(evaluate({"--model", "m:f"}), only(environment));
     expect_one_line(done, 2, what);
@@ -177,7 +178,7 @@ TEST_F(TorchExecutor, WhereItIsMissingOneLineSaysHowToGetIt) {
   program("bin/emplace-exec-torch",
           "echo 'emplace-exec-torch: there is no torch in /usr/bin/python3' >&2\nexit 2\n");
   refused({}, "there is no torch in /usr/bin/python3");
-  // Something else of that name is not started as an executor.
+  // Another program of that name is not started as an executor.
   program("bin/emplace-exec-torch", "echo hello\n");
   refused({}, "executor 'torch': hello");
 }
@@ -198,7 +199,7 @@ TEST_F(TorchExecutor, DoctorNamesTheVersionOrTheCure) {
   EXPECT_EQ(finding(only())["value"], "emplace-exec-torch 0.1.0, torch 9.9");
 }
 
-TEST_F(TorchExecutor, AModelIsNamedWholeAndOnlyWhereItIsUsed) {
+TEST_F(TorchExecutor, ModelIsNamedInFullAndOnlyWhereItIsUsed) {
   stand_in("bin/emplace-exec-torch", "PATH");
   const std::string placement = at("p.json");
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases{
@@ -266,7 +267,7 @@ std::vector<pid_t> processes_with(const std::vector<std::string>& words) {
   return found;
 }
 
-TEST_F(TorchExecutor, ARunTakesTheModelOfItsConfigAndItsRecordNamesNoCode) {
+TEST_F(TorchExecutor, RunTakesTheModelOfItsConfigAndRecordsNoCode) {
   stand_in("bin/emplace-exec-torch", "PATH");
   expect_one_line(run(torch_run(at("none"), {"--episodes", "3"}), only()), 2, "executor.model");
   EXPECT_FALSE(std::filesystem::exists(at("none/run.db")));
@@ -285,7 +286,7 @@ TEST_F(TorchExecutor, ARunTakesTheModelOfItsConfigAndItsRecordNamesNoCode) {
     EXPECT_THAT(line, HasSubstr(" --model=my_module:make_step --threads=2"));
   EXPECT_THAT(text_of(at("run/config.toml")), HasSubstr("model = \"my_module:make_step\""));
   EXPECT_THAT(text_of(at("run/run.db")), Not(HasSubstr("make_step")));
-  // So that a branch of a record that came from elsewhere imports nothing unless it is told to.
+  // So that a branch of a record from another machine imports nothing unless requested.
   expect_one_line(
       run({"run", "--branch", at("run"), "--run-dir", at("branch"), "--episodes", "3", "--json"}, only()), 2,
       "executor.model");
@@ -296,7 +297,7 @@ TEST_F(TorchExecutor, ARunTakesTheModelOfItsConfigAndItsRecordNamesNoCode) {
   EXPECT_THAT(lines_of(at("words")).back(), HasSubstr(" --model=other:step"));
 }
 
-TEST_F(TorchExecutor, AMachineThatJoinsImportsWhatItsOwnCommandLineNames) {
+TEST_F(TorchExecutor, JoinedMachineImportsOnlyTheModelOfItsCommandLine) {
   stand_in("bin/emplace-exec-torch", "PATH");
   const std::string directory = at("run");
   Process head{torch_run(directory, {"--set", "executor.model=code_of_the_head:make", "--episodes", "0",
@@ -309,7 +310,7 @@ TEST_F(TorchExecutor, AMachineThatJoinsImportsWhatItsOwnCommandLineNames) {
     arguments.insert(arguments.end(), more.begin(), more.end());
     return arguments;
   };
-  // Without a word of its own it imports nothing, whatever the run's config names.
+  // Without its own option it imports nothing, whatever the run's config names.
   expect_one_line(run(join({}), only()), 2, "needs the function that makes the model");
   for (const std::string& line : lines_of(at("words")))
     EXPECT_THAT(line, HasSubstr("--model=code_of_the_head:make"));
@@ -326,7 +327,7 @@ TEST_F(TorchExecutor, AMachineThatJoinsImportsWhatItsOwnCommandLineNames) {
   EXPECT_THAT(words[0], HasSubstr(" --model=my_module:make_step --threads=1"));
 }
 
-TEST_F(TorchExecutor, AProcessThatIsKilledLosesNothing) {
+TEST_F(TorchExecutor, KilledProcessLosesNothing) {
   stand_in("bin/emplace-exec-torch", "PATH");
   const std::string mark = at("words");  // Unique: a folder of this test.
   std::vector<std::string> arguments = torch_run(
@@ -336,7 +337,7 @@ TEST_F(TorchExecutor, AProcessThatIsKilledLosesNothing) {
   int killed = 0;
   for (int i = 0; i < 4000 && killed < 3; ++i) {
     ::poll(nullptr, 0, 5);
-    // The stand-in has become emplace-exec-fake, whose words no longer have the model.
+    // The substitute has become emplace-exec-fake, whose arguments do not contain the model.
     for (const pid_t pid : processes_with({"emplace-exec-fake", "--oom-every=1000000"})) {
       const std::string parent = text_of("/proc/" + std::to_string(pid) + "/environ");
       if (parent.find(at("bin")) == std::string::npos) continue;

@@ -1,6 +1,6 @@
 // Goal: the command line keeps its contract: help everywhere, one-line errors with a cure, exit status, clean
-// ends. Method: the built program as a process; standard output, standard error and exit status are all that
-// is looked at.
+// ends. Method: the built program as a process; only standard output, standard error and exit status are
+// checked.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -56,7 +56,7 @@ TEST(Usage, EveryCommandHasHelpWithTheCommonOptions) {
   }
 }
 
-TEST(Usage, WrongWordsAreAnsweredInOneLineWithTheNearestRightOne) {
+TEST(Usage, WrongWordsAreRefusedWithTheNearestRightOne) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases{
       {{}, "emplace: no command given; 'emplace --help' lists the commands"},
       {{"comapre"}, "unknown command 'comapre'; did you mean 'compare'?"},
@@ -95,7 +95,7 @@ TEST(Usage, WrongWordsAreAnsweredInOneLineWithTheNearestRightOne) {
   }
 }
 
-TEST(Usage, AMissingFileIsAnsweredWithTheNearestOneBesideIt) {
+TEST(Usage, MissingFileSuggestsTheNearestNameInItsFolder) {
   expect_one_line_error(run({"inspect", kGraph, "-d", shipped("configs/devices/quikstart.toml")}), 2,
                         "configs/devices/quickstart.toml'?");
   expect_one_line_error(run({"inspect", shipped("tests/fixtures/graphs/cifar10-cnn-bs128.json")}), 2,
@@ -103,7 +103,7 @@ TEST(Usage, AMissingFileIsAnsweredWithTheNearestOneBesideIt) {
   expect_one_line_error(run({"inspect", "/nowhere/at/all.json"}), 2, "no such file");
 }
 
-TEST(Usage, AFullDiskUnderStandardOutputIsAnError) {
+TEST(Usage, FullDiskUnderStandardOutputIsAnError) {
   const Finished done = run({"inspect", kGraph, "--json"}, {.out_file = "/dev/full"});
   expect_one_line_error(done, 2, "standard output: cannot be written");
 }
@@ -130,10 +130,10 @@ TEST(Usage, ColoursGoToTerminalsOnlyAndNoColorTurnsThemOff) {
   EXPECT_THAT(doctor({"TERM=xterm", "NO_COLOR="}, false), Not(HasSubstr("\x1b")));
 }
 
-TEST(Usage, ASignalEndsALongComparisonCleanlyWithWhatWasDone) {
+TEST(Usage, SignalEndsALongComparisonWithItsResultsSoFar) {
   const std::string graph = shipped("configs/graphs/nmt-2layer-bs64.json.gz");
   std::string methods = "single-cpu";
-  for (int i = 0; i < 2000; ++i) methods += ",random";  // Minutes of work, if nobody stops it.
+  for (int i = 0; i < 2000; ++i) methods += ",random";  // Minutes of work unless it is stopped.
   for (const auto& [signal, status] : {std::pair{SIGINT, 130}, std::pair{SIGTERM, 143}}) {
     Process process{
         {"compare", graph, "-d", kDevices, "--methods", methods, "--json", "--log-level", "debug"}};
@@ -148,7 +148,7 @@ TEST(Usage, ASignalEndsALongComparisonCleanlyWithWhatWasDone) {
   }
 }
 
-TEST(Usage, ASignalEndsAComparisonWhileAMethodLearns) {
+TEST(Usage, SignalEndsAComparisonWhileAMethodLearns) {
   for (const std::string wait : {"debug: placeto", "updates"}) {
     Process process{{"compare", kGraph, "-d", kDevices, "--methods", "expert,placeto,random", "--budget",
                      "600s", "--json", "--log-level", "debug"}};

@@ -1,7 +1,7 @@
-// Goal: a version of the wire format that was released stays what it is. Method: golden/vN holds one frame of
-// each message that version N has, with their hashes in manifest.txt. Files are only ever added: a changed or
-// missing one fails, and so does a message without one. Today's decoder reads all versions, but for what a
-// version has retired; today's encoder writes all that the versions hold whose nodes may still take part, and
+// Goal: a released version of the wire format does not change. Method: golden/vN has one frame of each
+// message of version N, with their hashes in manifest.txt. Files are only added: a changed or missing file
+// fails, and so does a message without a file. The current decoder reads all versions, except for what a
+// version has retired; the current encoder writes all fields of the versions whose nodes may still join, and
 // may add fields. To write the frame of a new message:
 //   EMPLACE_WRITE_GOLDEN=1 wire_test --gtest_filter='Golden*'      (never writes over a file)
 #include <gtest/gtest.h>
@@ -49,7 +49,7 @@ std::vector<std::span<const std::byte>> frames_of(std::span<const std::byte> all
   return frames;
 }
 
-/// Name to hash, as the manifest has them.
+/// Names and hashes of the manifest.
 std::map<std::string, std::string> manifest(const std::filesystem::path& folder) {
   std::map<std::string, std::string> hashes;
   std::ifstream in{folder / "manifest.txt"};
@@ -57,7 +57,7 @@ std::map<std::string, std::string> manifest(const std::filesystem::path& folder)
   return hashes;
 }
 
-/// The fields of a MessagePack map, each value as its bytes. What a peer of that version looks for, by name.
+/// The fields of a MessagePack map by name, each value as its bytes.
 std::map<std::string, Bytes> fields_of(std::span<const std::byte> body) {
   std::map<std::string, Bytes> fields;
   Reader reader{body};
@@ -74,8 +74,8 @@ std::map<std::string, Bytes> fields_of(std::span<const std::byte> body) {
   return fields;
 }
 
-/// What a peer of that version finds in today's value: the same, or, of a map, each of its fields. A nested
-/// struct may have got some.
+/// Whether a peer of that version finds its value in today's: the same, or, for a map, each of its fields. A
+/// nested struct may have more fields now.
 bool holds(const Bytes& today, const Bytes& then) {
   const auto is_map = [](const Bytes& value) {
     const auto first = static_cast<unsigned>(value.front());
@@ -91,7 +91,7 @@ bool holds(const Bytes& today, const Bytes& then) {
   return true;
 }
 
-/// A stored frame, and today's message of the same number; null: the message is retired.
+/// A stored frame and today's message of the same number, null if the message is retired.
 struct Stored {
   std::string name;
   std::vector<std::span<const std::byte>> frames;
@@ -148,7 +148,7 @@ void write_new_frames() {
   }
 }
 
-TEST(Golden, EveryFileIsWhatItWas) {
+TEST(Golden, FilesHaveTheirHashes) {
   if (std::getenv("EMPLACE_WRITE_GOLDEN") != nullptr) write_new_frames();
   EXPECT_EQ(versions().size(), kWireVersion) << "one folder per version";
   for (const auto& folder : versions()) {
@@ -177,8 +177,8 @@ TEST(Golden, EveryMessageHasAFrame) {
   EXPECT_EQ(names.size(), every_sample().size());
 }
 
-// The other direction: what we send can be read by a peer of a version before that may still take part.
-TEST(Golden, TodaysMessagesHoldAllThatOlderPeersRead) {
+// The other direction: a peer of an earlier version that may still join can read what we send.
+TEST(Golden, MessagesContainAllFieldsOfOlderVersions) {
   const std::vector<Sample> samples = every_sample();
   for (unsigned version = kOldestWireVersion; version <= kWireVersion; ++version) {
     for (const Stored& then : stored_frames(kGolden / ("v" + std::to_string(version)), samples)) {
@@ -198,7 +198,7 @@ TEST(Golden, TodaysMessagesHoldAllThatOlderPeersRead) {
   }
 }
 
-TEST(Golden, EveryVersionIsReadToday) {
+TEST(Golden, EveryVersionIsReadable) {
   const std::vector<Sample> samples = every_sample();
   for (const auto& folder : versions()) {
     for (const Stored& then : stored_frames(folder, samples)) {
@@ -225,7 +225,7 @@ TEST(Golden, RetiredNumbersAreNotInTheRegister) {
           << then.name;
 }
 
-/// A body without one of its fields, or with another one.
+/// Encodes a map of fields as a body.
 Bytes rebuilt(const std::map<std::string, Bytes>& fields) {
   Bytes body;
   Writer writer{body};
@@ -237,7 +237,7 @@ Bytes rebuilt(const std::map<std::string, Bytes>& fields) {
   return body;
 }
 
-TEST(Upgrade, FieldsThatAreMissingHaveTheirDefaults) {
+TEST(Upgrade, MissingFieldsHaveTheirDefaults) {
   for (const Sample& sample : every_sample()) {
     const auto whole = fields_of(frames_of(sample.frames)[1]);
     const auto defaults = fields_of(sample.round_trip(rebuilt({})).value());
@@ -253,7 +253,7 @@ TEST(Upgrade, FieldsThatAreMissingHaveTheirDefaults) {
   }
 }
 
-TEST(Upgrade, FieldsOfANewerPeerAreSkippedWhateverTheyHold) {
+TEST(Upgrade, FieldsOfANewerPeerAreSkipped) {
   const Bytes nested = rebuilt({{"deep", rebuilt({{"er", Bytes{std::byte{0xc0}}}})}});
   const Bytes extension{std::byte{0xc7}, std::byte{2}, std::byte{9}, std::byte{1}, std::byte{2}};
   for (const Sample& sample : every_sample()) {
@@ -267,7 +267,7 @@ TEST(Upgrade, FieldsOfANewerPeerAreSkippedWhateverTheyHold) {
   }
 }
 
-TEST(Upgrade, AnEnvelopeMayBeOfALaterVersionAndGoOn) {
+TEST(Upgrade, EnvelopeOfALaterVersionMayHaveMoreElements) {
   Bytes bytes;
   Writer writer{bytes};
   writer.array(9);

@@ -42,7 +42,7 @@ Sample sample(const M& message, std::size_t bulk_bytes = 0, std::string name = t
           }};
 }
 
-/// Two measurements on `devices` devices: one of a real executor, one that crashed.
+/// Two measurements on `devices` devices: one by a real executor, one crash.
 MeasurementColumns measurements(std::uint32_t devices) {
   MeasurementColumns columns;
   columns.resize(2, devices);

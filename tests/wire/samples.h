@@ -1,5 +1,5 @@
 #pragma once
-// One well-filled message of each type, for the golden frames and for what is made of them.
+// One well-filled message of each type, for the golden frames and for mutations of them.
 
 #include <functional>
 #include <string>
@@ -10,17 +10,17 @@
 
 namespace emplace::messages {
 
-/// Three frames one after another, each led by its length as u32 little-endian: envelope, body, bulk.
+/// Three frames, each after its length as u32 little-endian: envelope, body, bulk.
 struct Sample {
   std::string name;
   std::uint16_t type;
   Bytes frames;
-  /// Decodes a body as this type; the bytes of encoding it again, or an error.
+  /// Decodes a body as this type and encodes it again; an error if it cannot be decoded.
   std::function<Result<Bytes>(std::span<const std::byte>)> round_trip;
 };
 
 std::vector<Sample> all_samples();
-/// The same of what nodes say to each other.
+/// Samples of the session messages between nodes.
 std::vector<Sample> session_samples();
 
 }  // namespace emplace::messages

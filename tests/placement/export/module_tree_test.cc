@@ -1,6 +1,5 @@
-// Goal: a device map names every module and tensor of the PyTorch model, also those that an exporter folded
-// away, and a tree of another model is refused. Method: small graphs with trees as `named_modules()` lists
-// them.
+// Goal: a device map names every module and tensor of the PyTorch model, also those that an exporter folded,
+// and a tree of another model is refused. Method: small graphs with trees in the form of `named_modules()`.
 #include "placement/export/module_tree.h"
 
 #include <gmock/gmock.h>
@@ -19,7 +18,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-TEST(ModuleNames, AreReadAsLinesAndAsJson) {
+TEST(ModuleNames, ParsesLinesAndJson) {
   EXPECT_THAT(parse_module_names("\nconv1\r\nlayer1\nlayer1.0\n", "m.txt").value(),
               ElementsAre("conv1", "layer1", "layer1.0"));
   EXPECT_THAT(parse_module_names(R"( ["", "conv1", "fc"])", "m.json").value(), ElementsAre("conv1", "fc"));
@@ -30,7 +29,7 @@ TEST(ModuleNames, AreReadAsLinesAndAsJson) {
   }
 }
 
-TEST(ModuleNames, NumberedCallsOfAModuleAreTheModule) {
+TEST(ModuleNames, NumberedCallsBelongToTheirModule) {
   const ModuleTree tree{{"layer1.0.relu", "layer1.0.conv_1"}};
   EXPECT_EQ(tree.find("layer1.0.relu_2"), "layer1.0.relu");
   EXPECT_EQ(tree.find("layer1.0.conv_1"), "layer1.0.conv_1");
@@ -75,7 +74,7 @@ Result<ExportedPlacement> mapped(const OpGraph& graph, const std::vector<std::st
                           {.graph = graph, .devices = kNames, .placement = placement, .modules = tree});
 }
 
-TEST(ModuleMap, AFoldedBatchNormIsWhereItsConvolutionIs) {
+TEST(ModuleMap, FoldedBatchNormIsPlacedWithItsConvolution) {
   const auto made = mapped(folded_network("onnx pytorch 2.15"), kTree, {1, 1, 1, 2, 2});
   ASSERT_TRUE(made.ok()) << made.error().context;
   EXPECT_EQ(json::parse(made->content),
@@ -86,15 +85,15 @@ TEST(ModuleMap, AFoldedBatchNormIsWhereItsConvolutionIs) {
   EXPECT_EQ(json::parse(whole->content), json::parse(R"({"": 1})"));
 }
 
-// torch 2.15 gives the folded convolution the scope of the batch norm, and leaves the weight its name.
-TEST(ModuleMap, AConvolutionWithTheScopeOfItsBatchNormIsWhereItsWeightIs) {
+// torch 2.15 gives the folded convolution the scope of the batch norm, and keeps the weight's name.
+TEST(ModuleMap, ConvolutionInTheScopeOfItsBatchNormIsPlacedWithItsWeight) {
   const auto made = mapped(testing::folded_convolutions("", 1, "onnx pytorch 2.15"),
                            {"conv1", "bn1", "conv2", "bn2"}, {1, 1, 2, 2});
   ASSERT_TRUE(made.ok()) << made.error().context;
   EXPECT_EQ(json::parse(made->content), json::parse(R"({"conv1": 0, "bn1": 0, "conv2": 1, "bn2": 1})"));
 }
 
-TEST(ModuleMap, OfAnOnnxModelNeedsTheTreeIfItIsSplit) {
+TEST(ModuleMap, OnnxModelThatIsSplitNeedsTheTree) {
   const auto refused = mapped(folded_network("onnx pytorch 2.15"), {}, {1, 1, 1, 2, 2});
   ASSERT_FALSE(refused.ok());
   EXPECT_THAT(refused.error().context, AllOf(HasSubstr("--to accelerate"), HasSubstr("--modules FILE")));
@@ -102,7 +101,7 @@ TEST(ModuleMap, OfAnOnnxModelNeedsTheTreeIfItIsSplit) {
   EXPECT_TRUE(mapped(folded_network("torch 2.15"), {}, {1, 1, 1, 2, 2}).ok());
 }
 
-TEST(ModuleMap, ATreeOfAnotherModelIsRefused) {
+TEST(ModuleMap, TreeOfAnotherModelIsRefused) {
   const auto refused = mapped(folded_network("onnx pytorch 2.15"), {"conv1", "fc"}, {1, 1, 1, 2, 2});
   ASSERT_FALSE(refused.ok());
   EXPECT_THAT(refused.error().context,

@@ -1,4 +1,4 @@
-// Goal: sub-models hold every node once, read only what the model or an earlier part gives, and carry the
+// Goal: sub-models contain every node once, read only values of the model or an earlier part, and contain the
 // weights that they read, wherever these were. Method: real models and small ones made here, cut and read
 // back as ONNX files; the number of parts against all orders of small graphs. That a chain computes what the
 // whole model computes is tested in tests/executor/cpu/submodels_test.cc.
@@ -78,7 +78,7 @@ std::size_t fewest_runs(const OpGraph& graph, const Placement& placement) {
   return std::min(best[all * devices], best[all * devices + 1]);
 }
 
-TEST(Parts, OfRandomGraphsRunInOrderOnAnyNumberOfDevices) {
+TEST(Parts, RunInOrderOnAnyNumberOfDevices) {
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     Rng rng{seed, Purpose::kTest};
     const OpGraph graph = testing::random_graph(rng, 60);
@@ -87,7 +87,7 @@ TEST(Parts, OfRandomGraphsRunInOrderOnAnyNumberOfDevices) {
   }
 }
 
-TEST(Parts, OnTwoDevicesAreAsFewAsAnyOrderAllows) {
+TEST(Parts, AreMinimalOnTwoDevices) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     Rng rng{seed, Purpose::kTest};
     const OpGraph graph = testing::layered_graph(rng, 10);
@@ -98,7 +98,7 @@ TEST(Parts, OnTwoDevicesAreAsFewAsAnyOrderAllows) {
   }
 }
 
-TEST(Parts, OfConsecutiveRangesAreOnePerDevice) {
+TEST(Parts, ConsecutiveRangesGiveOnePartPerDevice) {
   Rng rng{4, Purpose::kTest};
   const OpGraph graph = testing::layered_graph(rng, 400);
   for (const std::size_t devices : {2u, 3u, 4u, 7u}) {
@@ -158,7 +158,7 @@ class Submodels : public ::testing::Test {
     const auto bytes = std::as_bytes(std::span{text});
     return {bytes.begin(), bytes.end()};
   }
-  /// Every op on the device that `device_of` gives for its name.
+  /// Places every op on the device that `device_of` returns for its name.
   Result<ExportedPlacement> cut(const Bytes& file, const std::function<int(std::string_view)>& device_of) {
     graph_ = parse_graph(file, "made").value();
     Placement placement;
@@ -213,7 +213,7 @@ class Submodels : public ::testing::Test {
   json manifest_;
 };
 
-TEST_F(Submodels, OfARealModelHoldEveryNodeOnceAndChainByName) {
+TEST_F(Submodels, ContainEveryNodeOnceAndChainByName) {
   const Bytes file = read_graph_file(fs::path{EMPLACE_FIXTURES} / "graphs" / "light_squeezenet.onnx").value();
   Rng rng{9, Purpose::kTest};
   ASSERT_TRUE(cut(file, [&](std::string_view) { return static_cast<int>(rng.below(3)); }).ok());
@@ -255,7 +255,7 @@ TEST_F(Submodels, OfARealModelHoldEveryNodeOnceAndChainByName) {
   for (const auto& [name, count] : nodes) EXPECT_EQ(count, 1) << name;
 }
 
-TEST_F(Submodels, WeightsGoWithTheirReaderAndThatIsWhatTheExportStandsFor) {
+TEST_F(Submodels, WeightsGoWithTheirReaderInTheEffectivePlacement) {
   const auto made =
       cut(content_of(two_sums()), [](std::string_view name) { return name == "second" ? 1 : 0; });
   ASSERT_TRUE(made.ok()) << made.error().context;
@@ -268,7 +268,7 @@ TEST_F(Submodels, WeightsGoWithTheirReaderAndThatIsWhatTheExportStandsFor) {
   EXPECT_EQ(manifest_["parts"][1]["after"], json::parse("[0]"));
 }
 
-TEST_F(Submodels, OlderFilesKeepTheirWeightsAmongTheInputs) {
+TEST_F(Submodels, OlderFilesKeepWeightsAsInputs) {
   onnx::ModelProto model = two_sums(3);
   for (const char* weight : {"w", "v"}) add_value(*model.mutable_graph()->add_input(), weight);
   ASSERT_TRUE(cut(content_of(model), [](std::string_view name) { return name == "second" ? 1 : 0; }).ok());
@@ -278,7 +278,7 @@ TEST_F(Submodels, OlderFilesKeepTheirWeightsAmongTheInputs) {
   EXPECT_EQ(manifest_["inputs"], json::parse(R"(["x"])"));
 }
 
-TEST_F(Submodels, ABodysOuterValuesAreInputsOfItsPart) {
+TEST_F(Submodels, OuterValuesOfABodyAreInputsOfItsPart) {
   onnx::ModelProto model = made_model();
   onnx::GraphProto& graph = *model.mutable_graph();
   add_value(*graph.add_input(), "x");
@@ -326,7 +326,8 @@ TEST_F(Submodels, ConstantsAreInEveryPartThatReadsThem) {
   ASSERT_TRUE(made.ok()) << made.error().context;
   EXPECT_EQ(part(0).graph().node_size(), 2);
   EXPECT_EQ(part(1).graph().node_size(), 2);
-  // What the model returns without computing it comes from the first part, an input from the caller.
+  // Outputs that the model does not compute come from the first part, or, if they are inputs, from the
+  // caller.
   EXPECT_THAT(manifest_["parts"][0]["outputs"].get<std::vector<std::string>>(),
               UnorderedElementsAre("a", "c", "w"));
   EXPECT_THAT(manifest_["parts"][1]["outputs"].get<std::vector<std::string>>(), ElementsAre("y"));
@@ -359,7 +360,7 @@ class ExternalSubmodels : public Submodels {
   }
 };
 
-TEST_F(ExternalSubmodels, EachPartHasAFileWithItsDataOnly) {
+TEST_F(ExternalSubmodels, EachPartHasAFileWithOnlyItsData) {
   write_data();
   const auto made = cut(content_of(outside()), device_of);
   ASSERT_TRUE(made.ok()) << made.error().context;
@@ -376,7 +377,7 @@ TEST_F(ExternalSubmodels, EachPartHasAFileWithItsDataOnly) {
   }
 }
 
-TEST_F(ExternalSubmodels, DataThatIsMissingShortOrElsewhereIsRefused) {
+TEST_F(ExternalSubmodels, MissingShortOrOutsideDataIsRefused) {
   const auto refusal = [&] {
     const auto made = cut(content_of(outside()), device_of);
     EXPECT_FALSE(made.ok());
@@ -389,7 +390,7 @@ TEST_F(ExternalSubmodels, DataThatIsMissingShortOrElsewhereIsRefused) {
   EXPECT_FALSE(fs::exists(parts() / "manifest.json"));
 }
 
-TEST_F(Submodels, AnEarlierExportIsReplacedAndOtherFilesAreNot) {
+TEST_F(Submodels, ReplacesAnEarlierExportAndKeepsOtherFiles) {
   const Bytes file = content_of(two_sums());
   ASSERT_TRUE(cut(file, [](std::string_view name) { return name == "second" ? 1 : 0; }).ok());
   EXPECT_TRUE(fs::exists(parts() / "part-001.onnx"));
@@ -403,7 +404,7 @@ TEST_F(Submodels, AnEarlierExportIsReplacedAndOtherFilesAreNot) {
   EXPECT_TRUE(fs::exists(parts() / "part-000.onnx"));
 }
 
-TEST_F(Submodels, AValueOfUnknownTypeCannotCross) {
+TEST_F(Submodels, ValueOfUnknownTypeCannotCrossDevices) {
   onnx::ModelProto model = made_model();
   onnx::GraphProto& graph = *model.mutable_graph();
   add_value(*graph.add_input(), "x");
@@ -422,7 +423,7 @@ TEST_F(Submodels, AValueOfUnknownTypeCannotCross) {
               AllOf(HasSubstr("--to submodels"), HasSubstr("'both'"), HasSubstr("its type is unknown")));
 }
 
-TEST_F(Submodels, ShapesThatHoldForOneSizeOnlyStayOpen) {
+TEST_F(Submodels, SizeDependentShapesStayOpen) {
   onnx::ModelProto model = two_sums();
   auto& shape =
       *model.mutable_graph()->mutable_input(0)->mutable_type()->mutable_tensor_type()->mutable_shape();

@@ -1,6 +1,6 @@
-// Goal: a placement means the same to the tools that it is written for, and where their format cannot say it
-// what they will do instead is known op by op. Method: readers of our own that follow those tools' rules,
-// real graphs and small ones.
+// Goal: a placement means the same to the tools that it is written for; where their format cannot express it,
+// what they will do instead is known for each op. Method: our own readers that follow the rules of those
+// tools, real graphs and small ones.
 #include "placement/export/placement_export.h"
 
 #include <gmock/gmock.h>
@@ -88,7 +88,7 @@ class OnnxExport : public ::testing::Test {
   }
 };
 
-TEST_F(OnnxExport, AModelComesBackWithTheDeviceOfEveryNodeAndPassesTheChecker) {
+TEST_F(OnnxExport, ModelNamesTheDeviceOfEveryNodeAndPassesTheChecker) {
   const Bytes file = read_graph_file(kGraphs / "light_squeezenet.onnx").value();
   const OpGraph graph = parse_graph(file, "squeezenet").value();
   Rng rng{7, Purpose::kTest};
@@ -115,7 +115,7 @@ TEST_F(OnnxExport, AModelComesBackWithTheDeviceOfEveryNodeAndPassesTheChecker) {
     EXPECT_EQ(props.at("emplace.device:" + std::string{graph.name(OpId{i})}), kThree[index(placement[i])]);
 }
 
-TEST_F(OnnxExport, ASecondPlacementReplacesTheFirstAndWhatIsNotOursStays) {
+TEST_F(OnnxExport, SecondPlacementReplacesOnlyTheFirst) {
   const Bytes original = read_graph_file(kGraphs / "alexnet.onnx").value();
   onnx::ModelProto before;
   ASSERT_TRUE(before.ParseFromArray(original.data(), static_cast<int>(original.size())));
@@ -135,11 +135,11 @@ TEST_F(OnnxExport, ASecondPlacementReplacesTheFirstAndWhatIsNotOursStays) {
   EXPECT_THAT(metadata(model.graph().node(0)),
               ElementsAre(Pair("author", "somebody"), Pair("emplace.device", "gpu:1")));
   onnx::ModelProto without_list = model;
-  without_list.clear_configuration();  // It lists all devices.
+  without_list.clear_configuration();  // The configuration lists all devices.
   EXPECT_EQ(without_list.SerializeAsString().find("gpu:0"), std::string::npos);
 }
 
-TEST_F(OnnxExport, DeviceConfigurationsPutEveryValueOfANodeOnItsDevice) {
+TEST_F(OnnxExport, DeviceConfigurationsCoverAllValuesOfANode) {
   const Bytes file = read_graph_file(kGraphs / "light_squeezenet.onnx").value();
   const OpGraph graph = parse_graph(file, "squeezenet").value();
   Rng rng{8, Purpose::kTest};
@@ -176,7 +176,7 @@ TEST_F(OnnxExport, DeviceConfigurationsPutEveryValueOfANodeOnItsDevice) {
   }
 }
 
-TEST_F(OnnxExport, TheIrVersionIsThatOfDeviceConfigurationsUnlessWeightsAreInputs) {
+TEST_F(OnnxExport, IrVersionAllowsDeviceConfigurationsUnlessWeightsAreInputs) {
   for (const auto& [before, after] : {std::pair{3, 3}, {4, 11}, {10, 11}, {13, 13}}) {
     onnx::ModelProto model;
     model.set_ir_version(before);
@@ -195,7 +195,7 @@ TEST_F(OnnxExport, TheIrVersionIsThatOfDeviceConfigurationsUnlessWeightsAreInput
   }
 }
 
-TEST_F(OnnxExport, NodesWithoutANameOfTheirOwnGetTheOneOfThePlacement) {
+TEST_F(OnnxExport, UnnamedNodesGetTheirNameFromThePlacement) {
   onnx::ModelProto model;
   model.set_ir_version(7);
   model.add_opset_import()->set_version(13);
@@ -223,7 +223,7 @@ TEST_F(OnnxExport, NodesWithoutANameOfTheirOwnGetTheOneOfThePlacement) {
             graph_sha256(graph));
 }
 
-TEST_F(OnnxExport, AnotherGraphIsRefused) {
+TEST_F(OnnxExport, PlacementOfAnotherGraphIsRefused) {
   const OpGraph graph = graph_of({op("a", "")});
   const Bytes text = bytes_of("{}");
   for (const Bytes& file : {Bytes{}, text}) {
@@ -257,7 +257,7 @@ TEST(TensorflowExport, EveryOpHasTheFullNameOfItsDevice) {
 }
 
 // Joins stand for control edges; TensorFlow has no such node.
-TEST(TensorflowExport, LeavesOutTheJoinsThatTheReaderPutIn) {
+TEST(TensorflowExport, OmitsJoinsThatTheReaderAdded) {
   std::vector<OpSpec> ops{op("a", ""), op("emplace/join#0", "", {{0, 0}}),
                           op("emplace/join#1", "", {{0, 0}})};
   ops[1].attrs_json = R"({"join":true})";
@@ -299,7 +299,7 @@ bandwidth = "1GB/s"
 latency = "10us"
 )";
 
-TEST(TensorflowExport, HostsAreTasksAndCountTheirOwnDevices) {
+TEST(TensorflowExport, HostsAreTasksWithTheirOwnDeviceNumbers) {
   const auto machine = parse_devices(kTwoHosts, "two-hosts.toml");
   ASSERT_TRUE(machine.ok()) << machine.error().context;
   const auto names = names_of(*machine);
@@ -320,7 +320,7 @@ TEST(TensorflowExport, HostsAreTasksAndCountTheirOwnDevices) {
   }
 }
 
-TEST(PlacementExportDevices, WhatANameDoesNotTellTheMachineDoes) {
+TEST(PlacementExportDevices, MachineDecidesWhereANameIsAmbiguous) {
   const OpGraph graph = graph_of({op("a", "m"), op("b", "n")});
   const std::vector<std::string> names{"front", "back"};
   const Placement placement = placement_of({0, 1});
@@ -343,7 +343,7 @@ TEST(PlacementExportDevices, WhatANameDoesNotTellTheMachineDoes) {
           .ok());
 }
 
-TEST(OpenvinoExport, SeveralCpusBecomeOneAndTheOpsOfTheOthersAreCounted) {
+TEST(OpenvinoExport, MergesCpusAndCountsTheMovedOps) {
   const OpGraph graph = graph_of({op("a", ""), op("b", ""), op("c", ""), op("d", "")});
   const Placement placement = placement_of({0, 1, 1, 2});
   const auto made = export_placement(
@@ -365,7 +365,7 @@ json map_of(const OpGraph& graph, const Placement& placement, Placement* applied
   return json::parse(made->content);
 }
 
-TEST(AccelerateExport, ModulesGoWhereMostOfTheirWorkIsAndUnanimousOnesAreOneEntry) {
+TEST(AccelerateExport, ModulesGoWhereMostOfTheirWorkIs) {
   Placement applied;
   const OpGraph graph =
       graph_of({op("w", "net/a", {}, 1 << 20, "Parameter"), op("a1", "net/a", {{0, 0}}, 1 << 20),
@@ -377,8 +377,8 @@ TEST(AccelerateExport, ModulesGoWhereMostOfTheirWorkIsAndUnanimousOnesAreOneEntr
   EXPECT_EQ(map_of(graph, Placement(6, DeviceId{2})), json::parse(R"({"": 1})"));
 }
 
-TEST(AccelerateExport, WithTheMachineTimeDecidesAndNotWork) {
-  // The large op is quick where it is, the small one slow on the CPU: measured times say so.
+TEST(AccelerateExport, TimeDecidesIfTheMachineIsGiven) {
+  // By measured times the large op is fast where it is, and the small one slow on the CPU.
   OpSpec large = op("large", "m", {}, 1 << 20), small = op("small", "m");
   large.measured_us = {{"gpu", 1}, {"cpu", 1}};
   small.measured_us = {{"gpu", 1}, {"cpu", 900}};
@@ -388,7 +388,7 @@ TEST(AccelerateExport, WithTheMachineTimeDecidesAndNotWork) {
   EXPECT_EQ(map_of(graph, placement_of({1, 0, 2}), nullptr, &machine)["m"], "cpu");
 }
 
-TEST(AccelerateExport, AModuleThatJoinsTensorsIsNotSplit) {
+TEST(AccelerateExport, ModuleThatJoinsTensorsIsNotSplit) {
   Placement applied;
   // block = x + second(first(x)); the addition is the block's own code.
   OpSpec first = op("first", "net/block/first", {{0, 0}});
@@ -401,7 +401,7 @@ TEST(AccelerateExport, AModuleThatJoinsTensorsIsNotSplit) {
   EXPECT_EQ(applied, placement_of({1, 1, 1, 1, 2}));
 }
 
-TEST(AccelerateExport, CodeOfItsOwnWithoutAModuleRunsWhereItsInputIs) {
+TEST(AccelerateExport, CodeOutsideModulesRunsWhereItsInputIs) {
   Placement applied;
   const OpGraph graph = graph_of({op("a", "net/a"), op("flatten", "net", {{0, 0}}), op("view", "", {{1, 0}}),
                                   op("b", "net/b", {{2, 0}}), op("weight", "", {}, 4, "Parameter"),
@@ -411,7 +411,7 @@ TEST(AccelerateExport, CodeOfItsOwnWithoutAModuleRunsWhereItsInputIs) {
   EXPECT_EQ(applied, placement_of({1, 1, 1, 2, 2, 2}));
 }
 
-TEST(AccelerateExport, AnUpdateStaysWithItsWeightAndNamesOfOnnxExportersAreTheModules) {
+TEST(AccelerateExport, UpdatesStayWithTheirWeightsAndOnnxNamesAreModules) {
   Placement applied;
   OpSpec update = op("u", "optim", {{0, 0}});
   update.colocate = OpId{0};
@@ -424,7 +424,7 @@ TEST(AccelerateExport, AnUpdateStaysWithItsWeightAndNamesOfOnnxExportersAreTheMo
   EXPECT_EQ(applied, placement_of({1, 1, 1, 2}));
 }
 
-/// By accelerate's rule: the longest name that is the module's or above it.
+/// Device by accelerate's rule: the longest entry that is the module or contains it.
 DeviceId resolved(const json& map, std::string module, const std::vector<std::string>& devices) {
   for (;; module = module.substr(0, module.rfind('.'))) {
     if (map.contains(module)) {
@@ -436,13 +436,13 @@ DeviceId resolved(const json& map, std::string module, const std::vector<std::st
   return map.contains("") ? resolved(json{{"a", map[""]}}, "a", devices) : DeviceId{255};
 }
 
-TEST(AccelerateExport, OfARealNetworkAReaderOfTheMapPlacesWhatWeSay) {
+TEST(AccelerateExport, ReaderOfTheMapGetsTheReportedPlacement) {
   const OpGraph graph = load_graph(kGraphs / "resnet50-bs32.json.gz").value();
   const DeviceSet machine = testing::sample_devices(2, true, std::int64_t{1} << 40);
   for (std::uint64_t seed = 0; seed < 4; ++seed) {
     Rng rng{seed, Purpose::kTest};
     Placement placement = testing::random_placement(rng, graph.num_ops(), 3), applied;
-    if (seed % 2 == 1) {  // By module, as a person would.
+    if (seed % 2 == 1) {  // Placed by module, as by hand.
       std::map<std::string, DeviceId, std::less<>> of;
       for (std::uint32_t i = 0; i < graph.num_ops(); ++i)
         placement[i] = of.try_emplace(std::string{graph.group_name(OpId{i})}, placement[i]).first->second;
@@ -457,7 +457,7 @@ TEST(AccelerateExport, OfARealNetworkAReaderOfTheMapPlacesWhatWeSay) {
       if (module.empty() || graph.type_name(OpId{i}) == "Input") continue;
       EXPECT_EQ(resolved(map, module, names_of(machine)), applied[i]) << module << " seed " << seed;
       ++checked;
-      // The blocks add what goes round them, so each is whole.
+      // The blocks have residual connections, so each is whole.
       if (!module.starts_with("layer") || std::count(module.begin(), module.end(), '.') < 2) continue;
       EXPECT_EQ(applied[i], resolved(map, module.substr(0, 8), names_of(machine))) << module;
     }
@@ -465,7 +465,7 @@ TEST(AccelerateExport, OfARealNetworkAReaderOfTheMapPlacesWhatWeSay) {
   }
 }
 
-TEST(AccelerateExport, DeepAndOddScopesAreTakenAsTheyAre) {
+TEST(AccelerateExport, DeepAndOddScopesAreKept) {
   std::string deep;
   for (int i = 0; i < 20'000; ++i) deep += "a/";
   const OpGraph graph =
@@ -474,7 +474,7 @@ TEST(AccelerateExport, DeepAndOddScopesAreTakenAsTheyAre) {
     EXPECT_FALSE(map_of(graph, placement).empty());
 }
 
-TEST(PlacementFormats, AnUnknownOneIsAnsweredWithTheNearest) {
+TEST(PlacementFormats, UnknownFormatSuggestsTheNearest) {
   const OpGraph graph = graph_of({op("a", "")});
   const auto made =
       export_placement("acelerate", {.graph = graph, .devices = kThree, .placement = placement_of({0})});

@@ -1,6 +1,6 @@
 // Goal: stages of a pipeline are consecutive layers, start only where the runtimes can cut, move as little
-// work as any cut does, and say what they moved. Method: small models with known layers, all cuts of them,
-// and a traced network.
+// work as possible, and report what they moved. Method: small models with known layers, all their cuts, and a
+// traced network.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -65,7 +65,7 @@ const std::vector<std::string> kDecoder{"model/embed",         "model/layers/0/a
                                         "model/layers/1/attn", "model/layers/1/mlp",  "model/layers/2/attn",
                                         "model/layers/2/mlp",  "model/norm",          "head"};
 
-TEST(Pipelining, APlacementInLayerOrderIsExactAndNamesTheModulesThatStartStages) {
+TEST(Pipelining, PlacementInLayerOrderIsExactAndNamesTheModulesThatStartStages) {
   const OpGraph graph = chain_of(kDecoder);
   const Placement placement = placed({2, 2, 2, 0, 0, 0, 1, 1, 1});
   const auto made = staged_as("pipelining", graph, placement);
@@ -82,7 +82,7 @@ TEST(Pipelining, APlacementInLayerOrderIsExactAndNamesTheModulesThatStartStages)
   EXPECT_EQ(stages["stages"][2]["ops"], 3);
 }
 
-TEST(Pipelining, ADeviceThatComesBackIsLossyAndWeightsFollow) {
+TEST(Pipelining, DeviceInTwoStagesIsLossyAndWeightsFollow) {
   const OpGraph graph = chain_of(kDecoder);
   const auto made = staged_as("pipelining", graph, placed({0, 0, 0, 1, 0, 1, 1, 1, 1}));
   ASSERT_TRUE(made.ok()) << made.error().context;
@@ -111,7 +111,7 @@ TEST(Pipelining, NoOtherCutMovesLess) {
   }
 }
 
-TEST(Pipelining, AModuleThatRunsTwiceStartsNoStage) {
+TEST(Pipelining, ModuleThatRunsTwiceStartsNoStage) {
   // The same activation runs after both layers, so a stage that starts before it would start twice.
   const OpGraph graph = chain_of({"net/a", "net/a", "net/act", "net/b", "net/act"});
   const auto made = staged_as("pipelining", graph, placed({0, 0, 1, 1, 1}));
@@ -121,7 +121,7 @@ TEST(Pipelining, AModuleThatRunsTwiceStartsNoStage) {
 }
 
 // An op that a batch norm was folded into has the scope of the batch norm and the weight of the convolution.
-TEST(Pipelining, AStageStartsWithTheConvolutionOfAFoldedBatchNorm) {
+TEST(Pipelining, StageStartsWithTheConvolutionOfAFoldedBatchNorm) {
   const OpGraph graph = testing::folded_convolutions("net", 1);
   const auto made = staged_as("pipelining", graph, placed({0, 1}));
   ASSERT_TRUE(made.ok()) << made.error().context;
@@ -141,7 +141,7 @@ TEST(Deepspeed, LayersThatStartWithTheSameOpAreNotDivided) {
   EXPECT_EQ(made->moved_ops, 0u);
 }
 
-TEST(Pipelining, AGraphWithoutModulesIsRefused) {
+TEST(Pipelining, GraphWithoutModulesIsRefused) {
   const OpGraph graph = chain_of({"", "", ""});
   for (const char* format : {"pipelining", "vllm", "deepspeed"}) {
     const auto refused = staged_as(format, graph, placed({0, 1, 1}));
@@ -173,7 +173,7 @@ TEST(Vllm, LayersOutOfOrderAreRefused) {
   EXPECT_THAT(refused.error().context, AllOf(HasSubstr("'layers.1'"), HasSubstr("out of order")));
 }
 
-TEST(Deepspeed, PartsAreBoundariesInTheSequenceOfLayers) {
+TEST(Deepspeed, PartsAreBoundariesBetweenLayers) {
   const OpGraph graph = chain_of(kDecoder);
   const auto made = staged_as("deepspeed", graph, placed({0, 0, 0, 2, 2, 2, 2, 1, 1}));
   ASSERT_TRUE(made.ok()) << made.error().context;
@@ -183,7 +183,7 @@ TEST(Deepspeed, PartsAreBoundariesInTheSequenceOfLayers) {
       "parts": [0, 2, 4, 6], "devices": ["cuda:0", "cuda:2", "cuda:1"]})"));
 }
 
-TEST(Pipelining, OfATracedTrainingStepBackwardOpsAndUpdatesFollowTheirModules) {
+TEST(Pipelining, BackwardOpsAndUpdatesFollowTheirModules) {
   const OpGraph graph =
       load_graph(std::filesystem::path{EMPLACE_FIXTURES} / "graphs" / "resnet50-bs32.json.gz").value();
   for (std::uint64_t seed = 0; seed < 3; ++seed) {

@@ -1,5 +1,5 @@
-// Goal: the trace is what the viewers accept: numbers, sorted, no slice over another on its track, small flow
-// ids in pairs; whatever the names are, and for large graphs too.
+// Goal: viewers accept the trace: numbers, sorted, no overlapping slices on a track, small flow ids in pairs;
+// whatever the names are, and for large graphs too.
 // Method: a schedule of the simulator, written and read back.
 #include "placement/export/trace.h"
 
@@ -29,7 +29,7 @@ json read(const std::filesystem::path& path) {
   return json::parse(first, first + bytes->size());
 }
 
-/// Numbers, sorted, no overlap, flows that begin before they end, each inside a slice.
+/// Checks for numbers, sorted, without overlap, and flows that start before they end, each inside a slice.
 void expect_sound(const json& trace) {
   double last = 0;
   std::map<std::pair<int, int>, double> free_at;
@@ -68,7 +68,7 @@ struct Traced {
   }
 };
 
-TEST(Trace, IsAcceptedByTheViewersRules) {
+TEST(Trace, FollowsTheRulesOfTheViewers) {
   const testing::ScratchFolder folder{"trace"};
   const Traced traced{testing::random_graph(11, 80)};
   ASSERT_TRUE(write_trace(folder.path() / "t.json", traced.graph, traced.devices, traced.schedule).ok());
@@ -85,7 +85,7 @@ TEST(Trace, IsAcceptedByTheViewersRules) {
   EXPECT_EQ(ended, slices);
 }
 
-TEST(Trace, IsPackedWhereItsNameSaysSo) {
+TEST(Trace, IsCompressedIfItsNameEndsInGz) {
   const testing::ScratchFolder folder{"trace"};
   const Traced traced{testing::random_graph(11, 80)};
   for (const char* name : {"t.json", "t.json.gz"})
@@ -94,7 +94,7 @@ TEST(Trace, IsPackedWhereItsNameSaysSo) {
   EXPECT_LT(file_size(folder.path() / "t.json.gz") * 3, file_size(folder.path() / "t.json"));
 }
 
-TEST(Trace, OfALargeGraphIsOfTheSizeThatAViewerOpens) {
+TEST(Trace, IsSmallEnoughForAViewerForALargeGraph) {
   Rng rng{5, Purpose::kTest};
   const testing::ScratchFolder folder{"trace"};
   const Traced traced{testing::layered_graph(rng, 84'000)};
@@ -104,7 +104,7 @@ TEST(Trace, OfALargeGraphIsOfTheSizeThatAViewerOpens) {
   expect_sound(read(path));
 }
 
-TEST(TraceWriter, NoNameBreaksOutOfItsPlace) {
+TEST(TraceWriter, EscapesNames) {
   const testing::ScratchFolder folder{"trace"};
   const std::string evil = "\"}],\n\\ \xff\xfe" + std::string(1, '\0');
   TraceWriter writer{folder.path() / "t.json"};
@@ -118,7 +118,7 @@ TEST(TraceWriter, NoNameBreaksOutOfItsPlace) {
   EXPECT_EQ(trace["traceEvents"][3]["dur"].dump(), "1.001");
 }
 
-TEST(TraceWriter, NothingStaysWithoutAnEnd) {
+TEST(TraceWriter, UnfinishedFileIsRemoved) {
   const testing::ScratchFolder folder{"trace"};
   { const TraceWriter writer{folder.path() / "t.json"}; }
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));

@@ -1,4 +1,4 @@
-// Goal: every record that was written verifies, and damage shows.
+// Goal: every written record verifies, and damage is detected.
 // Method: a real database on disk; damage done by another connection, and byte by byte to its files.
 #include "record/store/integrity.h"
 
@@ -15,7 +15,7 @@ namespace {
 
 class IntegrityTest : public RecordedRun {};
 
-TEST_F(IntegrityTest, DamageShows) {
+TEST_F(IntegrityTest, DamageIsDetected) {
   const std::vector<std::string> harms{
       "UPDATE measurements SET step_time_s = 0.001 WHERE placement_id = 3",
       "UPDATE measurements SET valid = 1 WHERE placement_id = 2",
@@ -53,7 +53,7 @@ TEST_F(IntegrityTest, DamageShows) {
   }
 }
 
-TEST_F(IntegrityTest, EveryLabelIsReadBackAndKeepsItsStoredName) {
+TEST_F(IntegrityTest, LabelsRoundTripAndKeepTheirStoredNames) {
   const std::vector<std::string> names{"simulated", "measured", "measured, partly synthetic", "emulated",
                                        "measured in PyTorch"};
   ASSERT_EQ(names.size(), kMeasurementLabels);
@@ -71,7 +71,7 @@ TEST_F(IntegrityTest, EveryLabelIsReadBackAndKeepsItsStoredName) {
   EXPECT_TRUE(db->verify().ok());
 }
 
-TEST_F(IntegrityTest, WhatRealExecutorsSayIsReadBackAndGuarded) {
+TEST_F(IntegrityTest, MeasurementsOfRealExecutorsRoundTripAndAreHashed) {
   {
     auto db = *RunWriter::create(directory_, {});
     auto rows = measurements(1);
@@ -107,7 +107,7 @@ TEST_F(IntegrityTest, WhatRealExecutorsSayIsReadBackAndGuarded) {
   }
 }
 
-TEST_F(IntegrityTest, WhateverIsAddedVerifies) {
+TEST_F(IntegrityTest, AllRowsVerify) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   const std::vector<double> numbers{0.5,        0.0,  -0.0,   kNan,  -kNan,  kInfinity,
@@ -143,21 +143,22 @@ TEST_F(IntegrityTest, WhateverIsAddedVerifies) {
   ASSERT_TRUE(best);
   EXPECT_GE(best->step_time_s, 0) << "neither NaN nor a negative time is a best one";
   db.reset();
-  for (int rounds = 0; rounds < 2; ++rounds) {  // And the patrol agrees.
+  for (int rounds = 0; rounds < 2; ++rounds) {  // The patrol agrees.
     auto again = *RunWriter::open(directory_);
     for (int step = 0; step < 20; ++step) ASSERT_TRUE(again->watch(64).ok());
   }
 }
 
-// Every region of the file: header, table and index pages, what is free.
-TEST_F(IntegrityTest, AFlippedByteIsRefusedOrMakesNoDifference) {
+// Every region of the file: header, table and index pages, free space.
+TEST_F(IntegrityTest, FlippedByteIsRefusedOrMakesNoDifference) {
   make_whole_run();
   const std::string whole = all_of(**RunReader::open(directory_, Reading::kQuiet));
   ASSERT_NE(whole, "");
   const Bytes file = *read_file(directory_ / "run.db");
   Rng rng{11, Purpose::kTest, 0};
   std::vector<std::size_t> places;
-  for (std::size_t at = 0; at < 120; ++at) places.push_back(at);  // The header, and the first page's.
+  for (std::size_t at = 0; at < 120; ++at)
+    places.push_back(at);  // The headers of the file and of the first page.
   for (int i = 0; i < 500; ++i) places.push_back(rng.below(static_cast<std::uint32_t>(file.size())));
   int refused = 0;
   for (const std::size_t at : places) {
@@ -178,7 +179,7 @@ TEST_F(IntegrityTest, AFlippedByteIsRefusedOrMakesNoDifference) {
   EXPECT_GT(refused, 50);
 }
 
-TEST_F(IntegrityTest, ATruncatedFileIsRefused) {
+TEST_F(IntegrityTest, TruncatedDatabaseIsRefused) {
   make_whole_run();
   const std::string whole = all_of(**RunReader::open(directory_, Reading::kQuiet));
   const Bytes file = *read_file(directory_ / "run.db");
@@ -195,9 +196,8 @@ TEST_F(IntegrityTest, ATruncatedFileIsRefused) {
   EXPECT_GT(refused, file.size() / 509 * 3 / 4);
 }
 
-// What was acknowledged and still lies in SQLite's log: a byte of it lost loses the rest, which head.seq
-// tells.
-TEST_F(IntegrityTest, AFlippedByteOfTheLogIsRefusedOrMakesNoDifference) {
+// Acknowledged rows that are still in SQLite's log: a lost byte loses the rest, which head.seq reveals.
+TEST_F(IntegrityTest, FlippedByteOfTheLogIsRefusedOrMakesNoDifference) {
   make_whole_run();
   std::string whole;
   const std::filesystem::path copy = directory_.string() + "-copy";
@@ -209,7 +209,7 @@ TEST_F(IntegrityTest, AFlippedByteOfTheLogIsRefusedOrMakesNoDifference) {
     }
     whole = all_of(*db);
     std::filesystem::remove_all(copy);
-    std::filesystem::copy(directory_, copy);  // As a power cut leaves it.
+    std::filesystem::copy(directory_, copy);  // The files as a power cut leaves them.
   }
   std::filesystem::remove_all(directory_);
   std::filesystem::rename(copy, directory_);

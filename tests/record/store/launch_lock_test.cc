@@ -10,7 +10,7 @@ namespace {
 
 class LaunchLockTest : public RecordedRun {};
 
-TEST_F(LaunchLockTest, OneLauncherAtATime) {
+TEST_F(LaunchLockTest, AllowsOneLauncherAtATime) {
   std::filesystem::create_directories(directory_);
   {
     const auto first = LaunchLock::take(directory_);

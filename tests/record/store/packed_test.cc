@@ -1,5 +1,4 @@
-// Goal: placements come back as they were packed, small where they are made of runs; damage never passes for
-// data.
+// Goal: placements round-trip, and are small where they consist of runs; damage is never read as data.
 #include "record/store/packed.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +8,8 @@
 namespace emplace::record {
 namespace {
 
-/// [count, ops] where each op goes on as the one before it did with probability 1 - 1 / mean_run.
+/// Placements [count, ops] where each op is on the device of the one before it with probability 1 - 1 /
+/// mean_run.
 Bytes placements_of_runs(std::size_t count, std::size_t ops, double mean_run, std::uint64_t seed) {
   Rng rng{seed, Purpose::kTest, 0};
   Bytes all;
@@ -21,7 +21,7 @@ Bytes placements_of_runs(std::size_t count, std::size_t ops, double mean_run, st
   return all;
 }
 
-TEST(Packed, GivesBackWhatWasPacked) {
+TEST(Packed, RoundTrips) {
   std::uint64_t seed = 0;
   for (const std::size_t count : {0u, 1u, 2u, 7u, 64u}) {
     for (const std::size_t ops : {1u, 2u, 7u, 8u, 9u, 63u, 1000u}) {
@@ -35,11 +35,11 @@ TEST(Packed, GivesBackWhatWasPacked) {
   }
 }
 
-TEST(Packed, RunsAreShortAndSmallDifferencesShorter) {
+TEST(Packed, RunsPackWellAndSmallDifferencesBetter) {
   constexpr std::size_t kOps = 25'000;
   const Bytes one = placements_of_runs(1, kOps, 40, 1);
   EXPECT_LT(pack_placements(one, 1).size(), 2 * kOps / 40 + 100) << "two bytes a run";
-  Bytes walk;  // As Placeto makes them: one group moves at a time.
+  Bytes walk;  // Placements as Placeto makes them: one group moves at a time.
   Bytes row = one;
   for (std::size_t step = 0; step < 64; ++step) {
     std::fill_n(row.begin() + static_cast<std::ptrdiff_t>(300 * step), 300, static_cast<std::byte>(step % 4));
@@ -49,17 +49,17 @@ TEST(Packed, RunsAreShortAndSmallDifferencesShorter) {
   EXPECT_EQ(*unpack_placements(pack_placements(walk, 64), "here"), walk);
 }
 
-TEST(Packed, WhatIsNotMadeOfRunsIsStillSmallerThanItself) {
+TEST(Packed, DataWithoutRunsBecomesSmallerToo) {
   const Bytes noise = placements_of_runs(2, 20'000, 1, 3);
   EXPECT_LT(pack_placements(noise, 2).size(), noise.size() / 2);
 }
 
-TEST(Packed, ReadsWhatOlderRunsHaveAsZstd) {
+TEST(Packed, ReadsZstdOfOlderRuns) {
   const Bytes all = placements_of_runs(3, 500, 10, 4);
   EXPECT_EQ(*unpack_placements(compress_zstd(all, 1), "here"), all);
 }
 
-TEST(Packed, CutOrChangedBytesAreRefusedOrAnotherPlacementOfTheSameSize) {
+TEST(Packed, ChangedBytesAreRefusedOrGiveAPlacementOfTheSameSize) {
   const Bytes all = placements_of_runs(3, 400, 20, 5);
   const Bytes packed = pack_placements(all, 3);
   for (std::size_t size = 0; size < packed.size(); ++size) {
@@ -77,7 +77,7 @@ TEST(Packed, CutOrChangedBytesAreRefusedOrAnotherPlacementOfTheSameSize) {
       }
     }
   }
-  // A size that nobody could hold is refused before it is asked for.
+  // An impossible size is refused before memory is allocated.
   EXPECT_FALSE(
       unpack_placements({std::byte{'R'}, std::byte{'L'}, std::byte{'1'}, std::byte{2}, std::byte{0xFF},
                          std::byte{0xFF}, std::byte{0xFF}, std::byte{0xFF}, std::byte{0x7F}},

@@ -1,6 +1,6 @@
-// Goal: a child exists only if it was started, is signalled and reaped by its pidfd alone, inherits what it
-// is given and nothing else, and what the system refuses is an error that leaves no process and no
-// descriptor. Method: /bin/sh as the child; a spawner that refuses; waits are for what processes do.
+// Goal: a child exists only if it was started, is signalled and reaped by its pidfd alone, and inherits only
+// what it is given; a refusal of the system is an error that leaves no process and no descriptor. Method:
+// /bin/sh as the child; a spawner that refuses; tests wait for events of processes, never for a time.
 #include "runtime/process/child_process.h"
 
 #include <fcntl.h>
@@ -25,7 +25,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-/// Refuses so many times, then does what the system does.
+/// Refuses the given number of times, then spawns as the system does.
 class RefusingSpawner final : public process::Spawner {
  public:
   int spawn(pid_t& pid, const char* program, const posix_spawn_file_actions_t& actions,
@@ -45,7 +45,7 @@ class RefusingSpawner final : public process::Spawner {
   pid_t started = 0;
 };
 
-/// A signal's disposition, given back at the end.
+/// Sets a signal's disposition and restores it at the end.
 class Disposition {
  public:
   Disposition(int signal, void (*handler)(int)) : signal_{signal} {
@@ -78,7 +78,7 @@ std::string read_all(int fd) {
   return text;
 }
 
-/// What the child writes to its standard output.
+/// Standard output of the child.
 std::string output_of(process::ChildCommand command) {
   auto [read_end, write_end] = *process::make_pipe();
   command.descriptors.push_back({write_end.get(), STDOUT_FILENO});
@@ -97,8 +97,8 @@ std::set<int> open_descriptors() {
   return fds;
 }
 
-/// A line of a process's status: the signals that it blocks or ignores, by number. Those of the C library's
-/// own (32 and 33), which nobody else may touch, are left out.
+/// A line of a process's status: the signals that it blocks or ignores, by number, without the C library's
+/// own (32 and 33).
 std::uint64_t signals_in(const std::string& status, const std::string& line) {
   const std::size_t at = status.find(line + ":");
   EXPECT_NE(at, std::string::npos) << status;
@@ -112,18 +112,18 @@ bool has_children() {
   return ::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
 }
 
-TEST(ChildProcess, TellsHowItEnded) {
+TEST(ChildProcess, ReportsHowItEnded) {
   auto child = process::ChildProcess::start(shell("exit 7"));
   ASSERT_TRUE(child.ok());
   const process::ChildEnd end = (*child).wait();
   EXPECT_EQ(end.text(), "exit status 7");
   EXPECT_FALSE(end.well());
   EXPECT_EQ((*child).wait().status, 7) << "asked again";
-  EXPECT_FALSE((*child).signal(SIGTERM)) << "nobody is there to be signalled";
+  EXPECT_FALSE((*child).signal(SIGTERM)) << "there is no process to signal";
   EXPECT_FALSE(has_children());
 }
 
-TEST(ChildProcess, IsSignalledAndItsEndMakesItsDescriptorReadable) {
+TEST(ChildProcess, CanBeSignalledAndItsPidfdSignalsItsEnd) {
   auto child = process::ChildProcess::start(shell("kill -STOP $$"));
   ASSERT_TRUE(child.ok());
   EXPECT_FALSE((*child).try_reap().has_value());
@@ -151,16 +151,16 @@ TEST(ChildProcess, NoProcessOutlivesItsObject) {
   EXPECT_EQ(read_all(read_end.get()), "") << "its end of the pipe is closed";
 }
 
-TEST(ChildProcess, AMovedChildIsTheSameChild) {
+TEST(ChildProcess, MovedObjectKeepsItsChild) {
   auto child = process::ChildProcess::start(shell("exit 3"));
   ASSERT_TRUE(child.ok());
   process::ChildProcess moved = *std::move(child);
   EXPECT_EQ(moved.wait().status, 3);
 }
 
-TEST(ChildProcess, InheritsWhatItIsGivenAndNothingElse) {
+TEST(ChildProcess, InheritsOnlyTheGivenDescriptors) {
   const process::Descriptor leak{
-      ::open("/dev/null", O_RDONLY)};  // Not close-on-exec, as somebody else's library does.
+      ::open("/dev/null", O_RDONLY)};  // Not close-on-exec, as some libraries open files.
   ASSERT_TRUE(leak.open());
   auto [read_end, write_end] = *process::make_pipe();
   process::ChildCommand command = shell("ls /proc/self/fd");
@@ -169,7 +169,7 @@ TEST(ChildProcess, InheritsWhatItIsGivenAndNothingElse) {
   EXPECT_EQ(output_of(command), "0\n1\n2\n3\n4\n");
 }
 
-TEST(ChildProcess, DescriptorsThatLieInEachOthersWayAreGivenAsTheyWereAsked) {
+TEST(ChildProcess, OverlappingDescriptorsAreMappedAsRequested) {
   auto [one_read, one_write] = *process::make_pipe();
   auto [two_read, two_write] = *process::make_pipe();
   const int one = one_write.get(), two = two_write.get();
@@ -197,12 +197,12 @@ TEST(ChildProcess, StartsWithNoSignalBlockedOrIgnored) {
   EXPECT_EQ(signals_in(status, "SigIgn"), 0u);
 }
 
-TEST(ChildProcess, AnIgnoredHangUpStaysIgnored) {
+TEST(ChildProcess, IgnoredHangUpStaysIgnored) {
   const Disposition nohup{SIGHUP, SIG_IGN};
   EXPECT_EQ(signals_in(output_of(shell("cat /proc/self/status")), "SigIgn"), 1u << (SIGHUP - 1));
 }
 
-TEST(ChildProcess, GetsItsEnvironmentOverOurs) {
+TEST(ChildProcess, EnvironmentOverridesOurs) {
   ::setenv("EMPLACE_TEST_A", "ours", 1);
   ::setenv("EMPLACE_TEST_B", "ours", 1);
   process::ChildCommand command = shell("echo $EMPLACE_TEST_A $EMPLACE_TEST_B");
@@ -210,7 +210,7 @@ TEST(ChildProcess, GetsItsEnvironmentOverOurs) {
   EXPECT_EQ(output_of(command), "theirs ours\n");
 }
 
-TEST(ChildProcess, MayHaveAProcessGroupOfItsOwn) {
+TEST(ChildProcess, MayHaveItsOwnProcessGroup) {
   process::ChildCommand command =
       shell("test $(cut -d' ' -f5 /proc/$$/stat) = $$ && echo own || echo shared");
   EXPECT_EQ(output_of(command), "shared\n");
@@ -218,14 +218,14 @@ TEST(ChildProcess, MayHaveAProcessGroupOfItsOwn) {
   EXPECT_EQ(output_of(command), "own\n");
 }
 
-TEST(ChildProcess, IsKeptUntilItIsReapedEvenIfWeWereStartedWithoutThat) {
+TEST(ChildProcess, IsReapedEvenIfSigchldWasIgnored) {
   const Disposition ignored{SIGCHLD, SIG_IGN};  // The system would reap our children itself.
   auto child = process::ChildProcess::start(shell("exit 5"));
   ASSERT_TRUE(child.ok());
   EXPECT_EQ((*child).wait().status, 5);
 }
 
-TEST(ChildProcess, AProgramThatIsMissingIsAnError) {
+TEST(ChildProcess, MissingProgramIsAnError) {
   const std::set<int> before = open_descriptors();
   const auto child = process::ChildProcess::start({.program = "/no/such/program",
                                                    .arguments = {},
@@ -238,7 +238,7 @@ TEST(ChildProcess, AProgramThatIsMissingIsAnError) {
   EXPECT_EQ(open_descriptors(), before);
 }
 
-TEST(ChildProcess, AForkThatFailsIsAnErrorAndLeavesNothing) {
+TEST(ChildProcess, FailedForkIsAnErrorAndLeavesNothing) {
   const std::set<int> before = open_descriptors();
   for (const int error : {EAGAIN, ENOMEM, EMFILE}) {
     RefusingSpawner spawner;
@@ -252,7 +252,7 @@ TEST(ChildProcess, AForkThatFailsIsAnErrorAndLeavesNothing) {
   EXPECT_EQ(open_descriptors(), before);
 }
 
-TEST(ChildProcess, AChildThatCannotBeWatchedIsEndedAndReaped) {
+TEST(ChildProcess, UnwatchableChildIsEndedAndReaped) {
   const std::set<int> before = open_descriptors();
   RefusingSpawner spawner;
   spawner.refused_pidfds = 1;
@@ -265,8 +265,8 @@ TEST(ChildProcess, AChildThatCannotBeWatchedIsEndedAndReaped) {
   EXPECT_EQ(open_descriptors(), before);
 }
 
-/// With so few descriptors left that a child just cannot be started, or just can: never one without a pidfd.
-TEST(ChildProcess, ALimitOfOpenFilesIsAnErrorOrNothing) {
+/// With so few descriptors left that a child just can or cannot be started: never a child without a pidfd.
+TEST(ChildProcess, DescriptorLimitIsAnErrorOrHarmless) {
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
   const std::set<int> open = open_descriptors();

@@ -1,5 +1,5 @@
-// Goal: output never waits for its reader: of progress the newest line arrives, notes arrive in order, every
-// line is whole, and whoever shares the file notices nothing. Method: pipes of one page that nobody reads.
+// Goal: output never waits for its reader: the newest line of progress arrives, notes arrive in order, every
+// line is whole, and other users of the file are not affected. Method: pipes of one page without a reader.
 #include "runtime/process/line_writer.h"
 
 #include <fcntl.h>
@@ -27,9 +27,10 @@ class LineWriterTest : public ::testing::Test {
  protected:
   LineWriterTest() : pipe_{*process::make_pipe()} {
     EXPECT_EQ(::fcntl(pipe_.read_end.get(), F_SETPIPE_SZ, kPage), kPage);
-    process::make_non_blocking(pipe_.read_end.get());  // The test's end; the writer's is another file.
+    process::make_non_blocking(
+        pipe_.read_end.get());  // Affects only the test's end; the writer's is another open file.
   }
-  /// What lies in the pipe now.
+  /// Contents of the pipe.
   std::string read_now() {
     std::string text;
     std::array<char, kPage> piece{};
@@ -49,7 +50,7 @@ class LineWriterTest : public ::testing::Test {
   process::Pipe pipe_;
 };
 
-TEST_F(LineWriterTest, WritesAtOnceWhatFits) {
+TEST_F(LineWriterTest, WritesImmediatelyIfThereIsRoom) {
   process::LineWriter writer{pipe_.write_end.get()};
   writer.note("a\n");
   writer.show("b\n");
@@ -57,10 +58,10 @@ TEST_F(LineWriterTest, WritesAtOnceWhatFits) {
   EXPECT_EQ(read_now(), "a\nb\n");
 }
 
-TEST_F(LineWriterTest, OfProgressOnlyTheNewestWaitsForTheReader) {
+TEST_F(LineWriterTest, KeepsOnlyTheNewestProgressLine) {
   process::LineWriter writer{pipe_.write_end.get()};
   constexpr int kShown = 10'000;
-  for (int i = 0; i < kShown; ++i) writer.show(numbered(i));  // A megabyte into a page.
+  for (int i = 0; i < kShown; ++i) writer.show(numbered(i));  // A megabyte into a pipe of one page.
   EXPECT_TRUE(writer.pending());
   std::string text = read_now();
   writer.flush();
@@ -77,7 +78,7 @@ TEST_F(LineWriterTest, OfProgressOnlyTheNewestWaitsForTheReader) {
   EXPECT_EQ(before, kShown - 1);
 }
 
-TEST_F(LineWriterTest, NotesWaitInOrderAndProgressDoesNotReplaceThem) {
+TEST_F(LineWriterTest, NotesStayInOrderAndAreNotReplacedByProgress) {
   process::LineWriter writer{pipe_.write_end.get()};
   for (int i = 0; i < 200; ++i) {
     writer.note("note " + numbered(i));
@@ -97,7 +98,7 @@ TEST_F(LineWriterTest, NotesWaitInOrderAndProgressDoesNotReplaceThem) {
   EXPECT_EQ(lines.back() + "\n", "progress " + numbered(199));
 }
 
-TEST_F(LineWriterTest, WhatIsTooMuchIsLeftOutAndItsNumberIsSaid) {
+TEST_F(LineWriterTest, DropsNotesBeyondItsBoundAndReportsTheirNumber) {
   process::LineWriter writer{pipe_.write_end.get()};
   for (int i = 0; i < 1'000; ++i) writer.note(numbered(i));
   std::string text;
@@ -114,7 +115,7 @@ TEST_F(LineWriterTest, WhatIsTooMuchIsLeftOutAndItsNumberIsSaid) {
   EXPECT_EQ(lines.back() + "\n", numbered(999));
 }
 
-TEST_F(LineWriterTest, ALineThatIsLongerThanThePipeArrivesWhole) {
+TEST_F(LineWriterTest, LineLongerThanThePipeArrivesWhole) {
   process::LineWriter writer{pipe_.write_end.get()};
   const std::string longer(3 * kPage, 'x');
   writer.note(longer + "\n");
@@ -128,28 +129,28 @@ TEST_F(LineWriterTest, ALineThatIsLongerThanThePipeArrivesWhole) {
   EXPECT_EQ(text, longer + "\nnewest\n");
 }
 
-TEST_F(LineWriterTest, TheFileThatOthersShareStaysAsItWas) {
+TEST_F(LineWriterTest, DoesNotChangeTheFlagsOfASharedFile) {
   const process::LineWriter writer{pipe_.write_end.get()};
   EXPECT_EQ(::fcntl(pipe_.write_end.get(), F_GETFL) & O_NONBLOCK, 0);
 }
 
-TEST_F(LineWriterTest, AReaderThatIsGoneIsNoReasonToKeepAnything) {
+TEST_F(LineWriterTest, DropsLinesWhenItsReaderIsGone) {
   const auto before = ::signal(SIGPIPE, SIG_IGN);
   process::LineWriter writer{pipe_.write_end.get()};
   pipe_.read_end.reset();
-  writer.note("to nobody\n");
+  writer.note("no reader\n");
   EXPECT_FALSE(writer.pending());
   EXPECT_TRUE(writer.finish(std::chrono::milliseconds{0}));
   ::signal(SIGPIPE, before);
 }
 
-TEST_F(LineWriterTest, FinishGivesUpAReaderThatTakesNothing) {
+TEST_F(LineWriterTest, FinishGivesUpOnAStuckReader) {
   process::LineWriter writer{pipe_.write_end.get()};
   for (int i = 0; i < 100; ++i) writer.note(numbered(i));
   EXPECT_FALSE(writer.finish(std::chrono::milliseconds{1}));
 }
 
-TEST(LineWriter, AppendsToAFileWhereOthersHaveWritten) {
+TEST(LineWriter, AppendsToASharedFile) {
   const emplace::testing::ScratchFolder folder{"line_writer"};
   const std::string path = (folder.path() / "log").string();
   const process::Descriptor file{::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)};
@@ -161,7 +162,7 @@ TEST(LineWriter, AppendsToAFileWhereOthersHaveWritten) {
   EXPECT_EQ(std::string(reinterpret_cast<const char*>(bytes->data()), bytes->size()), "before\nafter\n");
 }
 
-TEST(LineWriter, ATerminalThatIsStoppedStopsNobody) {
+TEST(LineWriter, StoppedTerminalDoesNotBlock) {
   int screen = -1, terminal = -1;
   ASSERT_EQ(::openpty(&screen, &terminal, nullptr, nullptr, nullptr), 0);
   const process::Descriptor ours{screen}, theirs{terminal};
@@ -180,7 +181,7 @@ TEST(LineWriter, ATerminalThatIsStoppedStopsNobody) {
   }
 }
 
-TEST(LineWriter, ASocketThatIsFullStopsNobody) {
+TEST(LineWriter, FullSocketDoesNotBlock) {
   auto [ours, theirs] = *process::make_socket_pair();
   process::LineWriter writer{theirs.get()};
   for (int i = 0; i < 20'000; ++i) writer.show(std::string(100, '.') + "\n");

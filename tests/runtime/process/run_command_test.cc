@@ -17,7 +17,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(RunCommand, ReportsOutputErrorsAndTheEnd) {
+TEST(RunCommand, ReportsOutputErrorsAndExitStatus) {
   const auto ran = run_command("sh", {"-c", "echo out; echo first >&2; echo last >&2; exit 3"});
   ASSERT_TRUE(ran.ok()) << ran.error().context;
   EXPECT_EQ(ran->status, 3);
@@ -32,7 +32,7 @@ TEST(RunCommand, ReportsOutputErrorsAndTheEnd) {
   EXPECT_EQ(run_command("sh", {"-c", leads})->status, 1);
 }
 
-TEST(RunCommand, WhatDoesNotEndIsKilled) {
+TEST(RunCommand, KillsACommandAtItsDeadline) {
   const emplace::testing::ScratchFolder folder{"run-command"};
   const std::string file = (folder.path() / "pid").string();
   const auto ran = run_command("sh", {"-c", "echo $$ > " + file + "; exec sleep 600"},
@@ -46,7 +46,7 @@ TEST(RunCommand, WhatDoesNotEndIsKilled) {
   EXPECT_FALSE(read_file("/proc/" + std::to_string(pid) + "/stat").ok()) << "reaped, too";
 }
 
-TEST(RunCommand, AProgramIsFoundInPathOrByItsPath) {
+TEST(RunCommand, FindsProgramsByNameOrPath) {
   EXPECT_THAT(find_program("sh").value_or(""), ::testing::EndsWith("/sh"));
   EXPECT_EQ(find_program("no-such-program-anywhere"), std::nullopt);
   const auto ran = run_command("no-such-program-anywhere", {});

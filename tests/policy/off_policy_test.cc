@@ -1,7 +1,6 @@
-// Goal: a policy says how likely its placements are, and takes placements that others drew as its own, so
-// that what it learns from them is what it would have learned from its own. Method: all placements of small
-// graphs counted out; placements drawn evenly and weighed by pi / q against the exact gradient; refusals by
-// hand.
+// Goal: a policy returns the likelihoods of its placements, and accepts placements that others drew, so that
+// it learns from them what it would have learned from its own. Method: all placements of small graphs
+// enumerated; uniform draws with weights pi / q compared with the exact gradient; refusals by hand.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -26,9 +25,9 @@ Grouping pairs(std::size_t ops) {
   return made;
 }
 
-/// A graph on two GPUs, its ops in pairs, and small policies of every kind, away from where they start.
-struct ForeignWorld : testing::SampleTask {
-  explicit ForeignWorld(OpGraph ops, Grouping given = {})
+/// A graph on two GPUs with its ops in pairs, and small policies of every kind with changed parameters.
+struct OffPolicyWorld : testing::SampleTask {
+  explicit OffPolicyWorld(OpGraph ops, Grouping given = {})
       : SampleTask{std::move(ops), testing::sample_devices(2, false, 1 << 30)},
         grouping{given.num_groups == 0 ? pairs(graph.num_ops()) : std::move(given)} {}
 
@@ -94,7 +93,7 @@ OpGraph chain(std::uint32_t count) {
   return testing::sample_graph(ops);
 }
 
-/// Every op alone.
+/// A grouping with every op alone.
 Grouping singles(std::size_t ops) {
   Grouping made;
   for (std::uint32_t op = 0; op < ops; ++op) made.group_of_op.push_back(op);
@@ -102,7 +101,7 @@ Grouping singles(std::size_t ops) {
   return made;
 }
 
-void for_all_placements(const ForeignWorld& world, const std::function<void(const Placement&)>& visit) {
+void for_all_placements(const OffPolicyWorld& world, const std::function<void(const Placement&)>& visit) {
   const std::size_t ops = world.graph.num_ops();
   for (std::uint32_t bits = 0; bits < 1u << ops; ++bits) {
     Placement placement;
@@ -111,8 +110,9 @@ void for_all_placements(const ForeignWorld& world, const std::function<void(cons
   }
 }
 
-TEST(Foreign, TheProbabilitiesOfAllPlacementsSumToOne) {
-  for (const ForeignWorld& world : {ForeignWorld{chain(6)}, ForeignWorld{testing::restricted_graph()}}) {
+TEST(OffPolicy, ProbabilitiesOfAllPlacementsSumToOne) {
+  for (const OffPolicyWorld& world :
+       {OffPolicyWorld{chain(6)}, OffPolicyWorld{testing::restricted_graph()}}) {
     int number = 0;
     for (const auto& placer : world.all()) {
       double mass = 0;
@@ -131,8 +131,8 @@ TEST(Foreign, TheProbabilitiesOfAllPlacementsSumToOne) {
 }
 
 // Every fourth op may only be on gpu:1, so that several draws lead to one placement.
-TEST(Foreign, DrawingEvenlyKnowsHowManyDrawsLeadToAPlacement) {
-  const ForeignWorld world{testing::restricted_graph(), pairs(12)};
+TEST(OffPolicy, RandomPlacerCountsTheDrawsOfAPlacement) {
+  const OffPolicyWorld world{testing::restricted_graph(), pairs(12)};
   const RandomPlacer random{world.grouping, world.devices, world.constraints, 1, 1};
   std::map<Placement, double> probability;
   double draws = 0;
@@ -151,15 +151,16 @@ TEST(Foreign, DrawingEvenlyKnowsHowManyDrawsLeadToAPlacement) {
   EXPECT_EQ(draws, 64);
 }
 
-TEST(Foreign, APlacementTakenIsThePlacementGivenBack) {
-  for (const ForeignWorld& world : {ForeignWorld{chain(6)}, ForeignWorld{testing::restricted_graph()}}) {
+TEST(OffPolicy, PlacementsRoundTripThroughActions) {
+  for (const OffPolicyWorld& world :
+       {OffPolicyWorld{chain(6)}, OffPolicyWorld{testing::restricted_graph()}}) {
     for (const auto& placer : world.all()) {
       for (std::uint64_t episode = 0; episode < 20; ++episode) {
         const auto placements = *placer->expand(placer->sample(episode, 1000));
-        // Placeto's own last placement; of the others each.
+        // The last placement: for Placeto the result, for the others any.
         const Placement& own = placements.back();
         const double log_q = -3;
-        // What the hierarchical planner drew under another grouping may be torn under this one.
+        // A placement that the hierarchical planner drew under another grouping may be split under this one.
         const auto actions = actions_of(*placer, 0, {&own, 1}, {&log_q, 1});
         if (!actions) continue;
         EXPECT_EQ(placer->expand(*actions)->back(), own);
@@ -187,8 +188,8 @@ TEST(Foreign, APlacementTakenIsThePlacementGivenBack) {
   }
 }
 
-TEST(Foreign, RefusesWithTheReasonWhatItCannotHaveDrawn) {
-  const ForeignWorld world{testing::restricted_graph()};
+TEST(OffPolicy, RefusesImpossiblePlacementsWithTheReason) {
+  const OffPolicyWorld world{testing::restricted_graph()};
   const double log_q = -1;
   const auto reason = [&](const Placer& placer, const Placement& placement) {
     const auto refused = actions_of(placer, 0, {&placement, 1}, {&log_q, 1});
@@ -217,8 +218,8 @@ TEST(Foreign, RefusesWithTheReasonWhatItCannotHaveDrawn) {
   EXPECT_NE(reason(random, fine), "") << "it learns nothing";
 }
 
-TEST(Foreign, LikelihoodsAreThoseThatWereStoredWhenTheyWereDrawn) {
-  const ForeignWorld world{testing::restricted_graph()};
+TEST(OffPolicy, LikelihoodsMatchThoseStoredAtTheDraw) {
+  const OffPolicyWorld world{testing::restricted_graph()};
   const LossOptions weighing{.max_weight = 1};
   const auto sequence = world.sequence(weighing);
   const Actions drawn = sequence->sample(3, 1000);
@@ -239,9 +240,9 @@ TEST(Foreign, LikelihoodsAreThoseThatWereStoredWhenTheyWereDrawn) {
   EXPECT_NEAR(placeto->log_probabilities(steps)->front(), stored, 1e-5);
 }
 
-// What a policy drew itself weighs 1, so that weighing changes nothing.
-TEST(Foreign, TheSimplePlannerWeighsItsOwnByOne) {
-  const ForeignWorld world{chain(6)};
+// A policy's own draws have weight 1, so that weights change nothing.
+TEST(OffPolicy, SimplePlannerGivesItsOwnDrawsWeightOne) {
+  const OffPolicyWorld world{chain(6)};
   const auto plain = world.simple(), weighing = world.simple(1);
   const Actions own = weighing->sample(2, 1000);
   const std::vector<float> advantages{1, -0.5f, 2, 0.25f};
@@ -257,7 +258,7 @@ TEST(Foreign, TheSimplePlannerWeighsItsOwnByOne) {
   EXPECT_FALSE(weighing->expand(cut).ok());
 }
 
-/// A cost that hangs on neighbours, so that no op can be judged alone.
+/// A cost that depends on neighbours, so that no op can be judged alone.
 float cost_of(const Placement& placement) {
   float total = 0;
   for (std::size_t i = 0; i < placement.size(); ++i)
@@ -266,8 +267,8 @@ float cost_of(const Placement& placement) {
   return total;
 }
 
-/// The gradient of what evenly drawn placements weigh, against that of the expected cost over all of them.
-void expect_exact_in_the_mean(const ForeignWorld& world, Placer& weighing, Placer& plain) {
+/// Compares the gradient of weighted uniform draws with that of the expected cost over all placements.
+void expect_exact_in_the_mean(const OffPolicyWorld& world, Placer& weighing, Placer& plain) {
   ASSERT_TRUE(plain.parameters().load(weighing.parameters().bytes()).ok());
   ParameterStore& store = plain.parameters();
   std::vector<double> exact(store.size(), 0);
@@ -284,7 +285,7 @@ void expect_exact_in_the_mean(const ForeignWorld& world, Placer& weighing, Place
   }
   const double log_q = -std::log(static_cast<double>(all.size()));
   constexpr int kSamples = 2000;
-  constexpr float kBaseline = 3;  // Any constant leaves the mean alone.
+  constexpr float kBaseline = 3;  // A constant does not change the mean.
   Rng rng{7, Purpose::kTest};
   std::vector<double> along;
   for (std::size_t i = 0; i < store.size(); ++i) along.push_back(2 * rng.uniform_double() - 1);
@@ -304,11 +305,11 @@ void expect_exact_in_the_mean(const ForeignWorld& world, Placer& weighing, Place
   }
   const double mean = sum / kSamples, error = std::sqrt((square / kSamples - mean * mean) / kSamples);
   EXPECT_NEAR(mean, truth, 3 * error);
-  EXPECT_LT(error, 0.25 * std::abs(truth) + 0.05) << "the test can tell";
+  EXPECT_LT(error, 0.25 * std::abs(truth) + 0.05) << "the test is precise enough";
 }
 
-TEST(Foreign, WeighedPlacementsOfOthersGiveTheExactGradientInTheMean) {
-  const ForeignWorld world{chain(6), singles(6)};
+TEST(OffPolicy, WeightedPlacementsOfOthersGiveTheExactGradientInTheMean) {
+  const OffPolicyWorld world{chain(6), singles(6)};
   const LossOptions weighing{.max_weight = 1e6f};
   expect_exact_in_the_mean(world, *world.sequence(weighing), *world.sequence());
   expect_exact_in_the_mean(world, *world.placeto(weighing), *world.placeto());

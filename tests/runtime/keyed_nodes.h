@@ -1,6 +1,6 @@
 #pragma once
-// Nodes over tcp with keys, for the tests of who is let in: a head, an honest peer that exchanges messages
-// all the while, and bare clients that may have any keys.
+// Nodes over tcp with keys, for tests of admission: a head, an honest peer that exchanges messages
+// throughout, and bare clients that may have any keys.
 
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -34,7 +34,7 @@ using std::chrono::seconds;
 inline const SystemClock g_clock;
 inline constexpr seconds kRefusedWithin{5};
 
-// The tests' own table: an executor may be executor/… and send Ping to echo; an actor anything.
+// Rules of these tests: an executor may be executor/… and send Ping to echo; an actor may do anything.
 inline bool may_announce(Roles roles, std::string_view /*node*/, std::string_view actor) {
   return actor.starts_with("executor/") ? roles.has(Role::kExecutor) : roles.has(Role::kActor);
 }
@@ -85,7 +85,7 @@ class Echo final : public Actor {
   }
 };
 
-/// Asks, and asks again when the answer is there, for ever.
+/// Sends a Ping, and the next one after each answer, without end.
 class Honest final : public Actor {
  public:
   explicit Honest(std::atomic<std::uint64_t>* answers) : answers_{answers} {}
@@ -102,7 +102,7 @@ class Honest final : public Actor {
 
  private:
   void ask(Context& context) { context.send("echo", Ping{.number = *answers_}); }
-  /// Restores a question that was lost with its connection.
+  /// Repeats a Ping that was lost with its connection.
   void again(Context& context) {
     context.after(milliseconds{200}, [this, &context] {
       if (seen_ == *answers_) ask(context);
@@ -118,7 +118,7 @@ class Honest final : public Actor {
 class Running {
  public:
   Running(NodeOptions options, const std::function<void(Node&)>& spawn) {
-    options.heartbeat = milliseconds{500};  // A busy machine must not lose the honest one.
+    options.heartbeat = milliseconds{500};  // Long enough for a busy machine to keep the honest peer.
     options.drain_deadline = milliseconds{500};
     auto made = Node::make(std::move(options), g_clock);
     EXPECT_TRUE(made.ok()) << (made.ok() ? "" : made.error().context);
@@ -155,13 +155,13 @@ template <class Condition>
 ::testing::AssertionResult within(seconds limit, Condition&& condition) {
   for (const Nanos end = g_clock.now() + limit; g_clock.now() < end;) {
     if (condition()) return ::testing::AssertionSuccess();
-    ::poll(nullptr, 0, 5);  // Between two looks.
+    ::poll(nullptr, 0, 5);
   }
   return ::testing::AssertionFailure() << "not within " << limit.count() << " s";
 }
 
-/// A head, and a peer that must never notice anything.
-class Door : public ::testing::Test {
+/// A head, and an honest peer that no test may disturb.
+class KeyedNodes : public ::testing::Test {
  protected:
   void SetUp() override {
     ASSERT_EQ(zmq_has("curve"), 1);
@@ -177,8 +177,8 @@ class Door : public ::testing::Test {
     ASSERT_TRUE(within(kRefusedWithin, [&] { return answers_ > 10; }));
   }
   void TearDown() override {
-    EXPECT_TRUE(goes_on());
-    EXPECT_EQ(honest_->counters().peers_lost, 0u) << "the honest one noticed";
+    EXPECT_TRUE(serves_honest_peer());
+    EXPECT_EQ(honest_->counters().peers_lost, 0u) << "the honest peer lost its head";
     honest_->end();
     head_->end();
   }
@@ -190,8 +190,8 @@ class Door : public ::testing::Test {
     return std::make_unique<Running>(
         options, [&](Node& node) { (void)node.spawn<Honest>(actor, Home::kIoLoop, answers); });
   }
-  /// The honest peer gets answers from now on, too.
-  ::testing::AssertionResult goes_on() {
+  /// Whether the honest peer still gets answers.
+  ::testing::AssertionResult serves_honest_peer() {
     const std::uint64_t now = answers_;
     return within(kRefusedWithin, [&] { return answers_ > now + 20; });
   }

@@ -1,8 +1,8 @@
-// Goal: every placer learns. Each finds the best placement of a problem whose best is known, and settles on
-// it, for at least nine of ten seeds; Spotlight's ratios and the clipped ones still do from episodes that are
-// eight updates old, ten steps on each, where plain REINFORCE does not.
-// Method: planted problems, measured by the simulator; a running baseline scores; a fixed number of
-// evaluations, a small share of all placements that there are; nothing random but the seeds.
+// Goal: every placer learns. Each finds the best placement of a problem with a known optimum, and converges
+// to it, for at least nine of ten seeds; Spotlight's ratios and clipped ratios also do with episodes that are
+// eight updates old and ten steps on each, where plain REINFORCE does not. Method: problems with a known
+// optimum, measured by the simulator; a moving baseline; a fixed number of evaluations, a small share of all
+// placements; nothing random except the seeds.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::uint32_t kOps = 24;
 
-struct Planted {
+struct SolvedProblem {
   OpGraph graph;
   DeviceSet devices;
   Constraints constraints = *Constraints::make(graph, devices);
@@ -37,9 +37,9 @@ struct Planted {
   }
 };
 
-/// Two chains of twelve ops of 10 us that take turns in program order; a copy takes 5 us. Best: a device
-/// each.
-Planted chains() {
+/// Two chains of twelve ops of 10 us that alternate in program order; a copy takes 5 us. Best: one device for
+/// each chain.
+SolvedProblem chains() {
   std::vector<testing::SampleOp> ops;
   for (std::uint32_t i = 0; i < kOps; ++i) {
     testing::SampleOp op{.name = "op" + std::to_string(i)};
@@ -63,9 +63,9 @@ Grouping chain_groups() {
 
 bool suits_cpu(std::uint32_t op) { return Rng{1, Purpose::kTest, op}.below(2) == 0; }
 
-/// One chain of ops of 4 us, every third of 40 us, on the device that an op's type suits; four times that on
-/// the other. A copy takes 2 us.
-Planted preferences() {
+/// A chain of ops of 4 us, every third of 40 us, on the device that suits the op's type, and four times as
+/// slow on the other. A copy takes 2 us.
+SolvedProblem preferences() {
   std::vector<testing::SampleOp> ops;
   for (std::uint32_t i = 0; i < kOps; ++i) {
     testing::SampleOp op{.name = "op" + std::to_string(i)};
@@ -80,20 +80,20 @@ Planted preferences() {
   return {testing::sample_graph(ops), testing::sample_devices(1, true, 1 << 30)};
 }
 
-double best_of_preferences_s(Planted& planted) {
+double best_of_preferences_s(SolvedProblem& problem) {
   Placement placement;
   for (std::uint32_t i = 0; i < kOps; ++i) placement.push_back(suits_cpu(i) ? DeviceId{0} : DeviceId{1});
-  return planted.step_time_s(placement);
+  return problem.step_time_s(placement);
 }
 
-/// The least step time of all placements of a grouping on two devices.
-double best_of_grouping_s(Planted& planted, const Grouping& grouping) {
+/// The minimum step time of all placements of a grouping on two devices.
+double best_of_grouping_s(SolvedProblem& problem, const Grouping& grouping) {
   double best_s = 1;
   for (std::uint32_t bits = 0; bits < 1u << grouping.num_groups; ++bits) {
     Placement placement;
     for (const std::uint32_t group : grouping.group_of_op)
       placement.push_back(static_cast<DeviceId>(bits >> group & 1));
-    best_s = std::min(best_s, planted.step_time_s(placement));
+    best_s = std::min(best_s, problem.step_time_s(placement));
   }
   return best_s;
 }
@@ -105,9 +105,9 @@ struct Training {
   std::size_t lag = 0;    ///< Updates between drawing an episode and learning from it.
 };
 
-/// True if a placement that takes no longer than `enough_s` was drawn, and the likeliest one does not either.
-/// `follower`, if there is one, takes the same steps on the same episodes, which it never draws itself.
-bool learns(Planted& planted, Placer& placer, const Training& training, double enough_s,
+/// Whether a placement of at most `enough_s` was drawn, and the likeliest placement takes at most that time
+/// too. `follower`, if any, takes the same steps on the same episodes, which it does not draw itself.
+bool learns(SolvedProblem& problem, Placer& placer, const Training& training, double enough_s,
             Placer* follower = nullptr) {
   Adam adam, followers;
   BaselineOptions scoring;
@@ -115,73 +115,73 @@ bool learns(Planted& planted, Placer& placer, const Training& training, double e
   Baseline baseline{scoring};
   const RewardOptions reward{Transform::kLog};
   bool found = false;
-  std::deque<ScoredEpisode> on_their_way;
+  std::deque<ScoredEpisode> in_flight;
   for (std::uint64_t update = 0; update < training.updates; ++update) {
     const Actions actions = placer.sample(update, update);
     std::vector<double> costs;
     for (const Placement& placement : *placer.expand(actions)) {
-      const double step_time_s = planted.step_time_s(placement);
+      const double step_time_s = problem.step_time_s(placement);
       costs.push_back(placement_cost(reward, true, step_time_s, 0));
       found = found || step_time_s <= enough_s;
     }
     const auto advantages = baseline.advantages(costs, std::vector<std::uint8_t>(costs.size(), 1));
-    on_their_way.push_back({actions, {advantages.begin(), advantages.end()}});
-    if (on_their_way.size() <= training.lag) continue;
+    in_flight.push_back({actions, {advantages.begin(), advantages.end()}});
+    if (in_flight.size() <= training.lag) continue;
     LossParts parts;
     placer.start_update(update);
     for (std::size_t step = 0; step < training.steps; ++step) {
       placer.parameters().clear_gradients();
-      parts = placer.accumulate_gradient({&on_their_way.front(), 1}).value();
+      parts = placer.accumulate_gradient({&in_flight.front(), 1}).value();
       adam.step(placer.parameters(), training.learning_rate);
       if (follower == nullptr) continue;
       follower->parameters().clear_gradients();
-      follower->accumulate_gradient({&on_their_way.front(), 1}).value();
+      follower->accumulate_gradient({&in_flight.front(), 1}).value();
       followers.step(follower->parameters(), training.learning_rate);
     }
     placer.end_update(parts);
-    on_their_way.pop_front();
+    in_flight.pop_front();
   }
-  return found && planted.step_time_s(placer.greedy()) <= enough_s;
+  return found && problem.step_time_s(placer.greedy()) <= enough_s;
 }
 
-/// How many of ten seeds learn.
+/// Number of ten seeds that learn.
 template <class Make>
-int successes(Planted& planted, const Training& training, double enough_s, const Make& make) {
+int successes(SolvedProblem& problem, const Training& training, double enough_s, const Make& make) {
   int count = 0;
   for (std::uint64_t seed = 1; seed <= 10; ++seed)
-    count += learns(planted, *make(seed), training, enough_s) ? 1 : 0;
+    count += learns(problem, *make(seed), training, enough_s) ? 1 : 0;
   return count;
 }
 
-std::unique_ptr<SequencePlacer> sequence(const Planted& planted, SequenceOptions options,
+std::unique_ptr<SequencePlacer> sequence(const SolvedProblem& problem, SequenceOptions options,
                                          const Grouping& grouping, std::uint64_t seed) {
   options.network.hidden = 16;
   options.embedding = 8;
   options.noise_updates = 0;
-  return *SequencePlacer::make(planted.graph, planted.devices, planted.constraints, grouping, options, {},
+  return *SequencePlacer::make(problem.graph, problem.devices, problem.constraints, grouping, options, {},
                                seed);
 }
 
-TEST(Planted, ColocRlLearns) {
-  Planted planted = chains();
-  EXPECT_GE(successes(planted, {.updates = 100}, kBestOfChains_s,
+TEST(KnownOptimum, IsFoundByColocRl) {
+  SolvedProblem problem = chains();
+  EXPECT_GE(successes(problem, {.updates = 100}, kBestOfChains_s,
                       [&](std::uint64_t seed) {
-                        return sequence(planted, colocrl_options(), chain_groups(), seed);
+                        return sequence(problem, colocrl_options(), chain_groups(), seed);
                       }),
             9);
 }
 
-TEST(Planted, SpotlightLearns) {
-  Planted planted = chains();
-  EXPECT_GE(successes(planted, {.updates = 40, .steps = 10}, kBestOfChains_s,
+TEST(KnownOptimum, IsFoundBySpotlight) {
+  SolvedProblem problem = chains();
+  EXPECT_GE(successes(problem, {.updates = 40, .steps = 10}, kBestOfChains_s,
                       [&](std::uint64_t seed) {
-                        return sequence(planted, spotlight_options(), chain_groups(), seed);
+                        return sequence(problem, spotlight_options(), chain_groups(), seed);
                       }),
             9);
 }
 
-TEST(Planted, HierarchicalLearns) {
-  Planted planted = chains();
+TEST(KnownOptimum, IsFoundByHierarchical) {
+  SolvedProblem problem = chains();
   HierarchicalOptions options;
   options.groups = 12;
   options.hidden = 16;
@@ -192,90 +192,91 @@ TEST(Planted, HierarchicalLearns) {
   HierarchicalInitial start;
   for (const std::uint32_t group : chain_groups().group_of_op)
     start.group_of_op.push_back(static_cast<std::uint16_t>(group));
-  EXPECT_GE(successes(planted, {.updates = 150}, kBestOfChains_s,
+  EXPECT_GE(successes(problem, {.updates = 150}, kBestOfChains_s,
                       [&](std::uint64_t seed) {
-                        return *HierarchicalPlanner::make(planted.graph, planted.devices, planted.constraints,
+                        return *HierarchicalPlanner::make(problem.graph, problem.devices, problem.constraints,
                                                           options, start, seed);
                       }),
             9);
 }
 
-TEST(Planted, SimplePlannerLearns) {
-  Planted planted = preferences();
+TEST(KnownOptimum, IsFoundBySimplePlanner) {
+  SolvedProblem problem = preferences();
   SimplePlannerOptions options;
   options.hidden = 16;
   options.type_embedding = 4;
   options.noise_updates = 0;
   options.entropy = 0.05f;
-  EXPECT_GE(successes(planted, {.learning_rate = 0.002f, .updates = 600}, best_of_preferences_s(planted),
+  EXPECT_GE(successes(problem, {.learning_rate = 0.002f, .updates = 600}, best_of_preferences_s(problem),
                       [&](std::uint64_t seed) {
-                        return *SimplePlanner::make(planted.graph, planted.devices, planted.constraints,
+                        return *SimplePlanner::make(problem.graph, problem.devices, problem.constraints,
                                                     options, {}, seed);
                       }),
             9);
 }
 
-// Random groups mix what belongs apart, so each has a best of its own, often by a hair: within 2 % counts.
-TEST(Planted, RandomGroupingLearns) {
-  Planted planted = preferences();
+// Random groups mix ops that should be apart, so each grouping has its own best placement, often by a small
+// margin: within 2 % counts.
+TEST(KnownOptimum, IsFoundByRandomGrouping) {
+  SolvedProblem problem = preferences();
   SequenceOptions options = random_grouping_options();
   options.network.sees_group = true;
   options.network.table_scale = 10;
   options.network.loss.entropy = 0.05f;
   int count = 0;
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
-    const Grouping grouping = random_groups(planted.graph, 10, seed);
-    count += learns(planted, *sequence(planted, options, grouping, seed),
-                    {.learning_rate = 0.005f, .updates = 150}, 1.02 * best_of_grouping_s(planted, grouping))
+    const Grouping grouping = random_groups(problem.graph, 10, seed);
+    count += learns(problem, *sequence(problem, options, grouping, seed),
+                    {.learning_rate = 0.005f, .updates = 150}, 1.02 * best_of_grouping_s(problem, grouping))
                  ? 1
                  : 0;
   }
   EXPECT_GE(count, 9);
 }
 
-// Ten steps on each episode, and that drawn eight updates ago: what Eq. 15 is for.
-TEST(Planted, RatiosLearnFromStaleEpisodesWhereReinforceDoesNot) {
-  Planted planted = chains();
+// Ten steps on each episode, which was drawn eight updates ago: the purpose of Eq. 15.
+TEST(KnownOptimum, RatiosLearnFromStaleEpisodesWhereReinforceDoesNot) {
+  SolvedProblem problem = chains();
   const auto of = [&](const LossOptions& loss) {
     SequenceOptions options = spotlight_options();
     options.network.layers = 1;
     options.network.loss = loss;
-    return successes(planted, {.updates = 40, .steps = 10, .lag = 8}, kBestOfChains_s,
-                     [&](std::uint64_t seed) { return sequence(planted, options, chain_groups(), seed); });
+    return successes(problem, {.updates = 40, .steps = 10, .lag = 8}, kBestOfChains_s,
+                     [&](std::uint64_t seed) { return sequence(problem, options, chain_groups(), seed); });
   };
   EXPECT_GE(of({.kind = LossKind::kKlPenalised, .beta = 1}), 9);
   EXPECT_GE(of({.kind = LossKind::kClippedRatio, .clip = 0.2f}), 9);
-  EXPECT_LE(of({}), 7) << "plain REINFORCE does as well: the episodes are not stale enough to tell";
+  EXPECT_LE(of({}), 7) << "plain REINFORCE does as well: the episodes are not stale enough for this test";
 }
 
-// A follower without ratios, on the episodes that the ratios' policy drew: what it misses above is not only
-// how to use old episodes, it is to draw good ones.
-TEST(Planted, OnTheSameStaleEpisodesRatiosLearnNoWorse) {
-  Planted planted = chains();
+// A follower without ratios learns from the episodes of the policy with ratios. Above it fails not only
+// because it uses old episodes worse, but also because it draws worse ones.
+TEST(KnownOptimum, RatiosLearnNoWorseOnTheSameStaleEpisodes) {
+  SolvedProblem problem = chains();
   SequenceOptions options = spotlight_options();
   options.network.layers = 1;
   SequenceOptions plain = options;
   plain.network.loss = {};
   int ratios = 0, reinforce = 0;
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
-    const auto placer = sequence(planted, options, chain_groups(), seed),
-               follower = sequence(planted, plain, chain_groups(), seed);
+    const auto placer = sequence(problem, options, chain_groups(), seed),
+               follower = sequence(problem, plain, chain_groups(), seed);
     ratios +=
-        learns(planted, *placer, {.updates = 40, .steps = 10, .lag = 8}, kBestOfChains_s, follower.get()) ? 1
+        learns(problem, *placer, {.updates = 40, .steps = 10, .lag = 8}, kBestOfChains_s, follower.get()) ? 1
                                                                                                           : 0;
-    reinforce += planted.step_time_s(follower->greedy()) <= kBestOfChains_s ? 1 : 0;
+    reinforce += problem.step_time_s(follower->greedy()) <= kBestOfChains_s ? 1 : 0;
   }
   EXPECT_GE(ratios, 9);
   EXPECT_GE(ratios, reinforce);
 }
 
-// One step on each: then old episodes do not hurt yet, and weighing them costs nothing.
-TEST(Planted, TruncatedWeightsLearnFromStaleEpisodes) {
-  Planted planted = chains();
+// With one step on each, old episodes do no harm, and weights cost nothing.
+TEST(KnownOptimum, TruncatedWeightsLearnFromStaleEpisodes) {
+  SolvedProblem problem = chains();
   SequenceOptions options = colocrl_options();
   options.network.loss.max_weight = 2;
-  EXPECT_GE(successes(planted, {.updates = 150, .lag = 8}, kBestOfChains_s,
-                      [&](std::uint64_t seed) { return sequence(planted, options, chain_groups(), seed); }),
+  EXPECT_GE(successes(problem, {.updates = 150, .lag = 8}, kBestOfChains_s,
+                      [&](std::uint64_t seed) { return sequence(problem, options, chain_groups(), seed); }),
             9);
 }
 
