@@ -49,7 +49,7 @@ class Placement:
     interrupted: bool = False
     """Whether Ctrl-C ended the search: this is the best placement that it had found."""
     notes: tuple[str, ...] = field(default=(), repr=False)
-    """What the program said: assumptions about graph and machine, matches of rules."""
+    """What the program reported: assumptions about graph and machine, matches of rules."""
     _json: Json = field(default_factory=dict, repr=False)
     _scratch: Scratch = field(default_factory=Scratch, repr=False)
 
@@ -311,7 +311,7 @@ class Placement:
 
     @cached_property
     def path(self) -> Path:
-        """A placement file with this placement, as long as this object lives."""
+        """A placement file with this placement; it exists as long as this object."""
         path = self._scratch.folder / "placement.json"
         self.save(path)
         return path

@@ -45,7 +45,7 @@ class Finished:
 
     result: Json
     notes: list[str]
-    """What the program said on standard error."""
+    """What the program printed on standard error."""
     interrupted: bool
     """Whether Ctrl-C ended it; the result is what it had by then."""
 
@@ -114,7 +114,7 @@ def _check_once() -> None:
 
 def _program() -> Path:
     program = find_program()
-    if not os.environ.get("EMPLACE_PROGRAM"):  # Which may be built for another processor.
+    if not os.environ.get("EMPLACE_PROGRAM"):  # The package's own program may be built for another processor.
         _check_once()
     return program
 
@@ -247,7 +247,7 @@ def _failure(
     command: str, line: Sequence[str], status: int, notes: Sequence[str], shown: Mapping[str, str]
 ) -> EmplaceError:
     errors = [note for note in notes if note.startswith("error: ")]
-    if not errors and status in (126, 127):  # Of setpriv, which could not start it.
+    if not errors and status in (126, 127):  # Status of setpriv, which could not start it.
         raise _not_started(line[0], "no program for this machine")
     if not errors:
         if status == -signal.SIGILL:

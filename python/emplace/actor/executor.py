@@ -51,7 +51,7 @@ class Executor(ABC):
         """One training step under a placement: the device of each op, by position in the run's device list.
 
         Runs on a thread of its own and may take as long as it takes. A placement that does not run is a
-        Measurement with valid=False and a failure ("oom: …"). An exception says that this executor cannot
+        Measurement with valid=False and a failure ("oom: …"). An exception means that this executor cannot
         measure: the lease goes to another one, and three of them quarantine this one for a while.
         """
 
@@ -71,7 +71,7 @@ class ExecutorActor(Actor):
         own = str(run.setting("executor", "kind", "sim"))
         self.kind = executor.kind or own
         counted = run.setting("executor", "counts", []) or [own]
-        if self.kind not in counted:  # The dispatcher would give it no work, and say so in its log alone.
+        if self.kind not in counted:  # The dispatcher would give it no work, and only log it.
             raise EmplaceError(
                 f"executor kind '{self.kind}'",
                 "gets no work in this run",

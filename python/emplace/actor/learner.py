@@ -42,7 +42,7 @@ _RETRY = 1.0  # What is not acknowledged is sent again [s].
 class Scored:
     """An episode to learn from."""
 
-    actions: bytes  # Of its sampler.
+    actions: bytes  # As its sampler packed them.
     advantages: NDArray[np.float64]  # [count] Cost minus baseline: negative is better. 0: excluded.
 
 
@@ -106,10 +106,10 @@ class LearnerActor(Actor):
         self._server = ParameterServer(self)
         self._fetch = CheckpointFetch(self)
         self._log = LogFollower(self, self._on_logged)
-        self._phase = "checkpoint"  # Then first (no checkpoint exists), replay, learning.
+        self._phase = "checkpoint"  # The next phases are first (no checkpoint exists), replay, learning.
         self._asked = 0.0
         self._busy = False
-        self._pending: OrderedDict[int, _Pending] = OrderedDict()  # By episode: actions or score are missing.
+        self._pending: OrderedDict[int, _Pending] = OrderedDict()  # Actions or score are missing.
         self._ready: deque[_Pending] = deque()
         self._consumed: set[int] = set()  # Episodes of this incarnation.
         self._unrecorded: deque[UpdateApplied] = deque()

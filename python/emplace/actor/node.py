@@ -180,7 +180,7 @@ class Node:
                 self._loop(lambda: self._reason is not None)
                 for actor in self.actors.values():
                     actor.on_stop()
-                self.link.say_bye(self._reason or "")
+                self.link.send_bye(self._reason or "")
                 deadline = time.monotonic() + _DRAIN
                 self._loop(lambda: self.link.parted() or time.monotonic() > deadline, draining=True)
         finally:

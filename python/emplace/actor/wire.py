@@ -78,7 +78,7 @@ _LIMITS = {
 class Message:
     """Base of messages and of structs inside them."""
 
-    NUMBER: ClassVar[int] = -1  # Of the register; -1: a struct inside other messages.
+    NUMBER: ClassVar[int] = -1  # Number in the register; -1: a struct inside other messages.
     FIELDS: ClassVar[list[tuple[str, str, type[Message] | None]]] = []  # Name, kind, class of a struct.
 
     def __eq__(self, other: object) -> bool:

@@ -123,7 +123,7 @@ def accumulations(lowered: LoweredStep) -> set[Node]:
 
 
 def _layout(lowered: LoweredStep, value: int) -> Any:
-    """What must be equal for a value to take another's memory; never equal if the trace does not say."""
+    """What must be equal for a value to take another's memory; never equal if the trace lacks it."""
     tensors = lowered.values[value].node.meta.get("tensors")
     if not tensors or tensors[0] is None:
         return value

@@ -52,7 +52,7 @@ class Status:
     executors: int
     nodes: tuple[Node, ...] = ()
     ending: bool = False
-    """Whether this start of the run ends: it wants nobody."""
+    """Whether this start of the run ends: it wants no executors."""
 
 
 @dataclass(frozen=True)

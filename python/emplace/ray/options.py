@@ -20,7 +20,7 @@ NAME = "python -m emplace.ray"
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line says."""
+    """The options of the command line."""
 
     address: str
     watch: str
@@ -246,8 +246,8 @@ def _resources(text: str) -> dict[str, float]:
 
 
 def _key(path: str) -> bytes:
-    """The content of a key file. Raises EmplaceError for one that is none. A pair that all share names no
-    head: its public half is beside it, and is the head's."""
+    """The content of a key file. Raises EmplaceError for a file that is no key. A pair that all share
+    does not name its head: the public half is in the file beside it, and is the head's."""
     try:
         content = Path(path).read_bytes()
         key = tomllib.loads(content.decode())

@@ -90,12 +90,12 @@ class Watch:
             try:
                 status = status_of(report)
             except (KeyError, TypeError, ValueError):
-                continue  # Of a program that is too old or too new.
+                continue  # The program is too old or too new.
             self._post(status)
         status_code = self._child.wait()
         aside.join()
-        said = next((line for line in reversed(last) if line), "")
-        self._post(Ended(status_code, said.removeprefix("error: ")))
+        last_line = next((line for line in reversed(last) if line), "")
+        self._post(Ended(status_code, last_line.removeprefix("error: ")))
 
 
 def _lines(stream: IO[bytes]) -> list[str]:

@@ -46,7 +46,7 @@ class TaskError(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class DeviceFacts:
-    """What the parent says of a device."""
+    """What the parent states about a device."""
 
     name: str
     kind: str

@@ -79,7 +79,7 @@ def compare(
     before: int = 0,
     **options: Any,
 ) -> tuple[dict[str, Any], TracedStep, list[str]]:
-    """Traces, runs some steps beside plain PyTorch, and tells what differs. ``before``: plain steps before
+    """Traces, runs some steps beside plain PyTorch, and reports what differs. ``before``: plain steps before
     the trace.
     """
     other = copy.deepcopy(model)

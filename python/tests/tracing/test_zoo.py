@@ -21,7 +21,7 @@ OLD = torch.__version__.startswith("1.")
 
 
 class Layouts(torch.fx.Interpreter):
-    """Compares what each node makes with what the trace says it makes."""
+    """Compares the tensors of each node with those that the trace records."""
 
     def __init__(self, module: torch.fx.GraphModule) -> None:
         super().__init__(module)
