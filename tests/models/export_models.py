@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Exports 60 models with the default torch.onnx.export, takes their weights out, and writes what torch says of them.
+"""Exports 60 models with the default torch.onnx.export, removes their weights, and writes facts about them from torch.
 
 usage: export_models.py OUT [NAME…] [--keep-weights DIR]              export all models, or those named
        export_models.py OUT --collect                                 only write OUT/models.json and OUT/histogram.json again
        export_models.py OUT --large                                   only OUT/llama3_70b.onnx, from an export that allocates no weights
 
 Writes OUT/NAME.onnx.zst (weights left out: initializers keep name, type, shape and the place where their data was), OUT/NAME.json,
-and from these OUT/models.json (truth) and OUT/histogram.json (what the files use). tests/models/README.md tells the fields.
+and from these OUT/models.json (truth) and OUT/histogram.json (what the files use). tests/models/README.md lists the fields.
 
 Versions: torch 2.15.0, torchvision 0.29.2, timm 1.0.31, transformers 5.23.0, onnx 1.23.2, onnxscript 0.7.2, onnx_ir 1.1.0,
 zstandard 0.25.0, Python 3.11.
@@ -583,7 +583,7 @@ def export_large(out, layers=80):
         program = torch.onnx.export(model, args, optimize=False)
         flops, by_op = counted_flops(model, args, {})
     graph = program.model.graph
-    weights = {}  # By value name: element type, shape
+    weights = {}  # Element type and shape by name of the value.
     for value in graph.initializers.values():
         if isinstance(getattr(value.const_value, "raw", None), FakeTensor):
             weights[value.name] = value.const_value.dtype, tuple(value.const_value.shape)

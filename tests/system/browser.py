@@ -1,6 +1,6 @@
-"""Headless Chromium, driven over its debugging pipe: pages are opened, used and asked as by a person.
+"""Headless Chromium, driven over its debugging pipe: pages are opened and used as by a person.
 
-`messages` keeps a page's own words: its console, refusals of its content security policy, errors of scripts.
+`messages` keeps what a page reports: its console, refusals of its content security policy, errors of scripts.
 """
 
 import base64

@@ -37,7 +37,7 @@ class RunsPage(unittest.TestCase):
         self.page = os.path.join(self.folder.name, "runs.html")
         emplace("runs", runs, "-o", self.page)
 
-    def test_it_shows_compares_and_draws(self):
+    def test_shows_compares_and_draws_runs(self):
         for scheme in ("light", "dark"):
             with self.subTest(scheme=scheme), Browser(scheme) as page:
                 page.open("file://" + self.page)

@@ -1,5 +1,5 @@
 """Goal: executors of kind torch measure what PyTorch does: the same step as plain PyTorch's, the bytes that the simulator moves, the
-same results on two devices as on one; whatever cannot be measured is one line; and a run whose executor processes are killed loses
+same results on two devices as on one; whatever cannot be measured is reported in one line; and a run whose executor processes are killed loses
 nothing and counts nothing twice.
 Method: the built program and the real emplace-exec-torch of the Python package in this interpreter, on a small perceptron's training
 step and logical devices on CPU cores. It is skipped, with the reason, where PyTorch or the package is missing.
@@ -169,7 +169,7 @@ class TorchExecutor(unittest.TestCase):
         placement = self.place("round-robin", devices)
         self.assertEqual(emplace_json(*self.evaluate(placement, devices=devices))["stand_ins"], ["gpu:0 on a CPU core"])
 
-    def test_what_cannot_be_measured_is_one_line(self):
+    def test_failures_are_reported_in_one_line(self):
         self.one_line(self.evaluate(self.one, model=self.step + ":make_wider"), 2, "executor 'torch': ")
         self.one_line(self.evaluate(self.one, model=self.step + ":make_nothing"), 2, "executor 'torch': ", "no data set here")
         self.one_line(self.evaluate(self.one, model=self.step + ":not_there"), 2, "executor 'torch': ", "not_there")
