@@ -85,7 +85,7 @@ def main():
     tree = source_tree.tree_asked_for()
     files = source_tree.sources_in(source_tree.folders_of(tree))
     problems = [*check_guarantees(tree, files), *check_columns(tree)] if files else []
-    return source_tree.verdict(tree, files, problems, "and the documents name what is there")
+    return source_tree.verdict(tree, files, problems, "and every name in the documents exists")
 
 
 if __name__ == "__main__":
