@@ -53,7 +53,7 @@ class Placement:
     _json: Json = field(default_factory=dict, repr=False)
     _scratch: Scratch = field(default_factory=Scratch, repr=False)
 
-    # What it costs.
+    # Costs.
 
     @property
     def step_time(self) -> float:
@@ -184,7 +184,7 @@ class Placement:
             options += ["--top", str(top)]
         return Explanation(run_command("explain", [*arguments, *options], shown=shown | more).result)
 
-    # For other tools.
+    # Output for other tools.
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the placement file."""
@@ -264,7 +264,7 @@ class Placement:
             raise missing_package("torch", "Placement.apply") from error
         return apply(self.graph.step, self.ops_by_device(), dict(devices or {}), threads=threads)
 
-    # For people.
+    # Output for people.
 
     def report(self) -> Report:
         """A page about this placement: verdict, schedule, memory, modules. A notebook draws it under the

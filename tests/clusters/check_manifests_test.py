@@ -47,7 +47,7 @@ class Manifests:
 
 # What is changed in the good example, and words of the error.
 BAD = {
-    # by the schema
+    # Errors that the schema finds.
     "an unknown kind": (lambda m: m.account.update(kind="Pod"), ["kind", "'Pod'"]),
     "another apiVersion": (lambda m: m.head.update(apiVersion="batch/v1beta1"), ["apiVersion", "batch/v1"]),
     "an unknown field": (lambda m: m.box.update(enviroment=[]), ["Job/emplace-head", "containers[0]", "enviroment"]),
@@ -79,12 +79,12 @@ BAD = {
     "success as a failure": (lambda m: m.head["spec"]["podFailurePolicy"]["rules"][1]["onExitCodes"].update(values=[0]), ["values[0]"]),
     "a source that KEDA is not to ask": (lambda m: m.scaled["spec"]["triggers"][0].update(type="cron"), ["triggers[0].type", "metrics-api"]),
     "a number for KEDA": (lambda m: m.scaled["spec"]["triggers"][0]["metadata"].update(targetValue=1), ["targetValue"]),
-    # by the types of the API
+    # Errors that the types of the API find.
     "an advanced setting that KEDA has not": (lambda m: m.scaled["spec"].update(advanced={"restoreToOriginalReplicas": True}),
                                               ["ScaledObject/emplace-executors: spec.advanced", "restoreToOriginalReplicas"]),
     "a policy without a way in": (lambda m: m.policy["spec"]["ingress"][0].pop("ports"), ["NetworkPolicy/emplace-head", "ports"]),
     "a policy of another version": (lambda m: m.policy.update(apiVersion="v1"), ["NetworkPolicy/emplace-head", "networking.k8s.io/v1"]),
-    # by the cross checks
+    # Errors that the cross checks find.
     "a policy that guards nothing": (lambda m: m.policy["spec"]["podSelector"]["matchLabels"].update(a="b"),
                                      ["NetworkPolicy/emplace-head: spec.podSelector", "selects no pods"]),
     "a policy that admits no pod": (lambda m: m.policy["spec"]["ingress"][0]["from"][0]["podSelector"]["matchLabels"].update(a="b"),

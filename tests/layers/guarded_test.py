@@ -32,7 +32,7 @@ int main() { Queue queue; queue.push(1); return queue.pop(); }
 
 
 def flags():
-    """Those that cmake/toolchain.cmake gives to clang alone."""
+    """The flags that cmake/toolchain.cmake gives to clang alone."""
     return re.search(r"LANG_AND_ID:CXX,Clang>:([^>]*)>", (ROOT / "cmake" / "toolchain.cmake").read_text())[1].split(";")
 
 

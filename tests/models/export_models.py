@@ -248,7 +248,7 @@ def nbytes(tensor):
 
 
 def digest(array):
-    """Of the values whatever their order, so that a transposed copy is recognised."""
+    """A hash of the values that ignores their order, so that a transposed copy is recognised."""
     import numpy
     return array.size, hashlib.sha256(numpy.sort(array.reshape(-1)).tobytes()).hexdigest()
 
@@ -420,7 +420,7 @@ def without_data(tensor, location):
 
 
 def strip(model, location):
-    """Takes the data of weights out, and the bulky part of the metadata; returns the names of constants that lost theirs."""
+    """Removes the data of weights and the bulky part of the metadata; returns the names of constants that lost theirs."""
     import onnx
     floating = {onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16, onnx.TensorProto.DOUBLE}
 
@@ -633,7 +633,7 @@ def main():
         return export_one(options.names[0], options.out, options.keep_weights)
     failed = []
     if not options.collect:
-        for name in options.names or MODELS:  # A process each: what fails takes nothing with it.
+        for name in options.names or MODELS:  # Each model has its own process: a failure ends no other.
             command = [sys.executable, __file__, str(options.out), name, "--one"]
             if options.keep_weights:
                 command += ["--keep-weights", str(options.keep_weights)]

@@ -42,7 +42,7 @@ def variable_bytes(variables):
 
 
 def flops_of(made):
-    """By TensorFlow's profiler: all, and by op type; and how many ops it gives up on, of unknown shapes."""
+    """The operations that TensorFlow's profiler counts, in all and by op type, and the number of ops that it skips."""
     options = v1.profiler.ProfileOptionBuilder.float_operation()
     options["output"] = "none"
     try:
@@ -64,7 +64,7 @@ def flops_of(made):
 
 
 def stripped(graph_def):
-    """Without the values of weights, which decide nothing: a fixture is small."""
+    """The graph without the values of weights, which no test reads, so that a fixture is small."""
     nodes = list(graph_def.node) + [n for f in graph_def.library.function for n in f.node_def]
     for node in nodes:
         if node.op == "Const" and len(node.attr["value"].tensor.tensor_content) > 256:

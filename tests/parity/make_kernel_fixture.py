@@ -31,7 +31,7 @@ def base64_of(tensor):
 
 
 def memory_of(tensor):
-    """From the first element to the last as they lie, what the tensor does not cover made unreadable."""
+    """The memory from the first element to the last, with the gaps of the tensor made unreadable."""
     span = 1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride())) if tensor.numel() else 0
     memory = torch.as_strided(tensor, (span,), (1,), tensor.storage_offset()).clone()
     covered = torch.zeros(span, dtype=torch.bool)
@@ -385,7 +385,7 @@ def elementwise():
             case(f, "aten::" + kind, {}, [x], label=label)
     for x in (positive(3, 4), torch.tensor([0.0, 1.0, 4.0, 1e-12, 1e12]), positive(2, 3, 2, 2)):
         case(f, "aten::sqrt", {}, [x])
-    # At a kink the framework's word counts; where x is 3 it has two for hardswish, with vectors and without.
+    # At a kink the framework's value counts; for hardswish at 3 it has two, with vector instructions and without.
     steps = torch.tensor([-6.0, -3.0, -1.0, 0.0, 1.0, 3.0, 6.0, 2.5, -2.5])
     for kind in ("hardswish", "hardsigmoid", "gelu", "threshold"):
         at = torch.where(steps == 3, torch.tensor(3.125), steps) if kind == "hardswish" else steps

@@ -27,7 +27,7 @@ def emplace(*arguments):
 
 
 def browse(page, scheme, *more):
-    """What Chromium prints: the document, and its own words."""
+    """The output of Chromium: the document, and messages of its own."""
     with tempfile.TemporaryDirectory() as profile:
         command = [BROWSER, "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
                    "--enable-logging=stderr", f"--user-data-dir={profile}", "--window-size=1280,4200", "--hide-scrollbars",

@@ -182,7 +182,7 @@ class Borrower(Actor):
             return self._fail(f"{self._files[0].path} does not have its hash", "start the run again")
         else:
             self._damaged = (
-                True  # Bytes kept of an earlier transfer may be damaged: once more from the start.
+                True  # Bytes kept of an earlier transfer may be damaged: fetch it again from the start.
             )
         self._next_file()
 

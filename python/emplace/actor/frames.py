@@ -81,7 +81,7 @@ class Incoming:
 
     @property
     def number(self) -> int:
-        """Its type, of the register."""
+        """Its type, a number of the register."""
         return self.envelope.type
 
     def read(self, cls: type[M]) -> M:

@@ -271,7 +271,7 @@ class LearnerActor(Actor):
             assert one.episode is not None and one.score is not None
             age = max(0, self.updates - one.score.policy_version)
             counts = (one.score.counted == 1) & (age <= self.max_staleness)
-            # As recorded, in single precision: a restarted learner repeats the update with these.
+            # In single precision, as recorded: a restarted learner repeats the update with these.
             advantages = np.where(counts, one.score.advantages, 0.0).astype(np.float32)
             batch.append(Scored(one.episode.actions, advantages.astype(np.float64)))
             ages.append(age)

@@ -32,7 +32,7 @@ class Bundle:
     runtime_env: Mapping[str, Any] = field(default_factory=dict)
 
     def needs(self) -> dict[str, float]:
-        """As Ray names them; resources of which nothing is asked are left out."""
+        """The resources by Ray's names, without those of which nothing is requested."""
         named = {"CPU": self.cpus, "GPU": self.gpus, "memory": float(self.memory), **self.resources}
         return {name: amount for name, amount in named.items() if amount > 0}
 
@@ -157,7 +157,7 @@ class RayCluster:
             memory=self._bundle.memory or None,
             resources=dict(self._bundle.resources) or None,
             runtime_env=dict(self._bundle.runtime_env) or None,
-            max_restarts=0,  # The crew decides whether a successor is needed, and where its leases went.
+            max_restarts=0,  # The crew decides whether a successor is needed.
             max_concurrency=3,
         )
         return "" if address.startswith("ray://") else str(ray.util.get_node_ip_address())
@@ -228,7 +228,7 @@ class RayCluster:
 
     @staticmethod
     def _quietly(act: Callable[[], Any]) -> None:
-        """What ends an actor fails where the actor, or Ray, is gone already."""
+        """Ignores errors: calls that end an actor fail if the actor, or Ray, is gone already."""
         try:
             act()
         except Exception:

@@ -56,10 +56,10 @@ class Times:
     ended_by_themselves: int = 0
     failures: int = 0
     replaced_s: list[float] = field(default_factory=list)
-    """From the report of an actor's death to a process of a successor."""
+    """Times from the report of an actor's death to a process of its successor."""
     drained_s: list[float] = field(default_factory=list)
     zero_s: float | None = None
-    """From the newest demand of 0 to the last actor's end."""
+    """The time from the newest demand of 0 to the end of the last actor."""
 
 
 def address_for_nodes(address: str, here: str) -> str:
@@ -121,7 +121,7 @@ class Driver:
         environment = {name: os.environ[name] for name in options.environment}
         words = ["join", address_for_nodes(options.address, here), *options.join, "--die-with-parent"]
         self._order = Order(options.programs, words, options.key, environment)
-        self._listen_to_signals()  # Ray has set its own.
+        self._listen_to_signals()  # Ray has installed its own handlers.
         self._command = [program, "ps", options.watch, *options.access, "--watch", "--json"]
         self._start_watch()
         if options.for_launcher:
@@ -302,7 +302,7 @@ class Driver:
             except queue.Empty:
                 pass
 
-    # The outside.
+    # Launcher and signals.
 
     def _listen(self) -> None:
         self._listen_to_signals()
@@ -331,7 +331,7 @@ class Driver:
         return 128 + self._stopped.signal if self._stopped is not None and self._stopped.signal else 0
 
     def _note_once(self, text: str, aside: bool = False) -> None:
-        """A line, if it differs from the one before."""
+        """Prints a line, if it differs from the one before."""
         if text != self._last_note and not (aside and self._options.for_launcher):
             self._last_note = text
             self._note(text)
@@ -364,7 +364,7 @@ def main(arguments: list[str] | None = None) -> int:
                 print(text, file=out, flush=True)
 
         def note(text: str) -> None:
-            """For the launcher a line of JSON, which it shows under the name of the node."""
+            """Prints a line; for the launcher as JSON, which it shows under the name of the node."""
             if options.for_launcher:
                 return report(json.dumps({"note": text}))
             print(f"ray: {text}", file=err, flush=True)

@@ -70,7 +70,7 @@ def parse(arguments: list[str], environment: dict[str, str]) -> Options:
         join += ["--key", given.key_on_nodes]
     elif given.insecure:
         join += ["--insecure"]
-    # Where this program is also there, as on one machine; else the package's; else the one of PATH.
+    # The path of this program, if a node has it too; else the package's program; else the one of PATH.
     own = environment.get("EMPLACE_PROGRAM", "")
     programs = [given.program] if given.program else [*([own] if own else []), "", "emplace"]
     return Options(

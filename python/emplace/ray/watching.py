@@ -22,7 +22,7 @@ class Ended:
 
 
 def status_of(report: dict[str, Any]) -> Status:
-    """The part of a report that matters to an engine. Raises KeyError, TypeError or ValueError."""
+    """The part of a report that matters to the crew. Raises KeyError, TypeError or ValueError."""
     nodes = tuple(
         Node(
             Process(str(node["host"]), int(node["pid"])),

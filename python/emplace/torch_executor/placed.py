@@ -77,7 +77,7 @@ class PlacedSteps:
         return seconds
 
     def busy_s(self, seconds: float) -> Any:
-        """By device: of the step whose time is nearest to the one that is reported."""
+        """Busy times by device, of the step whose time is nearest to the one that is reported."""
         return min(self.taken, key=lambda step: abs(step[0] - seconds))[1]
 
     def peak_bytes(self) -> Any:

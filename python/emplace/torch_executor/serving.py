@@ -45,7 +45,7 @@ class Line:
             threading.Thread(target=work, name=f"{NAME} {work.__name__}", daemon=True).start()
 
     def progress(self) -> None:
-        """Something was done: a process that hangs repeats the count."""
+        """Counts progress: the heartbeats of a process that hangs repeat the count."""
         self._progress += 1
 
     def next(self) -> wire.Message:

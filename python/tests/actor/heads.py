@@ -1,4 +1,4 @@
-"""Heads for tests: the real program, started as a user starts it, and a scripted one that sends what
+"""Heads for tests: the real program, started as a user starts it, and a fake one that sends what
 a test wants.
 """
 
@@ -161,7 +161,7 @@ def python(*arguments: str, **environment: str) -> subprocess.Popen[str]:
     )
 
 
-class FalseHead:
+class FakeHead:
     """A ROUTER that greets nodes and sends what a test wants."""
 
     def __init__(self) -> None:
@@ -170,7 +170,7 @@ class FalseHead:
         self.socket.setsockopt(zmq.LINGER, 0)
         self.endpoint = f"tcp://127.0.0.1:{self.socket.bind_to_random_port('tcp://127.0.0.1')}"
         self.hellos: list[Hello] = []
-        self.received: list[tuple[int, Incoming]] = []  # Plane, message.
+        self.received: list[tuple[int, Incoming]] = []  # Pairs of plane and message.
         self.identities: dict[int, bytes] = {}  # The newest connection of each plane.
         self.welcomes = True
         self.seq = [1, 1]

@@ -42,7 +42,7 @@ from emplace.actor.wire import REGISTER, M, Message, Section, decode
 
 
 class Stub:
-    """In place of a node and its link."""
+    """Replaces a node and its link."""
 
     def __init__(self) -> None:
         self.name, self.link = "stub", self
@@ -285,7 +285,7 @@ def test_a_restarted_sampler_proposes_lost_episodes_first_and_continues_where_th
     assert [one.episode for one in proposed] == [3, 9, 11]
     assert [one.placement_id for one in proposed] == [6, 18, 22] and proposed[0].controller == 1
     assert proposed[0].actions == Section(6, 1) and proposed[0].num_devices == 2
-    deliver(actor, EpisodesKnown(True, none(), none(), none(), numbers(3), 9, 5))  # Repeated.
+    deliver(actor, EpisodesKnown(True, none(), none(), none(), numbers(3), 9, 5))  # A repeated answer.
     assert not stub.take(PlacementProposed)
 
 

@@ -1,5 +1,5 @@
 """Goal: a session with a head ends, starts again and loses no message that could be kept, whatever the head
-sends. Method: a scripted head, a ROUTER, that repeats, skips, fences, is silent, or sends bytes that are no
+sends. Method: a fake head, a ROUTER, that repeats, skips, fences, is silent, or sends bytes that are no
 messages.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
-from heads import FalseHead, wait_for
+from heads import FakeHead, wait_for
 
 import emplace.actor as ea
 from emplace.actor.frames import CONTROL, DATA, Incoming, Outgoing, messages_of
@@ -37,10 +37,10 @@ class Listener(ea.Actor):
 
 
 class Session:
-    """A node on a thread, and the false head that it dials."""
+    """A node on a thread, and the fake head that it dials."""
 
     def __init__(self) -> None:
-        self.head, self.listener = FalseHead(), Listener()
+        self.head, self.listener = FakeHead(), Listener()
         self.outcome: str | ea.EmplaceError = ""
         self.node = ea.Node(ea.Access(self.head.endpoint), "outside", patience=3.0)
         self.node.add(NAME, self.listener)
@@ -176,7 +176,7 @@ def test_messages_wait_while_the_head_is_away_and_keep_their_numbers(session: Se
 def test_a_silent_head_is_lost_and_the_patience_ends_with_one_line(session: Session) -> None:
     session.joined()
     session.node.link.timeout = 2.0
-    session.until(lambda: session.node.link.lost == 1)  # The false head sends no beats.
+    session.until(lambda: session.node.link.lost == 1)  # The fake head sends no beats.
     session.head.welcomes = False
     outcome = session.over()
     assert str(outcome).startswith(f"{session.head.endpoint}: no message from the head for 2 s; ")
@@ -232,7 +232,7 @@ def test_bye_of_the_head_is_acknowledged_and_ends_the_node(session: Session) -> 
 
 @pytest.mark.parametrize("over", [True, False])
 def test_bye_of_the_head_states_whether_another_start_follows(over: bool) -> None:
-    head = FalseHead()
+    head = FakeHead()
     run = ea.Run(ea.Access(head.endpoint), "scratch", {}, {}, [], [], more_starts=True)
     thread = threading.Thread(target=lambda: run.join({NAME: ea.Actor()}, "outside"))
     thread.start()

@@ -45,7 +45,7 @@ class Snapshot:
 
 
 def placements(graph: em.Graph, count: int) -> list[tuple[str, dict[str, str]]]:
-    """Random ones, then those that a short search finds."""
+    """Random placements, then those that a short search finds."""
     names = [f"gpu:{k}" for k in range(count)]
     found = []
     for seed in range(RANDOM):

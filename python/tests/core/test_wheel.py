@@ -22,7 +22,7 @@ FOUND = (
     else sorted((ROOT / "python/dist").glob("*.whl"))
 )
 pytestmark = pytest.mark.skipif(not FOUND, reason="no wheel in python/dist; scripts/wheel.sh writes it")
-# What the tag manylinux takes as given.
+# Libraries that the tag manylinux requires of every system.
 GIVEN = re.compile(r"lib(c|m|dl|rt|pthread|resolv|gcc_s|stdc\+\+|z|nsl|util)\.so|ld-linux|linux-vdso")
 
 

@@ -29,7 +29,7 @@ class World:
         self.act()
 
     def act(self) -> None:
-        """What the crew wants happens; a drain ends by `end`."""
+        """Carries out the actions of the crew; a drain ends by `end`."""
         for action in self.crew.actions(self.now):
             self.log.append(action)
             if isinstance(action, Start) and self.places:
@@ -157,7 +157,7 @@ def test_the_cheapest_actors_leave_first() -> None:
     world = World(idle_s=1)
     world.places = False
     world.steady(5, 1)
-    for number, ray_node in ((1, "a"), (2, "a"), (3, "b"), (4, "c")):  # 5 waits for a node.
+    for number, ray_node in ((1, "a"), (2, "a"), (3, "b"), (4, "c")):  # Actor 5 waits for a node.
         world.place(number, ray_node)
     world.running[3] = Node(world.running[3].process, 1, in_flight=8)
     world.steady(5, 1)

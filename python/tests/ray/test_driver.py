@@ -54,7 +54,7 @@ class LocalCluster(RayCluster):
 
     def release(self, number: int) -> None:
         if joiner := self.joiners.pop(number, None):
-            joiner.drain()  # As the death of an actor ends its process.
+            joiner.drain()  # The death of an actor ends its process.
 
     def close(self) -> None:
         for number in list(self.joiners):
@@ -172,7 +172,7 @@ def test_a_dead_actor_is_replaced_without_loss(run: Run, monkeypatch: pytest.Mon
     driven = Driven(monkeypatch, [run.address, "--insecure", "--max", "1"])
     run.watched.until(world.some, 30, "an executor")
     first = driven.cluster.pids[0]
-    driven.cluster.joiners[1].drain()  # Its process ends by itself, well.
+    driven.cluster.joiners[1].drain()  # Its process ends by itself, without an error.
     run.watched.until(
         lambda report: any(node["pid"] not in (first, 0) for node in nodes(report)), 20, "another"
     )

@@ -105,7 +105,7 @@ def test_versions_of_ray(version: str, line: str) -> None:
 
 
 def test_the_command_without_ray_reports_how_to_get_it() -> None:
-    """As where Ray is absent, whatever is installed here."""
+    """Hides Ray, whether or not it is installed here."""
     hide = (
         "import importlib.metadata as m, sys\n"
         "old = m.version\n"

@@ -1,5 +1,5 @@
-"""A Ray cluster with an autoscaler and a run of emplace, in a PID and network namespace of their own: what is
-killed there is ours, and when the first process ends, everything does.
+"""A Ray cluster with an autoscaler and a run of emplace, in a PID and network namespace of their own: only
+our processes can be killed there, and all of them end with the first.
 
     world.py FOLDER SCENARIO [SECONDS]      prints one JSON object with what was observed
 
@@ -214,7 +214,7 @@ def ray_cluster(folder: Path) -> Iterator[str]:
 
 
 def ray_nodes(ray: Any) -> int:
-    """Living nodes but the head."""
+    """The number of living nodes other than the head."""
     return sum(bool(node["Alive"]) for node in ray.nodes()) - 1
 
 
@@ -270,7 +270,7 @@ def start_driver(
     log: str = "driver.log",
     access: Sequence[str] = ("--insecure",),
 ) -> subprocess.Popen[bytes]:
-    """The driver as a person starts it."""
+    """Starts the driver as a user does."""
     command = [sys.executable, "-m", "emplace.ray", address, *access, "--json", *more]
     environment = os.environ | {"PYTHONPATH": str(PYTHON)}
     errors = (folder / log).open("a")

@@ -37,7 +37,7 @@ def seed(value: int) -> None:
 def plain_step(
     model: torch.nn.Module, batch: Any, loss: Loss, optimizer: torch.optim.Optimizer
 ) -> torch.Tensor:
-    """One step as everybody writes it."""
+    """One plain training step."""
     optimizer.zero_grad()
     value = loss(model, batch)
     value.backward()

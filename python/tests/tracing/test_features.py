@@ -130,7 +130,7 @@ def test_buffers_have_plain_pytorchs_values() -> None:
 
 @pytest.mark.parametrize("inside", [True, False])
 def test_autocast(inside: bool) -> None:
-    """As an option, or as the loss function does it itself."""
+    """Autocast as an option, or by the loss function itself."""
 
     def plain(model: nn.Module, batch: Any) -> torch.Tensor:
         with torch.autocast("cpu", dtype=torch.bfloat16):

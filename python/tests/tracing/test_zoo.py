@@ -48,7 +48,7 @@ class Layouts(torch.fx.Interpreter):
 
 
 def _strides(shape: Any, stride: Any) -> list[int]:
-    """Of the dimensions in which one can step."""
+    """The strides of the dimensions with more than one element."""
     return [s for size, s in zip(shape, stride) if size > 1]
 
 
