@@ -25,7 +25,8 @@ HERE_DOCUMENT = re.compile(r"(?<!<)<<-?\s*(['\"]?)(?P<end>\w+)\1[^\n]*\n(?P<body
 EXPANSION = re.compile(r"\$\([^()]*(?:\([^()]*\)[^()]*)*\)|\$\{[^{}]*\}|\$\w+")
 PYTHON_STRING = re.compile(r"(?P<prefix>[a-zA-Z]*)(?P<quote>'''|\"\"\"|'|\")(?P<string>.*)(?P=quote)", re.S)
 PLACEHOLDER = re.compile(r"\{\{|\}\}|\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}")
-QUOTED_KEY = re.compile(r"\"[^\"\s]*\"|(?<!\w)'[^'\s]*'(?!\w)")
+# Code in prose: in backticks, a quoted word without a space (a key), Python's None.
+IN_PROSE = re.compile(r"`[^`]*`|\"[^\"\s]*\"|(?<!\w)'[^'\s]*'(?!\w)|\bNone\b")
 IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 FENCE = re.compile(r"^ *(?:```|~~~)")
 # Comments that are not prose.
@@ -42,9 +43,8 @@ def blank_code(text):
 
 
 def plain(text):
-    """Prose with code in backticks and quoted keys blanked."""
-    text = re.sub(r"`[^`]*`", lambda match: blank(match.group(0), CODE), text)
-    return QUOTED_KEY.sub(lambda match: blank(match.group(0), CODE), text)
+    """Prose with the code in it blanked."""
+    return IN_PROSE.sub(lambda match: blank(match.group(0), CODE), text)
 
 
 def unescaped(literal):

@@ -23,7 +23,7 @@ GLOSSARY = f"""# Glossary
 | afresh | again | |
 | commence, commences, {', '.join(IN_NAMES)} | start | |
 | dwell, dwells | run | dwell time |
-| in due course | later | |
+| in due course, is {'none'} | later | |
 """
 SOUND = {
     "docs/reference/glossary.md": GLOSSARY,
@@ -93,7 +93,8 @@ class CheckWords(CheckerTest):
                      "a = 1\nb = 2\nc = f'{a}: made afresh {b:{a}}'\n", "a = 1\nc = 'it is ' \\\n    'made afresh'\n"]:
             with self.subTest(text):
                 self.refuses({"python/a.py": text}, "python/a.py:3: 'afresh' is retired")
-        self.passes({"scripts/a.py": "a = ['afresh', f\"is it {b['afresh'] + afresh} now?\", r'made afresh', 'one # two']\nc = a.afresh(afresh=1)\n"})
+        self.passes({"scripts/a.py": "a = ['afresh', f\"is it {b['afresh'] + afresh} now?\", r'made afresh', 'it is None', 'one # two']\n"
+                                     "c = a.afresh(afresh=1)\n"})
 
     def test_names_that_python_code_binds_are_read(self):
         for text, name in [("def made_afresh(): pass", "made_afresh"), ("class Afresh: pass", "Afresh"), ("def f(a, *, afresh=1): pass", "afresh"),
