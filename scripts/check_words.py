@@ -155,8 +155,7 @@ def files_of(tree):
     for folder in FOLDERS:
         for file in sorted((tree / folder).rglob("*")):
             parts = file.relative_to(tree).parts
-            if file.suffix in prose.LANGUAGES and file.is_file() and not any(part in NOT_READ or part.startswith(".") for part in parts) and (
-                    folder != "tests" or file.suffix not in source_tree.SOURCES):
+            if file.suffix in prose.LANGUAGES and file.is_file() and not any(part in NOT_READ or part.startswith(".") for part in parts):
                 yield file
     yield from (tree / page for page in ROOT_PAGES if (tree / page).is_file())
     yield from sorted((tree / "docs").rglob("*.md"))

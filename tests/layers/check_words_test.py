@@ -51,6 +51,7 @@ class CheckWords(CheckerTest):
                 ("README.md", "One.\nMade afresh.\n", 2),
                 ("docs/guide/a.md", "| a | b |\n|---|---|\n| made afresh | b |\n", 3),
                 ("configs/a.toml", "a = 1\nb = 2  # Made afresh.\n", 2),
+                ("tests/base/a_test.cc", "int a;\n// Made afresh.\n", 2),
                 ("bench/a.cc", "int a;\n// Made afresh.\n", 2)]:
             with self.subTest(file):
                 self.refuses({file: text}, f"{file}:{line}: 'afresh' is retired")
@@ -86,7 +87,7 @@ class CheckWords(CheckerTest):
         self.refuses({"base/a.cc": "const char c = '\"';  // Commences.\n"}, "base/a.cc:1: 'Commences' is retired")
 
     def test_fixtures_and_third_party_files_are_not_read(self):
-        self.passes({f"tests/{folder}/a.py": "# Made afresh.\n" for folder in ("fixtures", "fuzz/corpus", "third_party/b")})
+        self.passes({f"tests/{folder}/a.cc": "// Made afresh.\n" for folder in ("fixtures", "fuzz/corpus", "third_party/b")})
 
     def test_python_is_read_as_python(self):
         for text in ['"""One.\n\nMade afresh."""\n', 'a = 1\n\nb = 2  # Made afresh.\n', 'a = (1,\n     2,\n     "made afresh")\n',
