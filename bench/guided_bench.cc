@@ -66,7 +66,7 @@ std::vector<double> anneal_all(std::uint64_t evaluations, const MoveGuide& moves
 }
 
 void compare(benchmark::State& state, const MoveGuide& moves) {
-  static std::map<std::uint64_t, std::vector<double>> searched;  // By evaluations.
+  static std::map<std::uint64_t, std::vector<double>> searched;  // Key: number of evaluations.
   auto& random = searched[static_cast<std::uint64_t>(state.range(0))];
   if (random.empty()) random = anneal_all(static_cast<std::uint64_t>(state.range(0)), {});
   std::vector<double> found;

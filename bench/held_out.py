@@ -7,7 +7,7 @@ usage: bench/held_out.py measure --what WHAT[,WHAT…] [--budget TIME[,TIME…]]
        bench/held_out.py choose [options]
 
 The rows are configs/pretrained/held_out.jsonl: worlds of families and machines that no world for training has
-(docs/guide/worlds.md), each with a reference: the fastest step time known, who found it, and the budget, threads and
+(docs/guide/worlds.md), each with a reference: the fastest step time known, the method of it, and the budget, threads and
 command of the search that made it first. Any command here that finds a faster placement lowers the reference.
 
 measure     WHAT is `heuristics` (every fast method once), `auto`, `single-gpu`, or any method of `emplace place`, such as
@@ -227,7 +227,7 @@ def references(args):
             offer(args, row["row"], placed["measured"]["step_time_s"],
                   {"found_by": placed["method"], "budget": args.budget, "threads": args.threads})
         with changing(args.rows) as rows:
-            for one in rows:  # It had this time, whether or not it is faster now.
+            for one in rows:  # The reference had this time, whether or not it is faster now.
                 if one["row"] == row["row"] and one.get("reference"):
                     one["reference"].update(budget=args.budget, threads=args.threads)
         print("%s: reference" % row["row"], file=sys.stderr)

@@ -146,7 +146,7 @@ class Run(abc.ABC):
     """One line of the results: a name, a seed, and `setup`, the digest of all that the result depends on."""
 
     name, seed, setup = "", 0, ""
-    seeds = 1  # Of the same row in the same stage.
+    seeds = 1  # Seeds of the same row in the same stage.
 
     @property
     def key(self):
@@ -365,7 +365,7 @@ class Bench:
         with self.lock:
             if not target.exists():
                 folder.mkdir(parents=True, exist_ok=True)
-                # A new name until it is whole.
+                # It has a temporary name until it is complete.
                 part = folder / ("part-" + target.name)
                 run_program(self.args.program, ["generate", *options, "-o", str(part)])
                 part.replace(target)

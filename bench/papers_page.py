@@ -126,7 +126,7 @@ class Headline:
         return [result["best_s"] for result in self.of[preset]]
 
     def reduction(self, preset):
-        """Of the median over the best baseline that the paper has; None without a result."""
+        """The reduction of the median over the best baseline that the paper has; None without a result."""
         return self.reduction_over(self.best_simple, preset)
 
     def reduction_over(self, baseline, preset):
@@ -145,7 +145,7 @@ class Headline:
         return 1 - self.baselines["bound_s"] / self.best_simple()[1]
 
     def best_simple(self):
-        """Of the baselines that the row names, else of those with a number in the paper's row."""
+        """The best of the baselines that the row names, else of those with a number in the paper's row."""
         return best_simple(self.baselines, self.row.get("against", [name for name in SIMPLE if name in self.paper]))
 
     def best_of_all(self):

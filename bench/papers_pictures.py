@@ -55,7 +55,7 @@ def spotlight_rows(results):
 
 
 def ablations(results):
-    """Of each ablation: its words, and ratios of its step times to those of the whole method, one for each pair of the
+    """For each ablation: its words, and ratios of its step times to those of the whole method, one for each pair of the
     same row or test graph, and seed."""
     found = {}
     for words, table, folder in (("Simple Planner", "simple-planner", "hierarchical-rate"),

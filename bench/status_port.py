@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Cost of the status port: processor time of the launcher with a viewer and a scrape a second, and without.
 
-A run of fake executors goes on meanwhile. Prints shares of one core, the bytes that the viewer received, and the
+A run of fake executors is in progress meanwhile. Prints shares of one core, the bytes that the viewer received, and the
 measurements, lost and duplicated, of the run.
 """
 

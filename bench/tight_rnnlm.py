@@ -20,7 +20,7 @@ import tempfile
 import quality
 
 BYTES = {"f32": 4, "i64": 8, "bool": 1}
-# Of each row, the GPU of: weights; gradients of the projection; elementwise ops of both cells; losses; the first time
+# Each row has the GPU of: weights; gradients of the projection; elementwise ops of both cells; losses; the first time
 # steps whose gradients of the projection are on the CPU.
 ROWS = [
     (4, {"embed.weight": 3, "cells.0.weight_ih": 1, "cells.0.weight_hh": 2, "cells.1.weight_ih": 1, "cells.1.weight_hh": 2,

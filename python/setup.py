@@ -1,10 +1,10 @@
-"""What pyproject.toml cannot say: the wheel is for one platform and for every Python 3."""
+"""What pyproject.toml cannot express: the wheel is for one platform and for every Python 3."""
 
 from setuptools import Distribution, setup
 
 try:
     from setuptools.command.bdist_wheel import bdist_wheel
-except ImportError:  # setuptools before 70.1
+except ImportError:  # For setuptools before 70.1.
     from wheel.bdist_wheel import bdist_wheel
 
 

@@ -20,7 +20,7 @@ class Different(Exception):
 
 
 def lower(ops):
-    """Of a graph: kernels; per op its buffers (output, bytes, whole), and those it reads (maker, output, bytes, …)."""
+    """The kernels of a graph; per op its buffers (output, bytes, whole), and those it reads (maker, output, bytes, …)."""
     kernel, owned, reads, where, waits = [], [[] for _ in ops], [], {}, {}
     for i, op in enumerate(ops):
         inputs = [tuple(edge) for edge in op["inputs"]]
@@ -72,7 +72,7 @@ def op_time(case, graph, row, device_kind, i):
 
 
 def split_tensors(case, ops, kernel, reads):
-    """Of a split: (maker, readers) -> time over the host [ps] of all tensors that these ops read."""
+    """Returns, for a split, (maker, readers) -> time over the host [ps] of all tensors that these ops read."""
     readers, nets = {}, {}
     for i, of in enumerate(reads):
         for buffer in of:
@@ -89,7 +89,7 @@ def split_tensors(case, ops, kernel, reads):
 
 
 def split_bytes(ops, kernel, owned, reads):
-    """Of a split: bytes of each op's state, and of its results that the backward pass reads."""
+    """Returns, for a split, the bytes of each op's state and of its results that the backward pass reads."""
     kept = state_bytes(ops, kernel, owned)
     late = {buffer[:2] for i, of in enumerate(reads) if ops[i].get("phase") == "backward"
             for buffer in of if buffer[4] == buffer[:2]}

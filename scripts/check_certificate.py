@@ -83,7 +83,7 @@ class Case:
         self.witness, self.kind = document["witness"], document["witness"]["kind"]
         machine, ops = document["machine"], document["ops"]
         self.devices, count = listed(machine["devices"], "devices"), len(machine["devices"])
-        need(0 < count <= 256, "devices are none or too many")
+        need(0 < count <= 256, "there are no devices or too many")
         self.rows = listed(machine["rows"], "rows")
         self.row = [whole(device["row"], "row", len(self.rows)) for device in self.devices]
         self.memory = [whole(device["memory_bytes"], "memory_bytes", 1 << 64) for device in self.devices]
@@ -166,7 +166,7 @@ class Kinds:
         for kind in self.groups:
             rows = [case.times[row] for row in {case.row[d] for d in kind}]
             self.times.append(rows[0] if len(rows) == 1 else [min(column) for column in zip(*rows)])
-        self.links = {}  # Between two kinds: least latency, with 0.5 for rounding, and least time per byte [ns].
+        self.links = {}  # Least latency, with 0.5 for rounding, and least time per byte [ns] between two kinds.
         for s, target in itertools.permutations(self.of, 2):
             pair = (self.of[s], self.of[target])
             old = self.links.get(pair, (math.inf, math.inf))
@@ -227,7 +227,7 @@ class Sweep:
 
     def joined(self, op, kind, start, line):
         """Proves that `op` starts at `start` or later on `kind`: else all of `line` would be on its device."""
-        offers, jobs, blocked = {}, [], False  # offers: op -> (arrival, tail)
+        offers, jobs, blocked = {}, [], False  # The value of `offers` for an op is (arrival, tail).
 
         def offer(reader, after):
             for edge in self.into[reader]:

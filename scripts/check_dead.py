@@ -8,7 +8,7 @@ occurs nowhere else in the floors. Comments, strings, other declarations of the 
 neither does a call of a function by itself, nor the name of a class in its own members. Names are compared without their scope,
 so of two things with one name both count as used if either is.
 
-What only tests or benchmarks use belongs to tests/ or bench/. Where it cannot go there, its comment tells the reason:
+What only tests or benchmarks use belongs to tests/ or bench/. Where it cannot go there, its comment gives the reason:
 `For tests: …` or `For benchmarks: …`. Such a line at the head of a header is for all that it declares. Not reported are
 overrides (their base is), operators, enums whose enumerators are used, and names by which the language finds a function. Needs
 Universal Ctags; skipped without it.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What the documents name is there.
+"""Checks that names in the documents exist.
 
-    usage: scripts/check_docs.py [TREE]      (default: the repository that this script lies in)
+    usage: scripts/check_docs.py [TREE]      (default: the repository that contains this script)
 
 Fails, naming file and line, where the last column of a table of docs/proofs/guarantees.md names, in backticks, a test (`Suite.Name`,
 `Name`, `Name…`, `Suite.*`), a checker, a fault of the simulated world or a file that is not there; and where the columns in
@@ -29,7 +29,7 @@ def rows(text):
 
 
 class Named:
-    """Everything that a document may name."""
+    """The names that a document may use."""
 
     def __init__(self, tree, files):
         self.tree = tree
@@ -66,16 +66,16 @@ def check_columns(tree):
     source, schema = (tree / "record" / "store" / "schema.cc").read_text(), {}
     for table, columns in TABLE.findall(source) + ADDED.findall(source):
         schema.setdefault(table, []).extend(column.strip().split()[0].strip('"') for column in columns.split(","))
-    said, table = {}, None
+    described, table = {}, None
     for number, cells in rows((tree / "docs" / "reference" / "run_database.md").read_text()):
         # A row with an empty first cell continues the row above it.
         table = cells[0].strip("`") if re.fullmatch(r"`\w+`", cells[0]) else table if not cells[0] else None
         if table:
             # Text in brackets explains a column.
             columns = [column.strip() for column in re.sub(r"\([^()]*\)", "", cells[-1]).split(",")]
-            said.setdefault(table, (number, []))[1].extend(column for column in columns if column)
-    for table in sorted(schema.keys() | said.keys()):
-        number, columns = said.get(table, (1, []))
+            described.setdefault(table, (number, []))[1].extend(column for column in columns if column)
+    for table in sorted(schema.keys() | described.keys()):
+        number, columns = described.get(table, (1, []))
         if columns != schema.get(table, []):
             yield (f"docs/reference/run_database.md:{number}: {table} has the columns {', '.join(schema.get(table, [])) or 'of no table'}, "
                    f"not {', '.join(columns) or 'none'}")
@@ -85,7 +85,7 @@ def main():
     tree = source_tree.tree_asked_for()
     files = source_tree.sources_in(source_tree.folders_of(tree))
     problems = [*check_guarantees(tree, files), *check_columns(tree)] if files else []
-    return source_tree.verdict(tree, files, problems, "and the documents name what is there")
+    return source_tree.verdict(tree, files, problems, "and every name in the documents exists")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 # What only a GPU can answer, in three commands of at most ten minutes each. They may run on another machine than the build.
 #   scripts/gpu.sh --bundle DIR [BUILD]       builds the programs and copies them, their libraries, fixtures and graphs into
 #                                             DIR (< 64 MiB)
-#   DIR/gpu.sh --run 1|2|3|all [SECONDS]      does that part (570 s): 1 does it live and is it right, 2 how fast is it,
+#   DIR/gpu.sh --run 1|2|3|all [SECONDS]      does that part (570 s): 1 does it run and is it right, 2 how fast is it,
 #                                             3 does a search by it work, and at the very end a deliberate fault
 #   DIR/gpu.sh --check NAME                   one check, to standard output
 #   DIR/gpu.sh --list 1|2|3                   the checks of a part with their limits

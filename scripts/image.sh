@@ -37,7 +37,7 @@ if [ ! -x "$build/emplace" ]; then
   cmake --build "$build" --target programs
 fi
 version=$("$build/emplace" --version | sed -n 's/^emplace //p')
-[ -n "$version" ] || fail "$build/emplace does not tell its version"
+[ -n "$version" ] || fail "$build/emplace does not report its version"
 archive=$(realpath -m "${2:-build/image/emplace-$version.oci.tar}")
 revision=$(git rev-parse HEAD 2>/dev/null || echo unknown)
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 0)}

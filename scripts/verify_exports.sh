@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Exports placements and runs them in the runtimes that they are for: ONNX Runtime, OpenVINO and TensorFlow,
-# installed from PyPI by hash into an environment outside of the repository (1.5 GB on first use). The log says
+# installed from PyPI by hash into an environment outside of the repository (1.5 GB on first use). The log shows
 # what was run and how many were equal (docs/results/exports.md).
 #
 #   usage: scripts/verify_exports.sh [--log FILE] [--models N] [--only submodels,onnx,openvino,tensorflow]

@@ -105,7 +105,7 @@ class Split:
 
 
 def topological(makers, readers):
-    """The keys, each after its makers. Raises Illegal for a cycle."""
+    """The keys, each after those that it reads. Raises Illegal for a cycle."""
     missing = {key: len(of) for key, of in makers.items()}
     order = [key for key, count in missing.items() if not count]
     for key in order:

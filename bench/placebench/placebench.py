@@ -62,7 +62,7 @@ def words(argv=None):
     parser.add_argument("--minutes", type=float, default=0, help="start no method after this wall time; 0: no limit")
     parser.add_argument("--records", action="store_true", help="keep a placement that is better than the best known")
     parser.add_argument("--note", default="", help="kept with each result, such as what else the machine did")
-    parser.add_argument("--by", help="who or what made the placement that judge gets")
+    parser.add_argument("--by", help="name of the person or program that made the placement for judge")
     return parser.parse_intermixed_args(argv)  # Options may stand between a task and its file.
 
 

@@ -1,4 +1,4 @@
-"""The page of placebench: who is how far above the best known values, from tasks, references and results alone."""
+"""The page of placebench: how far methods are above the best known values, from tasks, references and results alone."""
 import collections
 import math
 import statistics

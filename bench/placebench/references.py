@@ -1,7 +1,7 @@
 """The best known value of each task, with the placement that proves it.
 
-references.jsonl has a line per task: value and bound [s], who found it, the program that judged it, and the placement:
-a byte per op in the order of the graph, its number among the devices, compressed and in base 64.
+references.jsonl has a line per task: value and bound [s], the method or person that found it, the program that judged
+it, and the placement: a byte per op in the order of the graph, its number among the devices, compressed and in base 64.
 """
 import base64
 import json

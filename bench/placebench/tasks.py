@@ -18,7 +18,7 @@ from rows import Failed, run_program  # noqa: E402
 SOURCES = ("file", "generate", "workload", "doppler")
 OBJECTIVES = ("step-time", "throughput", "latency", "max-load")
 KEYS = {"name", "group", "graph", "machine", "memory", "objective", "dispatch"}
-UNITS = {"ns": 1e-9, "ps": 1e-12}  # Of a certificate's times.
+UNITS = {"ns": 1e-9, "ps": 1e-12}  # Units of a certificate's times.
 
 
 def digest(value):
@@ -148,7 +148,7 @@ class Workshop:
             source = self.folder / "graphs" / (digest([task.graph, self.version]) + ".json.gz")
             if not source.exists():
                 source.parent.mkdir(exist_ok=True)
-                # A new name until it is whole.
+                # It has a temporary name until it is complete.
                 part = source.with_name("part-" + source.name)
                 run_program(self.program, ["generate", *shlex.split(task.graph), "-o", str(part)])
                 part.replace(source)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class EmplaceError(Exception):
-    """What is wrong, as one line: ``WHERE: what is wrong; what would mend it``.
+    """What is wrong, as one line: ``WHERE: what is wrong; what would fix it``.
 
     >>> error = EmplaceError("model.onnx", "no such file", "give the name of a file that exists")
     >>> print(error)

@@ -119,7 +119,7 @@ class Graph:
 
     @property
     def _model(self) -> Any:
-        """The model that a traced graph was made of; None if there is none any more."""
+        """The model that a traced graph was made of; None if it no longer exists."""
         model = getattr(self.step, "model", None)
         return model() if callable(model) and not hasattr(model, "named_modules") else model
 

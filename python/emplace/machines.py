@@ -26,7 +26,7 @@ class Device:
     """One device of a machine."""
 
     name: str
-    """As placements name it: "gpu:0", in a cluster "host0/gpu:0"."""
+    """The name that placements use: "gpu:0", in a cluster "host0/gpu:0"."""
     profile: str
     memory_bytes: int
 

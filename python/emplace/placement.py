@@ -49,11 +49,11 @@ class Placement:
     interrupted: bool = False
     """Whether Ctrl-C ended the search: this is the best placement that it had found."""
     notes: tuple[str, ...] = field(default=(), repr=False)
-    """What the program said: assumptions about graph and machine, matches of rules."""
+    """What the program reported: assumptions about graph and machine, matches of rules."""
     _json: Json = field(default_factory=dict, repr=False)
     _scratch: Scratch = field(default_factory=Scratch, repr=False)
 
-    # What it costs.
+    # Costs.
 
     @property
     def step_time(self) -> float:
@@ -184,7 +184,7 @@ class Placement:
             options += ["--top", str(top)]
         return Explanation(run_command("explain", [*arguments, *options], shown=shown | more).result)
 
-    # For other tools.
+    # Output for other tools.
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the placement file."""
@@ -262,7 +262,7 @@ class Placement:
             raise missing_package("torch", "Placement.apply") from error
         return apply(self.graph.step, self.ops_by_device(), dict(devices or {}), threads=threads)
 
-    # For people.
+    # Output for people.
 
     def report(self) -> Report:
         """A page about this placement: verdict, schedule, memory, modules. A notebook draws it under the
@@ -321,7 +321,7 @@ class Placement:
 
     @cached_property
     def path(self) -> Path:
-        """A placement file with this placement, as long as this object lives."""
+        """A placement file with this placement; it exists as long as this object."""
         path = self._scratch.folder / "placement.json"
         self.save(path)
         return path

@@ -29,7 +29,7 @@ _TICK_MS = 200
 # Instruction sets of x86-64-v3 that baseline x86-64 lacks, by their names in /proc/cpuinfo.
 _X86_64_V3 = ("avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe")
 # Runs a program that is asked to end (SIGTERM) when this process is gone: a notebook's kernel that is
-# restarted would leave a search behind. Of util-linux; without it nothing else changes.
+# restarted would leave a search behind. Part of util-linux; optional.
 _SETPRIV = "/usr/bin/setpriv"
 
 # Cures for the lines of the program that have none.
@@ -45,7 +45,7 @@ class Finished:
 
     result: Json
     notes: list[str]
-    """What the program said on standard error."""
+    """What the program printed on standard error."""
     interrupted: bool
     """Whether Ctrl-C ended it; the result is what it had by then."""
 
@@ -90,7 +90,7 @@ def _is_binary(path: str) -> bool:
 
 def check_processor(cpuinfo: Path = Path("/proc/cpuinfo")) -> None:
     """Raises EmplaceError where the processor lacks what the program is compiled for: the program itself
-    would end by an illegal instruction. What cannot be read is taken to be there."""
+    would end by an illegal instruction. Features that cannot be read are assumed to exist."""
     try:
         with open(cpuinfo, encoding="utf-8", errors="replace") as file:
             flags = next(
@@ -114,7 +114,7 @@ def _check_once() -> None:
 
 def _program() -> Path:
     program = find_program()
-    if not os.environ.get("EMPLACE_PROGRAM"):  # Which may be built for another processor.
+    if not os.environ.get("EMPLACE_PROGRAM"):  # The package's own program may be built for another processor.
         _check_once()
     return program
 
@@ -247,7 +247,7 @@ def _failure(
     command: str, line: Sequence[str], status: int, notes: Sequence[str], shown: Mapping[str, str]
 ) -> EmplaceError:
     errors = [note for note in notes if note.startswith("error: ")]
-    if not errors and status in (126, 127):  # Of setpriv, which could not start it.
+    if not errors and status in (126, 127):  # Status of setpriv, which could not start it.
         raise _not_started(line[0], "no program for this machine")
     if not errors:
         if status == -signal.SIGILL:

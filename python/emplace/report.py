@@ -18,7 +18,7 @@ from emplace.tables import bytes_text, html_table, seconds_text
 _WIDTH, _NAME, _LANE, _GAP = 1000.0, 90.0, 18.0, 6.0
 # Slices narrower than this are drawn as one block with their neighbours.
 _NARROW = 1.0
-# Colours of Okabe and Ito; the label of a lane and the tooltips repeat what they say.
+# Colours of Okabe and Ito; the label of a lane and the tooltips repeat what they mean.
 _COLOURS = {"forward": "#0072B2", "backward": "#D55E00", "update": "#009E73", "copy": "#E69F00"}
 _STYLE = """
 .emplace{font:14px/1.4 system-ui,sans-serif;max-width:1020px}

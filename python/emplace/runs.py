@@ -141,7 +141,7 @@ class RunReport:
 
 @dataclass(frozen=True)
 class Run:
-    """A run directory (docs/reference/run_database.md); the run may still go on. Nothing here writes to
+    """A run directory (docs/reference/run_database.md); the run may be in progress. Nothing here writes to
     run.db."""
 
     directory: Path

@@ -13,7 +13,7 @@ class Slice:
     """One op or one copy."""
 
     device: str
-    """Where it runs; of a copy, where it comes from."""
+    """The device that it runs on; for a copy, the device that it comes from."""
     name: str
     op: int | None
     """The id of the op; None for a copy."""
@@ -22,7 +22,7 @@ class Slice:
     time_s: float
     bytes: int = 0
     to: str = ""
-    """Of a copy, the device that it goes to."""
+    """The device that a copy goes to; None for an op."""
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ class Stages(Sequence[Stage]):
 
     @property
     def split_spec(self) -> dict[str, str]:
-        """For torch.distributed.pipelining: ``{module: SplitPoint[point] for module, point in
+        """The argument for torch.distributed.pipelining: ``{module: SplitPoint[point] for module, point in
         spec.items()}``."""
         return {stage.starts_at: "BEGINNING" for stage in self.stages[1:]}
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Says what is wrong with Kubernetes manifests, without a cluster: a strict schema of our own (kubernetes.schema.json), the types of
-Kubernetes, JobSet and KEDA (schemas/api.json), then what no schema can say: that names refer to something, labels match, volumes and
-ports and keys are there, quantities fit.
+"""Checks Kubernetes manifests without a cluster: a strict schema of our own (kubernetes.schema.json), the types of Kubernetes, JobSet
+and KEDA (schemas/api.json), then what no schema can express: that names refer to something, labels match, volumes, ports and keys
+exist, quantities fit.
 
 usage: check_manifests.py [--external KIND/NAME]... [--restricted] FILE.json
   --external  a Secret, ConfigMap, ServiceAccount or PersistentVolumeClaim that is not in the file and needs not be
   --restricted  also: every pod keeps to the Pod Security Standard "restricted", cannot write its root file system, has no token of the
-              API, and takes connections only as a NetworkPolicy says
-exit status: 0 sound; 1 not, with one line "FILE: KIND/NAME: WHERE: WHAT" for each error; 2 usage; 77 skipped
+              API, and takes only the connections that a NetworkPolicy permits
+exit status: 0 valid; 1 not, with one line "FILE: KIND/NAME: WHERE: WHAT" for each error; 2 usage; 77 skipped
 """
 
 import argparse
@@ -18,7 +18,7 @@ import pathlib
 import re
 import sys
 
-DEBIAN = "/usr/bin/python3"  # python3-jsonschema belongs to this one, another python3 may come first in PATH
+DEBIAN = "/usr/bin/python3"  # The Python of python3-jsonschema; another python3 may come first in PATH.
 
 
 def skip(reason):
@@ -47,7 +47,7 @@ def quantity(text):
 
 def against_schema(document, schema):
     """[(path, what)]"""
-    def pattern(validator, expression, text, _):  # Python's $ lets a last newline pass
+    def pattern(validator, expression, text, _):  # Python's $ lets a last newline pass.
         if isinstance(text, str) and (text.endswith("\n") or not re.search(expression, text)):
             yield jsonschema.ValidationError(f"{text!r} does not match {expression!r}")
 
@@ -55,7 +55,7 @@ def against_schema(document, schema):
     checker = strict(schema, format_checker=jsonschema.FormatChecker())
     found = []
     for error in checker.iter_errors(document):
-        while error.context:  # of alternatives, the one that got furthest
+        while error.context:  # The alternative that matched furthest.
             error = max(error.context, key=lambda e: len(e.absolute_path))
         found.append((list(error.absolute_path), error.message if len(error.message) < 300 else error.message[:300] + "..."))
     return found

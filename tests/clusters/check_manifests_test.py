@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Goal: tests/clusters/check_manifests.py lets a sound set of manifests pass, and refuses each of many unsound ones, saying where.
-Method: one good example, written by hand; every bad one is that with one thing changed. The types of the API itself (schemas/api.json)
-must find the good example as good: so the schema is no invention of ours. Where kubernetes-validate is, it must agree."""
+"""Goal: tests/clusters/check_manifests.py accepts a valid set of manifests, and refuses each of many invalid ones with its path.
+Method: one good example, written by hand; every bad one is a copy with one thing changed. The types of the API itself
+(schemas/api.json) must accept the good example too. Where kubernetes-validate is installed, it must agree."""
 
 import contextlib
 import copy
@@ -47,7 +47,7 @@ class Manifests:
 
 # What is changed in the good example, and words of the error.
 BAD = {
-    # by the schema
+    # Errors that the schema finds.
     "an unknown kind": (lambda m: m.account.update(kind="Pod"), ["kind", "'Pod'"]),
     "another apiVersion": (lambda m: m.head.update(apiVersion="batch/v1beta1"), ["apiVersion", "batch/v1"]),
     "an unknown field": (lambda m: m.box.update(enviroment=[]), ["Job/emplace-head", "containers[0]", "enviroment"]),
@@ -74,20 +74,20 @@ BAD = {
     "a secret that is not base64": (lambda m: m.secret["data"].update({"executor.key": "not a key"}),
                                     ["Secret/emplace-executor-key", "data"]),
     "a bad label": (lambda m: m.service["metadata"]["labels"].update(a="b c"), ["metadata.labels", "b c"]),
-    "two ways to say when a pod failed": (lambda m: m.head["spec"]["podFailurePolicy"]["rules"][1].update(
+    "two conditions for a failed pod": (lambda m: m.head["spec"]["podFailurePolicy"]["rules"][1].update(
         onPodConditions=[{"type": "A", "status": "True"}]), ["podFailurePolicy.rules[1]"]),
     "success as a failure": (lambda m: m.head["spec"]["podFailurePolicy"]["rules"][1]["onExitCodes"].update(values=[0]), ["values[0]"]),
     "a source that KEDA is not to ask": (lambda m: m.scaled["spec"]["triggers"][0].update(type="cron"), ["triggers[0].type", "metrics-api"]),
     "a number for KEDA": (lambda m: m.scaled["spec"]["triggers"][0]["metadata"].update(targetValue=1), ["targetValue"]),
-    # by the types of the API
+    # Errors that the types of the API find.
     "an advanced setting that KEDA has not": (lambda m: m.scaled["spec"].update(advanced={"restoreToOriginalReplicas": True}),
                                               ["ScaledObject/emplace-executors: spec.advanced", "restoreToOriginalReplicas"]),
     "a policy without a way in": (lambda m: m.policy["spec"]["ingress"][0].pop("ports"), ["NetworkPolicy/emplace-head", "ports"]),
     "a policy of another version": (lambda m: m.policy.update(apiVersion="v1"), ["NetworkPolicy/emplace-head", "networking.k8s.io/v1"]),
-    # by the cross checks
+    # Errors that the cross checks find.
     "a policy that guards nothing": (lambda m: m.policy["spec"]["podSelector"]["matchLabels"].update(a="b"),
                                      ["NetworkPolicy/emplace-head: spec.podSelector", "selects no pods"]),
-    "a policy that lets nobody in": (lambda m: m.policy["spec"]["ingress"][0]["from"][0]["podSelector"]["matchLabels"].update(a="b"),
+    "a policy that admits no pod": (lambda m: m.policy["spec"]["ingress"][0]["from"][0]["podSelector"]["matchLabels"].update(a="b"),
                                      ["spec.ingress[0].from[0]", "selects no pods"]),
     "a policy's port that no container has": (lambda m: m.policy["spec"]["ingress"][0]["ports"][0].update(port="link"),
                                               ["spec.ingress[0].ports[0]", "'link'"]),
@@ -119,14 +119,14 @@ BAD = {
                                           ["Deployment/emplace-executors: spec.replicas", "belongs to"]),
     "a least above the most": (lambda m: m.scaled["spec"].update(minReplicaCount=9), ["minReplicaCount", "above"]),
     "pods that outlive the run": (lambda m: m.scaled["spec"].pop("fallback"), ["spec.fallback", "outlive"]),
-    "a demand that nobody answers": (lambda m: m.scaled["spec"]["triggers"][0]["metadata"].update(url="http://head.research.svc:9090/s"),
+    "a demand that no service answers": (lambda m: m.scaled["spec"]["triggers"][0]["metadata"].update(url="http://head.research.svc:9090/s"),
                                      ["triggers[0]", "no Service"]),
     "a demand in another namespace": (lambda m: m.scaled["spec"]["triggers"][0]["metadata"].update(
         url="http://emplace-head.default.svc:9090/s"), ["triggers[0]", "no Service"]),
     "a demand at another port": (lambda m: m.scaled["spec"]["triggers"][0]["metadata"].update(url="http://emplace-head:80/s"),
                                  ["triggers[0]", "has no port 80"]),
     "a token without a place": (lambda m: m.scaled["spec"]["triggers"][0].pop("authenticationRef"), ["no authenticationRef"]),
-    "a token of nobody": (lambda m: m.document["items"].remove(m.token), ["TriggerAuthentication/emplace-status is not"]),
+    "a token that does not exist": (lambda m: m.document["items"].remove(m.token), ["TriggerAuthentication/emplace-status is not"]),
     "a token's Secret that is not there": (lambda m: m.token["spec"]["secretTargetRef"][0].update(name="x"),
                                            ["TriggerAuthentication/emplace-status", "Secret/x"]),
     "a service that selects nothing": (lambda m: m.service["spec"]["selector"].update(a="b"), ["selects no pods"]),
@@ -146,7 +146,7 @@ BAD = {
     "a variable twice": (lambda m: m.box["env"].append({"name": "RUN", "value": "x"}), ["'RUN' is there twice"]),
     "non-root as root": (lambda m: m.pod["securityContext"].update(runAsUser=0), ["user 0"]),
     "a name of a Job too long for its pods": (lambda m: m.head["metadata"].update(name="h" * 60), ["label of pods with 68"]),
-    "a service's name that begins with a digit": (lambda m: m.service["metadata"].update(name="7head"), ["DNS-1035"]),
+    "a service's name that starts with a digit": (lambda m: m.service["metadata"].update(name="7head"), ["DNS-1035"]),
 }
 
 
@@ -176,7 +176,7 @@ class CheckManifests(unittest.TestCase):
                 box["securityContext"] = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
         return m
 
-    def test_restricted_pods_pass_and_every_other_is_named(self):
+    def test_restricted_pods_pass_and_others_are_refused(self):
         self.assertEqual(checked(json.dumps(self.restricted().document), *EXTERNAL, "--restricted"), (0, ""))
         for name, (change, words) in UNRESTRICTED.items():
             with self.subTest(name):
@@ -190,19 +190,19 @@ class CheckManifests(unittest.TestCase):
     def test_the_good_example_passes(self):
         self.assertEqual(checked(json.dumps(GOOD), *EXTERNAL), (0, ""))
 
-    def test_what_is_optional_may_be_missing(self):
+    def test_optional_fields_may_be_missing(self):
         m = Manifests()
         m.pod["volumes"][1]["projected"]["sources"][0]["secret"]["optional"] = True
         m.document["items"] = m.document["items"][:-2]  # KEDA's token is not optional.
         self.assertEqual(checked(json.dumps(m.document)), (0, ""))
 
-    def test_one_object_is_checked_as_well(self):
+    def test_checks_a_single_object(self):
         self.assertEqual(checked(json.dumps(GOOD["items"][1])), (0, ""))
         status, errors = checked(json.dumps({"kind": "Service"}))
         self.assertEqual(status, 1)
         self.assertIn("'spec' is a required property", errors)
 
-    def test_every_bad_one_is_refused_and_the_place_is_named(self):
+    def test_every_bad_manifest_is_refused_with_its_path(self):
         for name, (change, words) in BAD.items():
             with self.subTest(name):
                 manifests = Manifests()
@@ -212,13 +212,13 @@ class CheckManifests(unittest.TestCase):
                 for word in words:
                     self.assertIn(word, errors)
 
-    def test_external_is_only_what_was_said_to_be(self):
+    def test_a_missing_object_must_be_declared_external(self):
         status, errors = checked(json.dumps(GOOD))
         self.assertEqual(status, 1)
         self.assertIn("Secret/emplace-head-keys is neither in the file nor external", errors)
         self.assertEqual(len(errors.splitlines()), 2, errors)  # A pod's volume, and KEDA's token.
 
-    def test_what_is_no_manifest_is_an_error_not_a_crash(self):
+    def test_refuses_text_that_is_no_manifest(self):
         for text in ("", "{", "[]", "null", "5", "{}", '{"kind": "List"}', '{"kind": "List", "items": []}', '{"kind": ["List"]}',
                      '{"apiVersion": "v1", "kind": "List", "items": [5, null, {"kind": 5}]}', '{"kind": "Secret", "kind": "Secret"}'):
             with self.subTest(text):
@@ -235,7 +235,7 @@ class CheckManifests(unittest.TestCase):
         m.head["metadata"]["name"] = "emplace"
         return m, job
 
-    def test_a_set_of_jobs(self):
+    def test_checks_a_jobset(self):
         self.assertEqual(checked(json.dumps(self.as_set()[0].document), *EXTERNAL), (0, ""))
         for change, word in (
                 (lambda m, job: m.head["spec"]["successPolicy"].update(targetReplicatedJobs=["x"]), "there is no job 'x'"),

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Goal: the image of scripts/image.sh is small, has the same bytes twice, says what it is, and runs the quickstart as a pod
-# does. Method: it is unpacked, and run by its user on a read-only root file system, in namespaces of its own, without a
+# Goal: the image of scripts/image.sh is small, has the same bytes twice, reports its version, and runs the quickstart as a
+# pod does. Method: it is unpacked, and run by its user on a read-only root file system, in namespaces of its own, without a
 # network. Exit status 77: skipped.
 #   usage: EMPLACE_IMAGE=1 tests/clusters/image_test.sh BUILD
 set -euo pipefail

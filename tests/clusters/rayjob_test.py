@@ -63,17 +63,17 @@ def errors(job):
 
 class RayJob(unittest.TestCase):
     @unittest.skipUnless(CRD, "EMPLACE_KUBERAY_CRD is not set")
-    def test_the_page_has_a_sound_one(self):
+    def test_the_example_of_the_guide_is_valid(self):
         self.assertEqual(errors(JOB), [])
 
-    def test_every_volume_that_is_mounted_is_there(self):
+    def test_every_mounted_volume_exists(self):
         spec = JOB["spec"]["rayClusterSpec"]
         for group in [spec["headGroupSpec"], *spec["workerGroupSpecs"]]:
             pod = group["template"]["spec"]
             mounted = {mount["name"] for container in pod["containers"] for mount in container.get("volumeMounts", ())}
             self.assertEqual(mounted, {volume["name"] for volume in pod.get("volumes", ())})
 
-    def test_executors_scale_from_none_and_the_head_has_no_room_for_them(self):
+    def test_executors_scale_from_zero_and_do_not_fit_on_the_head(self):
         spec = JOB["spec"]["rayClusterSpec"]
         self.assertTrue(spec["enableInTreeAutoscaling"])
         self.assertEqual(spec["headGroupSpec"]["rayStartParams"]["num-cpus"], "0")
@@ -84,7 +84,7 @@ class RayJob(unittest.TestCase):
         self.assertEqual([v["secret"]["defaultMode"] for v in volumes if "secret" in v], [0o600])
 
     @unittest.skipUnless(CRD, "EMPLACE_KUBERAY_CRD is not set")
-    def test_unsound_ones_are_refused(self):
+    def test_invalid_manifests_are_refused(self):
         def changed(change):
             job = copy.deepcopy(JOB)
             change(job["spec"], job["spec"]["rayClusterSpec"])

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A Slurm of its own on this machine: munged, slurmctld and NODES slurmd (node0, node1, …); gone when stdin closes.
+# A private Slurm on this machine: munged, slurmctld and NODES slurmd (node0, node1, …); ends when stdin closes.
 #   usage: slurm_world.sh FOLDER NODES      prints "ready" when all nodes are idle, or "skip: REASON" with exit status 77
 # Then SLURM_CONF=FOLDER/slurm.conf sbatch, srun, squeue, scancel, scontrol, sinfo work. Logs are in FOLDER.
 # Measured on two busy processors with 22.05.8, which Debian 12 has (in brackets: what this slurm.conf sets against the default):
@@ -7,21 +7,21 @@
 #   sbatch           returns after 0.02 s; script runs after 0.1-0.9 s, its first step 0.1 s later; the script is run from a copy ($0)
 #   sbatch --wait    looks after 2, 10, 42 s, so noticed an end up to 30 s late (longer jobs: not measured); squeue shows it in 0.05 s;
 #                    its exit status is the script's
-#   srun             0.03-0.06 s; 137 for a process that died of SIGKILL; others of the step live on without --kill-on-bad-exit=1;
+#   srun             0.03-0.06 s; 137 for a process that died of SIGKILL; others of the step keep running without --kill-on-bad-exit=1;
 #                    a second step on the same processor waits without --overlap; if srun dies, its processes are killed within 1 s
 #   stdin            the script's is /dev/null, so a step's is a pipe that ends at once, with --input=none too; srun with an open pipe
 #                    hands it on, and its end within 0.01 s
-#   scancel --signal=TERM JOB          TERM to the steps' processes only, 0.02 s; srun and the script go on: the clean way to end a step
-#   scancel --full --signal=TERM JOB   TERM to script, sruns and steps; the sruns then kill their steps at once: no last words
+#   scancel --signal=TERM JOB          TERM to the steps' processes only, 0.02 s; srun and the script continue: the clean way to end a step
+#   scancel --full --signal=TERM JOB   TERM to script, sruns and steps; the sruns then kill their steps at once: no final messages
 #   scancel --batch --signal=TERM JOB  TERM to the script only (bash handles it when its child has ended; sooner in "wait")
-#   scancel JOB, scontrol requeue JOB  CONT and TERM to all, and the sruns kill at once, as above: a step has 0.01 s or less; who is left
-#                    is killed after KillWait [10 s instead of 30]
+#   scancel JOB, scontrol requeue JOB  CONT and TERM to all, and the sruns kill at once, as above: a step has 0.01 s or less; what is
+#                    left is killed after KillWait [10 s instead of 30]
 #   requeue          starts again after 5.7 s [cred_expire=5, default 120], SLURM_RESTART_COUNT counts; needs --open-mode=append to keep
 #                    the output; a killed step or a script that fails is not requeued, a lost node is, 29 s after [SlurmdTimeout=10
 #                    instead of 300]
 # array throttle   scontrol update JobId=J ArrayTaskThrottle=N: 0.01 s, more tasks run 0.1-0.9 s later; 0 is no throttle at all; a lower
-#                  one ends no task; scontrol hold J lets none start and running ones go on, release J undoes it; hold and throttle
-#                  also hold for tasks that are requeued; scancel --signal=TERM J_T says "try again later" though the step got it
+#                  one ends no task; scontrol hold J lets none start and running ones continue, release J undoes it; hold and throttle
+#                  also hold for tasks that are requeued; scancel --signal=TERM J_T prints "try again later" though the step got it
 # het job          sbatch script with "#SBATCH hetjob": one script, on the first node; srun --het-group=1; requeue J: both parts again
 # Nothing outlives this script, not even if it is killed with -9: Slurm runs in a process namespace whose init dies with it. So the
 # process numbers that jobs and FOLDER/*.pid know are not those seen from here: nsenter -t $(cat FOLDER/init.pid) -p -m ps/kill ….
@@ -32,7 +32,7 @@ skip() { echo "skip: $*" >&3; exit 77; }
 fail() { echo "error: slurm_world: $*" >&2; exit 1; }
 
 if [ "${1:-}" != --inside ]; then
-  exec 3>&1 1>&2 # only "ready" and "skip" go to stdout; no server may hold it open
+  exec 3>&1 1>&2 # Only "ready" and "skip" go to stdout; no server may hold it open.
   [ $# -eq 2 ] || { echo "usage: slurm_world.sh FOLDER NODES" >&2; exit 2; }
   [[ $2 =~ ^[0-9]{1,2}$ ]] && [ "$2" -ge 1 ] || { echo "usage: NODES is 1 to 99" >&2; exit 2; }
   [ "$(id -u)" -eq 0 ] || skip "slurmd needs root"
@@ -46,7 +46,7 @@ if [ "${1:-}" != --inside ]; then
   rm -f "$folder/init.pid"
   setpriv --pdeathsig KILL unshare --fork --kill-child --pid --mount bash "$0" --inside "$folder" "$2" <&0 &
   trap '{ kill -9 $!; wait; } 2>/dev/null; exit 143' INT TERM HUP
-  wait $! # ends when stdin closes
+  wait $! # Ends when stdin closes.
   exit
 fi
 

@@ -1,23 +1,23 @@
 #!/usr/bin/env bash
-# Hosts with addresses, names, process numbers and OpenSSH servers of their own, beside this machine; gone when stdin closes.
+# Hosts with addresses, names, process numbers and OpenSSH servers of their own, beside this machine; they end when stdin closes.
 #   usage: ssh_world.sh FOLDER HOSTS      prints "ready", or "skip: REASON" with exit status 77
 # Writes into FOLDER:
-#   ssh_config   for ssh -F: host0, host1, …; stranger (host0 under a key nobody knows), refused (host0 with a key it does not let in)
+#   ssh_config   for ssh -F: host0, host1, …; stranger (host0 with an unknown key), refused (host0 with a key it does not let in)
 #   world.json   {"head": address of this side, "switch": pid,
 #                 "hosts": [{"name", "address", "pid" of its init here, "port" at the switch}]}
 #   hostN/sshd.log
-# To cut a host's cable: nsenter -t SWITCH -n ip link set PORT down. To kill all on it: kill -9 its pid (cut the cable first if nobody
-# shall hear of it). To look from there: nsenter -t PID -n -p -m. The file system is this machine's, except /run and /proc.
+# To disconnect a host: nsenter -t SWITCH -n ip link set PORT down. To kill all on it: kill -9 its pid (cut the cable first if no
+# peer shall notice). To look from there: nsenter -t PID -n -p -m. The file system is this machine's, except /run and /proc.
 # Measured on two busy processors with OpenSSH 9.2:
 #   this script      0.7-1.3 s for two hosts, 0.3-0.6 s for each further one, 0.05 s to the end
 #   ssh host true    0.13-0.4 s; 255 when refused, with the reason on stderr; a cut cable shows after ConnectTimeout
 #   many at once     Debian's MaxStartups 10:30:100 is kept: of 12 logins at once to a host none is refused, of 30 about 8, of 60 about 20
 #                    (exit status 255, "kex_exchange_identification"): no more than 10 at once to a host, or try again
-#   ssh dies         the process at the other end gets no signal, its stdin ends within 0.01 s; who does not read it lives on
+#   ssh dies         the process at the other end gets no signal, its stdin ends within 0.01 s; a process that does not read it keeps running
 # Nothing outlives this script, not even if it is killed with -9: every host is a process namespace whose init dies with it, and
 # network namespaces without names go with their last process, their cables with them.
 set -uo pipefail
-exec 3>&1 1>&2 # only "ready" and "skip" go to stdout; nobody else may hold it open
+exec 3>&1 1>&2 # Only "ready" and "skip" go to stdout; no other process may hold it open.
 export PATH=$PATH:/usr/sbin:/sbin LC_ALL=C
 
 skip() { echo "skip: $*" >&3; exit 77; }
@@ -127,7 +127,7 @@ END
   rows+=("{\"name\": \"$name\", \"address\": \"$address\", \"pid\": $pid, \"port\": \"port$h\"}")
 done
 
-{ # ssh tries every IdentityFile that matches: refused must not match the right one
+{ # The name refused must not match the right key: ssh tries every IdentityFile that matches.
   printf '%s\n' "${client[@]}"
   cat <<END
 Host stranger

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the seeds of tests/fuzz/corpus from the repository's own fixtures, small. Findings lie beside them by hand.
+"""Writes the seeds of tests/fuzz/corpus from the repository's own fixtures, small. Findings are added beside them by hand.
 
     usage: tests/fuzz/make_corpus.py RUN_DB      (a run.db of a short run, for the seed of run_db)
 """
@@ -89,14 +89,14 @@ def meaning():
     """What each byte means is in meaning_target.cc: a join, 20 ms, then answers with one field changed."""
     join, wait, beat = bytes([0, 0, 0]), bytes([7, 2]), bytes([1, 0, 2, 7, 1])
 
-    def answer(*change):  # To the newest lease; nothing is changed where nothing is said.
+    def answer(*change):  # To the newest lease; without arguments nothing is changed.
         return bytes([4, 0, 1 if change else 0, *change])
 
     def shared(field, *value):
         return answer(9, field, *value)
 
     nan, minus_zero, minus_one, most = 6, 1, 3, 7
-    for name, said in {
+    for name, commands in {
             "honest": answer() + wait + answer(),
             "nan": shared(1, 0, nan) * 4 + wait + shared(1, 0, nan),
             "minus-zero": shared(1, 0, minus_zero),
@@ -114,7 +114,7 @@ def meaning():
             "leave": bytes([3, 1, 0, 0]) + bytes([0, 1, 0]) + bytes([3, 2, 0, 0]),
             "credit": bytes([2, 1, most, most]) + beat,
             "two": bytes([0x40, 0, 0]) + wait + shared(1, 0, 4) + bytes([0x44, 0, 1, 5, 1, 0x41])}.items():
-        put("meaning", name, join + wait + said + wait)
+        put("meaning", name, join + wait + commands + wait)
     put("meaning", "report", bytes([6, 0, 0, 1, 1]) + bytes([6, 1, 1, 9, 1, 0, nan, 1, 1]) + bytes([6, 1, 0, 4, 0]))
     put("meaning", "report-names", bytes([6, 0, 1, 4, 0, 2, 0xff, 0x1b, 1, 0]) + bytes([6, 0, 1, 0, 3, 0x68, 0x61, 0x73, 1, 1]))
 

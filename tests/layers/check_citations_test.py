@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Goal: scripts/check_citations.py finds tags without an entry, entries without a citation, places that a paper lacks.
+"""Goal: scripts/check_citations.py reports tags without an entry, entries without a citation, places that a paper lacks.
 Method: small made-up trees in a temporary folder; the real sources and pages by the test `citations`."""
 
 import re
@@ -60,7 +60,7 @@ class CheckCitations(CheckerTest):
         """The sound source with a sixth line."""
         return {"policy/loss.h": f"{SOURCE}\n// {line}\n"}
 
-    def test_sound_citations_pass(self):
+    def test_valid_citations_pass(self):
         self.assertEqual(self.check({}), (0, ""))
         for line in ["ColocRL 2017, sections 3.1 and 4.2", "ColocRL 2017, section 4.1, table 1", "[COL-3]",
                      "ColocRL 2017, section 3.1, table 2 [COL-3]", "Spotlight 2018, algorithm 1",
@@ -82,7 +82,7 @@ class CheckCitations(CheckerTest):
         self.refuses({"policy/loss.h": SOURCE.replace("[SPO-B]", ""), **elsewhere},
                      f"{PAGE}:8:", "no source cites [SPO-B]")
 
-    def test_a_place_is_one_of_the_paper(self):
+    def test_refuses_a_place_that_the_paper_lacks(self):
         for cited, missing in [("ColocRL 2017, Eq. 4", "equation 4"),
                                ("ColocRL 2017, section 3.5", "section 3.5"),
                                ("ColocRL 2017, 4.6", "section 4.6"),
@@ -106,10 +106,10 @@ class CheckCitations(CheckerTest):
         wrapped = "/// Paper: ColocRL\n/// 2017, section 3.2,\n/// Eq. 4\n"
         self.refuses({"policy/loss.h": SOURCE + wrapped}, "policy/loss.h:5:", "equation 4")
 
-    def test_the_year_is_that_of_the_paper(self):
+    def test_refuses_another_year_than_that_of_the_paper(self):
         self.refuses(self.source("Spotlight 2019, section 3"), "policy/loss.h:6:", "Spotlight is of 2018, not 2019")
 
-    def test_a_paper_is_cited_with_a_place(self):
+    def test_a_citation_needs_a_place(self):
         for line in ["Paper: ColocRL 2017.", "Papers: ColocRL 2017, after it", "Paper: Spotlight 2018, chapter 3"]:
             with self.subTest(line):
                 self.refuses(self.source(line), "policy/loss.h:6:", "without a section")
@@ -121,7 +121,7 @@ class CheckCitations(CheckerTest):
                 self.refuses(config, "configs/papers/spotlight/cnn.toml:2: Spotlight 2018 has no")
         self.assertEqual(self.check({"configs/other/cnn.toml": "# Section 99.\n"}), (0, ""))
 
-    def test_a_tag_is_cited_as_in_its_entry(self):
+    def test_a_citation_of_a_tag_matches_its_entry(self):
         for line, words in [("Spotlight 2018, section 3.1 [COL-3]", "[COL-3] is an entry of ColocRL, not of Spotlight"),
                             ("ColocRL 2017, section 3.2 [COL-3]", "[COL-3] is an entry of section 3.1, not 3.2"),
                             ("ColocRL 2017, Eq. 1 (there) [COL-3]", "[COL-3] is an entry of equation 2, 3, not 1"),
@@ -130,7 +130,7 @@ class CheckCitations(CheckerTest):
             with self.subTest(line):
                 self.refuses(self.source(line), "policy/loss.h:6:", words)
 
-    def test_an_entry_cites_a_place_too(self):
+    def test_an_entry_needs_a_place(self):
         page = ENTRIES.replace("3.1, Eqs. 2–3", "3.1, Eqs. 2–4") + TABLE
         self.refuses({PAGE: page}, f"{PAGE}:3:", "has no equation 4")
 
@@ -144,7 +144,7 @@ class CheckCitations(CheckerTest):
                 self.assertIn(old, ENTRIES)
                 self.refuses({PAGE: ENTRIES.replace(old, new) + TABLE}, PAGE, words)
 
-    def test_the_table_is_needed(self):
+    def test_refuses_a_page_without_the_table(self):
         self.refuses({PAGE: ENTRIES}, "no table whose first column is paper")
         self.refuses({PAGE: ENTRIES + TABLE.replace("| figures ", "| pictures ")}, "the columns are paper, sections")
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Goal: scripts/check_docs.py finds whatever the documents name that is not there, and says where.
+"""Goal: scripts/check_docs.py reports each name in the documents that does not exist, with file and line.
 Method: small made-up trees in a temporary folder; the real documents by the test `docs`."""
 
 import unittest
@@ -20,15 +20,15 @@ class CheckDocs(CheckerTest):
     SCRIPT = "check_docs.py"
     SOUND = SOUND
 
-    def test_sound_documents_pass(self):
+    def test_valid_documents_pass(self):
         self.assertEqual(self.check({}), (0, ""))
 
-    def test_whatever_is_not_there_is_named(self):
+    def test_reports_names_that_do_not_exist(self):
         for word in ["Run.EndsBadly", "EndsBadly", "Endless…", "Window.*", "Door.EndsWell", "tests/walk_test.cc", "tail-crash", "Observer"]:
             with self.subTest(word):
                 self.refuses({"docs/proofs/guarantees.md": f"{HEAD}| G1 | it holds | `EndsWell`, `{word}` |\n"}, "docs/proofs/guarantees.md:5:", f"`{word}`")
 
-    def test_columns_are_those_of_the_schema_in_its_order(self):
+    def test_columns_match_the_schema_in_order(self):
         head = "| table | a row is | columns |\n|---|---|---|\n"
         for columns in ["seed", "update, seed", "seed, update, host"]:
             with self.subTest(columns):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Goal: scripts/check_layers.py finds every kind of broken floor, and says where.
+"""Goal: scripts/check_layers.py reports every kind of forbidden include, with file and line.
 Method: small made-up trees in a temporary folder, each with one fault, checked by the real script and the real table."""
 
 import unittest
@@ -39,21 +39,21 @@ class CheckLayers(CheckerTest):
     SCRIPT = "check_layers.py"
     SOUND = SOUND
 
-    def test_a_sound_tree_passes(self):
+    def test_a_valid_tree_passes(self):
         self.assertEqual(self.check({}), (0, ""))
 
-    def test_a_lower_floor_that_includes_an_upper_one(self):
+    def test_refuses_a_lower_layer_that_includes_an_upper_one(self):
         self.refuses({"graph/order.cc": '#include "base/result.h"\n#include "executor/sim/simulator.h"\n'},
                      "graph/order.cc:2:", 'graph may not include "executor/sim/simulator.h"')
 
-    def test_a_wing_that_includes_another(self):
+    def test_refuses_a_layer_that_includes_its_neighbour(self):
         self.refuses({"executor/cheat.cc": '#include "policy/placer.h"\n'}, "executor/cheat.cc:1:", "executor may not include")
 
-    def test_a_room_that_includes_one_above_it_on_the_same_floor(self):
+    def test_refuses_a_room_that_includes_one_above_it_in_its_layer(self):
         self.refuses({"executor/cheat.cc": '#include "executor/cpu/kernel.h"\n'}, "executor/cheat.cc:1:",
                      'executor may not include "executor/cpu/kernel.h"')
 
-    def test_a_floor_stands_for_its_rooms_from_another_floor_alone(self):
+    def test_a_layer_stands_for_its_rooms_only_in_other_layers(self):
         table = "base:\nexecutor: base\nexecutor/cpu: executor\nexecutor/cuda: executor\nheuristics: executor base\nlauncher: *\n"
         gpu = {"scripts/layers.txt": table, "executor/sim/simulator.h": "#pragma once\n", "executor/cuda/lane.h": '#pragma once\n#include "executor/cpu/kernel.h"\n',
                "executor/cpu/kernel.h": '#pragma once\n#include "executor/sim/simulator.h"\n'}
@@ -61,34 +61,34 @@ class CheckLayers(CheckerTest):
         self.assertEqual(status, 1)
         self.assertIn('executor/cuda may not include "executor/cpu/kernel.h"', errors)
         gpu["executor/cuda/lane.h"] = "#pragma once\n"
-        gpu["solver/method.h"] = '#pragma once\n#include "executor/cpu/kernel.h"\n'
+        gpu["heuristics/method.h"] = '#pragma once\n#include "executor/cpu/kernel.h"\n'
         self.assertEqual(self.run_on(gpu), (0, ""))
 
-    def test_a_table_that_permits_a_room_declared_later(self):
+    def test_refuses_a_table_that_permits_a_room_declared_later(self):
         self.refuses({"scripts/layers.txt": TABLE.replace("graph:             base", "graph:             base heuristics")},
                      "graph permits heuristics, which is not declared above it")
 
-    def test_a_header_of_a_folder_of_which_only_others_are_permitted(self):
+    def test_refuses_other_headers_than_those_permitted(self):
         self.refuses({"runtime/loop.cc": '#include "messages/placed.h"\n'}, 'runtime may not include "messages/placed.h"')
 
-    def test_headers_in_a_circle(self):
+    def test_refuses_include_cycles(self):
         self.refuses({"graph/a.h": '#include "graph/b.h"\n', "graph/b.h": '#include "graph/c.h"\n', "graph/c.h": '#include "graph/a.h"\n'},
                      "graph/c.h:1: closes a circle: graph/a.h -> graph/b.h -> graph/c.h -> graph/a.h")
 
-    def test_a_header_that_is_not_there_or_not_named_from_the_root(self):
+    def test_refuses_headers_that_are_missing_or_not_named_from_the_root(self):
         self.refuses({"graph/order.cc": '#include "op_graph.h"\n'}, 'includes "op_graph.h", which is not there')
 
-    def test_a_folder_that_the_table_does_not_know(self):
+    def test_refuses_a_folder_that_the_table_lacks(self):
         self.refuses({"utils/all.h": '#include "base/result.h"\n'}, "folder utils has no line")
 
-    def test_a_table_that_permits_a_file_of_a_room_declared_later(self):
+    def test_refuses_a_table_that_permits_a_file_of_a_room_declared_later(self):
         self.refuses({"scripts/layers.txt": "lowest: policy/placer.h\n" + TABLE}, "lowest permits policy/placer.h, which is not declared above it")
 
     def test_an_indented_line_of_the_table_continues_the_one_above(self):
         tree = {"scripts/layers.txt": "base:\ngraph:  # lowest\n    base\n", "base/result.h": "\n", "graph/op_graph.h": '#include "base/result.h"\n'}
         self.assertEqual(self.run_on(tree), (0, ""))
 
-    def test_a_python_package_that_imports_one_above_it(self):
+    def test_refuses_a_python_package_that_imports_one_above_it(self):
         for where, form in FORMS.items():
             for line in ["from emplace.placement import Placement", "from emplace import placement", "import os, emplace.placement",
                          "from .. import placement", "from ..placement import Placement"]:
@@ -96,14 +96,14 @@ class CheckLayers(CheckerTest):
                     self.refuses({"python/emplace/tracing/update.py": form.format(line)}, "python/emplace/tracing/update.py:3:",
                                  "python/emplace/tracing may not import emplace.placement; scripts/layers.txt permits:")
 
-    def test_a_python_package_that_imports_the_root_above_it(self):
+    def test_refuses_a_python_package_that_imports_the_root_above_it(self):
         self.refuses({"python/emplace/tracing/update.py": "import emplace\n"}, "python/emplace/tracing/update.py:1:", "may not import emplace;")
 
     def test_a_file_with_a_line_of_its_own_is_below_the_rest_of_its_folder(self):
         self.refuses({"python/emplace/errors.py": "import emplace.graph\n"}, "python/emplace/errors.py:1:",
                      "python/emplace/errors.py may not import emplace.graph; scripts/layers.txt permits: nothing")
 
-    def test_python_modules_in_a_circle(self):
+    def test_refuses_circles_of_python_modules(self):
         for where, form in FORMS.items():
             for line in ["from emplace.tracing.update import Update", "from .update import Update", "from emplace.tracing import update"]:
                 with self.subTest(f"{line}, {where}"):
@@ -115,15 +115,15 @@ class CheckLayers(CheckerTest):
         self.refuses({"python/emplace/tracing/tracer.py": "\nfrom emplace.tracing import trace\n"}, "python/emplace/tracing/__init__.py:1: closes a circle: "
                      "python/emplace/tracing/tracer.py -> python/emplace/tracing/__init__.py -> python/emplace/tracing/tracer.py")
 
-    def test_a_python_module_that_is_not_there(self):
+    def test_refuses_a_python_module_that_is_missing(self):
         self.refuses({"python/emplace/placement.py": "\nfrom emplace.graphs import Graph\n"},
                      "python/emplace/placement.py:2: imports emplace.graphs, which is not there")
 
-    def test_a_python_folder_that_the_table_does_not_know(self):
+    def test_refuses_a_python_folder_that_the_table_lacks(self):
         table = TABLE.replace("\npython:  ", "\n# python:")
         self.refuses({"scripts/layers.txt": table}, "python/tests/test_placement.py:1: folder python has no line")
 
-    def test_an_empty_tree_is_not_taken_for_a_sound_one(self):
+    def test_refuses_an_empty_tree(self):
         status, errors = self.run_on({"scripts/layers.txt": "base:\n"})
         self.assertEqual(status, 1)
         self.assertIn("no source file found", errors)

@@ -32,7 +32,7 @@ int main() { Queue queue; queue.push(1); return queue.pop(); }
 
 
 def flags():
-    """Those that cmake/toolchain.cmake gives to clang alone."""
+    """The flags that cmake/toolchain.cmake gives to clang alone."""
     return re.search(r"LANG_AND_ID:CXX,Clang>:([^>]*)>", (ROOT / "cmake" / "toolchain.cmake").read_text())[1].split(";")
 
 
@@ -52,17 +52,17 @@ class Guarded(unittest.TestCase):
     def test_accesses_under_the_lock_pass(self):
         self.assertEqual(self.compile(""), (0, ""))
 
-    def test_a_read_or_write_without_the_lock(self):
+    def test_refuses_a_read_or_write_without_the_lock(self):
         self.refuses("int size() const { return size_; }", "reading variable 'size_' requires holding mutex 'mutex_'")
         self.refuses("void clear() { size_ = 0; }", "writing variable 'size_' requires holding mutex 'mutex_'")
 
-    def test_a_function_that_requires_the_lock(self):
+    def test_refuses_a_call_without_the_required_lock(self):
         self.refuses("int steal() { return take(); }", "calling function 'take' requires holding mutex 'mutex_'")
 
-    def test_a_wait_without_the_lock(self):
+    def test_refuses_a_wait_without_the_lock(self):
         self.refuses("void wait() { filled_.wait(mutex_); }", "requires holding mutex 'mutex_'")
 
-    def test_a_lock_that_is_taken_twice_or_never_given_back(self):
+    def test_refuses_a_lock_taken_twice_or_never_released(self):
         self.refuses("void twice() { const emplace::MutexLock one{mutex_}; push(1); const emplace::MutexLock two{mutex_}; }", "already held")
         self.refuses("void keep() { mutex_.lock(); }", "still held at the end of function")
 

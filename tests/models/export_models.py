@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Exports 60 models with the default torch.onnx.export, takes their weights out, and writes what torch says of them.
+"""Exports 60 models with the default torch.onnx.export, removes their weights, and writes facts about them from torch.
 
 usage: export_models.py OUT [NAME…] [--keep-weights DIR]              export all models, or those named
        export_models.py OUT --collect                                 only write OUT/models.json and OUT/histogram.json again
        export_models.py OUT --large                                   only OUT/llama3_70b.onnx, from an export that allocates no weights
 
 Writes OUT/NAME.onnx.zst (weights left out: initializers keep name, type, shape and the place where their data was), OUT/NAME.json,
-and from these OUT/models.json (truth) and OUT/histogram.json (what the files use). tests/models/README.md tells the fields.
+and from these OUT/models.json (truth) and OUT/histogram.json (what the files use). tests/models/README.md lists the fields.
 
 Versions: torch 2.15.0, torchvision 0.29.2, timm 1.0.31, transformers 5.23.0, onnx 1.23.2, onnxscript 0.7.2, onnx_ir 1.1.0,
 zstandard 0.25.0, Python 3.11.
@@ -248,7 +248,7 @@ def nbytes(tensor):
 
 
 def digest(array):
-    """Of the values whatever their order, so that a transposed copy is recognised."""
+    """A hash of the values that ignores their order, so that a transposed copy is recognised."""
     import numpy
     return array.size, hashlib.sha256(numpy.sort(array.reshape(-1)).tobytes()).hexdigest()
 
@@ -420,7 +420,7 @@ def without_data(tensor, location):
 
 
 def strip(model, location):
-    """Takes the data of weights out, and the bulky part of the metadata; returns the names of constants that lost theirs."""
+    """Removes the data of weights and the bulky part of the metadata; returns the names of constants that lost theirs."""
     import onnx
     floating = {onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16, onnx.TensorProto.DOUBLE}
 
@@ -583,7 +583,7 @@ def export_large(out, layers=80):
         program = torch.onnx.export(model, args, optimize=False)
         flops, by_op = counted_flops(model, args, {})
     graph = program.model.graph
-    weights = {}  # By value name: element type, shape
+    weights = {}  # Element type and shape by name of the value.
     for value in graph.initializers.values():
         if isinstance(getattr(value.const_value, "raw", None), FakeTensor):
             weights[value.name] = value.const_value.dtype, tuple(value.const_value.shape)
@@ -633,7 +633,7 @@ def main():
         return export_one(options.names[0], options.out, options.keep_weights)
     failed = []
     if not options.collect:
-        for name in options.names or MODELS:  # A process each: what fails takes nothing with it.
+        for name in options.names or MODELS:  # Each model has its own process: a failure ends no other.
             command = [sys.executable, __file__, str(options.out), name, "--one"]
             if options.keep_weights:
                 command += ["--keep-weights", str(options.keep_weights)]

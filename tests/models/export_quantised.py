@@ -48,7 +48,7 @@ class Branch(nn.Module):
 
 
 class Repeat(nn.Module):
-    """A scripted loop: eight times one layer, as many times as an input says."""
+    """A scripted loop: eight times one layer, the number of times that an input gives."""
     def __init__(self):
         super().__init__()
         self.layer = nn.Linear(64, 64)
@@ -236,7 +236,7 @@ def main():
     for name in options.names or EXTRA:
         try:
             one(name, options.out)
-        except Exception:  # The others go on.
+        except Exception:  # Continue with the others.
             traceback.print_exc()
             failed.append(name)
     if failed:

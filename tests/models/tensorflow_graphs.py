@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes graphs as TensorFlow's users have them, with what TensorFlow says of each.
+"""Writes graphs as TensorFlow's users have them, with the facts that TensorFlow computes about each.
 
     usage: tests/models/tensorflow_graphs.py OUT [NAME ...]      (no NAME: all that this TensorFlow can make)
            tests/models/tensorflow_graphs.py OUT --small         (the fixtures of tests/fixtures/tensorflow)
@@ -42,7 +42,7 @@ def variable_bytes(variables):
 
 
 def flops_of(made):
-    """By TensorFlow's profiler: all, and by op type; and how many ops it gives up on, of unknown shapes."""
+    """The operations that TensorFlow's profiler counts, in all and by op type, and the number of ops that it skips."""
     options = v1.profiler.ProfileOptionBuilder.float_operation()
     options["output"] = "none"
     try:
@@ -64,7 +64,7 @@ def flops_of(made):
 
 
 def stripped(graph_def):
-    """Without the values of weights, which decide nothing: a fixture is small."""
+    """The graph without the values of weights, which no test reads, so that a fixture is small."""
     nodes = list(graph_def.node) + [n for f in graph_def.library.function for n in f.node_def]
     for node in nodes:
         if node.op == "Const" and len(node.attr["value"].tensor.tensor_content) > 256:
@@ -82,7 +82,7 @@ class Output:
         self.folder, self.small, self.truth = pathlib.Path(folder), small, {}
         self.folder.mkdir(parents=True, exist_ok=True)
 
-    def say(self, name, made, trained, state=None, nodes=None):
+    def add_facts(self, name, made, trained, state=None, nodes=None):
         self.truth[name] = {"nodes": len(made.get_operations()) if nodes is None else nodes,
                             "trained_bytes": variable_bytes(trained),
                             "state_bytes": variable_bytes(trained if state is None else state), "flops": flops_of(made),
@@ -95,7 +95,7 @@ class Output:
             (self.folder / name).write_bytes(data)
 
     def graph(self, name, made, trained, state=None, bare=True):
-        self.say(name, made, trained, state)
+        self.add_facts(name, made, trained, state)
         for ending, shapes in ((".pb", True), (".bare.pb", False)) if bare else ((".pb", True),):
             graph_def = made.as_graph_def(add_shapes=shapes)
             if self.small:
@@ -235,7 +235,7 @@ def text(out):
     model, shape = transformer_model(out)
     made = frozen(forward_of(model, shape, tf.int32)).graph
     if not out.small:
-        out.say("text", made, model.weights)
+        out.add_facts("text", made, model.weights)
         tf.io.write_graph(stripped(made.as_graph_def(add_shapes=True)), str(out.folder), "text.pbtxt")
 
 

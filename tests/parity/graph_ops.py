@@ -1,4 +1,4 @@
-"""What each op of an emplace-graph computes, said by PyTorch: run(type, attrs, inputs, outputs) -> [tensors].
+"""What each op of an emplace-graph computes, in PyTorch: run(type, attrs, inputs, outputs) -> [tensors].
 
 attrs as the graph has them; inputs are tensors, views included; outputs are (dtype, shape) as the graph has them, which
 decide what attrs leave out (sizes of views, of splits, of new tensors). What a graph does not record has the values of

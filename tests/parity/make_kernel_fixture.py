@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What every kernel must compute: one to some cases per kind of op, by PyTorch (python3-torch) in float64, rounded.
+"""What every kernel must compute: one or more cases per kind of op, by PyTorch (python3-torch) in float64, rounded.
 
 usage: make_kernel_fixture.py TRAINING ONNX_AS_JSON OUT
 TRAINING holds traced training steps, ONNX_AS_JSON what `emplace import X.onnx -o X.json` wrote: every kind of op in
@@ -31,7 +31,7 @@ def base64_of(tensor):
 
 
 def memory_of(tensor):
-    """From the first element to the last as they lie, what the tensor does not cover made unreadable."""
+    """The memory from the first element to the last, with the gaps of the tensor made unreadable."""
     span = 1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride())) if tensor.numel() else 0
     memory = torch.as_strided(tensor, (span,), (1,), tensor.storage_offset()).clone()
     covered = torch.zeros(span, dtype=torch.bool)
@@ -45,7 +45,7 @@ def described(tensor, **more):
 
 
 def case(family, kind, attrs, inputs, outputs=None, label="", **more):
-    """`outputs`: shapes where the op's inputs and attributes do not tell them; else they are found by trying."""
+    """`outputs`: shapes where the op's inputs and attributes do not determine them; else they are found by trying."""
     wide = [i.double() if i.is_floating_point() else i for i in inputs]
     if outputs is None:
         result = graph_ops.OPS[kind](attrs, wide, [(None, list(inputs[0].shape))])
@@ -149,7 +149,7 @@ def conv_attrs(stride=(1, 1), padding=(0, 0), dilation=(1, 1), **more):
             **more}
 
 
-FORMS = [  # label, input, weight, bias, attributes
+FORMS = [  # Each has label, input, weight, bias, attributes.
     ("3x3", (2, 5, 6, 5), (4, 5, 3, 3), True, conv_attrs(padding=(1, 1))),
     ("stem", (1, 3, 9, 9), (4, 3, 7, 7), False, conv_attrs((2, 2), (3, 3))),
     ("1x1", (2, 16, 3, 3), (24, 16, 1, 1), False, conv_attrs()),
@@ -385,7 +385,7 @@ def elementwise():
             case(f, "aten::" + kind, {}, [x], label=label)
     for x in (positive(3, 4), torch.tensor([0.0, 1.0, 4.0, 1e-12, 1e12]), positive(2, 3, 2, 2)):
         case(f, "aten::sqrt", {}, [x])
-    # At a kink the framework's word counts; where x is 3 it has two for hardswish, with vectors and without.
+    # At a kink the framework's value counts; for hardswish at 3 it has two, with vector instructions and without.
     steps = torch.tensor([-6.0, -3.0, -1.0, 0.0, 1.0, 3.0, 6.0, 2.5, -2.5])
     for kind in ("hardswish", "hardsigmoid", "gelu", "threshold"):
         at = torch.where(steps == 3, torch.tensor(3.125), steps) if kind == "hardswish" else steps

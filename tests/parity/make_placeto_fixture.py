@@ -80,7 +80,7 @@ parallel = 1 - ((reach + reach.t() + torch.eye(N)) > 0).to(A.dtype)
 masks = torch.stack([reach, reach.t(), parallel])
 
 with open(sys.argv[1], "w") as out:
-    def row(name, values, digits=9):  # Nine tell any float32.
+    def row(name, values, digits=9):  # Nine digits determine any float32.
         out.write(name + " " + " ".join("%.*g" % (digits, float(v)) for v in values) + "\n")
 
     for model in (Messages, SimplePartitioner, SimpleAggregator):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The networks of ColocRL and Spotlight in PyTorch, float64: an independent implementation to hold the sequence placer against.
+"""The networks of ColocRL and Spotlight in PyTorch, float64: an independent implementation for comparison with the sequence placer.
 Needs torch (Debian: python3-torch).
 
 usage: make_sequence_fixture.py OUT

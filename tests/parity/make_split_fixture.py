@@ -57,7 +57,7 @@ for name, expert in (("latency/bert24_inference.json", "bert24_inference_expert.
     for k in range(24 if small else 12):
         devices = random.randint(1, 9)
         where = {i: random.randint(0, devices) for i in ids}
-        for _ in range(0 if k % 3 == 0 else len(ids) * 4):  # Two of three splits hang together more.
+        for _ in range(0 if k % 3 == 0 else len(ids) * 4):  # Two of three splits have fewer borders.
             i = random.choice(ids)
             if readers[i]:
                 where[random.choice(readers[i])] = where[i]

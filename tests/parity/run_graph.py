@@ -2,8 +2,8 @@
 """What one step of a whole graph computes, by PyTorch in float64: the fixture for executors that compute.
 
 usage: run_graph.py GRAPH.json[.gz] OUT.json.gz [--seed N]
-State begins as executor/kernel/initial_values.h says; the ops are those of graph_ops.py, in the order of ids. Writes
-"state", what it begins with, and "tensors", every output of every op that computes:
+Initial state is that of executor/kernel/initial_values.h; the ops are those of graph_ops.py, in the order of ids. Writes
+"state", the initial state, and "tensors", every output of every op that computes:
   {"op": name, "output": k, "shape", "largest": magnitude, "float32_error", "at": [positions], "values": [there]}
 with some positions of each, spread over the tensor, its first and last among them; and of a parameter's new value
 "largest_change", from the old one: a wrong gradient is small beside the parameter, not beside this. "float32_error" is
@@ -35,7 +35,7 @@ class Graph:
     def __init__(self, path):
         with (gzip.open if path.suffix == ".gz" else open)(path) as file:
             self.name, self.ops = (lambda g: (g["name"], g["ops"]))(json.load(file))
-        self.memory = []  # Which op's memory an op's outputs are views of, or its own.
+        self.memory = []  # The op whose memory an op's outputs are views of, or the op itself.
         for op in self.ops:
             is_view = op.get("attrs", {}).get("view", False)
             self.memory.append(self.memory[op["inputs"][0][0]] if is_view else op["id"])

@@ -1,4 +1,4 @@
-"""Goal: the trace of a run says what every actor of every process did, and is what Perfetto accepts.
+"""Goal: the trace of a run shows what every actor of every process did, and Perfetto accepts it.
 Method: a short run of the real program on three processes, its trace read as JSON; the rules of the viewers are checked on it.
 
 usage: actor_trace_test.py SOURCE_DIR EMPLACE
@@ -46,7 +46,7 @@ class ActorTrace(unittest.TestCase):
     def slices(self, actor):
         return [e for e in self.events if e["ph"] == "X" and self.names["thread_name"][e["pid"], e["tid"]] == actor]
 
-    def test_times_are_numbers_that_rise_and_slices_do_not_overlap(self):
+    def test_times_increase_and_slices_do_not_overlap(self):
         free, last = collections.defaultdict(float), 0
         for event in self.events:
             self.assertIsInstance(event["ts"], float)
@@ -57,7 +57,7 @@ class ActorTrace(unittest.TestCase):
                 self.assertGreaterEqual(event["ts"], free[track] - 1e-6, event)
                 free[track] = event["ts"] + event["dur"]
 
-    def test_every_actor_of_every_process_is_there(self):
+    def test_contains_every_actor_of_every_process(self):
         processes = set(self.names["process_name"].values())
         self.assertIn("head", processes)
         self.assertGreater(len(processes), 1)
@@ -66,14 +66,14 @@ class ActorTrace(unittest.TestCase):
             self.assertIn(actor, actors)
             self.assertTrue(self.slices(actor), actor)
 
-    def test_phases_say_what_actors_were_busy_with(self):
+    def test_phases_show_what_actors_were_busy_with(self):
         for actor, phase in (("executor/0", "measure"), ("learner/0", "update"), ("recorder/0", "commit"), ("sampler/0", "draw")):
             found = self.slices(actor + " is busy with")
             self.assertTrue(found, actor)
             self.assertEqual({e["name"] for e in found}, {phase})
             self.assertTrue(all(e["dur"] >= 0 for e in found))
 
-    def test_messages_say_from_whom_and_how_long_they_waited(self):
+    def test_messages_have_their_sender_and_waiting_time(self):
         leases = [e for e in self.slices("executor/0") if e["name"] == "LeaseGranted"]
         self.assertTrue(leases)
         for lease in leases:
@@ -81,7 +81,7 @@ class ActorTrace(unittest.TestCase):
             self.assertGreaterEqual(lease["args"]["queued_us"], 0)
             self.assertLess(lease["args"]["queued_us"], 60e6)
 
-    def test_flows_go_in_pairs_from_a_slice_to_a_slice(self):
+    def test_flows_connect_pairs_of_slices(self):
         ends = collections.defaultdict(list)
         for event in self.events:
             if event["ph"] in "sf":
@@ -98,12 +98,12 @@ class ActorTrace(unittest.TestCase):
                 around = busy[event["pid"], event["tid"]]
                 self.assertTrue(any(begin - 1e-3 <= event["ts"] <= end + 1e-3 for begin, end in around), event)
 
-    def test_nothing_is_left_beside_it(self):
+    def test_leaves_no_other_files(self):
         self.assertNotIn("trace", os.listdir(self.run_dir))
         self.assertEqual(self.trace["otherData"]["overwritten"], 0)
         self.assertEqual(self.trace["otherData"]["nodes_set_by_wall_clock"], [])
 
-    def test_the_config_asks_for_it_too(self):
+    def test_a_config_key_requests_a_trace(self):
         run_dir = os.path.join(self.folder.name, "again")
         emplace("run", CONFIG, "--run-dir", run_dir, "--set", "record.trace=true", *SHORT)
         with gzip.open(os.path.join(run_dir, "trace.json.gz")) as file:

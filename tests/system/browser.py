@@ -1,6 +1,6 @@
-"""Headless Chromium, driven over its debugging pipe: pages are opened, used and asked as by a person.
+"""Headless Chromium, driven over its debugging pipe: pages are opened and used as by a person.
 
-`messages` keeps a page's own words: its console, refusals of its content security policy, errors of scripts.
+`messages` keeps what a page reports: its console, refusals of its content security policy, errors of scripts.
 """
 
 import base64
@@ -13,7 +13,7 @@ import tempfile
 import threading
 
 PROGRAM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-DEADLINE_S = 60  # For one answer of the browser, and for what is waited for.
+DEADLINE_S = 60  # Seconds for one answer of the browser, and for a condition.
 
 # Refusals become messages, and so do errors in code that nothing catches.
 WATCH = """
@@ -191,7 +191,7 @@ class Browser:
             self._call("Input.dispatchMouseEvent", type=kind, x=box[0], y=box[1], button="left", clickCount=1)
 
     def offline(self, cut):
-        """Cuts the page's network, or gives it back."""
+        """Disconnects the page from the network, or connects it again."""
         self._call(
             "Network.emulateNetworkConditions",
             offline=cut,

@@ -189,7 +189,7 @@ def mutate(rng, document):
     return what
 
 
-class Certificates(unittest.TestCase):
+class CheckCertificate(unittest.TestCase):
     def setUp(self):
         holder = tempfile.TemporaryDirectory()
         self.addCleanup(holder.cleanup)
@@ -260,7 +260,7 @@ class Certificates(unittest.TestCase):
         for what in ("time", "class", "witness prices", "witness joins", "witness op", "witness ops", "witness head"):
             self.assertGreater(seen[what][0], 0, what)
 
-    def test_statuses_and_lines(self):
+    def test_exit_status_and_line_of_each_outcome(self):
         path = SOURCE / "tests/fixtures/graphs/nmt-tiny.json.gz"
         text, _ = self.folder.certify(path, machine(random.Random(3)), "step-time")
         document, file = json.loads(text), self.folder.path / "one.json"
@@ -285,7 +285,7 @@ class Certificates(unittest.TestCase):
         done = subprocess.run([sys.executable, "-I", SOURCE / "scripts/check_certificate.py"], capture_output=True, text=True)
         self.assertEqual((done.returncode, done.stdout), (2, "usage: check_certificate.py FILE [GRAPH]\n"))
 
-    def test_any_form_ends_in_one_line(self):
+    def test_malformed_certificates_are_reported_in_one_line(self):
         path, file = SOURCE / "tests/fixtures/graphs/cifar10_cnn-bs4.json.gz", self.folder.path / "one.json"
         texts = [self.folder.certify(path, machine(random.Random(3)), objective)[0] for objective in ("step-time", "latency")]
         for seed in range(250):
@@ -305,7 +305,7 @@ class Certificates(unittest.TestCase):
             self.assertIn((status, out.getvalue().split(":")[0]), [(0, "proved"), (1, "not proved"), (2, "malformed")], seed)
             self.assertEqual(out.getvalue().count("\n"), 1, seed)
 
-    def test_rules_are_seen_by_the_comparison(self):
+    def test_rules_are_compared_with_the_graph(self):
         path, rules = SOURCE / "tests/fixtures/graphs/nmt-tiny.json.gz", self.folder.path / "rules.toml"
         rules.write_text('[[rule]]\nmatch = { name = ".*" }\npin = "gpu:0"\n')
         graph = json.loads(gzip.decompress(path.read_bytes()))
@@ -314,7 +314,7 @@ class Certificates(unittest.TestCase):
         with self.assertRaisesRegex(certificate_graph.Different, "allowed devices"):
             proves(check_certificate.parse(text), graph)
 
-    def test_the_checker_stands_alone(self):
+    def test_the_checker_imports_only_the_standard_library(self):
         text = (SOURCE / "scripts/check_certificate.py").read_text()
         self.assertLess(text.count("\n"), 400)
         imported = {line.split()[1] for line in text.splitlines() if line.startswith(("import ", "from "))}

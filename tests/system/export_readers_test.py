@@ -1,4 +1,4 @@
-"""Goal: what `emplace export` writes is read by the readers that people have, and they read the same from every format.
+"""Goal: common readers read every format that `emplace export` writes, and find the same data in each.
 Method: a short run of the real program, exported to every format; Python's csv and json, NumPy's load, and a reader of event
 files of our own (framing, CRC-32C and protobuf by hand) agree with the database.
 
@@ -166,14 +166,14 @@ class Export(unittest.TestCase):
         graph = os.path.join(SOURCE, "tests", "fixtures", "graphs", "cifar10_cnn-bs128.json")
         emplace("place", graph, "--devices", os.path.join(SOURCE, "configs", "devices", "quickstart.toml"), "--method", "random",
                 "-o", self.at("placement.json"))
-        said = emplace("export", self.at("placement.json"), "--graph", graph, "--to", "csv", "-o", self.at("p.csv"), "--json")
-        self.assertIs(json.loads(said.stdout)["exact"], True)
+        done = emplace("export", self.at("placement.json"), "--graph", graph, "--to", "csv", "-o", self.at("p.csv"), "--json")
+        self.assertIs(json.loads(done.stdout)["exact"], True)
         with open(self.at("placement.json")) as file:
             ops = json.load(file)["ops"]
         with open(self.at("p.csv"), newline="") as file:
             self.assertEqual({row["op"]: row["device"] for row in csv.DictReader(file)}, ops)
 
-    def test_errors_are_one_line(self):
+    def test_errors_are_reported_in_one_line(self):
         for arguments in (["nowhere", "--to", "csv", "-o", "x"], [self.folder.name, "--to", "csv", "-o", "x"],
                           [self.run_dir, "--to", "parquet", "-o", "x"], [self.run_dir, "--to", "csv"],
                           [self.run_dir, "--to", "csv", "-o", self.at("no/such/x")],

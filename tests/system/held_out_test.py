@@ -1,4 +1,4 @@
-"""Goal: bench/held_out.py measures every row once, goes on where it was, and only ever lowers a reference.
+"""Goal: bench/held_out.py measures every row once, continues where it stopped, and only ever lowers a reference.
 Method: the driver as a process on three of its rows with tiny budgets, with references and files changed in between.
 
 usage: held_out_test.py SOURCE_DIR EMPLACE
@@ -66,7 +66,7 @@ class HeldOut(unittest.TestCase):
         for text in ("| **auto** 50ms | ", "of 3 |", "| best of all these | ", "## Over time", "| 030-dense | "):
             self.assertIn(text, page)
 
-    def test_a_reference_is_only_lowered(self):
+    def test_references_only_decrease(self):
         self.drive("references", "--budget", "50ms")
         made = self.read(self.rows)
         self.assertEqual({row["reference"]["budget"] for row in made}, {"50ms"})
@@ -81,7 +81,7 @@ class HeldOut(unittest.TestCase):
         self.assertEqual(after[1]["reference"]["budget"], "50ms", "of the search that made it")
         self.assertLessEqual(after[2]["reference"]["step_time_s"], made[2]["reference"]["step_time_s"])
 
-    def test_a_row_that_the_generator_makes_no_more_is_refused(self):
+    def test_a_row_that_the_generator_no_longer_makes_is_refused(self):
         rows = self.read(self.rows)
         rows[0]["devices_sha256"] = "0" * 64
         self.write(rows)

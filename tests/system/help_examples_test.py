@@ -29,8 +29,8 @@ def example_of(command):
     return re.search(r"^Example: emplace (.*)$", output(command, "--help"), re.M)[1].split()
 
 
-class Examples(unittest.TestCase):
-    def test_every_command_has_one(self):
+class HelpExamples(unittest.TestCase):
+    def test_every_command_has_an_example(self):
         shown = re.search(r"^Subcommands:\n(.*?)\n\n", output("--help") + "\n\n", re.M | re.S)[1]
         listed = re.findall(r"^  (\S+)", shown, re.M)
         self.assertEqual(set(listed) - {"node"}, set(ALONE + LONG + CLUSTER), "node is started by run")

@@ -1,4 +1,4 @@
-"""Goal: bench/learning.py goes on where it was, loses no finished row, and tells failures from results.
+"""Goal: bench/learning.py continues where it stopped, loses no finished row, and keeps failures apart from results.
 Method: the driver as a process on a small graph, twice, with its file damaged in between.
 
 usage: learning_driver_test.py SOURCE_DIR EMPLACE
@@ -33,7 +33,7 @@ class LearningDriver(unittest.TestCase):
         with open(self.out) as f:
             return [json.loads(line) for line in f]
 
-    def test_goes_on_where_it_was(self):
+    def test_continues_where_it_stopped(self):
         order = ("--methods", "single-gpu,random", "--learned", "hierarchical:tuned", "--only", "2gpu-(full|0.6x)")
         first = self.drive(*order)
         rows = self.rows()
@@ -53,12 +53,12 @@ class LearningDriver(unittest.TestCase):
         # A crash in the middle of a line costs that row and no other.
         with open(self.out, "rb+") as f:
             f.truncate(os.path.getsize(self.out) - 20)
-        mended = self.drive(*order)
+        repaired = self.drive(*order)
         self.assertEqual(len(self.rows()), len(rows))
-        self.assertIn("incomplete", mended.stderr)
-        self.assertEqual(self.drive("--table").stdout, mended.stdout)
+        self.assertIn("incomplete", repaired.stderr)
+        self.assertEqual(self.drive("--table").stdout, repaired.stdout)
 
-    def test_a_row_may_be_budgeted_by_evaluations(self):
+    def test_a_row_may_have_a_budget_of_evaluations(self):
         self.drive("--methods", "anneal", "--learned", "hierarchical:tuned,spotlight:tuned", "--only",
                    "2gpu-full/.*/1", "--budget", "0s", "--evaluations", "602")
         rows = self.rows()
@@ -76,7 +76,7 @@ class LearningDriver(unittest.TestCase):
         self.assertEqual([rows[method]["start"] for method in ("colocrl:tuned:best-heuristic", "colocrl:tuned")],
                          ["best-heuristic", "scratch"])
 
-    def test_failures_are_no_rows(self):
+    def test_failures_are_not_recorded_as_rows(self):
         done = self.drive("--methods", "single-gpu,nonsense", "--learned", "", "--only", "2gpu-full", status=1)
         self.assertIn("method 'nonsense': is unknown", done.stderr)
         self.assertEqual([row["method"] for row in self.rows()], ["single-gpu"])

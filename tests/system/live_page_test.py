@@ -1,4 +1,4 @@
-"""Goal: the page of a run in progress opens at once, stays right and stays usable: with 84,000 ops and 10,000
+"""Goal: the page of a run in progress opens at once, stays correct and usable: with 84,000 ops and 10,000
 nodes, with hostile names, by keyboard, in light and dark, while the connection comes and goes, and while
 newer reports arrive. Its content security policy refuses nothing of it. Method: headless Chromium, driven by
 browser.py, and a server in this process that sends what each test wants it to, as often as it wants. Skipped
@@ -361,7 +361,7 @@ class LivePage(unittest.TestCase):
             self.assertLess(page.evaluate("pause"), 1_500)
             page.wait("document.getElementById('connection').dataset.state === 'live'")
 
-    def test_the_first_page_of_nodes_asks_for_nothing(self):
+    def test_the_first_page_of_nodes_needs_no_request(self):
         with self.page([node(i) for i in range(200)]) as (page, port):
             sent = port.sent
             port.await_true(lambda: port.sent > sent + 30)
@@ -427,7 +427,7 @@ class LivePage(unittest.TestCase):
                 "!document.querySelector('#nodes th[aria-sort=ascending], #nodes th[aria-sort=descending]')"
             )
 
-    def test_names_are_text(self):
+    def test_hostile_names_are_shown_as_text(self):
         nodes = [node(i, HOSTILE + str(i), HOSTILE) for i in range(5)]
         for one in nodes:
             one["host"] = HOSTILE
@@ -465,7 +465,7 @@ class LivePage(unittest.TestCase):
                 self.assertNotIn(sign, text, "shown as an escape")
             self.assertIn("\\u202e", text)
 
-    def test_a_newer_report_leaves_what_a_person_chose(self):
+    def test_a_newer_report_keeps_the_selection(self):
         with self.page([node(0), node(1)], self.small) as (page, port):
             self.drawn(page)
             page.evaluate("""(() => {
@@ -507,7 +507,7 @@ class LivePage(unittest.TestCase):
             )
             self.assertEqual(after, before)
 
-    def test_the_chosen_graph_stays(self):
+    def test_a_newer_report_keeps_the_chosen_graph(self):
         family, directory = os.path.join(self.folder.name, "family"), os.path.join(
             self.folder.name, "several"
         )
@@ -537,7 +537,7 @@ class LivePage(unittest.TestCase):
             page.wait("document.querySelectorAll('#report article').length === 1")
             page.wait("!document.querySelector('#report article').hidden")
 
-    def test_the_connection_is_stated(self):
+    def test_shows_the_state_of_the_connection(self):
         with self.page([node(0), node(1)], clean=False) as (page, port):
             page.wait("document.getElementById('connection').innerText === 'Connected'")
             port.set(failing=True)
@@ -572,7 +572,7 @@ class LivePage(unittest.TestCase):
             self.assertEqual(page.text("#best"), "200.0 ms per step", "at once when it is seen")
             page.wait("document.getElementById('report').dataset.version === '2'")
 
-    def test_it_says_why_nothing_runs(self):
+    def test_shows_why_nothing_runs(self):
         why = "nothing runs because no executor has joined yet; emplace join ADDRESS adds executors"
         with self.page([node(0)], changes={"why_idle": why, "executors": 0, "evaluations_per_s": 0.0}) as (
             page,
@@ -583,7 +583,7 @@ class LivePage(unittest.TestCase):
             port.set(changes={})
             page.wait("document.getElementById('idle').hidden")
 
-    def test_a_starting_run(self):
+    def test_shows_a_run_that_starts(self):
         empty = {
             "phase": "heuristics",
             "start": "",
@@ -620,10 +620,10 @@ class LivePage(unittest.TestCase):
                     page.screenshot(os.path.join(os.environ["EMPLACE_REPORT_SHOTS"], f"live-{scheme}.png"))
 
 
-class RealRun(unittest.TestCase):
+class LivePageOfProgram(unittest.TestCase):
     """The program itself serves the page."""
 
-    def test_a_run_from_its_start_to_its_end_and_saved(self):
+    def test_follows_a_run_to_its_end_and_saves_the_page(self):
         graph = os.path.join(SOURCE, "tests", "fixtures", "graphs", "cifar10_cnn-bs128.json")
         with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as cleanup:
             directory = os.path.join(folder, "run")

@@ -1,5 +1,5 @@
 """Goal: bench/papers.py runs what is missing and nothing twice, drops results of other settings, does not run what
-costs too much, and writes the page that the committed results stand for.
+costs too much, and writes the page of the committed results.
 Method: the driver as a process on a small plan; the committed page against its results.
 
 usage: papers_driver_test.py SOURCE_DIR EMPLACE
@@ -111,7 +111,7 @@ class PapersDriver(unittest.TestCase):
         self.drive("run", "--only", "simple-planner.*/1")
         self.assertEqual(self.rows()[-1]["updates"], 10)
 
-    def test_the_page_gives_a_reason_that_its_numbers_show(self):
+    def test_the_page_gives_a_reason_from_its_numbers(self):
         self.drive("run")
         self.drive("page")
         page = " ".join((self.at / "page.md").read_text().split())
@@ -120,7 +120,7 @@ class PapersDriver(unittest.TestCase):
         self.assertIn("The aim, two thirds of each paper's rows, is missed for **Hierarchical", page)
         self.assertIn("| Hierarchical Planner (rate 0.001) is faster than the Simple Planner |", page)
 
-    def test_the_other_seeds_of_a_row_have_a_limit_of_their_own(self):
+    def test_the_other_seeds_of_a_row_have_their_own_limit(self):
         self.drive("run", "--only", "^small/.*paper/1$")
         self.drive("run", "--stage", "B", "--only", "^small/.*/paper/", "--most", "0.000001")
         first, other = self.rows()
@@ -129,13 +129,13 @@ class PapersDriver(unittest.TestCase):
         self.drive("page")
         self.assertIn("; 1 of 2 not run: 0.0 h", (self.at / "page.md").read_text())
 
-    def test_an_unknown_graph_is_one_line(self):
+    def test_an_unknown_graph_is_reported_in_one_line(self):
         (self.at / "papers/small.toml").write_text(CONFIG.replace("cnn.json.gz", "other.json.gz"))
         self.assertEqual(self.drive("run", status=2).stderr,
                          "error: experiments.toml: small/cnn/2gpu needs the graph 'other'; add it to [graphs]\n")
 
 
-class RulesOfThePage(unittest.TestCase):
+class PapersPage(unittest.TestCase):
     BASELINES = {"methods": {"single-cpu": 9.0, "single-gpu": 2.0}}
 
     def endings(self, *results):
@@ -143,7 +143,7 @@ class RulesOfThePage(unittest.TestCase):
         headline.baselines, headline.of = self.BASELINES, {"paper": list(results)}
         return headline.endings("paper")
 
-    def test_says_how_every_seed_ends_and_how_much_fitted(self):
+    def test_reports_how_every_seed_ends_and_how_many_placements_fit(self):
         result = lambda last, valid=100: {"means": [1.0, last], "valid": valid, "placements": 100}
         self.assertEqual(self.endings(result(None, 3), result(9.0), result(1.5), result(1.7), result(None, 40)),
                          "2 of 5 seeds end with placements that do not fit, 1 with 1 CPU for all ops, 2 with "
@@ -164,7 +164,7 @@ class RulesOfThePage(unittest.TestCase):
 
 
 class CommittedPage(unittest.TestCase):
-    def test_is_what_its_results_give(self):
+    def test_matches_its_results(self):
         with tempfile.TemporaryDirectory() as folder:
             page = os.path.join(folder, "papers.md")
             subprocess.run([sys.executable, str(SOURCE / "bench/papers.py"), "page", "--page", page, "--no-pictures"],

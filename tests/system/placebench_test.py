@@ -1,6 +1,6 @@
 """Goal: placebench judges placements and not claims; no placer can stop it, and a stopped job continues where it was.
-The second referee agrees with the program and with published values. The committed page is what its results give, and
-every committed best known value is what the referee gives for its placement.
+The second referee agrees with the program and with published values. The committed page matches its results, and every
+committed best known value is what the referee gives for its placement.
 Method: the driver as a process on two small tasks with placers that crash, lie, wait or write nonsense; random splits.
 
 usage: placebench_test.py SOURCE_DIR EMPLACE
@@ -106,7 +106,7 @@ class Driver(unittest.TestCase):
                 map(json.loads, (self.at / "rows.jsonl").read_text().splitlines())}
 
 
-class Runs(Driver):
+class PlacebenchRun(Driver):
     def test_runs_what_is_missing_and_judges_it(self):
         methods = ("--methods", "heft,critical-path,auto@0.3s,placeto", "--budget", "1s", "--records", "--note", "Alone.")
         jobs = str(min(2, len(os.sched_getaffinity(0))))
@@ -164,7 +164,7 @@ class Runs(Driver):
         self.assertIn("| moon@0.4s | 10.0 | 10.0 |", page)
         self.assertIn("| slow@0.4s | stopped after 0.9 s | 1 |", page)
 
-    def test_claims_do_not_count(self):
+    def test_claims_of_a_placer_are_ignored(self):
         lies = "write({'ops': dict.fromkeys(names, one), 'measured': {'step_time_s': 1e-9}, 'order': ['nonsense']})"
         self.drive("run", "--methods", "", "--tasks", "cnn", *self.adapter("honest", ON_ONE), *self.adapter("liar", lies))
         rows = self.rows()
@@ -177,7 +177,7 @@ class Runs(Driver):
         self.adapter("own", ON_ONE + "\n# Changed.")
         self.assertIn("[1/1]", self.drive("run", *words).stderr)
 
-    def test_what_a_placer_leaves_running_ends(self):
+    def test_processes_that_a_placer_leaves_are_ended(self):
         """The pipe ends when no process has it open, the placer's children included."""
         pipe = self.at / "pipe"
         os.mkfifo(pipe)
@@ -204,7 +204,7 @@ class Runs(Driver):
         self.assertEqual(job.returncode, 130)
         self.assertFalse((self.at / "rows.jsonl").exists())
 
-    def test_the_best_known_is_only_replaced_by_a_better_one(self):
+    def test_a_best_known_placement_is_only_replaced_by_a_better_one(self):
         self.drive("run", "--methods", "random", "--tasks", "bert", "--records")
         before = (self.at / "best.jsonl").read_text()
         self.drive("run", "--methods", "single-cpu", "--tasks", "bert", "--records")
@@ -216,7 +216,7 @@ class Runs(Driver):
         (self.at / "p.json").write_text(json.dumps(placed))
         self.assertIn("no device for 1 of 32 ops", self.drive("judge", "bert/latency", str(self.at / "p.json"), status=3).stderr)
 
-    def test_wrong_words_are_one_line(self):
+    def test_wrong_arguments_are_reported_in_one_line(self):
         for words, message in (
                 (["--methods", "hef"], "--methods 'hef': is unknown; methods: random, "),
                 (["--methods", "heft@1s"], "--methods 'heft@1s': a heuristic has no budget"),
@@ -245,7 +245,7 @@ class Runs(Driver):
             self.assertIn(message, lines[0])
 
 
-class Doppler(Driver):
+class DopplerCost(Driver):
     """With made-up cost code that has the interface of DOPPLER's: the real one is not part of this repository."""
 
     COST = """
@@ -273,7 +273,7 @@ class Simulator:
         (self.at / "networkx.py").write_text("class MultiDiGraph:\n    def add_nodes_from(self, nodes): pass\n"
                                              "    def add_edges_from(self, edges): pass\n")
 
-    def test_its_cost_code_gives_a_second_value(self):
+    def test_cost_code_gives_a_second_value(self):
         os.environ["PYTHONPATH"] = str(self.at)
         self.addCleanup(os.environ.pop, "PYTHONPATH")
         self.drive("run", "--methods", "heft", "--doppler", str(self.at / "repository"), "--records")
@@ -284,7 +284,7 @@ class Simulator:
         self.drive("page")
         self.assertIn("| heft | 1.000 |\n| best of the table [s] | 500.02 |", (self.at / "page.md").read_text())
 
-    def test_missing_cost_code_is_one_line_and_no_result(self):
+    def test_missing_cost_code_is_reported_in_one_line(self):
         (self.at / "repository" / "env" / "cost.py").unlink()
         done = self.drive("run", "--methods", "heft", "--doppler", str(self.at / "repository"), status=1)
         self.assertIn("DOPPLER's cost code: No module named ", done.stderr)
@@ -302,7 +302,7 @@ class PublishedEvaluators(Driver):
                         "print('the latency of given split is: %s')\n" % (sys.executable, value))
         path.chmod(0o755)
 
-    def test_their_value_has_to_agree(self):
+    def test_published_value_has_to_agree(self):
         self.evaluator("924.060")
         words = ("--tasks", "bert", "--methods", "single-cpu", "--workloads", str(self.at), "--records")
         self.drive("run", *words)
@@ -316,8 +316,8 @@ class PublishedEvaluators(Driver):
             self.assertFalse((self.at / "rows.jsonl").exists())
 
 
-class SecondReferee(unittest.TestCase):
-    def test_latencies_are_the_published_ones(self):
+class Partitioning(unittest.TestCase):
+    def test_latencies_equal_the_published_ones(self):
         for line in (SOURCE / "tests/fixtures/latency_splits.txt").read_text().splitlines()[1:]:
             name, _, value, letters = line.split()
             workload = partitioning.read(WORKLOADS / name)
@@ -370,14 +370,14 @@ def ready_task(folder, graph, objective):
     return task_table.Workshop(PROGRAM, folder, "any", workloads=graph.parent).make(task)
 
 
-class Committed(unittest.TestCase):
-    def test_the_page_is_what_its_results_give(self):
+class CommittedResults(unittest.TestCase):
+    def test_the_page_matches_its_results(self):
         done = subprocess.run([sys.executable, str(HERE / "placebench.py"), "page", "--page", "-"], check=True,
                               capture_output=True, text=True)
         self.assertEqual(done.stdout, (SOURCE / "docs/results/placebench.md").read_text(), "run placebench.py page")
         self.assertEqual(done.stderr, "")
 
-    def test_every_best_known_value_is_what_the_referee_gives(self):
+    def test_the_referee_confirms_every_best_known_value(self):
         references, names = References(HERE / "references.jsonl"), set()
         with tempfile.TemporaryDirectory() as folder:
             workshop = task_table.Workshop(PROGRAM, folder, "any")

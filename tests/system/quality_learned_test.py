@@ -1,4 +1,4 @@
-"""Goal: bench/quality_learned.py makes every row once, keeps a network's kin out of its training, and goes on where it was.
+"""Goal: bench/quality_learned.py makes every row once, trains on no relative of a network, and continues where it stopped.
 Method: the driver as a process on tiny workloads of the right names, twice, with its file damaged in between.
 
 usage: quality_learned_test.py SOURCE_DIR EMPLACE
@@ -69,11 +69,11 @@ class QualityLearned(unittest.TestCase):
         self.assertEqual(self.drive().stdout.strip(), (self.out / "rows.md").read_text().strip(), "nothing is made twice")
         text = (self.out / "rows.jsonl").read_text()
         (self.out / "rows.jsonl").write_text(text[:-9])
-        mended = self.drive()
-        self.assertIn("incomplete", mended.stderr)
+        repaired = self.drive()
+        self.assertIn("incomplete", repaired.stderr)
         self.assertEqual(len(self.rows()), len(rows))
 
-    def test_no_kin_of_a_network_is_trained_on(self):
+    def test_trains_on_no_relative_of_a_network(self):
         self.drive("--kinds", "zero-shot", "--networks", "bert24,resnet50")
         for family, strangers in (("bert", ["bert"]), ("resnet", ["resnet"])):
             config = (self.out / f"without-{family}-1" / "config.toml").read_text()

@@ -1,6 +1,6 @@
-"""Goal: a report opens in a browser as it should: every chart drawn, nothing on the console, within 2 s, in light and in dark, with
-84,000 ops as well. Method: the built program makes the runs, headless Chromium opens the pages and prints what became of them; its
-own clock tells how long a page took. Skipped where there is no Chromium.
+"""Goal: a report opens in a browser within 2 s with every chart drawn and nothing on the console, in light and in dark, also
+with 84,000 ops. Method: the built program makes the runs, headless Chromium opens the pages and prints what it shows; its own clock
+measures how long a page took. Skipped where there is no Chromium.
 
 usage: report_page_test.py EMPLACE SOURCE_DIR      EMPLACE_REPORT_SHOTS=DIR keeps pictures of the pages
 """
@@ -27,7 +27,7 @@ def emplace(*arguments):
 
 
 def browse(page, scheme, *more):
-    """What Chromium prints: the document, and its own words."""
+    """The output of Chromium: the document, and messages of its own."""
     with tempfile.TemporaryDirectory() as profile:
         command = [BROWSER, "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
                    "--enable-logging=stderr", f"--user-data-dir={profile}", "--window-size=1280,4200", "--hide-scrollbars",
@@ -54,7 +54,7 @@ def unrolled_graph(path, ops):
         json.dump({"format": "emplace-graph v1", "name": f"unrolled-{ops}", "source": "report_page_test.py", "meta": {}, "ops": made}, file)
 
 
-# Uses every control of a page once, as a person would, then says so.
+# Uses every control of a page once, as a person would, then reports that.
 USE = """
 const wait = () => new Promise(done => setTimeout(done, 20));
 const at = (canvas, kind, x, y, more) => { const box = canvas.getBoundingClientRect();
@@ -118,7 +118,7 @@ class ReportPage(unittest.TestCase):
                     shot = os.path.join(os.environ["EMPLACE_REPORT_SHOTS"], f"{self.id().split('.')[-1]}-{scheme}.png")
                     browse(page, scheme, f"--screenshot={shot}")
 
-    def test_a_small_run(self):
+    def test_draws_a_small_run(self):
         graph = os.path.join(SOURCE, "tests", "fixtures", "graphs", "cifar10_cnn-bs128.json")
         page = self.run_on(graph, "--episodes", "30", "--set", "policy.groups=8", "--set", "policy.hierarchical.hidden=8")
         self.look(page, ["curve", "gantt", "memory", "graph"])
@@ -137,7 +137,7 @@ class ReportPage(unittest.TestCase):
         self.assertIn('data-used="true"', root)
         self.assertEqual([line for line in words.splitlines() if "CONSOLE" in line], [])
 
-    def test_several_graphs(self):
+    def test_draws_several_graphs(self):
         family = os.path.join(self.folder.name, "family")
         emplace("generate", "cifar10", "--count", "3", "-o", family)
         directory = os.path.join(self.folder.name, "run")
@@ -145,7 +145,7 @@ class ReportPage(unittest.TestCase):
                 "--set", f'input.graphs=["{family}/*"]')
         self.use(os.path.join(directory, "report.html"))
 
-    def test_84000_ops(self):
+    def test_draws_84000_ops_in_time(self):
         graph = os.path.join(self.folder.name, "graph.json.gz")
         unrolled_graph(graph, 84_000)
         page = self.run_on(graph, "--episodes", "2", "--set", 'run.starts=["scratch"]', "--set", 'compare.methods=["single-gpu", "round-robin"]',

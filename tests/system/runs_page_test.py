@@ -37,7 +37,7 @@ class RunsPage(unittest.TestCase):
         self.page = os.path.join(self.folder.name, "runs.html")
         emplace("runs", runs, "-o", self.page)
 
-    def test_it_shows_compares_and_draws(self):
+    def test_shows_compares_and_draws_runs(self):
         for scheme in ("light", "dark"):
             with self.subTest(scheme=scheme), Browser(scheme) as page:
                 page.open("file://" + self.page)
@@ -48,7 +48,7 @@ class RunsPage(unittest.TestCase):
                 text = page.text()
                 self.assertIn("<img src=x onerror=alert(1)>\"'", text)
                 self.assertEqual(page.evaluate("document.querySelectorAll('img').length"), 0)
-                # A head sorts, and once more reverses; the focus stays.
+                # A click on a head sorts, a second one reverses the order; the focus stays.
                 page.evaluate(HEADS + "[0].focus()")
                 page.key("Enter")
                 page.wait("document.querySelector('th[aria-sort=ascending]')?.textContent === 'Run'")
@@ -57,7 +57,7 @@ class RunsPage(unittest.TestCase):
                 page.key("Enter")
                 page.wait("document.querySelector('th[aria-sort=descending]')?.textContent === 'Run'")
                 self.assertEqual(page.evaluate(names), up[::-1])
-                # A tick is a curve.
+                # Each ticked run has a curve.
                 page.evaluate("document.querySelector('tbody input').focus()")
                 page.key(" ")
                 page.wait("document.querySelectorAll('tbody .swatch').length === 2")

@@ -1,5 +1,5 @@
 """Goal: executors of kind torch measure what PyTorch does: the same step as plain PyTorch's, the bytes that the simulator moves, the
-same results on two devices as on one; whatever cannot be measured is one line; and a run whose executor processes are killed loses
+same results on two devices as on one; whatever cannot be measured is reported in one line; and a run whose executor processes are killed loses
 nothing and counts nothing twice.
 Method: the built program and the real emplace-exec-torch of the Python package in this interpreter, on a small perceptron's training
 step and logical devices on CPU cores. It is skipped, with the reason, where PyTorch or the package is missing.
@@ -147,7 +147,7 @@ class TorchExecutor(unittest.TestCase):
         ratio = measured["step_time_s"] / statistics.median(plain[20:])
         print(f"\none device: {measured['step_time_s'] * 1e6:.0f} us, {ratio:.2f} of plain PyTorch "
               f"(least: {min(measured['samples_s']) / min(plain[20:]):.2f})")
-        self.assertTrue(0.1 < ratio < 10, ratio)  # Other work on this machine moves it; a factor of ten is not other work.
+        self.assertTrue(0.1 < ratio < 10, ratio)  # Other work on this machine changes the time, but not by a factor of ten.
 
     def test_two_devices_move_the_bytes_of_the_simulator_and_compute_the_same(self):
         trace = self.at("trace.json")
@@ -169,7 +169,7 @@ class TorchExecutor(unittest.TestCase):
         placement = self.place("round-robin", devices)
         self.assertEqual(emplace_json(*self.evaluate(placement, devices=devices))["stand_ins"], ["gpu:0 on a CPU core"])
 
-    def test_what_cannot_be_measured_is_one_line(self):
+    def test_failures_are_reported_in_one_line(self):
         self.one_line(self.evaluate(self.one, model=self.step + ":make_wider"), 2, "executor 'torch': ")
         self.one_line(self.evaluate(self.one, model=self.step + ":make_nothing"), 2, "executor 'torch': ", "no data set here")
         self.one_line(self.evaluate(self.one, model=self.step + ":not_there"), 2, "executor 'torch': ", "not_there")

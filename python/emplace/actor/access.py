@@ -87,7 +87,7 @@ def _endpoint(address: str) -> str:
 
 
 def load_keys(path: Path) -> Keys:
-    """Reads a key file. Without a head's key in it, it is the head's own, which all share. Raises
+    """Reads a key file. A file without a head's key has the head's own pair, which all nodes share. Raises
     EmplaceError.
     """
     try:

@@ -32,8 +32,8 @@ class _Snapshot:
 
 
 class ParameterServer:
-    """Answers samplers. A version that does not exist yet is answered when it does, one that is gone with
-    the newest.
+    """Answers samplers. A request for a future version waits for it; one for a version that is gone gets the
+    newest.
     """
 
     def __init__(self, actor: Actor) -> None:
@@ -92,7 +92,7 @@ class CheckpointFetch:
     def __init__(self, actor: Actor) -> None:
         self._actor = actor
         self._data = bytearray()
-        self._of = -1  # Update whose pieces these are.
+        self._of = -1  # The update that the pieces belong to.
         self._asked = 0.0
 
     def start(self, epoch: int) -> None:

@@ -41,7 +41,7 @@ _WINDOW_BYTES = 64 << 20
 class Executor(ABC):
     """What measures placements. Subclass it: measure() is all that is needed."""
 
-    kind = ""  # "sim", "cpu", …; empty: that of the run. It must be one that the run counts.
+    kind = ""  # "sim", "cpu", …; empty: that of the run. The run must count it.
 
     def prepare(self, run: Run) -> None:
         """Called once, before the executor joins."""
@@ -50,8 +50,8 @@ class Executor(ABC):
     def measure(self, graph: Graph, placement: NDArray[np.uint8]) -> Measurement:
         """One training step under a placement: the device of each op, by position in the run's device list.
 
-        Runs on a thread of its own and may take as long as it takes. A placement that does not run is a
-        Measurement with valid=False and a failure ("oom: …"). An exception says that this executor cannot
+        Runs on a thread of its own; its duration is not limited. A placement that does not run is a
+        Measurement with valid=False and a failure ("oom: …"). An exception means that this executor cannot
         measure: the lease goes to another one, and three of them quarantine this one for a while.
         """
 
@@ -71,7 +71,7 @@ class ExecutorActor(Actor):
         own = str(run.setting("executor", "kind", "sim"))
         self.kind = executor.kind or own
         counted = run.setting("executor", "counts", []) or [own]
-        if self.kind not in counted:  # The dispatcher would give it no work, and say so in its log alone.
+        if self.kind not in counted:  # The dispatcher would give it no work, and only log it.
             raise EmplaceError(
                 f"executor kind '{self.kind}'",
                 "gets no work in this run",
@@ -138,7 +138,7 @@ class ExecutorActor(Actor):
             unknown = incoming.read(ExecutorUnknown)
             if unknown.epoch != self._epoch_now or self._left:
                 return
-            # The dispatcher does not expect this work; leases on the way are for the earlier incarnation.
+            # The dispatcher does not expect this work; leases in flight are for the earlier incarnation.
             while len(self._work) > (1 if self._measuring else 0):
                 self._work.pop()
             self._epoch_now = self.next_epoch()
@@ -159,7 +159,7 @@ class ExecutorActor(Actor):
         self._worker.do(lambda: self._measure(work), self._finished)
 
     def _measure(self, work: _Work) -> list[Measurement]:
-        """On the thread."""
+        """Measures a lease, on the thread."""
         lease = work.lease
         graph = self.run.graph(lease.graph_sha256)
         if graph is None or len(work.placements) != graph.num_ops * lease.count:

@@ -103,13 +103,13 @@ class Borrower(Actor):
         self._damaged = False
 
     def on_start(self) -> None:
-        self._heard = self._last = time.monotonic()
+        self._last_message = self._last = time.monotonic()
         self._request()
         self.after(_RETRY / 4, self._tick)
 
     def _tick(self) -> None:
         now = time.monotonic()
-        if now - self._heard > _TIMEOUT:
+        if now - self._last_message > _TIMEOUT:
             return self._fail(
                 "the head does not deliver its run", f"no answer for {_TIMEOUT:g} s; is it overloaded?"
             )
@@ -135,7 +135,7 @@ class Borrower(Actor):
             self._asked += CHUNK_BYTES
 
     def on_message(self, incoming: Incoming) -> None:
-        self._heard = time.monotonic()
+        self._last_message = time.monotonic()
         if incoming.number == ManifestDelivered.NUMBER and self.manifest is None:
             manifest = incoming.read(ManifestDelivered)
             if any(not re.fullmatch("[0-9a-f]{64}", file.sha256) for file in manifest.files):
@@ -182,7 +182,7 @@ class Borrower(Actor):
             return self._fail(f"{self._files[0].path} does not have its hash", "start the run again")
         else:
             self._damaged = (
-                True  # Bytes kept of an earlier transfer may be damaged: once more from the start.
+                True  # Bytes kept of an earlier transfer may be damaged: fetch it again from the start.
             )
         self._next_file()
 

@@ -13,8 +13,8 @@ import msgpack  # type: ignore[import-untyped,unused-ignore]
 
 from emplace.actor.wire import MAX_U64, M, Message, Section, WireError, decode, encode, section_of, unpack
 
-VERSION = 3  # Of the wire format: what is sent.
-OLDEST_VERSION = 3  # What is still understood.
+VERSION = 3  # The version of the wire format that is sent.
+OLDEST_VERSION = 3  # The oldest version that is understood.
 CONTROL, DATA = 0, 1  # Planes: one connection each.
 FIRST_RUNTIME_TYPE = 0xFF00
 BATCH_BYTES = 64 << 10
@@ -81,7 +81,7 @@ class Incoming:
 
     @property
     def number(self) -> int:
-        """Its type, of the register."""
+        """Its type, a number of the register."""
         return self.envelope.type
 
     def read(self, cls: type[M]) -> M:

@@ -82,7 +82,7 @@ class Graph:
         """SHA-256 over the canonical MessagePack of the ops. Raises EmplaceError."""
         try:
             ops = self.ops
-        except EmplaceError:  # Another format: the program reads it, or raises its line.
+        except EmplaceError:  # Another format: the program reads it, or its error is raised.
             return str(run_command("inspect", [self.path, *self._options]).result["graph_sha256"])
         return hashlib.sha256(canonical_ops(ops)).hexdigest()
 

@@ -42,7 +42,7 @@ _RETRY = 1.0  # What is not acknowledged is sent again [s].
 class Scored:
     """An episode to learn from."""
 
-    actions: bytes  # Of its sampler.
+    actions: bytes  # As its sampler packed them.
     advantages: NDArray[np.float64]  # [count] Cost minus baseline: negative is better. 0: excluded.
 
 
@@ -106,10 +106,10 @@ class LearnerActor(Actor):
         self._server = ParameterServer(self)
         self._fetch = CheckpointFetch(self)
         self._log = LogFollower(self, self._on_logged)
-        self._phase = "checkpoint"  # Then first (no checkpoint exists), replay, learning.
+        self._phase = "checkpoint"  # The next phases are first (no checkpoint exists), replay, learning.
         self._asked = 0.0
         self._busy = False
-        self._pending: OrderedDict[int, _Pending] = OrderedDict()  # By episode: actions or score are missing.
+        self._pending: OrderedDict[int, _Pending] = OrderedDict()  # Actions or score are missing.
         self._ready: deque[_Pending] = deque()
         self._consumed: set[int] = set()  # Episodes of this incarnation.
         self._unrecorded: deque[UpdateApplied] = deque()
@@ -271,7 +271,7 @@ class LearnerActor(Actor):
             assert one.episode is not None and one.score is not None
             age = max(0, self.updates - one.score.policy_version)
             counts = (one.score.counted == 1) & (age <= self.max_staleness)
-            # As recorded, in single precision: a restarted learner repeats the update with these.
+            # In single precision, as recorded: a restarted learner repeats the update with these.
             advantages = np.where(counts, one.score.advantages, 0.0).astype(np.float32)
             batch.append(Scored(one.episode.actions, advantages.astype(np.float64)))
             ages.append(age)

@@ -130,7 +130,7 @@ class Link:
         self.gaps = self.repeats = self.malformed = self.unknown = self.lost = 0
         self.last_error = ""
         self.joined_once = self._refused = False
-        self.run_is_over = False  # The head ended and said that no other start of the run follows.
+        self.run_is_over = False  # The head ended and reported that no other start of the run follows.
         self.connected = False
         self._context = zmq.Context()
         self._sockets: list[zmq.Socket[bytes]] = []
@@ -138,7 +138,7 @@ class Link:
         self._queues = [_Queue(), _Queue()]
         self._failures = 0
         self._dial_at: float | None = now
-        self._heard = now  # Any message of the head; the end of patience counts from it.
+        self._last_message = now  # Any message of the head; the end of patience counts from it.
         self._received = now
         self._reset(now)
 
@@ -226,7 +226,7 @@ class Link:
         """Queues a message; it waits while the head is away. False if the queue is full."""
         return self._queues[plane_of(message.envelope.type)].add(message)
 
-    def _say(self, plane: int, message: Message) -> None:
+    def _send(self, plane: int, message: Message) -> None:
         self._queues[plane].add(Outgoing.of(message))
 
     def _waits(self, plane: int) -> bool:
@@ -259,7 +259,7 @@ class Link:
 
     def beat(self) -> None:
         if self.connected:
-            self._say(CONTROL, Beat())
+            self._send(CONTROL, Beat())
         else:
             self._greeted = list(self._welcomed)  # Repeats Hello where no Welcome came.
 
@@ -299,7 +299,7 @@ class Link:
             return  # Dropped by a message before it in the same frame.
         self._received = now
         if incoming.number != Bye.NUMBER:
-            self._heard = now  # A refusal does not renew the patience.
+            self._last_message = now  # A refusal does not renew the patience.
         if incoming.number == Welcome.NUMBER:
             self._on_welcome(plane, incoming.read(Welcome))
         elif incoming.number == Beat.NUMBER:
@@ -309,7 +309,7 @@ class Link:
         elif incoming.number == ByeAck.NUMBER:
             self._bye_acked[plane] = True
         elif incoming.number >= FIRST_RUNTIME_TYPE or type_name(incoming.number).startswith("type "):
-            self.unknown += 1  # Of a later version.
+            self.unknown += 1  # A message of a later version.
         else:
             seq = incoming.envelope.seq
             if seq < self._expected[plane]:
@@ -342,7 +342,7 @@ class Link:
         if bye.fenced:
             self.last_error = f"the head refused: {bye.reason}"
             return self.redial(self.last_error, now)
-        self._say(plane, ByeAck(plane))
+        self._send(plane, ByeAck(plane))
         self._bye_seen[plane] = True
         if all(self._bye_seen):
             self.run_is_over = bye.over
@@ -353,7 +353,7 @@ class Link:
     def skip_own_pause(self, pause: float, now: float) -> None:
         """Nothing could be received while this process was stopped."""
         self._received = now
-        self._heard = min(now, self._heard + pause)
+        self._last_message = min(now, self._last_message + pause)
 
     def tick(self, now: float, beat: bool) -> None:
         """Beats, finds a silent head lost, and ends the patience. Raises EmplaceError."""
@@ -362,17 +362,17 @@ class Link:
         if self.connected and now - self._received > MISSED_BEATS * HEARTBEAT:
             self.redial("silent for three heartbeats", now)
         limit = self.timeout if self.joined_once else self.patience
-        if now - self._heard > limit:
+        if now - self._last_message > limit:
             why = self.last_error or "the run is over, or its head does not listen yet"
             raise EmplaceError(self.access.endpoint, f"no message from the head for {limit:g} s", why)
 
     def next_dial(self) -> float | None:
         return self._dial_at
 
-    def say_bye(self, reason: str) -> None:
+    def send_bye(self, reason: str) -> None:
         if not all(self._bye_seen):
             for plane in (CONTROL, DATA):
-                self._say(plane, Bye(reason))
+                self._send(plane, Bye(reason))
 
     def parted(self) -> bool:
         """Whether nothing more has to be exchanged."""

@@ -27,7 +27,7 @@ from emplace.actor.xxh3 import actor_id
 from emplace.errors import EmplaceError
 
 try:
-    VERSION = importlib.metadata.version("emplace")  # As `emplace ps` shows it.
+    VERSION = importlib.metadata.version("emplace")  # The text that `emplace ps` shows.
 except importlib.metadata.PackageNotFoundError:
     VERSION = "unpackaged"
 DISPATCHER, RECORDER, LEARNER, TRACKER = "dispatcher/0", "recorder/0", "learner/0", "tracker/0"
@@ -47,7 +47,7 @@ def agent_name(node: str) -> str:
 
 
 class Actor:
-    """What receives and sends messages under a name. Every method runs on the loop of its node and must not
+    """Receives and sends messages under a name. Every method runs on the loop of its node and must not
     wait.
     """
 
@@ -180,7 +180,7 @@ class Node:
                 self._loop(lambda: self._reason is not None)
                 for actor in self.actors.values():
                     actor.on_stop()
-                self.link.say_bye(self._reason or "")
+                self.link.send_bye(self._reason or "")
                 deadline = time.monotonic() + _DRAIN
                 self._loop(lambda: self.link.parted() or time.monotonic() > deadline, draining=True)
         finally:

@@ -23,7 +23,7 @@ EXECUTORS_PER_NODE = 4_000
 
 @dataclass
 class Run:
-    """What the head told about its run."""
+    """What the head reported about its run."""
 
     access: Access
     start: str  # "scratch", "best-heuristic".
@@ -31,7 +31,7 @@ class Run:
     cluster: dict[str, Any]  # cluster.toml; empty: none.
     graphs: list[Graph]
     devices: list[str]  # Names, in the order of the bytes of a placement; empty: the machine is a text.
-    more_starts: bool  # Another start follows at the same address, unless the head says that the run is over.
+    more_starts: bool  # Another start follows at the same address, unless the head ends the run.
 
     @property
     def task(self) -> str:
@@ -64,7 +64,7 @@ class Run:
 
     def join(self, actors: Mapping[str, Actor], node: str = "", patience: float = 10.0) -> str:
         """Takes part with these actors, by name, until this start of the run ends. Returns why it ended;
-        `more_starts` is then false if the head said that the run is over. Raises EmplaceError.
+        `more_starts` is then false if the head reported that the run is over. Raises EmplaceError.
         """
         name = node or f"{host_name()}-{random_number()}"
         here = Node(self.access, name, patience)

@@ -60,8 +60,8 @@ class Sampler(ABC):
         """The placements of an episode: `placements_per_episode` of them."""
 
     def committed(self, episode: Episode, mine: bool) -> None:
-        """An episode is on disk. Every episode of the run in the order of the log, once in the life of this
-        process: a restarted sampler sees all of them again, and can relearn. `mine`: this sampler's.
+        """An episode is on disk. Every episode of the run in the order of the log, once per incarnation of
+        this process: a restarted sampler sees all of them again, and can relearn. `mine`: this sampler's.
         """
 
 

@@ -1,7 +1,7 @@
 """How a message is written: a MessagePack map of its fields (docs/reference/wire_format.md, "A message").
 
 A message is a dataclass whose annotations name the kinds of the document's tables. The reader skips unknown
-fields and leaves missing ones at their defaults; it refuses whatever breaks a bound of the format.
+fields and leaves missing ones at their defaults; it refuses values outside the bounds of the format.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MAX_ELEMENTS = 65_536  # Strings or structs of one list.
 
 
 class WireError(EmplaceError):
-    """Bytes that are no message of this format."""
+    """The bytes are no message of this format."""
 
     def __init__(self, where: str, what: str) -> None:
         super().__init__(where, what, "use the same release on both ends")
@@ -78,7 +78,7 @@ _LIMITS = {
 class Message:
     """Base of messages and of structs inside them."""
 
-    NUMBER: ClassVar[int] = -1  # Of the register; -1: a struct inside other messages.
+    NUMBER: ClassVar[int] = -1  # Number in the register; -1: a struct inside other messages.
     FIELDS: ClassVar[list[tuple[str, str, type[Message] | None]]] = []  # Name, kind, class of a struct.
 
     def __eq__(self, other: object) -> bool:

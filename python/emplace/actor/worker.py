@@ -15,8 +15,8 @@ _Call = tuple[Callable[[], Any], Callable[[Any, BaseException | None], None]]
 
 
 class Worker:
-    """Runs calls one after the other. What it still has to do when the node ends, it does before the process
-    ends, but not for longer than a few seconds: an endless call blocks nothing.
+    """Runs calls one after the other. Calls left when the node ends are made before the process ends,
+    for a few seconds at most, so that an endless call does not block the end.
     """
 
     def __init__(self, node: Node, name: str) -> None:

@@ -1,4 +1,4 @@
-"""Runs a traced training step as a placement says."""
+"""Runs a traced training step on the devices of a placement."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ class CpuDevice:
         torch.set_num_threads(self.threads)
 
     def begin(self, tasks: int) -> None:
-        """A step begins."""
+        """Called at the start of a step."""
 
     def copy(self, tensor: torch.Tensor, task: Task, source: Device) -> torch.Tensor:
         """The tensor's copy on this device."""

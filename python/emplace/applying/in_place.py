@@ -66,7 +66,7 @@ def in_place_chains(lowered: LoweredStep) -> dict[int, list[int]]:
 def _chain(
     lowered: LoweredStep, value: int, state: int, readers: dict[int, list[int]], kept: set[int]
 ) -> list[int]:
-    """From the state to its new value; empty if a link cannot write in place."""
+    """The kernels from the state to its new value; empty if one of them cannot write in place."""
     chain: list[int] = []
     while value != state:
         node = lowered.values[value].node
@@ -91,7 +91,7 @@ def _chain(
     return chain[::-1]
 
 
-#: Operators of gradients whose results are memory of their own.
+#: Operators of gradients whose results have their own memory.
 _OWN_MEMORY = frozenset(
     {
         "mm",
@@ -141,7 +141,7 @@ def accumulations(lowered: LoweredStep) -> set[Node]:
 
 
 def _layout(lowered: LoweredStep, value: int) -> Any:
-    """What must be equal for a value to take another's memory; never equal if the trace does not say."""
+    """What must be equal for a value to take another's memory; never equal if the trace lacks it."""
     tensors = lowered.values[value].node.meta.get("tensors")
     if not tensors or tensors[0] is None:
         return value

@@ -1,7 +1,7 @@
 """What a traced step is made of: kernels, and the data that they read and write.
 
-The rules are those of the simulator (``docs/reference/measurement.md``, ``graph/lowering.h``), so that what
-moves and what lives is the same in both: a view as large as its base is its base; a smaller view is a part, a
+The rules are those of the simulator (``docs/reference/measurement.md``, ``graph/lowering.h``), so that both
+move and keep the same tensors: a view as large as its base is its base; a smaller view is a part, a
 piece of data of its own that takes no memory where its base lies; whatever is not an op costs nothing. A
 lowering does not depend on the placement.
 """
@@ -22,7 +22,7 @@ from emplace.errors import EmplaceError
 if TYPE_CHECKING:
     from emplace.tracing.step import TracedStep
 
-#: ATen operators that return a view although their schema does not say so.
+#: ATen operators that return a view although their schema does not show it.
 _SILENT_VIEWS = frozenset({"_reshape_alias", "_unsafe_view"})
 #: Operators whose results may share the memory of an argument without being views to the simulator.
 _SHARING = frozenset({"unsafe_split", "unsafe_split_with_sizes", "unsafe_chunk"})
@@ -99,7 +99,7 @@ def _bytes(shape: Any, dtype: torch.dtype) -> int:
 
 
 def bytes_of(node: Node) -> int:
-    """Size of the node's tensor, or of the element that a Python number was; 0 if the trace does not say."""
+    """Size of the node's tensor, or of the element that a Python number was; 0 if the trace lacks it."""
     if node.meta.get("scalar"):
         described = next(node.meta["tensors"][0] for node in node.all_input_nodes)
         return _bytes((), described.dtype)
@@ -336,7 +336,7 @@ class LoweredStep:
         return value
 
     def scope(self, node: Node) -> str:
-        """Where the node is in the model, for messages; empty if the trace does not say."""
+        """Where the node is in the model, for messages; empty if the trace lacks it."""
         return str(node.meta.get("scope") or node.meta.get("group") or "")
 
 

@@ -52,7 +52,7 @@ class Moved:
         ]
 
     def restore(self) -> None:
-        """Back to where the tensors were, with the values that they have now."""
+        """Moves the tensors back to where they were, with the values that they have now."""
         made = [(tensor, tensor.detach().to(device)) for tensor, device in self._moved]
         for tensor, data in made:
             tensor.data = data

@@ -67,7 +67,7 @@ class StepPlan:
         self._updated: set[int] = set()
         self._build()
 
-    # What a user asks about.
+    # Questions of users.
 
     @property
     def moved_bytes(self) -> int:
@@ -133,7 +133,7 @@ class StepPlan:
         """The device of an input of the step: of state, or of a tensor of the batch."""
         return self._home[self.lowered.placeholders[input]]
 
-    # Making it.
+    # Construction.
 
     def _device(self, node: Node) -> int:
         op = self.lowered.op_of(node)
@@ -171,7 +171,7 @@ class StepPlan:
         for number in low.placeholders:
             self._initial(number)
         for kernel in low.kernels:
-            if kernel.node not in home_of:  # It has no output that anybody reads.
+            if kernel.node not in home_of:  # No task reads its outputs.
                 home_of[kernel.node] = (
                     self._device(kernel.node)
                     if kernel.node.name in low.step.op_of
@@ -267,7 +267,7 @@ class StepPlan:
                     "trace the step again",
                 )
             if value is None or value == low.placeholders[target]:
-                continue  # Unchanged.
+                continue  # The input keeps its value.
             fresh.append((target, value))
         for target, value in fresh:
             if target in self._updated:
@@ -337,7 +337,7 @@ class StepPlan:
             task.outputs.append((None, slot))
             return slot
         if v.base is None:
-            return self._initial(value)  # A constant that is an op.
+            return self._initial(value)  # The value is a constant that is an op.
         under = self._provide(v.base, device)
         call = v.node if v.output is None else next(n for n in v.node.all_input_nodes)
         maker = self._maker[under]
@@ -356,7 +356,7 @@ class StepPlan:
                 fed = number is not None and low.step.inputs[number].kind == "input"
                 (self.input_views if fed else self.state_views).append((device, view))
         if maker is None:
-            self.uses[slot] += 1  # As long as what it views.
+            self.uses[slot] += 1  # A view is kept as long as the value that it views.
         return slot
 
     def _task(self, kind: Kind, device: int, node: Node, op: str) -> Task:

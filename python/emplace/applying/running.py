@@ -58,7 +58,7 @@ class BoundTask:
         self.outputs = outputs
         self.views = views
         made = [slot for _, slot in outputs] + [slot for _, some in views for _, slot in some]
-        #: Made, but read by nobody once the views are there.
+        #: Made, but read by no task once the views exist.
         self.drops = [slot for slot in made if plan.uses[slot] == 0]
         self.local = [slot for slot in task.reads if slot not in plan.shared]
         self.tokens = [slot for slot in task.reads if slot in plan.shared]
@@ -143,7 +143,7 @@ class Pool:
             try:
                 self._done.get()
                 waiting -= 1
-            except BaseException as error:  # Ctrl-C: the threads are told, and waited for.
+            except BaseException as error:  # Ctrl-C: the threads are asked to stop, and waited for.
                 interrupted = error
                 if step is not None:
                     step.stop(-1, error)

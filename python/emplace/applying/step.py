@@ -243,7 +243,7 @@ class AppliedStep:
                     at = state[output.kind, output.name]
                     kept[number] = fresh.get(at, arguments[at])
             del values
-            # On a thread of the step, so that Ctrl-C does not stop it half-way.
+            # Runs on a thread of the step, so that Ctrl-C does not stop it half-way.
             result = self._bound.pool.call(lambda: step.store(kept))
             self._bound.finish()
             return result

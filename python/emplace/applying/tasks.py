@@ -55,7 +55,7 @@ class Task:
     #: Copy: device that it comes from. Write: the input of the step that it overwrites.
     source: int = -1
     bytes: int = 0
-    #: Copy of a new value to where its parameter lives: the simulator knows no such copy.
+    #: Copy of a new value to the device of its parameter: the simulator knows no such copy.
     returns: bool = False
     random: bool = False
     #: Kernel: writes its result over its first argument: the state that it updates, or a gradient that it

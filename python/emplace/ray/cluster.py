@@ -32,7 +32,7 @@ class Bundle:
     runtime_env: Mapping[str, Any] = field(default_factory=dict)
 
     def needs(self) -> dict[str, float]:
-        """As Ray names them; resources of which nothing is asked are left out."""
+        """The resources by Ray's names, without those of which nothing is requested."""
         named = {"CPU": self.cpus, "GPU": self.gpus, "memory": float(self.memory), **self.resources}
         return {name: amount for name, amount in named.items() if amount > 0}
 
@@ -89,14 +89,14 @@ def check_version(version: str) -> None:
 
 
 def first_line(error: BaseException) -> str:
-    """One sentence of what Ray says, which is often a page."""
+    """The first sentence of an error of Ray, which is often a page."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return (lines[0] if lines else type(error).__name__).split(". ")[0].rstrip(".")[:300]
 
 
 def check_reachable(address: str, seconds: float = 5.0) -> None:
-    """Raises EmplaceError if nobody listens at HOST:PORT or ray://HOST:PORT, or where "auto" leads: Ray would
-    try for a minute, and then end this process. What it finds by other ways is there.
+    """Raises EmplaceError if nothing listens at the address, or at the one that "auto" stands for: Ray would
+    try for a minute, and then end this process. An address that Ray finds in another way is not checked.
     """
     found = _current_cluster() if address == "auto" else address
     host, colon, port = found.removeprefix("ray://").rpartition(":")
@@ -134,7 +134,7 @@ class RayCluster:
 
     def connect(self, address: str) -> str:
         """Connects, or starts a Ray of our own on this machine ("local"). Returns the address of this machine
-        as nodes of Ray know it; empty for a client (ray://), which is none of them. Raises EmplaceError.
+        as nodes of Ray know it; empty for a client (ray://), which is not one of them. Raises EmplaceError.
         """
         check_version(ray_version())
         check_reachable(address)
@@ -157,7 +157,7 @@ class RayCluster:
             memory=self._bundle.memory or None,
             resources=dict(self._bundle.resources) or None,
             runtime_env=dict(self._bundle.runtime_env) or None,
-            max_restarts=0,  # The crew decides whether a successor is needed, and where its leases went.
+            max_restarts=0,  # The crew decides whether a successor is needed.
             max_concurrency=3,
         )
         return "" if address.startswith("ray://") else str(ray.util.get_node_ip_address())
@@ -222,13 +222,13 @@ class RayCluster:
         if error is not None:
             return self._post(Gone(number, first_line(error)))
         ended = done.result()
-        said = ended["last"].removeprefix("error: ")
+        last = ended["last"].removeprefix("error: ")
         well = ended["status"] == 0
-        self._post(Gone(number, "" if well else said or f"emplace join ended with status {ended['status']}"))
+        self._post(Gone(number, "" if well else last or f"emplace join ended with status {ended['status']}"))
 
     @staticmethod
     def _quietly(act: Callable[[], Any]) -> None:
-        """What ends an actor fails where the actor, or Ray, is gone already."""
+        """Ignores errors: calls that end an actor fail if the actor, or Ray, is gone already."""
         try:
             act()
         except Exception:

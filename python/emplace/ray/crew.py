@@ -15,7 +15,7 @@ class Limits:
 
     executors_per_actor: int = 1
     most: int | None = None
-    """Most executors of all actors together; None: no bound of our own."""
+    """Most executors of all actors together; None: no bound."""
     idle_s: float = 5.0
     """How long an actor must have been too many before it is drained."""
     absent_s: float = 4.0
@@ -52,7 +52,7 @@ class Status:
     executors: int
     nodes: tuple[Node, ...] = ()
     ending: bool = False
-    """Whether this start of the run ends: it wants nobody."""
+    """Whether this start of the run ends: it wants no executors."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ Action = Start | Drain | Release
 
 
 class State(enum.IntEnum):
-    """Of an actor, in the order in which actors that are too many leave: the first cost nothing."""
+    """States of an actor, in the order in which superfluous actors leave: ending the first costs nothing."""
 
     PENDING = 0
     """Ray has not placed it yet."""
@@ -179,7 +179,7 @@ class Crew:
         self._not_before_s = now_s + delay
 
     def on_lost(self) -> None:
-        """Ray has lost all actors, with their processes."""
+        """Called when Ray has lost all actors, with their processes."""
         self._former.extend(one.process for one in self.members.values() if one.process is not None)
         self.members.clear()
 
@@ -193,7 +193,7 @@ class Crew:
         return self.closing and not self.members
 
     def actions(self, now_s: float) -> list[Action]:
-        """What to do now."""
+        """The actions that are due."""
         wanted = 0 if self.closing else self._kept(now_s)
         found: list[Action] = [self._give_up(one, now_s) for one in self._absent(now_s)]
         present = [member for member in self.members.values() if member.state != State.DRAINING]
@@ -213,7 +213,7 @@ class Crew:
         return found
 
     def next_s(self, now_s: float) -> float | None:
-        """When `actions` may have something to do without an event."""
+        """The time at which `actions` may return actions without an event; None: never."""
         present = sum(member.state != State.DRAINING for member in self.members.values())
         times = [
             member.drained_s + self.limits.drain_s
@@ -227,7 +227,7 @@ class Crew:
         return max(now_s, min(times)) if times else None
 
     def _absent(self, now_s: float) -> list[Member]:
-        """Those that took part, and that reports have not listed for too long."""
+        """The actors that took part and have been missing from reports for too long."""
         return [
             member
             for member in self.members.values()

@@ -25,7 +25,7 @@ from emplace.ray.watching import Ended, Watch
 _WATCH_AGAIN_S = 1.0
 _RAY_AGAIN_S = 5.0
 _SHORTAGE_S = 10.0
-_LAST_WORDS_S = 2.0
+_SHUTDOWN_GRACE_S = 2.0
 _SLOW_S = 5.0
 
 
@@ -56,10 +56,10 @@ class Times:
     ended_by_themselves: int = 0
     failures: int = 0
     replaced_s: list[float] = field(default_factory=list)
-    """From the report of an actor's death to a process of a successor."""
+    """Times from the report of an actor's death to a process of its successor."""
     drained_s: list[float] = field(default_factory=list)
     zero_s: float | None = None
-    """From the newest demand of 0 to the last actor's end."""
+    """The time from the newest demand of 0 to the end of the last actor."""
 
 
 def address_for_nodes(address: str, here: str) -> str:
@@ -85,20 +85,20 @@ class Driver:
         self,
         options: Options,
         note: Callable[[str], None],
-        tell: Callable[[str], None],
+        report: Callable[[str], None],
         make: Callable[[Bundle, Callable[[Placed | Gone], None]], RayCluster] = RayCluster,
     ) -> None:
         self._options = options
         self._make = make
         self._note = note
-        self._tell = tell
+        self._report = report
         # Unlike queue.Queue it may be filled by a signal handler.
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._crew = Crew(options.limits)
         self._times = Times()
-        self._began_s = time.monotonic()
-        self._said = ""
-        self._told: set[str] = set()
+        self._start_s = time.monotonic()
+        self._last_note = ""
+        self._reported: set[str] = set()
         self._stopped: Stop | None = None
         self._watch: Watch | None = None
         self._watch_at_s: float | None = None
@@ -121,11 +121,11 @@ class Driver:
         environment = {name: os.environ[name] for name in options.environment}
         words = ["join", address_for_nodes(options.address, here), *options.join, "--die-with-parent"]
         self._order = Order(options.programs, words, options.key, environment)
-        self._listen_to_signals()  # Ray has set its own.
+        self._listen_to_signals()  # Ray has installed its own handlers.
         self._command = [program, "ps", options.watch, *options.access, "--watch", "--json"]
         self._start_watch()
         if options.for_launcher:
-            self._tell(json.dumps({"ready": ""}))
+            self._report(json.dumps({"ready": ""}))
         try:
             while not self._crew.closed:
                 self._handle(self._next())
@@ -156,7 +156,7 @@ class Driver:
     # Events.
 
     def _now(self) -> float:
-        return time.monotonic() - self._began_s
+        return time.monotonic() - self._start_s
 
     def _next(self) -> Event | None:
         """The next event; None when something is due without one."""
@@ -182,7 +182,7 @@ class Driver:
         elif isinstance(event, Ended):
             self._on_watch_ended(event, now)
         elif isinstance(event, Shortage):
-            self._say(event.text)
+            self._note_once(event.text)
         elif isinstance(event, Stop) and self._stopped is None:
             self._stopped = event
             self._crew.close()
@@ -210,14 +210,14 @@ class Driver:
         self._cluster.release(gone.number)
         if member is None:
             return
-        began = self._drains.pop(gone.number, None)
-        if began is not None:
-            self._times.drained_s.append(now - began)
+        drain_start_s = self._drains.pop(gone.number, None)
+        if drain_start_s is not None:
+            self._times.drained_s.append(now - drain_start_s)
         elif gone.failure:
             self._times.failures += 1
             self._deaths_s.append(now)
-            if gone.failure not in self._told:  # A cause that stays would be told every time.
-                self._told.add(gone.failure)
+            if gone.failure not in self._reported:  # A lasting cause would be reported every time.
+                self._reported.add(gone.failure)
                 self._note(f"actor {gone.number}: {gone.failure}")
         self._crew.on_ended(gone.number, now)
         if not self._crew.members and self._no_demand_s is not None:
@@ -230,8 +230,8 @@ class Driver:
             return
         if self._options.for_launcher or (self._seen and ended.status == 0 and not self._ending):
             if ended.status == 2:
-                self._say(f"the demand is not known: {ended.error}")
-            self._seen = False  # Once more: the head may come back. The launcher says when the run is over.
+                self._note_once(f"the demand is not known: {ended.error}")
+            self._seen = False  # The head may come back. The launcher reports when the run is over.
             self._watch_at_s = now + _WATCH_AGAIN_S
             return
         if ended.status == 2 or (self._times.first_demand_s is None and ended.status != 0):
@@ -261,7 +261,7 @@ class Driver:
             self._start_watch()
         if not self._crew.closing:
             working = sum(one.state == State.JOINED for one in members)
-            self._say(
+            self._note_once(
                 f"{self._crew.target} actors wanted, {len(members)} there, {working} in the run", aside=True
             )
 
@@ -291,7 +291,7 @@ class Driver:
             except EmplaceError as error:
                 if not self._options.retry:
                     raise
-                self._say(f"{error}; trying again")
+                self._note_once(f"{error}; trying again")
             finally:
                 slow.cancel()
             try:
@@ -302,7 +302,7 @@ class Driver:
             except queue.Empty:
                 pass
 
-    # The outside.
+    # Launcher and signals.
 
     def _listen(self) -> None:
         self._listen_to_signals()
@@ -323,17 +323,17 @@ class Driver:
         if not self._connected:
             os._exit(0)
         self._events.put(Stop())
-        late = threading.Timer(self._options.limits.drain_s + _LAST_WORDS_S, os._exit, [0])
+        late = threading.Timer(self._options.limits.drain_s + _SHUTDOWN_GRACE_S, os._exit, [0])
         late.daemon = True
         late.start()
 
     def _status(self) -> int:
         return 128 + self._stopped.signal if self._stopped is not None and self._stopped.signal else 0
 
-    def _say(self, text: str, aside: bool = False) -> None:
-        """A line, if it differs from the one before."""
-        if text != self._said and not (aside and self._options.for_launcher):
-            self._said = text
+    def _note_once(self, text: str, aside: bool = False) -> None:
+        """Prints a line, if it differs from the one before."""
+        if text != self._last_note and not (aside and self._options.for_launcher):
+            self._last_note = text
             self._note(text)
 
 
@@ -359,17 +359,17 @@ def main(arguments: list[str] | None = None) -> int:
         options = parse(sys.argv[1:] if arguments is None else arguments, dict(os.environ))
         out, err = _apart(options.log)
 
-        def tell(text: str) -> None:
+        def report(text: str) -> None:
             with contextlib.suppress(BrokenPipeError):  # The launcher is gone; so is its standard input.
                 print(text, file=out, flush=True)
 
         def note(text: str) -> None:
-            """For the launcher a line of JSON, which it shows under the name of the node."""
+            """Prints a line; for the launcher as JSON, which it shows under the name of the node."""
             if options.for_launcher:
-                return tell(json.dumps({"note": text}))
+                return report(json.dumps({"note": text}))
             print(f"ray: {text}", file=err, flush=True)
 
-        driver = Driver(options, note, tell)
+        driver = Driver(options, note, report)
         status = driver.run()
     except EmplaceError as error:
         print(f"error: {error}", file=err, flush=True)

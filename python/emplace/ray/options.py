@@ -20,7 +20,7 @@ NAME = "python -m emplace.ray"
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line says."""
+    """The options of the command line."""
 
     address: str
     watch: str
@@ -70,7 +70,7 @@ def parse(arguments: list[str], environment: dict[str, str]) -> Options:
         join += ["--key", given.key_on_nodes]
     elif given.insecure:
         join += ["--insecure"]
-    # Where this program is also there, as on one machine; else the package's; else the one of PATH.
+    # The path of this program, if a node has it too; else the package's program; else the one of PATH.
     own = environment.get("EMPLACE_PROGRAM", "")
     programs = [given.program] if given.program else [*([own] if own else []), "", "emplace"]
     return Options(
@@ -246,8 +246,8 @@ def _resources(text: str) -> dict[str, float]:
 
 
 def _key(path: str) -> bytes:
-    """The content of a key file. Raises EmplaceError for one that is none. A pair that all share names no
-    head: its public half is beside it, and is the head's."""
+    """The content of a key file. Raises EmplaceError for a file that is no key. A pair that all share
+    does not name its head: the public half is in the file beside it, and is the head's."""
     try:
         content = Path(path).read_bytes()
         key = tomllib.loads(content.decode())

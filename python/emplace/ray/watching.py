@@ -22,7 +22,7 @@ class Ended:
 
 
 def status_of(report: dict[str, Any]) -> Status:
-    """The part of a report that matters to an engine. Raises KeyError, TypeError or ValueError."""
+    """The part of a report that matters to the crew. Raises KeyError, TypeError or ValueError."""
     nodes = tuple(
         Node(
             Process(str(node["host"]), int(node["pid"])),
@@ -90,12 +90,12 @@ class Watch:
             try:
                 status = status_of(report)
             except (KeyError, TypeError, ValueError):
-                continue  # Of a program that is too old or too new.
+                continue  # The program is too old or too new.
             self._post(status)
         status_code = self._child.wait()
         aside.join()
-        said = next((line for line in reversed(last) if line), "")
-        self._post(Ended(status_code, said.removeprefix("error: ")))
+        last_line = next((line for line in reversed(last) if line), "")
+        self._post(Ended(status_code, last_line.removeprefix("error: ")))
 
 
 def _lines(stream: IO[bytes]) -> list[str]:

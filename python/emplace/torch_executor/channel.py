@@ -60,7 +60,7 @@ class Channel:
         self._received = bytearray()
 
     def send(self, type: int, body: dict[str, Any], bulk: bytes = b"") -> None:
-        """Sends a message; PeerGone if nobody is there."""
+        """Sends a message; PeerGone if the peer has closed its end."""
         envelope = msgpack.pack([VERSION, type, 0, 0, 0, 0, 0])
         packed = msgpack.pack(body)
         try:
@@ -72,7 +72,7 @@ class Channel:
             raise PeerGone from error
 
     def receive(self) -> Message:
-        """The next message; PeerGone if there will be none, Malformed if it is none."""
+        """The next message; PeerGone if the peer has closed its end, Malformed if it breaks the format."""
         while True:
             message = self._next()
             if message is not None:

@@ -7,7 +7,7 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True)
 class DeviceFacts:
-    """What the parent says of a device."""
+    """What the parent states about a device."""
 
     name: str
     kind: str

@@ -192,7 +192,7 @@ class TorchExecutor:
         """Ends the threads of the devices."""
         self._pool.close()
 
-    # Parts of them.
+    # Parts of the tasks.
 
     def _mapping(self, placement: bytes) -> dict[str, str]:
         if len(placement) != len(self.ops) or (placement and max(placement) >= len(self.facts)):
@@ -250,7 +250,7 @@ class TorchExecutor:
             )
             if schedule is not None:
                 schedule.update(self._schedule(run))
-                run.take_peaks()  # Those of the step that is shown.
+                run.take_peaks()  # The peaks of the step that is shown.
         except OutOfMemory as full:
             found.update(failure=str(full), bytes_over=max(1, full.asked - full.free))
         except OpFailed as failed:

@@ -33,7 +33,7 @@ class Chaos:
 
 @dataclasses.dataclass
 class Options:
-    """What the command line says."""
+    """The options of the command line."""
 
     model: str = ""
     parent: int = 0

@@ -90,11 +90,11 @@ class PlacedSteps:
         return seconds
 
     def busy_s(self, seconds: float) -> Any:
-        """By device: of the step whose time is nearest to the one that is reported."""
+        """Busy times by device, of the step whose time is nearest to the one that is reported."""
         return min(self.taken, key=lambda step: abs(step[0] - seconds))[1]
 
     def peak_bytes(self) -> Any:
-        """By device: of the plan as its tasks ran; of a GPU, what its allocator says."""
+        """Peak memory [bytes] by device: of the plan as its tasks ran; for a GPU, of its allocator."""
         found = np.array(self._peaks, "<i8")
         for number, device in self._cuda:
             found[number] = torch.cuda.max_memory_allocated(device.device)

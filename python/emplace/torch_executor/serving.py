@@ -45,7 +45,7 @@ class Line:
             threading.Thread(target=work, name=f"{NAME} {work.__name__}", daemon=True).start()
 
     def progress(self) -> None:
-        """Something was done: a process that hangs repeats the count."""
+        """Counts progress: the heartbeats of a process that hangs repeat the count."""
         self._progress += 1
 
     def next(self) -> wire.Message:
@@ -53,7 +53,7 @@ class Line:
         return self._requests.get()
 
     def send(self, type: int, body: dict[str, Any]) -> None:
-        """Sends an answer; the process ends if nobody is there."""
+        """Sends an answer; the process ends if the parent is gone."""
         try:
             self._channel.send(type, body)
         except wire.PeerGone:
@@ -66,7 +66,7 @@ class Line:
             except wire.PeerGone:
                 os._exit(0)
             except msgpack.Malformed as error:
-                _say(f"the parent's message {error}")
+                _print_error(f"the parent's message {error}")
                 os._exit(1)
 
     def _beat(self) -> None:
@@ -75,7 +75,7 @@ class Line:
             time.sleep(_BEAT_S)
 
 
-def _say(line: str) -> None:
+def _print_error(line: str) -> None:
     os.write(2, (line + "\n").encode("utf-8", "replace"))
 
 
@@ -92,7 +92,7 @@ def serve(options: Options) -> int:
         # arena of their own they would return memory to the system and fault it in again.
         system.mallopt(_M_ARENA_MAX, 1)
     if not _has_parent() or (options.parent and os.getppid() != options.parent):
-        _say(f"error: {NAME}: cannot run by itself; use emplace evaluate --executor torch")
+        _print_error(f"error: {NAME}: cannot run by itself; use emplace evaluate --executor torch")
         return 2
     os.set_inheritable(CHANNEL_FD, False)
     line = Line(wire.Channel(socket.socket(fileno=CHANNEL_FD)))
@@ -199,13 +199,13 @@ def _requests(executor: TorchExecutor, chaos: Chaos, line: Line) -> NoReturn:
         request = line.next()
         line.progress()
         if request.type != wire.RUN:
-            _say(f"message: type {request.type} was not expected")
+            _print_error(f"message: type {request.type} was not expected")
             os._exit(1)
         number = int(request.body.get("id", 0))
         try:
             line.send(*_answer(executor, chaos, request, number))
         except DeviceLost as lost:
-            _say(str(lost))
+            _print_error(str(lost))
             os._exit(DEVICE_LOST_STATUS)
         except TaskError as error:
             line.send(wire.FAILED, {"id": number, "code": error.code, "error": str(error)})
@@ -253,7 +253,7 @@ def _failing(executor: TorchExecutor, chaos: Chaos, placement: bytes, number: in
     while chaos.due("hang", number):
         time.sleep(3600)
     if chaos.due("poison", number):
-        _say(f"measurement {number} lost its device on purpose")
+        _print_error(f"measurement {number} lost its device on purpose")
         os._exit(DEVICE_LOST_STATUS)
     if not chaos.due("oom", number):
         return None
@@ -282,11 +282,11 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         options = parse(sys.argv[1:] if arguments is None else arguments)
     except BadOption as error:
-        _say(f"error: {error}")
+        _print_error(f"error: {error}")
         return 2
     if options.version:
         if not torch_version():
-            _say(no_torch())
+            _print_error(no_torch())
             return 2
         print(version_line())
         return 0

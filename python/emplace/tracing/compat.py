@@ -151,7 +151,7 @@ def backward(loss: torch.Tensor) -> None:
 
 
 def storage_address(tensor: torch.Tensor) -> tuple[str, int]:
-    """Where a tensor's storage begins; equal for tensors that share it. Each empty tensor has an address of
+    """Where a tensor's storage starts; equal for tensors that share it. Each empty tensor has an address of
     its own.
     """
     storage: Any = getattr(tensor, "storage" if OLD else "untyped_storage")()

@@ -151,7 +151,7 @@ class DocumentMaker:
             return
         if (
             schema is None
-        ):  # arithmetic of Python numbers: what reads it depends on the tensors that it came from
+        ):  # Arithmetic of Python numbers: what reads it depends on the tensors that it came from.
             self.where[node] = list(dict.fromkeys(self._sources(list(args))))
             return
         name = kind_of(target.func if isinstance(target, FunctionalOp) else target).name
@@ -241,7 +241,7 @@ def signature(ops: list[dict[str, Any]]) -> str:
 
 
 def warn_unknown(unknown: dict[str, float]) -> None:
-    """Says once for each op that its cost is not known."""
+    """Warns once for each op whose cost is not known."""
     new = {name: share for name, share in unknown.items() if name not in _warned}
     if new:
         _warned.update(new)

@@ -33,7 +33,7 @@ def _convolution(x: Shape, weight: Shape, out: Shape, transposed: bool) -> int:
 def _convolution_backward(
     gradient: Shape, x: Shape, weight: Shape, mask: Sequence[bool], transposed: bool
 ) -> int:
-    """As the counter has it: that of the weight's gradient is not divided by the groups."""
+    """Counted as FlopCounterMode does: the gradient of the weight is not divided by the groups."""
     total = _convolution(gradient, weight, x, not transposed) if mask[0] else 0
     if mask[1]:
         positions = x[2:] if transposed else gradient[2:]

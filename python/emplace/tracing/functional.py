@@ -11,7 +11,7 @@ from torch._ops import OpOverload
 
 from emplace.tracing import compat
 
-# Ops that write to arguments without saying so in their schema: positions of these arguments.
+# Ops that write to arguments although their schema does not show it: positions of these arguments.
 _UNSAID = {
     "aten::native_batch_norm": ("running_mean", "running_var"),
     "aten::cudnn_batch_norm": ("running_mean", "running_var"),
@@ -94,7 +94,7 @@ class OpKind:
     """What the tracer must know of an op, from its schema."""
 
     name: str
-    """Without namespace, overload and the ``_`` of in-place ops."""
+    """The name without namespace, overload and the ``_`` of in-place ops."""
     view: bool
     random: bool
     written: tuple[str, ...]

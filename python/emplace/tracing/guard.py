@@ -1,4 +1,4 @@
-"""The user's model and optimizer are as they were after a trace, whatever happened in it."""
+"""Restores the user's model and optimizer after a trace, also after one that failed."""
 
 from __future__ import annotations
 

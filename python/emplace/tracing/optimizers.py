@@ -2,7 +2,7 @@
 
 The optimizer is not changed: a copy of it, with fake parameters, gradients and state, takes the step. State
 that the optimizer has not made yet is found by a first step of a second copy, apart from the graph: how
-each state begins (a *recipe*, some ops on the parameter) is kept, and is run when the step is.
+each state is initialised (a *recipe*, some ops on the parameter) is kept, and is run when the step is.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class WholeStep:
 
 @dataclass
 class StateKind:
-    """A state that an optimizer keeps for its parameters: how it looks and how it begins."""
+    """A state that an optimizer keeps for its parameters: its shape and its initial value."""
 
     fake: Callable[[], torch.Tensor] | None
     number: type | None
@@ -202,7 +202,7 @@ def first_states(
     with mode, recorder, Watcher(recorder):
         try:
             step_of(clone)
-        except KeyError:  # the constructor of such an optimizer makes all state, so it is there
+        except KeyError:  # The constructor of such an optimizer makes all state.
             return {}
     found: dict[str, StateKind] = {}
     for key, value in clone.state.get(fake, {}).items():

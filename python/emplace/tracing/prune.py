@@ -1,4 +1,4 @@
-"""Removes nodes that cost nothing and whose results nobody needs."""
+"""Removes nodes that cost nothing and whose results no op needs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MADE = {
 
 
 def _costs(node: Node) -> bool:
-    """True for an op that plain PyTorch would run as well, so that it belongs to the step even if nobody
+    """True for an op that plain PyTorch would run as well, so that it belongs to the step even if no op
     reads it.
     """
     if node.op in ("placeholder", "output"):

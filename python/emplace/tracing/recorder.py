@@ -168,7 +168,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         ):
             fake = func(*args, **kwargs)
             self._constant(args[0], fake)
-            value_of(fake).cell.constant = False  # a fresh literal: the program may write to it
+            value_of(fake).cell.constant = False  # A new literal: the program may write to it.
             return fake
         if name in _READS_DATA:
             if name == "aten::_local_scalar_dense" and getattr(args[0], "constant", None) is not None:

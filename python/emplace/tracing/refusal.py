@@ -1,4 +1,4 @@
-"""What cannot be traced is refused with the line of the user's source."""
+"""Refusals of code that cannot be traced, with the line of the user's source."""
 
 from __future__ import annotations
 

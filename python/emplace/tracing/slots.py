@@ -1,4 +1,4 @@
-"""Where the tensors of a step live in the user's model and optimizer."""
+"""Where the tensors of a step are kept in the user's model and optimizer."""
 
 from __future__ import annotations
 

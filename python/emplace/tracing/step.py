@@ -1,4 +1,4 @@
-"""A traced training step: the contract between the tracer and who runs or places it."""
+"""A traced training step: the contract between the tracer and the code that places or runs it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class StepOutput:
 
 
 class Slot(Protocol):
-    """Where a parameter, buffer or optimizer state lives in the user's objects."""
+    """Where a parameter, buffer or optimizer state is kept in the user's objects."""
 
     name: str
 
@@ -100,7 +100,7 @@ class TracedStep:
     gradients: dict[str, str]
     """Parameter -> node of its gradient (the last one, after accumulation), for those that have one."""
     slots: dict[str, Slot] = field(default_factory=dict)
-    """Name of a placeholder's op -> where its tensor lives, for all kinds but ``input``."""
+    """Name of a placeholder's op -> where its tensor is kept, for all kinds but ``input``."""
     fixed: dict[str, Any] = field(default_factory=dict)
     """Hyperparameters of the optimizer that are constants of the graph, by ``group.0/beta`` and so on."""
 

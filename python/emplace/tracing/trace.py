@@ -47,7 +47,7 @@ def trace(
     model's arguments. With ``autocast=torch.bfloat16``, forward and loss run under autocast. With
     ``accumulate=N`` the batch is a list of N micro-batches of equal shapes, and the step is that of the
     mean of their losses. Nothing is computed and nothing of the user's is changed. Learning rates are read
-    at each step; other hyperparameters are constants. Gradients begin at none, as after
+    at each step; other hyperparameters are constants. Gradients start as None, as after
     ``optimizer.zero_grad()``.
 
     The step's numbers are PyTorch's own, to the bit, unless the model looks whether its tensors are fake
@@ -356,7 +356,7 @@ class _Tracer:
         parameter = node.meta.get("parameter")
         if (
             parameter is None
-        ):  # made from nothing, such as a constant: it belongs to its reader, if that is one
+        ):  # Made from nothing, such as a constant: it belongs to its reader, if it has only one.
             readers = {reader.meta.get("parameter") for reader in node.users}
             parameter = readers.pop() if len(readers) == 1 else None
             node.meta["parameter"] = parameter

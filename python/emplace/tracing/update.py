@@ -151,7 +151,7 @@ class Update:
                 elif value is None:
                     raise EmplaceError(
                         f"optimizer state {key}",
-                        "begins with the first gradient",
+                        "starts with the first gradient",
                         "run one plain step before tracing, so that the state is there",
                     )
             number = (

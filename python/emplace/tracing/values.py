@@ -27,12 +27,12 @@ class TensorInfo:
 
     @staticmethod
     def of(tensor: torch.Tensor) -> TensorInfo:
-        """Of a fake or real tensor."""
+        """The facts of a fake or real tensor."""
         return TensorInfo(tuple(tensor.size()), tuple(tensor.stride()), tensor.dtype, tensor.device)
 
     @property
     def numel(self) -> int:
-        """Elements."""
+        """The number of elements."""
         count = 1
         for size in self.shape:
             count *= size

@@ -1,5 +1,5 @@
-"""Heads for tests: the real program, started as a user starts it, and a false one that says what a test
-wants.
+"""Heads for tests: the real program, started as a user starts it, and a fake one that sends what
+a test wants.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def wait_for(condition: Callable[[], Any], seconds: float = 20.0) -> Any:
 
 
 def contained(command: list[str]) -> list[str]:
-    """In a PID namespace where the system permits it: what is killed there takes its children along, and
-    nobody else.
+    """In a PID namespace where the system permits it: the end of a process there ends its children, and no
+    other process.
     """
     unshare = shutil.which("unshare")
     if unshare and os.geteuid() == 0:
@@ -77,10 +77,10 @@ class Head:
         self.process = subprocess.Popen(
             contained(command), stdout=subprocess.PIPE, stderr=self.log, text=True
         )
-        wait_for(lambda: "the head listens" in self.said() or self.process.poll() is not None)
-        assert self.process.poll() is None, self.said()
+        wait_for(lambda: "the head listens" in self.up_log() or self.process.poll() is not None)
+        assert self.process.poll() is None, self.up_log()
 
-    def said(self) -> str:
+    def up_log(self) -> str:
         return (self.folder / "up.log").read_text()
 
     def logged(self) -> str:
@@ -92,7 +92,7 @@ class Head:
         get them.
         """
         out, _ = self.process.communicate(timeout=40)
-        assert self.process.returncode == 0, self.said()
+        assert self.process.returncode == 0, self.up_log()
         found: dict[str, Any] = json.loads(out)
         leases = found["leases"]
         assert leases["issued"] == leases["counted"] + leases["open"] + leases["expired"] + leases["refused"]
@@ -161,8 +161,8 @@ def python(*arguments: str, **environment: str) -> subprocess.Popen[str]:
     )
 
 
-class FalseHead:
-    """A ROUTER that greets nodes and says what a test wants it to say."""
+class FakeHead:
+    """A ROUTER that greets nodes and sends what a test wants."""
 
     def __init__(self) -> None:
         self.context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
@@ -170,7 +170,7 @@ class FalseHead:
         self.socket.setsockopt(zmq.LINGER, 0)
         self.endpoint = f"tcp://127.0.0.1:{self.socket.bind_to_random_port('tcp://127.0.0.1')}"
         self.hellos: list[Hello] = []
-        self.heard: list[tuple[int, Incoming]] = []  # Plane, message.
+        self.received: list[tuple[int, Incoming]] = []  # Pairs of plane and message.
         self.identities: dict[int, bytes] = {}  # The newest connection of each plane.
         self.welcomes = True
         self.seq = [1, 1]
@@ -182,7 +182,7 @@ class FalseHead:
             for incoming in messages_of(parts):
                 plane = "cd".index(identity.decode()[-1])
                 if incoming.number != Hello.NUMBER:
-                    self.heard.append((plane, incoming))
+                    self.received.append((plane, incoming))
                     continue
                 hello = incoming.read(Hello)
                 assert identity.decode() == f"{hello.node}-{hello.epoch:016x}-{'cd'[hello.plane]}"
@@ -190,9 +190,9 @@ class FalseHead:
                 self.identities[plane] = identity
                 if self.welcomes:
                     self.seq[plane] = 1
-                    self.say(plane, Welcome("head", hello.epoch, plane, 1, ["dispatcher/0", "library/0"]))
+                    self.send(plane, Welcome("head", hello.epoch, plane, 1, ["dispatcher/0", "library/0"]))
 
-    def say(
+    def send(
         self, plane: int, message: Message, to: int = 0, seq: int | None = None, bulk: bytes = b""
     ) -> None:
         """Sends at once; messages of actors get the next number of their plane, or `seq`."""
@@ -206,10 +206,10 @@ class FalseHead:
 
     def refuse(self, reason: str, final: bool) -> None:
         for plane in self.identities:
-            self.say(plane, Bye(reason, True, final))
+            self.send(plane, Bye(reason, True, final))
 
     def of(self, cls: type[Message]) -> list[Message]:
-        return [incoming.read(cls) for _, incoming in self.heard if incoming.number == cls.NUMBER]
+        return [incoming.read(cls) for _, incoming in self.received if incoming.number == cls.NUMBER]
 
     def close(self) -> None:
         self.socket.close(0)

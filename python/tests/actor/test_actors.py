@@ -1,4 +1,4 @@
-"""Goal: each role obeys its protocol at the corners that runs seldom reach: lost, repeated and late messages.
+"""Goal: each role obeys its protocol in cases that runs seldom reach: lost, repeated and late messages.
 
 Method: an actor without a node; its sends are collected, its timers called by hand, its work done at once.
 """
@@ -42,7 +42,7 @@ from emplace.actor.wire import REGISTER, M, Message, Section, decode
 
 
 class Stub:
-    """In place of a node and its link."""
+    """Replaces a node and its link."""
 
     def __init__(self) -> None:
         self.name, self.link = "stub", self
@@ -101,7 +101,7 @@ def a_run(**sections: dict[str, Any]) -> ea.Run:
     return ea.Run(ea.Access("tcp://h:1"), "scratch", sections, {}, [graph], ["cpu:0", "gpu:0"], False)
 
 
-def tell(actor: ea.Actor, message: Message, bulk: bytes = b"") -> None:
+def deliver(actor: ea.Actor, message: Message, bulk: bytes = b"") -> None:
     sent = Outgoing.of(message, bulk=bulk)
     actor.on_message(Incoming(Envelope(message.NUMBER, 99), memoryview(sent.body), memoryview(bulk)))
 
@@ -138,7 +138,7 @@ def an_executor() -> tuple[ExecutorActor, Stub, int]:
 
 def answered(actor: ExecutorActor, stub: Stub, granted: LeaseGranted, data: bytes) -> list[PlacementMeasured]:
     granted.graph_sha256 = actor.run.task
-    tell(actor, granted, data)
+    deliver(actor, granted, data)
     return stub.take(PlacementMeasured)
 
 
@@ -153,7 +153,7 @@ def test_a_lease_is_answered_once_in_the_order_of_its_placements() -> None:
 
 
 @pytest.mark.parametrize(("first", "error"), [(9, "no such device"), (8, "a time is not within 0 and 1e9 s")])
-def test_what_cannot_be_measured_is_reported_as_one_line(first: int, error: str) -> None:
+def test_failed_measurements_are_reported_in_one_line(first: int, error: str) -> None:
     actor, stub, _ = an_executor()
     (result,) = answered(actor, stub, *lease(5, first))
     assert result.error == error
@@ -165,14 +165,14 @@ def test_a_lease_of_an_earlier_incarnation_is_ignored() -> None:
     assert not answered(actor, stub, *lease(5, executor_epoch=epoch - 1))
 
 
-def test_an_unknown_executor_drops_what_it_has_not_begun_and_withholds_credit() -> None:
+def test_an_unknown_executor_drops_unstarted_leases_and_withholds_credit() -> None:
     actor, stub, epoch = an_executor()
     AtOnce.held = []
     for number in (5, 6):
         assert not answered(actor, stub, *lease(number))
-    tell(actor, ExecutorUnknown(epoch + 1))  # Of another heartbeat: ignored.
+    deliver(actor, ExecutorUnknown(epoch + 1))  # It answers another heartbeat: ignored.
     assert not stub.take(ExecutorJoined)
-    tell(actor, ExecutorUnknown(epoch))
+    deliver(actor, ExecutorUnknown(epoch))
     (again,) = stub.take(ExecutorJoined)
     assert again.epoch > epoch and again.placements == 510
     stub.tick()
@@ -192,7 +192,7 @@ def test_a_process_has_as_many_executors_as_its_names_allow() -> None:
             ea.executors(a_run(), Constant, count)
 
 
-def test_a_kind_that_gets_no_work_is_one_line() -> None:
+def test_a_kind_that_gets_no_work_is_refused_in_one_line() -> None:
     other = Constant()
     other.kind = "cpu"
     with pytest.raises(ea.EmplaceError) as refused:
@@ -201,7 +201,7 @@ def test_a_kind_that_gets_no_work_is_one_line() -> None:
     assert ExecutorActor(a_run(executor={"counts": ["sim", "cpu"]}), other).kind == "cpu"
 
 
-def test_a_leaving_executor_names_what_it_has_not_answered() -> None:
+def test_a_leaving_executor_reports_its_unanswered_leases() -> None:
     actor, stub, epoch = an_executor()
     AtOnce.held = []
     for number in (5, 6):
@@ -223,7 +223,7 @@ def committed(
     return EpisodeCommitted(seq, measured, Section(0, len(actions))), actions
 
 
-def test_the_log_is_taken_in_order_and_once_and_pushes_are_not_of_it() -> None:
+def test_log_entries_are_applied_once_in_order_and_pushes_are_ignored() -> None:
     seen: list[tuple[int, bytes]] = []
     stub, actor = Stub(), ea.Actor()
     actor.node, actor.name = cast(ea.Node, stub), "reader/0"
@@ -236,10 +236,10 @@ def test_the_log_is_taken_in_order_and_once_and_pushes_are_not_of_it() -> None:
     (asked,) = stub.take(LogRequested)
     assert (asked.from_seq, asked.until_seq, asked.again, asked.actions) == (1, 65, True, True)
     for seq, actions in ((1, b""), (1, b"x"), (1, b"x"), (3, b"z"), (2, b"y"), (3, b"z")):
-        tell(actor, *committed(seq, 100 + seq, actions))
+        deliver(actor, *committed(seq, 100 + seq, actions))
     assert seen == [(1, b"x"), (2, b"y"), (3, b"z")]
     for seq in range(4, 40):
-        tell(actor, *committed(seq, seq))
+        deliver(actor, *committed(seq, seq))
     assert [(one.from_seq, one.again) for one in stub.take(LogRequested)] == [(33, False)]
 
 
@@ -280,67 +280,67 @@ def numbers(*values: int) -> Any:
 
 def test_a_restarted_sampler_proposes_lost_episodes_first_and_continues_where_the_record_ends() -> None:
     actor, stub, _ = a_sampler()
-    tell(actor, EpisodesKnown(True, none(), none(), none(), numbers(3), 9, 5))
+    deliver(actor, EpisodesKnown(True, none(), none(), none(), numbers(3), 9, 5))
     proposed = stub.take(PlacementProposed)
     assert [one.episode for one in proposed] == [3, 9, 11]
     assert [one.placement_id for one in proposed] == [6, 18, 22] and proposed[0].controller == 1
     assert proposed[0].actions == Section(6, 1) and proposed[0].num_devices == 2
-    tell(actor, EpisodesKnown(True, none(), none(), none(), numbers(3), 9, 5))  # Repeated.
+    deliver(actor, EpisodesKnown(True, none(), none(), none(), numbers(3), 9, 5))  # A repeated answer.
     assert not stub.take(PlacementProposed)
 
 
 def test_an_episode_ends_when_it_is_committed_and_the_next_is_proposed() -> None:
     actor, stub, zeros = a_sampler()
-    tell(actor, EpisodesKnown(True, next_episode=1))
+    deliver(actor, EpisodesKnown(True, next_episode=1))
     assert [one.episode for one in stub.take(PlacementProposed)] == [1, 3, 5]
-    tell(actor, *committed(1, 3, b"", 1))
-    tell(actor, *committed(1, 3, b"\x03", 1))
-    tell(actor, *committed(2, 2, b"\x02", 0))
+    deliver(actor, *committed(1, 3, b"", 1))
+    deliver(actor, *committed(1, 3, b"\x03", 1))
+    deliver(actor, *committed(2, 2, b"\x02", 0))
     assert [one.episode for one in stub.take(PlacementProposed)] == [7]
     assert zeros.seen == [(3, True), (2, False)]
 
 
 def test_in_a_learned_run_an_episode_lasts_until_an_update_has_consumed_it() -> None:
     actor, stub, _ = a_sampler("hierarchical")
-    tell(actor, EpisodesKnown(True, none(), numbers(5), none(), none(), 7, 3))
+    deliver(actor, EpisodesKnown(True, none(), numbers(5), none(), none(), 7, 3))
     assert [one.episode for one in stub.take(PlacementProposed)] == [7, 9]
-    tell(actor, *committed(4, 7, b"", 1))
+    deliver(actor, *committed(4, 7, b"", 1))
     assert not stub.take(PlacementProposed)
     updated = REGISTER[6]()
     setattr(updated, "episodes", numbers(5, 7))
-    tell(actor, updated)
+    deliver(actor, updated)
     assert [one.episode for one in stub.take(PlacementProposed)] == [11, 13]
 
 
-def test_what_nobody_has_is_proposed_again_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lost_proposal_is_sent_again_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     actor, stub, _ = a_sampler()
-    tell(actor, EpisodesKnown(True, next_episode=1))
+    deliver(actor, EpisodesKnown(True, next_episode=1))
     before = stub.take(PlacementProposed)
     monkeypatch.setattr(sampler_module, "_RETRY", 0.0)
     stub.tick()
     (asked,) = stub.take(EpisodesAsked)
     assert not asked.starting and asked.episodes.tolist() == [1, 3, 5]
-    tell(actor, EpisodesKnown(False, numbers(1), none(), numbers(3, 5), none(), 0, 1))
+    deliver(actor, EpisodesKnown(False, numbers(1), none(), numbers(3, 5), none(), 0, 1))
     (lost,) = stub.take(EpisodesAsked)
     assert lost.episodes.tolist() == [3, 5] and stub.take(PlacementProposed)[0].episode == 7
-    tell(actor, EpisodesWanted(numbers(5, 1)))
+    deliver(actor, EpisodesWanted(numbers(5, 1)))
     assert stub.take(PlacementProposed) == before[2:]
 
 
 def test_a_stopped_sampler_reports_when_its_last_episode_has_ended() -> None:
     actor, stub, _ = a_sampler()
-    tell(actor, EpisodesKnown(True, next_episode=1))
-    tell(actor, StopRun("budget"))
+    deliver(actor, EpisodesKnown(True, next_episode=1))
+    deliver(actor, StopRun("budget"))
     assert not stub.take(SamplerDrained)
     for seq, episode in enumerate((1, 3, 5), 1):
-        tell(actor, *committed(seq, episode, bytes([episode]), 1))
+        deliver(actor, *committed(seq, episode, bytes([episode]), 1))
     assert [one.sampler for one in stub.take(SamplerDrained)] == ["sampler/1"]
-    tell(actor, StopRun("budget"))
+    deliver(actor, StopRun("budget"))
     assert len(stub.take(SamplerDrained)) == 1 and len(stub.take(PlacementProposed)) == 3
 
 
-def test_a_proposal_of_another_shape_is_one_line() -> None:
+def test_a_proposal_of_another_shape_is_refused_in_one_line() -> None:
     actor, stub, zeros = a_sampler()
     zeros.propose = lambda episode: ea.Proposal(np.full((2, 3), 2, np.uint8))  # type: ignore[method-assign]
     with pytest.raises(ea.EmplaceError, match=r"propose \[2, 3\] devices below 2"):
-        tell(actor, EpisodesKnown(True, next_episode=1))
+        deliver(actor, EpisodesKnown(True, next_episode=1))

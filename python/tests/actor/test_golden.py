@@ -56,7 +56,7 @@ def newest() -> list[Path]:
 
 
 @pytest.mark.parametrize("path", newest(), ids=lambda path: path.stem)
-def test_is_written_again_byte_for_byte(path: Path) -> None:
+def test_stored_frames_are_written_again_byte_for_byte(path: Path) -> None:
     head, body, bulk = stored(path)
     envelope = Envelope.unpack(head)
     cls = REGISTER[envelope.type]
@@ -122,7 +122,7 @@ def documented() -> dict[str, tuple[int, list[tuple[str, str, str]]]]:
     return found
 
 
-def test_the_document_lists_these_fields() -> None:
+def test_the_document_lists_the_fields_of_the_classes() -> None:
     found = documented()
     classes = {name: getattr(messages, name) for name in messages.__all__}
     assert found.keys() == classes.keys()

@@ -43,7 +43,7 @@ def test_every_episode_is_learned_from_once_though_the_learner_is_killed(tmp_pat
         assert (process.returncode, out) == (0, "the run is over\n"), err
     consumed = [
         str(row[0]) for row in rows(tmp_path, "SELECT episodes FROM updates")
-    ]  # One episode an update.
+    ]  # Updates of one episode each.
     episodes = [str(row[0]) for row in rows(tmp_path, "SELECT episode FROM episodes")]
     assert len(set(consumed)) == len(consumed) == found["updates"] and set(consumed) <= set(episodes)
     assert len(episodes) - len(consumed) <= 8 and len(consumed) >= 50

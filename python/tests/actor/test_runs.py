@@ -61,11 +61,11 @@ def test_down_in_the_first_of_two_starts_ends_an_executor_at_once(tmp_path: Path
         assert worker.communicate(timeout=20)[0] == "the run is over\n" and worker.returncode == 0
         took = time.monotonic() - ended
     assert len(found["starts"]) == 1
-    # Milliseconds on a machine that does nothing else. Who waits for a next start waits 10 s.
+    # Takes milliseconds on an idle machine. An executor that waits for another start waits 10 s.
     assert took < 5, f"{took:.2f} s"
 
 
-def test_a_killed_executor_is_survived_and_nothing_counts_twice(tmp_path: Path) -> None:
+def test_a_run_survives_a_killed_executor_and_counts_nothing_twice(tmp_path: Path) -> None:
     cache = str(tmp_path / "cache")
     with head(tmp_path, config(episodes=40), MEASURE) as run:
         first = python(SLOW, run.endpoint, "0.02", cache)
@@ -182,12 +182,12 @@ def test_a_file_is_fetched_in_pieces_and_an_interrupted_or_damaged_transfer_ends
             fetched = ea.fetch(run.endpoint, insecure=True, cache=cache)
             assert (cache / "files" / digest).read_bytes() == large.read_bytes()
             assert not list((cache / "files").glob("*.part*"))
-        ops = program_says(large)
+        ops = inspected(large)
         assert fetched.graphs[0].sha256 == ops["graph_sha256"] and fetched.graphs[0].num_ops == ops["ops"]
         assert fetched.devices == ["cpu:0", "gpu:0", "gpu:1"] and not fetched.learns
 
 
-def program_says(graph: Path) -> dict[str, object]:
+def inspected(graph: Path) -> dict[str, object]:
     import json
 
     out = subprocess.run([program(), "inspect", str(graph), "--json"], check=True, capture_output=True).stdout
@@ -195,7 +195,7 @@ def program_says(graph: Path) -> dict[str, object]:
     return found
 
 
-def test_keys_are_those_of_keygen_and_a_wrong_one_is_one_line(tmp_path: Path) -> None:
+def test_keys_are_those_of_keygen_and_a_wrong_one_is_refused_in_one_line(tmp_path: Path) -> None:
     def keygen(*arguments: str) -> None:
         subprocess.run([program(), "keygen", *arguments], check=True, capture_output=True, cwd=tmp_path)
 

@@ -1,5 +1,5 @@
-"""Goal: a session with a head ends, begins again and loses nothing that it need not lose, whatever the head
-says. Method: a false head, a ROUTER, that repeats, skips, fences, is silent, or sends bytes that are no
+"""Goal: a session with a head ends, starts again and loses no message that could be kept, whatever the head
+sends. Method: a fake head, a ROUTER, that repeats, skips, fences, is silent, or sends bytes that are no
 messages.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
-from heads import FalseHead, wait_for
+from heads import FakeHead, wait_for
 
 import emplace.actor as ea
 from emplace.actor.frames import CONTROL, DATA, Incoming, Outgoing, messages_of
@@ -37,10 +37,10 @@ class Listener(ea.Actor):
 
 
 class Session:
-    """A node on a thread, and the false head that it dials."""
+    """A node on a thread, and the fake head that it dials."""
 
     def __init__(self) -> None:
-        self.head, self.listener = FalseHead(), Listener()
+        self.head, self.listener = FakeHead(), Listener()
         self.outcome: str | ea.EmplaceError = ""
         self.node = ea.Node(ea.Access(self.head.endpoint), "outside", patience=3.0)
         self.node.add(NAME, self.listener)
@@ -64,7 +64,7 @@ class Session:
         self.until(lambda: self.node.link.connected)
 
     def want(self, *episodes: int, seq: int | None = None) -> None:
-        self.head.say(CONTROL, EpisodesWanted(np.array(episodes, np.uint64)), actor_id(NAME), seq)
+        self.head.send(CONTROL, EpisodesWanted(np.array(episodes, np.uint64)), actor_id(NAME), seq)
 
     def over(self) -> str | ea.EmplaceError:
         self.until(lambda: not self.thread.is_alive())
@@ -73,15 +73,15 @@ class Session:
     def close(self) -> None:
         self.node.stop("test")
         for plane in self.head.identities:
-            self.head.say(plane, ByeAck(plane))
+            self.head.send(plane, ByeAck(plane))
         self.until(lambda: self._part())
         self.head.close()
 
     def _part(self) -> bool:
         for incoming in self.head.of(Bye):
             for plane in (CONTROL, DATA):
-                self.head.say(plane, ByeAck(plane))
-        self.head.heard.clear()
+                self.head.send(plane, ByeAck(plane))
+        self.head.received.clear()
         return not self.thread.is_alive()
 
 
@@ -135,7 +135,7 @@ def test_a_fenced_epoch_dials_again_with_a_new_one(session: Session) -> None:
     session.until(lambda: session.listener.wanted == [7])
 
 
-def test_a_final_refusal_ends_it_with_the_heads_reason(session: Session) -> None:
+def test_a_final_refusal_ends_the_session_with_the_reason_of_the_head(session: Session) -> None:
     session.joined()
     session.head.refuse("another process joined as outside", final=True)
     outcome = session.over()
@@ -167,7 +167,7 @@ def test_messages_wait_while_the_head_is_away_and_keep_their_numbers(session: Se
     session.until(lambda: len(session.head.of(StatusRequested)) == 2)
     numbers = [
         incoming.envelope.seq
-        for _, incoming in session.head.heard
+        for _, incoming in session.head.received
         if incoming.number == StatusRequested.NUMBER
     ]
     assert numbers == [1, 2]
@@ -176,7 +176,7 @@ def test_messages_wait_while_the_head_is_away_and_keep_their_numbers(session: Se
 def test_a_silent_head_is_lost_and_the_patience_ends_with_one_line(session: Session) -> None:
     session.joined()
     session.node.link.timeout = 2.0
-    session.until(lambda: session.node.link.lost == 1)  # The false head sends no beats.
+    session.until(lambda: session.node.link.lost == 1)  # The fake head sends no beats.
     session.head.welcomes = False
     outcome = session.over()
     assert str(outcome).startswith(f"{session.head.endpoint}: no message from the head for 2 s; ")
@@ -201,7 +201,7 @@ def test_patience_counts_from_the_last_message_but_not_from_a_refusal() -> None:
     link.close()
 
 
-def test_bytes_that_are_no_messages_are_counted_and_harm_nothing(session: Session) -> None:
+def test_malformed_bytes_are_counted_and_ignored(session: Session) -> None:
     session.joined()
     identity = session.head.identities[CONTROL]
     record = Beat(["x/0"], [])
@@ -214,25 +214,25 @@ def test_bytes_that_are_no_messages_are_counted_and_harm_nothing(session: Sessio
         [b"\x91" * 3000, b"\x80", b""],
     ):
         session.head.socket.send_multipart([identity, *parts])
-    session.head.say(CONTROL, EpisodesWanted(np.zeros(0, np.uint64)), 12345)  # No such actor.
-    session.head.say(CONTROL, record)
+    session.head.send(CONTROL, EpisodesWanted(np.zeros(0, np.uint64)), 12345)  # No such actor.
+    session.head.send(CONTROL, record)
     session.until(lambda: ("x/0", True) in session.listener.seen)
     assert session.node.link.malformed >= 4 and session.node.unroutable == 1
     session.want(9)
     session.until(lambda: session.listener.wanted == [9])
 
 
-def test_the_heads_bye_is_acknowledged_and_ends_the_node(session: Session) -> None:
+def test_bye_of_the_head_is_acknowledged_and_ends_the_node(session: Session) -> None:
     session.joined()
     for plane in (CONTROL, DATA):
-        session.head.say(plane, Bye("budget"))
+        session.head.send(plane, Bye("budget"))
     assert session.over() == OVER
     session.until(lambda: {getattr(ack, "plane") for ack in session.head.of(ByeAck)} == {0, 1})
 
 
 @pytest.mark.parametrize("over", [True, False])
-def test_the_heads_bye_says_whether_another_start_follows(over: bool) -> None:
-    head = FalseHead()
+def test_bye_of_the_head_states_whether_another_start_follows(over: bool) -> None:
+    head = FakeHead()
     run = ea.Run(ea.Access(head.endpoint), "scratch", {}, {}, [], [], more_starts=True)
     thread = threading.Thread(target=lambda: run.join({NAME: ea.Actor()}, "outside"))
     thread.start()
@@ -243,7 +243,7 @@ def test_the_heads_bye_says_whether_another_start_follows(over: bool) -> None:
     try:
         turn(lambda: head.of(Beat))
         for plane in (CONTROL, DATA):
-            head.say(plane, Bye("signal", over=over))
+            head.send(plane, Bye("signal", over=over))
         turn(lambda: not thread.is_alive())
     finally:
         thread.join(20)
@@ -251,7 +251,7 @@ def test_the_heads_bye_says_whether_another_start_follows(over: bool) -> None:
     assert run.more_starts == (not over)
 
 
-def test_a_name_is_taken_once() -> None:
+def test_two_actors_of_one_name_are_refused() -> None:
     node = ea.Node(ea.Access("tcp://127.0.0.1:1"), "outside")
     node.add("sampler/0", ea.Actor())
     with pytest.raises(ea.EmplaceError, match="actor sampler/0: the name is taken"):
@@ -259,7 +259,7 @@ def test_a_name_is_taken_once() -> None:
     node.link.close()
 
 
-def test_nobody_listening_is_one_line() -> None:
+def test_an_address_without_a_listener_is_reported_in_one_line() -> None:
     node = ea.Node(ea.Access("tcp://127.0.0.1:1"), "outside", patience=0.3)
     with pytest.raises(
         ea.EmplaceError, match="no message from the head for 0.3 s; the run is over, or its head"

@@ -1,5 +1,5 @@
-"""Goal: the reader refuses what breaks a bound of the format, the writer what no field holds; hashes are
-those of xxHash.
+"""Goal: the reader refuses values outside the bounds of the format, the writer values that do not fit their
+field; hashes equal those of xxHash.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def test_an_envelope_may_have_grown() -> None:
             Envelope.unpack(msgpack.packb(bad))
 
 
-def test_addresses_and_keys_that_are_wrong_are_one_line(tmp_path: Path) -> None:
+def test_wrong_addresses_and_keys_are_reported_in_one_line(tmp_path: Path) -> None:
     key = tmp_path / "x.key"
     with pytest.raises(ea.EmplaceError, match="cannot be read .*; create one with 'emplace keygen'"):
         ea.access("tcp://127.0.0.1:5555", key)

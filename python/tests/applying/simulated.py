@@ -1,4 +1,4 @@
-"""What the program's simulator says of a placement."""
+"""The measurement of a placement by the program's simulator."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ def test_a_detached_step_does_not_run() -> None:
 
 
 def test_tensors_are_freed_when_their_last_reader_is_done() -> None:
-    """What is alive at the end of a step is what the plan keeps."""
+    """The tensors in memory at the end of a step are those that the plan keeps."""
     made = mlp()
     names = ["a", "b"]
     with apply(

@@ -29,15 +29,15 @@ def output_of(example: str, folder: Path) -> str:
 
 def test_resnet_on_two_devices(tmp_path: Path) -> None:
     pytest.importorskip("torchvision")
-    said = output_of("resnet_two_devices.py", tmp_path)
-    assert re.search(r"^identical: \d+ tensors$", said, re.M)
-    assert said.splitlines()[-1].endswith("equal bits")
+    output = output_of("resnet_two_devices.py", tmp_path)
+    assert re.search(r"^identical: \d+ tensors$", output, re.M)
+    assert output.splitlines()[-1].endswith("equal bits")
 
 
 def test_gpt2_under_a_memory_cap(tmp_path: Path) -> None:
-    said = output_of("gpt2_memory_cap.py", tmp_path)
-    assert re.search(r"^identical: \d+ tensors$", said, re.M)
-    found = re.search(r"with ([\d.]+) MiB there: ([\d.]+) MiB used", said)
+    output = output_of("gpt2_memory_cap.py", tmp_path)
+    assert re.search(r"^identical: \d+ tensors$", output, re.M)
+    found = re.search(r"with ([\d.]+) MiB there: ([\d.]+) MiB used", output)
     assert found is not None and float(found[2]) <= float(found[1])
-    loss = re.search(r"loss ([\d.]+) -> ([\d.]+)", said)
+    loss = re.search(r"loss ([\d.]+) -> ([\d.]+)", output)
     assert loss is not None and float(loss[2]) < float(loss[1])

@@ -91,7 +91,7 @@ def test_random_placements_train_as_plain_pytorch(model: str, optimizer: str, pl
     "model, optimizer", [("conv", "adamw"), ("conv", "adam"), ("lstm", "momentum"), ("attention", "adam")]
 )
 def test_updates_in_place_give_the_same_bits(model: str, optimizer: str) -> None:
-    """As the executor runs steps: state is overwritten as soon as nobody reads the old value."""
+    """Runs steps as the executor does: state is overwritten as soon as no op reads the old value."""
     plain, placed = make(model, optimizer), make(model, optimizer)
     graph = traced(placed)
     lowered, names = LoweredStep(graph.step), ["a", "b", "c"]

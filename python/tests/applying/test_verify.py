@@ -1,4 +1,4 @@
-"""verify says whether bits are equal, and which op is the first that differs."""
+"""`verify` reports whether bits are equal, and the first op that differs."""
 
 from __future__ import annotations
 

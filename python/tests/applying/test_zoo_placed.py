@@ -45,7 +45,7 @@ class Snapshot:
 
 
 def placements(graph: em.Graph, count: int) -> list[tuple[str, dict[str, str]]]:
-    """Random ones, then those that a short search finds."""
+    """Random placements, then those that a short search finds."""
     names = [f"gpu:{k}" for k in range(count)]
     found = []
     for seed in range(RANDOM):
@@ -73,7 +73,7 @@ def test_every_placement_trains_as_plain_pytorch(name: str, request: pytest.Fixt
     replay.seed(0)
     model, batch = case.model(), case.batch()
     optimizer = case.optimizer(model.parameters())
-    replay.plain_step(model, batch, case.loss, optimizer)  # So that there is state.
+    replay.plain_step(model, batch, case.loss, optimizer)  # Creates the state of the optimizer.
     optimizer.zero_grad()
     start = Snapshot(model, optimizer)
     losses = []

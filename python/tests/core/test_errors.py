@@ -1,4 +1,4 @@
-"""Bad input: one exception with where and cure, which is the program's line."""
+"""Bad input raises one exception with place and cure, which is the program's line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TWO = "k80 x 2"
 
 
 def line_of(*arguments: str) -> str:
-    """What the program itself says."""
+    """The line that the program itself prints."""
     ended = subprocess.run([find_program(), *arguments], capture_output=True, text=True, check=False)
     assert ended.returncode != 0
     return ended.stderr.splitlines()[-1].removeprefix("error: ")
@@ -108,12 +108,12 @@ def test_a_rule_is_named_as_it_was_written(cnn: em.Graph, machine: em.Machine) -
 @pytest.mark.parametrize(
     "rules", [7, {3: "gpu:0"}, {"conv1": 3}, [{"pin": "gpu:0"}], [{"match": {"name": "a"}}]]
 )
-def test_rules_that_are_none(rules: object, cnn: em.Graph, machine: em.Machine) -> None:
+def test_values_that_are_no_rules(rules: object, cnn: em.Graph, machine: em.Machine) -> None:
     with pytest.raises(em.EmplaceError):
         em.place(cnn, machine, rules=rules)  # type: ignore[arg-type]
 
 
-def test_names_that_are_not_there(placed: em.Placement) -> None:
+def test_unknown_names(placed: em.Placement) -> None:
     with pytest.raises(em.UnknownName, match="nearest is 'conv2'"):
         placed["convv2"]
     with pytest.raises(KeyError):
@@ -133,7 +133,7 @@ def test_a_placement_of_another_graph(graphs: Path, placed: em.Placement, tmp_pa
     assert "p.json" in caught.value.where and caught.value.cure
 
 
-def test_what_cannot_be_written(placed: em.Placement, tmp_path: Path) -> None:
+def test_files_that_cannot_be_written(placed: em.Placement, tmp_path: Path) -> None:
     for write in (placed.save, placed.report().save):
         with pytest.raises(em.EmplaceError, match="folder that exists"):
             write(tmp_path / "no" / "p.json")
@@ -144,7 +144,7 @@ def test_a_graph_that_was_not_traced_is_not_applied(placed: em.Placement) -> Non
         placed.apply({"gpu:0": "cpu"})
 
 
-def test_the_modules_of_an_onnx_model_are_asked_for(graphs: Path) -> None:
+def test_a_device_map_of_an_onnx_model_needs_its_modules(graphs: Path) -> None:
     placement = em.place(graphs / "resnet50.onnx", TWO, method="round-robin", progress=False)
     with pytest.raises(em.EmplaceError, match="modules=") as caught:
         placement.device_map()
@@ -153,12 +153,12 @@ def test_the_modules_of_an_onnx_model_are_asked_for(graphs: Path) -> None:
         placement.device_map(["conv1", "fc"])
 
 
-def test_no_run(tmp_path: Path) -> None:
+def test_a_missing_run(tmp_path: Path) -> None:
     with pytest.raises(em.EmplaceError, match="no run.db"):
         em.open_run(tmp_path)
 
 
-def test_no_program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_missing_program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("EMPLACE_PROGRAM", str(tmp_path / "emplace"))
     with pytest.raises(em.EmplaceError) as caught:
         em.machine("k80")
@@ -193,7 +193,7 @@ def test_a_program_that_dies(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
         em.machine("k80")
 
 
-def test_an_old_processor_is_one_line(tmp_path: Path) -> None:
+def test_an_old_processor_is_reported_in_one_line(tmp_path: Path) -> None:
     cpuinfo = tmp_path / "cpuinfo"
     cpuinfo.write_text("processor\t: 0\nflags\t\t: fpu sse sse2 avx abm movbe\nflags\t\t: avx2\n")
     with pytest.raises(em.EmplaceError) as caught:
@@ -206,7 +206,7 @@ def test_an_old_processor_is_one_line(tmp_path: Path) -> None:
         check_processor()
 
 
-def test_where_may_contain_a_colon() -> None:
+def test_the_place_of_an_error_may_contain_a_colon() -> None:
     error = error_of('error: a: b.json: op "x; y": is wrong; use z', 2, "place", ["a: b.json"])
     assert (error.where, error.cure) == ("a: b.json", "use z") or error.where.startswith("a: b.json")
     assert str(error) == 'a: b.json: op "x; y": is wrong; use z'

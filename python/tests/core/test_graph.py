@@ -21,7 +21,7 @@ import emplace as em
         "pipedream-alexnet.json",
     ],
 )
-def test_every_form_has_its_ops(graphs: Path, name: str) -> None:
+def test_graphs_in_every_form_have_their_ops(graphs: Path, name: str) -> None:
     graph = em.read(graphs / name)
     assert len(graph.ops) == len(graph) > 40
     assert [op.id for op in graph.ops] == list(range(len(graph)))

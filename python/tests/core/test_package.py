@@ -18,12 +18,12 @@ from emplace.program import find_program
 PYTHON = Path(em.__file__).parents[1]
 
 
-def test_one_version(root: Path) -> None:
+def test_version_is_the_same_everywhere(root: Path) -> None:
     cmake = re.search(r"project\(emplace VERSION ([\d.]+)", (root / "CMakeLists.txt").read_text())
     assert cmake is not None and cmake[1] == em.__version__
     assert f"\n## {em.__version__}\n" in (root / "CHANGELOG.md").read_text()
-    said = subprocess.run([find_program(), "--version"], capture_output=True, text=True, check=True).stdout
-    assert said.splitlines()[0] == f"emplace {em.__version__}"
+    output = subprocess.run([find_program(), "--version"], capture_output=True, text=True, check=True).stdout
+    assert output.splitlines()[0] == f"emplace {em.__version__}"
 
 
 def test_every_public_name_is_documented(root: Path) -> None:
@@ -34,7 +34,7 @@ def test_every_public_name_is_documented(root: Path) -> None:
 
 
 @pytest.mark.parametrize("version", ["3.11", "3.12", "3.13", "3.14"])
-def test_types(version: str) -> None:
+def test_mypy_finds_no_error(version: str) -> None:
     pytest.importorskip("mypy", reason="mypy is not installed; scripts/test_python.sh --newest has it")
     line = [
         sys.executable,
@@ -93,7 +93,7 @@ def test_lines_are_not_long() -> None:
     assert not long
 
 
-def test_the_guide(root: Path, tmp_path: Path) -> None:
+def test_code_of_the_guide_runs(root: Path, tmp_path: Path) -> None:
     """The code of the page, in its order, with a model of the fixtures."""
     page = (root / "docs/guide/python.md").read_text()
     code = "\n".join(re.findall(r"```python\n(.*?)```", page, re.S))

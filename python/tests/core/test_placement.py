@@ -1,4 +1,4 @@
-"""place and what a Placement can be asked, against the program itself."""
+"""`place` and the methods of a Placement give what the program gives."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_patterns(placed: em.Placement, cnn: em.Graph, graphs: Path) -> None:
     assert set(placed["*"]) == {op.name for op in cnn.ops}
     assert set(placed["relu_1"]) == {"relu_1"}
     assert set(placed[re.compile("^relu_")]) == {name for name in placed["*"] if name.startswith("relu_")}
-    # A path may begin inside: the scopes of this file begin with the name of the list.
+    # A path may start inside: the scopes of this file start with the name of the list.
     resnet = em.read(graphs / "resnet50.onnx")
     found = em.place(resnet, "k80 x 2", method="round-robin", progress=False)["layer1.0.conv1"]
     assert found and {op.scope for op in resnet.ops if op.name in found} == {"layer1/layer1.0/conv1"}

@@ -44,7 +44,7 @@ def test_evaluate_on_cores(cnn: em.Graph, placed: em.Placement) -> None:
     assert measured.valid and result["verified"] and len(measured.samples) >= 3
 
 
-def test_what_does_not_fit_is_an_answer(cnn: em.Graph, tmp_path: Path) -> None:
+def test_a_placement_that_does_not_fit_is_a_result(cnn: em.Graph, tmp_path: Path) -> None:
     roomy, tight = tmp_path / "roomy.toml", tmp_path / "tight.toml"
     for file, memory in ((roomy, "1GiB"), (tight, "8MiB")):
         file.write_text(f'[[device]]\nname = "gpu:0"\nprofile = "k80_gk210"\nmemory = "{memory}"\n')
@@ -115,7 +115,7 @@ def test_what_a_run_recommends(finished: em.Run, cnn: em.Graph, root: Path) -> N
     assert "<iframe" in page._repr_html_() and page.html.startswith("<!")
 
 
-def test_damage_is_one_line(finished: em.Run, tmp_path: Path) -> None:
+def test_a_damaged_database_is_reported_in_one_line(finished: em.Run, tmp_path: Path) -> None:
     (tmp_path / "run.db").write_bytes(b"no database" * 500)
     with pytest.raises(em.EmplaceError) as caught:
         em.open_run(tmp_path).measurements()

@@ -22,7 +22,7 @@ FOUND = (
     else sorted((ROOT / "python/dist").glob("*.whl"))
 )
 pytestmark = pytest.mark.skipif(not FOUND, reason="no wheel in python/dist; scripts/wheel.sh writes it")
-# What the tag manylinux takes as given.
+# Libraries that the tag manylinux requires of every system.
 GIVEN = re.compile(r"lib(c|m|dl|rt|pthread|resolv|gcc_s|stdc\+\+|z|nsl|util)\.so|ld-linux|linux-vdso")
 
 
@@ -70,7 +70,7 @@ def test_its_only_dependency_is_numpy(wheel: Path) -> None:
     assert required == ["Requires-Dist: numpy"]
 
 
-def test_what_lies_in_it(wheel: Path) -> None:
+def test_contents(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as file:
         names = set(file.namelist())
         for program in ("emplace", "emplace-exec-cpu", "emplace-exec-fake", "emplace-exec-torch"):
@@ -98,7 +98,7 @@ def test_every_library_has_a_notice(wheel: Path, tmp_path: Path) -> None:
         "libeigen3-dev",
     ):
         assert wanted in text, wanted
-    # A library that nobody listed is found.
+    # A library that is not listed is found.
     other = tmp_path / wheel.name
     shutil.copy(wheel, other)
     with zipfile.ZipFile(other, "a") as file:
@@ -107,7 +107,7 @@ def test_every_library_has_a_notice(wheel: Path, tmp_path: Path) -> None:
     assert ended.returncode != 0 and "libnew-12345678.so.1" in ended.stderr
 
 
-def test_it_needs_nothing_but_the_base_of_its_tag(installed: Path) -> None:
+def test_libraries_need_only_the_base_of_the_tag(installed: Path) -> None:
     for file in binaries(installed):
         listed = subprocess.run(["ldd", str(file)], capture_output=True, text=True, check=True).stdout
         outside = [
@@ -116,7 +116,7 @@ def test_it_needs_nothing_but_the_base_of_its_tag(installed: Path) -> None:
         assert not outside, (file.name, outside)
 
 
-def test_it_runs_where_nothing_else_is_installed(installed: Path, tmp_path: Path) -> None:
+def test_runs_where_nothing_else_is_installed(installed: Path, tmp_path: Path) -> None:
     """A root folder with the wheel, the C and C++ libraries, and nothing else."""
     box = tmp_path / "box"
     # The loader finds $ORIGIN by /proc.
@@ -159,17 +159,17 @@ def test_it_runs_where_nothing_else_is_installed(installed: Path, tmp_path: Path
 
 def test_the_console_script_is_the_program(installed: Path) -> None:
     script = installed.parents[2] / "bin/emplace"
-    said = subprocess.run(
+    output = subprocess.run(
         [script, "doctor"], capture_output=True, text=True, check=True, env=environment()
     ).stdout
-    assert said.startswith(f"emplace {em.__version__}")
+    assert output.startswith(f"emplace {em.__version__}")
     for part in ("executor cpu", "scotch", "clp"):
-        assert re.search(rf"ok +{part}", said), said
+        assert re.search(rf"ok +{part}", output), output
     ended = subprocess.run([script, "place"], capture_output=True, text=True, check=False, env=environment())
     assert ended.returncode == 2 and ended.stderr.startswith("error: emplace place: ")
 
 
-def test_it_is_used_as_the_guide_says(installed: Path, tmp_path: Path) -> None:
+def test_works_as_the_guide_shows(installed: Path, tmp_path: Path) -> None:
     code = (
         "import emplace as em\n"
         "r = em.run('quickstart.toml', budget='2s', run_dir='one', progress=False)\n"

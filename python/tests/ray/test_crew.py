@@ -1,4 +1,4 @@
-"""How many actors there are, by demand and time alone: numbers, no Ray and no clock."""
+"""How many actors the crew keeps, by demand and time: numbers only, no Ray and no clock."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class World:
         self.act()
 
     def act(self) -> None:
-        """What the crew wants happens; a drain ends by `end`."""
+        """Carries out the actions of the crew; a drain ends by `end`."""
         for action in self.crew.actions(self.now):
             self.log.append(action)
             if isinstance(action, Start) and self.places:
@@ -65,7 +65,7 @@ class World:
         return sum(member.state != State.DRAINING for member in self.crew.members.values())
 
 
-def test_it_follows_the_demand_from_none_to_many_and_back_to_none() -> None:
+def test_follows_the_demand_from_none_to_many_and_back_to_none() -> None:
     world = World(idle_s=5)
     world.status(0)
     assert world.there == 0
@@ -81,7 +81,7 @@ def test_it_follows_the_demand_from_none_to_many_and_back_to_none() -> None:
     assert world.there == 2
 
 
-def test_a_demand_that_swings_within_the_idle_limit_stops_nobody() -> None:
+def test_a_demand_that_swings_within_the_idle_limit_stops_no_actor() -> None:
     world = World(idle_s=5)
     for _ in range(20):
         world.steady(3, 2)
@@ -89,7 +89,7 @@ def test_a_demand_that_swings_within_the_idle_limit_stops_nobody() -> None:
     assert world.crew.starts == 3 and not world.drains()
 
 
-def test_only_what_was_never_needed_within_the_limit_leaves() -> None:
+def test_only_actors_unneeded_for_the_whole_idle_limit_leave() -> None:
     world = World(idle_s=5)
     world.steady(5, 2)
     world.steady(3, 3)
@@ -98,13 +98,13 @@ def test_only_what_was_never_needed_within_the_limit_leaves() -> None:
 
 
 @pytest.mark.parametrize(("most", "each", "wanted", "actors"), [(4, 1, 9, 4), (5, 2, 9, 2), (None, 4, 9, 3)])
-def test_whole_actors_within_the_bound(most: int | None, each: int, wanted: int, actors: int) -> None:
+def test_the_bound_counts_whole_actors(most: int | None, each: int, wanted: int, actors: int) -> None:
     world = World(most=most, executors_per_actor=each)  # type: ignore[arg-type]
     world.steady(wanted, 2)
     assert world.there == actors
 
 
-def test_executors_of_others_count() -> None:
+def test_executors_that_joined_otherwise_count() -> None:
     world = World(idle_s=2)
     world.others = 2
     world.steady(3, 2)
@@ -118,7 +118,7 @@ def test_executors_of_others_count() -> None:
     assert world.there == 3
 
 
-def test_a_killed_one_is_replaced_at_once_although_the_run_still_lists_it() -> None:
+def test_a_killed_actor_is_replaced_at_once_although_the_run_still_lists_it() -> None:
     world = World()
     world.steady(3, 2)
     world.crew.on_ended(2, world.now)  # The run has not noticed: it is still among the nodes.
@@ -128,7 +128,7 @@ def test_a_killed_one_is_replaced_at_once_although_the_run_still_lists_it() -> N
     assert world.crew.starts == 4, "its last report is not taken for an executor of others"
 
 
-def test_one_that_the_run_has_lost_is_replaced() -> None:
+def test_an_actor_that_the_run_has_lost_is_replaced() -> None:
     world = World(absent_s=4)
     world.steady(2, 2)
     del world.running[1]
@@ -140,8 +140,8 @@ def test_one_that_the_run_has_lost_is_replaced() -> None:
     assert world.there == 2 and 1 not in world.crew.members
 
 
-def test_a_head_that_is_restarted_costs_nobody() -> None:
-    """It does not report, then reports nobody, then everybody again."""
+def test_a_restart_of_the_head_stops_no_actor() -> None:
+    """The head does not report, then reports no nodes, then all of them again."""
     world = World(absent_s=4)
     world.steady(3, 2)
     world.now += 30
@@ -153,11 +153,11 @@ def test_a_head_that_is_restarted_costs_nobody() -> None:
     assert world.crew.starts == 3 and not world.drains()
 
 
-def test_the_cheapest_leave_first() -> None:
+def test_the_cheapest_actors_leave_first() -> None:
     world = World(idle_s=1)
     world.places = False
     world.steady(5, 1)
-    for number, ray_node in ((1, "a"), (2, "a"), (3, "b"), (4, "c")):  # 5 waits for a node.
+    for number, ray_node in ((1, "a"), (2, "a"), (3, "b"), (4, "c")):  # Actor 5 waits for a node.
         world.place(number, ray_node)
     world.running[3] = Node(world.running[3].process, 1, in_flight=8)
     world.steady(5, 1)
@@ -178,7 +178,7 @@ def test_a_drain_that_takes_too_long_is_cut_short() -> None:
     assert Release(1) in world.log and not world.crew.members
 
 
-def test_actors_that_never_take_part_are_tried_again_ever_more_rarely() -> None:
+def test_actors_that_never_take_part_are_retried_with_backoff() -> None:
     world = World(first_delay_s=1, longest_delay_s=30)
     world.places = False
     starts: list[float] = []
@@ -190,7 +190,7 @@ def test_actors_that_never_take_part_are_tried_again_ever_more_rarely() -> None:
         for action in world.log:
             if isinstance(action, Start):
                 starts.append(world.now)
-                world.end(action.number)  # Its program is missing, say.
+                world.end(action.number)  # For example, its program is missing.
         world.log.clear()
     gaps = [later - earlier for earlier, later in zip(starts, starts[1:], strict=False) if later > earlier]
     assert len(starts) < 20 and max(gaps) == pytest.approx(30, abs=0.2)
@@ -203,7 +203,7 @@ def test_actors_that_never_take_part_are_tried_again_ever_more_rarely() -> None:
     assert world.there == 4, "one that takes part ends the wait"
 
 
-def test_closing_drains_everybody_and_starts_nobody() -> None:
+def test_closing_drains_all_actors_and_starts_none() -> None:
     world = World()
     world.steady(3, 2)
     world.places = False
@@ -216,7 +216,7 @@ def test_closing_drains_everybody_and_starts_nobody() -> None:
     assert world.crew.closed and world.crew.starts == 4
 
 
-def test_late_news_of_the_dead_are_passed_over() -> None:
+def test_late_reports_about_ended_actors_are_ignored() -> None:
     world = World()
     world.steady(1, 2)
     world.end(1)
@@ -233,7 +233,7 @@ def _demands(rng: random.Random) -> Iterator[int]:
 
 
 @pytest.mark.parametrize("seed", range(50))
-def test_whatever_happens_it_reaches_the_demand_again(seed: int) -> None:
+def test_reaches_the_demand_again_after_random_faults(seed: int) -> None:
     """Deaths, lost drains, and slow placements at random; then all is well, and the demand is met."""
     rng = random.Random(seed)
     limits = {"executors_per_actor": rng.choice((1, 3)), "most": rng.choice((3, 6, None))}

@@ -54,7 +54,7 @@ class LocalCluster(RayCluster):
 
     def release(self, number: int) -> None:
         if joiner := self.joiners.pop(number, None):
-            joiner.drain()  # As the death of an actor ends its process.
+            joiner.drain()  # The death of an actor ends its process.
 
     def close(self) -> None:
         for number in list(self.joiners):
@@ -69,13 +69,13 @@ class Driven:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, arguments: list[str]) -> None:
         self.notes: list[str] = []
-        self.told: list[str] = []
+        self.reports: list[str] = []
         self.outcome: Any = None
         # Signals belong to the main thread.
         monkeypatch.setattr(Driver, "_listen", lambda self: None)
         monkeypatch.setattr(Driver, "_listen_to_signals", lambda self: None)
         self.driver = Driver(
-            parse(arguments, dict(os.environ)), self.notes.append, self.told.append, self._make
+            parse(arguments, dict(os.environ)), self.notes.append, self.reports.append, self._make
         )
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
@@ -132,7 +132,7 @@ def run(tmp_path: Path) -> Iterator[Run]:
     one.close()
 
 
-def test_it_follows_the_demand_of_a_run_and_ends_with_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_follows_the_demand_of_a_run_and_ends_with_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     driven = Driven(monkeypatch, [run.address, "--insecure", "--idle", "2"])
     run.watched.until(lambda report: world.executors(report) == 3, 30, "three executors")
     result = run.down()
@@ -159,9 +159,9 @@ def test_a_driver_that_stops_gives_all_leases_back(run: Run, monkeypatch: pytest
     driven = Driven(monkeypatch, [run.address, "--insecure", "--max", "2"])
     run.watched.until(lambda report: world.executors(report) == 2, 30, "two executors")
     driven.stop()
-    began = time.monotonic()
+    start = time.monotonic()
     assert driven.finish() == 0
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - start < 3
     assert max(driven.driver.summary()["drained_s"]) < 1
     run.watched.until(world.none, 10, "they are gone")
     assert run.watched.newest["lost"] == 0
@@ -172,7 +172,7 @@ def test_a_dead_actor_is_replaced_without_loss(run: Run, monkeypatch: pytest.Mon
     driven = Driven(monkeypatch, [run.address, "--insecure", "--max", "1"])
     run.watched.until(world.some, 30, "an executor")
     first = driven.cluster.pids[0]
-    driven.cluster.joiners[1].drain()  # Its process ends by itself, well.
+    driven.cluster.joiners[1].drain()  # Its process ends by itself, without an error.
     run.watched.until(
         lambda report: any(node["pid"] not in (first, 0) for node in nodes(report)), 20, "another"
     )
@@ -185,17 +185,17 @@ def nodes(report: world.Json) -> list[world.Json]:
     return [node for node in report["nodes"] if node["executors"] > 0]
 
 
-def test_a_missing_program_is_one_line_and_the_run_goes_on(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_program_does_not_end_the_run(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     driven = Driven(monkeypatch, [run.address, "--insecure", "--program", "/no/such/emplace"])
     world.wait_for(lambda: driven.driver.summary()["failures"] >= 2, 20, "two failures")
-    told = [note for note in driven.notes if "no program emplace (tried /no/such/emplace)" in note]
-    assert len(told) == 1
+    found = [note for note in driven.notes if "no program emplace (tried /no/such/emplace)" in note]
+    assert len(found) == 1
     assert run.process.poll() is None
     driven.stop()
     assert driven.finish() == 0
 
 
-def test_a_cluster_without_room_is_one_line(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_without_room_is_reported_in_one_line(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("emplace.ray.driver._SHORTAGE_S", 0.5)
     driven = Driven(monkeypatch, [run.address, "--insecure"])
     world.wait_for(lambda: hasattr(driven, "cluster"), 5, "a cluster")
@@ -205,7 +205,7 @@ def test_a_cluster_without_room_is_one_line(run: Run, monkeypatch: pytest.Monkey
     assert driven.finish() == 0
 
 
-def test_an_address_where_nobody_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_address_without_a_listener(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("emplace.program")
     try:
         find_program()

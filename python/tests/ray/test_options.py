@@ -1,4 +1,4 @@
-"""The command line: every wrong word is one line with its cure."""
+"""The command line: each wrong argument is reported in one line with its cure."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def program_or_skip() -> str:
         (["--maxx", "2"], "unrecognized arguments"),
     ],
 )
-def test_wrong_words(words: list[str], line: str) -> None:
+def test_wrong_arguments(words: list[str], line: str) -> None:
     with pytest.raises(EmplaceError) as refused:
         parsed(*words)
     assert line in str(refused.value) and "\n" not in str(refused.value)
@@ -104,8 +104,8 @@ def test_versions_of_ray(version: str, line: str) -> None:
     check_version("3.0.0.dev0")
 
 
-def test_the_command_without_ray_says_how_to_get_it() -> None:
-    """As where Ray is absent, whatever is installed here."""
+def test_the_command_without_ray_reports_how_to_get_it() -> None:
+    """Hides Ray, whether or not it is installed here."""
     hide = (
         "import importlib.metadata as m, sys\n"
         "old = m.version\n"
@@ -127,7 +127,7 @@ def test_the_command_without_ray_says_how_to_get_it() -> None:
     assert "ray is not installed" in version.stdout and version.returncode == 0
 
 
-def test_help_and_bad_words_of_the_command() -> None:
+def test_help_and_wrong_arguments_of_the_command() -> None:
     environment = os.environ | {"PYTHONPATH": str(PYTHON)}
     command = [sys.executable, "-m", "emplace.ray"]
     shown = subprocess.run([*command, "--help"], capture_output=True, text=True, env=environment)
@@ -185,7 +185,7 @@ def test_a_cluster_that_was_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         check_reachable("auto")
 
 
-def test_errors_of_ray_are_one_line() -> None:
+def test_errors_of_ray_are_reported_in_one_line() -> None:
     assert first_line(RuntimeError("\n  The first.\nThe second.")) == "The first"
     assert first_line(ValueError()) == "ValueError"
 
@@ -226,7 +226,7 @@ class TestJoiner:
         joiner = Joiner()
         return joiner, joiner.start([str(program)], ["join", HEAD], key, environment)
 
-    def test_it_says_how_the_program_ended(self, tmp_path: Path) -> None:
+    def test_reports_how_the_program_ended(self, tmp_path: Path) -> None:
         joiner, facts = self.start('echo "error: no: such head" >&2; exit 4', tmp_path)
         assert isinstance(facts["pid"], int)
         assert joiner.wait() == {"status": 4, "last": "error: no: such head"}
@@ -237,11 +237,11 @@ class TestJoiner:
         joiner.drain()
         assert joiner.wait() == {"status": 0, "last": "drained"}
 
-    def test_its_number_is_that_of_the_program(self, tmp_path: Path) -> None:
+    def test_reports_the_pid_of_the_program(self, tmp_path: Path) -> None:
         joiner, facts = self.start("echo $$ >&2", tmp_path)
         assert joiner.wait()["last"] == str(facts["pid"])
 
-    def test_a_key_is_readable_there_and_on_no_disk(self, tmp_path: Path) -> None:
+    def test_a_key_is_passed_in_memory_and_not_on_disk(self, tmp_path: Path) -> None:
         joiner, _ = self.start(
             'cat "$4" >&2; stat -L -c %a "$4" >&2; echo "$4" >&2', tmp_path, key=b"secret\n"
         )
@@ -249,11 +249,11 @@ class TestJoiner:
         assert list(joiner._last)[:2] == ["secret", "600"]
         assert joiner._last[2].startswith("/proc/self/fd/")
 
-    def test_it_gets_the_variables(self, tmp_path: Path) -> None:
+    def test_passes_environment_variables(self, tmp_path: Path) -> None:
         joiner, _ = self.start('echo "$TOKEN" >&2', tmp_path, TOKEN="a b")
         assert joiner.wait()["last"] == "a b"
 
-    def test_the_first_program_that_is_there(self, tmp_path: Path) -> None:
+    def test_lists_the_programs_that_were_tried(self, tmp_path: Path) -> None:
         joiner = Joiner()
         facts = joiner.start(["/no/such", "also-not-there"], [], b"", {})
         assert joiner.wait() == {"status": 2, "last": facts["failure"]}

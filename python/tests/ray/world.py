@@ -1,5 +1,5 @@
-"""A Ray cluster with an autoscaler and a run of emplace, in a PID and network namespace of their own: what is
-killed there is ours, and when the first process ends, everything does.
+"""A Ray cluster with an autoscaler and a run of emplace, in a PID and network namespace of their own: only
+our processes can be killed there, and all of them end with the first.
 
     world.py FOLDER SCENARIO [SECONDS]      prints one JSON object with what was observed
 
@@ -111,12 +111,12 @@ class Watched:
         self._rest = b""
 
     def turn(self, seconds: float) -> None:
-        """Reads reports for so long; at once after a report."""
+        """Reads reports for this many seconds; returns at once after a report."""
         if not select.select([self._stream], [], [], seconds)[0]:
             return
         read = os.read(self._stream.fileno(), 1 << 20)
         if not read:
-            time.sleep(seconds)  # The run is over, and this goes on until its caller notices.
+            time.sleep(seconds)  # The run is over; waits until the caller notices.
             return
         *reports, self._rest = (self._rest + read).split(b"\n}\n")
         for report in reports:
@@ -130,13 +130,13 @@ class Watched:
         self._stream.close()
 
     def until(self, condition: Callable[[Json], bool], seconds: float, what: str) -> float:
-        """Until a report says so; returns the time that it took."""
-        began = time.monotonic()
+        """Waits for a report that meets the condition; returns the time that it took [s]."""
+        start = time.monotonic()
         while not (self.newest and condition(self.newest)):
-            if time.monotonic() > began + seconds:
+            if time.monotonic() > start + seconds:
                 raise TimeoutError(f"{what}: {json.dumps(self.newest)[:2000]}")
             self.turn(0.1)
-        return time.monotonic() - began
+        return time.monotonic() - start
 
 
 class Idle:
@@ -214,7 +214,7 @@ def ray_cluster(folder: Path) -> Iterator[str]:
 
 
 def ray_nodes(ray: Any) -> int:
-    """Living nodes but the head."""
+    """The number of living nodes other than the head."""
     return sum(bool(node["Alive"]) for node in ray.nodes()) - 1
 
 
@@ -270,7 +270,7 @@ def start_driver(
     log: str = "driver.log",
     access: Sequence[str] = ("--insecure",),
 ) -> subprocess.Popen[bytes]:
-    """The driver as a person starts it."""
+    """Starts the driver as a user does."""
     command = [sys.executable, "-m", "emplace.ray", address, *access, "--json", *more]
     environment = os.environ | {"PYTHONPATH": str(PYTHON)}
     errors = (folder / log).open("a")
@@ -314,12 +314,12 @@ def scenario_follow(folder: Path, program: str, seconds: float) -> Json:
         watched = Watched(program, address, idle.look)
         watched.until(lambda report: report["executors_wanted"] > 0, 10, "demand")
         found["nodes_before"] = ray_nodes(ray)
-        began = time.monotonic()
+        start = time.monotonic()
         driver = start_driver(folder, address, "--idle", "2")
         watched.until(some, 40, "the first executor")
-        found["first_executor_s"] = time.monotonic() - began
+        found["first_executor_s"] = time.monotonic() - start
         watched.until(lambda report: executors(report) == NODES, 60, "three executors")
-        found["all_executors_s"] = time.monotonic() - began
+        found["all_executors_s"] = time.monotonic() - start
         found["nodes_at_most"] = ray_nodes(ray)
         killer = Killer(random.Random(26))
         watched.looks.append(killer.look)
@@ -335,14 +335,14 @@ def scenario_follow(folder: Path, program: str, seconds: float) -> Json:
             )
         found["kills"], found["nodes_last"] = killer.kills, ray_nodes(ray)
         watched.until(lambda report: report["measurements"] > 10, 20, "measurements")
-        began = time.monotonic()
+        start = time.monotonic()
         found["down"] = subprocess.run([program, "down", address, "--insecure"]).returncode
         found["run"] = ended(up, 40)
-        found["run_ended_s"] = time.monotonic() - began
+        found["run_ended_s"] = time.monotonic() - start
         found["driver"] = ended(driver, 40)
-        found["driver_ended_s"] = time.monotonic() - began
+        found["driver_ended_s"] = time.monotonic() - start
         wait_for(lambda: ray_nodes(ray) == 0, 60, "no nodes")
-        found["no_nodes_s"] = time.monotonic() - began
+        found["no_nodes_s"] = time.monotonic() - start
         found["idle_s"] = idle.longest_s
         found["joins_left"] = joins()
         ray.shutdown()
@@ -360,15 +360,15 @@ def scenario_launched(folder: Path, program: str, seconds: float) -> Json:
         (driver,) = processes("-m emplace.ray")
         old = joins()
         os.kill(driver, signal.SIGKILL)
-        began = time.monotonic()
+        start = time.monotonic()
         wait_for(lambda: not set(old) & set(joins()), 10, "no executor without its driver")
-        found["gone_with_driver_s"] = time.monotonic() - began
+        found["gone_with_driver_s"] = time.monotonic() - start
         watched.until(lambda report: bool(names(report) - before), 60, "executors of the next driver")
-        found["back_s"] = time.monotonic() - began
-        began = time.monotonic()
+        found["back_s"] = time.monotonic() - start
+        start = time.monotonic()
         found["down"] = subprocess.run([program, "down", address, "--insecure"]).returncode
         found["run"] = ended(up, 40)
-        found["ended_s"] = time.monotonic() - began
+        found["ended_s"] = time.monotonic() - start
         found["left"] = joins() + processes("-m emplace.ray")
 
         shutil.rmtree(folder / "run")
@@ -376,16 +376,16 @@ def scenario_launched(folder: Path, program: str, seconds: float) -> Json:
         watched = Watched(program, address)
         watched.until(some, 60, "an executor")
         up.kill()
-        began = time.monotonic()
+        start = time.monotonic()
         wait_for(
             lambda: not joins() + processes("-m emplace.ray") + processes(" node --config"), 20, "nothing"
         )
-        found["gone_with_launcher_s"] = time.monotonic() - began
+        found["gone_with_launcher_s"] = time.monotonic() - start
     return found
 
 
 def scenario_ended(folder: Path, program: str, seconds: float) -> Json:
-    """A driver is asked to end, one is killed; a run without a driver goes on."""
+    """A driver is asked to end, one is killed; a run without a driver continues."""
     found: Json = {}
     with ray_cluster(folder):
         up, address = start_run(folder, program)
@@ -394,10 +394,10 @@ def scenario_ended(folder: Path, program: str, seconds: float) -> Json:
             driver = start_driver(folder, address)
             watched.until(some, 60, "an executor")
             driver.send_signal(number)
-            began = time.monotonic()
+            start = time.monotonic()
             found[number.name] = ended(driver, 20)
             wait_for(lambda: not joins(), 10, "no executor without its driver")
-            found[number.name]["gone_s"] = time.monotonic() - began
+            found[number.name]["gone_s"] = time.monotonic() - start
             watched.until(none, 10, "the run knows that they left")
         driver = start_driver(folder, address)
         watched.until(some, 60, "an executor")
@@ -409,23 +409,23 @@ def scenario_ended(folder: Path, program: str, seconds: float) -> Json:
 
 
 def scenario_refused(folder: Path, program: str, seconds: float) -> Json:
-    """No Ray, a wrong address, a bundle that fits no node: the run goes on."""
+    """No Ray, a wrong address, a bundle that fits no node: the run continues."""
     found: Json = {}
     up, address = start_run(folder, program)
-    for name, where in (("no cluster", "auto"), ("nobody there", "127.0.0.1:6400")):
+    for name, where in (("no cluster", "auto"), ("no listener", "127.0.0.1:6400")):
         driver = start_driver(folder, address, "--ray-address", where, log=f"{name}.log")
         found[name] = ended(driver, 60)
         found[name]["error"] = (folder / f"{name}.log").read_text().strip().splitlines()[-1]
     with ray_cluster(folder):
         driver = start_driver(folder, address, "--num-cpus", "64")
-        said = wait_for(lambda: _line(folder / "driver.log", "no node of"), 60, "the shortage")
-        found["too large"] = said
+        shortage = wait_for(lambda: _line(folder / "driver.log", "no node of"), 60, "the shortage")
+        found["too large"] = shortage
         driver.terminate()
         ended(driver, 20)
         driver = start_driver(folder, address)
         watched = Watched(program, address)
         watched.until(some, 60, "an executor")
-        found["run goes on"] = up.poll() is None
+        found["run continues"] = up.poll() is None
         subprocess.run([program, "down", address, "--insecure"])
         ended(up, 40)
         ended(driver, 40)
@@ -478,7 +478,7 @@ def secrets(folder: Path) -> list[str]:
 
 
 def scenario_head(folder: Path, program: str, seconds: float) -> Json:
-    """The head of Ray dies with all its nodes, and another one comes: the run goes on by itself."""
+    """The head of Ray dies with all its nodes, and another one comes: the run continues by itself."""
     found: Json = {}
     with ray_cluster(folder):
         up, address = start_run(folder, program, "--on", "ray", executors='roles = ["executor"]')
@@ -488,15 +488,15 @@ def scenario_head(folder: Path, program: str, seconds: float) -> Json:
             for pid in processes(word):
                 with contextlib.suppress(OSError):
                     os.kill(pid, signal.SIGKILL)
-        began = time.monotonic()
+        start = time.monotonic()
         watched.until(none, 60, "the executors are gone")
-        found["gone_s"] = time.monotonic() - began
+        found["gone_s"] = time.monotonic() - start
         wait_for(lambda: "trying again" in (folder / "up.log").read_text(), 120, "the driver tries again")
-        found["trying_s"] = time.monotonic() - began
+        found["trying_s"] = time.monotonic() - start
     with ray_cluster(folder):
-        began = time.monotonic()
+        start = time.monotonic()
         watched.until(some, 120, "an executor on the next Ray")
-        found["back_s"] = time.monotonic() - began
+        found["back_s"] = time.monotonic() - start
         found["down"] = subprocess.run([program, "down", address, "--insecure"]).returncode
         found["run"] = ended(up, 40)
         found["left"] = joins() + processes("-m emplace.ray")

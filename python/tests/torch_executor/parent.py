@@ -112,5 +112,5 @@ def device(name: str, memory_bytes: int = 1 << 40, kind: str = "cpu") -> dict[st
 
 
 def as_json(value: Any) -> str:
-    """For messages of asserts."""
+    """A text for messages of asserts."""
     return json.dumps(value, default=str)[:2000]

@@ -47,7 +47,7 @@ def random_bytes(document: dict[str, Any], devices: int, seed: int) -> bytes:
     return bytes(found)
 
 
-def test_the_four_tasks(document: dict[str, Any]) -> None:
+def test_answers_the_four_tasks(document: dict[str, Any]) -> None:
     parent = start()
     ready = parent.prepare(document, [device("cpu:0"), device("gpu:0", kind="gpu"), device("cpu:1")])
     assert ready.type == wire.READY and ready.body["kind"] == "torch" and ready.body["synthetic_types"] == []
@@ -98,7 +98,7 @@ def test_the_four_tasks(document: dict[str, Any]) -> None:
     assert status == 0 and errors == ""
 
 
-def test_a_device_that_is_full_is_an_answer(document: dict[str, Any]) -> None:
+def test_a_full_device_is_a_result(document: dict[str, Any]) -> None:
     parent = start()
     small = [device("cpu:0", 40_000), device("cpu:1")]
     assert parent.prepare(document, small).type == wire.READY
@@ -204,7 +204,7 @@ def test_a_hang_shows_in_the_heartbeats(document: dict[str, Any]) -> None:
     parent.close()
 
 
-def test_it_ends_with_its_parent(document: dict[str, Any]) -> None:
+def test_ends_with_its_parent(document: dict[str, Any]) -> None:
     parent = start()
     parent.prepare(document, TWO)
     assert parent.close() == (0, "")
@@ -213,7 +213,7 @@ def test_it_ends_with_its_parent(document: dict[str, Any]) -> None:
     assert early.process.wait(timeout=30) == 0
 
 
-def test_bad_messages_end_it(document: dict[str, Any]) -> None:
+def test_malformed_messages_end_the_process(document: dict[str, Any]) -> None:
     parent = start()
     parent.socket.sendall(b"\xff" * 64)
     assert parent.process.wait(timeout=30) == 1

@@ -14,7 +14,7 @@ import zoo
 
 
 def total(case: zoo.Case) -> int:
-    """Of forward and backward in plain PyTorch."""
+    """The operations of forward and backward in plain PyTorch."""
     from torch.utils.flop_counter import FlopCounterMode
 
     counter = FlopCounterMode(display=False)

@@ -37,7 +37,7 @@ def seed(value: int) -> None:
 def plain_step(
     model: torch.nn.Module, batch: Any, loss: Loss, optimizer: torch.optim.Optimizer
 ) -> torch.Tensor:
-    """One step as everybody writes it."""
+    """One plain training step."""
     optimizer.zero_grad()
     value = loss(model, batch)
     value.backward()
@@ -79,7 +79,7 @@ def compare(
     before: int = 0,
     **options: Any,
 ) -> tuple[dict[str, Any], TracedStep, list[str]]:
-    """Traces, runs some steps beside plain PyTorch, and tells what differs. ``before``: plain steps before
+    """Traces, runs some steps beside plain PyTorch, and reports what differs. ``before``: plain steps before
     the trace.
     """
     other = copy.deepcopy(model)

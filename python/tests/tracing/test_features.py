@@ -130,7 +130,7 @@ def test_buffers_have_plain_pytorchs_values() -> None:
 
 @pytest.mark.parametrize("inside", [True, False])
 def test_autocast(inside: bool) -> None:
-    """As an option, or as the loss function does it itself."""
+    """Autocast as an option, or by the loss function itself."""
 
     def plain(model: nn.Module, batch: Any) -> torch.Tensor:
         with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -261,12 +261,12 @@ class Swapping(nn.Module):
         return y
 
 
-def test_buffers_that_change_places() -> None:
+def test_buffers_that_are_swapped() -> None:
     replay.seed(0)
     assert replay.compare(Swapping(), torch.randn(3, 4), squares, sgd)[2] == []
 
 
-def test_outputs_of_another_step_write_nothing() -> None:
+def test_outputs_of_another_step_are_refused() -> None:
     model = nn.Linear(4, 4)
     _, step = trace_step(model, torch.randn(3, 4), squares, sgd(model.parameters()))
     before = [p.detach().clone() for p in model.parameters()]
@@ -278,7 +278,7 @@ def test_outputs_of_another_step_write_nothing() -> None:
 
 
 def test_ops_of_unknown_cost_are_named_once() -> None:
-    """An LSTM of oneDNN, or an op of nobody's list: in the graph's meta, and in one warning."""
+    """An LSTM of oneDNN, or an op of no list: in the graph's meta, and in one warning."""
     from emplace.tracing import document
 
     document._warned.clear()

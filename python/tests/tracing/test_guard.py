@@ -114,7 +114,7 @@ CASES = {
 @pytest.mark.filterwarnings("ignore:flops of these ops")
 @pytest.mark.parametrize("stateful", [False, True])
 @pytest.mark.parametrize("case", CASES)
-def test_nothing_of_the_users_changes(case: str, stateful: bool) -> None:
+def test_objects_of_the_user_are_unchanged_after_a_trace(case: str, stateful: bool) -> None:
     torch.manual_seed(0)
     make, kind = CASES[case]
     model = make()

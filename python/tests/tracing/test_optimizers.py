@@ -129,7 +129,7 @@ def test_clipping_in_a_hook_of_the_optimizer_is_part_of_the_step() -> None:
 
 
 def test_another_state_is_refused() -> None:
-    """Before anything is written."""
+    """It is refused before anything is written."""
     model = Net()
     optimizer = O.SGD(model.parameters(), lr=0.1, momentum=0.9)
     _, step = trace_step(model, batch(), loss, optimizer)

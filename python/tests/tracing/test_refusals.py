@@ -86,7 +86,7 @@ def loss(model: nn.Module, batch: Any) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("body", BODIES, ids=lambda b: b.__name__)
-def test_the_line_is_named(body: Any) -> None:
+def test_refusals_name_the_line_of_the_user(body: Any) -> None:
     model = Apply(body)
     with pytest.raises(EmplaceError) as error:
         trace_step(model, torch.randn(2, 4), loss, torch.optim.SGD(model.parameters(), lr=0.1))
@@ -96,14 +96,14 @@ def test_the_line_is_named(body: Any) -> None:
     assert error.value.cure and "\n" not in str(error.value)
 
 
-def test_losses_that_are_none() -> None:
+def test_values_that_are_no_losses() -> None:
     model = nn.Linear(4, 4)
     for wrong in (lambda m, b: m(b), lambda m, b: 3.0, lambda m, b: m(b).detach().sum(), lambda m, b: None):
         with pytest.raises(EmplaceError, match="loss"):
             trace_step(model, torch.randn(2, 4), wrong)  # type: ignore[arg-type]
 
 
-def test_batches() -> None:
+def test_batches_of_another_form() -> None:
     model = nn.Linear(4, 4)
     with pytest.raises(EmplaceError, match="batch"):
         trace_step(model, {"x": 3}, loss)
@@ -113,7 +113,7 @@ def test_batches() -> None:
             step.arguments(wrong)
 
 
-def test_arguments_that_make_no_sense() -> None:
+def test_invalid_arguments() -> None:
     model = nn.Linear(4, 4)
     with pytest.raises(EmplaceError, match="loss"):
         trace_step(model, torch.randn(2, 4), optimizer=torch.optim.SGD(model.parameters(), lr=0.1))

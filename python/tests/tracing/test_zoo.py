@@ -21,7 +21,7 @@ OLD = torch.__version__.startswith("1.")
 
 
 class Layouts(torch.fx.Interpreter):
-    """Compares what each node makes with what the trace says it makes."""
+    """Compares the tensors of each node with those that the trace records."""
 
     def __init__(self, module: torch.fx.GraphModule) -> None:
         super().__init__(module)
@@ -48,7 +48,7 @@ class Layouts(torch.fx.Interpreter):
 
 
 def _strides(shape: Any, stride: Any) -> list[int]:
-    """Of the dimensions in which one can step."""
+    """The strides of the dimensions with more than one element."""
     return [s for size, s in zip(shape, stride) if size > 1]
 
 

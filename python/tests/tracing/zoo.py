@@ -16,7 +16,7 @@ from torch import nn
 
 @dataclass
 class Case:
-    """A model to train: each part is made anew by a call."""
+    """A model to train: each call makes new parts."""
 
     model: Callable[[], nn.Module]
     batch: Callable[[], Any]

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Goal: the bundle for a machine with a GPU is whole: it needs nothing beyond glibc, fits into 64 MiB, finds its fixtures and
-# graphs from anywhere, and each of its checks runs to its end. Method: a rehearsal, on functions that call no GPU; and what it
-# says where there is none.
+# graphs from anywhere, and each of its checks runs to its end. Method: a rehearsal, on functions that call no GPU; and its
+# output on a machine without a GPU.
 #   usage: gpu_bundle_test.sh REPOSITORY EMPLACE-GPU-CHECK FOLDER
 set -euo pipefail
 repository=$1 program=$2 folder=$3
