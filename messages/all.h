@@ -23,8 +23,8 @@ struct TypesAfter {
   using Tuple = std::tuple<Messages...>;
 };
 
-/// In the order of the register. For tests: round trips and golden files of every message.
 #define EMPLACE_COMMA_TYPE(name, number) , name
+/// In the order of the register. For tests: round trips and golden files of every message.
 using AllMessages = TypesAfter<void EMPLACE_MESSAGES(EMPLACE_COMMA_TYPE)>::Tuple;
 #undef EMPLACE_COMMA_TYPE
 

@@ -93,7 +93,7 @@ class House:
 
     def types_of_answers(self):
         """Types by name in the solver and in the placing commands, with what they include of their own room."""
-        rooms = ("heuristics/", "solver/", "launcher/placing/", "launcher/session/learned")
+        rooms = ("solver/", "launcher/placing/", "launcher/session/learned")
         names = [match for name, text in self.text.items() if name.startswith(rooms) for match in ANSWERS.findall(text)]
         return sorted(set(names) - NOT_OF_A_PLACEMENT)
 

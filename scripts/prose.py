@@ -30,7 +30,7 @@ IN_PROSE = re.compile(r"`[^`]*`|\"[^\"\s]*\"|(?<!\w)'[^'\s]*'(?!\w)|\bNone\b")
 IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 FENCE = re.compile(r"^ *(?:```|~~~)")
 # Comments that are not prose.
-MARKER = re.compile(r"namespace\b|NOLINT|clang-format|clang-tidy|IWYU|EMPLACE_\w+$|\w+\.h$|=|noqa|extern "C"|type: |pragma|fmt: |shellcheck")
+MARKER = re.compile(r"namespace\b|NOLINT|clang-format|clang-tidy|IWYU|EMPLACE_\w+$|\w+\.h$|=|noqa|extern \"C\"|type: |pragma|fmt: |shellcheck")
 
 
 def blank(text, keep=" "):

@@ -5,10 +5,10 @@
 #include <string>
 
 #include "base/keys.h"
-#include "launcher/terminal/command.h"
-#include "launcher/terminal/options.h"
 #include "launcher/cluster/endpoint.h"
 #include "launcher/cluster/operator/operator.h"
+#include "launcher/terminal/command.h"
+#include "launcher/terminal/options.h"
 
 namespace emplace::launcher {
 

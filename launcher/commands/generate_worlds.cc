@@ -10,12 +10,12 @@
 
 #include "base/clock.h"
 #include "base/text/words.h"
+#include "graph/formats/graph_file.h"
 #include "launcher/placing/graph_options.h"
 #include "launcher/placing/results.h"
 #include "launcher/terminal/json_text.h"
 #include "launcher/terminal/setting_options.h"
 #include "launcher/terminal/stop_signal.h"
-#include "graph/formats/graph_file.h"
 #include "launcher/worlds/world.h"
 
 namespace emplace::launcher {

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "launcher/cluster/operator/operator.h"
 #include "launcher/terminal/command.h"
 #include "launcher/terminal/terminal.h"
-#include "launcher/cluster/operator/operator.h"
 #include "messages/status.h"
 
 namespace emplace::launcher {

@@ -8,8 +8,8 @@
 
 #include "base/text/words.h"
 #include "base/units.h"
-#include "launcher/inputs/this_machine.h"
 #include "graph/formats/graph_file.h"
+#include "launcher/inputs/this_machine.h"
 #include "placement/bounds/feasibility.h"
 #include "placement/machine/device_file.h"
 #include "placement/machine/machine_text.h"

@@ -10,12 +10,12 @@
 #include "base/text/words.h"
 #include "base/units.h"
 #include "executor/sim/explanation.h"
+#include "graph/formats/graph_file.h"
 #include "launcher/placing/extensions.h"
 #include "launcher/placing/graph_options.h"
 #include "launcher/placing/placement_order.h"
 #include "launcher/placing/results.h"
 #include "launcher/terminal/json_text.h"
-#include "graph/formats/graph_file.h"
 #include "placement/op_pattern.h"
 #include "placement/placement_file.h"
 

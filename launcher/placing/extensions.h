@@ -54,7 +54,7 @@ struct Extensions {
   const RealExecutors& executors;
   const RunRecords& records;
 };
-/// The extensions of a program that only places.
+/// The extensions of a program that only places. For tests: they link the commands alone.
 Extensions no_extensions();
 
 /// The commands that place, in the order of `--help`.

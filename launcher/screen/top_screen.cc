@@ -9,9 +9,9 @@
 
 #include "base/text/counts.h"
 #include "base/units.h"
-#include "launcher/terminal/progress_text.h"
 #include "launcher/cluster/operator/idle_reason.h"
 #include "launcher/cluster/operator/status_json.h"
+#include "launcher/terminal/progress_text.h"
 
 namespace emplace::launcher {
 namespace {

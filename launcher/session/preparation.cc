@@ -8,9 +8,9 @@
 
 #include "base/text/words.h"
 #include "base/units.h"
-#include "launcher/inputs/inputs.h"
 #include "launcher/cluster/hosts/remote_host.h"
 #include "launcher/cluster/operator/operator.h"
+#include "launcher/inputs/inputs.h"
 #include "launcher/session/leftovers.h"
 #include "launcher/settings/placers.h"
 #include "record/run_reader.h"

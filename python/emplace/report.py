@@ -31,7 +31,7 @@ _STYLE = """
 
 @dataclass(frozen=True)
 class Facts:
-    """What the page says of a placement."""
+    """What the page states about a placement."""
 
     graph: Graph
     machine: Machine | None

@@ -11,10 +11,10 @@
 
 #include "graph/lowering.h"
 #include "placement/idle_gaps.h"
+#include "placement/machine/transfer_table.h"
 #include "solver/list/memory_history.h"
 #include "solver/method.h"
 #include "solver/partitioners/placing_units.h"
-#include "placement/machine/transfer_table.h"
 
 namespace emplace {
 

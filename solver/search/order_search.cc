@@ -10,8 +10,8 @@
 #include "executor/sim/critical_chain.h"
 #include "executor/sim/simulator.h"
 #include "graph/lowering.h"
-#include "solver/search/moving_cost.h"
 #include "placement/machine/transfer_table.h"
+#include "solver/search/moving_cost.h"
 
 namespace emplace {
 namespace {

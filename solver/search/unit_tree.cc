@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <limits>
 
+#include "placement/machine/transfer_table.h"
 #include "solver/method.h"
 #include "solver/search/walk.h"
-#include "placement/machine/transfer_table.h"
 
 namespace emplace {
 

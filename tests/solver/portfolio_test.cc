@@ -49,7 +49,8 @@ TEST(Portfolio, IsNeverWorseThanAMethodAndReportsFindingsInOrder) {
     };
     const auto answer = run_portfolio(heuristics(), problem, Judge{objective, {}}, *world.model);
     ASSERT_TRUE(answer.ok()) << answer.error().context;
-    EXPECT_TRUE(started.contains("contiguous") && started.contains("anneal") && started.contains("local-search"));
+    EXPECT_TRUE(started.contains("contiguous") && started.contains("anneal") &&
+                started.contains("local-search"));
     EXPECT_TRUE(world.constraints.check(world.graph, world.devices, answer->placement).ok());
     EXPECT_EQ(world.measured(answer->placement), answer->measurement);
     std::uint64_t evaluations = 0;

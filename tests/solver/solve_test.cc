@@ -50,10 +50,10 @@ TEST(Solve, AutoIsNoWorseThanAnyHeuristic) {
   const SystemClock clock;
   Request request = request_for(world);
   request.budget.seconds = 0.5;
-  std::vector<double> told;
+  std::vector<double> reported;
   const auto answer = solve(
       request, {.clock = &clock, .better = [&](const Finding& finding, const Placement&, const OpOrder&) {
-                  told.push_back(finding.seconds);
+                  reported.push_back(finding.seconds);
                 }});
   ASSERT_TRUE(answer.ok()) << answer.error().context;
   for (const Method* method : all_methods()) {
@@ -64,8 +64,8 @@ TEST(Solve, AutoIsNoWorseThanAnyHeuristic) {
   Measurement measured;
   ASSERT_TRUE(world.simulator.measure(answer->placement, measured).ok());
   EXPECT_EQ(measured, answer->measurement);
-  ASSERT_FALSE(told.empty());
-  EXPECT_EQ(told.back(), measured.step_time_s);
+  ASSERT_FALSE(reported.empty());
+  EXPECT_EQ(reported.back(), measured.step_time_s);
   EXPECT_FALSE(answer->method.empty());
 }
 

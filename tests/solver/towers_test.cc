@@ -9,10 +9,10 @@
 #include <numeric>
 #include <string>
 
+#include "graph/formats/graph_file.h"
 #include "solver/methods.h"
 #include "solver/towers/towers_graph.h"
 #include "tests/solver/world.h"
-#include "graph/formats/graph_file.h"
 
 namespace emplace {
 namespace {

@@ -116,7 +116,7 @@ TEST_F(LeaseSchedulerTest, GivesRangesToExecutorsWithinTheirCredit) {
   EXPECT_FALSE(scheduler_.grant({"executor/1", 1, 1, 0}, actor_id("executor/0"))) << "another executor";
 }
 
-TEST_F(LeaseSchedulerTest, StartsLeaseEpochsWhereItIsTold) {
+TEST_F(LeaseSchedulerTest, StartsLeaseEpochsAtTheGivenOne) {
   scheduler_.start(1000);
   join("executor/0");
   add(1);

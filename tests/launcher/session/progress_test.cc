@@ -7,8 +7,8 @@
 
 #include <limits>
 
-#include "launcher/terminal/progress_text.h"
 #include "launcher/cluster/supervision/node_lines.h"
+#include "launcher/terminal/progress_text.h"
 
 namespace emplace::launcher {
 namespace {

@@ -15,9 +15,9 @@
 
 #include "base/file.h"
 #include "base/rng.h"
+#include "graph/formats/graph_file.h"
 #include "placement/export/parts.h"
 #include "placement/export/placement_export.h"
-#include "graph/formats/graph_file.h"
 #include "tests/support/sample_graphs.h"
 
 namespace emplace::interop {

@@ -8,10 +8,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/rng.h"
+#include "graph/formats/graph_file.h"
 #include "placement/export/placement_export.h"
 #include "placement/export/stages.h"
 #include "tests/placement/export/folded_convolutions.h"
-#include "graph/formats/graph_file.h"
 #include "tests/support/sample_graphs.h"
 
 namespace emplace::interop {
