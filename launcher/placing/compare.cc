@@ -256,16 +256,9 @@ Result<ExitStatus> Compare::run(Console& console) {
   if (request.judge.placeto && methods.searches_order())
     return invalid("method 'auto+order'", "needs --executor sim",
                    "Placeto's simulator has an order of its own");
-  EMPLACE_TRY_ASSIGN(auto inputs, open_inputs(inputs_));
-  EMPLACE_TRY(use_placeto(request.judge.placeto, inputs.judge, console));
-  report_assumptions(inputs, inputs_.graph, console);
+  EMPLACE_TRY_ASSIGN(const auto inputs,
+                     open_problem(inputs_, request.judge.placeto, request.noise ? "--jitter" : "", console));
   judge = inputs.judge;
-  if (request.noise) {
-    EMPLACE_TRY(check_jitter("--jitter", judge));
-  }
-  for (const std::string& line : inputs.rules.lines()) console.note(line);
-  if (auto fits = must_fit(inputs); !judge.placeto && !fits)
-    return Error{fits.error().code, printable(inputs_.graph) + ": " + fits.error().context};
   const auto model = make_model(inputs.graph, inputs.devices, judge);
   const double bound_s = bound_of(judge, inputs.graph, inputs.devices, inputs.constraints).seconds;
   EMPLACE_TRY_ASSIGN(const auto rows, run_methods(methods.all(), *learned, request, inputs, *model, bound_s,
@@ -276,10 +269,7 @@ Result<ExitStatus> Compare::run(Console& console) {
   if (best == nullptr)
     return Error{Errc::kNoPlacement,
                  printable(inputs_.graph) + ": no method found a feasible placement; add memory or devices"};
-  const CostTable costs{inputs.graph, inputs.devices};
-  const Problem problem{inputs.graph, inputs.devices, inputs.constraints,
-                        costs,        request.seed,   judge.objective};
-  EMPLACE_TRY_ASSIGN(const auto single, best_single_device(problem, *model));
+  EMPLACE_TRY_ASSIGN(const auto single, best_single_device(inputs, *model));
   if (const std::string slower = slower_than_single(best->measurement.step_time_s, single, inputs.devices);
       !slower.empty()) {
     console.warn("the best of these methods is " + slower);

@@ -183,49 +183,55 @@ std::string subject_text(const Subject& subject) {
   return text;
 }
 
+/// What the step time is with a part on each device.
+Json elsewhere_json(const Subject& subject, const ExplainedPart& part) {
+  auto elsewhere = Json::array();
+  for (std::size_t d = 0; d < part.there.size(); ++d) {
+    const auto& there = part.there[d];
+    Json one{{"device", subject.device(d)},
+             {"here", there.same},
+             {"allowed", there.allowed},
+             {"time_s", there.time_s}};
+    if (there.allowed) {
+      one["valid"] = there.measured.valid;
+      one["step_time_s"] = there.measured.step_time_s;
+      one["change_s"] = subject.change_s(there);
+    } else {
+      one["valid"] = false;
+      one["step_time_s"] = nullptr;
+      one["change_s"] = nullptr;
+    }
+    elsewhere.push_back(std::move(one));
+  }
+  return elsewhere;
+}
+
+Json part_json(const Subject& subject, const ExplainedPart& part) {
+  Json item{{subject.by_op ? "op" : "scope", part.name}};
+  if (subject.by_op) item["type"] = subject.setting.graph.type_name(part.ops.front());
+  item["ops"] = part.ops.size();
+  auto on = Json::object();
+  for (std::size_t d = 0; d < part.ops_on.size(); ++d)
+    if (part.ops_on[d] > 0) on[subject.device(d)] = part.ops_on[d];
+  item["on"] = std::move(on);
+  if (subject.by_op) item["device"] = subject.home(part);
+  item["time_s"] = part.time_s;
+  item["critical_s"] = part.critical_s;
+  item["critical"] = part.critical_s > 0;
+  item["state_bytes"] = part.state_bytes;
+  item["output_bytes"] = part.output_bytes;
+  item["companions"] = part.companions;
+  const std::vector<std::string> rules = subject.deciding(part);
+  item["rules"] = rules;
+  item["elsewhere"] = elsewhere_json(subject, part);
+  item["verdict"] = subject.verdict(part);
+  return item;
+}
+
 Json subject_json(const Subject& subject) {
   const Explanation& explanation = subject.explanation;
   auto items = Json::array();
-  for (std::size_t p = 0; p < subject.shown; ++p) {
-    const ExplainedPart& part = explanation.parts[p];
-    Json item{{subject.by_op ? "op" : "scope", part.name}};
-    if (subject.by_op) item["type"] = subject.setting.graph.type_name(part.ops.front());
-    item["ops"] = part.ops.size();
-    auto on = Json::object();
-    for (std::size_t d = 0; d < part.ops_on.size(); ++d)
-      if (part.ops_on[d] > 0) on[subject.device(d)] = part.ops_on[d];
-    item["on"] = std::move(on);
-    if (subject.by_op) item["device"] = subject.home(part);
-    item["time_s"] = part.time_s;
-    item["critical_s"] = part.critical_s;
-    item["critical"] = part.critical_s > 0;
-    item["state_bytes"] = part.state_bytes;
-    item["output_bytes"] = part.output_bytes;
-    item["companions"] = part.companions;
-    const std::vector<std::string> rules = subject.deciding(part);
-    item["rules"] = rules;
-    auto elsewhere = Json::array();
-    for (std::size_t d = 0; d < part.there.size(); ++d) {
-      const auto& there = part.there[d];
-      Json one{{"device", subject.device(d)},
-               {"here", there.same},
-               {"allowed", there.allowed},
-               {"time_s", there.time_s}};
-      if (there.allowed) {
-        one["valid"] = there.measured.valid;
-        one["step_time_s"] = there.measured.step_time_s;
-        one["change_s"] = subject.change_s(there);
-      } else {
-        one["valid"] = false;
-        one["step_time_s"] = nullptr;
-        one["change_s"] = nullptr;
-      }
-      elsewhere.push_back(std::move(one));
-    }
-    item["elsewhere"] = std::move(elsewhere);
-    item["verdict"] = subject.verdict(part);
-    items.push_back(std::move(item));
-  }
+  for (std::size_t p = 0; p < subject.shown; ++p) items.push_back(part_json(subject, explanation.parts[p]));
   auto rules = Json::array();
   for (std::size_t r = 0; r < subject.setting.rules.rules.size(); ++r) {
     Json rule{{"rule", subject.setting.rules.rules[r].described()},

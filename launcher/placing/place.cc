@@ -18,7 +18,6 @@
 #include "launcher/terminal/progress_view.h"
 #include "launcher/terminal/setting_options.h"
 #include "launcher/terminal/stop_signal.h"
-#include "placement/machine/cost_model.h"
 #include "solver/methods.h"
 #include "solver/solve.h"
 
@@ -125,15 +124,8 @@ Error Place::located(const Error& error, const LearnedMethods& learned) const {
 Result<ExitStatus> Place::run(Console& console) {
   const auto learned = extensions_.learning(inputs_, !console.shows_progress());
   EMPLACE_TRY(prepare(*learned, console.seed()));
-  EMPLACE_TRY_ASSIGN(auto inputs, open_inputs(inputs_));
-  EMPLACE_TRY(use_placeto(request_.judge.placeto, inputs.judge, console));
-  if (request_.noise) {
-    EMPLACE_TRY(check_jitter(request_.robust ? "--robust" : "--jitter", inputs.judge));
-  }
-  report_assumptions(inputs, inputs_.graph, console);
-  for (const std::string& line : inputs.rules.lines()) console.note(line);
-  if (auto fits = must_fit(inputs); !request_.judge.placeto && !fits)
-    return Error{fits.error().code, printable(inputs_.graph) + ": " + fits.error().context};
+  const std::string noise = request_.robust ? "--robust" : request_.noise ? "--jitter" : "";
+  EMPLACE_TRY_ASSIGN(const auto inputs, open_problem(inputs_, request_.judge.placeto, noise, console));
   EMPLACE_TRY(output_.check_writable());
   request_.graph = &inputs.graph;
   request_.machine = &inputs.devices;
@@ -176,10 +168,7 @@ Result<ExitStatus> Place::run(Console& console) {
 
 Result<ExitStatus> Place::print(const Inputs& inputs, Executor& executor, const Answer& answer,
                                 const ProvenBound& bound, double wall_s, Console& console) const {
-  const CostTable costs{inputs.graph, inputs.devices};
-  const Problem problem{inputs.graph, inputs.devices, inputs.constraints,
-                        costs,        request_.seed,  inputs.judge.objective};
-  EMPLACE_TRY_ASSIGN(const auto single, best_single_device(problem, executor));
+  EMPLACE_TRY_ASSIGN(const auto single, best_single_device(inputs, executor));
   const std::string slower = slower_than_single(answer.measurement.step_time_s, single, inputs.devices);
   AnswerFacts facts{.inputs = inputs,
                     .request = request_,

@@ -142,13 +142,13 @@ std::string measured_text(const Measurement& measured, const Inputs& inputs,
   return text;
 }
 
-Result<std::optional<SingleBest>> best_single_device(const Problem& problem, Executor& executor) {
+Result<std::optional<SingleBest>> best_single_device(const Inputs& inputs, Executor& executor) {
   std::optional<SingleBest> best;
   Measurement measured;
-  for (std::size_t d = 0; d < problem.devices.size(); ++d) {
+  for (std::size_t d = 0; d < inputs.devices.size(); ++d) {
     const auto device = static_cast<DeviceId>(d);
-    Placement placement(problem.graph.num_ops(), device);
-    if (problem.constraints.repair(placement) > 0) continue;  // Some op may not run on this device.
+    Placement placement(inputs.graph.num_ops(), device);
+    if (inputs.constraints.repair(placement) > 0) continue;  // Some op may not run on this device.
     EMPLACE_TRY(executor.measure(placement, measured));
     if (measured.valid && (!best || measured.step_time_s < best->step_time_s))
       best = SingleBest{device, measured.step_time_s};

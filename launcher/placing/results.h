@@ -54,7 +54,7 @@ struct SingleBest {
   double step_time_s = 0;
 };
 /// Returns the fastest valid placement of the whole graph on one device, if there is one.
-Result<std::optional<SingleBest>> best_single_device(const Problem& problem, Executor& executor);
+Result<std::optional<SingleBest>> best_single_device(const Inputs& inputs, Executor& executor);
 /// Returns a warning if `step_time_s` is above that of `single`; empty otherwise.
 std::string slower_than_single(double step_time_s, const std::optional<SingleBest>& single,
                                const DeviceSet& devices);

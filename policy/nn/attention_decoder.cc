@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "policy/loss/loss.h"
+#include "policy/nn/decoder_draws.h"
 #include "policy/nn/kernels.h"
 #include "policy/nn/product.h"
 
@@ -83,22 +84,6 @@ struct BlockGradients {
   Matrix dkeys, dscore, dout_context;      // [padded H, T], [padded H, 1], [D, T]
 };
 
-/// Random numbers for sampling, drawn before the blocks run, so that the order of the blocks does not matter.
-struct Draws {
-  Draws(const DecodeInput& input, Eigen::Index steps, Eigen::Index devices) {
-    if (input.chosen != nullptr || input.greedy) return;
-    const Eigen::Index choices = steps * input.samples;
-    uniform.resize(1, choices);
-    if (input.noise > 0) noise.resize(devices, choices);
-    for (Eigen::Index n = 0; n < choices; ++n) {
-      for (Eigen::Index i = 0; i < noise.rows(); ++i) noise(i, n) = input.noise * input.rng->normal();
-      uniform(n) = input.rng->uniform();
-    }
-    if (input.noise_limit > 0) noise = noise.cwiseMax(-input.noise_limit).cwiseMin(input.noise_limit);
-  }
-  Matrix uniform, noise;  // [1, T · k]; [D, T · k] or empty; column step · k + sample.
-};
-
 /// Softmax over groups of v·tanh(M E_g + q) or of <tanh(M E_g), q>, a column per sample.
 void attend(const Network& net, const Eigen::Ref<const Matrix>& query, Matrix& attention) {
   attention.resize(padded(net.steps), query.cols());
@@ -114,24 +99,6 @@ void attend(const Network& net, const Eigen::Ref<const Matrix>& query, Matrix& a
     const float total = kernels().exponentials(attention.rows(), attention.col(s).data(), &peak);
     attention.col(s) /= total;
   }
-}
-
-std::uint8_t draw(const Eigen::Ref<const Eigen::VectorXf>& logits, float uniform) {
-  const Eigen::VectorXf weight = (logits.array() - logits.maxCoeff()).exp();
-  float at = uniform * weight.sum();
-  Eigen::Index device = 0, last = 0;
-  for (; device < weight.size(); ++device) {
-    if (weight(device) > 0) last = device;
-    at -= weight(device);
-    if (at < 0 && weight(device) > 0) break;
-  }
-  return static_cast<std::uint8_t>(device < weight.size() ? device : last);
-}
-
-std::uint8_t likeliest(const Eigen::Ref<const Eigen::VectorXf>& logits) {
-  Eigen::Index device = 0;
-  logits.maxCoeff(&device);
-  return static_cast<std::uint8_t>(device);
 }
 
 /// Runs `work` on every block; block i runs on thread i modulo `threads`.
@@ -185,8 +152,8 @@ struct Weights {
 /// One pass over a block of samples: k samples as columns, a step after the other.
 class BlockDecoder {
  public:
-  BlockDecoder(const Network& net, const Weights& weights, const DecodeInput& input, const Draws& draws,
-               Block& block)
+  BlockDecoder(const Network& net, const Weights& weights, const DecodeInput& input,
+               const DecoderDraws& draws, Block& block)
       : net_{net}, weights_{weights}, input_{input}, draws_{draws}, block_{block} {
     const Eigen::Index h = net.options.hidden, d = net.options.devices, k = block.count, steps = net.steps;
     const std::size_t layers = net.options.layers;
@@ -275,11 +242,11 @@ class BlockDecoder {
       if (input_.chosen != nullptr) {
         devices[at] = (*input_.chosen)[at];
       } else if (input_.greedy) {
-        devices[at] = likeliest(logits_.col(s));
+        devices[at] = likeliest_device(logits_.col(s));
       } else {
         const Eigen::Index number = t * input_.samples + block_.first + s;
         if (draws_.noise.size() > 0) logits_.col(s) += draws_.noise.col(number);
-        devices[at] = draw(logits_.col(s), draws_.uniform(number));
+        devices[at] = drawn_device(logits_.col(s), draws_.uniform(number));
       }
     }
   }
@@ -287,7 +254,7 @@ class BlockDecoder {
   const Network& net_;
   const Weights& weights_;
   const DecodeInput& input_;
-  const Draws& draws_;
+  const DecoderDraws& draws_;
   Block& block_;
   std::vector<Matrix> h_before_, c_before_;  // [layers] of [H, k] State after the last step.
   Matrix sums_, logits_;                     // [4H, k], [D, k]
@@ -611,7 +578,7 @@ Decoded decode(Tape& tape, const DecoderParameters& parameters, const DecoderOpt
   decoded.devices.resize(static_cast<std::size_t>(k * net->steps));
   Matrix log_p(options.devices, k * net->steps);
   {
-    const Draws draws{input, net->steps, options.devices};
+    const DecoderDraws draws{input, net->steps, options.devices};
     const Weights weights = Weights::forwards(tape, vars);
     for_each_block(blocks->size(), input.threads, [&](std::size_t b) {
       BlockDecoder{*net, weights, input, draws, (*blocks)[b]}.run(decoded.devices, log_p);

@@ -1,0 +1,35 @@
+#include "policy/nn/decoder_draws.h"
+
+namespace emplace::policy {
+
+DecoderDraws::DecoderDraws(const DecodeInput& input, Eigen::Index steps, Eigen::Index devices) {
+  if (input.chosen != nullptr || input.greedy) return;
+  const Eigen::Index choices = steps * input.samples;
+  uniform.resize(1, choices);
+  if (input.noise > 0) noise.resize(devices, choices);
+  for (Eigen::Index n = 0; n < choices; ++n) {
+    for (Eigen::Index i = 0; i < noise.rows(); ++i) noise(i, n) = input.noise * input.rng->normal();
+    uniform(n) = input.rng->uniform();
+  }
+  if (input.noise_limit > 0) noise = noise.cwiseMax(-input.noise_limit).cwiseMin(input.noise_limit);
+}
+
+std::uint8_t drawn_device(const Eigen::Ref<const Eigen::VectorXf>& logits, float uniform) {
+  const Eigen::VectorXf weight = (logits.array() - logits.maxCoeff()).exp();
+  float at = uniform * weight.sum();
+  Eigen::Index device = 0, last = 0;
+  for (; device < weight.size(); ++device) {
+    if (weight(device) > 0) last = device;
+    at -= weight(device);
+    if (at < 0 && weight(device) > 0) break;
+  }
+  return static_cast<std::uint8_t>(device < weight.size() ? device : last);
+}
+
+std::uint8_t likeliest_device(const Eigen::Ref<const Eigen::VectorXf>& logits) {
+  Eigen::Index device = 0;
+  logits.maxCoeff(&device);
+  return static_cast<std::uint8_t>(device);
+}
+
+}  // namespace emplace::policy
