@@ -13,7 +13,7 @@ from emplace.program import run_command
 from emplace.progress import Progress, seconds_of
 from emplace.rules import Rules, rules_file
 from emplace.scratch import Scratch
-from emplace.settings import Settings, graph_of, machine_of, seconds_option, warn_of
+from emplace.settings import Settings, graph_of, machine_of, request_arguments, seconds_option, warn_of
 
 
 def place(
@@ -50,12 +50,16 @@ def place(
     settings = Settings(objective, reserve, dispatch, rules_file(rules, graph))
     scratch = Scratch()
     options, shown = settings.arguments(scratch.folder)
-    arguments = [*graph._arguments(), *options, "--method", method, "--seed", str(seed), "--order", order]
+    arguments = [*graph._arguments(), *options, "--seed", str(seed)]
     arguments += ["--devices", machine.text] if machine is not None else []
-    arguments += ["--budget", seconds_option(budget)] if budget is not None else []
-    arguments += ["--policy", os.fspath(policy)] if policy is not None else []
-    arguments += ["--samples", str(samples)] if samples is not None else []
-    arguments += ["--threads", str(threads)] if threads is not None else []
+    arguments += request_arguments(
+        method=method,
+        budget=None if budget is None else seconds_option(budget),
+        policy=None if policy is None else os.fspath(policy),
+        samples=samples,
+        order=order,
+        threads=threads,
+    )
     file = scratch.folder / "found.json"
     searches = method == "auto" or budget is not None
     budget_s = seconds_of(budget if budget is not None else 30.0) if searches else None

@@ -11,6 +11,7 @@ from pathlib import Path
 from emplace.graph import Graph, read
 from emplace.machines import Machine
 from emplace.program import Finished
+from emplace.request import SETTINGS
 from emplace.rules import RulesFile
 
 
@@ -32,6 +33,20 @@ class Settings:
             return options, {}
         path, shown = self.rules.written(folder)
         return [*options, "--rules", str(path)], shown
+
+
+def request_arguments(**settings: object) -> list[str]:
+    """Options of ``emplace place`` for the settings that are given, in the order of its help. None: not given.
+
+    A name has underscores for the hyphens of the option. Raises TypeError for a name that is no setting."""
+    given = {name.replace("_", "-"): value for name, value in settings.items() if value is not None}
+    if unknown := given.keys() - SETTINGS:
+        raise TypeError(f"no setting of a request: {', '.join(sorted(unknown))}")
+    arguments = []
+    for name in SETTINGS:
+        if name in given:
+            arguments += [f"--{name}", str(given[name])]
+    return arguments
 
 
 def graph_of(graph: Graph | str | os.PathLike[str]) -> Graph:

@@ -11,7 +11,7 @@ import unittest
 
 from made_up_tree import ROOT, CheckerTest
 
-GLOSSARY = "| retired | write | permitted |\n|---|---|---|\n| anew | again | |\n"
+GLOSSARY = "| retired | write | permitted |\n|---|---|---|\n| zzword | again | |\n"
 SOUND = {
     "base/clock.h": "#pragma once\nint now();\n",
     "base/clock.cc": '#include "base/clock.h"\nint now() {\n  return 1;\n}\n',
@@ -21,7 +21,7 @@ SOUND = {
 
 
 def function(lines):
-    """A function of so many lines."""
+    """A function with this number of lines."""
     return "int long_one() {\n" + (lines - 2) * "  ;\n" + "}\n"
 
 
@@ -73,7 +73,7 @@ class CheckSize(CheckerTest):
         self.assertEqual(counted["types"], "2 (Answer RobustFound)")
 
     def test_counts_functions_and_words(self):
-        counted = self.count({"base/long.cc": function(80) + "// Made anew.\n"})
+        counted = self.count({"base/long.cc": function(80) + "// Made zzword.\n"})
         self.assertEqual(counted["functions"], "1 (longest: base/long.cc:1 long_one, 80 lines)")
         self.assertEqual(counted["words"], "1")
 

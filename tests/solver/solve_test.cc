@@ -5,9 +5,13 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <vector>
 
+#include "base/file.h"
+#include "base/text/words.h"
 #include "solver/methods.h"
 #include "solver/search/distinct.h"
 #include "tests/solver/world.h"
@@ -225,6 +229,25 @@ TEST(Request, RefusesSettingsThatCannotBeCombined) {
   }
   EXPECT_TRUE(Request{}.check().ok());
   EXPECT_TRUE((Request{.budget = {1}, .policy = "run", .order = Ordering::kSearch}.check().ok()));
+}
+
+TEST(Request, PythonModuleListsItsSettings) {
+  Request request;
+  Settings settings;
+  request.list(settings);
+  std::string text =
+      "\"\"\"The settings of a request for a placement, in the order of ``emplace place --help``.\n\n"
+      "Made from Request::list() (solver/request.cc); EMPLACE_WRITE_REFERENCE=1 solver_test writes it "
+      "again.\n"
+      "\"\"\"\n\nSETTINGS = (\n";
+  for (const Setting& setting : settings.all()) text += "    \"" + std::string{setting.key} + "\",\n";
+  text += ")\n";
+  const std::filesystem::path path{EMPLACE_SOURCE_DIR "/python/emplace/request.py"};
+  if (std::getenv("EMPLACE_WRITE_REFERENCE") != nullptr) {
+    ASSERT_TRUE(write_file(path, text).ok());
+  }
+  EXPECT_EQ(text_of(read_file(path, 1 << 20).value()), text)
+      << "EMPLACE_WRITE_REFERENCE=1 solver_test writes it";
 }
 
 }  // namespace

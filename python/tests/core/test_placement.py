@@ -13,6 +13,7 @@ import pytest
 
 import emplace as em
 from emplace.program import find_program
+from emplace.settings import request_arguments
 from emplace.stages import STATE
 
 
@@ -242,3 +243,16 @@ def test_importing_is_quick_and_light() -> None:
 
 def cwd() -> Path:
     return Path(em.__file__).parents[1]
+
+
+def test_request_arguments_follow_the_list_of_settings() -> None:
+    assert request_arguments(threads=2, method="auto", policy=None, best_of=3) == [
+        "--method",
+        "auto",
+        "--best-of",
+        "3",
+        "--threads",
+        "2",
+    ]
+    with pytest.raises(TypeError, match="no setting of a request: speed"):
+        request_arguments(speed=1)
