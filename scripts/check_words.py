@@ -25,7 +25,7 @@ import source_tree
 PROGRAM = ["base", "graph", "placement", "messages", "runtime", "policy", "executor", "record", "solver", "actors", "launcher"]
 FOLDERS = [*PROGRAM, "tests", "python", "bench", "scripts", "configs"]
 NOT_READ = {"fixtures", "corpus", "third_party", "build", "dist"}
-ROOT_PAGES = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"]
+ROOT_PAGES = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "solver/solve.md"]
 GLOSSARY = "docs/reference/glossary.md"
 GENERATED = {"docs/reference/config.md", "docs/reference/machines.md", "docs/results/papers.md"}
 MAX_LINE = 120

@@ -25,7 +25,8 @@ struct Context {
   bool searches = true;           ///< False: the portfolio runs its heuristics only.
   /// Earlier results, used instead of running the other methods. Their evaluations count as spent.
   std::span<const Answer> starts;
-  /// Proven lower bound of the objective [s]; the portfolio ends once a placement reaches it. 0: none.
+  /// Proven lower bound of the objective [s]; the portfolio ends once a placement reaches it. 0: none is
+  /// known; solve() then computes it.
   double bound_s = 0;
   /// Move proposers of the portfolio's searches; empty, or if it makes none: tree moves for step times, else
   /// random moves.

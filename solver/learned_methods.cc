@@ -3,22 +3,19 @@
 #include "solver/methods.h"
 
 namespace emplace {
-namespace {
 
-Error not_here(const std::string& what) {
+Error not_in_this_program(const std::string& what) {
   return Error{Errc::kUnsupported, what + ": is not in this program; use the program emplace"};
 }
-
-}  // namespace
 
 bool LearnedMethods::learns(std::string_view) const { return false; }
 
 Result<Answer> LearnedMethods::learn(const Request& request, double) const {
-  return not_here(request.policy.empty() ? "method " + request.method : "--policy");
+  return not_in_this_program(request.policy.empty() ? "method " + request.method : "--policy");
 }
 
 Result<std::unique_ptr<Method>> LearnedMethods::pretrained(const std::string&, std::uint32_t) const {
-  return not_here("method pretrained");
+  return not_in_this_program("method pretrained");
 }
 
 std::vector<const Method*> LearnedMethods::portfolio_methods() const {
@@ -27,5 +24,12 @@ std::vector<const Method*> LearnedMethods::portfolio_methods() const {
 }
 
 MoveGuide LearnedMethods::moves() const { return {}; }
+
+Result<Unit> check(const Request& request, const LearnedMethods& learned) {
+  EMPLACE_TRY(request.check());
+  if (learned.learns(request.method) && request.policy.empty() && request.budget.seconds == 0)
+    return invalid("--budget", "is 0", request.method + " needs a budget above 0, or --policy");
+  return Unit{};
+}
 
 }  // namespace emplace

@@ -16,8 +16,11 @@ namespace emplace {
 
 class Method;
 
-/// This class is a program without any: it refuses by name what learns, and the solver works without it.
-/// Thread: one.
+/// The refusal of what only a larger program has (kUnsupported).
+Error not_in_this_program(const std::string& what);
+
+/// The base class has no methods: it refuses by name what learns, and the solver works without it. Thread:
+/// one.
 class LearnedMethods {
  public:
   virtual ~LearnedMethods() = default;
@@ -34,5 +37,8 @@ class LearnedMethods {
   /// Moves that a trained policy proposes to the searches of `auto`; empty: tree moves.
   virtual MoveGuide moves() const;
 };
+
+/// Errors (kInvalid): those of Request::check(); a method that learns without time to.
+Result<Unit> check(const Request& request, const LearnedMethods& learned);
 
 }  // namespace emplace

@@ -55,7 +55,7 @@ Result<Unit> check_several(const Request& request) {
 void Request::list(Settings& s) {
   s.add("method", method,
         "Method: any heuristic or learned method, or auto (all heuristics, then searches from the best)");
-  s.add("budget", budget, between(0, 1e8),
+  s.add("budget", budget, between(-1, 1e8),
         "Time for auto, a search or learning, e.g. 60s (default: 30s; one search: a fixed number of "
         "placements; --policy: 0s)");
   s.add("policy", policy,
@@ -67,7 +67,7 @@ void Request::list(Settings& s) {
   s.add("weights", weights, at_least(1),
         "Weights for pretrained: a file by emplace train, or a run of scheduler (default: those in the "
         "program)");
-  s.add("unseen-order", unseen_order, between(0, kMostOrders),
+  s.add("unseen-order", unseen_order, between(-1, kMostOrders),
         "Zero-shot by --policy in random order N of the groups, one that no policy is trained in");
   s.add("order", order,
         "Order in which devices take ready ops: issue, or search (auto also searches for an order, "
@@ -82,6 +82,7 @@ void Request::list(Settings& s) {
 }
 
 Result<Unit> Request::check() const {
+  EMPLACE_TRY(check_ranges(*this));
   if (!weights.empty() && method != "pretrained")
     return invalid("--weights", "is for --method pretrained", "add it, or remove --weights");
   EMPLACE_TRY(check_order(*this));

@@ -32,7 +32,7 @@ bool is_search(const Method& method) {
 }
 
 /// One method by its name. A search takes the whole budget; without one it is a function of the request.
-Result<Answer> by_method(const Request& request, Problem problem, Executor& model,
+Result<Answer> by_method(const Request& request, const Problem& problem, Executor& model,
                          const LearnedMethods& learned) {
   std::unique_ptr<Method> pretrained;
   if (request.method == "pretrained") {
@@ -43,17 +43,18 @@ Result<Answer> by_method(const Request& request, Problem problem, Executor& mode
   const Context& context = problem.context;
   const bool searches = !pretrained && is_search(*method);
   if (context.on_method_start) context.on_method_start(request.method, searches);
-  problem.context = {.stopped = context.stopped};
+  Problem own = problem;
+  own.context = {.stopped = context.stopped};
   if (searches) {
     if (request.has_budget()) {
-      problem.context.clock = context.clock;
-      problem.context.deadline = context.deadline;
+      own.context.clock = context.clock;
+      own.context.deadline = context.deadline;
     }
-    problem.context.better = [&](const Finding& finding, const Placement& placement, const OpOrder& order) {
+    own.context.better = [&](const Finding& finding, const Placement& placement, const OpOrder& order) {
       if (context.better) context.better({request.method, finding.seconds, finding.at_s}, placement, order);
     };
   }
-  auto answer = method->find(problem, model);
+  auto answer = method->find(own, model);
   if (!answer && answer.error().code == Errc::kNoPlacement)
     return Error{Errc::kNoPlacement, request.method + ": " + answer.error().context + "; try another method"};
   if (answer) answer->method = request.method;
@@ -63,7 +64,7 @@ Result<Answer> by_method(const Request& request, Problem problem, Executor& mode
 /// `auto`, in issue order, for placements that differ or that hold under noise; the last part of the budget
 /// searches for these.
 Result<Answer> several(const Request& request, const Problem& problem, Executor& model,
-                       const LearnedMethods& learned) {
+                       const std::vector<const Method*>& methods) {
   std::vector<Placement> found;  // The last ones, best last.
   Problem fastest = problem;
   const Context& context = problem.context;
@@ -74,7 +75,7 @@ Result<Answer> several(const Request& request, const Problem& problem, Executor&
     if (found.size() > kKept) found.erase(found.begin());
     if (context.better) context.better(finding, placement, order);
   };
-  EMPLACE_TRY_ASSIGN(auto answer, run_portfolio(learned.portfolio_methods(), fastest, request.judge, model));
+  EMPLACE_TRY_ASSIGN(auto answer, run_portfolio(methods, fastest, request.judge, model));
   if (!answer.measurement.valid) return answer;
   if (context.on_method_start)
     context.on_method_start(request.robust ? "robust" : "best of " + std::to_string(request.best_of), true);
@@ -82,6 +83,7 @@ Result<Answer> several(const Request& request, const Problem& problem, Executor&
     if (other.placement != answer.placement) answer.method = method;
     answer.placement = std::move(other.placement);
     answer.measurement = std::move(other.measurement);
+    answer.notes = std::move(other.notes);
   };
   if (request.robust) {
     found.push_back(answer.placement);
@@ -105,10 +107,7 @@ Result<Answer> several(const Request& request, const Problem& problem, Executor&
 Result<Answer> solve(const Request& request, Executor& model, const Context& context,
                      const LearnedMethods& learned) {
   // 1. The request: settings that go together.
-  EMPLACE_TRY(request.check());
-  const bool learns = learned.learns(request.method);
-  if (learns && request.policy.empty() && request.has_budget() && request.budget.seconds <= 0)
-    return invalid("--budget", "is 0", request.method + " needs a budget above 0, or --policy");
+  EMPLACE_TRY(check(request, learned));
   if (context.clock == nullptr || request.graph == nullptr || request.machine == nullptr)
     return invalid("a request", "needs a graph, a machine and a clock");
   const OpGraph& graph = *request.graph;
@@ -121,11 +120,16 @@ Result<Answer> solve(const Request& request, Executor& model, const Context& con
   }
   const Constraints& constraints = own ? *own : *request.constraints;
   const CostTable costs{graph, machine};
-  Problem problem{graph, machine, constraints, costs, request.seed, request.judge.objective, context};
-  problem.context.threads = request.threads == 0 ? usable_cores() : request.threads;
-  problem.context.moves = learned.moves();
+  Problem problem{graph, machine, constraints, costs, request.seed, request.judge.objective};
+  problem.context = {.clock = context.clock,
+                     .threads = request.threads == 0 ? usable_cores() : request.threads,
+                     .bound_s = context.bound_s,
+                     .moves = learned.moves(),
+                     .stopped = context.stopped,
+                     .on_method_start = context.on_method_start,
+                     .better = context.better};
 
-  // 3. Proofs: nothing fits, or nothing is faster than the bound, at which searches end.
+  // 3. Proofs: nothing fits, or nothing is faster than the bound, at which auto ends.
   const bool in_memory = request.judge.objective == Objective::kStepTime && !request.judge.placeto;
   if (in_memory && !request.known_to_fit) {
     EMPLACE_TRY(must_fit(graph, machine, constraints));
@@ -133,29 +137,32 @@ Result<Answer> solve(const Request& request, Executor& model, const Context& con
   if (context.bound_s == 0)
     problem.context.bound_s = bound_of(request.judge, graph, machine, constraints).seconds;
 
-  // 4. A method that learns, or a policy.
-  if (learns || request.by_policy())
+  // 4. A method that learns, or a policy alone.
+  if (learned.learns(request.method) || request.by_policy())
     return learned.learn(request, request.budget_or(request.policy.empty() ? kDefaultBudget_s : 0));
 
   // 5. A heuristic, a search, or the pretrained policy.
   const auto start_budget = [&] {
     problem.context.deadline = context.clock->now() + as_nanos(request.budget_or(kDefaultBudget_s));
   };
-  start_budget();
-  if (request.method != "auto") return by_method(request, problem, model, learned);
+  if (request.method != "auto") {
+    start_budget();
+    return by_method(request, problem, model, learned);
+  }
 
   // 6. auto: heuristics, then searches, from the placement of a policy if the request names one.
+  const std::vector<const Method*> methods = learned.portfolio_methods();
   std::vector<Answer> starts;
   if (!request.policy.empty()) {
     EMPLACE_TRY_ASSIGN(auto placed, learned.learn(request, 0));
     starts.push_back(std::move(placed));
     problem.context.starts = starts;
-    start_budget();
   }
+  start_budget();
   if (request.order == Ordering::kSearch)
-    return run_ordered_portfolio(learned.portfolio_methods(), problem, request.judge, model);
-  if (request.robust || request.best_of > 1) return several(request, problem, model, learned);
-  return run_portfolio(learned.portfolio_methods(), problem, request.judge, model);
+    return run_ordered_portfolio(methods, problem, request.judge, model);
+  if (request.robust || request.best_of > 1) return several(request, problem, model, methods);
+  return run_portfolio(methods, problem, request.judge, model);
 }
 
 Result<Answer> solve(const Request& request, const Context& context) {

@@ -1,5 +1,5 @@
 #pragma once
-/// The answer to `emplace place`, as text and as JSON (INTERFACE.md, "JSON results").
+/// The answer to `emplace place`, as text and as JSON.
 
 #include <optional>
 #include <string>

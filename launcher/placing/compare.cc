@@ -32,7 +32,7 @@ namespace {
 
 class Compare final : public Command {
  public:
-  explicit Compare(const Extensions& extensions) : extensions_{extensions} {}
+  explicit Compare(Extensions extensions) : extensions_{std::move(extensions)} {}
   std::string_view name() const override { return "compare"; }
   std::string_view summary() const override {
     return "Compare methods: step time, memory, traffic, gap to the lower bound";
@@ -71,7 +71,7 @@ class Compare final : public Command {
                                             Console& console) const;
   void print(const Inputs& inputs, double bound_s, const std::vector<TableRow>& rows, Console& console) const;
 
-  const Extensions& extensions_;
+  const Extensions extensions_;
   InputOptions inputs_;
   JitterOptions jitter_;
   std::string budget_, executor_ = "sim";

@@ -32,7 +32,7 @@ namespace {
 
 class Evaluate final : public Command {
  public:
-  explicit Evaluate(const Extensions& extensions) : extensions_{extensions} {}
+  explicit Evaluate(Extensions extensions) : extensions_{std::move(extensions)} {}
   std::string_view name() const override { return "evaluate"; }
   std::string_view summary() const override { return "Measure one placement"; }
   std::string_view example() const override {
@@ -87,7 +87,7 @@ class Evaluate final : public Command {
   void print(Console& console, const Evaluated& answer, const Inputs& inputs, std::string_view order,
              const std::optional<Noise>& jitter) const;
 
-  const Extensions& extensions_;
+  const Extensions extensions_;
   InputOptions inputs_;
   TorchOptions torch_;
   JitterOptions jitter_;

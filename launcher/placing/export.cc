@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -40,7 +41,7 @@ struct PlacementFile {
 
 class Export final : public Command {
  public:
-  explicit Export(const Extensions& extensions) : extensions_{extensions} {}
+  explicit Export(Extensions extensions) : extensions_{std::move(extensions)} {}
   std::string_view name() const override { return "export"; }
   std::string_view summary() const override {
     return "Write a placement, or the measurements of a run, in the format of another tool";
@@ -92,7 +93,7 @@ class Export final : public Command {
     return invalid(option, "is not for " + std::string{what});
   }
 
-  const Extensions& extensions_;
+  const Extensions extensions_;
   std::string what_, format_, output_, graph_, devices_, applied_, modules_, table_;
   GraphReading reading_;
   bool placements_ = false;
@@ -105,7 +106,9 @@ Result<ExitStatus> Export::export_run_data(Console& console) const {
   if (!modules_.empty()) return not_for("--modules", "a run");
   if (placements_ && format_ != "npz") return not_for("--placements", "--to " + printable(format_, 40));
   if (output_.empty() && format_ != "tensorboard") return missing("-o", "add -o FILE");
-  return extensions_.records.write({what_, format_, output_, table_, placements_}, console);
+  return extensions_.records.write(
+      {.run = what_, .format = format_, .output = output_, .table = table_, .placements = placements_},
+      console);
 }
 
 /// Simulated measurements of the placement, before the export and as exported.

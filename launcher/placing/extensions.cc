@@ -1,26 +1,18 @@
 #include "launcher/placing/extensions.h"
 
 namespace emplace::launcher {
-namespace {
-
-Error not_here(const std::string& what) {
-  return Error{Errc::kUnsupported, what + ": is not in this program; use the program emplace"};
-}
-
-}  // namespace
-
 Result<Unit> RealExecutors::check(const std::string& kind, const Judge&, const ProcessRequest&) const {
-  return not_here("--executor " + kind);
+  return not_in_this_program("--executor " + kind);
 }
 
 Result<std::unique_ptr<RealExecutor>> RealExecutors::start(const std::string& kind, const OpGraph&,
                                                            const DeviceSet&, const Judge&,
                                                            ProcessRequest) const {
-  return not_here("--executor " + kind);
+  return not_in_this_program("--executor " + kind);
 }
 
 Result<ExitStatus> RunRecords::write(const RecordRequest& request, Console&) const {
-  return not_here("export of the run " + request.run);
+  return not_in_this_program("export of the run " + request.run);
 }
 
 Extensions no_extensions() {

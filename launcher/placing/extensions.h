@@ -47,7 +47,7 @@ class RunRecords {
   virtual Result<ExitStatus> write(const RecordRequest& request, Console& console) const;
 };
 
-/// The parts of a program. They outlive its commands.
+/// The parts of a program. What it refers to outlives the commands.
 struct Extensions {
   /// Methods that learn, and the policy that arrives trained, for these inputs. `quiet`: show no progress.
   std::function<std::unique_ptr<LearnedMethods>(const InputOptions& inputs, bool quiet)> learning;

@@ -26,7 +26,7 @@ namespace {
 
 class Place final : public Command {
  public:
-  explicit Place(const Extensions& extensions) : extensions_{extensions} {}
+  explicit Place(Extensions extensions) : extensions_{std::move(extensions)} {}
   std::string_view name() const override { return "place"; }
   std::string_view summary() const override { return "Find a placement for one graph"; }
   std::string_view example() const override {
@@ -59,7 +59,7 @@ class Place final : public Command {
   Result<ExitStatus> print(const Inputs& inputs, Executor& executor, const Answer& answer,
                            const ProvenBound& bound, double wall_s, Console& console) const;
 
-  const Extensions& extensions_;
+  const Extensions extensions_;
   InputOptions inputs_;
   Request request_;
   SettingOptions settings_{request_};
@@ -68,17 +68,17 @@ class Place final : public Command {
 };
 
 Result<Unit> Place::prepare(const LearnedMethods& learned, std::uint64_t seed) {
-  EMPLACE_TRY(settings_.apply());
   const bool known = request_.method == "auto" || request_.method == "pretrained";
   if (!known && !learned.learns(request_.method)) {
     EMPLACE_TRY(find_method(request_.method));
   }
+  EMPLACE_TRY(settings_.apply());
   request_.seed = output_.seed = seed;
   EMPLACE_TRY_ASSIGN(request_.judge, parse_judge(inputs_.objective, inputs_.dispatch));
-  EMPLACE_TRY(check_step_model(output_.executor));
   request_.judge.placeto = output_.executor == "placeto";
-  EMPLACE_TRY(request_.check());
+  EMPLACE_TRY(check(request_, learned));
   EMPLACE_TRY_ASSIGN(request_.noise, jitter_.request(seed));
+  EMPLACE_TRY(check_step_model(output_.executor));
   if (request_.robust && !request_.noise) request_.noise = Noise{.jitter = {.seed = seed}};
   return Unit{};
 }
@@ -109,7 +109,9 @@ Result<Answer> Place::find(const Inputs& inputs, WatchedExecutor& executor, cons
                             },
                         .better =
                             [&](const Finding& finding, const Placement& placement, const OpOrder& order) {
-                              executor.record_value(finding.seconds);
+                              // What other methods of auto find, the executor measures.
+                              if (request_.method != "auto" || request_.order == Ordering::kSearch)
+                                executor.record_value(finding.seconds);
                               if (!output_.path.empty()) best.update(finding.method, placement, order);
                             }};
   return solve(request_, executor, context, learned);
@@ -132,7 +134,6 @@ Result<ExitStatus> Place::run(Console& console) {
   request_.constraints = &inputs.constraints;
   request_.judge = inputs.judge;
   request_.known_to_fit = true;
-
   const auto model = make_model(inputs.graph, inputs.devices, inputs.judge);
   const SystemClock clock;
   const StopSignal stop;

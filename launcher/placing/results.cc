@@ -164,12 +164,14 @@ std::string slower_than_single(double step_time_s, const std::optional<SingleBes
 }
 
 void WatchedExecutor::start(std::string what, bool polls) {
+  const MutexLock lock{mutex_};
   shown_.activity = std::move(what);
   polls_ = polls;
   evaluations_ = 0;
 }
 
 void WatchedExecutor::record_value(double seconds) {
+  const MutexLock lock{mutex_};
   if (shown_.best_s == 0 || seconds < shown_.best_s) shown_.best_s = seconds;
   // Searches poll; what other methods find is what the best is compared with.
   if (polls_ || (shown_.heuristic_s > 0 && seconds >= shown_.heuristic_s)) return;
@@ -179,6 +181,7 @@ void WatchedExecutor::record_value(double seconds) {
 
 bool WatchedExecutor::stopped() {
   view_.show([&] {
+    const MutexLock lock{mutex_};
     shown_.details = evaluations_ > 0 ? fmt::format("{} evaluations", evaluations_) : "";
     return shown_;
   });
@@ -186,7 +189,11 @@ bool WatchedExecutor::stopped() {
 }
 
 Result<Unit> WatchedExecutor::measure(std::span<const DeviceId> placement, Measurement& out) {
-  if (stopped() && !polls_) return Error{Errc::kRunFailed, "stopped by a signal"};
+  const bool polls = [&] {
+    const MutexLock lock{mutex_};
+    return polls_;
+  }();
+  if (stopped() && !polls) return Error{Errc::kRunFailed, "stopped by a signal"};
   EMPLACE_TRY(executor_.measure(placement, out));
   ++evaluations_;
   if (out.valid) record_value(out.step_time_s);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "executor/executor.h"
 #include "launcher/inputs/inputs.h"
 #include "launcher/terminal/command.h"
@@ -66,13 +67,14 @@ class WatchedExecutor final : public Executor {
   WatchedExecutor(Executor& executor, ProgressView& view, const StopSignal& stop, double budget_s,
                   double bound_s)
       : executor_{executor}, view_{view}, stop_{stop} {
+    const MutexLock lock{mutex_};
     shown_.budget_s = budget_s;
     shown_.bound_s = bound_s;
   }
   /// Starts progress of a method, shown as `what`, e.g. "random (3 of 6)". With `polls`, the method itself
   /// polls stopped() and ends with its best result, so measure() never fails because of a signal.
   void start(std::string what, bool polls = false);
-  /// Records the objective of a placement that was measured elsewhere.
+  /// Records the objective of a placement that was measured elsewhere. Any thread.
   void record_value(double seconds);
   /// Redraws the progress view if due; returns true once a signal has arrived.
   bool stopped();
@@ -83,8 +85,9 @@ class WatchedExecutor final : public Executor {
   Executor& executor_;
   ProgressView& view_;
   const StopSignal& stop_;
-  ProgressFacts shown_;
-  bool polls_ = false;
+  Mutex mutex_;  // Portfolios report from all of their threads.
+  ProgressFacts shown_ EMPLACE_GUARDED_BY(mutex_);
+  bool polls_ EMPLACE_GUARDED_BY(mutex_) = false;
   std::uint64_t evaluations_ = 0;
 };
 

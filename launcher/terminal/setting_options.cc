@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <system_error>
 #include <variant>
 
@@ -17,15 +18,18 @@ namespace {
 
 /// The default as text; empty for a negative number, which stands for "not given".
 struct DefaultText {
-  std::string operator()(const std::uint32_t* value) const { return std::to_string(*value); }
-  std::string operator()(const std::int64_t* value) const {
+  std::string operator()(std::uint32_t* value) const { return std::to_string(*value); }
+  std::string operator()(std::int64_t* value) const {
     return *value < 0 ? std::string{} : std::to_string(*value);
   }
-  std::string operator()(const Duration* value) const {
+  std::string operator()(Duration* value) const {
     return value->seconds < 0 ? std::string{} : fmt::format("{}s", value->seconds);
   }
   std::string operator()(const EnumSetting& value) const { return std::string{value.words[value.get()]}; }
-  std::string operator()(const auto&) const { return {}; }
+  std::string operator()(const auto&) const {
+    EMPLACE_CHECK(false, "no option is made for a setting of this kind");
+    return {};
+  }
 };
 
 /// Reads a text into the value.
@@ -55,12 +59,14 @@ struct ReadText {
     value.set(static_cast<std::size_t>(found - value.words.begin()));
     return Unit{};
   }
-  Result<Unit> operator()(const auto&) const { return Unit{}; }
+  Result<Unit> operator()(const auto&) const { return Unit{}; }  // The parse has set it.
 
  private:
+  /// A negative number stands for "not given"; no text stands for it.
   Result<std::uint32_t> whole() const {
-    return parse_whole(option, text, static_cast<std::uint32_t>(range.low),
-                       static_cast<std::uint32_t>(range.high));
+    constexpr double kMost = std::numeric_limits<std::uint32_t>::max();
+    return parse_whole(option, text, static_cast<std::uint32_t>(std::clamp(range.low, 0.0, kMost)),
+                       static_cast<std::uint32_t>(std::clamp(range.high, 0.0, kMost)));
   }
 };
 

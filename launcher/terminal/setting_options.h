@@ -37,7 +37,6 @@ class SettingOptions {
     std::string text, default_text;  ///< As on the command line; empty: not given.
   };
   static void declare(Options& options, Row& row, const std::string& names);
-  static Result<Unit> apply(const Row& row);
 
   std::deque<Row> rows_;
 };

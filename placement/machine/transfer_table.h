@@ -5,8 +5,8 @@
 ///
 /// A time is given in two ways, and every caller states which one it means by the name that it calls:
 ///   whole   ns(): whole nanoseconds, to the nearest, halves up. Steps are simulated in it (StepTables),
-///   lists are
-///           scheduled in it, bounds are proven about it (DeviceKinds), shaped links are emulated in it.
+///   lists
+///           are scheduled in it, bounds are proven about it (DeviceKinds), shaped links are emulated in it.
 ///   exact   line(), time(), latency_s(), …: no rounding, for sums, means and costs in other units.
 /// floor_ns() is the exception: the policy `scheduler` has always computed its features with times that are
 /// rounded down, and stored runs and parameters must stay equal to the bit.

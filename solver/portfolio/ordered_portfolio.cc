@@ -82,7 +82,7 @@ class Ordered {
         context_{problem.context},
         clock_{*context_.clock},
         start_{clock_.now()},
-        budget_s_{std::chrono::duration<double>(context_.deadline - start_).count()} {}
+        budget_s_{std::max(0.0, std::chrono::duration<double>(context_.deadline - start_).count())} {}
 
   Result<Answer> run(const std::vector<const Method*>& methods) && {
     EMPLACE_TRY(run_heuristics(methods));

@@ -197,7 +197,7 @@ Result<Answer> run_portfolio(const std::vector<const Method*>& methods, const Pr
   const Clock& clock = *context.clock;
   Shared shared{context};
   const Nanos end = context.deadline;
-  const double budget_s = std::chrono::duration<double>(end - shared.start_time()).count();
+  const double budget_s = std::max(0.0, std::chrono::duration<double>(end - shared.start_time()).count());
   std::atomic<bool> stop_requested = false;
   const auto stopped = [&] {
     if (context.stopped && context.stopped()) stop_requested = true;

@@ -398,7 +398,7 @@ class PlacementExport : public ::testing::Test {
   }
   Result<std::string> text_of(std::string_view format) const {
     const auto made =
-        export_placement(format, {.graph = graph_, .devices = devices_, .placement = placement_});
+        interop::export_placement(format, {.graph = graph_, .devices = devices_, .placement = placement_});
     if (!made) return made.error();
     EXPECT_EQ(made->moved_ops, 0u);
     EXPECT_EQ(made->applied, placement_);

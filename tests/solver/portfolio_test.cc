@@ -84,9 +84,9 @@ TEST(Portfolio, EndsOnRequestWithItsBestAndPollsOnTheCallersThreadOnly) {
     problem.context = emplace::testing::budget(clock, 600);
     problem.context.threads = 3;
     bool searching = false;
-    problem.context.on_method_start = [&](const std::string& name, bool polls) {
+    problem.context.on_method_start = [&](const std::string& name, bool may_poll) {
       searching |= name == "local-search";
-      EXPECT_EQ(polls, name == "local-search" || name == "anneal");
+      EXPECT_EQ(may_poll, name == "local-search" || name == "anneal");
     };
     problem.context.stopped = [&] {
       if (std::this_thread::get_id() != caller) elsewhere = true;

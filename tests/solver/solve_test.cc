@@ -103,6 +103,38 @@ TEST(Solve, ASearchEndsAtTheBudget) {
   EXPECT_LT(polls, 300) << "2 s are 200 polls";
 }
 
+TEST(Solve, ASearchReportsWhatItFinds) {
+  World world = layered(3);
+  const ManualClock clock;
+  Request request = request_for(world);
+  request.method = "anneal";
+  std::vector<double> reported;
+  const auto answer = solve(
+      request, {.clock = &clock, .better = [&](const Finding& finding, const Placement&, const OpOrder&) {
+                  EXPECT_EQ(finding.method, "anneal");
+                  reported.push_back(finding.seconds);
+                }});
+  ASSERT_TRUE(answer.ok());
+  ASSERT_FALSE(reported.empty());
+  EXPECT_EQ(reported.back(), answer->measurement.step_time_s);
+}
+
+TEST(Solve, WithoutTimeAutoEndsAfterItsFirstMethod) {
+  World world = layered(3);
+  const SystemClock clock;
+  for (const Ordering order : {Ordering::kIssue, Ordering::kSearch}) {
+    Request request = request_for(world);
+    request.budget.seconds = 0;
+    request.order = order;
+    std::vector<std::string> methods;
+    const auto answer = solve(
+        request, {.clock = &clock,
+                  .on_method_start = [&](const std::string& method, bool) { methods.push_back(method); }});
+    ASSERT_TRUE(answer.ok()) << answer.error().context;
+    EXPECT_EQ(methods.size(), 1u);
+  }
+}
+
 TEST(Solve, SearchesForAnOrder) {
   World world = layered(4);
   const SystemClock clock;
@@ -228,6 +260,8 @@ TEST(Request, RefusesSettingsThatCannotBeCombined) {
     EXPECT_EQ(context.substr(0, what.size()), what);
   }
   EXPECT_TRUE(Request{}.check().ok());
+  EXPECT_FALSE(Request{.best_of = 0}.check().ok());
+  EXPECT_FALSE(Request{.threads = 1'000'000}.check().ok());
   EXPECT_TRUE((Request{.budget = {1}, .policy = "run", .order = Ordering::kSearch}.check().ok()));
 }
 

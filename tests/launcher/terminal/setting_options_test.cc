@@ -79,6 +79,17 @@ TEST(SettingOptions, KeepsDefaultsWithoutOptions) {
   EXPECT_FALSE(walk.fast);
 }
 
+TEST(SettingOptions, ShowsDefaultsInTheHelp) {
+  Walk walk;
+  std::string errors;
+  ::testing::internal::CaptureStdout();
+  ASSERT_EQ(run({"--help"}, walk, errors), 0);
+  const std::string help = ::testing::internal::GetCapturedStdout();
+  for (const char* line : {"-n,--name TEXT=auto ", "--file TEXT ", "--steps TEXT=3 ", "--seed TEXT ",
+                           "--budget TEXT ", "--pace TEXT=walk ", "--fast "})
+    EXPECT_NE(help.find(line), std::string::npos) << line << help;
+}
+
 TEST(SettingOptions, ReadsEachKindOfSetting) {
   Walk walk;
   std::string errors;

@@ -15,6 +15,7 @@
 
 #include "base/file.h"
 #include "base/rng.h"
+#include "base/text/words.h"
 #include "graph/formats/graph_file.h"
 #include "placement/export/parts.h"
 #include "placement/export/placement_export.h"
