@@ -36,9 +36,10 @@ class Settings:
 
 
 def request_arguments(**settings: object) -> list[str]:
-    """Options of ``emplace place`` for the settings that are given, in the order of its help. None: not given.
+    """Options of ``emplace place`` for the settings that are given, in the order of its help.
 
-    A name has underscores for the hyphens of the option. Raises TypeError for a name that is no setting."""
+    None: not given. A name has underscores for the hyphens of the option. Raises TypeError for a name that is
+    no setting."""
     given = {name.replace("_", "-"): value for name, value in settings.items() if value is not None}
     if unknown := given.keys() - SETTINGS:
         raise TypeError(f"no setting of a request: {', '.join(sorted(unknown))}")
