@@ -1,5 +1,6 @@
 #pragma once
-/// One command of `emplace`: its options and its action. Commands are in launcher/placing and launcher/commands.
+/// One command of `emplace`: its options and its action. Commands are in launcher/placing and
+/// launcher/commands.
 
 #include <memory>
 #include <string_view>

@@ -21,7 +21,7 @@ constexpr auto enum_words(Pace) {
 struct Walk {
   std::string name = "auto", file;
   std::uint32_t steps = 3;
-  std::int64_t seed = -1;
+  std::int64_t offset = -1;
   Duration budget{-1};
   Pace pace = Pace::kWalk;
   bool fast = false;
@@ -30,7 +30,7 @@ struct Walk {
     s.add("name", name, "Name.");
     s.add("file", file, at_least(1), "File.");
     s.add("steps", steps, between(1, 64), "Steps.");
-    s.add("seed", seed, between(0, 100), "Seed.");
+    s.add("offset", offset, between(-1, 100), "Offset.");
     s.add("budget", budget, "Budget.");
     s.add("pace", pace, "Pace.");
     s.add("fast", fast, "Fast.");
@@ -73,7 +73,7 @@ TEST(SettingOptions, KeepsDefaultsWithoutOptions) {
   ASSERT_EQ(run({}, walk, errors), 0) << errors;
   EXPECT_EQ(walk.name, "auto");
   EXPECT_EQ(walk.steps, 3u);
-  EXPECT_EQ(walk.seed, -1);
+  EXPECT_EQ(walk.offset, -1);
   EXPECT_EQ(walk.budget.seconds, -1);
   EXPECT_EQ(walk.pace, Pace::kWalk);
   EXPECT_FALSE(walk.fast);
@@ -85,7 +85,7 @@ TEST(SettingOptions, ShowsDefaultsInTheHelp) {
   ::testing::internal::CaptureStdout();
   ASSERT_EQ(run({"--help"}, walk, errors), 0);
   const std::string help = ::testing::internal::GetCapturedStdout();
-  for (const char* line : {"-n,--name TEXT=auto ", "--file TEXT ", "--steps TEXT=3 ", "--seed TEXT ",
+  for (const char* line : {"-n,--name TEXT=auto ", "--file TEXT ", "--steps TEXT=3 ", "--offset TEXT ",
                            "--budget TEXT ", "--pace TEXT=walk ", "--fast "})
     EXPECT_NE(help.find(line), std::string::npos) << line << help;
 }
@@ -93,7 +93,7 @@ TEST(SettingOptions, ShowsDefaultsInTheHelp) {
 TEST(SettingOptions, ReadsEachKindOfSetting) {
   Walk walk;
   std::string errors;
-  ASSERT_EQ(run({"-n", "far", "--file", "x", "--steps", "64", "--seed", "0", "--budget", "2min", "--pace",
+  ASSERT_EQ(run({"-n", "far", "--file", "x", "--steps", "64", "--offset", "0", "--budget", "2min", "--pace",
                  "run", "--fast"},
                 walk, errors),
             0)
@@ -101,7 +101,7 @@ TEST(SettingOptions, ReadsEachKindOfSetting) {
   EXPECT_EQ(walk.name, "far");
   EXPECT_EQ(walk.file, "x");
   EXPECT_EQ(walk.steps, 64u);
-  EXPECT_EQ(walk.seed, 0);
+  EXPECT_EQ(walk.offset, 0);
   EXPECT_EQ(walk.budget.seconds, 120);
   EXPECT_EQ(walk.pace, Pace::kRun);
   EXPECT_TRUE(walk.fast);
@@ -113,7 +113,7 @@ TEST(SettingOptions, RefusesBadValuesInOneLine) {
   const std::vector<std::pair<std::vector<const char*>, std::string>> cases{
       {{"--steps", "65"}, "--steps '65': is out of range; use a whole number from 1 to 64"},
       {{"--steps", ""}, "--steps '': is out of range; use a whole number from 1 to 64"},
-      {{"--seed", "-2"}, "--seed '-2': is out of range; use a whole number from 0 to 100"},
+      {{"--offset=-2"}, "--offset '-2': is out of range; use a whole number from 0 to 100"},
       {{"--budget", "2e9s"}, "--budget '2e9s': is too long; use at most 1e8s"},
       {{"--budget", "soon"}, "--budget: "},
       {{"--pace", "crawl"}, "--pace 'crawl': is unknown; use walk or run"},
