@@ -71,7 +71,7 @@ class PlacingProgram(unittest.TestCase):
                 self.assertIn("is not in this program", done.stderr)
         unknown = run("placing", "place", GRAPH, *MACHINE, "--method", "placeto")
         self.assertEqual(unknown.returncode, 2)
-        self.assertIn("method 'placeto' is unknown", unknown.stderr)
+        self.assertIn("method 'placeto': is unknown", unknown.stderr)
 
     def test_the_example_of_the_solver_places(self):
         done = run("solver_example", GRAPH, MACHINE[1])
