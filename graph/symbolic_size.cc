@@ -61,7 +61,7 @@ class SizeFormula {
       out = what == "%" ? remainder + (down ? *b : 0) : quotient - (down && what == "//" ? 1 : 0);
       if (what == "ceil" && remainder != 0 && !down) ++out;
     }
-    if (overflow || out > kLargestValue || out < -kLargest) return bad("is beyond 2^62");
+    if (overflow || out > kLargestValue || out < -kLargestValue) return bad("is beyond 2^62");
     return Value{out};
   }
 

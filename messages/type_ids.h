@@ -69,7 +69,7 @@
 namespace emplace::messages {
 
 enum class Type : std::uint16_t {
-#define EMPLACE_TYPE(name, number) k##name = number,
+#define EMPLACE_TYPE(name, number) k##name = (number),
   EMPLACE_MESSAGES(EMPLACE_TYPE)
 #undef EMPLACE_TYPE
 };

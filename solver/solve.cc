@@ -12,7 +12,7 @@
 #include "base/text/words.h"
 #include "placement/bounds/feasibility.h"
 #include "placement/machine/cost_model.h"
-#include "solver/method.h"
+#include "solver/methods.h"
 #include "solver/portfolio/ordered_portfolio.h"
 #include "solver/portfolio/portfolio.h"
 #include "solver/search/distinct.h"

@@ -13,7 +13,7 @@ using messages::ActorId;
 using runtime::Lease;
 
 LeaseScheduler::LeaseScheduler(LeaseSchedulerOptions options)
-    : options_{std::move(options)},
+    : options_{options},
       executors_{{options_.window, static_cast<std::int64_t>(options_.window_bytes)}},
       leases_{options_.lease},
       roster_{options_.horizon},

@@ -12,11 +12,12 @@ class ExecutorProcesses final : public RealExecutors {
   }
   Result<std::unique_ptr<RealExecutor>> start(const std::string& kind, const OpGraph& graph,
                                               const DeviceSet& devices, const Judge& judge,
-                                              ProcessRequest request) const override {
+                                              const ProcessRequest& request) const override {
     EMPLACE_TRY(check_process_executor(kind, judge, request));
     EMPLACE_TRY(check_process_links(kind, devices));
-    EMPLACE_TRY(lease_gpus(kind, devices, request));
-    return make_process_executor(kind, graph, devices, request);
+    ProcessRequest leased = request;
+    EMPLACE_TRY(lease_gpus(kind, devices, leased));
+    return make_process_executor(kind, graph, devices, leased);
   }
 };
 

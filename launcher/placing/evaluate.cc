@@ -140,7 +140,7 @@ Result<Evaluate::Evaluated> Evaluate::run_really(Console& console, const Inputs&
   request.interrupted = [&] { return stop.received() != 0; };
   request.note = [&](const std::string& line) { console.note(line); };
   EMPLACE_TRY_ASSIGN(const auto executor, extensions_.executors.start(executor_, inputs.graph, inputs.devices,
-                                                                      inputs.judge, std::move(request)));
+                                                                      inputs.judge, request));
   Evaluated answer;
   EMPLACE_TRY(executor->measure(placement, answer.measured));
   answer.synthetic_types = executor->synthetic_types();

@@ -7,7 +7,7 @@ Result<Unit> RealExecutors::check(const std::string& kind, const Judge&, const P
 
 Result<std::unique_ptr<RealExecutor>> RealExecutors::start(const std::string& kind, const OpGraph&,
                                                            const DeviceSet&, const Judge&,
-                                                           ProcessRequest) const {
+                                                           const ProcessRequest&) const {
   return not_in_this_program("--executor " + kind);
 }
 

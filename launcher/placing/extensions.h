@@ -30,7 +30,7 @@ class RealExecutors {
   /// respect; devices that are leased to another program.
   virtual Result<std::unique_ptr<RealExecutor>> start(const std::string& kind, const OpGraph& graph,
                                                       const DeviceSet& devices, const Judge& judge,
-                                                      ProcessRequest request) const;
+                                                      const ProcessRequest& request) const;
 };
 
 /// What of a run `emplace export` shall write, as on its command line.
