@@ -23,7 +23,6 @@
 #include "policy/placers/hierarchical.h"
 #include "solver/methods.h"
 #include "solver/partitioners/groups.h"
-#include "solver/partitioners/simple_methods.h"
 
 namespace emplace {
 namespace {

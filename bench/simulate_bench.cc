@@ -26,7 +26,6 @@
 #include "graph/models/catalogue.h"
 #include "placement/machine/device_file.h"
 #include "solver/partitioners/groups.h"
-#include "solver/partitioners/simple_methods.h"
 #include "tests/support/reference_dag.h"
 #include "tests/support/sample_graphs.h"
 

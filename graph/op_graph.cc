@@ -260,7 +260,7 @@ void OpGraphBuilder::add_inputs(OpGraph& graph) const {
   graph.input_begin_.push_back(static_cast<std::uint32_t>(graph.inputs_.size()));
 }
 
-/// By counting sort, in id order, so that rows are sorted.
+/// Lists the readers of every op by a counting sort in id order, so that each list is sorted.
 void OpGraphBuilder::add_consumers(OpGraph& graph) const {
   std::vector<std::uint32_t> last_reader(graph.bytes_.size());
   const auto for_each_reader = [&](auto&& visit) {  // Calls visit(tensor, id), once per tensor and reader.

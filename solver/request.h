@@ -55,7 +55,7 @@ struct Request {
   bool robust = false;
   std::uint32_t threads = 0;  ///< 0: one per core.
 
-  // Of placements that are robust, or that differ.
+  // Limits on placements that are robust, or that differ.
   double quantile = 0.9;   ///< The quantile of noisy steps that a robust search minimises.
   double slack = 0.02;     ///< Largest excess of the step time without noise over the best one found.
   double distance = 0.05;  ///< Least distance between two placements that differ.

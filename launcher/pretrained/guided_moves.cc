@@ -6,7 +6,6 @@
 
 #include "launcher/pretrained/pretrained.h"
 #include "solver/partitioners/groups.h"
-#include "solver/partitioners/simple_methods.h"
 #include "solver/search/walk.h"
 
 namespace emplace::launcher {

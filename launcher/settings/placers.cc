@@ -14,7 +14,6 @@
 #include "policy/placers/registry.h"
 #include "record/run_reader.h"
 #include "solver/partitioners/groups.h"
-#include "solver/partitioners/simple_methods.h"
 
 namespace emplace::launcher {
 using actors::TaskGraph;

@@ -27,7 +27,6 @@
 #include "record/store/episode_bytes.h"
 #include "record/store/run_folder.h"
 #include "solver/methods.h"
-#include "solver/partitioners/simple_methods.h"
 #include "solver/portfolio/portfolio.h"
 
 namespace emplace::launcher {

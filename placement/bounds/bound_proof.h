@@ -9,13 +9,13 @@
 namespace emplace {
 
 enum class BoundProof : std::uint8_t {
-  // Of the step time (lower_bound.h).
+  // Proofs about the step time (lower_bound.h).
   kWork,    ///< Also of loads of splits.
   kPath,    ///< Also of the latency of splits.
   kMemory,  ///< Work with state limited by memory.
   kRoute,   ///< A path with transfers.
   kWindow,
-  // Of splits (split_bound.h).
+  // Proofs about splits alone (split_bound.h).
   kIdeals,
   kLargestClass,
 };

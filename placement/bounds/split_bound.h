@@ -14,7 +14,7 @@ namespace emplace {
 
 struct SplitBound {
   double seconds = 0;
-  /// Of the latency kPath or kIdeals, of loads kWork or kLargestClass.
+  /// kPath or kIdeals for the latency, kWork or kLargestClass for loads.
   BoundProof proof = BoundProof::kPath;
   std::int64_t whole_ps = 0;  ///< Length of the path or time of the class, exactly.
   std::vector<OpId> path;     ///< The longest path, first op first; only of the latency.

@@ -117,7 +117,7 @@ std::vector<UnitSums> sums_of_units(const ScheduleWorld& world, const LoweredGra
 
 /// The graph on the machine as a whole.
 struct WholeSums {
-  double all_memory = 0, largest_memory = 0;  // Of the fast devices, each at least 1.
+  double all_memory = 0, largest_memory = 0;  // Bytes on the fast devices; at least 1.
   double peak = 0, sent_ns = 0;
   double with_kernels = 0;  // Units.
   double slower = 0;        // Devices.

@@ -1,5 +1,4 @@
 #include "solver/partitioners/groups.h"
-#include "solver/partitioners/simple_methods.h"
 
 namespace emplace {
 

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "solver/partitioners/groups.h"
-#include "solver/partitioners/simple_methods.h"
 #include "solver/search/anneal.h"
 
 namespace emplace {

@@ -7,7 +7,6 @@
 
 #include "graph/grouping.h"
 #include "solver/partitioners/groups.h"
-#include "solver/partitioners/simple_methods.h"
 #include "solver/partitioners/weight_groups.h"
 
 namespace emplace {

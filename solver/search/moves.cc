@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "solver/method.h"
-#include "solver/partitioners/simple_methods.h"
 #include "solver/search/walk.h"
 
 namespace emplace {

@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "solver/partitioners/groups.h"
-#include "solver/partitioners/simple_methods.h"
 #include "solver/search/moves.h"
 
 namespace emplace {

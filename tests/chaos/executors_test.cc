@@ -129,9 +129,9 @@ TEST(ExecutorChaos, CrashesHangsAndFullDevicesLoseAndRepeatNothing) {
   std::uint64_t full = 0, others = 0, given_up = 0;
   for (const auto& [word, count] : counts.failures) (word == "oom" ? full : others) += count;
   for (const auto& [word, count] : counts.given_up) given_up += count;
-  // Of 217 consecutive tries 37 crash, by 7 or by 31, and two of them are the second try of a placement that
-  // has just crashed: of 182 tried placements two fail finally. The counts continue from one process to the
-  // next, so this is exact to one for each of the four executors.
+  // Every 7th and every 31st try crashes: 37 of 217 consecutive ones. Two of these are the second try of a
+  // placement that has just crashed, so two of 182 tried placements fail finally. The counts continue from
+  // one process to the next, so this is exact to one for each of the four executors.
   const std::uint64_t tried = counts.all - (others - given_up);
   EXPECT_NEAR(static_cast<double>(given_up), static_cast<double>(tried) * 2 / 182, 4);
   // With few placements hardly any is proposed again: counts all failures together.

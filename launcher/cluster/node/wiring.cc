@@ -25,7 +25,6 @@
 #include "placement/placement_file.h"
 #include "record/run_writer.h"
 #include "runtime/log.h"
-#include "solver/partitioners/simple_methods.h"
 
 namespace emplace::launcher {
 namespace {

@@ -378,7 +378,7 @@ TEST(AccelerateExport, ModulesGoWhereMostOfTheirWorkIs) {
 }
 
 TEST(AccelerateExport, TimeDecidesIfTheMachineIsGiven) {
-  // By measured times the large op is fast where it is, and the small one slow on the CPU.
+  // The measured times make the large op fast where it is, and the small one slow on the CPU.
   OpSpec large = op("large", "m", {}, 1 << 20), small = op("small", "m");
   large.measured_us = {{"gpu", 1}, {"cpu", 1}};
   small.measured_us = {{"gpu", 1}, {"cpu", 900}};
