@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "executor/sim/simulator.h"
+#include "lab/worlds/world.h"
 #include "launcher/pretrained/guided_moves.h"
-#include "launcher/worlds/world.h"
 #include "solver/search/anneal.h"
 #include "solver/search/tree_moves.h"
 

@@ -24,9 +24,9 @@
 
 #include "base/clock.h"
 #include "executor/sim/simulator.h"
+#include "lab/worlds/world.h"
 #include "launcher/pretrained/guided_moves.h"
 #include "launcher/pretrained/pretrained.h"
-#include "launcher/worlds/world.h"
 #include "solver/portfolio/portfolio.h"
 #include "solver/search/anneal.h"
 #include "solver/search/local_search.h"

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "graph/formats/published/dnn_partitioning.h"
+#include "graph/formats/partitioning/dnn_partitioning.h"
 #include "placement/machine/machine_text.h"
 
 namespace emplace {

@@ -14,7 +14,7 @@ namespace emplace {
 /// workload (meta.partitioning): accel:0, accel:1, … with the workload's memory each, then the CPU. Under
 /// `latency`, where CPU nodes run without waiting, one cpu:0 represents all cores of a workload; otherwise
 /// cpu:0, cpu:1, … are single cores. Links of a workload have 12 GB/s and no latency
-/// (graph/formats/published/dnn_partitioning.h). Returns nothing if the graph has no machine. `reserve` of
+/// (graph/formats/partitioning/dnn_partitioning.h). Returns nothing if the graph has no machine. `reserve` of
 /// each device's memory (of a workload: of each accelerator's) is kept free. Errors (kInvalid): the key is
 /// malformed.
 Result<std::optional<DeviceSet>> machine_of(const OpGraph& graph, Objective objective, Reserve reserve = {});

@@ -22,7 +22,7 @@ import sys
 
 import source_tree
 
-FLOORS = ["base", "graph", "placement", "messages", "runtime", "policy", "executor", "record", "solver", "actors", "launcher"]
+FLOORS = ["base", "graph", "placement", "messages", "runtime", "policy", "executor", "record", "solver", "actors", "launcher", "lab"]
 USERS = ["tests", "bench"]  # Their uses count only with a reason.
 KINDS = {"c": "type", "s": "type", "u": "type", "g": "type", "t": "type", "f": "function", "p": "function", "v": "constant", "d": "macro"}
 MACROS = ["EMPLACE_GUARDED_BY", "EMPLACE_REQUIRES", "EMPLACE_ACQUIRE", "EMPLACE_RELEASE", "__launch_bounds__"]  # Of declarations.

@@ -19,6 +19,7 @@ import sys
 import source_tree
 from python_imports import imports_of
 
+LABORATORY = "lab"
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"')
 
 
@@ -60,12 +61,13 @@ def module_of(table, file):
 
 
 def permitted(table, module, header):
-    """A layer's name permits all of its modules to other layers, but only the files at its root within the layer."""
+    """A layer's name permits all of its modules to other layers, but only the files at its root within the layer.
+    `*` permits every layer but the laboratory."""
     allowed = table[module]
     target = module_of(table, header)
-    if target == module or "*" in allowed or header in allowed or target in allowed:
-        return True
     layer = header.split("/")[0]
+    if target == module or ("*" in allowed and layer != LABORATORY) or header in allowed or target in allowed:
+        return True
     return layer != module.split("/")[0] and layer in allowed
 
 

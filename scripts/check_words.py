@@ -22,7 +22,7 @@ import sys
 import prose
 import source_tree
 
-PROGRAM = ["base", "graph", "placement", "messages", "runtime", "policy", "executor", "record", "solver", "actors", "launcher"]
+PROGRAM = ["base", "graph", "placement", "messages", "runtime", "policy", "executor", "record", "solver", "actors", "launcher", "lab"]
 FOLDERS = [*PROGRAM, "tests", "python", "bench", "scripts", "configs"]
 NOT_READ = {"fixtures", "corpus", "third_party", "build", "dist"}
 ROOT_PAGES = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "solver/solve.md"]

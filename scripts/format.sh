@@ -13,6 +13,6 @@ case "$("${formatter:-false}" --version 2>/dev/null || true)" in
   *" version 14."*) ;;
   *) echo "error: format: clang-format 14 was not found; apt-get install clang-format" >&2; exit 2 ;;
 esac
-find base graph placement messages runtime policy executor record solver actors launcher tests bench \
+find base graph placement messages runtime policy executor record solver actors launcher lab tests bench \
   -name third_party -prune -o \( -name '*.h' -o -name '*.cc' -o -name '*.cu' -o -name '*.cuh' \) -print0 |
   xargs -0 -n 64 -P "$(nproc)" "$formatter" "${mode[@]}"

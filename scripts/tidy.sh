@@ -12,7 +12,7 @@ command -v clang-tidy >/dev/null && command -v clang++ >/dev/null || {
   exit 0
 }
 
-folders=(base graph placement messages runtime policy executor record solver actors launcher)
+folders=(base graph placement messages runtime policy executor record solver actors launcher lab)
 most=0
 if [ "${1:-}" = --all ]; then
   mapfile -t files < <(git ls-files -- "${folders[@]}")

@@ -4,15 +4,23 @@
 #include <string>
 #include <vector>
 
+#include "base/lab_words.h"
 #include "base/text/words.h"
 #include "solver/list/list_methods.h"
 #include "solver/partitioners/partition_methods.h"
 #include "solver/partitioners/simple_methods.h"
 #include "solver/search/anneal.h"
 #include "solver/search/local_search.h"
-#include "solver/towers/towers.h"
 
 namespace emplace {
+namespace {
+
+std::vector<const Method*>& added_methods() {
+  static std::vector<const Method*> methods;
+  return methods;
+}
+
+}  // namespace
 
 std::span<const Method* const> all_methods() {
   static const SingleDevice single_cpu{"cpu"}, single_gpu{"gpu"};
@@ -40,11 +48,10 @@ std::span<const Method* const> search_methods() {
   return methods;
 }
 
-std::span<const Method* const> transforming_methods() {
-  static const TowersSync sync;
-  static const TowersAsync async;
-  static const std::array<const Method*, 2> methods{&sync, &async};
-  return methods;
+std::span<const Method* const> transforming_methods() { return added_methods(); }
+
+void add_transforming_methods(std::initializer_list<const Method*> methods) {
+  added_methods().insert(added_methods().end(), methods);
 }
 
 Result<const Method*> find_compared_method(std::string_view name) {
@@ -55,11 +62,12 @@ Result<const Method*> find_compared_method(std::string_view name) {
       names.push_back(method->name());
     }
   }
+  const std::string where = "method '" + printable(name, 60) + "'";
+  if (const auto missing = not_in_this_build(where, name)) return *missing;
   const std::string_view near = nearest_word(name, names);
   std::string all;
   for (const std::string_view known : names) all.append(all.empty() ? "methods: " : ", ").append(known);
-  return invalid("method '" + printable(name, 60) + "'", "is unknown",
-                 near.empty() ? all : "did you mean '" + std::string{near} + "'?");
+  return invalid(where, "is unknown", near.empty() ? all : "did you mean '" + std::string{near} + "'?");
 }
 
 Result<const Method*> find_method(std::string_view name) {

@@ -3,19 +3,16 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/hash.h"
+#include "base/lab_words.h"
 #include "base/text/words.h"
 #include "graph/formats/emplace/emplace_graph.h"
 #include "graph/formats/hlo/hlo.h"
 #include "graph/formats/onnx/onnx.h"
-#include "graph/formats/published/dnn_partitioning.h"
-#include "graph/formats/published/doppler.h"
-#include "graph/formats/published/pipedream.h"
-#include "graph/formats/published/piper.h"
+#include "graph/formats/partitioning/dnn_partitioning.h"
 #include "graph/formats/tensorflow/tf_graphdef.h"
 #include "graph/formats/torch/fx.h"
 #include "graph/formats/torch/pt2.h"
@@ -30,48 +27,28 @@ std::size_t unpacked_limit(std::size_t packed) {
   return std::clamp(std::min(packed, kNever) * kRatio, kAlways, kNever);
 }
 
-struct Format {
-  GraphFormat id;
-  std::string_view name;
-  bool (*recognise)(std::span<const std::byte> bytes);
-  Result<OpGraph> (*parse)(std::span<const std::byte> bytes, std::string_view where, const OpenDims& dims);
-  /// File name endings, for formats that the content does not identify.
-  std::array<std::string_view, 3> endings;
-};
-
-/// A reader of a format without open dimensions.
-template <Result<OpGraph> (*parse)(std::span<const std::byte>, std::string_view)>
-Result<OpGraph> sized(std::span<const std::byte> bytes, std::string_view where, const OpenDims& dims) {
-  EMPLACE_TRY(DimUsage{dims}.all_used(where));
-  return parse(bytes, where);
+/// All formats, sorted by their ids.
+std::vector<FormatReader>& formats() {
+  static std::vector<FormatReader> all{
+      {GraphFormat::kPt2, "pt2", looks_like_pt2, parse_pt2, {".pt2"}},
+      {GraphFormat::kTfGraphdef,
+       "tf-graphdef",
+       looks_like_tf_graphdef,
+       parse_tf_graphdef,
+       {".pb", ".pbtxt", ".meta"}},
+      {GraphFormat::kOnnx, "onnx", looks_like_onnx, parse_onnx, {".onnx"}},
+      {GraphFormat::kDnnPartitioning, "dnn-partitioning", looks_like_dnn_partitioning,
+       parse_sized<parse_dnn_partitioning>},
+      {GraphFormat::kFx, "fx", looks_like_fx, parse_fx},
+      {GraphFormat::kHlo, "hlo", looks_like_hlo, parse_sized<parse_hlo>},
+      {GraphFormat::kEmplace, "emplace", [](auto) { return true; }, parse_sized<read_emplace_graph>},
+  };
+  return all;
 }
 
-/// Formats in the order in which they are tried; the last one is the fallback.
-constexpr Format kFormats[]{
-    {GraphFormat::kPt2, "pt2", looks_like_pt2, parse_pt2, {".pt2"}},
-    // Must precede ONNX: a SavedModel starts like a model of ONNX's IR version 1.
-    {GraphFormat::kTfGraphdef,
-     "tf-graphdef",
-     looks_like_tf_graphdef,
-     parse_tf_graphdef,
-     {".pb", ".pbtxt", ".meta"}},
-    {GraphFormat::kOnnx, "onnx", looks_like_onnx, parse_onnx, {".onnx"}},
-    {GraphFormat::kPipedream, "pipedream", looks_like_pipedream, sized<parse_pipedream>, {}},
-    {GraphFormat::kDnnPartitioning,
-     "dnn-partitioning",
-     looks_like_dnn_partitioning,
-     sized<parse_dnn_partitioning>,
-     {}},
-    {GraphFormat::kFx, "fx", looks_like_fx, parse_fx, {}},
-    {GraphFormat::kHlo, "hlo", looks_like_hlo, sized<parse_hlo>, {}},
-    {GraphFormat::kDoppler, "doppler", looks_like_doppler, sized<parse_doppler>, {}},
-    {GraphFormat::kPiper, "piper", looks_like_piper, sized<parse_piper>, {}},
-    {GraphFormat::kEmplace, "emplace", [](auto) { return true; }, sized<read_emplace_graph>, {}},
-};
-
-const Format& format_of(GraphFormat id) {
-  return *std::find_if(std::begin(kFormats), std::end(kFormats) - 1,
-                       [&](const Format& one) { return one.id == id; });
+const FormatReader& format_of(GraphFormat id) {
+  const auto& all = formats();
+  return *std::find_if(all.begin(), all.end() - 1, [&](const FormatReader& one) { return one.id == id; });
 }
 
 /// The strings of the list `key` in the graph's meta.
@@ -92,27 +69,35 @@ std::string percent(double share) {
 
 }  // namespace
 
+void add_format(const FormatReader& format) {
+  const auto after = std::find_if(formats().begin(), formats().end(),
+                                  [&](const FormatReader& one) { return one.id > format.id; });
+  formats().insert(after, format);
+}
+
 std::string format_names() {
   std::string text;
-  for (const Format& one : kFormats) text.append(text.empty() ? "" : ", ").append(one.name);
+  for (const FormatReader& one : formats()) text.append(text.empty() ? "" : ", ").append(one.name);
   return text;
 }
 
 Result<GraphFormat> parse_format(std::string_view name) {
   std::vector<std::string_view> names;
-  for (const Format& one : kFormats) {
+  for (const FormatReader& one : formats()) {
     if (one.name == name) return one.id;
     names.push_back(one.name);
   }
+  const std::string where = "format '" + printable(name, 40) + "'";
+  if (const auto missing = not_in_this_build(where, name)) return *missing;
   const std::string_view near = nearest_word(name, names);
-  return invalid("format '" + printable(name, 40) + "'", "is unknown: expected one of " + format_names(),
+  return invalid(where, "is unknown: expected one of " + format_names(),
                  near.empty() ? std::string{} : "did you mean '" + std::string{near} + "'?");
 }
 
 GraphFormat recognise_format(std::span<const std::byte> bytes, std::string_view where) {
   for (const std::string_view packed : {".gz", ".zst"})
     if (where.ends_with(packed)) where.remove_suffix(packed.size());
-  for (const Format& one : kFormats) {
+  for (const FormatReader& one : formats()) {
     const auto ends = [&](std::string_view ending) { return !ending.empty() && where.ends_with(ending); };
     if (one.recognise(bytes) || std::any_of(one.endings.begin(), one.endings.end(), ends)) return one.id;
   }

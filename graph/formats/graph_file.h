@@ -2,6 +2,7 @@
 /// Graphs on disk: "emplace-graph v1" as JSON (.json, .json.gz, .json.zst) or MessagePack (.epg, .msgpack),
 /// and formats of other tools. docs/reference/file_formats.md describes the keys.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -18,22 +19,43 @@
 
 namespace emplace {
 
-/// Readable formats. The table in graph_file.cc has their names and readers.
+/// Readable formats, in the order in which they are tried. Those of published data sets may be missing from a
+/// build.
 enum class GraphFormat : std::uint8_t {
+  kPt2,
+  kTfGraphdef,  ///< Before ONNX: a SavedModel starts like a model of ONNX's IR version 1.
   kOnnx,
-  kTfGraphdef,
   kPipedream,
   kDnnPartitioning,
   kFx,
   kHlo,
   kDoppler,
   kPiper,
-  kPt2,
-  kEmplace
+  kEmplace  ///< The last one, and what anything else is read as.
 };
+
+/// A format and its reader.
+struct FormatReader {
+  GraphFormat id;
+  std::string_view name;
+  bool (*recognise)(std::span<const std::byte> bytes);
+  Result<OpGraph> (*parse)(std::span<const std::byte> bytes, std::string_view where, const OpenDims& dims);
+  /// File name endings, for formats that the content does not identify.
+  std::array<std::string_view, 3> endings = {};
+};
+/// Adds a format. Thread: the main one, before any use of this header.
+void add_format(const FormatReader& format);
+
+/// The reader of a format without open dimensions, for a FormatReader.
+template <Result<OpGraph> (*parse)(std::span<const std::byte>, std::string_view)>
+Result<OpGraph> parse_sized(std::span<const std::byte> bytes, std::string_view where, const OpenDims& dims) {
+  EMPLACE_TRY(DimUsage{dims}.all_used(where));
+  return parse(bytes, where);
+}
+
 /// The names of all formats, separated by commas: "onnx", "tf-graphdef", …
 std::string format_names();
-/// Errors (kInvalid): an unknown name, with the nearest known one.
+/// Errors (kInvalid): an unknown name, with the nearest known one; a name that is not in this build.
 Result<GraphFormat> parse_format(std::string_view name);
 /// Recognises the format of the bytes; uses the file name `where` if the content is ambiguous (.onnx, .pb).
 GraphFormat recognise_format(std::span<const std::byte> bytes, std::string_view where);

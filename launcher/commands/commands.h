@@ -4,11 +4,13 @@
 
 #include <memory>
 
+#include "launcher/commands/laboratory.h"
 #include "launcher/terminal/command.h"
 
 namespace emplace::launcher {
 
-Commands all_commands();
+/// In the order of `--help`.
+Commands all_commands(const Laboratory& laboratory);
 
 std::unique_ptr<Command> make_run();
 std::unique_ptr<Command> make_node();
@@ -19,9 +21,8 @@ std::unique_ptr<Command> make_top();
 std::unique_ptr<Command> make_down();
 std::unique_ptr<Command> make_report();
 std::unique_ptr<Command> make_runs();
-std::unique_ptr<Command> make_generate();
+std::unique_ptr<Command> make_generate(const Laboratory& laboratory);
 std::unique_ptr<Command> make_replay();
-std::unique_ptr<Command> make_train();
 std::unique_ptr<Command> make_calibrate();
 std::unique_ptr<Command> make_keygen();
 std::unique_ptr<Command> make_doctor();

@@ -13,12 +13,13 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/lab_words.h"
 #include "base/text/words.h"
 #include "graph/formats/graph_file.h"
 #include "graph/models/catalogue.h"
 #include "graph/models/families.h"
 #include "launcher/commands/commands.h"
-#include "launcher/commands/generate_worlds.h"
+#include "launcher/commands/laboratory.h"
 #include "launcher/placing/graph_options.h"
 #include "launcher/placing/results.h"
 #include "launcher/terminal/json_text.h"
@@ -35,6 +36,7 @@ constexpr std::uint32_t kMaxIndex = 999'999, kMaxCount = 1000;
 
 class Generate final : public Command {
  public:
+  explicit Generate(const Laboratory& laboratory) : laboratory_{laboratory} {}
   std::string_view name() const override { return "generate"; }
   std::string_view summary() const override {
     return "Generate a model of the papers, random graphs of a family (cifar10, ptb, nmt), or worlds";
@@ -91,6 +93,7 @@ class Generate final : public Command {
   Result<ExitStatus> one(Console& console, Family family, std::uint32_t index) const;
   Result<ExitStatus> many(Console& console, Family family, std::uint32_t count) const;
 
+  const Laboratory laboratory_;
   std::string name_, output_, index_, count_, layers_, batch_, steps_, hidden_, split_, optimizer_,
       granularity_, first_, traced_, most_ops_;
   bool training_ = false, held_out_ = false;
@@ -214,13 +217,14 @@ Result<Unit> Generate::no_option_of_worlds() const {
 
 Result<ExitStatus> Generate::worlds(Console& console) const {
   EMPLACE_TRY(no_option_of_models("the sizes of a world are random"));
-  return generate_worlds(console, {.output = output_,
-                                   .index = index_,
-                                   .count = count_,
-                                   .first = first_,
-                                   .traced = traced_,
-                                   .most_ops = most_ops_,
-                                   .held_out = held_out_});
+  if (laboratory_.generate_worlds == nullptr) return *not_in_this_build("model 'worlds'", "worlds");
+  return laboratory_.generate_worlds(console, {.output = output_,
+                                               .index = index_,
+                                               .count = count_,
+                                               .first = first_,
+                                               .traced = traced_,
+                                               .most_ops = most_ops_,
+                                               .held_out = held_out_});
 }
 
 Result<ExitStatus> Generate::family(Console& console) const {
@@ -363,6 +367,8 @@ Result<ExitStatus> Generate::many(Console& console, Family family, std::uint32_t
 
 }  // namespace
 
-std::unique_ptr<Command> make_generate() { return std::make_unique<Generate>(); }
+std::unique_ptr<Command> make_generate(const Laboratory& laboratory) {
+  return std::make_unique<Generate>(laboratory);
+}
 
 }  // namespace emplace::launcher

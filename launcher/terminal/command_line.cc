@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/lab_words.h"
 #include "base/text/words.h"
 #include "launcher/terminal/build_info.h"
 #include "launcher/terminal/command.h"
@@ -151,6 +152,7 @@ class Parser {
     const auto word =
         std::find_if(extras.begin(), extras.end(), [](const std::string& w) { return !w.starts_with('-'); });
     if (word == extras.end()) return unexpected("emplace", extras.front(), app_);
+    if (auto missing = not_in_this_build("command '" + printable(*word, 60) + "'", *word)) return missing;
     std::vector<std::string> names;
     for (const Branch& branch : branches_) names.push_back(branch.app->get_name());
     const std::string near = suggestion(*word, names);

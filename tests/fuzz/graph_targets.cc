@@ -24,15 +24,14 @@ void check_graph(const Result<OpGraph>& graph) {
   EMPLACE_CHECK(graph_sha256(*from_msgpack) == name, "a graph changes by MessagePack");
 }
 
-/// Reads a graph with a size for the batch, and without one where the format has no open dimension.
+}  // namespace
+
 void check_format(Input bytes, GraphFormat format) {
   ReadOptions options{.format = format, .dims = {}};
   check_graph(parse_graph(bytes, "input", options));
   options.dims.batch = 2;
   check_graph(parse_graph(bytes, "input", options));
 }
-
-}  // namespace
 
 void graph_json(Input bytes) { check_graph(read_emplace_graph(bytes, "input.json")); }
 void graph_msgpack(Input bytes) { check_graph(read_emplace_graph(bytes, "input.epg")); }
@@ -46,7 +45,5 @@ void tf_graphdef(Input bytes) { check_format(bytes, GraphFormat::kTfGraphdef); }
 void fx(Input bytes) { check_format(bytes, GraphFormat::kFx); }
 void hlo(Input bytes) { check_format(bytes, GraphFormat::kHlo); }
 void pt2(Input bytes) { check_format(bytes, GraphFormat::kPt2); }
-void doppler(Input bytes) { check_format(bytes, GraphFormat::kDoppler); }
-void piper(Input bytes) { check_format(bytes, GraphFormat::kPiper); }
 
 }  // namespace emplace::fuzz

@@ -6,6 +6,8 @@
 #include <span>
 #include <string_view>
 
+#include "graph/formats/graph_file.h"
+
 namespace emplace::fuzz {
 
 using Input = std::span<const std::byte>;
@@ -21,14 +23,19 @@ void tf_graphdef(Input);
 void fx(Input);
 void hlo(Input);
 void pt2(Input);
+#if EMPLACE_LAB
 void doppler(Input);
 void piper(Input);
+#endif
 void devices(Input);    ///< A device file, or the text of a machine.
 void config(Input);     ///< A run's config; an allow-list; a key file.
 void placement(Input);  ///< A placement file.
 void run_db(Input);     ///< run.db, read as replay and results read it.
 void meaning(Input);  ///< Valid frames with impossible contents, to the actors of a run, whose record is then
 ///< verified.
+
+/// Reads a graph with a size for the batch, and without one where the format has no open dimension.
+void check_format(Input bytes, GraphFormat format);
 
 struct Target {
   std::string_view name;
@@ -47,8 +54,10 @@ inline constexpr Target kTargets[] = {{"frame", &frame, 2'000},
                                       {"fx", &fx, 500},
                                       {"hlo", &hlo, 200},
                                       {"pt2", &pt2, 300},
+#if EMPLACE_LAB
                                       {"doppler", &doppler, 500},
                                       {"piper", &piper, 500},
+#endif
                                       {"devices", &devices, 300},
                                       {"config", &config, 200},
                                       {"placement", &placement, 200},

@@ -1,7 +1,7 @@
 // Goal: a workload of dnn-partitioning becomes the graph and the machine that it describes, and a broken one
 // is refused in one line that names the place. Method: published workloads, workloads written by hand, and
 // every truncation of one.
-#include "graph/formats/published/dnn_partitioning.h"
+#include "graph/formats/partitioning/dnn_partitioning.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

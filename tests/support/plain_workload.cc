@@ -5,7 +5,7 @@
 #include <set>
 #include <span>
 
-#include "graph/formats/published/dnn_partitioning.h"
+#include "graph/formats/partitioning/dnn_partitioning.h"
 #include "placement/partitioning_machine.h"
 
 namespace emplace::testing {

@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "launcher/pretrained/pretrained.h"
-#include "launcher/worlds/world.h"
 #include "solver/search/anneal.h"
 #include "solver/search/tree_moves.h"
 #include "solver/search/walk.h"
@@ -92,28 +91,6 @@ TEST(GuidedMoves, OtherObjectivesHaveNoGuide) {
   Problem problem = world.problem();
   problem.objective = Objective::kLatency;
   EXPECT_FALSE(guided_moves(problem));
-}
-
-/// Compares annealing with both kinds of move against random moves with twice the evaluations.
-TEST(GuidedMoves, AndTreeMovesFindMoreInHalfTheEvaluations) {
-  double log_guided = 0, log_trees = 0;
-  int worlds = 0;
-  for (std::uint32_t number = 0; worlds < 10; ++number) {
-    const auto made = make_world({.seed = 29, .held_out = true, .most_ops = 2'000}, number);
-    ASSERT_TRUE(made.ok()) << made.error().context;
-    testing::World world{made->graph, made->devices};
-    const auto log_step = [&](MoveProposerFactory moves, std::uint64_t evaluations) {
-      const auto found = world.run(Anneal{{.evaluations = evaluations, .moves = std::move(moves)}});
-      return found.ok() && found->measurement.valid ? std::log(found->measurement.step_time_s) : HUGE_VAL;
-    };
-    const double random = log_step({}, 2'000);
-    if (!std::isfinite(random)) continue;
-    log_guided += log_step(guided_moves(world.problem()), 1'000) - random;
-    log_trees += log_step(tree_moves(world.problem()), 1'000) - random;
-    ++worlds;
-  }
-  EXPECT_LT(log_guided, 0);
-  EXPECT_LT(log_trees, 0);
 }
 
 }  // namespace
