@@ -1,6 +1,6 @@
 #pragma once
-/// Everything an actor may do. Implemented over ZeroMQ (runtime/node.h) and by the simulator
-/// (runtime/sim/world.h).
+/// Everything an actor may do. Implemented over ZeroMQ (runtime/node.h) and, for tests, by a simulator
+/// (tests/runtime/sim/world.h).
 
 #include <cstdint>
 #include <functional>

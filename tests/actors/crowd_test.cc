@@ -12,8 +12,8 @@
 #include "actors/dispatch/dispatcher.h"
 #include "actors/executor_actor.h"
 #include "executor/sim/simulator.h"
-#include "runtime/sim/network.h"
-#include "runtime/sim/world.h"
+#include "tests/runtime/sim/network.h"
+#include "tests/runtime/sim/world.h"
 #include "tests/support/sample_graphs.h"
 
 namespace emplace::actors {

@@ -7,8 +7,8 @@
 #include "actors/recorder.h"
 #include "messages/run_control.h"
 #include "policy/placers/hierarchical.h"
-#include "runtime/sim/network.h"
-#include "runtime/sim/world.h"
+#include "tests/runtime/sim/network.h"
+#include "tests/runtime/sim/world.h"
 #include "tests/support/sample_graphs.h"
 #include "tests/support/scratch_folder.h"
 

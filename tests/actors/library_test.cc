@@ -10,7 +10,7 @@
 #include <optional>
 
 #include "base/hash.h"
-#include "runtime/sim/world.h"
+#include "tests/runtime/sim/world.h"
 
 namespace emplace::actors {
 namespace {

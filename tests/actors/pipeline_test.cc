@@ -21,7 +21,7 @@
 #include "executor/sim/simulator.h"
 #include "policy/placers/hierarchical.h"
 #include "policy/placers/placeto.h"
-#include "runtime/sim/world.h"
+#include "tests/runtime/sim/world.h"
 #include "tests/support/sample_graphs.h"
 #include "tests/support/scratch_folder.h"
 

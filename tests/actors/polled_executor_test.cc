@@ -12,7 +12,7 @@
 #include "actors/dispatch/dispatcher.h"
 #include "actors/executor_actor.h"
 #include "executor/polled_executor.h"
-#include "runtime/sim/world.h"
+#include "tests/runtime/sim/world.h"
 #include "tests/support/sample_graphs.h"
 
 namespace emplace::actors {

@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "messages/run_control.h"
-#include "runtime/sim/world.h"
+#include "tests/runtime/sim/world.h"
 #include "tests/support/scratch_folder.h"
 
 namespace emplace::actors {

@@ -9,7 +9,7 @@
 
 #include "base/hash.h"
 #include "messages/placement_proposed.h"
-#include "runtime/sim/world.h"
+#include "tests/runtime/sim/world.h"
 #include "tests/support/sample_graphs.h"
 
 namespace emplace::actors {

@@ -9,7 +9,7 @@
 #include "actors/task.h"
 #include "actors/view_actor.h"
 #include "messages/measured_values.h"
-#include "runtime/sim/world.h"
+#include "tests/runtime/sim/world.h"
 
 namespace emplace::actors {
 namespace {

@@ -17,8 +17,8 @@
 #include "executor/sim/simulator.h"
 #include "messages/measured_values.h"
 #include "policy/placers/hierarchical.h"
-#include "runtime/sim/world.h"
 #include "tests/fuzz/targets.h"
+#include "tests/runtime/sim/world.h"
 #include "tests/support/sample_graphs.h"
 #include "tests/support/scratch_folder.h"
 

@@ -1,6 +1,6 @@
 // Goal: the simulated world delivers encoded messages, keeps virtual time, and injects faults that one seed
 // decides.
-#include "runtime/sim/world.h"
+#include "tests/runtime/sim/world.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "runtime/sim/network.h"
+#include "tests/runtime/sim/network.h"
 #include "tests/runtime/test_messages.h"
 
 namespace emplace::runtime::sim {

@@ -15,8 +15,8 @@
 #include "messages/learning.h"
 #include "messages/placement_proposed.h"
 #include "record/run_reader.h"
-#include "runtime/sim/network.h"
-#include "runtime/sim/world.h"
+#include "tests/runtime/sim/network.h"
+#include "tests/runtime/sim/world.h"
 #include "tests/sim/swarm.h"
 
 namespace emplace::sim_test {

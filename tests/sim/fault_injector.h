@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "runtime/sim/world.h"
+#include "tests/runtime/sim/world.h"
 #include "tests/sim/disk.h"
 #include "tests/sim/launcher.h"
 #include "tests/sim/swarm.h"

@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "base/clock.h"
-#include "runtime/sim/network.h"
+#include "tests/runtime/sim/network.h"
 
 namespace emplace::sim_test {
 

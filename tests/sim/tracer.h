@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "runtime/sim/world.h"
+#include "tests/runtime/sim/world.h"
 
 namespace emplace::sim_test {
 

@@ -1,4 +1,4 @@
-#include "runtime/sim/world.h"
+#include "tests/runtime/sim/world.h"
 
 #include <algorithm>
 #include <array>
@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "base/hash.h"
-#include "runtime/sim/network.h"
-#include "runtime/sim/world_state.h"
+#include "tests/runtime/sim/network.h"
+#include "tests/runtime/sim/world_state.h"
 
 namespace emplace::runtime::sim {
 namespace {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "runtime/core/restart.h"
-#include "runtime/sim/world.h"
+#include "tests/runtime/sim/world.h"
 
 namespace emplace::runtime::sim {
 

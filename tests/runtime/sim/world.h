@@ -1,8 +1,7 @@
 #pragma once
 /// Simulated world: one thread, virtual time, real message encoding. Actors cannot distinguish it from a
 /// node. Actors run on nodes (processes). Within a node messages keep their order per sender-receiver pair;
-/// between nodes they pass through runtime/sim/network.h, which uses the sessions of the real router.
-/// For tests: no program runs in it.
+/// between nodes they pass through network.h, which uses the sessions of the real router.
 
 #include <cstdint>
 #include <functional>
@@ -165,7 +164,7 @@ class World {
   void advance(Nanos by);
   /// Same, but stops when `done` returns true.
   void advance(Nanos by, const std::function<bool()>& done);
-  /// Delivers one packet or fires one timer if any is due. For tests that check every step.
+  /// Delivers one packet or fires one timer if any is due.
   bool step();
 
   /// All messages of type M that were sent, oldest first, delivered or not.

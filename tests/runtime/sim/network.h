@@ -2,7 +2,7 @@
 /// Simulated network: connections that carry numbered messages on two planes, with faults drawn from one
 /// seed. It simulates ZeroMQ and TCP and their faults; above them the real Session detects incarnations,
 /// repeats and gaps, as in the router. Each message is passed to the session as one record in the real frame
-/// format. For tests: see World.
+/// format.
 
 #include <array>
 #include <cstdint>
@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/rng.h"
 #include "runtime/core/session.h"
-#include "runtime/sim/world.h"
+#include "tests/runtime/sim/world.h"
 
 namespace emplace::runtime::sim {
 

@@ -1,4 +1,4 @@
-#include "runtime/sim/network.h"
+#include "tests/runtime/sim/network.h"
 
 #include <algorithm>
 #include <deque>
