@@ -41,22 +41,4 @@ EpisodeMeasured measured_of(const record::LogRow& row) {
   return m;
 }
 
-record::UpdateRow update_row_of(const messages::UpdateApplied& applied, std::int64_t wall_ns) {
-  return {.update = applied.update,
-          .policy_version = applied.policy_version,
-          .episodes = applied.episodes,
-          .staleness_mean = applied.staleness_mean,
-          .staleness_max = applied.staleness_max,
-          .gradient_norm = applied.gradient_norm,
-          .loss = applied.loss,
-          .entropy = applied.entropy,
-          .learning_rate = applied.learning_rate,
-          .wall_s = applied.wall_s,
-          .parameters_sha256 = applied.parameters_sha256,
-          .advantages = applied.advantages,
-          .log_probability = applied.log_probability,
-          .divergence = applied.divergence,
-          .wall_ns = wall_ns};
-}
-
 }  // namespace emplace::actors

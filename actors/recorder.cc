@@ -242,7 +242,7 @@ void Recorder::on_update(runtime::Context& context, const messages::UpdateApplie
   updates_came_ = true;  // Also for a repeat: the learner missed the acknowledgement.
   if (u.update == updates_ + 1) {
     staleness_ = u.staleness_mean;
-    if (!wrote(context, db_->add_update(update_row_of(u, context.wall().count())))) return;
+    if (!wrote(context, db_->add_update({u, context.wall().count()}))) return;
     updates_ = u.update;
     for (const std::uint64_t episode : u.episodes) unlearned_.erase(episode);
   }

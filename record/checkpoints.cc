@@ -10,26 +10,21 @@
 namespace emplace::record {
 
 Result<std::vector<std::uint64_t>> Checkpoints::updates() const {
-  return connection_->guarded([&] {
-    SQLite::Statement q{connection_->db, "SELECT \"update\" FROM checkpoints ORDER BY 1"};
-    std::vector<std::uint64_t> updates;
-    while (q.executeStep()) updates.push_back(back(q.getColumn(0).getInt64()));
-    return updates;
-  });
+  return connection_->rows("SELECT \"update\" FROM checkpoints ORDER BY 1",
+                           [](SQLite::Statement& q) { return back(q.getColumn(0).getInt64()); });
 }
 
 Result<std::optional<CheckpointRow>> Checkpoints::latest(std::uint64_t at_most) const {
-  return connection_->guarded([&]() -> std::optional<CheckpointRow> {
-    SQLite::Statement q{connection_->db,
-                        "SELECT * FROM checkpoints ORDER BY \"update\" <= ?1 DESC, "
-                        "CASE WHEN \"update\" <= ?1 THEN -\"update\" ELSE \"update\" END LIMIT 1"};
-    q.bind(1, sql(at_most));
-    if (!q.executeStep()) return std::nullopt;
+  const auto read = [](SQLite::Statement& q) {
     // The seal covers the content of the row. It does not prove that all rows are present.
     if (!matches_seal(q, q.getColumnCount() - 1))
       throw std::runtime_error{"a checkpoint does not match its seal"};
     return read_checkpoint(q);
-  });
+  };
+  return connection_->row(
+      "SELECT * FROM checkpoints ORDER BY \"update\" <= ?1 DESC, "
+      "CASE WHEN \"update\" <= ?1 THEN -\"update\" ELSE \"update\" END LIMIT 1",
+      read, sql(at_most));
 }
 
 }  // namespace emplace::record

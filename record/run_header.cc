@@ -15,12 +15,7 @@ namespace {
 void insert_facts(SQLite::Database& db, const RunFacts& facts) {
   SQLite::Statement insert{db, "INSERT INTO runs VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"};
   SealedRow row{insert};
-  row << std::int64_t{kSchemaVersion};
-  for (const std::string* text : {&facts.software_version, &facts.host, &facts.graph, &facts.graph_sha256,
-                                  &facts.devices_json, &facts.config_toml, &facts.method})
-    row << *text;
-  row << sql(facts.seed) << facts.started_wall_ns << std::int64_t{facts.num_ops}
-      << std::int64_t{facts.num_devices} << facts.run_id << facts.parent << facts.host_facts;
+  row << kSchemaVersion << facts;
   row.insert();
 }
 
@@ -29,7 +24,7 @@ void insert_graphs(SQLite::Database& db, const std::vector<GraphRow>& graphs) {
   for (const GraphRow& g : graphs) {
     const Bytes content = compress_zstd(g.content);
     SealedRow row{insert};
-    row << g.sha256 << g.name << g.file << std::int64_t{g.num_ops} << content << g.devices_toml << g.reserve
+    row << g.sha256 << g.name << g.file << g.num_ops << content << g.devices_toml << g.reserve
         << g.lower_bound_s << g.bound;
     row.insert();
   }
@@ -38,11 +33,9 @@ void insert_graphs(SQLite::Database& db, const std::vector<GraphRow>& graphs) {
 void insert_heuristics(SQLite::Database& db, const std::vector<HeuristicRow>& heuristics) {
   SQLite::Statement insert{db, "INSERT INTO baselines VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?)"};
   for (const HeuristicRow& b : heuristics) {
-    const std::string peaks = joined(b.peak_bytes);
     const Bytes placement = b.placement.empty() ? Bytes{} : pack_placements(b.placement, 1);
     SealedRow row{insert};
-    row << b.graph_sha256 << b.method << std::int64_t{b.found} << std::int64_t{b.valid} << b.step_time_s
-        << b.bytes_over << b.bytes_moved << peaks << sql(b.evaluations) << b.wall_s << b.note << placement;
+    row << b << placement;
     row.insert();
   }
 }
@@ -58,45 +51,25 @@ void insert_header(SQLite::Database& db, const RunFacts& facts, const std::vecto
 
 Result<RunFacts> RunHeader::facts() const {
   return connection_->guarded([&] {
-    SQLite::Statement q{connection_->db,
-                        "SELECT software_version, host, graph, graph_sha256, devices, config, method, seed, "
-                        "started_wall_ns, num_ops, num_devices, run_id, parent, host_facts FROM runs"};
+    SQLite::Statement q{connection_->db, "SELECT * FROM runs"};
     q.executeStep();
-    RunFacts f;
-    int at = 0;
-    for (std::string* text : {&f.software_version, &f.host, &f.graph, &f.graph_sha256, &f.devices_json,
-                              &f.config_toml, &f.method}) {
-      *text = q.getColumn(at++).getString();
-    }
-    f.seed = back(q.getColumn(at++).getInt64());
-    f.started_wall_ns = q.getColumn(at++).getInt64();
-    f.num_ops = q.getColumn(at++).getUInt();
-    f.num_devices = q.getColumn(at++).getUInt();
-    if (f.num_devices > kMaxDevices) throw std::runtime_error{"invalid number of devices"};
-    for (std::string* text : {&f.run_id, &f.parent, &f.host_facts}) *text = q.getColumn(at++).getString();
-    return f;
+    RunFacts facts;
+    RowReader row{q};
+    row.next();  // The schema version.
+    row >> facts;
+    if (facts.num_devices > kMaxDevices) throw std::runtime_error{"invalid number of devices"};
+    return facts;
   });
 }
 
 Result<std::vector<GraphRow>> RunHeader::graphs() const {
-  return connection_->guarded([&] {
-    SQLite::Statement q{connection_->db,
-                        "SELECT sha256, name, file, num_ops, content, devices, reserve, lower_bound_s, bound "
-                        "FROM graphs ORDER BY rowid"};
-    std::vector<GraphRow> rows;
-    while (q.executeStep()) {
-      GraphRow& row = rows.emplace_back();
-      row.sha256 = q.getColumn(0).getString();
-      row.name = q.getColumn(1).getString();
-      row.file = q.getColumn(2).getString();
-      row.num_ops = q.getColumn(3).getUInt();
-      row.content = unpacked(q.getColumn(4), "graph");
-      row.devices_toml = q.getColumn(5).getString();
-      row.reserve = q.getColumn(6).getDouble();
-      row.lower_bound_s = q.getColumn(7).getDouble();
-      row.bound = q.getColumn(8).getString();
-    }
-    return rows;
+  return connection_->rows("SELECT * FROM graphs ORDER BY rowid", [](SQLite::Statement& q) {
+    GraphRow graph;
+    RowReader row{q};
+    row >> graph.sha256 >> graph.name >> graph.file >> graph.num_ops;
+    graph.content = unpacked(row.next(), "graph");
+    row >> graph.devices_toml >> graph.reserve >> graph.lower_bound_s >> graph.bound;
+    return graph;
   });
 }
 
@@ -124,27 +97,13 @@ Result<std::vector<GraphFacts>> RunHeader::graph_facts() const {
 }
 
 Result<std::vector<HeuristicRow>> RunHeader::heuristics() const {
-  return connection_->guarded([&] {
-    SQLite::Statement q{connection_->db,
-                        "SELECT graph_sha256, method, found, valid, step_time_s, bytes_over, bytes_moved, "
-                        "peak_bytes, evaluations, wall_s, note, placement FROM baselines ORDER BY rowid"};
-    std::vector<HeuristicRow> rows;
-    while (q.executeStep()) {
-      HeuristicRow& row = rows.emplace_back();
-      row.graph_sha256 = q.getColumn(0).getString();
-      row.method = q.getColumn(1).getString();
-      row.found = q.getColumn(2).getInt() != 0;
-      row.valid = q.getColumn(3).getInt() != 0;
-      row.step_time_s = q.getColumn(4).getDouble();
-      row.bytes_over = q.getColumn(5).getInt64();
-      row.bytes_moved = q.getColumn(6).getInt64();
-      row.peak_bytes = split<std::int64_t>(q.getColumn(7).getString());
-      row.evaluations = back(q.getColumn(8).getInt64());
-      row.wall_s = q.getColumn(9).getDouble();
-      row.note = q.getColumn(10).getString();
-      if (q.getColumn(11).getBytes() > 0) row.placement = placements_of(q.getColumn(11));
-    }
-    return rows;
+  return connection_->rows("SELECT * FROM baselines ORDER BY rowid", [](SQLite::Statement& q) {
+    HeuristicRow heuristic;
+    RowReader row{q};
+    row >> heuristic;
+    const SQLite::Column placement = row.next();
+    if (placement.getBytes() > 0) heuristic.placement = placements_of(placement);
+    return heuristic;
   });
 }
 

@@ -1,5 +1,6 @@
 #include "record/run_log.h"
 
+#include <string>
 #include <unordered_set>
 #include <utility>
 
@@ -10,90 +11,72 @@
 namespace emplace::record {
 namespace {
 
+std::string episodes_where(const std::string& rest) {
+  return std::string{"SELECT "} + kEpisodeColumns + " FROM episodes WHERE " + rest;
+}
+
 /// Log rows of a query on `episodes`.
-std::vector<LogRow> read_log(SQLite::Database& db, SQLite::Statement& q, bool actions) {
+template <class... Parameters>
+std::vector<LogRow> read_log(SQLite::Database& db, bool actions, const std::string& query,
+                             const Parameters&... parameters) {
+  SQLite::Statement q{db, query};
+  SQLite::bind(q, parameters...);
   MeasurementsOf measurements_of{db};
   std::vector<LogRow> rows;
   while (q.executeStep()) {
     LogRow row{read_episode_head(q), {}};
-    if (actions) row.episode.actions = unpacked(q.getColumn(8), "actions");
+    if (actions) row.episode.actions = unpacked(q.getColumn(9), "actions");
     row.measurements = measurements_of(row.episode);
     rows.push_back(std::move(row));
   }
   return rows;
 }
 
+std::uint64_t read_number(SQLite::Statement& q) { return back(q.getColumn(0).getInt64()); }
+
 }  // namespace
 
 Result<std::vector<LogRow>> RunLog::rows(std::uint64_t from_seq, std::size_t limit, bool actions) const {
   return connection_->guarded([&] {
-    SQLite::Statement q{connection_->db, std::string{"SELECT "} + kEpisodeColumns +
-                                             " FROM episodes WHERE seq >= ? ORDER BY seq LIMIT ?"};
-    q.bind(1, sql(from_seq));
-    q.bind(2, sql(limit));
-    return read_log(connection_->db, q, actions);
+    return read_log(connection_->db, actions, episodes_where("seq >= ? ORDER BY seq LIMIT ?"), sql(from_seq),
+                    sql(limit));
   });
 }
 
 Result<std::optional<LogRow>> RunLog::row_of(std::uint64_t episode, bool actions) const {
   return connection_->guarded([&]() -> std::optional<LogRow> {
-    SQLite::Statement q{connection_->db,
-                        std::string{"SELECT "} + kEpisodeColumns + " FROM episodes WHERE episode = ?"};
-    q.bind(1, sql(episode));
-    auto rows = read_log(connection_->db, q, actions);
+    auto rows = read_log(connection_->db, actions, episodes_where("episode = ?"), sql(episode));
     if (rows.empty()) return std::nullopt;
     return std::move(rows.front());
   });
 }
 
 Result<std::vector<EpisodeRow>> RunLog::episodes(std::uint64_t from_seq, std::size_t limit) const {
-  return connection_->guarded([&] {
-    SQLite::Statement q{connection_->db, std::string{"SELECT "} + kEpisodeColumns +
-                                             " FROM episodes WHERE seq >= ? ORDER BY seq LIMIT ?"};
-    q.bind(1, sql(from_seq));
-    q.bind(2, sql(limit));
-    std::vector<EpisodeRow> rows;
-    while (q.executeStep()) {
-      EpisodeRow row = read_episode_head(q);
-      row.placements = placements_of(q.getColumn(7));
-      row.actions = unpacked(q.getColumn(8), "actions");
-      rows.push_back(std::move(row));
-    }
-    return rows;
-  });
+  const auto read = [](SQLite::Statement& q) {
+    EpisodeRow row = read_episode_head(q);
+    row.placements = placements_of(q.getColumn(8));
+    row.actions = unpacked(q.getColumn(9), "actions");
+    return row;
+  };
+  return connection_->rows(episodes_where("seq >= ? ORDER BY seq LIMIT ?"), read, sql(from_seq), sql(limit));
 }
 
 Result<std::vector<MeasurementRow>> RunLog::measurements(std::uint64_t from_seq, std::size_t limit) const {
-  return connection_->guarded([&] {
-    SQLite::Statement q{connection_->db,
-                        std::string{"SELECT "} + kMeasurementColumns +
-                            " FROM measurements m JOIN episodes e ON e.episode = m.episode WHERE "
-                            "e.seq >= ? ORDER BY e.seq, m.number LIMIT ?"};
-    q.bind(1, sql(from_seq));
-    q.bind(2, sql(limit));
-    std::vector<MeasurementRow> rows;
-    while (q.executeStep()) rows.push_back(read_measurement(q));
-    return rows;
-  });
+  return connection_->rows(std::string{"SELECT "} + kMeasurementColumns +
+                               " FROM measurements m JOIN episodes e ON e.episode = m.episode WHERE "
+                               "e.seq >= ? ORDER BY e.seq, m.number LIMIT ?",
+                           read_measurement, sql(from_seq), sql(limit));
 }
 
 Result<bool> RunLog::has_episode(std::uint64_t episode) const {
-  return connection_->guarded([&] {
-    SQLite::Statement q{connection_->db, "SELECT 1 FROM episodes WHERE episode = ?"};
-    q.bind(1, sql(episode));
-    return q.executeStep();
-  });
+  EMPLACE_TRY_ASSIGN(const auto found,
+                     connection_->number("SELECT 1 FROM episodes WHERE episode = ?", sql(episode)));
+  return found != 0;
 }
 
 Result<std::vector<std::uint64_t>> RunLog::episodes_of(std::uint32_t controller) const {
-  return connection_->guarded([&] {
-    SQLite::Statement q{connection_->db,
-                        "SELECT episode FROM episodes WHERE controller = ? ORDER BY episode"};
-    q.bind(1, controller);
-    std::vector<std::uint64_t> episodes;
-    while (q.executeStep()) episodes.push_back(back(q.getColumn(0).getInt64()));
-    return episodes;
-  });
+  return connection_->rows("SELECT episode FROM episodes WHERE controller = ? ORDER BY episode", read_number,
+                           controller);
 }
 
 Result<std::map<std::uint64_t, std::uint64_t>> RunLog::unlearned() const {
@@ -114,39 +97,19 @@ Result<std::map<std::uint64_t, std::uint64_t>> RunLog::unlearned() const {
 }
 
 Result<std::vector<UpdateRow>> RunLog::updates() const {
-  return connection_->guarded([&] {
-    SQLite::Statement q{connection_->db,
-                        std::string{"SELECT "} + kUpdateColumns + " FROM updates ORDER BY 1"};
-    std::vector<UpdateRow> rows;
-    while (q.executeStep()) rows.push_back(read_update(q));
-    return rows;
-  });
+  return connection_->rows("SELECT * FROM updates ORDER BY 1", read_update);
 }
 
 Result<std::optional<UpdateRow>> RunLog::update(std::uint64_t number) const {
-  return connection_->guarded([&]() -> std::optional<UpdateRow> {
-    SQLite::Statement q{connection_->db,
-                        std::string{"SELECT "} + kUpdateColumns + " FROM updates WHERE \"update\" = ?"};
-    q.bind(1, sql(number));
-    if (!q.executeStep()) return std::nullopt;
-    return read_update(q);
-  });
+  return connection_->row("SELECT * FROM updates WHERE \"update\" = ?", read_update, sql(number));
 }
 
 Result<std::uint64_t> RunLog::last_update() const {
-  return connection_->guarded([&] {
-    SQLite::Statement q{connection_->db, "SELECT COALESCE(MAX(\"update\"), 0) FROM updates"};
-    q.executeStep();
-    return back(q.getColumn(0).getInt64());
-  });
+  return connection_->number("SELECT MAX(\"update\") FROM updates");
 }
 
 Result<std::uint64_t> RunLog::chain_at(std::uint64_t seq) const {
-  return connection_->guarded([&]() -> std::uint64_t {
-    SQLite::Statement q{connection_->db, "SELECT chain FROM episodes WHERE seq = ?"};
-    q.bind(1, sql(seq));
-    return q.executeStep() ? back(q.getColumn(0).getInt64()) : 0;
-  });
+  return connection_->number("SELECT chain FROM episodes WHERE seq = ?", sql(seq));
 }
 
 }  // namespace emplace::record

@@ -14,20 +14,14 @@ Result<Counters> RunResults::counters() const {
                         "(SELECT COUNT(*) FROM updates), (SELECT COUNT(*) FROM checkpoints)"};
     q.executeStep();
     Counters c;
-    int at = 0;
-    for (std::uint64_t* count : {&c.episodes, &c.measurements, &c.valid, &c.updates, &c.checkpoints})
-      *count = back(q.getColumn(at++).getInt64());
+    RowReader{q} >> c.episodes >> c.measurements >> c.valid >> c.updates >> c.checkpoints;
     return c;
   });
 }
 
 Result<std::vector<std::string>> RunResults::graphs() const {
-  return connection_->guarded([&] {
-    SQLite::Statement q{connection_->db, "SELECT DISTINCT graph_sha256 FROM episodes ORDER BY 1"};
-    std::vector<std::string> graphs;
-    while (q.executeStep()) graphs.push_back(q.getColumn(0).getString());
-    return graphs;
-  });
+  return connection_->rows("SELECT DISTINCT graph_sha256 FROM episodes ORDER BY 1",
+                           [](SQLite::Statement& q) { return q.getColumn(0).getString(); });
 }
 
 namespace {
@@ -55,31 +49,27 @@ std::string valid_measurements(SQLite::Database& db, const std::string& graph_sh
 }  // namespace
 
 Result<std::optional<BestRow>> RunResults::best(const std::string& graph_sha256) const {
-  auto found = connection_->guarded([&]() -> std::optional<BestRow> {
+  return connection_->guarded([&]() -> std::optional<BestRow> {
     SQLite::Statement q{connection_->db,
-                        "SELECT m.placement_id, m.episode, m.number, m.step_time_s, e.placements, e.count, "
-                        "m.label, m.bytes_moved, m.peak_bytes" +
+                        "SELECT m.placement_id, m.episode, m.step_time_s, m.bytes_moved, m.peak_bytes, "
+                        "m.number, e.count, m.label, e.placements" +
                             valid_measurements(connection_->db, graph_sha256) +
                             "ORDER BY m.step_time_s, m.placement_id LIMIT 1"};
     if (!graph_sha256.empty()) q.bind(1, graph_sha256);
     if (!q.executeStep()) return std::nullopt;
     BestRow row;
-    row.placement_id = back(q.getColumn(0).getInt64());
-    row.episode = back(q.getColumn(1).getInt64());
-    row.step_time_s = q.getColumn(3).getDouble();
-    row.label = label_of(q.getColumn(6));
-    row.bytes_moved = q.getColumn(7).getInt64();
-    row.peak_bytes = split<std::int64_t>(q.getColumn(8).getString());
-    const Bytes all = placements_of(q.getColumn(4));
-    const std::size_t count = q.getColumn(5).getUInt(), number = q.getColumn(2).getUInt();
+    std::uint32_t number = 0, count = 0;
+    RowReader in{q};
+    in >> row.placement_id >> row.episode >> row.step_time_s >> row.bytes_moved >> row.peak_bytes >> number >>
+        count;
+    row.label = label_of(in.next());
+    const Bytes all = placements_of(in.next());
     if (count == 0 || number >= count) return row;
     const std::size_t ops = all.size() / count;
     row.placement.assign(all.begin() + static_cast<std::ptrdiff_t>(number * ops),
                          all.begin() + static_cast<std::ptrdiff_t>((number + 1) * ops));
     return row;
   });
-  if (!found) return found.error();
-  return *found;
 }
 
 Result<std::optional<BestTime>> RunResults::best_time(const std::string& graph_sha256) const {
@@ -102,28 +92,20 @@ Result<std::optional<BestTime>> RunResults::best_time(const std::string& graph_s
 }
 
 Result<std::uint64_t> RunResults::measured() const {
-  return connection_->guarded([&] {
-    SQLite::Statement q{connection_->db, "SELECT COUNT(*) FROM measurements"};
-    q.executeStep();
-    return back(q.getColumn(0).getInt64());
-  });
+  return connection_->number("SELECT COUNT(*) FROM measurements");
 }
 
 Result<std::int64_t> RunResults::last_wall_ns() const {
-  return connection_->guarded([&]() -> std::int64_t {
-    SQLite::Statement q{connection_->db, "SELECT wall_ns FROM episodes ORDER BY seq DESC LIMIT 1"};
-    return q.executeStep() ? q.getColumn(0).getInt64() : 0;
-  });
+  EMPLACE_TRY_ASSIGN(const auto last,
+                     connection_->number("SELECT wall_ns FROM episodes ORDER BY seq DESC LIMIT 1"));
+  return static_cast<std::int64_t>(last);
 }
 
 Result<std::optional<std::int64_t>> RunResults::least_bytes_over() const {
-  return connection_->guarded([&]() -> std::optional<std::int64_t> {
-    SQLite::Statement q{
-        connection_->db,
-        "SELECT MIN(bytes_over) FROM measurements WHERE failure IS NULL OR failure LIKE 'oom%'"};
-    if (!q.executeStep() || q.getColumn(0).isNull()) return std::nullopt;
-    return q.getColumn(0).getInt64();
-  });
+  return connection_->row(
+      "SELECT least FROM (SELECT MIN(bytes_over) AS least FROM measurements WHERE failure IS NULL OR failure "
+      "LIKE 'oom%') WHERE least IS NOT NULL",
+      [](SQLite::Statement& q) { return q.getColumn(0).getInt64(); });
 }
 
 Result<std::vector<CurveSample>> RunResults::samples(const std::string& graph_sha256) const {
@@ -149,16 +131,14 @@ Result<std::vector<CurveSample>> RunResults::samples(const std::string& graph_sh
 }
 
 Result<std::vector<MeasurerRow>> RunResults::measurers() const {
-  return connection_->guarded([&] {
-    SQLite::Statement q{connection_->db,
-                        "SELECT host, executor_kind, COUNT(DISTINCT executor), COUNT(*) FROM measurements "
-                        "GROUP BY host, executor_kind ORDER BY host, executor_kind"};
-    std::vector<MeasurerRow> rows;
-    while (q.executeStep())
-      rows.push_back({q.getColumn(0).getString(), q.getColumn(1).getString(), back(q.getColumn(2).getInt64()),
-                      back(q.getColumn(3).getInt64())});
-    return rows;
-  });
+  return connection_->rows(
+      "SELECT host, executor_kind, COUNT(DISTINCT executor), COUNT(*) FROM measurements "
+      "GROUP BY host, executor_kind ORDER BY host, executor_kind",
+      [](SQLite::Statement& q) {
+        MeasurerRow row;
+        RowReader{q} >> row.host >> row.executor_kind >> row.executors >> row.measurements;
+        return row;
+      });
 }
 
 }  // namespace emplace::record

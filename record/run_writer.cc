@@ -225,9 +225,7 @@ Result<Unit> RunWriter::add_actor(const std::string& name, const std::string& ho
   return connection().guarded([&] {
     begin();
     SQLite::Statement a{connection().db, "INSERT INTO actors VALUES(?,?,?)"};
-    a.bind(1, name);
-    a.bind(2, host);
-    a.bind(3, wall_ns);
+    SQLite::bind(a, name, host, wall_ns);
     a.exec();
     ++rows_;
     return Unit{};
@@ -240,9 +238,7 @@ Result<Unit> RunWriter::note_actor(const std::string& name, const std::string& h
     SQLite::Statement a{connection().db,
                         "INSERT INTO actors SELECT ?1, ?2, ?3 WHERE NOT EXISTS "
                         "(SELECT 1 FROM actors WHERE name = ?1 AND host = ?2)"};
-    a.bind(1, name);
-    a.bind(2, host);
-    a.bind(3, wall_ns);
+    SQLite::bind(a, name, host, wall_ns);
     rows_ += static_cast<std::uint64_t>(a.exec());
     return Unit{};
   });

@@ -1,21 +1,18 @@
 #include <array>
+#include <type_traits>
 
 #include "base/file.h"
 #include "placement/export/csv_line.h"
 #include "record/export/run_formats.h"
+#include "record/store/columns.h"
 
 namespace emplace::record {
 namespace {
 
 constexpr std::array<std::string_view, 3> kCsvTables{"measurements", "episodes", "updates"};
-
-/// Numbers separated by spaces: "1 2 3".
-template <class T>
-std::string spaced(const std::vector<T>& numbers) {
-  std::string text;
-  for (const T number : numbers) text += (text.empty() ? "" : " ") + std::to_string(number);
-  return text;
-}
+/// Advantages, one per placement, have no column.
+template <class Field>
+constexpr bool kInCsv = !std::is_same_v<Field, std::vector<float>>;
 
 class Csv final : public RunExporter {
  public:
@@ -41,10 +38,13 @@ class Csv final : public RunExporter {
     return file_.so_far();
   }
   Result<Unit> update(const UpdateRow& u, std::span<const LogRow>) override {
-    line_.number(u.update).number(u.policy_version).text(spaced(u.episodes));
-    line_.number(u.staleness_mean).number(u.staleness_max).number(u.gradient_norm).number(u.loss);
-    line_.number(u.entropy).number(u.learning_rate).number(u.wall_s).text(u.parameters_sha256);
-    line_.number(u.log_probability).number(u.divergence).number(u.wall_ns);
+    u.visit_fields([&]<class Field>(const char*, const Field& field) {
+      if constexpr (std::is_arithmetic_v<Field>) {
+        line_.number(field);
+      } else if constexpr (kInCsv<Field>) {
+        line_.text(stored(field));
+      }
+    });
     file_.write(line_.take());
     return file_.so_far();
   }
@@ -55,21 +55,13 @@ class Csv final : public RunExporter {
 
  private:
   std::vector<std::string_view> columns() const {
-    if (what_.table == "updates")
-      return {"update",
-              "policy_version",
-              "episodes",
-              "staleness_mean",
-              "staleness_max",
-              "gradient_norm",
-              "loss",
-              "entropy",
-              "learning_rate",
-              "wall_s",
-              "parameters_sha256",
-              "log_probability",
-              "divergence",
-              "wall_ns"};
+    if (what_.table == "updates") {
+      std::vector<std::string_view> names;
+      UpdateRow{}.visit_fields([&]<class Field>(std::string_view name, const Field&) {
+        if constexpr (kInCsv<Field>) names.push_back(name);
+      });
+      return names;
+    }
     if (what_.table == "episodes")
       return {"seq",   "episode",          "controller", "policy_version", "count",
               "valid", "best_step_time_s", "graph",      "placement_id",   "wall_ns"};

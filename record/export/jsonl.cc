@@ -50,21 +50,9 @@ class Jsonl final : public RunExporter {
     return file_.so_far();
   }
   Result<Unit> update(const UpdateRow& u, std::span<const LogRow>) override {
-    write({{"update", u.update},
-           {"policy_version", u.policy_version},
-           {"episodes", u.episodes},
-           {"staleness_mean", u.staleness_mean},
-           {"staleness_max", u.staleness_max},
-           {"gradient_norm", u.gradient_norm},
-           {"loss", u.loss},
-           {"entropy", u.entropy},
-           {"learning_rate", u.learning_rate},
-           {"wall_s", u.wall_s},
-           {"parameters_sha256", u.parameters_sha256},
-           {"advantages", u.advantages},
-           {"log_probability", u.log_probability},
-           {"divergence", u.divergence},
-           {"wall_ns", u.wall_ns}});
+    ordered_json object;
+    u.visit_fields([&](const char* name, const auto& field) { object[name] = field; });
+    write(object);
     return file_.so_far();
   }
   Result<std::filesystem::path> finish() override {

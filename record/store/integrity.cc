@@ -19,7 +19,6 @@
 #include "record/store/database_errors.h"
 #include "record/store/schema.h"
 #include "record/store/seal.h"
-#include "record/store/stored_value.h"
 
 namespace emplace::record {
 namespace {
@@ -230,7 +229,7 @@ ChainWalk::Step ChainWalk::step() {
     return Step::kEnd;
   }
   EpisodeRow row = read_episode_head(next_);
-  Bytes placements = blob(next_.getColumn(7)), actions = blob(next_.getColumn(8));
+  Bytes placements = blob(next_.getColumn(8)), actions = blob(next_.getColumn(9));
   const std::uint64_t link = back(next_.getColumn(10).getInt64());
   next_.reset();
   std::vector<MeasurementRow> measurements = measurements_of_(row);

@@ -9,10 +9,10 @@
 
 namespace emplace::record {
 
-/// Columns of `episodes` for read_episode_head(). `placements` and `actions` are columns 7 and 8.
+/// Columns of `episodes` for read_episode_head(). `placements` and `actions` are columns 8 and 9.
 inline constexpr const char* kEpisodeColumns =
-    "seq, episode, controller, policy_version, count, graph_sha256, placement_id, placements, actions, "
-    "wall_ns";
+    "seq, episode, controller, policy_version, count, graph_sha256, placement_id, wall_ns, placements, "
+    "actions";
 /// An episode without its blobs.
 EpisodeRow read_episode_head(SQLite::Statement& row);
 
@@ -35,10 +35,7 @@ class MeasurementsOf {
   SQLite::Statement query_;
 };
 
-/// Columns of `updates` for read_update(), in the order of the table.
-inline constexpr const char* kUpdateColumns =
-    "\"update\", policy_version, episodes, staleness_mean, staleness_max, gradient_norm, loss, entropy, "
-    "learning_rate, wall_s, parameters_sha256, advantages, log_probability, divergence, wall_ns";
+/// Reads the columns of `updates` in table order.
 UpdateRow read_update(SQLite::Statement& row);
 
 /// Reads the columns of `checkpoints` in table order. Throws if the row is damaged.

@@ -2,14 +2,19 @@
 /// The SQLite connection shared by the readers and the writer of a run.
 
 #include <SQLiteCpp/SQLiteCpp.h>
+#include <SQLiteCpp/VariadicBind.h>
 
 #include <cstdint>
 #include <exception>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/result.h"
+#include "record/store/columns.h"
 #include "record/store/database_errors.h"
 #include "record/store/folder_lock.h"
 #include "record/store/schema.h"
@@ -41,6 +46,37 @@ struct RunConnection {
     } catch (const std::exception& thrown) {
       return database_error(directory, thrown);
     }
+  }
+
+  /// The rows of a query with these parameters, each as `read(statement)` returns it.
+  template <class Read, class... Parameters>
+  auto rows(const std::string& query, Read read, const Parameters&... parameters) {
+    return guarded([&] {
+      SQLite::Statement q{db, query};
+      SQLite::bind(q, parameters...);
+      std::vector<decltype(read(q))> all;
+      while (q.executeStep()) all.push_back(read(q));
+      return all;
+    });
+  }
+  /// The first row; nothing if there is none.
+  template <class Read, class... Parameters>
+  auto row(const std::string& query, Read read, const Parameters&... parameters) {
+    return guarded([&]() -> std::optional<decltype(read(std::declval<SQLite::Statement&>()))> {
+      SQLite::Statement q{db, query};
+      SQLite::bind(q, parameters...);
+      if (!q.executeStep()) return std::nullopt;
+      return read(q);
+    });
+  }
+  /// The number in the only column of the first row; 0 if there is none.
+  template <class... Parameters>
+  Result<std::uint64_t> number(const std::string& query, const Parameters&... parameters) {
+    return guarded([&]() -> std::uint64_t {
+      SQLite::Statement q{db, query};
+      SQLite::bind(q, parameters...);
+      return q.executeStep() ? back(q.getColumn(0).getInt64()) : 0;
+    });
   }
 
   const std::filesystem::path directory;

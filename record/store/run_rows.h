@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "base/fields.h"
 #include "base/file.h"
+#include "messages/learning.h"
 #include "placement/measurement.h"
 #include "placement/placement.h"
 
@@ -31,6 +33,9 @@ struct RunFacts {
   std::string run_id;      ///< 16 hex digits, unique per run.
   std::string parent;      ///< Origin of the run as JSON (docs/reference/run_database.md); empty: none.
   std::string host_facts;  ///< Facts of the machine and the build as JSON.
+  /// In the order of the table, after the schema version.
+  EMPLACE_FIELDS(software_version, host, graph, graph_sha256, devices_json, config_toml, method, seed,
+                 started_wall_ns, num_ops, num_devices, run_id, parent, host_facts)
 };
 
 /// A graph of the run with its full content, so that the run can be inspected without its files.
@@ -54,7 +59,10 @@ struct HeuristicRow {
   std::uint64_t evaluations = 0;
   double wall_s = 0;
   std::string note;  ///< Why there is no result.
-  Bytes placement;   ///< [ops] One byte per op; empty if no placement was found.
+  Bytes placement;   ///< [ops] One byte per op; empty if no placement was found. Stored packed.
+  /// In the order of the table, before the placement.
+  EMPLACE_FIELDS(graph_sha256, method, found, valid, step_time_s, bytes_over, bytes_moved, peak_bytes,
+                 evaluations, wall_s, note)
 };
 
 /// One finished episode with `count` measured placements.
@@ -80,16 +88,13 @@ struct MeasurementRow : Measurement {
   std::uint32_t attempt = 1;
 };
 
-struct UpdateRow {
-  std::uint64_t update = 0, policy_version = 0;
-  std::vector<std::uint64_t> episodes;  ///< Consumed episodes, in order.
-  double staleness_mean = 0;
-  std::uint64_t staleness_max = 0;
-  double gradient_norm = 0, loss = 0, entropy = 0, learning_rate = 0, wall_s = 0;
-  std::string parameters_sha256;
-  std::vector<float> advantages;               ///< Advantages as used, episode after episode.
-  double log_probability = 0, divergence = 0;  ///< Copied from policy::LossParts.
-  std::int64_t wall_ns = 0;                    ///< Time of recording [ns]; 0: unknown.
+/// An update as it was reported; the learner's epoch is not recorded.
+struct UpdateRow : messages::UpdateApplied {
+  std::int64_t wall_ns = 0;  ///< Time of recording [ns]; 0: unknown.
+  /// In the order of the table.
+  EMPLACE_FIELDS(update, policy_version, episodes, staleness_mean, staleness_max, gradient_norm, loss,
+                 entropy, learning_rate, wall_s, parameters_sha256, advantages, log_probability, divergence,
+                 wall_ns)
 };
 
 /// An episode as the recorder replays it: without its placements.

@@ -2,10 +2,6 @@
 
 #include <xxhash.h>
 
-#include <cmath>
-
-#include "record/store/stored_value.h"
-
 namespace emplace::record {
 
 void RowHash::mix(char kind, const void* data, std::size_t size) {

@@ -3,12 +3,22 @@
 
 #include <SQLiteCpp/SQLiteCpp.h>
 
+#include <cmath>
 #include <cstdint>
+#include <limits>
 #include <string>
+#include <utility>
 
 #include "base/file.h"
+#include "record/store/columns.h"
 
 namespace emplace::record {
+
+/// A number as SQLite returns it: it stores NaN as NULL and -0.0 as 0. Hashes cover the returned values, so
+/// that every written row verifies.
+inline double as_stored(double number) {
+  return std::isnan(number) ? std::numeric_limits<double>::quiet_NaN() : number + 0.0;
+}
 
 /// XXH3-64 over a row's values, chained. Covers the values that columns return, not their storage.
 class RowHash {
@@ -29,30 +39,26 @@ class RowHash {
   std::uint64_t hash_ = 0;
 };
 
-/// Binds the columns of a row from left to right, and the seal last.
-class SealedRow {
+/// A row whose last column is its seal.
+class SealedRow : private RowWriter {
  public:
-  explicit SealedRow(SQLite::Statement& insert) : insert_{insert} { insert_.reset(); }
+  using RowWriter::RowWriter;
   template <class Value>
   SealedRow& operator<<(const Value& value) {
-    hash_.add(value);
-    bind(value);
+    if constexpr (HasFields<Value>) {
+      value.visit_fields([&](const char*, const auto& field) { *this << field; });
+    } else {
+      auto&& column = stored(value);
+      hash_.add(column);
+      bind(std::forward<decltype(column)>(column));
+    }
     return *this;
   }
-  /// Bound values must still exist. Returns the number of rows inserted.
-  int insert() {
-    insert_.bind(++at_, hash_.value());
-    return insert_.exec();
-  }
+  /// Returns the number of rows inserted.
+  int insert() { return bind(hash_.value()), RowWriter::insert(); }
 
  private:
-  void bind(std::int64_t number) { insert_.bind(++at_, number); }
-  void bind(double number) { insert_.bind(++at_, number); }
-  void bind(const std::string& text) { insert_.bindNoCopy(++at_, text); }
-  void bind(const Bytes& bytes) { insert_.bindNoCopy(++at_, bytes.data(), static_cast<int>(bytes.size())); }
-  SQLite::Statement& insert_;
   RowHash hash_;
-  int at_ = 0;
 };
 
 }  // namespace emplace::record

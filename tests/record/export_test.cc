@@ -166,8 +166,8 @@ class ExportTest : public ::testing::Test {
       EXPECT_TRUE(db_->add_episode(e, rows).ok());
     }
     EXPECT_TRUE(
-        db_->add_update({1, 1, {11, 12}, 0.5, 1, 2.0, -1.25, 0.7, 0.1, 0.01, "abc", {1.5f, -2}}).ok());
-    EXPECT_TRUE(db_->add_update({2, 2, {13}, 0.5, 1, 0, 0.1, 0.7, 0.1, 0.01, "abd", {0.5f}}).ok());
+        db_->add_update({{1, 1, {11, 12}, {1.5f, -2}, 0.5, 1, 2.0, -1.25, 0.7, "abc", 0.1, 0.01}}).ok());
+    EXPECT_TRUE(db_->add_update({{2, 2, {13}, {0.5f}, 0.5, 1, 0, 0.1, 0.7, "abd", 0.1, 0.01}}).ok());
     EXPECT_TRUE(db_->commit().ok());
   }
 

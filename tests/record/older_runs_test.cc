@@ -60,7 +60,9 @@ TEST_F(RunOfSchema3, IsMigratedWhenItContinues) {
     row.placement_id = 1000;
     for (auto& m : measured) m.placement_id += 1000 - 24;
     ASSERT_TRUE(db->add_episode(row, measured).ok());
-    ASSERT_TRUE(db->add_update({13, 13, {12}, 0, 0, 0, 0, 0, 0, 0, "abc", {}, 0, 0, 1}).ok());
+    ASSERT_TRUE(db->add_update(
+                      {{.update = 13, .policy_version = 13, .episodes = {12}, .parameters_sha256 = "abc"}, 1})
+                    .ok());
     ASSERT_TRUE(db->commit().ok());
   }
   auto again = *RunReader::open(directory_, Reading::kQuiet);

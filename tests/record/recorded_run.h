@@ -63,9 +63,9 @@ class RecordedRun : public ::testing::Test {
     auto db = *RunWriter::create(directory_, facts, {graph}, {heuristic});
     fill(*db, 3);
     ASSERT_TRUE(
-        db->add_update({1, 1, {0}, 0.5, 1, 2.0, -1.0, 0.7, 0.1, 0.01, "abc", {1, 2}, -3, 0.5, 77}).ok());
+        db->add_update({{1, 1, {0}, {1, 2}, 0.5, 1, 2.0, -1.0, 0.7, "abc", 0.1, 0.01, 0, -3, 0.5}, 77}).ok());
     ASSERT_TRUE(
-        db->add_update({2, 2, {1}, 0.5, 1, 2.0, -1.0, 0.7, 0.1, 0.01, "abd", {3, 4}, -3, 0.5, 78}).ok());
+        db->add_update({{2, 2, {1}, {3, 4}, 0.5, 1, 2.0, -1.0, 0.7, "abd", 0.1, 0.01, 0, -3, 0.5}, 78}).ok());
     ASSERT_TRUE(db->add_checkpoint({1, 1, "abc", Bytes(8, std::byte{5}), {}}).ok());
     ASSERT_TRUE(db->commit().ok());
   }

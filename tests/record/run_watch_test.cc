@@ -1,7 +1,5 @@
 // Goal: changes of the files of a run while it is written are noticed before anything else is acknowledged.
 // Method: a real database on disk, deleted, moved, replaced and written to by others.
-#include "record/run_watch.h"
-
 #include <gtest/gtest.h>
 
 #include "base/rng.h"

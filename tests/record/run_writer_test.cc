@@ -20,7 +20,7 @@ TEST_F(RunWriterTest, RoundTripsCommittedRows) {
   facts.graph = "g";
   auto db = *RunWriter::create(directory_, facts);
   fill(*db, 3);
-  ASSERT_TRUE(db->add_update({1, 1, {0, 2}, 0.5, 1, 2.0, -1.0, 0.7, 0.1, 0.01, "abc"}).ok());
+  ASSERT_TRUE(db->add_update({{1, 1, {0, 2}, {}, 0.5, 1, 2.0, -1.0, 0.7, "abc", 0.1, 0.01}}).ok());
   ASSERT_TRUE(db->add_checkpoint({1, 1, "abc", Bytes(8, std::byte{5}), {}}).ok());
   ASSERT_TRUE(db->commit().ok());
   auto reader = *RunReader::open(directory_, Reading::kInProgress);
@@ -87,7 +87,7 @@ TEST_F(RunWriterTest, AllowsAnyEpisodeNumber) {
   for (MeasurementRow& one : measured) one.episode = kLast, one.peak_bytes = {-1, 0};
   ASSERT_TRUE(db->add_episode(row, measured).ok());
   EXPECT_EQ(db->log().unlearned()->count(kLast), 1u);
-  ASSERT_TRUE(db->add_update({1, 1, {kLast, 0}, 0.5, 1, 2.0, -1.0, 0.7, 0.1, 0.01, "abc"}).ok());
+  ASSERT_TRUE(db->add_update({{1, 1, {kLast, 0}, {}, 0.5, 1, 2.0, -1.0, 0.7, "abc", 0.1, 0.01}}).ok());
   ASSERT_TRUE(db->commit().ok());
   EXPECT_EQ((*db->log().update(1))->episodes, (std::vector<std::uint64_t>{kLast, 0}));
   const auto unlearned = db->log().unlearned();

@@ -51,7 +51,7 @@ class SalvageTest : public ::testing::Test {
       ASSERT_TRUE(*db->add_episode(episode(seq), measurements(seq)));
       if (seq % 2 == 0) {
         ASSERT_TRUE(
-            db->add_update({seq / 2, seq / 2, {seq - 2, seq - 1}, 0, 0, 1, 1, 1, 0.1, 0.01, "sha", {1, 2}})
+            db->add_update({{seq / 2, seq / 2, {seq - 2, seq - 1}, {1, 2}, 0, 0, 1, 1, 1, "sha", 0.1, 0.01}})
                 .ok());
       }
       ASSERT_TRUE(db->commit().ok());

@@ -130,7 +130,13 @@ TEST_F(IntegrityTest, AllRowsVerify) {
       row.peak_bytes = {std::numeric_limits<std::int64_t>::min(), -1};
     }
     ASSERT_TRUE(db->add_episode(episode(seq), rows).ok());
-    UpdateRow update{seq, seq, {seq - 1}, number(), 1, number(), number(), number(), number(), number()};
+    UpdateRow update;
+    update.update = update.policy_version = seq;
+    update.episodes = {seq - 1};
+    update.staleness_max = 1;
+    for (double* field : {&update.staleness_mean, &update.gradient_norm, &update.loss, &update.entropy,
+                          &update.learning_rate, &update.wall_s})
+      *field = number();
     update.advantages = {static_cast<float>(number()), static_cast<float>(number())};
     update.log_probability = number();
     update.divergence = number();
