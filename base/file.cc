@@ -15,6 +15,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/descriptor.h"
 #include "base/text/words.h"
 
 namespace emplace {
@@ -24,21 +25,6 @@ Error io_error(const std::filesystem::path& path, std::string_view what, int cod
   return Error{Errc::kIo, printable_path(path) + ": " + std::string{what} + " (" +
                               std::generic_category().message(code) + ")"};
 }
-
-/// Owns a descriptor; closes it on destruction.
-class File {
- public:
-  explicit File(int fd) : fd_{fd} {}
-  ~File() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 Error too_large(std::string_view where, std::size_t limit) {
   return invalid(where, fmt::format("unpacks to more than {} MiB", limit >> 20),
@@ -123,8 +109,8 @@ std::string random_digits() {
 }  // namespace
 
 Result<Bytes> read_file(const std::filesystem::path& path, std::size_t limit) {
-  const File file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
-  if (file.get() < 0) return io_error(path, "cannot be read", errno);
+  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  if (!file.open()) return io_error(path, "cannot be read", errno);
   struct stat info {};
   if (::fstat(file.get(), &info) != 0) return io_error(path, "cannot be read", errno);
   if (S_ISDIR(info.st_mode)) return Error{Errc::kIo, printable_path(path) + ": is a folder, not a file"};
@@ -155,7 +141,7 @@ Result<Unit> sync_folders(const std::filesystem::path& folder) {
     if (::stat(at.c_str(), &info) != 0) return io_error(at, "cannot be read", errno);
     if (disk && *disk != info.st_dev) break;  // The mount point itself is stored on another disk.
     disk = info.st_dev;
-    const File opened{::open(at.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+    const Descriptor opened{::open(at.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
     if (opened.get() < 0 && (errno == EACCES || errno == EPERM)) continue;
     if (opened.get() < 0) return io_error(at, "cannot be read", errno);
     // EINVAL, EROFS: the file system does not need folders to be synced.

@@ -16,6 +16,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/descriptor.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/text/words.h"
@@ -39,23 +40,22 @@ std::string count_of(std::uint64_t count, const std::string& noun) {
 
 /// Copies a file and replaces unreadable parts by zeros. Returns the number of unreadable bytes.
 Result<std::uint64_t> copy_readable(const std::filesystem::path& from, const std::filesystem::path& to) {
-  const int in = ::open(from.c_str(), O_RDONLY | O_CLOEXEC);
-  if (in < 0)
+  const Descriptor in{::open(from.c_str(), O_RDONLY | O_CLOEXEC)};
+  if (!in.open())
     return Error{Errc::kIo,
                  printable_path(from) + ": cannot be read (" + std::generic_category().message(errno) + ")"};
   std::ofstream out{to, std::ios::binary};
   std::uint64_t lost = 0;
-  const off_t size = ::lseek(in, 0, SEEK_END);
+  const off_t size = ::lseek(in.get(), 0, SEEK_END);
   for (off_t at = 0; at < size; at += static_cast<off_t>(kPage)) {
     std::array<char, kPage> page{};
     const auto wanted = static_cast<std::size_t>(std::min<off_t>(size - at, kPage));
-    if (::pread(in, page.data(), wanted, at) != static_cast<ssize_t>(wanted)) {
+    if (::pread(in.get(), page.data(), wanted, at) != static_cast<ssize_t>(wanted)) {
       page.fill(0);
       lost += wanted;
     }
     out.write(page.data(), static_cast<std::streamsize>(wanted));
   }
-  ::close(in);
   if (!out.flush()) return Error{Errc::kIo, printable_path(to) + ": cannot be written"};
   return lost;
 }

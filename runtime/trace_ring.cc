@@ -12,6 +12,7 @@
 #include <new>
 #include <system_error>
 
+#include "base/descriptor.h"
 #include "base/file.h"
 #include "base/text/words.h"
 
@@ -25,7 +26,7 @@ struct TraceRing::Header {
   std::uint64_t names_bytes = 0;
   std::int64_t wall_ns = 0, monotonic_ns = 0;
   std::array<char, 40> boot{};
-  std::atomic<std::uint64_t> written = 0;  ///< Records written so far, including overwritten ones.
+  std::uint64_t written = 0;  ///< Records written so far, including overwritten ones.
 };
 
 namespace {
@@ -53,9 +54,9 @@ Result<std::unique_ptr<TraceRing>> TraceRing::make(const std::filesystem::path& 
                                                    const std::string& node, std::size_t number,
                                                    const std::vector<std::string>& actors,
                                                    std::size_t records, const Clock& clock) {
-  std::string file = node;
-  std::replace(file.begin(), file.end(), '/', '-');
-  const std::filesystem::path path = folder / fmt::format("{}.{}.{}.ring", file, number, ::getpid());
+  std::string prefix = node;
+  std::replace(prefix.begin(), prefix.end(), '/', '-');
+  const std::filesystem::path path = folder / fmt::format("{}.{}.{}.ring", prefix, number, ::getpid());
   std::string names = node + '\0';
   for (const std::string& actor : actors) names += actor + '\0';
   const std::size_t start = aligned(sizeof(Header) + names.size());
@@ -63,13 +64,12 @@ Result<std::unique_ptr<TraceRing>> TraceRing::make(const std::filesystem::path& 
 
   std::error_code ignored;
   std::filesystem::create_directories(folder, ignored);
-  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  if (fd < 0) return io_error(path, errno);
-  const int full = ::posix_fallocate(fd, 0, static_cast<off_t>(bytes));
+  const Descriptor file{::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600)};
+  if (!file.open()) return io_error(path, errno);
+  const int full = ::posix_fallocate(file.get(), 0, static_cast<off_t>(bytes));
   void* const memory =
-      full != 0 ? MAP_FAILED : ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+      full != 0 ? MAP_FAILED : ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
   const int code = full != 0 ? full : errno;
-  ::close(fd);
   if (memory == MAP_FAILED) {
     ::unlink(path.c_str());
     return io_error(path, code);
@@ -91,7 +91,7 @@ TraceRing::~TraceRing() { ::munmap(memory_, bytes_); }
 void TraceRing::add(const TraceRecord& record) {
   records_[written_ % capacity_] = record;
   // Publish the count after the record is complete: a kill in between leaves no torn record.
-  static_cast<Header*>(memory_)->written.store(++written_, std::memory_order_release);
+  std::atomic_ref{static_cast<Header*>(memory_)->written}.store(++written_, std::memory_order_release);
 }
 
 Result<TracePart> read_trace_part(const std::filesystem::path& path) {
@@ -100,17 +100,7 @@ Result<TracePart> read_trace_part(const std::filesystem::path& path) {
   const auto damaged = [&] { return invalid(printable_path(path), "not a trace file"); };
   if (bytes.size() < sizeof(Header)) return damaged();
   Header header;
-  const auto field = [&](auto& into, std::size_t offset) {
-    std::memcpy(&into, bytes.data() + offset, sizeof into);
-  };
-  std::uint64_t written = 0;
-  field(header.magic, offsetof(Header, magic));
-  field(header.capacity, offsetof(Header, capacity));
-  field(header.names_bytes, offsetof(Header, names_bytes));
-  field(header.wall_ns, offsetof(Header, wall_ns));
-  field(header.monotonic_ns, offsetof(Header, monotonic_ns));
-  field(header.boot, offsetof(Header, boot));
-  field(written, offsetof(Header, written));
+  std::memcpy(&header, bytes.data(), sizeof header);
   if (header.magic != Header::kMagic || header.capacity == 0 || header.names_bytes > bytes.size())
     return damaged();
   const std::size_t start = aligned(sizeof(Header) + header.names_bytes);
@@ -127,8 +117,8 @@ Result<TracePart> read_trace_part(const std::filesystem::path& path) {
   if (part.actors.empty()) return damaged();
   part.node = part.actors.front();
   part.actors.erase(part.actors.begin());
-  part.overwritten = written - std::min(written, header.capacity);
-  part.records.resize(std::min(written, header.capacity));
+  part.records.resize(std::min(header.written, header.capacity));
+  part.overwritten = header.written - part.records.size();
   for (std::size_t k = 0; k < part.records.size(); ++k) {
     const std::size_t at = (part.overwritten + k) % header.capacity;
     std::memcpy(&part.records[k], bytes.data() + start + at * sizeof(TraceRecord), sizeof(TraceRecord));

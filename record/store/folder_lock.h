@@ -1,7 +1,8 @@
 #pragma once
 
 #include <filesystem>
-#include <utility>
+
+#include "base/descriptor.h"
 
 namespace emplace::record {
 
@@ -12,20 +13,12 @@ class FolderLock {
   FolderLock() = default;
   /// Takes the lock, `exclusive` or shared. Not taken if another process holds a conflicting lock.
   FolderLock(const std::filesystem::path& directory, bool exclusive);
-  ~FolderLock();
-  FolderLock(FolderLock&& other) noexcept : fd_{std::exchange(other.fd_, -1)} {}
-  FolderLock(const FolderLock&) = delete;
-  FolderLock& operator=(const FolderLock&) = delete;
-  FolderLock& operator=(FolderLock&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  bool taken() const { return fd_ >= 0; }
+  bool taken() const { return folder_.open(); }
   /// Descriptor of the folder itself, even if its path was replaced; -1 if the lock is not taken.
-  int folder() const { return fd_; }
+  int folder() const { return folder_.get(); }
 
  private:
-  int fd_ = -1;
+  Descriptor folder_;
 };
 
 }  // namespace emplace::record

@@ -30,19 +30,15 @@ Result<LaunchLock> LaunchLock::take(const std::filesystem::path& directory) {
   const std::filesystem::path file = directory / "lock";
   const std::string where = printable_path(directory);
   for (;;) {
-    const int fd = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0)
+    Descriptor lock{::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)};
+    if (!lock.open())
       return Error{Errc::kIo, where + ": the run directory cannot be written (" +
                                   std::generic_category().message(errno) +
                                   "); choose another with --run-dir"};
-    LaunchLock lock{file, fd};
-    if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
-      ::close(std::exchange(lock.fd_, -1));
+    if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0)
       return invalid(where, "is being written by another emplace",
                      "wait until it has finished, or choose another --run-dir");
-    }
-    if (still_named(fd, file)) return lock;
-    ::close(std::exchange(lock.fd_, -1));
+    if (still_named(lock.get(), file)) return LaunchLock{file, std::move(lock)};
   }
 }
 
@@ -63,12 +59,10 @@ bool LaunchLock::is_held(const std::filesystem::path& directory) {
   return false;
 }
 
-bool LaunchLock::held() const { return fd_ >= 0 && still_named(fd_, file_); }
+bool LaunchLock::held() const { return lock_.open() && still_named(lock_.get(), file_); }
 
 LaunchLock::~LaunchLock() {
-  if (fd_ < 0) return;
   if (held()) ::unlink(file_.c_str());
-  ::close(fd_);
 }
 
 }  // namespace emplace::record

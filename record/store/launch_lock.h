@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "base/descriptor.h"
 #include "base/result.h"
 
 namespace emplace::record {
@@ -18,13 +19,10 @@ class LaunchLock {
   /// Returns whether a launcher on this machine holds the lock of the folder, without touching the lock.
   static bool is_held(const std::filesystem::path& directory);
   ~LaunchLock();
-  LaunchLock(LaunchLock&& other) noexcept
-      : file_{std::move(other.file_)}, fd_{std::exchange(other.fd_, -1)} {}
-  LaunchLock(const LaunchLock&) = delete;
-  LaunchLock& operator=(const LaunchLock&) = delete;
+  LaunchLock(LaunchLock&&) noexcept = default;
   LaunchLock& operator=(LaunchLock&& other) noexcept {
     std::swap(file_, other.file_);
-    std::swap(fd_, other.fd_);
+    std::swap(lock_, other.lock_);
     return *this;
   }
 
@@ -32,9 +30,9 @@ class LaunchLock {
   bool held() const;
 
  private:
-  LaunchLock(std::filesystem::path file, int fd) : file_{std::move(file)}, fd_{fd} {}
+  LaunchLock(std::filesystem::path file, Descriptor lock) : file_{std::move(file)}, lock_{std::move(lock)} {}
   std::filesystem::path file_;
-  int fd_ = -1;
+  Descriptor lock_;
 };
 
 }  // namespace emplace::record

@@ -34,11 +34,6 @@ RunFiles::RunFiles(std::filesystem::path directory, int folder)
   remember();
 }
 
-RunFiles::~RunFiles() {
-  for (const int fd : {database_, head_})
-    if (fd >= 0) ::close(fd);
-}
-
 Result<Unit> RunFiles::check() const {
   const std::string where = printable_path(directory_);
   if (!is_named(folder_))
@@ -48,12 +43,12 @@ Result<Unit> RunFiles::check() const {
   if (FileId::of(folder_) != there)
     return invalid(where, "another folder took the place of the run folder during the run",
                    "the record is in the folder that was moved away");
-  const auto database = FileId::of(database_);
+  const auto database = FileId::of(database_.get());
   if (!database) return Unit{};  // run.db did not exist at construction.
   const auto named = FileId::in(folder_, kDatabase);
   if (!named)
-    return Error{Errc::kIo,
-                 where + ": run.db was " + (is_named(database_) ? "moved away; move it back" : "deleted")};
+    return Error{Errc::kIo, where + ": run.db was " +
+                                (is_named(database_.get()) ? "moved away; move it back" : "deleted")};
   if (database != named)
     return invalid(where, "another file took the place of run.db during the run",
                    "move the original file back, then continue with --resume");
@@ -61,7 +56,7 @@ Result<Unit> RunFiles::check() const {
 }
 
 bool RunFiles::deleted() const {
-  if (!is_named(folder_) || !FileId::of(database_) || is_named(database_)) return false;
+  if (!is_named(folder_) || !FileId::of(database_.get()) || is_named(database_.get())) return false;
   return !FileId::in(folder_, kDatabase) && errno == ENOENT;
 }
 
@@ -83,10 +78,10 @@ bool RunFiles::changed(bool log_too) const {
 }
 
 Result<Unit> RunFiles::write_head(std::uint64_t seq, std::uint64_t update) {
-  if (head_ < 0) head_ = ::openat(folder_, kHead, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (!head_.open()) head_.reset(::openat(folder_, kHead, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   // A small write of constant size is never partially visible.
   const std::string text = fmt::format("{:020} {:020}\n", seq, update);
-  if (head_ >= 0 && ::pwrite(head_, text.data(), text.size(), 0) == std::ssize(text)) return Unit{};
+  if (head_.open() && ::pwrite(head_.get(), text.data(), text.size(), 0) == std::ssize(text)) return Unit{};
   const int code = errno;
   return Error{Errc::kIo,
                printable((directory_ / kHead).string()) + ": " + std::generic_category().message(code)};

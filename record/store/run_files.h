@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <filesystem>
 
+#include "base/descriptor.h"
 #include "base/file.h"
 #include "base/result.h"
 
@@ -19,9 +20,6 @@ class RunFiles {
  public:
   /// `folder`: descriptor of `directory`; it must outlive this object.
   RunFiles(std::filesystem::path directory, int folder);
-  ~RunFiles();
-  RunFiles(const RunFiles&) = delete;
-  RunFiles& operator=(const RunFiles&) = delete;
 
   /// Checks that the path still leads to this folder and this database. Errors: kIo if one was moved away,
   /// which is recoverable; kInvalid if the folder was deleted, or if the folder or the database was
@@ -53,7 +51,7 @@ class RunFiles {
 
   const std::filesystem::path directory_;
   const int folder_;
-  int database_ = -1, head_ = -1;
+  Descriptor database_, head_;
   Stamp database_then_, log_then_;
 };
 

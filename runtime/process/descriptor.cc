@@ -11,11 +11,6 @@
 
 namespace emplace::process {
 
-void Descriptor::reset(int fd) {
-  if (fd_ >= 0) ::close(fd_);
-  fd_ = fd;
-}
-
 Error system_error(const char* what, int number) {
   return Error{Errc::kIo, std::string{what} + ": " + std::generic_category().message(number)};
 }

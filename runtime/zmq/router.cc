@@ -23,7 +23,7 @@ constexpr std::chrono::milliseconds kBlockedPoll{1};  // A ROUTER does not repor
 // The router runs turns (run()) until the shutdown is complete. Invariants:
 //
 // - Only this thread touches the sockets and the state of the router. Other threads request a stop through
-//   stop_request_ and wake_fd_; own loops send messages over inproc.
+//   stop_request_ and wake_; own loops send messages over inproc.
 // - The router blocks only in wait_for_work(). A full queue refuses a message instead of waiting for room, so
 //   that a slow peer delays no other one. Every stage handles a bounded number of frames or messages for the
 //   same reason.
@@ -46,11 +46,9 @@ Router::Router(std::shared_ptr<Shared> shared, NodeKeys keys, std::unique_ptr<Au
       admission_{options_, routes_, authenticator_ ? &authenticator_->keys() : nullptr},
       sessions_{options_, routes_, admission_, counters_, log_once_},
       shutdown_{options_.drain_deadline},
-      wake_fd_{::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)} {
-  EMPLACE_CHECK(wake_fd_ >= 0, "eventfd");
+      wake_{::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)} {
+  EMPLACE_CHECK(wake_.open(), "eventfd");
 }
-
-Router::~Router() { ::close(wake_fd_); }
 
 Result<std::unique_ptr<Router>> Router::make(std::shared_ptr<Shared> shared) {
   const NodeOptions& options = shared->options;
@@ -151,12 +149,12 @@ void Router::stop(std::string reason) {
     if (!stop_request_) stop_request_ = std::move(reason);
   }
   const std::uint64_t one = 1;
-  EMPLACE_CHECK(::write(wake_fd_, &one, sizeof one) == sizeof one, "eventfd");
+  EMPLACE_CHECK(::write(wake_.get(), &one, sizeof one) == sizeof one, "eventfd");
 }
 
 std::optional<std::string> Router::take_stop_request() {
   std::uint64_t wakes = 0;
-  (void)!::read(wake_fd_, &wakes, sizeof wakes);
+  (void)!::read(wake_.get(), &wakes, sizeof wakes);
   const MutexLock lock{stop_mutex_};
   return stop_request_;
 }
@@ -166,7 +164,7 @@ std::optional<std::string> Router::take_stop_request() {
 
 void Router::wait_for_work() {
   waiter_.clear();
-  waiter_.add(wake_fd_);
+  waiter_.add(wake_.get());
   if (authenticator_) authenticator_->add_to(waiter_);
   if (listener_) listener_->add_to(waiter_);
   if (upstream_) upstream_->add_to(waiter_);

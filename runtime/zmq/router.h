@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/descriptor.h"
 #include "base/mutex.h"
 #include "runtime/core/shutdown.h"
 #include "runtime/node.h"
@@ -33,7 +34,6 @@ class Router {
  public:
   /// Binds and dials. Errors: see Node::make.
   static Result<std::unique_ptr<Router>> make(std::shared_ptr<Shared> shared);
-  ~Router();
 
   Result<Unit> spawn(std::string name, Home home, ActorFactory factory);
   Result<std::string> run();
@@ -110,7 +110,7 @@ class Router {
 
   Nanos now_{0};  // Start of the turn.
   Nanos next_tick_{0}, next_beat_{0};
-  int wake_fd_;
+  const Descriptor wake_;
   Waiter waiter_;
   Mutex stop_mutex_;
   std::optional<std::string> stop_request_ EMPLACE_GUARDED_BY(stop_mutex_);

@@ -11,6 +11,8 @@
 #include <filesystem>
 #include <string_view>
 
+#include "base/descriptor.h"
+
 namespace emplace::runtime {
 namespace {
 
@@ -49,14 +51,11 @@ bool is_private_folder(const std::filesystem::path& folder) {
 
 /// Whether a process listens on an ipc path. ZeroMQ would silently take the path over.
 bool has_listener(std::string_view path) {
-  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return false;
+  const Descriptor probe{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   path.copy(address.sun_path, kMaxIpcPath);
-  const bool connected = ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
-  ::close(fd);
-  return connected;
+  return ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
 }
 
 }  // namespace
