@@ -12,8 +12,8 @@
 #include <system_error>
 #include <utility>
 
+#include "base/descriptor.h"
 #include "base/text/words.h"
-#include "record/run_watch.h"
 #include "record/store/columns.h"
 #include "record/store/integrity.h"
 #include "record/store/packed.h"
@@ -49,30 +49,26 @@ Result<Unit> flush_log(SQLite::Database& db, const std::filesystem::path& direct
 Result<Unit> check_head(std::uint64_t last_seq, std::uint64_t last_update,
                         const std::filesystem::path& directory) {
   const Acknowledged acknowledged = acknowledged_in(directory);
-  const bool of_updates = last_seq >= acknowledged.episodes;
-  if (of_updates && last_update >= acknowledged.updates) return Unit{};
-  const std::uint64_t there = of_updates ? last_update : last_seq;
-  const std::uint64_t all = of_updates ? acknowledged.updates : acknowledged.episodes;
-  return invalid(printable_path(directory) + ": run.db",
-                 fmt::format("the record is truncated: {}{}{}", there,
-                             of_updates ? " updates of " : " episodes of ", all),
-                 kSalvageIt);
+  const std::string where = printable_path(directory) + ": run.db";
+  if (last_seq < acknowledged.episodes) return shortened(where, last_seq, acknowledged.episodes, "episodes");
+  if (last_update < acknowledged.updates)
+    return shortened(where, last_update, acknowledged.updates, "updates");
+  return Unit{};
 }
 
 /// Syncs a file, or the entries of a folder.
 Result<Unit> sync_file(const std::filesystem::path& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  const bool synced = fd >= 0 && ::fsync(fd) == 0;
-  const int code = errno;
-  if (fd >= 0) ::close(fd);
-  return synced ? Result<Unit>{Unit{}}
-                : Error{Errc::kIo, printable_path(path) + ": " + std::generic_category().message(code)};
+  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  if (file.open() && ::fsync(file.get()) == 0) return Unit{};
+  return Error{Errc::kIo, printable_path(path) + ": " + std::generic_category().message(errno)};
 }
 
 }  // namespace
 
 RunWriter::RunWriter(std::unique_ptr<RunConnection> opened, Durability durability)
-    : RunReader{std::move(opened)}, durability_{durability} {
+    : RunReader{std::move(opened)},
+      durability_{durability},
+      files_{connection().directory, connection().lock.folder()} {
   SQLite::Database& db = connection().db;
   db.exec("PRAGMA journal_mode=WAL");
   // NORMAL syncs before the log is written back to the database, and so never leaves a damaged database.
@@ -89,7 +85,7 @@ RunWriter::RunWriter(std::unique_ptr<RunConnection> opened, Durability durabilit
   SQLite::Statement updates{db, "SELECT COALESCE(MAX(\"update\"), 0) FROM updates"};
   updates.executeStep();
   last_update_ = back(updates.getColumn(0).getInt64());
-  watch_ = std::make_unique<RunWatch>(connection().directory, connection().lock.folder());
+  files_.remember();
 }
 
 RunWriter::~RunWriter() = default;
@@ -141,7 +137,7 @@ Result<std::unique_ptr<RunWriter>> RunWriter::open(const std::filesystem::path& 
 
 void RunWriter::begin() {
   if (transaction_) return;
-  watch_->note_writes(/*log_too=*/true);
+  note_writes(/*log_too=*/true);
   transaction_ = std::make_unique<SQLite::Transaction>(connection().db);
 }
 
@@ -246,7 +242,7 @@ Result<Unit> RunWriter::note_actor(const std::string& name, const std::string& h
 
 Result<Unit> RunWriter::commit() {
   if (!transaction_) return Unit{};
-  EMPLACE_TRY(watch_->check(/*log_too=*/false));
+  EMPLACE_TRY(check_files(/*log_too=*/false));
   auto done = connection().guarded([&] {
     transaction_->commit();
     return Unit{};
@@ -254,19 +250,36 @@ Result<Unit> RunWriter::commit() {
   transaction_.reset();
   rows_ = 0;
   if (!done) return done;
-  watch_->remember();
+  files_.remember();
   // Stored outside the WAL, so that a truncated WAL is detected. With kProcess durability a power failure
   // may truncate it, which is not damage.
-  if (durability_ == Durability::kDisk) EMPLACE_TRY(watch_->write_head(last_seq_, last_update_));
-  return watch_->check_places();
+  if (durability_ == Durability::kDisk) EMPLACE_TRY(files_.write_head(last_seq_, last_update_));
+  return files_.check();
+}
+
+Result<Unit> RunWriter::check_files(bool log_too) {
+  const std::filesystem::path& directory = connection().directory;
+  EMPLACE_TRY(files_.check());
+  note_writes(log_too);
+  if (!suspicious_) return Unit{};
+  // Uses a second connection that reads the file: the cache of this connection would hide changes.
+  EMPLACE_TRY_ASSIGN(const auto reader, RunReader::open(directory, Reading::kInProgress));
+  EMPLACE_TRY(reader->verify());
+  suspicious_ = false;
+  files_.remember();
+  return Unit{};
 }
 
 Result<Unit> RunWriter::watch(std::size_t rows) {
-  EMPLACE_TRY(watch_->check(/*log_too=*/!transaction_));
-  return watch_->patrol(rows);
+  EMPLACE_TRY(check_files(/*log_too=*/!transaction_));
+  const std::filesystem::path& directory = connection().directory;
+  try {
+    if (!patrol_) patrol_ = std::make_unique<Patrol>(directory / "run.db");
+    return patrol_->next(printable_path(directory) + ": run.db", rows);
+  } catch (const std::exception& thrown) {
+    return database_error(directory, thrown);
+  }
 }
-
-bool RunWriter::deleted() const { return watch_->deleted(); }
 
 Result<Unit> RunWriter::write_again(std::unique_ptr<RunWriter>& run) {
   const std::filesystem::path directory = run->connection().directory, again = directory / "run.db.again";

@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "base/settings.h"
 #include "record/run_reader.h"
+#include "record/store/run_files.h"
 #include "record/store/run_rows.h"
 
 namespace SQLite {
@@ -20,7 +21,7 @@ class Transaction;
 
 namespace emplace::record {
 
-class RunWatch;
+class Patrol;
 
 /// Durability of a commit.
 enum class Durability : std::uint8_t {
@@ -78,7 +79,7 @@ class RunWriter final : public RunReader {
   /// or another file in place of the database.
   Result<Unit> watch(std::size_t rows);
   /// True if run.db was deleted while it is open here: write_again() can restore it.
-  bool deleted() const;
+  bool deleted() const { return files_.deleted(); }
   /// Restores the deleted run.db with everything that was committed, and closes it; open it again
   /// afterwards. Errors (kIo): the disk refuses. Then `run` stays open and nothing is lost yet.
   static Result<Unit> write_again(std::unique_ptr<RunWriter>& run);
@@ -86,6 +87,11 @@ class RunWriter final : public RunReader {
  private:
   RunWriter(std::unique_ptr<RunConnection> connection, Durability durability);
   void begin();
+  /// Notes whether another program wrote to the database or (`log_too`) to its write-ahead log. Between two
+  /// transactions this process does not change the log.
+  void note_writes(bool log_too) { suspicious_ = suspicious_ || files_.changed(log_too); }
+  /// Checks that the files are in place; if another program wrote to them, verifies everything.
+  Result<Unit> check_files(bool log_too);
 
   const Durability durability_;
   std::unique_ptr<SQLite::Transaction> transaction_;
@@ -93,7 +99,9 @@ class RunWriter final : public RunReader {
   std::uint64_t chain_ = 0;
   std::uint64_t last_seq_ = 0, last_update_ = 0;
   std::size_t rows_ = 0;  // Rows since the last commit.
-  std::unique_ptr<RunWatch> watch_;
+  RunFiles files_;
+  std::unique_ptr<Patrol> patrol_;  // Made by the first watch().
+  bool suspicious_ = false;         // Another program wrote to the files after the last verification.
 };
 
 }  // namespace emplace::record

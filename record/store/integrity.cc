@@ -121,11 +121,6 @@ Error damaged_episode(const std::string& where, std::uint64_t seq) {
                  "the episodes before it are intact: " + std::string{kSalvageIt});
 }
 
-Error shortened(const std::string& where, std::uint64_t there, std::uint64_t acknowledged, const char* what) {
-  return invalid(where, fmt::format("the record is truncated: {} {} of {}", there, what, acknowledged),
-                 kSalvageIt);
-}
-
 Error damaged_row(const std::string& where, const std::string& table, std::uint64_t number) {
   return invalid(where, fmt::format("the record is damaged in {}, row {}", table, number), kSalvageIt);
 }
@@ -174,6 +169,11 @@ Result<Unit> check_structure(SQLite::Database& db, const std::string& where, con
 }
 
 }  // namespace
+
+Error shortened(const std::string& where, std::uint64_t there, std::uint64_t acknowledged, const char* what) {
+  return invalid(where, fmt::format("the record is truncated: {} {} of {}", there, what, acknowledged),
+                 kSalvageIt);
+}
 
 std::uint64_t chain_link(std::uint64_t before, const EpisodeRow& row, const Bytes& placements,
                          const Bytes& actions, const std::vector<MeasurementRow>& measurements) {

@@ -59,6 +59,9 @@ struct Acknowledged {
 /// Reads `head.seq`; zeros if it is missing.
 Acknowledged acknowledged_in(const std::filesystem::path& directory);
 
+/// Error (kInvalid) of a record with fewer episodes or updates (`what`) than were acknowledged.
+Error shortened(const std::string& where, std::uint64_t there, std::uint64_t acknowledged, const char* what);
+
 /// Checks the whole record. `acknowledged`: minimum content of the record. Errors: kInvalid, naming the
 /// first damage; the message starts with `where`.
 Result<Unit> check_record(SQLite::Database& db, const std::string& where, const Acknowledged& acknowledged);

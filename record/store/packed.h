@@ -3,6 +3,7 @@
 /// of its difference to the previous one; a zstd frame if runs would not be short.
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string_view>
 
@@ -19,5 +20,10 @@ Bytes pack_placements(std::span<const std::byte> placements, std::size_t count);
 /// Decodes placements that were packed or compressed by zstd. `what`: their name in errors. Errors
 /// (kInvalid): damaged data.
 Result<Bytes> unpack_placements(Bytes packed, std::string_view what);
+
+/// Size of an episode of `count` placements [count, ops] in the database, including its measurements and
+/// its share of an update [B]. Pure; any thread.
+std::int64_t episode_bytes(std::span<const std::byte> placements, std::size_t count,
+                           std::span<const std::byte> actions, std::size_t devices);
 
 }  // namespace emplace::record
