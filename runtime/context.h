@@ -74,9 +74,6 @@ class Context {
   virtual void cancel(TimerId timer) = 0;
   /// Random stream derived from the seed of the run; equal for equal purpose and step in every actor.
   virtual Rng random(Purpose purpose, std::uint64_t step) const = 0;
-  /// Ends this actor; it is removed after the handler returns. A node without actors stops. For tests: no
-  /// actor of the program ends before its node.
-  virtual void stop_self() = 0;
   /// Drains and stops the whole node. An empty reason means a clean end.
   virtual void stop_node(std::string reason) = 0;
 

@@ -3,6 +3,7 @@
 /// asks for it gets a loop (thread) of its own. Transport: inproc between loops, ipc between processes, tcp
 /// between machines.
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -80,24 +81,29 @@ struct NodeOptions {
 
 /// Counters of one running node. Thread: any.
 struct NodeCounters {
-  std::uint64_t sent = 0;         ///< Messages to other nodes.
-  std::uint64_t received = 0;     ///< Messages from other nodes.
-  std::uint64_t frames_sent = 0;  ///< Frames that those messages were batched into.
-  std::uint64_t refused = 0;      ///< Messages refused by a full queue.
-  std::uint64_t replaced = 0;     ///< Latest-only messages replaced by a newer one.
-  std::uint64_t unroutable = 0;   ///< Messages whose receiver did not appear in time.
-  std::uint64_t malformed = 0;    ///< Malformed frames or envelopes, and messages from fenced peers.
-  std::uint64_t oversized = 0;    ///< Messages above the limit of a control connection (kMaxControlBytes).
+  using Count = std::atomic<std::uint64_t>;
+  Count sent{0};         ///< Messages to other nodes.
+  Count received{0};     ///< Messages from other nodes.
+  Count frames_sent{0};  ///< Frames that those messages were batched into.
+  Count refused{0};      ///< Messages refused by a full queue.
+  Count replaced{0};     ///< Latest-only messages replaced by a newer one.
+  Count unroutable{0};   ///< Messages whose receiver did not appear in time.
+  Count malformed{0};    ///< Malformed frames or envelopes, and messages from fenced peers.
+  Count oversized{0};    ///< Messages above the limit of a control connection (kMaxControlBytes).
   /// Failed or unfinished handshakes: unencrypted, wrong key, or key not on the list.
-  std::uint64_t unauthenticated = 0;
-  std::uint64_t refused_role = 0;  ///< Announcements and messages that the peer's role does not allow.
-  std::uint64_t revoked = 0;       ///< Sessions ended because their key was removed or its roles changed.
-  std::uint64_t unknown = 0;       ///< Messages of a type unknown to this build.
-  std::uint64_t gaps = 0;          ///< Missing sequence numbers between nodes.
-  std::uint64_t duplicates = 0;    ///< Repeated sequence numbers between nodes; dropped.
-  std::uint64_t peers_lost = 0;
-  std::uint64_t restarts = 0;  ///< Restarts of actors.
+  Count unauthenticated{0};
+  Count refused_role{0};  ///< Announcements and messages that the peer's role does not allow.
+  Count revoked{0};       ///< Sessions ended because their key was removed or its roles changed.
+  Count unknown{0};       ///< Messages of a type unknown to this build.
+  Count gaps{0};          ///< Missing sequence numbers between nodes.
+  Count duplicates{0};    ///< Repeated sequence numbers between nodes; dropped.
+  Count peers_lost{0};
+  Count restarts{0};  ///< Restarts of actors.
 };
+/// Thread: any.
+inline void count(NodeCounters::Count& counter, std::uint64_t by = 1) {
+  counter.fetch_add(by, std::memory_order_relaxed);
+}
 
 /// Thread: one thread makes, spawns and runs it; stop() and counters() from any thread.
 class Node {
@@ -134,7 +140,7 @@ class Node {
   /// Whether the head has ended and its Bye stated that the run is over. Thread: that of run(), after it.
   bool run_is_over() const;
 
-  NodeCounters counters() const;
+  const NodeCounters& counters() const;
   /// Facts of every actor spawned here. Thread: any, after the last spawn().
   std::vector<ActorFacts> actors() const;
 

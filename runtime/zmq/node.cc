@@ -33,6 +33,6 @@ Result<std::string> Node::run() { return impl_->router->run(); }
 void Node::stop(std::string reason) { impl_->router->stop(std::move(reason)); }
 bool Node::run_is_over() const { return impl_->router->run_is_over(); }
 std::vector<ActorFacts> Node::actors() const { return impl_->router->actors(); }
-NodeCounters Node::counters() const { return impl_->shared->counters.snapshot(); }
+const NodeCounters& Node::counters() const { return impl_->shared->counters; }
 
 }  // namespace emplace::runtime

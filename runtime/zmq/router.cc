@@ -274,19 +274,13 @@ void Router::on_loop_message(OwnLoop& loop, const Incoming& incoming) {
                        [&](const LoopWantsStop& request) {
                          if (!request.failed) return on_stop_asked(request.reason);
                          start_shutdown(request.reason, Error{Errc::kRunFailed, request.reason});
-                       },
-                       [&](const LoopDeparted& departed) {
-                         for (const std::string& actor : departed.actors) retire(actor);
                        });
 }
 
-/// Handles departures, stop requests and failures of this loop's actors since the last turn.
+/// Handles stop requests and failures of this loop's actors since the last turn.
 void Router::collect_host() {
-  for (const std::string& actor : host_.take_departed()) retire(actor);
   if (const auto reason = host_.take_stop()) on_stop_asked(*reason);
   if (host_.failure() && !shutdown_.failed()) start_shutdown(host_.failure()->context, host_.failure());
-  if (routes_.local_actors().empty() && shutdown_.running())
-    start_shutdown("every actor is done", std::nullopt);
 }
 
 // Routing: to an own loop, another node or an actor of this loop. At the head, messages for unknown actors
@@ -323,13 +317,6 @@ void Router::unpark() {
 void Router::announce(const std::string& actor, bool reachable) {
   host_.directory(actor, reachable);
   loops_.announce(actor, reachable);
-}
-
-/// Removes an actor of this node that has ended.
-void Router::retire(const std::string& actor) {
-  routes_.remove_local(actor);
-  announce(actor, false);
-  sessions_.on_local_departure(actor);
 }
 
 // Session actions.

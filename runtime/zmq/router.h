@@ -62,7 +62,6 @@ class Router {
              const messages::SharedBytes& bulk, bool from_head);
   void unpark();
   void announce(const std::string& actor, bool reachable);
-  void retire(const std::string& actor);
   bool may_read(const std::string& routing_id, const std::string& key,
                 const PeerSessions::Connection* connection, std::size_t bytes);
   void on_peer_message(Peer& peer, std::size_t plane, const Incoming& incoming);
@@ -92,7 +91,7 @@ class Router {
 
   const std::shared_ptr<Shared> shared_;
   const NodeOptions& options_;
-  LiveCounters& counters_;
+  NodeCounters& counters_;
   const NodeKeys keys_;
   ActorHost host_;
   OwnLoops loops_;

@@ -48,7 +48,7 @@ class AdmissionTest : public ::testing::Test {
   NodeOptions options_{.name = "head",
                        .rules = {&may_announce_any, &may_send_forty},
                        .planned_nodes = {{"learner", Role::kActor}, {"rack", Role::kExecutor}}};
-  LiveCounters counters_;
+  NodeCounters counters_;
   Routes routes_;
   AllowedKeys keys_;
   Admission admission_{options_, routes_, &keys_};

@@ -141,7 +141,7 @@ class Running {
     return outcome_;
   }
   bool ended() const { return ended_; }
-  NodeCounters counters() const { return node_->counters(); }
+  const NodeCounters& counters() const { return node_->counters(); }
   std::string endpoint() const { return node_->endpoints().at(0); }
 
  private:

@@ -17,7 +17,7 @@ TEST(Link, LargeBeatDoesNotBlockTheQueue) {
   zmq::socket_t in{context, zmq::socket_type::pair}, out{context, zmq::socket_type::pair};
   in.bind("inproc://link");
   out.connect("inproc://link");
-  LiveCounters counters;
+  NodeCounters counters;
   Link link{{.items = 4, .bytes = 1u << 20, .batch_bytes = 64u << 10}, /*numbered=*/true, counters};
   Beat beat;
   for (int i = 0; i < 10'000; ++i) beat.joined.push_back("executor/" + std::to_string(i));

@@ -139,7 +139,7 @@ TEST_P(TwoNodes, PassMessagesBothWaysInOrder) {
       }});
   EXPECT_EQ(run_all({head.get(), node.get()}), (std::vector<std::string>{"caller left", "all came back"}));
   EXPECT_EQ(answers->size(), 200u);
-  const NodeCounters counters = head->counters();
+  const NodeCounters& counters = head->counters();
   EXPECT_EQ(counters.received, 200u);
   EXPECT_EQ(counters.gaps + counters.duplicates + counters.malformed + counters.refused + counters.peers_lost,
             0u);
@@ -326,13 +326,6 @@ TEST(Node, KnowsWhetherTheRunIsOverWhenItsHeadEnds) {
     EXPECT_EQ(two->run_is_over(), over);
     EXPECT_FALSE(head->run_is_over()) << "no node informs the head";
   }
-}
-
-TEST(Node, EndsWhenItsLastActorIsDone) {
-  auto node = make_node({});
-  add(*node, "one", Home::kIoLoop, {.start = [](Context& context) { context.stop_self(); }});
-  add(*node, "two", Home::kOwnLoop, {.start = [](Context& context) { context.stop_self(); }});
-  EXPECT_EQ(run_all({node.get()})[0], "every actor is done");
 }
 
 TEST(Node, AsksItsSupervisorBeforeItStops) {

@@ -90,7 +90,7 @@ class Side {
   const NodeOptions options_;
 
  public:
-  LiveCounters counters;
+  NodeCounters counters;
   Routes routes;
   AllowedKeys keys;
   Admission admission{options_, routes, &keys};
@@ -157,8 +157,6 @@ TEST_F(HeadSessions, NodesLearnEachOthersActors) {
   EXPECT_EQ(head.control(head.peer("n"), 0, Beat{.joined = {"c"}, .left = {"a"}}, kNow),
             (Lines{"+c", "-a", "unpark"}));
   EXPECT_EQ(news("m"), (Lines{"+c", "-a"}));
-  head.sessions.on_local_departure("dispatcher/0");
-  EXPECT_EQ(news("m"), (Lines{"+c", "-a", "-dispatcher/0"}));
 }
 
 TEST_F(HeadSessions, BeatSendsChangesOnce) {
@@ -394,12 +392,6 @@ TEST_F(DiallerSessions, ByeOfTheHeadStatesWhetherTheRunIsOver) {
   EXPECT_EQ(node.control(head, 0, Bye{.reason = "another", .fenced = true, .over = true}, kNow),
             Lines{"refused: another"})
       << "a refusal of this node ends no run";
-}
-
-TEST_F(DiallerSessions, ReportsEndedActorsToTheHead) {
-  join({"dispatcher/0"});
-  node.sessions.on_local_departure("executor/0");
-  EXPECT_EQ(node.sessions.head()->left, Lines{"executor/0"});
 }
 
 }  // namespace

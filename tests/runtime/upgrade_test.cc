@@ -245,7 +245,7 @@ TEST(Upgrade, ReleasedVersionsWorkWithThisOne) {
   for (unsigned version = messages::kOldestWireVersion; version <= messages::kWireVersion; ++version) {
     Head head;
     EXPECT_EQ(play(head, stored(kSessions / ("v" + std::to_string(version) + ".bin"))), kAllLines) << version;
-    const NodeCounters counters = head.node->counters();
+    const NodeCounters& counters = head.node->counters();
     EXPECT_EQ(counters.malformed + counters.unknown + counters.gaps + counters.duplicates, 0u);
   }
 }
@@ -328,7 +328,7 @@ TEST(Upgrade, NextVersionWorksAndItsNewMessagesAreCounted) {
   }
   Head head;
   EXPECT_EQ(play(head, session), kAllLines);
-  const NodeCounters counters = head.node->counters();
+  const NodeCounters& counters = head.node->counters();
   EXPECT_EQ(counters.unknown, 2u);
   EXPECT_EQ(counters.malformed, 0u) << "new types are not malformed";
   EXPECT_EQ(counters.gaps, 0u) << "refused messages are not lost";

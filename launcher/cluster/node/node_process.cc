@@ -159,7 +159,7 @@ messages::NodeReported report_of(const runtime::Node& node, const std::string& n
   for (runtime::ActorFacts& actor : node.actors())
     report.actors.push_back(
         {std::move(actor.name), actor.handled, actor.waiting, actor.restarts, std::move(actor.last_error)});
-  const runtime::NodeCounters counters = node.counters();
+  const runtime::NodeCounters& counters = node.counters();
   report.sent = counters.sent;
   report.received = counters.received;
   report.refused = counters.refused;

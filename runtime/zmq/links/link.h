@@ -19,7 +19,7 @@
 #include "messages/shared_bytes.h"
 #include "runtime/actor.h"
 #include "runtime/frame.h"
-#include "runtime/zmq/links/counters.h"
+#include "runtime/node.h"
 
 namespace emplace::runtime {
 
@@ -51,7 +51,7 @@ class Link {
   enum class Flush : std::uint8_t { kDone, kBlocked, kUnreachable };
 
   /// `numbered`: messages carry sequence numbers from 1 (between nodes); else 0 (within a node).
-  Link(Limits limits, bool numbered, LiveCounters& counters)
+  Link(Limits limits, bool numbered, NodeCounters& counters)
       : limits_{limits}, numbered_{numbered}, counters_{&counters} {}
 
   /// Queues a message. Returns false, and counts, if full. A latest-only message replaces a queued older one.
@@ -91,7 +91,7 @@ class Link {
 
   Limits limits_;
   bool numbered_;
-  LiveCounters* counters_;
+  NodeCounters* counters_;
   std::shared_ptr<BlockPool> pool_ = std::make_shared<BlockPool>();
   std::deque<Sealed> queue_;
   messages::Bytes open_;  // Batch that is being filled.

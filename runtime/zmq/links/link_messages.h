@@ -20,7 +20,7 @@ bool push_message(Link& link, const M& message) {
 /// unless the socket is a ROUTER. Returns false if the socket does not accept it.
 template <class M>
 bool send_now(zmq::socket_t& socket, std::string_view routing_id, const M& message, Link::Limits limits,
-              LiveCounters& counters) {
+              NodeCounters& counters) {
   Link once{limits, /*numbered=*/true, counters};
   push_message(once, message);
   return once.flush(socket, routing_id) == Link::Flush::kDone;

@@ -94,15 +94,9 @@ struct LoopWantsStop {
   bool failed = false;
   EMPLACE_FIELDS(reason, failed)
 };
-/// Own loop -> I/O loop: actors that ended themselves.
-struct LoopDeparted {
-  static constexpr std::uint16_t kType = kFirstLoopType + 3;
-  std::vector<std::string> actors;
-  EMPLACE_FIELDS(actors)
-};
 /// I/O loop -> own loop: triggers Actor::on_directory.
 struct LoopDirectory {
-  static constexpr std::uint16_t kType = kFirstLoopType + 4;
+  static constexpr std::uint16_t kType = kFirstLoopType + 3;
   std::string actor;
   bool reachable = false;
   EMPLACE_FIELDS(actor, reachable)

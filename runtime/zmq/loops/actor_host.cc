@@ -22,7 +22,6 @@ struct ActorHost::Resident {
   std::unique_ptr<HostContext> context;
   std::unique_ptr<Actor> actor;
   std::uint64_t epoch = 0;
-  bool leaving = false;
   bool watches = false;  // Whether it is in `watchers_`.
 };
 
@@ -46,7 +45,6 @@ class ActorHost::HostContext final : public Context {
   Rng random(Purpose purpose, std::uint64_t step) const override {
     return {host_->options_.seed, purpose, step};
   }
-  void stop_self() override { resident_->leaving = true; }
   void stop_node(std::string reason) override {
     if (!host_->stop_) host_->stop_ = std::move(reason);
   }
@@ -72,7 +70,7 @@ class ActorHost::HostContext final : public Context {
   Resident* resident_;
 };
 
-ActorHost::ActorHost(const NodeOptions& options, const Clock& clock, LiveCounters& counters, Uplink uplink)
+ActorHost::ActorHost(const NodeOptions& options, const Clock& clock, NodeCounters& counters, Uplink uplink)
     : options_{options}, clock_{clock}, counters_{counters}, uplink_{std::move(uplink)} {}
 ActorHost::~ActorHost() = default;
 
@@ -94,35 +92,25 @@ std::vector<std::string> ActorHost::names() const {
   return names;
 }
 
-void ActorHost::for_each_actor(const std::function<void(Resident&)>& visit) {
-  for (const ActorId id : std::vector<ActorId>{order_}) {  // A handler may retire actors.
-    const auto found = residents_.find(id);
-    if (found != residents_.end()) visit(*found->second);
-  }
-}
-
 void ActorHost::start_all() {
-  for_each_actor([&](Resident& resident) { start(resident); });
+  for (const ActorId id : order_) start(*residents_.at(id));
 }
 
 void ActorHost::stop_all() {
-  for_each_actor([&](Resident& resident) {
+  for (const ActorId id : order_) {
+    Resident& resident = *residents_.at(id);
     guarded(resident, {.kind = TraceKind::kStop}, [&] { resident.actor->on_stop(*resident.context); });
-  });
+  }
 }
 
 void ActorHost::directory(std::string_view actor, bool reachable) {
-  const std::vector<ActorId> subscribed = std::exchange(watchers_, {});
-  for (const ActorId id : subscribed)
-    if (const auto found = residents_.find(id); found != residents_.end()) found->second->watches = false;
-  for (const ActorId id : subscribed) {
-    const auto found = residents_.find(id);
-    if (found == residents_.end() || !found->second->actor) continue;
-    guarded(*found->second, {.kind = TraceKind::kDirectory},
-            [&] { found->second->actor->on_directory(*found->second->context, actor, reachable); });
-    const auto after = residents_.find(id);  // The handler may have retired it.
-    if (after != residents_.end() && after->second->actor && !after->second->actor->ignores_directory())
-      watch(*after->second);
+  for (const ActorId id : std::exchange(watchers_, {})) {
+    Resident& resident = *residents_.at(id);
+    resident.watches = false;
+    if (!resident.actor) continue;
+    guarded(resident, {.kind = TraceKind::kDirectory},
+            [&] { resident.actor->on_directory(*resident.context, actor, reachable); });
+    if (resident.actor && !resident.actor->ignores_directory()) watch(resident);
   }
 }
 
@@ -163,7 +151,6 @@ void ActorHost::guarded(Resident& resident, TraceRecord note, Handler&& handler)
     noted();
     return fail(resident, "an exception of unknown type");
   }
-  if (resident.leaving) retire(resident);
 }
 
 void ActorHost::fail(Resident& resident, const char* what) {
@@ -180,14 +167,6 @@ void ActorHost::fail(Resident& resident, const char* what) {
   }
   count(counters_.restarts);
   start(resident);
-}
-
-void ActorHost::retire(Resident& resident) {
-  const ActorId id = resident.id;
-  departed_.push_back(resident.name);
-  std::erase_if(callbacks_, [&](const auto& entry) { return entry.second.owner == id; });
-  std::erase(order_, id);
-  residents_.erase(id);
 }
 
 void ActorHost::deliver(const Incoming& incoming, bool queued) {
@@ -240,10 +219,6 @@ void ActorHost::turn() {
     const Waiting next = std::move(local_.front());
     local_.pop_front();
     local_bytes_ -= next.body.size() + next.bulk.size();
-    if (!has(next.envelope.to)) {
-      count(counters_.unroutable);
-      continue;
-    }
     deliver({.envelope = next.envelope, .body = next.body, .bulk = next.bulk}, true);
   }
   for (const std::uint64_t timer : std::exchange(next_turn_, {})) fire(timer);

@@ -20,7 +20,6 @@
 #include "runtime/node.h"
 #include "runtime/telemetry.h"
 #include "runtime/trace_ring.h"
-#include "runtime/zmq/links/counters.h"
 
 namespace emplace::runtime {
 
@@ -31,7 +30,7 @@ class ActorHost {
   using Uplink = std::function<bool(const messages::Envelope&, std::span<const std::byte>,
                                     const messages::SharedBytes&)>;
 
-  ActorHost(const NodeOptions& options, const Clock& clock, LiveCounters& counters, Uplink uplink);
+  ActorHost(const NodeOptions& options, const Clock& clock, NodeCounters& counters, Uplink uplink);
   ~ActorHost();
 
   void add(std::string name, ActorFactory factory, std::shared_ptr<ActorTelemetry> telemetry);
@@ -43,7 +42,6 @@ class ActorHost {
   void directory(std::string_view actor, bool reachable);
 
   bool has(ActorId actor) const { return residents_.contains(actor); }
-  bool empty() const { return residents_.empty(); }
   /// `queued`: the message waited in the actor's queue. @pre has(incoming.envelope.to).
   void deliver(const Incoming& incoming, bool queued);
   /// Delivers local messages and fires due timers, a bounded number of each.
@@ -53,8 +51,6 @@ class ActorHost {
   /// Time of the next timer.
   std::optional<Nanos> next_timer() const;
 
-  /// Names of actors that ended since the last call.
-  std::vector<std::string> take_departed() { return std::exchange(departed_, {}); }
   /// Stop reason from stop_node(), returned once.
   std::optional<std::string> take_stop() { return std::exchange(stop_, std::nullopt); }
   /// Set once an actor has failed too often.
@@ -90,13 +86,11 @@ class ActorHost {
   template <class Handler>
   void guarded(Resident& resident, TraceRecord note, Handler&& handler);
   void fail(Resident& resident, const char* what);
-  void retire(Resident& resident);
   void fire(std::uint64_t timer);
-  void for_each_actor(const std::function<void(Resident&)>& visit);
 
   const NodeOptions& options_;
   const Clock& clock_;
-  LiveCounters& counters_;
+  NodeCounters& counters_;
   Uplink uplink_;
   // Null if tracing is off. Outlives the actors, which record their last phases on destruction.
   std::unique_ptr<TraceRing> ring_;
@@ -109,7 +103,6 @@ class ActorHost {
   std::vector<std::uint64_t> next_turn_;  // Timers with zero delay.
   std::unordered_map<std::uint64_t, Callback> callbacks_;
   std::uint64_t next_timer_ = 1;
-  std::vector<std::string> departed_;
   std::optional<std::string> stop_;
   std::optional<Error> failure_;
   std::atomic<std::int64_t> handler_started_{0};

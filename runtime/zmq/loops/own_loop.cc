@@ -71,8 +71,6 @@ void OwnLoop::on_message(const Incoming& incoming) {
 }
 
 void OwnLoop::report() {
-  if (auto departed = host_.take_departed(); !departed.empty())
-    notify(LoopDeparted{.actors = std::move(departed)});
   if (auto reason = host_.take_stop()) notify(LoopWantsStop{.reason = std::move(*reason)});
   if (host_.failure() && !failure_reported_) {
     failure_reported_ = true;

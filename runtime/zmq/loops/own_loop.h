@@ -11,7 +11,6 @@
 
 #include "base/clock.h"
 #include "runtime/node.h"
-#include "runtime/zmq/links/counters.h"
 #include "runtime/zmq/links/link.h"
 #include "runtime/zmq/links/link_messages.h"
 #include "runtime/zmq/loops/actor_host.h"

@@ -7,7 +7,6 @@
 
 #include "base/clock.h"
 #include "runtime/node.h"
-#include "runtime/zmq/links/counters.h"
 
 namespace emplace::runtime {
 
@@ -19,7 +18,7 @@ struct Shared {
   }
   const NodeOptions options;
   const Clock& clock;
-  LiveCounters counters;
+  NodeCounters counters;
   zmq::context_t context{1};
 };
 

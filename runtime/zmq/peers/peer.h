@@ -19,7 +19,7 @@ inline constexpr std::size_t kMaxActors = 4'096;  ///< Limit per node.
 
 /// Thread: the I/O loop.
 struct Peer {
-  Peer(std::string name, Link::Limits limits, Nanos timeout, LiveCounters& counters)
+  Peer(std::string name, Link::Limits limits, Nanos timeout, NodeCounters& counters)
       : node{std::move(name)},
         session{timeout},
         links{Link{limits, /*numbered=*/true, counters}, Link{limits, /*numbered=*/true, counters}} {}

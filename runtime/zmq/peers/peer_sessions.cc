@@ -17,7 +17,7 @@ constexpr int kMissedBeats = 3;
 }  // namespace
 
 PeerSessions::PeerSessions(const NodeOptions& options, Routes& routes, const Admission& admission,
-                           LiveCounters& counters, LogOnce& log_once)
+                           NodeCounters& counters, LogOnce& log_once)
     : options_{options}, routes_{routes}, admission_{admission}, counters_{counters}, log_once_{log_once} {}
 PeerSessions::~PeerSessions() = default;
 
@@ -219,11 +219,6 @@ void PeerSessions::announce(const std::string& actor, bool reachable, const Peer
   actions.push_back(Announce{actor, reachable});
   for (const auto& [node, peer] : peers_)
     if (peer.get() != &by) (reachable ? peer->joined : peer->left).push_back(actor);
-}
-
-void PeerSessions::on_local_departure(const std::string& actor) {
-  for (const auto& [node, peer] : peers_) peer->left.push_back(actor);
-  if (head_) head_->left.push_back(actor);
 }
 
 PeerSessions::Actions PeerSessions::lose(Peer& peer, std::string_view why, Nanos now) {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "runtime/actor.h"
-#include "runtime/zmq/links/counters.h"
+#include "runtime/node.h"
 #include "runtime/zmq/peers/admission.h"
 #include "runtime/zmq/peers/log_once.h"
 #include "runtime/zmq/peers/peer.h"
@@ -64,7 +64,7 @@ class PeerSessions {
   };
 
   /// All arguments must outlive it.
-  PeerSessions(const NodeOptions& options, Routes& routes, const Admission& admission, LiveCounters& counters,
+  PeerSessions(const NodeOptions& options, Routes& routes, const Admission& admission, NodeCounters& counters,
                LogOnce& log_once);
   ~PeerSessions();
 
@@ -92,8 +92,6 @@ class PeerSessions {
   bool accept(Peer& peer, std::size_t plane, const messages::Envelope& envelope, Nanos now);
   /// Handles a runtime message other than Hello and Welcome.
   Actions on_control(Peer& peer, std::size_t plane, const Incoming& incoming, Nanos now);
-  /// Reports an actor of this node that ended. @pre it is no longer in the routes.
-  void on_local_departure(const std::string& actor);
   /// Loses silent peers and forgets those that were away too long. `beat`: send heartbeats.
   Actions tick(bool beat, Nanos now);
   /// Call after a pause of this node: silence during it does not count.
@@ -120,7 +118,7 @@ class PeerSessions {
   const NodeOptions& options_;
   Routes& routes_;
   const Admission& admission_;
-  LiveCounters& counters_;
+  NodeCounters& counters_;
   LogOnce& log_once_;
   std::unordered_map<std::string, Connection> connections_;  // Connections of current epochs, by routing id.
   std::map<std::string, std::unique_ptr<Peer>> peers_;       // Keyed by node.

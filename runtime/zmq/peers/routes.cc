@@ -8,10 +8,6 @@ bool Routes::add_local(const std::string& actor, OwnLoop* loop) {
   return true;
 }
 
-void Routes::remove_local(const std::string& actor) {
-  if (std::erase(local_actors_, actor) > 0) routes_.erase(actor_id(actor));
-}
-
 bool Routes::add_remote(const std::string& actor, Peer& peer) {
   const ActorId id = actor_id(actor);
   if (is_local(id)) return false;

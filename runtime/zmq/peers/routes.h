@@ -24,7 +24,6 @@ class Routes {
  public:
   /// Adds an actor of this node; `loop`: null for the I/O loop. Returns false if the name is taken.
   bool add_local(const std::string& actor, OwnLoop* loop);
-  void remove_local(const std::string& actor);
   /// Routes the actor to `peer`, replacing any other peer. Returns false if an actor of this node has the
   /// name.
   bool add_remote(const std::string& actor, Peer& peer);

@@ -194,7 +194,6 @@ void World::guarded(Resident& resident, const std::function<void()>& handler) {
     if (resident.limiter.allow(now())) return start(resident);
     if (!stopped_) stopped_ = resident.name + ": " + *failure;
   }
-  if (resident.leaving) crash(resident.id);
 }
 
 /// Sends the handler's messages, unless the node is to crash first.

@@ -60,7 +60,7 @@ struct World::Resident {
   std::uint64_t incarnation = 0;
   std::uint64_t epoch = 0;
   Nanos busy_until{0};
-  bool leaving = false, throws = false;
+  bool throws = false;
 };
 
 class World::ActorContext final : public Context {
@@ -83,7 +83,6 @@ class World::ActorContext final : public Context {
   Rng random(Purpose purpose, std::uint64_t step) const override {
     return {world_->options_.seed, purpose, step};
   }
-  void stop_self() override { resident_->leaving = true; }
   void stop_node(std::string reason) override {
     if (!world_->stopped_) world_->stopped_ = std::move(reason);
   }
