@@ -61,7 +61,7 @@ std::span<const DeviceId> Measurer::after_current() const {
 Result<bool> Measurer::measure_next() {
   const auto placement = messages::view_as<DeviceId>(placements_.bytes()).subspan(done_ * ops_, ops_);
   if (polled_ == nullptr) {
-    if (auto done = executor_->measure(placement, measurement_); !done) return done.error();
+    EMPLACE_TRY(executor_->measure(placement, measurement_));
     return true;
   }
   if (!std::exchange(waiting_, true)) polled_->start(placement, after_current());

@@ -47,8 +47,7 @@ void Recorder::on_start(runtime::Context& context) {
 
 /// Checks that a database which is opened again belongs to this run and holds every acknowledged episode.
 Result<Unit> Recorder::check_identity(const record::RunReader& db, std::uint64_t episodes) {
-  const auto facts = db.header().facts();
-  if (!facts) return facts.error();
+  EMPLACE_TRY_ASSIGN(const auto facts, db.header().facts());
   const std::string cure = "bring back the file that the run had written, then continue with --resume";
   if (episodes < committed_)
     return invalid("run.db",
@@ -56,53 +55,47 @@ Result<Unit> Recorder::check_identity(const record::RunReader& db, std::uint64_t
                        " that were acknowledged",
                    cure);
   if (!run_id_) {
-    run_id_ = facts->run_id;
+    run_id_ = facts.run_id;
     return Unit{};
   }
-  const auto chain = db.log().chain_at(committed_);
-  if (!chain) return chain.error();
-  if (facts->run_id != *run_id_ || *chain != chain_)
+  EMPLACE_TRY_ASSIGN(const auto chain, db.log().chain_at(committed_));
+  if (facts.run_id != *run_id_ || chain != chain_)
     return invalid("run.db", "is not the record that this run has written", cure);
   return Unit{};
 }
 
 /// Opens the database and reads the state of this actor from it.
 Result<Unit> Recorder::open() {
-  auto opened = factory_();
-  if (!opened) return opened.error();
-  const record::RunReader& db = **opened;
-  const auto counters = db.results().counters();
-  const auto updates = db.log().last_update();
-  const auto graphs = db.results().graphs();
-  auto unlearned = options_.learned ? db.log().unlearned() : std::map<std::uint64_t, std::uint64_t>{};
-  if (!counters) return counters.error();
-  if (!updates) return updates.error();
-  if (!graphs) return graphs.error();
-  if (!unlearned) return unlearned.error();
-  if (auto same = check_identity(db, counters->episodes); !same) return same;
-  const auto chain = db.log().chain_at(counters->episodes);
-  if (!chain) return chain.error();
-  committed_ = counters->episodes;
-  chain_ = *chain;
-  next_seq_ = committed_ + 1;
-  updates_ = *updates;
-  unlearned_ = *std::move(unlearned);
-  for (const std::string& graph : *graphs) {
-    const auto best = db.results().best(graph);
-    if (!best) return best.error();
-    if (!*best) continue;
-    best_step_time_s_[graph] = (**best).step_time_s;
-    const auto row = db.log().row_of((**best).episode, false);
-    if (!row) return row.error();
-    if (*row) best_version_ = std::max(best_version_, (**row).episode.policy_version);
-    const std::uint64_t number = *row ? (**best).placement_id - (**row).episode.placement_id : 0;
-    if (!*row || (**best).placement.empty() || number >= (**row).measurements.size()) continue;
-    // Report the best again: the previous incarnation may have ended between commit and report.
-    EpisodeMeasured m = measured_of(**row);
-    m.num_ops = static_cast<std::uint32_t>((**best).placement.size());
-    on_best_(messages::view_as<DeviceId>((**best).placement), m, static_cast<std::uint32_t>(number));
+  EMPLACE_TRY_ASSIGN(auto opened, factory_());
+  const record::RunReader& db = *opened;
+  EMPLACE_TRY_ASSIGN(const auto counters, db.results().counters());
+  EMPLACE_TRY_ASSIGN(const auto updates, db.log().last_update());
+  EMPLACE_TRY_ASSIGN(const auto graphs, db.results().graphs());
+  std::map<std::uint64_t, std::uint64_t> unlearned;
+  if (options_.learned) {
+    EMPLACE_TRY_ASSIGN(unlearned, db.log().unlearned());
   }
-  db_ = *std::move(opened);
+  EMPLACE_TRY(check_identity(db, counters.episodes));
+  EMPLACE_TRY_ASSIGN(chain_, db.log().chain_at(counters.episodes));
+  committed_ = counters.episodes;
+  next_seq_ = committed_ + 1;
+  updates_ = updates;
+  unlearned_ = std::move(unlearned);
+  for (const std::string& graph : graphs) {
+    EMPLACE_TRY_ASSIGN(const auto best, db.results().best(graph));
+    if (!best) continue;
+    best_step_time_s_[graph] = best->step_time_s;
+    EMPLACE_TRY_ASSIGN(const auto row, db.log().row_of(best->episode, false));
+    if (!row) continue;
+    best_version_ = std::max(best_version_, row->episode.policy_version);
+    const std::uint64_t number = best->placement_id - row->episode.placement_id;
+    if (best->placement.empty() || number >= row->measurements.size()) continue;
+    // Report the best again: the previous incarnation may have ended between commit and report.
+    EpisodeMeasured m = measured_of(*row);
+    m.num_ops = static_cast<std::uint32_t>(best->placement.size());
+    on_best_(messages::view_as<DeviceId>(best->placement), m, static_cast<std::uint32_t>(number));
+  }
+  db_ = std::move(opened);
   return Unit{};
 }
 
@@ -128,7 +121,7 @@ void Recorder::disk_failed(runtime::Context& context, const Error& error) {
 /// Writes the record again if it was deleted. Errors (kIo): the disk refuses; the deleted record stays open.
 Result<Unit> Recorder::write_deleted(runtime::Context& context) {
   if (deleted_ == nullptr) return Unit{};
-  if (auto saved = record::RunWriter::write_again(deleted_); !saved) return saved;
+  EMPLACE_TRY(record::RunWriter::write_again(deleted_));
   runtime::log(LogLevel::kWarning, context.name(),
                "run.db was deleted during the run and has been written again; nothing is missing");
   return Unit{};
@@ -143,8 +136,8 @@ void Recorder::write_deleted_at_the_end(runtime::Context& context) {
 /// Reopens the record, after writing it again if it was deleted. Verifies all of it: the files were not
 /// watched meanwhile.
 Result<Unit> Recorder::open_again(runtime::Context& context) {
-  if (auto written = write_deleted(context); !written) return written;
-  if (auto opened = open(); !opened) return opened;
+  EMPLACE_TRY(write_deleted(context));
+  EMPLACE_TRY(open());
   auto whole = db_->verify();
   if (!whole) db_.reset();
   return whole;

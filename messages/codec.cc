@@ -227,9 +227,8 @@ Result<std::span<const std::byte>> section_of(std::span<const std::byte> bulk, S
 }
 
 Result<SharedBytes> section_of(const SharedBytes& bulk, Section section) {
-  const auto view = section_of(bulk.bytes(), section);
-  if (!view) return view.error();
-  return SharedBytes{bulk.owner(), *view};
+  EMPLACE_TRY_ASSIGN(const auto view, section_of(bulk.bytes(), section));
+  return SharedBytes{bulk.owner(), view};
 }
 
 }  // namespace emplace::messages

@@ -174,7 +174,7 @@ class ChildSupervisor {
           actions);
     }
     phase_ = Phase::kWaiting;
-    at_ = now + delay();
+    at_ = now + jittered(doubled(options_.first_delay, failed_starts_ - 1, options_.longest_delay), jitter_);
   }
 
   void handle(const Tick&, Nanos now, std::vector<Action>& actions) {
@@ -227,13 +227,6 @@ class ChildSupervisor {
     phase_ = Phase::kGivenUp;
     given_up_ = why;
     if (std::exchange(wanted_, false)) actions.push_back(GiveUp{why});
-  }
-
-  Nanos delay() {
-    Nanos longest = options_.first_delay;
-    for (int i = 1; i < failed_starts_ && longest < options_.longest_delay; ++i) longest *= 2;
-    longest = std::min(longest, options_.longest_delay);
-    return longest - std::chrono::duration_cast<Nanos>(longest * (0.5 * jitter_.uniform_double()));
   }
 
   /// Longest time without a heartbeat, in this phase.

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "messages/envelope.h"
+#include "runtime/core/restart.h"
 
 namespace emplace::runtime {
 
@@ -153,9 +154,7 @@ class Quarantine {
   };
 
   Nanos pause(std::uint32_t before) const {
-    Nanos longest = options_.first;
-    for (std::uint32_t i = 0; i < before && longest < options_.longest; ++i) longest *= 2;
-    return std::min(longest, options_.longest);
+    return doubled(options_.first, static_cast<int>(std::min(before, 64u)), options_.longest);
   }
   /// Standing of an executor, present or absent.
   Standing& standing_of(Id id) {

@@ -185,10 +185,7 @@ class Supervisor {
   }
 
   Nanos delay(int short_incarnations) {
-    Nanos longest = options_.first_delay;
-    for (int i = 1; i < short_incarnations && longest < options_.longest_delay; ++i) longest *= 2;
-    longest = std::min(longest, options_.longest_delay);
-    return longest - std::chrono::duration_cast<Nanos>(longest * (0.5 * jitter_.uniform_double()));
+    return jittered(doubled(options_.first_delay, short_incarnations - 1, options_.longest_delay), jitter_);
   }
 
   void end(std::string failure, Nanos now, std::vector<Action>& actions) {
