@@ -24,27 +24,20 @@ constexpr std::array<UnitName, 9> kBytes{{{"B", 1},
                                           {"MiB", 1048576},
                                           {"GiB", 1073741824},
                                           {"TiB", 1099511627776.0}}};
-constexpr std::array<UnitName, 9> kByteRates{{{"B/s", 1},
-                                              {"kB/s", 1e3},
-                                              {"MB/s", 1e6},
-                                              {"GB/s", 1e9},
-                                              {"TB/s", 1e12},
-                                              {"KiB/s", 1024},
-                                              {"MiB/s", 1048576},
-                                              {"GiB/s", 1073741824},
-                                              {"TiB/s", 1099511627776.0}}};
-constexpr std::array<UnitName, 5> kFlopRates{
-    {{"FLOP/s", 1}, {"MFLOP/s", 1e6}, {"GFLOP/s", 1e9}, {"TFLOP/s", 1e12}, {"PFLOP/s", 1e15}}};
+constexpr std::array<UnitName, 5> kFlops{
+    {{"FLOP", 1}, {"MFLOP", 1e6}, {"GFLOP", 1e9}, {"TFLOP", 1e12}, {"PFLOP", 1e15}}};
 constexpr std::array<UnitName, 6> kTimes{
     {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}, {"min", 60}, {"h", 3600}}};
 
-std::string known(std::span<const UnitName> units) {
+std::string known(std::span<const UnitName> units, std::string_view per) {
   std::string text;
-  for (const UnitName& unit : units) text.append(text.empty() ? "" : " ").append(unit.name);
+  for (const UnitName& unit : units) text.append(text.empty() ? "" : " ").append(unit.name).append(per);
   return text;
 }
 
-Result<double> parse(std::string_view text, std::span<const UnitName> units, std::string_view example) {
+/// `per`: what follows each unit, such as "/s".
+Result<double> parse(std::string_view text, std::span<const UnitName> units, std::string_view example,
+                     std::string_view per = "") {
   const auto quoted = "'" + std::string{text} + "'";
   double number = 0;
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -54,11 +47,12 @@ Result<double> parse(std::string_view text, std::span<const UnitName> units, std
   std::string_view unit{end, static_cast<std::size_t>(text.data() + text.size() - end)};
   while (unit.starts_with(' ')) unit.remove_prefix(1);
   for (const UnitName& candidate : units) {
-    if (candidate.name != unit) continue;
+    if (std::string{candidate.name}.append(per) != unit) continue;
     if (number < 0) return invalid(quoted, "must not be negative");
     return number * candidate.scale;
   }
-  return invalid(quoted, unit.empty() ? "lacks a unit" : "has an unknown unit", "use one of " + known(units));
+  return invalid(quoted, unit.empty() ? "lacks a unit" : "has an unknown unit",
+                 "use one of " + known(units, per));
 }
 
 Result<double> positive(std::string_view text, Result<double> value) {
@@ -75,10 +69,10 @@ Result<std::int64_t> parse_bytes(std::string_view text) {
 }
 
 Result<double> parse_bytes_per_s(std::string_view text) {
-  return positive(text, parse(text, kByteRates, "7.6GB/s"));
+  return positive(text, parse(text, kBytes, "7.6GB/s", "/s"));
 }
 Result<double> parse_flops_per_s(std::string_view text) {
-  return positive(text, parse(text, kFlopRates, "4.29TFLOP/s"));
+  return positive(text, parse(text, kFlops, "4.29TFLOP/s", "/s"));
 }
 Result<double> parse_seconds(std::string_view text) { return parse(text, kTimes, "25us"); }
 

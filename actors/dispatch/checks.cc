@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
-#include <string_view>
 
 #include "messages/codec.h"
 #include "messages/measured_values.h"
@@ -11,37 +9,32 @@
 namespace emplace::actors {
 namespace {
 
-/// Shape of an episode, as its message states it.
-struct EpisodeShape {
-  std::string_view graph_sha256;
-  std::uint32_t count = 0, num_ops = 0, num_devices = 0;
-  messages::Section placements, actions;
-};
-
-bool fits(const Task& task, const EpisodeShape& shape, const messages::SharedBytes& bulk) {
-  const TaskGraph* const of = task.find(shape.graph_sha256);
-  const auto placements = messages::section_of(bulk.bytes(), shape.placements);
-  return of != nullptr && shape.count > 0 && shape.num_ops == of->graph.num_ops() &&
-         shape.num_devices == of->devices.size() && placements.ok() &&
-         placements->size() == std::size_t{shape.num_ops} * shape.count &&
-         messages::section_of(bulk.bytes(), shape.actions).ok();
+/// Whether an episode is of a graph of the task and has its shape, and its sections lie within `bulk`.
+template <class Episode>
+bool fits(const Task& task, const Episode& episode, messages::Section placements, messages::Section actions,
+          const messages::SharedBytes& bulk) {
+  const TaskGraph* const of = task.find(episode.graph_sha256);
+  const auto devices = messages::section_of(bulk.bytes(), placements);
+  return of != nullptr && episode.count > 0 && episode.num_ops == of->graph.num_ops() &&
+         episode.num_devices == of->devices.size() && devices.ok() &&
+         devices->size() == std::size_t{episode.num_ops} * episode.count &&
+         messages::section_of(bulk.bytes(), actions).ok();
 }
 
 }  // namespace
 
 std::string fault_in(const messages::PlacementProposed& proposal, const messages::SharedBytes& bulk,
                      const Task& task) {
-  const EpisodeShape shape{proposal.graph_sha256, proposal.count,      proposal.num_ops,
-                           proposal.num_devices,  proposal.placements, proposal.actions};
-  return fits(task, shape, bulk) ? "" : "its shape does not match the graph";
+  return fits(task, proposal, proposal.placements, proposal.actions, bulk)
+             ? ""
+             : "its shape does not match the graph";
 }
 
 std::string fault_in(const messages::EpisodeReported& reported, const messages::SharedBytes& bulk,
                      const Task& task) {
   const messages::EpisodeMeasured& m = reported.measured;
-  const EpisodeShape shape{m.graph_sha256,      m.count,         m.num_ops, m.num_devices,
-                           reported.placements, reported.actions};
-  return fits(task, shape, bulk) ? messages::wrong_values(m) : "it does not belong to this run";
+  return fits(task, m, reported.placements, reported.actions, bulk) ? messages::wrong_values(m)
+                                                                    : "it does not belong to this run";
 }
 
 std::string fault_in(const messages::ExecutorJoined& joined, std::span<const std::string> kinds,

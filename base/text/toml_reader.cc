@@ -151,11 +151,16 @@ void TomlTable::fail(std::string_view key, const Error& error) {
   if (!state_->error) state_->error = Error{error.code, where(key) + ": " + error.context};
 }
 
-std::optional<std::string> TomlTable::text(std::string_view key) {
+template <class T>
+std::optional<T> TomlTable::value(std::string_view key, std::string_view what) {
   const toml::node* node = state_->get(number_, key);
   if (node == nullptr) return std::nullopt;
-  if (const auto* value = node->as_string()) return value->get();
-  return fail(key, "must be a text"), std::nullopt;
+  if (const auto* value = node->as<T>()) return value->get();
+  return fail(key, what), std::nullopt;
+}
+
+std::optional<std::string> TomlTable::text(std::string_view key) {
+  return value<std::string>(key, "must be a text");
 }
 
 bool TomlTable::is_text(std::string_view key) const {
@@ -172,32 +177,22 @@ std::optional<double> TomlTable::number(std::string_view key) {
 }
 
 std::optional<std::int64_t> TomlTable::integer(std::string_view key) {
-  const toml::node* node = state_->get(number_, key);
-  if (node == nullptr) return std::nullopt;
-  if (const auto* value = node->as_integer()) return value->get();
-  return fail(key, "must be a whole number"), std::nullopt;
+  return value<std::int64_t>(key, "must be a whole number");
 }
 
 std::optional<bool> TomlTable::boolean(std::string_view key) {
-  const toml::node* node = state_->get(number_, key);
-  if (node == nullptr) return std::nullopt;
-  if (const auto* value = node->as_boolean()) return value->get();
-  return fail(key, "must be true or false"), std::nullopt;
+  return value<bool>(key, "must be true or false");
 }
 
 std::optional<std::vector<std::string>> TomlTable::texts(std::string_view key) {
   const toml::node* node = state_->get(number_, key);
   if (node == nullptr) return std::nullopt;
+  const auto* array = node->as_array();
+  if (array == nullptr || !(array->empty() || array->is_homogeneous<std::string>()))
+    return fail(key, "must be a list of texts"), std::nullopt;
   std::vector<std::string> list;
-  if (const auto* array = node->as_array()) {
-    for (const toml::node& element : *array) {
-      const auto* value = element.as_string();
-      if (value == nullptr) return fail(key, "must be a list of texts"), std::nullopt;
-      list.push_back(value->get());
-    }
-    return list;
-  }
-  return fail(key, "must be a list of texts"), std::nullopt;
+  for (const toml::node& element : *array) list.push_back(element.as_string()->get());
+  return list;
 }
 
 template <class T, class Parse>
@@ -246,15 +241,10 @@ std::vector<TomlTable> TomlTable::tables(std::string_view key) {
   std::vector<TomlTable> list;
   if (node == nullptr) return list;
   const auto* array = node->as_array();
-  if (array == nullptr)
+  if (array == nullptr || !(array->empty() || array->is_array_of_tables()))
     return fail(key, "must be a list of tables", "write [[" + std::string{key} + "]]"), list;
-  for (const toml::node& element : *array) {
-    const auto* value = element.as_table();
-    if (value == nullptr)
-      return fail(key, "must be a list of tables", "write [[" + std::string{key} + "]]"),
-             std::vector<TomlTable>{};
-    list.push_back(TomlTable{state_, state_->visit(*value)});
-  }
+  for (const toml::node& element : *array)
+    list.push_back(TomlTable{state_, state_->visit(*element.as_table())});
   return list;
 }
 

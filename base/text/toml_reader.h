@@ -70,6 +70,8 @@ class TomlTable {
   friend class TomlDocument;
   TomlTable(std::shared_ptr<TomlDocument::State> state, std::size_t number)
       : state_{std::move(state)}, number_{number} {}
+  template <class T>
+  std::optional<T> value(std::string_view key, std::string_view what);
   template <class T, class Parse>
   std::optional<T> unit(std::string_view key, Parse parse);
 

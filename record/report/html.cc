@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -9,50 +10,22 @@
 #include "base/units.h"
 
 namespace emplace::record {
-namespace {
-
-using nlohmann::json;
-
-std::string valid_utf8(std::string_view text) {
-  if (is_utf8(text)) return std::string{text};
-  return json::parse(json(text).dump(-1, ' ', false, json::error_handler_t::replace)).get<std::string>();
-}
-
-}  // namespace
-
 std::string escaped(std::string_view text) {
+  constexpr std::string_view kSpecial = "&<>\"'";
+  constexpr std::array<std::string_view, kSpecial.size()> kEntities{"&amp;", "&lt;", "&gt;", "&quot;",
+                                                                    "&#39;"};
   std::string out;
-  for (const char c : valid_utf8(text)) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      case '\'':
-        out += "&#39;";
-        break;
-      case '\0':
-        out += "\xEF\xBF\xBD";
-        break;
-      default:
-        out += c;
-    }
+  for (const char c : to_valid_utf8(text)) {
+    const std::size_t special = kSpecial.find(c);
+    special == std::string_view::npos ? out += c : out += kEntities[special];
   }
   return out;
 }
 
 std::string shown(std::string_view name, std::size_t most) { return escaped(printable(name, most)); }
 
-std::string inert(const json& value) {
-  const std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
+std::string inert(const nlohmann::json& value) {
+  const std::string text = value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   std::string out;
   out.reserve(text.size());
   for (std::size_t i = 0; i < text.size(); ++i) {
