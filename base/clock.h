@@ -30,17 +30,6 @@ class SystemClock final : public Clock {
   [[nodiscard]] Nanos wall() const override;
 };
 
-/// A clock that moves only by advance(), for tests and simulated worlds. One thread.
-class ManualClock final : public Clock {
- public:
-  [[nodiscard]] Nanos now() const override { return now_; }
-  [[nodiscard]] Nanos wall() const override { return now_; }
-  void advance(Nanos by) { now_ += by; }
-
- private:
-  Nanos now_{0};
-};
-
 /// Formats as "2026-01-31T12:34:56Z".
 std::string format_wall(Nanos wall);
 

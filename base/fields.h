@@ -30,29 +30,21 @@ concept HasFields = requires(T& value) {
   visit(#name, name);                  \
   __VA_OPT__(EMPLACE_FIELDS_AGAIN EMPLACE_FIELDS_PARENS(__VA_ARGS__))
 #define EMPLACE_FIELDS_AGAIN() EMPLACE_FIELDS_EACH
-/// Defines visit_fields over the named fields, at most 27. The struct has no base.
-#define EMPLACE_FIELDS(...)                                 \
-  template <class Visit>                                    \
-  void visit_fields(Visit&& visit) {                        \
-    EMPLACE_FIELDS_EXPAND(EMPLACE_FIELDS_EACH(__VA_ARGS__)) \
-  }                                                         \
-  template <class Visit>                                    \
-  void visit_fields(Visit&& visit) const {                  \
-    EMPLACE_FIELDS_EXPAND(EMPLACE_FIELDS_EACH(__VA_ARGS__)) \
+// Defines visit_fields: `first`, then one visit per name.
+#define EMPLACE_FIELDS_AFTER(first, ...)                          \
+  template <class Visit>                                          \
+  void visit_fields(Visit&& visit) {                              \
+    first EMPLACE_FIELDS_EXPAND(EMPLACE_FIELDS_EACH(__VA_ARGS__)) \
+  }                                                               \
+  template <class Visit>                                          \
+  void visit_fields(Visit&& visit) const {                        \
+    first EMPLACE_FIELDS_EXPAND(EMPLACE_FIELDS_EACH(__VA_ARGS__)) \
   }
+/// Defines visit_fields over the named fields, at most 27. The struct has no base.
+#define EMPLACE_FIELDS(...) EMPLACE_FIELDS_AFTER(, __VA_ARGS__)
 /// Defines visit_fields for a struct without fields.
 #define EMPLACE_NO_FIELDS \
   template <class Visit>  \
   void visit_fields(Visit&&) const {}
 /// Defines visit_fields for a struct derived from `base`: the fields of the base come first.
-#define EMPLACE_FIELDS_BESIDE(base, ...)                    \
-  template <class Visit>                                    \
-  void visit_fields(Visit&& visit) {                        \
-    base::visit_fields(visit);                              \
-    EMPLACE_FIELDS_EXPAND(EMPLACE_FIELDS_EACH(__VA_ARGS__)) \
-  }                                                         \
-  template <class Visit>                                    \
-  void visit_fields(Visit&& visit) const {                  \
-    base::visit_fields(visit);                              \
-    EMPLACE_FIELDS_EXPAND(EMPLACE_FIELDS_EACH(__VA_ARGS__)) \
-  }
+#define EMPLACE_FIELDS_BESIDE(base, ...) EMPLACE_FIELDS_AFTER(base::visit_fields(visit);, __VA_ARGS__)

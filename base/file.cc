@@ -132,6 +132,14 @@ Result<Bytes> read_file(const std::filesystem::path& path, std::size_t limit) {
   return bytes;
 }
 
+Result<Unit> check_private(const std::filesystem::path& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) return io_error(path, "cannot be read", errno);
+  if (S_ISREG(info.st_mode) && (info.st_mode & 077) != 0)
+    return invalid(printable_path(path), "others may read this secret", "chmod 600 " + printable_path(path));
+  return Unit{};
+}
+
 Result<Unit> sync_folders(const std::filesystem::path& folder) {
   std::filesystem::path at = std::filesystem::absolute(folder).lexically_normal();
   std::optional<dev_t> disk;

@@ -30,6 +30,10 @@ Result<Unit> write_file(const std::filesystem::path& path, std::string_view text
 /// Writes a file that may hold secrets, always with mode 0600. Errors: as write_file.
 Result<Unit> write_private_file(const std::filesystem::path& path, std::string_view text);
 
+/// Checks that only its owner can read a file with a secret. Errors: kIo if it cannot be examined; kInvalid
+/// if others can read it. Devices and pipes are allowed.
+Result<Unit> check_private(const std::filesystem::path& path);
+
 /// Syncs the entries of `folder` and of its parents on the same file system to disk, so that they survive a
 /// power cut; syncing a file alone does not guarantee that. Folders without access are skipped. Errors: kIo.
 Result<Unit> sync_folders(const std::filesystem::path& folder);

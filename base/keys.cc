@@ -17,7 +17,6 @@
 #include <system_error>
 
 #include "base/file.h"
-#include "base/private_file.h"
 #include "base/text/toml_reader.h"
 #include "base/text/words.h"
 

@@ -10,7 +10,6 @@
 
 #include "base/file.h"
 #include "base/hash.h"
-#include "base/private_file.h"
 #include "base/text/case.h"
 #include "base/text/words.h"
 

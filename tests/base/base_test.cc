@@ -16,6 +16,7 @@
 #include "base/text/toml_reader.h"
 #include "base/text/words.h"
 #include "base/units.h"
+#include "tests/support/manual_clock.h"
 
 namespace emplace {
 namespace {

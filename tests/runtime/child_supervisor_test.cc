@@ -2,6 +2,7 @@
 // backoff, and when to give up. Method: events with given times, no process and no clock; then random
 // histories, in which every evaluation must end exactly once.
 #include "runtime/core/child_supervisor.h"
+#include "tests/support/manual_clock.h"
 
 #include <gtest/gtest.h>
 

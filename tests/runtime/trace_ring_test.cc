@@ -16,6 +16,7 @@
 #include "runtime/context.h"
 #include "runtime/node.h"
 #include "tests/runtime/test_messages.h"
+#include "tests/support/manual_clock.h"
 #include "tests/support/scratch_folder.h"
 
 namespace emplace::runtime {

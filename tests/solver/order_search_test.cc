@@ -17,6 +17,7 @@
 #include "solver/portfolio/ordered_portfolio.h"
 #include "tests/solver/world.h"
 #include "tests/support/all_placements.h"
+#include "tests/support/manual_clock.h"
 
 namespace emplace {
 namespace {

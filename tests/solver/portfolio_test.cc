@@ -15,6 +15,7 @@
 #include "solver/methods.h"
 #include "tests/solver/split_world.h"
 #include "tests/solver/world.h"
+#include "tests/support/manual_clock.h"
 
 namespace emplace::launcher {
 namespace {

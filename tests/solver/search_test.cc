@@ -23,6 +23,7 @@
 #include "solver/search/walk.h"
 #include "tests/solver/split_world.h"
 #include "tests/solver/world.h"
+#include "tests/support/manual_clock.h"
 
 namespace emplace {
 namespace {

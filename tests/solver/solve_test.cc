@@ -15,6 +15,7 @@
 #include "solver/methods.h"
 #include "solver/search/distinct.h"
 #include "tests/solver/world.h"
+#include "tests/support/manual_clock.h"
 
 namespace emplace {
 namespace {

@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "messages/placement_measured.h"
 #include "runtime/trace_ring.h"
+#include "tests/support/manual_clock.h"
 #include "tests/support/scratch_folder.h"
 
 namespace emplace::launcher {

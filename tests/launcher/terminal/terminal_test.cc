@@ -2,6 +2,7 @@
 // the test moves; the output is compared byte by byte.
 
 #include "launcher/terminal/terminal.h"
+#include "tests/support/manual_clock.h"
 
 #include <gtest/gtest.h>
 

@@ -20,6 +20,7 @@
 #include "base/rng.h"
 #include "runtime/actor.h"
 #include "runtime/context.h"
+#include "tests/support/manual_clock.h"
 
 namespace emplace::runtime::sim {
 
