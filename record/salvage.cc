@@ -20,14 +20,13 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/text/words.h"
-#include "record/run_reader.h"
 #include "record/run_writer.h"
 #include "record/store/columns.h"
 #include "record/store/folder_lock.h"
 #include "record/store/integrity.h"
 #include "record/store/row_readers.h"
+#include "record/store/run_connection.h"
 #include "record/store/run_folder.h"
-#include "record/store/schema.h"
 
 namespace emplace::record {
 namespace {
@@ -100,39 +99,21 @@ class Scratch {
   const std::filesystem::path at_;
 };
 
-/// A copy of a record that may be damaged: typed readers, and the database itself to check rows.
-class Source {
- public:
-  static Result<std::unique_ptr<Source>> open(const std::filesystem::path& folder) {
-    EMPLACE_TRY_ASSIGN(auto typed, RunReader::open(folder, Reading::kQuiet));
-    try {
-      auto source = std::unique_ptr<Source>{new Source{std::move(typed), folder}};
-      EMPLACE_TRY_ASSIGN(const auto version, schema_version(source->rows, folder));
-      if (version < kSchemaVersion) shadow(source->rows, version);
-      return source;
-    } catch (const std::exception& error) {
-      return invalid("run.db", printable(error.what()));
-    }
-  }
-  /// True if every row of the table can be read and matches its seal.
-  bool whole(const std::string& table) {
-    try {
-      SQLite::Statement q{rows, "SELECT * FROM " + table};
-      while (q.executeStep())
-        if (!matches_seal(q, q.getColumnCount() - 1)) return false;
-      return true;
-    } catch (const std::exception&) {
-      return false;
-    }
-  }
+Result<std::unique_ptr<RunConnection>> open_copy(const std::filesystem::path& folder) {
+  return RunConnection::open(folder, RunConnection::Access::kQuiet);
+}
 
-  const std::unique_ptr<RunReader> typed;
-  SQLite::Database rows;
-
- private:
-  Source(std::unique_ptr<RunReader> db, const std::filesystem::path& folder)
-      : typed{std::move(db)}, rows{(folder / "run.db").string(), SQLite::OPEN_READONLY, 5000} {}
-};
+/// True if every row of the table can be read and matches its seal.
+bool is_whole(SQLite::Database& db, const std::string& table) {
+  try {
+    SQLite::Statement q{db, "SELECT * FROM " + table};
+    while (q.executeStep())
+      if (!matches_seal(q, q.getColumnCount() - 1)) return false;
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
 
 /// Reads from a copy of a record and writes a new one.
 class Salvage {
@@ -168,11 +149,11 @@ class Salvage {
 
   Result<Unit> open() {
     if (std::filesystem::exists(scratch_.initial() / "run.db"))
-      if (auto initial = Source::open(scratch_.initial())) initial_ = *std::move(initial);
-    auto source = Source::open(scratch_.run());
+      if (auto initial = open_copy(scratch_.initial())) initial_ = *std::move(initial);
+    auto source = open_copy(scratch_.run());
     if (!source && initial_) {
       const auto restored = restore_first_page(scratch_.run() / "run.db", scratch_.initial() / "run.db");
-      if (restored) source = Source::open(scratch_.run());
+      if (restored) source = open_copy(scratch_.run());
     }
     if (source) {
       source_ = *std::move(source);
@@ -184,17 +165,17 @@ class Salvage {
     return Unit{};
   }
 
-  /// The copy that has all rows of a constant table; null: no copy has.
-  const RunReader* holder_of(const std::string& table) {
-    for (const std::unique_ptr<Source>* source : {&source_, &initial_})
-      if (*source && (**source).whole(table)) return (**source).typed.get();
+  /// The header of the copy that has all rows of a constant table; nothing: no copy has.
+  std::optional<RunHeader> holder_of(const std::string& table) {
+    for (const std::unique_ptr<RunConnection>* copy : {&source_, &initial_})
+      if (*copy && is_whole((**copy).db, table)) return RunHeader{**copy};
     found_.missing.push_back("the table " + table);
-    return nullptr;
+    return std::nullopt;
   }
 
   Result<Unit> begin() {
-    const RunReader* const runs = holder_of("runs");
-    const auto facts = runs ? runs->header().facts() : Result<RunFacts>{Error{}};
+    const auto runs = holder_of("runs");
+    const auto facts = runs ? runs->facts() : Result<RunFacts>{Error{}};
     if (!facts)
       return invalid(printable_path(run_) + ": run.db", "does not identify its run any more",
                      "nothing can be salvaged");
@@ -209,10 +190,10 @@ class Salvage {
          facts->parent}}.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
     std::vector<GraphRow> graphs;
     std::vector<HeuristicRow> heuristics;
-    if (const RunReader* const holder = holder_of("graphs"))
-      if (auto rows = holder->header().graphs()) graphs = *std::move(rows);
-    if (const RunReader* const holder = holder_of("baselines"))
-      if (auto rows = holder->header().heuristics()) heuristics = *std::move(rows);
+    if (const auto holder = holder_of("graphs"))
+      if (auto rows = holder->graphs()) graphs = *std::move(rows);
+    if (const auto holder = holder_of("baselines"))
+      if (auto rows = holder->heuristics()) heuristics = *std::move(rows);
     EMPLACE_TRY_ASSIGN(into_, RunWriter::create(directory_, found_.facts, graphs, heuristics));
     return Unit{};
   }
@@ -222,7 +203,7 @@ class Salvage {
     std::string why = "missing";
     try {
       if (source_) {
-        ChainWalk walk{source_->rows};
+        ChainWalk walk{source_->db};
         ChainWalk::Step step = walk.step();
         for (; step == ChainWalk::Step::kWhole; step = walk.step()) EMPLACE_TRY(add(walk));
         if (step == ChainWalk::Step::kDamaged) why = "damaged";
@@ -267,7 +248,7 @@ class Salvage {
   /// Update `number` if it is intact and its episodes are present; else sets `why`.
   std::optional<UpdateRow> update(std::uint64_t number, std::string& why) {
     try {
-      SQLite::Statement row{source_->rows, "SELECT * FROM updates WHERE \"update\" = ?"};
+      SQLite::Statement row{source_->db, "SELECT * FROM updates WHERE \"update\" = ?"};
       row.bind(1, sql(number));
       why = "is missing";
       if (!row.executeStep()) return std::nullopt;
@@ -289,7 +270,7 @@ class Salvage {
     std::uint64_t damaged = 0;
     for (std::uint64_t version = 0; source_ && version <= updates_; ++version) {
       try {
-        SQLite::Statement row{source_->rows, "SELECT * FROM checkpoints WHERE policy_version = ?"};
+        SQLite::Statement row{source_->db, "SELECT * FROM checkpoints WHERE policy_version = ?"};
         row.bind(1, sql(version));
         if (!row.executeStep()) continue;
         const bool whole = matches_seal(row, row.getColumnCount() - 1);
@@ -311,17 +292,18 @@ class Salvage {
   Result<Unit> rest() {
     if (!source_) return Unit{};
     try {
-      SQLite::Statement actors{source_->rows, "SELECT name, host, started_wall_ns FROM actors"};
+      SQLite::Statement actors{source_->db, "SELECT name, host, started_wall_ns FROM actors"};
       while (actors.executeStep())
         EMPLACE_TRY(into_->note_actor(actors.getColumn(0).getString(), actors.getColumn(1).getString(),
                                       actors.getColumn(2).getInt64()));
     } catch (const std::exception&) {
       found_.missing.push_back("some of the actors");
     }
-    const auto sessions = source_->typed->remeasurements().sessions();
+    const Remeasurements again{*source_};
+    const auto sessions = again.sessions();
     if (!sessions) found_.missing.push_back("the repeated measurements");
     for (RemeasureSession session : sessions ? *sessions : std::vector<RemeasureSession>{}) {
-      const auto rows = source_->typed->remeasurements().rows(session.session);
+      const auto rows = again.rows(session.session);
       if (!rows) {
         found_.missing.push_back(fmt::format("session {} of the repeated measurements", session.session));
         continue;
@@ -335,7 +317,7 @@ class Salvage {
   std::uint64_t last_in(const std::string& table, const std::string& column) {
     try {
       if (!source_) return 0;
-      SQLite::Statement q{source_->rows, "SELECT COALESCE(MAX(" + column + "), 0) FROM " + table};
+      SQLite::Statement q{source_->db, "SELECT COALESCE(MAX(" + column + "), 0) FROM " + table};
       q.executeStep();
       return back(q.getColumn(0).getInt64());
     } catch (const std::exception&) {
@@ -346,7 +328,7 @@ class Salvage {
   static constexpr std::size_t kRowsOfACommit = 10'000;
   const std::filesystem::path run_, directory_;
   const Scratch scratch_;
-  std::unique_ptr<Source> source_, initial_;
+  std::unique_ptr<RunConnection> source_, initial_;
   std::unique_ptr<RunWriter> into_;
   Salvaged found_;
   std::set<std::uint64_t> known_;  // Episodes of the new run.
