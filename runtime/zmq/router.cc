@@ -83,10 +83,9 @@ Result<Unit> Router::spawn(std::string name, Home home, ActorFactory factory) {
     routes_.add_local(name, nullptr);
     host_.add(std::move(name), std::move(factory), telemetry);
   } else {
-    const std::size_t number = loops_.all().size();
-    OwnLoop& loop =
-        loops_.add(std::make_shared<OwnLoop>(shared_, number, name, std::move(factory), telemetry));
-    routes_.add_local(name, &loop);
+    const auto& loop = loops_.emplace_back(
+        std::make_shared<OwnLoop>(shared_, loops_.size(), name, std::move(factory), telemetry));
+    routes_.add_local(name, loop.get());
   }
   return Unit{};
 }
@@ -100,9 +99,8 @@ std::vector<ActorFacts> Router::actors() const {
 /// Makes a trace ring per loop. A loop whose ring cannot be created runs untraced.
 void Router::trace() {
   if (options_.trace.empty()) return;
-  const auto& loops = loops_.all();
   const std::size_t records =
-      std::clamp(8 * TraceRing::kMaxRecords / (1 + loops.size()), kLeastTraced, TraceRing::kMaxRecords);
+      std::clamp(8 * TraceRing::kMaxRecords / (1 + loops_.size()), kLeastTraced, TraceRing::kMaxRecords);
   const auto ring_of = [&](std::size_t number,
                            const std::vector<std::string>& actors) -> std::unique_ptr<TraceRing> {
     auto ring = TraceRing::make(options_.trace, options_.name, number, actors, records, shared_->clock);
@@ -111,7 +109,7 @@ void Router::trace() {
     return nullptr;
   };
   host_.trace_to(ring_of(0, host_.names()));
-  for (std::size_t k = 0; k < loops.size(); ++k) loops[k]->trace_to(ring_of(k + 1, {loops[k]->name()}));
+  for (std::size_t k = 0; k < loops_.size(); ++k) loops_[k]->trace_to(ring_of(k + 1, {loops_[k]->name()}));
 }
 
 // The loop. The order within a turn matters: results of handlers are collected and flushed before the loop
@@ -122,7 +120,7 @@ Result<std::string> Router::run() {
   now_ = shared_->clock.now();
   if (upstream_) upstream_->received(now_);
   trace();
-  const std::optional<Error> refused = loops_.start();
+  const std::optional<Error> refused = start(loops_);
   host_.start_all();
   if (refused) start_shutdown(refused->context, refused);
   while (!shutdown_.done()) {
@@ -137,7 +135,7 @@ Result<std::string> Router::run() {
     host_.turn();
     if (now_ >= next_tick_) tick();
   }
-  if (auto hung = loops_.join()) shutdown_.fail(*std::move(hung));
+  if (auto hung = join(loops_)) shutdown_.fail(*std::move(hung));
   return shutdown_.outcome();
 }
 
@@ -168,7 +166,7 @@ void Router::wait_for_work() {
   if (authenticator_) authenticator_->add_to(waiter_);
   if (listener_) listener_->add_to(waiter_);
   if (upstream_) upstream_->add_to(waiter_);
-  loops_.add_to(waiter_);
+  for (const auto& loop : loops_) waiter_.add(loop->socket(), loop->watch);
   std::optional<Nanos> next = next_tick_;
   const auto earlier = [&](std::optional<Nanos> at) {
     if (at) next = std::min(*next, *at);
@@ -193,7 +191,7 @@ void Router::receive_all() {
     if (upstream_->take_failed_handshakes()) redial(upstream_->last_connect_error());
     receive_head();
   }
-  for (const auto& loop : loops_.all())
+  for (const auto& loop : loops_)
     if (loop->watch.readable) receive_loop(*loop);
 }
 
@@ -316,7 +314,7 @@ void Router::unpark() {
 /// Reports a change of reachability to every loop of this node.
 void Router::announce(const std::string& actor, bool reachable) {
   host_.directory(actor, reachable);
-  loops_.announce(actor, reachable);
+  send_to_loops(LoopDirectory{.actor = actor, .reachable = reachable});
 }
 
 // Session actions.
@@ -354,7 +352,7 @@ void Router::flush_all() {
     for (Peer* const peer : gone) perform(sessions_.lose(*peer, "its connection is gone", now_));
   }
   if (upstream_ && !upstream_->flush()) redial("its connection is gone");
-  loops_.flush();
+  for (const auto& loop : loops_) loop->flush();
 }
 
 /// Ignores silence during a pause of this node (SIGSTOP, no CPU): it could not receive anything.
@@ -380,11 +378,14 @@ void Router::tick() {
   }
   unpark();
   if (options_.handler_limit <= Nanos{0}) return;
-  if (const OwnLoop* const loop = loops_.hung(now_, options_.handler_limit))
-    start_shutdown(
+  for (const auto& loop : loops_) {
+    const Nanos started = loop->handler_started();
+    if (started == Nanos{0} || now_ - started < options_.handler_limit) continue;
+    return start_shutdown(
         loop->name() + " is stuck",
         Error{Errc::kDeadline, fmt::format("{}: a handler has been running for more than {} ms", loop->name(),
                                            options_.handler_limit / std::chrono::milliseconds{1})});
+  }
 }
 
 // Shutdown: Shutdown orders the stages, advance_stop() carries them out.
@@ -399,20 +400,23 @@ void Router::start_shutdown(const std::string& reason, std::optional<Error> fail
   log(LogLevel::kInfo, options_.name, "stopping: " + reason);
   next_tick_ = next_beat_ = Nanos{0};
   host_.stop_all();
-  loops_.stop_actors();
+  send_to_loops(LoopStop{.finish = false});
 }
 
 void Router::advance_stop() {
   const bool idle = !host_.busy();
+  const auto all = [&](bool OwnLoop::*reached) {
+    return std::all_of(loops_.begin(), loops_.end(), [&](const auto& loop) { return (*loop).*reached; });
+  };
   const Shutdown::Progress progress{
-      .actors_stopped = loops_.stopped() && idle,
-      .loops_ended = loops_.finished() && idle,
+      .actors_stopped = all(&OwnLoop::stopped) && idle,
+      .loops_ended = all(&OwnLoop::finished) && idle,
       .peers_parted = sessions_.peers_parted() && (!upstream_ || upstream_->parted()),
       .head_left_first = upstream_ && upstream_->head().parted()};
   for (const Shutdown::Action action : shutdown_.advance(progress, shared_->clock.now())) {
     switch (action) {
       case Shutdown::Action::kEndLoops:
-        loops_.finish();
+        send_to_loops(LoopStop{.finish = true});
         break;
       case Shutdown::Action::kSendBye:
         sessions_.send_bye(shutdown_.reason(), options_.run_is_over && options_.run_is_over());

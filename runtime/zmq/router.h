@@ -17,9 +17,10 @@
 #include "runtime/core/shutdown.h"
 #include "runtime/node.h"
 #include "runtime/zmq/keys/authenticator.h"
+#include "runtime/zmq/links/link_messages.h"
 #include "runtime/zmq/listener.h"
 #include "runtime/zmq/loops/actor_host.h"
-#include "runtime/zmq/loops/own_loops.h"
+#include "runtime/zmq/loops/own_loop.h"
 #include "runtime/zmq/loops/shared.h"
 #include "runtime/zmq/peers/admission.h"
 #include "runtime/zmq/peers/parking.h"
@@ -62,6 +63,10 @@ class Router {
              const messages::SharedBytes& bulk, bool from_head);
   void unpark();
   void announce(const std::string& actor, bool reachable);
+  template <class M>
+  void send_to_loops(const M& message) {
+    for (const auto& loop : loops_) push_message(loop->link(), message);
+  }
   bool may_read(const std::string& routing_id, const std::string& key,
                 const PeerSessions::Connection* connection, std::size_t bytes);
   void on_peer_message(Peer& peer, std::size_t plane, const Incoming& incoming);

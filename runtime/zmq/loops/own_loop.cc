@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <system_error>
 #include <utility>
 
 #include "runtime/zmq/links/session_messages.h"
@@ -111,6 +112,33 @@ void OwnLoop::run() {
     std::array<zmq::pollitem_t, 1> items{{{socket.handle(), 0, ZMQ_POLLOUT, 0}}};
     if (zmq_poll(items.data(), 1, shared_->options.drain_deadline / std::chrono::milliseconds{1}) <= 0) break;
   }
+}
+
+std::optional<Error> start(const OwnLoops& loops) {
+  std::optional<Error> first;
+  for (const auto& loop : loops) {
+    try {
+      OwnLoop::start(loop);
+    } catch (const std::system_error& refused) {
+      loop->stopped = loop->finished = true;
+      if (!first)
+        first = Error{Errc::kRunFailed, loop->name() + ": cannot start its thread: " + refused.what()};
+    }
+  }
+  return first;
+}
+
+std::optional<Error> join(const OwnLoops& loops) {
+  std::optional<Error> first;
+  for (const auto& loop : loops) {
+    if (loop->finished) {
+      loop->join();
+    } else {
+      if (!first) first = Error{Errc::kDeadline, loop->name() + ": did not end within the drain deadline"};
+      loop->detach();
+    }
+  }
+  return first;
 }
 
 }  // namespace emplace::runtime

@@ -36,6 +36,12 @@ class OwnLoop {
   /// Abandons a thread that is stuck.
   void detach() { thread_.detach(); }
 
+  /// Sends queued messages to the loop.
+  void flush() {
+    watch.used |= !link_.empty();
+    watch.blocked = link_.flush(io_side_, {}) == Link::Flush::kBlocked;
+  }
+
   zmq::socket_t& socket() { return io_side_; }
   Link& link() { return link_; }
   const std::string& name() const { return name_; }
@@ -69,6 +75,15 @@ class OwnLoop {
   bool failure_reported_ = false;
   std::thread thread_;
 };
+
+/// The loops of a node that have a thread each.
+using OwnLoops = std::vector<std::shared_ptr<OwnLoop>>;
+/// Starts every thread. Returns the first error if the machine refused a thread; such loops count as ended,
+/// so that the others can still end in order. Thread: the I/O loop.
+std::optional<Error> start(const OwnLoops& loops);
+/// Joins the threads that have finished. A thread stuck in a handler is detached and keeps its resources
+/// until the process ends; the error (kDeadline) names the first such thread. Thread: the I/O loop.
+std::optional<Error> join(const OwnLoops& loops);
 
 /// Poll timeout: 0 if `busy`, else the time until `next` (rounded up to 1 ms), at most `longest`.
 std::chrono::milliseconds poll_timeout(Nanos now, bool busy, std::optional<Nanos> next,
