@@ -1,6 +1,7 @@
 #pragma once
 /// The catalogue: devices and links that are known by name, with the source of every value. Entries are added
-/// and never changed, because device files and runs refer to them by name. catalogue_page.h prints it.
+/// and never changed, because device files and runs refer to them by name. docs/reference/machines.md lists
+/// it.
 
 #include <cstdint>
 #include <span>
@@ -9,51 +10,49 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/settings.h"
 #include "placement/machine/device.h"
 
 namespace emplace {
 
+/// placement/machine/catalogue.toml, which is compiled into the program.
+extern const std::string_view kCatalogueToml;
+
 /// Devices that share the ranges of their values, and a table of the page.
-enum class DeviceFamily : std::uint8_t {
-  kDataCentre,  ///< GPUs for servers.
-  kDesktop,     ///< GPUs for desktops and workstations.
-  kUnified,     ///< GPUs that share the memory of the CPU.
-  kServerCpu,
-  kDesktopCpu,
-};
+enum class DeviceFamily : std::uint8_t { kDataCentre, kDesktop, kUnified, kServerCpu, kDesktopCpu };
+
+constexpr auto enum_words(DeviceFamily) {
+  return EnumWords{"family",
+                   std::array{EnumWord{DeviceFamily::kDataCentre, "GPUs for servers"},
+                              EnumWord{DeviceFamily::kDesktop, "GPUs for desktops and workstations"},
+                              EnumWord{DeviceFamily::kUnified, "GPUs that share the memory of the CPU"},
+                              EnumWord{DeviceFamily::kServerCpu, "CPUs for servers"},
+                              EnumWord{DeviceFamily::kDesktopCpu, "CPUs for desktops and workstations"}}};
+}
 
 /// A device of the catalogue.
 struct CatalogueDevice {
   Profile profile;
-  std::string_view alias;  ///< Another name; empty: none.
-  std::string_view title;  ///< "NVIDIA H100 SXM5 80 GB"
+  std::string alias;  ///< Another name; empty: none.
+  std::string title;  ///< "NVIDIA H100 SXM5 80 GB"
   DeviceFamily family = DeviceFamily::kDataCentre;
-  std::string_view matrix;     ///< What matrix_peak_gflops counts: "TF32", "FP32".
-  std::string_view host_link;  ///< Link to the other devices of its machine; a name of the catalogue.
+  std::string matrix;     ///< What matrix_peak_gflops counts: "TF32", "FP32".
+  std::string host_link;  ///< Link to the other devices of its machine; a name of the catalogue.
   /// Words that the name which a driver or /proc/cpuinfo reports has: "a100 40gb"; empty: not recognised.
-  std::string_view reported;
+  std::string reported;
   std::uint32_t cores = 0;  ///< CPUs: cores of the profile.
-  std::string_view source;  ///< Data sheet or other source of the values.
+  std::string source;       ///< Data sheet or other source of the values.
 };
 
 /// A kind of link.
 struct CatalogueLink {
-  std::string_view name, title;
+  std::string name, title;
   Link link;  ///< Effective rate of one direction, below the signalling rate.
-  std::string_view source;
-};
-
-/// Values of a family of devices, until a calibration replaces them.
-struct CataloguePrior {
-  std::string_view name;
-  double bandwidth_efficiency;              ///< Share of the bandwidth that kernels reach.
-  double launch_us;                         ///< Time to launch a kernel [us].
-  double matmul, conv, conv_grouped, rest;  ///< Share of the peak that kernels of the class reach.
+  std::string source;
 };
 
 std::span<const CatalogueDevice> catalogue_devices();
 std::span<const CatalogueLink> catalogue_links();
-std::span<const CataloguePrior> catalogue_priors();
 
 /// Finds a device by name or alias. Capital letters, '-' and '_' make no difference: "RTX-4090" is "rtx4090".
 /// Returns null if there is none.

@@ -34,8 +34,6 @@ struct Profile {
   bool operator==(const Profile& other) const;  ///< Compares the fields that affect op times.
 };
 
-/// The profiles of the catalogue (placement/machine/catalogue.h). For tests: each of them occurs in worlds.
-std::span<const Profile> builtin_profiles();
 /// Finds a profile of the catalogue by name or alias. Errors: kInvalid, with the nearest name.
 Result<Profile> find_profile(std::string_view name);
 

@@ -73,7 +73,8 @@ TEST(Worlds, EveryHeldOutFamilyAndDeviceOccurs) {
   }
   for (const models::WorldFamily& family : models::world_families())
     EXPECT_EQ(families.contains(std::string{family.name}), is_held_out_family(family.name)) << family.name;
-  for (const Profile& profile : builtin_profiles()) {
+  for (const CatalogueDevice& device : catalogue_devices()) {
+    const Profile& profile = device.profile;
     if (is_held_out_device(profile.name) && !profile.name.ends_with("-calibrated")) {
       EXPECT_TRUE(devices.contains(profile.name)) << profile.name;
     }

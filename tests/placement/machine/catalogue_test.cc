@@ -10,7 +10,7 @@
 #include <set>
 #include <sstream>
 
-#include "placement/machine/catalogue_page.h"
+#include "tests/placement/machine/catalogue_page.h"
 
 namespace emplace {
 namespace {

@@ -5,7 +5,7 @@
 
 namespace emplace {
 
-/// The text of docs/reference/machines.md. For tests: one writes the page.
+/// The text of docs/reference/machines.md.
 std::string catalogue_page();
 
 }  // namespace emplace

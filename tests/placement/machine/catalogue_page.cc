@@ -1,9 +1,10 @@
-#include "placement/machine/catalogue_page.h"
+#include "tests/placement/machine/catalogue_page.h"
 
 #include <fmt/core.h>
 
 #include <string_view>
 
+#include "base/text/toml_reader.h"
 #include "base/units.h"
 #include "placement/machine/catalogue.h"
 
@@ -13,7 +14,7 @@ namespace {
 constexpr std::string_view kNaming = R"md(# Machines
 
 The catalogue of devices and links, and how `--devices` names a machine. The tables are generated from
-`placement/machine/catalogue.cc`; entries are added and never changed, because device files and runs refer to
+`placement/machine/catalogue.toml`; entries are added and never changed, because device files and runs refer to
 them by name.
 
 ## Naming a machine
@@ -101,24 +102,8 @@ std::string rate_text(double giga, std::string_view unit) {
   return giga >= 1000 ? fmt::format("{:.4g} T{}", giga / 1000, unit) : fmt::format("{:.4g} G{}", giga, unit);
 }
 
-std::string_view family_title(DeviceFamily family) {
-  switch (family) {
-    case DeviceFamily::kDataCentre:
-      return "GPUs for servers";
-    case DeviceFamily::kDesktop:
-      return "GPUs for desktops and workstations";
-    case DeviceFamily::kUnified:
-      return "GPUs that share the memory of the CPU";
-    case DeviceFamily::kServerCpu:
-      return "CPUs for servers";
-    case DeviceFamily::kDesktopCpu:
-      return "CPUs for desktops and workstations";
-  }
-  return "";
-}
-
 std::string device_table(DeviceFamily family) {
-  std::string out = fmt::format("\n## {}\n", family_title(family));
+  std::string out = fmt::format("\n## {}\n", word_of(family));
   out +=
       "| name | device | memory | peak | matrix peak | bandwidth | host link | source |\n"
       "|---|---|---:|---:|---:|---:|---|---|\n";
@@ -150,9 +135,13 @@ std::string prior_table() {
       "\n## Priors\n"
       "| family | bandwidth efficiency | launch | matmul | conv | grouped conv | other |\n"
       "|---|---:|---:|---:|---:|---:|---:|\n";
-  for (const CataloguePrior& prior : catalogue_priors())
-    out += fmt::format("| {} | {} | {} us | {} | {} | {} | {} |\n", prior.name, prior.bandwidth_efficiency,
-                       prior.launch_us, prior.matmul, prior.conv, prior.conv_grouped, prior.rest);
+  TomlDocument document = TomlDocument::parse(kCatalogueToml, "catalogue.toml").value();
+  for (TomlTable& prior : document.root().tables("prior")) {
+    out += "| " + prior.text("family").value();
+    for (const char* key : {"bandwidth_efficiency", "launch_us", "matmul", "conv", "conv_grouped", "rest"})
+      out += fmt::format(" | {}{}", prior.number(key).value(), key == std::string{"launch_us"} ? " us" : "");
+    out += " |\n";
+  }
   return out;
 }
 
@@ -162,9 +151,7 @@ std::string catalogue_page() {
   std::string out{kNaming};
   out += kThisMachine;
   out += kValues;
-  for (const DeviceFamily family : {DeviceFamily::kDataCentre, DeviceFamily::kDesktop, DeviceFamily::kUnified,
-                                    DeviceFamily::kServerCpu, DeviceFamily::kDesktopCpu})
-    out += device_table(family);
+  for (const auto& family : enum_words(DeviceFamily{}).words) out += device_table(family.value);
   out += link_table();
   out += prior_table();
   return out;
