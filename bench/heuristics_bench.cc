@@ -112,7 +112,7 @@ void BM_FavouriteChildren(benchmark::State& state) {
   double favourites = 0;
   for (auto _ : state) {
     favourites = 0;
-    const auto found = favourite_children(task, {static_cast<std::size_t>(state.range(1))}).value();
+    const auto found = favourite_children(task, static_cast<std::size_t>(state.range(1))).value();
     for (const OpId child : found) favourites += child == kNoOp ? 0 : 1;
   }
   state.counters["favourites"] = favourites;

@@ -51,4 +51,10 @@ std::vector<DeviceId> all_devices(const DeviceSet& devices) {
   return ids;
 }
 
+std::vector<std::vector<DeviceId>> tried_machines(const DeviceSet& devices) {
+  std::vector<std::vector<DeviceId>> machines{fast_devices(devices)};
+  if (machines.front().size() < devices.size()) machines.push_back(all_devices(devices));
+  return machines;
+}
+
 }  // namespace emplace

@@ -71,5 +71,7 @@ std::vector<DeviceId> devices_of_kind(const DeviceSet& devices, std::string_view
 /// All GPUs, or all devices if there is no GPU.
 std::vector<DeviceId> fast_devices(const DeviceSet& devices);
 std::vector<DeviceId> all_devices(const DeviceSet& devices);
+/// The machines that methods try: the fast devices, and all devices if these are more.
+std::vector<std::vector<DeviceId>> tried_machines(const DeviceSet& devices);
 
 }  // namespace emplace

@@ -22,22 +22,55 @@ std::vector<const Method*>& added_methods() {
 
 }  // namespace
 
+namespace {
+
+/// A method that is a function.
+class Heuristic final : public Method {
+ public:
+  using Find = Result<Answer> (*)(const Problem&, Executor&);
+  Heuristic(std::string_view name, std::string_view summary, Find find)
+      : name_{name}, summary_{summary}, find_{find} {}
+  std::string_view name() const override { return name_; }
+  std::string_view summary() const override { return summary_; }
+  Result<Answer> find(const Problem& problem, Executor& executor) const override {
+    return find_(problem, executor);
+  }
+
+ private:
+  const std::string_view name_, summary_;
+  const Find find_;
+};
+
+const std::array<Heuristic, 14>& heuristics() {
+  static const std::array<Heuristic, 14> all{
+      {{"single-cpu", "everything on the best single device of this kind",
+        [](const Problem& problem, Executor& executor) { return single_device(problem, executor, "cpu"); }},
+       {"single-gpu", "everything on the best single device of this kind",
+        [](const Problem& problem, Executor& executor) { return single_device(problem, executor, "gpu"); }},
+       {"random", "best of 100 random placements, each group on a device with room for its state",
+        random_placements},
+       {"round-robin", "groups assigned to devices in turn", round_robin},
+       {"expert", "by layer, as the experts of the papers did", expert},
+       {"contiguous", "topological order cut by cost, one piece per device", contiguous},
+       {"scotch", "Scotch's static mapping, devices weighted by speed", scotch},
+       {"mincut", "Scotch over the GPUs only: fewest bytes cut", min_cut},
+       {"mincut-cpu", "Scotch over all devices: fewest bytes cut", min_cut_with_cpu},
+       {"metis", "METIS, parts weighted by speed, bytes as second constraint", metis},
+       {"m-topo", "topological order, device by device up to a memory bound", m_topo},
+       {"m-etf", "earliest start first, on devices with enough memory (m-ETF)", m_etf},
+       {"m-sct", "m-etf with favourite children from a linear program (m-SCT)", m_sct},
+       {"heft", "by upward rank, each op where it ends first (HEFT)", heft}}};
+  return all;
+}
+
+}  // namespace
+
 std::span<const Method* const> all_methods() {
-  static const SingleDevice single_cpu{"cpu"}, single_gpu{"gpu"};
-  static const RandomGroups random;
-  static const RoundRobin round_robin;
-  static const Expert expert;
-  static const Contiguous contiguous;
-  static const Scotch scotch;
-  static const MinCut mincut, mincut_cpu{MinCut::Parts::kAllDevices};
-  static const Metis metis;
-  static const MTopo m_topo;
-  static const MEtf m_etf;
-  static const MSct m_sct;
-  static const Heft heft;
-  static const std::array<const Method*, 14> methods{&single_cpu, &single_gpu, &random, &round_robin, &expert,
-                                                     &contiguous, &scotch,     &mincut, &mincut_cpu,  &metis,
-                                                     &m_topo,     &m_etf,      &m_sct,  &heft};
+  static const auto methods = [] {
+    std::vector<const Method*> all;
+    for (const Heuristic& each : heuristics()) all.push_back(&each);
+    return all;
+  }();
   return methods;
 }
 

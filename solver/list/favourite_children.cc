@@ -133,15 +133,14 @@ class LinearProgram {
 
 }  // namespace
 
-Result<std::vector<OpId>> favourite_children(const ListTask& task, FavouriteOptions options) {
+Result<std::vector<OpId>> favourite_children(const ListTask& task, std::size_t most) {
   EMPLACE_TRY_ASSIGN(const auto clp, Clp::load());
   const MeanLink link = mean_link_of(task);
   std::vector<OpId> favourite(task.lowered.num_ops(), kNoOp), kernels;
   for (const OpId op : task.problem.graph.topological_order())
     if (task.lowered.takes_time(op)) kernels.push_back(op);
   std::vector<std::uint32_t> number(task.lowered.num_ops(), 0);
-  const std::size_t windows =
-      (kernels.size() + options.window - 1) / std::max<std::size_t>(1, options.window);
+  const std::size_t windows = (kernels.size() + most - 1) / std::max<std::size_t>(1, most);
   for (std::size_t w = 0; w < windows; ++w) {
     const std::size_t begin = kernels.size() * w / windows, end = kernels.size() * (w + 1) / windows;
     const std::span<const OpId> window{kernels.data() + begin, end - begin};

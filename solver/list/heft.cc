@@ -5,6 +5,7 @@
 
 #include "placement/idle_gaps.h"
 #include "solver/list/list_methods.h"
+#include "solver/list/list_schedule.h"
 
 namespace emplace {
 namespace {
@@ -95,7 +96,7 @@ void list_by_rank(PartialSchedule& schedule, const std::vector<OpId>& order) {
 
 }  // namespace
 
-Result<Answer> Heft::find(const Problem& problem, Executor& executor) const {
+Result<Answer> heft(const Problem& problem, Executor& executor) {
   const ListTask task{problem};
   const std::vector<OpId> order = by_rank(task);
   return best_over_reserves(task, executor,

@@ -1,11 +1,14 @@
 #include <algorithm>
 #include <cstdint>
 #include <queue>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "base/check.h"
+#include "solver/list/favourite_children.h"
 #include "solver/list/list_methods.h"
+#include "solver/list/list_schedule.h"
 
 namespace emplace {
 namespace {
@@ -182,16 +185,24 @@ class EarliestStart {
   std::vector<std::uint32_t> open_;
 };
 
-}  // namespace
-
-void list_by_earliest_start(PartialSchedule& schedule, std::span<const OpId> favourite) {
-  EarliestStart{schedule, favourite}.run();
+/// Schedules by earliest start. `favourite` [ops]: the child for which an op's device waits, or kNoOp; empty:
+/// none.
+Result<Answer> by_earliest_start(const ListTask& task, Executor& executor, std::span<const OpId> favourite) {
+  return best_over_reserves(task, executor, [&](PartialSchedule& schedule) {
+    EarliestStart{schedule, favourite}.run();
+  });
 }
 
-Result<Answer> MEtf::find(const Problem& problem, Executor& executor) const {
+}  // namespace
+
+Result<Answer> m_etf(const Problem& problem, Executor& executor) {
+  return by_earliest_start(ListTask{problem}, executor, {});
+}
+
+Result<Answer> m_sct(const Problem& problem, Executor& executor) {
   const ListTask task{problem};
-  return best_over_reserves(task, executor,
-                            [](PartialSchedule& schedule) { list_by_earliest_start(schedule, {}); });
+  EMPLACE_TRY_ASSIGN(const auto favourite, favourite_children(task));
+  return by_earliest_start(task, executor, favourite);
 }
 
 }  // namespace emplace

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "solver/list/list_methods.h"
+#include "solver/list/list_schedule.h"
 
 namespace emplace {
 namespace {
@@ -54,7 +55,7 @@ std::int64_t live_bytes(const ListTask& task) {
 
 }  // namespace
 
-Result<Answer> MTopo::find(const Problem& problem, Executor& executor) const {
+Result<Answer> m_topo(const Problem& problem, Executor& executor) {
   const ListTask task{problem};
   const auto live = static_cast<double>(live_bytes(task));
   std::vector<std::vector<DeviceId>> machines{fast_devices(problem.devices)};

@@ -15,6 +15,7 @@
 #include "solver/exact/chain_split.h"
 #include "solver/exact/ideal_split.h"
 #include "solver/partitioners/groups.h"
+#include "solver/partitioners/partition_graph.h"
 #include "solver/partitioners/simple_methods.h"
 
 namespace emplace {
@@ -61,14 +62,7 @@ Placement cut(const std::vector<std::uint32_t>& order, const std::vector<double>
 
 /// Shares of the devices: by their speed on this graph, and by their memory.
 std::vector<std::vector<double>> shares(const Problem& problem, const std::vector<DeviceId>& devices) {
-  std::vector<double> speed, memory;
-  for (const DeviceId device : devices) {
-    const auto row = problem.costs.row_ns(device);
-    speed.push_back(
-        1.0 / std::max(1.0, static_cast<double>(std::accumulate(row.begin(), row.end(), std::int64_t{0}))));
-    memory.push_back(static_cast<double>(problem.devices[device].memory_bytes));
-  }
-  std::vector<std::vector<double>> all{normalised(std::move(speed)), normalised(std::move(memory))};
+  std::vector<std::vector<double>> all{shares_by_speed(problem, devices), shares_by_memory(problem, devices)};
   const bool alike = std::equal(all[0].begin(), all[0].end(), all[1].begin(),
                                 [](double a, double b) { return std::abs(a - b) < 0.01; });
   if (alike) all.pop_back();
@@ -166,15 +160,13 @@ Result<Answer> least_load(const Problem& problem, Executor& executor) {
 
 }  // namespace
 
-Result<Answer> Contiguous::find(const Problem& problem, Executor& executor) const {
+Result<Answer> contiguous(const Problem& problem, Executor& executor) {
   if (problem.objective == Objective::kLatency) return low_latency(problem, executor);
   if (problem.objective != Objective::kStepTime) return least_load(problem, executor);
   const std::vector<std::uint32_t> issue = issue_order(problem.graph);
   const std::array orders{issue, scope_order(problem.graph, issue)};
   const std::vector<double> time = op_weights(problem);
   const std::array costs{time, with_bytes(problem.graph, time)};
-  std::vector<std::vector<DeviceId>> machines{fast_devices(problem.devices)};
-  if (machines.front().size() < problem.devices.size()) machines.push_back(all_devices(problem.devices));
   Best best{problem, executor};
   const auto offer = [&](const std::vector<DeviceId>& devices,
                          const std::vector<double>& share) -> Result<Unit> {
@@ -188,7 +180,7 @@ Result<Answer> Contiguous::find(const Problem& problem, Executor& executor) cons
     }
     return Unit{};
   };
-  for (const auto& devices : machines) {
+  for (const auto& devices : tried_machines(problem.devices)) {
     for (const auto& share : shares(problem, devices)) {
       EMPLACE_TRY(offer(devices, share));
     }

@@ -167,7 +167,7 @@ std::vector<std::vector<std::size_t>> plans(const Problem& problem, const Groupi
 
 }  // namespace
 
-Result<Answer> Expert::find(const Problem& problem, Executor& executor) const {
+Result<Answer> expert(const Problem& problem, Executor& executor) {
   const std::vector<DeviceId> devices = fast_devices(problem.devices);
   const Grouping scopes = scope_groups(problem.graph);
   Best best{problem, executor};

@@ -10,12 +10,11 @@
 #include <utility>
 
 #include "base/mutex.h"
+#include "solver/partitioners/partition_graph.h"
 #include "solver/partitioners/partition_methods.h"
 
 namespace emplace {
 namespace {
-
-constexpr double kMetisEdgeTotal = 1e9, kMetisWeightTotal = 5e8;
 
 /// Guards METIS, which is not reentrant, and the process state that it changes.
 Mutex g_metis;
@@ -49,9 +48,14 @@ class MetisGuard {
   std::array<struct sigaction, kSignals.size()> handlers_{};
 };
 
-}  // namespace
+/// How METIS cuts a graph, and the allowed excess of a part over its share.
+struct MetisCut {
+  bool recursive, with_bytes;
+  double imbalance;
+};
 
-Result<std::vector<std::int32_t>> metis_parts(PartitionTask& task, MetisOptions options) {
+/// [vertices] Parts. Deterministic. Errors: kNoPlacement if METIS fails.
+Result<std::vector<std::int32_t>> metis_parts(PartitionTask& task, const MetisCut& how, std::uint64_t seed) {
   static_assert(sizeof(idx_t) == sizeof(std::int32_t) && sizeof(real_t) == sizeof(float));
   const std::size_t parts = task.share.front().size(), vertices = task.weight.front().size();
   if (parts == 1) return std::vector<std::int32_t>(vertices, 0);
@@ -64,16 +68,16 @@ Result<std::vector<std::int32_t>> metis_parts(PartitionTask& task, MetisOptions 
   std::vector<real_t> share;
   for (std::size_t p = 0; p < parts; ++p)
     for (const auto& each : task.share) share.push_back(static_cast<real_t>(each[p]));
-  std::vector<real_t> balance(task.weight.size(), static_cast<real_t>(1 + options.imbalance));
+  std::vector<real_t> balance(task.weight.size(), static_cast<real_t>(1 + how.imbalance));
   std::array<idx_t, METIS_NOPTIONS> settings{};
   METIS_SetDefaultOptions(settings.data());
-  settings[METIS_OPTION_SEED] = static_cast<idx_t>(options.seed & 0x7fffffffu);
+  settings[METIS_OPTION_SEED] = static_cast<idx_t>(seed & 0x7fffffffu);
   settings[METIS_OPTION_NUMBERING] = 0;
   std::vector<std::int32_t> out(vertices, 0);
   const MutexLock lock{g_metis};
   const MetisGuard guard;
   const PartitionerTime timed;
-  const int status = (options.recursive ? METIS_PartGraphRecursive : METIS_PartGraphKway)(
+  const int status = (how.recursive ? METIS_PartGraphRecursive : METIS_PartGraphKway)(
       &n, &constraints, task.first.data(), task.neighbours.data(), weight.data(), nullptr,
       task.edge_weight.data(), &wanted, share.data(), balance.data(), settings.data(), &cut, out.data());
   if (status != METIS_OK)
@@ -81,41 +85,31 @@ Result<std::vector<std::int32_t>> metis_parts(PartitionTask& task, MetisOptions 
   return out;
 }
 
-Result<Answer> Metis::find(const Problem& problem, Executor& executor) const {
+}  // namespace
+
+Result<Answer> metis(const Problem& problem, Executor& executor) {
   const LoweredGraph lowered{problem.graph};
-  std::vector<std::vector<DeviceId>> machines{fast_devices(problem.devices)};
-  if (machines.front().size() < problem.devices.size()) machines.push_back(all_devices(problem.devices));
-  struct Cut {
-    bool recursive, with_bytes;
-    double imbalance;
-  };
-  constexpr Cut kCuts[] = {{false, false, 0.03}, {false, false, 0.20}, {true, false, 0.03},
-                           {true, false, 0.20},  {false, true, 0.05},  {false, true, 0.25},
-                           {true, true, 0.05},   {true, true, 0.25}};
+  constexpr MetisCut kCuts[] = {{false, false, 0.03}, {false, false, 0.20}, {true, false, 0.03},
+                                {true, false, 0.20},  {false, true, 0.05},  {false, true, 0.25},
+                                {true, true, 0.05},   {true, true, 0.25}};
   Best best{problem, executor};
   for (const PlacingUnits& units : placing_granularities(problem, lowered)) {
     const PartitionGraph graph{problem, lowered, units};
-    PartitionTask task;
-    task.first.assign(graph.first().begin(), graph.first().end());
-    task.neighbours.assign(graph.neighbours().begin(), graph.neighbours().end());
-    task.edge_weight = scaled(graph.edge_ns(), kMetisEdgeTotal);
-    for (const auto& machine : machines) {
+    PartitionTask task = graph.task(graph.edge_ns());
+    for (const auto& machine : tried_machines(problem.devices)) {
       // METIS produces empty parts if a vertex exceeds a part's share, so its weight is clipped to one share.
       const double most = 1.0 / static_cast<double>(machine.size());
-      const auto work = scaled(graph.work_ns(), kMetisWeightTotal, most);
-      const auto bytes = scaled(graph.bytes(), kMetisWeightTotal, most);
-      for (const Cut& each : kCuts) {
+      const auto work = scaled(graph.work_ns(), kWeightTotal, most);
+      const auto bytes = scaled(graph.bytes(), kWeightTotal, most);
+      for (const MetisCut& each : kCuts) {
         task.weight = {work};
         task.share = {shares_by_speed(problem, machine)};
         if (each.with_bytes) {
           task.weight.push_back(bytes);
           task.share.push_back(shares_by_memory(problem, machine));
         }
-        EMPLACE_TRY_ASSIGN(auto parts, metis_parts(task, {each.recursive, each.imbalance, problem.seed}));
-        std::vector<DeviceId> device_of;
-        device_of.reserve(parts.size());
-        for (const std::int32_t part : parts) device_of.push_back(machine[static_cast<std::size_t>(part)]);
-        EMPLACE_TRY(best.offer(graph.placement(std::move(device_of), machine)));
+        EMPLACE_TRY_ASSIGN(const auto parts, metis_parts(task, each, problem.seed));
+        EMPLACE_TRY(best.offer(graph.placement(parts, machine)));
       }
     }
   }

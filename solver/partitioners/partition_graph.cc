@@ -81,8 +81,19 @@ PartitionGraph::PartitionGraph(const Problem& problem, const LoweredGraph& lower
   first_ = std::move(merged_first);
 }
 
-Placement PartitionGraph::placement(std::vector<DeviceId> device_of,
+PartitionTask PartitionGraph::task(std::span<const double> edge_weight) const {
+  constexpr double kEdgeTotal = 1e9;
+  return {{first_.begin(), first_.end()},
+          {neighbours_.begin(), neighbours_.end()},
+          scaled(edge_weight, kEdgeTotal),
+          {},
+          {}};
+}
+
+Placement PartitionGraph::placement(const std::vector<std::int32_t>& parts,
                                     const std::vector<DeviceId>& machine) const {
+  std::vector<DeviceId> device_of;
+  for (const std::int32_t part : parts) device_of.push_back(machine[static_cast<std::size_t>(part)]);
   std::vector<double> exchanged(problem_.devices.size());
   DeviceMask in_machine;
   for (const DeviceId device : machine) in_machine.set(index(device));
@@ -143,9 +154,8 @@ std::vector<double> shares_by_speed(const Problem& problem, const std::vector<De
 
 std::vector<double> shares_by_memory(const Problem& problem, const std::vector<DeviceId>& machine) {
   std::vector<double> memory;
-  memory.reserve(machine.size());
   for (const DeviceId device : machine)
-    memory.push_back(std::max(1.0, static_cast<double>(problem.devices[device].memory_bytes)));
+    memory.push_back(static_cast<double>(problem.devices[device].memory_bytes));
   return normalised(std::move(memory));
 }
 

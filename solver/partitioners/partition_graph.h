@@ -11,6 +11,16 @@
 
 namespace emplace {
 
+/// Input of a partitioner, in integers that do not overflow its sums.
+struct PartitionTask {
+  std::vector<std::int32_t> first, neighbours;  ///< [vertices + 1], [edges]
+  std::vector<std::int32_t> edge_weight;        ///< [edges] >= 1, total at most 10^9
+  /// [constraints, vertices] >= 1, total about kWeightTotal each
+  std::vector<std::vector<std::int32_t>> weight;
+  std::vector<std::vector<double>> share;  ///< [constraints, parts] Each row sums to 1.
+};
+inline constexpr double kWeightTotal = 5e8;
+
 /// Vertices are the units that work or hold state (views belong to their base). An edge connects the producer
 /// of a buffer with each unit that reads it. Immutable; any thread.
 class PartitionGraph {
@@ -28,9 +38,13 @@ class PartitionGraph {
   std::span<const double> edge_bytes() const { return edge_bytes_; }
   std::span<const double> edge_ns() const { return edge_ns_; }
 
-  /// Places every op on its vertex' device. If that is forbidden, on the allowed device (of `machine`, if
-  /// any) with which the vertex exchanges most.   `device_of` [vertices]
-  Placement placement(std::vector<DeviceId> device_of, const std::vector<DeviceId>& machine) const;
+  /// The graph with these weights [edges], for a partitioner.
+  PartitionTask task(std::span<const double> edge_weight) const;
+  /// Places every op on the device of its vertex' part. If that is forbidden, on the allowed device (of
+  /// `machine`, if any) with which the vertex exchanges most.
+  ///   parts    [vertices]
+  ///   machine  [parts]
+  Placement placement(const std::vector<std::int32_t>& parts, const std::vector<DeviceId>& machine) const;
 
  private:
   const Problem problem_;
@@ -39,15 +53,6 @@ class PartitionGraph {
   std::vector<std::uint32_t> unit_of_vertex_;
   std::vector<double> work_ns_, bytes_, edge_bytes_, edge_ns_;
   std::vector<std::uint32_t> first_, neighbours_;
-};
-
-/// Input of a partitioner, in integers that do not overflow its sums.
-struct PartitionTask {
-  std::vector<std::int32_t> first, neighbours;  ///< [vertices + 1], [edges]
-  std::vector<std::int32_t> edge_weight;        ///< [edges] >= 1, total at most 10^9
-  /// [constraints, vertices] >= 1, total about 10^9 / 2 each
-  std::vector<std::vector<std::int32_t>> weight;
-  std::vector<std::vector<double>> share;  ///< [constraints, parts] Each row sums to 1.
 };
 
 /// Scales `values` to a sum of about `total`, rounded, each at least 1. Values above the share `most` of the

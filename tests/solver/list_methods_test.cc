@@ -2,7 +2,7 @@
 // while GPUs have room. Method: graphs whose best schedule is known, the parts against brute force, and the
 // shipped net.
 
-#include "solver/list/list_methods.h"
+#include "solver/list/list_schedule.h"
 
 #include <gtest/gtest.h>
 
@@ -29,10 +29,8 @@ using testing::SampleOp;
 using testing::World;
 
 const std::vector<const Method*>& list_methods() {
-  static const Heft heft;
-  static const MEtf m_etf;
-  static const MSct m_sct;
-  static const std::vector<const Method*> methods{&heft, &m_etf, &m_sct};
+  static const std::vector<const Method*> methods{*find_method("heft"), *find_method("m-etf"),
+                                                  *find_method("m-sct")};
   return methods;
 }
 
@@ -185,7 +183,7 @@ TEST(FavouriteChildren, AreReadersOfOneParentOnly) {
     World world{random_graph(seed, 80), sample_devices(2, true, kPlenty)};
     const ListTask task{world.problem()};
     for (const std::size_t window : {std::size_t{500}, std::size_t{16}}) {
-      const auto favourite = favourite_children(task, {window}).value();
+      const auto favourite = favourite_children(task, window).value();
       std::set<OpId> seen;
       for (std::uint32_t i = 0; i < favourite.size(); ++i) {
         if (favourite[i] == kNoOp) continue;

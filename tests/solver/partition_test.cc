@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "solver/methods.h"
-#include "solver/partitioners/partition_methods.h"
+#include "solver/partitioners/partition_graph.h"
 #include "tests/solver/world.h"
 
 namespace emplace {
@@ -24,10 +24,7 @@ using testing::SampleOp;
 using testing::World;
 
 std::vector<const Method*> partition_methods() {
-  static const Scotch scotch;
-  static const MinCut mincut, mincut_cpu{MinCut::Parts::kAllDevices};
-  static const Metis metis;
-  return {&scotch, &mincut, &mincut_cpu, &metis};
+  return {*find_method("scotch"), *find_method("mincut"), *find_method("mincut-cpu"), *find_method("metis")};
 }
 
 TEST(PartitionGraph, ContractsClassesAndOmitsViews) {
@@ -52,8 +49,7 @@ TEST(PartitionGraph, ContractsClassesAndOmitsViews) {
   // w - a: 100, w - b: 100 there and 8 back, a - b: 40; both directions.
   EXPECT_EQ(std::accumulate(graph.edge_bytes().begin(), graph.edge_bytes().end(), 0.0), 2 * 248.0);
   EXPECT_EQ(graph.neighbours().size(), 6u);
-  const Placement placement =
-      graph.placement({DeviceId{2}, DeviceId{1}, DeviceId{1}}, {DeviceId{1}, DeviceId{2}});
+  const Placement placement = graph.placement({1, 0, 0}, {DeviceId{1}, DeviceId{2}});
   EXPECT_EQ(placement[1], DeviceId{2});  // The view is with its base.
   EXPECT_EQ(placement[4], DeviceId{2});
 }
@@ -138,7 +134,7 @@ TEST(PartitionMethods, MinCutOmitsTheCpuEvenIfNothingFitsWithoutIt) {
   const auto on_cpu = [](const Placement& placement) {
     return std::count(placement.begin(), placement.end(), DeviceId{0});
   };
-  const MinCut mincut, mincut_cpu{MinCut::Parts::kAllDevices};
+  const Method &mincut = **find_method("mincut"), &mincut_cpu = **find_method("mincut-cpu");
   World roomy{sample_graph(ops), sample_devices(2, true, kPlenty)};
   EXPECT_EQ(on_cpu(roomy.run(mincut)->placement), 0);
   World tight{sample_graph(ops), sample_devices(2, true, 16'000'000)};
@@ -170,10 +166,11 @@ TEST(PartitionMethods, NeverSplitAClassAndAreReproducible) {
     const LoweredGraph lowered{world.graph};
     for (const PlacingUnits& units : placing_granularities(world.problem(), lowered)) {
       const PartitionGraph graph{world.problem(), lowered, units};
-      std::vector<DeviceId> devices;
+      std::vector<std::int32_t> parts;
       for (std::size_t v = 0; v < graph.size(); ++v)
-        devices.push_back(static_cast<DeviceId>(rng.below(static_cast<std::uint32_t>(world.devices.size()))));
-      const Placement placement = graph.placement(devices, all_devices(world.devices));
+        parts.push_back(
+            static_cast<std::int32_t>(rng.below(static_cast<std::uint32_t>(world.devices.size()))));
+      const Placement placement = graph.placement(parts, all_devices(world.devices));
       // The placement is checked without repair.
       EXPECT_TRUE(world.constraints.check(world.graph, world.devices, placement).ok());
     }

@@ -83,7 +83,7 @@ TEST(IdealSplit, IsTheBestOfAllContiguousSplits) {
                               .cpu_only = cpus > 0});
     const auto expected = least_contiguous_load(workload);
     SplitWorld world{graph_of(workload), Objective::kMaxLoad};
-    const auto found = Contiguous{}.find(world.problem(), *world.model);
+    const auto found = contiguous(world.problem(), *world.model);
     if (!expected) {
       ASSERT_FALSE(found.ok()) << workload.json();
       ASSERT_EQ(found.error().code, Errc::kNoPlacement);
@@ -114,7 +114,7 @@ class PublishedOptima : public ::testing::TestWithParam<Row> {};
 /// The published programme's values, or those of another exact programme where it did not end.
 TEST_P(PublishedOptima, AreReachedExactly) {
   SplitWorld world{published("throughput/" + std::string{GetParam().name}), Objective::kMaxLoad};
-  const auto found = Contiguous{}.find(world.problem(), *world.model);
+  const auto found = contiguous(world.problem(), *world.model);
   ASSERT_TRUE(found.ok()) << found.error().context;
   EXPECT_TRUE(found->measurement.valid);
   EXPECT_NEAR(found->measurement.step_time_s * 1e3, GetParam().max_load_ms,
@@ -164,14 +164,14 @@ TEST(IdealSplit, EndsAtItsLimitsAndOnRequest) {
 TEST(Contiguous, UsesGroupsIfThereAreTooManyClasses) {
   PlainWorkload wide{.accelerators = 2, .cpus = 0, .nodes = std::vector<PlainNode>(24)};
   SplitWorld world{graph_of(wide), Objective::kThroughput};
-  const auto found = Contiguous{}.find(world.problem(), *world.model);
+  const auto found = contiguous(world.problem(), *world.model);
   ASSERT_TRUE(found.ok()) << found.error().context;
   EXPECT_THAT(found->notes.at(0), HasSubstr("exact over 16 groups of ops; finer ones have more than"));
   EXPECT_GE(found->measurement.step_time_s, 12e-3);
   EXPECT_LE(found->measurement.step_time_s, 15e-3);
   Problem problem = world.problem();
   problem.context.stopped = [] { return true; };
-  const auto stopped = Contiguous{}.find(problem, *world.model);
+  const auto stopped = contiguous(problem, *world.model);
   ASSERT_FALSE(stopped.ok());
   EXPECT_EQ(stopped.error().code, Errc::kNoPlacement);
 }
@@ -286,7 +286,7 @@ TEST(ChainSplits, AreOptimalOnAChainWithAnAcceleratorForEachPiece) {
       if (workload.fits(split)) best_ms = std::min(best_ms, workload.latency_ms(split).value_or(kNoUpper));
     });
     SplitWorld world{graph_of(workload), Objective::kLatency};
-    const auto found = Contiguous{}.find(world.problem(), *world.model);
+    const auto found = contiguous(world.problem(), *world.model);
     ASSERT_TRUE(found.ok()) << found.error().context << workload.json();
     ASSERT_TRUE(found->measurement.valid);
     ASSERT_DOUBLE_EQ(found->measurement.step_time_s, static_cast<double>(best_ms) * 1e-3) << workload.json();

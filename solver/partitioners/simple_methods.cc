@@ -48,7 +48,27 @@ Placement draw(const Problem& problem, const Grouping& groups, const std::vector
 
 }  // namespace
 
-Result<Answer> RandomGroups::find(const Problem& problem, Executor& executor) const {
+Result<Answer> single_device(const Problem& problem, Executor& executor, std::string_view kind) {
+  Best best{problem, executor};
+  for (const DeviceId device : devices_of_kind(problem.devices, kind)) {
+    EMPLACE_TRY(best.offer(Placement(problem.graph.num_ops(), device)));
+  }
+  return std::move(best).take();
+}
+
+Result<Answer> round_robin(const Problem& problem, Executor& executor) {
+  const Grouping groups = placement_groups(problem);
+  const std::vector<DeviceId> all = all_devices(problem.devices);
+  Best best{problem, executor};
+  for (const std::vector<DeviceId>& turn : {fast_devices(problem.devices), all}) {
+    Placement placement;
+    for (const std::uint32_t group : groups.group_of_op) placement.push_back(turn[group % turn.size()]);
+    EMPLACE_TRY(best.offer(std::move(placement)));
+  }
+  return std::move(best).take();
+}
+
+Result<Answer> random_placements(const Problem& problem, Executor& executor) {
   const Grouping groups = placement_groups(problem);
   const std::vector<std::int64_t> state = state_bytes(problem.graph, groups);
   const std::vector<DeviceId> fast = fast_devices(problem.devices);
