@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 
@@ -133,31 +134,26 @@ Result<OpGraph> model_graph(const ModelFacts& model, const ModelSizes& asked, Re
   const bool own_hidden = !model.hidden || sizes.hidden == *model.hidden;
   const bool own_split = !model.split || sizes.split == *model.split;
 
-  const auto number = [](std::int64_t value) { return std::to_string(value); };
-  const std::string_view granularity = granularity_name(recording.granularity);
+  const std::string name{model.name};
   Identity identity;
-  identity.name = std::string{model.name};
-  if (model.layers) identity.name += "-" + number(sizes.layers) + "layer";
-  if (model.steps) identity.name += "-" + number(sizes.steps) + "step";
-  if (!own_hidden) identity.name += "-hidden" + number(sizes.hidden);
-  if (!own_split) identity.name += "-split" + number(sizes.split);
-  identity.name += "-bs" + number(sizes.batch);
-  if (sizes.optimizer != model.optimizer) identity.name.append("-").append(optimizer_name(sizes.optimizer));
+  identity.name = name;
+  nlohmann::json meta{{"batch", sizes.batch},
+                      {"granularity", word_of(recording.granularity)},
+                      {"kind", recording.training ? "training" : "forward"},
+                      {"model", name},
+                      {"precision", "f32"}};
+  if (model.layers) identity.name += fmt::format("-{}layer", sizes.layers), meta["layers"] = sizes.layers;
+  if (model.steps) identity.name += fmt::format("-{}step", sizes.steps), meta["steps"] = sizes.steps;
+  if (!own_hidden) identity.name += fmt::format("-hidden{}", sizes.hidden), meta["hidden"] = sizes.hidden;
+  if (!own_split) identity.name += fmt::format("-split{}", sizes.split), meta["split"] = sizes.split;
+  identity.name += fmt::format("-bs{}", sizes.batch);
+  if (sizes.optimizer != model.optimizer) identity.name.append("-").append(word_of(sizes.optimizer));
+  if (recording.training) meta["optimizer"] = word_of(sizes.optimizer);
   if (!recording.training) identity.name += "-forward";
-  if (recording.granularity != Granularity::kAten) identity.name.append("-").append(granularity);
-  identity.source = "emplace generate " + std::string{model.name};
-  identity.meta_json =
-      R"({"batch":)" + number(sizes.batch) + R"(,"granularity":")" + std::string{granularity} + "\"";
-  if (!own_hidden) identity.meta_json += R"(,"hidden":)" + number(sizes.hidden);
-  identity.meta_json += R"(,"kind":")" + std::string{recording.training ? "training" : "forward"} + "\"";
-  if (model.layers) identity.meta_json += R"(,"layers":)" + number(sizes.layers);
-  identity.meta_json += R"(,"model":")" + std::string{model.name} + "\"";
-  if (recording.training)
-    identity.meta_json += R"(,"optimizer":")" + std::string{optimizer_name(sizes.optimizer)} + "\"";
-  identity.meta_json += R"(,"precision":"f32")";
-  if (!own_split) identity.meta_json += R"(,"split":)" + number(sizes.split);
-  if (model.steps) identity.meta_json += R"(,"steps":)" + number(sizes.steps);
-  identity.meta_json += "}";
+  if (recording.granularity != Granularity::kAten)
+    identity.name.append("-").append(word_of(recording.granularity));
+  identity.source = "emplace generate " + name;
+  identity.meta_json = meta.dump();
   return recorded(model.name, sizes, recording, std::move(identity));
 }
 

@@ -59,20 +59,13 @@ Tensor sequence_loss(TrainingTape& tape, const std::vector<Tensor>& logits, Tens
 
 Result<OpGraph> sequence_model(TrainingTape& tape, const std::vector<Tensor>& logits, Tensor labels,
                                Identity identity) {
-  if (!tape.training()) {
-    return tape.finish_forward(logits, std::move(identity.name), std::move(identity.source),
-                               std::move(identity.meta_json));
-  }
-  return tape.finish(sequence_loss(tape, logits, labels), std::move(identity.name),
-                     std::move(identity.source), std::move(identity.meta_json));
+  if (!tape.training()) return tape.finish_forward(logits, std::move(identity));
+  return tape.finish(sequence_loss(tape, logits, labels), std::move(identity));
 }
 
 Result<OpGraph> classifier(TrainingTape& tape, Tensor logits, std::optional<Tensor> auxiliary,
                            Identity identity) {
-  if (!tape.training()) {
-    return tape.finish_forward({logits}, std::move(identity.name), std::move(identity.source),
-                               std::move(identity.meta_json));
-  }
+  if (!tape.training()) return tape.finish_forward({logits}, std::move(identity));
   const Tensor label = tape.input("label", DType::kI64, {tape.shape(logits)[0]});
   const Scope at_loss{tape, "loss"};
   Tensor loss = tape.cross_entropy(logits, label);
@@ -80,8 +73,7 @@ Result<OpGraph> classifier(TrainingTape& tape, Tensor logits, std::optional<Tens
     const Tensor beside = tape.cross_entropy(*auxiliary, label);
     loss = tape.add(loss, tape.scale(beside));
   }
-  return tape.finish(loss, std::move(identity.name), std::move(identity.source),
-                     std::move(identity.meta_json));
+  return tape.finish(loss, std::move(identity));
 }
 
 }  // namespace emplace::models

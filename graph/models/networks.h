@@ -13,13 +13,6 @@
 
 namespace emplace::models {
 
-/// Name, source and metadata of a graph.
-struct Identity {
-  std::string name;
-  std::string source;
-  std::string meta_json = "{}";  ///< Compact JSON with sorted keys.
-};
-
 /// Sequence to sequence with attention: stacked LSTM encoder (first layer bidirectional), stacked LSTM
 /// decoder that receives the previous context, residual connections from the third layer on, one softmax per
 /// step; unrolled.

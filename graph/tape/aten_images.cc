@@ -19,46 +19,53 @@ std::map<std::string_view, std::string> aten_pool_attrs(const PoolOptions& optio
 // ---- Images ----
 
 Tensor AtenTape::conv2d(Tensor x, Tensor weight, ConvOptions options) {
-  return convolution(x, weight, nullptr, options);
+  return convolution({x, weight}, options);
 }
 Tensor AtenTape::conv2d(Tensor x, Tensor weight, Tensor bias, ConvOptions options) {
-  return convolution(x, weight, &bias, options);
+  return convolution({x, weight, bias}, options);
 }
 
-Tensor AtenTape::convolution(Tensor x, Tensor weight, const Tensor* bias, ConvOptions options) {
-  const Shape in = shape(x), w = shape(weight);
-  const Shape made = convolved(in, w, options);
-  const std::int64_t each = 2 * elements(made) * w[1] * w[2] * w[3];
+Tensor AtenTape::convolution(const std::vector<Tensor>& read, const ConvOptions& options) {
+  const Shape w = shape(read[1]), made = convolved(shape(read[0]), w, options);
   Attributes attrs{{"stride", pair_of(options.stride)},
                    {"padding", pair_of(options.padding, options.width_padding())},
                    {"dilation", pair_of(1)},
                    {"output_padding", pair_of(0)}};
   if (options.groups != 1) attrs.emplace("groups", std::to_string(options.groups));
-  std::vector<Tensor> inputs{x, weight};
-  if (bias != nullptr) inputs.push_back(*bias);
-  const std::int64_t biased = bias != nullptr ? elements(made) : 0;
-  const Tensor out = emit("aten::convolution", inputs, made,
-                          {.attrs = attrs, .flops = each + biased, .conv_groups = options.groups});
-  flow(out, inputs, [=, this](const Gradients& dy) {
-    const bool to_x = flows(x);
-    Attributes backward_attrs = attrs;
-    backward_attrs.emplace("output_mask", std::string{to_x ? "[true" : "[false"} +
-                                              (inputs.size() > 2 ? ",true,true]" : ",true,false]"));
+  return convolution(read, f32(made), attrs, 2 * elements(made) * w[1] * w[2] * w[3], options.groups);
+}
+
+Tensor AtenTape::convolution(const std::vector<Tensor>& read, const TensorSpec& made, const Attributes& attrs,
+                             std::int64_t each, std::int64_t groups) {
+  const std::int64_t biased = read.size() > 2 ? capped::elements(made.shape) : 0;
+  const Tensor out = emit("aten::convolution", read, std::vector{made},
+                          {.attrs = attrs, .flops = each + biased, .conv_groups = groups});
+  flow(out, read, [=, this](const Gradients& dy) {
+    std::string mask;
     std::vector<TensorSpec> outputs;
-    for (std::size_t k = to_x ? 0 : 1; k < inputs.size(); ++k) outputs.push_back(f32(shape(inputs[k])));
-    const Tensor back = emit(
-        "aten::convolution_backward", {*dy[0], x, weight}, outputs,
-        {.attrs = backward_attrs, .flops = each * (to_x ? 2 : 1) + biased, .conv_groups = options.groups});
-    for (std::uint32_t k = to_x ? 0 : 1, output = 0; k < inputs.size(); ++k)
-      accumulate(inputs[k], {back.op, output++});
+    std::int64_t flops = 0;
+    std::vector<Tensor> targets;
+    for (std::size_t k = 0; k < 3; ++k) {
+      const bool asked = k < read.size() && flows(read[k]);
+      mask.append(k > 0 ? "," : "[").append(asked ? "true" : "false");
+      if (!asked) continue;
+      outputs.push_back({.dtype = dtype(read[k]), .shape = shape(read[k])});
+      targets.push_back(read[k]);
+      flops += k < 2 ? each : biased;
+    }
+    Attributes backward_attrs = attrs;
+    backward_attrs.emplace("output_mask", mask + "]");
+    const Tensor back = emit("aten::convolution_backward", {*dy[0], read[0], read[1]}, outputs,
+                             {.attrs = backward_attrs, .flops = flops, .conv_groups = groups});
+    for (std::uint32_t k = 0; k < targets.size(); ++k) accumulate(targets[k], {back.op, k});
   });
   return out;
 }
 
 Tensor AtenTape::batch_norm(Tensor x, Tensor weight, Tensor bias, Tensor mean, Tensor var) {
   const Shape in = shape(x);
-  const Shape saved{training() ? in[1] : 0};
-  const std::vector<TensorSpec> outputs{f32(in), f32(saved), f32(saved)};
+  const TensorSpec saved{.dtype = dtype(x), .shape = {training() ? in[1] : 0}};
+  const std::vector<TensorSpec> outputs{{.dtype = dtype(x), .shape = in}, saved, saved};
   const Attributes attrs{{"training", training() ? "true" : "false"}};
   const Tensor out = emit("aten::native_batch_norm", {x, weight, bias, mean, var}, outputs, {.attrs = attrs});
   flow(out, {x, weight, bias}, [=, this](const Gradients& dy) {
@@ -114,14 +121,17 @@ Tensor AtenTape::sliced(Tensor x, std::int64_t dim, std::int64_t start) {
   return out;
 }
 
+Tensor AtenTape::padded(Tensor x, const Shape& made, const std::string& pad, const std::string& undo) {
+  const Tensor out = emit("aten::constant_pad_nd", {x}, made, {.attrs = {{"pad", pad}}});
+  flow(out, {x}, [=, this](const Gradients& dy) {
+    accumulate(x, emit("aten::constant_pad_nd", {*dy[0]}, shape(x), {.attrs = {{"pad", undo}}}));
+  });
+  return out;
+}
+
 Tensor AtenTape::shifted(Tensor x) {
   const Shape in = shape(x);
-  const Tensor padded = emit("aten::constant_pad_nd", {x}, Shape{in[0], in[1], in[2] + 1, in[3] + 1},
-                             {.attrs = {{"pad", "[0,1,0,1]"}}});
-  flow(padded, {x}, [this, x, in](const Gradients& dy) {
-    accumulate(x, emit("aten::constant_pad_nd", {*dy[0]}, in, {.attrs = {{"pad", "[0,-1,0,-1]"}}}));
-  });
-  Tensor x_shifted = padded;
+  Tensor x_shifted = padded(x, {in[0], in[1], in[2] + 1, in[3] + 1}, "[0,1,0,1]", "[0,-1,0,-1]");
   for (std::int64_t dim = 0; dim < 4; ++dim) x_shifted = sliced(x_shifted, dim, dim < 2 ? 0 : 1);
   return x_shifted;
 }
@@ -163,29 +173,29 @@ Tensor AtenTape::embedding(Tensor table, Tensor indices) {
   return out;
 }
 
-Tensor AtenTape::softmax(Tensor x) {
-  const Shape in = shape(x);
-  const Attributes attrs{{"dim", "1"}};
-  const Tensor out = emit("aten::_softmax", {x}, in, {.attrs = attrs});
+Tensor AtenTape::softmax(Tensor x, std::size_t dim, bool log) {
+  const Attributes attrs{{"dim", std::to_string(dim)}};
+  const Tensor out = emit(log ? "aten::_log_softmax" : "aten::_softmax", {x}, shape(x), {.attrs = attrs});
   flow(out, {x}, [=, this](const Gradients& dy) {
-    accumulate(x, emit("aten::_softmax_backward_data", {*dy[0], out}, in, {.attrs = attrs}));
+    const std::string_view type = log ? "aten::_log_softmax_backward_data" : "aten::_softmax_backward_data";
+    accumulate(x, emit(type, {*dy[0], out}, shape(x), {.attrs = attrs}));
   });
   return out;
 }
 
 Tensor AtenTape::cross_entropy(Tensor logits, Tensor labels) {
-  const Shape in = shape(logits);
-  const Attributes along{{"dim", "1"}}, mean{{"reduction", "1"}};
-  const Tensor log_p = emit("aten::_log_softmax", {logits}, in, {.attrs = along});
-  flow(log_p, {logits}, [=, this](const Gradients& dy) {
-    accumulate(logits, emit("aten::_log_softmax_backward_data", {*dy[0], log_p}, in, {.attrs = along}));
-  });
-  const Tensor loss = emit("aten::nll_loss_forward", {log_p, labels},
-                           std::vector<TensorSpec>{f32({}), f32({})}, {.attrs = mean});
+  return likelihood(softmax(logits, 1, /*log=*/true), labels);
+}
+
+Tensor AtenTape::likelihood(Tensor log_p, Tensor labels) {
+  const Shape in = shape(log_p);
+  const std::string type = in.size() > 2 ? "aten::nll_loss2d" : "aten::nll_loss";
+  const Attributes mean{{"reduction", "1"}};
+  const TensorSpec scalar{.dtype = dtype(log_p), .shape = {}};
+  const Tensor loss = emit(type + "_forward", {log_p, labels}, std::vector{scalar, scalar}, {.attrs = mean});
   flow(loss, {log_p}, [=, this](const Gradients& dy) {
     const Tensor total_weight{loss.op, 1};
-    accumulate(log_p,
-               emit("aten::nll_loss_backward", {*dy[0], log_p, labels, total_weight}, in, {.attrs = mean}));
+    accumulate(log_p, emit(type + "_backward", {*dy[0], log_p, labels, total_weight}, in, {.attrs = mean}));
   });
   return loss;
 }

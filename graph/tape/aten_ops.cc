@@ -176,18 +176,21 @@ Tensor AtenTape::bmm(Tensor a, Tensor b) {
 
 // ---- Shapes ----
 
-Tensor AtenTape::cat(const std::vector<Tensor>& parts) {
+Tensor AtenTape::cat(const std::vector<Tensor>& parts) { return cat(parts, 1); }
+
+Tensor AtenTape::cat(const std::vector<Tensor>& parts, std::size_t dim) {
   Shape whole = shape(parts.front());
-  whole[1] = 0;
-  for (const Tensor part : parts) whole[1] += shape(part)[1];
-  const Tensor out = emit("aten::cat", parts, whole, {.attrs = {{"dim", "1"}}});
-  flow(out, parts, [this, parts](const Gradients& dy) {
+  whole[dim] = 0;
+  for (const Tensor part : parts) whole[dim] += shape(part)[dim];
+  const std::string at = std::to_string(dim);
+  const Tensor out = emit("aten::cat", parts, whole, {.attrs = {{"dim", at}}});
+  flow(out, parts, [this, parts, dim, at](const Gradients& dy) {
     std::vector<std::pair<Tensor, Tensor>> slices;
     std::int64_t start = 0;
     for (const Tensor part : parts) {
-      const std::int64_t end = start + shape(part)[1];
+      const std::int64_t end = start + shape(part)[dim];
       if (flows(part)) {
-        const Attributes attrs{{"dim", "1"}, {"start", std::to_string(start)}, {"end", std::to_string(end)}};
+        const Attributes attrs{{"dim", at}, {"start", std::to_string(start)}, {"end", std::to_string(end)}};
         slices.emplace_back(part, view("aten::slice", *dy[0], shape(part), attrs));
       }
       start = end;
@@ -213,37 +216,15 @@ Tensor AtenTape::stack(const std::vector<Tensor>& parts) {
 }
 
 std::vector<Tensor> AtenTape::unbind(Tensor x) {
-  const Shape whole = shape(x);
-  Shape part = whole;
-  part.erase(part.begin() + 1);
-  const DType dtype = ops_[x.op].spec.outputs[x.output].dtype;
-  const std::vector<TensorSpec> outputs(static_cast<std::size_t>(whole[1]), {.dtype = dtype, .shape = part});
-  const Tensor out = emit("aten::unbind", {x}, outputs, {.attrs = {{"dim", "1"}}, .view = true});
-  flow(out, {x}, [this, x, whole](const Gradients& dy) {
-    std::vector<Tensor> parts;
-    for (const auto& gradient : dy) parts.push_back(gradient.value());
-    accumulate(x, emit("aten::stack", parts, whole, {.attrs = {{"dim", "1"}}}));
-  });
-  std::vector<Tensor> parts;
-  for (std::uint32_t k = 0; k < outputs.size(); ++k) parts.push_back({out.op, k});
-  return parts;
+  return unbound(x, "aten::unbind", "aten::stack", {.attrs = {{"dim", "1"}}, .view = true});
 }
 
 std::vector<Tensor> AtenTape::split(Tensor x, std::int64_t parts) {
-  const Shape whole = shape(x);
-  EMPLACE_CHECK(whole[1] % parts == 0, "parts must be equal");
-  Shape part = whole;
-  part[1] /= parts;
-  const std::vector<TensorSpec> outputs(static_cast<std::size_t>(parts), f32(part));
-  const Tensor out = emit("aten::unsafe_split", {x}, outputs, {.attrs = {{"dim", "1"}}});
-  flow(out, {x}, [this, x, whole](const Gradients& dy) {
-    std::vector<Tensor> gradients;
-    for (const auto& gradient : dy) gradients.push_back(gradient.value());
-    accumulate(x, emit("aten::cat", gradients, whole, {.attrs = {{"dim", "1"}}}));
+  const Tensor out = emit("aten::unsafe_split", {x}, equal_parts(x, parts), {.attrs = {{"dim", "1"}}});
+  flow(out, {x}, [=, this](const Gradients& dy) {
+    accumulate(x, emit("aten::cat", all_of(dy), shape(x), {.attrs = {{"dim", "1"}}}));
   });
-  std::vector<Tensor> all;
-  for (std::uint32_t k = 0; k < outputs.size(); ++k) all.push_back({out.op, k});
-  return all;
+  return outputs_of(out);
 }
 
 Tensor AtenTape::unsqueeze(Tensor x, std::int64_t dim) {

@@ -48,10 +48,24 @@ class AtenTape : public TrainingTape {
   Tensor global_mean(Tensor x) override;
   Tensor pool_all(Tensor x) override;
   Tensor embedding(Tensor table, Tensor indices) override;
-  Tensor softmax(Tensor x) override;
+  Tensor softmax(Tensor x) override { return softmax(x, 1, /*log=*/false); }
   Tensor cross_entropy(Tensor logits, Tensor labels) override;
 
+  // In any dimension, of any floating-point type; what is recorded follows from the shapes.
+  Tensor cat(const std::vector<Tensor>& parts, std::size_t dim);
+  Tensor softmax(Tensor x, std::size_t dim, bool log);
+  /// Returns -mean log_p[label], a scalar.
+  ///   log_p  [B, C, …]
+  ///   labels [B, …]
+  Tensor likelihood(Tensor log_p, Tensor labels);
+  /// `pad` and `undo`: the paddings of constant_pad_nd, and their negatives, as lists.
+  Tensor padded(Tensor x, const Shape& made, const std::string& pad, const std::string& undo);
+  /// `read`: tensor, weight and possibly bias; `each`: flops of one product, without the bias.
+  Tensor convolution(const std::vector<Tensor>& read, const TensorSpec& made, const Attributes& attrs,
+                     std::int64_t each, std::int64_t groups);
+
  protected:
+  Tensor transposed(Tensor matrix);  // Records aten::t, and its gradient.
   std::string op_name(std::string_view type) override;
   Tensor seed(Tensor loss) override;
   Tensor sum(Tensor target, const std::vector<Tensor>& gradients) override;
@@ -59,14 +73,13 @@ class AtenTape : public TrainingTape {
   void update(const Variable& variable) override;
 
  private:
-  Tensor transposed(Tensor matrix);  // Records aten::t, and its gradient.
   Tensor mm(Tensor x, Tensor weight_t);
   Tensor addmm(Tensor bias, Tensor x, Tensor weight_t);
   Tensor reshaped(std::string_view type, Tensor x, Shape shape);
   Tensor pointwise(std::string_view type, Tensor x, std::string_view backward_type);
   Tensor by_constant(std::string_view type, Tensor x);
   Tensor sliced(Tensor x, std::int64_t dim, std::int64_t start);
-  Tensor convolution(Tensor x, Tensor weight, const Tensor* bias, ConvOptions options);
+  Tensor convolution(const std::vector<Tensor>& read, const ConvOptions& options);
 
   std::unordered_map<std::string, std::uint64_t> count_of_type_;
 };

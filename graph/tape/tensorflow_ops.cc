@@ -138,13 +138,17 @@ Tensor TensorFlowTape::bmm(Tensor a, Tensor b) {
 
 // ---- Shapes ----
 
-Tensor TensorFlowTape::reshaped(Tensor x, Shape wanted) {
-  const Tensor dims = constant(DType::kI32, {static_cast<std::int64_t>(wanted.size())});
-  const Tensor out = view_of("Reshape", {x, dims}, std::move(wanted));
+/// Registers that the gradient of `out`, a view of x, is reshaped back. Returns `out`.
+Tensor TensorFlowTape::reshaped_back(Tensor out, Tensor x) {
   if (!flows(x)) return out;
   const Tensor before = dims_of(x);
   flow(out, {x}, [=, this](const Gradients& dy) { accumulate(x, reshape_back(*dy[0], before, x)); });
   return out;
+}
+
+Tensor TensorFlowTape::reshaped(Tensor x, Shape wanted) {
+  const Tensor dims = constant(DType::kI32, {static_cast<std::int64_t>(wanted.size())});
+  return reshaped_back(view_of("Reshape", {x, dims}, std::move(wanted)), x);
 }
 
 Tensor TensorFlowTape::flatten(Tensor x) {
@@ -155,21 +159,13 @@ Tensor TensorFlowTape::flatten(Tensor x) {
 Tensor TensorFlowTape::unsqueeze(Tensor x, std::int64_t dim) {
   Shape wider = shape(x);
   wider.insert(wider.begin() + dim, 1);
-  const Tensor out = view_of("ExpandDims", {x, constant(DType::kI32, {})}, std::move(wider));
-  if (!flows(x)) return out;
-  const Tensor before = dims_of(x);
-  flow(out, {x}, [=, this](const Gradients& dy) { accumulate(x, reshape_back(*dy[0], before, x)); });
-  return out;
+  return reshaped_back(view_of("ExpandDims", {x, constant(DType::kI32, {})}, std::move(wider)), x);
 }
 
 Tensor TensorFlowTape::squeeze(Tensor x, std::int64_t dim) {
   Shape narrower = shape(x);
   narrower.erase(narrower.begin() + dim);
-  const Tensor out = view_of("Squeeze", {x}, std::move(narrower));
-  if (!flows(x)) return out;
-  const Tensor before = dims_of(x);
-  flow(out, {x}, [=, this](const Gradients& dy) { accumulate(x, reshape_back(*dy[0], before, x)); });
-  return out;
+  return reshaped_back(view_of("Squeeze", {x}, std::move(narrower)), x);
 }
 
 Tensor TensorFlowTape::cat(const std::vector<Tensor>& parts) {
@@ -221,39 +217,19 @@ Tensor TensorFlowTape::stack(const std::vector<Tensor>& parts) {
 }
 
 std::vector<Tensor> TensorFlowTape::unbind(Tensor x) {
-  const Shape whole = shape(x);
-  Shape part = whole;
-  part.erase(part.begin() + 1);
-  const DType dtype = ops_[x.op].spec.outputs[x.output].dtype;
-  const std::vector<TensorSpec> outputs(static_cast<std::size_t>(whole[1]), {.dtype = dtype, .shape = part});
-  const Tensor out = emit("Unpack", {x}, outputs, {.attrs = {{"axis", "1"}}});
-  flow(out, {x}, [this, x, whole](const Gradients& dy) {
-    std::vector<Tensor> parts;
-    for (const auto& gradient : dy) parts.push_back(gradient.value());
-    accumulate(x, emit("Pack", parts, whole, {.attrs = {{"axis", "1"}}}));
-  });
-  std::vector<Tensor> parts;
-  for (std::uint32_t k = 0; k < outputs.size(); ++k) parts.push_back({out.op, k});
-  return parts;
+  return unbound(x, "Unpack", "Pack", {.attrs = {{"axis", "1"}}});
 }
 
 std::vector<Tensor> TensorFlowTape::split(Tensor x, std::int64_t parts) {
-  const Shape whole = shape(x);
-  EMPLACE_CHECK(whole[1] % parts == 0, "parts must be equal");
-  Shape part = whole;
-  part[1] /= parts;
-  const std::vector<TensorSpec> outputs(static_cast<std::size_t>(parts), f32(part));
+  const std::vector<TensorSpec> outputs = equal_parts(x, parts);
   const Tensor axis = constant(DType::kI32, {});
   const Tensor out = emit("Split", {axis, x}, outputs, {});
   flow(out, {x}, [=, this](const Gradients& dy) {
-    std::vector<Tensor> gradients;
-    for (const auto& gradient : dy) gradients.push_back(gradient.value());
+    std::vector<Tensor> gradients = all_of(dy);
     gradients.push_back(axis);
-    accumulate(x, emit("ConcatV2", gradients, whole, Work{}));
+    accumulate(x, emit("ConcatV2", gradients, shape(x), Work{}));
   });
-  std::vector<Tensor> all;
-  for (std::uint32_t k = 0; k < outputs.size(); ++k) all.push_back({out.op, k});
-  return all;
+  return outputs_of(out);
 }
 
 /// Selects one entry along the first dimension, or everything beyond a corner; `begin`, `end` and `strides`

@@ -119,6 +119,7 @@ class TensorFlowTape final : public TrainingTape {
   Tensor matmul(Tensor x, Tensor weight);
   Tensor bias_add(Tensor x, Tensor bias);
   Tensor reshaped(Tensor x, Shape shape);
+  Tensor reshaped_back(Tensor out, Tensor x);
   Tensor reshape_back(Tensor gradient, Tensor dims, Tensor target);
   Tensor mean(Tensor x, Shape output);
   Tensor strided_slice(Tensor x, Shape output, DType dtype);

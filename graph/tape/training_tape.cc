@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "base/check.h"
-#include "base/text/words.h"
 #include "graph/op_kind.h"
 
 namespace emplace::models {
@@ -35,33 +34,6 @@ std::string pair_of(std::int64_t a, std::int64_t b) { return fmt::format("[{},{}
 
 bool carries_gradient(DType dtype) {
   return dtype == DType::kF32 || dtype == DType::kF64 || dtype == DType::kF16 || dtype == DType::kBF16;
-}
-
-std::string_view optimizer_name(Optimizer optimizer) {
-  switch (optimizer) {
-    case Optimizer::kSgd:
-      return "sgd";
-    case Optimizer::kMomentum:
-      return "momentum";
-    case Optimizer::kRmsProp:
-      return "rmsprop";
-    case Optimizer::kAdam:
-      return "adam";
-  }
-  return "sgd";
-}
-
-Result<Optimizer> parse_optimizer(std::string_view name) {
-  for (const Optimizer optimizer :
-       {Optimizer::kSgd, Optimizer::kMomentum, Optimizer::kRmsProp, Optimizer::kAdam}) {
-    if (optimizer_name(optimizer) == name) return optimizer;
-  }
-  return invalid("optimizer '" + printable(name, 40) + "'", "is unknown",
-                 "use sgd, momentum, rmsprop or adam");
-}
-
-std::string_view granularity_name(Granularity granularity) {
-  return granularity == Granularity::kAten ? "aten" : "tensorflow";
 }
 
 Shape convolved(const Shape& in, const Shape& weight, const ConvOptions& options) {
@@ -181,6 +153,38 @@ std::optional<Tensor> TrainingTape::gradient(Tensor target) {
   return whole;
 }
 
+std::vector<Tensor> TrainingTape::all_of(const Gradients& gradients) {
+  std::vector<Tensor> all;
+  for (const auto& gradient : gradients) all.push_back(gradient.value());
+  return all;
+}
+
+std::vector<Tensor> TrainingTape::outputs_of(Tensor out) const {
+  std::vector<Tensor> all;
+  for (std::uint32_t k = 0; k < ops_[out.op].spec.outputs.size(); ++k) all.push_back({out.op, k});
+  return all;
+}
+
+std::vector<TensorSpec> TrainingTape::equal_parts(Tensor x, std::int64_t parts) const {
+  Shape part = shape(x);
+  EMPLACE_CHECK(part[1] % parts == 0, "parts must be equal");
+  part[1] /= parts;
+  return std::vector<TensorSpec>(static_cast<std::size_t>(parts), f32(part));
+}
+
+std::vector<Tensor> TrainingTape::unbound(Tensor x, std::string_view type, std::string_view back,
+                                          const Work& work) {
+  Shape part = shape(x);
+  part.erase(part.begin() + 1);
+  const std::vector<TensorSpec> outputs(static_cast<std::size_t>(shape(x)[1]),
+                                        {.dtype = dtype(x), .shape = part});
+  const Tensor out = emit(type, {x}, outputs, work);
+  flow(out, {x}, [this, x, back, attrs = work.attrs](const Gradients& dy) {
+    accumulate(x, emit(back, all_of(dy), shape(x), {.attrs = attrs}));
+  });
+  return outputs_of(out);
+}
+
 // ---- State ----
 
 Tensor TrainingTape::parameter(const std::string& name, Shape shape) {
@@ -228,8 +232,7 @@ void TrainingTape::run_backward(Tensor loss) {
   }
 }
 
-Result<OpGraph> TrainingTape::finish(Tensor loss, std::string name, std::string source,
-                                     std::string meta_json) {
+Result<OpGraph> TrainingTape::finish(Tensor loss, Identity identity) {
   EMPLACE_CHECK(training_ && phase_ == Phase::kForward,
                 "finish() needs a training tape and may be called once");
   run_backward(loss);
@@ -237,17 +240,15 @@ Result<OpGraph> TrainingTape::finish(Tensor loss, std::string name, std::string 
   const std::vector<Variable> parameters = parameters_;  // A copy, because a dialect may add parameters.
   for (const Variable& parameter : parameters) update(parameter);
   updates_done();
-  return built({loss}, std::move(name), std::move(source), std::move(meta_json));
+  return built({loss}, std::move(identity));
 }
 
-Result<OpGraph> TrainingTape::finish_forward(const std::vector<Tensor>& outputs, std::string name,
-                                             std::string source, std::string meta_json) {
+Result<OpGraph> TrainingTape::finish_forward(const std::vector<Tensor>& outputs, Identity identity) {
   EMPLACE_CHECK(!training_, "finish_forward() needs a tape without training");
-  return built(outputs, std::move(name), std::move(source), std::move(meta_json));
+  return built(outputs, std::move(identity));
 }
 
-Result<OpGraph> TrainingTape::built(const std::vector<Tensor>& results, std::string name, std::string source,
-                                    std::string meta_json) {
+Result<OpGraph> TrainingTape::built(const std::vector<Tensor>& results, Identity identity) {
   // Needed ops are those that an update or the loss depends on.
   std::vector<bool> needed(ops_.size(), false);
   for (const Tensor result : results) needed[result.op] = true;
@@ -266,7 +267,9 @@ Result<OpGraph> TrainingTape::built(const std::vector<Tensor>& results, std::str
   for (std::uint32_t k = 0; k < order.size(); ++k) position[order[k]] = k;
 
   OpGraphBuilder builder;
-  builder.set_name(std::move(name)).set_source(std::move(source)).set_meta_json(std::move(meta_json));
+  builder.set_name(std::move(identity.name))
+      .set_source(std::move(identity.source))
+      .set_meta_json(std::move(identity.meta_json));
   builder.reserve(order.size());
   for (const std::uint32_t i : order) {
     OpSpec spec = std::move(ops_[i].spec);

@@ -3,6 +3,7 @@
 /// backward pass and the optimizer's update. A network is written once, against TrainingTape; the dialect
 /// determines the ops: aten_tape.h or tensorflow_tape.h.
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/settings.h"
 #include "graph/op_graph.h"
 
 namespace emplace::models {
@@ -33,16 +35,28 @@ using Tensor = EdgeSpec;
 
 /// State tensors per parameter: 0, 1, 2 and 2.
 enum class Optimizer : std::uint8_t { kSgd, kMomentum, kRmsProp, kAdam };
-std::string_view optimizer_name(Optimizer optimizer);
-/// Errors (kInvalid): an unknown name.
-Result<Optimizer> parse_optimizer(std::string_view name);
+constexpr auto enum_words(Optimizer) {
+  return EnumWords{"optimizer",
+                   std::array{EnumWord{Optimizer::kSgd, "sgd"}, EnumWord{Optimizer::kMomentum, "momentum"},
+                              EnumWord{Optimizer::kRmsProp, "rmsprop"}, EnumWord{Optimizer::kAdam, "adam"}}};
+}
 
 /// The dialect of ops that a network is recorded in.
 enum class Granularity : std::uint8_t {
   kAten,        ///< Ops of torch's tracer.
   kTensorFlow,  ///< Ops of a TensorFlow 1 training graph.
 };
-std::string_view granularity_name(Granularity granularity);
+constexpr auto enum_words(Granularity) {
+  return EnumWords{"granularity", std::array{EnumWord{Granularity::kAten, "aten"},
+                                             EnumWord{Granularity::kTensorFlow, "tensorflow"}}};
+}
+
+/// Name, source and metadata of a graph.
+struct Identity {
+  std::string name;
+  std::string source;
+  std::string meta_json = "{}";  ///< Compact JSON with sorted keys.
+};
 
 /// Options for recording a network.
 struct Recording {
@@ -155,10 +169,9 @@ class TrainingTape {
   /// Differentiates `loss`, adds the update of every parameter that it depends on, and drops unneeded ops.
   /// Numbers ops like a traced step: parameters, buffers, optimizer state, inputs, then issue order. @pre
   /// training; called once, nothing is recorded afterwards. Errors: those of OpGraphBuilder::build.
-  Result<OpGraph> finish(Tensor loss, std::string name, std::string source, std::string meta_json);
+  Result<OpGraph> finish(Tensor loss, Identity identity);
   /// The forward pass that `outputs` depend on. @pre not training; otherwise as finish.
-  Result<OpGraph> finish_forward(const std::vector<Tensor>& outputs, std::string name, std::string source,
-                                 std::string meta_json);
+  Result<OpGraph> finish_forward(const std::vector<Tensor>& outputs, Identity identity);
 
  protected:
   enum class Rank : std::uint8_t { kParameter, kBuffer, kOptimizerState, kInput, kConstant, kCompute };
@@ -210,6 +223,13 @@ class TrainingTape {
   void accumulate(Tensor target, Tensor gradient);
   /// The sum of the gradients so far; nothing if there are none.
   std::optional<Tensor> gradient(Tensor target);
+  /// The gradients of all outputs. @pre each has one.
+  static std::vector<Tensor> all_of(const Gradients& gradients);
+  std::vector<Tensor> outputs_of(Tensor out) const;
+  /// The parts of x along dimension 1. @pre they are equal.
+  std::vector<TensorSpec> equal_parts(Tensor x, std::int64_t parts) const;
+  /// Unbinds dimension 1 by the op `type`; `back` stacks the gradients.
+  std::vector<Tensor> unbound(Tensor x, std::string_view type, std::string_view back, const Work& work);
 
   const Optimizer optimizer_;
   const bool training_;
@@ -226,8 +246,7 @@ class TrainingTape {
   };
   std::int64_t counted(const OpSpec& op, const Attributes& attrs) const;
   void run_backward(Tensor loss);
-  Result<OpGraph> built(const std::vector<Tensor>& results, std::string name, std::string source,
-                        std::string meta_json);
+  Result<OpGraph> built(const std::vector<Tensor>& results, Identity identity);
 
   std::vector<Node> nodes_;
 };

@@ -8,9 +8,6 @@
 namespace emplace::training {
 namespace {
 
-using Gradients = Recorder::Gradients;
-using Made = Result<std::vector<Tensor>>;
-
 /// Slices x along dimension d: `size` elements from `start` on.
 Tensor sliced(Recorder& r, Tensor x, std::size_t d, std::int64_t start, std::int64_t size) {
   Shape made = r.shape(x);
@@ -83,9 +80,7 @@ Made split(Recorder& r, const Call& call) {
       parts.push_back(dy[k] ? *dy[k] : r.new_zeros(x, outputs[k].shape));
     r.add_gradient(x, r.op("aten::cat", parts, r.shape(x), {{"dim", dim}}));
   });
-  std::vector<Tensor> all;
-  for (std::uint32_t k = 0; k < call.outputs.size(); ++k) all.push_back({out.op, k});
-  return all;
+  return r.outputs_of(out);
 }
 
 Made concat(Recorder& r, const Call& call) {
@@ -100,24 +95,8 @@ Made concat(Recorder& r, const Call& call) {
     whole[*d] = made[*d];
     if (whole != made || sum > made[*d]) return contradiction(call);
   }
-  const std::string dim = std::to_string(*d);
-  const std::vector<Tensor> parts = call.inputs;
-  const Tensor out = r.op("aten::cat", parts, made, {{"dim", dim}});
-  r.flow(out, parts, [&r, parts, dim, at = *d](const Gradients& dy) {
-    std::vector<std::pair<Tensor, Tensor>> given;
-    std::int64_t start = 0;
-    for (const Tensor part : parts) {
-      const Shape shape = r.shape(part);
-      const std::int64_t end = start + shape[at];
-      if (r.flows(part))
-        given.emplace_back(
-            part, r.viewed("aten::slice", *dy[0], shape,
-                           {{"dim", dim}, {"start", std::to_string(start)}, {"end", std::to_string(end)}}));
-      start = end;
-    }
-    for (const auto& [part, slice] : given) r.add_gradient(part, slice);
-  });
-  return std::vector{out};
+  if (sum != made[*d]) return contradiction(call);
+  return std::vector{r.cat(call.inputs, *d)};
 }
 
 /// Padding before each dimension. If it is unknown, all padding is placed after; the cost is the same.
@@ -136,23 +115,27 @@ Made pad(Recorder& r, const Call& call) {
   if (in.size() != made.size()) return contradiction(call);
   if (in == made) return std::vector{x};
   const std::vector<std::int64_t> before = pads_before(call, in);
-  std::vector<std::int64_t> grown, shrunk;
-  for (std::size_t d = in.size(); d-- > 0;) {
-    const std::int64_t after = made[d] - in[d] - before[d];
-    grown.insert(grown.end(), {before[d], after});
-    shrunk.insert(shrunk.end(), {-before[d], -after});
-  }
-  const Tensor out = r.op("aten::constant_pad_nd", {x}, made, {{"pad", json_list(grown)}});
-  r.flow(out, {x}, [&r, x, shrunk](const Gradients& dy) {
-    r.add_gradient(x, r.op("aten::constant_pad_nd", {*dy[0]}, r.shape(x), {{"pad", json_list(shrunk)}}));
-  });
-  return std::vector{out};
+  std::vector<std::int64_t> after;
+  for (std::size_t d = 0; d < in.size(); ++d) after.push_back(made[d] - in[d] - before[d]);
+  return std::vector{padded(r, x, before, after)};
 }
 
 constexpr std::array kCutRules{NamedRule{"Slice", slice}, NamedRule{"Split", split},
                                NamedRule{"Concat", concat}, NamedRule{"Pad", pad}};
 
 }  // namespace
+
+Tensor padded(Recorder& r, Tensor x, const std::vector<std::int64_t>& before,
+              const std::vector<std::int64_t>& after) {
+  Shape made = r.shape(x);
+  std::vector<std::int64_t> pad, undo;
+  for (std::size_t d = before.size(); d-- > 0;) {  // torch lists the last dimension first.
+    made[made.size() - before.size() + d] += before[d] + after[d];
+    pad.insert(pad.end(), {before[d], after[d]});
+    undo.insert(undo.end(), {-before[d], -after[d]});
+  }
+  return r.padded(x, made, json_list(pad), json_list(undo));
+}
 
 std::span<const NamedRule> cut_rules() { return kCutRules; }
 

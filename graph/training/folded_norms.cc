@@ -1,11 +1,10 @@
-#include "graph/training/folded_norms.h"
-
 #include <fmt/core.h>
 
 #include <cstdint>
 #include <string_view>
 
 #include "base/text/words.h"
+#include "graph/training/forward_pass.h"
 
 namespace emplace::training {
 namespace {

@@ -1,11 +1,11 @@
 #include "graph/training/forward_pass.h"
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
-#include <unordered_set>
 
+#include "graph/capped.h"
 #include "graph/tape/training_tape.h"
-#include "graph/training/idioms.h"
 
 namespace emplace::training {
 namespace {
@@ -66,16 +66,10 @@ bool is_read(const OpGraph& graph, OpId op) {
   return false;
 }
 
-std::int64_t elements_of(const OpGraph& graph, TensorId tensor) {
-  std::int64_t n = 1;
-  for (const std::int64_t dim : graph.shape(tensor)) n *= dim;
-  return n;
-}
-
 }  // namespace
 
 bool stops_gradients(std::string_view type) {
-  static const std::unordered_set<std::string_view> kStops{"Shape",
+  static constexpr std::array<std::string_view, 14> kStops{"Shape",
                                                            "Size",
                                                            "Floor",
                                                            "Ceil",
@@ -89,7 +83,13 @@ bool stops_gradients(std::string_view type) {
                                                            "Multinomial",
                                                            "OneHot",
                                                            "Range"};
-  return kStops.contains(type);
+  return std::find(kStops.begin(), kStops.end(), type) != kStops.end();
+}
+
+bool ForwardPass::is_number(const OpGraph& graph, TensorId tensor) const {
+  const auto shape = graph.shape(tensor);
+  return is_static[index(tensor)] &&
+         std::all_of(shape.begin(), shape.end(), [](std::int64_t dim) { return dim == 1; });
 }
 
 bool is_constant(const OpGraph& graph, OpId op) {
@@ -150,7 +150,7 @@ std::vector<TensorId> results(const OpGraph& graph, const ForwardPass& pass,
   }
   std::vector<TensorId> scalars;
   std::copy_if(found.begin(), found.end(), std::back_inserter(scalars), [&](TensorId tensor) {
-    return graph.shape(tensor).empty() || (found.size() == 1 && elements_of(graph, tensor) == 1);
+    return graph.shape(tensor).empty() || (found.size() == 1 && capped::elements(graph.shape(tensor)) == 1);
   });
   return scalars.empty() ? found : scalars;
 }

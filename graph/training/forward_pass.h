@@ -2,6 +2,7 @@
 /// A forward pass prepared for differentiation: nodes in order, idioms of several nodes joined into one.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,10 +24,23 @@ struct ForwardPass {
   std::vector<bool> is_static;  ///< [tensors] Whether it depends only on constants and shapes.
   /// [ops] Whether it is a statistic of batch norm, a parameter without a gradient.
   std::vector<bool> statistic;
+
+  /// Whether a tensor is a single number that is known statically.
+  bool is_number(const OpGraph& graph, TensorId tensor) const;
 };
 
-/// Joins idioms that exporters write as several nodes: GELU by erf, SiLU, layer norm, a product with a bias.
+/// With idioms joined (join_idioms).
 ForwardPass forward_pass(const OpGraph& graph);
+
+/// Replaces these groups of ONNX nodes, each one op of the exporting framework, in `pass.nodes`, at the
+/// position of the group's last node:
+///   x / √2, erf, + 1, · x, · ½       Gelu (x)
+///   x · sigmoid(x)                   Silu (x)
+///   x W + b, b a vector              Linear (x, W, b)
+///   (x − mean) / √(var + ε) · w + b  LayerNormalization (x, w, b)
+/// A group is joined only if no other node reads its intermediate results. Its numeric constants are not
+/// compared.
+void join_idioms(const OpGraph& graph, ForwardPass& pass);
 
 /// Returns whether a `Parameter` is a constant: it is among the nodes of its file, not among the weights, so
 /// it is not trained.
@@ -45,5 +59,11 @@ std::vector<bool> needed(const OpGraph& graph, const ForwardPass& pass, const st
 
 /// Returns whether a kind's floating-point output has a zero or undefined gradient.
 bool stops_gradients(std::string_view type);
+
+/// Describes in a sentence what is missing from a step because an exporter folded batch norms into the
+/// weights of convolutions; nothing if there seem to be none. The evidence is a convolution whose bias has no
+/// module name that matches its weight's ("conv1.weight" with "onnx::Conv_124", or both numbered), because
+/// exporters keep the names of unchanged weights. Pure; any thread.
+std::optional<std::string> folded_norms(const OpGraph& graph);
 
 }  // namespace emplace::training

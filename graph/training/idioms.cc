@@ -1,8 +1,8 @@
-#include "graph/training/idioms.h"
-
 #include <algorithm>
 #include <array>
 #include <optional>
+
+#include "graph/training/forward_pass.h"
 
 namespace emplace::training {
 namespace {
@@ -46,12 +46,6 @@ class Joiner {
     return type(found) == wanted ? found : kNoOp;
   }
 
-  bool is_number(TensorId tensor) const {
-    const auto shape = graph_.shape(tensor);
-    return pass_.is_static[index(tensor)] &&
-           std::all_of(shape.begin(), shape.end(), [](std::int64_t dim) { return dim == 1; });
-  }
-
   /// The other operand of a two-operand op; nothing if `one` is not an operand.
   std::optional<TensorId> other_operand(OpId op, TensorId one) const {
     if (op == kNoOp) return std::nullopt;
@@ -65,8 +59,8 @@ class Joiner {
   std::optional<TensorId> scaled(OpId op) const {
     const auto inputs = graph_.inputs(op);
     if (inputs.size() != 2) return std::nullopt;
-    if (is_number(inputs[1])) return inputs[0];
-    if (is_number(inputs[0])) return inputs[1];
+    if (pass_.is_number(graph_, inputs[1])) return inputs[0];
+    if (pass_.is_number(graph_, inputs[0])) return inputs[1];
     return std::nullopt;
   }
 

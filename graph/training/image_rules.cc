@@ -9,8 +9,6 @@
 namespace emplace::training {
 namespace {
 
-using Gradients = Recorder::Gradients;
-using Made = Result<std::vector<Tensor>>;
 using Sizes = std::vector<std::int64_t>;
 
 /// The parameters of a window over the n spatial dimensions.
@@ -45,54 +43,12 @@ Window window_of(const Call& call, const Sizes& kernel, const Shape& in) {
 /// torch pads both ends equally; the excess of one end becomes a separate op.
 Tensor evenly_padded(Recorder& r, Tensor x, Window& w) {
   if (w.before == w.after) return x;
-  const Shape in = r.shape(x);
-  Shape padded = in;
-  Sizes pad, undo;
-  for (std::size_t d = w.kernel.size(); d-- > 0;) {  // Iterate from the last dimension to the first.
-    padded[d + 2] += w.before[d] + w.after[d];
-    pad.insert(pad.end(), {w.before[d], w.after[d]});
-    undo.insert(undo.end(), {-w.before[d], -w.after[d]});
-  }
+  const Tensor out = padded(r, x, w.before, w.after);
   w.before = w.after = Sizes(w.kernel.size(), 0);
-  const Tensor out = r.op("aten::constant_pad_nd", {x}, padded, {{"pad", json_list(pad)}});
-  r.flow(out, {x}, [&r, x, undo](const Gradients& dy) {
-    r.add_gradient(x, r.op("aten::constant_pad_nd", {*dy[0]}, r.shape(x), {{"pad", json_list(undo)}}));
-  });
   return out;
 }
 
 // ---- Convolutions ----
-
-struct Convolution {
-  Recorder::Attributes attrs;
-  std::int64_t each = 0, groups = 1;  ///< Flops of one product, without the bias.
-};
-
-Tensor convolution(Recorder& r, const std::vector<Tensor>& read, const TensorSpec& made,
-                   const Convolution& c) {
-  const std::int64_t biased = read.size() > 2 ? elements(made.shape) : 0;
-  const Tensor out = r.op("aten::convolution", read, std::vector{made}, c.each + biased, c.attrs, c.groups);
-  r.flow(out, read, [&r, read, c, biased](const Gradients& dy) {
-    Recorder::Attributes attrs = c.attrs;
-    std::string mask = "[";
-    std::vector<TensorSpec> outputs;
-    std::int64_t flops = 0;
-    std::vector<Tensor> targets;
-    for (std::size_t k = 0; k < 3; ++k) {
-      const bool asked = k < read.size() && r.flows(read[k]);
-      mask.append(k > 0 ? "," : "").append(asked ? "true" : "false");
-      if (!asked) continue;
-      outputs.push_back({.dtype = r.dtype(read[k]), .shape = r.shape(read[k])});
-      targets.push_back(read[k]);
-      flops += k < 2 ? c.each : biased;
-    }
-    attrs.emplace("output_mask", mask + "]");
-    const Tensor back =
-        r.op("aten::convolution_backward", {*dy[0], read[0], read[1]}, outputs, flops, attrs, c.groups);
-    for (std::uint32_t k = 0; k < targets.size(); ++k) r.add_gradient(targets[k], {back.op, k});
-  });
-  return out;
-}
 
 Made conv(Recorder& r, const Call& call) {
   const bool turned = call.type == "ConvTranspose";
@@ -109,19 +65,18 @@ Made conv(Recorder& r, const Call& call) {
   Window w = window_of(call, kernel, in);
   if (!turned) x = evenly_padded(r, x, w);
   const Sizes outer = integers(call.attrs, "output_padding");
-  Convolution c;
-  c.attrs = {{"stride", json_list(w.strides)},
-             {"padding", json_list(w.before)},
-             {"dilation", json_list(w.dilations)},
-             {"output_padding", json_list(outer.size() == kernel.size() ? outer : Sizes(kernel.size(), 0))}};
-  if (turned) c.attrs.emplace("transposed", "true");
-  if (groups != 1) c.attrs.emplace("groups", std::to_string(groups));
-  c.groups = groups;
+  Recorder::Attributes attrs{
+      {"stride", json_list(w.strides)},
+      {"padding", json_list(w.before)},
+      {"dilation", json_list(w.dilations)},
+      {"output_padding", json_list(outer.size() == kernel.size() ? outer : Sizes(kernel.size(), 0))}};
+  if (turned) attrs.emplace("transposed", "true");
+  if (groups != 1) attrs.emplace("groups", std::to_string(groups));
   const std::int64_t base = elements(turned ? r.shape(x) : made);
-  c.each = times(2, times(base, times(weight[1], elements(kernel))));
+  const std::int64_t each = times(2, times(base, times(weight[1], elements(kernel))));
   std::vector<Tensor> read = call.inputs;
   read[0] = x;
-  return std::vector{convolution(r, read, call.outputs[0], c)};
+  return std::vector{r.convolution(read, call.outputs[0], attrs, each, groups)};
 }
 
 // ---- Pooling ----

@@ -2,24 +2,10 @@
 #include <array>
 #include <utility>
 
-#include "graph/training/losses.h"
 #include "graph/training/rules.h"
 
 namespace emplace::training {
 namespace {
-
-using Gradients = Recorder::Gradients;
-using Made = Result<std::vector<Tensor>>;
-
-Tensor embedding(Recorder& r, Tensor table, Tensor indices, const Shape& made) {
-  const Tensor out = r.op("aten::embedding", {table, indices}, made);
-  r.flow(out, {table}, [&r, table, indices, made](const Gradients& dy) {
-    const Recorder::Attributes attrs{{"num_weights", std::to_string(r.shape(table)[0])},
-                                     {"padding_idx", "-1"}};
-    r.add_gradient(table, r.op("aten::embedding_dense_backward", {*dy[0], indices}, r.shape(table), attrs));
-  });
-  return out;
-}
 
 /// Selects one index along dimension d, if it is known when the graph is made; else 0, which costs the same.
 Tensor selected(Recorder& r, Tensor x, std::size_t d, std::int64_t at) {
@@ -50,7 +36,7 @@ Made gather(Recorder& r, const Call& call) {
     if (which < 0 || which >= in[*d]) return contradiction(call);
     return std::vector{r.reshaped(selected(r, x, *d, which), made)};
   }
-  if (*d == 0 && in.size() == 2) return std::vector{embedding(r, x, indices, made)};
+  if (*d == 0 && in.size() == 2) return std::vector{r.embedding(x, indices)};
   const Recorder::Attributes attrs{{"dim", std::to_string(*d)}};
   const Tensor out =
       r.op(at.size() == 1 ? "aten::index_select" : "aten::index", {x, indices}, made, 0, attrs);
@@ -131,8 +117,8 @@ Made loss(Recorder& r, const Call& call) {
   rows.erase(rows.begin() + 1);
   if (r.shape(call.inputs[1]) != rows) return contradiction(call);
   if (call.type == "SoftmaxCrossEntropyLoss")
-    return std::vector{cross_entropy(r, call.inputs[0], call.inputs[1])};
-  return std::vector{negative_log_likelihood(r, call.inputs[0], call.inputs[1])};
+    return std::vector{r.cross_entropy(call.inputs[0], call.inputs[1])};
+  return std::vector{r.likelihood(call.inputs[0], call.inputs[1])};
 }
 
 constexpr std::array kLookupRules{NamedRule{"Gather", gather},

@@ -5,17 +5,20 @@
 #include <map>
 
 #include "base/text/words.h"
+#include "graph/training/rules.h"
 
 namespace emplace::training {
 namespace {
 
-using Gradients = Recorder::Gradients;
-
-Tensor log_softmax(Recorder& r, Tensor x, std::size_t dim) {
-  const Recorder::Attributes attrs{{"dim", std::to_string(dim)}};
-  const Tensor out = r.op("aten::_log_softmax", {x}, r.shape(x), attrs);
-  r.flow(out, {x}, [&r, x, out, attrs](const Gradients& dy) {
-    r.add_gradient(x, r.op("aten::_log_softmax_backward_data", {*dy[0], out}, r.shape(x), attrs));
+/// Returns mean (x − target)².
+Tensor mean_square(Recorder& r, Tensor x, Tensor target) {
+  const Shape in = r.shape(x);
+  const Tensor out =
+      r.op("aten::mse_loss", {x, target}, Shape{}, times(3, elements(in)), {{"reduction", "1"}});
+  r.flow(out, {x}, [&r, x, target, in](const Gradients& dy) {
+    r.add_gradient(x, r.op("aten::mse_loss_backward", {*dy[0], x, target},
+                           std::vector{TensorSpec{.dtype = r.dtype(x), .shape = in}}, times(2, elements(in)),
+                           {{"reduction", "1"}}));
   });
   return out;
 }
@@ -61,7 +64,7 @@ Tensor loss_of(Recorder& r, const Output& output, Kind kind) {
   Shape rows = r.shape(scores);
   rows.erase(rows.begin() + 1);
   const Tensor labels = r.label("labels", {.dtype = DType::kI64, .shape = rows});
-  if (kind == Kind::kCrossEntropy) return cross_entropy(r, scores, labels);
+  if (kind == Kind::kCrossEntropy) return r.cross_entropy(scores, labels);
   Tensor log_p = scores;
   if (output.type == "Softmax") {
     log_p = r.op("aten::log", {scores}, r.shape(scores));
@@ -69,50 +72,10 @@ Tensor loss_of(Recorder& r, const Output& output, Kind kind) {
       r.add_gradient(scores, r.op("aten::div", {*dy[0], scores}, r.shape(scores)));
     });
   }
-  return negative_log_likelihood(r, log_p, labels);
-}
-
-Tensor sum_of(Recorder& r, Tensor a, Tensor b) {
-  const Tensor out = r.op("aten::add", {a, b}, Shape{});
-  r.flow(out, {a, b}, [&r, a, b](const Gradients& dy) {
-    r.add_gradient(a, *dy[0]);
-    r.add_gradient(b, *dy[0]);
-  });
-  return out;
+  return r.likelihood(log_p, labels);
 }
 
 }  // namespace
-
-Tensor negative_log_likelihood(Recorder& r, Tensor log_p, Tensor labels) {
-  const Shape in = r.shape(log_p);
-  const std::string kind = in.size() > 2 ? "aten::nll_loss2d" : "aten::nll_loss";
-  const Recorder::Attributes mean{{"reduction", "1"}};
-  const TensorSpec scalar{.dtype = r.dtype(log_p), .shape = {}};
-  const Tensor out = r.op(kind + "_forward", {log_p, labels}, std::vector{scalar, scalar}, mean);
-  r.flow(out, {log_p}, [=, &r](const Gradients& dy) {
-    const Tensor total_weight{out.op, 1};
-    const TensorSpec whole{.dtype = r.dtype(log_p), .shape = in};
-    r.add_gradient(
-        log_p, r.op(kind + "_backward", {*dy[0], log_p, labels, total_weight}, std::vector{whole}, 0, mean));
-  });
-  return out;
-}
-
-Tensor cross_entropy(Recorder& r, Tensor scores, Tensor labels) {
-  return negative_log_likelihood(r, log_softmax(r, scores, 1), labels);
-}
-
-Tensor mean_square(Recorder& r, Tensor x, Tensor target) {
-  const Shape in = r.shape(x);
-  const Tensor out =
-      r.op("aten::mse_loss", {x, target}, Shape{}, times(3, elements(in)), {{"reduction", "1"}});
-  r.flow(out, {x}, [&r, x, target, in](const Gradients& dy) {
-    r.add_gradient(x, r.op("aten::mse_loss_backward", {*dy[0], x, target},
-                           std::vector{TensorSpec{.dtype = r.dtype(x), .shape = in}}, times(2, elements(in)),
-                           {{"reduction", "1"}}));
-  });
-  return out;
-}
 
 Tensor total_loss(Recorder& r, const std::vector<Output>& outputs, std::vector<std::string>& notes) {
   r.begin("loss", "loss");
@@ -122,7 +85,7 @@ Tensor total_loss(Recorder& r, const std::vector<Output>& outputs, std::vector<s
     const Kind kind = kind_of(r, output);
     got[kind].push_back("'" + printable(output.name, 60) + "'");
     const Tensor loss = loss_of(r, output, kind);
-    total = total ? sum_of(r, *total, loss) : loss;
+    total = total ? added(r, *total, loss, {}) : loss;
   }
   for (const auto& [kind, names] : got) {
     std::string subject = "the output " + names.front();

@@ -1,5 +1,5 @@
 #pragma once
-/// Losses of training graphs: those of the model, and default losses for a model without one.
+/// The loss of a training graph: that of the model, or default losses for a model without one.
 
 #include <string>
 #include <vector>
@@ -7,15 +7,6 @@
 #include "graph/training/recorder.h"
 
 namespace emplace::training {
-
-/// Returns -mean log softmax(scores)[label], a scalar.
-///   scores [B, C, …]
-///   labels [B, …]
-Tensor cross_entropy(Recorder& r, Tensor scores, Tensor labels);
-/// Returns -mean log_p[label], with shapes as in cross_entropy.
-Tensor negative_log_likelihood(Recorder& r, Tensor log_p, Tensor labels);
-/// Returns mean (x − target)².
-Tensor mean_square(Recorder& r, Tensor x, Tensor target);
 
 /// An output of the model.
 struct Output {

@@ -7,9 +7,6 @@
 namespace emplace::training {
 namespace {
 
-using Gradients = Recorder::Gradients;
-using Made = Result<std::vector<Tensor>>;
-
 /// The type of statistics, per channel or per group of every row.
 TensorSpec statistics(const Recorder& r, Tensor x, Shape shape) {
   return {.dtype = r.dtype(x), .shape = std::move(shape)};
@@ -17,24 +14,14 @@ TensorSpec statistics(const Recorder& r, Tensor x, Shape shape) {
 
 Made batch_norm(Recorder& r, const Call& call) {
   if (call.inputs.size() != 5 || r.shape(call.inputs[0]).size() < 2) return contradiction(call);
-  const std::vector<Tensor> read = call.inputs;
+  const std::vector<Tensor>& read = call.inputs;
   const Tensor x = read[0];
   const Shape in = r.shape(x);
   for (std::size_t k = 1; k < 5; ++k) {
     if (r.shape(read[k]) != Shape{in[1]}) return contradiction(call);
   }
   if (in != call.made()) return contradiction(call);
-  const std::vector<TensorSpec> outputs{call.outputs[0], statistics(r, x, {in[1]}),
-                                        statistics(r, x, {in[1]})};
-  const Tensor out = r.op("aten::native_batch_norm", read, outputs, {{"training", "true"}});
-  r.flow(out, {x, read[1], read[2]}, [&r, read, out, outputs, in](const Gradients& dy) {
-    const Tensor back =
-        r.op("aten::native_batch_norm_backward",
-             {*dy[0], read[0], read[1], read[3], read[4], Tensor{out.op, 1}, Tensor{out.op, 2}}, outputs,
-             {{"train", "true"}, {"output_mask", "[true,true,true]"}});
-    for (std::uint32_t k = 0; k < 3; ++k) r.add_gradient(read[k], {back.op, k});
-  });
-  return std::vector{out};
+  return std::vector{r.batch_norm(x, read[1], read[2], read[3], read[4])};
 }
 
 Made layer_norm(Recorder& r, const Call& call) {
@@ -104,18 +91,9 @@ Made rms_norm(Recorder& r, const Call& call) {
 
 Made softmax(Recorder& r, const Call& call) {
   if (call.inputs.empty() || r.shape(call.inputs[0]) != call.made()) return contradiction(call);
-  const Tensor x = call.inputs[0];
-  const Shape in = r.shape(x);
-  const auto axis = dimension(integer(call.attrs, "axis", -1), in.size());
+  const auto axis = dimension(integer(call.attrs, "axis", -1), call.made().size());
   if (!axis) return contradiction(call);
-  const Recorder::Attributes attrs{{"dim", std::to_string(*axis)}};
-  const bool log = call.type == "LogSoftmax";
-  const Tensor out = r.op(log ? "aten::_log_softmax" : "aten::_softmax", {x}, in, attrs);
-  r.flow(out, {x}, [=, &r](const Gradients& dy) {
-    const std::string_view kind = log ? "aten::_log_softmax_backward_data" : "aten::_softmax_backward_data";
-    r.add_gradient(x, r.pointwise(kind, {*dy[0], out}, in, log ? 5 : 4, attrs));
-  });
-  return std::vector{out};
+  return std::vector{r.softmax(call.inputs[0], *axis, /*log=*/call.type == "LogSoftmax")};
 }
 
 constexpr std::array kNormRules{NamedRule{"BatchNormalization", batch_norm},

@@ -7,9 +7,6 @@
 namespace emplace::training {
 namespace {
 
-using Gradients = Recorder::Gradients;
-using Made = Result<std::vector<Tensor>>;
-
 bool fits(const Recorder& r, const Call& call) {
   for (const Tensor x : call.inputs) {
     if (!broadcasts(r.shape(x), call.made())) return false;
@@ -47,13 +44,7 @@ Made add(Recorder& r, const Call& call) {
   const auto given = two(r, call);
   if (!given) return contradiction(call);
   if (given->tensors.size() == 1) return std::vector{shifted(r, given->tensors[0])};
-  const Tensor a = given->tensors[0], b = given->tensors[1];
-  const Tensor out = r.op("aten::add", {a, b}, call.made());
-  r.flow(out, {a, b}, [&r, a, b](const Gradients& dy) {
-    r.add_gradient(a, *dy[0]);
-    r.add_gradient(b, *dy[0]);
-  });
-  return std::vector{out};
+  return std::vector{added(r, given->tensors[0], given->tensors[1], call.made())};
 }
 
 Made sub(Recorder& r, const Call& call) {
@@ -156,15 +147,7 @@ Made extreme(Recorder& r, const Call& call) {
 Made sum(Recorder& r, const Call& call) {
   if (!fits(r, call)) return contradiction(call);
   Tensor whole = call.inputs[0];
-  for (std::size_t k = 1; k < call.inputs.size(); ++k) {
-    const Tensor a = whole, b = call.inputs[k];
-    const Tensor out = r.op("aten::add", {a, b}, call.made());
-    r.flow(out, {a, b}, [&r, a, b](const Gradients& dy) {
-      r.add_gradient(a, *dy[0]);
-      r.add_gradient(b, *dy[0]);
-    });
-    whole = out;
-  }
+  for (std::size_t k = 1; k < call.inputs.size(); ++k) whole = added(r, whole, call.inputs[k], call.made());
   return std::vector{call.type == "Mean" ? with_number(r, "aten::div", whole, true) : whole};
 }
 
@@ -201,6 +184,15 @@ constexpr std::array kOperandRules{
     NamedRule{"Mean", sum}, NamedRule{"Where", where}, NamedRule{"PRelu", prelu}};
 
 }  // namespace
+
+Tensor added(Recorder& r, Tensor a, Tensor b, const Shape& made) {
+  const Tensor out = r.op("aten::add", {a, b}, made);
+  r.flow(out, {a, b}, [&r, a, b](const Gradients& dy) {
+    r.add_gradient(a, *dy[0]);
+    r.add_gradient(b, *dy[0]);
+  });
+  return out;
+}
 
 Tensor multiplied(Recorder& r, Tensor a, Tensor b, const Shape& made) {
   const Tensor out = r.op("aten::mul", {a, b}, made);

@@ -11,9 +11,6 @@
 namespace emplace::training {
 namespace {
 
-using Gradients = Recorder::Gradients;
-using Made = Result<std::vector<Tensor>>;
-
 std::int64_t product_flops(std::int64_t batch, std::int64_t m, std::int64_t k, std::int64_t n) {
   return times(times(2, batch), times(m, times(k, n)));
 }

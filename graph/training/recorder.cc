@@ -59,7 +59,7 @@ void Recorder::end(Tensor result) {
 void Recorder::differentiating(Tensor out) { prefix_ = ops_[out.op].spec.name + "/grad"; }
 
 void Recorder::update(const Variable& variable) {
-  prefix_ = ops_[variable.state.op].spec.name + "/" + std::string{models::optimizer_name(optimizer_)};
+  prefix_ = ops_[variable.state.op].spec.name + "/" + std::string{word_of(optimizer_)};
   AtenTape::update(variable);
 }
 
@@ -153,11 +153,7 @@ Tensor Recorder::permuted(Tensor x, const std::vector<std::int64_t>& order) {
     turned.push_back(shape(x)[static_cast<std::size_t>(order[d])]);
     back[static_cast<std::size_t>(order[d])] = static_cast<std::int64_t>(d);
   }
-  if (back == order && order.size() == 2 && order[0] == 1) {
-    const Tensor out = viewed("aten::t", x, turned);
-    flow(out, {x}, [this, x](const Gradients& dy) { add_gradient(x, viewed("aten::t", *dy[0], shape(x))); });
-    return out;
-  }
+  if (back == order && order.size() == 2 && order[0] == 1) return transposed(x);
   const Tensor out = viewed("aten::permute", x, turned, {{"dims", json_list(order)}});
   flow(out, {x}, [this, x, back](const Gradients& dy) {
     add_gradient(x, viewed("aten::permute", *dy[0], shape(x), {{"dims", json_list(back)}}));

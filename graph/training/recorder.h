@@ -2,6 +2,7 @@
 /// Records the ATen ops that nodes of a forward pass are replaced by, and the gradient of each.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -19,6 +20,8 @@ using capped::times;
 using models::Shape;
 using models::Tensor;
 
+using Gradients = std::vector<std::optional<Tensor>>;  ///< One per output; empty without a gradient.
+
 /// Formats "[1,2]".
 std::string json_list(const std::vector<std::int64_t>& values);
 
@@ -27,10 +30,9 @@ std::string json_list(const std::vector<std::int64_t>& values);
 class Recorder final : public models::AtenTape {
  public:
   using Attributes = AtenTape::Attributes;
-  using Gradients = AtenTape::Gradients;
-  using Backward = AtenTape::Backward;
   using AtenTape::flow;
   using AtenTape::flows;
+  using AtenTape::outputs_of;
 
   /// `names` are the names in the forward pass; added ops and tensors get other names.
   Recorder(models::Optimizer optimizer, const std::vector<std::string>& names);

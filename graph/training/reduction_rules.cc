@@ -7,9 +7,6 @@
 namespace emplace::training {
 namespace {
 
-using Gradients = Recorder::Gradients;
-using Made = Result<std::vector<Tensor>>;
-
 /// The reduced dimensions, inferred from the shapes: the axes may be an input whose values are not stored. If
 /// several choices match, they cost the same.
 struct Along {

@@ -27,9 +27,11 @@ struct Call {
   const Shape& made() const { return outputs.front().shape; }
 };
 
-/// Records the node; returns its outputs, or at least the leading ones. Errors (kInvalid): shapes or
-/// attributes that contradict the kind, as text that follows the node's name.
-using Rule = Result<std::vector<Tensor>> (*)(Recorder&, const Call&);
+/// The outputs of a node, or at least the leading ones. Errors (kInvalid): shapes or attributes that
+/// contradict the kind, as text that follows the node's name.
+using Made = Result<std::vector<Tensor>>;
+/// Records the node.
+using Rule = Made (*)(Recorder&, const Call&);
 struct NamedRule {
   std::string_view type;
   Rule rule;
@@ -63,6 +65,7 @@ std::vector<std::int64_t> whole_values(const Call& call, std::size_t k);
 std::vector<Tensor> operands(const Call& call);
 
 // Ops shared by several rules, with gradients; `made` is the shape of the result.
+Tensor added(Recorder& r, Tensor a, Tensor b, const Shape& made);
 Tensor multiplied(Recorder& r, Tensor a, Tensor b, const Shape& made);
 Tensor scaled(Recorder& r, Tensor x);   ///< Multiplies by a number.
 Tensor shifted(Recorder& r, Tensor x);  ///< Adds a number.
@@ -70,6 +73,8 @@ Tensor raised(Recorder& r, Tensor x);   ///< Raises to the power of a number.
 Tensor inverse_root(Recorder& r, Tensor x);
 /// The mean along `dims`, which stay with size 1.
 Tensor mean_along(Recorder& r, Tensor x, const std::vector<std::int64_t>& dims);
-Tensor dropped_out(Recorder& r, Tensor x);
+/// Pads the last dimensions, as many as there are values.
+Tensor padded(Recorder& r, Tensor x, const std::vector<std::int64_t>& before,
+              const std::vector<std::int64_t>& after);
 
 }  // namespace emplace::training

@@ -7,9 +7,6 @@
 namespace emplace::training {
 namespace {
 
-using Gradients = Recorder::Gradients;
-using Made = Result<std::vector<Tensor>>;
-
 /// Returns the same elements in another shape, for all kinds of reshape.
 Made reshape(Recorder& r, const Call& call) {
   if (call.inputs.empty() || elements(r.shape(call.inputs[0])) != elements(call.made()))

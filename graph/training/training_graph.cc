@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "base/text/words.h"
-#include "graph/training/folded_norms.h"
 #include "graph/training/forward_pass.h"
 #include "graph/training/losses.h"
 #include "graph/training/recorder.h"
@@ -59,7 +58,7 @@ class Step {
     std::vector<std::string> notes;
     const Tensor loss = training::total_loss(recorder_, outputs(), notes);
     if (auto folded = training::folded_norms(forward_)) notes.push_back(*std::move(folded));
-    return recorder_.finish(loss, forward_.name(), forward_.source(), meta(notes));
+    return recorder_.finish(loss, {forward_.name(), forward_.source(), meta(notes)});
   }
 
  private:
@@ -67,6 +66,12 @@ class Step {
 
   Error fail(const std::string& what) const {
     return invalid("'" + printable(forward_.name(), 80) + "'", what);
+  }
+
+  Error wrong(const Node& node, const std::string& what) const {
+    return invalid(
+        "'" + printable(forward_.name(), 80) + "': node '" + printable(forward_.name(node.op), 80) + "'",
+        what);
   }
 
   bool trains(const Node& node) const {
@@ -151,17 +156,14 @@ class Step {
               .outputs = {}};
     for (const TensorId input : node.inputs) {
       call.inputs.push_back(*tensor_[index(input)]);
-      call.number.push_back(is_number(input));
+      call.number.push_back(pass_.is_number(forward_, input));
       call.values.push_back(values_of(input));
     }
     for (std::size_t k = 0; k < forward_.num_outputs(node.result); ++k)
       call.outputs.push_back(spec_of(forward_, forward_.output(node.result, k)));
     recorder_.begin(forward_.name(node.op), forward_.group_name(node.op));
     const auto made = (*rule)(recorder_, call);
-    if (!made)
-      return invalid(
-          "'" + printable(forward_.name(), 80) + "': node '" + printable(forward_.name(node.op), 80) + "'",
-          made.error().context);
+    if (!made) return wrong(node, made.error().context);
     recorder_.end(made.value().front());
     for (std::size_t k = 0; k < made.value().size() && k < call.outputs.size(); ++k)
       tensor_[index(forward_.output(node.result, k))] = made.value()[k];
@@ -172,8 +174,8 @@ class Step {
   Result<Unit> fill(const Node& node, std::size_t made) const {
     for (std::size_t k = made; k < forward_.num_outputs(node.result); ++k) {
       if (!forward_.consumers(forward_.output(node.result, k)).empty())
-        return invalid(
-            "'" + printable(forward_.name(), 80) + "': node '" + printable(forward_.name(node.op), 80) + "'",
+        return wrong(
+            node,
             fmt::format("its output {} is read, but a training step of its kind does not produce it", k));
     }
     return Unit{};
@@ -185,12 +187,6 @@ class Step {
     const Tensor made = recorder_.copy_op(std::move(spec));
     for (std::uint32_t k = 0; k < forward_.num_outputs(node.op); ++k)
       tensor_[index(forward_.output(node.op, k))] = Tensor{made.op, k};
-  }
-
-  bool is_number(TensorId tensor) const {
-    const auto shape = forward_.shape(tensor);
-    return pass_.is_static[index(tensor)] &&
-           std::all_of(shape.begin(), shape.end(), [](std::int64_t dim) { return dim == 1; });
   }
 
   /// The values of a small constant, as stored by its reader.
@@ -223,7 +219,7 @@ class Step {
     if (!meta.is_object()) meta = json::object();
     meta.erase("outputs");  // Outputs are listed by op number of the forward pass.
     meta["kind"] = "training";
-    meta["optimizer"] = models::optimizer_name(optimizer_);
+    meta["optimizer"] = word_of(optimizer_);
     if (!meta.contains("notes") || !meta["notes"].is_array()) meta["notes"] = json::array();
     for (const std::string& note : notes) meta["notes"].push_back(note);
     return meta.dump(-1, ' ', false, json::error_handler_t::replace);

@@ -8,9 +8,6 @@
 namespace emplace::training {
 namespace {
 
-using Gradients = Recorder::Gradients;
-using Made = Result<std::vector<Tensor>>;
-
 /// An op whose gradient is one op of dy and x, or of dy and y.
 struct Pair {
   std::string_view type, forward;
@@ -142,7 +139,7 @@ Made dropout(Recorder& r, const Call& call) {
   const auto ratio = call.attrs.find("ratio");
   const bool none = (call.values.size() > 1 && call.values[1] == std::vector{0.0}) ||
                     (ratio != call.attrs.end() && ratio->is_number() && ratio->get<double>() == 0);
-  return std::vector{none ? call.inputs[0] : dropped_out(r, call.inputs[0])};
+  return std::vector{none ? call.inputs[0] : r.dropout(call.inputs[0])};
 }
 
 /// Keeps the elements above or below a diagonal; the rest is zero.
@@ -158,12 +155,6 @@ Made triangle(Recorder& r, const Call& call) {
 }
 
 }  // namespace
-
-Tensor dropped_out(Recorder& r, Tensor x) {
-  const Shape whole = r.shape(x);
-  const Tensor drawn = r.op("aten::bernoulli", {r.op("aten::empty_like", {x}, whole)}, whole);
-  return multiplied(r, x, r.op("aten::div", {drawn}, whole), whole);
-}
 
 std::span<const NamedRule> unary_rules() {
   static const auto kRules = [] {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "graph/broadcast.h"
 #include "graph/formats/onnx/onnx_flops.h"
 #include "graph/training/training_graph.h"
 
@@ -16,17 +17,6 @@ namespace {
 using nlohmann::json;
 
 bool is_float(const TensorSpec& tensor) { return carries_gradient(tensor.dtype); }
-
-Shape broadcast(const Shape& a, const Shape& b) {
-  Shape wide = a.size() >= b.size() ? a : b;
-  const Shape& narrow = a.size() >= b.size() ? b : a;
-  for (std::size_t d = 0; d < narrow.size(); ++d) {
-    std::int64_t& size = wide[wide.size() - narrow.size() + d];
-    EMPLACE_CHECK(size == narrow[d] || size == 1 || narrow[d] == 1, "operands must broadcast");
-    size = std::max(size, narrow[d]);
-  }
-  return wide;
-}
 
 }  // namespace
 
@@ -102,7 +92,9 @@ Tensor NodeNet::unary(std::string_view type, Tensor x) {
 }
 
 Tensor NodeNet::binary(std::string_view type, Tensor a, Tensor b) {
-  return node(type, {a, b}, broadcast(shape(a), shape(b)));
+  auto made = broadcast(shape(a), shape(b));
+  EMPLACE_CHECK(made.has_value(), "operands must broadcast");
+  return node(type, {a, b}, *std::move(made));
 }
 
 Tensor NodeNet::matmul(Tensor a, Tensor b) {

@@ -168,7 +168,7 @@ Result<ExitStatus> Generate::model(Console& console) const {
                        parse_whole(asked.option, asked.text, 1, static_cast<std::uint32_t>(asked.high)));
   }
   if (!optimizer_.empty()) {
-    const auto optimizer = models::parse_optimizer(optimizer_);
+    const auto optimizer = parse_word<models::Optimizer>(optimizer_);
     if (!optimizer) {
       return invalid("--optimizer '" + printable(optimizer_, 60) + "'", "is unknown",
                      "use sgd, momentum, rmsprop or adam");

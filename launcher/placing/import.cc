@@ -50,7 +50,7 @@ class Import final : public Command {
  private:
   /// Returns the training step of the file's forward graph.
   Result<OpGraph> open_trained() const {
-    EMPLACE_TRY_ASSIGN(const auto optimizer, models::parse_optimizer(train_));
+    EMPLACE_TRY_ASSIGN(const auto optimizer, parse_word<models::Optimizer>(train_));
     EMPLACE_TRY_ASSIGN(const auto forward, open_graph(file_, reading_));
     auto step = training_graph(forward, optimizer);
     if (!step) return invalid(printable(file_), step.error().context);

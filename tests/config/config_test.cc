@@ -226,7 +226,7 @@ TEST(Config, GenerateLinesOfPapersMakeTheGraphOfTheConfig) {
       sizes.batch = number("--batch"), sizes.layers = number("--layers"), sizes.hidden = number("--hidden");
       sizes.split = number("--split");
       if (const auto optimizer = option("--optimizer"))
-        sizes.optimizer = *models::parse_optimizer(*optimizer);
+        sizes.optimizer = *parse_word<models::Optimizer>(*optimizer);
       const bool tensorflow = option("--granularity") == "tensorflow";
       const auto made = models::model_graph(
           *model, sizes,

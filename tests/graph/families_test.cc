@@ -92,7 +92,7 @@ TEST(RecordedNetworks, DropUnneededOps) {
   const Tensor label = tape.input("label", DType::kI64, {2});
   (void)tape.linear(x, unused);
   const Tensor loss = tape.cross_entropy(tape.linear(x, used), label);
-  const auto graph = tape.finish(loss, "small", "", "{}");
+  const auto graph = tape.finish(loss, {"small", "", "{}"});
   ASSERT_TRUE(graph.ok());
   std::vector<std::string> names;
   for (std::uint32_t i = 0; i < graph->num_ops(); ++i) names.emplace_back(graph->name(OpId{i}));

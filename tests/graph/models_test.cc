@@ -171,7 +171,7 @@ TEST(Models, TakeAnyOptimizerAndNameItUnlessItIsTheirOwn) {
          {Optimizer::kSgd, Optimizer::kMomentum, Optimizer::kRmsProp, Optimizer::kAdam}) {
       sizes.optimizer = optimizer;
       const OpGraph graph = made(model, sizes, kTensorFlowStep);
-      const std::string name{optimizer_name(optimizer)};
+      const std::string name{word_of(optimizer)};
       EXPECT_EQ(std::string{graph.name()}.find("-" + name) == std::string::npos, optimizer == usual) << model;
       EXPECT_EQ(graph.name() == own, optimizer == usual);
       EXPECT_THAT(std::string{graph.meta_json()}, HasSubstr("\"optimizer\":\"" + name + "\""));

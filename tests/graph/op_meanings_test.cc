@@ -299,7 +299,7 @@ TEST(OpMeanings, EveryGraphHasItsRecordedWorkAndBytes) {
   for (const auto& [model, sizes] : models::small_models())
     for (const auto granularity : {models::Granularity::kAten, models::Granularity::kTensorFlow})
       for (const bool training : {false, true})
-        lines.push_back(line_of(std::string{model} + " " + std::string{granularity_name(granularity)} +
+        lines.push_back(line_of(std::string{model} + " " + std::string{word_of(granularity)} +
                                     (training ? " training" : " forward"),
                                 models::model_graph(*models::find_model(model), sizes,
                                                     {.granularity = granularity, .training = training})));

@@ -163,7 +163,7 @@ TEST(TensorFlowTapes, SpreadAMeanAndBroadcastASum) {
   const Tensor y = tape.add(tape.linear(x, weight), bias);  // Sums over the five.
   const Tensor label = tape.input("label", DType::kI64, {2});
   const Tensor loss = tape.cross_entropy(tape.flatten(y), label);
-  const auto graph = tape.finish(loss, "small", "", "{}");
+  const auto graph = tape.finish(loss, {"small", "", "{}"});
   ASSERT_TRUE(graph.ok()) << graph.error().context;
   std::size_t sums = 0, divisions = 0;
   for (const OpId op : ops_of(*graph)) {
