@@ -5,7 +5,7 @@
 #include <string>
 
 #include "executor/sim/simulator.h"
-#include "placement/bounds/proven_bound.h"
+#include "placement/bounds/lower_bound.h"
 #include "placement/objective.h"
 
 namespace emplace {

@@ -78,7 +78,7 @@ Json answer_json(const Answer& answer, const AnswerFacts& facts) {
             {"objective", word_of(request.judge.objective)},
             {"objective_value", facts.inputs.in_file_unit(seconds)},
             {"lower_bound_s", facts.bound.seconds},
-            {"bound", facts.bound.which},
+            {"bound", word_of(facts.bound.proof)},
             {"optimal", reaches_bound(seconds, facts.bound.seconds)},
             {"evaluations", answer.evaluations},
             {"wall_s", facts.wall_s},
@@ -104,7 +104,7 @@ std::string answer_text(const Answer& answer, const AnswerFacts& facts) {
   if (!answer.notes.empty()) text += "\n           " + joined(answer.notes);
   text += "\n" + measured_text(answer.measurement, facts.inputs) + "bound      ";
   text += facts.bound.seconds > 0
-              ? format_seconds(facts.bound.seconds) + ", the " + std::string{facts.bound.which}
+              ? format_seconds(facts.bound.seconds) + ", the " + std::string{word_of(facts.bound.proof)}
               : std::string{"none is proven for this simulator"};
   if (facts.request.order == Ordering::kSearch) text += "\n" + order_line(answer, facts.inputs);
   if (facts.steps) text += "\n" + jitter_text(*facts.steps, *facts.request.noise, seconds);

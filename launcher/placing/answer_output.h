@@ -8,7 +8,7 @@
 #include "launcher/inputs/inputs.h"
 #include "launcher/placing/placement_output.h"
 #include "launcher/terminal/json_text.h"
-#include "placement/bounds/proven_bound.h"
+#include "placement/bounds/lower_bound.h"
 #include "solver/answer.h"
 #include "solver/request.h"
 

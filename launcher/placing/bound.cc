@@ -7,7 +7,7 @@
 #include "launcher/placing/graph_options.h"
 #include "launcher/terminal/json_text.h"
 #include "placement/bounds/certificate.h"
-#include "placement/bounds/proven_bound.h"
+#include "placement/bounds/lower_bound.h"
 
 namespace emplace::launcher {
 namespace {
@@ -39,12 +39,12 @@ class Bound final : public Command {
       const Json json{{"graph", inputs.graph.name()},
                       {"objective", word_of(inputs.judge.objective)},
                       {"lower_bound_s", bound.seconds},
-                      {"bound", bound.which},
+                      {"bound", word_of(bound.proof)},
                       {"objective_value", inputs.in_file_unit(bound.seconds)}};
       console.print(json_text(json));
     } else {
       console.print("no " + std::string{word_of(inputs.judge.objective)} + " is below " +
-                    format_seconds(bound.seconds) + ": the " + std::string{bound.which});
+                    format_seconds(bound.seconds) + ": the " + std::string{word_of(bound.proof)});
     }
     return ExitStatus::kDone;
   }

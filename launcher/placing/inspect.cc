@@ -262,7 +262,8 @@ std::string Inspect::machine_text(const Inputs& inputs, const CostTable& costs,
   }
   const CriticalPath path = path_on(inputs, costs);
   const LowerBound bound = lower_bound(inputs.graph, inputs.devices, inputs.constraints, costs);
-  text += "\n  lower bound    " + format_seconds(bound.seconds()) + " (" + std::string{bound.which()} + ")\n";
+  text += "\n  lower bound    " + format_seconds(bound.seconds()) + " (" +
+          std::string{word_of(bound.proof())} + ")\n";
   text += "  critical path  " + format_seconds(bound.path_s) + " over " +
           grouped(static_cast<std::int64_t>(path.ops.size())) + " ops; the longest on it:\n";
   const auto fastest_ns = [&](OpId op) { return costs.best_ns(op); };

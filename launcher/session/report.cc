@@ -305,7 +305,7 @@ class Reader {
     EMPLACE_TRY_ASSIGN(auto heuristics, heuristics_of(one, *model));
     graph.heuristics = heuristics.rows;
     if (bounds_.empty()) {
-      graph.lower_bound_s = heuristics.bound.seconds, graph.bound = heuristics.bound.which;
+      graph.lower_bound_s = heuristics.bound.seconds, graph.bound = word_of(heuristics.bound.proof);
     } else {
       graph.lower_bound_s = bounds_[number].first, graph.bound = bounds_[number].second;
     }

@@ -96,7 +96,7 @@ Result<std::vector<record::GraphRow>> graph_rows(const RunConfig& config, const 
     row.devices_toml = devices_toml;
     row.reserve = config.input.reserve.recorded();
     row.lower_bound_s = heuristics[g].bound.seconds;
-    row.bound = heuristics[g].bound.which;
+    row.bound = word_of(heuristics[g].bound.proof);
   }
   return rows;
 }

@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "launcher/settings/config.h"
 #include "launcher/worker/executors.h"
-#include "placement/bounds/proven_bound.h"
+#include "placement/bounds/lower_bound.h"
 #include "placement/table.h"
 #include "record/store/run_rows.h"
 

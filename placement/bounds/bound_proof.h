@@ -9,6 +9,7 @@
 namespace emplace {
 
 enum class BoundProof : std::uint8_t {
+  kNone,  ///< No bound is proven.
   // Proofs about the step time (lower_bound.h).
   kWork,    ///< Also of loads of splits.
   kPath,    ///< Also of the latency of splits.
@@ -21,13 +22,14 @@ enum class BoundProof : std::uint8_t {
 };
 
 constexpr auto enum_words(BoundProof) {
-  return EnumWords{"bound", std::array{EnumWord{BoundProof::kWork, "total work"},
-                                       EnumWord{BoundProof::kPath, "critical path"},
-                                       EnumWord{BoundProof::kMemory, "total work within memory"},
-                                       EnumWord{BoundProof::kRoute, "critical path with transfers"},
-                                       EnumWord{BoundProof::kWindow, "work between head and tail"},
-                                       EnumWord{BoundProof::kIdeals, "path over ideals"},
-                                       EnumWord{BoundProof::kLargestClass, "largest class"}}};
+  return EnumWords{"bound",
+                   std::array{EnumWord{BoundProof::kNone, "none"}, EnumWord{BoundProof::kWork, "total work"},
+                              EnumWord{BoundProof::kPath, "critical path"},
+                              EnumWord{BoundProof::kMemory, "total work within memory"},
+                              EnumWord{BoundProof::kRoute, "critical path with transfers"},
+                              EnumWord{BoundProof::kWindow, "work between head and tail"},
+                              EnumWord{BoundProof::kIdeals, "path over ideals"},
+                              EnumWord{BoundProof::kLargestClass, "largest class"}}};
 }
 
 }  // namespace emplace

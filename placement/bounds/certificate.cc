@@ -20,51 +20,68 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+/// What `of` makes of 0 … count - 1.
+template <class Of>
+Json listed(std::size_t count, Of of) {
+  Json list = Json::array();
+  for (std::uint32_t i = 0; i < count; ++i) list.push_back(of(i));
+  return list;
+}
+
+/// [rows] What `of` makes of the last device of each row of the costs.
+template <class Of>
+Json listed_by_row(const DeviceSet& devices, const CostTable& costs, Of of) {
+  Json rows = Json::array();
+  rows.get_ref<Json::array_t&>().resize(costs.num_rows());
+  for (std::size_t d = devices.size(); d-- > 0;) {
+    Json& row = rows[costs.row_of(static_cast<DeviceId>(d))];
+    if (row.is_null()) row = of(static_cast<DeviceId>(d));
+  }
+  return rows;
+}
+
 /// Devices, the values from which op times are estimated, and the links.
 Json machine_of(const DeviceSet& devices, const CostTable& costs) {
-  Json list = Json::array(), rows = Json::array(), latency = Json::array(), rate = Json::array();
-  rows.get_ref<Json::array_t&>().resize(costs.num_rows());
   const TransferTable transfers{devices};
-  for (std::size_t d = 0; d < devices.size(); ++d) {
+  const auto listed_by_pair = [&](auto of) {
+    return listed(devices.size(), [&](std::uint32_t s) {
+      return listed(devices.size(),
+                    [&](std::uint32_t t) { return of(static_cast<DeviceId>(s), static_cast<DeviceId>(t)); });
+    });
+  };
+  const auto described = [&](std::uint32_t d) {
     const auto id = static_cast<DeviceId>(d);
-    const Device& device = devices[id];
-    const Profile& profile = device.profile;
-    list.push_back(Json{{"name", device.name},
-                        {"kind", profile.kind},
-                        {"memory_bytes", device.memory_bytes},
-                        {"row", costs.row_of(id)}});
-    rows[costs.row_of(id)] = Json{{"profile", profile.name},
-                                  {"launch_us", profile.launch_us},
-                                  {"peak_gflops", profile.peak_gflops},
-                                  {"matrix_peak_gflops", profile.matrix_peak_gflops},
-                                  {"bandwidth_gbs", profile.bandwidth_gbs},
-                                  {"bandwidth_efficiency", profile.bandwidth_efficiency},
-                                  {"efficiency", profile.efficiency},
-                                  {"calibrated", profile.costs != nullptr && !profile.costs->empty()}};
-    Json latencies = Json::array(), rates = Json::array();
-    for (std::size_t t = 0; t < devices.size(); ++t) {
-      const auto target = static_cast<DeviceId>(t);
-      latencies.push_back(transfers.latency_s(id, target));
-      rates.push_back(t == d ? 1.0 : transfers.bytes_per_s(id, target));
-    }
-    latency.push_back(std::move(latencies));
-    rate.push_back(std::move(rates));
-  }
-  return Json{{"devices", std::move(list)},
-              {"rows", std::move(rows)},
-              {"latency_s", std::move(latency)},
-              {"bytes_per_s", std::move(rate)}};
+    return Json{{"name", devices[id].name},
+                {"kind", devices[id].profile.kind},
+                {"memory_bytes", devices[id].memory_bytes},
+                {"row", costs.row_of(id)}};
+  };
+  const auto profile_of = [&](DeviceId device) {
+    const Profile& profile = devices[device].profile;
+    return Json{{"profile", profile.name},
+                {"launch_us", profile.launch_us},
+                {"peak_gflops", profile.peak_gflops},
+                {"matrix_peak_gflops", profile.matrix_peak_gflops},
+                {"bandwidth_gbs", profile.bandwidth_gbs},
+                {"bandwidth_efficiency", profile.bandwidth_efficiency},
+                {"efficiency", profile.efficiency},
+                {"calibrated", profile.costs != nullptr && !profile.costs->empty()}};
+  };
+  return Json{
+      {"devices", listed(devices.size(), described)},
+      {"rows", listed_by_row(devices, costs, profile_of)},
+      {"latency_s", listed_by_pair([&](DeviceId s, DeviceId t) { return transfers.latency_s(s, t); })},
+      {"bytes_per_s",
+       listed_by_pair([&](DeviceId s, DeviceId t) { return s == t ? 1.0 : transfers.bytes_per_s(s, t); })}};
 }
 
 /// Adds what all objectives share: names, classes and what these may use.
 void add_ops(Json& document, const OpGraph& graph, const DeviceSet& devices, const Constraints& constraints) {
-  Json names = Json::array(), cost_classes = Json::array();
-  for (std::uint32_t i = 0; i < graph.num_ops(); ++i) {
-    names.push_back(graph.name(OpId{i}));
-    cost_classes.push_back(op_class_name(classify(graph, OpId{i})));
-  }
   document["ops"] = Json{
-      {"name", std::move(names)}, {"cost_class", std::move(cost_classes)}, {"class", constraints.classes()}};
+      {"name", listed(graph.num_ops(), [&](std::uint32_t i) { return graph.name(OpId{i}); })},
+      {"cost_class",
+       listed(graph.num_ops(), [&](std::uint32_t i) { return op_class_name(classify(graph, OpId{i})); })},
+      {"class", constraints.classes()}};
   std::unordered_map<DeviceMask, std::size_t> number;
   Json choices = Json::array(), classes = Json::array();
   for (std::uint32_t c = 0; c < constraints.num_classes(); ++c) {
@@ -80,49 +97,32 @@ void add_ops(Json& document, const OpGraph& graph, const DeviceSet& devices, con
   document["classes"] = std::move(classes);
 }
 
-/// Adds times [rows, ops] from `time`, a function of device and op.
+/// [rows, ops] From `time`, a function of device and op.
 template <class Time>
-void add_times(Json& ops, const DeviceSet& devices, const CostTable& costs, std::size_t num_ops, Time time) {
-  Json times = Json::array();
-  times.get_ref<Json::array_t&>().resize(costs.num_rows());
-  for (std::size_t d = 0; d < devices.size(); ++d) {
-    Json& row = times[costs.row_of(static_cast<DeviceId>(d))];
-    if (!row.is_null()) continue;
-    row = Json::array();
-    for (std::uint32_t op = 0; op < num_ops; ++op) row.push_back(time(static_cast<DeviceId>(d), OpId{op}));
-  }
-  ops["times"] = std::move(times);
+Json times_of(const DeviceSet& devices, const CostTable& costs, std::size_t num_ops, Time time) {
+  return listed_by_row(devices, costs, [&](DeviceId device) {
+    return listed(num_ops, [&](std::uint32_t op) { return time(device, OpId{op}); });
+  });
 }
 
 /// Adds what executors run: reads, buffers and memory.
 void add_lowering(Json& document, const LoweredGraph& lowered) {
-  Json kernel = Json::array(), reads = Json::array(), state = Json::array(), in_place = Json::array();
-  for (std::uint32_t i = 0; i < lowered.num_ops(); ++i) {
-    const OpId op{i};
-    kernel.push_back(lowered.takes_time(op) ? 1 : 0);
-    state.push_back(lowered.resident_bytes(op));
-    in_place.push_back(lowered.graph().phase(op) == Phase::kUpdate ? 1 : 0);
-    Json read = Json::array();
-    for (const BufferId buffer : lowered.reads(op)) read.push_back(index(buffer));
-    reads.push_back(std::move(read));
-  }
+  const auto of_ops = [&](auto of) {
+    return listed(lowered.num_ops(), [&](std::uint32_t i) { return of(OpId{i}); });
+  };
+  const auto of_buffers = [&](auto of) {
+    return listed(lowered.num_buffers(), [&](std::uint32_t b) { return of(BufferId{b}); });
+  };
   Json& ops = document["ops"];
-  ops["kernel"] = std::move(kernel);
-  ops["state_bytes"] = std::move(state);
-  ops["in_place"] = std::move(in_place);
-  ops["reads"] = std::move(reads);
-  Json owner = Json::array(), bytes = Json::array(), base = Json::array(), is_state = Json::array();
-  for (std::uint32_t b = 0; b < lowered.num_buffers(); ++b) {
-    const BufferId buffer{b};
-    owner.push_back(index(lowered.owner(buffer)));
-    bytes.push_back(lowered.bytes(buffer));
-    base.push_back(index(lowered.base(buffer)));
-    is_state.push_back(lowered.is_resident(buffer) ? 1 : 0);
-  }
-  document["buffers"] = Json{{"op", std::move(owner)},
-                             {"bytes", std::move(bytes)},
-                             {"base", std::move(base)},
-                             {"state", std::move(is_state)}};
+  ops["kernel"] = of_ops([&](OpId op) { return lowered.takes_time(op) ? 1 : 0; });
+  ops["state_bytes"] = of_ops([&](OpId op) { return lowered.resident_bytes(op); });
+  ops["in_place"] = of_ops([&](OpId op) { return lowered.graph().phase(op) == Phase::kUpdate ? 1 : 0; });
+  ops["reads"] = of_ops([&](OpId op) { return Json(lowered.reads(op)); });
+  document["buffers"] =
+      Json{{"op", of_buffers([&](BufferId b) { return lowered.owner(b); })},
+           {"bytes", of_buffers([&](BufferId b) { return lowered.bytes(b); })},
+           {"base", of_buffers([&](BufferId b) { return lowered.base(b); })},
+           {"state", of_buffers([&](BufferId b) { return lowered.is_resident(b) ? 1 : 0; })}};
 }
 
 Json kinds_of(const DeviceKinds& kinds) {
@@ -132,16 +132,10 @@ Json kinds_of(const DeviceKinds& kinds) {
   return list;
 }
 
-Json numbers_of(const std::vector<OpId>& ops) {
-  Json list = Json::array();
-  for (const OpId op : ops) list.push_back(index(op));
-  return list;
-}
-
 Json joins_of(const std::vector<RouteJoin>& joins) {
   Json list = Json::array();
   for (const RouteJoin& join : joins)
-    list.push_back(Json::array({index(join.op), join.kind, join.start_ns, numbers_of(join.line)}));
+    list.push_back(Json::array({join.op, join.kind, join.start_ns, join.line}));
   return list;
 }
 
@@ -198,22 +192,6 @@ Wanted wanted_of_op(const BoundParts& parts, const CostTable& costs, OpId op) {
   return wanted;
 }
 
-/// The op whose least head + time + tail over the kinds is the bound.
-OpId longest_route(const BoundParts& parts, const CostTable& costs) {
-  const std::size_t size = parts.kinds.size();
-  for (const OpId op : parts.lowered.kernels()) {
-    std::int64_t least = DeviceKinds::kNever;
-    for (std::size_t k = 0; k < size; ++k) {
-      const std::size_t at = index(op) * size + k;
-      const std::int64_t head = parts.routes.head_ns[at], tail = parts.routes.tail_ns[at];
-      if (head == DeviceKinds::kNever || tail == DeviceKinds::kNever) continue;
-      least = std::min(least, head + costs.ns(parts.kinds.example[k], op) + tail);
-    }
-    if (least == parts.routes.longest_ns) return op;
-  }
-  return kNoOp;
-}
-
 /// What the proof of a window needs: head and tail of every op with at least these on all its kinds.
 Wanted wanted_of_window(const BoundParts& parts, const Constraints& constraints) {
   const std::size_t size = parts.kinds.size();
@@ -242,8 +220,8 @@ Json step_time_document(Json document, const OpGraph& graph, const DeviceSet& de
   document["unit"] = "ns";
   document["machine"] = machine_of(devices, costs);
   add_ops(document, graph, devices, constraints);
-  add_times(document["ops"], devices, costs, graph.num_ops(),
-            [&](DeviceId device, OpId op) { return costs.ns(device, op); });
+  document["ops"]["times"] = times_of(devices, costs, graph.num_ops(),
+                                      [&](DeviceId device, OpId op) { return costs.ns(device, op); });
   add_lowering(document, parts.lowered);
   const BoundProof by = parts.bound.proof();
   const auto joins = [&](Wanted wanted) {
@@ -253,14 +231,13 @@ Json step_time_document(Json document, const OpGraph& graph, const DeviceSet& de
   };
   if (by == BoundProof::kPath) {
     const std::vector<OpId> path = longest_path(parts, constraints, costs);
-    conclude(document, by, parts.path_ns, Json{{"kind", "path"}, {"ops", numbers_of(path)}});
+    conclude(document, by, parts.path_ns, Json{{"kind", "path"}, {"ops", path}});
   } else if (by == BoundProof::kRoute) {
-    const OpId op = longest_route(parts, costs);
     conclude(document, by, parts.routes.longest_ns,
              Json{{"kind", "route"},
                   {"kinds", kinds_of(parts.kinds)},
-                  {"op", index(op)},
-                  {"joins", joins(wanted_of_op(parts, costs, op))}});
+                  {"op", parts.routes.longest},
+                  {"joins", joins(wanted_of_op(parts, costs, parts.routes.longest))}});
   } else if (by == BoundProof::kWindow) {
     conclude(document, by, parts.window.ns,
              Json{{"kind", "window"},
@@ -282,17 +259,11 @@ Json step_time_document(Json document, const OpGraph& graph, const DeviceSet& de
 
 /// Adds the tensors of a split, and what ops keep on their devices.
 void add_nets(Json& document, const SplitCosts& costs) {
-  Json bytes = Json::array(), maker = Json::array(), time = Json::array(), readers = Json::array();
-  for (std::size_t op = 0; op < costs.num_ops(); ++op) bytes.push_back(costs.bytes(op));
-  for (std::size_t net = 0; net < costs.num_nets(); ++net) {
-    maker.push_back(costs.maker(net));
-    time.push_back(costs.net_ps(net));
-    Json of = Json::array();
-    for (const std::uint32_t reader : costs.readers(net)) of.push_back(reader);
-    readers.push_back(std::move(of));
-  }
-  document["ops"]["bytes"] = std::move(bytes);
-  document["nets"] = Json{{"op", std::move(maker)}, {"ps", std::move(time)}, {"readers", std::move(readers)}};
+  document["ops"]["bytes"] = listed(costs.num_ops(), [&](std::uint32_t op) { return costs.bytes(op); });
+  const auto of_nets = [&](auto of) { return listed(costs.num_nets(), of); };
+  document["nets"] = Json{{"op", of_nets([&](std::uint32_t net) { return costs.maker(net); })},
+                          {"ps", of_nets([&](std::uint32_t net) { return costs.net_ps(net); })},
+                          {"readers", of_nets([&](std::uint32_t net) { return Json(costs.readers(net)); })}};
 }
 
 Json split_document(Json document, const OpGraph& graph, const DeviceSet& devices,
@@ -303,23 +274,17 @@ Json split_document(Json document, const OpGraph& graph, const DeviceSet& device
   document["unit"] = "ps";
   document["machine"] = machine_of(devices, table);
   add_ops(document, graph, devices, constraints);
-  Json& ops = document["ops"];
-  add_times(ops, devices, table, graph.num_ops(), [&](DeviceId device, OpId op) {
+  document["ops"]["times"] = times_of(devices, table, graph.num_ops(), [&](DeviceId device, OpId op) {
     return costs.counts(index(op)) ? costs.time_ps(index(device), index(op)) : 0;
   });
-  Json makers = Json::array();
-  for (std::size_t op = 0; op < graph.num_ops(); ++op) {
-    Json of = Json::array();
-    for (const std::uint32_t maker : costs.makers(op)) of.push_back(maker);
-    makers.push_back(std::move(of));
-  }
-  ops["makers"] = std::move(makers);
+  document["ops"]["makers"] =
+      listed(graph.num_ops(), [&](std::uint32_t op) { return Json(costs.makers(op)); });
   if (bound.proof == BoundProof::kIdeals) {
     add_nets(document, costs);
     conclude(document, bound.proof, bound.whole_ps,
-             Json{{"kind", "ideals"}, {"path", numbers_of(bound.path)}, {"ops", numbers_of(bound.ops)}});
+             Json{{"kind", "ideals"}, {"path", bound.path}, {"ops", bound.ops}});
   } else if (bound.proof == BoundProof::kPath) {
-    conclude(document, bound.proof, bound.whole_ps, Json{{"kind", "path"}, {"ops", numbers_of(bound.path)}});
+    conclude(document, bound.proof, bound.whole_ps, Json{{"kind", "path"}, {"ops", bound.path}});
   } else if (bound.proof == BoundProof::kLargestClass) {
     conclude(document, bound.proof, bound.whole_ps, Json{{"kind", "class"}, {"class", bound.largest_class}});
   } else {

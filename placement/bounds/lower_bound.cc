@@ -11,6 +11,7 @@
 #include "placement/bounds/device_kinds.h"
 #include "placement/bounds/feasibility.h"
 #include "placement/bounds/route_bound.h"
+#include "placement/bounds/split_bound.h"
 #include "placement/bounds/window_bound.h"
 #include "placement/bounds/work_bound.h"
 
@@ -81,6 +82,16 @@ BoundParts bound_parts(const OpGraph& graph, const DeviceSet& devices, const Con
 LowerBound lower_bound(const OpGraph& graph, const DeviceSet& devices, const Constraints& constraints,
                        const CostTable& costs) {
   return bound_parts(graph, devices, constraints, costs).bound;
+}
+
+ProvenBound proven_bound(const OpGraph& graph, const DeviceSet& devices, const Constraints& constraints,
+                         Objective objective) {
+  if (objective != Objective::kStepTime) {
+    const SplitBound bound = split_bound(SplitCosts{graph, devices}, constraints, objective);
+    return {bound.seconds, bound.proof};
+  }
+  const LowerBound bound = lower_bound(graph, devices, constraints, CostTable{graph, devices});
+  return {bound.seconds(), bound.proof()};
 }
 
 }  // namespace emplace

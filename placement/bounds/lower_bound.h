@@ -1,12 +1,11 @@
 #pragma once
-/// Proven lower bounds of the step time: no placement that fits is faster. The proofs are in
-/// docs/proofs/bounds.md.
-
-#include <string_view>
+/// Proven lower bounds of the step time, and of the other objectives: no placement that fits is better. The
+/// proofs are in docs/proofs/bounds.md.
 
 #include "graph/op_graph.h"
 #include "placement/bounds/bound_proof.h"
 #include "placement/machine/cost_model.h"
+#include "placement/objective.h"
 #include "placement/placement.h"
 
 namespace emplace {
@@ -20,12 +19,19 @@ struct LowerBound {
 
   double seconds() const;
   BoundProof proof() const;  ///< The proof of the largest bound; the simplest one of a tie.
-  std::string_view which() const { return word_of(proof()); }
 };
 
 /// Valid under the simulator's rules (docs/reference/measurement.md) in any dispatch order. Takes well under
 /// half a second for 25k ops and 9 devices (docs/results/performance.md). Pure; any thread.
 LowerBound lower_bound(const OpGraph& graph, const DeviceSet& devices, const Constraints& constraints,
                        const CostTable& costs);
+
+/// A lower bound of an objective over all placements [s], and its proof.
+struct ProvenBound {
+  double seconds = 0;
+  BoundProof proof = BoundProof::kNone;
+};
+ProvenBound proven_bound(const OpGraph& graph, const DeviceSet& devices, const Constraints& constraints,
+                         Objective objective);
 
 }  // namespace emplace

@@ -60,38 +60,6 @@ Edges backward_edges(const Edges& forward) {
   return out;
 }
 
-/// A job of the single-machine relaxation: starts at `release` or later, runs for `time`, is followed by
-/// `tail` [ns].
-struct Job {
-  std::int64_t release = 0, time = 0, tail = 0;
-};
-
-/// The optimum of the preemptive relaxation: the least possible maximum of end + tail over all jobs on one
-/// device. Jackson's rule attains it: run the released job with the longest tail. Non-preemptive schedules
-/// are no better.
-std::int64_t preemptive_bound_ns(std::vector<Job>& jobs) {
-  std::sort(jobs.begin(), jobs.end(), [](const Job& a, const Job& b) { return a.release < b.release; });
-  std::vector<std::pair<std::int64_t, std::int64_t>> waiting;  // Heap of released jobs: (tail, time left).
-  std::int64_t now = 0, worst = 0;
-  std::size_t next = 0;
-  while (next < jobs.size() || !waiting.empty()) {
-    if (waiting.empty()) now = std::max(now, jobs[next].release);
-    for (; next < jobs.size() && jobs[next].release <= now; ++next) {
-      waiting.emplace_back(jobs[next].tail, jobs[next].time);
-      std::push_heap(waiting.begin(), waiting.end());
-    }
-    auto& [tail, left] = waiting.front();
-    const std::int64_t until = next < jobs.size() ? std::min(now + left, jobs[next].release) : now + left;
-    left -= until - now;
-    now = until;
-    if (left > 0) continue;
-    worst = std::max(worst, now + tail);
-    std::pop_heap(waiting.begin(), waiting.end());
-    waiting.pop_back();
-  }
-  return worst;
-}
-
 /// Computes the earliest start of every op on every kind, in one direction of time.
 /// Invariant: start_[o, k] <= the start of o in every placement that fits and has o on kind k. Ops are
 /// visited in topological order, so the values of all predecessors are final.
@@ -215,7 +183,7 @@ class Sweep {
   /// For an ancestor u let arrival(u) be a time before which `op` cannot start unless u is on the same
   /// device. If `op` starts at C, all u with arrival(u) > C are on its device. They ran there one at a time,
   /// each u not before start_[u, k] and followed by the chain tail(u) from u to `op`, so C >=
-  /// preemptive_bound_ns of these jobs. A smaller C puts more ancestors on the device: the bound is the least
+  /// preemptive_bound() of these jobs. A smaller C puts more ancestors on the device: the bound is the least
   /// consistent C. Sets line_ to ancestors that prove it: all have arrival >= the bound, and in line they
   /// take at least as long or the last is not allowed here.
   std::int64_t join(OpId op, std::size_t k, std::int64_t start) {
@@ -255,7 +223,7 @@ class Sweep {
     // falls: the minimum is where they cross.
     const auto line = [&](std::size_t j) {
       subset_.assign(jobs_.begin(), jobs_.begin() + static_cast<std::ptrdiff_t>(j));
-      return preemptive_bound_ns(subset_);
+      return preemptive_bound(subset_).first;
     };
     std::size_t low = 0, high = jobs_.size();
     const std::int64_t all = line(high);
@@ -332,7 +300,7 @@ class Sweep {
   std::vector<std::uint32_t> stamp_, slot_;  // [ops] Last join that reached the op; its index in nodes_.
   std::vector<Node> nodes_;
   std::vector<std::pair<std::int64_t, std::uint32_t>> heap_;  // Max-heap of (arrival, node).
-  std::vector<Job> jobs_, subset_;
+  std::vector<Job<std::int64_t>> jobs_, subset_;
   std::vector<std::int64_t> arrivals_;
   std::vector<OpId> line_;
   std::vector<std::int64_t> wanted_;  // [ops, kinds] Starts that a proof needs.
@@ -354,14 +322,15 @@ Routes routes(const LoweredGraph& lowered, const Constraints& constraints, const
   out.head_ns = Sweep{constraints, kinds, costs, forward, window}.run();
   out.tail_ns = Sweep{constraints, kinds, costs, backward, window}.run();
   // Every op is on some kind: its least head + time + tail over the kinds bounds the step time.
-  for (const OpId op : forward.order) {
+  for (const OpId op : lowered.kernels()) {
     std::int64_t least = kNever;
     for (std::size_t k = 0; k < size; ++k) {
       const std::size_t at = index(op) * size + k;
       if (out.head_ns[at] == kNever || out.tail_ns[at] == kNever) continue;
       least = std::min(least, out.head_ns[at] + costs.ns(kinds.example[k], op) + out.tail_ns[at]);
     }
-    if (least != kNever) out.longest_ns = std::max(out.longest_ns, least);
+    if (least != kNever && (out.longest == kNoOp || least > out.longest_ns))
+      out.longest_ns = least, out.longest = op;
   }
   return out;
 }

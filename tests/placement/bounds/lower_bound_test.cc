@@ -124,11 +124,11 @@ TEST(LowerBound, IsNeverAboveTheBestOfAllPlacements) {
     for (const Dispatch dispatch : {Dispatch::kProgram, Dispatch::kFifo}) {
       const double best_s = best_of_all(graph, devices, constraints, dispatch);
       for (const double value_s : {bound.path_s, bound.work_s, bound.route_s, bound.memory_s, bound.window_s})
-        ASSERT_LE(value_s, best_s * (1 + 1e-15)) << "seed " << seed << ", " << bound.which();
+        ASSERT_LE(value_s, best_s * (1 + 1e-15)) << "seed " << seed << ", " << word_of(bound.proof());
       if (best_s < 1) ++fitting;
       if (bound.seconds() > 0.999 * best_s) ++tight;
     }
-    ++decisive[std::string{bound.which()}];
+    ++decisive[std::string{word_of(bound.proof())}];
   }
   EXPECT_GT(fitting, static_cast<int>(kSeeds)) << "most have placements that fit";
   EXPECT_GT(tight, fitting / 3) << "and for many the bound is the optimum";
@@ -144,7 +144,7 @@ TEST(LowerBound, ChainIsBoundByItsPathOnTheFastestDevices) {
       bound_of(graph, sample_devices(1, true, kPlenty, {.bytes_per_s = 1e18, .latency_s = 10e-6}));
   EXPECT_DOUBLE_EQ(bound.path_s, 30e-6);
   EXPECT_DOUBLE_EQ(bound.route_s, 40e-6) << "b on the CPU would wait for a transfer of 10 us";
-  EXPECT_EQ(bound.which(), "critical path with transfers");
+  EXPECT_EQ(word_of(bound.proof()), "critical path with transfers");
 }
 
 TEST(LowerBound, IndependentWorkIsDividedBySpeed) {
@@ -154,7 +154,7 @@ TEST(LowerBound, IndependentWorkIsDividedBySpeed) {
   const LowerBound bound = bound_of(sample_graph(ops), sample_devices(2, true, kPlenty));
   EXPECT_NEAR(bound.work_s, 400e-6 / (2 + 1.0 / 3), 0.005 * bound.work_s);
   EXPECT_LE(bound.work_s, 400e-6 / (2 + 1.0 / 3));
-  EXPECT_EQ(bound.which(), "total work");
+  EXPECT_EQ(word_of(bound.proof()), "total work");
 }
 
 TEST(LowerBound, UsesTheBestKindOfDeviceForEachOp) {
