@@ -23,7 +23,6 @@
 #include "placement/machine/cost_model.h"
 #include "placement/table.h"
 #include "solver/methods.h"
-#include "solver/portfolio/ordered_portfolio.h"
 #include "solver/portfolio/portfolio.h"
 #include "solver/solve.h"
 
@@ -112,7 +111,8 @@ class ComparedMethods {
         request_{request},
         stop_{stop},
         portfolio_{learned.portfolio_methods(), learned.moves(), judge, clock, request.budget.seconds},
-        ordered_{learned.portfolio_methods(), learned.moves(), judge, clock, request.budget.seconds} {}
+        ordered_{learned.portfolio_methods(), learned.moves(), judge, clock,
+                 request.budget.seconds,      /*ordered=*/true} {}
 
   /// Errors: kInvalid for an unknown name, or an objective or a model that a method does not have.
   Result<Unit> add(const std::string& name) {
@@ -156,8 +156,7 @@ class ComparedMethods {
   const LearnedMethods& learned_;
   const Request request_;
   StopSignal& stop_;
-  const Portfolio portfolio_;
-  const OrderedPortfolio ordered_;
+  const Portfolio portfolio_, ordered_;
   std::vector<std::unique_ptr<Method>> owned_;
   std::vector<const Method*> methods_;
 };

@@ -18,15 +18,21 @@ using nlohmann::json;
 /// The modules as a tree. Parents come before their children.
 class Modules {
  public:
+  /// Adds a module and, outermost first, those that contain it.
   std::size_t add(const std::string& name) {
     if (name.empty()) return 0;
-    const auto [it, fresh] = by_name_.try_emplace(name, 0);
-    if (!fresh) return it->second;
-    const std::size_t dot = name.rfind('.');
-    const std::size_t parent = add_parents(name, dot);
-    it->second = nodes_.size();
-    push(parent, dot == std::string::npos ? name : name.substr(dot + 1));
-    return it->second;
+    std::size_t at = 0;
+    std::size_t dot = 0;
+    do {
+      dot = name.find('.', at == 0 ? 0 : dot + 1);
+      const auto [it, fresh] = by_name_.try_emplace(name.substr(0, dot), nodes_.size());
+      if (fresh) {
+        nodes_[at].has_parts = true;
+        nodes_.push_back({at, it->first, std::nullopt});
+      }
+      at = it->second;
+    } while (dot != std::string::npos);
+    return at;
   }
   std::size_t size() const { return nodes_.size(); }
   bool has_parts(std::size_t module) const { return nodes_[module].has_parts; }
@@ -60,7 +66,7 @@ class Modules {
       const auto device = mixed[m] ? nodes_[m].device : all[m];
       if (!device || (mapped[m] && *mapped[m] == *device)) continue;
       mapped[m] = device;
-      entries.emplace_back(name(m), *device);
+      entries.emplace_back(nodes_[m].name, *device);
     }
     return entries;
   }
@@ -68,37 +74,10 @@ class Modules {
  private:
   struct Node {
     std::size_t parent = 0;
-    std::string last;  ///< Last part of the name.
+    std::string_view name;  ///< A key of by_name_; empty: the model.
     std::optional<DeviceId> device;
     bool has_parts = false;
   };
-
-  void push(std::size_t parent, std::string last) {
-    nodes_[parent].has_parts = true;
-    nodes_.push_back({parent, std::move(last), std::nullopt});
-  }
-
-  /// Adds the ancestors, outermost first. Iterative, because names may be deep.
-  std::size_t add_parents(const std::string& name, std::size_t dot) {
-    if (dot == std::string::npos) return 0;
-    std::size_t parent = 0;
-    for (std::size_t begin = 0; begin <= dot;) {
-      const std::size_t end = std::min(name.find('.', begin), dot);
-      const auto [it, fresh] = by_name_.try_emplace(name.substr(0, end), nodes_.size());
-      if (fresh) push(parent, name.substr(begin, end - begin));
-      parent = it->second;
-      begin = end + 1;
-    }
-    return parent;
-  }
-  std::string name(std::size_t module) const {
-    std::vector<std::string_view> parts;
-    for (; module != 0; module = nodes_[module].parent) parts.push_back(nodes_[module].last);
-    std::string text;
-    for (std::size_t i = parts.size(); i-- > 0;)
-      text.append(i + 1 == parts.size() ? "" : ".").append(parts[i]);
-    return text;
-  }
 
   std::map<std::string, std::size_t> by_name_;
   std::vector<Node> nodes_{{0, "", std::nullopt}};  // Node 0 is the model.

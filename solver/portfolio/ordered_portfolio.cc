@@ -274,8 +274,4 @@ Result<Answer> run_ordered_portfolio(const std::vector<const Method*>& methods, 
   return Ordered{problem, judge, executor}.run(methods);
 }
 
-Result<Answer> OrderedPortfolio::find(const Problem& problem, Executor& executor) const {
-  return run_ordered_portfolio(methods_, budgeted(problem), judge_, executor);
-}
-
 }  // namespace emplace

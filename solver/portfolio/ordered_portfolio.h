@@ -1,7 +1,6 @@
 #pragma once
 /// The portfolio, with a search for the order in which devices take their ready ops.
 
-#include <string_view>
 #include <vector>
 
 #include "solver/portfolio/portfolio.h"
@@ -18,16 +17,5 @@ namespace emplace {
 /// another objective than the step time, and in `fifo` dispatch.
 Result<Answer> run_ordered_portfolio(const std::vector<const Method*>& methods, const Problem& problem,
                                      const Judge& judge, Executor& executor);
-
-/// `auto+order` among other methods: `methods`, then searches for placements and orders, within one
-/// budget on every core. Its measurement is in the order that it found. @pre `judge`, `clock` and the methods
-/// outlive it.
-class OrderedPortfolio final : public Portfolio {
- public:
-  using Portfolio::Portfolio;
-  std::string_view name() const override { return "auto+order"; }
-  std::string_view summary() const override { return "auto, with a search for the order of ops"; }
-  Result<Answer> find(const Problem& problem, Executor& executor) const override;
-};
 
 }  // namespace emplace

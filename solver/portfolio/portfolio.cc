@@ -4,11 +4,16 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
 #include <thread>
 #include <utility>
 
 #include "base/cores.h"
 #include "base/mutex.h"
+#include "solver/portfolio/ordered_portfolio.h"
 #include "solver/search/anneal.h"
 #include "solver/search/local_search.h"
 #include "solver/search/tree_moves.h"
@@ -124,69 +129,54 @@ std::vector<Turn> turns_for(const Problem& problem, double budget_s) {
                    : std::vector<Turn>{{false, 0.6}, {false, 1, 0.5}};
 }
 
-/// Runs `method` until `until` from `start`, or without one from the simple methods, and takes what it finds.
-Result<Unit> search_from(const std::optional<Answer>& start, const Method& method, const Problem& problem,
-                         Shared& shared, Executor& executor, const Clock& clock, Nanos until,
-                         const std::function<bool()>& stopped,
-                         const std::function<void(const std::string&, bool)>& on_method_start) {
-  const std::string name{method.name()};
-  if (on_method_start) on_method_start(name, true);
-  Problem own = problem;
-  own.context = {.clock = &clock, .deadline = until, .stopped = stopped};
-  if (start) own.context.starts = {&*start, 1};
-  own.context.better = [&](const Finding& finding, const Placement& placement, const OpOrder&) {
-    shared.report(name, placement, finding.seconds);
-  };
-  EMPLACE_TRY_ASSIGN(auto found, method.find(own, executor));
-  // Evaluations of the start were counted where they were made.
-  if (start) found.evaluations -= start->evaluations;
-  shared.take(name, std::move(found));
-  return Unit{};
-}
+/// The searches of one thread.
+struct Searcher {
+  const Problem& problem;
+  Shared& shared;
+  Executor& executor;
+  const Clock& clock;
+  std::function<bool()> stopped;
+  std::function<void(const std::string&, bool)> on_method_start;
 
-class Searcher {
- public:
-  Searcher(const Problem& problem, unsigned thread, Shared& shared, const Clock& clock, Nanos end,
-           const std::function<bool()>& stopped, const MoveProposerFactory& moves)
-      : problem_{problem},
-        thread_{thread},
-        shared_{shared},
-        clock_{clock},
-        end_{end},
-        stopped_{stopped},
-        moves_{moves} {}
+  /// Runs `method` until `until` from `start`, or without one from the simple methods, and takes what it
+  /// finds.
+  Result<Unit> search(const std::optional<Answer>& start, const Method& method, Nanos until) {
+    const std::string name{method.name()};
+    if (on_method_start) on_method_start(name, true);
+    Problem own = problem;
+    own.context = {.clock = &clock, .deadline = until, .stopped = stopped};
+    if (start) own.context.starts = {&*start, 1};
+    own.context.better = [&](const Finding& finding, const Placement& placement, const OpOrder&) {
+      shared.report(name, placement, finding.seconds);
+    };
+    EMPLACE_TRY_ASSIGN(auto found, method.find(own, executor));
+    // Evaluations of the start were counted where they were made.
+    if (start) found.evaluations -= start->evaluations;
+    shared.take(name, std::move(found));
+    return Unit{};
+  }
 
-  void run(Executor& executor, const std::function<void(const std::string&, bool)>& on_method_start) {
-    const Nanos begin = clock_.now();
-    std::uint64_t stream = std::uint64_t{thread_} << 20;
-    const auto left = std::chrono::duration<double>(end_ - begin).count();
-    for (const Turn& turn : turns_for(problem_, left)) {
+  void run(unsigned thread, Nanos end, const MoveProposerFactory& moves) {
+    const Nanos begin = clock.now();
+    std::uint64_t stream = std::uint64_t{thread} << 20;
+    const auto left = std::chrono::duration<double>(end - begin).count();
+    for (const Turn& turn : turns_for(problem, left)) {
       stream += 1 << 10;
       const Nanos until = begin + as_nanos(left * turn.until);
-      if (clock_.now() >= until || (stopped_ && stopped_())) continue;
-      const LocalSearch local{{.stream = stream, .moves = moves_}};
+      if (clock.now() >= until || (stopped && stopped())) continue;
+      const LocalSearch local{{.stream = stream, .moves = moves}};
       // The first thread continues from the walk over weights, unless it restarts; others repeat it with
       // random numbers of their own.
-      const bool own_walk = turn.restarts || (thread_ > 0 && turn.until < 1);
+      const bool own_walk = turn.restarts || (thread > 0 && turn.until < 1);
       const Anneal anneal{{.heat = turn.heat,
                            .weights = own_walk ? WeightWalk::kFirst : WeightWalk::kNone,
                            .stream = stream,
-                           .moves = moves_}};
+                           .moves = moves}};
       const Method& method = turn.local ? static_cast<const Method&>(local) : anneal;
-      const auto searched = search_from(turn.restarts ? std::nullopt : shared_.best(), method, problem_,
-                                        shared_, executor, clock_, until, stopped_, on_method_start);
-      if (!searched) return shared_.fail(searched.error());
+      const auto searched = search(turn.restarts ? std::nullopt : shared.best(), method, until);
+      if (!searched) return shared.fail(searched.error());
     }
   }
-
- private:
-  const Problem& problem_;
-  const unsigned thread_;
-  Shared& shared_;
-  const Clock& clock_;
-  const Nanos end_;
-  const std::function<bool()>& stopped_;
-  const MoveProposerFactory& moves_;
 };
 
 }  // namespace
@@ -211,6 +201,7 @@ Result<Answer> run_portfolio(const std::vector<const Method*>& methods, const Pr
     if (!*prepared) prepared = tree_moves(problem);
     return *prepared;
   };
+  Searcher here{problem, shared, executor, clock, stopped, context.on_method_start};
   std::string why = "no methods given";
   for (const Answer& start : context.starts)
     shared.take(start.method.empty() ? "start placement" : start.method, start);
@@ -231,9 +222,7 @@ Result<Answer> run_portfolio(const std::vector<const Method*>& methods, const Pr
     if (name == kBeforeWeights && context.searches && problem.objective == Objective::kStepTime &&
         shared.best() && !stopped() && !late()) {
       const Anneal anneal{{.weights = WeightWalk::kOnly, .moves = moves()}};
-      EMPLACE_TRY(search_from(shared.best(), anneal, problem, shared, executor, clock,
-                              clock.now() + as_nanos(budget_s * kWeightsShare), stopped,
-                              context.on_method_start));
+      EMPLACE_TRY(here.search(shared.best(), anneal, clock.now() + as_nanos(budget_s * kWeightsShare)));
     }
   }
   if (!context.searches || !shared.best() || clock.now() >= end || stopped())
@@ -242,20 +231,19 @@ Result<Answer> run_portfolio(const std::vector<const Method*>& methods, const Pr
   std::vector<std::unique_ptr<Executor>> executors;
   std::vector<std::jthread> threads;
   const MoveProposerFactory& proposers = moves();
-  const std::function<bool()> stop_here = stopped,
-                              stop_elsewhere = [&] { return stop_requested || shared.optimal(); };
   for (unsigned t = 1; t < context.threads; ++t) {
     executors.push_back(make_model(problem.graph, problem.devices, judge));
     threads.emplace_back([&, t, own = executors.back().get()] {
-      Searcher{problem, t, shared, clock, end, stop_elsewhere, proposers}.run(*own, {});
+      const auto stop_elsewhere = [&] { return stop_requested || shared.optimal(); };
+      Searcher{problem, shared, *own, clock, stop_elsewhere, {}}.run(t, end, proposers);
     });
   }
-  Searcher{problem, 0, shared, clock, end, stop_here, proposers}.run(executor, context.on_method_start);
+  here.run(0, end, proposers);
   threads.clear();
   return std::move(shared).finish(why);
 }
 
-Problem Portfolio::budgeted(const Problem& problem) const {
+Result<Answer> Portfolio::find(const Problem& problem, Executor& executor) const {
   Problem own = problem;
   own.context = {.clock = &clock_,
                  .deadline = clock_.now() + as_nanos(budget_s_),
@@ -263,11 +251,7 @@ Problem Portfolio::budgeted(const Problem& problem) const {
                  .starts = problem.context.starts,
                  .moves = moves_,
                  .stopped = problem.context.stopped};
-  return own;
-}
-
-Result<Answer> Portfolio::find(const Problem& problem, Executor& executor) const {
-  return run_portfolio(methods_, budgeted(problem), judge_, executor);
+  return (ordered_ ? run_ordered_portfolio : run_portfolio)(methods_, own, judge_, executor);
 }
 
 }  // namespace emplace

@@ -20,32 +20,33 @@ namespace emplace {
 Result<Answer> run_portfolio(const std::vector<const Method*>& methods, const Problem& problem,
                              const Judge& judge, Executor& executor);
 
-/// `auto` among other methods: `methods`, then searches, within one budget on every core. Of the problem's
-/// context it uses `stopped`. @pre `judge`, `clock` and the methods outlive it.
-class Portfolio : public Method {
+/// `auto` among other methods: `methods`, then searches, within one budget on every core. `ordered`:
+/// `auto+order`, which also searches for an order (ordered_portfolio.h), in which its measurement is. Of the
+/// problem's context it uses `stopped` and `starts`. @pre `judge`, `clock` and the methods outlive it.
+class Portfolio final : public Method {
  public:
   Portfolio(std::vector<const Method*> methods, MoveGuide moves, const Judge& judge, const Clock& clock,
-            double budget_s)
+            double budget_s, bool ordered = false)
       : methods_{std::move(methods)},
         judge_{judge},
         moves_{std::move(moves)},
         clock_{clock},
-        budget_s_{budget_s} {}
-  std::string_view name() const override { return "auto"; }
-  std::string_view summary() const override { return "all heuristics, then searches from the best of them"; }
+        budget_s_{budget_s},
+        ordered_{ordered} {}
+  std::string_view name() const override { return ordered_ ? "auto+order" : "auto"; }
+  std::string_view summary() const override {
+    return ordered_ ? "auto, with a search for the order of ops"
+                    : "all heuristics, then searches from the best of them";
+  }
   Result<Answer> find(const Problem& problem, Executor& executor) const override;
 
- protected:
-  /// The problem with the budget of this method, from now on.
-  Problem budgeted(const Problem& problem) const;
-
+ private:
   const std::vector<const Method*> methods_;
   const Judge& judge_;
-
- private:
   const MoveGuide moves_;
   const Clock& clock_;
   const double budget_s_;
+  const bool ordered_;
 };
 
 }  // namespace emplace

@@ -104,29 +104,22 @@ Level make_level(const Problem& problem, const std::vector<std::uint32_t>& unit_
   return level;
 }
 
-}  // namespace
-
-Level group_level(const Problem& problem, std::size_t wanted) {
-  const Grouping groups = placement_groups(problem, wanted);
+/// Groups are alike if their labels differ only in the time step.
+Level level_of(const Problem& problem, const Grouping& groups) {
   return make_level(problem, groups.group_of_op, groups.num_groups,
                     [&](std::uint32_t unit, const std::vector<std::uint32_t>&) {
                       return groups.labels.empty() ? std::string{} : without_time_steps(groups.labels[unit]);
                     });
 }
 
-Level weight_level(const Problem& problem) {
-  const Grouping groups = weight_groups(problem);
-  return make_level(
-      problem, groups.group_of_op, groups.num_groups,
-      [&](std::uint32_t unit, const std::vector<std::uint32_t>&) { return groups.labels[unit]; });
-}
+}  // namespace
 
+Level group_level(const Problem& problem, std::size_t wanted) {
+  return level_of(problem, placement_groups(problem, wanted));
+}
+Level weight_level(const Problem& problem) { return level_of(problem, weight_groups(problem)); }
 Level piece_level(const Problem& problem) {
-  const Grouping pieces = scope_groups(problem.graph, {.split_phases = true});
-  return make_level(problem, pieces.group_of_op, pieces.num_groups,
-                    [&](std::uint32_t unit, const std::vector<std::uint32_t>&) {
-                      return without_time_steps(pieces.labels[unit]);
-                    });
+  return level_of(problem, scope_groups(problem.graph, {.split_phases = true}));
 }
 
 Level class_level(const Problem& problem) {
