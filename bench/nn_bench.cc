@@ -103,7 +103,7 @@ struct ColocRl {
     options.features.vocabulary = 199;
     options.network.bidirectional = true;
     options.network.hidden = hidden;
-    options.network.threads = threads;
+    options.threads = threads;
     placer = *policy::SequencePlacer::make(graph, devices, constraints, grouping, options, {}, 1);
   }
   OpGraph graph;

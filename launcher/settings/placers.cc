@@ -120,12 +120,7 @@ Result<std::uint64_t> update_of(const record::RunReader& db, const std::string& 
 WarmStart warm_start_of(const policy::SchedulerPolicy& weights) {
   RunConfig config;
   config.policy.method = "scheduler";
-  policy::SchedulerOptions& sizes = config.policy.scheduler;
-  sizes.embedding = static_cast<std::uint64_t>(weights.shape.embedding);
-  sizes.code = static_cast<std::uint64_t>(weights.shape.code);
-  sizes.rounds = weights.shape.rounds;
-  sizes.founders = weights.shape.founders;
-  sizes.improvers = weights.shape.improvers;
+  static_cast<policy::SchedulerShape&>(config.policy.scheduler) = weights.shape;
   WarmStart warm;
   warm.facts.config_toml = to_toml(config, false);
   warm.checkpoint.parameters.assign(weights.store.bytes().begin(), weights.store.bytes().end());
@@ -170,7 +165,7 @@ Result<policy::SchedulerPolicy> read_scheduler(const std::string& name) {
   if (config.policy.method != "scheduler")
     return invalid(printable(name), "is a policy of " + config.policy.method + ", not of scheduler",
                    "name a run of scheduler, or weights by emplace train");
-  policy::SchedulerPolicy weights{config.policy.scheduler.shape()};
+  policy::SchedulerPolicy weights{config.policy.scheduler};
   EMPLACE_TRY(weights.store.load(warm.checkpoint.parameters));
   return weights;
 }

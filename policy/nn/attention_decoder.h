@@ -34,17 +34,19 @@ constexpr auto enum_words(Attention) {
                    std::array{EnumWord{Attention::kAdditive, "additive"}, EnumWord{Attention::kDot, "dot"}}};
 }
 
-struct DecoderOptions {
-  Eigen::Index hidden = 256;       ///< Hidden size H of the LSTMs and of the attention.
-  Eigen::Index devices = 2;        ///< D
-  Eigen::Index memory_rows = 512;  ///< Rows of the encoder's output E.
-  float tanh_constant = 5;         ///< C; 0: logits are not squashed, and T is unused.
-  float temperature = 10;          ///< T
+struct DecoderNetwork {
+  Eigen::Index hidden = 256;  ///< Hidden size H of the LSTMs and of the attention.
+  std::size_t layers = 1;     ///< Number of LSTM layers, >= 1.
+  float tanh_constant = 5;    ///< C; 0: logits are not squashed, and T is unused.
+  float temperature = 10;     ///< T
   /// Add the embedding of the current group (from E_t) to the input of step t; the paper does not.
   bool sees_group = false;
-  std::size_t layers = 1;    ///< Number of LSTM layers, >= 1.
-  Init out = Init::kGlorot;  ///< Initialisation of W. kZero: every distribution starts uniform.
+  Init out = Init::kGlorot;  ///< Initialisation of W. kZero: every distribution starts (nearly) uniform.
   Attention attention = Attention::kAdditive;
+};
+struct DecoderOptions : DecoderNetwork {
+  Eigen::Index devices = 2;        ///< D
+  Eigen::Index memory_rows = 512;  ///< Rows of the encoder's output E.
 };
 
 struct DecoderParameters {

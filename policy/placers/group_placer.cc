@@ -12,59 +12,52 @@ constexpr float kForbidden = -1e29f;  ///< Log p of a forbidden device is below 
 
 }  // namespace
 
-Result<Unit> check(const GroupPlacerOptions& options) {
-  for (const auto& checked : {check_ranges(options), check_ranges(options.loss),
-                              in_range("start_probability", options.start_probability, 0, 0.999),
-                              in_range("threads", options.threads, 1, 1024),
-                              in_range("entropy_end", options.entropy_end, 0, 1e6)}) {
-    if (!checked) return checked.error();
-  }
-  return Unit{};
+Result<Unit> check(const GroupPlacerOptions& network, const CommonPlacerOptions& common) {
+  EMPLACE_TRY(check_ranges(network));
+  EMPLACE_TRY(in_range("start_probability", network.start_probability, 0, 0.999));
+  return check(common);
 }
 
-GroupPlacer::GroupPlacer(ParameterStore& store, const GroupPlacerOptions& options, Eigen::Index input_rows,
-                         std::size_t groups, std::size_t devices,
-                         std::span<const std::uint16_t> label_of_group, std::uint64_t seed)
-    : options_{options}, loss_{options.loss}, devices_{devices}, beta_{options.loss} {
+GroupPlacer::GroupPlacer(ParameterStore& store, const GroupPlacerOptions& network,
+                         const CommonPlacerOptions& common, Eigen::Index input_rows, std::size_t groups,
+                         std::size_t devices, std::span<const std::uint16_t> label_of_group,
+                         std::uint64_t seed)
+    : network_{network}, common_{common}, loss_{common.loss}, devices_{devices}, beta_{common.loss} {
   std::size_t labels = 0;
   for (std::size_t g = 0; g < groups; ++g) {
     label_of_group_.push_back(label_of_group.empty() ? static_cast<std::uint32_t>(g) : label_of_group[g]);
     labels = std::max<std::size_t>(labels, label_of_group_.back() + 1);
   }
   const auto num_devices = static_cast<Eigen::Index>(devices);
-  const EncoderOptions encoder{input_rows, options.hidden, options.layers, options.bidirectional};
+  const EncoderOptions encoder{input_rows, network.hidden, network.layers, network.bidirectional};
   encoder_ = EncoderParameters::add(store, "placer.encoder", encoder, seed);
-  decoder_options_ = {options.hidden,        num_devices,
-                      encoder.memory_rows(), options.tanh_constant,
-                      options.temperature,   options.sees_group,
-                      options.layers,        options.uniform_start ? Init::kZero : Init::kGlorot,
-                      options.attention};
+  decoder_options_ = {network, num_devices, encoder.memory_rows()};
   decoder_ = DecoderParameters::add(store, "placer.decoder", decoder_options_, seed);
   if (groups > 0)
     table_ = store.add("placer.table", num_devices, static_cast<Eigen::Index>(labels), Init::kZero, seed,
-                       options.table_scale);
-  for (std::size_t l = 0; l < options.layers && options.start_from_encoder; ++l) {
+                       network.table_scale);
+  for (std::size_t l = 0; l < network.layers && network.start_from_encoder; ++l) {
     const std::string name = "placer.start" + (l == 0 ? std::string{} : std::to_string(l + 1));
     const auto weight = [&](const char* of) {
-      return store.add(name + of, options.hidden, encoder.memory_rows(), Init::kGlorot, seed);
+      return store.add(name + of, network.hidden, encoder.memory_rows(), Init::kGlorot, seed);
     };
     const auto bias = [&](const char* of) {
-      return store.add(name + of, options.hidden, 1, Init::kZero, seed);
+      return store.add(name + of, network.hidden, 1, Init::kZero, seed);
     };
     start_.push_back({weight(".wh"), bias(".bh"), weight(".wc"), bias(".bc")});
   }
-  if (options.loss.kind == LossKind::kKlPenalised) beta_ = AdaptiveBeta{store, options.loss};
+  if (common.loss.kind == LossKind::kKlPenalised) beta_ = AdaptiveBeta{store, common.loss};
 }
 
 void GroupPlacer::start_at(ParameterStore& store, const Placement& placement,
                            std::span<const std::uint16_t> group_of_op) const {
-  if (options_.start_probability <= 0 || !table_) return;
+  if (network_.start_probability <= 0 || !table_) return;
   auto table = store.value(*table_);
   Matrix votes = Matrix::Zero(table.rows(), table.cols());
   for (std::size_t op = 0; op < placement.size(); ++op)
     votes(static_cast<Eigen::Index>(index(placement[op])), label_of_group_[group_of_op[op]]) += 1;
   const float others = std::max(1.0f, static_cast<float>(devices_ - 1));
-  const float lift = std::log(options_.start_probability / (1 - options_.start_probability) * others);
+  const float lift = std::log(network_.start_probability / (1 - network_.start_probability) * others);
   for (Eigen::Index label = 0; label < votes.cols(); ++label) {
     Eigen::Index device = 0;
     votes.col(label).maxCoeff(&device);
@@ -73,7 +66,7 @@ void GroupPlacer::start_at(ParameterStore& store, const Placement& placement,
 }
 
 Decoded GroupPlacer::place(Tape& tape, Var input, DecodeInput decode_input) const {
-  decode_input.threads = options_.threads;
+  decode_input.threads = common_.threads;
   const Encoded encoded = encode(tape, encoder_, input);
   for (std::size_t l = 0; l < start_.size(); ++l) {
     const auto from = [&](ParameterId w, Var end, ParameterId b) {
@@ -90,12 +83,12 @@ Decoded GroupPlacer::place(Tape& tape, Var input, DecodeInput decode_input) cons
 
 Decisions GroupPlacer::decisions(const Tape& tape, const Decoded& decoded) const {
   Decisions decisions{decoded.devices, {}};
-  if (options_.loss.needs_behaviour()) decisions.log_q = behaviour_of(tape.value(decoded.log_p));
+  if (common_.loss.needs_behaviour()) decisions.log_q = behaviour_of(tape.value(decoded.log_p));
   return decisions;
 }
 
 DecisionShape GroupPlacer::decision_shape(std::size_t groups) const {
-  return {groups, devices_, options_.loss.needs_behaviour()};
+  return {groups, devices_, common_.loss.needs_behaviour()};
 }
 
 Result<std::vector<double>> GroupPlacer::log_probabilities(const Tape& tape, const Decoded& decoded,
@@ -113,7 +106,7 @@ Result<std::vector<double>> GroupPlacer::log_probabilities(const Tape& tape, con
 Decisions GroupPlacer::with_behaviour(std::vector<std::uint8_t> devices,
                                       std::span<const double> log_q) const {
   Decisions decisions{std::move(devices), {}};
-  if (options_.loss.needs_behaviour()) decisions.log_q = even_behaviour(decisions.devices, devices_, log_q);
+  if (common_.loss.needs_behaviour()) decisions.log_q = even_behaviour(decisions.devices, devices_, log_q);
   return decisions;
 }
 
@@ -178,10 +171,10 @@ Result<std::vector<std::uint8_t>> GroupPlacer::devices_of(
 }
 
 void GroupPlacer::start_update(std::uint64_t update) {
-  if (options_.entropy_over == 0) return;
-  const double done = std::min(1.0, static_cast<double>(update) / static_cast<double>(options_.entropy_over));
-  loss_.entropy = static_cast<float>((1 - done) * static_cast<double>(options_.loss.entropy) +
-                                     done * static_cast<double>(options_.entropy_end));
+  if (common_.entropy_over == 0) return;
+  const double done = std::min(1.0, static_cast<double>(update) / static_cast<double>(common_.entropy_over));
+  loss_.entropy = static_cast<float>((1 - done) * static_cast<double>(common_.loss.entropy) +
+                                     done * static_cast<double>(common_.entropy_end));
 }
 
 void GroupPlacer::end_update(ParameterStore& store, const LossParts& parts) const {

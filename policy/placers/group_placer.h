@@ -11,36 +11,24 @@
 #include "base/settings.h"
 #include "placement/placement.h"
 #include "policy/decisions.h"
-#include "policy/features.h"
 #include "policy/loss/adaptive_beta.h"
-#include "policy/loss/loss.h"
 #include "policy/nn/attention_decoder.h"
 #include "policy/nn/encoder.h"
+#include "policy/placer_options.h"
 
 namespace emplace::policy {
 
-struct GroupPlacerOptions {
-  Eigen::Index hidden = 256;  ///< Hidden size H of all LSTMs and of the attention.
-  std::size_t layers = 1;     ///< Number of layers of encoder and decoder.
+/// The network of a group placer. The encoder has the decoder's hidden size and number of layers.
+struct GroupPlacerOptions : DecoderNetwork {
   bool bidirectional = true;  ///< The encoder reads the groups in both directions.
-  Attention attention = Attention::kAdditive;
   /// h_0 = tanh(W h_T + b), c_0 = tanh(W' c_T + b') per layer; false: zero.
   ///   Paper: Hierarchical 2018, section 2, after Sutskever 2014  [HIE-START]
   bool start_from_encoder = false;
-  float tanh_constant = 5;  ///< Bound C of the logits; 0: plain logits.
-  float temperature = 10;   ///< Temperature T of the logits.
-  /// The embedding of the current group is an input of the decoder, besides the attention.
-  bool sees_group = false;
-  bool uniform_start = false;  ///< The output layer starts at zero: (nearly) uniform distributions.
   /// Relative learning rate of a trainable table of device logits per label; 0: the table stays as it is.
   float table_scale = 0;
   /// Initial probability in the table of each group's device in the start placement; 0: the table starts at
   /// 0.
   float start_probability = 0;
-  LossOptions loss;
-  float entropy_end = 0;           ///< Final weight of the entropy bonus; the initial one is loss.entropy.
-  std::uint64_t entropy_over = 0;  ///< Updates over which the weight changes linearly; 0: constant.
-  std::size_t threads = 1;  ///< Number of threads for the samples of one decoding; results are bit-identical.
 
   void list(Settings& settings) {
     settings.add("hidden", hidden, between(1, 4096),
@@ -64,7 +52,8 @@ struct GroupPlacerOptions {
   }
 };
 
-Result<Unit> check(const GroupPlacerOptions& options);
+/// Errors (kInvalid): a number out of range (names the key).
+Result<Unit> check(const GroupPlacerOptions& network, const CommonPlacerOptions& common);
 
 inline constexpr std::size_t kMaxWords = 65'000;
 
@@ -97,9 +86,9 @@ class GroupPlacer {
   /// Adds "placer.*" to the store. `input_rows`: rows of a group's features. `label_of_group` [groups]:
   /// groups with the same label share a row of the table; empty: no sharing. With 0 `groups` the network
   /// places any number of groups and has no table.
-  GroupPlacer(ParameterStore& store, const GroupPlacerOptions& options, Eigen::Index input_rows,
-              std::size_t groups, std::size_t devices, std::span<const std::uint16_t> label_of_group,
-              std::uint64_t seed);
+  GroupPlacer(ParameterStore& store, const GroupPlacerOptions& network, const CommonPlacerOptions& common,
+              Eigen::Index input_rows, std::size_t groups, std::size_t devices,
+              std::span<const std::uint16_t> label_of_group, std::uint64_t seed);
 
   /// Initialises the table from `placement` [ops] with groups `group_of_op` [ops]: each label's majority
   /// device gets start_probability. No effect if that is 0.
@@ -142,7 +131,8 @@ class GroupPlacer {
   struct StartLayer {
     ParameterId w_h, b_h, w_c, b_c;
   };
-  GroupPlacerOptions options_;
+  GroupPlacerOptions network_;
+  CommonPlacerOptions common_;
   LossOptions loss_;  // Current loss; its entropy weight follows the schedule.
   std::size_t devices_;
   std::vector<std::uint32_t> label_of_group_;  // [groups] Empty without a table.

@@ -15,22 +15,6 @@ GrouperOptions grouper_options(const HierarchicalOptions& options) {
           options.grouper_scale, options.start_at_scopes ? options.grouper_confidence : 0};
 }
 
-GroupPlacerOptions placer_options(const HierarchicalOptions& options) {
-  GroupPlacerOptions placer;
-  placer.hidden = options.hidden;
-  placer.start_from_encoder = options.start_from_encoder;
-  placer.tanh_constant = options.tanh_constant;
-  placer.temperature = options.temperature;
-  placer.sees_group = options.sees_group;
-  placer.table_scale = options.table_scale;
-  placer.start_probability = options.start_probability;
-  placer.loss = options.loss;
-  placer.entropy_end = options.entropy_end;
-  placer.entropy_over = options.entropy_over;
-  placer.threads = options.threads;
-  return placer;
-}
-
 std::vector<std::uint16_t> inverse(const std::vector<std::uint16_t>& place_of) {
   std::vector<std::uint16_t> at(place_of.size());
   for (std::size_t i = 0; i < place_of.size(); ++i) at[place_of[i]] = static_cast<std::uint16_t>(i);
@@ -51,9 +35,7 @@ Result<std::unique_ptr<HierarchicalPlanner>> HierarchicalPlanner::make(std::vect
                                                                        HierarchicalOptions options,
                                                                        std::uint64_t seed) {
   for (const auto& checked :
-       {check_ranges(options), in_range("groups", options.groups, 1, kMaxGroups),
-        in_range("placements", options.placements, 1, kMaxPlacements),
-        in_range("noise_limit", options.noise_limit, 0, 1e3), check(placer_options(options))}) {
+       {check_ranges(options), in_range("groups", options.groups, 1, kMaxGroups), check(options, options)}) {
     if (!checked) return checked.error();
   }
   EMPLACE_TRY(check_graphs(graphs, options.features));
@@ -95,7 +77,8 @@ HierarchicalPlanner::HierarchicalPlanner(std::vector<HierarchicalGraph> graphs, 
       group_at_{inverse(place_of_group_)},
       tasks_{make_tasks(std::move(graphs))},
       placer_{store_,
-              placer_options(options_),
+              options_,
+              options_,
               static_cast<Eigen::Index>(tasks_.front().features.vocabulary_size + options_.groups) +
                   tasks_.front().features.shape_sums.rows(),
               any_graph() ? 0 : options_.groups,
@@ -162,7 +145,7 @@ Actions HierarchicalPlanner::sample(std::uint64_t episode, std::uint64_t update)
   Tape tape{store_};
   Rng group_rng{seed_, Purpose::kGrouping, episode}, place_rng{seed_, Purpose::kPlacing, episode},
       noise_rng{seed_, Purpose::kNoise, episode};
-  const float noise = update < options_.noise_updates ? options_.noise : 0.0f;
+  const float noise = options_.noise_at(update);
   choice.group_of_op =
       spread(task, task.grouper.draw(store_, group_rng, noise, noise_rng, options_.noise_limit));
   DecodeInput input;

@@ -23,44 +23,20 @@
 namespace emplace::policy {
 
 /// Defaults are the paper's values except for what is marked as off. Configurations name their departures.
-struct HierarchicalOptions {
-  std::size_t groups = 256;          ///< G
+/// The network is the Placer's. `placements` are k of Eqs. 4 and 6 (m = 1: one grouping per episode); `noise`
+/// is on the logits of both networks; `loss` is the Placer's, the Grouper always uses REINFORCE.
+struct HierarchicalOptions : CommonPlacerOptions, GroupPlacerOptions {
   Eigen::Index type_embedding = 20;  ///< Size of the op-type embedding.
   Eigen::Index grouper_hidden = 64;
-  Eigen::Index hidden = 256;  ///< Hidden size of the Placer's LSTMs and attention.
-  /// Placements k per episode in Eqs. 4 and 6 (m = 1: one grouping per episode).
-  std::size_t placements = 4;
-  float tanh_constant = 5;  ///< Bound C of the Placer's logits.
-  float temperature = 10;   ///< Temperature T of the Placer's logits.
-  float noise = 0.1f;       ///< Standard deviation of the normal noise on the logits of both networks.
-  float noise_limit = 0;    ///< The noise is cut at this amplitude; 0: not cut.   [HIE-NOISE]
-  std::uint64_t noise_updates = 500;  ///< Number of updates with noise.
-  float entropy_end = 0;              ///< Final weight of the entropy bonus; the initial one is loss.entropy.
-  std::uint64_t entropy_over = 0;     ///< Updates over which the weight changes linearly; 0: constant.
-  LossOptions loss;                   ///< Loss of the Placer; the Grouper always uses REINFORCE.
-  OpFeatureOptions features;          ///< The planner places any graph if they have `words`.
 
-  // What the paper has and records of older programs do not; off by default.
-  bool start_from_encoder = false;  ///< The decoder starts where the encoder ended.   [HIE-START]
-  /// A group's embedding counts its ops by type and adds up their shapes; else shares and means.
-  ///   [HIE-GROUP-EMB]
+  /// A group's embedding counts its ops by type and adds up their shapes; else shares and means. The paper
+  /// has it and records of older programs do not; off by default.   [HIE-GROUP-EMB]
   bool sum_inputs = false;
-  GroupOrder order = GroupOrder::kIndex;  ///< Order of the groups in the Placer.
-  std::uint64_t order_seed = 0;           ///< Seed of that order; 0: the seed of the planner.
 
   // Departures from the paper, off by default.
-  /// The embedding of the current group is an input of the decoder, besides the attention.
-  bool sees_group = false;
   float grouper_scale = 1;        ///< Relative learning rate of the Grouper.
   bool start_at_scopes = false;   ///< The Grouper starts at the given grouping, if any.
   float grouper_confidence = 12;  ///< Logit of the group that an op starts in.
-  /// Relative learning rate of a trainable table of device logits per label; 0: no table.
-  float table_scale = 0;
-  /// Initial probability in the table of each group's device in the start placement; 0: the table starts at
-  /// 0.
-  float start_probability = 0;
-  /// Number of threads for the placements of one episode; results are bit-identical.
-  std::size_t threads = 1;
 
   /// The settings specific to this method; registry.h lists the shared ones.
   void list(Settings& settings) {

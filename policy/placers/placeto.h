@@ -22,9 +22,9 @@
 #include "policy/decisions.h"
 #include "policy/group_graph.h"
 #include "policy/loss/adaptive_beta.h"
-#include "policy/loss/loss.h"
 #include "policy/nn/graph_network.h"
 #include "policy/placer.h"
+#include "policy/placer_options.h"
 
 namespace emplace::policy {
 
@@ -54,7 +54,9 @@ constexpr auto enum_words(InitialPlacement) {
                                                EnumWord{InitialPlacement::kBest, "best"}}};
 }
 
-struct PlacetoOptions {
+/// An episode of kRandom follows one of `orders` in every round; without them a new one in every round of
+/// every episode. greedy() visits in the `unseen_order`, if there is one.
+struct PlacetoOptions : CommonPlacerOptions {
   GraphNetworkOptions network;
   std::size_t rounds_per_episode = 1;  ///< Number n of visits per group.
   Traversal traversal = Traversal::kTopological;
@@ -63,17 +65,7 @@ struct PlacetoOptions {
   /// A node has a further feature, c / (c + x): c its run time, x the time in which its outputs cross the
   /// machine's mean link. Unlike the others it is not relative to the graph's largest. Not the paper's.
   bool transfer_ratio = false;
-  /// Number of fixed random orders per graph, one of which an episode of kRandom follows in every round; 0: a
-  /// new order in every round of every episode.                Paper: Placeto 2019, section 4.3  [PLA-ORDER]
-  std::size_t orders = 0;
-  std::uint64_t order_seed = 0;  ///< Seed of these orders; 0: the seed of the placer.
-  /// Number of the order, see unseen_order(), in which greedy() visits; empty: as described there.
-  std::optional<std::uint64_t> unseen_order;
   InitialPlacement start = InitialPlacement::kSingle;
-  LossOptions loss;
-  /// Final weight of the entropy bonus; the initial one is loss.entropy.   [PLA-ENTROPY]
-  float entropy_end = 0;
-  std::uint64_t entropy_over = 0;  ///< Updates over which the weight changes linearly; 0: constant.
 
   /// The settings specific to Placeto; registry.h lists the shared ones.
   void list(Settings& settings) {

@@ -2,45 +2,31 @@
 
 #include <algorithm>
 #include <array>
+#include <concepts>
 #include <map>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "base/check.h"
 #include "policy/placers/random_placer.h"
 
 namespace emplace::policy {
 namespace {
 
-using Made = Result<std::unique_ptr<Placer>>;
 using Graphs = std::vector<PlacedGraph>;
 
 template <class Placer>
-Made as_placer(Result<std::unique_ptr<Placer>> made) {
+MadePlacer as_placer(Result<std::unique_ptr<Placer>> made) {
   if (!made) return made.error();
-  return Made{*std::move(made)};
+  return MadePlacer{*std::move(made)};
 }
 
-/// Copies the shared options into a method's own options of the same name.
-template <class Options>
-Options with_shared(Options own, const PolicyOptions& all) {
-  if constexpr (requires { own.groups; }) own.groups = all.groups;
-  if constexpr (requires { own.order; }) own.order = all.order;
-  if constexpr (requires { own.order_seed; }) own.order_seed = all.order_seed;
-  if constexpr (requires { own.orders; }) own.orders = all.orders;
-  if constexpr (requires { own.unseen_order; }) own.unseen_order = all.unseen_order;
-  if constexpr (requires { own.placements; }) own.placements = all.placements;
-  if constexpr (requires { own.noise; }) own.noise = all.noise;
-  if constexpr (requires { own.noise_limit; }) own.noise_limit = all.noise_limit;
-  if constexpr (requires { own.noise_updates; }) own.noise_updates = all.noise_updates;
-  if constexpr (requires { own.loss; }) own.loss = all.loss;
-  if constexpr (requires { own.entropy; }) own.entropy = all.loss.entropy;
-  if constexpr (requires { own.max_weight; }) own.max_weight = all.loss.max_weight;
-  if constexpr (requires { own.entropy_end; }) own.entropy_end = all.entropy_end;
-  if constexpr (requires { own.entropy_over; }) own.entropy_over = all.entropy_over;
-  if constexpr (requires { own.threads; }) own.threads = all.threads;
-  if constexpr (requires { own.features; }) own.features = all.features;
+/// A method's own options with the common ones of all methods.
+template <std::derived_from<CommonPlacerOptions> Options>
+Options with_common(Options own, const PolicyOptions& all) {
+  static_cast<CommonPlacerOptions&>(own) = all;
   return own;
 }
 
@@ -105,8 +91,8 @@ Grouping in_order(Grouping grouping, const std::vector<std::uint16_t>& place) {
   return grouping;
 }
 
-Made make_hierarchical(const PolicyOptions& options, const Graphs& graphs, std::uint64_t seed) {
-  HierarchicalOptions o = with_shared(options.hierarchical, options);
+MadePlacer make_hierarchical(const PolicyOptions& options, const Graphs& graphs, std::uint64_t seed) {
+  HierarchicalOptions o = with_common(options.hierarchical, options);
   o.start_probability = start_probability(options, graphs.front());
   std::vector<HierarchicalGraph> views;
   for (const PlacedGraph& one : graphs) {
@@ -159,41 +145,41 @@ std::vector<SequenceGraph> in_all_orders(const PolicyOptions& options, std::size
   return views;
 }
 
-/// `method` contains the options that are fixed by the method.
-Made make_sequence(SequenceOptions method, const PolicyOptions& options, const Graphs& graphs,
-                   std::uint64_t seed) {
-  SequenceOptions own = options.sequence;
+/// `kMethod` returns the options that are fixed by the method.
+template <SequenceOptions (*kMethod)()>
+MadePlacer make_sequence(const PolicyOptions& options, const Graphs& graphs, std::uint64_t seed) {
+  SequenceOptions method = kMethod(), own = options.sequence;
   Settings from, to;
   own.list(from);
   method.list(to);
   copy_settings(from, to);
-  SequenceOptions o = with_shared(method, options);
-  o.network = with_shared(o.network, options);
+  SequenceOptions o = with_common(std::move(method), options);
   o.network.start_probability = start_probability(options, graphs.front());
   if (options.unseen_order) o.orders = 0;  // A placement in this order needs no other.
   const std::vector<SequenceGraph> views = in_all_orders(options, o.orders, graphs, seed);
   return as_placer(SequencePlacer::make(views, std::move(o), seed));
 }
-Made make_colocrl(const PolicyOptions& options, const Graphs& graphs, std::uint64_t seed) {
-  return make_sequence(colocrl_options(), options, graphs, seed);
-}
-Made make_spotlight(const PolicyOptions& options, const Graphs& graphs, std::uint64_t seed) {
-  return make_sequence(spotlight_options(), options, graphs, seed);
-}
-Made make_random_grouping(const PolicyOptions& options, const Graphs& graphs, std::uint64_t seed) {
-  return make_sequence(random_grouping_options(), options, graphs, seed);
-}
 
-Made make_simple_planner(const PolicyOptions& options, const Graphs& graphs, std::uint64_t seed) {
+MadePlacer make_simple_planner(const PolicyOptions& options, const Graphs& graphs, std::uint64_t seed) {
   std::vector<SimplePlannerGraph> views;
   for (const PlacedGraph& one : graphs) views.push_back({one.graph, one.devices, one.constraints, {}});
-  return as_placer(SimplePlanner::make(views, with_shared(options.simple_planner, options), seed));
+  SimplePlannerOptions o = options.simple_planner;
+  o.placements = options.placements;
+  o.noise = options.noise;
+  o.noise_limit = options.noise_limit;
+  o.noise_updates = options.noise_updates;
+  o.entropy = options.loss.entropy;
+  o.entropy_end = options.entropy_end;
+  o.entropy_over = options.entropy_over;
+  o.max_weight = options.loss.max_weight;
+  o.features = options.features;
+  return as_placer(SimplePlanner::make(views, std::move(o), seed));
 }
 
-Made make_placeto_by(Aggregator aggregator, const PolicyOptions& options, const Graphs& graphs,
-                     std::uint64_t seed) {
-  PlacetoOptions o = with_shared(options.placeto, options);
-  o.network.aggregator = aggregator;
+template <Aggregator kAggregator>
+MadePlacer make_placeto(const PolicyOptions& options, const Graphs& graphs, std::uint64_t seed) {
+  PlacetoOptions o = with_common(options.placeto, options);
+  o.network.aggregator = kAggregator;
   o.start = options.initial;
   // With a baseline, every episode starts there, or at the best placement so far.
   if (!graphs.front().start.empty() && o.start != InitialPlacement::kBest) o.start = InitialPlacement::kGiven;
@@ -202,18 +188,13 @@ Made make_placeto_by(Aggregator aggregator, const PolicyOptions& options, const 
     views.push_back({one.graph, one.devices, one.constraints, one.grouping(), {}, {}, one.start});
   return as_placer(PlacetoPlacer::make(std::move(views), o, seed));
 }
-Made make_placeto(const PolicyOptions& options, const Graphs& graphs, std::uint64_t seed) {
-  return make_placeto_by(Aggregator::kMessages, options, graphs, seed);
-}
-Made make_simple_aggregator(const PolicyOptions& options, const Graphs& graphs, std::uint64_t seed) {
-  return make_placeto_by(Aggregator::kSimpleAggregator, options, graphs, seed);
-}
-Made make_simple_partitioner(const PolicyOptions& options, const Graphs& graphs, std::uint64_t seed) {
-  return make_placeto_by(Aggregator::kSimplePartitioner, options, graphs, seed);
-}
 
-Made make_sweep(const PolicyOptions& options, const Graphs& graphs, std::uint64_t seed) {
-  SweepOptions o = with_shared(options.sweep, options);
+MadePlacer make_sweep(const PolicyOptions& options, const Graphs& graphs, std::uint64_t seed) {
+  SweepOptions o = options.sweep;
+  o.placements = options.placements;
+  o.entropy = options.loss.entropy;
+  o.entropy_end = options.entropy_end;
+  o.entropy_over = options.entropy_over;
   o.improves = options.initial == InitialPlacement::kBest;
   std::vector<SweepGraph> views;
   for (const PlacedGraph& one : graphs) {
@@ -223,8 +204,8 @@ Made make_sweep(const PolicyOptions& options, const Graphs& graphs, std::uint64_
   return as_placer(SweepPlacer::make(std::move(views), o, seed));
 }
 
-Made make_scheduler(const PolicyOptions& options, const Graphs& graphs, std::uint64_t seed) {
-  SchedulerOptions o = with_shared(options.scheduler, options);
+MadePlacer make_scheduler(const PolicyOptions& options, const Graphs& graphs, std::uint64_t seed) {
+  SchedulerOptions o = with_common(options.scheduler, options);
   o.improves = options.initial == InitialPlacement::kBest;
   std::vector<SchedulerGraph> views;
   for (const PlacedGraph& one : graphs) {
@@ -235,32 +216,34 @@ Made make_scheduler(const PolicyOptions& options, const Graphs& graphs, std::uin
   return as_placer(SchedulerPlacer::make(std::move(views), o, seed));
 }
 
-Made make_random(const PolicyOptions& options, const Graphs& graphs, std::uint64_t seed) {
+MadePlacer make_random(const PolicyOptions& options, const Graphs& graphs, std::uint64_t seed) {
   const PlacedGraph& one = graphs.front();
-  return Made{std::make_unique<RandomPlacer>(one.grouping(), *one.devices, *one.constraints,
-                                             options.placements, seed)};
+  return MadePlacer{std::make_unique<RandomPlacer>(one.grouping(), *one.devices, *one.constraints,
+                                                   options.placements, seed)};
 }
 
-/// What a policy for any graph needs words for.
-enum class Words : std::uint8_t { kNone, kTypes, kNames };
+bool always(const PolicyOptions&) { return true; }
+bool never(const PolicyOptions&) { return false; }
+bool without_table(const PolicyOptions& options) { return options.sequence.network.table_scale == 0; }
+bool without_stay(const PolicyOptions& options) { return options.sweep.stay == 0; }
 
-struct Method {
-  std::string_view name, section;
-  Words words;
-  Made (*make)(const PolicyOptions&, const Graphs&, std::uint64_t);
-};
-constexpr std::array<Method, 11> kMethods{
-    Method{"hierarchical", "hierarchical", Words::kTypes, make_hierarchical},
-    Method{"colocrl", "sequence", Words::kTypes, make_colocrl},
-    Method{"spotlight", "sequence", Words::kNames, make_spotlight},
-    Method{"placeto", "placeto", Words::kNone, make_placeto},
-    Method{"simple-planner", "simple-planner", Words::kTypes, make_simple_planner},
-    Method{"random-grouping", "sequence", Words::kTypes, make_random_grouping},
-    Method{"placeto-simple-aggregator", "placeto", Words::kNone, make_simple_aggregator},
-    Method{"placeto-simple-partitioner", "placeto", Words::kNone, make_simple_partitioner},
-    Method{"sweep", "sweep", Words::kNone, make_sweep},
-    Method{"scheduler", "scheduler", Words::kNone, make_scheduler},
-    Method{"random", "", Words::kNone, make_random}};
+// Columns as in MethodRow.
+constexpr std::array<MethodRow, 11> kMethods{{
+    {"hierarchical", "hierarchical", Words::kTypes, true, never, make_hierarchical},
+    {"colocrl", "sequence", Words::kTypes, true, without_table, make_sequence<colocrl_options>},
+    {"spotlight", "sequence", Words::kNames, true, without_table, make_sequence<spotlight_options>},
+    {"placeto", "placeto", Words::kNone, true, always, make_placeto<Aggregator::kMessages>},
+    {"simple-planner", "simple-planner", Words::kTypes, true, always, make_simple_planner},
+    {"random-grouping", "sequence", Words::kTypes, true, without_table,
+     make_sequence<random_grouping_options>},
+    {"placeto-simple-aggregator", "placeto", Words::kNone, true, always,
+     make_placeto<Aggregator::kSimpleAggregator>},
+    {"placeto-simple-partitioner", "placeto", Words::kNone, true, always,
+     make_placeto<Aggregator::kSimplePartitioner>},
+    {"sweep", "sweep", Words::kNone, true, without_stay, make_sweep},
+    {"scheduler", "scheduler", Words::kNone, true, never, make_scheduler},
+    {"random", "", Words::kNone, false, never, make_random},
+}};
 
 constexpr std::array<std::string_view, kMethods.size()> kNames = [] {
   std::array<std::string_view, kMethods.size()> names;
@@ -268,25 +251,18 @@ constexpr std::array<std::string_view, kMethods.size()> kNames = [] {
   return names;
 }();
 
-const Method& method_of(std::string_view name) {
-  const auto found = std::find_if(kMethods.begin(), kMethods.end(),
-                                  [&](const Method& method) { return method.name == name; });
-  EMPLACE_CHECK(found != kMethods.end(), "unknown method");
-  return *found;
-}
-
 }  // namespace
 
 std::span<const std::string_view> methods() { return kNames; }
 
-std::string_view section_of(std::string_view method) { return method_of(method).section; }
-
-bool learns(std::string_view method) { return method != "random"; }
-
-bool needs_words(std::string_view method) { return method_of(method).words != Words::kNone; }
+const MethodRow& method_row(std::string_view method) {
+  const auto found = std::ranges::find(kMethods, method, &MethodRow::name);
+  EMPLACE_CHECK(found != kMethods.end(), "unknown method");
+  return *found;
+}
 
 Result<std::vector<std::string>> words_of(const PolicyOptions& options, std::span<const PlacedGraph> graphs) {
-  const Words words = method_of(options.method).words;
+  const Words words = method_row(options.method).words;
   std::map<std::string, std::size_t> count;
   for (const PlacedGraph& one : graphs) {
     if (words == Words::kNames) {
@@ -305,16 +281,10 @@ Result<std::vector<std::string>> words_of(const PolicyOptions& options, std::spa
       count, words == Words::kNames ? kMaxGroups : std::max<std::size_t>(options.features.vocabulary, 1));
 }
 
-Result<std::unique_ptr<Placer>> make_placer(const PolicyOptions& options,
-                                            const std::vector<PlacedGraph>& graphs, std::uint64_t seed) {
-  return method_of(options.method).make(options, graphs, seed);
+MadePlacer make_placer(const PolicyOptions& options, const Graphs& graphs, std::uint64_t seed) {
+  return method_row(options.method).make(options, graphs, seed);
 }
 
-bool imitates(const PolicyOptions& options) {
-  const std::string_view section = section_of(options.method);
-  if (section == "sequence") return options.sequence.network.table_scale == 0;
-  if (section == "sweep") return options.sweep.stay == 0;
-  return section == "simple-planner" || section == "placeto";
-}
+bool imitates(const PolicyOptions& options) { return method_row(options.method).imitates(options); }
 
 }  // namespace emplace::policy

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,9 +12,8 @@
 #include "base/settings.h"
 #include "graph/grouping.h"
 #include "placement/placement.h"
-#include "policy/features.h"
-#include "policy/loss/loss.h"
 #include "policy/placer.h"
+#include "policy/placer_options.h"
 #include "policy/placers/hierarchical.h"
 #include "policy/placers/placeto.h"
 #include "policy/placers/scheduler_placer.h"
@@ -25,39 +23,40 @@
 
 namespace emplace::policy {
 
-/// All methods, in the order of the documentation.
-std::span<const std::string_view> methods();
-/// Returns the configuration section of a method, such as "sequence" for "colocrl"; empty if it has none.
-/// @pre `method` is one of methods().
-std::string_view section_of(std::string_view method);
-/// False for a method that does not learn.
-bool learns(std::string_view method);
-/// True for a method whose parameters depend on the graph unless it is given words, `features.words`.
-bool needs_words(std::string_view method);
+struct PlacedGraph;
+struct PolicyOptions;
+using MadePlacer = Result<std::unique_ptr<Placer>>;
 
-/// Options of all methods. Options shared by several methods are here and are copied into the method's struct
-/// when a placer is made.
-struct PolicyOptions {
+/// What a policy for any graph needs words for, OpFeatureOptions::words.
+enum class Words : std::uint8_t { kNone, kTypes, kNames };
+
+/// A method: a row of the registry, with every trait that other code asks for.
+struct MethodRow {
+  std::string_view name;
+  std::string_view section;  ///< Configuration section, such as "sequence" for "colocrl"; empty: none.
+  Words words;
+  bool learns;
+  /// Whether the placer cannot be initialised to repeat a baseline and therefore has to imitate it first
+  /// (policy/training/imitation.h).
+  bool (*imitates)(const PolicyOptions&);
+  MadePlacer (*make)(const PolicyOptions&, const std::vector<PlacedGraph>&, std::uint64_t seed);
+};
+
+/// The names of all methods, in the order of the documentation.
+std::span<const std::string_view> methods();
+/// @pre `method` is one of methods().
+const MethodRow& method_row(std::string_view method);
+inline std::string_view section_of(std::string_view method) { return method_row(method).section; }
+inline bool learns(std::string_view method) { return method_row(method).learns; }
+/// True for a method whose parameters depend on the graph unless it is given words, `features.words`.
+inline bool needs_words(std::string_view method) { return method_row(method).words != Words::kNone; }
+
+/// Options of all methods. The common ones are here; a method gets a copy of them when its placer is made.
+struct PolicyOptions : CommonPlacerOptions {
   std::string method = "hierarchical";
-  std::size_t groups = 256;
-  GroupOrder order = GroupOrder::kIndex;
-  std::uint64_t order_seed = 0;
-  std::size_t orders = 0;
-  /// Number of the order, see policy::unseen_order(), in which the likeliest placement is found. Not a
-  /// setting: it belongs to one placement.
-  std::optional<std::uint64_t> unseen_order;
   bool share_time_steps = false;
-  std::size_t placements = 4;
-  float noise = 0.1f;
-  float noise_limit = 0;
-  std::uint64_t noise_updates = 500;
   InitialPlacement initial = InitialPlacement::kSingle;
   double start_probability = 0.85;
-  LossOptions loss;
-  float entropy_end = 0;
-  std::uint64_t entropy_over = 0;
-  std::size_t threads = 1;
-  OpFeatureOptions features;
   HierarchicalOptions hierarchical;
   SequenceOptions sequence;
   SimplePlannerOptions simple_planner;
@@ -131,11 +130,10 @@ Result<std::vector<std::string>> words_of(const PolicyOptions& options, std::spa
 /// one graph without them. Method random uses the first graph. The objects that the graphs refer to must
 /// outlive the placer. Errors (kInvalid): a number out of range (names the key), or a graph that the method
 /// cannot place. @pre `options.method` is one of methods(); `graphs` is not empty.
-Result<std::unique_ptr<Placer>> make_placer(const PolicyOptions& options,
-                                            const std::vector<PlacedGraph>& graphs, std::uint64_t seed);
+MadePlacer make_placer(const PolicyOptions& options, const std::vector<PlacedGraph>& graphs,
+                       std::uint64_t seed);
 
-/// True if the placer cannot be initialised to repeat a baseline and therefore has to imitate it first
-/// (policy/training/imitation.h).
+/// MethodRow::imitates of options.method.
 bool imitates(const PolicyOptions& options);
 
 }  // namespace emplace::policy

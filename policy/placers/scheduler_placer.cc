@@ -39,7 +39,8 @@ Result<std::unique_ptr<SchedulerPlacer>> SchedulerPlacer::make(std::vector<Sched
                                                                SchedulerOptions options, std::uint64_t seed) {
   for (const auto& checked :
        {check_ranges(options), in_range("placements", options.placements, 1, kMaxPlacements),
-        in_range("entropy", options.entropy, 0, 1e3), in_range("entropy_end", options.entropy_end, 0, 1e3)}) {
+        in_range("entropy", options.loss.entropy, 0, 1e3),
+        in_range("entropy_end", options.entropy_end, 0, 1e3)}) {
     if (!checked) return checked.error();
   }
   if (graphs.empty()) return invalid("policy", "needs at least one graph");
@@ -64,8 +65,8 @@ SchedulerPlacer::SchedulerPlacer(std::vector<Task> tasks, SchedulerOptions optio
     : tasks_{std::move(tasks)},
       options_{options},
       seed_{seed},
-      network_{store_, options.shape(), seed},
-      entropy_{options.entropy} {}
+      network_{store_, options_, seed},
+      entropy_{options_.loss.entropy} {}
 
 Placement SchedulerPlacer::renamed(const View& view, const Placement& placement) {
   const auto name = view.world.names(view.world.units_of(placement));
@@ -147,7 +148,7 @@ Placement SchedulerPlacer::greedy() const {
     const auto embedded = network_.embed(store_, view.world);
     std::optional<ScheduleStart> start;
     if (!task.start.empty()) start = ScheduleWalk::replay(view.world, view.world.units_of(task.start));
-    const std::size_t heads = start ? options_.founders + options_.improvers : options_.founders;
+    const std::size_t heads = start ? options_.heads() : options_.founders;
     for (std::size_t head = 0; head < heads; ++head) {
       const SchedulerDraw how{.head = head, .start = head < options_.founders ? nullptr : &*start};
       const SchedulerDrawn drawn = network_.draw(store_, view.world, embedded, how, nullptr);
@@ -225,7 +226,7 @@ Result<LossParts> SchedulerPlacer::accumulate_gradient(std::span<const ScoredEpi
 }
 
 void SchedulerPlacer::start_update(std::uint64_t update) {
-  entropy_ = linear_schedule(options_.entropy, options_.entropy_end, options_.entropy_over, update);
+  entropy_ = linear_schedule(options_.loss.entropy, options_.entropy_end, options_.entropy_over, update);
 }
 
 std::size_t SchedulerPlacer::graph_of(const Actions& actions) const {
@@ -271,8 +272,7 @@ Result<SchedulerPlacer::Choice> SchedulerPlacer::decode_actions(const Actions& a
   choice.view = static_cast<std::uint8_t>(bytes[kHead - 2]);
   choice.head = static_cast<std::uint8_t>(bytes[kHead - 1]);
   bytes = bytes.subspan(kHead);
-  if (choice.view >= tasks_[choice.graph].views.size() ||
-      choice.head >= options_.founders + options_.improvers)
+  if (choice.view >= tasks_[choice.graph].views.size() || choice.head >= options_.heads())
     return invalid("actions", "of an unknown granularity or head");
   const View& view = view_of(choice);
   const std::size_t devices = view.world.num_devices();

@@ -17,20 +17,16 @@
 
 #include "base/settings.h"
 #include "placement/placement.h"
-#include "policy/decisions.h"
 #include "policy/placer.h"
+#include "policy/placer_options.h"
 #include "policy/placers/scheduler.h"
 
 namespace emplace::policy {
 
-struct SchedulerOptions {
-  std::uint64_t embedding = 32, code = 8, rounds = 3, founders = 8, improvers = 4;
+/// Of `loss` only the weight of the entropy bonus counts.
+struct SchedulerOptions : CommonPlacerOptions, SchedulerShape {
   std::uint64_t most_choices = 2000;
-  std::size_t placements = 8;      ///< Placements per episode, all of one graph.
-  bool improves = false;           ///< Improving heads start at the incumbent passed to sample_from().
-  float entropy = 0;               ///< Initial weight of the entropy bonus per choice.
-  float entropy_end = 0;           ///< Final weight of the entropy bonus.
-  std::uint64_t entropy_over = 0;  ///< Updates over which the weight changes linearly; 0: constant.
+  bool improves = false;  ///< Improving heads start at the incumbent passed to sample_from().
 
   /// The settings specific to this method; registry.h lists the shared ones.
   void list(Settings& settings) {
@@ -42,10 +38,6 @@ struct SchedulerOptions {
     settings.add("most_choices", most_choices, at_least(1),
                  "Largest number of choices of a walk; granularities with more are left out, except for the "
                  "coarsest one.");
-  }
-  SchedulerShape shape() const {
-    return {static_cast<Eigen::Index>(embedding), static_cast<Eigen::Index>(code), rounds, founders,
-            improvers};
   }
 };
 

@@ -28,6 +28,7 @@ std::vector<std::uint32_t> labels(const SequenceInitial& start, std::size_t grou
 
 SequenceOptions colocrl_options() {
   SequenceOptions options;
+  options.noise = 0;
   options.network.bidirectional = false;
   options.network.start_from_encoder = true;
   options.network.tanh_constant = 0;
@@ -37,9 +38,8 @@ SequenceOptions colocrl_options() {
 SequenceOptions spotlight_options() {
   SequenceOptions options = colocrl_options();
   options.network.layers = 2;
-  options.network.uniform_start = true;
-  options.network.loss.kind = LossKind::kKlPenalised;
-  options.network.loss.beta = 1;
+  options.network.out = Init::kZero;
+  options.loss.kind = LossKind::kKlPenalised;
   options.input = GroupInput::kNames;
   options.placements = 5;
   return options;
@@ -48,17 +48,15 @@ SequenceOptions spotlight_options() {
 SequenceOptions random_grouping_options() {
   SequenceOptions options;
   options.input = GroupInput::kCounts;
-  options.noise = 0.1f;
   return options;
 }
 
 Result<std::unique_ptr<SequencePlacer>> SequencePlacer::make(const std::vector<SequenceGraph>& graphs,
                                                              SequenceOptions options, std::uint64_t seed) {
   for (const auto& checked :
-       {check_ranges(options), in_range("placements", options.placements, 1, kMaxPlacements),
-        in_range("noise", options.noise, 0, 1e3), in_range("noise_limit", options.noise_limit, 0, 1e3),
+       {check_ranges(options),
         in_range("groups", options.features.any_graph() ? options.groups : 1, 1, kMaxGroups),
-        check(options.network)}) {
+        check(options.network, options)}) {
     if (!checked) return checked.error();
   }
   const std::size_t orders = std::max<std::size_t>(options.orders, 1);
@@ -140,6 +138,7 @@ SequencePlacer::SequencePlacer(std::vector<Task> tasks, std::span<const std::uin
         }
         return GroupPlacer{store_,
                            options_.network,
+                           options_,
                            rows,
                            any_graph() ? 0 : first.groups,
                            first.devices->size(),
@@ -169,7 +168,7 @@ Actions SequencePlacer::sample(std::uint64_t episode, std::uint64_t update) cons
   DecodeInput input;
   input.samples = static_cast<Eigen::Index>(options_.placements);
   input.rng = &rng;
-  input.noise = update < options_.noise_updates ? options_.noise : 0.0f;
+  input.noise = options_.noise_at(update);
   input.noise_limit = options_.noise_limit;
   const Decoded decoded = place(tape, tasks_[task], input);
   return encode_actions(task, placer_.decisions(tape, decoded));

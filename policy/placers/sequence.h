@@ -15,7 +15,6 @@
 
 #include "base/settings.h"
 #include "graph/grouping.h"
-#include "policy/features.h"
 #include "policy/placer.h"
 #include "policy/placers/group_placer.h"
 
@@ -35,21 +34,13 @@ constexpr auto enum_words(GroupInput) {
                               EnumWord{GroupInput::kCounts, "counts"}}};
 }
 
-struct SequenceOptions {
+/// `groups` counts if the policy places any graph: the adjacency has as many rows. With `orders` the graphs
+/// are given as often, each time with their groups in another order.
+struct SequenceOptions : CommonPlacerOptions {
   GroupPlacerOptions network;
   GroupInput input = GroupInput::kTypes;
-  Eigen::Index embedding = 20;        ///< Size of the embedding of a type or name.
-  bool sum_inputs = false;            ///< Use sums over a group's ops instead of means (not kNames).
-  std::size_t placements = 4;         ///< Placements k per episode.
-  float noise = 0;                    ///< Standard deviation of the normal noise on the logits while drawing.
-  float noise_limit = 0;              ///< The noise is cut at this amplitude; 0: not cut.   [HIE-NOISE]
-  std::uint64_t noise_updates = 500;  ///< Number of updates with noise.
-  /// Most groups of a graph, used if the policy places any graph: the adjacency has as many rows.
-  std::size_t groups = 256;
-  /// How often the graphs are given, each time with their groups in another order; 0: once.
-  ///   Paper: Placeto 2019, section 4.3  [PLA-ORDER]
-  std::size_t orders = 0;
-  OpFeatureOptions features;  ///< The policy places any graph if they have `words`.
+  Eigen::Index embedding = 20;  ///< Size of the embedding of a type or name.
+  bool sum_inputs = false;      ///< Use sums over a group's ops instead of means (not kNames).
 
   /// The settings specific to this method; registry.h lists the shared ones.
   void list(Settings& settings) {

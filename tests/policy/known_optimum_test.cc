@@ -222,7 +222,7 @@ TEST(KnownOptimum, IsFoundByRandomGrouping) {
   SequenceOptions options = random_grouping_options();
   options.network.sees_group = true;
   options.network.table_scale = 10;
-  options.network.loss.entropy = 0.05f;
+  options.loss.entropy = 0.05f;
   int count = 0;
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
     const Grouping grouping = random_groups(problem.graph, 10, seed);
@@ -240,7 +240,7 @@ TEST(KnownOptimum, RatiosLearnFromStaleEpisodesWhereReinforceDoesNot) {
   const auto of = [&](const LossOptions& loss) {
     SequenceOptions options = spotlight_options();
     options.network.layers = 1;
-    options.network.loss = loss;
+    options.loss = loss;
     return successes(problem, {.updates = 40, .steps = 10, .lag = 8}, kBestOfChains_s,
                      [&](std::uint64_t seed) { return sequence(problem, options, chain_groups(), seed); });
   };
@@ -256,7 +256,7 @@ TEST(KnownOptimum, RatiosLearnNoWorseOnTheSameStaleEpisodes) {
   SequenceOptions options = spotlight_options();
   options.network.layers = 1;
   SequenceOptions plain = options;
-  plain.network.loss = {};
+  plain.loss = {};
   int ratios = 0, reinforce = 0;
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
     const auto placer = sequence(problem, options, chain_groups(), seed),
@@ -274,7 +274,7 @@ TEST(KnownOptimum, RatiosLearnNoWorseOnTheSameStaleEpisodes) {
 TEST(KnownOptimum, TruncatedWeightsLearnFromStaleEpisodes) {
   SolvedProblem problem = chains();
   SequenceOptions options = colocrl_options();
-  options.network.loss.max_weight = 2;
+  options.loss.max_weight = 2;
   EXPECT_GE(successes(problem, {.updates = 150, .lag = 8}, kBestOfChains_s,
                       [&](std::uint64_t seed) { return sequence(problem, options, chain_groups(), seed); }),
             9);

@@ -36,7 +36,7 @@ struct OffPolicyWorld : testing::SampleTask {
     options.network.hidden = 5;
     options.embedding = 3;
     options.placements = 3;
-    options.network.loss = loss;
+    options.loss = loss;
     return shaken(*SequencePlacer::make(graph, devices, constraints, grouping, options, {}, 1));
   }
   std::unique_ptr<Placer> hierarchical(bool started = true, std::size_t groups = 0) const {

@@ -122,10 +122,16 @@ void check_network(const std::string& name, const LossOptions& loss,
   options.tanh_constant = 0;
   options.attention = attention;
   options.table_scale = 1;
-  options.loss = loss;
-  const GroupPlacer placer{
-      store, options, embedded + fixed, static_cast<std::size_t>(groups), static_cast<std::size_t>(devices),
-      {},    1};
+  CommonPlacerOptions common;
+  common.loss = loss;
+  const GroupPlacer placer{store,
+                           options,
+                           common,
+                           embedded + fixed,
+                           static_cast<std::size_t>(groups),
+                           static_cast<std::size_t>(devices),
+                           {},
+                           1};
   std::size_t at = 0;
   for (const auto& parameter : all.at(name + ".parameter")) {
     for (const double value : parameter) store.values()[at++] = static_cast<float>(value);

@@ -59,7 +59,7 @@ TEST(SchedulerPlacer, EpisodesAreFunctionsOfSeedNumberAndParameters) {
 TEST(SchedulerPlacer, GradientIsThatOfItsObjective) {
   const Scheduled task{5, 30, machine()};
   SchedulerOptions options = small();
-  options.entropy = 0.2f;
+  options.loss.entropy = 0.2f;
   const auto placer = placer_of(task, options);
   const Placement best = placer->greedy();
   // One episode that places without a start, one that improves.
@@ -173,7 +173,7 @@ TEST(SchedulerPlacer, LearnsToReduceTheCost) {
   const Scheduled task{11, 30, machine(2)};
   SchedulerOptions options = small();
   options.placements = 16;
-  options.entropy = 0.02f;
+  options.loss.entropy = 0.02f;
   const auto placer = placer_of(task, options);
   for (float& value : placer->parameters().values())
     value *= 0.1f;  // The choices of the rules become nearly certain.
@@ -196,7 +196,7 @@ TEST(SchedulerPlacer, LearnsToReduceTheCost) {
   }
   // Units without kernels are not the policy's choice.
   ParameterStore store;
-  const SchedulerNetwork network{store, options.shape(), 1};
+  const SchedulerNetwork network{store, options, 1};
   const std::vector<std::uint8_t> all_on_cpu(task.world.num_units());
   Placement best = task.world.placement_of(
       network.draw(store, task.world, network.embed(store, task.world), {.forced = all_on_cpu}, nullptr)

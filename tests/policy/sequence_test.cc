@@ -86,9 +86,9 @@ TEST(Sequence, BitsDoNotDependOnTheNumberOfThreads) {
   for (SequenceOptions options : {colocrl_options(), spotlight_options(), random_grouping_options()}) {
     options = small_sequence(options);
     options.placements = 6;
-    options.network.uniform_start = false;
+    options.network.out = Init::kGlorot;
     const auto one = world.placer(options);
-    options.network.threads = 3;
+    options.threads = 3;
     const auto three = world.placer(options);
     for (std::uint64_t e = 0; e < 5; ++e) {
       const ScoredEpisode episode{one->sample(e, 0), {1, -1, 0.5f, 2, -0.25f, 0}};
@@ -219,9 +219,9 @@ TEST(Sequence, GradientsOfEveryObjectiveReachEveryNetwork) {
   for (const LossOptions& loss : {LossOptions{}, kl, clipped}) {
     for (SequenceOptions options : {colocrl_options(), spotlight_options(), random_grouping_options()}) {
       SCOPED_TRACE(std::string{word_of(loss.kind)} + " " + std::string{word_of(options.input)});
-      options.network.loss = loss;
+      options.loss = loss;
       options.network.table_scale = 1;
-      options.network.uniform_start = false;
+      options.network.out = Init::kGlorot;
       options.network.sees_group = true;
       const auto placer = world.placer(small_sequence(options));
       expect_gradient_of_loss(*placer, stale_batch(*placer, 0.02f), 150);
@@ -234,7 +234,7 @@ TEST(Sequence, GradientsOfEveryObjectiveReachEveryNetwork) {
 TEST(Sequence, TruncatedWeightsScaleEachPlacementsGradient) {
   const SequenceWorld world;
   SequenceOptions options = small_sequence(colocrl_options());
-  options.network.loss.max_weight = 1.2f;
+  options.loss.max_weight = 1.2f;
   const auto weighing = world.placer(options);
   auto batch = stale_batch(*weighing, 0.05f);
   weighing->parameters().clear_gradients();
@@ -242,7 +242,7 @@ TEST(Sequence, TruncatedWeightsScaleEachPlacementsGradient) {
   const std::vector<float> weighed(weighing->parameters().gradients().begin(),
                                    weighing->parameters().gradients().end());
 
-  options.network.loss = {};
+  options.loss = {};
   const auto plain = world.placer(options);
   ASSERT_TRUE(plain->parameters().load(weighing->parameters().bytes()).ok());
   int truncated = 0, free = 0;
@@ -274,9 +274,9 @@ TEST(Sequence, TruncatedWeightsScaleEachPlacementsGradient) {
 TEST(Sequence, Eq15AtRatioOneIsReinforceOverTheStages) {
   const SequenceWorld world;
   SequenceOptions options = small_sequence(spotlight_options());
-  options.network.uniform_start = false;
+  options.network.out = Init::kGlorot;
   const auto spotlight = world.placer(options);
-  options.network.loss = {};
+  options.loss = {};
   const auto reinforce = world.placer(options);
   const std::vector<ScoredEpisode> batch = stale_batch(*spotlight, 0);  // Drawn by this policy.
   for (SequencePlacer* placer : {spotlight.get(), reinforce.get()}) {
@@ -297,8 +297,8 @@ TEST(Sequence, Eq15AtRatioOneIsReinforceOverTheStages) {
 TEST(Sequence, EqualPoliciesHaveNoDivergenceAndNoGradient) {
   const SequenceWorld world;
   SequenceOptions options = small_sequence(spotlight_options());
-  options.network.uniform_start = false;
-  options.network.loss.beta = 100;
+  options.network.out = Init::kGlorot;
+  options.loss.beta = 100;
   const auto placer = world.placer(options);
   const ScoredEpisode episode{placer->sample(0, 0), {0, 0, 0}};
   placer->parameters().clear_gradients();
@@ -310,8 +310,8 @@ TEST(Sequence, EqualPoliciesHaveNoDivergenceAndNoGradient) {
 TEST(Sequence, ClippedObjectiveHasNoGradientBeyondItsLimit) {
   const SequenceWorld world;
   SequenceOptions options = small_sequence(colocrl_options());
-  options.network.loss.kind = LossKind::kClippedRatio;
-  options.network.loss.clip = 0.1f;
+  options.loss.kind = LossKind::kClippedRatio;
+  options.loss.clip = 0.1f;
   const auto placer = world.placer(options);
   const ScoredEpisode episode{placer->sample(0, 0), {-1, -1, -1}};  // Better than expected: ratios rise.
   Adam adam;
@@ -326,7 +326,7 @@ TEST(Sequence, ClippedObjectiveHasNoGradientBeyondItsLimit) {
   }
   EXPECT_EQ(norm, 0.0f) << "all ratios beyond 1 + c: no gradient is left";
   const Decisions drawn = *placer->decode_actions(episode.actions);
-  options.network.loss = {};
+  options.loss = {};
   const auto now = world.placer(options);
   ASSERT_TRUE(now->parameters().load(placer->parameters().bytes()).ok());
   double log_q = 0;
@@ -412,7 +412,7 @@ TEST(Sequence, GradientOfSamplesIsExactInTheMean) {
 TEST(Sequence, BetaIsSavedHashedAndFollowsItsTarget) {
   const SequenceWorld world;
   SequenceOptions options = small_sequence(spotlight_options());
-  options.network.loss.kl_target = 0.01f;
+  options.loss.kl_target = 0.01f;
   const auto placer = world.placer(options);
   const std::string before = placer->parameters().sha256();
   LossParts parts;
@@ -436,9 +436,9 @@ TEST(Sequence, BetaIsSavedHashedAndFollowsItsTarget) {
 TEST(Sequence, EntropyFollowsItsSchedule) {
   const SequenceWorld world;
   SequenceOptions options = small_sequence(colocrl_options());
-  options.network.loss.entropy = 1;
-  options.network.entropy_end = 0;
-  options.network.entropy_over = 10;
+  options.loss.entropy = 1;
+  options.entropy_end = 0;
+  options.entropy_over = 10;
   const auto placer = world.placer(options);
   const ScoredEpisode episode{placer->sample(0, 0), {0, 0, 0}};
   const auto loss = [&] { return placer->accumulate_gradient({&episode, 1})->loss; };
@@ -501,7 +501,7 @@ TEST(Sequence, WarmStartedPolicyMostlyRepeatsItsStart) {
   SequenceOptions options = small_sequence(colocrl_options());
   options.network.table_scale = 1;
   options.network.start_probability = 0.95f;
-  options.network.uniform_start = true;
+  options.network.out = Init::kZero;
   SequenceInitial start;
   for (const std::uint32_t group : world.grouping.group_of_op)
     start.placement.push_back(static_cast<DeviceId>(group % 3));
@@ -541,9 +541,9 @@ TEST(Sequence, RefusesActionsOfOthersAndImpossibleNumbers) {
   EXPECT_NE(
       refusal([](auto& o) { o.network.tanh_constant = -1; }).find("tanh_constant = -1.0: expected 0 to 1000"),
       std::string::npos);
-  EXPECT_NE(refusal([](auto& o) { o.network.loss.clip = 2; }).find("clip = 2.0: expected 0.001 to 0.999"),
+  EXPECT_NE(refusal([](auto& o) { o.loss.clip = 2; }).find("clip = 2.0: expected 0.001 to 0.999"),
             std::string::npos);
-  EXPECT_NE(refusal([](auto& o) { o.network.loss.beta = -1; }).find("beta = -1.0"), std::string::npos);
+  EXPECT_NE(refusal([](auto& o) { o.loss.beta = -1; }).find("beta = -1.0"), std::string::npos);
   EXPECT_NE(refusal([](auto& o) { o.placements = 0; }).find("placements = 0"), std::string::npos);
   EXPECT_NE(refusal([](auto& o) { o.embedding = 0; }).find("embedding = 0"), std::string::npos);
   const auto of_another_graph =
