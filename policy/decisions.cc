@@ -1,7 +1,6 @@
 #include "policy/decisions.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace emplace::policy {
 namespace {
@@ -20,37 +19,32 @@ void append_decisions(const Decisions& decisions, Bytes& bytes) {
   const std::size_t choices = decisions.devices.size(), floats = decisions.log_q.size();
   const Header header{static_cast<std::uint32_t>(choices),
                       static_cast<std::uint32_t>(choices == 0 ? 0 : floats / choices)};
-  const std::size_t begin = bytes.size();
-  bytes.resize(begin + sizeof header + choices + floats * sizeof(float));
-  std::byte* const to = bytes.data() + begin;
-  std::memcpy(to, &header, sizeof header);
-  std::copy_n(reinterpret_cast<const std::byte*>(decisions.devices.data()), choices, to + sizeof header);
-  std::copy_n(reinterpret_cast<const std::byte*>(decisions.log_q.data()), floats * sizeof(float),
-              to + sizeof header + choices);
+  append_values(std::span{&header, 1}, bytes);
+  append_values(decisions.devices, bytes);
+  append_values(decisions.log_q, bytes);
 }
 
 Result<Decisions> read_decisions(std::span<const std::byte> bytes, const DecisionShape& shape) {
   const auto foreign = [](const char* why) { return invalid("actions", why); };
   Header header;
-  if (bytes.size() < sizeof header) return foreign("truncated");
-  std::memcpy(&header, bytes.data(), sizeof header);
+  EMPLACE_TRY(take_values(bytes, std::span{&header, 1}));
   const std::size_t choices = header.choices, floats = choices * std::size_t{header.rows};
   if (choices == 0 || shape.stages == 0 || choices % shape.stages != 0)
     return foreign("wrong number of choices for the groups of this policy");
   if (choices / shape.stages > kMaxPlacements) return foreign("more placements than an episode may hold");
   if (header.rows != 0 && header.rows != shape.devices) return foreign("wrong number of devices");
-  if (bytes.size() != sizeof header + choices + floats * sizeof(float)) return foreign("wrong length");
+  if (bytes.size() != choices + floats * sizeof(float)) return foreign("wrong length");
   if (shape.behaviour && floats == 0)
     return foreign("behaviour probabilities are missing: they were drawn for another loss");
   Decisions decisions;
   decisions.devices.resize(choices);
-  std::memcpy(decisions.devices.data(), bytes.data() + sizeof header, choices);
+  EMPLACE_TRY(take_values(bytes, decisions.devices));
   for (const std::uint8_t device : decisions.devices) {
     if (device >= shape.devices) return foreign("device out of range");
   }
   if (!shape.behaviour) return decisions;
   decisions.log_q.resize(floats);
-  std::memcpy(decisions.log_q.data(), bytes.data() + sizeof header + choices, floats * sizeof(float));
+  EMPLACE_TRY(take_values(bytes, decisions.log_q));
   // The comparison also rejects NaN.
   const bool probabilities = std::all_of(decisions.log_q.begin(), decisions.log_q.end(),
                                          [](float log_q) { return log_q >= -1e30f && log_q <= 1e-3f; });
@@ -74,17 +68,19 @@ std::vector<float> even_behaviour(std::span<const std::uint8_t> devices, std::si
 
 void append_graph(std::size_t graph, Bytes& bytes) {
   const auto number = static_cast<std::uint32_t>(graph);
-  const auto* const from = reinterpret_cast<const std::byte*>(&number);
-  bytes.insert(bytes.end(), from, from + sizeof number);
+  append_values(std::span{&number, 1}, bytes);
 }
 
 Result<std::size_t> take_graph(std::span<const std::byte>& bytes, std::size_t graphs) {
   std::uint32_t number = 0;
-  if (bytes.size() < sizeof number) return invalid("actions", "truncated");
-  std::memcpy(&number, bytes.data(), sizeof number);
+  EMPLACE_TRY(take_values(bytes, std::span{&number, 1}));
   if (number >= graphs) return invalid("actions", "graph number out of range");
-  bytes = bytes.subspan(sizeof number);
   return std::size_t{number};
+}
+
+std::size_t graph_or_first(std::span<const std::byte> bytes, std::size_t graphs) {
+  const auto graph = take_graph(bytes, graphs);
+  return graph ? *graph : 0;
 }
 
 std::vector<float> behaviour_of(const Matrix& log_p) { return {log_p.data(), log_p.data() + log_p.size()}; }

@@ -21,10 +21,6 @@ float scaled_dim(std::int64_t dim) {
   return static_cast<float>(std::log2(1.0 + static_cast<double>(dim)) / 16.0);
 }
 
-}  // namespace
-
-namespace {
-
 /// [types] Column of the embedding of each type of the graph.
 std::vector<std::uint32_t> columns_of_types(const OpGraph& graph, const OpFeatureOptions& options,
                                             std::size_t& known) {
@@ -123,7 +119,7 @@ std::vector<std::uint16_t> unseen_order(std::size_t groups, std::uint64_t number
 }
 
 Matrix group_embeddings(const OpGraph& graph, const OpFeatures& features,
-                        std::span<const std::uint16_t> group_of_op, std::size_t groups, OverGroup over,
+                        std::span<const std::uint32_t> group_of_op, std::size_t groups, OverGroup over,
                         std::size_t width) {
   const auto types = static_cast<Eigen::Index>(features.vocabulary_size);
   const Eigen::Index shapes = features.shape_sums.rows();
@@ -131,12 +127,12 @@ Matrix group_embeddings(const OpGraph& graph, const OpFeatures& features,
       Matrix::Zero(types + shapes + static_cast<Eigen::Index>(width), static_cast<Eigen::Index>(groups));
   std::vector<float> size(groups, 0);
   for (std::uint32_t i = 0; i < graph.num_ops(); ++i) {
-    const std::uint16_t group = group_of_op[i];
+    const std::uint32_t group = group_of_op[i];
     size[group] += 1;
     embedding(features.type[i], group) += 1;
     embedding.col(group).segment(types, shapes) += features.shape_sums.col(i);
     for (const TensorId input : graph.inputs(OpId{i})) {
-      const std::uint16_t from = group_of_op[index(graph.producer(input))];
+      const std::uint32_t from = group_of_op[index(graph.producer(input))];
       if (from == group) continue;
       embedding(types + shapes + from, group) = 1;
       embedding(types + shapes + group, from) = 1;

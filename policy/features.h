@@ -85,10 +85,10 @@ enum class OverGroup : std::uint8_t {
 ///                                                          Paper: Hierarchical 2018, section 2
 ///                                                          [HIE-GROUP-EMB]
 Matrix group_embeddings(const OpGraph& graph, const OpFeatures& features,
-                        std::span<const std::uint16_t> group_of_op, std::size_t groups, OverGroup over,
+                        std::span<const std::uint32_t> group_of_op, std::size_t groups, OverGroup over,
                         std::size_t width);
 inline Matrix group_embeddings(const OpGraph& graph, const OpFeatures& features,
-                               std::span<const std::uint16_t> group_of_op, std::size_t groups,
+                               std::span<const std::uint32_t> group_of_op, std::size_t groups,
                                OverGroup over = OverGroup::kMeans) {
   return group_embeddings(graph, features, group_of_op, groups, over, groups);
 }

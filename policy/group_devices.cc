@@ -3,11 +3,9 @@
 #include <string>
 
 namespace emplace::policy {
-namespace {
 
-template <class Group>
-std::vector<std::vector<bool>> allowed_of(const Constraints& constraints, std::size_t num_devices,
-                                          std::span<const Group> group_of_op, std::size_t groups) {
+AllowedDevices allowed_group_devices(const Constraints& constraints, std::size_t num_devices,
+                                     std::span<const std::uint32_t> group_of_op, std::size_t groups) {
   DeviceMask all;
   for (std::size_t d = 0; d < num_devices; ++d) all.set(d);
   std::vector<DeviceMask> masks(groups, all);
@@ -17,7 +15,7 @@ std::vector<std::vector<bool>> allowed_of(const Constraints& constraints, std::s
     forbidden = forbidden || (mask & all) != all;
     masks[group_of_op[op]] &= mask;
   }
-  std::vector<std::vector<bool>> allowed;
+  AllowedDevices allowed;
   for (std::size_t g = 0; g < groups && forbidden; ++g) {
     auto& devices = allowed.emplace_back();
     for (std::size_t d = 0; d < num_devices; ++d) devices.push_back(masks[g].none() || masks[g].test(d));
@@ -25,11 +23,9 @@ std::vector<std::vector<bool>> allowed_of(const Constraints& constraints, std::s
   return allowed;
 }
 
-template <class Group>
-Result<std::vector<std::uint8_t>> devices_of(const ForeignPlacement& foreign,
-                                             std::span<const Group> group_of_op,
-                                             const std::vector<std::vector<bool>>& allowed,
-                                             std::size_t groups) {
+Result<std::vector<std::uint8_t>> devices_by_group(const ForeignPlacement& foreign,
+                                                   std::span<const std::uint32_t> group_of_op,
+                                                   const AllowedDevices& allowed, std::size_t groups) {
   const auto& [graph, devices, constraints, placement] = foreign;
   if (auto obeyed = constraints.check(graph, devices, placement); !obeyed) return obeyed.error();
   DeviceMask all;
@@ -40,7 +36,7 @@ Result<std::vector<std::uint8_t>> devices_of(const ForeignPlacement& foreign,
   }
   std::vector<OpId> first(groups, kNoOp);
   for (std::uint32_t op = 0; op < placement.size(); ++op) {
-    const Group group = group_of_op[op];
+    const std::uint32_t group = group_of_op[op];
     if (first[group] == kNoOp) first[group] = OpId{op};
     const DeviceMask& may = constraints.allowed(constraints.class_of(OpId{op}));
     const std::size_t here = index(placement[op]);
@@ -66,32 +62,23 @@ Result<std::vector<std::uint8_t>> devices_of(const ForeignPlacement& foreign,
   return chosen;
 }
 
-}  // namespace
-
-std::vector<std::vector<bool>> allowed_group_devices(const Constraints& constraints, std::size_t num_devices,
-                                                     std::span<const std::uint16_t> group_of_op,
-                                                     std::size_t groups) {
-  return allowed_of(constraints, num_devices, group_of_op, groups);
+Placement spread_groups(const Constraints& constraints, std::span<const std::uint32_t> group_of_op,
+                        std::span<const std::uint8_t> device_of_group) {
+  Placement placement;
+  placement.reserve(group_of_op.size());
+  for (const std::uint32_t group : group_of_op)
+    placement.push_back(static_cast<DeviceId>(device_of_group[group]));
+  constraints.repair(placement);
+  return placement;
 }
 
-std::vector<std::vector<bool>> allowed_group_devices(const Constraints& constraints, std::size_t num_devices,
-                                                     std::span<const std::uint32_t> group_of_op,
-                                                     std::size_t groups) {
-  return allowed_of(constraints, num_devices, group_of_op, groups);
-}
-
-Result<std::vector<std::uint8_t>> devices_by_group(const ForeignPlacement& foreign,
-                                                   std::span<const std::uint16_t> group_of_op,
-                                                   const std::vector<std::vector<bool>>& allowed,
-                                                   std::size_t groups) {
-  return devices_of(foreign, group_of_op, allowed, groups);
-}
-
-Result<std::vector<std::uint8_t>> devices_by_group(const ForeignPlacement& foreign,
-                                                   std::span<const std::uint32_t> group_of_op,
-                                                   const std::vector<std::vector<bool>>& allowed,
-                                                   std::size_t groups) {
-  return devices_of(foreign, group_of_op, allowed, groups);
+std::vector<Placement> expand_groups(const Constraints& constraints,
+                                     std::span<const std::uint32_t> group_of_op, std::size_t groups,
+                                     std::span<const std::uint8_t> devices) {
+  std::vector<Placement> placements;
+  for (std::size_t first = 0; first < devices.size(); first += groups)
+    placements.push_back(spread_groups(constraints, group_of_op, devices.subspan(first, groups)));
+  return placements;
 }
 
 }  // namespace emplace::policy

@@ -1,5 +1,5 @@
 #pragma once
-/// Devices that a policy may choose for a group of ops.
+/// Devices of groups of ops: those that a policy may choose, those of a placement, and back.
 
 #include <cstdint>
 #include <span>
@@ -11,14 +11,11 @@ namespace emplace::policy {
 
 /// [groups, devices] True if every op of the group may use the device. All true for a group whose ops have no
 /// device in common: repair moves those ops. Empty if nothing is forbidden.
-///   group_of_op  [ops] of the constraints' graph, each below `groups`
-/// Pure; any thread.
-std::vector<std::vector<bool>> allowed_group_devices(const Constraints& constraints, std::size_t num_devices,
-                                                     std::span<const std::uint16_t> group_of_op,
-                                                     std::size_t groups);
-std::vector<std::vector<bool>> allowed_group_devices(const Constraints& constraints, std::size_t num_devices,
-                                                     std::span<const std::uint32_t> group_of_op,
-                                                     std::size_t groups);
+using AllowedDevices = std::vector<std::vector<bool>>;
+
+/// `group_of_op`: [ops] of the constraints' graph, each below `groups`. Pure; any thread.
+AllowedDevices allowed_group_devices(const Constraints& constraints, std::size_t num_devices,
+                                     std::span<const std::uint32_t> group_of_op, std::size_t groups);
 
 /// A placement from outside the policy, with its problem.
 struct ForeignPlacement {
@@ -33,12 +30,34 @@ struct ForeignPlacement {
 /// wrong graph, violated constraint, group without ops, or group split over devices (the message names the
 /// group and two of its ops).
 Result<std::vector<std::uint8_t>> devices_by_group(const ForeignPlacement& foreign,
-                                                   std::span<const std::uint16_t> group_of_op,
-                                                   const std::vector<std::vector<bool>>& allowed,
-                                                   std::size_t groups);
-Result<std::vector<std::uint8_t>> devices_by_group(const ForeignPlacement& foreign,
                                                    std::span<const std::uint32_t> group_of_op,
-                                                   const std::vector<std::vector<bool>>& allowed,
-                                                   std::size_t groups);
+                                                   const AllowedDevices& allowed, std::size_t groups);
+
+/// [groups] The device of most ops of each group in `placement` [ops], of those that `may_use(group, device)`
+/// permits; the lowest of equals. @pre each group may use a device.
+template <class MayUse>
+std::vector<std::uint8_t> majority_devices(std::span<const DeviceId> placement,
+                                           std::span<const std::uint32_t> group_of_op, std::size_t groups,
+                                           std::size_t devices, const MayUse& may_use) {
+  std::vector<std::uint32_t> votes(groups * devices);
+  for (std::size_t op = 0; op < placement.size(); ++op)
+    ++votes[group_of_op[op] * devices + index(placement[op])];
+  std::vector<std::uint8_t> chosen;
+  for (std::size_t g = 0; g < groups; ++g) {
+    std::size_t best = devices;
+    for (std::size_t d = 0; d < devices; ++d)
+      if (may_use(g, d) && (best == devices || votes[g * devices + d] > votes[g * devices + best])) best = d;
+    chosen.push_back(static_cast<std::uint8_t>(best));
+  }
+  return chosen;
+}
+
+/// The placement that puts each group on its device, with constraints applied.
+Placement spread_groups(const Constraints& constraints, std::span<const std::uint32_t> group_of_op,
+                        std::span<const std::uint8_t> device_of_group);
+/// The same for devices by group [k, groups]: k placements.
+std::vector<Placement> expand_groups(const Constraints& constraints,
+                                     std::span<const std::uint32_t> group_of_op, std::size_t groups,
+                                     std::span<const std::uint8_t> devices);
 
 }  // namespace emplace::policy

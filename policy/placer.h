@@ -30,6 +30,12 @@ struct LossParts {
   /// [nat] KL divergence of the behaviour policy from the current one per choice, if known.
   double divergence = 0;
   double loss = 0;  ///< Value of the loss that is differentiated.
+  void add(double share, const LossParts& part) {
+    log_probability += share * part.log_probability;
+    entropy += share * part.entropy;
+    divergence += share * part.divergence;
+    loss += share * part.loss;
+  }
 };
 
 /// The placement that episodes start from.

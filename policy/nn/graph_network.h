@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/settings.h"
+#include "policy/group_devices.h"
 #include "policy/group_graph.h"
 #include "policy/nn/perceptron.h"
 
@@ -120,9 +121,6 @@ class GraphNetworkGradient {
   friend class GraphTrace;
   GraphNetworkParts<PackedPerceptron::Gradient> parts_;
 };
-
-/// Allowed devices of each node, as from allowed_group_devices(); empty: all.
-using AllowedDevices = std::vector<std::vector<bool>>;
 
 /// Evaluates the network on a sequence of states of one graph, each of which differs from the previous one in
 /// few nodes. After r rounds an embedding changes only within r hops of a changed node, so a step recomputes

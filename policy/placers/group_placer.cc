@@ -50,7 +50,7 @@ GroupPlacer::GroupPlacer(ParameterStore& store, const GroupPlacerOptions& networ
 }
 
 void GroupPlacer::start_at(ParameterStore& store, const Placement& placement,
-                           std::span<const std::uint16_t> group_of_op) const {
+                           std::span<const std::uint32_t> group_of_op) const {
   if (network_.start_probability <= 0 || !table_) return;
   auto table = store.value(*table_);
   Matrix votes = Matrix::Zero(table.rows(), table.cols());
@@ -147,27 +147,17 @@ LossParts GroupPlacer::seed_imitation(Tape& tape, const Decoded& decoded) const 
   return parts;
 }
 
-Result<std::vector<std::uint8_t>> GroupPlacer::devices_of(
-    const Placement& placement, std::span<const std::uint16_t> group_of_op, std::size_t groups,
-    const std::vector<std::vector<bool>>& allowed) const {
+Result<std::vector<std::uint8_t>> GroupPlacer::devices_of(const Placement& placement,
+                                                          std::span<const std::uint32_t> group_of_op,
+                                                          std::size_t groups,
+                                                          const AllowedDevices& allowed) const {
   if (placement.size() != group_of_op.size())
     return invalid("placement to imitate", "has the wrong number of ops for this graph");
-  std::vector<std::size_t> votes(groups * devices_, 0);
-  for (std::size_t op = 0; op < placement.size(); ++op) {
-    const std::size_t device = index(placement[op]);
-    if (device >= devices_) return invalid("placement to imitate", "contains an unknown device");
-    ++votes[group_of_op[op] * devices_ + device];
-  }
-  std::vector<std::uint8_t> devices;
-  for (std::size_t g = 0; g < groups; ++g) {
-    std::size_t best = devices_;
-    for (std::size_t d = 0; d < devices_; ++d) {
-      if (!allowed.empty() && !allowed[g][d]) continue;
-      if (best == devices_ || votes[g * devices_ + d] > votes[g * devices_ + best]) best = d;
-    }
-    devices.push_back(static_cast<std::uint8_t>(best));
-  }
-  return devices;
+  for (const DeviceId device : placement)
+    if (index(device) >= devices_) return invalid("placement to imitate", "contains an unknown device");
+  return majority_devices(placement, group_of_op, groups, devices_, [&](std::size_t group, std::size_t d) {
+    return allowed.empty() || allowed[group][d];
+  });
 }
 
 void GroupPlacer::start_update(std::uint64_t update) {
@@ -179,21 +169,6 @@ void GroupPlacer::start_update(std::uint64_t update) {
 
 void GroupPlacer::end_update(ParameterStore& store, const LossParts& parts) const {
   beta_.follow(store, parts.divergence);
-}
-
-std::vector<Placement> expand_groups(const Constraints& constraints,
-                                     std::span<const std::uint16_t> group_of_op, std::size_t groups,
-                                     std::span<const std::uint8_t> devices) {
-  std::vector<Placement> placements;
-  for (std::size_t first = 0; first < devices.size(); first += groups) {
-    Placement placement;
-    placement.reserve(group_of_op.size());
-    for (const std::uint16_t group : group_of_op)
-      placement.push_back(static_cast<DeviceId>(devices[first + group]));
-    constraints.repair(placement);
-    placements.push_back(std::move(placement));
-  }
-  return placements;
 }
 
 }  // namespace emplace::policy

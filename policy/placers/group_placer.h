@@ -11,10 +11,11 @@
 #include "base/settings.h"
 #include "placement/placement.h"
 #include "policy/decisions.h"
+#include "policy/group_devices.h"
 #include "policy/loss/adaptive_beta.h"
 #include "policy/nn/attention_decoder.h"
 #include "policy/nn/encoder.h"
-#include "policy/placer_options.h"
+#include "policy/placers/common_options.h"
 
 namespace emplace::policy {
 
@@ -93,7 +94,7 @@ class GroupPlacer {
   /// Initialises the table from `placement` [ops] with groups `group_of_op` [ops]: each label's majority
   /// device gets start_probability. No effect if that is 0.
   void start_at(ParameterStore& store, const Placement& placement,
-                std::span<const std::uint16_t> group_of_op) const;
+                std::span<const std::uint32_t> group_of_op) const;
 
   /// Encodes `input` [input_rows, groups] once and decodes all samples over it.
   Decoded place(Tape& tape, Var input, DecodeInput decode_input) const;
@@ -119,8 +120,8 @@ class GroupPlacer {
   /// [groups] Majority device of each group in `placement` [ops], among the `allowed` ones. Errors
   /// (kInvalid): a placement of another graph.
   Result<std::vector<std::uint8_t>> devices_of(const Placement& placement,
-                                               std::span<const std::uint16_t> group_of_op, std::size_t groups,
-                                               const std::vector<std::vector<bool>>& allowed) const;
+                                               std::span<const std::uint32_t> group_of_op, std::size_t groups,
+                                               const AllowedDevices& allowed) const;
 
   /// Sets the entropy weight for an update; `update` is the number of updates so far.
   void start_update(std::uint64_t update);
@@ -143,10 +144,5 @@ class GroupPlacer {
   std::vector<StartLayer> start_;  // [layers] Empty: the decoder starts at zero.
   AdaptiveBeta beta_;              // A parameter only if the loss has a KL penalty.
 };
-
-/// Converts devices by group [k, groups] to placements, with constraints applied.
-std::vector<Placement> expand_groups(const Constraints& constraints,
-                                     std::span<const std::uint16_t> group_of_op, std::size_t groups,
-                                     std::span<const std::uint8_t> devices);
 
 }  // namespace emplace::policy

@@ -1,6 +1,6 @@
 #include "policy/placers/hierarchical.h"
 
-#include <cstring>
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -23,7 +23,7 @@ std::vector<std::uint16_t> inverse(const std::vector<std::uint16_t>& place_of) {
 
 /// The start with its groups by place.
 HierarchicalInitial by_place(HierarchicalInitial start, const std::vector<std::uint16_t>& place_of_group) {
-  for (std::uint16_t& group : start.group_of_op) group = place_of_group[group];
+  for (std::uint32_t& group : start.group_of_op) group = place_of_group[group];
   const std::vector<std::uint16_t> labels = start.label_of_group;
   for (std::size_t g = 0; g < labels.size(); ++g) start.label_of_group[place_of_group[g]] = labels[g];
   return start;
@@ -56,7 +56,7 @@ Result<Unit> HierarchicalPlanner::check_graph(const HierarchicalGraph& view,
   if (!start.group_of_op.empty()) {
     if (start.group_of_op.size() != ops)
       return invalid("policy start", "wrong number of ops in the grouping");
-    for (const std::uint16_t group : start.group_of_op) {
+    for (const std::uint32_t group : start.group_of_op) {
       if (group >= options.groups)
         return invalid("policy start", "the grouping has more groups than policy.groups");
     }
@@ -115,9 +115,9 @@ GrouperUnits HierarchicalPlanner::grouper_units(const HierarchicalInitial& start
 }
 
 /// Expands groups of class leaders to all ops of their classes, by place.
-std::vector<std::uint16_t> HierarchicalPlanner::spread(
+std::vector<std::uint32_t> HierarchicalPlanner::spread(
     const Task& task, const std::vector<std::uint16_t>& group_of_unit) const {
-  std::vector<std::uint16_t> group_of_op;
+  std::vector<std::uint32_t> group_of_op;
   group_of_op.reserve(task.view.graph->num_ops());
   for (const std::uint32_t unit : task.view.constraints->classes())
     group_of_op.push_back(place_of_group_[group_of_unit[unit]]);
@@ -125,7 +125,7 @@ std::vector<std::uint16_t> HierarchicalPlanner::spread(
 }
 
 Decoded HierarchicalPlanner::place_groups(Tape& tape, const Task& task,
-                                          std::span<const std::uint16_t> group_of_op,
+                                          std::span<const std::uint32_t> group_of_op,
                                           DecodeInput input) const {
   const HierarchicalGraph& view = task.view;
   const auto allowed =
@@ -160,7 +160,7 @@ Actions HierarchicalPlanner::sample(std::uint64_t episode, std::uint64_t update)
 Placement HierarchicalPlanner::greedy_of(std::size_t graph) const {
   const Task& task = tasks_[graph];
   Tape tape{store_};
-  const std::vector<std::uint16_t> group_of_op = spread(task, task.grouper.likeliest(store_));
+  const std::vector<std::uint32_t> group_of_op = spread(task, task.grouper.likeliest(store_));
   DecodeInput input;
   input.greedy = true;
   const Decoded decoded = place_groups(tape, task, group_of_op, input);
@@ -198,11 +198,7 @@ Result<LossParts> HierarchicalPlanner::accumulate_gradient(std::span<const Score
     const auto placed = placer_.seed_loss(tape, decoded, choice->placed, episode.advantages, each);
     if (!placed) return placed.error();
     tape.backward();  // Eq. 6
-    const auto share = static_cast<double>(each);
-    parts.loss += share * placed->loss;
-    parts.log_probability += share * placed->log_probability;
-    parts.entropy += share * placed->entropy;
-    parts.divergence += share * placed->divergence;
+    parts.add(static_cast<double>(each), *placed);
     float mean_advantage = 0;
     for (const float advantage : episode.advantages)
       mean_advantage += advantage / static_cast<float>(samples);
@@ -238,34 +234,26 @@ Result<Actions> HierarchicalPlanner::actions_of(std::size_t graph, std::span<con
                    "draws a new grouping in every episode, so the groups of a logged placement are unknown",
                    "set policy.hierarchical.start_at_scopes");
   const auto allowed =
-      allowed_group_devices(*constraints, device_set->size(), std::span{start.group_of_op}, options_.groups);
+      allowed_group_devices(*constraints, device_set->size(), start.group_of_op, options_.groups);
   std::vector<std::uint8_t> devices;
   for (const Placement& placement : placements) {
     const auto by_group = devices_by_group({*op_graph, *device_set, *constraints, placement},
-                                           std::span{start.group_of_op}, allowed, options_.groups);
+                                           start.group_of_op, allowed, options_.groups);
     if (!by_group) return by_group.error();
     devices.insert(devices.end(), by_group->begin(), by_group->end());
   }
   return encode_actions({graph, start.group_of_op, placer_.with_behaviour(std::move(devices), log_q)});
 }
 
-std::size_t HierarchicalPlanner::graph_of(const Actions& actions) const {
-  std::span<const std::byte> bytes = actions.bytes;
-  const auto graph = any_graph() ? take_graph(bytes, tasks_.size()) : Result<std::size_t>{0};
-  return graph ? *graph : 0;
-}
-
 Actions HierarchicalPlanner::encode_actions(const Choice& choice) const {
   // [u32 ops][u16 groups …][decisions], preceded in a planner that places any graph by [u32 graph],
   // little-endian.
   const auto ops = static_cast<std::uint32_t>(choice.group_of_op.size());
+  const std::vector<std::uint16_t> groups(choice.group_of_op.begin(), choice.group_of_op.end());
   Actions actions;
   if (any_graph()) append_graph(choice.graph, actions.bytes);
-  const std::size_t begin = actions.bytes.size();
-  actions.bytes.resize(begin + sizeof ops + 2 * choice.group_of_op.size());
-  std::byte* const at = actions.bytes.data() + begin;
-  std::memcpy(at, &ops, sizeof ops);
-  std::memcpy(at + sizeof ops, choice.group_of_op.data(), 2 * choice.group_of_op.size());
+  append_values(std::span{&ops, 1}, actions.bytes);
+  append_values(groups, actions.bytes);
   append_decisions(choice.placed, actions.bytes);
   return actions;
 }
@@ -278,16 +266,14 @@ Result<HierarchicalPlanner::Choice> HierarchicalPlanner::decode_actions(const Ac
     EMPLACE_TRY_ASSIGN(choice.graph, take_graph(bytes, tasks_.size()));
   }
   std::uint32_t ops = 0;
-  if (bytes.size() < sizeof ops) return foreign;
-  std::memcpy(&ops, bytes.data(), sizeof ops);
-  const std::size_t head = sizeof ops + 2 * std::size_t{ops};
-  if (ops != tasks_[choice.graph].view.graph->num_ops() || bytes.size() < head) return foreign;
-  choice.group_of_op.resize(ops);
-  std::memcpy(choice.group_of_op.data(), bytes.data() + sizeof ops, 2 * std::size_t{ops});
-  for (const std::uint16_t group : choice.group_of_op) {
-    if (group >= options_.groups) return foreign;
-  }
-  auto placed = read_decisions(bytes.subspan(head), placer_.decision_shape(options_.groups));
+  EMPLACE_TRY(take_values(bytes, std::span{&ops, 1}));
+  if (ops != tasks_[choice.graph].view.graph->num_ops()) return foreign;
+  std::vector<std::uint16_t> groups(ops);
+  EMPLACE_TRY(take_values(bytes, groups));
+  if (std::ranges::any_of(groups, [&](std::uint16_t group) { return group >= options_.groups; }))
+    return foreign;
+  choice.group_of_op.assign(groups.begin(), groups.end());
+  auto placed = read_decisions(bytes, placer_.decision_shape(options_.groups));
   if (!placed) return placed.error();
   choice.placed = std::move(*placed);
   return choice;

@@ -75,7 +75,7 @@ struct HierarchicalOptions : CommonPlacerOptions, GroupPlacerOptions {
 /// Optional starting point of the planner for a graph. A planner that places any graph has no table, so it
 /// uses only the grouping.
 struct HierarchicalInitial {
-  std::vector<std::uint16_t> group_of_op;  ///< [ops] Initial grouping of the Grouper; empty: none.
+  std::vector<std::uint32_t> group_of_op;  ///< [ops] Initial grouping of the Grouper; empty: none.
   /// [groups] Groups with the same label share a row of the table; empty: no sharing.
   std::vector<std::uint16_t> label_of_group;
   Placement placement;  ///< [ops] Initial placement of the Placer; empty: none.
@@ -114,7 +114,9 @@ class HierarchicalPlanner final : public Placer, public OffPolicy {
   Result<std::vector<Placement>> expand(const Actions& actions) const override;
   Placement greedy() const override { return greedy_of(0); }
   Placement greedy_of(std::size_t graph) const;
-  std::size_t graph_of(const Actions& actions) const override;
+  std::size_t graph_of(const Actions& actions) const override {
+    return any_graph() ? graph_or_first(actions.bytes, tasks_.size()) : 0;
+  }
   Result<LossParts> accumulate_gradient(std::span<const ScoredEpisode> episodes) override;
   void start_update(std::uint64_t update) override { placer_.start_update(update); }
   void end_update(const LossParts& parts) override { placer_.end_update(store_, parts); }
@@ -130,7 +132,7 @@ class HierarchicalPlanner final : public Placer, public OffPolicy {
   /// Decoded form of the Actions of one episode.
   struct Choice {
     std::size_t graph = 0;
-    std::vector<std::uint16_t> group_of_op;  ///< [ops] Places of the groups in the Placer's order.
+    std::vector<std::uint32_t> group_of_op;  ///< [ops] Places of the groups in the Placer's order.
     Decisions placed;                        ///< Devices of the groups, [placements, groups].
   };
   Result<Choice> decode_actions(const Actions& actions) const;
@@ -151,9 +153,9 @@ class HierarchicalPlanner final : public Placer, public OffPolicy {
   GrouperUnits grouper_units(const HierarchicalInitial& start, const OpFeatures& features,
                              std::span<const OpId> units) const;
   bool any_graph() const { return options_.features.any_graph(); }
-  Decoded place_groups(Tape& tape, const Task& task, std::span<const std::uint16_t> group_of_op,
+  Decoded place_groups(Tape& tape, const Task& task, std::span<const std::uint32_t> group_of_op,
                        DecodeInput input) const;
-  std::vector<std::uint16_t> spread(const Task& task, const std::vector<std::uint16_t>& group_of_unit) const;
+  std::vector<std::uint32_t> spread(const Task& task, const std::vector<std::uint16_t>& group_of_unit) const;
 
   const HierarchicalOptions options_;
   const std::uint64_t seed_;

@@ -2,13 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
+#include <numeric>
 #include <utility>
 
 #include "base/rng.h"
-#include "policy/features.h"
+#include "placement/machine/transfer_table.h"
 #include "policy/group_devices.h"
 #include "policy/loss/schedule.h"
+#include "policy/placers/group_placer.h"
 
 namespace emplace::policy {
 namespace {
@@ -20,6 +21,12 @@ constexpr std::size_t kDrawnTogether = 64, kLearnedTogether = 256;
 AdaptiveBeta beta_of(ParameterStore& store, const LossOptions& loss) {
   const bool moves = loss.kind == LossKind::kKlPenalised && loss.kl_target > 0;
   return moves ? AdaptiveBeta{store, loss} : AdaptiveBeta{loss};
+}
+
+/// The trace of this thread, which keeps its memory: many threads may draw.
+GraphTrace& own_trace() {
+  thread_local GraphTrace trace;
+  return trace;
 }
 
 std::size_t likeliest(std::span<const float> log_p) {
@@ -39,7 +46,129 @@ std::size_t draw(std::span<const float> log_p, float at) {
   return last;
 }
 
+/// Devices ordered by the total time of all ops; the lowest index first among equals.
+std::vector<std::uint8_t> fastest_first(const CostTable& costs, std::size_t devices) {
+  std::vector<double> total(devices);
+  for (std::size_t d = 0; d < devices; ++d) {
+    for (const std::int64_t ns : costs.row_ns(static_cast<DeviceId>(d))) total[d] += static_cast<double>(ns);
+  }
+  std::vector<std::uint8_t> order(devices);
+  std::iota(order.begin(), order.end(), std::uint8_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::uint8_t a, std::uint8_t b) { return total[a] < total[b]; });
+  return order;
+}
+
+std::vector<double> cheapest_times_s(const PlacetoGraph& view, const CostTable& costs) {
+  std::vector<double> time_s(view.graph->num_ops());
+  for (std::uint32_t op = 0; op < time_s.size(); ++op)
+    time_s[op] = static_cast<double>(costs.best_ns(OpId{op})) * 1e-9;
+  return sum_by_group(view.grouping, time_s);
+}
+
+std::vector<double> all_output_bytes(const PlacetoGraph& view) {
+  std::vector<double> bytes(view.graph->num_ops());
+  for (std::uint32_t op = 0; op < bytes.size(); ++op) {
+    for (std::size_t k = 0; k < view.graph->num_outputs(OpId{op}); ++k)
+      bytes[op] += static_cast<double>(view.graph->bytes(view.graph->output(OpId{op}, k)));
+  }
+  return sum_by_group(view.grouping, bytes);
+}
+
+/// [groups] c / (c + x): share of the compute time c in it and the time x in which the outputs cross the mean
+/// link.
+std::vector<double> transfer_ratios(const DeviceSet& devices, const std::vector<double>& run_time_s,
+                                    const std::vector<double>& output_bytes) {
+  const TransferTable transfers{devices};
+  double s_per_byte = 0;
+  std::size_t links = 0;
+  for (std::size_t a = 0; a < devices.size(); ++a) {
+    for (std::size_t b = 0; b < devices.size(); ++b) {
+      if (a == b) continue;
+      s_per_byte += transfers.s_per_byte(static_cast<DeviceId>(a), static_cast<DeviceId>(b));
+      ++links;
+    }
+  }
+  if (links > 0) s_per_byte /= static_cast<double>(links);
+  std::vector<double> ratio;
+  for (std::size_t node = 0; node < run_time_s.size(); ++node) {
+    const double both = run_time_s[node] + output_bytes[node] * s_per_byte;
+    ratio.push_back(both > 0 ? run_time_s[node] / both : 0);
+  }
+  return ratio;
+}
+
+void fill_feature(Matrix& features, Eigen::Index row, const std::vector<double>& value) {
+  const double largest = *std::max_element(value.begin(), value.end());
+  for (std::size_t node = 0; node < value.size(); ++node) {
+    features(row, static_cast<Eigen::Index>(node)) =
+        largest > 0 ? static_cast<float>(value[node] / largest) : 0.0f;
+  }
+}
+
 }  // namespace
+
+Result<Unit> PlacetoPlacer::check_view(const PlacetoGraph& view, std::size_t number) {
+  const std::string where = "graph " + std::to_string(number);
+  if (view.graph == nullptr || view.devices == nullptr || view.constraints == nullptr)
+    return invalid(where, "graph, devices and constraints are required");
+  const Grouping& grouping = view.grouping;
+  if (grouping.group_of_op.size() != view.graph->num_ops())
+    return invalid(where, "wrong number of ops in the grouping");
+  if (grouping.num_groups == 0 || grouping.num_groups > kMaxGroups)
+    return invalid(where, "has " + std::to_string(grouping.num_groups) + " groups",
+                   "merge them to between 1 and " + std::to_string(kMaxGroups) + " (policy.groups)");
+  for (const std::uint32_t group : grouping.group_of_op) {
+    if (group >= grouping.num_groups) return invalid(where, "group out of range in the grouping");
+  }
+  return Unit{};
+}
+
+Result<PlacetoPlacer::Task> PlacetoPlacer::make_task(PlacetoGraph view, const PlacetoOptions& options) {
+  const std::size_t devices = view.devices->size(), groups = view.grouping.num_groups;
+  Task task{.nodes = GroupGraph{*view.graph, view.grouping}};
+  task.allowed = allowed_group_devices(*view.constraints, devices, view.grouping.group_of_op, groups);
+
+  const CostTable costs{*view.graph, *view.devices};
+  const auto fastest = fastest_first(costs, devices);
+  const auto first_allowed = [&](std::size_t node) {
+    return *std::find_if(fastest.begin(), fastest.end(),
+                         [&](std::uint8_t device) { return task.may_use(node, device); });
+  };
+  for (std::size_t node = 0; node < groups; ++node) task.start.push_back(first_allowed(node));
+  const bool given = !view.start.empty();
+  if (given) {
+    EMPLACE_TRY(view.constraints->check(*view.graph, *view.devices, view.start));
+  }
+
+  const std::size_t rows = 4 + devices + (options.transfer_ratio ? 1 : 0);
+  task.features.setZero(static_cast<Eigen::Index>(rows), static_cast<Eigen::Index>(groups));
+  const std::vector<double> run_time_s = cheapest_times_s(view, costs), output_bytes = all_output_bytes(view);
+  fill_feature(task.features, 0, run_time_s);
+  fill_feature(task.features, 1, output_bytes);
+  if (options.transfer_ratio) {
+    const std::vector<double> ratio = transfer_ratios(*view.devices, run_time_s, output_bytes);
+    for (std::size_t node = 0; node < groups; ++node)
+      task.features(static_cast<Eigen::Index>(2 + devices), static_cast<Eigen::Index>(node)) =
+          static_cast<float>(ratio[node]);
+  }
+  task.view = std::move(view);
+  if (given) task.start = task.start_at(task.view.start);
+  return task;
+}
+
+std::vector<std::uint8_t> PlacetoPlacer::Task::majority(const Placement& placement) const {
+  return majority_devices(placement, view.grouping.group_of_op, nodes.size(), view.devices->size(),
+                          [](std::size_t, std::size_t) { return true; });
+}
+
+std::vector<std::uint8_t> PlacetoPlacer::Task::start_at(const Placement& placement) const {
+  std::vector<std::uint8_t> at = majority(placement);
+  for (std::size_t node = 0; node < at.size(); ++node) {
+    if (!may_use(node, at[node])) at[node] = start[node];
+  }
+  return at;
+}
 
 /// The states of one episode in sequence, with the policy's distribution at each. Rows of a node's features:
 /// run time, output bytes, one per device, the transfer ratio if configured, the current flag, the visited
@@ -48,8 +177,8 @@ class PlacetoPlacer::Walk {
  public:
   /// Restarts the trace after every `together` steps.
   Walk(const PackedGraphNetwork& weights, const Task& task, std::span<const std::uint8_t> start,
-       std::size_t together, GraphTrace& trace)
-      : weights_{weights}, task_{task}, together_{together}, trace_{trace} {
+       std::size_t together = kDrawnTogether)
+      : weights_{weights}, task_{task}, together_{together} {
     Matrix features = task.features;
     for (std::size_t node = 0; node < start.size(); ++node)
       features(kDevices + start[node], static_cast<Eigen::Index>(node)) = 1;
@@ -80,6 +209,7 @@ class PlacetoPlacer::Walk {
     });
     ++step_;
   }
+  GraphTrace& trace() { return trace_; }
 
  private:
   static constexpr Eigen::Index kDevices = 2;
@@ -95,26 +225,10 @@ class PlacetoPlacer::Walk {
   const PackedGraphNetwork& weights_;
   const Task& task_;
   const std::size_t together_;
-  GraphTrace& trace_;
+  GraphTrace& trace_ = own_trace();
   std::size_t step_ = 0;
   std::uint32_t node_ = 0;
 };
-
-PlacetoPlacer::TracePool::Loan PlacetoPlacer::TracePool::borrow() {
-  std::unique_ptr<GraphTrace> trace;
-  {
-    const MutexLock lock{mutex_};
-    if (!idle_.empty()) {
-      trace = std::move(idle_.back());
-      idle_.pop_back();
-    }
-  }
-  if (!trace) trace = std::make_unique<GraphTrace>();
-  return {trace.release(), [this](GraphTrace* back) {
-            const MutexLock lock{mutex_};
-            idle_.emplace_back(back);
-          }};
-}
 
 Result<std::unique_ptr<PlacetoPlacer>> PlacetoPlacer::make(std::vector<PlacetoGraph> graphs,
                                                            PlacetoOptions options, std::uint64_t seed) {
@@ -159,13 +273,13 @@ std::size_t PlacetoPlacer::placements_per_episode() const {
 Actions PlacetoPlacer::sample_from(std::span<const Placement> best, std::uint64_t episode,
                                    std::uint64_t /*update*/) const {
   Choice choice;
-  choice.graph = static_cast<std::uint32_t>(episode % tasks_.size());
+  choice.graph = episode % tasks_.size();
   const Task& task = tasks_[choice.graph];
   Rng rng{seed_, Purpose::kPlacing, episode};
   const bool known =
       incumbent() != Incumbent::kNone && choice.graph < best.size() && !best[choice.graph].empty();
   choice.start = known ? task.start_at(best[choice.graph]) : task.start;
-  if (options_.start == InitialPlacement::kRandom) {
+  if (options_.start == InitialPlacement::kRandom && task.view.start.empty()) {
     for (std::size_t node = 0; node < choice.start.size(); ++node) {
       do choice.start[node] = static_cast<std::uint8_t>(rng.below(static_cast<std::uint32_t>(num_devices())));
       while (!task.may_use(node, choice.start[node]));
@@ -184,8 +298,7 @@ Actions PlacetoPlacer::sample_from(std::span<const Placement> best, std::uint64_
   }
 
   const PackedGraphNetwork weights{network_, store_};
-  const TracePool::Loan trace = traces_.borrow();
-  Walk walk{weights, task, choice.start, kDrawnTogether, *trace};
+  Walk walk{weights, task, choice.start};
   for (const std::uint16_t node : choice.node) {
     const std::span<const float> log_p = walk.visit(node);
     if (options_.loss.needs_behaviour())
@@ -200,8 +313,7 @@ Actions PlacetoPlacer::sample_from(std::span<const Placement> best, std::uint64_
 Placement PlacetoPlacer::greedy_of(std::size_t graph) const {
   const Task& task = tasks_[graph];
   const PackedGraphNetwork weights{network_, store_};
-  const TracePool::Loan trace = traces_.borrow();
-  Walk walk{weights, task, task.start, kDrawnTogether, *trace};
+  Walk walk{weights, task, task.start};
   std::vector<std::uint32_t> order(task.nodes.order().begin(), task.nodes.order().end());
   if (options_.traversal == Traversal::kReversed) std::reverse(order.begin(), order.end());
   if (options_.unseen_order) {
@@ -216,11 +328,7 @@ Placement PlacetoPlacer::greedy_of(std::size_t graph) const {
       walk.take(device);
     }
   }
-  Placement placement;
-  for (const std::uint32_t group : task.view.grouping.group_of_op)
-    placement.push_back(static_cast<DeviceId>(device_of_group[group]));
-  task.view.constraints->repair(placement);
-  return placement;
+  return task.placement(device_of_group);
 }
 
 Result<std::vector<Placement>> PlacetoPlacer::expand(const Actions& actions) const {
@@ -230,81 +338,73 @@ Result<std::vector<Placement>> PlacetoPlacer::expand(const Actions& actions) con
   std::vector<std::uint8_t> device_of_group = choice->start;
   std::vector<Placement> placements;
   placements.reserve(choice->node.size() + 1);
-  const auto add = [&] {
-    Placement& placement = placements.emplace_back();
-    placement.reserve(task.view.graph->num_ops());
-    for (const std::uint32_t group : task.view.grouping.group_of_op)
-      placement.push_back(static_cast<DeviceId>(device_of_group[group]));
-    task.view.constraints->repair(placement);
-  };
-  if (options_.measure_start) add();
+  if (options_.measure_start) placements.push_back(task.placement(device_of_group));
   for (std::size_t t = 0; t < choice->node.size(); ++t) {
     device_of_group[choice->node[t]] = choice->decisions.devices[t];
-    add();
+    placements.push_back(task.placement(device_of_group));
   }
   return placements;
 }
 
-void PlacetoPlacer::learn(const Choice& choice, std::span<const float> advantages, const LossOptions& loss,
-                          float scale, Learning& learning, LossParts& parts) const {
-  const Task& task = tasks_[choice.graph];
+Matrix PlacetoPlacer::replay(const PackedGraphNetwork& weights, const Choice& choice, std::size_t together,
+                             const AtEnd& at_end) const {
   const std::size_t steps = choice.node.size();
-  const auto devices = static_cast<Eigen::Index>(num_devices());
-  GraphTrace& trace = learning.trace;
-  // Replays the episode; calls `at_end(first step)` for each full trace, and for the last one.
-  const auto replay = [&](auto at_step, auto at_end) {
-    Walk walk{learning.weights, task, choice.start, kLearnedTogether, trace};
-    for (std::size_t t = 0; t < steps; ++t) {
-      at_step(t, walk.visit(choice.node[t]));
-      walk.take(choice.decisions.devices[t]);
-      if (trace.steps() == kLearnedTogether || t + 1 == steps)
-        at_end(static_cast<Eigen::Index>(t + 1 - trace.steps()));
-    }
-  };
-  Matrix log_p(devices, static_cast<Eigen::Index>(steps));
-  replay(
-      [&](std::size_t t, std::span<const float> now) {
-        std::copy(now.begin(), now.end(), log_p.col(static_cast<Eigen::Index>(t)).data());
-      },
-      [](Eigen::Index) {});
-  Trajectories seen{.count = 1, .stages = steps, .log_p = &log_p};
-  seen.chosen = choice.decisions.devices;
-  seen.advantage = advantages;
-  seen.behaviour = choice.decisions.log_q;
-  Matrix seed = Matrix::Zero(log_p.rows(), log_p.cols());
-  const LossParts part = add_loss_gradient(loss, beta_.value(store_), seen, scale, seed);
-  parts.log_probability += static_cast<double>(scale) * part.log_probability;
-  parts.entropy += static_cast<double>(scale) * part.entropy;
-  parts.divergence += static_cast<double>(scale) * part.divergence;
-  parts.loss += static_cast<double>(scale) * part.loss;
-  const auto backward = [&](Eigen::Index first) {
-    trace.backward(seed.middleCols(first, static_cast<Eigen::Index>(trace.steps())), learning.gradient);
-  };
-  if (steps <= kLearnedTogether) {
-    backward(0);  // The trace still holds all steps.
-  } else {
-    replay([](std::size_t, std::span<const float>) {}, backward);
+  Matrix log_p(static_cast<Eigen::Index>(num_devices()), static_cast<Eigen::Index>(steps));
+  Walk walk{weights, tasks_[choice.graph], choice.start, together};
+  for (std::size_t t = 0; t < steps; ++t) {
+    std::ranges::copy(walk.visit(choice.node[t]), log_p.col(static_cast<Eigen::Index>(t)).data());
+    walk.take(choice.decisions.devices[t]);
+    if (at_end && (walk.trace().steps() == together || t + 1 == steps))
+      at_end(walk.trace(), static_cast<Eigen::Index>(t + 1 - walk.trace().steps()));
   }
+  return log_p;
+}
+
+LossParts PlacetoPlacer::learn(std::span<const Choice> choices,
+                               std::span<const std::span<const float>> advantages, const LossOptions& loss) {
+  const PackedGraphNetwork weights{network_, store_};
+  GraphNetworkGradient gradient{weights};
+  const float scale = 1.0f / static_cast<float>(choices.size());
+  LossParts parts;
+  for (std::size_t e = 0; e < choices.size(); ++e) {
+    const Choice& choice = choices[e];
+    const std::size_t steps = choice.node.size();
+    const Matrix log_p = replay(weights, choice, kLearnedTogether, nullptr);
+    const Trajectories seen{.count = 1,
+                            .stages = steps,
+                            .log_p = &log_p,
+                            .chosen = choice.decisions.devices,
+                            .advantage = advantages[e],
+                            .behaviour = choice.decisions.log_q};
+    Matrix seed = Matrix::Zero(log_p.rows(), log_p.cols());
+    parts.add(static_cast<double>(scale), add_loss_gradient(loss, beta_.value(store_), seen, scale, seed));
+    const auto backward = [&](GraphTrace& trace, Eigen::Index first) {
+      trace.backward(seed.middleCols(first, static_cast<Eigen::Index>(trace.steps())), gradient);
+    };
+    if (steps <= kLearnedTogether) {
+      backward(own_trace(), 0);  // It still holds all steps.
+    } else {
+      replay(weights, choice, kLearnedTogether, backward);
+    }
+  }
+  gradient.add_to(store_);
+  return parts;
 }
 
 Result<LossParts> PlacetoPlacer::accumulate_gradient(std::span<const ScoredEpisode> episodes) {
   std::vector<Choice> choices;
+  std::vector<std::span<const float>> advantages;
   for (const ScoredEpisode& episode : episodes) {
     auto choice = decode_actions(episode.actions);
     if (!choice) return choice.error();
     if (episode.advantages.size() != choice->decisions.devices.size())
       return invalid("episode", "numbers of placements and advantages differ");
     choices.push_back(*std::move(choice));
+    advantages.emplace_back(episode.advantages);
   }
   LossOptions loss = options_.loss;
   loss.entropy = entropy_;
-  LossParts parts;
-  Learning learning{*this};
-  for (std::size_t e = 0; e < choices.size(); ++e)
-    learn(choices[e], episodes[e].advantages, loss, 1.0f / static_cast<float>(choices.size()), learning,
-          parts);
-  learning.gradient.add_to(store_);
-  return parts;
+  return learn(choices, advantages, loss);
 }
 
 Result<LossParts> PlacetoPlacer::accumulate_imitation(const Placement& placement) {
@@ -323,12 +423,9 @@ Result<LossParts> PlacetoPlacer::accumulate_imitation(const Placement& placement
       choice.decisions.devices.push_back(wanted[node]);
     }
   }
-  const std::vector<float> advantages(choice.node.size(), -1.0f / static_cast<float>(choice.node.size()));
-  LossParts parts;
-  Learning learning{*this};
-  learn(choice, advantages, LossOptions{}, 1, learning, parts);
-  learning.gradient.add_to(store_);
-  return parts;
+  const std::vector<float> advantage(choice.node.size(), -1.0f / static_cast<float>(choice.node.size()));
+  const std::span<const float> advantages = advantage;
+  return learn({&choice, 1}, {&advantages, 1}, LossOptions{});
 }
 
 void PlacetoPlacer::start_update(std::uint64_t update) {
@@ -337,23 +434,8 @@ void PlacetoPlacer::start_update(std::uint64_t update) {
 
 void PlacetoPlacer::end_update(const LossParts& parts) { beta_.follow(store_, parts.divergence); }
 
-std::size_t PlacetoPlacer::graph_of(const Actions& actions) const {
-  std::uint32_t graph = 0;
-  if (actions.bytes.size() >= sizeof graph) std::memcpy(&graph, actions.bytes.data(), sizeof graph);
-  return graph < tasks_.size() ? graph : 0;
-}
-
 Matrix PlacetoPlacer::log_probabilities(const Choice& choice) const {
-  const PackedGraphNetwork weights{network_, store_};
-  const TracePool::Loan trace = traces_.borrow();
-  Walk walk{weights, tasks_[choice.graph], choice.start, kDrawnTogether, *trace};
-  Matrix log_p(static_cast<Eigen::Index>(num_devices()), static_cast<Eigen::Index>(choice.node.size()));
-  for (std::size_t t = 0; t < choice.node.size(); ++t) {
-    const std::span<const float> now = walk.visit(choice.node[t]);
-    std::copy(now.begin(), now.end(), log_p.col(static_cast<Eigen::Index>(t)).data());
-    walk.take(choice.decisions.devices[t]);
-  }
-  return log_p;
+  return replay(PackedGraphNetwork{network_, store_}, choice, kDrawnTogether, nullptr);
 }
 
 Result<std::vector<double>> PlacetoPlacer::log_probabilities(const Actions& actions) const {
@@ -378,10 +460,10 @@ Result<Actions> PlacetoPlacer::actions_of(std::size_t graph, std::span<const Pla
   const Task& task = tasks_[graph];
   const auto by_group =
       devices_by_group({*task.view.graph, *task.view.devices, *task.view.constraints, placements.front()},
-                       std::span{task.view.grouping.group_of_op}, task.allowed, task.nodes.size());
+                       task.view.grouping.group_of_op, task.allowed, task.nodes.size());
   if (!by_group) return by_group.error();
   Choice choice;
-  choice.graph = static_cast<std::uint32_t>(graph);
+  choice.graph = graph;
   choice.start = task.start;
   choice.node.assign(task.nodes.order().begin(), task.nodes.order().end());
   if (options_.traversal == Traversal::kReversed) std::reverse(choice.node.begin(), choice.node.end());
@@ -393,39 +475,33 @@ Result<Actions> PlacetoPlacer::actions_of(std::size_t graph, std::span<const Pla
 
 Actions PlacetoPlacer::encode_actions(const Choice& choice) {
   // [u32 graph, groups][u8 start …][u16 node …][decisions], little-endian.
-  const std::uint32_t sizes[2] = {choice.graph, static_cast<std::uint32_t>(choice.start.size())};
+  const auto groups = static_cast<std::uint32_t>(choice.start.size());
   Actions actions;
-  actions.bytes.resize(sizeof sizes + choice.start.size() + 2 * choice.node.size());
-  std::byte* const at = actions.bytes.data();
-  std::memcpy(at, sizes, sizeof sizes);
-  std::memcpy(at + sizeof sizes, choice.start.data(), choice.start.size());
-  std::memcpy(at + sizeof sizes + choice.start.size(), choice.node.data(), 2 * choice.node.size());
+  append_graph(choice.graph, actions.bytes);
+  append_values(std::span{&groups, 1}, actions.bytes);
+  append_values(choice.start, actions.bytes);
+  append_values(choice.node, actions.bytes);
   append_decisions(choice.decisions, actions.bytes);
   return actions;
 }
 
 Result<PlacetoPlacer::Choice> PlacetoPlacer::decode_actions(const Actions& actions) const {
   const auto foreign = [](const char* why) { return invalid("actions", why); };
-  std::uint32_t sizes[2] = {};
-  if (actions.bytes.size() < sizeof sizes) return foreign("truncated");
-  std::memcpy(sizes, actions.bytes.data(), sizeof sizes);
-  const auto [graph, groups] = sizes;
-  if (graph >= tasks_.size()) return foreign("graph number out of range");
-  const Task& task = tasks_[graph];
-  if (groups != task.nodes.size()) return foreign("wrong number of groups");
-  const std::size_t steps = options_.rounds_per_episode * groups, head = sizeof sizes + groups + 2 * steps;
-  if (actions.bytes.size() < head) return foreign("truncated");
   Choice choice;
-  choice.graph = graph;
+  std::span<const std::byte> bytes = actions.bytes;
+  std::uint32_t groups = 0;
+  EMPLACE_TRY_ASSIGN(choice.graph, take_graph(bytes, tasks_.size()));
+  EMPLACE_TRY(take_values(bytes, std::span{&groups, 1}));
+  const Task& task = tasks_[choice.graph];
+  if (groups != task.nodes.size()) return foreign("wrong number of groups");
+  const std::size_t steps = options_.rounds_per_episode * groups;
   choice.start.resize(groups);
   choice.node.resize(steps);
-  std::memcpy(choice.start.data(), actions.bytes.data() + sizeof sizes, groups);
-  std::memcpy(choice.node.data(), actions.bytes.data() + sizeof sizes + groups, 2 * steps);
-  auto decisions = read_decisions(
-      std::span{actions.bytes}.subspan(head),
-      {.stages = steps, .devices = num_devices(), .behaviour = options_.loss.needs_behaviour()});
-  if (!decisions) return decisions.error();
-  choice.decisions = *std::move(decisions);
+  EMPLACE_TRY(take_values(bytes, choice.start));
+  EMPLACE_TRY(take_values(bytes, choice.node));
+  EMPLACE_TRY_ASSIGN(choice.decisions, read_decisions(bytes, {.stages = steps,
+                                                              .devices = num_devices(),
+                                                              .behaviour = options_.loss.needs_behaviour()}));
   if (choice.decisions.devices.size() != steps) return foreign("more than one episode");
   for (std::size_t node = 0; node < groups; ++node) {
     if (choice.start[node] >= num_devices() || !task.may_use(node, choice.start[node]))

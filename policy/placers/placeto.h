@@ -10,21 +10,20 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <span>
 #include <vector>
 
-#include "base/mutex.h"
 #include "base/settings.h"
 #include "graph/grouping.h"
 #include "placement/machine/cost_model.h"
 #include "placement/placement.h"
 #include "policy/decisions.h"
+#include "policy/group_devices.h"
 #include "policy/group_graph.h"
 #include "policy/loss/adaptive_beta.h"
 #include "policy/nn/graph_network.h"
 #include "policy/placer.h"
-#include "policy/placer_options.h"
+#include "policy/placers/common_options.h"
 
 namespace emplace::policy {
 
@@ -40,14 +39,12 @@ constexpr auto enum_words(Traversal) {
                                            EnumWord{Traversal::kRandom, "random"}}};
 }
 
-/// Starting point of an episode.
+/// Starting point of an episode; PlacetoGraph::start replaces kSingle and kRandom.
 enum class InitialPlacement : std::uint8_t {
   kSingle,  ///< Every group on its fastest allowed device: least total time of all ops, lowest index first.
   kRandom,  ///< Every group on a random allowed device, drawn per episode.
-  kGiven,   ///< PlacetoGraph::start.
-  kBest,    ///< The best placement passed to sample_from(); else PlacetoGraph::start, else kSingle.
+  kBest,    ///< The best placement passed to sample_from(), else as kSingle.
 };
-/// kGiven has no word: it follows from a given placement, not from a configuration.
 constexpr auto enum_words(InitialPlacement) {
   return EnumWords{"episode start", std::array{EnumWord{InitialPlacement::kSingle, "single"},
                                                EnumWord{InitialPlacement::kRandom, "random"},
@@ -89,10 +86,8 @@ struct PlacetoGraph {
   const OpGraph* graph = nullptr;
   const DeviceSet* devices = nullptr;
   const Constraints* constraints = nullptr;
-  Grouping grouping;                 ///< Grouping to place; reduce it with merge_small_groups().
-  std::vector<double> run_time_s;    ///< [groups] Sums of each op's cheapest time estimate; empty: computed.
-  std::vector<double> output_bytes;  ///< [groups] Sums over all outputs of all ops; empty: computed.
-  Placement start;  ///< [ops] Start for kGiven and kBest; a group starts on its majority device.
+  Grouping grouping;  ///< Grouping to place; reduce it with merge_small_groups().
+  Placement start;    ///< [ops] A group starts on its majority device; empty: by PlacetoOptions::start.
 };
 
 /// Thread: as Placer. The objects that the graphs refer to must outlive it.
@@ -100,7 +95,7 @@ class PlacetoPlacer final : public Placer, public OffPolicy, public Imitating {
  public:
   /// The parameters depend only on the options, the number of devices and the seed, so those learned on some
   /// graphs can place any other graph. Errors (kInvalid): no graph, an empty graph, a number out of range
-  /// (names the key), graphs with different numbers of devices, or features or a start of another graph.
+  /// (names the key), graphs with different numbers of devices, or a start of another graph.
   static Result<std::unique_ptr<PlacetoPlacer>> make(std::vector<PlacetoGraph> graphs, PlacetoOptions options,
                                                      std::uint64_t seed);
 
@@ -129,7 +124,9 @@ class PlacetoPlacer final : public Placer, public OffPolicy, public Imitating {
   Result<LossParts> accumulate_imitation(const Placement& placement) override;
   void start_update(std::uint64_t update) override;
   void end_update(const LossParts& parts) override;
-  std::size_t graph_of(const Actions& actions) const override;
+  std::size_t graph_of(const Actions& actions) const override {
+    return graph_or_first(actions.bytes, tasks_.size());
+  }
   /// One number: the log-probability of all steps given the start.
   Result<std::vector<double>> log_probabilities(const Actions& actions) const override;
   /// Exactly one placement: the steps that lead to it from the constant start, in topological order unless
@@ -141,7 +138,7 @@ class PlacetoPlacer final : public Placer, public OffPolicy, public Imitating {
 
   /// Decoded form of the Actions of one episode.
   struct Choice {
-    std::uint32_t graph = 0;
+    std::size_t graph = 0;
     std::vector<std::uint8_t> start;  ///< [groups]
     std::vector<std::uint16_t> node;  ///< [steps] Group visited.
     Decisions decisions;              ///< Devices chosen: one placement with a stage per step.
@@ -166,39 +163,28 @@ class PlacetoPlacer final : public Placer, public OffPolicy, public Imitating {
     bool may_use(std::size_t node, std::size_t device) const {
       return allowed.empty() || allowed[node][device];
     }
-    /// [groups] Majority device of each group; the lowest of equals.
+    /// [groups] Majority device of each group.
     std::vector<std::uint8_t> majority(const Placement& placement) const;
+    Placement placement(std::span<const std::uint8_t> device_of_group) const {
+      return spread_groups(*view.constraints, view.grouping.group_of_op, device_of_group);
+    }
     /// Majority device of every group if allowed, else its device in `start`.
     std::vector<std::uint8_t> start_at(const Placement& placement) const;
   };
   class Walk;
 
-  /// Pool of idle traces: reuses their memory, since many threads may draw. Thread: any.
-  class TracePool {
-   public:
-    using Loan = std::unique_ptr<GraphTrace, std::function<void(GraphTrace*)>>;
-    Loan borrow();  ///< Returned to the pool at the end of its scope; the pool must outlive it.
-
-   private:
-    Mutex mutex_;
-    std::vector<std::unique_ptr<GraphTrace>> idle_ EMPLACE_GUARDED_BY(mutex_);
-  };
-  /// Working data of an update.
-  struct Learning {
-    explicit Learning(PlacetoPlacer& placer)
-        : weights{placer.network_, placer.store_}, gradient{weights}, trace{placer.learning_trace_} {}
-    PackedGraphNetwork weights;
-    GraphNetworkGradient gradient;
-    GraphTrace& trace;
-  };
-
   PlacetoPlacer(std::vector<Task> tasks, PlacetoOptions options, std::uint64_t seed);
   static Result<Unit> check_view(const PlacetoGraph& view, std::size_t number);
   static Result<Task> make_task(PlacetoGraph view, const PlacetoOptions& options);
   std::size_t num_devices() const { return tasks_.front().view.devices->size(); }
-  /// Adds `scale` times the gradient of an episode's loss; `parts` are scaled likewise.
-  void learn(const Choice& choice, std::span<const float> advantages, const LossOptions& loss, float scale,
-             Learning& learning, LossParts& parts) const;
+  /// Walks along an episode; the trace restarts after every `together` steps. Returns log p [devices, steps].
+  /// Calls `at_end(trace, first step)` for each full trace, and for the last one; null: not.
+  using AtEnd = std::function<void(GraphTrace& trace, Eigen::Index first)>;
+  Matrix replay(const PackedGraphNetwork& weights, const Choice& choice, std::size_t together,
+                const AtEnd& at_end) const;
+  /// Adds the gradients of the means over the episodes of their losses. `advantages` [episodes][steps].
+  LossParts learn(std::span<const Choice> choices, std::span<const std::span<const float>> advantages,
+                  const LossOptions& loss);
 
   const std::vector<Task> tasks_;
   const PlacetoOptions options_;
@@ -206,10 +192,7 @@ class PlacetoPlacer final : public Placer, public OffPolicy, public Imitating {
   ParameterStore store_;
   const GraphNetwork network_;
   const AdaptiveBeta beta_;
-  mutable TracePool traces_;
-  // Used by the learning thread only.
-  GraphTrace learning_trace_;
-  float entropy_;
+  float entropy_;  // Used by the learning thread only.
 };
 
 }  // namespace emplace::policy

@@ -4,6 +4,9 @@
 #include <cmath>
 #include <utility>
 
+#include "policy/decisions.h"
+#include "policy/group_devices.h"
+
 namespace emplace::policy {
 
 RandomPlacer::RandomPlacer(Grouping grouping, const DeviceSet& devices, const Constraints& constraints,
@@ -25,18 +28,13 @@ Actions RandomPlacer::sample(std::uint64_t episode, std::uint64_t) const {
 
 Result<std::vector<Placement>> RandomPlacer::expand(const Actions& actions) const {
   const std::size_t groups = grouping_.num_groups;
-  const bool in_range = std::all_of(actions.bytes.begin(), actions.bytes.end(), [&](std::byte b) {
-    return static_cast<std::size_t>(b) < devices_.size();
-  });
-  if (actions.bytes.size() % groups != 0 || !in_range) return invalid("actions", "not of this policy");
-  std::vector<Placement> placements(actions.bytes.size() / groups);
-  for (std::size_t p = 0; p < placements.size(); ++p) {
-    placements[p].reserve(grouping_.group_of_op.size());
-    for (const std::uint32_t group : grouping_.group_of_op)
-      placements[p].push_back(static_cast<DeviceId>(actions.bytes[p * groups + group]));
-    constraints_.repair(placements[p]);
-  }
-  return placements;
+  std::span<const std::byte> bytes = actions.bytes;
+  std::vector<std::uint8_t> devices(bytes.size());
+  EMPLACE_TRY(take_values(bytes, devices));
+  const bool in_range =
+      std::ranges::all_of(devices, [&](std::uint8_t device) { return device < devices_.size(); });
+  if (devices.size() % groups != 0 || !in_range) return invalid("actions", "not of this policy");
+  return expand_groups(constraints_, grouping_.group_of_op, groups, devices);
 }
 
 Result<std::vector<double>> RandomPlacer::log_probabilities(const Actions& actions) const {

@@ -99,7 +99,7 @@ MadePlacer make_hierarchical(const PolicyOptions& options, const Graphs& graphs,
     HierarchicalInitial start;
     if (o.start_at_scopes || !one.start.empty()) {
       const Grouping grouping = one.grouping();
-      start.group_of_op.assign(grouping.group_of_op.begin(), grouping.group_of_op.end());
+      start.group_of_op = grouping.group_of_op;
       start.label_of_group = labels_of(options, grouping, options.groups);
     }
     start.placement = one.start;
@@ -181,11 +181,9 @@ MadePlacer make_placeto(const PolicyOptions& options, const Graphs& graphs, std:
   PlacetoOptions o = with_common(options.placeto, options);
   o.network.aggregator = kAggregator;
   o.start = options.initial;
-  // With a baseline, every episode starts there, or at the best placement so far.
-  if (!graphs.front().start.empty() && o.start != InitialPlacement::kBest) o.start = InitialPlacement::kGiven;
   std::vector<PlacetoGraph> views;
   for (const PlacedGraph& one : graphs)
-    views.push_back({one.graph, one.devices, one.constraints, one.grouping(), {}, {}, one.start});
+    views.push_back({one.graph, one.devices, one.constraints, one.grouping(), one.start});
   return as_placer(PlacetoPlacer::make(std::move(views), o, seed));
 }
 

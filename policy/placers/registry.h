@@ -13,7 +13,7 @@
 #include "graph/grouping.h"
 #include "placement/placement.h"
 #include "policy/placer.h"
-#include "policy/placer_options.h"
+#include "policy/placers/common_options.h"
 #include "policy/placers/hierarchical.h"
 #include "policy/placers/placeto.h"
 #include "policy/placers/scheduler_placer.h"

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "policy/group_devices.h"
 
 namespace emplace::policy {
 namespace {
@@ -259,19 +260,8 @@ std::vector<std::uint8_t> ScheduleWorld::renamed(std::span<const std::uint8_t> d
 }
 
 std::vector<std::uint8_t> ScheduleWorld::units_of(std::span<const DeviceId> placement) const {
-  std::vector<std::uint32_t> votes(num_units() * num_devices());
-  for (std::size_t op = 0; op < unit_of_op_.size(); ++op)
-    ++votes[unit_of_op_[op] * num_devices() + index(placement[op])];
-  std::vector<std::uint8_t> chosen;
-  for (std::size_t u = 0; u < num_units(); ++u) {
-    std::size_t best = num_devices();
-    for (std::size_t d = 0; d < num_devices(); ++d) {
-      if (!allowed_[u].test(d)) continue;
-      if (best == num_devices() || votes[u * num_devices() + d] > votes[u * num_devices() + best]) best = d;
-    }
-    chosen.push_back(static_cast<std::uint8_t>(best));
-  }
-  return chosen;
+  return majority_devices(placement, unit_of_op_, num_units(), num_devices(),
+                          [&](std::size_t unit, std::size_t device) { return allowed_[unit].test(device); });
 }
 
 Placement ScheduleWorld::placement_of(std::span<const std::uint8_t> device_of_unit) const {

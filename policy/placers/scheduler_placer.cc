@@ -1,8 +1,8 @@
 #include "policy/placers/scheduler_placer.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <cstring>
 #include <optional>
 #include <string>
 #include <utility>
@@ -214,11 +214,11 @@ Result<LossParts> SchedulerPlacer::accumulate_gradient(std::span<const ScoredEpi
       // accumulate() takes means over choices, and gains instead of costs.
       network_.accumulate(store_, embedded, trace, -advantages[walk] * root * share, entropy_ * share, flow);
       const TraceSums sums = sums_of(trace);
-      const auto weight = static_cast<double>(share);
-      parts.log_probability += weight * sums.log_probability;
-      parts.entropy += weight * sums.entropy;
-      parts.loss += weight * (static_cast<double>(advantages[walk] / root) * sums.log_probability -
-                              static_cast<double>(entropy_) * sums.entropy);
+      parts.add(static_cast<double>(share),
+                {.log_probability = sums.log_probability,
+                 .entropy = sums.entropy,
+                 .loss = static_cast<double>(advantages[walk] / root) * sums.log_probability -
+                         static_cast<double>(entropy_) * sums.entropy});
     }
     network_.finish(store_, view.world, embedded, std::move(flow));
   }
@@ -227,12 +227,6 @@ Result<LossParts> SchedulerPlacer::accumulate_gradient(std::span<const ScoredEpi
 
 void SchedulerPlacer::start_update(std::uint64_t update) {
   entropy_ = linear_schedule(options_.loss.entropy, options_.entropy_end, options_.entropy_over, update);
-}
-
-std::size_t SchedulerPlacer::graph_of(const Actions& actions) const {
-  auto bytes = std::span{std::as_const(actions.bytes)};
-  const auto graph = take_graph(bytes, tasks_.size());
-  return graph ? *graph : 0;
 }
 
 Result<std::vector<double>> SchedulerPlacer::log_probabilities(const Actions& actions) const {
@@ -248,11 +242,9 @@ Actions SchedulerPlacer::encode_actions(const Choice& choice) const {
   // [u32 graph][u32 variations][u8 granularity][u8 head][u8 start, by op, of improving heads …][decisions]
   Actions actions;
   append_graph(choice.graph, actions.bytes);
-  const auto variations = std::as_bytes(std::span{&choice.variations, 1});
-  actions.bytes.insert(actions.bytes.end(), variations.begin(), variations.end());
-  actions.bytes.push_back(static_cast<std::byte>(choice.view));
-  actions.bytes.push_back(static_cast<std::byte>(choice.head));
-  for (const DeviceId device : choice.start) actions.bytes.push_back(static_cast<std::byte>(device));
+  append_values(std::span{&choice.variations, 1}, actions.bytes);
+  append_values(std::array{choice.view, choice.head}, actions.bytes);
+  append_values(choice.start, actions.bytes);
   Decisions decisions;
   const auto nowhere = static_cast<std::uint8_t>(view_of(choice).world.num_devices());
   for (const auto& by_unit : choice.devices)
@@ -266,25 +258,18 @@ Result<SchedulerPlacer::Choice> SchedulerPlacer::decode_actions(const Actions& a
   Choice choice;
   auto bytes = std::span{std::as_const(actions.bytes)};
   EMPLACE_TRY_ASSIGN(choice.graph, take_graph(bytes, tasks_.size()));
-  constexpr std::size_t kHead = sizeof choice.variations + 2;
-  if (bytes.size() < kHead) return invalid("actions", "truncated");
-  std::memcpy(&choice.variations, bytes.data(), sizeof choice.variations);
-  choice.view = static_cast<std::uint8_t>(bytes[kHead - 2]);
-  choice.head = static_cast<std::uint8_t>(bytes[kHead - 1]);
-  bytes = bytes.subspan(kHead);
+  EMPLACE_TRY(take_values(bytes, std::span{&choice.variations, 1}));
+  EMPLACE_TRY(take_values(bytes, std::span{&choice.view, 1}));
+  EMPLACE_TRY(take_values(bytes, std::span{&choice.head, 1}));
   if (choice.view >= tasks_[choice.graph].views.size() || choice.head >= options_.heads())
     return invalid("actions", "of an unknown granularity or head");
   const View& view = view_of(choice);
   const std::size_t devices = view.world.num_devices();
   if (choice.head >= options_.founders) {
-    const std::size_t ops = view.world.num_ops();
-    if (bytes.size() < ops) return invalid("actions", "truncated");
-    for (const std::byte device : bytes.first(ops)) {
-      if (static_cast<std::size_t>(device) >= devices)
-        return invalid("actions", "start on an unknown device");
-      choice.start.push_back(static_cast<DeviceId>(device));
-    }
-    bytes = bytes.subspan(ops);
+    choice.start.resize(view.world.num_ops());
+    EMPLACE_TRY(take_values(bytes, choice.start));
+    if (std::ranges::any_of(choice.start, [&](DeviceId device) { return index(device) >= devices; }))
+      return invalid("actions", "start on an unknown device");
   }
   const std::size_t units = view.world.num_units();
   EMPLACE_TRY_ASSIGN(const Decisions decisions,

@@ -18,7 +18,7 @@
 #include "base/settings.h"
 #include "placement/placement.h"
 #include "policy/placer.h"
-#include "policy/placer_options.h"
+#include "policy/placers/common_options.h"
 #include "policy/placers/scheduler.h"
 
 namespace emplace::policy {
@@ -73,7 +73,9 @@ class SchedulerPlacer final : public Placer {
   Placement greedy() const override;
   Result<LossParts> accumulate_gradient(std::span<const ScoredEpisode> episodes) override;
   void start_update(std::uint64_t update) override;
-  std::size_t graph_of(const Actions& actions) const override;
+  std::size_t graph_of(const Actions& actions) const override {
+    return graph_or_first(actions.bytes, tasks_.size());
+  }
   Result<std::vector<double>> log_probabilities(const Actions& actions) const override;
   ParameterStore& parameters() override { return store_; }
   const ParameterStore& parameters() const override { return store_; }

@@ -10,13 +10,6 @@
 namespace emplace::policy {
 namespace {
 
-std::vector<std::uint16_t> narrow(const std::vector<std::uint32_t>& group_of_op) {
-  std::vector<std::uint16_t> narrowed;
-  narrowed.reserve(group_of_op.size());
-  for (const std::uint32_t group : group_of_op) narrowed.push_back(static_cast<std::uint16_t>(group));
-  return narrowed;
-}
-
 std::vector<std::uint32_t> labels(const SequenceInitial& start, std::size_t groups) {
   if (!start.label_of_group.empty()) return {start.label_of_group.begin(), start.label_of_group.end()};
   std::vector<std::uint32_t> own(groups);
@@ -104,10 +97,9 @@ Result<Unit> SequencePlacer::check_graph(const SequenceGraph& view, const Sequen
 }
 
 SequencePlacer::Task SequencePlacer::make_task(const SequenceGraph& view, const SequenceOptions& options) {
-  Task task{view.graph, view.devices, view.constraints, view.grouping.num_groups};
-  task.group_of_op = narrow(view.grouping.group_of_op);
-  task.allowed = allowed_group_devices(*view.constraints, view.devices->size(),
-                                       std::span{std::as_const(task.group_of_op)}, task.groups);
+  Task task{view.graph, view.devices, view.constraints, view.grouping.num_groups, view.grouping.group_of_op};
+  task.allowed =
+      allowed_group_devices(*view.constraints, view.devices->size(), task.group_of_op, task.groups);
   task.label_of_group = labels(view.start, task.groups);
   if (options.input == GroupInput::kNames) return task;
   const OpFeatures features = op_features(*view.graph, options.features);
@@ -222,10 +214,7 @@ Result<LossParts> SequencePlacer::accumulate_gradient(std::span<const ScoredEpis
     const auto seeded = placer_.seed_loss(tape, decoded, all, advantages, static_cast<float>(share));
     if (!seeded) return seeded.error();
     tape.backward();
-    parts.log_probability += share * seeded->log_probability;
-    parts.entropy += share * seeded->entropy;
-    parts.divergence += share * seeded->divergence;
-    parts.loss += share * seeded->loss;
+    parts.add(share, *seeded);
   }
   return parts;
 }
@@ -260,20 +249,12 @@ Result<Actions> SequencePlacer::actions_of(std::size_t graph, std::span<const Pl
   std::vector<std::uint8_t> devices;
   for (const Placement& placement : placements) {
     const auto by_group = devices_by_group({*task.graph, *task.devices, *task.constraints, placement},
-                                           std::span{task.group_of_op}, task.allowed, task.groups);
+                                           task.group_of_op, task.allowed, task.groups);
     if (!by_group) return by_group.error();
     devices.insert(devices.end(), by_group->begin(), by_group->end());
   }
   return encode_actions(graph, placer_.with_behaviour(std::move(devices), log_q));
 }
-
-std::size_t SequencePlacer::task_of(const Actions& actions) const {
-  std::span<const std::byte> bytes = actions.bytes;
-  const auto task = numbered() ? take_graph(bytes, tasks_.size()) : Result<std::size_t>{0};
-  return task ? *task : 0;
-}
-
-std::size_t SequencePlacer::graph_of(const Actions& actions) const { return task_of(actions) % graphs(); }
 
 Result<Decisions> SequencePlacer::decode_actions(const Actions& actions) const {
   std::size_t task = 0;

@@ -107,7 +107,7 @@ class SequencePlacer final : public Placer, public OffPolicy, public Imitating {
   /// Learns a placement of the first graph.
   Result<LossParts> accumulate_imitation(const Placement& placement) override;
   void start_update(std::uint64_t update) override { placer_.start_update(update); }
-  std::size_t graph_of(const Actions& actions) const override;
+  std::size_t graph_of(const Actions& actions) const override { return task_of(actions) % graphs(); }
   /// Decodes the placements of all episodes of a graph together over one encoding; the mean is over
   /// placements.
   Result<LossParts> accumulate_gradient(std::span<const ScoredEpisode> episodes) override;
@@ -133,8 +133,8 @@ class SequencePlacer final : public Placer, public OffPolicy, public Imitating {
     const DeviceSet* devices = nullptr;
     const Constraints* constraints = nullptr;
     std::size_t groups = 0;
-    std::vector<std::uint16_t> group_of_op;
-    std::vector<std::vector<bool>> allowed;
+    std::vector<std::uint32_t> group_of_op;
+    AllowedDevices allowed;
     std::vector<std::uint32_t> label_of_group;
     Matrix types;  // [vocabulary, groups] Share (or count) of each type in a group; kTypes only.
     Matrix fixed;  // [rows, groups] Input features that are not trainable.
@@ -146,7 +146,9 @@ class SequencePlacer final : public Placer, public OffPolicy, public Imitating {
   static Task make_task(const SequenceGraph& view, const SequenceOptions& options);
   bool any_graph() const { return options_.features.any_graph(); }
   bool numbered() const { return any_graph() || options_.orders > 0; }  ///< Whether actions name their task.
-  std::size_t task_of(const Actions& actions) const;
+  std::size_t task_of(const Actions& actions) const {
+    return numbered() ? graph_or_first(actions.bytes, tasks_.size()) : 0;
+  }
   std::size_t graphs() const { return tasks_.size() / std::max<std::size_t>(options_.orders, 1); }
   Decoded place(Tape& tape, const Task& task, DecodeInput input) const;
   Var group_input(Tape& tape, const Task& task) const;  // [input rows, groups]

@@ -123,10 +123,10 @@ TEST(Hierarchical, DecoderStartsFromTheEncoderIfConfigured) {
 TEST(Hierarchical, SummedEmbeddingsAreMeansTimesTheSizeOfTheGroup) {
   const HierarchicalWorld world;
   const OpFeatures features = op_features(world.graph, {});
-  std::vector<std::uint16_t> group_of_op;
+  std::vector<std::uint32_t> group_of_op;
   std::vector<float> size(4, 0);
   for (std::size_t op = 0; op < world.graph.num_ops(); ++op) {
-    group_of_op.push_back(static_cast<std::uint16_t>(op % 7 == 0 ? 1 : op % 3));  // Group 3 is empty.
+    group_of_op.push_back(op % 7 == 0 ? 1 : op % 3);  // Group 3 is empty.
     size[group_of_op.back()] += 1;
   }
   const Matrix means = group_embeddings(world.graph, features, group_of_op, 4),
@@ -148,7 +148,7 @@ TEST(Hierarchical, UnscaledShapesAreSumsOfDimensions) {
   options.scaled = false;
   const OpFeatures features = op_features(world.graph, options);
   const Matrix sums = group_embeddings(
-      world.graph, features, std::vector<std::uint16_t>(world.graph.num_ops()), 1, OverGroup::kSums);
+      world.graph, features, std::vector<std::uint32_t>(world.graph.num_ops()), 1, OverGroup::kSums);
   double expected = 0;
   for (std::uint32_t op = 0; op < world.graph.num_ops(); ++op) {
     for (std::size_t k = 0; k < std::min<std::size_t>(4, world.graph.num_outputs(OpId{op})); ++k) {

@@ -60,7 +60,7 @@ struct OffPolicyWorld : testing::SampleTask {
     options.loss = loss;
     options.rounds_per_episode = rounds;
     options.traversal = Traversal::kReversed;
-    return shaken(*PlacetoPlacer::make({{&graph, &devices, &constraints, grouping, {}, {}, {}}}, options, 1));
+    return shaken(*PlacetoPlacer::make({{&graph, &devices, &constraints, grouping, {}}}, options, 1));
   }
   std::vector<std::unique_ptr<Placer>> all() const {
     std::vector<std::unique_ptr<Placer>> placers;

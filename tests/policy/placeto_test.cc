@@ -161,23 +161,23 @@ TEST(Placeto, MeasuredStartIsTheFirstPlacementButNotAStep) {
   EXPECT_TRUE(placer->accumulate_gradient({&episode, 1}).ok()) << "an advantage for each step";
 }
 
-// Features are relative to the graph's largest, so a graph with the same bytes and a tenth of the work looks
-// the same; by the transfer ratio it does not.
+// Features are relative to the graph's largest, so a graph on a machine with faster links looks the same; by
+// the transfer ratio it does not.
 TEST(Placeto, TransferRatioDistinguishesComputationFromCommunication) {
   const World world = random_world();
-  const std::size_t groups = world.view().grouping.num_groups;
-  const auto log_p = [&](bool ratio, double work) {
+  const auto log_p = [&](bool ratio, double link_bytes_per_s) {
     PlacetoOptions options = small_options();
     options.transfer_ratio = ratio;
+    const DeviceSet devices = testing::sample_devices(world.devices.size(), false, std::int64_t{1} << 30,
+                                                      {.bytes_per_s = link_bytes_per_s});
     PlacetoGraph view = world.view();
-    view.output_bytes.assign(groups, 1e6);
-    for (std::size_t g = 0; g < groups; ++g) view.run_time_s.push_back(work * static_cast<double>(g + 1));
+    view.devices = &devices;
     const auto placer = *PlacetoPlacer::make({std::move(view)}, options, 1);
     shake(*placer);
     return *placer->log_probabilities(placer->sample(0, 0));
   };
-  EXPECT_EQ(log_p(false, 1e-3), log_p(false, 0.25e-3));
-  EXPECT_NE(log_p(true, 1e-3), log_p(true, 0.25e-3));
+  EXPECT_EQ(log_p(false, 1e9), log_p(false, 4e9));
+  EXPECT_NE(log_p(true, 1e9), log_p(true, 4e9));
 }
 
 TEST(Placeto, SamplingDependsOnParametersSeedAndEpisodeAlone) {
@@ -431,9 +431,7 @@ TEST(Placeto, NamesImpossibleOptions) {
   EXPECT_NE(error([](Graphs& g, auto&) { g.clear(); }).find("at least one graph"), std::string::npos);
   EXPECT_NE(error([&](Graphs& g, auto&) { g[0].grouping = other.view().grouping; }).find("grouping"),
             std::string::npos);
-  EXPECT_NE(error([&](Graphs& g, auto&) { g[0].run_time_s = {1}; }).find("features"), std::string::npos);
-  EXPECT_NE(error([](Graphs&, auto& o) { o.start = InitialPlacement::kGiven; }).find("graph 0"),
-            std::string::npos);
+  EXPECT_NE(error([](Graphs& g, auto&) { g[0].start = {DeviceId{0}}; }).find("graph 0"), std::string::npos);
 }
 
 TEST(Placeto, GroupsAreOnlyPlacedWhereAllTheirOpsMayRun) {
