@@ -12,6 +12,8 @@ messages::EpisodeScored Scoring::score(const messages::EpisodeCommitted& committ
   scored.controller = measured.controller;
   scored.policy_version = measured.policy_version;
   scored.graph_sha256 = measured.graph_sha256;
+  const auto known = options_.memory.find(measured.graph_sha256);
+  const GraphMemory memory = known == options_.memory.end() ? GraphMemory{} : known->second;
   std::map<Key, std::vector<std::uint32_t>> placements;  // Placements of the episode, by key.
   for (std::uint32_t i = 0; i < measured.count; ++i) {
     const bool valid = measured.valid[i] != 0;
@@ -31,20 +33,20 @@ messages::EpisodeScored Scoring::score(const messages::EpisodeCommitted& committ
             .first->second;
     // Use the penalty before this episode and the floor after it, so that the order within it does not
     // matter.
-    policy::RewardOptions reward = options_.reward;
-    if (const auto more = options_.penalty_per_gb.find(measured.graph_sha256);
-        more != options_.penalty_per_gb.end())
-      reward.penalty_per_gb += more->second;
-    reward = state.penalty.applied(reward);
+    policy::MemoryPrice price = memory.price;
+    price.factor = state.penalty.factor();
     for (const std::uint32_t i : numbers) {
       if (measured.step_time_s[i] > 0)
         state.floor.learn(scored.valid[i] != 0,
-                          policy::transformed(reward.transform, measured.step_time_s[i]));
+                          policy::transformed(options_.reward.transform, measured.step_time_s[i]));
     }
-    if (options_.fits_first) reward.floor = state.floor.cost();
+    if (options_.fits_first) price.floor = state.floor.cost();
     for (const std::uint32_t i : numbers) {
-      scored.costs[i] = policy::placement_cost(reward, scored.valid[i] != 0, measured.step_time_s[i],
-                                               excess_of(measured, i));
+      const auto peaks =
+          std::span{measured.peak_bytes}.subspan(std::size_t{i} * measured.num_devices, measured.num_devices);
+      scored.costs[i] = policy::placement_cost(
+          options_.reward, scored.valid[i] != 0, measured.step_time_s[i],
+          policy::counted_excess(options_.reward.excess, measured.bytes_over[i], peaks, memory.bytes), price);
       const bool died = scored.valid[i] == 0 &&
                         measured.bytes_over[i] == 0;  // A crash contains no information about memory.
       if (!died) state.penalty.learn(scored.valid[i] != 0);
@@ -55,16 +57,6 @@ messages::EpisodeScored Scoring::score(const messages::EpisodeCommitted& committ
   // measured is the start: they have no advantage.
   if (policy::Baseline::has_one_less(options_.baseline)) scored.advantages.pop_back();
   return scored;
-}
-
-std::int64_t Scoring::excess_of(const messages::EpisodeMeasured& measured, std::uint32_t placement) const {
-  const std::int64_t over = measured.bytes_over[placement];
-  const auto memory = options_.memory_bytes.find(measured.graph_sha256);
-  if (memory == options_.memory_bytes.end()) return over;
-  const std::span peaks{measured.peak_bytes};
-  return policy::counted_excess(
-      options_.reward.excess, over,
-      peaks.subspan(std::size_t{placement} * measured.num_devices, measured.num_devices), memory->second);
 }
 
 Scoring::Key Scoring::key_of(const messages::EpisodeMeasured& measured, std::uint32_t placement) const {

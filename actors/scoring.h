@@ -10,9 +10,7 @@
 
 #include "base/settings.h"
 #include "messages/episode_measured.h"
-#include "policy/loss/adaptive_penalty.h"
 #include "policy/loss/baseline.h"
-#include "policy/loss/memory_floor.h"
 #include "policy/loss/outlier.h"
 #include "policy/loss/reward.h"
 
@@ -30,13 +28,16 @@ constexpr auto enum_words(BaselinePer) {
                               EnumWord{BaselinePer::kRun, "run"}, EnumWord{BaselinePer::kHost, "host"}}};
 }
 
+/// The memory of a graph's machine.
+struct GraphMemory {
+  std::vector<std::int64_t> bytes;  ///< [devices] For reward.excess = kMax; empty: unknown.
+  policy::MemoryPrice price;        ///< At first, before any placement.
+};
+
 struct ScoringOptions {
   policy::RewardOptions reward;
   policy::BaselineOptions baseline;
-  /// Memory of the devices [bytes] by graph_sha256, for reward.excess = kMax.
-  std::map<std::string, std::vector<std::int64_t>> memory_bytes;
-  /// What is added to reward.penalty_per_gb, by graph_sha256.
-  std::map<std::string, double> penalty_per_gb;
+  std::map<std::string, GraphMemory> memory;  ///< By graph_sha256.
   BaselinePer per = BaselinePer::kController;
   /// If > 0: a valid placement whose cost is an outlier of its baseline (policy::OutlierFilter) does not
   /// count.
@@ -90,7 +91,6 @@ class Scoring {
     policy::AdaptivePenalty penalty;
     policy::MemoryFloor floor;
   };
-  std::int64_t excess_of(const messages::EpisodeMeasured& measured, std::uint32_t placement) const;
   Key key_of(const messages::EpisodeMeasured& measured, std::uint32_t placement) const;
   static void compute_advantages(BaselineState& state, std::span<const std::uint32_t> numbers,
                                  messages::EpisodeScored& scored);

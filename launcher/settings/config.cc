@@ -242,6 +242,9 @@ Result<Unit> check_pipeline(const RunConfig& c) {
   if (c.reward.valid_target > 0 && !c.reward.reward.graded_memory)
     return invalid("reward.valid_target", "needs reward.graded_memory, whose penalty it adapts",
                    "set reward.graded_memory = true");
+  if (c.reward.reward.penalty == policy::MemoryPenalty::kShare && !c.reward.reward.graded_memory)
+    return invalid("reward.memory_penalty", "= 'share' needs reward.graded_memory, which adds the penalty",
+                   "set reward.graded_memory = true");
   if (c.pipeline.batch_episodes > c.pipeline.controllers * c.pipeline.max_outstanding) {
     return invalid("pipeline.batch_episodes", "is more than controllers · max_outstanding",
                    "reduce it: no batch would ever be full");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "placement/energy.h"
 #include "solver/method.h"
 
 namespace emplace::launcher {
@@ -23,10 +24,11 @@ actors::ScoringOptions scoring_options(const RunConfig& config, const actors::Ta
   options.baseline.failing_signal = options.reward.failing_signal;
   options.baseline.start_measured = measures_start(config);
   for (const actors::TaskGraph& one : task.graphs) {
-    options.penalty_per_gb[one.sha256] = config.reward.penalty_per_memory / smallest_memory_gb(one.devices);
-    std::vector<std::int64_t>& memory = options.memory_bytes[one.sha256];
-    memory.clear();
-    for (const Device& device : one.devices.devices()) memory.push_back(device.memory_bytes);
+    actors::GraphMemory& memory = options.memory[one.sha256];
+    memory.price.more_per_gb = config.reward.penalty_per_memory / smallest_memory_gb(one.devices);
+    memory.price.smallest_memory = smallest_memory(one.devices);
+    memory.bytes.clear();
+    for (const Device& device : one.devices.devices()) memory.bytes.push_back(device.memory_bytes);
   }
   return options;
 }

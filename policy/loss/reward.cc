@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string>
+
+#include "placement/energy.h"
 
 namespace emplace::policy {
 
@@ -21,13 +22,27 @@ std::int64_t counted_excess(Excess excess, std::int64_t over, std::span<const st
   return largest > 0 ? std::min(largest, over) : over;
 }
 
-double placement_cost(const RewardOptions& options, bool valid, double step_time_s, std::int64_t bytes_over) {
+void AdaptivePenalty::learn(bool fits) {
+  if (target_ <= 0) return;
+  factor_ = std::clamp(factor_ * std::exp(kRate * (target_ - (fits ? 1 : 0))), 1 / kMax, kMax);
+}
+
+void MemoryFloor::learn(bool fits, double cost) {
+  double& mark = fits ? least_that_fits_ : most_above_;
+  mark = fits ? std::min(mark, cost) : std::max(mark, cost);
+}
+
+double placement_cost(const RewardOptions& options, bool valid, double step_time_s, std::int64_t bytes_over,
+                      const MemoryPrice& price) {
   if (valid) return transformed(options.transform, step_time_s);
   // Without a step time the placement did not run; nothing can be graded.
   if (!options.graded_memory || !(step_time_s > 0)) return options.failing_signal;
   const double penalty =
-      options.penalty_base + options.penalty_per_gb * static_cast<double>(bytes_over) * 1e-9;
-  return std::min(std::max(transformed(options.transform, step_time_s), options.floor) + penalty,
+      options.penalty == MemoryPenalty::kShare
+          ? price.factor * memory_penalty(std::max<std::int64_t>(1, bytes_over), price.smallest_memory)
+          : options.penalty_base * price.factor + (options.penalty_per_gb + price.more_per_gb) *
+                                                      price.factor * static_cast<double>(bytes_over) * 1e-9;
+  return std::min(std::max(transformed(options.transform, step_time_s), price.floor) + penalty,
                   options.failing_signal);
 }
 

@@ -113,11 +113,11 @@ TEST(Scoring, PenaltyIsThatOfTheDeviceThatLacksMost) {
   episode.measured.step_time_s = {1};
   episode.measured.peak_bytes = {5'000'000'000, 4'000'000'000};
   episode.measured.bytes_over = {3'000'000'000};
-  options.memory_bytes["graph"] = {3'000'000'000, 3'000'000'000};
+  options.memory["graph"].bytes = {3'000'000'000, 3'000'000'000};
   EXPECT_EQ(Scoring{options}.score(episode).costs[0], 1 + 2 * 3.0);
   options.reward.excess = policy::Excess::kMax;
   EXPECT_EQ(Scoring{options}.score(episode).costs[0], 1 + 2 * 2.0);
-  options.memory_bytes.clear();
+  options.memory.clear();
   EXPECT_EQ(Scoring{options}.score(episode).costs[0], 1 + 2 * 3.0) << "another graph's machine is unknown";
 }
 

@@ -6,8 +6,7 @@
 #include <limits>
 
 #include "base/rng.h"
-#include "policy/loss/adaptive_penalty.h"
-#include "policy/loss/memory_floor.h"
+#include "placement/energy.h"
 #include "policy/loss/reward.h"
 #include "policy/optim/adam.h"
 #include "policy/optim/sgd.h"
@@ -167,16 +166,33 @@ TEST(Reward, TransformsAndPenalties) {
 }
 
 TEST(Reward, InfeasiblePlacementsNeverBeatTheFloor) {
-  RewardOptions graded{Transform::kIdentity, 5, true, 0.2, 0.5, 1.0};
-  EXPECT_DOUBLE_EQ(placement_cost(graded, false, 0.1, 2'000'000'000), 1.0 + 0.2 + 1.0);
-  EXPECT_DOUBLE_EQ(placement_cost(graded, false, 0.1, 2'000'000'000),
-                   placement_cost(graded, false, 0.9, 2'000'000'000))
+  const RewardOptions graded{Transform::kIdentity, 5, true, 0.2, 0.5};
+  const MemoryPrice floor{.floor = 1.0};
+  EXPECT_DOUBLE_EQ(placement_cost(graded, false, 0.1, 2'000'000'000, floor), 1.0 + 0.2 + 1.0);
+  EXPECT_DOUBLE_EQ(placement_cost(graded, false, 0.1, 2'000'000'000, floor),
+                   placement_cost(graded, false, 0.9, 2'000'000'000, floor))
       << "how fast it would have been counts for nothing";
-  EXPECT_DOUBLE_EQ(placement_cost(graded, false, 3.0, 0), 3.2)
+  EXPECT_DOUBLE_EQ(placement_cost(graded, false, 3.0, 0, floor), 3.2)
       << "what is slower than the floor costs its time";
-  EXPECT_DOUBLE_EQ(placement_cost(graded, true, 0.1, 0), 0.1) << "what fits is worth what it is";
-  graded.floor = 4.5;
-  EXPECT_DOUBLE_EQ(placement_cost(graded, false, 0.1, 2'000'000'000), 5) << "never above the failing signal";
+  EXPECT_DOUBLE_EQ(placement_cost(graded, true, 0.1, 0, floor), 0.1) << "what fits is worth what it is";
+  EXPECT_DOUBLE_EQ(placement_cost(graded, false, 0.1, 2'000'000'000, {.floor = 4.5}), 5)
+      << "never above the failing signal";
+}
+
+// As in searches: 0.05, and twice the excess as a share of the smallest memory.
+TEST(Reward, PenaltyByShareIsThatOfSearches) {
+  RewardOptions graded{Transform::kLog, 5, true, 0.2, 0.5};
+  graded.penalty = MemoryPenalty::kShare;
+  const MemoryPrice price{.more_per_gb = 3, .smallest_memory = 8'000'000'000};
+  EXPECT_DOUBLE_EQ(placement_cost(graded, false, 1.0, 2'000'000'000, price), 0.05 + 2 * 0.25);
+  EXPECT_DOUBLE_EQ(placement_cost(graded, false, 2.0, 2'000'000'000, price),
+                   std::log(2.0) + memory_penalty(2'000'000'000, 8'000'000'000));
+  EXPECT_DOUBLE_EQ(placement_cost(graded, false, 1.0, 2'000'000'000, {0, 8'000'000'000, 3.0, 1.5}),
+                   1.5 + 3 * (0.05 + 2 * 0.25))
+      << "adapted, above the floor";
+  EXPECT_NEAR(placement_cost(graded, false, 1.0, 0, price), 0.05, 1e-9) << "invalid, but not for memory";
+  EXPECT_DOUBLE_EQ(placement_cost(graded, false, 1.0, 80'000'000'000, price), 5) << "the failing signal";
+  EXPECT_DOUBLE_EQ(placement_cost(graded, true, 1.0, 0, price), 0) << "what fits costs its time";
 }
 
 TEST(MemoryFloor, IsTheBestFeasibleOrElseTheWorstInfeasible) {
@@ -211,8 +227,9 @@ TEST(AdaptivePenalty, GrowsWhileTooFewFitAndFallsWhileMoreDo) {
   EXPECT_EQ(penalty.factor(), 1 / AdaptivePenalty::kMax);
   const RewardOptions graded{Transform::kLog, 100, true, 0.2, 0.5};
   const double per_gb = 0.5 / AdaptivePenalty::kMax, base = 0.2 / AdaptivePenalty::kMax;
-  EXPECT_DOUBLE_EQ(placement_cost(penalty.applied(graded), false, 1.0, 2'000'000'000), base + 2 * per_gb);
-  EXPECT_DOUBLE_EQ(placement_cost(penalty.applied(graded), true, 2.0, 0), std::log(2.0))
+  EXPECT_DOUBLE_EQ(placement_cost(graded, false, 1.0, 2'000'000'000, {.factor = penalty.factor()}),
+                   base + 2 * per_gb);
+  EXPECT_DOUBLE_EQ(placement_cost(graded, true, 2.0, 0, {.factor = penalty.factor()}), std::log(2.0))
       << "what fits costs its time";
 }
 
@@ -225,8 +242,8 @@ TEST(AdaptivePenalty, ReachesItsTargetWhateverInfeasibilitySaves) {
     const RewardOptions graded{Transform::kLog, 100, true, 0.2, 0.5};
     int fitted = 0;
     for (int i = 0; i < 20'000; ++i) {
-      const double fast = placement_cost(penalty.applied(graded), false, 1.0, 100'000'000);
-      const double slow = placement_cost(penalty.applied(graded), true, slower, 0);
+      const double fast = placement_cost(graded, false, 1.0, 100'000'000, {.factor = penalty.factor()});
+      const double slow = placement_cost(graded, true, slower, 0, {.factor = penalty.factor()});
       const bool fits = rng.uniform_double() < 1 / (1 + std::exp(slow - fast));
       penalty.learn(fits);
       if (i >= 10'000) fitted += fits ? 1 : 0;
