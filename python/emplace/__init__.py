@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from emplace.errors import EmplaceError, NoPlacement, UnknownName, missing_package
+from emplace.errors import EmplaceError, NoPlacement, UnknownName, need
 from emplace.graph import Graph, Op, read
 from emplace.machines import Device, Machine
 from emplace.machines import Machine as machine
@@ -63,7 +63,7 @@ def trace(
 
     ``loss(model, batch)`` returns a scalar. ``emplace.tracing`` lists the options.
     """
-    _need_torch("em.trace")
+    need("em.trace", torch="torch")
     from emplace.tracing import trace as traced
 
     graph: Graph = traced(model, batch, loss=loss, optimizer=optimizer, **options)
@@ -73,14 +73,7 @@ def trace(
 def verify(graph: Graph, placement: Placement, batch: Any = None, **options: Any) -> Any:
     """Runs the traced step as placed and on one device: equal bits on CPUs, else the first op that
     differs."""
-    _need_torch("em.verify")
+    need("em.verify", torch="torch")
     from emplace.applying import verify as verified
 
     return verified(graph, placement, batch, **options)
-
-
-def _need_torch(purpose: str) -> None:
-    try:
-        import torch  # noqa: F401
-    except ModuleNotFoundError as error:
-        raise missing_package("torch", purpose) from error

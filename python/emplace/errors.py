@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 
 class EmplaceError(Exception):
     """What is wrong, as one line: ``WHERE: what is wrong; what would fix it``.
@@ -33,8 +35,16 @@ class UnknownName(EmplaceError, KeyError):
     __str__ = EmplaceError.__str__
 
 
-def missing_package(package: str, purpose: str) -> EmplaceError:
-    """The error for an optional package that is not installed."""
-    return EmplaceError(
-        purpose, f"needs the package '{package}', which is not installed", f"pip install {package}"
-    )
+def need(purpose: str, **packages: str) -> None:
+    """Raises EmplaceError if a module, of a package of PyPI, is not installed.
+
+    >>> need("this", json="json", no_such_module="its-package")
+    Traceback (most recent call last):
+    emplace.errors.EmplaceError: this: needs 'its-package', which is not installed; pip install its-package
+    """
+    missing = [package for module, package in packages.items() if find_spec(module) is None]
+    if missing:
+        are, names = "is" if len(missing) == 1 else "are", " and ".join(f"'{name}'" for name in missing)
+        raise EmplaceError(
+            purpose, f"needs {names}, which {are} not installed", f"pip install {' '.join(missing)}"
+        )

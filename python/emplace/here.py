@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from emplace.errors import EmplaceError, missing_package
+from emplace.errors import EmplaceError, need
 from emplace.program import Json
 
 if TYPE_CHECKING:
@@ -25,14 +25,13 @@ def measure_here(
 ) -> Json:
     """The JSON of ``emplace evaluate --executor torch``. The user's model and optimizer stay as they are: the
     executor steps copies of their tensors."""
-    try:
-        import torch
+    need("executor 'torch'", torch="torch", msgpack="msgpack")
+    import torch
 
-        from emplace.torch_executor.device_facts import DeviceFacts
-        from emplace.torch_executor.executor import TorchExecutor, on_this_machine
-        from emplace.torch_executor.timing import Timing, deviation
-    except ModuleNotFoundError as error:
-        raise missing_package(error.name or "torch", "executor 'torch'") from error
+    from emplace.torch_executor.executor import TorchExecutor, on_this_machine
+    from emplace.torch_executor.timing import Timing, deviation
+    from emplace.wire.executor_messages import DeviceFacts
+
     step, machine = placement.graph.step, placement.machine
     if step is None or machine is None:
         raise EmplaceError(
@@ -40,7 +39,7 @@ def measure_here(
             f"{placement.graph.name} was not traced here",
             'give model="my_module:make_step", or a graph of em.trace',
         )
-    facts = [DeviceFacts(each.name, _kind(each.name), each.memory_bytes) for each in machine]
+    facts = [DeviceFacts(each.name, kind=_kind(each.name), memory_bytes=each.memory_bytes) for each in machine]
     made, stand_ins = on_this_machine(facts, devices or {}, threads or torch.get_num_threads())
     least = samples if samples is not None else 5
     timing = Timing(warmups if warmups is not None else 5, least, 3 * least)
@@ -51,24 +50,23 @@ def measure_here(
         found = executor.measure(bytes(number[where[op.name]] for op in placement.graph.ops))
     finally:
         executor.close()
-    taken = [float(each) for each in found["samples_s"]]
-    valid = bool(found["valid"])
+    taken, seconds = found.samples_s.tolist(), found.step_time_s if found.valid else None
     result: Json = {
-        "step_time_s": float(found["step_time_s"]) if valid else None,
-        "valid": valid,
-        "peak_memory_bytes": [int(each) for each in found["peak_bytes"]],
-        "busy_s": [float(each) for each in found["busy_s"]],
-        "bytes_moved": int(found["bytes_moved"]),
+        "step_time_s": seconds,
+        "valid": found.valid,
+        "peak_memory_bytes": found.peak_bytes.tolist(),
+        "busy_s": found.busy_s.tolist(),
+        "bytes_moved": found.bytes_moved,
         "executor": "torch",
         "label": "measured in PyTorch",
         "samples_s": taken,
         "synthetic_share": 0.0,
         "stand_ins": [f"{name} on CPU cores" for name in stand_ins],
         "objective": "step-time",
-        "objective_value": float(found["step_time_s"]) if valid else None,
+        "objective_value": seconds,
     }
-    if not valid:
-        result["reason"] = str(found["failure"])
+    if not found.valid:
+        result["reason"] = found.failure
     if taken:
         median, spread = statistics.median(taken), deviation(taken)
         result["spread"] = {"median_s": median, "mad_s": spread, "min_s": min(taken), "max_s": max(taken)}

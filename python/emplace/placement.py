@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from emplace.errors import EmplaceError, missing_package
+from emplace.errors import EmplaceError, need
 from emplace.graph import Graph
 from emplace.machines import Machine
 from emplace.patterns import modules_of, resolved
@@ -254,12 +254,9 @@ class Placement:
                 f"{self.graph.name} was not traced from a PyTorch model",
                 "make the graph with em.trace(model, batch, loss=..., optimizer=...)",
             )
-        try:
-            from emplace.applying import apply
-        except ModuleNotFoundError as error:
-            if error.name != "torch":
-                raise
-            raise missing_package("torch", "Placement.apply") from error
+        need("Placement.apply", torch="torch")
+        from emplace.applying import apply
+
         return apply(self.graph.step, self.ops_by_device(), dict(devices or {}), threads=threads)
 
     # Output for people.

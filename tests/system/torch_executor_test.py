@@ -59,7 +59,7 @@ def devices_text(first="cpu:0", second="cpu:1", memory="2GiB"):
 
 
 def why_skipped():
-    for module in ("torch", "emplace"):
+    for module in ("torch", "msgpack", "emplace"):
         if importlib.util.find_spec(module) is None:
             return f"{sys.executable} has no module {module}"
     if importlib.util.find_spec("emplace.torch_executor") is None:

@@ -6,13 +6,9 @@
 Subclass `Executor`, `Sampler` or `Learner`; for another actor subclass `Actor` (docs/guide/python_actors.md).
 """
 
-import importlib.util
+from emplace.errors import EmplaceError, need
 
-from emplace.errors import EmplaceError, missing_package
-
-for _module, _package in (("zmq", "pyzmq"), ("msgpack", "msgpack")):
-    if importlib.util.find_spec(_module) is None:
-        raise missing_package(_package, "emplace.actor")
+need("emplace.actor", zmq="pyzmq", msgpack="msgpack", xxhash="xxhash")
 
 from emplace.actor.access import Access, Keys, access, load_keys
 from emplace.actor.executor import (
@@ -24,14 +20,14 @@ from emplace.actor.executor import (
     Executor,
     executors,
 )
-from emplace.actor.frames import Incoming
 from emplace.actor.graph import Graph
 from emplace.actor.learner import Learner, Scored, UpdateMade, learners
 from emplace.actor.log import Episode
-from emplace.actor.messages import Measurement
 from emplace.actor.node import Actor, Node
 from emplace.actor.run import Run, fetch, join
 from emplace.actor.sampler import Proposal, Sampler, samplers
+from emplace.wire.executor_messages import Measurement
+from emplace.wire.frames import Incoming
 
 __all__ = [
     "EMULATED",

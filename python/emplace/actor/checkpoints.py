@@ -7,17 +7,18 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from emplace.actor.frames import Incoming
-from emplace.actor.messages import (
+import xxhash
+
+from emplace.actor.node import RECORDER, Actor
+from emplace.wire.codec import Section
+from emplace.wire.frames import Incoming
+from emplace.wire.messages import (
     CheckpointDelivered,
     CheckpointRequested,
     CheckpointTaken,
     ParametersDelivered,
     ParametersRequested,
 )
-from emplace.actor.node import RECORDER, Actor
-from emplace.actor.wire import Section
-from emplace.actor.xxh3 import xxh3_64
 
 PIECE_BYTES = 1 << 20
 CHECKPOINT_PIECE_BYTES = 16 << 20
@@ -44,7 +45,7 @@ class ParameterServer:
     def keep(self, version: int, parameters: bytes) -> str:
         """Keeps a version; returns its hash."""
         sha256 = hashlib.sha256(parameters).hexdigest()
-        self._kept[version] = _Snapshot(parameters, sha256, xxh3_64(parameters))
+        self._kept[version] = _Snapshot(parameters, sha256, xxhash.xxh3_64_intdigest(parameters))
         while len(self._kept) > VERSIONS:
             del self._kept[min(self._kept)]
         return sha256

@@ -15,23 +15,23 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from emplace.actor.frames import Incoming
 from emplace.actor.graph import Graph
 from emplace.actor.link import HEARTBEAT
-from emplace.actor.messages import (
+from emplace.actor.node import DISPATCHER, VERSION, Actor, host_name, random_number
+from emplace.actor.run import EXECUTORS_PER_NODE, Run
+from emplace.actor.worker import Worker
+from emplace.errors import EmplaceError
+from emplace.wire.executor_messages import Measurement
+from emplace.wire.frames import Incoming
+from emplace.wire.messages import (
     CreditGranted,
     ExecutorJoined,
     ExecutorLeft,
     ExecutorUnknown,
     Heartbeat,
     LeaseGranted,
-    Measurement,
     PlacementMeasured,
 )
-from emplace.actor.node import DISPATCHER, VERSION, Actor, host_name, random_number
-from emplace.actor.run import EXECUTORS_PER_NODE, Run
-from emplace.actor.worker import Worker
-from emplace.errors import EmplaceError
 
 log = logging.getLogger("emplace.actor")
 SIMULATED, MEASURED, PARTLY_SYNTHETIC, EMULATED, PYTORCH = range(5)  # Labels of a measurement.
@@ -89,9 +89,7 @@ class ExecutorActor(Actor):
         self._worker = Worker(self.node, self.name)
         self._worker.do(lambda: self.executor.prepare(self.run), self._prepared)
 
-    def _prepared(self, _: object, error: BaseException | None) -> None:
-        if error is not None:
-            raise error
+    def _prepared(self, _: object) -> None:
         self._epoch_now = self.next_epoch()
         self._join()
         self.after(HEARTBEAT, self._beat)
@@ -156,9 +154,9 @@ class ExecutorActor(Actor):
     def _start(self) -> None:
         work = self._work[0]
         self._measuring, self._since = True, time.monotonic()
-        self._worker.do(lambda: self._measure(work), self._finished)
+        self._worker.do(lambda: self._measure(work), self._answer, self._cannot)
 
-    def _measure(self, work: _Work) -> list[Measurement]:
+    def _measure(self, work: _Work) -> PlacementMeasured:
         """Measures a lease, on the thread."""
         lease = work.lease
         graph = self.run.graph(lease.graph_sha256)
@@ -170,27 +168,23 @@ class ExecutorActor(Actor):
             if self._left:
                 break
             results.append(self.executor.measure(graph, row))
-        return results
+        return columns_of(results, lease.num_devices)
 
-    def _finished(self, results: list[Measurement] | None, error: BaseException | None) -> None:
+    def _cannot(self, cause: BaseException) -> None:
+        """Reported: the lease goes to another executor."""
+        if not isinstance(cause, Exception):
+            raise cause
+        error = " ".join(str(cause).split()) or type(cause).__name__
+        log.warning("%s cannot measure: %s", self.name, error)
+        self._answer(PlacementMeasured(error=error))
+
+    def _answer(self, answer: PlacementMeasured) -> None:
         if self._left:
             return
         work = self._work.popleft()
         lease = work.lease
-        answer = PlacementMeasured(
-            placement_id=lease.placement_id,
-            lease_epoch=lease.lease_epoch,
-            host=host_name(),
-            executor=self.name,
-            executor_kind=self.kind,
-        )
-        try:
-            if error is not None:
-                raise error
-            fill(answer, results or [], lease.num_devices)
-        except Exception as cause:  # Reported: the lease goes to another executor.
-            answer.error = " ".join(str(cause).split()) or type(cause).__name__
-            log.warning("%s cannot measure: %s", self.name, answer.error)
+        answer.placement_id, answer.lease_epoch = lease.placement_id, lease.lease_epoch
+        answer.host, answer.executor, answer.executor_kind = host_name(), self.name, self.kind
         answer.wall_s = time.monotonic() - self._since
         self._busy_s += answer.wall_s
         self._measuring = False
@@ -211,23 +205,18 @@ class ExecutorActor(Actor):
         self.send(DISPATCHER, ExecutorLeft(self.name, self._epoch_now, "the node stops", leases, self._seen))
 
 
-def fill(answer: PlacementMeasured, results: Sequence[Measurement], devices: int) -> None:
-    """Writes measurements as columns. Raises ValueError for values that the dispatcher would refuse."""
-    count = len(results)
-    answer.count, answer.num_devices = count, devices
+def columns_of(results: Sequence[Measurement], devices: int) -> PlacementMeasured:
+    """Measurements as columns. Raises ValueError for values that the dispatcher would refuse."""
+    answer = PlacementMeasured(count=len(results), num_devices=devices)
     answer.valid = np.array([result.valid for result in results], np.uint8)
     answer.step_time_s = np.array([result.step_time_s for result in results], np.float64)
     answer.bytes_over = np.array([result.bytes_over for result in results], np.int64)
     answer.bytes_moved = np.array([result.bytes_moved for result in results], np.int64)
-    answer.peak_bytes, answer.busy_s = (
-        np.zeros((count, devices), np.int64),
-        np.zeros((count, devices), np.float64),
-    )
+    answer.peak_bytes = np.zeros((len(results), devices), np.int64)
+    answer.busy_s = np.zeros((len(results), devices), np.float64)
     for row, result in enumerate(results):
-        known = min(devices, len(result.peak_bytes))
-        answer.peak_bytes[row, :known] = result.peak_bytes[:known]
-        known = min(devices, len(result.busy_s))
-        answer.busy_s[row, :known] = result.busy_s[:known]
+        for column, given in ((answer.peak_bytes, result.peak_bytes), (answer.busy_s, result.busy_s)):
+            column[row, : len(given)] = given[:devices]
     if any(result.synthetic_share for result in results):
         answer.synthetic_shares = np.array([result.synthetic_share for result in results], np.float64)
     if any(result.failure for result in results):
@@ -245,6 +234,7 @@ def fill(answer: PlacementMeasured, results: Sequence[Measurement], devices: int
     amounts = np.concatenate([answer.bytes_over, answer.bytes_moved, answer.peak_bytes.ravel()])
     if np.any((amounts < 0) | (amounts > 2**53)):
         raise ValueError("a number of bytes is not within 0 and 2^53")
+    return answer
 
 
 def executors(run: Run, make: Callable[[], Executor], count: int = 1) -> dict[str, Actor]:

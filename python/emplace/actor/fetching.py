@@ -14,16 +14,16 @@ import time
 from pathlib import Path
 
 from emplace.actor.access import Access
-from emplace.actor.frames import Incoming
-from emplace.actor.messages import (
+from emplace.actor.node import LIBRARY, VERSION, Actor, Node, agent_name, random_number
+from emplace.errors import EmplaceError
+from emplace.wire.frames import Incoming
+from emplace.wire.messages import (
     FileDelivered,
     FileFacts,
     FileRequested,
     ManifestDelivered,
     ManifestRequested,
 )
-from emplace.actor.node import LIBRARY, VERSION, Actor, Node, agent_name, random_number
-from emplace.errors import EmplaceError
 
 CHUNK_BYTES = 1 << 20
 _AHEAD = 8  # Pieces in flight.

@@ -8,17 +8,20 @@ import hashlib
 import time
 from abc import ABC, abstractmethod
 from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from emplace.actor.checkpoints import CheckpointFetch, ParameterServer, checkpoint_messages
-from emplace.actor.frames import Incoming
 from emplace.actor.log import Episode, LogFollower
-from emplace.actor.messages import (
+from emplace.actor.node import RECORDER, TRACKER, Actor
+from emplace.actor.run import Run
+from emplace.actor.worker import Worker
+from emplace.errors import EmplaceError
+from emplace.wire.frames import Incoming
+from emplace.wire.messages import (
     CheckpointDelivered,
     EpisodeCommitted,
     EpisodeScored,
@@ -30,10 +33,6 @@ from emplace.actor.messages import (
     UpdateRequested,
     UpdatesRecorded,
 )
-from emplace.actor.node import RECORDER, TRACKER, Actor
-from emplace.actor.run import Run
-from emplace.actor.worker import Worker
-from emplace.errors import EmplaceError
 
 _RETRY = 1.0  # What is not acknowledged is sent again [s].
 
@@ -123,15 +122,7 @@ class LearnerActor(Actor):
             self.learner.prepare(self.run)
             return self.learner.parameters()
 
-        self._do(prepare, self._prepared)
-
-    def _do(self, call: Callable[[], Any], then: Callable[[Any], None]) -> None:
-        def ended(result: Any, error: BaseException | None) -> None:
-            if error is not None:
-                raise error
-            then(result)
-
-        self._worker.do(call, ended)
+        self._worker.do(prepare, self._prepared)
 
     def _prepared(self, parameters: bytes) -> None:
         self._server.keep(0, parameters)
@@ -202,7 +193,7 @@ class LearnerActor(Actor):
             self._server.keep(update, parameters)
             self._request_update()
 
-        self._do(lambda: self.learner.load(parameters, optimizer), loaded)
+        self._worker.do(lambda: self.learner.load(parameters, optimizer), loaded)
 
     def _request_update(self) -> None:
         self._asked = time.monotonic()
@@ -238,7 +229,7 @@ class LearnerActor(Actor):
             self._server.keep(self.updates, parameters)
             self._request_update()
 
-        self._do(again, made)
+        self._worker.do(again, made)
 
     # Learning.
 
@@ -292,7 +283,7 @@ class LearnerActor(Actor):
             made = self.learner.update(batch)
             return made, self.learner.parameters(), time.monotonic() - start
 
-        self._do(update, lambda made: self._applied(applied, *made))
+        self._worker.do(update, lambda made: self._applied(applied, *made))
 
     def _applied(self, applied: UpdateApplied, made: UpdateMade, parameters: bytes, wall_s: float) -> None:
         if not np.all(np.isfinite([made.loss, made.gradient_norm, made.entropy, *applied.advantages])):
@@ -329,7 +320,7 @@ class LearnerActor(Actor):
             for message, bulk in checkpoint_messages(version, self._epoch_now, *state):
                 self.send(RECORDER, message, bulk)
 
-        self._do(lambda: (self.learner.parameters(), self.learner.optimizer()), taken)
+        self._worker.do(lambda: (self.learner.parameters(), self.learner.optimizer()), taken)
 
     def on_stop(self) -> None:
         for update in self._unrecorded:

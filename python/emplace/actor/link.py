@@ -17,7 +17,9 @@ import zmq
 from zmq.utils.monitor import recv_monitor_message
 
 from emplace.actor.access import Access
-from emplace.actor.frames import (
+from emplace.errors import EmplaceError
+from emplace.wire.codec import REGISTER, Message, WireError
+from emplace.wire.frames import (
     BATCH_BYTES,
     CONTROL,
     DATA,
@@ -31,9 +33,7 @@ from emplace.actor.frames import (
     messages_of,
     plane_of,
 )
-from emplace.actor.messages import Beat, Bye, ByeAck, Hello, Welcome
-from emplace.actor.wire import Message, WireError, type_name
-from emplace.errors import EmplaceError
+from emplace.wire.messages import Beat, Bye, ByeAck, Hello, Welcome
 
 HEARTBEAT = 0.5  # Interval of beats [s].
 MISSED_BEATS = 3  # A peer that is silent for longer is lost.
@@ -308,7 +308,7 @@ class Link:
             self._on_bye(plane, incoming.read(Bye), now)
         elif incoming.number == ByeAck.NUMBER:
             self._bye_acked[plane] = True
-        elif incoming.number >= FIRST_RUNTIME_TYPE or type_name(incoming.number).startswith("type "):
+        elif incoming.number >= FIRST_RUNTIME_TYPE or incoming.number not in REGISTER:
             self.unknown += 1  # A message of a later version.
         else:
             seq = incoming.envelope.seq

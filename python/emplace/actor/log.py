@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from emplace.actor.frames import Incoming
-from emplace.actor.messages import EpisodeCommitted, EpisodeMeasured, LogRequested
 from emplace.actor.node import RECORDER, Actor
+from emplace.wire.frames import Incoming
+from emplace.wire.messages import EpisodeCommitted, EpisodeMeasured, LogRequested
 
 _WINDOW = 64  # Entries in flight.
 _TIMEOUT = 1.0

@@ -16,15 +16,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
+import xxhash
 import zmq
 
 from emplace.actor.access import Access
-from emplace.actor.frames import Incoming, Outgoing
 from emplace.actor.link import HEARTBEAT, Link
-from emplace.actor.messages import ActorStatus, Beat, NodeReported
-from emplace.actor.wire import Message, WireError
-from emplace.actor.xxh3 import actor_id
 from emplace.errors import EmplaceError
+from emplace.wire.codec import Message, WireError
+from emplace.wire.frames import Incoming, Outgoing
+from emplace.wire.messages import ActorStatus, Beat, NodeReported
 
 try:
     VERSION = importlib.metadata.version("emplace")  # The text that `emplace ps` shows.
@@ -35,6 +35,11 @@ VIEW, LIBRARY = "view/0", "library/0"
 OVER = "the run is over"
 _DRAIN = 5.0  # Time limit of a graceful end [s].
 _REPORT = 1.0
+
+
+def actor_id(name: str) -> int:
+    """The number that addresses an actor on the wire; never 0, which addresses the node itself."""
+    return xxhash.xxh3_64_intdigest(name.encode()) or 1
 
 
 def host_name() -> str:

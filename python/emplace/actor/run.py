@@ -13,9 +13,9 @@ from typing import Any
 from emplace.actor.access import Access, access
 from emplace.actor.fetching import FileStore, fetch_manifest
 from emplace.actor.graph import Graph
-from emplace.actor.messages import ManifestDelivered
 from emplace.actor.node import Actor, Node, NodeAgent, agent_name, host_name, random_number
 from emplace.errors import EmplaceError
+from emplace.wire.messages import ManifestDelivered
 
 log = logging.getLogger("emplace.actor")
 EXECUTORS_PER_NODE = 4_000

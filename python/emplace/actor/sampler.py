@@ -8,15 +8,19 @@ import time
 from abc import ABC, abstractmethod
 from collections import deque
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from emplace.actor.frames import Incoming
 from emplace.actor.graph import Graph
 from emplace.actor.log import Episode, LogFollower
-from emplace.actor.messages import (
+from emplace.actor.node import DISPATCHER, RECORDER, Actor
+from emplace.actor.run import Run
+from emplace.actor.worker import Worker
+from emplace.errors import EmplaceError
+from emplace.wire.codec import Section
+from emplace.wire.frames import Incoming
+from emplace.wire.messages import (
     EpisodeCommitted,
     EpisodesAsked,
     EpisodesKnown,
@@ -26,10 +30,6 @@ from emplace.actor.messages import (
     StopRun,
     UpdateApplied,
 )
-from emplace.actor.node import DISPATCHER, RECORDER, Actor
-from emplace.actor.run import Run
-from emplace.actor.worker import Worker
-from emplace.errors import EmplaceError
 
 _RETRY = 1.0  # Unanswered requests are repeated; episodes without news are asked about [s].
 
@@ -102,9 +102,7 @@ class SamplerActor(Actor):
         self._worker = Worker(self.node, self.name)
         self._worker.do(lambda: self.sampler.prepare(self.run), self._prepared)
 
-    def _prepared(self, _: object, error: BaseException | None) -> None:
-        if error is not None:
-            raise error
+    def _prepared(self, _: object) -> None:
         self._log.start()
         self._ask([])
         self.after(_RETRY / 4, self._tick)
@@ -181,11 +179,7 @@ class SamplerActor(Actor):
 
     def _on_logged(self, episode: Episode) -> None:
         mine = episode.measured.controller == self.controller
-        self._worker.do(lambda: self.sampler.committed(episode, mine), self._raise)
-
-    def _raise(self, _: object, error: BaseException | None) -> None:
-        if error is not None:
-            raise error
+        self._worker.do(lambda: self.sampler.committed(episode, mine), lambda _: None)
 
     def _end(self, number: int) -> None:
         if self._outstanding.pop(number, None) is not None:
@@ -207,13 +201,9 @@ class SamplerActor(Actor):
             self._again.popleft()
         else:
             self._next += self.controllers
-        self._worker.do(
-            lambda: self.sampler.propose(number), lambda drawn, error: self._drawn(number, drawn, error)
-        )
+        self._worker.do(lambda: self.sampler.propose(number), lambda drawn: self._drawn(number, drawn))
 
-    def _drawn(self, number: int, proposal: Any, error: BaseException | None) -> None:
-        if error is not None:
-            raise error
+    def _drawn(self, number: int, proposal: Proposal) -> None:
         self._drawing = False
         if not self._stopped:
             self._outstanding[number] = _Outstanding(proposal, time.monotonic())
@@ -234,17 +224,17 @@ class SamplerActor(Actor):
             )
         data, actions = placements.tobytes(), proposal.actions or placements.tobytes()
         message = PlacementProposed(
-            graph.sha256,
-            self.controller,
-            number,
-            number * count,
-            count,
-            proposal.version,
-            graph.num_ops,
-            self._devices,
+            graph_sha256=graph.sha256,
+            controller=self.controller,
+            episode=number,
+            placement_id=number * count,
+            count=count,
+            policy_version=proposal.version,
+            num_ops=graph.num_ops,
+            num_devices=self._devices,
+            placements=Section(0, len(data)),
+            actions=Section(len(data), len(actions)),
         )
-        message.placements = type(message.placements)(0, len(data))
-        message.actions = type(message.actions)(len(data), len(actions))
         self.send(DISPATCHER, message, data + actions)
 
 

@@ -11,7 +11,12 @@ from typing import Any
 
 from emplace.actor.node import Node
 
-_Call = tuple[Callable[[], Any], Callable[[Any, BaseException | None], None]]
+_Call = tuple[Callable[[], Any], Callable[[Any], None], Callable[[BaseException], None]]
+
+
+def fail(error: BaseException) -> None:
+    """What a call that raises does by default: its error ends the node."""
+    raise error
 
 
 class Worker:
@@ -26,9 +31,14 @@ class Worker:
         self._thread.start()
         node.at_end(self.end)
 
-    def do(self, call: Callable[[], Any], then: Callable[[Any, BaseException | None], None]) -> None:
-        """Runs `call` on the thread, then `then(result, error)` on the loop."""
-        self._calls.put((call, then))
+    def do(
+        self,
+        call: Callable[[], Any],
+        then: Callable[[Any], None],
+        failed: Callable[[BaseException], None] = fail,
+    ) -> None:
+        """Runs `call` on the thread, then `then(result)` on the loop, or `failed(error)` if it raises."""
+        self._calls.put((call, then, failed))
 
     def end(self, until: float) -> None:
         self._calls.put(None)
@@ -36,10 +46,9 @@ class Worker:
 
     def _run(self) -> None:
         while (work := self._calls.get()) is not None:
-            call, then = work
-            result, error = None, None
+            call, then, failed = work
             try:
-                result = call()
-            except BaseException as raised:  # The actor reports it.
-                error = raised
-            self._node.post(partial(then, result, error))
+                after = partial(then, call())
+            except BaseException as error:
+                after = partial(failed, error)
+            self._node.post(after)

@@ -21,9 +21,10 @@ from emplace.applying.step import BoundPlan, OpFailed
 from emplace.applying.tasks import Kind
 from emplace.applying.verifying import Verification, arguments_of, compare_with_one_device
 from emplace.errors import EmplaceError
-from emplace.torch_executor.device_facts import DeviceFacts
+from emplace.torch_executor.channel import INVALID, RUN_FAILED, Refused
 from emplace.torch_executor.placed import OutOfMemory, PlacedSteps
 from emplace.torch_executor.timing import Timing, deviation, line_of, time_steps
+from emplace.wire.executor_messages import DeviceFacts, Measurement, ProfileFacts, ScheduleFacts
 
 if TYPE_CHECKING:
     from emplace.tracing.step import TracedStep
@@ -36,14 +37,6 @@ _LINK_ROUNDS = 9
 
 class DeviceLost(Exception):
     """A GPU is unusable until the process restarts."""
-
-
-class TaskError(Exception):
-    """A task failed as a whole: ``code`` of base/result.h."""
-
-    def __init__(self, code: int, text: str) -> None:
-        super().__init__(text)
-        self.code = code
 
 
 def on_this_machine(
@@ -114,14 +107,20 @@ class TorchExecutor:
 
     # The four tasks.
 
-    def measure(self, placement: bytes) -> dict[str, Any]:
-        """A measurement: fields of ``placement/measurement.h``; not valid if it does not run."""
-        return self._measure(placement, None)
+    def measure(self, placement: bytes) -> Measurement:
+        """A measurement; not valid if it does not run."""
+        return self._measure(placement, traced=False)[0]
 
-    def trace(self, placement: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
+    def trace(self, placement: bytes) -> tuple[Measurement, ScheduleFacts]:
         """A measurement, and the schedule of one further step."""
-        schedule = _no_schedule()
-        return self._measure(placement, schedule), schedule
+        return self._measure(placement, traced=True)
+
+    def nothing(self) -> Measurement:
+        """The measurement of a placement that did not run."""
+        count = len(self.facts)
+        return Measurement(
+            peak_bytes=np.zeros(count, np.int64), busy_s=np.zeros(count, np.float64), label=LABEL
+        )
 
     def verify(self, placement: bytes) -> Verification:
         """Whether a step as placed gives the bits of the step on one CPU device."""
@@ -134,9 +133,9 @@ class TorchExecutor:
                 progress=self.progress,
             )
         except (OpFailed, MemoryError) as error:
-            raise TaskError(7, str(error)) from error
+            raise Refused(RUN_FAILED, str(error)) from error
 
-    def profile(self) -> dict[str, Any]:
+    def profile(self) -> ProfileFacts:
         """What each op costs on each device, and each link."""
         columns: dict[str, list[Any]] = {key: [] for key in ("ops", "samples", "us", "mad_us", "overhead")}
         step_time = 0.0
@@ -161,8 +160,8 @@ class TorchExecutor:
                     run.step()
                 taken, _ = time_steps(dataclasses.replace(self._timing, warmups=0), step)
             except (OutOfMemory, OpFailed) as error:
-                raise TaskError(
-                    7,
+                raise Refused(
+                    RUN_FAILED,
                     f"profile: the graph does not fit on device {self.facts[device].name} alone"
                     f" ({error}); increase its memory",
                 ) from error
@@ -172,21 +171,21 @@ class TorchExecutor:
             columns["us"] += [statistics.median(values) for values in spent]
             columns["mad_us"] += [deviation(values) for values in spent]
             columns["overhead"].append(statistics.median(overheads))
-        links = self._links()
-        return {
-            "devices": len(self._devices),
-            "ops": np.array(columns["ops"], "<u4"),
-            "samples": np.array(columns["samples"], "<u4"),
-            "us": np.array(columns["us"], "<f8"),
-            "mad_us": np.array(columns["mad_us"], "<f8"),
-            "synthetic": np.zeros(len(columns["ops"]), "u1"),
-            "sources": np.array([s for s, _, _, _ in links], "<u4"),
-            "targets": np.array([t for _, t, _, _ in links], "<u4"),
-            "latency_s": np.array([latency for _, _, latency, _ in links], "<f8"),
-            "bytes_per_s": np.array([rate for _, _, _, rate in links], "<f8"),
-            "task_overhead_us": np.array(columns["overhead"], "<f8"),
-            "step_time_s": float(step_time),
-        }
+        sources, targets, latencies, rates = zip(*self._links()) if len(self._devices) > 1 else ((),) * 4
+        return ProfileFacts(
+            devices=len(self._devices),
+            ops=np.array(columns["ops"], np.uint32),
+            samples=np.array(columns["samples"], np.uint32),
+            us=np.array(columns["us"]),
+            mad_us=np.array(columns["mad_us"]),
+            synthetic=np.zeros(len(columns["ops"]), np.uint8),
+            sources=np.array(sources, np.uint32),
+            targets=np.array(targets, np.uint32),
+            latency_s=np.array(latencies),
+            bytes_per_s=np.array(rates),
+            task_overhead_us=np.array(columns["overhead"]),
+            step_time_s=step_time,
+        )
 
     def close(self) -> None:
         """Ends the threads of the devices."""
@@ -196,7 +195,7 @@ class TorchExecutor:
 
     def _mapping(self, placement: bytes) -> dict[str, str]:
         if len(placement) != len(self.ops) or (placement and max(placement) >= len(self.facts)):
-            raise TaskError(1, f"placement: has {len(placement)} devices for {len(self.ops)} ops")
+            raise Refused(INVALID, f"placement: has {len(placement)} devices for {len(self.ops)} ops")
         return {op: self.facts[device].name for op, device in zip(self.ops, placement)}
 
     def _run(self, placement: bytes) -> PlacedSteps:
@@ -215,20 +214,8 @@ class TorchExecutor:
             progress=self.progress,
         )
 
-    def _measure(self, placement: bytes, schedule: dict[str, Any] | None) -> dict[str, Any]:
-        count = len(self.facts)
-        found: dict[str, Any] = {
-            "valid": False,
-            "step_time_s": 0.0,
-            "peak_bytes": np.zeros(count, "<i8"),
-            "busy_s": np.zeros(count, "<f8"),
-            "bytes_moved": 0,
-            "bytes_over": 0,
-            "synthetic_share": 0.0,
-            "samples_s": np.zeros(0, "<f8"),
-            "failure": "",
-            "label": LABEL,
-        }
+    def _measure(self, placement: bytes, traced: bool) -> tuple[Measurement, ScheduleFacts]:
+        found, schedule = self.nothing(), ScheduleFacts()
         run = self._run(placement)
         try:
             run.check_state()
@@ -236,30 +223,24 @@ class TorchExecutor:
             self._best_s = min(self._best_s, taken)
             busy = run.busy_s(taken)
             gpus = any(isinstance(device, CudaDevice) for device in self._devices)
-            if schedule is not None or gpus:
-                shown = run.step(
-                    timed=True
-                )  # Times of ops on GPUs are those of their execution in this step.
+            if traced or gpus:
+                # Times of ops on GPUs are those of their execution in this step.
+                shown = run.step(timed=True)
                 busy = run.busy_s(shown) if gpus else busy
-            found.update(
-                valid=True,
-                step_time_s=float(taken),
-                samples_s=np.array(samples, "<f8"),
-                busy_s=busy,
-                bytes_moved=run.plan.moved_bytes,
-            )
-            if schedule is not None:
-                schedule.update(self._schedule(run))
+            if traced:
+                schedule = self._schedule(run)
                 run.take_peaks()  # The peaks of the step that is shown.
+            found.step_time_s, found.samples_s, found.busy_s = float(taken), np.array(samples), busy
+            found.bytes_moved, found.valid = run.plan.moved_bytes, True
         except OutOfMemory as full:
-            found.update(failure=str(full), bytes_over=max(1, full.asked - full.free))
+            found.failure, found.bytes_over = str(full), max(1, full.asked - full.free)
         except OpFailed as failed:
-            found.update(self._failure(failed))
-        found["peak_bytes"] = run.peak_bytes()
-        return found
+            found.failure, found.bytes_over = self._failure(failed)
+        found.peak_bytes = run.peak_bytes()
+        return found, schedule
 
-    def _failure(self, failed: OpFailed) -> dict[str, Any]:
-        """The answer for a step whose op raised."""
+    def _failure(self, failed: OpFailed) -> tuple[str, int]:
+        """Failure and missing bytes of a step whose op raised."""
         text = str(failed.error)
         kinds = (torch.cuda.OutOfMemoryError,) if hasattr(torch.cuda, "OutOfMemoryError") else ()
         if (
@@ -270,15 +251,12 @@ class TorchExecutor:
             for device in self._devices:
                 if isinstance(device, CudaDevice):
                     torch.cuda.empty_cache()
-            return {
-                "failure": f"oom: '{failed.op}' on {failed.device}: {text.splitlines()[0][:200]}",
-                "bytes_over": 1,
-            }
+            return f"oom: '{failed.op}' on {failed.device}: {text.splitlines()[0][:200]}", 1
         if "CUDA error" in text or "device-side assert" in text:
             raise DeviceLost(f"'{failed.op}' on {failed.device}: {text.splitlines()[0][:300]}")
-        return {"failure": f"failed: {failed.where}: {failed.what}"[:500]}
+        return f"failed: {failed.where}: {failed.what}"[:500], 0
 
-    def _schedule(self, run: PlacedSteps) -> dict[str, Any]:
+    def _schedule(self, run: PlacedSteps) -> ScheduleFacts:
         """The last step as columns."""
         plan, times, low = run.plan, run.bound.times, self.lowered
         at = times.begin_ns
@@ -304,21 +282,24 @@ class TorchExecutor:
         def seconds(column: list[int]) -> Any:
             return (np.array(column, "<i8") - at).astype("<f8") * 1e-9
 
-        return {
-            "ops": np.array([o[2] for o in ops], "<u4"),
-            "op_devices": np.array([o[3] for o in ops], "<u4"),
-            "op_start_s": seconds([o[0] for o in ops]),
-            "op_end_s": seconds([o[1] for o in ops]),
-            "tensors": np.array([c[2] for c in copies], "<u4"),
-            "sources": np.array([c[3] for c in copies], "<u4"),
-            "targets": np.array([c[4] for c in copies], "<u4"),
-            "transfer_bytes": np.array([c[5] for c in copies], "<i8"),
-            "transfer_start_s": seconds([c[0] for c in copies]),
-            "transfer_end_s": seconds([c[1] for c in copies]),
-            "level_devices": np.array([d for _, d, _ in levels], "<u4"),
-            "level_at_s": seconds([max(n, at) for n, _, _ in levels]),
-            "level_bytes": np.array([b for _, _, b in levels], "<i8"),
-        }
+        def numbers(column: list[int]) -> Any:
+            return np.array(column, np.uint32)
+
+        return ScheduleFacts(
+            ops=numbers([o[2] for o in ops]),
+            op_devices=numbers([o[3] for o in ops]),
+            op_start_s=seconds([o[0] for o in ops]),
+            op_end_s=seconds([o[1] for o in ops]),
+            tensors=numbers([c[2] for c in copies]),
+            sources=numbers([c[3] for c in copies]),
+            targets=numbers([c[4] for c in copies]),
+            transfer_bytes=np.array([c[5] for c in copies], np.int64),
+            transfer_start_s=seconds([c[0] for c in copies]),
+            transfer_end_s=seconds([c[1] for c in copies]),
+            level_devices=numbers([d for _, d, _ in levels]),
+            level_at_s=seconds([max(n, at) for n, _, _ in levels]),
+            level_bytes=np.array([b for _, _, b in levels], np.int64),
+        )
 
     def _tensor(self, value: int) -> int:
         """The number of a value's tensor in the parent's graph."""
@@ -360,22 +341,3 @@ class TorchExecutor:
         for gpu in gpus:
             torch.cuda.synchronize(gpu)
         return time.perf_counter() - begin
-
-
-def _no_schedule() -> dict[str, Any]:
-    forms = {
-        "ops": "<u4",
-        "op_devices": "<u4",
-        "op_start_s": "<f8",
-        "op_end_s": "<f8",
-        "tensors": "<u4",
-        "sources": "<u4",
-        "targets": "<u4",
-        "transfer_bytes": "<i8",
-        "transfer_start_s": "<f8",
-        "transfer_end_s": "<f8",
-        "level_devices": "<u4",
-        "level_at_s": "<f8",
-        "level_bytes": "<i8",
-    }
-    return {name: np.zeros(0, form) for name, form in forms.items()}

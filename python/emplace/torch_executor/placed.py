@@ -11,8 +11,8 @@ import torch
 from emplace.applying.devices import CudaDevice
 from emplace.applying.step import BoundPlan
 from emplace.applying.tasks import Kind
-from emplace.torch_executor.device_facts import DeviceFacts
 from emplace.torch_executor.memory import Memory, Peak
+from emplace.wire.executor_messages import DeviceFacts
 
 
 class OutOfMemory(Exception):

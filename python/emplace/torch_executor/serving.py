@@ -9,18 +9,30 @@ import resource
 import signal
 import socket
 import stat
-import sys
 import threading
 import time
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import numpy as np
-
 from emplace.errors import EmplaceError
-from emplace.torch_executor import channel as wire
-from emplace.torch_executor import msgpack
-from emplace.torch_executor.options import NAME, Chaos, Options, no_torch, torch_version
+from emplace.torch_executor.channel import INVALID, UNSUPPORTED, Channel, PeerGone, Refused
+from emplace.torch_executor.options import NAME, Options, torch_version
 from emplace.version import __version__
+from emplace.wire.codec import Message, WireError, unpack
+from emplace.wire.executor_messages import (
+    ExecutorBeat,
+    ExecutorProfiled,
+    ExecutorReady,
+    ExecutorRefused,
+    Measurement,
+    PlacementRan,
+    PlacementTraced,
+    PlacementVerified,
+    PrepareExecutor,
+    RunPlacement,
+    TaskFailed,
+    VerificationFacts,
+)
+from emplace.wire.frames import Incoming
 
 if TYPE_CHECKING:
     from emplace.torch_executor.executor import TorchExecutor
@@ -37,9 +49,9 @@ _M_ARENA_MAX = -8
 class Line:
     """The channel: threads receive requests and send heartbeats while the main thread computes."""
 
-    def __init__(self, channel: wire.Channel) -> None:
+    def __init__(self, channel: Channel) -> None:
         self._channel = channel
-        self._requests: queue.SimpleQueue[wire.Message] = queue.SimpleQueue()
+        self._requests: queue.SimpleQueue[Incoming] = queue.SimpleQueue()
         self._progress = 0
         for work in (self._listen, self._beat):
             threading.Thread(target=work, name=f"{NAME} {work.__name__}", daemon=True).start()
@@ -48,30 +60,30 @@ class Line:
         """Counts progress: the heartbeats of a process that hangs repeat the count."""
         self._progress += 1
 
-    def next(self) -> wire.Message:
+    def next(self) -> Incoming:
         """The next request."""
         return self._requests.get()
 
-    def send(self, type: int, body: dict[str, Any]) -> None:
+    def send(self, message: Message) -> None:
         """Sends an answer; the process ends if the parent is gone."""
         try:
-            self._channel.send(type, body)
-        except wire.PeerGone:
+            self._channel.send(message)
+        except PeerGone:
             os._exit(0)
 
     def _listen(self) -> None:
         while True:
             try:
                 self._requests.put(self._channel.receive())
-            except wire.PeerGone:
+            except PeerGone:
                 os._exit(0)
-            except msgpack.Malformed as error:
-                _print_error(f"the parent's message {error}")
+            except WireError as error:
+                _print_error(f"the parent's message: {error}")
                 os._exit(1)
 
     def _beat(self) -> None:
         while True:
-            self.send(wire.BEAT, {"progress": self._progress})
+            self.send(ExecutorBeat(self._progress))
             time.sleep(_BEAT_S)
 
 
@@ -82,9 +94,8 @@ def _print_error(line: str) -> None:
 def serve(options: Options) -> int:
     """Answers the parent's requests until it is gone; the exit status if there is no parent."""
     for number in (signal.SIGINT, signal.SIGHUP):
-        signal.signal(
-            number, signal.SIG_IGN
-        )  # A terminal sends them to the whole group; the parent handles them.
+        # A terminal sends them to the whole group; the parent handles them.
+        signal.signal(number, signal.SIG_IGN)
     system = ctypes.CDLL(None)
     system.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if hasattr(system, "mallopt"):
@@ -95,31 +106,17 @@ def serve(options: Options) -> int:
         _print_error(f"error: {NAME}: cannot run by itself; use emplace evaluate --executor torch")
         return 2
     os.set_inheritable(CHANNEL_FD, False)
-    line = Line(wire.Channel(socket.socket(fileno=CHANNEL_FD)))
+    line = Line(Channel(socket.socket(fileno=CHANNEL_FD)))
     request = line.next()
     try:
         executor, stand_ins = _prepared(request, options, line)
-    except (EmplaceError, _Refusal) as error:
-        code = error.code if isinstance(error, _Refusal) else wire.INVALID
-        line.send(wire.REFUSED, {"code": code, "error": str(error)})
+    except (EmplaceError, Refused) as error:
+        line.send(ExecutorRefused(error.code if isinstance(error, Refused) else INVALID, str(error)))
         while True:
             line.next()  # The process ends when the parent closes the channel.
-    line.send(
-        wire.READY,
-        {
-            "kind": "torch",
-            "version": f"torch {torch_version()} (emplace {__version__})",
-            "synthetic_types": [],
-            "stand_ins": stand_ins,
-        },
-    )
-    _requests(executor, options.chaos, line)
-
-
-class _Refusal(Exception):
-    def __init__(self, code: int, text: str) -> None:
-        super().__init__(text)
-        self.code = code
+    version = f"torch {torch_version()} (emplace {__version__})"
+    line.send(ExecutorReady("torch", version, stand_ins=stand_ins))
+    _requests(executor, options, line)
 
 
 def _has_parent() -> bool:
@@ -129,21 +126,19 @@ def _has_parent() -> bool:
         return False
 
 
-def _prepared(request: wire.Message, options: Options, line: Line) -> tuple[TorchExecutor, list[str]]:
+def _prepared(request: Incoming, options: Options, line: Line) -> tuple[TorchExecutor, list[str]]:
     """Imports torch, traces the model, compares it with the parent's graph."""
-    if request.type != wire.PREPARE:
-        raise _Refusal(wire.INVALID, f"executor process: message {request.type} was not expected")
+    if request.number != PrepareExecutor.NUMBER:
+        raise Refused(INVALID, f"executor process: message {request.number} was not expected")
     if not options.model:
-        raise _Refusal(wire.INVALID, "executor 'torch': no model is named; give --model MODULE:FUNCTION")
-    if not torch_version():
-        raise _Refusal(wire.UNSUPPORTED, f"{no_torch()}; pip install emplace torch")
-    if request.vector("link_shaped", "u1").any():
-        raise _Refusal(
-            wire.UNSUPPORTED, "executor 'torch': does not slow links down; remove 'shaped' from the links"
+        raise Refused(INVALID, "executor 'torch': no model is named; give --model MODULE:FUNCTION")
+    prepare = request.read(PrepareExecutor)
+    if prepare.link_shaped.any():
+        raise Refused(
+            UNSUPPORTED, "executor 'torch': does not slow links down; remove 'shaped' from the links"
         )
     import torch
 
-    from emplace.torch_executor.device_facts import DeviceFacts
     from emplace.torch_executor.executor import TorchExecutor, on_this_machine
     from emplace.torch_executor.model import compare, load
     from emplace.torch_executor.timing import Timing
@@ -153,28 +148,22 @@ def _prepared(request: wire.Message, options: Options, line: Line) -> tuple[Torc
     torch.set_flush_denormal(True)
     graph, batch = load(options.model)
     line.progress()
-    document = msgpack.unpack(request.section("graph"))
+    document = unpack(request.section(prepare.graph), "graph")
     compare(options.model, graph.document, document)
     line.progress()
-    facts = [DeviceFacts(d["name"], d["kind"], d["memory_bytes"]) for d in request.body["devices"]]
-    devices, stand_ins = on_this_machine(facts, options.devices, options.threads)
-    body = request.body
+    devices, stand_ins = on_this_machine(prepare.devices, options.devices, options.threads)
     timing = Timing(
-        body.get("warmups", 5),
-        body.get("samples", 5),
-        body.get("most_samples", 15),
-        body.get("statistic", 0) == 1,
-        body.get("stop_ratio", 0.0),
+        prepare.warmups, prepare.samples, prepare.most_samples, prepare.statistic == 1, prepare.stop_ratio
     )
     assert graph.step is not None
     executor = TorchExecutor(
         graph.step,
         document,
-        facts,
+        prepare.devices,
         devices,
         timing,
         batch=batch,
-        seed=body.get("seed", 0) & (1 << 63) - 1,
+        seed=prepare.seed & (1 << 63) - 1,
         progress=line.progress,
     )
     _test_itself(devices)
@@ -189,105 +178,68 @@ def _test_itself(devices: list[Any]) -> None:
     for device in devices:
         ones = torch.ones(64, 64, device=device.device)
         if float((ones @ ones).sum()) != 64.0**3:
-            raise _Refusal(wire.UNSUPPORTED, f"device '{device.name}': computes wrong products")
+            raise Refused(UNSUPPORTED, f"device '{device.name}': computes wrong products")
 
 
-def _requests(executor: TorchExecutor, chaos: Chaos, line: Line) -> NoReturn:
-    from emplace.torch_executor.executor import DeviceLost, TaskError
+def _requests(executor: TorchExecutor, options: Options, line: Line) -> NoReturn:
+    from emplace.torch_executor.executor import DeviceLost
 
     while True:
         request = line.next()
         line.progress()
-        if request.type != wire.RUN:
-            _print_error(f"message: type {request.type} was not expected")
+        if request.number != RunPlacement.NUMBER:
+            _print_error(f"message: type {request.number} was not expected")
             os._exit(1)
-        number = int(request.body.get("id", 0))
+        run = request.read(RunPlacement)
         try:
-            line.send(*_answer(executor, chaos, request, number))
+            line.send(_answer(executor, options, run, bytes(request.section(run.placement))))
         except DeviceLost as lost:
             _print_error(str(lost))
             os._exit(DEVICE_LOST_STATUS)
-        except TaskError as error:
-            line.send(wire.FAILED, {"id": number, "code": error.code, "error": str(error)})
-        except EmplaceError as error:
-            line.send(wire.FAILED, {"id": number, "code": wire.INVALID, "error": str(error)})
+        except (EmplaceError, Refused) as error:
+            line.send(TaskFailed(run.id, error.code if isinstance(error, Refused) else INVALID, str(error)))
 
 
-def _answer(
-    executor: TorchExecutor, chaos: Chaos, request: wire.Message, number: int
-) -> tuple[int, dict[str, Any]]:
-    placement = request.section("placement")
-    task = request.body.get("task", 0)
-    if task == 0:
-        measured = _failing(executor, chaos, placement, number)
-        return wire.RAN, {"id": number, "measurement": measured or executor.measure(placement)}
-    if task == 1:
-        measured, schedule = executor.trace(placement)
-        return wire.TRACED, {"id": number, "measurement": measured, "schedule": schedule}
-    if task == 2:
+def _answer(executor: TorchExecutor, options: Options, run: RunPlacement, placement: bytes) -> Message:
+    if run.task == 0:
+        failing = _failing(executor, options, placement, run.id)
+        return PlacementRan(run.id, failing or executor.measure(placement))
+    if run.task == 1:
+        return PlacementTraced(run.id, *executor.trace(placement))
+    if run.task == 2:
         found = executor.verify(placement)
-        return wire.VERIFIED, {
-            "id": number,
-            "verification": {
-                "identical": found.identical,
-                "compared": found.compared,
-                "skipped": found.skipped,
-                "first_difference": found.first_difference or "",
-            },
-        }
-    if task == 3:
-        return wire.PROFILED, {"id": number, "profile": executor.profile()}
-    return wire.FAILED, {
-        "id": number,
-        "code": wire.INVALID,
-        "error": "executor process: received an unknown task",
-    }
+        first = found.first_difference or ""
+        return PlacementVerified(
+            run.id, VerificationFacts(found.identical, found.compared, found.skipped, first)
+        )
+    if run.task == 3:
+        return ExecutorProfiled(run.id, executor.profile())
+    return TaskFailed(run.id, INVALID, "executor process: received an unknown task")
 
 
-def _failing(executor: TorchExecutor, chaos: Chaos, placement: bytes, number: int) -> dict[str, Any] | None:
+def _failing(executor: TorchExecutor, options: Options, placement: bytes, number: int) -> Measurement | None:
     """The failure that is due at this measurement, as ``launcher/worker/chaos.h`` has it."""
-    if chaos.due("crash", number):
+
+    def due(every: int) -> bool:
+        return every > 0 and number % every == 0
+
+    if due(options.crash_every):
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         signal.signal(signal.SIGSEGV, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGSEGV)
-    while chaos.due("hang", number):
+    while due(options.hang_every):
         time.sleep(3600)
-    if chaos.due("poison", number):
+    if due(options.poison_every):
         _print_error(f"measurement {number} lost its device on purpose")
         os._exit(DEVICE_LOST_STATUS)
-    if not chaos.due("oom", number):
+    if not due(options.oom_every):
         return None
-    count = len(executor.facts)
     at = number % len(placement)
     fact = executor.facts[placement[at]]
-    return {
-        "valid": False,
-        "step_time_s": 0.0,
-        "peak_bytes": np.zeros(count, "<i8"),
-        "busy_s": np.zeros(count, "<f8"),
-        "bytes_moved": 0,
-        "bytes_over": 1,
-        "synthetic_share": 0.0,
-        "samples_s": np.zeros(0, "<f8"),
-        "label": 4,
-        "failure": f"oom: '{executor.ops[at]}' on {fact.name} requested {fact.memory_bytes + 1} bytes,"
-        f" the largest free block has {fact.memory_bytes}",
-    }
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """The command ``emplace-exec-torch``."""
-    from emplace.torch_executor.options import BadOption, parse, version_line
-
-    try:
-        options = parse(sys.argv[1:] if arguments is None else arguments)
-    except BadOption as error:
-        _print_error(f"error: {error}")
-        return 2
-    if options.version:
-        if not torch_version():
-            _print_error(no_torch())
-            return 2
-        print(version_line())
-        return 0
-    return serve(options)
+    found = executor.nothing()
+    found.bytes_over = 1
+    found.failure = (
+        f"oom: '{executor.ops[at]}' on {fact.name} requested {fact.memory_bytes + 1} bytes,"
+        f" the largest free block has {fact.memory_bytes}"
+    )
+    return found

@@ -19,11 +19,11 @@ from typing import Any
 import pytest
 import zmq
 
-from emplace.actor.frames import Envelope, Incoming, Outgoing, messages_of
-from emplace.actor.messages import Bye, Hello, Welcome
-from emplace.actor.wire import Message
 from emplace.errors import EmplaceError
 from emplace.program import find_program
+from emplace.wire.codec import Message
+from emplace.wire.frames import Envelope, Incoming, Outgoing, messages_of
+from emplace.wire.messages import Bye, Hello, Welcome
 
 ROOT = Path(__file__).parents[3]
 PYTHON = ROOT / "python"

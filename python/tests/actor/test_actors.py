@@ -16,10 +16,13 @@ import emplace.actor as ea
 from emplace.actor import executor as executor_module
 from emplace.actor import sampler as sampler_module
 from emplace.actor.executor import ExecutorActor
-from emplace.actor.frames import Envelope, Incoming, Outgoing
 from emplace.actor.graph import Graph
 from emplace.actor.log import LogFollower
-from emplace.actor.messages import (
+from emplace.actor.sampler import SamplerActor
+from emplace.actor.worker import fail
+from emplace.wire.codec import REGISTER, M, Message, Section, decode
+from emplace.wire.frames import Envelope, Incoming, Outgoing
+from emplace.wire.messages import (
     CreditGranted,
     EpisodeCommitted,
     EpisodeMeasured,
@@ -37,8 +40,6 @@ from emplace.actor.messages import (
     SamplerDrained,
     StopRun,
 )
-from emplace.actor.sampler import SamplerActor
-from emplace.actor.wire import REGISTER, M, Message, Section, decode
 
 
 class Stub:
@@ -76,13 +77,18 @@ class AtOnce:
     def __init__(self, node: object, name: str) -> None:
         pass
 
-    def do(self, call: Callable[[], Any], then: Callable[[Any, BaseException | None], None]) -> None:
+    def do(
+        self,
+        call: Callable[[], Any],
+        then: Callable[[Any], None],
+        failed: Callable[[BaseException], None] = fail,
+    ) -> None:
         def run() -> None:
             try:
                 result = call()
             except Exception as error:
-                return then(None, error)
-            then(result, None)
+                return failed(error)
+            then(result)
 
         AtOnce.held.append(run) if AtOnce.held is not None else run()
 

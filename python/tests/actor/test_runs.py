@@ -17,7 +17,7 @@ import pytest
 from heads import ELSEWHERE, EXAMPLES, ROOT, config, head, program, python, wait_for
 
 import emplace.actor as ea
-from emplace.actor import frames
+from emplace.wire import frames
 
 SLOW = str(Path(__file__).parent / "slow_executor.py")
 MEASURE = ELSEWHERE.format(name="measure", role="executor")

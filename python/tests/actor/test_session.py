@@ -13,12 +13,12 @@ import pytest
 from heads import FakeHead, wait_for
 
 import emplace.actor as ea
-from emplace.actor.frames import CONTROL, DATA, Incoming, Outgoing, messages_of
 from emplace.actor.link import Link
-from emplace.actor.messages import Beat, Bye, ByeAck, EpisodesWanted, StatusRequested
 from emplace.actor.node import OVER
-from emplace.actor.wire import Message
-from emplace.actor.xxh3 import actor_id
+from emplace.actor.node import actor_id
+from emplace.wire.codec import Message
+from emplace.wire.frames import CONTROL, DATA, Incoming, Outgoing, messages_of
+from emplace.wire.messages import Beat, Bye, ByeAck, EpisodesWanted
 
 NAME = "sampler/0"
 
@@ -150,12 +150,12 @@ def test_messages_wait_while_the_head_is_away_and_keep_their_numbers(session: Se
     sent = threading.Event()
 
     def send() -> None:
-        session.listener.send("view/0", StatusRequested(1))
+        session.listener.send("view/0", EpisodesWanted())
         sent.set()
 
     session.node.post(send)
     session.until(sent.is_set)
-    session.until(lambda: len(session.head.of(StatusRequested)) == 1)
+    session.until(lambda: len(session.head.of(EpisodesWanted)) == 1)
     session.head.welcomes = False
     session.head.refuse("away", final=False)
     session.until(lambda: not session.node.link.connected)
@@ -164,11 +164,11 @@ def test_messages_wait_while_the_head_is_away_and_keep_their_numbers(session: Se
     session.until(sent.is_set)
     session.head.welcomes = True
     session.joined()
-    session.until(lambda: len(session.head.of(StatusRequested)) == 2)
+    session.until(lambda: len(session.head.of(EpisodesWanted)) == 2)
     numbers = [
         incoming.envelope.seq
         for _, incoming in session.head.received
-        if incoming.number == StatusRequested.NUMBER
+        if incoming.number == EpisodesWanted.NUMBER
     ]
     assert numbers == [1, 2]
 

@@ -12,8 +12,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from emplace.torch_executor import channel as wire
-from emplace.torch_executor import msgpack
+import numpy as np
+
+from emplace.torch_executor.channel import Channel
+from emplace.wire.codec import REGISTER, Message, Section, pack
+from emplace.wire.executor_messages import DeviceFacts, ExecutorBeat, PrepareExecutor, RunPlacement
 
 PYTHON = Path(__file__).parents[2]
 
@@ -47,49 +50,49 @@ class Parent:
                 os.close(3)
             theirs.close()
         self.socket = ours
-        self.channel = wire.Channel(ours)
+        self.channel = Channel(ours)
         self.beats: list[int] = []
         self.silences: list[float] = []
         self._last = time.monotonic()
 
-    def prepare(self, document: dict[str, Any], devices: list[dict[str, Any]], **more: Any) -> wire.Message:
+    def prepare(self, document: dict[str, Any], devices: list[DeviceFacts]) -> Any:
         """Sends the graph; the answer, ready or refused."""
-        bulk = msgpack.pack(document)
-        count = len(devices) ** 2
-        self.channel.send(
-            wire.PREPARE,
-            {
-                "graph_sha256": "0" * 64,
-                "graph": [0, len(bulk)],
-                "devices": devices,
-                "link_shaped": bytes(count),
-                "warmups": 1,
-                "samples": 3,
-                "most_samples": 3,
-                "seed": 1,
-                **more,
-            },
-            bulk,
+        bulk = pack(document)
+        request = PrepareExecutor(
+            graph_sha256="0" * 64,
+            graph=Section(0, len(bulk)),
+            devices=devices,
+            link_shaped=np.zeros(len(devices) ** 2, np.uint8),
+            warmups=1,
+            samples=3,
+            most_samples=3,
+            seed=1,
         )
+        self.channel.send(request, bulk)
         return self.answer()
 
-    def run(self, number: int, task: int, placement: bytes) -> wire.Message:
+    def run(self, number: int, task: int, placement: bytes) -> Any:
         """The answer to a request."""
-        self.channel.send(wire.RUN, {"id": number, "task": task, "placement": [0, len(placement)]}, placement)
+        self.channel.send(RunPlacement(number, task, Section(0, len(placement))), placement)
         return self.answer()
 
-    def answer(self, seconds: float = 120) -> wire.Message:
+    def receive(self) -> Message:
+        """The next message."""
+        incoming = self.channel.receive()
+        return incoming.read(REGISTER[incoming.number])
+
+    def answer(self, seconds: float = 120) -> Message:
         """The next message that is no heartbeat."""
         end = time.monotonic() + seconds
         while True:
             assert select.select([self.socket], [], [], max(0.0, end - time.monotonic()))[0], "no answer"
-            message = self.channel.receive()
-            if message.type != wire.BEAT:
+            message = self.receive()
+            if not isinstance(message, ExecutorBeat):
                 return message
             now = time.monotonic()
             self.silences.append(now - self._last)
             self._last = now
-            self.beats.append(message.body["progress"])
+            self.beats.append(message.progress)
 
     def close(self) -> tuple[int, str]:
         """Closes the channel; the exit status and the last of standard error."""
@@ -106,9 +109,9 @@ def _is_open(number: int) -> bool:
         return False
 
 
-def device(name: str, memory_bytes: int = 1 << 40, kind: str = "cpu") -> dict[str, Any]:
+def device(name: str, memory_bytes: int = 1 << 40, kind: str = "cpu") -> DeviceFacts:
     """Facts of a device."""
-    return {"name": name, "host": "", "profile": "cpu", "kind": kind, "memory_bytes": memory_bytes}
+    return DeviceFacts(name, profile="cpu", kind=kind, memory_bytes=memory_bytes)
 
 
 def as_json(value: Any) -> str:

@@ -8,10 +8,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 
-import msgpack  # type: ignore[import-untyped,unused-ignore]
-
-from emplace.actor.wire import MAX_U64, M, Message, Section, WireError, decode, encode, section_of, unpack
+from emplace.wire.codec import MAX_U64, M, Message, Section, WireError, decode, encode, pack, unpack
 
 VERSION = 3  # The version of the wire format that is sent.
 OLDEST_VERSION = 3  # The oldest version that is understood.
@@ -20,8 +19,7 @@ FIRST_RUNTIME_TYPE = 0xFF00
 BATCH_BYTES = 64 << 10
 LARGE_BYTES = 64 << 10  # A body or bulk of this size travels as three frames.
 MAX_FRAME_BYTES = 64 << 20
-MAX_CONTROL_BYTES = 1 << 20
-_SIZES = struct.Struct("<III")
+SIZES = struct.Struct("<III")  # Bytes of the envelope, the body and the bulk of a record.
 
 
 def plane_of(number: int) -> int:
@@ -46,10 +44,7 @@ class Envelope:
     version: int = VERSION
 
     def pack(self) -> bytes:
-        packed: bytes = msgpack.packb(
-            [self.version, self.type, self.sender, self.to, self.seq, 0, self.trace]
-        )
-        return packed
+        return pack([self.version, self.type, self.sender, self.to, self.seq, 0, self.trace])
 
     @classmethod
     def unpack(cls, data: bytes | memoryview) -> Envelope:
@@ -58,14 +53,7 @@ class Envelope:
         if not isinstance(values, list) or len(values) < 7:
             raise WireError("envelope", "is not [version, type, from, to, seq, 0, trace]")
         version, number, sender, to, seq, _, trace = values[:7]
-        limits = (
-            (version, 255),
-            (number, 0xFFFF),
-            (sender, MAX_U64),
-            (to, MAX_U64),
-            (seq, MAX_U64),
-            (trace, MAX_U64),
-        )
+        limits = ((version, 255), (number, 0xFFFF), *((one, MAX_U64) for one in (sender, to, seq, trace)))
         if any(type(value) is not int or not 0 <= value <= limit for value, limit in limits) or version == 0:
             raise WireError("envelope", "has an element out of range")
         return cls(number, sender, to, seq, trace, version)
@@ -79,6 +67,12 @@ class Incoming:
     body: memoryview
     bulk: memoryview
 
+    @classmethod
+    def of(cls, parts: Sequence[bytes | memoryview]) -> Incoming:
+        """The message of three parts: envelope, body, bulk. Raises WireError."""
+        envelope, body, bulk = parts
+        return cls(Envelope.unpack(envelope), memoryview(body), memoryview(bulk))
+
     @property
     def number(self) -> int:
         """Its type, a number of the register."""
@@ -89,7 +83,11 @@ class Incoming:
         return decode(cls, self.body)
 
     def section(self, section: Section) -> memoryview:
-        return section_of(self.bulk, section, "bulk frame")
+        """The bytes of a section. Raises WireError if it exceeds the frame."""
+        offset, size = section
+        if offset > len(self.bulk) or size > len(self.bulk) - offset:
+            raise WireError("bulk frame", f"a section of {size} bytes at {offset} of {len(self.bulk)}")
+        return self.bulk[offset : offset + size]
 
 
 @dataclass(frozen=True)
@@ -109,7 +107,7 @@ class Outgoing:
 
     def record(self) -> bytes:
         head = self.envelope.pack()
-        return _SIZES.pack(len(head), len(self.body), len(self.bulk)) + head + self.body + self.bulk
+        return SIZES.pack(len(head), len(self.body), len(self.bulk)) + head + self.body + self.bulk
 
     def parts(self) -> list[bytes]:
         """The ZeroMQ message of this message alone."""
@@ -119,18 +117,16 @@ class Outgoing:
 def messages_of(parts: Sequence[bytes]) -> Iterator[Incoming]:
     """The messages of a ZeroMQ message. Raises WireError at the first damage, after those before it."""
     if len(parts) == 3:
-        yield Incoming(Envelope.unpack(parts[0]), memoryview(parts[1]), memoryview(parts[2]))
+        yield Incoming.of(parts)
         return
     if len(parts) != 1:
         raise WireError("frame", f"has {len(parts)} parts, not 1 or 3")
     rest = memoryview(parts[0])
     while rest:
-        if len(rest) < _SIZES.size:
+        if len(rest) < SIZES.size:
             raise WireError("frame", "ends within the sizes of a record")
-        envelope, body, bulk = _SIZES.unpack_from(rest)
-        rest = rest[_SIZES.size :]
-        if envelope + body + bulk > len(rest):
+        *bounds, end = accumulate(SIZES.unpack_from(rest), initial=SIZES.size)
+        if end > len(rest):
             raise WireError("frame", "ends within a record")
-        head = Envelope.unpack(rest[:envelope])
-        yield Incoming(head, rest[envelope : envelope + body], rest[envelope + body : envelope + body + bulk])
-        rest = rest[envelope + body + bulk :]
+        yield Incoming.of([rest[a:b] for a, b in pairwise((*bounds, end))])
+        rest = rest[end:]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import typing
-from collections.abc import Callable
 from typing import Annotated, Any, ClassVar, NamedTuple, TypeVar
 
 import msgpack  # type: ignore[import-untyped,unused-ignore]
@@ -54,32 +53,27 @@ I64s = Annotated[NDArray[np.int64], "i64[]"]
 F32s = Annotated[NDArray[np.float32], "f32[]"]
 F64s = Annotated[NDArray[np.float64], "f64[]"]
 
-_DTYPES: dict[str, np.dtype[Any]] = {
-    f"{kind}[]": np.dtype(code)
-    for kind, code in {
-        "u8": "u1",
-        "u16": "<u2",
-        "u32": "<u4",
-        "u64": "<u8",
-        "i64": "<i8",
-        "f32": "<f4",
-        "f64": "<f8",
-    }.items()
-}
-_LIMITS = {
-    "u8": (0, 2**8 - 1),
-    "u16": (0, 2**16 - 1),
-    "u32": (0, 2**32 - 1),
-    "u64": (0, 2**64 - 1),
-    "i64": (-(2**63), 2**63 - 1),
-}
+_CODES = {"u8": "u1", "u16": "<u2", "u32": "<u4", "u64": "<u8", "i64": "<i8", "f32": "<f4", "f64": "<f8"}
+_VECTORS: dict[str, np.dtype[Any]] = {f"{kind}[]": np.dtype(code) for kind, code in _CODES.items()}
+_LIMITS = {kind: np.iinfo(_CODES[kind]) for kind in ("u8", "u16", "u32", "u64", "i64")}
+_TYPES: dict[str, tuple[type, ...]] = {"f64": (float, int), "bool": (bool,), "text": (str,)}
+REGISTER: dict[int, type[Message]] = {}
 
 
+@typing.dataclass_transform(eq_default=False, field_specifiers=(dataclasses.field,))
 class Message:
-    """Base of messages and of structs inside them."""
+    """Base of messages, which have a number in the register, and of structs inside them, which have none."""
 
-    NUMBER: ClassVar[int] = -1  # Number in the register; -1: a struct inside other messages.
+    NUMBER: ClassVar[int] = -1
     FIELDS: ClassVar[list[tuple[str, str, type[Message] | None]]] = []  # Name, kind, class of a struct.
+
+    def __init_subclass__(cls, number: int = -1) -> None:
+        dataclasses.dataclass(eq=False)(cls)
+        hints = typing.get_type_hints(cls, include_extras=True)
+        names = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
+        cls.NUMBER, cls.FIELDS = number, [(name, *_kind(hints[name])) for name in names]
+        if number >= 0:
+            REGISTER[number] = cls
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and encode(self) == encode(other)
@@ -88,31 +82,11 @@ class Message:
 
 
 M = TypeVar("M", bound=Message)
-REGISTER: dict[int, type[Message]] = {}
 
 
 def none_of(dtype: type[Any]) -> Any:
     """The default of a vector: no elements."""
     return dataclasses.field(default_factory=lambda: np.zeros(0, dtype))
-
-
-@typing.dataclass_transform(eq_default=False, field_specifiers=(dataclasses.field,))
-def message(number: int = -1) -> Callable[[type[M]], type[M]]:
-    """Makes a class of annotated fields a message of the register, or (without a number) a struct of other
-    messages.
-    """
-
-    def decorate(cls: type[M]) -> type[M]:
-        made = dataclasses.dataclass(eq=False)(cls)
-        made.NUMBER = number
-        hints = typing.get_type_hints(made, include_extras=True)
-        names = [field.name for field in dataclasses.fields(made)]  # type: ignore[arg-type]
-        made.FIELDS = [(name, *_kind(hints[name])) for name in names]
-        if number >= 0:
-            REGISTER[number] = made
-        return made
-
-    return decorate
 
 
 def _kind(hint: Any) -> tuple[str, type[Message] | None]:
@@ -124,57 +98,51 @@ def _kind(hint: Any) -> tuple[str, type[Message] | None]:
     return hint.__name__, hint
 
 
-def type_name(number: int) -> str:
-    """The name of a message by its number."""
-    return REGISTER[number].__name__ if number in REGISTER else f"type {number}"
-
-
 # Writing.
 
 
 def encode(value: Message) -> bytes:
-    """The body of a message."""
-    packed: bytes = msgpack.packb(_plain(value), use_bin_type=True, unicode_errors="surrogateescape")
+    """The body of a message. Raises EmplaceError for a number that does not fit its field."""
+    return pack(_plain(value))
+
+
+def pack(value: Any) -> bytes:
+    """A value as MessagePack."""
+    packed: bytes = msgpack.packb(value, unicode_errors="surrogateescape")
     return packed
 
 
-def _plain(value: Message) -> dict[str, Any]:
-    return {name: _plain_field(value, name, kind) for name, kind, _ in value.FIELDS}
+def _plain(value: Any) -> Any:
+    if isinstance(value, Message):
+        return {name: _plain_field(value, name, kind) for name, kind, _ in value.FIELDS}
+    return value
 
 
 def _plain_field(owner: Message, name: str, kind: str) -> Any:
     value = getattr(owner, name)
-    if kind in _DTYPES:
-        return np.ascontiguousarray(value, _DTYPES[kind]).tobytes()
+    if kind in _VECTORS:
+        return np.ascontiguousarray(value, _VECTORS[kind]).tobytes()
     if kind in _LIMITS:
-        low, high = _LIMITS[kind]
-        number = int(value)
-        if not low <= number <= high:
-            raise EmplaceError(
-                f"{type(owner).__name__}.{name}", f"{number} is no {kind}", f"use {low} to {high}"
-            )
+        limits, number = _LIMITS[kind], int(value)
+        if not limits.min <= number <= limits.max:
+            where = f"{type(owner).__name__}.{name}"
+            raise EmplaceError(where, f"{number} is no {kind}", f"use {limits.min} to {limits.max}")
         return number
     if kind == "f64":
         # A whole number travels as an integer, as msgpack-cxx writes it.
         real = float(value)
         whole = real.is_integer() and -(2.0**63) <= real < 2.0**64
         return int(real) if whole else real
-    if kind in ("bool", "text"):
-        return value
-    if kind == "section":
-        return list(value)
-    if isinstance(value, list):
-        return [element if isinstance(element, str) else _plain(element) for element in value]
-    return _plain(value)
+    return [_plain(element) for element in value] if isinstance(value, (list, tuple)) else _plain(value)
 
 
 # Reading.
 
 
 def unpack(data: bytes | memoryview, where: str) -> Any:
-    """One MessagePack value that fills `data`."""
+    """One MessagePack value that fills `data`. Raises WireError."""
     try:
-        value = msgpack.unpackb(data, raw=False, strict_map_key=False, unicode_errors="surrogateescape")
+        value = msgpack.unpackb(data, strict_map_key=False, unicode_errors="surrogateescape")
     except (ValueError, TypeError, msgpack.UnpackException) as error:
         raise WireError(where, f"is not MessagePack ({error or type(error).__name__})") from None
     if _deeper(value, MAX_DEPTH):
@@ -197,47 +165,26 @@ def decode(cls: type[M], body: bytes | memoryview) -> M:
 def _struct(cls: type[M], values: Any, where: str) -> M:
     if not isinstance(values, dict):
         raise WireError(where, "is not a map")
-    found = cls()
-    for name, kind, inner in cls.FIELDS:
-        if name in values:
-            setattr(found, name, _read(kind, inner, values[name], f"{where}.{name}"))
-    return found
+    read = {n: _read(k, inner, values[n], f"{where}.{n}") for n, k, inner in cls.FIELDS if n in values}
+    return cls(**read)
 
 
 def _read(kind: str, inner: type[Message] | None, value: Any, where: str) -> Any:
-    if kind in _DTYPES:
-        dtype = _DTYPES[kind]
-        if isinstance(value, bytes) and len(value) % dtype.itemsize == 0:
-            return np.frombuffer(value, dtype)
+    if kind in _VECTORS:
+        if isinstance(value, bytes) and len(value) % _VECTORS[kind].itemsize == 0:
+            return np.frombuffer(value, _VECTORS[kind])
     elif kind in _LIMITS:
-        if type(value) is int and _LIMITS[kind][0] <= value <= _LIMITS[kind][1]:
+        if type(value) is int and _LIMITS[kind].min <= value <= _LIMITS[kind].max:
             return value
-    elif kind == "f64":
-        if type(value) in (int, float):
-            return float(value)
-    elif kind == "bool":
-        if type(value) is bool:
-            return value
-    elif kind == "text":
-        if isinstance(value, str):
-            return value
+    elif kind in _TYPES:
+        if type(value) in _TYPES[kind]:
+            return _TYPES[kind][0](value)
     elif kind == "section":
-        if (
-            isinstance(value, list)
-            and len(value) == 2
-            and all(type(n) is int and 0 <= n < 2**64 for n in value)
-        ):
-            return Section(*value)
+        if isinstance(value, list) and len(value) == 2:
+            return Section(*(_read("u64", None, part, where) for part in value))
     elif kind.endswith("[]"):
         if isinstance(value, list) and len(value) <= MAX_ELEMENTS:
             return [_read(kind[:-2], inner, one, f"{where}[{i}]") for i, one in enumerate(value)]
     elif inner is not None:
         return _struct(inner, value, where)
     raise WireError(where, f"is no {kind}")
-
-
-def section_of(bulk: memoryview, section: Section, where: str) -> memoryview:
-    """The bytes of a section. Raises WireError if it exceeds the frame."""
-    if section.offset > len(bulk) or section.size > len(bulk) - section.offset:
-        raise WireError(where, f"a section of {section.size} bytes at {section.offset} of {len(bulk)}")
-    return bulk[section.offset : section.offset + section.size]

@@ -1,5 +1,5 @@
-"""Executor processes. Between an executor and its child process, which are of one build: never on a
-connection of a run.
+"""The messages between an executor and its child process, which are of one build: never on a connection of a
+run (docs/reference/wire_messages.md).
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from dataclasses import field
 
 import numpy as np
 
-from emplace.actor.wire import (
+from emplace.wire.codec import (
     F64,
     I64,
     U8,
@@ -25,12 +25,10 @@ from emplace.actor.wire import (
     U8s,
     U32s,
     U64s,
-    message,
     none_of,
 )
 
 
-@message()
 class Measurement(Message):
     """A struct: one measurement."""
 
@@ -46,7 +44,6 @@ class Measurement(Message):
     label: U8 = 0
 
 
-@message()
 class DeviceFacts(Message):
     """A struct: a device of the machine, exactly."""
 
@@ -66,8 +63,7 @@ class DeviceFacts(Message):
     signature_us: F64s = none_of(np.float64)
 
 
-@message(15)
-class PrepareExecutor(Message):
+class PrepareExecutor(Message, number=15):
     """parent -> executor process, the first message."""
 
     graph_sha256: Text = ""
@@ -89,32 +85,29 @@ class PrepareExecutor(Message):
     tune: Bool = True
 
 
-@message(83)
-class ExecutorReady(Message):
+class ExecutorReady(Message, number=83):
     """executor process -> parent: the graph is loaded and the self-test passed."""
 
     kind: Text = ""
     version: Text = ""
     synthetic_types: Texts = field(default_factory=list)
+    stand_ins: Texts = field(default_factory=list)
 
 
-@message(84)
-class ExecutorRefused(Message):
+class ExecutorRefused(Message, number=84):
     """executor process -> parent: this graph can never run on this machine."""
 
     code: U8 = 0
     error: Text = ""
 
 
-@message(85)
-class ExecutorBeat(Message):
+class ExecutorBeat(Message, number=85):
     """executor process -> parent, a few times a second, from a thread that does not compute."""
 
     progress: U64 = 0
 
 
-@message(16)
-class RunPlacement(Message):
+class RunPlacement(Message, number=16):
     """parent -> executor process."""
 
     id: U64 = 0
@@ -123,7 +116,6 @@ class RunPlacement(Message):
     next: Bulk = Section()
 
 
-@message()
 class ScheduleFacts(Message):
     """A struct: a schedule as columns."""
 
@@ -142,7 +134,6 @@ class ScheduleFacts(Message):
     level_bytes: I64s = none_of(np.int64)
 
 
-@message()
 class VerificationFacts(Message):
     """A struct: result of a verification."""
 
@@ -152,7 +143,6 @@ class VerificationFacts(Message):
     first_difference: Text = ""
 
 
-@message()
 class ProfileFacts(Message):
     """A struct: a profile as columns; `ops` is [devices, kernels]."""
 
@@ -174,8 +164,7 @@ class ProfileFacts(Message):
     corun: F64s = none_of(np.float64)
 
 
-@message(17)
-class PlacementRan(Message):
+class PlacementRan(Message, number=17):
     """executor process -> parent."""
 
     id: U64 = 0
@@ -183,8 +172,7 @@ class PlacementRan(Message):
     notes: Texts = field(default_factory=list)
 
 
-@message(19)
-class PlacementTraced(Message):
+class PlacementTraced(Message, number=19):
     """executor process -> parent."""
 
     id: U64 = 0
@@ -192,24 +180,21 @@ class PlacementTraced(Message):
     schedule: ScheduleFacts = field(default_factory=ScheduleFacts)
 
 
-@message(20)
-class PlacementVerified(Message):
+class PlacementVerified(Message, number=20):
     """executor process -> parent."""
 
     id: U64 = 0
     verification: VerificationFacts = field(default_factory=VerificationFacts)
 
 
-@message(21)
-class ExecutorProfiled(Message):
+class ExecutorProfiled(Message, number=21):
     """executor process -> parent."""
 
     id: U64 = 0
     profile: ProfileFacts = field(default_factory=ProfileFacts)
 
 
-@message(91)
-class TaskFailed(Message):
+class TaskFailed(Message, number=91):
     """executor process -> parent: the task failed as a whole."""
 
     id: U64 = 0
