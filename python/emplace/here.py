@@ -39,7 +39,7 @@ def measure_here(
             f"{placement.graph.name} was not traced here",
             'give model="my_module:make_step", or a graph of em.trace',
         )
-    facts = [DeviceFacts(each.name, kind=_kind(each.name), memory_bytes=each.memory_bytes) for each in machine]
+    facts = [DeviceFacts(one.name, kind=_kind(one.name), memory_bytes=one.memory_bytes) for one in machine]
     made, stand_ins = on_this_machine(facts, devices or {}, threads or torch.get_num_threads())
     least = samples if samples is not None else 5
     timing = Timing(warmups if warmups is not None else 5, least, 3 * least)

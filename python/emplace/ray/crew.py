@@ -178,11 +178,6 @@ class Crew:
         self._failures = min(self._failures + 1, 30)
         self._not_before_s = now_s + delay
 
-    def on_lost(self) -> None:
-        """Called when Ray has lost all actors, with their processes."""
-        self._former.extend(one.process for one in self.members.values() if one.process is not None)
-        self.members.clear()
-
     def close(self) -> None:
         """The run is over, or we are to end: every actor is drained, none is started."""
         self.closing = True

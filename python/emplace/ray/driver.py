@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import queue
 import select
 import signal
+import subprocess
 import sys
+import tempfile
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import IO, Any
 
 from emplace.errors import EmplaceError
 from emplace.program import error_of, find_program
 from emplace.ray.cluster import Bundle, Gone, Order, Placed, RayCluster
-from emplace.ray.crew import Crew, Drain, Release, Start, State, Status
+from emplace.ray.crew import Crew, Drain, Node, Process, Release, Start, State, Status
 from emplace.ray.options import Options, parse
-from emplace.ray.watching import Ended, Watch
 
 _WATCH_AGAIN_S = 1.0
 _RAY_AGAIN_S = 5.0
@@ -43,23 +45,15 @@ class Shortage:
     text: str
 
 
+@dataclass(frozen=True)
+class Ended:
+    """The watch has ended: status 0 at the end of the run. `error`: its last line."""
+
+    status: int
+    error: str
+
+
 Event = Status | Ended | Placed | Gone | Stop | Shortage
-
-
-@dataclass
-class Times:
-    """What the driver measured, for its JSON object. Seconds since its start, or seconds a thing took."""
-
-    first_demand_s: float | None = None
-    first_executor_s: float | None = None
-    most_actors: int = 0
-    ended_by_themselves: int = 0
-    failures: int = 0
-    replaced_s: list[float] = field(default_factory=list)
-    """Times from the report of an actor's death to a process of its successor."""
-    drained_s: list[float] = field(default_factory=list)
-    zero_s: float | None = None
-    """The time from the newest demand of 0 to the end of the last actor."""
 
 
 def address_for_nodes(address: str, here: str) -> str:
@@ -76,6 +70,76 @@ def address_for_nodes(address: str, here: str) -> str:
                 raise EmplaceError(address, "is no address for other machines", cure)
             return f"tcp://{here}:{address.removeprefix(anywhere)}"
     return address
+
+
+def status_of(report: dict[str, Any]) -> Status:
+    """The part of a report that matters to the crew. Raises KeyError, TypeError or ValueError."""
+    nodes = tuple(
+        Node(
+            Process(str(node["host"]), int(node["pid"])),
+            int(node["executors"]),
+            int(node["in_flight"]),
+        )
+        for node in report["nodes"]
+        if int(node["executors"]) > 0
+    )
+    ending = bool(report.get("ending", ""))
+    return Status(int(report["executors_wanted"]), int(report["executors"]), nodes, ending)
+
+
+def reports_in(stream: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+    r"""The JSON objects in a stream of lines; each ends with a line of one brace.
+
+    >>> list(reports_in([b"{\n", b'  "a": {\n', b"  }\n", b"}\n", b"{\n"]))
+    [{'a': {}}]
+    """
+    lines: list[bytes] = []
+    for line in stream:
+        lines.append(line)
+        if line.rstrip(b"\n") == b"}":
+            try:
+                report = json.loads(b"".join(lines))
+            except ValueError:
+                report = {}
+            lines.clear()
+            yield report
+
+
+class Watch:
+    """The demand of a run: one ``emplace ps --watch --json``, which reports once a second. `post` is called
+    on a thread of its own. It dies with this process, whose end closes its standard output.
+    """
+
+    def __init__(self, command: Sequence[str], post: Callable[[Status | Ended], None]) -> None:
+        self._post = post
+        self._errors = tempfile.TemporaryFile()
+        try:
+            self._child = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+                process_group=0,
+            )
+        except OSError as error:
+            post(Ended(2, f"{command[0]}: cannot be started ({error.strerror})"))
+            return
+        assert self._child.stdout is not None
+        threading.Thread(target=self._read, args=(self._child.stdout,), daemon=True).start()
+
+    def stop(self) -> None:
+        """Ends it; `Ended` follows."""
+        if hasattr(self, "_child") and self._child.poll() is None:
+            self._child.terminate()
+
+    def _read(self, reports: IO[bytes]) -> None:
+        for report in reports_in(reports):
+            with contextlib.suppress(KeyError, TypeError, ValueError):  # The program is too old or too new.
+                self._post(status_of(report))
+        status = self._child.wait()
+        self._errors.seek(0)
+        lines = self._errors.read().decode("utf-8", "replace").split("\n")
+        self._post(Ended(status, next(filter(None, reversed(lines)), "").removeprefix("error: ")))
 
 
 class Driver:
@@ -95,19 +159,17 @@ class Driver:
         # Unlike queue.Queue it may be filled by a signal handler.
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._crew = Crew(options.limits)
-        self._times = Times()
-        self._start_s = time.monotonic()
         self._last_note = ""
         self._reported: set[str] = set()
         self._stopped: Stop | None = None
         self._watch: Watch | None = None
         self._watch_at_s: float | None = None
-        self._seen = self._ending = self._connected = False
+        self._seen = self._ending = self._connected = self._demanded = False
         self._failure: EmplaceError | None = None
+        self._most_actors = self._failures = 0
         self._drains: dict[int, float] = {}
-        self._deaths_s: list[float] = []
-        self._no_demand_s: float | None = None
-        self._asked_s = 0.0
+        self._drained_s: list[float] = []
+        self._asked_s = -math.inf
 
     def run(self) -> int:
         """Runs to the end; returns the exit status. Raises EmplaceError if it cannot start."""
@@ -140,27 +202,18 @@ class Driver:
 
     def summary(self) -> dict[str, Any]:
         """What happened, as the JSON object of the command."""
-        times = self._times
         return {
             "actors_started": self._crew.starts,
-            "most_actors": times.most_actors,
-            "failures": times.failures,
-            "first_demand_s": times.first_demand_s,
-            "first_executor_s": times.first_executor_s,
-            "replaced_s": times.replaced_s,
-            "drained_s": times.drained_s,
-            "zero_s": times.zero_s,
-            "wall_s": self._now(),
+            "most_actors": self._most_actors,
+            "failures": self._failures,
+            "drained_s": self._drained_s,
         }
 
     # Events.
 
-    def _now(self) -> float:
-        return time.monotonic() - self._start_s
-
     def _next(self) -> Event | None:
         """The next event; None when something is due without one."""
-        now = self._now()
+        now = time.monotonic()
         due = [self._crew.next_s(now), self._watch_at_s]
         pending = [one.born_s for one in self._crew.members.values() if one.state == State.PENDING]
         if pending:
@@ -172,7 +225,7 @@ class Driver:
             return None
 
     def _handle(self, event: Event | None) -> None:
-        now = self._now()
+        now = time.monotonic()
         if isinstance(event, Status):
             self._on_status(event, now)
         elif isinstance(event, Placed):
@@ -189,21 +242,8 @@ class Driver:
 
     def _on_status(self, status: Status, now: float) -> None:
         self._seen, self._ending = True, status.ending
+        self._demanded |= status.wanted > 0
         self._crew.on_status(status, now)
-        times = self._times
-        if status.wanted > 0 and times.first_demand_s is None:
-            times.first_demand_s = now
-        if self._crew.target > 0:
-            self._no_demand_s, times.zero_s = None, None
-        elif self._no_demand_s is None:
-            self._no_demand_s = now
-        joined = sum(one.state == State.JOINED for one in self._crew.members.values())
-        if joined > 0 and times.first_executor_s is None:
-            times.first_executor_s = now
-        # A successor counts once the run lists it.
-        young = [one for one in self._crew.members.values() if one.state == State.JOINED]
-        while self._deaths_s and any(one.born_s >= self._deaths_s[0] for one in young):
-            times.replaced_s.append(now - self._deaths_s.pop(0))
 
     def _on_gone(self, gone: Gone, now: float) -> None:
         member = self._crew.members.get(gone.number)
@@ -212,16 +252,13 @@ class Driver:
             return
         drain_start_s = self._drains.pop(gone.number, None)
         if drain_start_s is not None:
-            self._times.drained_s.append(now - drain_start_s)
+            self._drained_s.append(now - drain_start_s)
         elif gone.failure:
-            self._times.failures += 1
-            self._deaths_s.append(now)
+            self._failures += 1
             if gone.failure not in self._reported:  # A lasting cause would be reported every time.
                 self._reported.add(gone.failure)
                 self._note(f"actor {gone.number}: {gone.failure}")
         self._crew.on_ended(gone.number, now)
-        if not self._crew.members and self._no_demand_s is not None:
-            self._times.zero_s = now - self._no_demand_s
 
     def _on_watch_ended(self, ended: Ended, now: float) -> None:
         """The run is over, its head is being restarted, or it cannot be asked."""
@@ -234,14 +271,14 @@ class Driver:
             self._seen = False  # The head may come back. The launcher reports when the run is over.
             self._watch_at_s = now + _WATCH_AGAIN_S
             return
-        if ended.status == 2 or (self._times.first_demand_s is None and ended.status != 0):
+        if ended.status == 2 or (not self._demanded and ended.status != 0):
             self._failure = error_of(ended.error, ended.status, "ps", [self._options.watch])
         self._crew.close()
 
     # Actions.
 
     def _act(self) -> None:
-        now = self._now()
+        now = time.monotonic()
         for action in self._crew.actions(now):
             if isinstance(action, Start):
                 self._cluster.start(action.number, self._order)
@@ -251,7 +288,7 @@ class Driver:
             else:
                 self._release(action)
         members = self._crew.members.values()
-        self._times.most_actors = max(self._times.most_actors, len(members))
+        self._most_actors = max(self._most_actors, len(members))
         pending = [one for one in members if one.state == State.PENDING]
         late = [one for one in pending if now - one.born_s >= _SHORTAGE_S]
         if late and now - self._asked_s >= _SHORTAGE_S:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import copy
 import json
 import math
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
+from emplace.command_line import Parser, whole
 from emplace.errors import EmplaceError
 from emplace.ray.cluster import Bundle, ray_version
 from emplace.ray.crew import Limits
@@ -38,9 +40,101 @@ class Options:
     json: bool
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise EmplaceError(NAME, message, f"see '{NAME} --help'")
+def version_line() -> str:
+    """What ``--version`` prints."""
+    return f"emplace.ray {__version__}, ray {ray_version() or 'is not installed'}"
+
+
+def _number(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value) or value < 0:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number of at least 0")
+    return value
+
+
+def _amount(text: str) -> float:
+    value = _number(text)
+    if value > 1 and value != int(value):
+        raise argparse.ArgumentTypeError(f"'{text}' is above 1 and not whole, which Ray refuses")
+    return value
+
+
+def _seconds(text: str) -> float:
+    return _number(text.removesuffix("s"))
+
+
+def _few(text: str) -> int:
+    if not 1 <= whole(text) <= 4_000:
+        raise argparse.ArgumentTypeError(f"'{text}' is not in 1..4000")
+    return int(text)
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise argparse.ArgumentTypeError(f"'{text[:80]}' is not a JSON object such as {{\"NAME\": 1}}")
+    return value
+
+
+def _resources(text: str) -> dict[str, float]:
+    found = _object(text)
+    for name, amount in found.items():
+        if isinstance(amount, bool) or not isinstance(amount, int | float) or amount < 0:
+            raise argparse.ArgumentTypeError(f"'{name}' is not an amount such as {{\"NAME\": 1}}")
+        if name in ("CPU", "GPU", "memory"):
+            cure = "use --num-cpus, --num-gpus or --memory"
+            raise argparse.ArgumentTypeError(f"'{name}' has an option of its own; {cure}")
+    return {name: float(amount) for name, amount in found.items()}
+
+
+# Option, name of its value, type, default, help. Without a type it takes no value; a list may be repeated.
+_TABLE: list[tuple[str, str, Any, Any, str]] = [
+    ("--key", "FILE", str, "", "key file with the roles executor and operator; Ray carries it"),
+    ("--key-on-nodes", "PATH", str, "", "key file on the nodes instead (a mounted secret)"),
+    ("--insecure", "", None, False, "connect without encryption; the head must allow it too"),
+    ("--watch", "ADDRESS", str, "", "address of the head for this process (default: ADDRESS)"),
+    ("--max", "N", whole, None, "most executors (default: the demand decides)"),
+    ("--executors-per-actor", "K", _few, 1, "executors of one actor (1)"),
+    ("--num-cpus", "C", _amount, 1.0, "CPUs of an actor's bundle (1)"),
+    ("--num-gpus", "G", _amount, 0.0, "GPUs of an actor's bundle (0)"),
+    ("--memory", "BYTES", whole, 0, "memory of an actor's bundle; 0: not asked for"),
+    ("--resources", "JSON", _resources, {}, 'custom resources of a bundle, e.g. {"TPU": 4}'),
+    ("--runtime-env", "JSON", _object, {}, "runtime environment of the actors, as Ray takes it"),
+    ("--env", "NAME", str, [], "hand this variable to the executors; repeatable"),
+    ("--ray-address", "WHERE", str, "auto", "auto, local, HOST:PORT or ray://HOST:PORT (auto)"),
+    ("--program", "PATH", str, "", "emplace on the nodes (default: the wheel's, or that of PATH)"),
+    ("--executor", "KIND", str, "", "kind of the executors (default: that of the run)"),
+    ("--model", "M:F", str, "", "model of torch executors, as for emplace join"),
+    ("--cache", "FOLDER", str, "", "folder on the nodes that caches graphs"),
+    ("--idle", "S", _seconds, 5.0, "seconds before an unneeded actor is drained (5)"),
+    ("--retry", "", None, False, "wait for a Ray cluster that does not answer yet"),
+    ("--for-launcher", "", None, False, "end when standard input ends; print lines for emplace up"),
+    ("--log", "FILE", str, "", "append what Ray prints to this file (default: standard error)"),
+    ("--json", "", None, False, "print one JSON object at the end"),
+]
+
+
+def _parser() -> Parser:
+    description = "Executors of a run on a Ray cluster, as many as the run asks for."
+    parser = Parser(NAME, description, "tcp://10.0.0.1:5555 --key keys/ray.key --max 64 --num-cpus 2")
+    where = "address of the head as the nodes of Ray reach it, tcp://HOST:PORT"
+    parser.add_argument("address", metavar="ADDRESS", help=where)
+    for option, value, kind, default, text in _TABLE:
+        if kind is None:
+            parser.add_argument(option, action="store_true", help=text)
+        else:
+            action = "append" if isinstance(default, list) else "store"
+            parser.add_argument(
+                option, action=action, metavar=value, type=kind, default=copy.copy(default), help=text
+            )
+    parser.add_argument("--version", action="version", version=version_line())
+    return parser
 
 
 def parse(arguments: list[str], environment: dict[str, str]) -> Options:
@@ -79,13 +173,7 @@ def parse(arguments: list[str], environment: dict[str, str]) -> Options:
         key=_key(given.key) if given.key and not given.key_on_nodes else b"",
         access=[] if given.watch.startswith("ipc://") else access,
         limits=Limits(given.executors_per_actor, given.max, given.idle),
-        bundle=Bundle(
-            given.num_cpus,
-            given.num_gpus,
-            given.memory,
-            _resources(given.resources),
-            _object("--runtime-env", given.runtime_env),
-        ),
+        bundle=Bundle(given.num_cpus, given.num_gpus, given.memory, given.resources, given.runtime_env),
         join=join,
         ray_address=given.ray_address,
         programs=programs,
@@ -95,154 +183,6 @@ def parse(arguments: list[str], environment: dict[str, str]) -> Options:
         log=given.log,
         json=given.json,
     )
-
-
-def _parser() -> _Parser:
-    parser = _Parser(
-        prog=NAME,
-        description="Executors of a run on a Ray cluster, as many as the run asks for.",
-        epilog=f"example: {NAME} tcp://10.0.0.1:5555 --key keys/ray.key --max 64 --num-cpus 2",
-        allow_abbrev=False,
-    )
-    add = parser.add_argument
-    add(
-        "address", metavar="ADDRESS", help="address of the head as the nodes of Ray reach it, tcp://HOST:PORT"
-    )
-    add(
-        "--key",
-        metavar="FILE",
-        default="",
-        help="key file with the roles executor and operator; Ray carries it",
-    )
-    add("--key-on-nodes", metavar="PATH", default="", help="key file on the nodes instead (a mounted secret)")
-    add("--insecure", action="store_true", help="connect without encryption; the head must allow it too")
-    add(
-        "--watch",
-        metavar="ADDRESS",
-        default="",
-        help="address of the head for this process (default: ADDRESS)",
-    )
-    add("--max", metavar="N", type=_whole, default=None, help="most executors (default: the demand decides)")
-    add("--executors-per-actor", metavar="K", type=_positive, default=1, help="executors of one actor (1)")
-    add("--num-cpus", metavar="C", type=_amount, default=1.0, help="CPUs of an actor's bundle (1)")
-    add("--num-gpus", metavar="G", type=_amount, default=0.0, help="GPUs of an actor's bundle (0)")
-    add(
-        "--memory",
-        metavar="BYTES",
-        type=_whole,
-        default=0,
-        help="memory of an actor's bundle; 0: not asked for",
-    )
-    add("--resources", metavar="JSON", default="{}", help='custom resources of a bundle, e.g. {"TPU": 4}')
-    add(
-        "--runtime-env",
-        metavar="JSON",
-        default="{}",
-        help="runtime environment of the actors, as Ray takes it",
-    )
-    add(
-        "--env",
-        metavar="NAME",
-        action="append",
-        default=[],
-        help="hand this variable to the executors; repeatable",
-    )
-    add(
-        "--ray-address",
-        metavar="WHERE",
-        default="auto",
-        help="auto, local, HOST:PORT or ray://HOST:PORT (auto)",
-    )
-    add(
-        "--program",
-        metavar="PATH",
-        default="",
-        help="emplace on the nodes (default: the wheel's, or that of PATH)",
-    )
-    add("--executor", metavar="KIND", default="", help="kind of the executors (default: that of the run)")
-    add("--model", metavar="M:F", default="", help="model of torch executors, as for emplace join")
-    add("--cache", metavar="FOLDER", default="", help="folder on the nodes that caches graphs")
-    add(
-        "--idle",
-        metavar="S",
-        type=_seconds,
-        default=5.0,
-        help="seconds before an unneeded actor is drained (5)",
-    )
-    add("--retry", action="store_true", help="wait for a Ray cluster that does not answer yet")
-    add(
-        "--for-launcher", action="store_true", help="end when standard input ends; print lines for emplace up"
-    )
-    add(
-        "--log",
-        metavar="FILE",
-        default="",
-        help="append what Ray prints to this file (default: standard error)",
-    )
-    add("--json", action="store_true", help="print one JSON object at the end")
-    add("--version", action="version", version=version_line())
-    return parser
-
-
-def version_line() -> str:
-    """What ``--version`` prints."""
-    return f"emplace.ray {__version__}, ray {ray_version() or 'is not installed'}"
-
-
-def _number(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value) or value < 0:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a number of at least 0")
-    return value
-
-
-def _amount(text: str) -> float:
-    value = _number(text)
-    if value > 1 and value != int(value):
-        raise argparse.ArgumentTypeError(f"'{text}' is above 1 and not whole, which Ray refuses")
-    return value
-
-
-def _seconds(text: str) -> float:
-    return _number(text.removesuffix("s"))
-
-
-def _whole(text: str) -> int:
-    if not (text.isascii() and text.isdigit()) or len(text) > 18:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number")
-    return int(text)
-
-
-def _positive(text: str) -> int:
-    value = _whole(text)
-    if not 1 <= value <= 4_000:
-        raise argparse.ArgumentTypeError(f"'{text}' is not in 1..4000")
-    return value
-
-
-def _object(option: str, text: str) -> dict[str, Any]:
-    try:
-        value = json.loads(text)
-    except ValueError:
-        value = None
-    if not isinstance(value, dict):
-        raise EmplaceError(option, f"'{text[:80]}' is not a JSON object", 'give e.g. {"NAME": 1}')
-    return value
-
-
-def _resources(text: str) -> dict[str, float]:
-    found = _object("--resources", text)
-    for name, amount in found.items():
-        if isinstance(amount, bool) or not isinstance(amount, int | float) or amount < 0:
-            raise EmplaceError("--resources", f"'{name}' is not an amount", 'give e.g. {"NAME": 1}')
-        if name in ("CPU", "GPU", "memory"):
-            raise EmplaceError(
-                "--resources", f"'{name}' has an option of its own", "use --num-cpus, --num-gpus or --memory"
-            )
-    return {name: float(amount) for name, amount in found.items()}
 
 
 def _key(path: str) -> bytes:

@@ -37,7 +37,7 @@ def parse(arguments: list[str]) -> Options:
     >>> parse(["--model=my.models:step", "--threads=2", "--devices=gpu:0=cuda:1"]).devices
     {'gpu:0': 'cuda:1'}
     """
-    parser = Parser(NAME, "Measures placements with PyTorch; emplace starts it.", "--model=my_module:make_step")
+    parser = Parser(NAME, "Measures placements by PyTorch; emplace starts it.", "--model=module:make_step")
     parser.add_argument("--model", type=_model, metavar="MODULE:FUNCTION", help="what makes the step")
     parser.add_argument("--parent", type=whole, metavar="PID", help="end unless this process is the parent")
     parser.add_argument("--threads", type=positive, metavar="N", help="threads of a CPU device (1)")
@@ -77,7 +77,8 @@ def missing() -> str:
     absent = [name for name in ("torch", "msgpack") if importlib.util.find_spec(name) is None]
     if not absent:
         return ""
-    return f"{NAME}: there is no {' and no '.join(absent)} in {sys.executable}; pip install {' '.join(absent)}"
+    what = f"there is no {' and no '.join(absent)} in {sys.executable}"
+    return f"{NAME}: {what}; pip install {' '.join(absent)}"
 
 
 def version_line() -> str:

@@ -15,9 +15,9 @@ from emplace.errors import EmplaceError
 from emplace.program import find_program
 from emplace.ray.cluster import Bundle, RayCluster, check_reachable, check_version, first_line
 from emplace.ray.crew import Node, Process, Status
+from emplace.ray.driver import reports_in, status_of
 from emplace.ray.joining import Joiner
 from emplace.ray.options import Options, parse
-from emplace.ray.watching import reports_in, status_of
 
 HEAD = "tcp://10.0.0.1:5555"
 PYTHON = Path(__file__).resolve().parents[2]
@@ -138,7 +138,7 @@ def test_help_and_wrong_arguments_of_the_command() -> None:
     )
 
 
-@pytest.mark.parametrize("module", ["cluster", "crew", "driver", "joining", "options", "watching"])
+@pytest.mark.parametrize("module", ["cluster", "crew", "driver", "joining", "options"])
 def test_documented_examples_hold(module: str) -> None:
     assert doctest.testmod(importlib.import_module(f"emplace.ray.{module}")).failed == 0
 
