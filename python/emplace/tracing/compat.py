@@ -52,55 +52,33 @@ def _like_mask(mask: Any, *tensors: Callable[[], torch.Tensor]) -> tuple[torch.T
     return tuple(make() if wanted else None for wanted, make in zip(mask, tensors))
 
 
-def _batch_norm_backward(
-    gy: Any, x: Any, weight: Any, rm: Any, rv: Any, sm: Any, si: Any, train: Any, eps: Any, mask: Any
-) -> Any:
-    channels = (x.shape[1],)
-    return _like_mask(
-        mask,
-        lambda: torch.empty_like(x),
-        lambda: x.new_empty(channels, dtype=sm.dtype),
-        lambda: x.new_empty(channels, dtype=sm.dtype),
-    )
+def _batch_norm_backward(gy: Any, x: Any, *rest: Any) -> Any:
+    _, _, _, mean, _, _, _, mask = rest
+    channel = lambda: x.new_empty((x.shape[1],), dtype=mean.dtype)  # noqa: E731
+    return _like_mask(mask, lambda: torch.empty_like(x), channel, channel)
 
 
-def _layer_norm_backward(
-    gy: Any, x: Any, shape: Any, mean: Any, rstd: Any, weight: Any, bias: Any, mask: Any
-) -> Any:
-    return _like_mask(
-        mask, lambda: x.new_empty(x.shape), lambda: x.new_empty(shape), lambda: x.new_empty(shape)
-    )
+def _layer_norm_backward(gy: Any, x: Any, shape: Any, *rest: Any) -> Any:
+    weight = lambda: x.new_empty(shape)  # noqa: E731
+    return _like_mask(rest[-1], lambda: x.new_empty(x.shape), weight, weight)
 
 
-def _group_norm_backward(
-    gy: Any, x: Any, mean: Any, rstd: Any, weight: Any, n: Any, c: int, hw: Any, group: Any, mask: Any
-) -> Any:
-    return _like_mask(mask, lambda: torch.empty_like(x), lambda: x.new_empty((c,)), lambda: x.new_empty((c,)))
+def _group_norm_backward(gy: Any, x: Any, *rest: Any) -> Any:
+    _, _, _, _, channels, _, _, mask = rest
+    weight = lambda: x.new_empty((channels,))  # noqa: E731
+    return _like_mask(mask, lambda: torch.empty_like(x), weight, weight)
 
 
-def _convolution_backward(
-    gy: Any,
-    x: Any,
-    w: Any,
-    bias_sizes: Any,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
-    transposed: Any,
-    outpad: Any,
-    groups: Any,
-    mask: Any,
-) -> Any:
+def _convolution_backward(gy: Any, x: Any, w: Any, *rest: Any) -> Any:
     def channels_last(t: Any) -> bool:
         return bool(
             t.dim() == 4 and t.is_contiguous(memory_format=torch.channels_last) and not t.is_contiguous()
         )
 
-    form = torch.channels_last if channels_last(x) or channels_last(w) else torch.contiguous_format
-    if x.dim() != 4:
-        form = torch.contiguous_format
+    last = x.dim() == 4 and (channels_last(x) or channels_last(w))
+    form = torch.channels_last if last else torch.contiguous_format
     return _like_mask(
-        mask,
+        rest[-1],
         lambda: torch.empty_like(x, memory_format=form),
         lambda: torch.empty_like(w, memory_format=form),
         lambda: gy.new_empty((gy.shape[1],)),

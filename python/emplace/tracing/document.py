@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from operator import getitem
 from typing import Any
 
@@ -83,49 +83,57 @@ class DocumentMaker:
             if node.op == "placeholder":
                 self._placeholder(node, next(inputs))
             elif node.op == "get_attr":
-                self._constant(node)
+                self._add(node, "Constant", list(node.meta["tensors"]))
             elif node.op == "call_function":
                 self._call(node)
         return self.ops
 
-    def _add(self, node: Node, op: dict[str, Any]) -> None:
-        self.where[node] = [(len(self.ops), 0)]
-        self.ids[op["name"]] = len(self.ops)
-        self.ops.append({"id": len(self.ops), **op})
+    def _add(
+        self,
+        node: Node,
+        kind: str,
+        outputs: list[TensorInfo],
+        *,
+        name: str | None = None,
+        inputs: Sequence[tuple[int, int]] = (),
+        attributes: dict[str, Any] | None = None,
+        flops: int = 0,
+        param_bytes: int = 0,
+        phase: str | None = None,
+        owner: str | None = None,
+    ) -> None:
+        """An op, on the device of the op `owner` if that exists."""
+        op: dict[str, Any] = {
+            "id": len(self.ops),
+            "name": name or node.name,
+            "type": kind,
+            "inputs": [list(source) for source in inputs],
+            "outputs": [describe(info) for info in outputs],
+            "attrs": attributes or {},
+            "flops": flops,
+            "param_bytes": param_bytes,
+            "group": node.meta["scope"],
+            "phase": phase or node.meta["phase"],
+        }
+        if owner in self.ids:
+            op["colocate"] = self.ids[owner]
+        if name is None:
+            self.op_of[node.name] = node.name
+        self.where[node] = [(op["id"], 0)]
+        self.ids[op["name"]] = op["id"]
+        self.ops.append(op)
 
     def _placeholder(self, node: Node, entry: StepInput) -> None:
         info: TensorInfo = node.meta["tensors"][0]
-        owned = entry.kind != "input"
-        op: dict[str, Any] = {
-            "name": entry.op,
-            "type": _KINDS[entry.kind],
-            "inputs": [],
-            "outputs": [describe(info)],
-            "attrs": {},
-            "flops": 0,
-            "param_bytes": info.nbytes if owned else 0,
-            "group": node.meta["scope"],
-            "phase": "update" if entry.kind == "optimizer" else "forward",
-        }
-        if entry.kind == "optimizer" and entry.parameter is not None:
-            op["colocate"] = self.ids[entry.parameter]
-        self._add(node, op)
-
-    def _constant(self, node: Node) -> None:
-        self.op_of[node.name] = node.name
+        state = entry.kind == "optimizer"
         self._add(
             node,
-            {
-                "name": node.name,
-                "type": "Constant",
-                "inputs": [],
-                "flops": 0,
-                "param_bytes": 0,
-                "attrs": {},
-                "outputs": [describe(node.meta["tensors"][0])],
-                "group": node.meta["scope"],
-                "phase": node.meta["phase"],
-            },
+            _KINDS[entry.kind],
+            [info],
+            name=entry.op,
+            param_bytes=info.nbytes if entry.kind != "input" else 0,
+            phase="update" if state else "forward",
+            owner=entry.parameter if state else None,
         )
 
     def _sources(self, value: Any) -> Iterator[tuple[int, int]]:
@@ -145,13 +153,11 @@ class DocumentMaker:
             return
         schema = getattr(target, "_schema", None)
         if isinstance(target, WholeStep):
-            self._record(
-                node, target.op_type, list(self._sources(list(args))), list(node.meta["tensors"]), {}, 0
-            )
+            sources, owner = list(self._sources(list(args))), node.meta.get("parameter")
+            self._add(node, target.op_type, list(node.meta["tensors"]), inputs=sources, owner=owner)
             return
-        if (
-            schema is None
-        ):  # Arithmetic of Python numbers: what reads it depends on the tensors that it came from.
+        if schema is None:
+            # Arithmetic of Python numbers: what reads it depends on the tensors that it came from.
             self.where[node] = list(dict.fromkeys(self._sources(list(args))))
             return
         name = kind_of(target.func if isinstance(target, FunctionalOp) else target).name
@@ -184,33 +190,15 @@ class DocumentMaker:
         attributes = _attributes(schema, node)
         if view:
             attributes["view"] = True
-        self._record(node, f"{space}::{name}", sources, infos, attributes, count or 0)
-
-    def _record(
-        self,
-        node: Node,
-        kind: str,
-        sources: list[tuple[int, int]],
-        infos: list[TensorInfo],
-        attributes: dict[str, Any],
-        count: int,
-    ) -> None:
-        op: dict[str, Any] = {
-            "name": node.name,
-            "type": kind,
-            "inputs": [list(source) for source in sources],
-            "outputs": [describe(info) for info in infos],
-            "attrs": attributes,
-            "flops": count,
-            "param_bytes": 0,
-            "group": node.meta["scope"],
-            "phase": node.meta["phase"],
-        }
-        parameter = node.meta.get("parameter")
-        if parameter in self.ids:
-            op["colocate"] = self.ids[parameter]
-        self.op_of[node.name] = node.name
-        self._add(node, op)
+        self._add(
+            node,
+            f"{space}::{name}",
+            infos,
+            inputs=sources,
+            attributes=attributes,
+            flops=count or 0,
+            owner=node.meta.get("parameter"),
+        )
 
     def unknown_cost(self) -> dict[str, float]:
         """Ops of unknown cost, with their share of the bytes that all ops write."""

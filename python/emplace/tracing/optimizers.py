@@ -168,11 +168,9 @@ class Recipe:
         return made.clone() if made is parameter else made
 
 
-class NegativeZero:
+def negative_zero(parameter: torch.Tensor) -> torch.Tensor:
     """The first momentum of SGD: -0.0, since ``-0.0 + g`` is ``g`` to the bit and 0.0 turns -0.0 into 0.0."""
-
-    def __call__(self, parameter: torch.Tensor) -> torch.Tensor:
-        return torch.full_like(parameter, -0.0)
+    return torch.full_like(parameter, -0.0)
 
 
 def first_states(
@@ -213,18 +211,10 @@ def first_states(
             found[key] = StateKind(make, None, recipe, recipe.needs_gradient)
         elif isinstance(value, (int, float)) and not isinstance(value, bool):
             kind = int if isinstance(value, int) else float
-            found[key] = StateKind(None, kind, _Number(kind), False)
+            # 0, what optimizers of torch count from.
+            zero = torch.zeros((), dtype=torch.int64 if kind is int else torch.float64)
+            found[key] = StateKind(None, kind, lambda _, zero=zero: zero.clone(), False)  # type: ignore[misc]
     return found
-
-
-class _Number:
-    """The first value of a Python number in the state: 0 (what optimizers of torch count from)."""
-
-    def __init__(self, kind: type) -> None:
-        self.kind = kind
-
-    def __call__(self, parameter: torch.Tensor) -> torch.Tensor:
-        return torch.zeros((), dtype=torch.int64 if self.kind is int else torch.float64)
 
 
 def _maker(like: torch.Tensor) -> Callable[[], torch.Tensor]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
+from collections.abc import Iterable, Iterator
 from types import FrameType
 
 import torch
@@ -16,33 +18,22 @@ _INSIDE = (
 )
 
 
-def user_line(frame: FrameType | None = None) -> str:
-    """``file:line`` of the innermost frame that is neither PyTorch's nor this package's."""
-    frame = frame or sys._getframe(1)
-    innermost = f"{frame.f_code.co_filename}:{frame.f_lineno}"
-    at: FrameType | None = frame
-    while at is not None:
-        name = at.f_code.co_filename
+def _user_lines(frames: Iterable[tuple[FrameType, int]]) -> Iterator[str]:
+    """``file:line`` of the frames that are neither PyTorch's nor this package's."""
+    for frame, line in frames:
+        name = frame.f_code.co_filename
         if not name.startswith("<") and not os.path.abspath(name).startswith(_INSIDE):
-            return f"{name}:{at.f_lineno}"
-        at = at.f_back
-    return innermost
+            yield f"{name}:{line}"
 
 
 def user_line_of(error: BaseException) -> str:
     """``file:line`` of the innermost frame of the user's own code in an exception's traceback."""
-    where, trace = "trace", error.__traceback__
-    while trace is not None:
-        name = trace.tb_frame.f_code.co_filename
-        if not name.startswith("<") and not os.path.abspath(name).startswith(_INSIDE):
-            where = f"{name}:{trace.tb_lineno}"
-        trace = trace.tb_next
-    return where
+    return (["trace"] + list(_user_lines(traceback.walk_tb(error.__traceback__))))[-1]
 
 
 def refuse(what: str, cure: str) -> EmplaceError:
     """The exception for something in the user's code that has no place in a static graph."""
-    return EmplaceError(user_line(), what, cure)
+    return EmplaceError(next(_user_lines(traceback.walk_stack(sys._getframe(1))), "trace"), what, cure)
 
 
 class Branches(EmplaceError):
@@ -51,12 +42,10 @@ class Branches(EmplaceError):
 
 def branches(what: str) -> Branches:
     """The exception for a decision on a number that changes from step to step."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and os.path.abspath(frame.f_code.co_filename).startswith(_INSIDE[1]):
-        frame = frame.f_back
-    where = f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else "optimizer"
+    frames = ((frame.f_code.co_filename, line) for frame, line in traceback.walk_stack(sys._getframe(1)))
+    outside = (f"{name}:{line}" for name, line in frames if not os.path.abspath(name).startswith(_INSIDE[1]))
     return Branches(
-        where,
+        next(outside, "optimizer"),
         f"{what} a number that changes from step to step",
         "compute with tensors (torch.where, clamp), or with min() and max()",
     )

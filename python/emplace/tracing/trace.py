@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.fx import GraphModule, Node
+from torch.fx import Node
 
 from emplace.errors import EmplaceError
-from emplace.tracing import compat, scalars
+from emplace.tracing import compat
 from emplace.tracing.arguments import Arguments
 from emplace.tracing.batches import TreeBatch, TreeResult, call_model
 from emplace.tracing.document import DocumentMaker, signature, warn_unknown
@@ -56,23 +56,6 @@ def trace(
     """
     from emplace.graph import Graph
 
-    document, step = trace_step(
-        model, batch, loss, optimizer, autocast=autocast, accumulate=accumulate, name=name
-    )
-    return Graph._from_dict(document, step)
-
-
-def trace_step(
-    model: torch.nn.Module,
-    batch: Any,
-    loss: Loss | None = None,
-    optimizer: torch.optim.Optimizer | None = None,
-    *,
-    autocast: torch.dtype | None = None,
-    accumulate: int | None = None,
-    name: str | None = None,
-) -> tuple[dict[str, Any], TracedStep]:
-    """The emplace-graph document and the step that can be run; see :func:`trace`."""
     if not isinstance(model, torch.nn.Module):
         raise EmplaceError("model", f"is a {type(model).__name__}", "pass a torch.nn.Module")
     if optimizer is not None and loss is None:
@@ -96,7 +79,7 @@ def trace_step(
                 f"{type(error).__name__} while tracing: {first}",
                 "the step must run in plain PyTorch, with fixed shapes and without tensor values",
             ) from error
-    return tracer.finish(name or type(model).__name__)
+    return Graph._from_dict(*tracer.finish(name or type(model).__name__))
 
 
 class _Tracer:
@@ -364,5 +347,3 @@ class _Tracer:
             path = parameter.rpartition(".")[0]
             node.meta["scope"] = path_of(path, type(self.model).__name__)
 
-
-__all__ = ["GraphModule", "scalars", "trace", "trace_step"]

@@ -11,7 +11,7 @@ from torch.fx import Node
 from emplace.errors import EmplaceError
 from emplace.tracing import compat
 from emplace.tracing.arguments import Arguments
-from emplace.tracing.optimizers import NegativeZero, StateKind, WholeStep, copy_of, first_states, step_of
+from emplace.tracing.optimizers import StateKind, WholeStep, copy_of, first_states, negative_zero, step_of
 from emplace.tracing.recorder import value_of
 from emplace.tracing.refusal import Branches
 from emplace.tracing.scalars import TracedNumber
@@ -104,9 +104,8 @@ class Update:
         for parameter, fake in zip(group["params"], fakes):
             if fake.grad is not None and self._state(i, group, parameter, fake):
                 missing.append(parameter)
-        for key in ("lr",):
-            if isinstance(group.get(key), float):
-                made[key] = self._number(i, key, None)
+        if isinstance(group.get("lr"), float):
+            made["lr"] = self._number(i, "lr", None)
         if missing and group.get("dampening", 0) != 0:
             having = [p for p, f in zip(group["params"], fakes) if f.grad is not None]
             if len(missing) != len(having):
@@ -147,7 +146,7 @@ class Update:
             initial = kind.initial if kind is not None else None
             if kind is not None and kind.needs_gradient:
                 if isinstance(self.optimizer, torch.optim.SGD) and key == "momentum_buffer":
-                    initial, special = NegativeZero(), value is None
+                    initial, special = negative_zero, value is None
                 elif value is None:
                     raise EmplaceError(
                         f"optimizer state {key}",

@@ -8,6 +8,8 @@ views of it take their view of the new value. So a program with in-place writes 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
+from operator import getitem
 from typing import Any
 
 import torch
@@ -33,27 +35,12 @@ class TensorInfo:
     @property
     def numel(self) -> int:
         """The number of elements."""
-        count = 1
-        for size in self.shape:
-            count *= size
-        return count
+        return prod(self.shape)
 
     @property
     def nbytes(self) -> int:
         """Bytes of all elements (a broadcast view counts as if it were dense)."""
-        return self.numel * element_size(self.dtype)
-
-
-def element_size(dtype: torch.dtype) -> int:
-    """Bytes of an element.
-
-    >>> element_size(torch.bfloat16), element_size(torch.bool), element_size(torch.complex64)
-    (2, 1, 8)
-    """
-    if dtype == torch.bool:
-        return 1
-    bits = torch.finfo(dtype).bits if dtype.is_floating_point or dtype.is_complex else torch.iinfo(dtype).bits
-    return bits // 8 * (2 if dtype.is_complex else 1)
+        return self.numel * int(torch._utils._element_size(self.dtype))
 
 
 @dataclass(frozen=True)
@@ -123,8 +110,6 @@ def apply_view(emit: Emit, base: Node, step: ViewStep) -> Node:
     if step.index is None:
         node: Node = emit(step.func, (base, *step.args), step.kwargs, (step.after,))
         return node
-    from operator import getitem
-
     several = emit(step.func, (base, *step.args), step.kwargs, ())
     several.meta["tensors"] = tuple(step.after if i == step.index else None for i in range(step.index + 1))
     node = emit(getitem, (several, step.index), {}, (step.after,))
@@ -173,14 +158,8 @@ def scatter(emit: Emit, base: Node, new: Node, step: ViewStep) -> Node:
         start = sum(sizes[: step.index])
         return call(aten.slice_scatter.default, base, new, dim, start, start + step.after.shape[dim], 1)
     if name == "diagonal":
-        return call(
-            aten.diagonal_scatter.default,
-            base,
-            new,
-            argument(0, "offset", 0),
-            argument(1, "dim1", 0),
-            argument(2, "dim2", 1),
-        )
+        where = argument(0, "offset", 0), argument(1, "dim1", 0), argument(2, "dim2", 1)
+        return call(aten.diagonal_scatter.default, base, new, *where)
     if name == "as_strided":
         return call(aten.as_strided_scatter.default, base, new, *args)
     from emplace.tracing.refusal import refuse

@@ -10,9 +10,16 @@ from typing import Any
 import numpy
 import torch
 
-from emplace.tracing import TracedStep, trace_step
+from emplace.tracing import TracedStep, trace
 
 Loss = Callable[[torch.nn.Module, Any], torch.Tensor]
+
+
+def trace_step(*arguments: Any, **options: Any) -> tuple[dict[str, Any], TracedStep]:
+    """The document and the step of a trace."""
+    graph = trace(*arguments, **options)
+    assert graph.step is not None
+    return graph.document, graph.step
 
 
 def same_bits(a: Any, b: Any) -> bool:

@@ -10,11 +10,11 @@ import pytest
 import replay
 import torch
 import torch.nn.functional as F
+from replay import trace_step
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from emplace.errors import EmplaceError
-from emplace.tracing import trace_step
 
 
 def sgd(parameters: Any) -> torch.optim.Optimizer:

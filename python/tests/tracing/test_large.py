@@ -12,7 +12,7 @@ import pytest
 
 PROGRAM = """
 import json, time, torch, transformers
-from emplace.tracing import trace_step
+from emplace.tracing import trace
 config = transformers.LlamaConfig(vocab_size=128256, hidden_size=4096, intermediate_size=14336,
     num_hidden_layers=32, num_attention_heads=32, num_key_value_heads=8, max_position_embeddings=8192,
     use_cache=False)
@@ -20,8 +20,8 @@ with torch.device("meta"):
     model = transformers.LlamaForCausalLM(config).train()
 tokens = torch.zeros(1, 2048, dtype=torch.int64)
 start = time.perf_counter()
-document, step = trace_step(model, {"input_ids": tokens, "labels": tokens}, lambda m, b: m(**b).loss,
-                            torch.optim.Adam(model.parameters()))
+document = trace(model, {"input_ids": tokens, "labels": tokens}, lambda m, b: m(**b).loss,
+                 torch.optim.Adam(model.parameters())).document
 seconds = time.perf_counter() - start
 # Not getrusage's peak: that starts with the peak of the process that forked this one.
 kib = next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM"))

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import replay
 import torch
+from replay import trace_step
 from torch import nn
 
 from emplace.errors import EmplaceError
-from emplace.tracing import trace_step
 
 O = torch.optim
 MAKE: dict[str, Callable[[Any], torch.optim.Optimizer]] = {

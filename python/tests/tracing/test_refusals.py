@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 import torch
+from replay import trace_step
 from torch import nn
 
 from emplace.errors import EmplaceError
-from emplace.tracing import trace_step
 
 
 class Apply(nn.Module):

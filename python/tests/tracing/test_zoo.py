@@ -11,8 +11,7 @@ import pytest
 import replay
 import torch
 import zoo
-
-from emplace.tracing import trace_step
+from replay import trace_step
 
 FAST = ["resnet18", "alexnet", "gpt2", "llama", "lstm_cells", "gru"]
 FLOPS = json.loads((Path(__file__).parent / "flops.json").read_text())
