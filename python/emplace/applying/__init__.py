@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from emplace.applying.step import AppliedStep, OpFailed, OpTime
+from emplace.applying.step import AppliedStep, OpFailed
 from emplace.applying.verifying import Difference, Verification, verify
 
 if TYPE_CHECKING:
     from emplace.tracing.step import TracedStep
 
-__all__ = ["AppliedStep", "Difference", "OpFailed", "OpTime", "Verification", "apply", "verify"]
+__all__ = ["AppliedStep", "Difference", "OpFailed", "Verification", "apply", "verify"]
 
 
 def apply(

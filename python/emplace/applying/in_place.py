@@ -142,7 +142,5 @@ def accumulations(lowered: LoweredStep) -> set[Node]:
 
 def _layout(lowered: LoweredStep, value: int) -> Any:
     """What must be equal for a value to take another's memory; never equal if the trace lacks it."""
-    tensors = lowered.values[value].node.meta.get("tensors")
-    if not tensors or tensors[0] is None:
-        return value
-    return tensors[0].shape, tensors[0].stride, tensors[0].dtype
+    (info, *_) = lowered.values[value].node.meta["tensors"] or (None,)
+    return value if info is None else (info.shape, info.stride, info.dtype)

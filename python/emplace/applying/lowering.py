@@ -11,11 +11,12 @@ from __future__ import annotations
 import dataclasses
 import functools
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.fx import Node
+from torch.fx.node import map_arg
 
 from emplace.errors import EmplaceError
 
@@ -91,47 +92,19 @@ def is_view(node: Node) -> bool:
     return aliases or target_name(node) in _SILENT_VIEWS
 
 
-def _bytes(shape: Any, dtype: torch.dtype) -> int:
-    count = 1
-    for size in shape:
-        count *= int(size)
-    return count * torch.empty((), dtype=dtype, device="meta").element_size()
-
-
 def bytes_of(node: Node) -> int:
-    """Size of the node's tensor, or of the element that a Python number was; 0 if the trace lacks it."""
+    """Size of the node's tensor, or of the element that a Python number was."""
     if node.meta.get("scalar"):
         described = next(node.meta["tensors"][0] for node in node.all_input_nodes)
-        return _bytes((), described.dtype)
-    for key in ("tensors", "val", "tensor_meta"):
-        described = node.meta.get(key)
-        if key == "tensors" and described:
-            described = described[0]
-        if described is not None and hasattr(described, "shape") and hasattr(described, "dtype"):
-            return _bytes(described.shape, described.dtype)
-    return 0
+        return int(described.nbytes) // max(1, int(described.numel))
+    described = node.meta.get("tensors") or (None,)
+    return int(described[0].nbytes) if described[0] is not None else 0
 
 
 def unread_bytes(node: Node, read: set[int | None]) -> int:
     """Size of the outputs of a kernel with several that no node takes."""
-    described = node.meta.get("tensors") or node.meta.get("val")
-    if not isinstance(described, (list, tuple)):
-        return 0
-    return sum(
-        _bytes(d.shape, d.dtype) for at, d in enumerate(described) if at not in read and hasattr(d, "shape")
-    )
-
-
-def tensors_in(argument: Any) -> Iterator[Node]:
-    """The nodes in an argument, in order."""
-    if isinstance(argument, Node):
-        yield argument
-    elif isinstance(argument, (list, tuple)):
-        for element in argument:
-            yield from tensors_in(element)
-    elif isinstance(argument, dict):
-        for element in argument.values():
-            yield from tensors_in(element)
+    described = enumerate(node.meta.get("tensors") or ())
+    return sum(info.nbytes for at, info in described if at not in read and info is not None)
 
 
 class LoweredStep:
@@ -178,7 +151,7 @@ class LoweredStep:
             if node.name in self.step.op_of:
                 self._whole(node, resident=True)
             else:
-                self.constants[node] = _attribute(self.step.module, str(node.target))
+                self.constants[node] = operator.attrgetter(str(node.target))(self.step.module)
         elif node.op == "call_function":
             self._call(node)
         elif node.op == "output":
@@ -190,7 +163,7 @@ class LoweredStep:
             )
 
     def _call(self, node: Node) -> None:
-        arguments = list(tensors_in(node.args)) + list(tensors_in(node.kwargs))
+        arguments = node.all_input_nodes
         if node.target is operator.getitem:
             source, at = node.args
             if isinstance(source, Node) and isinstance(at, int) and source in self._outputs_of:
@@ -214,9 +187,9 @@ class LoweredStep:
                 return
             if node.name not in self.step.op_of and all(a in self.constants for a in arguments):
                 # Made of constants alone: computed once, here.
-                fill = {a: self.constants[a] for a in arguments}
                 compute: Any = node.target
-                self.constants[node] = compute(*_filled(node.args, fill), **_filled(node.kwargs, fill))
+                args, kwargs = map_arg((node.args, node.kwargs), self.constants.__getitem__)
+                self.constants[node] = compute(*args, **kwargs)
                 return
         reads, numbers = self._closure(arguments, [])
         kernel = Kernel(
@@ -257,12 +230,12 @@ class LoweredStep:
             known[at] = self._whole(node, resident=False, owner=source, output=at)
             self.kernels[self.kernel_of[source]].outputs.append(known[at])
         else:
-            base = self.value_of[next(tensors_in(source.args))]
+            base = self.value_of[source.all_input_nodes[0]]
             known[at] = self._part(node, base, at)
         self.value_of[node] = known[at]
 
     def _view(self, node: Node, arguments: list[Node]) -> None:
-        if len(set(arguments)) > 1:
+        if len(arguments) > 1:
             raise EmplaceError(
                 f"op '{node.name}'",
                 f"is a view of several tensors ({node.target})",
@@ -348,20 +321,3 @@ def _has_several_outputs(node: Node) -> bool:
         return False
     returns = schema.returns
     return len(returns) != 1 or str(returns[0].type).startswith("List[")
-
-
-def _attribute(module: Any, path: str) -> Any:
-    for name in path.split("."):
-        module = getattr(module, name)
-    return module
-
-
-def _filled(argument: Any, values: dict[Node, Any]) -> Any:
-    """An argument with its nodes replaced by their values."""
-    if isinstance(argument, Node):
-        return values[argument]
-    if isinstance(argument, (list, tuple)):
-        return type(argument)(_filled(element, values) for element in argument)
-    if isinstance(argument, dict):
-        return {key: _filled(element, values) for key, element in argument.items()}
-    return argument

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -27,7 +27,7 @@ class Moved:
         for entry, device in zip(step.inputs, self._devices):
             if entry.kind == "input" or device is None:
                 continue
-            tensor = _own(step, entry.kind, entry.name)
+            tensor = step.slots[entry.op].own()
             if tensor is None or tensor.device == device:
                 continue
             try:
@@ -64,22 +64,3 @@ class Moved:
         if entry.kind == "optimizer" and "/" in entry.name and entry.name.rsplit("/", 1)[1] in ("step", "lr"):
             return None
         return device
-
-
-def _own(step: TracedStep, kind: str, name: str) -> Any:
-    """The user's own tensor object; None if there is none yet."""
-    try:
-        if kind == "parameter":
-            return step.model.get_parameter(name)
-        if kind == "buffer":
-            return step.model.get_buffer(name)
-    except AttributeError:
-        return None
-    parameter, _, key = name.rpartition("/")
-    if step.optimizer is None or parameter.startswith("group."):
-        return None
-    try:
-        found = step.optimizer.state.get(step.model.get_parameter(parameter), {}).get(key)
-    except AttributeError:
-        return None
-    return found if isinstance(found, torch.Tensor) else None

@@ -162,29 +162,19 @@ class StepPlan:
         for value in low.values:
             owner = low.buffers[value.buffer].owner
             if owner not in home_of:
-                home_of[owner] = (
-                    self._device(owner)
-                    if owner.op != "call_function" or owner.name in low.step.op_of
-                    else self._follow(owner, home_of)
-                )
+                home_of[owner] = self._home_of(owner, home_of)
             self._home.append(home_of[owner])
         for number in low.placeholders:
             self._initial(number)
         for kernel in low.kernels:
             if kernel.node not in home_of:  # No task reads its outputs.
-                home_of[kernel.node] = (
-                    self._device(kernel.node)
-                    if kernel.node.name in low.step.op_of
-                    else self._follow(kernel.node, home_of)
-                )
+                home_of[kernel.node] = self._home_of(kernel.node, home_of)
         self._build_kernels(home_of)
         self._build_outputs()
         for task in self.tasks:
             for slot in task.reads:
                 self.uses[slot] += 1
-        for task in self.tasks:
-            for slot in task.reads:
-                if self._slot_device(slot) != task.device:
+                if self._devices_of[slot] != task.device:
                     self.shared.add(slot)
 
     @staticmethod
@@ -197,8 +187,10 @@ class StepPlan:
             for output, value in zip(lowered.step.outputs, lowered.results)
         )
 
-    def _follow(self, node: Node, home_of: dict[Node, int]) -> int:
-        """A node without op runs where its first argument is."""
+    def _home_of(self, node: Node, home_of: dict[Node, int]) -> int:
+        """The device of a node. One that is no op runs where its first argument is."""
+        if node.op != "call_function" or node.name in self.lowered.step.op_of:
+            return self._device(node)
         kernel = self.lowered.kernels[self.lowered.kernel_of[node]]
         for value in kernel.reads:
             return home_of[self.lowered.buffers[self.lowered.values[value].buffer].owner]
@@ -233,10 +225,7 @@ class StepPlan:
             if kernel.node in in_place:
                 task.in_place = True
                 old = next(n for n in kernel.node.all_input_nodes)  # The first argument.
-                for value in low.sharing(low.value_of[old]):
-                    for reader in self._readers.get(self._slots.get((value, device), -1), ()):
-                        if reader != task.number:
-                            self._wait(reader, task.number)
+                self._wait_for_readers(low.value_of[old], device, task)
             if kernel.random:
                 if last_random is not None:
                     self._wait(last_random, task.number)
@@ -284,6 +273,13 @@ class StepPlan:
             else:
                 self.uses[write.slot] += 1
 
+    def _wait_for_readers(self, value: int, device: int, task: Task) -> None:
+        """Makes a task wait for all tasks of its device that read the memory of a value."""
+        for other in self.lowered.sharing(value):
+            for reader in self._readers.get(self._slots.get((other, device), -1), ()):
+                if reader != task.number:
+                    self._wait(reader, task.number)
+
     def _write_early(self, write: Write) -> None:
         """A write that waits for all readers of the old value."""
         low = self.lowered
@@ -292,10 +288,7 @@ class StepPlan:
         task.source = write.input
         task.arguments[low.values[old].node] = write.slot
         self._read(task, write.slot)
-        for value in low.sharing(old):
-            for reader in self._readers.get(self._slots.get((value, write.device), -1), ()):
-                if reader != task.number:
-                    self._wait(reader, task.number)
+        self._wait_for_readers(old, write.device, task)
 
     # Slots, views and copies.
 
@@ -307,9 +300,6 @@ class StepPlan:
         self._maker[slot] = maker
         self._devices_of.append(device)
         return slot
-
-    def _slot_device(self, slot: Slot) -> int:
-        return self._devices_of[slot]
 
     def _initial(self, value: int) -> Slot:
         device = self._home[value]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
+import operator
 import time
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -24,19 +23,6 @@ from emplace.errors import EmplaceError
 
 if TYPE_CHECKING:
     from emplace.tracing.step import TracedStep
-
-
-@dataclasses.dataclass(frozen=True)
-class OpTime:
-    """When an op or a copy of the last step ran, in seconds from the step's start."""
-
-    op: str
-    device: str
-    start_s: float
-    end_s: float
-    #: Copies: device that the data came from; empty for ops.
-    source: str = ""
-    bytes: int = 0
 
 
 class BoundPlan:
@@ -157,9 +143,7 @@ class BoundPlan:
         if known is None:
             value = self.plan.lowered.constants.get(node)
             if value is None:
-                value = self.plan.lowered.step.module
-                for name in str(node.target).split("."):
-                    value = getattr(value, name)
+                value = operator.attrgetter(str(node.target))(self.plan.lowered.step.module)
             known = value.to(device) if isinstance(value, torch.Tensor) else value
             self._constants[node, device] = known
         return known
@@ -207,10 +191,7 @@ class AppliedStep:
         ]
         self._step = step
         self._plan = plan
-        self._shapes = [
-            node.meta.get("tensors")
-            for node in (plan.lowered.values[v].node for v in plan.lowered.placeholders)
-        ]
+        self._shapes = [lowered.values[v].node.meta["tensors"][0] for v in lowered.placeholders]
         self._bound = BoundPlan(plan, made)
         try:
             self._moved = Moved(step, [made[plan.home(number)].device for number in range(len(step.inputs))])
@@ -263,47 +244,11 @@ class AppliedStep:
         """(op, from, to, bytes) of each copy between devices."""
         return self._plan.crossings
 
-    def timings(self) -> list[OpTime]:
-        """Ops and copies of the last step, in the order of their starts."""
-        times, names = self._bound.times, self._plan.devices
-        found = [
-            OpTime(
-                task.op,
-                names[task.device],
-                (times.start[task.number] - times.begin_ns) * 1e-9,
-                (times.end[task.number] - times.begin_ns) * 1e-9,
-                names[task.source] if task.kind is Kind.COPY else "",
-                task.bytes,
-            )
-            for task in self._plan.tasks
-            if times.start[task.number]
-        ]
-        return sorted(found, key=lambda t: t.start_s)
-
-    @property
-    def step_time(self) -> float:
-        """Seconds that the last step took, from its first op to its last."""
-        return (self._bound.times.end_ns - self._bound.times.begin_ns) * 1e-9
-
-    @contextlib.contextmanager
-    def timed(self) -> Iterator[None]:
-        """While open, times of ops on GPUs are those of their execution and not of their launch."""
-        gpus = [device for device in self._bound.devices if isinstance(device, CudaDevice)]
-        for device in gpus:
-            device.timed = True
-        try:
-            yield
-        finally:
-            for device in gpus:
-                device.timed = False
-
     def detach(self) -> None:
         """Ends the step: the model's tensors are again on the devices where they were before ``apply``."""
         if self._closed.alive:
             self._moved.restore()
             self._closed()
-
-    restore = detach
 
     def __enter__(self) -> AppliedStep:
         return self
@@ -313,10 +258,7 @@ class AppliedStep:
 
     def _check(self, arguments: list[torch.Tensor]) -> None:
         """Refuses state of other shapes than the traced ones."""
-        for entry, argument, expected in zip(self._step.inputs, arguments, self._shapes):
-            if not expected:
-                continue
-            info = expected[0]
+        for entry, argument, info in zip(self._step.inputs, arguments, self._shapes):
             if tuple(argument.shape) != tuple(info.shape) or argument.dtype != info.dtype:
                 raise EmplaceError(
                     f"{entry.kind} '{entry.name}'",
@@ -328,20 +270,12 @@ class AppliedStep:
 def check_ops(lowered: LoweredStep, placement: Mapping[str, str]) -> None:
     """Refuses the placement of another step."""
     known = {entry.op for entry in lowered.step.inputs} | set(lowered.step.op_of.values())
-    for op in placement:
+    for op in sorted(known ^ placement.keys()):
+        what = f"has no device for the op '{op}' of this step"
         if op not in known:
-            raise EmplaceError(
-                "placement",
-                f"has an op '{op}' that this step has not",
-                "apply it to the step whose graph was placed, or place this step's graph",
-            )
-    for op in known:
-        if op not in placement:
-            raise EmplaceError(
-                "placement",
-                f"has no device for the op '{op}' of this step",
-                "apply it to the step whose graph was placed, or place this step's graph",
-            )
+            what = f"has an op '{op}' that this step has not"
+        cure = "apply it to the step whose graph was placed, or place this step's graph"
+        raise EmplaceError("placement", what, cure)
 
 
 def _described(tensor: Any) -> str:

@@ -109,11 +109,10 @@ def arguments_of(step: TracedStep, batch: Any = None, seed: int = 0) -> list[tor
 
 
 def _drawn(node: Any, generator: torch.Generator) -> torch.Tensor:
-    described = node.meta["tensors"][0] if "tensors" in node.meta else node.meta["tensor_meta"]
-    shape = tuple(int(size) for size in described.shape)
+    described = node.meta["tensors"][0]
     if described.dtype.is_floating_point:
-        return torch.randn(shape, generator=generator).to(described.dtype)
-    return torch.zeros(shape, dtype=described.dtype)
+        return torch.randn(described.shape, generator=generator).to(described.dtype)
+    return torch.zeros(described.shape, dtype=described.dtype)
 
 
 def compare_with_one_device(

@@ -21,12 +21,17 @@ class ModuleSlot:
     def __init__(self, name: str, module: torch.nn.Module, table: str, key: str) -> None:
         self.name, self.module, self.table, self.key = name, module, table, key
 
+    def own(self) -> torch.Tensor | None:
+        """The user's tensor."""
+        tensor: torch.Tensor | None = getattr(self.module, self.table).get(self.key)
+        return tensor
+
     def read(self) -> torch.Tensor:
         """The user's tensor, without its autograd history."""
-        tensor = getattr(self.module, self.table).get(self.key)
+        tensor = self.own()
         if tensor is None:
             raise EmplaceError(self.name, "is no longer in the model", "trace the step again")
-        return tensor.detach()  # type: ignore[no-any-return]
+        return tensor.detach()
 
     def write(self, value: torch.Tensor) -> None:
         """Overwrites the user's tensor."""
@@ -47,6 +52,11 @@ class StateSlot:
     ) -> None:
         self.name, self.optimizer, self.parameter, self.key = name, optimizer, parameter, key
         self.number, self.initial = number, initial
+
+    def own(self) -> torch.Tensor | None:
+        """The optimizer's tensor; None if there is none yet, or a Python number."""
+        value = self.optimizer.state.get(self.parameter, {}).get(self.key)
+        return value if isinstance(value, torch.Tensor) else None
 
     def read(self) -> torch.Tensor:
         """The state, or the first one that the optimizer would make."""
@@ -88,6 +98,9 @@ class GroupSlot:
         first: Callable[[], bool] | None = None,
     ) -> None:
         self.name, self.optimizer, self.group, self.key, self.first = name, optimizer, group, key, first
+
+    def own(self) -> None:
+        """A number is no tensor."""
 
     def read(self) -> torch.Tensor:
         """A float64 scalar."""

@@ -44,6 +44,9 @@ class Slot(Protocol):
 
     name: str
 
+    def own(self) -> torch.Tensor | None:
+        """The tensor object that the user's code sees; None if there is none, or a number."""
+
     def read(self) -> torch.Tensor:
         """The tensor now (the user's own storage where there is one; what the optimizer would create if
         not).

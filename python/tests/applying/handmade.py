@@ -12,6 +12,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from emplace.applying.lowering import is_view
 from emplace.tracing.step import StepInput, StepOutput, TracedStep
+from emplace.tracing.values import TensorInfo
 
 
 class Tensor:
@@ -20,8 +21,10 @@ class Tensor:
     def __init__(self, tensor: torch.Tensor) -> None:
         self.tensor = tensor
 
-    def read(self) -> torch.Tensor:
+    def own(self) -> torch.Tensor:
         return self.tensor
+
+    read = own
 
     def write(self, value: torch.Tensor) -> None:
         self.tensor.copy_(value)
@@ -69,6 +72,9 @@ def traced(function: Callable[..., Any], state: dict[str, torch.Tensor], batch: 
     outputs += [StepOutput(k, n) for k, n in zip(kinds, state)]  # type: ignore[arg-type]
     op_of, draws, ops, where = {}, set(), [], {}
     for node in graph.graph.nodes:
+        described = node.meta.get("tensor_meta")
+        several = described if not hasattr(described, "dtype") else (described,)
+        node.meta["tensors"] = tuple(_info(each) for each in several or ())
         if node.op == "placeholder":
             at = len(ops)
             kind = {"parameter": "Parameter", "optimizer": "OptimizerState", "input": "Input"}[kinds[at]]
@@ -143,6 +149,13 @@ def _nodes(argument: Any) -> list[Any]:
     if isinstance(argument, (list, tuple)):
         return [n for a in argument for n in _nodes(a)]
     return []
+
+
+def _info(described: Any) -> TensorInfo | None:
+    if described is None:
+        return None
+    shape, stride = tuple(described.shape), tuple(described.stride)
+    return TensorInfo(shape, stride, described.dtype, torch.device("cpu"))
 
 
 def _shape(node: Any) -> dict[str, Any]:

@@ -236,16 +236,3 @@ def test_an_op_that_fails_is_named_with_its_scope() -> None:
         assert all(torch.equal(a, b) for a, b in zip(before.values(), made[0].state_dict().values()))
         assert not made[3].state
         step(made[1])
-
-
-def test_timings_are_those_of_the_last_step() -> None:
-    made = make("conv", "sgd")
-    graph = traced(made)
-    placement = randomly(graph, ["a", "b"], 0)
-    with apply(graph.step, placement, {"a": "cpu", "b": "cpu"}, threads=1) as step:
-        step(made[1])
-        times = step.timings()
-        assert step.step_time > 0 and {t.device for t in times} == {"a", "b"}
-        assert all(0 <= t.start_s <= t.end_s <= step.step_time for t in times)
-        assert all(placement[t.op] == t.device for t in times if not t.source)
-        assert sum(t.bytes for t in times if t.source) == step.moved_bytes + step.returned_bytes
