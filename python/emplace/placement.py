@@ -7,6 +7,7 @@ import json
 import math
 import os
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -21,8 +22,8 @@ from emplace.program import Json, run_command
 from emplace.report import Facts, Report, report_of
 from emplace.results import Columns, Explanation
 from emplace.schedule import Schedule
-from emplace.scratch import Scratch
-from emplace.settings import Settings
+from emplace.scratch import Scratch, write
+from emplace.settings import Settings, devices_option, options
 from emplace.stages import Stages, stages_of
 from emplace.tables import bytes_text, html_table, seconds_text, text_table
 
@@ -128,46 +129,24 @@ class Placement:
         """A list per column, ready for ``pandas.DataFrame``: a row per op, in the graph's order. Ops that
         take no time (parameters, views) start at None."""
         slices = {each.op: each for each in self.schedule.slices if each.op is not None}
-        columns: Columns = {
-            name: []
-            for name in (
-                "op",
-                "type",
-                "scope",
-                "phase",
-                "device",
-                "start_s",
-                "time_s",
-                "flops",
-                "param_bytes",
-            )
-        }
         devices = self.document["ops"]
+        rows = []
         for op in self.graph.ops:
             run = slices.get(op.id)
-            row = (
-                op.name,
-                op.type,
-                op.scope,
-                op.phase,
-                devices[op.name],
-                run.start_s if run else None,
-                run.time_s if run else 0.0,
-                op.flops,
-                op.param_bytes,
-            )
-            for column, value in zip(columns.values(), row):
-                column.append(value)
-        return columns
+            start, time = (run.start_s, run.time_s) if run else (None, 0.0)
+            where = devices[op.name], start, time
+            rows.append((op.name, op.type, op.scope, op.phase, *where, op.flops, op.param_bytes))
+        names = "op type scope phase device start_s time_s flops param_bytes".split()
+        return dict(zip(names, map(list, zip(*rows))))
 
     @cached_property
     def schedule(self) -> Schedule:
         """When each op and each copy runs in the simulated step."""
         trace = self._scratch.folder / "trace.json"
         arguments, shown = self._about(placement_first=False)
-        options, more = self.settings.arguments(self._scratch.folder, objective=False)
+        judged, more = self.settings.arguments(self._scratch.folder, objective=False)
         # A placement that does not fit has a schedule, too.
-        run_command("evaluate", [*arguments, *options, "--trace", trace], shown=shown | more, accept=(0, 3))
+        run_command("evaluate", [*arguments, *judged, "--trace", trace], shown=shown | more, accept=(0, 3))
         return Schedule.read(trace)
 
     def explain(self, what: str | re.Pattern[str] | None = None, *, top: int | None = None) -> Explanation:
@@ -177,43 +156,28 @@ class Placement:
         (12) most important are analysed.
         """
         arguments, shown = self._about(placement_first=True)
-        options, more = self.settings.arguments(self._scratch.folder, objective=False)
-        if what is not None:
-            options += ["--op", self._expression(what)]
-        if top is not None:
-            options += ["--top", str(top)]
-        return Explanation(run_command("explain", [*arguments, *options], shown=shown | more).result)
+        judged, more = self.settings.arguments(self._scratch.folder, objective=False)
+        asked = options(op=self._expression(what) if what is not None else None, top=top)
+        return Explanation(run_command("explain", [*arguments, *judged, *asked], shown=shown | more).result)
 
     # Output for other tools.
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the placement file."""
-        target = Path(path)
-        try:
-            partial = target.with_name(target.name + ".partial")
-            partial.write_text(
-                json.dumps(self.document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
-            )
-            partial.replace(target)
-        except OSError as error:
-            raise EmplaceError(
-                os.fspath(path),
-                f"cannot be written ({error.strerror})",
-                "name a file in a folder that exists and is writable",
-            ) from error
+        write(path, json.dumps(self.document, indent=1, ensure_ascii=False) + "\n")
 
     def export(self, to: str, path: str | os.PathLike[str], *, modules: Sequence[str] | None = None) -> Json:
         """Writes the placement in the format of another tool (docs/guide/export.md); returns the command's
         JSON, which states whether it is exact and how many ops it had to move."""
         arguments, shown = self._about(placement_first=True)
-        options = ["--to", to, "-o", os.fspath(path)]
+        arguments += ["--to", to, "-o", os.fspath(path)]
         if modules is not None:
             listing = self._scratch.folder / "modules.txt"
             listing.write_text("\n".join(modules) + "\n", encoding="utf-8")
-            options += ["--modules", str(listing)]
+            arguments += ["--modules", str(listing)]
             shown = shown | {str(listing): "modules"}
         shown = shown | {"--modules FILE": "modules=[…]"}
-        return run_command("export", [*arguments, *options], shown=shown).result
+        return run_command("export", arguments, shown=shown).result
 
     def device_map(self, modules: Sequence[str] | None = None) -> dict[str, int | str]:
         """Module → number of a GPU, or "cpu": the ``device_map`` of accelerate and transformers.
@@ -281,16 +245,9 @@ class Placement:
         )
 
     def _cells(self) -> tuple[list[str], list[list[str]]]:
-        counts: dict[str, int] = {}
-        for device in self.document["ops"].values():
-            counts[device] = counts.get(device, 0) + 1
+        counts, peak, busy = Counter(self.document["ops"].values()), self.peak, self.busy
         rows = [
-            [
-                name,
-                str(counts.get(name, 0)),
-                bytes_text(self.peak.get(name, 0)),
-                seconds_text(self.busy.get(name)),
-            ]
+            [name, str(counts[name]), bytes_text(peak.get(name, 0)), seconds_text(busy.get(name))]
             for name in self.devices
         ]
         return ["device", "ops", "peak", "busy"], rows
@@ -329,8 +286,7 @@ class Placement:
         order = (
             [str(self.path), "--graph", *graph] if placement_first else [graph[0], str(self.path), *graph[1:]]
         )
-        machine = ["--devices", self.machine.text] if self.machine is not None else []
-        return [*order, *machine], self.graph._shown() | {str(self.path): "placement"}
+        return [*order, *devices_option(self.machine)], self.graph._shown() | {str(self.path): "placement"}
 
     def _expression(self, what: str | re.Pattern[str]) -> str:
         """An RE2 expression for the names of the ops that a pattern names."""

@@ -13,7 +13,15 @@ from emplace.program import run_command
 from emplace.progress import Progress, seconds_of
 from emplace.rules import Rules, rules_file
 from emplace.scratch import Scratch
-from emplace.settings import Settings, graph_of, machine_of, request_arguments, seconds_option, warn_of
+from emplace.settings import (
+    Settings,
+    devices_option,
+    graph_of,
+    machine_of,
+    request_arguments,
+    seconds_option,
+    warn_of,
+)
 
 
 def place(
@@ -49,28 +57,21 @@ def place(
     graph, machine = graph_of(graph), machine_of(machine)
     settings = Settings(objective, reserve, dispatch, rules_file(rules, graph))
     scratch = Scratch()
-    options, shown = settings.arguments(scratch.folder)
-    arguments = [*graph._arguments(), *options, "--seed", str(seed)]
-    arguments += ["--devices", machine.text] if machine is not None else []
-    arguments += request_arguments(
+    judged, shown = settings.arguments(scratch.folder)
+    request = request_arguments(
         method=method,
-        budget=None if budget is None else seconds_option(budget),
+        budget=seconds_option(budget),
         policy=None if policy is None else os.fspath(policy),
         samples=samples,
         order=order,
         threads=threads,
     )
     file = scratch.folder / "found.json"
+    arguments = [*graph._arguments(), *judged, "--seed", str(seed), *devices_option(machine), *request]
     searches = method == "auto" or budget is not None
     budget_s = seconds_of(budget if budget is not None else 30.0) if searches else None
-    with Progress(f"place {method}", budget_s, progress) as view:
-        finished = run_command(
-            "place",
-            [*arguments, "-o", file],
-            shown=graph._shown() | shown,
-            on_line=view.on_line,
-            on_tick=view.on_tick,
-        )
+    view = Progress(f"place {method}", budget_s, progress)
+    finished = view.run("place", [*arguments, "-o", file], shown=graph._shown() | shown)
     document = json.loads(file.read_text(encoding="utf-8"))
     file.unlink()
     finished.result["placement"] = None
@@ -86,7 +87,7 @@ def open_placement(
 ) -> Placement:
     """Reads a placement file, and measures it in the simulator. A placement of another graph is refused."""
     graph, machine = graph_of(graph), machine_of(machine)
-    devices = ["--devices", machine.text] if machine is not None else []
+    devices = devices_option(machine)
     operands = graph._arguments()
     measured = run_command(
         "evaluate", [operands[0], path, *operands[1:], *devices], shown=graph._shown(), accept=(0, 3)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import time
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
+
+from emplace.program import Finished, run_command
 
 _PLAIN_EVERY_S = 5.0
 _BEST = re.compile(r"best .*?(?:\)|(?=  |$))")
@@ -31,7 +35,7 @@ def seconds_of(budget: str | float | int | None) -> float | None:
 
 
 class Progress:
-    """Shows lines of a command while it runs. `on_line` and `on_tick` go to run_command()."""
+    """Shows lines of a command while it runs."""
 
     def __init__(self, what: str, budget_s: float | None, shown: bool) -> None:
         self._what = what
@@ -49,6 +53,11 @@ class Progress:
     ) -> None:
         if self._bar is not None:
             self._bar.close()
+
+    def run(self, command: str, arguments: Sequence[str | os.PathLike[str]], **more: Any) -> Finished:
+        """Runs a command and shows its progress; see :func:`run_command`."""
+        with self:
+            return run_command(command, arguments, on_line=self.on_line, on_tick=self.on_tick, **more)
 
     def on_line(self, line: str) -> None:
         """Takes a line of standard error."""

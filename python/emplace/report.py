@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from emplace.errors import EmplaceError
 from emplace.graph import Graph
 from emplace.machines import Machine
 from emplace.results import Explanation
 from emplace.schedule import Schedule, Slice
+from emplace.scratch import write
 from emplace.tables import bytes_text, html_table, seconds_text
 
 _WIDTH, _NAME, _LANE, _GAP = 1000.0, 90.0, 18.0, 6.0
@@ -69,14 +69,7 @@ class Report:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the page."""
-        try:
-            Path(path).write_text(self.html, encoding="utf-8")
-        except OSError as error:
-            raise EmplaceError(
-                os.fspath(path),
-                f"cannot be written ({error.strerror})",
-                "name a file in a folder that exists and is writable",
-            ) from error
+        write(path, self.html)
 
     def _repr_html_(self) -> str:
         return f'<div class="emplace"><style>{_STYLE}</style>{self.body}</div>'

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, field
+from html import escape
 from typing import Any
 
 from emplace.program import Json
@@ -24,6 +25,25 @@ class Result:
         return copy.deepcopy(self._json)
 
 
+class Table:
+    """What is shown as a table, and in a notebook as HTML."""
+
+    def _cells(self) -> tuple[list[str], list[list[str]]]:
+        """The head and the rows."""
+        raise NotImplementedError
+
+    def _below(self) -> str:
+        """A line below the table; empty: none."""
+        return ""
+
+    def __str__(self) -> str:
+        return "\n".join(filter(None, (text_table(*self._cells()), self._below())))
+
+    def _repr_html_(self) -> str:
+        below = self._below()
+        return html_table(*self._cells()) + (f"<p>{escape(below)}</p>" if below else "")
+
+
 @dataclass(frozen=True)
 class Measurement(Result):
     """One placement, measured: ``emplace evaluate``."""
@@ -33,7 +53,8 @@ class Measurement(Result):
     @property
     def step_time(self) -> float | None:
         """Seconds of one step; None if it does not fit."""
-        return None if self._json["step_time_s"] is None else float(self._json["step_time_s"])
+        seconds: float | None = self._json["step_time_s"]
+        return seconds
 
     @property
     def valid(self) -> bool:
@@ -80,7 +101,7 @@ class Measurement(Result):
 
 
 @dataclass(frozen=True)
-class Comparison(Result):
+class Comparison(Table, Result):
     """A row per method: ``emplace compare``."""
 
     @property
@@ -132,15 +153,12 @@ class Comparison(Result):
         ]
         return ["method", "step time", "above bound"], rows
 
-    def __str__(self) -> str:
-        return text_table(*self._cells()) + f"\nbound {seconds_text(self.bound)}"
-
-    def _repr_html_(self) -> str:
-        return html_table(*self._cells()) + f"<p>bound {seconds_text(self.bound)}</p>"
+    def _below(self) -> str:
+        return f"bound {seconds_text(self.bound)}"
 
 
 @dataclass(frozen=True)
-class Explanation(Result):
+class Explanation(Table, Result):
     """Where ops run, and what the step would take if they ran elsewhere: ``emplace explain``."""
 
     @property
@@ -176,9 +194,6 @@ class Explanation(Result):
         ]
         return ["what", "on", "ops", "time", "critical", "verdict"], rows
 
-    def __str__(self) -> str:
+    def _below(self) -> str:
         more = self._json["not_shown"]
-        return text_table(*self._cells()) + (f"\nand {more} more (top=)" if more else "")
-
-    def _repr_html_(self) -> str:
-        return html_table(*self._cells())
+        return f"and {more} more (top=)" if more else ""

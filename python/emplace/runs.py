@@ -20,7 +20,15 @@ from emplace.progress import Progress, seconds_of
 from emplace.results import Columns, Comparison, Measurement
 from emplace.rules import Rules, rules_file
 from emplace.scratch import Scratch
-from emplace.settings import Settings, graph_of, machine_of, seconds_option, warn_of
+from emplace.settings import (
+    Settings,
+    devices_option,
+    graph_of,
+    machine_of,
+    options,
+    seconds_option,
+    warn_of,
+)
 
 if TYPE_CHECKING:
     import sqlite3
@@ -48,17 +56,12 @@ def compare(
     """
     graph, machine = graph_of(graph), machine_of(machine)
     scratch = Scratch()
-    options, shown = Settings(objective, reserve, dispatch, rules_file(rules, graph)).arguments(
-        scratch.folder
-    )
-    arguments = [*graph._arguments(), *options, "--seed", str(seed)]
-    arguments += ["--devices", machine.text] if machine is not None else []
-    arguments += ["--methods", ",".join(methods)] if methods is not None else []
-    arguments += ["--budget", seconds_option(budget)] if budget is not None else []
-    with Progress("compare", None, progress) as view:
-        finished = run_command(
-            "compare", arguments, shown=graph._shown() | shown, on_line=view.on_line, on_tick=view.on_tick
-        )
+    settings = Settings(objective, reserve, dispatch, rules_file(rules, graph))
+    judged, shown = settings.arguments(scratch.folder)
+    named = ",".join(methods) if methods is not None else None
+    arguments = [*graph._arguments(), *judged, *devices_option(machine)]
+    arguments += options(seed=seed, methods=named, budget=seconds_option(budget))
+    finished = Progress("compare", None, progress).run("compare", arguments, shown=graph._shown() | shown)
     warn_of(finished)
     return Comparison(finished.result)
 
@@ -102,24 +105,15 @@ def evaluate(
         )
         return Measurement(found, tuple(placement.devices))
     scratch = Scratch()
-    options, shown = placement.settings.arguments(scratch.folder)
+    judged, shown = placement.settings.arguments(scratch.folder)
     first, *reading = graph._arguments()
-    arguments = [first, str(placement.path), *reading, *options, "--executor", executor]
-    arguments += ["--devices", placement.machine.text] if placement.machine is not None else []
-    arguments += ["--model", model] if model is not None else []
-    arguments += ["--verify"] if verify else []
-    arguments += ["--warmups", str(warmups)] if warmups is not None else []
-    arguments += ["--samples", str(samples)] if samples is not None else []
-    arguments += ["--trace", os.fspath(trace)] if trace is not None else []
-    with Progress(f"evaluate by {executor}", None, progress) as view:
-        finished = run_command(
-            "evaluate",
-            arguments,
-            accept=(0, 3),
-            on_line=view.on_line,
-            on_tick=view.on_tick,
-            shown=graph._shown() | shown | {str(placement.path): "placement"},
-        )
+    arguments = [first, str(placement.path), *reading, *judged, *devices_option(placement.machine)]
+    arguments += options(
+        executor=executor, model=model, verify=verify, warmups=warmups, samples=samples, trace=trace
+    )
+    view = Progress(f"evaluate by {executor}", None, progress)
+    names = graph._shown() | shown | {str(placement.path): "placement"}
+    finished = view.run("evaluate", arguments, accept=(0, 3), shown=names)
     if finished.interrupted:
         raise KeyboardInterrupt
     return Measurement(finished.result, tuple(placement.devices))
@@ -243,16 +237,17 @@ def run(
         arguments.append(
             os.fspath(path if path.exists() or not (CONFIGS / path).is_file() else CONFIGS / path)
         )
-    arguments += ["--run-dir", os.fspath(run_dir)] if run_dir is not None else []
-    arguments += ["--budget", seconds_option(budget)] if budget is not None else []
-    arguments += ["--episodes", str(episodes)] if episodes is not None else []
-    arguments += ["--resume"] if resume else []
-    arguments += ["--branch", branch] if branch is not None else []
-    arguments += ["--seed", str(seed)] if seed is not None else []
+    arguments += options(
+        run_dir=run_dir,
+        budget=seconds_option(budget),
+        episodes=episodes,
+        resume=resume,
+        branch=branch,
+        seed=seed,
+    )
     for key, value in (settings or {}).items():
         arguments += ["--set", f"{key}={_setting(value)}"]
-    with Progress("run", seconds_of(budget), progress) as view:
-        finished = run_command("run", arguments, on_line=view.on_line, on_tick=view.on_tick)
+    finished = Progress("run", seconds_of(budget), progress).run("run", arguments)
     warn_of(finished)
     return Run(Path(finished.result["run_dir"]), finished.result)
 

@@ -1,10 +1,13 @@
-"""Folders for temporary files."""
+"""Folders for temporary files, and files for the user."""
 
 from __future__ import annotations
 
+import os
 import weakref
 from functools import cached_property
 from pathlib import Path
+
+from emplace.errors import EmplaceError
 
 
 class Scratch:
@@ -18,3 +21,18 @@ class Scratch:
         path = tempfile.mkdtemp(prefix="emplace-")
         weakref.finalize(self, shutil.rmtree, path, True)
         return Path(path)
+
+
+def write(path: str | os.PathLike[str], text: str) -> None:
+    """Writes a file as a whole or not at all. Raises EmplaceError."""
+    target = Path(path)
+    try:
+        partial = target.with_name(target.name + ".partial")
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(target)
+    except OSError as error:
+        raise EmplaceError(
+            os.fspath(path),
+            f"cannot be written ({error.strerror})",
+            "name a file in a folder that exists and is writable",
+        ) from error

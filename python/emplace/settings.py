@@ -26,13 +26,22 @@ class Settings:
 
     def arguments(self, folder: Path, *, objective: bool = True) -> tuple[list[str], dict[str, str]]:
         """Options of a command line, and what errors call their files."""
-        options = ["--objective", self.objective] if objective else []
-        options += ["--reserve", self.reserve] if self.reserve is not None else []
-        options += ["--dispatch", self.dispatch] if self.dispatch is not None else []
-        if self.rules is None:
-            return options, {}
-        path, shown = self.rules.written(folder)
-        return [*options, "--rules", str(path)], shown
+        path, shown = self.rules.written(folder) if self.rules is not None else (None, {})
+        judged = self.objective if objective else None
+        return options(objective=judged, reserve=self.reserve, dispatch=self.dispatch, rules=path), shown
+
+
+def options(**values: object) -> list[str]:
+    """Options of a command line: none for None and False, a bare one for True.
+
+    >>> options(run_dir="here", resume=True, seed=None)
+    ['--run-dir', 'here', '--resume']
+    """
+    words: list[str] = []
+    for name, value in values.items():
+        if value is not None and value is not False:
+            words += ["--" + name.replace("_", "-"), *([] if value is True else [str(value)])]
+    return words
 
 
 def request_arguments(**settings: object) -> list[str]:
@@ -43,11 +52,7 @@ def request_arguments(**settings: object) -> list[str]:
     given = {name.replace("_", "-"): value for name, value in settings.items() if value is not None}
     if unknown := given.keys() - SETTINGS:
         raise TypeError(f"no setting of a request: {', '.join(sorted(unknown))}")
-    arguments = []
-    for name in SETTINGS:
-        if name in given:
-            arguments += [f"--{name}", str(given[name])]
-    return arguments
+    return options(**{name: given[name] for name in SETTINGS if name in given})
 
 
 def graph_of(graph: Graph | str | os.PathLike[str]) -> Graph:
@@ -60,9 +65,14 @@ def machine_of(machine: Machine | str | os.PathLike[str] | None) -> Machine | No
     return machine if machine is None or isinstance(machine, Machine) else Machine(machine)
 
 
-def seconds_option(budget: str | float | int) -> str:
+def seconds_option(budget: str | float | int | None) -> str | None:
     """A budget for a command line: "30s", or a number of seconds."""
-    return budget if isinstance(budget, str) else f"{budget:g}s"
+    return budget if budget is None or isinstance(budget, str) else f"{budget:g}s"
+
+
+def devices_option(machine: Machine | None) -> list[str]:
+    """The option for a machine; none for that of the graph file."""
+    return options(devices=machine.text if machine is not None else None)
 
 
 def warn_of(finished: Finished) -> tuple[str, ...]:
