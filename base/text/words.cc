@@ -52,8 +52,6 @@ std::size_t utf8_length(std::string_view text, std::size_t at) {
   return more + 1;
 }
 
-constexpr char32_t kNoCharacter = 0xfffd;
-
 /// Decodes the code point. @pre `length` is utf8_length(text, at).
 char32_t code_point(std::string_view text, std::size_t at, std::size_t length) {
   constexpr unsigned kFirstBits[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
@@ -139,16 +137,6 @@ bool is_utf8(std::string_view text) {
     i += length;
   }
   return true;
-}
-
-std::u32string code_points(std::string_view text) {
-  std::u32string points;
-  for (std::size_t i = 0; i < text.size();) {
-    const std::size_t length = utf8_length(text, i);
-    points += length == 0 ? kNoCharacter : code_point(text, i, length);
-    i += std::max<std::size_t>(length, 1);
-  }
-  return points;
 }
 
 std::string to_valid_utf8(std::string_view text) {

@@ -34,9 +34,6 @@ std::string toml_text(std::string_view text);
 /// Returns whether `text` is UTF-8: no overlong form, no surrogate, no code point above U+10FFFF.
 bool is_utf8(std::string_view text);
 
-/// The code points of a text; U+FFFD for every invalid byte.
-std::u32string code_points(std::string_view text);
-
 /// Returns `text` as UTF-8, with U+FFFD for every invalid byte, and for NUL, which text readers stop at.
 std::string to_valid_utf8(std::string_view text);
 

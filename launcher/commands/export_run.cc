@@ -42,7 +42,6 @@ class RecordedRuns final : public RunRecords {
     options.output =
         request.output.empty() ? fs::path{request.run} / "tensorboard" : fs::path{request.output};
     options.table = request.table;
-    options.placements = request.placements;
     EMPLACE_TRY_ASSIGN(auto facts, db->header().facts());
     options.devices = devices_of(db->header(), request.run, facts.num_devices);
     options.facts = std::move(facts);

@@ -55,7 +55,7 @@ class Export final : public Command {
         .required("--to", format_,
                   "Format: onnx, submodels, accelerate, pipelining, vllm, deepspeed, tensorflow, openvino, "
                   "dot or csv "
-                  "for a placement; csv, jsonl, npz or tensorboard for a run")
+                  "for a placement; csv, jsonl or tensorboard for a run")
         .option("-o,--output", output_,
                 "File to write; for submodels a folder, and for tensorboard (default there: RUN/tensorboard)")
         .option("--graph,-g", graph_,
@@ -69,8 +69,7 @@ class Export final : public Command {
                 "Placement, accelerate: file with the names of the model's modules and tensors, one per line")
         .option("--table", table_,
                 "Run: table to export, measurements (csv), episodes (csv, jsonl) or updates (csv, jsonl) "
-                "(default: the first of the format)")
-        .flag("--placements", placements_, "Run, npz: also export every placement, one byte per op");
+                "(default: the first of the format)");
     declare_reading(options, reading_);
   }
   Result<ExitStatus> run(Console& console) override {
@@ -96,7 +95,6 @@ class Export final : public Command {
   const Extensions extensions_;
   std::string what_, format_, output_, graph_, devices_, applied_, modules_, table_;
   GraphReading reading_;
-  bool placements_ = false;
 };
 
 Result<ExitStatus> Export::export_run_data(Console& console) const {
@@ -104,11 +102,9 @@ Result<ExitStatus> Export::export_run_data(Console& console) const {
   if (!devices_.empty()) return not_for("--devices", "a run");
   if (!applied_.empty()) return not_for("--applied", "a run");
   if (!modules_.empty()) return not_for("--modules", "a run");
-  if (placements_ && format_ != "npz") return not_for("--placements", "--to " + printable(format_, 40));
   if (output_.empty() && format_ != "tensorboard") return missing("-o", "add -o FILE");
-  return extensions_.records.write(
-      {.run = what_, .format = format_, .output = output_, .table = table_, .placements = placements_},
-      console);
+  return extensions_.records.write({.run = what_, .format = format_, .output = output_, .table = table_},
+                                   console);
 }
 
 /// Simulated measurements of the placement, before the export and as exported.
@@ -187,7 +183,6 @@ Result<Unit> Export::write_applied(const PlacementFile& file, const Placement& a
 
 Result<ExitStatus> Export::export_placement_file(Console& console) {
   if (!table_.empty()) return not_for("--table", "a placement");
-  if (placements_) return not_for("--placements", "a placement");
   if (graph_.empty()) return missing("--graph", "a placement needs its graph; for a run give its directory");
   if (output_.empty()) return missing("-o", "add -o FILE");
   if (!applied_.empty() && devices_.empty()) return missing("--devices", "--applied needs it to measure");

@@ -36,7 +36,6 @@ class RealExecutors {
 /// What of a run `emplace export` shall write, as on its command line.
 struct RecordRequest {
   std::string run, format, output, table;
-  bool placements = false;
 };
 
 /// Records of runs. Thread: the main one.

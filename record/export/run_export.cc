@@ -13,10 +13,8 @@ struct RunFormat {
   std::string_view name;
   Result<std::unique_ptr<RunExporter>> (*make)(RunExport);
 };
-constexpr std::array<RunFormat, 4> kRunFormats{{{"csv", make_csv_exporter},
-                                                {"jsonl", make_jsonl_exporter},
-                                                {"npz", make_npz_exporter},
-                                                {"tensorboard", make_tensorboard_exporter}}};
+constexpr std::array<RunFormat, 3> kRunFormats{
+    {{"csv", make_csv_exporter}, {"jsonl", make_jsonl_exporter}, {"tensorboard", make_tensorboard_exporter}}};
 constexpr auto kNames = [] {
   std::array<std::string_view, kRunFormats.size()> names;
   std::transform(kRunFormats.begin(), kRunFormats.end(), names.begin(),
@@ -30,43 +28,13 @@ std::string listed(std::span<const std::string_view> names) {
   return text;
 }
 
-constexpr std::size_t kPageRows = 256, kPageBytes = std::size_t{32} << 20;
+constexpr std::size_t kPageRows = 256;
 
-/// Reads the log with its placements, page by page.
-class Pages {
- public:
-  Pages(RunLog log, bool placements, std::size_t ops) : log_{log}, placements_{placements}, ops_{ops} {}
-
-  /// The next page; empty at the end of the log.
-  Result<std::vector<LogRow>> next() {
-    auto rows = log_.rows(from_, limit_, false);
-    if (!rows || rows->empty()) return rows;
-    if (placements_) {
-      EMPLACE_TRY_ASSIGN(auto episodes, log_.episodes(from_, rows->size()));
-      for (std::size_t k = 0; k < rows->size() && k < episodes.size(); ++k)
-        (*rows)[k].episode.placements = std::move(episodes[k].placements);
-      // Limits the memory of a page: thousands of episodes of small graphs, a few of large ones.
-      const std::size_t bytes = std::max<std::size_t>(1, ops_ * rows->front().episode.count);
-      limit_ = std::clamp<std::size_t>(kPageBytes / bytes, 1, kPageRows);
-    }
-    from_ = rows->back().episode.seq + 1;
-    return rows;
-  }
-
- private:
-  const RunLog log_;
-  const bool placements_;
-  const std::size_t ops_;
-  std::uint64_t from_ = 1;
-  std::size_t limit_ = placements_ ? 1 : kPageRows;
-};
-
-Result<Unit> export_episodes(const RunReader& run, RunExporter& exporter, Exported& done) {
-  EMPLACE_TRY_ASSIGN(const auto facts, run.header().facts());
-  Pages pages{run.log(), exporter.needs().placements, facts.num_ops};
-  for (;;) {
-    EMPLACE_TRY_ASSIGN(const auto page, pages.next());
+Result<Unit> export_episodes(RunLog log, RunExporter& exporter, Exported& done) {
+  for (std::uint64_t from = 1;;) {
+    EMPLACE_TRY_ASSIGN(const auto page, log.rows(from, kPageRows, false));
     if (page.empty()) return Unit{};
+    from = page.back().episode.seq + 1;
     for (const LogRow& row : page) {
       EMPLACE_TRY(exporter.episode(row));
       ++done.episodes;
@@ -112,7 +80,7 @@ Result<Unit> check_table(std::string_view table, std::span<const std::string_vie
 
 Result<Exported> export_run(const RunReader& run, RunExporter& exporter) {
   Exported done;
-  if (exporter.needs().episodes) EMPLACE_TRY(export_episodes(run, exporter, done));
+  if (exporter.needs().episodes) EMPLACE_TRY(export_episodes(run.log(), exporter, done));
   if (exporter.needs().updates) EMPLACE_TRY(export_updates(run.log(), exporter, done));
   EMPLACE_TRY_ASSIGN(done.path, exporter.finish());
   return done;

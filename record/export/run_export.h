@@ -18,7 +18,6 @@ namespace emplace::record {
 struct RunExport {
   std::filesystem::path output;      ///< Output file; tensorboard: output folder, created if missing.
   std::string table;                 ///< Table to export (csv, jsonl); empty: the format's default.
-  bool placements = false;           ///< True: include placements (npz).
   RunFacts facts;                    ///< Facts of the run.
   std::vector<std::string> devices;  ///< Device names, facts.num_devices of them.
 };
@@ -30,7 +29,6 @@ class RunExporter {
   /// Rows that the format needs.
   struct Needs {
     bool episodes = true;
-    bool placements = false;  ///< True: fill EpisodeRow::placements.
     bool updates = false;
     bool consumed = false;  ///< True: pass the consumed episodes with each update.
   };

@@ -7,7 +7,6 @@ namespace emplace::record {
 
 Result<std::unique_ptr<RunExporter>> make_csv_exporter(RunExport what);
 Result<std::unique_ptr<RunExporter>> make_jsonl_exporter(RunExport what);
-Result<std::unique_ptr<RunExporter>> make_npz_exporter(RunExport what);
 Result<std::unique_ptr<RunExporter>> make_tensorboard_exporter(RunExport what);
 
 /// Checks the table name. Errors: kInvalid, with a list of the tables.

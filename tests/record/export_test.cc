@@ -3,12 +3,9 @@
 // own readers that share no code with the writers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <zlib.h>
 
-#include <cmath>
 #include <cstring>
 #include <filesystem>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
@@ -80,59 +77,6 @@ T little(const std::string& bytes, std::size_t at) {
   EXPECT_LE(at + sizeof value, bytes.size());
   if (at + sizeof value <= bytes.size()) std::memcpy(&value, bytes.data() + at, sizeof value);
   return value;
-}
-
-std::string inflated(const std::string& packed, std::size_t size) {
-  std::string out(size, '\0');
-  z_stream stream{};
-  EXPECT_EQ(inflateInit2(&stream, -15), Z_OK);
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(packed.data()));
-  stream.avail_in = static_cast<uInt>(packed.size());
-  stream.next_out = reinterpret_cast<Bytef*>(out.data());
-  stream.avail_out = static_cast<uInt>(out.size());
-  EXPECT_EQ(inflate(&stream, Z_FINISH), Z_STREAM_END);
-  EXPECT_EQ(stream.total_out, size);
-  inflateEnd(&stream);
-  return out;
-}
-
-struct Array {
-  std::string head, data;
-};
-
-/// The arrays of an .npz, found by its directory, every checksum and both headers of each compared.
-std::map<std::string, Array> parse_npz(const std::string& zip) {
-  std::map<std::string, Array> arrays;
-  const std::size_t end = zip.size() - 22;
-  EXPECT_EQ(little<std::uint32_t>(zip, end), 0x06054b50u);
-  const std::size_t count = little<std::uint16_t>(zip, end + 10);
-  std::size_t at = little<std::uint32_t>(zip, end + 16);
-  for (std::size_t k = 0; k < count; ++k) {
-    EXPECT_EQ(little<std::uint32_t>(zip, at), 0x02014b50u);
-    const auto crc = little<std::uint32_t>(zip, at + 16), packed = little<std::uint32_t>(zip, at + 20),
-               size = little<std::uint32_t>(zip, at + 24), local = little<std::uint32_t>(zip, at + 42);
-    const std::string name = zip.substr(at + 46, little<std::uint16_t>(zip, at + 28));
-    at += 46 + name.size() + little<std::uint16_t>(zip, at + 30) + little<std::uint16_t>(zip, at + 32);
-    EXPECT_EQ(little<std::uint32_t>(zip, local), 0x04034b50u);
-    EXPECT_EQ(zip.substr(local + 8, 18), zip.substr(at - 46 - name.size() + 10, 18)) << name;
-    EXPECT_EQ(zip.substr(local + 30, name.size()), name);
-    const std::size_t data = local + 30 + name.size() + little<std::uint16_t>(zip, local + 28);
-    const std::string npy = inflated(zip.substr(data, packed), size);
-    EXPECT_EQ(crc32(0, reinterpret_cast<const Bytef*>(npy.data()), size), crc) << name;
-    EXPECT_EQ(npy.substr(0, 8), std::string("\x93NUMPY\x01\x00", 8)) << name;
-    const std::size_t head = little<std::uint16_t>(npy, 8);
-    EXPECT_EQ((10 + head) % 64, 0u) << "data must be aligned";
-    EXPECT_EQ(npy[9 + head], '\n');
-    arrays[name] = {npy.substr(10, head), npy.substr(10 + head)};
-  }
-  return arrays;
-}
-
-template <class T>
-std::vector<T> numbers(const Array& array) {
-  std::vector<T> values(array.data.size() / sizeof(T));
-  std::memcpy(values.data(), array.data.data(), array.data.size());
-  return values;
 }
 
 class ExportTest : public ::testing::Test {
@@ -261,57 +205,6 @@ TEST_F(ExportTest, JsonLinesHaveAnEpisodePerLine) {
   EXPECT_EQ(seq, kEpisodes);
 }
 
-TEST_F(ExportTest, NpzHasAnArrayPerColumn) {
-  ASSERT_TRUE(exported("npz", {.placements = true}).ok());
-  const auto arrays = parse_npz(content(at("out")));
-  const std::size_t rows = 2 * kEpisodes;
-  EXPECT_THAT(arrays.at("step_time_s.npy").head,
-              HasSubstr("{'descr': '<f8', 'fortran_order': False, 'shape': (1200,), }"));
-  const auto times = numbers<double>(arrays.at("step_time_s.npy"));
-  ASSERT_EQ(times.size(), rows);
-  for (std::size_t k = 0; k < rows; k += 2) {
-    EXPECT_TRUE(std::isnan(times[k])) << "it was not valid";
-    EXPECT_EQ(times[k + 1], 0.1 + 1.0 / static_cast<double>(k / 2 + 1));
-  }
-  EXPECT_THAT(arrays.at("peak_bytes.npy").head, HasSubstr("'shape': (1200, 2), }"));
-  EXPECT_EQ(numbers<std::int64_t>(arrays.at("peak_bytes.npy"))[3], std::int64_t{1} << 40);
-  EXPECT_THAT(arrays.at("placements.npy").head,
-              HasSubstr("'|u1', 'fortran_order': False, 'shape': (1200, 3), }"));
-  const std::string& placements = arrays.at("placements.npy").data;
-  ASSERT_EQ(placements.size(), 3 * rows);
-  for (std::uint64_t seq = 1; seq <= kEpisodes; ++seq)
-    EXPECT_EQ(placements.substr(6 * seq - 6, 6), std::string(5, '\1') + static_cast<char>(seq % 250));
-  EXPECT_EQ(numbers<double>(arrays.at("updates_loss.npy")), (std::vector<double>{-1.25, 0.1}));
-  EXPECT_EQ(numbers<std::uint64_t>(arrays.at("updates_episodes.npy")),
-            (std::vector<std::uint64_t>{11, 12, 13}));
-  EXPECT_EQ(numbers<std::uint64_t>(arrays.at("updates_episode_count.npy")),
-            (std::vector<std::uint64_t>{2, 1}));
-  EXPECT_EQ(numbers<float>(arrays.at("updates_advantages.npy")), (std::vector<float>{1.5f, -2, 0.5f}));
-  EXPECT_THAT(arrays.at("devices.npy").head, HasSubstr("'<U5'"));
-  EXPECT_EQ(numbers<char32_t>(arrays.at("devices.npy"))[9], U'\xfffd');
-  EXPECT_THAT(arrays.at("method.npy").head, HasSubstr("'shape': (), }"));
-  EXPECT_THAT(arrays.at("valid.npy").head, HasSubstr("'|b1'"));
-}
-
-TEST_F(ExportTest, LargeColumnsSpillToAFile) {
-  // Bytes that do not pack, so that the member spills more than once.
-  EpisodeRow e{1, 5000, 0, 3, 1, "graph", Bytes(5 << 20), {}, 5000};
-  Rng rng{3, Purpose::kTest};
-  for (std::byte& byte : e.placements) byte = static_cast<std::byte>(rng.below(256));
-  auto db = *RunWriter::create(at("large"), db_->header().facts().value());
-  MeasurementRow m;
-  m.placement_id = 5000;
-  m.episode = 5000;
-  ASSERT_TRUE(db->add_episode(e, {m}).ok());
-  ASSERT_TRUE(db->commit().ok());
-  db_ = std::move(db);
-  ASSERT_TRUE(exported("npz", {.placements = true}).ok());
-  const auto arrays = parse_npz(content(at("out")));
-  const std::string& read = arrays.at("placements.npy").data;
-  ASSERT_EQ(read.size(), e.placements.size());
-  EXPECT_EQ(std::memcmp(read.data(), e.placements.data(), read.size()), 0);
-}
-
 /// CRC-32C bit by bit.
 std::uint32_t slow_crc32c(const std::string& bytes) {
   std::uint32_t crc = ~0u;
@@ -368,17 +261,16 @@ TEST_F(ExportTest, EventFilesAreFramedAsTensorBoardReadsThem) {
 }
 
 TEST_F(ExportTest, UnknownNamesAreRefusedWithTheListOfKnownOnes) {
-  EXPECT_THAT(exported("parquet").error().context,
-              HasSubstr("expected one of: csv, jsonl, npz, tensorboard"));
+  EXPECT_THAT(exported("parquet").error().context, HasSubstr("expected one of: csv, jsonl, tensorboard"));
   EXPECT_THAT(exported("csv", {.table = "actors"}).error().context,
               HasSubstr("expected one of: measurements, episodes, updates"));
-  EXPECT_THAT(exported("npz", {.table = "updates"}).error().context, HasSubstr("only csv and jsonl"));
+  EXPECT_THAT(exported("tensorboard", {.table = "updates"}).error().context, HasSubstr("only csv and jsonl"));
 }
 
 TEST_F(ExportTest, PartialFilesAreRemoved) {
   const auto before = names_in_folder();
   std::filesystem::create_directory(at("folder"));
-  for (const char* format : {"csv", "jsonl", "npz"}) {
+  for (const char* format : {"csv", "jsonl"}) {
     EXPECT_EQ(exported(format, {.output = at("no") / "such"}).error().code, Errc::kIo) << format;
     EXPECT_EQ(exported(format, {.output = at("folder")}).error().code, Errc::kIo) << format;
   }
