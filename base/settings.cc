@@ -4,7 +4,6 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
-#include <optional>
 
 #include "base/text/toml_reader.h"
 #include "base/text/words.h"
@@ -262,11 +261,15 @@ void copy_settings(const Settings& from, const Settings& to) {
   }
 }
 
-std::vector<std::string> differing_settings(const Settings& a, const Settings& b) {
+std::vector<std::string> differing_settings(const Settings& a, const Settings& b,
+                                            std::optional<OnResume> only) {
   EMPLACE_CHECK(a.all().size() == b.all().size(), "settings of two kinds");
   std::vector<std::string> differing;
-  for (std::size_t i = 0; i < a.all().size(); ++i)
-    if (a.all()[i].written() != b.all()[i].written()) differing.push_back(a.all()[i].name());
+  for (std::size_t i = 0; i < a.all().size(); ++i) {
+    const Setting& setting = a.all()[i];
+    if (only.value_or(setting.on_resume) != setting.on_resume) continue;
+    if (setting.written() != b.all()[i].written()) differing.push_back(setting.name());
+  }
   return differing;
 }
 

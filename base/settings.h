@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -115,6 +116,9 @@ struct EnumSetting {
   std::function<void(std::size_t)> set;
 };
 
+/// Whether a run that is resumed may have another value than before.
+enum class OnResume : std::uint8_t { kSame, kMayChange };
+
 /// One setting, bound to the field that holds it.
 struct Setting {
   std::string section;  ///< Name of the section, such as "policy.placeto".
@@ -123,6 +127,7 @@ struct Setting {
   std::variant<bool*, std::uint32_t*, std::uint64_t*, std::int64_t*, float*, double*, std::string*,
                std::vector<std::string>*, Duration*, Reserve*, EnumSetting>
       value;
+  OnResume on_resume = OnResume::kSame;
 
   std::string name() const { return section.empty() ? std::string{key} : section + "." + std::string{key}; }
   std::string written() const;  ///< The value as TOML. A float is written as its shortest decimal.
@@ -135,12 +140,17 @@ class Settings {
   struct Section {
     std::string name;
     std::string_view meaning;
+    OnResume on_resume = OnResume::kSame;
   };
 
+  /// Returns what was added; valid until the next one is.
   template <class Value>
-  void add(std::string_view key, Value& value, SettingRange range, std::string_view meaning) {
+  Setting& add(std::string_view key, Value& value, SettingRange range, std::string_view meaning) {
     Setting& added = settings_.emplace_back();
-    if (!sections_.empty()) added.section = sections_.back().name;
+    if (!sections_.empty()) {
+      added.section = sections_.back().name;
+      added.on_resume = sections_.back().on_resume;
+    }
     added.key = key;
     added.meaning = meaning;
     added.range = range;
@@ -149,16 +159,18 @@ class Settings {
     } else {
       added.value = &value;
     }
+    return added;
   }
   template <class Value>
-  void add(std::string_view key, Value& value, std::string_view meaning) {
-    add(key, value, SettingRange{}, meaning);
+  Setting& add(std::string_view key, Value& value, std::string_view meaning) {
+    return add(key, value, SettingRange{}, meaning);
   }
   /// Adds a section such as "policy.placeto" with the settings that `options` lists. Each section is added
-  /// once.
+  /// once. `on_resume`: of the settings that do not set their own.
   template <class Options>
-  void add_section(std::string_view name, std::string_view meaning, Options& options) {
-    sections_.push_back({std::string{name}, meaning});
+  void add_section(std::string_view name, std::string_view meaning, Options& options,
+                   OnResume on_resume = OnResume::kSame) {
+    sections_.push_back({std::string{name}, meaning, on_resume});
     options.list(*this);
   }
 
@@ -207,8 +219,9 @@ Result<Unit> in_range(std::string_view key, Number value, double low, double hig
 }
 /// Copies all values. @pre both list the same struct.
 void copy_settings(const Settings& from, const Settings& to);
-/// The names of the settings whose values differ. @pre both list the same struct.
-std::vector<std::string> differing_settings(const Settings& a, const Settings& b);
+/// The names of the settings whose values differ; with `only`, of those. @pre both list the same struct.
+std::vector<std::string> differing_settings(const Settings& a, const Settings& b,
+                                            std::optional<OnResume> only = {});
 
 /// All settings as TOML, which read_settings reads back bit by bit; `documented` adds meaning and range.
 std::string settings_toml(const Settings& settings, bool documented);

@@ -1,9 +1,21 @@
 # Converts files into a C++ source that defines each as a std::string_view, which HEADER declares:
 #   cmake -DOUTPUT=file.cc -DHEADER=folder/header.h -DNAMESPACE=emplace::layer "-DFILES=kName=path;kName=path|path" -P embed.cmake
-# Files joined by "|" become one.
+# Files joined by "|" become one. With -DTABLE=kName, FILES is paths alone: kName is a map of their texts by file name
+# without extension.
+if(TABLE)
+  set(rows "")
+  set(named "")
+  foreach(path ${FILES})
+    get_filename_component(stem ${path} NAME_WLE)
+    string(MAKE_C_IDENTIFIER "${TABLE}_${stem}" name)
+    list(APPEND named "${name}=${path}")
+    string(APPEND rows "  {\"${stem}\", ${name}},\n")
+  endforeach()
+  set(FILES ${named})
+endif()
 set(source "#include \"${HEADER}\"\n\nnamespace ${NAMESPACE} {\n")
 foreach(entry ${FILES})
-  string(REGEX MATCH "^([A-Za-z]+)=(.+)$" matched "${entry}")
+  string(REGEX MATCH "^([A-Za-z_]+)=(.+)$" matched "${entry}")
   set(name ${CMAKE_MATCH_1})
   string(REPLACE "|" ";" paths "${CMAKE_MATCH_2}")
   set(hex "")
@@ -18,5 +30,8 @@ foreach(entry ${FILES})
   string(APPEND source "namespace {\nconstexpr unsigned char ${name}Bytes[] = {\n${hex}0};\n}\n"
     "const std::string_view ${name}{reinterpret_cast<const char*>(${name}Bytes), ${bytes}};\n")
 endforeach()
+if(TABLE)
+  string(APPEND source "const std::map<std::string_view, std::string_view> ${TABLE}{\n${rows}};\n")
+endif()
 string(APPEND source "}  // namespace ${NAMESPACE}\n")
 file(WRITE ${OUTPUT} "${source}")

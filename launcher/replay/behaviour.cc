@@ -17,7 +17,7 @@ constexpr std::size_t kMaxKept = std::size_t{1} << 30;
 
 /// Returns whether sampling added noise to the logits, which log_probabilities() does not include.
 bool noisy(const RunConfig& config, std::uint64_t version) {
-  return learns(config) && !config.policy.method.starts_with("placeto") && config.policy.noise > 0 &&
+  return learns(config) && !method_of(config).is_stepwise && config.policy.noise > 0 &&
          version < config.policy.noise_updates;
 }
 
@@ -26,13 +26,12 @@ std::string where(const RecordedRun& run) { return printable_path(run.directory)
 }  // namespace
 
 Result<Behaviour> Behaviour::make(RecordedRun& run, std::span<const std::uint64_t> versions) {
-  if (run.config.policy.method == "hierarchical") {
-    return invalid(
-        where(run),
-        "was drawn by hierarchical, which samples a new grouping in every episode: the probability of "
-        "a placement over all groupings is unknown",
-        "learn from a log of random, colocrl, spotlight or simple-planner");
-  }
+  if (method_of(run.config).draws_grouping)
+    return invalid(where(run),
+                   "was drawn by " + run.config.policy.method +
+                       ", which samples a new grouping in every episode: the probability of a placement "
+                       "over all groupings is unknown",
+                   "learn from a log of random, colocrl, spotlight or simple-planner");
   EMPLACE_TRY_ASSIGN(auto placer, make_placer(run.config, *run.task, run.starting));
   Behaviour made{run, std::move(placer)};
   if (!learns(run.config) || versions.empty()) return made;

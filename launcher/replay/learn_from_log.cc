@@ -36,7 +36,7 @@ constexpr double kLeastWeight = 1e-6;
 /// Least share of the placements in the range that must be usable. Below it the log has other groups.
 constexpr double kLeastShare = 0.01;
 
-bool is_stepwise(const RunConfig& config) { return config.policy.method.starts_with("placeto"); }
+bool is_stepwise(const RunConfig& config) { return method_of(config).is_stepwise; }
 
 /// Returns the method's tuned config, with the run's graphs and grouping.
 Result<RunConfig> config_of(const RecordedRun& run, const LearnFromLogRequest& request) {
@@ -84,7 +84,7 @@ Result<RunConfig> config_of(const RecordedRun& run, const LearnFromLogRequest& r
     return invalid("reward.baseline", "= 'self-critic' needs measurements of the new policy",
                    "use moving-average");
   // Use as many groups as the graph has: the device of an empty group is not in the log.
-  if (p.method == "hierarchical") p.groups = grouping_of(*config, run.task->graphs.front()).num_groups;
+  if (method_of(*config).draws_grouping) p.groups = grouping_of(*config, run.task->graphs.front()).num_groups;
   if (auto checked = check_config(*config); !checked) return checked.error();
   return config;
 }

@@ -65,7 +65,7 @@ Result<RunConfig> config_of(const InputOptions& inputs, const Request& request, 
                    "is a policy of " + config->policy.method + ", not of " + method,
                    "use --method " + config->policy.method);
   }
-  if (request.unseen_order >= 0 && !orders_groups(*config))
+  if (request.unseen_order >= 0 && !method_of(*config).orders_groups)
     return invalid("--unseen-order", "does not work with a policy of " + config->policy.method,
                    "name a policy of placeto, colocrl, spotlight or random-grouping");
   config->policy.unseen_order.reset();

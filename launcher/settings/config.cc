@@ -7,6 +7,7 @@
 #include "base/text/words.h"
 #include "launcher/inputs/machine_form.h"
 #include "launcher/inputs/torch_model.h"
+#include "launcher/settings/preset_files.h"
 #include "launcher/worker/chaos.h"
 
 namespace emplace::launcher {
@@ -14,10 +15,10 @@ namespace emplace::launcher {
 Settings RunConfig::settings() {
   Settings s;
   s.add_section("run", "The run as a whole.", run);
-  s.add_section("input", "The graphs to place, and the machine.", input);
+  s.add_section("input", "The graphs to place, and the machine.", input, OnResume::kMayChange);
   s.add_section("objective", "The objective of placements.", objective);
   s.add_section("pipeline", "How episodes flow between samplers, executors and the learner.", pipeline);
-  s.add_section("executor", "The executors, which measure placements.", executor);
+  s.add_section("executor", "The executors, which measure placements.", executor, OnResume::kMayChange);
   s.add_section("policy",
                 "The method, and settings that methods share. Defaults shown are those of hierarchical with "
                 "preset tuned; each method and preset has its own.",
@@ -33,8 +34,8 @@ Settings RunConfig::settings() {
   s.add_section("policy.sweep", "The sweep placer.", policy.sweep);
   s.add_section("policy.scheduler", "The scheduler placer.", policy.scheduler);
   s.add_section("reward", "The reward of a measured placement, and its baseline.", reward);
-  s.add_section("compare", "Methods that the result is compared with.", compare);
-  s.add_section("record", "How the run is recorded.", record);
+  s.add_section("compare", "Methods that the result is compared with.", compare, OnResume::kMayChange);
+  s.add_section("record", "How the run is recorded.", record, OnResume::kMayChange);
   return s;
 }
 
@@ -102,15 +103,41 @@ Result<Unit> assign(RunConfig& config, std::string_view assignment, std::string_
 
 }  // namespace
 
-bool learns(const RunConfig& config) { return policy::learns(config.policy.method); }
-
-bool orders_groups(const RunConfig& config) {
-  const std::string_view section = policy::section_of(config.policy.method);
-  return section == "placeto" || section == "sequence";
+RunConfig record_defaults(std::string_view method) {
+  RunConfig config;
+  config.policy.preset = "paper";  // Records without the key are from before there was another preset.
+  // They started there before this was a key.
+  config.policy.sequence.network.start_from_encoder = method == "colocrl" || method == "spotlight";
+  return config;
 }
 
+Result<RunConfig> method_defaults(std::string_view method, std::string_view preset) {
+  if (const auto known = find_word("method", method, policy::methods()); !known)
+    return Error{Errc::kInvalid, "policy.method: " + known.error().context};
+  if (const auto known = find_word("preset", preset, kPresets); !known)
+    return Error{Errc::kInvalid, "policy.preset: " + known.error().context};
+  RunConfig config;
+  config.policy.method = method;
+  config.policy.preset = preset;
+  const std::string_view of = policy::method_row(method).presets_of;
+  const std::string name{of.empty() ? method : of};
+  auto file = kPresetFiles.find(name + "-" + config.policy.preset);
+  if (file == kPresetFiles.end()) file = kPresetFiles.find(name);
+  if (file == kPresetFiles.end()) return config;
+  EMPLACE_TRY_ASSIGN(TomlDocument document,
+                     TomlDocument::parse(file->second, std::string{file->first} + ".toml"));
+  EMPLACE_TRY(read_settings(config.settings(), std::move(document)));
+  return config;
+}
+
+const policy::MethodRow& method_of(const RunConfig& config) {
+  return policy::method_row(config.policy.method);
+}
+
+bool learns(const RunConfig& config) { return method_of(config).learns; }
+
 bool measures_start(const RunConfig& config) {
-  return config.policy.placeto.measure_start && policy::section_of(config.policy.method) == "placeto";
+  return config.policy.placeto.measure_start && method_of(config).is_stepwise;
 }
 
 bool uses_processes(const RunConfig& config) {
@@ -179,8 +206,8 @@ std::string to_toml(RunConfig config, bool documented) {
   return settings_toml(config.settings(), documented);
 }
 
-std::vector<std::string> differing_keys(RunConfig a, RunConfig b) {
-  return differing_settings(a.settings(), b.settings());
+std::vector<std::string> differing_keys(RunConfig a, RunConfig b, std::optional<OnResume> only) {
+  return differing_settings(a.settings(), b.settings(), only);
 }
 
 namespace {
@@ -216,14 +243,14 @@ Result<Unit> check_any_graph(const RunConfig& c) {
 /// Checks that policy.orders are of something that is shuffled.
 Result<Unit> check_orders(const RunConfig& c) {
   if (c.policy.orders == 0) return Unit{};
-  if (!orders_groups(c))
+  if (!method_of(c).orders_groups)
     return invalid("policy.orders", "does not work with policy.method = '" + c.policy.method + "'",
                    "use placeto, colocrl, spotlight or random-grouping");
-  const bool placeto = policy::section_of(c.policy.method) == "placeto";
-  if (placeto && c.policy.placeto.traversal != policy::Traversal::kRandom)
+  if (method_of(c).is_stepwise) {
+    if (c.policy.placeto.traversal == policy::Traversal::kRandom) return Unit{};
     return invalid("policy.orders", "are random, but policy.placeto.traversal is not",
                    "set policy.placeto.traversal = \"random\"");
-  if (placeto) return Unit{};
+  }
   if (c.policy.order != policy::GroupOrder::kShuffled)
     return invalid("policy.orders", "are shuffled, but policy.order is not",
                    "set policy.order = \"shuffled\"");
@@ -254,7 +281,7 @@ Result<Unit> check_pipeline(const RunConfig& c) {
 
 /// What an episode is: its returns, its baselines, and outliers among its measurements.
 Result<Unit> check_reward(const RunConfig& c) {
-  const bool steps = c.policy.method.starts_with("placeto");
+  const bool steps = method_of(c).is_stepwise;
   const auto returns = c.reward.baseline.returns;
   const auto baseline = c.reward.baseline.kind;
   const bool by_host = c.reward.per == actors::BaselinePer::kHost;
@@ -289,8 +316,8 @@ Result<Unit> check_reward(const RunConfig& c) {
 Result<Unit> check_policy(const RunConfig& c) {
   EMPLACE_TRY(check_any_graph(c));
   EMPLACE_TRY(check_orders(c));
-  if (c.policy.method == "scheduler" && c.objective.kind != Objective::kStepTime)
-    return invalid("policy.method", "= 'scheduler' learns only step times",
+  if (method_of(c).step_time_only && c.objective.kind != Objective::kStepTime)
+    return invalid("policy.method", "= '" + c.policy.method + "' learns only step times",
                    "use objective.kind = \"step-time\", or policy.method = \"sweep\"");
   return Unit{};
 }

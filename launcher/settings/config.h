@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -33,9 +34,10 @@ inline constexpr const char* kBestHeuristic = "best-heuristic";
 inline constexpr const char* kBestBaseline = "best-baseline";  ///< Its name before 2026-11-23.
 inline constexpr std::array<std::string_view, 2> kRunStarts{kScratch, kBestHeuristic};
 
-/// Default settings of a method: those of its paper, or tuned ones (results: docs/reference/learning.md).
 /// executor.count for cuda: as many executors as the GPUs suffice for; held as 0 until the run is planned.
 inline constexpr std::array<std::string_view, 1> kAutoCount{"auto"};
+/// Default settings of a method, in configs/presets: those of its paper, or tuned ones (results:
+/// docs/reference/learning.md).
 inline constexpr std::array<std::string_view, 2> kPresets{"paper", "tuned"};
 
 /// How ops are grouped for placement.
@@ -76,13 +78,16 @@ struct RunSection {
   void list(Settings& s) {
     s.add("seed", seed, "Seed of the run's random number generators.");
     s.add(
-        "budget", budget,
-        "Learning time, divided evenly among the starts; heuristics and auto come in addition, and --resume "
-        "counts again; \"0s\": no limit.");
-    s.add("episodes", episodes, "Number of episodes after which each start ends; 0: no limit.");
+         "budget", budget,
+         "Learning time, divided evenly among the starts; heuristics and auto come in addition, and --resume "
+         "counts again; \"0s\": no limit.")
+        .on_resume = OnResume::kMayChange;
+    s.add("episodes", episodes, "Number of episodes after which each start ends; 0: no limit.").on_resume =
+        OnResume::kMayChange;
     s.add("evaluations", evaluations,
-          "Number of measured placements after which each start ends; 0: no limit.");
-    s.add("dir", dir, "Run directory; empty: runs/NAME-TIME.");
+          "Number of measured placements after which each start ends; 0: no limit.")
+        .on_resume = OnResume::kMayChange;
+    s.add("dir", dir, "Run directory; empty: runs/NAME-TIME.").on_resume = OnResume::kMayChange;
     s.add("deterministic", deterministic,
           "Makes results depend only on the seed, bit for bit, not on timing; slower.");
     s.add("lag", lag,
@@ -137,10 +142,12 @@ struct PipelineSection {
   void list(Settings& s) {
     s.add("controllers", controllers, at_least(1), "Number of samplers.");
     s.add("max_outstanding", max_outstanding, at_least(1),
-          "Maximum number of a sampler's episodes that are drawn but not yet learned from.");
+          "Maximum number of a sampler's episodes that are drawn but not yet learned from.")
+        .on_resume = OnResume::kMayChange;
     s.add("batch_episodes", batch_episodes, at_least(1), "Number of episodes per update.");
     s.add("placements_per_lease", placements_per_lease, at_least(1),
-          "Maximum number of placements in a lease.");
+          "Maximum number of placements in a lease.")
+        .on_resume = OnResume::kMayChange;
     s.add("max_executors", max_executors,
           "Upper bound of the executors that the run asks an engine for (`executors_wanted`); 0: none.");
     s.add(
@@ -152,7 +159,8 @@ struct PipelineSection {
           "dropped.");
     s.add("speculate", speculate, between(0, 1),
           "Quantile of recent lease times; a lease that takes twice this time is also sent to an idle "
-          "executor. 0, or run.deterministic: never.");
+          "executor. 0, or run.deterministic: never.")
+        .on_resume = OnResume::kMayChange;
   }
 };
 
@@ -178,7 +186,7 @@ struct ExecutorSection {
           "docs/reference/executors.md), real devices (cpu, cuda, and torch in PyTorch: "
           "docs/reference/measurement.md), the simulator with a delay (fake), or the measurements of `log` "
           "(replay).");
-    s.add("dispatch", dispatch, "Order in which a device runs ready ops.");
+    s.add("dispatch", dispatch, "Order in which a device runs ready ops.").on_resume = OnResume::kSame;
     s.add("count", count, at_least_or(1, kAutoCount),
           "Number of executors; \"auto\": as many cuda executors as this machine has GPUs for.");
     s.add("window", window, at_least(1),
@@ -190,7 +198,8 @@ struct ExecutorSection {
           "Kinds of executors that get work if others join; empty: only `kind`.");
     s.add("log", log,
           "Replay: run whose log drives this one. Samplers propose its episodes, and executors answer with "
-          "its measurements; only learning settings may differ.");
+          "its measurements; only learning settings may differ.")
+        .on_resume = OnResume::kSame;
     timing.list(s);
     s.add(
         "deadline", deadline,
@@ -308,10 +317,10 @@ struct RunConfig {
 /// Returns one line with the new names of the old keys that were read; empty if there are none.
 std::string old_names_warning(const RunConfig& config);
 
+/// Returns the row of the registry of the config's method.
+const policy::MethodRow& method_of(const RunConfig& config);
 /// Returns whether the method learns; false for methods that only sample.
 bool learns(const RunConfig& config);
-/// Returns whether the method takes groups in an order of its own: placeto and the sequence placers.
-bool orders_groups(const RunConfig& config);
 /// Returns whether the first placement of an episode is its start, which no step is credited with.
 bool measures_start(const RunConfig& config);
 /// Returns whether the executors run in separate processes: those of real devices, and "fake" if configured.
@@ -354,8 +363,8 @@ Result<Unit> set_option(RunConfig& config, std::string_view assignment);
 /// Returns every key with its value as TOML, which parse_config() reads back to the same config; `documented`
 /// adds a comment to each key.
 std::string to_toml(RunConfig config, bool documented);
-/// Returns "section.key" of every value that differs.
-std::vector<std::string> differing_keys(RunConfig a, RunConfig b);
+/// Returns "section.key" of every value that differs; with `only`, of those settings.
+std::vector<std::string> differing_keys(RunConfig a, RunConfig b, std::optional<OnResume> only = {});
 /// Moves the values of old keys to the new keys of `method`, and renames old values. Keys that the method
 /// lacks are dropped; they never had an effect. Returns "OLD is now NEW" for each. Errors (kInvalid): an old
 /// key and its new key are both given. @pre `method` is one of policy::methods().

@@ -417,23 +417,9 @@ Result<Unit> check_resumable(const RunConfig& config, const actors::Task& task, 
         where, "was recorded with other devices than " + printable(config.input.devices) + " has now", cure);
   const auto recorded = recorded_config(facts.config_toml, where + ": config");
   if (!recorded) return recorded.error();
-  constexpr std::array<std::string_view, 7> kLearning{
-      "run.", "pipeline.", "policy.", "reward.", "executor.dispatch", "executor.log", "objective."};
-  constexpr std::array<std::string_view, 8> kFree{"run.budget",
-                                                  "run.episodes",
-                                                  "run.evaluations",
-                                                  "run.dir",
-                                                  "pipeline.speculate",
-                                                  "pipeline.max_outstanding",
-                                                  "pipeline.placements_per_lease",
-                                                  "policy.threads"};
-  for (const std::string& key : differing_keys(*recorded, config)) {
-    const bool learning = std::any_of(kLearning.begin(), kLearning.end(),
-                                      [&](std::string_view section) { return key.starts_with(section); });
-    if (!learning || std::find(kFree.begin(), kFree.end(), key) != kFree.end()) continue;
-    return invalid(where, "was recorded with another " + key, cure);
-  }
-  return Unit{};
+  const auto changed = differing_keys(*recorded, config, OnResume::kSame);
+  return changed.empty() ? Result{Unit{}}
+                         : invalid(where, "was recorded with another " + changed.front(), cure);
 }
 
 }  // namespace

@@ -221,26 +221,55 @@ MadePlacer make_random(const PolicyOptions& options, const Graphs& graphs, std::
 }
 
 bool always(const PolicyOptions&) { return true; }
-bool never(const PolicyOptions&) { return false; }
 bool without_table(const PolicyOptions& options) { return options.sequence.network.table_scale == 0; }
 bool without_stay(const PolicyOptions& options) { return options.sweep.stay == 0; }
 
-// Columns as in MethodRow.
+constexpr MethodRow placeto_row(std::string_view name, decltype(MethodRow::make) make,
+                                std::string_view presets_of = {}) {
+  return {.name = name,
+          .section = "placeto",
+          .make = make,
+          .imitates = always,
+          .is_stepwise = true,
+          .orders_groups = true,
+          .presets_of = presets_of};
+}
+
 constexpr std::array<MethodRow, 11> kMethods{{
-    {"hierarchical", "hierarchical", Words::kTypes, true, never, make_hierarchical},
-    {"colocrl", "sequence", Words::kTypes, true, without_table, make_sequence<colocrl_options>},
-    {"spotlight", "sequence", Words::kNames, true, without_table, make_sequence<spotlight_options>},
-    {"placeto", "placeto", Words::kNone, true, always, make_placeto<Aggregator::kMessages>},
-    {"simple-planner", "simple-planner", Words::kTypes, true, always, make_simple_planner},
-    {"random-grouping", "sequence", Words::kTypes, true, without_table,
-     make_sequence<random_grouping_options>},
-    {"placeto-simple-aggregator", "placeto", Words::kNone, true, always,
-     make_placeto<Aggregator::kSimpleAggregator>},
-    {"placeto-simple-partitioner", "placeto", Words::kNone, true, always,
-     make_placeto<Aggregator::kSimplePartitioner>},
-    {"sweep", "sweep", Words::kNone, true, without_stay, make_sweep},
-    {"scheduler", "scheduler", Words::kNone, true, never, make_scheduler},
-    {"random", "", Words::kNone, false, never, make_random},
+    {.name = "hierarchical",
+     .section = "hierarchical",
+     .words = Words::kTypes,
+     .make = make_hierarchical,
+     .draws_grouping = true},
+    {.name = "colocrl",
+     .section = "sequence",
+     .words = Words::kTypes,
+     .make = make_sequence<colocrl_options>,
+     .imitates = without_table,
+     .orders_groups = true},
+    {.name = "spotlight",
+     .section = "sequence",
+     .words = Words::kNames,
+     .make = make_sequence<spotlight_options>,
+     .imitates = without_table,
+     .orders_groups = true},
+    placeto_row("placeto", make_placeto<Aggregator::kMessages>),
+    {.name = "simple-planner",
+     .section = "simple-planner",
+     .words = Words::kTypes,
+     .make = make_simple_planner,
+     .imitates = always},
+    {.name = "random-grouping",
+     .section = "sequence",
+     .words = Words::kTypes,
+     .make = make_sequence<random_grouping_options>,
+     .imitates = without_table,
+     .orders_groups = true},
+    placeto_row("placeto-simple-aggregator", make_placeto<Aggregator::kSimpleAggregator>, "placeto"),
+    placeto_row("placeto-simple-partitioner", make_placeto<Aggregator::kSimplePartitioner>, "placeto"),
+    {.name = "sweep", .section = "sweep", .make = make_sweep, .imitates = without_stay},
+    {.name = "scheduler", .section = "scheduler", .make = make_scheduler, .step_time_only = true},
+    {.name = "random", .make = make_random, .learns = false},
 }};
 
 constexpr std::array<std::string_view, kMethods.size()> kNames = [] {

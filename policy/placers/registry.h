@@ -33,13 +33,18 @@ enum class Words : std::uint8_t { kNone, kTypes, kNames };
 /// A method: a row of the registry, with every trait that other code asks for.
 struct MethodRow {
   std::string_view name;
-  std::string_view section;  ///< Configuration section, such as "sequence" for "colocrl"; empty: none.
-  Words words;
-  bool learns;
+  std::string_view section = {};  ///< Configuration section, such as "sequence" for "colocrl"; empty: none.
+  Words words = Words::kNone;
+  MadePlacer (*make)(const PolicyOptions&, const std::vector<PlacedGraph>&, std::uint64_t seed);
   /// Whether the placer cannot be initialised to repeat a baseline and therefore has to imitate it first
   /// (policy/training/imitation.h).
-  bool (*imitates)(const PolicyOptions&);
-  MadePlacer (*make)(const PolicyOptions&, const std::vector<PlacedGraph>&, std::uint64_t seed);
+  bool (*imitates)(const PolicyOptions&) = [](const PolicyOptions&) { return false; };
+  bool learns = true;
+  bool is_stepwise = false;          ///< An episode is a sequence of steps, not a set of placements.
+  bool orders_groups = false;        ///< Takes groups in an order of its own (PolicyOptions::orders).
+  bool draws_grouping = false;       ///< Draws a new grouping in every episode.
+  bool step_time_only = false;       ///< Learns no objective but the step time.
+  std::string_view presets_of = {};  ///< Method whose presets it has; empty: it has its own.
 };
 
 /// The names of all methods, in the order of the documentation.
@@ -104,8 +109,10 @@ struct PolicyOptions : CommonPlacerOptions {
     settings.add("entropy_over", entropy_over,
                  "Updates over which the weight of the entropy bonus changes linearly to entropy_end; 0: "
                  "constant weight.");
-    settings.add("threads", threads, at_least(1),
-                 "Number of threads of one gradient; results are bit-identical for any number.");
+    settings
+        .add("threads", threads, at_least(1),
+             "Number of threads of one gradient; results are bit-identical for any number.")
+        .on_resume = OnResume::kMayChange;
   }
 };
 

@@ -143,9 +143,10 @@ TEST(Config, ReadsEveryDeviceFile) {
   EXPECT_GE(read, 22u);
 }
 
-/// True for the plan of bench/papers.py and the recipe of `emplace train`, which are no configs.
+/// True for the plan of bench/papers.py, the recipe of `emplace train` and presets, which are no configs.
 bool is_plan(const std::filesystem::path& file) {
-  return file.parent_path() == kConfigs / "papers" || file.parent_path() == kConfigs / "pretrained";
+  return file.parent_path() == kConfigs / "papers" || file.parent_path() == kConfigs / "pretrained" ||
+         file.parent_path() == kConfigs / "presets";
 }
 
 TEST(Config, ReadsAndChecksEveryShippedConfig) {
