@@ -42,16 +42,15 @@ Result<Unit> must_exist(const std::string& path) {
 }  // namespace
 
 Result<OpGraph> open_graph(const std::string& path, const GraphReading& reading) {
-  if (auto there = must_exist(path); !there) return there.error();
-  const auto options = reading.options();
-  if (!options) return options.error();
-  return load_graph(graph_file_of(path), *options);
+  EMPLACE_TRY(must_exist(path));
+  EMPLACE_TRY_ASSIGN(const auto options, reading.options());
+  return load_graph(graph_file_of(path), options);
 }
 
 Result<DeviceSet> open_resolved_devices(const std::string& devices, const Reserve& reserve) {
   switch (machine_form(devices)) {
     case MachineForm::kFile:
-      if (auto there = must_exist(devices); !there) return there.error();
+      EMPLACE_TRY(must_exist(devices));
       return load_devices(devices, reserve);
     case MachineForm::kHere: {
       const Result<ThisMachine>& machine = this_machine();
@@ -77,16 +76,15 @@ Result<DeviceSet> open_devices(const std::string& devices, const Reserve& reserv
   // A file keeps the path that the user wrote, for errors.
   const std::string resolved = resolved_devices(devices);
   if (machine_form(resolved) != MachineForm::kFile) return open_resolved_devices(resolved, reserve);
-  if (auto there = must_exist(devices); !there) return there.error();
+  EMPLACE_TRY(must_exist(devices));
   return load_devices(devices, reserve);
 }
 
 Result<AppliedRules> open_rules(const std::string& path, const OpGraph& graph, const DeviceSet& devices) {
   if (path.empty()) return AppliedRules{};
-  if (auto there = must_exist(path); !there) return there.error();
-  const auto rules = load_rules(path);
-  if (!rules) return rules.error();
-  return apply_rules(graph, devices, *rules);
+  EMPLACE_TRY(must_exist(path));
+  EMPLACE_TRY_ASSIGN(const auto rules, load_rules(path));
+  return apply_rules(graph, devices, rules);
 }
 
 Result<Unit> must_fit(const Inputs& inputs) {
@@ -96,8 +94,7 @@ Result<Unit> must_fit(const Inputs& inputs) {
 }
 
 Result<Inputs> open_inputs(const InputOptions& options) {
-  const auto judge = parse_judge(options.objective, options.dispatch);
-  if (!judge) return judge.error();
+  EMPLACE_TRY_ASSIGN(const auto judge, parse_judge(options.objective, options.dispatch));
   Reserve reserve;
   if (!options.reserve.empty()) {
     const auto parsed = parse_reserve(options.reserve);
@@ -108,25 +105,22 @@ Result<Inputs> open_inputs(const InputOptions& options) {
   std::string machine = options.devices;
   MachineForm form = machine_form(resolved_devices(options.devices));
   if (!options.devices.empty()) {  // Read the small file first, so that its errors appear at once.
-    auto opened = open_devices(options.devices, reserve);
-    if (!opened) return opened.error();
-    devices = *std::move(opened);
+    EMPLACE_TRY_ASSIGN(auto opened, open_devices(options.devices, reserve));
+    devices = std::move(opened);
   }
-  auto graph = open_graph(options.graph, options.reading);
-  if (!graph) return graph.error();
+  EMPLACE_TRY_ASSIGN(auto graph, open_graph(options.graph, options.reading));
   bool workload = false;
   if (!devices) {
-    auto brought = machine_of(*graph, judge->objective, reserve);
+    auto brought = machine_of(graph, judge.objective, reserve);
     if (!brought) return invalid(printable(options.graph), brought.error().context);
     if (brought->has_value()) {
-      workload = is_workload(*graph);
+      workload = is_workload(graph);
       devices = **std::move(brought);
       machine = "its own machine";
     } else {
       form = MachineForm::kHere;
-      auto opened = open_resolved_devices("here", reserve);
-      if (!opened) return opened.error();
-      devices = *std::move(opened);
+      EMPLACE_TRY_ASSIGN(auto opened, open_resolved_devices("here", reserve));
+      devices = std::move(opened);
     }
   }
   std::vector<std::string> notes;
@@ -135,12 +129,11 @@ Result<Inputs> open_inputs(const InputOptions& options) {
     machine = "this machine";
     notes = this_machine_notes(options.devices.empty() ? "no --devices" : "");
   }
-  auto rules = open_rules(options.rules, *graph, *devices);
-  if (!rules) return rules.error();
-  auto constraints = Constraints::make(*graph, *devices, *rules);
+  EMPLACE_TRY_ASSIGN(auto rules, open_rules(options.rules, graph, *devices));
+  auto constraints = Constraints::make(graph, *devices, rules);
   if (!constraints) return invalid(printable(options.graph), constraints.error().context);
-  return Inputs{*std::move(graph), *std::move(devices), *std::move(rules), *std::move(constraints), *judge,
-                workload,          std::move(machine),  std::move(notes)};
+  return Inputs{std::move(graph), *std::move(devices), std::move(rules), *std::move(constraints), judge,
+                workload,         std::move(machine),  std::move(notes)};
 }
 
 std::vector<std::string> device_names(const DeviceSet& devices) {

@@ -20,7 +20,6 @@
 #include "launcher/settings/placers.h"
 #include "launcher/terminal/build_info.h"
 #include "launcher/terminal/json_text.h"
-#include "placement/placement_file.h"
 #include "policy/decisions.h"
 #include "policy/placers/placeto.h"
 #include "policy/training/trainer.h"
@@ -67,8 +66,7 @@ Result<RunConfig> config_of(const RecordedRun& run, const LearnFromLogRequest& r
     p.placeto.measure_start = false;  // The log has no start.
     config->reward.baseline.returns = policy::Returns::kFinal;
   }
-  for (const std::string& setting : request.settings)
-    if (auto set = set_option(*config, setting); !set) return set.error();
+  for (const std::string& setting : request.settings) EMPLACE_TRY(set_option(*config, setting));
   if (const std::string text = old_names_warning(*config); !text.empty() && request.warn) request.warn(text);
   if (p.method != request.method)
     return invalid("--set policy.method", "conflicts with --learn " + printable(request.method), "remove it");
@@ -85,7 +83,7 @@ Result<RunConfig> config_of(const RecordedRun& run, const LearnFromLogRequest& r
                    "use moving-average");
   // Use as many groups as the graph has: the device of an empty group is not in the log.
   if (method_of(*config).draws_grouping) p.groups = grouping_of(*config, run.task->graphs.front()).num_groups;
-  if (auto checked = check_config(*config); !checked) return checked.error();
+  EMPLACE_TRY(check_config(*config));
   return config;
 }
 
@@ -162,10 +160,9 @@ class Learning {
           "was drawn by " + run_.config.policy.method +
               " in several rounds, which reach a placement in many ways: its probability is unknown",
           "use --learn " + run_.config.policy.method);
-    auto placer = make_placer(config_, *run_.task, {});
-    if (!placer) return placer.error();
-    per_episode_ = is_stepwise(config_) ? 1 : (*placer)->placements_per_episode();
-    trainer_.emplace(config_.policy.training, *std::move(placer));
+    EMPLACE_TRY_ASSIGN(auto placer, make_placer(config_, *run_.task, {}));
+    per_episode_ = is_stepwise(config_) ? 1 : placer->placements_per_episode();
+    trainer_.emplace(config_.policy.training, std::move(placer));
     if (!config_.run.policy.empty()) {
       EMPLACE_TRY_ASSIGN(const auto warm, load_policy(config_, trainer_->placer()));
       EMPLACE_TRY(trainer_->placer().parameters().load(warm.checkpoint.parameters));
@@ -363,10 +360,9 @@ class Learning {
     record::UpdateRow row;
     std::vector<policy::ScoredEpisode> batch;
     for (Taken& taken : batch_) {
-      const auto log_p = trainer_->placer().log_probabilities(taken.scored.actions);
-      if (!log_p) return log_p.error();
-      for (std::size_t i = 0; i < log_p->size(); ++i)
-        weights_.add(std::min(std::exp((*log_p)[i] - taken.log_q[i]),
+      EMPLACE_TRY_ASSIGN(const auto log_p, trainer_->placer().log_probabilities(taken.scored.actions));
+      for (std::size_t i = 0; i < log_p.size(); ++i)
+        weights_.add(std::min(std::exp(log_p[i] - taken.log_q[i]),
                               static_cast<double>(config_.policy.loss.max_weight)));
       row.advantages.insert(row.advantages.end(), taken.scored.advantages.begin(),
                             taken.scored.advantages.end());
@@ -466,12 +462,8 @@ class Learning {
     EMPLACE_TRY(db->commit());
     if (!report_.likeliest_valid) return Unit{};
     const actors::TaskGraph& first = run_.task->graphs.front();
-    const std::filesystem::path best = best_placement_path(report_.directory, *run_.task, first);
-    std::error_code ignored;
-    std::filesystem::create_directories(best.parent_path(), ignored);
-    return save_placement(
-        best, first.graph, first.devices, likeliest_, measured_,
-        {first.sha256, request_.method, "sim", config_.run.seed, format_wall(clock_.wall())});
+    return keep_placement(kept_path(report_.directory, kBestPlacement, *run_.task, first), first, likeliest_,
+                          measured_, request_.method, config_.run.seed, clock_);
   }
 
   std::string where() const { return printable_path(run_.directory); }

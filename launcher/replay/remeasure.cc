@@ -93,9 +93,8 @@ class Executors {
                        "use a machine with the same number of devices");
       devices = &others_.emplace(graph_sha256, std::move(others)).first->second;
     }
-    auto made = make_executor(request_.kind, task->graph, *devices, judge, process_);
-    if (!made) return made.error();
-    return executors_.emplace(graph_sha256, *std::move(made)).first->second.get();
+    EMPLACE_TRY_ASSIGN(auto made, make_executor(request_.kind, task->graph, *devices, judge, process_));
+    return executors_.emplace(graph_sha256, std::move(made)).first->second.get();
   }
 
  private:

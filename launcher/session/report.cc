@@ -181,7 +181,7 @@ class Reader {
   Result<std::optional<Placement>> likeliest(const StartRecord& start, const actors::Task& task,
                                              const actors::TaskGraph& one) const {
     std::error_code ignored;
-    const auto file = best_placement_path(start.start.directory, task, one);
+    const auto file = kept_path(start.start.directory, kBestPlacement, task, one);
     if (start.counters.episodes > 0 || !std::filesystem::exists(file, ignored))
       return std::optional<Placement>{};
     EMPLACE_TRY_ASSIGN(auto placement, load_placement(file, one.graph, one.sha256, one.devices));
@@ -385,7 +385,7 @@ class Reader {
         heuristics.best && (learned.best.empty() ||
                             (!learned.on_real_devices && heuristics.best_step_time_s() <= learned.best_s));
     if (use_heuristic) {
-      const std::filesystem::path recommended = recommended_path(directory_, task, one);
+      const std::filesystem::path recommended = kept_path(directory_, kRecommendedPlacement, task, one);
       std::error_code ignored;
       if (std::filesystem::exists(recommended, ignored)) return evaluate_command(config_, file, recommended);
       return fmt::format("emplace place {}{} --method {} --seed {}", quoted(file), inputs_of(config_),
@@ -393,7 +393,7 @@ class Reader {
     }
     if (learned.best.empty()) return "";
     return evaluate_command(config_, file,
-                            best_placement_path(starts_[learned.from].start.directory, task, one));
+                            kept_path(starts_[learned.from].start.directory, kBestPlacement, task, one));
   }
 
   /// Adds the schedules of the fastest learned placement and of the fastest heuristic.

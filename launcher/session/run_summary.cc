@@ -12,7 +12,6 @@
 #include "base/text/words.h"
 #include "base/units.h"
 #include "launcher/inputs/inputs.h"
-#include "placement/placement_file.h"
 #include "record/run_reader.h"
 
 namespace emplace::launcher {
@@ -96,19 +95,18 @@ Result<Unit> recommend(RunSummary& summary, const RunConfig& config, const Clock
       }
       if (!row.found || !row.measurement.valid) continue;
       if (!best.method.empty() && row.measurement.step_time_s >= best.step_time_s) continue;
-      learned = best_placement_path(outcome.start.directory, *summary.task, one);
+      learned = kept_path(outcome.start.directory, kBestPlacement, *summary.task, one);
       best = {row.method, row.measurement.step_time_s, {}};
     }
     if (best.method.empty()) continue;
-    best.file = recommended_path(summary.directory, *summary.task, one);
-    std::error_code error;
-    std::filesystem::create_directories(best.file.parent_path(), error);
+    best.file = kept_path(summary.directory, kRecommendedPlacement, *summary.task, one);
     if (learned.empty()) {
-      EMPLACE_TRY(
-          save_placement(best.file, one.graph, one.devices, heuristics.placements[*heuristics.best],
-                         heuristics.rows[*heuristics.best].measurement,
-                         {one.sha256, best.method, "sim", config.run.seed, format_wall(clock.wall())}));
+      EMPLACE_TRY(keep_placement(best.file, one, heuristics.placements[*heuristics.best],
+                                 heuristics.rows[*heuristics.best].measurement, best.method, config.run.seed,
+                                 clock));
     } else {
+      std::error_code error;
+      std::filesystem::create_directories(best.file.parent_path(), error);
       EMPLACE_TRY_ASSIGN(const Bytes bytes, read_file(learned));
       EMPLACE_TRY(write_file(best.file, bytes));
     }

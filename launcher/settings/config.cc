@@ -158,9 +158,8 @@ Result<RunConfig> parse_config(std::string_view toml, std::string_view where,
 
 Result<RunConfig> load_config(const std::filesystem::path& path, std::span<const std::string> assignments,
                               ConfigFrom from) {
-  const auto bytes = read_file(path, std::size_t{16} << 20);
-  if (!bytes) return bytes.error();
-  auto config = parse_config({reinterpret_cast<const char*>(bytes->data()), bytes->size()},
+  EMPLACE_TRY_ASSIGN(const auto bytes, read_file(path, std::size_t{16} << 20));
+  auto config = parse_config({reinterpret_cast<const char*>(bytes.data()), bytes.size()},
                              printable(path.filename().string()), assignments, from);
   if (!config) return config;
   std::vector<std::string*> inputs{&config->input.graph, &config->input.rules};

@@ -46,22 +46,20 @@ namespace {
 Result<Unit> read_log(record::RunLog log, LoggedMeasurements& measurements, std::uint64_t& episodes) {
   std::map<std::uint64_t, bool> numbers;
   for (std::uint64_t seq = 1;;) {
-    const auto placements = log.episodes(seq, kPage);
-    if (!placements) return placements.error();
-    const auto rows = log.rows(seq, kPage, false);
-    if (!rows) return rows.error();
-    if (placements->empty()) break;
-    for (std::size_t e = 0; e < placements->size(); ++e) {
-      const record::EpisodeRow& episode = (*placements)[e];
+    EMPLACE_TRY_ASSIGN(const auto placements, log.episodes(seq, kPage));
+    EMPLACE_TRY_ASSIGN(const auto rows, log.rows(seq, kPage, false));
+    if (placements.empty()) break;
+    for (std::size_t e = 0; e < placements.size(); ++e) {
+      const record::EpisodeRow& episode = placements[e];
       numbers[episode.episode] = true;
       const std::size_t ops = episode.count == 0 ? 0 : episode.placements.size() / episode.count;
       const std::uint64_t graph = key_of(episode.graph_sha256);
-      for (const record::MeasurementRow& row : (*rows)[e].measurements) {
+      for (const record::MeasurementRow& row : rows[e].measurements) {
         if (row.number >= episode.count) continue;
         measurements.add(key_of(graph, std::span{episode.placements}.subspan(row.number * ops, ops)), row);
       }
     }
-    seq = placements->back().seq + 1;
+    seq = placements.back().seq + 1;
   }
   for (episodes = 0; numbers.contains(episodes);) ++episodes;
   return Unit{};
@@ -70,21 +68,19 @@ Result<Unit> read_log(record::RunLog log, LoggedMeasurements& measurements, std:
 /// Checks that the config's policy can have drawn the log's first episode.
 Result<Unit> check_actions(record::RunLog log, const RunConfig& config, const actors::Task& task,
                            const std::string& where) {
-  const auto first = log.row_of(0, true);
-  if (!first) return first.error();
-  if (!*first) return invalid(where, "has no episode 0", "name a run that has started");
-  const auto placer = make_placer(config, task, {});
-  if (!placer) return placer.error();
-  const auto expanded = (*placer)->expand({(**first).episode.actions});
+  EMPLACE_TRY_ASSIGN(const auto first, log.row_of(0, true));
+  if (!first) return invalid(where, "has no episode 0", "name a run that has started");
+  EMPLACE_TRY_ASSIGN(const auto placer, make_placer(config, task, {}));
+  const auto expanded = placer->expand({first->episode.actions});
   const std::string cure =
       "use the policy.method, policy.grouping, policy.groups, policy.placements and objective of the log, or "
       "emplace replay --learn";
   if (!expanded)
     return invalid(where, "was recorded with a policy of another shape: " + expanded.error().context, cure);
-  if (measures_start(config) && expanded->size() != (**first).episode.count)
+  if (measures_start(config) && expanded->size() != first->episode.count)
     return invalid(where, "has no measurement of the placements at which its episodes start",
                    "set policy.placeto.measure_start = false");
-  const std::size_t wanted = (*placer)->placements_per_episode();  // The number for the largest graph.
+  const std::size_t wanted = placer->placements_per_episode();  // The number for the largest graph.
   if (expanded->size() != wanted && task.graphs.size() == 1)
     return invalid(where,
                    "has " + std::to_string(expanded->size()) +
@@ -162,38 +158,34 @@ Result<std::unique_ptr<record::RunReader>> fit_log(const RunConfig& config, cons
   const std::string where = "executor.log: " + printable(config.executor.log);
   auto db = record::RunReader::open(config.executor.log, record::Reading::kQuiet);
   if (!db) return Error{db.error().code, "executor.log: " + db.error().context};
-  if (auto whole = (*db)->verify(); !whole) return whole.error();
-  const auto facts = (*db)->header().facts();
-  if (!facts) return facts.error();
+  EMPLACE_TRY((*db)->verify());
+  EMPLACE_TRY_ASSIGN(const auto facts, (*db)->header().facts());
   const actors::TaskGraph& first = task.graphs.front();
-  if (facts->graph_sha256 != first.sha256)
-    return invalid(where, "was recorded with another graph, " + printable(facts->graph),
+  if (facts.graph_sha256 != first.sha256)
+    return invalid(where, "was recorded with another graph, " + printable(facts.graph),
                    "name that graph in input.graph");
-  const auto graphs = (*db)->header().graphs();
-  if (!graphs) return graphs.error();
-  for (std::size_t g = 0; g < graphs->size(); ++g)  // Runs of schema 3 have no graph rows.
-    if (graphs->size() != task.graphs.size() || (*graphs)[g].sha256 != task.graphs[g].sha256)
+  EMPLACE_TRY_ASSIGN(const auto graphs, (*db)->header().graphs());
+  for (std::size_t g = 0; g < graphs.size(); ++g)  // Runs of schema 3 have no graph rows.
+    if (graphs.size() != task.graphs.size() || graphs[g].sha256 != task.graphs[g].sha256)
       return invalid(where, "was recorded with other graphs", "name its graphs in input.graphs");
-  if (facts->devices_json != first.devices.sha256())
+  if (facts.devices_json != first.devices.sha256())
     return invalid(where, "was recorded with other devices", "name its device file in input.devices");
-  if (auto fits = check_actions((*db)->log(), config, task, where); !fits) return fits.error();
+  EMPLACE_TRY(check_actions((*db)->log(), config, task, where));
   return db;
 }
 
 }  // namespace
 
 Result<Unit> check_driving_log(const RunConfig& config, const actors::Task& task) {
-  const auto db = fit_log(config, task);
-  if (!db) return db.error();
+  EMPLACE_TRY_ASSIGN(const auto db, fit_log(config, task));
   return Unit{};
 }
 
 Result<DrivingLog> open_driving_log(const RunConfig& config, const actors::Task& task) {
-  const auto db = fit_log(config, task);
-  if (!db) return db.error();
+  EMPLACE_TRY_ASSIGN(const auto db, fit_log(config, task));
   DrivingLog log{config.executor.log, nullptr, 0};
   auto measurements = std::make_shared<LoggedMeasurements>();
-  if (auto read = read_log((*db)->log(), *measurements, log.episodes); !read) return read.error();
+  EMPLACE_TRY(read_log(db->log(), *measurements, log.episodes));
   log.measurements = std::move(measurements);
   return log;
 }

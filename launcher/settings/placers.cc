@@ -92,26 +92,23 @@ namespace {
 /// checkpoints.
 Result<std::uint64_t> update_of(const record::RunReader& db, const std::string& which,
                                 const std::string& where) {
-  const auto kept = db.checkpoints().updates();
-  if (!kept) return kept.error();
-  if (kept->empty()) return invalid(where, "has no checkpoint", "name a run that has updates");
-  if (which.empty() || which == "last") return kept->back();
+  EMPLACE_TRY_ASSIGN(const auto kept, db.checkpoints().updates());
+  if (kept.empty()) return invalid(where, "has no checkpoint", "name a run that has updates");
+  if (which.empty() || which == "last") return kept.back();
   std::uint64_t wanted = 0;
   if (which == "best") {
-    const auto best = db.results().best();
-    if (!best) return best.error();
-    if (!*best) return invalid(where, "has no feasible placement and so no best one", "use RUN@UPDATE");
-    const auto episode = db.log().row_of((**best).episode, false);
-    if (!episode) return episode.error();
-    const auto after = std::upper_bound(kept->begin(), kept->end(), (**episode).episode.policy_version);
-    return after == kept->begin() ? kept->front() : *(after - 1);
+    EMPLACE_TRY_ASSIGN(const auto best, db.results().best());
+    if (!best) return invalid(where, "has no feasible placement and so no best one", "use RUN@UPDATE");
+    EMPLACE_TRY_ASSIGN(const auto episode, db.log().row_of(best->episode, false));
+    const auto after = std::upper_bound(kept.begin(), kept.end(), episode->episode.policy_version);
+    return after == kept.begin() ? kept.front() : *(after - 1);
   }
   const auto [end, failure] = std::from_chars(which.data(), which.data() + which.size(), wanted);
   if (failure == std::errc{} && end == which.data() + which.size() &&
-      std::binary_search(kept->begin(), kept->end(), wanted))
+      std::binary_search(kept.begin(), kept.end(), wanted))
     return wanted;
   std::string all;
-  for (const std::uint64_t update : *kept) all += (all.empty() ? "" : ", ") + std::to_string(update);
+  for (const std::uint64_t update : kept) all += (all.empty() ? "" : ", ") + std::to_string(update);
   return invalid(where, "has no checkpoint '" + printable(which, 40) + "'",
                  "expected best, last, or one of the updates " + all);
 }
@@ -143,13 +140,11 @@ Result<WarmStart> read_checkpoint(const std::string& text) {
     return warm_start_of(weights);
   }
   const CheckpointName name = parse_checkpoint_name(text);
-  auto db = record::RunReader::open(name.run, record::Reading::kQuietOrInProgress);
-  if (!db) return db.error();
-  auto facts = (*db)->header().facts();
+  EMPLACE_TRY_ASSIGN(auto db, record::RunReader::open(name.run, record::Reading::kQuietOrInProgress));
+  auto facts = db->header().facts();
   if (!facts) return invalid(where, facts.error().context);
-  const auto update = update_of(**db, name.which, printable_path(name.run));
-  if (!update) return update.error();
-  auto checkpoint = (*db)->checkpoints().latest(*update);
+  EMPLACE_TRY_ASSIGN(const auto update, update_of(*db, name.which, printable_path(name.run)));
+  auto checkpoint = db->checkpoints().latest(update);
   if (!checkpoint) return invalid(where, "its checkpoint is damaged: " + checkpoint.error().context);
   if (!*checkpoint) return invalid(where, "has no checkpoint", "name a run that has updates");
   return WarmStart{*std::move(facts), *std::move(*checkpoint)};
@@ -175,11 +170,10 @@ Result<WarmStart> load_policy(const RunConfig& config, const Placer& placer) {
   auto warm = read_checkpoint(config.run.policy);
   if (!warm) return Error{warm.error().code, "run.policy: " + warm.error().context};
   const record::CheckpointRow& checkpoint = warm->checkpoint;
-  const auto theirs = recorded_config(warm->facts.config_toml, where);
-  if (!theirs) return theirs.error();
-  if (theirs->policy.method != config.policy.method) {
-    return invalid(where, "is a policy of " + theirs->policy.method + ", not of " + config.policy.method,
-                   "use --method " + theirs->policy.method);
+  EMPLACE_TRY_ASSIGN(const auto theirs, recorded_config(warm->facts.config_toml, where));
+  if (theirs.policy.method != config.policy.method) {
+    return invalid(where, "is a policy of " + theirs.policy.method + ", not of " + config.policy.method,
+                   "use --method " + theirs.policy.method);
   }
   // Loading into a fresh store of the same shape checks sizes and hash without touching `placer`.
   policy::ParameterStore store = placer.parameters();

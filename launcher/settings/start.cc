@@ -1,17 +1,14 @@
 #include "launcher/settings/start.h"
 
 #include <poll.h>
-#include <unistd.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <utility>
 
 #include "base/file.h"
 #include "base/text/words.h"
-#include "base/units.h"
 #include "executor/sim/simulator.h"
 #include "graph/formats/graph_file.h"
 #include "launcher/inputs/inputs.h"
@@ -76,13 +73,11 @@ record::RunFacts run_facts(const RunConfig& config, const actors::Task& task, co
 /// Returns the database rows of the graphs, with their devices and bounds.
 Result<std::vector<record::GraphRow>> graph_rows(const RunConfig& config, const actors::Task& task,
                                                  std::span<const Heuristics> heuristics) {
-  const auto files = graph_files(config);
-  if (!files) return files.error();
+  EMPLACE_TRY_ASSIGN(const auto files, graph_files(config));
   std::string devices_toml = config.input.devices;  // Empty if the graph file contains the machine.
   if (!devices_toml.empty() && machine_form(devices_toml) == MachineForm::kFile) {
-    const auto devices = read_file(config.input.devices);
-    if (!devices) return devices.error();
-    devices_toml.assign(reinterpret_cast<const char*>(devices->data()), devices->size());
+    EMPLACE_TRY_ASSIGN(const auto devices, read_file(config.input.devices));
+    devices_toml.assign(reinterpret_cast<const char*>(devices.data()), devices.size());
   }
   std::vector<record::GraphRow> rows;
   for (std::size_t g = 0; g < task.graphs.size(); ++g) {
@@ -90,7 +85,7 @@ Result<std::vector<record::GraphRow>> graph_rows(const RunConfig& config, const 
     record::GraphRow& row = rows.emplace_back();
     row.sha256 = one.sha256;
     row.name = one.graph.name();
-    row.file = (*files)[g].string();
+    row.file = files[g].string();
     row.num_ops = static_cast<std::uint32_t>(one.graph.num_ops());
     row.content = graph_msgpack(one.graph);
     row.devices_toml = devices_toml;
@@ -132,18 +127,16 @@ auto retry_while_locked(Open open) {
 /// Adds the actors of this start to the `actors` table.
 Result<Unit> add_actors(const RunConfig& config, const actors::Task& task, const Start& start,
                         const Clock& clock) {
-  auto db = retry_while_locked([&] { return record::RunWriter::open(start.directory); });
-  if (!db) return db.error();
+  EMPLACE_TRY_ASSIGN(const auto db,
+                     retry_while_locked([&] { return record::RunWriter::open(start.directory); }));
   std::vector<std::string> names{actors::kDispatcher, actors::kRecorder};
   if (learns(config)) names.insert(names.end(), {actors::kTracker, actors::kLearner});
   for (std::uint32_t e = 0; e < config.executor.count && config.reward.source == RewardSource::kExecutors;
        ++e)
     names.push_back(actors::executor_name(e));
   for (std::uint32_t c = 0; c < config.pipeline.controllers; ++c) names.push_back(actors::sampler_name(c));
-  for (const std::string& name : names) {
-    if (auto added = (*db)->add_actor(name, task.host, clock.wall().count()); !added) return added;
-  }
-  return (*db)->commit();
+  for (const std::string& name : names) EMPLACE_TRY(db->add_actor(name, task.host, clock.wall().count()));
+  return db->commit();
 }
 
 }  // namespace
@@ -171,34 +164,28 @@ Result<std::vector<std::filesystem::path>> graph_files(const RunConfig& config) 
 namespace {
 
 /// Turns a graph name into a valid file name.
-std::string file_name(std::string name) {
+std::string valid_file_name(std::string name) {
   for (char& c : name)
     if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '-' && c != '.') c = '_';
   return name;
 }
 
-/// Returns DIRECTORY/NAME.placement.json for a run of one graph; else a file per graph in the folder NAME.
-std::filesystem::path kept_path(const std::filesystem::path& directory, const char* name,
-                                const actors::Task& task, const actors::TaskGraph& one) {
-  if (task.graphs.size() == 1) return directory / (std::string{name} + ".placement.json");
-  return directory / name / (file_name(one.graph.name()) + "-" + one.sha256.substr(0, 8) + ".placement.json");
-}
-
 }  // namespace
 
-std::filesystem::path starting_placement_path(const std::filesystem::path& directory,
-                                              const actors::Task& task, const actors::TaskGraph& one) {
-  return kept_path(directory, "baseline", task, one);
+std::filesystem::path kept_path(const std::filesystem::path& directory, const char* what,
+                                const actors::Task& task, const actors::TaskGraph& one) {
+  if (task.graphs.size() == 1) return directory / (std::string{what} + ".placement.json");
+  return directory / what /
+         (valid_file_name(one.graph.name()) + "-" + one.sha256.substr(0, 8) + ".placement.json");
 }
 
-std::filesystem::path recommended_path(const std::filesystem::path& directory, const actors::Task& task,
-                                       const actors::TaskGraph& one) {
-  return kept_path(directory, "recommended", task, one);
-}
-
-std::filesystem::path best_placement_path(const std::filesystem::path& directory, const actors::Task& task,
-                                          const actors::TaskGraph& one) {
-  return kept_path(directory, "best", task, one);
+Result<Unit> keep_placement(const std::filesystem::path& file, const actors::TaskGraph& one,
+                            const Placement& placement, const Measurement& measured,
+                            const std::string& method, std::uint64_t seed, const Clock& clock) {
+  std::error_code ignored;
+  std::filesystem::create_directories(file.parent_path(), ignored);
+  return save_placement(file, one.graph, one.devices, placement, measured,
+                        {one.sha256, method, "sim", seed, format_wall(clock.wall()), {}});
 }
 
 bool started_from_heuristics(const record::RunFacts& facts) {
@@ -228,10 +215,9 @@ Result<std::vector<Placement>> load_starting_placements(const std::filesystem::p
                                                         const actors::Task& task) {
   std::vector<Placement> placements;
   for (const actors::TaskGraph& one : task.graphs) {
-    auto loaded =
-        load_placement(starting_placement_path(directory, task, one), one.graph, one.sha256, one.devices);
-    if (!loaded) return loaded.error();
-    placements.push_back(*std::move(loaded));
+    EMPLACE_TRY_ASSIGN(auto loaded, load_placement(kept_path(directory, kStartingPlacement, task, one),
+                                                   one.graph, one.sha256, one.devices));
+    placements.push_back(std::move(loaded));
   }
   return placements;
 }
@@ -240,10 +226,9 @@ namespace {
 
 Result<DeviceSet> devices_for(const OpGraph& graph, const RunConfig& config) {
   if (!config.input.devices.empty()) return open_resolved_devices(config.input.devices, config.input.reserve);
-  auto own = machine_of(graph, judge_of(config).objective, config.input.reserve);
-  if (!own) return own.error();
-  if (!*own) return open_resolved_devices("here", config.input.reserve);
-  return **std::move(own);
+  EMPLACE_TRY_ASSIGN(auto own, machine_of(graph, judge_of(config).objective, config.input.reserve));
+  if (!own) return open_resolved_devices("here", config.input.reserve);
+  return *std::move(own);
 }
 
 /// Whether the graph file contains the machine that the config wants.
@@ -281,30 +266,23 @@ Judge judge_of(const RunConfig& config) {
 }
 
 Result<TaskPtr> load_task(const RunConfig& config) {
-  auto files = graph_files(config);
-  if (!files) return files.error();
-  const auto reading = config.input.reading.options();
-  if (!reading) return reading.error();
+  EMPLACE_TRY_ASSIGN(auto files, graph_files(config));
+  EMPLACE_TRY_ASSIGN(const auto reading, config.input.reading.options());
   auto task = std::make_shared<actors::Task>();
   task->host = host_name();
-  for (const std::filesystem::path& file : *files) {
-    auto graph = load_graph(file, *reading);
-    if (!graph) return graph.error();
-    auto devices = devices_for(*graph, config);
-    if (!devices) return devices.error();
-    const auto rules = open_rules(config.input.rules, *graph, *devices);
-    if (!rules) return rules.error();
-    auto constraints = Constraints::make(*graph, *devices, *rules);
-    if (!constraints) return constraints.error();
+  for (const std::filesystem::path& file : files) {
+    EMPLACE_TRY_ASSIGN(auto graph, load_graph(file, reading));
+    EMPLACE_TRY_ASSIGN(auto devices, devices_for(graph, config));
+    EMPLACE_TRY_ASSIGN(const auto rules, open_rules(config.input.rules, graph, devices));
+    EMPLACE_TRY_ASSIGN(auto constraints, Constraints::make(graph, devices, rules));
     if (config.input.devices.empty() && !task->graphs.empty() &&
-        has_own_machine(*graph, config) != has_own_machine(task->graphs.front().graph, config))
+        has_own_machine(graph, config) != has_own_machine(task->graphs.front().graph, config))
       return invalid("input.devices", "is missing, and only some of the graphs contain a machine",
                      "name one");
-    std::string sha256 = graph_sha256(*graph);
+    std::string sha256 = graph_sha256(graph);
     if (task->find(sha256) != nullptr)
       return invalid(printable_path(file), "contains a graph that is given twice", "name each graph once");
-    task->graphs.push_back(
-        {*std::move(graph), *std::move(devices), *std::move(constraints), std::move(sha256)});
+    task->graphs.push_back({std::move(graph), std::move(devices), std::move(constraints), std::move(sha256)});
   }
   return TaskPtr{std::move(task)};
 }
@@ -351,50 +329,19 @@ Result<Heuristics> run_heuristics(const actors::TaskGraph& task, const RunConfig
                        name == portfolio.name() ? Result<const Method*>{&portfolio} : find_method(name));
     const Nanos started = clock.now();
     auto found = method->find(problem, *model);
-    TableRow row{name,
-                 found.ok(),
-                 {},
-                 0,
-                 std::chrono::duration<double>(clock.now() - started).count(),
-                 found ? "" : found.error().context};
+    TableRow row{.method = name, .found = found.ok()};
+    row.wall_s = std::chrono::duration<double>(clock.now() - started).count();
     Placement placement;
     if (found) {
       placement = std::move(found->placement);
       row.measurement = std::move(found->measurement);
       row.evaluations = found->evaluations;
+    } else {
+      row.note = found.error().context;
     }
     heuristics.add(std::move(row), std::move(placement));
   }
   return heuristics;
-}
-
-std::string SizePrediction::text() const {
-  std::string text = "about " + format_bytes(per_episode) + " per episode of " + std::to_string(placements) +
-                     (placements == 1 ? " placement, " : " placements, ");
-  const std::uint64_t all = episodes.value_or(100'000);
-  text += format_bytes(per_episode * static_cast<std::int64_t>(all)) + " for " + std::to_string(all);
-  return text;
-}
-
-Result<SizePrediction> predict_size(const RunConfig& config, const actors::Task& task) {
-  const auto placer = make_placer(config, task, {});
-  if (!placer) return placer.error();
-  const policy::Actions actions = (*placer)->sample(0, 0);
-  const auto drawn = (*placer)->expand(actions);
-  if (!drawn) return drawn.error();
-  Bytes placements;
-  for (const Placement& placement : *drawn) {
-    const auto bytes = std::as_bytes(std::span{placement});
-    placements.insert(placements.end(), bytes.begin(), bytes.end());
-  }
-  SizePrediction predicted;
-  predicted.placements = drawn->size();
-  const std::size_t devices = task.graphs.front().devices.size();
-  predicted.per_episode = record::episode_bytes(placements, drawn->size(), actions.bytes, devices);
-  const RunSection& r = config.run;
-  if (r.evaluations > 0) predicted.episodes = (r.evaluations + drawn->size() - 1) / drawn->size();
-  if (r.episodes > 0) predicted.episodes = std::min(r.episodes, predicted.episodes.value_or(r.episodes));
-  return predicted;
 }
 
 namespace {
@@ -415,9 +362,8 @@ Result<Unit> check_resumable(const RunConfig& config, const actors::Task& task, 
   if (first.devices.sha256() != facts.devices_json)
     return invalid(
         where, "was recorded with other devices than " + printable(config.input.devices) + " has now", cure);
-  const auto recorded = recorded_config(facts.config_toml, where + ": config");
-  if (!recorded) return recorded.error();
-  const auto changed = differing_keys(*recorded, config, OnResume::kSame);
+  EMPLACE_TRY_ASSIGN(const auto recorded, recorded_config(facts.config_toml, where + ": config"));
+  const auto changed = differing_keys(recorded, config, OnResume::kSame);
   return changed.empty() ? Result{Unit{}}
                          : invalid(where, "was recorded with another " + changed.front(), cure);
 }
@@ -425,68 +371,44 @@ Result<Unit> check_resumable(const RunConfig& config, const actors::Task& task, 
 }  // namespace
 
 Result<Unit> check_start(const RunConfig& config, const actors::Task& task, const Start& start) {
-  if (auto may = record::check_folder(start.directory); !may) return may;
-  if (!config.executor.log.empty())
-    if (auto log = check_driving_log(config, task); !log) return log;
+  EMPLACE_TRY(record::check_folder(start.directory));
+  if (!config.executor.log.empty()) EMPLACE_TRY(check_driving_log(config, task));
   if (!start.resume) {
-    if (const auto parent = parent_of(config); !parent) return parent.error();
+    EMPLACE_TRY(parent_of(config));
     return Unit{};
   }
-  auto db =
-      retry_while_locked([&] { return record::RunReader::open(start.directory, record::Reading::kQuiet); });
-  if (!db) return db.error();
-  if (auto whole = (*db)->verify(); !whole) return whole;
-  const auto facts = (*db)->header().facts();
-  if (!facts) return facts.error();
-  const auto graphs = (*db)->header().graphs();
-  if (!graphs) return graphs.error();
-  if (auto same = check_resumable(config, task, *facts, *graphs, start); !same) return same;
-  (*db).reset();
-  const auto writable = retry_while_locked([&] { return record::RunWriter::open(start.directory); });
-  if (!writable) return writable.error();
+  EMPLACE_TRY_ASSIGN(auto db, retry_while_locked([&] {
+                       return record::RunReader::open(start.directory, record::Reading::kQuiet);
+                     }));
+  EMPLACE_TRY(db->verify());
+  EMPLACE_TRY_ASSIGN(const auto facts, db->header().facts());
+  EMPLACE_TRY_ASSIGN(const auto graphs, db->header().graphs());
+  EMPLACE_TRY(check_resumable(config, task, facts, graphs, start));
+  db.reset();
+  EMPLACE_TRY(retry_while_locked([&] { return record::RunWriter::open(start.directory); }));
   return Unit{};
 }
-
-namespace {
-
-/// Writes the placement that a best-heuristic start uses for graph `g`. @pre there is one.
-Result<Unit> keep_starting_placement(const RunConfig& config, const actors::Task& task, std::size_t g,
-                                     const Heuristics& found, const Start& start, const Clock& clock) {
-  const actors::TaskGraph& one = task.graphs[g];
-  return save_placement(
-      starting_placement_path(start.directory, task, one), one.graph, one.devices,
-      found.placements[*found.start], found.rows[*found.start].measurement,
-      {one.sha256, found.rows[*found.start].method, "sim", config.run.seed, format_wall(clock.wall())});
-}
-
-}  // namespace
 
 Result<Unit> prepare_start(const RunConfig& config, const actors::Task& task, const Start& start,
                            std::span<const Heuristics> heuristics, const Clock& clock) {
   std::error_code ignored;
-  const actors::TaskGraph& first = task.graphs.front();
-  const bool from_heuristics = start.name == kBestHeuristic;
   std::filesystem::create_directories(start.directory / "log", ignored);
-  std::filesystem::create_directories(best_placement_path(start.directory, task, first).parent_path(),
-                                      ignored);
-  if (from_heuristics)
-    std::filesystem::create_directories(starting_placement_path(start.directory, task, first).parent_path(),
-                                        ignored);
+  std::filesystem::create_directories(
+      kept_path(start.directory, kBestPlacement, task, task.graphs.front()).parent_path(), ignored);
   if (!start.resume) {
     // Write heuristics before the database, whose existence marks the start as started: a resumed run reads
     // them.
-    for (std::size_t g = 0; g < task.graphs.size() && from_heuristics; ++g)
-      if (auto kept = keep_starting_placement(config, task, g, heuristics[g], start, clock); !kept)
-        return kept;
-    const auto graphs = graph_rows(config, task, heuristics);
-    if (!graphs) return graphs.error();
+    for (std::size_t g = 0; g < task.graphs.size() && start.name == kBestHeuristic; ++g) {
+      const Heuristics& found = heuristics[g];
+      EMPLACE_TRY(keep_placement(kept_path(start.directory, kStartingPlacement, task, task.graphs[g]),
+                                 task.graphs[g], found.placements[*found.start],
+                                 found.rows[*found.start].measurement, found.rows[*found.start].method,
+                                 config.run.seed, clock));
+    }
+    EMPLACE_TRY_ASSIGN(const auto graphs, graph_rows(config, task, heuristics));
     record::RunFacts facts = run_facts(config, task, start, clock);
-    auto parent = parent_of(config);
-    if (!parent) return parent.error();
-    facts.parent = *std::move(parent);
-    const auto made =
-        record::RunWriter::create(start.directory, facts, *graphs, heuristic_rows(task, heuristics));
-    if (!made) return made.error();
+    EMPLACE_TRY_ASSIGN(facts.parent, parent_of(config));
+    EMPLACE_TRY(record::RunWriter::create(start.directory, facts, graphs, heuristic_rows(task, heuristics)));
   }
   return add_actors(config, task, start, clock);
 }

@@ -72,33 +72,23 @@ std::string label_of(const RunConfig& config, const Start& start);
 /// recorded with that.
 std::filesystem::path start_directory(const std::filesystem::path& run, const std::string& name);
 
-/// Returns the file in which a best-heuristic start keeps the starting placement of one graph.
-std::filesystem::path starting_placement_path(const std::filesystem::path& directory,
-                                              const actors::Task& task, const actors::TaskGraph& one);
+/// Placements that are kept for each graph: the best one of a start, the one that a best-heuristic start
+/// begins with, and the best one of all methods of a run.
+inline constexpr const char *kBestPlacement = "best", *kStartingPlacement = "baseline",
+                            *kRecommendedPlacement = "recommended";
+/// Returns DIRECTORY/WHAT.placement.json for a run of one graph; else a file per graph in the folder WHAT.
+std::filesystem::path kept_path(const std::filesystem::path& directory, const char* what,
+                                const actors::Task& task, const actors::TaskGraph& one);
+/// Writes a simulated placement to such a file, and makes its folder. Errors: those of save_placement().
+Result<Unit> keep_placement(const std::filesystem::path& file, const actors::TaskGraph& one,
+                            const Placement& placement, const Measurement& measured,
+                            const std::string& method, std::uint64_t seed, const Clock& clock);
 /// Returns [graphs] the starting placements that a best-heuristic start kept. Errors: those of
 /// load_placement().
 Result<std::vector<Placement>> load_starting_placements(const std::filesystem::path& directory,
                                                         const actors::Task& task);
 /// Returns whether a run was warm-started from the best heuristics of its graphs.
 bool started_from_heuristics(const record::RunFacts& facts);
-
-/// Returns the file in which a start keeps the best placement of one graph.
-std::filesystem::path best_placement_path(const std::filesystem::path& directory, const actors::Task& task,
-                                          const actors::TaskGraph& one);
-
-/// Returns the file in which a run of many starts keeps the best placement of all methods for one graph.
-std::filesystem::path recommended_path(const std::filesystem::path& directory, const actors::Task& task,
-                                       const actors::TaskGraph& one);
-
-/// Predicted size of a run on disk, from one episode of its untrained policy. Placements compress by runs of
-/// equal devices, which are longer for a trained policy.
-struct SizePrediction {
-  std::int64_t per_episode = 0;           ///< Bytes of run.db per episode.
-  std::uint64_t placements = 0;           ///< Placements per episode.
-  std::optional<std::uint64_t> episodes;  ///< Episodes of the run, if the config limits them.
-  std::string text() const;  ///< "about 2.1 kB an episode of 4 placements, 210 MB in all 100,000"
-};
-Result<SizePrediction> predict_size(const RunConfig& config, const actors::Task& task);
 
 /// Checks a start before anything is written. A resumed start must be intact, have no other writer and the
 /// same learning settings; a new one must find the checkpoint and log that it starts from. Errors: kInvalid,

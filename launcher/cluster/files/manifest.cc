@@ -83,7 +83,7 @@ Result<Manifest> make_manifest(const RunConfig& config, const actors::Task& task
   }
   if (start.name == kBestHeuristic) {
     for (const actors::TaskGraph& one : task.graphs) {
-      const std::string path = starting_placement_path({}, task, one).string();
+      const std::string path = kept_path({}, kStartingPlacement, task, one).string();
       EMPLACE_TRY(add(start.directory / path, path));
     }
   }

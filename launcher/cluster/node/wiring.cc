@@ -52,7 +52,7 @@ actors::BestHandler best_handler(const RunConfig& config, const TaskPtr& task, c
     const actors::TaskGraph* const one = task->find(m.graph_sha256);
     if (one == nullptr) return;
     const auto saved = save_placement(
-        best_placement_path(directory, *task, *one), one->graph, one->devices, placement, m.at(number),
+        kept_path(directory, kBestPlacement, *task, *one), one->graph, one->devices, placement, m.at(number),
         {one->sha256, method, m.executor_kinds[m.executor_of[number]], seed, format_wall(clock.wall())});
     if (!saved) runtime::log(runtime::LogLevel::kError, actors::kRecorder, saved.error().context);
   };
