@@ -88,7 +88,7 @@ double StudiedGraph::repeatability() const {
   std::vector<double> halves[2];
   for (const ComparedPlacement& one : placements) {
     std::vector<double> rounds[2];
-    for (std::size_t r = 0; r < one.round_s.size(); ++r) rounds[r % 2].push_back(one.round_s[r]);
+    for (std::size_t r = 0; r < one.rounds_s.size(); ++r) rounds[r % 2].push_back(one.rounds_s[r]);
     for (const std::size_t half : {0, 1}) halves[half].push_back(median(std::move(rounds[half])));
   }
   return agreement(halves[0], halves[1]).spearman;
@@ -149,7 +149,7 @@ class PacedRuns {
     point.synthetic_share = measured_.synthetic_share;
     const double before = one_.reference_s.back();
     EMPLACE_TRY(measure_speed());
-    if (took) point.round_s.push_back(*took / ((before + one_.reference_s.back()) / 2));
+    if (took) point.rounds_s.push_back(*took / ((before + one_.reference_s.back()) / 2));
     return Unit{};
   }
 
@@ -161,8 +161,8 @@ class PacedRuns {
     for (std::size_t r = 0; r < after_profile_s_.size(); ++r)
       scale(one_.profiles[r], pace / after_profile_s_[r]);
     for (ComparedPlacement& point : one_.placements) {
-      for (double& round : point.round_s) round *= pace;
-      point.measured_s = median(point.round_s);
+      for (double& round : point.rounds_s) round *= pace;
+      point.measured_s = median(point.rounds_s);
     }
   }
 
@@ -237,7 +237,7 @@ Result<Unit> study(StudiedGraph& one, const DeviceSet& devices, RealExecutor& ex
     }
     // Drop placements that did not fit in this round.
     std::erase_if(one.placements,
-                  [&](const ComparedPlacement& point) { return point.round_s.size() < round; });
+                  [&](const ComparedPlacement& point) { return point.rounds_s.size() < round; });
   }
   one.synthetic_types = executor.synthetic_types();
   if (options.placements > 0 && one.placements.empty())

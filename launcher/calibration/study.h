@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fields.h"
 #include "base/result.h"
 #include "base/statistics.h"
 #include "executor/real_executor.h"
@@ -21,11 +22,12 @@ namespace emplace::launcher {
 struct ComparedPlacement {
   std::string kind;
   Placement placement;
-  std::vector<double> round_s = {};  ///< [rounds] Step times [s], corrected for the drift of the machine.
-  double measured_s = 0;             ///< Median of round_s.
+  std::vector<double> rounds_s = {};  ///< [rounds] Step times [s], corrected for the drift of the machine.
+  double measured_s = 0;              ///< Median of rounds_s.
   double predicted_s = 0;
   double synthetic_share = 0;
   bool fitted = false;  ///< Used by the fit; otherwise held out.
+  EMPLACE_FIELDS(kind, measured_s, predicted_s, synthetic_share, fitted, rounds_s)
 };
 
 /// A graph and its measurements on this machine. Thread: one.

@@ -182,15 +182,7 @@ Json Calibrate::as_json(const std::vector<StudiedGraph>& studied, const CostLedg
     graph["drift"] = one.placements.empty() ? 0 : one.drift();
     graph["repeatability"] = one.repeatability();
     auto points = Json::array();
-    for (const ComparedPlacement& point : one.placements) {
-      Json row{{"kind", point.kind},
-               {"measured_s", point.measured_s},
-               {"predicted_s", point.predicted_s},
-               {"synthetic_share", point.synthetic_share},
-               {"fitted", point.fitted},
-               {"rounds_s", point.round_s}};
-      points.push_back(std::move(row));
-    }
+    for (const ComparedPlacement& point : one.placements) points.push_back(fields_json(point));
     graph["points"] = std::move(points);
     graphs.push_back(std::move(graph));
   }

@@ -226,7 +226,7 @@ Json remeasured_json(const Remeasured& r) {
     Json& one = worst.emplace_back();
     one["placement_id"] = row.placement_id;
     one["logged_s"] = row.logged_s;
-    one["step_time_s"] = row.valid ? Json(row.step_time_s) : Json(nullptr);
+    one["step_time_s"] = row.valid ? row.step_time_s : kJsonNull;
     if (!row.error.empty()) one["reason"] = row.error;
   }
   json["worst"] = std::move(worst);
@@ -261,24 +261,7 @@ Result<ExitStatus> Replay::measure_again(Console& console, RecordedRun& run) con
 }
 
 void Replay::print(Console& console, const ReplayReport& r) const {
-  if (console.json()) {
-    Json json{{"episodes", r.episodes},
-              {"updates", r.updates},
-              {"parameters_sha256", r.parameters_sha256},
-              {"identical", r.identical},
-              {"first_update", r.first_update},
-              {"last_update", r.last_update},
-              {"checkpoints", r.checkpoints},
-              {"largest_difference", r.largest_difference}};
-    json["first_different_update"] = r.first_difference ? Json(*r.first_difference) : Json(nullptr);
-    json["first_different_advantage"] =
-        r.first_advantage_difference ? Json(*r.first_advantage_difference) : Json(nullptr);
-    json["wall_s"] = r.wall_s;
-    json["update_s"] = r.update_s;
-    json["learned_wall_s"] = r.learned_wall_s;
-    json["run_wall_s"] = r.run_wall_s;
-    return console.print(json_text(json));
-  }
+  if (console.json()) return console.print(json_text(fields_json(r)));
   if (r.updates == 0) return console.print("nothing to replay: the run has no updates");
   std::string text = fmt::format(
       "updates     {} to {}, of {} episodes\nparameters  {}\ntook        {} (updates alone {}); in the run "
@@ -292,12 +275,12 @@ void Replay::print(Console& console, const ReplayReport& r) const {
                         r.checkpoints == 1 ? " checkpoint" : " checkpoints");
   } else {
     text += "different   ";
-    if (r.first_difference)
+    if (r.first_different_update)
       text += fmt::format("parameters from update {} on, by {:f} at most at a checkpoint",
-                          *r.first_difference, r.largest_difference);
-    if (r.first_advantage_difference)
-      text += fmt::format("{}advantages from episode {} on", r.first_difference ? "; " : "",
-                          *r.first_advantage_difference);
+                          *r.first_different_update, r.largest_difference);
+    if (r.first_different_advantage)
+      text += fmt::format("{}advantages from episode {} on", r.first_different_update ? "; " : "",
+                          *r.first_different_advantage);
   }
   console.print(text);
 }

@@ -3,9 +3,6 @@
 
 #include <fmt/core.h>
 
-#include <array>
-#include <cmath>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -18,24 +15,24 @@
 namespace emplace::launcher {
 namespace {
 
-constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
-
 std::string learned_json(const LearnReport& r) {
-  Json json{{"method", r.method},     {"run_dir", r.directory.string()},
-            {"episodes", r.episodes}, {"placements", r.placements},
-            {"learned", r.learned},   {"refused", r.refused}};
-  json["first_refusal"] = r.first_refusal.empty() ? Json(nullptr) : Json(r.first_refusal);
-  json["passes"] = r.passes;
-  json["updates"] = r.updates;
-  json["mean_weight"] = r.mean_weight;
-  json["effective_share"] = r.effective_share;
-  json["parameters_sha256"] = r.parameters_sha256;
-  json["step_time_s"] = r.likeliest_valid ? r.likeliest_step_time_s : kNone;
-  json["valid"] = r.likeliest_valid;
-  json["log_best_step_time_s"] = r.log_best_s > 0 ? r.log_best_s : kNone;
-  json["log_mean_step_time_s"] = r.log_mean_s > 0 ? r.log_mean_s : kNone;
-  json["wall_s"] = r.wall_s;
-  return json_text(json);
+  return json_text(Json{{"method", r.method},
+                        {"run_dir", r.directory.string()},
+                        {"episodes", r.episodes},
+                        {"placements", r.placements},
+                        {"learned", r.learned},
+                        {"refused", r.refused},
+                        {"first_refusal", text_or_null(r.first_refusal)},
+                        {"passes", r.passes},
+                        {"updates", r.updates},
+                        {"mean_weight", r.mean_weight},
+                        {"effective_share", r.effective_share},
+                        {"parameters_sha256", r.parameters_sha256},
+                        {"step_time_s", r.likeliest_valid ? r.likeliest_step_time_s : kJsonNull},
+                        {"valid", r.likeliest_valid},
+                        {"log_best_step_time_s", r.log_best_s > 0 ? r.log_best_s : kJsonNull},
+                        {"log_mean_step_time_s", r.log_mean_s > 0 ? r.log_mean_s : kJsonNull},
+                        {"wall_s", r.wall_s}});
 }
 
 std::string learned_text(const LearnReport& r) {

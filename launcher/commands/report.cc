@@ -74,22 +74,12 @@ class Report final : public Command {
     auto graphs = Json::array();
     for (const record::ReportGraph& graph : data.graphs) {
       const record::ReportVerdict verdict = record::verdict_of(graph, data.in_progress);
-      Json& one = graphs.emplace_back();
-      one["graph"] = graph.name;
-      one["graph_sha256"] = graph.sha256;
-      one["verdict"] = verdict.sentence;
-      if (verdict.best_method.empty()) {
-        one["best_method"] = nullptr;
-        one["best_step_time_s"] = nullptr;
-      } else {
-        one["best_method"] = verdict.best_method;
-        one["best_step_time_s"] = verdict.best_s;
-      }
-      if (graph.lower_bound_s > 0) {
-        one["lower_bound_s"] = graph.lower_bound_s;
-      } else {
-        one["lower_bound_s"] = nullptr;
-      }
+      graphs.push_back({{"graph", graph.name},
+                        {"graph_sha256", graph.sha256},
+                        {"verdict", verdict.sentence},
+                        {"best_method", text_or_null(verdict.best_method)},
+                        {"best_step_time_s", verdict.best_method.empty() ? kJsonNull : verdict.best_s},
+                        {"lower_bound_s", graph.lower_bound_s > 0 ? graph.lower_bound_s : kJsonNull}});
     }
     json["graphs"] = std::move(graphs);
     return json;

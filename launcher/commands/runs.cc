@@ -58,7 +58,7 @@ std::vector<std::string> table_of(const std::vector<ListedRun>& runs, const Term
   return lines;
 }
 
-Json or_null(double number) { return number > 0 ? Json(number) : Json(nullptr); }
+double or_null(double number) { return number > 0 ? number : kJsonNull; }
 
 Json as_json(const ListedRun& run) {
   Json json{{"name", run.name}, {"run_dir", run.directory.string()}, {"state", word_of(run.state)}};
@@ -79,7 +79,7 @@ Json as_json(const ListedRun& run) {
     one["graph_sha256"] = graph.sha256;
     one["best_step_time_s"] = or_null(graph.best_s);
     one["best_after_s"] = or_null(graph.best_after_s);
-    one["heuristic"] = graph.heuristic.empty() ? Json(nullptr) : Json(graph.heuristic);
+    one["heuristic"] = text_or_null(graph.heuristic);
     one["heuristic_step_time_s"] = or_null(graph.heuristic_s);
     one["lower_bound_s"] = or_null(graph.bound_s);
   }

@@ -15,21 +15,17 @@
 namespace emplace::launcher {
 namespace {
 
-Json path_or_null(const std::string& path) { return path.empty() ? Json(nullptr) : Json(path); }
-
 Json order_gain_json(const Answer& answer) {
-  Json gain;
-  gain["issue_order_best_s"] = answer.issue_seconds > 0 ? Json(answer.issue_seconds) : Json(nullptr);
-  gain["issue_order_step_time_s"] = answer.issue.valid ? Json(answer.issue.step_time_s) : Json(nullptr);
-  gain["issue_order_peak_memory_bytes"] = answer.issue.peak_bytes;
-  return gain;
+  return {{"issue_order_best_s", answer.issue_seconds > 0 ? answer.issue_seconds : kJsonNull},
+          {"issue_order_step_time_s", answer.issue.valid ? answer.issue.step_time_s : kJsonNull},
+          {"issue_order_peak_memory_bytes", answer.issue.peak_bytes}};
 }
 
 /// The answer and the placements that differ from it.
 Json placements_json(const Answer& answer, const PlacementOutput& output) {
   auto placements = Json::array();
   const auto add = [&](std::size_t k, const Measurement& measured) {
-    Json one{{"placement", path_or_null(output.path.empty() ? "" : output.path_of(k))},
+    Json one{{"placement", text_or_null(output.path.empty() ? "" : output.path_of(k))},
              {"step_time_s", measured.step_time_s}};
     placements.push_back(std::move(one));
   };
@@ -74,7 +70,7 @@ Json answer_json(const Answer& answer, const AnswerFacts& facts) {
   const double seconds = answer.measurement.step_time_s;
   Json json{{"measured", measured_json(answer.measurement, facts.inputs, facts.executor)},
             {"method", answer.method},
-            {"placement", path_or_null(facts.output.path)},
+            {"placement", text_or_null(facts.output.path)},
             {"objective", word_of(request.judge.objective)},
             {"objective_value", facts.inputs.in_file_unit(seconds)},
             {"lower_bound_s", facts.bound.seconds},

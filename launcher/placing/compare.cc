@@ -203,13 +203,8 @@ Json Compare::as_json(const Inputs& inputs, double bound_s, const std::vector<Ta
     const bool valid = row.found && row.measurement.valid;
     method["method"] = row.method;
     method["valid"] = valid;
-    if (valid) {
-      method["step_time_s"] = row.measurement.step_time_s;
-    } else {
-      method["step_time_s"] = nullptr;
-      method["reason"] = row.note;
-    }
-    if (valid && !row.note.empty()) method["note"] = row.note;
+    method["step_time_s"] = valid ? row.measurement.step_time_s : kJsonNull;
+    if (!valid || !row.note.empty()) method[valid ? "note" : "reason"] = row.note;
     if (row.transforms_graph) method["transforms_graph"] = true;
     if (valid) method["objective_value"] = inputs.in_file_unit(row.measurement.step_time_s);
     if (row.p95_s > 0) method["p95_s"] = row.p95_s;

@@ -188,20 +188,13 @@ Json elsewhere_json(const Subject& subject, const ExplainedPart& part) {
   auto elsewhere = Json::array();
   for (std::size_t d = 0; d < part.there.size(); ++d) {
     const auto& there = part.there[d];
-    Json one{{"device", subject.device(d)},
-             {"here", there.same},
-             {"allowed", there.allowed},
-             {"time_s", there.time_s}};
-    if (there.allowed) {
-      one["valid"] = there.measured.valid;
-      one["step_time_s"] = there.measured.step_time_s;
-      one["change_s"] = subject.change_s(there);
-    } else {
-      one["valid"] = false;
-      one["step_time_s"] = nullptr;
-      one["change_s"] = nullptr;
-    }
-    elsewhere.push_back(std::move(one));
+    elsewhere.push_back({{"device", subject.device(d)},
+                         {"here", there.same},
+                         {"allowed", there.allowed},
+                         {"time_s", there.time_s},
+                         {"valid", there.allowed && there.measured.valid},
+                         {"step_time_s", there.allowed ? there.measured.step_time_s : kJsonNull},
+                         {"change_s", there.allowed ? subject.change_s(there) : kJsonNull}});
   }
   return elsewhere;
 }

@@ -131,14 +131,6 @@ std::string description(const PlacementFile& file, const interop::ExportedPlacem
   return text;
 }
 
-void add_step(Json& json, std::string_view key, const Measurement* measured) {
-  if (measured != nullptr && measured->valid) {
-    json[key] = measured->step_time_s;
-  } else {
-    json[key] = nullptr;
-  }
-}
-
 Result<PlacementFile> Export::open_placement() const {
   EMPLACE_TRY_ASSIGN(auto graph, open_graph(graph_, reading_));
   PlacementFile file{std::move(graph), {}, {}, {}, {}, {}};
@@ -227,8 +219,8 @@ Result<ExitStatus> Export::export_placement_file(Console& console) {
   if (console.json()) {
     Json json{{"placement", what_},           {"format", format_},           {"output", output_},
               {"exact", made.moved_ops == 0}, {"ops", file.graph.num_ops()}, {"moved_ops", made.moved_ops}};
-    add_step(json, "step_time_s", costs ? &costs->before : nullptr);
-    add_step(json, "applied_step_time_s", costs ? &costs->after : nullptr);
+    json["step_time_s"] = costs && costs->before.valid ? costs->before.step_time_s : kJsonNull;
+    json["applied_step_time_s"] = costs && costs->after.valid ? costs->after.step_time_s : kJsonNull;
     if (made.parts > 0) json["parts"] = made.parts;
     console.print(json_text(json));
   } else {

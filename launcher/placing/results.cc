@@ -68,11 +68,7 @@ Json measured_json(const Measurement& measured, const Inputs& inputs, std::strin
                    std::span<const DeviceId> stand_ins) {
   const DeviceSet& devices = inputs.devices;
   auto json = Json::object();
-  if (measured.valid) {
-    json["step_time_s"] = measured.step_time_s;
-  } else {
-    json["step_time_s"] = nullptr;
-  }
+  json["step_time_s"] = measured.valid ? measured.step_time_s : kJsonNull;
   json["valid"] = measured.valid;
   if (!measured.valid) json["reason"] = misfit(measured, devices);
   json["peak_memory_bytes"] = measured.peak_bytes;
@@ -95,11 +91,7 @@ Json measured_json(const Measurement& measured, const Inputs& inputs, std::strin
     json["stand_ins"] = on_cores(stand_ins, inputs.devices);
   }
   json["objective"] = word_of(inputs.judge.objective);
-  if (measured.valid) {
-    json["objective_value"] = inputs.in_file_unit(measured.step_time_s);
-  } else {
-    json["objective_value"] = nullptr;
-  }
+  json["objective_value"] = measured.valid ? inputs.in_file_unit(measured.step_time_s) : kJsonNull;
   return json;
 }
 

@@ -213,7 +213,7 @@ class Replay {
         same = same_bits(stale ? 0.0f : static_cast<float>(scored->advantages[i]), own[i]);
       if (!same) {
         report_.identical = false;
-        if (!report_.first_advantage_difference) report_.first_advantage_difference = row.episodes[e];
+        if (!report_.first_different_advantage) report_.first_different_advantage = row.episodes[e];
       }
       if (first_wall_ns_ == 0 || (scored->wall_ns > 0 && scored->wall_ns < first_wall_ns_))
         first_wall_ns_ = scored->wall_ns;
@@ -241,7 +241,7 @@ class Replay {
 
   void differs(std::uint64_t update, double by) {
     report_.identical = false;
-    if (!report_.first_difference) report_.first_difference = update;
+    if (!report_.first_different_update) report_.first_different_update = update;
     report_.largest_difference = std::max(report_.largest_difference, by);
   }
   Error missing(std::uint64_t update, std::uint64_t episode) const {

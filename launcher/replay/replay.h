@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/clock.h"
+#include "base/fields.h"
 #include "launcher/replay/recorded_run.h"
 
 namespace emplace::launcher {
@@ -31,15 +32,19 @@ struct ReplayReport {
   std::uint64_t updates = 0, first_update = 0, last_update = 0, checkpoints = 0;
   std::string parameters_sha256;  ///< Hash of the final parameters; empty if there were no updates.
   bool identical = true;          ///< Whether every parameter hash and every advantage equals the log's.
-  std::optional<std::uint64_t>
-      first_difference;  ///< First update whose parameters differ; 0: the initial parameters differ.
-  std::optional<std::uint64_t> first_advantage_difference;  ///< First episode whose advantages differ.
   double largest_difference = 0;  ///< Largest |replayed - logged| of a parameter at the checkpoints.
-  double wall_s = 0;              ///< Time of the replay, with reading and scoring the log [s].
-  double update_s = 0;            ///< Time of the updates alone [s].
-  double learned_wall_s = 0;      ///< Time of these updates in the run's learner [s].
+  /// First update whose parameters differ; 0: the initial parameters differ.
+  std::optional<std::uint64_t> first_different_update;
+  std::optional<std::uint64_t> first_different_advantage;  ///< First episode whose advantages differ.
+  double wall_s = 0;          ///< Time of the replay, with reading and scoring the log [s].
+  double update_s = 0;        ///< Time of the updates alone [s].
+  double learned_wall_s = 0;  ///< Time of these updates in the run's learner [s].
   double run_wall_s = 0;  ///< Time in the run from their first episode to the last update [s]; 0: unknown.
   bool stopped = false;   ///< Whether the watcher stopped the replay.
+  /// Those of the command's JSON.
+  EMPLACE_FIELDS(episodes, updates, parameters_sha256, identical, first_update, last_update, checkpoints,
+                 largest_difference, first_different_update, first_different_advantage, wall_s, update_s,
+                 learned_wall_s, run_wall_s)
 };
 
 /// Reads the log in order, scores its episodes from their measurements, repeats the updates from the

@@ -26,6 +26,7 @@
 #include "launcher/session/report.h"
 #include "launcher/session/run_observer.h"
 #include "launcher/settings/placers.h"
+#include "launcher/terminal/json_text.h"
 #include "launcher/terminal/stop_signal.h"
 #include "record/run_reader.h"
 #include "record/store/launch_lock.h"
@@ -167,7 +168,7 @@ Result<int> run_start(Outcome& outcome, bool last, Topology& topology, const rec
   return ended->received_signal == 0 ? 0 : 128 + ended->received_signal;
 }
 
-json best_json(const TableRow& row) { return row.found ? json(row.measurement.step_time_s) : json(nullptr); }
+double best_or_null(const TableRow& row) { return row.found ? row.measurement.step_time_s : kJsonNull; }
 
 json outcome_json(const Outcome& o) {
   const messages::DispatchProgress& dispatch = o.progress.dispatch;
@@ -180,7 +181,7 @@ json outcome_json(const Outcome& o) {
          {"lost", leases.expired},
          {"duplicated", o.duplicated},
          {"refused_results", dispatch.refused_results},
-         {"best_step_time_s", best_json(o.rows.front())},
+         {"best_step_time_s", best_or_null(o.rows.front())},
          {"best_label",
           o.rows.front().found ? json(label_name(o.rows.front().measurement.label)) : json(nullptr)},
          {"parameters_sha256", o.parameters_sha256},
@@ -188,11 +189,7 @@ json outcome_json(const Outcome& o) {
          {"wall_s", o.wall_s}};
   j["restarts"] = json::object();
   for (std::size_t i = 0; i < o.restarts.size(); ++i) j["restarts"][o.nodes[i]] = o.restarts[i];
-  j["leases"] = {{"issued", leases.issued},
-                 {"counted", leases.counted},
-                 {"open", leases.open},
-                 {"expired", leases.expired},
-                 {"refused", leases.refused}};
+  j["leases"] = fields_json<messages::LeaseCounts, json>(leases);
   return j;
 }
 
@@ -307,7 +304,7 @@ std::string summary_json(const RunSummary& summary) {
     into["baseline_step_time_s"] = json::object();
     for (const TableRow& row : heuristics.rows) {
       into["baseline_step_time_s"][row.method] =
-          row.found && row.measurement.valid ? json(row.measurement.step_time_s) : json(nullptr);
+          row.found && row.measurement.valid ? row.measurement.step_time_s : kJsonNull;
     }
   };
   const auto add_recommended = [](json& into, const Recommendation& best) {
@@ -325,7 +322,7 @@ std::string summary_json(const RunSummary& summary) {
     of_graph(graph, summary.heuristics[g]);
     add_recommended(graph, summary.recommended[g]);
     for (const Outcome& outcome : summary.outcomes)
-      graph["best_step_time_s"].push_back(best_json(outcome.rows[g]));
+      graph["best_step_time_s"].push_back(best_or_null(outcome.rows[g]));
     j["graphs"].push_back(std::move(graph));
   }
   return j.dump(-1, ' ', false, json::error_handler_t::replace);

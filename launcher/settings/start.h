@@ -72,8 +72,8 @@ std::string label_of(const RunConfig& config, const Start& start);
 /// recorded with that.
 std::filesystem::path start_directory(const std::filesystem::path& run, const std::string& name);
 
-/// Placements that are kept for each graph: the best one of a start, the one that a best-heuristic start
-/// begins with, and the best one of all methods of a run.
+/// Placements that are kept for each graph: the best one of a start, the starting placement of a
+/// best-heuristic start, and the best one of all methods of a run.
 inline constexpr const char *kBestPlacement = "best", *kStartingPlacement = "baseline",
                             *kRecommendedPlacement = "recommended";
 /// Returns DIRECTORY/WHAT.placement.json for a run of one graph; else a file per graph in the folder WHAT.

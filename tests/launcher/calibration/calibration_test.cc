@@ -206,7 +206,7 @@ TEST(CalibrationTest, CombinesRoundsByMedianAndReportsRepeatability) {
   for (const double seconds : {1.0, 2.0, 3.0, 4.0})
     one.placements.push_back({"random", {}, {seconds, 5 - seconds, seconds}});
   EXPECT_DOUBLE_EQ(one.repeatability(), -1);
-  for (ComparedPlacement& point : one.placements) point.round_s[1] = 7 * point.round_s[0];
+  for (ComparedPlacement& point : one.placements) point.rounds_s[1] = 7 * point.rounds_s[0];
   EXPECT_DOUBLE_EQ(one.repeatability(), 1);
   one.profiles.resize(1);
   EXPECT_EQ(one.repeatability(), 1);
