@@ -14,13 +14,9 @@ namespace {
 
 class Train final : public Command {
  public:
-  std::string_view name() const override { return "train"; }
-  std::string_view summary() const override {
-    return "Train a policy for any graph and machine, as --method pretrained uses one";
-  }
-  std::string_view example() const override {
-    return "emplace train configs/pretrained/recipe.toml -o scheduler.weights";
-  }
+  Train()
+      : Command{"train", "Train a policy for any graph and machine, as --method pretrained uses one",
+                "emplace train configs/pretrained/recipe.toml -o scheduler.weights"} {}
   void declare(Options& options) override {
     options.operand("RECIPE", recipe_, "Recipe file: worlds, seeds, sizes and rates")
         .required("-o,--output", output_,

@@ -34,14 +34,10 @@ std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share);
 
 class Calibrate final : public Command {
  public:
-  std::string_view name() const override { return "calibrate"; }
-  std::string_view summary() const override {
-    return "Measure the costs of ops and transfers on this machine and write a device file";
-  }
-  std::string_view example() const override {
-    return "emplace calibrate tests/fixtures/graphs/cifar10_cnn-bs4.json.gz --rounds 2 --placements 4 -o "
-           "here.toml";
-  }
+  Calibrate()
+      : Command{"calibrate", "Measure the costs of ops and transfers on this machine and write a device file",
+                "emplace calibrate tests/fixtures/graphs/cifar10_cnn-bs4.json.gz --rounds 2 --placements 4 "
+                "-o here.toml"} {}
   void declare(Options& options) override {
     options.operands("GRAPH", graphs_, "Graph files whose ops are measured")
         .option("--executor", executor_, "Executor that measures: cpu, cuda or torch")

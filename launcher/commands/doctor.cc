@@ -241,11 +241,9 @@ std::vector<Finding> all_findings() {
 
 class Doctor final : public Command {
  public:
-  std::string_view name() const override { return "doctor"; }
-  std::string_view summary() const override {
-    return "Check this machine: what it offers, what is missing and how to fix it";
-  }
-  std::string_view example() const override { return "emplace doctor"; }
+  Doctor()
+      : Command{"doctor", "Check this machine: what it offers, what is missing and how to fix it",
+                "emplace doctor"} {}
   void declare(Options&) override {}
   Result<ExitStatus> run(Console& console) override {
     const std::vector<Finding> findings = all_findings();

@@ -9,9 +9,7 @@ namespace {
 
 class Down final : public Command {
  public:
-  std::string_view name() const override { return "down"; }
-  std::string_view summary() const override { return "Stop a run and keep its results"; }
-  std::string_view example() const override { return "emplace down runs/local"; }
+  Down() : Command{"down", "Stop a run and keep its results", "emplace down runs/local"} {}
   void declare(Options& options) override { access_.declare(options); }
   Result<ExitStatus> run(Console& console) override {
     EMPLACE_TRY_ASSIGN(const auto access, access_.access());

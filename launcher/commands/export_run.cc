@@ -34,44 +34,35 @@ std::vector<std::string> devices_of(record::RunHeader header, const fs::path& ru
   return numbered;
 }
 
-class RecordedRuns final : public RunRecords {
- public:
-  Result<ExitStatus> write(const RecordRequest& request, Console& console) const override {
-    EMPLACE_TRY_ASSIGN(auto db, record::RunReader::open(request.run, record::Reading::kQuietOrInProgress));
-    record::RunExport options;
-    options.output =
-        request.output.empty() ? fs::path{request.run} / "tensorboard" : fs::path{request.output};
-    options.table = request.table;
-    EMPLACE_TRY_ASSIGN(auto facts, db->header().facts());
-    options.devices = devices_of(db->header(), request.run, facts.num_devices);
-    options.facts = std::move(facts);
-    EMPLACE_TRY_ASSIGN(auto exporter, record::make_run_exporter(request.format, std::move(options)));
-    EMPLACE_TRY_ASSIGN(const auto done, record::export_run(*db, *exporter));
-    if (console.json()) {
-      const Json json{{"run", request.run},           {"format", request.format},
-                      {"output", done.path.string()}, {"exact", true},
-                      {"episodes", done.episodes},    {"measurements", done.measurements},
-                      {"updates", done.updates}};
-      console.print(json_text(json));
-    } else {
-      std::string counts;
-      const auto count = [&](std::uint64_t number, const char* what) {
-        if (number > 0) counts += fmt::format(", {}{}", number, what);
-      };
-      count(done.episodes, " episodes");
-      count(done.measurements, " measurements");
-      count(done.updates, " updates");
-      console.print(printable_path(done.path) + ": exact" + counts);
-    }
-    return ExitStatus::kDone;
-  }
-};
-
 }  // namespace
 
-const RunRecords& run_records() {
-  static const RecordedRuns runs;
-  return runs;
+Result<ExitStatus> export_recorded_run(const RecordRequest& request, Console& console) {
+  EMPLACE_TRY_ASSIGN(auto db, record::RunReader::open(request.run, record::Reading::kQuietOrInProgress));
+  record::RunExport options;
+  options.output = request.output.empty() ? fs::path{request.run} / "tensorboard" : fs::path{request.output};
+  options.table = request.table;
+  EMPLACE_TRY_ASSIGN(auto facts, db->header().facts());
+  options.devices = devices_of(db->header(), request.run, facts.num_devices);
+  options.facts = std::move(facts);
+  EMPLACE_TRY_ASSIGN(auto exporter, record::make_run_exporter(request.format, std::move(options)));
+  EMPLACE_TRY_ASSIGN(const auto done, record::export_run(*db, *exporter));
+  if (console.json()) {
+    const Json json{{"run", request.run},           {"format", request.format},
+                    {"output", done.path.string()}, {"exact", true},
+                    {"episodes", done.episodes},    {"measurements", done.measurements},
+                    {"updates", done.updates}};
+    console.print(json_text(json));
+  } else {
+    std::string counts;
+    const auto count = [&](std::uint64_t number, const char* what) {
+      if (number > 0) counts += fmt::format(", {}{}", number, what);
+    };
+    count(done.episodes, " episodes");
+    count(done.measurements, " measurements");
+    count(done.updates, " updates");
+    console.print(printable_path(done.path) + ": exact" + counts);
+  }
+  return ExitStatus::kDone;
 }
 
 }  // namespace emplace::launcher

@@ -9,9 +9,7 @@ namespace emplace::launcher {
 
 /// Methods of policy/placers/registry.h, and `pretrained`.
 std::unique_ptr<LearnedMethods> learned_methods(const InputOptions& inputs, bool quiet);
-/// Executors in processes beside the program (launcher/worker/executors.h).
-const RealExecutors& real_executors();
-/// Exports of record/export.
-const RunRecords& run_records();
+/// Writes an export of record/export.
+Result<ExitStatus> export_recorded_run(const RecordRequest& request, Console& console);
 
 }  // namespace emplace::launcher

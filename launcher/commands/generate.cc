@@ -36,14 +36,11 @@ constexpr std::uint32_t kMaxIndex = 999'999, kMaxCount = 1000;
 
 class Generate final : public Command {
  public:
-  explicit Generate(const Laboratory& laboratory) : laboratory_{laboratory} {}
-  std::string_view name() const override { return "generate"; }
-  std::string_view summary() const override {
-    return "Generate a model of the papers, random graphs of a family (cifar10, ptb, nmt), or worlds";
-  }
-  std::string_view example() const override {
-    return "emplace generate rnnlm --layers 1 --steps 10 --training -o rnnlm.json.gz";
-  }
+  explicit Generate(const Laboratory& laboratory)
+      : Command{"generate",
+                "Generate a model of the papers, random graphs of a family (cifar10, ptb, nmt), or worlds",
+                "emplace generate rnnlm --layers 1 --steps 10 --training -o rnnlm.json.gz"},
+        laboratory_{laboratory} {}
   void declare(Options& options) override {
     options
         .operand(

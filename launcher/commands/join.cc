@@ -16,9 +16,8 @@ namespace {
 
 class Join final : public Command {
  public:
-  std::string_view name() const override { return "join"; }
-  std::string_view summary() const override { return "Add this machine's executors to a run"; }
-  std::string_view example() const override { return "emplace join runs/local --executors 2"; }
+  Join()
+      : Command{"join", "Add this machine's executors to a run", "emplace join runs/local --executors 2"} {}
   void declare(Options& options) override {
     access_.declare(options);
     options

@@ -16,9 +16,9 @@ namespace {
 
 class Keygen final : public Command {
  public:
-  std::string_view name() const override { return "keygen"; }
-  std::string_view summary() const override { return "Make a key pair for encrypted links and allow it"; }
-  std::string_view example() const override { return "emplace keygen keys --role executor --name rack7"; }
+  Keygen()
+      : Command{"keygen", "Make a key pair for encrypted links and allow it",
+                "emplace keygen keys --role executor --name rack7"} {}
   void declare(Options& options) override {
     options.optional_operand("DIR", folder_, "Folder of the keys: NAME.key, NAME.pub and allowed.toml")
         .option("--name,-n", name_, "Name of the key in logs and the allow-list (default: the role, or head)")

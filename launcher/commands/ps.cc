@@ -7,9 +7,7 @@ namespace {
 
 class Ps final : public Command {
  public:
-  std::string_view name() const override { return "ps"; }
-  std::string_view summary() const override { return "Show every node and actor of a run"; }
-  std::string_view example() const override { return "emplace ps runs/local"; }
+  Ps() : Command{"ps", "Show every node and actor of a run", "emplace ps runs/local"} {}
   void declare(Options& options) override {
     access_.declare(options);
     options.flag("--watch,-w", watch_, "Refresh until interrupted or the run is over");

@@ -32,12 +32,11 @@ constexpr std::uint64_t kCount = 200;
 
 class Replay final : public Command {
  public:
-  std::string_view name() const override { return "replay"; }
-  std::string_view summary() const override {
-    return "Repeat a run's updates from its log bit for bit, learn another policy from it, or measure it "
-           "again";
-  }
-  std::string_view example() const override { return "emplace replay runs/nmt --verify"; }
+  Replay()
+      : Command{"replay",
+                "Repeat a run's updates from its log bit for bit, learn another policy from it, or measure "
+                "it again",
+                "emplace replay runs/nmt --verify"} {}
   void declare(Options& options) override {
     options.operand("RUN", run_dir_, "Run directory, or the folder in it of a further start")
         .flag("--verify", verify_, "Compare parameters and advantages with the log; exit 4 if they differ")

@@ -16,9 +16,7 @@ namespace {
 
 class Report final : public Command {
  public:
-  std::string_view name() const override { return "report"; }
-  std::string_view summary() const override { return "Write an HTML page that explains a run"; }
-  std::string_view example() const override { return "emplace report runs/nmt"; }
+  Report() : Command{"report", "Write an HTML page that explains a run", "emplace report runs/nmt"} {}
   void declare(Options& options) override {
     options.operand("RUN", run_, "Run directory; the run may still be in progress");
     options.option("-o,--output", output_, "HTML file to write (default: RUN/report.html)")

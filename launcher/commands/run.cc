@@ -23,13 +23,9 @@ void report_trace(const FinishedRun& run, Console& console) {
 
 class Run final : public Command {
  public:
-  std::string_view name() const override { return "run"; }
-  std::string_view summary() const override {
-    return "Start every actor of a config and learn until the budget is spent";
-  }
-  std::string_view example() const override {
-    return "emplace run configs/quickstart.toml --budget 6s --run-dir runs/nmt";
-  }
+  Run()
+      : Command{"run", "Start every actor of a config and learn until the budget is spent",
+                "emplace run configs/quickstart.toml --budget 6s --run-dir runs/nmt"} {}
   void declare(Options& options) override {
     options.optional_operand("CONFIG", given_.config, "Config file; configs/reference.toml lists every key")
         .option("--cluster", given_.cluster,
@@ -52,10 +48,7 @@ class Run final : public Command {
 /// The node process that `emplace run` starts. Users see its command line in process lists.
 class NodeCommand final : public Command {
  public:
-  std::string_view name() const override { return "node"; }
-  std::string_view summary() const override {
-    return "Run the actors of a run; started by `run`, not by hand";
-  }
+  NodeCommand() : Command{"node", "Run the actors of a run; started by `run`, not by hand"} {}
   void declare(Options& options) override {
     options.required("--config", config_, "Resolved config of the run")
         .required("--dir", directory_, "Directory of this start of the run")

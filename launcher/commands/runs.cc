@@ -89,9 +89,7 @@ Json as_json(const ListedRun& run) {
 
 class Runs final : public Command {
  public:
-  std::string_view name() const override { return "runs"; }
-  std::string_view summary() const override { return "List the runs of a folder, or compare runs"; }
-  std::string_view example() const override { return "emplace runs runs --sort best"; }
+  Runs() : Command{"runs", "List the runs of a folder, or compare runs", "emplace runs runs --sort best"} {}
   void declare(Options& options) override {
     options.optional_operands("PATH", paths_, "Run directories, or folders of them (default: runs)");
     options.option("--sort", sort_,

@@ -101,11 +101,9 @@ class TopWatch {
 
 class Top final : public Command {
  public:
-  std::string_view name() const override { return "top"; }
-  std::string_view summary() const override {
-    return "Watch a run on one screen: nodes, actors, why nothing runs";
-  }
-  std::string_view example() const override { return "emplace top runs/local"; }
+  Top()
+      : Command{"top", "Watch a run on one screen: nodes, actors, why nothing runs",
+                "emplace top runs/local"} {}
   void declare(Options& options) override { access_.declare(options); }
   Result<ExitStatus> run(Console& console) override {
     EMPLACE_TRY_ASSIGN(const auto access, access_.access());

@@ -10,11 +10,9 @@ namespace {
 
 class Up final : public Command {
  public:
-  std::string_view name() const override { return "up"; }
-  std::string_view summary() const override { return "Start a run on the hosts of a cluster file"; }
-  std::string_view example() const override {
-    return "emplace up configs/clusters/local.toml --insecure --budget 30s --run-dir runs/local";
-  }
+  Up()
+      : Command{"up", "Start a run on the hosts of a cluster file",
+                "emplace up configs/clusters/local.toml --insecure --budget 30s --run-dir runs/local"} {}
   void declare(Options& options) override {
     options.operand("CLUSTER", given_.cluster, "Cluster file: nodes, hosts, roles and the config to run")
         .option("--config", given_.config, "Config to run (default: the one that the cluster file names)")

@@ -9,11 +9,9 @@ namespace {
 
 class Version final : public Command {
  public:
-  std::string_view name() const override { return "version"; }
-  std::string_view summary() const override {
-    return "Print version, build type and the optional parts that are built in";
-  }
-  std::string_view example() const override { return "emplace version"; }
+  Version()
+      : Command{"version", "Print version, build type and the optional parts that are built in",
+                "emplace version"} {}
   void declare(Options&) override {}
   Result<ExitStatus> run(Console& console) override {
     const BuildInfo& info = build_info();

@@ -14,13 +14,10 @@ namespace {
 
 class Bound final : public Command {
  public:
-  std::string_view name() const override { return "bound"; }
-  std::string_view summary() const override {
-    return "Print a proven lower bound of the step time, and which bound it is";
-  }
-  std::string_view example() const override {
-    return "emplace bound configs/graphs/nmt-2layer-bs64.json.gz --devices configs/devices/quickstart.toml";
-  }
+  Bound()
+      : Command{"bound", "Print a proven lower bound of the step time, and which bound it is",
+                "emplace bound configs/graphs/nmt-2layer-bs64.json.gz --devices "
+                "configs/devices/quickstart.toml"} {}
   void declare(Options& options) override {
     declare_inputs(options, inputs_);
     options.non_empty("--certificate", certificate_,

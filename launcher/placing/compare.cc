@@ -31,15 +31,11 @@ namespace {
 
 class Compare final : public Command {
  public:
-  explicit Compare(Extensions extensions) : extensions_{std::move(extensions)} {}
-  std::string_view name() const override { return "compare"; }
-  std::string_view summary() const override {
-    return "Compare methods: step time, memory, traffic, gap to the lower bound";
-  }
-  std::string_view example() const override {
-    return "emplace compare configs/graphs/nmt-2layer-bs64.json.gz --devices configs/devices/quickstart.toml "
-           "--methods expert,scotch,heft";
-  }
+  explicit Compare(Extensions extensions)
+      : Command{"compare", "Compare methods: step time, memory, traffic, gap to the lower bound",
+                "emplace compare configs/graphs/nmt-2layer-bs64.json.gz --devices "
+                "configs/devices/quickstart.toml --methods expert,scotch,heft"},
+        extensions_{std::move(extensions)} {}
   void declare(Options& options) override {
     declare_inputs(options, inputs_);
     options.option(

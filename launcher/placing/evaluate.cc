@@ -32,13 +32,11 @@ namespace {
 
 class Evaluate final : public Command {
  public:
-  explicit Evaluate(Extensions extensions) : extensions_{std::move(extensions)} {}
-  std::string_view name() const override { return "evaluate"; }
-  std::string_view summary() const override { return "Measure one placement"; }
-  std::string_view example() const override {
-    return "emplace evaluate configs/graphs/nmt-2layer-bs64.json.gz placement.json --devices "
-           "configs/devices/quickstart.toml";
-  }
+  explicit Evaluate(Extensions extensions)
+      : Command{"evaluate", "Measure one placement",
+                "emplace evaluate configs/graphs/nmt-2layer-bs64.json.gz placement.json --devices "
+                "configs/devices/quickstart.toml"},
+        extensions_{std::move(extensions)} {}
   void declare(Options& options) override {
     declare_inputs(options, inputs_);
     options.operand("PLACEMENT", placement_, "Placement file");
@@ -139,8 +137,8 @@ Result<Evaluate::Evaluated> Evaluate::run_really(Console& console, const Inputs&
   EMPLACE_TRY_ASSIGN(auto request, this->request());
   request.interrupted = [&] { return stop.received() != 0; };
   request.note = [&](const std::string& line) { console.note(line); };
-  EMPLACE_TRY_ASSIGN(const auto executor, extensions_.executors.start(executor_, inputs.graph, inputs.devices,
-                                                                      inputs.judge, request));
+  EMPLACE_TRY_ASSIGN(const auto executor, extensions_.start_executor(executor_, inputs.graph, inputs.devices,
+                                                                     inputs.judge, request));
   Evaluated answer;
   EMPLACE_TRY(executor->measure(placement, answer.measured));
   answer.synthetic_types = executor->synthetic_types();
@@ -199,7 +197,7 @@ Result<ExitStatus> Evaluate::run(Console& console) {
                  "--verify: needs a real executor; use --executor cpu, or remove --verify"};
   if (real) {  // Fail before reading any input if the executor cannot start.
     EMPLACE_TRY_ASSIGN(const auto request, this->request());
-    EMPLACE_TRY(extensions_.executors.check(executor_, Judge{}, request));
+    EMPLACE_TRY(extensions_.check_executor(executor_, Judge{}, request));
   } else {
     EMPLACE_TRY(torch_.check_unused(executor_));
   }

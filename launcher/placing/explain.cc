@@ -256,14 +256,10 @@ Json subject_json(const Subject& subject) {
 
 class Explain final : public Command {
  public:
-  std::string_view name() const override { return "explain"; }
-  std::string_view summary() const override {
-    return "Show where ops run and why, and the step time if they ran elsewhere";
-  }
-  std::string_view example() const override {
-    return "emplace explain placement.json --graph configs/graphs/nmt-2layer-bs64.json.gz --devices "
-           "configs/devices/quickstart.toml";
-  }
+  Explain()
+      : Command{"explain", "Show where ops run and why, and the step time if they ran elsewhere",
+                "emplace explain placement.json --graph configs/graphs/nmt-2layer-bs64.json.gz --devices "
+                "configs/devices/quickstart.toml"} {}
   void declare(Options& options) override {
     options.operand("PLACEMENT", placement_, "Placement file")
         .required("--graph,-g", graph_, "Graph file of the placement")

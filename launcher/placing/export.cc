@@ -41,15 +41,11 @@ struct PlacementFile {
 
 class Export final : public Command {
  public:
-  explicit Export(Extensions extensions) : extensions_{std::move(extensions)} {}
-  std::string_view name() const override { return "export"; }
-  std::string_view summary() const override {
-    return "Write a placement, or the measurements of a run, in the format of another tool";
-  }
-  std::string_view example() const override {
-    return "emplace export placement.json --graph configs/graphs/nmt-2layer-bs64.json.gz --to csv -o "
-           "placement.csv";
-  }
+  explicit Export(Extensions extensions)
+      : Command{"export", "Write a placement, or the measurements of a run, in the format of another tool",
+                "emplace export placement.json --graph configs/graphs/nmt-2layer-bs64.json.gz --to csv -o "
+                "placement.csv"},
+        extensions_{std::move(extensions)} {}
   void declare(Options& options) override {
     options.operand("WHAT", what_, "Placement file, or run directory")
         .required("--to", format_,
@@ -103,8 +99,8 @@ Result<ExitStatus> Export::export_run_data(Console& console) const {
   if (!applied_.empty()) return not_for("--applied", "a run");
   if (!modules_.empty()) return not_for("--modules", "a run");
   if (output_.empty() && format_ != "tensorboard") return missing("-o", "add -o FILE");
-  return extensions_.records.write({.run = what_, .format = format_, .output = output_, .table = table_},
-                                   console);
+  return extensions_.export_run({.run = what_, .format = format_, .output = output_, .table = table_},
+                                console);
 }
 
 /// Simulated measurements of the placement, before the export and as exported.

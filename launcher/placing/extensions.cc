@@ -1,24 +1,15 @@
 #include "launcher/placing/extensions.h"
 
 namespace emplace::launcher {
-Result<Unit> RealExecutors::check(const std::string& kind, const Judge&, const ProcessRequest&) const {
-  return not_in_this_program("--executor " + kind);
-}
-
-Result<std::unique_ptr<RealExecutor>> RealExecutors::start(const std::string& kind, const OpGraph&,
-                                                           const DeviceSet&, const Judge&,
-                                                           const ProcessRequest&) const {
-  return not_in_this_program("--executor " + kind);
-}
-
-Result<ExitStatus> RunRecords::write(const RecordRequest& request, Console&) const {
-  return not_in_this_program("export of the run " + request.run);
-}
 
 Extensions no_extensions() {
-  static const RealExecutors executors;
-  static const RunRecords records;
-  return {[](const InputOptions&, bool) { return std::make_unique<LearnedMethods>(); }, executors, records};
+  const auto refuse = [](const std::string& kind, const auto&...) {
+    return not_in_this_program("--executor " + kind);
+  };
+  return {[](const InputOptions&, bool) { return std::make_unique<LearnedMethods>(); }, refuse, refuse,
+          [](const RecordRequest& request, Console&) {
+            return not_in_this_program("export of the run " + request.run);
+          }};
 }
 
 Commands placing_commands(const Extensions& extensions) {

@@ -1,8 +1,7 @@
 #pragma once
 /// What the commands that place take from above the seam: learning, real devices, and records of runs.
 /// Nothing below the seam includes policy, runtime, messages, record or actors (scripts/layers.txt); the
-/// program hands its parts in here. The base classes are the parts of a program that lacks them: every
-/// request is refused by name, and placing works without them.
+/// program hands its parts in here.
 
 #include <functional>
 #include <memory>
@@ -18,42 +17,30 @@
 
 namespace emplace::launcher {
 
-/// Executors that take the time of real devices. Thread: the main one.
-class RealExecutors {
- public:
-  virtual ~RealExecutors() = default;
-  /// Checks that an executor of a kind can start and measure the objective of `judge`. Errors: kUnsupported,
-  /// kInvalid.
-  virtual Result<Unit> check(const std::string& kind, const Judge& judge,
-                             const ProcessRequest& request) const;
-  /// Starts one. `graph` and `devices` must outlive it. Errors: those of check(); links that a kind does not
-  /// respect; devices that are leased to another program.
-  virtual Result<std::unique_ptr<RealExecutor>> start(const std::string& kind, const OpGraph& graph,
-                                                      const DeviceSet& devices, const Judge& judge,
-                                                      const ProcessRequest& request) const;
-};
-
 /// What of a run `emplace export` shall write, as on its command line.
 struct RecordRequest {
   std::string run, format, output, table;
 };
 
-/// Records of runs. Thread: the main one.
-class RunRecords {
- public:
-  virtual ~RunRecords() = default;
-  /// Writes the data of a run in the format of another tool, and prints what it wrote.
-  virtual Result<ExitStatus> write(const RecordRequest& request, Console& console) const;
-};
-
-/// The parts of a program. What it refers to outlives the commands.
+/// The parts of a program. What they refer to outlives the commands. Thread: the main one.
 struct Extensions {
   /// Methods that learn, and the policy that arrives trained, for these inputs. `quiet`: show no progress.
   std::function<std::unique_ptr<LearnedMethods>(const InputOptions& inputs, bool quiet)> learning;
-  const RealExecutors& executors;
-  const RunRecords& records;
+  /// Checks that an executor of real devices of a kind can start and measure the objective of `judge`.
+  /// Errors: kUnsupported, kInvalid.
+  std::function<Result<Unit>(const std::string& kind, const Judge& judge, const ProcessRequest& request)>
+      check_executor;
+  /// Starts one. `graph` and `devices` must outlive it. Errors: those of check_executor(); links that a kind
+  /// does not respect; devices that are leased to another program.
+  std::function<Result<std::unique_ptr<RealExecutor>>(const std::string& kind, const OpGraph& graph,
+                                                      const DeviceSet& devices, const Judge& judge,
+                                                      const ProcessRequest& request)>
+      start_executor;
+  /// Writes the data of a run in the format of another tool, and prints what it wrote.
+  std::function<Result<ExitStatus>(const RecordRequest& request, Console& console)> export_run;
 };
-/// The extensions of a program that only places. For tests: they link the commands alone.
+/// The extensions of a program that only places: every request is refused by name, and placing works without
+/// them. For tests: they link the commands alone.
 Extensions no_extensions();
 
 /// The commands that place, in the order of `--help`.

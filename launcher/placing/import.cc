@@ -16,13 +16,9 @@ namespace {
 
 class Import final : public Command {
  public:
-  std::string_view name() const override { return "import"; }
-  std::string_view summary() const override {
-    return "Read a graph in any known format and write it as emplace-graph";
-  }
-  std::string_view example() const override {
-    return "emplace import tests/fixtures/graphs/resnet50.onnx --train adam -o resnet50.json.gz";
-  }
+  Import()
+      : Command{"import", "Read a graph in any known format and write it as emplace-graph",
+                "emplace import tests/fixtures/graphs/resnet50.onnx --train adam -o resnet50.json.gz"} {}
   void declare(Options& options) override {
     options.operand("FILE", file_, ("Graph file; formats: " + format_names()).c_str());
     options.required("-o,--output", output_, "Graph to write: .json, .json.gz, .json.zst, .epg or .msgpack");

@@ -108,14 +108,11 @@ Result<std::vector<std::int64_t>> peak_alone_bytes(const Inputs& inputs) {
 
 class Inspect final : public Command {
  public:
-  std::string_view name() const override { return "inspect"; }
-  std::string_view summary() const override {
-    return "Print ops, edges, op types, bytes, flops, groups and the critical path of a graph";
-  }
-  std::string_view example() const override {
-    return "emplace inspect configs/graphs/cifar10_cnn-bs32.json.gz --devices "
-           "configs/devices/quickstart.toml";
-  }
+  Inspect()
+      : Command{"inspect",
+                "Print ops, edges, op types, bytes, flops, groups and the critical path of a graph",
+                "emplace inspect configs/graphs/cifar10_cnn-bs32.json.gz --devices "
+                "configs/devices/quickstart.toml"} {}
   void declare(Options& options) override {
     options.operand("GRAPH", graph_, "Graph file")
         .non_empty("--devices,-d", devices_,

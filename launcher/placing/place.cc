@@ -26,13 +26,11 @@ namespace {
 
 class Place final : public Command {
  public:
-  explicit Place(Extensions extensions) : extensions_{std::move(extensions)} {}
-  std::string_view name() const override { return "place"; }
-  std::string_view summary() const override { return "Find a placement for one graph"; }
-  std::string_view example() const override {
-    return "emplace place configs/graphs/nmt-2layer-bs64.json.gz --devices configs/devices/quickstart.toml "
-           "--budget 3s --order search -o placement.json";
-  }
+  explicit Place(Extensions extensions)
+      : Command{"place", "Find a placement for one graph",
+                "emplace place configs/graphs/nmt-2layer-bs64.json.gz --devices "
+                "configs/devices/quickstart.toml --budget 3s --order search -o placement.json"},
+        extensions_{std::move(extensions)} {}
   void declare(Options& options) override {
     declare_inputs(options, inputs_);
     settings_.declare(options, "method", "order", "m");

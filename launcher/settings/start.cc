@@ -21,7 +21,6 @@
 #include "placement/partitioning_machine.h"
 #include "placement/placement_file.h"
 #include "record/run_writer.h"
-#include "record/store/packed.h"
 #include "record/store/run_folder.h"
 #include "solver/methods.h"
 #include "solver/portfolio/portfolio.h"

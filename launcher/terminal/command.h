@@ -27,16 +27,22 @@ ExitStatus exit_status(Errc code);
 /// A command declares its options once and runs at most once. Thread: the main one.
 class Command {
  public:
+  /// `summary`: one line of `emplace --help`. `example`: a command line that works from a checkout, for the
+  /// command's own --help; empty: none is shown.
+  explicit Command(std::string_view name = {}, std::string_view summary = {}, std::string_view example = {})
+      : name_{name}, summary_{summary}, example_{example} {}
   virtual ~Command() = default;
-  virtual std::string_view name() const = 0;
-  virtual std::string_view summary() const = 0;  ///< One line of `emplace --help`.
-  /// A command line that works from a checkout, for the command's own --help; empty: none is shown.
-  virtual std::string_view example() const { return {}; }
+  virtual std::string_view name() const { return name_; }
+  virtual std::string_view summary() const { return summary_; }
+  virtual std::string_view example() const { return example_; }
   /// Declares the command's own options; the common ones (--json, --quiet, --log-level, --seed) are declared
   /// elsewhere.
   virtual void declare(Options& options) = 0;
   /// Runs the command. An error is printed as one line on standard error; its code decides the exit status.
   virtual Result<ExitStatus> run(Console& console) = 0;
+
+ private:
+  const std::string_view name_, summary_, example_;
 };
 
 using Commands = std::vector<std::unique_ptr<Command>>;
