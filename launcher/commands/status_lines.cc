@@ -2,36 +2,44 @@
 
 #include <fmt/core.h>
 
-#include <nlohmann/json.hpp>
+#include <algorithm>
 #include <utility>
 
 #include "base/text/words.h"
 #include "base/units.h"
 #include "launcher/cluster/operator/idle_reason.h"
 #include "launcher/cluster/operator/status_json.h"
-#include "launcher/commands/access.h"
 
 namespace emplace::launcher {
 
 using messages::NodeStatus;
 using messages::StatusDelivered;
 
-std::vector<std::string> status_lines(const StatusDelivered& status, const Terminal& terminal) {
+std::vector<std::string> status_lines(const StatusDelivered& status, const Terminal& terminal, double age_s) {
   const messages::DispatchProgress& p = status.progress.dispatch;
   const messages::RecordProgress& record = status.progress.record;
   std::vector<std::string> lines;
   lines.push_back(printable(status.run) + "  " + printable(status.start) + "  " + printable(status.method) +
-                  " on " + printable(status.graph) + "  " + fmt::format("{:.0f} s", p.elapsed_s) +
+                  " on " + printable(status.graph) + fmt::format("  {:.0f} s", p.elapsed_s) +
                   (p.ending.empty() ? "" : "  ending: " + printable(p.ending)));
-  lines.push_back(
-      "best " + (p.best_step_time_s > 0 ? format_seconds(p.best_step_time_s) : "none yet") + "  updates " +
-      std::to_string(record.updates) + "  placements " + std::to_string(p.measurements) + " (" +
-      fmt::format("{:.0f}", status.evaluations_per_s) + "/s)  in flight " + std::to_string(p.in_flight) +
-      "  executors " + std::to_string(p.executors.size()) + " (" + std::to_string(p.executors_wanted) +
-      " wanted)" + "  staleness " + fmt::format("{:.1f}", record.staleness) +
-      (record.disk_waits_s >= 1 ? fmt::format("  waiting for the disk for {:.0f} s", record.disk_waits_s)
-                                : ""));
-  if (const std::string why = idle_reason(status); !why.empty()) lines.push_back(why);
+  std::string work = "best " + (p.best_step_time_s > 0 ? format_seconds(p.best_step_time_s) : "none yet") +
+                     "  placements " + std::to_string(p.measurements);
+  if (p.measurements > 0)
+    work += fmt::format(", {} % fit", 100 * std::min(p.valid, p.measurements) / p.measurements);
+  work += fmt::format(", {:.1f}/s  in flight {}  updates {}, staleness {:.1f}", status.evaluations_per_s,
+                      p.in_flight, record.updates, record.staleness);
+  if (record.disk_waits_s >= 1)
+    work += fmt::format("  waiting for the disk for {:.0f} s", record.disk_waits_s);
+  lines.push_back(std::move(work));
+  std::string executors =
+      fmt::format("executors {} joined, {} wanted", p.executors.size(), p.executors_wanted);
+  if (p.quarantined > 0) executors += fmt::format(", {} in quarantine", p.quarantined);
+  if (!p.executors.empty()) executors += fmt::format(", busy {:.0f} %", 100 * status.progress.utilisation);
+  lines.push_back(executors + fmt::format("  leases {}: {} open, {} counted, {} expired, {} refused",
+                                          p.leases.issued, p.leases.open, p.leases.counted, p.leases.expired,
+                                          p.leases.refused));
+  if (const std::string why = idle_reason(status, age_s); !why.empty())
+    lines.push_back(terminal.styled(Style::kYellow, why));
   std::vector<std::vector<std::string>> rows{{"NODE", "HOST", "VERSION", "UP", "LAST SEEN", "ROLES", "EXEC",
                                               "BUSY", "EVALS/S", "IN FLIGHT", "CREDITS", "QUEUE", "RESTARTS",
                                               "LAST ERROR"}};
@@ -51,21 +59,6 @@ std::vector<std::string> status_lines(const StatusDelivered& status, const Termi
   std::string& heads = lines[lines.size() - rows.size()];
   heads = terminal.styled(Style::kDim, heads);
   return lines;
-}
-
-Result<ExitStatus> print_status(const HeadAccess& head, Nanos every, Console& console) {
-  EMPLACE_TRY_ASSIGN(const int signal, watch_status(head, every, [&](const StatusDelivered& status) {
-                       if (console.json()) {
-                         console.print(json_text(status_json(status)));
-                       } else {
-                         std::string text;
-                         for (const std::string& line : status_lines(status, console.out_terminal()))
-                           text += line + "\n";
-                         console.print(text + (every > Nanos{0} ? "\n" : ""));
-                       }
-                       console.flush();
-                     }));
-  return after_signal(signal);
 }
 
 }  // namespace emplace::launcher

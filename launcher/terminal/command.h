@@ -27,7 +27,7 @@ ExitStatus exit_status(Errc code);
 /// A command declares its options once and runs at most once. Thread: the main one.
 class Command {
  public:
-  /// `summary`: one line of `emplace --help`. `example`: a command line that works from a checkout, for the
+  /// `summary`: one line of `emplace --help`; empty: not listed there. `example`: a command line that works from a checkout, for the
   /// command's own --help; empty: none is shown.
   explicit Command(std::string_view name = {}, std::string_view summary = {}, std::string_view example = {})
       : name_{name}, summary_{summary}, example_{example} {}

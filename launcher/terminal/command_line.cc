@@ -92,6 +92,7 @@ class Parser {
     branches_.reserve(commands.size());
     for (const auto& command : commands) {
       CLI::App* sub = app_.add_subcommand(std::string{command->name()}, std::string{command->summary()});
+      if (command->summary().empty()) sub->group("");
       if (!command->example().empty()) sub->footer("Example: " + std::string{command->example()});
       sub->allow_extras();
       branches_.push_back({command.get(), sub, {}, nullptr});

@@ -27,14 +27,14 @@ bool continues_code_point(char c) { return (static_cast<unsigned char>(c) & 0xC0
 
 Terminal Terminal::of(int fd) {
   Terminal terminal;
-  terminal.is_tty = ::isatty(fd) == 1;
   const char* no_colour = std::getenv("NO_COLOR");
   const char* term = std::getenv("TERM");
-  terminal.colour = terminal.is_tty && (no_colour == nullptr || *no_colour == '\0') && term != nullptr &&
-                    std::string_view{term} != "dumb";
+  terminal.is_tty = ::isatty(fd) == 1 && (term == nullptr || std::string_view{term} != "dumb");
+  terminal.colour = terminal.is_tty && (no_colour == nullptr || *no_colour == '\0') && term != nullptr;
   winsize size{};
-  if (terminal.is_tty && ::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
-    terminal.columns = size.ws_col;
+  if (!terminal.is_tty || ::ioctl(fd, TIOCGWINSZ, &size) != 0) return terminal;
+  if (size.ws_col > 0) terminal.columns = size.ws_col;
+  if (size.ws_row > 0) terminal.rows = size.ws_row;
   return terminal;
 }
 
@@ -121,9 +121,16 @@ void LiveView::show_now(std::span<const std::string> block, std::string_view lin
   // One write per frame and clearing each line as it is drawn avoid flicker.
   std::string frame;
   if (lines_ > 0) frame += "\x1b[" + std::to_string(lines_) + "A";
-  for (const std::string& text : block) frame += "\r" + fit_width(text, terminal_.columns) + "\x1b[K\n";
+  // A block that does not fit ends with the number of lines left out; the cursor stays below it.
+  const std::size_t room = std::max<std::size_t>(terminal_.rows, 3) - 1;
+  const bool fits = block.size() <= room;
+  const auto add = [&](std::string_view text) {
+    frame.append("\r").append(fit_width(text, terminal_.columns)).append("\x1b[K\n");
+  };
+  for (const std::string& text : block.first(fits ? block.size() : room - 1)) add(text);
+  if (!fits) add("… " + std::to_string(block.size() - room + 1) + " more lines");
   frame += "\x1b[J";
-  lines_ = block.size();
+  lines_ = std::min(block.size(), room);
   write_(frame);
 }
 

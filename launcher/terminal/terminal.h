@@ -14,16 +14,11 @@ namespace emplace::launcher {
 
 enum class Style { kPlain, kBold, kDim, kGreen, kYellow, kRed };
 
-/// Size of a terminal [characters].
-struct ScreenSize {
-  std::size_t rows = 24, columns = 80;
-};
-
 /// Properties of one output stream. A plain value.
 struct Terminal {
-  bool is_tty = false;
-  bool colour = false;  ///< True on a terminal if NO_COLOR is empty (no-color.org) and TERM is not "dumb".
-  std::size_t columns = 80;  ///< Width; 80 if it is unknown.
+  bool is_tty = false;  ///< False if TERM is "dumb": such a terminal cannot redraw.
+  bool colour = false;  ///< True on a terminal if NO_COLOR is empty (no-color.org) and TERM is set.
+  std::size_t columns = 80, rows = 24;  ///< Its size; these if it is unknown.
 
   /// Returns the properties of a file descriptor, from the descriptor and the environment.
   static Terminal of(int fd);
@@ -40,8 +35,8 @@ std::string fit_width(std::string_view text, std::size_t columns);
 /// Returns one line per row, with its cells padded to the widest of their column and two spaces between them.
 std::vector<std::string> aligned(const std::vector<std::vector<std::string>>& rows);
 
-/// Progress view. On a terminal it is a block of lines, redrawn in place at most 10 times a second; elsewhere
-/// one plain line every 5 s. Thread: one.
+/// Progress view. On a terminal it is a block of lines, redrawn in place at most 10 times a second, of which
+/// no more are drawn than the terminal has; elsewhere one plain line every 5 s. Thread: one.
 class LiveView {
  public:
   using Write = std::function<void(std::string_view)>;

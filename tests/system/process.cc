@@ -3,10 +3,8 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pty.h>
-#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <termios.h>
 #include <unistd.h>
 
 #include <array>
@@ -14,7 +12,6 @@
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
-#include <utility>
 
 #include "base/check.h"
 
@@ -64,11 +61,6 @@ Process::Process(const std::vector<std::string>& arguments, const Where& where) 
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // An ended test leaves no process.
     ::dup2(out.theirs, STDOUT_FILENO);
     ::dup2(err.theirs, STDERR_FILENO);
-    if (where.in_is_terminal) {
-      ::dup2(out.theirs, STDIN_FILENO);
-      ::setsid();
-      ::ioctl(STDIN_FILENO, TIOCSCTTY, 0);
-    }
     for (const std::string& variable : where.environment) ::putenv(const_cast<char*>(variable.c_str()));
     ::execvp(argv[0], argv.data());
     ::_exit(127);
@@ -123,23 +115,6 @@ bool Process::wait_for_out_text(std::string_view text) {
   }
   found_ = at + text.size();
   return true;
-}
-
-void Process::type(std::string_view keys) {
-  EMPLACE_CHECK(::write(out_fd_, keys.data(), keys.size()) == static_cast<ssize_t>(keys.size()), "type");
-}
-
-void Process::resize(unsigned short rows, unsigned short columns) {
-  const winsize size{.ws_row = rows, .ws_col = columns, .ws_xpixel = 0, .ws_ypixel = 0};
-  EMPLACE_CHECK(::ioctl(out_fd_, TIOCSWINSZ, &size) == 0, "resize");
-}
-
-void Process::hang_up() { ::close(std::exchange(out_fd_, -1)); }
-
-bool Process::terminal_is_plain() const {
-  termios now{};
-  EMPLACE_CHECK(::tcgetattr(out_fd_, &now) == 0, "tcgetattr");
-  return (now.c_lflag & ICANON) != 0 && (now.c_lflag & ECHO) != 0;
 }
 
 void Process::send(int signal) { ::kill(pid_, signal); }

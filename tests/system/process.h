@@ -23,8 +23,6 @@ class Process {
   struct Where {
     std::vector<std::string> environment = {};  ///< "NAME=value", on top of ours.
     bool out_is_terminal = false;               ///< Standard output is a pseudo-terminal instead of a pipe.
-    /// Standard input is that terminal too, and it controls a session of the process.
-    bool in_is_terminal = false;
     std::vector<std::string> prefix = {};  ///< A command that starts the program: "unshare", "-rn", "--".
     std::string out_file = {};  ///< Not empty: standard output is this file, and `out` stays empty.
   };
@@ -44,13 +42,6 @@ class Process {
   /// The part of standard error that was read.
   const std::string& err() const { return seen_.err; }
   Finished finish();
-
-  // With out_is_terminal: actions of the user at the terminal.
-  void type(std::string_view keys);
-  void resize(unsigned short rows, unsigned short columns);
-  void hang_up();
-  /// Whether the terminal echoes and collects lines, as a shell expects.
-  bool terminal_is_plain() const;
 
  private:
   bool read_some();  // False once both ends are closed.

@@ -24,11 +24,11 @@ constexpr std::chrono::milliseconds kRetry{500}, kLongestRetry{2000};
 class Watcher final : public runtime::Actor {
  public:
   using Show = std::function<void(const messages::StatusDelivered&)>;
-  Watcher(Nanos every, Show show, WatchTick tick)
-      : every_{every}, show_{std::move(show)}, tick_{std::move(tick)} {}
+  Watcher(Nanos every, Show show, std::function<void()> each_second)
+      : every_{every}, show_{std::move(show)}, each_second_{std::move(each_second)} {}
   void on_start(runtime::Context& context) override {
     ask(context, 1);
-    if (tick_.every > Nanos{0}) tick(context);
+    tick(context);
   }
   void on_message(runtime::Context& context, const runtime::Incoming& incoming) override {
     (void)incoming.match([&](const messages::StatusDelivered& status) {
@@ -56,13 +56,13 @@ class Watcher final : public runtime::Actor {
   }
 
   void tick(runtime::Context& context) {
-    if (!tick_.go_on()) return context.stop_node("");
-    context.after(tick_.every, [this, &context] { tick(context); });
+    each_second_();
+    context.after(std::chrono::seconds{1}, [this, &context] { tick(context); });
   }
 
   const Nanos every_;
   const Show show_;
-  const WatchTick tick_;
+  const std::function<void()> each_second_;
   std::uint64_t request_ = 0;
   bool answered_ = false;
   bool served_ = false;  // Any request was answered.
@@ -126,18 +126,16 @@ std::string operator_actor(const runtime::NodeOptions& options) {
 
 Result<int> watch_status(const HeadAccess& head, Nanos every,
                          const std::function<void(const messages::StatusDelivered&)>& show,
-                         const WatchTick& tick) {
-  bool shown = false, more = true, ended = false;
+                         const std::function<void()>& each_second) {
+  bool shown = false, more = true;
   const auto note = [&](const messages::StatusDelivered& status) {
     shown = true;
     more = status.more_starts && status.progress.dispatch.ending != kEndedByOperator;
     show(status);
   };
-  const WatchTick noted{tick.every, [&] { return !(ended = !tick.go_on()); }};
   while (more) {
     const bool before = std::exchange(shown, false);
-    const auto visited = visit(head, [&] { return std::make_unique<Watcher>(every, note, noted); });
-    if (ended) return 0;
+    const auto visited = visit(head, [&] { return std::make_unique<Watcher>(every, note, each_second); });
     if (!visited && before && visited.error().code == Errc::kPeerLost)
       return 0;  // The run ended without another start.
     if (!visited) return visited.error();

@@ -24,19 +24,13 @@ runtime::NodeOptions operator_node(const HeadAccess& head, const Clock& clock);
 /// Returns the name of the actor of such a node.
 std::string operator_actor(const runtime::NodeOptions& options);
 
-/// What watch_status() does between two answers, from its start on.
-struct WatchTick {
-  Nanos every{0};  ///< 0: never.
-  /// Returns false to end the watch. Must not block.
-  std::function<bool()> go_on = nullptr;
-};
-
-/// Requests the status and shows it, again after each `every` until a signal, the end of the run, or the tick
-/// ends it; 0: once. Everything is called on this thread. Returns that signal, or 0. Errors (kPeerLost,
-/// kInvalid): the head does not answer, or refuses the connection.
-Result<int> watch_status(const HeadAccess& head, Nanos every,
-                         const std::function<void(const messages::StatusDelivered&)>& show,
-                         const WatchTick& tick = {});
+/// Requests the status and shows it, again after each `every` until a signal or the end of the run; 0: once.
+/// `each_second` is called meanwhile, also without an answer. Both are called on this thread and must not
+/// block. Returns that signal, or 0. Errors (kPeerLost, kInvalid): the head does not answer, or refuses the
+/// connection.
+Result<int> watch_status(
+    const HeadAccess& head, Nanos every, const std::function<void(const messages::StatusDelivered&)>& show,
+    const std::function<void()>& each_second = [] {});
 
 /// Reason of a run that `emplace down` ended, in DispatchProgress::ending: no other start follows.
 inline constexpr std::string_view kEndedByOperator = "down";

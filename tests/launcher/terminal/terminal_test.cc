@@ -79,6 +79,15 @@ TEST(LiveView, CutsLinesThatWouldWrap) {
   EXPECT_EQ(screen.take(), "\r" + std::string(19, 'x') + "…\x1b[K\n\x1b[J");
 }
 
+TEST(LiveView, CutsABlockThatIsHigherThanTheTerminal) {
+  Screen screen;
+  LiveView view = screen.view({.is_tty = true, .columns = 20, .rows = 4});
+  view.show(std::array<std::string, 5>{"1", "2", "3", "4", "5"}, "");
+  EXPECT_EQ(screen.take(), "\r1\x1b[K\n\r2\x1b[K\n\r… 3 more lines\x1b[K\n\x1b[J");
+  view.clear();
+  EXPECT_EQ(screen.take(), "\x1b[3A\r\x1b[J");
+}
+
 TEST(Width, CountsCodePointsAndNotEscapes) {
   EXPECT_EQ(display_width("abc"), 3u);
   EXPECT_EQ(display_width("müß…"), 4u);
