@@ -20,10 +20,6 @@ std::vector<const Method*>& added_methods() {
   return methods;
 }
 
-}  // namespace
-
-namespace {
-
 /// A method that is a function.
 class Heuristic final : public Method {
  public:

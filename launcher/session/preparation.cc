@@ -15,7 +15,7 @@
 #include "launcher/session/leftovers.h"
 #include "launcher/settings/placers.h"
 #include "record/run_reader.h"
-#include "record/store/episode_bytes.h"
+#include "record/store/packed.h"
 
 namespace emplace::launcher {
 namespace {

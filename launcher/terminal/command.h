@@ -27,14 +27,14 @@ ExitStatus exit_status(Errc code);
 /// A command declares its options once and runs at most once. Thread: the main one.
 class Command {
  public:
-  /// `summary`: one line of `emplace --help`; empty: not listed there. `example`: a command line that works from a checkout, for the
-  /// command's own --help; empty: none is shown.
-  explicit Command(std::string_view name = {}, std::string_view summary = {}, std::string_view example = {})
+  /// `summary`: one line of `emplace --help`; empty: not listed there. `example`: a command line that works
+  /// from a checkout, for the command's own --help; empty: none is shown.
+  Command(std::string_view name, std::string_view summary, std::string_view example = {})
       : name_{name}, summary_{summary}, example_{example} {}
   virtual ~Command() = default;
-  virtual std::string_view name() const { return name_; }
-  virtual std::string_view summary() const { return summary_; }
-  virtual std::string_view example() const { return example_; }
+  std::string_view name() const { return name_; }
+  std::string_view summary() const { return summary_; }
+  std::string_view example() const { return example_; }
   /// Declares the command's own options; the common ones (--json, --quiet, --log-level, --seed) are declared
   /// elsewhere.
   virtual void declare(Options& options) = 0;

@@ -40,9 +40,7 @@ struct Walk {
 /// Reads its options into a struct of the test.
 class WalkCommand final : public Command {
  public:
-  explicit WalkCommand(Walk& out) : out_{out} {}
-  std::string_view name() const override { return "walk"; }
-  std::string_view summary() const override { return "Walk"; }
+  explicit WalkCommand(Walk& out) : Command{"walk", "Walk"}, out_{out} {}
   void declare(Options& options) override { settings_.declare(options, "name", "fast", "n"); }
   Result<ExitStatus> run(Console&) override {
     EMPLACE_TRY(settings_.apply());
