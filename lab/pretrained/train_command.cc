@@ -12,6 +12,8 @@
 namespace emplace::lab {
 namespace {
 
+using namespace launcher;  // It is a command like those of launcher/commands.
+
 class Train final : public Command {
  public:
   Train()

@@ -20,6 +20,7 @@ namespace emplace::lab {
 namespace {
 
 namespace fs = std::filesystem;
+using launcher::Planner;
 using policy::SchedulerTrace;
 using policy::ScheduleWorld;
 

@@ -19,6 +19,10 @@ namespace emplace::lab {
 namespace {
 
 namespace fs = std::filesystem;
+using launcher::InputOptions;
+using launcher::Inputs;
+using launcher::open_inputs;
+using launcher::schedule_worlds;
 
 constexpr double kNotFitting = 0.5;  // Added to the logarithm of the step time.
 
@@ -46,7 +50,7 @@ Result<std::unique_ptr<TrainWorld>> open_world(const std::string& text, std::uin
 Result<Answer> find_example(const TrainWorld& world, std::uint64_t evaluations, std::uint64_t seed) {
   Problem problem = world.problem();
   problem.seed = seed;
-  Simulator simulator{problem.graph, problem.devices, {.incremental = true}};
+  Simulator simulator{problem.graph, problem.devices};
   Answer best;
   for (const Method* method : all_methods()) {
     auto found = method->find(problem, simulator);

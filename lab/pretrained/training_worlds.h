@@ -19,14 +19,14 @@ namespace emplace::lab {
 
 /// A graph on a machine to learn from. Not to be moved: what is made of it keeps references.
 struct TrainWorld {
-  explicit TrainWorld(Inputs given);
+  explicit TrainWorld(launcher::Inputs given);
   TrainWorld(const TrainWorld&) = delete;
   TrainWorld& operator=(const TrainWorld&) = delete;
   Problem problem() const { return {inputs.graph, inputs.devices, inputs.constraints, costs}; }
   /// Logarithm of the step time, with a penalty if the placement does not fit.
   Result<double> cost(const policy::ScheduleWorld& world, const policy::SchedulerDrawn& drawn);
 
-  const Inputs inputs;
+  const launcher::Inputs inputs;
   const CostTable costs;
   const LoweredGraph lowered;
   Simulator simulator;

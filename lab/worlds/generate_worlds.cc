@@ -22,6 +22,7 @@ namespace emplace::lab {
 namespace {
 
 namespace fs = std::filesystem;
+using namespace launcher;  // It is a part of a command of launcher/commands.
 
 constexpr std::uint32_t kMaxWorld = 99'999'999, kMaxWorlds = 1'000'000, kLeastMostOps = 200,
                         kMaxMostOps = 200'000;

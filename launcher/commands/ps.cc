@@ -60,7 +60,8 @@ class WatchView {
 class Ps final : public Command {
  public:
   explicit Ps(bool is_top)
-      : Command{is_top ? "top" : "ps", is_top ? "" : "Show every node and actor of a run, and why nothing runs",
+      : Command{is_top ? "top" : "ps",
+                is_top ? "" : "Show every node and actor of a run, and why nothing runs",
                 "emplace ps runs/local --watch"},
         watch_{is_top} {}
   void declare(Options& options) override {

@@ -19,6 +19,7 @@
 #include "graph/formats/graph_file.h"
 #include "lab/worlds/held_out.h"
 #include "lab/worlds/world_families.h"
+#include "placement/machine/catalogue.h"
 #include "placement/partitioning_machine.h"
 #include "solver/methods.h"
 #include "tests/support/scratch_folder.h"
