@@ -24,8 +24,8 @@ std::vector<const Method*>& added_methods() {
 class Heuristic final : public Method {
  public:
   using Find = Result<Answer> (*)(const Problem&, Executor&);
-  Heuristic(std::string_view name, std::string_view summary, Find find)
-      : name_{name}, summary_{summary}, find_{find} {}
+  Heuristic(std::string_view name, std::string_view summary, Find function)
+      : name_{name}, summary_{summary}, find_{function} {}
   std::string_view name() const override { return name_; }
   std::string_view summary() const override { return summary_; }
   Result<Answer> find(const Problem& problem, Executor& executor) const override {

@@ -91,13 +91,8 @@ std::uint64_t steps_of_forty_episodes() {
 std::unique_ptr<policy::Placer> placeto(const Task& task, std::uint64_t seed, bool best) {
   std::vector<policy::PlacetoGraph> graphs;
   for (const TaskGraph& one : task.graphs) {
-    graphs.push_back({&one.graph,
-                      &one.devices,
-                      &one.constraints,
-                      random_groups(one.graph, kPlacetoGroups, 1),
-                      {},
-                      {},
-                      {}});
+    graphs.push_back(
+        {&one.graph, &one.devices, &one.constraints, random_groups(one.graph, kPlacetoGroups, 1), {}});
   }
   policy::PlacetoOptions options;
   options.network.embedding = 4;

@@ -126,7 +126,7 @@ TEST(Hierarchical, SummedEmbeddingsAreMeansTimesTheSizeOfTheGroup) {
   std::vector<std::uint32_t> group_of_op;
   std::vector<float> size(4, 0);
   for (std::size_t op = 0; op < world.graph.num_ops(); ++op) {
-    group_of_op.push_back(op % 7 == 0 ? 1 : op % 3);  // Group 3 is empty.
+    group_of_op.push_back(static_cast<std::uint32_t>(op % 7 == 0 ? 1 : op % 3));  // Group 3 is empty.
     size[group_of_op.back()] += 1;
   }
   const Matrix means = group_embeddings(world.graph, features, group_of_op, 4),
