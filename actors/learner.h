@@ -12,7 +12,6 @@
 #include "messages/episode_measured.h"
 #include "messages/learning.h"
 #include "messages/log.h"
-#include "policy/training/imitation.h"
 #include "policy/training/trainer.h"
 #include "runtime/actor.h"
 #include "runtime/context.h"

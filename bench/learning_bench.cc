@@ -105,8 +105,9 @@ void BM_Learn(benchmark::State& state) {
   double best = 0, valid = 0, evaluations = 0;
   Measurement measured;
   for (auto _ : state) {
-    auto planner = *policy::HierarchicalPlanner::make(task.graph, task.devices, task.constraints, options,
-                                                      start, static_cast<std::uint64_t>(state.range(2)));
+    auto planner =
+        *policy::HierarchicalPlanner::make({{&task.graph, &task.devices, &task.constraints, start}}, options,
+                                           static_cast<std::uint64_t>(state.range(2)));
     policy::Adam adam;
     Baseline baseline;
     std::deque<std::pair<policy::Actions, std::vector<double>>> on_their_way;

@@ -87,10 +87,5 @@ enum class OverGroup : std::uint8_t {
 Matrix group_embeddings(const OpGraph& graph, const OpFeatures& features,
                         std::span<const std::uint32_t> group_of_op, std::size_t groups, OverGroup over,
                         std::size_t width);
-inline Matrix group_embeddings(const OpGraph& graph, const OpFeatures& features,
-                               std::span<const std::uint32_t> group_of_op, std::size_t groups,
-                               OverGroup over = OverGroup::kMeans) {
-  return group_embeddings(graph, features, group_of_op, groups, over, groups);
-}
 
 }  // namespace emplace::policy

@@ -23,11 +23,12 @@ AllowedDevices allowed_group_devices(const Constraints& constraints, std::size_t
   return allowed;
 }
 
-Result<std::vector<std::uint8_t>> devices_by_group(const ForeignPlacement& foreign,
+Result<std::vector<std::uint8_t>> devices_by_group(const GraphView& view, const Placement& placement,
                                                    std::span<const std::uint32_t> group_of_op,
                                                    const AllowedDevices& allowed, std::size_t groups) {
-  const auto& [graph, devices, constraints, placement] = foreign;
-  if (auto obeyed = constraints.check(graph, devices, placement); !obeyed) return obeyed.error();
+  EMPLACE_TRY(view.check(placement));
+  const OpGraph& graph = *view.graph;
+  const DeviceSet& devices = *view.devices;
   DeviceMask all;
   for (std::size_t d = 0; d < devices.size(); ++d) all.set(d);
   std::vector<DeviceMask> possible(groups, all);
@@ -38,7 +39,7 @@ Result<std::vector<std::uint8_t>> devices_by_group(const ForeignPlacement& forei
   for (std::uint32_t op = 0; op < placement.size(); ++op) {
     const std::uint32_t group = group_of_op[op];
     if (first[group] == kNoOp) first[group] = OpId{op};
-    const DeviceMask& may = constraints.allowed(constraints.class_of(OpId{op}));
+    const DeviceMask& may = view.constraints->allowed(view.constraints->class_of(OpId{op}));
     const std::size_t here = index(placement[op]);
     // Repair moves an op from a forbidden device to the lowest allowed one.
     DeviceMask leads_here = may._Find_first() == here ? ~may : DeviceMask{};

@@ -9,6 +9,17 @@
 
 namespace emplace::policy {
 
+/// A graph, its machine and its constraints. Refers to its data.
+struct GraphView {
+  const OpGraph* graph = nullptr;
+  const DeviceSet* devices = nullptr;
+  const Constraints* constraints = nullptr;
+  /// Errors: those of Constraints::check().
+  Result<Unit> check(const Placement& placement) const {
+    return constraints->check(*graph, *devices, placement);
+  }
+};
+
 /// [groups, devices] True if every op of the group may use the device. All true for a group whose ops have no
 /// device in common: repair moves those ops. Empty if nothing is forbidden.
 using AllowedDevices = std::vector<std::vector<bool>>;
@@ -17,19 +28,11 @@ using AllowedDevices = std::vector<std::vector<bool>>;
 AllowedDevices allowed_group_devices(const Constraints& constraints, std::size_t num_devices,
                                      std::span<const std::uint32_t> group_of_op, std::size_t groups);
 
-/// A placement from outside the policy, with its problem.
-struct ForeignPlacement {
-  const OpGraph& graph;
-  const DeviceSet& devices;
-  const Constraints& constraints;
-  std::span<const DeviceId> placement;
-};
-
 /// [groups] The device that a policy must choose per group to produce `placement` under the constraints; the
 /// lowest if several are possible. `allowed` is the result of allowed_group_devices(). Errors (kInvalid):
 /// wrong graph, violated constraint, group without ops, or group split over devices (the message names the
 /// group and two of its ops).
-Result<std::vector<std::uint8_t>> devices_by_group(const ForeignPlacement& foreign,
+Result<std::vector<std::uint8_t>> devices_by_group(const GraphView& view, const Placement& placement,
                                                    std::span<const std::uint32_t> group_of_op,
                                                    const AllowedDevices& allowed, std::size_t groups);
 

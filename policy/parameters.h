@@ -43,6 +43,7 @@ class ParameterStore {
   std::span<float> values() { return values_; }
   std::span<const float> values() const { return values_; }
   std::span<float> gradients() { return gradients_; }
+  std::span<const float> gradients() const { return gradients_; }
   void clear_gradients();
   /// Learning scale of each float's matrix, run-length encoded: (end position, scale).
   std::vector<std::pair<std::size_t, float>> learning_scales() const;

@@ -13,7 +13,7 @@
 #include "placement/machine/machine_text.h"
 #include "placement/partitioning_machine.h"
 #include "placement/placement_file.h"
-#include "policy/training/imitation.h"
+#include "policy/training/trainer.h"
 
 namespace emplace::launcher {
 namespace {

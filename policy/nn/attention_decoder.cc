@@ -124,29 +124,21 @@ std::vector<Block> split_samples(Eigen::Index samples) {
   return blocks;
 }
 
-/// Weights of the matrix products of each step, packed once for all blocks.
+/// Weights of the matrix products of each step, packed once for all blocks; transposed for the backward pass.
 struct Weights {
+  Weights(const Tape& tape, const Vars& vars, bool transposed)
+      : query{packed(tape.value(vars.query), transposed)} {
+    for (const Vars::Layer& layer : vars.layers) {
+      input.push_back(packed(tape.value(layer.wx), transposed));
+      recurrent.push_back(packed(tape.value(layer.wh), transposed));
+    }
+  }
+  static Packed packed(const Matrix& m, bool transposed) {
+    return transposed ? Packed::transposed(m) : Packed{m};
+  }
   // [layers] The input of the first layer is part of symbol_sums and group_sums.
   std::vector<Packed> input, recurrent;
-  std::vector<Packed> query;  // One element.
-  static Weights forwards(const Tape& tape, const Vars& vars) {
-    Weights w;
-    for (const Vars::Layer& layer : vars.layers) {
-      w.input.emplace_back(tape.value(layer.wx));
-      w.recurrent.emplace_back(tape.value(layer.wh));
-    }
-    w.query.emplace_back(tape.value(vars.query));
-    return w;
-  }
-  static Weights backwards(const Tape& tape, const Vars& vars) {
-    Weights w;
-    for (const Vars::Layer& layer : vars.layers) {
-      w.input.push_back(Packed::transposed(tape.value(layer.wx)));
-      w.recurrent.push_back(Packed::transposed(tape.value(layer.wh)));
-    }
-    w.query.push_back(Packed::transposed(tape.value(vars.query)));
-    return w;
-  }
+  Packed query;
 };
 
 /// One pass over a block of samples: k samples as columns, a step after the other.
@@ -212,7 +204,7 @@ class BlockDecoder {
   void attend_groups(Eigen::Index t) {
     const Eigen::Index k = block_.count;
     auto query = block_.queries.middleCols(t * k, k);
-    add_product(query.topRows(net_.options.hidden), weights_.query[0], h_before_.back());
+    add_product(query.topRows(net_.options.hidden), weights_.query, h_before_.back());
     if (net_.options.attention == Attention::kDot) query = query.array().tanh();
     attend(net_, query, block_.attention[static_cast<std::size_t>(t)]);
   }
@@ -358,7 +350,7 @@ void backward_block(const Network& net, const Weights& weights, const Block& blo
     //   dh_t [H, k] += W_hᵀ dl + Qᵀ dquery
     Matrix& dh = state.dh.back();
     dh.noalias() += net.out_state.transpose() * dlogits;
-    add_product(dh, weights.query[0], gradients.dqueries.block(0, t * k, h, k));
+    add_product(dh, weights.query, gradients.dqueries.block(0, t * k, h, k));
     backward_layers(net, weights, block, t, state, gradients);
   }
   // The initial state is shared by all samples.
@@ -404,40 +396,40 @@ void add_block_gradients(Tape& tape, const Vars& vars, const Network& net, const
   tape.gradient(vars.bias) += gradients.dlogits.rowwise().sum();
 }
 
-std::shared_ptr<Network> prepare(const Tape& tape, const Vars& vars, const DecoderOptions& options,
-                                 Var memory, Var shift, const DecodeInput& input) {
-  auto net = std::make_shared<Network>();
+Network prepare(const Tape& tape, const Vars& vars, const DecoderOptions& options, Var memory, Var shift,
+                const DecodeInput& input) {
+  Network net;
   const Matrix& encoded = tape.value(memory);
   const Eigen::Index h = options.hidden, steps = encoded.cols();
-  net->options = options;
-  net->steps = steps;
+  net.options = options;
+  net.steps = steps;
   Matrix keys = Matrix::Zero(h, steps);
   add_product(keys, Packed{tape.value(vars.memory)}, encoded);
   if (options.attention == Attention::kDot) keys = keys.array().tanh();
-  net->keys = with_padding(keys);
-  net->score = with_padding(tape.value(vars.score));
-  net->out_state = tape.value(vars.out).leftCols(h);
-  net->out_context = tape.value(vars.out).rightCols(encoded.rows()) * encoded;
-  net->out_bias = tape.value(vars.bias);
-  net->shift = tape.value(shift);
+  net.keys = with_padding(keys);
+  net.score = with_padding(tape.value(vars.score));
+  net.out_state = tape.value(vars.out).leftCols(h);
+  net.out_context = tape.value(vars.out).rightCols(encoded.rows()) * encoded;
+  net.out_bias = tape.value(vars.bias);
+  net.shift = tape.value(shift);
   for (Eigen::Index t = 0; t < steps && input.allowed != nullptr; ++t) {
     for (Eigen::Index i = 0; i < options.devices; ++i) {
       if (!(*input.allowed)[static_cast<std::size_t>(t)][static_cast<std::size_t>(i)])
-        net->shift(i, t) = -std::numeric_limits<float>::infinity();
+        net.shift(i, t) = -std::numeric_limits<float>::infinity();
     }
   }
   const Vars::Layer& first = vars.layers.front();
-  net->symbol_sums = tape.value(first.wx) * tape.value(vars.embedding);
-  net->group_sums = Matrix::Zero(4 * h, steps);
+  net.symbol_sums = tape.value(first.wx) * tape.value(vars.embedding);
+  net.group_sums = Matrix::Zero(4 * h, steps);
   if (options.sees_group) {
     Matrix group_inputs = Matrix::Zero(h, steps);
     add_product(group_inputs, Packed{tape.value(vars.group)}, encoded);
-    add_product(net->group_sums, Packed{tape.value(first.wx)}, group_inputs);
+    add_product(net.group_sums, Packed{tape.value(first.wx)}, group_inputs);
   }
   for (std::size_t l = 0; l < options.layers; ++l) {
-    net->bias.push_back(tape.value(vars.layers[l].b));
-    net->start_h.push_back(input.start_h.empty() ? Matrix::Zero(h, 1) : tape.value(input.start_h[l]));
-    net->start_c.push_back(input.start_c.empty() ? Matrix::Zero(h, 1) : tape.value(input.start_c[l]));
+    net.bias.push_back(tape.value(vars.layers[l].b));
+    net.start_h.push_back(input.start_h.empty() ? Matrix::Zero(h, 1) : tape.value(input.start_h[l]));
+    net.start_c.push_back(input.start_c.empty() ? Matrix::Zero(h, 1) : tape.value(input.start_c[l]));
   }
   return net;
 }
@@ -445,9 +437,9 @@ std::shared_ptr<Network> prepare(const Tape& tape, const Vars& vars, const Decod
 /// What the backward pass of decode() needs of the forward pass.
 struct Pass {
   Vars vars;
-  std::shared_ptr<const Network> net;
-  std::shared_ptr<const std::vector<Block>> blocks;
-  std::shared_ptr<const Matrix> log_p;  // [D, k · T]
+  Network net;
+  std::vector<Block> blocks;
+  Matrix log_p;  // [D, k · T]
   Var memory, shift;
   std::vector<std::uint8_t> devices;  // [k, T]
   std::vector<Var> start_h, start_c;  // [layers] of [H, 1], or empty.
@@ -469,32 +461,32 @@ struct Pass {
 
 void Pass::backward(Tape& tape, const Matrix& dy) const {
   // Log-softmax: dlog_p [D, k · T] becomes the gradient of the logits. Forbidden devices get none.
-  Matrix dlog_p = (log_p->array() > kNoWeight).select(dy, 0.0f);
-  through_log_softmax(*log_p, dlog_p);
+  Matrix dlog_p = (log_p.array() > kNoWeight).select(dy, 0.0f);
+  through_log_softmax(log_p, dlog_p);
   // Shift: ds [D, T], summed over samples (column n = sample · T + step).
   Matrix& dshift = tape.gradient(shift);
-  for (Eigen::Index n = 0; n < dlog_p.cols(); ++n) dshift.col(n % net->steps) += dlog_p.col(n);
+  for (Eigen::Index n = 0; n < dlog_p.cols(); ++n) dshift.col(n % net.steps) += dlog_p.col(n);
 
   // Blocks in parallel.
-  std::vector<BlockGradients> gradients(blocks->size());
+  std::vector<BlockGradients> gradients(blocks.size());
   {
-    const Weights weights = Weights::backwards(tape, vars);
-    for_each_block(blocks->size(), threads,
-                   [&](std::size_t b) { backward_block(*net, weights, (*blocks)[b], dlog_p, gradients[b]); });
+    const Weights weights{tape, vars, true};
+    for_each_block(blocks.size(), threads,
+                   [&](std::size_t b) { backward_block(net, weights, blocks[b], dlog_p, gradients[b]); });
   }
   Sums sums = sum_of_blocks(tape, gradients);
   backward_symbols(tape, sums.dsymbols);
   backward_memory(tape, sums.dout_context, sums.dkeys);
-  if (net->options.sees_group) backward_groups(tape, sums.dgroups);
+  if (net.options.sees_group) backward_groups(tape, sums.dgroups);
 }
 
 /// Always in the same order, so that the bits do not depend on `threads`.
 Pass::Sums Pass::sum_of_blocks(Tape& tape, const std::vector<BlockGradients>& gradients) const {
-  const Eigen::Index h = net->options.hidden, d = net->options.devices, steps = net->steps;
+  const Eigen::Index h = net.options.hidden, d = net.options.devices, steps = net.steps;
   Sums sums{Matrix::Zero(4 * h, d + 1), Matrix::Zero(4 * h, steps), Matrix::Zero(h, steps),
             Matrix::Zero(d, steps)};
   for (std::size_t b = 0; b < gradients.size(); ++b) {
-    add_block_gradients(tape, vars, *net, (*blocks)[b], gradients[b], devices, sums.dsymbols, sums.dgroups);
+    add_block_gradients(tape, vars, net, blocks[b], gradients[b], devices, sums.dsymbols, sums.dgroups);
     sums.dkeys += gradients[b].dkeys.topRows(h);
     sums.dout_context += gradients[b].dout_context;
     for (std::size_t l = 0; l < start_h.size(); ++l) {
@@ -522,8 +514,8 @@ void Pass::backward_memory(Tape& tape, const Matrix& dout_context, Matrix& dkeys
   Matrix& dencoded = tape.gradient(memory);
   tape.gradient(vars.out).rightCols(encoded.rows()).noalias() += dout_context * encoded.transpose();
   dencoded.noalias() += tape.value(vars.out).rightCols(encoded.rows()).transpose() * dout_context;
-  if (net->options.attention == Attention::kDot)
-    dkeys.array() *= 1.0f - net->keys.topRows(net->options.hidden).array().square();
+  if (net.options.attention == Attention::kDot)
+    dkeys.array() *= 1.0f - net.keys.topRows(net.options.hidden).array().square();
   add_product_bt(tape.gradient(vars.memory), Packed{dkeys}, encoded);
   add_product(dencoded, Packed::transposed(tape.value(vars.memory)), dkeys);
 }
@@ -531,7 +523,7 @@ void Pass::backward_memory(Tape& tape, const Matrix& dout_context, Matrix& dkeys
 /// Group input, w = G E, and its gate sums, Wx w:
 ///   dw [H, T] = Wxᵀ dgroups;   dWx += dgroups wᵀ;   dG [H, M] += dw Eᵀ;   dE += Gᵀ dw
 void Pass::backward_groups(Tape& tape, const Matrix& dgroups) const {
-  const Eigen::Index h = net->options.hidden, steps = net->steps;
+  const Eigen::Index h = net.options.hidden, steps = net.steps;
   const Vars::Layer& first = vars.layers.front();
   const Matrix& encoded = tape.value(memory);
   Matrix group_inputs = Matrix::Zero(h, steps), dgroup_inputs = Matrix::Zero(h, steps);
@@ -571,25 +563,21 @@ Decoded decode(Tape& tape, const DecoderParameters& parameters, const DecoderOpt
                     (input.start_h.empty() || input.start_h.size() == options.layers),
                 "one state per layer");
   const Vars vars{tape, parameters};
-  const std::shared_ptr<const Network> net = prepare(tape, vars, options, memory, shift, input);
-  const Eigen::Index k = input.samples;
-  auto blocks = std::make_shared<std::vector<Block>>(split_samples(k));
-  Decoded decoded;
-  decoded.devices.resize(static_cast<std::size_t>(k * net->steps));
-  Matrix log_p(options.devices, k * net->steps);
+  const auto pass = std::make_shared<Pass>(
+      Pass{vars, prepare(tape, vars, options, memory, shift, input), split_samples(input.samples), Matrix{},
+           memory, shift, std::vector<std::uint8_t>{}, input.start_h, input.start_c, input.threads});
+  const Eigen::Index choices = input.samples * pass->net.steps;
+  pass->devices.resize(static_cast<std::size_t>(choices));
+  pass->log_p.resize(options.devices, choices);
   {
-    const DecoderDraws draws{input, net->steps, options.devices};
-    const Weights weights = Weights::forwards(tape, vars);
-    for_each_block(blocks->size(), input.threads, [&](std::size_t b) {
-      BlockDecoder{*net, weights, input, draws, (*blocks)[b]}.run(decoded.devices, log_p);
+    const DecoderDraws draws{input, pass->net.steps, options.devices};
+    const Weights weights{tape, vars, false};
+    for_each_block(pass->blocks.size(), input.threads, [&](std::size_t b) {
+      BlockDecoder{pass->net, weights, input, draws, pass->blocks[b]}.run(pass->devices, pass->log_p);
     });
   }
-  Pass pass{vars,          net,          blocks,          std::make_shared<const Matrix>(log_p),
-            memory,        shift,        decoded.devices, input.start_h,
-            input.start_c, input.threads};
-  decoded.log_p = tape.record(std::move(log_p),
-                              [&tape, pass = std::move(pass)](const Matrix& dy) { pass.backward(tape, dy); });
-  return decoded;
+  return {pass->devices,
+          tape.record(pass->log_p, [&tape, pass](const Matrix& dy) { pass->backward(tape, dy); })};
 }
 
 }  // namespace emplace::policy

@@ -42,7 +42,7 @@ GraphNetwork::GraphNetwork(ParameterStore& store, const std::string& name, Eigen
                            Eigen::Index devices, const GraphNetworkOptions& options, std::uint64_t seed)
     : options_{options}, features_{features}, devices_{devices} {
   const Eigen::Index e = options.embedding, h = options.hidden;
-  const auto perceptron = [&](const char* piece, std::vector<Eigen::Index> widths, bool final_relu,
+  const auto perceptron = [&](const std::string& piece, std::vector<Eigen::Index> widths, bool final_relu,
                               Init last = Init::kGlorot) {
     return Perceptron{store, name + "." + piece, std::move(widths), final_relu, seed, last};
   };
@@ -50,24 +50,18 @@ GraphNetwork::GraphNetwork(ParameterStore& store, const std::string& name, Eigen
   if (options.aggregator == Aggregator::kMessages) {
     node = 2 * e;
     parts_.input.push_back(perceptron("input", {features, h, e}, false));
-    parts_.directions.push_back(
-        {perceptron("top_down.message", {e, h, e}, true), perceptron("top_down.update", {e, h, e}, false)});
-    parts_.directions.push_back(
-        {perceptron("bottom_up.message", {e, h, e}, true), perceptron("bottom_up.update", {e, h, e}, false)});
+    for (const std::string direction : {"top_down", "bottom_up"})
+      parts_.directions.push_back({perceptron(direction + ".message", {e, h, e}, true),
+                                   perceptron(direction + ".update", {e, h, e}, false)});
   }
-  if (options.aggregator == Aggregator::kSimpleAggregator) {
+  const bool one_pool = options.aggregator == Aggregator::kSimpleAggregator;
+  const std::vector<std::string> pools =
+      one_pool ? std::vector<std::string>{"all"}
+               : std::vector<std::string>{"ancestors", "descendants", "parallel"};
+  for (const std::string& pool : pools)
     parts_.pools.push_back(
-        {perceptron("all.each", {node, h, e}, true), perceptron("all.all", {e, h, e}, false)});
-    parts_.head.push_back(perceptron("head", {e, h, h, devices}, false, Init::kZero));
-    return;
-  }
-  parts_.pools.push_back(
-      {perceptron("ancestors.each", {node, h, e}, true), perceptron("ancestors.all", {e, h, e}, false)});
-  parts_.pools.push_back(
-      {perceptron("descendants.each", {node, h, e}, true), perceptron("descendants.all", {e, h, e}, false)});
-  parts_.pools.push_back(
-      {perceptron("parallel.each", {node, h, e}, true), perceptron("parallel.all", {e, h, e}, false)});
-  parts_.head.push_back(perceptron("head", {3 * e + node, h, h, devices}, false, Init::kZero));
+        {perceptron(pool + ".each", {node, h, e}, true), perceptron(pool + ".all", {e, h, e}, false)});
+  parts_.head.push_back(perceptron("head", {one_pool ? e : 3 * e + node, h, h, devices}, false, Init::kZero));
 }
 
 PackedGraphNetwork::PackedGraphNetwork(const GraphNetwork& network, const ParameterStore& store)

@@ -42,12 +42,6 @@ Var Tape::affine(Var w, Var x, Var b) {
   });
 }
 
-Var Tape::relu(Var x) {
-  return record(value(x).cwiseMax(0.0f), [this, x](const Matrix& dy) {
-    gradient(x).array() += (value(x).array() > 0.0f).select(dy.array(), 0.0f);
-  });
-}
-
 Var Tape::tanh(Var x) {
   Matrix y = value(x).array().tanh();
   const Var out{static_cast<std::uint32_t>(nodes_.size())};

@@ -22,7 +22,6 @@ class Tape {
   Var parameter(ParameterId id);  ///< [rows, cols] as stored.
 
   Var affine(Var w, Var x, Var b);  ///< w x + b: w [out, in], x [in, B], b [out, 1] → [out, B]
-  Var relu(Var x);
   Var tanh(Var x);
   Var stack(Var above, Var below);  ///< Concatenates rows.
   Var lookup(Var table,

@@ -4,9 +4,21 @@
 #include <cmath>
 #include <cstring>
 
-#include "policy/optim/gradient_norm.h"
-
 namespace emplace::policy {
+namespace {
+
+struct GradientNorm {
+  float norm = 0;   // Before the cut.
+  float scale = 1;  // Factor that cuts the gradient to the norm `clip_norm`, if that is above 0.
+};
+GradientNorm gradient_norm(const ParameterStore& store, float clip_norm) {
+  double sum = 0;
+  for (const float g : store.gradients()) sum += static_cast<double>(g) * g;
+  const auto norm = static_cast<float>(std::sqrt(sum));
+  return {norm, clip_norm > 0 && norm > clip_norm ? clip_norm / norm : 1.0f};
+}
+
+}  // namespace
 
 float LearningRate::at(std::uint64_t update) const {
   if (linear_over > 0) {
@@ -16,6 +28,19 @@ float LearningRate::at(std::uint64_t update) const {
   if (update < decay_from || decay == 1.0f) return start;
   const std::uint64_t decays = (update - decay_from) / decay_every + 1;
   return start * std::pow(decay, static_cast<float>(decays));
+}
+
+float sgd_step(ParameterStore& store, float learning_rate, float clip_norm) {
+  const auto gradient = store.gradients();
+  const auto value = store.values();
+  const auto [norm, scale] = gradient_norm(store, clip_norm);
+  if (!std::isfinite(norm)) return norm;
+  std::size_t i = 0;
+  for (const auto& [end, learning_scale] : store.learning_scales()) {
+    const float rate = learning_rate * learning_scale * scale;
+    for (; i < end; ++i) value[i] -= rate * gradient[i];
+  }
+  return norm;
 }
 
 float Adam::step(ParameterStore& store, float learning_rate) {

@@ -1,6 +1,6 @@
 #pragma once
-/// Adam with clipping by the global norm.   Paper: Kingma & Ba 2015, algorithm 1; Hierarchical 2018,
-/// section 3  [HIE-ADAM]
+/// Gradient steps with clipping by the global norm: Adam and plain ones.
+///   Paper: Kingma & Ba 2015, algorithm 1; Hierarchical 2018, section 3  [HIE-ADAM]
 
 #include <cstdint>
 #include <span>
@@ -43,6 +43,11 @@ struct LearningRate {
                  "Updates over which the learning rate decays linearly to learning_rate_end; 0: step decay.");
   }
 };
+
+/// A plain descent step, parameter -= learning_rate · gradient, of a gradient cut to the global norm
+/// `clip_norm` (0: not cut). Descending a loss is ascending its negative. Returns the norm before the cut; if
+/// it is not finite, nothing changes.   Paper: Spotlight 2018, section 4  [SPO-SGA]
+float sgd_step(ParameterStore& store, float learning_rate, float clip_norm);
 
 /// The state can be saved and loaded, so that a resumed run is bit-identical. Thread: one.
 class Adam {

@@ -12,7 +12,7 @@
 #include "placement/placement.h"
 #include "policy/decisions.h"
 #include "policy/group_devices.h"
-#include "policy/loss/adaptive_beta.h"
+#include "policy/loss/loss.h"
 #include "policy/nn/attention_decoder.h"
 #include "policy/nn/encoder.h"
 #include "policy/placers/common_options.h"
@@ -31,16 +31,12 @@ struct GroupPlacerOptions : DecoderNetwork {
   /// 0.
   float start_probability = 0;
 
-  void list(Settings& settings) {
+  /// The settings of all methods that place groups.
+  void list_common(Settings& settings) {
     settings.add("hidden", hidden, between(1, 4096),
                  "Hidden size of the LSTMs and of the attention. Paper: 256.");
-    settings.add("layers", layers, between(1, 8), "Number of LSTM layers. ColocRL: 1, Spotlight: 2.");
     settings.add("start_from_encoder", start_from_encoder,
                  "The decoder starts from the encoder's last state instead of from zero. Paper: true.");
-    settings.add(
-        "attention", attention,
-        "Score of a group in the attention: v tanh(M E + Q h) (additive), or the dot product of tanh(M E) "
-        "and tanh(Q h) (dot). Spotlight: dot.");
     settings.add("tanh_constant", tanh_constant, between(0, 1e3),
                  "Bound C of the logits, C tanh(l / T); 0: plain logits. Hierarchical Planner: 5.");
     settings.add("temperature", temperature, between(1e-3, 1e3),
@@ -50,6 +46,14 @@ struct GroupPlacerOptions : DecoderNetwork {
         "Makes the current group an input of the decoder, besides the previous device. Paper: false.");
     settings.add("table_scale", table_scale, between(0, 1e6),
                  "Relative learning rate of a table of device logits per group; 0: no table. Paper: 0.");
+  }
+  void list(Settings& settings) {
+    list_common(settings);
+    settings.add("layers", layers, between(1, 8), "Number of LSTM layers. ColocRL: 1, Spotlight: 2.");
+    settings.add(
+        "attention", attention,
+        "Score of a group in the attention: v tanh(M E + Q h) (additive), or the dot product of tanh(M E) "
+        "and tanh(Q h) (dot). Spotlight: dot.");
   }
 };
 

@@ -157,8 +157,8 @@ Actions HierarchicalPlanner::sample(std::uint64_t episode, std::uint64_t update)
   return encode_actions(choice);
 }
 
-Placement HierarchicalPlanner::greedy_of(std::size_t graph) const {
-  const Task& task = tasks_[graph];
+Placement HierarchicalPlanner::greedy() const {
+  const Task& task = tasks_.front();
   Tape tape{store_};
   const std::vector<std::uint32_t> group_of_op = spread(task, task.grouper.likeliest(store_));
   DecodeInput input;
@@ -228,21 +228,21 @@ Result<std::vector<double>> HierarchicalPlanner::log_probabilities(const Actions
 Result<Actions> HierarchicalPlanner::actions_of(std::size_t graph, std::span<const Placement> placements,
                                                 std::span<const double> log_q) const {
   if (graph >= tasks_.size()) return invalid("placement", "graph number out of range");
-  const auto& [op_graph, device_set, constraints, start] = tasks_[graph].view;
-  if (start.group_of_op.empty())
+  const HierarchicalGraph& view = tasks_[graph].view;
+  const std::vector<std::uint32_t>& group_of_op = view.start.group_of_op;
+  if (group_of_op.empty())
     return invalid("policy",
                    "draws a new grouping in every episode, so the groups of a logged placement are unknown",
                    "set policy.hierarchical.start_at_scopes");
   const auto allowed =
-      allowed_group_devices(*constraints, device_set->size(), start.group_of_op, options_.groups);
+      allowed_group_devices(*view.constraints, view.devices->size(), group_of_op, options_.groups);
   std::vector<std::uint8_t> devices;
   for (const Placement& placement : placements) {
-    const auto by_group = devices_by_group({*op_graph, *device_set, *constraints, placement},
-                                           start.group_of_op, allowed, options_.groups);
+    const auto by_group = devices_by_group(view, placement, group_of_op, allowed, options_.groups);
     if (!by_group) return by_group.error();
     devices.insert(devices.end(), by_group->begin(), by_group->end());
   }
-  return encode_actions({graph, start.group_of_op, placer_.with_behaviour(std::move(devices), log_q)});
+  return encode_actions({graph, group_of_op, placer_.with_behaviour(std::move(devices), log_q)});
 }
 
 Actions HierarchicalPlanner::encode_actions(const Choice& choice) const {

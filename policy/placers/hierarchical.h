@@ -40,26 +40,15 @@ struct HierarchicalOptions : CommonPlacerOptions, GroupPlacerOptions {
 
   /// The settings specific to this method; registry.h lists the shared ones.
   void list(Settings& settings) {
-    settings.add("hidden", hidden, between(1, 4096),
-                 "Hidden size of the Placer's LSTMs and of its attention. Paper: 256.");
+    list_common(settings);
     settings.add("grouper_hidden", grouper_hidden, between(1, 4096),
                  "Hidden size of the Grouper. Paper: 64.");
     settings.add("type_embedding", type_embedding, between(1, 1024),
                  "Size of an op type's embedding. Paper: 20.");
     settings.add(
-        "start_from_encoder", start_from_encoder,
-        "The Placer's decoder starts from its encoder's last state instead of from zero. Paper: true.");
-    settings.add(
         "sum_inputs", sum_inputs,
         "A group's embedding has the counts of its op types and its total shapes instead of shares and "
         "means. Paper: true.");
-    settings.add("tanh_constant", tanh_constant, between(0, 1e3),
-                 "Bound C of the Placer's logits, C tanh(l / T); 0: plain logits. Paper: 5.");
-    settings.add("temperature", temperature, between(1e-3, 1e3),
-                 "Temperature T of the Placer's logits; used if they are bounded. Paper: 10.");
-    settings.add(
-        "sees_group", sees_group,
-        "Makes the current group an input of the decoder, besides the previous device. Paper: false.");
     settings.add(
         "start_at_scopes", start_at_scopes,
         "Initialises the Grouper to the groups of policy.grouping instead of random groups. Paper: false.");
@@ -67,8 +56,6 @@ struct HierarchicalOptions : CommonPlacerOptions, GroupPlacerOptions {
                  "Initial logit of an op's start group; used with start_at_scopes.");
     settings.add("grouper_scale", grouper_scale,
                  "Learning rate of the Grouper relative to the Placer's. Paper: 1.");
-    settings.add("table_scale", table_scale, between(0, 1e6),
-                 "Relative learning rate of a table of device logits per group; 0: no table. Paper: 0.");
   }
 };
 
@@ -82,10 +69,7 @@ struct HierarchicalInitial {
 };
 
 /// One graph that the planner places. Refers to its data.
-struct HierarchicalGraph {
-  const OpGraph* graph = nullptr;
-  const DeviceSet* devices = nullptr;
-  const Constraints* constraints = nullptr;
+struct HierarchicalGraph : GraphView {
   HierarchicalInitial start;
 };
 
@@ -98,22 +82,13 @@ class HierarchicalPlanner final : public Placer, public OffPolicy {
   /// different numbers of devices.
   static Result<std::unique_ptr<HierarchicalPlanner>> make(std::vector<HierarchicalGraph> graphs,
                                                            HierarchicalOptions options, std::uint64_t seed);
-  /// The planner of one graph.
-  static Result<std::unique_ptr<HierarchicalPlanner>> make(const OpGraph& graph, const DeviceSet& devices,
-                                                           const Constraints& constraints,
-                                                           HierarchicalOptions options,
-                                                           HierarchicalInitial start, std::uint64_t seed) {
-    return make({HierarchicalGraph{&graph, &devices, &constraints, std::move(start)}}, std::move(options),
-                seed);
-  }
 
   const OffPolicy* off_policy() const override { return this; }
   std::size_t placements_per_episode() const override { return options_.placements; }
   /// Episode e places graph e modulo their number.
   Actions sample(std::uint64_t episode, std::uint64_t update) const override;
   Result<std::vector<Placement>> expand(const Actions& actions) const override;
-  Placement greedy() const override { return greedy_of(0); }
-  Placement greedy_of(std::size_t graph) const;
+  Placement greedy() const override;
   std::size_t graph_of(const Actions& actions) const override {
     return any_graph() ? graph_or_first(actions.bytes, tasks_.size()) : 0;
   }

@@ -137,9 +137,7 @@ Result<PlacetoPlacer::Task> PlacetoPlacer::make_task(PlacetoGraph view, const Pl
   };
   for (std::size_t node = 0; node < groups; ++node) task.start.push_back(first_allowed(node));
   const bool given = !view.start.empty();
-  if (given) {
-    EMPLACE_TRY(view.constraints->check(*view.graph, *view.devices, view.start));
-  }
+  if (given) EMPLACE_TRY(view.check(view.start));
 
   const std::size_t rows = 4 + devices + (options.transfer_ratio ? 1 : 0);
   task.features.setZero(static_cast<Eigen::Index>(rows), static_cast<Eigen::Index>(groups));
@@ -310,8 +308,8 @@ Actions PlacetoPlacer::sample_from(std::span<const Placement> best, std::uint64_
   return encode_actions(choice);
 }
 
-Placement PlacetoPlacer::greedy_of(std::size_t graph) const {
-  const Task& task = tasks_[graph];
+Placement PlacetoPlacer::greedy() const {
+  const Task& task = tasks_.front();
   const PackedGraphNetwork weights{network_, store_};
   Walk walk{weights, task, task.start};
   std::vector<std::uint32_t> order(task.nodes.order().begin(), task.nodes.order().end());
@@ -409,8 +407,7 @@ Result<LossParts> PlacetoPlacer::accumulate_gradient(std::span<const ScoredEpiso
 
 Result<LossParts> PlacetoPlacer::accumulate_imitation(const Placement& placement) {
   const Task& task = tasks_.front();
-  const auto checked = task.view.constraints->check(*task.view.graph, *task.view.devices, placement);
-  if (!checked) return checked.error();
+  EMPLACE_TRY(task.view.check(placement));
   const auto wanted = task.majority(placement);
   Choice choice;
   choice.start = task.start;
@@ -458,9 +455,8 @@ Result<Actions> PlacetoPlacer::actions_of(std::size_t graph, std::span<const Pla
     return invalid("policy.placeto.passes", "must be 1 to learn from placements alone",
                    "with several passes a placement does not determine the steps");
   const Task& task = tasks_[graph];
-  const auto by_group =
-      devices_by_group({*task.view.graph, *task.view.devices, *task.view.constraints, placements.front()},
-                       task.view.grouping.group_of_op, task.allowed, task.nodes.size());
+  const auto by_group = devices_by_group(task.view, placements.front(), task.view.grouping.group_of_op,
+                                         task.allowed, task.nodes.size());
   if (!by_group) return by_group.error();
   Choice choice;
   choice.graph = graph;

@@ -20,7 +20,6 @@
 #include "policy/decisions.h"
 #include "policy/group_devices.h"
 #include "policy/group_graph.h"
-#include "policy/loss/adaptive_beta.h"
 #include "policy/nn/graph_network.h"
 #include "policy/placer.h"
 #include "policy/placers/common_options.h"
@@ -82,10 +81,7 @@ struct PlacetoOptions : CommonPlacerOptions {
 };
 
 /// One graph that the policy places. Refers to its data.
-struct PlacetoGraph {
-  const OpGraph* graph = nullptr;
-  const DeviceSet* devices = nullptr;
-  const Constraints* constraints = nullptr;
+struct PlacetoGraph : GraphView {
   Grouping grouping;  ///< Grouping to place; reduce it with merge_small_groups().
   Placement start;    ///< [ops] A group starts on its majority device; empty: by PlacetoOptions::start.
 };
@@ -117,8 +113,7 @@ class PlacetoPlacer final : public Placer, public OffPolicy, public Imitating {
   /// The last placement of an episode of the first graph that takes the most likely device at every step. It
   /// starts as episodes do (from kSingle if those start at random) and visits in topological order unless
   /// reversed, or in the given unseen order.
-  Placement greedy() const override { return greedy_of(0); }
-  Placement greedy_of(std::size_t graph) const;
+  Placement greedy() const override;
   Result<LossParts> accumulate_gradient(std::span<const ScoredEpisode> episodes) override;
   /// Learns an episode of the first graph that moves every group to its majority device in `placement`.
   Result<LossParts> accumulate_imitation(const Placement& placement) override;

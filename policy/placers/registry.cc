@@ -103,7 +103,7 @@ MadePlacer make_hierarchical(const PolicyOptions& options, const Graphs& graphs,
       start.label_of_group = labels_of(options, grouping, options.groups);
     }
     start.placement = one.start;
-    views.push_back({one.graph, one.devices, one.constraints, std::move(start)});
+    views.push_back({one, std::move(start)});
   }
   return as_placer(HierarchicalPlanner::make(std::move(views), std::move(o), seed));
 }
@@ -139,8 +139,7 @@ std::vector<SequenceGraph> in_all_orders(const PolicyOptions& options, std::size
       }
     }
     if (!imitates(options)) start.placement = one.start;
-    views.push_back(
-        {one.graph, one.devices, one.constraints, in_order(groupings[number], place), std::move(start)});
+    views.push_back({one, in_order(groupings[number], place), std::move(start)});
   }
   return views;
 }
@@ -182,8 +181,7 @@ MadePlacer make_placeto(const PolicyOptions& options, const Graphs& graphs, std:
   o.network.aggregator = kAggregator;
   o.start = options.initial;
   std::vector<PlacetoGraph> views;
-  for (const PlacedGraph& one : graphs)
-    views.push_back({one.graph, one.devices, one.constraints, one.grouping(), one.start});
+  for (const PlacedGraph& one : graphs) views.push_back({one, one.grouping(), one.start});
   return as_placer(PlacetoPlacer::make(std::move(views), o, seed));
 }
 

@@ -37,7 +37,7 @@ struct MethodRow {
   Words words = Words::kNone;
   MadePlacer (*make)(const PolicyOptions&, const std::vector<PlacedGraph>&, std::uint64_t seed);
   /// Whether the placer cannot be initialised to repeat a baseline and therefore has to imitate it first
-  /// (policy/training/imitation.h).
+  /// (policy/training/trainer.h).
   bool (*imitates)(const PolicyOptions&) = [](const PolicyOptions&) { return false; };
   bool learns = true;
   bool is_stepwise = false;          ///< An episode is a sequence of steps, not a set of placements.
@@ -118,10 +118,7 @@ struct PolicyOptions : CommonPlacerOptions {
 
 /// One graph to place. Refers to its data. Expensive data are functions, called only by methods that need
 /// them.
-struct PlacedGraph {
-  const OpGraph* graph = nullptr;
-  const DeviceSet* devices = nullptr;
-  const Constraints* constraints = nullptr;
+struct PlacedGraph : GraphView {
   std::function<Grouping()> grouping;                ///< Grouping to place, with at most `groups` groups.
   std::function<SweepWorld(const Grouping&)> world;  ///< The graph and its devices at the level of groups.
   std::function<std::vector<ScheduleWorld>()> schedules;  ///< The same per granularity.

@@ -84,7 +84,7 @@ Result<Unit> SequencePlacer::check_graph(const SequenceGraph& view, const Sequen
   }
   const SequenceInitial& start = view.start;
   if (!start.placement.empty()) {
-    EMPLACE_TRY(view.constraints->check(*view.graph, *view.devices, start.placement));
+    EMPLACE_TRY(view.check(start.placement));
   }
   if (!start.label_of_group.empty() && start.label_of_group.size() != groups)
     return invalid("policy start", "wrong number of group labels");
@@ -97,7 +97,7 @@ Result<Unit> SequencePlacer::check_graph(const SequenceGraph& view, const Sequen
 }
 
 SequencePlacer::Task SequencePlacer::make_task(const SequenceGraph& view, const SequenceOptions& options) {
-  Task task{view.graph, view.devices, view.constraints, view.grouping.num_groups, view.grouping.group_of_op};
+  Task task{view, view.grouping.num_groups, view.grouping.group_of_op};
   task.allowed =
       allowed_group_devices(*view.constraints, view.devices->size(), task.group_of_op, task.groups);
   task.label_of_group = labels(view.start, task.groups);
@@ -166,8 +166,8 @@ Actions SequencePlacer::sample(std::uint64_t episode, std::uint64_t update) cons
   return encode_actions(task, placer_.decisions(tape, decoded));
 }
 
-Placement SequencePlacer::greedy_of(std::size_t graph) const {
-  const Task& task = tasks_[graph];
+Placement SequencePlacer::greedy() const {
+  const Task& task = tasks_.front();
   Tape tape{store_};
   DecodeInput input;
   input.greedy = true;
@@ -248,8 +248,7 @@ Result<Actions> SequencePlacer::actions_of(std::size_t graph, std::span<const Pl
   const Task& task = tasks_[graph];
   std::vector<std::uint8_t> devices;
   for (const Placement& placement : placements) {
-    const auto by_group = devices_by_group({*task.graph, *task.devices, *task.constraints, placement},
-                                           task.group_of_op, task.allowed, task.groups);
+    const auto by_group = devices_by_group(task, placement, task.group_of_op, task.allowed, task.groups);
     if (!by_group) return by_group.error();
     devices.insert(devices.end(), by_group->begin(), by_group->end());
   }

@@ -70,10 +70,7 @@ struct SequenceInitial {
 };
 
 /// One graph that the policy places. Refers to its data.
-struct SequenceGraph {
-  const OpGraph* graph = nullptr;
-  const DeviceSet* devices = nullptr;
-  const Constraints* constraints = nullptr;
+struct SequenceGraph : GraphView {
   Grouping grouping;  ///< Groups, numbered in the order in which they go into the network.
   SequenceInitial start;
 };
@@ -87,14 +84,6 @@ class SequencePlacer final : public Placer, public OffPolicy, public Imitating {
   /// more groups than allowed, several graphs without words, or graphs with different numbers of devices.
   static Result<std::unique_ptr<SequencePlacer>> make(const std::vector<SequenceGraph>& graphs,
                                                       SequenceOptions options, std::uint64_t seed);
-  /// The placer of one graph.
-  static Result<std::unique_ptr<SequencePlacer>> make(const OpGraph& graph, const DeviceSet& devices,
-                                                      const Constraints& constraints,
-                                                      const Grouping& grouping, SequenceOptions options,
-                                                      SequenceInitial start, std::uint64_t seed) {
-    return make({SequenceGraph{&graph, &devices, &constraints, grouping, std::move(start)}},
-                std::move(options), seed);
-  }
 
   const OffPolicy* off_policy() const override { return this; }
   Imitating* imitating() override { return this; }
@@ -102,8 +91,7 @@ class SequencePlacer final : public Placer, public OffPolicy, public Imitating {
   /// Episode e places graph e modulo their number; each order of a graph in turn.
   Actions sample(std::uint64_t episode, std::uint64_t update) const override;
   Result<std::vector<Placement>> expand(const Actions& actions) const override;
-  Placement greedy() const override { return greedy_of(0); }
-  Placement greedy_of(std::size_t graph) const;
+  Placement greedy() const override;
   /// Learns a placement of the first graph.
   Result<LossParts> accumulate_imitation(const Placement& placement) override;
   void start_update(std::uint64_t update) override { placer_.start_update(update); }
@@ -128,10 +116,7 @@ class SequencePlacer final : public Placer, public OffPolicy, public Imitating {
 
  private:
   /// Precomputed data of one graph in one order.
-  struct Task {
-    const OpGraph* graph = nullptr;
-    const DeviceSet* devices = nullptr;
-    const Constraints* constraints = nullptr;
+  struct Task : GraphView {
     std::size_t groups = 0;
     std::vector<std::uint32_t> group_of_op;
     AllowedDevices allowed;

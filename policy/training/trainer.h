@@ -1,5 +1,6 @@
 #pragma once
-/// Performs updates; shared by the learner and by replay, so that both compute the same.
+/// Performs updates and imitates placements; shared by the learner and by replay, so that both compute the
+/// same.
 
 #include <cstdint>
 #include <memory>
@@ -9,8 +10,8 @@
 #include "base/file.h"
 #include "base/result.h"
 #include "base/settings.h"
+#include "placement/placement.h"
 #include "policy/optim/adam.h"
-#include "policy/optim/sgd.h"
 #include "policy/placer.h"
 
 namespace emplace::policy {
@@ -80,5 +81,18 @@ class Trainer {
   Adam adam_;
   std::uint64_t updates_ = 0;
 };
+
+/// Warm start: a policy first learns to repeat a given placement, the best of a heuristic, and explores from
+/// there.
+struct ImitationOptions {
+  Placement placement;        ///< [ops] Placement of the policy's first graph; empty: no imitation.
+  double probability = 0.85;  ///< Target probability, as a geometric mean over choices.
+  float learning_rate = 0.01f;
+  std::uint64_t max_steps = 300;
+};
+
+/// Ascends log p(placement) by Adam until the target probability or the maximum number of steps is reached.
+/// Returns the probability per choice. Errors: kInvalid if the policy cannot imitate this placement.
+Result<double> imitate(Placer& placer, const ImitationOptions& options);
 
 }  // namespace emplace::policy

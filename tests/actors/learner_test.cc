@@ -19,7 +19,8 @@ std::unique_ptr<policy::Placer> small_placer(const testing::SampleTask& task) {
   policy::HierarchicalOptions options;
   options.groups = 2;
   options.hidden = options.grouper_hidden = 4;
-  return *policy::HierarchicalPlanner::make(task.graph, task.devices, task.constraints, options, {}, 1);
+  return *policy::HierarchicalPlanner::make({{&task.graph, &task.devices, &task.constraints, {}}}, options,
+                                            1);
 }
 
 class LearnerTest : public ::testing::Test {

@@ -161,8 +161,9 @@ Outcome play(const Scenario& scenario) {
     options.hidden = 8;
     options.grouper_hidden = 8;
     options.placements = 2;
-    return *policy::HierarchicalPlanner::make(task->graphs[0].graph, task->graphs[0].devices,
-                                              task->graphs[0].constraints, options, {}, seed);
+    return *policy::HierarchicalPlanner::make(
+        {{&task->graphs[0].graph, &task->graphs[0].devices, &task->graphs[0].constraints, {}}}, options,
+        seed);
   };
   DispatcherOptions dispatcher;
   dispatcher.episodes = 40;

@@ -49,7 +49,7 @@ TEST(Gradient, AffineReluTanhStackAndLookup) {
   expect_gradients(store, [&](Tape& tape) {
     const Var in = tape.stack(tape.lookup(tape.parameter(table), columns), tape.constant(x));
     const Var y = tape.affine(tape.parameter(w), in, tape.parameter(b));
-    return tape.stack(tape.relu(y), tape.tanh(y));
+    return tape.stack(relu(tape, y), tape.tanh(y));
   });
 }
 

@@ -250,7 +250,7 @@ class PlainReplay {
     for (std::size_t i = 0; i < perceptron.layers().size(); ++i) {
       x = tape_.affine(tape_.parameter(perceptron.layers()[i].w), x,
                        tape_.parameter(perceptron.layers()[i].b));
-      if (i + 1 < perceptron.layers().size() || perceptron.final_relu()) x = tape_.relu(x);
+      if (i + 1 < perceptron.layers().size() || perceptron.final_relu()) x = relu(tape_, x);
     }
     return x;
   }

@@ -24,7 +24,7 @@ struct HierarchicalWorld : testing::SampleTask {
       : SampleTask{std::move(ops), testing::sample_devices(2, true, 1 << 30)} {}  // cpu:0, gpu:0, gpu:1
   std::unique_ptr<HierarchicalPlanner> planner(HierarchicalOptions options, std::uint64_t seed = 1,
                                                HierarchicalInitial start = {}) const {
-    return *HierarchicalPlanner::make(graph, devices, constraints, options, std::move(start), seed);
+    return *HierarchicalPlanner::make({{&graph, &devices, &constraints, std::move(start)}}, options, seed);
   }
 };
 
@@ -129,8 +129,8 @@ TEST(Hierarchical, SummedEmbeddingsAreMeansTimesTheSizeOfTheGroup) {
     group_of_op.push_back(static_cast<std::uint32_t>(op % 7 == 0 ? 1 : op % 3));  // Group 3 is empty.
     size[group_of_op.back()] += 1;
   }
-  const Matrix means = group_embeddings(world.graph, features, group_of_op, 4),
-               sums = group_embeddings(world.graph, features, group_of_op, 4, OverGroup::kSums);
+  const Matrix means = group_embeddings(world.graph, features, group_of_op, 4, OverGroup::kMeans, 4),
+               sums = group_embeddings(world.graph, features, group_of_op, 4, OverGroup::kSums, 4);
   const auto types = static_cast<Eigen::Index>(features.vocabulary_size), rows = types + 16;
   for (Eigen::Index g = 0; g < 4; ++g) {
     const float ops = size[static_cast<std::size_t>(g)];
@@ -148,7 +148,7 @@ TEST(Hierarchical, UnscaledShapesAreSumsOfDimensions) {
   options.scaled = false;
   const OpFeatures features = op_features(world.graph, options);
   const Matrix sums = group_embeddings(
-      world.graph, features, std::vector<std::uint32_t>(world.graph.num_ops()), 1, OverGroup::kSums);
+      world.graph, features, std::vector<std::uint32_t>(world.graph.num_ops()), 1, OverGroup::kSums, 1);
   double expected = 0;
   for (std::uint32_t op = 0; op < world.graph.num_ops(); ++op) {
     for (std::size_t k = 0; k < std::min<std::size_t>(4, world.graph.num_outputs(OpId{op})); ++k) {
@@ -189,7 +189,8 @@ TEST(Hierarchical, NoiseOfBothNetworksIsClippedAtItsLimit) {
   EXPECT_NE(uncut.group_of_op, hardly.group_of_op);
   EXPECT_NE(uncut.placed.devices, hardly.placed.devices);
   options.noise_limit = -1;
-  EXPECT_FALSE(HierarchicalPlanner::make(world.graph, world.devices, world.constraints, options, {}, 1).ok());
+  EXPECT_FALSE(
+      HierarchicalPlanner::make({{&world.graph, &world.devices, &world.constraints, {}}}, options, 1).ok());
 }
 
 TEST(GroupOrder, IsTheIndexOrOneShufflePerSeed) {
@@ -248,7 +249,8 @@ TEST(Hierarchical, RefusesActionsOfOthersAndImpossibleNumbers) {
   EXPECT_FALSE(planner->expand(damaged).ok());
   HierarchicalOptions wrong = small_hierarchical();
   wrong.groups = 0;
-  const auto refused = HierarchicalPlanner::make(world.graph, world.devices, world.constraints, wrong, {}, 1);
+  const auto refused =
+      HierarchicalPlanner::make({{&world.graph, &world.devices, &world.constraints, {}}}, wrong, 1);
   ASSERT_FALSE(refused.ok());
   EXPECT_NE(refused.error().context.find("groups = 0"), std::string::npos);
 }
@@ -339,7 +341,7 @@ TEST(Hierarchical, LearnsToUseBothDevices) {
   HierarchicalInitial start;
   for (std::uint32_t i = 0; i < 40; ++i)
     start.group_of_op.push_back(static_cast<std::uint16_t>(i % 2 + 2 * (i / 20)));
-  auto planner = *HierarchicalPlanner::make(graph, devices, constraints, options, start, 1);
+  auto planner = *HierarchicalPlanner::make({{&graph, &devices, &constraints, start}}, options, 1);
   Adam adam;
   double best = 1, baseline = 0;
   RewardOptions reward{Transform::kLog};

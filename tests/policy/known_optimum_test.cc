@@ -158,8 +158,8 @@ std::unique_ptr<SequencePlacer> sequence(const SolvedProblem& problem, SequenceO
   options.network.hidden = 16;
   options.embedding = 8;
   options.noise_updates = 0;
-  return *SequencePlacer::make(problem.graph, problem.devices, problem.constraints, grouping, options, {},
-                               seed);
+  return *SequencePlacer::make({{&problem.graph, &problem.devices, &problem.constraints, grouping, {}}},
+                               options, seed);
 }
 
 TEST(KnownOptimum, IsFoundByColocRl) {
@@ -194,8 +194,8 @@ TEST(KnownOptimum, IsFoundByHierarchical) {
     start.group_of_op.push_back(static_cast<std::uint16_t>(group));
   EXPECT_GE(successes(problem, {.updates = 150}, kBestOfChains_s,
                       [&](std::uint64_t seed) {
-                        return *HierarchicalPlanner::make(problem.graph, problem.devices, problem.constraints,
-                                                          options, start, seed);
+                        return *HierarchicalPlanner::make(
+                            {{&problem.graph, &problem.devices, &problem.constraints, start}}, options, seed);
                       }),
             9);
 }

@@ -7,7 +7,6 @@
 #include <cmath>
 
 #include "base/rng.h"
-#include "policy/loss/adaptive_beta.h"
 
 namespace emplace::policy {
 namespace {

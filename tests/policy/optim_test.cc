@@ -9,7 +9,6 @@
 #include "placement/energy.h"
 #include "policy/loss/reward.h"
 #include "policy/optim/adam.h"
-#include "policy/optim/sgd.h"
 
 namespace emplace::policy {
 namespace {

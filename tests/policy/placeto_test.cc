@@ -10,7 +10,7 @@
 
 #include "policy/features.h"
 #include "policy/optim/adam.h"
-#include "policy/training/imitation.h"
+#include "policy/training/trainer.h"
 #include "tests/policy/placeto_world.h"
 
 namespace emplace::policy {

@@ -10,7 +10,6 @@
 
 #include "policy/optim/adam.h"
 #include "policy/placers/registry.h"
-#include "policy/training/imitation.h"
 #include "policy/training/trainer.h"
 #include "tests/policy/differences.h"
 #include "tests/support/sample_graphs.h"
@@ -28,7 +27,8 @@ struct SequenceWorld : testing::SampleTask {
         grouping{std::move(groups)} {}
   std::unique_ptr<SequencePlacer> placer(SequenceOptions options, std::uint64_t seed = 1,
                                          SequenceInitial start = {}) const {
-    return *SequencePlacer::make(graph, devices, constraints, grouping, options, std::move(start), seed);
+    return *SequencePlacer::make({{&graph, &devices, &constraints, grouping, std::move(start)}}, options,
+                                 seed);
   }
   Grouping grouping;
 };
@@ -357,7 +357,7 @@ TEST(Sequence, GradientOfSamplesIsExactInTheMean) {
   SequenceOptions options = small_sequence(colocrl_options());
   options.placements = 1;
   options.network.hidden = 4;
-  const auto placer = *SequencePlacer::make(graph, devices, constraints, alone, options, {}, 1);
+  const auto placer = *SequencePlacer::make({{&graph, &devices, &constraints, alone, {}}}, options, 1);
   // A cost that depends on neighbours, so that no op can be judged alone.
   const auto cost = [](const std::vector<std::uint8_t>& device) {
     float total = 0;
@@ -531,8 +531,8 @@ TEST(Sequence, RefusesActionsOfOthersAndImpossibleNumbers) {
   const auto refusal = [&](const std::function<void(SequenceOptions&)>& spoil) {
     SequenceOptions options = small_sequence(colocrl_options());
     spoil(options);
-    const auto made =
-        SequencePlacer::make(world.graph, world.devices, world.constraints, world.grouping, options, {}, 1);
+    const auto made = SequencePlacer::make(
+        {{&world.graph, &world.devices, &world.constraints, world.grouping, {}}}, options, 1);
     return made.ok() ? std::string{} : made.error().context;
   };
   EXPECT_NE(refusal([](auto& o) { o.network.layers = 0; }).find("layers = 0: expected 1 to 8"),
@@ -547,8 +547,8 @@ TEST(Sequence, RefusesActionsOfOthersAndImpossibleNumbers) {
   EXPECT_NE(refusal([](auto& o) { o.placements = 0; }).find("placements = 0"), std::string::npos);
   EXPECT_NE(refusal([](auto& o) { o.embedding = 0; }).find("embedding = 0"), std::string::npos);
   const auto of_another_graph =
-      SequencePlacer::make(world.graph, world.devices, world.constraints, other.grouping,
-                           small_sequence(colocrl_options()), {}, 1);
+      SequencePlacer::make({{&world.graph, &world.devices, &world.constraints, other.grouping, {}}},
+                           small_sequence(colocrl_options()), 1);
   EXPECT_FALSE(of_another_graph.ok());
 }
 

@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-#include "policy/training/imitation.h"
+#include "policy/training/trainer.h"
 #include "tests/policy/differences.h"
 #include "tests/support/sample_graphs.h"
 

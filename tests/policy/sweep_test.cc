@@ -8,7 +8,7 @@
 #include <cmath>
 
 #include "policy/optim/adam.h"
-#include "policy/training/imitation.h"
+#include "policy/training/trainer.h"
 #include "tests/policy/differences.h"
 #include "tests/support/sample_graphs.h"
 
