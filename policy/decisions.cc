@@ -83,6 +83,4 @@ std::size_t graph_or_first(std::span<const std::byte> bytes, std::size_t graphs)
   return graph ? *graph : 0;
 }
 
-std::vector<float> behaviour_of(const Matrix& log_p) { return {log_p.data(), log_p.data() + log_p.size()}; }
-
 }  // namespace emplace::policy

@@ -3,12 +3,10 @@
 /// behaviour policy.
 
 #include <cstdint>
-#include <cstring>
 #include <span>
 #include <vector>
 
-#include "base/file.h"
-#include "base/result.h"
+#include "policy/bytes.h"
 #include "policy/parameters.h"
 
 namespace emplace::policy {
@@ -39,23 +37,6 @@ void append_decisions(const Decisions& decisions, Bytes& bytes);
 /// probability is practically 0.
 Result<Decisions> read_decisions(std::span<const std::byte> bytes, const DecisionShape& shape);
 
-/// Appends the values of a span, vector or array, little-endian.
-template <class Values>
-void append_values(const Values& values, Bytes& bytes) {
-  const auto raw = std::as_bytes(std::span{values});
-  bytes.insert(bytes.end(), raw.begin(), raw.end());
-}
-/// Removes values from the front of `bytes`, which are untrusted: as many as `values` has room for. Errors
-/// (kInvalid): too few bytes.
-template <class Values>
-Result<Unit> take_values(std::span<const std::byte>& bytes, Values&& values) {
-  const std::span into{values};
-  if (bytes.size() < into.size_bytes()) return invalid("actions", "truncated");
-  if (!into.empty()) std::memcpy(into.data(), bytes.data(), into.size_bytes());
-  bytes = bytes.subspan(into.size_bytes());
-  return Unit{};
-}
-
 /// Appends the number of the graph that an episode places: [u32 graph], little-endian. It precedes the
 /// decisions of policies that place any graph.
 void append_graph(std::size_t graph, Bytes& bytes);
@@ -65,9 +46,6 @@ void append_graph(std::size_t graph, Bytes& bytes);
 Result<std::size_t> take_graph(std::span<const std::byte>& bytes, std::size_t graphs);
 /// That number without errors: 0 if it is missing or not below `graphs`.
 std::size_t graph_or_first(std::span<const std::byte> bytes, std::size_t graphs);
-
-/// Converts a decoder's log_p [D, k · T] to the layout of Decisions::log_q.
-std::vector<float> behaviour_of(const Matrix& log_p);
 
 /// Builds Decisions::log_q when only the log-probability of whole placements is known.
 ///   devices [k · T], each below `num_devices`;   log_q [k] per placement

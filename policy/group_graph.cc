@@ -1,8 +1,6 @@
 #include "policy/group_graph.h"
 
 #include <algorithm>
-#include <functional>
-#include <queue>
 #include <set>
 #include <utility>
 
@@ -46,23 +44,14 @@ GroupGraph::GroupGraph(std::size_t size, Edges edges) {
   // Kahn's algorithm; if no node is ready, cut the cycle at its lowest node.
   std::vector<std::uint32_t> waiting(size, 0);
   for (const auto& [source, target] : edges) ++waiting[target];
-  std::set<std::uint32_t> left;
-  std::priority_queue<std::uint32_t, std::vector<std::uint32_t>, std::greater<>> ready;
-  for (std::uint32_t node = 0; node < size; ++node) {
-    left.insert(node);
-    if (waiting[node] == 0) ready.push(node);
-  }
+  std::set<std::pair<bool, std::uint32_t>> left;  // Ready nodes first.
+  for (std::uint32_t node = 0; node < size; ++node) left.emplace(waiting[node] > 0, node);
   while (!left.empty()) {
-    std::uint32_t node = *left.begin();
-    if (!ready.empty()) {
-      node = ready.top();
-      ready.pop();
-    }
-    left.erase(node);
+    const std::uint32_t node = left.begin()->second;
+    left.erase(left.begin());
     order_.push_back(node);
-    for (const std::uint32_t child : children(node)) {
-      if (--waiting[child] == 0 && left.contains(child)) ready.push(child);
-    }
+    for (const std::uint32_t child : children(node))
+      if (--waiting[child] == 0 && left.erase({true, child}) > 0) left.emplace(false, child);
   }
   std::vector<std::uint32_t> position(size);
   for (std::uint32_t i = 0; i < size; ++i) position[order_[i]] = i;

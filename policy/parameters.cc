@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "policy/bytes.h"
 
 namespace emplace::policy {
 namespace {
@@ -75,16 +76,13 @@ std::string ParameterStore::sha256() const {
   std::sort(order.begin(), order.end(),
             [&](std::size_t a, std::size_t b) { return entries_[a].name < entries_[b].name; });
   Bytes text;
-  const auto append = [&](const void* data, std::size_t size) {
-    const auto* first = static_cast<const std::byte*>(data);
-    text.insert(text.end(), first, first + size);
-  };
   for (const std::size_t i : order) {
     const Entry& entry = entries_[i];
     const std::int64_t shape[2] = {entry.rows, entry.cols};
-    append(entry.name.c_str(), entry.name.size() + 1);
-    append(shape, sizeof shape);
-    append(values_.data() + entry.begin, static_cast<std::size_t>(entry.rows * entry.cols) * sizeof(float));
+    append_values(std::span{entry.name.c_str(), entry.name.size() + 1}, text);
+    append_values(shape, text);
+    append_values(std::span{values_}.subspan(entry.begin, static_cast<std::size_t>(entry.rows * entry.cols)),
+                  text);
   }
   return sha256_hex(text);
 }

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
+
+#include "policy/bytes.h"
 
 namespace emplace::policy {
 namespace {
@@ -68,30 +69,22 @@ float Adam::step(ParameterStore& store, float learning_rate) {
 }
 
 Bytes Adam::save() const {
-  Bytes bytes(sizeof updates_ + (mean_.size() + square_.size()) * sizeof(float));
-  std::memcpy(bytes.data(), &updates_, sizeof updates_);
-  if (!mean_.empty()) {
-    std::memcpy(bytes.data() + sizeof updates_, mean_.data(), mean_.size() * sizeof(float));
-    std::memcpy(bytes.data() + sizeof updates_ + mean_.size() * sizeof(float), square_.data(),
-                square_.size() * sizeof(float));
-  }
+  Bytes bytes;
+  append_values(std::span{&updates_, 1}, bytes);
+  append_values(mean_, bytes);
+  append_values(square_, bytes);
   return bytes;
 }
 
 Result<Unit> Adam::load(std::span<const std::byte> bytes, std::size_t parameters) {
-  if (bytes.size() != sizeof updates_ && bytes.size() != sizeof updates_ + 2 * parameters * sizeof(float)) {
-    return invalid("optimizer state", "wrong size for this policy");
-  }
-  std::memcpy(&updates_, bytes.data(), sizeof updates_);
   const std::size_t count = bytes.size() == sizeof updates_ ? 0 : parameters;
+  if (bytes.size() != sizeof updates_ + 2 * count * sizeof(float))
+    return invalid("optimizer state", "wrong size for this policy");
   mean_.resize(count);
   square_.resize(count);
-  if (count > 0) {
-    std::memcpy(mean_.data(), bytes.data() + sizeof updates_, count * sizeof(float));
-    std::memcpy(square_.data(), bytes.data() + sizeof updates_ + count * sizeof(float),
-                count * sizeof(float));
-  }
-  return Unit{};
+  EMPLACE_TRY(take_values(bytes, std::span{&updates_, 1}));
+  EMPLACE_TRY(take_values(bytes, mean_));
+  return take_values(bytes, square_);
 }
 
 }  // namespace emplace::policy

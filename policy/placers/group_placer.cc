@@ -83,7 +83,8 @@ Decoded GroupPlacer::place(Tape& tape, Var input, DecodeInput decode_input) cons
 
 Decisions GroupPlacer::decisions(const Tape& tape, const Decoded& decoded) const {
   Decisions decisions{decoded.devices, {}};
-  if (common_.loss.needs_behaviour()) decisions.log_q = behaviour_of(tape.value(decoded.log_p));
+  if (const Matrix& log_p = tape.value(decoded.log_p); common_.loss.needs_behaviour())
+    decisions.log_q.assign(log_p.data(), log_p.data() + log_p.size());
   return decisions;
 }
 
@@ -121,13 +122,12 @@ Result<LossParts> GroupPlacer::seed_loss(Tape& tape, const Decoded& decoded, con
   std::vector<float> advantage;
   advantage.reserve(chosen.devices.size());
   for (const float of_placement : advantages) advantage.insert(advantage.end(), groups, of_placement);
-  Trajectories seen;
-  seen.count = advantages.size();
-  seen.stages = groups;
-  seen.log_p = &log_p;
-  seen.chosen = chosen.devices;
-  seen.advantage = advantage;
-  seen.behaviour = chosen.log_q;
+  const Trajectories seen{.count = advantages.size(),
+                          .stages = groups,
+                          .log_p = &log_p,
+                          .chosen = chosen.devices,
+                          .advantage = advantage,
+                          .behaviour = chosen.log_q};
   return add_loss_gradient(loss_, beta_.value(tape.store()), seen, scale, tape.gradient(decoded.log_p));
 }
 

@@ -97,21 +97,15 @@ std::vector<HierarchicalPlanner::Task> HierarchicalPlanner::make_tasks(
     view.start = by_place(std::move(view.start), place_of_group_);
     OpFeatures features = op_features(*view.graph, options_.features);
     std::vector<OpId> units = class_leaders(*view.constraints);
-    GrouperUnits seen = grouper_units(view.start, features, units);
+    GrouperUnits seen = grouper_units(features, units);
+    if (!view.start.group_of_op.empty() && options_.start_at_scopes && options_.grouper_confidence > 0)
+      for (const OpId op : units) seen.start_group.push_back(group_at_[view.start.group_of_op[index(op)]]);
     Grouper grouper = tasks.empty()
                           ? Grouper{store_, "grouper", grouper_options(options_), std::move(seen), seed_}
                           : tasks.front().grouper.for_units(std::move(seen));
     tasks.push_back({std::move(view), std::move(features), std::move(units), std::move(grouper)});
   }
   return tasks;
-}
-
-GrouperUnits HierarchicalPlanner::grouper_units(const HierarchicalInitial& start, const OpFeatures& features,
-                                                std::span<const OpId> units) const {
-  GrouperUnits seen = policy::grouper_units(features, units);
-  if (!start.group_of_op.empty() && options_.start_at_scopes && options_.grouper_confidence > 0)
-    for (const OpId op : units) seen.start_group.push_back(group_at_[start.group_of_op[index(op)]]);
-  return seen;
 }
 
 /// Expands groups of class leaders to all ops of their classes, by place.
@@ -148,11 +142,10 @@ Actions HierarchicalPlanner::sample(std::uint64_t episode, std::uint64_t update)
   const float noise = options_.noise_at(update);
   choice.group_of_op =
       spread(task, task.grouper.draw(store_, group_rng, noise, noise_rng, options_.noise_limit));
-  DecodeInput input;
-  input.samples = static_cast<Eigen::Index>(options_.placements);
-  input.rng = &place_rng;
-  input.noise = noise;
-  input.noise_limit = options_.noise_limit;
+  const DecodeInput input{.samples = static_cast<Eigen::Index>(options_.placements),
+                          .rng = &place_rng,
+                          .noise = noise,
+                          .noise_limit = options_.noise_limit};
   choice.placed = placer_.decisions(tape, place_groups(tape, task, choice.group_of_op, input));
   return encode_actions(choice);
 }
@@ -161,17 +154,14 @@ Placement HierarchicalPlanner::greedy() const {
   const Task& task = tasks_.front();
   Tape tape{store_};
   const std::vector<std::uint32_t> group_of_op = spread(task, task.grouper.likeliest(store_));
-  DecodeInput input;
-  input.greedy = true;
-  const Decoded decoded = place_groups(tape, task, group_of_op, input);
-  return expand_groups(*task.view.constraints, group_of_op, options_.groups, decoded.devices).front();
+  const Decoded decoded = place_groups(tape, task, group_of_op, {.greedy = true});
+  return spread_groups(*task.view.constraints, group_of_op, decoded.devices);
 }
 
 Result<std::vector<Placement>> HierarchicalPlanner::expand(const Actions& actions) const {
-  const auto choice = decode_actions(actions);
-  if (!choice) return choice.error();
-  return expand_groups(*tasks_[choice->graph].view.constraints, choice->group_of_op, options_.groups,
-                       choice->placed.devices);
+  EMPLACE_TRY_ASSIGN(const auto choice, decode_actions(actions));
+  return expand_groups(*tasks_[choice.graph].view.constraints, choice.group_of_op, options_.groups,
+                       choice.placed.devices);
 }
 
 Result<LossParts> HierarchicalPlanner::accumulate_gradient(std::span<const ScoredEpisode> episodes) {
@@ -183,19 +173,17 @@ Result<LossParts> HierarchicalPlanner::accumulate_gradient(std::span<const Score
   };
   std::vector<Batch> batch_of_graph(tasks_.size());
   for (const ScoredEpisode& episode : episodes) {
-    const auto choice = decode_actions(episode.actions);
-    if (!choice) return choice.error();
-    const Task& task = tasks_[choice->graph];
-    auto& [groupings, weights] = batch_of_graph[choice->graph];
-    const std::size_t samples = choice->placed.devices.size() / options_.groups;
+    EMPLACE_TRY_ASSIGN(const auto choice, decode_actions(episode.actions));
+    const Task& task = tasks_[choice.graph];
+    auto& [groupings, weights] = batch_of_graph[choice.graph];
+    const std::size_t samples = choice.placed.devices.size() / options_.groups;
     if (samples != episode.advantages.size())
       return invalid("episode", "numbers of placements and advantages differ");
     Tape tape{store_};
-    DecodeInput input;
-    input.samples = static_cast<Eigen::Index>(samples);
-    input.chosen = &choice->placed.devices;
-    const Decoded decoded = place_groups(tape, task, choice->group_of_op, input);
-    const auto placed = placer_.seed_loss(tape, decoded, choice->placed, episode.advantages, each);
+    const Decoded decoded =
+        place_groups(tape, task, choice.group_of_op,
+                     {.samples = static_cast<Eigen::Index>(samples), .chosen = &choice.placed.devices});
+    const auto placed = placer_.seed_loss(tape, decoded, choice.placed, episode.advantages, each);
     if (!placed) return placed.error();
     tape.backward();  // Eq. 6
     parts.add(static_cast<double>(each), *placed);
@@ -205,7 +193,7 @@ Result<LossParts> HierarchicalPlanner::accumulate_gradient(std::span<const Score
     weights.push_back(each * mean_advantage);  // Eq. 4
     auto& group_of_unit = groupings.emplace_back();
     group_of_unit.reserve(task.units.size());
-    for (const OpId unit : task.units) group_of_unit.push_back(group_at_[choice->group_of_op[index(unit)]]);
+    for (const OpId unit : task.units) group_of_unit.push_back(group_at_[choice.group_of_op[index(unit)]]);
   }
   for (std::size_t graph = 0; graph < tasks_.size(); ++graph) {
     const auto& [groupings, weights] = batch_of_graph[graph];
@@ -215,14 +203,13 @@ Result<LossParts> HierarchicalPlanner::accumulate_gradient(std::span<const Score
 }
 
 Result<std::vector<double>> HierarchicalPlanner::log_probabilities(const Actions& actions) const {
-  const auto choice = decode_actions(actions);
-  if (!choice) return choice.error();
+  EMPLACE_TRY_ASSIGN(const auto choice, decode_actions(actions));
   Tape tape{store_};
-  DecodeInput input;
-  input.samples = static_cast<Eigen::Index>(choice->placed.devices.size() / options_.groups);
-  input.chosen = &choice->placed.devices;
-  return placer_.log_probabilities(
-      tape, place_groups(tape, tasks_[choice->graph], choice->group_of_op, input), options_.groups);
+  const DecodeInput input{
+      .samples = static_cast<Eigen::Index>(choice.placed.devices.size() / options_.groups),
+      .chosen = &choice.placed.devices};
+  return placer_.log_probabilities(tape, place_groups(tape, tasks_[choice.graph], choice.group_of_op, input),
+                                   options_.groups);
 }
 
 Result<Actions> HierarchicalPlanner::actions_of(std::size_t graph, std::span<const Placement> placements,

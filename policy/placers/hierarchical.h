@@ -125,8 +125,6 @@ class HierarchicalPlanner final : public Placer, public OffPolicy {
   HierarchicalPlanner(std::vector<HierarchicalGraph> graphs, HierarchicalOptions options, std::uint64_t seed);
   static Result<Unit> check_graph(const HierarchicalGraph& view, const HierarchicalOptions& options);
   std::vector<Task> make_tasks(std::vector<HierarchicalGraph> graphs);
-  GrouperUnits grouper_units(const HierarchicalInitial& start, const OpFeatures& features,
-                             std::span<const OpId> units) const;
   bool any_graph() const { return options_.features.any_graph(); }
   Decoded place_groups(Tape& tape, const Task& task, std::span<const std::uint32_t> group_of_op,
                        DecodeInput input) const;

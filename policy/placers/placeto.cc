@@ -106,9 +106,7 @@ void fill_feature(Matrix& features, Eigen::Index row, const std::vector<double>&
   }
 }
 
-}  // namespace
-
-Result<Unit> PlacetoPlacer::check_view(const PlacetoGraph& view, std::size_t number) {
+Result<Unit> check_view(const PlacetoGraph& view, std::size_t number) {
   const std::string where = "graph " + std::to_string(number);
   if (view.graph == nullptr || view.devices == nullptr || view.constraints == nullptr)
     return invalid(where, "graph, devices and constraints are required");
@@ -123,6 +121,8 @@ Result<Unit> PlacetoPlacer::check_view(const PlacetoGraph& view, std::size_t num
   }
   return Unit{};
 }
+
+}  // namespace
 
 Result<PlacetoPlacer::Task> PlacetoPlacer::make_task(PlacetoGraph view, const PlacetoOptions& options) {
   const std::size_t devices = view.devices->size(), groups = view.grouping.num_groups;
@@ -330,15 +330,14 @@ Placement PlacetoPlacer::greedy() const {
 }
 
 Result<std::vector<Placement>> PlacetoPlacer::expand(const Actions& actions) const {
-  const auto choice = decode_actions(actions);
-  if (!choice) return choice.error();
-  const Task& task = tasks_[choice->graph];
-  std::vector<std::uint8_t> device_of_group = choice->start;
+  EMPLACE_TRY_ASSIGN(const auto choice, decode_actions(actions));
+  const Task& task = tasks_[choice.graph];
+  std::vector<std::uint8_t> device_of_group = choice.start;
   std::vector<Placement> placements;
-  placements.reserve(choice->node.size() + 1);
+  placements.reserve(choice.node.size() + 1);
   if (options_.measure_start) placements.push_back(task.placement(device_of_group));
-  for (std::size_t t = 0; t < choice->node.size(); ++t) {
-    device_of_group[choice->node[t]] = choice->decisions.devices[t];
+  for (std::size_t t = 0; t < choice.node.size(); ++t) {
+    device_of_group[choice.node[t]] = choice.decisions.devices[t];
     placements.push_back(task.placement(device_of_group));
   }
   return placements;
@@ -393,11 +392,10 @@ Result<LossParts> PlacetoPlacer::accumulate_gradient(std::span<const ScoredEpiso
   std::vector<Choice> choices;
   std::vector<std::span<const float>> advantages;
   for (const ScoredEpisode& episode : episodes) {
-    auto choice = decode_actions(episode.actions);
-    if (!choice) return choice.error();
-    if (episode.advantages.size() != choice->decisions.devices.size())
+    EMPLACE_TRY_ASSIGN(Choice choice, decode_actions(episode.actions));
+    if (episode.advantages.size() != choice.decisions.devices.size())
       return invalid("episode", "numbers of placements and advantages differ");
-    choices.push_back(*std::move(choice));
+    choices.push_back(std::move(choice));
     advantages.emplace_back(episode.advantages);
   }
   LossOptions loss = options_.loss;
@@ -436,12 +434,11 @@ Matrix PlacetoPlacer::log_probabilities(const Choice& choice) const {
 }
 
 Result<std::vector<double>> PlacetoPlacer::log_probabilities(const Actions& actions) const {
-  const auto choice = decode_actions(actions);
-  if (!choice) return choice.error();
-  const Matrix log_p = log_probabilities(*choice);
+  EMPLACE_TRY_ASSIGN(const auto choice, decode_actions(actions));
+  const Matrix log_p = log_probabilities(choice);
   double total = 0;
-  for (std::size_t t = 0; t < choice->node.size(); ++t)
-    total += static_cast<double>(log_p(choice->decisions.devices[t], static_cast<Eigen::Index>(t)));
+  for (std::size_t t = 0; t < choice.node.size(); ++t)
+    total += static_cast<double>(log_p(choice.decisions.devices[t], static_cast<Eigen::Index>(t)));
   return std::vector<double>{total};
 }
 

@@ -169,7 +169,6 @@ class PlacetoPlacer final : public Placer, public OffPolicy, public Imitating {
   class Walk;
 
   PlacetoPlacer(std::vector<Task> tasks, PlacetoOptions options, std::uint64_t seed);
-  static Result<Unit> check_view(const PlacetoGraph& view, std::size_t number);
   static Result<Task> make_task(PlacetoGraph view, const PlacetoOptions& options);
   std::size_t num_devices() const { return tasks_.front().view.devices->size(); }
   /// Walks along an episode; the trace restarts after every `together` steps. Returns log p [devices, steps].

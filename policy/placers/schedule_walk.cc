@@ -205,32 +205,27 @@ void ScheduleWalk::find_traffic() {
   all_in_ns_ = all_out_ns_ = 0;
   double largest_ns = 0;
   largest_at_ = ScheduleWorld::kNowhere;
-  const auto later = [&](const ScheduleWorld::Neighbour& each, std::vector<Traffic>& sums) {
-    if (start_ == nullptr) return;
-    const std::uint8_t d = start_->device_of_unit[each.unit];
-    if (d != ScheduleWorld::kNowhere) sums[d].add(each);
+  // Adds to the sums of the device that a neighbour has; returns that if it has one already.
+  const auto add = [&](const ScheduleWorld::Neighbour& each, std::vector<Traffic>& now,
+                       std::vector<Traffic>& later) {
+    const std::uint8_t d = device_of_unit_[each.unit];
+    if (d != ScheduleWorld::kNowhere) {
+      now[d].add(each);
+    } else if (start_ != nullptr && start_->device_of_unit[each.unit] != ScheduleWorld::kNowhere) {
+      later[start_->device_of_unit[each.unit]].add(each);
+    }
+    return d;
   };
   for (const ScheduleWorld::Neighbour& each : world_.sources(unit)) {
-    const std::uint8_t d = device_of_unit_[each.unit];
     all_in_ns_ += static_cast<double>(each.mean_ns);
-    if (d == ScheduleWorld::kNowhere) {
-      later(each, start_from_);
-      continue;
-    }
-    from_[d].add(each);
-    if (static_cast<double>(each.mean_ns) > largest_ns) {
-      largest_ns = static_cast<double>(each.mean_ns);
-      largest_at_ = d;
-    }
+    const std::uint8_t d = add(each, from_, start_from_);
+    if (d == ScheduleWorld::kNowhere || static_cast<double>(each.mean_ns) <= largest_ns) continue;
+    largest_ns = static_cast<double>(each.mean_ns);
+    largest_at_ = d;
   }
   for (const ScheduleWorld::Neighbour& each : world_.targets(unit)) {
-    const std::uint8_t d = device_of_unit_[each.unit];
     all_out_ns_ += static_cast<double>(each.mean_ns);
-    if (d == ScheduleWorld::kNowhere) {
-      later(each, start_to_);
-    } else {
-      to_[d].add(each);
-    }
+    add(each, to_, start_to_);
   }
 }
 
@@ -250,11 +245,12 @@ void ScheduleWalk::find_options() {
   for (const std::uint8_t d : open_) {
     Option& option = options_[d];
     const auto cost = static_cast<std::int64_t>(world_.time_ns(d, kernel_));
-    option.ready_ns = ready_ns(d);
-    option.start_ns = busy_[d].start(option.ready_ns, cost);
-    option.end_ns = option.start_ns + cost;
+    const std::int64_t ready = ready_ns(d), start = busy_[d].start(ready, cost);
+    option.ready_ns = static_cast<double>(ready);
+    option.start_ns = static_cast<double>(start);
+    option.end_ns = static_cast<double>(start + cost);
     option.load_ns = load_ns_[d] + world_.unit_ns(d, unit);
-    option.unit_end_ns = static_cast<double>(option.start_ns) + world_.unit_ns(d, unit);
+    option.unit_end_ns = option.start_ns + world_.unit_ns(d, unit);
     option.cut_ns = cut_ns(d, from_, to_);
     option.start_cut_ns = option.start_load_ns = 0;
     if (start_ == nullptr) continue;
@@ -287,17 +283,11 @@ void ScheduleWalk::evaluate() {
 ScheduleWalk::Scales ScheduleWalk::find_scales() const {
   const std::size_t unit = this->unit();
   Scales scales;
-  Least& least = scales.least;
-  for (const std::uint8_t d : open_) {
-    const Option& option = options_[d];
-    least.end = std::min(least.end, static_cast<double>(option.end_ns));
-    least.ready = std::min(least.ready, static_cast<double>(option.ready_ns));
-    least.cut = std::min(least.cut, option.cut_ns);
-    least.load = std::min(least.load, option.load_ns);
-    least.start_cut = std::min(least.start_cut, option.start_cut_ns);
-    least.start_load = std::min(least.start_load, option.start_load_ns);
-    least.unit_end = std::min(least.unit_end, option.unit_end_ns);
-  }
+  scales.least = options_[open_.front()];
+  for (const std::uint8_t d : open_)
+    for (double Option::*const each : {&Option::ready_ns, &Option::end_ns, &Option::cut_ns, &Option::load_ns,
+                                       &Option::start_cut_ns, &Option::start_load_ns, &Option::unit_end_ns})
+      scales.least.*each = std::min(scales.least.*each, options_[d].*each);
   scales.per_ideal = 1 / world_.ideal_ns();
   scales.per_unit = 1 / (world_.best_ns(unit) + world_.transfer_ns(unit) + 1);
   scales.best_ns = std::max(1.0, world_.best_ns(unit));
@@ -313,28 +303,25 @@ ScheduleWalk::Scales ScheduleWalk::find_scales() const {
 
 /// The rows before kLogRows.
 void ScheduleWalk::put_costs(const Scales& scales, std::size_t device, float* f) const {
-  const Option& option = options_[device];
-  const Least& least = scales.least;
+  const Option &option = options_[device], &least = scales.least;
   const double per_unit = scales.per_unit, per_ideal = scales.per_ideal, latest = scales.latest_ns;
-  const auto at_end = static_cast<double>(option.end_ns);
-  f[kLater] = static_cast<float>((at_end - least.end) * per_unit);
-  f[kLaterOfAll] = static_cast<float>(50 * (at_end - least.end) * per_ideal);
-  f[kReadyLater] = static_cast<float>((static_cast<double>(option.ready_ns) - least.ready) * per_unit);
-  f[kWait] = static_cast<float>(static_cast<double>(option.start_ns - option.ready_ns) * per_unit);
+  f[kLater] = static_cast<float>((option.end_ns - least.end_ns) * per_unit);
+  f[kLaterOfAll] = static_cast<float>(50 * (option.end_ns - least.end_ns) * per_ideal);
+  f[kReadyLater] = static_cast<float>((option.ready_ns - least.ready_ns) * per_unit);
+  f[kWait] = static_cast<float>((option.start_ns - option.ready_ns) * per_unit);
   f[kLoaded] = static_cast<float>(option.load_ns * per_ideal);
-  f[kMoreLoad] = static_cast<float>(3 * (option.load_ns - least.load) * per_ideal);
+  f[kMoreLoad] = static_cast<float>(3 * (option.load_ns - least.load_ns) * per_ideal);
   f[kCut] = static_cast<float>(option.cut_ns * per_unit);
-  f[kMoreCut] = static_cast<float>((option.cut_ns - least.cut) * per_unit);
-  f[kMoreCutOfAll] = static_cast<float>(50 * (option.cut_ns - least.cut) * per_ideal);
-  f[kLonger] = static_cast<float>(
-      20 * (static_cast<double>(option.start_ns) + world_.rank_ns(kernel_) - longest_ns_) * per_ideal);
+  f[kMoreCut] = static_cast<float>((option.cut_ns - least.cut_ns) * per_unit);
+  f[kMoreCutOfAll] = static_cast<float>(50 * (option.cut_ns - least.cut_ns) * per_ideal);
+  f[kLonger] = static_cast<float>(20 * (option.start_ns + world_.rank_ns(kernel_) - longest_ns_) * per_ideal);
   f[kSlower] = static_cast<float>(world_.unit_ns(device, unit()) / scales.best_ns - 1);
-  f[kUnitLater] = static_cast<float>(20 * (option.unit_end_ns - least.unit_end) * per_ideal);
-  f[kStartLoad] = static_cast<float>(3 * (option.start_load_ns - least.start_load) * per_ideal);
-  f[kStartCut] = static_cast<float>(50 * (option.start_cut_ns - least.start_cut) * per_ideal);
-  f[kStartOwnCut] = static_cast<float>((option.start_cut_ns - least.start_cut) * per_unit);
-  f[kTooLate] = start_ == nullptr ? 0 : static_cast<float>(50 * (at_end - latest) * per_ideal);
-  f[kEarly] = start_ == nullptr ? 0 : static_cast<float>(50 * (latest - at_end) * per_ideal);
+  f[kUnitLater] = static_cast<float>(20 * (option.unit_end_ns - least.unit_end_ns) * per_ideal);
+  f[kStartLoad] = static_cast<float>(3 * (option.start_load_ns - least.start_load_ns) * per_ideal);
+  f[kStartCut] = static_cast<float>(50 * (option.start_cut_ns - least.start_cut_ns) * per_ideal);
+  f[kStartOwnCut] = static_cast<float>((option.start_cut_ns - least.start_cut_ns) * per_unit);
+  f[kTooLate] = start_ == nullptr ? 0 : static_cast<float>(50 * (option.end_ns - latest) * per_ideal);
+  f[kEarly] = start_ == nullptr ? 0 : static_cast<float>(50 * (latest - option.end_ns) * per_ideal);
 }
 
 /// The rows from kLogRows to kPlain.

@@ -95,18 +95,12 @@ class ScheduleWalk {
   static ScheduleStart replay(const ScheduleWorld& world, std::span<const std::uint8_t> device_of_unit);
 
  private:
-  static constexpr double kUnbounded = std::numeric_limits<double>::infinity();
   struct Option {
-    std::int64_t ready_ns, start_ns, end_ns;
-    double cut_ns, start_cut_ns, load_ns, start_load_ns, unit_end_ns, free_bytes, start_free_bytes;
-  };
-  /// The least over the open devices.
-  struct Least {
-    double end = kUnbounded, ready = kUnbounded, cut = kUnbounded, load = kUnbounded;
-    double start_cut = kUnbounded, start_load = kUnbounded, unit_end = kUnbounded;
+    double ready_ns, end_ns, cut_ns, load_ns, start_cut_ns, start_load_ns, unit_end_ns;
+    double start_ns, free_bytes, start_free_bytes;
   };
   struct Scales {
-    Least least;
+    Option least;                       // The least over the open devices.
     double per_ideal, per_unit;         // One over the time of the step, and over that of the unit.
     double best_ns, end_ns, latest_ns;  // Time of the unit; end so far; latest end of the kernel in `start`.
     float critical, on_path, progress, pressure;

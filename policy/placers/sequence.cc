@@ -157,29 +157,24 @@ Actions SequencePlacer::sample(std::uint64_t episode, std::uint64_t update) cons
   const std::size_t task = episode % tasks_.size();
   Tape tape{store_};
   Rng rng{seed_, Purpose::kPlacing, episode};
-  DecodeInput input;
-  input.samples = static_cast<Eigen::Index>(options_.placements);
-  input.rng = &rng;
-  input.noise = options_.noise_at(update);
-  input.noise_limit = options_.noise_limit;
-  const Decoded decoded = place(tape, tasks_[task], input);
+  const Decoded decoded = place(tape, tasks_[task],
+                                {.samples = static_cast<Eigen::Index>(options_.placements),
+                                 .rng = &rng,
+                                 .noise = options_.noise_at(update),
+                                 .noise_limit = options_.noise_limit});
   return encode_actions(task, placer_.decisions(tape, decoded));
 }
 
 Placement SequencePlacer::greedy() const {
   const Task& task = tasks_.front();
   Tape tape{store_};
-  DecodeInput input;
-  input.greedy = true;
-  return expand_groups(*task.constraints, task.group_of_op, task.groups, place(tape, task, input).devices)
-      .front();
+  return spread_groups(*task.constraints, task.group_of_op, place(tape, task, {.greedy = true}).devices);
 }
 
 Result<std::vector<Placement>> SequencePlacer::expand(const Actions& actions) const {
-  const auto decisions = decode_actions(actions);
-  if (!decisions) return decisions.error();
+  EMPLACE_TRY_ASSIGN(const auto decisions, decode_actions(actions));
   const Task& task = tasks_[task_of(actions)];
-  return expand_groups(*task.constraints, task.group_of_op, task.groups, decisions->devices);
+  return expand_groups(*task.constraints, task.group_of_op, task.groups, decisions.devices);
 }
 
 Result<LossParts> SequencePlacer::accumulate_gradient(std::span<const ScoredEpisode> episodes) {
@@ -190,14 +185,13 @@ Result<LossParts> SequencePlacer::accumulate_gradient(std::span<const ScoredEpis
   std::vector<Batch> batch_of_task(tasks_.size());
   std::size_t total = 0;
   for (const ScoredEpisode& episode : episodes) {
-    const auto decisions = decode_actions(episode.actions);
-    if (!decisions) return decisions.error();
+    EMPLACE_TRY_ASSIGN(const auto decisions, decode_actions(episode.actions));
     const std::size_t task = task_of(episode.actions);
-    if (decisions->devices.size() != episode.advantages.size() * tasks_[task].groups)
+    if (decisions.devices.size() != episode.advantages.size() * tasks_[task].groups)
       return invalid("episode", "numbers of placements and advantages differ");
     auto& [all, advantages] = batch_of_task[task];
-    all.devices.insert(all.devices.end(), decisions->devices.begin(), decisions->devices.end());
-    all.log_q.insert(all.log_q.end(), decisions->log_q.begin(), decisions->log_q.end());
+    all.devices.insert(all.devices.end(), decisions.devices.begin(), decisions.devices.end());
+    all.log_q.insert(all.log_q.end(), decisions.log_q.begin(), decisions.log_q.end());
     advantages.insert(advantages.end(), episode.advantages.begin(), episode.advantages.end());
     total += episode.advantages.size();
   }
@@ -207,10 +201,9 @@ Result<LossParts> SequencePlacer::accumulate_gradient(std::span<const ScoredEpis
     if (advantages.empty()) continue;
     const double share = static_cast<double>(advantages.size()) / static_cast<double>(total);
     Tape tape{store_};
-    DecodeInput input;
-    input.samples = static_cast<Eigen::Index>(advantages.size());
-    input.chosen = &all.devices;
-    const Decoded decoded = place(tape, tasks_[task], input);
+    const Decoded decoded =
+        place(tape, tasks_[task],
+              {.samples = static_cast<Eigen::Index>(advantages.size()), .chosen = &all.devices});
     const auto seeded = placer_.seed_loss(tape, decoded, all, advantages, static_cast<float>(share));
     if (!seeded) return seeded.error();
     tape.backward();
@@ -224,21 +217,17 @@ Result<LossParts> SequencePlacer::accumulate_imitation(const Placement& placemen
   const auto wanted = placer_.devices_of(placement, task.group_of_op, task.groups, task.allowed);
   if (!wanted) return wanted.error();
   Tape tape{store_};
-  DecodeInput input;
-  input.chosen = &*wanted;
-  const LossParts parts = placer_.seed_imitation(tape, place(tape, task, input));
+  const LossParts parts = placer_.seed_imitation(tape, place(tape, task, {.chosen = &*wanted}));
   tape.backward();
   return parts;
 }
 
 Result<std::vector<double>> SequencePlacer::log_probabilities(const Actions& actions) const {
-  const auto decisions = decode_actions(actions);
-  if (!decisions) return decisions.error();
+  EMPLACE_TRY_ASSIGN(const auto decisions, decode_actions(actions));
   const Task& task = tasks_[task_of(actions)];
   Tape tape{store_};
-  DecodeInput input;
-  input.samples = static_cast<Eigen::Index>(decisions->devices.size() / task.groups);
-  input.chosen = &decisions->devices;
+  const DecodeInput input{.samples = static_cast<Eigen::Index>(decisions.devices.size() / task.groups),
+                          .chosen = &decisions.devices};
   return placer_.log_probabilities(tape, place(tape, task, input), task.groups);
 }
 
