@@ -18,6 +18,18 @@ Result<Unit> check(const GroupPlacerOptions& network, const CommonPlacerOptions&
   return check(common);
 }
 
+Result<Unit> check_grouping(const GraphView& view, const Grouping& grouping) {
+  const std::size_t groups = grouping.num_groups;
+  if (grouping.group_of_op.size() != view.graph->num_ops())
+    return invalid("policy groups", "wrong number of ops in the grouping");
+  if (groups == 0 || groups > kMaxGroups)
+    return invalid("policy groups", "are " + std::to_string(groups),
+                   "merge them to between 1 and " + std::to_string(kMaxGroups) + " (policy.groups)");
+  if (std::ranges::any_of(grouping.group_of_op, [&](std::uint32_t group) { return group >= groups; }))
+    return invalid("policy groups", "group out of range in the grouping");
+  return Unit{};
+}
+
 GroupPlacer::GroupPlacer(ParameterStore& store, const GroupPlacerOptions& network,
                          const CommonPlacerOptions& common, Eigen::Index input_rows, std::size_t groups,
                          std::size_t devices, std::span<const std::uint16_t> label_of_group,

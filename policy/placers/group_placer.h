@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/settings.h"
+#include "graph/grouping.h"
 #include "placement/placement.h"
 #include "policy/decisions.h"
 #include "policy/group_devices.h"
@@ -84,6 +85,8 @@ Result<Unit> check_graphs(const std::vector<Graph>& graphs, const OpFeatureOptio
 }
 
 inline constexpr std::size_t kMaxGroups = 4096;
+/// Errors (kInvalid): a grouping of another graph, no groups, or more than kMaxGroups.
+Result<Unit> check_grouping(const GraphView& view, const Grouping& grouping);
 
 /// Thread: const members from any thread while no thread writes the store.
 class GroupPlacer {

@@ -106,25 +106,10 @@ void fill_feature(Matrix& features, Eigen::Index row, const std::vector<double>&
   }
 }
 
-Result<Unit> check_view(const PlacetoGraph& view, std::size_t number) {
-  const std::string where = "graph " + std::to_string(number);
-  if (view.graph == nullptr || view.devices == nullptr || view.constraints == nullptr)
-    return invalid(where, "graph, devices and constraints are required");
-  const Grouping& grouping = view.grouping;
-  if (grouping.group_of_op.size() != view.graph->num_ops())
-    return invalid(where, "wrong number of ops in the grouping");
-  if (grouping.num_groups == 0 || grouping.num_groups > kMaxGroups)
-    return invalid(where, "has " + std::to_string(grouping.num_groups) + " groups",
-                   "merge them to between 1 and " + std::to_string(kMaxGroups) + " (policy.groups)");
-  for (const std::uint32_t group : grouping.group_of_op) {
-    if (group >= grouping.num_groups) return invalid(where, "group out of range in the grouping");
-  }
-  return Unit{};
-}
-
 }  // namespace
 
 Result<PlacetoPlacer::Task> PlacetoPlacer::make_task(PlacetoGraph view, const PlacetoOptions& options) {
+  EMPLACE_TRY(check_grouping(view, view.grouping));
   const std::size_t devices = view.devices->size(), groups = view.grouping.num_groups;
   Task task{.nodes = GroupGraph{*view.graph, view.grouping}};
   task.allowed = allowed_group_devices(*view.constraints, devices, view.grouping.group_of_op, groups);
@@ -234,16 +219,11 @@ Result<std::unique_ptr<PlacetoPlacer>> PlacetoPlacer::make(std::vector<PlacetoGr
                               in_range("entropy_end", options.entropy_end, 0, 1e6)}) {
     if (!checked) return checked.error();
   }
-  if (graphs.empty()) return invalid("policy", "needs at least one graph");
+  EMPLACE_TRY(check_graphs(graphs, options.features, graphs.size()));
   std::vector<Task> tasks;
-  for (std::size_t number = 0; number < graphs.size(); ++number) {
-    const auto checked = check_view(graphs[number], number);
-    if (!checked) return checked.error();
-    if (graphs[number].devices->size() != graphs.front().devices->size())
-      return invalid("graph " + std::to_string(number), "number of devices differs from that of graph 0",
-                     "all graphs of a policy need the same number of devices");
-    auto task = make_task(std::move(graphs[number]), options);
-    if (!task) return invalid("graph " + std::to_string(number), task.error().context);
+  for (PlacetoGraph& graph : graphs) {
+    auto task = make_task(std::move(graph), options);
+    if (!task) return invalid("graph " + std::to_string(tasks.size()), task.error().context);
     tasks.push_back(*std::move(task));
   }
   return std::unique_ptr<PlacetoPlacer>{new PlacetoPlacer{std::move(tasks), options, seed}};

@@ -76,12 +76,7 @@ Result<Unit> SequencePlacer::check_graph(const SequenceGraph& view, const Sequen
         "policy groups",
         "are " + std::to_string(groups) + ", but the policy places at most " + std::to_string(options.groups),
         "merge them to policy.groups");
-  EMPLACE_TRY(in_range("groups", groups, 1, kMaxGroups));
-  if (view.grouping.group_of_op.size() != view.graph->num_ops())
-    return invalid("policy groups", "wrong number of ops for this graph");
-  for (const std::uint32_t group : view.grouping.group_of_op) {
-    if (group >= groups) return invalid("policy groups", "group out of range");
-  }
+  EMPLACE_TRY(check_grouping(view, view.grouping));
   const SequenceInitial& start = view.start;
   if (!start.placement.empty()) {
     EMPLACE_TRY(view.check(start.placement));

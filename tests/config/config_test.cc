@@ -486,6 +486,7 @@ TEST(Config, RefusesImpossibleValuesByName) {
   refused("reward.valid_target=-0.1", "reward.valid_target");
   refused("reward.valid_target=1", "reward.valid_target = 1.0: expected at least 0 and below 1");
   refused("reward.valid_target=0.5", "reward.graded_memory");
+  refused("reward.memory_penalty=share", "reward.graded_memory");
   refused("policy.loss=ppo",
           "--set policy.loss: unknown loss 'ppo'; expected one of: reinforce, kl, clipped");
   refused("input.graphs=[\"a\"]", "input.graphs");

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 
 #include "tests/system/process.h"
@@ -59,6 +60,24 @@ TEST(Learned, EveryMethodRunsAndLearns) {
     EXPECT_GE(summary["updates"].get<int>(), 5) << method;
     EXPECT_TRUE(summary["best_step_time_s"].is_number()) << method;
   }
+}
+
+// Half of the placements do not fit into what is left of the memory.
+TEST(Learned, PenaltyByShareOfMemoryTeachesOtherwiseAndReplays) {
+  std::set<std::string> parameters;
+  for (const std::string penalty : {"per-gb", "share"}) {
+    const TemporaryFolder folder;
+    const Finished done =
+        train(folder, "hierarchical", one_graph(shipped("tests/fixtures/graphs/cifar10_cnn-bs4.json.gz")),
+              {"--set", "input.devices=h100 x 2, epyc9654", "--set", "input.reserve=0.9999", "--set",
+               "run.deterministic=true", "--set", "reward.memory_penalty=" + penalty});
+    ASSERT_EQ(done.status, 0) << done.err;
+    parameters.insert(json::parse(done.out)["parameters_sha256"].get<std::string>());
+    const Finished replayed = run({"replay", folder.at("hierarchical"), "--verify", "--json"});
+    ASSERT_EQ(replayed.status, 0) << replayed.err;
+    EXPECT_TRUE(json::parse(replayed.out)["identical"].get<bool>()) << penalty;
+  }
+  EXPECT_EQ(parameters.size(), 2u);
 }
 
 TEST(Learned, PlacetoMeasuresEveryStepByAnyExecutor) {
