@@ -106,8 +106,8 @@ void BM_Learn(benchmark::State& state) {
   Measurement measured;
   for (auto _ : state) {
     auto planner =
-        *policy::HierarchicalPlanner::make({{&task.graph, &task.devices, &task.constraints, start}}, options,
-                                           static_cast<std::uint64_t>(state.range(2)));
+        *policy::HierarchicalPlanner::make({{{&task.graph, &task.devices, &task.constraints}, start}},
+                                           options, static_cast<std::uint64_t>(state.range(2)));
     policy::Adam adam;
     Baseline baseline;
     std::deque<std::pair<policy::Actions, std::vector<double>>> on_their_way;

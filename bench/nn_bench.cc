@@ -29,7 +29,7 @@ struct Setting {
     options.groups = groups;
     options.hidden = hidden;
     options.placements = 4 / groupings;
-    planner = *policy::HierarchicalPlanner::make({{&graph, &devices, &constraints, {}}}, options, 1);
+    planner = *policy::HierarchicalPlanner::make({{{&graph, &devices, &constraints}, {}}}, options, 1);
   }
   static OpGraph make(std::uint32_t ops) {
     Rng rng{7, Purpose::kTest};
@@ -104,7 +104,7 @@ struct ColocRl {
     options.network.bidirectional = true;
     options.network.hidden = hidden;
     options.threads = threads;
-    placer = *policy::SequencePlacer::make({{&graph, &devices, &constraints, grouping, {}}}, options, 1);
+    placer = *policy::SequencePlacer::make({{{&graph, &devices, &constraints}, grouping, {}}}, options, 1);
   }
   OpGraph graph;
   DeviceSet devices;

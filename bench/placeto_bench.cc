@@ -50,7 +50,7 @@ struct Setting {
       : graph{peer_graph(nodes)},
         devices{testing::sample_devices(5, false, std::int64_t{1} << 40)},
         constraints{*Constraints::make(graph, devices)} {
-    policy::PlacetoGraph view{&graph, &devices, &constraints, colocation_groups(graph)};
+    policy::PlacetoGraph view{{&graph, &devices, &constraints}, colocation_groups(graph)};
     policy::PlacetoOptions options;
     options.start = policy::InitialPlacement::kRandom;
     placer = *policy::PlacetoPlacer::make({view}, options, 1);
@@ -161,7 +161,7 @@ void BM_PlacetoLearn(benchmark::State& state) {
   double best = 0, evaluations = 0;
   Measurement measured;
   for (auto _ : state) {
-    auto placer = *policy::PlacetoPlacer::make({{&graph, &devices, &constraints, groups}}, options,
+    auto placer = *policy::PlacetoPlacer::make({{{&graph, &devices, &constraints}, groups}}, options,
                                                static_cast<std::uint64_t>(state.range(1)));
     policy::Baseline baseline{baseline_options};
     policy::Adam adam{{.clip_norm = 1.25f}};

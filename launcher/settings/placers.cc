@@ -41,7 +41,8 @@ std::vector<policy::PlacedGraph> placed_graphs(const RunConfig& config, const ac
   std::vector<policy::PlacedGraph> graphs;
   for (const TaskGraph& one : task.graphs) {
     graphs.push_back(
-        {&one.graph, &one.devices, &one.constraints, [&config, &one] { return grouping_of(config, one); },
+        {{&one.graph, &one.devices, &one.constraints},
+         [&config, &one] { return grouping_of(config, one); },
          [&one, pieces](const Grouping& grouping) { return sweep_world(one, grouping, pieces); },
          [&one] {
            const CostTable costs{one.graph, one.devices};

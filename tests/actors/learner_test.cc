@@ -19,7 +19,7 @@ std::unique_ptr<policy::Placer> small_placer(const testing::SampleTask& task) {
   policy::HierarchicalOptions options;
   options.groups = 2;
   options.hidden = options.grouper_hidden = 4;
-  return *policy::HierarchicalPlanner::make({{&task.graph, &task.devices, &task.constraints, {}}}, options,
+  return *policy::HierarchicalPlanner::make({{{&task.graph, &task.devices, &task.constraints}, {}}}, options,
                                             1);
 }
 

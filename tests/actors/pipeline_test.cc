@@ -92,7 +92,7 @@ std::unique_ptr<policy::Placer> placeto(const Task& task, std::uint64_t seed, bo
   std::vector<policy::PlacetoGraph> graphs;
   for (const TaskGraph& one : task.graphs) {
     graphs.push_back(
-        {&one.graph, &one.devices, &one.constraints, random_groups(one.graph, kPlacetoGroups, 1), {}});
+        {{&one.graph, &one.devices, &one.constraints}, random_groups(one.graph, kPlacetoGroups, 1), {}});
   }
   policy::PlacetoOptions options;
   options.network.embedding = 4;
@@ -162,7 +162,7 @@ Outcome play(const Scenario& scenario) {
     options.grouper_hidden = 8;
     options.placements = 2;
     return *policy::HierarchicalPlanner::make(
-        {{&task->graphs[0].graph, &task->graphs[0].devices, &task->graphs[0].constraints, {}}}, options,
+        {{{&task->graphs[0].graph, &task->graphs[0].devices, &task->graphs[0].constraints}, {}}}, options,
         seed);
   };
   DispatcherOptions dispatcher;

@@ -217,7 +217,8 @@ class Run {
       options.hidden = options.grouper_hidden = 4;
       options.placements = 2;
       return *policy::HierarchicalPlanner::make(
-          {{&task->graphs[0].graph, &task->graphs[0].devices, &task->graphs[0].constraints, {}}}, options, 1);
+          {{{&task->graphs[0].graph, &task->graphs[0].devices, &task->graphs[0].constraints}, {}}}, options,
+          1);
     };
     actors::DispatcherOptions dispatcher;
     dispatcher.episodes = kEpisodes;

@@ -24,7 +24,7 @@ struct HierarchicalWorld : testing::SampleTask {
       : SampleTask{std::move(ops), testing::sample_devices(2, true, 1 << 30)} {}  // cpu:0, gpu:0, gpu:1
   std::unique_ptr<HierarchicalPlanner> planner(HierarchicalOptions options, std::uint64_t seed = 1,
                                                HierarchicalInitial start = {}) const {
-    return *HierarchicalPlanner::make({{&graph, &devices, &constraints, std::move(start)}}, options, seed);
+    return *HierarchicalPlanner::make({{{&graph, &devices, &constraints}, std::move(start)}}, options, seed);
   }
 };
 
@@ -190,7 +190,7 @@ TEST(Hierarchical, NoiseOfBothNetworksIsClippedAtItsLimit) {
   EXPECT_NE(uncut.placed.devices, hardly.placed.devices);
   options.noise_limit = -1;
   EXPECT_FALSE(
-      HierarchicalPlanner::make({{&world.graph, &world.devices, &world.constraints, {}}}, options, 1).ok());
+      HierarchicalPlanner::make({{{&world.graph, &world.devices, &world.constraints}, {}}}, options, 1).ok());
 }
 
 TEST(GroupOrder, IsTheIndexOrOneShufflePerSeed) {
@@ -250,7 +250,7 @@ TEST(Hierarchical, RefusesActionsOfOthersAndImpossibleNumbers) {
   HierarchicalOptions wrong = small_hierarchical();
   wrong.groups = 0;
   const auto refused =
-      HierarchicalPlanner::make({{&world.graph, &world.devices, &world.constraints, {}}}, wrong, 1);
+      HierarchicalPlanner::make({{{&world.graph, &world.devices, &world.constraints}, {}}}, wrong, 1);
   ASSERT_FALSE(refused.ok());
   EXPECT_NE(refused.error().context.find("groups = 0"), std::string::npos);
 }
@@ -341,7 +341,7 @@ TEST(Hierarchical, LearnsToUseBothDevices) {
   HierarchicalInitial start;
   for (std::uint32_t i = 0; i < 40; ++i)
     start.group_of_op.push_back(static_cast<std::uint16_t>(i % 2 + 2 * (i / 20)));
-  auto planner = *HierarchicalPlanner::make({{&graph, &devices, &constraints, start}}, options, 1);
+  auto planner = *HierarchicalPlanner::make({{{&graph, &devices, &constraints}, start}}, options, 1);
   Adam adam;
   double best = 1, baseline = 0;
   RewardOptions reward{Transform::kLog};

@@ -158,7 +158,7 @@ std::unique_ptr<SequencePlacer> sequence(const SolvedProblem& problem, SequenceO
   options.network.hidden = 16;
   options.embedding = 8;
   options.noise_updates = 0;
-  return *SequencePlacer::make({{&problem.graph, &problem.devices, &problem.constraints, grouping, {}}},
+  return *SequencePlacer::make({{{&problem.graph, &problem.devices, &problem.constraints}, grouping, {}}},
                                options, seed);
 }
 
@@ -195,7 +195,8 @@ TEST(KnownOptimum, IsFoundByHierarchical) {
   EXPECT_GE(successes(problem, {.updates = 150}, kBestOfChains_s,
                       [&](std::uint64_t seed) {
                         return *HierarchicalPlanner::make(
-                            {{&problem.graph, &problem.devices, &problem.constraints, start}}, options, seed);
+                            {{{&problem.graph, &problem.devices, &problem.constraints}, start}}, options,
+                            seed);
                       }),
             9);
 }

@@ -35,7 +35,7 @@ struct Many : testing::SampleTask {
       grouping.labels.push_back("net/part" + std::to_string(g));
   }
   PlacedGraph view() const {
-    return {&graph, &devices, &constraints, [this] { return grouping; }, nullptr, {}};
+    return {{&graph, &devices, &constraints}, [this] { return grouping; }, nullptr, {}};
   }
   bool obeys(const Placement& placement) const { return constraints.check(graph, devices, placement).ok(); }
   Grouping grouping;

@@ -37,7 +37,7 @@ struct OffPolicyWorld : testing::SampleTask {
     options.embedding = 3;
     options.placements = 3;
     options.loss = loss;
-    return shaken(*SequencePlacer::make({{&graph, &devices, &constraints, grouping, {}}}, options, 1));
+    return shaken(*SequencePlacer::make({{{&graph, &devices, &constraints}, grouping, {}}}, options, 1));
   }
   std::unique_ptr<Placer> hierarchical(bool started = true, std::size_t groups = 0) const {
     HierarchicalOptions options;
@@ -46,7 +46,7 @@ struct OffPolicyWorld : testing::SampleTask {
     options.type_embedding = 3;
     HierarchicalInitial start;
     if (started) start.group_of_op.assign(grouping.group_of_op.begin(), grouping.group_of_op.end());
-    return shaken(*HierarchicalPlanner::make({{&graph, &devices, &constraints, start}}, options, 1));
+    return shaken(*HierarchicalPlanner::make({{{&graph, &devices, &constraints}, start}}, options, 1));
   }
   std::unique_ptr<Placer> simple(float max_weight = 0) const {
     SimplePlannerOptions options;
@@ -60,7 +60,7 @@ struct OffPolicyWorld : testing::SampleTask {
     options.loss = loss;
     options.rounds_per_episode = rounds;
     options.traversal = Traversal::kReversed;
-    return shaken(*PlacetoPlacer::make({{&graph, &devices, &constraints, grouping, {}}}, options, 1));
+    return shaken(*PlacetoPlacer::make({{{&graph, &devices, &constraints}, grouping, {}}}, options, 1));
   }
   std::vector<std::unique_ptr<Placer>> all() const {
     std::vector<std::unique_ptr<Placer>> placers;

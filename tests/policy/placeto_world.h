@@ -16,7 +16,7 @@ namespace emplace::policy {
 struct PlacetoWorld : testing::SampleTask {
   PlacetoWorld(OpGraph ops, std::size_t gpus, bool cpu = false)
       : SampleTask{std::move(ops), testing::sample_devices(gpus, cpu, std::int64_t{1} << 30)} {}
-  PlacetoGraph view() const { return {&graph, &devices, &constraints, colocation_groups(graph)}; }
+  PlacetoGraph view() const { return {{&graph, &devices, &constraints}, colocation_groups(graph)}; }
   double time_s(const Placement& placement) {
     Measurement measured;
     return simulator.measure(placement, measured).ok() && measured.valid

@@ -27,7 +27,7 @@ struct SequenceWorld : testing::SampleTask {
         grouping{std::move(groups)} {}
   std::unique_ptr<SequencePlacer> placer(SequenceOptions options, std::uint64_t seed = 1,
                                          SequenceInitial start = {}) const {
-    return *SequencePlacer::make({{&graph, &devices, &constraints, grouping, std::move(start)}}, options,
+    return *SequencePlacer::make({{{&graph, &devices, &constraints}, grouping, std::move(start)}}, options,
                                  seed);
   }
   Grouping grouping;
@@ -128,8 +128,8 @@ TEST(Sequence, ShuffledOrderPlacesTheSameGroups) {
   options.order = GroupOrder::kShuffled;
   options.sequence.network.hidden = 5;
   const auto made = make_placer(
-      options, {{&world.graph, &world.devices, &world.constraints, [&] { return world.grouping; }, nullptr}},
-      1);
+      options,
+      {{{&world.graph, &world.devices, &world.constraints}, [&] { return world.grouping; }, nullptr}}, 1);
   ASSERT_TRUE(made.ok()) << made.error().context;
   auto& placer = dynamic_cast<SequencePlacer&>(**made);
   const auto place = group_places(GroupOrder::kShuffled, 5, 1);
@@ -357,7 +357,7 @@ TEST(Sequence, GradientOfSamplesIsExactInTheMean) {
   SequenceOptions options = small_sequence(colocrl_options());
   options.placements = 1;
   options.network.hidden = 4;
-  const auto placer = *SequencePlacer::make({{&graph, &devices, &constraints, alone, {}}}, options, 1);
+  const auto placer = *SequencePlacer::make({{{&graph, &devices, &constraints}, alone, {}}}, options, 1);
   // A cost that depends on neighbours, so that no op can be judged alone.
   const auto cost = [](const std::vector<std::uint8_t>& device) {
     float total = 0;
@@ -532,7 +532,7 @@ TEST(Sequence, RefusesActionsOfOthersAndImpossibleNumbers) {
     SequenceOptions options = small_sequence(colocrl_options());
     spoil(options);
     const auto made = SequencePlacer::make(
-        {{&world.graph, &world.devices, &world.constraints, world.grouping, {}}}, options, 1);
+        {{{&world.graph, &world.devices, &world.constraints}, world.grouping, {}}}, options, 1);
     return made.ok() ? std::string{} : made.error().context;
   };
   EXPECT_NE(refusal([](auto& o) { o.network.layers = 0; }).find("layers = 0: expected 1 to 8"),
@@ -547,7 +547,7 @@ TEST(Sequence, RefusesActionsOfOthersAndImpossibleNumbers) {
   EXPECT_NE(refusal([](auto& o) { o.placements = 0; }).find("placements = 0"), std::string::npos);
   EXPECT_NE(refusal([](auto& o) { o.embedding = 0; }).find("embedding = 0"), std::string::npos);
   const auto of_another_graph =
-      SequencePlacer::make({{&world.graph, &world.devices, &world.constraints, other.grouping, {}}},
+      SequencePlacer::make({{{&world.graph, &world.devices, &world.constraints}, other.grouping, {}}},
                            small_sequence(colocrl_options()), 1);
   EXPECT_FALSE(of_another_graph.ok());
 }

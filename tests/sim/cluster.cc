@@ -201,7 +201,7 @@ Outcome play(const Swarm& swarm, const std::string& directory, const Trace& trac
     };
     const actors::PlacerFactory placer = [&]() -> std::unique_ptr<policy::Placer> {
       const actors::TaskGraph& one = problem->graphs[0];
-      return *policy::HierarchicalPlanner::make({{&one.graph, &one.devices, &one.constraints, {}}},
+      return *policy::HierarchicalPlanner::make({{{&one.graph, &one.devices, &one.constraints}, {}}},
                                                 placer_options(swarm), swarm.seed);
     };
 
