@@ -132,30 +132,6 @@ std::optional<TomlTable> table_of(TomlTable root, std::string_view section) {
   return table;
 }
 
-std::string range_text(const Setting& setting) {
-  if (const auto* words = std::get_if<EnumSetting>(&setting.value))
-    return "one of: " + joined(words->words, ", ");
-  return range_text(setting.range);
-}
-
-/// Describes the values of a setting without a range.
-struct KindText {
-  std::string_view operator()(const bool*) const { return "true, false"; }
-  template <std::integral Whole>
-  std::string_view operator()(const Whole*) const {
-    return "at least 0";
-  }
-  template <std::floating_point Number>
-  std::string_view operator()(const Number*) const {
-    return "any number";
-  }
-  std::string_view operator()(const std::string*) const { return "any text"; }
-  std::string_view operator()(const std::vector<std::string>*) const { return "any texts"; }
-  std::string_view operator()(const Duration*) const { return "a time with a unit"; }
-  std::string_view operator()(const Reserve*) const { return "a share below 1 or a size"; }
-  std::string_view operator()(const EnumSetting&) const { return ""; }
-};
-
 template <class Number>
 bool within(const SettingRange& range, Number value) {
   const auto low = static_cast<Number>(range.low), high = static_cast<Number>(range.high);
@@ -199,7 +175,7 @@ struct Checker {
 
 /// The range of a setting as a sentence.
 std::string range_sentence(const Setting& setting) {
-  std::string text = range_text(setting);
+  std::string text = setting.allowed();
   if (text.empty()) return text;
   text.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(text.front())));
   return " " + text + ".";
@@ -215,6 +191,11 @@ Result<std::size_t> find_word(std::string_view noun, std::string_view word,
   return invalid("", "unknown " + std::string{noun} + " '" + printable(word, 40) + "'",
                  "expected one of: " + joined(words, ", ") +
                      (near.empty() ? std::string{} : " (did you mean '" + std::string{near} + "'?)"));
+}
+
+std::string Setting::allowed() const {
+  if (const auto* words = std::get_if<EnumSetting>(&value)) return "one of: " + joined(words->words, ", ");
+  return range_text(range);
 }
 
 std::string Setting::written() const {
@@ -284,22 +265,6 @@ std::string settings_toml(const Settings& settings, bool documented) {
     }
     if (documented) out.append("# ").append(setting.meaning).append(range_sentence(setting)).append("\n");
     out.append(setting.key).append(" = ").append(setting.written()).append("\n");
-  }
-  return out;
-}
-
-std::string settings_markdown(const Settings& settings) {
-  std::string out;
-  auto section = settings.sections().begin();
-  for (const Setting& setting : settings.all()) {
-    for (; section != settings.sections().end() && section->name == setting.section; ++section) {
-      out.append("\n## `[").append(section->name).append("]`\n").append(section->meaning);
-      out.append("\n\n| key | default | range | meaning |\n|---|---|---|---|\n");
-    }
-    out.append("| `").append(setting.key).append("` | `").append(setting.written()).append("` | ");
-    const std::string range = range_text(setting);
-    out.append(range.empty() ? std::visit(KindText{}, setting.value) : std::string_view{range});
-    out.append(" | ").append(setting.meaning).append(" |\n");
   }
   return out;
 }

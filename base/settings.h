@@ -130,6 +130,7 @@ struct Setting {
   OnResume on_resume = OnResume::kSame;
 
   std::string name() const { return section.empty() ? std::string{key} : section + "." + std::string{key}; }
+  std::string allowed() const;  ///< The range in words; empty if any value of the kind is allowed.
   std::string written() const;  ///< The value as TOML. A float is written as its shortest decimal.
 };
 
@@ -225,8 +226,5 @@ std::vector<std::string> differing_settings(const Settings& a, const Settings& b
 
 /// All settings as TOML, which read_settings reads back bit by bit; `documented` adds meaning and range.
 std::string settings_toml(const Settings& settings, bool documented);
-/// A table per section: key, default (the current value), range, meaning. For tests: one writes
-/// docs/reference/config.md by it.
-std::string settings_markdown(const Settings& settings);
 
 }  // namespace emplace

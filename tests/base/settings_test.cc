@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/text/toml_reader.h"
+#include "tests/support/settings_markdown.h"
 
 namespace emplace {
 namespace {
@@ -87,7 +88,8 @@ TEST(Settings, RoundTrip) {
 
 TEST(Settings, AreDocumentedWithTheirRanges) {
   Both both;
-  const std::string toml = settings_toml(both.settings(), true), page = settings_markdown(both.settings());
+  const std::string toml = settings_toml(both.settings(), true),
+                    page = testing::settings_markdown(both.settings());
   EXPECT_NE(toml.find("# What is inside.\n[outer.inner]\n# Rounds. 1 to 256.\nrounds = 8\n"),
             std::string::npos)
       << toml;

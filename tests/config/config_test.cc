@@ -22,6 +22,7 @@
 #include "placement/machine/device_file.h"
 #include "tests/config/config_texts.h"
 #include "tests/support/scratch_folder.h"
+#include "tests/support/settings_markdown.h"
 
 namespace emplace::launcher {
 namespace {
@@ -53,7 +54,8 @@ TEST(Config, ReferenceIsTheTableOfOptions) {
        "tables).\n"
        "# Made from the options' own lists; tests/config holds it to that.\n\n" +
            to_toml(plain, true)},
-      {kConfigs.parent_path() / "docs/reference/config.md", kPage + settings_markdown(plain.settings())}};
+      {kConfigs.parent_path() / "docs/reference/config.md",
+       kPage + testing::settings_markdown(plain.settings())}};
   for (const auto& [path, text] : files) {
     if (std::getenv("EMPLACE_WRITE_REFERENCE") != nullptr) {
       ASSERT_TRUE(write_file(path, text).ok());
