@@ -3,6 +3,7 @@
 #include <spdlog/sinks/rotating_file_sink.h>
 #include <spdlog/spdlog.h>
 
+#include <array>
 #include <atomic>
 #include <memory>
 
@@ -15,19 +16,8 @@ Mutex g_mutex;
 std::shared_ptr<spdlog::logger> g_logger EMPLACE_GUARDED_BY(g_mutex);
 std::atomic<bool> g_open{false};
 
-spdlog::level::level_enum to_spdlog(LogLevel level) {
-  switch (level) {
-    case LogLevel::kDebug:
-      return spdlog::level::debug;
-    case LogLevel::kInfo:
-      return spdlog::level::info;
-    case LogLevel::kWarning:
-      return spdlog::level::warn;
-    case LogLevel::kError:
-      return spdlog::level::err;
-  }
-  return spdlog::level::info;
-}
+constexpr std::size_t kMaxBytes = 8u << 20, kMaxFiles = 4;
+constexpr std::array kLevels{spdlog::level::info, spdlog::level::warn, spdlog::level::err};
 
 std::string harmless(std::string_view text) {
   std::string safe{text};
@@ -38,19 +28,17 @@ std::string harmless(std::string_view text) {
 
 }  // namespace
 
-Result<Unit> open_log(const LogOptions& options) {
+Result<Unit> open_log(const std::string& file) {
   try {
-    auto sink = std::make_shared<spdlog::sinks::rotating_file_sink_mt>(options.file, options.max_bytes,
-                                                                       options.max_files);
+    auto sink = std::make_shared<spdlog::sinks::rotating_file_sink_mt>(file, kMaxBytes, kMaxFiles);
     auto logger = std::make_shared<spdlog::logger>("emplace", std::move(sink));
     logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e %l %v");
-    logger->set_level(to_spdlog(options.level));
     logger->flush_on(spdlog::level::info);
     const MutexLock lock{g_mutex};
     g_logger = std::move(logger);
     g_open = true;
   } catch (const spdlog::spdlog_ex& failure) {
-    return Error{Errc::kIo, options.file + ": " + failure.what() + "; choose a writable run directory"};
+    return Error{Errc::kIo, file + ": " + failure.what() + "; choose a writable run directory"};
   }
   return Unit{};
 }
@@ -68,8 +56,8 @@ void log(LogLevel level, std::string_view actor, std::string_view text) {
     const MutexLock lock{g_mutex};
     logger = g_logger;
   }
-  if (logger && logger->should_log(to_spdlog(level)))
-    logger->log(to_spdlog(level), harmless(actor) + ": " + harmless(text));
+  if (logger)
+    logger->log(kLevels.at(static_cast<std::size_t>(level)), harmless(actor) + ": " + harmless(text));
 }
 
 }  // namespace emplace::runtime

@@ -8,17 +8,11 @@
 
 namespace emplace::runtime {
 
-enum class LogLevel : std::uint8_t { kDebug, kInfo, kWarning, kError };
+enum class LogLevel : std::uint8_t { kInfo, kWarning, kError };
 
-struct LogOptions {
-  std::string file;                  ///< Path of the current file; rotated as file.log, file.1.log, …
-  LogLevel level = LogLevel::kInfo;  ///< Lowest level that is written.
-  std::size_t max_bytes = 8u << 20;  ///< Size at which a file is rotated.
-  std::size_t max_files = 4;
-};
-
-/// Opens the log of the process; a second call replaces it. Errors (kIo): the file cannot be written.
-Result<Unit> open_log(const LogOptions& options);
+/// Opens the log of the process; a second call replaces it. `file` is rotated as file.log, file.1.log, … at
+/// 8 MiB. Errors (kIo): the file cannot be written.
+Result<Unit> open_log(const std::string& file);
 /// Flushes and closes the log.
 void close_log();
 

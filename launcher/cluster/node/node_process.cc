@@ -353,7 +353,7 @@ Result<Unit> run_node(const NodeRequest& request) {
   StopWatch watch{{.interrupt = false, .standard_input = true}};
   EMPLACE_TRY_ASSIGN(auto config, load_config(request.config, {}, ConfigFrom::kRecord));
   EMPLACE_TRY_ASSIGN(auto plan, find_plan(request.cluster, request.name, config));
-  EMPLACE_TRY(runtime::open_log({log_path(request.start.directory, request.name).string()}));
+  EMPLACE_TRY(runtime::open_log(log_path(request.start.directory, request.name).string()));
   NodeSetup setup{std::move(plan), std::move(config), request.cluster, request.start, request.endpoint, {}};
   setup.beside = request.beside;
   setup.restarts = request.restarts;
