@@ -6,7 +6,7 @@
 #include "actors/log_rows.h"
 #include "messages/measured_values.h"
 #include "messages/run_control.h"
-#include "record/checkpoint_keeping.h"
+#include "record/checkpoints.h"
 #include "runtime/log.h"
 
 namespace emplace::actors {

@@ -28,7 +28,7 @@ struct RecorderOptions {
   /// Checkpoint bytes per message. Small, because the learner repeats its request after a second: on a slow
   /// line a large message would be sent many times.
   std::uint64_t checkpoint_chunk = messages::kParametersChunkBytes;
-  /// Retention of checkpoints (record/checkpoint_keeping.h). Those that a restarted learner may request are
+  /// Retention of checkpoints (record/checkpoints.h). Those that a restarted learner may request are
   /// always kept.
   std::uint64_t keep_every = 0;
   std::uint64_t keep_recent = 64;         ///< Number of recent updates [updates].

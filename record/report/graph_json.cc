@@ -8,6 +8,7 @@
 
 #include "base/text/words.h"
 #include "placement/machine/cost_model.h"
+#include "record/report/json_column.h"
 #include "record/report/scope_map.h"
 #include "record/report/verdict.h"
 
@@ -16,54 +17,45 @@ namespace {
 
 using nlohmann::json;
 
+/// Whole nanoseconds; null: unknown.
+json ns_or_null(double seconds) { return seconds > 0 ? json(std::llround(seconds * 1e9)) : json(nullptr); }
+
 json curve_json(const LearningCurve& curve) {
-  json x = json::array(), wall = json::array(), count = json::array(), valid = json::array(),
-       best = json::array(), percentiles = json::array();
-  const auto number = [](double seconds) {
-    return seconds > 0 ? json(std::llround(seconds * 1e9)) : json(nullptr);
-  };
-  for (std::size_t p = 0; p < kCurvePercentiles.size(); ++p) percentiles.push_back(json::array());
-  for (const CurvePoint& point : curve.points) {
-    x.push_back(point.measurements);
-    wall.push_back(std::llround(point.wall_s * 1e3));
-    count.push_back(point.count);
-    valid.push_back(point.valid);
-    best.push_back(number(point.best_s));
-    for (std::size_t p = 0; p < kCurvePercentiles.size(); ++p)
-      percentiles[p].push_back(number(point.step_time_s[p]));
-  }
+  json percentiles = json::array();
+  for (std::size_t p = 0; p < kCurvePercentiles.size(); ++p)
+    percentiles.push_back(
+        column(curve.points, [&](const CurvePoint& point) { return ns_or_null(point.step_time_s[p]); }));
   const bool timed = !curve.points.empty() && curve.points.back().wall_s > 0;
+  const auto wall_ms = [](const CurvePoint& point) { return std::llround(point.wall_s * 1e3); };
   return {{"label", printable(curve.label)},
-          {"x", std::move(x)},
-          {"wall", timed ? std::move(wall) : json(nullptr)},
-          {"count", std::move(count)},
-          {"valid", std::move(valid)},
-          {"best", std::move(best)},
+          {"x", column(curve.points, &CurvePoint::measurements)},
+          {"wall", timed ? column(curve.points, wall_ms) : json(nullptr)},
+          {"count", column(curve.points, &CurvePoint::count)},
+          {"valid", column(curve.points, &CurvePoint::valid)},
+          {"best", column(curve.points, [](const CurvePoint& point) { return ns_or_null(point.best_s); })},
           {"percentiles", std::move(percentiles)}};
 }
 
 }  // namespace
 
 json graph_json(const ReportGraph& graph, BudgetShares& shares, std::optional<Moves>& moves) {
-  json j{{"devices", json::array()},
+  const auto device = [](const std::string& name) { return json{{"name", printable(name)}}; };
+  json j{{"devices", column(graph.devices, device)},
          {"lines", json::array()},
-         {"curves", json::array()},
+         {"curves", column(graph.curves, curve_json)},
          {"task", nullptr},
-         {"bound", graph.lower_bound_s > 0 ? json(std::llround(graph.lower_bound_s * 1e9)) : json(nullptr)}};
-  for (const std::string& name : graph.devices) j["devices"].push_back({{"name", printable(name)}});
+         {"bound", ns_or_null(graph.lower_bound_s)}};
   for (const TableRow& row : graph.heuristics)
     if (fits(row))
       j["lines"].push_back(
           {{"label", printable(row.method)}, {"ns", std::llround(row.measurement.step_time_s * 1e9)}});
-  for (const LearningCurve& curve : graph.curves) j["curves"].push_back(curve_json(curve));
-  for (const ReportSession& session : graph.remeasured) {
-    json predicted = json::array(), measured = json::array();
-    for (const ReportRemeasured& point : session.points) {
-      predicted.push_back(std::llround(point.predicted_s * 1e9));
-      measured.push_back(std::llround(point.measured_s * 1e9));
-    }
-    j["remeasured"].push_back({{"predicted", std::move(predicted)}, {"measured", std::move(measured)}});
-  }
+  const auto predicted_ns = [](const ReportRemeasured& point) {
+    return std::llround(point.predicted_s * 1e9);
+  };
+  const auto measured_ns = [](const ReportRemeasured& point) { return std::llround(point.measured_s * 1e9); };
+  for (const ReportSession& session : graph.remeasured)
+    j["remeasured"].push_back({{"predicted", column(session.points, predicted_ns)},
+                               {"measured", column(session.points, measured_ns)}});
   if (graph.task.empty()) return j;
   const ReportTask& task = graph.task.front();
   for (std::size_t d = 0; d < task.devices->size(); ++d)

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/text/words.h"
+#include "record/report/json_column.h"
 
 namespace emplace::record {
 namespace {
@@ -113,25 +114,21 @@ std::vector<Lane> lanes_of(const OpGraph& graph, std::size_t num_devices, const 
 }
 
 json lane_json(const OpGraph& graph, const Lane& lane, bool merged, std::size_t& name_bytes) {
-  json gap = json::array(), duration = json::array(), kind = json::array(), detail = json::array(),
-       count = json::array(), busy = json::array();
   NameColumn names{name_bytes};
+  for (const Block& block : lane.blocks) names.add(graph.name(block.op));
   std::int64_t at = 0;
-  for (const Block& block : lane.blocks) {
-    gap.push_back(block.start_ns - at);
-    duration.push_back(block.end_ns - block.start_ns);
-    at = block.end_ns;
-    kind.push_back(block.kind);
-    detail.push_back(block.detail);
-    names.add(graph.name(block.op));
-    if (!merged) continue;
-    count.push_back(block.count);
-    busy.push_back(block.busy_ns);
-  }
-  json j{{"copies", lane.copies},       {"device", index(lane.device)}, {"target", index(lane.target)},
-         {"gap", std::move(gap)},       {"dur", std::move(duration)},   {"kind", std::move(kind)},
-         {"detail", std::move(detail)}, {"names", names.take()}};
-  if (merged) j["count"] = std::move(count), j["busy"] = std::move(busy);
+  json j{
+      {"copies", lane.copies},
+      {"device", index(lane.device)},
+      {"target", index(lane.target)},
+      {"gap", column(lane.blocks,
+                     [&](const Block& block) { return block.start_ns - std::exchange(at, block.end_ns); })},
+      {"dur", column(lane.blocks, [](const Block& block) { return block.end_ns - block.start_ns; })},
+      {"kind", column(lane.blocks, &Block::kind)},
+      {"detail", column(lane.blocks, &Block::detail)},
+      {"names", names.take()}};
+  if (merged)
+    j["count"] = column(lane.blocks, &Block::count), j["busy"] = column(lane.blocks, &Block::busy_ns);
   return j;
 }
 
@@ -258,41 +255,28 @@ json step_json(const OpGraph& graph, const DeviceSet& devices, const ReportStep&
 }
 
 json scope_json(const ScopeMap& map) {
-  json scope = json::array(), phase = json::array(), ops = json::array(), level = json::array(),
-       state = json::array(), on = json::array();
-  for (const ScopeNode& node : map.nodes) {
-    scope.push_back(node.scope);
-    phase.push_back(static_cast<int>(node.phase));
-    ops.push_back(node.ops);
-    level.push_back(std::llround(node.level * 10));
-    state.push_back(node.resident_bytes);
-    json devices = json::array();  // Flat list: device, ops, nanoseconds; device, …
+  // Flat list of each node: device, ops, nanoseconds; device, …
+  const auto on = [](const ScopeNode& node) {
+    json devices = json::array();
     for (std::size_t d = 0; d < node.ops_on.size(); ++d)
       if (node.ops_on[d] > 0)
         for (const std::int64_t number :
              {static_cast<std::int64_t>(d), static_cast<std::int64_t>(node.ops_on[d]), node.time_ns[d]})
           devices.push_back(number);
-    on.push_back(std::move(devices));
-  }
-  json source = json::array(), target = json::array(), bytes = json::array(), cut = json::array();
-  for (const ScopeEdge& edge : map.edges) {
-    source.push_back(edge.source), target.push_back(edge.target);
-    bytes.push_back(edge.bytes), cut.push_back(edge.cut_bytes);
-  }
-  json names = json::array();
-  for (const std::string& name : map.scopes) names.push_back(printable(name));
-  return {{"scopes", std::move(names)},
-          {"scope", std::move(scope)},
-          {"phase", std::move(phase)},
-          {"ops", std::move(ops)},
-          {"level", std::move(level)},
-          {"state", std::move(state)},
-          {"on", std::move(on)},
+    return devices;
+  };
+  return {{"scopes", column(map.scopes, [](const std::string& name) { return printable(name); })},
+          {"scope", column(map.nodes, &ScopeNode::scope)},
+          {"phase", column(map.nodes, [](const ScopeNode& node) { return static_cast<int>(node.phase); })},
+          {"ops", column(map.nodes, &ScopeNode::ops)},
+          {"level", column(map.nodes, [](const ScopeNode& node) { return std::llround(node.level * 10); })},
+          {"state", column(map.nodes, &ScopeNode::resident_bytes)},
+          {"on", column(map.nodes, on)},
           {"edges",
-           {{"source", std::move(source)},
-            {"target", std::move(target)},
-            {"bytes", std::move(bytes)},
-            {"cut", std::move(cut)}}}};
+           {{"source", column(map.edges, &ScopeEdge::source)},
+            {"target", column(map.edges, &ScopeEdge::target)},
+            {"bytes", column(map.edges, &ScopeEdge::bytes)},
+            {"cut", column(map.edges, &ScopeEdge::cut_bytes)}}}};
 }
 
 }  // namespace emplace::record

@@ -1,5 +1,5 @@
 // Goal: a checkpoint that an actor may still need is never dropped, and a long run keeps few.
-#include "record/checkpoint_keeping.h"
+#include "record/checkpoints.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
