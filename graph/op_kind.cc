@@ -1,15 +1,374 @@
+// The meaning of op types. To add a type, write its name into the row with its class and work, or add a row;
+// tests/fixtures/ops shows the effect.
 #include "graph/op_kind.h"
 
+#include <algorithm>
 #include <array>
 #include <unordered_map>
 #include <vector>
 
-#include "graph/op_kind_table.h"
-
 namespace emplace {
 namespace {
 
-constexpr std::size_t kVocabularies = 5;
+using enum OpClass;
+using enum Formula;
+
+constexpr bool kIsView = true;
+
+constexpr WorkRule unknown() { return {}; }
+constexpr WorkRule none() { return {kNone}; }
+constexpr WorkRule each_output(std::uint8_t amount) { return {kEachOutput, amount}; }
+constexpr WorkRule each_input(std::uint8_t amount, std::uint8_t input = 0) {
+  return {kEachInput, amount, input};
+}
+constexpr WorkRule by(Formula formula, std::uint8_t input = 0) { return {formula, 1, input}; }
+/// A rule that counts integer work too.
+constexpr WorkRule product(Formula formula, std::uint8_t amount = 1) { return {formula, amount, 0, true}; }
+constexpr WorkRule each_larger(std::uint8_t amount) { return product(kEachLarger, amount); }
+constexpr WorkRule on_any(WorkRule rule) {
+  rule.whole_numbers = true;
+  return rule;
+}
+
+/// Types with the same meaning, separated by spaces. A '*' matches any text; such a row has no class. Rows of
+/// a vocabulary are in matching order; patterns come last.
+struct OpKindRow {
+  OpClass op_class;
+  WorkRule work;
+  std::string_view types;
+  bool view = false;
+  StateKind state = StateKind::kNone;
+};
+
+constexpr OpKindRow kGraph[] = {
+    {OpClass::kState, none(), "Parameter", !kIsView, StateKind::kParameter},
+    {OpClass::kState, none(), "Buffer", !kIsView, StateKind::kBuffer},
+    {OpClass::kState, none(), "OptimizerState", !kIsView, StateKind::kOptimizerState},
+    {OpClass::kState, none(), "Input", !kIsView, StateKind::kInput},
+    {OpClass::kState, none(), "Constant", !kIsView, StateKind::kConstant},
+};
+
+constexpr OpKindRow kAten[] = {
+    {kMatmul, product(kMatrixProduct), "mm"},
+    {kElementwise, product(kMatrixProduct), "_int_mm"},
+    {kMatmul, product(kMatrixProductPlus), "addmm"},
+    {kElementwise, product(kMatrixProductPlus), "_addmm_activation"},
+    {kMatmul, product(kBatchProduct), "bmm"},
+    {kMatmul, product(kBatchProductPlus), "baddbmm"},
+    {kMatmul, product(kContraction), "matmul"},
+    {kElementwise, product(kContraction), "mv dot"},
+    {kMatmul, product(kLinear), "linear"},
+    {kConv, product(kConvolution), "convolution"},
+    {kElementwise, product(kTransposedConvolution), "conv_transpose"},
+    {kConv, product(kConvolutionGradients), "convolution_backward"},
+    {kMatmul, product(kAttention),
+     "scaled_dot_product_attention _scaled_dot_product_efficient_attention "
+     "_scaled_dot_product_flash_attention _scaled_dot_product_flash_attention_for_cpu"},
+    {kElementwise, by(kScaledSum), "add"},
+    {kElementwise, by(kWindow),
+     "max_pool1d max_pool2d max_pool3d max_pool2d_with_indices avg_pool1d avg_pool2d avg_pool3d "
+     "_low_memory_max_pool2d_with_offsets _low_memory_max_pool_with_offsets"},
+    {kElementwise, by(kWindowOfInput, 0), "avg_pool2d_backward"},
+    {kElementwise, each_output(1),
+     "threshold_backward relu hardtanh_backward reciprocal div mul sub rsub neg abs maximum "
+     "minimum clamp_min clamp_max floor ceil round fmod remainder square upsample_nearest2d rand "
+     "inductor_random uniform sub_ iadd isub imul _adaptive_avg_pool2d_backward"},
+    {kElementwise, each_output(2),
+     "hardsigmoid_backward relu6 leaky_relu leaky_relu_backward hardtanh sqrt rsqrt clamp prelu "
+     "native_dropout_backward"},
+    {kElementwise, each_output(3),
+     "hardsigmoid sigmoid_backward tanh_backward addcmul addcdiv lerp bernoulli"},
+    {kElementwise, each_output(4),
+     "sigmoid exp exp2 expm1 log log2 log1p hardswish pow sin cos native_dropout randn"},
+    {kReduce, each_output(4), "_softmax_backward_data"},
+    {kElementwise, each_output(5), "tanh silu hardswish_backward _safe_softmax softmax log_softmax"},
+    {kReduce, each_output(5), "_softmax _log_softmax _log_softmax_backward_data"},
+    {kElementwise, each_output(6), "elu elu_backward softplus"},
+    {kElementwise, each_output(8), "silu_backward log_sigmoid erf upsample_bilinear2d"},
+    {kElementwise, each_output(12), "gelu mish"},
+    {kElementwise, each_output(20), "gelu_backward"},
+    {kElementwise, each_output(32), "upsample_bicubic2d"},
+    {kElementwise, each_input(1),
+     "_adaptive_avg_pool2d adaptive_avg_pool2d adaptive_avg_pool1d _adaptive_avg_pool3d "
+     "adaptive_avg_pool3d adaptive_max_pool2d prod amin max min argmax argmin cumsum any all norm "
+     "linalg_vector_norm max_pool2d_with_indices_backward all_reduce reduce_scatter_tensor "
+     "embedding_dense_backward"},
+    {kReduce, each_input(1), "mean sum amax"},
+    {kReduce, each_input(1, 1), "nll_loss_forward nll_loss2d_forward"},
+    {kElementwise, each_input(1, 1), "nll_loss"},
+    {kElementwise, each_input(1, kLastInput),
+     "index_put _index_put_impl _unsafe_index_put scatter_add index_add scatter scatter_reduce "
+     "mse_loss"},
+    {kReduce, each_input(3), "var"},
+    {kElementwise, each_input(3), "std var_mean"},
+    {kElementwise, each_input(5), "logsumexp _fused_rms_norm"},
+    {kNorm, each_input(5), "rms_norm"},
+    {kElementwise, each_input(6), "cross_entropy_loss cross_entropy"},
+    {kNorm, each_input(8),
+     "native_batch_norm batch_norm native_layer_norm layer_norm native_group_norm group_norm"},
+    {kElementwise, each_input(8),
+     "_native_batch_norm_legit _native_batch_norm_legit_no_training "
+     "_native_batch_norm_legit_functional _batch_norm_with_update "
+     "_batch_norm_with_update_functional _batch_norm_no_update cudnn_batch_norm instance_norm"},
+    {kNorm, each_input(12), "native_batch_norm_backward"},
+    {kElementwise, each_input(12), "cudnn_batch_norm_backward batch_norm_backward"},
+    {kNorm, each_input(14), "native_layer_norm_backward native_group_norm_backward"},
+    {kElementwise, none(),
+     "view _reshape_alias _unsafe_view reshape t transpose permute expand expand_as select slice "
+     "split split_with_sizes chunk unbind squeeze unsqueeze alias detach flatten unflatten "
+     "as_strided lift_fresh diagonal unfold broadcast_in_dim wait_tensor movedim narrow view_as "
+     "swapaxes swapdims view_of T mT numpy_T broadcast_to",
+     kIsView},
+    {kElementwise, none(),
+     "unsafe_split clone copy _to_copy to type_as contiguous cat stack _unsafe_index zeros "
+     "zeros_like ones ones_like full full_like empty empty_like empty_permuted new_zeros new_empty "
+     "new_full new_ones fill zero arange linspace eq ne lt le gt ge lift_fresh_copy scalar_tensor "
+     "unsafe_chunk roll flip nll_loss_backward nll_loss2d_backward new_empty_strided empty_strided "
+     "tril triu logical_and logical_not logical_or bitwise_not bitwise_and bitwise_or bitwise_xor "
+     "repeat repeat_interleave dropout feature_dropout constant_pad_nd pad reflection_pad2d "
+     "replication_pad2d isnan isinf floor_divide resize slice_scatter select_scatter pixel_shuffle "
+     "pixel_unshuffle channel_shuffle masked_fill where convert_element_type device_put iota "
+     "all_gather_into_tensor one_hot sign nonzero sort argsort topk randint inductor_seeds "
+     "inductor_lookup_seed getitem alias_copy meshgrid tile hstack vstack concat __and__ __or__ "
+     "type float half bool int long item"},
+    {kGather, none(), "embedding gather index index_select slice_backward select_backward"},
+    // Executors have kernels for these types; no reader counts their work yet.
+    {kElementwise, unknown(),
+     "_prelu_kernel _prelu_kernel_backward atan atan2 copy_ cosh expand_copy index_copy isfinite log10 "
+     "logical_xor mish_backward mse_loss_backward permute_copy rand_like select_copy selu sgn sinh "
+     "slice_copy "
+     "softplus_backward softsign tan transpose_copy true_divide trunc unsafe_split_with_sizes "
+     "upsample_bilinear2d_backward upsample_nearest2d_backward view_copy"},
+    // Patterns for types without a row of their own.
+    {kElementwise, product(kAttentionGradient), "*scaled_dot_product*backward"},
+    {kElementwise, product(kAttention), "*scaled_dot_product*"},
+    {kElementwise, by(kWindow), "max_pool*"},
+};
+
+constexpr OpKindRow kOnnx[] = {
+    {kConv, product(kConvolution), "Conv"},
+    {kConv, product(kBareConvolution), "ConvInteger com.microsoft::FusedConv"},
+    {kConv, product(kQuantisedConvolution), "QLinearConv"},
+    {kConv, product(kTransposedConvolution), "ConvTranspose"},
+    {kMatmul, product(kContraction),
+     "MatMul MatMulInteger QLinearMatMul com.microsoft::MatMulNBits com.microsoft::MatMulBnb4 "
+     "com.microsoft::DynamicQuantizeMatMul com.microsoft::MatMulIntegerToFloat "
+     "com.microsoft::GemmFastGelu"},
+    {kMatmul, product(kTransposableContraction),
+     "com.microsoft::FusedMatMul com.microsoft::TransposeMatMul com.microsoft::FusedGemm "
+     "com.microsoft::QGemm"},
+    {kMatmul, product(kMatrixProductPlus), "Gemm"},
+    {kMatmul, product(kRecurrent, 34), "LSTM"},
+    {kMatmul, product(kRecurrent, 25), "GRU"},
+    {kMatmul, product(kRecurrent, 7), "RNN"},
+    {kMatmul, product(kEinsum), "Einsum"},
+    {kMatmul, product(kAttention), "Attention"},
+    {kMatmul, product(kProjectedAttention), "com.microsoft::Attention com.microsoft::QAttention"},
+    {kMatmul, product(kMultiHeadAttention), "com.microsoft::MultiHeadAttention"},
+    {kMatmul, product(kGroupedAttention), "com.microsoft::GroupQueryAttention"},
+    {kMatmul, product(kBody), "If Loop Scan"},
+    {kElementwise, by(kWindow), "MaxPool AveragePool LpPool com.microsoft::QLinearAveragePool"},
+    {kNorm, by(kLocalResponse), "LRN"},
+    {kElementwise, by(kResize), "Resize Upsample"},
+    {kElementwise, by(kTerms), "Sum Mean Max Min"},
+    {kElementwise, each_output(1),
+     "Add Sub Mul Div Neg Abs Relu PRelu LeakyRelu ThresholdedRelu Mod Reciprocal Ceil Floor Round "
+     "Sign CumSum CumProd Range"},
+    {kElementwise, each_output(2),
+     "Clip Sqrt Softsign Hardmax Shrink DequantizeLinear com.microsoft::BiasAdd "
+     "com.microsoft::DequantizeLinear"},
+    {kElementwise, each_output(3),
+     "HardSigmoid Bernoulli RandomNormal RandomUniform RandomNormalLike RandomUniformLike "
+     "RotaryEmbedding com.microsoft::RotaryEmbedding"},
+    {kElementwise, each_output(4), "Sigmoid Exp Log Pow Sin Cos Tan Asin Acos Atan Elu Selu HardSwish"},
+    {kElementwise, each_output(5), "Tanh Sinh Cosh Celu Softplus Swish"},
+    {kReduce, each_output(5), "Softmax LogSoftmax"},
+    {kElementwise, each_output(6), "Asinh Acosh Atanh com.microsoft::QuickGelu com.microsoft::BiasSoftmax"},
+    {kElementwise, each_output(8), "Erf AffineGrid HannWindow HammingWindow"},
+    {kElementwise, each_output(9), "Mish"},
+    {kNorm, each_output(10), "com.microsoft::EmbedLayerNormalization"},
+    {kElementwise, each_output(12),
+     "Gelu GridSample BlackmanWindow com.microsoft::FastGelu com.microsoft::Gelu"},
+    {kElementwise, each_output(13), "com.microsoft::BiasGelu"},
+    {kElementwise, each_larger(1), "com.microsoft::QLinearGlobalAveragePool"},
+    {kElementwise, each_larger(3), "QuantizeLinear com.microsoft::QuantizeLinear"},
+    {kElementwise, each_larger(4), "com.microsoft::QLinearMul com.microsoft::QLinearLeakyRelu"},
+    {kElementwise, each_larger(5), "DynamicQuantizeLinear com.microsoft::QLinearAdd"},
+    {kElementwise, each_larger(7), "com.microsoft::QLinearSigmoid"},
+    {kElementwise, each_larger(8), "com.microsoft::QLinearSoftmax"},
+    {kReduce, each_input(1),
+     "GlobalAveragePool NegativeLogLikelihoodLoss ReduceMean ReduceSum ReduceMax ReduceL1 ReduceL2 "
+     "ReduceLogSum ReduceLogSumExp ReduceMin ReduceProd ReduceSumSquare"},
+    {kElementwise, each_input(1), "GlobalMaxPool TopK"},
+    {kReduce, on_any(each_input(1)), "ArgMax ArgMin"},
+    {kGather, each_input(1, 2), "ScatterND ScatterElements"},
+    {kElementwise, each_input(1, 2), "Scatter"},
+    {kElementwise, each_input(4), "LpNormalization GlobalLpPool"},
+    {kNorm, each_input(5),
+     "RMSNormalization SimplifiedLayerNormalization com.microsoft::SimplifiedLayerNormalization"},
+    {kElementwise, each_input(6), "MeanVarianceNormalization"},
+    {kNorm, each_input(6), "com.microsoft::SkipSimplifiedLayerNormalization"},
+    {kReduce, each_input(7), "SoftmaxCrossEntropyLoss"},
+    {kNorm, each_input(8),
+     "BatchNormalization LayerNormalization InstanceNormalization GroupNormalization "
+     "com.microsoft::GroupNorm"},
+    {kNorm, each_input(9), "com.microsoft::SkipLayerNormalization"},
+    {kElementwise, none(),
+     "And BitShift BitCast BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast CastLike CenterCropPad "
+     "Col2Im Compress Concat ConcatFromSequence ConstantOfShape DepthToSpace Equal EyeLike Greater "
+     "GreaterOrEqual IsInf IsNaN Less LessOrEqual MaxUnpool NonZero Not OneHot Optional "
+     "OptionalGetElement OptionalHasElement Or Pad ReverseSequence SequenceAt SequenceConstruct "
+     "SequenceEmpty SequenceErase SequenceInsert SequenceLength SpaceToDepth SplitToSequence "
+     "StringConcat StringNormalizer StringSplit Tile Transpose Trilu Unique Where Xor"},
+    {kElementwise, none(), "Constant", !kIsView, StateKind::kConstant},
+    {kElementwise, none(), "Dropout Expand Flatten Identity Reshape Split Squeeze Unsqueeze", kIsView},
+    {kGather, none(), "Gather GatherElements GatherND Shape Size TensorScatter"},
+    {kGather, none(), "Slice", kIsView},
+    // Patterns for types without a row of their own.
+    {kElementwise, each_input(1), "Reduce*"},
+};
+
+constexpr OpKindRow kTensorFlow[] = {
+    {kMatmul, product(kMatrixProduct), "MatMul SparseMatMul"},
+    {kMatmul, product(kBatchProduct), "BatchMatMul BatchMatMulV2 BatchMatMulV3"},
+    {kMatmul, product(kEinsum), "Einsum"},
+    {kConv, product(kConvolution), "Conv2D Conv3D"},
+    {kConv, product(kConvolutionInputGradient), "Conv2DBackpropInput Conv3DBackpropInputV2"},
+    {kConv, product(kConvolutionFilterGradient), "Conv2DBackpropFilter Conv3DBackpropFilterV2"},
+    {kConvGrouped, product(kDepthwise), "DepthwiseConv2dNative"},
+    {kConvGrouped, product(kDepthwiseFilterGradient), "DepthwiseConv2dNativeBackpropFilter"},
+    {kConvGrouped, product(kDepthwiseInputGradient), "DepthwiseConv2dNativeBackpropInput"},
+    {kMatmul, product(kLstmCell), "LSTMBlockCell"},
+    {kMatmul, product(kGruCell), "GRUBlockCell"},
+    {kElementwise, by(kTerms), "AddN AccumulateNV2"},
+    {kElementwise, by(kWindow), "MaxPool AvgPool"},
+    {kElementwise, by(kWindowOfInput, 2), "MaxPoolGrad"},
+    {kElementwise, by(kWindowOfInput, 1), "AvgPoolGrad"},
+    {kElementwise, each_output(1),
+     "Add AddV2 Sub Mul RealDiv Div Neg Abs Sign Square Maximum Minimum Relu LeakyRelu ReluGrad "
+     "BiasAdd BiasAddV1 Floor Ceil Round Reciprocal Inv Cumsum Cumprod MulNoNan TruncateDiv "
+     "FloorDiv FloorMod Mod Rint LeakyReluGrad"},
+    {kElementwise, each_output(2),
+     "DivNoNan SquaredDifference Relu6 Relu6Grad Sqrt Rsqrt SqrtGrad Softsign Xdivy ClipByValue"},
+    {kElementwise, each_output(3),
+     "SigmoidGrad TanhGrad RsqrtGrad EluGrad SeluGrad SoftsignGrad RandomUniform TruncatedNormal "
+     "RandomStandardNormal InvGrad ReciprocalGrad StatelessRandomUniform StatelessRandomUniformV2 "
+     "StatelessRandomNormal StatelessRandomNormalV2 StatelessTruncatedNormal "
+     "StatelessTruncatedNormalV2"},
+    {kElementwise, each_output(4), "Exp Log Log1p Pow Sin Cos Sigmoid Elu Selu Expm1"},
+    {kElementwise, each_output(5), "Tanh Softplus SoftplusGrad Xlogy Xlog1py Tan Sinh Cosh"},
+    {kReduce, each_output(5), "Softmax LogSoftmax"},
+    {kElementwise, each_output(7), "ResizeBilinear"},
+    {kElementwise, each_output(8), "Erf Atan2 Asin Acos Atan Erfc Erfinv Lgamma"},
+    {kNorm, each_output(10), "LRN LRNGrad"},
+    {kElementwise, on_any(each_output(40)), "LSTMBlockCellGrad GRUBlockCellGrad"},
+    {kElementwise, each_input(1),
+     "Sum Mean Max Min SegmentSum AssignAdd AssignSub AssignAddVariableOp AssignSubVariableOp"},
+    {kReduce, each_input(1), "Prod BiasAddGrad"},
+    {kGather, each_input(1), "UnsortedSegmentSum"},
+    {kGather, each_input(1, 2), "ScatterAdd ScatterSub ResourceScatterAdd"},
+    {kReduce, each_input(2), "L2Loss"},
+    {kElementwise, each_input(2), "ApplyGradientDescent ResourceApplyGradientDescent"},
+    {kElementwise, each_input(4), "ApplyMomentum ResourceApplyMomentum ResourceApplyKerasMomentum"},
+    {kElementwise, each_input(5), "ApplyAdagrad ResourceApplyAdagrad"},
+    {kElementwise, each_input(7), "ResizeBilinearGrad"},
+    {kNorm, each_input(8), "FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3"},
+    {kReduce, each_input(8), "SoftmaxCrossEntropyWithLogits SparseSoftmaxCrossEntropyWithLogits"},
+    {kGather, on_any(each_input(8)), "SparseApplyMomentum SparseApplyRMSProp"},
+    {kElementwise, each_input(10), "ApplyRMSProp ResourceApplyRMSProp"},
+    {kElementwise, each_input(12), "ApplyAdam ResourceApplyAdam"},
+    {kElementwise, each_input(14), "ApplyCenteredRMSProp ResourceApplyCenteredRMSProp"},
+    {kNorm, each_input(16), "FusedBatchNormGrad FusedBatchNormGradV2 FusedBatchNormGradV3"},
+    {kElementwise, none(),
+     "Pack Unpack Concat ConcatV2 ConcatOffset Split SplitV StridedSliceGrad ResourceGatherNd "
+     "ScatterNd ResourceScatterUpdate TensorScatterUpdate Transpose Tile Fill OnesLike Pad PadV2 "
+     "MirrorPad MirrorPadGrad Reverse ReverseV2 ReverseSequence Roll Select SelectV2 Where OneHot "
+     "Range LinSpace BroadcastTo Cast Assign AssignVariableOp Snapshot CheckNumerics "
+     "ParallelDynamicStitch DynamicPartition MatrixBandPart MatrixDiagV3 MatrixDiagPartV3 Diag "
+     "DiagPart MatrixSetDiagV3 SpaceToDepth DepthToSpace SpaceToBatchND BatchToSpaceND "
+     "ExtractImagePatches TopK TopKV2 Unique UniqueV2 UniqueWithCounts InvertPermutation Print "
+     "PrintV2 Assert FakeParam TemporaryVariable DestroyTemporaryVariable FakeQuantWithMinMaxVars "
+     "FakeQuantWithMinMaxArgs ResizeNearestNeighbor ResizeNearestNeighborGrad MaxPoolGradGrad "
+     "NonMaxSuppressionV3 DecodeJpeg _Arg _Retval _Send _Recv _HostSend _HostRecv DeepCopy Copy "
+     "CopyHost ShuffleDataset"},
+    {kGather, none(),
+     "Slice StridedSlice Gather GatherV2 GatherNd ResourceGather ScatterUpdate ZerosLike "
+     "DynamicStitch"},
+    {kReduce, none(), "ArgMax ArgMin"},
+    {kElementwise, none(),
+     "Identity RefIdentity Reshape Squeeze ExpandDims StopGradient Bitcast PreventGradient Enter "
+     "RefEnter Exit RefExit NextIteration RefNextIteration Switch RefSwitch _SwitchN Merge "
+     "RefMerge LoopCond NoOp IdentityN ReadVariableOp ControlTrigger PlaceholderWithDefault "
+     "EnsureShape",
+     kIsView},
+    {kElementwise, none(), "Variable VariableV2 VarHandleOp AutoReloadVariable", !kIsView,
+     StateKind::kParameter},
+    {kElementwise, none(), "Const HostConst", !kIsView, StateKind::kConstant},
+    {kElementwise, none(), "Placeholder PlaceholderV2", !kIsView, StateKind::kInput},
+    {kReduce, unknown(), "All Any"},
+    {kElementwise, unknown(), "GreaterEqual LessEqual LogicalAnd NotEqual"},
+    {kMatmul, unknown(),
+     "CudnnRNN CudnnRNNBackprop CudnnRNNBackpropV2 CudnnRNNBackpropV3 CudnnRNNV2 CudnnRNNV3"},
+    {kGather, unknown(), "ShapeN Shape Size"},
+    // Patterns for types without a row of their own.
+    {kElementwise, product(kBatchProduct), "BatchMatMul*"},
+    {kElementwise, product(kConvolutionInputGradient), "Conv2DBackpropInput* Conv3DBackpropInput*"},
+    {kElementwise, product(kConvolutionFilterGradient), "Conv2DBackpropFilter* Conv3DBackpropFilter*"},
+    {kElementwise, product(kDepthwiseFilterGradient), "DepthwiseConv2dNative*BackpropFilter"},
+    {kElementwise, product(kDepthwiseInputGradient), "DepthwiseConv2dNative*"},
+    {kElementwise, on_any(each_input(8)), "Apply* SparseApply* ResourceApply* ResourceSparseApply*"},
+    {kElementwise, each_input(1, 2),
+     "ScatterAdd* ScatterSub* ResourceScatterAdd* ResourceScatterSub* TensorScatterAdd*"},
+    {kElementwise, unknown(), "SparseTensorDense* SparseSegment*"},
+    {kElementwise, none(),
+     "TensorList* EmptyTensorList* TensorArray* Stack* Queue* Iterator* OneShotIterator* Lookup* "
+     "Save* Restore* Read* Parse* String* Decode* Encode* Print* Barrier* Stage* Unstage* "
+     "Collective* Nccl* Sparse* Ragged* *Dataset *DatasetV2 *Summary *SummaryV2"},
+    {kElementwise, none(),
+     "MatMul* SparseMatMul* Einsum* Conv2D* Conv3D* LSTMBlockCell* GRUBlockCell* AddN* "
+     "AccumulateNV2* MaxPool* AvgPool* LRN* ResourceScatter* TensorScatter*"},
+};
+
+constexpr OpKindRow kHlo[] = {
+    {kMatmul, product(kContraction), "dot"},
+    {kConv, product(kConvolution), "convolution"},
+    {kElementwise, product(kBody), "fusion call conditional async-start"},
+    {kElementwise, product(kBodyPerTrip), "while"},
+    {kReduce, product(kBodyPerReduced), "reduce"},
+    {kElementwise, product(kBodyPerWindow), "reduce-window"},
+    {kElementwise, product(kBodyPerWindowOfInput), "select-and-scatter"},
+    {kElementwise, product(kBodyPerUpdate), "scatter"},
+    {kElementwise, product(kBodyPerOutput), "map"},
+    {kMatmul, product(kBody), "fusion_dot call_dot conditional_dot"},
+    {kMatmul, product(kBodyPerTrip), "while_dot"},
+    {kConv, product(kBody), "fusion_convolution call_convolution"},
+    {kConv, product(kBodyPerTrip), "while_convolution"},
+    {kElementwise, each_output(1),
+     "add subtract multiply divide negate abs maximum minimum remainder floor ceil "
+     "round-nearest-afz round-nearest-even rng all-reduce all-reduce-start reduce-scatter cholesky "
+     "triangular-solve"},
+    {kElementwise, each_output(2), "clamp sqrt rsqrt"},
+    {kElementwise, each_output(4),
+     "cbrt exponential exponential-minus-one log log-plus-one logistic power sine cosine tan"},
+    {kElementwise, each_output(5), "tanh"},
+    {kElementwise, each_output(8), "erf atan2"},
+    {kElementwise, none(), "parameter", !kIsView, StateKind::kInput},
+    {kElementwise, none(), "constant", !kIsView, StateKind::kConstant},
+    {kElementwise, none(),
+     "tuple get-tuple-element transpose broadcast copy convert slice dynamic-slice "
+     "dynamic-update-slice concatenate pad reverse gather iota select compare and or not xor sign "
+     "shift-left shift-right-logical shift-right-arithmetic popcnt count-leading-zeros sort "
+     "after-all token all-gather all-to-all collective-permute collective-broadcast partition-id "
+     "replica-id send recv send-done recv-done infeed outfeed domain copy-start copy-done "
+     "all-gather-start all-gather-done all-reduce-done collective-permute-start "
+     "collective-permute-done async-update async-done rng-bit-generator rng-get-and-update-state "
+     "is-finite real imag complex dynamic-reshape set-dimension-size get-dimension-size "
+     "reduce-precision stochastic-convert topk fft ragged-all-to-all custom-call:Sharding "
+     "custom-call:SPMDFullToShardShape custom-call:SPMDShardToFullShape "
+     "custom-call:AwsNeuronTransferWithStaticRing"},
+    {kElementwise, none(), "bitcast bitcast-convert reshape add-dependency optimization-barrier opt-barrier",
+     kIsView},
+};
 
 /// Returns whether the text matches the pattern; every '*' matches any text.
 bool matches(std::string_view text, std::string_view pattern) {
@@ -61,10 +420,8 @@ class Index {
 };
 
 const Index& index_of(Vocabulary vocabulary) {
-  static const std::array<Index, kVocabularies> kIndex{
-      Index{kind_rows(Vocabulary::kGraph)}, Index{kind_rows(Vocabulary::kAten)},
-      Index{kind_rows(Vocabulary::kOnnx)}, Index{kind_rows(Vocabulary::kTensorFlow)},
-      Index{kind_rows(Vocabulary::kHlo)}};
+  static const std::array<Index, 5> kIndex{Index{kGraph}, Index{kAten}, Index{kOnnx}, Index{kTensorFlow},
+                                           Index{kHlo}};
   return kIndex[static_cast<std::size_t>(vocabulary)];
 }
 

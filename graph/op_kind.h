@@ -1,7 +1,7 @@
 #pragma once
 /// The meaning of op types, in one table for all vocabularies: cost class, whether it is a view or state, and
 /// the formula of its work. Used by readers, generators and the cost model; a new type is one word in
-/// op_kind_table.cc.
+/// op_kind.cc.
 
 #include <algorithm>
 #include <cstddef>

@@ -22,7 +22,7 @@ TEST(KernelKinds, AllTypesWithAKernelAreInTheTable) {
                             reduction_kernels(), movement_kernels(), lookup_kernels(), creation_kernels()}) {
     for (const KernelEntry& entry : family) {
       ++kernels;
-      EXPECT_TRUE(is_known(entry.type)) << entry.type << " is missing in graph/op_kind_table.cc";
+      EXPECT_TRUE(is_known(entry.type)) << entry.type << " is missing in graph/op_kind.cc";
     }
   }
   EXPECT_GT(kernels, 100u);

@@ -21,7 +21,7 @@ TEST(KernelKinds, AllTypesWithAKernelAreInTheTable) {
   const auto types = kernel_types();
   EXPECT_GT(types.size(), 100u);
   for (const std::string_view type : types)
-    EXPECT_TRUE(is_known(type)) << type << " is missing in graph/op_kind_table.cc";
+    EXPECT_TRUE(is_known(type)) << type << " is missing in graph/op_kind.cc";
 }
 
 }  // namespace
