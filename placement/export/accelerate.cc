@@ -111,8 +111,7 @@ class DeviceMap {
       const FrameworkDevice& word = devices_[index(device)];
       object[name] = word.gpu ? json(word.number) : json("cpu");
     }
-    std::string text = object.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
-    return exported(what_, std::move(text), std::move(applied_));
+    return exported(what_, file_text(object), std::move(applied_));
   }
 
  private:

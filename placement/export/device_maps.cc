@@ -19,10 +19,6 @@ std::string tensorflow_name(const FrameworkDevice& device, bool one_host) {
                      device.host, device.gpu ? "GPU:" : "CPU:", device.number);
 }
 
-std::string text_of(const json& object) {
-  return object.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
-}
-
 /// True for a node that the TensorFlow reader inserts for edges (docs/reference/file_formats.md); it is not
 /// in any file.
 bool is_join(const OpGraph& graph, OpId op) {
@@ -44,7 +40,7 @@ Result<ExportedPlacement> placement_tensorflow(const PlacementExport& what) {
     for (std::uint32_t i = 0; i < what.graph.num_ops(); ++i)
       if (!is_join(what.graph, OpId{i}))
         object[std::string{what.graph.name(OpId{i})}] = names[index(what.placement[i])];
-    return exported(what, text_of(object), what.placement);
+    return exported(what, file_text(object), what.placement);
   }
   std::string list;
   for (std::uint32_t i = 0; i < what.graph.num_ops(); ++i) {
@@ -69,7 +65,7 @@ Result<ExportedPlacement> placement_openvino(const PlacementExport& what) {
     const FrameworkDevice& device = devices[index(applied.back())];
     object[std::string{what.graph.name(OpId{i})}] = device.gpu ? fmt::format("GPU.{}", device.number) : "CPU";
   }
-  return exported(what, text_of(object), std::move(applied));
+  return exported(what, file_text(object), std::move(applied));
 }
 
 }  // namespace emplace::interop

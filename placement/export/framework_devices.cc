@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/text/words.h"
@@ -93,6 +94,10 @@ std::vector<double> op_weights(const PlacementExport& what) {
     weights.push_back(weight);
   }
   return weights;
+}
+
+std::string file_text(const nlohmann::json& object) {
+  return object.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
 ExportedPlacement exported(const PlacementExport& what, std::string content, Placement applied) {

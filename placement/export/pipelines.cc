@@ -12,10 +12,6 @@ namespace {
 
 using nlohmann::json;
 
-std::string pipeline_text(const json& object) {
-  return object.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
-}
-
 /// The device of a stage in PyTorch's terms.
 std::string torch_device(const FrameworkDevice& device) {
   return device.gpu ? fmt::format("cuda:{}", device.number) : "cpu";
@@ -49,7 +45,7 @@ Result<ExportedPlacement> placement_pipelining(const PlacementExport& what) {
                       {"ops", stage.ops}});
   }
   const json object{{"split_spec", std::move(spec)}, {"stages", std::move(stages)}};
-  return staged(what, pipeline_text(object), std::move(cut));
+  return staged(what, file_text(object), std::move(cut));
 }
 
 Result<ExportedPlacement> placement_vllm(const PlacementExport& what) {
@@ -82,7 +78,7 @@ Result<ExportedPlacement> placement_deepspeed(const PlacementExport& what) {
   parts.push_back(layers.size());
   const json object{
       {"layers", std::move(names)}, {"parts", std::move(parts)}, {"devices", std::move(of_stages)}};
-  return staged(what, pipeline_text(object), std::move(cut));
+  return staged(what, file_text(object), std::move(cut));
 }
 
 }  // namespace emplace::interop

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <tuple>
+#include <utility>
 
 #include "base/text/words.h"
 #include "base/units.h"
@@ -14,17 +16,17 @@ namespace emplace::interop {
 namespace {
 
 /// Rows are in the order of the placement file, or by id.
-std::string csv_of(const OpGraph& graph, const std::vector<std::string>& devices, const Placement& placement,
-                   std::span<const OpId> order) {
+Result<ExportedPlacement> placement_csv(const PlacementExport& what) {
+  const OpGraph& graph = what.graph;
   CsvLine line;
   for (const char* column : {"op", "device", "id", "type", "scope"}) line.text(column);
   std::string all = line.take();
   for (std::uint32_t i = 0; i < graph.num_ops(); ++i) {
-    const OpId op = order.empty() ? OpId{i} : order[i];
-    line.text(graph.name(op)).text(devices[index(placement[index(op)])]).number(index(op));
+    const OpId op = what.order.empty() ? OpId{i} : what.order[i];
+    line.text(graph.name(op)).text(what.devices[index(what.placement[index(op)])]).number(index(op));
     all += line.text(graph.type_name(op)).text(graph.group_name(op)).take();
   }
-  return all;
+  return exported(what, std::move(all), what.placement);
 }
 
 /// Quotes a text for Graphviz: two escapes in strings, further ones in labels.
@@ -44,8 +46,8 @@ std::string colour_of(std::size_t device, std::size_t devices) {
 
 /// Ops as boxes in the colour of their device. An edge between two devices is red and labelled with its
 /// bytes.
-std::string dot_of(const OpGraph& graph, const std::vector<std::string>& devices,
-                   const Placement& placement) {
+Result<ExportedPlacement> placement_dot(const PlacementExport& what) {
+  const auto& [graph, devices, placement] = std::tie(what.graph, what.devices, what.placement);
   std::string all = "digraph " + dot_text(graph.name()) + " {\n  node [shape=box, style=filled];\n";
   for (std::size_t d = 0; d < devices.size(); ++d)
     all += fmt::format("  d{} [label={}, shape=oval, fillcolor=\"{}\"];\n", d, dot_text(devices[d]),
@@ -65,7 +67,7 @@ std::string dot_of(const OpGraph& graph, const std::vector<std::string>& devices
       all += ";\n";
     }
   }
-  return all + "}\n";
+  return exported(what, all + "}\n", placement);
 }
 
 struct Format {
@@ -84,14 +86,6 @@ constexpr std::array<Format, 10> kFormats{{{"onnx", placement_onnx},
                                            {"csv", placement_csv}}};
 
 }  // namespace
-
-Result<ExportedPlacement> placement_csv(const PlacementExport& what) {
-  return exported(what, csv_of(what.graph, what.devices, what.placement, what.order), what.placement);
-}
-
-Result<ExportedPlacement> placement_dot(const PlacementExport& what) {
-  return exported(what, dot_of(what.graph, what.devices, what.placement), what.placement);
-}
 
 std::string placement_formats() {
   std::string names;

@@ -2,13 +2,15 @@
 /// Placement formats, one function and file each, and shared helpers.
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "placement/export/placement_export.h"
 
 namespace emplace::interop {
 
-Result<ExportedPlacement> placement_csv(const PlacementExport& what);
-Result<ExportedPlacement> placement_dot(const PlacementExport& what);
 Result<ExportedPlacement> placement_onnx(const PlacementExport& what);
 Result<ExportedPlacement> placement_submodels(const PlacementExport& what);
 Result<ExportedPlacement> placement_accelerate(const PlacementExport& what);
@@ -38,6 +40,9 @@ Result<std::vector<DeviceId>> one_cpu(const PlacementExport& what,
 /// [ops] How much an op counts when the ops of a module disagree: its time on its device, or without the
 /// machine its work and traffic; at least 1.
 std::vector<double> op_weights(const PlacementExport& what);
+
+/// The text of a JSON file; invalid UTF-8 is replaced.
+std::string file_text(const nlohmann::json& object);
 
 /// Builds the result and counts the ops whose device differs.
 ExportedPlacement exported(const PlacementExport& what, std::string content, Placement applied);

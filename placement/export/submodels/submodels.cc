@@ -43,8 +43,7 @@ Result<Unit> prepare_folder(const fs::path& folder) {
     const std::string name = entry.path().filename().string();
     if (name == kManifest) {
       const auto text = read_file(entry.path());
-      const json manifest =
-          text ? json::parse(emplace::text_of(*text), nullptr, /*allow_exceptions=*/false) : json{};
+      const json manifest = text ? json::parse(text_of(*text), nullptr, /*allow_exceptions=*/false) : json{};
       ours = manifest.is_object() && manifest.contains("format") && manifest["format"] == kFormatName;
     }
     if (name == kManifest || is_part_file(name)) old.push_back(entry.path());
@@ -83,21 +82,15 @@ Result<ExportedPlacement> placement_submodels(const PlacementExport& what) {
   if (static_cast<std::size_t>(file.model.graph().node_size()) > what.graph.num_ops())
     return invalid(kSubmodels, "the graph does not match the ONNX file");
   EMPLACE_TRY_ASSIGN(const auto types, onnx_io::value_types(what.graph_file, "--graph", what.dims));
-  ModelDivision division{what, file};
-  EMPLACE_TRY_ASSIGN(auto pieces, division.make());
+  EMPLACE_TRY_ASSIGN(auto pieces, divide(what, file));
   // A part that nothing reads computes nothing that the model returns.
   std::erase_if(pieces, [](const Piece& piece) { return piece.outputs.empty(); });
 
   const fs::path folder{what.output};
   EMPLACE_TRY(prepare_folder(folder));
-  PartWriter writer{what, file, types};
+  EMPLACE_TRY_ASSIGN(json parts, write_parts(what, file, types, folder, pieces));
   const auto after = earlier_parts(pieces);
-  json parts = json::array();
-  for (std::size_t p = 0; p < pieces.size(); ++p) {
-    EMPLACE_TRY_ASSIGN(json part, writer.write(folder, pieces[p], p));
-    part["after"] = after[p];
-    parts.push_back(std::move(part));
-  }
+  for (std::size_t p = 0; p < pieces.size(); ++p) parts[p]["after"] = after[p];
   json inputs = json::array(), outputs = json::array();
   for (const auto& input : file.model.graph().input())
     if (!file.initializers.contains(input.name())) inputs.push_back(input.name());
@@ -106,8 +99,7 @@ Result<ExportedPlacement> placement_submodels(const PlacementExport& what) {
                       {"graph", what.graph.name()},  {"graph_sha256", graph_sha256(what.graph)},
                       {"inputs", std::move(inputs)}, {"outputs", std::move(outputs)},
                       {"parts", std::move(parts)}};
-  auto made =
-      exported(what, manifest.dump(1, ' ', false, json::error_handler_t::replace) + "\n", division.applied());
+  auto made = exported(what, file_text(manifest), placement_of_parts(what));
   made.file = kManifest;
   made.parts = pieces.size();
   return made;
