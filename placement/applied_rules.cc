@@ -21,15 +21,11 @@ Result<DeviceMask> named_devices(const DeviceSet& devices, const Rule& rule) {
   for (const std::string& wanted : rule.devices) {
     if (wanted.ends_with('*')) {
       const std::string_view prefix = std::string_view{wanted}.substr(0, wanted.size() - 1);
-      bool found = false;
-      for (std::size_t d = 0; d < devices.size(); ++d) {
-        if (!devices[static_cast<DeviceId>(d)].name.starts_with(prefix)) continue;
-        mask.set(d);
-        found = true;
-      }
-      if (!found)
+      const DeviceMask found = devices.starting_with(prefix);
+      if (found.none())
         return invalid(rule.where, "no device name starts with '" + printable(prefix, 60) + "'",
                        "the first device is '" + printable(devices[DeviceId{0}].name, 60) + "'");
+      mask |= found;
       continue;
     }
     const auto device = devices.find(wanted);
@@ -43,8 +39,7 @@ Result<DeviceMask> named_devices(const DeviceSet& devices, const Rule& rule) {
 Result<DeviceMask> devices_of(const DeviceSet& devices, const Rule& rule) {
   EMPLACE_TRY_ASSIGN(DeviceMask mask, named_devices(devices, rule));
   if (rule.kind != RuleKind::kForbid) return mask;
-  DeviceMask others;
-  for (std::size_t d = 0; d < devices.size(); ++d) others.set(d, !mask.test(d));
+  const DeviceMask others = first_devices(devices.size()) & ~mask;
   if (others.none())
     return invalid(rule.described(), "forbids every device of this machine", "leave its ops at least one");
   return others;
@@ -101,9 +96,7 @@ class Resolver {
       EMPLACE_TRY_ASSIGN(const auto mask, devices_of(devices_, rule));
       masks_.push_back(mask);
     }
-    DeviceMask all;
-    for (std::size_t d = 0; d < devices_.size(); ++d) all.set(d);
-    out_.devices.assign(n, all);
+    out_.devices.assign(n, first_devices(devices_.size()));
     out_.device_rule.assign(n, kNoRule);
     out_.colocation_rule.assign(n, kNoRule);
     EMPLACE_TRY(choose_devices());

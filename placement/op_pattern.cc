@@ -78,17 +78,10 @@ std::string nearest(const std::string& pattern, const std::vector<std::string_vi
 
 std::string OpPattern::text() const {
   std::string out;
-  for (const auto& [key, expression] : {std::pair{"name", &name},
-                                        {"type", &type},
-                                        {"scope", &scope},
-                                        {"phase", &phase},
-                                        {"device", &device}}) {
-    if (expression->empty()) continue;
-    out.append(out.empty() ? "" : ", ")
-        .append(key)
-        .append(" = '")
-        .append(printable(*expression, 60))
-        .append("'");
+  for (const auto& [key, expression] : kPatternKeys) {
+    if ((this->*expression).empty()) continue;
+    out.append(out.empty() ? "" : ", ").append(key);
+    out += " = '" + printable(this->*expression, 60) + "'";
   }
   return out;
 }

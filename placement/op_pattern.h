@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -16,12 +17,19 @@ struct OpPattern {
   std::string name, type, scope, phase;
   std::string device;  ///< Matches the device requested in the op's file (attrs.device), "" if none.
 
-  bool empty() const {
-    return name.empty() && type.empty() && scope.empty() && phase.empty() && device.empty();
-  }
+  bool operator==(const OpPattern&) const = default;
+  bool empty() const { return *this == OpPattern{}; }
   /// Formats "name = '^encoder/', type = 'MatMul'".
   std::string text() const;
 };
+
+/// The expressions, by their keys in a rule.
+inline constexpr std::pair<std::string_view, std::string OpPattern::*> kPatternKeys[]{
+    {"name", &OpPattern::name},
+    {"type", &OpPattern::type},
+    {"scope", &OpPattern::scope},
+    {"phase", &OpPattern::phase},
+    {"device", &OpPattern::device}};
 
 /// Errors: kInvalid if it is not a regular expression.
 Result<Unit> check_expression(const std::string& expression);

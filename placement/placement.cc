@@ -13,31 +13,27 @@ namespace {
 
 /// Finds one device, or with a prefix like "cpu:*" all devices whose names start with it.
 Result<DeviceMask> devices_named(const DeviceSet& devices, std::string_view name) {
-  DeviceMask mask;
   if (name.ends_with('*')) {
-    for (std::size_t d = 0; d < devices.size(); ++d)
-      if (devices.devices()[d].name.starts_with(name.substr(0, name.size() - 1))) mask.set(d);
+    const DeviceMask mask = devices.starting_with(name.substr(0, name.size() - 1));
     if (mask.none())
       return invalid("device '" + printable(name, 60) + "'", "matches no device of this machine");
     return mask;
   }
   EMPLACE_TRY_ASSIGN(const auto device, devices.find(name));
-  mask.set(index(device));
-  return mask;
+  return DeviceMask{}.set(index(device));
 }
 
 /// The devices that the graph and the rules allow for an op, ignoring its class.
 Result<DeviceMask> own_devices(const OpGraph& graph, const DeviceSet& devices, const AppliedRules& rules,
                                OpId op) {
-  DeviceMask mask;
+  DeviceMask mask = first_devices(devices.size());
   if (graph.has_allowed_devices(op)) {
+    mask.reset();
     for (const std::string& name : graph.allowed_devices(op)) {
       const auto named = devices_named(devices, name);
       if (!named) return invalid(quoted_op(graph, op), named.error().context);
       mask |= *named;
     }
-  } else {
-    for (std::size_t d = 0; d < devices.size(); ++d) mask.set(d);
   }
   return rules.empty() ? mask : mask & rules.devices[index(op)];
 }
@@ -101,15 +97,13 @@ Result<Constraints> Constraints::make(const OpGraph& graph, const DeviceSet& dev
     if (graph.colocated_with(OpId{op}) != kNoOp) join(OpId{op}, graph.colocated_with(OpId{op}));
   }
   for (const AppliedRules::Tie& tie : rules.ties) join(tie.op, tie.with);
-  DeviceMask all;
-  for (std::size_t d = 0; d < devices.size(); ++d) all.set(d);
   Constraints constraints;
   constraints.class_of_.resize(n);
   for (std::uint32_t op = 0; op < n; ++op) {
     const std::uint32_t leader = root(op);
     if (leader == op) {
       constraints.class_of_[op] = static_cast<std::uint32_t>(constraints.allowed_.size());
-      constraints.allowed_.push_back(all);
+      constraints.allowed_.push_back(first_devices(devices.size()));
     } else {
       // The leader has a lower number and is done.
       constraints.class_of_[op] = constraints.class_of_[leader];

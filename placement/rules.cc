@@ -24,11 +24,7 @@ Result<Unit> read_match(TomlTable& table, Rule& rule) {
   if (!match)
     return invalid(table.where(), "a rule needs 'match', which selects its ops",
                    "write e.g. match = { name = \"^encoder/\" }");
-  rule.match.name = pattern(*match, "name");
-  rule.match.type = pattern(*match, "type");
-  rule.match.scope = pattern(*match, "scope");
-  rule.match.phase = pattern(*match, "phase");
-  rule.match.device = pattern(*match, "device");
+  for (const auto& [key, expression] : kPatternKeys) rule.match.*expression = pattern(*match, key);
   if (rule.match.empty())
     return invalid(table.where("match"), "'match' has no pattern",
                    "give at least one of name, type, scope, phase and device");
@@ -99,27 +95,12 @@ Result<RuleSet> build(TomlDocument document, std::string_view where) {
 }  // namespace
 
 std::string Rule::described() const {
-  std::string text = where;
-  switch (kind) {
-    case RuleKind::kPin:
-      text += " (pin = \"" + printable(devices.front(), 60) + "\"";
-      break;
-    case RuleKind::kAllow:
-    case RuleKind::kForbid: {
-      text += kind == RuleKind::kAllow ? " (allow = [" : " (forbid = [";
-      for (std::size_t i = 0; i < devices.size(); ++i)
-        text.append(i == 0 ? "\"" : ", \"").append(printable(devices[i], 60)).append("\"");
-      text += "]";
-      break;
-    }
-    case RuleKind::kColocate:
-      text += " (colocate = \"" + printable(label, 60) + "\"";
-      break;
-    case RuleKind::kColocateWith:
-      text += " (colocate_with = \"" + label + "\"";
-      break;
-  }
-  return text + ")";
+  constexpr std::string_view kActions[]{"pin", "allow", "forbid", "colocate", "colocate_with"};
+  std::string values = devices.empty() ? "\"" + printable(label, 60) + "\"" : "";
+  for (const std::string& device : devices)
+    values.append(values.empty() ? "\"" : ", \"").append(printable(device, 60)).append("\"");
+  if (kind == RuleKind::kAllow || kind == RuleKind::kForbid) values = "[" + values + "]";
+  return where + " (" + std::string{kActions[static_cast<std::size_t>(kind)]} + " = " + values + ")";
 }
 
 Result<RuleSet> parse_rules(std::string_view toml, std::string_view where) {

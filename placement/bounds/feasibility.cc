@@ -208,8 +208,7 @@ std::optional<Shortfall> state_too_large(const DeviceSet& devices, const Constra
     std::int64_t state_bytes = 0;  // State of the classes with exactly this choice [B].
     std::int64_t extra_bytes = 0;  // Largest kernel of these classes, without its state [B].
   };
-  DeviceMask all;
-  for (std::size_t d = 0; d < devices.size(); ++d) all.set(d);
+  const DeviceMask all = first_devices(devices.size());
   std::unordered_map<DeviceMask, Only> by_choice{{all, {}}};
   for (std::uint32_t c = 0; c < constraints.num_classes(); ++c) {
     Only& only = by_choice[constraints.allowed(c)];

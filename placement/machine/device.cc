@@ -149,6 +149,12 @@ Result<DeviceSet> DeviceSet::with_shared(std::vector<SharedLink> shared) const {
   return set;
 }
 
+DeviceMask DeviceSet::starting_with(std::string_view prefix) const {
+  DeviceMask mask;
+  for (std::size_t d = 0; d < size(); ++d) mask.set(d, devices_[d].name.starts_with(prefix));
+  return mask;
+}
+
 DeviceSet DeviceSet::with_corun(double factor) const {
   EMPLACE_CHECK(std::isfinite(factor) && factor >= 1, "corun must be at least 1");
   DeviceSet set = *this;

@@ -12,6 +12,7 @@
 #include "base/ids.h"
 #include "base/result.h"
 #include "graph/op_kind.h"
+#include "placement/machine/device_mask.h"
 #include "placement/machine/signature_costs.h"
 
 namespace emplace {
@@ -107,6 +108,8 @@ class DeviceSet {
   DeviceSet with_corun(double factor) const;
   /// Errors: kInvalid, with the nearest name.
   Result<DeviceId> find(std::string_view name) const;
+  /// The devices whose names start with `prefix`.
+  DeviceMask starting_with(std::string_view prefix) const;
   bool is_cpu(DeviceId id) const { return devices_[index(id)].profile.kind == "cpu"; }
   /// SHA-256 in hex over everything that affects a simulated time: names, profiles, memory, links, copy
   /// engine.
