@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 
 #include "placement/machine/device.h"
 
@@ -22,6 +23,13 @@ inline double memory_penalty(std::int64_t bytes_over, std::int64_t memory_bytes)
 inline double log_seconds(double seconds) { return std::log(std::max(seconds, 1e-12)); }
 
 /// The smallest memory of a device that has any [B].
-std::int64_t smallest_memory(const DeviceSet& devices);
+inline std::int64_t smallest_memory(const DeviceSet& devices) {
+  std::int64_t smallest = std::numeric_limits<std::int64_t>::max();
+  for (std::size_t d = 0; d < devices.size(); ++d) {
+    const std::int64_t bytes = devices[static_cast<DeviceId>(d)].memory_bytes;
+    if (bytes > 0) smallest = std::min(smallest, bytes);
+  }
+  return smallest;
+}
 
 }  // namespace emplace

@@ -23,7 +23,7 @@
 #include "launcher/placing/torch_options.h"
 #include "launcher/terminal/stop_signal.h"
 #include "placement/export/trace.h"
-#include "placement/machine/cost_share.h"
+#include "placement/machine/cost_model.h"
 #include "placement/placement_file.h"
 #include "placement/schedule.h"
 

@@ -8,7 +8,6 @@
 #include "placement/bounds/device_kinds.h"
 #include "placement/bounds/lower_bound.h"
 #include "placement/bounds/route_bound.h"
-#include "placement/bounds/window_bound.h"
 #include "placement/bounds/work_bound.h"
 #include "placement/machine/cost_model.h"
 #include "placement/placement.h"

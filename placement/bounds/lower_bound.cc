@@ -12,7 +12,6 @@
 #include "placement/bounds/feasibility.h"
 #include "placement/bounds/route_bound.h"
 #include "placement/bounds/split_bound.h"
-#include "placement/bounds/window_bound.h"
 #include "placement/bounds/work_bound.h"
 
 namespace emplace {

@@ -25,9 +25,9 @@ struct SplitBound {
 };
 
 /// Bounds the latency by the longest path with each op at its fastest, or with the pieces that it passes
-/// through (ideal_bound.h). Bounds loads by the total work,
-/// divided freely between accelerators and CPUs without transfers, and by the largest co-location class at
-/// its fastest; valid for any amount of memory. O(ops log ops). @pre `objective` is not kStepTime.
+/// through. Bounds loads by the total work, divided freely between accelerators and CPUs without transfers,
+/// and by the largest co-location class at its fastest; valid for any amount of memory. O(ops log ops). @pre
+/// `objective` is not kStepTime.
 SplitBound split_bound(const SplitCosts& costs, const Constraints& constraints, Objective objective);
 
 }  // namespace emplace

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <string_view>
 
-#include "placement/machine/cost_share.h"
 #include "placement/machine/signature_costs.h"
 
 namespace emplace {

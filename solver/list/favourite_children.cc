@@ -1,16 +1,67 @@
 #include "solver/list/favourite_children.h"
 
+#include <Clp_C_Interface.h>
+#include <dlfcn.h>
+
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
-#include "solver/list/clp.h"
-
 namespace emplace {
 namespace {
+
+/// The functions of Clp that are used, as declared by Clp_C_Interface.h.
+struct Clp {
+  decltype(&::Clp_newModel) new_model;
+  decltype(&::Clp_deleteModel) delete_model;
+  decltype(&::Clp_setLogLevel) set_log_level;
+  decltype(&::Clp_loadProblem) load_problem;
+  decltype(&::ClpSolve_new) new_options;
+  decltype(&::ClpSolve_delete) delete_options;
+  decltype(&::ClpSolve_setSolveType) set_solve_type;
+  decltype(&::ClpSolve_setSpecialOption) set_special_option;
+  decltype(&::Clp_initialSolveWithOptions) initial_solve;
+  decltype(&::Clp_status) status;
+  decltype(&::Clp_getColSolution) column_solution;
+};
+
+template <class Function>
+bool find(void* library, const char* name, Function& function) {
+  function = reinterpret_cast<Function>(::dlsym(library, name));
+  return function != nullptr;
+}
+
+std::optional<Clp> open_clp() {
+  // OpenBLAS would start a thread per core, although the matrices are too small to benefit.
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): runs once, and OpenBLAS reads nothing else when it is loaded.
+  ::setenv("OPENBLAS_NUM_THREADS", "1", /*overwrite=*/0);
+  void* const library = ::dlopen("libClp.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return std::nullopt;
+  Clp clp{};
+  const bool whole =
+      find(library, "Clp_newModel", clp.new_model) && find(library, "Clp_deleteModel", clp.delete_model) &&
+      find(library, "Clp_setLogLevel", clp.set_log_level) &&
+      find(library, "Clp_loadProblem", clp.load_problem) && find(library, "ClpSolve_new", clp.new_options) &&
+      find(library, "ClpSolve_delete", clp.delete_options) &&
+      find(library, "ClpSolve_setSolveType", clp.set_solve_type) &&
+      find(library, "ClpSolve_setSpecialOption", clp.set_special_option) &&
+      find(library, "Clp_initialSolveWithOptions", clp.initial_solve) &&
+      find(library, "Clp_status", clp.status) && find(library, "Clp_getColSolution", clp.column_solution);
+  return whole ? std::optional<Clp>{clp} : std::nullopt;
+}
+
+/// Clp, loaded on the first linear program: it brings LAPACK and its threads, which no other part of this
+/// program needs. Errors: kNoPlacement if the library is not installed. Any thread.
+Result<const Clp*> loaded_clp() {
+  static const std::optional<Clp> clp = open_clp();
+  if (clp) return &*clp;
+  return Error{Errc::kNoPlacement, "libClp.so.1 is not on this machine; install coinor-libclp1"};
+}
 
 struct Edge {
   std::uint32_t from, to;  // Indices within the window.
@@ -134,7 +185,7 @@ class LinearProgram {
 }  // namespace
 
 Result<std::vector<OpId>> favourite_children(const ListTask& task, std::size_t most) {
-  EMPLACE_TRY_ASSIGN(const auto clp, Clp::load());
+  EMPLACE_TRY_ASSIGN(const auto clp, loaded_clp());
   const MeanLink link = mean_link_of(task);
   std::vector<OpId> favourite(task.lowered.num_ops(), kNoOp), kernels;
   for (const OpId op : task.problem.graph.topological_order())

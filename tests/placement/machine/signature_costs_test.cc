@@ -8,7 +8,6 @@
 #include <set>
 
 #include "placement/machine/cost_model.h"
-#include "placement/machine/cost_share.h"
 #include "placement/machine/device_file.h"
 #include "placement/placement.h"
 
