@@ -1,6 +1,8 @@
 #include "solver/exact/block_graph.h"
 
 #include <algorithm>
+#include <boost/graph/adjacency_list.hpp>
+#include <boost/graph/strong_components.hpp>
 #include <map>
 #include <string>
 #include <utility>
@@ -17,43 +19,15 @@ void sort_unique(Edges& edges) {
   }
 }
 
-/// Tarjan's strongly connected components, iterative; numbered so that edges lead to lower numbers.
+/// Strongly connected components, numbered so that edges lead to lower numbers.
 std::vector<std::uint32_t> components(const Edges& after, std::uint32_t& count) {
-  const auto n = static_cast<std::uint32_t>(after.size());
-  std::vector<std::uint32_t> found(n, kNoIndex), low(n), component(n, kNoIndex), open;
-  std::vector<std::pair<std::uint32_t, std::size_t>> path;
-  std::uint32_t time = 0;
-  count = 0;
-  for (std::uint32_t root = 0; root < n; ++root) {
-    if (found[root] != kNoIndex) continue;
-    path.emplace_back(root, 0);
-    while (!path.empty()) {
-      auto& [at, edge] = path.back();
-      if (edge == 0) {
-        found[at] = low[at] = time++;
-        open.push_back(at);
-      }
-      if (edge < after[at].size()) {
-        const std::uint32_t next = after[at][edge++];
-        if (found[next] == kNoIndex) {
-          path.emplace_back(next, 0);
-        } else if (component[next] == kNoIndex) {
-          low[at] = std::min(low[at], found[next]);
-        }
-        continue;
-      }
-      const std::uint32_t done = at;
-      if (low[done] == found[done]) {
-        while (component[done] == kNoIndex) {
-          component[open.back()] = count;
-          open.pop_back();
-        }
-        ++count;
-      }
-      path.pop_back();
-      if (!path.empty()) low[path.back().first] = std::min(low[path.back().first], low[done]);
-    }
-  }
+  boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS> graph{after.size()};
+  for (std::size_t from = 0; from < after.size(); ++from)
+    for (const std::uint32_t to : after[from]) boost::add_edge(from, to, graph);
+  std::vector<std::uint32_t> component(after.size());
+  const auto of_vertex =
+      boost::make_iterator_property_map(component.begin(), boost::get(boost::vertex_index, graph));
+  count = static_cast<std::uint32_t>(boost::strong_components(graph, of_vertex));
   return component;
 }
 
