@@ -122,8 +122,7 @@ class Parts {
     for (bool changed = true; changed;) {  // Updates have no readers, and what they read may have no inputs.
       changed = false;
       for (auto it = order.rbegin(); it != order.rend(); ++it)
-        for (std::size_t k = 0; k < graph_.num_outputs(*it); ++k)
-          for (const OpId reader : graph_.consumers(graph_.output(*it, k))) changed |= join(*it, reader);
+        for (const OpId reader : graph_.readers(*it)) changed |= join(*it, reader);
       for (const OpId op : order)
         for (const TensorId input : graph_.inputs(op)) changed |= join(op, graph_.producer(input));
     }
@@ -142,9 +141,8 @@ class Parts {
     return goes_by_scope(op) ? of_scope_[graph_.group(op)] : of_op_[index(op)];
   }
   std::uint32_t of_reader(OpId op, Phase phase) const {
-    for (std::size_t k = 0; k < graph_.num_outputs(op); ++k)
-      for (const OpId reader : graph_.consumers(graph_.output(op, k)))
-        if (graph_.phase(reader) == phase && part_of(reader) != kNoIndex) return part_of(reader);
+    for (const OpId reader : graph_.readers(op))
+      if (graph_.phase(reader) == phase && part_of(reader) != kNoIndex) return part_of(reader);
     return kNoIndex;
   }
 

@@ -77,12 +77,8 @@ std::string shortened(std::string_view scope, const ScopeOptions& options) {
 }
 
 OpId first_reader(const OpGraph& graph, OpId op) {
-  OpId first = kNoOp;
-  for (std::size_t k = 0; k < graph.num_outputs(op); ++k) {
-    const auto readers = graph.consumers(graph.output(op, k));
-    if (!readers.empty()) first = std::min(first, readers.front());
-  }
-  return first;
+  const auto readers = graph.readers(op);
+  return readers.empty() ? kNoOp : *std::min_element(readers.begin(), readers.end());
 }
 
 }  // namespace

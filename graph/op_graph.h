@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <numeric>
 #include <span>
 #include <string>
 #include <string_view>
@@ -90,8 +91,18 @@ class OpGraph {
   std::span<const OpId> consumers(TensorId tensor) const {
     return row(consumers_, consumer_begin_, index(tensor));
   }
+  /// Ops that read any output, output by output: one that reads several is repeated.
+  std::span<const OpId> readers(OpId op) const {
+    const std::uint32_t begin = consumer_begin_[output_begin_[index(op)]];
+    return {consumers_.data() + begin, consumer_begin_[output_begin_[index(op) + 1]] - begin};
+  }
   /// Size [B]: elements × element size.
   std::int64_t bytes(TensorId tensor) const { return bytes_[index(tensor)]; }
+  std::int64_t output_bytes(OpId op) const {  ///< Size of all outputs of an op [B].
+    const auto begin = bytes_.begin();
+    return std::accumulate(begin + output_begin_[index(op)], begin + output_begin_[index(op) + 1],
+                           std::int64_t{0});
+  }
   DType dtype(TensorId tensor) const { return dtypes_[index(tensor)]; }
   std::span<const std::int64_t> shape(TensorId tensor) const { return row(dims_, dim_begin_, index(tensor)); }
 

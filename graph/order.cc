@@ -34,10 +34,7 @@ std::vector<std::uint32_t> breadth_first_index(const OpGraph& graph) {
     if (graph.inputs(OpId{i}).empty()) visit(OpId{i});
   }
   for (std::size_t head = 0; head < walk.size(); ++head) {
-    const OpId op = walk[head];
-    for (std::size_t k = 0; k < graph.num_outputs(op); ++k) {
-      for (const OpId reader : graph.consumers(graph.output(op, k))) visit(reader);
-    }
+    for (const OpId reader : graph.readers(walk[head])) visit(reader);
   }
   return position;
 }

@@ -59,13 +59,6 @@ std::vector<TensorId> listed_outputs(const OpGraph& graph) {
   return listed;
 }
 
-bool is_read(const OpGraph& graph, OpId op) {
-  for (std::size_t k = 0; k < graph.num_outputs(op); ++k) {
-    if (!graph.consumers(graph.output(op, k)).empty()) return true;
-  }
-  return false;
-}
-
 }  // namespace
 
 bool stops_gradients(std::string_view type) {
@@ -142,10 +135,10 @@ std::vector<TensorId> results(const OpGraph& graph, const ForwardPass& pass,
   };
   const std::vector<TensorId> listed = listed_outputs(graph);
   for (const TensorId output : listed) {
-    if (output == listed.front() || !is_read(graph, graph.producer(output))) keep(output);
+    if (output == listed.front() || graph.readers(graph.producer(output)).empty()) keep(output);
   }
   for (const Node& node : pass.nodes) {
-    if (listed.empty() && !is_read(graph, node.result) && graph.num_outputs(node.result) > 0)
+    if (listed.empty() && graph.readers(node.result).empty() && graph.num_outputs(node.result) > 0)
       keep(graph.first_output(node.result));
   }
   std::vector<TensorId> scalars;

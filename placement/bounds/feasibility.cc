@@ -27,9 +27,7 @@ struct Live {
 Live live_bytes(const LoweredGraph& lowered, const Constraints& constraints, OpId op) {
   const OpGraph& graph = lowered.graph();
   Live live;
-  if (graph.phase(op) != Phase::kUpdate) {
-    for (std::size_t k = 0; k < graph.num_outputs(op); ++k) live.tensors += graph.bytes(graph.output(op, k));
-  }
+  if (graph.phase(op) != Phase::kUpdate) live.tensors = graph.output_bytes(op);
   std::vector<std::pair<BufferId, BufferId>> reads;  // (base, part) pairs, sorted by base.
   for (const BufferId buffer : lowered.reads(op)) reads.emplace_back(lowered.base(buffer), buffer);
   std::sort(reads.begin(), reads.end());
@@ -91,10 +89,7 @@ class LiveAcross {
           count(buffer);
     }
     // An update writes in place; other ops allocate their outputs.
-    if (lowered_.graph().phase(op) != Phase::kUpdate) {
-      for (std::size_t k = 0; k < lowered_.graph().num_outputs(op); ++k)
-        sum += lowered_.graph().bytes(lowered_.graph().output(op, k));
-    }
+    if (lowered_.graph().phase(op) != Phase::kUpdate) sum += lowered_.graph().output_bytes(op);
     return sum;
   }
 
@@ -293,8 +288,7 @@ std::optional<MemoryShortfall> memory_shortfall(const OpGraph& graph, const Devi
   std::int64_t everything = 0, have = 0;
   for (std::uint32_t i = 0; i < graph.num_ops(); ++i) {
     everything += lowered.resident_bytes(OpId{i});
-    for (std::size_t k = 0; k < graph.num_outputs(OpId{i}) && lowered.takes_time(OpId{i}); ++k)
-      everything += graph.bytes(graph.output(OpId{i}, k));
+    if (lowered.takes_time(OpId{i})) everything += graph.output_bytes(OpId{i});
   }
   for (const Device& device : devices.devices()) have = saturating_sum(have, device.memory_bytes);
   const auto together =

@@ -147,9 +147,8 @@ class DeviceMap {
     for (std::uint32_t i = 0; i < n; ++i) {
       const OpId op{i};
       if (module_[i] != kNone || !graph_.is_state(op)) continue;
-      for (std::size_t k = 0; k < graph_.num_outputs(op) && module_[i] == kNone; ++k)
-        for (const OpId reader : graph_.consumers(graph_.output(op, k)))
-          if (module_[i] == kNone) module_[i] = module_[index(reader)];
+      for (const OpId reader : graph_.readers(op))
+        if (module_[i] == kNone) module_[i] = module_[index(reader)];
     }
     for (std::uint32_t i = 0; i < n; ++i) module_[i] = module_[index(leader(OpId{i}))];
     // A graph without scopes is one module: the model.

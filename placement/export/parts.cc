@@ -91,12 +91,10 @@ class Cutter {
       for (std::size_t k = 0; k < part.ops.size(); ++k) {
         const OpId op = part.ops[k];
         remaining[index(*device)].take(rank_[index(op)]);
-        for (std::size_t output = 0; output < graph_.num_outputs(op); ++output) {
-          for (const OpId reader : graph_.consumers(graph_.output(op, output))) {
-            if (graph_.is_state(reader) || --waits[index(reader)] != 0) continue;
-            const DeviceId home = placement_[index(reader)];
-            (home == *device ? part.ops : ready[index(home)]).push_back(reader);
-          }
+        for (const OpId reader : graph_.readers(op)) {
+          if (graph_.is_state(reader) || --waits[index(reader)] != 0) continue;
+          const DeviceId home = placement_[index(reader)];
+          (home == *device ? part.ops : ready[index(home)]).push_back(reader);
         }
       }
       parts.push_back(std::move(part));

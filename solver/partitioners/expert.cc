@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "graph/scope_names.h"
+#include "solver/heuristics.h"
 #include "solver/partitioners/groups.h"
-#include "solver/partitioners/simple_methods.h"
 
 namespace emplace {
 namespace {
@@ -38,13 +38,8 @@ std::vector<std::size_t> recurrent_layers(const OpGraph& graph, const Grouping& 
   const auto order = graph.topological_order();
   for (auto it = order.rbegin(); it != order.rend(); ++it) {
     std::size_t& own = layer[scopes.group_of_op[index(*it)]];
-    for (std::size_t k = 0; k < graph.num_outputs(*it) && own == kOpen; ++k) {
-      for (const OpId reader : graph.consumers(graph.output(*it, k))) {
-        if (layer[scopes.group_of_op[index(reader)]] == kOpen) continue;
-        own = layer[scopes.group_of_op[index(reader)]];
-        break;
-      }
-    }
+    for (const OpId reader : graph.readers(*it))
+      if (own == kOpen) own = layer[scopes.group_of_op[index(reader)]];
   }
   for (std::size_t& l : layer) l = l == kOpen ? last : l;
   return layer;

@@ -10,12 +10,6 @@ namespace {
 
 constexpr std::int64_t kShare = 64;  // A weight is large from this part of all state on: 1 / kShare.
 
-std::int64_t output_bytes(const OpGraph& graph, OpId op) {
-  std::int64_t bytes = 0;
-  for (std::size_t k = 0; k < graph.num_outputs(op); ++k) bytes += graph.bytes(graph.output(op, k));
-  return bytes;
-}
-
 class Grouper {
  public:
   explicit Grouper(const Problem& problem)
@@ -26,10 +20,10 @@ class Grouper {
   Grouping run() {
     std::int64_t state = 0;
     for (std::uint32_t op = 0; op < graph_.num_ops(); ++op)
-      if (graph_.is_state(OpId{op})) state += output_bytes(graph_, OpId{op});
+      if (graph_.is_state(OpId{op})) state += graph_.output_bytes(OpId{op});
     std::vector<OpId> weights;
     for (std::uint32_t op = 0; op < graph_.num_ops(); ++op) {
-      if (!graph_.is_state(OpId{op}) || output_bytes(graph_, OpId{op}) * kShare < state) continue;
+      if (!graph_.is_state(OpId{op}) || graph_.output_bytes(OpId{op}) * kShare < state) continue;
       if (take(OpId{op}, num_groups_)) ++num_groups_;
       weights.push_back(OpId{op});
     }
@@ -47,36 +41,29 @@ class Grouper {
     group_of(op) = group;
     return true;
   }
-  template <class Visit>
-  void for_each_reader(OpId op, Visit visit) const {
-    for (std::size_t k = 0; k < graph_.num_outputs(op); ++k)
-      for (const OpId reader : graph_.consumers(graph_.output(op, k))) visit(reader);
-  }
 
   void take_readers(OpId weight) {
     std::vector<OpId> open{weight};
     while (!open.empty()) {
       const OpId op = open.back();
       open.pop_back();
-      for_each_reader(op, [&](OpId reader) {
+      for (const OpId reader : graph_.readers(op))
         if (take(reader, group_of(weight)) && graph_.is_view(reader)) open.push_back(reader);
-      });
     }
   }
 
   void take_gradients(OpId weight) {
-    const std::int64_t bytes = output_bytes(graph_, weight);
+    const std::int64_t bytes = graph_.output_bytes(weight);
     std::vector<OpId> open;
-    for_each_reader(weight, [&](OpId reader) {
+    for (const OpId reader : graph_.readers(weight))
       if (graph_.phase(reader) == Phase::kUpdate) open.push_back(reader);
-    });
     bool any = false;
     while (!open.empty()) {
       const OpId op = open.back();
       open.pop_back();
       for (const TensorId input : graph_.inputs(op)) {
         const OpId maker = graph_.producer(input);
-        if (graph_.is_state(maker) || output_bytes(graph_, maker) < bytes || !take(maker, num_groups_))
+        if (graph_.is_state(maker) || graph_.output_bytes(maker) < bytes || !take(maker, num_groups_))
           continue;
         any = true;
         open.push_back(maker);

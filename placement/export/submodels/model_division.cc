@@ -159,12 +159,10 @@ Placement placement_of_parts(const PlacementExport& what) {
     if (!what.graph.is_state(op) || what.graph.type_name(op) == "Input") continue;
     std::optional<DeviceId> reader;
     bool stays = false;
-    for (std::size_t k = 0; k < what.graph.num_outputs(op); ++k) {
-      for (const OpId consumer : what.graph.consumers(what.graph.output(op, k))) {
-        if (what.graph.is_state(consumer)) continue;
-        if (!reader) reader = what.placement[index(consumer)];
-        stays = stays || what.placement[index(consumer)] == what.placement[i];
-      }
+    for (const OpId consumer : what.graph.readers(op)) {
+      if (what.graph.is_state(consumer)) continue;
+      if (!reader) reader = what.placement[index(consumer)];
+      stays = stays || what.placement[index(consumer)] == what.placement[i];
     }
     if (reader && !stays) applied[i] = *reader;
   }
