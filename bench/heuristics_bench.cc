@@ -15,9 +15,10 @@
 #include "executor/sim/simulator.h"
 #include "graph/formats/graph_file.h"
 #include "placement/machine/device_file.h"
+#include "solver/heuristics.h"
 #include "solver/list/favourite_children.h"
 #include "solver/methods.h"
-#include "solver/partitioners/partition_methods.h"
+#include "solver/partitioners/partition_graph.h"
 #include "solver/search/anneal.h"
 #include "tests/support/sample_graphs.h"
 

@@ -6,9 +6,7 @@
 
 #include "base/lab_words.h"
 #include "base/text/words.h"
-#include "solver/list/list_methods.h"
-#include "solver/partitioners/partition_methods.h"
-#include "solver/partitioners/simple_methods.h"
+#include "solver/heuristics.h"
 #include "solver/search/anneal.h"
 #include "solver/search/local_search.h"
 

@@ -8,6 +8,15 @@ namespace {
 constexpr std::uint32_t kMostSamples = 100'000, kMostOrders = 1'000'000'000, kMostThreads = 256,
                         kMostPlacements = 64;
 
+/// `option` changes what `auto` does within its budget.
+Result<Unit> check_auto(const Request& request, const std::string& option) {
+  if (request.method != "auto")
+    return invalid(option, "needs --method auto", "remove --method " + printable(request.method, 40));
+  if (!request.policy.empty() && !request.has_budget())
+    return invalid(option, "needs a budget beside --policy", "add --budget 30s");
+  return Unit{};
+}
+
 /// A search for orders knows one model of a step only.
 Result<Unit> check_order(const Request& request) {
   if (request.order == Ordering::kIssue) return Unit{};
@@ -17,12 +26,7 @@ Result<Unit> check_order(const Request& request) {
     return invalid("--order search", "needs --dispatch program", "fifo takes ops in no order of its own");
   if (request.judge.placeto)
     return invalid("--order search", "needs --executor sim", "Placeto's simulator has an order of its own");
-  if (request.method != "auto")
-    return invalid("--order search", "needs --method auto",
-                   "remove --method " + printable(request.method, 40));
-  if (!request.policy.empty() && !request.has_budget())
-    return invalid("--order search", "needs a budget beside --policy", "add --budget 30s");
-  return Unit{};
+  return check_auto(request, "--order search");
 }
 
 Result<Unit> check_unseen_order(const Request& request) {
@@ -43,11 +47,7 @@ Result<Unit> check_several(const Request& request) {
     return invalid(option, "needs --objective step-time", "it simulates steps");
   if (request.order == Ordering::kSearch)
     return invalid(option, "needs --order issue", "it searches for placements in issue order");
-  if (request.method != "auto")
-    return invalid(option, "needs --method auto", "remove --method " + printable(request.method, 40));
-  if (!request.policy.empty() && !request.has_budget())
-    return invalid(option, "needs a budget beside --policy", "add --budget 30s");
-  return Unit{};
+  return check_auto(request, option);
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "placement/idle_gaps.h"
-#include "solver/list/list_methods.h"
+#include "solver/heuristics.h"
 #include "solver/list/list_schedule.h"
 
 namespace emplace {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/check.h"
+#include "solver/heuristics.h"
 #include "solver/list/favourite_children.h"
-#include "solver/list/list_methods.h"
 #include "solver/list/list_schedule.h"
 
 namespace emplace {

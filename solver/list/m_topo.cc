@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "solver/list/list_methods.h"
+#include "solver/heuristics.h"
 #include "solver/list/list_schedule.h"
 
 namespace emplace {

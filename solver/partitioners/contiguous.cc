@@ -14,9 +14,9 @@
 #include "solver/exact/block_graph.h"
 #include "solver/exact/chain_split.h"
 #include "solver/exact/ideal_split.h"
+#include "solver/heuristics.h"
 #include "solver/partitioners/groups.h"
 #include "solver/partitioners/partition_graph.h"
-#include "solver/partitioners/simple_methods.h"
 
 namespace emplace {
 namespace {

@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "base/mutex.h"
+#include "solver/heuristics.h"
 #include "solver/partitioners/partition_graph.h"
-#include "solver/partitioners/partition_methods.h"
 
 namespace emplace {
 namespace {

@@ -65,4 +65,18 @@ std::vector<double> shares_by_memory(const Problem& problem, const std::vector<D
 /// that is furthest below its share.   Returns [vertices] parts.
 std::vector<std::int32_t> deal_out(const PartitionTask& task);
 
+/// Total time of this process inside Scotch and METIS [ns]. For benchmarks: they subtract it. Any thread.
+std::int64_t partitioner_ns();
+/// Adds its own lifetime to partitioner_ns().
+class PartitionerTime {
+ public:
+  PartitionerTime();
+  ~PartitionerTime();
+  PartitionerTime(const PartitionerTime&) = delete;
+  PartitionerTime& operator=(const PartitionerTime&) = delete;
+
+ private:
+  const std::int64_t start_ns_;
+};
+
 }  // namespace emplace

@@ -1,8 +1,8 @@
 #include <numeric>
 
 #include "base/rng.h"
+#include "solver/heuristics.h"
 #include "solver/partitioners/groups.h"
-#include "solver/partitioners/simple_methods.h"
 
 namespace emplace {
 namespace {

@@ -13,7 +13,7 @@
 #include "solver/exact/block_graph.h"
 #include "solver/exact/chain_split.h"
 #include "solver/exact/ideal_split.h"
-#include "solver/partitioners/simple_methods.h"
+#include "solver/heuristics.h"
 #include "tests/solver/split_world.h"
 
 namespace emplace {
