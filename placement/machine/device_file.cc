@@ -23,6 +23,10 @@ bool matches(std::string_view pattern, std::string_view name) {
   return pattern.ends_with('*') ? name.starts_with(pattern.substr(0, pattern.size() - 1)) : pattern == name;
 }
 
+bool matches_any(std::string_view pattern, const std::vector<Device>& devices) {
+  return std::ranges::any_of(devices, [&](const Device& one) { return matches(pattern, one.name); });
+}
+
 /// A profile, and the device of the catalogue that it is based on; null if there is none.
 struct KnownProfile {
   Profile profile;
@@ -172,17 +176,12 @@ SharedLink read_shared(TomlTable& table, const std::vector<Device>& devices) {
   }
   const auto patterns = table.texts("devices").value_or(std::vector<std::string>{});
   if (patterns.empty()) table.fail("", "a shared link needs devices", "write devices = [\"host0/*\"]");
-  std::vector<bool> listed(devices.size(), false);
-  for (const std::string& pattern : patterns) {
-    bool known = false;
-    for (std::size_t d = 0; d < devices.size(); ++d) {
-      if (!matches(pattern, devices[d].name)) continue;
-      known = listed[d] = true;
-    }
-    if (!known) table.fail("devices", "'" + printable(pattern, 60) + "' matches no device of this file");
-  }
+  for (const std::string& pattern : patterns)
+    if (!matches_any(pattern, devices))
+      table.fail("devices", "'" + printable(pattern, 60) + "' matches no device of this file");
   for (std::size_t d = 0; d < devices.size(); ++d)
-    if (listed[d]) shared.devices.push_back(static_cast<DeviceId>(d));
+    if (std::ranges::any_of(patterns, [&](const auto& one) { return matches(one, devices[d].name); }))
+      shared.devices.push_back(static_cast<DeviceId>(d));
   shared.engines = read_count(table, "engines").value_or(1);
   return shared;
 }
@@ -250,12 +249,8 @@ Result<DeviceSet> build(TomlDocument document, std::string_view where, const Res
     const auto ends = read_ends(table);
     const Link link = read_link(table);
     if (!ends) continue;
-    const auto known = [&](const std::string& pattern) {
-      return std::any_of(devices.begin(), devices.end(),
-                         [&](const Device& device) { return matches(pattern, device.name); });
-    };
     for (const std::string& end : {ends->source, ends->target}) {
-      if (!known(end))
+      if (!matches_any(end, devices))
         table.fail("", "the link's end '" + printable(end, 60) + "' is not a device of this file");
     }
     links.emplace_back(*ends, link);

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <charconv>
 #include <limits>
 #include <map>
@@ -42,27 +41,16 @@ class Splitter {
   explicit Splitter(std::string_view text) : text_{text} {}
 
   std::vector<Token> tokens() {
-    for (std::size_t at = 0; at < text_.size();) {
-      const char c = text_[at];
-      if (std::isspace(static_cast<unsigned char>(c)) != 0) {
-        ++at;
-        continue;
+    constexpr std::string_view kSpace = " \t\n\v\f\r", kEndOfWord = " \t\n\v\f\r,()";
+    for (std::size_t at = 0; (at = text_.find_first_not_of(kSpace, at)) != std::string_view::npos;) {
+      const std::size_t end = std::min(text_.find_first_of(kEndOfWord, at), text_.size());
+      if (end > at) {
+        split(at, end - at);
+        at = end;
+      } else {
+        const char c = text_[at];
+        add(c == ',' ? TokenKind::kComma : c == '(' ? TokenKind::kOpen : TokenKind::kClose, at++, 1);
       }
-      const TokenKind mark = c == ','   ? TokenKind::kComma
-                             : c == '(' ? TokenKind::kOpen
-                             : c == ')' ? TokenKind::kClose
-                                        : TokenKind::kWord;
-      if (mark != TokenKind::kWord) {
-        add(mark, at, 1);
-        ++at;
-        continue;
-      }
-      std::size_t end = at;
-      while (end < text_.size() && std::isspace(static_cast<unsigned char>(text_[end])) == 0 &&
-             std::string_view{",()"}.find(text_[end]) == std::string_view::npos)
-        ++end;
-      split(at, end - at);
-      at = end;
     }
     add(TokenKind::kEnd, text_.size(), 0);
     return std::move(tokens_);
