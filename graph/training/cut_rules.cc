@@ -42,7 +42,6 @@ std::vector<std::int64_t> starts_of(const Call& call, const Shape& in) {
 
 /// Slices each dimension in turn.
 Made slice(Recorder& r, const Call& call) {
-  if (call.inputs.empty()) return contradiction(call);
   Tensor x = call.inputs[0];
   const Shape in = r.shape(x), made = call.made();
   if (in.size() != made.size()) return contradiction(call);
@@ -55,7 +54,6 @@ Made slice(Recorder& r, const Call& call) {
 }
 
 Made split(Recorder& r, const Call& call) {
-  if (call.inputs.empty()) return contradiction(call);
   const Tensor x = call.inputs[0];
   const Shape in = r.shape(x);
   const auto d = dimension(integer(call.attrs, "axis", 0), in.size());
@@ -86,7 +84,7 @@ Made split(Recorder& r, const Call& call) {
 Made concat(Recorder& r, const Call& call) {
   const Shape made = call.made();
   const auto d = dimension(integer(call.attrs, "axis", 1), made.size());
-  if (!d || call.inputs.empty()) return contradiction(call);
+  if (!d) return contradiction(call);
   std::int64_t sum = 0;
   for (const Tensor part : call.inputs) {
     Shape whole = r.shape(part);
@@ -109,7 +107,6 @@ std::vector<std::int64_t> pads_before(const Call& call, const Shape& in) {
 }
 
 Made pad(Recorder& r, const Call& call) {
-  if (call.inputs.empty()) return contradiction(call);
   const Tensor x = call.inputs[0];
   const Shape in = r.shape(x), made = call.made();
   if (in.size() != made.size()) return contradiction(call);

@@ -90,7 +90,6 @@ struct Flat {
 };
 
 std::optional<Flat> pooled(Recorder& r, const Call& call) {
-  if (call.inputs.empty()) return std::nullopt;
   Flat flat{call.inputs[0], {}, call.made()};
   const Shape in = r.shape(flat.x);
   const Sizes kernel = integers(call.attrs, "kernel_shape");
@@ -152,7 +151,7 @@ Made average_pool(Recorder& r, const Call& call) {
 }
 
 Made average_all(Recorder& r, const Call& call) {
-  if (call.inputs.empty() || r.shape(call.inputs[0]).size() < 3) return contradiction(call);
+  if (r.shape(call.inputs[0]).size() < 3) return contradiction(call);
   std::vector<std::int64_t> dims;
   for (std::size_t d = 2; d < r.shape(call.inputs[0]).size(); ++d)
     dims.push_back(static_cast<std::int64_t>(d));
@@ -164,7 +163,6 @@ Made average_all(Recorder& r, const Call& call) {
 // ---- Resizing ----
 
 Made resize(Recorder& r, const Call& call) {
-  if (call.inputs.empty()) return contradiction(call);
   const Tensor x = call.inputs[0];
   const Shape in = r.shape(x), made = call.made();
   if (in.size() < 3 || in.size() > 5 || made.size() != in.size()) return contradiction(call);
@@ -186,7 +184,6 @@ Made resize(Recorder& r, const Call& call) {
 
 /// Moves space into channels or back: the same elements in another order.
 Made shuffle(Recorder& r, const Call& call) {
-  if (call.inputs.empty()) return contradiction(call);
   const Tensor x = call.inputs[0];
   if (elements(r.shape(x)) != elements(call.made())) return contradiction(call);
   const bool apart = call.type == "DepthToSpace";

@@ -19,6 +19,18 @@ Tensor selected(Recorder& r, Tensor x, std::size_t d, std::int64_t at) {
   return out;
 }
 
+/// Gathers elements of the first input by the indices in the second; `back` adds the gradient to those.
+Made gathered(Recorder& r, const Call& call, std::string_view type, std::string_view back,
+              const Recorder::Attributes& attrs) {
+  const Tensor x = call.inputs[0], indices = call.inputs[1];
+  const Tensor out = r.op(type, {x, indices}, call.made(), attrs);
+  r.flow(out, {x}, [&r, x, indices, back, attrs](const Gradients& dy) {
+    const Tensor zeros = r.new_zeros(*dy[0], r.shape(x));
+    r.add_gradient(x, r.op(back, {zeros, indices, *dy[0]}, r.shape(x), attrs));
+  });
+  return std::vector{out};
+}
+
 Made gather(Recorder& r, const Call& call) {
   if (call.inputs.size() != 2) return contradiction(call);
   const Tensor x = call.inputs[0], indices = call.inputs[1];
@@ -37,40 +49,21 @@ Made gather(Recorder& r, const Call& call) {
     return std::vector{r.reshaped(selected(r, x, *d, which), made)};
   }
   if (*d == 0 && in.size() == 2) return std::vector{r.embedding(x, indices)};
-  const Recorder::Attributes attrs{{"dim", std::to_string(*d)}};
-  const Tensor out =
-      r.op(at.size() == 1 ? "aten::index_select" : "aten::index", {x, indices}, made, 0, attrs);
-  r.flow(out, {x}, [&r, x, indices, made, attrs](const Gradients& dy) {
-    const Tensor zeros = r.new_zeros(*dy[0], r.shape(x));
-    r.add_gradient(x, r.op("aten::index_add", {zeros, indices, *dy[0]}, r.shape(x), attrs));
-  });
-  return std::vector{out};
+  return gathered(r, call, at.size() == 1 ? "aten::index_select" : "aten::index", "aten::index_add",
+                  {{"dim", std::to_string(*d)}});
 }
 
 Made gather_elements(Recorder& r, const Call& call) {
   if (call.inputs.size() != 2 || r.shape(call.inputs[1]) != call.made()) return contradiction(call);
-  const Tensor x = call.inputs[0], indices = call.inputs[1];
   const auto d = dimension(integer(call.attrs, "axis", 0), call.made().size());
-  if (!d || r.shape(x).size() != call.made().size()) return contradiction(call);
-  const Recorder::Attributes attrs{{"dim", std::to_string(*d)}};
-  const Tensor out = r.op("aten::gather", {x, indices}, call.made(), attrs);
-  r.flow(out, {x}, [&r, x, indices, attrs](const Gradients& dy) {
-    const Tensor zeros = r.new_zeros(*dy[0], r.shape(x));
-    r.add_gradient(x, r.op("aten::scatter_add", {zeros, indices, *dy[0]}, r.shape(x), attrs));
-  });
-  return std::vector{out};
+  if (!d || r.shape(call.inputs[0]).size() != call.made().size()) return contradiction(call);
+  return gathered(r, call, "aten::gather", "aten::scatter_add", {{"dim", std::to_string(*d)}});
 }
 
 /// Gathers rows by lists of indices; the gradient adds to the gathered rows.
 Made gather_rows(Recorder& r, const Call& call) {
   if (call.inputs.size() != 2) return contradiction(call);
-  const Tensor x = call.inputs[0], indices = call.inputs[1];
-  const Tensor out = r.op("aten::index", {x, indices}, call.made());
-  r.flow(out, {x}, [&r, x, indices](const Gradients& dy) {
-    const Tensor zeros = r.new_zeros(*dy[0], r.shape(x));
-    r.add_gradient(x, r.op("aten::index_put", {zeros, indices, *dy[0]}, r.shape(x)));
-  });
-  return std::vector{out};
+  return gathered(r, call, "aten::index", "aten::index_put", {});
 }
 
 /// Writes or adds `part` into x at `indices`. The gradient of x is zero where it is overwritten; the gradient
@@ -95,7 +88,7 @@ Made scatter(Recorder& r, const Call& call) {
 
 /// The largest elements along a dimension, and their positions.
 Made top(Recorder& r, const Call& call) {
-  if (call.inputs.empty() || call.made().size() != r.shape(call.inputs[0]).size()) return contradiction(call);
+  if (call.made().size() != r.shape(call.inputs[0]).size()) return contradiction(call);
   const Tensor x = call.inputs[0];
   const auto d = dimension(integer(call.attrs, "axis", -1), call.made().size());
   if (!d) return contradiction(call);

@@ -38,12 +38,9 @@ Made layer_norm(Recorder& r, const Call& call) {
   r.flow(out, read, [&r, read, out, in, attrs](const Gradients& dy) {
     std::vector<Tensor> reads{*dy[0], read[0], Tensor{out.op, 1}, Tensor{out.op, 2}};
     reads.insert(reads.end(), read.begin() + 1, read.end());
-    std::vector<TensorSpec> made;
-    made.reserve(read.size());
-    for (const Tensor target : read) made.push_back({.dtype = r.dtype(target), .shape = r.shape(target)});
     Recorder::Attributes asked = attrs;
     asked.emplace("output_mask", read.size() > 2 ? "[true,true,true]" : "[true,true,false]");
-    const Tensor back = r.op("aten::native_layer_norm_backward", reads, made, asked);
+    const Tensor back = r.op("aten::native_layer_norm_backward", reads, specs_of(r, read), asked);
     for (std::uint32_t k = 0; k < read.size(); ++k) r.add_gradient(read[k], {back.op, k});
   });
   return std::vector{out};
@@ -63,13 +60,11 @@ Made group_norm(Recorder& r, const Call& call) {
                                         statistics(r, x, {in[0], groups})};
   const Tensor out = r.op("aten::native_group_norm", read, outputs, attrs);
   r.flow(out, read, [&r, read, out, in, attrs](const Gradients& dy) {
-    std::vector<TensorSpec> made;
-    made.reserve(read.size());
-    for (const Tensor target : read) made.push_back({.dtype = r.dtype(target), .shape = r.shape(target)});
     Recorder::Attributes asked = attrs;
     asked.emplace("output_mask", "[true,true,true]");
-    const Tensor back = r.op("aten::native_group_norm_backward",
-                             {*dy[0], read[0], Tensor{out.op, 1}, Tensor{out.op, 2}, read[1]}, made, asked);
+    const Tensor back =
+        r.op("aten::native_group_norm_backward",
+             {*dy[0], read[0], Tensor{out.op, 1}, Tensor{out.op, 2}, read[1]}, specs_of(r, read), asked);
     for (std::uint32_t k = 0; k < 3; ++k) r.add_gradient(read[k], {back.op, k});
   });
   return std::vector{out};
@@ -90,7 +85,7 @@ Made rms_norm(Recorder& r, const Call& call) {
 }
 
 Made softmax(Recorder& r, const Call& call) {
-  if (call.inputs.empty() || r.shape(call.inputs[0]) != call.made()) return contradiction(call);
+  if (r.shape(call.inputs[0]) != call.made()) return contradiction(call);
   const auto axis = dimension(integer(call.attrs, "axis", -1), call.made().size());
   if (!axis) return contradiction(call);
   return std::vector{r.softmax(call.inputs[0], *axis, /*log=*/call.type == "LogSoftmax")};

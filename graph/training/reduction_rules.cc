@@ -48,7 +48,6 @@ std::optional<Along> named(const Call& call, const Shape& in) {
 }
 
 std::optional<Along> dims_of(const Recorder& r, const Call& call) {
-  if (call.inputs.empty()) return std::nullopt;
   const Shape& in = r.shape(call.inputs[0]);
   if (auto found = named(call, in)) return found;
   return along(in, call.made());
@@ -85,8 +84,7 @@ Made reduced_sum(Recorder& r, const Call& call) {
 /// The gradient is split equally among the elements that equal the extreme.
 Made reduced_extreme(Recorder& r, const Call& call) {
   auto a = dims_of(r, call);
-  if (call.type == "GlobalMaxPool" && !call.inputs.empty() &&
-      call.made().size() == r.shape(call.inputs[0]).size())
+  if (call.type == "GlobalMaxPool" && call.made().size() == r.shape(call.inputs[0]).size())
     a = along(r.shape(call.inputs[0]), call.made());
   if (!a) return contradiction(call);
   const Tensor x = call.inputs[0];
@@ -119,7 +117,7 @@ Made norm(Recorder& r, const Call& call) {
 
 /// Sums from the start; the gradient sums from the end.
 Made running_sum(Recorder& r, const Call& call) {
-  if (call.inputs.empty() || r.shape(call.inputs[0]) != call.made()) return contradiction(call);
+  if (r.shape(call.inputs[0]) != call.made()) return contradiction(call);
   const Tensor x = call.inputs[0];
   const Tensor out = r.pointwise("aten::cumsum", {x}, call.made(), 1);
   r.flow(out, {x}, [&r, x](const Gradients& dy) {

@@ -77,6 +77,12 @@ std::vector<std::int64_t> whole_values(const Call& call, std::size_t k) {
   return numbers;
 }
 
+std::vector<TensorSpec> specs_of(const Recorder& r, const std::vector<Tensor>& tensors) {
+  std::vector<TensorSpec> specs;
+  for (const Tensor tensor : tensors) specs.push_back({.dtype = r.dtype(tensor), .shape = r.shape(tensor)});
+  return specs;
+}
+
 std::vector<Tensor> operands(const Call& call) {
   std::vector<Tensor> tensors;
   for (std::size_t k = 0; k < call.inputs.size(); ++k) {

@@ -18,7 +18,7 @@ namespace emplace::training {
 struct Call {
   std::string_view type;
   const nlohmann::json& attrs;
-  std::vector<Tensor> inputs;  ///< Inputs in argument order, without absent ones.
+  std::vector<Tensor> inputs;  ///< Inputs in argument order, without absent ones; at least one.
   std::vector<bool> number;  ///< [inputs] Whether it is a single number known statically; as in torch, it is
                              ///< then not an operand.
   std::vector<std::vector<double>> values;  ///< [inputs] Values of small constants; empty if unknown.
@@ -63,6 +63,8 @@ bool broadcasts(const Shape& shape, const Shape& to);
 std::vector<std::int64_t> whole_values(const Call& call, std::size_t k);
 /// The operands that are tensors, not numbers.
 std::vector<Tensor> operands(const Call& call);
+/// Types and shapes of tensors.
+std::vector<TensorSpec> specs_of(const Recorder& r, const std::vector<Tensor>& tensors);
 
 // Ops shared by several rules, with gradients; `made` is the shape of the result.
 Tensor added(Recorder& r, Tensor a, Tensor b, const Shape& made);

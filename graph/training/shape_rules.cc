@@ -9,13 +9,11 @@ namespace {
 
 /// Returns the same elements in another shape, for all kinds of reshape.
 Made reshape(Recorder& r, const Call& call) {
-  if (call.inputs.empty() || elements(r.shape(call.inputs[0])) != elements(call.made()))
-    return contradiction(call);
+  if (elements(r.shape(call.inputs[0])) != elements(call.made())) return contradiction(call);
   return std::vector{r.reshaped(call.inputs[0], call.made())};
 }
 
 Made transpose(Recorder& r, const Call& call) {
-  if (call.inputs.empty()) return contradiction(call);
   const Shape in = r.shape(call.inputs[0]);
   std::vector<std::int64_t> order = integers(call.attrs, "perm");
   if (order.empty()) {
@@ -34,13 +32,12 @@ Made transpose(Recorder& r, const Call& call) {
 }
 
 Made expand(Recorder& r, const Call& call) {
-  if (call.inputs.empty() || !broadcasts(r.shape(call.inputs[0]), call.made())) return contradiction(call);
+  if (!broadcasts(r.shape(call.inputs[0]), call.made())) return contradiction(call);
   return std::vector{r.expanded(call.inputs[0], call.made())};
 }
 
 /// Copies along dimensions; the gradient sums over the copies.
 Made tile(Recorder& r, const Call& call) {
-  if (call.inputs.empty()) return contradiction(call);
   const Tensor x = call.inputs[0];
   const Shape in = r.shape(x), made = call.made();
   if (in.size() != made.size()) return contradiction(call);

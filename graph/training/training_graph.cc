@@ -162,7 +162,7 @@ class Step {
     for (std::size_t k = 0; k < forward_.num_outputs(node.result); ++k)
       call.outputs.push_back(spec_of(forward_, forward_.output(node.result, k)));
     recorder_.begin(forward_.name(node.op), forward_.group_name(node.op));
-    const auto made = (*rule)(recorder_, call);
+    const auto made = call.inputs.empty() ? training::contradiction(call) : (*rule)(recorder_, call);
     if (!made) return wrong(node, made.error().context);
     recorder_.end(made.value().front());
     for (std::size_t k = 0; k < made.value().size() && k < call.outputs.size(); ++k)

@@ -38,7 +38,7 @@ constexpr std::array kPairs{
 Made pair(Recorder& r, const Call& call) {
   const auto* found =
       std::find_if(kPairs.begin(), kPairs.end(), [&](const Pair& p) { return p.type == call.type; });
-  if (call.inputs.empty() || r.shape(call.inputs[0]) != call.made()) return contradiction(call);
+  if (r.shape(call.inputs[0]) != call.made()) return contradiction(call);
   const Pair kind = *found;
   const Tensor x = call.inputs[0];
   const Tensor out = r.pointwise(kind.forward, {x}, call.made(), kind.flops);
@@ -108,7 +108,7 @@ constexpr std::array kFormulas{
 Made formula(Recorder& r, const Call& call) {
   const auto* found =
       std::find_if(kFormulas.begin(), kFormulas.end(), [&](const Formula& f) { return f.type == call.type; });
-  if (call.inputs.empty() || r.shape(call.inputs[0]) != call.made()) return contradiction(call);
+  if (r.shape(call.inputs[0]) != call.made()) return contradiction(call);
   const Formula kind = *found;
   const Tensor x = call.inputs[0];
   const Tensor out = r.pointwise(kind.forward, {x}, call.made(), kind.flops);
@@ -118,12 +118,12 @@ Made formula(Recorder& r, const Call& call) {
 }
 
 Made identity(Recorder& r, const Call& call) {
-  if (call.inputs.empty() || r.shape(call.inputs[0]) != call.made()) return contradiction(call);
+  if (r.shape(call.inputs[0]) != call.made()) return contradiction(call);
   return std::vector{call.inputs[0]};
 }
 
 Made cast(Recorder& r, const Call& call) {
-  if (call.inputs.empty() || r.shape(call.inputs[0]) != call.made()) return contradiction(call);
+  if (r.shape(call.inputs[0]) != call.made()) return contradiction(call);
   const Tensor x = call.inputs[0];
   if (r.dtype(x) == call.outputs[0].dtype) return std::vector{x};
   const Tensor out = r.op("aten::_to_copy", {x}, std::vector{call.outputs[0]});
@@ -135,7 +135,7 @@ Made cast(Recorder& r, const Call& call) {
 }
 
 Made dropout(Recorder& r, const Call& call) {
-  if (call.inputs.empty() || r.shape(call.inputs[0]) != call.made()) return contradiction(call);
+  if (r.shape(call.inputs[0]) != call.made()) return contradiction(call);
   const auto ratio = call.attrs.find("ratio");
   const bool none = (call.values.size() > 1 && call.values[1] == std::vector{0.0}) ||
                     (ratio != call.attrs.end() && ratio->is_number() && ratio->get<double>() == 0);
@@ -144,7 +144,7 @@ Made dropout(Recorder& r, const Call& call) {
 
 /// Keeps the elements above or below a diagonal; the rest is zero.
 Made triangle(Recorder& r, const Call& call) {
-  if (call.inputs.empty() || r.shape(call.inputs[0]) != call.made()) return contradiction(call);
+  if (r.shape(call.inputs[0]) != call.made()) return contradiction(call);
   const Tensor x = call.inputs[0];
   const std::string_view kind = integer(call.attrs, "upper", 1) != 0 ? "aten::triu" : "aten::tril";
   const Tensor out = r.pointwise(kind, {x}, call.made(), 0);
