@@ -91,12 +91,11 @@ std::string costs_file_text(const CostLedger& ledger, const std::string& executo
   auto entries = Json::array();
   for (std::size_t d = 0; d < ledger.num_devices(); ++d) {
     for (const auto& [signature, entry] : ledger.entries(d)) {
-      Json one{{"device", d}};
-      const std::string named = SignatureCosts::entry_text({signature, 0});
-      one["signature"] = std::string_view{named}.substr(0, 16);
-      one["op"] = entry.text;
-      one["us"] = entry.us;
-      one["mad_us"] = entry.mad_us;
+      Json one{{"device", d},
+               {"signature", SignatureCosts::entry_text({signature, 0}).substr(0, 16)},
+               {"op", entry.text},
+               {"us", entry.us},
+               {"mad_us", entry.mad_us}};
       if (entry.cold_us > 0) one["hot_us"] = entry.hot_us, one["cold_us"] = entry.cold_us;
       one["ops"] = entry.ops;
       one["samples"] = entry.samples;

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fields.h"
 #include "base/result.h"
 #include "launcher/calibration/cost_ledger.h"
 #include "placement/machine/device.h"
@@ -16,6 +17,7 @@ struct Fit {
   double link_efficiency = 1;  ///< Factor on the measured bandwidth of links.
   double corun = 1;            ///< Slowdown of concurrent ops (DeviceSet::corun).
   bool operator==(const Fit&) const = default;
+  EMPLACE_FIELDS(overhead_us, link_efficiency, corun)
 };
 
 /// Returns the text of the device file: `devices`, each with its profile from the ledger, their links, and

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -11,8 +12,8 @@
 #include "base/statistics.h"
 #include "executor/real_executor.h"
 #include "graph/op_graph.h"
+#include "launcher/calibration/calibrated_machine.h"
 #include "launcher/calibration/cost_ledger.h"
-#include "launcher/calibration/fit.h"
 #include "placement/machine/device.h"
 #include "placement/placement.h"
 
@@ -68,6 +69,24 @@ struct StudyOptions {
 /// for the constraints; kNoPlacement if no placement fits.
 Result<Unit> study(StudiedGraph& one, const DeviceSet& devices, RealExecutor& executor,
                    const StudyOptions& options);
+
+/// Placements of one graph with their measured step times [s].
+struct MeasuredPlacements {
+  const OpGraph* graph = nullptr;
+  std::vector<Placement> placements;
+  std::vector<double> step_time_s;
+};
+
+/// Step times that the simulator predicts on a machine [s], one per placement. Errors: those of the
+/// simulator.
+Result<std::vector<double>> predict(const OpGraph& graph, const DeviceSet& devices,
+                                    std::span<const Placement> placements);
+
+/// Returns the values of a fixed grid with the smallest mean |log(predicted / measured)|, with equal weight
+/// for every graph. Fits link efficiency and corun together, then the overhead. A corun that was measured is
+/// kept. Deterministic. Errors: those of predict() and calibrated_devices().
+Result<Fit> fit_parameters(const DeviceSet& devices, const CostLedger& ledger,
+                           std::span<const MeasuredPlacements> measured);
 
 /// Fits the parameters to one half of the placements and predicts all. Errors: those of the simulator.
 Result<Fit> fit_and_predict(std::vector<StudiedGraph>& studied, const DeviceSet& devices,

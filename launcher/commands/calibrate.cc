@@ -159,28 +159,25 @@ Json Calibrate::as_json(const std::vector<StudiedGraph>& studied, const CostLedg
   if (const auto corun = ledger.corun()) out["corun_measured"] = *corun;
   if (const auto shares = ledger.hot_shares(0); !shares.empty())
     out["caches"] = Json{{"signatures", shares.size()}, {"hot_over_cold", median(shares)}};
-  Json fitted{
-      {"overhead_us", fit.overhead_us}, {"link_efficiency", fit.link_efficiency}, {"corun", fit.corun}};
-  out["fit"] = std::move(fitted);
+  out["fit"] = fields_json(fit);
   auto graphs = Json::array();
   for (const StudiedGraph& one : studied) {
-    Json graph{{"graph", one.graph.name()},
-               {"step_time_s", one.step_time_s()},
-               {"ops_s", one.ops_s()},
-               {"synthetic_types", one.synthetic_types}};
     const Agreement held_out = one.held_out();
-    graph["placements"] = one.placements.size();
-    graph["held_out"] = held_out.count;
-    graph["mape"] = held_out.error_mean;
-    graph["spearman"] = held_out.spearman;
-    graph["kendall"] = held_out.kendall;
-    graph["top5_overlap"] = held_out.top5_overlap;
-    graph["drift"] = one.placements.empty() ? 0 : one.drift();
-    graph["repeatability"] = one.repeatability();
     auto points = Json::array();
     for (const ComparedPlacement& point : one.placements) points.push_back(fields_json(point));
-    graph["points"] = std::move(points);
-    graphs.push_back(std::move(graph));
+    graphs.push_back({{"graph", one.graph.name()},
+                      {"step_time_s", one.step_time_s()},
+                      {"ops_s", one.ops_s()},
+                      {"synthetic_types", one.synthetic_types},
+                      {"placements", one.placements.size()},
+                      {"held_out", held_out.count},
+                      {"mape", held_out.error_mean},
+                      {"spearman", held_out.spearman},
+                      {"kendall", held_out.kendall},
+                      {"top5_overlap", held_out.top5_overlap},
+                      {"drift", one.placements.empty() ? 0 : one.drift()},
+                      {"repeatability", one.repeatability()},
+                      {"points", std::move(points)}});
   }
   out["graphs"] = std::move(graphs);
   return out;

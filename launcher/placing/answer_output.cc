@@ -25,9 +25,8 @@ Json order_gain_json(const Answer& answer) {
 Json placements_json(const Answer& answer, const PlacementOutput& output) {
   auto placements = Json::array();
   const auto add = [&](std::size_t k, const Measurement& measured) {
-    Json one{{"placement", text_or_null(output.path.empty() ? "" : output.path_of(k))},
-             {"step_time_s", measured.step_time_s}};
-    placements.push_back(std::move(one));
+    placements.push_back({{"placement", text_or_null(output.path.empty() ? "" : output.path_of(k))},
+                          {"step_time_s", measured.step_time_s}});
   };
   add(1, answer.measurement);
   for (std::size_t k = 0; k < answer.others.size(); ++k) add(k + 2, answer.others[k].measurement);
@@ -36,10 +35,9 @@ Json placements_json(const Answer& answer, const PlacementOutput& output) {
 
 Json findings_json(const Answer& answer) {
   auto findings = Json::array();
-  for (const Finding& finding : answer.findings) {
-    Json one{{"method", finding.method}, {"step_time_s", finding.seconds}, {"at_s", finding.at_s}};
-    findings.push_back(std::move(one));
-  }
+  for (const Finding& finding : answer.findings)
+    findings.push_back(
+        {{"method", finding.method}, {"step_time_s", finding.seconds}, {"at_s", finding.at_s}});
   return findings;
 }
 
@@ -82,10 +80,9 @@ Json answer_json(const Answer& answer, const AnswerFacts& facts) {
             {"order", answer.order.empty() ? "issue" : "search"}};
   if (request.order == Ordering::kSearch) json["order_gain"] = order_gain_json(answer);
   if (facts.steps) json["jitter"] = jitter_json(*facts.steps, *request.noise);
-  if (facts.fastest_steps) {
+  if (facts.fastest_steps)
     json["robust"] = Json{{"fastest_step_time_s", answer.fastest.front().measurement.step_time_s},
                           {"fastest_jitter", jitter_json(*facts.fastest_steps, *request.noise)}};
-  }
   if (request.best_of > 1) json["placements"] = placements_json(answer, facts.output);
   if (!answer.notes.empty()) json["note"] = joined(answer.notes);
   json["findings"] = findings_json(answer);

@@ -17,7 +17,6 @@
 #include "launcher/placing/graph_options.h"
 #include "launcher/placing/jitter_options.h"
 #include "launcher/placing/results.h"
-#include "launcher/placing/step_model.h"
 #include "launcher/terminal/progress_view.h"
 #include "launcher/terminal/setting_options.h"
 #include "placement/machine/cost_model.h"

@@ -13,18 +13,14 @@
 #include "base/units.h"
 #include "executor/sim/simulator.h"
 #include "executor/timing.h"
-#include "graph/formats/graph_file.h"
 #include "launcher/placing/extensions.h"
 #include "launcher/placing/graph_options.h"
 #include "launcher/placing/jitter_options.h"
-#include "launcher/placing/placement_order.h"
 #include "launcher/placing/results.h"
-#include "launcher/placing/step_model.h"
 #include "launcher/placing/torch_options.h"
 #include "launcher/terminal/stop_signal.h"
 #include "placement/export/trace.h"
 #include "placement/machine/cost_model.h"
-#include "placement/placement_file.h"
 #include "placement/schedule.h"
 
 namespace emplace::launcher {
@@ -216,11 +212,7 @@ Result<ExitStatus> Evaluate::run(Console& console) {
   if (!trace_.empty() && inputs.judge.objective != Objective::kStepTime)
     return invalid("--trace", "needs --objective step-time", "other objectives have no schedule to trace");
   for (const std::string& line : inputs.rules.lines()) console.note(line);
-  EMPLACE_TRY_ASSIGN(auto placement,
-                     load_placement(placement_, inputs.graph, graph_sha256(inputs.graph), inputs.devices));
-  if (auto obeyed = inputs.constraints.check(inputs.graph, inputs.devices, placement); !obeyed) {
-    return invalid(printable(placement_), obeyed.error().context);
-  }
+  EMPLACE_TRY_ASSIGN(auto placement, open_placement(placement_, inputs));
   EMPLACE_TRY_ASSIGN(const auto order, obey_order(placement_, inputs, placement, console));
   const StopSignal stop;
   const auto answer =

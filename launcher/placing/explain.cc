@@ -10,40 +10,17 @@
 #include "base/text/words.h"
 #include "base/units.h"
 #include "executor/sim/explanation.h"
-#include "graph/formats/graph_file.h"
 #include "launcher/placing/extensions.h"
 #include "launcher/placing/graph_options.h"
-#include "launcher/placing/placement_order.h"
 #include "launcher/placing/results.h"
 #include "launcher/terminal/json_text.h"
 #include "placement/op_pattern.h"
-#include "placement/placement_file.h"
 
 namespace emplace::launcher {
 namespace {
 
 constexpr std::size_t kDeviceColumns =
     6;  ///< Maximum number of device columns; more devices show only the best other one.
-
-/// Formats rows of cells as columns, each as wide as its widest cell. The first and the last column are
-/// aligned left, the others right.
-std::string columns(const std::vector<std::vector<std::string>>& rows) {
-  std::vector<std::size_t> width(rows.front().size(), 0);
-  for (const auto& row : rows)
-    for (std::size_t c = 0; c < row.size(); ++c) width[c] = std::max(width[c], display_width(row[c]));
-  std::string out;
-  for (const auto& row : rows) {
-    std::string line;
-    for (std::size_t c = 0; c < row.size(); ++c) {
-      const std::string pad(width[c] - display_width(row[c]), ' ');
-      const bool left = c == 0 || c + 1 == row.size();
-      line += (c == 0 ? "" : "  ") + (left ? row[c] + pad : pad + row[c]);
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    out += line + "\n";
-  }
-  return out;
-}
 
 std::string change_text(double seconds) {
   if (seconds == 0) return "same";
@@ -171,7 +148,7 @@ std::string subject_text(const Subject& subject) {
   text += "\ncritical chain: " + format_seconds(chain.ops_s) + " of ops and " +
           format_seconds(chain.transfers_s) + " of transfers; " + format_seconds(chain.behind_engine_s) +
           " of these waited for a busy device, not for their inputs\n\n";
-  text += columns(rows);
+  for (const std::string& line : aligned(rows, true)) text += line + "\n";
   if (explanation.parts.size() > subject.shown)
     text += fmt::format("and {} more (--top)\n", explanation.parts.size() - subject.shown);
   text +=
@@ -214,8 +191,7 @@ Json part_json(const Subject& subject, const ExplainedPart& part) {
   item["state_bytes"] = part.state_bytes;
   item["output_bytes"] = part.output_bytes;
   item["companions"] = part.companions;
-  const std::vector<std::string> rules = subject.deciding(part);
-  item["rules"] = rules;
+  item["rules"] = subject.deciding(part);
   item["elsewhere"] = elsewhere_json(subject, part);
   item["verdict"] = subject.verdict(part);
   return item;
@@ -226,28 +202,23 @@ Json subject_json(const Subject& subject) {
   auto items = Json::array();
   for (std::size_t p = 0; p < subject.shown; ++p) items.push_back(part_json(subject, explanation.parts[p]));
   auto rules = Json::array();
-  for (std::size_t r = 0; r < subject.setting.rules.rules.size(); ++r) {
-    Json rule{{"rule", subject.setting.rules.rules[r].described()},
-              {"matched", subject.setting.rules.matched[r]}};
-    rules.push_back(std::move(rule));
-  }
-  Json critical{{"ops_s", explanation.chain.ops_s},
-                {"transfers_s", explanation.chain.transfers_s},
-                {"gaps_s", explanation.chain.gaps_s},
-                {"behind_engine_s", explanation.chain.behind_engine_s}};
+  for (std::size_t r = 0; r < subject.setting.rules.rules.size(); ++r)
+    rules.push_back({{"rule", subject.setting.rules.rules[r].described()},
+                     {"matched", subject.setting.rules.matched[r]}});
   Json json{{"graph", subject.setting.graph.name()},
             {"step_time_s", explanation.measured.step_time_s},
             {"valid", explanation.measured.valid}};
   if (!explanation.measured.valid) json["reason"] = misfit(explanation.measured, subject.setting.devices);
   json["order"] = subject.in_issue_order != nullptr ? "placement file" : "issue";
   json["peak_memory_bytes"] = explanation.measured.peak_bytes;
-  if (subject.in_issue_order != nullptr) {
-    Json issue{{"step_time_s", subject.in_issue_order->step_time_s},
-               {"valid", subject.in_issue_order->valid},
-               {"peak_memory_bytes", subject.in_issue_order->peak_bytes}};
-    json["in_issue_order"] = std::move(issue);
-  }
-  json["critical_path"] = std::move(critical);
+  if (subject.in_issue_order != nullptr)
+    json["in_issue_order"] = Json{{"step_time_s", subject.in_issue_order->step_time_s},
+                                  {"valid", subject.in_issue_order->valid},
+                                  {"peak_memory_bytes", subject.in_issue_order->peak_bytes}};
+  json["critical_path"] = Json{{"ops_s", explanation.chain.ops_s},
+                               {"transfers_s", explanation.chain.transfers_s},
+                               {"gaps_s", explanation.chain.gaps_s},
+                               {"behind_engine_s", explanation.chain.behind_engine_s}};
   json["items"] = std::move(items);
   json["not_shown"] = explanation.parts.size() - subject.shown;
   json["rules"] = std::move(rules);
@@ -262,14 +233,14 @@ class Explain final : public Command {
                 "configs/devices/quickstart.toml"} {}
   void declare(Options& options) override {
     options.operand("PLACEMENT", placement_, "Placement file")
-        .required("--graph,-g", graph_, "Graph file of the placement")
-        .non_empty("--devices,-d", devices_, kDevicesHelp)
+        .required("--graph,-g", inputs_.graph, "Graph file of the placement")
+        .non_empty("--devices,-d", inputs_.devices, kDevicesHelp)
         .option("--op", op_, "RE2 expression; explains each op whose name matches (default: each scope)")
         .option("--top", top_, "Number of ops or scopes to explain, most important first")
-        .option("--rules", rules_, "Rules file that the placement obeys (default: none)")
-        .option("--reserve", reserve_, "Memory kept free per device, e.g. 10% or 2GiB (default: 0%)")
-        .option("--dispatch", dispatch_, "Order in which a device runs ready ops: program or fifo");
-    declare_reading(options, reading_);
+        .option("--rules", inputs_.rules, "Rules file that the placement obeys (default: none)")
+        .option("--reserve", inputs_.reserve, "Memory kept free per device, e.g. 10% or 2GiB (default: 0%)")
+        .option("--dispatch", inputs_.dispatch, "Order in which a device runs ready ops: program or fifo");
+    declare_reading(options, inputs_.reading);
   }
   Result<ExitStatus> run(Console& console) override;
 
@@ -278,9 +249,9 @@ class Explain final : public Command {
   /// (the error gives the nearest name).
   Result<std::vector<ExplainedPart>> parts(const OpGraph& graph) const;
 
-  std::string placement_, graph_, devices_, op_, rules_, reserve_, dispatch_ = "program";
+  InputOptions inputs_;
+  std::string placement_, op_;
   std::uint64_t top_ = 12;
-  GraphReading reading_;
 };
 
 Result<std::vector<ExplainedPart>> Explain::parts(const OpGraph& graph) const {
@@ -297,17 +268,9 @@ Result<std::vector<ExplainedPart>> Explain::parts(const OpGraph& graph) const {
 }
 
 Result<ExitStatus> Explain::run(Console& console) {
-  EMPLACE_TRY_ASSIGN(auto inputs, open_inputs({.graph = graph_,
-                                               .devices = devices_,
-                                               .reserve = reserve_,
-                                               .rules = rules_,
-                                               .dispatch = dispatch_,
-                                               .reading = reading_}));
+  EMPLACE_TRY_ASSIGN(auto inputs, open_inputs(inputs_));
   for (const std::string& note : inputs.machine_notes) console.note(note);
-  EMPLACE_TRY_ASSIGN(auto placement,
-                     load_placement(placement_, inputs.graph, graph_sha256(inputs.graph), inputs.devices));
-  if (auto obeyed = inputs.constraints.check(inputs.graph, inputs.devices, placement); !obeyed)
-    return invalid(printable(placement_), obeyed.error().context);
+  EMPLACE_TRY_ASSIGN(auto placement, open_placement(placement_, inputs));
   Measurement in_issue_order;
   EMPLACE_TRY(
       Simulator(inputs.graph, inputs.devices, inputs.judge.simulator).measure(placement, in_issue_order));

@@ -1,6 +1,10 @@
 #include "launcher/placing/graph_options.h"
 
 #include "base/text/words.h"
+#include "graph/formats/graph_file.h"
+#include "launcher/placing/jitter_options.h"
+#include "placement/order.h"
+#include "placement/placement_file.h"
 
 namespace emplace::launcher {
 
@@ -31,6 +35,61 @@ void report_assumptions(const OpGraph& graph, const std::string& file, Console& 
 void report_assumptions(const Inputs& inputs, const std::string& file, Console& console) {
   for (const std::string& note : inputs.machine_notes) console.note(note);
   report_assumptions(inputs.graph, file, console);
+}
+
+Result<Placement> open_placement(const std::string& file, const Inputs& inputs) {
+  EMPLACE_TRY_ASSIGN(auto placement,
+                     load_placement(file, inputs.graph, graph_sha256(inputs.graph), inputs.devices));
+  if (auto obeyed = inputs.constraints.check(inputs.graph, inputs.devices, placement); !obeyed)
+    return invalid(printable(file), obeyed.error().context);
+  return placement;
+}
+
+Result<OpOrder> obey_order(const std::string& file, Inputs& inputs, Placement& placement, Console& console) {
+  EMPLACE_TRY_ASSIGN(OpOrder order, load_order(file, inputs.graph, graph_sha256(inputs.graph)));
+  if (order.empty()) return order;
+  if (inputs.judge.objective != Objective::kStepTime ||
+      inputs.judge.simulator.dispatch != Dispatch::kProgram || inputs.judge.placeto) {
+    console.note(printable(file) +
+                 ": its order is not used; it needs --objective step-time, --dispatch program and no "
+                 "--executor placeto");
+    return OpOrder{};
+  }
+  OpGraph graph = renumbered(inputs.graph, order);
+  inputs.constraints = renumbered(inputs.constraints, graph, inputs.devices, order);
+  inputs.rules = renumbered(inputs.rules, order);
+  inputs.graph = std::move(graph);
+  placement = renumbered(placement, order);
+  console.note("order: from the placement file");
+  return order;
+}
+
+Result<Unit> check_step_model(const std::string& executor) {
+  if (executor == "sim" || executor == "placeto") return Unit{};
+  return invalid("--executor '" + printable(executor, 40) + "'", "evaluates no search",
+                 "use sim or placeto, and emplace evaluate for real devices");
+}
+
+Result<Unit> use_placeto(bool placeto, Judge& judge, Console& console) {
+  judge.placeto = placeto;
+  if (!placeto) return Unit{};
+  if (judge.objective != Objective::kStepTime)
+    return invalid("--executor placeto", "simulates only step times",
+                   "use --objective step-time, or --executor sim");
+  console.note("Placeto's simulator has no memory: every placement fits, and peaks are 0");
+  return Unit{};
+}
+
+Result<Inputs> open_problem(const InputOptions& options, bool placeto, const std::string& noise,
+                            Console& console) {
+  EMPLACE_TRY_ASSIGN(auto inputs, open_inputs(options));
+  EMPLACE_TRY(use_placeto(placeto, inputs.judge, console));
+  if (!noise.empty()) EMPLACE_TRY(check_jitter(noise, inputs.judge));
+  report_assumptions(inputs, options.graph, console);
+  for (const std::string& line : inputs.rules.lines()) console.note(line);
+  if (auto fits = must_fit(inputs); !placeto && !fits)
+    return Error{fits.error().code, printable(options.graph) + ": " + fits.error().context};
+  return inputs;
 }
 
 }  // namespace emplace::launcher

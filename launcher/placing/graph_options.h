@@ -1,11 +1,16 @@
 #pragma once
-/// Options that most commands share: the graph and the machine.
+/// What commands that place share: the options of the graph and the machine, placement files with the order
+/// in them, and the model of a step that a search asks.
 
 #include <string>
 
+#include "base/result.h"
+#include "executor/split/judge.h"
+#include "graph/order.h"
 #include "launcher/inputs/inputs.h"
 #include "launcher/terminal/console.h"
 #include "launcher/terminal/options.h"
+#include "placement/placement.h"
 
 namespace emplace::launcher {
 
@@ -25,5 +30,28 @@ inline constexpr const char* kDevicesHelp =
 void report_assumptions(const OpGraph& graph, const std::string& file, Console& console);
 /// Prints also those about the machine.
 void report_assumptions(const Inputs& inputs, const std::string& file, Console& console);
+
+/// Reads a placement file. Errors: those of load_placement(); kInvalid for a placement that violates the
+/// constraints.
+Result<Placement> open_placement(const std::string& file, const Inputs& inputs);
+
+/// If the placement file lists an order, renumbers the graph, rules, constraints and placement in it, so that
+/// everything that takes ready ops by id obeys it, and prints one line. Returns the order; empty if there is
+/// none, or if the objective or the dispatch has no order (then a line reports that). Errors: those of
+/// load_order().
+Result<OpOrder> obey_order(const std::string& file, Inputs& inputs, Placement& placement, Console& console);
+
+/// Errors (kInvalid): an --executor of a command that searches, other than sim and placeto.
+Result<Unit> check_step_model(const std::string& executor);
+
+/// Lets `judge` take step times by Placeto's simulator if `placeto`, and prints a line that it has no memory.
+/// Errors (kInvalid): another objective.
+Result<Unit> use_placeto(bool placeto, Judge& judge, Console& console);
+
+/// Opens the inputs of a command that searches, prints what it assumes about them, and proves that something
+/// may fit. `noise`: the option that asks for noisy steps; empty: none. Errors: those of open_inputs(),
+/// use_placeto() and check_jitter(); kNoPlacement, with the graph's file.
+Result<Inputs> open_problem(const InputOptions& options, bool placeto, const std::string& noise,
+                            Console& console);
 
 }  // namespace emplace::launcher

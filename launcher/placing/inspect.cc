@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/text/counts.h"
 #include "base/text/words.h"
 #include "base/units.h"
 #include "executor/sim/simulator.h"
@@ -27,14 +28,15 @@ constexpr std::size_t kTypesShown = 12, kPathShown = 8;
 
 struct TypeCount {
   std::string type;
-  std::int64_t ops = 0, flops = 0, bytes = 0;
+  std::uint64_t ops = 0;
+  std::int64_t flops = 0, bytes = 0;
 };
 
 /// Statistics of a graph, independent of the machine.
 struct Census {
   std::vector<TypeCount> types;  ///< Most frequent first.
   std::int64_t flops = 0, state_bytes = 0, tensor_bytes = 0;
-  std::map<std::string, std::int64_t> phases;
+  std::map<std::string, std::uint64_t> phases;
   std::size_t classes = 0, depth = 0;
 };
 
@@ -72,19 +74,6 @@ CriticalPath path_on(const Inputs& inputs, const CostTable& costs) {
     fastest[i] = best;
   }
   return critical_path(inputs.graph, fastest);
-}
-
-std::string grouped(std::int64_t number) {
-  std::string digits = std::to_string(number);
-  for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3)
-    digits.insert(static_cast<std::size_t>(at), ",");
-  return digits;
-}
-
-std::string padded(std::string text, std::size_t width, bool right = false) {
-  const std::size_t shown = display_width(text);
-  if (shown < width) text.insert(right ? 0 : text.size(), width - shown, ' ');
-  return text;
 }
 
 std::string gigaflops(std::int64_t flops) {
@@ -198,25 +187,19 @@ std::string Inspect::graph_text(const OpGraph& graph) {
   const Census census = census_of(graph);
   std::string text = printable(graph.name()) + "\n";
   if (!graph.source().empty()) text += "  from        " + printable(graph.source()) + "\n";
-  text += fmt::format("  ops         {} of {} types\n", grouped(static_cast<std::int64_t>(graph.num_ops())),
-                      graph.num_types());
-  text += "  edges       " + grouped(static_cast<std::int64_t>(graph.num_edges())) + "\n";
-  text += "  work        " + gigaflops(census.flops) + "\n";
-  text += "  state       " + format_bytes(census.state_bytes) + "\n";
-  text += "  tensors     " + grouped(static_cast<std::int64_t>(graph.num_tensors())) + ", " +
-          format_bytes(census.tensor_bytes) + " without views\n";
-  text += "  groups      " + grouped(static_cast<std::int64_t>(graph.num_groups()) - 1) + " scopes, " +
-          grouped(static_cast<std::int64_t>(census.classes)) + " co-location classes\n";
-  text += "  depth       " + grouped(static_cast<std::int64_t>(census.depth)) + " ops\n";
-  text += "  phases     ";
-  for (const auto& [phase, ops] : census.phases)
-    text.append(" ").append(phase).append(" ").append(grouped(ops));
-  text += "\n\n" + padded("  type", 42) + padded("ops", 8, true) + padded("work", 16, true) +
-          padded("results", 13, true) + "\n";
+  text += fmt::format(
+      "  ops         {} of {} types\n  edges       {}\n  work        {}\n  state       {}\n"
+      "  tensors     {}, {} without views\n  groups      {} scopes, {} co-location classes\n"
+      "  depth       {} ops\n  phases     ",
+      thousands(graph.num_ops()), graph.num_types(), thousands(graph.num_edges()), gigaflops(census.flops),
+      format_bytes(census.state_bytes), thousands(graph.num_tensors()), format_bytes(census.tensor_bytes),
+      thousands(graph.num_groups() - 1), thousands(census.classes), thousands(census.depth));
+  for (const auto& [phase, ops] : census.phases) text += " " + phase + " " + thousands(ops);
+  text += fmt::format("\n\n{:<42}{:>8}{:>16}{:>13}\n", "  type", "ops", "work", "results");
   for (std::size_t t = 0; t < std::min(kTypesShown, census.types.size()); ++t) {
     const TypeCount& type = census.types[t];
-    text += padded("  " + printable(type.type, 38), 42) + padded(grouped(type.ops), 8, true) +
-            padded(gigaflops(type.flops), 16, true) + padded(format_bytes(type.bytes), 13, true) + "\n";
+    text += fmt::format("{:<42}{:>8}{:>16}{:>13}\n", "  " + printable(type.type, 38), thousands(type.ops),
+                        gigaflops(type.flops), format_bytes(type.bytes));
   }
   if (census.types.size() > kTypesShown)
     text += fmt::format("  and {} more types (--json lists all)\n", census.types.size() - kTypesShown);
@@ -228,49 +211,43 @@ void Inspect::add_machine(Json& json, const Inputs& inputs, const CostTable& cos
   auto devices = Json::array();
   for (std::size_t d = 0; d < inputs.devices.size(); ++d) {
     const auto id = static_cast<DeviceId>(d);
-    Json device{{"name", inputs.devices[id].name},
-                {"profile", inputs.devices[id].profile.name},
-                {"memory_bytes", inputs.devices[id].memory_bytes},
-                {"all_ops_s", alone_s(costs, id)},
-                {"all_ops_peak_bytes", peak_bytes[d]}};
-    devices.push_back(std::move(device));
+    devices.push_back({{"name", inputs.devices[id].name},
+                       {"profile", inputs.devices[id].profile.name},
+                       {"memory_bytes", inputs.devices[id].memory_bytes},
+                       {"all_ops_s", alone_s(costs, id)},
+                       {"all_ops_peak_bytes", peak_bytes[d]}});
   }
   const CriticalPath path = path_on(inputs, costs);
   std::vector<std::string> ops;
   for (const OpId op : path.ops) ops.emplace_back(inputs.graph.name(op));
-  Json critical{{"length_s", static_cast<double>(path.length_ns) * 1e-9}, {"ops", ops}};
-  const LowerBound bound = lower_bound(inputs.graph, inputs.devices, inputs.constraints, costs);
   json["devices"] = std::move(devices);
-  json["critical_path"] = std::move(critical);
-  json["lower_bound_s"] = bound.seconds();
+  json["critical_path"] = Json{{"length_s", static_cast<double>(path.length_ns) * 1e-9}, {"ops", ops}};
+  json["lower_bound_s"] = lower_bound(inputs.graph, inputs.devices, inputs.constraints, costs).seconds();
 }
 
 std::string Inspect::machine_text(const Inputs& inputs, const CostTable& costs,
                                   const std::vector<std::int64_t>& peak_bytes) {
-  std::string text = "\n" + padded("  device", 14) + padded("profile", 22) + padded("memory", 13, true) +
-                     padded("all ops alone", 16, true) + padded("peak", 13, true) + "\n";
+  std::string text = fmt::format("\n{:<14}{:<22}{:>13}{:>16}{:>13}\n", "  device", "profile", "memory",
+                                 "all ops alone", "peak");
   for (std::size_t d = 0; d < inputs.devices.size(); ++d) {
     const auto id = static_cast<DeviceId>(d);
     const Device& device = inputs.devices[id];
-    text += padded("  " + printable(device.name), 14) + padded(printable(device.profile.name), 22) +
-            padded(format_bytes(device.memory_bytes), 13, true) +
-            padded(format_seconds(alone_s(costs, id)), 16, true) +
-            padded(format_bytes(peak_bytes[d]), 13, true) + "\n";
+    text += fmt::format("{:<14}{:<22}{:>13}{:>16}{:>13}\n", "  " + printable(device.name),
+                        printable(device.profile.name), format_bytes(device.memory_bytes),
+                        format_seconds(alone_s(costs, id)), format_bytes(peak_bytes[d]));
   }
   const CriticalPath path = path_on(inputs, costs);
   const LowerBound bound = lower_bound(inputs.graph, inputs.devices, inputs.constraints, costs);
-  text += "\n  lower bound    " + format_seconds(bound.seconds()) + " (" +
-          std::string{word_of(bound.proof())} + ")\n";
-  text += "  critical path  " + format_seconds(bound.path_s) + " over " +
-          grouped(static_cast<std::int64_t>(path.ops.size())) + " ops; the longest on it:\n";
+  text += fmt::format("\n  lower bound    {} ({})\n  critical path  {} over {} ops; the longest on it:\n",
+                      format_seconds(bound.seconds()), word_of(bound.proof()), format_seconds(bound.path_s),
+                      thousands(path.ops.size()));
   const auto fastest_ns = [&](OpId op) { return costs.best_ns(op); };
   std::vector<OpId> longest = path.ops;
   std::stable_sort(longest.begin(), longest.end(),
                    [&](OpId a, OpId b) { return fastest_ns(a) > fastest_ns(b); });
-  for (std::size_t i = 0; i < std::min(kPathShown, longest.size()); ++i) {
-    text += padded(format_seconds(static_cast<double>(fastest_ns(longest[i])) * 1e-9), 14, true) + "  " +
-            printable(inputs.graph.name(longest[i]), 60) + "\n";
-  }
+  for (std::size_t i = 0; i < std::min(kPathShown, longest.size()); ++i)
+    text += fmt::format("{:>14}  {}\n", format_seconds(static_cast<double>(fastest_ns(longest[i])) * 1e-9),
+                        printable(inputs.graph.name(longest[i]), 60));
   return text;
 }
 

@@ -14,7 +14,6 @@
 #include "launcher/placing/jitter_options.h"
 #include "launcher/placing/placement_output.h"
 #include "launcher/placing/results.h"
-#include "launcher/placing/step_model.h"
 #include "launcher/terminal/progress_view.h"
 #include "launcher/terminal/setting_options.h"
 #include "launcher/terminal/stop_signal.h"

@@ -82,9 +82,9 @@ Json measured_json(const Measurement& measured, const Inputs& inputs, std::strin
   } else {
     json["samples_s"] = measured.samples_s;
     const Spread spread = spread_of(measured.samples_s);
-    Json about{{"median_s", spread.median_s}, {"mad_s", spread.mad_s},         {"min_s", spread.min_s},
-               {"max_s", spread.max_s},       {"long_tail", spread.long_tail}, {"noisy", spread.noisy()}};
-    json["spread"] = std::move(about);
+    json["spread"] =
+        Json{{"median_s", spread.median_s}, {"mad_s", spread.mad_s},         {"min_s", spread.min_s},
+             {"max_s", spread.max_s},       {"long_tail", spread.long_tail}, {"noisy", spread.noisy()}};
   }
   if (measured.label != MeasurementLabel::kSimulated) {
     json["synthetic_share"] = measured.synthetic_share;

@@ -16,7 +16,6 @@
 #include "launcher/inputs/inputs.h"
 #include "launcher/replay/behaviour.h"
 #include "launcher/settings/host_facts.h"
-#include "launcher/settings/learning.h"
 #include "launcher/settings/placers.h"
 #include "launcher/terminal/build_info.h"
 #include "launcher/terminal/json_text.h"

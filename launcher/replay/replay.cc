@@ -14,7 +14,7 @@
 #include "actors/log_rows.h"
 #include "actors/scoring.h"
 #include "base/text/words.h"
-#include "launcher/settings/learning.h"
+#include "launcher/settings/placers.h"
 #include "policy/training/trainer.h"
 
 namespace emplace::launcher {

@@ -19,7 +19,6 @@
 #include "launcher/cluster/supervision/supervised.h"
 #include "launcher/inputs/inputs.h"
 #include "launcher/session/leftovers.h"
-#include "launcher/session/locked_run.h"
 #include "launcher/session/metrics.h"
 #include "launcher/session/preparation.h"
 #include "launcher/session/progress.h"
@@ -37,6 +36,20 @@ namespace emplace::launcher {
 namespace {
 
 using nlohmann::json;
+
+/// Merges the traces of every process of every start into one file, then removes them. Errors: those of
+/// merge_traces(); the traces then stay.
+Result<TraceSummary> collect_trace(const RunOrder& order, const std::filesystem::path& path) {
+  const std::vector<Start> starts = starts_of(order);
+  std::vector<TraceSource> sources;
+  sources.reserve(starts.size());
+  for (const Start& start : starts)
+    sources.push_back({starts.size() == 1 ? "" : start.name, trace_folder(start.directory)});
+  EMPLACE_TRY_ASSIGN(const TraceSummary merged, merge_traces(sources, path));
+  std::error_code ignored;
+  for (const TraceSource& source : sources) std::filesystem::remove_all(source.folder, ignored);
+  return merged;
+}
 
 /// Returns the config of a branch: the given one, or that of its parent run.
 Result<RunConfig> config_of_branch(const RunRequest& request) {

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "base/result.h"
+#include "launcher/cluster/node/actor_trace.h"
 #include "launcher/session/run_plan.h"
 #include "launcher/session/run_summary.h"
-#include "launcher/session/run_trace.h"
 
 namespace emplace::launcher {
 

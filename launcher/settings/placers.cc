@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -10,9 +11,11 @@
 #include "graph/grouping.h"
 #include "launcher/settings/schedule_worlds.h"
 #include "launcher/settings/sweep_world.h"
+#include "placement/energy.h"
 #include "placement/machine/cost_model.h"
 #include "policy/placers/registry.h"
 #include "record/run_reader.h"
+#include "solver/method.h"
 #include "solver/partitioners/groups.h"
 
 namespace emplace::launcher {
@@ -187,6 +190,32 @@ Result<WarmStart> load_policy(const RunConfig& config, const Placer& placer) {
   if (store.sha256() != checkpoint.sha256)
     return invalid(where, "checkpoint hash mismatch: it is damaged, or of another policy of the same size");
   return warm;
+}
+
+namespace {
+
+/// Returns the memory [10^9 B] of the smallest GPU, or of the smallest device if there is no GPU.
+double smallest_memory_gb(const DeviceSet& devices) {
+  std::int64_t smallest = std::numeric_limits<std::int64_t>::max();
+  for (const DeviceId device : fast_devices(devices))
+    smallest = std::min(smallest, devices[device].memory_bytes);
+  return static_cast<double>(smallest) * 1e-9;
+}
+
+}  // namespace
+
+actors::ScoringOptions scoring_options(const RunConfig& config, const actors::Task& task) {
+  actors::ScoringOptions options = config.reward;
+  options.baseline.failing_signal = options.reward.failing_signal;
+  options.baseline.start_measured = measures_start(config);
+  for (const actors::TaskGraph& one : task.graphs) {
+    actors::GraphMemory& memory = options.memory[one.sha256];
+    memory.price.more_per_gb = config.reward.penalty_per_memory / smallest_memory_gb(one.devices);
+    memory.price.smallest_memory = smallest_memory(one.devices);
+    memory.bytes.clear();
+    for (const Device& device : one.devices.devices()) memory.bytes.push_back(device.memory_bytes);
+  }
+  return options;
 }
 
 }  // namespace emplace::launcher

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 
+#include "actors/scoring.h"
 #include "actors/task.h"
 #include "base/file.h"
 #include "graph/grouping.h"
@@ -63,5 +64,8 @@ Result<policy::SchedulerPolicy> read_scheduler(const std::string& name);
 /// Reads the checkpoint that `config.run.policy` names and checks it against `placer`. Errors: kInvalid if
 /// there is none, it is damaged, or it is of another method, device count or size.
 Result<WarmStart> load_policy(const RunConfig& config, const policy::Placer& placer);
+
+/// Returns the config's scoring options with what depends on the machines of the task resolved.
+actors::ScoringOptions scoring_options(const RunConfig& config, const actors::Task& task);
 
 }  // namespace emplace::launcher

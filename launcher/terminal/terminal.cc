@@ -78,7 +78,7 @@ std::string fit_width(std::string_view text, std::size_t columns) {
   return out;
 }
 
-std::vector<std::string> aligned(const std::vector<std::vector<std::string>>& rows) {
+std::vector<std::string> aligned(const std::vector<std::vector<std::string>>& rows, bool numbers) {
   std::vector<std::size_t> widths;
   for (const auto& row : rows) {
     widths.resize(std::max(widths.size(), row.size()));
@@ -87,9 +87,12 @@ std::vector<std::string> aligned(const std::vector<std::vector<std::string>>& ro
   std::vector<std::string> lines;
   for (const auto& row : rows) {
     std::string& line = lines.emplace_back();
-    for (std::size_t c = 0; c < row.size(); ++c)
-      line += row[c] + (c + 1 < row.size() ? std::string(widths[c] - display_width(row[c]) + 2, ' ') : "");
-    while (line.ends_with(' ')) line.pop_back();
+    for (std::size_t c = 0; c < row.size(); ++c) {
+      const std::string pad(widths[c] - display_width(row[c]), ' ');
+      const bool right = numbers && c > 0 && c + 1 < row.size();
+      line += (c == 0 ? "" : "  ") + (right ? pad + row[c] : row[c] + pad);
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
   }
   return lines;
 }

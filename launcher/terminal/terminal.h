@@ -33,7 +33,8 @@ std::size_t display_width(std::string_view text);
 std::string fit_width(std::string_view text, std::size_t columns);
 
 /// Returns one line per row, with its cells padded to the widest of their column and two spaces between them.
-std::vector<std::string> aligned(const std::vector<std::vector<std::string>>& rows);
+/// `numbers`: all columns but the first and the last are aligned right.
+std::vector<std::string> aligned(const std::vector<std::vector<std::string>>& rows, bool numbers = false);
 
 /// Progress view. On a terminal it is a block of lines, redrawn in place at most 10 times a second, of which
 /// no more are drawn than the terminal has; elsewhere one plain line every 5 s. Thread: one.

@@ -17,7 +17,6 @@
 #include "graph/formats/graph_file.h"
 #include "launcher/inputs/inputs.h"
 #include "launcher/settings/host_facts.h"
-#include "launcher/settings/learning.h"
 #include "launcher/settings/log_driven.h"
 #include "launcher/settings/placers.h"
 #include "launcher/terminal/build_info.h"

@@ -14,7 +14,6 @@
 #include "executor/timing.h"
 #include "launcher/calibration/calibrated_machine.h"
 #include "launcher/calibration/cost_ledger.h"
-#include "launcher/calibration/fit.h"
 #include "launcher/calibration/sample_placements.h"
 #include "launcher/calibration/study.h"
 #include "placement/machine/device_file.h"

@@ -10,7 +10,6 @@
 #include "executor/sim/simulator.h"
 #include "graph/formats/graph_file.h"
 #include "launcher/replay/behaviour.h"
-#include "launcher/settings/learning.h"
 #include "launcher/settings/placers.h"
 #include "placement/machine/device_file.h"
 #include "policy/training/trainer.h"
