@@ -73,7 +73,7 @@ std::string_view host_of(std::string_view endpoint) {
 
 /// Checks a remote node. It gets all of its files from the head. Errors: kInvalid.
 Result<Unit> check_elsewhere(const Cluster::Node& node, const Cluster& cluster, const RunConfig& config) {
-  if (node.start == "local") return Unit{};
+  if (node.start == StartBy::kLocal) return Unit{};
   const std::string where = "node '" + printable(node.name, 40) + "'";
   if (has_role(node, "recorder"))
     return invalid(where, "has the recorder, which writes the launcher's run directory",
@@ -84,12 +84,12 @@ Result<Unit> check_elsewhere(const Cluster::Node& node, const Cluster& cluster, 
   if (has_role(node, "learner") && !config.run.policy.empty() && config.run.policy != kShippedPolicy)
     return invalid(where, "has the learner, which needs run.policy on the launcher's host",
                    "move it to the head or a local node");
-  if (node.start == "kubernetes" || !node.dial.empty()) return Unit{};
-  const std::string_view host = host_of(cluster.endpoint);
+  if (node.start == StartBy::kKubernetes || !node.dial.empty()) return Unit{};
+  const std::string_view host = host_of(cluster.head.endpoint);
   const bool anywhere = host == "*" || host == "0.0.0.0";
-  if (node.start == "ray" && anywhere) return Unit{};  // Ray has an address for this machine.
-  if (!cluster.endpoint.starts_with("tcp://") || anywhere)
-    return invalid(where, "cannot reach the head at " + cluster.endpoint,
+  if (node.start == StartBy::kRay && anywhere) return Unit{};  // Ray has an address for this machine.
+  if (!cluster.head.endpoint.starts_with("tcp://") || anywhere)
+    return invalid(where, "cannot reach the head at " + cluster.head.endpoint,
                    anywhere ? "set dial = \"tcp://NAME:PORT\" for this node"
                             : "set head.endpoint to a tcp://ADDRESS:PORT that it can connect to");
   return Unit{};
@@ -133,46 +133,28 @@ Result<Homes> homes_of(const Cluster& cluster, std::map<std::string_view, std::u
 }
 
 NodePlan plan_of_head(const Cluster& cluster, std::vector<std::string> actors) {
-  return {.name = cluster.head.name,
-          .node = cluster.head.name,
-          .host = {},
-          .program = {},
-          .cache = {},
-          .options = {},
-          .actors = std::move(actors),
-          .environment = cluster.head.environment,
-          .dial = {},
-          .memory = cluster.head.memory,
-          .open_files = cluster.head.open_files,
-          .model = {},
-          .ray = {},
-          .keys = {cluster.head.key, {}, cluster.allowed},
-          .insecure = cluster.insecure,
-          .end_step = static_cast<int>(kRoles.size())};
+  NodePlan plan;
+  static_cast<Cluster::Node&>(plan) = cluster.head;
+  plan.node = plan.name;
+  plan.actors = std::move(actors);
+  plan.keys = {cluster.head.key, {}, cluster.head.allowed};
+  plan.insecure = cluster.head.insecure;
+  plan.end_step = static_cast<int>(kRoles.size());
+  return plan;
 }
 
 /// `number`: that of the process among those of its node.
 NodePlan plan_of_process(const Cluster& cluster, const Cluster::Node& node, std::size_t number,
                          std::vector<std::string> actors, const RunConfig& config) {
-  NodePlan plan{.name = node.processes == 1 ? node.name : fmt::format("{}/{}", node.name, number),
-                .node = node.name,
-                .start = node.start,
-                .host = node.host,
-                .program = node.program.empty() && node.start != "ray" ? "emplace" : node.program,
-                .cache = node.cache,
-                .options = node.options,
-                .actors = std::move(actors),
-                .max_processes = node.max_processes,
-                .executors_each = std::max(node.count, 1u),
-                .environment = node.environment,
-                .dial = node.dial,
-                .memory = node.memory,
-                .open_files = node.open_files,
-                .model = {},
-                .ray = node.ray,
-                .cpus = node.cpus,
-                .keys = {node.key, node.key.empty() ? "" : public_half(cluster.head.key), {}},
-                .insecure = cluster.insecure};
+  NodePlan plan;
+  static_cast<Cluster::Node&>(plan) = node;
+  plan.node = node.name;
+  if (node.processes != 1) plan.name = fmt::format("{}/{}", node.name, number);
+  if (node.program.empty() && node.start != StartBy::kRay) plan.program = "emplace";
+  plan.actors = std::move(actors);
+  plan.executors_each = std::max(node.count, 1u);
+  plan.keys = {node.key, node.key.empty() ? "" : public_half(cluster.head.key), {}};
+  plan.insecure = cluster.head.insecure;
   plan.end_step = is_elastic(node) ? end_step({actor_of("executor", 0)}) : end_step(plan.actors);
   if (config.executor.kind == "torch" && has_role(node, "executor")) plan.model = config.executor.model;
   return plan;
@@ -205,9 +187,7 @@ std::map<std::string, Role, std::less<>> roles_of_keys(std::span<const NodePlan>
   std::map<std::string, Role, std::less<>> roles;
   for (const NodePlan& plan : plans) {
     if (plan.name == Cluster{}.head.name) continue;
-    const bool executors = std::all_of(plan.actors.begin(), plan.actors.end(), [](const std::string& actor) {
-      return actor.starts_with("executor/");
-    });
+    const bool executors = std::all_of(plan.actors.begin(), plan.actors.end(), is_executor);
     roles[plan.name] = executors ? Role::kExecutor : Role::kActor;
   }
   return roles;

@@ -13,11 +13,29 @@
 
 #include "base/keys.h"
 #include "base/result.h"
+#include "base/settings.h"
 #include "launcher/settings/config.h"
 #include "runtime/core/supervisor.h"
 #include "runtime/node.h"
 
 namespace emplace::launcher {
+
+/// How a node is started: as a child process, by ssh, by a batch job, by Kubernetes, by Ray, or by hand with
+/// `emplace join`.
+enum class StartBy : std::uint8_t { kLocal, kSsh, kSlurm, kKubernetes, kRay, kJoin };
+constexpr auto enum_words(StartBy) {
+  return EnumWords{
+      "start", std::array{EnumWord{StartBy::kLocal, "local"}, EnumWord{StartBy::kSsh, "ssh"},
+                          EnumWord{StartBy::kSlurm, "slurm"}, EnumWord{StartBy::kKubernetes, "kubernetes"},
+                          EnumWord{StartBy::kRay, "ray"}, EnumWord{StartBy::kJoin, "join"}}};
+}
+
+/// The head as a Job, or the whole run as a JobSet.
+enum class KubernetesKind : std::uint8_t { kJob, kJobSet };
+constexpr auto enum_words(KubernetesKind) {
+  return EnumWords{
+      "kind", std::array{EnumWord{KubernetesKind::kJob, "job"}, EnumWord{KubernetesKind::kJobSet, "jobset"}}};
+}
 
 /// A cluster file. Without one, a run has a single node, the head, with every actor.
 struct Cluster {
@@ -33,8 +51,8 @@ struct Cluster {
     Nanos idle = std::chrono::seconds{5};  ///< Time before an actor that is not needed is drained.
   };
   struct Node {
-    std::string name;                  ///< Name of its process; "name/0", "name/1", … if there are several.
-    std::string start = "local";       ///< How it is started: one of kLaunchers.
+    std::string name;  ///< Name of its process; "name/0", "name/1", … if there are several.
+    StartBy start = StartBy::kLocal;
     std::string host;                  ///< ssh: host, "user@name" or a name in the ssh config.
     std::string program;               ///< Remote: path of emplace; empty: "emplace".
     std::string cache;                 ///< Remote: cache folder for graphs; empty: the default.
@@ -59,26 +77,23 @@ struct Cluster {
   /// Settings of the Kubernetes manifests.
   struct Kubernetes {
     std::string image, name_space = "default", storage = "10GiB";
-    std::string kind = "job";   ///< What the head is: one of kKubernetesKinds.
+    KubernetesKind kind = KubernetesKind::kJob;
     std::string key_secret;     ///< Secret with head.key, allowed.toml and node.key; empty: needs `insecure`.
     std::string status_secret;  ///< Secret with status.token; empty: the head has no status port.
     std::vector<std::string> status_from;  ///< Other namespaces whose pods may reach the status port.
   } kubernetes;
-  std::string endpoint = "ipc";  ///< Head endpoint: "ipc" (a socket in the run directory) or tcp://HOST:PORT.
-  std::vector<Node> nodes;       ///< Nodes other than the head, which takes every role that no node has.
-  Node head{.name = "head"};
-  std::string allowed;    ///< The head's allow-list, if links are encrypted.
-  bool insecure = false;  ///< Allow tcp without encryption.
+  std::vector<Node> nodes;  ///< Nodes other than the head, which takes every role that no node has.
+  struct Head : Node {
+    Head() { name = "head"; }
+    std::string endpoint = "ipc";  ///< "ipc" (a socket in the run directory) or tcp://HOST:PORT.
+    std::string allowed;           ///< Its allow-list, if links are encrypted.
+    bool insecure = false;         ///< Allow tcp without encryption.
+  } head;
   runtime::SupervisorOptions supervision;
   std::string paths_from;  ///< Folder that relative paths of the file are resolved against.
 };
 
 inline constexpr std::uint32_t kMaxExecutors = 4'000;  ///< Maximum number of executors of one process.
-
-/// How a node can be started: as a child process, by ssh, by a batch job, by Kubernetes, by Ray, or by hand
-/// with `emplace join`.
-inline constexpr std::array<std::string_view, 6> kLaunchers{"local",      "ssh", "slurm",
-                                                            "kubernetes", "ray", "join"};
 
 /// Where executors are to run; overrides the cluster file.
 enum class Engine : std::uint8_t {
@@ -88,12 +103,11 @@ enum class Engine : std::uint8_t {
   kRay
 };
 
-/// The head as a Job, or the whole run as a JobSet.
-inline constexpr std::array<std::string_view, 2> kKubernetesKinds{"job", "jobset"};
-
 /// Returns whether the executors of a node follow the demand of the run: they join it besides those of the
 /// config, and the plan has no actors for them.
-inline bool is_elastic(const Cluster::Node& node) { return node.start == "ray" || node.max_processes > 0; }
+inline bool is_elastic(const Cluster::Node& node) {
+  return node.start == StartBy::kRay || node.max_processes > 0;
+}
 
 /// Reads a cluster file (launcher/cluster/cluster_file.cc). `settings` ("head.endpoint=…",
 /// "node.NAME.count=4") override it. Relative paths are resolved against its folder, or its `paths_from`.
@@ -110,23 +124,12 @@ bool is_cluster_setting(std::string_view setting);
 /// cluster.
 std::string to_toml(const Cluster& cluster);
 
-/// One process of a run.
-struct NodePlan {
-  std::string name;             ///< Unique in the run.
-  std::string node;             ///< Name of its node in the cluster file.
-  std::string start = "local";  ///< See Cluster::Node, also for the next four fields.
-  std::string host, program, cache;
-  std::vector<std::string> options;
+/// One process of a run, with the settings of its node.
+struct NodePlan : Cluster::Node {
+  std::string node;                  ///< Name of its node in the cluster file; `name` is unique in the run.
   std::vector<std::string> actors;   ///< Names of its actors. None if it is elastic: its processes join.
-  std::uint32_t max_processes = 0;   ///< See Cluster::Node; one plan for all of them.
-  std::uint32_t executors_each = 1;  ///< Executors of each process of an elastic node.
-  std::vector<std::string> environment;
-  std::string dial;
-  std::int64_t memory = 0;
-  std::uint32_t open_files = 0;
-  std::string model;  ///< MODULE:NAME for the command line of its `emplace join`; empty: none.
-  Cluster::Ray ray;
-  double cpus = 0;
+  std::uint32_t executors_each = 1;  ///< Executors of each process of an elastic node, which has one plan.
+  std::string model;                 ///< MODULE:NAME for the command line of its `emplace join`; empty: none.
   runtime::KeyFiles keys;
   bool insecure = false;
   int end_step = 0;  ///< Shutdown order: lower steps end first, clients before servers, the head last.

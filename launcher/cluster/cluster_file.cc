@@ -19,6 +19,9 @@
 namespace emplace::launcher {
 namespace {
 
+/// Returns whether a node has executors and nothing else.
+bool only_executors(const Cluster::Node& node) { return node.roles == std::vector<std::string>{"executor"}; }
+
 std::uint32_t count_of(TomlTable& table, const char* key, std::uint32_t otherwise) {
   const auto value = table.integer(key);
   if (value && (*value < 0 || *value > 1'000'000)) table.fail(key, "is out of range");
@@ -29,28 +32,19 @@ void text_of(TomlTable& table, const char* key, std::string& field) {
   field = table.text(key).value_or(field);
 }
 
-/// Reads a key that takes one of these words. Returns whether it is one.
-bool word_of(TomlTable& table, const char* key, std::span<const std::string_view> words, std::string& field) {
-  text_of(table, key, field);
-  if (std::find(words.begin(), words.end(), field) != words.end()) return true;
-  const std::string_view near = nearest_word(field, words);
-  std::string expected{words.front()};
-  for (const std::string_view word : words.subspan(1))
-    expected.append(word == words.back() ? " or " : ", ").append(word);
-  table.fail(key, "'" + printable(field, 40) + "' is unknown",
-             near.empty() ? "expected " + expected : "did you mean '" + std::string{near} + "'?");
-  return false;
+template <HasWords Enum>
+void word_of_key(TomlTable& table, const char* key, Enum& field) {
+  const auto word = table.text(key);
+  if (!word) return;
+  const auto value = parse_word<Enum>(*word);
+  if (!value) return table.fail(key, value.error());
+  field = *value;
 }
 
 void read_roles(TomlTable& table, Cluster::Node& node) {
   node.roles = table.texts("roles").value_or(node.roles);
-  for (const std::string& role : node.roles) {
-    if (std::find(kRoles.begin(), kRoles.end(), role) != kRoles.end()) continue;
-    const std::string_view near = nearest_word(role, kRoles);
-    table.fail("roles", "role '" + printable(role, 40) + "' is unknown",
-               near.empty() ? "roles: sampler, executor, learner, tracker, recorder, dispatcher"
-                            : "did you mean '" + std::string{near} + "'?");
-  }
+  for (const std::string& role : node.roles)
+    if (const auto known = find_word("role", role, kRoles); !known) table.fail("roles", known.error());
 }
 
 /// Returns whether `text` is NAME=value with a valid shell variable name and a valid environment value.
@@ -91,19 +85,18 @@ bool is_host(std::string_view text) {
 }
 
 void read_start(TomlTable& table, Cluster::Node& node) {
-  const bool known = word_of(table, "start", kLaunchers, node.start);
+  word_of_key(table, "start", node.start);
   text_of(table, "host", node.host);
   text_of(table, "program", node.program);
   text_of(table, "cache", node.cache);
   node.options = table.texts("options").value_or(node.options);
-  if (!known) return;
-  if (node.start == "ssh" && !is_host(node.host))
+  if (node.start == StartBy::kSsh && !is_host(node.host))
     table.fail("host",
                node.host.empty() ? "is missing" : "'" + printable(node.host, 60) + "' is not a host name",
                "use e.g. host = \"user@name\"");
-  if (node.start != "ssh" && !node.host.empty())
+  if (node.start != StartBy::kSsh && !node.host.empty())
     table.fail("host", "is only for start = \"ssh\"", "remove it, or use start = \"ssh\"");
-  const bool takes = node.start == "ssh" || node.start == "slurm";
+  const bool takes = node.start == StartBy::kSsh || node.start == StartBy::kSlurm;
   if (!takes && !node.options.empty()) table.fail("options", "are only for ssh and slurm", "remove them");
   for (const std::string& option : node.options)
     if (option.find('\n') != std::string::npos) table.fail("options", "must have one line each");
@@ -114,7 +107,7 @@ void read_ray(TomlTable& table, Cluster::Node& node) {
   Cluster::Ray& ray = node.ray;
   const auto take = [&](const char* key, auto value, auto& field) {
     if (!value) return;
-    if (node.start != "ray")
+    if (node.start != StartBy::kRay)
       table.fail(key, "is only for start = \"ray\"", "remove it, or use start = \"ray\"");
     field = static_cast<std::remove_reference_t<decltype(field)>>(*value);
   };
@@ -132,7 +125,7 @@ void read_ray(TomlTable& table, Cluster::Node& node) {
   take("runtime_env", table.text("runtime_env"), ray.runtime_env);
   take("idle", table.seconds("idle"), idle_s);
   ray.idle = Nanos{static_cast<std::int64_t>(idle_s * 1e9)};
-  if (node.start != "ray") return;
+  if (node.start != StartBy::kRay) return;
   if (ray.per_actor == 0) table.fail("executors_per_actor", "must be at least 1");
   if (ray.max > 0 && ray.max < ray.per_actor)
     table.fail("max", "is below executors_per_actor, so that no actor may be started", "raise it");
@@ -140,7 +133,7 @@ void read_ray(TomlTable& table, Cluster::Node& node) {
   for (const std::string& resource : ray.resources)
     if (resource_of(resource).first.empty())
       table.fail("resources", "'" + printable(resource, 40) + "' is not NAME=AMOUNT", "use e.g. \"TPU=4\"");
-  if (node.roles != std::vector<std::string>{"executor"})
+  if (!only_executors(node))
     table.fail("roles", "must be [\"executor\"] with start = \"ray\"", "move the others to another node");
   if (node.count != 0 || node.processes != 1)
     table.fail(node.count != 0 ? "count" : "processes",
@@ -150,11 +143,11 @@ void read_ray(TomlTable& table, Cluster::Node& node) {
 
 /// Checks a node whose number of processes follows the demand of the run.
 void check_elastic(TomlTable& table, const Cluster::Node& node) {
-  if (node.start != "slurm" && node.start != "kubernetes" && node.start != "join")
+  if (node.start != StartBy::kSlurm && node.start != StartBy::kKubernetes && node.start != StartBy::kJoin)
     table.fail("max_processes", "is only for start = \"slurm\", \"kubernetes\" or \"join\"",
                "remove it, or use one of these");
   if (node.processes != 1) table.fail("max_processes", "conflicts with processes", "remove one of them");
-  if (node.roles != std::vector<std::string>{"executor"})
+  if (!only_executors(node))
     table.fail("max_processes", "needs a node with only executors", "move the other roles to another node");
   if (node.open_files > 0)
     table.fail("open_files", "does not reach the processes of an elastic node", "remove it");
@@ -197,17 +190,17 @@ void read_supervision(TomlTable table, runtime::SupervisorOptions& options) {
   time("patience", options.patience);
 }
 
-void read_head(TomlTable& head, Cluster& cluster) {
-  text_of(head, "endpoint", cluster.endpoint);
-  if (cluster.endpoint != "ipc" && !cluster.endpoint.starts_with("tcp://"))
-    head.fail("endpoint", "'" + printable(cluster.endpoint, 60) + "' is unknown",
-              "use \"ipc\" or tcp://HOST:PORT");
-  if (cluster.endpoint != "ipc" && !has_port(cluster.endpoint, true))
-    head.fail("endpoint", "'" + printable(cluster.endpoint, 60) + "' has no valid port",
-              "use 1 to 65535, or * for any free port");
-  read_limits(head, cluster.head);
-  text_of(head, "allowed", cluster.allowed);
-  cluster.insecure = head.boolean("insecure").value_or(cluster.insecure);
+void read_head(TomlTable& table, Cluster::Head& head) {
+  text_of(table, "endpoint", head.endpoint);
+  const bool tcp = head.endpoint.starts_with("tcp://");
+  const std::string endpoint = "'" + printable(head.endpoint, 60) + "'";
+  if (!tcp && head.endpoint != "ipc")
+    table.fail("endpoint", endpoint + " is unknown", "use \"ipc\" or tcp://HOST:PORT");
+  if (tcp && !has_port(head.endpoint, true))
+    table.fail("endpoint", endpoint + " has no valid port", "use 1 to 65535, or * for any free port");
+  read_limits(table, head);
+  text_of(table, "allowed", head.allowed);
+  head.insecure = table.boolean("insecure").value_or(head.insecure);
 }
 
 void read_kubernetes(TomlTable table, Cluster::Kubernetes& kubernetes) {
@@ -217,7 +210,7 @@ void read_kubernetes(TomlTable table, Cluster::Kubernetes& kubernetes) {
   text_of(table, "key_secret", kubernetes.key_secret);
   text_of(table, "status_secret", kubernetes.status_secret);
   kubernetes.status_from = table.texts("status_from").value_or(kubernetes.status_from);
-  word_of(table, "kind", kKubernetesKinds, kubernetes.kind);
+  word_of_key(table, "kind", kubernetes.kind);
 }
 
 /// Reads a document over the values of `cluster`. `changes`: it changes existing nodes instead of adding
@@ -228,7 +221,7 @@ Result<Unit> read_over(Cluster& cluster, TomlDocument document, bool changes) {
     text_of(*run, "config", cluster.run.config);
     text_of(*run, "dir", cluster.run.dir);
   }
-  if (auto head = root.table("head")) read_head(*head, cluster);
+  if (auto head = root.table("head")) read_head(*head, cluster.head);
   if (auto supervision = root.table("supervision")) read_supervision(*supervision, cluster.supervision);
   if (auto kubernetes = root.table("kubernetes")) read_kubernetes(*kubernetes, cluster.kubernetes);
   for (TomlTable& table : root.tables("node")) {
@@ -258,13 +251,13 @@ Result<Unit> read_over(Cluster& cluster, TomlDocument document, bool changes) {
 
 /// Checks the cluster as a whole.
 Result<Unit> check(const Cluster& cluster, const std::string& where) {
-  if (cluster.allowed.empty() != cluster.head.key.empty())
+  if (cluster.head.allowed.empty() != cluster.head.key.empty())
     return invalid(where + ": head.key", "and head.allowed need each other",
                    "make both with emplace keygen DIR");
   for (const Cluster::Node& node : cluster.nodes) {
     // A local node without a key uses the socket in the run directory; a node joined by hand has its own key.
-    const bool needs = node.start == "ssh" || node.start == "slurm" || node.start == "ray" ||
-                       (node.start == "local" && !node.dial.empty());
+    const bool needs = node.start == StartBy::kSsh || node.start == StartBy::kSlurm ||
+                       node.start == StartBy::kRay || (node.start == StartBy::kLocal && !node.dial.empty());
     const bool lacks = node.key.empty() && !cluster.head.key.empty() && needs;
     const bool alone = !node.key.empty() && cluster.head.key.empty();
     if (lacks || alone)
@@ -272,29 +265,24 @@ Result<Unit> check(const Cluster& cluster, const std::string& where) {
                      lacks ? "has no key, but the head has one" : "has a key, but the head has none",
                      "give a key to all nodes or to none");
   }
-  const auto on_ray = [](const Cluster::Node& node) { return node.start == "ray"; };
-  if (std::count_if(cluster.nodes.begin(), cluster.nodes.end(), on_ray) > 1)
+  const auto all = [&](const auto& so) {
+    return std::count_if(cluster.nodes.begin(), cluster.nodes.end(), so);
+  };
+  if (all([](const Cluster::Node& node) { return node.start == StartBy::kRay; }) > 1)
     return invalid(where, "has several nodes with start = \"ray\"",
                    "leave one: each would start executors for the whole demand");
-  const auto on_kubernetes = [](const Cluster::Node& node) { return node.start == "kubernetes"; };
-  const bool any = std::any_of(cluster.nodes.begin(), cluster.nodes.end(), on_kubernetes);
-  if (any && !std::all_of(cluster.nodes.begin(), cluster.nodes.end(), on_kubernetes))
+  const auto pods = all([](const Cluster::Node& node) { return node.start == StartBy::kKubernetes; });
+  if (pods == 0) return Unit{};
+  if (pods != static_cast<std::ptrdiff_t>(cluster.nodes.size()))
     return invalid(where, "mixes kubernetes nodes with others", "use start = \"kubernetes\" for all or none");
-  if (any && cluster.kubernetes.image.empty())
+  if (cluster.kubernetes.image.empty())
     return invalid(where + ": kubernetes.image", "is missing", "name a container image with emplace");
-  const auto scaled = [](const Cluster::Node& node) {
-    return node.start == "kubernetes" && is_elastic(node);
-  };
-  if (std::any_of(cluster.nodes.begin(), cluster.nodes.end(), scaled) &&
-      cluster.kubernetes.status_secret.empty())
+  if (all(&is_elastic) > 0 && cluster.kubernetes.status_secret.empty())
     return invalid(where + ": kubernetes.status_secret",
                    "is missing: KEDA reads the demand from the status port",
                    "name a Secret with status.token, or use processes instead of max_processes");
   return Unit{};
 }
-
-/// Returns whether a node has executors and nothing else.
-bool only_executors(const Cluster::Node& node) { return node.roles == std::vector<std::string>{"executor"}; }
 
 /// Engine::kRay. Errors: executors are in a node with other roles.
 Result<Unit> put_on_ray(Cluster& cluster, const std::string& where) {
@@ -318,7 +306,7 @@ Result<Unit> put_on_ray(Cluster& cluster, const std::string& where) {
     node.key = first->key;
     node.ray = first->ray;
   }
-  node.start = "ray";
+  node.start = StartBy::kRay;
   std::erase_if(cluster.nodes, &only_executors);
   cluster.nodes.push_back(std::move(node));
   return Unit{};
@@ -435,10 +423,10 @@ Result<Cluster> load_cluster(const std::filesystem::path& path, std::span<const 
   const std::filesystem::path from = cluster->paths_from.empty()
                                          ? std::filesystem::absolute(path).parent_path()
                                          : std::filesystem::path{cluster->paths_from};
-  std::vector<std::string*> files{&cluster->head.key, &cluster->allowed};
+  std::vector<std::string*> files{&cluster->head.key, &cluster->head.allowed};
   for (Cluster::Node& node : cluster->nodes) {
     // Resolve key files of this machine (local nodes, and those that --push copies); remote paths stay.
-    if (node.start == "local" || std::filesystem::exists(from / node.key)) files.push_back(&node.key);
+    if (node.start == StartBy::kLocal || std::filesystem::exists(from / node.key)) files.push_back(&node.key);
   }
   if (!is_utf8(from.string()))
     return invalid(printable_path(from), "is not UTF-8, as the run's cluster file must be",
@@ -455,8 +443,8 @@ std::string to_toml(const Cluster& cluster) {
   Table run{"\n[run]"};
   run.add("config", cluster.run.config).add("dir", cluster.run.dir);
   Table head{"\n[head]"};
-  head.add("endpoint", cluster.endpoint, fresh.endpoint).add("allowed", cluster.allowed);
-  head.add_flag("insecure", cluster.insecure);
+  head.add("endpoint", cluster.head.endpoint, fresh.head.endpoint).add("allowed", cluster.head.allowed);
+  head.add_flag("insecure", cluster.head.insecure);
   add_limits(head, cluster.head);
   const runtime::SupervisorOptions &s = cluster.supervision, &d = fresh.supervision;
   Table supervision{"\n[supervision]"};
@@ -469,19 +457,21 @@ std::string to_toml(const Cluster& cluster) {
   kubernetes.add("image", cluster.kubernetes.image).add("key_secret", cluster.kubernetes.key_secret);
   kubernetes.add("namespace", cluster.kubernetes.name_space, fresh.kubernetes.name_space);
   kubernetes.add("storage", cluster.kubernetes.storage, fresh.kubernetes.storage);
-  kubernetes.add("kind", cluster.kubernetes.kind, fresh.kubernetes.kind);
+  kubernetes.add("kind", std::string{word_of(cluster.kubernetes.kind)}, "job");
   kubernetes.add("status_secret", cluster.kubernetes.status_secret);
   kubernetes.add("status_from", cluster.kubernetes.status_from);
   text += run.text() + head.text() + supervision.text() + kubernetes.text();
   for (const Cluster::Node& node : cluster.nodes) {
     Table table{"\n[[node]]"};
-    table.add("name", node.name).add("start", node.start, "local").add("host", node.host);
+    table.add("name", node.name)
+        .add("start", std::string{word_of(node.start)}, "local")
+        .add("host", node.host);
     table.add("program", node.program).add("cache", node.cache).add("options", node.options);
     table.add("roles", node.roles).add("count", node.count, 0);
     table.add("processes", node.processes, 1).add("max_processes", node.max_processes, 0);
     table.add("dial", node.dial);
     add_limits(table, node);
-    if (node.start == "ray") add_ray(table, node.ray);
+    if (node.start == StartBy::kRay) add_ray(table, node.ray);
     text += table.text();
   }
   return text;

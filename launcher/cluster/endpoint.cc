@@ -1,7 +1,5 @@
 #include "launcher/cluster/endpoint.h"
 
-#include <filesystem>
-
 #include "base/text/words.h"
 
 namespace emplace::launcher {
@@ -13,6 +11,10 @@ bool has_port(std::string_view endpoint, bool any) {
       !port.empty() && port.size() <= 5 && port.find_first_not_of("0123456789") == std::string_view::npos;
   const int number = digits ? std::stoi(std::string{port}) : 0;
   return number >= 1 && number <= 65'535;
+}
+
+std::filesystem::path socket_of(const std::string& endpoint) {
+  return endpoint.starts_with("ipc://") ? std::filesystem::path{endpoint.substr(6)} : std::filesystem::path{};
 }
 
 Result<std::string> head_endpoint(const std::string& address) {

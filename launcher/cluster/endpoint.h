@@ -1,6 +1,7 @@
 #pragma once
 /// The address of a run's head.
 
+#include <filesystem>
 #include <string>
 #include <string_view>
 
@@ -16,6 +17,9 @@ inline constexpr const char* kPrivateSocket = "private/head.ipc";
 /// Returns the endpoint of a head from an endpoint, HOST:PORT, or a run directory of this machine. Errors:
 /// kInvalid.
 Result<std::string> head_endpoint(const std::string& address);
+
+/// Returns the socket file of an ipc endpoint; empty for other endpoints.
+std::filesystem::path socket_of(const std::string& endpoint);
 
 /// Returns whether tcp://HOST:PORT has a port from 1 to 65535, or "*" if `any`.
 bool has_port(std::string_view endpoint, bool any);

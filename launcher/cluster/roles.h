@@ -16,6 +16,8 @@ inline constexpr std::array<std::string_view, 6> kRoles{"sampler", "executor", "
 inline bool has_role(const Cluster::Node& node, std::string_view role) {
   return std::find(node.roles.begin(), node.roles.end(), role) != node.roles.end();
 }
+/// Returns whether an actor, by its name, is an executor.
+inline bool is_executor(std::string_view actor) { return actor.starts_with("executor/"); }
 /// Returns whether a run has exactly one actor of this role.
 inline bool is_single(std::string_view role) { return role != "sampler" && role != "executor"; }
 /// Returns whether a node has a role with several actors.

@@ -58,7 +58,7 @@ class Join final : public Command {
     if (!patience) return invalid("--patience", patience.error().context);
     if (*patience <= 0 || *patience > 1e6)
       return invalid("--patience", "must be more than 0 and at most 1000000s");
-    request.patience = Nanos{static_cast<std::int64_t>(*patience * 1e9)};
+    request.patience = as_nanos(*patience);
     if (cache_.empty()) {
       EMPLACE_TRY_ASSIGN(request.cache, cache_folder());
     } else {

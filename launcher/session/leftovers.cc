@@ -3,13 +3,10 @@
 #include <string>
 #include <system_error>
 
+#include "launcher/cluster/endpoint.h"
 #include "record/run_reader.h"
 
 namespace emplace::launcher {
-
-std::filesystem::path socket_of(const std::string& endpoint) {
-  return endpoint.starts_with("ipc://") ? std::filesystem::path{endpoint.substr(6)} : std::filesystem::path{};
-}
 
 void remove_leftovers(const std::filesystem::path& directory, const Topology& topology) {
   std::error_code ignored;

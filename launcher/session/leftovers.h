@@ -2,14 +2,10 @@
 /// Cleanup of files that must not outlive the processes of a run.
 
 #include <filesystem>
-#include <string>
 
 #include "launcher/cluster/hosts/topology.h"
 
 namespace emplace::launcher {
-
-/// Returns the socket file of an ipc endpoint; empty for other endpoints.
-std::filesystem::path socket_of(const std::string& endpoint);
 
 /// Removes what killed processes leave behind: partial files and the head's sockets. @pre all have ended.
 void remove_leftovers(const std::filesystem::path& directory, const Topology& topology);

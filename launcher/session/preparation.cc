@@ -117,10 +117,10 @@ Result<Unit> prepare_hosts(RunPlan& plan, Progress& progress) {
           "warning: {} {} executors on {} disturb each other's timing if they share cores; use one",
           executors, kind, host.empty() ? "this machine" : printable(host)));
   for (const std::vector<NodePlan>& member : plan.topology.members)
-    if (member.front().start == "ray") EMPLACE_TRY(check_ray(member.front()));
+    if (member.front().start == StartBy::kRay) EMPLACE_TRY(check_ray(member.front()));
   std::vector<NodePlan*> far;
   for (std::vector<NodePlan>& member : plan.topology.members)
-    if (plan.order.push && member.front().start == "ssh") far.push_back(&member.front());
+    if (plan.order.push && member.front().start == StartBy::kSsh) far.push_back(&member.front());
   if (!far.empty()) {
     progress.note(fmt::format("copying emplace to the hosts of {} nodes", far.size()));
     EMPLACE_TRY(push_program(program_path(), far));

@@ -10,6 +10,7 @@
 #include "base/keys.h"
 #include "base/text/words.h"
 #include "launcher/cluster/cluster.h"
+#include "launcher/cluster/endpoint.h"
 #include "launcher/cluster/hosts/elastic_nodes.h"
 #include "launcher/cluster/hosts/kubernetes.h"
 #include "launcher/cluster/hosts/topology.h"
@@ -298,7 +299,7 @@ Result<Unit> check_request(const RunRequest& request, const std::optional<Cluste
                    "a run is kept once learning has started; start it without --resume");
   if (!cluster) return Unit{};
   for (const Cluster::Node& node : cluster->nodes)
-    if (node.start == "kubernetes")
+    if (node.start == StartBy::kKubernetes)
       return invalid("node '" + node.name + "'", "can only be started by kubectl",
                      "use emplace up CLUSTER --manifests FILE, then kubectl apply -f FILE");
   return Unit{};

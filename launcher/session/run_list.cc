@@ -1,7 +1,5 @@
 #include "launcher/session/run_list.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <array>
 #include <set>
@@ -165,20 +163,6 @@ constexpr std::array<std::string_view, 4> kTexts{"name", "method", "graph", "sta
 
 }  // namespace
 
-std::string_view word_of(ListedState state) {
-  switch (state) {
-    case ListedState::kInProgress:
-      return "in progress";
-    case ListedState::kEnded:
-      return "ended";
-    case ListedState::kInterrupted:
-      return "interrupted";
-    case ListedState::kUnreadable:
-      break;
-  }
-  return "unreadable";
-}
-
 Result<std::vector<ListedRun>> list_runs(std::span<const std::string> paths) {
   std::vector<ListedRun> runs;
   for (const std::string& path : paths) {
@@ -198,13 +182,8 @@ Result<std::vector<ListedRun>> list_runs(std::span<const std::string> paths) {
 }
 
 Result<Unit> sort_runs(std::vector<ListedRun>& runs, std::string_view key) {
-  if (std::find(kSorts.begin(), kSorts.end(), key) == kSorts.end()) {
-    std::string all;
-    for (const std::string_view word : kSorts) all += (all.empty() ? "" : ", ") + std::string{word};
-    const std::string_view near = nearest_word(key, kSorts);
-    return invalid("--sort", fmt::format("unknown key '{}'; expected one of: {}", printable(key, 40), all),
-                   near.empty() ? "" : fmt::format("did you mean '{}'?", near));
-  }
+  if (const auto known = find_word("key", key, kSorts); !known)
+    return invalid("--sort", known.error().context);
   const bool text = std::find(kTexts.begin(), kTexts.end(), key) != kTexts.end();
   std::stable_sort(runs.begin(), runs.end(), [&](const ListedRun& a, const ListedRun& b) {
     const bool a_last = a.state == ListedState::kUnreadable, b_last = b.state == ListedState::kUnreadable;

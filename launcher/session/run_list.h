@@ -1,6 +1,7 @@
 #pragma once
 /// The recorded runs of a folder, and how they compare.
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <span>
@@ -10,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "base/settings.h"
 #include "record/report/runs_page.h"
 
 namespace emplace::launcher {
@@ -20,8 +22,12 @@ enum class ListedState : std::uint8_t {
   kInterrupted,  ///< It ended before, by a signal, by `down` or by a failure; --resume continues it.
   kUnreadable,   ///< Damaged, newer than this program, or not readable by this user.
 };
-/// "in progress", "ended", "interrupted", "unreadable".
-std::string_view word_of(ListedState state);
+constexpr auto enum_words(ListedState) {
+  return EnumWords{"state", std::array{EnumWord{ListedState::kInProgress, "in progress"},
+                                       EnumWord{ListedState::kEnded, "ended"},
+                                       EnumWord{ListedState::kInterrupted, "interrupted"},
+                                       EnumWord{ListedState::kUnreadable, "unreadable"}}};
+}
 
 /// Results of a run for one of its graphs, over all starts. Times are as measured in the run; 0: unknown.
 struct ListedGraph {

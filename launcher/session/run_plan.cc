@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/text/words.h"
+#include "launcher/cluster/roles.h"
 #include "launcher/inputs/inputs.h"
 #include "launcher/inputs/this_machine.h"
 #include "launcher/settings/executor_gpus.h"
@@ -46,7 +47,7 @@ Result<RunPlan> make_plan(RunOrder order) {
   }
   for (const NodePlan& node : plan.topology.nodes)
     for (const std::string& actor : node.actors)
-      if (actor.starts_with("executor/")) ++plan.executors_at[node.start == "local" ? "" : node.host];
+      if (is_executor(actor)) ++plan.executors_at[node.start == StartBy::kLocal ? "" : node.host];
   if (std::string note = shared_gpus_note(config, executors_here(plan)); !note.empty())
     plan.notes.push_back(std::move(note));
   return plan;

@@ -1,13 +1,21 @@
 #pragma once
 /// The report of a run in progress, refreshed as often as it may cost.
 
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
 
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "launcher/status/http.h"
+
+namespace boost::asio {
+class thread_pool;
+}
 
 namespace emplace::launcher {
 
@@ -64,8 +72,17 @@ class LiveReport {
   void page(Respond respond);
 
  private:
-  class Worker;
-  std::unique_ptr<Worker> worker_;
+  std::string read(std::uint64_t changes, bool last);
+
+  const std::filesystem::path directory_;
+  const std::function<std::string()> status_;
+  const SystemClock clock_;
+  mutable Mutex mutex_;
+  LiveFragment fragment_ EMPLACE_GUARDED_BY(mutex_);
+  RefreshPacer pacer_ EMPLACE_GUARDED_BY(mutex_);
+  std::atomic<bool> reading_ = false;
+  std::atomic<int> pages_ = 0;
+  const std::unique_ptr<boost::asio::thread_pool> thread_;  // One thread.
 };
 
 }  // namespace emplace::launcher

@@ -78,11 +78,6 @@ bool matches(const NodeStatus& node, const std::string& text) {
 
 }  // namespace
 
-std::string_view word_of(RunPhase phase) {
-  constexpr std::array<std::string_view, 5> kWords{"starting", "heuristics", "running", "ending", "ended"};
-  return kWords.at(static_cast<std::size_t>(phase));
-}
-
 void LiveRun::note(double at_s, std::string text) {
   events.push_back({at_s, std::move(text)});
   while (events.size() > kMaxEvents) events.pop_front();

@@ -1,6 +1,7 @@
 #pragma once
 /// A run as its launcher and its head know it, and its form as JSON.
 
+#include <array>
 #include <cstdint>
 #include <deque>
 
@@ -10,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "base/settings.h"
 #include "launcher/session/progress.h"
 #include "launcher/terminal/json_text.h"
 #include "messages/status.h"
@@ -18,7 +20,13 @@
 namespace emplace::launcher {
 
 enum class RunPhase : std::uint8_t { kStarting, kHeuristics, kRunning, kEnding, kEnded };
-std::string_view word_of(RunPhase phase);
+constexpr auto enum_words(RunPhase) {
+  return EnumWords{
+      "phase",
+      std::array{EnumWord{RunPhase::kStarting, "starting"}, EnumWord{RunPhase::kHeuristics, "heuristics"},
+                 EnumWord{RunPhase::kRunning, "running"}, EnumWord{RunPhase::kEnding, "ending"},
+                 EnumWord{RunPhase::kEnded, "ended"}}};
+}
 
 /// A line for people about the run.
 struct RunEvent {

@@ -110,7 +110,7 @@ TEST(Cluster, ShippedClustersFitTheQuickstart) {
     bool elastic = false;
     for (const NodePlan& node : *plan) {
       actors += node.actors.size();
-      elastic = elastic || node.max_processes > 0 || node.start == "ray";
+      elastic = elastic || node.max_processes > 0 || node.start == StartBy::kRay;
     }
     EXPECT_EQ(actors, 4 + config->pipeline.controllers + (elastic ? 0 : config->executor.count))
         << file.path();
@@ -193,7 +193,7 @@ Lines on_ray(const std::string& toml, std::span<const std::string> settings = {}
   const auto cluster = parse_cluster(toml, "c.toml", settings, Engine::kRay);
   if (!cluster) return {cluster.error().context};
   Lines nodes;
-  for (const Cluster::Node& node : cluster->nodes) nodes.push_back(node.name + ":" + node.start);
+  for (const Cluster::Node& node : cluster->nodes) nodes.push_back(node.name + ":" + std::string{word_of(node.start)});
   return nodes;
 }
 
@@ -241,9 +241,9 @@ TEST(Cluster, SettingsChangeItAndItRoundTrips) {
                                           "supervision.first_delay=1ms"};
   const auto cluster = parse_cluster(toml, "c.toml", settings);
   ASSERT_TRUE(cluster.ok()) << cluster.error().context;
-  EXPECT_EQ(cluster->endpoint, "tcp://10.0.0.2:7");
+  EXPECT_EQ(cluster->head.endpoint, "tcp://10.0.0.2:7");
   EXPECT_EQ(cluster->run.dir, "runs/x");
-  EXPECT_TRUE(cluster->insecure);
+  EXPECT_TRUE(cluster->head.insecure);
   EXPECT_EQ(cluster->nodes[0].count, 4u);
   EXPECT_EQ(cluster->nodes[0].memory, std::int64_t{512} << 20);
   EXPECT_EQ(cluster->nodes[0].environment, Lines{"A=\"b c\""});
@@ -254,7 +254,7 @@ TEST(Cluster, SettingsChangeItAndItRoundTrips) {
   ASSERT_TRUE(again.ok()) << again.error().context << "\n" << written;
   EXPECT_EQ(to_toml(*again), written);
   EXPECT_EQ(again->nodes[0].options, cluster->nodes[0].options);
-  EXPECT_EQ(again->nodes[1].start, "slurm");
+  EXPECT_EQ(again->nodes[1].start, StartBy::kSlurm);
   EXPECT_EQ(again->nodes[0].cpus, 1.5);
   EXPECT_EQ(again->supervision.patience, std::chrono::seconds{3});
   EXPECT_EQ(again->head.memory, std::int64_t{1} << 30);
@@ -400,7 +400,7 @@ TEST(Cluster, RefusesInOneLine) {
       "[kubernetes]\nimage = 'e:1'\n[[node]]\nname = 'a'\nstart = 'kubernetes'\nroles = ['executor']\n"
       "max_processes = 4\n",
       "kubernetes.status_secret");
-  refused("[kubernetes]\nkind = 'cron'\n", "expected job or jobset");
+  refused("[kubernetes]\nkind = 'cron'\n", "expected one of: job, jobset");
   refused(batch + "roles = ['executor', 'tracker']\n", "needs a node with only executors");
   refused(batch + "roles = ['executor']\nprocesses = 2\n", "conflicts with processes");
   refused(batch + "roles = ['executor']\ncount = 4001\n", "4000 executors");

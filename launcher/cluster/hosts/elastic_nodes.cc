@@ -1,16 +1,16 @@
 #include "launcher/cluster/hosts/elastic_nodes.h"
 
 #include <algorithm>
-#include <string_view>
+
+#include "launcher/cluster/roles.h"
 
 namespace emplace::launcher {
 
 ElasticNodes::ElasticNodes(std::span<const std::vector<NodePlan>> members) {
   for (std::size_t i = 0; i < members.size(); ++i) {
     for (const NodePlan& plan : members[i]) {
-      elsewhere_ += static_cast<std::uint32_t>(
-          std::count_if(plan.actors.begin(), plan.actors.end(),
-                        [](std::string_view actor) { return actor.starts_with("executor/"); }));
+      elsewhere_ +=
+          static_cast<std::uint32_t>(std::count_if(plan.actors.begin(), plan.actors.end(), is_executor));
       if (plan.max_processes == 0) continue;
       const ThrottleOptions options{.max_tasks = plan.max_processes,
                                     .executors_per_task = plan.executors_each};

@@ -160,7 +160,7 @@ class Writer {
 
  private:
   bool encrypted() const { return !cluster_.kubernetes.key_secret.empty(); }
-  bool one_set() const { return cluster_.kubernetes.kind == "jobset"; }
+  bool one_set() const { return cluster_.kubernetes.kind == KubernetesKind::kJobSet; }
   json labels(const std::string& part) const {
     json labels{{"app.kubernetes.io/name", "emplace"}, {"app.kubernetes.io/instance", name_}};
     if (!part.empty()) labels["emplace/part"] = part;
@@ -170,16 +170,16 @@ class Writer {
   /// Returns the cluster file of the head's pod, where Kubernetes starts the nodes and they join.
   Cluster inside() const {
     Cluster cluster = cluster_;
-    cluster.endpoint = fmt::format("tcp://0.0.0.0:{}", kPort);
+    cluster.head.endpoint = fmt::format("tcp://0.0.0.0:{}", kPort);
     cluster.paths_from = kSettings;
     cluster.run = {"config.toml", kRunFolder};
-    cluster.insecure = !encrypted();
+    cluster.head.insecure = !encrypted();
     cluster.head.key = encrypted() ? kHeadKey : "";
     cluster.head.environment.clear();  // The manifests set the environment of each pod.
-    cluster.allowed = encrypted() ? kAllowed : "";
+    cluster.head.allowed = encrypted() ? kAllowed : "";
     cluster.kubernetes = {};
     for (Cluster::Node& node : cluster.nodes) {
-      node.start = "join";
+      node.start = StartBy::kJoin;
       node.dial = fmt::format("tcp://{}-head:{}", name_, kPort);
       node.key = encrypted() ? kNodeKey : "";
       node.environment.clear();
@@ -282,12 +282,13 @@ class Writer {
 Result<std::string> kubernetes_manifests(const Cluster& cluster, const RunConfig& config,
                                          const Manifest& manifest, const std::string& name) {
   for (const Cluster::Node& node : cluster.nodes)
-    if (node.start != "kubernetes")
-      return invalid("node '" + printable(node.name, 40) + "'", "is started by " + node.start,
+    if (node.start != StartBy::kKubernetes)
+      return invalid("node '" + printable(node.name, 40) + "'",
+                     "is started by " + std::string{word_of(node.start)},
                      "use start = \"kubernetes\" for every node");
   if (cluster.kubernetes.image.empty())
     return invalid("kubernetes.image", "is missing", "name a container image with emplace");
-  if (cluster.kubernetes.key_secret.empty() && !cluster.insecure)
+  if (cluster.kubernetes.key_secret.empty() && !cluster.head.insecure)
     return invalid("kubernetes.key_secret", "is missing: any pod of the cluster could control the head",
                    "name a Secret with keys (see configs/clusters/kubernetes.toml), or use --insecure");
   return Writer{cluster, config, name}.write(manifest);

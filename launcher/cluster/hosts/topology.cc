@@ -61,14 +61,14 @@ Result<Topology> make_topology(const Cluster& cluster, const RunConfig& config,
   const std::filesystem::path folder = std::filesystem::absolute(directory).lexically_normal();
   const std::filesystem::path socket = folder / (is_shared(folder) ? kPrivateSocket : kHeadSocket);
   const bool fits = socket.string().size() <= kMaxSocketPath;
-  const bool tcp = cluster.endpoint != "ipc";
+  const bool tcp = cluster.head.endpoint != "ipc";
   // Other nodes need an endpoint; without them it only serves `ps` and is optional.
-  if (tcp) topology.endpoint = cluster.endpoint;
+  if (tcp) topology.endpoint = cluster.head.endpoint;
   if (!tcp && (fits || topology.nodes.size() > 1)) topology.endpoint = "ipc://" + socket.string();
   if (tcp && fits) topology.beside = "ipc://" + socket.string();
   for (const NodePlan& node : topology.nodes) {
-    if (node.start == "kubernetes" || node.start == "join") continue;
-    const bool same_job = node.start == "slurm" && !topology.members.empty() &&
+    if (node.start == StartBy::kKubernetes || node.start == StartBy::kJoin) continue;
+    const bool same_job = node.start == StartBy::kSlurm && !topology.members.empty() &&
                           topology.members.back().front().node == node.node;
     if (same_job) {
       topology.members.back().push_back(node);
@@ -82,29 +82,31 @@ Result<Topology> make_topology(const Cluster& cluster, const RunConfig& config,
 Child child_of(const std::vector<NodePlan>& member) {
   const NodePlan& first = member.front();
   Child child{member.size() > 1 ? first.node : first.name, first.end_step, {}};
-  child.elsewhere = first.start != "local";
-  child.host = first.start == "ssh" ? first.host : first.start == "local" ? "" : first.start;
+  child.elsewhere = first.start != StartBy::kLocal;
+  child.host = first.start == StartBy::kSsh     ? first.host
+               : first.start == StartBy::kLocal ? ""
+                                                : std::string{word_of(first.start)};
   if (!child.elsewhere) child.environment = first.environment;
-  if (first.start == "ray") child.environment = ray_environment(first);
+  if (first.start == StartBy::kRay) child.environment = ray_environment(first);
   return child;
 }
 
 Result<Program> program_of(const Topology& topology, const std::vector<NodePlan>& member, const Start& start,
                            const std::string& endpoint, double budget_left_s, int restarts) {
   const NodePlan& first = member.front();
-  if (first.start == "ssh") {
+  if (first.start == StartBy::kSsh) {
     const auto ssh = process::find_program("ssh");
     if (!ssh) return invalid("ssh", "is not installed", "install it, or use another start for the node");
     Program program = ssh_program(first, endpoint);
     program.path = *ssh;
     return program;
   }
-  if (first.start == "slurm") {
+  if (first.start == StartBy::kSlurm) {
     std::string name = std::filesystem::absolute(start.directory).lexically_normal().filename().string();
     return slurm_program(member, endpoint, name,
                          std::filesystem::absolute(start.directory) / "slurm" / (first.node + ".sbatch"));
   }
-  if (first.start == "ray") {
+  if (first.start == StartBy::kRay) {
     const std::filesystem::path log =
         std::filesystem::absolute(start.directory) / "log" / (first.node + "-ray");
     return ray_program(first,

@@ -14,6 +14,7 @@
 #include "base/text/words.h"
 #include "base/units.h"
 #include "launcher/cluster/cluster.h"
+#include "launcher/cluster/endpoint.h"
 #include "launcher/cluster/files/manifest.h"
 #include "launcher/cluster/node/actor_trace.h"
 #include "launcher/cluster/operator/operator.h"
@@ -42,21 +43,18 @@ constexpr std::chrono::seconds kFinalWait{1};
 /// The sockets that a head has bound in the file system; the destructor removes them.
 class BoundSockets {
  public:
-  BoundSockets() = default;
+  explicit BoundSockets(const std::vector<std::string>& endpoints) {
+    for (const std::string& endpoint : endpoints) {
+      const std::filesystem::path path = socket_of(endpoint);
+      if (const auto id = FileId::of(path)) sockets_.push_back({path, *id});
+    }
+  }
   BoundSockets(const BoundSockets&) = delete;
   BoundSockets& operator=(const BoundSockets&) = delete;
   ~BoundSockets() {
     std::error_code ignored;
     for (const Socket& bound : sockets_)
       if (FileId::of(bound.path) == bound.id) std::filesystem::remove(bound.path, ignored);
-  }
-  /// Records the socket files of bound endpoints.
-  void note(const std::vector<std::string>& endpoints) {
-    for (const std::string& endpoint : endpoints) {
-      if (!endpoint.starts_with("ipc://")) continue;
-      const std::filesystem::path path = endpoint.substr(6);
-      if (const auto id = FileId::of(path)) sockets_.push_back({path, *id});
-    }
   }
 
  private:
@@ -67,12 +65,15 @@ class BoundSockets {
   std::vector<Socket> sockets_;
 };
 
-/// Returns the plan of this process from the cluster file. Errors: kInvalid if there is none.
-Result<NodePlan> find_plan(const std::filesystem::path& cluster_file, const std::string& name,
-                           const RunConfig& config) {
-  EMPLACE_TRY_ASSIGN(auto cluster,
-                     cluster_file.empty() ? Result<Cluster>{Cluster{}} : load_cluster(cluster_file));
-  EMPLACE_TRY_ASSIGN(auto plans, plan_nodes(cluster, config));
+/// Returns the plans of the processes of a run. `cluster_file`: empty if every actor is in the head.
+Result<std::vector<NodePlan>> plans_of(const std::filesystem::path& cluster_file, const RunConfig& config) {
+  if (cluster_file.empty()) return plan_nodes(Cluster{}, config);
+  EMPLACE_TRY_ASSIGN(const auto cluster, load_cluster(cluster_file));
+  return plan_nodes(cluster, config);
+}
+
+/// Returns the plan of this process. Errors: kInvalid if there is none.
+Result<NodePlan> find_plan(const std::vector<NodePlan>& plans, const std::string& name) {
   const auto plan =
       std::find_if(plans.begin(), plans.end(), [&](const NodePlan& one) { return one.name == name; });
   if (plan != plans.end()) return *plan;
@@ -81,14 +82,6 @@ Result<NodePlan> find_plan(const std::filesystem::path& cluster_file, const std:
   return invalid(
       "node '" + printable(name, 40) + "'", "is not in the run's cluster file",
       "expected " + (names.size() > 200 ? fmt::format("one of its {} nodes", plans.size()) : names));
-}
-
-/// Returns the role that each node name of the cluster needs, for the head's admission.
-Result<std::map<std::string, Role, std::less<>>> planned_roles(const std::filesystem::path& cluster_file,
-                                                               const RunConfig& config) {
-  EMPLACE_TRY_ASSIGN(const auto cluster, load_cluster(cluster_file));
-  EMPLACE_TRY_ASSIGN(const auto plans, plan_nodes(cluster, config));
-  return roles_of_keys(plans);
 }
 
 std::filesystem::path log_path(const std::filesystem::path& directory, std::string name) {
@@ -109,6 +102,7 @@ struct NodeSetup {
   process::LineWriter* launcher = nullptr;  ///< Receives node lines, from the I/O loop; null: no launcher.
   std::uint32_t restarts = 0;               ///< Number of earlier incarnations.
   std::function<void()> on_joined = nullptr;
+  std::map<std::string, Role, std::less<>> planned_nodes = {};  ///< What the head admits, if it has keys.
 };
 
 runtime::NodeOptions node_options(const std::string& name, const runtime::KeyFiles& keys, bool insecure) {
@@ -187,9 +181,7 @@ Result<NodeEnd> run_once(const NodeSetup& setup, StopWatch& watch) {
   for (const std::string& endpoint : {setup.endpoint, setup.beside})
     if (head && !endpoint.empty()) options.listen.push_back(endpoint);
   if (!head) options.upstream = setup.endpoint;
-  if (head && !setup.plan.keys.allowed.empty()) {
-    EMPLACE_TRY_ASSIGN(options.planned_nodes, planned_roles(setup.cluster, setup.config));
-  }
+  if (!setup.plan.keys.allowed.empty()) options.planned_nodes = setup.planned_nodes;
   const auto write_line = [launcher = setup.launcher](const std::string& line) {
     if (launcher != nullptr) launcher->note(line + "\n");
   };
@@ -203,9 +195,8 @@ Result<NodeEnd> run_once(const NodeSetup& setup, StopWatch& watch) {
   bool ended_by_operator = false;
   if (head) options.run_is_over = [&] { return ended_by_operator || watch.over(); };
   const SystemClock clock;
-  BoundSockets sockets;
   EMPLACE_TRY_ASSIGN(auto node, runtime::Node::make(options, clock));
-  sockets.note(options.listen);
+  const BoundSockets sockets{options.listen};
   EMPLACE_TRY(spawn_actors(*node, setup.config, task, setup.start, setup.plan.actors, clock));
   if (head) {
     EMPLACE_TRY(spawn_head(*node, setup, *task, ended_by_operator));
@@ -352,11 +343,13 @@ Result<Unit> run_node(const NodeRequest& request) {
   process::ignore_broken_pipes();
   StopWatch watch{{.interrupt = false, .standard_input = true}};
   EMPLACE_TRY_ASSIGN(auto config, load_config(request.config, {}, ConfigFrom::kRecord));
-  EMPLACE_TRY_ASSIGN(auto plan, find_plan(request.cluster, request.name, config));
+  EMPLACE_TRY_ASSIGN(const auto plans, plans_of(request.cluster, config));
+  EMPLACE_TRY_ASSIGN(auto plan, find_plan(plans, request.name));
   EMPLACE_TRY(runtime::open_log(log_path(request.start.directory, request.name).string()));
   NodeSetup setup{std::move(plan), std::move(config), request.cluster, request.start, request.endpoint, {}};
   setup.beside = request.beside;
   setup.restarts = request.restarts;
+  setup.planned_nodes = roles_of_keys(plans);
   process::LineWriter launcher{STDOUT_FILENO};
   setup.launcher = &launcher;
   const auto ended = run_once(setup, watch);
@@ -398,15 +391,19 @@ Result<Joined> join_run(const JoinRequest& request) {
     EMPLACE_TRY(choose_model(config, request));
     const std::filesystem::path cluster =
         manifest->cluster.empty() ? std::filesystem::path{} : scratch.at() / "cluster.toml";
-    EMPLACE_TRY_ASSIGN(auto plan, request.name.empty()
-                                      ? Result<NodePlan>{own_plan(request, config, joined.node, number)}
-                                      : find_plan(cluster, request.name, config));
-    if (!request.name.empty() && (plan.start == "local" || (plan.start == "ssh" && !request.for_launcher)))
-      return invalid("node '" + printable(plan.name, 40) + "'", "is started by the launcher",
-                     "join without --as, or as a node with start = \"join\"");
-    if (plan.max_processes > 0)
-      return invalid("node '" + printable(plan.name, 40) + "'",
-                     "is elastic: its processes have their own names", "join without --as");
+    NodePlan plan;
+    if (request.name.empty()) {
+      plan = own_plan(request, config, joined.node, number);
+    } else {
+      EMPLACE_TRY_ASSIGN(const auto plans, plans_of(cluster, config));
+      EMPLACE_TRY_ASSIGN(plan, find_plan(plans, request.name));
+      const std::string where = "node '" + printable(plan.name, 40) + "'";
+      if (plan.start == StartBy::kLocal || (plan.start == StartBy::kSsh && !request.for_launcher))
+        return invalid(where, "is started by the launcher",
+                       "join without --as, or as a node with start = \"join\"");
+      if (plan.max_processes > 0)
+        return invalid(where, "is elastic: its processes have their own names", "join without --as");
+    }
     plan.keys = request.keys;
     plan.insecure = request.insecure;
     const std::string note =

@@ -15,6 +15,7 @@
 #include "base/text/words.h"
 #include "base/units.h"
 #include "graph/formats/graph_file.h"
+#include "launcher/cluster/roles.h"
 #include "launcher/inputs/inputs.h"
 #include "launcher/settings/host_facts.h"
 #include "launcher/settings/log_driven.h"
@@ -30,8 +31,6 @@ namespace {
 
 using actors::TaskPtr;
 using runtime::Home;
-
-Nanos nanos(double seconds) { return Nanos{static_cast<std::int64_t>(seconds * 1e9)}; }
 
 /// Maximum size of an episode's placements, which must fit into one frame [B].
 constexpr std::size_t kMaxEpisodeBytes = std::size_t{48} << 20;
@@ -57,10 +56,6 @@ actors::BestHandler best_handler(const RunConfig& config, const TaskPtr& task, c
   };
 }
 
-}  // namespace
-
-namespace {
-
 /// Makes the actors of one process from the config and the run directory.
 class Wiring {
  public:
@@ -68,21 +63,16 @@ class Wiring {
   static Result<Wiring> make(const RunConfig& config, const TaskPtr& task, const Start& start,
                              std::span<const std::string> actors, const Clock& clock) {
     Wiring wiring{config, task, start, clock};
-    const bool executes = std::any_of(actors.begin(), actors.end(), [](const std::string& actor) {
-      return actor.starts_with("executor/");
-    });
-    if (executes && uses_processes(config)) {
+    const auto executors = std::count_if(actors.begin(), actors.end(), is_executor);
+    const bool only_executors = executors == std::ssize(actors);
+    if (executors > 0 && uses_processes(config)) {
       auto can = check_process_executor(config.executor.kind, judge_of(config), process_request_of(config));
       if (!can) return Error{Errc::kInvalid, can.error().context};  // A final error: restarts do not help.
       for (const actors::TaskGraph& one : task->graphs)
         EMPLACE_TRY(check_process_links(config.executor.kind, one.devices));
     }
-    wiring.light_ = config.executor.kind == "fake" && !uses_processes(config) &&
-                    std::all_of(actors.begin(), actors.end(),
-                                [](const std::string& actor) { return actor.starts_with("executor/"); });
-    const bool places = std::any_of(actors.begin(), actors.end(),
-                                    [](const std::string& actor) { return !actor.starts_with("executor/"); });
-    if (start.name == kBestHeuristic && places) {
+    wiring.light_ = config.executor.kind == "fake" && !uses_processes(config) && only_executors;
+    if (start.name == kBestHeuristic && !only_executors) {
       EMPLACE_TRY_ASSIGN(wiring.starting_, load_starting_placements(start.directory, *task));
     }
     if (!config.executor.log.empty()) {
@@ -192,7 +182,7 @@ class Wiring {
     options.window_bytes = window_bytes();
     options.speculate = config_.run.deterministic ? 0 : config_.pipeline.speculate;
     options.episodes = limit;
-    options.budget = nanos(start_.budget_s);
+    options.budget = as_nanos(start_.budget_s);
     options.started = clock_->now();
     options.samplers = samplers_;
     return node.spawn<actors::Dispatcher>(actors::kDispatcher, Home::kIoLoop, task_, options);
@@ -200,7 +190,7 @@ class Wiring {
 
   Result<Unit> spawn_recorder(runtime::Node& node) const {
     actors::RecorderOptions options;
-    options.commit_every = nanos(config_.record.commit_every.seconds);
+    options.commit_every = as_nanos(config_.record.commit_every.seconds);
     options.commit_rows = config_.record.commit_rows;
     options.learned = learns(config_);
     options.keep_every = config_.record.keep_every;
@@ -241,7 +231,7 @@ class Wiring {
     options.window = config_.executor.window;
     options.window_bytes = window_bytes();
     if (config_.executor.kind == "fake" && !uses_processes(config_))
-      options.delay = nanos(config_.executor.delay.seconds);
+      options.delay = as_nanos(config_.executor.delay.seconds);
     options.delay_spread = config_.executor.delay_spread;
     options.node = node.name();
     options.version = build_info().version;
