@@ -38,51 +38,50 @@ std::string metrics_text(const messages::RunProgress& progress) {
   std::uint64_t credit = 0;
   for (const messages::ExecutorUse& executor : dispatch.executors) credit += executor.credit;
   std::string text;
+  const auto gauge = [&](const char* name, auto value, const char* help) {
+    metric(text, name, "gauge", value, help);
+  };
+  const auto counter = [&](const char* name, auto value, const char* help) {
+    metric(text, name, "counter", value, help);
+  };
   head(text, "emplace_build_info", "gauge", "Always 1; the label is the version of the program.");
   labelled(text, "emplace_build_info", "version", build_info().version, 1);
 
-  metric(text, "emplace_run_elapsed_seconds", "gauge", dispatch.elapsed_s,
-         "Time since the beginning of the start.");
-  metric(text, "emplace_run_ending", "gauge", dispatch.ending.empty() ? 0 : 1,
-         "1 while the run ends; 0 before.");
+  gauge("emplace_run_elapsed_seconds", dispatch.elapsed_s, "Time since the beginning of the start.");
+  gauge("emplace_run_ending", dispatch.ending.empty() ? 0 : 1, "1 while the run ends; 0 before.");
   if (dispatch.best_step_time_s > 0)
-    metric(text, "emplace_best_step_time_seconds", "gauge", dispatch.best_step_time_s,
-           "Step time of the best placement; absent until there is one.");
+    gauge("emplace_best_step_time_seconds", dispatch.best_step_time_s,
+          "Step time of the best placement; absent until there is one.");
 
-  metric(text, "emplace_episodes_total", "counter", dispatch.episodes, "Episodes finished.");
-  metric(text, "emplace_episodes_committed_total", "counter", record.committed, "Episodes on disk.");
-  metric(text, "emplace_measurements_total", "counter", dispatch.measurements,
-         "Placements measured, each counted once.");
-  metric(text, "emplace_valid_measurements_total", "counter", dispatch.valid,
-         "Measured placements that fit.");
-  metric(text, "emplace_refused_results_total", "counter", dispatch.refused_results,
-         "Results that were refused and not counted.");
-  metric(text, "emplace_duplicated_measurements_total", "counter", progress.duplicated,
-         "Measurements that the tracker or learner consumed twice.");
-  metric(text, "emplace_updates_total", "counter", record.updates, "Updates of the policy on disk.");
-  metric(text, "emplace_update_staleness_versions", "gauge", record.staleness,
-         "Mean staleness of the last update on disk.");
-  metric(text, "emplace_disk_wait_seconds", "gauge", record.disk_waits_s,
-         "Time since the last successful commit while commits fail; 0 otherwise.");
+  counter("emplace_episodes_total", dispatch.episodes, "Episodes finished.");
+  counter("emplace_episodes_committed_total", record.committed, "Episodes on disk.");
+  counter("emplace_measurements_total", dispatch.measurements, "Placements measured, each counted once.");
+  counter("emplace_valid_measurements_total", dispatch.valid, "Measured placements that fit.");
+  counter("emplace_refused_results_total", dispatch.refused_results,
+          "Results that were refused and not counted.");
+  counter("emplace_duplicated_measurements_total", progress.duplicated,
+          "Measurements that the tracker or learner consumed twice.");
+  counter("emplace_updates_total", record.updates, "Updates of the policy on disk.");
+  gauge("emplace_update_staleness_versions", record.staleness, "Mean staleness of the last update on disk.");
+  gauge("emplace_disk_wait_seconds", record.disk_waits_s,
+        "Time since the last successful commit while commits fail; 0 otherwise.");
 
-  metric(text, "emplace_executors", "gauge", dispatch.executors.size(), "Executors that have joined.");
-  metric(text, "emplace_executors_wanted", "gauge", dispatch.executors_wanted,
-         "Executors that would be busy now; 0 once the run ends.");
-  metric(text, "emplace_executors_quarantined", "gauge", dispatch.quarantined,
-         "Executors that get no work because of their failures.");
-  metric(text, "emplace_executor_utilisation_ratio", "gauge", progress.utilisation,
-         "Busy share of the executors' time.");
-  metric(text, "emplace_executor_credits", "gauge", credit,
-         "Placements that the executors accept beyond those in flight.");
-  metric(text, "emplace_placements_in_flight", "gauge", dispatch.in_flight, "Placements in flight.");
+  gauge("emplace_executors", dispatch.executors.size(), "Executors that have joined.");
+  gauge("emplace_executors_wanted", dispatch.executors_wanted,
+        "Executors that would be busy now; 0 once the run ends.");
+  gauge("emplace_executors_quarantined", dispatch.quarantined,
+        "Executors that get no work because of their failures.");
+  gauge("emplace_executor_utilisation_ratio", progress.utilisation, "Busy share of the executors' time.");
+  gauge("emplace_executor_credits", credit, "Placements that the executors accept beyond those in flight.");
+  gauge("emplace_placements_in_flight", dispatch.in_flight, "Placements in flight.");
 
-  metric(text, "emplace_leases_issued_total", "counter", leases.issued,
-         "Leases given to executors: those that ended and those that are open.");
+  counter("emplace_leases_issued_total", leases.issued,
+          "Leases given to executors: those that ended and those that are open.");
   head(text, "emplace_leases_ended_total", "counter", "Leases that ended, by outcome.");
   labelled(text, "emplace_leases_ended_total", "outcome", "counted", leases.counted);
   labelled(text, "emplace_leases_ended_total", "outcome", "expired", leases.expired);
   labelled(text, "emplace_leases_ended_total", "outcome", "refused", leases.refused);
-  metric(text, "emplace_leases_open", "gauge", leases.open, "Leases that executors hold.");
+  gauge("emplace_leases_open", leases.open, "Leases that executors hold.");
   return text;
 }
 
