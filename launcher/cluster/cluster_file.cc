@@ -292,21 +292,13 @@ Result<Unit> put_on_ray(Cluster& cluster, const std::string& where) {
                      "has executors and other roles, which Ray cannot run",
                      "give the executors a node of their own");
   const auto first = std::find_if(cluster.nodes.begin(), cluster.nodes.end(), &only_executors);
-  Cluster::Node node;
-  node.name = "ray";
-  node.roles = {"executor"};
-  if (first != cluster.nodes.end()) {
-    node.name = first->name;
-    node.program = first->program;
-    node.cache = first->cache;
-    node.cpus = first->cpus;
-    node.dial = first->dial;
-    node.environment = first->environment;
-    node.memory = first->memory;
-    node.key = first->key;
-    node.ray = first->ray;
-  }
+  Cluster::Node node{.name = "ray", .roles = {"executor"}};
+  if (first != cluster.nodes.end()) node = *first;
   node.start = StartBy::kRay;
+  node.host.clear();
+  node.options.clear();
+  node.count = node.max_processes = node.open_files = 0;
+  node.processes = 1;
   std::erase_if(cluster.nodes, &only_executors);
   cluster.nodes.push_back(std::move(node));
   return Unit{};

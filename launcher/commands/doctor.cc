@@ -132,21 +132,12 @@ Finding vector_units() {
           v3 ? "" : "this program needs x86-64-v3"};
 }
 
-Finding open_files() {
-  rlimit limit{};
-  ::getrlimit(RLIMIT_NOFILE, &limit);
-  return {"open files", std::to_string(limit.rlim_cur),
-          limit.rlim_cur < 1024 ? "raise the limit for many executors: ulimit -n 4096" : ""};
-}
-
-Finding processes() {
-  rlimit limit{};
-  ::getrlimit(RLIMIT_NPROC, &limit);
-  const bool any = limit.rlim_cur == RLIM_INFINITY;
-  return {"processes", any ? "unlimited" : std::to_string(limit.rlim_cur),
-          !any && limit.rlim_cur < 512
-              ? "the limit includes threads; raise it for many executors: ulimit -u 4096"
-              : ""};
+/// A limit of this process that many executors may reach.
+Finding limit(const char* what, __rlimit_resource resource, rlim_t least, const char* cure) {
+  rlimit now{};
+  ::getrlimit(resource, &now);
+  const bool any = now.rlim_cur == RLIM_INFINITY;
+  return {what, any ? "unlimited" : std::to_string(now.rlim_cur), !any && now.rlim_cur < least ? cure : ""};
 }
 
 Finding driver() {
@@ -215,17 +206,20 @@ Finding remote_starts() {
 
 std::vector<Finding> all_findings() {
   const std::vector<std::string> loaded = loaded_libraries();
-  std::vector<Finding> findings{processors(),
-                                vector_units(),
-                                memory(),
-                                disk(),
-                                temporary_files(),
-                                open_files(),
-                                processes(),
-                                remote_starts(),
-                                messages(),
-                                {"SQLite", sqlite3_libversion(), ""},
-                                {"libsodium", sodium_version_string(), ""}};
+  std::vector<Finding> findings{
+      processors(),
+      vector_units(),
+      memory(),
+      disk(),
+      temporary_files(),
+      limit("open files", RLIMIT_NOFILE, 1024, "raise the limit for many executors: ulimit -n 4096"),
+      limit("processes", RLIMIT_NPROC, 512,
+            "the limit includes threads; raise it for many executors: ulimit -u "
+            "4096"),
+      remote_starts(),
+      messages(),
+      {"SQLite", sqlite3_libversion(), ""},
+      {"libsodium", sodium_version_string(), ""}};
   for (const auto& [what, prefix] : {std::pair{"Zstandard", "libzstd"},
                                      {"zlib", "libz"},
                                      {"xxHash", "libxxhash"},

@@ -1,6 +1,6 @@
 #include "launcher/cluster/node/node_process.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -286,10 +286,8 @@ Result<Unit> choose_kind(RunConfig& config, const std::string& kind) {
   if (!kind.empty()) config.executor.kind = kind;
   EMPLACE_TRY(check_config(config));
   if (std::find(counts.begin(), counts.end(), config.executor.kind) != counts.end()) return Unit{};
-  std::string words;
-  for (const std::string& one : counts) words += (words.empty() ? "" : ", ") + one;
   return invalid("--executor", "'" + printable(config.executor.kind, 40) + "' gets no work in this run",
-                 "use " + words + " (executor.counts)");
+                 fmt::format("use {} (executor.counts)", fmt::join(counts, ", ")));
 }
 
 /// Sets what torch executors import, which is this machine's own choice: whatever a head sends is dropped.
