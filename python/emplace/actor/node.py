@@ -30,7 +30,7 @@ try:
     VERSION = importlib.metadata.version("emplace")  # The text that `emplace ps` shows.
 except importlib.metadata.PackageNotFoundError:
     VERSION = "unpackaged"
-DISPATCHER, RECORDER, LEARNER, TRACKER = "dispatcher/0", "recorder/0", "learner/0", "tracker/0"
+DISPATCHER, RECORDER, TRACKER = "dispatcher/0", "recorder/0", "tracker/0"
 VIEW, LIBRARY = "view/0", "library/0"
 OVER = "the run is over"
 _DRAIN = 5.0  # Time limit of a graceful end [s].

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from emplace.applying.step import AppliedStep, OpFailed
-from emplace.applying.verifying import Difference, Verification, verify
+from emplace.applying.verifying import Verification, verify
 
 if TYPE_CHECKING:
     from emplace.tracing.step import TracedStep
 
-__all__ = ["AppliedStep", "Difference", "OpFailed", "Verification", "apply", "verify"]
+__all__ = ["AppliedStep", "OpFailed", "Verification", "apply", "verify"]
 
 
 def apply(

@@ -11,14 +11,10 @@ from __future__ import annotations
 import dataclasses
 import functools
 import operator
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import torch
 from torch.fx import Node
 from torch.fx.node import map_arg
-
-from emplace.errors import EmplaceError
 
 if TYPE_CHECKING:
     from emplace.tracing.step import TracedStep
@@ -28,8 +24,8 @@ _SILENT_VIEWS = frozenset({"_reshape_alias", "_unsafe_view"})
 #: Operators whose results may share the memory of an argument without being views to the simulator.
 _SHARING = frozenset({"unsafe_split", "unsafe_split_with_sizes", "unsafe_chunk"})
 
-#: How a node's value is computed on a device.
-Function = Callable[..., Any]
+#: Operators without an op whose result is their argument.
+_SAME = frozenset({"alias", "detach", "lift_fresh", "lift"})
 
 
 @dataclasses.dataclass(slots=True)
@@ -132,20 +128,12 @@ class LoweredStep:
         self._numbers: dict[Node, tuple[list[int], list[Node]]] = {}
         for node in step.module.graph.nodes:
             self._take(node)
-        if len(self.placeholders) != len(step.inputs):
-            raise EmplaceError(
-                "step",
-                f"has {len(self.placeholders)} inputs, {len(step.inputs)} are described",
-                "trace the step again",
-            )
 
     # Reading the trace.
 
     def _take(self, node: Node) -> None:
         if node.op == "placeholder":
-            at = len(self.placeholders)
-            if at < len(self.step.inputs):
-                self._op_of_input[node] = self.step.inputs[at].op
+            self._op_of_input[node] = self.step.inputs[len(self.placeholders)].op
             self.placeholders.append(self._whole(node, resident=True))
         elif node.op == "get_attr":
             if node.name in self.step.op_of:
@@ -157,10 +145,6 @@ class LoweredStep:
         elif node.op == "output":
             flat = node.args[0] if isinstance(node.args[0], (list, tuple)) else (node.args[0],)
             self.results = [self.value_of.get(n) if isinstance(n, Node) else None for n in flat]
-        else:
-            raise EmplaceError(
-                f"node '{node.name}'", f"is of the unknown kind '{node.op}'", "trace the step again"
-            )
 
     def _call(self, node: Node) -> None:
         arguments = node.all_input_nodes
@@ -172,18 +156,10 @@ class LoweredStep:
         if node.meta.get("scalar") and node.name not in self.step.op_of:
             self._numbers[node] = self._closure(arguments, [node])
             return
-        if isinstance(node.target, torch._ops.OpOverload) and any(
-            a.alias_info is not None and a.alias_info.is_write for a in node.target._schema.arguments
-        ):
-            raise EmplaceError(
-                f"op '{node.name}'",
-                f"writes to an argument ({node.target})",
-                "trace the step with emplace.trace, which removes such writes",
-            )
         if node.name not in self.step.op_of or (is_view(node) and not node.meta.get("scalar")):
-            first = [a for a in arguments if a in self.value_of or a in self._outputs_of]
-            if first:
-                self._view(node, first)
+            base = next((a for a in arguments if a in self.value_of or a in self._outputs_of), None)
+            if base is not None:
+                self._view(node, base)
                 return
             if node.name not in self.step.op_of and all(a in self.constants for a in arguments):
                 # Made of constants alone: computed once, here.
@@ -234,24 +210,13 @@ class LoweredStep:
             known[at] = self._part(node, base, at)
         self.value_of[node] = known[at]
 
-    def _view(self, node: Node, arguments: list[Node]) -> None:
-        if len(arguments) > 1:
-            raise EmplaceError(
-                f"op '{node.name}'",
-                f"is a view of several tensors ({node.target})",
-                "trace the step with emplace.trace, which makes views of one tensor",
-            )
+    def _view(self, node: Node, base: Node) -> None:
         if _has_several_outputs(node):
             self._outputs_of[node] = {}
-        elif node.name not in self.step.op_of and target_name(node) in (
-            "alias",
-            "detach",
-            "lift_fresh",
-            "lift",
-        ):
-            self.value_of[node] = self.value_of[arguments[0]]
+        elif node.name not in self.step.op_of and target_name(node) in _SAME:
+            self.value_of[node] = self.value_of[base]
         else:
-            self._part(node, self.value_of[arguments[0]], None)
+            self._part(node, self.value_of[base], None)
 
     def _whole(
         self, node: Node, *, resident: bool, owner: Node | None = None, output: int | None = None

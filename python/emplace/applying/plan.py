@@ -60,7 +60,6 @@ class StepPlan:
         self._devices_of: list[int] = []
         self._home: list[int] = []
         self._views: dict[tuple[Node, int], ViewCall] = {}
-        self._copies: dict[tuple[int, int], int] = {}
         self._waits: set[tuple[int, int]] = set()
         self._readers: dict[Slot, list[int]] = {}
         #: Inputs of the step whose new value is computed in their memory.
@@ -248,13 +247,7 @@ class StepPlan:
                     self.uses[slot] += 1
                     self.returned.append((number, slot))
                 continue
-            target = state.get((output.kind, output.name))
-            if target is None:
-                raise EmplaceError(
-                    f"output '{output.name}'",
-                    f"is no {output.kind} that the step reads",
-                    "trace the step again",
-                )
+            target = state[output.kind, output.name]
             if value is None or value == low.placeholders[target]:
                 continue  # The input keeps its value.
             fresh.append((target, value))

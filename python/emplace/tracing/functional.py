@@ -101,8 +101,6 @@ class OpKind:
     """Names of the arguments that it writes to."""
     functional: OpOverload | FunctionalOp
     """The op that is recorded: itself if it writes to nothing."""
-    simple: bool
-    """The functional op has the new value of the one written argument as its one result."""
     inplace_view: bool
 
 
@@ -124,14 +122,10 @@ def kind_of(func: OpOverload) -> OpKind:
     view = not written and any(r.alias_info is not None for r in schema.returns)
     name = base[:-1] if base.endswith("_") and not base.endswith("__") else base
     functional: OpOverload | FunctionalOp = func
-    simple = False
     if written:
-        found = _functional_variant(func, base, name)
-        functional, simple = (
-            (found, True) if found is not None else (in_place_on_copies(func, written), False)
-        )
+        functional = _functional_variant(func, base, name) or in_place_on_copies(func, written)
     inplace_view = torch.Tag.inplace_view in func.tags
-    return OpKind(name, view, compat.is_random(func), written, functional, simple, inplace_view)
+    return OpKind(name, view, compat.is_random(func), written, functional, inplace_view)
 
 
 def _functional_variant(func: OpOverload, base: str, name: str) -> OpOverload | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from operator import getitem
 from typing import Any
 
@@ -42,9 +43,7 @@ _TENSOR_RULES = {"aten::set_", "aten::resize_", "aten::resize_as_"}
 class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """A dispatch mode: each op runs on fake tensors, and leaves a node in ``graph``."""
 
-    def __init__(
-        self, mode: FakeTensorMode, scopes: Scopes, names: Callable[[str], str] | None = None
-    ) -> None:
+    def __init__(self, mode: FakeTensorMode, scopes: Scopes) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.mode = mode
         self.scopes = scopes
@@ -96,10 +95,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def placeholder(self, name: str, fake: torch.Tensor, owner: str | None = None) -> Node:
         """An argument of the step, whose value ``fake`` has from now on."""
         base = "".join(c if c.isalnum() else "_" for c in name)
-        if self._last_placeholder is not None:
-            with self.graph.inserting_after(self._last_placeholder):
-                node = self.graph.create_node("placeholder", self.name("in_" + base))
-        else:
+        last = self._last_placeholder
+        with self.graph.inserting_after(last) if last is not None else nullcontext():
             node = self.graph.create_node("placeholder", self.name("in_" + base))
         self._last_placeholder = node
         info = TensorInfo.of(fake)

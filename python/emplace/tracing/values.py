@@ -72,14 +72,13 @@ class Cell:
 class Value:
     """What a tensor object stands for: a view of a cell, and the node that has it (as of ``version``)."""
 
-    __slots__ = ("cell", "path", "node", "version", "owner")
+    __slots__ = ("cell", "path", "node", "version")
 
-    def __init__(self, cell: Cell, path: tuple[ViewStep, ...], node: Node, owner: str | None = None) -> None:
+    def __init__(self, cell: Cell, path: tuple[ViewStep, ...], node: Node) -> None:
         self.cell = cell
         self.path = path
         self.node = node
         self.version = cell.version
-        self.owner = owner
 
     def read(self, emit: Emit) -> Node:
         """The node with the tensor's value now."""
