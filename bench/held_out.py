@@ -22,9 +22,9 @@ choose      draws the rows again, without references: the rule is choose() below
   --threads N     threads of each search (default: 1)      --seed N    seed of each search (default: 1)
   --only REGEX    run matching rows only                   --label TEXT  a name for this version, kept with each result
 """
-import argparse
 import contextlib
 import fcntl
+import functools
 import hashlib
 import json
 import math
@@ -32,8 +32,7 @@ import os
 import re
 import sys
 
-from quality import mean
-from rows import Failed, Rows, finish, run_program
+from tables import Rows, exit_status, finish, mean, parser_of, run_jobs, run_program
 
 SEED, NUMBERS = 28, 400
 QUOTA = {"tight": 11, "uneven": 8, "loose": 8, "large": 3}
@@ -42,18 +41,15 @@ EXACT = 1 + 1e-9
 
 
 def arguments():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__, out="docs/results/held_out.jsonl")
     parser.add_argument("command", choices=["measure", "references", "page", "choose"])
     parser.add_argument("--what", default="heuristics,auto")
     parser.add_argument("--budget", default="1s,5s")
-    parser.add_argument("--out", default="docs/results/held_out.jsonl")
     parser.add_argument("--rows", default="configs/pretrained/held_out.jsonl")
     parser.add_argument("--worlds", default="build/held_out")
-    parser.add_argument("--program", default="build/release/emplace")
     parser.add_argument("--page", default="docs/results/held_out.md")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", default="")
     parser.add_argument("--label", default="")
     return parser.parse_args()
 
@@ -196,42 +192,33 @@ def key_of(row):
 
 
 def measure(args):
-    results, failures = Rows(args.out, key_of), 0
+    results, jobs = Rows(args.out, key_of), []
     for what in args.what.split(","):
         for budget in [""] if what == "heuristics" else args.budget.split(","):
             for row in wanted(args):
-                if (row["row"], what, budget, args.threads, args.seed, args.label) in results.rows:
-                    continue
-                try:
-                    results.add(measured(args, row, what, budget))
-                    print("%s: %s %s" % (row["row"], what, budget), file=sys.stderr)
-                except Failed as failed:
-                    failures += 1
-                    print("%s: %s: %s" % (row["row"], what, failed), file=sys.stderr)
-    return finish(failures, "measurements")
+                if (row["row"], what, budget, args.threads, args.seed, args.label) not in results.rows:
+                    jobs.append((row["row"], functools.partial(measured, args, row, what, budget)))
+    return finish(run_jobs(results.add, jobs, lambda row: "%s %s" % (row["what"], row["budget"])), "measurements")
+
+
+def search_reference(args, row):
+    """Searches a row for the budget; the reference has had this time then, whether or not it is faster now."""
+    placed = place(args, graph_of(args, row), "auto", args.budget, args.threads)
+    if placed and placed["measured"]["valid"]:
+        offer(args, row["row"], placed["measured"]["step_time_s"],
+              {"found_by": placed["method"], "budget": args.budget, "threads": args.threads})
+    with changing(args.rows) as rows:
+        for one in rows:
+            if one["row"] == row["row"] and one.get("reference"):
+                one["reference"].update(budget=args.budget, threads=args.threads)
+    return row
 
 
 def references(args):
-    failures = 0
-    for row in wanted(args):
-        before = row.get("reference")
-        if before and seconds(before["budget"]) * before["threads"] >= seconds(args.budget) * args.threads:
-            continue
-        try:
-            placed = place(args, graph_of(args, row), "auto", args.budget, args.threads)
-        except Failed as failed:
-            failures += 1
-            print("%s: %s" % (row["row"], failed), file=sys.stderr)
-            continue
-        if placed and placed["measured"]["valid"]:
-            offer(args, row["row"], placed["measured"]["step_time_s"],
-                  {"found_by": placed["method"], "budget": args.budget, "threads": args.threads})
-        with changing(args.rows) as rows:
-            for one in rows:  # The reference had this time, whether or not it is faster now.
-                if one["row"] == row["row"] and one.get("reference"):
-                    one["reference"].update(budget=args.budget, threads=args.threads)
-        print("%s: reference" % row["row"], file=sys.stderr)
-    return finish(failures, "references")
+    had = lambda row: seconds(row["reference"]["budget"]) * row["reference"]["threads"] if row.get("reference") else -1
+    jobs = [(row["row"], functools.partial(search_reference, args, row)) for row in wanted(args)
+            if had(row) < seconds(args.budget) * args.threads]
+    return finish(run_jobs(lambda row: None, jobs, lambda row: "reference"), "references")
 
 
 # ---- Page ----
@@ -313,7 +300,8 @@ TEXT = """# Held-out rows
 
 def main():
     args = arguments()
-    return {"measure": measure, "references": references, "page": page, "choose": choose}[args.command](args)
+    command = {"measure": measure, "references": references, "page": page, "choose": choose}[args.command]
+    return exit_status(lambda: command(args))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ Other methods: `anneal` and the simple methods come from `compare`; deterministi
   --reach METHOD with --table: the progress of each learned row by number of evaluations, and the evaluations it took to
                  reach METHOD's best for the same graph, machine and seed
 """
-import argparse
+import functools
 import json
 import os
 import re
@@ -27,9 +27,8 @@ import sqlite3
 import statistics
 import sys
 import tempfile
-import time
 
-from rows import Failed, Rows, finish, run_program
+from tables import Rows, exit_status, find_graph, finish, markdown, parser_of, run_jobs, run_program, write_machine
 
 GRAPHS = ["nmt-2layer-bs64", "nmt-4layer-bs64", "rnnlm-bs64", "nasnet_a_cifar-bs32", "inception_v3-bs1",
           "inception_v3-bs32"]
@@ -40,14 +39,11 @@ FIXED = ["single-cpu", "single-gpu", "round-robin", "contiguous", "expert"]  # D
 SEEDED = ["random", "anneal"]
 SIMPLE = FIXED + ["random", "scotch", "mincut", "metis", "m-topo", "m-etf", "m-sct", "heft"]  # Start placements of annealing.
 LEARNED = ["hierarchical:tuned", "colocrl:tuned", "spotlight:tuned", "placeto:tuned"]
-ENDINGS = (".json.gz", ".json", ".json.zst", ".epg", ".msgpack")
 
 
 def words():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--graphs", help="folder with the graph files")
-    parser.add_argument("--out", required=True, help="file of rows, one JSON object per line; existing rows are reused")
-    parser.add_argument("--program", default="build/release/emplace")
     parser.add_argument("--learned", default=",".join(LEARNED), help="comma-separated list of METHOD[:PRESET[:START]]")
     parser.add_argument("--methods", default=",".join(FIXED + SEEDED), help="comma-separated methods of `emplace compare`")
     parser.add_argument("--names", help="comma-separated graphs instead of those of the table")
@@ -57,31 +53,12 @@ def words():
                         help="placements measured in one learned or annealed row; 0: no limit")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="setting for every `emplace run`")
     parser.add_argument("--short", action="store_true")
-    parser.add_argument("--only", default="")
     parser.add_argument("--table", action="store_true")
     parser.add_argument("--reach", default="", metavar="METHOD")
     args = parser.parse_args()
     if not args.table and not args.graphs:
         parser.error("--graphs is needed to run anything")
     return args
-
-
-def find_graph(folder, name):
-    for ending in ENDINGS:
-        path = os.path.join(folder, name + ending)
-        if os.path.exists(path):
-            return path
-    raise Failed("%s has no graph '%s' (%s)" % (folder, name, " ".join(ENDINGS)))
-
-
-def device_file(path, gpus, memory_bytes):
-    memory = 'memory = "%dB"\n' % memory_bytes if memory_bytes else ""
-    text = '[[device]]\nname = "cpu:0"\nprofile = "haswell18"\n\n'
-    text += "".join('[[device]]\nname = "gpu:%d"\nprofile = "k40"\n%s\n' % (k, memory) for k in range(gpus))
-    text += '[[link]]\nbetween = ["*", "*"]\nprofile = "pcie3_x16"\n'
-    with open(path, "w") as f:
-        f.write(text)
-    return path
 
 
 def config_file(path, graph, devices, method, preset, start, args):
@@ -155,11 +132,11 @@ def prepare(args, graph, machine, gpus, share, folder, known):
     """The device file of a machine for a graph, and values that do not depend on the method."""
     path = find_graph(args.graphs, graph)
     if graph not in known:
-        whole = device_file(os.path.join(folder, "whole.toml"), 1, None)
+        whole = write_machine(os.path.join(folder, "whole.toml"), 1)
         seen = run_program(args.program, ["inspect", path, "-d", whole])
         known[graph] = seen["devices"][1]["all_ops_peak_bytes"]
     cap = int(known[graph] * share) if share else None
-    devices = device_file(os.path.join(folder, machine + "-" + graph + ".toml"), gpus, cap)
+    devices = write_machine(os.path.join(folder, machine + "-" + graph + ".toml"), gpus, memory_bytes=cap)
     bound = run_program(args.program, ["bound", path, "-d", devices])
     return {"path": path, "devices": devices, "gpu_memory_bytes": cap, "one_gpu_peak_bytes": known[graph],
             "bound_s": bound["lower_bound_s"] if "lower_bound_s" in bound else bound["seconds"]}
@@ -182,35 +159,30 @@ def work(args):
 
 
 def do_all(args, rows):
-    only, failures, known, places = re.compile(args.only), 0, {}, {}
-    version = run_program(args.program, ["version"])
-    items = [i for i in work(args) if only.search("%s/%s/%s/%d" % (i[0], i[1], i[4], i[5]))]
+    """Makes the rows that are missing; the number of failures."""
+    only, known, places = re.compile(args.only), {}, {}
+    version = run_program(args.program, ["version"]).get("version", "")
+
+    def make(folder, graph, machine, gpus, share, method, seed, learns):
+        budget = spent_by(args) if learns else spent_by(args, "") if method == "anneal" else ""
+        if (graph, machine, method, seed, budget) in rows.rows:
+            return None
+        if (graph, machine) not in places:
+            places[graph, machine] = prepare(args, graph, machine, gpus, share, folder, known)
+        place = places[graph, machine]
+        found = (learned if learns else compared)(args, place, method, seed)
+        return {"graph": graph, "machine": machine, "method": method, "seed": seed, "budget": budget,
+                **{key: place[key] for key in ("gpu_memory_bytes", "one_gpu_peak_bytes", "bound_s")}, **found,
+                "settings": args.set if learns else [], "version": version}
+
+    def shown(row):
+        best = "%.1f ms" % (row["step_time_s"] * 1e3) if row["step_time_s"] else row["note"]
+        return "%s, %s evaluations" % (best, row["evaluations"])
+
     with tempfile.TemporaryDirectory(prefix="emplace-bench-") as folder:
-        for number, (graph, machine, gpus, share, method, seed, learns) in enumerate(items, 1):
-            budget = spent_by(args) if learns else spent_by(args, "") if method == "anneal" else ""
-            if (graph, machine, method, seed, budget) in rows.rows:
-                continue
-            name = "%s/%s/%s/%d" % (graph, machine, method, seed)
-            start = time.monotonic()
-            try:
-                if (graph, machine) not in places:
-                    places[graph, machine] = prepare(args, graph, machine, gpus, share, folder, known)
-                place = places[graph, machine]
-                found = (learned(args, place, method, seed) if learns
-                         else compared(args, place, method, seed))
-            except Failed as failure:
-                failures += 1
-                print("[%d/%d] %s: %s" % (number, len(items), name, failure), file=sys.stderr)
-                continue
-            row = {"graph": graph, "machine": machine, "method": method, "seed": seed, "budget": budget,
-                   "gpu_memory_bytes": place["gpu_memory_bytes"], "one_gpu_peak_bytes": place["one_gpu_peak_bytes"],
-                   "bound_s": place["bound_s"], **found, "settings": args.set if learns else [],
-                   "version": version.get("version", "")}
-            rows.add(row)
-            shown = "%.1f ms" % (row["step_time_s"] * 1e3) if row["step_time_s"] else row["note"]
-            print("[%d/%d] %s: %s, %s evaluations, %.0f s" % (number, len(items), name, shown, row["evaluations"],
-                                                            time.monotonic() - start), file=sys.stderr)
-    return failures
+        items = [("%s/%s/%s/%d" % (item[0], item[1], item[4], item[5]), functools.partial(make, folder, *item))
+                 for item in work(args)]
+        return run_jobs(rows.add, [item for item in items if only.search(item[0])], shown)
 
 
 def cell(rows):
@@ -234,8 +206,7 @@ def table(rows):
     methods = sorted(first_seen((r["method"], r.get("budget", "")) for r in rows),
                      key=lambda m: (order.get(m[0], len(order)), m))
     title = [m + (" " + b if b else "") for m, b in methods]
-    head = "| graph | machine | bound | " + " | ".join(title) + " |\n|---|---|--:|" + "--:|" * len(methods) + "\n"
-    steps, costs = head, head.replace(" bound |", "").replace("--:|", "", 1)
+    steps, costs = [], []
     for graph, machine in places:
         mine = [r for r in rows if (r["graph"], r["machine"]) == (graph, machine)]
         by_method = [[r for r in mine if (r["method"], r.get("budget", "")) == m] for m in methods]
@@ -243,15 +214,16 @@ def table(rows):
         best = min((b for b in bests if b), default=None)
         cells = ["**%s**" % cell(of) if b and b == best else cell(of) if of else ""
                  for of, b in zip(by_method, bests)]
-        steps += "| %s | %s | %.1f | %s |\n" % (graph, machine, mine[0]["bound_s"] * 1e3, " | ".join(cells))
+        steps.append([graph, machine, "%.1f" % (mine[0]["bound_s"] * 1e3), *cells])
         spent = []
         for of in by_method:
             done = [r for r in of if r["evaluations"] is not None]
             spent.append("%d / %.1f s" % (statistics.mean(r["evaluations"] for r in done),
                                           statistics.mean(r["wall_s"] for r in done)) if done else "")
-        costs += "| %s | %s | %s |\n" % (graph, machine, " | ".join(spent))
+        costs.append([graph, machine, *spent])
     return ("Step time [ms], best (median) of the seeds; – no feasible placement:\n\n%s\n"
-            "Evaluations / wall time, means over the seeds:\n\n%s" % (steps, costs))
+            "Evaluations / wall time, means over the seeds:\n\n%s"
+            % (markdown(["graph", "machine", "bound", *title], steps, 2), markdown(["graph", "machine", *title], costs, 2)))
 
 
 CHECKPOINTS = [1000, 3000, 6000, 12000]  # Evaluations.
@@ -259,9 +231,7 @@ CHECKPOINTS = [1000, 3000, 6000, 12000]  # Evaluations.
 
 def reach_table(rows, reference):
     """Markdown: best step time so far of each learned row, and when it reached the final best of `reference`."""
-    text = "Best step time so far [ms]:\n\n| graph | machine | seed | method | %s | best (at) | reaches %s |\n" % (
-        " | ".join("%d" % n for n in CHECKPOINTS), reference)
-    text += "|---|---|--:|---|" + "--:|" * (len(CHECKPOINTS) + 2) + "\n"
+    table, head = [], ["graph", "machine", "seed", "method", *CHECKPOINTS, "best (at)", "reaches " + reference]
     curves = [r for r in rows if r.get("curve")]
     goals = {(r["graph"], r["machine"], r["seed"]): r for r in curves if r["method"] == reference}
     for r in sorted(curves, key=lambda r: (r["graph"], r["machine"], r["seed"], r["method"] != reference, r["method"])):
@@ -277,27 +247,20 @@ def reach_table(rows, reference):
         elif goal:
             there = next((n for n, s in r["curve"] if s <= goal["curve"][-1][1]), None)
             reached = "after %d, %.1f x" % (there, there / goal["curve"][-1][0]) if there else "not in %d" % r["evaluations"]
-        text += "| %s | %s | %d | %s | %s | %.1f (%d) | %s |\n" % (
-            r["graph"], r["machine"], r["seed"], r["method"], " | ".join(cells), seconds * 1e3, number, reached)
-    return text
+        table.append([r["graph"], r["machine"], r["seed"], r["method"], *cells, "%.1f (%d)" % (seconds * 1e3, number), reached])
+    return "Best step time so far [ms]:\n\n" + markdown(list(map(str, head)), table, 4)
 
 
 def main():
     args = words()
-    rows = Rows(args.out, row_key)
-    failures = 0
-    if not args.table:
-        try:
-            failures = do_all(args, rows)
-        except KeyboardInterrupt:
-            print("interrupted; repeat the command to continue", file=sys.stderr)
-            return 130
-        except (Failed, OSError) as failure:
-            print("error: %s" % failure, file=sys.stderr)
-            return 2
-    done = list(rows.rows.values())
-    print(reach_table(done, args.reach) if args.reach else table(done))
-    return finish(failures, "rows")
+
+    def run():
+        rows = Rows(args.out, row_key)
+        failures = 0 if args.table else do_all(args, rows)
+        done = list(rows.rows.values())
+        print(reach_table(done, args.reach) if args.reach else table(done))
+        return finish(failures, "rows")
+    return exit_status(run)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ with a higher --most.
 """
 import abc
 import argparse
-import concurrent.futures
+import functools
 import hashlib
 import itertools
 import json
@@ -28,7 +28,6 @@ import os
 import pathlib
 import re
 import shlex
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -38,7 +37,7 @@ import time
 import tomllib
 
 import papers_page
-from rows import Failed, Rows, finish, run_measured, run_program
+from tables import Failed, Rows, exit_status, finish, run_jobs, run_measured, run_program
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BASELINES = ["single-cpu", "single-gpu", "scotch", "mincut", "metis", "expert", "towers-sync", "towers-async"]
@@ -422,9 +421,12 @@ class Bench:
     def is_too_long(self, run, estimated):
         return estimated * run.seeds > self.args.most * 60
 
-    def finish(self, run, values):
-        with self.lock:
-            self.results.add({"run": run.name, "seed": run.seed, "setup": run.setup, "commit": self.commit, **values})
+    def row(self, run):
+        """The line of a run; of one that takes too long, with the hours instead of a result."""
+        estimated = self.core_seconds(run)
+        long = self.is_too_long(run, estimated)
+        values = {"estimated_core_s": round(estimated * run.seeds, 3)} if long else run.execute(self)
+        return {"run": run.name, "seed": run.seed, "setup": run.setup, "commit": self.commit, **values}
 
 
 def commit_of_tree():
@@ -443,41 +445,17 @@ def to_toml(values, prefix=""):
     return "\n".join(lines) + "\n"
 
 
+def shown(row):
+    if "estimated_core_s" in row:
+        return "not run, %.1f h" % (row["estimated_core_s"] / 3600)
+    best = "%.4g s" % row["best_s"] if isinstance(row.get("best_s"), float) else "done"
+    return "%s, %.0f core-s" % (best, row["core_s"])
+
+
 def do_run(bench):
-    """Runs what is missing, args.jobs at a time. Returns the number of failures."""
-    runs, failures, stop = list(bench.missing()), [], threading.Event()
-    deadline = time.monotonic() + bench.args.minutes * 60 if bench.args.minutes else math.inf
-
-    def one(number, run):
-        if stop.is_set() or time.monotonic() > deadline:
-            return
-        name = "[%d/%d] %s/%d" % (number, len(runs), run.name, run.seed)
-        try:
-            estimated = bench.core_seconds(run)
-            if bench.is_too_long(run, estimated):
-                bench.finish(run, {"estimated_core_s": round(estimated * run.seeds, 3)})
-                print("%s: not run, %.1f h" % (name, estimated * run.seeds / 3600), file=sys.stderr)
-                return
-            values = run.execute(bench)
-        except KeyboardInterrupt:
-            stop.set()
-            return
-        except Failed as failure:
-            failures.append(run)
-            print("%s: %s" % (name, failure), file=sys.stderr)
-            return
-        bench.finish(run, values)
-        shown = "%.4g s" % values["best_s"] if isinstance(values.get("best_s"), float) else "done"
-        print("%s: %s, %.0f core-s" % (name, shown, values["core_s"]), file=sys.stderr)
-
-    with concurrent.futures.ThreadPoolExecutor(bench.args.jobs) as pool:
-        try:
-            concurrent.futures.wait([pool.submit(one, number, run) for number, run in enumerate(runs, 1)])
-        except KeyboardInterrupt:
-            stop.set()  # Runs in progress end by the same signal, or are waited for.
-    if stop.is_set():
-        raise KeyboardInterrupt
-    return len(failures)
+    """Runs what is missing, args.jobs at a time; the exit status."""
+    jobs = [("%s/%d" % run.key, functools.partial(bench.row, run)) for run in bench.missing()]
+    return finish(run_jobs(bench.results.add, jobs, shown, bench.args.jobs, bench.args.minutes), "runs")
 
 
 def do_cost(bench):
@@ -489,27 +467,19 @@ def do_cost(bench):
         total += 0 if long else seconds
         print("%-50s %d %8.1f core-min%s" % (run.name, run.seed, seconds / 60, "  not run" if long else ""))
     print("%.1f core-hours" % (total / 3600))
+    return 0
 
 
 def main():
     args = words()
-    try:
+
+    def run():
         plan = Plan(args.configs)
         if args.command == "page":
             papers_page.write(plan, Rows(args.results, row_key).rows, args.page, not args.no_pictures)
             return 0
-        bench = Bench(args, plan)
-        if args.command == "cost":
-            do_cost(bench)
-            return 0
-        failures = do_run(bench)
-    except KeyboardInterrupt:
-        print("interrupted; repeat the command to continue", file=sys.stderr)
-        return 130
-    except (Failed, OSError) as failure:
-        print("error: %s" % failure, file=sys.stderr)
-        return 2
-    return finish(failures, "runs")
+        return (do_cost if args.command == "cost" else do_run)(Bench(args, plan))
+    return exit_status(run)
 
 
 if __name__ == "__main__":

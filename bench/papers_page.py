@@ -7,6 +7,7 @@ import sys
 import textwrap
 
 import papers_pictures
+from tables import markdown as table
 
 PAPERS = {
     "colocrl-2": "ColocRL 2017, table 2",
@@ -95,12 +96,6 @@ def median(values):
     ordered = sorted(math.inf if value is None else value for value in values)
     value = statistics.median(ordered) if ordered else math.inf
     return None if math.isinf(value) else value
-
-
-def table(head, rows):
-    """A Markdown table; columns after the first are right-aligned."""
-    lines = ["| %s |" % " | ".join(head), "|---|" + "--:|" * (len(head) - 1)]
-    return "\n".join(lines + ["| %s |" % " | ".join(map(str, row)) for row in rows]) + "\n"
 
 
 def gpus(row):

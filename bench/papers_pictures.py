@@ -2,7 +2,7 @@
 import itertools
 
 import papers_page
-from rows import Failed
+from tables import Failed
 
 #: Name of a picture: its title.
 TITLES = {

@@ -17,15 +17,16 @@ Appends finished rows to ROWS.jsonl and skips existing ones. The job can be stop
   --robust       run every row twice in turn: auto, and auto with --robust; both answers are simulated in 200 draws of 5 %
                  noise that neither search has seen
 """
-import argparse
-import json
+import functools
 import math
 import os
 import re
 import statistics
-import subprocess
 import sys
 import tempfile
+
+from tables import (Failed, Rows, exit_status, find_graph, finish, markdown, mean, ms, parser_of, run_jobs, run_program,
+                    write_machine)
 
 GRAPHS = ["nmt-2layer-bs64", "nmt-4layer-bs64", "rnnlm-bs64", "nasnet_a_cifar-bs32", "inception_v3-bs1",
           "inception_v3-bs32", "resnet50-bs32", "googlenet-bs64", "bert_base-bs32-seq128",
@@ -33,7 +34,6 @@ GRAPHS = ["nmt-2layer-bs64", "nmt-4layer-bs64", "rnnlm-bs64", "nasnet_a_cifar-bs
 MACHINES = [("k40", 2), ("k40", 4), ("k40", 8), ("v100", 2), ("v100", 4)]
 CAPS = {2: 0.6, 4: 0.4, 8: 0.27}
 RIVALS = ["scotch", "mincut", "metis", "expert", "m-etf"]
-ENDINGS = (".json.gz", ".json", ".json.zst", ".epg", ".msgpack")
 # File, best known value [ms] (latency: proven or best of all known; max-load: any split), and the exact contiguous optimum.
 WORKLOADS = [
     ("latency-inputs/LayerGraphs/bert24_inference", "latency", 100.218500, None),
@@ -53,133 +53,101 @@ SEEDS = (1, 2, 3)
 
 
 def arguments():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--graphs", help="folder with the training graphs")
     parser.add_argument("--workloads", help="folder with latency-inputs and throughput-inputs")
-    parser.add_argument("--out", required=True)
-    parser.add_argument("--program", default="build/release/emplace")
     parser.add_argument("--budget", default="60s")
     parser.add_argument("--workload-budget", default="60s")
     parser.add_argument("--threads", default="0")
-    parser.add_argument("--only", default="")
     parser.add_argument("--page")
-    parser.add_argument("--table", action="store_true")
-    parser.add_argument("--order", action="store_true")
-    parser.add_argument("--robust", action="store_true")
+    for flag in ("--table", "--order", "--robust"):
+        parser.add_argument(flag, action="store_true")
     return parser.parse_args()
 
 
 def emplace(args, words):
-    """The JSON object that a command prints; None if no placement is feasible."""
-    done = subprocess.run([args.program, *words, "--json", "--quiet"], capture_output=True, text=True)
-    if done.returncode in (130, 143) or done.returncode < 0:
-        raise KeyboardInterrupt
-    if done.returncode == 3 and not done.stdout.strip():
-        return None
-    if done.returncode not in (0, 3):
-        sys.exit("error: %s: %s" % (" ".join(words), done.stderr.strip()))
-    return json.loads(done.stdout)
-
-
-def find_graph(folder, name):
-    paths = [os.path.join(folder, name + ending) for ending in ENDINGS]
-    return next((path for path in paths if os.path.exists(path)), None) or sys.exit("error: %s: has no %s" % (folder, name))
-
-
-def devices_toml(profile, gpus, cap_bytes):
-    text = '[[device]]\nname = "cpu:0"\nprofile = "haswell18"\n'
-    for gpu in range(gpus):
-        text += '[[device]]\nname = "gpu:%d"\nprofile = "%s"\n' % (gpu, profile)
-        if cap_bytes:
-            text += 'memory = "%dB"\n' % cap_bytes
-    return text + '[[link]]\nbetween = ["*", "*"]\nprofile = "pcie3_x16"\n'
-
-
-def peak_alone(args, graph, folder):
-    """Bytes that one device needs for the whole graph."""
-    path = os.path.join(folder, "one.toml")
-    with open(path, "w") as file:
-        file.write(devices_toml("k40", 1, 1 << 50))
-    table = emplace(args, ["compare", graph, "-d", path, "-m", "single-gpu"])
-    return table["methods"][0]["peak_memory_bytes"][1]
+    """The JSON object that a command prints; None if no placement is feasible. Raises Failed."""
+    return run_program(args.program, words, allowed=(0, 3))
 
 
 def write_devices(args, folder, graph, profile, gpus, tight):
     """The path of the device file of a row."""
-    cap = int(peak_alone(args, graph, folder) * CAPS[gpus]) if tight else None
-    path = os.path.join(folder, "devices.toml")
-    with open(path, "w") as file:
-        file.write(devices_toml(profile, gpus, cap))
-    return path
+    cap = None
+    if tight:  # A share of what one device needs for the whole graph.
+        one = write_machine(os.path.join(folder, "one.toml"), 1, memory_bytes=1 << 50)
+        table = emplace(args, ["compare", graph, "-d", one, "-m", "single-gpu"])
+        cap = int(table["methods"][0]["peak_memory_bytes"][1] * CAPS[gpus])
+    return write_machine(os.path.join(folder, "devices.toml"), gpus, profile, cap)
 
 
-def machine_inputs(args, done, suffix=""):
-    """(row, graph, device file, folder) of every machine row that is wanted and not done."""
+def machine_jobs(args):
+    """(row, make) of every machine row: auto beside the methods of `compare`, beside --order search, or beside --robust."""
+    kind, suffix = next(((of, "/" + name) for name, of in (("order", order_row), ("robust", robust_row))
+                         if getattr(args, name)), (machine_row, ""))
+
+    def make(row, name, profile, gpus, tight):
+        with tempfile.TemporaryDirectory() as folder:
+            graph = find_graph(args.graphs, name)
+            devices = write_devices(args, folder, graph, profile, gpus, tight)
+            place = lambda *more: emplace(args, ["place", graph, "-d", devices, "--budget", args.budget, "--threads",
+                                                 args.threads, *more])
+            return {"row": row, "budget": args.budget, **kind(args, graph, devices, folder, place)}
+
     for name in GRAPHS:
         for profile, gpus in MACHINES:
             for tight in (True, False):
                 row = "%s/%s x %d/%s%s" % (name, profile, gpus, "%gx" % CAPS[gpus] if tight else "full", suffix)
-                if row in done or not re.search(args.only, row):
-                    continue
-                with tempfile.TemporaryDirectory() as folder:
-                    graph = find_graph(args.graphs, name)
-                    yield row, graph, write_devices(args, folder, graph, profile, gpus, tight), folder
+                yield row, functools.partial(make, row, name, profile, gpus, tight)
 
 
-def robust_rows(args, done):
+def robust_row(args, graph, devices, folder, place):
     """auto, then auto with --robust, for the same budget and on as many threads, and both under unseen noise."""
-    for row, graph, devices, folder in machine_inputs(args, done, "/robust"):
-        made = {"row": row, "budget": args.budget}
-        for key, more in (("auto", []), ("robust", ["--robust"])):
-            file = os.path.join(folder, key + ".json")
-            placed = emplace(args, ["place", graph, "-d", devices, "--budget", args.budget, "--threads", args.threads,
-                                    "-o", file, *more])
-            seen = placed and emplace(args, ["evaluate", graph, file, "-d", devices, "--jitter", "5%", "--draws", "200",
-                                             "--seed", "77"])
-            made[key] = placed and placed["measured"]["step_time_s"]
-            made[key + "_p95"] = seen and seen["jitter"]["p95_s"]
-            made[key + "_over"] = seen and seen["jitter"]["over_memory"]
-            made[key + "_wall"] = placed and placed["wall_s"]
-        yield made
+    made = {}
+    for key, more in (("auto", []), ("robust", ["--robust"])):
+        file = os.path.join(folder, key + ".json")
+        placed = place("-o", file, *more)
+        seen = placed and emplace(args, ["evaluate", graph, file, "-d", devices, "--jitter", "5%", "--draws", "200",
+                                         "--seed", "77"])
+        made[key] = placed and placed["measured"]["step_time_s"]
+        made[key + "_p95"] = seen and seen["jitter"]["p95_s"]
+        made[key + "_over"] = seen and seen["jitter"]["over_memory"]
+        made[key + "_wall"] = placed and placed["wall_s"]
+    return made
 
 
-def order_rows(args, done):
+def order_row(args, graph, devices, folder, place):
     """auto, then auto with --order search, for the same budget and on as many threads."""
-    for row, graph, devices, _ in machine_inputs(args, done, "/order"):
-        placed = [emplace(args, ["place", graph, "-d", devices, "--budget", args.budget, "--threads", args.threads,
-                                 "--order", order]) for order in ("issue", "search")]
-        issue, search = [p and p["measured"]["step_time_s"] for p in placed]
-        yield {"row": row, "budget": args.budget, "auto": issue, "searched": search,
-               "bound": next((p["lower_bound_s"] for p in placed if p), None),
-               "order": placed[1] and placed[1]["order"], "found_by": placed[1] and placed[1]["method"]}
+    placed = [place("--order", order) for order in ("issue", "search")]
+    issue, search = [p and p["measured"]["step_time_s"] for p in placed]
+    return {"auto": issue, "searched": search, "bound": next((p["lower_bound_s"] for p in placed if p), None),
+            "order": placed[1] and placed[1]["order"], "found_by": placed[1] and placed[1]["method"]}
 
 
-def machine_rows(args, done):
-    for row, graph, devices, _ in machine_inputs(args, done):
-        table = emplace(args, ["compare", graph, "-d", devices])
-        placed = emplace(args, ["place", graph, "-d", devices, "--budget", args.budget, "--threads", args.threads])
-        methods = {m["method"]: m["step_time_s"] for m in table["methods"] if m["valid"] and not m.get("transforms_graph")}
-        yield {"row": row, "bound": table["lower_bound_s"], "methods": methods, "budget": args.budget,
-               "auto": placed and placed["measured"]["step_time_s"], "found_by": placed and placed["method"],
-               "at": placed and placed["findings"][-1]["at_s"], "evaluations": placed and placed["evaluations"]}
+def machine_row(args, graph, devices, folder, place):
+    table, placed = emplace(args, ["compare", graph, "-d", devices]), place()
+    methods = {m["method"]: m["step_time_s"] for m in table["methods"] if m["valid"] and not m.get("transforms_graph")}
+    return {"bound": table["lower_bound_s"], "methods": methods,
+            "auto": placed and placed["measured"]["step_time_s"], "found_by": placed and placed["method"],
+            "at": placed and placed["findings"][-1]["at_s"], "evaluations": placed and placed["evaluations"]}
 
 
-def workload_rows(args, done):
-    for file, objective, best, contiguous in WORKLOADS:
+def workload_jobs(args):
+    def make(row, file, objective, best, contiguous, seed):
         path = os.path.join(args.workloads, file + ".json")
+        placed = emplace(args, ["place", path, "--objective", objective, "--budget", args.workload_budget, "--threads", "1",
+                                "--seed", str(seed)])
+        found = {"row": row, "file": file, "objective": objective, "best": best, "budget": args.workload_budget,
+                 "value": placed["objective_value"], "bound": placed["lower_bound_s"] * 1e3, "found_by": placed["method"],
+                 "at": placed["findings"][-1]["at_s"], "evaluations": placed["evaluations"]}
+        if contiguous and seed == SEEDS[0]:
+            exact = emplace(args, ["place", path, "--objective", objective, "-m", "contiguous"])
+            found.update(exact=contiguous, contiguous=exact["objective_value"], contiguous_s=exact["wall_s"])
+        return found
+
+    for workload in WORKLOADS:
         for seed in SEEDS:
-            row = "%s/seed %d" % (file, seed)
-            if row in done or not re.search(args.only, row):
-                continue
-            placed = emplace(args, ["place", path, "--objective", objective, "--budget", args.workload_budget, "--threads", "1",
-                                    "--seed", str(seed)])
-            found = {"row": row, "file": file, "objective": objective, "best": best, "budget": args.workload_budget,
-                     "value": placed["objective_value"], "bound": placed["lower_bound_s"] * 1e3, "found_by": placed["method"],
-                     "at": placed["findings"][-1]["at_s"], "evaluations": placed["evaluations"]}
-            if contiguous and seed == SEEDS[0]:
-                exact = emplace(args, ["place", path, "--objective", objective, "-m", "contiguous"])
-                found.update(exact=contiguous, contiguous=exact["objective_value"], contiguous_s=exact["wall_s"])
-            yield found
+            row = "%s/seed %d" % (workload[0], seed)
+            yield row, functools.partial(make, row, *workload, seed)
 
 
 def is_full(row):
@@ -187,19 +155,19 @@ def is_full(row):
     return row["row"].split("/")[2] == "full"
 
 
-def mean(ratios):
-    return math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else float("nan")
+def machine_of(row):
+    """Graph, and machine with memory, as the tables name them."""
+    graph, machine, memory = row["row"].split("/")[:3]
+    return graph, "%s, %s" % (" ".join(reversed(machine.split(" x "))), memory)
 
 
 def machine_table(rows):
     """A table per graph."""
-    head = ["", "| machine | bound | " + " | ".join(["1 CPU", *RIVALS]) + " | best other | **auto** | after | gain | above |",
-            "|---|" + "--:|" * (7 + len(RIVALS))]
-    lines, gains, worse, graphs = [], {}, [], set()
+    head = ["machine", "bound", "1 CPU", *RIVALS, "best other", "**auto**", "after", "gain", "above"]
+    tables, gains, worse = {}, {}, []
     for row in sorted(rows, key=lambda r: r["row"]):
-        graph, machine, memory = row["row"].split("/")
+        graph, machine = machine_of(row)
         cpu, auto = row["methods"].get("single-cpu"), row["auto"]
-        ms = lambda value: "–" if value is None else "%.1f" % (value * 1e3)
         rival = min(row["methods"].get(name, cpu or math.inf) for name in RIVALS)
         others = {k: v for k, v in row["methods"].items() if k not in RIVALS}
         other = min(others, key=others.get) if others else None
@@ -207,14 +175,12 @@ def machine_table(rows):
         gains.setdefault(is_full(row), []).append(gain)
         if auto and min(row["methods"].values()) < auto * (1 - 1e-9):
             worse.append(row["row"])
-        if graph not in graphs:
-            lines += ["", "### " + graph, *head] if graphs else ["### " + graph, *head]
-            graphs.add(graph)
-        lines.append("| %s, %s | %s | %s | %s | %s | **%s** | %.0f | %.0f | %.0f |" % (
-            " ".join(reversed(machine.split(" x "))), memory, ms(row["bound"]), ms(cpu), " | ".join(ms(row["methods"].get(n)) for n in RIVALS),
-            "%s %s" % (ms(others[other]), other) if other else "–", ms(auto), row["at"],
-            100 * (gain - 1), 100 * (auto / row["bound"] - 1)))
-    text = "\n".join(lines) + "\n\n### Summary\n"
+        tables.setdefault(graph, []).append([
+            machine, ms(row["bound"]), ms(cpu), *(ms(row["methods"].get(name)) for name in RIVALS),
+            "%s %s" % (ms(others[other]), other) if other else "–", "**%s**" % ms(auto), "%.0f" % row["at"],
+            "%.0f" % (100 * (gain - 1)), "%.0f" % (100 * (auto / row["bound"] - 1))])
+    text = "\n".join("### %s\n\n%s" % (graph, markdown(head, lines)) for graph, lines in tables.items())
+    text += "\n### Summary\n"
     for full, values in sorted(gains.items()):
         text += "- Geometric mean of the best of the five over auto, %s memory: **%.3f** (%d rows, smallest %.3f).\n" % (
             "full" if full else "tight", mean(values), len(values), min(values))
@@ -225,18 +191,14 @@ def machine_table(rows):
 
 
 def order_table(rows):
-    lines = ["| graph | machine | bound | auto | with order | gain [%] | order |", "|---|---|--:|--:|--:|--:|---|"]
-    ms = lambda value: "–" if value is None else "%.1f" % (value * 1e3)
-    gains = []
+    lines, gains = [], []
     for row in sorted(rows, key=lambda r: r["row"]):
-        graph, machine, memory, _ = row["row"].split("/")
         both = row["auto"] and row["searched"]
         if both:
             gains.append(row["auto"] / row["searched"])
-        lines.append("| %s | %s, %s | %s | %s | **%s** | %s | %s |" % (
-            graph, " ".join(reversed(machine.split(" x "))), memory, ms(row["bound"]), ms(row["auto"]), ms(row["searched"]),
-            "%.1f" % (100 * (gains[-1] - 1)) if both else "–", row["order"] or "–"))
-    text = "\n".join(lines) + "\n\n"
+        lines.append([*machine_of(row), ms(row["bound"]), ms(row["auto"]), "**%s**" % ms(row["searched"]),
+                      "%.1f" % (100 * (gains[-1] - 1)) if both else "–", row["order"] or "–"])
+    text = markdown(["graph", "machine", "bound", "auto", "with order", "gain [%]", "order"], lines, 2) + "\n"
     text += "- Geometric mean of auto over auto with order: **%.3f** (%d rows, smallest %.3f, largest %.3f).\n" % (
         mean(gains), len(gains), min(gains, default=float("nan")), max(gains, default=float("nan")))
     text += "- Median above the bound, auto: %s.\n- With order: %s.\n" % tuple(
@@ -245,11 +207,9 @@ def order_table(rows):
 
 
 def robust_table(rows):
-    lines = ["| graph | machine | auto [ms] | 95 % above it | robust [ms] | 95 % above it | excess [%] | p95 [%] | does not fit |",
-             "|---|---|--:|--:|--:|--:|--:|--:|--:|"]
-    own, common, slower, p95 = [], [], [], []
+    head = ["graph", "machine", "auto [ms]", "95 % above it", "robust [ms]", "95 % above it", "excess [%]", "p95 [%]", "does not fit"]
+    lines, own, common, slower, p95 = [], [], [], [], []
     for row in sorted(rows, key=lambda r: r["row"]):
-        graph, machine, memory, _ = row["row"].split("/")
         if not row["auto"] or not row["robust"]:
             continue
         before, after = row["auto_p95"] / row["auto"] - 1, row["robust_p95"] / row["robust"] - 1
@@ -257,11 +217,11 @@ def robust_table(rows):
         common.append((before, row["robust_p95"] / row["auto"] - 1))
         slower.append(row["robust"] / row["auto"])
         p95.append(row["robust_p95"] / row["auto_p95"])
-        lines.append("| %s | %s, %s | %.1f | +%.1f %% | %.1f | +%.1f %% | %+.0f | %+.1f | %d → %d |" % (
-            graph, " ".join(reversed(machine.split(" x "))), memory, row["auto"] * 1e3, 100 * before, row["robust"] * 1e3,
-            100 * after, 100 * (after / before - 1), 100 * (p95[-1] - 1), row["auto_over"], row["robust_over"]))
+        lines.append([*machine_of(row), ms(row["auto"]), "+%.1f %%" % (100 * before), ms(row["robust"]), "+%.1f %%" % (100 * after),
+                      "%+.0f" % (100 * (after / before - 1)), "%+.1f" % (100 * (p95[-1] - 1)),
+                      "%d → %d" % (row["auto_over"], row["robust_over"])])
     total = lambda pairs: 100 * (sum(b for _, b in pairs) / sum(a for a, _ in pairs) - 1)
-    text = "\n".join(lines) + "\n\n"
+    text = markdown(head, lines, 2) + "\n"
     text += "- Sum of the excesses over the own step time: **%+.0f %%**; over the step time of auto: %+.0f %%.\n" % (
         total(own), total(common))
     text += "- Geometric mean of robust over auto: 95th percentile **%.3f**, step time %.3f (%d rows).\n" % (
@@ -352,32 +312,24 @@ def page(rows):
 
 def main():
     args = arguments()
-    rows = []
-    if os.path.exists(args.out):
-        with open(args.out) as file:
-            rows = [json.loads(line) for line in file if line.endswith("\n")]
-    done = {row["row"] for row in rows}
-    if not args.table:
-        jobs = []
-        if args.workloads:
-            jobs.append(workload_rows(args, done))
-        if args.graphs:
-            jobs.append((order_rows if args.order else robust_rows if args.robust else machine_rows)(args, done))
-        if not jobs:
-            sys.exit("error: --graphs or --workloads is needed to run anything")
-        for job in jobs:
-            for row in job:
-                rows.append(row)
-                with open(args.out, "a") as file:
-                    file.write(json.dumps(row) + "\n")
-                print("%s: %s" % (row["row"], row.get("value") or row.get("auto")), file=sys.stderr)
-    text = robust_page(rows) if args.robust else page(rows)
-    if args.page:
-        with open(args.page, "w") as file:
-            file.write(text)
-    else:
-        print(text)
+
+    def run():
+        rows, failures = Rows(args.out, lambda row: row["row"]), 0
+        if not args.table:
+            if not args.workloads and not args.graphs:
+                raise Failed("--graphs or --workloads is needed to run anything")
+            jobs = [*(workload_jobs(args) if args.workloads else []), *(machine_jobs(args) if args.graphs else [])]
+            jobs = [(row, make) for row, make in jobs if row not in rows.rows and re.search(args.only, row)]
+            failures = run_jobs(rows.add, jobs, lambda row: row.get("value") or row.get("auto"))
+        text = (robust_page if args.robust else page)(list(rows.rows.values()))
+        if args.page:
+            with open(args.page, "w") as file:
+                file.write(text)
+        else:
+            print(text)
+        return finish(failures, "rows")
+    return exit_status(run)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

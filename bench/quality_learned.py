@@ -10,14 +10,16 @@ number), FOLDER/rows.md and the run directories. Existing results are reused.
 The DIR of --workloads contains LayerGraphs/ and OperatorGraphs/ of latency-inputs. The DIR of --graphs contains the
 measured PipeDream graphs in a format that emplace reads.
 """
-import argparse
 import collections
+import functools
 import json
 import math
 import pathlib
 import subprocess
 import sys
 import time
+
+from tables import Rows, exit_status, finish, markdown, mean, parser_of, run_jobs, run_program
 
 # Network: file, best known latency [ms], family. Training on any member of the family counts as having seen
 # it.
@@ -83,38 +85,37 @@ class Bench:
         self.o = options
         self.out = pathlib.Path(options.out)
         self.out.mkdir(parents=True, exist_ok=True)
-        self.file = self.out / "rows.jsonl"
-        self.rows = []
-        for line in self.file.read_text().splitlines() if self.file.exists() else []:
-            try:
-                self.rows.append(json.loads(line))
-            except ValueError:
-                print(f"{self.file}: incomplete row, computed again", file=sys.stderr)
-        write_whole(self.file, "".join(json.dumps(row) + "\n" for row in self.rows))
+        self.rows = Rows(self.out / "rows.jsonl", lambda row: (row["kind"], row["network"], row["seed"]))
 
-    def row(self, kind, network, seed, make):
-        """The row; computed unless it exists."""
-        for row in self.rows:
-            if (row["kind"], row["network"], row["seed"]) == (kind, network, seed):
-                return
+    def row(self, kind, network, seed):
+        """The row; None if it exists."""
+        if (kind, network, seed) in self.rows.rows:
+            return None
         started = time.monotonic()
-        latency_ms, evaluations = make()
-        rho = latency_ms / WORKLOADS[network][1]
-        row = {"kind": kind, "network": network, "seed": seed, "latency_ms": latency_ms, "rho": rho,
-               "evaluations": evaluations, "seconds": round(time.monotonic() - started, 1)}
-        self.rows.append(row)
-        with self.file.open("a") as out:
-            out.write(json.dumps(row) + "\n")
-        print(f"{kind:11} {network:12} seed {seed}  {latency_ms:10.3f} ms  rho {rho:.4f}  {row['seconds']} s", flush=True)
+        makers = {"on-graph": self.on_graph, "zero-shot": self.zero_shot, "fine-tuned": self.fine_tuned}
+        latency_ms, evaluations = makers[kind](network, seed)
+        return {"kind": kind, "network": network, "seed": seed, "latency_ms": latency_ms,
+                "rho": latency_ms / WORKLOADS[network][1], "evaluations": evaluations,
+                "seconds": round(time.monotonic() - started, 1)}
+
+    def all_rows(self):
+        """Makes the rows that are missing; the exit status."""
+        o = self.o
+        jobs = [("%s %s seed %d" % key, functools.partial(self.row, *key)) for key in (
+            (kind, network, seed) for seed in map(int, o.seeds.split(",")) for kind in o.kinds.split(",")
+            for network in o.networks.split(","))]
+        failures = run_jobs(self.rows.add, jobs, lambda row: "%.3f ms  rho %.4f  %s s" % (
+            row["latency_ms"], row["rho"], row["seconds"]))
+        table = self.table()
+        write_whole(self.out / "rows.md", table)
+        print("\n" + table)
+        return finish(failures, "rows")
 
     def path(self, network):
         return pathlib.Path(self.o.workloads) / WORKLOADS[network][0]
 
     def emplace(self, *arguments):
-        done = subprocess.run([self.o.program, *map(str, arguments)], capture_output=True, text=True)
-        if done.returncode != 0:
-            sys.exit(f"emplace {' '.join(map(str, arguments))}: {done.stderr.strip()}")
-        return json.loads(done.stdout)
+        return run_program(self.o.program, list(map(str, arguments)))
 
     def run(self, config, name, seed, budget, *settings):
         """Makes or resumes a run; returns its summary."""
@@ -124,8 +125,7 @@ class Bench:
             if folder.exists():
                 subprocess.run(["rm", "-r", folder], check=True)
             sets = [part for setting in settings for part in ("--set", setting)]
-            found = self.emplace("run", self.o.configs / config, "--run-dir", folder, "--seed", seed, "--budget", budget,
-                                 "--json", "--quiet", *sets)
+            found = self.emplace("run", self.o.configs / config, "--run-dir", folder, "--seed", seed, "--budget", budget, *sets)
             write_whole(summary, json.dumps(found))
         return folder, json.loads(summary.read_text())
 
@@ -157,7 +157,7 @@ class Bench:
 
     def zero_shot(self, network, seed):
         placed = self.emplace("place", self.path(network), "--objective", "latency", "--policy",
-                              self.trained(network, seed), "--json", "-o", self.out / f"zero-{network}-{seed}.json")
+                              self.trained(network, seed), "-o", self.out / f"zero-{network}-{seed}.json")
         if not placed["measured"]["valid"]:
             return math.inf, 1
         return placed["measured"]["step_time_s"] * 1e3, 1
@@ -168,27 +168,22 @@ class Bench:
         return best_of(summary)
 
     def table(self):
-        lines = ["| row | seed | " + " | ".join(WORKLOADS) + " | worst ρ | geometric mean ρ |",
-                 "|---|--:|" + "--:|" * (len(WORKLOADS) + 2)]
-        found = collections.defaultdict(dict)
-        for row in self.rows:
+        lines, found = [], collections.defaultdict(dict)
+        for row in self.rows.rows.values():
             found[row["kind"], row["seed"]][row["network"]] = row["rho"]
         for (kind, seed), rho in sorted(found.items()):
             if len(rho) < len(WORKLOADS):
                 continue
-            mean = math.exp(sum(math.log(r) for r in rho.values()) / len(rho))
-            lines.append(f"| {kind} | {seed} | " + " | ".join(f"{rho[n]:.4f}" for n in WORKLOADS) +
-                         f" | {max(rho.values()):.4f} | {mean:.4f} |")
-        return "\n".join(lines) + "\n"
+            values = [*(rho[n] for n in WORKLOADS), max(rho.values()), mean(rho.values())]
+            lines.append([kind, seed, *("%.4f" % value for value in values)])
+        return markdown(["row", "seed", *WORKLOADS, "worst ρ", "geometric mean ρ"], lines)
 
 
 def main():
     root = pathlib.Path(__file__).resolve().parent.parent
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__, program=str(root / "build/release/emplace"))
     parser.add_argument("--workloads", required=True)
     parser.add_argument("--graphs", required=True)
-    parser.add_argument("--out", required=True)
-    parser.add_argument("--program", default=str(root / "build/release/emplace"))
     parser.add_argument("--configs", type=pathlib.Path, default=root / "configs/quality")
     parser.add_argument("--seeds", default="1")
     parser.add_argument("--kinds", default="on-graph,zero-shot,fine-tuned")
@@ -197,15 +192,8 @@ def main():
     parser.add_argument("--family-budget", default="240s", help="training time on the other networks")
     parser.add_argument("--fine-budget", default="60s", help="fine-tuning time")
     bench = Bench(parser.parse_args())
-    makers = {"on-graph": bench.on_graph, "zero-shot": bench.zero_shot, "fine-tuned": bench.fine_tuned}
-    for seed in map(int, bench.o.seeds.split(",")):
-        for kind in bench.o.kinds.split(","):
-            for network in bench.o.networks.split(","):
-                bench.row(kind, network, seed, lambda: makers[kind](network, seed))
-    table = bench.table()
-    write_whole(bench.out / "rows.md", table)
-    print("\n" + table)
+    return exit_status(bench.all_rows)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

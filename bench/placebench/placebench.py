@@ -12,7 +12,7 @@ the results, with the digest of its task (`setup`); a task that has changed is r
 time. A method that crashes, is too slow or gives an invalid placement has failed on that task; the job continues.
 """
 import argparse
-import concurrent.futures
+import functools
 import hashlib
 import itertools
 import os
@@ -23,14 +23,13 @@ import signal
 import sys
 import tempfile
 import threading
-import time
 
 import tasks
 import judges
 import methods
 import placebench_page
 from references import References
-from rows import Failed, Rows, finish, run_program
+from tables import Failed, Rows, exit_status, finish, run_jobs, run_program
 
 HERE = pathlib.Path(__file__).resolve().parent
 RESULTS = tasks.ROOT / "docs" / "results"
@@ -160,51 +159,32 @@ def do_run(args):
     adapters.update(map(methods.parse_adapter, args.adapter))
     named = args.methods + "".join("," + text.partition("=")[0] for text in args.adapter)
     chosen = list({m.name: m for m in methods.parse_methods(named, args.budget, bench.program, adapters)}.values())
-    seeds, sets, stop = plain_numbers(args.seeds, "--seeds"), cores_of(args), threading.Event()
+    seeds, sets = plain_numbers(args.seeds, "--seeds"), cores_of(args)
     results = Rows(args.results, row_key)
     for task in bench.tasks:
         if bench.workshop.missing(task):
             print("%s: not run; needs %s" % (task.name, bench.workshop.missing(task)), file=sys.stderr)
     work = [(task, method, seed) for task, method, seed in itertools.product(bench.tasks, chosen, seeds)
             if not bench.workshop.missing(task)]
-    deadline, failures = time.monotonic() + args.minutes * 60 if args.minutes else float("inf"), []
 
-    def one(number, task, method, seed):
-        if stop.is_set() or time.monotonic() > deadline:
-            return
-        name = "[%d/%d] %s, %s, seed %d" % (number, len(work), task.name, method.name, seed)
+    def make(task, method, seed):
         cores = sets.get()
         try:
             known = results.rows.get((task.name, method.name, seed, bench.placer(method), args.threads))
             if known and known["setup"] == bench.workshop.make(task).setup:
-                return
+                return None
             row = bench.run_one(task, method, seed, cores)
-        except (Failed, OSError) as failure:
-            failures.append(name)
-            print("%s: %s" % (name, failure), file=sys.stderr)
-            return
-        except KeyboardInterrupt:
-            stop.set()
-            return
+            return None if bench.processes.over else row
         finally:
             sets.put(cores)
-        if stop.is_set():
-            return
-        with bench.lock:
-            results.add(row)
-        shown = "failed: " + row["failed"] if "failed" in row else "%.6g s" % row["value_s"]
-        print("%s: %s%s" % (name, shown, ", after %.1f s" % row["wall_s"] if "wall_s" in row else ""), file=sys.stderr)
 
-    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
-        try:
-            for future in [pool.submit(one, number, *job) for number, job in enumerate(work, 1)]:
-                future.result()
-        except KeyboardInterrupt:
-            stop.set()
-            bench.processes.end_all()
-    if stop.is_set():
-        raise KeyboardInterrupt
-    return finish(len(failures), "results")
+    def shown(row):
+        value = "failed: " + row["failed"] if "failed" in row else "%.6g s" % row["value_s"]
+        return value + (", after %.1f s" % row["wall_s"] if "wall_s" in row else "")
+
+    jobs = [("%s, %s, seed %d" % (task.name, method.name, seed), functools.partial(make, task, method, seed))
+            for task, method, seed in work]
+    return finish(run_jobs(results.add, jobs, shown, args.jobs, args.minutes, bench.processes.end_all), "results")
 
 
 def do_page(args):
@@ -257,16 +237,12 @@ def do_best(args):
 def main():
     args = words()
     signal.signal(signal.SIGTERM, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-    try:
+
+    def run():
         if args.command in ("judge", "best") and not (args.task and args.file):
             raise Failed("%s: needs a task and a file" % args.command)
         return {"run": do_run, "page": do_page, "tasks": do_tasks, "judge": do_judge, "best": do_best}[args.command](args)
-    except KeyboardInterrupt:
-        print("interrupted; repeat the command to continue", file=sys.stderr)
-        return 130
-    except (Failed, OSError) as failure:
-        print("error: %s" % failure, file=sys.stderr)
-        return 2
+    return exit_status(run)
 
 
 if __name__ == "__main__":

@@ -4,14 +4,11 @@ import math
 import statistics
 import textwrap
 
-from papers_page import table
+from tables import markdown as table
+from tables import mean
 
 WORST = 10.0  # A ratio counts at most this, and a failure counts this.
 WIDTH = 118  # Letters of a line of the page.
-
-
-def mean(values):
-    return math.exp(statistics.fmean(map(math.log, values)))
 
 
 def budget_of(method):

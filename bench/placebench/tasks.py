@@ -13,7 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "bench"), str(ROOT / "scripts")]
 
 import certificate_graph  # noqa: E402
-from rows import Failed, run_program  # noqa: E402
+from tables import Failed, run_program  # noqa: E402
 
 SOURCES = ("file", "generate", "workload", "doppler")
 OBJECTIVES = ("step-time", "throughput", "latency", "max-load")
