@@ -233,7 +233,7 @@ class TorchExecutor:
             found.step_time_s, found.samples_s, found.busy_s = float(taken), np.array(samples), busy
             found.bytes_moved, found.valid = run.plan.moved_bytes, True
         except OutOfMemory as full:
-            found.failure, found.bytes_over = str(full), max(1, full.asked - full.free)
+            found.failure, found.bytes_over = str(full), full.over
         except OpFailed as failed:
             found.failure, found.bytes_over = self._failure(failed)
         found.peak_bytes = run.peak_bytes()

@@ -18,9 +18,10 @@ from emplace.wire.executor_messages import DeviceFacts
 class OutOfMemory(Exception):
     """A device's cap is less than what the plan needs there."""
 
-    def __init__(self, what: str, asked: int, free: int) -> None:
-        super().__init__(what)
-        self.asked, self.free = asked, free
+    def __init__(self, what: str, device: str, asked: int, free: int) -> None:
+        where = f"{what} on {device} requested {asked} bytes"
+        super().__init__(f"oom: {where}, the largest free block has {free}")
+        self.over = max(1, asked - free)
 
 
 class PlacedSteps:
@@ -56,12 +57,7 @@ class PlacedSteps:
         """State alone must fit."""
         for number, (fact, need) in enumerate(zip(self._facts, self.memory.resident)):
             if need > fact.memory_bytes:
-                raise OutOfMemory(
-                    f"oom: state on {fact.name} requested {need} bytes, the largest free block has"
-                    f" {fact.memory_bytes}",
-                    need,
-                    fact.memory_bytes,
-                )
+                raise OutOfMemory("state", fact.name, need, fact.memory_bytes)
 
     def step(self, timed: bool = False) -> float:
         """Runs one step; returns its seconds."""
@@ -112,14 +108,8 @@ class PlacedSteps:
         for number, (fact, peak) in enumerate(zip(self._facts, peaks)):
             if peak.bytes > fact.memory_bytes and number not in gpus:
                 over = self.memory.first_above(self.bound.times, number, fact.memory_bytes)
-                op = self.plan.tasks[over.task].op
                 free = fact.memory_bytes - (over.bytes - over.asked)
-                raise OutOfMemory(
-                    f"oom: '{op}' on {fact.name} requested {over.asked} bytes, the largest free block has"
-                    f" {free}",
-                    over.asked,
-                    free,
-                )
+                raise OutOfMemory(f"'{self.plan.tasks[over.task].op}'", fact.name, over.asked, free)
 
     def _arguments(self) -> list[torch.Tensor]:
         if not self._cuda:

@@ -12,13 +12,6 @@ import torch
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
-aten = torch.ops.aten
-
-
-def fake_mode() -> FakeTensorMode:
-    """A mode in which tensors have shapes and no data."""
-    return FakeTensorMode()
-
 
 def fake_like(mode: FakeTensorMode, tensor: torch.Tensor) -> torch.Tensor:
     """A fake tensor with the shape, strides, type and device of a tensor; ``meta`` stands for the CPU."""
@@ -29,23 +22,6 @@ def fake_like(mode: FakeTensorMode, tensor: torch.Tensor) -> torch.Tensor:
         return torch.empty_strided(
             tuple(tensor.size()), tuple(tensor.stride()), dtype=tensor.dtype, device=device
         )
-
-
-def is_random(func: OpOverload) -> bool:
-    """True if an op draws from a generator."""
-    return torch.Tag.nondeterministic_seeded in func.tags
-
-
-def overload(name: str) -> OpOverload | None:
-    """The overload ``add.Tensor`` of ATen, or None if this torch has none."""
-    base, _, which = name.partition(".")
-    packet = getattr(aten, base, None)
-    return getattr(packet, which or "default", None) if packet is not None else None
-
-
-def schema_name(func: OpOverload) -> str:
-    """``aten::add`` for ``aten.add.Tensor``."""
-    return str(func._schema.name)
 
 
 def _like_mask(mask: Any, *tensors: Callable[[], torch.Tensor]) -> tuple[torch.Tensor | None, ...]:
@@ -107,7 +83,7 @@ def shape_rule(func: OpOverload) -> Callable[..., Any] | None:
     """A function that makes the results of an op on fake tensors, for ops of torch 1.13 without one."""
     if not OLD:
         return None
-    return _SHAPES.get(schema_name(func).removeprefix("aten::"))
+    return _SHAPES.get(func._schema.name.removeprefix("aten::"))
 
 
 @contextlib.contextmanager

@@ -9,8 +9,6 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 
-from emplace.tracing import compat
-
 # Ops that write to arguments although their schema does not show it: positions of these arguments.
 _UNSAID = {
     "aten::native_batch_norm": ("running_mean", "running_var"),
@@ -124,8 +122,8 @@ def kind_of(func: OpOverload) -> OpKind:
     functional: OpOverload | FunctionalOp = func
     if written:
         functional = _functional_variant(func, base, name) or in_place_on_copies(func, written)
-    inplace_view = torch.Tag.inplace_view in func.tags
-    return OpKind(name, view, compat.is_random(func), written, functional, inplace_view)
+    random = torch.Tag.nondeterministic_seeded in func.tags
+    return OpKind(name, view, random, written, functional, torch.Tag.inplace_view in func.tags)
 
 
 def _functional_variant(func: OpOverload, base: str, name: str) -> OpOverload | None:
@@ -133,8 +131,8 @@ def _functional_variant(func: OpOverload, base: str, name: str) -> OpOverload | 
     if name == base or not str(func).startswith("aten."):
         return None
     which = str(func._overloadname)
-    renamed = _RENAMED.get(f"{base}.{which}")
-    found = compat.overload(renamed or f"{name}.{which}")
+    packet, _, overload = _RENAMED.get(f"{base}.{which}", f"{name}.{which}").partition(".")
+    found = getattr(getattr(torch.ops.aten, packet, None), overload, None)
     if found is None:
         return None
     ours = [(a.name, str(a.type)) for a in func._schema.arguments]

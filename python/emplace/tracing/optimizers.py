@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import Node
 
 from emplace.tracing import compat, scalars
@@ -185,7 +186,7 @@ def first_states(
     """
     scopes = Scopes()
     scopes.phase = "update"
-    mode = compat.fake_mode()
+    mode = FakeTensorMode()
     recorder = Recorder(mode, scopes)
     recorder.plain_numbers = plain_numbers
     fake = compat.fake_like(mode, like)

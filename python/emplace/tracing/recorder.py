@@ -228,7 +228,13 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if isinstance(each, torch.Tensor) and not any(each is arg for arg in args):
                 index = i if several else None
                 own = self.emit(getitem, (node, i), {}, (tensors[i],)) if several else node
-                self._bind_result(func, kind, args, kwargs, each, own, index)
+                info = TensorInfo.of(each)
+                value = Value(Cell(own, info), (), own)
+                if kind.view and args and isinstance(args[0], torch.Tensor):
+                    base = value_of(args[0])
+                    step = ViewStep(func, tuple(args[1:]), dict(kwargs), index, TensorInfo.of(args[0]), info)
+                    value = Value(base.cell, (*base.path, step), own)
+                bind(each, value)
         return result
 
     def _node(self, func: Any, kind: OpKind, nodes: Any, named: Any, tensors: Any) -> Node:
@@ -242,24 +248,6 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.draws.add(key, node)
             self.random_nodes.add(node.name)
         return node
-
-    def _bind_result(
-        self,
-        func: OpOverload,
-        kind: OpKind,
-        args: Any,
-        kwargs: Any,
-        result: torch.Tensor,
-        node: Node,
-        index: int | None,
-    ) -> None:
-        info = TensorInfo.of(result)
-        if kind.view and args and isinstance(args[0], torch.Tensor):
-            base = value_of(args[0])
-            step = ViewStep(func, tuple(args[1:]), dict(kwargs), index, TensorInfo.of(args[0]), info)
-            bind(result, Value(base.cell, (*base.path, step), node))
-        else:
-            bind(result, Value(Cell(node, info), (), node))
 
     def _write(self, func: OpOverload, kind: OpKind, args: Any, kwargs: Any) -> Any:
         nodes, named = self._arguments(args, kwargs)
@@ -280,8 +268,14 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if isinstance(functional, OpOverload):
             full = with_defaults(func, functional, list(args))
             layout = self._layout(functional, full, kwargs)
-            if layout is None or layout.stride == written[0].stride():
-                return self._write_simple(func, kind, functional, args, kwargs, nodes, named, layout)
+            if layout is None or layout.stride == written[0].stride():  # It returns the new value.
+                result, info = self._run(func, args, kwargs), TensorInfo.of(args[0])
+                full = with_defaults(func, functional, nodes)
+                node = self._node(functional, kind, full, named, (layout or info,))
+                if layout is not None and layout.dtype != info.dtype:
+                    node = self.emit(torch.ops.aten._to_copy.default, (node,), {"dtype": info.dtype}, (info,))
+                value_of(args[0]).write(self.emit, node)
+                return result
             functional = in_place_on_copies(func, kind.written)
         result = self._run(func, args, kwargs)
         own = own_results(func, result)
@@ -296,26 +290,6 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 value_of(each).write(self.emit, value)
             else:
                 bind(each, Value(Cell(value, TensorInfo.of(each)), (), value))
-        return result
-
-    def _write_simple(
-        self,
-        func: OpOverload,
-        kind: OpKind,
-        functional: OpOverload,
-        args: Any,
-        kwargs: Any,
-        nodes: Any,
-        named: Any,
-        layout: TensorInfo | None,
-    ) -> Any:
-        """A write whose functional form returns the new value."""
-        result = self._run(func, args, kwargs)
-        info = TensorInfo.of(args[0])
-        node = self._node(functional, kind, with_defaults(func, functional, nodes), named, (layout or info,))
-        if layout is not None and layout.dtype != info.dtype:
-            node = self.emit(torch.ops.aten._to_copy.default, (node,), {"dtype": info.dtype}, (info,))
-        value_of(args[0]).write(self.emit, node)
         return result
 
     def _write_view(

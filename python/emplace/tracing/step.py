@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 import torch
 
 from emplace.errors import EmplaceError
 from emplace.tracing import compat
+
+if TYPE_CHECKING:
+    from emplace.tracing.batches import TreeBatch, TreeResult
 
 InputKind = Literal["parameter", "buffer", "optimizer", "input"]
 OutputKind = Literal["loss", "result", "parameter", "buffer", "optimizer"]
@@ -56,22 +59,6 @@ class Slot(Protocol):
         """Puts a new value in its place; a tensor that the user holds is overwritten, not exchanged."""
 
 
-class BatchSpec(Protocol):
-    """How a batch becomes a list of tensors."""
-
-    def flatten(self, batch: Any) -> list[torch.Tensor]:
-        """Tensors of a batch in the order of the step's inputs; refuses a batch of another structure or
-        shape.
-        """
-
-
-class ResultSpec(Protocol):
-    """How the results become what the user's function returns."""
-
-    def unflatten(self, leaves: list[torch.Tensor]) -> Any:
-        """The loss, or the model's result with its own structure."""
-
-
 @dataclass
 class TracedStep:
     """A training step (or an inference) as a functional flat graph of ATen ops.
@@ -98,8 +85,8 @@ class TracedStep:
     """sha256 over types, shapes and edges of the ops."""
     model: torch.nn.Module
     optimizer: torch.optim.Optimizer | None
-    batch_spec: BatchSpec
-    result_spec: ResultSpec
+    batch_spec: TreeBatch
+    result_spec: TreeResult
     gradients: dict[str, str]
     """Parameter -> node of its gradient (the last one, after accumulation), for those that have one."""
     slots: dict[str, Slot] = field(default_factory=dict)

@@ -98,7 +98,7 @@ class _Tracer:
         self.autocast, self.accumulate = autocast, accumulate
         self.batch = TreeBatch(batch)
         self.batch_leaves = self.batch.flatten(batch)
-        self.mode: FakeTensorMode = compat.fake_mode()
+        self.mode = FakeTensorMode()
         self.scopes = Scopes()
         self.recorder = Recorder(self.mode, self.scopes)
         self.watcher = Watcher(self.recorder)

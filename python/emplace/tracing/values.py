@@ -15,6 +15,8 @@ from typing import Any
 import torch
 from torch.fx import Node
 
+from emplace.tracing.refusal import refuse
+
 Emit = Any  # Recorder.emit: (target, args, kwargs, tensors) -> Node
 
 
@@ -161,8 +163,6 @@ def scatter(emit: Emit, base: Node, new: Node, step: ViewStep) -> Node:
         return call(aten.diagonal_scatter.default, base, new, *where)
     if name == "as_strided":
         return call(aten.as_strided_scatter.default, base, new, *args)
-    from emplace.tracing.refusal import refuse
-
     raise refuse(
         f"writes in place through a view by {name}", "write to the tensor itself, or to a copy of the view"
     )
