@@ -8,7 +8,7 @@
 
 #include "base/text/words.h"
 #include "graph/formats/graph_file.h"
-#include "graph/formats/onnx/onnx_functions.h"
+#include "graph/formats/onnx/onnx_model.h"
 #include "placement/export/placement_formats.h"
 
 namespace emplace::interop {

@@ -9,7 +9,6 @@
 
 #include "graph/formats/graph_file.h"
 #include "graph/formats/onnx/onnx_model.h"
-#include "graph/formats/onnx/onnx_scope.h"
 #include "tests/graph/onnx_model.h"
 
 namespace emplace {

@@ -457,10 +457,10 @@ TEST_F(ImpalaGraphdef, InferredShapesEqualThoseOfTheFile) {
   ASSERT_TRUE(parser.ParseFromString({reinterpret_cast<const char*>(text.data()), text.size()}, &proto));
   std::map<std::string, const tf::NodeDef*> nodes;
   for (const auto& node : proto.node()) nodes[node.name()] = &node;
-  const auto shape_of = [](const tf::NodeDef& node, std::size_t output) -> std::optional<tf::Shape> {
+  const auto shape_of = [](const tf::NodeDef& node, std::size_t output) -> std::optional<Shape> {
     const tf::AttrValue* list = tf::find(node, "_output_shapes");
     if (list == nullptr || output >= static_cast<std::size_t>(list->list().shape_size())) return std::nullopt;
-    tf::Shape shape_of_op;
+    Shape shape_of_op;
     if (list->list().shape(static_cast<int>(output)).unknown_rank()) return std::nullopt;
     for (const auto& dim : list->list().shape(static_cast<int>(output)).dim()) {
       if (dim.size() < 0) return std::nullopt;
@@ -470,7 +470,7 @@ TEST_F(ImpalaGraphdef, InferredShapesEqualThoseOfTheFile) {
   };
   std::map<std::string, int> agreed;
   for (const auto& node : proto.node()) {
-    std::vector<tf::Shape> inputs;
+    std::vector<Shape> inputs;
     std::vector<tf::Value> values;
     bool known = true;
     for (const std::string& input : node.input()) {

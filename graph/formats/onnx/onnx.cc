@@ -13,9 +13,7 @@
 #include <unordered_set>
 
 #include "base/text/words.h"
-#include "graph/formats/onnx/onnx_functions.h"
 #include "graph/formats/onnx/onnx_model.h"
-#include "graph/formats/onnx/onnx_scope.h"
 #include "graph/formats/onnx/onnx_types.h"
 
 namespace emplace {
@@ -46,9 +44,7 @@ class Reader {
     builder_.set_name(graph_.name().empty() ? std::filesystem::path{where_}.stem().string() : graph_.name());
     builder_.set_source("onnx " + model_.producer_name() + " " + model_.producer_version());
     builder_.set_meta_json(meta());
-    auto graph = std::move(builder_).build();
-    if (!graph) return invalid(where_, graph.error().context);
-    return graph;
+    return built(std::move(builder_), where_);
   }
 
  private:
@@ -81,8 +77,8 @@ class Reader {
     EMPLACE_TRY(types_.infer(graph_));
     EMPLACE_TRY(symbols_.usage().all_used(where_));
     for (const auto& tensor : graph_.initializer())
-      holds_weights_ =
-          holds_weights_ || (is_floating(tensor.data_type()) && elements_or_max(dims_of(tensor)) > kSmall);
+      holds_weights_ = holds_weights_ ||
+                       (is_floating_element(tensor.data_type()) && elements_or_max(dims_of(tensor)) > kSmall);
     return Unit{};
   }
 
@@ -197,7 +193,7 @@ class Reader {
     auto tensor = spec_of(value);
     if (!tensor) return std::nullopt;
     const std::int64_t n = elements_or_max(*value.shape);
-    const bool real = is_floating(value.element);
+    const bool real = is_floating_element(value.element);
     const bool constant =
         n < 1 || (n == 1 && !(real && name.find('.') != std::string_view::npos)) || (n <= kSmall && !real);
     OpSpec op;

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <unordered_map>
+#include <functional>
+#include <numeric>
 
 #include "graph/formats/onnx/onnx_infer.h"
 #include "graph/formats/onnx/onnx_model.h"
+#include "graph/formats/reading/rule_rows.h"
 
 namespace emplace::onnx_io {
 namespace {
@@ -55,43 +57,11 @@ void pass_on(Inference& op) {
   }
 }
 
-using Pair = double (*)(double, double);
-const std::unordered_map<std::string_view, Pair>& pairs() {
-  static const std::unordered_map<std::string_view, Pair> table{
-      {"Add", [](double a, double b) { return a + b; }},
-      {"Sub", [](double a, double b) { return a - b; }},
-      {"Mul", [](double a, double b) { return a * b; }},
-      {"Min", [](double a, double b) { return std::min(a, b); }},
-      {"Max", [](double a, double b) { return std::max(a, b); }},
-      {"Pow", [](double a, double b) { return std::pow(a, b); }},
-      {"Mod", [](double a, double b) { return b == 0 ? 0 : a - std::floor(a / b) * b; }},
-      {"Equal", [](double a, double b) { return a == b ? 1.0 : 0.0; }},
-      {"Greater", [](double a, double b) { return a > b ? 1.0 : 0.0; }},
-      {"GreaterOrEqual", [](double a, double b) { return a >= b ? 1.0 : 0.0; }},
-      {"Less", [](double a, double b) { return a < b ? 1.0 : 0.0; }},
-      {"LessOrEqual", [](double a, double b) { return a <= b ? 1.0 : 0.0; }},
-      {"And", [](double a, double b) { return a != 0 && b != 0 ? 1.0 : 0.0; }},
-      {"Or", [](double a, double b) { return a != 0 || b != 0 ? 1.0 : 0.0; }}};
-  return table;
-}
-
-using Single = double (*)(double);
-const std::unordered_map<std::string_view, Single>& singles() {
-  static const std::unordered_map<std::string_view, Single> table{
-      {"Neg", [](double a) { return -a; }},
-      {"Abs", [](double a) { return std::abs(a); }},
-      {"Floor", [](double a) { return std::floor(a); }},
-      {"Ceil", [](double a) { return std::ceil(a); }},
-      {"Round", [](double a) { return std::nearbyint(a); }},
-      {"Sqrt", [](double a) { return std::sqrt(a); }},
-      {"Not", [](double a) { return a == 0 ? 1.0 : 0.0; }}};
-  return table;
-}
-
 /// Combines operands of equal length, or one number with all elements of the other.
-void combine(Inference& op, Pair pair) {
+template <auto pair>
+void combine(Inference& op) {
   const auto a = contents(op.input(0)), b = contents(op.input(1));
-  if (!a || !b || a->empty() || b->empty()) return;
+  if (op.num_inputs() != 2 || !a || !b || a->empty() || b->empty()) return;
   if (a->size() != b->size() && a->size() != 1 && b->size() != 1) return;
   std::vector<double> out;
   for (std::size_t k = 0; k < std::max(a->size(), b->size()); ++k)
@@ -101,9 +71,17 @@ void combine(Inference& op, Pair pair) {
 
 /// Integer division rounds towards zero.
 void divide(Inference& op) {
-  const bool real = is_real(op.element(0));
-  combine(op, real ? Pair{[](double a, double b) { return a / b; }}
-                   : Pair{[](double a, double b) { return b == 0 ? 0 : std::trunc(a / b); }});
+  if (is_real(op.element(0))) return combine<std::divides<double>{}>(op);
+  combine<[](double a, double b) { return b == 0 ? 0 : std::trunc(a / b); }>(op);
+}
+
+/// Applies a function to every element.
+template <auto function>
+void each(Inference& op) {
+  auto numbers = contents(op.input(0));
+  if (!numbers) return;
+  for (double& number : *numbers) number = function(number);
+  put(op, *numbers);
 }
 
 void fold_concat(Inference& op) {
@@ -245,62 +223,87 @@ void fold_constant(Inference& op) {
 }
 
 /// Reduces all elements to one.
-void fold_reduce(Inference& op, std::string_view kind) {
+template <auto pair>
+void reduce(Inference& op) {
   const auto numbers = contents(op.input(0));
   const Value* out = op.output(0);
-  if (!numbers || numbers->empty() || !out->shape || elements_or_max(*out->shape) != 1) return;
-  double result = numbers->front();
-  for (std::size_t k = 1; k < numbers->size(); ++k) {
-    const double next = (*numbers)[k];
-    result = kind == "ReduceProd"  ? result * next
-             : kind == "ReduceSum" ? result + next
-             : kind == "ReduceMax" ? std::max(result, next)
-                                   : std::min(result, next);
-  }
-  put(op, {result});
+  if (!numbers || numbers->empty() || elements_or_max(*out->shape) != 1) return;
+  put(op, {std::accumulate(numbers->begin() + 1, numbers->end(), numbers->front(), pair)});
 }
+
+void fold_shape(Inference& op) {
+  if (op.shape(0) == nullptr) return;
+  const auto rank = static_cast<std::int64_t>(op.shape(0)->size());
+  const std::int64_t start = op.number("start", 0);
+  const auto begin = std::clamp<std::int64_t>(start < 0 ? start + rank : start, 0, rank);
+  const auto first = op.shape(0)->begin() + begin;
+  op.output(0)->whole.emplace(first, first + std::min(op.output(0)->shape->front(), rank - begin));
+}
+
+void fold_size(Inference& op) {
+  if (op.shape(0) != nullptr) op.output(0)->whole = {elements_or_max(*op.shape(0))};
+}
+
+void fold_expand(Inference& op) {
+  if (const auto one = contents(op.input(0)); one && one->size() == 1) fill(op, one->front());
+}
+
+constexpr auto kLeast = [](double a, double b) { return std::min(a, b); };
+constexpr auto kMost = [](double a, double b) { return std::max(a, b); };
+
+struct FoldRow {
+  std::string_view types;
+  void (*fold)(Inference&);
+};
+constexpr FoldRow kFolds[]{
+    {"Add", combine<std::plus<double>{}>},
+    {"Sub", combine<std::minus<double>{}>},
+    {"Mul", combine<std::multiplies<double>{}>},
+    {"Div", divide},
+    {"Min", combine<kLeast>},
+    {"Max", combine<kMost>},
+    {"Pow", combine<[](double a, double b) { return std::pow(a, b); }>},
+    {"Mod", combine<[](double a, double b) { return b == 0 ? 0 : a - std::floor(a / b) * b; }>},
+    {"Equal", combine<std::equal_to<double>{}>},
+    {"Greater", combine<std::greater<double>{}>},
+    {"GreaterOrEqual", combine<std::greater_equal<double>{}>},
+    {"Less", combine<std::less<double>{}>},
+    {"LessOrEqual", combine<std::less_equal<double>{}>},
+    {"And", combine<std::logical_and<double>{}>},
+    {"Or", combine<std::logical_or<double>{}>},
+    {"Neg", each<std::negate<double>{}>},
+    {"Abs", each<[](double a) { return std::abs(a); }>},
+    {"Floor", each<[](double a) { return std::floor(a); }>},
+    {"Ceil", each<[](double a) { return std::ceil(a); }>},
+    {"Round", each<[](double a) { return std::nearbyint(a); }>},
+    {"Sqrt", each<[](double a) { return std::sqrt(a); }>},
+    {"Not", each<std::logical_not<double>{}>},
+    {"Identity Cast Reshape Squeeze Unsqueeze Flatten", pass_on},
+    {"ReduceProd", reduce<std::multiplies<double>{}>},
+    {"ReduceSum", reduce<std::plus<double>{}>},
+    {"ReduceMax", reduce<kMost>},
+    {"ReduceMin", reduce<kLeast>},
+    {"Constant", fold_constant},
+    {"Shape", fold_shape},
+    {"Size", fold_size},
+    {"Concat", fold_concat},
+    {"Gather", fold_gather},
+    {"Slice", fold_slice},
+    {"Transpose", fold_transpose},
+    {"Split", fold_split},
+    {"Where", fold_where},
+    {"Range", fold_range},
+    {"ConstantOfShape", fold_constant_of_shape},
+    {"Expand", fold_expand},
+};
 
 }  // namespace
 
 void fold(Inference& op, std::string_view kind) {
   const Value* out = op.output(0);
   if (out == nullptr || !out->shape || elements_or_max(*out->shape) > kMaxValues) return;
-  if (const auto it = pairs().find(kind); it != pairs().end() && op.num_inputs() == 2)
-    return combine(op, it->second);
-  if (const auto it = singles().find(kind); it != singles().end()) {
-    auto numbers = contents(op.input(0));
-    if (!numbers) return;
-    for (double& number : *numbers) number = it->second(number);
-    return put(op, *numbers);
-  }
-  for (const char* same : {"Identity", "Cast", "Reshape", "Squeeze", "Unsqueeze", "Flatten"})
-    if (kind == same) return pass_on(op);
-  for (const char* reduced : {"ReduceProd", "ReduceSum", "ReduceMax", "ReduceMin"})
-    if (kind == reduced) return fold_reduce(op, kind);
-  if (kind == "Constant") return fold_constant(op);
-  if (kind == "Shape" && op.shape(0) != nullptr) {
-    const auto rank = static_cast<std::int64_t>(op.shape(0)->size());
-    const std::int64_t start = op.number("start", 0);
-    const auto begin = std::clamp<std::int64_t>(start < 0 ? start + rank : start, 0, rank);
-    const auto first = op.shape(0)->begin() + begin;
-    op.output(0)->whole.emplace(first, first + std::min(out->shape->front(), rank - begin));
-    return;
-  }
-  if (kind == "Size" && op.shape(0) != nullptr) {
-    op.output(0)->whole = {elements_or_max(*op.shape(0))};
-    return;
-  }
-  if (kind == "Div") return divide(op);
-  if (kind == "Concat") return fold_concat(op);
-  if (kind == "Gather") return fold_gather(op);
-  if (kind == "Slice") return fold_slice(op);
-  if (kind == "Transpose") return fold_transpose(op);
-  if (kind == "Split") return fold_split(op);
-  if (kind == "Where") return fold_where(op);
-  if (kind == "Range") return fold_range(op);
-  if (kind == "ConstantOfShape") return fold_constant_of_shape(op);
-  if (kind == "Expand")
-    if (const auto one = contents(op.input(0)); one && one->size() == 1) fill(op, one->front());
+  static const RowsByType<FoldRow> kByType{kFolds};
+  if (const FoldRow* known = kByType.find(kind)) known->fold(op);
 }
 
 }  // namespace emplace::onnx_io

@@ -1,5 +1,3 @@
-#include "graph/formats/onnx/onnx_functions.h"
-
 #include <fmt/core.h>
 #include <onnx.pb.h>
 

@@ -3,11 +3,10 @@
 #include <onnx.pb.h>
 
 #include <string>
-#include <unordered_map>
 #include <utility>
 
 #include "graph/formats/onnx/onnx_model.h"
-#include "graph/formats/onnx/onnx_shape_rules.h"
+#include "graph/formats/reading/rule_rows.h"
 
 namespace emplace::onnx_io {
 
@@ -26,11 +25,6 @@ const onnx::AttributeProto* Inference::attribute(std::string_view name) const { 
 std::int64_t Inference::number(std::string_view name, std::int64_t otherwise) const {
   const auto* found = attribute(name);
   return found == nullptr ? otherwise : found->i();
-}
-
-double Inference::real(std::string_view name, double otherwise) const {
-  const auto* found = attribute(name);
-  return found == nullptr ? otherwise : static_cast<double>(found->f());
 }
 
 std::vector<std::int64_t> Inference::list(std::string_view name) const {
@@ -63,21 +57,16 @@ void Inference::reject(std::string what) {
   if (rejection_.empty()) rejection_ = std::move(what);
 }
 
-KnownKind shape_rule(std::string_view kind) {
-  static const auto kTable = [] {
-    std::unordered_map<std::string_view, KnownKind> table;
-    for (const auto rows : {elementwise_rules(), product_rules(), window_rules(), layout_rules()})
-      for (const RuleRow& row : rows) table.emplace(row.kind, KnownKind{row.rule, row.inputs});
-    return table;
-  }();
-  const auto it = kTable.find(kind);
-  return it == kTable.end() ? KnownKind{} : it->second;
+void RuleRow::apply(Inference& op) const {
+  for (std::size_t k = 0; k < op.num_outputs(); ++k) op.set_element(k, element(op));
+  if (rule.any != nullptr) return rule.any(op);
+  if (op.shape(0) != nullptr) rule.sized(op, *op.shape(0));
 }
 
-std::optional<std::size_t> axis_of(std::int64_t axis, std::size_t rank) {
-  const auto n = static_cast<std::int64_t>(rank);
-  if (axis < -n || axis >= n) return std::nullopt;
-  return static_cast<std::size_t>(axis < 0 ? axis + n : axis);
+const RuleRow* shape_rule(std::string_view kind) {
+  static const RowsByType<RuleRow> kRules{elementwise_rules(), product_rules(), window_rules(),
+                                          layout_rules()};
+  return kRules.find(kind);
 }
 
 std::string shape_text(std::span<const std::int64_t> shape) {

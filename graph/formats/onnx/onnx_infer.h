@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "graph/formats/reading/shape_arithmetic.h"
+
 namespace onnx {
 class AttributeProto;
 class NodeProto;
@@ -17,7 +19,7 @@ class TensorProto;
 
 namespace emplace::onnx_io {
 
-using Shape = std::vector<std::int64_t>;
+inline constexpr std::int64_t kLargestDim = std::int64_t{1} << 40;
 
 /// The facts known about a value before the model runs.
 struct Value {
@@ -35,7 +37,6 @@ class Inference {
   Inference(const onnx::NodeProto& node, std::span<const Value* const> inputs, std::vector<Value>& outputs)
       : node_{node}, inputs_{inputs}, outputs_{outputs} {}
 
-  const onnx::NodeProto& node() const { return node_; }
   std::size_t num_inputs() const { return inputs_.size(); }
   std::size_t num_outputs() const { return outputs_.size(); }
   const Value* input(std::size_t k) const { return k < inputs_.size() ? inputs_[k] : nullptr; }
@@ -46,7 +47,6 @@ class Inference {
   // Attributes; a missing one is `otherwise`, or empty.
   const onnx::AttributeProto* attribute(std::string_view name) const;
   std::int64_t number(std::string_view name, std::int64_t otherwise) const;
-  double real(std::string_view name, double otherwise) const;
   std::vector<std::int64_t> list(std::string_view name) const;
   std::string_view text(std::string_view name) const;
   /// The attribute `name`, which later opsets replaced by input `k`; nothing if the input is present but
@@ -67,21 +67,45 @@ class Inference {
   std::string rejection_;
 };
 
-/// A rule sets the outputs that it can infer and leaves the others.
-using ShapeRule = void (*)(Inference&);
-/// The rule of an op kind (kind_of), or null, and the number of required inputs.
-struct KnownKind {
-  ShapeRule rule = nullptr;
-  std::size_t inputs = 0;
+/// A rule sets the shapes of the outputs that it can infer. One that takes the shape of input 0 does not run
+/// if that is unknown.
+struct ShapeRule {
+  constexpr ShapeRule(void (*rule)(Inference&)) : any{rule} {}
+  constexpr ShapeRule(void (*rule)(Inference&, const Shape& x)) : sized{rule} {}
+
+  void (*any)(Inference&) = nullptr;
+  void (*sized)(Inference&, const Shape& x) = nullptr;
 };
-KnownKind shape_rule(std::string_view kind);
+
+/// Element types of outputs: one type, or that of an input.
+template <int type>
+int always(const Inference&) {
+  return type;
+}
+template <std::size_t k>
+int as_input(const Inference& op) {
+  return op.element(k);
+}
+
+/// One row of a family's table of rules.
+struct RuleRow {
+  std::string_view types;  ///< Op kinds (kind_of), separated by spaces.
+  std::size_t inputs;      ///< Number of required inputs.
+  ShapeRule rule;
+  int (*element)(const Inference&) = as_input<0>;  ///< For all outputs, unless the rule sets another.
+
+  void apply(Inference& op) const;
+};
+/// The rule of an op kind, or null.
+const RuleRow* shape_rule(std::string_view kind);
+std::span<const RuleRow> elementwise_rules();
+std::span<const RuleRow> product_rules();  ///< Matrix products, recurrences, attention.
+std::span<const RuleRow> window_rules();   ///< Convolutions, pooling, images.
+std::span<const RuleRow> layout_rules();   ///< Reshapes, slices, gathers, reductions.
 
 /// Computes output contents from known input contents, for the ops of shape arithmetic.
 void fold(Inference& op, std::string_view kind);
 
-/// Normalises an axis of `rank` dimensions; negative ones count from the end. Returns nothing if out of
-/// range.
-std::optional<std::size_t> axis_of(std::int64_t axis, std::size_t rank);
 /// Formats "[2, 8]".
 std::string shape_text(std::span<const std::int64_t> shape);
 

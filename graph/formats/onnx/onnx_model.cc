@@ -6,7 +6,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "base/text/words.h"
+#include "graph/formats/onnx/onnx_wire.h"
 
 namespace emplace::onnx_io {
 namespace {
@@ -39,83 +39,34 @@ Message field_of(Message message, std::uint64_t field) {
 /// data.
 bool holds_contents(std::uint64_t field) { return (field >= 4 && field <= 7) || (field >= 9 && field <= 11); }
 
-/// Copies protobuf messages field by field in wire format.
-class Copier {
- public:
-  explicit Copier(std::span<const std::byte> bytes)
-      : at_{reinterpret_cast<const char*>(bytes.data())}, end_{at_ + bytes.size()} {}
+void put_varint(std::uint64_t value, std::string& out) {
+  for (; value >= 0x80; value >>= 7) out += static_cast<char>(0x80 | (value & 0x7f));
+  out += static_cast<char>(value);
+}
 
-  bool copy(Message message, int depth, std::string& out) {
-    constexpr int kDeepest = 100;  // Same depth limit as protobuf's parser.
-    if (depth > kDeepest) return false;
-    while (at_ < end_) {
-      const char* const begin = at_;
-      std::uint64_t tag = 0, length = 0;
-      if (!varint(tag)) return false;
-      const std::uint64_t field = tag >> 3;
-      switch (tag & 7) {
-        case 0:
-          if (!varint(length)) return false;
-          break;
-        case 1:
-          length = 8;
-          if (!skip(length)) return false;
-          break;
-        case 5:
-          length = 4;
-          if (!skip(length)) return false;
-          break;
-        case 2: {
-          if (!varint(length) || length > static_cast<std::uint64_t>(end_ - at_)) return false;
-          const Message holds = field_of(message, field);
-          if (message == Message::kTensor && holds_contents(field) && length > kKeptBytes) {
-            at_ += length;
-            continue;
-          }
-          if (holds == Message::kOther) {
-            at_ += length;
-            break;
-          }
-          std::string inner;
-          Copier nested{{reinterpret_cast<const std::byte*>(at_), static_cast<std::size_t>(length)}};
-          if (!nested.copy(holds, depth + 1, inner)) return false;
-          at_ += length;
-          put_varint(tag, out);
-          put_varint(inner.size(), out);
-          out += inner;
-          continue;
-        }
-        default:
-          return false;
-      }
-      out.append(begin, at_);
+/// Copies a message without large contents of tensors. Returns false if it is malformed.
+bool copy_thin(std::span<const std::byte> bytes, Message message, int depth, std::string& out) {
+  constexpr int kDeepest = 100;  // Same depth limit as protobuf's parser.
+  if (depth > kDeepest) return false;
+  for (WireReader reader{bytes}; !reader.at_end();) {
+    const auto field = reader.next();
+    if (!field) return false;
+    const Message holds = field->content ? field_of(message, field->number) : Message::kOther;
+    if (message == Message::kTensor && holds_contents(field->number) && field->content &&
+        field->content->size() > kKeptBytes)
+      continue;
+    if (holds == Message::kOther) {
+      append_bytes(out, field->whole);
+      continue;
     }
-    return true;
+    std::string inner;
+    if (!copy_thin(*field->content, holds, depth + 1, inner)) return false;
+    put_varint(field->number << 3 | 2, out);
+    put_varint(inner.size(), out);
+    out += inner;
   }
-
- private:
-  bool varint(std::uint64_t& value) {
-    value = 0;
-    for (int shift = 0; shift < 64 && at_ < end_; shift += 7) {
-      const auto byte = static_cast<unsigned char>(*at_++);
-      value |= static_cast<std::uint64_t>(byte & 0x7f) << shift;
-      if (byte < 0x80) return true;
-    }
-    return false;
-  }
-  bool skip(std::uint64_t length) {
-    if (length > static_cast<std::uint64_t>(end_ - at_)) return false;
-    at_ += length;
-    return true;
-  }
-  static void put_varint(std::uint64_t value, std::string& out) {
-    for (; value >= 0x80; value >>= 7) out += static_cast<char>(0x80 | (value & 0x7f));
-    out += static_cast<char>(value);
-  }
-
-  const char* at_;
-  const char* const end_;
-};
+  return true;
+}
 
 /// Decodes the elements of little-endian raw data.
 template <class T, class Out>
@@ -154,11 +105,47 @@ bool take_whole(const onnx::TensorProto& tensor, std::vector<std::int64_t>& valu
   }
 }
 
+/// Parses a Python list such as "['a', \"b\"]".
+std::vector<std::string> list_of(std::string_view text) {
+  std::vector<std::string> items;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const char quote = text[at];
+    if (quote != '\'' && quote != '"') continue;
+    std::string item;
+    for (++at; at < text.size() && text[at] != quote; ++at) {
+      if (text[at] == '\\' && at + 1 < text.size()) ++at;
+      item += text[at];
+    }
+    items.push_back(std::move(item));
+  }
+  return items;
+}
+
+/// Splits ": Net/layers.0: Block/add: aten.add" into "", "layers.0", "add".
+std::vector<std::string> levels_of(std::string_view text) {
+  std::vector<std::string> levels;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find('/', begin), text.size());
+    const std::string_view level = text.substr(begin, end - begin);
+    levels.emplace_back(level.substr(0, level.find(':')));
+    begin = end + 1;
+  }
+  return levels;
+}
+
+/// The last level but one is the innermost module's full path; its dots become levels.
+std::string module_of(const std::vector<std::string>& levels) {
+  if (levels.size() < 2) return {};
+  std::string path = levels[levels.size() - 2];
+  std::replace(path.begin(), path.end(), '.', '/');
+  return path;
+}
+
 }  // namespace
 
 std::optional<std::string> without_weights(std::span<const std::byte> model) {
   std::string out;
-  if (!Copier{model}.copy(Message::kModel, 0, out)) return std::nullopt;
+  if (!copy_thin(model, Message::kModel, 0, out)) return std::nullopt;
   return out;
 }
 
@@ -195,6 +182,21 @@ std::string kind_of(const onnx::NodeProto& node) {
   return domain.empty() || domain == "ai.onnx" ? node.op_type() : domain + "::" + node.op_type();
 }
 
+std::string onnx_scope(const onnx::NodeProto& node) {
+  const std::string* scopes = nullptr;
+  const std::string* space = nullptr;
+  for (const auto& entry : node.metadata_props()) {
+    if (entry.key() == "pkg.torch.onnx.name_scopes") scopes = &entry.value();
+    if (entry.key() == "namespace") space = &entry.value();
+  }
+  if (scopes != nullptr) return module_of(list_of(*scopes));
+  if (space != nullptr) return module_of(levels_of(*space));
+  std::string_view name = node.name();
+  while (name.starts_with('/')) name.remove_prefix(1);
+  const std::size_t slash = name.rfind('/');
+  return slash == std::string_view::npos ? std::string{} : std::string{name.substr(0, slash)};
+}
+
 std::int64_t elements_or_max(std::span<const std::int64_t> shape) {
   std::int64_t n = 1;
   for (const std::int64_t dim : shape) {
@@ -225,7 +227,5 @@ std::optional<std::vector<double>> real_numbers(const onnx::TensorProto& tensor)
   if (!taken || static_cast<std::int64_t>(values.size()) != n) return std::nullopt;
   return values;
 }
-
-std::string in_quotes(std::string_view name) { return "'" + printable(name, 80) + "'"; }
 
 }  // namespace emplace::onnx_io

@@ -1,32 +1,17 @@
 #include <onnx.pb.h>
 
-#include <map>
 #include <utility>
 
+#include "graph/formats/onnx/onnx_infer.h"
 #include "graph/formats/onnx/onnx_model.h"
-#include "graph/formats/onnx/onnx_shape_rules.h"
 
 namespace emplace::onnx_io {
-
-std::optional<Shape> matrix_product(Shape a, Shape b) {
-  if (a.empty() || b.empty()) return std::nullopt;
-  const bool row = a.size() == 1, column = b.size() == 1;
-  if (row) a.insert(a.begin(), 1);
-  if (column) b.push_back(1);
-  if (a.back() != b[b.size() - 2]) return std::nullopt;
-  const std::int64_t rows = a[a.size() - 2], columns = b.back();
-  a.resize(a.size() - 2), b.resize(b.size() - 2);
-  auto out = broadcast(a, b);
-  if (!out) return out;
-  if (!row) out->push_back(rows);
-  if (!column) out->push_back(columns);
-  return out;
-}
 
 namespace {
 
 /// Output 0: input `a` times input `b`.
-void product_of(Inference& op, std::size_t a, std::size_t b) {
+template <std::size_t a, std::size_t b>
+void product(Inference& op) {
   if (op.shape(a) == nullptr || op.shape(b) == nullptr) return;
   auto out = matrix_product(*op.shape(a), *op.shape(b));
   if (!out)
@@ -35,34 +20,12 @@ void product_of(Inference& op, std::size_t a, std::size_t b) {
   op.set(0, *std::move(out));
 }
 
-void matmul(Inference& op) {
-  op.set_element(0, op.element(0));
-  product_of(op, 0, 1);
-}
-void matmul_integer(Inference& op) {
-  op.set_element(0, Proto::INT32);
-  product_of(op, 0, 1);
-}
-void qlinear_matmul(Inference& op) {
-  op.set_element(0, op.element(7));
-  product_of(op, 0, 3);
-}
-void matmul_to_float(Inference& op) {
-  op.set_element(0, op.element(2) != 0 ? op.element(2) : Proto::FLOAT);
-  product_of(op, 0, 1);
-}
-void dynamic_matmul(Inference& op) {
-  op.set_element(0, op.element(0));
-  product_of(op, 0, 1);
-}
-
 void swap_last(Shape& shape) {
   if (shape.size() >= 2) std::swap(shape.back(), shape[shape.size() - 2]);
 }
 
 /// The com.microsoft product; either operand may be transposed.
 void fused_matmul(Inference& op) {
-  op.set_element(0, op.element(0));
   if (op.shape(0) == nullptr || op.shape(1) == nullptr) return;
   Shape a = *op.shape(0), b = *op.shape(1);
   if (op.number("transA", 0) != 0) swap_last(a);
@@ -71,7 +34,8 @@ void fused_matmul(Inference& op) {
 }
 
 /// Output 0: matrix 0 times matrix `second`; either may be transposed.
-void gemm_of(Inference& op, std::size_t second) {
+template <std::size_t second>
+void gemm(Inference& op) {
   if (op.shape(0) == nullptr || op.shape(second) == nullptr) return;
   Shape a = *op.shape(0), b = *op.shape(second);
   if (a.size() != 2 || b.size() != 2)
@@ -82,22 +46,17 @@ void gemm_of(Inference& op, std::size_t second) {
     return op.reject("its matrices " + shape_text(a) + " and " + shape_text(b) + " are incompatible");
   op.set(0, {a[0], b[1]});
 }
-void gemm(Inference& op) {
-  op.set_element(0, op.element(0));
-  gemm_of(op, 1);
-}
-/// The com.microsoft op: inputs are a, its scale and zero point, b, its scale and zero point. The result is
-/// real if its scale is absent.
-void qgemm(Inference& op) {
-  op.set_element(0, op.input(8) != nullptr ? op.element(8) : Proto::FLOAT);
-  gemm_of(op, 3);
+
+/// The result is real if its scale, input k, is absent.
+template <std::size_t k>
+int scaled_type(const Inference& op) {
+  return op.input(k) != nullptr && op.element(k) != 0 ? op.element(k) : Proto::FLOAT;
 }
 
 /// The com.microsoft product with a matrix [K, N] of a few bits per weight.
-void matmul_nbits(Inference& op) {
-  op.set_element(0, op.element(0));
-  if (op.shape(0) == nullptr || op.shape(0)->empty()) return;
-  Shape out = *op.shape(0);
+void matmul_nbits(Inference& op, const Shape& x) {
+  if (x.empty()) return;
+  Shape out = x;
   out.back() = op.number("N", 0);
   if (out.back() > 0) op.set(0, std::move(out));
 }
@@ -106,66 +65,42 @@ void matmul_nbits(Inference& op) {
 ///   X [steps, batch, in]
 ///   W [directions, gates · hidden, in]
 ///   R [directions, gates · hidden, hidden]
-void recurrent_rule(Inference& op) {
-  for (std::size_t k = 0; k < op.num_outputs(); ++k) op.set_element(k, op.element(0));
-  const Shape *x = op.shape(0), *r = op.shape(2);
-  if (x == nullptr || r == nullptr || x->size() != 3 || r->size() != 3) return;
+void recurrent_rule(Inference& op, const Shape& x) {
+  const Shape* r = op.shape(2);
+  if (r == nullptr || x.size() != 3 || r->size() != 3) return;
   const bool batch_first = op.number("layout", 0) != 0;
-  const std::int64_t steps = (*x)[batch_first ? 1 : 0], batch = (*x)[batch_first ? 0 : 1];
+  const std::int64_t steps = x[batch_first ? 1 : 0], batch = x[batch_first ? 0 : 1];
   const std::int64_t directions = (*r)[0], hidden = (*r)[2];
   op.set(0, batch_first ? Shape{batch, steps, directions, hidden} : Shape{steps, directions, batch, hidden});
   for (std::size_t k = 1; k < op.num_outputs(); ++k)
     op.set(k, batch_first ? Shape{batch, directions, hidden} : Shape{directions, batch, hidden});
 }
 
-/// Labels of the equation map to sizes. Without "->" the result has the labels that occur once, in
-/// alphabetical order.
+/// Equations with "..." are not inferred.
 void einsum_rule(Inference& op) {
-  op.set_element(0, op.element(0));
-  std::map<char, std::pair<std::int64_t, int>> labels;  // Size and number of occurrences.
+  std::vector<Shape> shapes;
+  for (std::size_t k = 0; k < op.num_inputs(); ++k) {
+    if (op.shape(k) == nullptr) return;
+    shapes.push_back(*op.shape(k));
+  }
   const std::string_view equation = op.text("equation");
-  const std::size_t arrow = equation.find("->");
-  std::size_t argument = 0, axis = 0;
-  for (const char label : equation.substr(0, arrow)) {
-    if (label == ' ') continue;
-    if (label == '.') return;
-    if (label == ',') {
-      ++argument, axis = 0;
-      continue;
-    }
-    const Shape* shape = op.shape(argument);
-    if (shape == nullptr || axis >= shape->size()) return;
-    auto& [size, count] = labels[label];
-    size = std::max(size, (*shape)[axis++]);
-    ++count;
-  }
-  Shape out;
-  if (arrow == std::string_view::npos) {
-    for (const auto& [label, known] : labels)
-      if (known.second == 1) out.push_back(known.first);
-  } else {
-    for (const char label : equation.substr(arrow + 2)) {
-      if (label == ' ') continue;
-      if (!labels.contains(label)) return;
-      out.push_back(labels[label].first);
-    }
-  }
-  op.set(0, std::move(out));
+  if (equation.find('.') != std::string_view::npos) return;
+  auto sizes = einsum(equation, shapes);
+  if (!sizes) return op.reject("its inputs do not match its equation " + in_quotes(equation));
+  op.set(0, std::move(sizes->result));
 }
 
 /// ONNX's attention: Q, K, V as [batch, heads, length, size] or [batch, length, heads · size], and the past
 /// of K and V.
-void attention_rule(Inference& op) {
-  for (std::size_t k = 0; k < op.num_outputs(); ++k) op.set_element(k, op.element(0));
-  const Shape *q = op.shape(0), *k = op.shape(1), *v = op.shape(2);
-  if (q == nullptr || k == nullptr || v == nullptr || q->size() != k->size() || q->size() != v->size())
-    return;
-  const bool flat = q->size() == 3;
-  if (!flat && q->size() != 4) return;
-  const std::int64_t q_heads = flat ? op.number("q_num_heads", 0) : (*q)[1];
+void attention_rule(Inference& op, const Shape& q) {
+  const Shape *k = op.shape(1), *v = op.shape(2);
+  if (k == nullptr || v == nullptr || q.size() != k->size() || q.size() != v->size()) return;
+  const bool flat = q.size() == 3;
+  if (!flat && q.size() != 4) return;
+  const std::int64_t q_heads = flat ? op.number("q_num_heads", 0) : q[1];
   const std::int64_t kv_heads = flat ? op.number("kv_num_heads", 0) : (*k)[1];
   if (q_heads < 1 || kv_heads < 1) return;
-  const std::int64_t batch = (*q)[0], length = (*q)[flat ? 1 : 2];
+  const std::int64_t batch = q[0], length = q[flat ? 1 : 2];
   const std::int64_t k_size = flat ? (*k)[2] / kv_heads : (*k)[3];
   const std::int64_t v_size = flat ? (*v)[2] / kv_heads : (*v)[3];
   std::int64_t total = (*k)[flat ? 1 : 2];
@@ -179,36 +114,31 @@ void attention_rule(Inference& op) {
 /// Attention of com.microsoft with projection:
 ///   input   [batch, length, in]
 ///   weights [in, q + k + v]
-void packed_attention(Inference& op) {
-  for (std::size_t k = 0; k < op.num_outputs(); ++k) op.set_element(k, op.element(0));
-  const Shape *x = op.shape(0), *w = op.shape(1);
-  if (x == nullptr || w == nullptr || x->size() != 3 || w->size() != 2) return;
+void packed_attention(Inference& op, const Shape& x) {
+  const Shape* w = op.shape(1);
+  if (w == nullptr || x.size() != 3 || w->size() != 2) return;
   const auto sizes = op.list("qkv_hidden_sizes");
   const std::int64_t values = sizes.size() == 3 ? sizes[2] : (*w)[1] / 3;
-  op.set(0, {(*x)[0], (*x)[1], values});
+  op.set(0, {x[0], x[1], values});
 }
 
 /// MultiHeadAttention of com.microsoft:
 ///   query [batch, length, hidden]
 ///   value [batch, total, hidden']
-void multi_head_attention(Inference& op) {
-  for (std::size_t k = 0; k < op.num_outputs(); ++k) op.set_element(k, op.element(0));
-  const Shape *q = op.shape(0), *v = op.shape(2);
-  if (q == nullptr) return;
-  if (q->size() == 3) op.set(0, {(*q)[0], (*q)[1], v != nullptr && v->size() == 3 ? (*v)[2] : (*q)[2]});
-  if (q->size() == 5) op.set(0, {(*q)[0], (*q)[1], (*q)[2] * (*q)[4]});  // Packed Q, K and V per head.
+void multi_head_attention(Inference& op, const Shape& q) {
+  const Shape* v = op.shape(2);
+  if (q.size() == 3) op.set(0, {q[0], q[1], v != nullptr && v->size() == 3 ? (*v)[2] : q[2]});
+  if (q.size() == 5) op.set(0, {q[0], q[1], q[2] * q[4]});  // Packed Q, K and V per head.
 }
 
 /// The query is [batch, length, heads · size], with K and V packed behind it if input 1 is absent. Output
 /// caches are as long as input caches.
-void group_query_attention(Inference& op) {
-  for (std::size_t k = 0; k < op.num_outputs(); ++k) op.set_element(k, op.element(0));
-  const Shape* q = op.shape(0);
-  if (q == nullptr || q->size() != 3) return;
+void group_query_attention(Inference& op, const Shape& q) {
+  if (q.size() != 3) return;
   const std::int64_t heads = op.number("num_heads", 0), kv_heads = op.number("kv_num_heads", 0);
-  std::int64_t hidden = (*q)[2];
+  std::int64_t hidden = q[2];
   if (op.input(1) == nullptr && heads > 0 && kv_heads > 0) hidden = hidden / (heads + 2 * kv_heads) * heads;
-  op.set(0, {(*q)[0], (*q)[1], hidden});
+  op.set(0, {q[0], q[1], hidden});
   for (const std::size_t k : {std::size_t{1}, std::size_t{2}})
     if (op.shape(k + 2) != nullptr) op.set(k, *op.shape(k + 2));
 }
@@ -216,7 +146,7 @@ void group_query_attention(Inference& op) {
 /// The com.microsoft op: normalised sum of word, position and segment embeddings; the mask's length per row.
 void embed_layer_norm(Inference& op) {
   const Shape *ids = op.shape(0), *words = op.shape(2);
-  op.set_element(0, op.element(2)), op.set_element(1, Proto::INT32), op.set_element(2, op.element(2));
+  op.set_element(1, Proto::INT32);
   if (ids == nullptr || words == nullptr || ids->size() != 2 || words->size() != 2) return;
   op.set(0, {(*ids)[0], (*ids)[1], (*words)[1]});
   op.set(1, {(*ids)[0]});
@@ -225,7 +155,6 @@ void embed_layer_norm(Inference& op) {
 
 /// SoftmaxCrossEntropyLoss and NegativeLogLikelihoodLoss: a scalar, or one loss per label.
 void loss(Inference& op) {
-  for (std::size_t k = 0; k < op.num_outputs(); ++k) op.set_element(k, op.element(0));
   if (op.text("reduction") != "none") {
     op.set(0, {});
   } else if (op.shape(1) != nullptr) {
@@ -234,31 +163,26 @@ void loss(Inference& op) {
   if (op.shape(0) != nullptr) op.set(1, *op.shape(0));
 }
 
-constexpr RuleRow kProductRules[]{{"MatMul", 2, matmul},
-                                  {"MatMulInteger", 2, matmul_integer},
-                                  {"QLinearMatMul", 8, qlinear_matmul},
-                                  {"Gemm", 2, gemm},
-                                  {"LSTM", 3, recurrent_rule},
-                                  {"GRU", 3, recurrent_rule},
-                                  {"RNN", 3, recurrent_rule},
-                                  {"Einsum", 1, einsum_rule},
-                                  {"Attention", 3, attention_rule},
-                                  {"SoftmaxCrossEntropyLoss", 2, loss},
-                                  {"NegativeLogLikelihoodLoss", 2, loss},
-                                  {"com.microsoft::FusedMatMul", 2, fused_matmul},
-                                  {"com.microsoft::TransposeMatMul", 2, fused_matmul},
-                                  {"com.microsoft::FusedGemm", 2, gemm},
-                                  {"com.microsoft::QGemm", 6, qgemm},
-                                  {"com.microsoft::GemmFastGelu", 2, matmul},
-                                  {"com.microsoft::MatMulNBits", 3, matmul_nbits},
-                                  {"com.microsoft::MatMulBnb4", 3, matmul_nbits},
-                                  {"com.microsoft::MatMulIntegerToFloat", 4, matmul_to_float},
-                                  {"com.microsoft::DynamicQuantizeMatMul", 3, dynamic_matmul},
-                                  {"com.microsoft::Attention", 2, packed_attention},
-                                  {"com.microsoft::QAttention", 5, packed_attention},
-                                  {"com.microsoft::MultiHeadAttention", 1, multi_head_attention},
-                                  {"com.microsoft::GroupQueryAttention", 1, group_query_attention},
-                                  {"com.microsoft::EmbedLayerNormalization", 5, embed_layer_norm}};
+constexpr RuleRow kProductRules[]{
+    {"MatMul com.microsoft::GemmFastGelu", 2, product<0, 1>},
+    {"MatMulInteger", 2, product<0, 1>, always<Proto::INT32>},
+    {"QLinearMatMul", 8, product<0, 3>, as_input<7>},
+    {"Gemm com.microsoft::FusedGemm", 2, gemm<1>},
+    {"LSTM GRU RNN", 3, recurrent_rule},
+    {"Einsum", 1, einsum_rule},
+    {"Attention", 3, attention_rule},
+    {"SoftmaxCrossEntropyLoss NegativeLogLikelihoodLoss", 2, loss},
+    {"com.microsoft::FusedMatMul com.microsoft::TransposeMatMul", 2, fused_matmul},
+    {"com.microsoft::QGemm", 6, gemm<3>, scaled_type<8>},
+    {"com.microsoft::MatMulNBits com.microsoft::MatMulBnb4", 3, matmul_nbits},
+    {"com.microsoft::MatMulIntegerToFloat", 4, product<0, 1>, scaled_type<2>},
+    {"com.microsoft::DynamicQuantizeMatMul", 3, product<0, 1>},
+    {"com.microsoft::Attention", 2, packed_attention},
+    {"com.microsoft::QAttention", 5, packed_attention},
+    {"com.microsoft::MultiHeadAttention", 1, multi_head_attention},
+    {"com.microsoft::GroupQueryAttention", 1, group_query_attention},
+    {"com.microsoft::EmbedLayerNormalization", 5, embed_layer_norm, as_input<2>},
+};
 
 }  // namespace
 

@@ -31,52 +31,24 @@ struct Element {
 };
 
 Element element_of(int type) {
-  switch (type) {
-    case Proto::FLOAT:
-      return {DType::kF32, 32};
-    case Proto::DOUBLE:
-    case Proto::COMPLEX64:  // Mapped to a type of the same size.
-      return {DType::kF64, 64};
-    case Proto::COMPLEX128:
-      return {DType::kF64, 128};
-    case Proto::FLOAT16:
-      return {DType::kF16, 16};
-    case Proto::BFLOAT16:
-      return {DType::kBF16, 16};
-    case Proto::INT64:
-    case Proto::UINT64:
-      return {DType::kI64, 64};
-    case Proto::INT32:
-    case Proto::UINT32:
-      return {DType::kI32, 32};
-    case Proto::INT16:
-    case Proto::UINT16:
-      return {DType::kI16, 16};
-    case Proto::INT8:
-      return {DType::kI8, 8};
-    case Proto::UINT8:
-    case Proto::FLOAT8E4M3FN:
-    case Proto::FLOAT8E4M3FNUZ:
-    case Proto::FLOAT8E5M2:
-    case Proto::FLOAT8E5M2FNUZ:
-    case Proto::FLOAT8E8M0:
-    case Proto::STRING:
-      return {DType::kU8, 8};
-    case Proto::BOOL:
-      return {DType::kBool, 8};
-    case Proto::FLOAT6E2M3:
-    case Proto::FLOAT6E3M2:
-      return {DType::kU8, 6};
-    case Proto::UINT4:
-    case Proto::INT4:
-    case Proto::FLOAT4E2M1:
-      return {DType::kU8, 4};
-    case Proto::UINT2:
-    case Proto::INT2:
-      return {DType::kU8, 2};
-    default:
-      return {};
-  }
+  // Complex numbers, text and small types are mapped to a type of the same size.
+  static const std::unordered_map<int, Element> kElements{
+      {Proto::FLOAT, {DType::kF32, 32}},      {Proto::DOUBLE, {DType::kF64, 64}},
+      {Proto::COMPLEX64, {DType::kF64, 64}},  {Proto::COMPLEX128, {DType::kF64, 128}},
+      {Proto::FLOAT16, {DType::kF16, 16}},    {Proto::BFLOAT16, {DType::kBF16, 16}},
+      {Proto::INT64, {DType::kI64, 64}},      {Proto::UINT64, {DType::kI64, 64}},
+      {Proto::INT32, {DType::kI32, 32}},      {Proto::UINT32, {DType::kI32, 32}},
+      {Proto::INT16, {DType::kI16, 16}},      {Proto::UINT16, {DType::kI16, 16}},
+      {Proto::INT8, {DType::kI8, 8}},         {Proto::UINT8, {DType::kU8, 8}},
+      {Proto::FLOAT8E4M3FN, {DType::kU8, 8}}, {Proto::FLOAT8E4M3FNUZ, {DType::kU8, 8}},
+      {Proto::FLOAT8E5M2, {DType::kU8, 8}},   {Proto::FLOAT8E5M2FNUZ, {DType::kU8, 8}},
+      {Proto::FLOAT8E8M0, {DType::kU8, 8}},   {Proto::STRING, {DType::kU8, 8}},
+      {Proto::BOOL, {DType::kBool, 8}},       {Proto::FLOAT6E2M3, {DType::kU8, 6}},
+      {Proto::FLOAT6E3M2, {DType::kU8, 6}},   {Proto::UINT4, {DType::kU8, 4}},
+      {Proto::INT4, {DType::kU8, 4}},         {Proto::FLOAT4E2M1, {DType::kU8, 4}},
+      {Proto::UINT2, {DType::kU8, 2}},        {Proto::INT2, {DType::kU8, 2}}};
+  const auto it = kElements.find(type);
+  return it == kElements.end() ? Element{} : it->second;
 }
 
 std::int64_t bytes_of(const Value* value) {
@@ -120,9 +92,8 @@ void find_reads(const onnx::GraphProto& body, std::vector<std::string>& reads) {
   for (const auto& output : body.output()) read(output.name());
 }
 
-bool is_floating(int element) {
-  const DType dtype = element_of(element).dtype;
-  return dtype == DType::kF32 || dtype == DType::kF64 || dtype == DType::kF16 || dtype == DType::kBF16 ||
+bool is_floating_element(int element) {
+  return is_floating(element_of(element).dtype) ||
          (element >= Proto::FLOAT8E4M3FN && element <= Proto::FLOAT8E5M2FNUZ);
 }
 
@@ -197,13 +168,13 @@ Result<Unit> Types::infer(const onnx::NodeProto& node) {
         std::string{where_} + ": node " + in_quotes(node.name().empty() ? node.op_type() : node.name()),
         what);
   };
-  const KnownKind known = shape_rule(kind);
-  std::size_t given = 0;
-  for (const auto& name : node.input()) given += name.empty() ? 0 : 1;
-  if (given < known.inputs)
-    return fail(fmt::format("has {} inputs, but {} needs {}", given, printable(kind, 60), known.inputs));
+  const RuleRow* known = shape_rule(kind);
+  const auto given = static_cast<std::size_t>(
+      std::ranges::count_if(node.input(), [](const auto& name) { return !name.empty(); }));
+  if (known != nullptr && given < known->inputs)
+    return fail(fmt::format("has {} inputs, but {} needs {}", given, printable(kind, 60), known->inputs));
   Inference op{node, inputs, outputs};
-  if (known.rule != nullptr) known.rule(op);
+  if (known != nullptr) known->apply(op);
   if (!op.rejection().empty() && opset_ >= 7) return fail(op.rejection());
   fold(op, kind);
   if (kind == "If" || kind == "Loop" || kind == "Scan") EMPLACE_TRY(infer_bodies(node, inputs, outputs));
@@ -375,7 +346,7 @@ std::optional<std::int64_t> node_flops(const onnx::NodeProto& node, const nlohma
   const Shape none;
   const bool sized = out != nullptr && !out->opaque && out->shape;
   return onnx_flops(kind_of(node), shapes, sized ? *out->shape : none, attributes,
-                    out != nullptr && is_floating(out->element));
+                    out != nullptr && is_floating_element(out->element));
 }
 
 }  // namespace emplace::onnx_io

@@ -74,7 +74,7 @@ std::optional<TensorSpec> spec_of(const Value& value);
 /// Adds the values of enclosing graphs that a body, or a body in it, reads; without duplicates.
 void find_reads(const onnx::GraphProto& body, std::vector<std::string>& reads);
 /// Returns whether the element type is floating-point.
-bool is_floating(int element);
+bool is_floating_element(int element);
 
 /// The attributes that affect the cost, as a JSON object.
 nlohmann::json attributes_of(const onnx::NodeProto& node);

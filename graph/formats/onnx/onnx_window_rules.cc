@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "graph/formats/onnx/onnx_infer.h"
 #include "graph/formats/onnx/onnx_model.h"
-#include "graph/formats/onnx/onnx_shape_rules.h"
 
 namespace emplace::onnx_io {
 namespace {
@@ -59,29 +59,24 @@ void slide(Inference& op, const Shape& x, const Window& window, Shape out) {
   op.set(0, std::move(out));
 }
 
-/// Convolution shape; `weights` is the position of the weights among the inputs.
-void convolve(Inference& op, std::size_t weights, int element) {
-  op.set_element(0, element);
-  const Shape *x = op.shape(0), *w = op.shape(weights);
-  if (x == nullptr || w == nullptr) return;
-  if (x->size() < 3 || x->size() != w->size())
-    return op.reject("its input " + shape_text(*x) + " and weights " + shape_text(*w) + " are incompatible");
+/// Convolution with the weights in input `weights`.
+template <std::size_t weights>
+void convolve(Inference& op, const Shape& x) {
+  const Shape* w = op.shape(weights);
+  if (w == nullptr) return;
+  if (x.size() < 3 || x.size() != w->size())
+    return op.reject("its input " + shape_text(x) + " and weights " + shape_text(*w) + " are incompatible");
   const std::int64_t groups = op.number("group", 1);
-  if (groups < 1 || (*w)[1] > kLargestDim / groups || (*x)[1] != (*w)[1] * groups)
-    return op.reject(fmt::format("its input {} and weights {} are incompatible with {} groups",
-                                 shape_text(*x), shape_text(*w), groups));
+  if (groups < 1 || (*w)[1] > kLargestDim / groups || x[1] != (*w)[1] * groups)
+    return op.reject(fmt::format("its input {} and weights {} are incompatible with {} groups", shape_text(x),
+                                 shape_text(*w), groups));
   const auto window = window_of(op, {w->begin() + 2, w->end()});
-  if (window) slide(op, *x, *window, {(*x)[0], (*w)[0]});
+  if (window) slide(op, x, *window, {x[0], (*w)[0]});
 }
 
-void conv(Inference& op) { convolve(op, 1, op.element(0)); }
-void conv_integer(Inference& op) { convolve(op, 1, Proto::INT32); }
-void qlinear_conv(Inference& op) { convolve(op, 3, op.element(7)); }
-
-void conv_transpose(Inference& op) {
-  op.set_element(0, op.element(0));
-  const Shape *x = op.shape(0), *w = op.shape(1);
-  if (x == nullptr || w == nullptr || x->size() < 3 || x->size() != w->size()) return;
+void conv_transpose(Inference& op, const Shape& x) {
+  const Shape* w = op.shape(1);
+  if (w == nullptr || x.size() < 3 || x.size() != w->size()) return;
   const auto window = window_of(op, {w->begin() + 2, w->end()});
   const std::int64_t groups = op.number("group", 1);
   auto extra = op.list("output_padding");
@@ -89,14 +84,14 @@ void conv_transpose(Inference& op) {
   if (!window || groups < 1 || groups > kLargestWindow || (*w)[1] > kLargestDim / groups) return;
   const std::size_t axes = window->kernel.size();
   extra.resize(axes, 0);
-  Shape out{(*x)[0], (*w)[1] * groups};
+  Shape out{x[0], (*w)[1] * groups};
   for (std::size_t axis = 0; axis < axes; ++axis) {
     const std::int64_t stride = window->strides[axis],
                        reach = (window->kernel[axis] - 1) * window->dilations[axis] + 1;
-    if ((*x)[axis + 2] > kLargestDim / stride) return;
+    if (x[axis + 2] > kLargestDim / stride) return;
     std::int64_t size =
-        stride * ((*x)[axis + 2] - 1) + extra[axis] + reach - window->pads[axis] - window->pads[axis + axes];
-    if (op.text("auto_pad").starts_with("SAME")) size = (*x)[axis + 2] * stride;
+        stride * (x[axis + 2] - 1) + extra[axis] + reach - window->pads[axis] - window->pads[axis + axes];
+    if (op.text("auto_pad").starts_with("SAME")) size = x[axis + 2] * stride;
     if (wanted.size() == axes) size = wanted[axis];
     if (wanted.size() == axes + 2) size = wanted[axis + 2];
     if (size < 0) return;
@@ -105,38 +100,31 @@ void conv_transpose(Inference& op) {
   op.set(0, std::move(out));
 }
 
-void pool(Inference& op) {
-  op.set_element(0, op.element(0));
+void pool(Inference& op, const Shape& x) {
   op.set_element(1, Proto::INT64);  // Output 1 of MaxPool: positions of the maxima.
-  const Shape* x = op.shape(0);
   auto kernel = op.list("kernel_shape");
-  if (x == nullptr || x->size() < 3 || kernel.size() + 2 != x->size()) return;
+  if (x.size() < 3 || kernel.size() + 2 != x.size()) return;
   const auto window = window_of(op, std::move(kernel));
   if (!window) return;
-  slide(op, *x, *window, {(*x)[0], (*x)[1]});
+  slide(op, x, *window, {x[0], x[1]});
   if (op.output(0)->shape) op.set(1, *op.output(0)->shape);
 }
 
-void global_pool(Inference& op) {
-  op.set_element(0, op.element(0));
-  const Shape* x = op.shape(0);
-  if (x == nullptr || x->size() < 2) return;
-  Shape out(x->size(), 1);
-  out[0] = (*x)[0], out[1] = (*x)[1];
+void global_pool(Inference& op, const Shape& x) {
+  if (x.size() < 2) return;
+  Shape out(x.size(), 1);
+  out[0] = x[0], out[1] = x[1];
   op.set(0, std::move(out));
 }
 
 /// Sizes come from an input, or factors from an input or an attribute; `axes` may restrict the dimensions.
-void resize(Inference& op) {
-  op.set_element(0, op.element(0));
-  const Shape* x = op.shape(0);
-  if (x == nullptr) return;
+void resize(Inference& op, const Shape& x) {
   std::vector<std::size_t> axes;
   for (const std::int64_t one : op.list("axes"))
-    if (const auto axis = axis_of(one, x->size())) axes.push_back(*axis);
+    if (const auto axis = axis_of(one, x.size())) axes.push_back(*axis);
   if (axes.empty())
-    for (std::size_t k = 0; k < x->size(); ++k) axes.push_back(k);
-  Shape out = *x;
+    for (std::size_t k = 0; k < x.size(); ++k) axes.push_back(k);
+  Shape out = x;
   if (const auto* sizes = op.whole(3); sizes != nullptr && !sizes->empty()) {
     if (sizes->size() != axes.size()) return;
     for (std::size_t k = 0; k < axes.size(); ++k) out[axes[k]] = std::max<std::int64_t>(0, (*sizes)[k]);
@@ -157,51 +145,40 @@ void resize(Inference& op) {
 }
 
 /// Samples images [batch, channels, …] at grid [batch, …, 2].
-void grid_sample(Inference& op) {
-  op.set_element(0, op.element(0));
-  const Shape *x = op.shape(0), *grid = op.shape(1);
-  if (x == nullptr || grid == nullptr || x->size() < 3 || grid->size() != x->size()) return;
-  Shape out{(*x)[0], (*x)[1]};
+void grid_sample(Inference& op, const Shape& x) {
+  const Shape* grid = op.shape(1);
+  if (grid == nullptr || x.size() < 3 || grid->size() != x.size()) return;
+  Shape out{x[0], x[1]};
   out.insert(out.end(), grid->begin() + 1, grid->end() - 1);
   op.set(0, std::move(out));
 }
 
-void depth_to_space(Inference& op) {
-  op.set_element(0, op.element(0));
-  const Shape* x = op.shape(0);
+void depth_to_space(Inference& op, const Shape& x) {
   const std::int64_t block = op.number("blocksize", 0);
-  if (x == nullptr || x->size() != 4 || block < 1 || block > kLargestWindow) return;
-  if ((*x)[2] > kLargestDim / block || (*x)[3] > kLargestDim / block) return;
-  op.set(0, {(*x)[0], (*x)[1] / (block * block), (*x)[2] * block, (*x)[3] * block});
+  if (x.size() != 4 || block < 1 || block > kLargestWindow) return;
+  if (x[2] > kLargestDim / block || x[3] > kLargestDim / block) return;
+  op.set(0, {x[0], x[1] / (block * block), x[2] * block, x[3] * block});
 }
 
-void space_to_depth(Inference& op) {
-  op.set_element(0, op.element(0));
-  const Shape* x = op.shape(0);
+void space_to_depth(Inference& op, const Shape& x) {
   const std::int64_t block = op.number("blocksize", 0);
-  if (x == nullptr || x->size() != 4 || block < 1 || block > kLargestWindow) return;
-  if ((*x)[1] > kLargestDim / (block * block)) return;
-  op.set(0, {(*x)[0], (*x)[1] * block * block, (*x)[2] / block, (*x)[3] / block});
+  if (x.size() != 4 || block < 1 || block > kLargestWindow) return;
+  if (x[1] > kLargestDim / (block * block)) return;
+  op.set(0, {x[0], x[1] * block * block, x[2] / block, x[3] / block});
 }
 
-constexpr RuleRow kWindowRules[]{{"Conv", 2, conv},
-                                 {"com.microsoft::FusedConv", 2, conv},
-                                 {"ConvInteger", 2, conv_integer},
-                                 {"QLinearConv", 8, qlinear_conv},
-                                 {"ConvTranspose", 2, conv_transpose},
-                                 {"MaxPool", 1, pool},
-                                 {"AveragePool", 1, pool},
-                                 {"LpPool", 1, pool},
-                                 {"com.microsoft::QLinearAveragePool", 1, pool},
-                                 {"GlobalAveragePool", 1, global_pool},
-                                 {"GlobalMaxPool", 1, global_pool},
-                                 {"GlobalLpPool", 1, global_pool},
-                                 {"com.microsoft::QLinearGlobalAveragePool", 1, global_pool},
-                                 {"Resize", 1, resize},
-                                 {"Upsample", 1, resize},
-                                 {"GridSample", 2, grid_sample},
-                                 {"DepthToSpace", 1, depth_to_space},
-                                 {"SpaceToDepth", 1, space_to_depth}};
+constexpr RuleRow kWindowRules[]{
+    {"Conv com.microsoft::FusedConv", 2, convolve<1>},
+    {"ConvInteger", 2, convolve<1>, always<Proto::INT32>},
+    {"QLinearConv", 8, convolve<3>, as_input<7>},
+    {"ConvTranspose", 2, conv_transpose},
+    {"MaxPool AveragePool LpPool com.microsoft::QLinearAveragePool", 1, pool},
+    {"GlobalAveragePool GlobalMaxPool GlobalLpPool com.microsoft::QLinearGlobalAveragePool", 1, global_pool},
+    {"Resize Upsample", 1, resize},
+    {"GridSample", 2, grid_sample},
+    {"DepthToSpace", 1, depth_to_space},
+    {"SpaceToDepth", 1, space_to_depth},
+};
 
 }  // namespace
 

@@ -14,15 +14,9 @@ using capped::elements;
 using capped::plus;
 using capped::times;
 
-bool flag(const NodeDef& node, std::string_view name) {
-  const AttrValue* value = find(node, name);
-  return value != nullptr && value->b();
-}
-
-std::int64_t window(const NodeDef& node) {
+std::int64_t window(const Op& op) {
   std::int64_t area = 1;
-  if (const AttrValue* size = find(node, "ksize"))
-    for (const std::int64_t side : size->list().i()) area = times(area, std::max<std::int64_t>(side, 0));
+  for (const std::int64_t side : op.list("ksize")) area = times(area, std::max<std::int64_t>(side, 0));
   return area;
 }
 
@@ -47,6 +41,7 @@ std::int64_t flops(const NodeDef& node, std::span<const Shape> inputs, std::span
                    bool floating) {
   const OpKind* kind = find_kind(Vocabulary::kTensorFlow, node.op());
   if (kind == nullptr || (!floating && !kind->work.whole_numbers)) return 0;
+  const Op op{node, inputs, {}};
   const WorkRule& rule = kind->work;
   static const Shape kNone;
   const auto input = [&](std::size_t k) -> const Shape& { return k < inputs.size() ? inputs[k] : kNone; };
@@ -60,18 +55,17 @@ std::int64_t flops(const NodeDef& node, std::span<const Shape> inputs, std::span
   };
   switch (rule.formula) {
     case Formula::kWindow:
-      return times(n, window(node));
+      return times(n, window(op));
     case Formula::kWindowOfInput:
-      return times(read(rule.input), window(node));
+      return times(read(rule.input), window(op));
     case Formula::kMatrixProduct:
-      return input(0).size() != 2 ? 0 : times(2, times(n, input(0)[flag(node, "transpose_a") ? 0 : 1]));
+      return input(0).size() != 2 ? 0 : times(2, times(n, input(0)[op.flag("transpose_a") ? 0 : 1]));
     case Formula::kBatchProduct: {
       const Shape& a = input(0);
-      return a.size() < 2 ? 0 : times(2, times(n, flag(node, "adj_x") ? a[a.size() - 2] : a.back()));
+      return a.size() < 2 ? 0 : times(2, times(n, op.flag("adj_x") ? a[a.size() - 2] : a.back()));
     }
     case Formula::kEinsum: {
-      const AttrValue* equation = find(node, "equation");
-      const auto sizes = equation == nullptr ? std::nullopt : einsum(equation->s(), inputs);
+      const auto sizes = einsum(op.text("equation"), inputs);
       if (!sizes) return 0;
       // One input is summed; two are multiplied and summed.
       return inputs.size() < 2 ? (sizes->all > n ? sizes->all : 0) : times(2, sizes->all);

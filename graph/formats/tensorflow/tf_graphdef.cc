@@ -12,7 +12,6 @@
 #include <string>
 
 #include "base/text/words.h"
-#include "graph/formats/tensorflow/tf_reader.h"
 #include "graph/formats/tensorflow/tf_saved_model.h"
 
 namespace emplace {

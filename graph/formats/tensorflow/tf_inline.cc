@@ -7,7 +7,6 @@
 
 #include "graph/formats/tensorflow/tf_inliner.h"
 #include "graph/formats/tensorflow/tf_ops.h"
-#include "graph/formats/tensorflow/tf_output_names.h"
 #include "graph/formats/tensorflow/tf_step.h"
 
 namespace emplace::tf {

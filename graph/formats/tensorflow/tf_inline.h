@@ -16,7 +16,7 @@ namespace emplace::tf {
 /// The inlined graph and facts about it. Keys of the maps are node names.
 struct Inlined {
   GraphDef graph;  ///< The graph without function calls and without a library.
-  std::size_t calls = 0, conditionals = 0, loops = 0;
+  std::size_t calls = 0, conditionals = 0;
   /// Types of variables (handles) that functions take as arguments, as declared by the functions.
   std::unordered_map<std::string, OpDef::DtypeAndShape> variables;
   /// "node:output" → the shape that the call declared for this result.

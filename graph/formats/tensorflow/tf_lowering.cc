@@ -4,7 +4,6 @@
 
 #include "graph/formats/tensorflow/tf_inliner.h"
 #include "graph/formats/tensorflow/tf_ops.h"
-#include "graph/formats/tensorflow/tf_output_names.h"
 #include "graph/formats/tensorflow/tf_step.h"
 
 namespace emplace::tf {
@@ -238,7 +237,6 @@ Result<Unit> Inliner::lower_branches(const CallSite& call) {
 
 /// Builds Enter → Merge → Switch → body → NextIteration, back to Merge; Exit leaves the loop.
 Result<Unit> Inliner::lower_loop(const CallSite& call) {
-  ++out_.loops;
   const NameAttrList* cond = function_of(call, "cond");
   const NameAttrList* body = function_of(call, "body");
   if (cond == nullptr || body == nullptr) return fail(call.name, "has no functions (cond, body)");

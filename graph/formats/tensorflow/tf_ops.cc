@@ -3,6 +3,7 @@
 #include <tf_graphdef.pb.h>
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "graph/op_kind.h"
 
@@ -68,40 +69,17 @@ bool is_call(std::string_view type) {
 
 std::optional<DType> dtype_of(int data_type) {
   if (data_type > 100) data_type -= 100;  // Reference types are offset by 100.
-  switch (data_type) {
-    case DT_FLOAT:
-      return DType::kF32;
-    case DT_DOUBLE:
-    case DT_COMPLEX64:  // Mapped to a type of the same size.
-      return DType::kF64;
-    case DT_HALF:
-      return DType::kF16;
-    case DT_BFLOAT16:
-      return DType::kBF16;
-    case DT_INT64:
-    case DT_UINT64:
-      return DType::kI64;
-    case DT_INT32:
-    case DT_UINT32:
-    case DT_QINT32:
-      return DType::kI32;
-    case DT_INT16:
-    case DT_UINT16:
-    case DT_QINT16:
-    case DT_QUINT16:
-      return DType::kI16;
-    case DT_INT8:
-    case DT_QINT8:
-      return DType::kI8;
-    case DT_UINT8:
-    case DT_QUINT8:
-    case DT_STRING:
-      return DType::kU8;
-    case DT_BOOL:
-      return DType::kBool;
-    default:
-      return std::nullopt;
-  }
+  // Complex numbers and text are mapped to a type of the same size.
+  static const std::unordered_map<int, DType> kTypes{
+      {DT_FLOAT, DType::kF32},  {DT_DOUBLE, DType::kF64},    {DT_COMPLEX64, DType::kF64},
+      {DT_HALF, DType::kF16},   {DT_BFLOAT16, DType::kBF16}, {DT_INT64, DType::kI64},
+      {DT_UINT64, DType::kI64}, {DT_INT32, DType::kI32},     {DT_UINT32, DType::kI32},
+      {DT_QINT32, DType::kI32}, {DT_INT16, DType::kI16},     {DT_UINT16, DType::kI16},
+      {DT_QINT16, DType::kI16}, {DT_QUINT16, DType::kI16},   {DT_INT8, DType::kI8},
+      {DT_QINT8, DType::kI8},   {DT_UINT8, DType::kU8},      {DT_QUINT8, DType::kU8},
+      {DT_STRING, DType::kU8},  {DT_BOOL, DType::kBool}};
+  const auto it = kTypes.find(data_type);
+  return it == kTypes.end() ? std::nullopt : std::optional{it->second};
 }
 
 namespace {

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "graph/formats/reading/shape_arithmetic.h"
 #include "graph/op_graph.h"
 
 namespace emplace::tf {
@@ -48,7 +49,13 @@ bool is_call(std::string_view type);
 std::optional<DType> output_dtype(const NodeDef& node, std::size_t output);
 std::optional<DType> dtype_of(int data_type);
 
-using Shape = std::vector<std::int64_t>;
+/// The position of output `output_name` among all outputs of the node, as function bodies refer to it:
+/// "node:output_name:k" is output first_output + k. 0 for a type with one output, or an unknown type.
+std::uint32_t first_output(const NodeDef& node, std::string_view output_name);
+/// The length of a list output, which `attribute` contains as a number or as a list of types; 0 if the
+/// attribute is missing, at most 2^20.
+std::uint32_t list_length(const NodeDef& node, std::string_view attribute);
+
 /// Floating-point operations by the formulas of the traced graphs; a multiply-add counts as two, integer work
 /// and data movement as 0.
 ///   inputs, outputs   shapes by argument position

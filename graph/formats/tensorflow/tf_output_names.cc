@@ -1,11 +1,8 @@
-#include "graph/formats/tensorflow/tf_output_names.h"
-
 #include <tf_graphdef.pb.h>
 
 #include <algorithm>
-#include <unordered_map>
-#include <vector>
 
+#include "graph/formats/reading/rule_rows.h"
 #include "graph/formats/tensorflow/tf_ops.h"
 
 namespace emplace::tf {
@@ -175,26 +172,6 @@ constexpr Row kRows[]{
     {"y idx count", "UniqueWithCounts UniqueWithCountsV2"},
 };
 
-std::vector<std::string_view> words_of(std::string_view text) {
-  std::vector<std::string_view> words;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find(' ', begin), text.size());
-    words.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return words;
-}
-
-const std::unordered_map<std::string_view, std::vector<std::string_view>>& outputs_by_type() {
-  static const auto kTable = [] {
-    std::unordered_map<std::string_view, std::vector<std::string_view>> table;
-    for (const Row& row : kRows)
-      for (const std::string_view type : words_of(row.types)) table[type] = words_of(row.outputs);
-    return table;
-  }();
-  return kTable;
-}
-
 }  // namespace
 
 std::uint32_t list_length(const NodeDef& node, std::string_view attribute) {
@@ -207,10 +184,11 @@ std::uint32_t list_length(const NodeDef& node, std::string_view attribute) {
 }
 
 std::uint32_t first_output(const NodeDef& node, std::string_view output_name) {
-  const auto it = outputs_by_type().find(node.op());
-  if (it == outputs_by_type().end()) return 0;
+  static const RowsByType<Row> kByType{kRows};
+  const Row* row = kByType.find(node.op());
+  if (row == nullptr) return 0;
   std::uint32_t at = 0;
-  for (const std::string_view output : it->second) {
+  for (const std::string_view output : words_of(row->outputs)) {
     const std::size_t colon = output.find(':');
     if (output.substr(0, colon) == output_name) return at;
     at += colon == std::string_view::npos ? 1 : list_length(node, output.substr(colon + 1));

@@ -27,7 +27,7 @@ class OutputsReader {
         step_{step},
         inlined_{inlined},
         dims_{dims},
-        sizes_{graph, step, inlined},
+        sizes_{variable_sizes(graph, step, inlined)},
         n_{step.inputs.size()},
         left_{16 * n_ + 1'000} {}
 
@@ -120,7 +120,8 @@ class OutputsReader {
 
   void variable(std::uint32_t i) {
     const AttrValue* own = node(i).op() == "Placeholder" ? nullptr : find(node(i), "shape");
-    const OpDef::DtypeAndShape* size = sizes_.find(i);
+    const auto known = sizes_.find(i);
+    const OpDef::DtypeAndShape* size = known == sizes_.end() ? nullptr : &known->second;
     if (own != nullptr && (is_complete(own->shape()) || (size == nullptr && !own->shape().unknown_rank()))) {
       out_.of[i] = {spec(own->shape(), type_of(i))};
     } else if (size != nullptr) {
@@ -294,7 +295,7 @@ class OutputsReader {
   const Step& step_;
   const Inlined& inlined_;
   DimUsage& dims_;
-  const VariableSizes sizes_;
+  const std::unordered_map<std::uint32_t, OpDef::DtypeAndShape> sizes_;
   const std::size_t n_;
   std::size_t left_;  // Number of shapes that may still be inferred.
   Outputs out_;

@@ -1,5 +1,3 @@
-#include "graph/formats/tensorflow/tf_reader.h"
-
 #include <fmt/core.h>
 #include <tf_graphdef.pb.h>
 
@@ -13,6 +11,7 @@
 #include "graph/formats/tensorflow/tf_joins.h"
 #include "graph/formats/tensorflow/tf_ops.h"
 #include "graph/formats/tensorflow/tf_outputs.h"
+#include "graph/formats/tensorflow/tf_saved_model.h"
 #include "graph/formats/tensorflow/tf_step.h"
 #include "graph/formats/tensorflow/tf_variables.h"
 
@@ -25,10 +24,6 @@ using nlohmann::json;
 constexpr std::int64_t kSmall = 64;
 constexpr std::size_t kLongestText = 64;  // Larger attributes do not affect the cost.
 constexpr int kLongestList = 64;
-
-bool is_floating(DType dtype) {
-  return dtype == DType::kF32 || dtype == DType::kF64 || dtype == DType::kF16 || dtype == DType::kBF16;
-}
 
 /// The scope of a gradient op is that of the op it differentiates: "gradients/a/b_grad/MatMul" → "a". Other
 /// ops have their own.
@@ -81,9 +76,7 @@ class GraphReader {
     builder_.set_name(name());
     builder_.set_source(fmt::format("tensorflow graphdef, producer {}", graph_.versions().producer()));
     builder_.set_meta_json(meta());
-    auto graph = std::move(builder_).build();
-    if (!graph) return invalid(where_, graph.error().context);
-    return graph;
+    return built(std::move(builder_), where_);
   }
 
  private:
@@ -291,10 +284,7 @@ class GraphReader {
     std::string_view path = where_;
     // The file of a SavedModel always has the same name, so use the name of its folder.
     if (path.ends_with("/saved_model.pb")) path = path.substr(0, path.rfind('/'));
-    std::string name{path.substr(path.rfind('/') + 1)};
-    for (const std::string_view ending : {".gz", ".zst", ".pb", ".pbtxt", ".meta"})
-      if (name.ends_with(ending) && name.size() > ending.size()) name.resize(name.size() - ending.size());
-    return name;
+    return name_of_file(path, {".gz", ".zst", ".pb", ".pbtxt", ".meta"});
   }
 
   std::string meta() const {

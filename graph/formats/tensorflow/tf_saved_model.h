@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "base/result.h"
+#include "graph/op_graph.h"
+#include "graph/open_dims.h"
 
 namespace emplace::tf {
 
@@ -22,5 +24,9 @@ struct Served {
 /// per argument, to the largest concrete function that nothing calls. Errors (kInvalid): no meta graph; a
 /// signature whose result is not a node; neither a signature nor a function.
 Result<Served> served_by(const SavedModel& model, std::string_view where);
+
+/// Converts a parsed GraphDef to a graph (tf_graphdef.h describes the mapping). Errors: those of
+/// parse_tf_graphdef that concern nodes.
+Result<OpGraph> read_graph(Served served, const OpenDims& dims, std::string_view where);
 
 }  // namespace emplace::tf

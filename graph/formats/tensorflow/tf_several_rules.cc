@@ -1,5 +1,7 @@
 #include <tf_graphdef.pb.h>
 
+#include <algorithm>
+
 #include "graph/formats/tensorflow/tf_shape_rules.h"
 
 namespace emplace::tf {
@@ -9,10 +11,11 @@ constexpr std::int64_t kMaxParts = 64;
 
 /// Splits into equal parts along an axis.
 std::optional<Inferred> split(const Op& op) {
-  if (op.inputs.size() < 2 || !op.values[0] || op.values[0]->size() != 1) return std::nullopt;
+  const auto along = op.number(0);
+  if (op.inputs.size() < 2 || !along) return std::nullopt;
   const std::int64_t parts = op.whole("num_split", 0);
   Shape part = op.inputs[1];
-  const auto axis = axis_of(op.values[0]->front(), part.size());
+  const auto axis = axis_of(*along, part.size());
   if (!axis || parts < 1 || parts > kMaxParts || part[*axis] % parts != 0) return std::nullopt;
   part[*axis] /= parts;
   return Inferred{std::vector<Shape>(static_cast<std::size_t>(parts), part)};
@@ -20,9 +23,9 @@ std::optional<Inferred> split(const Op& op) {
 
 /// Splits into parts with the sizes in input 1; one of them may be -1, the remainder.
 std::optional<Inferred> split_by_sizes(const Op& op) {
-  if (op.inputs.size() < 3 || !op.values[1] || !op.values[2] || op.values[2]->size() != 1)
-    return std::nullopt;
-  const auto axis = axis_of(op.values[2]->front(), op.inputs[0].size());
+  const auto along = op.number(2);
+  if (op.inputs.size() < 3 || !op.values[1] || !along) return std::nullopt;
+  const auto axis = axis_of(*along, op.inputs[0].size());
   if (!axis || op.values[1]->size() > static_cast<std::size_t>(kMaxParts)) return std::nullopt;
   std::int64_t rest = op.inputs[0][*axis];
   for (const std::int64_t size : *op.values[1]) rest -= size < 0 ? 0 : size;
@@ -43,21 +46,12 @@ std::optional<Inferred> unpack(const Op& op) {
   return Inferred{std::vector<Shape>(static_cast<std::size_t>(op.inputs[0][*axis]), part)};
 }
 
-/// For two shapes, the axes over which each operand's gradient is summed: axes where its dimension is 1 and
-/// the other's is not, and axes that it lacks.
+/// One axis list per operand (summed_axes).
 std::optional<Inferred> broadcast_arguments(const Op& op) {
   if (op.inputs.size() < 2 || !op.values[0] || !op.values[1]) return std::nullopt;
-  const auto axes = [](const std::vector<std::int64_t>& mine, const std::vector<std::int64_t>& other) {
-    const std::size_t rank = std::max(mine.size(), other.size());
-    std::int64_t count = 0;
-    for (std::size_t k = 0; k < rank; ++k) {  // Iterate from the last dimension.
-      const std::int64_t a = k < mine.size() ? mine[mine.size() - 1 - k] : 1;
-      const std::int64_t b = k < other.size() ? other[other.size() - 1 - k] : 1;
-      if ((a == 1 && b != 1) || k >= mine.size()) ++count;
-    }
-    return Shape{count};
-  };
-  return Inferred{{axes(*op.values[0], *op.values[1]), axes(*op.values[1], *op.values[0])}};
+  const auto count = [](const Shape& axes) { return Shape{static_cast<std::int64_t>(axes.size())}; };
+  return Inferred{
+      {count(summed_axes(*op.values[0], *op.values[1])), count(summed_axes(*op.values[1], *op.values[0]))}};
 }
 
 std::optional<Inferred> cell(const Op& op, std::size_t state, std::size_t outputs) {
@@ -70,7 +64,80 @@ std::optional<Inferred> losses(const Op& op) {
   return Inferred{{Shape{op.inputs[0][0]}, op.inputs[0]}};
 }
 
+/// The contents of input `k` as a shape, if every dimension is known.
+MaybeShape shape_from(const Op& op, std::size_t k) {
+  if (k >= op.values.size() || !op.values[k] || op.inputs[k].size() != 1) return std::nullopt;
+  const auto known = [](std::int64_t dim) { return dim >= 0; };
+  return std::all_of(op.values[k]->begin(), op.values[k]->end(), known) ? op.values[k] : std::nullopt;
+}
+
+Shape behind(const Shape& stacked) { return {stacked.begin() + 1, stacked.end()}; }
+
+Shape stack_of(std::int64_t count, const Shape& element) {
+  Shape out{count};
+  out.insert(out.end(), element.begin(), element.end());
+  return out;
+}
+
+MaybeShape reserve(const Op& op) {
+  const auto element = shape_from(op, 0);
+  const std::int64_t count = op.number(1).value_or(-1);
+  return element ? stack_of(count >= 0 ? count : 1, *element) : Shape{};
+}
+MaybeShape empty_list(const Op& op) {
+  const auto element = shape_from(op, 0);
+  return element ? stack_of(0, *element) : Shape{};
+}
+MaybeShape set_item(const Op& op) {
+  return stack_of(op.inputs[0].empty() ? 1 : op.inputs[0].front(), op.inputs[2]);
+}
+MaybeShape push(const Op& op) {
+  return stack_of(op.inputs[0].empty() ? 1 : op.inputs[0].front() + 1, op.inputs[1]);
+}
+MaybeShape item(const Op& op) {
+  if (!op.inputs[0].empty()) return behind(op.inputs[0]);
+  return op.inputs.size() > 2 ? shape_from(op, 2) : std::nullopt;
+}
+MaybeShape stack(const Op& op) {
+  const std::int64_t count = op.whole("num_elements", -1);
+  if (!op.inputs[0].empty()) return stack_of(count < 0 ? op.inputs[0].front() : count, behind(op.inputs[0]));
+  const auto element = shape_from(op, 1);
+  return element && count >= 0 ? MaybeShape{stack_of(count, *element)} : std::nullopt;
+}
+/// Inputs handle, index, flow; the result is one tensor of the array.
+MaybeShape read_array(const Op& op) {
+  return op.inputs[0].empty() ? std::nullopt : MaybeShape{behind(op.inputs[0])};
+}
+/// Inputs handle, indices, flow; the result is tensors of the array, concatenated.
+MaybeShape gather_array(const Op& op) {
+  if (op.inputs[0].empty() || op.inputs[1].size() != 1) return std::nullopt;
+  return stack_of(op.inputs[1].front(), behind(op.inputs[0]));
+}
+MaybeShape element_shape(const Op& op) {
+  if (op.inputs[0].empty()) return std::nullopt;
+  return Shape{static_cast<std::int64_t>(op.inputs[0].size()) - 1};
+}
+
+constexpr NamedRule kListRules[]{
+    {"TensorListFromTensor TensorListResize", 1, as_input<0>},
+    {"TensorListReserve", 2, reserve},
+    {"EmptyTensorList", 1, empty_list},
+    {"TensorListSetItem", 3, set_item},
+    {"TensorListPushBack", 2, push},
+    {"TensorListGetItem", 2, item},
+    {"TensorListStack", 2, stack},
+    {"TensorListLength TensorArrayWriteV3 TensorArrayScatterV3 TensorArraySizeV3", 1, scalar},
+    {"TensorListElementShape", 1, element_shape},
+    {"TensorArrayReadV3 StackPopV2", 1, read_array},
+    {"TensorArrayGatherV3", 2, gather_array},
+    {"StackV2", 0, scalar},
+    {"StackPushV2", 2, as_input<1>},
+    {"FakeParam", 0, [](const Op& op) { return op.shape("shape"); }},
+};
+
 }  // namespace
+
+std::span<const NamedRule> list_rules() { return kListRules; }
 
 std::optional<Inferred> several_outputs(const Op& op) {
   const std::string_view type = op.node.op();
@@ -105,10 +172,10 @@ std::optional<Inferred> several_outputs(const Op& op) {
   if (type == "SparseSoftmaxCrossEntropyWithLogits" || type == "SoftmaxCrossEntropyWithLogits")
     return losses(op);
   if ((type == "TopKV2" || type == "TopK") && at_least(1) && !in[0].empty()) {
-    const Value k = type == "TopK" ? Value{{op.whole("k", 0)}} : at_least(2) ? op.values[1] : Value{};
-    if (!k || k->size() != 1) return std::nullopt;
+    const auto k = type == "TopK" ? op.whole("k", 0) : op.number(1);
+    if (!k) return std::nullopt;
     Shape best = in[0];
-    best.back() = k->front();
+    best.back() = *k;
     return Inferred{{best, best}};
   }
   // Upper bound, all distinct: the actual number is known only at run time.
@@ -127,13 +194,10 @@ std::optional<Inferred> several_outputs(const Op& op) {
   if ((type == "TensorArrayGradV3" || type == "TensorArrayGradV2") && at_least(1))
     return Inferred{{in[0], Shape{}}};
   if (type == "TensorArrayV3" && at_least(1)) {
-    const AttrValue* element = find(op.node, "element_shape");
-    Shape whole{op.values[0] && op.values[0]->size() == 1 ? op.values[0]->front() : 1};
-    if (element == nullptr || element->shape().unknown_rank()) return Inferred{{Shape{}, Shape{}}};
-    for (const auto& dim : element->shape().dim()) {
-      if (dim.size() < 0) return Inferred{{Shape{}, Shape{}}};
-      whole.push_back(dim.size());
-    }
+    const auto element = op.shape("element_shape");
+    if (!element) return Inferred{{Shape{}, Shape{}}};
+    Shape whole{op.number(0).value_or(1)};
+    whole.insert(whole.end(), element->begin(), element->end());
     return Inferred{{whole, Shape{}}};
   }
   if (type == "StatelessRandomGetKeyCounter") return Inferred{{Shape{1}, Shape{2}}};

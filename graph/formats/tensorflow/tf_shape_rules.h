@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "graph/broadcast.h"
+#include "graph/formats/reading/shape_arithmetic.h"
 #include "graph/formats/tensorflow/tf_shapes.h"
 
 namespace emplace::tf {
@@ -24,13 +24,15 @@ struct Op {
   bool flag(std::string_view name) const;
   std::vector<std::int64_t> list(std::string_view name) const;
   std::string_view text(std::string_view name) const;
+  /// The content of input `k` if it is known and one number.
+  std::optional<std::int64_t> number(std::size_t k) const;
+  /// The shape in attribute `name`; nothing if it is absent or has an open dimension.
+  MaybeShape shape(std::string_view name) const;
 };
 
-using MaybeShape = std::optional<Shape>;
-
-/// A shape rule for an op type with one output and a minimum number of inputs.
+/// A shape rule for op types with one output and a minimum number of inputs.
 struct NamedRule {
-  std::string_view type;
+  std::string_view types;  ///< Separated by spaces.
   std::size_t inputs;
   MaybeShape (*rule)(const Op& op);
 };
@@ -45,11 +47,15 @@ MaybeShape contents_of(const Op& op) {
 }
 inline MaybeShape scalar(const Op&) { return Shape{}; }
 
-std::span<const NamedRule> gradient_rules();  ///< Gradients, losses, optimisers.
-std::span<const NamedRule> slice_rules();     ///< Pieces, repetitions, products by a formula, random numbers.
-std::span<const NamedRule> list_rules();      ///< Tensor lists, tensor arrays, stacks.
+/// Element-wise ops, products, windows, layouts, gradients, losses, optimisers.
+std::span<const NamedRule> common_rules();
+std::span<const NamedRule> slice_rules();  ///< Pieces, repetitions, products by a formula, random numbers.
+std::span<const NamedRule> list_rules();   ///< Tensor lists, tensor arrays, stacks.
 /// Shapes of ops with several outputs.
 std::optional<Inferred> several_outputs(const Op& op);
+/// The axes over which the gradient of an operand of shape `mine` is summed when it was broadcast with
+/// `other`: axes where its dimension is 1 and the other's is not, and axes that it lacks.
+std::vector<std::int64_t> summed_axes(const Shape& mine, const Shape& other);
 /// Output contents, as far as shape arithmetic is supported.
 std::vector<Value> values_of(const Op& op, std::span<const Shape> outputs);
 /// One output dimension of a StridedSlice: its start, its input dimension, its size; nothing for unknown
@@ -60,35 +66,5 @@ struct Slice {
   bool gone = false, fresh = false;  ///< Removed; added by new_axis_mask.
 };
 std::optional<std::vector<Slice>> strided_slice(const Op& op);
-/// The result shape of an Einsum and the product of its label sizes; empty if the inputs do not match the
-/// equation.
-struct EinsumSizes {
-  Shape result;
-  std::int64_t all = 1;  ///< Product of all label sizes, at most 2^60.
-};
-std::optional<EinsumSizes> einsum(std::string_view equation, std::span<const Shape> inputs);
-
-/// Normalises an axis of `rank` dimensions; negative ones count from the end. Returns nothing if out of
-/// range.
-std::optional<std::size_t> axis_of(std::int64_t axis, std::size_t rank);
-using emplace::broadcast;
-MaybeShape matmul(const Op& op);
-/// Shape of windows over [batch, height, width, channels], or by `data_format` [batch, channels, height,
-/// width].
-MaybeShape windows(const Op& op, std::int64_t height, std::int64_t width, std::int64_t channels);
-MaybeShape convolution(const Op& op);
-MaybeShape pool(const Op& op);
-/// Removes the dimensions `axes`, or with `keep` sets them to 1.
-MaybeShape without(const Shape& shape, std::span<const std::int64_t> axes, bool keep);
-MaybeShape reduce(const Op& op);
-MaybeShape squeeze(const Op& op);
-MaybeShape reshape(const Op& op);
-/// Concatenates inputs [from, to) along axis `along`.
-MaybeShape concat(const Op& op, std::size_t from, std::size_t to, std::int64_t along);
-MaybeShape insert(Shape shape, std::int64_t along, std::int64_t size);
-MaybeShape pad(const Op& op);
-MaybeShape transpose(const Op& op);
-MaybeShape gather(const Op& op);
-MaybeShape resize(const Op& op);
 
 }  // namespace emplace::tf

@@ -1,19 +1,11 @@
 #include <tf_graphdef.pb.h>
 
 #include <algorithm>
-#include <map>
-
-#include "graph/capped.h"
 
 #include "graph/formats/tensorflow/tf_shape_rules.h"
 
 namespace emplace::tf {
 namespace {
-
-std::optional<std::int64_t> number(const Op& op, std::size_t k) {
-  if (k >= op.values.size() || !op.values[k] || op.values[k]->size() != 1) return std::nullopt;
-  return op.values[k]->front();
-}
 
 /// Entry `k` of an input's contents, if known.
 std::optional<std::int64_t> entry(const Value& value, std::size_t k) {
@@ -60,24 +52,16 @@ MaybeShape slice(const Op& op) {
 
 /// Inputs start, limit, delta: integers.
 MaybeShape range(const Op& op) {
-  const auto start = number(op, 0), limit = number(op, 1), delta = number(op, 2);
-  if (!start || !limit || !delta || *delta == 0) return std::nullopt;
-  const std::int64_t span = *delta > 0 ? *limit - *start : *start - *limit;
-  const std::int64_t step = *delta > 0 ? *delta : -*delta;
-  return Shape{span <= 0 ? 0 : (span - 1) / step + 1};
+  const auto start = op.number(0), limit = op.number(1), delta = op.number(2);
+  const auto length = start && limit && delta ? steps_between(*start, *limit, *delta) : std::nullopt;
+  return length ? MaybeShape{Shape{*length}} : std::nullopt;
 }
 
-MaybeShape tile(const Op& op) {
-  Shape out = op.inputs[0];
-  if (!op.values[1] || op.values[1]->size() != out.size()) return std::nullopt;
-  for (std::size_t k = 0; k < out.size(); ++k)
-    if (__builtin_mul_overflow(out[k], (*op.values[1])[k], &out[k])) return std::nullopt;
-  return out;
-}
+MaybeShape tile(const Op& op) { return op.values[1] ? tiled(op.inputs[0], *op.values[1]) : std::nullopt; }
 
 MaybeShape one_hot(const Op& op) {
-  const auto depth = number(op, 1);
-  return depth ? insert(op.inputs[0], op.whole("axis", -1), *depth) : std::nullopt;
+  const auto depth = op.number(1);
+  return depth ? with_axis(op.inputs[0], op.whole("axis", -1), *depth) : std::nullopt;
 }
 
 MaybeShape select(const Op& op) {
@@ -85,13 +69,7 @@ MaybeShape select(const Op& op) {
   return both ? broadcast(op.inputs[0], *both) : std::nullopt;
 }
 
-MaybeShape gather_nd(const Op& op) {
-  const Shape &params = op.inputs[0], &indices = op.inputs[1];
-  if (indices.empty() || indices.back() > static_cast<std::int64_t>(params.size())) return std::nullopt;
-  Shape out(indices.begin(), indices.end() - 1);
-  out.insert(out.end(), params.begin() + indices.back(), params.end());
-  return out;
-}
+MaybeShape gather_nd(const Op& op) { return gathered_parts(op.inputs[0], op.inputs[1]); }
 
 MaybeShape by_formula(const Op& op) {
   auto sizes = einsum(op.text("equation"), op.inputs);
@@ -108,20 +86,14 @@ MaybeShape where(const Op& op) {
 
 MaybeShape length(const Op& op) { return op.inputs[0].size() == 1 ? MaybeShape{op.inputs[0]} : std::nullopt; }
 
-MaybeShape depth_to_space(const Op& op) {
+/// Moves a block of `block_size` · `block_size` pixels between depth and space.
+template <bool to_space>
+MaybeShape block_moved(const Op& op) {
   const std::int64_t block = op.whole("block_size", 0);
   Shape out = op.inputs[0];
   if (out.size() != 4 || block < 1 || block > 1024 || op.text("data_format") == "NCHW") return std::nullopt;
-  out[1] *= block, out[2] *= block, out[3] /= block * block;
-  return out;
-}
-
-MaybeShape space_to_depth(const Op& op) {
-  const std::int64_t block = op.whole("block_size", 0);
-  Shape out = op.inputs[0];
-  if (out.size() != 4 || block < 1 || block > 1024 || op.text("data_format") == "NCHW") return std::nullopt;
-  out[1] /= block, out[2] /= block, out[3] *= block * block;
-  return out;
+  if (to_space) return Shape{out[0], out[1] * block, out[2] * block, out[3] / (block * block)};
+  return Shape{out[0], out[1] / block, out[2] / block, out[3] * block * block};
 }
 
 /// Inputs x, blocks, paddings (to batch) or crops (from batch).
@@ -148,7 +120,7 @@ MaybeShape space_batch(const Op& op) {
 }
 
 MaybeShape drawn(const Op& op) {
-  const auto count = number(op, 1);
+  const auto count = op.number(1);
   if (!count || op.inputs[0].size() != 2) return std::nullopt;
   return Shape{op.inputs[0][0], *count};
 }
@@ -159,37 +131,27 @@ constexpr NamedRule kSliceRules[]{
     {"Range", 3, range},
     {"LinSpace", 3,
      [](const Op& op) -> MaybeShape {
-       const auto n = number(op, 2);
+       const auto n = op.number(2);
        return n ? MaybeShape{Shape{*n}} : std::nullopt;
      }},
     {"Tile", 2, tile},
     {"OneHot", 2, one_hot},
     {"SelectV2", 3, select},
-    {"GatherNd", 2, gather_nd},
-    {"ResourceGatherNd", 2, gather_nd},
+    {"GatherNd ResourceGatherNd", 2, gather_nd},
     {"Einsum", 1, by_formula},
     {"Where", 1, where},
     {"BroadcastTo", 2, contents_of<1>},
     {"BroadcastArgs", 2, length},
     {"VariableShape", 1,
      [](const Op& op) -> MaybeShape { return Shape{static_cast<std::int64_t>(op.inputs[0].size())}; }},
-    {"DepthToSpace", 1, depth_to_space},
-    {"SpaceToDepth", 1, space_to_depth},
-    {"SpaceToBatchND", 3, space_batch},
-    {"BatchToSpaceND", 3, space_batch},
-    {"RandomUniform", 1, contents_of<0>},
-    {"RandomUniformInt", 1, contents_of<0>},
-    {"RandomStandardNormal", 1, contents_of<0>},
-    {"TruncatedNormal", 1, contents_of<0>},
-    {"StatelessRandomUniform", 1, contents_of<0>},
-    {"StatelessRandomUniformV2", 1, contents_of<0>},
-    {"StatelessRandomUniformInt", 1, contents_of<0>},
-    {"StatelessRandomNormal", 1, contents_of<0>},
-    {"StatelessRandomNormalV2", 1, contents_of<0>},
-    {"StatelessTruncatedNormal", 1, contents_of<0>},
-    {"StatelessTruncatedNormalV2", 1, contents_of<0>},
-    {"Multinomial", 2, drawn},
-    {"StatelessMultinomial", 2, drawn},
+    {"DepthToSpace", 1, block_moved<true>},
+    {"SpaceToDepth", 1, block_moved<false>},
+    {"SpaceToBatchND BatchToSpaceND", 3, space_batch},
+    {"RandomUniform RandomUniformInt RandomStandardNormal TruncatedNormal StatelessRandomUniform "
+     "StatelessRandomUniformV2 StatelessRandomUniformInt StatelessRandomNormal StatelessRandomNormalV2 "
+     "StatelessTruncatedNormal StatelessTruncatedNormalV2",
+     1, contents_of<0>},
+    {"Multinomial StatelessMultinomial", 2, drawn},
 };
 
 }  // namespace
@@ -240,59 +202,6 @@ std::optional<std::vector<Slice>> strided_slice(const Op& op) {
   }
   while (at < x.size()) whole();
   return slices;
-}
-
-std::optional<EinsumSizes> einsum(std::string_view equation, std::span<const Shape> inputs) {
-  std::string clean;
-  for (const char c : equation)
-    if (c != ' ') clean += c;
-  const std::size_t arrow = clean.find("->");
-  if (arrow == std::string::npos || inputs.empty()) return std::nullopt;
-  const std::string result = clean.substr(arrow + 2);
-  clean.resize(arrow);
-  std::map<char, std::int64_t> size;
-  Shape dots;  // Dimensions that "..." represents.
-  std::size_t begin = 0;
-  for (const Shape& shape : inputs) {
-    if (begin > clean.size()) return std::nullopt;
-    const std::size_t end = std::min(clean.find(',', begin), clean.size());
-    const std::string labels = clean.substr(begin, end - begin);
-    begin = end + 1;
-    const std::size_t dotted = labels.find("...");
-    const std::size_t named = labels.size() - (dotted == std::string::npos ? 0 : 3);
-    if (named > shape.size() || (dotted == std::string::npos && named != shape.size())) return std::nullopt;
-    for (std::size_t at = 0, k = 0; k < labels.size();) {
-      if (k == dotted) {
-        const std::size_t wide = shape.size() - named;
-        const auto both = broadcast(dots, Shape(shape.begin() + static_cast<std::ptrdiff_t>(at),
-                                                shape.begin() + static_cast<std::ptrdiff_t>(at + wide)));
-        if (!both) return std::nullopt;
-        dots = *both;
-        at += wide, k += 3;
-        continue;
-      }
-      const auto [it, fresh] = size.try_emplace(labels[k], shape[at]);
-      if (!fresh && it->second != shape[at] && it->second != 1 && shape[at] != 1) return std::nullopt;
-      it->second = std::max(it->second, shape[at]);
-      ++at, ++k;
-    }
-  }
-  if (begin <= clean.size()) return std::nullopt;
-  EinsumSizes out;
-  const auto multiply = [&](std::int64_t dim) { out.all = capped::times(out.all, dim); };
-  for (const auto& [label, dim] : size) multiply(dim);
-  for (const std::int64_t dim : dots) multiply(dim);
-  for (std::size_t k = 0; k < result.size();) {
-    if (result.compare(k, 3, "...") == 0) {
-      out.result.insert(out.result.end(), dots.begin(), dots.end());
-      k += 3;
-    } else {
-      const auto it = size.find(result[k++]);
-      if (it == size.end()) return std::nullopt;
-      out.result.push_back(it->second);
-    }
-  }
-  return out;
 }
 
 }  // namespace emplace::tf

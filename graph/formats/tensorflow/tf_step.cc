@@ -316,6 +316,4 @@ bool is_gradient(std::string_view name) {
   return false;
 }
 
-std::string in_quotes(std::string_view name) { return "'" + printable(name, 80) + "'"; }
-
 }  // namespace emplace::tf

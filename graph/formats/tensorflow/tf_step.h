@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "graph/formats/reading/file_parts.h"
 #include "graph/formats/tensorflow/tf_ops.h"
 #include "graph/op_graph.h"
 
@@ -49,8 +50,5 @@ Result<Step> step_of(const GraphDef& graph, const std::vector<bool>& idle, std::
 /// Returns whether the name is one that TensorFlow gives to gradient nodes: "gradients/…",
 /// "train/gradients_1/…", "gradient_tape/…".
 bool is_gradient(std::string_view name);
-
-/// Quotes a name, made safe for a terminal: "'a/b'".
-std::string in_quotes(std::string_view name);
 
 }  // namespace emplace::tf

@@ -130,19 +130,6 @@ Value stitched(const Op& op, std::size_t size) {
   return out;
 }
 
-/// The axes of broadcast_arguments for the first shape.
-std::vector<Number> summed_axes(const std::vector<Number>& mine, const std::vector<Number>& other) {
-  const std::size_t rank = std::max(mine.size(), other.size());
-  std::vector<Number> axes;
-  for (std::size_t k = 0; k < rank; ++k) {
-    const std::size_t from_last = rank - 1 - k;
-    const Number a = from_last < mine.size() ? mine[mine.size() - 1 - from_last] : 1;
-    const Number b = from_last < other.size() ? other[other.size() - 1 - from_last] : 1;
-    if ((a == 1 && b != 1) || from_last >= mine.size()) axes.push_back(static_cast<Number>(k));
-  }
-  return axes;
-}
-
 Number product(const Shape& shape) {
   Number n = 1;
   for (const Number dim : shape)
@@ -210,6 +197,18 @@ Value first_value(const Op& op, const Shape& shape) {
 }
 
 }  // namespace
+
+std::vector<Number> summed_axes(const std::vector<Number>& mine, const std::vector<Number>& other) {
+  const std::size_t rank = std::max(mine.size(), other.size());
+  std::vector<Number> axes;
+  for (std::size_t k = 0; k < rank; ++k) {
+    const std::size_t from_last = rank - 1 - k;
+    const Number a = from_last < mine.size() ? mine[mine.size() - 1 - from_last] : 1;
+    const Number b = from_last < other.size() ? other[other.size() - 1 - from_last] : 1;
+    if ((a == 1 && b != 1) || from_last >= mine.size()) axes.push_back(static_cast<Number>(k));
+  }
+  return axes;
+}
 
 std::vector<Value> values_of(const Op& op, std::span<const Shape> outputs) {
   const std::string_view type = op.node.op();

@@ -110,9 +110,12 @@ Variables variables_of(const GraphDef& graph, const Step& step) {
   return found;
 }
 
-VariableSizes::VariableSizes(const GraphDef& graph, const Step& step, const Inlined& inlined) {
+std::unordered_map<std::uint32_t, OpDef::DtypeAndShape> variable_sizes(const GraphDef& graph,
+                                                                       const Step& step,
+                                                                       const Inlined& inlined) {
+  std::unordered_map<std::uint32_t, OpDef::DtypeAndShape> sizes;
   const auto consider = [&](std::uint32_t variable, DataType type, const TensorShapeProto& shape) {
-    const auto [it, fresh] = by_node_.try_emplace(variable);
+    const auto [it, fresh] = sizes.try_emplace(variable);
     if (!fresh && elements(it->second.shape()) >= elements(shape)) return;
     it->second.set_dtype(type);
     *it->second.mutable_shape() = shape;
@@ -127,8 +130,8 @@ VariableSizes::VariableSizes(const GraphDef& graph, const Step& step, const Inli
     if (step.inputs[i].empty() || step.inputs[i][0].control || !uses_variable(node.op())) continue;
     const std::uint32_t variable = step.variable[step.inputs[i][0].node];
     if (variable == kNoNode) continue;
-    const AttrValue* type = tf::find(node, "dtype");
-    if (type == nullptr) type = tf::find(node, "T");
+    const AttrValue* type = find(node, "dtype");
+    if (type == nullptr) type = find(node, "T");
     if (type == nullptr) continue;
     if (node.op() == "ReadVariableOp")
       if (const TensorShapeProto* shape = listed_shape(node, 0)) consider(variable, type->type(), *shape);
@@ -141,11 +144,7 @@ VariableSizes::VariableSizes(const GraphDef& graph, const Step& step, const Inli
       if (shape != nullptr) consider(variable, type->type(), *shape);
     }
   }
-}
-
-const OpDef::DtypeAndShape* VariableSizes::find(std::uint32_t node) const {
-  const auto it = by_node_.find(node);
-  return it == by_node_.end() ? nullptr : &it->second;
+  return sizes;
 }
 
 }  // namespace emplace::tf

@@ -25,16 +25,12 @@ struct Variables {
 /// nothing is trained all variables are Parameters, otherwise the remaining ones are Buffers.
 Variables variables_of(const GraphDef& graph, const Step& step);
 
-/// Type and shape of captured variables: as declared by a function that takes the variable, else the largest
-/// listed shape that is read from it or written to it. Null if both are missing.
-class VariableSizes {
- public:
-  VariableSizes(const GraphDef& graph, const Step& step, const Inlined& inlined);
-  const OpDef::DtypeAndShape* find(std::uint32_t node) const;
-
- private:
-  std::unordered_map<std::uint32_t, OpDef::DtypeAndShape> by_node_;
-};
+/// Type and shape of captured variables by node: as declared by a function that takes the variable, else the
+/// largest listed shape that is read from it or written to it. A variable of which both are missing is not in
+/// it.
+std::unordered_map<std::uint32_t, OpDef::DtypeAndShape> variable_sizes(const GraphDef& graph,
+                                                                       const Step& step,
+                                                                       const Inlined& inlined);
 
 /// Returns whether the rank and all dimensions are known.
 bool is_complete(const TensorShapeProto& shape);

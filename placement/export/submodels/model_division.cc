@@ -14,8 +14,6 @@
 namespace emplace::interop {
 namespace {
 
-using onnx_io::in_quotes;
-
 void add_once(std::vector<std::string>& names, std::set<std::string>& seen, const std::string& name) {
   if (seen.insert(name).second) names.push_back(name);
 }

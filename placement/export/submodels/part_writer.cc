@@ -22,7 +22,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-using onnx_io::in_quotes;
 
 Error bad_tensor(const onnx::TensorProto& tensor, std::string_view what, std::string_view cure) {
   return invalid("initializer " + in_quotes(tensor.name()), what, cure);
