@@ -1,7 +1,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -9,10 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "base/text/words.h"
 #include "graph/formats/hlo/hlo.h"
 #include "graph/formats/hlo/hlo_text.h"
 #include "graph/formats/hlo/hlo_work.h"
+#include "graph/formats/reading/file_parts.h"
 #include "graph/op_kind.h"
 
 namespace emplace {
@@ -64,16 +63,11 @@ class Reader {
       EMPLACE_TRY(add(*entry, one));
     }
     OpGraphBuilder builder;
-    std::string name = std::filesystem::path{where_}.filename().string();
-    for (const std::string_view ending : {".gz", ".zst", ".txt", ".hlo"})
-      if (name.ends_with(ending) && name.size() > ending.size()) name.resize(name.size() - ending.size());
-    builder.set_name(std::move(name))
+    builder.set_name(name_of_file(where_, {".gz", ".zst", ".txt", ".hlo"}))
         .set_source("hlo")
         .set_meta_json(meta().dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
     for (OpSpec& op : ops_) builder.add(std::move(op));
-    auto graph = std::move(builder).build();
-    if (!graph) return invalid(where_, graph.error().context);
-    return graph;
+    return built(std::move(builder), where_);
   }
 
  private:
@@ -100,8 +94,7 @@ class Reader {
     std::vector<const std::vector<EdgeSpec>*> read;
     for (const std::string_view name : one.operands) {
       const auto it = values_.find(name);
-      if (it == values_.end())
-        return fail("reads '" + printable(name, 80) + "', which is not defined before");
+      if (it == values_.end()) return fail("reads " + in_quotes(name) + ", which is not defined before");
       read.push_back(&it->second);
     }
     std::vector<EdgeSpec> inputs;
@@ -178,17 +171,6 @@ class Reader {
     return type;
   }
 
-  static std::int64_t bytes_of(const std::vector<TensorSpec>& outputs) {
-    std::int64_t sum = 0;
-    for (const TensorSpec& spec : outputs) {
-      std::int64_t bytes = element_bytes(spec.dtype);
-      for (const std::int64_t size : spec.shape)
-        if (__builtin_mul_overflow(bytes, size, &bytes)) return 0;  // The builder rejects the tensor.
-      if (__builtin_add_overflow(sum, bytes, &sum)) return 0;
-    }
-    return sum;
-  }
-
   nlohmann::json meta() const {
     nlohmann::json meta{{"kind", training_ ? "training" : "inference"},
                         {"module", printable(text_.name, 120)}};
@@ -214,8 +196,7 @@ class Reader {
 }  // namespace
 
 bool looks_like_hlo(std::span<const std::byte> bytes) {
-  std::string_view text{reinterpret_cast<const char*>(bytes.data()),
-                        std::min(bytes.size(), std::size_t{1} << 14)};
+  std::string_view text = text_of(bytes).substr(0, std::size_t{1} << 14);
   while (!text.empty()) {
     text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
     if (!text.starts_with("//")) return text.starts_with("HloModule ");
@@ -225,8 +206,7 @@ bool looks_like_hlo(std::span<const std::byte> bytes) {
 }
 
 Result<OpGraph> parse_hlo(std::span<const std::byte> bytes, std::string_view where) {
-  EMPLACE_TRY_ASSIGN(const auto text,
-                     parse_hlo_text({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, where));
+  EMPLACE_TRY_ASSIGN(const auto text, parse_hlo_text(text_of(bytes), where));
   return Reader{text, where}.read();
 }
 

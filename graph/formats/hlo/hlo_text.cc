@@ -10,7 +10,7 @@
 #include <string>
 
 #include "base/text/nesting.h"
-#include "base/text/words.h"
+#include "graph/formats/reading/file_parts.h"
 
 namespace emplace {
 namespace {
@@ -18,14 +18,8 @@ namespace {
 constexpr int kDeepestShape = 64;
 constexpr std::string_view kQuotes = "\"";
 
-std::string_view trimmed(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(" \t\r\n");
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
-}
-
 std::string_view unsigned_name(std::string_view name) {
-  name = trimmed(name);
+  name = stripped(name);
   if (name.starts_with('%')) name.remove_prefix(1);
   return name;
 }
@@ -51,7 +45,7 @@ std::vector<std::string_view> split(std::string_view text) {
   std::size_t begin = 0;
   for (;;) {
     const std::size_t end = outside(text, begin, [&](std::size_t at) { return text[at] == ','; });
-    if (const auto part = trimmed(text.substr(begin, end == std::string_view::npos ? end : end - begin));
+    if (const auto part = stripped(text.substr(begin, end == std::string_view::npos ? end : end - begin));
         !part.empty())
       parts.push_back(part);
     if (end == std::string_view::npos) return parts;
@@ -63,7 +57,7 @@ std::vector<std::string_view> split(std::string_view text) {
 std::string_view operand_name(std::string_view part) {
   if (const std::size_t comment = part.rfind("*/"); comment != std::string_view::npos)
     part.remove_prefix(comment + 2);
-  part = trimmed(part);
+  part = stripped(part);
   return unsigned_name(part.substr(part.rfind(' ') + 1));
 }
 
@@ -101,7 +95,7 @@ class HloTextReader {
   Result<HloText> read() {
     while (next_line()) {
       if (!error_.empty()) return fail(error_);
-      EMPLACE_TRY(on_line(trimmed(line_)));
+      EMPLACE_TRY(on_line(stripped(line_)));
     }
     if (!error_.empty()) return fail(error_);
     if (!seen_module_) return invalid(where_, "has no HloModule");
@@ -123,7 +117,7 @@ class HloTextReader {
     Nesting nesting{kQuotes};
     for (; end < text_.size(); ++end) {
       if (text_[end] == '\n') {
-        const std::string_view so_far = trimmed(text_.substr(0, end));
+        const std::string_view so_far = stripped(text_.substr(0, end));
         const bool opens = nesting.open() == 1 && so_far.ends_with('{') && !is_instruction(so_far);
         if (!nesting.in_quote() && (nesting.open() <= 0 || opens)) break;
         ++count_;
@@ -134,7 +128,7 @@ class HloTextReader {
     end = std::min(end, text_.size());
     line_ = text_.substr(0, end);
     if (nesting.in_quote() ||
-        (open > 0 && (open > 1 || is_instruction(trimmed(line_)) || !trimmed(line_).ends_with('{'))))
+        (open > 0 && (open > 1 || is_instruction(stripped(line_)) || !stripped(line_).ends_with('{'))))
       error_ = "has an unclosed bracket or quote";
     text_.remove_prefix(std::min(end + 1, text_.size()));
     return true;
@@ -153,7 +147,7 @@ class HloTextReader {
     if (line.starts_with("HloModule")) {
       if (seen_module_) return fail("starts a second module", "write one module per file");
       seen_module_ = true;
-      const std::string_view rest = trimmed(line.substr(9));
+      const std::string_view rest = stripped(line.substr(9));
       out_.name = rest.substr(0, rest.find_first_of(", "));
       out_.header = rest;
       return Unit{};
@@ -172,7 +166,7 @@ class HloTextReader {
     HloComputation one;
     if (line.starts_with("ENTRY ")) {
       one.entry = true;
-      line = trimmed(line.substr(6));
+      line = stripped(line.substr(6));
     }
     one.name = unsigned_name(line.substr(0, line.find_first_of(" (")));
     if (one.name.empty()) return fail("is not a computation");
@@ -185,16 +179,16 @@ class HloTextReader {
 
   Result<HloShape> shape(std::string_view& text, int depth) {
     HloShape out;
-    text = trimmed(text);
-    if (text.starts_with("/*")) text = trimmed(text.substr(std::min(text.find("*/"), text.size() - 2) + 2));
+    text = stripped(text);
+    if (text.starts_with("/*")) text = stripped(text.substr(std::min(text.find("*/"), text.size() - 2) + 2));
     if (text.starts_with('(')) {
       if (depth > kDeepestShape) return fail("has a shape that is nested too deeply");
       out.tuple = true;
       text.remove_prefix(1);
-      while (!(text = trimmed(text)).starts_with(')')) {
+      while (!(text = stripped(text)).starts_with(')')) {
         EMPLACE_TRY_ASSIGN(auto part, shape(text, depth + 1));
         out.parts.push_back(std::move(part));
-        text = trimmed(text);
+        text = stripped(text);
         if (text.starts_with(',')) {
           text.remove_prefix(1);
         } else if (!text.starts_with(')')) {
@@ -232,20 +226,17 @@ class HloTextReader {
   Result<Unit> on_instruction(std::string_view line) {
     HloInstruction one;
     one.line = begin_;
-    if (line.starts_with("ROOT ")) {
-      one.root = true;
-      line = trimmed(line.substr(5));
-    }
+    if (line.starts_with("ROOT ")) line = stripped(line.substr(5));
     const std::size_t equals = line.find(" = ");
     if (equals == std::string_view::npos)
       return fail("is not an instruction", "write NAME = f32[2,3] OPCODE(…)");
     one.name = unsigned_name(line.substr(0, equals));
     std::string_view rest = line.substr(equals + 3);
     EMPLACE_TRY_ASSIGN(one.shape, shape(rest, 0));
-    rest = trimmed(rest);
+    rest = stripped(rest);
     const std::size_t open = rest.find('(');
     if (open == std::string_view::npos || open == 0) return fail("has no opcode");
-    one.opcode = trimmed(rest.substr(0, open));
+    one.opcode = stripped(rest.substr(0, open));
     const std::size_t close = outside(rest, open + 1, [&](std::size_t at) { return rest[at] == ')'; });
     if (close == std::string_view::npos) return fail("has an operand list that is not closed");
     one.arguments = rest.substr(open + 1, close - open - 1);
@@ -254,7 +245,7 @@ class HloTextReader {
     for (const std::string_view part : split(rest.substr(close + 1))) {
       const std::size_t sign = part.find('=');
       if (sign != std::string_view::npos)
-        one.attributes.emplace_back(trimmed(part.substr(0, sign)), trimmed(part.substr(sign + 1)));
+        one.attributes.emplace_back(stripped(part.substr(0, sign)), stripped(part.substr(sign + 1)));
     }
     HloComputation& computation = out_.computations.back();
     if (one.name.empty() || !computation.by_name.emplace(one.name, computation.instructions.size()).second)

@@ -29,7 +29,6 @@ struct HloInstruction {
   std::string_view arguments;  ///< Text inside the parentheses.
   std::vector<std::string_view> operands;
   std::vector<std::pair<std::string_view, std::string_view>> attributes;
-  bool root = false;
 
   std::string_view attribute(std::string_view key) const;  ///< Value of a key; empty if absent.
 };

@@ -6,8 +6,8 @@
 #include <optional>
 #include <utility>
 
-#include "base/text/words.h"
 #include "graph/capped.h"
+#include "graph/formats/reading/file_parts.h"
 #include "graph/op_kind.h"
 
 namespace emplace {
@@ -25,8 +25,7 @@ std::int64_t elements(const HloShape& shape) {
 }
 bool floating(const HloShape& shape) {
   if (shape.tuple) return !shape.parts.empty() && floating(shape.parts[0]);
-  const DType dtype = shape.tensor.dtype;
-  return dtype == DType::kF32 || dtype == DType::kF64 || dtype == DType::kF16 || dtype == DType::kBF16;
+  return is_floating(shape.tensor.dtype);
 }
 
 /// A window list such as "3x3"; `otherwise` for each axis if it is missing.
@@ -123,11 +122,10 @@ Error HloWork::fail(std::size_t line, std::string_view what) const {
 
 Result<HloWork::Count> HloWork::body(std::string_view name, std::size_t line) {
   const auto it = text_.by_name.find(name);
-  if (it == text_.by_name.end())
-    return fail(line, "runs '" + printable(name, 80) + "', which does not exist");
+  if (it == text_.by_name.end()) return fail(line, "runs " + in_quotes(name) + ", which does not exist");
   if (states_[it->second] == State::kDone) return counts_[it->second];
   if (states_[it->second] == State::kOpen)
-    return fail(line, "runs '" + printable(name, 80) + "', which calls itself");
+    return fail(line, "runs " + in_quotes(name) + ", which calls itself");
   if (depth_ >= kDeepestCall) return fail(line, "runs computations that are nested too deeply");
   ++depth_;
   states_[it->second] = State::kOpen;
@@ -174,8 +172,7 @@ Result<std::int64_t> HloWork::own(const HloComputation& in, const HloInstruction
   std::vector<const HloShape*> operands;
   for (const std::string_view name : one.operands) {
     const auto it = in.by_name.find(name);
-    if (it == in.by_name.end())
-      return fail(one.line, "reads '" + printable(name, 80) + "', which does not exist");
+    if (it == in.by_name.end()) return fail(one.line, "reads " + in_quotes(name) + ", which does not exist");
     operands.push_back(&in.instructions[it->second].shape);
   }
   const std::string_view opcode = one.opcode;

@@ -1,15 +1,15 @@
-#include "graph/formats/torch/aten_flops.h"
-
 #include <algorithm>
 #include <span>
 #include <vector>
 
 #include "graph/capped.h"
+#include "graph/formats/reading/file_parts.h"
+#include "graph/formats/reading/shape_arithmetic.h"
+#include "graph/formats/torch/aten_ops.h"
+#include "graph/op_kind.h"
 
 namespace emplace {
 namespace {
-
-using Shape = std::vector<std::int64_t>;
 
 using capped::elements;
 using capped::plus;
@@ -139,12 +139,9 @@ class Counter {
 
 std::optional<std::int64_t> aten_flops(const OpKind* kind, std::string_view type, const AtenCall& call,
                                        const std::vector<TensorSpec>& outputs) {
-  const auto floating = [](DType dtype) {
-    return dtype == DType::kF32 || dtype == DType::kF64 || dtype == DType::kF16 || dtype == DType::kBF16;
-  };
   if (kind == nullptr) return std::nullopt;
   const auto work = Counter{kind->work, type, call, outputs}.count();
-  return work && !outputs.empty() && !floating(outputs.front().dtype) ? 0 : work;
+  return work && !outputs.empty() && !is_floating(outputs.front().dtype) ? 0 : work;
 }
 
 }  // namespace emplace

@@ -4,26 +4,23 @@
 #include <array>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
 #include "base/text/words.h"
-#include "graph/formats/torch/aten_flops.h"
+#include "graph/formats/reading/rule_rows.h"
+#include "graph/op_kind.h"
 
 namespace emplace {
 namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view kReduceParameters = "self dim keepdim";
-constexpr std::string_view kPoolParameters = "self kernel_size stride padding dilation ceil_mode";
-constexpr std::string_view kAverageParameters = "self kernel_size stride padding ceil_mode count_include_pad";
-constexpr std::string_view kSplitParameters = "self split_size dim";
-constexpr std::string_view kPadParameters = "self pad";
-constexpr std::string_view kNllParameters = "self target weight reduction";
+struct ParameterRow {
+  std::string_view types, names;
+};
 /// Parameter names by position, for ops whose attributes affect the cost or whose weights must be identified.
-constexpr std::pair<std::string_view, std::string_view> kParameters[]{
+constexpr ParameterRow kParameters[]{
     {"convolution", "input weight bias stride padding dilation transposed output_padding groups"},
     {"convolution_backward",
      "grad_output input weight bias_sizes stride padding dilation transposed output_padding groups "
@@ -32,99 +29,51 @@ constexpr std::pair<std::string_view, std::string_view> kParameters[]{
     {"linear", "input weight bias"},
     {"addmm", "bias input weight"},
     {"mm", "input weight"},
-    {"max_pool1d", kPoolParameters},
-    {"max_pool2d", kPoolParameters},
-    {"max_pool3d", kPoolParameters},
-    {"max_pool2d_with_indices", kPoolParameters},
-    {"_low_memory_max_pool2d_with_offsets", kPoolParameters},
-    {"_low_memory_max_pool_with_offsets", kPoolParameters},
+    {"max_pool1d max_pool2d max_pool3d max_pool2d_with_indices _low_memory_max_pool2d_with_offsets "
+     "_low_memory_max_pool_with_offsets",
+     "self kernel_size stride padding dilation ceil_mode"},
     {"max_pool2d_with_indices_backward",
      "grad_output self kernel_size stride padding dilation ceil_mode indices"},
-    {"avg_pool1d", kAverageParameters},
-    {"avg_pool2d", kAverageParameters},
-    {"avg_pool3d", kAverageParameters},
+    {"avg_pool1d avg_pool2d avg_pool3d", "self kernel_size stride padding ceil_mode count_include_pad"},
     {"avg_pool2d_backward", "grad_output self kernel_size stride padding ceil_mode count_include_pad"},
-    {"adaptive_avg_pool2d", "self output_size"},
-    {"_adaptive_avg_pool2d", "self output_size"},
-    {"adaptive_max_pool2d", "self output_size"},
-    {"add", "self other"},
-    {"sub", "self other"},
-    {"sum", kReduceParameters},
-    {"mean", kReduceParameters},
-    {"amax", kReduceParameters},
-    {"amin", kReduceParameters},
-    {"any", kReduceParameters},
-    {"all", kReduceParameters},
-    {"max", kReduceParameters},
-    {"min", kReduceParameters},
-    {"argmax", kReduceParameters},
-    {"argmin", kReduceParameters},
-    {"logsumexp", kReduceParameters},
-    {"var", "self dim"},
-    {"std", "self dim"},
-    {"var_mean", "self dim"},
-    {"cumsum", "self dim"},
+    {"adaptive_avg_pool2d _adaptive_avg_pool2d adaptive_max_pool2d", "self output_size"},
+    {"add sub", "self other"},
+    {"sum mean amax amin any all max min argmax argmin logsumexp", "self dim keepdim"},
+    {"var std var_mean cumsum unbind unsqueeze squeeze _softmax _log_softmax softmax log_softmax",
+     "self dim"},
     {"linalg_vector_norm", "self ord dim keepdim"},
-    {"cat", "tensors dim"},
-    {"stack", "tensors dim"},
-    {"select", "self dim index"},
+    {"cat stack", "tensors dim"},
+    {"select gather index_select scatter scatter_add", "self dim index"},
     {"slice", "self dim start end step"},
     {"narrow", "self dim start length"},
-    {"split", kSplitParameters},
-    {"unsafe_split", kSplitParameters},
-    {"chunk", kSplitParameters},
+    {"split unsafe_split chunk", "self split_size dim"},
     {"split_with_sizes", "self split_sizes dim"},
-    {"unbind", "self dim"},
-    {"unsqueeze", "self dim"},
-    {"squeeze", "self dim"},
-    {"permute", "self dims"},
+    {"permute flip", "self dims"},
     {"transpose", "self dim0 dim1"},
-    {"flip", "self dims"},
     {"roll", "self shifts dims"},
     {"repeat", "self repeats"},
-    {"_softmax", "self dim"},
-    {"_log_softmax", "self dim"},
-    {"softmax", "self dim"},
-    {"log_softmax", "self dim"},
-    {"_softmax_backward_data", "grad_output output dim"},
-    {"_log_softmax_backward_data", "grad_output output dim"},
-    {"native_batch_norm", "input weight bias running_mean running_var training"},
-    {"batch_norm", "input weight bias running_mean running_var training"},
-    {"_native_batch_norm_legit_functional", "input weight bias running_mean running_var training"},
-    {"_native_batch_norm_legit", "input weight bias running_mean running_var training"},
+    {"_softmax_backward_data _log_softmax_backward_data", "grad_output output dim"},
+    {"native_batch_norm batch_norm _native_batch_norm_legit_functional _native_batch_norm_legit",
+     "input weight bias running_mean running_var training"},
     {"_native_batch_norm_legit_no_training", "input weight bias running_mean running_var"},
     {"native_batch_norm_backward",
      "grad_out input weight running_mean running_var save_mean save_invstd train eps output_mask"},
-    {"native_layer_norm", "input normalized_shape weight bias"},
-    {"layer_norm", "input normalized_shape weight bias"},
+    {"native_layer_norm layer_norm", "input normalized_shape weight bias"},
     {"native_layer_norm_backward", "grad_out input normalized_shape mean rstd weight bias output_mask"},
     {"rms_norm", "input normalized_shape weight"},
     {"native_group_norm", "input weight bias N C HxW group"},
     {"group_norm", "input num_groups weight bias"},
     {"embedding", "weight indices padding_idx"},
     {"embedding_dense_backward", "grad_output indices num_weights padding_idx"},
-    {"nll_loss_forward", kNllParameters},
-    {"nll_loss2d_forward", kNllParameters},
-    {"nll_loss_backward", "grad_output self target weight reduction"},
-    {"nll_loss2d_backward", "grad_output self target weight reduction"},
+    {"nll_loss_forward nll_loss2d_forward", "self target weight reduction"},
+    {"nll_loss_backward nll_loss2d_backward", "grad_output self target weight reduction"},
     {"slice_backward", "grad_output input_sizes dim start end step"},
     {"select_backward", "grad_output input_sizes dim index"},
-    {"gather", "self dim index"},
-    {"index_select", "self dim index"},
-    {"scatter", "self dim index"},
-    {"scatter_add", "self dim index"},
-    {"constant_pad_nd", kPadParameters},
-    {"pad", kPadParameters},
+    {"constant_pad_nd pad", "self pad"},
     {"slice_scatter", "self src dim start end step"},
     {"select_scatter", "self src dim index"},
     {"prelu", "self weight"},
 };
-
-const std::unordered_map<std::string_view, std::string_view>& parameters() {
-  static const std::unordered_map<std::string_view, std::string_view> kTable(std::begin(kParameters),
-                                                                             std::end(kParameters));
-  return kTable;
-}
 
 /// Kinds are looked up by base name; views of the same name in other namespaces may copy.
 bool is_view(std::string_view type, const OpKind* kind) {
@@ -223,9 +172,10 @@ bool is_in_place(std::string_view target) {
 }
 
 std::string_view parameter_name(std::string_view type, std::size_t position) {
-  const auto it = parameters().find(base_name(type));
-  if (it == parameters().end()) return {};
-  std::string_view names = it->second;
+  static const RowsByType<ParameterRow> kByType{kParameters};
+  const ParameterRow* row = kByType.find(base_name(type));
+  if (row == nullptr) return {};
+  std::string_view names = row->names;
   for (; position > 0; --position) {
     const std::size_t space = names.find(' ');
     if (space == std::string_view::npos) return {};

@@ -3,6 +3,7 @@
 /// Shared by the readers of FX text and of exported programs.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +12,8 @@
 #include "graph/op_graph.h"
 
 namespace emplace {
+
+struct OpKind;
 
 /// An argument of a call.
 struct AtenArg {
@@ -45,6 +48,13 @@ bool is_in_place(std::string_view target);
 const AtenArg* find_arg(const AtenCall& call, std::string_view type, std::string_view name);
 /// The parameter at argument `position` of an op of this type; empty if unknown.
 std::string_view parameter_name(std::string_view type, std::size_t position);
+
+/// Counts floating-point operations from shapes by the formula of `kind` (graph/op_kind.h), which is the kind
+/// of `type` or null; a multiply-add counts as two, integer work and data movement as 0. `outputs` are those
+/// of the call. Returns nothing if there is no rule. Shapes of the wrong rank give 0; sums saturate at 2^60.
+/// Pure; any thread.
+std::optional<std::int64_t> aten_flops(const OpKind* kind, std::string_view type, const AtenCall& call,
+                                       const std::vector<TensorSpec>& outputs);
 
 /// Sets type, inputs, attrs_json, view, conv_groups and flops of `op`; its outputs must be set already.
 /// Returns whether the op's work is known; if not, flops is 0. Pure; any thread.

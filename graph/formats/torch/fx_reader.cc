@@ -1,7 +1,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -10,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/text/words.h"
+#include "graph/formats/reading/file_parts.h"
 #include "graph/formats/torch/aten_ops.h"
 #include "graph/formats/torch/fx.h"
 #include "graph/formats/torch/fx_roles.h"
@@ -77,7 +76,6 @@ class FxReader {
   Error fail(std::string_view what, std::string_view cure = {}) const {
     return invalid(fmt::format("{}: line {}", where_, line_), what, cure);
   }
-  static std::string quoted(std::string_view name) { return "'" + printable(name, 80) + "'"; }
 
   /// Collects the types of tuple elements; a tuple itself has no type.
   void collect_parts() {
@@ -217,7 +215,7 @@ class FxReader {
       self.kind = Kind::kName, self.text = name.substr(0, dot);
       return add_call(one, name.substr(dot + 1), {&self, 1});
     }
-    if (dot == std::string_view::npos) return fail(quoted(name) + " is not defined before");
+    if (dot == std::string_view::npos) return fail(in_quotes(name) + " is not defined before");
     values_[one.name] = {};
     return Unit{};
   }
@@ -227,10 +225,10 @@ class FxReader {
     const FxExpr& from = one.value.items[0];
     const FxExpr& index = one.value.items[1];
     const Value* known = from.kind == Kind::kName ? find(from.text) : nullptr;
-    if (from.kind == Kind::kName && !known) return fail(quoted(from.text) + " is not defined before");
+    if (from.kind == Kind::kName && !known) return fail(in_quotes(from.text) + " is not defined before");
     if (known && known->kind == Value::Kind::kTuple) {
       const auto part = known->parts.find(index.kind == Kind::kInt ? index.number : -1);
-      if (part == known->parts.end()) return fail(quoted(one.name) + " has no type", kTypes);
+      if (part == known->parts.end()) return fail(in_quotes(one.name) + " has no type", kTypes);
       name_tensor(one.name, part->second);
       return Unit{};
     }
@@ -291,11 +289,11 @@ class FxReader {
       add_state(from.text, "Constant", spec.value_or(TensorSpec{}));
     }
     if (untyped_inputs_.contains(from.text))
-      return fail("input " + quoted(from.text) + " has no type", kTypes);
+      return fail("input " + in_quotes(from.text) + " has no type", kTypes);
     const Value* value = find(from.text);
     const bool dotted = from.text.find('.') != std::string_view::npos;
     if (!value && !dotted && !from.text.starts_with("torch") && from.text != "self" && from.text != "device")
-      return fail(quoted(from.text) + " is not defined before");
+      return fail(in_quotes(from.text) + " is not defined before");
     if (!value) return arg;
     const auto add = [&](std::uint32_t tensor) {
       tensor = newest(tensor);
@@ -369,7 +367,7 @@ class FxReader {
       Value value;
       value.kind = one.type.empty() ? Value::Kind::kTuple : Value::Kind::kNothing;
       if (one.type.empty() && read_as_tensor(one.name))
-        return fail(quoted(one.name) + " has no type", kTypes);
+        return fail(in_quotes(one.name) + " has no type", kTypes);
       values_[one.name] = std::move(value);
       return Unit{};
     }
@@ -412,10 +410,8 @@ class FxReader {
     op.phase = backward ? Phase::kBackward : Phase::kForward;
     if (!describe_aten(read.call, op)) uncounted_.insert(op.type);
     const bool in_place = is_in_place(read.call.target);
-    std::int64_t elements = 1;
-    for (const std::int64_t size : op.outputs[0].shape)
-      if (__builtin_mul_overflow(elements, size, &elements)) elements = 0;
-    roles_.add_call(op.type, in_place, read.call, read.tensors, places, elements);
+    roles_.add_call(op.type, in_place, read.call, read.tensors, places,
+                    capped::elements(op.outputs[0].shape));
     // Later readers of the written tensor read the result.
     if (in_place && !tuple && !read.tensors.empty()) newest_[read.tensors[0]] = value.tensor;
     ops_.push_back(std::move(op));
@@ -427,25 +423,14 @@ class FxReader {
       OpSpec& op = ops_[inputs_[k]];
       op.type = std::string{roles_.state_type(k)};
     }
-    for (OpSpec& op : ops_) {
-      if (op.type != "Parameter" && op.type != "Buffer") continue;
-      std::int64_t bytes = element_bytes(op.outputs[0].dtype);
-      for (const std::int64_t size : op.outputs[0].shape)
-        if (size < 0 || __builtin_mul_overflow(bytes, size, &bytes))
-          bytes = 0;  // The builder rejects the tensor.
-      op.param_bytes = bytes;
-    }
+    for (OpSpec& op : ops_)
+      if (op.type == "Parameter" || op.type == "Buffer") op.param_bytes = bytes_of(op.outputs);
     OpGraphBuilder builder;
-    std::string name = std::filesystem::path{where_}.filename().string();
-    for (const std::string_view ending : {".gz", ".zst", ".py", ".txt"})
-      if (name.ends_with(ending) && name.size() > ending.size()) name.resize(name.size() - ending.size());
-    builder.set_name(std::move(name))
+    builder.set_name(name_of_file(where_, {".gz", ".zst", ".py", ".txt"}))
         .set_source("fx")
         .set_meta_json(meta().dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
     for (OpSpec& op : ops_) builder.add(std::move(op));
-    auto graph = std::move(builder).build();
-    if (!graph) return invalid(where_, graph.error().context);
-    return graph;
+    return built(std::move(builder), where_);
   }
 
   nlohmann::json meta() const {
@@ -485,15 +470,13 @@ class FxReader {
 }  // namespace
 
 bool looks_like_fx(std::span<const std::byte> bytes) {
-  const std::string_view text{reinterpret_cast<const char*>(bytes.data()),
-                              std::min(bytes.size(), std::size_t{1} << 16)};
+  const std::string_view text = text_of(bytes).substr(0, std::size_t{1} << 16);
   const std::size_t module = text.find("(torch.nn.Module)");
   return module != std::string_view::npos && text.find("def forward(", module) != std::string_view::npos;
 }
 
 Result<OpGraph> parse_fx(std::span<const std::byte> bytes, std::string_view where, const OpenDims& dims) {
-  EMPLACE_TRY_ASSIGN(const auto text,
-                     parse_fx_text({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, where));
+  EMPLACE_TRY_ASSIGN(const auto text, parse_fx_text(text_of(bytes), where));
   return FxReader{text, where, dims}.read();
 }
 

@@ -1,49 +1,30 @@
 #include "graph/formats/torch/fx_roles.h"
 
 #include <algorithm>
-#include <unordered_set>
 
-#include "graph/formats/torch/aten_ops.h"
+#include "graph/capped.h"
+#include "graph/formats/reading/file_parts.h"
+#include "graph/formats/reading/rule_rows.h"
 
 namespace emplace {
 namespace {
 
 constexpr std::size_t kMaxOrigins = 4;
 
-std::int64_t elements(const TensorSpec& spec) {
-  std::int64_t n = 1;
-  for (const std::int64_t size : spec.shape)
-    if (size < 0 || __builtin_mul_overflow(n, size, &n)) return std::int64_t{1} << 62;
-  return n;
+/// Ops that read weights, so that their results are not weights.
+constexpr std::string_view kReadWeights =
+    "convolution convolution_backward conv_transpose linear addmm mm bmm baddbmm matmul embedding "
+    "native_batch_norm batch_norm native_layer_norm layer_norm native_group_norm group_norm rms_norm prelu "
+    "_native_batch_norm_legit_functional _native_batch_norm_legit _native_batch_norm_legit_no_training "
+    "native_batch_norm_backward native_layer_norm_backward";
+
+bool reads_weights(std::string_view base) {
+  static const std::vector<std::string_view> kTypes = words_of(kReadWeights);
+  return std::ranges::find(kTypes, base) != kTypes.end() ||
+         base.find("scaled_dot_product") != std::string_view::npos;
 }
 
-/// Returns whether an op reads weights, so that its result is not a weight.
-bool reads_weights(std::string_view base) {
-  static const std::unordered_set<std::string_view> kTypes{"convolution",
-                                                           "convolution_backward",
-                                                           "conv_transpose",
-                                                           "linear",
-                                                           "addmm",
-                                                           "mm",
-                                                           "bmm",
-                                                           "baddbmm",
-                                                           "matmul",
-                                                           "embedding",
-                                                           "native_batch_norm",
-                                                           "batch_norm",
-                                                           "native_layer_norm",
-                                                           "layer_norm",
-                                                           "native_group_norm",
-                                                           "group_norm",
-                                                           "rms_norm",
-                                                           "prelu",
-                                                           "_native_batch_norm_legit_functional",
-                                                           "_native_batch_norm_legit",
-                                                           "_native_batch_norm_legit_no_training",
-                                                           "native_batch_norm_backward",
-                                                           "native_layer_norm_backward"};
-  return kTypes.contains(base) || base.find("scaled_dot_product") != std::string_view::npos;
-}
+std::int64_t elements(const TensorSpec& spec) { return capped::elements(spec.shape); }
 
 FxRoles::Role role_of(std::string_view parameter) {
   if (parameter == "weight" || parameter == "bias") return FxRoles::Role::kParameter;
@@ -62,8 +43,6 @@ FxRoles::Origin& FxRoles::origin(std::uint32_t tensor) {
 
 void FxRoles::add_input(std::string_view name, DType dtype, std::uint32_t tensor) {
   origin(tensor).inputs = {static_cast<std::uint32_t>(roles_.size())};
-  const bool floating =
-      dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16 || dtype == DType::kF64;
   Role role = Role::kUndecided;
   const auto has = [&](std::string_view part) { return name.find(part) != std::string_view::npos; };
   if (name.starts_with("tangents")) role = Role::kInput;
@@ -74,7 +53,7 @@ void FxRoles::add_input(std::string_view name, DType dtype, std::uint32_t tensor
                         (name.starts_with("arg") && name.size() > 3 && name[3] >= '0' && name[3] <= '9');
   if (role == Role::kUndecided && !numbered) role = Role::kInput;
   roles_.push_back(role);
-  floating_.push_back(floating);
+  floating_.push_back(is_floating(dtype));
 }
 
 void FxRoles::decide(const Origin& origin, Role role) {

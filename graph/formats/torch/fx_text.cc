@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/text/nesting.h"
-#include "base/text/words.h"
+#include "graph/formats/reading/file_parts.h"
 
 namespace emplace {
 namespace {
@@ -19,12 +19,6 @@ constexpr int kDeepestExpr = 64;
 constexpr std::string_view kQuotes = "\"'";
 
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
-
-std::string_view trimmed(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(" \t\r\n");
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
-}
 
 /// Parses one expression; sets `failed_` on an error.
 class Parser {
@@ -234,9 +228,9 @@ class FxTextReader {
   Result<FxText> read() {
     while (next_line()) {
       if (bad_) return fail("has an unclosed bracket or quote");
-      const std::string_view line = trimmed(line_);
+      const std::string_view line = stripped(line_);
       if (line.starts_with("class ")) {
-        on_class(line.substr(6));
+        on_class();
       } else if (line.starts_with("def ")) {
         EMPLACE_TRY(on_forward(line));
       } else if (inside_ && !line.empty()) {
@@ -309,12 +303,9 @@ class FxTextReader {
   }
 
   /// Graphs nested in the first one are its parts; those beside it are separate graphs.
-  void on_class(std::string_view rest) {
+  void on_class() {
     inside_ = !seen_forward_;
-    if (out_.graphs == 0) {
-      out_.class_name = trimmed(rest.substr(0, rest.find_first_of("(:")));
-      level_ = indent_;
-    }
+    if (out_.graphs == 0) level_ = indent_;
     if (indent_ <= level_) ++out_.graphs;
   }
 
@@ -325,13 +316,13 @@ class FxTextReader {
     if (open == std::string_view::npos || close == std::string_view::npos || close < open)
       return fail("is not a signature of forward()");
     for (std::string_view part : split(line.substr(open + 1, close - open - 1), ',')) {
-      part = trimmed(part);
+      part = stripped(part);
       const std::size_t colon = part.find(':');
       FxStatement input;
       input.line = begin_;
-      input.name = trimmed(part.substr(0, colon));
+      input.name = stripped(part.substr(0, colon));
       if (input.name.empty() || input.name == "self" || input.name.starts_with('*')) continue;
-      if (colon != std::string_view::npos) input.type = unquoted(trimmed(part.substr(colon + 1)));
+      if (colon != std::string_view::npos) input.type = unquoted(stripped(part.substr(colon + 1)));
       out_.inputs.push_back(input);
     }
     return Unit{};
@@ -361,23 +352,10 @@ class FxTextReader {
 
   Result<Unit> on_line(std::string_view line) {
     if (!seen_forward_) return Unit{};
-    if (line.starts_with("return")) {
-      collect_names(line.substr(6));
-      inside_ = false;
-      return Unit{};
-    }
-    if (line == "pass") return Unit{};
-    for (const std::string_view part : split(line, ';')) EMPLACE_TRY(on_statement(trimmed(part)));
+    if (line.starts_with("return")) inside_ = false;
+    if (!inside_ || line == "pass") return Unit{};
+    for (const std::string_view part : split(line, ';')) EMPLACE_TRY(on_statement(stripped(part)));
     return Unit{};
-  }
-
-  void collect_names(std::string_view text) {
-    for (std::size_t at = 0; at < text.size();) {
-      std::size_t end = at;
-      while (end < text.size() && is_word(text[end])) ++end;
-      if (end > at) out_.returned.push_back(text.substr(at, end - at));
-      at = end + 1;
-    }
   }
 
   Result<Unit> on_statement(std::string_view text) {
@@ -388,10 +366,10 @@ class FxTextReader {
     std::size_t end = 0;
     while (end < text.size() && is_word(text[end])) ++end;
     one.name = text.substr(0, end);
-    std::string_view rest = trimmed(text.substr(end));
+    std::string_view rest = stripped(text.substr(end));
     if (rest.starts_with(':')) {
       const auto sides = split(rest.substr(1), '=');
-      one.type = unquoted(trimmed(sides[0]));
+      one.type = unquoted(stripped(sides[0]));
       rest = sides.size() > 1 ? rest.substr(static_cast<std::size_t>(sides[1].data() - rest.data()) - 1)
                               : std::string_view{};
     }
@@ -401,7 +379,7 @@ class FxTextReader {
     if (!rest.empty()) {
       auto value = Parser{rest.substr(1)}.whole();
       if (!value)
-        return fail("has a value that cannot be parsed: '" + printable(trimmed(rest.substr(1)), 60) + "'");
+        return fail("has a value that cannot be parsed: '" + printable(stripped(rest.substr(1)), 60) + "'");
       one.value = *std::move(value), one.has_value = true;
     }
     out_.statements.push_back(std::move(one));

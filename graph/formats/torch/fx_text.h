@@ -42,11 +42,9 @@ struct FxStatement {
 
 /// The first graph of a text.
 struct FxText {
-  std::string_view class_name;
   std::vector<FxStatement> inputs;  ///< Inputs of forward(), without values.
   std::vector<FxStatement> statements;
-  std::vector<std::string_view> returned;  ///< Names in the return statement.
-  std::size_t graphs = 0;                  ///< Number of top-level graphs in the text.
+  std::size_t graphs = 0;  ///< Number of top-level graphs in the text.
 };
 
 /// Strips logger prefixes from lines. Skips comments, imports, text before the first class, `x = None`, and

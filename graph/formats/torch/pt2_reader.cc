@@ -1,7 +1,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -11,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/text/words.h"
+#include "graph/formats/reading/file_parts.h"
 #include "graph/formats/torch/aten_ops.h"
 #include "graph/formats/torch/pt2.h"
 #include "graph/formats/torch/zip_archive.h"
@@ -100,17 +99,17 @@ class Pt2Reader {
     const json& dtype = member(meta, "dtype");
     const json& sizes = member(meta, "sizes");
     if (!dtype.is_number_integer() || !sizes.is_array())
-      return fail(place, "tensor '" + printable(name, 80) + "' has no type");
+      return fail(place, "tensor " + in_quotes(name) + " has no type");
     const std::string_view name_of_type = dtype_of(dtype.get<std::int64_t>());
     const auto known = aten_dtype(name_of_type == "c128" ? "f64" : name_of_type);
     if (!known)
-      return fail(place, "tensor '" + printable(name, 80) + "' has element type " + dtype.dump() +
-                             ", which is unknown");
+      return fail(place,
+                  "tensor " + in_quotes(name) + " has element type " + dtype.dump() + ", which is unknown");
     TensorSpec spec{*known, {}};
     if (name_of_type == "c128") spec.shape.push_back(2);
     for (std::size_t axis = 0; axis < sizes.size(); ++axis) {
       const auto value = size(sizes[axis], axis);
-      if (!value) return fail(place, "tensor '" + printable(name, 80) + "': " + value.error().context);
+      if (!value) return fail(place, "tensor " + in_quotes(name) + ": " + value.error().context);
       spec.shape.push_back(value->value_or(1));
     }
     return spec;
@@ -148,7 +147,7 @@ class Pt2Reader {
   }
 
   Result<Unit> add_state(const char* type, const std::string& placeholder, const std::string& name) {
-    EMPLACE_TRY_ASSIGN(auto spec, spec_of(placeholder, "input '" + printable(placeholder, 80) + "'"));
+    EMPLACE_TRY_ASSIGN(auto spec, spec_of(placeholder, "input " + in_quotes(placeholder)));
     OpSpec op;
     op.type = type;
     op.name = name.empty() ? placeholder : name;
@@ -156,12 +155,7 @@ class Pt2Reader {
     if (dot != std::string::npos) op.group = name.substr(0, dot);
     std::replace(op.group.begin(), op.group.end(), '.', '/');
     op.outputs = {spec};
-    if (op.type == "Parameter" || op.type == "Buffer") {
-      op.param_bytes = element_bytes(spec.dtype);
-      for (const std::int64_t size : spec.shape)
-        if (size < 0 || __builtin_mul_overflow(op.param_bytes, size, &op.param_bytes))
-          op.param_bytes = 0;  // The builder rejects it.
-    }
+    if (op.type == "Parameter" || op.type == "Buffer") op.param_bytes = bytes_of(op.outputs);
     add_tensor(placeholder, 0, std::move(spec));
     state_.insert(ops_.size());
     ops_.push_back(std::move(op));
@@ -176,7 +170,7 @@ class Pt2Reader {
     OpSpec op;
     op.name = text(member(node, "name"));
     const std::string place =
-        fmt::format("node {}{}", number, op.name.empty() ? "" : " '" + printable(op.name, 80) + "'");
+        fmt::format("node {}{}", number, op.name.empty() ? "" : " " + in_quotes(op.name));
     std::vector<std::string> made;
     collect_tensors(member(node, "outputs"), made, 0);
     if (made.empty()) return Unit{};
@@ -229,7 +223,7 @@ class Pt2Reader {
   Result<AtenArg> tensor_argument(const std::string& name, AtenCall& call, const std::string& place) {
     const auto it = tensor_of_name_.find(name);
     if (it == tensor_of_name_.end())
-      return fail(place, "reads '" + printable(name, 80) + "', which is not defined before");
+      return fail(place, "reads " + in_quotes(name) + ", which is not defined before");
     AtenArg arg;
     arg.kind = AtenArg::Kind::kTensor, arg.number = static_cast<std::int64_t>(call.tensors.size());
     call.tensors.push_back(tensors_[it->second]);
@@ -292,17 +286,13 @@ class Pt2Reader {
     for (const std::size_t k : state_)
       while (!names.insert(ops_[k].name).second) ops_[k].name += "'";
     OpGraphBuilder builder;
-    std::string name = std::filesystem::path{where_}.filename().string();
-    if (name.ends_with(".pt2") && name.size() > 4) name.resize(name.size() - 4);
     json meta{{"kind", "inference"}};
     if (!uncounted_.empty()) meta["uncounted"] = uncounted_;
-    builder.set_name(std::move(name))
+    builder.set_name(name_of_file(where_, {".pt2"}))
         .set_source("pt2")
         .set_meta_json(meta.dump(-1, ' ', false, json::error_handler_t::replace));
     for (OpSpec& op : ops_) builder.add(std::move(op));
-    auto graph = std::move(builder).build();
-    if (!graph) return invalid(where_, graph.error().context);
-    return graph;
+    return built(std::move(builder), where_);
   }
 
   const std::string_view where_;
@@ -318,10 +308,7 @@ class Pt2Reader {
 
 }  // namespace
 
-bool looks_like_pt2(std::span<const std::byte> bytes) {
-  return std::string_view{reinterpret_cast<const char*>(bytes.data()),
-                          std::min<std::size_t>(bytes.size(), 4)} == "PK\3\4";
-}
+bool looks_like_pt2(std::span<const std::byte> bytes) { return text_of(bytes).starts_with("PK\3\4"); }
 
 Result<OpGraph> parse_pt2(std::span<const std::byte> bytes, std::string_view where, const OpenDims& dims) {
   const auto entries = zip_entries(bytes);
@@ -337,9 +324,7 @@ Result<OpGraph> parse_pt2(std::span<const std::byte> bytes, std::string_view whe
   const auto packed = static_cast<std::size_t>(std::min<std::uint64_t>(chosen->packed_bytes, kMaxLimit));
   const auto text = unzip(bytes, *chosen, std::clamp(packed * kRatio, kLeastLimit, kMaxLimit));
   if (!text) return invalid(where, text.error().context);
-  const json program =
-      json::parse(reinterpret_cast<const char*>(text->data()),
-                  reinterpret_cast<const char*>(text->data()) + text->size(), nullptr, false);
+  const json program = json::parse(text_of(*text), nullptr, false);
   if (program.is_discarded()) return invalid(where, "has a program that is not JSON");
   return Pt2Reader{where, dims}.read(program);
 }
