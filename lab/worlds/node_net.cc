@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "base/check.h"
-#include "graph/broadcast.h"
 #include "graph/formats/onnx/onnx_flops.h"
+#include "graph/formats/reading/shape_arithmetic.h"
 #include "graph/training/training_graph.h"
 
 namespace emplace::models {

@@ -193,7 +193,8 @@ Lines on_ray(const std::string& toml, std::span<const std::string> settings = {}
   const auto cluster = parse_cluster(toml, "c.toml", settings, Engine::kRay);
   if (!cluster) return {cluster.error().context};
   Lines nodes;
-  for (const Cluster::Node& node : cluster->nodes) nodes.push_back(node.name + ":" + std::string{word_of(node.start)});
+  for (const Cluster::Node& node : cluster->nodes)
+    nodes.push_back(node.name + ":" + std::string{word_of(node.start)});
   return nodes;
 }
 
