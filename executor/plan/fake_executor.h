@@ -24,7 +24,7 @@ struct FakeOptions {
 };
 
 /// Thread: one at a time. `graph` and `devices` must outlive it.
-class FakeExecutor final : public RealExecutor {
+class FakeExecutor : public RealExecutor {
  public:
   FakeExecutor(const OpGraph& graph, const DeviceSet& devices, FakeOptions options = {});
 

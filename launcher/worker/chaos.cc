@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <charconv>
 #include <csignal>
-#include <utility>
+#include <string>
 
 #include "base/text/words.h"
 #include "executor/plan/out_of_memory.h"
@@ -37,30 +37,27 @@ Result<ChaosPlan> parse_chaos(std::string_view text) {
   return plan;
 }
 
-ChaosExecutor::ChaosExecutor(std::unique_ptr<RealExecutor> inner, ChaosPlan plan, const OpGraph& graph,
-                             const DeviceSet& devices)
-    : inner_{std::move(inner)}, plan_{plan}, graph_{graph}, devices_{devices} {}
-
-Result<Unit> ChaosExecutor::measure(std::span<const DeviceId> placement, Measurement& out) {
-  const auto due = [&](std::uint64_t every) { return every > 0 && number_ % every == 0; };
-  if (due(plan_.crash_every)) {
+Result<bool> inject_failure(const ChaosPlan& plan, std::uint64_t number, std::span<const DeviceId> placement,
+                            const OpGraph& graph, const DeviceSet& devices, Measurement& out) {
+  const auto due = [&](std::uint64_t every) { return every > 0 && number % every == 0; };
+  if (due(plan.crash_every)) {
     const rlimit no_core{0, 0};
     ::setrlimit(RLIMIT_CORE, &no_core);
     (void)::signal(SIGSEGV, SIG_DFL);
     (void)::raise(SIGSEGV);
   }
-  while (due(plan_.hang_every)) ::poll(nullptr, 0, -1);
-  if (due(plan_.poison_every))
-    return Error{Errc::kDeviceLost, "measurement " + std::to_string(number_) + " lost its device on purpose"};
-  if (!due(plan_.oom_every)) return inner_->measure(placement, out);
-  const OpId op{static_cast<std::uint32_t>(number_ % graph_.num_ops())};
+  while (due(plan.hang_every)) ::poll(nullptr, 0, -1);
+  if (due(plan.poison_every))
+    return Error{Errc::kDeviceLost, "measurement " + std::to_string(number) + " lost its device on purpose"};
+  if (!due(plan.oom_every)) return false;
+  const OpId op{static_cast<std::uint32_t>(number % graph.num_ops())};
   const DeviceId device = placement[index(op)];
-  const std::int64_t free = devices_[device].memory_bytes;
+  const std::int64_t free = devices[device].memory_bytes;
   out = Measurement{};
-  out.peak_bytes.assign(devices_.size(), 0);
-  out.busy_s.assign(devices_.size(), 0);
-  write_out_of_memory({op, device, free + 1, free}, graph_, devices_, out);
-  return Unit{};
+  out.peak_bytes.assign(devices.size(), 0);
+  out.busy_s.assign(devices.size(), 0);
+  write_out_of_memory({op, device, free + 1, free}, graph, devices, out);
+  return true;
 }
 
 }  // namespace emplace::launcher

@@ -2,11 +2,13 @@
 /// Fault injection for tests: every Nth measurement of an executor crashes, hangs, runs out of memory or
 /// loses its device.
 
-#include <memory>
+#include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "base/result.h"
-#include "executor/real_executor.h"
+#include "placement/machine/device.h"
+#include "placement/measurement.h"
 
 namespace emplace::launcher {
 
@@ -20,34 +22,10 @@ struct ChaosPlan {
 /// an unknown word, or not a whole number.
 Result<ChaosPlan> parse_chaos(std::string_view text);
 
-/// A real executor that injects the failures of a plan. Thread: as Executor.
-class ChaosExecutor final : public RealExecutor {
- public:
-  ChaosExecutor(std::unique_ptr<RealExecutor> inner, ChaosPlan plan, const OpGraph& graph,
-                const DeviceSet& devices);
-  /// Sets the number of the next measurement, from 1. The parent counts across restarts, so that a restarted
-  /// process does not start at 1 again.
-  void set_number(std::uint64_t number) { number_ = number; }
-
-  std::string_view kind() const override { return inner_->kind(); }
-  Result<Unit> measure(std::span<const DeviceId> placement, Measurement& out) override;
-  Result<Unit> trace(std::span<const DeviceId> placement, Measurement& out, Schedule& schedule) override {
-    return inner_->trace(placement, out, schedule);
-  }
-  Result<Verification> verify(std::span<const DeviceId> placement) override {
-    return inner_->verify(placement);
-  }
-  Result<ExecutorProfile> profile() override { return inner_->profile(); }
-  std::vector<std::string> notes() const override { return inner_->notes(); }
-  void expect(std::span<const DeviceId> placement) override { inner_->expect(placement); }
-  std::vector<std::string> synthetic_types() const override { return inner_->synthetic_types(); }
-
- private:
-  const std::unique_ptr<RealExecutor> inner_;
-  const ChaosPlan plan_;
-  const OpGraph& graph_;
-  const DeviceSet& devices_;
-  std::uint64_t number_ = 0;
-};
+/// Makes measurement `number` fail if the plan demands it: ends the process, hangs, or sets `out` to a
+/// measurement that ran out of memory. Returns false if it shall not fail. The parent counts from 1 across
+/// restarts, so that a restarted process does not start at 1 again. Errors: kDeviceLost.
+Result<bool> inject_failure(const ChaosPlan& plan, std::uint64_t number, std::span<const DeviceId> placement,
+                            const OpGraph& graph, const DeviceSet& devices, Measurement& out);
 
 }  // namespace emplace::launcher

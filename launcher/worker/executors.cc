@@ -9,7 +9,6 @@
 #include "launcher/worker/chaos.h"
 #include "launcher/worker/helper_program.h"
 #include "launcher/worker/process_executor.h"
-#include "launcher/worker/torch_program.h"
 
 namespace emplace::launcher {
 namespace {

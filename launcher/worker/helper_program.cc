@@ -3,11 +3,80 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
+#include <cstdlib>
+#include <utility>
+#include <vector>
 
 #include "base/text/words.h"
-#include "launcher/worker/torch_program.h"
+#include "runtime/process/run_command.h"
 
 namespace emplace::launcher {
+namespace {
+
+constexpr const char* kTorchProgram = "emplace-exec-torch";
+constexpr const char* kTorchModule = "emplace.torch_executor";
+constexpr const char* kTorchCure = "pip install emplace torch";
+constexpr Nanos kVersionLimit = std::chrono::seconds{60};  // A cold disk may take some seconds.
+
+/// A program that Python runs; its interpreter would take a typed signal as its own.
+HelperCommand python_program(std::string path, std::vector<std::string> leading_words = {}) {
+  return {std::move(path), {}, {}, std::move(leading_words), true};
+}
+HelperCommand package_in(std::string python) {
+  return python_program(std::move(python), {"-m", kTorchModule});
+}
+
+/// The interpreter that the environment names; empty: none.
+std::string chosen_python() {
+  const char* const python = std::getenv(kPythonVariable);
+  return python == nullptr ? "" : python;
+}
+
+Error no_torch(const std::string& what) {
+  const bool names_cure = what.find("pip install") != std::string::npos;
+  return {Errc::kUnsupported,
+          "executor 'torch': " + what + (names_cure ? std::string{} : std::string{"; "} + kTorchCure)};
+}
+
+HelperCommand torch_command() {
+  if (std::string python = chosen_python(); !python.empty()) return package_in(std::move(python));
+  if (const auto beside = helper_path("torch"); ::access(beside.c_str(), X_OK) == 0)
+    return python_program(beside.string());
+  if (auto installed = process::find_program(kTorchProgram)) return python_program(*std::move(installed));
+  return package_in(python_path());
+}
+
+/// Starts the program to ask for its version. Errors: kUnsupported.
+Result<std::string> torch_version(const HelperCommand& command) {
+  const std::string absent = std::string{kTorchProgram} + " is neither in " +
+                             printable_path(helper_path("torch").parent_path()) + " nor in PATH";
+  if (command.program.empty()) return no_torch(absent + ", and there is no python3");
+  std::vector<std::string> words = command.leading_words;
+  words.emplace_back("--version");
+  process::RunOptions options;
+  options.limit = kVersionLimit;
+  options.own_group = true;
+  const auto ran = process::run_command(command.program.string(), words, options);
+  const std::string where = printable_path(command.program);
+  if (!ran) return no_torch(where + " cannot be started: " + ran.error().context);
+  const std::string last = printable(ran->last_line(), 200);
+  if (ran->status == 0 && last.starts_with(kTorchProgram)) return last;
+  // Python's own words for a package that is not installed.
+  const bool no_package = ran->status != 0 && ran->errors.find("No module named") != std::string::npos &&
+                          ran->errors.find("emplace") != std::string::npos;
+  if (no_package && chosen_python().empty())
+    return no_torch(absent + ", and " + where + " lacks the package emplace");
+  if (no_package) return no_torch(where + " (" + kPythonVariable + ") lacks the package emplace");
+  return no_torch(last.empty() ? where + " ended with status " + std::to_string(ran->status) : last);
+}
+
+}  // namespace
+
+std::string python_path() {
+  std::string python = chosen_python();
+  return python.empty() ? process::find_program("python3").value_or("") : python;
+}
 
 std::span<const std::string_view> process_executor_kinds() {
   static constexpr std::array<std::string_view, 4> kKinds{"cpu", "cuda", "fake", "torch"};

@@ -1,5 +1,6 @@
 #pragma once
-/// The executor programs: their paths, and how they are started.
+/// The executor programs: their paths, and how they are started. The one of "torch" executes steps in
+/// PyTorch; it is a part of the Python package.
 
 #include <filesystem>
 #include <span>
@@ -11,15 +12,25 @@
 
 namespace emplace::launcher {
 
+/// Environment variable with the Python interpreter whose PyTorch is used.
+inline constexpr const char* kPythonVariable = "EMPLACE_PYTHON";
+
+/// Returns the Python interpreter for parts of the package emplace: the one that EMPLACE_PYTHON names, or the
+/// python3 of PATH. Empty: none.
+std::string python_path();
+
 /// Returns the kinds that run in processes: "cpu", "cuda", "fake", "torch".
 std::span<const std::string_view> process_executor_kinds();
 /// Returns the path beside the running program: "DIRECTORY/emplace-exec-cpu".
 std::filesystem::path helper_path(std::string_view kind);
-/// Returns how the program of a kind is started, without options. Starts nothing and checks little: a program
-/// that is missing fails when it is started.
+/// Returns how the program of a kind is started, without options. "torch" is the first of these: the package
+/// in the interpreter that EMPLACE_PYTHON names; emplace-exec-torch beside the running program;
+/// emplace-exec-torch in PATH; the package in the python3 of PATH. Starts nothing and checks little: a
+/// program that is missing fails when it is started.
 HelperCommand helper_command(std::string_view kind);
 /// Checks that the program of a kind can start, and returns what it is: "emplace-exec-cpu",
-/// "emplace-exec-torch 0.1.0, torch 2.1.0". Errors (kUnsupported): it is missing; the error states how to get
+/// "emplace-exec-torch 0.1.0, torch 2.1.0". Starts that of "torch" to ask for its version, and blocks for
+/// less than a second as a rule. Errors (kUnsupported): it or PyTorch is missing; the error states how to get
 /// it.
 Result<std::string> helper_program(std::string_view kind);
 

@@ -112,14 +112,12 @@ Result<Settings> parse_settings(int argc, const char* const* argv, const Executo
       chaos += (chaos.empty() ? "" : ",") + std::string{word.substr(2)};
       if (apart) chaos += "=" + std::string{argv[++i]};
     } else if (program.option) {
-      if (auto taken = program.option(word); !taken) return taken.error();
+      EMPLACE_TRY(program.option(word));
     } else {
       return invalid(printable(word, 60), "is not an option of emplace-exec-" + std::string{program.kind});
     }
   }
-  auto plan = parse_chaos(chaos);
-  if (!plan) return plan.error();
-  settings.chaos = *plan;
+  EMPLACE_TRY_ASSIGN(settings.chaos, parse_chaos(chaos));
   return settings;
 }
 
@@ -133,31 +131,23 @@ bool has_parent() {
 struct Prepared {
   OpGraph graph;
   DeviceSet devices;
-  std::unique_ptr<ChaosExecutor> executor;
+  std::unique_ptr<RealExecutor> executor;
 };
 
 Result<std::unique_ptr<Prepared>> prepare(const Channel::Received& received, const ExecutorProgram& program,
-                                          const Settings& settings, std::atomic<std::uint64_t>& progress) {
-  const auto asked = received.as<messages::PrepareExecutor>();
-  if (!asked) return asked.error();
-  const auto bytes = messages::section_of(received.bulk, asked->graph);
-  if (!bytes) return bytes.error();
-  auto graph = parse_graph(*bytes, "the graph", {.format = GraphFormat::kEmplace});
-  if (!graph) return graph.error();
-  if (graph_sha256(*graph) != asked->graph_sha256) return invalid("the graph", "does not match its sha256");
-  auto devices = devices_of(*asked);
-  if (!devices) return devices.error();
+                                          std::atomic<std::uint64_t>& progress) {
+  EMPLACE_TRY_ASSIGN(const auto asked, received.as<messages::PrepareExecutor>());
+  EMPLACE_TRY_ASSIGN(const auto bytes, messages::section_of(received.bulk, asked.graph));
+  EMPLACE_TRY_ASSIGN(auto graph, parse_graph(bytes, "the graph", {.format = GraphFormat::kEmplace}));
+  if (graph_sha256(graph) != asked.graph_sha256) return invalid("the graph", "does not match its sha256");
+  EMPLACE_TRY_ASSIGN(auto devices, devices_of(asked));
   progress.fetch_add(1);
-  auto prepared = std::unique_ptr<Prepared>{new Prepared{*std::move(graph), *std::move(devices), nullptr}};
-  RealOptions options = options_of(*asked);
+  auto prepared = std::unique_ptr<Prepared>{new Prepared{std::move(graph), std::move(devices), nullptr}};
+  RealOptions options = options_of(asked);
   options.progress = &progress;
-  auto executor = program.make(prepared->graph, prepared->devices, options);
-  if (!executor) return executor.error();
-  prepared->executor = std::make_unique<ChaosExecutor>(*std::move(executor), settings.chaos, prepared->graph,
-                                                       prepared->devices);
+  EMPLACE_TRY_ASSIGN(prepared->executor, program.make(prepared->graph, prepared->devices, options));
   progress.fetch_add(1);
-  if (program.self_test)
-    if (auto tested = program.self_test(); !tested) return tested.error();
+  if (program.self_test) EMPLACE_TRY(program.self_test());
   return prepared;
 }
 
@@ -188,17 +178,20 @@ Result<Measurement> answer_of(const Result<Unit>& done, Measurement measured, co
 
 /// Runs the requested task and sends the answer.
 Result<Unit> run(const Channel::Received& received, const messages::RunPlacement& asked, Prepared& prepared,
-                 const ExecutorProgram& program, Line& line) {
+                 const ExecutorProgram& program, const ChaosPlan& chaos, Line& line) {
   EMPLACE_TRY_ASSIGN(const auto bytes, messages::section_of(received.bulk, asked.placement));
   const auto placement = messages::view_as<DeviceId>(bytes);
-  ChaosExecutor& executor = *prepared.executor;
-  executor.set_number(asked.id);
+  RealExecutor& executor = *prepared.executor;
   Measurement measured;
   switch (asked.task) {
     case messages::PlacementTask::kMeasure: {
       EMPLACE_TRY_ASSIGN(const auto next, messages::section_of(received.bulk, asked.next));
       if (!next.empty()) executor.expect(messages::view_as<DeviceId>(next));
-      const auto done = executor.measure(placement, measured);
+      const auto done = [&]() -> Result<Unit> {
+        EMPLACE_TRY_ASSIGN(const bool failed, inject_failure(chaos, asked.id, placement, prepared.graph,
+                                                             prepared.devices, measured));
+        return failed ? Unit{} : executor.measure(placement, measured);
+      }();
       EMPLACE_TRY_ASSIGN(measured, answer_of(done, std::move(measured), program, prepared.devices.size()));
       line.send(messages::PlacementRan{asked.id, std::move(measured), executor.notes()});
       return Unit{};
@@ -242,7 +235,7 @@ int serve_executor(int argc, const char* const* argv, const ExecutorProgram& pro
   std::atomic<std::uint64_t> progress{0};
   Line line{progress};
   std::thread{[&line] { line.listen(); }}.detach();
-  auto prepared = prepare(line.next(), program, *settings, progress);
+  auto prepared = prepare(line.next(), program, progress);
   if (!prepared && prepared.error().code == Errc::kDeviceLost) end_poisoned(prepared.error().context);
   if (!prepared) {
     line.send(messages::ExecutorRefused{static_cast<std::uint8_t>(prepared.error().code),
@@ -259,7 +252,7 @@ int serve_executor(int argc, const char* const* argv, const ExecutorProgram& pro
       print_error(asked.error().context);
       ::_exit(1);  // Skip destructors: the receiving thread still uses `line`.
     }
-    const auto done = run(received, *asked, **prepared, program, line);
+    const auto done = run(received, *asked, **prepared, program, settings->chaos, line);
     if (done) continue;
     if (done.error().code == Errc::kDeviceLost) end_poisoned(done.error().context);
     line.send(

@@ -7,7 +7,7 @@
 #include "base/text/words.h"
 #include "launcher/cluster/hosts/remote_host.h"
 #include "launcher/cluster/hosts/topology.h"
-#include "launcher/worker/torch_program.h"
+#include "launcher/worker/helper_program.h"
 #include "runtime/process/run_command.h"
 
 namespace emplace::launcher {
