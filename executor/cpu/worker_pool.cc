@@ -1,58 +1,37 @@
 #include "executor/cpu/worker_pool.h"
 
-#include <hwloc.h>
 #include <omp.h>
+#include <sched.h>
 #include <xmmintrin.h>
-
-#include <memory>
 
 namespace emplace::cpu {
 namespace {
 
-/// The cores available to this process.
-class Cores {
- public:
-  Cores() {
-    if (hwloc_topology_init(&topology_) != 0) return;
-    loaded_ = hwloc_topology_load(topology_) == 0;
-    if (!loaded_) return;
-    hwloc_bitmap_t allowed = hwloc_bitmap_alloc();
-    if (hwloc_get_cpubind(topology_, allowed, HWLOC_CPUBIND_PROCESS) != 0)
-      hwloc_bitmap_copy(allowed, hwloc_topology_get_allowed_cpuset(topology_));
-    for (int pu = hwloc_bitmap_first(allowed); pu >= 0; pu = hwloc_bitmap_next(allowed, pu))
-      units_.push_back(pu);
-    hwloc_bitmap_free(allowed);
-  }
-  ~Cores() {
-    if (topology_ != nullptr) hwloc_topology_destroy(topology_);
-  }
-  Cores(const Cores&) = delete;
-  Cores& operator=(const Cores&) = delete;
+/// The cores available to this process; empty if they are unknown.
+std::vector<std::size_t> available_cores() {
+  std::vector<std::size_t> cores;
+  cpu_set_t set;
+  if (::sched_getaffinity(0, sizeof set, &set) != 0) return cores;
+  for (std::size_t core = 0; core < CPU_SETSIZE; ++core)
+    if (CPU_ISSET(core, &set)) cores.push_back(core);
+  return cores;
+}
 
-  std::size_t count() const { return units_.size(); }
-  bool bind_this_thread(std::size_t lane) const {
-    if (units_.empty()) return false;
-    hwloc_bitmap_t set = hwloc_bitmap_alloc();
-    hwloc_bitmap_set(set, static_cast<unsigned>(units_[lane % units_.size()]));
-    const bool bound = hwloc_set_cpubind(topology_, set, HWLOC_CPUBIND_THREAD) == 0;
-    hwloc_bitmap_free(set);
-    return bound;
-  }
-
- private:
-  hwloc_topology_t topology_ = nullptr;
-  bool loaded_ = false;
-  std::vector<int> units_;
-};
+void bind_this_thread(std::size_t core) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(core, &set);
+  (void)::sched_setaffinity(0, sizeof set, &set);  // An unbound lane is slower but correct.
+}
 
 }  // namespace
 
 WorkerPool::WorkerPool(std::size_t lanes) {
-  const auto cores = std::make_shared<const Cores>();
-  own_cores_ = lanes <= cores->count();
+  const auto cores = available_cores();
+  own_cores_ = lanes <= cores.size();
   for (std::size_t lane = 0; lane < lanes; ++lane)
     threads_.emplace_back([this, lane, cores] {
-      (void)cores->bind_this_thread(lane);  // An unbound lane is slower but correct.
+      if (!cores.empty()) bind_this_thread(cores[lane % cores.size()]);
       omp_set_num_threads(1);
       _mm_setcsr(_mm_getcsr() | 0x8040);  // Flushes denormals to zero, as operands and results.
       serve(lane);

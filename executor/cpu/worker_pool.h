@@ -16,8 +16,8 @@ namespace emplace::cpu {
 /// Thread: one owner.
 class WorkerPool {
  public:
-  /// Pins thread k to the k-th core available to this process, round robin. If hwloc cannot bind it, the
-  /// thread stays unbound.
+  /// Pins thread k to the k-th core available to this process, round robin. If it cannot be bound, it
+  /// stays unbound.
   explicit WorkerPool(std::size_t lanes);
   ~WorkerPool();
   WorkerPool(const WorkerPool&) = delete;
