@@ -1,7 +1,9 @@
 #include <fmt/core.h>
+#include <zip.h>
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -13,7 +15,6 @@
 #include "graph/formats/reading/file_parts.h"
 #include "graph/formats/torch/aten_ops.h"
 #include "graph/formats/torch/pt2.h"
-#include "graph/formats/torch/zip_archive.h"
 #include "graph/symbolic_size.h"
 
 namespace emplace {
@@ -306,25 +307,71 @@ class Pt2Reader {
   std::set<std::string> uncounted_;
 };
 
+struct CloseZip {
+  void operator()(zip_t* archive) const { zip_discard(archive); }
+  void operator()(zip_file_t* file) const { zip_fclose(file); }
+};
+using Archive = std::unique_ptr<zip_t, CloseZip>;
+
+/// Opens an archive in memory. Errors (kInvalid, without a place): not an archive; damaged.
+Result<Archive> opened(std::span<const std::byte> bytes) {
+  zip_error_t error;
+  zip_error_init(&error);
+  zip_source_t* const source = zip_source_buffer_create(bytes.data(), bytes.size(), 0, &error);
+  Archive archive{source == nullptr ? nullptr : zip_open_from_source(source, ZIP_RDONLY, &error)};
+  if (archive != nullptr) return archive;
+  zip_source_free(source);
+  const bool other = zip_error_code_zip(&error) == ZIP_ER_NOZIP;
+  return invalid({}, other ? "is not a ZIP archive, or is truncated" : "has a damaged directory");
+}
+
+/// Unpacks an entry. Errors (kInvalid, without a place): an unsupported method; encrypted; damaged; too
+/// large, whatever the directory declares.
+Result<std::string> unpacked(zip_t* archive, zip_uint64_t number) {
+  zip_stat_t entry;
+  zip_stat_init(&entry);
+  if (zip_stat_index(archive, number, 0, &entry) != 0) return invalid({}, "has a damaged directory");
+  const auto bad = [&](std::string_view what) {
+    return invalid({}, "entry " + in_quotes(entry.name) + " " + std::string{what});
+  };
+  const auto packed = static_cast<std::size_t>(std::min<std::uint64_t>(entry.comp_size, kMaxLimit));
+  const std::size_t limit = std::clamp(packed * kRatio, kLeastLimit, kMaxLimit);
+  if (entry.size > limit) return bad(fmt::format("unpacks to more than {} MiB", limit >> 20));
+  if (entry.comp_method == ZIP_CM_STORE && entry.size != entry.comp_size)
+    return bad("has contradictory sizes");
+  const std::unique_ptr<zip_file_t, CloseZip> file{zip_fopen_index(archive, number, 0)};
+  if (file == nullptr) {
+    const int why = zip_error_code_zip(zip_get_error(archive));
+    if (why == ZIP_ER_COMPNOTSUPP) return bad("uses an unknown compression method: store or deflate it");
+    return bad(why == ZIP_ER_NOPASSWD || why == ZIP_ER_ENCRNOTSUPP ? "is encrypted" : "is damaged");
+  }
+  std::string text(entry.size, '\0');
+  char more = 0;  // The checksum is compared at the end.
+  if (zip_fread(file.get(), text.data(), text.size()) != static_cast<zip_int64_t>(text.size()) ||
+      zip_fread(file.get(), &more, 1) != 0)
+    return bad("is damaged");
+  return text;
+}
+
 }  // namespace
 
 bool looks_like_pt2(std::span<const std::byte> bytes) { return text_of(bytes).starts_with("PK\3\4"); }
 
 Result<OpGraph> parse_pt2(std::span<const std::byte> bytes, std::string_view where, const OpenDims& dims) {
-  const auto entries = zip_entries(bytes);
-  if (!entries) return invalid(where, entries.error().context);
-  const ZipEntry* chosen = nullptr;
-  for (const ZipEntry& entry : *entries) {
-    const bool model =
-        (entry.name.starts_with("models/") || entry.name.find("/models/") != std::string_view::npos) &&
-        entry.name.ends_with(".json");
-    if (model && (!chosen || entry.name.ends_with("models/model.json"))) chosen = &entry;
+  const auto archive = opened(bytes);
+  if (!archive) return invalid(where, archive.error().context);
+  std::optional<zip_uint64_t> chosen;
+  for (zip_int64_t k = 0; k < zip_get_num_entries(archive->get(), 0); ++k) {
+    const char* raw = zip_get_name(archive->get(), static_cast<zip_uint64_t>(k), ZIP_FL_ENC_RAW);
+    const std::string_view name = raw == nullptr ? "" : raw;
+    const bool model = (name.starts_with("models/") || name.find("/models/") != std::string_view::npos) &&
+                       name.ends_with(".json");
+    if (model && (!chosen || name.ends_with("models/model.json"))) chosen = static_cast<zip_uint64_t>(k);
   }
   if (!chosen) return invalid(where, "has no exported program", "write one with torch.export.save");
-  const auto packed = static_cast<std::size_t>(std::min<std::uint64_t>(chosen->packed_bytes, kMaxLimit));
-  const auto text = unzip(bytes, *chosen, std::clamp(packed * kRatio, kLeastLimit, kMaxLimit));
+  const auto text = unpacked(archive->get(), *chosen);
   if (!text) return invalid(where, text.error().context);
-  const json program = json::parse(text_of(*text), nullptr, false);
+  const json program = json::parse(*text, nullptr, false);
   if (program.is_discarded()) return invalid(where, "has a program that is not JSON");
   return Pt2Reader{where, dims}.read(program);
 }
