@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -83,7 +84,7 @@ class Generate final : public Command {
   Result<ExitStatus> model(Console& console) const;
   Result<ExitStatus> worlds(Console& console) const;
   /// Errors (kInvalid): an option that is for models only, given for something else.
-  Result<Unit> no_option_of_models(std::string_view reason) const;
+  Result<Unit> no_option_of_models(const std::string& reason) const;
   /// Errors (kInvalid): an option that is for worlds only, given for something else.
   Result<Unit> no_option_of_worlds() const;
   Result<ExitStatus> family(Console& console) const;
@@ -185,31 +186,32 @@ Result<ExitStatus> Generate::model(Console& console) const {
   return ExitStatus::kDone;
 }
 
-Result<Unit> Generate::no_option_of_models(std::string_view reason) const {
-  const std::array<std::pair<const char*, bool>, 8> of_models{{{"--layers", !layers_.empty()},
-                                                               {"--batch", !batch_.empty()},
-                                                               {"--steps", !steps_.empty()},
-                                                               {"--hidden", !hidden_.empty()},
-                                                               {"--split", !split_.empty()},
-                                                               {"--optimizer", !optimizer_.empty()},
-                                                               {"--training", training_},
-                                                               {"--granularity", !granularity_.empty()}}};
-  for (const auto& [option, given] : of_models) {
-    if (!given) continue;
-    return invalid(option, "is for models; " + std::string{reason},
-                   "remove it, or remove --index and --count");
-  }
+/// Errors (kInvalid): an option that is given, and is not for what is generated.
+Result<Unit> none_given(std::initializer_list<std::pair<const char*, bool>> options, const std::string& why,
+                        std::string_view cure) {
+  for (const auto& [option, given] : options)
+    if (given) return invalid(option, why, cure);
   return Unit{};
 }
 
+Result<Unit> Generate::no_option_of_models(const std::string& reason) const {
+  return none_given({{"--layers", !layers_.empty()},
+                     {"--batch", !batch_.empty()},
+                     {"--steps", !steps_.empty()},
+                     {"--hidden", !hidden_.empty()},
+                     {"--split", !split_.empty()},
+                     {"--optimizer", !optimizer_.empty()},
+                     {"--training", training_},
+                     {"--granularity", !granularity_.empty()}},
+                    "is for models; " + reason, "remove it, or remove --index and --count");
+}
+
 Result<Unit> Generate::no_option_of_worlds() const {
-  const std::array<std::pair<const char*, bool>, 4> of_worlds{{{"--first", !first_.empty()},
-                                                               {"--held-out", held_out_},
-                                                               {"--traced", !traced_.empty()},
-                                                               {"--most-ops", !most_ops_.empty()}}};
-  for (const auto& [option, given] : of_worlds)
-    if (given) return invalid(option, "is for worlds", "remove it, or generate worlds");
-  return Unit{};
+  return none_given({{"--first", !first_.empty()},
+                     {"--held-out", held_out_},
+                     {"--traced", !traced_.empty()},
+                     {"--most-ops", !most_ops_.empty()}},
+                    "is for worlds", "remove it, or generate worlds");
 }
 
 Result<ExitStatus> Generate::worlds(Console& console) const {
@@ -247,11 +249,7 @@ Result<ExitStatus> Generate::family(Console& console) const {
 Result<ExitStatus> Generate::one(Console& console, Family family, std::uint32_t index) const {
   EMPLACE_TRY_ASSIGN(const auto graph, models::family_graph(family, console.seed(), index));
   EMPLACE_TRY(save_graph(graph, output_));
-  if (console.json()) {
-    console.print(json_text(facts_of(graph, family, output_)));
-  } else {
-    console.print(summary_of(graph, output_));
-  }
+  console.print(console.json() ? json_text(facts_of(graph, family, output_)) : summary_of(graph, output_));
   return ExitStatus::kDone;
 }
 
@@ -315,8 +313,7 @@ class Folder {
 
 /// "train-07.json.gz"
 std::string member_name(std::string_view part, std::size_t number) {
-  const std::string digits = std::to_string(number);
-  return std::string{part} + "-" + std::string(digits.size() < 2 ? 1 : 0, '0') + digits + ".json.gz";
+  return fmt::format("{}-{:02}.json.gz", part, number);
 }
 
 Result<ExitStatus> Generate::many(Console& console, Family family, std::uint32_t count) const {

@@ -48,6 +48,9 @@ unsigned nvlink_of(unsigned architecture) {
   }
 }
 
+template <class... Arguments>
+using NvmlFunction = int (*)(Arguments...);
+
 /// A loaded and initialised NVML.
 class Nvml {
  public:
@@ -56,7 +59,7 @@ class Nvml {
     Nvml nvml;
     nvml.handle_ = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (nvml.handle_ == nullptr) return Error{Errc::kIo, "NVML: is not installed"};
-    const auto start = nvml.function<int()>("nvmlInit_v2");
+    const auto start = nvml.function<>("nvmlInit_v2");
     if (start == nullptr) return Error{Errc::kUnsupported, "NVML: has no nvmlInit_v2"};
     if (const int status = start(); status != kNvmlSuccess)
       return Error{Errc::kUnsupported, "NVML: cannot start (status " + std::to_string(status) + ")"};
@@ -69,28 +72,19 @@ class Nvml {
   Nvml& operator=(const Nvml&) = delete;
   Nvml& operator=(Nvml&&) = delete;
   ~Nvml() {
-    if (started_)
-      if (const auto stop = function<int()>("nvmlShutdown")) (void)stop();
+    if (started_) (void)call("nvmlShutdown");
     if (handle_ != nullptr) ::dlclose(handle_);
   }
 
-  /// Null if the library lacks it.
-  template <class Signature>
-  Signature* function(const char* name) const {
-    return reinterpret_cast<Signature*>(::dlsym(handle_, name));
-  }
-
   Result<std::vector<NvmlGpu>> gpus() const {
-    const auto count_of = function<int(unsigned*)>("nvmlDeviceGetCount_v2");
-    const auto handle_of = function<int(unsigned, NvmlDevice*)>("nvmlDeviceGetHandleByIndex_v2");
     unsigned count = 0;
-    if (count_of == nullptr || handle_of == nullptr || count_of(&count) != kNvmlSuccess)
+    if (!call("nvmlDeviceGetCount_v2", &count))
       return Error{Errc::kUnsupported, "NVML: cannot list the GPUs"};
     std::vector<NvmlGpu> gpus;
     std::vector<NvmlDevice> devices;
     for (unsigned i = 0; i < count; ++i) {
       NvmlDevice& device = devices.emplace_back(nullptr);
-      if (handle_of(i, &device) != kNvmlSuccess)
+      if (!call("nvmlDeviceGetHandleByIndex_v2", i, &device))
         return Error{Errc::kUnsupported, "NVML: cannot open GPU " + std::to_string(i)};
       gpus.push_back(gpu(device));
       gpus.back().index = i;
@@ -103,52 +97,56 @@ class Nvml {
  private:
   Nvml() = default;
 
+  /// Null if the library lacks it.
+  template <class... Arguments>
+  NvmlFunction<Arguments...> function(const char* name) const {
+    return reinterpret_cast<NvmlFunction<Arguments...>>(::dlsym(handle_, name));
+  }
+  /// False if the library lacks the function, or if it fails.
+  template <class... Arguments>
+  bool call(const char* name, Arguments... arguments) const {
+    const auto called = function<Arguments...>(name);
+    return called != nullptr && called(arguments...) == kNvmlSuccess;
+  }
+  /// Empty if the driver does not report it.
+  std::string text(const char* name, NvmlDevice device) const {
+    std::array<char, 96> text{};
+    return call(name, device, text.data(), unsigned{text.size() - 1}) ? text.data() : "";
+  }
+
   NvmlGpu gpu(NvmlDevice device) const {
     NvmlGpu gpu;
-    std::array<char, 96> name{};
-    const auto name_of = function<int(NvmlDevice, char*, unsigned)>("nvmlDeviceGetName");
-    if (name_of != nullptr && name_of(device, name.data(), name.size() - 1) == kNvmlSuccess)
-      gpu.name = name.data();
+    gpu.name = text("nvmlDeviceGetName", device);
+    gpu.uuid = text("nvmlDeviceGetUUID", device);
     NvmlMemory memory{};
-    const auto memory_of = function<int(NvmlDevice, NvmlMemory*)>("nvmlDeviceGetMemoryInfo");
-    if (memory_of != nullptr && memory_of(device, &memory) == kNvmlSuccess) {
+    if (call("nvmlDeviceGetMemoryInfo", device, &memory)) {
       gpu.memory_bytes = static_cast<std::int64_t>(memory.total);
       gpu.free_bytes = static_cast<std::int64_t>(memory.free);
     }
-    const auto whole = [&](const char* function_name) {
+    const auto number = [&](const char* name, auto... which) {
       unsigned value = 0;
-      const auto of = function<int(NvmlDevice, unsigned*)>(function_name);
-      return of != nullptr && of(device, &value) == kNvmlSuccess ? value : 0U;
+      return call(name, device, which..., &value) ? value : 0U;
     };
-    const auto clock_mhz = [&](unsigned which) {
-      unsigned value = 0;
-      const auto of = function<int(NvmlDevice, unsigned, unsigned*)>("nvmlDeviceGetMaxClockInfo");
-      return of != nullptr && of(device, which, &value) == kNvmlSuccess ? value : 0U;
-    };
-    std::array<char, 96> uuid{};
-    const auto uuid_of = function<int(NvmlDevice, char*, unsigned)>("nvmlDeviceGetUUID");
-    if (uuid_of != nullptr && uuid_of(device, uuid.data(), uuid.size() - 1) == kNvmlSuccess)
-      gpu.uuid = uuid.data();
     NvmlPci pci{};
-    const auto address_of = function<int(NvmlDevice, NvmlPci*)>("nvmlDeviceGetPciInfo_v3");
-    if (address_of != nullptr && address_of(device, &pci) == kNvmlSuccess)
+    if (call("nvmlDeviceGetPciInfo_v3", device, &pci))
       gpu.pci = fmt::format("{:04x}:{:02x}:{:02x}.0", pci.domain, pci.bus, pci.device);
-    gpu.nvlink = nvlink_of(whole("nvmlDeviceGetArchitecture"));
+    gpu.nvlink = nvlink_of(number("nvmlDeviceGetArchitecture"));
     // A core does a multiplication and an addition per cycle; the memory bus moves data twice per cycle.
-    gpu.peak_gflops = 2.0 * whole("nvmlDeviceGetNumGpuCores") * clock_mhz(kNvmlClockSm) * 1e-3;
-    gpu.bandwidth_gbs = 2.0 * whole("nvmlDeviceGetMemoryBusWidth") / 8 * clock_mhz(kNvmlClockMemory) * 1e-3;
+    gpu.peak_gflops =
+        2.0 * number("nvmlDeviceGetNumGpuCores") * number("nvmlDeviceGetMaxClockInfo", kNvmlClockSm) * 1e-3;
+    gpu.bandwidth_gbs = 2.0 * number("nvmlDeviceGetMemoryBusWidth") / 8 *
+                        number("nvmlDeviceGetMaxClockInfo", kNvmlClockMemory) * 1e-3;
     return gpu;
   }
 
   void find_peers(const std::vector<NvmlDevice>& devices, std::vector<NvmlGpu>& gpus) const {
-    const auto status_of =
-        function<int(NvmlDevice, NvmlDevice, unsigned, unsigned*)>("nvmlDeviceGetP2PStatus");
-    if (status_of == nullptr) return;
+    constexpr const char* kStatus = "nvmlDeviceGetP2PStatus";
+    if (function<NvmlDevice, NvmlDevice, unsigned, unsigned*>(kStatus) == nullptr) return;
     for (std::size_t i = 0; i < devices.size(); ++i) {
       gpus[i].cut_off.assign(devices.size(), false);
       for (std::size_t other = 0; other < devices.size(); ++other) {
         unsigned status = kP2pOk;
-        if (other != i && status_of(devices[i], devices[other], kP2pRead, &status) == kNvmlSuccess)
+        if (other != i && call(kStatus, devices[i], devices[other], kP2pRead, &status))
           gpus[i].cut_off[other] = status != kP2pOk;
       }
     }
@@ -156,27 +154,23 @@ class Nvml {
 
   /// Switches are taken as connected with each other, so two GPUs share the fewer of their links to them.
   void count_nvlinks(const std::vector<NvmlDevice>& devices, std::vector<NvmlGpu>& gpus) const {
-    const auto address_of = function<int(NvmlDevice, NvmlPci*)>("nvmlDeviceGetPciInfo_v3");
-    const auto state_of = function<int(NvmlDevice, unsigned, unsigned*)>("nvmlDeviceGetNvLinkState");
-    const auto kind_of =
-        function<int(NvmlDevice, unsigned, unsigned*)>("nvmlDeviceGetNvLinkRemoteDeviceType");
-    const auto remote_of =
-        function<int(NvmlDevice, unsigned, NvmlPci*)>("nvmlDeviceGetNvLinkRemotePciInfo_v2");
-    if (address_of == nullptr || state_of == nullptr || kind_of == nullptr || remote_of == nullptr) return;
+    constexpr const char *kState = "nvmlDeviceGetNvLinkState", *kKind = "nvmlDeviceGetNvLinkRemoteDeviceType",
+                         *kRemote = "nvmlDeviceGetNvLinkRemotePciInfo_v2";
+    for (const char* needed : {kState, kKind, kRemote})
+      if (::dlsym(handle_, needed) == nullptr) return;
     std::vector<NvmlPci> addresses(devices.size());
     for (std::size_t i = 0; i < devices.size(); ++i)
-      if (address_of(devices[i], &addresses[i]) != kNvmlSuccess) return;
+      if (!call("nvmlDeviceGetPciInfo_v3", devices[i], &addresses[i])) return;
     std::vector<unsigned> to_switches(devices.size(), 0);
     for (std::size_t i = 0; i < devices.size(); ++i) {
       gpus[i].nvlinks.assign(devices.size(), 0);
       for (unsigned link = 0; link < kMaxNvlinks; ++link) {
         unsigned active = 0, kind = 0;
         NvmlPci remote{};
-        if (state_of(devices[i], link, &active) != kNvmlSuccess || active == 0 ||
-            kind_of(devices[i], link, &kind) != kNvmlSuccess)
+        if (!call(kState, devices[i], link, &active) || active == 0 || !call(kKind, devices[i], link, &kind))
           continue;
         if (kind == kRemoteSwitch) ++to_switches[i];
-        if (kind != kRemoteGpu || remote_of(devices[i], link, &remote) != kNvmlSuccess) continue;
+        if (kind != kRemoteGpu || !call(kRemote, devices[i], link, &remote)) continue;
         for (std::size_t other = 0; other < devices.size(); ++other)
           if (other != i && addresses[other] == remote) ++gpus[i].nvlinks[other];
       }

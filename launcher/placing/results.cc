@@ -10,8 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/fields.h"
 #include "base/text/words.h"
 #include "base/units.h"
+#include "executor/timing.h"
 
 namespace emplace::launcher {
 namespace {
@@ -21,6 +23,25 @@ std::vector<std::string> on_cores(std::span<const DeviceId> stand_ins, const Dev
   std::vector<std::string> names;
   for (const DeviceId id : stand_ins) names.push_back(printable(devices[id].name, 60) + " on a CPU core");
   return names;
+}
+
+/// Spread of the timed steps around their median.
+struct Spread {
+  double median_s = 0, mad_s = 0;  ///< Median; median absolute deviation from it.
+  double min_s = 0, max_s = 0;
+  std::int64_t long_tail = 0;  ///< Steps that took more than twice the median.
+  bool noisy = false;          ///< Too large to trust the step time: MAD above 5 % of the median.
+  EMPLACE_FIELDS(median_s, mad_s, min_s, max_s, long_tail, noisy)
+};
+/// @pre not empty.
+Spread spread_of(const std::vector<double>& samples) {
+  Spread spread{.median_s = median(samples), .mad_s = median_deviation(samples)};
+  const auto [least, most] = std::ranges::minmax(samples);
+  spread.min_s = least;
+  spread.max_s = most;
+  spread.long_tail = std::ranges::count_if(samples, [&](double s) { return s > 2 * spread.median_s; });
+  spread.noisy = spread.mad_s > 0.05 * spread.median_s;
+  return spread;
 }
 
 std::string format_percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
@@ -38,24 +59,6 @@ std::string misfit(const Measurement& measured, const DeviceSet& devices) {
   }
   if (!measured.valid && text.empty()) text = "the pieces of its devices wait for each other in a cycle";
   return text;
-}
-
-Spread spread_of(std::vector<double> samples) {
-  const auto median = [](std::vector<double>& values) {
-    std::sort(values.begin(), values.end());
-    const std::size_t half = values.size() / 2;
-    return values.size() % 2 == 1 ? values[half] : 0.5 * (values[half - 1] + values[half]);
-  };
-  Spread spread;
-  spread.median_s = median(samples);
-  spread.min_s = samples.front();
-  spread.max_s = samples.back();
-  for (double& sample : samples) {
-    if (sample > 2 * spread.median_s) ++spread.long_tail;
-    sample = std::abs(sample - spread.median_s);
-  }
-  spread.mad_s = median(samples);
-  return spread;
 }
 
 std::string joined(const std::vector<std::string>& notes) {
@@ -81,10 +84,7 @@ Json measured_json(const Measurement& measured, const Inputs& inputs, std::strin
     json["samples_s"] = std::span<const double>{samples.data(), measured.valid ? samples.size() : 0};
   } else {
     json["samples_s"] = measured.samples_s;
-    const Spread spread = spread_of(measured.samples_s);
-    json["spread"] =
-        Json{{"median_s", spread.median_s}, {"mad_s", spread.mad_s},         {"min_s", spread.min_s},
-             {"max_s", spread.max_s},       {"long_tail", spread.long_tail}, {"noisy", spread.noisy()}};
+    json["spread"] = fields_json(spread_of(measured.samples_s));
   }
   if (measured.label != MeasurementLabel::kSimulated) {
     json["synthetic_share"] = measured.synthetic_share;
@@ -117,7 +117,7 @@ std::string measured_text(const Measurement& measured, const Inputs& inputs,
     text += fmt::format("samples    {}, from {} to {}, MAD {}", measured.samples_s.size(),
                         format_seconds(spread.min_s), format_seconds(spread.max_s),
                         format_percent(spread.median_s > 0 ? spread.mad_s / spread.median_s : 0));
-    if (spread.noisy()) text += ", noisy: another process may use this machine";
+    if (spread.noisy) text += ", noisy: another process may use this machine";
     if (spread.long_tail > 0) text += fmt::format("; {} took more than twice the median", spread.long_tail);
     text += "\n";
   }

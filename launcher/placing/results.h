@@ -24,17 +24,6 @@ namespace emplace::launcher {
 /// it is valid.
 std::string misfit(const Measurement& measured, const DeviceSet& devices);
 
-/// Spread of the timed steps around their median.
-struct Spread {
-  double median_s = 0, mad_s = 0;  ///< Median; median absolute deviation from it.
-  double min_s = 0, max_s = 0;
-  std::size_t long_tail = 0;  ///< Steps that took more than twice the median.
-  /// Whether the spread is too large to trust the step time: MAD above 5 % of the median.
-  bool noisy() const { return mad_s > 0.05 * median_s; }
-};
-/// @pre not empty.
-Spread spread_of(std::vector<double> samples_s);
-
 /// Joins notes into one line.
 std::string joined(const std::vector<std::string>& notes);
 

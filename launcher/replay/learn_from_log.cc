@@ -130,10 +130,6 @@ class Learning {
     double log_q = 0;
     record::MeasurementRow measured;
   };
-  /// Facts about an episode, kept from the first pass.
-  struct Known {
-    std::vector<double> log_q;  // Empty: the episode is refused.
-  };
   /// An episode of the new policy, waiting for an update.
   struct Taken {
     policy::ScoredEpisode scored;
@@ -226,10 +222,10 @@ class Learning {
         [&](std::vector<record::LogRow>& page, std::vector<record::EpisodeRow>& episodes) -> Result<bool> {
           for (std::size_t i = 0; i < page.size(); ++i) {
             if (pass == 1) {
-              EMPLACE_TRY_ASSIGN(auto known, log_probabilities(episodes[i]));
-              known_.push_back(std::move(known));
+              EMPLACE_TRY_ASSIGN(auto log_q, log_probabilities(episodes[i]));
+              log_q_.push_back(std::move(log_q));
             }
-            EMPLACE_TRY(take(known_[number++], page[i], episodes[i], pass == 1));
+            EMPLACE_TRY(take(log_q_[number++], page[i], episodes[i], pass == 1));
           }
           report_.stopped =
               !watcher_({pass, request_.passes, page.back().episode.seq, last_seq_, trainer_->updates()});
@@ -244,33 +240,29 @@ class Learning {
     return update();
   }
 
-  Result<Known> log_probabilities(const record::EpisodeRow& episode) {
+  /// Returns log q of an episode; empty if it is refused.
+  Result<std::vector<double>> log_probabilities(const record::EpisodeRow& episode) {
     auto log_q = behaviour_->log_q(episode);
-    if (log_q) return Known{*std::move(log_q)};
-    if (log_q.error().code != Errc::kInvalid) return log_q.error();
+    if (log_q || log_q.error().code != Errc::kInvalid) return log_q;
     report_.placements += episode.count;
     note_refusal(episode.count, log_q.error());
-    return Known{};
+    return std::vector<double>{};
   }
 
-  Result<Unit> take(const Known& known, const record::LogRow& row, const record::EpisodeRow& episode,
-                    bool first) {
-    if (known.log_q.empty()) return Unit{};
+  Result<Unit> take(const std::vector<double>& log_q, const record::LogRow& row,
+                    const record::EpisodeRow& episode, bool first) {
+    if (log_q.empty()) return Unit{};
     const std::size_t ops = episode.placements.size() / std::max<std::size_t>(episode.count, 1);
     const auto placement = [&](std::size_t i) {
-      Placement devices;
-      devices.reserve(ops);
-      for (std::size_t op = i * ops; op < (i + 1) * ops; ++op)
-        devices.push_back(static_cast<DeviceId>(episode.placements[op]));
-      return devices;
+      return record::placement_of(std::span{episode.placements}.subspan(i * ops, ops));
     };
-    if (row.measurements.size() != episode.count || known.log_q.size() > episode.count)
+    if (row.measurements.size() != episode.count || log_q.size() > episode.count)
       return invalid(where(), fmt::format("episode {} is incomplete", episode.episode));
-    if (stepwise_) return take_episode(known, row, episode, first);
+    if (stepwise_) return take_episode(log_q, row, episode, first);
     // The last placement of a single round of steps contains every decision.
     const std::size_t skip = is_stepwise(run_.config) ? episode.count - 1 : 0;
-    for (std::size_t i = 0; i < known.log_q.size(); ++i) {
-      Drawn drawn{placement(skip + i), known.log_q[i], row.measurements[skip + i]};
+    for (std::size_t i = 0; i < log_q.size(); ++i) {
+      Drawn drawn{placement(skip + i), log_q[i], row.measurements[skip + i]};
       const auto actions =
           policy::actions_of(trainer_->placer(), graph_of(episode), {&drawn.placement, 1}, {&drawn.log_q, 1});
       if (first) {
@@ -291,13 +283,13 @@ class Learning {
 
   /// Takes a logged episode of steps unchanged, if the new policy reaches the same placements with its
   /// actions.
-  Result<Unit> take_episode(const Known& known, const record::LogRow& row, const record::EpisodeRow& episode,
-                            bool first) {
+  Result<Unit> take_episode(const std::vector<double>& log_q, const record::LogRow& row,
+                            const record::EpisodeRow& episode, bool first) {
     const auto& theirs = dynamic_cast<const policy::PlacetoPlacer&>(behaviour_->placer());
     const auto& ours = dynamic_cast<const policy::PlacetoPlacer&>(trainer_->placer());
     EMPLACE_TRY_ASSIGN(auto choice, theirs.decode_actions({episode.actions}));
     const std::size_t devices = run_.task->graphs.front().devices.size();
-    choice.decisions.log_q = policy::even_behaviour(choice.decisions.devices, devices, known.log_q);
+    choice.decisions.log_q = policy::even_behaviour(choice.decisions.devices, devices, log_q);
     policy::Actions actions = policy::PlacetoPlacer::encode_actions(choice);
     const auto placements = ours.expand(actions);
     std::optional<Error> refusal;
@@ -318,7 +310,7 @@ class Learning {
     if (refusal) return Unit{};
     consumed_.push_back(episode.episode);
     record::LogRow scored = row;
-    return take_scored(std::move(actions), scored, known.log_q);
+    return take_scored(std::move(actions), scored, log_q);
   }
 
   /// Makes an episode of the new policy of the pending placements.
@@ -478,7 +470,7 @@ class Learning {
   std::optional<actors::Scoring> scoring_;
   std::optional<Behaviour> behaviour_;
   std::uint64_t first_seq_ = 0, last_seq_ = 0;
-  std::vector<Known> known_;  // [episodes of the range]
+  std::vector<std::vector<double>> log_q_;  // [episodes of the range] Of the first pass; empty: refused.
   std::vector<Drawn> pending_;
   std::string pending_graph_;
   std::vector<Taken> batch_;
