@@ -26,7 +26,7 @@ constexpr std::size_t kWorlds = 20;
 constexpr std::uint64_t kSeeds = 2;
 
 struct Row {
-  explicit Row(launcher::World made)
+  explicit Row(lab::World made)
       : world{std::move(made)},
         constraints{*Constraints::make(world.graph, world.devices)},
         simulator{world.graph, world.devices} {}
@@ -40,7 +40,7 @@ struct Row {
     return found && found->measurement.valid ? found->measurement.step_time_s : HUGE_VAL;
   }
 
-  launcher::World world;
+  lab::World world;
   Constraints constraints;
   Simulator simulator;
 };
@@ -50,7 +50,7 @@ const std::vector<std::unique_ptr<Row>>& rows() {
     std::vector<std::unique_ptr<Row>> made;
     for (std::uint32_t number = 0; made.size() < kWorlds; ++number)
       made.push_back(std::make_unique<Row>(
-          *launcher::make_world({.seed = 30, .held_out = true, .most_ops = 2'500}, number)));
+          *lab::make_world({.seed = 30, .held_out = true, .most_ops = 2'500}, number)));
     return made;
   }();
   return all;

@@ -59,7 +59,7 @@ std::vector<std::uint32_t> numbers_in(const char* variable, const char* standard
 }
 
 /// Step time that each part finds within the budget [s], and that of `auto`; those that fit.
-std::map<std::string, double> search_by_parts(const launcher::World& world, std::uint64_t seed,
+std::map<std::string, double> search_by_parts(const lab::World& world, std::uint64_t seed,
                                               double budget_s) {
   const Constraints constraints = *Constraints::make(world.graph, world.devices);
   Simulator simulator{world.graph, world.devices};
@@ -92,7 +92,7 @@ std::map<std::string, double> search_by_parts(const launcher::World& world, std:
 }
 
 /// Geometric means over the seeds [s]; only parts that fit with each of them.
-std::map<std::string, double> means_of_parts(const launcher::World& world,
+std::map<std::string, double> means_of_parts(const lab::World& world,
                                              const std::vector<std::uint32_t>& seeds, double budget_s) {
   std::map<std::string, std::vector<double>> logs;
   for (const std::uint32_t seed : seeds) {
@@ -118,7 +118,7 @@ void BM_Parts(benchmark::State& state) {
   const auto seeds = numbers_in("EMPLACE_PARTS_SEEDS", "1");
   for (auto _ : state) {
     for (const std::uint32_t number : numbers_in("EMPLACE_PARTS_WORLDS", "3,7,15,20,27,32")) {
-      const auto world = *launcher::make_world({.seed = kSeedOfRows, .held_out = true}, number);
+      const auto world = *lab::make_world({.seed = kSeedOfRows, .held_out = true}, number);
       const auto found = means_of_parts(world, seeds, budget_s);
       std::string line =
           fmt::format("{:03}-{}, {} ms, {} seeds:", number, world.family, state.range(0), seeds.size());
